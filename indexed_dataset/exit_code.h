@@ -1,0 +1,55 @@
+// Exit codes of all programs (README, "Exit codes"), and the exception that stands for each.
+//
+// Libraries throw standard exceptions; `main` catches once and maps:
+//   std::invalid_argument  wrong options or configuration        -> 2
+//   ChecksumMismatch       stored and computed checksums differ  -> 6
+//   NetworkError           a download failed for good            -> 7
+//   LockedByAnotherRun     the output belongs to a live run      -> 8
+//   LimitExceeded          over a configured limit               -> 9
+//   std::bad_alloc         out of memory                         -> 9
+//   std::system_error      a system call failed: ENOSPC, EDQUOT  -> 5, any other -> 4
+//   std::runtime_error     the input data is not as needed       -> 3
+//   anything else          a mistake in the program              -> 1
+#pragma once
+
+#include <exception>
+#include <stdexcept>
+#include <string>
+
+namespace weft {
+
+enum class ExitCode : int {
+  kDone = 0,
+  kInternalError = 1,
+  kUsage = 2,
+  kBadInput = 3,
+  kIo = 4,
+  kNoSpace = 5,
+  kChecksumMismatch = 6,
+  kNetwork = 7,
+  kLocked = 8,
+  kOutOfMemory = 9,
+  kStoppedOnRequest = 10,
+  kNotFinite = 11,
+  kHang = 12,
+  kPeerLost = 13,
+  kConfigurationDiffers = 14,
+};
+
+struct ChecksumMismatch : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+struct NetworkError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+struct LockedByAnotherRun : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+struct LimitExceeded : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// The exit code of a program that ends because of `error`, by the table above.
+ExitCode exit_code_for(const std::exception& error);
+
+}  // namespace weft

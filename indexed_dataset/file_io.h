@@ -1,0 +1,68 @@
+// The one thin layer for files that must survive: every call can be made to fail by tests, and every error names the
+// path. Complete-or-absent files are written as NAME.part, synced and renamed.
+//
+// Fault hook: WEFT_IO_FAIL_AT=N (environment) or set_io_fault() makes the N-th call of this process fail with the given
+// errno, so that a test can fail each call in turn.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace weft {
+
+// Makes the `fail_at`-th I/O call from now on fail with `error_number` (0: none). For tests.
+void set_io_fault(int64_t fail_at, int error_number);
+// Number of I/O calls made so far.
+int64_t num_io_calls();
+
+// A file written from front to back or at offsets; descriptor closed by the destructor, errors there are ignored: call
+// close() to see them. All members throw std::system_error with the path in the message.
+class OutputFile {
+ public:
+  OutputFile() = default;
+  // Creates or truncates; with `keep`, opens an existing file for writing without truncating it.
+  explicit OutputFile(std::filesystem::path path, bool keep = false);
+  OutputFile(OutputFile&& other) noexcept;
+  OutputFile& operator=(OutputFile&& other) noexcept;
+  ~OutputFile();
+
+  void append(const void* data, size_t size_bytes);             // at the end of what was appended so far
+  void write_at(const void* data, size_t size_bytes, int64_t offset_bytes);  // pwrite, whole
+  void truncate(int64_t size_bytes);
+  void sync();   // fdatasync
+  void close();  // throws if the kernel reports a late error
+  int64_t size_bytes() const { return size_bytes_; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  int fd_ = -1;
+  int64_t size_bytes_ = 0;
+};
+
+// Renames `from` to `to` and syncs the folder, so that the new name survives a power cut.
+void commit_rename(const std::filesystem::path& from, const std::filesystem::path& to);
+// Writes a whole small file: NAME.part, fsync, rename, folder sync.
+void write_file_atomically(const std::filesystem::path& path, std::string_view content);
+// The whole file. Throws std::system_error.
+std::string read_file(const std::filesystem::path& path);
+
+// A read-only memory map of a whole file (empty files give an empty span). Move-only.
+class MappedFile {
+ public:
+  MappedFile() = default;
+  explicit MappedFile(const std::filesystem::path& path);  // throws std::system_error
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+  std::span<const std::byte> bytes() const { return {data_, size_bytes_}; }
+
+ private:
+  const std::byte* data_ = nullptr;
+  size_t size_bytes_ = 0;
+};
+
+}  // namespace weft

@@ -1,0 +1,63 @@
+// A byte-level BPE vocabulary: vocab.json and merges.txt in GPT-2's format, checked on load.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weft {
+
+// Immutable and thread-safe once loaded.
+class Vocabulary {
+ public:
+  // Reads and checks both files: every byte has an entry, ids are 0..size-1 without gap, each merge joins two entries
+  // into an entry. Throws std::runtime_error naming file, line and reason; std::system_error if a file cannot be read.
+  static std::shared_ptr<const Vocabulary> load(const std::filesystem::path& vocab_file,
+                                                const std::filesystem::path& merge_file);
+
+  // Number of ids, special token included (GPT-2: 50257).
+  int32_t size() const { return static_cast<int32_t>(bytes_.size()); }
+  // Id of `<|endoftext|>`. Throws std::runtime_error if the vocabulary has none.
+  int32_t end_of_document() const;
+  // The bytes of one entry. Throws std::out_of_range.
+  const std::string& bytes(int32_t id) const;
+  // True where every entry encodes to itself by its own merges and id order is merge order: then a word that is an
+  // entry is one token without merging (holds for GPT-2, checked on load; spec: tokenizer README).
+  bool entries_encode_to_themselves() const { return entries_encode_to_themselves_; }
+
+  struct Merge {
+    int32_t left, right, result;
+  };
+  // Merges in order of rank.
+  const std::vector<Merge>& merges() const { return merges_; }
+  // Id of the entry with exactly these bytes, special token excluded.
+  std::optional<int32_t> find(std::string_view bytes) const;
+  // SHA-256 is the caller's business; this is where the files came from.
+  const std::filesystem::path& vocab_file() const { return vocab_file_; }
+  const std::filesystem::path& merge_file() const { return merge_file_; }
+
+ private:
+  Vocabulary() = default;
+  std::vector<std::string> bytes_;
+  std::vector<Merge> merges_;
+  int32_t end_of_document_ = -1;
+  bool entries_encode_to_themselves_ = false;
+  std::filesystem::path vocab_file_, merge_file_;
+  struct Index;
+  std::shared_ptr<const Index> index_;
+};
+
+// Where GPT-2's files are looked for, in order: the two given paths (both or none); $WEFT_GPT2_DIR; ~/.cache/weft/gpt2.
+struct VocabularyFiles {
+  std::filesystem::path vocab_file, merge_file;
+};
+// The first place that holds vocab.json and merges.txt, or nothing. Given paths are returned unchecked.
+std::optional<VocabularyFiles> find_vocabulary_files(const std::filesystem::path& vocab_file,
+                                                     const std::filesystem::path& merge_file);
+
+}  // namespace weft
