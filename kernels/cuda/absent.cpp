@@ -1,0 +1,21 @@
+// Stands in for the CUDA backend where the toolkit was not found at build time.
+#include <stdexcept>
+
+#include "kernels/backend.h"
+
+namespace weft {
+
+namespace {
+constexpr const char* kWhy =
+    "this build has no CUDA backend (the CUDA toolkit was not found when it was configured); "
+    "install the toolkit and build again, or use --device cpu";
+}
+
+std::unique_ptr<Backend> create_cuda_backend(int, const std::string&) { throw std::runtime_error(kWhy); }
+
+int num_cuda_devices(std::string* why) {
+  if (why != nullptr) *why = kWhy;
+  return 0;
+}
+
+}  // namespace weft

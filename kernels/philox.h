@@ -1,0 +1,46 @@
+// Philox4x32-10, the counter-based random generator behind initial weights and dropout.
+// [Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"; constants from Random123]
+//
+// Nothing is stored and nothing advances: the number of element e of stream (key, stream) is a pure function of them, so
+// every topology, device and restart sees the same numbers, and backward recomputes what forward drew.
+#pragma once
+
+#include <cstdint>
+
+#if defined(__CUDACC__)
+#define WEFT_HOST_DEVICE __host__ __device__
+#else
+#define WEFT_HOST_DEVICE
+#endif
+
+namespace weft {
+
+struct PhiloxBlock {
+  uint32_t word[4];
+};
+
+// Four random words for 128-bit counter {counter, stream} under 64-bit `key`.
+WEFT_HOST_DEVICE inline PhiloxBlock philox(uint64_t key, uint64_t stream, uint64_t counter) {
+  uint32_t c0 = static_cast<uint32_t>(counter), c1 = static_cast<uint32_t>(counter >> 32);
+  uint32_t c2 = static_cast<uint32_t>(stream), c3 = static_cast<uint32_t>(stream >> 32);
+  uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t p0 = 0xD2511F53ull * c0, p1 = 0xCD9E8D57ull * c2;
+    const uint32_t n0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ k0;
+    const uint32_t n2 = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ k1;
+    c1 = static_cast<uint32_t>(p1);
+    c3 = static_cast<uint32_t>(p0);
+    c0 = n0;
+    c2 = n2;
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  return {{c0, c1, c2, c3}};
+}
+
+// The random word of one element: four neighbours share a block.
+WEFT_HOST_DEVICE inline uint32_t philox_word(uint64_t key, uint64_t stream, uint64_t element) {
+  return philox(key, stream, element >> 2).word[element & 3];
+}
+
+}  // namespace weft

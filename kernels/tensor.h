@@ -1,0 +1,62 @@
+// A typed, shaped view of memory that somebody else owns.
+#pragma once
+
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+
+namespace weft {
+
+// Storage types. Arithmetic is always fp32 (sums of squares: fp64 on the CPU).
+enum class DType : uint8_t { kFloat32, kBFloat16, kInt32, kUInt8 };
+
+constexpr int64_t size_bytes(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+    case DType::kInt32: return 4;
+    case DType::kBFloat16: return 2;
+    case DType::kUInt8: return 1;
+  }
+  return 0;
+}
+
+// Contiguous, row-major, at most 5 dimensions. Copying a Tensor copies the view. A default Tensor stands for "none".
+class Tensor {
+ public:
+  static constexpr int kMaxRank = 5;
+
+  Tensor() = default;
+  Tensor(void* data, DType dtype, std::initializer_list<int64_t> shape) : data_(data), dtype_(dtype) {
+    assert(shape.size() <= kMaxRank);
+    for (const int64_t size : shape) shape_[rank_++] = size;
+  }
+
+  bool empty() const { return data_ == nullptr; }
+  explicit operator bool() const { return data_ != nullptr; }
+  void* data() const { return data_; }
+  template <typename T>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
+  DType dtype() const { return dtype_; }
+  int rank() const { return rank_; }
+  int64_t shape(int dim) const {
+    assert(dim < rank_);
+    return shape_[dim];
+  }
+  int64_t num_elements() const {
+    int64_t n = 1;
+    for (int dim = 0; dim < rank_; ++dim) n *= shape_[dim];
+    return rank_ == 0 ? 0 : n;
+  }
+  int64_t num_bytes() const { return num_elements() * size_bytes(dtype_); }
+
+ private:
+  void* data_ = nullptr;
+  DType dtype_ = DType::kFloat32;
+  int rank_ = 0;
+  int64_t shape_[kMaxRank] = {};
+};
+
+}  // namespace weft
