@@ -1,0 +1,39 @@
+// Collectives in the trainer's words, over one group of ranks. Asynchronous on the backend's compute stream; every rank of
+// the group calls the same operations in the same order.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "kernels/tensor.h"
+
+namespace weft {
+
+enum class Reduce { kSum, kMax };
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual void all_reduce(Tensor inout, Reduce reduce) = 0;
+  virtual void all_gather(Tensor out, Tensor inp) = 0;      // out = size() times inp, in rank order
+  virtual void reduce_scatter(Tensor out, Tensor inp) = 0;  // inp = size() times out
+  virtual void broadcast(Tensor inout, int root) = 0;
+  virtual void send(Tensor inp, int to) = 0;
+  virtual void recv(Tensor out, int from) = 0;
+};
+
+// A group of one: reductions are the identity; gather and scatter copy nothing because out and inp are the same memory.
+std::unique_ptr<Communicator> create_self_communicator();
+
+// The ranks this process belongs to. Default order tp-dp-pp: rank = tp + TP * (dp + DP * pp) [Megatron-LM parallel_state.py].
+struct ParallelLayout {
+  int tp_rank = 0, tp_size = 1;
+  int pp_rank = 0, pp_size = 1;
+  int dp_rank = 0, dp_size = 1;
+  int world_rank() const { return tp_rank + tp_size * (dp_rank + dp_size * pp_rank); }
+  int world_size() const { return tp_size * pp_size * dp_size; }
+};
+
+}  // namespace weft

@@ -1,0 +1,91 @@
+// Every option of weft-train, in Megatron's words [Megatron-LM megatron/training/arguments.py, core_r0.7 and v2.x].
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/backend.h"
+
+namespace CLI {
+class App;
+}
+
+namespace weft {
+
+enum class LrDecayStyle { kConstant, kLinear, kCosine, kInverseSquareRoot };
+enum class LogFormat { kMegatron2021, kMegatronDeepSpeed, kMegatron2024 };
+
+struct Config {
+  // model shape
+  int64_t num_layers = 0, hidden_size = 0, num_attention_heads = 0, seq_length = 0;
+  std::optional<int64_t> ffn_hidden_size, kv_channels, max_position_embeddings;
+  int64_t make_vocab_size_divisible_by = 128;
+  std::optional<int64_t> pad_vocab_size_to;
+  float layernorm_epsilon = 1e-5F;
+  bool openai_gelu = false;            // exact erf GELU where off-path; see gelu()
+  bool no_bias_gelu_fusion = false;    // Megatron's unfused path computes erf
+  float attention_dropout = 0.1F, hidden_dropout = 0.1F;
+  // batch and duration
+  int64_t micro_batch_size = 0;
+  std::optional<int64_t> global_batch_size;
+  std::vector<int64_t> rampup_batch_size;  // start, increment, samples; or empty
+  std::optional<int64_t> train_iters, train_samples, exit_interval;
+  std::optional<double> exit_duration_in_mins;
+  bool exit_on_missing_checkpoint = false, skip_train = false;
+  int64_t eval_iters = 100, eval_interval = 1000;
+  // optimizer and schedule
+  float adam_beta1 = 0.9F, adam_beta2 = 0.999F, adam_eps = 1e-8F, weight_decay = 0.01F, clip_grad = 1.0F;
+  double lr = 0, min_lr = 0;
+  LrDecayStyle lr_decay_style = LrDecayStyle::kLinear;
+  std::optional<int64_t> lr_decay_iters, lr_decay_samples, lr_warmup_iters, lr_warmup_samples;
+  std::optional<double> lr_warmup_fraction;
+  bool override_lr_scheduler = false, use_checkpoint_lr_scheduler = false;
+  double init_method_std = 0.02;
+  int64_t seed = 1234;
+  // precision and device
+  bool bf16 = false;
+  std::string device = "auto";  // auto, cuda, cpu
+  // parallelism (sizes other than 1 are refused until they are built)
+  int64_t tensor_model_parallel_size = 1, pipeline_model_parallel_size = 1;
+  // data
+  std::vector<std::string> data_path;
+  std::string split = "969,30,1";
+  std::string vocab_file, merge_file;
+  std::optional<int64_t> vocab_size;  // of the tokenizer; read from the files where not given
+  bool eod_mask_loss = false;
+  int64_t num_workers = 2;
+  // checkpoint
+  std::string save, load;
+  std::optional<int64_t> save_interval;
+  bool no_save_optim = false, no_load_optim = false, finetune = false;
+  std::optional<int64_t> ckpt_step;
+  // logging
+  int64_t log_interval = 100, timing_log_level = 0, tensorboard_log_interval = 1;
+  LogFormat log_format = LogFormat::kMegatronDeepSpeed;
+  bool log_params_norm = false, log_throughput = false;
+  std::string tensorboard_dir;
+  std::string run_dir;  // run manifest and metrics.jsonl; default: --save, else none
+  std::string gemm_algorithm_cache;  // default: ~/.cache/weft/gemm-algorithms
+  bool dry_run = false;
+
+  // What the options stand for once defaults are resolved.
+  int64_t head_size() const { return kv_channels.value_or(hidden_size / num_attention_heads); }
+  int64_t ffn_size() const { return ffn_hidden_size.value_or(4 * hidden_size); }
+  int64_t positions() const { return max_position_embeddings.value_or(seq_length); }
+  int64_t global_batch() const { return global_batch_size.value_or(micro_batch_size); }
+  DType dtype() const { return bf16 ? DType::kBFloat16 : DType::kFloat32; }
+  Gelu gelu() const { return no_bias_gelu_fusion ? Gelu::kErf : Gelu::kTanh; }
+  // Next multiple of make_vocab_size_divisible_by * tp, or pad_vocab_size_to.
+  int64_t padded_vocab_size(int64_t tokenizer_vocab_size) const;
+
+  // The one place that names, explains and bounds the options; CLI11 parses and prints --help from it.
+  void declare(CLI::App& app);
+  // Every problem of the configuration, in sentences that name the flags and both values; empty: none.
+  std::vector<std::string> problems() const;
+  // Options as (snake_case name, value) sorted by name, as Megatron's banner prints them.
+  std::vector<std::pair<std::string, std::string>> resolved() const;
+};
+
+}  // namespace weft
