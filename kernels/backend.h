@@ -45,7 +45,8 @@ struct AdamW {
   Tensor grad;     // (n) fp32
   Tensor decays;   // (n / kOptimizerBlock) uint8: 1 where weight decay applies
   Tensor clip;     // (2) fp32 on the device, from clip_coefficient: gradients are multiplied by element 1
-  float lr = 0, beta1 = 0.9F, beta2 = 0.999F, eps = 1e-8F, weight_decay = 0;
+  // fp64, as PyTorch holds them: 1 - 0.999F is off by 1e-5. Used as fp32 once 1 - beta and the like are formed.
+  double lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   int64_t step = 1;  // 1 for the first update (bias correction)
 };
 constexpr int64_t kOptimizerBlock = 1024;
