@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Installs everything Weft needs from Debian/Ubuntu packages and says what it does. Safe to run again: what is there is left alone.
+#
+# usage: jobs/install-deps.sh [--tests] [--dry-run]
+#   --tests    also what only the test suite uses (GoogleTest, a local Slurm, munge)
+#   --dry-run  print what is missing, install nothing
+#
+# Works as root or with sudo. The CUDA toolkit is not in Debian: it is looked for and reported, never installed.
+set -euo pipefail
+
+build=(g++ cmake ninja-build ccache pkg-config
+  libcli11-dev libfmt-dev libsimdjson-dev nlohmann-json3-dev libcurl4-openssl-dev libssl-dev
+  zlib1g-dev libzstd-dev liblzma-dev libbz2-dev libicu-dev libxxhash-dev libopenblas-dev
+  ca-certificates jq xz-utils zstd bzip2 gzip)
+tests=(libgtest-dev libgmock-dev python3 python3-venv
+  slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge openmpi-bin iproute2 util-linux procps)
+
+wanted=("${build[@]}")
+dry_run=0
+for arg in "$@"; do
+  case $arg in
+    --tests) wanted+=("${tests[@]}") ;;
+    --dry-run) dry_run=1 ;;
+    -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "error: unknown option $arg; see jobs/install-deps.sh --help" >&2; exit 2 ;;
+  esac
+done
+
+report_cuda() {
+  local nvcc
+  nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null || true)
+  if [ -n "$nvcc" ]; then
+    echo "install-deps: CUDA toolkit: $("$nvcc" --version | grep -o 'release [0-9.]*') ($nvcc)"
+  else
+    echo "install-deps: no CUDA toolkit found: Weft is built for the CPU. For GPUs install CUDA 12.4 or newer from" \
+      "https://developer.nvidia.com/cuda-downloads (packages cuda-nvcc, cuda-cudart-dev, libcublas-dev) and run again."
+  fi
+}
+
+if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+  echo "install-deps: this is not Debian or Ubuntu. Install these by hand (Debian's names), then build with cmake --preset release:"
+  printf '  %s\n' "${wanted[@]}"
+  report_cuda
+  exit 0
+fi
+
+missing=()
+for package in "${wanted[@]}"; do
+  # "install ok installed" or a package that provides it (t64 names on newer releases)
+  dpkg-query -W -f='${Status}\n' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+done
+
+if [ ${#missing[@]} -eq 0 ]; then
+  echo "install-deps: all ${#wanted[@]} packages are there"
+elif [ $dry_run = 1 ]; then
+  echo "install-deps: missing: ${missing[*]}"
+else
+  if [ "$(id -u)" = 0 ]; then as_root=(); elif command -v sudo >/dev/null; then as_root=(sudo); else
+    echo "error: these packages are missing and neither root nor sudo is here to install them:" >&2
+    echo "  apt-get install --no-install-recommends ${missing[*]}" >&2
+    exit 2
+  fi
+  echo "install-deps: installing ${#missing[@]} packages: ${missing[*]}"
+  export DEBIAN_FRONTEND=noninteractive
+  "${as_root[@]}" apt-get update -qq
+  "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  echo "install-deps: done"
+fi
+report_cuda
