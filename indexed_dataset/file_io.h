@@ -1,8 +1,10 @@
-// The one thin layer for files that must survive: every call can be made to fail by tests, and every error names the
-// path. Complete-or-absent files are written as NAME.part, synced and renamed.
+// The one thin layer for files that must survive: every call can be made to fail by tests, and
+// every error names the path. Complete-or-absent files are written as NAME.part, synced and
+// renamed.
 //
-// Fault hook: WEFT_IO_FAIL_AT=N (environment) or set_io_fault() makes the N-th call of this process fail with the given
-// errno, so that a test can fail each call in turn.
+// Fault hook: WEFT_IO_FAIL_AT=N or N:ERRNO (environment, default errno 5, EIO) or set_io_fault()
+// makes the N-th call of this process fail with that errno, so that a test can fail each call in
+// turn.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +20,9 @@ void set_io_fault(int64_t fail_at, int error_number);
 // Number of I/O calls made so far.
 int64_t num_io_calls();
 
-// A file written from front to back or at offsets; descriptor closed by the destructor, errors there are ignored: call
-// close() to see them. All members throw std::system_error with the path in the message.
+// A file written from front to back or at offsets; descriptor closed by the destructor, errors
+// there are ignored: call close() to see them. All members throw std::system_error with the path in
+// the message.
 class OutputFile {
  public:
   OutputFile() = default;
@@ -29,7 +32,7 @@ class OutputFile {
   OutputFile& operator=(OutputFile&& other) noexcept;
   ~OutputFile();
 
-  void append(const void* data, size_t size_bytes);             // at the end of what was appended so far
+  void append(const void* data, size_t size_bytes);  // at the end of what was appended so far
   void write_at(const void* data, size_t size_bytes, int64_t offset_bytes);  // pwrite, whole
   void truncate(int64_t size_bytes);
   void sync();   // fdatasync
@@ -43,6 +46,8 @@ class OutputFile {
   int64_t size_bytes_ = 0;
 };
 
+// Removes a file, which may be absent, and syncs the folder. Throws std::system_error.
+void remove_file(const std::filesystem::path& path);
 // Renames `from` to `to` and syncs the folder, so that the new name survives a power cut.
 void commit_rename(const std::filesystem::path& from, const std::filesystem::path& to);
 // Writes a whole small file: NAME.part, fsync, rename, folder sync.

@@ -1,47 +1,64 @@
 // Writes one dataset as PREFIX.bin (tokens back to back) and PREFIX.idx (where documents start).
 //
 //   idx := magic[9] version:u64 dtype:u8 num_sequences:u64 num_bounds:u64
-//          lengths:i32[num_sequences] offsets_bytes:i64[num_sequences] document_bounds:i64[num_bounds]
+//          lengths:i32[num_sequences] offsets_bytes:i64[num_sequences]
+//          document_bounds:i64[num_bounds]
 //
-// num_bounds is the number of documents plus one: the bounds start with 0. Little-endian, unpadded, as in Megatron-LM
-// core/datasets/indexed_dataset.py. Both are written as NAME.part; finish() renames .bin, then .idx: the existence of
-// the .idx means that the pair is complete.
+// num_bounds is the number of documents plus one: the bounds start with 0. Little-endian, unpadded,
+// as in Megatron-LM core/datasets/indexed_dataset.py. Both are written as NAME.part; finish()
+// renames .bin, then .idx: the existence of the .idx means that the pair is complete.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <span>
-#include <string>
+#include <vector>
 
 #include "indexed_dataset/dtype.h"
 #include "indexed_dataset/file_io.h"
 
 namespace weft {
 
-// Bounded memory: 20 bytes of index a document are spilled to PREFIX.idx parts, not kept.
+// Bounded memory: the index is spilled to PREFIX.idx.part and PREFIX.idx.bounds.part as documents
+// arrive. One thread at a time. After an exception only the destructor may follow.
 class DatasetWriter {
  public:
-  // Creates PREFIX.bin.part. Throws std::system_error. An existing complete pair of this name is replaced only by
-  // finish(): its .idx is removed first, then .bin is renamed, then .idx.
+  // Creates PREFIX.bin.part. Throws std::system_error. An existing complete pair of this name is
+  // replaced only by finish(): its .idx is removed first, then .bin is renamed, then .idx.
   DatasetWriter(const std::filesystem::path& prefix, TokenType type);
   ~DatasetWriter();  // without finish(): removes the .part files
   DatasetWriter(const DatasetWriter&) = delete;
+  DatasetWriter& operator=(const DatasetWriter&) = delete;
 
-  // Appends tokens already in the file's type (raw bytes, as they go to disk) that hold whole sequences of
-  // `lengths_tokens`; each sequence is one document. A length of 0 is an empty document: a repeated document bound and
-  // no sequence (Megatron-Core's form).
+  // Appends tokens already in the file's type (raw bytes, as they go to disk) that hold whole
+  // sequences of `lengths_tokens`; each sequence is one document. A length of 0 is an empty
+  // document: a repeated document bound and no sequence (Megatron-Core's form; to skip empty
+  // documents do not append them). Throws std::system_error if a write fails, std::logic_error if
+  // bytes and lengths do not fit each other.
   void append_documents(std::span<const std::byte> tokens, std::span<const int32_t> lengths_tokens);
 
   // Writes the index and renames both files into place. Nothing may be appended afterwards.
   void finish();
 
-  int64_t num_documents() const { return num_documents_; }
+  int64_t num_documents() const { return num_documents_; }  // empty ones included
   int64_t num_tokens() const { return num_tokens_; }
 
  private:
+  // Small appends gathered into large writes.
+  struct Spill {
+    OutputFile file;
+    std::vector<std::byte> buffer;
+    void append(std::span<const std::byte> bytes);
+    void flush();
+  };
+  void remove_parts() noexcept;
+  void append_offsets();
+  void append_bounds();
+  std::filesystem::path with_suffix(const char* suffix) const;
+
   std::filesystem::path prefix_;
   TokenType type_;
-  OutputFile bin_, lengths_, bounds_;
+  Spill bin_, idx_, bounds_;  // .bin.part, .idx.part, .idx.bounds.part
   int64_t num_documents_ = 0, num_sequences_ = 0, num_tokens_ = 0;
   bool finished_ = false;
 };

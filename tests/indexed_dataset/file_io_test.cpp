@@ -1,0 +1,89 @@
+#include "indexed_dataset/file_io.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "tests/indexed_dataset/test_files.h"
+
+namespace weft {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const std::system_error& error) {
+    return error.what();
+  }
+  return "(nothing was thrown)";
+}
+
+TEST(OutputFile, AppendsAndWritesAtOffsets) {
+  const TempFolder folder;
+  OutputFile file(folder / "a");
+  file.append("hello", 5);
+  file.append(" world", 6);
+  file.write_at("J", 1, 0);
+  EXPECT_EQ(file.size_bytes(), 11);
+  file.close();
+  EXPECT_EQ(read_file(folder / "a"), "Jello world");
+
+  OutputFile kept(folder / "a", /*keep=*/true);
+  kept.append("!", 1);
+  kept.truncate(12);
+  kept.sync();
+  kept.close();
+  EXPECT_EQ(read_file(folder / "a"), "Jello world!");
+}
+
+TEST(OutputFile, ErrorsNameThePath) {
+  EXPECT_THAT(message_of([] { OutputFile file("/nonexistent/x.bin"); }),
+              HasSubstr("'/nonexistent/x.bin'"));
+  EXPECT_THAT(message_of([] { OutputFile("/dev/full").append("x", 1); }),
+              ::testing::AllOf(HasSubstr("'/dev/full'"), HasSubstr("No space left on device")));
+  EXPECT_THAT(message_of([] { read_file("/nonexistent/y"); }), HasSubstr("'/nonexistent/y'"));
+  EXPECT_THAT(message_of([] { MappedFile map("/nonexistent/z"); }), HasSubstr("'/nonexistent/z'"));
+}
+
+TEST(ReadFile, ReadsFilesThatReportNoSize) {
+  EXPECT_THAT(read_file("/proc/self/status"), HasSubstr("VmPeak"));
+}
+
+TEST(MappedFile, OfAnEmptyFileIsEmpty) {
+  const TempFolder folder;
+  write_file_atomically(folder / "empty", "");
+  EXPECT_TRUE(MappedFile(folder / "empty").bytes().empty());
+}
+
+TEST(RemoveFile, AcceptsAMissingFile) {
+  const TempFolder folder;
+  EXPECT_NO_THROW(remove_file(folder / "nothing"));
+}
+
+TEST(WriteFileAtomically, KeepsTheOldContentWhicheverCallFails) {
+  const TempFolder folder;
+  write_file_atomically(folder / "f", "old");
+  int num_failures = 0;
+  for (int64_t fail_at = 1;; ++fail_at) {
+    set_io_fault(fail_at, ENOSPC);
+    const std::string message = message_of([&] { write_file_atomically(folder / "f", "new"); });
+    set_io_fault(0, 0);
+    if (message == "(nothing was thrown)") break;
+    ++num_failures;
+    EXPECT_THAT(message, HasSubstr("No space left on device"));
+    EXPECT_THAT(folder.file_names(), ::testing::ElementsAre("f"));
+    // Only the sync of the folder comes after the rename.
+    EXPECT_THAT(read_file(folder / "f"), ::testing::AnyOf("old", "new"));
+    write_file_atomically(folder / "f", "old");
+  }
+  EXPECT_EQ(num_failures, 7);  // open, write, sync, close, rename, open and sync of the folder
+  EXPECT_EQ(read_file(folder / "f"), "new");
+}
+
+}  // namespace
+}  // namespace weft

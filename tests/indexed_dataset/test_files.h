@@ -1,0 +1,62 @@
+// Small files for the tests of indexed_dataset/.
+#pragma once
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "indexed_dataset/file_io.h"
+#include "indexed_dataset/writer.h"
+
+namespace weft {
+
+// A folder that is empty at first and gone at the end of the test.
+class TempFolder {
+ public:
+  TempFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "weft_test_XXXXXX").string();
+    path_ = ::mkdtemp(name.data());
+  }
+  ~TempFolder() { std::filesystem::remove_all(path_); }
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+
+  std::filesystem::path operator/(const char* name) const { return path_ / name; }
+  std::vector<std::string> file_names() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+      names.push_back(entry.path().filename().string());
+    }
+    return names;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+template <typename T>
+void append(DatasetWriter& writer, const std::vector<T>& document) {
+  const int32_t length = static_cast<int32_t>(document.size());
+  writer.append_documents(std::as_bytes(std::span(document)), {&length, 1});
+}
+
+// A dataset with one document per entry.
+template <typename T>
+void write_dataset(const std::filesystem::path& prefix, TokenType type,
+                   const std::vector<std::vector<T>>& documents) {
+  DatasetWriter writer(prefix, type);
+  for (const auto& document : documents) append(writer, document);
+  writer.finish();
+}
+
+inline std::string to_hex(const std::string& bytes) {
+  static const char* digits = "0123456789abcdef";
+  std::string hex;
+  for (const unsigned char byte : bytes) hex.append({digits[byte >> 4], digits[byte & 15]});
+  return hex;
+}
+
+}  // namespace weft
