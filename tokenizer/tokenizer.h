@@ -1,5 +1,6 @@
-// GPT-2 byte-level BPE: text to ids and back, equal to tiktoken's encode_ordinary and Hugging Face's GPT2Tokenizer
-// token for token (README of this folder; pattern: Radford et al. 2019, released encoder.py).
+// GPT-2 byte-level BPE: text to ids and back, equal to tiktoken's encode_ordinary and Hugging
+// Face's GPT2Tokenizer token for token (README of this folder; pattern: Radford et al. 2019,
+// released encoder.py).
 #pragma once
 
 #include <cstdint>
@@ -12,12 +13,13 @@
 
 namespace weft {
 
-// What `<|endoftext|>` inside a text means: its seven ordinary tokens (a document cannot forge a boundary), the one
-// token 50256 (as Megatron's and Hugging Face's tokenizers do today), or an error (std::runtime_error).
+// What `<|endoftext|>` inside a text means: its seven ordinary tokens (a document cannot forge a
+// boundary), the one token 50256 (as Megatron's and Hugging Face's tokenizers do today), or an
+// error (std::runtime_error).
 enum class SpecialTokens { kLiteral, kToken, kError };
 
-// Encodes and decodes with one vocabulary. Holds a word cache: use one Tokenizer per thread; the vocabulary behind it
-// is shared and immutable.
+// Encodes and decodes with one vocabulary. Holds a word cache: use one Tokenizer per thread; the
+// vocabulary behind it is shared and immutable.
 class Tokenizer {
  public:
   explicit Tokenizer(std::shared_ptr<const Vocabulary> vocabulary,
@@ -26,13 +28,13 @@ class Tokenizer {
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
 
-  // Appends the ids of `text`, which must be valid UTF-8 (callers validate; invalid bytes never crash, and are treated
-  // as characters of no class). Time is O(n log n) for any text.
-  // Throws std::runtime_error for `<|endoftext|>` in the text under SpecialTokens::kError.
+  // Appends the ids of `text`, which must be valid UTF-8 (callers validate; invalid bytes never
+  // crash, and are treated as characters of no class). Time is O(n log n) for any text. Throws
+  // std::runtime_error for `<|endoftext|>` in the text under SpecialTokens::kError.
   void encode(std::string_view text, std::vector<int32_t>& ids);
 
-  // The bytes of `ids`. Not valid UTF-8 where ids cut a character. Throws std::out_of_range for an id that is not in
-  // the vocabulary.
+  // The bytes of `ids`. Not valid UTF-8 where ids cut a character. Throws std::out_of_range for an
+  // id that is not in the vocabulary.
   std::string decode(const int32_t* ids, size_t num_ids) const;
 
   const Vocabulary& vocabulary() const;

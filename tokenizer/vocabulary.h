@@ -12,11 +12,18 @@
 
 namespace weft {
 
+class MergeTable;
+
+// The entry that stands between documents; never made by merges.
+inline constexpr std::string_view kEndOfText = "<|endoftext|>";
+
 // Immutable and thread-safe once loaded.
 class Vocabulary {
  public:
-  // Reads and checks both files: every byte has an entry, ids are 0..size-1 without gap, each merge joins two entries
-  // into an entry. Throws std::runtime_error naming file, line and reason; std::system_error if a file cannot be read.
+  // Reads and checks both files: every byte has an entry, ids are 0..size-1 without gap, each merge
+  // joins two entries into an entry. Throws std::runtime_error naming file, line and reason;
+  // std::system_error if a file cannot be read. Any size up to 2^24 ids; GPT-2's has 256 bytes,
+  // 50000 merges and `<|endoftext|>`.
   static std::shared_ptr<const Vocabulary> load(const std::filesystem::path& vocab_file,
                                                 const std::filesystem::path& merge_file);
 
@@ -26,8 +33,8 @@ class Vocabulary {
   int32_t end_of_document() const;
   // The bytes of one entry. Throws std::out_of_range.
   const std::string& bytes(int32_t id) const;
-  // True where every entry encodes to itself by its own merges and id order is merge order: then a word that is an
-  // entry is one token without merging (holds for GPT-2, checked on load; spec: tokenizer README).
+  // True where every entry (special token excluded) encodes to itself by its own merges: then a
+  // word that is an entry is one token, no merging needed. Checked on load; holds for GPT-2.
   bool entries_encode_to_themselves() const { return entries_encode_to_themselves_; }
 
   struct Merge {
@@ -37,26 +44,35 @@ class Vocabulary {
   const std::vector<Merge>& merges() const { return merges_; }
   // Id of the entry with exactly these bytes, special token excluded.
   std::optional<int32_t> find(std::string_view bytes) const;
-  // SHA-256 is the caller's business; this is where the files came from.
+  // The same merges as the encoder asks for them.
+  const MergeTable& merge_table() const;
+  // Where the vocabulary came from.
   const std::filesystem::path& vocab_file() const { return vocab_file_; }
   const std::filesystem::path& merge_file() const { return merge_file_; }
 
  private:
   Vocabulary() = default;
+  void read_entries();
+  void read_merges();
+  void add_merge(std::string_view line, const std::string& where);
+  bool every_entry_encodes_to_itself() const;
+
   std::vector<std::string> bytes_;
   std::vector<Merge> merges_;
   int32_t end_of_document_ = -1;
   bool entries_encode_to_themselves_ = false;
   std::filesystem::path vocab_file_, merge_file_;
   struct Index;
-  std::shared_ptr<const Index> index_;
+  std::shared_ptr<Index> index_;  // complete-type deleter, so that Index can stay in the .cpp
 };
 
-// Where GPT-2's files are looked for, in order: the two given paths (both or none); $WEFT_GPT2_DIR; ~/.cache/weft/gpt2.
+// Where GPT-2's files are looked for, in order: the two given paths (both or none); $WEFT_GPT2_DIR;
+// ~/.cache/weft/gpt2.
 struct VocabularyFiles {
   std::filesystem::path vocab_file, merge_file;
 };
-// The first place that holds vocab.json and merges.txt, or nothing. Given paths are returned unchecked.
+// The first place that holds vocab.json and merges.txt, or nothing. Given paths are returned
+// unchecked.
 std::optional<VocabularyFiles> find_vocabulary_files(const std::filesystem::path& vocab_file,
                                                      const std::filesystem::path& merge_file);
 

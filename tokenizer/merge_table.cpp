@@ -1,0 +1,31 @@
+#include "tokenizer/merge_table.h"
+
+#include <bit>
+
+namespace weft {
+
+MergeTable::MergeTable(size_t max_rules) {
+  const size_t num_slots = std::bit_ceil(2 * max_rules + 2);
+  slots_.resize(num_slots);
+  mask_ = num_slots - 1;
+  shift_ = 64 - std::countr_zero(num_slots);
+}
+
+bool MergeTable::add(int32_t left, int32_t right, Rule rule) {
+  const uint64_t key = key_of(left, right);
+  size_t i = slot_of(key);
+  while (slots_[i].key != kEmpty) {
+    if (slots_[i].key == key) return false;
+    i = (i + 1) & mask_;
+  }
+  slots_[i] = {key, rule};
+  return true;
+}
+
+void MergeTable::add_entry(const std::string& entry) {
+  for (size_t i = 0; i + 1 < entry.size(); ++i) {
+    byte_pairs_.set(static_cast<uint8_t>(entry[i]) << 8 | static_cast<uint8_t>(entry[i + 1]));
+  }
+}
+
+}  // namespace weft
