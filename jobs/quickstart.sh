@@ -4,12 +4,13 @@
 # usage: jobs/quickstart.sh [CORPUS]
 #   CORPUS  .jsonl, .gz, .xz, .zst or .bz2 file, or an https URL; default: a small corpus of this repository's own text
 #
-# Everything it makes lies in build/quickstart (WEFT_QUICKSTART_DIR). WEFT_NO_INSTALL=1 skips installing packages.
+# Everything it makes lies in build/quickstart (WEFT_QUICKSTART_DIR). WEFT_NO_INSTALL=1 skips installing packages;
+# WEFT_BIN_DIR names the folder of programs that are built already.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
 out=${WEFT_QUICKSTART_DIR:-$root/build/quickstart}
-bin=$root/build/release/bin
+bin=${WEFT_BIN_DIR:-$root/build/release/bin}
 corpus=${1:-}
 started=$SECONDS
 
@@ -24,7 +25,7 @@ download_vocabulary() {  # FOLDER: GPT-2's published files, checked by their SHA
       --sha256 1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5
 }
 
-case ${1:-} in -h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
+case ${1:-} in -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 [ $# -le 1 ] || fail "one CORPUS at most; see jobs/quickstart.sh --help" 2
 if [ -n "$corpus" ] && [[ $corpus != https://* ]]; then
   [ -f "$corpus" ] || fail "no such corpus: $corpus (a .jsonl, .gz, .xz, .zst or .bz2 file, or an https URL)" 2
@@ -32,11 +33,14 @@ if [ -n "$corpus" ] && [[ $corpus != https://* ]]; then
 fi
 
 step "1/6 build"
-[ -n "${WEFT_NO_INSTALL:-}" ] || jobs/install-deps.sh
-cmake --preset release -DWEFT_TESTS=OFF >"$root/build-configure.log" 2>&1 || { cat "$root/build-configure.log" >&2; fail "cmake could not configure"; }
-rm -f "$root/build-configure.log"
-cmake --build --preset release -j "$(nproc)" --target weft-data weft-train weft-model
 mkdir -p "$out"
+if [ -n "${WEFT_BIN_DIR:-}" ]; then
+  echo "using the programs in $bin"
+else
+  [ -n "${WEFT_NO_INSTALL:-}" ] || jobs/install-deps.sh
+  cmake --preset release >"$out/configure.log" 2>&1 || { cat "$out/configure.log" >&2; fail "cmake could not configure"; }
+  cmake --build --preset release -j "$(nproc)" --target weft-data weft-train weft-model
+fi
 
 step "2/6 corpus"
 if [ -z "$corpus" ]; then

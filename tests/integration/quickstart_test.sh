@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# README command 1 with the programs that are built already: a falling loss, a bit-exact resume, a sample's text; with the
+# repository's own text and a learned vocabulary, and with a compressed corpus where one is given.
+set -euo pipefail
+cd "${WEFT_SOURCE_DIR:?}"
+work=$(mktemp -d "${TMPDIR:-/tmp}/weft-quickstart.XXXXXX"); trap 'rm -rf "$work"' EXIT
+export WEFT_BIN_DIR=${WEFT_BIN_DIR:?}
+check() { # LOG
+  for line in 'equal to the last bit' '^loss +[0-9.]+ -> [0-9.]+ in' 'the text of a sample' 'HF model'; do
+    grep -qE "$line" "$1" || { cat "$1" >&2; echo "FAILED: no line like: $line" >&2; exit 1; }
+  done
+}
+# No GPT-2 vocabulary and no network: one is learned.
+env -u WEFT_GPT2_DIR HOME="$work/home" https_proxy=http://127.0.0.1:9 WEFT_QUICKSTART_DIR="$work/own" jobs/quickstart.sh \
+  >"$work/own.log" 2>&1 || { cat "$work/own.log" >&2; exit 1; }
+grep -q 'learning a small one from the corpus' "$work/own.log" || { cat "$work/own.log" >&2; exit 1; }
+check "$work/own.log"
+
+if [ -n "${WEFT_CORPUS_DIR:-}" ] && [ -n "${WEFT_GPT2_DIR:-}" ]; then
+  WEFT_QUICKSTART_DIR="$work/code" jobs/quickstart.sh "$WEFT_CORPUS_DIR/code.jsonl.zst" >"$work/code.log" 2>&1 ||
+    { cat "$work/code.log" >&2; exit 1; }
+  check "$work/code.log"
+fi
+echo passed

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# The job scripts outside Slurm: help, wrong use, missing packages, missing programs and datasets.
+set -euo pipefail
+cd "${WEFT_SOURCE_DIR:?}"
+work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
+fail() { echo "FAILED: $*" >&2; exit 1; }
+expect() { # CODE PATTERN COMMAND...: exit code and a line of the output
+  local code=$1 pattern=$2 status=0; shift 2
+  "$@" >"$work/out" 2>&1 </dev/null || status=$?
+  [ "$status" = "$code" ] || { cat "$work/out" >&2; fail "$* ended with $status, not $code"; }
+  grep -qE -- "$pattern" "$work/out" || { cat "$work/out" >&2; fail "$* did not say: $pattern"; }
+}
+for script in jobs/*.sh jobs/*.sbatch tests/run.sh; do bash -n "$script" || fail "$script does not parse"; done
+
+expect 0 'usage: jobs/install-deps.sh' jobs/install-deps.sh --help
+expect 2 'unknown option --wrong' jobs/install-deps.sh --wrong
+expect 0 'install-deps: (missing|all)' jobs/install-deps.sh --tests --dry-run
+mkdir "$work/bin"   # a machine without apt-get
+for tool in bash sed printf id grep ls head cat; do ln -s "$(command -v $tool)" "$work/bin/$tool" 2>/dev/null || true; done
+expect 0 'not Debian or Ubuntu' env PATH="$work/bin" bash jobs/install-deps.sh
+
+expect 0 'usage: jobs/quickstart.sh' jobs/quickstart.sh --help
+expect 2 'no such corpus' jobs/quickstart.sh "$work/none.jsonl"
+expect 2 'one CORPUS' jobs/quickstart.sh a b
+
+expect 2 'weft-data is not there' env WEFT_BIN="$work" bash jobs/1.data-preprocessing.sbatch
+expect 2 'weft-train is not there' env WEFT_BIN="$work" bash jobs/2.distributed-training.sbatch
+expect 3 'no dataset .*my-gpt2_text_document' env WEFT_BIN="${WEFT_BIN_DIR:?}" DATA_PATH="$work" bash jobs/2.distributed-training.sbatch
+echo passed
