@@ -23,17 +23,20 @@ const char* name_of(DType dtype) {
   return "?";
 }
 
+void append_size(std::string& text, int64_t size) {
+  if (text.back() != '(') text += ',';
+  text += std::to_string(size);
+}
+
 std::string text_of(Shape shape) {
   std::string text = "(";
-  for (const int64_t size : shape) text += (text.size() > 1 ? "," : "") + std::to_string(size);
+  for (const int64_t size : shape) append_size(text, size);
   return text + ")";
 }
 
 std::string text_of(const Tensor& tensor) {
   std::string text = std::string(name_of(tensor.dtype())) + " (";
-  for (int dim = 0; dim < tensor.rank(); ++dim) {
-    text += (dim > 0 ? "," : "") + std::to_string(tensor.shape(dim));
-  }
+  for (int dim = 0; dim < tensor.rank(); ++dim) append_size(text, tensor.shape(dim));
   return text + ")";
 }
 

@@ -1,0 +1,234 @@
+// Causal self-attention, one task per (batch, head), one block of queries at a time: the scores of
+// a block, never of a sequence, are in memory. [the recomputation of Dao 2023, arXiv:2307.08691,
+// with plain instead of online softmax, because a CPU's cache holds a block's whole rows]
+#include <cblas.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cpu/dropout.h"
+#include "kernels/cpu/operations.h"
+#include "kernels/cpu/rows.h"
+#include "kernels/cpu/simd.h"
+
+namespace weft::cpu {
+
+namespace {
+
+constexpr int64_t kQueryBlock = 64;
+
+WEFT_VECTOR_CLONES float max_of(const float* values, int64_t n) {
+  float max = values[0];
+#pragma omp simd reduction(max : max)
+  for (int64_t i = 0; i < n; ++i) max = values[i] > max ? values[i] : max;
+  return max;
+}
+
+// values = e^(values - shift); returns their sum.
+WEFT_VECTOR_CLONES float exp_row(float* values, float shift, int64_t n) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) {
+    values[i] = fast_exp(values[i] - shift);
+    sum += values[i];
+  }
+  return sum;
+}
+
+WEFT_VECTOR_CLONES void scale_row(float* values, float factor, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) values[i] *= factor;
+}
+
+WEFT_VECTOR_CLONES float dot(const float* a, const float* b, int64_t n) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+// dscores = scale * P * (dP - delta), in place of dP. [Dao 2023, algorithm 2]
+WEFT_VECTOR_CLONES void softmax_backward_row(float* dprobabilities, const float* probabilities,
+                                             float delta, float scale, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    dprobabilities[i] = scale * probabilities[i] * (dprobabilities[i] - delta);
+  }
+}
+
+enum class Op { kPlain, kTransposed };
+
+// c (m,n) = alpha * a * b + beta * c, all row-major and dense unless a stride is given.
+void gemm(Op op_a, Op op_b, int64_t m, int64_t n, int64_t k, float alpha, const float* a,
+          int64_t stride_a, const float* b, int64_t stride_b, float beta, float* c,
+          int64_t stride_c) {
+  cblas_sgemm(CblasRowMajor, op_a == Op::kTransposed ? CblasTrans : CblasNoTrans,
+              op_b == Op::kTransposed ? CblasTrans : CblasNoTrans, static_cast<blasint>(m),
+              static_cast<blasint>(n), static_cast<blasint>(k), alpha, a,
+              static_cast<blasint>(stride_a), b, static_cast<blasint>(stride_b), beta, c,
+              static_cast<blasint>(stride_c));
+}
+
+// Where one head lies: qkv (B,T,H,3,D) and out (B,T,H,D).
+struct Head {
+  int64_t b, h, T, H, D;
+  int64_t qkv_row(int64_t t, int64_t part) const { return (((b * T + t) * H + h) * 3 + part) * D; }
+  int64_t out_row(int64_t t) const { return ((b * T + t) * H + h) * D; }
+  int64_t lse_row() const { return (b * H + h) * T; }
+  int64_t score_row(int64_t query) const { return ((b * H + h) * T + query) * T; }
+};
+
+// Part 0, 1, 2 (query, key, value) of a head as fp32 (T,D).
+void load_part(float* panel, const Tensor& qkv, const Head& head, int64_t part) {
+  for (int64_t t = 0; t < head.T; ++t) {
+    float* row = panel + t * head.D;
+    const float* values = read_row(qkv, head.qkv_row(t, part), head.D, row);
+    if (values != row) std::copy_n(values, head.D, row);
+  }
+}
+
+void store_part(const Tensor& dqkv, const Head& head, int64_t part, int64_t first_t,
+                int64_t num_rows, const float* panel) {
+  for (int64_t r = 0; r < num_rows; ++r) {
+    store_row(dqkv, head.qkv_row(first_t + r, part), head.D, panel + r * head.D);
+  }
+}
+
+// The thread's scratch, cut up.
+struct Panels {
+  float *q, *k, *v, *dout, *dk, *dv;      // (T,D)
+  float *probabilities, *dprobabilities;  // (kQueryBlock,T)
+  float* multipliers;                     // (T)
+  float *block, *row;                     // (kQueryBlock,D), (D)
+  Panels(float* scratch, int64_t T, int64_t D)
+      : q(scratch),
+        k(q + T * D),
+        v(k + T * D),
+        dout(v + T * D),
+        dk(dout + T * D),
+        dv(dk + T * D),
+        probabilities(dv + T * D),
+        dprobabilities(probabilities + kQueryBlock * T),
+        multipliers(dprobabilities + kQueryBlock * T),
+        block(multipliers + T),
+        row(block + kQueryBlock * D) {}
+};
+
+void head_forward(const Panels& panels, const Head& head, Tensor out, Tensor lse, Tensor qkv,
+                  float scale, const Dropout& dropout) {
+  const int64_t T = head.T, D = head.D;
+  load_part(panels.q, qkv, head, 0);
+  load_part(panels.k, qkv, head, 1);
+  load_part(panels.v, qkv, head, 2);
+  for (int64_t first = 0; first < T; first += kQueryBlock) {
+    const int64_t num_queries = std::min(kQueryBlock, T - first);
+    const int64_t num_keys = first + num_queries;  // no query of the block looks further
+    gemm(Op::kPlain, Op::kTransposed, num_queries, num_keys, D, scale, panels.q + first * D, D,
+         panels.k, D, 0.0F, panels.probabilities, num_keys);
+    for (int64_t r = 0; r < num_queries; ++r) {
+      float* row = panels.probabilities + r * num_keys;
+      const int64_t num_visible = first + r + 1;
+      const float max = max_of(row, num_visible);
+      const float sum = exp_row(row, max, num_visible);
+      lse.as<float>()[head.lse_row() + first + r] = max + std::log(sum);
+      scale_row(row, 1.0F / sum, num_visible);
+      if (dropout.p > 0) {
+        dropout_multipliers(panels.multipliers, dropout, head.score_row(first + r), num_visible);
+        multiply_row(row, panels.multipliers, num_visible);
+      }
+      std::fill(row + num_visible, row + num_keys, 0.0F);
+    }
+    gemm(Op::kPlain, Op::kPlain, num_queries, D, num_keys, 1.0F, panels.probabilities, num_keys,
+         panels.v, D, 0.0F, panels.block, D);
+    for (int64_t r = 0; r < num_queries; ++r) {
+      store_row(out, head.out_row(first + r), D, panels.block + r * D);
+    }
+  }
+}
+
+// Rows of one query block: P (with dropout applied, for dV) and dS from scores and dP, in place.
+void block_backward(const Panels& panels, const Head& head, int64_t first, int64_t num_queries,
+                    Tensor out, Tensor lse, float scale, const Dropout& dropout) {
+  const int64_t D = head.D, num_keys = first + num_queries;
+  for (int64_t r = 0; r < num_queries; ++r) {
+    float* p = panels.probabilities + r * num_keys;
+    float* dp = panels.dprobabilities + r * num_keys;
+    const int64_t num_visible = first + r + 1;
+    exp_row(p, lse.as<float>()[head.lse_row() + first + r], num_visible);
+    // sum over keys of P * dP, which the output already holds
+    const float delta = dot(panels.dout + (first + r) * D,
+                            read_row(out, head.out_row(first + r), D, panels.row), D);
+    if (dropout.p > 0) {
+      dropout_multipliers(panels.multipliers, dropout, head.score_row(first + r), num_visible);
+      multiply_row(dp, panels.multipliers, num_visible);
+    }
+    softmax_backward_row(dp, p, delta, scale, num_visible);
+    if (dropout.p > 0) multiply_row(p, panels.multipliers, num_visible);
+    std::fill(p + num_visible, p + num_keys, 0.0F);
+    std::fill(dp + num_visible, dp + num_keys, 0.0F);
+  }
+}
+
+void head_backward(const Panels& panels, const Head& head, Tensor dqkv, Tensor dout, Tensor out,
+                   Tensor lse, Tensor qkv, float scale, const Dropout& dropout) {
+  const int64_t T = head.T, D = head.D;
+  load_part(panels.q, qkv, head, 0);
+  load_part(panels.k, qkv, head, 1);
+  load_part(panels.v, qkv, head, 2);
+  for (int64_t t = 0; t < T; ++t) {
+    std::copy_n(read_row(dout, head.out_row(t), D, panels.row), D, panels.dout + t * D);
+  }
+  std::fill_n(panels.dk, T * D, 0.0F);
+  std::fill_n(panels.dv, T * D, 0.0F);
+  for (int64_t first = 0; first < T; first += kQueryBlock) {
+    const int64_t num_queries = std::min(kQueryBlock, T - first), num_keys = first + num_queries;
+    const float* q = panels.q + first * D;
+    const float* block_dout = panels.dout + first * D;
+    gemm(Op::kPlain, Op::kTransposed, num_queries, num_keys, D, scale, q, D, panels.k, D, 0.0F,
+         panels.probabilities, num_keys);
+    gemm(Op::kPlain, Op::kTransposed, num_queries, num_keys, D, 1.0F, block_dout, D, panels.v, D,
+         0.0F, panels.dprobabilities, num_keys);
+    block_backward(panels, head, first, num_queries, out, lse, scale, dropout);
+    gemm(Op::kTransposed, Op::kPlain, num_keys, D, num_queries, 1.0F, panels.probabilities,
+         num_keys, block_dout, D, 1.0F, panels.dv, D);
+    gemm(Op::kPlain, Op::kPlain, num_queries, D, num_keys, 1.0F, panels.dprobabilities, num_keys,
+         panels.k, D, 0.0F, panels.block, D);
+    gemm(Op::kTransposed, Op::kPlain, num_keys, D, num_queries, 1.0F, panels.dprobabilities,
+         num_keys, q, D, 1.0F, panels.dk, D);
+    store_part(dqkv, head, 0, first, num_queries, panels.block);
+  }
+  store_part(dqkv, head, 1, 0, T, panels.dk);
+  store_part(dqkv, head, 2, 0, T, panels.dv);
+}
+
+template <typename Task>
+void for_each_head(const Context& context, const Tensor& qkv, const Task& task) {
+  const int64_t B = qkv.shape(0), T = qkv.shape(1), H = qkv.shape(2), D = qkv.shape(4);
+  context.for_each(B * H, [&](int64_t i, int thread) {
+    task(Panels(context.scratch(thread), T, D), Head{i / H, i % H, T, H, D});
+  });
+}
+
+}  // namespace
+
+int64_t attention_scratch_floats(int64_t T, int64_t D) {
+  return 6 * T * D + 2 * kQueryBlock * T + T + kQueryBlock * D + D;
+}
+
+void attention_forward(const Context& context, Tensor out, Tensor lse, Tensor qkv, float scale,
+                       const Dropout& dropout) {
+  context.need_scratch("attention_forward", attention_scratch_floats(qkv.shape(1), qkv.shape(4)));
+  for_each_head(context, qkv, [&](const Panels& panels, const Head& head) {
+    head_forward(panels, head, out, lse, qkv, scale, dropout);
+  });
+}
+
+void attention_backward(const Context& context, Tensor dqkv, Tensor dout, Tensor out, Tensor lse,
+                        Tensor qkv, float scale, const Dropout& dropout) {
+  context.need_scratch("attention_backward", attention_scratch_floats(qkv.shape(1), qkv.shape(4)));
+  for_each_head(context, qkv, [&](const Panels& panels, const Head& head) {
+    head_backward(panels, head, dqkv, dout, out, lse, qkv, scale, dropout);
+  });
+}
+
+}  // namespace weft::cpu

@@ -1,0 +1,72 @@
+#include "kernels/cpu/dropout.h"
+
+#include <algorithm>
+
+#include "kernels/cpu/simd.h"
+#include "kernels/dropout.h"
+
+namespace weft::cpu {
+
+namespace {
+
+constexpr int kLanes = 16;  // Philox blocks computed side by side; 64 elements
+
+// Multipliers of 4 * kLanes elements from block `counter` on; the rounds of kernels/philox.h, lane
+// by lane.
+WEFT_VECTOR_CLONES void multipliers_of_blocks(float* out, uint64_t key, uint64_t stream,
+                                              uint64_t counter, uint32_t threshold, float scale) {
+  uint32_t c0[kLanes], c1[kLanes], c2[kLanes], c3[kLanes];
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const uint64_t block = counter + static_cast<uint64_t>(lane);
+    c0[lane] = static_cast<uint32_t>(block);
+    c1[lane] = static_cast<uint32_t>(block >> 32);
+    c2[lane] = static_cast<uint32_t>(stream);
+    c3[lane] = static_cast<uint32_t>(stream >> 32);
+  }
+  uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
+  for (int round = 0; round < 10; ++round) {
+#pragma omp simd
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const uint64_t p0 = 0xD2511F53ULL * c0[lane], p1 = 0xCD9E8D57ULL * c2[lane];
+      c0[lane] = static_cast<uint32_t>(p1 >> 32) ^ c1[lane] ^ k0;
+      c2[lane] = static_cast<uint32_t>(p0 >> 32) ^ c3[lane] ^ k1;
+      c1[lane] = static_cast<uint32_t>(p1);
+      c3[lane] = static_cast<uint32_t>(p0);
+    }
+    k0 += 0x9E3779B9U;
+    k1 += 0xBB67AE85U;
+  }
+#pragma omp simd
+  for (int lane = 0; lane < kLanes; ++lane) {
+    out[4 * lane] = c0[lane] < threshold ? 0.0F : scale;
+    out[4 * lane + 1] = c1[lane] < threshold ? 0.0F : scale;
+    out[4 * lane + 2] = c2[lane] < threshold ? 0.0F : scale;
+    out[4 * lane + 3] = c3[lane] < threshold ? 0.0F : scale;
+  }
+}
+
+}  // namespace
+
+void dropout_multipliers(float* out, const Dropout& dropout, int64_t first, int64_t n) {
+  const uint32_t threshold = dropout_threshold(dropout.p);
+  const float scale = dropout_scale(dropout.p);
+  uint64_t element = dropout.first_element + static_cast<uint64_t>(first);
+  for (int64_t i = 0; i < n;) {
+    const int64_t skip = static_cast<int64_t>(element & 3);
+    float block[4 * kLanes];
+    const bool whole = skip == 0 && n - i >= 4 * kLanes;
+    float* target = whole ? out + i : block;
+    multipliers_of_blocks(target, dropout.seed, dropout.stream, element >> 2, threshold, scale);
+    const int64_t count = std::min<int64_t>(n - i, 4 * kLanes - skip);
+    if (!whole) std::copy_n(block + skip, count, out + i);
+    i += count;
+    element += static_cast<uint64_t>(count);
+  }
+}
+
+WEFT_VECTOR_CLONES void multiply_row(float* values, const float* multipliers, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) values[i] *= multipliers[i];
+}
+
+}  // namespace weft::cpu

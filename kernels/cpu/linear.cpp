@@ -1,0 +1,99 @@
+// Linear layers with what is fused to them: bias, GELU, and the backward of each.
+#include <algorithm>
+
+#include "kernels/cpu/gelu.h"
+#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/operations.h"
+#include "kernels/cpu/rows.h"
+#include "kernels/cpu/simd.h"
+
+namespace weft::cpu {
+
+namespace {
+
+constexpr int64_t kColumnBlock = 64;  // columns per task of the bias gradient
+
+WEFT_VECTOR_CLONES void add_bias_row(float* values, const float* bias, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) values[i] += bias[i];
+}
+
+WEFT_VECTOR_CLONES void add_to_sums(double* sums, const float* values, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) sums[i] += static_cast<double>(values[i]);
+}
+
+// fp32 results are computed where they belong; bf16 ones in scratch, to be rounded tile by tile.
+Tensor in_place(const Tensor& out) { return out.dtype() == DType::kFloat32 ? out : Tensor(); }
+
+// dbias (O): one task owns a block of columns of dout (N,O) and walks all rows in order.
+void bias_gradient(const Context& context, Tensor dbias, Tensor dout, bool accumulate) {
+  const int64_t O = dbias.num_elements(), N = dout.num_elements() / O;
+  context.for_each_range(O, kColumnBlock, [&](int64_t begin, int64_t end, int thread) {
+    double sums[kColumnBlock] = {};
+    for (int64_t n = 0; n < N; ++n) {
+      const float* row = read_row(dout, n * O + begin, end - begin, context.scratch(thread));
+      add_to_sums(sums, row, end - begin);
+    }
+    for (int64_t i = begin; i < end; ++i) {
+      float& dbias_i = dbias.as<float>()[i];
+      dbias_i = static_cast<float>(sums[i - begin]) + (accumulate ? dbias_i : 0.0F);
+    }
+  });
+}
+
+}  // namespace
+
+int64_t linear_scratch_floats() { return kGemmScratchFloats; }
+
+void linear_forward(const Context& context, Tensor out, Tensor pre, Tensor inp, Tensor weight,
+                    Tensor bias, Gelu gelu) {
+  const int64_t O = weight.shape(0), I = weight.shape(1), N = inp.num_elements() / I;
+  context.need_scratch("linear_forward", linear_scratch_floats());
+  const Tensor product = pre ? pre : out;
+  multiply(context, in_place(product), {inp, I, false}, {weight, I, true}, N, O, I, false,
+           [&](const Tile& tile) {
+             const int64_t width = tile.num_columns;
+             const float* b = bias ? read_row(bias, tile.column, width, tile.buffer) : nullptr;
+             for (int64_t r = 0; r < tile.num_rows; ++r) {
+               float* row = tile.values + r * tile.stride;
+               const int64_t first = (tile.row + r) * O + tile.column;
+               if (b != nullptr) add_bias_row(row, b, width);
+               store_row(product, first, width, row);
+               if (pre) {
+                 float* activated = row_target(out, first, tile.buffer + kMaxTileColumns);
+                 gelu_row(activated, row, width, gelu);
+                 store_row(out, first, width, activated);
+               }
+             }
+           });
+}
+
+void linear_backward_input(const Context& context, Tensor dinp, Tensor dout, Tensor weight,
+                           Tensor pre, Gelu gelu) {
+  const int64_t O = weight.shape(0), I = weight.shape(1), N = dout.num_elements() / O;
+  context.need_scratch("linear_backward_input", linear_scratch_floats());
+  multiply(context, in_place(dinp), {dout, O, false}, {weight, I, false}, N, I, O, false,
+           [&](const Tile& tile) {
+             for (int64_t r = 0; r < tile.num_rows; ++r) {
+               float* row = tile.values + r * tile.stride;
+               const int64_t first = (tile.row + r) * I + tile.column;
+               if (pre) {
+                 const float* p = read_row(pre, first, tile.num_columns, tile.buffer);
+                 gelu_backward_row(row, p, tile.num_columns, gelu);
+               }
+               store_row(dinp, first, tile.num_columns, row);
+             }
+           });
+}
+
+void linear_backward_weight(const Context& context, Tensor dweight, Tensor dbias, Tensor dout,
+                            Tensor inp, bool accumulate) {
+  const int64_t O = dweight.shape(0), I = dweight.shape(1), N = dout.num_elements() / O;
+  context.need_scratch("linear_backward_weight", linear_scratch_floats());
+  multiply(context, dweight, {dout, O, true}, {inp, I, false}, O, I, N, accumulate,
+           [](const Tile&) {});
+  if (dbias) bias_gradient(context, dbias, dout, accumulate);
+}
+
+}  // namespace weft::cpu

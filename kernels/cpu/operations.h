@@ -1,0 +1,56 @@
+// The operations of kernels/backend.h on the CPU; arguments are already checked, the meaning is
+// documented there. x_scratch_floats is the scratch that each thread needs for operation x.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/backend.h"
+#include "kernels/cpu/context.h"
+
+namespace weft::cpu {
+
+void zero(const Context& context, Tensor tensor);
+void cast(const Context& context, Tensor dst, Tensor src);
+
+int64_t embedding_scratch_floats(int64_t C);
+void embedding_forward(const Context& context, Tensor out, Tensor tokens, Tensor word,
+                       Tensor position, int64_t first_word, const Dropout& dropout);
+void embedding_backward(const Context& context, Tensor dword, Tensor dposition, Tensor dout,
+                        Tensor tokens, int64_t first_word, const Dropout& dropout);
+
+int64_t layernorm_scratch_floats(int64_t C);
+// An empty `branch` (and then residual_out) means: normalise `residual` itself.
+void layernorm_forward(const Context& context, Tensor normed, Tensor residual_out, Tensor mean,
+                       Tensor rstd, Tensor residual, Tensor branch, Tensor weight, Tensor bias,
+                       float epsilon, const Dropout& dropout);
+void layernorm_backward(const Context& context, Tensor dresidual, Tensor dbranch, Tensor dweight,
+                        Tensor dbias, Tensor dnormed, Tensor dresidual_in, Tensor inp, Tensor mean,
+                        Tensor rstd, Tensor weight, const Dropout& dropout, bool accumulate);
+
+int64_t linear_scratch_floats();
+// An empty `pre` means: no GELU.
+void linear_forward(const Context& context, Tensor out, Tensor pre, Tensor inp, Tensor weight,
+                    Tensor bias, Gelu gelu);
+// An empty `pre` means: no GELU.
+void linear_backward_input(const Context& context, Tensor dinp, Tensor dout, Tensor weight,
+                           Tensor pre, Gelu gelu);
+void linear_backward_weight(const Context& context, Tensor dweight, Tensor dbias, Tensor dout,
+                            Tensor inp, bool accumulate);
+
+int64_t attention_scratch_floats(int64_t T, int64_t D);
+void attention_forward(const Context& context, Tensor out, Tensor lse, Tensor qkv, float scale,
+                       const Dropout& dropout);
+void attention_backward(const Context& context, Tensor dqkv, Tensor dout, Tensor out, Tensor lse,
+                        Tensor qkv, float scale, const Dropout& dropout);
+
+int64_t cross_entropy_scratch_floats(int64_t Vp);
+void cross_entropy(const Context& context, Tensor losses, Tensor logits, Tensor targets,
+                   Tensor loss_mask, int64_t vocabulary_size, float gradient_scale, bool gradient);
+
+// fp64 sums of n floats, and of their squares, in an order that depends on n alone.
+double sum(const Context& context, const float* inp, int64_t n);
+double sum_of_squares(const Context& context, const float* inp, int64_t n);
+
+void adamw(const Context& context, const AdamW& args);
+
+}  // namespace weft::cpu

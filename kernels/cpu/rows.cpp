@@ -1,0 +1,45 @@
+#include "kernels/cpu/rows.h"
+
+#include <cstring>
+
+#include "kernels/cpu/simd.h"
+
+namespace weft::cpu {
+
+WEFT_VECTOR_CLONES void widen(float* out, const BFloat16* inp, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    out[i] = std::bit_cast<float>(static_cast<uint32_t>(inp[i].bits) << 16);
+  }
+}
+
+// BFloat16(float) in a form that vectorises: select, not branch.
+WEFT_VECTOR_CLONES void narrow(BFloat16* out, const float* inp, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const uint32_t word = std::bit_cast<uint32_t>(inp[i]);
+    const uint32_t rounded = (word + 0x7fffU + ((word >> 16) & 1U)) >> 16;
+    const uint32_t quiet_nan = (word >> 16) | 0x40U;
+    out[i].bits = static_cast<uint16_t>((word & 0x7fffffffU) > 0x7f800000U ? quiet_nan : rounded);
+  }
+}
+
+const float* read_row(const Tensor& tensor, int64_t first, int64_t n, float* buffer) {
+  if (tensor.dtype() == DType::kFloat32) return tensor.as<float>() + first;
+  widen(buffer, tensor.as<BFloat16>() + first, n);
+  return buffer;
+}
+
+float* row_target(const Tensor& tensor, int64_t first, float* buffer) {
+  return tensor.dtype() == DType::kFloat32 ? tensor.as<float>() + first : buffer;
+}
+
+void store_row(const Tensor& tensor, int64_t first, int64_t n, const float* values) {
+  if (tensor.dtype() == DType::kBFloat16) {
+    narrow(tensor.as<BFloat16>() + first, values, n);
+  } else if (values != tensor.as<float>() + first) {
+    std::memcpy(tensor.as<float>() + first, values, static_cast<size_t>(n) * sizeof(float));
+  }
+}
+
+}  // namespace weft::cpu
