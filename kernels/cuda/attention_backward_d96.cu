@@ -1,0 +1,17 @@
+// Attention backward for head size 96.
+#include "kernels/cuda/attention_backward.cuh"
+
+namespace weft::cuda::attention {
+
+template <>
+void backward_mma<96>(cudaStream_t stream, const Params& params, bool dropout) {
+  using QueryShape = BackwardShape<96, 2, 4, 32, 2>;
+  using KeyShape = BackwardShape<96, 1, 8, 64, 1>;
+  if (dropout) {
+    launch_backward<QueryShape, KeyShape, true>(stream, params);
+  } else {
+    launch_backward<QueryShape, KeyShape, false>(stream, params);
+  }
+}
+
+}  // namespace weft::cuda::attention

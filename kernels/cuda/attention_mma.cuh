@@ -1,0 +1,220 @@
+// Warp-level building blocks of attention on the tensor cores of sm_80 and later: asynchronous
+// copies of tiles into swizzled shared memory, ldmatrix, mma.sync m16n8k16 (bf16 in, fp32 out).
+// Fragment layouts: PTX ISA, section "Matrix Fragments for mma.m16n8k16".
+#pragma once
+
+#include <cuda_bf16.h>
+
+#include <cstdint>
+
+#include "kernels/cuda/attention_params.h"
+
+namespace weft::cuda::attention {
+
+__device__ inline uint32_t shared_address(const void* pointer) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+// 16 bytes from global to shared memory; zeros where !valid (nothing is read then).
+__device__ inline void copy_async(uint32_t dst, const void* src, bool valid) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(dst), "l"(src),
+               "r"(valid ? 16 : 0)
+               : "memory");
+}
+__device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int kPending>
+__device__ inline void wait_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+__device__ inline void load_matrices(uint32_t (&r)[4], uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address)
+               : "memory");
+}
+__device__ inline void load_matrices_transposed(uint32_t (&r)[4], uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address)
+               : "memory");
+}
+
+// c (16x8) += a (16x16) * b (16x8)
+__device__ inline void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+__device__ inline uint32_t pack(float low, float high) {
+  uint32_t packed;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  return packed;
+}
+
+__device__ inline float fast_exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// A tile of rows of D bf16 in shared memory. The 16-byte chunks of a row are permuted by an XOR
+// with bits of the row, so that the eight rows that one ldmatrix step reads lie in different banks:
+// at D = 96 two rows already span 8 chunks modulo 8.
+template <int D>
+struct Tile {
+  static constexpr int kRowBytes = D * 2;
+  static constexpr int kChunks = D / 8;
+
+  uint32_t base;
+
+  __device__ static int swizzle(int row, int chunk) {
+    return D == 96 ? chunk ^ ((row >> 1) & 3) : chunk ^ (row & 7);
+  }
+  __device__ uint32_t at(int row, int chunk) const {
+    return base + row * kRowBytes + swizzle(row, chunk) * 16;
+  }
+
+  // Starts copying rows [0, kRows) of `src`; rows from `num_valid` on become zero. All kThreads
+  // threads take part.
+  template <int kRows, int kThreads>
+  __device__ void load(const __nv_bfloat16* src, int64_t row_stride, int num_valid) const {
+    static_assert(kRows * kChunks % kThreads == 0);
+#pragma unroll
+    for (int i = 0; i < kRows * kChunks / kThreads; ++i) {
+      const int idx = i * kThreads + static_cast<int>(threadIdx.x);
+      const int row = idx / kChunks, chunk = idx % kChunks;
+      const bool valid = row < num_valid;
+      copy_async(at(row, chunk), src + (valid ? row * row_stride + chunk * 8 : 0), valid);
+    }
+  }
+};
+
+// acc += A * B^T: A is rows [a_row, a_row + 16 * kM) of tile a, B is rows [0, 8 * kN) of tile b;
+// the sum runs over D.
+template <int D, int kM, int kN>
+__device__ inline void multiply_rows(float (&acc)[kM][kN][4], Tile<D> a, int a_row, Tile<D> b) {
+  const int lane = threadIdx.x & 31;
+#pragma unroll
+  for (int k = 0; k < D / 16; ++k) {
+    uint32_t a_frag[kM][4];
+#pragma unroll
+    for (int m = 0; m < kM; ++m) {
+      load_matrices(a_frag[m], a.at(a_row + m * 16 + (lane & 15), 2 * k + (lane >> 4)));
+    }
+#pragma unroll
+    for (int n = 0; n < kN; n += 2) {
+      uint32_t b_frag[4];
+      load_matrices(b_frag,
+                    b.at(n * 8 + (lane & 7) + ((lane >> 4) << 3), 2 * k + ((lane >> 3) & 1)));
+#pragma unroll
+      for (int m = 0; m < kM; ++m) {
+        mma(acc[m][n], a_frag[m], b_frag[0], b_frag[1]);
+        mma(acc[m][n + 1], a_frag[m], b_frag[2], b_frag[3]);
+      }
+    }
+  }
+}
+
+// acc += A * B: A (16 * kM, 16 * kK) in registers, B is rows [0, 16 * kK) of tile b; the sum runs
+// over those rows.
+template <int D, int kM, int kK>
+__device__ inline void multiply_columns(float (&acc)[kM][D / 8][4], const uint32_t (&a)[kM][kK][4],
+                                        Tile<D> b) {
+  const int lane = threadIdx.x & 31;
+#pragma unroll
+  for (int k = 0; k < kK; ++k) {
+#pragma unroll
+    for (int n = 0; n < D / 8; n += 2) {
+      uint32_t b_frag[4];
+      load_matrices_transposed(b_frag, b.at(k * 16 + (lane & 15), n + (lane >> 4)));
+#pragma unroll
+      for (int m = 0; m < kM; ++m) {
+        mma(acc[m][n], a[m][k], b_frag[0], b_frag[1]);
+        mma(acc[m][n + 1], a[m][k], b_frag[2], b_frag[3]);
+      }
+    }
+  }
+}
+
+// Accumulators (16 * kM, 8 * kN) rounded to bf16 as the left operand of the next product.
+template <int kM, int kN>
+__device__ inline void round_to_operand(uint32_t (&a)[kM][kN / 2][4], const float (&c)[kM][kN][4]) {
+#pragma unroll
+  for (int m = 0; m < kM; ++m) {
+#pragma unroll
+    for (int k = 0; k < kN / 2; ++k) {
+      a[m][k][0] = pack(c[m][2 * k][0], c[m][2 * k][1]);
+      a[m][k][1] = pack(c[m][2 * k][2], c[m][2 * k][3]);
+      a[m][k][2] = pack(c[m][2 * k + 1][0], c[m][2 * k + 1][1]);
+      a[m][k][3] = pack(c[m][2 * k + 1][2], c[m][2 * k + 1][3]);
+    }
+  }
+}
+
+// Writes a warp's accumulators (16 * kM rows from `row` on) to global memory as bf16, through the
+// warp's own rows of `tile`, so that whole rows leave in 16-byte pieces. Nobody else may use those
+// rows; `dst` is the tile's row 0.
+template <int D, int kM>
+__device__ inline void store_rows(const float (&acc)[kM][D / 8][4], const float (&row_scale)[kM][2],
+                                  Tile<D> tile, int row, __nv_bfloat16* dst, int64_t row_stride,
+                                  int num_valid) {
+  const int lane = threadIdx.x & 31;
+  __syncwarp();
+#pragma unroll
+  for (int m = 0; m < kM; ++m) {
+#pragma unroll
+    for (int n = 0; n < D / 8; ++n) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float s = row_scale[m][half];
+        const uint32_t value = pack(acc[m][n][2 * half] * s, acc[m][n][2 * half + 1] * s);
+        const int r = row + m * 16 + half * 8 + (lane >> 2);
+        asm volatile("st.shared.b32 [%0], %1;" ::"r"(tile.at(r, n) + (lane & 3) * 4), "r"(value)
+                     : "memory");
+      }
+    }
+  }
+  __syncwarp();
+  constexpr int kChunks = Tile<D>::kChunks;
+#pragma unroll
+  for (int i = 0; i < 16 * kM * kChunks / 32; ++i) {
+    const int idx = i * 32 + lane;
+    const int r = row + idx / kChunks, chunk = idx % kChunks;
+    uint4 value;
+    asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+                 : "r"(tile.at(r, chunk))
+                 : "memory");
+    if (r < num_valid) *reinterpret_cast<uint4*>(dst + r * row_stride + chunk * 8) = value;
+  }
+}
+
+// keep_scale where element `element` of the probabilities is kept, else 0.
+__device__ inline float keep_factor(const DropoutArgs& dropout, uint64_t element) {
+  return philox_word(dropout.seed, dropout.stream, element) < dropout.threshold
+             ? 0.0F
+             : dropout.keep_scale;
+}
+
+// The same for two neighbours: most often one random block serves both.
+__device__ inline void keep_factors(float (&keep)[2], const DropoutArgs& dropout,
+                                    uint64_t element) {
+  const PhiloxBlock block = philox(dropout.seed, dropout.stream, element >> 2);
+  const int first = static_cast<int>(element & 3);
+  const uint32_t word0 = first < 2 ? (first == 0 ? block.word[0] : block.word[1])
+                                   : (first == 2 ? block.word[2] : block.word[3]);
+  keep[0] = word0 < dropout.threshold ? 0.0F : dropout.keep_scale;
+  if (first == 3) {
+    keep[1] = keep_factor(dropout, element + 1);
+  } else {
+    const uint32_t word1 =
+        first == 0 ? block.word[1] : (first == 1 ? block.word[2] : block.word[3]);
+    keep[1] = word1 < dropout.threshold ? 0.0F : dropout.keep_scale;
+  }
+}
+
+}  // namespace weft::cuda::attention

@@ -1,0 +1,99 @@
+// What the attention kernels are told, and the launchers that attention.cu chooses from.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/backend.h"
+#include "kernels/philox.h"
+
+namespace weft::cuda::attention {
+
+constexpr float kLog2E = 1.4426950408889634F;
+
+// lse2 and delta of a (batch, head) start every padded_length(T) rows; the padding holds lse2 =
+// +inf, delta = 0, so that rows beyond T get probability 0.
+constexpr int kRowPadding = 256;
+WEFT_HOST_DEVICE constexpr int64_t padded_length(int64_t T) {
+  return (T + kRowPadding - 1) / kRowPadding * kRowPadding;
+}
+
+// Dropout with p > 0, ready for the device: an element is dropped when its random word is below
+// `threshold`.
+struct DropoutArgs {
+  uint64_t seed = 0, stream = 0, first_element = 0;
+  uint32_t threshold = 0;
+  float keep_scale = 1;
+};
+
+inline DropoutArgs dropout_args(const Dropout& dropout) {
+  // word < p * 2^32 for an integer word is word < ceil(p * 2^32); p < 1 is checked by the caller.
+  const double threshold = std::ceil(static_cast<double>(dropout.p) * 4294967296.0);
+  return {dropout.seed, dropout.stream, dropout.first_element, static_cast<uint32_t>(threshold),
+          1.0F / (1.0F - dropout.p)};
+}
+
+struct Params {
+  const void* qkv = nullptr;   // (B,T,H,3,D)
+  const void* dout = nullptr;  // (B,T,H,D), backward only
+  const void* out_in = nullptr;
+  void* out = nullptr;     // (B,T,H,D), forward only
+  void* dqkv = nullptr;    // (B,T,H,3,D), backward only
+  float* lse = nullptr;    // (B,H,T)
+  float* lse2 = nullptr;   // (B,H,padded T): lse * log2(e), backward only
+  float* delta = nullptr;  // (B,H,padded T): sum over D of dout * out, backward only
+  int B = 0, T = 0, H = 0;
+  float scale = 1;
+  DropoutArgs dropout;
+  int heads_per_group = 1;  // see block_order
+};
+
+// Heads whose keys and values (or queries and gradients) together stay in L2 while their blocks
+// run.
+inline int heads_per_group(int64_t T, int64_t D, int64_t B, int64_t H) {
+  constexpr int64_t kL2ShareBytes = 16 << 20;
+  const int64_t fit = kL2ShareBytes / (4 * T * D);
+  return static_cast<int>(std::max<int64_t>(1, std::min(fit, B * H)));
+}
+
+struct BlockPlace {
+  int bh;    // batch * H + head
+  int tile;  // 0 .. num_tiles - 1
+};
+
+// Blocks run in order of their index. Group after group of heads, so that a group's tensors are
+// read from memory once; inside a group all heads' tile 0 first: launchers number tiles by falling
+// work, the short ones fill the gaps at the end.
+__device__ inline BlockPlace block_order(const Params& p, int num_tiles) {
+  const int num_heads = p.B * p.H;
+  const int group = blockIdx.x / (p.heads_per_group * num_tiles);
+  const int first = group * p.heads_per_group;
+  const int size = min(p.heads_per_group, num_heads - first);
+  const int rest = blockIdx.x - first * num_tiles;
+  return {first + rest % size, rest / size};
+}
+
+// One function per head size and direction, each in its own .cu (they compile slowly).
+template <int D>
+void forward_mma(cudaStream_t stream, const Params& params, bool dropout);
+template <int D>
+void backward_mma(cudaStream_t stream, const Params& params, bool dropout);
+
+// fp32: any of the head sizes.
+void forward_fp32(cudaStream_t stream, const Params& params, int64_t D, bool dropout);
+void backward_fp32(cudaStream_t stream, const Params& params, int64_t D, bool dropout);
+
+// Fills lse2 and delta. x is bf16 or float.
+void backward_rows(cudaStream_t stream, const Params& params, DType x, int64_t D);
+
+// Throws std::runtime_error naming the kernel if its launch failed.
+void check_launch(const char* kernel);
+// Lets a kernel use more than 48 KiB of shared memory; throws std::runtime_error if the device has
+// less.
+void allow_shared_memory(const void* kernel, int num_bytes, const char* name);
+
+}  // namespace weft::cuda::attention

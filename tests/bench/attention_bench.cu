@@ -1,0 +1,345 @@
+// weft_attention_bench [check] [time]: attention on the GPU against a plain fp64 computation, and
+// its speed (default: both).
+//
+// Also builds without CMake: nvcc -std=c++20 -O3 -I. -gencode arch=compute_90a,code=sm_90a
+// tests/bench/attention_bench.cu kernels/cuda/attention*.cu -o weft_attention_bench
+//
+// TF/s counts the causal half: forward 2*B*T^2*H*D, backward 5*B*T^2*H*D operations (two and five
+// products of T^2*D/2 multiply-adds), as FlashAttention's benchmarks do. A time is the median of 30
+// calls after 5 for warming up; inputs are random.
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/attention.h"
+#include "kernels/philox.h"
+
+namespace weft::cuda {
+namespace {
+
+struct Case {
+  DType x;
+  int B, T, H, D;
+  float dropout;
+  uint64_t first_element = 0;
+};
+
+void check(cudaError_t error, const char* what) {
+  if (error != cudaSuccess)
+    throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
+}
+
+// Device memory that starts as NaNs, so that unwritten results show.
+class Buffer {
+ public:
+  explicit Buffer(size_t num_bytes) : num_bytes_(num_bytes) {
+    check(cudaMalloc(&data_, std::max<size_t>(num_bytes, 1)), "cudaMalloc");
+    poison();
+  }
+  ~Buffer() { cudaFree(data_); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  void poison() { check(cudaMemset(data_, 0xFF, num_bytes_), "cudaMemset"); }
+  void* data() const { return data_; }
+  std::vector<uint8_t> bytes() const {
+    std::vector<uint8_t> host(num_bytes_);
+    check(cudaMemcpy(host.data(), data_, num_bytes_, cudaMemcpyDefault), "copy to host");
+    return host;
+  }
+  void fill(const std::vector<float>& values, DType x) {
+    std::vector<uint8_t> host(num_bytes_);
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (x == DType::kFloat32) {
+        std::memcpy(&host[4 * i], &values[i], 4);
+      } else {
+        const __nv_bfloat16 value = __float2bfloat16(values[i]);
+        std::memcpy(&host[2 * i], &value, 2);
+      }
+    }
+    check(cudaMemcpy(data_, host.data(), num_bytes_, cudaMemcpyDefault), "copy to device");
+  }
+  std::vector<double> values(DType x) const {
+    const std::vector<uint8_t> host = bytes();
+    std::vector<double> result(host.size() / static_cast<size_t>(size_bytes(x)));
+    for (size_t i = 0; i < result.size(); ++i) {
+      if (x == DType::kFloat32) {
+        float value;
+        std::memcpy(&value, &host[4 * i], 4);
+        result[i] = value;
+      } else {
+        __nv_bfloat16 value;
+        std::memcpy(&value, &host[2 * i], 2);
+        result[i] = __bfloat162float(value);
+      }
+    }
+    return result;
+  }
+
+ private:
+  void* data_ = nullptr;
+  size_t num_bytes_;
+};
+
+// All tensors of one case, and calls of both directions.
+struct Attention {
+  Case c;
+  size_t num_tokens, out_elements;
+  Dropout dropout;
+  float scale;
+  Buffer qkv, out, dout, dqkv, lse, workspace;
+
+  explicit Attention(const Case& test)
+      : c(test),
+        num_tokens(static_cast<size_t>(test.B) * static_cast<size_t>(test.T) *
+                   static_cast<size_t>(test.H)),
+        out_elements(num_tokens * static_cast<size_t>(test.D)),
+        dropout{test.dropout, 1234567890123ULL, 42, test.first_element},
+        scale(1.0F / std::sqrt(static_cast<float>(test.D))),
+        qkv(3 * out_elements * element_bytes()),
+        out(out_elements * element_bytes()),
+        dout(out_elements * element_bytes()),
+        dqkv(3 * out_elements * element_bytes()),
+        lse(num_tokens * 4),
+        workspace(static_cast<size_t>(attention_workspace_bytes(c.B, c.T, c.H, c.D, c.x))) {
+    std::mt19937_64 random(static_cast<uint64_t>(c.T * 1000 + c.D));
+    std::normal_distribution<float> normal;
+    std::vector<float> values(3 * out_elements);
+    for (float& value : values) value = normal(random);
+    qkv.fill(values, c.x);
+    values.resize(out_elements);
+    for (float& value : values) value = normal(random);
+    dout.fill(values, c.x);
+  }
+  size_t element_bytes() const { return static_cast<size_t>(size_bytes(c.x)); }
+  void forward() {
+    attention_forward(nullptr, out.data(), static_cast<float*>(lse.data()), qkv.data(), c.x, c.B,
+                      c.T, c.H, c.D, scale, dropout, workspace.data(),
+                      static_cast<int64_t>(workspace_bytes()));
+  }
+  void backward() {
+    attention_backward(nullptr, dqkv.data(), dout.data(), out.data(),
+                       static_cast<const float*>(lse.data()), qkv.data(), c.x, c.B, c.T, c.H, c.D,
+                       scale, dropout, workspace.data(), workspace_bytes());
+  }
+  int64_t workspace_bytes() const { return attention_workspace_bytes(c.B, c.T, c.H, c.D, c.x); }
+};
+
+struct Reference {
+  std::vector<double> out, lse, dqkv;
+};
+
+// Rows of one (batch, head) as the tensors hold them.
+Reference reference(const Attention& a) {
+  const Case& c = a.c;
+  const std::vector<double> qkv = a.qkv.values(c.x), dout = a.dout.values(c.x);
+  Reference r{std::vector<double>(dout.size()), std::vector<double>(a.num_tokens),
+              std::vector<double>(qkv.size())};
+  const auto row = [&](int b, int t, int h) {
+    return (static_cast<size_t>(b) * static_cast<size_t>(c.T) + static_cast<size_t>(t)) *
+               static_cast<size_t>(c.H) +
+           static_cast<size_t>(h);
+  };
+  const size_t D = static_cast<size_t>(c.D);
+  std::vector<double> p(static_cast<size_t>(c.T)), f(p.size()), dp(p.size());
+  const double threshold = static_cast<double>(c.dropout) * 4294967296.0;
+  for (int b = 0; b < c.B; ++b) {
+    for (int h = 0; h < c.H; ++h) {
+      for (int i = 0; i < c.T; ++i) {
+        const double* q = &qkv[row(b, i, h) * 3 * D];
+        const double* g = &dout[row(b, i, h) * D];
+        double* o = &r.out[row(b, i, h) * D];
+        double max = -INFINITY, sum = 0, delta = 0;
+        for (int j = 0; j <= i; ++j) {
+          const double* k = &qkv[row(b, j, h) * 3 * D + D];
+          double s = 0, d = 0;
+          for (size_t e = 0; e < D; ++e) s += q[e] * k[e], d += g[e] * k[D + e];
+          const size_t jj = static_cast<size_t>(j);
+          const uint64_t element =
+              (static_cast<uint64_t>((b * c.H + h) * c.T + i)) * static_cast<uint64_t>(c.T) +
+              static_cast<uint64_t>(j);
+          const bool dropped =
+              philox_word(a.dropout.seed, a.dropout.stream, c.first_element + element) < threshold;
+          f[jj] = dropped ? 0 : 1 / (1 - static_cast<double>(c.dropout));
+          p[jj] = s * static_cast<double>(a.scale);
+          dp[jj] = d * f[jj];
+          max = std::max(max, p[jj]);
+        }
+        for (size_t j = 0; j <= static_cast<size_t>(i); ++j) sum += std::exp(p[j] - max);
+        const size_t lse_row = static_cast<size_t>((b * c.H + h) * c.T + i);
+        r.lse[lse_row] = max + std::log(sum);
+        for (size_t j = 0; j <= static_cast<size_t>(i); ++j) {
+          p[j] = std::exp(p[j] - r.lse[lse_row]);
+          delta += p[j] * dp[j];
+        }
+        double* dq = &r.dqkv[row(b, i, h) * 3 * D];
+        for (int j = 0; j <= i; ++j) {
+          const size_t jj = static_cast<size_t>(j);
+          const double* k = &qkv[row(b, j, h) * 3 * D + D];
+          double* dk = &r.dqkv[row(b, j, h) * 3 * D + D];
+          const double ds = p[jj] * (dp[jj] - delta) * static_cast<double>(a.scale);
+          for (size_t e = 0; e < D; ++e) {
+            o[e] += p[jj] * f[jj] * k[D + e];
+            dq[e] += ds * k[e];
+            dk[e] += ds * q[e];
+            dk[D + e] += p[jj] * f[jj] * g[e];
+          }
+        }
+      }
+    }
+  }
+  return r;
+}
+
+double norm(const std::vector<double>& x) {
+  double sum = 0;
+  for (const double value : x) sum += value * value;
+  return std::sqrt(sum);
+}
+
+// Every third row of D from row `part` on: the query, key or value part of qkv.
+std::vector<double> part_of(const std::vector<double>& qkv, size_t D, size_t part) {
+  std::vector<double> rows;
+  for (size_t e = 0; e < qkv.size(); ++e) {
+    if (e / D % 3 == part) rows.push_back(qkv[e]);
+  }
+  return rows;
+}
+
+// ||a - b|| / max(||b||, floor); not a number if any element is.
+double distance(const std::vector<double>& a, const std::vector<double>& b, double floor = 1e-30) {
+  double difference = 0;
+  for (size_t e = 0; e < b.size(); ++e) difference += (a[e] - b[e]) * (a[e] - b[e]);
+  return std::sqrt(difference) / std::max(norm(b), floor);
+}
+
+bool check_case(const Case& c) {
+  Attention a(c);
+  a.forward();
+  a.backward();
+  check(cudaDeviceSynchronize(), "attention");
+  const Reference want = reference(a);
+  const size_t D = static_cast<size_t>(c.D);
+  const std::vector<double> out = a.out.values(c.x), dqkv = a.dqkv.values(c.x),
+                            lse = a.lse.values(DType::kFloat32);
+  // In short sequences the gradients of query and key nearly cancel: what counts there is the whole
+  // gradient's size.
+  const double floor = 0.1 * norm(want.dqkv);
+  double errors[5] = {distance(out, want.out), distance(lse, want.lse)};
+  for (size_t part = 0; part < 3; ++part) {
+    errors[2 + part] = distance(part_of(dqkv, D, part), part_of(want.dqkv, D, part), floor);
+  }
+  // bf16 keeps 8 bits: operands and results round by 2^-9; fp32 by 2^-24 with sums of up to a few
+  // hundred terms.
+  const double limit = c.x == DType::kFloat32 ? 1e-5 : 1e-2;
+  bool good = true;
+  for (int i = 0; i < 5; ++i) good = good && errors[i] < (i == 1 ? 1e-4 : limit);
+
+  const std::vector<uint8_t> first_out = a.out.bytes(), first_lse = a.lse.bytes(),
+                             first_dqkv = a.dqkv.bytes();
+  bool equal = true;
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    a.out.poison(), a.lse.poison(), a.dqkv.poison(), a.workspace.poison();
+    a.forward();
+    a.backward();
+    equal = equal && first_out == a.out.bytes() && first_lse == a.lse.bytes() &&
+            first_dqkv == a.dqkv.bytes();
+  }
+  std::printf(
+      "%s %s B %d T %4d H %d D %3d dropout %.2f+%llu  out %.1e lse %.1e dq %.1e dk %.1e dv "
+      "%.1e%s\n",
+      good && equal ? "ok  " : "FAIL", c.x == DType::kFloat32 ? "fp32" : "bf16", c.B, c.T, c.H, c.D,
+      static_cast<double>(c.dropout), static_cast<unsigned long long>(c.first_element), errors[0],
+      errors[1], errors[2], errors[3], errors[4], equal ? "" : "  repeats differ");
+  return good && equal;
+}
+
+template <typename Call>
+double median_ms(Call call) {
+  cudaEvent_t start, stop;
+  check(cudaEventCreate(&start), "cudaEventCreate");
+  check(cudaEventCreate(&stop), "cudaEventCreate");
+  std::vector<float> times;
+  for (int i = 0; i < 35; ++i) {
+    check(cudaEventRecord(start), "cudaEventRecord");
+    call();
+    check(cudaEventRecord(stop), "cudaEventRecord");
+    check(cudaEventSynchronize(stop), "attention");
+    float ms = 0;
+    check(cudaEventElapsedTime(&ms, start, stop), "cudaEventElapsedTime");
+    if (i >= 5) times.push_back(ms);
+  }
+  check(cudaEventDestroy(start), "cudaEventDestroy");
+  check(cudaEventDestroy(stop), "cudaEventDestroy");
+  std::nth_element(times.begin(), times.begin() + 15, times.end());
+  return static_cast<double>(times[15]);
+}
+
+void time_case(const Case& c) {
+  Attention a(c);
+  const double forward = median_ms([&] { a.forward(); });
+  const double backward = median_ms([&] { a.backward(); });
+  const double tflop = 1e-12 * c.B * c.H * c.D * static_cast<double>(c.T) * c.T;
+  std::printf(
+      "%s B %2d T %4d H %2d D %3d dropout %.1f  forward %7.3f ms %6.1f TF/s  backward %7.3f ms "
+      "%6.1f TF/s\n",
+      c.x == DType::kFloat32 ? "fp32" : "bf16", c.B, c.T, c.H, c.D, static_cast<double>(c.dropout),
+      forward, 2e3 * tflop / forward, backward, 5e3 * tflop / backward);
+}
+
+bool check_all() {
+  bool good = true;
+  for (const DType x : {DType::kBFloat16, DType::kFloat32}) {
+    for (const int D : {64, 96, 128}) {
+      for (const int T : {1, 2, 31, 64, 65, 127, 128, 200, 257, 384, 515})
+        good = check_case({x, 2, T, 3, D, 0}) && good;
+      for (const int T : {1, 63, 64, 130, 256, 301}) {
+        good = check_case({x, 1, T, 3, D, 0.1F}) && good;
+        good = check_case({x, 2, T, 1, D, 0.5F, (1ULL << 33) + 3}) && good;
+      }
+    }
+  }
+  return good;
+}
+
+void time_all() {
+  constexpr DType kBf16 = DType::kBFloat16;
+  for (const Case& c :
+       {Case{kBf16, 64, 1024, 12, 64, 0}, Case{kBf16, 16, 1024, 25, 64, 0},
+        Case{kBf16, 8, 2048, 24, 96, 0}, Case{kBf16, 4, 2048, 32, 128, 0},
+        Case{kBf16, 1, 8192, 32, 128, 0}, Case{kBf16, 64, 1024, 12, 64, 0.1F},
+        Case{kBf16, 8, 2048, 24, 96, 0.1F}, Case{DType::kFloat32, 8, 1024, 12, 64, 0}}) {
+    time_case(c);
+  }
+}
+
+int run(int argc, char** argv) {
+  const std::string what = argc > 1 ? argv[1] : "";
+  if (argc > 2 || (argc == 2 && what != "check" && what != "time")) {
+    std::fprintf(stderr, "usage: %s [check|time]\n", argv[0]);
+    return 2;
+  }
+  bool good = true;
+  if (what != "time") good = check_all();
+  if (what != "check") time_all();
+  return good ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace weft::cuda
+
+int main(int argc, char** argv) {
+  try {
+    return weft::cuda::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return 1;
+  }
+}
