@@ -1,0 +1,195 @@
+#include "indexed_dataset/gpt_dataset.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <numeric>
+#include <stdexcept>
+#include <thread>
+
+#include "tests/indexed_dataset/test_files.h"
+
+namespace weft {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Token 100*s + k is the k-th of sequence s; documents 1 and 4 are empty.
+class GptDatasetTest : public ::testing::Test {
+ protected:
+  GptDatasetTest() {
+    const std::vector<int> lengths = {5, 0, 3, 8, 0, 1, 13, 2, 7, 4};
+    std::vector<std::vector<uint16_t>> documents;
+    uint16_t sequence_idx = 0;
+    for (const int length : lengths) {
+      documents.emplace_back(static_cast<size_t>(length));
+      std::iota(documents.back().begin(), documents.back().end(),
+                static_cast<uint16_t>(100 * sequence_idx));
+      if (length > 0) ++sequence_idx;
+    }
+    write_dataset(prefix(), TokenType::kUInt16, documents);
+    reader_ = std::make_shared<DatasetReader>(prefix());
+  }
+  std::filesystem::path prefix() const { return folder_ / "d"; }
+
+  TempFolder folder_;
+  std::shared_ptr<const DatasetReader> reader_;
+};
+
+std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "(nothing was thrown)";
+}
+
+TEST_F(GptDatasetTest, SampleIsMadeOfItsParts) {
+  // Vector B of gpt_index_test: sample 0 is row 3, from (2, 1) to (2, 5) of document index 2 1 6 0
+  // 4 5 3 7 ...
+  const GptDataset dataset(reader_, {0, 8}, 12, 4, 1234);
+  EXPECT_EQ(dataset.num_samples(), 21);
+  std::vector<int32_t> tokens(5);
+  dataset.sample(0, tokens.data());
+  EXPECT_THAT(tokens, ElementsAre(601, 602, 603, 604, 605));
+  EXPECT_THAT(dataset.sample_parts(0), ElementsAre(SamplePart{6, 8, 1, 5}));
+  // Sample 1 is row 9, from (5, 0) to (7, 1): sequences 5, 3 and 7, the last in document 9.
+  dataset.sample(1, tokens.data());
+  EXPECT_THAT(tokens, ElementsAre(500, 501, 300, 700, 701));
+  EXPECT_THAT(dataset.sample_parts(1),
+              ElementsAre(SamplePart{5, 7, 0, 2}, SamplePart{3, 5, 0, 1}, SamplePart{7, 9, 0, 2}));
+}
+
+TEST_F(GptDatasetTest, NextSampleInTheStreamStartsWithTheLastToken) {
+  const GptDataset dataset(reader_, {0, 8}, std::nullopt, 4, 1234);
+  std::vector<std::vector<int32_t>> by_row(10, std::vector<int32_t>(5));
+  for (int64_t i = 0; i < 10; ++i) {
+    dataset.sample(i, by_row[static_cast<size_t>(dataset.index().shuffled(i))].data());
+  }
+  for (size_t row = 1; row < 10; ++row) EXPECT_EQ(by_row[row].front(), by_row[row - 1].back());
+}
+
+TEST_F(GptDatasetTest, PartsAddUpToTheSampleEverywhere) {
+  const GptDataset dataset(reader_, {1, 7}, 200, 11, 7);
+  std::vector<int32_t> tokens(12);
+  for (int64_t i = 0; i < dataset.num_samples(); ++i) {
+    std::vector<int32_t> joined;
+    for (const SamplePart& part : dataset.sample_parts(i)) {
+      EXPECT_GT(part.num_tokens, 0);
+      for (int64_t k = 0; k < part.num_tokens; ++k) {
+        joined.push_back(static_cast<int32_t>(100 * part.sequence_idx + part.begin_token + k));
+      }
+    }
+    dataset.sample(i, tokens.data());
+    EXPECT_EQ(joined, tokens) << "sample " << i;
+  }
+}
+
+TEST_F(GptDatasetTest, ThrowsForSamplesThatAreNotThere) {
+  const GptDataset dataset(reader_, {0, 8}, 12, 4, 1234);
+  int32_t tokens[5];
+  EXPECT_THROW(dataset.sample(21, tokens), std::out_of_range);
+  EXPECT_THROW(dataset.sample(-1, tokens), std::out_of_range);
+  EXPECT_THROW(dataset.sample_parts(21), std::out_of_range);
+}
+
+TEST_F(GptDatasetTest, IsReadByManyThreads) {
+  const GptDataset dataset(reader_, {0, 8}, 3000, 4, 1234);
+  std::atomic<int> num_wrong = 0;
+  const auto read_all = [&] {
+    std::vector<int32_t> tokens(5);
+    for (int64_t i = 0; i < dataset.num_samples(); ++i) {
+      dataset.sample(i, tokens.data());
+      const SamplePart first = dataset.sample_parts(i).front();
+      if (tokens[0] != 100 * first.sequence_idx + first.begin_token) ++num_wrong;
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int k = 0; k < 4; ++k) threads.emplace_back(read_all);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(num_wrong, 0);
+}
+
+TEST(DatasetTargetSizes, FollowMegatron) {
+  const auto sizes = dataset_target_sizes(146484375, 0, 288, 1000, 40);
+  EXPECT_EQ(sizes.train_iters, 508626);
+  EXPECT_EQ(sizes.train_samples, 146484375);
+  EXPECT_EQ(sizes.valid_samples, 5863680);
+  EXPECT_EQ(sizes.test_samples, 11520);
+
+  const auto by_iters = dataset_target_sizes(std::nullopt, 100, 8, 50, 2);
+  EXPECT_EQ(by_iters.train_samples, 800);
+  EXPECT_EQ(by_iters.valid_samples, 3 * 2 * 8);
+  EXPECT_EQ(by_iters.test_samples, 16);
+}
+
+TEST(DatasetTargetSizes, WithoutEvaluationAskForNothing) {
+  const auto sizes = dataset_target_sizes(800, 0, 8, 0, 0);
+  EXPECT_EQ(sizes.train_iters, 100);
+  EXPECT_EQ(sizes.valid_samples, 0);
+  EXPECT_EQ(sizes.test_samples, 0);
+}
+
+TEST(DatasetTargetSizes, RefuseImpossibleNumbers) {
+  const int64_t huge = int64_t{1} << 60;
+  EXPECT_THROW(dataset_target_sizes(800, 0, 0, 1, 1), std::invalid_argument);
+  EXPECT_THROW(dataset_target_sizes(800, 0, 8, 0, 1), std::invalid_argument);
+  EXPECT_THROW(dataset_target_sizes(-1, 0, 8, 1, 1), std::invalid_argument);
+  EXPECT_THROW(dataset_target_sizes(std::nullopt, -1, 8, 1, 1), std::invalid_argument);
+  EXPECT_THROW(dataset_target_sizes(800, 0, 8, 1, -1), std::invalid_argument);
+  EXPECT_THROW(dataset_target_sizes(std::nullopt, huge, 100, 1, 0), std::invalid_argument);
+  EXPECT_THROW(dataset_target_sizes(800, 0, 8, 1, huge), std::invalid_argument);
+}
+
+TEST_F(GptDatasetTest, BuildsEachSplitThatIsWanted) {
+  const auto sizes = dataset_target_sizes(12, 0, 2, 4, 1);  // valid 2 x 1 x 2, test 2
+  const GptDatasets datasets = build_gpt_datasets(prefix(), "6,1,1", sizes, 4, 1234);
+  ASSERT_TRUE(datasets.train && datasets.valid && datasets.test);
+  EXPECT_GE(datasets.train->num_samples(), 12);
+  EXPECT_GE(datasets.valid->num_samples(), 4);
+  EXPECT_GE(datasets.test->num_samples(), 2);
+  for (const SamplePart& part : datasets.valid->sample_parts(0)) EXPECT_EQ(part.sequence_idx, 6);
+  for (const SamplePart& part : datasets.test->sample_parts(0)) EXPECT_EQ(part.sequence_idx, 7);
+}
+
+TEST_F(GptDatasetTest, BuildsNothingWhereNothingIsWanted) {
+  const auto sizes = dataset_target_sizes(12, 0, 2, 0, 0);
+  const GptDatasets datasets = build_gpt_datasets(prefix(), "6,1,1", sizes, 4, 1234);
+  EXPECT_TRUE(datasets.train);
+  EXPECT_FALSE(datasets.valid || datasets.test);
+  EXPECT_EQ(datasets.reader->num_documents(), 10);
+}
+
+TEST_F(GptDatasetTest, RunsWithoutATestSplit) {
+  const auto sizes = dataset_target_sizes(12, 0, 2, 4, 1);
+  const GptDatasets datasets = build_gpt_datasets(prefix(), "6,2,0", sizes, 4, 1234);
+  EXPECT_TRUE(datasets.train && datasets.valid);
+  EXPECT_FALSE(datasets.test);
+}
+
+TEST_F(GptDatasetTest, SaysWhichSplitIsMissing) {
+  const auto sizes = dataset_target_sizes(800, 0, 8, 1000, 40);
+  const auto error = [&](const char* split) {
+    return error_of([&] { build_gpt_datasets(prefix(), split, sizes, 4, 1234); });
+  };
+  EXPECT_THAT(error("100,0,0"), HasSubstr("validation requested (--eval-iters 40) but --split "
+                                          "100,0,0 gives it 0 %"));
+  EXPECT_THAT(error("0,1,1"),
+              HasSubstr("training requested (800 samples) but --split 0,1,1 gives it 0 %"));
+  EXPECT_THAT(error("6,2,0.001"), HasSubstr("test requested (--eval-iters 40) but --split "
+                                            "6,2,0.001 gives it too little of the 8 documents"));
+}
+
+TEST_F(GptDatasetTest, RefusesADatasetWithoutTokens) {
+  write_dataset<uint16_t>(folder_ / "empty", TokenType::kUInt16, {{}, {}});
+  const auto sizes = dataset_target_sizes(8, 0, 8, 0, 0);
+  EXPECT_THAT(error_of([&] { build_gpt_datasets(folder_ / "empty", "100", sizes, 4, 1234); }),
+              HasSubstr("gives it too little of the 0 documents"));
+}
+
+}  // namespace
+}  // namespace weft
