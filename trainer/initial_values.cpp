@@ -24,19 +24,27 @@ uint64_t hash_of(std::string_view name) {
   return hash;
 }
 
+// c[0] + c[1] x + c[2] x^2 + ...
+template <size_t kCount>
+double polynomial(const double (&c)[kCount], double x) {
+  double sum = c[kCount - 1];
+  for (size_t i = kCount - 1; i-- > 0;) sum = sum * x + c[i];
+  return sum;
+}
+
 // ln(u) for u in (0, 1): u = m * 2^e with m in [sqrt(1/2), sqrt(2)), ln(m) = 2 atanh((m - 1) / (m +
 // 1)).
 double natural_log(double u) {
+  constexpr double kAtanh[] = {1,        1.0 / 3,  1.0 / 5,  1.0 / 7,  1.0 / 9, 1.0 / 11,
+                               1.0 / 13, 1.0 / 15, 1.0 / 17, 1.0 / 19, 1.0 / 21};
   int e = 0;
   double m = std::frexp(u, &e);
   if (m < 0.70710678118654752) {
     m *= 2;
     e -= 1;
   }
-  const double s = (m - 1) / (m + 1), s2 = s * s;
-  double series = 0;
-  for (int k = 21; k >= 1; k -= 2) series = series * s2 + 1.0 / k;
-  return e * 0.69314718055994530942 + 2 * s * series;
+  const double s = (m - 1) / (m + 1);
+  return e * 0.69314718055994530942 + 2 * s * polynomial(kAtanh, s * s);
 }
 
 struct SinCos {
@@ -46,14 +54,26 @@ struct SinCos {
 // Of `turns` full turns, in [0, 1): Taylor series within an eighth of a turn around the nearest
 // quarter.
 SinCos sin_cos_of_turns(double turns) {
+  constexpr double kSin[] = {1,
+                             -1.0 / 6,
+                             1.0 / 120,
+                             -1.0 / 5040,
+                             1.0 / 362880,
+                             -1.0 / 39916800,
+                             1.0 / 6227020800,
+                             -1.0 / 1307674368000};
+  constexpr double kCos[] = {1,
+                             -1.0 / 2,
+                             1.0 / 24,
+                             -1.0 / 720,
+                             1.0 / 40320,
+                             -1.0 / 3628800,
+                             1.0 / 479001600,
+                             -1.0 / 87178291200,
+                             1.0 / 20922789888000};
   const int quarter = static_cast<int>(turns * 4 + 0.5);
   const double x = (turns * 4 - quarter) * 1.57079632679489661923, x2 = x * x;
-  double sin_series = 0, cos_series = 0;
-  for (int k = 16; k >= 2; k -= 2) {
-    sin_series = (1 - sin_series) * x2 / (k * (k + 1));
-    cos_series = (1 - cos_series) * x2 / (k * (k - 1));
-  }
-  const double s = x * (1 - sin_series), c = 1 - cos_series;
+  const double s = x * polynomial(kSin, x2), c = polynomial(kCos, x2);
   switch (quarter & 3) {
     case 0:
       return {s, c};

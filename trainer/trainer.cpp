@@ -121,8 +121,12 @@ void Trainer::evaluate(const GlobalBatch& batch) {
   end_result(slot);
 }
 
-void Trainer::forward_backward(const GlobalBatch& batch) {
+double Trainer::forward_backward(const GlobalBatch& batch) {
   run_micro_batches(batch, /*training=*/true, nullptr);
+  float loss = 0;
+  backend_.copy(&loss, element(results_, kLoss).data(), sizeof loss, Stream::kCompute);
+  backend_.synchronize();
+  return loss;
 }
 
 void Trainer::run_micro_batches(const GlobalBatch& batch, bool training, ResultSlot* slot) {

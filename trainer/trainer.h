@@ -96,9 +96,9 @@ class Trainer {
   StepResult result();
   static constexpr int kResultsInFlight = 2;
 
-  // Gradients of a global batch without an update (tests, diagnosis). No result is queued; loss
-  // stays on the device.
-  void forward_backward(const GlobalBatch& batch);
+  // Gradients of a global batch without an update, and its loss; waits (tests, diagnosis). Dropout
+  // is that of the next step.
+  double forward_backward(const GlobalBatch& batch);
   Tensor gradient(const Parameter& parameter) const;  // fp32, device, in the slice's shape
   Tensor weight(const Parameter& parameter) const;    // x, device
 

@@ -1,0 +1,191 @@
+// A small GPT against PyTorch's values (tests/golden/trainer/make_golden.py): logits, loss, every
+// gradient, and 20 steps of AdamW with clipping and weight decay. Compiled twice: for the CPU, and
+// with WEFT_TEST_CUDA for a GPU.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+
+#include "tests/trainer/model_fixture.h"
+
+namespace weft {
+namespace {
+
+// Both sides compute in fp32 and sum in different orders; a tensor's relative error is that of its
+// norm.
+constexpr double kTolerance = 1e-5;
+constexpr double kToleranceAfter20Steps = 1e-4;
+
+struct Golden {
+  std::map<std::string, double> value;
+  std::map<std::string, std::vector<float>> tensor;
+  int64_t integer(const std::string& name) const { return static_cast<int64_t>(value.at(name)); }
+  float real(const std::string& name) const { return static_cast<float>(value.at(name)); }
+};
+
+Golden read_golden() {
+  const char* source_dir = std::getenv("WEFT_SOURCE_DIR");
+  const std::string path =
+      std::string(source_dir ? source_dir : ".") + "/tests/golden/trainer/gpt.golden";
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error(path + ": cannot be opened");
+  Golden golden;
+  std::vector<std::pair<std::string, size_t>> tensors;
+  std::string line;
+  while (std::getline(file, line) && line != "end") {
+    std::istringstream words(line);
+    std::string kind, name;
+    double number = 0;
+    words >> kind;
+    if (kind == "value" && words >> name >> number) golden.value[name] = number;
+    if (kind == "tensor" && words >> number && std::getline(words >> std::ws, name)) {
+      tensors.emplace_back(name, static_cast<size_t>(number));
+    }
+  }
+  for (const auto& [name, count] : tensors) {
+    std::vector<float>& values = golden.tensor[name];
+    values.resize(count);
+    file.read(reinterpret_cast<char*>(values.data()), static_cast<std::streamsize>(count * 4));
+  }
+  if (!file) throw std::runtime_error(path + ": is truncated");
+  return golden;
+}
+
+// make_golden.py: words().
+class Words {
+ public:
+  explicit Words(const std::string& name) {
+    for (const char c : name) state_ = (state_ ^ static_cast<uint8_t>(c)) * 0x100000001b3ull;
+  }
+  uint32_t next() {
+    state_ = state_ * 6364136223846793005ull + 1442695040888963407ull;
+    return static_cast<uint32_t>(state_ >> 40);
+  }
+
+ private:
+  uint64_t state_ = 0xcbf29ce484222325ull;
+};
+
+std::vector<float> golden_weight(const Parameter& parameter) {
+  const bool is_scale = parameter.name.find("layernorm.weight") != std::string::npos;
+  Words words(parameter.name);
+  std::vector<float> values(static_cast<size_t>(parameter.num_elements));
+  for (float& value : values) {
+    const float u = static_cast<float>(words.next()) / 16777216.0F - 0.5F;
+    value = is_scale ? 1 + u * 0.5F : u * 0.25F;
+  }
+  return values;
+}
+
+void fill_golden_tokens(HostBatch& batch, const Golden& golden, int64_t step) {
+  const auto T = static_cast<size_t>(golden.integer("seq_length"));
+  const auto V = static_cast<uint32_t>(golden.integer("vocab_size"));
+  Words words("tokens " + std::to_string(step));
+  for (size_t sample = 0; sample < batch.tokens().size() / T; ++sample) {
+    for (size_t t = 0; t <= T; ++t) {
+      const auto token = static_cast<int32_t>(words.next() % V);
+      if (t < T) batch.tokens()[sample * T + t] = token;
+      if (t > 0) batch.targets()[sample * T + t - 1] = token;
+    }
+  }
+}
+
+class GoldenModel : public testing::Test {
+ protected:
+  void SetUp() override {
+#ifdef WEFT_TEST_CUDA
+    std::string why;
+    if (num_cuda_devices(&why) == 0) GTEST_SKIP() << "no GPU: " << why;
+    start(create_cuda_backend(0, ""));
+#else
+    start(create_cpu_backend());
+#endif
+  }
+
+  void start(std::unique_ptr<Backend> backend) {
+    TrainerOptions options;
+    ModelShape& shape = options.shape;
+    shape.num_layers = golden_.integer("num_layers");
+    shape.hidden_size = golden_.integer("hidden_size");
+    shape.num_heads = golden_.integer("num_heads");
+    shape.head_size = golden_.integer("head_size");
+    shape.ffn_size = golden_.integer("ffn_size");
+    shape.seq_length = shape.max_positions = golden_.integer("seq_length");
+    shape.vocab_size = shape.padded_vocab_size = golden_.integer("vocab_size");
+    shape.micro_batch_size = golden_.integer("micro_batch_size");
+    options.optimizer = {golden_.real("beta1"), golden_.real("beta2"), golden_.real("eps"),
+                         golden_.real("weight_decay"), golden_.real("clip_grad")};
+    num_samples_ = shape.micro_batch_size * golden_.integer("num_micro_batches");
+    model_ = std::make_unique<TrainerOnDevice>(options, std::move(backend));
+    for (const Parameter& parameter : trainer().parameters().all()) {
+      to_device(*model_->backend, trainer().weight(parameter), golden_weight(parameter));
+    }
+  }
+
+  Trainer& trainer() { return *model_->trainer; }
+  HostBatch batch_of_step(int64_t step) {
+    HostBatch batch(trainer().shape(), num_samples_);
+    fill_golden_tokens(batch, golden_, step);
+    return batch;
+  }
+  void expect_near(const std::string& name, const std::vector<float>& values, double tolerance) {
+    const double error = relative_error(values, golden_.tensor.at(name));
+    EXPECT_LE(error, tolerance) << name;
+    worst_ = std::max(worst_, error);
+  }
+
+  const Golden golden_ = read_golden();
+  int64_t num_samples_ = 0;
+  std::unique_ptr<TrainerOnDevice> model_;
+  double worst_ = 0;
+};
+
+TEST_F(GoldenModel, LogitsOfAMicroBatch) {
+  HostBatch batch = batch_of_step(0);
+  GlobalBatch first = batch.view();
+  first.num_micro_batches = 1;
+  trainer().evaluate(first);
+  trainer().result();
+  expect_near("logits", to_host(*model_->backend, trainer().model().logits()), kTolerance);
+  RecordProperty("worst_relative_error_times_1e9", static_cast<int>(worst_ * 1e9));
+}
+
+TEST_F(GoldenModel, LossAndEveryGradient) {
+  HostBatch batch = batch_of_step(0);
+  const double loss = trainer().forward_backward(batch.view());
+  expect_near("loss", {static_cast<float>(loss)}, kTolerance);
+  for (const Parameter& parameter : trainer().parameters().all()) {
+    expect_near("gradient/" + parameter.name,
+                to_host(*model_->backend, trainer().gradient(parameter)), kTolerance);
+  }
+  RecordProperty("worst_relative_error_times_1e9", static_cast<int>(worst_ * 1e9));
+}
+
+TEST_F(GoldenModel, TwentyStepsOfAdamW) {
+  const int64_t num_steps = golden_.integer("num_steps");
+  std::vector<float> losses, norms;
+  for (int64_t step = 0; step < num_steps; ++step) {
+    HostBatch batch = batch_of_step(step);
+    trainer().step(batch.view(), {.learning_rate = golden_.value.at("lr")});
+    const StepResult result = trainer().result();
+    losses.push_back(static_cast<float>(result.loss));
+    norms.push_back(static_cast<float>(result.grad_norm));
+  }
+  expect_near("step losses", losses, kToleranceAfter20Steps);
+  expect_near("step norms", norms, kToleranceAfter20Steps);
+  int num_compared = 0;
+  for (const Parameter& parameter : trainer().parameters().all()) {
+    if (golden_.tensor.count("final/" + parameter.name) == 0) continue;
+    expect_near("final/" + parameter.name, to_host(*model_->backend, trainer().weight(parameter)),
+                kToleranceAfter20Steps);
+    ++num_compared;
+  }
+  EXPECT_EQ(num_compared, 7);
+  RecordProperty("worst_relative_error_times_1e9", static_cast<int>(worst_ * 1e9));
+}
+
+}  // namespace
+}  // namespace weft

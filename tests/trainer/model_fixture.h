@@ -1,0 +1,128 @@
+// Small models and batches for tests of the trainer.
+#pragma once
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/bfloat16.h"
+#include "kernels/philox.h"
+#include "trainer/trainer.h"
+
+namespace weft {
+
+// H*D differs from C, F from 4C, S from T and V from Vp: no size can stand in for another.
+inline TrainerOptions small_options() {
+  TrainerOptions options;
+  ModelShape& shape = options.shape;
+  shape.num_layers = 2;
+  shape.hidden_size = 32;
+  shape.num_heads = 3;
+  shape.head_size = 16;
+  shape.ffn_size = 64;
+  shape.seq_length = 16;
+  shape.max_positions = 24;
+  shape.vocab_size = 50;
+  shape.padded_vocab_size = 64;
+  shape.micro_batch_size = 2;
+  shape.init_method_std = 0.1;
+  return options;
+}
+
+// Owns the memory of a GlobalBatch of pseudo-random tokens; targets are the following tokens.
+class HostBatch {
+ public:
+  HostBatch(const ModelShape& shape, int64_t num_samples, uint64_t seed = 0)
+      : num_micro_batches_(num_samples / shape.micro_batch_size),
+        tokens_per_micro_batch_(shape.micro_batch_size * shape.seq_length) {
+    uint64_t element = 0;
+    for (int64_t sample = 0; sample < num_samples; ++sample) {
+      int32_t token = 0;
+      for (int64_t t = 0; t <= shape.seq_length; ++t) {
+        if (t > 0) tokens_.push_back(token);
+        const uint32_t word = philox_word(seed, 7, element++);
+        token = static_cast<int32_t>(word % static_cast<uint32_t>(shape.vocab_size));
+        if (t > 0) targets_.push_back(token);
+      }
+    }
+  }
+  // Masks out every token with (idx % period) == 0.
+  void mask_every(size_t period) {
+    for (size_t i = 0; i < tokens_.size(); ++i) mask_.push_back(i % period == 0 ? 0.0F : 1.0F);
+    for (size_t i = 0; i < tokens_.size(); ++i) {
+      if (i % static_cast<size_t>(tokens_per_micro_batch_) == 0) mask_sums_.push_back(0);
+      mask_sums_.back() += static_cast<double>(mask_[i]);
+    }
+  }
+  GlobalBatch view() const {
+    GlobalBatch batch;
+    batch.num_micro_batches = num_micro_batches_;
+    batch.tokens = tokens_.data();
+    batch.targets = targets_.data();
+    if (!mask_.empty()) {
+      batch.loss_mask = mask_.data();
+      batch.mask_sums = mask_sums_.data();
+    }
+    return batch;
+  }
+  std::vector<int32_t>& tokens() { return tokens_; }
+  std::vector<int32_t>& targets() { return targets_; }
+
+ private:
+  int64_t num_micro_batches_, tokens_per_micro_batch_;
+  std::vector<int32_t> tokens_, targets_;
+  std::vector<float> mask_;
+  std::vector<double> mask_sums_;
+};
+
+// A backend with a trainer on it, allocated and with initial weights.
+struct TrainerOnDevice {
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<Trainer> trainer;
+  explicit TrainerOnDevice(const TrainerOptions& options,
+                           std::unique_ptr<Backend> on = create_cpu_backend())
+      : backend(std::move(on)), trainer(std::make_unique<Trainer>(*backend, options)) {
+    trainer->allocate();
+    trainer->initialize_parameters();
+  }
+  Trainer* operator->() { return trainer.get(); }
+};
+
+// Device memory as floats on the host.
+inline std::vector<float> to_host(Backend& backend, Tensor tensor) {
+  std::vector<char> bytes(static_cast<size_t>(tensor.num_bytes()));
+  backend.copy(bytes.data(), tensor.data(), tensor.num_bytes(), Stream::kCompute);
+  backend.synchronize();
+  std::vector<float> values(static_cast<size_t>(tensor.num_elements()));
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (tensor.dtype() == DType::kFloat32) {
+      std::memcpy(&values[i], &bytes[i * 4], 4);
+    } else {
+      BFloat16 value;
+      std::memcpy(&value.bits, &bytes[i * 2], 2);
+      values[i] = static_cast<float>(value);
+    }
+  }
+  return values;
+}
+
+inline void to_device(Backend& backend, Tensor tensor, const std::vector<float>& values) {
+  backend.copy(tensor.data(), values.data(), tensor.num_bytes(), Stream::kCompute);
+  backend.synchronize();
+}
+
+// ||a - b|| / ||b||: the relative error of a tensor as a whole. Single elements of a gradient may
+// cancel to zero, where a relative error of their own says nothing.
+inline double relative_error(const std::vector<float>& a, const std::vector<float>& b) {
+  if (a.size() != b.size()) return INFINITY;
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double d = static_cast<double>(a[i]) - static_cast<double>(b[i]);
+    difference += d * d;
+    norm += static_cast<double>(b[i]) * static_cast<double>(b[i]);
+  }
+  return difference == 0 ? 0 : std::sqrt(difference / norm);
+}
+
+}  // namespace weft
