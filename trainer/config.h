@@ -1,16 +1,15 @@
-// Every option of weft-train, in Megatron's words [Megatron-LM megatron/training/arguments.py, core_r0.7 and v2.x].
+// Every option of weft-train, in Megatron's words [Megatron-LM megatron/training/arguments.py,
+// core_r0.7 and v2.x]. The table of names, types and help texts is config_options.h; the checks are
+// config_problems.cpp.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/backend.h"
-
-namespace CLI {
-class App;
-}
 
 namespace weft {
 
@@ -24,8 +23,7 @@ struct Config {
   int64_t make_vocab_size_divisible_by = 128;
   std::optional<int64_t> pad_vocab_size_to;
   float layernorm_epsilon = 1e-5F;
-  bool openai_gelu = false;            // exact erf GELU where off-path; see gelu()
-  bool no_bias_gelu_fusion = false;    // Megatron's unfused path computes erf
+  bool no_bias_gelu_fusion = false;  // Megatron's unfused path computes erf, the fused one tanh
   float attention_dropout = 0.1F, hidden_dropout = 0.1F;
   // batch and duration
   int64_t micro_batch_size = 0;
@@ -36,7 +34,8 @@ struct Config {
   bool exit_on_missing_checkpoint = false, skip_train = false;
   int64_t eval_iters = 100, eval_interval = 1000;
   // optimizer and schedule
-  float adam_beta1 = 0.9F, adam_beta2 = 0.999F, adam_eps = 1e-8F, weight_decay = 0.01F, clip_grad = 1.0F;
+  float adam_beta1 = 0.9F, adam_beta2 = 0.999F, adam_eps = 1e-8F, weight_decay = 0.01F;
+  float clip_grad = 1.0F;
   double lr = 0, min_lr = 0;
   LrDecayStyle lr_decay_style = LrDecayStyle::kLinear;
   std::optional<int64_t> lr_decay_iters, lr_decay_samples, lr_warmup_iters, lr_warmup_samples;
@@ -53,7 +52,7 @@ struct Config {
   std::vector<std::string> data_path;
   std::string split = "969,30,1";
   std::string vocab_file, merge_file;
-  std::optional<int64_t> vocab_size;  // of the tokenizer; read from the files where not given
+  std::optional<int64_t> vocab_size;  // of the tokenizer; found by vocabulary_size.h if not given
   bool eod_mask_loss = false;
   int64_t num_workers = 2;
   // checkpoint
@@ -66,7 +65,8 @@ struct Config {
   LogFormat log_format = LogFormat::kMegatronDeepSpeed;
   bool log_params_norm = false, log_throughput = false;
   std::string tensorboard_dir;
-  std::string run_dir;  // run manifest and metrics.jsonl; default: --save, else none
+  bool no_log_learning_rate_to_tensorboard = false, no_log_loss_scale_to_tensorboard = false;
+  std::string run_dir;               // run manifest and metrics.jsonl; default: --save, else none
   std::string gemm_algorithm_cache;  // default: ~/.cache/weft/gemm-algorithms
   bool dry_run = false;
 
@@ -77,15 +77,34 @@ struct Config {
   int64_t global_batch() const { return global_batch_size.value_or(micro_batch_size); }
   DType dtype() const { return bf16 ? DType::kBFloat16 : DType::kFloat32; }
   Gelu gelu() const { return no_bias_gelu_fusion ? Gelu::kErf : Gelu::kTanh; }
+  std::string run_folder() const { return run_dir.empty() ? save : run_dir; }
   // Next multiple of make_vocab_size_divisible_by * tp, or pad_vocab_size_to.
   int64_t padded_vocab_size(int64_t tokenizer_vocab_size) const;
 
-  // The one place that names, explains and bounds the options; CLI11 parses and prints --help from it.
-  void declare(CLI::App& app);
-  // Every problem of the configuration, in sentences that name the flags and both values; empty: none.
+  // Every problem of the configuration, in sentences that name the flags and both values; empty:
+  // none.
   std::vector<std::string> problems() const;
-  // Options as (snake_case name, value) sorted by name, as Megatron's banner prints them.
+  // What is unusual but allowed, for the log. After problems().
+  std::vector<std::string> warnings() const;
+  // Gives every option that stands for another one its value (global_batch_size, ffn_hidden_size,
+  // ...). After problems().
+  void fill_defaults();
+  // Options as (snake_case name, value in Python's spelling) sorted by name, as Megatron's banner
+  // prints them.
   std::vector<std::pair<std::string, std::string>> resolved() const;
+  // The same as one JSON object, text.
+  std::string resolved_json() const;
 };
+
+struct ParsedArguments {
+  Config config;
+  std::vector<std::string>
+      problems;  // of the command line itself: unknown flags, values that are not numbers, ...
+  std::vector<std::string> notes;   // accepted flags that have no effect, with the reason
+  std::optional<std::string> help;  // --help or --version was asked for: the text to print
+};
+
+// Reads a command line (without the program's name). Never throws for what a user may type.
+ParsedArguments parse_arguments(std::vector<std::string> arguments);
 
 }  // namespace weft

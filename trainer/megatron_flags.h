@@ -1,0 +1,26 @@
+// Flags of Megatron-LM and Megatron-DeepSpeed that weft-train knows by name only: harmless ones are
+// accepted and reported as having no effect, the others are refused with a hint, so that none is
+// ever silently ignored.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weft {
+
+struct KnownFlag {
+  std::string_view flag;         // with its dashes
+  int num_values;                // -1: one or more
+  std::string_view reason;       // why it has no effect, or what to do instead
+  std::string_view values = {};  // "a|b": the only values that have no effect; empty: any
+};
+
+std::span<const KnownFlag> flags_without_effect();
+std::span<const KnownFlag> flags_not_supported();
+
+// The flag of `known` that is nearest to `flag` by edit distance, or empty if none is near.
+std::string nearest_flag(std::string_view flag, const std::vector<std::string>& known);
+
+}  // namespace weft
