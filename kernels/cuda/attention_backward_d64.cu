@@ -6,7 +6,7 @@ namespace weft::cuda::attention {
 template <>
 void backward_mma<64>(cudaStream_t stream, const Params& params, bool dropout) {
   using QueryShape = BackwardShape<64, 2, 4, 32, 2>;
-  using KeyShape = BackwardShape<64, 1, 8, 64, 2>;
+  using KeyShape = BackwardShape<64, 2, 4, 32, 2>;
   if (dropout) {
     launch_backward<QueryShape, KeyShape, true>(stream, params);
   } else {
