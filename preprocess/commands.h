@@ -1,0 +1,18 @@
+// The sub-commands of weft-data. Each is one file of options and one call into the library.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "preprocess/option_set.h"
+
+namespace weft {
+
+std::unique_ptr<Command> make_download_command();
+std::unique_ptr<Command> make_preprocess_command();
+std::unique_ptr<Command> make_info_command();
+std::unique_ptr<Command> make_verify_command();
+std::unique_ptr<Command> make_inspect_samples_command();
+std::unique_ptr<Command> make_train_vocab_command();
+
+}  // namespace weft

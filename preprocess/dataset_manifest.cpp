@@ -1,0 +1,90 @@
+#include "preprocess/dataset_manifest.h"
+
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "indexed_dataset/file_io.h"
+
+namespace weft {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json counts_json(const PipelineTotals& totals) {
+  Json bad = Json::object();
+  for (int i = 0; i < kNumLineProblems; ++i) {
+    const int64_t count = totals.bad_lines.by_problem[static_cast<size_t>(i)];
+    if (count > 0) bad[describe(static_cast<LineProblem>(i))] = count;
+  }
+  return {{"documents", totals.num_documents},
+          {"empty_documents", totals.num_empty_documents},
+          {"bad_lines", totals.bad_lines.total()},
+          {"bad_lines_by_reason", bad},
+          {"replaced_surrogates", totals.num_replaced_surrogates},
+          {"jsonl_bytes", totals.num_bytes}};
+}
+
+Json inputs_json(const std::vector<InputReport>& inputs) {
+  Json array = Json::array();
+  for (const InputReport& input : inputs) {
+    array.push_back({{"path", input.path},
+                     {"format", input.format},
+                     {"file_bytes", input.num_file_bytes},
+                     {"jsonl_bytes", input.num_bytes},
+                     {"lines", input.num_lines}});
+  }
+  return array;
+}
+
+}  // namespace
+
+std::filesystem::path manifest_path(const std::filesystem::path& prefix) {
+  return prefix.string() + ".manifest.json";
+}
+
+void write_manifest(const PipelineReport& report, size_t output_idx, const ManifestOrigin& origin) {
+  const OutputReport& output = report.outputs[output_idx];
+  Json options = Json::object();
+  for (const auto& [name, value] : origin.options) options[name] = value;
+  Json bad_lines = Json::array();
+  for (const BadLine& bad_line : report.shown_bad_lines) bad_lines.push_back(bad_line.message());
+  const Json manifest = {
+      {"program", "weft-data preprocess"},
+      {"version", origin.program_version},
+      {"unicode_version", origin.unicode_version},
+      {"options", options},
+      {"vocabulary",
+       {{"size", origin.vocabulary_size},
+        {"vocab_file", origin.vocab_file.string()},
+        {"vocab_sha256", origin.vocab_sha256},
+        {"merge_file", origin.merge_file.string()},
+        {"merge_sha256", origin.merge_sha256}}},
+      {"inputs", inputs_json(report.inputs)},
+      {"input_counts", counts_json(report.totals)},
+      {"first_bad_lines", bad_lines},
+      {"dataset", {{"documents", output.num_documents}, {"tokens", output.num_tokens}}},
+      {"seconds", origin.seconds},
+  };
+  // Paths and messages may hold any bytes: those that are not UTF-8 are replaced, not refused.
+  write_file_atomically(manifest_path(output.prefix),
+                        manifest.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+std::optional<StoredManifest> read_manifest(const std::filesystem::path& prefix) {
+  const std::filesystem::path path = manifest_path(prefix);
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  try {
+    const Json json = Json::parse(read_file(path));
+    StoredManifest manifest;
+    manifest.num_documents = json.at("dataset").at("documents").get<int64_t>();
+    manifest.num_tokens = json.at("dataset").at("tokens").get<int64_t>();
+    manifest.vocabulary_size = json.at("vocabulary").at("size").get<int32_t>();
+    manifest.vocab_file = json.at("vocabulary").at("vocab_file").get<std::string>();
+    manifest.merge_file = json.at("vocabulary").at("merge_file").get<std::string>();
+    return manifest;
+  } catch (const Json::exception& error) {
+    throw std::runtime_error(path.string() + ": not a manifest of weft-data: " + error.what());
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,194 @@
+#include "preprocess/decompress.h"
+
+#include <bzlib.h>
+#include <lzma.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <new>
+
+namespace weft {
+namespace {
+
+// zlib's and bzip2's counters are 32-bit.
+constexpr size_t kMaxStep = 1 << 30;
+unsigned clamp_step(size_t size_bytes) {
+  return static_cast<unsigned>(size_bytes < kMaxStep ? size_bytes : kMaxStep);
+}
+
+class GzipDecoder final : public StreamDecoder {
+ public:
+  GzipDecoder() {
+    // 15: largest window; +16: gzip header and trailer, CRC-32 and length checked by zlib.
+    if (inflateInit2(&stream_, 15 + 16) != Z_OK) throw std::bad_alloc();
+  }
+  GzipDecoder(const GzipDecoder&) = delete;
+  ~GzipDecoder() override { inflateEnd(&stream_); }
+
+  Step decode(std::string_view in, std::span<char> out, bool) override {
+    size_t num_zeros = 0;
+    if (complete_) {
+      // Zero bytes after a member are padding (tapes, object stores), as for gzip itself.
+      num_zeros = in.find_first_not_of('\0');
+      if (num_zeros == std::string_view::npos) return {in.size(), 0};
+      in.remove_prefix(num_zeros);
+      inflateReset(&stream_);
+      complete_ = false;
+    }
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(in.data()));
+    stream_.avail_in = clamp_step(in.size());
+    stream_.next_out = reinterpret_cast<Bytef*>(out.data());
+    stream_.avail_out = clamp_step(out.size());
+    const size_t had_in = stream_.avail_in, had_out = stream_.avail_out;
+    const int result = inflate(&stream_, Z_NO_FLUSH);
+    if (result == Z_MEM_ERROR) throw std::bad_alloc();
+    if (result == Z_STREAM_END) {
+      complete_ = true;
+    } else if (result != Z_OK && result != Z_BUF_ERROR) {
+      throw CorruptStream(stream_.msg != nullptr ? stream_.msg : "corrupt stream");
+    }
+    return {num_zeros + had_in - stream_.avail_in, had_out - stream_.avail_out};
+  }
+  bool complete() const override { return complete_; }
+  std::string format() const override { return "gzip"; }
+
+ private:
+  z_stream stream_{};
+  bool complete_ = false;
+};
+
+class Bzip2Decoder final : public StreamDecoder {
+ public:
+  Bzip2Decoder() { start(); }
+  Bzip2Decoder(const Bzip2Decoder&) = delete;
+  ~Bzip2Decoder() override { BZ2_bzDecompressEnd(&stream_); }
+
+  Step decode(std::string_view in, std::span<char> out, bool) override {
+    if (complete_) {
+      BZ2_bzDecompressEnd(&stream_);
+      start();
+    }
+    stream_.next_in = const_cast<char*>(in.data());
+    stream_.avail_in = clamp_step(in.size());
+    stream_.next_out = out.data();
+    stream_.avail_out = clamp_step(out.size());
+    const size_t had_in = stream_.avail_in, had_out = stream_.avail_out;
+    const int result = BZ2_bzDecompress(&stream_);
+    if (result == BZ_MEM_ERROR) throw std::bad_alloc();
+    if (result == BZ_DATA_ERROR) throw CorruptStream("block checksum or structure is wrong");
+    if (result == BZ_DATA_ERROR_MAGIC) throw CorruptStream("no bzip2 stream starts here");
+    if (result != BZ_OK && result != BZ_STREAM_END) throw CorruptStream("corrupt stream");
+    complete_ = result == BZ_STREAM_END;
+    return {had_in - stream_.avail_in, had_out - stream_.avail_out};
+  }
+  bool complete() const override { return complete_; }
+  std::string format() const override { return "bzip2"; }
+
+ private:
+  void start() {
+    stream_ = {};
+    complete_ = false;
+    if (BZ2_bzDecompressInit(&stream_, /*verbosity=*/0, /*small=*/0) != BZ_OK)
+      throw std::bad_alloc();
+  }
+
+  bz_stream stream_{};
+  bool complete_ = false;
+};
+
+class XzDecoder final : public StreamDecoder {
+ public:
+  XzDecoder() {
+    if (lzma_stream_decoder(&stream_, kMemoryLimitBytes,
+                            LZMA_CONCATENATED | LZMA_TELL_UNSUPPORTED_CHECK) != LZMA_OK) {
+      throw std::bad_alloc();
+    }
+  }
+  XzDecoder(const XzDecoder&) = delete;
+  ~XzDecoder() override { lzma_end(&stream_); }
+
+  Step decode(std::string_view in, std::span<char> out, bool end_of_input) override {
+    stream_.next_in = reinterpret_cast<const uint8_t*>(in.data());
+    stream_.avail_in = in.size();
+    stream_.next_out = reinterpret_cast<uint8_t*>(out.data());
+    stream_.avail_out = out.size();
+    const lzma_ret result = lzma_code(&stream_, end_of_input ? LZMA_FINISH : LZMA_RUN);
+    complete_ = result == LZMA_STREAM_END;
+    switch (result) {
+      case LZMA_OK:
+      case LZMA_STREAM_END:
+      case LZMA_BUF_ERROR:
+        break;  // no progress possible: the caller knows why
+      case LZMA_MEM_ERROR:
+        throw std::bad_alloc();
+      case LZMA_MEMLIMIT_ERROR:
+        throw CorruptStream("needs more than 512 MiB to decompress; recompress it with xz -9");
+      case LZMA_UNSUPPORTED_CHECK:
+        throw CorruptStream("its checksum is of a kind that liblzma does not know");
+      case LZMA_FORMAT_ERROR:
+        throw CorruptStream("no xz stream starts here");
+      case LZMA_DATA_ERROR:
+        throw CorruptStream("checksum or structure is wrong");
+      default:
+        throw CorruptStream("corrupt stream (liblzma code " + std::to_string(result) + ")");
+    }
+    return {in.size() - stream_.avail_in, out.size() - stream_.avail_out};
+  }
+  // With LZMA_CONCATENATED the decoder itself looks for the next stream until the input ends.
+  bool complete() const override { return complete_; }
+  std::string format() const override { return "xz"; }
+
+ private:
+  static constexpr uint64_t kMemoryLimitBytes = uint64_t{512} << 20;
+  lzma_stream stream_ = LZMA_STREAM_INIT;
+  bool complete_ = false;
+};
+
+class ZstdDecoder final : public StreamDecoder {
+ public:
+  ZstdDecoder() : stream_(ZSTD_createDStream()) {
+    if (stream_ == nullptr) throw std::bad_alloc();
+  }
+  ZstdDecoder(const ZstdDecoder&) = delete;
+  ~ZstdDecoder() override { ZSTD_freeDStream(stream_); }
+
+  Step decode(std::string_view in, std::span<char> out, bool) override {
+    ZSTD_inBuffer input{in.data(), in.size(), 0};
+    ZSTD_outBuffer output{out.data(), out.size(), 0};
+    const size_t result = ZSTD_decompressStream(stream_, &output, &input);
+    if (ZSTD_isError(result)) throw CorruptStream(ZSTD_getErrorName(result));
+    complete_ =
+        result ==
+        0;  // a frame ended and all of it was handed out; the next call starts the next frame
+    return {input.pos, output.pos};
+  }
+  bool complete() const override { return complete_; }
+  std::string format() const override { return "zstd"; }
+
+ private:
+  ZSTD_DStream* stream_;
+  bool complete_ = false;
+};
+
+bool is_zstd(std::string_view bytes) {
+  const bool frame = bytes.starts_with("\x28\xB5\x2F\xFD");
+  const bool skippable =
+      bytes.size() >= 4 && (bytes[0] & 0xF0) == 0x50 && bytes.substr(1, 3) == "\x2A\x4D\x18";
+  return frame || skippable;
+}
+
+}  // namespace
+
+std::unique_ptr<StreamDecoder> decoder_for(std::string_view first_bytes) {
+  using namespace std::string_view_literals;
+  if (first_bytes.starts_with("\x1F\x8B"sv)) return std::make_unique<GzipDecoder>();
+  if (first_bytes.starts_with("\xFD"
+                              "7zXZ\0"sv))
+    return std::make_unique<XzDecoder>();
+  if (is_zstd(first_bytes)) return std::make_unique<ZstdDecoder>();
+  // No JSON text starts with these letters, so three are enough.
+  if (first_bytes.starts_with("BZh"sv)) return std::make_unique<Bzip2Decoder>();
+  return nullptr;
+}
+
+}  // namespace weft

@@ -1,0 +1,41 @@
+#include "preprocess/each_document.h"
+
+#include <simdjson.h>
+
+#include <atomic>
+
+#include "preprocess/byte_source.h"
+#include "preprocess/json_line.h"
+#include "preprocess/line_chunks.h"
+
+namespace weft {
+
+void for_each_document(const std::string& input, const std::string& json_key,
+                       const std::function<void(std::string_view)>& use, BadLineCounts& bad_lines) {
+  constexpr size_t kChunkBytes = size_t{1} << 20;
+  constexpr size_t kMaxLineBytes = size_t{256} << 20;
+  const std::atomic<bool> never_cancelled{false};
+  const auto source = open_input(input, never_cancelled);
+  LineChunker chunker(*source, kChunkBytes, kMaxLineBytes);
+  JsonLineParser parser({json_key});
+  LineChunk chunk;
+  while (chunker.next(chunk)) {
+    if (chunk.is_too_long_line) {
+      bad_lines.add(LineProblem::kTooLong);
+      continue;
+    }
+    LineWalker lines(chunk.text());
+    std::string_view line;
+    while (lines.next(line)) {
+      const LineProblem problem =
+          simdjson::validate_utf8(line) ? parser.parse(line).problem : LineProblem::kInvalidUtf8;
+      if (problem != LineProblem::kNone) {
+        bad_lines.add(problem);
+      } else {
+        use(parser.text(0));
+      }
+    }
+  }
+}
+
+}  // namespace weft

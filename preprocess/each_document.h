@@ -1,0 +1,18 @@
+// The documents of one JSONL file, one after another, for tools that need no pipeline.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "preprocess/bad_lines.h"
+
+namespace weft {
+
+// Calls use(text) for the string under `json_key` of every line of `input` ("-": standard input).
+// Bad lines are left out and counted; lone surrogates become U+FFFD. Throws as ByteSource::read,
+// and what `use` throws.
+void for_each_document(const std::string& input, const std::string& json_key,
+                       const std::function<void(std::string_view)>& use, BadLineCounts& bad_lines);
+
+}  // namespace weft

@@ -1,0 +1,71 @@
+#include "preprocess/find_vocabulary.h"
+
+#include <cstdlib>
+#include <stdexcept>
+
+#include "indexed_dataset/exit_code.h"
+#include "preprocess/download.h"
+
+namespace weft {
+namespace {
+
+struct PublishedFile {
+  const char* name;
+  const char* url;
+  const char* sha256;
+};
+
+// The addresses that Megatron-LM's and AWS's instructions give for GPT-2.
+constexpr PublishedFile kPublishedFiles[] = {
+    {"vocab.json", "https://s3.amazonaws.com/models.huggingface.co/bert/gpt2-vocab.json",
+     "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783"},
+    {"merges.txt", "https://s3.amazonaws.com/models.huggingface.co/bert/gpt2-merges.txt",
+     "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5"},
+};
+
+constexpr char kWhatToDo[] =
+    "\n  Give the vocabulary in one of these ways:"
+    "\n    --vocab-file vocab.json --merge-file merges.txt"
+    "\n    WEFT_GPT2_DIR=FOLDER, or the folder ~/.cache/weft/gpt2, with vocab.json and merges.txt "
+    "in it"
+    "\n    or learn one from your corpus: weft-data train-vocab --input CORPUS --vocab-size 8192 "
+    "--output FOLDER";
+
+std::filesystem::path cache_folder() {
+  const char* home = std::getenv("HOME");
+  if (home == nullptr || *home == '\0') {
+    throw std::invalid_argument(
+        std::string("no vocabulary given, and HOME is not set to look for one") + kWhatToDo);
+  }
+  return std::filesystem::path(home) / ".cache" / "weft" / "gpt2";
+}
+
+}  // namespace
+
+VocabularyFiles find_or_download_vocabulary(const std::filesystem::path& vocab_file,
+                                            const std::filesystem::path& merge_file,
+                                            const std::function<void(const std::string&)>& note) {
+  if (const auto files = find_vocabulary_files(vocab_file, merge_file)) return *files;
+  const std::filesystem::path folder = cache_folder();
+  std::filesystem::create_directories(folder);
+  for (const PublishedFile& file : kPublishedFiles) {
+    DownloadRequest request;
+    request.url = file.url;
+    request.output = folder / file.name;
+    request.sha256 = file.sha256;
+    request.num_attempts = 2;  // someone waits for it, and can do something about it
+    request.connect_timeout_s = 10;
+    if (std::filesystem::exists(request.output)) continue;
+    if (note) note("Downloading " + request.url + " to " + request.output.string());
+    try {
+      download_file(request);
+    } catch (const NetworkError& error) {
+      throw NetworkError(
+          std::string("no GPT-2 vocabulary was found, and it could not be downloaded: ") +
+          error.what() + kWhatToDo);
+    }
+  }
+  return {folder / "vocab.json", folder / "merges.txt"};
+}
+
+}  // namespace weft

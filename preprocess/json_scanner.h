@@ -1,0 +1,49 @@
+// Checks the grammar of JSON text as Python's json.loads does (json_line.h), without building
+// values.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace weft {
+
+struct JsonString {
+  std::string_view raw;  // between the quotes
+  bool has_escapes = false;
+};
+
+// Walks over one JSON text. Every function returns false at the first error; error() and position()
+// then say what and where. Recursion is bounded by kMaxJsonDepth.
+class JsonScanner {
+ public:
+  explicit JsonScanner(std::string_view text)
+      : begin_(text.data()), position_(text.data()), end_(text.data() + text.size()) {}
+
+  void skip_space();
+  bool at_end() const { return position_ == end_; }
+  // The next byte, '\0' at the end (where a real NUL is an error as well).
+  char peek() const { return position_ == end_ ? '\0' : *position_; }
+  bool take(char expected);  // steps over `expected` if it comes next
+  bool value();
+  bool string(JsonString& out);  // position at the opening quote
+  bool fail(const char* why);
+
+  const char* error() const { return error_; }
+  size_t position() const { return static_cast<size_t>(position_ - begin_); }
+
+ private:
+  bool object();
+  bool array();
+  bool number();
+  bool literal(std::string_view word);
+  bool escape();
+  bool digits();
+
+  const char* begin_;
+  const char* position_;
+  const char* end_;
+  const char* error_ = "";
+  int depth_ = 0;
+};
+
+}  // namespace weft

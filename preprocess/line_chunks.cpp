@@ -1,0 +1,116 @@
+#include "preprocess/line_chunks.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace weft {
+namespace {
+
+// One past the last line end in `text` at which it may be cut; 0 if there is none. A "\r" that is
+// the last byte is no such place: the "\n" that belongs to it may come next.
+size_t last_cut(std::string_view text) {
+  const void* newline = ::memrchr(text.data(), '\n', text.size());
+  if (newline != nullptr) return static_cast<const char*>(newline) - text.data() + 1;
+  if (text.empty()) return 0;
+  const void* carriage_return = ::memrchr(text.data(), '\r', text.size() - 1);
+  if (carriage_return != nullptr)
+    return static_cast<const char*>(carriage_return) - text.data() + 1;
+  return 0;
+}
+
+}  // namespace
+
+// Appends to the chunk until it holds `target_bytes` or the stream ends; the number of bytes added.
+size_t LineChunker::read_some(LineChunk& chunk, size_t target_bytes) {
+  if (chunk.buffer.size() < target_bytes) chunk.buffer.resize(target_bytes);
+  const size_t before = chunk.size_bytes;
+  while (chunk.size_bytes < target_bytes && !at_end_) {
+    const size_t got =
+        source_.read(chunk.buffer.data() + chunk.size_bytes, target_bytes - chunk.size_bytes);
+    chunk.size_bytes += got;
+    at_end_ = got == 0;
+  }
+  return chunk.size_bytes - before;
+}
+
+bool LineChunker::next(LineChunk& chunk) {
+  chunk.size_bytes = 0;
+  chunk.offset_bytes = offset_bytes_;
+  chunk.is_too_long_line = false;
+  if (chunk.buffer.size() < carried_.size()) chunk.buffer.resize(carried_.size());
+  std::copy(carried_.begin(), carried_.end(), chunk.buffer.begin());
+  chunk.size_bytes = carried_.size();
+  carried_.clear();
+
+  size_t target_bytes = std::max(chunk_bytes_, chunk.size_bytes + 1);
+  for (;;) {
+    read_some(chunk, target_bytes);
+    if (chunk.size_bytes == 0) return false;
+    const size_t cut = at_end_ ? chunk.size_bytes : last_cut(chunk.text());
+    if (cut > 0) {
+      carried_.assign(chunk.buffer.data() + cut, chunk.buffer.data() + chunk.size_bytes);
+      chunk.size_bytes = cut;
+      offset_bytes_ += static_cast<int64_t>(cut);
+      return true;
+    }
+    // One line fills the chunk. +2: its line end does not count as a part of it.
+    if (chunk.size_bytes > max_line_bytes_ + 2) {
+      skip_rest_of_line(chunk);
+      return true;
+    }
+    target_bytes = std::min(2 * chunk.size_bytes, max_line_bytes_ + 3);
+  }
+}
+
+// Drops a line that is over the limit without holding more of it; what follows its end is carried
+// over.
+void LineChunker::skip_rest_of_line(LineChunk& chunk) {
+  int64_t num_skipped = 0;
+  size_t cut = 0;
+  while (cut == 0 && !at_end_) {
+    // A final "\r" stays, in case that its "\n" comes next.
+    const size_t num_kept = chunk.buffer[chunk.size_bytes - 1] == '\r' ? 1 : 0;
+    num_skipped += static_cast<int64_t>(chunk.size_bytes - num_kept);
+    chunk.buffer[0] = '\r';
+    chunk.size_bytes = num_kept;
+    read_some(chunk, std::max<size_t>(chunk_bytes_, 2));
+    // The first line end, not the last: only this line is dropped.
+    const std::string_view text = chunk.text();
+    const size_t end = text.find_first_of("\r\n");
+    if (end == std::string_view::npos || (text[end] == '\r' && end + 1 == text.size() && !at_end_))
+      continue;
+    cut = end + (text.substr(end, 2) == "\r\n" ? 2 : 1);
+  }
+  if (cut == 0) cut = chunk.size_bytes;  // the stream ended within the line
+  carried_.assign(chunk.buffer.data() + cut, chunk.buffer.data() + chunk.size_bytes);
+  chunk.too_long_line_bytes = num_skipped + static_cast<int64_t>(cut);
+  chunk.size_bytes = 0;
+  chunk.is_too_long_line = true;
+  offset_bytes_ += chunk.too_long_line_bytes;
+}
+
+LineWalker::LineWalker(std::string_view text)
+    : position_(text.data()),
+      end_(text.data() + text.size()),
+      has_carriage_returns_(!text.empty() &&
+                            std::memchr(text.data(), '\r', text.size()) != nullptr) {}
+
+bool LineWalker::next(std::string_view& line) {
+  if (position_ == end_) return false;
+  const char* line_end;
+  if (has_carriage_returns_) {
+    line_end = std::find_if(position_, end_, [](char c) { return c == '\n' || c == '\r'; });
+  } else {
+    const void* found = std::memchr(position_, '\n', end_ - position_);
+    line_end = found != nullptr ? static_cast<const char*>(found) : end_;
+  }
+  line = {position_, static_cast<size_t>(line_end - position_)};
+  position_ = line_end;
+  if (position_ != end_) {
+    const bool both = *position_ == '\r' && position_ + 1 != end_ && position_[1] == '\n';
+    position_ += both ? 2 : 1;
+  }
+  return true;
+}
+
+}  // namespace weft

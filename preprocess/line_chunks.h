@@ -1,0 +1,67 @@
+// Cuts a stream of bytes into chunks of whole lines, the unit of work of the pipeline.
+//
+// Line ends are Python's universal newlines: "\n", "\r\n" and a lone "\r" (Megatron-LM opens its
+// input in text mode). A raw "\r" cannot be inside a valid JSON string, so cutting there never
+// splits a document.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "preprocess/byte_source.h"
+
+namespace weft {
+
+// Whole lines, their ends included; only the last line of a stream may lack one.
+struct LineChunk {
+  std::vector<char> buffer;
+  size_t size_bytes = 0;     // of `buffer`, in use
+  int64_t offset_bytes = 0;  // of the first byte, in the decompressed stream
+  // This chunk stands for one line that is longer than the limit: it holds no text, `size_bytes` is
+  // 0.
+  bool is_too_long_line = false;
+  int64_t too_long_line_bytes = 0;
+
+  std::string_view text() const { return {buffer.data(), size_bytes}; }
+};
+
+// Reads one stream chunk by chunk. Not thread-safe.
+class LineChunker {
+ public:
+  // Chunks hold `chunk_bytes` or more: one that must hold a longer line grows up to
+  // `max_line_bytes`.
+  LineChunker(ByteSource& source, size_t chunk_bytes, size_t max_line_bytes)
+      : source_(source), chunk_bytes_(chunk_bytes), max_line_bytes_(max_line_bytes) {}
+
+  // Fills `chunk`, whose buffer is reused; false at the end of the stream. Throws as
+  // ByteSource::read.
+  bool next(LineChunk& chunk);
+
+  int64_t num_bytes() const { return offset_bytes_; }  // decompressed bytes handed out so far
+
+ private:
+  size_t read_some(LineChunk& chunk, size_t target_bytes);
+  void skip_rest_of_line(LineChunk& chunk);
+
+  ByteSource& source_;
+  size_t chunk_bytes_, max_line_bytes_;
+  std::vector<char> carried_;  // the start of a line whose end has not been read
+  int64_t offset_bytes_ = 0;
+  bool at_end_ = false;
+};
+
+// Walks over the lines of a text whose lines are whole.
+class LineWalker {
+ public:
+  explicit LineWalker(std::string_view text);
+  // The next line without its end; false after the last one.
+  bool next(std::string_view& line);
+
+ private:
+  const char* position_;
+  const char* end_;
+  bool has_carriage_returns_;
+};
+
+}  // namespace weft

@@ -1,0 +1,89 @@
+// Command-line options, declared once: parsing, --help, bounds and the resolved configuration come
+// from one place.
+//
+// All programs share these habits: long options only; integers may hold underscores (300_000_000);
+// a mistake does not end the parsing, so that all of them are reported at once; an unknown option
+// is answered with the nearest known one.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace weft {
+
+// The options of one command. Values bound to it must outlive it.
+class OptionSet {
+ public:
+  explicit OptionSet(CLI::App& app) : app_(app) {}
+
+  void text(const std::string& name, std::string& value, const std::string& help);
+  void texts(const std::string& name, std::vector<std::string>& values, const std::string& help);
+  void flag(const std::string& name, bool& value, const std::string& help);
+  void choice(const std::string& name, std::string& value, const std::vector<std::string>& choices,
+              const std::string& help);
+  void integer(const std::string& name, int64_t& value, const std::string& help, int64_t min = 0,
+               int64_t max = std::numeric_limits<int64_t>::max());
+  void integer(const std::string& name, std::optional<int64_t>& value, const std::string& help,
+               int64_t min = 0, int64_t max = std::numeric_limits<int64_t>::max());
+  // Two or more integers after one name.
+  void integers(const std::string& name, std::vector<int64_t>& values, int count,
+                const std::string& help);
+  // An argument without a name.
+  void positional(const std::string& name, std::string& value, const std::string& help);
+
+  // Notes a problem; all are reported together before the command runs.
+  void problem(const std::string& what) { problems_.push_back(what); }
+  const std::vector<std::string>& problems() const { return problems_; }
+
+  // Every option with its value, in the order of declaration.
+  std::vector<std::pair<std::string, std::string>> resolved() const;
+
+ private:
+  std::optional<int64_t> parse_integer(const std::string& name, const std::string& text,
+                                       int64_t min, int64_t max);
+  void remember(const std::string& name, std::function<std::string()> value);
+
+  CLI::App& app_;
+  std::vector<std::string> problems_;
+  std::vector<std::pair<std::string, std::function<std::string()>>> values_;
+};
+
+// One sub-command of a program.
+class Command {
+ public:
+  virtual ~Command() = default;
+  virtual std::string name() const = 0;  // two words for a sub-command of a sub-command
+  virtual std::string description() const = 0;
+  virtual void declare(OptionSet& options) = 0;
+  // Adds what is wrong with the options as a whole. Runs before run(), touches nothing but file
+  // attributes.
+  virtual void validate(OptionSet& options) const = 0;
+  virtual int run(const OptionSet& options) = 0;  // the exit code
+};
+
+// Parses, validates and runs one of `commands`. Returns the exit code; help and version go to
+// standard output. Throws std::invalid_argument that lists every problem with the options, and
+// whatever the command throws.
+int run_command_line(int argc, const char* const* argv, const std::string& program_description,
+                     const std::string& version_text,
+                     const std::vector<std::unique_ptr<Command>>& commands);
+
+// "300_000_000", "-5": decimal digits with single underscores between them, as Python's int();
+// nothing otherwise, and where it does not fit.
+std::optional<int64_t> parse_int64(const std::string& text);
+
+// The one of `names` that is nearest to `name` by edit distance; "" if none is near enough to be
+// meant.
+std::string nearest_name(const std::string& name, const std::vector<std::string>& names);
+
+}  // namespace weft

@@ -1,0 +1,260 @@
+// weft-data preprocess: the options and the output of Megatron-LM's tools/preprocess_data.py.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <set>
+#include <system_error>
+
+#include "preprocess/commands.h"
+#include "preprocess/dataset_manifest.h"
+#include "preprocess/find_vocabulary.h"
+#include "preprocess/lock_file.h"
+#include "preprocess/pipeline.h"
+#include "preprocess/progress.h"
+#include "preprocess/sha256.h"
+#include "preprocess/stop_signal.h"
+#include "tokenizer/unicode_classes.h"
+
+namespace weft {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+struct PreprocessOptions {
+  std::vector<std::string> inputs;
+  std::string output_prefix;
+  std::vector<std::string> json_keys{"text"};
+  std::string tokenizer_type = "GPT2BPETokenizer";
+  std::string vocab_file, merge_file;
+  bool append_eod = false;
+  int64_t num_workers = 1;
+  int64_t log_interval = 1000;
+  std::string special = "literal";
+  std::string empty_docs = "record";
+  std::string on_bad_line = "stop";
+  int64_t max_bad_lines = -1;
+  int64_t max_line_bytes = int64_t{256} << 20;
+
+  void declare(OptionSet& options) {
+    options.texts("--input", inputs,
+                  "JSONL files in this order, '-' is standard input; gzip, xz, zstd and bzip2 are "
+                  "decompressed on the fly");
+    options.text("--output-prefix", output_prefix, "writes PREFIX_KEY_document.bin and .idx");
+    options.texts("--json-keys", json_keys, "keys whose strings are tokenized; one dataset each");
+    options.choice("--tokenizer-type", tokenizer_type, {"GPT2BPETokenizer"}, "as in Megatron-LM");
+    options.text("--vocab-file", vocab_file,
+                 "vocab.json; without it: $WEFT_GPT2_DIR, ~/.cache/weft/gpt2, download");
+    options.text("--merge-file", merge_file, "merges.txt");
+    options.flag("--append-eod", append_eod,
+                 "end every document that has a token with <|endoftext|>");
+    options.integer("--workers", num_workers, "threads that parse and tokenize", 1, 1024);
+    options.integer("--log-interval", log_interval,
+                    "documents between two lines of progress in a log", 1);
+    options.choice("--special", special, {"literal", "token", "error"},
+                   "what <|endoftext|> in a text is: its letters, the token, or a bad line");
+    options.choice(
+        "--empty-docs", empty_docs, {"record", "skip"},
+        "texts without a token: an empty document (Megatron-Core), or nothing (older Megatron)");
+    options.choice("--on-bad-line", on_bad_line, {"stop", "skip"},
+                   "what is no document ends the run, or is left out and counted");
+    options.integer("--max-bad-lines", max_bad_lines,
+                    "with --on-bad-line skip: more than this end the run; -1: any number", -1);
+    options.integer("--max-line-bytes", max_line_bytes, "longer lines are bad lines", 1,
+                    (int64_t{1} << 31) - 8);
+  }
+
+  void validate(OptionSet& options) const {
+    if (inputs.empty())
+      options.problem("--input is required: give one or more JSONL files, or '-'");
+    if (output_prefix.empty()) options.problem("--output-prefix is required");
+    if (json_keys.empty()) options.problem("--json-keys: give at least one key");
+    if (vocab_file.empty() != merge_file.empty())
+      options.problem("--vocab-file and --merge-file belong together: give both or none");
+    for (const std::string& path : inputs) check_input(path, options);
+    for (const std::string& path : {vocab_file, merge_file}) {
+      if (!path.empty()) check_input(path, options);
+    }
+    const std::filesystem::path folder = std::filesystem::path(output_prefix).parent_path();
+    std::error_code ignored;
+    if (!folder.empty() && !std::filesystem::is_directory(folder, ignored)) {
+      options.problem("--output-prefix: folder '" + folder.string() +
+                      "' does not exist; create it first");
+    }
+    std::set<std::string> seen;
+    for (const std::string& key : json_keys) {
+      if (!seen.insert(key).second) options.problem("--json-keys: '" + key + "' is given twice");
+      if (key.find('/') != std::string::npos)
+        options.problem("--json-keys: '" + key + "' cannot be part of a file name");
+    }
+  }
+
+  PipelineConfig pipeline_config() const {
+    PipelineConfig config;
+    config.inputs = inputs;
+    for (const std::string& key : json_keys)
+      config.output_prefixes.push_back(output_prefix + "_" + key + "_document");
+    config.rules.json_keys = json_keys;
+    config.rules.append_eod = append_eod;
+    config.rules.special_tokens = special == "literal" ? SpecialTokens::kLiteral
+                                  : special == "token" ? SpecialTokens::kToken
+                                                       : SpecialTokens::kError;
+    config.rules.empty_documents =
+        empty_docs == "skip" ? EmptyDocuments::kSkip : EmptyDocuments::kRecord;
+    config.rules.on_bad_line = on_bad_line == "skip" ? OnBadLine::kSkip : OnBadLine::kStop;
+    config.rules.max_line_bytes = static_cast<size_t>(max_line_bytes);
+    config.max_bad_lines = max_bad_lines;
+    config.num_workers = static_cast<int>(num_workers);
+    return config;
+  }
+
+ private:
+  static void check_input(const std::string& path, OptionSet& options) {
+    if (path == "-") return;
+    if (path.find("://") != std::string::npos) {
+      options.problem("'" + path + "': is a URL; fetch it first with weft-data download");
+      return;
+    }
+    std::error_code error;
+    const auto status = std::filesystem::status(path, error);
+    if (!std::filesystem::exists(status)) {
+      options.problem("'" + path + "': no such file");
+    } else if (std::filesystem::is_directory(status)) {
+      options.problem("'" + path + "': is a folder, not a file");
+    }
+  }
+};
+
+// Size of all inputs; -1 where one is a pipe.
+int64_t total_file_bytes(const std::vector<std::string>& inputs) {
+  int64_t total = 0;
+  for (const std::string& path : inputs) {
+    std::error_code error;
+    if (path == "-" || !std::filesystem::is_regular_file(path, error)) return -1;
+    total += static_cast<int64_t>(std::filesystem::file_size(path));
+  }
+  return total;
+}
+
+// Prints progress: one refreshed line on a terminal, Megatron's lines in a log.
+class ProgressPrinter {
+ public:
+  ProgressPrinter(int64_t log_interval, int64_t num_file_bytes)
+      : text_(log_interval, num_file_bytes), is_terminal_(::isatty(STDERR_FILENO) == 1) {}
+
+  void update(const PipelineTotals& totals) {
+    const double seconds = seconds_since(start_);
+    if (!is_terminal_) {
+      std::fputs(text_.log_lines(totals, seconds).c_str(), stderr);
+    } else if (seconds - last_shown_s_ > 0.2) {
+      last_shown_s_ = seconds;
+      std::fprintf(stderr, "\r\033[K%s", text_.live_line(totals, seconds).c_str());
+      std::fflush(stderr);
+    }
+  }
+  // For a line of its own: the live line makes place, and comes back with the next update.
+  void print_line(const std::string& line) {
+    std::fprintf(stderr, "%s%s\n", is_terminal_ ? "\r\033[K" : "", line.c_str());
+  }
+  double seconds() const { return seconds_since(start_); }
+
+ private:
+  ProgressText text_;
+  bool is_terminal_;
+  Clock::time_point start_ = Clock::now();
+  double last_shown_s_ = -1;
+};
+
+class PreprocessCommand final : public Command {
+ public:
+  std::string name() const override { return "preprocess"; }
+  std::string description() const override { return "tokenize JSONL files into Megatron datasets"; }
+  void declare(OptionSet& options) override { options_.declare(options); }
+  void validate(OptionSet& options) const override { options_.validate(options); }
+
+  int run(const OptionSet& options) override {
+    const Clock::time_point start = Clock::now();
+    install_stop_signals();
+    const LockFile lock(options_.output_prefix + ".lock");
+    print_configuration(options);
+    std::printf("Opening %s\n", options_.inputs[0] == "-" ? "<stdin>" : options_.inputs[0].c_str());
+    std::fflush(stdout);
+
+    const VocabularyFiles files =
+        find_or_download_vocabulary(options_.vocab_file, options_.merge_file, print_note);
+    const auto vocabulary = Vocabulary::load(files.vocab_file, files.merge_file);
+    ManifestOrigin origin;
+    origin.program_version = WEFT_VERSION;
+    origin.unicode_version = kUnicodeVersion;
+    origin.options = options.resolved();
+    origin.vocab_file = std::filesystem::absolute(files.vocab_file);
+    origin.merge_file = std::filesystem::absolute(files.merge_file);
+    origin.vocab_sha256 = sha256_of_file(files.vocab_file);
+    origin.merge_sha256 = sha256_of_file(files.merge_file);
+    origin.vocabulary_size = vocabulary->size();
+    std::printf("Time to startup: %s\n", python_float(seconds_since(start)).c_str());
+    std::fflush(stdout);
+
+    ProgressPrinter progress(options_.log_interval, total_file_bytes(options_.inputs));
+    const PipelineReport report = run_reported(vocabulary, progress);
+    origin.seconds = progress.seconds();
+    for (size_t k = 0; k < report.outputs.size(); ++k) write_manifest(report, k, origin);
+    for (const OutputReport& output : report.outputs) {
+      progress.print_line(fmt::format("wrote {}.bin and .idx: {} documents, {} tokens",
+                                      output.prefix.string(), output.num_documents,
+                                      output.num_tokens));
+    }
+    progress.print_line(summary_line(report.totals, origin.seconds));
+    return 0;
+  }
+
+ private:
+  static void print_note(const std::string& note) { std::fprintf(stderr, "%s\n", note.c_str()); }
+
+  static void print_configuration(const OptionSet& options) {
+    std::string text = "weft-data preprocess";
+    for (const auto& [name, value] : options.resolved()) {
+      if (!value.empty()) text += fmt::format(" --{} {}", name, value);
+    }
+    std::fprintf(stderr, "%s\n", text.c_str());
+  }
+
+  PipelineReport run_reported(const std::shared_ptr<const Vocabulary>& vocabulary,
+                              ProgressPrinter& progress) {
+    PipelineEvents events;
+    bool is_first_input = true;
+    events.on_input = [&](const std::string& input) {
+      if (!is_first_input) std::printf("Opening %s\n", input.c_str());
+      is_first_input = false;
+    };
+    events.on_progress = [&](const PipelineTotals& totals) { progress.update(totals); };
+    events.on_bad_line = [&](const BadLine& bad_line) {
+      progress.print_line("bad line: " + bad_line.message());
+    };
+    events.stop_requested = [] { return stop_signal() != 0; };
+    // A manifest must never describe another pair than the one beside it.
+    events.before_commit = [](const PipelineReport& report) {
+      for (const OutputReport& output : report.outputs)
+        std::filesystem::remove(manifest_path(output.prefix));
+    };
+    try {
+      return run_pipeline(options_.pipeline_config(), vocabulary, events);
+    } catch (const PipelineStopped&) {
+      progress.print_line("stopped: nothing was written");
+      throw StoppedBySignal(stop_signal());
+    }
+  }
+
+  PreprocessOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_preprocess_command() { return std::make_unique<PreprocessCommand>(); }
+
+}  // namespace weft

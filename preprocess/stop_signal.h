@@ -1,0 +1,20 @@
+// SIGINT and SIGTERM as a request that the program answers when it can.
+#pragma once
+
+#include <exception>
+
+namespace weft {
+
+// From now on the first SIGINT or SIGTERM only sets a flag; a second one ends the process at once.
+void install_stop_signals();
+// The signal that asked to stop; 0 if none did.
+int stop_signal();
+
+// The program was asked to stop and left nothing half-written. main returns 128 + signal.
+struct StoppedBySignal : std::exception {
+  explicit StoppedBySignal(int the_signal) : signal(the_signal) {}
+  const char* what() const noexcept override { return "stopped by a signal"; }
+  int signal;
+};
+
+}  // namespace weft

@@ -1,0 +1,71 @@
+// The work on one chunk of lines: parse, tokenize, and lay the tokens out as they go to disk.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "indexed_dataset/dtype.h"
+#include "preprocess/bad_lines.h"
+#include "preprocess/json_line.h"
+#include "preprocess/line_chunks.h"
+#include "tokenizer/tokenizer.h"
+
+namespace weft {
+
+enum class EmptyDocuments { kRecord, kSkip };
+enum class OnBadLine { kStop, kSkip };
+
+struct TokenizeRules {
+  std::vector<std::string> json_keys{"text"};
+  bool append_eod = false;
+  SpecialTokens special_tokens = SpecialTokens::kLiteral;
+  EmptyDocuments empty_documents = EmptyDocuments::kRecord;
+  OnBadLine on_bad_line = OnBadLine::kStop;
+  size_t max_line_bytes = size_t{256} << 20;
+};
+
+// What became of one chunk. Reused from chunk to chunk.
+struct TokenizedChunk {
+  struct Output {
+    std::vector<std::byte> tokens;  // in the file's type
+    std::vector<int32_t> lengths;   // tokens of each document that goes into the file
+  };
+  std::vector<Output> outputs;  // one per key
+  int64_t num_lines = 0;
+  int64_t num_documents = 0;        // lines that are documents, empty ones included
+  int64_t num_empty_documents = 0;  // texts without a token, counted over all keys
+  int64_t num_tokens = 0;           // over all keys
+  int64_t num_replaced_surrogates = 0;
+  int64_t num_code_points = 0;  // of the lines, as Megatron's "MB/s" counts
+  BadLineCounts bad_line_counts;
+  // The first kNumShownBadLines; line_number counts from 1 within the chunk, the input's name is
+  // not filled in.
+  std::vector<BadLine> bad_lines;
+
+  void clear(size_t num_keys);
+};
+
+// One per thread: owns a tokenizer with its word cache.
+class ChunkTokenizer {
+ public:
+  ChunkTokenizer(std::shared_ptr<const Vocabulary> vocabulary, const TokenizeRules& rules);
+
+  // Under OnBadLine::kStop it ends at the first bad line.
+  void tokenize(const LineChunk& chunk, TokenizedChunk& result);
+
+ private:
+  LineOutcome tokenize_line(std::string_view line, TokenizedChunk& result);
+  void append_document(std::vector<int32_t>& ids, TokenizedChunk::Output& output,
+                       TokenizedChunk& result);
+
+  TokenizeRules rules_;
+  TokenType type_;
+  int32_t end_of_document_ = -1;
+  Tokenizer tokenizer_;
+  JsonLineParser parser_;
+  std::vector<std::vector<int32_t>> ids_;  // of the current line, by key
+};
+
+}  // namespace weft
