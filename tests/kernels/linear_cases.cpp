@@ -1,0 +1,169 @@
+// Linear layers: N rows, I inputs, O outputs.
+#include "tests/kernels/op_case.h"
+#include "tests/kernels/reference.h"
+
+namespace weft::test {
+
+namespace {
+
+struct Shape {
+  int64_t N, I, O;
+};
+
+std::string shape_name(const char* operation, DType x, const Shape& s) {
+  return std::string(operation) + "_" + type_name(x) + "_N" + std::to_string(s.N) + "_I" +
+         std::to_string(s.I) + "_O" + std::to_string(s.O);
+}
+
+WorkspaceShape workspace(DType x, const Shape& s) {
+  return {.B = 1, .T = s.N, .C = s.I, .F = s.O, .Vp = s.O, .x = x};
+}
+
+struct Inputs {
+  Values inp, weight, bias, dout, pre, dweight, dbias;
+  Inputs(DType x, const Shape& s)
+      : inp(random_values(s.N * s.I, 1, x)),
+        weight(random_values(s.O * s.I, 2, x)),
+        bias(random_values(s.O, 3, x)),
+        dout(random_values(s.N * s.O, 4, x)),
+        pre(random_values(s.N * s.I, 5, x, 3.0)),
+        dweight(random_values(s.O * s.I, 6, DType::kFloat32)),
+        dbias(random_values(s.O, 7, DType::kFloat32)) {}
+};
+
+OpCase forward(DType x, Shape s, bool with_bias) {
+  const std::string name = shape_name("linear_forward", x, s) + (with_bias ? "_bias" : "");
+  return {name,
+          [=](Backend& backend) -> Outputs {
+            const Inputs in(x, s);
+            Arrays arrays(backend, workspace(x, s));
+            const Tensor out = arrays.make(x, {s.N, s.O});
+            backend.linear_forward(out, arrays.make(x, {s.N, s.I}, in.inp),
+                                   arrays.make(x, {s.O, s.I}, in.weight),
+                                   with_bias ? arrays.make(x, {s.O}, in.bias) : Tensor());
+            return {arrays.output("out", out)};
+          },
+          [=]() -> Outputs {
+            const Inputs in(x, s);
+            const Values bias = with_bias ? in.bias : Values();
+            return {{"out", reference::linear(in.inp, in.weight, bias, s.I, s.O)}};
+          }};
+}
+
+OpCase gelu_forward(DType x, Shape s, Gelu gelu) {
+  const std::string name =
+      shape_name("linear_gelu_forward", x, s) + (gelu == Gelu::kErf ? "_erf" : "_tanh");
+  return {name,
+          [=](Backend& backend) -> Outputs {
+            const Inputs in(x, s);
+            Arrays arrays(backend, workspace(x, s));
+            const Tensor out = arrays.make(x, {s.N, s.O}), pre = arrays.make(x, {s.N, s.O});
+            backend.linear_gelu_forward(out, pre, arrays.make(x, {s.N, s.I}, in.inp),
+                                        arrays.make(x, {s.O, s.I}, in.weight),
+                                        arrays.make(x, {s.O}, in.bias), gelu);
+            return {arrays.output("out", out), arrays.output("pre", pre)};
+          },
+          [=]() -> Outputs {
+            const Inputs in(x, s);
+            const Values pre = reference::linear(in.inp, in.weight, in.bias, s.I, s.O);
+            return {{"out", reference::gelu(pre, gelu)}, {"pre", pre}};
+          }};
+}
+
+OpCase backward_input(DType x, Shape s) {
+  return {shape_name("linear_backward_input", x, s),
+          [=](Backend& backend) -> Outputs {
+            const Inputs in(x, s);
+            Arrays arrays(backend, workspace(x, s));
+            const Tensor dinp = arrays.make(x, {s.N, s.I});
+            backend.linear_backward_input(dinp, arrays.make(x, {s.N, s.O}, in.dout),
+                                          arrays.make(x, {s.O, s.I}, in.weight));
+            return {arrays.output("dinp", dinp)};
+          },
+          [=]() -> Outputs {
+            const Inputs in(x, s);
+            const auto f = [&](const Values& inp) {
+              return reference::linear(inp, in.weight, {}, s.I, s.O);
+            };
+            return {{"dinp", reference::gradient(f, in.inp, in.dout)}};
+          }};
+}
+
+OpCase gelu_backward_input(DType x, Shape s, Gelu gelu) {
+  const std::string name =
+      shape_name("linear_gelu_backward_input", x, s) + (gelu == Gelu::kErf ? "_erf" : "_tanh");
+  return {name,
+          [=](Backend& backend) -> Outputs {
+            const Inputs in(x, s);
+            Arrays arrays(backend, workspace(x, s));
+            const Tensor dpre = arrays.make(x, {s.N, s.I});
+            backend.linear_gelu_backward_input(dpre, arrays.make(x, {s.N, s.O}, in.dout),
+                                               arrays.make(x, {s.O, s.I}, in.weight),
+                                               arrays.make(x, {s.N, s.I}, in.pre), gelu);
+            return {arrays.output("dpre", dpre)};
+          },
+          [=]() -> Outputs {
+            const Inputs in(x, s);
+            const auto f = [&](const Values& pre) {
+              return reference::linear(reference::gelu(pre, gelu), in.weight, {}, s.I, s.O);
+            };
+            return {{"dpre", reference::gradient(f, in.pre, in.dout)}};
+          }};
+}
+
+OpCase backward_weight(DType x, Shape s, bool with_bias, bool accumulate) {
+  const std::string name = shape_name("linear_backward_weight", x, s) + (with_bias ? "_bias" : "") +
+                           (accumulate ? "_accumulate" : "");
+  return {name,
+          [=](Backend& backend) -> Outputs {
+            const Inputs in(x, s);
+            Arrays arrays(backend, workspace(x, s));
+            const Tensor dweight = arrays.make(DType::kFloat32, {s.O, s.I}, in.dweight);
+            const Tensor dbias = arrays.make(DType::kFloat32, {s.O}, in.dbias);
+            backend.linear_backward_weight(dweight, with_bias ? dbias : Tensor(),
+                                           arrays.make(x, {s.N, s.O}, in.dout),
+                                           arrays.make(x, {s.N, s.I}, in.inp), accumulate);
+            return {arrays.output("dweight", dweight), arrays.output("dbias", dbias)};
+          },
+          [=]() -> Outputs {
+            const Inputs in(x, s);
+            const auto of_weight = [&](const Values& weight) {
+              return reference::linear(in.inp, weight, {}, s.I, s.O);
+            };
+            const auto of_bias = [&](const Values& bias) {
+              return reference::linear(in.inp, in.weight, bias, s.I, s.O);
+            };
+            Values dweight = reference::gradient(of_weight, in.weight, in.dout);
+            Values dbias = reference::gradient(of_bias, in.bias, in.dout);
+            if (accumulate) {
+              dweight = reference::add(dweight, in.dweight);
+              dbias = reference::add(dbias, in.dbias);
+            }
+            return {{"dweight", dweight}, {"dbias", with_bias ? dbias : in.dbias}};
+          }};
+}
+
+}  // namespace
+
+void add_linear_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
+  const std::vector<Shape> shapes =
+      sizes == Sizes::kSmall ? std::vector<Shape>{{1, 8, 8}, {5, 16, 24}, {13, 24, 8}}
+                             : std::vector<Shape>{{37, 64, 96}, {256, 200, 768}, {1025, 768, 264}};
+  for (const Shape& s : shapes) {
+    cases.push_back(forward(x, s, true));
+    cases.push_back(forward(x, s, false));
+    cases.push_back(gelu_forward(x, s, Gelu::kTanh));
+    cases.push_back(gelu_forward(x, s, Gelu::kErf));
+    cases.push_back(backward_input(x, s));
+    cases.push_back(gelu_backward_input(x, s, Gelu::kTanh));
+    cases.push_back(gelu_backward_input(x, s, Gelu::kErf));
+    cases.push_back(backward_weight(x, s, true, true));
+    cases.push_back(backward_weight(x, s, true, false));
+    cases.push_back(backward_weight(x, s, false, true));
+  }
+  if (sizes == Sizes::kDevice) return;
+  // Deeper and wider than one panel and one tile of the CPU's products.
+  cases.push_back(forward(x, {70, 1100, 530}, true));
+}
+
+}  // namespace weft::test

@@ -1,0 +1,193 @@
+#include "tests/kernels/op_case.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/bfloat16.h"
+#include "kernels/philox.h"
+
+namespace weft::test {
+
+namespace {
+
+constexpr uint64_t kSeed = 1234;
+
+double store_and_load(double value, DType dtype) {
+  const auto single = static_cast<float>(value);
+  return dtype == DType::kBFloat16 ? static_cast<double>(static_cast<float>(BFloat16(single)))
+                                   : static_cast<double>(single);
+}
+
+std::vector<unsigned char> encode(DType dtype, const Values& values) {
+  std::vector<unsigned char> bytes(values.size() * static_cast<size_t>(size_bytes(dtype)));
+  for (size_t i = 0; i < values.size(); ++i) {
+    switch (dtype) {
+      case DType::kFloat32:
+        reinterpret_cast<float*>(bytes.data())[i] = static_cast<float>(values[i]);
+        break;
+      case DType::kBFloat16:
+        reinterpret_cast<BFloat16*>(bytes.data())[i] = BFloat16(static_cast<float>(values[i]));
+        break;
+      case DType::kInt32:
+        reinterpret_cast<int32_t*>(bytes.data())[i] = static_cast<int32_t>(values[i]);
+        break;
+      case DType::kUInt8:
+        bytes[i] = static_cast<unsigned char>(values[i]);
+        break;
+    }
+  }
+  return bytes;
+}
+
+double decode(DType dtype, const unsigned char* bytes, size_t i) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return static_cast<double>(reinterpret_cast<const float*>(bytes)[i]);
+    case DType::kBFloat16:
+      return static_cast<double>(static_cast<float>(reinterpret_cast<const BFloat16*>(bytes)[i]));
+    case DType::kInt32:
+      return reinterpret_cast<const int32_t*>(bytes)[i];
+    case DType::kUInt8:
+      return bytes[i];
+  }
+  return 0;
+}
+
+double rms_of(const Values& values) {
+  double sum = 0;
+  for (const double value : values) sum += value * value;
+  return values.empty() ? 0 : std::sqrt(sum / static_cast<double>(values.size()));
+}
+
+std::string difference(const Output& got, const Values& wanted, Tolerance tolerance) {
+  if (got.values.size() != wanted.size()) {
+    return got.name + ": " + std::to_string(got.values.size()) + " values instead of " +
+           std::to_string(wanted.size()) + "\n";
+  }
+  const double slack = tolerance.of_typical * rms_of(wanted);
+  double worst = 0;
+  size_t where = 0, num_bad = 0;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const double allowed = tolerance.relative * std::abs(wanted[i]) + slack;
+    const double error = std::abs(got.values[i] - wanted[i]);
+    if (error <= allowed) continue;  // false for NaN
+    ++num_bad;
+    const double excess = std::isfinite(error) ? error / std::max(allowed, 1e-300) : 1e300;
+    if (excess > worst) {
+      worst = excess;
+      where = i;
+    }
+  }
+  if (num_bad == 0) return "";
+  return got.name + ": " + std::to_string(num_bad) + " of " + std::to_string(wanted.size()) +
+         " values differ, worst at " + std::to_string(where) + ": " +
+         std::to_string(got.values[where]) + " instead of " + std::to_string(wanted[where]) + ", " +
+         std::to_string(worst) + " times what is allowed\n";
+}
+
+}  // namespace
+
+Arrays::Arrays(Backend& backend, const WorkspaceShape& shape) : backend_(backend) {
+  const int64_t num_bytes = backend.workspace_bytes(shape);
+  workspace_ = backend.allocate(num_bytes, Memory::kDevice);
+  backend.set_workspace(workspace_, num_bytes);
+}
+
+Arrays::~Arrays() {
+  backend_.synchronize();
+  for (void* data : memory_) backend_.release(data, Memory::kDevice);
+  backend_.set_workspace(nullptr, 0);
+  backend_.release(workspace_, Memory::kDevice);
+}
+
+Tensor Arrays::make(DType dtype, std::initializer_list<int64_t> shape) {
+  int64_t n = 1;
+  for (const int64_t size : shape) n *= size;
+  memory_.push_back(backend_.allocate(n * size_bytes(dtype), Memory::kDevice));
+  return Tensor(memory_.back(), dtype, shape);
+}
+
+Tensor Arrays::make(DType dtype, std::initializer_list<int64_t> shape, const Values& values) {
+  const Tensor tensor = make(dtype, shape);
+  const std::vector<unsigned char> bytes = encode(dtype, values);
+  backend_.copy(tensor.data(), bytes.data(), tensor.num_bytes(), Stream::kCompute);
+  return tensor;
+}
+
+Values Arrays::read(Tensor tensor) {
+  std::vector<unsigned char> bytes(static_cast<size_t>(tensor.num_bytes()));
+  backend_.copy(bytes.data(), tensor.data(), tensor.num_bytes(), Stream::kCompute);
+  backend_.synchronize();
+  Values values(static_cast<size_t>(tensor.num_elements()));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = decode(tensor.dtype(), bytes.data(), i);
+  return values;
+}
+
+Values random_values(int64_t n, uint64_t stream, DType dtype, double scale) {
+  Values values(static_cast<size_t>(n));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double unit = philox_word(kSeed, stream, i) / 4294967296.0;
+    values[i] = store_and_load((2 * unit - 1) * scale, dtype);
+  }
+  return values;
+}
+
+Values random_ids(int64_t n, uint64_t stream, int64_t bound) {
+  Values values(static_cast<size_t>(n));
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<double>(philox_word(kSeed, stream, i) % static_cast<uint64_t>(bound));
+  }
+  return values;
+}
+
+Values rounded(Values values, DType dtype) {
+  for (double& value : values) value = store_and_load(value, dtype);
+  return values;
+}
+
+std::string name_of(const testing::TestParamInfo<OpCase>& test) { return test.param.name; }
+
+void PrintTo(const OpCase& op_case, std::ostream* out) { *out << op_case.name; }
+
+std::string type_name(DType dtype) { return dtype == DType::kBFloat16 ? "bf16" : "fp32"; }
+
+std::vector<OpCase> all_cases(Sizes sizes) {
+  std::vector<OpCase> cases;
+  for (const DType x : {DType::kFloat32, DType::kBFloat16}) {
+    add_linear_cases(cases, x, sizes);
+    add_layernorm_cases(cases, x, sizes);
+    add_embedding_cases(cases, x, sizes);
+    add_attention_cases(cases, x, sizes);
+    add_loss_cases(cases, x, sizes);
+    add_optimizer_cases(cases, x, sizes);
+  }
+  return cases;
+}
+
+// Against fp64 on the same inputs. fp32: sums of at most a few hundred terms, 2^-24 each. bf16:
+// half a unit in the last place is 2^-9, and a second rounding (of an intermediate that the
+// interface keeps in bf16) may add as much again; where small differences of large numbers follow
+// (the backward of attention subtracts dout * out, out being bf16), errors are of the size of
+// typical values times a few times 2^-9.
+Tolerance reference_tolerance(DType dtype) {
+  return dtype == DType::kBFloat16 ? Tolerance{1.0 / 128, 2e-2} : Tolerance{1e-5, 1e-5};
+}
+
+// CUDA against the CPU. fp32: sums of thousands of terms in other orders, and the GPU's exp and
+// tanh. bf16: both round the same number at the end, which may fall to neighbours (2^-8), and flash
+// attention rounds probabilities to bf16 in between.
+Tolerance device_tolerance(DType dtype) {
+  return dtype == DType::kBFloat16 ? Tolerance{1.0 / 64, 3e-2} : Tolerance{1e-4, 1e-4};
+}
+
+std::string differences(const Outputs& got, const Outputs& wanted,
+                        const std::function<Tolerance(DType)>& tolerance) {
+  if (got.size() != wanted.size()) return "another number of outputs";
+  std::string text;
+  for (size_t i = 0; i < got.size(); ++i) {
+    text += difference(got[i], wanted[i].values, tolerance(got[i].dtype));
+  }
+  return text;
+}
+
+}  // namespace weft::test

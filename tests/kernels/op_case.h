@@ -1,0 +1,96 @@
+// One operation with given inputs: how any backend runs it, and what the result is by definition.
+//
+// The same cases check the CPU against the definition (kernels_test) and CUDA against the CPU
+// (kernels_parity_test).
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernels/backend.h"
+
+namespace weft::test {
+
+using Values = std::vector<double>;
+
+struct Output {
+  std::string name;
+  Values values;
+  DType dtype = DType::kFloat32;  // as the backend stored it: chooses the tolerance
+};
+using Outputs = std::vector<Output>;
+
+struct OpCase {
+  std::string name;  // letters, digits and _
+  std::function<Outputs(Backend&)> run;
+  // In fp64, from the formulas; gradients by finite differences of the forward formula. The dtypes
+  // are not filled in.
+  std::function<Outputs()> expected;
+};
+
+std::string name_of(const testing::TestParamInfo<OpCase>& test);
+// Lets GoogleTest print a case by its name.
+void PrintTo(const OpCase& op_case, std::ostream* out);
+
+// kSmall: finite differences end in milliseconds. kDevice: shapes that cross the tiles of GPU
+// kernels, within what the CUDA backend takes (C, F, Vp multiples of 8; D 64, 96 or 128).
+enum class Sizes { kSmall, kDevice };
+
+void add_linear_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
+void add_layernorm_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
+void add_embedding_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
+void add_attention_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
+void add_loss_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
+void add_optimizer_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
+
+// All of the above for fp32 and bf16.
+std::vector<OpCase> all_cases(Sizes sizes);
+
+// Memory of one backend for one run of a case.
+class Arrays {
+ public:
+  // Hands the backend a workspace for `shape`.
+  Arrays(Backend& backend, const WorkspaceShape& shape);
+  ~Arrays();
+  Arrays(const Arrays&) = delete;
+  Arrays& operator=(const Arrays&) = delete;
+
+  Tensor make(DType dtype, std::initializer_list<int64_t> shape);  // zeros
+  Tensor make(DType dtype, std::initializer_list<int64_t> shape, const Values& values);
+  Values read(Tensor tensor);
+  Output output(const std::string& name, Tensor tensor) {
+    return {name, read(tensor), tensor.dtype()};
+  }
+
+ private:
+  Backend& backend_;
+  std::vector<void*> memory_;
+  void* workspace_ = nullptr;
+};
+
+// n numbers in [-scale, scale), representable in `dtype`; another `stream`, other numbers.
+Values random_values(int64_t n, uint64_t stream, DType dtype, double scale = 1.0);
+// n integers in [0, bound).
+Values random_ids(int64_t n, uint64_t stream, int64_t bound);
+Values rounded(Values values, DType dtype);
+
+// "bf16" or "fp32".
+std::string type_name(DType dtype);
+
+// Difference allowed between a and b, given the root mean square of b. One table for all
+// operations.
+struct Tolerance {
+  double relative = 0;    // times |b|
+  double of_typical = 0;  // times the rms of b: sums of numbers larger than their result
+};
+Tolerance reference_tolerance(DType dtype);
+Tolerance device_tolerance(DType dtype);
+
+// Empty when every value of `got` is within `tolerance` of `wanted`; else says where it is worst.
+std::string differences(const Outputs& got, const Outputs& wanted,
+                        const std::function<Tolerance(DType)>& tolerance);
+
+}  // namespace weft::test

@@ -1,0 +1,153 @@
+#include "tests/kernels/reference.h"
+
+#include <cmath>
+
+#include "kernels/philox.h"
+
+namespace weft::test::reference {
+
+namespace {
+size_t index(int64_t i) { return static_cast<size_t>(i); }
+}  // namespace
+
+Values dropout_multipliers(const Dropout& dropout, int64_t n) {
+  Values out(index(n), 1.0);
+  if (dropout.p == 0.0F) return out;
+  const double p = static_cast<double>(dropout.p);
+  for (size_t i = 0; i < out.size(); ++i) {
+    const uint32_t word = philox_word(dropout.seed, dropout.stream, dropout.first_element + i);
+    out[i] = word < p * 4294967296.0 ? 0.0 : 1.0 / (1.0 - p);
+  }
+  return out;
+}
+
+Values multiply(const Values& a, const Values& b) {
+  Values out(a);
+  for (size_t i = 0; i < out.size(); ++i) out[i] *= b[i];
+  return out;
+}
+
+Values add(const Values& a, const Values& b) {
+  Values out(a);
+  for (size_t i = 0; i < out.size(); ++i) out[i] += b[i];
+  return out;
+}
+
+Values linear(const Values& inp, const Values& weight, const Values& bias, int64_t I, int64_t O) {
+  const int64_t N = static_cast<int64_t>(inp.size()) / I;
+  Values out(index(N * O));
+  for (int64_t n = 0; n < N; ++n) {
+    for (int64_t o = 0; o < O; ++o) {
+      double sum = bias.empty() ? 0 : bias[index(o)];
+      for (int64_t i = 0; i < I; ++i) sum += inp[index(n * I + i)] * weight[index(o * I + i)];
+      out[index(n * O + o)] = sum;
+    }
+  }
+  return out;
+}
+
+Values gelu(Values x, Gelu kind) {
+  for (double& v : x) {
+    const double inner = kind == Gelu::kTanh
+                             ? std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v))
+                             : std::erf(v / std::sqrt(2.0));
+    v = 0.5 * v * (1 + inner);
+  }
+  return x;
+}
+
+Normalised layernorm(const Values& inp, const Values& weight, const Values& bias, double epsilon) {
+  const size_t C = weight.size(), N = inp.size() / C;
+  Normalised result{Values(inp.size()), Values(N), Values(N)};
+  for (size_t n = 0; n < N; ++n) {
+    double mean = 0, variance = 0;
+    for (size_t c = 0; c < C; ++c) mean += inp[n * C + c] / static_cast<double>(C);
+    for (size_t c = 0; c < C; ++c) {
+      variance += std::pow(inp[n * C + c] - mean, 2) / static_cast<double>(C);
+    }
+    const double rstd = 1 / std::sqrt(variance + epsilon);
+    for (size_t c = 0; c < C; ++c) {
+      result.normed[n * C + c] = (inp[n * C + c] - mean) * rstd * weight[c] + bias[c];
+    }
+    result.mean[n] = mean;
+    result.rstd[n] = rstd;
+  }
+  return result;
+}
+
+Attention attention(const Values& qkv, int64_t B, int64_t T, int64_t H, int64_t D, double scale,
+                    const Dropout& dropout) {
+  Attention result{Values(index(B * T * H * D)), Values(index(B * H * T))};
+  const Values mask = dropout_multipliers(dropout, B * H * T * T);
+  const auto at = [&](int64_t b, int64_t t, int64_t h, int64_t part, int64_t d) {
+    return qkv[index((((b * T + t) * H + h) * 3 + part) * D + d)];
+  };
+  for (int64_t b = 0; b < B; ++b) {
+    for (int64_t h = 0; h < H; ++h) {
+      for (int64_t query = 0; query < T; ++query) {
+        Values weights(index(query + 1));
+        double sum = 0;
+        for (int64_t key = 0; key <= query; ++key) {
+          double score = 0;
+          for (int64_t d = 0; d < D; ++d) score += at(b, query, h, 0, d) * at(b, key, h, 1, d);
+          weights[index(key)] = std::exp(scale * score);
+          sum += weights[index(key)];
+        }
+        const int64_t row = (b * H + h) * T + query;
+        result.lse[index(row)] = std::log(sum);
+        for (int64_t key = 0; key <= query; ++key) {
+          const double p = weights[index(key)] / sum * mask[index(row * T + key)];
+          for (int64_t d = 0; d < D; ++d) {
+            result.out[index(((b * T + query) * H + h) * D + d)] += p * at(b, key, h, 2, d);
+          }
+        }
+      }
+    }
+  }
+  return result;
+}
+
+Values embedding(const Values& tokens, const Values& word, const Values& position, int64_t T,
+                 int64_t C, int64_t first_word) {
+  Values out(tokens.size() * index(C));
+  const int64_t num_words = static_cast<int64_t>(word.size()) / C;
+  for (size_t n = 0; n < tokens.size(); ++n) {
+    const int64_t id = static_cast<int64_t>(tokens[n]) - first_word;
+    const bool here = id >= 0 && id < num_words;
+    for (int64_t c = 0; c < C; ++c) {
+      double& value = out[n * index(C) + index(c)];
+      if (here) value += word[index(id * C + c)];
+      if (!position.empty()) value += position[n % index(T) * index(C) + index(c)];
+    }
+  }
+  return out;
+}
+
+Values cross_entropy(const Values& logits, const Values& targets, int64_t Vp, int64_t V) {
+  Values losses(targets.size());
+  for (size_t n = 0; n < targets.size(); ++n) {
+    const double* row = logits.data() + n * index(Vp);
+    double sum = 0;
+    for (int64_t v = 0; v < V; ++v) sum += std::exp(row[v]);
+    losses[n] = std::log(sum) - row[index(static_cast<int64_t>(targets[n]))];
+  }
+  return losses;
+}
+
+Values gradient(const std::function<Values(const Values&)>& f, Values x, const Values& dout) {
+  constexpr double kStep = 1e-5;
+  Values result(x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double value = x[i];
+    x[i] = value + kStep;
+    const Values above = f(x);
+    x[i] = value - kStep;
+    const Values below = f(x);
+    x[i] = value;
+    for (size_t j = 0; j < dout.size(); ++j)
+      result[i] += dout[j] * (above[j] - below[j]) / (2 * kStep);
+  }
+  return result;
+}
+
+}  // namespace weft::test::reference

@@ -1,0 +1,39 @@
+// The operations by definition, in fp64 and without any thought of speed.
+#pragma once
+
+#include "kernels/backend.h"
+#include "tests/kernels/op_case.h"
+
+namespace weft::test::reference {
+
+// 0 where an element of `n` from first on is dropped, else 1/(1-p).
+Values dropout_multipliers(const Dropout& dropout, int64_t n);
+Values multiply(const Values& a, const Values& b);
+Values add(const Values& a, const Values& b);
+
+// out (N,O) = inp (N,I) * weight (O,I)^T + bias (O) or nothing.
+Values linear(const Values& inp, const Values& weight, const Values& bias, int64_t I, int64_t O);
+Values gelu(Values x, Gelu kind);
+
+struct Normalised {
+  Values normed, mean, rstd;
+};
+Normalised layernorm(const Values& inp, const Values& weight, const Values& bias, double epsilon);
+
+struct Attention {
+  Values out, lse;
+};
+Attention attention(const Values& qkv, int64_t B, int64_t T, int64_t H, int64_t D, double scale,
+                    const Dropout& dropout);
+
+// (B*T, C) before dropout.
+Values embedding(const Values& tokens, const Values& word, const Values& position, int64_t T,
+                 int64_t C, int64_t first_word);
+
+// Loss per row, not masked.
+Values cross_entropy(const Values& logits, const Values& targets, int64_t Vp, int64_t V);
+
+// d(sum(dout * f(x)))/dx by central differences: right to about 1e-9 for smooth f near 1.
+Values gradient(const std::function<Values(const Values&)>& f, Values x, const Values& dout);
+
+}  // namespace weft::test::reference
