@@ -1,0 +1,206 @@
+#include "kernels/cuda/backend.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <stdexcept>
+
+#include "kernels/cuda/attention.h"
+#include "kernels/cuda/check.h"
+#include "kernels/cuda/kernels.h"
+
+namespace weft {
+namespace cuda {
+namespace {
+
+// bf16 tensor cores and asynchronous copies begin with Ampere.
+constexpr int kMinimumMajor = 8;
+
+cudaDeviceProp properties_of(int device_idx) {
+  std::string why;
+  const int count = num_cuda_devices(&why);
+  if (count == 0) throw std::runtime_error("no usable CUDA device: " + why);
+  if (device_idx < 0 || device_idx >= count)
+    throw std::runtime_error("there is no CUDA device " + std::to_string(device_idx) + " (" +
+                             std::to_string(count) +
+                             " found); start no more ranks per node than it has GPUs");
+  cudaDeviceProp properties;
+  CUDA_CHECK(cudaGetDeviceProperties(&properties, device_idx));
+  return properties;
+}
+
+}  // namespace
+
+CudaBackend::CudaBackend(int device_idx, const std::string& algorithm_cache)
+    : device_idx_(device_idx), properties_(properties_of(device_idx)) {
+  CUDA_CHECK(cudaSetDevice(device_idx));
+  CUDA_CHECK(cudaStreamCreateWithFlags(&compute_, cudaStreamNonBlocking));
+  CUDA_CHECK(cudaStreamCreateWithFlags(&copy_, cudaStreamNonBlocking));
+  gemm_ = std::make_unique<Gemm>(compute_, properties_.name, algorithm_cache);
+}
+
+CudaBackend::~CudaBackend() {
+  cudaDeviceSynchronize();
+  gemm_.reset();
+  for (const cudaEvent_t event : events_) cudaEventDestroy(event);
+  for (const auto& [data, memory] : allocations_) {
+    if (memory == Memory::kDevice) {
+      cudaFree(data);
+    } else {
+      cudaFreeHost(data);
+    }
+  }
+  cudaStreamDestroy(compute_);
+  cudaStreamDestroy(copy_);
+}
+
+std::string CudaBackend::description() const {
+  return std::string(properties_.name) + " (sm_" + std::to_string(properties_.major) +
+         std::to_string(properties_.minor) + ", " + std::to_string(total_memory_bytes() >> 30) +
+         " GiB)";
+}
+
+int64_t CudaBackend::total_memory_bytes() const {
+  return static_cast<int64_t>(properties_.totalGlobalMem);
+}
+
+int64_t CudaBackend::free_memory_bytes() const {
+  size_t free_bytes = 0, total_bytes = 0;
+  CUDA_CHECK(cudaMemGetInfo(&free_bytes, &total_bytes));
+  return static_cast<int64_t>(free_bytes);
+}
+
+void* CudaBackend::allocate(int64_t num_bytes, Memory memory) {
+  void* data = nullptr;
+  const size_t size = static_cast<size_t>(std::max<int64_t>(num_bytes, 1));
+  const cudaError_t error = memory == Memory::kDevice
+                                ? cudaMalloc(&data, size)
+                                : cudaHostAlloc(&data, size, cudaHostAllocDefault);
+  if (error == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // it is not sticky: later calls shall not find it
+    throw std::bad_alloc();
+  }
+  CUDA_CHECK(error);
+  allocations_.emplace(data, memory);
+  if (memory == Memory::kDevice) {
+    CUDA_CHECK(cudaMemsetAsync(data, 0, size, compute_));
+    CUDA_CHECK(cudaStreamSynchronize(compute_));  // the copy stream may use it next
+  } else {
+    std::memset(data, 0, size);
+  }
+  return data;
+}
+
+void CudaBackend::release(void* data, Memory memory) {
+  if (data == nullptr) return;
+  const auto it = allocations_.find(data);
+  if (it == allocations_.end() || it->second != memory)
+    throw std::invalid_argument(
+        "release: this memory was not allocated here, or is of the other kind");
+  allocations_.erase(it);
+  CUDA_CHECK(memory == Memory::kDevice ? cudaFree(data) : cudaFreeHost(data));
+}
+
+void CudaBackend::copy(void* dst, const void* src, int64_t num_bytes, Stream stream) {
+  CUDA_CHECK(cudaMemcpyAsync(dst, src, static_cast<size_t>(num_bytes), cudaMemcpyDefault,
+                             stream_of(stream)));
+}
+
+void CudaBackend::zero(Tensor tensor) {
+  CUDA_CHECK(cudaMemsetAsync(tensor.data(), 0, static_cast<size_t>(tensor.num_bytes()), compute_));
+}
+
+EventId CudaBackend::create_event() {
+  CUDA_CHECK(cudaEventCreate(&events_.emplace_back()));
+  return static_cast<EventId>(events_.size()) - 1;
+}
+
+cudaEvent_t CudaBackend::event_of(EventId event) const {
+  if (event < 0 || static_cast<size_t>(event) >= events_.size())
+    throw std::invalid_argument("there is no event " + std::to_string(event));
+  return events_[static_cast<size_t>(event)];
+}
+
+void CudaBackend::record(EventId event, Stream stream) {
+  CUDA_CHECK(cudaEventRecord(event_of(event), stream_of(stream)));
+}
+
+void CudaBackend::wait(Stream stream, EventId event) {
+  CUDA_CHECK(cudaStreamWaitEvent(stream_of(stream), event_of(event), 0));
+}
+
+void CudaBackend::synchronize(EventId event) { CUDA_CHECK(cudaEventSynchronize(event_of(event))); }
+
+void CudaBackend::synchronize() { CUDA_CHECK(cudaDeviceSynchronize()); }
+
+float CudaBackend::elapsed_ms(EventId start, EventId stop) {
+  float ms = 0.0F;
+  CUDA_CHECK(cudaEventElapsedTime(&ms, event_of(start), event_of(stop)));
+  return ms;
+}
+
+int64_t CudaBackend::workspace_bytes(const WorkspaceShape& shape) const {
+  const int64_t N = shape.B * shape.T;
+  int64_t scratch = kSumScratchBytes;
+  const auto need = [&scratch](int64_t num_bytes) { scratch = std::max(scratch, num_bytes); };
+  if (N > 0 && shape.C > 0) {
+    need(layernorm_backward_scratch_bytes(N, shape.C, shape.x));
+    need(embedding_backward_scratch_bytes(N, shape.C));
+    for (const int64_t O : {shape.C, 3 * shape.H * shape.D, shape.F, shape.Vp})
+      if (O > 0) need(column_sums_scratch_bytes(N, O));
+  }
+  if (N > 0 && shape.H > 0 && shape.D > 0)
+    need(attention_workspace_bytes(shape.B, shape.T, shape.H, shape.D, shape.x));
+  return Gemm::kWorkspaceBytes + (scratch + 255) / 256 * 256;
+}
+
+void CudaBackend::set_workspace(void* data, int64_t num_bytes) {
+  if (data == nullptr || reinterpret_cast<uintptr_t>(data) % 256 != 0 ||
+      num_bytes < Gemm::kWorkspaceBytes)
+    throw std::invalid_argument(
+        "set_workspace: needs what workspace_bytes says, aligned to 256 bytes");
+  gemm_->set_workspace(data);
+  scratch_ = static_cast<char*>(data) + Gemm::kWorkspaceBytes;
+  scratch_bytes_ = num_bytes - Gemm::kWorkspaceBytes;
+}
+
+void* CudaBackend::scratch(const char* operation, int64_t num_bytes) const {
+  if (scratch_ == nullptr || num_bytes > scratch_bytes_)
+    throw std::invalid_argument(std::string(operation) + ": needs " + std::to_string(num_bytes) +
+                                " bytes of workspace, there are " + std::to_string(scratch_bytes_) +
+                                "; call set_workspace with workspace_bytes of the largest shapes");
+  return scratch_;
+}
+
+}  // namespace cuda
+
+std::unique_ptr<Backend> create_cuda_backend(int device_idx, const std::string& algorithm_cache) {
+  return std::make_unique<cuda::CudaBackend>(device_idx, algorithm_cache);
+}
+
+int num_cuda_devices(std::string* why) {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  std::string reason;
+  if (error != cudaSuccess) {
+    cudaGetLastError();  // forget it: asking is no failure
+    count = 0;
+    reason = std::string(cudaGetErrorString(error)) +
+             "; check nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device cpu";
+  } else if (count == 0) {
+    reason = "no CUDA device is visible; check CUDA_VISIBLE_DEVICES, or use --device cpu";
+  }
+  for (int device = 0; device < count; ++device) {
+    int major = 0;
+    CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+    if (major >= cuda::kMinimumMajor) continue;
+    reason = "CUDA device " + std::to_string(device) + " has compute capability " +
+             std::to_string(major) +
+             ".x and 8.0 is needed; hide it with CUDA_VISIBLE_DEVICES, or " + "use --device cpu";
+    count = device;  // those before it keep their numbers
+  }
+  if (why != nullptr) *why = reason;
+  return count;
+}
+
+}  // namespace weft

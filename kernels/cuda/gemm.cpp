@@ -1,0 +1,361 @@
+#include "kernels/cuda/gemm.h"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+#include "kernels/cuda/check.h"
+
+namespace weft::cuda {
+namespace {
+
+cudaDataType_t cuda_type(DType dtype) {
+  return dtype == DType::kBFloat16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+const char* name_of(DType dtype) { return dtype == DType::kBFloat16 ? "bf16" : "fp32"; }
+
+const char* name_of(Epilogue epilogue) {
+  switch (epilogue) {
+    case Epilogue::kNone:
+      return "none";
+    case Epilogue::kBias:
+      return "bias";
+    case Epilogue::kGeluAuxBias:
+      return "gelu_aux_bias";
+    case Epilogue::kDGelu:
+      return "dgelu";
+    case Epilogue::kBiasGradient:
+      return "bgradb";
+  }
+  return "?";
+}
+
+cublasLtEpilogue_t cublas_epilogue(Epilogue epilogue) {
+  switch (epilogue) {
+    case Epilogue::kNone:
+      return CUBLASLT_EPILOGUE_DEFAULT;
+    case Epilogue::kBias:
+      return CUBLASLT_EPILOGUE_BIAS;
+    case Epilogue::kGeluAuxBias:
+      return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    case Epilogue::kDGelu:
+      return CUBLASLT_EPILOGUE_DGELU;
+    case Epilogue::kBiasGradient:
+      return CUBLASLT_EPILOGUE_BGRADB;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+std::string text_of(const GemmProblem& problem) {
+  return "m=" + std::to_string(problem.m) + ",n=" + std::to_string(problem.n) +
+         ",k=" + std::to_string(problem.k) + ",op=" + (problem.transpose_a ? "t" : "n") +
+         (problem.transpose_b ? "t" : "n") + ",types=" + name_of(problem.inputs) + ":" +
+         name_of(problem.output) + ",epilogue=" + name_of(problem.epilogue) +
+         ",beta=" + (problem.accumulate ? "1" : "0");
+}
+
+std::string hex_of(const cublasLtMatmulAlgo_t& algorithm) {
+  constexpr const char* kDigits = "0123456789abcdef";
+  const auto* bytes = reinterpret_cast<const unsigned char*>(&algorithm);
+  std::string text;
+  for (size_t i = 0; i < sizeof algorithm; ++i) {
+    text += kDigits[bytes[i] >> 4];
+    text += kDigits[bytes[i] & 15];
+  }
+  return text;
+}
+
+// False when `text` is not what hex_of writes.
+bool try_parse(const std::string& text, cublasLtMatmulAlgo_t* algorithm) {
+  if (text.size() != 2 * sizeof *algorithm) return false;
+  auto* bytes = reinterpret_cast<unsigned char*>(algorithm);
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    if (digit < 0) return false;
+    bytes[i / 2] = static_cast<unsigned char>(i % 2 == 0 ? digit << 4 : bytes[i / 2] | digit);
+  }
+  return true;
+}
+
+template <typename T>
+void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attribute,
+         const T& value) {
+  CUBLAS_CHECK(cublasLtMatmulDescSetAttribute(description, attribute, &value, sizeof value));
+}
+
+// D's stand-in while candidates of an accumulating product are timed.
+class TemporaryMemory {
+ public:
+  explicit TemporaryMemory(int64_t num_bytes) {
+    if (num_bytes > 0) CUDA_CHECK(cudaMalloc(&data_, static_cast<size_t>(num_bytes)));
+  }
+  ~TemporaryMemory() { cudaFree(data_); }
+  TemporaryMemory(const TemporaryMemory&) = delete;
+  TemporaryMemory& operator=(const TemporaryMemory&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
+};
+
+// Products that assign may be repeated on their own operands; those that read what they write must
+// not.
+int64_t stand_in_bytes(const GemmProblem& problem, const GemmOperands& operands) {
+  const bool repeatable = !problem.accumulate && operands.d != operands.aux;
+  return repeatable ? 0 : problem.m * problem.n * size_bytes(problem.output);
+}
+
+GemmOperands with_stand_in(const GemmOperands& operands, const TemporaryMemory& stand_in) {
+  GemmOperands result = operands;
+  if (stand_in.data() != nullptr) result.d = stand_in.data();
+  return result;
+}
+
+}  // namespace
+
+struct Gemm::Plan {
+  cublasLtMatmulDesc_t description = nullptr;
+  cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
+  cublasLtMatmulAlgo_t algorithm = {};
+  bool found = false;  // cuBLASLt has an algorithm
+  float beta = 0.0F;
+  Epilogue epilogue = Epilogue::kNone;
+
+  Plan() = default;
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+  ~Plan() {
+    if (a != nullptr) cublasLtMatrixLayoutDestroy(a);
+    if (b != nullptr) cublasLtMatrixLayoutDestroy(b);
+    if (d != nullptr) cublasLtMatrixLayoutDestroy(d);
+    if (description != nullptr) cublasLtMatmulDescDestroy(description);
+  }
+};
+
+size_t Gemm::Hash::operator()(const GemmProblem& problem) const {
+  size_t hash = 0;
+  const auto mix = [&hash](int64_t value) {
+    hash = (hash ^ static_cast<size_t>(value)) * 0x9E3779B97F4A7C15u;
+    hash ^= hash >> 29;
+  };
+  mix(problem.m);
+  mix(problem.n);
+  mix(problem.k);
+  mix((problem.transpose_a ? 1 : 0) + (problem.transpose_b ? 2 : 0) + (problem.accumulate ? 4 : 0) +
+      8 * static_cast<int>(problem.epilogue) + 64 * static_cast<int>(problem.inputs) +
+      512 * static_cast<int>(problem.output));
+  return hash;
+}
+
+Gemm::Gemm(cudaStream_t stream, std::string device_name, const std::string& cache_path)
+    : stream_(stream), device_name_(std::move(device_name)), cache_(cache_path) {
+  std::replace(device_name_.begin(), device_name_.end(), ' ', '_');
+  CUBLAS_CHECK(cublasLtCreate(&handle_));
+  CUDA_CHECK(cudaEventCreate(&start_));
+  CUDA_CHECK(cudaEventCreate(&stop_));
+}
+
+Gemm::~Gemm() {
+  plans_.clear();
+  cudaEventDestroy(start_);
+  cudaEventDestroy(stop_);
+  cublasLtDestroy(handle_);
+}
+
+void Gemm::run(const GemmProblem& problem, const GemmOperands& operands) {
+  Plan& plan = plan_of(problem, operands);
+  if (!plan.found)
+    throw std::runtime_error("cuBLASLt has no algorithm for the product " + text_of(problem) +
+                             "; make all dimensions multiples of 8 (pad the vocabulary)");
+  launch(plan, plan.algorithm, operands);
+}
+
+bool Gemm::fused_is_faster(const GemmProblem& fused, const GemmProblem& plain,
+                           const GemmOperands& operands, const std::function<void()>& rest) {
+  if (const auto it = fused_.find(fused); it != fused_.end()) return it->second;
+  Plan& fused_plan = plan_of(fused, operands);
+  bool answer = fused_plan.found;
+  if (fused_plan.found && cache_.enabled()) {
+    const std::string key = key_of(fused) + ",fused";
+    std::optional<std::string> known = cache_.find(key);
+    if (!known) {
+      Plan& plain_plan = plan_of(plain, operands);
+      const TemporaryMemory stand_in(stand_in_bytes(fused, operands));
+      const GemmOperands safe = with_stand_in(operands, stand_in);
+      const auto run_fused = [&] { return launch(fused_plan, fused_plan.algorithm, safe), true; };
+      const auto run_plain = [&] {
+        launch(plain_plan, plain_plan.algorithm, safe);
+        rest();
+        return true;
+      };
+      constexpr int kRepeats = 11;
+      const bool wins =
+          !plain_plan.found || time_ms(run_fused, kRepeats) < time_ms(run_plain, kRepeats);
+      known = cache_.add(key, wins ? "1" : "0");
+    }
+    answer = *known == "1";
+  }
+  fused_.emplace(fused, answer);
+  return answer;
+}
+
+Gemm::Plan& Gemm::plan_of(const GemmProblem& problem, const GemmOperands& operands) {
+  const auto it = plans_.find(problem);
+  if (it != plans_.end()) return *it->second;
+  std::unique_ptr<Plan> plan = make_plan(problem);
+  choose_algorithm(*plan, problem, operands);
+  return *plans_.emplace(problem, std::move(plan)).first->second;
+}
+
+std::unique_ptr<Gemm::Plan> Gemm::make_plan(const GemmProblem& problem) const {
+  auto plan = std::make_unique<Plan>();
+  plan->beta = problem.accumulate ? 1.0F : 0.0F;
+  plan->epilogue = problem.epilogue;
+  // Full fp32 products for fp32 inputs (no TF32); fp32 sums for all.
+  CUBLAS_CHECK(cublasLtMatmulDescCreate(&plan->description, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+  const auto op = [](bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  set(plan->description, CUBLASLT_MATMUL_DESC_TRANSA, op(problem.transpose_a));
+  set(plan->description, CUBLASLT_MATMUL_DESC_TRANSB, op(problem.transpose_b));
+  set(plan->description, CUBLASLT_MATMUL_DESC_EPILOGUE, cublas_epilogue(problem.epilogue));
+  if (problem.epilogue != Epilogue::kNone && problem.epilogue != Epilogue::kDGelu) {
+    const DType bias =
+        problem.epilogue == Epilogue::kBiasGradient ? DType::kFloat32 : problem.output;
+    set(plan->description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, cuda_type(bias));
+  }
+  if (problem.epilogue == Epilogue::kGeluAuxBias || problem.epilogue == Epilogue::kDGelu) {
+    set(plan->description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, problem.m);
+    set(plan->description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, cuda_type(problem.output));
+  }
+  const auto layout = [](cublasLtMatrixLayout_t* matrix, DType type, int64_t rows,
+                         int64_t columns) {
+    CUBLAS_CHECK(cublasLtMatrixLayoutCreate(matrix, cuda_type(type), static_cast<uint64_t>(rows),
+                                            static_cast<uint64_t>(columns), rows));
+  };
+  const bool ta = problem.transpose_a, tb = problem.transpose_b;
+  layout(&plan->a, problem.inputs, ta ? problem.k : problem.m, ta ? problem.m : problem.k);
+  layout(&plan->b, problem.inputs, tb ? problem.n : problem.k, tb ? problem.k : problem.n);
+  layout(&plan->d, problem.output, problem.m, problem.n);
+  return plan;
+}
+
+std::vector<cublasLtMatmulAlgo_t> Gemm::candidates(const Plan& plan) const {
+  constexpr int kMaxCandidates = 32;
+  cublasLtMatmulPreference_t preference = nullptr;
+  CUBLAS_CHECK(cublasLtMatmulPreferenceCreate(&preference));
+  const std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreference_t>,
+                        decltype(&cublasLtMatmulPreferenceDestroy)>
+      owner(preference, &cublasLtMatmulPreferenceDestroy);
+  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+    CUBLAS_CHECK(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value));
+  };
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kWorkspaceBytes));
+  // Without the in-place scheme, which adds split-K parts by atomics in the order of their arrival,
+  // and without the one that keeps the parts in a bf16 output's type.
+  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+         static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  for (const auto attribute :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+    prefer(attribute, uint32_t{16});
+
+  std::vector<cublasLtMatmulHeuristicResult_t> results(kMaxCandidates);
+  int count = 0;
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(handle_, plan.description, plan.a, plan.b, plan.d, plan.d,
+                                     preference, kMaxCandidates, results.data(), &count);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return {};
+  CUBLAS_CHECK(status);
+  std::vector<cublasLtMatmulAlgo_t> algorithms;
+  for (int i = 0; i < count; ++i) {
+    const auto& result = results[static_cast<size_t>(i)];
+    if (result.state == CUBLAS_STATUS_SUCCESS) algorithms.push_back(result.algo);
+  }
+  return algorithms;
+}
+
+void Gemm::choose_algorithm(Plan& plan, const GemmProblem& problem, const GemmOperands& operands) {
+  const std::string key = cache_.enabled() ? key_of(problem) : std::string();
+  std::optional<std::string> text = cache_.enabled() ? cache_.find(key) : std::nullopt;
+  if (!text) {
+    const std::vector<cublasLtMatmulAlgo_t> algorithms = candidates(plan);
+    plan.found = !algorithms.empty();
+    if (!plan.found) return;
+    plan.algorithm = algorithms.front();
+    if (!cache_.enabled()) return;
+    text = cache_.add(key, hex_of(fastest(plan, algorithms, problem, operands)));
+  }
+  cublasLtMatmulHeuristicResult_t result = {};
+  plan.found = try_parse(*text, &plan.algorithm) &&
+               cublasLtMatmulAlgoCheck(handle_, plan.description, plan.a, plan.b, plan.d, plan.d,
+                                       &plan.algorithm, &result) == CUBLAS_STATUS_SUCCESS &&
+               result.workspaceSize <= static_cast<size_t>(kWorkspaceBytes);
+  if (!plan.found)
+    throw std::runtime_error(cache_.path() + ": the entry of " + key +
+                             " is not an algorithm of this cuBLASLt; remove the file to time anew");
+}
+
+// Two rounds: all candidates briefly, then the best four more often, because a choice is kept for
+// good.
+cublasLtMatmulAlgo_t Gemm::fastest(Plan& plan, const std::vector<cublasLtMatmulAlgo_t>& algorithms,
+                                   const GemmProblem& problem, const GemmOperands& operands) {
+  const TemporaryMemory stand_in(stand_in_bytes(problem, operands));
+  const GemmOperands safe = with_stand_in(operands, stand_in);
+  std::vector<std::pair<float, size_t>> ranking;
+  const auto measure = [&](size_t i, int repeats) {
+    return time_ms(
+        [&] {
+          try {
+            launch(plan, algorithms[i], safe);
+            return true;
+          } catch (const std::runtime_error&) {
+            return false;  // a candidate that cannot run is no candidate
+          }
+        },
+        repeats);
+  };
+  for (size_t i = 0; i < algorithms.size(); ++i) {
+    const float ms = measure(i, 3);
+    if (ms >= 0) ranking.emplace_back(ms, i);
+  }
+  if (ranking.empty()) return algorithms.front();
+  std::sort(ranking.begin(), ranking.end());
+  ranking.resize(std::min<size_t>(ranking.size(), 4));
+  for (auto& [ms, i] : ranking) ms = measure(i, 15);
+  return algorithms[std::min_element(ranking.begin(), ranking.end())->second];
+}
+
+void Gemm::launch(Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const GemmOperands& operands) {
+  const Epilogue epilogue = plan.epilogue;
+  if (epilogue != Epilogue::kNone && epilogue != Epilogue::kDGelu)
+    set(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
+  if (epilogue == Epilogue::kGeluAuxBias || epilogue == Epilogue::kDGelu)
+    set(plan.description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.aux);
+  const float alpha = 1.0F;
+  CUBLAS_CHECK(cublasLtMatmul(handle_, plan.description, &alpha, operands.a, plan.a, operands.b,
+                              plan.b, &plan.beta, operands.d, plan.d, operands.d, plan.d,
+                              &algorithm, workspace_, kWorkspaceBytes, stream_));
+}
+
+float Gemm::time_ms(const std::function<bool()>& work, int repeats) {
+  if (!work()) return -1.0F;  // also the warm-up
+  std::vector<float> times;
+  for (int i = 0; i < repeats; ++i) {
+    CUDA_CHECK(cudaEventRecord(start_, stream_));
+    work();
+    CUDA_CHECK(cudaEventRecord(stop_, stream_));
+    CUDA_CHECK(cudaEventSynchronize(stop_));
+    CUDA_CHECK(cudaEventElapsedTime(&times.emplace_back(), start_, stop_));
+  }
+  std::nth_element(times.begin(), times.begin() + repeats / 2, times.end());
+  return times[static_cast<size_t>(repeats / 2)];
+}
+
+std::string Gemm::key_of(const GemmProblem& problem) const {
+  return text_of(problem) + ",workspace=" + std::to_string(kWorkspaceBytes >> 20) +
+         "MiB,cublaslt=" + std::to_string(cublasLtGetVersion()) + ",gpu=" + device_name_;
+}
+
+}  // namespace weft::cuda

@@ -1,0 +1,105 @@
+// Matrix products through cuBLASLt, with one algorithm per problem for the life of the process.
+//
+// Everything cuBLASLt wants (descriptors, layouts, algorithm) is made at a problem's first use and
+// kept. Without a cache file the algorithm is the heuristic's first choice. With one, the choice
+// comes from the file or, when the file does not know the problem, from timing the heuristic's
+// candidates on the operands of that first call; then it is added to the file. So a restart with
+// the same file repeats the same bits. Candidates that add up split-K parts with atomics are never
+// taken.
+#pragma once
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "kernels/cuda/algorithm_cache.h"
+#include "kernels/tensor.h"
+
+namespace weft::cuda {
+
+enum class Epilogue : uint8_t {
+  kNone,
+  kBias,          // D += bias (m), of the output's type
+  kGeluAuxBias,   // aux = D + bias; D = gelu_tanh(aux)
+  kDGelu,         // D *= gelu_tanh'(aux)
+  kBiasGradient,  // bias (n), fp32 = sums of B's columns over k
+};
+
+// D (m,n) = op(A) (m,k) * op(B) (k,n), column-major as in BLAS and without padding; accumulate: D
+// += (fp32 D only).
+struct GemmProblem {
+  int64_t m = 0, n = 0, k = 0;
+  bool transpose_a = false, transpose_b = false;
+  DType inputs = DType::kFloat32, output = DType::kFloat32;
+  Epilogue epilogue = Epilogue::kNone;
+  bool accumulate = false;
+  bool operator==(const GemmProblem&) const = default;
+};
+
+struct GemmOperands {
+  void* d = nullptr;
+  const void* a = nullptr;
+  const void* b = nullptr;
+  void* bias = nullptr;  // written by kBiasGradient only
+  void* aux = nullptr;   // (m,n), written by kGeluAuxBias only
+};
+
+class Gemm {
+ public:
+  // 64 MiB lets split-K keep the parts of the largest weight gradients; forward GEMMs need 32 or
+  // less.
+  static constexpr int64_t kWorkspaceBytes = int64_t{64} << 20;
+
+  // Uses the current device; runs on `stream`.
+  Gemm(cudaStream_t stream, std::string device_name, const std::string& cache_path);
+  ~Gemm();
+  Gemm(const Gemm&) = delete;
+  Gemm& operator=(const Gemm&) = delete;
+
+  // kWorkspaceBytes of device memory, 256-byte aligned.
+  void set_workspace(void* workspace) { workspace_ = workspace; }
+
+  // Throws std::runtime_error when cuBLASLt has no algorithm for the problem. The first use of a
+  // problem may time candidates: it then waits for the device, and where it accumulates takes
+  // memory of D's size for the time being.
+  void run(const GemmProblem& problem, const GemmOperands& operands);
+
+  // Whether `fused` does its work sooner than `plain` followed by `rest` (launches on the stream).
+  // Decided at first use as algorithms are; without a cache file: whether cuBLASLt can do `fused`
+  // at all. `rest` must bear repetition.
+  bool fused_is_faster(const GemmProblem& fused, const GemmProblem& plain,
+                       const GemmOperands& operands, const std::function<void()>& rest);
+
+ private:
+  struct Plan;
+  struct Hash {
+    size_t operator()(const GemmProblem& problem) const;
+  };
+
+  Plan& plan_of(const GemmProblem& problem, const GemmOperands& operands);
+  std::unique_ptr<Plan> make_plan(const GemmProblem& problem) const;
+  std::vector<cublasLtMatmulAlgo_t> candidates(const Plan& plan) const;
+  void choose_algorithm(Plan& plan, const GemmProblem& problem, const GemmOperands& operands);
+  cublasLtMatmulAlgo_t fastest(Plan& plan, const std::vector<cublasLtMatmulAlgo_t>& algorithms,
+                               const GemmProblem& problem, const GemmOperands& operands);
+  void launch(Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const GemmOperands& operands);
+  // Median time of `repeats` calls, -1 when the work fails to launch.
+  float time_ms(const std::function<bool()>& work, int repeats);
+  std::string key_of(const GemmProblem& problem) const;
+
+  cudaStream_t stream_;
+  std::string device_name_;
+  AlgorithmCache cache_;
+  cublasLtHandle_t handle_ = nullptr;
+  cudaEvent_t start_ = nullptr, stop_ = nullptr;
+  void* workspace_ = nullptr;
+  std::unordered_map<GemmProblem, std::unique_ptr<Plan>, Hash> plans_;
+  std::unordered_map<GemmProblem, bool, Hash> fused_;
+};
+
+}  // namespace weft::cuda

@@ -1,0 +1,74 @@
+// What the .cu files offer to the backend: one host function per operation, which enqueues kernels
+// on `stream` and returns.
+//
+// Pointers are device pointers, 16-byte aligned; `x` is the type of every `void*`. Shapes as in
+// kernels/backend.h; C, O and Vp are multiples of 8 (the backend checks). `scratch` holds at least
+// what the *_scratch_bytes function beside it says. Every sum has an order that depends on the
+// shape and the GPU model only, never on timing: there are no floating-point atomics.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/backend.h"
+
+namespace weft::cuda {
+
+// --- elementwise.cu ---
+void cast(cudaStream_t stream, void* dst, DType dst_type, const void* src, DType src_type,
+          int64_t n);
+void gelu_forward(cudaStream_t stream, void* out, const void* pre, DType x, int64_t n, Gelu gelu);
+// dpre *= gelu'(pre), in place.
+void gelu_backward(cudaStream_t stream, void* dpre, const void* pre, DType x, int64_t n, Gelu gelu);
+
+// --- reduce.cu ---
+// out[c] (+)= sum over rows i of partials[i * stride + c], c < num_columns; fp32.
+void sum_partials(cudaStream_t stream, float* out, const float* partials, int64_t num_rows,
+                  int64_t stride, int64_t num_columns, bool accumulate);
+// out[c] (+)= sum over the N rows of inp (N,O).
+int64_t column_sums_scratch_bytes(int64_t N, int64_t O);
+void column_sums(cudaStream_t stream, float* out, const void* inp, DType x, int64_t N, int64_t O,
+                 bool accumulate, void* scratch);
+constexpr int64_t kSumScratchBytes = 1024 * sizeof(float);
+void sum(cudaStream_t stream, float* out, const float* inp, int64_t n, float scale, bool accumulate,
+         void* scratch);
+void sum_of_squares(cudaStream_t stream, float* out, const float* inp, int64_t n, void* scratch);
+
+// --- layernorm.cu; branch == nullptr: plain LayerNorm of inp, residual_out unused ---
+void layernorm_forward(cudaStream_t stream, void* normed, void* residual_out, float* mean,
+                       float* rstd, const void* inp, const void* branch, const void* weight,
+                       const void* bias, DType x, int64_t N, int64_t C, float epsilon,
+                       const Dropout& dropout);
+int64_t layernorm_backward_scratch_bytes(int64_t N, int64_t C, DType x);
+void layernorm_backward(cudaStream_t stream, void* dresidual, void* dbranch, float* dweight,
+                        float* dbias, const void* dnormed, const void* dresidual_in,
+                        const void* inp, const float* mean, const float* rstd, const void* weight,
+                        DType x, int64_t N, int64_t C, const Dropout& dropout, bool accumulate,
+                        void* scratch);
+
+// --- embedding.cu; position may be nullptr ---
+void embedding_forward(cudaStream_t stream, void* out, const int32_t* tokens, const void* word,
+                       const void* position, DType x, int64_t B, int64_t T, int64_t C,
+                       int64_t first_word, int64_t num_words, const Dropout& dropout);
+int64_t embedding_backward_scratch_bytes(int64_t N, int64_t C);
+void embedding_backward(cudaStream_t stream, float* dword, float* dposition, const void* dout,
+                        const int32_t* tokens, DType x, int64_t B, int64_t T, int64_t C,
+                        int64_t first_word, int64_t num_words, const Dropout& dropout,
+                        void* scratch);
+
+// --- sort.cu: stable sort of n (key, value) pairs by the low `num_bits` bits of the key ---
+int64_t sort_pairs_scratch_bytes(int64_t n);
+void sort_pairs(cudaStream_t stream, uint32_t* sorted_keys, uint32_t* sorted_values,
+                const uint32_t* keys, const uint32_t* values, int64_t n, int num_bits,
+                void* scratch, int64_t scratch_bytes);
+
+// --- loss.cu; loss_mask may be nullptr ---
+void cross_entropy(cudaStream_t stream, float* losses, void* logits, const int32_t* targets,
+                   const float* loss_mask, DType x, int64_t N, int64_t Vp, int64_t vocabulary_size,
+                   float gradient_scale, bool gradient);
+
+// --- optimizer.cu ---
+void clip_coefficient(cudaStream_t stream, float* clip, const float* sum_of_squares,
+                      float max_norm);
+void adamw(cudaStream_t stream, const AdamW& args);
+
+}  // namespace weft::cuda

@@ -1,0 +1,343 @@
+// LayerNorm fused with the residual stream. Forward reads its inputs once and writes its outputs
+// once: the row stays in registers, still in its storage type, between the mean, the variance
+// around that mean, and the result. Backward likewise, and sums dweight and dbias over the rows of
+// a block in registers; a second kernel adds the blocks' sums in order.
+//
+// Rows of up to 256 16-byte vectors (forward; 128 backward) belong to a warp, so that no barrier is
+// needed; longer ones to a block with few vectors per thread.
+#include <algorithm>
+
+#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/kernels.h"
+
+namespace weft::cuda {
+namespace {
+
+constexpr int kWarpRowThreads = 256;  // 8 rows a block
+
+template <bool kWarpPerRow, int kCount>
+__device__ inline void row_sum(float (&values)[kCount]) {
+  if constexpr (kWarpPerRow) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) values[i] = warp_sum(values[i]);
+  } else {
+    block_sum(values);
+  }
+}
+
+struct ForwardArgs {
+  void *normed, *residual_out;
+  float *mean, *rstd;
+  const void *inp, *branch, *weight, *bias;
+  int64_t N, C;
+  float epsilon;
+  DropoutMask mask;
+};
+
+template <typename T, int kVecs, bool kWarpPerRow, bool kResidual>
+__global__ void layernorm_forward_kernel(ForwardArgs args) {
+  constexpr int kSize = Vec<T>::kSize;
+  const int lane = kWarpPerRow ? threadIdx.x % 32 : threadIdx.x;
+  const int group = kWarpPerRow ? 32 : blockDim.x;
+  const int64_t row =
+      kWarpPerRow ? blockIdx.x * (kWarpRowThreads / 32LL) + threadIdx.x / 32 : blockIdx.x;
+  if (row >= args.N) return;  // a whole warp, and never a part of a block that shares a row
+  const int num_vecs = static_cast<int>(args.C / kSize);
+  const int64_t first = row * args.C;
+
+  Vec<T> x[kVecs];
+#pragma unroll
+  for (int i = 0; i < kVecs; ++i) {
+    const int vec = lane + i * group;
+    if (vec < num_vecs) x[i] = load_vec(static_cast<const T*>(args.inp) + first + vec * kSize);
+  }
+  if constexpr (kResidual) {
+    Vec<T> branch[kVecs];
+#pragma unroll
+    for (int i = 0; i < kVecs; ++i) {
+      const int vec = lane + i * group;
+      if (vec < num_vecs)
+        branch[i] = load_vec(static_cast<const T*>(args.branch) + first + vec * kSize);
+    }
+#pragma unroll
+    for (int i = 0; i < kVecs; ++i) {
+      const int vec = lane + i * group;
+      if (vec >= num_vecs) continue;
+      float sum[kSize], added[kSize];
+      unpack(x[i], sum);
+      unpack(branch[i], added);
+      if (args.mask.threshold != 0) apply_mask(args.mask, first + vec * kSize, added);
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) sum[j] += added[j];
+      x[i] = pack(sum);
+      store_vec(static_cast<T*>(args.residual_out) + first + vec * kSize, x[i]);
+    }
+  }
+
+  float total[1] = {};
+#pragma unroll
+  for (int i = 0; i < kVecs; ++i) {
+    if (lane + i * group >= num_vecs) continue;
+    float values[kSize];
+    unpack(x[i], values);
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) total[0] += values[j];
+  }
+  row_sum<kWarpPerRow>(total);
+  const float mean = total[0] / args.C;
+  total[0] = 0.0F;
+#pragma unroll
+  for (int i = 0; i < kVecs; ++i) {
+    if (lane + i * group >= num_vecs) continue;
+    float values[kSize];
+    unpack(x[i], values);
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) total[0] += (values[j] - mean) * (values[j] - mean);
+  }
+  row_sum<kWarpPerRow>(total);
+  const float rstd = 1.0F / sqrtf(total[0] / args.C + args.epsilon);
+  if (lane == 0) {
+    args.mean[row] = mean;
+    args.rstd[row] = rstd;
+  }
+#pragma unroll
+  for (int i = 0; i < kVecs; ++i) {
+    const int vec = lane + i * group;
+    if (vec >= num_vecs) continue;
+    float values[kSize], weight[kSize], bias[kSize];
+    unpack(x[i], values);
+    unpack(load_vec(static_cast<const T*>(args.weight) + vec * kSize), weight);
+    unpack(load_vec(static_cast<const T*>(args.bias) + vec * kSize), bias);
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) values[j] = (values[j] - mean) * rstd * weight[j] + bias[j];
+    store_vec(static_cast<T*>(args.normed) + first + vec * kSize, pack(values));
+  }
+}
+
+template <typename T, int kVecs, bool kWarpPerRow>
+void launch_forward(cudaStream_t stream, const ForwardArgs& args) {
+  const int num_vecs = static_cast<int>(args.C / Vec<T>::kSize);
+  const int threads = kWarpPerRow ? kWarpRowThreads
+                                  : static_cast<int>(ceil_div(ceil_div(num_vecs, kVecs), 32) * 32);
+  const unsigned blocks = grid_size(kWarpPerRow ? ceil_div(args.N, threads / 32) : args.N);
+  if (args.branch != nullptr) {
+    layernorm_forward_kernel<T, kVecs, kWarpPerRow, true><<<blocks, threads, 0, stream>>>(args);
+  } else {
+    layernorm_forward_kernel<T, kVecs, kWarpPerRow, false><<<blocks, threads, 0, stream>>>(args);
+  }
+}
+
+template <typename T>
+void choose_forward(cudaStream_t stream, const ForwardArgs& args) {
+  const int64_t num_vecs = args.C / Vec<T>::kSize;
+  if (num_vecs <= 64) return launch_forward<T, 2, true>(stream, args);
+  if (num_vecs <= 96) return launch_forward<T, 3, true>(stream, args);
+  if (num_vecs <= 128) return launch_forward<T, 4, true>(stream, args);
+  if (num_vecs <= 256) return launch_forward<T, 8, true>(stream, args);
+  if (num_vecs <= 2048) return launch_forward<T, 2, false>(stream, args);
+  if (num_vecs <= 8192) return launch_forward<T, 8, false>(stream, args);
+  throw std::invalid_argument("LayerNorm on CUDA: a row of " + std::to_string(args.C) +
+                              " elements is longer than 128 KiB");
+}
+
+struct BackwardArgs {
+  void *dresidual, *dbranch;
+  float* partials;  // (grid, 2, C): dweight and dbias of each block
+  const void *dnormed, *dresidual_in, *inp;
+  const float *mean, *rstd;
+  const void* weight;
+  int64_t N, C;
+  DropoutMask mask;
+};
+
+// With y = dnormed * weight and n = (inp - mean) * rstd: gradient = rstd * (y - mean(y) - n *
+// mean(y * n)).
+template <typename T, int kVecs, bool kWarpPerRow, int kMaxThreads>
+__global__ void __launch_bounds__(kMaxThreads) layernorm_backward_kernel(BackwardArgs args) {
+  constexpr int kSize = Vec<T>::kSize;
+  const int lane = kWarpPerRow ? threadIdx.x % 32 : threadIdx.x;
+  const int group = kWarpPerRow ? 32 : blockDim.x;
+  const int rows_per_block = kWarpPerRow ? blockDim.x / 32 : 1;
+  const int row_in_block = kWarpPerRow ? threadIdx.x / 32 : 0;
+  const int num_vecs = static_cast<int>(args.C / kSize);
+
+  float dweight[kVecs][kSize] = {}, dbias[kVecs][kSize] = {};
+  for (int64_t row = static_cast<int64_t>(blockIdx.x) * rows_per_block + row_in_block; row < args.N;
+       row += static_cast<int64_t>(gridDim.x) * rows_per_block) {
+    const int64_t first = row * args.C;
+    Vec<T> dy[kVecs], x[kVecs], residual[kVecs];
+#pragma unroll
+    for (int i = 0; i < kVecs; ++i) {
+      const int vec = lane + i * group;
+      if (vec >= num_vecs) continue;
+      dy[i] = load_vec(static_cast<const T*>(args.dnormed) + first + vec * kSize);
+      x[i] = load_vec(static_cast<const T*>(args.inp) + first + vec * kSize);
+      if (args.dresidual_in != nullptr)
+        residual[i] = load_vec(static_cast<const T*>(args.dresidual_in) + first + vec * kSize);
+    }
+    const float mean = args.mean[row], rstd = args.rstd[row];
+    float sums[2] = {};  // of y and y * n
+#pragma unroll
+    for (int i = 0; i < kVecs; ++i) {
+      const int vec = lane + i * group;
+      if (vec >= num_vecs) continue;
+      float gradient[kSize], normal[kSize], weight[kSize];
+      unpack(dy[i], gradient);
+      unpack(x[i], normal);
+      unpack(load_vec(static_cast<const T*>(args.weight) + vec * kSize), weight);
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) {
+        normal[j] = (normal[j] - mean) * rstd;
+        dweight[i][j] += gradient[j] * normal[j];
+        dbias[i][j] += gradient[j];
+        sums[0] += gradient[j] * weight[j];
+        sums[1] += gradient[j] * weight[j] * normal[j];
+      }
+    }
+    row_sum<kWarpPerRow>(sums);
+    const float mean_y = sums[0] / args.C, mean_yn = sums[1] / args.C;
+#pragma unroll
+    for (int i = 0; i < kVecs; ++i) {
+      const int vec = lane + i * group;
+      if (vec >= num_vecs) continue;
+      float gradient[kSize], normal[kSize], weight[kSize], added[kSize] = {};
+      unpack(dy[i], gradient);
+      unpack(x[i], normal);
+      unpack(load_vec(static_cast<const T*>(args.weight) + vec * kSize), weight);
+      if (args.dresidual_in != nullptr) unpack(residual[i], added);
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) {
+        const float n = (normal[j] - mean) * rstd;
+        gradient[j] = rstd * (gradient[j] * weight[j] - mean_y - n * mean_yn) + added[j];
+      }
+      store_vec(static_cast<T*>(args.dresidual) + first + vec * kSize, pack(gradient));
+      if (args.dbranch != nullptr) {
+        if (args.mask.threshold != 0) apply_mask(args.mask, first + vec * kSize, gradient);
+        store_vec(static_cast<T*>(args.dbranch) + first + vec * kSize, pack(gradient));
+      }
+    }
+  }
+
+  float* partials = args.partials + blockIdx.x * 2 * args.C;
+  if constexpr (kWarpPerRow) {
+    // Warps add to the block's sums one after the other, in the same order always.
+    __shared__ float shared[2][kVecs * 32 * kSize];
+    for (int turn = 0; turn < rows_per_block; ++turn) {
+      if (turn == row_in_block) {
+#pragma unroll
+        for (int i = 0; i < kVecs; ++i) {
+#pragma unroll
+          for (int j = 0; j < kSize; ++j) {
+            const int column = (lane + i * group) * kSize + j;
+            shared[0][column] = dweight[i][j] + (turn == 0 ? 0.0F : shared[0][column]);
+            shared[1][column] = dbias[i][j] + (turn == 0 ? 0.0F : shared[1][column]);
+          }
+        }
+      }
+      __syncthreads();
+    }
+    for (int column = threadIdx.x; column < args.C; column += blockDim.x) {
+      partials[column] = shared[0][column];
+      partials[args.C + column] = shared[1][column];
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < kVecs; ++i) {
+      const int vec = lane + i * group;
+      if (vec >= num_vecs) continue;
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) {
+        partials[vec * kSize + j] = dweight[i][j];
+        partials[args.C + vec * kSize + j] = dbias[i][j];
+      }
+    }
+  }
+}
+
+struct BackwardPlan {
+  int threads, blocks;
+};
+
+// The kernel for rows of `num_vecs` vectors: function(kVecs, kWarpPerRow, kMaxThreads) as
+// std::integral_constants.
+template <typename Function>
+void choose_backward(int64_t num_vecs, Function function) {
+  const auto call = [&](auto vecs, auto warp_per_row, auto max_threads) {
+    function(vecs, warp_per_row, max_threads);
+  };
+  using Warp = std::true_type;
+  using Block = std::false_type;
+  using std::integral_constant;
+  if (num_vecs <= 32) {
+    call(integral_constant<int, 1>{}, Warp{}, integral_constant<int, 256>{});
+  } else if (num_vecs <= 96) {
+    call(integral_constant<int, 3>{}, Warp{}, integral_constant<int, 256>{});
+  } else if (num_vecs <= 128) {
+    call(integral_constant<int, 4>{}, Warp{}, integral_constant<int, 256>{});
+  } else if (num_vecs <= 512) {
+    call(integral_constant<int, 2>{}, Block{}, integral_constant<int, 256>{});
+  } else if (num_vecs <= 2048) {
+    call(integral_constant<int, 2>{}, Block{}, integral_constant<int, 1024>{});
+  } else if (num_vecs <= 8192) {
+    call(integral_constant<int, 8>{}, Block{}, integral_constant<int, 1024>{});
+  } else {
+    throw std::invalid_argument("LayerNorm on CUDA: a row is longer than 128 KiB");
+  }
+}
+
+BackwardPlan plan_backward(int64_t N, int64_t num_vecs, int vecs, bool warp_per_row) {
+  const int num_sms = num_multiprocessors();
+  if (warp_per_row)
+    return {kWarpRowThreads, static_cast<int>(std::min<int64_t>(ceil_div(N, 8), 2 * num_sms))};
+  const int threads = static_cast<int>(ceil_div(ceil_div(num_vecs, vecs), 32) * 32);
+  const int blocks_per_sm = std::max(1, 768 / threads);
+  return {threads, static_cast<int>(std::min<int64_t>(N, blocks_per_sm * num_sms))};
+}
+
+}  // namespace
+
+void layernorm_forward(cudaStream_t stream, void* normed, void* residual_out, float* mean,
+                       float* rstd, const void* inp, const void* branch, const void* weight,
+                       const void* bias, DType x, int64_t N, int64_t C, float epsilon,
+                       const Dropout& dropout) {
+  const ForwardArgs args{normed, residual_out, mean, rstd, inp,     branch,
+                         weight, bias,         N,    C,    epsilon, make_mask(dropout)};
+  dispatch(x, [&](auto type) { choose_forward<decltype(type)>(stream, args); });
+  CUDA_CHECK(cudaGetLastError());
+}
+
+int64_t layernorm_backward_scratch_bytes(int64_t N, int64_t C, DType x) {
+  int64_t bytes = 0;
+  const int64_t num_vecs = C * size_bytes(x) / 16;
+  choose_backward(num_vecs, [&](auto vecs, auto warp_per_row, auto) {
+    bytes = plan_backward(N, num_vecs, vecs(), warp_per_row()).blocks * 2 * C *
+            static_cast<int64_t>(sizeof(float));
+  });
+  return bytes;
+}
+
+void layernorm_backward(cudaStream_t stream, void* dresidual, void* dbranch, float* dweight,
+                        float* dbias, const void* dnormed, const void* dresidual_in,
+                        const void* inp, const float* mean, const float* rstd, const void* weight,
+                        DType x, int64_t N, int64_t C, const Dropout& dropout, bool accumulate,
+                        void* scratch) {
+  auto* partials = static_cast<float*>(scratch);
+  const BackwardArgs args{dresidual, dbranch, partials, dnormed, dresidual_in,      inp, mean,
+                          rstd,      weight,  N,        C,       make_mask(dropout)};
+  int blocks = 0;
+  dispatch(x, [&](auto type) {
+    using T = decltype(type);
+    const int64_t num_vecs = C / Vec<T>::kSize;
+    choose_backward(num_vecs, [&](auto vecs, auto warp_per_row, auto max_threads) {
+      const BackwardPlan plan = plan_backward(N, num_vecs, vecs(), warp_per_row());
+      blocks = plan.blocks;
+      layernorm_backward_kernel<T, vecs(), warp_per_row(), max_threads()>
+          <<<plan.blocks, plan.threads, 0, stream>>>(args);
+    });
+  });
+  CUDA_CHECK(cudaGetLastError());
+  sum_partials(stream, dweight, partials, blocks, 2 * C, C, accumulate);
+  sum_partials(stream, dbias, partials + C, blocks, 2 * C, C, accumulate);
+}
+
+}  // namespace weft::cuda

@@ -1,0 +1,146 @@
+// Linear layers as cuBLASLt products. A row-major (N,O) tensor is cuBLAS's column-major (O,N)
+// matrix, so in BLAS terms
+//   forward   out  (O,N) = weight (I,O)^T * inp  (I,N)
+//   dgrad     dinp (I,N) = weight (I,O)   * dout (O,N)
+//   wgrad  dweight (I,O) = inp    (I,N)   * dout (O,N)^T
+// Epilogues do bias, GELU, its derivative and the bias gradient where the product with them is
+// faster than with a kernel after it.
+#include <stdexcept>
+
+#include "kernels/check_shapes.h"
+#include "kernels/cuda/backend.h"
+#include "kernels/cuda/check.h"
+#include "kernels/cuda/kernels.h"
+
+namespace weft::cuda {
+namespace {
+
+GemmProblem forward_problem(const Tensor& out, const Tensor& inp, Epilogue epilogue) {
+  GemmProblem problem;
+  problem.m = num_columns(out);
+  problem.n = num_rows(out);
+  problem.k = num_columns(inp);
+  problem.transpose_a = true;
+  problem.inputs = problem.output = out.dtype();
+  problem.epilogue = epilogue;
+  return problem;
+}
+
+GemmProblem input_gradient_problem(const Tensor& dinp, const Tensor& dout, Epilogue epilogue) {
+  GemmProblem problem;
+  problem.m = num_columns(dinp);
+  problem.n = num_rows(dinp);
+  problem.k = num_columns(dout);
+  problem.inputs = problem.output = dinp.dtype();
+  problem.epilogue = epilogue;
+  return problem;
+}
+
+GemmProblem weight_gradient_problem(const Tensor& dout, const Tensor& inp, bool accumulate,
+                                    Epilogue epilogue) {
+  GemmProblem problem;
+  problem.m = num_columns(inp);
+  problem.n = num_columns(dout);
+  problem.k = num_rows(inp);
+  problem.transpose_b = true;
+  problem.inputs = inp.dtype();
+  problem.output = DType::kFloat32;
+  problem.epilogue = epilogue;
+  problem.accumulate = accumulate;
+  return problem;
+}
+
+// cuBLASLt's GELU is the tanh form, and rounder than fp32 models want.
+bool has_gelu_epilogue(const Tensor& out, Gelu gelu) {
+  return gelu == Gelu::kTanh && out.dtype() == DType::kBFloat16 && num_columns(out) % 8 == 0;
+}
+
+}  // namespace
+
+void CudaBackend::linear_forward(Tensor out, Tensor inp, Tensor weight, Tensor bias) {
+  check_linear_forward(out, inp, weight, bias);
+  require_aligned("linear_forward", {out, inp, weight, bias});
+  const Epilogue epilogue = bias ? Epilogue::kBias : Epilogue::kNone;
+  gemm_->run(forward_problem(out, inp, epilogue),
+             {out.data(), weight.data(), inp.data(), bias.data(), nullptr});
+}
+
+void CudaBackend::linear_gelu_forward(Tensor out, Tensor pre, Tensor inp, Tensor weight,
+                                      Tensor bias, Gelu gelu) {
+  check_linear_gelu_forward(out, pre, inp, weight, bias);
+  require_aligned("linear_gelu_forward", {out, pre, inp, weight, bias});
+  const GemmProblem fused = forward_problem(out, inp, Epilogue::kGeluAuxBias);
+  const GemmProblem plain = forward_problem(pre, inp, bias ? Epilogue::kBias : Epilogue::kNone);
+  const GemmOperands operands{out.data(), weight.data(), inp.data(), bias.data(), pre.data()};
+  const auto apply_gelu = [&] {
+    cuda::gelu_forward(compute_, out.data(), pre.data(), out.dtype(), out.num_elements(), gelu);
+  };
+  if (bias && has_gelu_epilogue(out, gelu) &&
+      gemm_->fused_is_faster(fused, plain, operands, apply_gelu)) {
+    gemm_->run(fused, operands);
+    return;
+  }
+  gemm_->run(plain, {pre.data(), weight.data(), inp.data(), bias.data(), nullptr});
+  apply_gelu();
+}
+
+void CudaBackend::linear_backward_input(Tensor dinp, Tensor dout, Tensor weight) {
+  check_linear_backward_input(dinp, dout, weight);
+  require_aligned("linear_backward_input", {dinp, dout, weight});
+  gemm_->run(input_gradient_problem(dinp, dout, Epilogue::kNone),
+             {dinp.data(), weight.data(), dout.data(), nullptr, nullptr});
+}
+
+void CudaBackend::linear_gelu_backward_input(Tensor dpre, Tensor dout, Tensor weight, Tensor pre,
+                                             Gelu gelu) {
+  check_linear_gelu_backward_input(dpre, dout, weight, pre);
+  require_aligned("linear_gelu_backward_input", {dpre, dout, weight, pre});
+  const GemmProblem fused = input_gradient_problem(dpre, dout, Epilogue::kDGelu);
+  const GemmProblem plain = input_gradient_problem(dpre, dout, Epilogue::kNone);
+  const GemmOperands operands{dpre.data(), weight.data(), dout.data(), nullptr, pre.data()};
+  const auto apply_derivative = [&] {
+    cuda::gelu_backward(compute_, dpre.data(), pre.data(), dpre.dtype(), dpre.num_elements(), gelu);
+  };
+  if (has_gelu_epilogue(dpre, gelu) &&
+      gemm_->fused_is_faster(fused, plain, operands, apply_derivative)) {
+    gemm_->run(fused, operands);
+    return;
+  }
+  gemm_->run(plain, {dpre.data(), weight.data(), dout.data(), nullptr, nullptr});
+  apply_derivative();
+}
+
+void CudaBackend::linear_backward_weight(Tensor dweight, Tensor dbias, Tensor dout, Tensor inp,
+                                         bool accumulate) {
+  constexpr const char* kName = "linear_backward_weight";
+  check_linear_backward_weight(dweight, dbias, dout, inp);
+  require_aligned(kName, {dweight, dbias, dout, inp});
+  const int64_t N = num_rows(dout), O = num_columns(dout);
+  const GemmProblem plain = weight_gradient_problem(dout, inp, accumulate, Epilogue::kNone);
+  GemmOperands operands{dweight.data(), inp.data(), dout.data(), nullptr, nullptr};
+  if (!dbias) {
+    gemm_->run(plain, operands);
+    return;
+  }
+  if (O % 8 != 0)
+    throw std::invalid_argument(std::string(kName) + ": " + std::to_string(O) +
+                                " outputs with a bias; on CUDA a multiple of 8 is needed");
+  // The epilogue assigns, so where sums accumulate it writes to scratch, and one row more is added.
+  auto* memory = static_cast<float*>(scratch(kName, column_sums_scratch_bytes(N, O)));
+  const GemmProblem fused = weight_gradient_problem(dout, inp, accumulate, Epilogue::kBiasGradient);
+  operands.bias = memory;
+  const auto add_up = [&] {  // as column_sums below, but harmless to repeat
+    cuda::column_sums(compute_, memory, dout.data(), dout.dtype(), N, O, false, memory);
+  };
+  if (dout.dtype() == DType::kBFloat16 && gemm_->fused_is_faster(fused, plain, operands, add_up)) {
+    if (!accumulate) operands.bias = dbias.data();
+    gemm_->run(fused, operands);
+    if (accumulate) sum_partials(compute_, dbias.as<float>(), memory, 1, O, O, true);
+    return;
+  }
+  gemm_->run(plain, operands);
+  cuda::column_sums(compute_, dbias.as<float>(), dout.data(), dout.dtype(), N, O, accumulate,
+                    memory);
+}
+
+}  // namespace weft::cuda
