@@ -1,20 +1,32 @@
-// Token types of a Megatron dataset (.idx header code). Megatron-LM core/datasets/indexed_dataset.py.
+// Token types of a Megatron dataset (.idx header code). Megatron-LM
+// core/datasets/indexed_dataset.py.
 #pragma once
 
 #include <cstdint>
 
 namespace weft {
 
-enum class TokenType : uint8_t { kUInt8 = 1, kInt8 = 2, kInt16 = 3, kInt32 = 4, kInt64 = 5, kUInt16 = 8 };
+enum class TokenType : uint8_t {
+  kUInt8 = 1,
+  kInt8 = 2,
+  kInt16 = 3,
+  kInt32 = 4,
+  kInt64 = 5,
+  kUInt16 = 8
+};
 
 constexpr int64_t size_bytes(TokenType type) {
   switch (type) {
     case TokenType::kUInt8:
-    case TokenType::kInt8: return 1;
+    case TokenType::kInt8:
+      return 1;
     case TokenType::kInt16:
-    case TokenType::kUInt16: return 2;
-    case TokenType::kInt32: return 4;
-    case TokenType::kInt64: return 8;
+    case TokenType::kUInt16:
+      return 2;
+    case TokenType::kInt32:
+      return 4;
+    case TokenType::kInt64:
+      return 8;
   }
   return 0;
 }
