@@ -35,8 +35,12 @@ constexpr int64_t kChunkBytes = 64 << 20;
 // Pinned staging memory for the length of one save or load.
 class StagingBuffer {
  public:
-  explicit StagingBuffer(Backend& backend)
-      : backend_(backend), data_(backend.allocate(kChunkBytes, Memory::kPinnedHost)) {}
+  StagingBuffer(Backend& backend, const std::vector<StateTensor>& tensors) : backend_(backend) {
+    int64_t largest_bytes = 256;
+    for (const StateTensor& t : tensors)
+      largest_bytes = std::max(largest_bytes, t.tensor.num_bytes());
+    data_ = backend.allocate(std::min(kChunkBytes, largest_bytes), Memory::kPinnedHost);
+  }
   ~StagingBuffer() { backend_.release(data_, Memory::kPinnedHost); }
   StagingBuffer(const StagingBuffer&) = delete;
   StagingBuffer& operator=(const StagingBuffer&) = delete;
@@ -44,7 +48,7 @@ class StagingBuffer {
 
  private:
   Backend& backend_;
-  void* data_;
+  void* data_ = nullptr;
 };
 
 // Calls consume(chunk, bytes) for the tensor's bytes, front to back.
@@ -93,7 +97,7 @@ void write_state_file(const fs::path& path, const std::vector<StateTensor>& tens
   OutputFile file(path);
   const std::string header = safetensors_header(entries, {{"format", "pt"}});
   file.append(header.data(), header.size());
-  StagingBuffer staging(backend);
+  StagingBuffer staging(backend, tensors);
   for (size_t i = 0; i < tensors.size(); ++i) {
     XXH3_state_t hash;
     XXH3_64bits_reset(&hash);
@@ -268,7 +272,7 @@ void load_checkpoint(const fs::path& dir, int64_t iteration,
   const fs::path folder = checkpoint_folder(dir, iteration);
   const Manifest manifest = manifest_of(dir, iteration);
   std::map<std::string, SafetensorsFile> files;
-  StagingBuffer staging(backend);
+  StagingBuffer staging(backend, tensors);
   for (const StateTensor& wanted : tensors) {
     const Source source = find_source(manifest, wanted, folder);
     check_fits(*source.stored, wanted, folder);

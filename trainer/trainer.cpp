@@ -81,17 +81,11 @@ void Trainer::initialize_parameters() {
   backend_.zero(optimizer_.exp_avg());
   backend_.zero(optimizer_.exp_avg_sq());
   scalars_ = {};
-  parameters_loaded(/*optimizer_loaded=*/true);
+  parameters_loaded();
 }
 
-void Trainer::parameters_loaded(bool optimizer_loaded) {
-  if (optimizer_.has_master()) {
-    if (optimizer_loaded) {
-      backend_.cast(parameters_, optimizer_.master());
-    } else {
-      backend_.cast(optimizer_.master(), parameters_);
-    }
-  }
+void Trainer::parameters_loaded() {
+  if (optimizer_.has_master()) backend_.cast(parameters_, optimizer_.master());
   backend_.synchronize();
 }
 
@@ -240,8 +234,8 @@ std::vector<StateTensor> Trainer::state_tensors(bool optimizer) const {
     }
   };
   add("model/", parameters_);
-  if (!optimizer) return tensors;
   if (optimizer_.has_master()) add("optimizer/master/", optimizer_.master());
+  if (!optimizer) return tensors;
   add("optimizer/exp_avg/", optimizer_.exp_avg());
   add("optimizer/exp_avg_sq/", optimizer_.exp_avg_sq());
   return tensors;

@@ -103,13 +103,12 @@ class Trainer {
   Tensor weight(const Parameter& parameter) const;    // x, device
 
   // --- checkpoints ---
-  // All tensors of this rank; without `optimizer` only the model's.
+  // All tensors of this rank; without `optimizer` only the weights (with their fp32 masters).
   std::vector<StateTensor> state_tensors(bool optimizer) const;
   const ScalarState& scalar_state() const { return scalars_; }
   void set_scalar_state(const ScalarState& scalars) { scalars_ = scalars; }
-  // After copying into state_tensors(): x is derived from the fp32 masters where those were loaded,
-  // else the masters from x.
-  void parameters_loaded(bool optimizer_loaded);
+  // After copying into state_tensors(): derives x from the fp32 masters.
+  void parameters_loaded();
 
  private:
   struct ResultSlot;
