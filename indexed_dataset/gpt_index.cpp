@@ -36,7 +36,7 @@ int64_t extra_tokens(const GptIndexOptions& options) { return options.add_extra_
 int64_t num_samples_of(int64_t num_tokens, const GptIndexOptions& options) {
   const int64_t usable = num_tokens - extra_tokens(options);
   if (options.drop_last_partial_sequence) return usable / options.sequence_length;
-  // In 32-bit floats because Megatron's helpers.cpp does so; beyond 2^24 tokens the count can be
+  // In 32-bit floats because Megatron's C++ extension does so; beyond 2^24 tokens the count can be
   // off by some.
   return static_cast<int64_t>(
       std::ceil(static_cast<float>(usable) / static_cast<float>(options.sequence_length)));

@@ -1,5 +1,5 @@
 // Which tokens make sample number i of a split, as Megatron-Core orders them
-// (core/datasets/gpt_dataset.py and helpers.cpp; the idea with numbers stands in README.md).
+// (core/datasets/gpt_dataset.py and its C++ extension; the idea with numbers stands in README.md).
 //
 //   document_index  sequence ids of all epochs, shuffled: their tokens in this order form one long
 //   stream sample_index    where each sample starts in that stream: rows (position in

@@ -106,13 +106,15 @@ DatasetReader::DatasetReader(const std::filesystem::path& prefix)
     : prefix_(prefix), idx_(map_part(prefix, ".idx")), bin_(map_part(prefix, ".bin")) {
   index_ = parse_index(idx_.bytes(), prefix.string() + ".idx");
   const int64_t last = num_sequences() - 1;
-  const int64_t end_bytes =
-      last < 0 ? 0 : offset_bytes(last) + length(last) * size_bytes(token_type());
-  if (end_bytes != static_cast<int64_t>(bin_.bytes().size())) {
+  const auto bin_bytes = static_cast<int64_t>(bin_.bytes().size());
+  const int64_t last_at = last < 0 ? 0 : offset_bytes(last);
+  const int64_t last_bytes = last < 0 ? 0 : length(last) * size_bytes(token_type());
+  if (last_at < 0 || last_bytes < 0 || last_at != bin_bytes - last_bytes) {
     throw_bad(prefix.string() + ".bin",
-              "has " + std::to_string(bin_.bytes().size()) +
-                  " bytes, but by the .idx its last sequence ends at byte " +
-                  std::to_string(end_bytes) + ": the two files are not of one dataset, or damaged");
+              "has " + std::to_string(bin_bytes) +
+                  " bytes, but by the .idx its last sequence has " + std::to_string(last_bytes) +
+                  " bytes from byte " + std::to_string(last_at) +
+                  " on: the two files are not of one dataset, or damaged");
   }
 }
 
@@ -143,8 +145,8 @@ void DatasetReader::copy_tokens(int64_t sequence_idx, int64_t begin, int64_t cou
                             " (there are " + std::to_string(num_sequences()) + ")");
   }
   if (begin < 0 || count < 0 || begin > length(sequence_idx) - count) {
-    throw std::out_of_range(prefix_.string() + ": tokens [" + std::to_string(begin) + ", " +
-                            std::to_string(begin + count) + ") of sequence " +
+    throw std::out_of_range(prefix_.string() + ": " + std::to_string(count) + " tokens from " +
+                            std::to_string(begin) + " on of sequence " +
                             std::to_string(sequence_idx) + ", which has " +
                             std::to_string(length(sequence_idx)));
   }

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <cstdlib>
+#include <functional>
 #include <system_error>
+#include <utility>
 
 #include "tests/indexed_dataset/test_files.h"
 
@@ -63,6 +66,28 @@ TEST(MappedFile, OfAnEmptyFileIsEmpty) {
 TEST(RemoveFile, AcceptsAMissingFile) {
   const TempFolder folder;
   EXPECT_NO_THROW(remove_file(folder / "nothing"));
+}
+
+// The code that a program started with this fault would see; 0 if nothing fails.
+int error_with_fault_from_environment() {
+  const TempFolder folder;
+  try {
+    write_file_atomically(folder / "f", "text");
+  } catch (const std::system_error& error) {
+    return error.code().value();
+  }
+  return 0;
+}
+
+TEST(FaultHookDeathTest, IsSetByTheEnvironment) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // starts this program anew
+  for (const auto& [value, error_number] :
+       {std::pair("2", EIO), std::pair("3:28", ENOSPC), std::pair("100", 0)}) {
+    ::setenv("WEFT_IO_FAIL_AT", value, 1);
+    EXPECT_EXIT(std::exit(error_with_fault_from_environment()),
+                ::testing::ExitedWithCode(error_number), "");
+  }
+  ::unsetenv("WEFT_IO_FAIL_AT");
 }
 
 TEST(WriteFileAtomically, KeepsTheOldContentWhicheverCallFails) {

@@ -1,5 +1,5 @@
-// Golden values A-G7 were made with NumPy 1.24.2 and Megatron-Core's native helpers
-// (core/datasets/helpers.cpp, commit d98e8a64dd), by the calls of core/datasets/gpt_dataset.py.
+// Golden values A-G7 were made with NumPy 1.24.2 and the C++ extension of Megatron-Core
+// (core/datasets, commit d98e8a64dd), by the calls of core/datasets/gpt_dataset.py.
 #include "indexed_dataset/gpt_index.h"
 
 #include <gmock/gmock.h>

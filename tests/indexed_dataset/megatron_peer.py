@@ -3,7 +3,7 @@
     python megatron_peer.py OUT_DIR [--cases N] [--seed S] [--documents N]
 
 Needs numpy and megatron-core (pip install --no-deps megatron-core): its IndexedDatasetBuilder,
-BlendedMegatronDatasetBuilder, GPTDataset and compiled helpers run unchanged. PyTorch, several GB, does nothing in them
+BlendedMegatronDatasetBuilder, GPTDataset and compiled extension run unchanged. PyTorch, several GB, does nothing in them
 but lend a base class, so a module with these few names stands in for it; likewise Megatron's packages that would
 import all of PyTorch (tokenizers, utils) are replaced by the one name each that the dataset code takes from them.
 
