@@ -1,0 +1,173 @@
+// What the CPU backend promises beside the values of its operations.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <new>
+
+#include "kernels/backend.h"
+#include "kernels/bfloat16.h"
+#include "kernels/dropout.h"
+#include "tests/kernels/op_case.h"
+
+namespace weft::test {
+namespace {
+
+constexpr DType kSingle = DType::kFloat32;
+constexpr DType kHalf = DType::kBFloat16;
+
+template <typename Call>
+std::string message_of(const Call& call) {
+  try {
+    call();
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST(CpuBackend, AllocatesZeroedMemoryAlignedTo256Bytes) {
+  const auto backend = create_cpu_backend(1);
+  for (const int64_t num_bytes : {int64_t{0}, int64_t{1}, int64_t{255}, int64_t{100000}}) {
+    const auto* bytes =
+        static_cast<const unsigned char*>(backend->allocate(num_bytes, Memory::kDevice));
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(bytes) % 256, 0U);
+    for (int64_t i = 0; i < num_bytes; ++i) ASSERT_EQ(bytes[i], 0);
+  }
+  EXPECT_THROW(backend->allocate(int64_t{1} << 60, Memory::kDevice), std::bad_alloc);
+  EXPECT_THROW(backend->allocate(-1, Memory::kDevice), std::invalid_argument);
+}
+
+TEST(CpuBackend, RefusesToReleaseWhatItDidNotAllocate) {
+  const auto backend = create_cpu_backend(1);
+  void* data = backend->allocate(8, Memory::kPinnedHost);
+  backend->release(data, Memory::kPinnedHost);
+  backend->release(nullptr, Memory::kDevice);
+  int other = 0;
+  EXPECT_THROW(backend->release(&other, Memory::kDevice), std::invalid_argument);
+}
+
+TEST(CpuBackend, DescribesItself) {
+  EXPECT_EQ(create_cpu_backend(1)->description(), "CPU (1 thread)");
+  EXPECT_EQ(create_cpu_backend(3)->description(), "CPU (3 threads)");
+  EXPECT_THROW(create_cpu_backend(-1), std::invalid_argument);
+  const auto backend = create_cpu_backend();
+  EXPECT_GT(backend->free_memory_bytes(), 0);
+  EXPECT_LE(backend->free_memory_bytes(), backend->total_memory_bytes());
+}
+
+TEST(CpuBackend, EventsMeasureTime) {
+  const auto backend = create_cpu_backend(1);
+  const EventId start = backend->create_event(), stop = backend->create_event();
+  backend->record(start, Stream::kCompute);
+  backend->record(stop, Stream::kCopy);
+  backend->wait(Stream::kCompute, stop);
+  backend->synchronize(stop);
+  EXPECT_GE(backend->elapsed_ms(start, stop), 0.0F);
+  EXPECT_THROW(backend->record(stop + 1, Stream::kCompute), std::invalid_argument);
+}
+
+TEST(CpuBackend, WrongArgumentsNameOperationTensorAndWhatItShouldBe) {
+  const auto backend = create_cpu_backend(1);
+  Arrays arrays(*backend, {.T = 4, .C = 8});
+  const Tensor inp = arrays.make(kSingle, {4, 8}), weight = arrays.make(kSingle, {16, 8});
+  EXPECT_EQ(message_of([&] {
+              backend->linear_forward(arrays.make(kSingle, {4, 15}), inp, weight, {});
+            }),
+            "linear_forward: out is fp32 (4,15), should be fp32 (4,16)");
+  EXPECT_EQ(message_of([&] {
+              backend->linear_forward(arrays.make(kHalf, {4, 16}), inp, weight, {});
+            }),
+            "linear_forward: out is bf16 (4,16), should be fp32 (4,16)");
+  EXPECT_EQ(message_of([&] { backend->linear_forward({}, inp, weight, {}); }),
+            "linear_forward: out is empty, but the operation needs it");
+  EXPECT_EQ(message_of([&] {
+              backend->attention_forward(inp, inp, arrays.make(kSingle, {1, 4, 2, 2, 8}), 1.0F, {});
+            }),
+            "attention_forward: qkv is fp32 (1,4,2,2,8), should be (B,T,H,3,D)");
+  EXPECT_EQ(message_of([&] {
+              backend->embedding_forward(arrays.make(kSingle, {1, 4, 8}),
+                                         arrays.make(DType::kInt32, {1, 4}), weight, {}, 0,
+                                         {.p = 1.0F});
+            }),
+            "embedding_forward: dropout probability is 1.000000, should be in [0, 1)");
+}
+
+TEST(CpuBackend, RefusesTargetsOutsideTheVocabulary) {
+  const auto backend = create_cpu_backend(1);
+  Arrays arrays(*backend, {.T = 2, .Vp = 8});
+  const Tensor losses = arrays.make(kSingle, {2}), logits = arrays.make(kSingle, {2, 8});
+  EXPECT_EQ(message_of([&] {
+              backend->cross_entropy(losses, logits, arrays.make(DType::kInt32, {2}, {1, 7}), {}, 7,
+                                     1.0F, true);
+            }),
+            "cross_entropy: target 7 of row 1 is not in the vocabulary of 7");
+}
+
+TEST(CpuBackend, RefusesToWorkInTooSmallAWorkspace) {
+  const auto backend = create_cpu_backend(1);
+  void* data = backend->allocate(64, Memory::kDevice);
+  Tensor qkv, out, lse;
+  {
+    Arrays arrays(*backend, {});
+    qkv = Tensor(backend->allocate(4 * 3 * 8 * 4, Memory::kDevice), kSingle, {1, 4, 1, 3, 8});
+    out = Tensor(backend->allocate(4 * 8 * 4, Memory::kDevice), kSingle, {1, 4, 1, 8});
+    lse = Tensor(backend->allocate(4 * 4, Memory::kDevice), kSingle, {1, 1, 4});
+  }
+  backend->set_workspace(data, 64);
+  EXPECT_THAT(message_of([&] { backend->attention_forward(out, lse, qkv, 1.0F, {}); }),
+              testing::HasSubstr("has 64; plan it with workspace_bytes"));
+}
+
+TEST(CpuBackend, CastRoundsToNearestEvenAndKeepsSpecialValues) {
+  const auto backend = create_cpu_backend(1);
+  Arrays arrays(*backend, {});
+  const double inf = std::numeric_limits<double>::infinity();
+  // 1 + 2^-8 and 1 + 3 * 2^-8 lie halfway between bf16 neighbours.
+  const Tensor inp = arrays.make(
+      kSingle, {7}, {1.00390625, 1.01171875, -0.0, inf, -inf, std::nan(""), 3.4028234e38});
+  const Tensor half = arrays.make(kHalf, {7});
+  backend->cast(half, inp);
+  const Values values = arrays.read(half);
+  EXPECT_EQ(values[0], 1.0);
+  EXPECT_EQ(values[1], 1.015625);
+  EXPECT_TRUE(std::signbit(values[2]));
+  EXPECT_EQ(values[3], inf);
+  EXPECT_EQ(values[4], -inf);
+  EXPECT_TRUE(std::isnan(values[5]));
+  EXPECT_EQ(values[6], inf);
+  for (int i = 0; i < 7; ++i) {
+    EXPECT_EQ(half.as<BFloat16>()[i].bits, BFloat16(inp.as<float>()[i]).bits);
+  }
+}
+
+TEST(CpuBackend, NotANumberReachesTheLossAndTheGradientNorm) {
+  const auto backend = create_cpu_backend(2);
+  Arrays arrays(*backend, {.T = 1, .C = 8, .Vp = 8});
+  const double nan = std::nan("");
+  const Tensor losses = arrays.make(kSingle, {1});
+  backend->cross_entropy(losses, arrays.make(kSingle, {1, 8}, {0, 0, nan, 0, 0, 0, 0, 0}),
+                         arrays.make(DType::kInt32, {1}, {0}), {}, 8, 1.0F, true);
+  EXPECT_TRUE(std::isnan(arrays.read(losses)[0]));
+  const Tensor squares = arrays.make(kSingle, {1}), clip = arrays.make(kSingle, {2});
+  backend->sum_of_squares(squares, arrays.make(kSingle, {2}, {1, nan}));
+  backend->clip_coefficient(clip, squares, 1.0F);
+  EXPECT_TRUE(std::isnan(arrays.read(clip)[0]));
+  EXPECT_TRUE(std::isnan(arrays.read(clip)[1]));
+}
+
+TEST(CpuBackend, MaskedRowsHaveNoLossAndNoGradientEvenWhereTheyAreNotFinite) {
+  const auto backend = create_cpu_backend(1);
+  Arrays arrays(*backend, {.T = 1, .Vp = 8});
+  const Tensor losses = arrays.make(kSingle, {1});
+  const Tensor logits = arrays.make(kSingle, {1, 8}, Values(8, std::nan("")));
+  backend->cross_entropy(losses, logits, arrays.make(DType::kInt32, {1}, {0}),
+                         arrays.make(kSingle, {1}, {0}), 8, 1.0F, true);
+  EXPECT_EQ(arrays.read(losses)[0], 0.0);
+  EXPECT_EQ(arrays.read(logits), Values(8, 0.0));
+}
+
+}  // namespace
+}  // namespace weft::test

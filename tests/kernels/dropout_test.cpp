@@ -1,0 +1,120 @@
+// Dropout: how often, how much, and that an element's fate depends on its global index alone.
+#include "kernels/dropout.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "kernels/philox.h"
+#include "tests/kernels/op_case.h"
+
+namespace weft::test {
+namespace {
+
+constexpr DType kSingle = DType::kFloat32;
+
+// Known answers of Random123's kat_vectors for philox4x32-10.
+TEST(Philox, MatchesRandom123) {
+  const PhiloxBlock zeros = philox(0, 0, 0);
+  EXPECT_EQ(zeros.word[0], 0x6627e8d5U);
+  EXPECT_EQ(zeros.word[1], 0xe169c58dU);
+  EXPECT_EQ(zeros.word[2], 0xbc57ac4cU);
+  EXPECT_EQ(zeros.word[3], 0x9b00dbd8U);
+  const PhiloxBlock ones = philox(~0ULL, ~0ULL, ~0ULL);
+  EXPECT_EQ(ones.word[0], 0x408f276dU);
+  EXPECT_EQ(ones.word[1], 0x41c83b0eU);
+  EXPECT_EQ(ones.word[2], 0xa20bc7c6U);
+  EXPECT_EQ(ones.word[3], 0x6d5451fdU);
+  // Digits of pi: counter 243f6a88 85a308d3 13198a2e 03707344, key a4093822 299f31d0.
+  const PhiloxBlock pi =
+      philox(0x299f31d0a4093822ULL, 0x0370734413198a2eULL, 0x85a308d3243f6a88ULL);
+  EXPECT_EQ(pi.word[0], 0xd16cfe09U);
+  EXPECT_EQ(pi.word[1], 0x94fdccebU);
+  EXPECT_EQ(pi.word[2], 0x5001e420U);
+  EXPECT_EQ(pi.word[3], 0x24126ea1U);
+}
+
+TEST(Dropout, ThresholdIsProbabilityTimesTwoToThe32RoundedUp) {
+  EXPECT_EQ(dropout_threshold(0.0F), 0U);
+  EXPECT_EQ(dropout_threshold(0.5F), 0x80000000U);
+  EXPECT_EQ(dropout_threshold(0x1p-40F), 1U);
+  EXPECT_EQ(dropout_threshold(0x0.ffffffp0F), 0xffffff00U);
+}
+
+// Multipliers of n elements as an operation applies them: the embedding of ones.
+Values multipliers(Backend& backend, int64_t n, const Dropout& dropout) {
+  Arrays arrays(backend, {.B = 1, .T = 1, .C = n, .Vp = 1});
+  const Tensor out = arrays.make(kSingle, {1, 1, n});
+  backend.embedding_forward(out, arrays.make(DType::kInt32, {1, 1}),
+                            arrays.make(kSingle, {1, n}, Values(static_cast<size_t>(n), 1.0)), {},
+                            0, dropout);
+  return arrays.read(out);
+}
+
+TEST(Dropout, DropsTheFractionItShouldAndKeepsTheMean) {
+  const auto backend = create_cpu_backend(1);
+  constexpr int64_t kCount = 1000000;
+  for (const float p : {0.1F, 0.5F, 0.9F}) {
+    const Values values = multipliers(*backend, kCount, {.p = p, .seed = 1, .stream = 2});
+    double num_dropped = 0, sum = 0;
+    for (const double value : values) {
+      num_dropped += value == 0;
+      sum += value;
+      if (value == 0) continue;
+      ASSERT_FLOAT_EQ(static_cast<float>(value), 1.0F / (1.0F - p));
+    }
+    // Five standard deviations of a binomial: 5 * sqrt(p (1-p) / 10^6) <= 0.0025.
+    EXPECT_NEAR(num_dropped / kCount, static_cast<double>(p), 0.0025);
+    EXPECT_NEAR(sum / kCount, 1.0, 0.0025 / (1 - static_cast<double>(p)));
+  }
+}
+
+TEST(Dropout, AnotherSeedOrStreamGivesAnotherMask) {
+  const auto backend = create_cpu_backend(1);
+  const Values mask = multipliers(*backend, 1000, {.p = 0.5F, .seed = 1, .stream = 2});
+  EXPECT_EQ(mask, multipliers(*backend, 1000, {.p = 0.5F, .seed = 1, .stream = 2}));
+  EXPECT_NE(mask, multipliers(*backend, 1000, {.p = 0.5F, .seed = 3, .stream = 2}));
+  EXPECT_NE(mask, multipliers(*backend, 1000, {.p = 0.5F, .seed = 1, .stream = 3}));
+}
+
+TEST(Dropout, PartsOfATensorDropWhatTheWholeDrops) {
+  const auto backend = create_cpu_backend(1);
+  constexpr int64_t kCount = 517;
+  const Dropout whole{.p = 0.3F, .seed = 8, .stream = 9, .first_element = (1ULL << 34) + 1};
+  const Values wanted = multipliers(*backend, kCount, whole);
+  for (const int64_t cut : {1, 2, 3, 4, 63, 64, 65, 300}) {
+    Dropout second = whole;
+    second.first_element += static_cast<uint64_t>(cut);
+    Values got = multipliers(*backend, cut, whole);
+    const Values rest = multipliers(*backend, kCount - cut, second);
+    got.insert(got.end(), rest.begin(), rest.end());
+    EXPECT_EQ(got, wanted) << "cut at " << cut;
+  }
+}
+
+// Sequences of a batch are separate elements: computed one by one they must equal the batch to the
+// last bit.
+TEST(Dropout, AttentionOfABatchEqualsAttentionOfItsParts) {
+  const auto backend = create_cpu_backend(2);
+  constexpr int64_t kBatch = 2, kT = 70, kH = 2, kD = 8, kPart = kT * kH * kD;
+  const Dropout dropout{.p = 0.2F, .seed = 4, .stream = 5, .first_element = 12};
+  Arrays arrays(*backend, {.B = kBatch, .T = kT, .H = kH, .D = kD});
+  const Values qkv = random_values(3 * kBatch * kPart, 1, kSingle);
+  const Tensor out = arrays.make(kSingle, {kBatch, kT, kH, kD});
+  const Tensor all = arrays.make(kSingle, {kBatch, kT, kH, 3, kD}, qkv);
+  backend->attention_forward(out, arrays.make(kSingle, {kBatch, kH, kT}), all, 0.3F, dropout);
+  const Values wanted = arrays.read(out);
+  for (int64_t b = 0; b < kBatch; ++b) {
+    Dropout part = dropout;
+    part.first_element += static_cast<uint64_t>(b * kH * kT * kT);
+    const Tensor part_out = arrays.make(kSingle, {1, kT, kH, kD});
+    backend->attention_forward(part_out, arrays.make(kSingle, {1, kH, kT}),
+                               Tensor(all.as<float>() + 3 * b * kPart, kSingle, {1, kT, kH, 3, kD}),
+                               0.3F, part);
+    EXPECT_EQ(arrays.read(part_out),
+              Values(wanted.begin() + b * kPart, wanted.begin() + (b + 1) * kPart));
+  }
+}
+
+}  // namespace
+}  // namespace weft::test
