@@ -4,6 +4,16 @@
 
 namespace weft {
 
+// Two FLOPs per multiplication and token, three times (forward, and backward with its two
+// products): the weights of a layer, scores and their use (2 T A), and the head.
+double model_flops(const ModelShape& shape, double num_tokens) {
+  const auto C = static_cast<double>(shape.hidden_size), F = static_cast<double>(shape.ffn_size);
+  const auto A = static_cast<double>(shape.num_heads * shape.head_size);
+  const auto T = static_cast<double>(shape.seq_length), L = static_cast<double>(shape.num_layers);
+  const double per_layer = 4 * C * A + 2 * T * A + 2 * C * F;
+  return 6 * num_tokens * (L * per_layer + static_cast<double>(shape.padded_vocab_size) * C);
+}
+
 ModelShape model_shape(const Config& config, int64_t vocab_size) {
   ModelShape shape;
   shape.num_layers = config.num_layers;

@@ -26,6 +26,11 @@ struct ModelShape {
   int64_t num_parameters() const;
 };
 
+// FLOPs of forward and backward over `num_tokens` tokens, nothing recomputed, causal masking not
+// discounted: 72 N L C^2 (1 + T/(6C) + Vp/(12 L C)) for F = 4C and H*D = C [Megatron-LM
+// megatron/training/training.py].
+double model_flops(const ModelShape& shape, double num_tokens);
+
 // `vocab_size` is the tokenizer's; padding follows the configuration.
 ModelShape model_shape(const Config& config, int64_t vocab_size);
 

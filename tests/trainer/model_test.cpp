@@ -81,6 +81,21 @@ TEST(Model, LossAndGradientsDoNotDependOnMicroBatching) {
   }
 }
 
+TEST(Model, GradientsOfAStepDoNotContainThoseOfTheLast) {
+  TrainerOnDevice model(small_options());
+  const HostBatch batch(model->shape(), 4), other(model->shape(), 4, 1);
+  model->forward_backward(batch.view());
+  std::map<std::string, std::vector<float>> gradients;
+  for (const Parameter& p : model->parameters().all()) {
+    gradients[p.name] = to_host(*model.backend, model->gradient(p));
+  }
+  model->forward_backward(other.view());
+  model->forward_backward(batch.view());
+  for (const Parameter& p : model->parameters().all()) {
+    EXPECT_EQ(to_host(*model.backend, model->gradient(p)), gradients[p.name]) << p.name;
+  }
+}
+
 TEST(Model, DropoutDiffersByIterationAndIsAbsentInEvaluation) {
   TrainerOnDevice model(small_options_with_dropout());
   const HostBatch batch(model->shape(), 2);

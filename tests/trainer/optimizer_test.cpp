@@ -69,7 +69,7 @@ TEST_P(Steps, ContinueToTheLastBitFromCopiedState) {
                        Stream::kCompute);
   }
   copy->set_scalar_state(model->scalar_state());
-  copy->parameters_loaded(/*optimizer_loaded=*/true);
+  copy->parameters_loaded();
 
   undisturbed.clear();
   run_steps(model, 3, 3, &undisturbed);

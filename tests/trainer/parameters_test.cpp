@@ -67,6 +67,13 @@ TEST(Parameters, Gpt2Sizes) {
   EXPECT_EQ(gpt(48, 1600, 25, 1024, 50257).num_parameters(), 1557611200);
 }
 
+TEST(Parameters, ModelFlopsAreMegatronsFormula) {
+  const ModelShape shape = gpt(24, 2304, 24, 2048, 51200);
+  const double N = 16384, L = 24, h = 2304, s = 2048, V = 51200;
+  const double expected = 72 * N * L * h * h * (1 + s / (6 * h) + V / (12 * L * h));
+  EXPECT_NEAR(model_flops(shape, N) / expected, 1, 1e-12);
+}
+
 TEST(Parameters, ArenaHoldsEachOnceInBackwardOrder) {
   const ParameterTable table(gpt(3, 64, 4, 24, 100), {});
   int64_t end = 0;
