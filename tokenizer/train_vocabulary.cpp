@@ -35,15 +35,16 @@ class PairLearner {
   // Returns false if no pair occurs `min_frequency` times.
   bool learn_merge(int64_t min_frequency);
 
-  // In order of id: bytes, then learned entries.
+  // In order of id: bytes, then learned entries. No two are equal: in all words that reach an
+  // entry, the merges inside it were the same ones, for a merge across its ends would have kept it
+  // from being reached.
   const std::vector<std::string>& entries() const { return entries_; }
-  // In order of rank, each pair once.
-  std::vector<Pair> merges() const;
+  // In order of rank.
+  const std::vector<Pair>& merges() const { return merges_; }
 
  private:
   struct Word {
-    size_t begin;  // in symbols_
-    uint32_t size;
+    size_t begin, size;  // in symbols_
     int64_t count;
   };
   // Words that got `pair` in one round. A pair is queued with the count that it had then; counts
@@ -59,11 +60,9 @@ class PairLearner {
   using WordsOfPair = std::unordered_map<Pair, std::vector<uint32_t>>;
 
   void enqueue(WordsOfPair& words_of_pair);
-  int32_t entry_of(Pair pair);
   void merge_in_word(uint32_t word_idx, Pair pair, int32_t result, WordsOfPair& words_of_pair);
 
   std::vector<std::string> entries_;
-  std::unordered_map<std::string, int32_t> ids_;
   std::vector<Pair> merges_;
   std::vector<int32_t> symbols_;
   std::vector<Word> words_;
@@ -85,12 +84,11 @@ PairLearner::PairLearner(const std::vector<std::pair<std::string_view, int64_t>>
   for (uint8_t byte : bytes_in_order_of_id()) {
     id_of_byte[byte] = static_cast<int32_t>(entries_.size());
     entries_.emplace_back(1, static_cast<char>(byte));
-    ids_.emplace(entries_.back(), id_of_byte[byte]);
   }
   WordsOfPair words_of_pair;
   for (const auto& [bytes, count] : words) {
     const auto word_idx = static_cast<uint32_t>(words_.size());
-    words_.push_back({symbols_.size(), static_cast<uint32_t>(bytes.size()), count});
+    words_.push_back({symbols_.size(), bytes.size(), count});
     for (size_t i = 0; i < bytes.size(); ++i) {
       symbols_.push_back(id_of_byte[static_cast<uint8_t>(bytes[i])]);
       if (i == 0) continue;
@@ -122,7 +120,8 @@ bool PairLearner::learn_merge(int64_t min_frequency) {
       continue;
     }
     if (count < std::max<int64_t>(min_frequency, 1)) return false;
-    const int32_t result = entry_of(top.pair);
+    const auto result = static_cast<int32_t>(entries_.size());
+    entries_.push_back(entries_[left_of(top.pair)] + entries_[right_of(top.pair)]);
     merges_.push_back(top.pair);
     WordsOfPair words_of_pair;
     for (uint32_t word_idx : top.words) merge_in_word(word_idx, top.pair, result, words_of_pair);
@@ -130,14 +129,6 @@ bool PairLearner::learn_merge(int64_t min_frequency) {
     return true;
   }
   return false;
-}
-
-// Two different pairs may join to the same bytes ("ab" + "c", "a" + "bc"): they share one entry.
-int32_t PairLearner::entry_of(Pair pair) {
-  std::string bytes = entries_[left_of(pair)] + entries_[right_of(pair)];
-  const auto [it, is_new] = ids_.emplace(bytes, static_cast<int32_t>(entries_.size()));
-  if (is_new) entries_.push_back(std::move(bytes));
-  return it->second;
 }
 
 void PairLearner::merge_in_word(uint32_t word_idx, Pair pair, int32_t result,
@@ -151,8 +142,8 @@ void PairLearner::merge_in_word(uint32_t word_idx, Pair pair, int32_t result,
     std::vector<uint32_t>& holders = words_of_pair[gained];
     if (holders.empty() || holders.back() != word_idx) holders.push_back(word_idx);
   };
-  uint32_t size = 0;  // symbols[0, size) are merged, symbols[i, word.size) are not looked at yet
-  for (uint32_t i = 0; i < word.size; ++i) {
+  size_t size = 0;  // symbols[0, size) are merged, symbols[i, word.size) are not looked at yet
+  for (size_t i = 0; i < word.size; ++i) {
     if (symbols[i] != left || i + 1 == word.size || symbols[i + 1] != right) {
       symbols[size++] = symbols[i];
       continue;
@@ -169,18 +160,6 @@ void PairLearner::merge_in_word(uint32_t word_idx, Pair pair, int32_t result,
     symbols[size++] = result;
   }
   word.size = size;
-}
-
-// Where a pair was merged in two rounds (README, "Ties") its later rank counts, as in Hugging
-// Face's trainer.
-std::vector<Pair> PairLearner::merges() const {
-  std::unordered_map<Pair, size_t> last_rank;
-  for (size_t rank = 0; rank < merges_.size(); ++rank) last_rank[merges_[rank]] = rank;
-  std::vector<Pair> merges;
-  for (size_t rank = 0; rank < merges_.size(); ++rank) {
-    if (last_rank[merges_[rank]] == rank) merges.push_back(merges_[rank]);
-  }
-  return merges;
 }
 
 void append_json_entry(std::string& json, std::string_view printable, size_t id) {

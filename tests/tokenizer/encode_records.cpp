@@ -1,6 +1,6 @@
-// Encodes records for peers_test.py: reads from stdin records of u32 size and that many bytes (little-endian), writes
-// for each u32 count and that many u32 ids.
-// usage: encode_records VOCAB.json MERGES.txt < records > ids
+// Encodes records for peers_test.py: reads from stdin records of u32 size and that many bytes
+// (little-endian), writes for each u32 count and that many u32 ids.
+// usage: encode_records VOCAB.json MERGES.txt literal|token < records > ids
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -38,12 +38,16 @@ int encode_all(weft::Tokenizer& tokenizer) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    std::fprintf(stderr, "usage: encode_records VOCAB.json MERGES.txt < records > ids\n");
+  const std::string special_tokens = argc == 4 ? argv[3] : "";
+  if (special_tokens != "literal" && special_tokens != "token") {
+    std::fprintf(stderr,
+                 "usage: encode_records VOCAB.json MERGES.txt literal|token < records > ids\n");
     return 2;
   }
   try {
-    weft::Tokenizer tokenizer(weft::Vocabulary::load(argv[1], argv[2]));
+    weft::Tokenizer tokenizer(
+        weft::Vocabulary::load(argv[1], argv[2]),
+        special_tokens == "token" ? weft::SpecialTokens::kToken : weft::SpecialTokens::kLiteral);
     return encode_all(tokenizer);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n", error.what());
