@@ -129,8 +129,8 @@ void DatasetWriter::finish() {
     spill->file.sync();
     spill->file.close();
   }
-  remove_file(
-      with_suffix(".idx"));  // an older pair must not look complete with half of the new one
+  // An older pair must not look complete with half of the new one.
+  remove_file(with_suffix(".idx"));
   commit_rename(bin_.file.path(), with_suffix(".bin"));
   commit_rename(idx_.file.path(), with_suffix(".idx"));
   finished_ = true;
