@@ -1,23 +1,25 @@
 // What every CPU operation is given: the number of threads and each thread's part of the workspace.
 #pragma once
 
-#include <omp.h>
-
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <string>
+
+#include "kernels/cpu/thread_pool.h"
 
 namespace weft::cpu {
 
 class Context {
  public:
-  explicit Context(int num_threads) : num_threads_(num_threads) {}
+  explicit Context(int num_threads) : threads_(std::make_unique<ThreadPool>(num_threads)) {}
 
-  int num_threads() const { return num_threads_; }
+  int num_threads() const { return threads_->num_threads(); }
   void set_workspace(float* data, int64_t num_floats) {
     workspace_ = data;
     // Whole cache lines per thread.
-    floats_per_thread_ = num_floats / num_threads_ / 16 * 16;
+    floats_per_thread_ = num_floats / num_threads() / 16 * 16;
   }
 
   // Throws std::invalid_argument where a thread has less than this; called before threads start.
@@ -30,13 +32,15 @@ class Context {
   }
   float* scratch(int thread) const { return workspace_ + thread * floats_per_thread_; }
 
-  // task(i, thread) for every i below num_tasks. Tasks share nothing that is written, so that the
-  // bits of the result depend neither on the number of threads nor on which of them takes a task;
-  // dynamic, because causal tasks differ in size.
+  // task(i, thread) for every i below num_tasks; a free thread takes the next. Tasks share nothing
+  // that is written, so the bits of the result depend neither on the number of threads nor on which
+  // of them takes a task. Tasks do not throw.
   template <typename Task>
   void for_each(int64_t num_tasks, const Task& task) const {
-#pragma omp parallel for schedule(dynamic, 1) num_threads(num_threads_)
-    for (int64_t i = 0; i < num_tasks; ++i) task(i, omp_get_thread_num());
+    std::atomic<int64_t> next = 0;
+    threads_->run(num_tasks, [&](int thread) {
+      for (int64_t i = next++; i < num_tasks; i = next++) task(i, thread);
+    });
   }
 
   // task(begin, end, thread) over fixed pieces of `grain` rows: for cheap rows.
@@ -49,7 +53,7 @@ class Context {
   }
 
  private:
-  int num_threads_;
+  std::unique_ptr<ThreadPool> threads_;
   float* workspace_ = nullptr;
   int64_t floats_per_thread_ = 0;
 };
