@@ -31,7 +31,8 @@ struct CheckpointInfo {
   // Learning-rate schedule of the run, in samples; compared on load [Megatron-LM
   // optimizer_param_scheduler.py].
   double max_lr = 0, min_lr = 0;
-  int64_t lr_warmup_samples = 0, lr_decay_samples = 0;
+  double lr_warmup_samples = 0;  // a fraction of the decay need not be whole
+  int64_t lr_decay_samples = 0;
   std::string lr_decay_style;
   // What must be equal in the run that loads it: "num_layers" -> "12", ...
   std::map<std::string, std::string> architecture;

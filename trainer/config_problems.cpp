@@ -299,6 +299,7 @@ void Config::fill_defaults() {
     if (!lr_warmup_fraction) lr_warmup_samples = lr_warmup_samples.value_or(0);
   }
   run_dir = run_folder();
+  data_path = {data_path.back()};  // a weight of one dataset says nothing
 }
 
 int64_t Config::padded_vocab_size(int64_t tokenizer_vocab_size) const {

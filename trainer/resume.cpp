@@ -1,0 +1,87 @@
+#include "trainer/resume.h"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+#include "trainer/config_options.h"
+
+namespace weft {
+
+namespace {
+
+LrDecayStyle style_named(const std::string& name) {
+  for (const LrDecayStyle style : {LrDecayStyle::kConstant, LrDecayStyle::kLinear,
+                                   LrDecayStyle::kCosine, LrDecayStyle::kInverseSquareRoot}) {
+    if (name == name_of(style)) return style;
+  }
+  throw std::runtime_error("the checkpoint's learning rate decay style is not known: " + name);
+}
+
+LrConflict lr_conflict(const Config& config) {
+  if (config.override_lr_scheduler) return LrConflict::kCommandLineWins;
+  if (config.use_checkpoint_lr_scheduler) return LrConflict::kCheckpointWins;
+  return LrConflict::kFail;
+}
+
+}  // namespace
+
+CheckpointInfo checkpoint_info(const RunState& state, const ModelShape& shape,
+                               const Config& config) {
+  const LrSettings& lr = state.lr.settings();
+  CheckpointInfo info;
+  info.scalars = state.scalars;
+  info.consumed_valid_samples = state.consumed_valid_samples;
+  info.max_lr = lr.max_lr;
+  info.min_lr = lr.min_lr;
+  info.lr_warmup_samples = lr.warmup_steps;
+  info.lr_decay_samples = lr.decay_steps;
+  info.lr_decay_style = name_of(lr.style);
+  info.architecture = architecture_of(shape);
+  info.arguments_json = config.resolved_json();
+  return info;
+}
+
+std::optional<int64_t> iteration_to_load(const Config& config) {
+  if (config.load.empty()) return std::nullopt;
+  if (config.ckpt_step) return config.ckpt_step;
+  const std::optional<int64_t> iteration = latest_iteration(config.load);
+  if (!iteration && config.exit_on_missing_checkpoint) {
+    throw std::runtime_error(
+        config.load +
+        ": no latest_checkpointed_iteration.txt, so there is no checkpoint to load "
+        "(--exit-on-missing-checkpoint)");
+  }
+  return iteration;
+}
+
+Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape,
+                   const Config& config) {
+  const auto differences =
+      architecture_differences(checkpoint.architecture, architecture_of(shape));
+  if (!differences.empty()) {
+    std::string message = "the checkpoint in " + config.load + " is of another model:";
+    for (const std::string& difference : differences) message += "\n  " + difference;
+    throw std::invalid_argument(message);
+  }
+  const LrSettings ours = lr_settings(config);
+  const bool weights_only = config.finetune || !checkpoint.has_optimizer;
+  if (weights_only)
+    return {.state = {.scalars = {}, .lr = LrSchedule(ours)}, .load_optimizer = false};
+
+  const LrSettings saved{.max_lr = checkpoint.max_lr,
+                         .min_lr = checkpoint.min_lr,
+                         .warmup_steps = checkpoint.lr_warmup_samples,
+                         .decay_steps = checkpoint.lr_decay_samples,
+                         .style = style_named(checkpoint.lr_decay_style)};
+  // Every step that was not skipped advanced the schedule by its samples, and none is skipped here.
+  Resume resume{.state = {.scalars = checkpoint.scalars,
+                          .consumed_valid_samples = checkpoint.consumed_valid_samples,
+                          .lr = LrSchedule(reconcile(ours, saved, lr_conflict(config)),
+                                           checkpoint.scalars.consumed_samples)},
+                .load_optimizer = !config.no_load_optim};
+  if (config.no_load_optim) resume.state.scalars.adam_step = 0;
+  return resume;
+}
+
+}  // namespace weft

@@ -1,0 +1,37 @@
+// From a run to its checkpoint and back.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "trainer/checkpoint.h"
+#include "trainer/config.h"
+#include "trainer/lr_schedule.h"
+
+namespace weft {
+
+// The numbers of a run that checkpoints keep beside the tensors.
+struct RunState {
+  ScalarState scalars;  // iteration and consumed samples, among others
+  int64_t consumed_valid_samples = 0;
+  LrSchedule lr;
+};
+
+CheckpointInfo checkpoint_info(const RunState& state, const ModelShape& shape,
+                               const Config& config);
+
+// The iteration to load: --ckpt-step, else the one that the tracker in --load names. Nothing if
+// there is none and
+// --exit-on-missing-checkpoint is not given; with it std::runtime_error.
+std::optional<int64_t> iteration_to_load(const Config& config);
+
+// Checks that a checkpoint fits this run and says where it goes on. With --finetune, or for weights
+// without an optimizer, the run starts at iteration 0. Throws std::invalid_argument naming every
+// difference of the architecture, or where the learning-rate schedules differ (reconcile()).
+struct Resume {
+  RunState state;
+  bool load_optimizer = true;
+};
+Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape, const Config& config);
+
+}  // namespace weft

@@ -1,0 +1,198 @@
+#include "trainer/train_loop.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "trainer/log_lines.h"
+#include "trainer/signals.h"
+
+namespace weft {
+
+namespace {
+
+double ms_since(TrainLoop::Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(TrainLoop::Clock::now() - start).count();
+}
+
+}  // namespace
+
+ExitCode TrainLoop::run() {
+  if (!config_.skip_train) {
+    log_->print("training ...\n" +
+                datetime_line("before the start of training step", timestamp_now()));
+    const ExitCode code = train();
+    if (code != ExitCode::kDone || iteration() < schedule_.num_iterations()) return code;
+  }
+  finish();
+  return ExitCode::kDone;
+}
+
+ExitCode TrainLoop::train() {
+  log_->training_starts();
+  while (iteration() < schedule_.num_iterations()) {
+    const double waited_ms = train_loader_->waited_ms();
+    const GlobalBatch batch = train_loader_->next();
+    trainer_->step(batch, {.learning_rate = lr_.current(), .params_norm = config_.log_params_norm});
+    record_step(train_loader_->waited_ms() - waited_ms);
+    read_results(results_in_flight_);  // of the step before, while this one runs
+
+    const Control control = decide_control();
+    if (control.evaluate || control.save || control.stop != StopReason::kNone) read_results(0);
+    if (control.evaluate) evaluate_validation(fmt::format("iteration {}", iteration()));
+    if (control.save) save();
+    if (control.stop != StopReason::kNone) return stop(control.stop);
+  }
+  read_results(0);
+  return ExitCode::kDone;
+}
+
+// Counts the step that was just enqueued. The learning rate moves after the step: what Megatron
+// logs is the next one.
+void TrainLoop::record_step(double batch_wait_ms) {
+  const int64_t batch_size = consumed_samples() - lr_consumed_samples_;
+  lr_consumed_samples_ = consumed_samples();
+  const double learning_rate = lr_.current();
+  lr_.advance(batch_size);
+  unread_.push_back({.iteration = iteration(),
+                     .consumed_samples = consumed_samples(),
+                     .global_batch_size = batch_size,
+                     .learning_rate = learning_rate,
+                     .next_learning_rate = lr_.current(),
+                     .batch_wait_ms = batch_wait_ms});
+}
+
+// Waits for the oldest steps until at most `max_in_flight` are unread, and logs them: the only wait
+// of a step.
+void TrainLoop::read_results(size_t max_in_flight) {
+  while (unread_.size() > max_in_flight) {
+    const StepResult result = trainer_->result();
+    train_loader_->release();
+    const StepRecord record = unread_.front();
+    unread_.pop_front();
+    log_->on_step(record, result);
+    if (record.iteration == first_iteration_) {
+      log_->print(
+          memory_line(0, record.iteration, trainer_->plan().device_bytes(), reserved_bytes()));
+    }
+    if (std::isfinite(result.loss) && std::isfinite(result.grad_norm)) continue;
+    throw NotFinite(fmt::format(
+        "iteration {} (samples {} to {} of the training set): lm loss {}, grad norm {}; training "
+        "stops and no checkpoint is "
+        "written, {}; look at the samples with `weft-data inspect samples`, or resume with a lower "
+        "--lr",
+        record.iteration, record.consumed_samples - record.global_batch_size,
+        record.consumed_samples - 1, result.loss, result.grad_norm,
+        saved_iteration_ >= 0 ? fmt::format("the last one is of iteration {}", saved_iteration_)
+                              : "and there is none yet"));
+  }
+}
+
+// With the context and libraries of a GPU. The host's memory belongs to others too: there it is the
+// plan's.
+int64_t TrainLoop::reserved_bytes() const {
+  if (backend_->kind() == DeviceKind::kCpu) return trainer_->plan().device_bytes();
+  return backend_->total_memory_bytes() - backend_->free_memory_bytes();
+}
+
+Control TrainLoop::decide_control() const {
+  Control control;
+  if (received_stop_signal() != 0) {
+    control.stop = StopReason::kSignal;
+  } else if (config_.exit_duration_in_mins &&
+             ms_since(process_start_) / 6e4 > *config_.exit_duration_in_mins) {
+    control.stop = StopReason::kDuration;
+  } else if (config_.exit_interval && iteration() % *config_.exit_interval == 0) {
+    control.stop = StopReason::kInterval;
+  }
+  const bool stops = control.stop != StopReason::kNone;
+  // A run that must go does not evaluate first: there may be 30 seconds between SIGTERM and
+  // SIGKILL.
+  control.evaluate = datasets_.valid && iteration() % config_.eval_interval == 0 &&
+                     control.stop != StopReason::kSignal;
+  control.save = !config_.save.empty() && (stops || iteration() % *config_.save_interval == 0);
+  return control;
+}
+
+ExitCode TrainLoop::stop(StopReason reason) {
+  std::string event;
+  switch (reason) {
+    case StopReason::kSignal:
+      event = fmt::format("exiting program after receiving {}.",
+                          name_of_signal(received_stop_signal()));
+      break;
+    case StopReason::kDuration:
+      event = fmt::format("exiting program after {} minutes", ms_since(process_start_) / 6e4);
+      break;
+    case StopReason::kInterval:
+      event = fmt::format("exiting program at iteration {}", iteration());
+      break;
+    case StopReason::kNone:
+      break;
+  }
+  log_->print(datetime_line(event, timestamp_now()));
+  if (reason != StopReason::kSignal) return ExitCode::kDone;
+  if (config_.save.empty()) log_->print("WARNING: no --save: the state of this run is lost\n");
+  return ExitCode::kStoppedOnRequest;
+}
+
+void TrainLoop::finish() {
+  log_->print(datetime_line("after training is done", timestamp_now()));
+  const bool unsaved = !config_.skip_train && iteration() > 0 && saved_iteration_ != iteration();
+  if (unsaved && !config_.save.empty()) save();
+  if (datasets_.valid) evaluate_validation("the end of training for val data");
+  if (datasets_.test) evaluate_test();
+}
+
+// --- evaluation ---
+
+double TrainLoop::mean_loss(DataLoader& loader) {
+  double sum = 0;
+  const auto read = [&] {
+    sum += trainer_->result().loss;
+    loader.release();
+  };
+  for (int64_t i = 0; i < config_.eval_iters; ++i) {
+    trainer_->evaluate(loader.next());
+    if (i >= static_cast<int64_t>(results_in_flight_)) read();
+  }
+  for (int64_t i =
+           std::max<int64_t>(0, config_.eval_iters - static_cast<int64_t>(results_in_flight_));
+       i < config_.eval_iters; ++i) {
+    read();
+  }
+  return sum / static_cast<double>(config_.eval_iters);
+}
+
+void TrainLoop::evaluate_validation(const std::string& at) {
+  const RunLog::Pause pause(*log_);
+  const double loss = mean_loss(*valid_loader_);
+  consumed_valid_samples_ = valid_loader_->consumed_samples();
+  log_->on_evaluation(iteration(), consumed_samples(), "validation", at, loss);
+}
+
+void TrainLoop::evaluate_test() {
+  const int64_t batch = config_.global_batch();
+  const auto loader = make_loader(*datasets_.test, 0, {[batch](int64_t) { return batch; }, batch});
+  log_->on_evaluation(iteration(), consumed_samples(), "test", "the end of training for test data",
+                      mean_loss(*loader));
+}
+
+// --- checkpoints ---
+
+void TrainLoop::save() {
+  const RunLog::Pause pause(*log_);
+  const Clock::time_point start = Clock::now();
+  log_->print(saving_line(iteration(), config_.save));
+  const RunState state{.scalars = trainer_->scalar_state(),
+                       .consumed_valid_samples = consumed_valid_samples_,
+                       .lr = lr_};
+  save_checkpoint(config_.save, checkpoint_info(state, trainer_->shape(), config_),
+                  trainer_->state_tensors(/*optimizer=*/!config_.no_save_optim), *backend_);
+  saved_iteration_ = iteration();
+  log_->print(saved_line(iteration(), config_.save));
+  const Timer timer{"save-checkpoint", ms_since(start)};
+  log_->print(timer_line(LogFormat::kMegatron2021, {&timer, 1}));
+}
+
+}  // namespace weft

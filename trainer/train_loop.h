@@ -1,0 +1,99 @@
+// Training: from a checked configuration to the last checkpoint.
+#pragma once
+
+#include <chrono>
+#include <cstdio>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "indexed_dataset/exit_code.h"
+#include "trainer/data_loader.h"
+#include "trainer/resume.h"
+#include "trainer/run_log.h"
+#include "trainer/train_setup.h"
+
+namespace weft {
+
+// A loss or gradient norm was NaN or infinite. Checkpoints are those of before. Exit code 11.
+struct NotFinite : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+enum class StopReason { kNone, kSignal, kDuration, kInterval };
+
+// What all ranks do after an iteration: decided in one place, travels as one small message.
+struct Control {
+  bool evaluate = false, save = false;
+  StopReason stop = StopReason::kNone;
+};
+
+class TrainLoop {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // Opens the dataset, builds model and optimizer, loads the checkpoint; prints all of it to `out`
+  // as Megatron does. `config` has no problems() and its defaults are filled in; `notes` are
+  // printed. Throws by exit_code.h.
+  TrainLoop(const Config& config, const std::vector<std::string>& notes,
+            Clock::time_point process_start, std::FILE* out);
+  TrainLoop(const TrainLoop&) = delete;
+  TrainLoop& operator=(const TrainLoop&) = delete;
+
+  // Trains to the end or to a stop: kDone, or kStoppedOnRequest after a signal, with the state
+  // saved where --save is given. Throws NotFinite, and whatever reading data and saving throw.
+  ExitCode run();
+
+ private:
+  ExitCode train();
+  void record_step(double batch_wait_ms);
+  void read_results(size_t max_in_flight);
+  int64_t reserved_bytes() const;
+  Control decide_control() const;
+  ExitCode stop(StopReason reason);
+  void finish();
+
+  double mean_loss(DataLoader& loader);
+  void evaluate_validation(const std::string& at);
+  void evaluate_test();
+  void save();
+
+  void open_data();
+  void load_or_initialize();
+  void load(int64_t saved_iteration, const Resume& resume);
+  void start_loaders();
+  void check_samples_suffice() const;
+  void write_manifest() const;
+  std::unique_ptr<DataLoader> make_loader(const GptDataset& dataset, int64_t first_sample,
+                                          DataLoader::BatchSizes batch_sizes);
+  int64_t iteration() const { return trainer_->scalar_state().iteration; }
+  int64_t consumed_samples() const { return trainer_->scalar_state().consumed_samples; }
+
+  const Config& config_;
+  const Clock::time_point process_start_;
+  std::FILE* out_;
+  const BatchSchedule schedule_;
+  VocabularySize vocabulary_;
+  std::unique_ptr<Backend> backend_;
+  DatasetTargetSizes sizes_;
+  GptDatasets datasets_;
+  std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<RunLog> log_;
+  std::unique_ptr<DataLoader> train_loader_, valid_loader_;
+
+  LrSchedule lr_;
+  int64_t consumed_valid_samples_ = 0;
+  int64_t saved_iteration_ = -1;
+  int64_t lr_consumed_samples_ = 0;  // of the steps that lr_ counted
+  int64_t first_iteration_ = 1;      // of this process
+  size_t results_in_flight_ = 0;     // unread while the next step is enqueued
+  std::deque<StepRecord> unread_;    // steps whose results were not read yet, oldest first
+};
+
+// What the run would be, on `out`; nothing is allocated on the device.
+void dry_run(const Config& config, const std::vector<std::string>& notes, std::FILE* out);
+
+}  // namespace weft

@@ -1,0 +1,34 @@
+// Everything a training run needs before its first step, in the order in which Megatron reports it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "indexed_dataset/gpt_dataset.h"
+#include "kernels/backend.h"
+#include "trainer/batch_schedule.h"
+#include "trainer/config.h"
+#include "trainer/resume.h"
+#include "trainer/trainer.h"
+#include "trainer/vocabulary_size.h"
+
+namespace weft {
+
+struct DeviceChoice {
+  DeviceKind kind = DeviceKind::kCpu;
+  std::string why;
+};
+// Resolves --device. Throws std::invalid_argument for what the device cannot do (head sizes of the
+// attention kernels), std::runtime_error for --device cuda without a usable GPU.
+DeviceChoice choose_device(const Config& config);
+std::unique_ptr<Backend> create_backend(DeviceKind kind, const Config& config);
+
+// How many samples the run wants of each split; iterations follow the batch size ramp-up.
+DatasetTargetSizes target_sizes(const Config& config, const BatchSchedule& schedule);
+
+// Throws LimitExceeded where the plan needs more memory than the device has free, with both
+// numbers.
+void check_memory(const MemoryPlan& plan, const Backend& backend);
+
+}  // namespace weft

@@ -1,0 +1,71 @@
+#include "trainer/vocabulary_size.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "indexed_dataset/file_io.h"
+
+namespace weft {
+
+namespace {
+
+nlohmann::json read_json(const std::filesystem::path& path) {
+  try {
+    return nlohmann::json::parse(read_file(path));
+  } catch (const nlohmann::json::exception& error) {
+    throw std::runtime_error(path.string() + ": not JSON: " + error.what());
+  }
+}
+
+int64_t count_entries(const std::filesystem::path& vocab_file) {
+  const nlohmann::json json = read_json(vocab_file);
+  if (!json.is_object() || json.empty()) {
+    throw std::runtime_error(vocab_file.string() +
+                             ": not a vocabulary: expected a JSON object of token: id");
+  }
+  return static_cast<int64_t>(json.size());
+}
+
+// 0 where the manifest does not say.
+int64_t size_in_manifest(const std::filesystem::path& manifest) {
+  const nlohmann::json json = read_json(manifest);
+  if (!json.is_object() || !json.contains("vocabulary")) return 0;
+  return json["vocabulary"].value("size", int64_t{0});
+}
+
+}  // namespace
+
+std::string dataset_prefix(const Config& config) {
+  std::string prefix = config.data_path.empty() ? "" : config.data_path.back();
+  for (const char* suffix : {".bin", ".idx"}) {
+    if (prefix.ends_with(suffix)) prefix.resize(prefix.size() - 4);
+  }
+  return prefix;
+}
+
+VocabularySize find_vocabulary_size(const Config& config) {
+  if (config.vocab_size) return {*config.vocab_size, "--vocab-size"};
+  if (!config.vocab_file.empty()) return {count_entries(config.vocab_file), config.vocab_file};
+  const std::string manifest = dataset_prefix(config) + ".manifest.json";
+  if (std::filesystem::exists(manifest)) {
+    const int64_t size = size_in_manifest(manifest);
+    if (size > 0) return {size, manifest};
+  }
+  std::filesystem::path folders[2];
+  if (const char* folder = std::getenv("WEFT_GPT2_DIR")) folders[0] = folder;
+  if (const char* home = std::getenv("HOME"))
+    folders[1] = std::filesystem::path(home) / ".cache/weft/gpt2";
+  for (const auto& folder : folders) {
+    const auto path = folder / "vocab.json";
+    if (!folder.empty() && std::filesystem::exists(path))
+      return {count_entries(path), path.string()};
+  }
+  throw std::invalid_argument(
+      "the size of the vocabulary is not known: no --vocab-size, no --vocab-file, no " + manifest +
+      " beside the dataset, no vocab.json in $WEFT_GPT2_DIR or ~/.cache/weft/gpt2; for GPT-2 give "
+      "--vocab-size 50257");
+}
+
+}  // namespace weft

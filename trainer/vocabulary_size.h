@@ -1,0 +1,27 @@
+// How many tokens the dataset's tokenizer knows. The trainer does not tokenize: it only counts.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "trainer/config.h"
+
+namespace weft {
+
+struct VocabularySize {
+  int64_t num_tokens = 0;
+  std::string source;  // where the number comes from, for the log: "--vocab-size", a path
+  // The end-of-document token: the last one, as GPT-2 numbers it (50256 of 50257).
+  int32_t end_of_document_id() const { return static_cast<int32_t>(num_tokens - 1); }
+};
+
+// The first of: --vocab-size; the entries of --vocab-file; "vocabulary": {"size"} of the dataset's
+// PREFIX.manifest.json, which weft-data writes; vocab.json in $WEFT_GPT2_DIR; in
+// ~/.cache/weft/gpt2. Throws std::invalid_argument if there is none, std::runtime_error for a file
+// that is no vocabulary, std::system_error if it cannot be read.
+VocabularySize find_vocabulary_size(const Config& config);
+
+// The dataset's prefix: --data-path without a leading weight and without .bin or .idx.
+std::string dataset_prefix(const Config& config);
+
+}  // namespace weft
