@@ -5,17 +5,6 @@
 
 namespace weft {
 
-double model_flops_per_token(const ModelShape& s) {
-  const int64_t attention_width = s.num_heads * s.head_size;
-  const int64_t layer_weights =
-      4 * s.hidden_size * attention_width + 2 * s.hidden_size * s.ffn_size;
-  const int64_t scores = 2 * s.seq_length * attention_width;  // q k^T and probabilities times v
-  const int64_t head = s.padded_vocab_size * s.hidden_size;
-  // One multiply-add is two operations; backward costs twice the forward.
-  return 6.0 * (static_cast<double>(s.num_layers) * static_cast<double>(layer_weights + scores) +
-                static_cast<double>(head));
-}
-
 std::optional<double> peak_tflops(const std::string& device) {
   for (const auto& [name, tflops] :
        {std::pair{"H200", 989.4}, {"H100", 989.4}, {"A100", 312.0}, {"V100", 125.0}}) {
@@ -115,7 +104,7 @@ IterationLine RunLog::iteration_line_of(const StepRecord& record, const StepResu
   if (config_.log_params_norm) line.params_norm = result.params_norm;
   const double tokens = static_cast<double>(interval_.num_samples * shape_.seq_length);
   const double seconds = elapsed_ms * static_cast<double>(interval_.num_steps) / 1e3;
-  if (seconds > 0) line.tflops = tokens * model_flops_per_token(shape_) / seconds / 1e12;
+  if (seconds > 0) line.tflops = model_flops(shape_, tokens) / seconds / 1e12;
   if (peak_tflops_) line.mfu = 100.0 * line.tflops / *peak_tflops_;
   return line;
 }

@@ -27,10 +27,6 @@ struct StepRecord {
   double batch_wait_ms = 0;       // for the data loader
 };
 
-// Floating-point operations of the forward and backward pass over one token, attention counted in
-// full [Narayanan et al. 2021, arXiv:2104.04473]: 72 L C^2 (1 + T/(6C) + Vp/(12 L C)) for F = 4C
-// and H*D = C.
-double model_flops_per_token(const ModelShape& shape);
 // Dense bf16 peak of a device in TFLOP/s by its name; nothing where it is not known.
 std::optional<double> peak_tflops(const std::string& device);
 
