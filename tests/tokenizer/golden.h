@@ -1,0 +1,42 @@
+// The vocabularies of the tokenizer's tests: the shipped small one, and GPT-2's where WEFT_GPT2_DIR
+// names it.
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/vocabulary.h"
+
+namespace weft::test {
+
+inline std::filesystem::path golden_folder() {
+  return std::filesystem::path(std::getenv("WEFT_SOURCE_DIR")) / "tests/golden/tokenizer";
+}
+
+inline std::shared_ptr<const Vocabulary> small_vocabulary() {
+  static const auto vocabulary =
+      Vocabulary::load(golden_folder() / "small_vocab.json", golden_folder() / "small_merges.txt");
+  return vocabulary;
+}
+
+// Null without WEFT_GPT2_DIR.
+inline std::shared_ptr<const Vocabulary> gpt2_vocabulary() {
+  const char* folder = std::getenv("WEFT_GPT2_DIR");
+  if (folder == nullptr || *folder == 0) return nullptr;
+  static const auto vocabulary = Vocabulary::load(std::filesystem::path(folder) / "vocab.json",
+                                                  std::filesystem::path(folder) / "merges.txt");
+  return vocabulary;
+}
+
+inline std::vector<int32_t> encode(Tokenizer& tokenizer, std::string_view text) {
+  std::vector<int32_t> ids;
+  tokenizer.encode(text, ids);
+  return ids;
+}
+
+}  // namespace weft::test

@@ -1,0 +1,187 @@
+#include "tokenizer/vocabulary.h"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <system_error>
+
+#include "tests/tokenizer/golden.h"
+#include "tokenizer/byte_alphabet.h"
+
+namespace weft {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+// A vocabulary of 256 bytes, "ab", "abc" and <|endoftext|> that a test can damage.
+class VocabularyFilesTest : public testing::Test {
+ protected:
+  VocabularyFilesTest() {
+    for (int b = 0; b < 256; ++b) entries_[to_printable(std::string(1, static_cast<char>(b)))] = b;
+    entries_["ab"] = 256;
+    entries_["abc"] = 257;
+    entries_["<|endoftext|>"] = 258;
+    folder_ = std::filesystem::temp_directory_path() /
+              ("weft_vocabulary_test_" + std::to_string(getpid()));
+    std::filesystem::create_directories(folder_);
+  }
+  ~VocabularyFilesTest() override { std::filesystem::remove_all(folder_); }
+
+  std::shared_ptr<const Vocabulary> load() {
+    write("vocab.json", vocab_text_.empty() ? nlohmann::json(entries_).dump() : vocab_text_);
+    write("merges.txt", merges_);
+    return Vocabulary::load(folder_ / "vocab.json", folder_ / "merges.txt");
+  }
+  void write(const char* name, const std::string& content) {
+    std::ofstream(folder_ / name, std::ios::binary) << content;
+  }
+  // Both parts must be in the message.
+  void expect_error(const std::string& where, const std::string& why) {
+    EXPECT_THAT([this] { load(); },
+                ThrowsMessage<std::runtime_error>(AllOf(HasSubstr(where), HasSubstr(why))));
+  }
+
+  std::filesystem::path folder_;
+  std::map<std::string, int> entries_;
+  std::string vocab_text_;
+  std::string merges_ = "#version: 0.2\na b\nab c\n";
+};
+
+TEST_F(VocabularyFilesTest, LoadsAWellFormedVocabulary) {
+  const auto vocabulary = load();
+  EXPECT_EQ(vocabulary->size(), 259);
+  EXPECT_EQ(vocabulary->end_of_document(), 258);
+  EXPECT_EQ(vocabulary->bytes(257), "abc");
+  EXPECT_EQ(vocabulary->find("abc"), 257);
+  EXPECT_EQ(vocabulary->find("bc"), std::nullopt);
+  EXPECT_EQ(vocabulary->find("<|endoftext|>"), std::nullopt);
+  EXPECT_TRUE(vocabulary->entries_encode_to_themselves());
+  ASSERT_EQ(vocabulary->merges().size(), 2u);
+  EXPECT_EQ(vocabulary->merges()[1].left, 256);
+  EXPECT_EQ(vocabulary->merges()[1].right, 'c');
+  EXPECT_EQ(vocabulary->merges()[1].result, 257);
+  EXPECT_THROW(vocabulary->bytes(259), std::out_of_range);
+  EXPECT_THROW(vocabulary->bytes(-1), std::out_of_range);
+}
+
+TEST_F(VocabularyFilesTest, AcceptsCrlfAndNoVersionLine) {
+  merges_ = "a b\r\nab c\r\n";
+  EXPECT_EQ(load()->merges().size(), 2u);
+}
+
+TEST_F(VocabularyFilesTest, TellsWhenAnEntryDoesNotEncodeToItself) {
+  entries_["xyz"] = 259;  // no merge makes it
+  EXPECT_FALSE(load()->entries_encode_to_themselves());
+}
+
+TEST_F(VocabularyFilesTest, NeedsNoEndOfTextUntilAskedForIt) {
+  entries_.erase("<|endoftext|>");
+  const auto vocabulary = load();
+  EXPECT_THAT([&] { vocabulary->end_of_document(); },
+              ThrowsMessage<std::runtime_error>(HasSubstr("<|endoftext|>")));
+}
+
+TEST_F(VocabularyFilesTest, RejectsWhatIsNotAJsonObject) {
+  vocab_text_ = "{\"a\": 1";
+  expect_error("vocab.json", "not JSON");
+  vocab_text_ = "[1, 2]";
+  expect_error("vocab.json", "not a vocabulary");
+}
+
+TEST_F(VocabularyFilesTest, RejectsIdsWithGapsOrTwice) {
+  entries_["abc"] = 300;
+  expect_error("vocab.json", "has id 300");
+  entries_["abc"] = -1;
+  expect_error("vocab.json", "has id -1");
+  entries_["abc"] = 256;
+  expect_error("vocab.json", "id 256 is used twice");
+  vocab_text_ = "{\"a\": \"b\"}";
+  expect_error("vocab.json", "not an integer");
+}
+
+TEST_F(VocabularyFilesTest, RejectsAMissingByte) {
+  entries_.erase("z");
+  entries_["zz"] = 'z';
+  expect_error("vocab.json", "no entry for byte 122");
+}
+
+TEST_F(VocabularyFilesTest, RejectsCharactersThatStandForNoByte) {
+  entries_.erase("abc");
+  entries_["a c"] = 257;  // a space is written U+0120
+  expect_error("vocab.json", "printable alphabet");
+  entries_.erase("a c");
+  entries_["\u4E2D"] = 257;
+  expect_error("vocab.json", "printable alphabet");
+}
+
+TEST_F(VocabularyFilesTest, RejectsMergesOfOtherVocabularies) {
+  merges_ = "#version: 0.2\na b\nb c\n";
+  expect_error("merges.txt:3", "the two joined is no entry");
+  merges_ = "#version: 0.2\na bd\n";
+  expect_error("merges.txt:2", "bd is no entry");
+}
+
+TEST_F(VocabularyFilesTest, RejectsMalformedMerges) {
+  merges_ = "#version: 0.2\nab\n";
+  expect_error("merges.txt:2", "'ab' is not a merge");
+  merges_ = "#version: 0.2\na b c\n";
+  expect_error("merges.txt:2", "is not a merge");
+  merges_ = "#version: 0.2\na b\n\nab c\n";
+  expect_error("merges.txt:3", "is not a merge");
+  merges_ = "#version: 0.2\na b\na b\n";
+  expect_error("merges.txt:3", "twice");
+}
+
+TEST_F(VocabularyFilesTest, ReportsUnreadableFiles) {
+  EXPECT_THAT([this] { Vocabulary::load(folder_ / "absent.json", folder_ / "merges.txt"); },
+              ThrowsMessage<std::system_error>(HasSubstr("absent.json")));
+  EXPECT_THROW(Vocabulary::load(folder_, folder_), std::system_error);
+}
+
+TEST_F(VocabularyFilesTest, AreFoundWhereTheyAreGivenOrInTheNamedFolder) {
+  load();
+  EXPECT_EQ(find_vocabulary_files("x/v", "x/m")->vocab_file, "x/v");
+  EXPECT_THROW(find_vocabulary_files("x/v", ""), std::invalid_argument);
+  const char* before = std::getenv("WEFT_GPT2_DIR");
+  const std::string saved = before ? before : "";
+  setenv("WEFT_GPT2_DIR", folder_.c_str(), 1);
+  const auto files = find_vocabulary_files("", "");
+  setenv("WEFT_GPT2_DIR", saved.c_str(), 1);
+  ASSERT_TRUE(files.has_value());
+  EXPECT_EQ(files->merge_file, folder_ / "merges.txt");
+}
+
+TEST(ByteAlphabet, IsGpt2s) {
+  EXPECT_EQ(to_printable(" a\n"), "\u0120a\u010A");
+  EXPECT_EQ(code_point_of_byte(0xAD), 0x143u);
+  EXPECT_EQ(code_point_of_byte(0xAE), 0xAEu);
+  for (int b = 0; b < 256; ++b) {
+    const std::string byte(1, static_cast<char>(b));
+    EXPECT_EQ(from_printable(to_printable(byte)), byte);
+  }
+  EXPECT_EQ(from_printable(" "), std::nullopt);
+  EXPECT_EQ(from_printable("\u0144"), std::nullopt);
+  EXPECT_EQ(from_printable("\xC4"), std::nullopt);
+}
+
+TEST(Gpt2Vocabulary, HasItsKnownShape) {
+  const auto vocabulary = test::gpt2_vocabulary();
+  if (!vocabulary) GTEST_SKIP() << "WEFT_GPT2_DIR is not set";
+  EXPECT_EQ(vocabulary->size(), 50257);
+  EXPECT_EQ(vocabulary->end_of_document(), 50256);
+  EXPECT_EQ(vocabulary->merges().size(), 50000u);
+  EXPECT_TRUE(vocabulary->entries_encode_to_themselves());
+  for (size_t rank = 0; rank < 50000; ++rank) {
+    ASSERT_EQ(vocabulary->merges()[rank].result, static_cast<int32_t>(256 + rank));
+  }
+}
+
+}  // namespace
+}  // namespace weft
