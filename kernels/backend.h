@@ -152,7 +152,7 @@ class Backend {
   virtual void adamw(const AdamW& args) = 0;
 };
 
-// The CPU backend: OpenMP loops and OpenBLAS. num_threads 0: OpenMP's choice.
+// The CPU backend: plain loops over threads, and OpenBLAS. num_threads 0: OMP_NUM_THREADS, else the CPUs of this process.
 std::unique_ptr<Backend> create_cpu_backend(int num_threads = 0);
 // The CUDA backend of one device. Throws std::runtime_error (no toolkit at build time, no driver, no such device), with a hint.
 // `algorithm_cache` is the file of timed GEMM algorithms, empty: none is kept.

@@ -17,13 +17,6 @@ namespace {
 
 constexpr int64_t kQueryBlock = 64;
 
-WEFT_VECTOR_CLONES float max_of(const float* values, int64_t n) {
-  float max = values[0];
-#pragma omp simd reduction(max : max)
-  for (int64_t i = 0; i < n; ++i) max = values[i] > max ? values[i] : max;
-  return max;
-}
-
 // values = e^(values - shift); returns their sum.
 WEFT_VECTOR_CLONES float exp_row(float* values, float shift, int64_t n) {
   float sum = 0;
@@ -128,7 +121,7 @@ void head_forward(const Panels& panels, const Head& head, Tensor out, Tensor lse
     for (int64_t r = 0; r < num_queries; ++r) {
       float* row = panels.probabilities + r * num_keys;
       const int64_t num_visible = first + r + 1;
-      const float max = max_of(row, num_visible);
+      const float max = max_of_row(row, num_visible);
       const float sum = exp_row(row, max, num_visible);
       lse.as<float>()[head.lse_row() + first + r] = max + std::log(sum);
       scale_row(row, 1.0F / sum, num_visible);

@@ -64,9 +64,4 @@ void dropout_multipliers(float* out, const Dropout& dropout, int64_t first, int6
   }
 }
 
-WEFT_VECTOR_CLONES void multiply_row(float* values, const float* multipliers, int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) values[i] *= multipliers[i];
-}
-
 }  // namespace weft::cpu

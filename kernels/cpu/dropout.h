@@ -10,7 +10,4 @@ namespace weft::cpu {
 // out[i] = 0 where element first_element + first + i is dropped, else 1/(1-p).
 void dropout_multipliers(float* out, const Dropout& dropout, int64_t first, int64_t n);
 
-// values[i] *= multipliers[i]
-void multiply_row(float* values, const float* multipliers, int64_t n);
-
 }  // namespace weft::cpu

@@ -4,16 +4,10 @@
 #include "kernels/cpu/dropout.h"
 #include "kernels/cpu/operations.h"
 #include "kernels/cpu/rows.h"
-#include "kernels/cpu/simd.h"
 
 namespace weft::cpu {
 
 namespace {
-
-WEFT_VECTOR_CLONES void add_row(float* out, const float* inp, int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) out[i] += inp[i];
-}
 
 constexpr int64_t kGrain = 16;        // rows per task
 constexpr int64_t kColumnBlock = 64;  // columns per task of the backward pass
@@ -37,7 +31,7 @@ void embedding_forward(const Context& context, Tensor out, Tensor tokens, Tensor
       } else {
         std::fill_n(row, C, 0.0F);
       }
-      if (position) add_row(row, read_row(position, n % T * C, C, buffer), C);
+      if (position) add_rows(row, row, read_row(position, n % T * C, C, buffer), C);
       if (dropout.p > 0) {
         dropout_multipliers(buffer, dropout, n * C, C);
         multiply_row(row, buffer, C);
@@ -66,8 +60,14 @@ void embedding_backward(const Context& context, Tensor dword, Tensor dposition, 
         row = multipliers;
       }
       const int64_t id = tokens.as<int32_t>()[n] - first_word;
-      if (id >= 0 && id < num_words) add_row(dword.as<float>() + id * C + begin, row, width);
-      if (dposition) add_row(dposition.as<float>() + n % T * C + begin, row, width);
+      if (id >= 0 && id < num_words) {
+        float* sum = dword.as<float>() + id * C + begin;
+        add_rows(sum, sum, row, width);
+      }
+      if (dposition) {
+        float* sum = dposition.as<float>() + n % T * C + begin;
+        add_rows(sum, sum, row, width);
+      }
     }
   });
 }

@@ -14,11 +14,6 @@ namespace {
 constexpr int64_t kGrain = 16;        // rows per task
 constexpr int64_t kColumnBlock = 64;  // columns per task of the parameter gradients
 
-WEFT_VECTOR_CLONES void add_rows(float* out, const float* a, const float* b, int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) out[i] = a[i] + b[i];
-}
-
 WEFT_VECTOR_CLONES float mean_of(const float* inp, int64_t n) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)

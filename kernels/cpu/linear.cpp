@@ -13,11 +13,6 @@ namespace {
 
 constexpr int64_t kColumnBlock = 64;  // columns per task of the bias gradient
 
-WEFT_VECTOR_CLONES void add_bias_row(float* values, const float* bias, int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) values[i] += bias[i];
-}
-
 WEFT_VECTOR_CLONES void add_to_sums(double* sums, const float* values, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) sums[i] += static_cast<double>(values[i]);
@@ -58,7 +53,7 @@ void linear_forward(const Context& context, Tensor out, Tensor pre, Tensor inp, 
              for (int64_t r = 0; r < tile.num_rows; ++r) {
                float* row = tile.values + r * tile.stride;
                const int64_t first = (tile.row + r) * O + tile.column;
-               if (b != nullptr) add_bias_row(row, b, width);
+               if (b != nullptr) add_rows(row, row, b, width);
                store_row(product, first, width, row);
                if (pre) {
                  float* activated = row_target(out, first, tile.buffer + kMaxTileColumns);

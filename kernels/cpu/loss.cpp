@@ -16,13 +16,6 @@ constexpr int64_t kGrain = 4;  // rows per task
 constexpr int64_t kSumBlock =
     4096;  // fp32 within, fp64 between: 50 k terms would lose digits in fp32
 
-WEFT_VECTOR_CLONES float max_of(const float* values, int64_t n) {
-  float max = values[0];
-#pragma omp simd reduction(max : max)
-  for (int64_t i = 0; i < n; ++i) max = values[i] > max ? values[i] : max;
-  return max;
-}
-
 WEFT_VECTOR_CLONES float sum_of_exp(const float* values, float shift, int64_t n) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -38,7 +31,7 @@ WEFT_VECTOR_CLONES void softmax_row(float* out, const float* values, float lse, 
 }
 
 float logsumexp(const float* values, int64_t n) {
-  const float max = max_of(values, n);
+  const float max = max_of_row(values, n);
   double sum = 0;
   for (int64_t i = 0; i < n; i += kSumBlock) {
     sum += static_cast<double>(sum_of_exp(values + i, max, std::min(kSumBlock, n - i)));

@@ -42,4 +42,21 @@ void store_row(const Tensor& tensor, int64_t first, int64_t n, const float* valu
   }
 }
 
+WEFT_VECTOR_CLONES void add_rows(float* out, const float* a, const float* b, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) out[i] = a[i] + b[i];
+}
+
+WEFT_VECTOR_CLONES void multiply_row(float* values, const float* factors, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) values[i] *= factors[i];
+}
+
+WEFT_VECTOR_CLONES float max_of_row(const float* values, int64_t n) {
+  float max = values[0];
+#pragma omp simd reduction(max : max)
+  for (int64_t i = 0; i < n; ++i) max = values[i] > max ? values[i] : max;
+  return max;
+}
+
 }  // namespace weft::cpu

@@ -19,4 +19,11 @@ const float* read_row(const Tensor& tensor, int64_t first, int64_t n, float* buf
 float* row_target(const Tensor& tensor, int64_t first, float* buffer);
 void store_row(const Tensor& tensor, int64_t first, int64_t n, const float* values);
 
+// out = a + b; out may be a or b.
+void add_rows(float* out, const float* a, const float* b, int64_t n);
+// values *= factors
+void multiply_row(float* values, const float* factors, int64_t n);
+// The largest number, n >= 1. NaN is passed over.
+float max_of_row(const float* values, int64_t n);
+
 }  // namespace weft::cpu
