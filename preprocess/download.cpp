@@ -54,20 +54,16 @@ class Attempt {
     const CURLcode result = curl_easy_perform(curl_.get());
     if (error_) std::rethrow_exception(error_);
     if (stopped_) throw DownloadStopped{};
-    long status = 0;
-    curl_easy_getinfo(curl_.get(), CURLINFO_RESPONSE_CODE, &status);
-    if (result == CURLE_WRITE_ERROR && failed_) throw *failed_;
+    if (failed_) throw *failed_;
     if (result != CURLE_OK) throw AttemptFailed{describe(result), may_pass(result), 0};
-    if (status == 200 || status == 206) {
-      // Without a length, a server that stops early looks like the end: only sha256 can tell.
-      file_.sync();
-      file_.close();
-      return;
-    }
-    throw AttemptFailed{fmt::format("the server answered {}", status), false, 0};
+    if (!body_begun_) begin_body();  // an empty one
+    // Without a length, a server that stops early looks like the end: only sha256 can tell.
+    file_.sync();
+    file_.close();
   }
 
   const std::filesystem::path& part() const { return part_; }
+  int64_t num_bytes_held() const { return position_; }
   void forget_part() const {
     std::error_code ignored;
     std::filesystem::remove(part_, ignored);
@@ -282,18 +278,28 @@ void download_file(const DownloadRequest& request, const DownloadProgress& progr
   std::call_once(curl_started, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
   check_request(request);
   double backoff_s = request.first_backoff_s;
-  for (int attempt_idx = 1;; ++attempt_idx) {
+  int64_t best_num_bytes = 0;
+  int num_fruitless = 0;  // attempts in a row that brought the file no further
+  for (int num_attempts = 1;; ++num_attempts) {
+    Attempt attempt(request, progress, num_attempts == 1);
     try {
-      Attempt attempt(request, progress, attempt_idx == 1);
       attempt.run();
       check_sha256(request, attempt);
       commit_rename(attempt.part(), request.output);
       attempt.forget_part();
       return;
     } catch (const AttemptFailed& failure) {
-      if (!failure.may_pass || attempt_idx >= request.num_attempts) {
-        throw NetworkError(fmt::format("{}: {} (attempt {} of {})", request.url, failure.why,
-                                       attempt_idx, request.num_attempts));
+      if (attempt.num_bytes_held() == 0) attempt.forget_part();
+      if (attempt.num_bytes_held() > best_num_bytes) {
+        best_num_bytes = attempt.num_bytes_held();
+        num_fruitless = 0;
+        backoff_s = request.first_backoff_s;
+      } else {
+        ++num_fruitless;
+      }
+      if (!failure.may_pass || num_fruitless >= request.num_attempts) {
+        throw NetworkError(fmt::format("{}: {} (after {} attempt{})", request.url, failure.why,
+                                       num_attempts, num_attempts == 1 ? "" : "s"));
       }
       wait_before_retry(std::clamp(static_cast<double>(failure.retry_after_s), backoff_s, 60.0),
                         progress);

@@ -13,7 +13,7 @@ struct DownloadRequest {
   std::filesystem::path output;
   std::string sha256;       // expected, 64 hexadecimal digits; "" does not check
   bool allow_http = false;  // unencrypted; never reached by a redirect from https
-  int num_attempts = 5;
+  int num_attempts = 5;     // in a row without a byte of progress
   int connect_timeout_s = 15;
   // Slower than 1 kB/s for this long counts as a broken connection.
   int stall_timeout_s = 30;

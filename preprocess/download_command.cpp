@@ -28,7 +28,8 @@ class DownloadCommand final : public Command {
                  "the file to write; what is received before the end lies in OUTPUT.part");
     options.text("--sha256", request_.sha256, "expected checksum, 64 hexadecimal digits");
     options.flag("--allow-http", request_.allow_http, "accept an unencrypted http URL");
-    options.integer("--attempts", num_attempts_, "how often it is tried", 1, 1000);
+    options.integer("--attempts", num_attempts_,
+                    "tries in a row that bring the file no further before it gives up", 1, 1000);
   }
 
   void validate(OptionSet& options) const override {

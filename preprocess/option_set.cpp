@@ -50,6 +50,14 @@ int edit_distance(const std::string& a, const std::string& b) {
 
 }  // namespace
 
+namespace {
+
+std::string with_default(const std::string& help, const std::string& value) {
+  return value.empty() ? help : help + " (default: " + value + ")";
+}
+
+}  // namespace
+
 std::string nearest_name(const std::string& name, const std::vector<std::string>& names) {
   // A third of the letters wrong, or at least two: more is another word.
   int best = std::max(2, static_cast<int>(name.size()) / 3) + 1;
@@ -76,17 +84,28 @@ std::vector<std::pair<std::string, std::string>> OptionSet::resolved() const {
   return result;
 }
 
+std::string OptionSet::command_line() const {
+  std::string line;
+  for (const auto& [name, value] : values_) {
+    const std::string text = value();
+    if (text.empty() || text == "false") continue;
+    if (!line.empty()) line += ' ';
+    if (name.starts_with("--")) line += text == "true" ? name : name + " ";
+    if (text != "true") line += text;
+  }
+  return line;
+}
+
 void OptionSet::text(const std::string& name, std::string& value, const std::string& help) {
-  app_.add_option(name, value, help)->type_name("TEXT")->default_str(value);
+  app_.add_option(name, value, with_default(help, value))->type_name("TEXT");
   remember(name, [&value] { return value; });
 }
 
 void OptionSet::texts(const std::string& name, std::vector<std::string>& values,
                       const std::string& help) {
-  app_.add_option(name, values, help)
-      ->type_name("TEXT ...")
-      ->default_str(fmt::format("{}", fmt::join(values, " ")));
-  remember(name, [&values] { return fmt::format("{}", fmt::join(values, " ")); });
+  const auto joined = [&values] { return fmt::format("{}", fmt::join(values, " ")); };
+  app_.add_option(name, values, with_default(help, joined()))->type_name("TEXT");
+  remember(name, joined);
 }
 
 void OptionSet::flag(const std::string& name, bool& value, const std::string& help) {
@@ -102,9 +121,8 @@ void OptionSet::choice(const std::string& name, std::string& value,
     }
     value = given;
   };
-  app_.add_option_function<std::string>(name, set, help)
-      ->type_name(fmt::format("{}", fmt::join(choices, "|")))
-      ->default_str(value);
+  app_.add_option_function<std::string>(name, set, with_default(help, value))
+      ->type_name(fmt::format("{}", fmt::join(choices, "|")));
   remember(name, [&value] { return value; });
 }
 
@@ -126,9 +144,8 @@ void OptionSet::integer(const std::string& name, int64_t& value, const std::stri
   const auto set = [this, name, &value, min, max](const std::string& text) {
     value = parse_integer(name, text, min, max).value_or(value);
   };
-  app_.add_option_function<std::string>(name, set, help)
-      ->type_name("N")
-      ->default_str(std::to_string(value));
+  app_.add_option_function<std::string>(name, set, with_default(help, std::to_string(value)))
+      ->type_name("N");
   remember(name, [&value] { return std::to_string(value); });
 }
 
@@ -174,8 +191,9 @@ CLI::App& find_or_add_group(CLI::App& parent, const std::string& name) {
   for (CLI::App* child : parent.get_subcommands(nullptr)) {
     if (child->get_name() == name) return *child;
   }
-  CLI::App* group = parent.add_subcommand(name, "see " + name + " --help");
-  group->require_subcommand(1);
+  CLI::App* group = parent.add_subcommand(name, "has sub-commands: " + name + " --help");
+  group->set_help_flag("--help", "print this and exit");
+  group->allow_extras();
   return *group;
 }
 
@@ -215,13 +233,14 @@ std::vector<std::string> command_names(const CLI::App& app) {
   const std::vector<std::string> names = command_names(app);
   std::string text = fmt::format("give one of the commands {}", fmt::join(names, ", "));
   for (const std::string& argument : app.remaining()) {
-    if (argument[0] == '-') continue;
+    if (argument.starts_with('-')) continue;
     const std::string nearest = nearest_name(argument, names);
     text = fmt::format("'{}': unknown command; {}", argument,
                        nearest.empty() ? text : "did you mean " + nearest + "?");
     break;
   }
-  throw std::invalid_argument(text + "\n  " + app.get_name() + " --help lists them");
+  const std::string program = app.get_parent() == nullptr ? "" : app.get_parent()->get_name() + " ";
+  throw std::invalid_argument(text + "\n  " + program + app.get_name() + " --help lists them");
 }
 
 void throw_problems(const std::string& command, const std::vector<std::string>& problems) {
@@ -258,11 +277,12 @@ int run_command_line(int argc, const char* const* argv, const std::string& progr
   const std::string path = argv[0];
   CLI::App root(program_description, path.substr(path.rfind('/') + 1));
   root.set_help_flag("--help", "print this and exit");
-  root.set_help_all_flag("--help-all", "print the options of all commands and exit");
   root.set_version_flag("--version", version_text, "print the version and exit");
   root.allow_extras();
   std::vector<Entry> entries;
   for (const auto& command : commands) entries.push_back(add_command(root, *command));
+  // After the commands were added, which would inherit it.
+  root.set_help_all_flag("--help-all", "print the options of all commands and exit");
   try {
     root.parse(argc, argv);
   } catch (const CLI::Success& request) {
@@ -277,6 +297,7 @@ int run_command_line(int argc, const char* const* argv, const std::string& progr
     throw_problems(root.get_name() + " " + entry.command->name(), entry.options->problems());
     return entry.command->run(*entry.options);
   }
+  for (const CLI::App* group : root.get_subcommands()) throw_no_command(*group);  // "inspect" alone
   throw_no_command(root);
 }
 

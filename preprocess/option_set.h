@@ -47,6 +47,8 @@ class OptionSet {
 
   // Every option with its value, in the order of declaration.
   std::vector<std::pair<std::string, std::string>> resolved() const;
+  // The same as words of a command line; options without a value are left out.
+  std::string command_line() const;
 
  private:
   std::optional<int64_t> parse_integer(const std::string& name, const std::string& text,

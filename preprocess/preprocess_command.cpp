@@ -217,11 +217,7 @@ class PreprocessCommand final : public Command {
   static void print_note(const std::string& note) { std::fprintf(stderr, "%s\n", note.c_str()); }
 
   static void print_configuration(const OptionSet& options) {
-    std::string text = "weft-data preprocess";
-    for (const auto& [name, value] : options.resolved()) {
-      if (!value.empty()) text += fmt::format(" --{} {}", name, value);
-    }
-    std::fprintf(stderr, "%s\n", text.c_str());
+    std::fprintf(stderr, "weft-data preprocess %s\n", options.command_line().c_str());
   }
 
   PipelineReport run_reported(const std::shared_ptr<const Vocabulary>& vocabulary,

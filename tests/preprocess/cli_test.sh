@@ -1,0 +1,138 @@
+#!/usr/bin/env bash
+# weft-data as its users meet it: options, messages, exit codes, formats.
+source "$WEFT_SOURCE_DIR/tests/preprocess/lib.sh" || exit 1
+
+# --- no vocabulary: says so at once and what to do, exit 7 (the network is not asked: a proxy that is not there)
+echo '{"text":"x"}' >one.jsonl
+export https_proxy=http://127.0.0.1:9
+start=$SECONDS
+expect 7 'weft-data train-vocab' "$data" preprocess --input one.jsonl --output-prefix none
+[ $((SECONDS - start)) -lt 20 ] || fail "a missing network took $((SECONDS - start)) s to notice"
+[ ! -e none_text_document.idx ] || fail "output without vocabulary"
+unset https_proxy
+
+make_vocabulary
+make_corpus 2000 >corpus.jsonl
+
+# --- help lists every command and option; options are long only
+for command in download preprocess info verify inspect train-vocab; do expect 0 "$command" "$data" --help; done
+for option in --input --output-prefix --json-keys --append-eod --workers --log-interval --special --empty-docs --on-bad-line \
+  --tokenizer-type --vocab-file --merge-file --max-line-bytes --max-bad-lines; do
+  expect 0 "$option" "$data" preprocess --help
+done
+for option in --run --data-path --split --seq-length --seed --train-samples --train-iters --eval-iters --eval-interval \
+  --split-name --sample-range --iteration --global-batch-size --format; do
+  expect 0 "$option" "$data" inspect samples --help
+done
+expect 0 'Unicode 15.0' "$data" --version
+
+# --- wrong usage: everything at once, with hints, exit 2
+expect 2 'did you mean preprocess?' "$data" preproces
+expect 2 '--wrokers: unknown option; did you mean --workers?' "$data" preprocess --wrokers 3 --workers x --special maybe
+for text in "--workers: 'x' is not an integer" "--special: 'maybe' is none of literal, token, error" '--input is required' \
+  '--output-prefix is required' '5 problems'; do
+  grep -qF -- "$text" out.log || fail "'$text' is not in the list of problems"
+done
+expect 2 "no such file" "$data" preprocess --input absent.jsonl --output-prefix x
+expect 2 "does not exist" "$data" preprocess --input corpus.jsonl --output-prefix absent/x
+expect 2 "weft-data download" "$data" preprocess --input https://example.org/x.jsonl --output-prefix x
+expect 2 "--vocab-file and --merge-file belong together" "$data" preprocess --input corpus.jsonl --output-prefix x --vocab-file gpt2/vocab.json
+expect 2 "--workers: 0 is too small" "$data" preprocess --input corpus.jsonl --output-prefix x --workers 0
+
+# --- Megatron's log, options and files
+expect 0 'Processed 2000 documents (' "$data" preprocess --input corpus.jsonl --output-prefix plain --tokenizer-type GPT2BPETokenizer \
+  --vocab-file gpt2/vocab.json --merge-file gpt2/merges.txt --json-keys text --append-eod --workers 2 --log-interval 1_000
+for line in '^Opening corpus.jsonl$' '^Time to startup: [0-9.e-]*$' '^Processed 1000 documents ([0-9.]* docs/s, [0-9.]* MB/s).$' \
+  '^done: 2000 documents (0 empty), [0-9]* tokens, 0 bad lines, 0 lone surrogates replaced, '; do
+  grep -q "$line" out.log || { cat out.log; fail "no line $line"; }
+done
+[ "$(ls plain*)" = "$(printf 'plain_text_document.%s\n' bin idx manifest.json)" ] || fail "files: $(ls plain*)"
+expect 0 'sound; 2000 documents' "$data" verify plain_text_document
+expect 0 '"inputs"' cat plain_text_document.manifest.json
+
+# --- all formats, by content; standard input; several inputs in order
+same() { cmp plain_text_document.bin "$1_text_document.bin" && cmp plain_text_document.idx "$1_text_document.idx"; }
+run() { expect 0 '' "$data" preprocess --append-eod "${@:2}" --output-prefix "$1"; same "$1" || fail "$1 differs"; }
+head -n 700 corpus.jsonl >a && tail -n +701 corpus.jsonl >b
+for tool in gzip xz zstd bzip2; do
+  command -v $tool >/dev/null || continue
+  $tool -c a >a.packed && $tool -c b >b.packed && cat a.packed b.packed >disguised.txt
+  run "format_$tool" --input disguised.txt --workers 3
+done
+run parts --input a b
+run workers --input corpus.jsonl --workers 7
+"$data" preprocess --append-eod --input - --output-prefix stdin <corpus.jsonl >out.log 2>&1 && same stdin || fail "standard input"
+sed 's/$/\r/' corpus.jsonl >crlf && run crlf --input crlf
+tr '\n' '\r' <corpus.jsonl >cr && run cr --input cr
+head -c -1 corpus.jsonl >unended && run unended --input unended
+
+# --- damage: exit 3, with file and offset, under every policy
+if command -v zstd >/dev/null; then
+  zstd -qc corpus.jsonl >whole.zst && head -c 3000 whole.zst >cut.zst
+  expect 3 'cut.zst: zstd data, compressed byte 3000 (after' "$data" preprocess --input cut.zst --output-prefix cut --on-bad-line skip
+fi
+[ ! -e cut_text_document.idx ] || fail "a truncated input gave a dataset"
+
+# --- bad lines
+{ head -n 3 corpus.jsonl; echo 'nonsense'; echo; head -n 2 corpus.jsonl; } >bad.jsonl
+at=$(head -n 3 bad.jsonl | wc -c)
+expect 3 "error: bad.jsonl:4: (byte $at) not valid JSON: expected a value" "$data" preprocess --input bad.jsonl --output-prefix bad
+[ -z "$(ls bad_* 2>/dev/null)" ] || fail "stop left $(ls bad_*)"
+expect 0 '2 bad lines (1 blank line, 1 not valid JSON)' "$data" preprocess --input bad.jsonl --output-prefix bad --on-bad-line skip
+grep -qF "bad line: bad.jsonl:5: (byte $((at + 9))) blank line" out.log || fail "the second bad line is not shown"
+expect 0 'sound; 5 documents' "$data" verify bad_text_document
+expect 3 'more bad lines than --max-bad-lines 1 allows' "$data" preprocess --input bad.jsonl --output-prefix bad1 --on-bad-line skip --max-bad-lines 1
+
+# --- empty documents, special token, several keys
+printf '{"text":"","t2":"a"}\n{"text":"b<|endoftext|>","t2":""}\n' >special.jsonl
+expect 0 '2 documents (2 empty)' "$data" preprocess --input special.jsonl --output-prefix keys --json-keys text t2
+expect 0 'documents: 2 (1 of them empty), sequences: 1' "$data" info keys_text_document
+expect 0 'documents: 2 (1 of them empty), sequences: 1' "$data" info keys_t2_document.idx
+expect 0 '' "$data" preprocess --input special.jsonl --output-prefix skipped --empty-docs skip
+expect 0 'documents: 1 (0 of them empty), sequences: 1' "$data" info skipped_text_document
+expect 0 'tokens: 2 ' bash -c "'$data' preprocess --input special.jsonl --output-prefix token --special token && '$data' info token_text_document"
+expect 3 'special token in the text' "$data" preprocess --input special.jsonl --output-prefix error --special error
+
+# --- info decodes, escapes; verify finds damage
+printf '{"text":"\\u001b[31mred \\u202e"}\n' >escape.jsonl
+"$data" preprocess --input escape.jsonl --output-prefix escape >out.log 2>&1
+expect 0 'document 0 (' "$data" info escape_text_document --documents 1
+grep -qF '\x1B[31mred \u{202E}' out.log || { cat out.log; fail "control characters reached the terminal"; }
+cp plain_text_document.bin torn.bin && head -c 1000 plain_text_document.idx >torn.idx
+expect 3 'torn' "$data" verify torn
+expect 3 'torn' "$data" info torn
+expect 4 'absent' "$data" info absent
+printf '\xff\xff' | dd of=plain_text_document.bin bs=1 seek=40 conv=notrunc status=none
+expect 3 '65535' "$data" verify plain_text_document
+
+# --- train-vocab
+expect 2 '--vocab-size is required' "$data" train-vocab --input corpus.jsonl --output v
+expect 3 'no document' bash -c "echo bad | '$data' train-vocab --input - --vocab-size 300 --output v"
+expect 0 '' "$data" train-vocab --input corpus.jsonl --vocab-size 280 --output v --min-frequency 3
+cp -r v v1 && expect 0 '' "$data" train-vocab --input b a --vocab-size 280 --output v --min-frequency 3
+diff -r v v1 || fail "the vocabulary depends on the order of documents"
+
+# --- inspect samples: by hand and from a run's manifest
+order=(--data-path workers_text_document --split 90,10,0 --seq-length 16 --seed 7 --train-samples 64)
+expect 0 'sample 3 of train: 17 tokens from' "$data" inspect samples "${order[@]}" --sample-range 3 4
+expect 0 '' "$data" inspect samples "${order[@]}" --sample-range 8 12 --format jsonl
+cp out.log by_range
+[ "$(wc -l <by_range)" = 4 ] || fail "--format jsonl prints one line a sample"
+expect 0 '' "$data" inspect samples "${order[@]}" --iteration 3 --global-batch-size 4 --format jsonl
+cmp out.log by_range || fail "iteration 3 of batch size 4 is samples 8 to 12"
+mkdir run
+cat >run/run_manifest.json <<JSON
+{"arguments": {"data_path": ["workers_text_document"], "split": "90,10,0", "seq_length": 16, "seed": 7, "train_samples": 64,
+ "train_iters": null, "eval_iters": 2, "eval_interval": 10, "global_batch_size": 4, "vocab_file": null, "merge_file": null}}
+JSON
+expect 0 '' "$data" inspect samples --run run --iteration 3 --format jsonl
+cmp out.log by_range || fail "--run gives other samples"
+expect 0 'sample 0 of valid' "$data" inspect samples --run run --split-name valid --sample-range 0 1
+expect 2 'test' "$data" inspect samples --run run --split-name test --sample-range 0 1
+expect 2 'samples 64000 to 64001 are asked for' "$data" inspect samples --run run --sample-range 64000 64001
+expect 2 'give either --sample-range A B or --iteration I' "$data" inspect samples
+grep -qF -- '--data-path is required without --run' out.log || fail "not all problems at once"
+expect 4 'run_manifest.json' "$data" inspect samples --run absent --iteration 1
+echo '{}' >run/run_manifest.json
+expect 3 'run_manifest.json' "$data" inspect samples --run run --iteration 1
+echo "all passed"

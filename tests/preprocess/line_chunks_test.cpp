@@ -1,0 +1,115 @@
+#include "preprocess/line_chunks.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+
+namespace weft {
+namespace {
+
+// Hands a text out in pieces of a fixed size.
+class PieceSource final : public ByteSource {
+ public:
+  PieceSource(std::string text, size_t piece_bytes)
+      : text_(std::move(text)), piece_bytes_(piece_bytes) {}
+  size_t read(char* data, size_t size_bytes) override {
+    const size_t got = std::min({size_bytes, piece_bytes_, text_.size() - position_});
+    text_.copy(data, got, position_);
+    position_ += got;
+    return got;
+  }
+  int64_t num_bytes_taken() const override { return static_cast<int64_t>(position_); }
+  std::string format() const override { return "plain"; }
+
+ private:
+  std::string text_;
+  size_t piece_bytes_, position_ = 0;
+};
+
+struct Line {
+  int64_t offset_bytes;
+  std::string text;  // "(too long)" for one over the limit
+  bool operator==(const Line&) const = default;
+};
+void PrintTo(const Line& line, std::ostream* out) { *out << line.offset_bytes << ":" << line.text; }
+
+// Python's universal newlines, byte by byte.
+std::vector<Line> simple_lines(const std::string& text, size_t max_line_bytes) {
+  std::vector<Line> lines;
+  size_t start = 0;
+  const auto end_line = [&](size_t end) {
+    const std::string line = text.substr(start, end - start);
+    lines.push_back(
+        {static_cast<int64_t>(start), line.size() > max_line_bytes ? "(too long)" : line});
+  };
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\n' && text[i] != '\r') continue;
+    end_line(i);
+    if (text[i] == '\r' && i + 1 < text.size() && text[i + 1] == '\n') ++i;
+    start = i + 1;
+  }
+  if (start < text.size()) end_line(text.size());
+  return lines;
+}
+
+std::vector<Line> chunked_lines(const std::string& text, size_t piece, size_t chunk_bytes,
+                                size_t max_line_bytes) {
+  PieceSource source(text, piece);
+  LineChunker chunker(source, chunk_bytes, max_line_bytes);
+  std::vector<Line> lines;
+  LineChunk chunk;
+  while (chunker.next(chunk)) {
+    if (chunk.is_too_long_line) {
+      lines.push_back({chunk.offset_bytes, "(too long)"});
+      continue;
+    }
+    LineWalker walker(chunk.text());
+    std::string_view line;
+    while (walker.next(line)) {
+      lines.push_back({chunk.offset_bytes + (line.data() - chunk.buffer.data()),
+                       line.size() > max_line_bytes ? "(too long)" : std::string(line)});
+    }
+  }
+  EXPECT_EQ(chunker.num_bytes(), static_cast<int64_t>(text.size()));
+  return lines;
+}
+
+TEST(LineChunks, EndLinesAsPythonDoes) {
+  const std::vector<Line> expected = {{0, "a"}, {2, "b"}, {5, ""}, {6, "c"}, {8, ""}, {9, "d"}};
+  EXPECT_EQ(chunked_lines("a\nb\r\n\nc\r\rd", 100, 100, 100), expected);
+  EXPECT_TRUE(chunked_lines("", 1, 1, 1).empty());
+}
+
+TEST(LineChunks, DoNotDependOnChunksOrReads) {
+  std::mt19937 random(20261120);
+  for (int round = 0; round < 3000; ++round) {
+    std::string text;
+    const size_t size = random() % 60;
+    // Few kinds of bytes, so that line ends meet every border.
+    const std::string letters = round % 3 == 0 ? "ab\n" : "aaab\r\n";
+    for (size_t i = 0; i < size; ++i) text += letters[random() % letters.size()];
+    const size_t piece = 1 + random() % 9, chunk_bytes = 1 + random() % 20,
+                 max_line_bytes = 1 + random() % 12;
+    SCOPED_TRACE(::testing::PrintToString(text) + " piece " + std::to_string(piece) + " chunk " +
+                 std::to_string(chunk_bytes) + " limit " + std::to_string(max_line_bytes));
+    ASSERT_EQ(chunked_lines(text, piece, chunk_bytes, max_line_bytes),
+              simple_lines(text, max_line_bytes));
+  }
+}
+
+TEST(LineChunks, HoldALineOverTheLimitOnlyInPart) {
+  PieceSource source(std::string(1 << 22, 'x') + "\nend\n", 1 << 16);
+  LineChunker chunker(source, 1 << 12, 1 << 14);
+  LineChunk chunk;
+  ASSERT_TRUE(chunker.next(chunk));
+  EXPECT_TRUE(chunk.is_too_long_line);
+  EXPECT_LE(chunk.buffer.size(), size_t{1} << 15);
+  ASSERT_TRUE(chunker.next(chunk));
+  EXPECT_EQ(chunk.text(), "end\n");
+  EXPECT_EQ(chunk.offset_bytes, (1 << 22) + 1);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Output equals that of a simple copy of Megatron-LM's program, which reads its input with Python's json module: on
+# hostile lines with a vocabulary of bytes, and on the corpora with GPT-2's where they and tiktoken are installed.
+gpt2=${WEFT_GPT2_DIR:-}
+source "$WEFT_SOURCE_DIR/tests/preprocess/lib.sh" || exit 1
+here=$WEFT_SOURCE_DIR/tests/preprocess
+python=$(command -v python3) || skip "no python3"
+
+echo '{"text":"x"}' >one.jsonl
+expect 0 '257 entries' "$data" train-vocab --input one.jsonl --vocab-size 257 --output bytes
+for seed in 1 2 3 4 5 6; do
+  "$python" "$here/make_hostile_lines.py" $seed 20000 >lines
+  num_bad=$("$python" "$here/reference_preprocess.py" bytes/vocab.json lines reference)
+  expect 0 "$num_bad bad lines" "$data" preprocess --input lines --output-prefix ours --append-eod --on-bad-line skip --workers 2 \
+    --vocab-file bytes/vocab.json --merge-file bytes/merges.txt
+  [ "$num_bad" -gt 1000 ] || fail "only $num_bad hostile lines"
+  cmp reference.bin ours_text_document.bin && cmp reference.idx ours_text_document.idx || fail "seed $seed"
+done
+echo "hostile lines: equal"
+
+[ -n "$gpt2" ] && [ -n "${WEFT_CORPUS_DIR:-}" ] || { echo "corpora not compared: WEFT_GPT2_DIR or WEFT_CORPUS_DIR is not set"; exit 0; }
+export WEFT_GPT2_DIR=$gpt2
+# Made by Megatron-LM's algorithm with tiktoken 0.14.0 encode_ordinary and --append-eod, on 2026-11-20.
+while read -r name bin idx; do
+  for workers in 1 3; do
+    expect 0 '0 bad lines' "$data" preprocess --input "$WEFT_CORPUS_DIR/$name.jsonl.zst" --output-prefix $name --append-eod --workers $workers
+    [ "$(sha256sum <${name}_text_document.bin | cut -c 1-64)" = $bin ] || fail "$name.bin"
+    [ "$(sha256sum <${name}_text_document.idx | cut -c 1-64)" = $idx ] || fail "$name.idx"
+  done
+done <<DIGESTS
+english 87643d8925ff0c72000fb7dd0e64c5425f5236e65fdf51e7d0f188d76b8da09f 8d539a0742890b97edb1eece62251d5f25e7483a19c6c4056ae617629bbc4fc4
+multilingual 0e63ec1787e3a8a4dfad71deb89017fe0c1463305a1bdff8e998e456391c397b 55f188c6b146deffff360a5625ba405af0f0f662050e169753704c8413f3de31
+code e8977ef5057c01e831d67808f9541e6bb9cf6528473c32efb4059d5f8b57cf72 2c39a5362ad3fdd7d993aa7cf06e7365a3b084de82f5106177e1a660f8c156c9
+nasty 542cd41044f06617f0c973918c6c4334361916510e97437ee4aad316d0517c08 e5881f5c20d8d9c20e3f7369f553eb433bc19dfb938d488d3829df2ea659c97b
+DIGESTS
+echo "corpora: equal"
