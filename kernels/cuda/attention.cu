@@ -150,11 +150,11 @@ void attention_forward(cudaStream_t stream, void* out, float* lse, const void* q
   if (x == DType::kFloat32) {
     attention::forward_fp32(stream, params, D, drop);
   } else if (D == 64) {
-    attention::forward_mma<64>(stream, params, drop);
+    attention::forward_bf16<64>(stream, params, drop);
   } else if (D == 96) {
-    attention::forward_mma<96>(stream, params, drop);
+    attention::forward_bf16<96>(stream, params, drop);
   } else {
-    attention::forward_mma<128>(stream, params, drop);
+    attention::forward_bf16<128>(stream, params, drop);
   }
 }
 
@@ -177,11 +177,11 @@ void attention_backward(cudaStream_t stream, void* dqkv, const void* dout, const
   if (x == DType::kFloat32) {
     attention::backward_fp32(stream, params, D, drop);
   } else if (D == 64) {
-    attention::backward_mma<64>(stream, params, drop);
+    attention::backward_bf16<64>(stream, params, drop);
   } else if (D == 96) {
-    attention::backward_mma<96>(stream, params, drop);
+    attention::backward_bf16<96>(stream, params, drop);
   } else {
-    attention::backward_mma<128>(stream, params, drop);
+    attention::backward_bf16<128>(stream, params, drop);
   }
 }
 

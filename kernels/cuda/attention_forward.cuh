@@ -69,30 +69,6 @@ __device__ inline void softmax_step(float (&s)[kM][kN][4], float (&row_max)[kM][
   }
 }
 
-// p *= keep factors, for a warp's tile of probabilities whose first element is (first_query,
-// first_key).
-template <int kM, int kN>
-__device__ inline void drop(float (&p)[kM][kN][4], const DropoutArgs& dropout, int64_t head_element,
-                            int64_t T, int first_query, int first_key) {
-  const int lane = threadIdx.x & 31;
-#pragma unroll
-  for (int m = 0; m < kM; ++m) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int64_t query = first_query + m * 16 + half * 8 + (lane >> 2);
-#pragma unroll
-      for (int n = 0; n < kN; ++n) {
-        float keep[2];
-        keep_factors(
-            keep, dropout,
-            dropout.first_element + head_element + query * T + first_key + n * 8 + (lane & 3) * 2);
-        p[m][n][2 * half] *= keep[0];
-        p[m][n][2 * half + 1] *= keep[1];
-      }
-    }
-  }
-}
-
 template <class Shape, bool kDropout>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     attention_forward_kernel(const Params p) {

@@ -217,4 +217,45 @@ __device__ inline void keep_factors(float (&keep)[2], const DropoutArgs& dropout
   }
 }
 
+// p *= keep factors, for a warp's tile of probabilities whose first element is (first_query,
+// first_key).
+template <int kM, int kN>
+__device__ inline void drop(float (&p)[kM][kN][4], const DropoutArgs& dropout, int64_t head_element,
+                            int64_t T, int first_query, int first_key) {
+  const int lane = threadIdx.x & 31;
+#pragma unroll
+  for (int m = 0; m < kM; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int64_t query = first_query + m * 16 + half * 8 + (lane >> 2);
+#pragma unroll
+      for (int n = 0; n < kN; ++n) {
+        float keep[2];
+        keep_factors(
+            keep, dropout,
+            dropout.first_element + head_element + query * T + first_key + n * 8 + (lane & 3) * 2);
+        p[m][n][2 * half] *= keep[0];
+        p[m][n][2 * half + 1] *= keep[1];
+      }
+    }
+  }
+}
+
+// Keep factors of a warp's tile of transposed probabilities: rows are keys, columns queries.
+template <int kN>
+__device__ inline void keep_factors_of_columns(float (&keep)[kN][4], const DropoutArgs& dropout,
+                                               int64_t head_element, int64_t T, int first_query,
+                                               int first_key) {
+  const int lane = threadIdx.x & 31;
+#pragma unroll
+  for (int n = 0; n < kN; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int64_t query = first_query + n * 8 + (lane & 3) * 2 + i % 2;
+      const int key = first_key + i / 2 * 8 + (lane >> 2);
+      keep[n][i] = keep_factor(dropout, dropout.first_element + head_element + query * T + key);
+    }
+  }
+}
+
 }  // namespace weft::cuda::attention

@@ -79,9 +79,9 @@ __device__ inline BlockPlace block_order(const Params& p, int num_tiles) {
 
 // One function per head size and direction, each in its own .cu (they compile slowly).
 template <int D>
-void forward_mma(cudaStream_t stream, const Params& params, bool dropout);
+void forward_bf16(cudaStream_t stream, const Params& params, bool dropout);
 template <int D>
-void backward_mma(cudaStream_t stream, const Params& params, bool dropout);
+void backward_bf16(cudaStream_t stream, const Params& params, bool dropout);
 
 // fp32: any of the head sizes.
 void forward_fp32(cudaStream_t stream, const Params& params, int64_t D, bool dropout);
