@@ -76,11 +76,11 @@ fi
 
 step "4/6 train"
 if nvidia-smi -L >/dev/null 2>&1 && "$bin/weft-train" --version | grep -q 'CUDA backend'; then
-  model=(--num-layers 12 --hidden-size 768 --num-attention-heads 12 --seq-length 1024 --micro-batch-size 8 --bf16
+  model=(--num-layers 12 --hidden-size 768 --num-attention-heads 12 --seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 8 --bf16
     --train-iters 200 --save-interval 150 --log-interval 10 --device cuda)
   last=200 middle=150
 else
-  model=(--num-layers 4 --hidden-size 128 --num-attention-heads 4 --seq-length 128 --micro-batch-size 4
+  model=(--num-layers 4 --hidden-size 128 --num-attention-heads 4 --seq-length 128 --max-position-embeddings 128 --micro-batch-size 4
     --train-iters 120 --save-interval 80 --log-interval 10 --device cpu)
   last=120 middle=80
 fi
