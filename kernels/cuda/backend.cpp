@@ -155,13 +155,14 @@ int64_t CudaBackend::workspace_bytes(const WorkspaceShape& shape) const {
 }
 
 void CudaBackend::set_workspace(void* data, int64_t num_bytes) {
-  if (data == nullptr || reinterpret_cast<uintptr_t>(data) % 256 != 0 ||
-      num_bytes < Gemm::kWorkspaceBytes)
+  const bool none = data == nullptr && num_bytes == 0;
+  if (!none && (data == nullptr || reinterpret_cast<uintptr_t>(data) % 256 != 0 ||
+                num_bytes < Gemm::kWorkspaceBytes))
     throw std::invalid_argument(
         "set_workspace: needs what workspace_bytes says, aligned to 256 bytes");
   gemm_->set_workspace(data);
-  scratch_ = static_cast<char*>(data) + Gemm::kWorkspaceBytes;
-  scratch_bytes_ = num_bytes - Gemm::kWorkspaceBytes;
+  scratch_ = none ? nullptr : static_cast<char*>(data) + Gemm::kWorkspaceBytes;
+  scratch_bytes_ = none ? 0 : num_bytes - Gemm::kWorkspaceBytes;
 }
 
 void* CudaBackend::scratch(const char* operation, int64_t num_bytes) const {

@@ -32,6 +32,23 @@ __device__ inline void store_vec(T* data, const Vec<T>& vec) {
   *reinterpret_cast<uint4*>(data) = *reinterpret_cast<const uint4*>(&vec);
 }
 
+// Asynchronous copy of 16 bytes from global to shared memory [PTX ISA, cp.async]. The copying
+// thread alone may read them after async_wait, others after a barrier too.
+template <typename T>
+__device__ inline void async_load_vec(Vec<T>* shared, const T* data) {
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(data) : "memory");
+}
+
+// Closes the group of this thread's copies since the last call.
+__device__ inline void async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// Waits for all of this thread's groups but the latest kPending.
+template <int kPending>
+__device__ inline void async_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
 __device__ inline void unpack(const Vec<float>& vec, float (&out)[4]) {
   for (int i = 0; i < 4; ++i) out[i] = vec.v[i];
 }

@@ -166,6 +166,8 @@ Gemm::~Gemm() {
 }
 
 void Gemm::run(const GemmProblem& problem, const GemmOperands& operands) {
+  if (workspace_ == nullptr)
+    throw std::invalid_argument("a matrix product before set_workspace was called");
   Plan& plan = plan_of(problem, operands);
   if (!plan.found)
     throw std::runtime_error("cuBLASLt has no algorithm for the product " + text_of(problem) +
@@ -185,15 +187,17 @@ bool Gemm::fused_is_faster(const GemmProblem& fused, const GemmProblem& plain,
       Plan& plain_plan = plan_of(plain, operands);
       const TemporaryMemory stand_in(stand_in_bytes(fused, operands));
       const GemmOperands safe = with_stand_in(operands, stand_in);
-      const auto run_fused = [&] { return launch(fused_plan, fused_plan.algorithm, safe), true; };
+      const auto run_fused = [&] { launch(fused_plan, fused_plan.algorithm, safe); };
       const auto run_plain = [&] {
         launch(plain_plan, plain_plan.algorithm, safe);
         rest();
-        return true;
       };
-      constexpr int kRepeats = 11;
-      const bool wins =
-          !plain_plan.found || time_ms(run_fused, kRepeats) < time_ms(run_plain, kRepeats);
+      bool wins = !plain_plan.found;
+      if (plain_plan.found) {
+        run_plain();  // warms up what `rest` launches
+        const std::vector<float> ms = median_ms({run_fused, run_plain}, 15);
+        wins = ms[0] < ms[1];
+      }
       known = cache_.add(key, wins ? "1" : "0");
     }
     answer = *known == "1";
@@ -297,34 +301,32 @@ void Gemm::choose_algorithm(Plan& plan, const GemmProblem& problem, const GemmOp
                              " is not an algorithm of this cuBLASLt; remove the file to time anew");
 }
 
-// Two rounds: all candidates briefly, then the best four more often, because a choice is kept for
-// good.
+// Two rounds: all candidates briefly, then the best in turns, so that clocks which drift (a GPU at
+// its power limit) drift for all of them alike. The choice is kept for good.
 cublasLtMatmulAlgo_t Gemm::fastest(Plan& plan, const std::vector<cublasLtMatmulAlgo_t>& algorithms,
                                    const GemmProblem& problem, const GemmOperands& operands) {
+  constexpr size_t kFinalists = 6;
+  constexpr int kTurns = 15;
   const TemporaryMemory stand_in(stand_in_bytes(problem, operands));
   const GemmOperands safe = with_stand_in(operands, stand_in);
   std::vector<std::pair<float, size_t>> ranking;
-  const auto measure = [&](size_t i, int repeats) {
-    return time_ms(
-        [&] {
-          try {
-            launch(plan, algorithms[i], safe);
-            return true;
-          } catch (const std::runtime_error&) {
-            return false;  // a candidate that cannot run is no candidate
-          }
-        },
-        repeats);
-  };
   for (size_t i = 0; i < algorithms.size(); ++i) {
-    const float ms = measure(i, 3);
-    if (ms >= 0) ranking.emplace_back(ms, i);
+    try {
+      launch(plan, algorithms[i], safe);
+    } catch (const std::runtime_error&) {
+      continue;  // a candidate that cannot run is no candidate
+    }
+    ranking.emplace_back(median_ms({[&] { launch(plan, algorithms[i], safe); }}, 3)[0], i);
   }
   if (ranking.empty()) return algorithms.front();
   std::sort(ranking.begin(), ranking.end());
-  ranking.resize(std::min<size_t>(ranking.size(), 4));
-  for (auto& [ms, i] : ranking) ms = measure(i, 15);
-  return algorithms[std::min_element(ranking.begin(), ranking.end())->second];
+  ranking.resize(std::min(ranking.size(), kFinalists));
+  std::vector<std::function<void()>> finalists;
+  for (const auto& [ms, i] : ranking)
+    finalists.emplace_back([&, i = i] { launch(plan, algorithms[i], safe); });
+  const std::vector<float> times = median_ms(finalists, kTurns);
+  const auto best = std::min_element(times.begin(), times.end()) - times.begin();
+  return algorithms[ranking[static_cast<size_t>(best)].second];
 }
 
 void Gemm::launch(Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const GemmOperands& operands) {
@@ -339,18 +341,24 @@ void Gemm::launch(Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const GemmO
                               &algorithm, workspace_, kWorkspaceBytes, stream_));
 }
 
-float Gemm::time_ms(const std::function<bool()>& work, int repeats) {
-  if (!work()) return -1.0F;  // also the warm-up
-  std::vector<float> times;
-  for (int i = 0; i < repeats; ++i) {
-    CUDA_CHECK(cudaEventRecord(start_, stream_));
-    work();
-    CUDA_CHECK(cudaEventRecord(stop_, stream_));
-    CUDA_CHECK(cudaEventSynchronize(stop_));
-    CUDA_CHECK(cudaEventElapsedTime(&times.emplace_back(), start_, stop_));
+std::vector<float> Gemm::median_ms(const std::vector<std::function<void()>>& works, int turns) {
+  std::vector<std::vector<float>> times(works.size());
+  for (int turn = 0; turn < turns; ++turn) {
+    for (size_t i = 0; i < works.size(); ++i) {
+      CUDA_CHECK(cudaEventRecord(start_, stream_));
+      works[i]();
+      CUDA_CHECK(cudaEventRecord(stop_, stream_));
+      CUDA_CHECK(cudaEventSynchronize(stop_));
+      CUDA_CHECK(cudaEventElapsedTime(&times[i].emplace_back(), start_, stop_));
+    }
   }
-  std::nth_element(times.begin(), times.begin() + repeats / 2, times.end());
-  return times[static_cast<size_t>(repeats / 2)];
+  std::vector<float> medians;
+  for (std::vector<float>& samples : times) {
+    const auto middle = samples.begin() + turns / 2;
+    std::nth_element(samples.begin(), middle, samples.end());
+    medians.push_back(*middle);
+  }
+  return medians;
 }
 
 std::string Gemm::key_of(const GemmProblem& problem) const {

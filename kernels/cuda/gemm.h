@@ -88,8 +88,8 @@ class Gemm {
   cublasLtMatmulAlgo_t fastest(Plan& plan, const std::vector<cublasLtMatmulAlgo_t>& algorithms,
                                const GemmProblem& problem, const GemmOperands& operands);
   void launch(Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const GemmOperands& operands);
-  // Median time of `repeats` calls, -1 when the work fails to launch.
-  float time_ms(const std::function<bool()>& work, int repeats);
+  // Median time of each, measured in turns.
+  std::vector<float> median_ms(const std::vector<std::function<void()>>& works, int turns);
   std::string key_of(const GemmProblem& problem) const;
 
   cudaStream_t stream_;

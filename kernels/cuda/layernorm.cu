@@ -3,7 +3,7 @@
 // around that mean, and the result. Backward likewise, and sums dweight and dbias over the rows of
 // a block in registers; a second kernel adds the blocks' sums in order.
 //
-// Rows of up to 256 16-byte vectors (forward; 128 backward) belong to a warp, so that no barrier is
+// Rows of up to 256 16-byte vectors (forward; 96 backward) belong to a warp, so that no barrier is
 // needed; longer ones to a block with few vectors per thread.
 #include <algorithm>
 
@@ -150,70 +150,140 @@ struct BackwardArgs {
   DropoutMask mask;
 };
 
+// Sum over the threads of a row. `turn` alternates, so that one barrier a row is enough: nobody
+// writes what others still read.
+template <bool kWarpPerRow>
+__device__ inline void row_sums(float (&values)[2], int turn) {
+  values[0] = warp_sum(values[0]);
+  values[1] = warp_sum(values[1]);
+  if constexpr (kWarpPerRow) return;
+  __shared__ float shared[2][2][32];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, num_warps = blockDim.x / 32;
+  if (lane == 0) {
+    shared[turn][0][warp] = values[0];
+    shared[turn][1][warp] = values[1];
+  }
+  __syncthreads();
+  values[0] = warp_sum(lane < num_warps ? shared[turn][0][lane] : 0.0F);
+  values[1] = warp_sum(lane < num_warps ? shared[turn][1][lane] : 0.0F);
+}
+
+// A thread's vectors of a row. With kAhead they come through shared memory, where the next row
+// arrives while this one is worked on: registers are taken by the sums for dweight and dbias, so
+// too few threads fit to hide the memory's latency otherwise.
+template <typename T, int kVecs, bool kAhead>
+class RowInputs {
+ public:
+  __device__ RowInputs(const BackwardArgs& args, int lane, int group)
+      : args_(args), lane_(lane), group_(group), num_vecs_(args.C / Vec<T>::kSize) {}
+
+  __device__ void fetch(int64_t row, int turn) {
+    if constexpr (kAhead) {
+      if (row < args_.N) {
+#pragma unroll
+        for (int i = 0; i < kVecs; ++i) {
+          const int vec = lane_ + i * group_;
+          if (vec >= num_vecs_) continue;
+          const int64_t offset = row * args_.C + vec * Vec<T>::kSize;
+          async_load_vec(slot(turn, 0, i), static_cast<const T*>(args_.dnormed) + offset);
+          async_load_vec(slot(turn, 1, i), static_cast<const T*>(args_.inp) + offset);
+          if (args_.dresidual_in != nullptr)
+            async_load_vec(slot(turn, 2, i), static_cast<const T*>(args_.dresidual_in) + offset);
+        }
+      }
+      async_commit();
+    }
+  }
+  __device__ void wait() {
+    if constexpr (kAhead) async_wait<1>();
+  }
+  __device__ Vec<T> dnormed(int64_t row, int turn, int i) { return get(row, turn, 0, i); }
+  __device__ Vec<T> inp(int64_t row, int turn, int i) { return get(row, turn, 1, i); }
+  __device__ Vec<T> dresidual_in(int64_t row, int turn, int i) { return get(row, turn, 2, i); }
+
+ private:
+  __device__ static Vec<T>* slot(int turn, int tensor, int i) {
+    extern __shared__ uint4 ring[];
+    return reinterpret_cast<Vec<T>*>(ring) + ((turn * 3 + tensor) * kVecs + i) * blockDim.x +
+           threadIdx.x;
+  }
+  __device__ Vec<T> get(int64_t row, int turn, int tensor, int i) {
+    if constexpr (kAhead) return *slot(turn, tensor, i);
+    const void* data = tensor == 0 ? args_.dnormed : tensor == 1 ? args_.inp : args_.dresidual_in;
+    return load_vec(static_cast<const T*>(data) + row * args_.C +
+                    (lane_ + i * group_) * Vec<T>::kSize);
+  }
+
+  const BackwardArgs& args_;
+  int lane_, group_, num_vecs_;
+};
+
 // With y = dnormed * weight and n = (inp - mean) * rstd: gradient = rstd * (y - mean(y) - n *
 // mean(y * n)).
 template <typename T, int kVecs, bool kWarpPerRow, int kMaxThreads>
-__global__ void __launch_bounds__(kMaxThreads) layernorm_backward_kernel(BackwardArgs args) {
+__global__ void __launch_bounds__(kMaxThreads, kMaxThreads <= 256 ? 2 : 1)
+    layernorm_backward_kernel(const __grid_constant__ BackwardArgs args) {
   constexpr int kSize = Vec<T>::kSize;
   const int lane = kWarpPerRow ? threadIdx.x % 32 : threadIdx.x;
   const int group = kWarpPerRow ? 32 : blockDim.x;
   const int rows_per_block = kWarpPerRow ? blockDim.x / 32 : 1;
   const int row_in_block = kWarpPerRow ? threadIdx.x / 32 : 0;
   const int num_vecs = static_cast<int>(args.C / kSize);
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * rows_per_block;
+  const float inv_C = 1.0F / args.C;
 
-  float dweight[kVecs][kSize] = {}, dbias[kVecs][kSize] = {};
-  for (int64_t row = static_cast<int64_t>(blockIdx.x) * rows_per_block + row_in_block; row < args.N;
-       row += static_cast<int64_t>(gridDim.x) * rows_per_block) {
-    const int64_t first = row * args.C;
-    Vec<T> dy[kVecs], x[kVecs], residual[kVecs];
+  Vec<T> weights[kVecs];
 #pragma unroll
-    for (int i = 0; i < kVecs; ++i) {
-      const int vec = lane + i * group;
-      if (vec >= num_vecs) continue;
-      dy[i] = load_vec(static_cast<const T*>(args.dnormed) + first + vec * kSize);
-      x[i] = load_vec(static_cast<const T*>(args.inp) + first + vec * kSize);
-      if (args.dresidual_in != nullptr)
-        residual[i] = load_vec(static_cast<const T*>(args.dresidual_in) + first + vec * kSize);
-    }
+  for (int i = 0; i < kVecs; ++i) {
+    const int vec = lane + i * group;
+    if (vec < num_vecs) weights[i] = load_vec(static_cast<const T*>(args.weight) + vec * kSize);
+  }
+  float dweight[kVecs][kSize] = {}, dbias[kVecs][kSize] = {};
+  RowInputs<T, kVecs, (kMaxThreads <= 256)> inputs(args, lane, group);
+  int64_t row = static_cast<int64_t>(blockIdx.x) * rows_per_block + row_in_block;
+  inputs.fetch(row, 0);
+  for (int turn = 0; row < args.N; row += stride, turn ^= 1) {
+    inputs.fetch(row + stride, turn ^ 1);
     const float mean = args.mean[row], rstd = args.rstd[row];
+    inputs.wait();
     float sums[2] = {};  // of y and y * n
 #pragma unroll
     for (int i = 0; i < kVecs; ++i) {
-      const int vec = lane + i * group;
-      if (vec >= num_vecs) continue;
-      float gradient[kSize], normal[kSize], weight[kSize];
-      unpack(dy[i], gradient);
-      unpack(x[i], normal);
-      unpack(load_vec(static_cast<const T*>(args.weight) + vec * kSize), weight);
+      if (lane + i * group >= num_vecs) continue;
+      float gradient[kSize], x[kSize], weight[kSize];
+      unpack(inputs.dnormed(row, turn, i), gradient);
+      unpack(inputs.inp(row, turn, i), x);
+      unpack(weights[i], weight);
 #pragma unroll
       for (int j = 0; j < kSize; ++j) {
-        normal[j] = (normal[j] - mean) * rstd;
-        dweight[i][j] += gradient[j] * normal[j];
+        const float n = (x[j] - mean) * rstd, y = gradient[j] * weight[j];
+        dweight[i][j] += gradient[j] * n;
         dbias[i][j] += gradient[j];
-        sums[0] += gradient[j] * weight[j];
-        sums[1] += gradient[j] * weight[j] * normal[j];
+        sums[0] += y;
+        sums[1] += y * n;
       }
     }
-    row_sum<kWarpPerRow>(sums);
-    const float mean_y = sums[0] / args.C, mean_yn = sums[1] / args.C;
+    row_sums<kWarpPerRow>(sums, turn);
+    const float mean_y = sums[0] * inv_C, mean_yn = sums[1] * inv_C;
 #pragma unroll
     for (int i = 0; i < kVecs; ++i) {
       const int vec = lane + i * group;
       if (vec >= num_vecs) continue;
-      float gradient[kSize], normal[kSize], weight[kSize], added[kSize] = {};
-      unpack(dy[i], gradient);
-      unpack(x[i], normal);
-      unpack(load_vec(static_cast<const T*>(args.weight) + vec * kSize), weight);
-      if (args.dresidual_in != nullptr) unpack(residual[i], added);
+      float gradient[kSize], x[kSize], weight[kSize], added[kSize] = {};
+      unpack(inputs.dnormed(row, turn, i), gradient);
+      unpack(inputs.inp(row, turn, i), x);
+      unpack(weights[i], weight);
+      if (args.dresidual_in != nullptr) unpack(inputs.dresidual_in(row, turn, i), added);
 #pragma unroll
       for (int j = 0; j < kSize; ++j) {
-        const float n = (normal[j] - mean) * rstd;
+        const float n = (x[j] - mean) * rstd;
         gradient[j] = rstd * (gradient[j] * weight[j] - mean_y - n * mean_yn) + added[j];
       }
-      store_vec(static_cast<T*>(args.dresidual) + first + vec * kSize, pack(gradient));
+      const int64_t offset = row * args.C + vec * kSize;
+      store_vec(static_cast<T*>(args.dresidual) + offset, pack(gradient));
       if (args.dbranch != nullptr) {
-        if (args.mask.threshold != 0) apply_mask(args.mask, first + vec * kSize, gradient);
-        store_vec(static_cast<T*>(args.dbranch) + first + vec * kSize, pack(gradient));
+        if (args.mask.threshold != 0) apply_mask(args.mask, offset, gradient);
+        store_vec(static_cast<T*>(args.dbranch) + offset, pack(gradient));
       }
     }
   }
@@ -272,8 +342,6 @@ void choose_backward(int64_t num_vecs, Function function) {
     call(integral_constant<int, 1>{}, Warp{}, integral_constant<int, 256>{});
   } else if (num_vecs <= 96) {
     call(integral_constant<int, 3>{}, Warp{}, integral_constant<int, 256>{});
-  } else if (num_vecs <= 128) {
-    call(integral_constant<int, 4>{}, Warp{}, integral_constant<int, 256>{});
   } else if (num_vecs <= 512) {
     call(integral_constant<int, 2>{}, Block{}, integral_constant<int, 256>{});
   } else if (num_vecs <= 2048) {
@@ -290,7 +358,7 @@ BackwardPlan plan_backward(int64_t N, int64_t num_vecs, int vecs, bool warp_per_
   if (warp_per_row)
     return {kWarpRowThreads, static_cast<int>(std::min<int64_t>(ceil_div(N, 8), 2 * num_sms))};
   const int threads = static_cast<int>(ceil_div(ceil_div(num_vecs, vecs), 32) * 32);
-  const int blocks_per_sm = std::max(1, 768 / threads);
+  const int blocks_per_sm = std::max(1, 512 / threads);
   return {threads, static_cast<int>(std::min<int64_t>(N, blocks_per_sm * num_sms))};
 }
 
@@ -331,8 +399,11 @@ void layernorm_backward(cudaStream_t stream, void* dresidual, void* dbranch, flo
     choose_backward(num_vecs, [&](auto vecs, auto warp_per_row, auto max_threads) {
       const BackwardPlan plan = plan_backward(N, num_vecs, vecs(), warp_per_row());
       blocks = plan.blocks;
-      layernorm_backward_kernel<T, vecs(), warp_per_row(), max_threads()>
-          <<<plan.blocks, plan.threads, 0, stream>>>(args);
+      const auto kernel = layernorm_backward_kernel<T, vecs(), warp_per_row(), max_threads()>;
+      const int ring_bytes = max_threads() <= 256 ? plan.threads * 2 * 3 * vecs() * 16 : 0;
+      CUDA_CHECK(
+          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, ring_bytes));
+      kernel<<<plan.blocks, plan.threads, static_cast<size_t>(ring_bytes), stream>>>(args);
     });
   });
   CUDA_CHECK(cudaGetLastError());
