@@ -9,7 +9,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/bfloat16.h"
-#include "kernels/dropout.h"
+#include "kernels/cpu/simd.h"
 #include "tests/kernels/op_case.h"
 
 namespace weft::test {
@@ -26,6 +26,18 @@ std::string message_of(const Call& call) {
     return error.what();
   }
   return "nothing was thrown";
+}
+
+TEST(FastExp, IsRightToTwoUnitsInTheLastPlace) {
+  for (float x = -87.0F; x < 88.0F; x += 1e-4F * (1.0F + std::abs(x))) {
+    const double wanted = std::exp(static_cast<double>(x));
+    const double unit = std::ldexp(1.0, std::ilogb(wanted) - 23);
+    ASSERT_LE(std::abs(static_cast<double>(cpu::fast_exp(x)) - wanted), 2 * unit) << "at " << x;
+  }
+  EXPECT_EQ(cpu::fast_exp(0.0F), 1.0F);
+  EXPECT_LT(cpu::fast_exp(-std::numeric_limits<float>::infinity()), 1e-37F);
+  EXPECT_GT(cpu::fast_exp(std::numeric_limits<float>::infinity()), 1e38F);
+  EXPECT_TRUE(std::isnan(cpu::fast_exp(std::numeric_limits<float>::quiet_NaN())));
 }
 
 TEST(CpuBackend, AllocatesZeroedMemoryAlignedTo256Bytes) {
