@@ -56,7 +56,7 @@ LockFile::LockFile(std::filesystem::path path) : path_(std::move(path)) {
       if (error != EWOULDBLOCK) fail(path_, "cannot lock");
       throw LockedByAnotherRun(
           "'" + path_.string() + "' is locked: " + (owner.empty() ? "another run" : owner) +
-          " is writing this output; wait for it, stop it, or choose another --output-prefix");
+          " is writing this output; wait for it, stop it, or choose another name");
     }
     if (still_has_its_name(fd_, path_)) break;
     ::close(fd_);

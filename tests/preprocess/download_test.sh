@@ -40,12 +40,12 @@ expect 7 '/to_file: ' get to_file
 expect 6 'expected 0000' get other --sha256 "$(printf '0%.0s' $(seq 64))"
 expect 7 '(after 3 attempts)' get always --attempts 2
 for name in missing loop to_file other always; do [ ! -e $name ] || fail "$name exists"; done
-[ -z "$(ls missing* loop* to_file* other*)" ] 2>/dev/null || fail "failed downloads left files"
+[ -z "$(ls missing* loop* to_file* other* 2>/dev/null)" ] || fail "failed downloads left files"
 [ -s always.part ] || fail "what was received is gone"
 expect 7 'not resolve' env -u http_proxy "$data" download https://name.invalid/x --output x
 
 # --- stopped, then continued
-get slow >slow.log 2>&1 &
+"$data" download "$at/slow" --output slow --allow-http >log_of_slow 2>&1 &
 run=$!
 for _ in $(seq 100); do [ "$(stat -c %s slow.part 2>/dev/null || echo 0)" -ge 100000 ] && break; sleep 0.05; done
 "$data" download "$at/slow" --output slow --allow-http >second.log 2>&1 && fail "two downloads of one file"
