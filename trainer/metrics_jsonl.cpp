@@ -21,7 +21,8 @@ Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : 
 
 bool is_kept(const std::string& line, int64_t resumed_iteration) {
   const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-  return json.is_object() && json.value("iteration", int64_t{0}) <= resumed_iteration;
+  return json.is_object() && !json.contains("end_of_training") &&
+         json.value("iteration", int64_t{0}) <= resumed_iteration;
 }
 
 std::string kept_lines(const std::string& text, int64_t resumed_iteration) {
@@ -54,8 +55,9 @@ std::string to_json_line(const StepMetrics& step) {
   return json.dump() + "\n";
 }
 
-std::string to_json_line(int64_t iteration, const std::string& name, double loss) {
-  const Json json = {{"iteration", iteration}, {name + "_loss", finite_or_null(loss)}};
+std::string to_json_line(int64_t iteration, const std::string& name, double loss, bool at_end) {
+  Json json = {{"iteration", iteration}, {name + "_loss", finite_or_null(loss)}};
+  if (at_end) json["end_of_training"] = true;
   return json.dump() + "\n";
 }
 

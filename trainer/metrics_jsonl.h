@@ -19,8 +19,9 @@ struct StepMetrics {
   double elapsed_ms = 0, forward_ms = 0, backward_ms = 0, optimizer_ms = 0;
 };
 std::string to_json_line(const StepMetrics& step);
-// `name` is "validation" or "test".
-std::string to_json_line(int64_t iteration, const std::string& name, double loss);
+// `name` is "validation" or "test". An evaluation `at_end` of training belongs to no iteration:
+// resuming drops it.
+std::string to_json_line(int64_t iteration, const std::string& name, double loss, bool at_end);
 
 // Appends with one write per line, so that a killed run leaves at most one torn last line.
 class MetricsFile {

@@ -146,15 +146,18 @@ void RunLog::write_events(const StepRecord& record, const StepResult& result, do
   events_->add(record.consumed_samples, by_samples);
 }
 
-void RunLog::on_evaluation(int64_t iteration, int64_t consumed_samples, const std::string& set,
-                           const std::string& at, double loss) {
+void RunLog::on_evaluation(const Evaluation& evaluation) {
+  const auto& [set, loss, iteration, consumed_samples, at_end] = evaluation;
+  std::string at = "iteration " + std::to_string(iteration);
+  if (at_end)
+    at = "the end of training for " + std::string(set == "validation" ? "val" : "test") + " data";
   print(validation_lines(at, loss));
-  if (metrics_) metrics_->add(to_json_line(iteration, set, loss));
+  if (metrics_) metrics_->add(to_json_line(iteration, set, loss, at_end));
   if (!events_) return;
   const auto value = static_cast<float>(loss), ppl = static_cast<float>(perplexity(loss));
-  events_->add(iteration, {{"lm loss " + set, value}, {"lm loss " + set + " ppl", ppl}});
-  events_->add(consumed_samples, {{"lm loss " + set + " vs samples", value},
-                                  {"lm loss " + set + " ppl vs samples", ppl}});
+  const std::string tag = "lm loss " + set;
+  events_->add(iteration, {{tag, value}, {tag + " ppl", ppl}});
+  events_->add(consumed_samples, {{tag + " vs samples", value}, {tag + " ppl vs samples", ppl}});
 }
 
 }  // namespace weft

@@ -47,9 +47,13 @@ class RunLog {
   // Starts the clock of "elapsed time per iteration".
   void training_starts();
   void on_step(const StepRecord& record, const StepResult& result);
-  // `set` is "validation" or "test"; `at` as in validation_lines().
-  void on_evaluation(int64_t iteration, int64_t consumed_samples, const std::string& set,
-                     const std::string& at, double loss);
+  struct Evaluation {
+    std::string set;  // "validation" or "test"
+    double loss = 0;
+    int64_t iteration = 0, consumed_samples = 0;
+    bool at_end = false;  // of training
+  };
+  void on_evaluation(const Evaluation& evaluation);
 
   // While this lives (evaluation, saving) the clock stands still, as in Megatron-LM core_r0.7.
   class Pause {

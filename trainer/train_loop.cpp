@@ -15,6 +15,8 @@ double ms_since(TrainLoop::Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(TrainLoop::Clock::now() - start).count();
 }
 
+double without_sign_of_nan(double value) { return std::isnan(value) ? std::fabs(value) : value; }
+
 }  // namespace
 
 ExitCode TrainLoop::run() {
@@ -39,7 +41,7 @@ ExitCode TrainLoop::train() {
 
     const Control control = decide_control();
     if (control.evaluate || control.save || control.stop != StopReason::kNone) read_results(0);
-    if (control.evaluate) evaluate_validation(fmt::format("iteration {}", iteration()));
+    if (control.evaluate) evaluate_validation(/*at_end=*/false);
     if (control.save) save();
     if (control.stop != StopReason::kNone) return stop(control.stop);
   }
@@ -66,7 +68,10 @@ void TrainLoop::record_step(double batch_wait_ms) {
 // of a step.
 void TrainLoop::read_results(size_t max_in_flight) {
   while (unread_.size() > max_in_flight) {
-    const StepResult result = trainer_->result();
+    StepResult result = trainer_->result();
+    // The sign of a NaN says nothing; printed, it only puzzles.
+    result.loss = without_sign_of_nan(result.loss);
+    result.grad_norm = without_sign_of_nan(result.grad_norm);
     train_loader_->release();
     const StepRecord record = unread_.front();
     unread_.pop_front();
@@ -140,42 +145,42 @@ void TrainLoop::finish() {
   log_->print(datetime_line("after training is done", timestamp_now()));
   const bool unsaved = !config_.skip_train && iteration() > 0 && saved_iteration_ != iteration();
   if (unsaved && !config_.save.empty()) save();
-  if (datasets_.valid) evaluate_validation("the end of training for val data");
+  if (datasets_.valid) evaluate_validation(/*at_end=*/true);
   if (datasets_.test) evaluate_test();
 }
 
 // --- evaluation ---
 
+// Over eval_iters global batches, with as many results in flight as in training.
 double TrainLoop::mean_loss(DataLoader& loader) {
   double sum = 0;
-  const auto read = [&] {
-    sum += trainer_->result().loss;
-    loader.release();
+  int64_t num_read = 0;
+  const auto read_until = [&](int64_t count) {
+    for (; num_read < count; ++num_read) {
+      sum += trainer_->result().loss;
+      loader.release();
+    }
   };
-  for (int64_t i = 0; i < config_.eval_iters; ++i) {
+  for (int64_t begun = 1; begun <= config_.eval_iters; ++begun) {
     trainer_->evaluate(loader.next());
-    if (i >= static_cast<int64_t>(results_in_flight_)) read();
+    read_until(begun - static_cast<int64_t>(results_in_flight_));
   }
-  for (int64_t i =
-           std::max<int64_t>(0, config_.eval_iters - static_cast<int64_t>(results_in_flight_));
-       i < config_.eval_iters; ++i) {
-    read();
-  }
+  read_until(config_.eval_iters);
   return sum / static_cast<double>(config_.eval_iters);
 }
 
-void TrainLoop::evaluate_validation(const std::string& at) {
+void TrainLoop::evaluate_validation(bool at_end) {
   const RunLog::Pause pause(*log_);
   const double loss = mean_loss(*valid_loader_);
   consumed_valid_samples_ = valid_loader_->consumed_samples();
-  log_->on_evaluation(iteration(), consumed_samples(), "validation", at, loss);
+  log_->on_evaluation({"validation", loss, iteration(), consumed_samples(), at_end});
 }
 
 void TrainLoop::evaluate_test() {
   const int64_t batch = config_.global_batch();
   const auto loader = make_loader(*datasets_.test, 0, {[batch](int64_t) { return batch; }, batch});
-  log_->on_evaluation(iteration(), consumed_samples(), "test", "the end of training for test data",
-                      mean_loss(*loader));
+  log_->on_evaluation(
+      {"test", mean_loss(*loader), iteration(), consumed_samples(), /*at_end=*/true});
 }
 
 // --- checkpoints ---

@@ -57,7 +57,7 @@ class TrainLoop {
   void finish();
 
   double mean_loss(DataLoader& loader);
-  void evaluate_validation(const std::string& at);
+  void evaluate_validation(bool at_end);
   void evaluate_test();
   void save();
 

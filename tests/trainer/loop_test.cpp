@@ -1,0 +1,318 @@
+// weft-train as a user runs it: a small model on the CPU learns, evaluates, stops, is killed, and
+// goes on.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "indexed_dataset/file_io.h"
+#include "tests/trainer/tiny_dataset.h"
+
+namespace weft {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class Training : public testing::Test {
+ protected:
+  using Arguments = std::vector<std::string>;
+
+  void SetUp() override {
+    ASSERT_NE(std::getenv("WEFT_BIN_DIR"), nullptr)
+        << "set it to the folder of weft-train, or run ctest";
+  }
+
+  // A run of `num_iterations` steps in `run`, which resumes if it can.
+  Arguments arguments(const std::string& run, int64_t num_iterations = 30,
+                      const Arguments& more = {}) const {
+    const std::string folder = (folder_ / run).string();
+    Arguments all = {"--num-layers",
+                     "2",
+                     "--hidden-size",
+                     "32",
+                     "--num-attention-heads",
+                     "2",
+                     "--seq-length",
+                     "16",
+                     "--max-position-embeddings",
+                     "16",
+                     "--micro-batch-size",
+                     "2",
+                     "--global-batch-size",
+                     "8",
+                     "--train-iters",
+                     std::to_string(num_iterations),
+                     "--lr",
+                     "5e-3",
+                     "--lr-warmup-iters",
+                     "3",
+                     "--lr-decay-style",
+                     "cosine",
+                     "--min-lr",
+                     "5e-4",
+                     "--data-path",
+                     prefix_,
+                     "--split",
+                     "90,5,5",
+                     "--vocab-size",
+                     "64",
+                     "--eval-iters",
+                     "1",
+                     "--eval-interval",
+                     "10",
+                     "--log-interval",
+                     "1",
+                     "--save",
+                     folder,
+                     "--load",
+                     folder,
+                     "--save-interval",
+                     "5",
+                     "--device",
+                     "cpu",
+                     "--log-format",
+                     "megatron-2021",
+                     "--tensorboard-dir",
+                     folder + "/tb"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+
+  pid_t start(Arguments all) {
+    const std::string out = (folder_ / "out").string(),
+                      program = std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-train";
+    const pid_t child = fork();
+    if (child == 0) {
+      const int fd = open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+      dup2(fd, 1);
+      dup2(fd, 2);
+      std::vector<char*> argv{const_cast<char*>(program.c_str())};
+      for (std::string& argument : all) argv.push_back(argument.data());
+      argv.push_back(nullptr);
+      execv(program.c_str(), argv.data());
+      _exit(127);
+    }
+    return child;
+  }
+  // Exit code, or 128 + signal.
+  static int wait(pid_t child) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  int run(const Arguments& all) { return wait(start(all)); }
+  std::string output() const { return read_file(folder_ / "out"); }
+
+  std::vector<nlohmann::json> metrics(const std::string& run) const {
+    std::ifstream in(folder_ / (run + "/metrics.jsonl"));
+    std::vector<nlohmann::json> lines;
+    for (std::string line; std::getline(in, line);) {
+      nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
+      if (!json.is_discarded()) lines.push_back(std::move(json));
+    }
+    return lines;
+  }
+  // All numbers of a run that must not depend on when it was interrupted; times are left out.
+  std::vector<std::string> trajectory(const std::string& run) const {
+    std::vector<std::string> lines;
+    for (nlohmann::json line : metrics(run)) {
+      for (const char* key : {"elapsed_ms", "forward_ms", "backward_ms", "optimizer_ms"})
+        line.erase(key);
+      lines.push_back(line.dump());
+    }
+    return lines;
+  }
+  std::string tracker(const std::string& run) const {
+    const std::string text = read_file(folder_ / (run + "/latest_checkpointed_iteration.txt"));
+    return text.substr(0, text.find('\n'));
+  }
+  // Waits until the run has logged `iteration`, or has ended.
+  void wait_for_iteration(const std::string& run, int64_t iteration, pid_t child) const {
+    for (int i = 0; i < 60'000; ++i) {
+      const auto lines = metrics(run);
+      if (!lines.empty() && lines.back().value("iteration", int64_t{0}) >= iteration) return;
+      siginfo_t info{};
+      if (waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+          info.si_pid == child)
+        return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    FAIL() << "iteration " << iteration << " never came:\n" << output();
+  }
+
+  TemporaryFolder folder_;
+  std::string prefix_ = write_tiny_dataset(folder_ / "tiny");
+};
+
+TEST_F(Training, LearnsEvaluatesAndSaves) {
+  ASSERT_EQ(run(arguments("run", 60)), 0) << output();
+  const auto lines = metrics("run");
+  ASSERT_GE(lines.size(), 60U);
+  EXPECT_NEAR(lines.front().at("lm_loss").get<double>(), std::log(128),
+              0.2);  // uniform over the padded vocabulary
+  double last = 0;
+  for (const auto& line : lines) last = line.value("lm_loss", last);
+  EXPECT_LT(last, 3.4);
+  const std::string log = output();
+  for (const char* text :
+       {"using world size: 1,", "------------------------ arguments ------------------------",
+        "setting number of micro-batches to constant 4",
+        "[before the start of training step] datetime: ",
+        " iteration        1/      60 | consumed samples:            8 | elapsed time per "
+        "iteration (ms): ",
+        " | learning rate: 1.667E-03 | global batch size:     8 | lm loss: 4.8",
+        "\ntime (ms) | forward-compute: ",
+        "[Rank 0] (after 1 iterations) memory (MB) | allocated: ",
+        " validation loss at iteration 10 | lm loss value: ",
+        "saving checkpoint at iteration       5 to ",
+        "  successfully saved checkpoint at iteration       5 to ",
+        "[after training is done] datetime: ",
+        " validation loss at the end of training for val data | lm loss value: ",
+        " validation loss at the end of training for test data | lm loss value: "}) {
+    EXPECT_THAT(log, HasSubstr(text));
+  }
+  EXPECT_EQ(tracker("run"), "60");
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "run/run_manifest.json"));
+}
+
+TEST_F(Training, KilledAtAnyMomentItEndsWithTheSameBits) {
+  ASSERT_EQ(run(arguments("undisturbed")), 0) << output();
+  std::mt19937 random(std::random_device{}());
+  int num_kills = 0;
+  for (int code = -1; code != 0;) {
+    const pid_t child = start(arguments("killed"));
+    const auto done = metrics("killed");
+    const int64_t reached = done.empty() ? 0 : done.back().at("iteration").get<int64_t>();
+    wait_for_iteration("killed", reached + static_cast<int64_t>(random() % 7), child);
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 20'000));
+    kill(child, SIGKILL);
+    code = wait(child);
+    ASSERT_THAT(code, testing::AnyOf(0, 128 + SIGKILL)) << output();
+    if (code != 0 && ++num_kills > 30) break;
+  }
+  ASSERT_EQ(run(arguments("killed")), 0) << output();
+  EXPECT_GT(num_kills, 2);
+  EXPECT_EQ(trajectory("killed"), trajectory("undisturbed")) << num_kills << " kills";
+}
+
+TEST_F(Training, FinishesItsStepAndSavesOnSignals) {
+  ASSERT_EQ(run(arguments("undisturbed")), 0) << output();
+  for (const int signal_number : {SIGTERM, SIGUSR1, SIGINT}) {
+    const std::string name = "signal" + std::to_string(signal_number);
+    const pid_t child = start(arguments(name));
+    wait_for_iteration(name, 3, child);
+    kill(child, signal_number);
+    ASSERT_EQ(wait(child), 10) << output();
+    EXPECT_THAT(output(), HasSubstr("[exiting program after receiving SIG"));
+    const int64_t last = metrics(name).back().at("iteration");
+    EXPECT_EQ(tracker(name), std::to_string(last));
+    ASSERT_EQ(run(arguments(name)), 0) << output();
+    EXPECT_EQ(trajectory(name), trajectory("undisturbed"));
+  }
+}
+
+TEST_F(Training, ExitIntervalCountsAbsoluteIterationsAndIsNoError) {
+  ASSERT_EQ(run(arguments("run", 30, {"--exit-interval", "7"})), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("[exiting program at iteration 7] datetime: "));
+  EXPECT_EQ(tracker("run"), "7");
+  ASSERT_EQ(run(arguments("run", 30, {"--exit-interval", "7"})), 0) << output();
+  EXPECT_EQ(tracker("run"), "14");
+}
+
+TEST_F(Training, RampUpResumesInItsMiddle) {
+  const Arguments samples = {"--train-samples", "200", "--rampup-batch-size", "2", "2", "60"};
+  const auto by_samples = [&](const std::string& run, const Arguments& more = {}) {
+    Arguments all = arguments(run);
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (all[i] == "--train-iters")
+        all.erase(all.begin() + static_cast<long>(i), all.begin() + static_cast<long>(i) + 2);
+      if (all[i] == "--lr-warmup-iters") all[i] = "--lr-warmup-samples";
+    }
+    all.insert(all.end(), samples.begin(), samples.end());
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  ASSERT_EQ(run(by_samples("undisturbed")), 0) << output();
+  ASSERT_EQ(run(by_samples("resumed", {"--exit-interval", "13"})), 0) << output();
+  ASSERT_EQ(run(by_samples("resumed")), 0) << output();
+  EXPECT_EQ(trajectory("resumed"), trajectory("undisturbed"));
+  EXPECT_THAT(output(), HasSubstr("will use batch size rampup starting from global batch size 2 to "
+                                  "global batch size 8 with "
+                                  "batch size increments 2 over 60 samples."));
+}
+
+TEST_F(Training, BfloatAndMaskedLossAndParamsNormResumeToo) {
+  const Arguments more = {"--bf16", "--eod-mask-loss", "--log-params-norm"};
+  ASSERT_EQ(run(arguments("undisturbed", 12, more)), 0) << output();
+  EXPECT_THAT(output(), HasSubstr(" | params norm: "));
+  Arguments stopped = arguments("resumed", 12, more);
+  stopped.insert(stopped.end(), {"--exit-interval", "7"});
+  ASSERT_EQ(run(stopped), 0) << output();
+  ASSERT_EQ(run(arguments("resumed", 12, more)), 0) << output();
+  EXPECT_EQ(trajectory("resumed"), trajectory("undisturbed"));
+}
+
+TEST_F(Training, NumbersThatAreNotFiniteStopTheRunAndLeaveTheCheckpoint) {
+  ASSERT_EQ(run(arguments("run", 30, {"--exit-interval", "5"})), 0) << output();
+  EXPECT_EQ(run(arguments("run", 30, {"--lr", "1e30", "--override-lr-scheduler"})), 11) << output();
+  EXPECT_THAT(output(), HasSubstr("error: iteration "));
+  EXPECT_THAT(output(), HasSubstr("the last one is of iteration 5"));
+  EXPECT_EQ(tracker("run"), "5");
+}
+
+TEST_F(Training, AnotherScheduleOnResumeIsAUsageError) {
+  ASSERT_EQ(run(arguments("run", 30, {"--exit-interval", "5"})), 0) << output();
+  EXPECT_EQ(run(arguments("run", 30, {"--lr", "1e-3"})), 2);
+  EXPECT_THAT(
+      output(),
+      HasSubstr(
+          "AnnealingLR: class input value 0.001 and checkpoint value 0.005 for learning rate"));
+}
+
+TEST_F(Training, OnlyEvaluates) {
+  ASSERT_EQ(run(arguments("run", 10)), 0) << output();
+  ASSERT_EQ(run(arguments("run", 10, {"--skip-train"})), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("validation loss at the end of training for val data"));
+  EXPECT_THAT(output(), Not(HasSubstr("| consumed samples:")));
+}
+
+TEST_F(Training, DryRunSaysEverythingAndDoesNothing) {
+  ASSERT_EQ(run(arguments("run", 30, {"--dry-run"})), 0) << output();
+  for (const char* text :
+       {"memory plan", "number of parameters on", "learning rate", "    train:      240",
+        "    validation: 32", "    test:       8", "300 documents"}) {
+    EXPECT_THAT(output(), HasSubstr(text));
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
+}
+
+TEST_F(Training, WrongFlagsAreAllReportedBeforeAnythingElse) {
+  EXPECT_EQ(run(arguments("run", 30, {"--fp16", "--num-layer", "3", "--global-batch-size", "7"})),
+            2);
+  const std::string log = output();
+  EXPECT_THAT(log, HasSubstr("error: --fp16 is not supported yet"));
+  EXPECT_THAT(log, HasSubstr("error: unknown flag --num-layer: did you mean --num-layers?"));
+  EXPECT_THAT(log,
+              HasSubstr("error: --global-batch-size 7 is not a multiple of --micro-batch-size 2"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
+}
+
+TEST_F(Training, AMissingDatasetAndAForeignVocabularyHaveTheirExitCodes) {
+  Arguments elsewhere = arguments("run");
+  std::replace(elsewhere.begin(), elsewhere.end(), prefix_, std::string("/nowhere/at_all"));
+  EXPECT_EQ(run(elsewhere), 4) << output();
+  EXPECT_THAT(output(), HasSubstr("/nowhere/at_all"));
+  EXPECT_EQ(run(arguments("run", 30, {"--vocab-size", "20"})), 3) << output();
+  EXPECT_THAT(output(), HasSubstr("outside the vocabulary of 20"));
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,253 @@
+// What happens between the command line and the first step: vocabulary, dataset sizes, resuming,
+// the run manifest.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "indexed_dataset/exit_code.h"
+#include "indexed_dataset/file_io.h"
+#include "tests/trainer/tiny_dataset.h"
+#include "trainer/banner.h"
+#include "trainer/run_manifest.h"
+#include "trainer/train_setup.h"
+
+namespace weft {
+namespace {
+
+using testing::HasSubstr;
+
+Config base_config() {
+  Config config;
+  config.num_layers = 2;
+  config.hidden_size = 32;
+  config.num_attention_heads = 4;
+  config.seq_length = config.max_position_embeddings.emplace(16);
+  config.micro_batch_size = 2;
+  config.global_batch_size = 8;
+  config.train_iters = 10;
+  config.lr = 1e-3;
+  config.data_path = {"/nowhere/data_text_document"};
+  return config;
+}
+
+// Points the environment's vocabularies at `folder` while it lives.
+struct Environment {
+  explicit Environment(const std::string& folder) {
+    setenv("WEFT_GPT2_DIR", folder.c_str(), 1);
+    setenv("HOME", folder.c_str(), 1);
+  }
+  ~Environment() {
+    gpt2 ? setenv("WEFT_GPT2_DIR", gpt2->c_str(), 1) : unsetenv("WEFT_GPT2_DIR");
+    if (home) setenv("HOME", home->c_str(), 1);
+  }
+  static std::optional<std::string> get(const char* name) {
+    const char* value = std::getenv(name);
+    return value ? std::optional<std::string>(value) : std::nullopt;
+  }
+  std::optional<std::string> gpt2 = get("WEFT_GPT2_DIR"), home = get("HOME");
+};
+
+TEST(VocabularySize, ComesFromTheMostParticularSource) {
+  const TemporaryFolder folder;
+  const Environment environment((folder / "environment").string());
+  Config config = base_config();
+  config.data_path = {(folder / "data").string()};
+  EXPECT_THROW(find_vocabulary_size(config), std::invalid_argument);
+
+  std::filesystem::create_directories(folder / "environment/.cache/weft/gpt2");
+  write_file_atomically(folder / "environment/.cache/weft/gpt2/vocab.json", R"({"a":0})");
+  EXPECT_EQ(find_vocabulary_size(config).num_tokens, 1);
+  write_file_atomically(folder / "environment/vocab.json", R"({"a":0,"b":1})");
+  EXPECT_EQ(find_vocabulary_size(config).num_tokens, 2);
+  write_file_atomically(folder / "data.manifest.json", R"({"vocabulary":{"size":3}})");
+  EXPECT_EQ(find_vocabulary_size(config).num_tokens, 3);
+  EXPECT_EQ(find_vocabulary_size(config).source, (folder / "data.manifest.json").string());
+  config.vocab_file = (folder / "vocab.json").string();
+  EXPECT_THROW(find_vocabulary_size(config), std::system_error);
+  write_file_atomically(folder / "vocab.json", R"({"a":0,"b":1,"c":2,"<|endoftext|>":3})");
+  EXPECT_EQ(find_vocabulary_size(config).num_tokens, 4);
+  EXPECT_EQ(find_vocabulary_size(config).end_of_document_id(), 3);
+  config.vocab_size = 50257;
+  EXPECT_EQ(find_vocabulary_size(config).num_tokens, 50257);
+}
+
+TEST(VocabularySize, AFileThatIsNoVocabularyIsBadInput) {
+  const TemporaryFolder folder;
+  Config config = base_config();
+  config.vocab_file = (folder / "vocab.json").string();
+  write_file_atomically(config.vocab_file, "[1, 2]");
+  EXPECT_THROW(find_vocabulary_size(config), std::runtime_error);
+  write_file_atomically(config.vocab_file, "{\"a\":");
+  EXPECT_THROW(find_vocabulary_size(config), std::runtime_error);
+}
+
+TEST(DatasetPrefix, LeavesOutWeightAndSuffix) {
+  Config config = base_config();
+  config.data_path = {"1.0", "folder/data_text_document.bin"};
+  EXPECT_EQ(dataset_prefix(config), "folder/data_text_document");
+}
+
+// Sizes that Megatron-LM printed: 146484375 samples, batch 288, evaluation of 40 batches every 1000
+// steps.
+TEST(TargetSizes, MatchMegatron) {
+  Config config = base_config();
+  config.train_iters.reset();
+  config.train_samples = 146484375;
+  config.micro_batch_size = 1;
+  config.global_batch_size = 288;
+  config.eval_iters = 40;
+  config.eval_interval = 1000;
+  const DatasetTargetSizes sizes = target_sizes(config, BatchSchedule(config));
+  EXPECT_EQ(sizes.train_samples, 146484375);
+  EXPECT_EQ(sizes.valid_samples, 5863680);
+  EXPECT_EQ(sizes.test_samples, 11520);
+}
+
+// tr11's ramp-up lasts 115311 iterations: 116 validations.
+TEST(TargetSizes, FollowTheRampUp) {
+  Config config = base_config();
+  config.train_iters.reset();
+  config.train_samples = 220'000'000;
+  config.micro_batch_size = 1;
+  config.global_batch_size = 2048;
+  config.rampup_batch_size = {192, 16, 9'765'625};
+  config.eval_iters = 1;
+  config.eval_interval = 1000;
+  EXPECT_EQ(target_sizes(config, BatchSchedule(config)).valid_samples, 116 * 2048);
+}
+
+CheckpointInfo saved_by(const Config& config, const ModelShape& shape) {
+  LrSchedule lr(lr_settings(config));
+  lr.advance(24);
+  return checkpoint_info({.scalars = {.iteration = 3, .consumed_samples = 24, .adam_step = 3},
+                          .consumed_valid_samples = 16,
+                          .lr = lr},
+                         shape, config);
+}
+
+TEST(Resume, GoesOnWhereTheCheckpointEnded) {
+  const Config config = base_config();
+  const ModelShape shape = model_shape(config, 64);
+  const Resume resume = plan_resume(saved_by(config, shape), shape, config);
+  EXPECT_TRUE(resume.load_optimizer);
+  EXPECT_EQ(resume.state.scalars.iteration, 3);
+  EXPECT_EQ(resume.state.scalars.adam_step, 3);
+  EXPECT_EQ(resume.state.consumed_valid_samples, 16);
+  EXPECT_EQ(resume.state.lr.num_steps(), 24);
+}
+
+TEST(Resume, AnotherArchitectureIsRefusedWithEveryDifference) {
+  Config config = base_config();
+  const CheckpointInfo info = saved_by(config, model_shape(config, 64));
+  config.num_layers = 3;
+  config.hidden_size = 64;
+  try {
+    plan_resume(info, model_shape(config, 64), config);
+    FAIL() << "no exception";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_THAT(error.what(), testing::AllOf(HasSubstr("num_layers"), HasSubstr("hidden_size")));
+  }
+}
+
+TEST(Resume, AnotherScheduleIsRefusedUnlessTold) {
+  Config config = base_config();
+  const ModelShape shape = model_shape(config, 64);
+  const CheckpointInfo info = saved_by(config, shape);
+  config.lr = 2e-3;
+  EXPECT_THROW(plan_resume(info, shape, config), std::invalid_argument);
+  config.override_lr_scheduler = true;
+  EXPECT_EQ(plan_resume(info, shape, config).state.lr.settings().max_lr, 2e-3);
+  config.override_lr_scheduler = false;
+  config.use_checkpoint_lr_scheduler = true;
+  EXPECT_EQ(plan_resume(info, shape, config).state.lr.settings().max_lr, 1e-3);
+}
+
+TEST(Resume, FinetuningAndImportedWeightsStartAtIterationZero) {
+  Config config = base_config();
+  const ModelShape shape = model_shape(config, 64);
+  CheckpointInfo info = saved_by(config, shape);
+  config.finetune = true;
+  EXPECT_EQ(plan_resume(info, shape, config).state.scalars.iteration, 0);
+  EXPECT_FALSE(plan_resume(info, shape, config).load_optimizer);
+  config.finetune = false;
+  info.has_optimizer = false;
+  EXPECT_EQ(plan_resume(info, shape, config).state.scalars.iteration, 0);
+  EXPECT_FALSE(plan_resume(info, shape, config).load_optimizer);
+}
+
+TEST(Resume, WithoutTheOptimizerItsStepsStartAfresh) {
+  Config config = base_config();
+  const ModelShape shape = model_shape(config, 64);
+  config.no_load_optim = true;
+  const Resume resume = plan_resume(saved_by(config, shape), shape, config);
+  EXPECT_FALSE(resume.load_optimizer);
+  EXPECT_EQ(resume.state.scalars.iteration, 3);
+  EXPECT_EQ(resume.state.scalars.adam_step, 0);
+}
+
+TEST(Resume, AMissingCheckpointIsAnErrorWhereAskedFor) {
+  const TemporaryFolder folder;
+  Config config = base_config();
+  EXPECT_FALSE(iteration_to_load(config));
+  config.load = (folder / "none").string();
+  EXPECT_FALSE(iteration_to_load(config));
+  config.exit_on_missing_checkpoint = true;
+  EXPECT_THROW(iteration_to_load(config), std::runtime_error);
+  config.ckpt_step = 40;
+  EXPECT_EQ(iteration_to_load(config), 40);
+}
+
+TEST(Memory, APlanLargerThanTheDeviceIsRefusedWithBothNumbers) {
+  const auto backend = create_cpu_backend(1);
+  MemoryPlan plan;
+  Tensor tensor;
+  plan.add(MemoryClass::kParameters, "huge", &tensor, DType::kFloat32, {int64_t{1} << 50});
+  EXPECT_THROW(check_memory(plan, *backend), LimitExceeded);
+}
+
+TEST(RunManifest, HoldsTheArgumentsThatMapIterationsToSamples) {
+  const TemporaryFolder folder;
+  Config config = base_config();
+  config.fill_defaults();
+  write_run_manifest(folder / "run", {.config = config,
+                                      .device = "CPU",
+                                      .dataset_prefix = "p",
+                                      .vocabulary_size = 64,
+                                      .padded_vocabulary_size = 128,
+                                      .num_parameters = 5,
+                                      .vocabulary_source = "s",
+                                      .num_iterations = 10,
+                                      .train_samples = 80,
+                                      .valid_samples = 3,
+                                      .test_samples = 2,
+                                      .resumed_iteration = 0});
+  const std::string text = read_file(folder / "run/run_manifest.json");
+  for (const char* field :
+       {"\"arguments\": {", "\"global_batch_size\": 8", "\"seq_length\": 16", "\"train_iters\": 10",
+        "\"train_samples\": null", "\"split\": \"969,30,1\"", "\"seed\": 1234",
+        "\"eval_interval\": 1000"}) {
+    EXPECT_THAT(text, HasSubstr(field));
+  }
+}
+
+TEST(Banner, StartsWithTheWorldAndNamesThePadding) {
+  Config config = base_config();
+  config.bf16 = true;
+  config.fill_defaults();
+  const std::string text =
+      start_banner(config, {"--use-flash-attn has no effect: attention is always fused"},
+                   BatchSchedule(config), {50257, "vocab.json"});
+  EXPECT_THAT(
+      text, testing::StartsWith(
+                "using world size: 1, data-parallel-size: 1, tensor-model-parallel size: 1, "
+                "pipeline-model-parallel size: 1 \naccumulate and all-reduce gradients in fp32 for "
+                "bfloat16 data type.\nusing bfloat16 for parameters ...\n"));
+  EXPECT_THAT(text, HasSubstr("\nsetting number of micro-batches to constant 4\n"));
+  EXPECT_THAT(
+      text, HasSubstr("\n > padded vocab (size: 50257) with 47 dummy tokens (new size: 50304)\n"));
+  EXPECT_THAT(text, HasSubstr("\n> setting random seeds to 1234 ...\n"));
+}
+
+}  // namespace
+}  // namespace weft
