@@ -32,8 +32,8 @@ struct OpCase {
 };
 
 std::string name_of(const testing::TestParamInfo<OpCase>& test);
-// Lets GoogleTest print a case by its name.
-void PrintTo(const OpCase& op_case, std::ostream* out);
+// Lets GoogleTest, which sets the name, print a case by its name.
+void PrintTo(const OpCase& op_case, std::ostream* out);  // NOLINT(readability-identifier-naming)
 
 // kSmall: finite differences end in milliseconds. kDevice: shapes that cross the tiles of GPU
 // kernels, within what the CUDA backend takes (C, F, Vp multiples of 8; D 64, 96 or 128).
