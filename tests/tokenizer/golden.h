@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
-#include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -15,7 +15,10 @@
 namespace weft::test {
 
 inline std::filesystem::path golden_folder() {
-  return std::filesystem::path(std::getenv("WEFT_SOURCE_DIR")) / "tests/golden/tokenizer";
+  const char* source_dir = std::getenv("WEFT_SOURCE_DIR");
+  if (source_dir == nullptr)
+    throw std::runtime_error("WEFT_SOURCE_DIR is not set: run the tests with ctest");
+  return std::filesystem::path(source_dir) / "tests/golden/tokenizer";
 }
 
 inline std::shared_ptr<const Vocabulary> small_vocabulary() {
