@@ -1,7 +1,7 @@
 // One operation with given inputs: how any backend runs it, and what the result is by definition.
 //
-// The same cases check the CPU against the definition (kernels_test) and CUDA against the CPU
-// (kernels_parity_test).
+// The same cases check the CPU against the definition (kernels_definition_test) and CUDA against
+// the CPU (kernels_parity_test).
 #pragma once
 
 #include <gtest/gtest.h>

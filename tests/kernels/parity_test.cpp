@@ -26,7 +26,7 @@ class BackendParity : public testing::TestWithParam<OpCase> {
     if (cuda_ != nullptr) return;
     const char* required = std::getenv("WEFT_REQUIRE_GPU");
     if (required != nullptr && std::string(required) == "1") {
-      FAIL() << "WEFT_REQUIRE_GPU=1, but there is no CUDA device: " << why_no_device_;
+      FAIL() << "WEFT_REQUIRE_GPU=1, but CUDA cannot be used: " << why_no_device_;
     }
     GTEST_SKIP() << "no CUDA device: " << why_no_device_;
   }
