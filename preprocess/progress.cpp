@@ -58,7 +58,7 @@ std::string ProgressText::log_lines(const PipelineTotals& totals, double seconds
 }
 
 std::string ProgressText::live_line(const PipelineTotals& totals, double seconds) const {
-  const auto rate = [&](int64_t count, const char* unit) {
+  const auto rate = [&](int64_t count, const char* unit = "") {
     return with_prefix(per_second(static_cast<double>(count), seconds), unit);
   };
   std::string line = "tokenized " + with_prefix(static_cast<double>(totals.num_bytes), "B");
@@ -68,8 +68,8 @@ std::string ProgressText::live_line(const PipelineTotals& totals, double seconds
         100.0 * static_cast<double>(totals.num_file_bytes) / static_cast<double>(total_file_bytes_),
         with_prefix(static_cast<double>(total_file_bytes_), "B"));
   }
-  line += fmt::format(" | {} | {} | {}", rate(totals.num_bytes, "B/s"),
-                      rate(totals.num_documents, "docs/s"), rate(totals.num_tokens, "tokens/s"));
+  line += fmt::format(" | {} | {} docs/s | {} tokens/s", rate(totals.num_bytes, "B/s"),
+                      rate(totals.num_documents), rate(totals.num_tokens));
   const int64_t num_bad = totals.bad_lines.total();
   if (num_bad > 0) line += fmt::format(" | {} bad line{}", num_bad, num_bad == 1 ? "" : "s");
   if (total_file_bytes_ > 0 && totals.num_file_bytes > 0) {

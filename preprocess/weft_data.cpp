@@ -1,6 +1,9 @@
 // weft-data: text corpora to Megatron datasets, and back from samples to text.
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <exception>
+#include <system_error>
 
 #include "indexed_dataset/exit_code.h"
 #include "preprocess/commands.h"
@@ -9,6 +12,8 @@
 
 int main(int argc, char** argv) {
   using namespace weft;
+  // A log that nobody reads any more must not end hours of work: writes fail with EPIPE instead.
+  std::signal(SIGPIPE, SIG_IGN);
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(make_download_command());
   commands.push_back(make_preprocess_command());
@@ -24,6 +29,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "stopped by signal %d\n", stopped.signal);
     return 128 + stopped.signal;
   } catch (const std::exception& error) {
+    const auto* system = dynamic_cast<const std::system_error*>(&error);
+    if (system != nullptr && system->code().value() == EPIPE) return 0;  // `weft-data info x | head` saw enough
     std::fprintf(stderr, "error: %s\n", error.what());
     return static_cast<int>(exit_code_for(error));
   }

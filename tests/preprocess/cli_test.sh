@@ -128,6 +128,9 @@ JSON
 expect 0 '' "$data" inspect samples --run run --iteration 3 --format jsonl
 cmp out.log by_range || fail "--run gives other samples"
 expect 0 'sample 0 of valid' "$data" inspect samples --run run --split-name valid --sample-range 0 1
+set -o pipefail
+"$data" inspect samples --run run --sample-range 0 64 2>err.log | head -n 1 >first || fail "a reader that stops early is an error"
+[ ! -s err.log ] || fail "a reader that stops early: $(cat err.log)"
 expect 2 'test' "$data" inspect samples --run run --split-name test --sample-range 0 1
 expect 2 'samples 64000 to 64001 are asked for' "$data" inspect samples --run run --sample-range 64000 64001
 expect 2 'give either --sample-range A B or --iteration I' "$data" inspect samples
