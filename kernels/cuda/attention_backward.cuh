@@ -33,7 +33,7 @@ struct BackwardShape {
 // Where a (batch, head) lies in the tensors.
 template <int D>
 struct HeadView {
-  int64_t token_stride, out_stride, head_element;
+  int64_t token_stride, out_stride;
   const __nv_bfloat16 *q, *dout;
   __nv_bfloat16* dq;
   const float *lse2, *delta;
@@ -42,7 +42,6 @@ struct HeadView {
     const int64_t b = bh / p.H, h = bh % p.H;
     token_stride = static_cast<int64_t>(3) * p.H * D;
     out_stride = static_cast<int64_t>(p.H) * D;
-    head_element = static_cast<int64_t>(bh) * p.T * p.T;
     const int64_t offset = b * p.T * token_stride + h * 3 * D;
     q = static_cast<const __nv_bfloat16*>(p.qkv) + offset;
     dq = static_cast<__nv_bfloat16*>(p.dqkv) + offset;
@@ -111,28 +110,20 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     float dp[kM][kN][4] = {};
     multiply_rows<D, kM, kN>(dp, dout_tile, warp_row, v_tile(j));
     const bool masked = first_key + Shape::kStep > warp_query + 1;
+    if constexpr (kDropout) {
+      drop_rows<kM, kN>(dp, p.dropout, element_index(p, place.bh, warp_query, first_key), p.T);
+    }
 #pragma unroll
     for (int m = 0; m < kM; ++m) {
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int query = warp_query + m * 16 + half * 8 + (lane >> 2);
+      for (int n = 0; n < kN; ++n) {
 #pragma unroll
-        for (int n = 0; n < kN; ++n) {
-          const int key = first_key + n * 8 + (lane & 3) * 2;
-          float keep[2] = {1, 1};
-          if constexpr (kDropout) {
-            keep_factors(keep, p.dropout,
-                         p.dropout.first_element + head.head_element +
-                             static_cast<int64_t>(query) * p.T + key);
-          }
-#pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            float probability = fast_exp2(s[m][n][2 * half + i] * scale_log2 - lse2[m][half]);
-            if (masked && key + i > query) probability = 0;
-            float gradient = dp[m][n][2 * half + i];
-            if constexpr (kDropout) gradient *= keep[i];
-            s[m][n][2 * half + i] = probability * (gradient - delta[m][half]);
-          }
+        for (int i = 0; i < 4; ++i) {
+          const int query = warp_query + m * 16 + i / 2 * 8 + (lane >> 2);
+          const int key = first_key + n * 8 + (lane & 3) * 2 + i % 2;
+          float probability = fast_exp2(s[m][n][i] * scale_log2 - lse2[m][i / 2]);
+          if (masked && key > query) probability = 0;
+          s[m][n][i] = probability * (dp[m][n][i] - delta[m][i / 2]);
         }
       }
     }
@@ -206,28 +197,30 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     float dp[kM][kN][4] = {};
     multiply_rows<D, kM, kN>(dp, v_tile, warp_row, dout_tile(j));
 #pragma unroll
-    for (int n = 0; n < kN; ++n) {
-      const int column = n * 8 + (lane & 3) * 2;
-      const float2 row_lse2 = *reinterpret_cast<const float2*>(lse2 + column);
-      const float2 row_delta = *reinterpret_cast<const float2*>(delta + column);
+    for (int m = 0; m < kM; ++m) {
+      [[maybe_unused]] uint32_t kept[4];
+      if constexpr (kDropout) {
+        kept_in_columns<kN>(kept, p.dropout,
+                            element_index(p, place.bh, first_query, warp_key + m * 16), p.T);
+      }
 #pragma unroll
-      for (int m = 0; m < kM; ++m) {
+      for (int n = 0; n < kN; ++n) {
+        const int column = n * 8 + (lane & 3) * 2;
+        const float2 row_lse2 = *reinterpret_cast<const float2*>(lse2 + column);
+        const float2 row_delta = *reinterpret_cast<const float2*>(delta + column);
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          const int key = warp_key + m * 16 + (i / 2) * 8 + (lane >> 2);
+          const int key = warp_key + m * 16 + i / 2 * 8 + (lane >> 2);
           const int query = first_query + column + i % 2;
           float probability =
               fast_exp2(s[m][n][i] * scale_log2 - (i % 2 == 0 ? row_lse2.x : row_lse2.y));
           if (masked && key > query) probability = 0;
-          float gradient = dp[m][n][i];
           s[m][n][i] = probability;
           if constexpr (kDropout) {
-            const float keep = keep_factor(p.dropout, p.dropout.first_element + head.head_element +
-                                                          static_cast<int64_t>(query) * p.T + key);
-            s[m][n][i] *= keep;
-            gradient *= keep;
+            s[m][n][i] = drop(probability, p.dropout, kept[i], 4 * n);
+            dp[m][n][i] = drop(dp[m][n][i], p.dropout, kept[i], 4 * n);
           }
-          dp[m][n][i] = probability * (gradient - (i % 2 == 0 ? row_delta.x : row_delta.y));
+          dp[m][n][i] = probability * (dp[m][n][i] - (i % 2 == 0 ? row_delta.x : row_delta.y));
         }
       }
     }

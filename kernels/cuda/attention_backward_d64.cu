@@ -6,8 +6,10 @@ namespace {
 
 template <bool kDropout>
 void run(cudaStream_t stream, const Params& params) {
-  using HopperQuery = HopperShape<64, 2, 128, 3, 1>;
-  using HopperKey = HopperShape<64, 1, 64, 4, 2>;
+  using HopperQuery = HopperShape<64, 2, 64, 3, 2, false>;
+  // The random numbers' registers leave no room for three blocks.
+  using HopperKey = std::conditional_t<kDropout, HopperShape<64, 1, 64, 4, 2>,
+                                       HopperShape<64, 1, 64, 3, 3, false>>;
   using QueryShape = BackwardShape<64, 2, 4, 32, 2>;
   using KeyShape = BackwardShape<64, 2, 4, 32, 2>;
   if (!launch_backward_hopper<HopperQuery, HopperKey, kDropout>(stream, params)) {

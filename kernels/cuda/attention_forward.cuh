@@ -129,8 +129,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     softmax_step<kM, kN>(s, row_max, row_sum, correction, scale_log2,
                          first_key + Shape::kKeys > warp_query + 1, warp_query, first_key);
     if constexpr (kDropout) {
-      drop<kM, kN>(s, p.dropout, static_cast<int64_t>(place.bh) * p.T * p.T, p.T, warp_query,
-                   first_key);
+      drop_rows<kM, kN>(s, p.dropout, element_index(p, place.bh, warp_query, first_key), p.T);
     }
 #pragma unroll
     for (int m = 0; m < kM; ++m) {

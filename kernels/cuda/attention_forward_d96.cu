@@ -6,7 +6,7 @@ namespace {
 
 template <bool kDropout>
 void run(cudaStream_t stream, const Params& params) {
-  using Hopper = HopperShape<96, 3, 64, 4, 1>;
+  using Hopper = HopperShape<96, 2, 64, 3, 2>;
   using Shape = ForwardShape<96, 2, 4, 64, 2>;
   if (!launch_forward_hopper<Hopper, kDropout>(stream, params)) {
     launch_forward<Shape, kDropout>(stream, params);

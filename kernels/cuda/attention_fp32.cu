@@ -79,12 +79,15 @@ struct HeadPlace {
     out_stride = static_cast<int64_t>(p.H) * D;
     qkv = bh / p.H * p.T * token_stride + bh % p.H * 3 * D;
     out = bh / p.H * p.T * out_stride + bh % p.H * D;
-    element = bh * p.T * p.T;
   }
 };
 
-__device__ inline float keep(const Params& p, const HeadPlace& head, int64_t query, int64_t key) {
-  return keep_factor(p.dropout, p.dropout.first_element + head.element + query * p.T + key);
+// keep_scale where the probability is kept, else 0.
+__device__ inline float keep(const Params& p, const HeadPlace& head, int query, int key) {
+  const uint64_t element = element_index(p, static_cast<int>(head.bh), query, key);
+  return philox_word(p.dropout.seed, p.dropout.stream, element) < p.dropout.threshold
+             ? 0.0F
+             : p.dropout.keep_scale;
 }
 
 template <int D, bool kDropout>

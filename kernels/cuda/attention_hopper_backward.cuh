@@ -25,13 +25,13 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   using Stages = Ring<Shape::kGroups, Shape::kStages>;
   __shared__ __align__(8) uint64_t barriers[Stages::kNumBarriers];
   extern __shared__ uint8_t shared[];
-  const int group = threadIdx.x / 128;
+  const int group = warpgroup_index();
   const uint32_t own_base = aligned_shared(shared);
   const uint32_t stage_base = own_base + 2 * Shape::kGroups * Shape::kOwnBytes;
   const PanelTile<D, 64> q_tile{own_base + 2 * group * Shape::kOwnBytes};
   const PanelTile<D, 64> dout_tile{q_tile.base + Shape::kOwnBytes};
   const auto k_tile = [&](int step) {
-    return StepTile{stage_base + step % Shape::kStages * 2 * Shape::kStepBytes};
+    return StepTile{stage_base + Stages::stage(step) * 2 * Shape::kStepBytes};
   };
   const auto v_tile = [&](int step) { return StepTile{k_tile(step).base + Shape::kStepBytes}; };
   const Stages ring{shared_address(barriers)};
@@ -83,16 +83,23 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     ring.wait(step);
     wgmma_fence();
     start_rows_product<D, kStep>(s[0], q_tile, k_tile(step));
-    if constexpr (!kFirst) start_columns_product<D, kStep>(dq[0], ds[0], k_tile(step - 1));
+    constexpr bool kOlderSum = Shape::kDefer && !kFirst;
+    if constexpr (kOlderSum) start_columns_product<D, kStep>(dq[0], ds[0], k_tile(step - 1));
     start_rows_product<D, kStep>(dp[0], dout_tile, v_tile(step));
-    wgmma_wait<kFirst ? 1 : 2>();
+    wgmma_wait<kOlderSum ? 2 : 1>();
     pin(s[0]);
 #pragma unroll
     for (int n = 0; n < kN; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         s[0][n][i] = fast_exp2(s[0][n][i] * scale_log2 - lse2[i / 2]);
-        if (masked) {
+      }
+    }
+    if (masked) {
+#pragma unroll
+      for (int n = 0; n < kN; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
           const int key = first_key + n * 8 + (lane & 3) * 2 + i % 2;
           const int query = group_query + warp_row + i / 2 * 8 + (lane >> 2);
           if (key > query) s[0][n][i] = 0;
@@ -104,7 +111,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     pin(dq[0]);
     if constexpr (!kFirst) ring.release(step - 1);
     if constexpr (kDropout) {
-      drop<1, kN>(dp, p.dropout, head.head_element, p.T, group_query + warp_row, first_key);
+      drop_rows<1, kN>(dp, p.dropout, element_index(p, place.bh, group_query + warp_row, first_key),
+                       p.T);
     }
 #pragma unroll
     for (int n = 0; n < kN; ++n) {
@@ -112,7 +120,15 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
       for (int i = 0; i < 4; ++i) s[0][n][i] *= dp[0][n][i] - delta[i / 2];
     }
     round_to_operand<1, kN>(ds, s);
+    if constexpr (!Shape::kDefer) {
+      wgmma_fence();
+      start_columns_product<D, kStep>(dq[0], ds[0], k_tile(step));
+    }
     ring.refill(step, num_steps, load_keys);
+    if constexpr (!Shape::kDefer) {
+      wgmma_wait<0>();
+      pin(dq[0]);
+    }
   };
 
   // Later steps lie in the group's future.
@@ -120,10 +136,12 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   wait_barrier(ring.own(), 0);
   iterate(std::true_type{}, 0);
   for (int step = 1; step < num_active; ++step) iterate(std::false_type{}, step);
-  wgmma_fence();
-  start_columns_product<D, kStep>(dq[0], ds[0], k_tile(num_active - 1));
-  wgmma_wait<0>();
-  pin(dq[0]);
+  if constexpr (Shape::kDefer) {
+    wgmma_fence();
+    start_columns_product<D, kStep>(dq[0], ds[0], k_tile(num_active - 1));
+    wgmma_wait<0>();
+    pin(dq[0]);
+  }
   ring.pass(num_active, num_steps, num_steps, load_keys);
   sync_warpgroup();  // nobody reads the group's own tiles any more: their place takes the results
   const float row_scale[1][2] = {{p.scale, p.scale}};
@@ -143,18 +161,18 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   using Stages = Ring<Shape::kGroups, Shape::kStages>;
   __shared__ __align__(8) uint64_t barriers[Stages::kNumBarriers];
   extern __shared__ uint8_t shared[];
-  const int group = threadIdx.x / 128;
+  const int group = warpgroup_index();
   const uint32_t own_base = aligned_shared(shared);
   const uint32_t stage_base = own_base + 2 * Shape::kGroups * Shape::kOwnBytes;
   const uint32_t rows_base = stage_base + Shape::kStages * 2 * Shape::kStepBytes;
   const PanelTile<D, 64> k_tile{own_base + 2 * group * Shape::kOwnBytes};
   const PanelTile<D, 64> v_tile{k_tile.base + Shape::kOwnBytes};
   const auto q_tile = [&](int step) {
-    return StepTile{stage_base + step % Shape::kStages * 2 * Shape::kStepBytes};
+    return StepTile{stage_base + Stages::stage(step) * 2 * Shape::kStepBytes};
   };
   const auto dout_tile = [&](int step) { return StepTile{q_tile(step).base + Shape::kStepBytes}; };
   const auto rows = [&](int step) {
-    return rows_base + step % Shape::kStages * 2 * kStep * 4;
+    return rows_base + Stages::stage(step) * 2 * kStep * 4;
   };  // lse2, delta
   const Stages ring{shared_address(barriers)};
 
@@ -203,9 +221,15 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     ring.wait(step);
     wgmma_fence();
     start_rows_product<D, kStep>(s[0], k_tile, q_tile(step));
-    if constexpr (!kFirst) start_columns_product<D, kStep>(dk[0], ds[0], q_tile(step - 1));
+    constexpr bool kOlderSum = Shape::kDefer && !kFirst;
+    if constexpr (kOlderSum) start_columns_product<D, kStep>(dk[0], ds[0], q_tile(step - 1));
     start_rows_product<D, kStep>(dp[0], v_tile, dout_tile(step));
-    wgmma_wait<kFirst ? 1 : 2>();
+    [[maybe_unused]] uint32_t kept[4];
+    if constexpr (kDropout) {
+      kept_in_columns<kN>(kept, p.dropout,
+                          element_index(p, place.bh, first_query, group_key + warp_row), p.T);
+    }
+    wgmma_wait<kOlderSum ? 2 : 1>();
     pin(s[0]);
     const uint32_t column_rows = rows(step) + (lane & 3) * 8;
 #pragma unroll
@@ -214,24 +238,29 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
       load_pair(lse2, column_rows + n * 32);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const int key = group_key + warp_row + i / 2 * 8 + (lane >> 2);
-        const int query = first_query + n * 8 + (lane & 3) * 2 + i % 2;
         s[0][n][i] = fast_exp2(s[0][n][i] * scale_log2 - lse2[i % 2]);
-        if (masked && key > query) s[0][n][i] = 0;
       }
     }
-    [[maybe_unused]] float keep[kN][4];
-    uint32_t probabilities[1][kN / 2][4];
-    if constexpr (kDropout) {
-      keep_factors_of_columns<kN>(keep, p.dropout, head.head_element, p.T, first_query,
-                                  group_key + warp_row);
-      float kept[1][kN][4];
+    if (masked) {
 #pragma unroll
       for (int n = 0; n < kN; ++n) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) kept[0][n][i] = s[0][n][i] * keep[n][i];
+        for (int i = 0; i < 4; ++i) {
+          const int key = group_key + warp_row + i / 2 * 8 + (lane >> 2);
+          const int query = first_query + n * 8 + (lane & 3) * 2 + i % 2;
+          if (key > query) s[0][n][i] = 0;
+        }
       }
-      round_to_operand<1, kN>(probabilities, kept);
+    }
+    uint32_t probabilities[1][kN / 2][4];
+    if constexpr (kDropout) {
+      float kept_s[1][kN][4];
+#pragma unroll
+      for (int n = 0; n < kN; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) kept_s[0][n][i] = drop(s[0][n][i], p.dropout, kept[i], 4 * n);
+      }
+      round_to_operand<1, kN>(probabilities, kept_s);
     } else {
       round_to_operand<1, kN>(probabilities, s);
     }
@@ -247,14 +276,19 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
       load_pair(delta, column_rows + kStep * 4 + n * 32);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        if constexpr (kDropout) dp[0][n][i] *= keep[n][i];
+        if constexpr (kDropout) dp[0][n][i] = drop(dp[0][n][i], p.dropout, kept[i], 4 * n);
         s[0][n][i] *= dp[0][n][i] - delta[i % 2];
       }
     }
     round_to_operand<1, kN>(ds, s);
-    wgmma_wait<0>();
-    pin(dv[0]);
+    if constexpr (!Shape::kDefer) {
+      wgmma_fence();
+      start_columns_product<D, kStep>(dk[0], ds[0], q_tile(step));
+    }
     ring.refill(step, num_steps, load_queries);
+    wgmma_wait<0>();
+    pin(dk[0]);
+    pin(dv[0]);
   };
 
   // Earlier steps hold only queries before the group's first key.
@@ -265,10 +299,12 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     if (first_active > 0) ring.release(first_active - 1);
     iterate(std::true_type{}, first_active);
     for (int step = first_active + 1; step < num_steps; ++step) iterate(std::false_type{}, step);
-    wgmma_fence();
-    start_columns_product<D, kStep>(dk[0], ds[0], q_tile(num_steps - 1));
-    wgmma_wait<0>();
-    pin(dk[0]);
+    if constexpr (Shape::kDefer) {
+      wgmma_fence();
+      start_columns_product<D, kStep>(dk[0], ds[0], q_tile(num_steps - 1));
+      wgmma_wait<0>();
+      pin(dk[0]);
+    }
   }
   sync_warpgroup();  // nobody reads the group's own tiles any more: their place takes the results
   const float row_scale[1][2] = {{p.scale, p.scale}}, one[1][2] = {{1, 1}};

@@ -21,12 +21,12 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   using Stages = Ring<Shape::kGroups, Shape::kStages>;
   __shared__ __align__(8) uint64_t barriers[Stages::kNumBarriers];
   extern __shared__ uint8_t shared[];
-  const int group = threadIdx.x / 128;
+  const int group = warpgroup_index();
   const uint32_t own_base = aligned_shared(shared);
   const uint32_t stage_base = own_base + Shape::kGroups * Shape::kOwnBytes;
   const PanelTile<D, 64> q_tile{own_base + group * Shape::kOwnBytes};
   const auto k_tile = [&](int step) {
-    return StepTile{stage_base + step % Shape::kStages * 2 * Shape::kStepBytes};
+    return StepTile{stage_base + Stages::stage(step) * 2 * Shape::kStepBytes};
   };
   const auto v_tile = [&](int step) { return StepTile{k_tile(step).base + Shape::kStepBytes}; };
   const Stages ring{shared_address(barriers)};
@@ -76,8 +76,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     softmax_step<1, kN>(s, row_max, row_sum, correction, scale_log2,
                         first_key + kStep > group_query, group_query + warp_row, first_key);
     if constexpr (kDropout) {
-      drop<1, kN>(s, p.dropout, static_cast<int64_t>(place.bh) * p.T * p.T, p.T,
-                  group_query + warp_row, first_key);
+      drop_rows<1, kN>(s, p.dropout, element_index(p, place.bh, group_query + warp_row, first_key),
+                       p.T);
     }
     if constexpr (!kFirst) {
       wgmma_wait<0>();

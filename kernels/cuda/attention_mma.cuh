@@ -55,9 +55,11 @@ __device__ inline uint32_t pack(float low, float high) {
   return packed;
 }
 
+// Volatile, so that it stays on its side of the waits for asynchronous products, which it is to
+// overlap with.
 __device__ inline float fast_exp2(float x) {
   float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  asm volatile("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
 
@@ -193,67 +195,85 @@ __device__ inline void store_rows(const float (&acc)[kM][D / 8][4], const float 
   }
 }
 
-// keep_scale where element `element` of the probabilities is kept, else 0.
-__device__ inline float keep_factor(const DropoutArgs& dropout, uint64_t element) {
-  return philox_word(dropout.seed, dropout.stream, element) < dropout.threshold
-             ? 0.0F
-             : dropout.keep_scale;
+// --- dropout ---
+// A random block decides on four neighbouring keys, which lie in different lanes. So every lane
+// draws whole blocks, turns them into bits, and the lanes exchange bits: one block per four
+// elements, and one register per eight.
+
+// Bit i: whether element + i is kept. Four elements may straddle two blocks where T or the first
+// element are odd.
+__device__ inline uint32_t kept_bits(const DropoutArgs& dropout, uint64_t element) {
+  const auto of_block = [&](uint64_t block_idx) {
+    const PhiloxBlock block = philox(dropout.seed, dropout.stream, block_idx);
+    uint32_t bits = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) bits |= block.word[i] >= dropout.threshold ? 1U << i : 0U;
+    return bits;
+  };
+  const uint32_t offset = static_cast<uint32_t>(element) & 3;
+  uint32_t bits = of_block(element >> 2);
+  if (offset != 0) bits = (bits | of_block((element >> 2) + 1) << 4) >> offset & 15;
+  return bits;
 }
 
-// The same for two neighbours: most often one random block serves both.
-__device__ inline void keep_factors(float (&keep)[2], const DropoutArgs& dropout,
-                                    uint64_t element) {
-  const PhiloxBlock block = philox(dropout.seed, dropout.stream, element >> 2);
-  const int first = static_cast<int>(element & 3);
-  const uint32_t word0 = first < 2 ? (first == 0 ? block.word[0] : block.word[1])
-                                   : (first == 2 ? block.word[2] : block.word[3]);
-  keep[0] = word0 < dropout.threshold ? 0.0F : dropout.keep_scale;
-  if (first == 3) {
-    keep[1] = keep_factor(dropout, element + 1);
-  } else {
-    const uint32_t word1 =
-        first == 0 ? block.word[1] : (first == 1 ? block.word[2] : block.word[3]);
-    keep[1] = word1 < dropout.threshold ? 0.0F : dropout.keep_scale;
-  }
+// For a warp's tile of 16 queries by 64 keys: bit 4 * n + i of kept[half] is for accumulator [n][2
+// * half + i]. `element` is the index of the tile's first element.
+template <int kN>
+__device__ inline void kept_in_rows(uint32_t (&kept)[2], const DropoutArgs& dropout,
+                                    uint64_t element, int T) {
+  static_assert(kN <= 8);
+  const int lane = threadIdx.x & 31, odd = lane & 1;
+  const uint64_t mine =
+      element + static_cast<uint64_t>(T) * (odd * 8 + (lane >> 2)) + (lane & 2) * 2;
+  uint32_t bits = 0;
+#pragma unroll 2
+  for (int n = 0; n < kN; ++n) bits |= kept_bits(dropout, mine + n * 8) << (4 * n);
+  const uint32_t others = __shfl_xor_sync(0xFFFFFFFFu, bits, 1);
+  kept[0] = (odd == 0 ? bits : others) >> (2 * odd);
+  kept[1] = (odd == 0 ? others : bits) >> (2 * odd);
 }
 
-// p *= keep factors, for a warp's tile of probabilities whose first element is (first_query,
-// first_key).
+// For a warp's transposed tile of 16 keys by 64 queries: bit 4 * n of kept[i] is for accumulator
+// [n][i].
+template <int kN>
+__device__ inline void kept_in_columns(uint32_t (&kept)[4], const DropoutArgs& dropout,
+                                       uint64_t element, int T) {
+  static_assert(kN <= 8);
+  const int lane = threadIdx.x & 31, unit = lane >> 2 & 3;
+  const uint64_t mine = element + static_cast<uint64_t>(T) * ((lane & 3) * 2 + unit % 2) +
+                        unit / 2 * 8 + (lane >> 4) * 4;
+  uint32_t bits = 0;
+#pragma unroll 2
+  for (int n = 0; n < kN; ++n)
+    bits |= kept_bits(dropout, mine + static_cast<uint64_t>(T) * (n * 8)) << (4 * n);
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    kept[i] = __shfl_sync(0xFFFFFFFFu, bits, (lane & ~12) | i << 2) >> unit;
+}
+
+__device__ inline float drop(float x, const DropoutArgs& dropout, uint32_t kept, int bit) {
+  return (kept >> bit & 1) != 0 ? x * dropout.keep_scale : 0.0F;
+}
+
+// Drops from a warp's tile (16 * kM queries, 8 * kN keys) whose first element is `element`.
 template <int kM, int kN>
-__device__ inline void drop(float (&p)[kM][kN][4], const DropoutArgs& dropout, int64_t head_element,
-                            int64_t T, int first_query, int first_key) {
-  const int lane = threadIdx.x & 31;
+__device__ inline void drop_rows(float (&p)[kM][kN][4], const DropoutArgs& dropout,
+                                 uint64_t element, int T) {
+  constexpr int kPart = kN < 8 ? kN : 8;
 #pragma unroll
   for (int m = 0; m < kM; ++m) {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int64_t query = first_query + m * 16 + half * 8 + (lane >> 2);
+    for (int first = 0; first < kN; first += kPart) {
+      uint32_t kept[2];
+      kept_in_rows<kPart>(kept, dropout, element + static_cast<uint64_t>(T) * (m * 16) + first * 8,
+                          T);
 #pragma unroll
-      for (int n = 0; n < kN; ++n) {
-        float keep[2];
-        keep_factors(
-            keep, dropout,
-            dropout.first_element + head_element + query * T + first_key + n * 8 + (lane & 3) * 2);
-        p[m][n][2 * half] *= keep[0];
-        p[m][n][2 * half + 1] *= keep[1];
+      for (int n = 0; n < kPart; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          p[m][first + n][i] = drop(p[m][first + n][i], dropout, kept[i / 2], 4 * n + i % 2);
+        }
       }
-    }
-  }
-}
-
-// Keep factors of a warp's tile of transposed probabilities: rows are keys, columns queries.
-template <int kN>
-__device__ inline void keep_factors_of_columns(float (&keep)[kN][4], const DropoutArgs& dropout,
-                                               int64_t head_element, int64_t T, int first_query,
-                                               int first_key) {
-  const int lane = threadIdx.x & 31;
-#pragma unroll
-  for (int n = 0; n < kN; ++n) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int64_t query = first_query + n * 8 + (lane & 3) * 2 + i % 2;
-      const int key = first_key + i / 2 * 8 + (lane >> 2);
-      keep[n][i] = keep_factor(dropout, dropout.first_element + head_element + query * T + key);
     }
   }
 }

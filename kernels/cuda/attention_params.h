@@ -77,6 +77,13 @@ __device__ inline BlockPlace block_order(const Params& p, int num_tiles) {
   return {first + rest % size, rest / size};
 }
 
+// The dropout index of probability (query, key) of a head.
+__device__ inline uint64_t element_index(const Params& p, int bh, int query, int key) {
+  const uint64_t row =
+      static_cast<uint64_t>(bh) * static_cast<uint64_t>(p.T) + static_cast<uint64_t>(query);
+  return p.dropout.first_element + row * static_cast<uint64_t>(p.T) + static_cast<uint64_t>(key);
+}
+
 // One function per head size and direction, each in its own .cu (they compile slowly).
 template <int D>
 void forward_bf16(cudaStream_t stream, const Params& params, bool dropout);

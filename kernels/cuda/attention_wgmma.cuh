@@ -52,7 +52,7 @@ __device__ inline void expect_bytes(uint32_t barrier, int num_bytes) {
 __device__ inline void arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-__device__ inline void wait_barrier(uint32_t barrier, int parity) {
+__device__ inline void wait_barrier(uint32_t barrier, uint32_t parity) {
   uint32_t done = 0;
   while (done == 0) {
     asm volatile(
@@ -104,20 +104,23 @@ struct PanelTile {
     }
   }
 
-  __device__ static uint64_t descriptor(uint32_t address, uint32_t leading_bytes) {
+  // Matrix descriptors. The low word holds the address and the leading stride (in 16 bytes), so
+  // that moving on inside the tile is one addition of a constant; the high word is constant. Shared
+  // addresses are below 2^18.
+  __device__ static uint64_t descriptor(uint32_t low_word) {
     constexpr uint64_t kStrideBytes = 8 * P::kRowBytes;  // from 8 rows to the next 8
-    return static_cast<uint64_t>((address & 0x3FFFF) >> 4) |
-           static_cast<uint64_t>(leading_bytes >> 4) << 16 | (kStrideBytes >> 4) << 32 |
-           P::kSwizzleCode << 62;
+    return (kStrideBytes >> 4) << 32 | P::kSwizzleCode << 62 | low_word;
   }
   // Sum over D: columns [16 * k, 16 * k + 16) of all rows.
   __device__ uint64_t rows_operand(int k) const {
     const int column = k * 16;
-    return descriptor(base + column / P::kColumns * kPanelBytes + column % P::kColumns * 2, 16);
+    const int offset = column / P::kColumns * kPanelBytes + column % P::kColumns * 2;
+    return descriptor((base >> 4 | 1U << 16) + static_cast<uint32_t>(offset >> 4));
   }
   // Sum over rows: rows [16 * k, 16 * k + 16) of all columns.
   __device__ uint64_t columns_operand(int k) const {
-    return descriptor(base + k * 16 * P::kRowBytes, kPanelBytes);
+    constexpr uint32_t kLeading = static_cast<uint32_t>(kPanelBytes >> 4) << 16;
+    return descriptor((base >> 4 | kLeading) + static_cast<uint32_t>(k * 16 * P::kRowBytes >> 4));
   }
 };
 
@@ -218,7 +221,8 @@ struct Ring {
   uint32_t barriers;  // full[kStages], empty[kStages], own tiles
 
   static constexpr int kNumBarriers = 2 * kStages + 1;
-  __device__ uint32_t full(int step) const { return barriers + 8 * (step % kStages); }
+  __device__ static uint32_t stage(int step) { return static_cast<uint32_t>(step) % kStages; }
+  __device__ uint32_t full(int step) const { return barriers + 8 * stage(step); }
   __device__ uint32_t empty(int step) const { return full(step) + 8 * kStages; }
   __device__ uint32_t own() const { return barriers + 16 * kStages; }
 
@@ -233,7 +237,9 @@ struct Ring {
       asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
   }
-  __device__ void wait(int step) const { wait_barrier(full(step), step / kStages & 1); }
+  __device__ void wait(int step) const {
+    wait_barrier(full(step), static_cast<uint32_t>(step) / kStages & 1);
+  }
   // This warp no longer reads `step`.
   __device__ void release(int step) const {
     if ((threadIdx.x & 31) == 0) arrive(empty(step));
@@ -250,7 +256,7 @@ struct Ring {
     if (threadIdx.x < 32) {
       const int old = step - kLag;
       if (threadIdx.x == 0 && old >= 0 && old + kStages < num_steps) {
-        wait_barrier(empty(old), old / kStages & 1);
+        wait_barrier(empty(old), static_cast<uint32_t>(old) / kStages & 1);
         load(old + kStages);
       }
       __syncwarp();
@@ -268,6 +274,10 @@ struct Ring {
   }
 };
 
+// The index of this thread's warpgroup, in a form that the compiler knows to be equal in all lanes.
+__device__ inline int warpgroup_index() {
+  return __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / 128, 0);
+}
 __device__ inline void sync_warpgroup() {
   asm volatile("bar.sync %0, 128;" ::"r"(1 + static_cast<int>(threadIdx.x) / 128) : "memory");
 }
@@ -281,8 +291,10 @@ __device__ inline uint32_t aligned_shared(const void* shared) {
 }
 
 // `kGroups` warpgroups own 64 rows each; tiles of kStepRows of the other side stream through
-// kStages stages.
-template <int kHeadSize, int kNumGroups, int kStepRows, int kNumStages, int kMinBlocks>
+// kStages stages. With `kDeferredSum` backward adds a step's last sum during the next step: more
+// overlap inside the warpgroup, more registers.
+template <int kHeadSize, int kNumGroups, int kStepRows, int kNumStages, int kMinBlocks,
+          bool kDeferredSum = true>
 struct HopperShape {
   static constexpr int D = kHeadSize;
   static constexpr int kGroups = kNumGroups;
@@ -291,6 +303,7 @@ struct HopperShape {
   static constexpr int kStep = kStepRows;
   static constexpr int kStages = kNumStages;
   static constexpr int kBlocksPerSm = kMinBlocks;
+  static constexpr bool kDefer = kDeferredSum;
   static constexpr int kOwnBytes = 64 * D * 2;      // one tensor of one warpgroup
   static constexpr int kStepBytes = kStep * D * 2;  // one tensor of one stage
   static constexpr int shared_bytes(int num_own) {
