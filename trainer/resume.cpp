@@ -65,8 +65,9 @@ Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape,
     throw std::invalid_argument(message);
   }
   const LrSettings ours = lr_settings(config);
-  const bool weights_only = config.finetune || !checkpoint.has_optimizer;
-  if (weights_only)
+  // Imported weights have neither a past nor a schedule.
+  const bool has_past = checkpoint.scalars.iteration > 0;
+  if (config.finetune || !has_past)
     return {.state = {.scalars = {}, .lr = LrSchedule(ours)}, .load_optimizer = false};
 
   const LrSettings saved{.max_lr = checkpoint.max_lr,
@@ -79,8 +80,8 @@ Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape,
                           .consumed_valid_samples = checkpoint.consumed_valid_samples,
                           .lr = LrSchedule(reconcile(ours, saved, lr_conflict(config)),
                                            checkpoint.scalars.consumed_samples)},
-                .load_optimizer = !config.no_load_optim};
-  if (config.no_load_optim) resume.state.scalars.adam_step = 0;
+                .load_optimizer = checkpoint.has_optimizer && !config.no_load_optim};
+  if (!resume.load_optimizer) resume.state.scalars.adam_step = 0;
   return resume;
 }
 

@@ -25,8 +25,9 @@ CheckpointInfo checkpoint_info(const RunState& state, const ModelShape& shape,
 // --exit-on-missing-checkpoint is not given; with it std::runtime_error.
 std::optional<int64_t> iteration_to_load(const Config& config);
 
-// Checks that a checkpoint fits this run and says where it goes on. With --finetune, or for weights
-// without an optimizer, the run starts at iteration 0. Throws std::invalid_argument naming every
+// Checks that a checkpoint fits this run and says where it goes on. With --finetune, and from
+// imported weights, the run starts at iteration 0; from weights saved with --no-save-optim, or with
+// --no-load-optim, it goes on with a fresh optimizer. Throws std::invalid_argument naming every
 // difference of the architecture, or where the learning-rate schedules differ (reconcile()).
 struct Resume {
   RunState state;

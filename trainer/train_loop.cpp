@@ -26,12 +26,12 @@ ExitCode TrainLoop::run() {
     const ExitCode code = train();
     if (code != ExitCode::kDone || iteration() < schedule_.num_iterations()) return code;
   }
-  finish();
-  return ExitCode::kDone;
+  return finish();
 }
 
 ExitCode TrainLoop::train() {
   log_->training_starts();
+  if (evaluation_was_cut_short()) evaluate_validation(/*at_end=*/false);
   while (iteration() < schedule_.num_iterations()) {
     const double waited_ms = train_loader_->waited_ms();
     const GlobalBatch batch = train_loader_->next();
@@ -39,9 +39,9 @@ ExitCode TrainLoop::train() {
     record_step(train_loader_->waited_ms() - waited_ms);
     read_results(results_in_flight_);  // of the step before, while this one runs
 
-    const Control control = decide_control();
+    Control control = decide_control();
     if (control.evaluate || control.save || control.stop != StopReason::kNone) read_results(0);
-    if (control.evaluate) evaluate_validation(/*at_end=*/false);
+    if (control.evaluate && !evaluate_validation(/*at_end=*/false)) control = decide_control();
     if (control.save) save();
     if (control.stop != StopReason::kNone) return stop(control.stop);
   }
@@ -111,10 +111,7 @@ Control TrainLoop::decide_control() const {
     control.stop = StopReason::kInterval;
   }
   const bool stops = control.stop != StopReason::kNone;
-  // A run that must go does not evaluate first: there may be 30 seconds between SIGTERM and
-  // SIGKILL.
-  control.evaluate = datasets_.valid && iteration() % config_.eval_interval == 0 &&
-                     control.stop != StopReason::kSignal;
+  control.evaluate = datasets_.valid && iteration() % config_.eval_interval == 0;
   control.save = !config_.save.empty() && (stops || iteration() % *config_.save_interval == 0);
   return control;
 }
@@ -141,46 +138,63 @@ ExitCode TrainLoop::stop(StopReason reason) {
   return ExitCode::kStoppedOnRequest;
 }
 
-void TrainLoop::finish() {
+ExitCode TrainLoop::finish() {
   log_->print(datetime_line("after training is done", timestamp_now()));
   const bool unsaved = !config_.skip_train && iteration() > 0 && saved_iteration_ != iteration();
   if (unsaved && !config_.save.empty()) save();
-  if (datasets_.valid) evaluate_validation(/*at_end=*/true);
-  if (datasets_.test) evaluate_test();
+  const bool evaluated = (!datasets_.valid || evaluate_validation(/*at_end=*/true)) &&
+                         (!datasets_.test || evaluate_test());
+  return evaluated ? ExitCode::kDone : stop(StopReason::kSignal);
 }
 
 // --- evaluation ---
 
-// Over eval_iters global batches, with as many results in flight as in training.
-double TrainLoop::mean_loss(DataLoader& loader) {
+// Over eval_iters global batches, with as many results in flight as in training. Nothing if a
+// signal cut it short: there may be 30 seconds between SIGTERM and SIGKILL, and the state must be
+// saved in them.
+std::optional<double> TrainLoop::mean_loss(DataLoader& loader) {
   double sum = 0;
-  int64_t num_read = 0;
+  int64_t begun = 0, num_read = 0;
   const auto read_until = [&](int64_t count) {
     for (; num_read < count; ++num_read) {
       sum += trainer_->result().loss;
       loader.release();
     }
   };
-  for (int64_t begun = 1; begun <= config_.eval_iters; ++begun) {
+  while (begun < config_.eval_iters && received_stop_signal() == 0) {
     trainer_->evaluate(loader.next());
-    read_until(begun - static_cast<int64_t>(results_in_flight_));
+    read_until(++begun - static_cast<int64_t>(results_in_flight_));
   }
-  read_until(config_.eval_iters);
+  read_until(begun);
+  if (begun < config_.eval_iters) return std::nullopt;
   return sum / static_cast<double>(config_.eval_iters);
 }
 
-void TrainLoop::evaluate_validation(bool at_end) {
+// False if a signal cut it short: the validation set's position then stays where it was.
+bool TrainLoop::evaluate_validation(bool at_end) {
   const RunLog::Pause pause(*log_);
-  const double loss = mean_loss(*valid_loader_);
+  const std::optional<double> loss = mean_loss(*valid_loader_);
+  if (!loss) return false;
   consumed_valid_samples_ = valid_loader_->consumed_samples();
-  log_->on_evaluation({"validation", loss, iteration(), consumed_samples(), at_end});
+  log_->on_evaluation({"validation", *loss, iteration(), consumed_samples(), at_end});
+  return true;
 }
 
-void TrainLoop::evaluate_test() {
+bool TrainLoop::evaluate_test() {
   const int64_t batch = config_.global_batch();
   const auto loader = make_loader(*datasets_.test, 0, {[batch](int64_t) { return batch; }, batch});
-  log_->on_evaluation(
-      {"test", mean_loss(*loader), iteration(), consumed_samples(), /*at_end=*/true});
+  const std::optional<double> loss = mean_loss(*loader);
+  if (loss) log_->on_evaluation({"test", *loss, iteration(), consumed_samples(), /*at_end=*/true});
+  return loss.has_value();
+}
+
+// The checkpoint that this run resumes from was saved on a signal in place of the evaluation that
+// was due: it is made up for, so that later ones use the samples that an undisturbed run uses.
+bool TrainLoop::evaluation_was_cut_short() const {
+  if (!datasets_.valid || iteration() == 0 || iteration() % config_.eval_interval != 0)
+    return false;
+  const int64_t per_evaluation = config_.eval_iters * config_.global_batch();
+  return consumed_valid_samples_ == (iteration() / config_.eval_interval - 1) * per_evaluation;
 }
 
 // --- checkpoints ---

@@ -54,11 +54,12 @@ class TrainLoop {
   int64_t reserved_bytes() const;
   Control decide_control() const;
   ExitCode stop(StopReason reason);
-  void finish();
+  ExitCode finish();
 
-  double mean_loss(DataLoader& loader);
-  void evaluate_validation(bool at_end);
-  void evaluate_test();
+  std::optional<double> mean_loss(DataLoader& loader);
+  bool evaluate_validation(bool at_end);
+  bool evaluate_test();
+  bool evaluation_was_cut_short() const;
   void save();
 
   void open_data();

@@ -129,6 +129,8 @@ void TrainLoop::load(int64_t saved_iteration, const Resume& resume) {
   lr_ = resume.state.lr;
   consumed_valid_samples_ = resume.state.consumed_valid_samples;
   if (config_.load == config_.save) saved_iteration_ = iteration();
+  if (!resume.load_optimizer)
+    print_to(out_, fmt::format(" > weights only: iteration {}, fresh optimizer\n", iteration()));
   print_to(out_, fmt::format("  successfully loaded checkpoint from {} at iteration {}\n",
                              config_.load, saved_iteration) +
                      print_timers({{"load-checkpoint", ms_between(start, Clock::now())}}));

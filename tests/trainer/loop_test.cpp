@@ -219,6 +219,30 @@ TEST_F(Training, FinishesItsStepAndSavesOnSignals) {
   }
 }
 
+TEST_F(Training, ASignalInAnEvaluationIsMadeUpForOnResume) {
+  // Evaluations of 100 batches after every step: the signal comes into one of them.
+  const auto slow = [&](const std::string& run) {
+    return arguments(run, 6,
+                     {"--eval-iters", "100", "--eval-interval", "1", "--split", "40,30,30"});
+  };
+  ASSERT_EQ(run(slow("undisturbed")), 0) << output();
+  const pid_t child = start(slow("stopped"));
+  wait_for_iteration("stopped", 3, child);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  kill(child, SIGTERM);
+  ASSERT_EQ(wait(child), 10) << output();
+  ASSERT_EQ(run(slow("stopped")), 0) << output();
+  EXPECT_EQ(trajectory("stopped"), trajectory("undisturbed"));
+}
+
+TEST_F(Training, ExitDurationSavesAndIsNoError) {
+  ASSERT_EQ(run(arguments("run", 100000, {"--exit-duration-in-mins", "0.01", "--eval-iters", "0"})),
+            0)
+      << output();
+  EXPECT_THAT(output(), HasSubstr("[exiting program after 0.0"));
+  EXPECT_EQ(tracker("run"), std::to_string(metrics("run").back().at("iteration").get<int64_t>()));
+}
+
 TEST_F(Training, ExitIntervalCountsAbsoluteIterationsAndIsNoError) {
   ASSERT_EQ(run(arguments("run", 30, {"--exit-interval", "7"})), 0) << output();
   EXPECT_THAT(output(), HasSubstr("[exiting program at iteration 7] datetime: "));
@@ -275,6 +299,20 @@ TEST_F(Training, AnotherScheduleOnResumeIsAUsageError) {
       output(),
       HasSubstr(
           "AnnealingLR: class input value 0.001 and checkpoint value 0.005 for learning rate"));
+}
+
+TEST_F(Training, WeightsAloneGoOnWithAFreshOptimizerAndFinetuningStartsAnew) {
+  ASSERT_EQ(run(arguments("run", 30, {"--no-save-optim", "--bf16", "--exit-interval", "10"})), 0)
+      << output();
+  ASSERT_EQ(run(arguments("run", 30, {"--bf16", "--exit-interval", "12"})), 0) << output();
+  EXPECT_THAT(output(), HasSubstr(" > weights only: iteration 10, fresh optimizer"));
+  EXPECT_EQ(metrics("run").back().at("iteration"), 12);
+
+  Arguments finetune = arguments("other", 5, {"--bf16", "--finetune"});
+  *(std::find(finetune.begin(), finetune.end(), "--load") + 1) = (folder_ / "run").string();
+  ASSERT_EQ(run(finetune), 0) << output();
+  EXPECT_THAT(output(), HasSubstr(" > weights only: iteration 0, fresh optimizer"));
+  EXPECT_LT(metrics("other").front().at("lm_loss").get<double>(), 4.4);  // from scratch: 4.85
 }
 
 TEST_F(Training, OnlyEvaluates) {

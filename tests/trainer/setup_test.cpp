@@ -166,14 +166,16 @@ TEST(Resume, AnotherScheduleIsRefusedUnlessTold) {
 TEST(Resume, FinetuningAndImportedWeightsStartAtIterationZero) {
   Config config = base_config();
   const ModelShape shape = model_shape(config, 64);
-  CheckpointInfo info = saved_by(config, shape);
+  const CheckpointInfo info = saved_by(config, shape);
   config.finetune = true;
   EXPECT_EQ(plan_resume(info, shape, config).state.scalars.iteration, 0);
   EXPECT_FALSE(plan_resume(info, shape, config).load_optimizer);
   config.finetune = false;
-  info.has_optimizer = false;
-  EXPECT_EQ(plan_resume(info, shape, config).state.scalars.iteration, 0);
-  EXPECT_FALSE(plan_resume(info, shape, config).load_optimizer);
+  CheckpointInfo imported;
+  imported.architecture = info.architecture;
+  imported.has_optimizer = false;
+  EXPECT_EQ(plan_resume(imported, shape, config).state.scalars.iteration, 0);
+  EXPECT_FALSE(plan_resume(imported, shape, config).load_optimizer);
 }
 
 TEST(Resume, WithoutTheOptimizerItsStepsStartAfresh) {
@@ -184,6 +186,11 @@ TEST(Resume, WithoutTheOptimizerItsStepsStartAfresh) {
   EXPECT_FALSE(resume.load_optimizer);
   EXPECT_EQ(resume.state.scalars.iteration, 3);
   EXPECT_EQ(resume.state.scalars.adam_step, 0);
+  config.no_load_optim = false;
+  CheckpointInfo weights = saved_by(config, shape);
+  weights.has_optimizer = false;  // --no-save-optim
+  EXPECT_FALSE(plan_resume(weights, shape, config).load_optimizer);
+  EXPECT_EQ(plan_resume(weights, shape, config).state.scalars.iteration, 3);
 }
 
 TEST(Resume, AMissingCheckpointIsAnErrorWhereAskedFor) {
