@@ -31,9 +31,17 @@ std::string single_data_path(const Json& arguments) {
   throw std::runtime_error("the run's data_path is not one dataset; blends cannot be inspected");
 }
 
-SampleOrder from_arguments(const Json& arguments) {
+SampleOrder from_manifest(const Json& manifest) {
+  const Json& arguments = manifest.at("arguments");
   SampleOrder order;
-  order.data_path = single_data_path(arguments);
+  order.data_path = text_or_nothing(manifest, "dataset_prefix");
+  if (order.data_path.empty()) order.data_path = single_data_path(arguments);
+  if (const auto samples = manifest.find("dataset_samples"); samples != manifest.end()) {
+    order.asked_samples =
+        DatasetTargetSizes{.train_samples = samples->at("train").get<int64_t>(),
+                           .valid_samples = samples->at("validation").get<int64_t>(),
+                           .test_samples = samples->at("test").get<int64_t>()};
+  }
   order.seq_length = arguments.at("seq_length").get<int64_t>();
   order.split = arguments.at("split").get<std::string>();
   order.seed = arguments.at("seed").get<int64_t>();
@@ -70,13 +78,21 @@ int64_t global_batch_size_at(const SampleOrder& order, int64_t consumed_samples)
   return start + steps * increment;
 }
 
+DatasetTargetSizes target_sizes(const SampleOrder& order, Split split) {
+  if (order.asked_samples) return *order.asked_samples;
+  // The train split does not depend on the batch size unless iterations are counted.
+  const int64_t eval_iters = split == Split::kTrain ? 0 : order.eval_iters;
+  return dataset_target_sizes(order.train_samples, order.train_iters.value_or(0),
+                              order.global_batch_size.value_or(1), order.eval_interval, eval_iters);
+}
+
 }  // namespace
 
 SampleOrder read_run_manifest(const std::filesystem::path& run_folder) {
   const std::filesystem::path path = run_folder / "run_manifest.json";
   const std::string text = read_file(path);
   try {
-    return from_arguments(Json::parse(text).at("arguments"));
+    return from_manifest(Json::parse(text));
   } catch (const Json::exception& error) {
     throw std::runtime_error(path.string() +
                              ": not the manifest of a training run: " + error.what());
@@ -98,11 +114,7 @@ std::pair<int64_t, int64_t> samples_of_iteration(const SampleOrder& order, int64
 }
 
 GptDataset build_split(const SampleOrder& order, Split split) {
-  // The train split does not depend on the batch size unless iterations are counted.
-  const int64_t eval_iters = split == Split::kTrain ? 0 : order.eval_iters;
-  DatasetTargetSizes sizes =
-      dataset_target_sizes(order.train_samples, order.train_iters.value_or(0),
-                           order.global_batch_size.value_or(1), order.eval_interval, eval_iters);
+  DatasetTargetSizes sizes = target_sizes(order, split);
   if (split != Split::kTrain) sizes.train_samples = 0;
   if (split != Split::kValid) sizes.valid_samples = 0;
   if (split != Split::kTest) sizes.test_samples = 0;

@@ -24,6 +24,9 @@ struct SampleOrder {
   int64_t eval_iters = 100, eval_interval = 1000;
   std::optional<int64_t> global_batch_size;
   std::vector<int64_t> rampup_batch_size;  // start, increment, samples; or empty
+  // How many samples the run asked for, where its manifest says so; else they follow from the
+  // above.
+  std::optional<DatasetTargetSizes> asked_samples;
   std::string vocab_file, merge_file;
 };
 

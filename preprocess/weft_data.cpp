@@ -30,7 +30,8 @@ int main(int argc, char** argv) {
     return 128 + stopped.signal;
   } catch (const std::exception& error) {
     const auto* system = dynamic_cast<const std::system_error*>(&error);
-    if (system != nullptr && system->code().value() == EPIPE) return 0;  // `weft-data info x | head` saw enough
+    if (system != nullptr && system->code().value() == EPIPE)
+      return 0;  // `weft-data info x | head` saw enough
     std::fprintf(stderr, "error: %s\n", error.what());
     return static_cast<int>(exit_code_for(error));
   }

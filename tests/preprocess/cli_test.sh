@@ -132,6 +132,9 @@ set -o pipefail
 "$data" inspect samples --run run --sample-range 0 64 2>err.log | head -n 1 >first || fail "a reader that stops early is an error"
 [ ! -s err.log ] || fail "a reader that stops early: $(cat err.log)"
 expect 2 'test' "$data" inspect samples --run run --split-name test --sample-range 0 1
+sed -i 's/^{/{"dataset_prefix": "workers_text_document", "dataset_samples": {"train": 64, "validation": 80, "test": 0}, /' run/run_manifest.json
+expect 0 '' "$data" inspect samples --run run --iteration 3 --format jsonl
+cmp out.log by_range || fail "dataset_samples of the manifest give other samples"
 expect 2 'samples 64000 to 64001 are asked for' "$data" inspect samples --run run --sample-range 64000 64001
 expect 2 'give either --sample-range A B or --iteration I' "$data" inspect samples
 grep -qF -- '--data-path is required without --run' out.log || fail "not all problems at once"
