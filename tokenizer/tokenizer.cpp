@@ -15,6 +15,19 @@ namespace {
 // Pieces split at a time: positions and ids of a batch stay in the L1 cache.
 constexpr size_t kBatchPieces = 256;
 
+// One word of a batch on its way through the cache.
+struct Probe {
+  ShortWordCache::Key key;
+  const ShortWordCache::Entry* slot;
+};
+
+template <typename Entry>
+void append(const Entry& entry, std::vector<int32_t>& ids) {
+  int32_t entry_ids[LongWordCache::kMaxIds];
+  entry.copy_ids(entry_ids);
+  ids.insert(ids.end(), entry_ids, entry_ids + entry.num_ids());
+}
+
 }  // namespace
 
 struct Tokenizer::Impl {
@@ -26,8 +39,13 @@ struct Tokenizer::Impl {
 
   void encode(std::string_view text, std::vector<int32_t>& ids);
   void encode_plain(std::string_view text, std::vector<int32_t>& ids);
-  void encode_piece(std::string_view piece, std::vector<int32_t>& ids);
-  void encode_parts(std::string_view piece, std::vector<int32_t>& ids);
+  void prepare(std::string_view text, size_t begin, const size_t* ends, size_t num_pieces,
+               Probe* probes) const;
+  void encode_batch(std::string_view text, size_t begin, const size_t* ends, size_t num_pieces,
+                    const Probe* probes, std::vector<int32_t>& ids);
+  void encode_word(std::string_view word, std::vector<int32_t>& ids);
+  void encode_rare_word(std::string_view word, std::vector<int32_t>& ids);
+  void encode_parts(std::string_view word, std::vector<int32_t>& ids);
   void encode_part(std::string_view part, std::vector<int32_t>& ids);
   void remember(std::string_view word, const int32_t* word_ids, size_t num_ids);
 
@@ -58,69 +76,110 @@ void Tokenizer::Impl::encode(std::string_view text, std::vector<int32_t>& ids) {
   encode_plain(text, ids);
 }
 
+// Batches in two steps: first keys and where they would be in the cache, so that memory is on its
+// way while the rest of the batch is prepared; then the ids.
 void Tokenizer::Impl::encode_plain(std::string_view text, std::vector<int32_t>& ids) {
   size_t ends[kBatchPieces];
-  int32_t batch_ids[kBatchPieces * ShortWordCache::kMaxIds];
-  size_t begin = 0;
-  for (;;) {
+  Probe probes[kBatchPieces];
+  for (size_t begin = 0;;) {
     const size_t num_pieces = split_pieces(text, begin, ends, kBatchPieces);
-    int32_t* next_id = batch_ids;
-    for (size_t i = 0; i < num_pieces; ++i) {
-      const size_t num_bytes = ends[i] - begin;
-      const char* const piece = text.data() + begin;
-      const ShortWordCache::Entry* entry = nullptr;
-      if (num_bytes <= ShortWordCache::kMaxWordBytes) {
-        entry =
-            short_words.find(ShortWordCache::key_of(piece, num_bytes, text.size() - begin >= 16));
-      }
-      if (entry != nullptr) {
-        entry->copy_ids(next_id);
-        next_id += entry->num_ids();
-      } else {
-        ids.insert(ids.end(), batch_ids, next_id);
-        next_id = batch_ids;
-        encode_piece({piece, num_bytes}, ids);
-      }
-      begin = ends[i];
-    }
-    ids.insert(ids.end(), batch_ids, next_id);
+    prepare(text, begin, ends, num_pieces, probes);
+    encode_batch(text, begin, ends, num_pieces, probes, ids);
     if (num_pieces < kBatchPieces) return;
+    begin = ends[num_pieces - 1];
   }
 }
 
-// A piece that ShortWordCache does not know.
-void Tokenizer::Impl::encode_piece(std::string_view piece, std::vector<int32_t>& ids) {
-  if (piece.size() <= LongWordCache::kMaxWordBytes) {
-    if (const std::vector<int32_t>* known = long_words.find(piece)) {
-      ids.insert(ids.end(), known->begin(), known->end());
+void Tokenizer::Impl::prepare(std::string_view text, size_t begin, const size_t* ends,
+                              size_t num_pieces, Probe* probes) const {
+  for (size_t i = 0; i < num_pieces; ++i) {
+    const size_t num_bytes = ends[i] - begin;
+    if (num_bytes <= ShortWordCache::kMaxWordBytes) {
+      const std::string_view word = text.substr(begin, num_bytes);
+      probes[i].key = text.size() - begin >= sizeof(ShortWordCache::Key)
+                          ? ShortWordCache::key_of_readable(word.data(), num_bytes)
+                          : ShortWordCache::key_of(word);
+      probes[i].slot = short_words.slot_of(probes[i].key);
+      __builtin_prefetch(probes[i].slot);
+    }
+    begin = ends[i];
+  }
+}
+
+void Tokenizer::Impl::encode_batch(std::string_view text, size_t begin, const size_t* ends,
+                                   size_t num_pieces, const Probe* probes,
+                                   std::vector<int32_t>& ids) {
+  int32_t batch_ids[kBatchPieces * ShortWordCache::kMaxIds];
+  int32_t* next_id = batch_ids;
+  bool slots_hold = true;  // no word was inserted since they were looked up
+  for (size_t i = 0; i < num_pieces; ++i) {
+    const std::string_view word = text.substr(begin, ends[i] - begin);
+    begin = ends[i];
+    const ShortWordCache::Entry* entry = nullptr;
+    if (word.size() <= ShortWordCache::kMaxWordBytes) {
+      entry = slots_hold ? short_words.find(probes[i].key, probes[i].slot)
+                         : short_words.find(probes[i].key);
+    }
+    if (entry != nullptr) {
+      entry->copy_ids(next_id);
+      next_id += entry->num_ids();
+    } else {
+      ids.insert(ids.end(), batch_ids, next_id);
+      next_id = batch_ids;
+      encode_rare_word(word, ids);
+      slots_hold = false;
+    }
+  }
+  ids.insert(ids.end(), batch_ids, next_id);
+}
+
+void Tokenizer::Impl::encode_word(std::string_view word, std::vector<int32_t>& ids) {
+  const ShortWordCache::Entry* entry = nullptr;
+  if (word.size() <= ShortWordCache::kMaxWordBytes) {
+    entry = short_words.find(ShortWordCache::key_of(word));
+  }
+  if (entry != nullptr) {
+    append(*entry, ids);
+  } else {
+    encode_rare_word(word, ids);
+  }
+}
+
+// A word that is not in short_words.
+void Tokenizer::Impl::encode_rare_word(std::string_view word, std::vector<int32_t>& ids) {
+  if (word.size() <= LongWordCache::kMaxWordBytes) {
+    if (const auto* entry = long_words.find(LongWordCache::key_of(word))) {
+      append(*entry, ids);
       return;
     }
   }
   const size_t first = ids.size();
-  encode_parts(piece, ids);
-  if (piece.size() <= LongWordCache::kMaxWordBytes) {
-    remember(piece, ids.data() + first, ids.size() - first);
-  }
+  encode_parts(word, ids);
+  remember(word, ids.data() + first, ids.size() - first);
 }
 
-void Tokenizer::Impl::encode_parts(std::string_view piece, std::vector<int32_t>& ids) {
+// Cuts the word where no token reaches across: the parts come back in many words.
+void Tokenizer::Impl::encode_parts(std::string_view word, std::vector<int32_t>& ids) {
   size_t begin = 0;
-  for (size_t i = 1; i <= piece.size(); ++i) {
-    if (i < piece.size() &&
-        table.may_touch(static_cast<uint8_t>(piece[i - 1]), static_cast<uint8_t>(piece[i]))) {
+  for (size_t i = 1; i <= word.size(); ++i) {
+    if (i < word.size() &&
+        table.may_touch(static_cast<uint8_t>(word[i - 1]), static_cast<uint8_t>(word[i]))) {
       continue;
     }
-    encode_part(piece.substr(begin, i - begin), ids);
+    const std::string_view part = word.substr(begin, i - begin);
+    if (part.size() == 1) {
+      ids.push_back(table.byte_id(static_cast<uint8_t>(part[0])));
+    } else if (part.size() == word.size()) {
+      encode_part(part, ids);
+    } else {
+      encode_word(part, ids);
+    }
     begin = i;
   }
 }
 
 // A part between byte pairs that no token reaches across.
 void Tokenizer::Impl::encode_part(std::string_view part, std::vector<int32_t>& ids) {
-  if (part.size() == 1) {
-    ids.push_back(table.byte_id(static_cast<uint8_t>(part[0])));
-    return;
-  }
   if (vocabulary->entries_encode_to_themselves()) {
     if (const std::optional<int32_t> id = vocabulary->find(part)) {
       ids.push_back(*id);
@@ -130,11 +189,12 @@ void Tokenizer::Impl::encode_part(std::string_view part, std::vector<int32_t>& i
   merger.merge(part, ids);
 }
 
+// Words of too many bytes or ids for either cache are not remembered.
 void Tokenizer::Impl::remember(std::string_view word, const int32_t* word_ids, size_t num_ids) {
   if (word.size() <= ShortWordCache::kMaxWordBytes && num_ids <= ShortWordCache::kMaxIds) {
-    short_words.insert(ShortWordCache::key_of(word.data(), word.size(), false), word_ids, num_ids);
-  } else {
-    long_words.insert(word, word_ids, num_ids);
+    short_words.insert(ShortWordCache::key_of(word), word_ids, num_ids);
+  } else if (word.size() <= LongWordCache::kMaxWordBytes && num_ids <= LongWordCache::kMaxIds) {
+    long_words.insert(LongWordCache::key_of(word), word_ids, num_ids);
   }
 }
 

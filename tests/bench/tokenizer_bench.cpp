@@ -1,0 +1,119 @@
+// Speed of the tokenizer on one thread, text in memory to ids in memory. Reading, JSON and output
+// are not included.
+//
+//   weft_tokenizer_bench VOCAB.json MERGES.txt FILE...
+//
+// FILE.jsonl: one document per line, key "text"; any other file is one document. For each file:
+//   split  the pieces alone
+//   cold   a new tokenizer's first pass: words are merged and cached
+//   warm   best of the following passes with the same tokenizer
+// MB/s are 10^6 bytes of UTF-8 text per second of CPU time.
+#include <time.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "tokenizer/split.h"
+#include "tokenizer/tokenizer.h"
+
+namespace {
+
+constexpr int kWarmPasses = 5;
+
+std::vector<std::string> read_documents(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw std::runtime_error(path + ": cannot open");
+  std::vector<std::string> documents;
+  if (!path.ends_with(".jsonl")) {
+    documents.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+    return documents;
+  }
+  for (std::string line; std::getline(in, line);) {
+    const auto json = nlohmann::json::parse(line, nullptr, false);  // lone surrogates: left out
+    if (!json.is_discarded()) documents.push_back(json["text"]);
+  }
+  return documents;
+}
+
+// CPU time of this thread: other programs on the machine take the core away, but not from the
+// measure.
+double thread_seconds() {
+  timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+template <typename Function>
+double seconds(Function function) {
+  const double start = thread_seconds();
+  function();
+  return thread_seconds() - start;
+}
+
+size_t count_pieces(const std::string& text) {
+  size_t ends[256], count = 0;
+  for (size_t begin = 0; begin < text.size(); begin = ends[0]) {
+    const size_t num_pieces = weft::split_pieces(text, begin, ends, std::size(ends));
+    count += num_pieces;
+    ends[0] = ends[num_pieces - 1];
+  }
+  return count;
+}
+
+void measure(const std::shared_ptr<const weft::Vocabulary>& vocabulary, const std::string& path) {
+  const std::vector<std::string> documents = read_documents(path);
+  size_t num_bytes = 0, num_tokens = 0, num_pieces = 0;
+  for (const std::string& text : documents) num_bytes += text.size();
+
+  weft::Tokenizer tokenizer(vocabulary);
+  std::vector<int32_t> ids;
+  const auto encode_all = [&] {
+    num_tokens = 0;
+    for (const std::string& text : documents) {
+      ids.clear();
+      tokenizer.encode(text, ids);
+      num_tokens += ids.size();
+    }
+  };
+  const auto split_all = [&] {
+    num_pieces = 0;
+    for (const std::string& text : documents) num_pieces += count_pieces(text);
+  };
+  const double cold = seconds(encode_all);
+  double warm = cold, split = 1e30;
+  for (int pass = 0; pass < kWarmPasses; ++pass) {
+    warm = std::min(warm, seconds(encode_all));
+    split = std::min(split, seconds(split_all));
+  }
+  const double megabytes = static_cast<double>(num_bytes) / 1e6;
+  std::printf("%-40s %8.1f MB %9zu pieces %9zu tokens | split %6.1f cold %6.1f warm %6.1f MB/s\n",
+              path.substr(path.rfind('/') + 1).c_str(), megabytes, num_pieces, num_tokens,
+              megabytes / split, megabytes / cold, megabytes / warm);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 4) {
+    std::fprintf(stderr, "usage: weft_tokenizer_bench VOCAB.json MERGES.txt FILE...\n");
+    return 2;
+  }
+  try {
+    std::shared_ptr<const weft::Vocabulary> vocabulary;
+    const double load = seconds([&] { vocabulary = weft::Vocabulary::load(argv[1], argv[2]); });
+    std::printf("vocabulary of %d ids loaded and checked in %.0f ms\n", vocabulary->size(),
+                load * 1e3);
+    for (int i = 3; i < argc; ++i) measure(vocabulary, argv[i]);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
