@@ -29,7 +29,11 @@ DataLoader::~DataLoader() {
   }
   work_available_.notify_all();
   for (std::thread& thread : threads_) thread.join();
-  backend_.release(memory_, Memory::kPinnedHost);
+  try {
+    backend_.release(memory_, Memory::kPinnedHost);
+  } catch (...) {
+    // A device that failed: its error is already on its way, and the backend frees what is left.
+  }
 }
 
 void DataLoader::allocate_slots() {

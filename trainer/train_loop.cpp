@@ -31,7 +31,9 @@ ExitCode TrainLoop::run() {
 
 ExitCode TrainLoop::train() {
   log_->training_starts();
-  if (evaluation_was_cut_short()) evaluate_validation(/*at_end=*/false);
+  if (evaluation_was_cut_short() && !evaluate_validation(/*at_end=*/false)) {
+    return stop(StopReason::kSignal);  // again: the checkpoint of before still holds
+  }
   while (iteration() < schedule_.num_iterations()) {
     const double waited_ms = train_loader_->waited_ms();
     const GlobalBatch batch = train_loader_->next();
