@@ -104,10 +104,11 @@ else
 fi
 
 step "6/6 the text of a sample: what iteration 100 was trained on"
-"$bin/weft-data" inspect samples --run "$out/run" --split-name train --iteration 100 --format text | head -n 20 | cut -c 1-300
+"$bin/weft-data" inspect samples --run "$out/run" --split-name train --iteration 100 --format text >"$out/iteration-100.txt"
+sed -n '1,8s/^\(.\{0,300\}\).*/\1/p' "$out/iteration-100.txt"
 
-first_loss=$(losses "$out/run" 0 | head -n 1 | cut -d' ' -f2)
-last_loss=$(losses "$out/run" 0 | tail -n 1 | cut -d' ' -f2)
+first_loss=$(losses "$out/run" 0 | awk 'NR == 1 { print $2 }')
+last_loss=$(losses "$out/run" 0 | awk 'END { print $2 }')
 "$bin/weft-model" export --load "$out/run" --output "$out/hf" "${vocab[@]}"
 cat <<SUMMARY
 
