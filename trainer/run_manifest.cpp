@@ -20,7 +20,7 @@ void write_run_manifest(const std::filesystem::path& run_folder, const RunManife
       {"host", host},
       {"device", manifest.device},
       {"resumed_iteration", manifest.resumed_iteration},
-      {"dataset_prefix", manifest.dataset_prefix},
+      {"dataset_prefix", std::filesystem::absolute(manifest.dataset_prefix).string()},
       {"dataset_samples",
        {{"train", manifest.train_samples},
         {"validation", manifest.valid_samples},

@@ -13,7 +13,7 @@ namespace weft {
 struct RunManifest {
   const Config& config;  // with defaults filled in; becomes "arguments"
   std::string device;
-  std::string dataset_prefix;
+  std::string dataset_prefix;  // made absolute: a run is inspected from anywhere
   int64_t vocabulary_size = 0, padded_vocabulary_size = 0, num_parameters = 0;
   std::string vocabulary_source;
   int64_t num_iterations = 0;

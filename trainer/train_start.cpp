@@ -210,7 +210,7 @@ void TrainLoop::write_manifest() const {
                       .num_parameters = trainer_->parameters().num_parameters(),
                       .vocabulary_source = vocabulary_.source,
                       .num_iterations = schedule_.num_iterations(),
-                      .train_samples = sizes_.train_samples,
+                      .train_samples = schedule_.num_train_samples(),
                       .valid_samples = sizes_.valid_samples,
                       .test_samples = sizes_.test_samples,
                       .resumed_iteration = iteration()});

@@ -219,7 +219,7 @@ TEST(RunManifest, HoldsTheArgumentsThatMapIterationsToSamples) {
   config.fill_defaults();
   write_run_manifest(folder / "run", {.config = config,
                                       .device = "CPU",
-                                      .dataset_prefix = "p",
+                                      .dataset_prefix = "/data/p",
                                       .vocabulary_size = 64,
                                       .padded_vocabulary_size = 128,
                                       .num_parameters = 5,
@@ -231,9 +231,9 @@ TEST(RunManifest, HoldsTheArgumentsThatMapIterationsToSamples) {
                                       .resumed_iteration = 0});
   const std::string text = read_file(folder / "run/run_manifest.json");
   for (const char* field :
-       {"\"arguments\": {", "\"global_batch_size\": 8", "\"seq_length\": 16", "\"train_iters\": 10",
-        "\"train_samples\": null", "\"split\": \"969,30,1\"", "\"seed\": 1234",
-        "\"eval_interval\": 1000"}) {
+       {"\"arguments\": {", "\"dataset_prefix\": \"/data/p\"", "\"global_batch_size\": 8",
+        "\"seq_length\": 16", "\"train_iters\": 10", "\"train_samples\": null",
+        "\"split\": \"969,30,1\"", "\"seed\": 1234", "\"eval_interval\": 1000"}) {
     EXPECT_THAT(text, HasSubstr(field));
   }
 }
