@@ -48,8 +48,8 @@ TEST(Progress, LiveLineTellsWhatIsLeft) {
   totals.num_documents = 1000;
   totals.num_tokens = 1'250'000;
   EXPECT_EQ(text.live_line(totals, 2),
-            "tokenized 5.00 MB (25.0% of 4.00 MB of files) | 2.50 MB/s | 500 docs/s | 625 "
-            "ktokens/s | 6 s left");
+            "tokenized 5.00 MB (25.0% of 4.00 MB of files) | 2.50 MB/s | 500 docs/s | 625 k "
+            "tokens/s | 6 s left");
   totals.bad_lines.add(LineProblem::kBlank);
   EXPECT_NE(text.live_line(totals, 2).find(" | 1 bad line | "), std::string::npos);
 }
