@@ -1,6 +1,5 @@
 // A small GPT against PyTorch's values (tests/golden/trainer/make_golden.py): logits, loss, every
-// gradient, and 20 steps of AdamW with clipping and weight decay. Compiled twice: for the CPU, and
-// with WEFT_TEST_CUDA for a GPU.
+// gradient, and 20 steps of AdamW with clipping and weight decay.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -96,16 +95,6 @@ void fill_golden_tokens(HostBatch& batch, const Golden& golden, int64_t step) {
 class GoldenModel : public testing::Test {
  protected:
   void SetUp() override {
-#ifdef WEFT_TEST_CUDA
-    std::string why;
-    if (num_cuda_devices(&why) == 0) GTEST_SKIP() << "no GPU: " << why;
-    start(create_cuda_backend(0, ""));
-#else
-    start(create_cpu_backend());
-#endif
-  }
-
-  void start(std::unique_ptr<Backend> backend) {
     TrainerOptions options;
     ModelShape& shape = options.shape;
     shape.num_layers = golden_.integer("num_layers");
@@ -119,7 +108,7 @@ class GoldenModel : public testing::Test {
     options.optimizer = {golden_.real("beta1"), golden_.real("beta2"), golden_.real("eps"),
                          golden_.real("weight_decay"), golden_.real("clip_grad")};
     num_samples_ = shape.micro_batch_size * golden_.integer("num_micro_batches");
-    model_ = std::make_unique<TrainerOnDevice>(options, std::move(backend));
+    model_ = std::make_unique<TrainerOnDevice>(options);
     for (const Parameter& parameter : trainer().parameters().all()) {
       to_device(*model_->backend, trainer().weight(parameter), golden_weight(parameter));
     }

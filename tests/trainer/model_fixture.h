@@ -1,7 +1,11 @@
-// Small models and batches for tests of the trainer.
+// Small models and batches for tests of the trainer. Tests that use them are compiled for the CPU
+// and, with WEFT_TEST_CUDA, for the GPU, where all of them are skipped if there is none.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cmath>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +16,26 @@
 
 namespace weft {
 
+#ifdef WEFT_TEST_CUDA
+// Skips each test, also in programs' summaries, where there is no GPU.
+class NeedsGpu : public testing::EmptyTestEventListener {
+ public:
+  void OnTestStart(const testing::TestInfo&) override {
+    std::string why;
+    if (num_cuda_devices(&why) == 0) GTEST_SKIP() << "no GPU: " << why;
+  }
+};
+inline const bool kNeedsGpu = [] {
+  testing::UnitTest::GetInstance()->listeners().Append(new NeedsGpu);
+  return true;
+}();
+inline std::unique_ptr<Backend> create_test_backend() { return create_cuda_backend(0, ""); }
+constexpr int64_t kTestHeadSize = 64;  // the smallest that CUDA's attention has
+#else
+inline std::unique_ptr<Backend> create_test_backend() { return create_cpu_backend(); }
+constexpr int64_t kTestHeadSize = 16;
+#endif
+
 // H*D differs from C, F from 4C, S from T and V from Vp: no size can stand in for another.
 inline TrainerOptions small_options() {
   TrainerOptions options;
@@ -19,7 +43,7 @@ inline TrainerOptions small_options() {
   shape.num_layers = 2;
   shape.hidden_size = 32;
   shape.num_heads = 3;
-  shape.head_size = 16;
+  shape.head_size = kTestHeadSize;
   shape.ffn_size = 64;
   shape.seq_length = 16;
   shape.max_positions = 24;
@@ -81,7 +105,7 @@ struct TrainerOnDevice {
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Trainer> trainer;
   explicit TrainerOnDevice(const TrainerOptions& options,
-                           std::unique_ptr<Backend> on = create_cpu_backend())
+                           std::unique_ptr<Backend> on = create_test_backend())
       : backend(std::move(on)), trainer(std::make_unique<Trainer>(*backend, options)) {
     trainer->allocate();
     trainer->initialize_parameters();

@@ -142,7 +142,7 @@ TEST(Model, MaskedTokensDoNotCount) {
 }
 
 TEST(Model, RefusesLayoutsAndSizesThatAreNotBuilt) {
-  const auto backend = create_cpu_backend();
+  const auto backend = create_test_backend();
   TrainerOptions options = small_options();
   options.shape.num_heads = 4;
   options.layout.tp_size = 2;
