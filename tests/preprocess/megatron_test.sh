@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Output equals that of a simple copy of Megatron-LM's program, which reads its input with Python's json module: on
-# hostile lines with a vocabulary of bytes, and on the corpora with GPT-2's where they and tiktoken are installed.
+# Output equals that of a simple re-implementation of Megatron-LM's algorithm in Python, with Python's json module: on
+# hostile lines with a vocabulary of bytes; and, by digest, on the corpora with GPT-2's where these files are there.
 gpt2=${WEFT_GPT2_DIR:-}
 source "$WEFT_SOURCE_DIR/tests/preprocess/lib.sh" || exit 1
 here=$WEFT_SOURCE_DIR/tests/preprocess
@@ -20,7 +20,8 @@ echo "hostile lines: equal"
 
 [ -n "$gpt2" ] && [ -n "${WEFT_CORPUS_DIR:-}" ] || { echo "corpora not compared: WEFT_GPT2_DIR or WEFT_CORPUS_DIR is not set"; exit 0; }
 export WEFT_GPT2_DIR=$gpt2
-# Made by Megatron-LM's algorithm with tiktoken 0.14.0 encode_ordinary and --append-eod, on 2026-11-20.
+# SHA-256 of .bin and .idx made by a re-implementation of Megatron-LM's algorithm (as reference_preprocess.py, with
+# tiktoken 0.14.0 encode_ordinary and --append-eod) on 2026-11-20; ids equal to Hugging Face tokenizers 0.23.3.
 while read -r name bin idx; do
   for workers in 1 3; do
     expect 0 '0 bad lines' "$data" preprocess --input "$WEFT_CORPUS_DIR/$name.jsonl.zst" --output-prefix $name --append-eod --workers $workers

@@ -1,6 +1,6 @@
-"""A slow, simple copy of Megatron-LM's tools/preprocess_data.py (algorithm of core_r0.12; GPT, no sentence splitting)
-and of its IndexedDatasetBuilder, with the 256 bytes as vocabulary (ids as `weft-data train-vocab --vocab-size 257` gives
-them). Lines on which Megatron would stop are left out; lone surrogates become U+FFFD.
+"""A slow, simple re-implementation of the algorithm of Megatron-LM's tools/preprocess_data.py (GPT, no sentence
+splitting) and of the files of its core/datasets/indexed_dataset.py; not its code. The vocabulary is the 256 bytes (ids as
+`weft-data train-vocab --vocab-size 257` gives them). Lines on which Megatron would stop are left out; lone surrogates become U+FFFD.
 
 usage: reference_preprocess.py vocab.json input output_prefix
 """
