@@ -101,8 +101,10 @@ void visit_options(C& c, Visitor& v) {
   v("timing-log-level", c.timing_log_level, "0 to 2: detail of the timer line");
   v("tensorboard-dir", c.tensorboard_dir, "folder of TensorBoard event files");
   v("tensorboard-log-interval", c.tensorboard_log_interval, "steps between TensorBoard points");
-  v("no-log-learning-rate-to-tensorboard", c.no_log_learning_rate_to_tensorboard, "");
-  v("no-log-loss-scale-to-tensorboard", c.no_log_loss_scale_to_tensorboard, "");
+  v("no-log-learning-rate-to-tensorboard", c.no_log_learning_rate_to_tensorboard,
+    "leave it out of the event files");
+  v("no-log-loss-scale-to-tensorboard", c.no_log_loss_scale_to_tensorboard,
+    "leave it out of the event files");
   v("run-dir", c.run_dir, "run_manifest.json and metrics.jsonl (default: --save)");
   v("dry-run", c.dry_run, "print what the run would be, allocate nothing, exit");
 }

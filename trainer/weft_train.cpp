@@ -25,6 +25,9 @@ weft::ExitCode run(const std::vector<std::string>& arguments,
       std::fprintf(stderr, "error: %s\n", problem.c_str());
     return weft::ExitCode::kUsage;
   }
+  if (!config.global_batch_size) {
+    parsed.notes.push_back("setting global batch size to " + std::to_string(config.global_batch()));
+  }
   config.fill_defaults();
   if (config.dry_run) {
     weft::dry_run(config, parsed.notes, stdout);

@@ -203,6 +203,22 @@ TEST_F(Training, KilledAtAnyMomentItEndsWithTheSameBits) {
   EXPECT_EQ(trajectory("killed"), trajectory("undisturbed")) << num_kills << " kills";
 }
 
+TEST_F(Training, AFailingCallEndsTheRunAndTheNextOneGoesOnExactly) {
+  ASSERT_EQ(run(arguments("undisturbed", 12)), 0) << output();
+  std::mt19937 random(std::random_device{}());
+  for (int i = 0; i < 6; ++i) {
+    const std::string name = "fault" + std::to_string(i);
+    const std::string fault = std::to_string(1 + random() % 150) + ":28";  // ENOSPC
+    setenv("WEFT_IO_FAIL_AT", fault.c_str(), 1);
+    const int code = run(arguments(name, 12));
+    unsetenv("WEFT_IO_FAIL_AT");
+    ASSERT_EQ(code, 5) << fault << "\n" << output();
+    EXPECT_THAT(output(), HasSubstr("error: ")) << fault;
+    ASSERT_EQ(run(arguments(name, 12)), 0) << fault << "\n" << output();
+    EXPECT_EQ(trajectory(name), trajectory("undisturbed")) << fault;
+  }
+}
+
 TEST_F(Training, FinishesItsStepAndSavesOnSignals) {
   ASSERT_EQ(run(arguments("undisturbed")), 0) << output();
   for (const int signal_number : {SIGTERM, SIGUSR1, SIGINT}) {
