@@ -88,7 +88,7 @@ class WordCache {
 
  private:
   static constexpr size_t kMaxSlots = kMaxCacheBytes / (2 * kKeyBytes);
-  static constexpr size_t kFirstSlots = kMaxSlots / 8;
+  static constexpr size_t kFirstSlots = kMaxSlots / 4;
 
   static constexpr auto kLengthMasks = [] {
     std::array<Key, kKeyBytes> masks{};
