@@ -53,7 +53,7 @@ void write_tables(FILE* out, const std::vector<uint8_t>& classes) {
     }
     const auto [it, is_new] = index_of_block.emplace(block, blocks.size());
     if (is_new) blocks.push_back(block);
-    block_of_page.push_back(static_cast<char>(it->second));  // fits: 125 blocks differ
+    block_of_page.push_back(static_cast<char>(it->second));  // fits: 127 blocks differ
   }
   std::fprintf(out,
                "// Made by generate_unicode_classes.cpp from ICU %s: Unicode 15.0.\n"

@@ -2,6 +2,7 @@
 # Compares Weft with tiktoken and Hugging Face's tokenizers (peers_test.py), which are installed from PyPI into a cached
 # virtual environment. Skipped (77) without GPT-2's vocabulary, python3 or a way to install them.
 set -euo pipefail
+export PYTHONDONTWRITEBYTECODE=1
 skip() { echo "skipped: $*"; exit 77; }
 
 here=$WEFT_SOURCE_DIR/tests/tokenizer
