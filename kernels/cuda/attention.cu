@@ -1,12 +1,10 @@
 // Attention: checks, the workspace, and the choice of kernels.
-#include <cuda_bf16.h>
-
 #include <limits>
 #include <stdexcept>
 #include <string>
 
 #include "kernels/cuda/attention.h"
-#include "kernels/cuda/attention_params.h"
+#include "kernels/cuda/attention_mma.cuh"
 
 namespace weft::cuda {
 namespace attention {
@@ -58,15 +56,7 @@ __global__ void attention_backward_rows_bf16_kernel(const Params p) {
   const __nv_bfloat16* dout = static_cast<const __nv_bfloat16*>(p.dout) + offset;
   float sum = 0;
   for (int d = lane * 8; d < D; d += 64) {
-    const uint4 x = *reinterpret_cast<const uint4*>(out + d);
-    const uint4 y = *reinterpret_cast<const uint4*>(dout + d);
-    const auto* x2 = reinterpret_cast<const __nv_bfloat162*>(&x);
-    const auto* y2 = reinterpret_cast<const __nv_bfloat162*>(&y);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const float2 u = __bfloat1622float2(x2[i]), v = __bfloat1622float2(y2[i]);
-      sum += u.x * v.x + u.y * v.y;
-    }
+    sum += dot(*reinterpret_cast<const uint4*>(out + d), *reinterpret_cast<const uint4*>(dout + d));
   }
   for (int step = 4; step > 0; step /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, step);
   if (lane == 0 && bh < static_cast<int64_t>(p.B) * p.H) {
@@ -172,9 +162,9 @@ void attention_backward(cudaStream_t stream, void* dqkv, const void* dout, const
   params.lse = const_cast<float*>(lse);  // forward writes what backward only reads
   params.lse2 = static_cast<float*>(workspace);
   params.delta = params.lse2 + B * H * attention::padded_length(T);
-  attention::backward_rows(stream, params, x, D);
   const bool drop = dropout.p > 0;
   if (x == DType::kFloat32) {
+    attention::backward_rows(stream, params, x, D);
     attention::backward_fp32(stream, params, D, drop);
   } else if (D == 64) {
     attention::backward_bf16<64>(stream, params, drop);

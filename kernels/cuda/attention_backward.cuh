@@ -253,6 +253,7 @@ void launch_backward_part(cudaStream_t stream, const Params& p, void (*kernel)(P
 
 template <class QueryShape, class KeyShape, bool kDropout>
 void launch_backward(cudaStream_t stream, const Params& p) {
+  backward_rows(stream, p, DType::kBFloat16, QueryShape::D);
   launch_backward_part<KeyShape>(stream, p, attention_backward_key_kernel<KeyShape, kDropout>,
                                  "attention_backward_key_kernel");
   launch_backward_part<QueryShape>(stream, p, attention_backward_query_kernel<QueryShape, kDropout>,

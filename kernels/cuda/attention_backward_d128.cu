@@ -6,7 +6,7 @@ namespace {
 
 template <bool kDropout>
 void run(cudaStream_t stream, const Params& params) {
-  using HopperQuery = HopperShape<128, 2, 64, 4, 1>;
+  using HopperQuery = HopperShape<128, 3, 64, 3, 1>;
   using HopperKey = HopperShape<128, 2, 64, 4, 1>;
   using QueryShape = BackwardShape<128, 1, 8, 64, 1>;
   using KeyShape = BackwardShape<128, 1, 8, 64, 1>;

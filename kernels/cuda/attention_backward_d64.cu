@@ -1,4 +1,6 @@
 // Attention backward for head size 64.
+#include <type_traits>
+
 #include "kernels/cuda/attention_hopper_backward.cuh"
 
 namespace weft::cuda::attention {
@@ -6,10 +8,10 @@ namespace {
 
 template <bool kDropout>
 void run(cudaStream_t stream, const Params& params) {
-  using HopperQuery = HopperShape<64, 2, 64, 3, 2, false>;
+  using HopperQuery = HopperShape<64, 2, 64, 3, 2>;
   // The random numbers' registers leave no room for three blocks.
-  using HopperKey = std::conditional_t<kDropout, HopperShape<64, 1, 64, 4, 2>,
-                                       HopperShape<64, 1, 64, 3, 3, false>>;
+  using HopperKey =
+      std::conditional_t<kDropout, HopperShape<64, 1, 64, 4, 2>, HopperShape<64, 1, 64, 3, 3>>;
   using QueryShape = BackwardShape<64, 2, 4, 32, 2>;
   using KeyShape = BackwardShape<64, 2, 4, 32, 2>;
   if (!launch_backward_hopper<HopperQuery, HopperKey, kDropout>(stream, params)) {

@@ -6,7 +6,7 @@ namespace {
 
 template <bool kDropout>
 void run(cudaStream_t stream, const Params& params) {
-  using HopperQuery = HopperShape<96, 3, 64, 4, 1>;
+  using HopperQuery = HopperShape<96, 3, 64, 3, 1>;
   using HopperKey = HopperShape<96, 1, 64, 3, 2>;
   using QueryShape = BackwardShape<96, 2, 4, 32, 2>;
   using KeyShape = BackwardShape<96, 1, 8, 64, 1>;

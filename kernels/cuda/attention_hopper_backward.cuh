@@ -1,18 +1,44 @@
 // Attention backward on Hopper: the two kernels of attention_backward.cuh with TMA copies and
 // wgmma.
 //
+// The query kernel runs first: it also forms delta and the scaled lse, which the key kernel reads.
 // All probabilities and score gradients stay in registers: scores are computed with the owned side
 // as rows, which makes them the left operand of the product that sums over the streamed side. A
 // warpgroup queues a step's two score products behind the previous step's sums; its elementwise
 // work overlaps with the products of the other warpgroups.
 #pragma once
 
-#include <type_traits>
-
 #include "kernels/cuda/attention_backward.cuh"
 #include "kernels/cuda/attention_wgmma.cuh"
 
 namespace weft::cuda::attention {
+
+// lse2 and delta of one query, computed by the four lanes of its row and kept for the key kernel,
+// which runs later.
+template <int D>
+__device__ inline void row_values(float& lse2, float& delta, const Params& p, int bh, int query) {
+  const int part = threadIdx.x & 3;
+  const bool valid = query < p.T;
+  delta = 0;
+  if (valid) {
+    const int64_t token = static_cast<int64_t>(bh / p.H) * p.T + query;
+    const int64_t offset = (token * p.H + bh % p.H) * D;
+    const uint4* out =
+        reinterpret_cast<const uint4*>(static_cast<const __nv_bfloat16*>(p.out_in) + offset);
+    const uint4* dout =
+        reinterpret_cast<const uint4*>(static_cast<const __nv_bfloat16*>(p.dout) + offset);
+#pragma unroll
+    for (int i = 0; i < D / 32; ++i) delta += dot(out[4 * i + part], dout[4 * i + part]);
+  }
+  delta += __shfl_xor_sync(0xFFFFFFFFu, delta, 1);
+  delta += __shfl_xor_sync(0xFFFFFFFFu, delta, 2);
+  lse2 = valid ? p.lse[static_cast<int64_t>(bh) * p.T + query] * kLog2E : INFINITY;
+  const int64_t padded = padded_length(p.T);
+  if (part == 0 && query < padded) {
+    p.lse2[bh * padded + query] = lse2;
+    p.delta[bh * padded + query] = delta;
+  }
+}
 
 template <class Shape, bool kDropout>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
@@ -46,21 +72,16 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     k_tile(step).load(qkv_map, 3 * h + 1, step * kStep, b, ring.full(step));
     v_tile(step).load(qkv_map, 3 * h + 2, step * kStep, b, ring.full(step));
   };
-  ring.init();
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    expect_bytes(ring.own(), 2 * Shape::kGroups * Shape::kOwnBytes);
+  const auto load_own = [&](uint32_t barrier) {
+    expect_bytes(barrier, 2 * Shape::kGroups * Shape::kOwnBytes);
     for (int g = 0; g < Shape::kGroups; ++g) {
       const uint32_t base = own_base + 2 * g * Shape::kOwnBytes;
-      PanelTile<D, 64>{base}.load(qkv_map, 3 * h, first_query + 64 * g, b, ring.own());
-      PanelTile<D, 64>{base + Shape::kOwnBytes}.load(dout_map, h, first_query + 64 * g, b,
-                                                     ring.own());
+      PanelTile<D, 64>{base}.load(qkv_map, 3 * h, first_query + 64 * g, b, barrier);
+      PanelTile<D, 64>{base + Shape::kOwnBytes}.load(dout_map, h, first_query + 64 * g, b, barrier);
     }
-  }
-  ring.fill(num_steps, load_keys);
-  __syncwarp();
+  };
+  ring.start(num_steps, load_own, load_keys);
 
-  const HeadView<D> head(p, place.bh);
   const int lane = threadIdx.x & 31;
   const int warp_row = threadIdx.x / 32 % 4 * 16;
   const int group_query = first_query + 64 * group;
@@ -68,25 +89,27 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   float lse2[2], delta[2];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const int query = group_query + warp_row + half * 8 + (lane >> 2);
-    lse2[half] = query < p.T ? head.lse2[query] : INFINITY;
-    delta[half] = query < p.T ? head.delta[query] : 0.0F;
+    row_values<D>(lse2[half], delta[half], p, place.bh,
+                  group_query + warp_row + half * 8 + (lane >> 2));
   }
   float dq[1][D / 8][4] = {};
-  uint32_t ds[1][kN / 2][4];
-  // No product is under way from one iteration to the next: ptxas would serialise them all.
-  const auto iterate = [&](auto is_first, int step) {
-    constexpr bool kFirst = decltype(is_first)::value;
+  // Later steps lie in the group's future.
+  const int num_active = min(num_steps, (group_query + 63) / kStep + 1);
+  wait_barrier(ring.own(), 0);
+  for (int step = 0; step < num_active; ++step) {
     const int first_key = step * kStep;
     const bool masked = first_key + kStep > group_query;
     float s[1][kN][4], dp[1][kN][4];
     ring.wait(step);
     wgmma_fence();
     start_rows_product<D, kStep>(s[0], q_tile, k_tile(step));
-    constexpr bool kOlderSum = Shape::kDefer && !kFirst;
-    if constexpr (kOlderSum) start_columns_product<D, kStep>(dq[0], ds[0], k_tile(step - 1));
     start_rows_product<D, kStep>(dp[0], dout_tile, v_tile(step));
-    wgmma_wait<kOlderSum ? 2 : 1>();
+    [[maybe_unused]] uint32_t kept[(kN + 7) / 8][2];
+    if constexpr (kDropout) {
+      kept_in_rows<kN>(kept, p.dropout,
+                       element_index(p, place.bh, group_query + warp_row, first_key), p.T);
+    }
+    wgmma_wait<1>();
     pin(s[0]);
 #pragma unroll
     for (int n = 0; n < kN; ++n) {
@@ -108,42 +131,24 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     }
     wgmma_wait<0>();
     pin(dp[0]);
-    pin(dq[0]);
-    if constexpr (!kFirst) ring.release(step - 1);
-    if constexpr (kDropout) {
-      drop_rows<1, kN>(dp, p.dropout, element_index(p, place.bh, group_query + warp_row, first_key),
-                       p.T);
-    }
+    if constexpr (kDropout) drop_rows<kN>(dp[0], p.dropout, kept);
 #pragma unroll
     for (int n = 0; n < kN; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) s[0][n][i] *= dp[0][n][i] - delta[i / 2];
     }
+    uint32_t ds[1][kN / 2][4];
     round_to_operand<1, kN>(ds, s);
-    if constexpr (!Shape::kDefer) {
-      wgmma_fence();
-      start_columns_product<D, kStep>(dq[0], ds[0], k_tile(step));
-    }
-    ring.refill(step, num_steps, load_keys);
-    if constexpr (!Shape::kDefer) {
-      wgmma_wait<0>();
-      pin(dq[0]);
-    }
-  };
-
-  // Later steps lie in the group's future.
-  const int num_active = min(num_steps, (group_query + 63) / kStep + 1);
-  wait_barrier(ring.own(), 0);
-  iterate(std::true_type{}, 0);
-  for (int step = 1; step < num_active; ++step) iterate(std::false_type{}, step);
-  if constexpr (Shape::kDefer) {
     wgmma_fence();
-    start_columns_product<D, kStep>(dq[0], ds[0], k_tile(num_active - 1));
+    start_columns_product<D, kStep>(dq[0], ds[0], k_tile(step));
+    ring.refill(step, num_steps, load_keys);
     wgmma_wait<0>();
     pin(dq[0]);
+    ring.release(step);
   }
   ring.pass(num_active, num_steps, num_steps, load_keys);
   sync_warpgroup();  // nobody reads the group's own tiles any more: their place takes the results
+  const HeadView<D> head(p, place.bh);
   const float row_scale[1][2] = {{p.scale, p.scale}};
   store_rows<D, 1>(dq, row_scale, Tile<D>{q_tile.base}, warp_row,
                    head.dq + group_query * head.token_stride, head.token_stride, p.T - group_query);
@@ -192,44 +197,40 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     load_bytes(rows(step), head.lse2 + query, kStep * 4, full);
     load_bytes(rows(step) + kStep * 4, head.delta + query, kStep * 4, full);
   };
-  ring.init();
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    expect_bytes(ring.own(), 2 * Shape::kGroups * Shape::kOwnBytes);
+  const auto load_own = [&](uint32_t barrier) {
+    expect_bytes(barrier, 2 * Shape::kGroups * Shape::kOwnBytes);
     for (int g = 0; g < Shape::kGroups; ++g) {
       const uint32_t base = own_base + 2 * g * Shape::kOwnBytes;
-      PanelTile<D, 64>{base}.load(qkv_map, 3 * h + 1, first_key + 64 * g, b, ring.own());
+      PanelTile<D, 64>{base}.load(qkv_map, 3 * h + 1, first_key + 64 * g, b, barrier);
       PanelTile<D, 64>{base + Shape::kOwnBytes}.load(qkv_map, 3 * h + 2, first_key + 64 * g, b,
-                                                     ring.own());
+                                                     barrier);
     }
-  }
-  ring.fill(num_steps, load_queries);
-  __syncwarp();
+  };
+  ring.start(num_steps, load_own, load_queries);
 
   const int lane = threadIdx.x & 31;
   const int warp_row = threadIdx.x / 32 % 4 * 16;
   const int group_key = first_key + 64 * group;
   const float scale_log2 = p.scale * kLog2E;
   float dk[1][D / 8][4] = {}, dv[1][D / 8][4] = {};
-  uint32_t ds[1][kN / 2][4];
-  // No product is under way from one iteration to the next: ptxas would serialise them all.
-  const auto iterate = [&](auto is_first, int step) {
-    constexpr bool kFirst = decltype(is_first)::value;
+  // Earlier steps hold only queries before the group's first key.
+  const int first_active = min(num_steps, group_key / kStep - skipped);
+  wait_barrier(ring.own(), 0);
+  ring.pass(0, first_active, num_steps, load_queries);
+  for (int step = first_active; step < num_steps; ++step) {
     const int first_query = (skipped + step) * kStep;
     const bool masked = first_query < group_key + 64;
     float s[1][kN][4], dp[1][kN][4];
     ring.wait(step);
     wgmma_fence();
     start_rows_product<D, kStep>(s[0], k_tile, q_tile(step));
-    constexpr bool kOlderSum = Shape::kDefer && !kFirst;
-    if constexpr (kOlderSum) start_columns_product<D, kStep>(dk[0], ds[0], q_tile(step - 1));
     start_rows_product<D, kStep>(dp[0], v_tile, dout_tile(step));
     [[maybe_unused]] uint32_t kept[4];
     if constexpr (kDropout) {
       kept_in_columns<kN>(kept, p.dropout,
                           element_index(p, place.bh, first_query, group_key + warp_row), p.T);
     }
-    wgmma_wait<kOlderSum ? 2 : 1>();
+    wgmma_wait<1>();
     pin(s[0]);
     const uint32_t column_rows = rows(step) + (lane & 3) * 8;
 #pragma unroll
@@ -266,10 +267,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     }
     wgmma_fence();
     start_columns_product<D, kStep>(dv[0], probabilities[0], dout_tile(step));
-    wgmma_wait<1>();  // dk and dp are there, dv is under way
+    wgmma_wait<1>();  // dp is there, dv under way
     pin(dp[0]);
-    pin(dk[0]);
-    if constexpr (!kFirst) ring.release(step - 1);
 #pragma unroll
     for (int n = 0; n < kN; ++n) {
       float delta[2];
@@ -280,31 +279,15 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
         s[0][n][i] *= dp[0][n][i] - delta[i % 2];
       }
     }
+    uint32_t ds[1][kN / 2][4];
     round_to_operand<1, kN>(ds, s);
-    if constexpr (!Shape::kDefer) {
-      wgmma_fence();
-      start_columns_product<D, kStep>(dk[0], ds[0], q_tile(step));
-    }
+    wgmma_fence();
+    start_columns_product<D, kStep>(dk[0], ds[0], q_tile(step));
     ring.refill(step, num_steps, load_queries);
     wgmma_wait<0>();
     pin(dk[0]);
     pin(dv[0]);
-  };
-
-  // Earlier steps hold only queries before the group's first key.
-  const int first_active = min(num_steps, group_key / kStep - skipped);
-  wait_barrier(ring.own(), 0);
-  ring.pass(0, first_active, num_steps, load_queries);
-  if (first_active < num_steps) {
-    if (first_active > 0) ring.release(first_active - 1);
-    iterate(std::true_type{}, first_active);
-    for (int step = first_active + 1; step < num_steps; ++step) iterate(std::false_type{}, step);
-    if constexpr (Shape::kDefer) {
-      wgmma_fence();
-      start_columns_product<D, kStep>(dk[0], ds[0], q_tile(num_steps - 1));
-      wgmma_wait<0>();
-      pin(dk[0]);
-    }
+    ring.release(step);
   }
   sync_warpgroup();  // nobody reads the group's own tiles any more: their place takes the results
   const float row_scale[1][2] = {{p.scale, p.scale}}, one[1][2] = {{1, 1}};
@@ -336,10 +319,10 @@ bool launch_backward_hopper(cudaStream_t stream, const Params& p) {
   if (!usable) return false;
   const CUtensorMap qkv_map = tensor_map(p.qkv, QueryShape::D, 3 * p.H, p.T, p.B);
   const CUtensorMap dout_map = tensor_map(p.dout, QueryShape::D, p.H, p.T, p.B);
-  launch_hopper_part<KeyShape>(stream, p, key_kernel, qkv_map, dout_map,
-                               "attention_backward_key_hopper_kernel");
   launch_hopper_part<QueryShape>(stream, p, query_kernel, qkv_map, dout_map,
                                  "attention_backward_query_hopper_kernel");
+  launch_hopper_part<KeyShape>(stream, p, key_kernel, qkv_map, dout_map,
+                               "attention_backward_key_hopper_kernel");
   return true;
 }
 

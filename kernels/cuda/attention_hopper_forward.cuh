@@ -41,17 +41,14 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     k_tile(step).load(qkv_map, 3 * h + 1, step * kStep, b, ring.full(step));
     v_tile(step).load(qkv_map, 3 * h + 2, step * kStep, b, ring.full(step));
   };
-  ring.init();
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    expect_bytes(ring.own(), Shape::kGroups * Shape::kOwnBytes);
+  const auto load_own = [&](uint32_t barrier) {
+    expect_bytes(barrier, Shape::kGroups * Shape::kOwnBytes);
     for (int g = 0; g < Shape::kGroups; ++g) {
       PanelTile<D, 64>{own_base + g * Shape::kOwnBytes}.load(qkv_map, 3 * h, first_query + 64 * g,
-                                                             b, ring.own());
+                                                             b, barrier);
     }
-  }
-  ring.fill(num_steps, load_keys);
-  __syncwarp();
+  };
+  ring.start(num_steps, load_own, load_keys);
 
   const int lane = threadIdx.x & 31;
   const int warp_row = threadIdx.x / 32 % 4 * 16;
@@ -70,15 +67,17 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     start_rows_product<D, kStep>(s[0], q_tile, k_tile(step));
     if constexpr (!kFirst)
       start_columns_product<D, kStep>(acc[0], probabilities[0], v_tile(step - 1));
+    [[maybe_unused]] uint32_t kept[(kN + 7) / 8][2];
+    if constexpr (kDropout) {
+      kept_in_rows<kN>(kept, p.dropout,
+                       element_index(p, place.bh, group_query + warp_row, first_key), p.T);
+    }
     wgmma_wait<kFirst ? 0 : 1>();
     pin(s[0]);
     float correction[1][2];
     softmax_step<1, kN>(s, row_max, row_sum, correction, scale_log2,
                         first_key + kStep > group_query, group_query + warp_row, first_key);
-    if constexpr (kDropout) {
-      drop_rows<1, kN>(s, p.dropout, element_index(p, place.bh, group_query + warp_row, first_key),
-                       p.T);
-    }
+    if constexpr (kDropout) drop_rows<kN>(s[0], p.dropout, kept);
     if constexpr (!kFirst) {
       wgmma_wait<0>();
       pin(acc[0]);
@@ -102,6 +101,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   start_columns_product<D, kStep>(acc[0], probabilities[0], v_tile(num_active - 1));
   wgmma_wait<0>();
   pin(acc[0]);
+  ring.release(num_active - 1);
   ring.pass(num_active, num_steps, num_steps, load_keys);
   sync_warpgroup();  // nobody reads the group's queries any more: their place takes the results
 

@@ -63,6 +63,19 @@ __device__ inline float fast_exp2(float x) {
   return y;
 }
 
+// The scalar product of eight pairs.
+__device__ inline float dot(const uint4& x, const uint4& y) {
+  const auto* a = reinterpret_cast<const __nv_bfloat162*>(&x);
+  const auto* b = reinterpret_cast<const __nv_bfloat162*>(&y);
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float2 u = __bfloat1622float2(a[i]), v = __bfloat1622float2(b[i]);
+    sum += u.x * v.x + u.y * v.y;
+  }
+  return sum;
+}
+
 // A tile of rows of D bf16 in shared memory. The 16-byte chunks of a row are permuted by an XOR
 // with bits of the row, so that the eight rows that one ldmatrix step reads lie in different banks:
 // at D = 96 two rows already span 8 chunks modulo 8.
@@ -200,6 +213,9 @@ __device__ inline void store_rows(const float (&acc)[kM][D / 8][4], const float 
 // draws whole blocks, turns them into bits, and the lanes exchange bits: one block per four
 // elements, and one register per eight.
 
+// Blocks drawn at a time: one block is a chain of ten dependent rounds.
+constexpr int kDropoutUnroll = 2;
+
 // Bit i: whether element + i is kept. Four elements may straddle two blocks where T or the first
 // element are odd.
 __device__ inline uint32_t kept_bits(const DropoutArgs& dropout, uint64_t element) {
@@ -216,21 +232,25 @@ __device__ inline uint32_t kept_bits(const DropoutArgs& dropout, uint64_t elemen
   return bits;
 }
 
-// For a warp's tile of 16 queries by 64 keys: bit 4 * n + i of kept[half] is for accumulator [n][2
-// * half + i]. `element` is the index of the tile's first element.
+// For a warp's tile of 16 queries by 8 * kN keys: bit 4 * (n % 8) + i of kept[n / 8][half] is for
+// accumulator [n][2 * half + i]. `element` is the index of the tile's first element.
 template <int kN>
-__device__ inline void kept_in_rows(uint32_t (&kept)[2], const DropoutArgs& dropout,
+__device__ inline void kept_in_rows(uint32_t (&kept)[(kN + 7) / 8][2], const DropoutArgs& dropout,
                                     uint64_t element, int T) {
-  static_assert(kN <= 8);
   const int lane = threadIdx.x & 31, odd = lane & 1;
   const uint64_t mine =
       element + static_cast<uint64_t>(T) * (odd * 8 + (lane >> 2)) + (lane & 2) * 2;
-  uint32_t bits = 0;
-#pragma unroll 2
-  for (int n = 0; n < kN; ++n) bits |= kept_bits(dropout, mine + n * 8) << (4 * n);
-  const uint32_t others = __shfl_xor_sync(0xFFFFFFFFu, bits, 1);
-  kept[0] = (odd == 0 ? bits : others) >> (2 * odd);
-  kept[1] = (odd == 0 ? others : bits) >> (2 * odd);
+#pragma unroll
+  for (int part = 0; part < (kN + 7) / 8; ++part) {
+    uint32_t bits = 0;
+#pragma unroll kDropoutUnroll
+    for (int n = 0; n < (kN < 8 ? kN : 8); ++n) {
+      bits |= kept_bits(dropout, mine + part * 64 + n * 8) << (4 * n);
+    }
+    const uint32_t others = __shfl_xor_sync(0xFFFFFFFFu, bits, 1);
+    kept[part][0] = (odd == 0 ? bits : others) >> (2 * odd);
+    kept[part][1] = (odd == 0 ? others : bits) >> (2 * odd);
+  }
 }
 
 // For a warp's transposed tile of 16 keys by 64 queries: bit 4 * n of kept[i] is for accumulator
@@ -255,26 +275,27 @@ __device__ inline float drop(float x, const DropoutArgs& dropout, uint32_t kept,
   return (kept >> bit & 1) != 0 ? x * dropout.keep_scale : 0.0F;
 }
 
-// Drops from a warp's tile (16 * kM queries, 8 * kN keys) whose first element is `element`.
+// Drops from a warp's tile of 16 queries by 8 * kN keys.
+template <int kN>
+__device__ inline void drop_rows(float (&p)[kN][4], const DropoutArgs& dropout,
+                                 const uint32_t (&kept)[(kN + 7) / 8][2]) {
+#pragma unroll
+  for (int n = 0; n < kN; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      p[n][i] = drop(p[n][i], dropout, kept[n / 8][i / 2], 4 * (n % 8) + i % 2);
+  }
+}
+
+// The same for kM such tiles below each other, the first element of which is `element`.
 template <int kM, int kN>
 __device__ inline void drop_rows(float (&p)[kM][kN][4], const DropoutArgs& dropout,
                                  uint64_t element, int T) {
-  constexpr int kPart = kN < 8 ? kN : 8;
 #pragma unroll
   for (int m = 0; m < kM; ++m) {
-#pragma unroll
-    for (int first = 0; first < kN; first += kPart) {
-      uint32_t kept[2];
-      kept_in_rows<kPart>(kept, dropout, element + static_cast<uint64_t>(T) * (m * 16) + first * 8,
-                          T);
-#pragma unroll
-      for (int n = 0; n < kPart; ++n) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          p[m][first + n][i] = drop(p[m][first + n][i], dropout, kept[i / 2], 4 * n + i % 2);
-        }
-      }
-    }
+    uint32_t kept[(kN + 7) / 8][2];
+    kept_in_rows<kN>(kept, dropout, element + static_cast<uint64_t>(T) * (m * 16), T);
+    drop_rows<kN>(p[m], dropout, kept);
   }
 }
 

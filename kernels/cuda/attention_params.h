@@ -5,10 +5,10 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 
 #include "kernels/backend.h"
+#include "kernels/dropout.h"
 #include "kernels/philox.h"
 
 namespace weft::cuda::attention {
@@ -31,10 +31,8 @@ struct DropoutArgs {
 };
 
 inline DropoutArgs dropout_args(const Dropout& dropout) {
-  // word < p * 2^32 for an integer word is word < ceil(p * 2^32); p < 1 is checked by the caller.
-  const double threshold = std::ceil(static_cast<double>(dropout.p) * 4294967296.0);
-  return {dropout.seed, dropout.stream, dropout.first_element, static_cast<uint32_t>(threshold),
-          1.0F / (1.0F - dropout.p)};
+  return {dropout.seed, dropout.stream, dropout.first_element, dropout_threshold(dropout.p),
+          dropout_scale(dropout.p)};
 }
 
 struct Params {

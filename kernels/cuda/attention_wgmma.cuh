@@ -212,12 +212,11 @@ __device__ inline void start_columns_product(float (&acc)[D / 8][4],
 
 // The ring of stages that the streamed tiles pass through. Thread 0 starts the copies; every warp
 // says when it has read a stage. Steps are counted from 0.
+// A stage is refilled kLag steps after its use: warpgroups may be that far apart before thread 0
+// has to wait.
 template <int kGroups, int kStages>
 struct Ring {
-  // A stage is refilled this many steps after its use: warpgroups may be that far apart before
-  // thread 0 has to wait.
   static constexpr int kLag = kStages > 3 ? 2 : 1;
-
   uint32_t barriers;  // full[kStages], empty[kStages], own tiles
 
   static constexpr int kNumBarriers = 2 * kStages + 1;
@@ -226,8 +225,10 @@ struct Ring {
   __device__ uint32_t empty(int step) const { return full(step) + 8 * kStages; }
   __device__ uint32_t own() const { return barriers + 16 * kStages; }
 
-  // To be followed by __syncthreads.
-  __device__ void init() const {
+  // Initialises the barriers and starts the first copies: own(barrier) the block's own tiles,
+  // load(step) a stage.
+  template <class LoadOwn, class Load>
+  __device__ void start(int num_steps, LoadOwn load_own, Load load) const {
     if (threadIdx.x == 0) {
       for (int stage = 0; stage < kStages; ++stage) {
         init_barrier(full(stage), 1);
@@ -235,7 +236,11 @@ struct Ring {
       }
       init_barrier(own(), 1);
       asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+      asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+      load_own(own());
+      for (int step = 0; step < kStages && step < num_steps; ++step) load(step);
     }
+    __syncthreads();
   }
   __device__ void wait(int step) const {
     wait_barrier(full(step), static_cast<uint32_t>(step) / kStages & 1);
@@ -244,13 +249,7 @@ struct Ring {
   __device__ void release(int step) const {
     if ((threadIdx.x & 31) == 0) arrive(empty(step));
   }
-  template <class Load>
-  __device__ void fill(int num_steps, Load load) const {
-    if (threadIdx.x == 0) {
-      for (int step = 0; step < kStages && step < num_steps; ++step) load(step);
-    }
-  }
-  // During `step`, after the release of step - 1.
+  // During `step`, when this warp has released step - kLag.
   template <class Load>
   __device__ void refill(int step, int num_steps, Load load) const {
     if (threadIdx.x < 32) {
@@ -263,12 +262,12 @@ struct Ring {
     }
   }
 
-  // Releases steps [begin, end) unread, and `begin - 1`, which the caller has read last.
+  // Releases steps [begin, end) unread.
   template <class Load>
   __device__ void pass(int begin, int end, int num_steps, Load load) const {
     for (int step = begin; step < end; ++step) {
       wait(step);
-      if (step > 0) release(step - 1);
+      release(step);
       refill(step, num_steps, load);
     }
   }
@@ -291,10 +290,8 @@ __device__ inline uint32_t aligned_shared(const void* shared) {
 }
 
 // `kGroups` warpgroups own 64 rows each; tiles of kStepRows of the other side stream through
-// kStages stages. With `kDeferredSum` backward adds a step's last sum during the next step: more
-// overlap inside the warpgroup, more registers.
-template <int kHeadSize, int kNumGroups, int kStepRows, int kNumStages, int kMinBlocks,
-          bool kDeferredSum = true>
+// kStages stages.
+template <int kHeadSize, int kNumGroups, int kStepRows, int kNumStages, int kMinBlocks>
 struct HopperShape {
   static constexpr int D = kHeadSize;
   static constexpr int kGroups = kNumGroups;
@@ -303,7 +300,6 @@ struct HopperShape {
   static constexpr int kStep = kStepRows;
   static constexpr int kStages = kNumStages;
   static constexpr int kBlocksPerSm = kMinBlocks;
-  static constexpr bool kDefer = kDeferredSum;
   static constexpr int kOwnBytes = 64 * D * 2;      // one tensor of one warpgroup
   static constexpr int kStepBytes = kStep * D * 2;  // one tensor of one stage
   static constexpr int shared_bytes(int num_own) {
