@@ -27,9 +27,14 @@ __device__ inline Vec<T> load_vec(const T* data) {
   return *reinterpret_cast<const Vec<T>*>(data);
 }
 
+// In assembly, because the compiler splits a plain assignment into four stores of 4 bytes where it
+// has the words apart.
 template <typename T>
 __device__ inline void store_vec(T* data, const Vec<T>& vec) {
-  *reinterpret_cast<uint4*>(data) = *reinterpret_cast<const uint4*>(&vec);
+  const uint4 words = *reinterpret_cast<const uint4*>(&vec);
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(data), "r"(words.x), "r"(words.y),
+               "r"(words.z), "r"(words.w)
+               : "memory");
 }
 
 // Asynchronous copy of 16 bytes from global to shared memory [PTX ISA, cp.async]. The copying

@@ -21,9 +21,10 @@ void gelu_forward(cudaStream_t stream, void* out, const void* pre, DType x, int6
 void gelu_backward(cudaStream_t stream, void* dpre, const void* pre, DType x, int64_t n, Gelu gelu);
 
 // --- reduce.cu ---
-// out[c] (+)= sum over rows i of partials[i * stride + c], c < num_columns; fp32.
-void sum_partials(cudaStream_t stream, float* out, const float* partials, int64_t num_rows,
-                  int64_t stride, int64_t num_columns, bool accumulate);
+// out[c] (+)= sum over rows i of partials[i * stride + c], c < num_columns; fp32. With `second`,
+// columns num_columns to 2 num_columns - 1 go there.
+void sum_partials(cudaStream_t stream, float* out, float* second, const float* partials,
+                  int64_t num_rows, int64_t stride, int64_t num_columns, bool accumulate);
 // out[c] (+)= sum over the N rows of inp (N,O).
 int64_t column_sums_scratch_bytes(int64_t N, int64_t O);
 void column_sums(cudaStream_t stream, float* out, const void* inp, DType x, int64_t N, int64_t O,

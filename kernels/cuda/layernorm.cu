@@ -168,47 +168,54 @@ __device__ inline void row_sums(float (&values)[2], int turn) {
   values[1] = warp_sum(lane < num_warps ? shared[turn][1][lane] : 0.0F);
 }
 
-// A thread's vectors of a row. With kAhead they come through shared memory, where the next row
-// arrives while this one is worked on: registers are taken by the sums for dweight and dbias, so
-// too few threads fit to hide the memory's latency otherwise.
-template <typename T, int kVecs, bool kAhead>
+// Rows in shared memory, fetched ahead of the one that is worked on: registers are taken by the
+// sums for dweight and dbias, so too few threads fit to hide the memory's latency otherwise. 0:
+// rows are long enough that they come straight from memory.
+WEFT_HOST_DEVICE constexpr int num_stages(bool warp_per_row, int max_threads) {
+  return max_threads > 256 ? 0 : warp_per_row ? 2 : 4;
+}
+
+// A thread's vectors of dnormed, inp and dresidual_in. Each thread fetches what it reads itself, so
+// no barrier is needed.
+template <typename T, int kVecs, int kStages>
 class RowInputs {
  public:
   __device__ RowInputs(const BackwardArgs& args, int lane, int group)
       : args_(args), lane_(lane), group_(group), num_vecs_(args.C / Vec<T>::kSize) {}
 
-  __device__ void fetch(int64_t row, int turn) {
-    if constexpr (kAhead) {
+  __device__ void fetch(int64_t row, int stage) {
+    if constexpr (kStages > 0) {
       if (row < args_.N) {
 #pragma unroll
         for (int i = 0; i < kVecs; ++i) {
           const int vec = lane_ + i * group_;
           if (vec >= num_vecs_) continue;
           const int64_t offset = row * args_.C + vec * Vec<T>::kSize;
-          async_load_vec(slot(turn, 0, i), static_cast<const T*>(args_.dnormed) + offset);
-          async_load_vec(slot(turn, 1, i), static_cast<const T*>(args_.inp) + offset);
+          async_load_vec(slot(stage, 0, i), static_cast<const T*>(args_.dnormed) + offset);
+          async_load_vec(slot(stage, 1, i), static_cast<const T*>(args_.inp) + offset);
           if (args_.dresidual_in != nullptr)
-            async_load_vec(slot(turn, 2, i), static_cast<const T*>(args_.dresidual_in) + offset);
+            async_load_vec(slot(stage, 2, i), static_cast<const T*>(args_.dresidual_in) + offset);
         }
       }
       async_commit();
     }
   }
+  // Until the oldest row of kStages is there.
   __device__ void wait() {
-    if constexpr (kAhead) async_wait<1>();
+    if constexpr (kStages > 0) async_wait<kStages - 1>();
   }
-  __device__ Vec<T> dnormed(int64_t row, int turn, int i) { return get(row, turn, 0, i); }
-  __device__ Vec<T> inp(int64_t row, int turn, int i) { return get(row, turn, 1, i); }
-  __device__ Vec<T> dresidual_in(int64_t row, int turn, int i) { return get(row, turn, 2, i); }
+  __device__ Vec<T> dnormed(int64_t row, int stage, int i) { return get(row, stage, 0, i); }
+  __device__ Vec<T> inp(int64_t row, int stage, int i) { return get(row, stage, 1, i); }
+  __device__ Vec<T> dresidual_in(int64_t row, int stage, int i) { return get(row, stage, 2, i); }
 
  private:
-  __device__ static Vec<T>* slot(int turn, int tensor, int i) {
+  __device__ static Vec<T>* slot(int stage, int tensor, int i) {
     extern __shared__ uint4 ring[];
-    return reinterpret_cast<Vec<T>*>(ring) + ((turn * 3 + tensor) * kVecs + i) * blockDim.x +
+    return reinterpret_cast<Vec<T>*>(ring) + ((stage * 3 + tensor) * kVecs + i) * blockDim.x +
            threadIdx.x;
   }
-  __device__ Vec<T> get(int64_t row, int turn, int tensor, int i) {
-    if constexpr (kAhead) return *slot(turn, tensor, i);
+  __device__ Vec<T> get(int64_t row, int stage, int tensor, int i) {
+    if constexpr (kStages > 0) return *slot(stage, tensor, i);
     const void* data = tensor == 0 ? args_.dnormed : tensor == 1 ? args_.inp : args_.dresidual_in;
     return load_vec(static_cast<const T*>(data) + row * args_.C +
                     (lane_ + i * group_) * Vec<T>::kSize);
@@ -239,11 +246,15 @@ __global__ void __launch_bounds__(kMaxThreads, kMaxThreads <= 256 ? 2 : 1)
     if (vec < num_vecs) weights[i] = load_vec(static_cast<const T*>(args.weight) + vec * kSize);
   }
   float dweight[kVecs][kSize] = {}, dbias[kVecs][kSize] = {};
-  RowInputs<T, kVecs, (kMaxThreads <= 256)> inputs(args, lane, group);
+  constexpr int kStages = num_stages(kWarpPerRow, kMaxThreads);
+  constexpr int kAhead = kStages > 0 ? kStages - 1 : 0;
+  RowInputs<T, kVecs, kStages> inputs(args, lane, group);
   int64_t row = static_cast<int64_t>(blockIdx.x) * rows_per_block + row_in_block;
-  inputs.fetch(row, 0);
+  for (int i = 0; i < kAhead; ++i) inputs.fetch(row + i * stride, i);
+  int stage = 0;
   for (int turn = 0; row < args.N; row += stride, turn ^= 1) {
-    inputs.fetch(row + stride, turn ^ 1);
+    // Into the slot of the row before this one.
+    inputs.fetch(row + kAhead * stride, stage == 0 ? kAhead : stage - 1);
     const float mean = args.mean[row], rstd = args.rstd[row];
     inputs.wait();
     float sums[2] = {};  // of y and y * n
@@ -251,8 +262,8 @@ __global__ void __launch_bounds__(kMaxThreads, kMaxThreads <= 256 ? 2 : 1)
     for (int i = 0; i < kVecs; ++i) {
       if (lane + i * group >= num_vecs) continue;
       float gradient[kSize], x[kSize], weight[kSize];
-      unpack(inputs.dnormed(row, turn, i), gradient);
-      unpack(inputs.inp(row, turn, i), x);
+      unpack(inputs.dnormed(row, stage, i), gradient);
+      unpack(inputs.inp(row, stage, i), x);
       unpack(weights[i], weight);
 #pragma unroll
       for (int j = 0; j < kSize; ++j) {
@@ -270,10 +281,10 @@ __global__ void __launch_bounds__(kMaxThreads, kMaxThreads <= 256 ? 2 : 1)
       const int vec = lane + i * group;
       if (vec >= num_vecs) continue;
       float gradient[kSize], x[kSize], weight[kSize], added[kSize] = {};
-      unpack(inputs.dnormed(row, turn, i), gradient);
-      unpack(inputs.inp(row, turn, i), x);
+      unpack(inputs.dnormed(row, stage, i), gradient);
+      unpack(inputs.inp(row, stage, i), x);
       unpack(weights[i], weight);
-      if (args.dresidual_in != nullptr) unpack(inputs.dresidual_in(row, turn, i), added);
+      if (args.dresidual_in != nullptr) unpack(inputs.dresidual_in(row, stage, i), added);
 #pragma unroll
       for (int j = 0; j < kSize; ++j) {
         const float n = (x[j] - mean) * rstd;
@@ -286,6 +297,7 @@ __global__ void __launch_bounds__(kMaxThreads, kMaxThreads <= 256 ? 2 : 1)
         store_vec(static_cast<T*>(args.dbranch) + offset, pack(gradient));
       }
     }
+    stage = stage == kAhead ? 0 : stage + 1;
   }
 
   float* partials = args.partials + blockIdx.x * 2 * args.C;
@@ -316,9 +328,12 @@ __global__ void __launch_bounds__(kMaxThreads, kMaxThreads <= 256 ? 2 : 1)
       const int vec = lane + i * group;
       if (vec >= num_vecs) continue;
 #pragma unroll
-      for (int j = 0; j < kSize; ++j) {
-        partials[vec * kSize + j] = dweight[i][j];
-        partials[args.C + vec * kSize + j] = dbias[i][j];
+      for (int j = 0; j < kSize; j += 4) {
+        float* target = partials + vec * kSize + j;
+        store_vec(target, Vec<float>{{dweight[i][j], dweight[i][j + 1], dweight[i][j + 2],
+                                      dweight[i][j + 3]}});
+        store_vec(target + args.C,
+                  Vec<float>{{dbias[i][j], dbias[i][j + 1], dbias[i][j + 2], dbias[i][j + 3]}});
       }
     }
   }
@@ -400,15 +415,15 @@ void layernorm_backward(cudaStream_t stream, void* dresidual, void* dbranch, flo
       const BackwardPlan plan = plan_backward(N, num_vecs, vecs(), warp_per_row());
       blocks = plan.blocks;
       const auto kernel = layernorm_backward_kernel<T, vecs(), warp_per_row(), max_threads()>;
-      const int ring_bytes = max_threads() <= 256 ? plan.threads * 2 * 3 * vecs() * 16 : 0;
+      const int ring_bytes =
+          num_stages(warp_per_row(), max_threads()) * 3 * vecs() * plan.threads * 16;
       CUDA_CHECK(
           cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, ring_bytes));
       kernel<<<plan.blocks, plan.threads, static_cast<size_t>(ring_bytes), stream>>>(args);
     });
   });
   CUDA_CHECK(cudaGetLastError());
-  sum_partials(stream, dweight, partials, blocks, 2 * C, C, accumulate);
-  sum_partials(stream, dbias, partials + C, blocks, 2 * C, C, accumulate);
+  sum_partials(stream, dweight, dbias, partials, blocks, 2 * C, C, accumulate);
 }
 
 }  // namespace weft::cuda

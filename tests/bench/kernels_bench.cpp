@@ -25,7 +25,7 @@ namespace weft {
 namespace {
 
 struct Options {
-  std::string device = "cpu", model = "small", only;
+  std::string device = "cpu", model = "small", only, gemm_algorithm_cache;
   int64_t B = 0, T = 0, L = 0, C = 0, H = 0, Vp = 0;  // 0: the model's
   int num_threads = 0;
   float dropout = 0;
@@ -65,6 +65,8 @@ Options parse(int argc, char** argv) {
       o.model = value;
     else if (flag == "--only")
       o.only = value;
+    else if (flag == "--gemm-algorithm-cache")
+      o.gemm_algorithm_cache = value;
     else if (flag == "--micro-batch-size")
       o.B = std::stoll(value);
     else if (flag == "--seq-length")
@@ -307,8 +309,9 @@ std::vector<Row> rows_of(Backend& backend, const Buffers& b) {
 }
 
 void run(const Options& o) {
-  const std::unique_ptr<Backend> backend =
-      o.device == "cuda" ? create_cuda_backend(0, "") : create_cpu_backend(o.num_threads);
+  const std::unique_ptr<Backend> backend = o.device == "cuda"
+                                               ? create_cuda_backend(0, o.gemm_algorithm_cache)
+                                               : create_cpu_backend(o.num_threads);
   Arrays arrays(*backend);
   const Buffers buffers(arrays, o);
   const WorkspaceShape shape{.B = o.B,
