@@ -7,7 +7,7 @@
 
 #include "preprocess/commands.h"
 #include "preprocess/download.h"
-#include "preprocess/lock_file.h"
+#include "indexed_dataset/lock_file.h"
 #include "preprocess/progress.h"
 #include "preprocess/sha256.h"
 #include "preprocess/stop_signal.h"

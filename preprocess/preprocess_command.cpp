@@ -10,7 +10,7 @@
 #include "preprocess/commands.h"
 #include "preprocess/dataset_manifest.h"
 #include "preprocess/find_vocabulary.h"
-#include "preprocess/lock_file.h"
+#include "indexed_dataset/lock_file.h"
 #include "preprocess/pipeline.h"
 #include "preprocess/progress.h"
 #include "preprocess/sha256.h"

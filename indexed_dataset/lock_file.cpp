@@ -1,4 +1,4 @@
-#include "preprocess/lock_file.h"
+#include "indexed_dataset/lock_file.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
