@@ -7,14 +7,36 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace weft {
 
+// The instructions that a splitter uses; all give the same pieces. kAvx512 needs BW, VBMI and
+// VBMI2 (Intel since Ice Lake, AMD since Zen 4).
+enum class Simd { kScalar, kAvx2, kAvx512 };
+
+// True if this processor has them.
+bool has_simd(Simd simd);
+
+// The one with that name: scalar, avx2 or avx512. Throws std::invalid_argument if it names
+// something else, or what this processor lacks.
+Simd simd_of_name(const std::string& name);
+
+// The best of this processor, or the one that $WEFT_SIMD names (errors as of simd_of_name).
+Simd chosen_simd();
+
+// Room for this many pieces lets the vector splitters work; with less every call is scalar.
+inline constexpr size_t kSplitBatch = 256;
+
 // Finds the pieces of `text` from `begin`, which must be the start of the text or the end of one of
-// its pieces. Writes at most `max_pieces` end positions to `ends` (the next piece starts where one
-// ends) and returns their number: less than `max_pieces` only at the end of the text. Any bytes are
+// its pieces. Writes at most `max_pieces` (at least 1) end positions to `ends` (the next piece
+// starts where one ends) and returns their number: 0 only at the end of the text. Any bytes are
 // accepted: a byte that is not part of valid UTF-8 counts as one character of class "other".
 size_t split_pieces(std::string_view text, size_t begin, size_t* ends, size_t max_pieces);
+
+// The same with instructions that this processor has.
+size_t split_pieces_with(Simd simd, std::string_view text, size_t begin, size_t* ends,
+                         size_t max_pieces);
 
 }  // namespace weft

@@ -13,7 +13,7 @@ namespace weft {
 namespace {
 
 // Pieces split at a time: positions and ids of a batch stay in the L1 cache.
-constexpr size_t kBatchPieces = 256;
+constexpr size_t kBatchPieces = kSplitBatch;
 
 // One word of a batch on its way through the cache.
 struct Probe {
@@ -84,11 +84,10 @@ void Tokenizer::Impl::encode(std::string_view text, std::vector<int32_t>& ids) {
 void Tokenizer::Impl::encode_plain(std::string_view text, std::vector<int32_t>& ids) {
   size_t ends[kBatchPieces];
   Probe probes[kBatchPieces];
-  for (size_t begin = 0;;) {
+  for (size_t begin = 0; begin < text.size();) {
     const size_t num_pieces = split_pieces(text, begin, ends, kBatchPieces);
     prepare(text, begin, ends, num_pieces, probes);
     encode_batch(text, begin, ends, num_pieces, probes, ids);
-    if (num_pieces < kBatchPieces) return;
     begin = ends[num_pieces - 1];
   }
 }

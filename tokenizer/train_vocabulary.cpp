@@ -191,7 +191,7 @@ LearnedVocabulary in_gpt2_format(const PairLearner& learner) {
 }  // namespace
 
 void VocabularyTrainer::add_text(std::string_view text) {
-  size_t ends[256];
+  size_t ends[kSplitBatch];
   size_t begin = 0;
   while (begin < text.size()) {
     const size_t num_pieces = split_pieces(text, begin, ends, std::size(ends));

@@ -59,7 +59,7 @@ double seconds(Function function) {
 }
 
 size_t count_pieces(const std::string& text) {
-  size_t ends[256], count = 0;
+  size_t ends[weft::kSplitBatch], count = 0;
   for (size_t begin = 0; begin < text.size(); begin = ends[0]) {
     const size_t num_pieces = weft::split_pieces(text, begin, ends, std::size(ends));
     count += num_pieces;

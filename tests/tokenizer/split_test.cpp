@@ -15,11 +15,11 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 // Asks for `max_pieces` at a time: the cut must not depend on it.
-std::vector<std::string> pieces(std::string_view text, size_t max_pieces = 64) {
+std::vector<std::string> pieces(std::string_view text, size_t max_pieces = kSplitBatch) {
   std::vector<std::string> result;
   std::vector<size_t> ends(max_pieces);
-  for (size_t begin = 0, num_pieces = max_pieces; num_pieces == max_pieces;) {
-    num_pieces = split_pieces(text, begin, ends.data(), max_pieces);
+  size_t begin = 0;
+  while (const size_t num_pieces = split_pieces(text, begin, ends.data(), max_pieces)) {
     for (size_t i = 0; i < num_pieces; ++i) {
       result.emplace_back(text.substr(begin, ends[i] - begin));
       begin = ends[i];

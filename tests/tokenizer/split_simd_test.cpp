@@ -1,0 +1,170 @@
+// The vector splitters against the scalar one.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "tests/tokenizer/corpus.h"
+#include "tokenizer/split.h"
+
+namespace weft {
+namespace {
+
+std::vector<size_t> ends_of(Simd simd, std::string_view text, size_t max_pieces = kSplitBatch) {
+  std::vector<size_t> ends, batch(max_pieces);
+  size_t begin = 0;
+  while (const size_t num_pieces = split_pieces_with(simd, text, begin, batch.data(), max_pieces)) {
+    ends.insert(ends.end(), batch.begin(), batch.begin() + static_cast<ptrdiff_t>(num_pieces));
+    begin = ends.back();
+  }
+  return ends;
+}
+
+class SplitSimd : public testing::TestWithParam<Simd> {
+ protected:
+  void SetUp() override {
+    if (!has_simd(GetParam())) GTEST_SKIP() << "this processor lacks the instructions";
+  }
+
+  // In memory of exactly its size, so that a sanitizer sees a read behind the text.
+  void expect_same(std::string_view text, size_t max_pieces = kSplitBatch) const {
+    const std::vector<char> copy(text.begin(), text.end());
+    const std::string_view exact(copy.data(), copy.size());
+    ASSERT_EQ(ends_of(GetParam(), exact, max_pieces), ends_of(Simd::kScalar, exact))
+        << testing::PrintToString(text.substr(0, 400));
+  }
+};
+
+// What pieces turn on: classes of all widths, white space of 1 to 3 bytes, contractions and their
+// beginnings, and bytes that are not UTF-8.
+const std::vector<std::vector<std::string>> kAlphabets = {
+    {"a", "b", "S", " ", " ", "1", ".", "\n"},
+    {"'", "s", "t", "r", "e", "l", "v", "m", "d", " ", "'ll", "'re", "S"},
+    {" ", " ", "\n", "\t", "\u00A0", "\u3000", "\u2003", "\u0085", "a", "."},
+    {"\u00E9", "\u4E2D", "\U0001F600", "\u00B2", "\u0301", "\u2019", "a", " ", "1", "\U00020000"},
+    {"\xFF", "\xC3", "\xE4\xB8", "\xF0\x9F\x98", "\x80", "\xED\xA0\x80", "\u4E2D", "a", " ", "'"},
+    {std::string(1, '\0'), "\x1C", "\x7F", "\x80", "\v", "\r", " ", "'s", "\u1680", "9"},
+    {"word", " the", " of", ", ", "'s", "\n\n", "    ", "--------", "aaaaaaaaaaaaaaaa"}};
+
+std::string soup(const std::vector<std::string>& alphabet, size_t num_units, std::mt19937& random) {
+  std::string text;
+  for (size_t i = 0; i < num_units; ++i) text += alphabet[random() % alphabet.size()];
+  return text;
+}
+
+TEST_P(SplitSimd, EqualsScalarOnRandomTexts) {
+  std::mt19937 random(17);
+  for (const std::vector<std::string>& alphabet : kAlphabets) {
+    for (int round = 0; round < 5000; ++round) {
+      expect_same(soup(alphabet, random() % 200, random));
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(SplitSimd, EqualsScalarOnMixedAlphabets) {
+  std::mt19937 random(18);
+  for (int round = 0; round < 2000; ++round) {
+    std::string text;
+    while (text.size() < 2000) {
+      text += soup(kAlphabets[random() % kAlphabets.size()], random() % 60, random);
+    }
+    expect_same(text);
+    expect_same(text, 64 + random() % 300);  // batches of any size
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(SplitSimd, EqualsScalarAtEveryOffsetFromABlocksEdge) {
+  std::mt19937 random(19);
+  for (const std::vector<std::string>& alphabet : kAlphabets) {
+    for (int round = 0; round < 20; ++round) {
+      const std::string middle = soup(alphabet, 12, random), rest = soup(alphabet, 60, random);
+      for (const std::string filler : {"x", "x ", "\u00E9"}) {
+        std::string before;
+        for (size_t i = 0; i < 140; ++i, before += filler) {
+          expect_same(before + middle);         // the text ends in the block
+          expect_same(before + middle + rest);  // the text goes on
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
+// Every text of four units that matter, across an edge.
+TEST_P(SplitSimd, EqualsScalarOnEveryShortTextAtABlocksEdge) {
+  const std::vector<std::string> units = {"'", "s",      "l",      " ",      "\n",  "1",
+                                          "!", "\u00A0", "\u3000", "\u4E2D", "\xE4"};
+  std::vector<std::string> texts = {""};
+  for (int length = 0; length < 4; ++length) {
+    std::vector<std::string> longer;
+    for (const std::string& text : texts) {
+      for (const std::string& unit : units) longer.push_back(text + unit);
+    }
+    texts = std::move(longer);
+  }
+  for (size_t num_before = 57; num_before <= 64; ++num_before) {
+    for (const std::string& text : texts) {
+      expect_same(std::string(num_before, 'x') + text);
+      expect_same(std::string(num_before, 'x') + text +
+                  " and more than one block of other words"
+                  " behind, so that the text does not end here");
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(SplitSimd, EqualsScalarOnAnyBytes) {
+  std::mt19937 random(20);
+  for (int round = 0; round < 20000; ++round) {
+    std::string bytes(random() % 300, '\0');
+    for (char& c : bytes) c = static_cast<char>(random());
+    expect_same(bytes);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(SplitSimd, EqualsScalarOnPiecesOfManyBlocks) {
+  for (const std::string unit : {"a", " ", "\n", "'", "\u00A0", "\u4E2D", "\xFF", "-"}) {
+    for (size_t num_units = 1; num_units < 300; ++num_units) {
+      std::string run;
+      for (size_t i = 0; i < num_units; ++i) run += unit;
+      expect_same(run);
+      expect_same("ab " + run + "x 's");
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(SplitSimd, EqualsScalarOnTheCorpus) {
+  if (test::corpus_folder().empty()) GTEST_SKIP() << "WEFT_CORPUS_DIR is not set";
+  for (const std::string name : {"english", "multilingual", "code", "nasty"}) {
+    for (const std::string& text : test::corpus_texts(name)) {
+      const std::vector<size_t> expected = ends_of(Simd::kScalar, text);
+      ASSERT_EQ(ends_of(GetParam(), text), expected) << name << ": " << text.substr(0, 100);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, SplitSimd, testing::Values(Simd::kAvx2, Simd::kAvx512),
+                         [](const auto& simd) {
+                           return simd.param == Simd::kAvx2 ? "Avx2" : "Avx512";
+                         });
+
+TEST(Simd, IsChosenByNameOrByTheProcessor) {
+  EXPECT_TRUE(has_simd(chosen_simd()));
+  EXPECT_EQ(simd_of_name("scalar"), Simd::kScalar);
+  EXPECT_THROW(simd_of_name("AVX2"), std::invalid_argument);
+  if (has_simd(Simd::kAvx2)) {
+    EXPECT_EQ(simd_of_name("avx2"), Simd::kAvx2);
+  } else {
+    EXPECT_THROW(simd_of_name("avx2"), std::invalid_argument);
+  }
+}
+
+}  // namespace
+}  // namespace weft
