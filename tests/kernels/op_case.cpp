@@ -65,11 +65,12 @@ std::string difference(const Output& got, const Values& wanted, Tolerance tolera
            std::to_string(wanted.size()) + "\n";
   }
   const double slack = tolerance.of_typical * rms_of(wanted);
-  double worst = 0;
+  double worst = 0, sum_of_squares = 0;
   size_t where = 0, num_bad = 0;
   for (size_t i = 0; i < wanted.size(); ++i) {
     const double allowed = tolerance.relative * std::abs(wanted[i]) + slack;
     const double error = std::abs(got.values[i] - wanted[i]);
+    if (std::isfinite(error)) sum_of_squares += error * error;
     if (error <= allowed) continue;  // false for NaN
     ++num_bad;
     const double excess = std::isfinite(error) ? error / std::max(allowed, 1e-300) : 1e300;
@@ -77,6 +78,13 @@ std::string difference(const Output& got, const Values& wanted, Tolerance tolera
       worst = excess;
       where = i;
     }
+  }
+  const double typical = rms_of(wanted);
+  if (num_bad == 0 && typical > 0) {
+    const double error = std::sqrt(sum_of_squares / static_cast<double>(wanted.size())) / typical;
+    if (error <= tolerance.of_norm) return "";
+    return got.name + ": all differences together are " + std::to_string(error) + " of the norm, " +
+           std::to_string(tolerance.of_norm) + " is allowed\n";
   }
   if (num_bad == 0) return "";
   return got.name + ": " + std::to_string(num_bad) + " of " + std::to_string(wanted.size()) +
@@ -170,14 +178,16 @@ std::vector<OpCase> all_cases(Sizes sizes) {
 // (the backward of attention subtracts dout * out, out being bf16), errors are of the size of
 // typical values times a few times 2^-9.
 Tolerance reference_tolerance(DType dtype) {
-  return dtype == DType::kBFloat16 ? Tolerance{1.0 / 128, 2e-2} : Tolerance{1e-5, 1e-5};
+  return dtype == DType::kBFloat16 ? Tolerance{1.0 / 128, 2e-2, 1e-2} : Tolerance{1e-5, 1e-5, 1e-5};
 }
 
 // CUDA against the CPU. fp32: sums of thousands of terms in other orders, and the GPU's exp and
 // tanh. bf16: both round the same number at the end, which may fall to neighbours (2^-8), and flash
-// attention rounds probabilities to bf16 in between.
+// attention rounds probabilities and their gradients to bf16 in between: all differences together
+// stay below 1 % of the norm (against fp64 too: weft_attention_bench check), and the largest of
+// 10^5 of them is 5 to 6 times the typical one.
 Tolerance device_tolerance(DType dtype) {
-  return dtype == DType::kBFloat16 ? Tolerance{1.0 / 64, 3e-2} : Tolerance{1e-4, 1e-4};
+  return dtype == DType::kBFloat16 ? Tolerance{1.0 / 64, 6e-2, 1e-2} : Tolerance{1e-4, 1e-4, 1e-4};
 }
 
 std::string differences(const Outputs& got, const Outputs& wanted,

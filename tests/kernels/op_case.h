@@ -85,6 +85,7 @@ std::string type_name(DType dtype);
 struct Tolerance {
   double relative = 0;    // times |b|
   double of_typical = 0;  // times the rms of b: sums of numbers larger than their result
+  double of_norm = 0;     // bounds the rms of all differences, times the rms of b
 };
 Tolerance reference_tolerance(DType dtype);
 Tolerance device_tolerance(DType dtype);
