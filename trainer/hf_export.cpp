@@ -7,6 +7,7 @@
 #include "trainer/hf_gpt2.h"
 #include "trainer/hf_layout.h"
 #include "trainer/safetensors.h"
+#include "trainer/vocabulary_size.h"
 
 namespace weft {
 
@@ -98,6 +99,17 @@ void write_weights(const HfExport& options, const ModelShape& shape, const fs::p
   commit_rename(path.string() + ".part", path);
 }
 
+// Another tokenizer's files beside a model make it talk nonsense without any message.
+void check_vocabulary(const HfExport& options, int64_t vocab_size) {
+  if (options.vocab_file.empty()) return;
+  const int64_t entries = count_vocabulary(options.vocab_file);
+  if (entries == vocab_size) return;
+  throw std::invalid_argument(
+      options.vocab_file.string() + " has " + std::to_string(entries) +
+      " entries, the model's vocabulary " + std::to_string(vocab_size) +
+      ": give the --vocab-file and --merge-file that its dataset was made with, or --no-tokenizer");
+}
+
 }  // namespace
 
 void export_hf_gpt2(const HfExport& options) {
@@ -109,6 +121,7 @@ void export_hf_gpt2(const HfExport& options) {
                              std::to_string(shape.num_heads) + " heads of " +
                              std::to_string(shape.head_size));
   }
+  check_vocabulary(options, shape.vocab_size);
   fs::create_directories(options.output);
   if (!options.vocab_file.empty()) {
     write_file_atomically(options.output / "vocab.json", read_file(options.vocab_file));

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <stdexcept>
 
 #include "indexed_dataset/file_io.h"
@@ -37,8 +38,12 @@ ModelShape shape_of(const Json& config, const fs::path& path, int64_t divisor) {
       if (fallback <= 0) fail(std::string("has no field ") + name);
       return fallback;
     }
-    if (!found->is_number_integer() || found->get<int64_t>() <= 0)
-      fail(std::string(name) + " is no positive integer");
+    // Above what any GPT-2 has, and below what overflows in products.
+    constexpr int64_t kLimit = 1 << 24;
+    if (!found->is_number_integer() || found->get<int64_t>() <= 0 ||
+        found->get<int64_t>() > kLimit) {
+      fail(std::string(name) + " is no integer from 1 to " + std::to_string(kLimit));
+    }
     return found->get<int64_t>();
   };
   if (config.value("model_type", "") != "gpt2")
@@ -56,6 +61,7 @@ ModelShape shape_of(const Json& config, const fs::path& path, int64_t divisor) {
   ModelShape shape;
   shape.hidden_size = integer("n_embd", 0);
   shape.num_layers = integer("n_layer", 0);
+  if (shape.num_layers > 1 << 16) fail("n_layer is above 65536");
   shape.num_heads = integer("n_head", 0);
   if (shape.hidden_size % shape.num_heads != 0) fail("n_embd is not a multiple of n_head");
   shape.head_size = shape.hidden_size / shape.num_heads;
@@ -64,6 +70,7 @@ ModelShape shape_of(const Json& config, const fs::path& path, int64_t divisor) {
   shape.vocab_size = integer("vocab_size", 0);
   shape.padded_vocab_size = (shape.vocab_size + divisor - 1) / divisor * divisor;
   shape.layernorm_epsilon = config.value("layer_norm_epsilon", 1e-5F);
+  if (!(shape.layernorm_epsilon > 0)) fail("layer_norm_epsilon is not positive");
   const std::string activation = config.value("activation_function", "gelu_new");
   if (activation == "gelu_new" || activation == "gelu_fast" || activation == "gelu_pytorch_tanh") {
     shape.gelu = Gelu::kTanh;
@@ -83,12 +90,11 @@ class HfWeights {
     if (fs::exists(folder / "model.safetensors")) {
       files_.push_back(std::make_unique<SafetensorsFile>(folder / "model.safetensors"));
     } else if (fs::exists(index)) {
-      std::map<std::string, bool> names;
-      for (const auto& [name, file] : parse_json_file(index).at("weight_map").items()) {
-        if (names.emplace(file.get<std::string>(), true).second) {
-          files_.push_back(std::make_unique<SafetensorsFile>(
-              folder / fs::path(file.get<std::string>()).filename()));
-        }
+      const Json json = parse_json_file(index);
+      std::set<std::string> names;
+      for (const auto& file : json.at("weight_map")) names.insert(file.get<std::string>());
+      for (const std::string& name : names) {
+        files_.push_back(std::make_unique<SafetensorsFile>(folder / fs::path(name).filename()));
       }
     } else {
       throw std::runtime_error(folder.string() +
@@ -147,9 +153,7 @@ class HfWeights {
   std::vector<std::unique_ptr<SafetensorsFile>> files_;
 };
 
-}  // namespace
-
-void import_hf_gpt2(const HfImport& options) {
+void import_folder(const HfImport& options) {
   const fs::path config_path = options.input / "config.json";
   const ModelShape shape =
       shape_of(parse_json_file(config_path), config_path, options.make_vocab_size_divisible_by);
@@ -171,6 +175,18 @@ void import_hf_gpt2(const HfImport& options) {
   info.lr_decay_style = "none";
   const auto cpu = create_cpu_backend();
   save_checkpoint(options.save, info, tensors, *cpu);
+}
+
+}  // namespace
+
+void import_hf_gpt2(const HfImport& options) {
+  try {
+    import_folder(options);
+  } catch (const Json::exception& error) {
+    throw std::runtime_error(
+        options.input.string() +
+        ": config.json or the index is not as transformers writes them: " + error.what());
+  }
 }
 
 }  // namespace weft

@@ -19,15 +19,6 @@ nlohmann::json read_json(const std::filesystem::path& path) {
   }
 }
 
-int64_t count_entries(const std::filesystem::path& vocab_file) {
-  const nlohmann::json json = read_json(vocab_file);
-  if (!json.is_object() || json.empty()) {
-    throw std::runtime_error(vocab_file.string() +
-                             ": not a vocabulary: expected a JSON object of token: id");
-  }
-  return static_cast<int64_t>(json.size());
-}
-
 // 0 where the manifest does not say.
 int64_t size_in_manifest(const std::filesystem::path& manifest) {
   const nlohmann::json json = read_json(manifest);
@@ -36,6 +27,15 @@ int64_t size_in_manifest(const std::filesystem::path& manifest) {
 }
 
 }  // namespace
+
+int64_t count_vocabulary(const std::filesystem::path& vocab_file) {
+  const nlohmann::json json = read_json(vocab_file);
+  if (!json.is_object() || json.empty()) {
+    throw std::runtime_error(vocab_file.string() +
+                             ": not a vocabulary: expected a JSON object of token: id");
+  }
+  return static_cast<int64_t>(json.size());
+}
 
 std::string dataset_prefix(const Config& config) {
   std::string prefix = config.data_path.empty() ? "" : config.data_path.back();
@@ -47,7 +47,7 @@ std::string dataset_prefix(const Config& config) {
 
 VocabularySize find_vocabulary_size(const Config& config) {
   if (config.vocab_size) return {*config.vocab_size, "--vocab-size"};
-  if (!config.vocab_file.empty()) return {count_entries(config.vocab_file), config.vocab_file};
+  if (!config.vocab_file.empty()) return {count_vocabulary(config.vocab_file), config.vocab_file};
   const std::string manifest = dataset_prefix(config) + ".manifest.json";
   if (std::filesystem::exists(manifest)) {
     const int64_t size = size_in_manifest(manifest);
@@ -60,7 +60,7 @@ VocabularySize find_vocabulary_size(const Config& config) {
   for (const auto& folder : folders) {
     const auto path = folder / "vocab.json";
     if (!folder.empty() && std::filesystem::exists(path))
-      return {count_entries(path), path.string()};
+      return {count_vocabulary(path), path.string()};
   }
   throw std::invalid_argument(
       "the size of the vocabulary is not known: no --vocab-size, no --vocab-file, no " + manifest +

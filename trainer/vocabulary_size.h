@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 
 #include "trainer/config.h"
@@ -20,6 +21,9 @@ struct VocabularySize {
 // ~/.cache/weft/gpt2. Throws std::invalid_argument if there is none, std::runtime_error for a file
 // that is no vocabulary, std::system_error if it cannot be read.
 VocabularySize find_vocabulary_size(const Config& config);
+
+// The entries of a vocab.json. Throws std::runtime_error for a file that is no vocabulary.
+int64_t count_vocabulary(const std::filesystem::path& vocab_file);
 
 // The dataset's prefix: --data-path without a leading weight and without .bin or .idx.
 std::string dataset_prefix(const Config& config);

@@ -62,6 +62,40 @@ class HfGpt2 : public ::testing::Test {
     std::ofstream(dir_ / "hf/model.safetensors", std::ios::binary) << header << data;
   }
 
+  void write_vocabulary(int num_entries) {
+    nlohmann::json vocabulary;
+    for (int i = 0; i < num_entries; ++i) vocabulary[std::to_string(i)] = i;
+    std::ofstream(dir_ / "v.json") << vocabulary;
+  }
+
+  // The first tensors into one file, the others into a second one, as transformers does with large
+  // models.
+  void split_into_shards() {
+    nlohmann::json weight_map;
+    {
+      const SafetensorsFile whole(dir_ / "hf/model.safetensors");
+      std::vector<SafetensorsEntry> parts[2];
+      std::string data[2];
+      for (size_t i = 0; i < whole.entries().size(); ++i) {
+        const SafetensorsEntry& entry = whole.entries()[i];
+        const size_t shard = i < 9 ? 0 : 1;
+        const auto bytes = whole.bytes(entry);
+        parts[shard].push_back(entry);
+        data[shard].append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+        weight_map[entry.name] = shard == 0 ? "a.safetensors" : "b.safetensors";
+      }
+      for (size_t shard : {0, 1}) {
+        const std::string header = safetensors_header(parts[shard], {{"format", "pt"}});
+        std::ofstream(dir_ / (shard == 0 ? "hf/a.safetensors" : "hf/b.safetensors"),
+                      std::ios::binary)
+            << header << data[shard];
+      }
+    }
+    fs::remove(dir_ / "hf/model.safetensors");
+    std::ofstream(dir_ / "hf/model.safetensors.index.json")
+        << nlohmann::json{{"weight_map", weight_map}};
+  }
+
   std::string import_error() {
     try {
       import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
@@ -140,7 +174,7 @@ TEST_F(HfGpt2, PaddingRowsAreZeroAndLeftOutAgain) {
 TEST_F(HfGpt2, ConfigSaysWhatTheModelIs) {
   write_hf("", {{"activation_function", "gelu"}, {"n_inner", 48}});
   import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
-  std::ofstream(dir_ / "v.json") << "{}";
+  write_vocabulary(50);
   std::ofstream(dir_ / "m.txt") << "#version: 0.2\n";
   export_hf_gpt2(
       {dir_ / "ckpt", 0, dir_ / "out", dir_ / "v.json", dir_ / "m.txt", DType::kBFloat16});
@@ -153,6 +187,45 @@ TEST_F(HfGpt2, ConfigSaysWhatTheModelIs) {
             "BF16");
   EXPECT_EQ(read_file(dir_ / "out/merges.txt"), "#version: 0.2\n");
   EXPECT_TRUE(fs::exists(dir_ / "out/tokenizer_config.json"));
+}
+
+TEST_F(HfGpt2, ReadsShards) {
+  write_hf("");
+  import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
+  const std::string whole = read_file(dir_ / "ckpt/iter_0000000/state_00000.safetensors");
+  fs::remove_all(dir_ / "ckpt");
+  split_into_shards();
+  import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
+  EXPECT_EQ(read_file(dir_ / "ckpt/iter_0000000/state_00000.safetensors"), whole);
+}
+
+TEST_F(HfGpt2, JsonOfAnotherKindIsBadInput) {
+  for (const char* text : {"[]", "null", R"({"model_type": 3})",
+                           R"({"model_type": "gpt2", "tie_word_embeddings": "yes"})",
+                           R"({"model_type": "gpt2", "n_embd": 12, "n_layer": 1000000000000})"}) {
+    write_hf("");
+    std::ofstream(dir_ / "hf/config.json") << text;
+    EXPECT_THROW(import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128}), std::runtime_error) << text;
+  }
+  write_hf("", {{"layer_norm_epsilon", -1}});
+  EXPECT_THAT(import_error(), HasSubstr("layer_norm_epsilon"));
+  for (const char* text : {"[1]", "{}", R"({"weight_map": {"wte.weight": 3}})"}) {
+    write_hf("");
+    split_into_shards();
+    std::ofstream(dir_ / "hf/model.safetensors.index.json") << text;
+    EXPECT_THROW(import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128}), std::runtime_error) << text;
+  }
+}
+
+TEST_F(HfGpt2, AnotherModelsTokenizerIsRefused) {
+  write_hf("");
+  import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
+  std::ofstream(dir_ / "m.txt") << "#version: 0.2\n";
+  write_vocabulary(49);
+  EXPECT_THROW(export_hf_gpt2({dir_ / "ckpt", 0, dir_ / "out", dir_ / "v.json", dir_ / "m.txt",
+                               DType::kFloat32}),
+               std::invalid_argument);
+  EXPECT_FALSE(fs::exists(dir_ / "out"));
 }
 
 TEST_F(HfGpt2, RefusesWhatIsNotGpt2) {
