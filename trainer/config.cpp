@@ -325,7 +325,8 @@ std::vector<std::pair<std::string, std::string>> Config::resolved() const {
 std::string Config::resolved_json() const {
   ToJson visitor;
   visit_options(*this, visitor);
-  return visitor.object.dump();
+  // A path that is not UTF-8 is no reason to stop; JSON cannot hold it as it is.
+  return visitor.object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 ParsedArguments parse_arguments(std::vector<std::string> arguments) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
+#include <limits>
 #include <stdexcept>
 
 #include "indexed_dataset/split.h"
@@ -28,8 +29,46 @@ class Problems {
   void positive(const std::optional<int64_t>& value, const char* flag) {
     add_if(value && *value <= 0, "{} must be positive (got {})", flag, value.value_or(0));
   }
+  void at_most(int64_t value, int64_t limit, const char* flag) {
+    add_if(value > limit, "{} {} is beyond the limit of {}", flag, value, limit);
+  }
   std::vector<std::string> list;
 };
+
+bool product_fits(int64_t a, int64_t b) {
+  int64_t product = 0;
+  return !__builtin_mul_overflow(a, b, &product);
+}
+
+// Far above anything that can be trained; below it no size, count or offset overflows.
+void check_limits(const Config& c, Problems& p) {
+  constexpr int64_t kWidth = 1 << 24, kCount = std::numeric_limits<int32_t>::max();
+  const size_t before = p.list.size();
+  p.at_most(c.num_layers, 1 << 16, "--num-layers");
+  p.at_most(c.hidden_size, kWidth, "--hidden-size");
+  p.at_most(c.num_attention_heads, kWidth, "--num-attention-heads");
+  p.at_most(c.kv_channels.value_or(0), kWidth, "--kv-channels");
+  p.at_most(c.ffn_hidden_size.value_or(0), kWidth, "--ffn-hidden-size");
+  p.at_most(c.seq_length, kCount, "--seq-length");
+  p.at_most(c.max_position_embeddings.value_or(0), kCount, "--max-position-embeddings");
+  p.at_most(c.vocab_size.value_or(0), kCount, "--vocab-size");
+  p.at_most(c.pad_vocab_size_to.value_or(0), kCount, "--pad-vocab-size-to");
+  p.at_most(c.make_vocab_size_divisible_by, kCount, "--make-vocab-size-divisible-by");
+  p.at_most(c.micro_batch_size, kCount, "--micro-batch-size");
+  p.at_most(c.global_batch_size.value_or(0), kCount, "--global-batch-size");
+  if (p.list.size() != before || c.num_attention_heads <= 0) return;
+  const auto wide = [](int64_t value) { return static_cast<double>(value); };
+  const double L = wide(c.num_layers), C = wide(c.hidden_size), F = wide(c.ffn_size()),
+               A = wide(c.num_attention_heads) * wide(c.head_size()), V = wide(kCount),
+               N = wide(c.micro_batch_size) * wide(c.seq_length);
+  const double bytes =
+      18 * (L * (4 * A + 2 * F + 9) * C + 2 * V * C) + 4 * N * (L * (5 * C + 4 * A + 2 * F) + V);
+  p.add_if(bytes > 9e18,
+           "the model or its micro-batch is too large to be counted in bytes; check "
+           "--num-layers {}, --hidden-size {}, --ffn-hidden-size {}, "
+           "--micro-batch-size {} and --seq-length {}",
+           c.num_layers, c.hidden_size, c.ffn_size(), c.micro_batch_size, c.seq_length);
+}
 
 void check_shape(const Config& c, Problems& p) {
   p.required(c.num_layers, "--num-layers");
@@ -95,14 +134,13 @@ void check_rampup(const Config& c, Problems& p) {
              start, increment, samples, start, full, increment);
     return;
   }
-  for (int64_t batch = start; batch <= full && c.micro_batch_size > 0; batch += increment) {
-    if (batch % c.micro_batch_size != 0) {
-      p.add_if(true,
-               "--rampup-batch-size {} {} {} reaches a batch of {}, not a multiple of "
-               "--micro-batch-size {}",
-               start, increment, samples, batch, c.micro_batch_size);
-      return;
-    }
+  if (c.micro_batch_size <= 0) return;
+  // Where these two divide, all batches between them do.
+  for (const int64_t batch : {start, start + increment}) {
+    p.add_if(batch % c.micro_batch_size != 0,
+             "--rampup-batch-size {} {} {} reaches a batch of {}, not a multiple of "
+             "--micro-batch-size {}",
+             start, increment, samples, batch, c.micro_batch_size);
   }
 }
 
@@ -164,7 +202,16 @@ void check_optimizer(const Config& c, Problems& p) {
   p.add_if(fraction < 0 || fraction >= 1, "--lr-warmup-fraction must be in [0, 1) (got {})",
            fraction);
   check_units_of_schedule(c, p);
-  if (c.train_iters.has_value() != c.train_samples.has_value()) {
+  bool fits = true;
+  for (const auto& [iterations, flag] : {std::pair{c.train_iters, "--train-iters"},
+                                         {c.lr_decay_iters, "--lr-decay-iters"},
+                                         {c.lr_warmup_iters, "--lr-warmup-iters"}}) {
+    if (product_fits(iterations.value_or(0), c.global_batch())) continue;
+    fits = false;
+    p.add_if(true, "{} {} times --global-batch-size {} does not fit into 64 bits", flag,
+             iterations.value_or(0), c.global_batch());
+  }
+  if (fits && c.train_iters.has_value() != c.train_samples.has_value()) {
     const LrSettings settings = lr_settings(c);
     p.add_if(settings.warmup_steps >= static_cast<double>(settings.decay_steps) &&
                  settings.decay_steps > 0,
@@ -264,6 +311,7 @@ void check_world(const Config& c, Problems& p) {
 std::vector<std::string> Config::problems() const {
   Problems p;
   check_shape(*this, p);
+  check_limits(*this, p);
   check_duration(*this, p);
   check_optimizer(*this, p);
   check_data(*this, p);

@@ -12,6 +12,7 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 std::vector<std::string> words(const std::string& line) {
   std::istringstream in(line);
@@ -55,6 +56,18 @@ TEST(Config, UnknownFlagsNameTheNearestKnownOne) {
               ElementsAre("unknown flag --micro_batch_size: did you mean --micro-batch-size?",
                           "unknown flag --trian-iters: did you mean --train-iters?",
                           "unknown flag --zzzzzzzzzzzzzzzz; --help lists all"));
+}
+
+TEST(Config, SizesThatWouldOverflowAreProblems) {
+  for (const char* flags :
+       {"--num-layers 1000000000000", "--hidden-size 4000000000000000000",
+        "--global-batch-size 4000000000000000000", "--vocab-size 9223372036854775807",
+        "--seq-length 4000000000000000000 --max-position-embeddings 4000000000000000000",
+        "--train-iters 9000000000000000000", "--lr-decay-iters 9000000000000000000",
+        "--num-layers 65000 --hidden-size 16000000 --seq-length 2000000000 "
+        "--max-position-embeddings 2000000000"}) {
+    EXPECT_THAT(problems_of(kGood + flags), Not(IsEmpty())) << flags;
+  }
 }
 
 TEST(Config, FlagsAreNotAbbreviated) {
