@@ -15,10 +15,11 @@ uint64_t dropout_stream(int64_t iteration, int64_t layer, uint64_t op) {
 }
 
 void check_layout(const ParallelLayout& layout) {
-  if (layout.tp_size == 1 && layout.pp_size == 1) return;
+  if (layout.world_size() == 1) return;
   throw std::invalid_argument("model: tensor-parallel size " + std::to_string(layout.tp_size) +
-                              " and pipeline size " + std::to_string(layout.pp_size) +
-                              ": only 1 and 1 are built");
+                              ", pipeline size " + std::to_string(layout.pp_size) +
+                              ", data-parallel size " + std::to_string(layout.dp_size) +
+                              ": only 1, 1 and 1 are built");
 }
 
 void check_shape(const ModelShape& shape, DeviceKind device) {

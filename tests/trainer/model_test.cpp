@@ -151,6 +151,9 @@ TEST(Model, RefusesLayoutsAndSizesThatAreNotBuilt) {
   options.layout.pp_size = 2;
   EXPECT_THROW(Trainer(*backend, options), std::invalid_argument);
   options = small_options();
+  options.layout.dp_size = 2;
+  EXPECT_THROW(Trainer(*backend, options), std::invalid_argument);
+  options = small_options();
   options.shape.max_positions = 15;
   EXPECT_THROW(Trainer(*backend, options), std::invalid_argument);
 }
