@@ -84,7 +84,23 @@ void commit_folder(const fs::path& part, const fs::path& final_folder) {
         final_folder);  // a file system without exchange: the tracker's previous target stays
     return commit_rename(part, final_folder);
   }
-  fs::remove_all(part);
+  // To a name of its own: the exchange is on disk before what it replaced goes.
+  const fs::path replaced = final_folder.string() + ".replaced";
+  commit_rename(part, replaced);
+  fs::remove_all(replaced);
+}
+
+// Parts of checkpoints that were never finished, and replaced ones: left behind by killed runs. The
+// caller is the only one who writes here.
+void remove_leftovers(const fs::path& dir) {
+  if (!fs::exists(dir)) return;
+  std::vector<fs::path> leftovers;
+  for (const fs::directory_entry& entry : fs::directory_iterator(dir)) {
+    const std::string name = entry.path().filename().string();
+    const bool unfinished = name.ends_with(".part") || name.ends_with(".replaced");
+    if (name.starts_with("iter_") && unfinished) leftovers.push_back(entry.path());
+  }
+  for (const fs::path& leftover : leftovers) fs::remove_all(leftover);
 }
 
 void write_state_file(const fs::path& path, const std::vector<StateTensor>& tensors,
@@ -238,7 +254,7 @@ void save_checkpoint(const fs::path& dir, const CheckpointInfo& info,
   const int64_t iteration = info.scalars.iteration;
   const fs::path folder = checkpoint_folder(dir, iteration);
   const fs::path part = folder.string() + ".part";
-  fs::remove_all(part);  // of a run that was killed
+  remove_leftovers(dir);
   fs::create_directories(part);
   Manifest manifest;
   manifest.info = info;

@@ -113,6 +113,18 @@ TEST_F(Checkpoint, SavingAnIterationAgainReplacesIt) {
   EXPECT_FALSE(fs::exists(dir_ / "iter_0000100.part"));
 }
 
+TEST_F(Checkpoint, WhatAKilledSaveLeftBehindGoesWithTheNextOne) {
+  save(100, 1.0F);
+  fs::create_directories(dir_ / "iter_0000150.part/deep");
+  fs::create_directories(dir_ / "iter_0000100.replaced");
+  fs::create_directories(dir_ / "mine.part");
+  save(200, 2.0F);
+  EXPECT_FALSE(fs::exists(dir_ / "iter_0000150.part"));
+  EXPECT_FALSE(fs::exists(dir_ / "iter_0000100.replaced"));
+  EXPECT_TRUE(fs::exists(dir_ / "mine.part"));
+  EXPECT_TRUE(fs::exists(dir_ / "iter_0000100"));
+}
+
 TEST_F(Checkpoint, WeightsLoadIntoRunsOfTheOtherPrecision) {
   save(1, 0.1F);
   State expected(0.1F);
