@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "trainer/config_options.h"
@@ -22,6 +23,27 @@ LrConflict lr_conflict(const Config& config) {
   if (config.override_lr_scheduler) return LrConflict::kCommandLineWins;
   if (config.use_checkpoint_lr_scheduler) return LrConflict::kCheckpointWins;
   return LrConflict::kFail;
+}
+
+// Consumed samples say where a run is only as long as the order of the samples stays.
+std::vector<std::string> data_differences(const std::string& saved_arguments,
+                                          const Config& config) {
+  const auto saved = nlohmann::json::parse(saved_arguments, nullptr, /*allow_exceptions=*/false);
+  const auto ours = nlohmann::json::parse(config.resolved_json());
+  std::vector<std::string> differences;
+  for (const auto& [name, flag] : {std::pair{"data_path", "--data-path"},
+                                   {"split", "--split"},
+                                   {"seq_length", "--seq-length"},
+                                   {"seed", "--seed"},
+                                   {"train_iters", "--train-iters"},
+                                   {"train_samples", "--train-samples"}}) {
+    if (!saved.is_object() || !saved.contains(name) || saved[name] == ours[name]) continue;
+    differences.push_back(
+        fmt::format("{} was {} when the checkpoint was saved and is {} now: samples from here on "
+                    "may be others than without the change",
+                    flag, saved[name].dump(), ours[name].dump()));
+  }
+  return differences;
 }
 
 }  // namespace
@@ -80,7 +102,8 @@ Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape,
                           .consumed_valid_samples = checkpoint.consumed_valid_samples,
                           .lr = LrSchedule(reconcile(ours, saved, lr_conflict(config)),
                                            checkpoint.scalars.consumed_samples)},
-                .load_optimizer = checkpoint.has_optimizer && !config.no_load_optim};
+                .load_optimizer = checkpoint.has_optimizer && !config.no_load_optim,
+                .warnings = data_differences(checkpoint.arguments_json, config)};
   if (!resume.load_optimizer) resume.state.scalars.adam_step = 0;
   return resume;
 }

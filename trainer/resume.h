@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "trainer/checkpoint.h"
 #include "trainer/config.h"
@@ -32,6 +34,8 @@ std::optional<int64_t> iteration_to_load(const Config& config);
 struct Resume {
   RunState state;
   bool load_optimizer = true;
+  // What is allowed to differ, but makes the run read other samples than the one that was saved.
+  std::vector<std::string> warnings = {};
 };
 Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape, const Config& config);
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "indexed_dataset/exit_code.h"
+#include "indexed_dataset/lock_file.h"
 #include "trainer/data_loader.h"
 #include "trainer/resume.h"
 #include "trainer/run_log.h"
@@ -62,7 +63,9 @@ class TrainLoop {
   bool evaluation_was_cut_short() const;
   void save();
 
+  void lock_folders();
   void open_data();
+  void warn_of_overwriting() const;
   void load_or_initialize();
   void load(int64_t saved_iteration, const Resume& resume);
   void start_loaders();
@@ -77,6 +80,7 @@ class TrainLoop {
   const Clock::time_point process_start_;
   std::FILE* out_;
   const BatchSchedule schedule_;
+  std::deque<LockFile> locks_;  // of the folders that this run writes to
   VocabularySize vocabulary_;
   std::unique_ptr<Backend> backend_;
   DatasetTargetSizes sizes_;

@@ -2,7 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <set>
 #include <stdexcept>
+#include <system_error>
 
 #include "trainer/banner.h"
 #include "trainer/config_options.h"
@@ -47,6 +50,7 @@ TrainLoop::TrainLoop(const Config& config, const std::vector<std::string>& notes
       vocabulary_(find_vocabulary_size(config)),
       lr_(lr_settings(config)) {
   check_padding(config_, vocabulary_);
+  lock_folders();
   const DeviceChoice device = choose_device(config_);
   print_to(out_, start_banner(config_, notes, schedule_, vocabulary_));
   backend_ = create_backend(device.kind, config_);
@@ -81,6 +85,37 @@ TrainLoop::TrainLoop(const Config& config, const std::vector<std::string>& notes
                                   out_);
 }
 
+// Two runs that save into one folder would tear each other's checkpoints and metrics.
+void TrainLoop::lock_folders() {
+  std::set<std::filesystem::path> folders;
+  for (const std::string& folder : {config_.save, config_.run_folder()}) {
+    if (folder.empty()) continue;
+    std::filesystem::create_directories(folder);
+    folders.insert(std::filesystem::canonical(folder));
+  }
+  for (const std::filesystem::path& folder : folders) {
+    try {
+      locks_.emplace_back(folder / "weft-train.lock");
+    } catch (const std::system_error& error) {
+      // Some parallel file systems are mounted without locks; a run there is worth more than one.
+      const int code = error.code().value();
+      if (code != ENOSYS && code != EOPNOTSUPP && code != ENOLCK) throw;
+      print_to(out_,
+               fmt::format("WARNING: {}: nothing keeps a second run out of it\n", error.what()));
+    }
+  }
+}
+
+void TrainLoop::warn_of_overwriting() const {
+  if (config_.save.empty()) return;
+  const std::optional<int64_t> latest = latest_iteration(config_.save);
+  if (!latest) return;
+  print_to(out_,
+           fmt::format("WARNING: --save {} holds checkpoints, the latest of iteration {}; this run "
+                       "loads none of them, starts anew and overwrites them\n",
+                       config_.save, *latest));
+}
+
 void TrainLoop::load_or_initialize() {
   print_to(out_, "building GPT model ...\n");
   trainer_ = std::make_unique<Trainer>(*backend_, trainer_options(config_, vocabulary_.num_tokens));
@@ -112,6 +147,7 @@ void TrainLoop::load_or_initialize() {
               "    will not load any checkpoints and will start from random\n",
               config_.load));
     }
+    warn_of_overwriting();
     trainer_->initialize_parameters();
   }
   lr_consumed_samples_ = consumed_samples();
@@ -122,6 +158,7 @@ void TrainLoop::load(int64_t saved_iteration, const Resume& resume) {
   const Clock::time_point start = Clock::now();
   print_to(out_, fmt::format(" loading checkpoint from {} at iteration {}\n", config_.load,
                              saved_iteration));
+  for (const std::string& warning : resume.warnings) print_to(out_, "WARNING: " + warning + "\n");
   load_checkpoint(config_.load, saved_iteration, trainer_->state_tensors(resume.load_optimizer),
                   *backend_);
   trainer_->parameters_loaded();

@@ -251,6 +251,26 @@ TEST_F(Training, ASignalInAnEvaluationIsMadeUpForOnResume) {
   EXPECT_EQ(trajectory("stopped"), trajectory("undisturbed"));
 }
 
+TEST_F(Training, TwoRunsNeverSaveIntoOneFolder) {
+  const pid_t first = start(arguments("run", 100'000));
+  wait_for_iteration("run", 2, first);
+  EXPECT_EQ(run(arguments("run")), 8) << output();
+  EXPECT_THAT(output(), HasSubstr("is locked: process " + std::to_string(first)));
+  kill(first, SIGKILL);
+  EXPECT_EQ(wait(first), 128 + SIGKILL);
+  // A killed run holds no lock.
+  EXPECT_EQ(run(arguments("run", 100'000, {"--exit-interval", "1"})), 0) << output();
+}
+
+TEST_F(Training, SaysThatItWillOverwriteCheckpoints) {
+  ASSERT_EQ(run(arguments("run", 5)), 0) << output();
+  EXPECT_THAT(output(), Not(HasSubstr("starts anew and overwrites")));
+  ASSERT_EQ(run(arguments("run", 5, {"--load", (folder_ / "empty").string()})), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("starts anew and overwrites"));
+}
+
+TEST_F(Training, PathsNeedNotBeUtf8) { EXPECT_EQ(run(arguments("run\xff", 5)), 0) << output(); }
+
 TEST_F(Training, ExitDurationSavesAndIsNoError) {
   ASSERT_EQ(run(arguments("run", 100000, {"--exit-duration-in-mins", "0.01", "--eval-iters", "0"})),
             0)

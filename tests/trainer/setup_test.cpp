@@ -137,6 +137,17 @@ TEST(Resume, GoesOnWhereTheCheckpointEnded) {
   EXPECT_EQ(resume.state.lr.num_steps(), 24);
 }
 
+TEST(Resume, WarnsOfWhatChangesTheOrderOfTheSamples) {
+  Config config = base_config();
+  const ModelShape shape = model_shape(config, 64);
+  const CheckpointInfo info = saved_by(config, shape);
+  EXPECT_THAT(plan_resume(info, shape, config).warnings, testing::IsEmpty());
+  config.seed += 1;
+  config.split = "80,10,10";
+  EXPECT_THAT(plan_resume(info, shape, config).warnings,
+              testing::ElementsAre(HasSubstr("--split was"), HasSubstr("--seed was")));
+}
+
 TEST(Resume, AnotherArchitectureIsRefusedWithEveryDifference) {
   Config config = base_config();
   const CheckpointInfo info = saved_by(config, model_shape(config, 64));
