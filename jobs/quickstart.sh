@@ -75,7 +75,7 @@ fi
 "$bin/weft-data" verify "$out/corpus_text_document" "${vocab[@]}"
 
 step "4/6 train"
-if nvidia-smi -L >/dev/null 2>&1 && "$bin/weft-train" --version | grep -q 'CUDA backend'; then
+if "$bin/weft-train" --version | grep -q '^CUDA devices: [1-9]'; then
   model=(--num-layers 12 --hidden-size 768 --num-attention-heads 12 --seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 8 --bf16
     --train-iters 200 --save-interval 150 --log-interval 10 --device cuda)
   last=200 middle=150

@@ -299,6 +299,14 @@ class ToJson {
   }
 };
 
+// "CUDA devices: 1", or why there are none: scripts choose a model by it.
+std::string version_text() {
+  std::string why;
+  const int devices = num_cuda_devices(&why);
+  return fmt::format("weft-train {}\nCUDA devices: {}{}\n", WEFT_VERSION, devices,
+                     devices == 0 ? " (" + why + ")" : "");
+}
+
 }  // namespace
 
 const char* name_of(LrDecayStyle style) {
@@ -343,7 +351,7 @@ ParsedArguments parse_arguments(std::vector<std::string> arguments) {
   app.option_defaults()->always_capture_default(false);
   app.set_help_flag("--help", "print this and exit");
   bool version = false;
-  app.add_flag("--version", version, "print the version and exit");
+  app.add_flag("--version", version, "print the version and the CUDA devices, and exit");
   std::vector<std::string> flags{"--help", "--version"};
   Declare declare(app, parsed.problems, flags);
   visit_options(parsed.config, declare);
@@ -364,7 +372,7 @@ ParsedArguments parse_arguments(std::vector<std::string> arguments) {
   } catch (const CLI::ParseError& error) {
     parsed.problems.emplace_back(error.what());
   }
-  if (version) parsed.help = "weft-train " WEFT_VERSION "\n";
+  if (version) parsed.help = version_text();
   report_unknown(app.remaining(), flags, parsed.problems);
   return parsed;
 }

@@ -183,11 +183,12 @@ Tolerance reference_tolerance(DType dtype) {
 
 // CUDA against the CPU. fp32: sums of thousands of terms in other orders, and the GPU's exp and
 // tanh. bf16: both round the same number at the end, which may fall to neighbours (2^-8), and flash
-// attention rounds probabilities and their gradients to bf16 in between: all differences together
-// stay below 1 % of the norm (against fp64 too: weft_attention_bench check), and the largest of
-// 10^5 of them is 5 to 6 times the typical one.
+// attention rounds probabilities and their gradients to bf16 in between: each of the two may be 1 %
+// of the norm from fp64 (weft_attention_bench check), so 1.5 % from each other, and the largest of
+// 10^5 differences is 5 to 6 times the typical one.
 Tolerance device_tolerance(DType dtype) {
-  return dtype == DType::kBFloat16 ? Tolerance{1.0 / 64, 6e-2, 1e-2} : Tolerance{1e-4, 1e-4, 1e-4};
+  return dtype == DType::kBFloat16 ? Tolerance{1.0 / 64, 8e-2, 1.5e-2}
+                                   : Tolerance{1e-4, 1e-4, 1e-4};
 }
 
 std::string differences(const Outputs& got, const Outputs& wanted,
