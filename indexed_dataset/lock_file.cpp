@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <string>
 #include <system_error>
+#include <thread>
 
 #include "indexed_dataset/exit_code.h"
 
@@ -44,7 +45,9 @@ bool still_has_its_name(int fd, const std::filesystem::path& path) {
 
 }  // namespace
 
-LockFile::LockFile(std::filesystem::path path) : path_(std::move(path)) {
+LockFile::LockFile(std::filesystem::path path, std::chrono::milliseconds patience)
+    : path_(std::move(path)) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
   for (;;) {
     fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (fd_ < 0) fail(path_, "cannot create lock file");
@@ -54,6 +57,10 @@ LockFile::LockFile(std::filesystem::path path) : path_(std::move(path)) {
       ::close(fd_);
       errno = error;
       if (error != EWOULDBLOCK) fail(path_, "cannot lock");
+      if (std::chrono::steady_clock::now() < deadline) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        continue;
+      }
       throw LockedByAnotherRun(
           "'" + path_.string() + "' is locked: " + (owner.empty() ? "another run" : owner) +
           " is writing this output; wait for it, stop it, or choose another name");

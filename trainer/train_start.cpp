@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <set>
 #include <stdexcept>
@@ -16,6 +17,10 @@
 namespace weft {
 
 namespace {
+
+// Longer than the kernel takes to end a killed process that holds a GPU's memory: a run that is
+// restarted at once must not meet its own former self.
+constexpr std::chrono::seconds kLockPatience{10};
 
 double ms_between(TrainLoop::Clock::time_point start, TrainLoop::Clock::time_point end) {
   return std::chrono::duration<double, std::milli>(end - start).count();
@@ -95,7 +100,7 @@ void TrainLoop::lock_folders() {
   }
   for (const std::filesystem::path& folder : folders) {
     try {
-      locks_.emplace_back(folder / "weft-train.lock");
+      locks_.emplace_back(folder / "weft-train.lock", kLockPatience);
     } catch (const std::system_error& error) {
       // Some parallel file systems are mounted without locks; a run there is worth more than one.
       const int code = error.code().value();
