@@ -33,6 +33,9 @@ class Tokenizer {
   // crash, and are treated as characters of no class). Time is O(n log n) for any text. Throws
   // std::runtime_error for `<|endoftext|>` in the text under SpecialTokens::kError.
   void encode(std::string_view text, std::vector<int32_t>& ids);
+  // The same in half the memory, and faster. Throws std::invalid_argument for a vocabulary of more
+  // than 65536 ids.
+  void encode(std::string_view text, std::vector<uint16_t>& ids);
 
   // The bytes of `ids`. Not valid UTF-8 where ids cut a character. Throws std::out_of_range for an
   // id that is not in the vocabulary.

@@ -2,52 +2,50 @@
 // English text have been seen before. Each thread has its own caches; nothing is shared or locked.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
-#include <vector>
+#include <utility>
+
+#include "tokenizer/zeroed_pages.h"
 
 namespace weft {
 
-static_assert(std::endian::native == std::endian::little, "keys and ids are read as little-endian");
+static_assert(std::endian::native == std::endian::little, "keys are read as little-endian");
 
-// Words of at most kKeyBytes - 1 bytes and kMaxIds ids. An entry has 2 * kKeyBytes bytes and never
-// crosses more cache lines than it must. When the cache has grown to kMaxCacheBytes and is three
-// quarters full it forgets everything, which costs less than keeping count of use.
-template <size_t kKeyBytes>
+// Words of at most kKeyBytes - 1 bytes and kMaxIds ids, which must fit `Id` (unsigned). An entry
+// has 2 * kKeyBytes bytes; a cache line holds one or two, which are looked at together.
+template <size_t kKeyBytes, typename Id>
 class WordCache {
  public:
   static constexpr size_t kMaxWordBytes = kKeyBytes - 1;
-  static constexpr size_t kMaxIds = (kKeyBytes - 1) / 3;
+  static constexpr size_t kMaxIds = kKeyBytes / sizeof(Id) - 1;
+  // copy_ids writes this many.
+  static constexpr size_t kNumCopied = kMaxIds + 1;
   // 400 k short words, about as many as 1 GB of web text keeps repeating.
   static constexpr size_t kMaxCacheBytes = 16 << 20;
+
+  static constexpr int32_t kMaxEntries = kMaxCacheBytes / (2 * kKeyBytes) / 4 * 3;
 
   // The bytes of a word, padded with zeros, and its length in the last byte: equal keys mean equal
   // words.
   using Key = std::array<uint64_t, kKeyBytes / 8>;
 
   struct alignas(2 * kKeyBytes) Entry {
-    Key key{};  // last word 0: empty (a word has at least one byte)
-    // Number of ids, then the ids as 3-byte little-endian numbers (ids of a vocabulary are below
-    // 2^24).
-    uint8_t ids[kKeyBytes]{};
+    Key key;  // last word 0: empty (a word has at least one byte)
+    Id ids[kMaxIds];
+    Id num_ids;
 
-    size_t num_ids() const { return ids[0]; }
-    // Writes kMaxIds numbers; only the first num_ids() mean something.
-    void copy_ids(int32_t* out) const {
-      for (size_t i = 0; i < kMaxIds; ++i) {
-        uint32_t four_bytes;  // reads from the byte before the id, so that the last one ends with
-                              // the entry
-        std::memcpy(&four_bytes, ids + 3 * i, 4);
-        out[i] = static_cast<int32_t>(four_bytes >> 8);
-      }
-    }
+    // Writes kNumCopied numbers, always, in one or two instructions; only the first num_ids mean
+    // something.
+    void copy_ids(Id* out) const { std::memcpy(out, ids, kKeyBytes); }
   };
 
-  WordCache() { resize(kFirstSlots); }
+  WordCache() { resize(kFirstLines); }
 
   // `word` must have 1 to kMaxWordBytes bytes, and kKeyBytes bytes must be readable at its start.
   static Key key_of_readable(const char* word, size_t num_bytes) {
@@ -62,33 +60,59 @@ class WordCache {
     std::memcpy(padded, word.data(), word.size());
     return key_of_readable(padded, word.size());
   }
+  static uint64_t hash_of(const Key& key) {
+    uint64_t hash = 0;
+    for (size_t i = 0; i < key.size(); i += 2) {
+      const Product product = static_cast<Product>(key[i] ^ hash ^ 0x9E3779B97F4A7C15) *
+                              (key[i + 1] ^ 0xD6E8FEB86659FD93);
+      hash = static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+    }
+    return hash;
+  }
 
-  // Where the search for a key starts; holds until the next insert. To be prefetched some words
-  // ahead.
-  const Entry* slot_of(const Key& key) const { return &entries_[index_of(key)]; }
+  // Brings the memory of a key with this hash closer.
+  template <int kLocality>
+  void prefetch(uint64_t hash) const {
+    __builtin_prefetch(&lines_[hash >> shift_], 0, kLocality);
+  }
 
   // Nothing if absent. Valid until the next insert.
-  const Entry* find(const Key& key, const Entry* slot) const {
+  const Entry* find(const Key& key, uint64_t hash) const {
+    const Line* line = &lines_[hash >> shift_];
     for (;;) {
-      if (slot->key == key) return slot;
-      if (slot->key.back() == 0) return nullptr;
-      if (++slot == entries_.data() + entries_.size()) slot = entries_.data();
+      const Entry& last = line->entries[kLineEntries - 1];
+      const bool is_first = is_equal(line->entries[0].key, key), is_last = is_equal(last.key, key);
+      if (is_first | is_last) return is_first ? line->entries : &last;
+      if (last.key.back() == 0) return nullptr;
+      if (++line == lines_ + num_lines_) line = lines_;
     }
   }
-  const Entry* find(const Key& key) const { return find(key, slot_of(key)); }
+  const Entry* find(const Key& key) const { return find(key, hash_of(key)); }
 
-  // `num_ids` must be 1 to kMaxIds, and the key must be absent.
+  // False: it must be cleared before the next insert.
+  bool has_room() const { return num_lines_ < kMaxLines || !is_crowded(); }
+
+  // `num_ids` must be 1 to kMaxIds, the key must be absent, and there must be room.
   void insert(const Key& key, const int32_t* ids, size_t num_ids) {
-    if (4 * (num_used_ + 1) > 3 * entries_.size()) make_room();
-    Entry entry{key, {}};
-    entry.ids[0] = static_cast<uint8_t>(num_ids);
-    for (size_t i = 0; i < num_ids; ++i) std::memcpy(entry.ids + 1 + 3 * i, &ids[i], 3);
+    if (is_crowded()) resize(2 * num_lines_);
+    Entry entry{};
+    entry.key = key;
+    std::copy(ids, ids + num_ids, entry.ids);
+    entry.num_ids = static_cast<Id>(num_ids);
     place(entry);
   }
 
+  void clear() { resize(num_lines_); }
+
  private:
-  static constexpr size_t kMaxSlots = kMaxCacheBytes / (2 * kKeyBytes);
-  static constexpr size_t kFirstSlots = kMaxSlots / 4;
+  __extension__ using Product = unsigned __int128;
+
+  static constexpr size_t kLineEntries = 64 / sizeof(Entry);
+  struct alignas(64) Line {
+    Entry entries[kLineEntries];  // filled from the first: the last is empty if nothing overflowed
+  };
+  static constexpr size_t kMaxLines = kMaxCacheBytes / sizeof(Line);
+  static constexpr size_t kFirstLines = kMaxLines / 4;
 
   static constexpr auto kLengthMasks = [] {
     std::array<Key, kKeyBytes> masks{};
@@ -99,49 +123,53 @@ class WordCache {
     return masks;
   }();
 
-  size_t index_of(const Key& key) const {
-    uint64_t hash = 0;
-    for (uint64_t part : key) {  // each step spreads what it has over all bits
-      hash = (hash ^ part) * 0x9E3779B97F4A7C15;
-      hash ^= hash >> 32;
-    }
-    return static_cast<size_t>((hash * 0xD6E8FEB86659FD93) >> shift_);
+  // GCC makes a call of memcmp out of ==.
+  static bool is_equal(const Key& a, const Key& b) {
+    uint64_t difference = 0;
+    for (size_t i = 0; i < a.size(); ++i) difference |= a[i] ^ b[i];
+    return difference == 0;
   }
 
-  void make_room() {
-    if (entries_.size() == kMaxSlots) {
-      entries_.assign(kMaxSlots, Entry{});
-      num_used_ = 0;
-    } else {
-      resize(2 * entries_.size());
-    }
-  }
+  bool is_crowded() const { return 4 * (num_used_ + 1) > 3 * num_lines_ * kLineEntries; }
 
-  void resize(size_t num_slots) {
-    std::vector<Entry> old(num_slots);
-    old.swap(entries_);
-    shift_ = 64 - std::countr_zero(num_slots);
+  // Keeps the entries if it grows, else none.
+  void resize(size_t num_lines) {
+    ZeroedPages old_pages(num_lines * sizeof(Line));
+    std::swap(old_pages, pages_);
+    const Line* const old_lines = std::exchange(lines_, static_cast<Line*>(pages_.data()));
+    const size_t num_old_lines = std::exchange(num_lines_, num_lines);
+    shift_ = 64 - std::countr_zero(num_lines);
     num_used_ = 0;
-    for (const Entry& entry : old) {
-      if (entry.key.back() != 0) place(entry);
+    for (size_t i = 0; num_old_lines < num_lines && i < num_old_lines; ++i) {
+      for (const Entry& entry : old_lines[i].entries) {
+        if (entry.key.back() != 0) place(entry);
+      }
     }
   }
 
   void place(const Entry& entry) {
-    size_t i = index_of(entry.key);
-    while (entries_[i].key.back() != 0) i = (i + 1) & (entries_.size() - 1);
-    entries_[i] = entry;
-    ++num_used_;
+    for (size_t i = hash_of(entry.key) >> shift_;; i = (i + 1) & (num_lines_ - 1)) {
+      for (Entry& slot : lines_[i].entries) {
+        if (slot.key.back() != 0) continue;
+        slot = entry;
+        ++num_used_;
+        return;
+      }
+    }
   }
 
-  std::vector<Entry> entries_;  // open addressing; a power of two of slots
+  ZeroedPages pages_;
+  Line* lines_ = nullptr;  // in pages_; open addressing, a power of two of lines
+  size_t num_lines_ = 0;
   size_t num_used_ = 0;
   int shift_ = 0;
 };
 
-// Up to 15 bytes and 5 ids: 99.9 % of English, 96.6 % of multilingual words.
-using ShortWordCache = WordCache<16>;
-// Up to 31 bytes and 10 ids.
-using LongWordCache = WordCache<32>;
+// With 16-bit ids up to 15 bytes and 7 ids: 99.9 % of English, 96.6 % of multilingual words.
+template <typename Id>
+using ShortWordCache = WordCache<16, Id>;
+// With 16-bit ids up to 31 bytes and 15 ids.
+template <typename Id>
+using LongWordCache = WordCache<32, Id>;
 
 }  // namespace weft

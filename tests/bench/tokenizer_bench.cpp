@@ -74,7 +74,7 @@ void measure(const std::shared_ptr<const weft::Vocabulary>& vocabulary, const st
   for (const std::string& text : documents) num_bytes += text.size();
 
   std::optional<weft::Tokenizer> tokenizer;
-  std::vector<int32_t> ids;
+  std::vector<uint16_t> ids;
   const auto encode_all = [&] {
     num_tokens = 0;
     for (const std::string& text : documents) {

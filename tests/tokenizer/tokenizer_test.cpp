@@ -173,6 +173,17 @@ TEST(Tokenizer, EncodesAMegabyteWithoutABreak) {
   }
 }
 
+TEST(Tokenizer, GivesTheSameIdsIn16Bits) {
+  for (Tokenizer& tokenizer : tokenizers()) {
+    for (const GoldenText& golden : golden_texts()) {
+      std::vector<uint16_t> ids = {7};  // appended to
+      tokenizer.encode(golden.text, ids);
+      const Ids expected = test::encode(tokenizer, golden.text);
+      ASSERT_EQ(Ids(ids.begin() + 1, ids.end()), expected) << golden.text;
+    }
+  }
+}
+
 TEST(Tokenizer, NeedsAVocabulary) { EXPECT_THROW(Tokenizer(nullptr), std::invalid_argument); }
 
 }  // namespace

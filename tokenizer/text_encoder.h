@@ -1,0 +1,28 @@
+// Text to ids, special tokens aside: pieces, word caches, merging of new words (README of this
+// folder).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace weft {
+
+class Vocabulary;
+
+// Holds caches: one per thread.
+class TextEncoder {
+ public:
+  virtual ~TextEncoder() = default;
+
+  // Appends the ids of `text`, in which `<|endoftext|>` is text as any other. 16-bit ids must be
+  // enough for the vocabulary.
+  virtual void encode(std::string_view text, std::vector<int32_t>& ids) = 0;
+  virtual void encode(std::string_view text, std::vector<uint16_t>& ids) = 0;
+};
+
+// `vocabulary` must outlive it.
+std::unique_ptr<TextEncoder> make_text_encoder(const Vocabulary& vocabulary);
+
+}  // namespace weft
