@@ -1,8 +1,9 @@
 // Philox4x32-10, the counter-based random generator behind initial weights and dropout.
 // [Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"; constants from Random123]
 //
-// Nothing is stored and nothing advances: the number of element e of stream (key, stream) is a pure function of them, so
-// every topology, device and restart sees the same numbers, and backward recomputes what forward drew.
+// Nothing is stored and nothing advances: the number of element e of stream (key, stream) is a pure
+// function of them, so every topology, device and restart sees the same numbers, and backward
+// recomputes what forward drew.
 #pragma once
 
 #include <cstdint>

@@ -14,20 +14,25 @@ enum class DType : uint8_t { kFloat32, kBFloat16, kInt32, kUInt8 };
 constexpr int64_t size_bytes(DType dtype) {
   switch (dtype) {
     case DType::kFloat32:
-    case DType::kInt32: return 4;
-    case DType::kBFloat16: return 2;
-    case DType::kUInt8: return 1;
+    case DType::kInt32:
+      return 4;
+    case DType::kBFloat16:
+      return 2;
+    case DType::kUInt8:
+      return 1;
   }
   return 0;
 }
 
-// Contiguous, row-major, at most 5 dimensions. Copying a Tensor copies the view. A default Tensor stands for "none".
+// Contiguous, row-major, at most 5 dimensions. Copying a Tensor copies the view. A default Tensor
+// stands for "none".
 class Tensor {
  public:
   static constexpr int kMaxRank = 5;
 
   Tensor() = default;
-  Tensor(void* data, DType dtype, std::initializer_list<int64_t> shape) : data_(data), dtype_(dtype) {
+  Tensor(void* data, DType dtype, std::initializer_list<int64_t> shape)
+      : data_(data), dtype_(dtype) {
     assert(shape.size() <= kMaxRank);
     for (const int64_t size : shape) shape_[rank_++] = size;
   }

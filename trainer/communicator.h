@@ -1,5 +1,5 @@
-// Collectives in the trainer's words, over one group of ranks. Asynchronous on the backend's compute stream; every rank of
-// the group calls the same operations in the same order.
+// Collectives in the trainer's words, over one group of ranks. Asynchronous on the backend's
+// compute stream; every rank of the group calls the same operations in the same order.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,12 @@ class Communicator {
   virtual void recv(Tensor out, int from) = 0;
 };
 
-// A group of one: reductions are the identity; gather and scatter copy nothing because out and inp are the same memory.
+// A group of one: reductions are the identity; gather and scatter copy nothing because out and inp
+// are the same memory.
 std::unique_ptr<Communicator> create_self_communicator();
 
-// The ranks this process belongs to. Default order tp-dp-pp: rank = tp + TP * (dp + DP * pp) [Megatron-LM parallel_state.py].
+// The ranks this process belongs to. Default order tp-dp-pp: rank = tp + TP * (dp + DP * pp)
+// [Megatron-LM parallel_state.py].
 struct ParallelLayout {
   int tp_rank = 0, tp_size = 1;
   int pp_rank = 0, pp_size = 1;

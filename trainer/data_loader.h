@@ -24,8 +24,8 @@ namespace weft {
 struct DataLoaderOptions {
   int64_t micro_batch_size = 1;
   int64_t dp_rank = 0, dp_size = 1;
-  int64_t first_sample = 0;                   // consumed so far
-  int64_t vocab_size = 0;                     // ids from here on are errors
+  int64_t first_sample = 0;                        // consumed so far
+  int64_t vocab_size = 0;                          // ids from here on are errors
   std::optional<int32_t> end_of_document_id = {};  // given: no loss where it is the input
   int64_t num_threads = 2;
   // Batches in memory: two in flight on the device, one ready, one being made.

@@ -11,7 +11,9 @@ constexpr const char* kWhy =
     "install the toolkit and build again, or use --device cpu";
 }
 
-std::unique_ptr<Backend> create_cuda_backend(int, const std::string&) { throw std::runtime_error(kWhy); }
+std::unique_ptr<Backend> create_cuda_backend(int, const std::string&) {
+  throw std::runtime_error(kWhy);
+}
 
 int num_cuda_devices(std::string* why) {
   if (why != nullptr) *why = kWhy;
