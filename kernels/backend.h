@@ -49,8 +49,7 @@ struct AdamW {
   Tensor m, v;    // (n) fp32
   Tensor grad;    // (n) fp32
   Tensor decays;  // (n / kOptimizerBlock) uint8: 1 where weight decay applies
-  Tensor
-      clip;  // (2) fp32 on the device, from clip_coefficient: gradients are multiplied by element 1
+  Tensor clip;    // (2) fp32, from clip_coefficient: gradients are multiplied by element 1
   // fp64, as PyTorch holds them: 1 - 0.999F is off by 1e-5. Used as fp32 once 1 - beta and the like
   // are formed.
   double lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
