@@ -75,7 +75,7 @@ void DatasetWriter::append_documents(std::span<const std::byte> tokens,
     throw std::logic_error("DatasetWriter: " + std::to_string(tokens.size()) +
                            " bytes of tokens for " + std::to_string(sum_tokens) + " tokens");
   }
-  if (finished_) throw std::logic_error("DatasetWriter: append after finish");
+  if (sealed_) throw std::logic_error("DatasetWriter: append after seal or finish");
   bin_.append(tokens);
   for (const int32_t length : lengths_tokens) {
     if (length > 0) {
@@ -110,7 +110,8 @@ void DatasetWriter::append_bounds() {
   idx_.flush();
 }
 
-void DatasetWriter::finish() {
+void DatasetWriter::seal() {
+  sealed_ = true;
   append_offsets();
   append_bounds();
   std::vector<std::byte> header;
@@ -129,6 +130,10 @@ void DatasetWriter::finish() {
     spill->file.sync();
     spill->file.close();
   }
+}
+
+void DatasetWriter::finish() {
+  if (!sealed_) seal();
   // An older pair must not look complete with half of the new one.
   remove_file(with_suffix(".idx"));
   commit_rename(bin_.file.path(), with_suffix(".bin"));

@@ -37,7 +37,10 @@ class DatasetWriter {
   // bytes and lengths do not fit each other.
   void append_documents(std::span<const std::byte> tokens, std::span<const int32_t> lengths_tokens);
 
-  // Writes the index and renames both files into place. Nothing may be appended afterwards.
+  // Writes the index and syncs both files, still under their .part names: all that may fail for
+  // want of space. Nothing may be appended afterwards.
+  void seal();
+  // Seals if that has not been done, and renames both files into place.
   void finish();
 
   int64_t num_documents() const { return num_documents_; }  // empty ones included
@@ -60,7 +63,7 @@ class DatasetWriter {
   TokenType type_;
   Spill bin_, idx_, bounds_;  // .bin.part, .idx.part, .idx.bounds.part
   int64_t num_documents_ = 0, num_sequences_ = 0, num_tokens_ = 0;
-  bool finished_ = false;
+  bool sealed_ = false, finished_ = false;
 };
 
 }  // namespace weft

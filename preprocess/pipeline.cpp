@@ -83,6 +83,10 @@ class Pipeline {
       report_.outputs.push_back(
           {config_.output_prefixes[k], writers_[k]->num_documents(), writers_[k]->num_tokens()});
     }
+    check_any_document();
+    // All datasets are whole before the first one gets its name: one without the others would look
+    // complete.
+    for (auto& writer : writers_) writer->seal();
     if (events_.before_commit) events_.before_commit(report_);
     for (auto& writer : writers_) writer->finish();
     return std::move(report_);
@@ -232,6 +236,14 @@ class Pipeline {
     }
     report_.totals.bad_lines.add(parcel.result.bad_line_counts);
     check_bad_lines(report_.totals.bad_lines.total());
+  }
+
+  // An empty corpus is one; a corpus of bad lines only is a mistake, in --json-keys for one.
+  void check_any_document() const {
+    const BadLineCounts& bad_lines = report_.totals.bad_lines;
+    if (report_.totals.num_documents > 0 || bad_lines.total() == 0) return;
+    throw std::runtime_error("no line of the input is a document: " + bad_lines.summary() +
+                             "; nothing was written");
   }
 
   void check_bad_lines(int64_t num_bad_lines) const {

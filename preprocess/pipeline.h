@@ -69,8 +69,8 @@ struct PipelineEvents {
   std::function<void(const PipelineTotals&)> on_progress;  // after every chunk
   std::function<void(const BadLine&)> on_bad_line;         // the first kNumShownBadLines
   std::function<bool()> stop_requested;                    // asked several times a second
-  // Everything is read and written; what follows makes the datasets complete. May throw: then none
-  // is.
+  // Everything is read, written and synced; only renames follow. May throw: then no dataset is
+  // complete.
   std::function<void(const PipelineReport&)> before_commit;
 };
 
@@ -78,8 +78,9 @@ struct PipelineEvents {
 struct PipelineStopped {};
 
 // Reads everything, writes all datasets, and returns what was done. On any exception no output is
-// complete. Throws std::runtime_error for a bad line under OnBadLine::kStop, for too many bad lines
-// and for corrupt compressed input; std::system_error where a file cannot be read or written.
+// complete. Throws std::runtime_error for a bad line under OnBadLine::kStop, for too many bad
+// lines, for bad lines only, and for corrupt compressed input; std::system_error where a file
+// cannot be read or written.
 PipelineReport run_pipeline(const PipelineConfig& config,
                             std::shared_ptr<const Vocabulary> vocabulary,
                             const PipelineEvents& events);

@@ -259,6 +259,42 @@ TEST_F(Pipeline, EveryFailingCallEndsTheRunWithoutACompletePair) {
   }
 }
 
+TEST_F(Pipeline, DatasetsOfSeveralKeysGetTheirNamesTogether) {
+  write_input("{\"text\":\"the fox\",\"title\":\"dog\"}\n");
+  config_.rules.json_keys = {"text", "title"};
+  config_.output_prefixes = {path("out"), path("title")};
+  int num_alone = 0;
+  for (int fail_at = 1; fail_at < 200; ++fail_at) {
+    for (const char* name : {"out.idx", "title.idx"}) std::filesystem::remove(path(name));
+    set_io_fault(fail_at, ENOSPC);
+    bool failed = false;
+    try {
+      run();
+    } catch (const std::system_error&) {
+      failed = true;
+    }
+    set_io_fault(0, 0);
+    if (!failed) break;
+    num_alone +=
+        std::filesystem::exists(path("out.idx")) != std::filesystem::exists(path("title.idx"));
+  }
+  // Only among the last renames (of 3 calls each) and the removal before them, which need no space.
+  EXPECT_GT(num_alone, 0);
+  EXPECT_LE(num_alone, 8);
+}
+
+TEST_F(Pipeline, InputOfBadLinesOnlyIsAnError) {
+  config_.rules.on_bad_line = OnBadLine::kSkip;
+  write_input("x\n\n");
+  EXPECT_EQ(error(),
+            "no line of the input is a document: 2 bad lines (1 blank line, 1 not valid JSON); "
+            "nothing was written");
+  expect_no_output();
+  write_input("");
+  run();
+  EXPECT_TRUE(documents().empty());
+}
+
 TEST_F(Pipeline, StopRequestLeavesNothing) {
   std::string input;
   for (int i = 0; i < 1000; ++i) input += "{\"text\":\"dog\"}\n";
