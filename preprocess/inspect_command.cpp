@@ -1,5 +1,6 @@
 // weft-data inspect samples: what a training run saw, as documents, token ranges, ids and text.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -63,11 +64,14 @@ struct InspectOptions {
     }
     if (run_folder.empty()) {
       validate_order(options);
-    } else if (!order.data_path.empty() || order.seq_length || order.train_samples ||
-               order.train_iters) {
-      options.problem(
-          "--run already says how the run was trained: leave --data-path, --seq-length, "
-          "--train-samples and --train-iters out");
+      return;
+    }
+    for (const char* name :
+         {"--data-path", "--split", "--seq-length", "--seed", "--train-samples", "--train-iters",
+          "--eval-iters", "--eval-interval", "--global-batch-size"}) {
+      if (options.given(name))
+        options.problem(
+            fmt::format("--run already says how the run was trained: leave {} out", name));
     }
   }
 
@@ -134,8 +138,10 @@ class SamplePrinter {
                                {"num_tokens", part.num_tokens}});
     }
     if (vocabulary_) json["text"] = decode_ids(ids, *vocabulary_);
-    // A sample may begin or end within a character: such bytes become U+FFFD.
-    fmt::print("{}\n", json.dump(-1, ' ', false, Json::error_handler_t::replace));
+    // A sample may begin or end within a character: such bytes become U+FFFD. On a terminal all but
+    // ASCII is escaped, which is the same JSON: controls beyond ASCII are obeyed there, too.
+    static const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
+    fmt::print("{}\n", json.dump(-1, ' ', is_terminal, Json::error_handler_t::replace));
   }
 
   const GptDataset& dataset_;
@@ -160,16 +166,18 @@ class InspectSamplesCommand final : public Command {
                         : options_.split_name == "valid" ? Split::kValid
                                                          : Split::kTest;
     const GptDataset dataset = build_split(order, split);
-    if (last > dataset.num_samples()) {
-      throw std::invalid_argument(fmt::format("samples {} to {} are asked for, but {} has {}",
-                                              first, last, options_.split_name,
-                                              dataset.num_samples()));
+    // The index often holds more, of the last epoch that it needs: no iteration takes those.
+    if (const int64_t num_asked = num_asked_samples(order, split); last > num_asked) {
+      throw std::invalid_argument(
+          fmt::format("samples {} to {} are asked for, but the run takes only {} from {}", first,
+                      last, num_asked, options_.split_name));
     }
     auto vocabulary = find_dataset_vocabulary(without_suffix(order.data_path), order.vocab_file,
                                               order.merge_file);
     if (!vocabulary)
       fmt::print(stderr,
-                 "no vocabulary was found: only ids are shown (--vocab-file, --merge-file)\n");
+                 "the dataset's vocabulary was not found: only ids are shown (--vocab-file, "
+                 "--merge-file)\n");
     const SamplePrinter printer(dataset, options_.split_name, std::move(vocabulary),
                                 options_.format == "jsonl");
     for (int64_t sample = first; sample < last; ++sample) printer.print(sample);

@@ -76,6 +76,8 @@ void OptionSet::remember(const std::string& name, std::function<std::string()> v
   values_.emplace_back(name, std::move(value));
 }
 
+bool OptionSet::given(const std::string& name) const { return app_.count(name) > 0; }
+
 std::vector<std::pair<std::string, std::string>> OptionSet::resolved() const {
   std::vector<std::pair<std::string, std::string>> result;
   for (const auto& [name, value] : values_) {

@@ -41,6 +41,9 @@ class OptionSet {
   // An argument without a name.
   void positional(const std::string& name, std::string& value, const std::string& help);
 
+  // True if the command line has it, with its default value or another.
+  bool given(const std::string& name) const;
+
   // Notes a problem; all are reported together before the command runs.
   void problem(const std::string& what) { problems_.push_back(what); }
   const std::vector<std::string>& problems() const { return problems_; }

@@ -109,8 +109,21 @@ std::pair<int64_t, int64_t> samples_of_iteration(const SampleOrder& order, int64
     consumed += global_batch_size_at(order, consumed);
     ++num_done;
   }
-  consumed += (iteration - 1 - num_done) * full;
-  return {consumed, consumed + global_batch_size_at(order, consumed)};
+  int64_t rest = 0, last = 0;
+  if (__builtin_mul_overflow(iteration - 1 - num_done, full, &rest) ||
+      __builtin_add_overflow(consumed, rest, &consumed) ||
+      __builtin_add_overflow(consumed, global_batch_size_at(order, consumed), &last)) {
+    throw std::invalid_argument("--iteration " + std::to_string(iteration) +
+                                ": its samples do not fit 64 bits");
+  }
+  return {consumed, last};
+}
+
+int64_t num_asked_samples(const SampleOrder& order, Split split) {
+  const DatasetTargetSizes sizes = target_sizes(order, split);
+  return split == Split::kTrain   ? sizes.train_samples
+         : split == Split::kValid ? sizes.valid_samples
+                                  : sizes.test_samples;
 }
 
 GptDataset build_split(const SampleOrder& order, Split split) {

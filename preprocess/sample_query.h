@@ -36,8 +36,12 @@ struct SampleOrder {
 SampleOrder read_run_manifest(const std::filesystem::path& run_folder);
 
 // Samples [first, last) that iteration `iteration` (from 1) takes, with batch size ramp-up if there
-// is one (Megatron-LM core/num_microbatches_calculator.py). Needs global_batch_size.
+// is one (Megatron-LM core/num_microbatches_calculator.py). Needs global_batch_size. Throws
+// std::invalid_argument where they do not fit 64 bits.
 std::pair<int64_t, int64_t> samples_of_iteration(const SampleOrder& order, int64_t iteration);
+
+// How many samples of `split` the run takes at most.
+int64_t num_asked_samples(const SampleOrder& order, Split split);
 
 // Builds only the split that is asked for, with the number of samples that the run would ask for.
 // Throws as build_gpt_datasets does; std::invalid_argument if the split has no samples.

@@ -87,6 +87,15 @@ TEST(SampleOrder, IterationsTakeConsecutiveSamples) {
   EXPECT_EQ(samples_of_iteration(order, 100), (std::pair<int64_t, int64_t>{99 * 432, 100 * 432}));
 }
 
+TEST(SampleOrder, RefusesIterationsWhoseSamplesDoNotFit) {
+  SampleOrder order;
+  order.global_batch_size = 64;
+  EXPECT_EQ(samples_of_iteration(order, int64_t{1} << 50).first, ((int64_t{1} << 50) - 1) * 64);
+  for (const int64_t iteration : {INT64_MAX, (int64_t{1} << 57) + 1, int64_t{1} << 57}) {
+    EXPECT_THROW(samples_of_iteration(order, iteration), std::invalid_argument) << iteration;
+  }
+}
+
 TEST(SampleOrder, IterationsFollowTheRampUp) {
   // 32 -> 64 by 16 within 100 samples: two increments of 50 samples each.
   SampleOrder order;
