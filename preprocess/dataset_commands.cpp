@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <stdexcept>
 #include <system_error>
 
 #include "indexed_dataset/exit_code.h"
@@ -83,7 +84,8 @@ class InfoCommand final : public Command {
     const int64_t num_shown = std::min(num_documents_, reader.num_sequences());
     if (!vocabulary && num_shown > 0) {
       fmt::print(
-          "no vocabulary was found: documents are shown as ids (--vocab-file, --merge-file)\n");
+          "the dataset's vocabulary was not found: documents are shown as ids (--vocab-file, "
+          "--merge-file)\n");
     }
     for (int64_t i = 0; i < num_shown; ++i) print_sequence(reader, i, vocabulary.get());
     return 0;
@@ -100,6 +102,12 @@ class InfoCommand final : public Command {
                reader.num_tokens() * size_bytes(reader.token_type()));
     if (num_sequences == 0) return;
     const SequenceLengths lengths = reader.lengths();
+    for (int64_t i = 0; i < num_sequences; ++i) {
+      if (lengths[i] >= 0) continue;
+      throw std::runtime_error(
+          fmt::format("{}.idx: length of sequence {} is {}: the index is damaged",
+                      reader.prefix().string(), i, lengths[i]));
+    }
     fmt::print("length in tokens: min {}, median {}, mean {:.1f}, max {}\n", kth_length(lengths, 0),
                kth_length(lengths, num_sequences / 2),
                static_cast<double>(reader.num_tokens()) / static_cast<double>(num_sequences),
@@ -134,14 +142,15 @@ class VerifyCommand final : public Command {
 
   int run(const OptionSet&) override {
     const std::filesystem::path prefix = without_suffix(options_.prefix);
-    const auto manifest = read_manifest(prefix);
+    const auto manifest = read_dataset_manifest(prefix);
     int64_t vocabulary_size = manifest ? manifest->vocabulary_size : 0;
     if (!options_.vocab_file.empty()) {
       vocabulary_size = Vocabulary::load(options_.vocab_file, options_.merge_file)->size();
     }
     std::vector<std::string> problems = verify_dataset(prefix, vocabulary_size);
     if (problems.empty() && manifest) compare(DatasetReader(prefix), *manifest, problems);
-    for (const std::string& problem : problems) fmt::print("{}\n", problem);
+    // Not fmt::print, which throws when nobody reads: the exit code must still tell.
+    for (const std::string& problem : problems) std::fprintf(stdout, "%s\n", problem.c_str());
     if (!problems.empty()) {
       fmt::print(stderr, "error: {}: {} problem{}\n", prefix.string(), problems.size(),
                  problems.size() == 1 ? "" : "s");

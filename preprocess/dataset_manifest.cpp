@@ -70,7 +70,7 @@ void write_manifest(const PipelineReport& report, size_t output_idx, const Manif
                         manifest.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-std::optional<StoredManifest> read_manifest(const std::filesystem::path& prefix) {
+std::optional<StoredManifest> read_dataset_manifest(const std::filesystem::path& prefix) {
   const std::filesystem::path path = manifest_path(prefix);
   if (!std::filesystem::exists(path)) return std::nullopt;
   try {
@@ -81,6 +81,8 @@ std::optional<StoredManifest> read_manifest(const std::filesystem::path& prefix)
     manifest.vocabulary_size = json.at("vocabulary").at("size").get<int32_t>();
     manifest.vocab_file = json.at("vocabulary").at("vocab_file").get<std::string>();
     manifest.merge_file = json.at("vocabulary").at("merge_file").get<std::string>();
+    manifest.vocab_sha256 = json.at("vocabulary").at("vocab_sha256").get<std::string>();
+    manifest.merge_sha256 = json.at("vocabulary").at("merge_sha256").get<std::string>();
     return manifest;
   } catch (const Json::exception& error) {
     throw std::runtime_error(path.string() + ": not a manifest of weft-data: " + error.what());

@@ -33,9 +33,10 @@ struct StoredManifest {
   int64_t num_documents = 0, num_tokens = 0;
   int32_t vocabulary_size = 0;
   std::filesystem::path vocab_file, merge_file;
+  std::string vocab_sha256, merge_sha256;
 };
 
 // Nothing if there is no manifest. Throws std::runtime_error if it is not one.
-std::optional<StoredManifest> read_manifest(const std::filesystem::path& prefix);
+std::optional<StoredManifest> read_dataset_manifest(const std::filesystem::path& prefix);
 
 }  // namespace weft

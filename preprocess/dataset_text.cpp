@@ -3,6 +3,7 @@
 #include <system_error>
 
 #include "preprocess/dataset_manifest.h"
+#include "preprocess/sha256.h"
 
 namespace weft {
 
@@ -12,18 +13,29 @@ std::filesystem::path without_suffix(const std::string& prefix) {
   return prefix;
 }
 
+namespace {
+
+bool is_vocabulary_of(const StoredManifest& manifest, const VocabularyFiles& files) {
+  std::error_code ignored;
+  return std::filesystem::exists(files.vocab_file, ignored) &&
+         std::filesystem::exists(files.merge_file, ignored) &&
+         sha256_of_file(files.vocab_file) == manifest.vocab_sha256 &&
+         sha256_of_file(files.merge_file) == manifest.merge_sha256;
+}
+
+}  // namespace
+
 std::shared_ptr<const Vocabulary> find_dataset_vocabulary(const std::filesystem::path& prefix,
                                                           const std::filesystem::path& vocab_file,
                                                           const std::filesystem::path& merge_file) {
-  if (vocab_file.empty()) {
-    std::error_code ignored;
-    const auto manifest = read_manifest(prefix);
-    if (manifest && std::filesystem::exists(manifest->vocab_file, ignored) &&
-        std::filesystem::exists(manifest->merge_file, ignored)) {
-      return Vocabulary::load(manifest->vocab_file, manifest->merge_file);
-    }
-  }
   const auto files = find_vocabulary_files(vocab_file, merge_file);
+  const auto manifest = vocab_file.empty() ? read_dataset_manifest(prefix) : std::nullopt;
+  if (manifest) {
+    const VocabularyFiles of_manifest{manifest->vocab_file, manifest->merge_file};
+    if (is_vocabulary_of(*manifest, of_manifest))
+      return Vocabulary::load(of_manifest.vocab_file, of_manifest.merge_file);
+    if (files && !is_vocabulary_of(*manifest, *files)) return nullptr;
+  }
   return files ? Vocabulary::load(files->vocab_file, files->merge_file) : nullptr;
 }
 

@@ -14,9 +14,10 @@ namespace weft {
 // "x.bin" and "x.idx" -> "x": people paste file names where a prefix is meant.
 std::filesystem::path without_suffix(const std::string& prefix);
 
-// The given files; else those named in the dataset's manifest, if they still exist; else those of
-// find_vocabulary_files(). Null if there are none. Nothing is downloaded. Throws as
-// Vocabulary::load.
+// The given files; else those named in the dataset's manifest, or else those of
+// find_vocabulary_files(), but only if their checksums are those in the manifest: another
+// vocabulary would make other text of the same ids. Without a manifest the latter are taken as they
+// are. Null if there are none. Nothing is downloaded. Throws as Vocabulary::load.
 std::shared_ptr<const Vocabulary> find_dataset_vocabulary(const std::filesystem::path& prefix,
                                                           const std::filesystem::path& vocab_file,
                                                           const std::filesystem::path& merge_file);
