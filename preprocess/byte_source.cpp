@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,7 +24,9 @@ class FileSource final : public ByteSource {
  public:
   FileSource(const std::string& path, const std::atomic<bool>& cancelled)
       : name_(display_name(path)), cancelled_(cancelled) {
-    fd_ = path == "-" ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    // O_NONBLOCK: opening a named pipe that nobody writes to would wait for ever; read_fd() waits
+    // instead, and can be cancelled.
+    fd_ = path == "-" ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd_ < 0) fail("cannot open");
     owns_fd_ = path != "-";
 #ifdef POSIX_FADV_SEQUENTIAL
@@ -147,14 +150,48 @@ class DecodedSource final : public ByteSource {
   int64_t num_consumed_ = 0, num_produced_ = 0;
 };
 
+// Only used to tell an interrupted copy from an empty corpus.
+bool has_compressed_name(std::string_view path) {
+  return path.ends_with(".gz") || path.ends_with(".xz") || path.ends_with(".zst") ||
+         path.ends_with(".bz2");
+}
+
 }  // namespace
 
 std::unique_ptr<ByteSource> open_input(const std::string& path,
                                        const std::atomic<bool>& cancelled) {
   auto file = std::make_unique<FileSource>(path, cancelled);
-  auto decoder = decoder_for(file->first_bytes());
-  if (!decoder) return file;
+  const std::string_view first_bytes = file->first_bytes();
+  auto decoder = decoder_for(first_bytes);
+  if (!decoder) {
+    if (has_compressed_name(path) && first_bytes.size() < kNumMagicBytes) {
+      throw std::runtime_error(path + ": has only " + std::to_string(first_bytes.size()) +
+                               " bytes, no compressed file is so short: the file is incomplete; "
+                               "fetch or copy it again");
+    }
+    return file;
+  }
   return std::make_unique<DecodedSource>(display_name(path), std::move(file), std::move(decoder));
+}
+
+void check_inputs_can_be_opened(const std::vector<std::string>& paths) {
+  int first_error = 0;
+  std::string names;
+  for (const std::string& path : paths) {
+    if (path == "-") continue;
+    struct stat status {};
+    int error = 0;
+    if (::stat(path.c_str(), &status) != 0 || ::access(path.c_str(), R_OK) != 0) {
+      error = errno;
+    } else if (S_ISDIR(status.st_mode)) {
+      error = EISDIR;
+    }
+    if (error == 0 || (first_error != 0 && error != first_error)) continue;
+    first_error = error;
+    names += (names.empty() ? "'" : ", '") + path + "'";
+  }
+  if (first_error != 0)
+    throw std::system_error(first_error, std::generic_category(), "cannot read " + names);
 }
 
 std::string display_name(const std::string& path) { return path == "-" ? "<stdin>" : path; }

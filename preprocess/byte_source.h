@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace weft {
 
@@ -27,9 +28,14 @@ class ByteSource {
 struct ReadCancelled {};
 
 // Opens `path`, or standard input for "-". The format is found by the first bytes, never by the
-// name. `cancelled` must outlive the source; a read that waits (a pipe) looks at it several times a
-// second.
+// name; but a file of a compressed format's name that is too short to be one is refused
+// (std::runtime_error). `cancelled` must outlive the source; a read that waits (a pipe) looks at it
+// several times a second.
 std::unique_ptr<ByteSource> open_input(const std::string& path, const std::atomic<bool>& cancelled);
+
+// Throws std::system_error that names all `paths` that are missing (or else: all that are folders,
+// or may not be read), so that a run does not learn of the last one after hours.
+void check_inputs_can_be_opened(const std::vector<std::string>& paths);
 
 // How messages call this input: its path, or "<stdin>" for "-".
 std::string display_name(const std::string& path);

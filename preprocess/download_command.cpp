@@ -5,9 +5,9 @@
 #include <chrono>
 #include <cstdio>
 
+#include "indexed_dataset/lock_file.h"
 #include "preprocess/commands.h"
 #include "preprocess/download.h"
-#include "indexed_dataset/lock_file.h"
 #include "preprocess/progress.h"
 #include "preprocess/sha256.h"
 #include "preprocess/stop_signal.h"

@@ -2,8 +2,6 @@
 
 #include <simdjson.h>
 
-#include <atomic>
-
 #include "preprocess/byte_source.h"
 #include "preprocess/json_line.h"
 #include "preprocess/line_chunks.h"
@@ -11,11 +9,11 @@
 namespace weft {
 
 void for_each_document(const std::string& input, const std::string& json_key,
+                       const std::atomic<bool>& cancelled,
                        const std::function<void(std::string_view)>& use, BadLineCounts& bad_lines) {
   constexpr size_t kChunkBytes = size_t{1} << 20;
   constexpr size_t kMaxLineBytes = size_t{256} << 20;
-  const std::atomic<bool> never_cancelled{false};
-  const auto source = open_input(input, never_cancelled);
+  const auto source = open_input(input, cancelled);
   LineChunker chunker(*source, kChunkBytes, kMaxLineBytes);
   JsonLineParser parser({json_key});
   LineChunk chunk;
@@ -27,6 +25,7 @@ void for_each_document(const std::string& input, const std::string& json_key,
     LineWalker lines(chunk.text());
     std::string_view line;
     while (lines.next(line)) {
+      if (cancelled.load(std::memory_order_relaxed)) throw ReadCancelled{};
       const LineProblem problem =
           simdjson::validate_utf8(line) ? parser.parse(line).problem : LineProblem::kInvalidUtf8;
       if (problem != LineProblem::kNone) {

@@ -1,6 +1,7 @@
 // The documents of one JSONL file, one after another, for tools that need no pipeline.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -10,9 +11,10 @@
 namespace weft {
 
 // Calls use(text) for the string under `json_key` of every line of `input` ("-": standard input).
-// Bad lines are left out and counted; lone surrogates become U+FFFD. Throws as ByteSource::read,
-// and what `use` throws.
+// Bad lines are left out and counted; lone surrogates become U+FFFD. Throws ReadCancelled soon
+// after `cancelled` is set, as ByteSource::read, and what `use` throws.
 void for_each_document(const std::string& input, const std::string& json_key,
+                       const std::atomic<bool>& cancelled,
                        const std::function<void(std::string_view)>& use, BadLineCounts& bad_lines);
 
 }  // namespace weft

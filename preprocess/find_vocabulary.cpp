@@ -1,9 +1,13 @@
 #include "preprocess/find_vocabulary.h"
 
+#include <chrono>
 #include <cstdlib>
+#include <memory>
 #include <stdexcept>
+#include <thread>
 
 #include "indexed_dataset/exit_code.h"
+#include "indexed_dataset/lock_file.h"
 #include "preprocess/download.h"
 
 namespace weft {
@@ -40,14 +44,31 @@ std::filesystem::path cache_folder() {
   return std::filesystem::path(home) / ".cache" / "weft" / "gpt2";
 }
 
+// Held while downloading: two runs that start on one home folder would write the same part file.
+std::unique_ptr<LockFile> wait_for_lock(const std::filesystem::path& path,
+                                        const std::function<void(const std::string&)>& note,
+                                        const std::function<bool()>& stop_requested) {
+  for (bool is_first = true;; is_first = false) {
+    try {
+      return std::make_unique<LockFile>(path);
+    } catch (const LockedByAnotherRun& locked) {
+      if (is_first) note(std::string("waiting for another run's download: ") + locked.what());
+    }
+    if (stop_requested()) throw DownloadStopped{};
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+}
+
 }  // namespace
 
 VocabularyFiles find_or_download_vocabulary(const std::filesystem::path& vocab_file,
                                             const std::filesystem::path& merge_file,
-                                            const std::function<void(const std::string&)>& note) {
+                                            const std::function<void(const std::string&)>& note,
+                                            const std::function<bool()>& stop_requested) {
   if (const auto files = find_vocabulary_files(vocab_file, merge_file)) return *files;
   const std::filesystem::path folder = cache_folder();
   std::filesystem::create_directories(folder);
+  const auto lock = wait_for_lock(folder / "download.lock", note, stop_requested);
   for (const PublishedFile& file : kPublishedFiles) {
     DownloadRequest request;
     request.url = file.url;
@@ -56,9 +77,9 @@ VocabularyFiles find_or_download_vocabulary(const std::filesystem::path& vocab_f
     request.num_attempts = 2;  // someone waits for it, and can do something about it
     request.connect_timeout_s = 10;
     if (std::filesystem::exists(request.output)) continue;
-    if (note) note("Downloading " + request.url + " to " + request.output.string());
+    note("Downloading " + request.url + " to " + request.output.string());
     try {
-      download_file(request);
+      download_file(request, [&](int64_t, int64_t) { return !stop_requested(); });
     } catch (const NetworkError& error) {
       throw NetworkError(
           std::string("no GPT-2 vocabulary was found, and it could not be downloaded: ") +

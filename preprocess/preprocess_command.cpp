@@ -1,16 +1,20 @@
 // weft-data preprocess: the options and the output of Megatron-LM's tools/preprocess_data.py.
 #include <fmt/format.h>
+#include <stdio_ext.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <set>
 #include <system_error>
 
+#include "indexed_dataset/lock_file.h"
+#include "preprocess/byte_source.h"
 #include "preprocess/commands.h"
 #include "preprocess/dataset_manifest.h"
+#include "preprocess/download.h"
 #include "preprocess/find_vocabulary.h"
-#include "indexed_dataset/lock_file.h"
 #include "preprocess/pipeline.h"
 #include "preprocess/progress.h"
 #include "preprocess/sha256.h"
@@ -76,15 +80,11 @@ struct PreprocessOptions {
     if (json_keys.empty()) options.problem("--json-keys: give at least one key");
     if (vocab_file.empty() != merge_file.empty())
       options.problem("--vocab-file and --merge-file belong together: give both or none");
-    for (const std::string& path : inputs) check_input(path, options);
-    for (const std::string& path : {vocab_file, merge_file}) {
-      if (!path.empty()) check_input(path, options);
-    }
-    const std::filesystem::path folder = std::filesystem::path(output_prefix).parent_path();
-    std::error_code ignored;
-    if (!folder.empty() && !std::filesystem::is_directory(folder, ignored)) {
-      options.problem("--output-prefix: folder '" + folder.string() +
-                      "' does not exist; create it first");
+    if (max_bad_lines >= 0 && on_bad_line == "stop")
+      options.problem("--max-bad-lines needs --on-bad-line skip: without it the first one stops");
+    for (const std::string& path : inputs) {
+      if (path.find("://") != std::string::npos)
+        options.problem("'" + path + "': is a URL; fetch it first with weft-data download");
     }
     std::set<std::string> seen;
     for (const std::string& key : json_keys) {
@@ -92,6 +92,17 @@ struct PreprocessOptions {
       if (key.find('/') != std::string::npos)
         options.problem("--json-keys: '" + key + "' cannot be part of a file name");
     }
+  }
+
+  // What the file system lacks, found before anything is made. Throws std::system_error.
+  void check_files() const {
+    check_inputs_can_be_opened(inputs);
+    if (!vocab_file.empty()) check_inputs_can_be_opened({vocab_file, merge_file});
+    const std::filesystem::path folder = std::filesystem::path(output_prefix).parent_path();
+    if (folder.empty() || std::filesystem::is_directory(folder)) return;
+    throw std::system_error(
+        ENOENT, std::generic_category(),
+        "--output-prefix: folder '" + folder.string() + "' does not exist; create it first");
   }
 
   PipelineConfig pipeline_config() const {
@@ -111,22 +122,6 @@ struct PreprocessOptions {
     config.max_bad_lines = max_bad_lines;
     config.num_workers = static_cast<int>(num_workers);
     return config;
-  }
-
- private:
-  static void check_input(const std::string& path, OptionSet& options) {
-    if (path == "-") return;
-    if (path.find("://") != std::string::npos) {
-      options.problem("'" + path + "': is a URL; fetch it first with weft-data download");
-      return;
-    }
-    std::error_code error;
-    const auto status = std::filesystem::status(path, error);
-    if (!std::filesystem::exists(status)) {
-      options.problem("'" + path + "': no such file");
-    } else if (std::filesystem::is_directory(status)) {
-      options.problem("'" + path + "': is a folder, not a file");
-    }
   }
 };
 
@@ -179,14 +174,13 @@ class PreprocessCommand final : public Command {
 
   int run(const OptionSet& options) override {
     const Clock::time_point start = Clock::now();
+    options_.check_files();
     install_stop_signals();
     const LockFile lock(options_.output_prefix + ".lock");
     print_configuration(options);
-    std::printf("Opening %s\n", options_.inputs[0] == "-" ? "<stdin>" : options_.inputs[0].c_str());
-    std::fflush(stdout);
+    print_to_log("Opening " + display_name(options_.inputs[0]));
 
-    const VocabularyFiles files =
-        find_or_download_vocabulary(options_.vocab_file, options_.merge_file, print_note);
+    const VocabularyFiles files = find_vocabulary();
     const auto vocabulary = Vocabulary::load(files.vocab_file, files.merge_file);
     ManifestOrigin origin;
     origin.program_version = WEFT_VERSION;
@@ -197,8 +191,7 @@ class PreprocessCommand final : public Command {
     origin.vocab_sha256 = sha256_of_file(files.vocab_file);
     origin.merge_sha256 = sha256_of_file(files.merge_file);
     origin.vocabulary_size = vocabulary->size();
-    std::printf("Time to startup: %s\n", python_float(seconds_since(start)).c_str());
-    std::fflush(stdout);
+    print_to_log("Time to startup: " + python_float(seconds_since(start)));
 
     ProgressPrinter progress(options_.log_interval, total_file_bytes(options_.inputs));
     const PipelineReport report = run_reported(vocabulary, progress);
@@ -214,7 +207,26 @@ class PreprocessCommand final : public Command {
   }
 
  private:
-  static void print_note(const std::string& note) { std::fprintf(stderr, "%s\n", note.c_str()); }
+  // Megatron's lines on standard output. A log that cannot be written is no reason to lose the
+  // dataset: what does not fit is dropped, so that it does not fail at the end either.
+  static void print_to_log(const std::string& line) {
+    std::printf("%s\n", line.c_str());
+    if (std::fflush(stdout) == 0) return;
+    ::__fpurge(stdout);
+    std::clearerr(stdout);
+  }
+
+  VocabularyFiles find_vocabulary() const {
+    const auto print_note = [](const std::string& note) {
+      std::fprintf(stderr, "%s\n", note.c_str());
+    };
+    try {
+      return find_or_download_vocabulary(options_.vocab_file, options_.merge_file, print_note,
+                                         [] { return stop_signal() != 0; });
+    } catch (const DownloadStopped&) {
+      throw StoppedBySignal(stop_signal());
+    }
+  }
 
   static void print_configuration(const OptionSet& options) {
     std::fprintf(stderr, "weft-data preprocess %s\n", options.command_line().c_str());
@@ -225,7 +237,7 @@ class PreprocessCommand final : public Command {
     PipelineEvents events;
     bool is_first_input = true;
     events.on_input = [&](const std::string& input) {
-      if (!is_first_input) std::printf("Opening %s\n", input.c_str());
+      if (!is_first_input) print_to_log("Opening " + input);
       is_first_input = false;
     };
     events.on_progress = [&](const PipelineTotals& totals) { progress.update(totals); };

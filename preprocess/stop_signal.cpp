@@ -1,13 +1,20 @@
 #include "preprocess/stop_signal.h"
 
+#include <atomic>
 #include <csignal>
 
 namespace weft {
 namespace {
 
-volatile std::sig_atomic_t received_signal = 0;
+// Lock-free atomics are what a handler may touch, and what other threads may read.
+std::atomic<int> received_signal{0};
+std::atomic<bool> received_any{false};
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
-void on_signal(int signal) { received_signal = signal; }
+void on_signal(int signal) {
+  received_signal = signal;
+  received_any = true;
+}
 
 }  // namespace
 
@@ -23,5 +30,7 @@ void install_stop_signals() {
 }
 
 int stop_signal() { return received_signal; }
+
+const std::atomic<bool>& stop_flag() { return received_any; }
 
 }  // namespace weft

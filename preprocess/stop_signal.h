@@ -1,6 +1,7 @@
 // SIGINT and SIGTERM as a request that the program answers when it can.
 #pragma once
 
+#include <atomic>
 #include <exception>
 
 namespace weft {
@@ -9,6 +10,8 @@ namespace weft {
 void install_stop_signals();
 // The signal that asked to stop; 0 if none did.
 int stop_signal();
+// True once stop_signal() is not 0; for reads that wait (open_input).
+const std::atomic<bool>& stop_flag();
 
 // The program was asked to stop and left nothing half-written. main returns 128 + signal.
 struct StoppedBySignal : std::exception {

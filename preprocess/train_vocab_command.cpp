@@ -1,7 +1,6 @@
 // weft-data train-vocab: learns a vocabulary in GPT-2's format from JSONL files.
 #include <fmt/format.h>
 
-#include <atomic>
 #include <cstdio>
 #include <stdexcept>
 
@@ -47,15 +46,15 @@ class TrainVocabCommand final : public Command {
     VocabularyTrainer trainer;
     BadLineCounts bad_lines;
     int64_t num_documents = 0;
-    for (const std::string& input : inputs_) {
-      for_each_document(
-          input, json_key_,
-          [&](std::string_view text) {
-            if (stop_signal() != 0) throw StoppedBySignal(stop_signal());
-            trainer.add_text(text);
-            ++num_documents;
-          },
-          bad_lines);
+    const auto learn_from = [&](std::string_view text) {
+      trainer.add_text(text);
+      ++num_documents;
+    };
+    try {
+      for (const std::string& input : inputs_)
+        for_each_document(input, json_key_, stop_flag(), learn_from, bad_lines);
+    } catch (const ReadCancelled&) {
+      throw StoppedBySignal(stop_signal());
     }
     if (num_documents == 0)
       throw std::runtime_error("no document in the input, " + bad_lines.summary());

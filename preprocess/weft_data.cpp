@@ -1,8 +1,11 @@
 // weft-data: text corpora to Megatron datasets, and back from samples to text.
+#include <fcntl.h>
+
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <new>
 #include <system_error>
 
 #include "indexed_dataset/exit_code.h"
@@ -10,8 +13,32 @@
 #include "preprocess/stop_signal.h"
 #include "tokenizer/unicode_classes.h"
 
+namespace {
+
+using namespace weft;
+
+// A standard stream that the caller closed would lend its number to the next file that is opened,
+// and messages would land in a dataset. In their place: nothing to read from, and a sink.
+void fill_closed_standard_streams() {
+  for (const int fd : {0, 1, 2}) {
+    if (::fcntl(fd, F_GETFD) == -1 && errno == EBADF) ::open("/dev/null", O_WRONLY);
+  }
+}
+
+// What was printed must have arrived, but for a reader that stopped early (`weft-data info |
+// head`).
+int exit_code_after_flush(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  if (code != 0 || errno == EPIPE) return code;
+  const std::system_error error(errno, std::generic_category(), "cannot write to standard output");
+  std::fprintf(stderr, "error: %s\n", error.what());
+  return static_cast<int>(exit_code_for(error));
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
-  using namespace weft;
+  fill_closed_standard_streams();
   // A log that nobody reads any more must not end hours of work: writes fail with EPIPE instead.
   std::signal(SIGPIPE, SIG_IGN);
   std::vector<std::unique_ptr<Command>> commands;
@@ -22,12 +49,15 @@ int main(int argc, char** argv) {
   commands.push_back(make_inspect_samples_command());
   commands.push_back(make_train_vocab_command());
   try {
-    return run_command_line(
+    return exit_code_after_flush(run_command_line(
         argc, argv, "Weft's data tools: text corpora to Megatron datasets, samples back to text.",
-        "weft-data " WEFT_VERSION ", Unicode " + std::string(kUnicodeVersion), commands);
+        "weft-data " WEFT_VERSION ", Unicode " + std::string(kUnicodeVersion), commands));
   } catch (const StoppedBySignal& stopped) {
     std::fprintf(stderr, "stopped by signal %d\n", stopped.signal);
     return 128 + stopped.signal;
+  } catch (const std::bad_alloc& error) {
+    std::fprintf(stderr, "error: out of memory\n");
+    return static_cast<int>(exit_code_for(error));
   } catch (const std::exception& error) {
     const auto* system = dynamic_cast<const std::system_error*>(&error);
     if (system != nullptr && system->code().value() == EPIPE)

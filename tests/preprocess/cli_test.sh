@@ -33,11 +33,17 @@ for text in "--workers: 'x' is not an integer" "--special: 'maybe' is none of li
   '--output-prefix is required' '5 problems'; do
   grep -qF -- "$text" out.log || fail "'$text' is not in the list of problems"
 done
-expect 2 "no such file" "$data" preprocess --input absent.jsonl --output-prefix x
-expect 2 "does not exist" "$data" preprocess --input corpus.jsonl --output-prefix absent/x
+expect 2 "--max-bad-lines needs --on-bad-line skip" "$data" preprocess --input corpus.jsonl --output-prefix x --max-bad-lines 5
 expect 2 "weft-data download" "$data" preprocess --input https://example.org/x.jsonl --output-prefix x
 expect 2 "--vocab-file and --merge-file belong together" "$data" preprocess --input corpus.jsonl --output-prefix x --vocab-file gpt2/vocab.json
 expect 2 "--workers: 0 is too small" "$data" preprocess --input corpus.jsonl --output-prefix x --workers 0
+
+# --- what the file system lacks is said at once, all of it, exit 4
+expect 4 "cannot read 'absent.jsonl', 'none.jsonl': No such file" "$data" preprocess --input absent.jsonl corpus.jsonl none.jsonl --output-prefix x
+expect 4 "cannot read '.': Is a directory" "$data" preprocess --input corpus.jsonl . --output-prefix x
+expect 4 "cannot read 'absent/vocab.json'" "$data" preprocess --input corpus.jsonl --output-prefix x --vocab-file absent/vocab.json --merge-file gpt2/merges.txt
+expect 4 "does not exist; create it first" "$data" preprocess --input corpus.jsonl --output-prefix absent/x
+[ -z "$(ls x* 2>/dev/null)" ] || fail "wrong options left $(ls x*)"
 
 # --- Megatron's log, options and files
 expect 0 'Processed 2000 documents (' "$data" preprocess --input corpus.jsonl --output-prefix plain --tokenizer-type GPT2BPETokenizer \
@@ -66,12 +72,26 @@ sed 's/$/\r/' corpus.jsonl >crlf && run crlf --input crlf
 tr '\n' '\r' <corpus.jsonl >cr && run cr --input cr
 head -c -1 corpus.jsonl >unended && run unended --input unended
 
+# --- standard streams that are closed do not lend their numbers to the dataset; a log that is full is dropped
+"$data" preprocess --append-eod --input corpus.jsonl --output-prefix closed --log-interval 1 <&- >&- 2>&- || fail "closed streams"
+same closed || fail "messages were written into the dataset"
+expect 4 'Bad file descriptor' bash -c "'$data' preprocess --input - --output-prefix closed <&-"
+"$data" preprocess --append-eod --input corpus.jsonl --output-prefix nolog >/dev/full 2>&1 && same nolog || fail "a full log"
+for command in 'info plain_text_document' 'verify plain_text_document' '--help'; do
+  expect 5 'standard output' bash -c "'$data' $command >/dev/full"
+done
+
 # --- damage: exit 3, with file and offset, under every policy
 if command -v zstd >/dev/null; then
   zstd -qc corpus.jsonl >whole.zst && head -c 3000 whole.zst >cut.zst
   expect 3 'cut.zst: zstd data, compressed byte 3000 (after' "$data" preprocess --input cut.zst --output-prefix cut --on-bad-line skip
 fi
 [ ! -e cut_text_document.idx ] || fail "a truncated input gave a dataset"
+
+: >empty.jsonl.gz
+expect 3 'empty.jsonl.gz: has only 0 bytes' "$data" preprocess --input corpus.jsonl empty.jsonl.gz --output-prefix cut
+: >empty.jsonl
+run with_empty --input corpus.jsonl empty.jsonl
 
 # --- bad lines
 { head -n 3 corpus.jsonl; echo 'nonsense'; echo; head -n 2 corpus.jsonl; } >bad.jsonl
@@ -81,6 +101,9 @@ expect 3 "error: bad.jsonl:4: (byte $at) not valid JSON: expected a value" "$dat
 expect 0 '2 bad lines (1 blank line, 1 not valid JSON)' "$data" preprocess --input bad.jsonl --output-prefix bad --on-bad-line skip
 grep -qF "bad line: bad.jsonl:5: (byte $((at + 9))) blank line" out.log || fail "the second bad line is not shown"
 expect 0 'sound; 5 documents' "$data" verify bad_text_document
+expect 3 'no line of the input is a document: 7 bad lines' "$data" preprocess --input bad.jsonl --output-prefix bad2 --on-bad-line skip \
+  --json-keys content
+[ ! -e bad2_content_document.idx ] || fail "bad lines only gave a dataset"
 expect 3 'more bad lines than --max-bad-lines 1 allows' "$data" preprocess --input bad.jsonl --output-prefix bad1 --on-bad-line skip --max-bad-lines 1
 
 # --- empty documents, special token, several keys
@@ -98,12 +121,24 @@ printf '{"text":"\\u001b[31mred \\u202e"}\n' >escape.jsonl
 "$data" preprocess --input escape.jsonl --output-prefix escape >out.log 2>&1
 expect 0 'document 0 (' "$data" info escape_text_document --documents 1
 grep -qF '\x1B[31mred \u{202E}' out.log || { cat out.log; fail "control characters reached the terminal"; }
+cp plain_text_document.bin negative.bin && cp plain_text_document.idx negative.idx
+printf '\xff\xff\xff\xff' | dd of=negative.idx bs=1 seek=34 conv=notrunc status=none
+expect 3 'length of sequence 0 is -1' "$data" info negative
 cp plain_text_document.bin torn.bin && head -c 1000 plain_text_document.idx >torn.idx
 expect 3 'torn' "$data" verify torn
 expect 3 'torn' "$data" info torn
 expect 4 'absent' "$data" info absent
 printf '\xff\xff' | dd of=plain_text_document.bin bs=1 seek=40 conv=notrunc status=none
 expect 3 '65535' "$data" verify plain_text_document
+
+# --- text is only shown by the vocabulary that made the ids
+cp -r gpt2 other && expect 0 '' "$data" preprocess --input one.jsonl --output-prefix other --vocab-file other/vocab.json --merge-file other/merges.txt
+expect 0 'document 0 (1 tokens): x' "$data" info other_text_document
+rm -r other # the same vocabulary elsewhere will do
+expect 0 'document 0 (1 tokens): x' "$data" info other_text_document
+expect 0 '' "$data" train-vocab --input corpus.jsonl --vocab-size 290 --output other
+expect 0 'document 0 (1 tokens): x' "$data" info other_text_document
+expect 0 "vocabulary was not found" env WEFT_GPT2_DIR=other "$data" info other_text_document
 
 # --- train-vocab
 expect 2 '--vocab-size is required' "$data" train-vocab --input corpus.jsonl --output v
@@ -131,6 +166,10 @@ expect 0 'sample 0 of valid' "$data" inspect samples --run run --split-name vali
 set -o pipefail
 "$data" inspect samples --run run --sample-range 0 64 2>err.log | head -n 1 >first || fail "a reader that stops early is an error"
 [ ! -s err.log ] || fail "a reader that stops early: $(cat err.log)"
+expect 2 '--run already says how the run was trained: leave --seed out' "$data" inspect samples --run run --sample-range 0 1 --seed 1234
+expect 2 'the run takes only 64 from train' "$data" inspect samples --run run --iteration 17
+expect 0 '' "$data" inspect samples --run run --iteration 16
+expect 2 'do not fit 64 bits' "$data" inspect samples --run run --iteration 9223372036854775807
 expect 2 'test' "$data" inspect samples --run run --split-name test --sample-range 0 1
 sed -i 's/^{/{"dataset_prefix": "workers_text_document", "dataset_samples": {"train": 64, "validation": 80, "test": 0}, /' run/run_manifest.json
 expect 0 '' "$data" inspect samples --run run --iteration 3 --format jsonl

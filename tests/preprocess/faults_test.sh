@@ -37,6 +37,38 @@ for signal in INT TERM; do
   [ "$(ls stopped$signal*)" = "stopped$signal.log" ] || fail "SIG$signal left $(ls stopped$signal*)"
 done
 
+# --- a stop is noticed while nothing arrives: a pipe nobody writes to, train-vocab on a silent pipe
+mkfifo silent
+waits() { # COMMAND...
+  "$@" >waits.log 2>&1 &
+  run=$!
+  sleep 0.5
+  kill -TERM $run
+  for _ in $(seq 100); do kill -0 $run 2>/dev/null || break; sleep 0.05; done
+  kill -KILL $run 2>/dev/null && fail "still there 5 s after SIGTERM: $*"
+  code=0 && wait $run || code=$?
+  [ $code = 143 ] || { cat waits.log; fail "exit code $code: $*"; }
+}
+waits "$data" preprocess --input silent --output-prefix silent
+[ -z "$(ls silent_* 2>/dev/null)" ] || fail "SIGTERM left $(ls silent_*)"
+waits "$data" train-vocab --input silent --vocab-size 300 --output silent_vocabulary
+exec 8<>silent # now there is a writer, who says nothing
+waits "$data" train-vocab --input silent --vocab-size 300 --output silent_vocabulary
+exec 8>&-
+
+# --- one run downloads a vocabulary, others wait for it (and can be stopped)
+mkdir -p "$HOME/.cache/weft/gpt2"
+exec 7>"$HOME/.cache/weft/gpt2/download.lock" && flock 7
+waits env -u WEFT_GPT2_DIR https_proxy=http://127.0.0.1:9 "$data" preprocess --input corpus.jsonl --output-prefix waiting
+grep -qF "waiting for another run's download" waits.log || { cat waits.log; fail "did not wait for the download"; }
+env -u WEFT_GPT2_DIR https_proxy=http://127.0.0.1:9 timeout 60 "$data" preprocess --input corpus.jsonl --output-prefix waiting >waits.log 2>&1 7>&- &
+run=$!
+for _ in $(seq 100); do grep -q waiting waits.log && break; sleep 0.05; done
+cp gpt2/* "$HOME/.cache/weft/gpt2/"
+exec 7>&-
+wait $run && same waiting || { cat waits.log; fail "did not use the vocabulary that another run had fetched"; }
+rm -r "$HOME/.cache/weft"
+
 begin first
 expect 8 "process $run on" "$data" preprocess --input corpus.jsonl --output-prefix first
 expect 0 '' "$data" preprocess --input corpus.jsonl --output-prefix other
