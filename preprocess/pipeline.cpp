@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -10,6 +11,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include "indexed_dataset/writer.h"
 #include "preprocess/bounded_queue.h"
@@ -26,6 +28,7 @@ struct Parcel {
   LineChunk chunk;
   TokenizedChunk result;
   std::exception_ptr error;
+  size_t held_bytes = 0;       // of the budget
   int64_t num_file_bytes = 0;  // taken from all inputs when this chunk was read
   bool ends_input = false;     // no text: the input is read to its end, `input` says what it was
   InputReport input;
@@ -58,18 +61,58 @@ class Reorderer {
   std::map<int64_t, ParcelPtr> parcels_;
 };
 
+// Bounds the text in all parcels together. Parcels of ordinary size never wait for it; of those
+// that hold one long line each, only so many travel at a time as fit.
+class ByteBudget {
+ public:
+  explicit ByteBudget(size_t limit_bytes) : limit_bytes_(limit_bytes) {}
+
+  // Waits until `size_bytes` fit, or nothing else is held. False once closed.
+  bool acquire(size_t size_bytes) {
+    std::unique_lock lock(mutex_);
+    freed_.wait(lock, [&] {
+      return closed_ || held_bytes_ == 0 || held_bytes_ + size_bytes <= limit_bytes_;
+    });
+    held_bytes_ += size_bytes;
+    return !closed_;
+  }
+  void release(size_t size_bytes) {
+    {
+      std::lock_guard lock(mutex_);
+      held_bytes_ -= size_bytes;
+    }
+    freed_.notify_one();
+  }
+  void close() {
+    {
+      std::lock_guard lock(mutex_);
+      closed_ = true;
+    }
+    freed_.notify_one();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable freed_;
+  size_t limit_bytes_, held_bytes_ = 0;
+  bool closed_ = false;
+};
+
 class Pipeline {
  public:
   Pipeline(const PipelineConfig& config, std::shared_ptr<const Vocabulary> vocabulary,
            const PipelineEvents& events)
-      : config_(config), vocabulary_(std::move(vocabulary)), events_(events) {
+      : config_(config),
+        vocabulary_(std::move(vocabulary)),
+        events_(events),
+        budget_(std::max(config.max_text_bytes, 2 * config.chunk_bytes * num_parcels())) {
     const TokenType type = token_type_for_vocabulary(vocabulary_->size());
     for (const auto& prefix : config.output_prefixes) {
       writers_.push_back(std::make_unique<DatasetWriter>(prefix, type));
     }
     // Two per worker keep it busy while its last result waits for its turn; two more for reader and
     // writer.
-    for (int i = 0; i < 2 * config.num_workers + 2; ++i) free_.push(std::make_unique<Parcel>());
+    for (size_t i = 0; i < num_parcels(); ++i) free_.push(std::make_unique<Parcel>());
   }
 
   PipelineReport run() {
@@ -93,11 +136,14 @@ class Pipeline {
   }
 
  private:
+  size_t num_parcels() const { return 2 * static_cast<size_t>(config_.num_workers) + 2; }
+
   struct JoinOnExit {
     Pipeline& pipeline;
     std::vector<std::thread>& threads;
     ~JoinOnExit() {
       pipeline.cancelled_ = true;
+      pipeline.budget_.close();
       pipeline.free_.close(/*discard=*/true);
       pipeline.filled_.close(/*discard=*/true);
       for (std::thread& thread : threads) thread.join();
@@ -146,6 +192,8 @@ class Pipeline {
       }
       parcel->num_file_bytes = num_file_bytes_before + source->num_bytes_taken();
       if (!parcel->ends_input) {
+        parcel->held_bytes = parcel->chunk.buffer.size();
+        if (!budget_.acquire(parcel->held_bytes)) return false;
         filled_.push(std::move(parcel));
         continue;
       }
@@ -256,7 +304,9 @@ class Pipeline {
   // Memory that one huge line took goes back; otherwise all chunks would grow to the longest line
   // in time.
   void recycle(ParcelPtr parcel) {
+    const size_t held_bytes = std::exchange(parcel->held_bytes, 0);
     if (parcel->chunk.buffer.size() > 2 * config_.chunk_bytes) *parcel = Parcel{};
+    budget_.release(held_bytes);
     free_.push(std::move(parcel));
   }
 
@@ -267,6 +317,7 @@ class Pipeline {
   PipelineReport report_;
   int64_t num_lines_before_ = 0;  // of the current input
   std::atomic<bool> cancelled_{false};
+  ByteBudget budget_;
   BoundedQueue<ParcelPtr> free_, filled_;
   Reorderer done_;
 };

@@ -30,6 +30,9 @@ struct PipelineConfig {
   // 1 MiB: a worker needs ~10 ms for it, far more than a queue costs; with 64 workers all chunks
   // together stay near 500 MB with their tokens.
   size_t chunk_bytes = size_t{1} << 20;
+  // Of text in memory at a time, if that is more than 2 * chunk_bytes in every chunk: what long
+  // lines may use. One that is longer still travels alone.
+  size_t max_text_bytes = size_t{256} << 20;
 };
 
 struct InputReport {

@@ -9,6 +9,10 @@
 namespace weft {
 namespace {
 
+// After a chunk of more than this (one long line), a thread gives its buffers back: all threads
+// would hold those of the longest line in time.
+constexpr size_t kLargeChunkBytes = 8 << 20;
+
 constexpr std::string_view kSpecialTokenText = "<|endoftext|>";
 
 int64_t count_code_points(std::string_view text) {
@@ -92,6 +96,9 @@ void ChunkTokenizer::tokenize(const LineChunk& chunk, TokenizedChunk& result) {
     note_bad_line(std::move(outcome), chunk.offset_bytes + (line.data() - text.data()));
     if (rules_.on_bad_line == OnBadLine::kStop) return;
   }
+  if (text.size() <= kLargeChunkBytes) return;
+  parser_ = JsonLineParser(rules_.json_keys);
+  ids_ = std::vector<std::vector<int32_t>>(rules_.json_keys.size());
 }
 
 LineOutcome ChunkTokenizer::tokenize_line(std::string_view line, TokenizedChunk& result) {

@@ -259,6 +259,31 @@ TEST_F(Pipeline, EveryFailingCallEndsTheRunWithoutACompletePair) {
   }
 }
 
+// Every line is more than may be in memory at a time, so they go through one by one; and some that
+// share it.
+TEST_F(Pipeline, LongLinesWaitForEachOther) {
+  std::string input;
+  Texts expected;
+  for (int i = 0; i < 40; ++i) {
+    expected.push_back(std::string(i % 3 == 0   ? 200000
+                                   : i % 3 == 1 ? 20000
+                                                : 10,
+                                   'x') +
+                       std::to_string(i));
+    input += "{\"text\":\"" + expected.back() + "\"}\n";
+  }
+  write_input(input);
+  config_.chunk_bytes = 1 << 10;
+  config_.max_text_bytes = 1 << 16;
+  for (const int workers : {1, 2, 7}) {
+    config_.num_workers = workers;
+    run();
+    EXPECT_EQ(documents(), expected);
+  }
+  write_input(input + "bad\n" + input);
+  EXPECT_EQ(error().rfind(path("in.jsonl") + ":41: ", 0), 0U) << error();
+}
+
 TEST_F(Pipeline, DatasetsOfSeveralKeysGetTheirNamesTogether) {
   write_input("{\"text\":\"the fox\",\"title\":\"dog\"}\n");
   config_.rules.json_keys = {"text", "title"};
