@@ -256,11 +256,17 @@ void save_checkpoint(const fs::path& dir, const CheckpointInfo& info,
   const fs::path part = folder.string() + ".part";
   remove_leftovers(dir);
   fs::create_directories(part);
-  Manifest manifest;
-  manifest.info = info;
-  write_state_file(part / kStateFile, tensors, backend, manifest);
-  write_file_atomically(part / kManifestFile, to_json(manifest));
-  commit_folder(part, folder);
+  try {
+    Manifest manifest;
+    manifest.info = info;
+    write_state_file(part / kStateFile, tensors, backend, manifest);
+    write_file_atomically(part / kManifestFile, to_json(manifest));
+    commit_folder(part, folder);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(part, ignored);  // half a checkpoint would keep a full disk full
+    throw;
+  }
   write_file_atomically(dir / kTrackerFile, std::to_string(iteration) + "\n");
 }
 

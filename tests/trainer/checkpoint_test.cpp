@@ -230,6 +230,14 @@ TEST_F(Checkpoint, AFailedSaveLeavesAWholeCheckpoint) {
   EXPECT_EQ(loaded_salt(), 2.0F);
 }
 
+TEST_F(Checkpoint, AFailedSaveDoesNotKeepAFullDiskFull) {
+  save(1, 1.0F);
+  set_io_fault(3, ENOSPC);
+  EXPECT_THROW(save(2, 2.0F), std::system_error);
+  set_io_fault(0, 0);
+  EXPECT_FALSE(fs::exists(dir_ / "iter_0000002.part"));
+}
+
 TEST_F(Checkpoint, AKilledSaveLeavesAWholeCheckpoint) {
   save(1, 1.0F);
   std::mt19937 random(11);
