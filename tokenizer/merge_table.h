@@ -29,7 +29,9 @@ class MergeTable {
 
   Rule find(int32_t left, int32_t right) const {
     const uint64_t key = key_of(left, right);
-    for (size_t i = slot_of(key);; i = (i + 1) & mask_) {
+    const uint64_t hash = hash_of(key);
+    if (!is_hint_set(hash)) return {};
+    for (size_t i = hash >> shift_;; i = (i + 1) & mask_) {
       if (slots_[i].key == key) return slots_[i].rule;
       if (slots_[i].key == kEmpty) return {};
     }
@@ -53,13 +55,18 @@ class MergeTable {
     return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
   }
   // Fibonacci hashing: the high bits of the product depend on every bit of the key.
-  size_t slot_of(uint64_t key) const {
-    return static_cast<size_t>(((key ^ key >> 29) * 0x9E3779B97F4A7C15) >> shift_);
+  static uint64_t hash_of(uint64_t key) { return (key ^ key >> 29) * 0x9E3779B97F4A7C15; }
+  bool is_hint_set(uint64_t hash) const {
+    const uint64_t bit = hash >> hint_shift_;
+    return hints_[bit / 64] >> bit % 64 & 1;
   }
 
+  // One bit for each of many more hashes than rules: it answers nearly all questions for pairs
+  // without a rule, which most are, from memory that stays in the L2 cache (128 KiB for GPT-2).
+  std::vector<uint64_t> hints_;
   std::vector<Slot> slots_;  // open addressing, at most half full
   size_t mask_;
-  int shift_;
+  int shift_, hint_shift_;
   std::array<int32_t, 256> byte_ids_{};
   std::bitset<65536> byte_pairs_;
 };

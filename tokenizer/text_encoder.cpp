@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "tokenizer/backtracking_merger.h"
 #include "tokenizer/merge_table.h"
 #include "tokenizer/split.h"
 #include "tokenizer/vocabulary.h"
@@ -17,6 +18,12 @@ constexpr size_t kBatchPieces = kSplitBatch;
 // Entries are brought to L2 as soon as the key is known, and to L1 this many words before they are
 // read: about 16 lookups take as long as the L2 cache does.
 constexpr size_t kPrefetchAhead = 16;
+
+// Longer words are encoded by longest match, if the vocabulary allows that.
+constexpr size_t kMaxScannedBytes = 15;
+// Parts of this size come back in any long word (a Han character has 3 bytes); longer ones come
+// back in few, and looking for one in a table takes as long as encoding it.
+constexpr size_t kMaxCachedPartOfLongWord = 4;
 
 // `CacheId` is the type of ids in the caches: uint16_t takes half the memory.
 template <typename CacheId>
@@ -52,12 +59,14 @@ class CachingEncoder : public TextEncoder {
   void encode_parts(std::string_view word, std::vector<int32_t>& ids);
   void encode_cached_part(std::string_view part, std::vector<int32_t>& ids);
   void encode_part(std::string_view part, std::vector<int32_t>& ids);
+  void encode_long_part(std::string_view part, std::vector<int32_t>& ids);
   void remember_entries();
   void remember(std::string_view word, const int32_t* word_ids, size_t num_ids);
 
   const Vocabulary& vocabulary_;
   const MergeTable& table_;
   WordMerger merger_;
+  std::optional<BacktrackingMerger> long_merger_;  // made on first use
   ShortWords short_words_;
   LongWords long_words_;
   std::vector<int32_t> rare_ids_;  // scratch
@@ -144,6 +153,8 @@ void CachingEncoder<CacheId>::encode_rare_word(std::string_view word, std::vecto
 // Cuts the word where no token reaches across: the parts come back in many words.
 template <typename CacheId>
 void CachingEncoder<CacheId>::encode_parts(std::string_view word, std::vector<int32_t>& ids) {
+  const size_t max_cached_bytes =
+      word.size() > LongWords::kMaxWordBytes ? kMaxCachedPartOfLongWord : word.size() - 1;
   size_t begin = 0;
   for (size_t i = 1; i <= word.size(); ++i) {
     if (i < word.size() &&
@@ -153,10 +164,12 @@ void CachingEncoder<CacheId>::encode_parts(std::string_view word, std::vector<in
     const std::string_view part = word.substr(begin, i - begin);
     if (part.size() == 1) {
       ids.push_back(table_.byte_id(static_cast<uint8_t>(part[0])));
-    } else if (part.size() == word.size()) {
-      encode_part(part, ids);
-    } else {
+    } else if (part.size() <= max_cached_bytes) {
       encode_cached_part(part, ids);
+    } else if (word.size() > LongWords::kMaxWordBytes) {
+      encode_long_part(part, ids);
+    } else {
+      encode_part(part, ids);
     }
     begin = i;
   }
@@ -175,17 +188,25 @@ void CachingEncoder<CacheId>::encode_cached_part(std::string_view part, std::vec
   remember(part, ids.data() + num_before, ids.size() - num_before);
 }
 
-// A part between byte pairs that no token reaches across. Short entries are in the cache from the
-// start; for the others (runs of spaces or dashes) a look saves the merging.
+// A part between byte pairs that no token reaches across. For a few bytes scanning is fastest.
 template <typename CacheId>
 void CachingEncoder<CacheId>::encode_part(std::string_view part, std::vector<int32_t>& ids) {
-  if (part.size() > ShortWords::kMaxWordBytes && vocabulary_.entries_encode_to_themselves()) {
-    if (const std::optional<int32_t> id = vocabulary_.find(part)) {
-      ids.push_back(*id);
-      return;
-    }
+  if (part.size() > kMaxScannedBytes) {
+    encode_long_part(part, ids);
+  } else {
+    merger_.merge(part, ids);
   }
-  merger_.merge(part, ids);
+}
+
+template <typename CacheId>
+void CachingEncoder<CacheId>::encode_long_part(std::string_view part, std::vector<int32_t>& ids) {
+  const BacktrackTable* const table = vocabulary_.backtrack_table();
+  if (table == nullptr) {
+    merger_.merge(part, ids);
+    return;
+  }
+  if (!long_merger_) long_merger_.emplace(*table);
+  long_merger_->merge(part, ids);
 }
 
 // Most words of a text are entries. This takes 5 ms for GPT-2's 50,000; to look each up when it

@@ -30,8 +30,9 @@ class Tokenizer {
   Tokenizer& operator=(Tokenizer&&) noexcept;
 
   // Appends the ids of `text`, which must be valid UTF-8 (callers validate; invalid bytes never
-  // crash, and are treated as characters of no class). Time is O(n log n) for any text. Throws
-  // std::runtime_error for `<|endoftext|>` in the text under SpecialTokens::kError.
+  // crash, and are treated as characters of no class). Time and memory are linear in the text with
+  // any vocabulary for which longest match works (BacktrackTable::make: GPT-2's does), else O(n log
+  // n). Throws std::runtime_error for `<|endoftext|>` in the text under SpecialTokens::kError.
   void encode(std::string_view text, std::vector<int32_t>& ids);
   // The same in half the memory, and faster. Throws std::invalid_argument for a vocabulary of more
   // than 65536 ids.

@@ -4,12 +4,14 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <system_error>
 #include <unordered_map>
 #include <utility>
 
+#include "tokenizer/backtrack_table.h"
 #include "tokenizer/byte_alphabet.h"
 #include "tokenizer/merge_table.h"
 #include "tokenizer/word_merger.h"
@@ -17,7 +19,7 @@
 namespace weft {
 namespace {
 
-// ShortWordCache keeps ids in 24 bits.
+// More than any vocabulary in use; numbers of this size leave room for flags beside them.
 constexpr size_t kMaxEntries = size_t{1} << 24;
 
 std::string read_file(const std::filesystem::path& path) {
@@ -58,6 +60,8 @@ struct Vocabulary::Index {
   explicit Index(size_t num_merges) : merges(num_merges) {}
   std::unordered_map<std::string_view, int32_t> ids;  // keys are views of bytes_; no special token
   MergeTable merges;
+  std::once_flag backtrack_table_made;
+  std::optional<BacktrackTable> backtrack_table;
 };
 
 std::shared_ptr<const Vocabulary> Vocabulary::load(const std::filesystem::path& vocab_file,
@@ -193,6 +197,12 @@ std::optional<int32_t> Vocabulary::find(std::string_view bytes) const {
 }
 
 const MergeTable& Vocabulary::merge_table() const { return index_->merges; }
+
+const BacktrackTable* Vocabulary::backtrack_table() const {
+  std::call_once(index_->backtrack_table_made,
+                 [this] { index_->backtrack_table = BacktrackTable::make(*this); });
+  return index_->backtrack_table ? &*index_->backtrack_table : nullptr;
+}
 
 std::optional<VocabularyFiles> find_vocabulary_files(const std::filesystem::path& vocab_file,
                                                      const std::filesystem::path& merge_file) {

@@ -12,6 +12,7 @@
 
 namespace weft {
 
+class BacktrackTable;
 class MergeTable;
 
 // The entry that stands between documents; never made by merges.
@@ -46,6 +47,9 @@ class Vocabulary {
   std::optional<int32_t> find(std::string_view bytes) const;
   // The same merges as the encoder asks for them.
   const MergeTable& merge_table() const;
+  // For encoding by longest match, made on first use (10 ms for GPT-2's); null if this vocabulary
+  // does not allow that (BacktrackTable::make).
+  const BacktrackTable* backtrack_table() const;
   // Where the vocabulary came from.
   const std::filesystem::path& vocab_file() const { return vocab_file_; }
   const std::filesystem::path& merge_file() const { return merge_file_; }
