@@ -160,6 +160,11 @@ void check_duration(const Config& c, Problems& p) {
   p.add_if(c.train_iters && c.train_samples,
            "--train-iters {} and --train-samples {} exclude each other", c.train_iters.value_or(0),
            c.train_samples.value_or(0));
+  const int64_t first_batch =
+      c.rampup_batch_size.empty() ? c.global_batch() : c.rampup_batch_size[0];
+  p.add_if(c.train_samples.value_or(0) > 0 && *c.train_samples < first_batch,
+           "--train-samples {} is less than one batch of {}: nothing would be trained",
+           c.train_samples.value_or(0), first_batch);
   p.add_if(c.exit_duration_in_mins && !(*c.exit_duration_in_mins > 0),
            "--exit-duration-in-mins must be positive (got {})",
            c.exit_duration_in_mins.value_or(0));

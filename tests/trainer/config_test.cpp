@@ -70,6 +70,13 @@ TEST(Config, SizesThatWouldOverflowAreProblems) {
   }
 }
 
+TEST(Config, FewerSamplesThanABatchAreAProblem) {
+  std::string line = kGood;
+  const std::string iters = "--train-iters 10";
+  line.replace(line.find(iters), iters.size(), "--train-samples 7");
+  EXPECT_THAT(problems_of(line), Contains(HasSubstr("less than one batch of 8")));
+}
+
 TEST(Config, FlagsAreNotAbbreviated) {
   EXPECT_THAT(problems_of(kGood + "--num-layer 4"),
               Contains(HasSubstr("did you mean --num-layers?")));
