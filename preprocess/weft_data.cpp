@@ -48,6 +48,7 @@ int main(int argc, char** argv) {
   commands.push_back(make_verify_command());
   commands.push_back(make_inspect_samples_command());
   commands.push_back(make_train_vocab_command());
+  commands.push_back(make_encode_command());
   try {
     return exit_code_after_flush(run_command_line(
         argc, argv, "Weft's data tools: text corpora to Megatron datasets, samples back to text.",

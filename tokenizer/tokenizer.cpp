@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "tokenizer/decoder.h"
 #include "tokenizer/text_encoder.h"
 
 namespace weft {
@@ -14,6 +15,7 @@ struct Tokenizer::Impl {
   std::shared_ptr<const Vocabulary> vocabulary;
   SpecialTokens special_tokens;
   std::unique_ptr<TextEncoder> encoder;
+  Decoder decoder;
 };
 
 // The text between special tokens is split on its own, as Hugging Face's tokenizers do.
@@ -41,7 +43,9 @@ Tokenizer::Tokenizer(std::shared_ptr<const Vocabulary> vocabulary, SpecialTokens
   if (special_tokens == SpecialTokens::kToken)
     vocabulary->end_of_document();  // throws if there is none
   auto encoder = make_text_encoder(*vocabulary);
-  impl_ = std::make_unique<Impl>(Impl{std::move(vocabulary), special_tokens, std::move(encoder)});
+  Decoder decoder(*vocabulary);
+  impl_ = std::make_unique<Impl>(
+      Impl{std::move(vocabulary), special_tokens, std::move(encoder), std::move(decoder)});
 }
 
 Tokenizer::~Tokenizer() = default;
@@ -62,9 +66,7 @@ void Tokenizer::encode(std::string_view text, std::vector<uint16_t>& ids) {
 }
 
 std::string Tokenizer::decode(const int32_t* ids, size_t num_ids) const {
-  std::string bytes;
-  for (size_t i = 0; i < num_ids; ++i) bytes += impl_->vocabulary->bytes(ids[i]);
-  return bytes;
+  return impl_->decoder.decode(ids, num_ids);
 }
 
 const Vocabulary& Tokenizer::vocabulary() const { return *impl_->vocabulary; }
