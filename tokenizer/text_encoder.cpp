@@ -25,6 +25,9 @@ constexpr size_t kMaxScannedBytes = 15;
 // back in few, and looking for one in a table takes as long as encoding it.
 constexpr size_t kMaxCachedPartOfLongWord = 4;
 
+// Only hostile text has words of so many ids: give such memory back.
+constexpr size_t kMaxKeptIds = 1 << 16;
+
 // `CacheId` is the type of ids in the caches: uint16_t takes half the memory.
 template <typename CacheId>
 class CachingEncoder : public TextEncoder {
@@ -148,6 +151,7 @@ void CachingEncoder<CacheId>::encode_rare_word(std::string_view word, std::vecto
   encode_parts(word, rare_ids_);
   remember(word, rare_ids_.data(), rare_ids_.size());
   ids.insert(ids.end(), rare_ids_.begin(), rare_ids_.end());
+  if (rare_ids_.size() > kMaxKeptIds) rare_ids_ = {};
 }
 
 // Cuts the word where no token reaches across: the parts come back in many words.
