@@ -1,14 +1,12 @@
 // weft-data: text corpora to Megatron datasets, and back from samples to text.
-#include <fcntl.h>
-
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <new>
 #include <system_error>
 
 #include "indexed_dataset/exit_code.h"
+#include "indexed_dataset/standard_streams.h"
 #include "preprocess/commands.h"
 #include "preprocess/stop_signal.h"
 #include "tokenizer/unicode_classes.h"
@@ -16,14 +14,6 @@
 namespace {
 
 using namespace weft;
-
-// A standard stream that the caller closed would lend its number to the next file that is opened,
-// and messages would land in a dataset. In their place: nothing to read from, and a sink.
-void fill_closed_standard_streams() {
-  for (const int fd : {0, 1, 2}) {
-    if (::fcntl(fd, F_GETFD) == -1 && errno == EBADF) ::open("/dev/null", O_WRONLY);
-  }
-}
 
 // What was printed must have arrived, but for a reader that stopped early (`weft-data info |
 // head`).
@@ -38,9 +28,7 @@ int exit_code_after_flush(int code) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  fill_closed_standard_streams();
-  // A log that nobody reads any more must not end hours of work: writes fail with EPIPE instead.
-  std::signal(SIGPIPE, SIG_IGN);
+  protect_standard_streams();
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(make_download_command());
   commands.push_back(make_preprocess_command());

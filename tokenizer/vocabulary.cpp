@@ -211,21 +211,23 @@ std::optional<VocabularyFiles> find_vocabulary_files(const std::filesystem::path
         "give both files of a vocabulary or none (--vocab-file and --merge-file)");
   }
   if (!vocab_file.empty()) return VocabularyFiles{vocab_file, merge_file};
-  std::vector<std::filesystem::path> folders;
-  if (const char* folder = std::getenv("WEFT_GPT2_DIR"); folder && *folder)
-    folders.push_back(folder);
-  if (const char* home = std::getenv("HOME"); home && *home) {
-    folders.push_back(std::filesystem::path(home) / ".cache/weft/gpt2");
-  }
-  for (const std::filesystem::path& folder : folders) {
+  const auto files_in = [](const std::filesystem::path& folder) -> std::optional<VocabularyFiles> {
     const VocabularyFiles files = {folder / "vocab.json", folder / "merges.txt"};
     std::error_code ignored;
-    if (std::filesystem::exists(files.vocab_file, ignored) &&
-        std::filesystem::exists(files.merge_file, ignored)) {
-      return files;
-    }
+    const bool both = std::filesystem::exists(files.vocab_file, ignored) &&
+                      std::filesystem::exists(files.merge_file, ignored);
+    return both ? std::optional(files) : std::nullopt;
+  };
+  if (const char* folder = std::getenv("WEFT_GPT2_DIR"); folder && *folder) {
+    // A mistyped folder must not mean another vocabulary, and so other tokens.
+    if (const auto files = files_in(folder)) return files;
+    throw std::invalid_argument(
+        std::string("WEFT_GPT2_DIR is ") + folder +
+        ", which holds no vocab.json and merges.txt; correct it or unset it");
   }
-  return std::nullopt;
+  const char* home = std::getenv("HOME");
+  if (home == nullptr || *home == '\0') return std::nullopt;
+  return files_in(std::filesystem::path(home) / ".cache/weft/gpt2");
 }
 
 }  // namespace weft

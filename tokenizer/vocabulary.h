@@ -70,8 +70,8 @@ class Vocabulary {
   std::shared_ptr<Index> index_;  // complete-type deleter, so that Index can stay in the .cpp
 };
 
-// Where GPT-2's files are looked for, in order: the two given paths (both or none); $WEFT_GPT2_DIR;
-// ~/.cache/weft/gpt2.
+// Where GPT-2's files are looked for: the two given paths (both or none); else $WEFT_GPT2_DIR where
+// that is set (std::invalid_argument if it lacks them); else ~/.cache/weft/gpt2.
 struct VocabularyFiles {
   std::filesystem::path vocab_file, merge_file;
 };

@@ -53,18 +53,18 @@ VocabularySize find_vocabulary_size(const Config& config) {
     const int64_t size = size_in_manifest(manifest);
     if (size > 0) return {size, manifest};
   }
-  std::filesystem::path folders[2];
-  if (const char* folder = std::getenv("WEFT_GPT2_DIR")) folders[0] = folder;
+  // A folder that is named is the only one asked: a mistyped name must not mean another vocabulary.
+  std::filesystem::path folder;
   if (const char* home = std::getenv("HOME"))
-    folders[1] = std::filesystem::path(home) / ".cache/weft/gpt2";
-  for (const auto& folder : folders) {
-    const auto path = folder / "vocab.json";
-    if (!folder.empty() && std::filesystem::exists(path))
-      return {count_vocabulary(path), path.string()};
-  }
+    folder = std::filesystem::path(home) / ".cache/weft/gpt2";
+  if (const char* given = std::getenv("WEFT_GPT2_DIR"); given && *given) folder = given;
+  const auto path = folder / "vocab.json";
+  if (!folder.empty() && std::filesystem::exists(path))
+    return {count_vocabulary(path), path.string()};
   throw std::invalid_argument(
       "the size of the vocabulary is not known: no --vocab-size, no --vocab-file, no " + manifest +
-      " beside the dataset, no vocab.json in $WEFT_GPT2_DIR or ~/.cache/weft/gpt2; for GPT-2 give "
+      " beside the dataset, no " + path.string() +
+      " ($WEFT_GPT2_DIR, else ~/.cache/weft/gpt2); for GPT-2 give "
       "--vocab-size 50257");
 }
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "indexed_dataset/exit_code.h"
+#include "indexed_dataset/standard_streams.h"
 #include "trainer/checkpoint.h"
 #include "trainer/hf_gpt2.h"
 #include "trainer/megatron_flags.h"
@@ -47,16 +48,17 @@ struct ExportCommand {
     if (!options.vocab_file.empty()) return;
     const char* given = std::getenv("WEFT_GPT2_DIR");
     const char* home = std::getenv("HOME");
-    for (const fs::path& folder : {fs::path(given != nullptr ? given : ""),
-                                   fs::path(home != nullptr ? home : "") / ".cache/weft/gpt2"}) {
-      if (!fs::exists(folder / "vocab.json") || !fs::exists(folder / "merges.txt")) continue;
+    const bool is_given = given != nullptr && *given != '\0';
+    if (!is_given && home == nullptr) home = "/";
+    const fs::path folder = is_given ? fs::path(given) : fs::path(home) / ".cache/weft/gpt2";
+    if (fs::exists(folder / "vocab.json") && fs::exists(folder / "merges.txt")) {
       options.vocab_file = folder / "vocab.json";
       options.merge_file = folder / "merges.txt";
       return;
     }
     throw std::invalid_argument(
-        "no vocabulary found for the tokenizer files; give --vocab-file and --merge-file, or "
-        "--no-tokenizer");
+        "no vocab.json and merges.txt in " + folder.string() +
+        " for the tokenizer files; give --vocab-file and --merge-file, or --no-tokenizer");
   }
 
   void run() {
@@ -150,6 +152,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  weft::protect_standard_streams();
   try {
     return run(argc, argv);
   } catch (const std::exception& error) {

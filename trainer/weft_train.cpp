@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "indexed_dataset/standard_streams.h"
 #include "trainer/config.h"
 #include "trainer/signals.h"
 #include "trainer/train_loop.h"
@@ -40,6 +41,7 @@ weft::ExitCode run(const std::vector<std::string>& arguments,
 }  // namespace
 
 int main(int argc, char** argv) {
+  weft::protect_standard_streams();
   const auto process_start = weft::TrainLoop::Clock::now();
   try {
     return static_cast<int>(run({argv + 1, argv + argc}, process_start));

@@ -153,6 +153,8 @@ TEST_F(VocabularyFilesTest, AreFoundWhereTheyAreGivenOrInTheNamedFolder) {
   const std::string saved = before ? before : "";
   setenv("WEFT_GPT2_DIR", folder_.c_str(), 1);
   const auto files = find_vocabulary_files("", "");
+  setenv("WEFT_GPT2_DIR", (folder_ / "mistyped").c_str(), 1);
+  EXPECT_THROW(find_vocabulary_files("", ""), std::invalid_argument);
   setenv("WEFT_GPT2_DIR", saved.c_str(), 1);
   ASSERT_TRUE(files.has_value());
   EXPECT_EQ(files->merge_file, folder_ / "merges.txt");
