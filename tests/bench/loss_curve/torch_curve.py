@@ -11,7 +11,7 @@ import json, math, sys
 import numpy as np
 
 BATCH, SEQ, SEED, SPLIT = 64, 1024, 1234, (0.99, 0.01, 0.0)
-LR, MIN_LR, WARMUP, DECAY_STEPS = 6e-4, 6e-5, 30, 300   # steps; the rate of step i is that of i-1 finished steps
+LR, MIN_LR, WARMUP, DECAY_STEPS = 3e-4, 3e-5, 60, 300   # steps; the rate of step i is that of i-1 finished steps
 LAYERS, HIDDEN, HEADS, VOCAB, PADDED = 12, 768, 12, 50257, 50304
 
 
