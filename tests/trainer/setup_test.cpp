@@ -57,7 +57,11 @@ TEST(VocabularySize, ComesFromTheMostParticularSource) {
 
   std::filesystem::create_directories(folder / "environment/.cache/weft/gpt2");
   write_file_atomically(folder / "environment/.cache/weft/gpt2/vocab.json", R"({"a":0})");
+  // A WEFT_GPT2_DIR that is set is the only folder asked: mistyped, it must not mean another one.
+  EXPECT_THROW(find_vocabulary_size(config), std::invalid_argument);
+  unsetenv("WEFT_GPT2_DIR");
   EXPECT_EQ(find_vocabulary_size(config).num_tokens, 1);
+  setenv("WEFT_GPT2_DIR", (folder / "environment").c_str(), 1);
   write_file_atomically(folder / "environment/vocab.json", R"({"a":0,"b":1})");
   EXPECT_EQ(find_vocabulary_size(config).num_tokens, 2);
   write_file_atomically(folder / "data.manifest.json", R"({"vocabulary":{"size":3}})");
