@@ -29,7 +29,9 @@ struct Options {
 
   void declare(CLI::App& app) {
     app.add_option("--device", device, "cuda or cpu")->capture_default_str();
-    app.add_option("--dtype", dtype, "bf16 or fp32")->capture_default_str();
+    app.add_option("--dtype", dtype, "bf16 or fp32")
+        ->check(CLI::IsMember({"bf16", "fp32"}))
+        ->capture_default_str();
     app.add_option("--num-layers", num_layers)->capture_default_str();
     app.add_option("--hidden-size", hidden_size)->capture_default_str();
     app.add_option("--num-attention-heads", num_heads)->capture_default_str();
