@@ -45,6 +45,12 @@ std::string dataset_prefix(const Config& config) {
   return prefix;
 }
 
+std::filesystem::path vocabulary_folder() {
+  if (const char* given = std::getenv("WEFT_GPT2_DIR"); given && *given) return given;
+  const char* home = std::getenv("HOME");
+  return std::filesystem::path(home && *home ? home : "/") / ".cache/weft/gpt2";
+}
+
 VocabularySize find_vocabulary_size(const Config& config) {
   if (config.vocab_size) return {*config.vocab_size, "--vocab-size"};
   if (!config.vocab_file.empty()) return {count_vocabulary(config.vocab_file), config.vocab_file};
@@ -53,14 +59,8 @@ VocabularySize find_vocabulary_size(const Config& config) {
     const int64_t size = size_in_manifest(manifest);
     if (size > 0) return {size, manifest};
   }
-  // A folder that is named is the only one asked: a mistyped name must not mean another vocabulary.
-  std::filesystem::path folder;
-  if (const char* home = std::getenv("HOME"))
-    folder = std::filesystem::path(home) / ".cache/weft/gpt2";
-  if (const char* given = std::getenv("WEFT_GPT2_DIR"); given && *given) folder = given;
-  const auto path = folder / "vocab.json";
-  if (!folder.empty() && std::filesystem::exists(path))
-    return {count_vocabulary(path), path.string()};
+  const auto path = vocabulary_folder() / "vocab.json";
+  if (std::filesystem::exists(path)) return {count_vocabulary(path), path.string()};
   throw std::invalid_argument(
       "the size of the vocabulary is not known: no --vocab-size, no --vocab-file, no " + manifest +
       " beside the dataset, no " + path.string() +

@@ -17,10 +17,14 @@ struct VocabularySize {
 };
 
 // The first of: --vocab-size; the entries of --vocab-file; "vocabulary": {"size"} of the dataset's
-// PREFIX.manifest.json, which weft-data writes; vocab.json in $WEFT_GPT2_DIR; in
-// ~/.cache/weft/gpt2. Throws std::invalid_argument if there is none, std::runtime_error for a file
+// PREFIX.manifest.json, which weft-data writes; vocab.json in
+// vocabulary_folder(). Throws std::invalid_argument if there is none, std::runtime_error for a file
 // that is no vocabulary, std::system_error if it cannot be read.
 VocabularySize find_vocabulary_size(const Config& config);
+
+// Where GPT-2's files lie unless given: $WEFT_GPT2_DIR where that is set, and then nowhere else (a
+// mistyped name must not mean another vocabulary); else ~/.cache/weft/gpt2.
+std::filesystem::path vocabulary_folder();
 
 // The entries of a vocab.json. Throws std::runtime_error for a file that is no vocabulary.
 int64_t count_vocabulary(const std::filesystem::path& vocab_file);

@@ -1,13 +1,13 @@
 // weft-model: checkpoints to Hugging Face folders and back.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <cstdlib>
 
 #include "indexed_dataset/exit_code.h"
 #include "indexed_dataset/standard_streams.h"
 #include "trainer/checkpoint.h"
 #include "trainer/hf_gpt2.h"
 #include "trainer/megatron_flags.h"
+#include "trainer/vocabulary_size.h"
 
 namespace {
 
@@ -46,11 +46,7 @@ struct ExportCommand {
       return;
     }
     if (!options.vocab_file.empty()) return;
-    const char* given = std::getenv("WEFT_GPT2_DIR");
-    const char* home = std::getenv("HOME");
-    const bool is_given = given != nullptr && *given != '\0';
-    if (!is_given && home == nullptr) home = "/";
-    const fs::path folder = is_given ? fs::path(given) : fs::path(home) / ".cache/weft/gpt2";
+    const fs::path folder = weft::vocabulary_folder();
     if (fs::exists(folder / "vocab.json") && fs::exists(folder / "merges.txt")) {
       options.vocab_file = folder / "vocab.json";
       options.merge_file = folder / "merges.txt";
