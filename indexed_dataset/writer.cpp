@@ -66,10 +66,31 @@ void DatasetWriter::remove_parts() noexcept {
 
 void DatasetWriter::append_documents(std::span<const std::byte> tokens,
                                      std::span<const int32_t> lengths_tokens) {
-  int64_t sum_tokens = 0;
+  std::vector<int32_t> sequence_lengths, document_sequences;
+  sequence_lengths.reserve(lengths_tokens.size());
+  document_sequences.reserve(lengths_tokens.size());
   for (const int32_t length : lengths_tokens) {
-    if (length < 0) throw std::logic_error("DatasetWriter: negative document length");
+    if (length != 0) sequence_lengths.push_back(length);
+    document_sequences.push_back(length == 0 ? 0 : 1);
+  }
+  append_documents(tokens, sequence_lengths, document_sequences);
+}
+
+void DatasetWriter::append_documents(std::span<const std::byte> tokens,
+                                     std::span<const int32_t> sequence_lengths,
+                                     std::span<const int32_t> document_sequences) {
+  int64_t sum_tokens = 0, sum_sequences = 0;
+  for (const int32_t length : sequence_lengths) {
+    if (length <= 0) throw std::logic_error("DatasetWriter: a sequence without tokens");
     sum_tokens += length;
+  }
+  for (const int32_t num_sequences : document_sequences) {
+    if (num_sequences < 0) throw std::logic_error("DatasetWriter: negative number of sequences");
+    sum_sequences += num_sequences;
+  }
+  if (sum_sequences != std::ssize(sequence_lengths)) {
+    throw std::logic_error("DatasetWriter: " + std::to_string(sequence_lengths.size()) +
+                           " sequences for documents of " + std::to_string(sum_sequences));
   }
   if (sum_tokens * weft::size_bytes(type_) != static_cast<int64_t>(tokens.size())) {
     throw std::logic_error("DatasetWriter: " + std::to_string(tokens.size()) +
@@ -77,14 +98,12 @@ void DatasetWriter::append_documents(std::span<const std::byte> tokens,
   }
   if (sealed_) throw std::logic_error("DatasetWriter: append after seal or finish");
   bin_.append(tokens);
-  for (const int32_t length : lengths_tokens) {
-    if (length > 0) {
-      idx_.append(bytes_of(length));
-      ++num_sequences_;
-    }
+  idx_.append(std::as_bytes(sequence_lengths));
+  for (const int32_t num_sequences : document_sequences) {
+    num_sequences_ += num_sequences;
     bounds_.append(bytes_of(num_sequences_));
   }
-  num_documents_ += static_cast<int64_t>(lengths_tokens.size());
+  num_documents_ += std::ssize(document_sequences);
   num_tokens_ += sum_tokens;
 }
 

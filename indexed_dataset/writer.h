@@ -36,6 +36,11 @@ class DatasetWriter {
   // documents do not append them). Throws std::system_error if a write fails, std::logic_error if
   // bytes and lengths do not fit each other.
   void append_documents(std::span<const std::byte> tokens, std::span<const int32_t> lengths_tokens);
+  // The same for documents of any number of sequences: `sequence_lengths` are the tokens of each
+  // sequence (> 0), `document_sequences` the sequences of each document (0: an empty document).
+  void append_documents(std::span<const std::byte> tokens,
+                        std::span<const int32_t> sequence_lengths,
+                        std::span<const int32_t> document_sequences);
 
   // Writes the index and syncs both files, still under their .part names: all that may fail for
   // want of space. Nothing may be appended afterwards.

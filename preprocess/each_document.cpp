@@ -31,7 +31,8 @@ void for_each_document(const std::string& input, const std::string& json_key,
       if (problem != LineProblem::kNone) {
         bad_lines.add(problem);
       } else {
-        use(parser.text(0));
+        std::string_view text;
+        while (parser.next_text(0, text)) use(text);
       }
     }
   }

@@ -10,9 +10,9 @@
 
 namespace weft {
 
-// Calls use(text) for the string under `json_key` of every line of `input` ("-": standard input).
-// Bad lines are left out and counted; lone surrogates become U+FFFD. Throws ReadCancelled soon
-// after `cancelled` is set, as ByteSource::read, and what `use` throws.
+// Calls use(text) for the string, or each string of the list, under `json_key` of every line of
+// `input` ("-": standard input). Bad lines are left out and counted; lone surrogates become U+FFFD.
+// Throws ReadCancelled soon after `cancelled` is set, as ByteSource::read, and what `use` throws.
 void for_each_document(const std::string& input, const std::string& json_key,
                        const std::atomic<bool>& cancelled,
                        const std::function<void(std::string_view)>& use, BadLineCounts& bad_lines);

@@ -2,8 +2,6 @@
 
 #include <cstring>
 
-#include "preprocess/json_scanner.h"
-
 namespace weft {
 namespace {
 
@@ -67,6 +65,8 @@ char simple_escape(char kind) {
       return kind;  // quote, backslash, slash
   }
 }
+
+std::string in_quotes(const std::string& key) { return "\"" + key + "\""; }
 
 }  // namespace
 
@@ -140,7 +140,7 @@ LineOutcome JsonLineParser::parse(std::string_view line) {
   }
   if (!is_valid) return {LineProblem::kNotJson, scanner.error(), scanner.position()};
   if (!is_object) return {LineProblem::kNotAnObject, "", 0};
-  return collect_texts();
+  return check_values();
 }
 
 // As JsonScanner::object(), but remembers the values of the keys that were asked for.
@@ -150,21 +150,14 @@ bool JsonLineParser::read_members(JsonScanner& scanner) {
   if (scanner.take('}')) return true;
   do {
     scanner.skip_space();
-    JsonString key, text;
+    JsonString key;
     if (scanner.peek() != '"') return scanner.fail("expected a property name in double quotes");
     if (!scanner.string(key)) return false;
     scanner.skip_space();
     if (!scanner.take(':')) return scanner.fail("expected ':'");
     scanner.skip_space();
-    const size_t position = scanner.position();
-    const bool is_string = scanner.peek() == '"';
-    if (!(is_string ? scanner.string(text) : scanner.value())) return false;
-    if (Value* value = find_value(key)) {
-      value->kind = is_string ? Value::Kind::kString : Value::Kind::kOther;
-      value->position = position;
-      value->text = text.raw;
-      value->has_escapes = text.has_escapes;
-    }
+    Value* value = find_value(key);
+    if (!(value != nullptr ? read_value(scanner, *value) : scanner.value())) return false;
     scanner.skip_space();
   } while (scanner.take(','));
   return scanner.take('}') || scanner.fail("expected ',' or '}'");
@@ -183,20 +176,73 @@ JsonLineParser::Value* JsonLineParser::find_value(const JsonString& key) {
   return nullptr;
 }
 
-LineOutcome JsonLineParser::collect_texts() {
-  for (size_t k = 0; k < keys_.size(); ++k) {
-    Value& value = values_[k];
-    if (value.kind == Value::Kind::kAbsent)
-      return {LineProblem::kMissingKey, "\"" + keys_[k] + "\"", 0};
-    if (value.kind == Value::Kind::kOther) {
-      return {LineProblem::kNotAString, "the value of \"" + keys_[k] + "\"", value.position};
+bool JsonLineParser::read_value(JsonScanner& scanner, Value& value) {
+  value.position = scanner.position();
+  value.is_read = false;
+  switch (scanner.peek()) {
+    case '"':
+      value.kind = Value::Kind::kString;
+      return scanner.string(value.string);
+    case '[': {
+      JsonArray array;
+      if (!scanner.array(array)) return false;
+      value.kind = array.only_strings ? Value::Kind::kList : Value::Kind::kMixedList;
+      if (!array.only_strings) value.position = array.first_other;
+      value.rest = array.raw;
+      return true;
     }
-    if (!value.has_escapes) continue;
-    value.unescaped.clear();
-    num_replaced_surrogates_ += unescape_json(value.text, value.unescaped);
-    value.text = value.unescaped;
+    default:
+      value.kind = Value::Kind::kOther;
+      return scanner.value();
+  }
+}
+
+LineOutcome JsonLineParser::check_values() const {
+  for (size_t k = 0; k < keys_.size(); ++k) {
+    switch (values_[k].kind) {
+      case Value::Kind::kAbsent:
+        return {LineProblem::kMissingKey, in_quotes(keys_[k]), 0};
+      case Value::Kind::kMixedList:
+        return {LineProblem::kNotAString, "an element of the list " + in_quotes(keys_[k]),
+                values_[k].position};
+      case Value::Kind::kOther:
+        return {LineProblem::kNotAString, "the value of " + in_quotes(keys_[k]),
+                values_[k].position};
+      case Value::Kind::kString:
+      case Value::Kind::kList:
+        break;
+    }
   }
   return {};
+}
+
+bool JsonLineParser::next_text(size_t key_idx, std::string_view& text) {
+  Value& value = values_[key_idx];
+  if (value.is_read) return false;
+  if (value.kind == Value::Kind::kList) {
+    if (!next_of_list(value)) return false;
+  } else {
+    value.is_read = true;
+  }
+  text = value.string.raw;
+  if (!value.string.has_escapes) return true;
+  text_buffer_.clear();
+  num_replaced_surrogates_ += unescape_json(text, text_buffer_);
+  text = text_buffer_;
+  return true;
+}
+
+// The list was found to be strings with commas between them: it is walked over a second time here,
+// rather than its strings being kept, which would take eight times the memory of a list of empty
+// ones.
+bool JsonLineParser::next_of_list(Value& value) {
+  JsonScanner scanner(value.rest);
+  scanner.skip_space();
+  scanner.take(',');
+  scanner.skip_space();
+  value.is_read = scanner.at_end() || !scanner.string(value.string);
+  value.rest.remove_prefix(scanner.position());
+  return !value.is_read;
 }
 
 }  // namespace weft

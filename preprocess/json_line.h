@@ -1,5 +1,6 @@
-// Finds strings in one line of JSON, accepting exactly what Python's json.loads accepts (strict
-// mode), because that is what Megatron-LM's tools/preprocess_data.py reads its input with:
+// Finds strings, and lists of strings, in one line of JSON, accepting exactly what Python's
+// json.loads accepts (strict mode), because that is what Megatron-LM's tools/preprocess_data.py
+// reads its input with:
 //   - NaN, Infinity and -Infinity are numbers, numbers may be of any size;
 //   - raw control characters inside strings are errors; white space is space, tab, line feed and
 //   carriage return;
@@ -15,10 +16,9 @@
 #include <string_view>
 #include <vector>
 
-namespace weft {
+#include "preprocess/json_scanner.h"
 
-class JsonScanner;
-struct JsonString;
+namespace weft {
 
 enum class LineProblem : uint8_t {
   kNone,
@@ -50,30 +50,33 @@ class JsonLineParser {
  public:
   explicit JsonLineParser(std::vector<std::string> keys);
 
-  // Parses one line, which must be valid UTF-8. Afterwards text(k) is the string of key k if the
-  // outcome is kNone.
+  // Parses one line, which must be valid UTF-8. If the outcome is kNone, next_text() then has the
+  // strings of every key.
   LineOutcome parse(std::string_view line);
 
-  // Valid until the next parse(), and as long as the line. Valid UTF-8.
-  std::string_view text(size_t key_idx) const { return values_[key_idx].text; }
-  // Lone surrogates that were replaced in the texts of the last line.
+  // Steps to the next string of a key: its only one, or those of its list in order; false after the
+  // last. Valid UTF-8, as long as the line and until the next call of either function.
+  bool next_text(size_t key_idx, std::string_view& text);
+  // Lone surrogates that were replaced in the texts of the last line so far.
   int64_t num_replaced_surrogates() const { return num_replaced_surrogates_; }
 
  private:
   struct Value {
-    enum class Kind : uint8_t { kAbsent, kString, kOther } kind = Kind::kAbsent;
-    size_t position = 0;
-    std::string_view text;
-    bool has_escapes = false;
-    std::string unescaped;
+    enum class Kind : uint8_t { kAbsent, kString, kList, kMixedList, kOther } kind = Kind::kAbsent;
+    size_t position = 0;  // in the line; of a mixed list: of what is no string in it
+    JsonString string;
+    std::string_view rest;  // of a list, between its brackets
+    bool is_read = false;   // nothing is left for next_text()
   };
   bool read_members(JsonScanner& scanner);
   Value* find_value(const JsonString& key);
-  LineOutcome collect_texts();
+  bool read_value(JsonScanner& scanner, Value& value);
+  LineOutcome check_values() const;
+  static bool next_of_list(Value& value);
 
   std::vector<std::string> keys_;
   std::vector<Value> values_;
-  std::string key_buffer_;
+  std::string key_buffer_, text_buffer_;
   int64_t num_replaced_surrogates_ = 0;
 };
 

@@ -62,13 +62,14 @@ bool JsonScanner::take(char expected) {
 
 bool JsonScanner::value() {
   JsonString ignored;
+  JsonArray ignored_array;
   switch (peek()) {
     case '"':
       return string(ignored);
     case '{':
       return object();
     case '[':
-      return array();
+      return array(ignored_array);
     case 't':
       return literal("true");
     case 'f':
@@ -106,18 +107,24 @@ bool JsonScanner::object() {
   return true;
 }
 
-bool JsonScanner::array() {
+bool JsonScanner::array(JsonArray& out) {
   if (++depth_ > kMaxJsonDepth) return fail("nested too deeply");
-  ++position_;
+  const char* start = ++position_;
+  out.only_strings = true;
   skip_space();
   if (!take(']')) {
     do {
       skip_space();
+      if (out.only_strings && peek() != '"') {
+        out.only_strings = false;
+        out.first_other = position();
+      }
       if (!value()) return false;
       skip_space();
     } while (take(','));
     if (!take(']')) return fail("expected ',' or ']'");
   }
+  out.raw = {start, static_cast<size_t>(position_ - start - 1)};
   --depth_;
   return true;
 }

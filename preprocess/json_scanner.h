@@ -12,6 +12,13 @@ struct JsonString {
   bool has_escapes = false;
 };
 
+// What an array holds, for those who want an array of strings.
+struct JsonArray {
+  std::string_view raw;      // between the brackets
+  bool only_strings = true;  // so for the empty array
+  size_t first_other = 0;    // position in the line of the first element that is none
+};
+
 // Walks over one JSON text. Every function returns false at the first error; error() and position()
 // then say what and where. Recursion is bounded by kMaxJsonDepth.
 class JsonScanner {
@@ -26,6 +33,7 @@ class JsonScanner {
   bool take(char expected);  // steps over `expected` if it comes next
   bool value();
   bool string(JsonString& out);  // position at the opening quote
+  bool array(JsonArray& out);    // position at the opening bracket
   bool fail(const char* why);
 
   const char* error() const { return error_; }
@@ -33,7 +41,6 @@ class JsonScanner {
 
  private:
   bool object();
-  bool array();
   bool number();
   bool literal(std::string_view word);
   bool escape();

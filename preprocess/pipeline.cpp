@@ -253,7 +253,9 @@ class Pipeline {
     const TokenizedChunk& result = parcel.result;
     report_bad_lines(parcel);
     for (size_t k = 0; k < writers_.size(); ++k) {
-      writers_[k]->append_documents(result.outputs[k].tokens, result.outputs[k].lengths);
+      const TokenizedChunk::Output& output = result.outputs[k];
+      writers_[k]->append_documents(output.tokens, output.sequence_lengths,
+                                    output.document_sequences);
     }
     num_lines_before_ += result.num_lines;
     PipelineTotals& totals = report_.totals;

@@ -3,7 +3,6 @@
 #include <simdjson.h>
 
 #include <algorithm>
-#include <cstring>
 #include <stdexcept>
 
 namespace weft {
@@ -27,16 +26,9 @@ int64_t count_pairs_of_line_ends(std::string_view text) {
   return count;
 }
 
-template <typename T>
-void append_as(const std::vector<int32_t>& ids, std::vector<std::byte>& tokens) {
-  const size_t before = tokens.size();
-  tokens.resize(before + ids.size() * sizeof(T));
-  std::byte* out = tokens.data() + before;
-  for (const int32_t id : ids) {
-    const T narrow = static_cast<T>(id);
-    std::memcpy(out, &narrow, sizeof(T));
-    out += sizeof(T);
-  }
+void append_bytes(const void* data, size_t size_bytes, std::vector<std::byte>& out) {
+  const auto* bytes = static_cast<const std::byte*>(data);
+  out.insert(out.end(), bytes, bytes + size_bytes);
 }
 
 }  // namespace
@@ -45,7 +37,9 @@ void TokenizedChunk::clear(size_t num_keys) {
   outputs.resize(num_keys);
   for (Output& output : outputs) {
     output.tokens.clear();
-    output.lengths.clear();
+    output.sequence_lengths.clear();
+    output.document_sequences.clear();
+    output.line_offsets.clear();
   }
   num_lines = num_documents = num_empty_documents = num_tokens = num_replaced_surrogates =
       num_code_points = 0;
@@ -60,7 +54,7 @@ ChunkTokenizer::ChunkTokenizer(std::shared_ptr<const Vocabulary> vocabulary,
       end_of_document_(rules.append_eod ? vocabulary->end_of_document() : -1),
       tokenizer_(vocabulary, rules.special_tokens),
       parser_(rules.json_keys),
-      ids_(rules.json_keys.size()) {}
+      marks_(rules.json_keys.size()) {}
 
 void ChunkTokenizer::tokenize(const LineChunk& chunk, TokenizedChunk& result) {
   result.clear(rules_.json_keys.size());
@@ -84,61 +78,89 @@ void ChunkTokenizer::tokenize(const LineChunk& chunk, TokenizedChunk& result) {
   std::string_view line;
   while (lines.next(line)) {
     ++result.num_lines;
+    const int64_t offset_bytes = chunk.offset_bytes + (line.data() - text.data());
     LineOutcome outcome;
     if (line.size() > rules_.max_line_bytes) {
       outcome = {LineProblem::kTooLong, too_long, 0};
     } else if (!all_utf8 && !simdjson::validate_utf8(line)) {
       outcome = {LineProblem::kInvalidUtf8, "", 0};
     } else {
-      outcome = tokenize_line(line, result);
+      outcome = type_ == TokenType::kUInt16 ? tokenize_line(line, offset_bytes, ids_16_, result)
+                                            : tokenize_line(line, offset_bytes, ids_32_, result);
     }
     if (outcome.problem == LineProblem::kNone) continue;
-    note_bad_line(std::move(outcome), chunk.offset_bytes + (line.data() - text.data()));
+    note_bad_line(std::move(outcome), offset_bytes);
     if (rules_.on_bad_line == OnBadLine::kStop) return;
   }
   if (text.size() <= kLargeChunkBytes) return;
   parser_ = JsonLineParser(rules_.json_keys);
-  ids_ = std::vector<std::vector<int32_t>>(rules_.json_keys.size());
+  ids_16_ = {};
+  ids_32_ = {};
 }
 
-LineOutcome ChunkTokenizer::tokenize_line(std::string_view line, TokenizedChunk& result) {
+// A line is a document under every key or under none: of a line that turns out to be bad, nothing
+// stays.
+template <typename Id>
+LineOutcome ChunkTokenizer::tokenize_line(std::string_view line, int64_t offset_bytes,
+                                          std::vector<Id>& ids, TokenizedChunk& result) {
   LineOutcome outcome = parser_.parse(line);
   if (outcome.problem != LineProblem::kNone) return outcome;
-  // All keys first: a line is a document under every key or under none.
-  for (size_t k = 0; k < ids_.size(); ++k) {
-    const std::string_view text = parser_.text(k);
-    // Looked for here as well, so that any other error of the tokenizer stays an error of the
-    // program.
-    if (rules_.special_tokens == SpecialTokens::kError &&
-        text.find(kSpecialTokenText) != text.npos) {
-      return {LineProblem::kSpecialToken,
-              std::string(kSpecialTokenText) + " in \"" + rules_.json_keys[k] + "\"", 0};
+  for (size_t k = 0; k < marks_.size(); ++k) {
+    TokenizedChunk::Output& output = result.outputs[k];
+    marks_[k] = {output.tokens.size(), output.sequence_lengths.size()};
+    if (append_texts(k, ids, output)) continue;
+    for (size_t i = 0; i <= k; ++i) {
+      result.outputs[i].tokens.resize(marks_[i].num_bytes);
+      result.outputs[i].sequence_lengths.resize(marks_[i].num_sequences);
     }
-    ids_[k].clear();
-    tokenizer_.encode(text, ids_[k]);
+    return {LineProblem::kSpecialToken,
+            std::string(kSpecialTokenText) + " in \"" + rules_.json_keys[k] + "\"", 0};
   }
-  for (size_t k = 0; k < ids_.size(); ++k) append_document(ids_[k], result.outputs[k], result);
+  for (size_t k = 0; k < marks_.size(); ++k) {
+    end_document(marks_[k], offset_bytes, result.outputs[k], result);
+  }
   result.num_replaced_surrogates += parser_.num_replaced_surrogates();
   ++result.num_documents;
   return outcome;
 }
 
-// Megatron-LM tools/preprocess_data.py: a text without tokens gets no end-of-document token.
-void ChunkTokenizer::append_document(std::vector<int32_t>& ids, TokenizedChunk::Output& output,
-                                     TokenizedChunk& result) {
-  if (ids.empty()) {
+// Tokenizes every text of one key on its own; one without tokens leaves no sequence. False if the
+// special token is in a text and must not be. Looked for here as well, so that any other error of
+// the tokenizer stays an error of the program.
+template <typename Id>
+bool ChunkTokenizer::append_texts(size_t key_idx, std::vector<Id>& ids,
+                                  TokenizedChunk::Output& output) {
+  std::string_view text;
+  while (parser_.next_text(key_idx, text)) {
+    if (rules_.special_tokens == SpecialTokens::kError &&
+        text.find(kSpecialTokenText) != text.npos) {
+      return false;
+    }
+    ids.clear();
+    tokenizer_.encode(text, ids);
+    if (ids.empty()) continue;
+    append_bytes(ids.data(), ids.size() * sizeof(Id), output.tokens);
+    output.sequence_lengths.push_back(static_cast<int32_t>(ids.size()));
+  }
+  return true;
+}
+
+// Megatron-LM tools/preprocess_data.py: the end-of-document token is one more of the last sequence;
+// a document without tokens gets none.
+void ChunkTokenizer::end_document(const Mark& before, int64_t offset_bytes,
+                                  TokenizedChunk::Output& output, TokenizedChunk& result) const {
+  if (output.tokens.size() == before.num_bytes) {
     ++result.num_empty_documents;
     if (rules_.empty_documents == EmptyDocuments::kSkip) return;
   } else if (rules_.append_eod) {
-    ids.push_back(end_of_document_);
+    append_bytes(&end_of_document_, weft::size_bytes(type_), output.tokens);  // little-endian
+    ++output.sequence_lengths.back();
   }
-  output.lengths.push_back(static_cast<int32_t>(ids.size()));
-  result.num_tokens += std::ssize(ids);
-  if (type_ == TokenType::kUInt16) {
-    append_as<uint16_t>(ids, output.tokens);
-  } else {
-    append_as<int32_t>(ids, output.tokens);
-  }
+  output.document_sequences.push_back(
+      static_cast<int32_t>(output.sequence_lengths.size() - before.num_sequences));
+  output.line_offsets.push_back(offset_bytes);
+  result.num_tokens +=
+      static_cast<int64_t>(output.tokens.size() - before.num_bytes) / weft::size_bytes(type_);
 }
 
 }  // namespace weft

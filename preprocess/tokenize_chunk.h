@@ -29,8 +29,13 @@ struct TokenizeRules {
 // What became of one chunk. Reused from chunk to chunk.
 struct TokenizedChunk {
   struct Output {
-    std::vector<std::byte> tokens;  // in the file's type
-    std::vector<int32_t> lengths;   // tokens of each document that goes into the file
+    std::vector<std::byte> tokens;          // in the file's type
+    std::vector<int32_t> sequence_lengths;  // tokens of each sequence, > 0
+    // Of each document that goes into the file: 1 sequence, 0 if it is empty, or one for each
+    // string with tokens of a list.
+    std::vector<int32_t> document_sequences;
+    // Of each document: where its line begins, in the decompressed stream.
+    std::vector<int64_t> line_offsets;
   };
   std::vector<Output> outputs;  // one per key
   int64_t num_lines = 0;
@@ -56,16 +61,26 @@ class ChunkTokenizer {
   void tokenize(const LineChunk& chunk, TokenizedChunk& result);
 
  private:
-  LineOutcome tokenize_line(std::string_view line, TokenizedChunk& result);
-  void append_document(std::vector<int32_t>& ids, TokenizedChunk::Output& output,
-                       TokenizedChunk& result);
+  // How much of an output lines before the current one made.
+  struct Mark {
+    size_t num_bytes = 0, num_sequences = 0;
+  };
+  template <typename Id>
+  LineOutcome tokenize_line(std::string_view line, int64_t offset_bytes, std::vector<Id>& ids,
+                            TokenizedChunk& result);
+  template <typename Id>
+  bool append_texts(size_t key_idx, std::vector<Id>& ids, TokenizedChunk::Output& output);
+  void end_document(const Mark& before, int64_t offset_bytes, TokenizedChunk::Output& output,
+                    TokenizedChunk& result) const;
 
   TokenizeRules rules_;
   TokenType type_;
   int32_t end_of_document_ = -1;
   Tokenizer tokenizer_;
   JsonLineParser parser_;
-  std::vector<std::vector<int32_t>> ids_;  // of the current line, by key
+  std::vector<uint16_t> ids_16_;  // of the current text, if the file has uint16
+  std::vector<int32_t> ids_32_;   // otherwise
+  std::vector<Mark> marks_;       // by key
 };
 
 }  // namespace weft

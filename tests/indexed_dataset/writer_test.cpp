@@ -65,6 +65,23 @@ TEST(Writer, OutputDoesNotDependOnHowDocumentsArriveInBatches) {
   EXPECT_THAT(verify_dataset(folder / "whole"), IsEmpty());
 }
 
+TEST(Writer, WritesDocumentsOfSeveralSequences) {
+  const TempFolder folder;
+  DatasetWriter writer(folder / "d", TokenType::kUInt16);
+  const std::vector<uint16_t> tokens = {1, 2, 3, 4, 5, 6};
+  const std::vector<int32_t> lengths = {1, 2, 3}, sequences = {2, 0, 1};
+  writer.append_documents(std::as_bytes(std::span(tokens)), lengths, sequences);
+  writer.finish();
+  const DatasetReader reader(folder / "d");
+  EXPECT_EQ(reader.num_documents(), 3);
+  EXPECT_THAT((std::vector{reader.document_bound(0), reader.document_bound(1),
+                           reader.document_bound(2), reader.document_bound(3)}),
+              ElementsAre(0, 2, 2, 3));
+  EXPECT_THAT(reader.tokens(1), ElementsAre(2, 3));
+  EXPECT_THAT(reader.tokens(2), ElementsAre(4, 5, 6));
+  EXPECT_THAT(verify_dataset(folder / "d"), IsEmpty());
+}
+
 TEST(Writer, WritesAnEmptyDataset) {
   const TempFolder folder;
   write_dataset<uint16_t>(folder / "d", TokenType::kUInt16, {});
@@ -82,6 +99,10 @@ TEST(Writer, RefusesTokensThatDoNotFitTheLengths) {
                std::logic_error);
   const int32_t negative = -1;
   EXPECT_THROW(writer.append_documents({}, {&negative, 1}), std::logic_error);
+  const int32_t zero = 0, one = 1;
+  EXPECT_THROW(writer.append_documents({}, {&zero, 1}, {&one, 1}), std::logic_error);
+  EXPECT_THROW(writer.append_documents({}, {}, {&one, 1}), std::logic_error);
+  EXPECT_THROW(writer.append_documents({}, {}, {&negative, 1}), std::logic_error);
 }
 
 TEST(Writer, WithoutFinishLeavesNothing) {

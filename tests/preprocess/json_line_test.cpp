@@ -11,11 +11,23 @@ LineOutcome parse(const std::string& line) { return JsonLineParser({"text"}).par
 
 LineProblem problem_of(const std::string& line) { return parse(line).problem; }
 
-std::string text_of(const std::string& line) {
+std::vector<std::string> texts_of(JsonLineParser& parser) {
+  std::vector<std::string> texts;
+  for (std::string_view text; parser.next_text(0, text);) texts.emplace_back(text);
+  return texts;
+}
+
+std::vector<std::string> texts_of(const std::string& line) {
   JsonLineParser parser({"text"});
   const LineOutcome outcome = parser.parse(line);
   EXPECT_EQ(outcome.problem, LineProblem::kNone) << line << ": " << outcome.detail;
-  return std::string(parser.text(0));
+  return texts_of(parser);
+}
+
+std::string text_of(const std::string& line) {
+  const std::vector<std::string> texts = texts_of(line);
+  EXPECT_EQ(texts.size(), 1U) << line;
+  return texts.empty() ? "" : texts[0];
 }
 
 TEST(JsonLine, FindsTheTextAmongOtherValues) {
@@ -46,13 +58,12 @@ TEST(JsonLine, LoneSurrogatesBecomeReplacementCharactersAndAreCounted) {
   // Two highs and a low: the first is lone, the others pair (as in Python's json).
   ASSERT_EQ(parser.parse(R"({"text":"\ud83d\ud83d\ude00 \udc00\ud800"})").problem,
             LineProblem::kNone);
-  EXPECT_EQ(parser.text(0), "\uFFFD\U0001F600 \uFFFD\uFFFD");
+  EXPECT_EQ(texts_of(parser), (std::vector<std::string>{"\uFFFD\U0001F600 \uFFFD\uFFFD"}));
   EXPECT_EQ(parser.num_replaced_surrogates(), 3);
   ASSERT_EQ(parser.parse(R"({"text":"\ud800\u0041","other":"\ud800"})").problem,
             LineProblem::kNone);
-  EXPECT_EQ(parser.text(0),
-            "\uFFFD"
-            "A");
+  EXPECT_EQ(texts_of(parser), (std::vector<std::string>{"\uFFFD"
+                                                        "A"}));
   EXPECT_EQ(parser.num_replaced_surrogates(), 1) << "only the texts that are used count";
 }
 
@@ -87,7 +98,33 @@ TEST(JsonLine, TellsTheReasonsApart) {
   EXPECT_EQ(problem_of("\"text\""), LineProblem::kNotAnObject);
   EXPECT_EQ(problem_of("{}"), LineProblem::kMissingKey);
   EXPECT_EQ(problem_of(R"({"Text":"a"})"), LineProblem::kMissingKey);
-  EXPECT_EQ(problem_of(R"({"text":["a"]})"), LineProblem::kNotAString);
+  EXPECT_EQ(problem_of(R"({"text":{"a":"b"}})"), LineProblem::kNotAString);
+  EXPECT_EQ(problem_of(R"({"text":["a",1]})"), LineProblem::kNotAString);
+  EXPECT_EQ(problem_of(R"({"text":[["a"]]})"), LineProblem::kNotAString);
+}
+
+TEST(JsonLine, ListsOfStringsHaveSeveralTexts) {
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(texts_of(R"({"text":["a","b\n","","\u00e9"]})"), (Texts{"a", "b\n", "", "\u00e9"}));
+  EXPECT_EQ(texts_of(" {\"text\" : [ \"a\"\t,\r\"]\" , \"b,\\\"\" ] } "),
+            (Texts{"a", "]", "b,\""}));
+  EXPECT_EQ(texts_of(R"({"text":[]})"), Texts{});
+  EXPECT_EQ(texts_of(R"({"text":[ ]})"), Texts{});
+  EXPECT_EQ(texts_of(R"({"text":["a"],"text":"last"})"), Texts{"last"});
+  EXPECT_EQ(texts_of(R"({"text":1,"text":["last"]})"), Texts{"last"});
+  EXPECT_EQ(problem_of(R"({"text":["a",]})"), LineProblem::kNotJson);
+  const LineOutcome outcome = parse(R"({"text":["a", null]})");
+  EXPECT_EQ(outcome.detail, "an element of the list \"text\"");
+  EXPECT_EQ(outcome.position, 14U);
+}
+
+TEST(JsonLine, LimitsTheDepthOfListsAsOfOtherValues) {
+  const auto nested = [](int depth) {
+    return R"({"text":)" + std::string(static_cast<size_t>(depth), '[') +
+           std::string(static_cast<size_t>(depth), ']') + "}";
+  };
+  EXPECT_EQ(problem_of(nested(kMaxJsonDepth)), LineProblem::kNotAString);
+  EXPECT_EQ(problem_of(nested(kMaxJsonDepth + 1)), LineProblem::kNotJson);
 }
 
 TEST(JsonLine, SaysWhere) {

@@ -10,6 +10,8 @@ values = [b"1", b"-0", b"01", b"1.", b"1.5e+3", b"1e", b"NaN", b"-Infinity", b"I
           b"[]", b"[1,]", b"[1, {}]", b"{\"text\": \"inner\"}", b"{\"a\":}", b"9" * 400, b"1e9999", b"\"s\"", b"'s'", b"", b"[[[[]]]]",
           b"-", b"+1", b"1 2", b"\"\\u0074\""]
 keys = [b"text", b"text", b"text", b"\\u0074ext", b"a", b"", b"te\\u0078t", b"Text", b"b\\\"c"]
+lists = [b"[]", b"[ ]", b'[""]', b'["one"]', b'["one", "two\\n"]', b'["","a",""]', b'[ "\\ud800" ,"\xf0\x9f\x98\x80"]', b'["a",]', b'["a" "b"]',
+         b'["a", 1]', b'[["a"]]', b'["]", ",", "\\"", "\\\\"]', b'["\t"]', b'["a"', b'[null]', b'[{"text":"b"}]']
 spaces = [b"", b"", b"", b" ", b"\t", b"  ", b"\xc2\xa0", b"\x0c"]
 line_ends = [b"\n"] * 8 + [b"\r\n", b"\r", b"\n\n", b"\r\r\n"]
 
@@ -22,6 +24,8 @@ def member():
     value = b'"' + b"".join(rng.choice(texts) for _ in range(rng.randrange(3))) + b'"'
     if rng.random() < 0.3:
         value = rng.choice(values)
+    elif rng.random() < 0.2:
+        value = rng.choice(lists)
     return space() + b'"' + rng.choice(keys) + b'"' + space() + b":" + space() + value + space()
 
 

@@ -1,6 +1,7 @@
 """A slow, simple re-implementation of the algorithm of Megatron-LM's tools/preprocess_data.py (GPT, no sentence
-splitting) and of the files of its core/datasets/indexed_dataset.py; not its code. The vocabulary is the 256 bytes (ids as
-`weft-data train-vocab --vocab-size 257` gives them). Lines on which Megatron would stop are left out; lone surrogates become U+FFFD.
+splitting; a list of strings is a document of several sequences) and of the files of its core/datasets/indexed_dataset.py;
+not its code. The vocabulary is the 256 bytes (ids as `weft-data train-vocab --vocab-size 257` gives them). Lines on
+which Megatron would stop are left out; lone surrogates become U+FFFD.
 
 usage: reference_preprocess.py vocab.json input output_prefix
 """
@@ -29,16 +30,22 @@ with open(prefix + ".bin", "wb") as out:
         lines.pop()
     for line in lines:
         try:
-            text = json.loads(line.decode("utf-8"))["text"]
-            if not isinstance(text, str):
+            texts = json.loads(line.decode("utf-8"))["text"]
+            if not isinstance(texts, list):
+                texts = [texts]
+            if not all(isinstance(text, str) for text in texts):
                 raise TypeError
         except (ValueError, KeyError, TypeError, RecursionError):
             num_bad += 1
             continue
-        text = re.sub("[\ud800-\udfff]", "\ufffd", text)
-        ids = [id_of_byte[b] for b in text.encode("utf-8")]
-        if ids:
-            ids.append(eod)
+        sequences = []
+        for text in texts:
+            text = re.sub("[\ud800-\udfff]", "\ufffd", text)
+            sequences.append([id_of_byte[b] for b in text.encode("utf-8")])
+        sequences = [ids for ids in sequences if ids]
+        if sequences:
+            sequences[-1].append(eod)
+        for ids in sequences:
             out.write(struct.pack(f"<{len(ids)}H", *ids))
             lengths.append(len(ids))
         bounds.append(len(lengths))

@@ -1,0 +1,128 @@
+#include "preprocess/tokenize_chunk.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+
+#include "tests/preprocess/temporary_folder.h"
+#include "tokenizer/train_vocabulary.h"
+
+namespace weft {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// A vocabulary of bytes: GPT-2's ids of "a" and "b" are 64 and 65, that of <|endoftext|> is 256.
+constexpr uint16_t kA = 64, kB = 65, kEnd = 256;
+
+class TokenizeChunk : public ::testing::Test {
+ protected:
+  TokenizeChunk() {
+    VocabularyTrainer trainer;
+    trainer.add_text("a");
+    const LearnedVocabulary learned = trainer.train(257, 1);
+    const TemporaryFolder folder;
+    write(folder.path() / "vocab.json", learned.vocab_json);
+    write(folder.path() / "merges.txt", learned.merges_txt);
+    vocabulary_ = Vocabulary::load(folder.path() / "vocab.json", folder.path() / "merges.txt");
+    rules_.on_bad_line = OnBadLine::kSkip;
+  }
+  static void write(const std::filesystem::path& path, const std::string& text) {
+    std::ofstream(path, std::ios::binary) << text;
+  }
+
+  const TokenizedChunk& tokenize(const std::string& text) {
+    LineChunk chunk;
+    chunk.buffer.assign(text.begin(), text.end());
+    chunk.size_bytes = text.size();
+    chunk.offset_bytes = 1000;
+    ChunkTokenizer(vocabulary_, rules_).tokenize(chunk, result_);
+    return result_;
+  }
+  std::vector<uint16_t> tokens(size_t key_idx = 0) const {
+    const std::vector<std::byte>& bytes = result_.outputs[key_idx].tokens;
+    std::vector<uint16_t> tokens(bytes.size() / sizeof(uint16_t));
+    std::memcpy(tokens.data(), bytes.data(), bytes.size());
+    return tokens;
+  }
+
+  std::shared_ptr<const Vocabulary> vocabulary_;
+  TokenizeRules rules_;
+  TokenizedChunk result_;
+};
+
+TEST_F(TokenizeChunk, AStringIsADocumentOfOneSequence) {
+  rules_.append_eod = true;
+  const auto& output =
+      tokenize("{\"text\":\"ab\"}\n{\"text\":\"\"}\r\nbad\n{\"text\":\"a\"}").outputs[0];
+  EXPECT_THAT(tokens(), ElementsAre(kA, kB, kEnd, kA, kEnd));
+  EXPECT_THAT(output.sequence_lengths, ElementsAre(3, 2));
+  EXPECT_THAT(output.document_sequences, ElementsAre(1, 0, 1));
+  EXPECT_THAT(output.line_offsets, ElementsAre(1000, 1014, 1031));
+  EXPECT_EQ(result_.num_documents, 3);
+  EXPECT_EQ(result_.num_empty_documents, 1);
+  EXPECT_EQ(result_.num_tokens, 5);
+  EXPECT_EQ(result_.num_lines, 4);
+  ASSERT_EQ(result_.bad_lines.size(), 1U);
+  EXPECT_EQ(result_.bad_lines[0].offset_bytes, 1027);
+}
+
+// As Megatron-LM tools/preprocess_data.py: strings without tokens vanish, the end of the document
+// belongs to the last that has some.
+TEST_F(TokenizeChunk, AListIsADocumentOfSeveralSequences) {
+  rules_.append_eod = true;
+  const auto& output =
+      tokenize(R"({"text":["ab","","b",""]})"
+               "\n{\"text\":[]}\n{\"text\":[\"\"]}\n{\"text\":[\"a\",null]}\n{\"text\":[\"b\"]}\n")
+          .outputs[0];
+  EXPECT_THAT(tokens(), ElementsAre(kA, kB, kB, kEnd, kB, kEnd));
+  EXPECT_THAT(output.sequence_lengths, ElementsAre(2, 2, 2));
+  EXPECT_THAT(output.document_sequences, ElementsAre(2, 0, 0, 1));
+  EXPECT_EQ(result_.num_empty_documents, 2);
+  EXPECT_EQ(result_.bad_line_counts.summary(), "1 bad line (1 not a string)");
+}
+
+TEST_F(TokenizeChunk, EmptyDocumentsMayBeLeftOut) {
+  rules_.empty_documents = EmptyDocuments::kSkip;
+  const auto& output =
+      tokenize("{\"text\":[]}\n{\"text\":\"\"}\n{\"text\":[\"\",\"b\"]}\n").outputs[0];
+  EXPECT_THAT(tokens(), ElementsAre(kB));
+  EXPECT_THAT(output.document_sequences, ElementsAre(1));
+  EXPECT_THAT(output.line_offsets, ElementsAre(1024));
+  EXPECT_EQ(result_.num_documents, 3);
+  EXPECT_EQ(result_.num_empty_documents, 2);
+}
+
+TEST_F(TokenizeChunk, ALineThatIsBadUnderOneKeyLeavesNothingUnderAnother) {
+  rules_.json_keys = {"text", "title"};
+  rules_.special_tokens = SpecialTokens::kError;
+  tokenize(R"({"text":"a","title":"b"})"
+           "\n"
+           R"({"text":["a","b"],"title":["a","<|endoftext|>"]})"
+           "\n"
+           R"({"text":["b","a"],"title":[]})");
+  EXPECT_THAT(tokens(0), ElementsAre(kA, kB, kA));
+  EXPECT_THAT(tokens(1), ElementsAre(kB));
+  EXPECT_THAT(result_.outputs[0].sequence_lengths, ElementsAre(1, 1, 1));
+  EXPECT_THAT(result_.outputs[0].document_sequences, ElementsAre(1, 2));
+  EXPECT_THAT(result_.outputs[1].document_sequences, ElementsAre(1, 0));
+  EXPECT_EQ(result_.num_tokens, 4);
+  EXPECT_EQ(result_.bad_line_counts.summary(), "1 bad line (1 special token in the text)");
+}
+
+TEST_F(TokenizeChunk, TheNextChunkStartsAfresh) {
+  tokenize("{\"text\":\"ab\"}\nbad\n");
+  tokenize("");
+  EXPECT_THAT(tokens(), IsEmpty());
+  EXPECT_THAT(result_.outputs[0].sequence_lengths, IsEmpty());
+  EXPECT_THAT(result_.outputs[0].document_sequences, IsEmpty());
+  EXPECT_THAT(result_.outputs[0].line_offsets, IsEmpty());
+  EXPECT_EQ(result_.num_lines, 0);
+  EXPECT_THAT(result_.bad_lines, IsEmpty());
+}
+
+}  // namespace
+}  // namespace weft
