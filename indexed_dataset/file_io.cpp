@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
+#include <stdexcept>
 #include <system_error>
 #include <utility>
 
@@ -162,6 +163,51 @@ void OutputFile::close() {
   const bool closed = ::close(fd) == 0 || errno == EINTR;
   if (fails) errno = error_number;
   if (fails || !closed) throw_errno("cannot close " + quoted(path_));
+}
+
+InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
+  fd_ = open_file(path_, O_RDONLY);
+  try {
+    size_bytes_ = size_of(fd_, path_);
+  } catch (...) {
+    ::close(fd_);
+    throw;
+  }
+}
+
+InputFile::InputFile(InputFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      fd_(std::exchange(other.fd_, -1)),
+      size_bytes_(std::exchange(other.size_bytes_, 0)) {}
+
+InputFile& InputFile::operator=(InputFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(fd_, other.fd_);
+  std::swap(size_bytes_, other.size_bytes_);
+  return *this;
+}
+
+InputFile::~InputFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void InputFile::read_at(void* data, size_t size_bytes, int64_t offset_bytes) const {
+  char* rest = static_cast<char*>(data);
+  while (size_bytes > 0) {
+    const ssize_t got = is_made_to_fail() ? -1 : ::pread(fd_, rest, size_bytes, offset_bytes);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {
+      const int error_number = errno;  // building the message may change it
+      const std::string what = "cannot read " + std::to_string(size_bytes) + " bytes at offset " +
+                               std::to_string(offset_bytes) + " of " + quoted(path_);
+      if (got == 0) throw std::runtime_error(what + ": the file has become shorter");
+      errno = error_number;
+      throw_errno(what);
+    }
+    rest += got;
+    size_bytes -= static_cast<size_t>(got);
+    offset_bytes += got;
+  }
 }
 
 void remove_file(const std::filesystem::path& path) {

@@ -46,6 +46,26 @@ class OutputFile {
   int64_t size_bytes_ = 0;
 };
 
+// A file read at offsets, from any number of threads. Against a MappedFile: a disk that fails or a
+// file that shrinks meanwhile gives an exception with the path and not a signal. Move-only.
+class InputFile {
+ public:
+  InputFile() = default;
+  explicit InputFile(std::filesystem::path path);  // throws std::system_error
+  InputFile(InputFile&& other) noexcept;
+  InputFile& operator=(InputFile&& other) noexcept;
+  ~InputFile();
+  // Exactly these bytes. Throws std::system_error; std::runtime_error if the file ends before.
+  void read_at(void* data, size_t size_bytes, int64_t offset_bytes) const;
+  int64_t size_bytes() const { return size_bytes_; }  // when it was opened
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  int fd_ = -1;
+  int64_t size_bytes_ = 0;
+};
+
 // Removes a file, which may be absent, and syncs the folder. Throws std::system_error.
 void remove_file(const std::filesystem::path& path);
 // Renames `from` to `to` and syncs the folder, so that the new name survives a power cut.

@@ -1,0 +1,144 @@
+#include "preprocess/source_map.h"
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string_view>
+
+namespace weft {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kMagic = "WEFTSRC1";
+constexpr uint32_t kVersion = 1;
+
+// Places of the header's fields.
+constexpr size_t kVersionAt = 8, kNumDocumentsAt = 16, kNumInputsAt = 24, kFooterBytesAt = 32;
+
+template <typename T>
+void store(std::byte* at, T value) {
+  std::memcpy(at, &value, sizeof(T));
+}
+
+template <typename T>
+T load(const std::byte* at) {
+  T value;
+  std::memcpy(&value, at, sizeof(T));
+  return value;
+}
+
+[[noreturn]] void throw_bad(const std::filesystem::path& path, const std::string& what) {
+  throw std::runtime_error(path.string() + ": " + what);
+}
+
+std::vector<std::string> parse_footer(std::string_view text, uint64_t num_inputs,
+                                      const std::filesystem::path& path) {
+  std::vector<std::string> inputs;
+  try {
+    const Json footer = Json::parse(text);
+    for (const Json& input : footer.at("inputs")) {
+      inputs.push_back(input.at("path").get<std::string>());
+    }
+  } catch (const Json::exception& error) {
+    throw_bad(path, std::string("the list of inputs at its end is damaged: ") + error.what());
+  }
+  if (inputs.size() != num_inputs) {
+    throw_bad(path, "the header (byte 24) says " + std::to_string(num_inputs) +
+                        " inputs, the list at the end holds " + std::to_string(inputs.size()));
+  }
+  return inputs;
+}
+
+}  // namespace
+
+std::filesystem::path sources_path(const std::filesystem::path& prefix) {
+  return prefix.string() + ".sources";
+}
+
+void append_source_entry(std::vector<std::byte>& bytes, const SourceEntry& entry) {
+  const size_t at = bytes.size();
+  bytes.resize(at + kSourceEntryBytes);
+  store(bytes.data() + at, entry.input_idx);
+  store(bytes.data() + at + 4, static_cast<uint64_t>(entry.offset_bytes));
+}
+
+void seal_source_map(const std::filesystem::path& path, int64_t num_documents,
+                     const std::vector<std::string>& inputs) {
+  Json list = Json::array();
+  for (const std::string& input : inputs) list.push_back({{"path", input}});
+  const Json footer = {{"inputs", list}};
+  // Names may hold any bytes: those that are not UTF-8 are replaced, not refused.
+  const std::string text = footer.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+
+  std::byte header[kSourceHeaderBytes] = {};
+  std::memcpy(header, kMagic.data(), kMagic.size());
+  store(header + kVersionAt, kVersion);
+  store(header + kNumDocumentsAt, static_cast<uint64_t>(num_documents));
+  store(header + kNumInputsAt, static_cast<uint64_t>(inputs.size()));
+  store(header + kFooterBytesAt, static_cast<uint64_t>(text.size()));
+
+  OutputFile file(path, /*keep=*/true);
+  const int64_t footer_at = source_entry_at(num_documents);
+  if (num_documents > 0 && file.size_bytes() < footer_at) {
+    throw std::logic_error(path.string() + ": has " + std::to_string(file.size_bytes()) +
+                           " bytes, too few for the sources of " + std::to_string(num_documents) +
+                           " documents");
+  }
+  file.truncate(footer_at);
+  file.write_at(text.data(), text.size(), footer_at);
+  file.sync();
+  file.write_at(header, sizeof(header), 0);
+  file.sync();
+  file.close();
+}
+
+SourceMap::SourceMap(const std::filesystem::path& path) : path_(path), file_(path) {
+  const std::span<const std::byte> bytes = file_.bytes();
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (!text.starts_with(kMagic)) {
+    throw_bad(path, "is not a source map of weft-data (its first 8 bytes are not WEFTSRC1)");
+  }
+  if (bytes.size() < static_cast<size_t>(kSourceHeaderBytes)) {
+    throw_bad(path,
+              "is truncated: " + std::to_string(bytes.size()) + " bytes, the header alone has 64");
+  }
+  const auto version = load<uint32_t>(bytes.data() + kVersionAt);
+  if (version != kVersion) {
+    throw_bad(path, "has version " + std::to_string(version) + " at byte 8; only 1 is known");
+  }
+  const auto num_documents = load<uint64_t>(bytes.data() + kNumDocumentsAt);
+  const auto num_inputs = load<uint64_t>(bytes.data() + kNumInputsAt);
+  const auto footer_bytes = load<uint64_t>(bytes.data() + kFooterBytesAt);
+  const uint64_t rest_bytes = bytes.size() - kSourceHeaderBytes;
+  // By division first: counts of a damaged header may overflow the product.
+  if (num_documents > rest_bytes / kSourceEntryBytes ||
+      footer_bytes != rest_bytes - num_documents * kSourceEntryBytes) {
+    throw_bad(path, "is truncated or damaged: it has " + std::to_string(bytes.size()) +
+                        " bytes, which do not fit " + std::to_string(num_documents) +
+                        " documents (byte 16) and a list of inputs of " +
+                        std::to_string(footer_bytes) + " bytes (byte 32)");
+  }
+  num_documents_ = static_cast<int64_t>(num_documents);
+  inputs_ = parse_footer(text.substr(static_cast<size_t>(source_entry_at(num_documents_))),
+                         num_inputs, path);
+}
+
+SourceEntry SourceMap::entry(int64_t document_idx) const {
+  if (document_idx < 0 || document_idx >= num_documents_) {
+    throw std::out_of_range(path_.string() + ": no document " + std::to_string(document_idx) +
+                            " (there are " + std::to_string(num_documents_) + ")");
+  }
+  const std::byte* at = file_.bytes().data() + source_entry_at(document_idx);
+  const SourceEntry entry{load<uint32_t>(at), static_cast<int64_t>(load<uint64_t>(at + 4))};
+  if (entry.input_idx >= inputs_.size() || entry.offset_bytes < 0) {
+    throw_bad(path_, "the entry of document " + std::to_string(document_idx) + " (byte " +
+                         std::to_string(source_entry_at(document_idx)) + ") names input " +
+                         std::to_string(entry.input_idx) + " of " + std::to_string(inputs_.size()) +
+                         ", byte " + std::to_string(static_cast<uint64_t>(entry.offset_bytes)) +
+                         ": it is damaged");
+  }
+  return entry;
+}
+
+}  // namespace weft

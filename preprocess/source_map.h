@@ -1,0 +1,65 @@
+// PREFIX.sources: from which line of the corpus each document of a dataset came.
+//
+//   sources := header entries footer            little-endian, unpadded
+//   header  := magic[8]="WEFTSRC1" version:u32=1 zero:u32 num_documents:u64 num_inputs:u64
+//              footer_bytes:u64 zero[24]         64 bytes
+//   entry   := input_idx:u32 offset_bytes:u64   12 bytes, document i at 64 + 12 * i
+//   footer  := {"inputs": [{"path": "a.jsonl.zst"}, ...]}   JSON, to the end of the file
+//
+// offset_bytes is where the document's line begins in the decompressed input. Documents are those
+// of the .idx, empty ones included. The header is written last: a file without it is not complete.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "indexed_dataset/file_io.h"
+
+namespace weft {
+
+inline constexpr int64_t kSourceHeaderBytes = 64;
+inline constexpr int64_t kSourceEntryBytes = 12;
+
+struct SourceEntry {
+  uint32_t input_idx = 0;
+  int64_t offset_bytes = 0;
+};
+
+// PREFIX.sources
+std::filesystem::path sources_path(const std::filesystem::path& prefix);
+// Where the entry of a document stands in the file.
+constexpr int64_t source_entry_at(int64_t document_idx) {
+  return kSourceHeaderBytes + kSourceEntryBytes * document_idx;
+}
+// Appends an entry's 12 bytes.
+void append_source_entry(std::vector<std::byte>& bytes, const SourceEntry& entry);
+
+// Ends `path` (which may be a part name), whose entries stand at their places: cuts off what lies
+// behind them, writes footer and header, and syncs. Calling it again gives the same file. Throws
+// std::system_error; std::logic_error if the file is too short for its entries.
+void seal_source_map(const std::filesystem::path& path, int64_t num_documents,
+                     const std::vector<std::string>& inputs);
+
+// Thread-safe. The file stays mapped while it lives.
+class SourceMap {
+ public:
+  // Checks magic, version, that the size fits the counts, and the footer. Throws
+  // std::runtime_error with what is wrong and where; std::system_error if it cannot be opened.
+  explicit SourceMap(const std::filesystem::path& path);
+
+  int64_t num_documents() const { return num_documents_; }
+  const std::vector<std::string>& inputs() const { return inputs_; }
+  // Throws std::out_of_range for a document that is not there, std::runtime_error where the entry
+  // names no input or has a negative offset.
+  SourceEntry entry(int64_t document_idx) const;
+
+ private:
+  std::filesystem::path path_;
+  MappedFile file_;
+  int64_t num_documents_ = 0;
+  std::vector<std::string> inputs_;
+};
+
+}  // namespace weft

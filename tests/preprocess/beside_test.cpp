@@ -1,0 +1,193 @@
+// What stands beside the pair: source map and block checksums.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+
+#include "indexed_dataset/block_checksums.h"
+#include "indexed_dataset/exit_code.h"
+#include "indexed_dataset/file_io.h"
+#include "preprocess/source_map.h"
+#include "tests/preprocess/temporary_folder.h"
+
+namespace weft {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+template <typename Error>
+std::string message_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "(nothing was thrown)";
+}
+
+void write_sources(const std::filesystem::path& path, const std::vector<SourceEntry>& entries,
+                   const std::vector<std::string>& inputs) {
+  std::vector<std::byte> bytes;
+  for (const SourceEntry& entry : entries) append_source_entry(bytes, entry);
+  {
+    OutputFile file(path);
+    file.write_at(bytes.data(), bytes.size(), source_entry_at(0));
+    file.append("leftover", 8);
+  }
+  seal_source_map(path, static_cast<int64_t>(entries.size()), inputs);
+}
+
+TEST(SourceMap, GivesBackInputAndOffset) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "x.sources.part";
+  write_sources(path, {{0, 0}, {0, 17}, {1, int64_t{1} << 40}}, {"a.jsonl", "b \"\xff\".zst"});
+  const SourceMap map(path);
+  EXPECT_EQ(map.num_documents(), 3);
+  EXPECT_THAT(map.inputs(), ElementsAre("a.jsonl", "b \"\xEF\xBF\xBD\".zst"));
+  EXPECT_EQ(map.entry(1).input_idx, 0u);
+  EXPECT_EQ(map.entry(1).offset_bytes, 17);
+  EXPECT_EQ(map.entry(2).input_idx, 1u);
+  EXPECT_EQ(map.entry(2).offset_bytes, int64_t{1} << 40);
+  EXPECT_THROW(map.entry(3), std::out_of_range);
+  EXPECT_THROW(map.entry(-1), std::out_of_range);
+  const std::string first = read_file(path);
+  seal_source_map(path, 3, {"a.jsonl", "b \"\xff\".zst"});
+  EXPECT_EQ(read_file(path), first);
+}
+
+TEST(SourceMap, HoldsNoDocument) {
+  const TemporaryFolder folder;
+  write_sources(folder.path() / "x", {}, {"a"});
+  EXPECT_EQ(SourceMap(folder.path() / "x").num_documents(), 0);
+  OutputFile(folder.path() / "y").close();
+  seal_source_map(folder.path() / "y", 0, {});
+  EXPECT_EQ(SourceMap(folder.path() / "y").num_documents(), 0);
+  EXPECT_THROW(seal_source_map(folder.path() / "y", 1000, {}), std::logic_error);
+}
+
+TEST(SourceMap, RefusesDamage) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "x.sources";
+  write_sources(path, {{0, 5}, {0, 10}}, {"a"});
+  const std::string sound = read_file(path);
+  const auto with = [&](size_t at, const std::string& bytes) {
+    write_file_atomically(path, std::string(sound).replace(at, bytes.size(), bytes));
+    return message_of<std::runtime_error>([&] {
+      const SourceMap map(path);
+      for (int64_t i = 0; i < map.num_documents(); ++i) map.entry(i);
+    });
+  };
+  EXPECT_THAT(with(0, "X"), HasSubstr("not a source map"));
+  EXPECT_THAT(with(8, "\x02"), HasSubstr("version 2"));
+  EXPECT_THAT(with(16, std::string(8, '\xff')), HasSubstr("truncated or damaged"));
+  // 12 * 0x1555555555555556 is 8 in 64 bits.
+  EXPECT_THAT(with(16, "\x56\x55\x55\x55\x55\x55\x55\x15"), HasSubstr("truncated or damaged"));
+  EXPECT_THAT(with(24, "\x07"), HasSubstr("says 7 inputs"));
+  EXPECT_THAT(with(32, "\x01"), HasSubstr("truncated or damaged"));
+  EXPECT_THAT(with(76, "\x01"), HasSubstr("document 1 (byte 76) names input 1 of 1"));
+  EXPECT_THAT(with(87, "\x80"), HasSubstr("it is damaged"));
+  EXPECT_THAT(with(88, "["), HasSubstr("list of inputs at its end is damaged"));
+  EXPECT_THAT(with(88, "{\"inputs\": 17, \"x\": \""), HasSubstr("damaged"));
+  for (size_t size = 0; size < sound.size(); ++size) {
+    write_file_atomically(path, sound.substr(0, size));
+    EXPECT_THROW(SourceMap{path}, std::runtime_error) << size;
+  }
+}
+
+std::string patterned(size_t size, uint32_t seed) {
+  std::string text(size, '\0');
+  for (char& byte : text) byte = static_cast<char>((seed = seed * 1664525 + 1013904223) >> 24);
+  return text;
+}
+
+TEST(BlockChecksums, AreThoseOfEveryBlockForAnyNumberOfThreads) {
+  const TemporaryFolder folder;
+  const std::string bin = patterned(2 * kChecksumBlockBytes + 5, 1);
+  write_file_atomically(folder.path() / "d.bin.part", bin);
+  write_file_atomically(folder.path() / "d.idx.part", "index");
+  write_file_atomically(folder.path() / "d.sources.part", "");
+  const std::vector<DatasetFile> files = {{".bin", folder.path() / "d.bin.part"},
+                                          {".idx", folder.path() / "d.idx.part"},
+                                          {".sources", folder.path() / "d.sources.part"}};
+  write_block_checksums(checksums_path(folder.path() / "d"), files, 3);
+  const std::string text = read_file(folder.path() / "d.checksums");
+  write_block_checksums(folder.path() / "one", files, 1);
+  EXPECT_EQ(read_file(folder.path() / "one"), text);
+  EXPECT_THAT(text, HasSubstr("file .bin 33554437 bytes\n"));
+  EXPECT_THAT(text, HasSubstr("file .idx 5 bytes\n"));
+
+  const auto read = read_block_checksums(folder.path() / "d.checksums").value();
+  ASSERT_EQ(read.size(), 3u);
+  const auto in_memory = compute_block_checksums(".bin", std::as_bytes(std::span(bin)));
+  EXPECT_EQ(read[0].blocks, in_memory.blocks);
+  EXPECT_EQ(read[0].blocks.size(), 3u);
+  EXPECT_EQ(read[1].suffix, ".idx");
+  EXPECT_EQ(read[1].size_bytes, 5);
+  EXPECT_TRUE(read[2].blocks.empty());
+  EXPECT_FALSE(read_block_checksums(folder.path() / "absent").has_value());
+}
+
+TEST(BlockChecksums, IsXxh3OfThePublishedVectors) {
+  // XXH3_64bits without seed, as in the tests of xxHash's bindings.
+  const std::string text = "abc";
+  EXPECT_THAT(compute_block_checksums("", std::as_bytes(std::span(text))).blocks,
+              ElementsAre(0x78AF5F94892F3950));
+}
+
+TEST(BlockChecksums, EveryByteIsSeenOnce) {
+  const TemporaryFolder folder;
+  const std::string bin = patterned(kChecksumBlockBytes + 3000000, 2);
+  write_file_atomically(folder.path() / "b", bin);
+  const std::vector<DatasetFile> files = {{".bin", folder.path() / "b"}};
+  std::string seen(bin.size(), '\0');
+  compute_block_checksums(files, 2, [&](size_t, int64_t at, std::span<const std::byte> bytes) {
+    std::memcpy(seen.data() + at, bytes.data(), bytes.size());
+  });
+  EXPECT_TRUE(seen == bin);
+}
+
+TEST(BlockChecksums, EveryFlippedBitOfTheListIsDamage) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "x.checksums";
+  write_file_atomically(folder.path() / "b", "bytes");
+  write_block_checksums(path, std::vector<DatasetFile>{{".bin", folder.path() / "b"}}, 1);
+  const std::string sound = read_file(path);
+  for (size_t bit = 0; bit < 8 * sound.size(); ++bit) {
+    std::string damaged = sound;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+    OutputFile file(path);
+    file.append(damaged.data(), damaged.size());
+    EXPECT_THROW(read_block_checksums(path), ChecksumMismatch) << bit;
+  }
+  for (size_t size = 0; size < sound.size(); ++size) {
+    OutputFile file(path);
+    file.append(sound.data(), size);
+    EXPECT_THROW(read_block_checksums(path), ChecksumMismatch) << size;
+  }
+}
+
+TEST(BlockChecksums, RefusesHostileLists) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "x.checksums";
+  const auto message = [&](const std::vector<FileChecksums>& files) {
+    write_block_checksums(path, files);  // with a last line that fits
+    return message_of<std::runtime_error>([&] { read_block_checksums(path); });
+  };
+  EXPECT_THAT(message({{"/../../x", 0, {}}}), HasSubstr("no line 'file"));
+  EXPECT_THAT(message({{"./../x", 0, {}}}), HasSubstr("suffix"));
+  EXPECT_THAT(message({{".bin", -1, {}}}), HasSubstr("size"));
+  EXPECT_THAT(message({{".bin", INT64_MAX, {}}}), HasSubstr("16 hexadecimal digits"));
+  EXPECT_THAT(message({{".bin", 5, {1, 2}}}), HasSubstr("no line 'file"));
+}
+
+TEST(BlockChecksums, AFileThatCannotBeReadIsNamed) {
+  const TemporaryFolder folder;
+  const std::vector<DatasetFile> files = {{".bin", folder.path() / "absent.bin.part"}};
+  EXPECT_THAT(message_of<std::system_error>([&] { compute_block_checksums(files, 2); }),
+              HasSubstr("absent.bin.part"));
+}
+
+}  // namespace
+}  // namespace weft
