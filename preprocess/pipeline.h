@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "preprocess/bad_lines.h"
+#include "preprocess/pipeline_totals.h"
 #include "preprocess/tokenize_chunk.h"
 
 namespace weft {
@@ -40,17 +41,6 @@ struct InputReport {
   int64_t num_file_bytes = 0;  // compressed where compressed
   int64_t num_bytes = 0;       // decompressed
   int64_t num_lines = 0;
-};
-
-struct PipelineTotals {
-  int64_t num_file_bytes = 0;  // taken from the input files so far
-  int64_t num_bytes = 0;       // of JSONL, decompressed
-  int64_t num_code_points = 0;
-  int64_t num_documents = 0;  // empty ones included, bad lines not
-  int64_t num_empty_documents = 0;
-  int64_t num_tokens = 0;
-  int64_t num_replaced_surrogates = 0;
-  BadLineCounts bad_lines;
 };
 
 struct OutputReport {

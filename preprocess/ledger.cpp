@@ -1,0 +1,251 @@
+#include "preprocess/ledger.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "indexed_dataset/exit_code.h"
+
+namespace weft {
+
+void TaskCounts::add(const TaskCounts& next) {
+  for (BadLine bad_line : next.bad_lines) {
+    if (std::ssize(bad_lines) >= kNumShownBadLines) break;
+    bad_line.line_number += totals.num_lines;
+    bad_lines.push_back(std::move(bad_line));
+  }
+  totals.add(next.totals);
+  if (datasets.size() < next.datasets.size()) datasets.resize(next.datasets.size());
+  for (size_t k = 0; k < next.datasets.size(); ++k) datasets[k].add(next.datasets[k]);
+  num_range_bytes += next.num_range_bytes;
+}
+
+Ledger::Ledger(std::vector<Task> tasks, std::vector<std::string> input_names, size_t num_datasets,
+               Limits limits)
+    : tasks_(std::move(tasks)),
+      input_names_(std::move(input_names)),
+      limits_(limits),
+      states_(tasks_.size()),
+      first_failed_task_(std::ssize(tasks_)) {
+  next_base_.datasets.resize(num_datasets);
+  bases_.push_back(next_base_);
+}
+
+const Ledger::State& Ledger::at(int64_t number) const {
+  if (number < 0 || number >= std::ssize(states_)) {
+    throw std::invalid_argument("ledger: there is no task " + std::to_string(number));
+  }
+  return states_[static_cast<size_t>(number)];
+}
+
+Ledger::State& Ledger::at(int64_t number) {
+  return const_cast<State&>(std::as_const(*this).at(number));
+}
+
+void Ledger::restore(int64_t number, TaskProgress progress) {
+  State& state = at(number);
+  seen_.add(progress.counts.totals);
+  state.is_read = progress.is_read;
+  state.counts = progress.counts;
+  if (progress.is_read && progress.num_staged_bytes == 0) {
+    state.kind = State::Kind::kDone;
+    ++num_done_;
+  }
+  state.progress = std::move(progress);
+  extend_bases();
+}
+
+LedgerReply Ledger::answer(int rank, const LedgerRequest& request) {
+  LedgerReply reply;
+  if (gone_.contains(rank)) {
+    reply.failure = RunFailure{static_cast<int>(ExitCode::kPeerLost),
+                               "this rank was silent for too long and was given up; its work went "
+                               "to the other ranks",
+                               {}};
+    return reply;
+  }
+  seen_.add(request.newly_seen);
+  for (const auto& durable : request.durable) {
+    if (holds(rank, durable.task)) note_durable(durable.task, durable.progress);
+  }
+  for (const auto& read : request.read_tasks) {
+    if (holds(rank, read.task)) note_read(read.task, read.counts);
+  }
+  if (request.failed_task && holds(rank, request.failed_task->task)) {
+    const int64_t number = request.failed_task->task;
+    at(number).failure = request.failed_task->failure;
+    first_failed_task_ = std::min(first_failed_task_, number);
+  }
+  extend_bases();
+  if (request.leaving) {
+    rank_lost(rank);
+    if (rank == 0 || request.leaving->exit_code != static_cast<int>(ExitCode::kStoppedOnRequest)) {
+      fail(*request.leaving);
+    }
+  }
+  reply.failure = failure_;
+  reply.all_done = all_done();
+  if (failure_ || request.leaving) return reply;
+  give_tasks(rank, request.num_tasks_wanted, reply);
+  tell_bases(rank, reply);
+  return reply;
+}
+
+bool Ledger::holds(int rank, int64_t number) const {
+  const auto found = held_.find(rank);
+  return found != held_.end() && found->second.contains(number);
+}
+
+void Ledger::note_read(int64_t number, const TaskCounts& counts) {
+  State& state = at(number);
+  if (state.is_read) return;
+  if (counts.datasets.size() != next_base_.datasets.size()) {
+    throw std::invalid_argument("ledger: counts of " + std::to_string(counts.datasets.size()) +
+                                " datasets for task " + std::to_string(number));
+  }
+  state.is_read = true;
+  state.counts = counts;
+}
+
+void Ledger::note_durable(int64_t number, const TaskProgress& progress) {
+  State& state = at(number);
+  if (state.kind == State::Kind::kDone) return;
+  state.progress = progress;
+  changed_.insert(number);
+  if (!progress.is_read) return;
+  note_read(number, progress.counts);
+  if (progress.num_staged_bytes > 0) return;
+  held_[state.rank].erase(number);
+  untold_[state.rank].erase(number);
+  state.kind = State::Kind::kDone;
+  ++num_done_;
+}
+
+void Ledger::rank_lost(int rank) {
+  if (!gone_.insert(rank).second) return;
+  for (const int64_t number : held_[rank]) {
+    State& state = at(number);
+    state.kind = State::Kind::kWaiting;
+    state.failure.reset();  // whoever reads it next meets it again
+    returned_.insert(number);
+  }
+  held_.erase(rank);
+  untold_.erase(rank);
+  first_failed_task_ = std::ssize(tasks_);
+  for (int64_t number = num_based_; number < next_task_; ++number) {
+    if (at(number).failure) first_failed_task_ = std::min(first_failed_task_, number);
+  }
+}
+
+void Ledger::give_tasks(int rank, int64_t num_wanted, LedgerReply& reply) {
+  for (; num_wanted > 0 && !returned_.empty(); --num_wanted) {
+    const int64_t number = *returned_.begin();
+    if (number > first_failed_task_) return;
+    returned_.erase(returned_.begin());
+    give(rank, number, reply);
+  }
+  while (num_wanted > 0 && next_task_ < std::ssize(tasks_) && next_task_ < first_failed_task_) {
+    const int64_t number = next_task_++;
+    if (at(number).kind == State::Kind::kDone) continue;
+    give(rank, number, reply);
+    --num_wanted;
+  }
+}
+
+void Ledger::give(int rank, int64_t number, LedgerReply& reply) {
+  State& state = at(number);
+  state.kind = State::Kind::kHeld;
+  state.rank = rank;
+  held_[rank].insert(number);
+  untold_[rank].insert(number);
+  reply.tasks.push_back({tasks_[static_cast<size_t>(number)], state.progress});
+}
+
+void Ledger::tell_bases(int rank, LedgerReply& reply) {
+  std::set<int64_t>& untold = untold_[rank];
+  while (!untold.empty() && *untold.begin() <= num_based_) {
+    reply.bases.push_back({*untold.begin(), bases_[static_cast<size_t>(*untold.begin())]});
+    untold.erase(untold.begin());
+  }
+}
+
+// bases_[i] is the base of task i; it is known for all tasks up to the first whose counts are not.
+void Ledger::extend_bases() {
+  while (num_based_ < std::ssize(tasks_)) {
+    meet_failure(num_based_);
+    const State& state = at(num_based_);
+    if (!state.is_read || failure_) break;
+    add_bad_lines(num_based_);
+    for (size_t k = 0; k < next_base_.datasets.size(); ++k) {
+      next_base_.datasets[k].add(state.counts.datasets.at(k));
+    }
+    next_base_.num_input_lines += state.counts.totals.num_lines;
+    next_base_.num_input_bytes += state.counts.num_range_bytes;
+    ++num_based_;
+    const bool same_input = num_based_ < std::ssize(tasks_) &&
+                            tasks_[static_cast<size_t>(num_based_)].input_idx ==
+                                tasks_[static_cast<size_t>(num_based_ - 1)].input_idx;
+    bases_.push_back(next_base_);
+    if (!same_input) {
+      next_base_.num_input_lines = next_base_.num_input_bytes = 0;
+      bases_.back() = next_base_;
+    }
+  }
+  // Ahead of the order as well: one stream may be the whole input. Work done twice would count
+  // twice.
+  if (limits_.max_bad_lines >= 0 && gone_.empty() &&
+      seen_.bad_lines.total() > limits_.max_bad_lines) {
+    num_bad_lines_ = std::max(num_bad_lines_, seen_.bad_lines.total());
+  }
+  if (limits_.max_bad_lines >= 0 && num_bad_lines_ > limits_.max_bad_lines) {
+    fail(
+        {static_cast<int>(ExitCode::kBadInput),
+         "more bad lines than --max-bad-lines " + std::to_string(limits_.max_bad_lines) + " allows",
+         {}});
+  }
+}
+
+void Ledger::add_bad_lines(int64_t number) {
+  const TaskCounts& counts = at(number).counts;
+  num_bad_lines_ += counts.totals.bad_lines.total();
+  for (BadLine bad_line : counts.bad_lines) {
+    if (num_bad_lines_taken_ >= kNumShownBadLines) return;
+    ++num_bad_lines_taken_;
+    bad_line.input =
+        input_names_.at(static_cast<size_t>(tasks_[static_cast<size_t>(number)].input_idx));
+    bad_line.line_number += next_base_.num_input_lines;
+    bad_line.offset_bytes += next_base_.num_input_bytes;
+    new_bad_lines_.push_back(std::move(bad_line));
+  }
+}
+
+// The failure of the first task without counts is the first one in input order.
+void Ledger::meet_failure(int64_t number) {
+  const State& state = at(number);
+  if (!state.failure) return;
+  RunFailure failure = *state.failure;
+  if (failure.bad_line) {
+    BadLine& bad_line = *failure.bad_line;
+    bad_line.input =
+        input_names_.at(static_cast<size_t>(tasks_[static_cast<size_t>(number)].input_idx));
+    bad_line.line_number += next_base_.num_input_lines;
+    bad_line.offset_bytes += next_base_.num_input_bytes;
+    failure.message = bad_line.message() + failure.message;
+  }
+  fail(std::move(failure));
+}
+
+void Ledger::fail(RunFailure failure) {
+  if (!failure_) failure_ = std::move(failure);
+}
+
+std::vector<LedgerRequest::Durable> Ledger::take_changed() {
+  std::vector<LedgerRequest::Durable> changed;
+  for (const int64_t number : changed_) changed.push_back({number, at(number).progress});
+  changed_.clear();
+  return changed;
+}
+
+std::vector<BadLine> Ledger::take_bad_lines() { return std::exchange(new_bad_lines_, {}); }
+
+}  // namespace weft
