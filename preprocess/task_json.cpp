@@ -1,0 +1,111 @@
+#include "preprocess/task_json.h"
+
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+namespace weft {
+namespace {
+
+using Json = nlohmann::json;
+
+int64_t count_at(const Json& json, const char* name) {
+  const auto value = json.at(name).get<int64_t>();
+  if (value < 0) throw std::runtime_error(std::string(name) + " is negative");
+  return value;
+}
+
+}  // namespace
+
+void to_json(Json& json, const PipelineTotals& totals) {
+  json = {{"file_bytes", totals.num_file_bytes}, {"bytes", totals.num_bytes},
+          {"lines", totals.num_lines},           {"code_points", totals.num_code_points},
+          {"documents", totals.num_documents},   {"empty", totals.num_empty_documents},
+          {"tokens", totals.num_tokens},         {"surrogates", totals.num_replaced_surrogates},
+          {"bad", totals.bad_lines.by_problem}};
+}
+
+void from_json(const Json& json, PipelineTotals& totals) {
+  totals.num_file_bytes = count_at(json, "file_bytes");
+  totals.num_bytes = count_at(json, "bytes");
+  totals.num_lines = count_at(json, "lines");
+  totals.num_code_points = count_at(json, "code_points");
+  totals.num_documents = count_at(json, "documents");
+  totals.num_empty_documents = count_at(json, "empty");
+  totals.num_tokens = count_at(json, "tokens");
+  totals.num_replaced_surrogates = count_at(json, "surrogates");
+  const Json& bad = json.at("bad");
+  if (!bad.is_array() || bad.size() != kNumLineProblems) {
+    throw std::runtime_error("bad lines are not counted by reason");
+  }
+  for (size_t i = 0; i < kNumLineProblems; ++i) {
+    totals.bad_lines.by_problem[i] = bad[i].get<int64_t>();
+    if (totals.bad_lines.by_problem[i] < 0) throw std::runtime_error("a count is negative");
+  }
+}
+
+void to_json(Json& json, const DatasetCounts& counts) {
+  json = {counts.num_documents, counts.num_sequences, counts.num_tokens};
+}
+
+void from_json(const Json& json, DatasetCounts& counts) {
+  if (!json.is_array() || json.size() != 3) throw std::runtime_error("no counts of a dataset");
+  counts = {json[0].get<int64_t>(), json[1].get<int64_t>(), json[2].get<int64_t>()};
+  if (counts.num_documents < 0 || counts.num_sequences < 0 || counts.num_tokens < 0) {
+    throw std::runtime_error("a count is negative");
+  }
+}
+
+void to_json(Json& json, const BadLine& bad_line) {
+  json = {{"line", bad_line.line_number},
+          {"offset", bad_line.offset_bytes},
+          {"problem", static_cast<int>(bad_line.outcome.problem)},
+          {"detail", bad_line.outcome.detail},
+          {"position", bad_line.outcome.position}};
+}
+
+void from_json(const Json& json, BadLine& bad_line) {
+  bad_line.line_number = count_at(json, "line");
+  bad_line.offset_bytes = count_at(json, "offset");
+  const int64_t problem = count_at(json, "problem");
+  if (problem >= kNumLineProblems) throw std::runtime_error("a line problem that is none");
+  bad_line.outcome.problem = static_cast<LineProblem>(problem);
+  bad_line.outcome.detail = json.at("detail").get<std::string>();
+  bad_line.outcome.position = static_cast<size_t>(count_at(json, "position"));
+}
+
+void to_json(Json& json, const TaskCounts& counts) {
+  json = {{"totals", counts.totals},
+          {"datasets", counts.datasets},
+          {"bad_lines", counts.bad_lines},
+          {"range_bytes", counts.num_range_bytes}};
+}
+
+void from_json(const Json& json, TaskCounts& counts) {
+  counts.totals = json.at("totals").get<PipelineTotals>();
+  counts.datasets = json.at("datasets").get<std::vector<DatasetCounts>>();
+  counts.bad_lines = json.at("bad_lines").get<std::vector<BadLine>>();
+  if (counts.bad_lines.size() > kNumShownBadLines) {
+    throw std::runtime_error("more bad lines than are shown");
+  }
+  counts.num_range_bytes = count_at(json, "range_bytes");
+}
+
+void to_json(Json& json, const TaskProgress& progress) {
+  json = {{"counts", progress.counts},
+          {"next_offset", progress.next_offset_bytes},
+          {"staged_bytes", progress.num_staged_bytes},
+          {"is_read", progress.is_read}};
+}
+
+void from_json(const Json& json, TaskProgress& progress) {
+  progress.counts = json.at("counts").get<TaskCounts>();
+  progress.next_offset_bytes = count_at(json, "next_offset");
+  progress.num_staged_bytes = count_at(json, "staged_bytes");
+  progress.is_read = json.at("is_read").get<bool>();
+}
+
+std::string dump_lenient(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace weft
