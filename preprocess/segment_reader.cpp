@@ -1,7 +1,8 @@
 #include "preprocess/segment_reader.h"
 
 #include <algorithm>
-#include <cstring>
+#include <string>
+#include <string_view>
 #include <utility>
 
 namespace weft {
@@ -43,7 +44,7 @@ void OwnedLines::skip_to_first_line() {
     }
     first_offset_bytes_ = num_range_bytes_ + static_cast<int64_t>(start);
     num_range_bytes_ += static_cast<int64_t>(got);
-    carried_ = text.substr(start);
+    carried_.assign(text.begin() + static_cast<std::ptrdiff_t>(start), text.end());
     return;
   }
   // The range ends before a line end, or with "\r": then the line behind it is ours, unless "\n" is
@@ -75,37 +76,39 @@ size_t OwnedLines::read(char* data, size_t size_bytes) {
 
 size_t OwnedLines::read_range(char* data, size_t size_bytes) {
   if (!carried_.empty()) {
-    const size_t count = std::min(carried_.size(), size_bytes);
-    std::memcpy(data, carried_.data(), count);
-    carried_.erase(0, count);
-    return count;
+    return take_carried(data, size_bytes);
   }
   const size_t got = range_->read(data, size_bytes);
   num_range_bytes_ += static_cast<int64_t>(got);
   return got;
 }
 
+size_t OwnedLines::take_carried(char* data, size_t size_bytes) {
+  const size_t count = std::min(carried_.size(), size_bytes);
+  std::copy_n(carried_.begin(), count, data);
+  carried_.erase(carried_.begin(), carried_.begin() + static_cast<std::ptrdiff_t>(count));
+  return count;
+}
+
 // Up to and with the first line end.
 size_t OwnedLines::read_rest(char* data, size_t size_bytes) {
   if (rest_ == nullptr) rest_ = open_rest_();
   // A "\r" is given out with the byte behind it, which shows whether a "\n" belongs to it.
-  if (carried_ == "\r") {
+  if (carried_.size() == 1 && carried_[0] == '\r') {
     char next = 0;
     data[0] = '\r';
     is_at_end_ = rest_->read(&next, 1) == 0 || next != '\n';
-    carried_ = is_at_end_ ? "" : "\n";
+    carried_.assign(is_at_end_ ? 0 : 1, '\n');
     return 1;
   }
-  size_t got = std::min(carried_.size(), size_bytes);
-  std::memcpy(data, carried_.data(), got);
-  carried_.erase(0, got);
+  size_t got = take_carried(data, size_bytes);
   if (got == 0) got = rest_->read(data, std::min(size_bytes, kBlockBytes));
   const std::string_view text(data, got);
   const size_t line_end = text.find_first_of("\r\n");
   if (got == 0) is_at_end_ = true;
   if (line_end == std::string_view::npos) return got;
   if (text[line_end] == '\r' && line_end + 1 == got) {
-    carried_ = "\r";
+    carried_.assign(1, '\r');
     return line_end > 0 ? line_end : read_rest(data, size_bytes);
   }
   is_at_end_ = true;

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "preprocess/byte_source.h"
 #include "preprocess/line_chunks.h"
@@ -40,10 +41,11 @@ class OwnedLines final : public ByteSource {
   size_t read_range(char* data, size_t size_bytes);
   size_t read_rest(char* data, size_t size_bytes);
   bool rest_starts_with_newline();
+  size_t take_carried(char* data, size_t size_bytes);
 
   std::unique_ptr<ByteSource> range_, rest_;
   OpenRest open_rest_;
-  std::string carried_;  // read, but not given out yet
+  std::vector<char> carried_;  // read, but not given out yet
   bool is_in_rest_ = false, is_at_end_ = false;
   int64_t first_offset_bytes_ = 0, num_range_bytes_ = 0;
 };
