@@ -39,6 +39,10 @@ struct IndexView {
   int64_t bound(int64_t idx) const { return load_unaligned<int64_t>(bounds + 8 * idx); }
 };
 
+// The document that holds a sequence: the one whose end is the first bound above it. Without bounds
+// (num_bounds 1) each sequence is one document.
+int64_t document_of_sequence(const IndexView& index, int64_t sequence_idx);
+
 // Checks magic, version, token type and that the size fits the counts. `path` is for messages.
 // Throws std::runtime_error.
 IndexView parse_index(std::span<const std::byte> bytes, const std::filesystem::path& path);

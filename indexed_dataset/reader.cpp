@@ -102,6 +102,21 @@ IndexView parse_index(std::span<const std::byte> bytes, const std::filesystem::p
   return index;
 }
 
+int64_t document_of_sequence(const IndexView& index, int64_t sequence_idx) {
+  if (index.num_bounds == 1) return sequence_idx;
+  int64_t first = 0, count = index.num_bounds;
+  while (count > 0) {
+    const int64_t half = count / 2;
+    if (index.bound(first + half) <= sequence_idx) {
+      first += half + 1;
+      count -= half + 1;
+    } else {
+      count = half;
+    }
+  }
+  return first - 1;
+}
+
 DatasetReader::DatasetReader(const std::filesystem::path& prefix)
     : prefix_(prefix), idx_(map_part(prefix, ".idx")), bin_(map_part(prefix, ".bin")) {
   index_ = parse_index(idx_.bytes(), prefix.string() + ".idx");
@@ -123,19 +138,7 @@ int64_t DatasetReader::num_tokens() const {
 }
 
 int64_t DatasetReader::document_of_sequence(int64_t sequence_idx) const {
-  if (num_documents() == 0) return sequence_idx;
-  int64_t first = 0,
-          count = index_.num_bounds;  // the first bound above sequence_idx ends its document
-  while (count > 0) {
-    const int64_t half = count / 2;
-    if (index_.bound(first + half) <= sequence_idx) {
-      first += half + 1;
-      count -= half + 1;
-    } else {
-      count = half;
-    }
-  }
-  return first - 1;
+  return weft::document_of_sequence(index_, sequence_idx);
 }
 
 void DatasetReader::copy_tokens(int64_t sequence_idx, int64_t begin, int64_t count,

@@ -35,7 +35,7 @@ class DatasetReader {
  public:
   // Opens PREFIX.idx and PREFIX.bin. Checks magic, version, token type, that the index's size fits
   // its counts, and that the .bin ends where the last sequence ends. (Every other check:
-  // verify_dataset.) Throws std::runtime_error with what is wrong and where; std::system_error if a
+  // verify.h.) Throws std::runtime_error with what is wrong and where; std::system_error if a
   // file cannot be opened.
   explicit DatasetReader(const std::filesystem::path& prefix);
 
@@ -66,11 +66,7 @@ class DatasetReader {
   IndexView index_;
 };
 
-// Every structural check of the format: sizes, offsets equal the prefix sum of lengths, bounds
-// monotone from 0 to the number of sequences (or absent, as old merge tools wrote them), lengths >=
-// 0, ids >= 0 and below `vocabulary_size` if that is > 0. Returns the problems found, each with the
-// position, the first few of each kind; empty means sound. Throws std::system_error if a file
-// cannot be read.
+// The problems of a dataset in words, empty if it is sound: verify.h.
 std::vector<std::string> verify_dataset(const std::filesystem::path& prefix,
                                         int64_t vocabulary_size = 0);
 

@@ -1,41 +1,21 @@
-// verify_dataset (reader.h): the checks that Megatron's own reader does not make.
-#include <algorithm>
-#include <limits>
-#include <stdexcept>
-#include <string>
-#include <system_error>
-#include <utility>
+#include "indexed_dataset/verify.h"
 
+#include <algorithm>
+#include <optional>
+#include <stdexcept>
+#include <system_error>
+
+#include "indexed_dataset/block_checksums.h"
+#include "indexed_dataset/damaged_blocks.h"
+#include "indexed_dataset/exit_code.h"
+#include "indexed_dataset/file_io.h"
 #include "indexed_dataset/index_view.h"
+#include "indexed_dataset/problem_list.h"
 #include "indexed_dataset/reader.h"
+#include "indexed_dataset/token_id_check.h"
 
 namespace weft {
 namespace {
-
-// Damage often repeats for every following entry; the first few positions tell where it starts.
-constexpr int kMaxProblemsOfAKind = 5;
-
-class ProblemList {
- public:
-  explicit ProblemList(std::filesystem::path path) : path_(std::move(path)) {}
-  // `describe` makes the text; it is not called for problems beyond the first few.
-  template <typename Describe>
-  void add(Describe describe) {
-    if (++count_ <= kMaxProblemsOfAKind) problems_.push_back(path_.string() + ": " + describe());
-  }
-  void move_to(std::vector<std::string>& all) {
-    if (count_ > kMaxProblemsOfAKind) {
-      problems_.push_back(path_.string() + ": and " + std::to_string(count_ - kMaxProblemsOfAKind) +
-                          " more problems of this kind");
-    }
-    all.insert(all.end(), problems_.begin(), problems_.end());
-  }
-
- private:
-  std::filesystem::path path_;
-  std::vector<std::string> problems_;
-  int64_t count_ = 0;
-};
 
 // Returns the size that .bin should have.
 int64_t check_sequences(const IndexView& index, const std::filesystem::path& idx_path,
@@ -56,7 +36,10 @@ int64_t check_sequences(const IndexView& index, const std::filesystem::path& idx
                std::to_string(expected_bytes);
       });
     }
-    expected_bytes += std::max(length, 0) * size_bytes(index.type);
+    // Unsigned: the lengths of a damaged index may overflow.
+    expected_bytes = static_cast<int64_t>(static_cast<uint64_t>(expected_bytes) +
+                                          static_cast<uint64_t>(std::max(length, 0)) *
+                                              static_cast<uint64_t>(size_bytes(index.type)));
   }
   bad_lengths.move_to(problems);
   bad_offsets.move_to(problems);
@@ -88,64 +71,105 @@ void check_bounds(const IndexView& index, const std::filesystem::path& idx_path,
   bad.move_to(problems);
 }
 
-template <typename T>
-void check_ids(std::span<const std::byte> bin, int64_t vocabulary_size, ProblemList& bad) {
-  const int64_t limit =
-      vocabulary_size > 0 ? vocabulary_size : int64_t{std::numeric_limits<int32_t>::max()} + 1;
-  const auto count = static_cast<int64_t>(bin.size() / sizeof(T));
-  for (int64_t i = 0; i < count; ++i) {
-    const auto id = static_cast<int64_t>(load_unaligned<T>(bin.data() + i * sizeof(T)));
-    if (id < 0 || id >= limit) {
-      bad.add([&] {
-        return "token id " + std::to_string(id) + " at byte " + std::to_string(i * sizeof(T)) +
-               " is not in [0, " + std::to_string(limit) + ")";
-      });
-    }
-  }
-}
-
-void check_all_ids(TokenType type, std::span<const std::byte> bin, int64_t vocabulary_size,
-                   ProblemList& bad) {
-  switch (type) {
-    case TokenType::kUInt8:
-      return check_ids<uint8_t>(bin, vocabulary_size, bad);
-    case TokenType::kInt8:
-      return check_ids<int8_t>(bin, vocabulary_size, bad);
-    case TokenType::kInt16:
-      return check_ids<int16_t>(bin, vocabulary_size, bad);
-    case TokenType::kInt32:
-      return check_ids<int32_t>(bin, vocabulary_size, bad);
-    case TokenType::kInt64:
-      return check_ids<int64_t>(bin, vocabulary_size, bad);
-    case TokenType::kUInt16:
-      return check_ids<uint16_t>(bin, vocabulary_size, bad);
-  }
-}
-
-}  // namespace
-
-std::vector<std::string> verify_dataset(const std::filesystem::path& prefix,
-                                        int64_t vocabulary_size) {
-  const std::filesystem::path idx_path = prefix.string() + ".idx";
-  const std::filesystem::path bin_path = prefix.string() + ".bin";
-  const MappedFile idx(idx_path), bin(bin_path);
+std::optional<IndexView> check_index(const MappedFile& idx, const std::filesystem::path& idx_path,
+                                     const DatasetFile& bin, std::vector<std::string>& problems) {
   IndexView index;
   try {
     index = parse_index(idx.bytes(), idx_path);
   } catch (const std::runtime_error& error) {
-    return {error.what()};
+    problems.push_back(error.what());
+    return std::nullopt;
   }
-  std::vector<std::string> problems;
   const int64_t expected_bytes = check_sequences(index, idx_path, problems);
   check_bounds(index, idx_path, problems);
-  if (static_cast<int64_t>(bin.bytes().size()) != expected_bytes) {
-    problems.push_back(bin_path.string() + ": has " + std::to_string(bin.bytes().size()) +
+  const int64_t bin_bytes = InputFile(bin.path).size_bytes();
+  if (bin_bytes != expected_bytes) {
+    problems.push_back(bin.path.string() + ": has " + std::to_string(bin_bytes) +
                        " bytes, but the lengths in the .idx make " +
                        std::to_string(expected_bytes));
   }
-  ProblemList bad_ids(bin_path);
-  check_all_ids(index.type, bin.bytes(), vocabulary_size, bad_ids);
-  bad_ids.move_to(problems);
+  return index;
+}
+
+// PREFIX.checksums where it is there and sound.
+std::optional<std::vector<FileChecksums>> stored_checksums(const std::filesystem::path& prefix,
+                                                           VerifyResult& result) {
+  result.has_checksums = true;
+  try {
+    auto stored = read_block_checksums(checksums_path(prefix));
+    result.has_checksums = stored.has_value();
+    return stored;
+  } catch (const ChecksumMismatch& error) {
+    result.checksum_problems.push_back(error.what());
+  } catch (const std::runtime_error& error) {
+    // std::system_error is one, too: a list that cannot be read is no list that was not written.
+    if (dynamic_cast<const std::system_error*>(&error) != nullptr) throw;
+    result.structure_problems.push_back(error.what());
+  }
+  return std::nullopt;
+}
+
+// The pair, and what else is covered. A covered file that is gone is a problem.
+std::vector<DatasetFile> files_to_read(const std::filesystem::path& prefix,
+                                       const std::vector<FileChecksums>& stored,
+                                       std::vector<std::string>& problems) {
+  std::vector<DatasetFile> files = {{".bin", prefix.string() + ".bin"},
+                                    {".idx", prefix.string() + ".idx"}};
+  for (const FileChecksums& file : stored) {
+    if (file.suffix == ".bin" || file.suffix == ".idx") continue;
+    const std::filesystem::path path = prefix.string() + file.suffix;
+    if (std::filesystem::exists(path)) {
+      files.push_back({file.suffix, path});
+    } else {
+      problems.push_back(path.string() + ": is missing; " + checksums_path(prefix).string() +
+                         " covers it");
+    }
+  }
+  return files;
+}
+
+}  // namespace
+
+VerifyResult verify_dataset_files(const std::filesystem::path& prefix, int64_t vocabulary_size,
+                                  int num_threads) {
+  VerifyResult result;
+  const auto stored = stored_checksums(prefix, result);
+  const std::vector<DatasetFile> files = files_to_read(
+      prefix, stored.value_or(std::vector<FileChecksums>{}), result.checksum_problems);
+  const DatasetFile &bin = files[0], &idx = files[1];
+  const MappedFile idx_bytes(idx.path);
+  const std::optional<IndexView> index =
+      check_index(idx_bytes, idx.path, bin, result.structure_problems);
+  const bool index_is_sound = index && result.structure_problems.empty();
+
+  std::optional<TokenIdCheck> ids;
+  if (index) ids.emplace(index->type, vocabulary_size);
+  const auto found = compute_block_checksums(
+      files, num_threads,
+      [&](size_t file_idx, int64_t offset_bytes, std::span<const std::byte> bytes) {
+        if (file_idx == 0 && ids) ids->see(offset_bytes, bytes);
+      });
+  if (ids) {
+    ProblemList bad_ids(bin.path);
+    ids->move_to(bad_ids);
+    bad_ids.move_to(result.structure_problems);
+  }
+  if (!stored) return result;
+  const DatasetPlaces places(index_is_sound ? &*index : nullptr);
+  for (const FileChecksums& expected : *stored) {
+    for (size_t i = 0; i < files.size(); ++i) {
+      if (files[i].suffix == expected.suffix)
+        compare_blocks(files[i].path, expected, found[i], places, result.checksum_problems);
+    }
+  }
+  return result;
+}
+
+std::vector<std::string> verify_dataset(const std::filesystem::path& prefix,
+                                        int64_t vocabulary_size) {
+  VerifyResult result = verify_dataset_files(prefix, vocabulary_size, 1);
+  std::vector<std::string> problems = std::move(result.structure_problems);
+  problems.insert(problems.end(), result.checksum_problems.begin(), result.checksum_problems.end());
   return problems;
 }
 

@@ -1,16 +1,14 @@
-// weft-data info and verify: what a dataset holds, and whether it is sound.
+// weft-data info: what a dataset holds.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <stdexcept>
-#include <system_error>
 
-#include "indexed_dataset/exit_code.h"
 #include "indexed_dataset/reader.h"
 #include "preprocess/commands.h"
-#include "preprocess/dataset_manifest.h"
 #include "preprocess/dataset_text.h"
+#include "preprocess/prefix_options.h"
 #include "preprocess/terminal_text.h"
 
 namespace weft {
@@ -46,23 +44,6 @@ int64_t kth_length(const SequenceLengths& lengths, int64_t k) {
   }
   return low;
 }
-
-struct PrefixOptions {
-  std::string prefix, vocab_file, merge_file;
-
-  void declare(OptionSet& options) {
-    options.positional("PREFIX", prefix, "the dataset: its path without .bin and .idx");
-    options.text("--vocab-file", vocab_file,
-                 "vocab.json; without it: the one in the dataset's manifest");
-    options.text("--merge-file", merge_file, "merges.txt");
-  }
-  void validate(OptionSet& options) const {
-    if (prefix.empty()) options.problem("give the dataset: its path without .bin and .idx");
-    if (vocab_file.empty() != merge_file.empty()) {
-      options.problem("--vocab-file and --merge-file belong together: give both or none");
-    }
-  }
-};
 
 class InfoCommand final : public Command {
  public:
@@ -131,58 +112,8 @@ class InfoCommand final : public Command {
   int64_t num_documents_ = 3;
 };
 
-class VerifyCommand final : public Command {
- public:
-  std::string name() const override { return "verify"; }
-  std::string description() const override {
-    return "check every structural property of a dataset";
-  }
-  void declare(OptionSet& options) override { options_.declare(options); }
-  void validate(OptionSet& options) const override { options_.validate(options); }
-
-  int run(const OptionSet&) override {
-    const std::filesystem::path prefix = without_suffix(options_.prefix);
-    const auto manifest = read_dataset_manifest(prefix);
-    int64_t vocabulary_size = manifest ? manifest->vocabulary_size : 0;
-    if (!options_.vocab_file.empty()) {
-      vocabulary_size = Vocabulary::load(options_.vocab_file, options_.merge_file)->size();
-    }
-    std::vector<std::string> problems = verify_dataset(prefix, vocabulary_size);
-    if (problems.empty() && manifest) compare(DatasetReader(prefix), *manifest, problems);
-    // Not fmt::print, which throws when nobody reads: the exit code must still tell.
-    for (const std::string& problem : problems) std::fprintf(stdout, "%s\n", problem.c_str());
-    if (!problems.empty()) {
-      fmt::print(stderr, "error: {}: {} problem{}\n", prefix.string(), problems.size(),
-                 problems.size() == 1 ? "" : "s");
-      return static_cast<int>(ExitCode::kBadInput);
-    }
-    const DatasetReader reader(prefix);
-    fmt::print("{}: sound; {} documents, {} tokens{}\n", prefix.string(), reader.num_documents(),
-               reader.num_tokens(),
-               vocabulary_size > 0 ? fmt::format(", all ids below {}", vocabulary_size) : "");
-    return 0;
-  }
-
- private:
-  static void compare(const DatasetReader& reader, const StoredManifest& manifest,
-                      std::vector<std::string>& problems) {
-    const std::string path = manifest_path(reader.prefix()).string();
-    if (reader.num_documents() != manifest.num_documents) {
-      problems.push_back(fmt::format("{}: says {} documents, the index holds {}", path,
-                                     manifest.num_documents, reader.num_documents()));
-    }
-    if (reader.num_tokens() != manifest.num_tokens) {
-      problems.push_back(fmt::format("{}: says {} tokens, the index holds {}", path,
-                                     manifest.num_tokens, reader.num_tokens()));
-    }
-  }
-
-  PrefixOptions options_;
-};
-
 }  // namespace
 
 std::unique_ptr<Command> make_info_command() { return std::make_unique<InfoCommand>(); }
-std::unique_ptr<Command> make_verify_command() { return std::make_unique<VerifyCommand>(); }
 
 }  // namespace weft

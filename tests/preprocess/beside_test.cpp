@@ -8,6 +8,8 @@
 #include "indexed_dataset/block_checksums.h"
 #include "indexed_dataset/exit_code.h"
 #include "indexed_dataset/file_io.h"
+#include "indexed_dataset/verify.h"
+#include "indexed_dataset/writer.h"
 #include "preprocess/source_map.h"
 #include "tests/preprocess/temporary_folder.h"
 
@@ -187,6 +189,109 @@ TEST(BlockChecksums, AFileThatCannotBeReadIsNamed) {
   const std::vector<DatasetFile> files = {{".bin", folder.path() / "absent.bin.part"}};
   EXPECT_THAT(message_of<std::system_error>([&] { compute_block_checksums(files, 2); }),
               HasSubstr("absent.bin.part"));
+}
+
+// PREFIX.bin, .idx, .sources and .checksums of a few documents, one of them empty.
+void write_whole_dataset(const std::filesystem::path& prefix) {
+  DatasetWriter writer(prefix, TokenType::kUInt16);
+  const std::vector<int32_t> lengths = {3, 0, 2, 40};
+  std::vector<uint16_t> tokens(45);
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<uint16_t>(i);
+  writer.append_documents(std::as_bytes(std::span(tokens)), lengths);
+  writer.finish();
+  write_sources(sources_path(prefix), {{0, 0}, {0, 17}, {1, 0}, {1, 33}}, {"a", "b"});
+  const std::vector<DatasetFile> files = {{".bin", prefix.string() + ".bin"},
+                                          {".idx", prefix.string() + ".idx"},
+                                          {".sources", sources_path(prefix)}};
+  write_block_checksums(checksums_path(prefix), files, 1);
+}
+
+TEST(Verify, FindsEveryFlippedBit) {
+  const TemporaryFolder folder;
+  const auto prefix = folder.path() / "d";
+  write_whole_dataset(prefix);
+  EXPECT_TRUE(verify_dataset_files(prefix, 0, 2).checksum_problems.empty());
+  uint32_t random = 12345;
+  for (int round = 0; round < 1000; ++round) {
+    random = random * 1664525 + 1013904223;
+    const char* suffixes[] = {".bin", ".idx", ".sources", ".checksums"};
+    const std::string suffix = suffixes[round % 4];
+    const std::filesystem::path path = prefix.string() + suffix;
+    const std::string sound = read_file(path);
+    const size_t bit = (random >> 8) % (8 * sound.size());
+    const char flipped = static_cast<char>(sound[bit / 8] ^ (1 << (bit % 8)));
+    OutputFile(path, true).write_at(&flipped, 1, static_cast<int64_t>(bit / 8));
+    const auto problems = verify_dataset_files(prefix, 0, 2).checksum_problems;
+    ASSERT_EQ(problems.size(), 1u) << suffix << " bit " << bit;
+    ASSERT_THAT(problems[0], HasSubstr("d" + suffix + ": "));
+    OutputFile(path, true).write_at(&sound[bit / 8], 1, static_cast<int64_t>(bit / 8));
+  }
+  EXPECT_TRUE(verify_dataset_files(prefix, 0, 2).checksum_problems.empty());
+}
+
+TEST(Verify, NamesBlockBytesAndDocuments) {
+  const TemporaryFolder folder;
+  const auto prefix = folder.path() / "d";
+  // Documents of 2^20 tokens of 2 bytes: 8 to a block.
+  const int32_t length = 1 << 20;
+  DatasetWriter writer(prefix, TokenType::kUInt16);
+  const std::vector<uint16_t> tokens(static_cast<size_t>(length), 7);
+  const std::vector<int32_t> lengths = {0, length};
+  for (int i = 0; i < 9; ++i) writer.append_documents(std::as_bytes(std::span(tokens)), lengths);
+  writer.finish();
+  const std::vector<DatasetFile> files = {{".bin", prefix.string() + ".bin"},
+                                          {".idx", prefix.string() + ".idx"}};
+  write_block_checksums(checksums_path(prefix), files, 1);
+  OutputFile(files[0].path, true).write_at("x", 1, kChecksumBlockBytes);
+  EXPECT_THAT(verify_dataset_files(prefix, 0, 1).checksum_problems,
+              ElementsAre(HasSubstr("d.bin: block 1 (bytes 16777216 to 18874367) differs from its "
+                                    "checksum; document 17 lies there")));
+  OutputFile(files[0].path, true).write_at("x", 1, 5);
+  EXPECT_THAT(verify_dataset_files(prefix, 0, 1).checksum_problems,
+              ElementsAre(HasSubstr("block 0 (bytes 0 to 16777215) differs from its checksum; "
+                                    "documents 1 to 15 lie there"),
+                          HasSubstr("block 1")));
+  // A damaged index is no guide to documents.
+  OutputFile(files[1].path, true).write_at("x", 1, 40);
+  EXPECT_THAT(verify_dataset_files(prefix, 0, 1).checksum_problems,
+              ::testing::Contains(HasSubstr("block 0 (bytes 0 to 16777215) differs from its "
+                                            "checksum; which documents lie there is not known")));
+}
+
+TEST(Verify, SaysWhatIsMissingOrOfAnotherSize) {
+  const TemporaryFolder folder;
+  const auto prefix = folder.path() / "d";
+  write_whole_dataset(prefix);
+  OutputFile(sources_path(prefix), true).truncate(100);
+  EXPECT_THAT(
+      verify_dataset_files(prefix, 0, 1).checksum_problems,
+      ElementsAre(HasSubstr("d.sources: has 100 bytes; when the checksums were made it had ")));
+  remove_file(sources_path(prefix));
+  EXPECT_THAT(verify_dataset_files(prefix, 0, 1).checksum_problems,
+              ElementsAre(HasSubstr("d.sources: is missing")));
+  remove_file(checksums_path(prefix));
+  const VerifyResult result = verify_dataset_files(prefix, 0, 1);
+  EXPECT_FALSE(result.has_checksums);
+  EXPECT_TRUE(result.checksum_problems.empty());
+  EXPECT_TRUE(result.structure_problems.empty());
+}
+
+TEST(Verify, BadIdsAreThoseOfOneThreadForAnyNumber) {
+  const TemporaryFolder folder;
+  const auto prefix = folder.path() / "d";
+  const int32_t length = 3 << 20;
+  DatasetWriter writer(prefix, TokenType::kUInt16);
+  std::vector<uint16_t> tokens(static_cast<size_t>(length), 7);
+  for (const size_t at : {9, 1000000, 2000000, 2000001, 2500000, 3000000, 3000001})
+    tokens[at] = 600;
+  writer.append_documents(std::as_bytes(std::span(tokens)), std::span(&length, 1));
+  writer.finish();
+  const auto problems = verify_dataset_files(prefix, 600, 1).structure_problems;
+  EXPECT_THAT(problems,
+              ElementsAre(HasSubstr("token id 600 at byte 18 is"), HasSubstr("byte 2000000 is"),
+                          HasSubstr("byte 4000000 is"), HasSubstr("byte 4000002 is"),
+                          HasSubstr("byte 5000000 is"), HasSubstr("and 2 more problems")));
+  EXPECT_EQ(verify_dataset_files(prefix, 600, 4).structure_problems, problems);
 }
 
 }  // namespace

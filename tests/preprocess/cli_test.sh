@@ -128,6 +128,7 @@ cp plain_text_document.bin torn.bin && head -c 1000 plain_text_document.idx >tor
 expect 3 'torn' "$data" verify torn
 expect 3 'torn' "$data" info torn
 expect 4 'absent' "$data" info absent
+rm -f plain_text_document.checksums # what the structure alone shows
 printf '\xff\xff' | dd of=plain_text_document.bin bs=1 seek=40 conv=notrunc status=none
 expect 3 '65535' "$data" verify plain_text_document
 

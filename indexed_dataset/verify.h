@@ -1,0 +1,28 @@
+// Is a dataset what was written? The checks that Megatron's own reader does not make. (reader.h has
+// verify_dataset, which gives all problems as one list.)
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace weft {
+
+struct VerifyResult {
+  // What contradicts the format or itself. Sizes, offsets equal the prefix sum of lengths, bounds
+  // monotone from 0 to the number of sequences (or absent, as old merge tools wrote them), lengths
+  // >= 0, ids >= 0 and below the vocabulary's size.
+  std::vector<std::string> structure_problems;
+  // Blocks that differ from PREFIX.checksums: file, block, bytes, and which documents lie there.
+  std::vector<std::string> checksum_problems;
+  bool has_checksums = false;  // there is a PREFIX.checksums
+};
+
+// Reads every byte of PREFIX.bin, .idx and what else PREFIX.checksums covers once, in parallel.
+// `vocabulary_size` 0: ids are only checked to be >= 0. Problems come with their position, the
+// first few of each kind. Throws std::system_error if a file of the pair cannot be read.
+VerifyResult verify_dataset_files(const std::filesystem::path& prefix, int64_t vocabulary_size,
+                                  int num_threads);
+
+}  // namespace weft
