@@ -138,8 +138,15 @@ void OutputFile::write_at(const void* data, size_t size_bytes, int64_t offset_by
     rest += written;
     size_bytes -= static_cast<size_t>(written);
     offset_bytes += written;
-    size_bytes_ = std::max(size_bytes_, offset_bytes);
+    std::atomic_ref<int64_t> known_size(size_bytes_);
+    int64_t known = known_size;
+    while (known < offset_bytes && !known_size.compare_exchange_weak(known, offset_bytes)) {
+    }
   }
+}
+
+void OutputFile::preallocate(int64_t offset_bytes, int64_t size_bytes) {
+  (void)::fallocate(fd_, FALLOC_FL_KEEP_SIZE, offset_bytes, size_bytes);
 }
 
 void OutputFile::truncate(int64_t size_bytes) {

@@ -33,7 +33,11 @@ class OutputFile {
   ~OutputFile();
 
   void append(const void* data, size_t size_bytes);  // at the end of what was appended so far
-  void write_at(const void* data, size_t size_bytes, int64_t offset_bytes);  // pwrite, whole
+  // pwrite, whole. Thread-safe among calls of write_at and preallocate.
+  void write_at(const void* data, size_t size_bytes, int64_t offset_bytes);
+  // Asks for space without changing the file's size, where the file system can: fewer fragments
+  // when several threads write. Whatever is refused here is met by the write itself.
+  void preallocate(int64_t offset_bytes, int64_t size_bytes);
   void truncate(int64_t size_bytes);
   void sync();   // fdatasync
   void close();  // throws if the kernel reports a late error

@@ -1,52 +1,30 @@
 #include "indexed_dataset/writer.h"
 
-#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <system_error>
 
-#include "indexed_dataset/index_view.h"
-
 namespace weft {
 namespace {
 
-// 1 MiB: far above what a write call costs by itself, and three of them do not matter beside a
-// tokenizer's memory.
-constexpr size_t kSpillBytes = 1 << 20;
+// 1 MiB: far above what a write call costs by itself, and it does not matter beside a tokenizer's
+// memory.
+constexpr size_t kPendingBytes = 1 << 20;
+
+constexpr const char* kParts[] = {".bin.part", ".idx.part", ".idx.bounds.part"};
 
 template <typename T>
-std::span<const std::byte> bytes_of(const T& value) {
-  return std::as_bytes(std::span<const T>(&value, 1));
+void append_to(std::vector<T>& values, std::span<const T> more) {
+  values.insert(values.end(), more.begin(), more.end());
 }
 
 }  // namespace
 
-void DatasetWriter::Spill::append(std::span<const std::byte> bytes) {
-  if (buffer.size() + bytes.size() > kSpillBytes) flush();
-  if (bytes.size() > kSpillBytes) {
-    file.append(bytes.data(), bytes.size());
-  } else {
-    buffer.insert(buffer.end(), bytes.begin(), bytes.end());
-  }
-}
-
-void DatasetWriter::Spill::flush() {
-  if (buffer.empty()) return;
-  file.append(buffer.data(), buffer.size());
-  buffer.clear();
-}
-
 DatasetWriter::DatasetWriter(const std::filesystem::path& prefix, TokenType type)
     : prefix_(prefix), type_(type) {
   try {
-    bin_.file = OutputFile(with_suffix(".bin.part"));
-    idx_.file = OutputFile(with_suffix(".idx.part"));
-    bounds_.file = OutputFile(with_suffix(".idx.bounds.part"));
-    // The lengths come first in the file, so they go to their final place; finish() fills in the
-    // header.
-    const char header[kIndexHeaderBytes] = {};
-    idx_.append(std::as_bytes(std::span(header)));
-    bounds_.append(bytes_of(int64_t{0}));
+    for (const char* part : kParts) remove_file(with_suffix(part));  // of a killed run
+    files_.emplace(with_suffix(kParts[0]), with_suffix(kParts[1]), with_suffix(kParts[2]), type);
   } catch (...) {
     remove_parts();
     throw;
@@ -58,9 +36,9 @@ DatasetWriter::~DatasetWriter() {
 }
 
 void DatasetWriter::remove_parts() noexcept {
-  for (const Spill* spill : {&bin_, &idx_, &bounds_}) {
+  for (const char* part : kParts) {
     std::error_code ignored;
-    if (!spill->file.path().empty()) std::filesystem::remove(spill->file.path(), ignored);
+    std::filesystem::remove(with_suffix(part), ignored);
   }
 }
 
@@ -97,69 +75,38 @@ void DatasetWriter::append_documents(std::span<const std::byte> tokens,
                            " bytes of tokens for " + std::to_string(sum_tokens) + " tokens");
   }
   if (sealed_) throw std::logic_error("DatasetWriter: append after seal or finish");
-  bin_.append(tokens);
-  idx_.append(std::as_bytes(sequence_lengths));
-  for (const int32_t num_sequences : document_sequences) {
-    num_sequences_ += num_sequences;
-    bounds_.append(bytes_of(num_sequences_));
-  }
-  num_documents_ += std::ssize(document_sequences);
-  num_tokens_ += sum_tokens;
+  append_to(tokens_, tokens);
+  append_to(sequence_lengths_, sequence_lengths);
+  append_to(document_sequences_, document_sequences);
+  counts_.add(PlacedDatasetWriter::counts_of(sequence_lengths, document_sequences));
+  if (tokens_.size() + 4 * (sequence_lengths_.size() + document_sequences_.size()) > kPendingBytes)
+    flush();
 }
 
-void DatasetWriter::append_offsets() {
-  idx_.flush();
-  const MappedFile written(idx_.file.path());
-  const std::byte* lengths = written.bytes().data() + kIndexHeaderBytes;
-  int64_t offset_bytes = 0;
-  for (int64_t i = 0; i < num_sequences_; ++i) {
-    idx_.append(bytes_of(offset_bytes));
-    offset_bytes += load_unaligned<int32_t>(lengths + 4 * i) * weft::size_bytes(type_);
-  }
-}
-
-void DatasetWriter::append_bounds() {
-  bounds_.flush();
-  const MappedFile written(bounds_.file.path());
-  for (auto rest = written.bytes(); !rest.empty();) {
-    const size_t count = std::min(rest.size(), kSpillBytes);
-    idx_.append(rest.first(count));
-    rest = rest.subspan(count);
-  }
-  idx_.flush();
+void DatasetWriter::flush() {
+  files_->write(written_, tokens_, sequence_lengths_, document_sequences_);
+  written_ = counts_;
+  tokens_.clear();
+  sequence_lengths_.clear();
+  document_sequences_.clear();
 }
 
 void DatasetWriter::seal() {
   sealed_ = true;
-  append_offsets();
-  append_bounds();
-  std::vector<std::byte> header;
-  const auto add = [&header](std::span<const std::byte> bytes) {
-    header.insert(header.end(), bytes.begin(), bytes.end());
-  };
-  add(std::as_bytes(std::span(kIndexMagic)));
-  add(bytes_of(kIndexVersion));
-  add(bytes_of(type_));
-  add(bytes_of(num_sequences_));
-  add(bytes_of(num_documents_ + 1));
-  idx_.file.write_at(header.data(), header.size(), 0);
-
-  bin_.flush();
-  for (Spill* spill : {&bin_, &idx_}) {
-    spill->file.sync();
-    spill->file.close();
-  }
+  flush();
+  files_->finish(counts_);
 }
 
 void DatasetWriter::finish() {
   if (!sealed_) seal();
+  files_.reset();
   // An older pair must not look complete with half of the new one.
   remove_file(with_suffix(".idx"));
-  commit_rename(bin_.file.path(), with_suffix(".bin"));
-  commit_rename(idx_.file.path(), with_suffix(".idx"));
+  commit_rename(with_suffix(".bin.part"), with_suffix(".bin"));
+  commit_rename(with_suffix(".idx.part"), with_suffix(".idx"));
   finished_ = true;
   std::error_code ignored;  // the pair is complete: a leftover part file is no reason to fail
-  std::filesystem::remove(bounds_.file.path(), ignored);
+  std::filesystem::remove(with_suffix(".idx.bounds.part"), ignored);
 }
 
 std::filesystem::path DatasetWriter::with_suffix(const char* suffix) const {

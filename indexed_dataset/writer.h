@@ -1,21 +1,17 @@
 // Writes one dataset as PREFIX.bin (tokens back to back) and PREFIX.idx (where documents start).
 //
-//   idx := magic[9] version:u64 dtype:u8 num_sequences:u64 num_bounds:u64
-//          lengths:i32[num_sequences] offsets_bytes:i64[num_sequences]
-//          document_bounds:i64[num_bounds]
-//
-// num_bounds is the number of documents plus one: the bounds start with 0. Little-endian, unpadded,
-// as in Megatron-LM core/datasets/indexed_dataset.py. Both are written as NAME.part; finish()
-// renames .bin, then .idx: the existence of the .idx means that the pair is complete.
+// The bytes are drawn in placed_writer.h. Both are written as NAME.part; finish() renames .bin,
+// then .idx: the existence of the .idx means that the pair is complete.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "indexed_dataset/dtype.h"
-#include "indexed_dataset/file_io.h"
+#include "indexed_dataset/placed_writer.h"
 
 namespace weft {
 
@@ -48,26 +44,21 @@ class DatasetWriter {
   // Seals if that has not been done, and renames both files into place.
   void finish();
 
-  int64_t num_documents() const { return num_documents_; }  // empty ones included
-  int64_t num_tokens() const { return num_tokens_; }
+  int64_t num_documents() const { return counts_.num_documents; }  // empty ones included
+  int64_t num_tokens() const { return counts_.num_tokens; }
 
  private:
-  // Small appends gathered into large writes.
-  struct Spill {
-    OutputFile file;
-    std::vector<std::byte> buffer;
-    void append(std::span<const std::byte> bytes);
-    void flush();
-  };
+  void flush();
   void remove_parts() noexcept;
-  void append_offsets();
-  void append_bounds();
   std::filesystem::path with_suffix(const char* suffix) const;
 
   std::filesystem::path prefix_;
   TokenType type_;
-  Spill bin_, idx_, bounds_;  // .bin.part, .idx.part, .idx.bounds.part
-  int64_t num_documents_ = 0, num_sequences_ = 0, num_tokens_ = 0;
+  std::optional<PlacedDatasetWriter> files_;  // .bin.part, .idx.part, .idx.bounds.part
+  // Small appends gathered into large writes.
+  std::vector<std::byte> tokens_;
+  std::vector<int32_t> sequence_lengths_, document_sequences_;
+  DatasetCounts written_, counts_;
   bool sealed_ = false, finished_ = false;
 };
 

@@ -2,25 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
+#include "indexed_dataset/dataset_counts.h"
 #include "preprocess/bad_lines.h"
 
 namespace weft {
-
-// Of one dataset (one JSON key).
-struct DatasetCounts {
-  int64_t num_documents = 0;  // empty ones included
-  int64_t num_sequences = 0;
-  int64_t num_tokens = 0;
-
-  void add(const DatasetCounts& other) {
-    num_documents += other.num_documents;
-    num_sequences += other.num_sequences;
-    num_tokens += other.num_tokens;
-  }
-  bool operator==(const DatasetCounts&) const = default;
-};
 
 struct PipelineTotals {
   int64_t num_file_bytes = 0;  // taken from the input files so far

@@ -138,8 +138,9 @@ TEST(Writer, LeavesNoCompleteLookingOutputWhicheverCallFails) {
         EXPECT_THAT(verify_dataset(folder / "d"), IsEmpty()) << "call " << num_failures;
       }
     }
-    // 3 opens, 5 writes, 2 x 3 to map, 2 syncs, 2 closes, 1 removal (+ 2), 2 x 3 to rename
-    EXPECT_EQ(num_failures, replaces ? 27 : 25);
+    // 3 removals, 3 opens, 7 writes, 2 truncations, 2 x 3 to read back, 3 syncs, 1 removal (+ 2),
+    // 2 x 3 to rename: the first run without failure comes after all of them.
+    EXPECT_GE(num_failures, replaces ? 33 : 31);
   }
 }
 

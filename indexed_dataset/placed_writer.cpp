@@ -1,0 +1,123 @@
+#include "indexed_dataset/placed_writer.h"
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "indexed_dataset/index_view.h"
+
+namespace weft {
+namespace {
+
+// Of index entries at a time: far above what a call costs, far below what a worker holds.
+constexpr int64_t kBlockEntries = 1 << 17;
+
+template <typename T>
+void write_values(OutputFile& file, std::span<const T> values, int64_t offset_bytes) {
+  if (!values.empty()) file.write_at(values.data(), values.size_bytes(), offset_bytes);
+}
+
+}  // namespace
+
+PlacedDatasetWriter::PlacedDatasetWriter(const std::filesystem::path& bin,
+                                         const std::filesystem::path& idx,
+                                         const std::filesystem::path& bounds, TokenType type)
+    : type_(type), bin_(bin, /*keep=*/true), idx_(idx, true), bounds_(bounds, true) {}
+
+DatasetCounts PlacedDatasetWriter::counts_of(std::span<const int32_t> sequence_lengths,
+                                             std::span<const int32_t> document_sequences) {
+  return {std::ssize(document_sequences), std::ssize(sequence_lengths),
+          std::accumulate(sequence_lengths.begin(), sequence_lengths.end(), int64_t{0})};
+}
+
+void PlacedDatasetWriter::write(const DatasetCounts& before, std::span<const std::byte> tokens,
+                                std::span<const int32_t> sequence_lengths,
+                                std::span<const int32_t> document_sequences) {
+  std::vector<int64_t> bounds;
+  bounds.reserve(document_sequences.size());
+  int64_t bound = before.num_sequences;
+  for (const int32_t count : document_sequences) bounds.push_back(bound += count);
+  const DatasetCounts counts = counts_of(sequence_lengths, document_sequences);
+  if (counts.num_tokens * weft::size_bytes(type_) != std::ssize(tokens) ||
+      bound != before.num_sequences + counts.num_sequences) {
+    throw std::logic_error("PlacedDatasetWriter: " + std::to_string(tokens.size()) +
+                           " bytes of tokens, " + std::to_string(counts.num_sequences) +
+                           " sequences and the documents' sequences do not fit each other");
+  }
+  const int64_t at = before.num_tokens * weft::size_bytes(type_);
+  preallocate_for(at + std::ssize(tokens));
+  write_values(bin_, tokens, at);
+  write_values(idx_, sequence_lengths, kIndexHeaderBytes + 4 * before.num_sequences);
+  write_values(bounds_, std::span<const int64_t>(bounds), 8 * (before.num_documents + 1));
+}
+
+// In steps that grow with the file, so that a small dataset asks for little.
+void PlacedDatasetWriter::preallocate_for(int64_t end_bytes) {
+  int64_t allocated = allocated_bytes_;
+  if (end_bytes <= allocated) return;
+  const int64_t step = std::clamp(end_bytes, int64_t{1} << 20, int64_t{64} << 20);
+  if (allocated_bytes_.compare_exchange_strong(allocated, end_bytes + step)) {
+    bin_.preallocate(end_bytes, step);
+  }
+}
+
+void PlacedDatasetWriter::sync() {
+  for (OutputFile* file : {&bin_, &idx_, &bounds_}) file->sync();
+}
+
+void PlacedDatasetWriter::finish(const DatasetCounts& total) {
+  // What an interrupted finish() or preallocation left behind the end goes; a hole is an error.
+  bin_.truncate(total.num_tokens * weft::size_bytes(type_));
+  write_offsets(total.num_sequences);
+  write_bounds(total);
+  write_header(total);
+  sync();
+}
+
+void PlacedDatasetWriter::write_offsets(int64_t num_sequences) {
+  const int64_t begin = kIndexHeaderBytes + 4 * num_sequences;
+  idx_.truncate(begin);
+  const InputFile written(idx_.path());
+  std::vector<int32_t> lengths;
+  std::vector<int64_t> offsets;
+  int64_t offset_bytes = 0;
+  for (int64_t i = 0; i < num_sequences; i += std::ssize(lengths)) {
+    lengths.resize(static_cast<size_t>(std::min(kBlockEntries, num_sequences - i)));
+    written.read_at(lengths.data(), 4 * lengths.size(), kIndexHeaderBytes + 4 * i);
+    offsets.clear();
+    for (const int32_t length : lengths) {
+      offsets.push_back(offset_bytes);
+      offset_bytes += length * weft::size_bytes(type_);
+    }
+    write_values(idx_, std::span<const int64_t>(offsets), begin + 8 * i);
+  }
+}
+
+void PlacedDatasetWriter::write_bounds(const DatasetCounts& total) {
+  const int64_t begin = kIndexHeaderBytes + 12 * total.num_sequences;
+  const int64_t zero = 0;
+  bounds_.write_at(&zero, sizeof zero, 0);
+  const InputFile written(bounds_.path());
+  std::vector<int64_t> bounds;
+  for (int64_t i = 0; i <= total.num_documents; i += std::ssize(bounds)) {
+    bounds.resize(static_cast<size_t>(std::min(kBlockEntries, total.num_documents + 1 - i)));
+    written.read_at(bounds.data(), 8 * bounds.size(), 8 * i);
+    write_values(idx_, std::span<const int64_t>(bounds), begin + 8 * i);
+  }
+}
+
+void PlacedDatasetWriter::write_header(const DatasetCounts& total) {
+  std::string header(kIndexMagic);
+  const auto add = [&header](const auto& value) {
+    header.append(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  add(kIndexVersion);
+  add(type_);
+  add(total.num_sequences);
+  add(total.num_documents + 1);
+  idx_.write_at(header.data(), header.size(), 0);
+}
+
+}  // namespace weft
