@@ -6,25 +6,22 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstring>
-#include <string_view>
+#include <stdexcept>
 #include <system_error>
 #include <vector>
 
-#include "preprocess/decompress.h"
+#include "preprocess/random_access_file.h"
 
 namespace weft {
 namespace {
 
-// The bytes of the file as they are. The first ones are kept aside, so that the format can be told
-// before reading.
+// The bytes of the file as they are.
 class FileSource final : public ByteSource {
  public:
   FileSource(const std::string& path, const std::atomic<bool>& cancelled)
       : name_(display_name(path)), cancelled_(cancelled) {
-    // O_NONBLOCK: opening a named pipe that nobody writes to would wait for ever; read_fd() waits
+    // O_NONBLOCK: opening a named pipe that nobody writes to would wait for ever; read() waits
     // instead, and can be cancelled.
     fd_ = path == "-" ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd_ < 0) fail("cannot open");
@@ -32,146 +29,97 @@ class FileSource final : public ByteSource {
 #ifdef POSIX_FADV_SEQUENTIAL
     ::posix_fadvise(fd_, 0, 0, POSIX_FADV_SEQUENTIAL);  // advice only: pipes refuse it
 #endif
-    while (num_peeked_ < peeked_.size()) {
-      const size_t got = read_fd(peeked_.data() + num_peeked_, peeked_.size() - num_peeked_);
-      if (got == 0) break;
-      num_peeked_ += got;
-    }
   }
   FileSource(const FileSource&) = delete;
   ~FileSource() override {
     if (owns_fd_) ::close(fd_);
   }
 
-  std::string_view first_bytes() const { return {peeked_.data(), num_peeked_}; }
-
   size_t read(char* data, size_t size_bytes) override {
-    size_t got = std::min(size_bytes, num_peeked_ - num_replayed_);
-    if (got > 0) {
-      std::memcpy(data, peeked_.data() + num_replayed_, got);
-      num_replayed_ += got;
-    } else {
-      got = read_fd(data, size_bytes);
+    for (;;) {
+      pollfd waiting{fd_, POLLIN, 0};
+      // 100 ms: a pipe that stays silent must not keep a stopped run alive.
+      const int ready = ::poll(&waiting, 1, 100);
+      if (cancelled_.load(std::memory_order_relaxed) ||
+          interrupted_.load(std::memory_order_relaxed)) {
+        throw ReadCancelled{};
+      }
+      if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
+      const ssize_t got = ::read(fd_, data, size_bytes);
+      if (got >= 0) {
+        num_bytes_taken_ += got;
+        return static_cast<size_t>(got);
+      }
+      if (errno != EINTR && errno != EAGAIN) fail("reading failed");
     }
-    num_bytes_taken_ += static_cast<int64_t>(got);
-    return got;
   }
   int64_t num_bytes_taken() const override { return num_bytes_taken_; }
   std::string format() const override { return "plain"; }
+  void interrupt() noexcept override { interrupted_.store(true, std::memory_order_relaxed); }
 
  private:
   [[noreturn]] void fail(const std::string& what) const {
     throw std::system_error(errno, std::generic_category(), name_ + ": " + what);
   }
 
-  size_t read_fd(char* data, size_t size_bytes) const {
-    for (;;) {
-      pollfd waiting{fd_, POLLIN, 0};
-      // 100 ms: a pipe that stays silent must not keep a stopped run alive.
-      const int ready = ::poll(&waiting, 1, 100);
-      if (cancelled_.load(std::memory_order_relaxed)) throw ReadCancelled{};
-      if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
-      const ssize_t got = ::read(fd_, data, size_bytes);
-      if (got >= 0) return static_cast<size_t>(got);
-      if (errno != EINTR && errno != EAGAIN) fail("reading failed");
-    }
-  }
-
   std::string name_;
   const std::atomic<bool>& cancelled_;
+  std::atomic<bool> interrupted_{false};
   int fd_ = -1;
   bool owns_fd_ = false;
-  std::array<char, kNumMagicBytes> peeked_{};
-  size_t num_peeked_ = 0, num_replayed_ = 0;
   int64_t num_bytes_taken_ = 0;
 };
 
-// Feeds a file through a decoder.
-class DecodedSource final : public ByteSource {
+class FileRangeSource final : public ByteSource {
  public:
-  DecodedSource(std::string name, std::unique_ptr<ByteSource> file,
-                std::unique_ptr<StreamDecoder> decoder)
-      : name_(std::move(name)),
-        file_(std::move(file)),
-        decoder_(std::move(decoder)),
-        input_(kInputBytes) {}
+  FileRangeSource(const std::string& path, int64_t file_bytes, int64_t begin, int64_t end,
+                  const std::atomic<bool>& cancelled)
+      : file_(path), begin_(begin), end_(end), offset_(begin), cancelled_(cancelled) {
+    if (file_.size_bytes() != file_bytes) {
+      throw std::runtime_error(path + ": has " + std::to_string(file_.size_bytes()) +
+                               " bytes now and had " + std::to_string(file_bytes) +
+                               " when the run began: inputs must not change during a run");
+    }
+#ifdef POSIX_FADV_SEQUENTIAL
+    file_.advise(POSIX_FADV_SEQUENTIAL);
+#endif
+  }
 
   size_t read(char* data, size_t size_bytes) override {
-    for (;;) {
-      refill_if_empty();
-      if (begin_ == end_ && decoder_->complete()) return 0;
-      const StreamDecoder::Step step =
-          decode({input_.data() + begin_, end_ - begin_}, {data, size_bytes});
-      begin_ += step.num_consumed;
-      num_consumed_ += static_cast<int64_t>(step.num_consumed);
-      num_produced_ += static_cast<int64_t>(step.num_produced);
-      if (step.num_produced > 0) return step.num_produced;
-      if (step.num_consumed == 0 && begin_ == end_ && at_end_ && !decoder_->complete()) {
-        fail("the stream is cut off: the file is incomplete");
-      }
-      if (step.num_consumed == 0 && begin_ != end_) fail("the stream is corrupt");
+    if (cancelled_.load(std::memory_order_relaxed)) throw ReadCancelled{};
+    const auto rest = static_cast<size_t>(end_ - offset_);
+    if (rest == 0) return 0;
+    const size_t got = file_.read_some(offset_, data, std::min(size_bytes, rest));
+    if (got == 0) {
+      throw std::runtime_error(file_.path() + ": ends at byte " + std::to_string(offset_) +
+                               " and had " + std::to_string(file_.size_bytes()) +
+                               " bytes when it was opened: inputs must not change during a run");
     }
+    offset_ += static_cast<int64_t>(got);
+    return got;
   }
-  int64_t num_bytes_taken() const override { return num_consumed_; }
-  std::string format() const override { return decoder_->format(); }
+  int64_t num_bytes_taken() const override { return offset_ - begin_; }
+  std::string format() const override { return "plain"; }
 
  private:
-  // 1 MiB: far above what a decoder consumes per call, small beside one chunk of text.
-  static constexpr size_t kInputBytes = 1 << 20;
-
-  void refill_if_empty() {
-    if (begin_ != end_ || at_end_) return;
-    begin_ = 0;
-    end_ = file_->read(input_.data(), input_.size());
-    at_end_ = end_ == 0;
-  }
-
-  StreamDecoder::Step decode(std::string_view in, std::span<char> out) {
-    try {
-      return decoder_->decode(in, out, at_end_);
-    } catch (const CorruptStream& error) {
-      fail(error.what());
-    }
-  }
-
-  [[noreturn]] void fail(const std::string& why) const {
-    throw std::runtime_error(name_ + ": " + decoder_->format() + " data, compressed byte " +
-                             std::to_string(num_consumed_) + " (after " +
-                             std::to_string(num_produced_) + " decompressed bytes): " + why +
-                             "; fetch or copy the file again");
-  }
-
-  std::string name_;
-  std::unique_ptr<ByteSource> file_;
-  std::unique_ptr<StreamDecoder> decoder_;
-  std::vector<char> input_;
-  size_t begin_ = 0, end_ = 0;
-  bool at_end_ = false;
-  int64_t num_consumed_ = 0, num_produced_ = 0;
+  RandomAccessFile file_;
+  int64_t begin_, end_, offset_;
+  const std::atomic<bool>& cancelled_;
 };
-
-// Only used to tell an interrupted copy from an empty corpus.
-bool has_compressed_name(std::string_view path) {
-  return path.ends_with(".gz") || path.ends_with(".xz") || path.ends_with(".zst") ||
-         path.ends_with(".bz2");
-}
 
 }  // namespace
 
-std::unique_ptr<ByteSource> open_input(const std::string& path,
-                                       const std::atomic<bool>& cancelled) {
-  auto file = std::make_unique<FileSource>(path, cancelled);
-  const std::string_view first_bytes = file->first_bytes();
-  auto decoder = decoder_for(first_bytes);
-  if (!decoder) {
-    if (has_compressed_name(path) && first_bytes.size() < kNumMagicBytes) {
-      throw std::runtime_error(path + ": has only " + std::to_string(first_bytes.size()) +
-                               " bytes, no compressed file is so short: the file is incomplete; "
-                               "fetch or copy it again");
-    }
-    return file;
-  }
-  return std::make_unique<DecodedSource>(display_name(path), std::move(file), std::move(decoder));
+std::unique_ptr<ByteSource> open_input(const std::string& path, const std::atomic<bool>& cancelled,
+                                       const DecodeOptions& options) {
+  return decode(std::make_unique<FileSource>(path, cancelled), display_name(path), options);
+}
+
+std::unique_ptr<ByteSource> open_file_range(const std::string& path, int64_t file_bytes,
+                                            int64_t begin, int64_t end,
+                                            const std::atomic<bool>& cancelled) {
+  if (begin < 0 || begin > end || end > file_bytes)
+    throw std::logic_error("open_file_range: not a range of the file");
+  return std::make_unique<FileRangeSource>(path, file_bytes, begin, end, cancelled);
 }
 
 void check_inputs_can_be_opened(const std::vector<std::string>& paths) {

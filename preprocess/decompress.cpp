@@ -4,8 +4,11 @@
 #include <lzma.h>
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <new>
+
+#include "preprocess/lzma_errors.h"
 
 namespace weft {
 namespace {
@@ -99,7 +102,7 @@ class Bzip2Decoder final : public StreamDecoder {
 class XzDecoder final : public StreamDecoder {
  public:
   XzDecoder() {
-    if (lzma_stream_decoder(&stream_, kMemoryLimitBytes,
+    if (lzma_stream_decoder(&stream_, kXzMemoryLimitBytes,
                             LZMA_CONCATENATED | LZMA_TELL_UNSUPPORTED_CHECK) != LZMA_OK) {
       throw std::bad_alloc();
     }
@@ -114,24 +117,8 @@ class XzDecoder final : public StreamDecoder {
     stream_.avail_out = out.size();
     const lzma_ret result = lzma_code(&stream_, end_of_input ? LZMA_FINISH : LZMA_RUN);
     complete_ = result == LZMA_STREAM_END;
-    switch (result) {
-      case LZMA_OK:
-      case LZMA_STREAM_END:
-      case LZMA_BUF_ERROR:
-        break;  // no progress possible: the caller knows why
-      case LZMA_MEM_ERROR:
-        throw std::bad_alloc();
-      case LZMA_MEMLIMIT_ERROR:
-        throw CorruptStream("needs more than 512 MiB to decompress; recompress it with xz -9");
-      case LZMA_UNSUPPORTED_CHECK:
-        throw CorruptStream("its checksum is of a kind that liblzma does not know");
-      case LZMA_FORMAT_ERROR:
-        throw CorruptStream("no xz stream starts here");
-      case LZMA_DATA_ERROR:
-        throw CorruptStream("checksum or structure is wrong");
-      default:
-        throw CorruptStream("corrupt stream (liblzma code " + std::to_string(result) + ")");
-    }
+    // LZMA_BUF_ERROR: no progress possible; the caller knows why.
+    if (result != LZMA_BUF_ERROR) check_lzma(result);
     return {in.size() - stream_.avail_in, out.size() - stream_.avail_out};
   }
   // With LZMA_CONCATENATED the decoder itself looks for the next stream until the input ends.
@@ -139,7 +126,6 @@ class XzDecoder final : public StreamDecoder {
   std::string format() const override { return "xz"; }
 
  private:
-  static constexpr uint64_t kMemoryLimitBytes = uint64_t{512} << 20;
   lzma_stream stream_ = LZMA_STREAM_INIT;
   bool complete_ = false;
 };
@@ -148,6 +134,7 @@ class ZstdDecoder final : public StreamDecoder {
  public:
   ZstdDecoder() : stream_(ZSTD_createDStream()) {
     if (stream_ == nullptr) throw std::bad_alloc();
+    ZSTD_DCtx_setParameter(stream_, ZSTD_d_windowLogMax, kMaxWindowLog);
   }
   ZstdDecoder(const ZstdDecoder&) = delete;
   ~ZstdDecoder() override { ZSTD_freeDStream(stream_); }
@@ -156,16 +143,29 @@ class ZstdDecoder final : public StreamDecoder {
     ZSTD_inBuffer input{in.data(), in.size(), 0};
     ZSTD_outBuffer output{out.data(), out.size(), 0};
     const size_t result = ZSTD_decompressStream(stream_, &output, &input);
-    if (ZSTD_isError(result)) throw CorruptStream(ZSTD_getErrorName(result));
-    complete_ =
-        result ==
-        0;  // a frame ended and all of it was handed out; the next call starts the next frame
+    if (ZSTD_isError(result)) fail(result);
+    // A frame ended and all of it was handed out; the next call starts the next frame.
+    complete_ = result == 0;
     return {input.pos, output.pos};
   }
   bool complete() const override { return complete_; }
   std::string format() const override { return "zstd"; }
 
  private:
+  static constexpr int kMaxWindowLog = 27;  // 128 MiB, also what zstd -d accepts without --memory
+
+  [[noreturn]] static void fail(size_t result) {
+    switch (ZSTD_getErrorCode(result)) {
+      case ZSTD_error_memory_allocation:
+        throw std::bad_alloc();
+      case ZSTD_error_frameParameter_windowTooLarge:
+        throw LimitExceeded(
+            "needs a window of more than 128 MiB; recompress it with --long=27 or less");
+      default:
+        throw CorruptStream(ZSTD_getErrorName(result));
+    }
+  }
+
   ZSTD_DStream* stream_;
   bool complete_ = false;
 };
@@ -181,14 +181,22 @@ bool is_zstd(std::string_view bytes) {
 
 std::unique_ptr<StreamDecoder> decoder_for(std::string_view first_bytes) {
   using namespace std::string_view_literals;
-  if (first_bytes.starts_with("\x1F\x8B"sv)) return std::make_unique<GzipDecoder>();
+  if (first_bytes.starts_with("\x1F\x8B"sv)) return make_decoder("gzip");
   if (first_bytes.starts_with("\xFD"
                               "7zXZ\0"sv))
-    return std::make_unique<XzDecoder>();
-  if (is_zstd(first_bytes)) return std::make_unique<ZstdDecoder>();
+    return make_decoder("xz");
+  if (is_zstd(first_bytes)) return make_decoder("zstd");
   // No JSON text starts with these letters, so three are enough.
-  if (first_bytes.starts_with("BZh"sv)) return std::make_unique<Bzip2Decoder>();
+  if (first_bytes.starts_with("BZh"sv)) return make_decoder("bzip2");
   return nullptr;
+}
+
+std::unique_ptr<StreamDecoder> make_decoder(std::string_view format) {
+  if (format == "gzip") return std::make_unique<GzipDecoder>();
+  if (format == "xz") return std::make_unique<XzDecoder>();
+  if (format == "zstd") return std::make_unique<ZstdDecoder>();
+  if (format == "bzip2") return std::make_unique<Bzip2Decoder>();
+  throw std::logic_error("make_decoder: no such format");
 }
 
 }  // namespace weft

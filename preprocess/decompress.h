@@ -16,7 +16,7 @@ struct CorruptStream : std::runtime_error {
 };
 
 // Memory is bounded whatever the input: zstd windows up to 128 MiB (the format's own default
-// limit), xz up to 512 MiB.
+// limit), xz up to 512 MiB; input that needs more is LimitExceeded.
 class StreamDecoder {
  public:
   struct Step {
@@ -25,7 +25,7 @@ class StreamDecoder {
   virtual ~StreamDecoder() = default;
   // Consumes a part of `in` and fills a part of `out`. `end_of_input`: nothing follows `in`. No
   // progress with an empty `in` and not complete() means that the stream is cut off. Checksums are
-  // checked. Throws CorruptStream.
+  // checked. Throws CorruptStream and LimitExceeded.
   virtual Step decode(std::string_view in, std::span<char> out, bool end_of_input) = 0;
   // True where a file may end: after whole members only.
   virtual bool complete() const = 0;
@@ -37,5 +37,7 @@ constexpr size_t kNumMagicBytes = 10;
 
 // The decoder for a file that starts with `first_bytes`; null for plain text.
 std::unique_ptr<StreamDecoder> decoder_for(std::string_view first_bytes);
+// By the names that format() gives.
+std::unique_ptr<StreamDecoder> make_decoder(std::string_view format);
 
 }  // namespace weft

@@ -1,8 +1,4 @@
-#include <bzlib.h>
 #include <gtest/gtest.h>
-#include <lzma.h>
-#include <zlib.h>
-#include <zstd.h>
 
 #include <atomic>
 #include <fstream>
@@ -10,54 +6,11 @@
 #include <stdexcept>
 
 #include "preprocess/byte_source.h"
+#include "tests/preprocess/compressors.h"
 #include "tests/preprocess/temporary_folder.h"
 
 namespace weft {
 namespace {
-
-std::string gzip(const std::string& text) {
-  z_stream stream{};
-  EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
-  std::string out(deflateBound(&stream, text.size()) + 64, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
-}
-
-std::string xz(const std::string& text) {
-  std::string out(lzma_stream_buffer_bound(text.size()), '\0');
-  size_t size = 0;
-  EXPECT_EQ(lzma_easy_buffer_encode(6, LZMA_CHECK_CRC64, nullptr,
-                                    reinterpret_cast<const uint8_t*>(text.data()), text.size(),
-                                    reinterpret_cast<uint8_t*>(out.data()), &size, out.size()),
-            LZMA_OK);
-  out.resize(size);
-  return out;
-}
-
-std::string zstd(const std::string& text) {
-  std::string out(ZSTD_compressBound(text.size()), '\0');
-  ZSTD_CCtx* context = ZSTD_createCCtx();
-  ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
-  out.resize(ZSTD_compress2(context, out.data(), out.size(), text.data(), text.size()));
-  ZSTD_freeCCtx(context);
-  return out;
-}
-
-std::string bzip2(const std::string& text) {
-  std::string out(text.size() + text.size() / 50 + 700, '\0');
-  auto size = static_cast<unsigned>(out.size());
-  EXPECT_EQ(BZ2_bzBuffToBuffCompress(out.data(), &size, const_cast<char*>(text.data()),
-                                     static_cast<unsigned>(text.size()), 1, 0, 0),
-            BZ_OK);
-  out.resize(size);
-  return out;
-}
 
 struct Format {
   const char* name;

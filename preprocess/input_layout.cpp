@@ -1,0 +1,100 @@
+#include "preprocess/input_layout.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <stdexcept>
+#include <string_view>
+#include <system_error>
+
+#include "preprocess/decoded_source.h"
+#include "preprocess/decompress.h"
+#include "preprocess/random_access_file.h"
+#include "preprocess/xz_blocks.h"
+#include "preprocess/zstd_frames.h"
+
+namespace weft {
+namespace {
+
+bool is_regular_file(const std::string& path) {
+  if (path == "-") return false;
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0)
+    throw std::system_error(errno, std::generic_category(), path + ": cannot open");
+  if (S_ISDIR(status.st_mode))
+    throw std::system_error(EISDIR, std::generic_category(), path + ": cannot read");
+  return S_ISREG(status.st_mode);
+}
+
+std::unique_ptr<StreamDecoder> decoder_at_start(const RandomAccessFile& file) {
+  std::array<char, kNumMagicBytes> magic{};
+  const auto num_magic = static_cast<size_t>(std::min<int64_t>(file.size_bytes(), kNumMagicBytes));
+  if (!file.read_at(0, magic.data(), num_magic)) return nullptr;
+  return decoder_for(std::string_view(magic.data(), num_magic));
+}
+
+size_t part_at(const InputLayout& layout, int64_t offset) {
+  const auto& begins = layout.part_begins;
+  const auto found = std::lower_bound(begins.begin(), begins.end(), offset);
+  if (found == begins.end() ? offset != layout.file_bytes : *found != offset)
+    throw std::logic_error("open_input_range: byte " + std::to_string(offset) + " begins no part");
+  return static_cast<size_t>(found - begins.begin());
+}
+
+}  // namespace
+
+InputLayout input_layout(const std::string& path, const LayoutLimits& limits) {
+  InputLayout layout;
+  if (!is_regular_file(path)) {
+    layout.format = "stream";
+    layout.file_bytes = -1;
+    return layout;
+  }
+  const RandomAccessFile file(path);
+  layout.file_bytes = file.size_bytes();
+  const auto decoder = decoder_at_start(file);
+  layout.format = decoder ? decoder->format() : "plain";
+  layout.cut_anywhere = !decoder;
+  if (layout.format == "zstd") layout.part_begins = zstd_part_begins(file, limits);
+  if (layout.format == "xz") {
+    const std::vector<XzPart> parts = xz_parts(file, limits);
+    if (parts.size() > 1) {
+      layout.part_begins.clear();
+      for (const XzPart& part : parts) {
+        layout.part_begins.push_back(part.begin);
+        layout.xz_checks.push_back(static_cast<int8_t>(part.check));
+      }
+    }
+  }
+  return layout;
+}
+
+std::unique_ptr<ByteSource> open_input_range(const std::string& path, const InputLayout& layout,
+                                             int64_t begin, int64_t end,
+                                             const std::atomic<bool>& cancelled,
+                                             DecodeOptions options) {
+  if (layout.file_bytes < 0) return open_input(path, cancelled, options);
+  auto raw = open_file_range(path, layout.file_bytes, begin, end, cancelled);
+  // decode(): a name like x.gz refuses an empty file, wherever it is cut.
+  const bool whole = begin == 0 && end == layout.file_bytes;
+  options.read_ahead = options.read_ahead && layout.part_begins.size() == 1;
+  if (whole) return decode(std::move(raw), path, options);
+  if (layout.cut_anywhere) return raw;
+
+  const size_t first_part = part_at(layout, begin), last_part = part_at(layout, end);
+  std::unique_ptr<StreamDecoder> decoder;
+  if (layout.format == "xz") {
+    const auto& checks = layout.xz_checks;
+    if (checks.size() != layout.part_begins.size() || first_part == checks.size())
+      throw std::logic_error("open_input_range: not a layout of an xz file");
+    decoder =
+        xz_part_decoder(checks[first_part], last_part < checks.size() ? checks[last_part] : -1);
+  } else {
+    decoder = make_decoder(layout.format);
+  }
+  return decode_with(std::move(decoder), std::move(raw), path, begin, options);
+}
+
+}  // namespace weft
