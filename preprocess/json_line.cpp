@@ -1,70 +1,9 @@
 #include "preprocess/json_line.h"
 
-#include <cstring>
+#include "preprocess/json_string.h"
 
 namespace weft {
 namespace {
-
-uint32_t hex_value(const char* digits) {
-  uint32_t value = 0;
-  for (int i = 0; i < 4; ++i) {
-    const char c = digits[i];
-    const uint32_t nibble = c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
-    value = value << 4 | nibble;
-  }
-  return value;
-}
-
-void append_utf8(uint32_t code_point, std::string& out) {
-  if (code_point < 0x80) {
-    out += static_cast<char>(code_point);
-    return;
-  }
-  if (code_point < 0x800) {
-    out += static_cast<char>(0xC0 | code_point >> 6);
-  } else {
-    if (code_point < 0x10000) {
-      out += static_cast<char>(0xE0 | code_point >> 12);
-    } else {
-      out += static_cast<char>(0xF0 | code_point >> 18);
-      out += static_cast<char>(0x80 | (code_point >> 12 & 0x3F));
-    }
-    out += static_cast<char>(0x80 | (code_point >> 6 & 0x3F));
-  }
-  out += static_cast<char>(0x80 | (code_point & 0x3F));
-}
-
-bool is_high_surrogate(uint32_t c) { return c >= 0xD800 && c < 0xDC00; }
-bool is_low_surrogate(uint32_t c) { return c >= 0xDC00 && c < 0xE000; }
-
-// One \uXXXX at `position`, or two that are a surrogate pair: steps over them.
-uint32_t take_unicode_escape(const char*& position, const char* end) {
-  const uint32_t first = hex_value(position + 2);
-  position += 6;
-  if (!is_high_surrogate(first) || end - position < 6 || position[0] != '\\' || position[1] != 'u')
-    return first;
-  const uint32_t second = hex_value(position + 2);
-  if (!is_low_surrogate(second)) return first;  // stays, and is looked at on its own
-  position += 6;
-  return 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00);
-}
-
-char simple_escape(char kind) {
-  switch (kind) {
-    case 'b':
-      return '\b';
-    case 'f':
-      return '\f';
-    case 'n':
-      return '\n';
-    case 'r':
-      return '\r';
-    case 't':
-      return '\t';
-    default:
-      return kind;  // quote, backslash, slash
-  }
-}
 
 std::string in_quotes(const std::string& key) { return "\"" + key + "\""; }
 
@@ -95,27 +34,11 @@ const char* describe(LineProblem problem) {
 }
 
 int64_t unescape_json(std::string_view raw, std::string& out) {
+  const size_t before = out.size();
+  out.resize(before + raw.size() + kUnescapeSlackBytes);
   int64_t num_replaced = 0;
-  const char* position = raw.data();
-  const char* end = raw.data() + raw.size();
-  while (position != end) {
-    const void* found = std::memchr(position, '\\', end - position);
-    const char* stop = found != nullptr ? static_cast<const char*>(found) : end;
-    out.append(position, stop);
-    position = stop;
-    if (position == end) break;
-    if (position[1] != 'u') {
-      out += simple_escape(position[1]);
-      position += 2;
-      continue;
-    }
-    uint32_t code_point = take_unicode_escape(position, end);
-    if (code_point >= 0xD800 && code_point < 0xE000) {
-      code_point = 0xFFFD;
-      ++num_replaced;
-    }
-    append_utf8(code_point, out);
-  }
+  const char* end = unescape_string(raw, out.data() + before, num_replaced);
+  out.resize(static_cast<size_t>(end - out.data()));
   return num_replaced;
 }
 
@@ -226,9 +149,10 @@ bool JsonLineParser::next_text(size_t key_idx, std::string_view& text) {
   }
   text = value.string.raw;
   if (!value.string.has_escapes) return true;
-  text_buffer_.clear();
-  num_replaced_surrogates_ += unescape_json(text, text_buffer_);
-  text = text_buffer_;
+  const size_t needed = text.size() + kUnescapeSlackBytes;
+  if (text_buffer_.size() < needed) text_buffer_.resize(needed);
+  const char* end = unescape_string(text, text_buffer_.data(), num_replaced_surrogates_);
+  text = {text_buffer_.data(), static_cast<size_t>(end - text_buffer_.data())};
   return true;
 }
 

@@ -76,7 +76,8 @@ class JsonLineParser {
 
   std::vector<std::string> keys_;
   std::vector<Value> values_;
-  std::string key_buffer_, text_buffer_;
+  std::string key_buffer_;
+  std::string text_buffer_;  // as large as the longest text so far; what it holds is overwritten
   int64_t num_replaced_surrogates_ = 0;
 };
 

@@ -1,44 +1,12 @@
 #include "preprocess/json_scanner.h"
 
-#include <bit>
-#include <cstdint>
-#include <cstring>
-
 #include "preprocess/json_line.h"
+#include "preprocess/json_string.h"
 
 namespace weft {
 namespace {
 
-constexpr uint64_t kOnes = 0x0101010101010101;
-constexpr uint64_t kHighs = 0x8080808080808080;
-
-// The high bit of each byte of `word` that is zero. Bytes above a zero one may be marked wrongly:
-// use the lowest mark.
-constexpr uint64_t zero_bytes(uint64_t word) { return (word - kOnes) & ~word & kHighs; }
-
-// The first byte that is a quote, a backslash or a control character, which end the plain part of a
-// string.
-const char* find_string_stop(const char* position, const char* end) {
-  static_assert(std::endian::native == std::endian::little, "the lowest mark is the first byte");
-  for (; end - position >= 8; position += 8) {
-    uint64_t word;
-    std::memcpy(&word, position, 8);
-    const uint64_t controls = (word - kOnes * 0x20) & ~word & kHighs;
-    const uint64_t stops =
-        zero_bytes(word ^ (kOnes * '"')) | zero_bytes(word ^ (kOnes * '\\')) | controls;
-    if (stops != 0) return position + std::countr_zero(stops) / 8;
-  }
-  while (position != end && *position != '"' && *position != '\\' &&
-         static_cast<uint8_t>(*position) >= 0x20) {
-    ++position;
-  }
-  return position;
-}
-
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_hex_digit(char c) {
-  return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-}
 
 }  // namespace
 
@@ -159,37 +127,13 @@ bool JsonScanner::number() {
 }
 
 bool JsonScanner::string(JsonString& out) {
-  const char* start = ++position_;
-  out.has_escapes = false;
-  for (;;) {
-    position_ = find_string_stop(position_, end_);
-    if (position_ == end_) {
-      position_ = start - 1;
-      return fail("a string that starts here has no end");
-    }
-    if (*position_ == '"') break;
-    if (*position_ != '\\') return fail("a raw control character inside a string");
-    out.has_escapes = true;
-    if (!escape()) return false;
-  }
+  const char* start = position_ + 1;
+  const StringEnd found = find_string_end(start, end_);
+  position_ = found.position;
+  if (found.error != nullptr) return fail(found.error);
   out.raw = {start, static_cast<size_t>(position_ - start)};
+  out.has_escapes = found.has_escapes;
   ++position_;
-  return true;
-}
-
-bool JsonScanner::escape() {
-  if (end_ - position_ < 2) return fail("a backslash at the end of the line");
-  const char kind = position_[1];
-  if (kind == 'u') {
-    if (end_ - position_ < 6) return fail("a \\u escape without four hexadecimal digits");
-    for (int i = 2; i < 6; ++i) {
-      if (!is_hex_digit(position_[i])) return fail("a \\u escape without four hexadecimal digits");
-    }
-    position_ += 6;
-    return true;
-  }
-  if (kind == '\0' || std::strchr("\"\\/bfnrt", kind) == nullptr) return fail("an unknown escape");
-  position_ += 2;
   return true;
 }
 

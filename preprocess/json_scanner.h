@@ -43,7 +43,6 @@ class JsonScanner {
   bool object();
   bool number();
   bool literal(std::string_view word);
-  bool escape();
   bool digits();
 
   const char* begin_;

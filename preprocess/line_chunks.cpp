@@ -18,6 +18,13 @@ size_t last_cut(std::string_view text) {
   return 0;
 }
 
+// The first `wanted` in [begin, end), or end.
+const char* find(const char* begin, const char* end, char wanted) {
+  if (begin == end) return end;
+  const void* found = std::memchr(begin, wanted, static_cast<size_t>(end - begin));
+  return found != nullptr ? static_cast<const char*>(found) : end;
+}
+
 }  // namespace
 
 // Appends to the chunk until it holds `target_bytes` or the stream ends; the number of bytes added.
@@ -92,18 +99,12 @@ void LineChunker::skip_rest_of_line(LineChunk& chunk) {
 LineWalker::LineWalker(std::string_view text)
     : position_(text.data()),
       end_(text.data() + text.size()),
-      has_carriage_returns_(!text.empty() &&
-                            std::memchr(text.data(), '\r', text.size()) != nullptr) {}
+      next_carriage_return_(find(position_, end_, '\r')) {}
 
 bool LineWalker::next(std::string_view& line) {
   if (position_ == end_) return false;
-  const char* line_end;
-  if (has_carriage_returns_) {
-    line_end = std::find_if(position_, end_, [](char c) { return c == '\n' || c == '\r'; });
-  } else {
-    const void* found = std::memchr(position_, '\n', end_ - position_);
-    line_end = found != nullptr ? static_cast<const char*>(found) : end_;
-  }
+  if (next_carriage_return_ < position_) next_carriage_return_ = find(position_, end_, '\r');
+  const char* const line_end = find(position_, next_carriage_return_, '\n');
   line = {position_, static_cast<size_t>(line_end - position_)};
   position_ = line_end;
   if (position_ != end_) {

@@ -61,7 +61,7 @@ class LineWalker {
  private:
   const char* position_;
   const char* end_;
-  bool has_carriage_returns_;
+  const char* next_carriage_return_;  // not before position_; end_ if there is none
 };
 
 }  // namespace weft

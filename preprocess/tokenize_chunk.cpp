@@ -2,8 +2,9 @@
 
 #include <simdjson.h>
 
-#include <algorithm>
 #include <stdexcept>
+
+#include "preprocess/json_string.h"
 
 namespace weft {
 namespace {
@@ -14,8 +15,15 @@ constexpr size_t kLargeChunkBytes = 8 << 20;
 
 constexpr std::string_view kSpecialTokenText = "<|endoftext|>";
 
-int64_t count_code_points(std::string_view text) {
-  return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; });
+// Whole lines of at least so much are looked at several times, for their characters, their UTF-8
+// and their lines, while they lie in the first cache. 16 KiB: a third of it.
+constexpr size_t kSliceBytes = 16 << 10;
+
+// The first whole lines of `text`: it ends behind a "\n", or where the text does.
+std::string_view first_slice(std::string_view text) {
+  if (text.size() <= kSliceBytes) return text;
+  const size_t newline = text.find('\n', kSliceBytes - 1);
+  return newline == text.npos ? text : text.substr(0, newline + 1);
 }
 
 // Python reads a "\r\n" as one "\n".
@@ -72,25 +80,28 @@ void ChunkTokenizer::tokenize(const LineChunk& chunk, TokenizedChunk& result) {
   }
 
   const std::string_view text = chunk.text();
-  result.num_code_points = count_code_points(text) - count_pairs_of_line_ends(text);
-  const bool all_utf8 = simdjson::validate_utf8(text);
-  LineWalker lines(text);
-  std::string_view line;
-  while (lines.next(line)) {
-    ++result.num_lines;
-    const int64_t offset_bytes = chunk.offset_bytes + (line.data() - text.data());
-    LineOutcome outcome;
-    if (line.size() > rules_.max_line_bytes) {
-      outcome = {LineProblem::kTooLong, too_long, 0};
-    } else if (!all_utf8 && !simdjson::validate_utf8(line)) {
-      outcome = {LineProblem::kInvalidUtf8, "", 0};
-    } else {
-      outcome = type_ == TokenType::kUInt16 ? tokenize_line(line, offset_bytes, ids_16_, result)
-                                            : tokenize_line(line, offset_bytes, ids_32_, result);
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string_view slice = first_slice(rest);
+    rest.remove_prefix(slice.size());
+    result.num_code_points += count_code_points(slice) - count_pairs_of_line_ends(slice);
+    const bool all_utf8 = simdjson::validate_utf8(slice);
+    LineWalker lines(slice);
+    for (std::string_view line; lines.next(line);) {
+      ++result.num_lines;
+      const int64_t offset_bytes = chunk.offset_bytes + (line.data() - text.data());
+      LineOutcome outcome;
+      if (line.size() > rules_.max_line_bytes) {
+        outcome = {LineProblem::kTooLong, too_long, 0};
+      } else if (!all_utf8 && !simdjson::validate_utf8(line)) {
+        outcome = {LineProblem::kInvalidUtf8, "", 0};
+      } else {
+        outcome = type_ == TokenType::kUInt16 ? tokenize_line(line, offset_bytes, ids_16_, result)
+                                              : tokenize_line(line, offset_bytes, ids_32_, result);
+      }
+      if (outcome.problem == LineProblem::kNone) continue;
+      note_bad_line(std::move(outcome), offset_bytes);
+      if (rules_.on_bad_line == OnBadLine::kStop) return;
     }
-    if (outcome.problem == LineProblem::kNone) continue;
-    note_bad_line(std::move(outcome), offset_bytes);
-    if (rules_.on_bad_line == OnBadLine::kStop) return;
   }
   if (text.size() <= kLargeChunkBytes) return;
   parser_ = JsonLineParser(rules_.json_keys);

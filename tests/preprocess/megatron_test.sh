@@ -9,6 +9,7 @@ python=$(command -v python3) || skip "no python3"
 echo '{"text":"x"}' >one.jsonl
 expect 0 '257 entries' "$data" train-vocab --input one.jsonl --vocab-size 257 --output bytes
 for seed in 1 2 3 4 5 6; do
+  [ $seed != 6 ] || export WEFT_SIMD=scalar
   "$python" "$here/make_hostile_lines.py" $seed 20000 >lines
   num_bad=$("$python" "$here/reference_preprocess.py" bytes/vocab.json lines reference)
   expect 0 "$num_bad bad lines" "$data" preprocess --input lines --output-prefix ours --append-eod --on-bad-line skip --workers 2 \
@@ -16,6 +17,7 @@ for seed in 1 2 3 4 5 6; do
   [ "$num_bad" -gt 1000 ] || fail "only $num_bad hostile lines"
   cmp reference.bin ours_text_document.bin && cmp reference.idx ours_text_document.idx || fail "seed $seed"
 done
+unset WEFT_SIMD
 echo "hostile lines: equal"
 
 [ -n "$gpt2" ] && [ -n "${WEFT_CORPUS_DIR:-}" ] || { echo "corpora not compared: WEFT_GPT2_DIR or WEFT_CORPUS_DIR is not set"; exit 0; }

@@ -1,0 +1,131 @@
+// What JSON, UTF-8 and bookkeeping cost beside the encoder, on one thread in memory.
+//
+//   weft_chunk_bench VOCAB.json MERGES.txt FILE.jsonl...
+//
+// Columns, MB/s of UTF-8 text (key "text") in 10^6 bytes per second of CPU time, best of the warm
+// passes, which take turns:
+//   encoder  the texts, already unescaped, to 16-bit ids
+//   chunk    JSON lines in chunks of 1 MiB to the bytes of the dataset (ChunkTokenizer)
+//   lines    JSON lines to texts, without UTF-8 check and tokens (JsonLineParser)
+//   ratio    chunk / encoder
+#include <time.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "preprocess/tokenize_chunk.h"
+
+namespace {
+
+constexpr int kPasses = 9;
+constexpr size_t kChunkBytes = 1 << 20;  // PipelineConfig::chunk_bytes
+
+double thread_seconds() {
+  timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+template <typename Function>
+double seconds(Function function) {
+  const double start = thread_seconds();
+  function();
+  return thread_seconds() - start;
+}
+
+std::vector<weft::LineChunk> read_chunks(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw std::runtime_error(path + ": cannot open");
+  const std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  std::vector<weft::LineChunk> chunks;
+  for (size_t begin = 0; begin < bytes.size();) {
+    const size_t newline = bytes.find('\n', std::min(begin + kChunkBytes, bytes.size()) - 1);
+    const size_t end = newline == std::string::npos ? bytes.size() : newline + 1;
+    weft::LineChunk& chunk = chunks.emplace_back();
+    chunk.buffer.assign(bytes.begin() + static_cast<ptrdiff_t>(begin),
+                        bytes.begin() + static_cast<ptrdiff_t>(end));
+    chunk.size_bytes = end - begin;
+    chunk.offset_bytes = static_cast<int64_t>(begin);
+    begin = end;
+  }
+  return chunks;
+}
+
+template <typename Use>
+void for_each_text(const std::vector<weft::LineChunk>& chunks, Use use) {
+  weft::JsonLineParser parser({"text"});
+  for (const weft::LineChunk& chunk : chunks) {
+    weft::LineWalker lines(chunk.text());
+    for (std::string_view line; lines.next(line);) {
+      if (parser.parse(line).problem != weft::LineProblem::kNone) continue;
+      for (std::string_view text; parser.next_text(0, text);) use(text);
+    }
+  }
+}
+
+void measure(const std::shared_ptr<const weft::Vocabulary>& vocabulary, const std::string& path) {
+  const std::vector<weft::LineChunk> chunks = read_chunks(path);
+  std::vector<std::string> texts;
+  size_t num_bytes = 0;
+  for_each_text(chunks, [&](std::string_view text) {
+    texts.emplace_back(text);
+    num_bytes += text.size();
+  });
+
+  weft::Tokenizer tokenizer(vocabulary);
+  std::vector<uint16_t> ids;
+  weft::TokenizeRules rules;
+  rules.on_bad_line = weft::OnBadLine::kSkip;
+  weft::ChunkTokenizer chunk_tokenizer(vocabulary, rules);
+  weft::TokenizedChunk result;
+  double encoder = 1e9, chunk = 1e9, lines = 1e9;
+  size_t num_ids = 0, num_tokens = 0, num_line_bytes = 0;
+  for (int pass = 0; pass < kPasses; ++pass) {  // the first is the caches' and cannot be the best
+    num_ids = num_tokens = num_line_bytes = 0;
+    encoder = std::min(encoder, seconds([&] {
+                         for (const std::string& text : texts) {
+                           if (ids.size() > kChunkBytes / 4) ids.clear();
+                           const size_t before = ids.size();
+                           tokenizer.encode(text, ids);
+                           num_ids += ids.size() - before;
+                         }
+                       }));
+    chunk = std::min(chunk, seconds([&] {
+                       for (const weft::LineChunk& lines_of : chunks) {
+                         chunk_tokenizer.tokenize(lines_of, result);
+                         num_tokens += static_cast<size_t>(result.num_tokens);
+                       }
+                     }));
+    lines = std::min(lines, seconds([&] {
+                       for_each_text(chunks,
+                                     [&](std::string_view text) { num_line_bytes += text.size(); });
+                     }));
+  }
+  if (num_ids != num_tokens || num_line_bytes != num_bytes) {
+    throw std::runtime_error(path + ": " + std::to_string(num_ids) + " ids by the encoder, " +
+                             std::to_string(num_tokens) + " by chunks");
+  }
+  const double megabytes = static_cast<double>(num_bytes) / 1e6;
+  std::printf("%-30s %7.1f MB  encoder %6.0f  chunk %6.0f  lines %6.0f MB/s  ratio %.3f\n",
+              path.substr(path.rfind('/') + 1).c_str(), megabytes, megabytes / encoder,
+              megabytes / chunk, megabytes / lines, encoder / chunk);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    if (argc < 4) throw std::runtime_error("usage: weft_chunk_bench VOCAB.json MERGES.txt FILE...");
+    const auto vocabulary = weft::Vocabulary::load(argv[1], argv[2]);
+    for (int i = 3; i < argc; ++i) measure(vocabulary, argv[i]);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return 1;
+  }
+}
