@@ -8,10 +8,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace weft {
 namespace {
@@ -26,7 +28,11 @@ struct IoFault {
     if (text == nullptr) return;
     char* end = nullptr;
     fail_at = std::strtoll(text, &end, 10);
-    if (*end == ':') error_number = static_cast<int>(std::strtol(end + 1, nullptr, 10));
+    if (std::string_view(end) == ":KILL") {
+      error_number = kIoFaultKills;
+    } else if (*end == ':') {
+      error_number = static_cast<int>(std::strtol(end + 1, nullptr, 10));
+    }
   }
 };
 
@@ -39,6 +45,7 @@ IoFault& io_fault() {
 bool is_made_to_fail() {
   IoFault& fault = io_fault();
   if (++fault.num_calls != fault.fail_at) return false;
+  if (fault.error_number == kIoFaultKills) std::raise(SIGKILL);
   errno = fault.error_number;
   return true;
 }
@@ -138,15 +145,55 @@ void OutputFile::write_at(const void* data, size_t size_bytes, int64_t offset_by
     rest += written;
     size_bytes -= static_cast<size_t>(written);
     offset_bytes += written;
-    std::atomic_ref<int64_t> known_size(size_bytes_);
-    int64_t known = known_size;
-    while (known < offset_bytes && !known_size.compare_exchange_weak(known, offset_bytes)) {
-    }
+    note_end(offset_bytes);
+  }
+}
+
+void OutputFile::note_end(int64_t end_bytes) {
+  std::atomic_ref<int64_t> known_size(size_bytes_);
+  int64_t known = known_size;
+  while (known < end_bytes && !known_size.compare_exchange_weak(known, end_bytes)) {
   }
 }
 
 void OutputFile::preallocate(int64_t offset_bytes, int64_t size_bytes) {
   (void)::fallocate(fd_, FALLOC_FL_KEEP_SIZE, offset_bytes, size_bytes);
+}
+
+void OutputFile::copy_at(const InputFile& from, int64_t from_offset_bytes, int64_t size_bytes,
+                         int64_t offset_bytes) {
+  while (size_bytes > 0) {
+    off_t from_at = from_offset_bytes, at = offset_bytes;
+    const ssize_t copied =
+        is_made_to_fail()
+            ? -1
+            : ::copy_file_range(from.fd_, &from_at, fd_, &at, static_cast<size_t>(size_bytes), 0);
+    if (copied < 0 && errno == EINTR) continue;
+    // Two file systems, one that cannot do it, or a kernel that does not have it; 0 comes from some
+    // special files, and at the end of a file, which read_at reports.
+    if (copied == 0 || (copied < 0 && (errno == EXDEV || errno == EINVAL || errno == ENOSYS ||
+                                       errno == EOPNOTSUPP || errno == EPERM))) {
+      break;
+    }
+    if (copied < 0) {
+      throw_errno("cannot copy " + std::to_string(size_bytes) + " bytes from offset " +
+                  std::to_string(from_offset_bytes) + " of " + quoted(from.path()) + " to offset " +
+                  std::to_string(offset_bytes) + " of " + quoted(path_));
+    }
+    from_offset_bytes += copied;
+    offset_bytes += copied;
+    size_bytes -= copied;
+    note_end(offset_bytes);
+  }
+  std::vector<char> buffer(static_cast<size_t>(std::min(size_bytes, int64_t{1} << 20)));
+  while (size_bytes > 0) {
+    const auto count = std::min(buffer.size(), static_cast<size_t>(size_bytes));
+    from.read_at(buffer.data(), count, from_offset_bytes);
+    write_at(buffer.data(), count, offset_bytes);
+    from_offset_bytes += static_cast<int64_t>(count);
+    offset_bytes += static_cast<int64_t>(count);
+    size_bytes -= static_cast<int64_t>(count);
+  }
 }
 
 void OutputFile::truncate(int64_t size_bytes) {

@@ -4,7 +4,7 @@
 //
 // Fault hook: WEFT_IO_FAIL_AT=N or N:ERRNO (environment, default errno 5, EIO) or set_io_fault()
 // makes the N-th call of this process fail with that errno, so that a test can fail each call in
-// turn.
+// turn. With KILL for the errno (kIoFaultKills) the process is killed there instead.
 #pragma once
 
 #include <cstdint>
@@ -15,40 +15,11 @@
 
 namespace weft {
 
+inline constexpr int kIoFaultKills = -1;
 // Makes the `fail_at`-th I/O call from now on fail with `error_number` (0: none). For tests.
 void set_io_fault(int64_t fail_at, int error_number);
 // Number of I/O calls made so far.
 int64_t num_io_calls();
-
-// A file written from front to back or at offsets; descriptor closed by the destructor, errors
-// there are ignored: call close() to see them. All members throw std::system_error with the path in
-// the message.
-class OutputFile {
- public:
-  OutputFile() = default;
-  // Creates or truncates; with `keep`, opens an existing file for writing without truncating it.
-  explicit OutputFile(std::filesystem::path path, bool keep = false);
-  OutputFile(OutputFile&& other) noexcept;
-  OutputFile& operator=(OutputFile&& other) noexcept;
-  ~OutputFile();
-
-  void append(const void* data, size_t size_bytes);  // at the end of what was appended so far
-  // pwrite, whole. Thread-safe among calls of write_at and preallocate.
-  void write_at(const void* data, size_t size_bytes, int64_t offset_bytes);
-  // Asks for space without changing the file's size, where the file system can: fewer fragments
-  // when several threads write. Whatever is refused here is met by the write itself.
-  void preallocate(int64_t offset_bytes, int64_t size_bytes);
-  void truncate(int64_t size_bytes);
-  void sync();   // fdatasync
-  void close();  // throws if the kernel reports a late error
-  int64_t size_bytes() const { return size_bytes_; }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-  int fd_ = -1;
-  int64_t size_bytes_ = 0;
-};
 
 // A file read at offsets, from any number of threads. Against a MappedFile: a disk that fails or a
 // file that shrinks meanwhile gives an exception with the path and not a signal. Move-only.
@@ -65,6 +36,43 @@ class InputFile {
   const std::filesystem::path& path() const { return path_; }
 
  private:
+  friend class OutputFile;  // copy_at
+  std::filesystem::path path_;
+  int fd_ = -1;
+  int64_t size_bytes_ = 0;
+};
+
+// A file written from front to back or at offsets; descriptor closed by the destructor, errors
+// there are ignored: call close() to see them. All members throw std::system_error with the path in
+// the message.
+class OutputFile {
+ public:
+  OutputFile() = default;
+  // Creates or truncates; with `keep`, opens an existing file for writing without truncating it.
+  explicit OutputFile(std::filesystem::path path, bool keep = false);
+  OutputFile(OutputFile&& other) noexcept;
+  OutputFile& operator=(OutputFile&& other) noexcept;
+  ~OutputFile();
+
+  void append(const void* data, size_t size_bytes);  // at the end of what was appended so far
+  // pwrite, whole. Thread-safe among calls of write_at, copy_at and preallocate.
+  void write_at(const void* data, size_t size_bytes, int64_t offset_bytes);
+  // Asks for space without changing the file's size, where the file system can: fewer fragments
+  // when several threads write. Whatever is refused here is met by the write itself.
+  void preallocate(int64_t offset_bytes, int64_t size_bytes);
+  // A piece of another file, copied within the kernel where both file systems can (on some of them
+  // without moving any data), else through a buffer of 1 MiB.
+  void copy_at(const InputFile& from, int64_t from_offset_bytes, int64_t size_bytes,
+               int64_t offset_bytes);
+  void truncate(int64_t size_bytes);
+  void sync();   // fdatasync
+  void close();  // throws if the kernel reports a late error
+  int64_t size_bytes() const { return size_bytes_; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  void note_end(int64_t end_bytes);  // the file reaches at least so far
+
   std::filesystem::path path_;
   int fd_ = -1;
   int64_t size_bytes_ = 0;

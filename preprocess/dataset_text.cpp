@@ -30,7 +30,8 @@ std::shared_ptr<const Vocabulary> find_dataset_vocabulary(const std::filesystem:
                                                           const std::filesystem::path& merge_file) {
   const auto files = find_vocabulary_files(vocab_file, merge_file);
   const auto manifest = vocab_file.empty() ? read_dataset_manifest(prefix) : std::nullopt;
-  if (manifest) {
+  // A merged dataset whose parts had no manifest knows no vocabulary.
+  if (manifest && !manifest->vocab_sha256.empty()) {
     const VocabularyFiles of_manifest{manifest->vocab_file, manifest->merge_file};
     if (is_vocabulary_of(*manifest, of_manifest))
       return Vocabulary::load(of_manifest.vocab_file, of_manifest.merge_file);

@@ -180,6 +180,12 @@ void OptionSet::positional(const std::string& name, std::string& value, const st
   remember(name, [&value] { return value; });
 }
 
+void OptionSet::positionals(const std::string& name, std::vector<std::string>& values,
+                            const std::string& help) {
+  app_.add_option(name, values, help)->type_name("");
+  remember(name, [&values] { return fmt::format("{}", fmt::join(values, " ")); });
+}
+
 namespace {
 
 // A command with its place in CLI11's tree.

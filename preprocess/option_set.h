@@ -41,6 +41,10 @@ class OptionSet {
   // An argument without a name.
   void positional(const std::string& name, std::string& value, const std::string& help);
 
+  // All arguments without a name.
+  void positionals(const std::string& name, std::vector<std::string>& values,
+                   const std::string& help);
+
   // True if the command line has it, with its default value or another.
   bool given(const std::string& name) const;
 

@@ -1,0 +1,13 @@
+// Is there room for what will be written? Asked before hours of work, not after.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+namespace weft {
+
+// Throws std::system_error (ENOSPC; exit code 5) that names need and free bytes if the file system
+// of the folder that `path` lies in has less than `need_bytes` left for this user.
+void require_free_space(const std::filesystem::path& path, int64_t need_bytes);
+
+}  // namespace weft

@@ -1,0 +1,198 @@
+#include "preprocess/merge.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <system_error>
+
+#include "indexed_dataset/block_checksums.h"
+#include "indexed_dataset/file_io.h"
+#include "indexed_dataset/free_space.h"
+#include "indexed_dataset/lock_file.h"
+#include "indexed_dataset/merge_pairs.h"
+#include "indexed_dataset/parallel_for.h"
+#include "preprocess/dataset_manifest.h"
+#include "preprocess/merge_manifest.h"
+#include "preprocess/source_map.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Everything that a dataset consists of; the .idx, which makes it complete, is not among them.
+constexpr const char* kSuffixes[] = {".bin", ".sources", ".checksums", ".manifest.json"};
+
+// The output files under their part names, removed unless they were committed.
+class OutputParts {
+ public:
+  explicit OutputParts(fs::path prefix) : prefix_(std::move(prefix)) { remove(); }
+  ~OutputParts() { remove(); }
+  OutputParts(const OutputParts&) = delete;
+
+  fs::path part(const std::string& suffix) const { return prefix_.string() + suffix + ".part"; }
+
+  void commit() {
+    // An older dataset of this name ends here, so that its .idx never stands beside new files.
+    remove_file(prefix_.string() + ".idx");
+    for (const char* suffix : kSuffixes) {
+      const fs::path name = prefix_.string() + suffix;
+      if (fs::exists(part(suffix))) {
+        commit_rename(part(suffix), name);
+      } else {
+        remove_file(name);
+      }
+    }
+    commit_rename(part(".idx"), prefix_.string() + ".idx");
+  }
+
+ private:
+  void remove() noexcept {
+    std::error_code ignored;
+    for (const char* suffix : kSuffixes) {
+      fs::remove(part(suffix), ignored);
+      fs::remove(part(suffix).string() + ".part", ignored);  // of write_file_atomically
+    }
+    fs::remove(part(".idx"), ignored);
+  }
+
+  fs::path prefix_;
+};
+
+void refuse_output_that_is_a_part(const MergeConfig& config) {
+  for (const fs::path& prefix : config.prefixes) {
+    for (const char* suffix : {".bin", ".idx"}) {
+      std::error_code no_such_file;
+      const fs::path output = config.output_prefix.string() + suffix;
+      if (fs::equivalent(output, prefix.string() + suffix, no_such_file)) {
+        throw std::invalid_argument("--output-prefix: '" + output.string() +
+                                    "' is one of the datasets to merge; give another name");
+      }
+    }
+  }
+}
+
+// The sources of all parts as one map; inputs of one name are one input.
+class SourcesMerge {
+ public:
+  // Nothing where a part has none; the note says which.
+  static std::optional<SourcesMerge> open(const PairMerge& pairs, std::vector<std::string>& notes) {
+    const char* what = "the result has no source map: ";
+    if (!pairs.has_bounds()) {
+      notes.push_back(std::string(what) + "no part has document bounds");
+      return std::nullopt;
+    }
+    SourcesMerge merge;
+    for (const PairMerge::Part& part : pairs.parts()) {
+      const fs::path path = sources_path(part.reader.prefix());
+      if (!fs::exists(path)) {
+        notes.push_back(what + path.string() + " is not there");
+        return std::nullopt;
+      }
+      merge.add(part, path);
+    }
+    return merge;
+  }
+
+  int64_t size_bytes() const { return source_entry_at(num_documents_) + footer_bytes_; }
+
+  void write(const fs::path& path, int num_threads, const std::function<void()>& check) const {
+    constexpr int64_t kEntries = int64_t{1} << 20;  // 12 MB a piece
+    struct Piece {
+      const OnePart* part;
+      int64_t first, count;
+    };
+    std::vector<Piece> pieces;
+    for (const OnePart& part : parts_) {
+      for (int64_t i = 0; i < part.map.num_documents(); i += kEntries)
+        pieces.push_back({&part, i, std::min(kEntries, part.map.num_documents() - i)});
+    }
+    OutputFile file(path);
+    file.truncate(source_entry_at(num_documents_));
+    parallel_for(static_cast<int64_t>(pieces.size()), num_threads, [&](int64_t i) {
+      check();
+      const auto& [part, first, count] = pieces[static_cast<size_t>(i)];
+      std::vector<std::byte> bytes;
+      bytes.reserve(static_cast<size_t>(kSourceEntryBytes * count));
+      for (int64_t k = first; k < first + count; ++k) {
+        SourceEntry entry = part->map.entry(k);
+        entry.input_idx = part->new_input[entry.input_idx];
+        append_source_entry(bytes, entry);
+      }
+      file.write_at(bytes.data(), bytes.size(), source_entry_at(part->documents_before + first));
+    });
+    file.close();
+    seal_source_map(path, num_documents_, inputs_);
+  }
+
+ private:
+  struct OnePart {
+    SourceMap map;
+    int64_t documents_before;
+    std::vector<uint32_t> new_input;
+  };
+
+  void add(const PairMerge::Part& part, const fs::path& path) {
+    OnePart one{SourceMap(path), part.documents_before, {}};
+    if (one.map.num_documents() != part.num_documents) {
+      throw std::runtime_error(
+          path.string() + ": holds the sources of " + std::to_string(one.map.num_documents()) +
+          " documents, but the dataset has " + std::to_string(part.num_documents));
+    }
+    for (const std::string& input : one.map.inputs()) {
+      const auto [place, is_new] =
+          index_of_input_.emplace(input, static_cast<uint32_t>(inputs_.size()));
+      if (is_new) {
+        inputs_.push_back(input);
+        footer_bytes_ += static_cast<int64_t>(input.size()) + 16;
+      }
+      one.new_input.push_back(place->second);
+    }
+    num_documents_ += part.num_documents;
+    parts_.push_back(std::move(one));
+  }
+
+  std::vector<OnePart> parts_;
+  std::vector<std::string> inputs_;
+  std::map<std::string, uint32_t> index_of_input_;
+  int64_t num_documents_ = 0, footer_bytes_ = 32;
+};
+
+}  // namespace
+
+MergeReport merge_datasets(const MergeConfig& config, const std::function<void()>& check) {
+  refuse_output_that_is_a_part(config);
+  const LockFile lock(config.output_prefix.string() + ".lock");
+  const PairMerge pairs(config.prefixes);
+  MergeReport report;
+  const auto sources = SourcesMerge::open(pairs, report.notes);
+  const std::string manifest = merged_manifest(config, pairs);
+
+  OutputParts parts(config.output_prefix);
+  const int64_t pair_bytes = pairs.bin_bytes() + pairs.idx_bytes();
+  // Checksums: 17 bytes for each 16 MiB.
+  require_free_space(config.output_prefix, pair_bytes + (sources ? sources->size_bytes() : 0) +
+                                               pair_bytes / 900000 +
+                                               static_cast<int64_t>(manifest.size()));
+  pairs.write(parts.part(".bin"), parts.part(".idx"), config.num_threads, check);
+  std::vector<DatasetFile> files = {{".bin", parts.part(".bin")}, {".idx", parts.part(".idx")}};
+  if (sources) {
+    sources->write(parts.part(".sources"), config.num_threads, check);
+    files.push_back({".sources", parts.part(".sources")});
+  }
+  const auto see = [&check](size_t, int64_t, std::span<const std::byte>) { check(); };
+  write_block_checksums(parts.part(".checksums"),
+                        compute_block_checksums(files, config.num_threads, see));
+  write_file_atomically(parts.part(".manifest.json"), manifest);
+  check();
+  parts.commit();
+
+  report.num_documents = pairs.num_documents();
+  report.num_tokens = pairs.num_tokens();
+  report.num_bytes = pair_bytes;
+  return report;
+}
+
+}  // namespace weft

@@ -1,0 +1,39 @@
+// Several datasets made into one, with all that stands beside the pair: the library behind
+// weft-data merge.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace weft {
+
+struct MergeConfig {
+  std::vector<std::filesystem::path> prefixes;  // in this order; one may come twice
+  std::filesystem::path output_prefix;
+  int num_threads = 1;
+  std::string program_version;                               // for the manifest
+  std::vector<std::pair<std::string, std::string>> options;  // for the manifest
+};
+
+struct MergeReport {
+  int64_t num_documents = 0, num_tokens = 0, num_bytes = 0;
+  std::vector<std::string> notes;  // what the result lacks, and why
+};
+
+// Writes PREFIX.bin, .idx, .checksums, .manifest.json, and .sources where every part has one. All
+// are written as NAME.part; once they are whole an older .idx of this name is removed, then they
+// are renamed, the .idx last: there is no moment at which something incomplete looks complete, and
+// the same call finishes what a killed one began. After an exception no part file is left.
+//
+// `check` is called often, from any thread; what it throws ends the work.
+// Throws LockedByAnotherRun; std::invalid_argument if the output is one of the parts;
+// std::runtime_error if parts do not fit each other (token types, vocabularies) or are damaged;
+// std::system_error if files cannot be read or written, and (ENOSPC) if there is no room, before
+// anything is written.
+MergeReport merge_datasets(const MergeConfig& config, const std::function<void()>& check);
+
+}  // namespace weft

@@ -1,0 +1,77 @@
+// weft-data merge: several datasets made into one.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <map>
+
+#include "preprocess/commands.h"
+#include "preprocess/dataset_text.h"
+#include "preprocess/merge.h"
+#include "preprocess/prefix_options.h"
+#include "preprocess/stop_signal.h"
+
+namespace weft {
+namespace {
+
+class MergeCommand final : public Command {
+ public:
+  std::string name() const override { return "merge"; }
+  std::string description() const override {
+    return "make one dataset of several, in the order of the command line";
+  }
+  void declare(OptionSet& options) override {
+    options.positionals("PREFIX", prefixes_, "the datasets: their paths without .bin and .idx");
+    options.text("--output-prefix", output_prefix_,
+                 "writes PREFIX.bin, .idx and what goes with them");
+    threads_.declare(options);
+  }
+  void validate(OptionSet& options) const override {
+    if (prefixes_.empty()) options.problem("give the datasets: their paths without .bin and .idx");
+    if (output_prefix_.empty()) options.problem("--output-prefix is required");
+    // `merge part*` names the two files of every pair: each would be taken twice.
+    std::map<std::string, std::string> suffix_of;
+    for (const std::string& given : prefixes_) {
+      const std::string prefix = without_suffix(given).string();
+      const std::string suffix = given.substr(prefix.size());
+      if (suffix.empty()) continue;
+      const auto [place, is_new] = suffix_of.emplace(prefix, suffix);
+      if (!is_new && place->second != suffix) {
+        options.problem(
+            fmt::format("'{}' is given twice, as .bin and as .idx: give one of them", prefix));
+      }
+    }
+  }
+
+  int run(const OptionSet& options) override {
+    install_stop_signals();
+    const auto start = std::chrono::steady_clock::now();
+    MergeConfig config;
+    for (const std::string& prefix : prefixes_) config.prefixes.push_back(without_suffix(prefix));
+    config.output_prefix = without_suffix(output_prefix_);
+    config.num_threads = threads_.resolved();
+    config.program_version = WEFT_VERSION;
+    config.options = options.resolved();
+    const MergeReport report = merge_datasets(config, [] {
+      if (stop_signal() != 0) throw StoppedBySignal(stop_signal());
+    });
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    for (const std::string& note : report.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
+    fmt::print("wrote {}.bin and .idx: {} parts, {} documents, {} tokens, {} bytes in {:.2f} s\n",
+               config.output_prefix.string(), config.prefixes.size(), report.num_documents,
+               report.num_tokens, report.num_bytes, seconds);
+    return 0;
+  }
+
+ private:
+  std::vector<std::string> prefixes_;
+  std::string output_prefix_;
+  ThreadsOption threads_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_merge_command() { return std::make_unique<MergeCommand>(); }
+
+}  // namespace weft

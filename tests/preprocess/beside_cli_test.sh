@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# What stands beside a dataset, by the commands: merge, verify.
+. "$WEFT_SOURCE_DIR/tests/preprocess/lib.sh"
+make_vocabulary
+make_corpus 600 >corpus.jsonl
+head -n 200 corpus.jsonl >a.jsonl && tail -n +201 corpus.jsonl >b.jsonl
+for part in corpus a b; do
+  expect 0 '' "$data" preprocess --append-eod --input $part.jsonl --output-prefix $part
+done
+
+# --- merge: the dataset of all documents, in the order of the command line
+expect 0 'wrote whole.bin and .idx: 2 parts, 600 documents' "$data" merge a_text_document b_text_document --output-prefix whole --threads 2
+cmp whole.bin corpus_text_document.bin && cmp whole.idx corpus_text_document.idx || fail "merge is not the dataset of all documents"
+[ -z "$(ls ./*.part ./*.lock 2>/dev/null)" ] || fail "merge left $(ls ./*.part ./*.lock)"
+expect 0 'line 1 of the corpus' "$data" info whole
+expect 0 'a_text_document' cat whole.manifest.json
+expect 0 'wrote other.bin' "$data" merge b_text_document.idx a_text_document --output-prefix other
+cmp -s other.bin whole.bin && fail "the order of parts does not matter"
+expect 0 'wrote whole.bin' "$data" merge a_text_document b_text_document --output-prefix whole
+expect 2 'give the datasets' "$data" merge
+expect 2 "'a_text_document' is given twice, as .bin and as .idx" "$data" merge a_text_document.bin a_text_document.idx --output-prefix x
+expect 2 'is one of the datasets to merge' "$data" merge a_text_document b_text_document --output-prefix b_text_document
+expect 4 "no dataset file 'absent.idx'" "$data" merge a_text_document absent --output-prefix x
+expect 4 'nowhere' "$data" merge a_text_document b_text_document --output-prefix nowhere/x
+[ -z "$(ls x* 2>/dev/null)" ] || fail "a merge that failed left $(ls x*)"
+expect 5 'No space left' env WEFT_IO_FAIL_AT=20:28 "$data" merge a_text_document b_text_document --output-prefix x
+expect 137 '' env WEFT_IO_FAIL_AT=30:KILL "$data" merge a_text_document b_text_document --output-prefix x
+[ ! -e x.idx ] || fail "a killed merge looks complete"
+expect 0 'wrote x.bin' "$data" merge a_text_document b_text_document --output-prefix x
+cmp x.bin whole.bin && cmp x.idx whole.idx && cmp x.checksums whole.checksums || fail "after a kill the same command gives other files"
+
+# --- verify: every bit, where there are checksums
+expect 0 'sound; 600 documents' "$data" verify whole --threads 2
+grep -q 'every block as its checksum' out.log || fail "verify does not say that it compared checksums"
+rm -f a_text_document.checksums
+expect 0 'only the structure was checked' "$data" verify a_text_document
+flip() { # FILE OFFSET: the lowest bit of that byte
+  local byte
+  byte=$(od -An -tu1 -j "$2" -N 1 "$1")
+  printf "\\x$(printf %x $((byte ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+flip whole.bin 1000
+expect 6 'whole.bin: block 0 (bytes 0 to ' "$data" verify whole
+grep -q 'documents 0 to 599 lie there' out.log || fail "verify does not name the documents"
+flip whole.bin 1000 && flip whole.idx 40
+expect 6 'whole.idx: block 0' "$data" verify whole
+flip whole.idx 40 && flip whole.checksums 60
+expect 6 'whole.checksums: is damaged' "$data" verify whole
+flip whole.checksums 60
+expect 0 'sound' "$data" verify whole
+mv whole.idx lost
+expect 4 'weft-data repair whole' "$data" verify whole
+mv lost whole.idx
+echo "all passed"
