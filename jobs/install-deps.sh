@@ -15,6 +15,9 @@ build=(g++ cmake ninja-build ccache pkg-config
 tests=(libgtest-dev libgmock-dev python3 python3-venv
   slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge openmpi-bin iproute2 util-linux procps)
 
+# Only where Debian has them (libisal: amd64); Weft is built without them too, slower.
+optional=(libisal-dev)
+
 wanted=("${build[@]}")
 dry_run=0
 for arg in "$@"; do
@@ -50,6 +53,12 @@ for package in "${wanted[@]}"; do
   dpkg-query -W -f='${Status}\n' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
 done
 
+for package in "${optional[@]}"; do
+  dpkg-query -W -f='${Status}\n' "$package" 2>/dev/null | grep -q 'ok installed' && continue
+  # Known before an update only where there was one lately; else the update below decides.
+  if apt-cache show "$package" >/dev/null 2>&1; then missing+=("$package"); fi
+done
+
 if [ ${#missing[@]} -eq 0 ]; then
   echo "install-deps: all ${#wanted[@]} packages are there"
 elif [ $dry_run = 1 ]; then
@@ -63,6 +72,9 @@ else
   echo "install-deps: installing ${#missing[@]} packages: ${missing[*]}"
   export DEBIAN_FRONTEND=noninteractive
   "${as_root[@]}" apt-get update -qq
+  for package in "${optional[@]}"; do
+    if apt-cache show "$package" >/dev/null 2>&1; then missing+=("$package"); fi
+  done
   "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
   echo "install-deps: done"
 fi

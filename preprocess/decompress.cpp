@@ -2,63 +2,22 @@
 
 #include <bzlib.h>
 #include <lzma.h>
-#include <zlib.h>
 #include <zstd.h>
 #include <zstd_errors.h>
 
 #include <new>
 
+#include "preprocess/gzip_decoder.h"
 #include "preprocess/lzma_errors.h"
 
 namespace weft {
 namespace {
 
-// zlib's and bzip2's counters are 32-bit.
+// bzip2's counters are 32-bit.
 constexpr size_t kMaxStep = 1 << 30;
 unsigned clamp_step(size_t size_bytes) {
   return static_cast<unsigned>(size_bytes < kMaxStep ? size_bytes : kMaxStep);
 }
-
-class GzipDecoder final : public StreamDecoder {
- public:
-  GzipDecoder() {
-    // 15: largest window; +16: gzip header and trailer, CRC-32 and length checked by zlib.
-    if (inflateInit2(&stream_, 15 + 16) != Z_OK) throw std::bad_alloc();
-  }
-  GzipDecoder(const GzipDecoder&) = delete;
-  ~GzipDecoder() override { inflateEnd(&stream_); }
-
-  Step decode(std::string_view in, std::span<char> out, bool) override {
-    size_t num_zeros = 0;
-    if (complete_) {
-      // Zero bytes after a member are padding (tapes, object stores), as for gzip itself.
-      num_zeros = in.find_first_not_of('\0');
-      if (num_zeros == std::string_view::npos) return {in.size(), 0};
-      in.remove_prefix(num_zeros);
-      inflateReset(&stream_);
-      complete_ = false;
-    }
-    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(in.data()));
-    stream_.avail_in = clamp_step(in.size());
-    stream_.next_out = reinterpret_cast<Bytef*>(out.data());
-    stream_.avail_out = clamp_step(out.size());
-    const size_t had_in = stream_.avail_in, had_out = stream_.avail_out;
-    const int result = inflate(&stream_, Z_NO_FLUSH);
-    if (result == Z_MEM_ERROR) throw std::bad_alloc();
-    if (result == Z_STREAM_END) {
-      complete_ = true;
-    } else if (result != Z_OK && result != Z_BUF_ERROR) {
-      throw CorruptStream(stream_.msg != nullptr ? stream_.msg : "corrupt stream");
-    }
-    return {num_zeros + had_in - stream_.avail_in, had_out - stream_.avail_out};
-  }
-  bool complete() const override { return complete_; }
-  std::string format() const override { return "gzip"; }
-
- private:
-  z_stream stream_{};
-  bool complete_ = false;
-};
 
 class Bzip2Decoder final : public StreamDecoder {
  public:
@@ -192,7 +151,7 @@ std::unique_ptr<StreamDecoder> decoder_for(std::string_view first_bytes) {
 }
 
 std::unique_ptr<StreamDecoder> make_decoder(std::string_view format) {
-  if (format == "gzip") return std::make_unique<GzipDecoder>();
+  if (format == "gzip") return make_gzip_decoder(default_gzip_library());
   if (format == "xz") return std::make_unique<XzDecoder>();
   if (format == "zstd") return std::make_unique<ZstdDecoder>();
   if (format == "bzip2") return std::make_unique<Bzip2Decoder>();

@@ -5,6 +5,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <array>
 #include <random>
 
@@ -79,6 +80,10 @@ std::string zstd_of_unknown_size(const std::string& text, bool checksum, int win
   return out;
 }
 
+uint32_t crc32_of(const std::string& bytes) {
+  return static_cast<uint32_t>(crc32_z(0, bytes_of(bytes), bytes.size()));
+}
+
 std::string zstd_skippable(const std::string& content, int kind) {
   std::string out;
   append_little_endian(out, 0x184D2A50U + static_cast<uint32_t>(kind));
@@ -126,7 +131,7 @@ std::string xz_blocks(const std::vector<std::string>& texts, const XzOptions& op
                       std::vector<XzBlockSize>* sizes) {
   lzma_options_lzma lzma{};
   EXPECT_FALSE(lzma_lzma_preset(&lzma, 0));
-  lzma.dict_size = options.dictionary_bytes;
+  lzma.dict_size = 1 << 16;
   lzma_options_delta delta{};
   delta.type = LZMA_DELTA_TYPE_BYTE;
   delta.dist = 4;
@@ -166,6 +171,13 @@ std::string xz_blocks(const std::vector<std::string>& texts, const XzOptions& op
       size = block.header_size + static_cast<size_t>(stream.total_out);
       lzma_end(&stream);
     }
+    if (options.claimed_dictionary_bytes != lzma.dict_size) {
+      // The dictionary's size is one byte of the header: the block's size stays.
+      const uint32_t true_bytes = lzma.dict_size;
+      lzma.dict_size = options.claimed_dictionary_bytes;
+      EXPECT_EQ(lzma_block_header_encode(&block, bytes_of(bytes)), LZMA_OK);
+      lzma.dict_size = true_bytes;
+    }
     out += bytes.substr(0, size);
     true_sizes.push_back({lzma_block_unpadded_size(&block), text.size()});
   }
@@ -182,6 +194,65 @@ std::string xz_blocks(const std::vector<std::string>& texts, const XzOptions& op
   EXPECT_EQ(lzma_stream_footer_encode(&flags, bytes_of(footer)), LZMA_OK);
   if (sizes != nullptr) *sizes = true_sizes;
   return out + index_bytes + footer;
+}
+
+std::string compressed_zeros(const std::string& format, int64_t num_bytes) {
+  const std::string zeros(1 << 20, '\0');
+  std::string out, piece(1 << 16, '\0');
+  z_stream deflating{};
+  bz_stream bzipping{};
+  lzma_stream xzing = LZMA_STREAM_INIT;
+  ZSTD_CCtx* zstding = ZSTD_createCCtx();
+  EXPECT_EQ(deflateInit2(&deflating, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  EXPECT_EQ(BZ2_bzCompressInit(&bzipping, 9, 0, 0), BZ_OK);
+  EXPECT_EQ(lzma_easy_encoder(&xzing, 0, LZMA_CHECK_CRC64), LZMA_OK);
+  ZSTD_CCtx_setParameter(zstding, ZSTD_c_checksumFlag, 1);
+  for (int64_t left = num_bytes; left > 0 || num_bytes == 0;) {
+    const auto size = static_cast<size_t>(std::min<int64_t>(left, 1 << 20));
+    left -= static_cast<int64_t>(size);
+    const bool last = left == 0;
+    ZSTD_inBuffer in{zeros.data(), size, 0};
+    deflating.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(zeros.data()));
+    bzipping.next_in = const_cast<char*>(zeros.data());
+    xzing.next_in = bytes_of(zeros);
+    deflating.avail_in = bzipping.avail_in = static_cast<unsigned>(size);
+    xzing.avail_in = size;
+    for (bool done = false; !done;) {
+      size_t got = 0;
+      if (format == "gzip") {
+        deflating.next_out = reinterpret_cast<Bytef*>(piece.data());
+        deflating.avail_out = static_cast<uInt>(piece.size());
+        const int result = deflate(&deflating, last ? Z_FINISH : Z_NO_FLUSH);
+        got = piece.size() - deflating.avail_out;
+        done = last ? result == Z_STREAM_END : deflating.avail_in == 0;
+      } else if (format == "bzip2") {
+        bzipping.next_out = piece.data();
+        bzipping.avail_out = static_cast<unsigned>(piece.size());
+        const int result = BZ2_bzCompress(&bzipping, last ? BZ_FINISH : BZ_RUN);
+        got = piece.size() - bzipping.avail_out;
+        done = last ? result == BZ_STREAM_END : bzipping.avail_in == 0;
+      } else if (format == "xz") {
+        xzing.next_out = bytes_of(piece);
+        xzing.avail_out = piece.size();
+        const lzma_ret result = lzma_code(&xzing, last ? LZMA_FINISH : LZMA_RUN);
+        got = piece.size() - xzing.avail_out;
+        done = last ? result == LZMA_STREAM_END : xzing.avail_in == 0;
+      } else {
+        ZSTD_outBuffer to{piece.data(), piece.size(), 0};
+        const size_t result =
+            ZSTD_compressStream2(zstding, &to, &in, last ? ZSTD_e_end : ZSTD_e_continue);
+        got = to.pos;
+        done = last ? result == 0 : in.pos == in.size;
+      }
+      out.append(piece, 0, got);
+    }
+    if (last) break;
+  }
+  deflateEnd(&deflating);
+  BZ2_bzCompressEnd(&bzipping);
+  lzma_end(&xzing);
+  ZSTD_freeCCtx(zstding);
+  return out;
 }
 
 std::string some_text(uint32_t seed, size_t size_bytes) {

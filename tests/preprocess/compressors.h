@@ -25,12 +25,14 @@ std::string zstd_seekable(const std::vector<std::string>& texts);
 // As pzstd does it.
 std::string pzstd(const std::vector<std::string>& texts);
 
+uint32_t crc32_of(const std::string& bytes);
+
 // One stream, a block for each text; `sizes` of another stream make its index lie.
 struct XzOptions {
   lzma_check check = LZMA_CHECK_CRC64;
   bool delta = false, x86 = false;
   bool block_sizes_in_headers = true;
-  uint32_t dictionary_bytes = 1 << 16;
+  uint32_t claimed_dictionary_bytes = 1 << 16;  // in block headers, whatever was used
 };
 struct XzBlockSize {
   lzma_vli unpadded, uncompressed;
@@ -38,6 +40,10 @@ struct XzBlockSize {
 std::string xz_blocks(const std::vector<std::string>& texts, const XzOptions& options = {},
                       const std::vector<XzBlockSize>* lying_sizes = nullptr,
                       std::vector<XzBlockSize>* sizes = nullptr);
+
+// One member, stream or frame of that many zero bytes, made by the format's streaming compressor at
+// a fast level.
+std::string compressed_zeros(const std::string& format, int64_t num_bytes);
 
 // Compressible, and different for every seed.
 std::string some_text(uint32_t seed, size_t size_bytes);

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "indexed_dataset/exit_code.h"
+#include "tests/preprocess/byte_sources.h"
 #include "tests/preprocess/compressors.h"
 #include "tests/preprocess/temporary_folder.h"
 
@@ -28,12 +29,6 @@ class Layouts : public ::testing::Test {
  protected:
   void write(const std::string& bytes) {
     std::ofstream(path_, std::ios::binary | std::ios::trunc) << bytes;
-  }
-  std::string read_all(ByteSource& source) {
-    std::string text, buffer(4099, '\0');
-    while (const size_t got = source.read(buffer.data(), buffer.size()))
-      text.append(buffer, 0, got);
-    return text;
   }
   std::string read_range(const InputLayout& layout, int64_t begin, int64_t end) {
     return read_all(*open_input_range(path_, layout, begin, end, cancelled_));
@@ -87,11 +82,12 @@ class Layouts : public ::testing::Test {
   std::atomic<bool> cancelled_{false};
 };
 
-std::vector<std::string> some_texts(int num_texts) {
+std::vector<std::string> some_texts(int num_texts, uint32_t max_bytes = 150000) {
   std::vector<std::string> texts;
   std::mt19937 random(11);
   for (int i = 0; i < num_texts; ++i)
-    texts.push_back(some_text(static_cast<uint32_t>(i), random() % 9 == 0 ? 0 : random() % 150000));
+    texts.push_back(
+        some_text(static_cast<uint32_t>(i), random() % 9 == 0 ? 0 : random() % max_bytes));
   return texts;
 }
 std::string joined(const std::vector<std::string>& texts) {
@@ -308,7 +304,7 @@ TEST_F(Layouts, XzIndexesThatLieCannotMakeOtherBytes) {
 class DamagedLayouts : public Layouts, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(DamagedLayouts, AreDetected) {
-  const auto texts = some_texts(6);
+  const auto texts = some_texts(6, 40000);
   const std::string text = joined(texts);
   const bool is_xz = std::string(GetParam()) == "xz";
   const std::string good = is_xz                                ? xz_blocks(texts)
