@@ -6,6 +6,8 @@
 //   NetworkError           a download failed for good            -> 7
 //   LockedByAnotherRun     the output belongs to a live run      -> 8
 //   LimitExceeded          over a configured limit               -> 9
+//   PeerLost               another process of this run is gone   -> 13
+//   ConfigurationDiffers   ranks were started differently        -> 14
 //   std::bad_alloc         out of memory                         -> 9
 //   std::system_error      a system call failed: ENOSPC, EDQUOT  -> 5, any other -> 4
 //   std::runtime_error     the input data is not as needed       -> 3
@@ -46,6 +48,12 @@ struct LockedByAnotherRun : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 struct LimitExceeded : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+struct PeerLost : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+struct ConfigurationDiffers : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 

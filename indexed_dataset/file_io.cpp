@@ -59,11 +59,11 @@ std::string quoted(const std::filesystem::path& path) {
   return text.append(path.string()).append(1, '\'');
 }
 
-int open_file(const std::filesystem::path& path, int flags) {
+int open_file(const std::filesystem::path& path, int flags, mode_t mode = 0666) {
   int fd = -1;
   if (!is_made_to_fail()) {
     do {
-      fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+      fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
     } while (fd < 0 && errno == EINTR);
   }
   if (fd < 0)
@@ -111,6 +111,13 @@ OutputFile::OutputFile(std::filesystem::path path, bool keep) : path_(std::move(
     ::close(fd_);
     throw;
   }
+}
+
+OutputFile OutputFile::create_private(std::filesystem::path path) {
+  OutputFile file;
+  file.fd_ = open_file(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  file.path_ = std::move(path);
+  return file;
 }
 
 OutputFile::OutputFile(OutputFile&& other) noexcept
@@ -279,11 +286,14 @@ void commit_rename(const std::filesystem::path& from, const std::filesystem::pat
   sync_folder_of(to);
 }
 
-void write_file_atomically(const std::filesystem::path& path, std::string_view content) {
+void write_file_atomically(const std::filesystem::path& path, std::string_view content,
+                           bool is_private) {
   std::filesystem::path part = path;
   part += ".part";
   try {
-    OutputFile file(part);
+    // What a killed run left may be open to others.
+    if (is_private) remove_file(part);
+    OutputFile file = is_private ? OutputFile::create_private(part) : OutputFile(part);
     file.append(content.data(), content.size());
     file.sync();
     file.close();

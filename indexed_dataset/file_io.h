@@ -50,6 +50,9 @@ class OutputFile {
   OutputFile() = default;
   // Creates or truncates; with `keep`, opens an existing file for writing without truncating it.
   explicit OutputFile(std::filesystem::path path, bool keep = false);
+  // A new file that only its owner can open, from its first instant (mode 0600). Throws
+  // std::system_error if `path` exists.
+  static OutputFile create_private(std::filesystem::path path);
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&& other) noexcept;
   ~OutputFile();
@@ -82,8 +85,10 @@ class OutputFile {
 void remove_file(const std::filesystem::path& path);
 // Renames `from` to `to` and syncs the folder, so that the new name survives a power cut.
 void commit_rename(const std::filesystem::path& from, const std::filesystem::path& to);
-// Writes a whole small file: NAME.part, fsync, rename, folder sync.
-void write_file_atomically(const std::filesystem::path& path, std::string_view content);
+// Writes a whole small file: NAME.part, fsync, rename, folder sync. Only its owner may read one
+// that is `is_private` (mode 0600).
+void write_file_atomically(const std::filesystem::path& path, std::string_view content,
+                           bool is_private = false);
 // The whole file. Throws std::system_error.
 std::string read_file(const std::filesystem::path& path);
 

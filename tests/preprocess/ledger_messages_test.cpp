@@ -1,0 +1,114 @@
+#include "preprocess/ledger_messages.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "preprocess/message_socket.h"
+
+namespace weft {
+namespace {
+
+BadLine bad_line() { return {"corpus.jsonl", 12, 345, {LineProblem::kNotJson, "expected ','", 6}}; }
+
+TaskCounts counts(int64_t seed) {
+  TaskCounts counts;
+  counts.totals = {seed, seed + 1, seed + 2, seed + 3, seed + 4, seed + 5, seed + 6, seed + 7, {}};
+  counts.totals.bad_lines.by_problem.back() = seed + 8;
+  counts.datasets = {{seed + 9, seed + 10, seed + 11}, {-1, INT64_MAX, INT64_MIN}};
+  counts.bad_lines = {bad_line(), bad_line()};
+  counts.num_range_bytes = seed + 12;
+  return counts;
+}
+
+LedgerRequest full_request() {
+  LedgerRequest request;
+  request.number = 7;
+  request.num_tasks_wanted = 96;
+  request.newly_seen = counts(100).totals;
+  request.read_tasks = {{3, counts(200)}, {4, counts(300)}};
+  request.durable = {{5, {counts(400), 11, 12, true}}};
+  request.failed_task = {6, {3, "damaged", bad_line()}};
+  request.leaving = {10, "stopped by signal 15", {}};
+  return request;
+}
+
+LedgerReply full_reply() {
+  LedgerReply reply;
+  reply.tasks = {{{9, 2, 100, -1}, {counts(500), 13, 14, false}}};
+  reply.bases = {{9, {{{1, 2, 3}, {4, 5, 6}}, 7, 8}}};
+  reply.journaled_request = 6;
+  reply.all_done = true;
+  reply.failure = {3, "bad", bad_line()};
+  return reply;
+}
+
+TEST(LedgerMessages, EveryFieldComesBack) {
+  const std::string request = to_message(full_request());
+  const LedgerRequest read = ledger_request_from(request);
+  EXPECT_EQ(to_message(read), request);
+  EXPECT_EQ(read.durable.at(0).progress.counts.datasets, counts(400).datasets);
+  EXPECT_EQ(read.durable.at(0).progress.num_staged_bytes, 12);
+  EXPECT_TRUE(read.durable.at(0).progress.is_read);
+  EXPECT_EQ(read.read_tasks.at(1).counts.bad_lines.at(1).message(), bad_line().message());
+  EXPECT_EQ(read.newly_seen.bad_lines.total(), 108);
+  EXPECT_EQ(read.failed_task->failure.bad_line->offset_bytes, 345);
+  EXPECT_EQ(read.leaving->message, "stopped by signal 15");
+
+  const std::string reply = to_message(full_reply());
+  const LedgerReply read_reply = ledger_reply_from(reply);
+  EXPECT_EQ(to_message(read_reply), reply);
+  EXPECT_EQ(read_reply.tasks.at(0).task.end, -1);
+  EXPECT_EQ(read_reply.bases.at(0).base.datasets.at(1).num_tokens, 6);
+  EXPECT_EQ(read_reply.journaled_request, 6);
+  EXPECT_TRUE(read_reply.all_done);
+  EXPECT_EQ(read_reply.failure->exit_code, 3);
+}
+
+TEST(LedgerMessages, EmptyOnesToo) {
+  EXPECT_EQ(ledger_request_from(to_message(LedgerRequest{})).failed_task, std::nullopt);
+  EXPECT_EQ(ledger_reply_from(to_message(LedgerReply{})).failure, std::nullopt);
+}
+
+TEST(LedgerMessages, CutOrLongerOnesAreRefused) {
+  for (const std::string& whole : {to_message(full_request()), to_message(full_reply())}) {
+    for (size_t size = 0; size < whole.size(); ++size) {
+      EXPECT_THROW(ledger_request_from(whole.substr(0, size)), ConnectionLost) << size;
+      EXPECT_THROW(ledger_reply_from(whole.substr(0, size)), ConnectionLost) << size;
+    }
+  }
+  EXPECT_THROW(ledger_request_from(to_message(full_request()) + '\0'), ConnectionLost);
+  EXPECT_THROW(ledger_reply_from(to_message(full_reply()) + '\0'), ConnectionLost);
+}
+
+TEST(LedgerMessages, LyingLengthsTakeNoMemory) {
+  // The lists of a request begin behind number, wanted and the 17 numbers of the totals.
+  const std::string good = to_message(full_request());
+  for (size_t at = 0; at + 8 <= good.size(); at += 8) {
+    for (const char* lie :
+         {"\xff\xff\xff\xff\xff\xff\xff\x7f", "\xff\xff\xff\xff\xff\xff\xff\xff"}) {
+      std::string changed = good;
+      changed.replace(at, 8, lie, 8);
+      try {
+        ledger_request_from(changed);  // an integer that may have any value
+      } catch (const ConnectionLost&) {
+      }
+    }
+  }
+}
+
+TEST(LedgerMessages, RandomDamageIsAnErrorOrAMessage) {
+  std::mt19937 random(1);
+  const std::string good = to_message(full_reply());
+  for (int i = 0; i < 20'000; ++i) {
+    std::string changed = good;
+    for (int n = 0; n < 3; ++n) changed[random() % changed.size()] = static_cast<char>(random());
+    try {
+      to_message(ledger_reply_from(changed));
+    } catch (const ConnectionLost&) {
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft
