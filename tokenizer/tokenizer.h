@@ -18,7 +18,7 @@ namespace weft {
 // error (std::runtime_error).
 enum class SpecialTokens { kLiteral, kToken, kError };
 
-// Encodes and decodes with one vocabulary. Holds word caches (32 MiB at most; making them takes 5
+// Encodes and decodes with one vocabulary. Holds a word cache (40 MiB at most; making it takes 5
 // ms with GPT-2's vocabulary): use one Tokenizer per thread. The vocabulary behind it is shared and
 // immutable.
 class Tokenizer {

@@ -8,12 +8,14 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <system_error>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
 #include "tokenizer/backtrack_table.h"
 #include "tokenizer/byte_alphabet.h"
 #include "tokenizer/merge_table.h"
+#include "tokenizer/pair_table.h"
 #include "tokenizer/word_merger.h"
 
 namespace weft {
@@ -62,6 +64,12 @@ struct Vocabulary::Index {
   MergeTable merges;
   std::once_flag backtrack_table_made;
   std::optional<BacktrackTable> backtrack_table;
+  template <typename Token>
+  struct LazyPairs {
+    std::once_flag made;
+    std::optional<PairTable<Token>> table;
+  };
+  std::tuple<LazyPairs<uint16_t>, LazyPairs<uint32_t>> pairs;
 };
 
 std::shared_ptr<const Vocabulary> Vocabulary::load(const std::filesystem::path& vocab_file,
@@ -203,6 +211,16 @@ const BacktrackTable* Vocabulary::backtrack_table() const {
                  [this] { index_->backtrack_table = BacktrackTable::make(*this); });
   return index_->backtrack_table ? &*index_->backtrack_table : nullptr;
 }
+
+template <typename Token>
+const PairTable<Token>* Vocabulary::pair_table() const {
+  auto& pairs = std::get<Index::LazyPairs<Token>>(index_->pairs);
+  std::call_once(pairs.made, [&] { pairs.table = PairTable<Token>::make(*this); });
+  return pairs.table ? &*pairs.table : nullptr;
+}
+
+template const PairTable<uint16_t>* Vocabulary::pair_table() const;
+template const PairTable<uint32_t>* Vocabulary::pair_table() const;
 
 std::optional<VocabularyFiles> find_vocabulary_files(const std::filesystem::path& vocab_file,
                                                      const std::filesystem::path& merge_file) {

@@ -14,6 +14,8 @@ namespace weft {
 
 class BacktrackTable;
 class MergeTable;
+template <typename Token>
+class PairTable;
 
 // The entry that stands between documents; never made by merges.
 inline constexpr std::string_view kEndOfText = "<|endoftext|>";
@@ -45,11 +47,15 @@ class Vocabulary {
   const std::vector<Merge>& merges() const { return merges_; }
   // Id of the entry with exactly these bytes, special token excluded.
   std::optional<int32_t> find(std::string_view bytes) const;
-  // The same merges as the encoder asks for them.
+  // The same merges, to be asked for by pair.
   const MergeTable& merge_table() const;
   // For encoding by longest match, made on first use (10 ms for GPT-2's); null if this vocabulary
   // does not allow that (BacktrackTable::make).
   const BacktrackTable* backtrack_table() const;
+  // The merges as the encoder asks for them, made on first use (GPT-2: 5 ms); null if this
+  // vocabulary does not allow that (PairTable::make). `Token`: uint16_t or uint32_t.
+  template <typename Token>
+  const PairTable<Token>* pair_table() const;
   // Where the vocabulary came from.
   const std::filesystem::path& vocab_file() const { return vocab_file_; }
   const std::filesystem::path& merge_file() const { return merge_file_; }

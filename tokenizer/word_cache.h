@@ -1,13 +1,21 @@
 // Remembers the ids of words, so that merging runs once per distinct word: 99 % of the words of
-// English text have been seen before. Each thread has its own caches; nothing is shared or locked.
+// English text have been seen before. Each thread has its own cache; nothing is shared or locked.
+//
+// One table for all words. An entry of 32 bytes has a key of 16 and ids of 16 bytes; two entries
+// fill a cache line and are looked at together.
+//
+//   short word, few ids    key: its bytes (up to 15) and its length in the last byte; the ids
+//   any other              key: the same, or a hash of 120 bits and 255 in the last byte;
+//                          where its record is in the arena: lengths, bytes (compared), ids
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -17,117 +25,195 @@ namespace weft {
 
 static_assert(std::endian::native == std::endian::little, "keys are read as little-endian");
 
-// Words of at most kKeyBytes - 1 bytes and kMaxIds ids, which must fit `Id` (unsigned). An entry
-// has 2 * kKeyBytes bytes; a cache line holds one or two, which are looked at together.
-template <size_t kKeyBytes, typename Id>
-class WordCache {
- public:
-  static constexpr size_t kMaxWordBytes = kKeyBytes - 1;
-  static constexpr size_t kMaxIds = kKeyBytes / sizeof(Id) - 1;
-  // copy_ids writes this many.
-  static constexpr size_t kNumCopied = kMaxIds + 1;
-  // 400 k short words, about as many as 1 GB of web text keeps repeating.
-  static constexpr size_t kMaxCacheBytes = 16 << 20;
+// The bytes of a word of up to kMaxBytes, padded with zeros, and its length in the last byte, or a
+// hash of a longer one. Equal keys of short words mean equal words.
+struct WordKey {
+  static constexpr size_t kMaxBytes = 15;
+  // Longer words are not kept: in real text they do not come back.
+  static constexpr size_t kMaxKeptBytes = 1024;
+  static constexpr uint64_t kLong = uint64_t{0xFF} << 56;
 
-  static constexpr int32_t kMaxEntries = kMaxCacheBytes / (2 * kKeyBytes) / 4 * 3;
-
-  // The bytes of a word, padded with zeros, and its length in the last byte: equal keys mean equal
-  // words.
-  using Key = std::array<uint64_t, kKeyBytes / 8>;
-
-  struct alignas(2 * kKeyBytes) Entry {
-    Key key;  // last word 0: empty (a word has at least one byte)
-    Id ids[kMaxIds];
-    Id num_ids;
-
-    // Writes kNumCopied numbers, always, in one or two instructions; only the first num_ids mean
-    // something.
-    void copy_ids(Id* out) const { std::memcpy(out, ids, kKeyBytes); }
-  };
-
-  WordCache() { resize(kFirstLines); }
-
-  // `word` must have 1 to kMaxWordBytes bytes, and kKeyBytes bytes must be readable at its start.
-  static Key key_of_readable(const char* word, size_t num_bytes) {
-    Key key;
-    std::memcpy(key.data(), word, kKeyBytes);
-    for (size_t i = 0; i < key.size(); ++i) key[i] &= kLengthMasks[num_bytes][i];
-    key.back() |= static_cast<uint64_t>(num_bytes) << 56;
+  // `word` must have 1 to kMaxBytes bytes, and sizeof(WordKey) bytes must be readable at its start.
+  static WordKey of_readable(const char* word, size_t num_bytes) {
+    WordKey key;
+    std::memcpy(&key, word, sizeof(key));
+    const uint64_t num_low = std::min<uint64_t>(num_bytes, 8), num_high = num_bytes - num_low;
+    key.low &= ~uint64_t{0} >> (64 - 8 * num_low);
+    key.high &= (uint64_t{1} << 8 * num_high) - 1;
+    key.high |= static_cast<uint64_t>(num_bytes) << 56;
     return key;
   }
-  static Key key_of(std::string_view word) {
-    char padded[kKeyBytes] = {};
+  // Any word but an empty one.
+  static WordKey of(std::string_view word) {
+    if (word.size() > kMaxBytes) return of_long(word);
+    char padded[sizeof(WordKey)] = {};
     std::memcpy(padded, word.data(), word.size());
-    return key_of_readable(padded, word.size());
+    return of_readable(padded, word.size());
   }
-  static uint64_t hash_of(const Key& key) {
-    uint64_t hash = 0;
-    for (size_t i = 0; i < key.size(); i += 2) {
-      const Product product = static_cast<Product>(key[i] ^ hash ^ 0x9E3779B97F4A7C15) *
-                              (key[i + 1] ^ 0xD6E8FEB86659FD93);
-      hash = static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+  static WordKey of_long(std::string_view word) {
+    uint64_t low = word.size(), high = 0x9E3779B97F4A7C15;
+    const auto mix = [&](uint64_t a, uint64_t b) {
+      const auto x = static_cast<Product>(a ^ low ^ 0xD6E8FEB86659FD93) * (b ^ 0xA0761D6478BD642F);
+      const auto y = static_cast<Product>(b ^ high ^ 0xE7037ED1A0B428DB) * (a ^ 0x8EBC6AF09C88C6E3);
+      low = static_cast<uint64_t>(x) ^ static_cast<uint64_t>(y >> 64);
+      high = static_cast<uint64_t>(y) ^ static_cast<uint64_t>(x >> 64);
+    };
+    uint64_t part[2];
+    for (size_t i = 0; i + 16 < word.size(); i += 16) {
+      std::memcpy(part, word.data() + i, 16);
+      mix(part[0], part[1]);
     }
-    return hash;
+    std::memcpy(part, word.data() + word.size() - 16, 16);  // a long word has 16 bytes
+    mix(part[0], part[1]);
+    return {low, high | kLong};
   }
 
-  // Brings the memory of a key with this hash closer.
-  template <int kLocality>
-  void prefetch(uint64_t hash) const {
-    __builtin_prefetch(&lines_[hash >> shift_], 0, kLocality);
+  // 32 bits, the highest the best.
+  uint32_t hash() const {
+    const uint64_t first = low * kFirstFactor;
+    return static_cast<uint32_t>(((first ^ first >> 32) + high) * kSecondFactor >> 32);
+  }
+  static constexpr uint64_t kFirstFactor = 0x9E3779B97F4A7C15, kSecondFactor = 0xD6E8FEB86659FD93;
+
+  bool is_long() const { return high >= kLong; }
+  bool is_empty() const { return high == 0; }
+  bool operator==(const WordKey& other) const {
+    return ((low ^ other.low) | (high ^ other.high)) == 0;
   }
 
-  // Nothing if absent. Valid until the next insert.
-  const Entry* find(const Key& key, uint64_t hash) const {
-    const Line* line = &lines_[hash >> shift_];
-    for (;;) {
-      const Entry& last = line->entries[kLineEntries - 1];
-      const bool is_first = is_equal(line->entries[0].key, key), is_last = is_equal(last.key, key);
-      if (is_first | is_last) return is_first ? line->entries : &last;
-      if (last.key.back() == 0) return nullptr;
-      if (++line == lines_ + num_lines_) line = lines_;
-    }
-  }
-  const Entry* find(const Key& key) const { return find(key, hash_of(key)); }
-
-  // False: it must be cleared before the next insert.
-  bool has_room() const { return num_lines_ < kMaxLines || !is_crowded(); }
-
-  // `num_ids` must be 1 to kMaxIds, the key must be absent, and there must be room.
-  void insert(const Key& key, const int32_t* ids, size_t num_ids) {
-    if (is_crowded()) resize(2 * num_lines_);
-    Entry entry{};
-    entry.key = key;
-    std::copy(ids, ids + num_ids, entry.ids);
-    entry.num_ids = static_cast<Id>(num_ids);
-    place(entry);
-  }
-
-  void clear() { resize(num_lines_); }
+  uint64_t low = 0, high = 0;
 
  private:
   __extension__ using Product = unsigned __int128;
+};
 
-  static constexpr size_t kLineEntries = 64 / sizeof(Entry);
-  struct alignas(64) Line {
+// For those who look entries up themselves (word_batch): the line of a word is number hash() >>
+// shift.
+struct WordTable {
+  const char* lines;
+  int shift;
+};
+inline constexpr int kWordLineShift = 6;
+inline constexpr size_t kWordLineBytes = size_t{1} << kWordLineShift;
+
+// Ids must fit `Id` (unsigned, 16 or 32 bits).
+template <typename Id>
+class WordCache {
+ public:
+  // Ids beside the key; with 16-bit ids 99.9 % of English, 96.6 % of multilingual words have so few
+  // ids and a short key.
+  static constexpr size_t kMaxInlineIds = 16 / sizeof(Id) - 1;
+  // copy_ids writes this many.
+  static constexpr size_t kNumCopied = kMaxInlineIds + 1;
+  // A million words, as many as 1 GB of web text has; the records of 100,000 long ones.
+  static constexpr size_t kMaxTableBytes = 32 << 20;
+  static constexpr size_t kMaxArenaBytes = 8 << 20;
+
+  struct alignas(32) Entry {
+    WordKey key;
+    Id ids[kMaxInlineIds];  // or, in the first four bytes, where the record is
+    Id num_ids;             // above kMaxInlineIds: there is a record
+
+    bool has_record() const { return num_ids > kMaxInlineIds; }
+    // Writes kNumCopied numbers, always; only the first num_ids mean something.
+    void copy_ids(Id* out) const { std::memcpy(out, ids, sizeof(Id) * kNumCopied); }
+  };
+  static constexpr size_t kLineEntries = 2;
+  struct alignas(kWordLineBytes) Line {
     Entry entries[kLineEntries];  // filled from the first: the last is empty if nothing overflowed
   };
-  static constexpr size_t kMaxLines = kMaxCacheBytes / sizeof(Line);
-  static constexpr size_t kFirstLines = kMaxLines / 4;
+  static constexpr int32_t kMaxEntries = kMaxTableBytes / sizeof(Entry) / 4 * 3;
 
-  static constexpr auto kLengthMasks = [] {
-    std::array<Key, kKeyBytes> masks{};
-    for (size_t num_bytes = 0; num_bytes < kKeyBytes; ++num_bytes) {
-      for (size_t i = 0; i < num_bytes; ++i)
-        masks[num_bytes][i / 8] |= uint64_t{0xFF} << (8 * (i % 8));
+  WordCache() : arena_pages_(kMaxArenaBytes) { resize(kFirstLines); }
+
+  WordTable table() const { return {reinterpret_cast<const char*>(lines_), shift_}; }
+
+  // The entry of a word, whose key is `key`, or nothing. Valid until the next insert or clear.
+  const Entry* find(const WordKey& key, std::string_view word) const {
+    for (size_t i = key.hash() >> shift_;; i = (i + 1) & (num_lines_ - 1)) {
+      for (const Entry& entry : lines_[i].entries) {
+        if (entry.key.is_empty()) return nullptr;
+        if (entry.key == key && (!key.is_long() || record_of(entry).word == word)) return &entry;
+      }
     }
-    return masks;
-  }();
+  }
 
-  // GCC makes a call of memcmp out of ==.
-  static bool is_equal(const Key& a, const Key& b) {
-    uint64_t difference = 0;
-    for (size_t i = 0; i < a.size(); ++i) difference |= a[i] ^ b[i];
-    return difference == 0;
+  // Of an entry that this cache has found.
+  std::span<const Id> ids_of(const Entry& entry) const {
+    return entry.has_record() ? record_of(entry).ids : std::span(entry.ids, entry.num_ids);
+  }
+
+  // False: it must be cleared before the next insert of a word of so many bytes.
+  bool has_room(size_t num_bytes) const {
+    return (num_lines_ < kMaxLines || !is_crowded()) &&
+           num_arena_bytes_ + record_bytes(num_bytes, num_bytes) <= kMaxArenaBytes;
+  }
+
+  // The word must have 1 to WordKey::kMaxKeptBytes bytes and be absent, `ids` have 1 to as many,
+  // and there must be room. Returns true if all entries have moved.
+  template <typename SomeId>
+  bool insert(const WordKey& key, std::string_view word, std::span<const SomeId> ids) {
+    const bool grows = is_crowded();
+    if (grows) resize(2 * num_lines_);
+    Entry entry{};
+    entry.key = key;
+    if (!key.is_long() && ids.size() <= kMaxInlineIds) {
+      copy_as_ids(ids, entry.ids);
+      entry.num_ids = static_cast<Id>(ids.size());
+    } else {
+      const uint32_t record = add_record(word, ids);
+      std::memcpy(entry.ids, &record, sizeof(record));
+      entry.num_ids = std::numeric_limits<Id>::max();
+    }
+    place(entry);
+    return grows;
+  }
+
+  void clear() {
+    num_arena_bytes_ = 0;
+    resize(num_lines_);
+  }
+
+ private:
+  static constexpr size_t kMaxLines = kMaxTableBytes / sizeof(Line);
+  static constexpr size_t kFirstLines = kMaxLines / 8;
+
+  // In the arena: the number of bytes and of ids, 32 bits each; the ids; the bytes.
+  struct Record {
+    std::string_view word;
+    std::span<const Id> ids;
+  };
+  static constexpr size_t kRecordHead = 2 * sizeof(uint32_t);
+  static size_t record_bytes(size_t num_bytes, size_t num_ids) {
+    return (kRecordHead + num_ids * sizeof(Id) + num_bytes + 7) / 8 * 8;
+  }
+  char* arena() const { return static_cast<char*>(arena_pages_.data()); }
+
+  Record record_of(const Entry& entry) const {
+    uint32_t offset, head[2];
+    std::memcpy(&offset, entry.ids, sizeof(offset));
+    const char* const record = arena() + offset;
+    std::memcpy(head, record, kRecordHead);
+    const auto* const ids = reinterpret_cast<const Id*>(record + kRecordHead);
+    return {{reinterpret_cast<const char*>(ids + head[1]), head[0]}, {ids, head[1]}};
+  }
+
+  template <typename SomeId>
+  static void copy_as_ids(std::span<const SomeId> ids, Id* out) {
+    std::transform(ids.begin(), ids.end(), out, [](SomeId id) { return static_cast<Id>(id); });
+  }
+
+  template <typename SomeId>
+  uint32_t add_record(std::string_view word, std::span<const SomeId> ids) {
+    char* const record = arena() + num_arena_bytes_;
+    const uint32_t head[2] = {static_cast<uint32_t>(word.size()),
+                              static_cast<uint32_t>(ids.size())};
+    std::memcpy(record, head, kRecordHead);
+    auto* const record_ids = reinterpret_cast<Id*>(record + kRecordHead);
+    copy_as_ids(ids, record_ids);
+    std::memcpy(record_ids + ids.size(), word.data(), word.size());
+    return static_cast<uint32_t>(
+        std::exchange(num_arena_bytes_, num_arena_bytes_ + record_bytes(word.size(), ids.size())));
   }
 
   bool is_crowded() const { return 4 * (num_used_ + 1) > 3 * num_lines_ * kLineEntries; }
@@ -138,19 +224,19 @@ class WordCache {
     std::swap(old_pages, pages_);
     const Line* const old_lines = std::exchange(lines_, static_cast<Line*>(pages_.data()));
     const size_t num_old_lines = std::exchange(num_lines_, num_lines);
-    shift_ = 64 - std::countr_zero(num_lines);
+    shift_ = 32 - std::countr_zero(num_lines);
     num_used_ = 0;
     for (size_t i = 0; num_old_lines < num_lines && i < num_old_lines; ++i) {
       for (const Entry& entry : old_lines[i].entries) {
-        if (entry.key.back() != 0) place(entry);
+        if (!entry.key.is_empty()) place(entry);
       }
     }
   }
 
   void place(const Entry& entry) {
-    for (size_t i = hash_of(entry.key) >> shift_;; i = (i + 1) & (num_lines_ - 1)) {
+    for (size_t i = entry.key.hash() >> shift_;; i = (i + 1) & (num_lines_ - 1)) {
       for (Entry& slot : lines_[i].entries) {
-        if (slot.key.back() != 0) continue;
+        if (!slot.key.is_empty()) continue;
         slot = entry;
         ++num_used_;
         return;
@@ -158,18 +244,12 @@ class WordCache {
     }
   }
 
-  ZeroedPages pages_;
+  ZeroedPages pages_, arena_pages_;
   Line* lines_ = nullptr;  // in pages_; open addressing, a power of two of lines
   size_t num_lines_ = 0;
   size_t num_used_ = 0;
+  size_t num_arena_bytes_ = 0;
   int shift_ = 0;
 };
-
-// With 16-bit ids up to 15 bytes and 7 ids: 99.9 % of English, 96.6 % of multilingual words.
-template <typename Id>
-using ShortWordCache = WordCache<16, Id>;
-// With 16-bit ids up to 31 bytes and 15 ids.
-template <typename Id>
-using LongWordCache = WordCache<32, Id>;
 
 }  // namespace weft

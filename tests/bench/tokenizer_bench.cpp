@@ -114,6 +114,9 @@ int main(int argc, char** argv) {
     const double load = seconds([&] { vocabulary = weft::Vocabulary::load(argv[1], argv[2]); });
     std::printf("vocabulary of %d ids loaded and checked in %.0f ms\n", vocabulary->size(),
                 load * 1e3);
+    const double first = seconds([&] { weft::Tokenizer make_tables(vocabulary); });
+    const double second = seconds([&] { weft::Tokenizer tokenizer(vocabulary); });
+    std::printf("first tokenizer made in %.1f ms, another in %.1f ms\n", first * 1e3, second * 1e3);
     for (int i = 3; i < argc; ++i) measure(vocabulary, argv[i]);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n", error.what());

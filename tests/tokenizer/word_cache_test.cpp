@@ -3,105 +3,147 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <random>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace weft {
 namespace {
 
-using ShortWords = ShortWordCache<uint16_t>;
-using LongWords = LongWordCache<uint16_t>;
-
 template <typename Cache>
 std::vector<int32_t> ids_found(const Cache& cache, const std::string& word) {
-  const auto* entry = cache.find(Cache::key_of(word));
+  const auto* entry = cache.find(WordKey::of(word), word);
   if (entry == nullptr) return {};
-  std::remove_cvref_t<decltype(entry->num_ids)> copied[Cache::kNumCopied];
-  entry->copy_ids(copied);
-  return {copied, copied + entry->num_ids};
+  const auto ids = cache.ids_of(*entry);
+  return {ids.begin(), ids.end()};
 }
 
 template <typename Cache>
-void insert(Cache& cache, const std::string& word, const std::vector<int32_t>& ids) {
-  cache.insert(Cache::key_of(word), ids.data(), ids.size());
+bool insert(Cache& cache, const std::string& word, const std::vector<int32_t>& ids) {
+  return cache.insert(WordKey::of(word), word, std::span<const int32_t>(ids));
 }
 
-template <typename Cache>
-void expect_keeps_any_number_of_ids(int32_t max_id) {
-  Cache cache;
-  std::vector<int32_t> ids;
-  for (size_t num_ids = 1; num_ids <= Cache::kMaxIds; ++num_ids) {
-    const std::string word(num_ids, 'w');
-    ids.push_back(max_id - static_cast<int32_t>(num_ids % 3));
-    EXPECT_EQ(ids_found(cache, word), std::vector<int32_t>());
-    insert(cache, word, ids);
-    EXPECT_EQ(ids_found(cache, word), ids);
+std::string random_word(size_t num_bytes, std::mt19937& random) {
+  std::string word(num_bytes, '\0');
+  for (char& c : word) c = static_cast<char>(random());
+  return word;
+}
+
+template <typename Id>
+void expect_keeps_words_of_all_sizes(int32_t max_id) {
+  WordCache<Id> cache;
+  std::mt19937 random(1);
+  std::vector<std::pair<std::string, std::vector<int32_t>>> inserted;
+  for (const size_t num_bytes : {1, 2, 7, 8, 9, 14, 15, 16, 17, 31, 32, 33, 100, 1023, 1024}) {
+    for (size_t num_ids = 1; num_ids <= num_bytes; num_ids += 1 + num_ids / 8) {
+      std::string word = random_word(num_bytes, random);
+      std::vector<int32_t> ids(num_ids);
+      for (int32_t& id : ids) id = static_cast<int32_t>(random() % (max_id + 1));
+      if (!ids_found(cache, word).empty()) continue;  // a byte that was there
+      EXPECT_TRUE(cache.has_room(num_bytes));
+      insert(cache, word, ids);
+      inserted.emplace_back(std::move(word), std::move(ids));
+    }
+  }
+  EXPECT_GT(inserted.size(), 100u);
+  for (const auto& [word, ids] : inserted) {
+    ASSERT_EQ(ids_found(cache, word), ids) << word.size() << " bytes";
+    std::string changed = word;
+    changed[random() % word.size()] ^= 1;
+    if (word.size() <= 2) continue;  // the changed one may be another that is there
+    EXPECT_EQ(ids_found(cache, changed), std::vector<int32_t>());
+  }
+  cache.clear();
+  for (const auto& [word, ids] : inserted) ASSERT_TRUE(ids_found(cache, word).empty());
+}
+
+TEST(WordCache, KeepsWordsOfAllSizes) {
+  expect_keeps_words_of_all_sizes<uint16_t>(65535);
+  expect_keeps_words_of_all_sizes<uint32_t>((1 << 24) - 1);
+}
+
+// Keys of long words are hashes: two words may have the same.
+TEST(WordCache, ComparesTheBytesOfLongWords) {
+  WordCache<uint16_t> cache;
+  const std::string word(40, 'w'), other(40, 'v'), shorter(39, 'w');
+  const std::vector<int32_t> ids = {1, 2, 3};
+  insert(cache, word, ids);
+  EXPECT_NE(cache.find(WordKey::of(word), word), nullptr);
+  EXPECT_EQ(cache.find(WordKey::of(word), other), nullptr);
+  EXPECT_EQ(cache.find(WordKey::of(word), shorter), nullptr);
+}
+
+TEST(WordKey, TellsWordsOfDifferentLengthApart) {
+  const std::string zeros(64, '\0');
+  for (size_t a = 1; a <= zeros.size(); ++a) {
+    for (size_t b = 1; b <= zeros.size(); ++b) {
+      EXPECT_EQ(WordKey::of(zeros.substr(0, a)) == WordKey::of(zeros.substr(0, b)), a == b);
+    }
+    EXPECT_EQ(WordKey::of(zeros.substr(0, a)).is_long(), a > WordKey::kMaxBytes);
+    EXPECT_FALSE(WordKey::of(zeros.substr(0, a)).is_empty());
   }
 }
 
-TEST(WordCache, KeepsAsManyIdsAsItSays) {
-  EXPECT_EQ(ShortWords::kMaxIds, 7u);
-  EXPECT_EQ(LongWords::kMaxIds, 15u);
-  expect_keeps_any_number_of_ids<ShortWords>(65535);
-  expect_keeps_any_number_of_ids<LongWords>(65535);
-  expect_keeps_any_number_of_ids<ShortWordCache<uint32_t>>((1 << 24) - 1);
-  expect_keeps_any_number_of_ids<LongWordCache<uint32_t>>((1 << 24) - 1);
-}
-
-TEST(ShortWordCache, TellsWordsOfDifferentLengthApart) {
-  const std::string zeros(15, '\0');
-  for (size_t a = 1; a <= 15; ++a) {
-    for (size_t b = 1; b <= 15; ++b) {
-      EXPECT_EQ(ShortWords::key_of(zeros.substr(0, a)) == ShortWords::key_of(zeros.substr(0, b)),
-                a == b);
+TEST(WordKey, DoesNotDependOnWhatFollowsTheWord) {
+  const std::string text = "0123456789abcdefghijklmnopqrstuv";
+  for (size_t begin = 0; begin <= 16; ++begin) {
+    for (size_t num_bytes = 1; num_bytes <= 15; ++num_bytes) {
+      EXPECT_EQ(WordKey::of_readable(text.data() + begin, num_bytes),
+                WordKey::of(text.substr(begin, num_bytes)));
     }
   }
 }
 
-TEST(ShortWordCache, KeyDoesNotDependOnWhatFollowsTheWord) {
-  const std::string text = "0123456789abcdefghijklmnopqrstuv";
-  for (size_t begin = 0; begin <= 16; ++begin) {
-    for (size_t num_bytes = 1; num_bytes <= 15; ++num_bytes) {
-      EXPECT_EQ(ShortWords::key_of_readable(text.data() + begin, num_bytes),
-                ShortWords::key_of(text.substr(begin, num_bytes)));
+TEST(WordKey, DependsOnEveryByteOfALongWord) {
+  for (size_t num_bytes = 16; num_bytes <= 70; ++num_bytes) {
+    const std::string word(num_bytes, 'x');
+    for (size_t i = 0; i < num_bytes; ++i) {
+      std::string changed = word;
+      changed[i] ^= 1;
+      EXPECT_FALSE(WordKey::of(word) == WordKey::of(changed)) << num_bytes << " " << i;
     }
   }
 }
 
 // Grows, fills up, is cleared: what is found is right, and nothing is lost without clear().
-TEST(ShortWordCache, FindsEverythingSinceItWasCleared) {
-  constexpr int32_t kNumWords = 1'000'000;
-  ShortWords cache;
-  int32_t first_kept = 0, num_cleared = 0;
+TEST(WordCache, FindsEverythingSinceItWasCleared) {
+  using Cache = WordCache<uint16_t>;
+  constexpr int32_t kNumWords = 1'700'000;
+  Cache cache;
+  int32_t first_kept = 0, num_cleared = 0, num_grown = 0;
   for (int32_t i = 0; i < kNumWords; ++i) {
-    if (!cache.has_room()) {
+    const std::string word = std::to_string(i);
+    if (!cache.has_room(word.size())) {
       for (int32_t k = first_kept; k < i; ++k) {
         ASSERT_EQ(ids_found(cache, std::to_string(k)), std::vector<int32_t>{k & 0xFFFF});
       }
       cache.clear();
       EXPECT_EQ(ids_found(cache, std::to_string(i - 1)), std::vector<int32_t>());
-      EXPECT_EQ(i - first_kept, ShortWords::kMaxEntries);
+      EXPECT_EQ(i - first_kept, Cache::kMaxEntries);
       first_kept = i;
       ++num_cleared;
     }
-    insert(cache, std::to_string(i), {i & 0xFFFF});
+    num_grown += insert(cache, word, {i & 0xFFFF});
   }
-  EXPECT_EQ(num_cleared, kNumWords / ShortWords::kMaxEntries);
+  EXPECT_EQ(num_cleared, kNumWords / Cache::kMaxEntries);
+  EXPECT_GT(num_grown, 0);
 }
 
-TEST(LongWordCache, ComparesAllThirtyOneBytes) {
-  LongWords cache;
-  const std::string word = "a word of just thirty-one bytes";
-  ASSERT_EQ(word.size(), LongWords::kMaxWordBytes);
-  insert(cache, word, {1, 2});
-  EXPECT_EQ(ids_found(cache, word), (std::vector<int32_t>{1, 2}));
-  for (size_t i = 0; i < word.size(); ++i) {
-    std::string changed = word;
-    changed[i] ^= 1;
-    EXPECT_EQ(ids_found(cache, changed), std::vector<int32_t>()) << i;
+TEST(WordCache, HasRoomForABoundedAmountOfLongWords) {
+  using Cache = WordCache<uint16_t>;
+  Cache cache;
+  std::mt19937 random(2);
+  const std::vector<int32_t> ids(1000, 7);
+  size_t num_bytes = 0;
+  while (cache.has_room(1000)) {
+    ASSERT_LT(num_bytes, Cache::kMaxArenaBytes);
+    insert(cache, random_word(1000, random), ids);
+    num_bytes += 1000 + 2 * ids.size();
   }
+  EXPECT_GT(num_bytes, Cache::kMaxArenaBytes / 10 * 9);
+  cache.clear();
+  EXPECT_TRUE(cache.has_room(1000));
 }
 
 TEST(ZeroedPages, AreZeroAndAligned) {

@@ -1,0 +1,79 @@
+// The merges of a vocabulary as a table that answers in two loads from the L2 cache.
+//
+// Tokens have numbers of their own here, as in BacktrackTable: 0 to 255 are the bytes, 256 + k is
+// the product of merge k. So the product of a pair is its rank, too: a smaller one merges first.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace weft {
+
+class Vocabulary;
+
+// `Token` is uint16_t for vocabularies of up to kNever tokens: half the memory. Immutable once
+// built, thread-safe.
+template <typename Token>
+class PairTable {
+ public:
+  // The pair has no rule.
+  static constexpr Token kNone = std::numeric_limits<Token>::max();
+  // Of two bytes: nor does any entry contain them side by side. No token reaches across, so a word
+  // may be cut there and its parts merged apart. Of GPT-2's 65,536 byte pairs 2,689 are possible.
+  static constexpr Token kNever = kNone - 1;
+
+  // Nothing unless each entry encodes to itself and is the product of exactly one merge, of tokens
+  // made before it, and the tokens fit `Token`. GPT-2's vocabulary and learned ones are so.
+  static std::optional<PairTable> make(const Vocabulary& vocabulary);
+
+  // The product, or kNone.
+  Token find(Token left, Token right) const {
+    const Slot& slot = slots_[bases_[left] ^ right];
+    // No branch: nobody can foretell whether a pair has a rule.
+    return static_cast<Token>(slot.product | -static_cast<Token>(slot.left != left));
+  }
+  // Of two bytes: the product, kNone or kNever.
+  Token find_bytes(uint8_t left, uint8_t right) const { return byte_pairs_[left << 8 | right]; }
+
+  // A token for `find` only, which merges with none.
+  Token lone_token() const { return static_cast<Token>(ids_.size()); }
+
+  int32_t id(Token token) const { return ids_[token]; }
+  size_t num_bytes(Token token) const { return num_bytes_[token]; }
+
+  // True if merging the bytes of both tokens ends with just these two: no merge across their border
+  // comes first.
+  bool is_stable(Token left, Token right) const;
+
+ private:
+  struct Slot {
+    Token left = kNone, product = kNone;
+  };
+  struct Halves {
+    Token left, right;  // of a byte: itself
+  };
+  struct Row;
+
+  PairTable() = default;
+  bool add_tokens(const Vocabulary& vocabulary);
+  void place_rows(std::vector<Row>& rows);
+  bool place_row(const Row& row);
+
+  // Row displacement: the rule of a pair lies at bases_[left] ^ right, where the bases are chosen
+  // so that no two rules meet. `left` in the slot tells whose it is.
+  std::vector<Slot> slots_;      // a power of two
+  std::vector<uint32_t> bases_;  // of each token
+  std::vector<Token> byte_pairs_;
+  std::vector<Halves> halves_;
+  std::vector<int32_t> ids_;
+  std::vector<uint32_t> num_bytes_;
+};
+
+extern template class PairTable<uint16_t>;
+extern template class PairTable<uint32_t>;
+
+}  // namespace weft
