@@ -1,0 +1,173 @@
+// A chunk of lines from bytes to tokens: sums fit each other, documents decode to what another JSON
+// parser reads, and a line that it accepts is accepted.
+#include <stdlib.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "preprocess/tokenize_chunk.h"
+#include "tests/fuzz/fuzz_check.h"
+
+namespace weft {
+namespace {
+
+// One entry for each byte, and two merges, so that texts have tokens of several bytes.
+std::shared_ptr<const Vocabulary> byte_vocabulary() {
+  std::string folder = (std::filesystem::temp_directory_path() / "weft-fuzz-XXXXXX").string();
+  FUZZ_CHECK(::mkdtemp(folder.data()) != nullptr);
+  nlohmann::json entries;
+  int next_other = 0x100;
+  const auto add = [&](int code_point) {
+    std::string entry;
+    if (code_point < 0x80) {
+      entry = static_cast<char>(code_point);
+    } else {
+      entry = {static_cast<char>(0xC0 | code_point >> 6),
+               static_cast<char>(0x80 | (code_point & 0x3F))};
+    }
+    entries[entry] = entries.size();
+  };
+  for (int byte = 0; byte < 256; ++byte) {
+    const bool printable = (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte != 0xAD);
+    add(printable ? byte : next_other++);
+  }
+  for (const char* entry : {"aa", "te", "<|endoftext|>"}) entries[entry] = entries.size();
+  std::ofstream(folder + "/vocab.json") << entries.dump();
+  std::ofstream(folder + "/merges.txt") << "#version: 0.2\na a\nt e\n";
+  auto vocabulary = Vocabulary::load(folder + "/vocab.json", folder + "/merges.txt");
+  std::filesystem::remove_all(folder);
+  return vocabulary;
+}
+
+// How the other parser reads a line: `texts` if it is an object with a string, or a list of
+// strings, under "text".
+struct Reading {
+  bool is_json = false, has_texts = false;
+  std::vector<std::string> texts;
+};
+Reading read_otherwise(std::string_view line) {
+  Reading reading;
+  // It skips a byte order mark, ends at a NUL, and has no limit of depth.
+  if (line.starts_with("\xEF\xBB\xBF") || line.find('\0') != line.npos) return reading;
+  if (std::count(line.begin(), line.end(), '[') + std::count(line.begin(), line.end(), '{') > 900)
+    return reading;
+  nlohmann::json json;
+  try {
+    json = nlohmann::json::parse(line);
+  } catch (const nlohmann::json::exception&) {
+    return reading;  // a number out of range is one as well
+  }
+  reading.is_json = true;
+  if (!json.is_object() || !json.contains("text")) return reading;
+  const nlohmann::json& value = json["text"];
+  reading.has_texts = value.is_string() || value.is_array();
+  if (value.is_string()) reading.texts = {value.get<std::string>()};
+  if (!value.is_array()) return reading;
+  for (const auto& element : value) {
+    reading.has_texts &= element.is_string();
+    if (element.is_string()) reading.texts.push_back(element.get<std::string>());
+  }
+  return reading;
+}
+
+LineChunk chunk_of(std::string_view text) {
+  LineChunk chunk;
+  chunk.buffer.assign(text.begin(), text.end());
+  chunk.size_bytes = text.size();
+  return chunk;
+}
+
+void check_sums(const TokenizedChunk& result, int64_t num_bytes) {
+  const TokenizedChunk::Output& output = result.outputs[0];
+  int64_t num_tokens = 0, num_sequences = 0, num_empty = 0, last_offset = -1;
+  for (const int32_t length : output.sequence_lengths) {
+    FUZZ_CHECK(length > 0);
+    num_tokens += length;
+  }
+  for (const int32_t count : output.document_sequences) {
+    num_sequences += count;
+    num_empty += count == 0 ? 1 : 0;
+  }
+  for (const int64_t offset : output.line_offsets) {
+    FUZZ_CHECK(offset > last_offset && offset < num_bytes);
+    last_offset = offset;
+  }
+  FUZZ_CHECK(num_tokens == result.num_tokens);
+  FUZZ_CHECK(2 * num_tokens == static_cast<int64_t>(output.tokens.size()));
+  FUZZ_CHECK(num_sequences == static_cast<int64_t>(output.sequence_lengths.size()));
+  FUZZ_CHECK(output.document_sequences.size() == output.line_offsets.size());
+  FUZZ_CHECK(num_empty == result.num_empty_documents);
+  FUZZ_CHECK(result.num_documents == static_cast<int64_t>(output.line_offsets.size()));
+  FUZZ_CHECK(result.num_documents + result.bad_line_counts.total() == result.num_lines);
+}
+
+std::vector<std::string> decoded_sequences(const TokenizedChunk::Output& output,
+                                           const Tokenizer& tokenizer) {
+  std::vector<std::string> texts;
+  const std::byte* next = output.tokens.data();
+  for (const int32_t length : output.sequence_lengths) {
+    std::vector<int32_t> ids(static_cast<size_t>(length));
+    for (int32_t& id : ids) {
+      uint16_t narrow;
+      std::memcpy(&narrow, next, sizeof(narrow));
+      next += sizeof(narrow);
+      id = narrow;
+    }
+    texts.push_back(tokenizer.decode(ids.data(), ids.size()));
+  }
+  return texts;
+}
+
+// A line alone gives what it should, and what it gives is added to `all`.
+void check_line(std::string_view line, ChunkTokenizer& chunk_tokenizer, const Tokenizer& tokenizer,
+                std::vector<std::string>& all) {
+  TokenizedChunk result;
+  chunk_tokenizer.tokenize(chunk_of(line), result);
+  if (line.empty()) return;
+  FUZZ_CHECK(result.num_lines == 1);
+  const std::vector<std::string> texts = decoded_sequences(result.outputs[0], tokenizer);
+  all.insert(all.end(), texts.begin(), texts.end());
+  Reading reading = read_otherwise(line);
+  if (!reading.is_json) return;
+  FUZZ_CHECK(result.bad_line_counts.by_problem[static_cast<size_t>(LineProblem::kNotJson)] == 0);
+  FUZZ_CHECK((result.num_documents == 1) == reading.has_texts);
+  if (!reading.has_texts) return;
+  std::erase(reading.texts, "");
+  FUZZ_CHECK(texts == reading.texts);
+  FUZZ_CHECK(result.num_replaced_surrogates == 0);
+}
+
+}  // namespace
+}  // namespace weft
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace weft;
+  static const auto vocabulary = byte_vocabulary();
+  static const TokenizeRules rules = [] {
+    TokenizeRules skip;
+    skip.on_bad_line = OnBadLine::kSkip;
+    return skip;
+  }();
+  static ChunkTokenizer chunk_tokenizer(vocabulary, rules);
+  static const Tokenizer tokenizer(vocabulary);
+
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  TokenizedChunk result;
+  chunk_tokenizer.tokenize(chunk_of(text), result);
+  check_sums(result, static_cast<int64_t>(size));
+
+  std::vector<std::string> line_by_line;
+  LineWalker lines(text);
+  int64_t num_lines = 0;
+  for (std::string_view line; lines.next(line); ++num_lines) {
+    FUZZ_CHECK(line.find_first_of("\r\n") == line.npos);
+    check_line(line, chunk_tokenizer, tokenizer, line_by_line);
+  }
+  FUZZ_CHECK(num_lines == result.num_lines);
+  FUZZ_CHECK(line_by_line == decoded_sequences(result.outputs[0], tokenizer));
+  return 0;
+}

@@ -1,0 +1,57 @@
+// Vocabulary files of any content (vocab.json, a NUL, merges.txt): refused, or a vocabulary whose
+// ids decode to the text that was encoded.
+#include "tokenizer/vocabulary.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/fuzz/fuzz_check.h"
+#include "tokenizer/tokenizer.h"
+
+namespace {
+
+// A file in memory with a name, for as long as it lives.
+class MemoryFile {
+ public:
+  explicit MemoryFile(std::string_view content) : fd_(::memfd_create("fuzz", MFD_CLOEXEC)) {
+    FUZZ_CHECK(fd_ >= 0);
+    FUZZ_CHECK(::write(fd_, content.data(), content.size()) ==
+               static_cast<ssize_t>(content.size()));
+  }
+  MemoryFile(const MemoryFile&) = delete;
+  ~MemoryFile() { ::close(fd_); }
+  std::string path() const { return "/proc/self/fd/" + std::to_string(fd_); }
+
+ private:
+  int fd_;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  const size_t split = std::min(bytes.find('\0'), bytes.size());
+  const std::string_view merges = bytes.substr(std::min(split + 1, bytes.size()));
+  const MemoryFile vocab_file(bytes.substr(0, split)), merge_file(merges);
+  std::shared_ptr<const weft::Vocabulary> vocabulary;
+  try {
+    vocabulary = weft::Vocabulary::load(vocab_file.path(), merge_file.path());
+  } catch (const std::runtime_error&) {
+    return 0;
+  }
+  FUZZ_CHECK(vocabulary->size() >= 256);
+  weft::Tokenizer tokenizer(vocabulary);
+  for (const std::string text : {std::string("the the ab\n\n  abab caf\u00e9 it's 123!"),
+                                 std::string(100, 'a') + "b", std::string(merges)}) {
+    std::vector<int32_t> ids;
+    tokenizer.encode(text, ids);
+    FUZZ_CHECK(tokenizer.decode(ids.data(), ids.size()) == text);
+  }
+  return 0;
+}
