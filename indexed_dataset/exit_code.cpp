@@ -10,6 +10,9 @@ ExitCode exit_code_for(const std::exception& error) {
   const auto is = [&error]<typename T>(std::type_identity<T>) {
     return dynamic_cast<const T*>(&error) != nullptr;
   };
+  if (const auto* failed = dynamic_cast<const RunFailed*>(&error)) {
+    return static_cast<ExitCode>(failed->exit_code);
+  }
   if (is(std::type_identity<std::invalid_argument>{})) return ExitCode::kUsage;
   if (is(std::type_identity<ChecksumMismatch>{})) return ExitCode::kChecksumMismatch;
   if (is(std::type_identity<NetworkError>{})) return ExitCode::kNetwork;

@@ -9,6 +9,7 @@
 //   PeerLost               another process of this run is gone   -> 13
 //   ConfigurationDiffers   ranks were started differently        -> 14
 //   std::bad_alloc         out of memory                         -> 9
+//   RunFailed              its own code
 //   std::system_error      a system call failed: ENOSPC, EDQUOT  -> 5, any other -> 4
 //   std::runtime_error     the input data is not as needed       -> 3
 //   anything else          a mistake in the program              -> 1
@@ -55,6 +56,12 @@ struct PeerLost : std::runtime_error {
 };
 struct ConfigurationDiffers : std::runtime_error {
   using std::runtime_error::runtime_error;
+};
+// The run fails for a reason that another part of it, or another process, has met.
+struct RunFailed : std::runtime_error {
+  RunFailed(int the_exit_code, const std::string& message)
+      : std::runtime_error(message), exit_code(the_exit_code) {}
+  int exit_code;
 };
 
 // The exit code of a program that ends because of `error`, by the table above.

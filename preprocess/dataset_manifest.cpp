@@ -24,10 +24,12 @@ Json counts_json(const PipelineTotals& totals) {
           {"jsonl_bytes", totals.num_bytes}};
 }
 
-Json inputs_json(const std::vector<InputReport>& inputs) {
+Json inputs_json(const PipelineReport& report) {
   Json array = Json::array();
-  for (const InputReport& input : inputs) {
+  for (size_t i = 0; i < report.inputs.size(); ++i) {
+    const InputReport& input = report.inputs[i];
     array.push_back({{"path", input.path},
+                     {"version", report.identities.at(i).version},
                      {"format", input.format},
                      {"file_bytes", input.num_file_bytes},
                      {"jsonl_bytes", input.num_bytes},
@@ -42,7 +44,8 @@ std::filesystem::path manifest_path(const std::filesystem::path& prefix) {
   return prefix.string() + ".manifest.json";
 }
 
-void write_manifest(const PipelineReport& report, size_t output_idx, const ManifestOrigin& origin) {
+void write_manifest(const std::filesystem::path& path, const PipelineReport& report,
+                    size_t output_idx, const ManifestOrigin& origin) {
   const OutputReport& output = report.outputs[output_idx];
   Json options = Json::object();
   for (const auto& [name, value] : origin.options) options[name] = value;
@@ -52,6 +55,7 @@ void write_manifest(const PipelineReport& report, size_t output_idx, const Manif
       {"program", "weft-data preprocess"},
       {"version", origin.program_version},
       {"unicode_version", origin.unicode_version},
+      {"run", report.run_hash},
       {"options", options},
       {"vocabulary",
        {{"size", origin.vocabulary_size},
@@ -59,15 +63,14 @@ void write_manifest(const PipelineReport& report, size_t output_idx, const Manif
         {"vocab_sha256", origin.vocab_sha256},
         {"merge_file", origin.merge_file.string()},
         {"merge_sha256", origin.merge_sha256}}},
-      {"inputs", inputs_json(report.inputs)},
+      {"inputs", inputs_json(report)},
       {"input_counts", counts_json(report.totals)},
       {"first_bad_lines", bad_lines},
       {"dataset", {{"documents", output.num_documents}, {"tokens", output.num_tokens}}},
       {"seconds", origin.seconds},
   };
   // Paths and messages may hold any bytes: those that are not UTF-8 are replaced, not refused.
-  write_file_atomically(manifest_path(output.prefix),
-                        manifest.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  write_file_atomically(path, manifest.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 std::optional<StoredManifest> read_dataset_manifest(const std::filesystem::path& prefix) {
@@ -83,6 +86,7 @@ std::optional<StoredManifest> read_dataset_manifest(const std::filesystem::path&
     manifest.merge_file = json.at("vocabulary").at("merge_file").get<std::string>();
     manifest.vocab_sha256 = json.at("vocabulary").at("vocab_sha256").get<std::string>();
     manifest.merge_sha256 = json.at("vocabulary").at("merge_sha256").get<std::string>();
+    manifest.run_hash = json.value("run", "");
     return manifest;
   } catch (const Json::exception& error) {
     throw std::runtime_error(path.string() + ": not a manifest of weft-data: " + error.what());

@@ -25,8 +25,10 @@ struct ManifestOrigin {
   double seconds = 0;
 };
 
-// Writes the manifest of report.outputs[output_idx], whole or not at all. Throws std::system_error.
-void write_manifest(const PipelineReport& report, size_t output_idx, const ManifestOrigin& origin);
+// Writes the manifest of report.outputs[output_idx] to `path`, whole or not at all. Throws
+// std::system_error.
+void write_manifest(const std::filesystem::path& path, const PipelineReport& report,
+                    size_t output_idx, const ManifestOrigin& origin);
 
 // What the tools need of it.
 struct StoredManifest {
@@ -34,6 +36,7 @@ struct StoredManifest {
   int32_t vocabulary_size = 0;
   std::filesystem::path vocab_file, merge_file;
   std::string vocab_sha256, merge_sha256;
+  std::string run_hash;  // of what was made of what; empty in older manifests
 };
 
 // Nothing if there is no manifest. Throws std::runtime_error if it is not one.

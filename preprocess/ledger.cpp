@@ -198,10 +198,10 @@ void Ledger::extend_bases() {
     num_bad_lines_ = std::max(num_bad_lines_, seen_.bad_lines.total());
   }
   if (limits_.max_bad_lines >= 0 && num_bad_lines_ > limits_.max_bad_lines) {
-    fail(
-        {static_cast<int>(ExitCode::kBadInput),
-         "more bad lines than --max-bad-lines " + std::to_string(limits_.max_bad_lines) + " allows",
-         {}});
+    fail({static_cast<int>(ExitCode::kBadInput),
+          "more bad lines than --max-bad-lines " + std::to_string(limits_.max_bad_lines) +
+              " allows; nothing was written",
+          {}});
   }
 }
 

@@ -44,6 +44,7 @@ bool LineChunker::next(LineChunk& chunk) {
   chunk.size_bytes = 0;
   chunk.offset_bytes = offset_bytes_;
   chunk.is_too_long_line = false;
+  chunk.long_line_permit.reset();
   if (chunk.buffer.size() < carried_.size()) chunk.buffer.resize(carried_.size());
   std::copy(carried_.begin(), carried_.end(), chunk.buffer.begin());
   chunk.size_bytes = carried_.size();
@@ -66,6 +67,10 @@ bool LineChunker::next(LineChunk& chunk) {
       return true;
     }
     target_bytes = std::min(2 * chunk.size_bytes, max_line_bytes_ + 3);
+    if (gate_ == nullptr || target_bytes <= gate_->free_bytes()) continue;
+    if (!chunk.long_line_permit) chunk.long_line_permit = gate_->enter();
+    // Room at once, touched as it fills: growing by copies would take half as much again.
+    chunk.buffer.reserve(max_line_bytes_ + 3);
   }
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "preprocess/byte_source.h"
+#include "preprocess/long_line_gate.h"
 
 namespace weft {
 
@@ -22,7 +23,13 @@ struct LineChunk {
   // 0.
   bool is_too_long_line = false;
   int64_t too_long_line_bytes = 0;
+  // Held while the chunk has a line that needs one.
+  LongLineGate::Permit long_line_permit;
 
+  // Of lines, whether their text is here or not.
+  int64_t num_bytes() const {
+    return static_cast<int64_t>(size_bytes) + (is_too_long_line ? too_long_line_bytes : 0);
+  }
   std::string_view text() const { return {buffer.data(), size_bytes}; }
 };
 
@@ -30,15 +37,22 @@ struct LineChunk {
 class LineChunker {
  public:
   // Chunks hold `chunk_bytes` or more: one that must hold a longer line grows up to
-  // `max_line_bytes`.
-  LineChunker(ByteSource& source, size_t chunk_bytes, size_t max_line_bytes)
-      : source_(source), chunk_bytes_(chunk_bytes), max_line_bytes_(max_line_bytes) {}
+  // `max_line_bytes`, with a permit of `gate` (which may be null). `offset_bytes` is where in the
+  // stream the source begins.
+  LineChunker(ByteSource& source, size_t chunk_bytes, size_t max_line_bytes,
+              LongLineGate* gate = nullptr, int64_t offset_bytes = 0)
+      : source_(source),
+        chunk_bytes_(chunk_bytes),
+        max_line_bytes_(max_line_bytes),
+        gate_(gate),
+        offset_bytes_(offset_bytes) {}
 
   // Fills `chunk`, whose buffer is reused; false at the end of the stream. Throws as
   // ByteSource::read.
   bool next(LineChunk& chunk);
 
-  int64_t num_bytes() const { return offset_bytes_; }  // decompressed bytes handed out so far
+  // Where in the stream the next chunk begins.
+  int64_t offset_bytes() const { return offset_bytes_; }
 
  private:
   size_t read_some(LineChunk& chunk, size_t target_bytes);
@@ -46,8 +60,9 @@ class LineChunker {
 
   ByteSource& source_;
   size_t chunk_bytes_, max_line_bytes_;
+  LongLineGate* gate_;
   std::vector<char> carried_;  // the start of a line whose end has not been read
-  int64_t offset_bytes_ = 0;
+  int64_t offset_bytes_;
   bool at_end_ = false;
 };
 

@@ -1,13 +1,13 @@
-// The pipeline from JSONL files to Megatron datasets:
+// From JSONL files to Megatron datasets: plans the work, hands it out, commits the result.
 //
-//   one reader (decompress, cut at line ends) -> N workers (parse, tokenize) -> one writer (in
-//   input order)
+//   plan_work -> Ledger (rank 0) <-> RankWorker (every rank) -> commit_run
 //
-// A fixed set of chunks circulates through these stages, so memory is bounded whatever the input,
-// and the reader waits for the writer. Output and messages do not depend on the number of workers
-// or on the size of chunks.
+// What is being made lies in a work folder until all of it is there. A run that was stopped or
+// killed goes on from there; output and messages do not depend on the number of workers or ranks,
+// on the size of chunks, or on interruptions.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -16,24 +16,41 @@
 #include <vector>
 
 #include "preprocess/bad_lines.h"
+#include "preprocess/byte_source.h"
 #include "preprocess/pipeline_totals.h"
+#include "preprocess/rank_environment.h"
 #include "preprocess/tokenize_chunk.h"
+#include "preprocess/work_plan.h"
 
 namespace weft {
 
 struct PipelineConfig {
-  std::vector<std::string> inputs;  // paths; "-" is standard input
-  // One dataset per key, in the order of rules.json_keys: PREFIX.bin and PREFIX.idx.
+  std::vector<std::string> inputs;  // paths and URLs; "-" is standard input
+  // One dataset per key, in the order of rules.json_keys: PREFIX.bin and PREFIX.idx. All in one
+  // folder, which is also that of work_prefix.
   std::vector<std::filesystem::path> output_prefixes;
+  // Names PREFIX.work and PREFIX.lock; empty: the first of output_prefixes.
+  std::filesystem::path work_prefix;
   TokenizeRules rules;
+  std::string vocabulary_id;   // a hash of the vocabulary: a run goes on with the same one only
   int64_t max_bad_lines = -1;  // with OnBadLine::kSkip: more are an error; < 0: any number
   int num_workers = 1;
-  // 1 MiB: a worker needs ~10 ms for it, far more than a queue costs; with 64 workers all chunks
-  // together stay near 500 MB with their tokens.
+  // A finished dataset of another run is replaced, unfinished work of another run is dropped, and
+  // what is finished is done again.
+  bool overwrite = false;
+  // Part shard_idx of num_shards of the work; merged in order, the parts make the whole.
+  int64_t shard_idx = 0, num_shards = 1;
+  int64_t max_output_bytes = kDefaultMaxOutputBytes;  // of one compressed input
+  // Processes that make one output together; rank 0 leads.
+  RankEnvironment ranks;
+  std::chrono::milliseconds peer_timeout{60'000};  // a rank that is silent for longer is given up
+
+  // 1 MiB: a worker needs ~5 ms for it, far more than a queue costs.
   size_t chunk_bytes = size_t{1} << 20;
-  // Of text in memory at a time, if that is more than 2 * chunk_bytes in every chunk: what long
-  // lines may use. One that is longer still travels alone.
-  size_t max_text_bytes = size_t{256} << 20;
+  int64_t task_bytes = kTaskBytes;
+  size_t long_line_bytes = size_t{16} << 20;  // see RankSettings
+  int64_t max_held_bytes_per_worker = int64_t{24} << 20;
+  std::chrono::milliseconds sync_interval{1000};
 };
 
 struct InputReport {
@@ -53,27 +70,36 @@ struct PipelineReport {
   PipelineTotals totals;
   std::vector<OutputReport> outputs;
   std::vector<InputReport> inputs;
-  std::vector<BadLine> shown_bad_lines;  // the first kNumShownBadLines
+  std::vector<InputIdentity> identities;  // of the inputs
+  std::vector<BadLine> shown_bad_lines;   // the first kNumShownBadLines
+  std::string run_hash;                   // of what was made of what
+  bool was_there = false;                 // an earlier run had made it; only `outputs` is filled in
+  bool is_leader = true;                  // rank 0: only its report is filled in
 };
 
-// Called on the thread that runs the pipeline, in input order.
+// Called on the thread that runs the pipeline.
 struct PipelineEvents {
-  std::function<void(const std::string& input)> on_input;  // its first chunk is being written
-  std::function<void(const PipelineTotals&)> on_progress;  // after every chunk
-  std::function<void(const BadLine&)> on_bad_line;         // the first kNumShownBadLines
-  std::function<bool()> stop_requested;                    // asked several times a second
-  // Everything is read, written and synced; only renames follow. May throw: then no dataset is
-  // complete.
-  std::function<void(const PipelineReport&)> before_commit;
+  std::function<void(const std::string& input)> on_input;  // the first part of it was handed out
+  std::function<void(const PipelineTotals&)> on_progress;  // several times a second
+  std::function<void(const BadLine&)> on_bad_line;  // the first kNumShownBadLines, in input order
+  std::function<void(const std::string&)> on_note;  // what people should know
+  std::function<bool()> stop_requested;             // asked several times a second
+  // Writes the manifest of output `k` to `path`; everything else is written.
+  std::function<void(const PipelineReport&, size_t k, const std::filesystem::path& path)>
+      write_manifest;
 };
 
-// Thrown when stop_requested() says so. Nothing is left under the output names.
-struct PipelineStopped {};
+// Thrown when stop_requested() says so. No dataset is complete.
+struct PipelineStopped {
+  bool work_is_kept = false;  // the same run goes on where this one ended
+};
 
 // Reads everything, writes all datasets, and returns what was done. On any exception no output is
-// complete. Throws std::runtime_error for a bad line under OnBadLine::kStop, for too many bad
-// lines, for bad lines only, and for corrupt compressed input; std::system_error where a file
-// cannot be read or written.
+// complete, and work on inputs that can be read again is kept in the work folder. Throws
+// std::runtime_error for a bad line under OnBadLine::kStop, for too many bad lines, for bad lines
+// only, and for corrupt compressed input; std::system_error where a file cannot be read or written;
+// std::invalid_argument where finished or unfinished work of another run is in the way;
+// LockedByAnotherRun, PeerLost, ConfigurationDiffers.
 PipelineReport run_pipeline(const PipelineConfig& config,
                             std::shared_ptr<const Vocabulary> vocabulary,
                             const PipelineEvents& events);

@@ -5,11 +5,12 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cinttypes>
 #include <cstdio>
 #include <set>
 #include <system_error>
 
-#include "indexed_dataset/lock_file.h"
+#include "indexed_dataset/exit_code.h"
 #include "preprocess/byte_source.h"
 #include "preprocess/commands.h"
 #include "preprocess/dataset_manifest.h"
@@ -17,6 +18,7 @@
 #include "preprocess/find_vocabulary.h"
 #include "preprocess/pipeline.h"
 #include "preprocess/progress.h"
+#include "preprocess/run_files.h"
 #include "preprocess/sha256.h"
 #include "preprocess/stop_signal.h"
 #include "tokenizer/unicode_classes.h"
@@ -28,6 +30,14 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// "3/16"
+bool parse_shard(const std::string& text, int64_t& index, int64_t& count) {
+  int consumed = 0;
+  const bool is_read =
+      std::sscanf(text.c_str(), "%" SCNd64 "/%" SCNd64 "%n", &index, &count, &consumed) == 2;
+  return is_read && static_cast<size_t>(consumed) == text.size() && index >= 0 && index < count;
 }
 
 struct PreprocessOptions {
@@ -44,6 +54,9 @@ struct PreprocessOptions {
   std::string on_bad_line = "stop";
   int64_t max_bad_lines = -1;
   int64_t max_line_bytes = int64_t{256} << 20;
+  int64_t max_output = kDefaultMaxOutputBytes;
+  std::string shard;
+  bool overwrite = false;
 
   void declare(OptionSet& options) {
     options.texts("--input", inputs,
@@ -71,6 +84,13 @@ struct PreprocessOptions {
                     "with --on-bad-line skip: more than this end the run; -1: any number", -1);
     options.integer("--max-line-bytes", max_line_bytes, "longer lines are bad lines", 1,
                     (int64_t{1} << 31) - 8);
+    options.integer("--max-output", max_output,
+                    "bytes that one compressed input may give; more are taken for a bomb", 1);
+    options.text(
+        "--shard", shard,
+        "I/N: only part I (from 0) of N of the work; weft-data merge puts the parts together");
+    options.flag("--overwrite", overwrite,
+                 "replace a finished dataset, and drop unfinished work, of other options");
   }
 
   void validate(OptionSet& options) const {
@@ -86,6 +106,9 @@ struct PreprocessOptions {
       if (path.find("://") != std::string::npos)
         options.problem("'" + path + "': is a URL; fetch it first with weft-data download");
     }
+    int64_t index = 0, count = 1;
+    if (!shard.empty() && !parse_shard(shard, index, count))
+      options.problem("--shard: '" + shard + "' is not I/N with 0 <= I < N, as in 3/16");
     std::set<std::string> seen;
     for (const std::string& key : json_keys) {
       if (!seen.insert(key).second) options.problem("--json-keys: '" + key + "' is given twice");
@@ -120,6 +143,10 @@ struct PreprocessOptions {
     config.rules.on_bad_line = on_bad_line == "skip" ? OnBadLine::kSkip : OnBadLine::kStop;
     config.rules.max_line_bytes = static_cast<size_t>(max_line_bytes);
     config.max_bad_lines = max_bad_lines;
+    config.work_prefix = output_prefix;
+    config.overwrite = overwrite;
+    config.max_output_bytes = max_output;
+    if (!shard.empty()) parse_shard(shard, config.shard_idx, config.num_shards);
     config.num_workers = static_cast<int>(num_workers);
     return config;
   }
@@ -176,7 +203,6 @@ class PreprocessCommand final : public Command {
     const Clock::time_point start = Clock::now();
     options_.check_files();
     install_stop_signals();
-    const LockFile lock(options_.output_prefix + ".lock");
     print_configuration(options);
     print_to_log("Opening " + display_name(options_.inputs[0]));
 
@@ -194,15 +220,18 @@ class PreprocessCommand final : public Command {
     print_to_log("Time to startup: " + python_float(seconds_since(start)));
 
     ProgressPrinter progress(options_.log_interval, total_file_bytes(options_.inputs));
-    const PipelineReport report = run_reported(vocabulary, progress);
-    origin.seconds = progress.seconds();
-    for (size_t k = 0; k < report.outputs.size(); ++k) write_manifest(report, k, origin);
-    for (const OutputReport& output : report.outputs) {
-      progress.print_line(fmt::format("wrote {}.bin and .idx: {} documents, {} tokens",
-                                      output.prefix.string(), output.num_documents,
-                                      output.num_tokens));
+    try {
+      report(run_reported(vocabulary, progress, origin), progress);
+    } catch (const PipelineStopped& stopped) {
+      if (!stopped.work_is_kept) {
+        progress.print_line("stopped: nothing was written");
+        throw StoppedBySignal(stop_signal());
+      }
+      progress.print_line("stopped: the work so far is kept in " +
+                          work_folder(options_.output_prefix).string() +
+                          "; the same command goes on with it");
+      return static_cast<int>(ExitCode::kStoppedOnRequest);
     }
-    progress.print_line(summary_line(report.totals, origin.seconds));
     return 0;
   }
 
@@ -233,7 +262,9 @@ class PreprocessCommand final : public Command {
   }
 
   PipelineReport run_reported(const std::shared_ptr<const Vocabulary>& vocabulary,
-                              ProgressPrinter& progress) {
+                              ProgressPrinter& progress, ManifestOrigin& origin) {
+    PipelineConfig config = options_.pipeline_config();
+    config.vocabulary_id = origin.vocab_sha256 + " " + origin.merge_sha256;
     PipelineEvents events;
     bool is_first_input = true;
     events.on_input = [&](const std::string& input) {
@@ -244,18 +275,24 @@ class PreprocessCommand final : public Command {
     events.on_bad_line = [&](const BadLine& bad_line) {
       progress.print_line("bad line: " + bad_line.message());
     };
+    events.on_note = [&](const std::string& note) { progress.print_line(note); };
     events.stop_requested = [] { return stop_signal() != 0; };
-    // A manifest must never describe another pair than the one beside it.
-    events.before_commit = [](const PipelineReport& report) {
-      for (const OutputReport& output : report.outputs)
-        std::filesystem::remove(manifest_path(output.prefix));
+    events.write_manifest = [&](const PipelineReport& report, size_t k,
+                                const std::filesystem::path& path) {
+      origin.seconds = progress.seconds();
+      weft::write_manifest(path, report, k, origin);
     };
-    try {
-      return run_pipeline(options_.pipeline_config(), vocabulary, events);
-    } catch (const PipelineStopped&) {
-      progress.print_line("stopped: nothing was written");
-      throw StoppedBySignal(stop_signal());
+    return run_pipeline(config, vocabulary, events);
+  }
+
+  static void report(const PipelineReport& report, ProgressPrinter& progress) {
+    for (const OutputReport& output : report.outputs) {
+      progress.print_line(fmt::format("{} {}.bin and .idx: {} documents, {} tokens",
+                                      report.was_there ? "is there already:" : "wrote",
+                                      output.prefix.string(), output.num_documents,
+                                      output.num_tokens));
     }
+    if (!report.was_there) progress.print_line(summary_line(report.totals, progress.seconds()));
   }
 
   PreprocessOptions options_;

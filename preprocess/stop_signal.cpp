@@ -27,6 +27,7 @@ void install_stop_signals() {
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGUSR1, &action, nullptr);  // Slurm's --signal=USR1@N: the time limit is near
 }
 
 int stop_signal() { return received_signal; }

@@ -1,4 +1,4 @@
-// SIGINT and SIGTERM as a request that the program answers when it can.
+// SIGINT, SIGTERM and SIGUSR1 as a request that the program answers when it can.
 #pragma once
 
 #include <atomic>
@@ -6,7 +6,7 @@
 
 namespace weft {
 
-// From now on the first SIGINT or SIGTERM only sets a flag; a second one ends the process at once.
+// From now on the first of these signals only sets a flag; a second one ends the process at once.
 void install_stop_signals();
 // The signal that asked to stop; 0 if none did.
 int stop_signal();

@@ -52,7 +52,7 @@ for line in '^Opening corpus.jsonl$' '^Time to startup: [0-9.e-]*$' '^Processed 
   '^done: 2000 documents (0 empty), [0-9]* tokens, 0 bad lines, 0 lone surrogates replaced, '; do
   grep -q "$line" out.log || { cat out.log; fail "no line $line"; }
 done
-[ "$(ls plain*)" = "$(printf 'plain_text_document.%s\n' bin idx manifest.json)" ] || fail "files: $(ls plain*)"
+[ "$(ls plain*)" = "$(printf 'plain_text_document.%s\n' bin checksums idx manifest.json sources)" ] || fail "files: $(ls plain*)"
 expect 0 'sound; 2000 documents' "$data" verify plain_text_document
 expect 0 '"inputs"' cat plain_text_document.manifest.json
 
@@ -75,7 +75,7 @@ head -c -1 corpus.jsonl >unended && run unended --input unended
 # --- standard streams that are closed do not lend their numbers to the dataset; a log that is full is dropped
 "$data" preprocess --append-eod --input corpus.jsonl --output-prefix closed --log-interval 1 <&- >&- 2>&- || fail "closed streams"
 same closed || fail "messages were written into the dataset"
-expect 4 'Bad file descriptor' bash -c "'$data' preprocess --input - --output-prefix closed <&-"
+expect 4 'Bad file descriptor' bash -c "'$data' preprocess --input - --output-prefix closed --overwrite <&-"
 "$data" preprocess --append-eod --input corpus.jsonl --output-prefix nolog >/dev/full 2>&1 && same nolog || fail "a full log"
 for command in 'info plain_text_document' 'verify plain_text_document' '--help'; do
   expect 5 'standard output' bash -c "'$data' $command >/dev/full"

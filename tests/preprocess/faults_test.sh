@@ -6,7 +6,7 @@ make_corpus 200000 >corpus.jsonl
 "$data" preprocess --input corpus.jsonl --output-prefix good --workers 2 >out.log 2>&1
 
 same() { cmp "good_text_document.bin" "$1_text_document.bin" && cmp "good_text_document.idx" "$1_text_document.idx"; }
-started() { for _ in $(seq 200); do [ -e "$1_text_document.bin.part" ] && return; sleep 0.02; done; fail "$1 did not start"; }
+started() { for _ in $(seq 3000); do [ -e "$1.work/journal" ] && return; sleep 0.02; done; fail "$1 did not start"; }
 
 # --- a run whose input does not end: killed, stopped, doubled
 mkfifo pipe
@@ -97,7 +97,10 @@ expect 5 'No space left on device' env WEFT_IO_FAIL_AT=9:28 "$data" preprocess -
 expect 4 'Input/output error' env WEFT_IO_FAIL_AT=9 "$data" preprocess --input corpus.jsonl --output-prefix full
 if [ "$(id -u)" = 0 ] && mkdir small && mount -t tmpfs -o size=1m tmpfs small 2>/dev/null; then
   trap 'umount "$work/small"; rm -rf "$work"' EXIT
-  expect 5 'small/full_text_document' "$data" preprocess --input corpus.jsonl --output-prefix small/full
-  [ -z "$(ls small)" ] || fail "a full disk left $(ls small)"
+  expect 5 'small/full.work' "$data" preprocess --input corpus.jsonl --output-prefix small/full
+  [ "$(ls small)" = full.work ] || fail "a full disk left $(ls small)"
+  mount -o remount,size=64m small
+  expect 0 'going on with the work' "$data" preprocess --input corpus.jsonl --output-prefix small/full
+  same small/full || fail "a run that met a full disk differs"
 fi
 echo "all passed"

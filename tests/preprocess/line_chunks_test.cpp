@@ -72,7 +72,7 @@ std::vector<Line> chunked_lines(const std::string& text, size_t piece, size_t ch
                        line.size() > max_line_bytes ? "(too long)" : std::string(line)});
     }
   }
-  EXPECT_EQ(chunker.num_bytes(), static_cast<int64_t>(text.size()));
+  EXPECT_EQ(chunker.offset_bytes(), static_cast<int64_t>(text.size()));
   return lines;
 }
 

@@ -12,7 +12,7 @@ for seed in 1 2 3 4 5 6; do
   [ $seed != 6 ] || export WEFT_SIMD=scalar
   "$python" "$here/make_hostile_lines.py" $seed 20000 >lines
   num_bad=$("$python" "$here/reference_preprocess.py" bytes/vocab.json lines reference)
-  expect 0 "$num_bad bad lines" "$data" preprocess --input lines --output-prefix ours --append-eod --on-bad-line skip --workers 2 \
+  expect 0 "$num_bad bad lines" "$data" preprocess --input lines --output-prefix ours --overwrite --append-eod --on-bad-line skip --workers 2 \
     --vocab-file bytes/vocab.json --merge-file bytes/merges.txt
   [ "$num_bad" -gt 1000 ] || fail "only $num_bad hostile lines"
   cmp reference.bin ours_text_document.bin && cmp reference.idx ours_text_document.idx || fail "seed $seed"
@@ -26,7 +26,7 @@ export WEFT_GPT2_DIR=$gpt2
 # tiktoken 0.14.0 encode_ordinary and --append-eod) on 2026-11-20; ids equal to Hugging Face tokenizers 0.23.3.
 while read -r name bin idx; do
   for workers in 1 3; do
-    expect 0 '0 bad lines' "$data" preprocess --input "$WEFT_CORPUS_DIR/$name.jsonl.zst" --output-prefix $name --append-eod --workers $workers
+    expect 0 '0 bad lines' "$data" preprocess --input "$WEFT_CORPUS_DIR/$name.jsonl.zst" --output-prefix $name --overwrite --append-eod --workers $workers
     [ "$(sha256sum <${name}_text_document.bin | cut -c 1-64)" = $bin ] || fail "$name.bin"
     [ "$(sha256sum <${name}_text_document.idx | cut -c 1-64)" = $idx ] || fail "$name.idx"
   done

@@ -30,6 +30,8 @@ class Pipeline : public ::testing::Test {
     vocabulary_ = Vocabulary::load(path("vocab.json"), path("merges.txt"));
     config_.inputs = {path("in.jsonl")};
     config_.output_prefixes = {path("out")};
+    config_.overwrite = true;
+    config_.sync_interval = std::chrono::milliseconds(5);
   }
   ~Pipeline() override { set_io_fault(0, 0); }
 
@@ -122,6 +124,8 @@ TEST_F(Pipeline, OutputDoesNotDependOnWorkersOrChunks) {
     for (const size_t chunk_bytes : {size_t{1}, size_t{100}, size_t{4096}}) {
       config_.num_workers = workers;
       config_.chunk_bytes = chunk_bytes;
+      config_.task_bytes = workers == 2 ? 777 : kTaskBytes;
+      config_.max_held_bytes_per_worker = workers == 7 ? 1 : 1 << 20;
       const PipelineReport report = run();
       ASSERT_EQ(read_file(path("out.bin")), bin);
       ASSERT_EQ(read_file(path("out.idx")), idx);
@@ -241,8 +245,9 @@ TEST_F(Pipeline, EveryFailingCallEndsTheRunWithoutACompletePair) {
   const int64_t num_calls = num_io_calls() - before;
   ASSERT_GT(num_calls, 5);
   for (int64_t n = 1; n <= num_calls; ++n) {
-    std::filesystem::remove(path("out.bin"));
-    std::filesystem::remove(path("out.idx"));
+    for (const char* name : {"out.bin", "out.idx", "out.work"}) {
+      std::filesystem::remove_all(path(name));
+    }
     set_io_fault(n, ENOSPC);
     try {
       run();
@@ -259,8 +264,7 @@ TEST_F(Pipeline, EveryFailingCallEndsTheRunWithoutACompletePair) {
   }
 }
 
-// Every line is more than may be in memory at a time, so they go through one by one; and some that
-// share it.
+// Lines that need the permit, and some that do not.
 TEST_F(Pipeline, LongLinesWaitForEachOther) {
   std::string input;
   Texts expected;
@@ -274,7 +278,7 @@ TEST_F(Pipeline, LongLinesWaitForEachOther) {
   }
   write_input(input);
   config_.chunk_bytes = 1 << 10;
-  config_.max_text_bytes = 1 << 16;
+  config_.long_line_bytes = 1 << 14;
   for (const int workers : {1, 2, 7}) {
     config_.num_workers = workers;
     run();
@@ -290,7 +294,9 @@ TEST_F(Pipeline, DatasetsOfSeveralKeysGetTheirNamesTogether) {
   config_.output_prefixes = {path("out"), path("title")};
   int num_alone = 0;
   for (int fail_at = 1; fail_at < 200; ++fail_at) {
-    for (const char* name : {"out.idx", "title.idx"}) std::filesystem::remove(path(name));
+    for (const char* name : {"out.idx", "title.idx", "out.work"}) {
+      std::filesystem::remove_all(path(name));
+    }
     set_io_fault(fail_at, ENOSPC);
     bool failed = false;
     try {
@@ -320,18 +326,42 @@ TEST_F(Pipeline, InputOfBadLinesOnlyIsAnError) {
   EXPECT_TRUE(documents().empty());
 }
 
-TEST_F(Pipeline, StopRequestLeavesNothing) {
+TEST_F(Pipeline, StoppedRunGoesOnWhereItEnded) {
   std::string input;
-  for (int i = 0; i < 1000; ++i) input += "{\"text\":\"dog\"}\n";
+  for (int i = 0; i < 3000; ++i) input += "{\"text\":\"dog " + std::to_string(i) + "\"}\n";
   write_input(input);
+  run();
+  const std::string bin = read_file(path("out.bin")), idx = read_file(path("out.idx"));
+  const std::string sources = read_file(path("out.sources"));
+  config_.output_prefixes = {path("again")};
+  config_.overwrite = false;
   config_.chunk_bytes = 100;
+  config_.task_bytes = 1000;
   PipelineEvents events;
-  int num_chunks = 0;
-  events.on_progress = [&](const PipelineTotals&) { ++num_chunks; };
-  events.stop_requested = [&] { return num_chunks >= 5; };
-  EXPECT_THROW(run_pipeline(config_, vocabulary_, events), PipelineStopped);
-  EXPECT_EQ(num_chunks, 5);
-  expect_no_output();
+  int num_stops = 0;
+  for (bool is_done = false; !is_done; ++num_stops) {
+    int64_t first_seen = -1;
+    bool stop = false;
+    // After 500 more documents each time.
+    events.on_progress = [&](const PipelineTotals& totals) {
+      if (first_seen < 0) first_seen = totals.num_documents;
+      stop = totals.num_documents >= first_seen + 500;
+    };
+    events.stop_requested = [&] { return stop; };
+    try {
+      EXPECT_FALSE(run_pipeline(config_, vocabulary_, events).was_there);
+      is_done = true;
+    } catch (const PipelineStopped& stopped) {
+      EXPECT_TRUE(stopped.work_is_kept);
+      EXPECT_FALSE(std::filesystem::exists(path("again.idx")));
+      ASSERT_LT(num_stops, 30);
+    }
+  }
+  EXPECT_GE(num_stops, 2);
+  EXPECT_EQ(read_file(path("again.bin")), bin);
+  EXPECT_EQ(read_file(path("again.idx")), idx);
+  EXPECT_EQ(read_file(path("again.sources")), sources);
+  EXPECT_FALSE(std::filesystem::exists(path("again.work")));
 }
 
 TEST_F(Pipeline, CorruptInputIsAnErrorUnderEveryPolicy) {

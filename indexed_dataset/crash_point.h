@@ -1,0 +1,13 @@
+// Named places at which a test can end the process as a power cut would: no destructors, no flush.
+#pragma once
+
+#include <string_view>
+
+namespace weft {
+
+// Ends the process by SIGKILL if the environment says WEFT_CRASH_AT=NAME, or NAME:K, at the K-th
+// time (from 1) this name is reached; WEFT_CRASH_AT=list prints every name to standard error when
+// it is reached first. Otherwise costs a comparison.
+void crash_point(std::string_view name);
+
+}  // namespace weft

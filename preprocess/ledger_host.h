@@ -1,0 +1,51 @@
+// The ledger of a run with its journal, for all ranks: rank 0's own worker and those that come by
+// TCP. Thread-safe.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+
+#include "preprocess/journal.h"
+#include "preprocess/ledger.h"
+
+namespace weft {
+
+class LedgerHost {
+ public:
+  LedgerHost(Ledger ledger, Journal journal)
+      : journal_(std::move(journal)), ledger_(std::move(ledger)) {}
+
+  LedgerReply answer(int rank, const LedgerRequest& request);
+  void rank_lost(int rank);
+  void fail(RunFailure failure);
+
+  // Writes what has changed since the last call to the journal, and syncs it.
+  void write_journal();
+
+  // Calls f(Ledger&) while nobody else uses it.
+  template <typename F>
+  auto with_ledger(F&& f) {
+    const std::lock_guard lock(mutex_);
+    return f(ledger_);
+  }
+
+ private:
+  std::mutex journal_mutex_;  // taken first
+  Journal journal_;
+  std::mutex mutex_;
+  Ledger ledger_;
+  std::map<int, int64_t> requests_, journaled_;  // by rank
+};
+
+// How rank 0's own worker speaks to it.
+class LocalLedgerPort final : public LedgerPort {
+ public:
+  explicit LocalLedgerPort(LedgerHost& host) : host_(host) {}
+  LedgerReply exchange(const LedgerRequest& request) override { return host_.answer(0, request); }
+
+ private:
+  LedgerHost& host_;
+};
+
+}  // namespace weft

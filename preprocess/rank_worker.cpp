@@ -1,0 +1,325 @@
+#include "preprocess/rank_worker.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include "indexed_dataset/exit_code.h"
+
+namespace weft {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// How late a request to stop, or news of other ranks, may be noticed while nothing else happens.
+constexpr milliseconds kRound{50};
+constexpr milliseconds kExchangeInterval{100};
+
+constexpr char kBadLineHint[] =
+    "\n  nothing was written; repair the line, or use --on-bad-line skip to leave bad lines out";
+
+std::string message_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& caught) {
+    return caught.what();
+  }
+}
+
+RunFailure failure_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& caught) {
+    return {static_cast<int>(exit_code_for(caught)), caught.what(), {}};
+  }
+}
+
+// Of one thread that decompresses, against one that tokenizes: how many the latter feed on.
+double workers_fed_by_a_reader(const std::string& format) {
+  if (format == "xz") return 0.5;
+  if (format == "bzip2") return 0.25;
+  if (format == "gzip") return 2;
+  if (format == "zstd") return 4;
+  return 12;
+}
+
+}  // namespace
+
+RankWorker::RankWorker(const RankSettings& settings, const WorkPlan& plan,
+                       std::shared_ptr<const Vocabulary> vocabulary, RunFiles& files,
+                       LedgerPort& ledger)
+    : settings_(settings),
+      plan_(plan),
+      vocabulary_(std::move(vocabulary)),
+      files_(files),
+      ledger_(ledger),
+      gate_(settings.long_line_bytes) {}
+
+RankWorker::~RankWorker() { end_threads(); }
+
+int RankWorker::num_readers() const {
+  double count = 1;
+  for (const InputLayout& layout : plan_.layouts) {
+    count = std::max(count, settings_.num_workers / workers_fed_by_a_reader(layout.format));
+  }
+  return static_cast<int>(std::min<double>(count + 0.999, settings_.num_workers));
+}
+
+void RankWorker::run(const std::function<bool()>& stop_requested,
+                     const std::function<void()>& on_round) {
+  start_threads();
+  last_sync_ = Clock::now();
+  while (!is_all_done_) {
+    round(stop_requested);
+    on_round();
+  }
+  end_threads();
+}
+
+void RankWorker::round(const std::function<bool()>& stop_requested) {
+  if (has_news() || Clock::now() - last_exchange_ >= kExchangeInterval) exchange();
+  if (is_all_done_) return;
+  if (stop_requested()) {
+    leave(static_cast<int>(ExitCode::kStoppedOnRequest), "stopped on request");
+    throw RankStopped{};
+  }
+  if (auto event = events_.pop_for(kRound)) handle(*event);
+  while (auto event = events_.pop_for(milliseconds(0))) handle(*event);
+  stage_if_too_much_is_held();
+  // At the end nothing else is to be waited for.
+  const bool is_idle = reading_.empty() && num_underway_ == 0;
+  const bool is_due = Clock::now() - last_sync_ >= settings_.sync_interval;
+  if (!dirty_.empty() && !is_syncing_ && (is_due || is_idle)) start_sync();
+}
+
+void RankWorker::handle(Event& event) {
+  if (auto* segment = std::get_if<SegmentPtr>(&event)) {
+    on_segment(std::move(*segment));
+  } else if (auto* written = std::get_if<PieceWritten>(&event)) {
+    --num_underway_;
+    OpenTask& task = open_.at(written->task);
+    task.piece_written(*written->piece);
+    dispatch(task);
+  } else if (auto* unstaged = std::get_if<Unstaged>(&event)) {
+    --num_underway_;
+    OpenTask& task = open_.at(unstaged->task);
+    task.unstaged();
+    dispatch(task);
+  } else if (auto* synced = std::get_if<Synced>(&event)) {
+    on_synced(*synced);
+  } else {
+    const std::exception_ptr error = std::get<WriteFailed>(event).error;
+    const RunFailure failure = failure_of(error);
+    leave(failure.exit_code, failure.message);
+    std::rethrow_exception(error);
+  }
+}
+
+void RankWorker::on_segment(SegmentPtr segment) {
+  OpenTask& task = open_.at(segment->task);
+  if (segment->ends_task || (segment->error && segment->chunk.size_bytes == 0)) {
+    reading_.erase(segment->task);
+  }
+  task.put(std::move(segment));
+  while (SegmentPtr next = task.take_next()) {
+    accept(task, *next);
+    recycle(std::move(next));
+  }
+  dispatch(task);
+}
+
+void RankWorker::accept(OpenTask& task, Segment& segment) {
+  if (task.has_failed()) return;
+  if (segment.error) {
+    own_errors_[message_of(segment.error)] = segment.error;
+    fail_task(task, failure_of(segment.error));
+    return;
+  }
+  if (segment.ends_task) {
+    task.end(segment);
+    request_.read_tasks.push_back({task.task().number, task.counts()});
+    return;
+  }
+  if (settings_.rules.on_bad_line == OnBadLine::kStop && !segment.result.bad_lines.empty()) {
+    RunFailure failure{static_cast<int>(ExitCode::kBadInput), kBadLineHint,
+                       segment.result.bad_lines.front()};
+    failure.bad_line->line_number += task.counts().totals.num_lines;
+    fail_task(task, std::move(failure));
+    return;
+  }
+  const OpenTask::Piece& piece = task.add_piece(segment);
+  held_bytes_ += held_bytes(piece.result);
+  request_.newly_seen.add(piece.counts.totals);
+}
+
+void RankWorker::fail_task(OpenTask& task, RunFailure failure) {
+  task.fail();
+  const int64_t number = task.task().number;
+  *is_unwanted_.at(number) = true;
+  if (!request_.failed_task || number < request_.failed_task->task) {
+    request_.failed_task = LedgerRequest::Failed{number, std::move(failure)};
+  }
+}
+
+void RankWorker::dispatch(OpenTask& task) {
+  const int64_t number = task.task().number;
+  held_bytes_ -= task.has_base() || task.is_staging() ? task.num_held_bytes() : 0;
+  for (OpenTask::PiecePtr& piece : task.take_writable()) {
+    ++num_underway_;
+    work_.push_write([this, number, piece, input_idx = task.task().input_idx](ChunkTokenizer&) {
+      try {
+        if (piece->staged_at >= 0) {
+          files_.stage(number, piece->staged_at, piece->result.outputs);
+        } else {
+          files_.write(piece->place, input_idx, piece->result.outputs);
+        }
+        events_.push(PieceWritten{number, piece});
+      } catch (...) {
+        events_.push(WriteFailed{std::current_exception()});
+      }
+    });
+  }
+  if (task.take_unstage()) {
+    ++num_underway_;
+    work_.push_write([this, number, base = task.base(), num_bytes = task.num_staged_bytes(),
+                      input_idx = task.task().input_idx](ChunkTokenizer&) {
+      try {
+        files_.unstage(number, num_bytes, base, input_idx);
+        events_.push(Unstaged{number});
+      } catch (...) {
+        events_.push(WriteFailed{std::current_exception()});
+      }
+    });
+  }
+  if (task.take_changed()) dirty_.insert(number);
+}
+
+// The last tasks first: those before them will have their places sooner.
+void RankWorker::stage_if_too_much_is_held() {
+  for (auto at = open_.rbegin(); at != open_.rend() && held_bytes_ > settings_.max_held_bytes;
+       ++at) {
+    OpenTask& task = at->second;
+    if (task.has_base() || task.num_held_bytes() == 0) continue;
+    task.begin_staging();
+    dispatch(task);
+  }
+}
+
+void RankWorker::start_sync() {
+  std::vector<LedgerRequest::Durable> durable;
+  for (const int64_t number : dirty_) durable.push_back({number, open_.at(number).written()});
+  dirty_.clear();
+  is_syncing_ = true;
+  to_sync_.push(std::move(durable));
+}
+
+void RankWorker::on_synced(const Synced& synced) {
+  is_syncing_ = false;
+  last_sync_ = Clock::now();
+  for (const auto& durable : synced.durable) {
+    request_.durable.push_back(durable);
+    if (!durable.progress.is_read || durable.progress.num_staged_bytes > 0) continue;
+    const auto found = open_.find(durable.task);
+    if (found == open_.end()) continue;
+    if (found->second.num_staged_bytes() > 0) stages_to_remove_[durable.task] = request_.number + 1;
+    open_.erase(found);
+    is_unwanted_.erase(durable.task);
+  }
+}
+
+bool RankWorker::has_news() const {
+  return !request_.durable.empty() || !request_.read_tasks.empty() || request_.failed_task ||
+         (may_be_given_tasks_ && std::ssize(reading_) < num_readers());
+}
+
+void RankWorker::exchange() {
+  last_exchange_ = Clock::now();
+  ++request_.number;
+  request_.num_tasks_wanted = std::max<int64_t>(0, num_readers() - std::ssize(reading_));
+  const LedgerReply reply = ledger_.exchange(request_);
+  const int64_t number = request_.number;
+  request_ = {};
+  request_.number = number;
+  if (reply.failure) throw_failure(*reply.failure);
+  // Without one now, it is worth asking again when something has changed, or after a while.
+  may_be_given_tasks_ = !reply.tasks.empty();
+  for (const auto& given : reply.tasks) open_task(given);
+  for (const auto& based : reply.bases) {
+    OpenTask& task = open_.at(based.task);
+    task.set_base(based.base);
+    dispatch(task);
+  }
+  remove_stages(reply.journaled_request);
+  is_all_done_ = reply.all_done;
+}
+
+void RankWorker::open_task(const LedgerReply::Given& given) {
+  const int64_t number = given.task.number;
+  open_.emplace(number, OpenTask(given.task, given.progress, settings_.rules.json_keys.size()));
+  is_unwanted_[number] = std::make_shared<std::atomic<bool>>(false);
+  if (given.progress.is_read) return;  // staged by an earlier run: it only waits for its place
+  reading_.insert(number);
+  given_.push({given.task, given.progress.next_offset_bytes,
+               given.progress.counts.totals.num_file_bytes, is_unwanted_[number]});
+}
+
+// A stage file is needed until the journal says that its content is at its place.
+void RankWorker::remove_stages(int64_t journaled_request) {
+  for (auto at = stages_to_remove_.begin(); at != stages_to_remove_.end();) {
+    if (at->second > journaled_request) {
+      ++at;
+      continue;
+    }
+    files_.remove_stage(at->first);
+    at = stages_to_remove_.erase(at);
+  }
+}
+
+// What is written is made to last and told, so that little is done again.
+void RankWorker::settle() {
+  end_threads();
+  while (auto event = events_.pop_for(milliseconds(0))) {
+    if (auto* written = std::get_if<PieceWritten>(&*event)) {
+      open_.at(written->task).piece_written(*written->piece);
+      dirty_.insert(written->task);
+    } else if (auto* synced = std::get_if<Synced>(&*event)) {
+      on_synced(*synced);
+    }
+  }
+  try {
+    files_.sync();
+    for (const int64_t number : dirty_) {
+      const auto found = open_.find(number);
+      if (found != open_.end()) request_.durable.push_back({number, found->second.written()});
+    }
+  } catch (const std::system_error&) {
+    // The disk may be why we end: what was told before is what is safe.
+  }
+}
+
+void RankWorker::leave(int exit_code, const std::string& message) {
+  settle();
+  ++request_.number;
+  request_.num_tasks_wanted = 0;
+  request_.leaving = RunFailure{exit_code, message, {}};
+  (void)ledger_.exchange(request_);
+}
+
+void RankWorker::throw_failure(const RunFailure& failure) {
+  settle();
+  ++request_.number;
+  request_.num_tasks_wanted = 0;
+  (void)ledger_.exchange(request_);
+  const auto own = own_errors_.find(failure.message);
+  if (own != own_errors_.end()) std::rethrow_exception(own->second);
+  throw RunFailed(failure.exit_code, failure.message);
+}
+
+void RankWorker::recycle(SegmentPtr segment) {
+  // Memory that one huge line took goes back; all segments would grow to the longest line in time.
+  if (segment->chunk.buffer.capacity() > 2 * settings_.read_limits.chunk_bytes) segment->chunk = {};
+  segment->chunk.long_line_permit.reset();
+  free_.push(std::move(segment));
+}
+
+}  // namespace weft

@@ -1,0 +1,189 @@
+#include "preprocess/run_files.h"
+
+#include <cstring>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "indexed_dataset/file_io.h"
+#include "preprocess/source_map.h"
+
+namespace weft {
+namespace {
+
+using Output = TokenizedChunk::Output;
+
+template <typename T>
+void add_bytes(std::vector<std::byte>& bytes, const std::vector<T>& values) {
+  const auto view = std::as_bytes(std::span(values));
+  bytes.insert(bytes.end(), view.begin(), view.end());
+}
+
+struct StagedHeader {
+  uint64_t num_bytes = 0, num_sequences = 0, num_documents = 0;
+  uint64_t size_bytes() const { return num_bytes + 4 * num_sequences + 12 * num_documents; }
+};
+
+StagedHeader header_of(const Output& output) {
+  return {output.tokens.size(), output.sequence_lengths.size(), output.document_sequences.size()};
+}
+
+// Reads a stage file from front to back.
+class StageReader {
+ public:
+  StageReader(const std::filesystem::path& path, int64_t num_bytes)
+      : file_(path), num_bytes_(num_bytes) {}
+
+  bool at_end() const { return position_ == num_bytes_; }
+
+  void read(Output& output) {
+    StagedHeader header;
+    read_into(&header, sizeof header);
+    // Each on its own first: the sum of hostile numbers could overflow.
+    const auto rest = static_cast<uint64_t>(num_bytes_ - position_);
+    if (header.num_bytes > rest || header.num_sequences > rest || header.num_documents > rest ||
+        header.size_bytes() > rest) {
+      throw std::runtime_error(file_.path().string() + ": no stage file, at byte " +
+                               std::to_string(position_) + "; remove the folder it is in");
+    }
+    read_values(output.tokens, header.num_bytes);
+    read_values(output.sequence_lengths, header.num_sequences);
+    read_values(output.document_sequences, header.num_documents);
+    read_values(output.line_offsets, header.num_documents);
+  }
+
+ private:
+  void read_into(void* data, size_t size_bytes) {
+    if (static_cast<int64_t>(size_bytes) > num_bytes_ - position_) {
+      throw std::runtime_error(file_.path().string() + ": the stage file ends within a segment");
+    }
+    if (size_bytes > 0) file_.read_at(data, size_bytes, position_);
+    position_ += static_cast<int64_t>(size_bytes);
+  }
+  template <typename T>
+  void read_values(std::vector<T>& values, uint64_t count) {
+    values.resize(count);
+    read_into(values.data(), count * sizeof(T));
+  }
+
+  InputFile file_;
+  int64_t num_bytes_, position_ = 0;
+};
+
+}  // namespace
+
+std::filesystem::path work_folder(const std::filesystem::path& output_prefix) {
+  return output_prefix.string() + ".work";
+}
+
+RunFiles::Dataset::Dataset(const RunFiles& files, size_t k, TokenType type)
+    : pair(files.path_of(k, ".bin"), files.path_of(k, ".idx"), files.path_of(k, ".bounds"), type),
+      sources(files.path_of(k, ".sources"), /*keep=*/true) {}
+
+RunFiles::RunFiles(std::filesystem::path folder, size_t num_datasets, TokenType type)
+    : folder_(std::move(folder)) {
+  for (size_t k = 0; k < num_datasets; ++k) {
+    datasets_.push_back(std::make_unique<Dataset>(*this, k, type));
+  }
+}
+
+std::filesystem::path RunFiles::path_of(size_t k, const char* suffix) const {
+  return folder_ / (std::to_string(k) + suffix);
+}
+
+std::filesystem::path RunFiles::stage_path(int64_t task) const {
+  return folder_ / ("stage." + std::to_string(task));
+}
+
+void RunFiles::write(const TaskBase& before, int32_t input_idx,
+                     const std::vector<Output>& outputs) {
+  std::vector<std::byte> entries;
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    const Output& output = outputs[k];
+    const DatasetCounts& place = before.datasets.at(k);
+    datasets_[k]->pair.write(place, output.tokens, output.sequence_lengths,
+                             output.document_sequences);
+    entries.clear();
+    for (const int64_t offset : output.line_offsets) {
+      append_source_entry(entries,
+                          {static_cast<uint32_t>(input_idx), before.num_input_bytes + offset});
+    }
+    if (entries.empty()) continue;
+    datasets_[k]->sources.write_at(entries.data(), entries.size(),
+                                   source_entry_at(place.num_documents));
+  }
+}
+
+int64_t RunFiles::staged_size(const std::vector<Output>& outputs) {
+  uint64_t size_bytes = 0;
+  for (const Output& output : outputs) {
+    size_bytes += sizeof(StagedHeader) + header_of(output).size_bytes();
+  }
+  return static_cast<int64_t>(size_bytes);
+}
+
+void RunFiles::stage(int64_t task, int64_t offset_bytes, const std::vector<Output>& outputs) {
+  std::vector<std::byte> bytes;
+  bytes.reserve(static_cast<size_t>(staged_size(outputs)));
+  for (const Output& output : outputs) {
+    const StagedHeader header = header_of(output);
+    const auto view = std::as_bytes(std::span(&header, 1));
+    bytes.insert(bytes.end(), view.begin(), view.end());
+    add_bytes(bytes, output.tokens);
+    add_bytes(bytes, output.sequence_lengths);
+    add_bytes(bytes, output.document_sequences);
+    add_bytes(bytes, output.line_offsets);
+  }
+  stage_file(task)->write_at(bytes.data(), bytes.size(), offset_bytes);
+}
+
+void RunFiles::unstage(int64_t task, int64_t num_bytes, const TaskBase& base, int32_t input_idx) {
+  StageReader reader(stage_path(task), num_bytes);
+  TaskBase before = base;
+  std::vector<Output> outputs(datasets_.size());
+  while (!reader.at_end()) {
+    for (Output& output : outputs) reader.read(output);
+    write(before, input_idx, outputs);
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      before.datasets[k].add(PlacedDatasetWriter::counts_of(outputs[k].sequence_lengths,
+                                                            outputs[k].document_sequences));
+    }
+  }
+}
+
+void RunFiles::remove_stage(int64_t task) {
+  {
+    const std::lock_guard lock(mutex_);
+    stages_.erase(task);
+  }
+  remove_file(stage_path(task));
+}
+
+std::shared_ptr<OutputFile> RunFiles::stage_file(int64_t task) {
+  const std::lock_guard lock(mutex_);
+  auto& file = stages_[task];
+  if (!file) file = std::make_shared<OutputFile>(stage_path(task), /*keep=*/true);
+  return file;
+}
+
+void RunFiles::sync() {
+  for (const auto& dataset : datasets_) {
+    dataset->pair.sync();
+    dataset->sources.sync();
+  }
+  std::vector<std::shared_ptr<OutputFile>> stages;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [task, file] : stages_) stages.push_back(file);
+  }
+  for (const auto& file : stages) file->sync();
+}
+
+void RunFiles::finish(size_t k, const DatasetCounts& total,
+                      const std::vector<std::string>& input_names) {
+  datasets_[k]->pair.finish(total);
+  seal_source_map(path_of(k, ".sources"), total.num_documents, input_names);
+}
+
+}  // namespace weft

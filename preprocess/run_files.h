@@ -1,0 +1,70 @@
+// The files of a run that is not finished: PREFIX.work/K.bin, .idx, .bounds, .sources for the K-th
+// key, and stage.N for documents of task N whose place in the output is not known yet.
+//
+//   stage  := segment*                       in the order of the task
+//   segment:= for each key: num_bytes:u64 num_sequences:u64 num_documents:u64
+//             tokens lengths:i32[] document_sequences:i32[] line_offsets:i64[]
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "indexed_dataset/dtype.h"
+#include "indexed_dataset/placed_writer.h"
+#include "preprocess/ledger_port.h"
+#include "preprocess/tokenize_chunk.h"
+
+namespace weft {
+
+// PREFIX.work
+std::filesystem::path work_folder(const std::filesystem::path& output_prefix);
+
+class RunFiles {
+ public:
+  // Opens the files of all datasets in `folder`, which must exist; what they hold stays.
+  RunFiles(std::filesystem::path folder, size_t num_datasets, TokenType type);
+
+  // All that follows is thread-safe and throws std::system_error. Writing the same again is
+  // harmless.
+
+  // Writes a segment's documents behind `before`; their lines begin at before.num_input_bytes + the
+  // offsets in `outputs`.
+  void write(const TaskBase& before, int32_t input_idx,
+             const std::vector<TokenizedChunk::Output>& outputs);
+
+  // Writes a segment to its task's stage file, at `offset_bytes`.
+  void stage(int64_t task, int64_t offset_bytes,
+             const std::vector<TokenizedChunk::Output>& outputs);
+  static int64_t staged_size(const std::vector<TokenizedChunk::Output>& outputs);
+  // Writes the first `num_bytes` of the stage file to their place, behind `base`. Throws
+  // std::runtime_error if the file does not hold whole segments.
+  void unstage(int64_t task, int64_t num_bytes, const TaskBase& base, int32_t input_idx);
+  void remove_stage(int64_t task);
+
+  // Makes what was written before the call survive a power cut.
+  void sync();
+
+  // Completes dataset `k`: .bin, .idx and .sources, under their names in the folder.
+  void finish(size_t k, const DatasetCounts& total, const std::vector<std::string>& input_names);
+  std::filesystem::path path_of(size_t k, const char* suffix) const;
+
+ private:
+  struct Dataset {
+    Dataset(const RunFiles& files, size_t k, TokenType type);
+    PlacedDatasetWriter pair;
+    OutputFile sources;
+  };
+  std::shared_ptr<OutputFile> stage_file(int64_t task);
+  std::filesystem::path stage_path(int64_t task) const;
+
+  std::filesystem::path folder_;
+  std::vector<std::unique_ptr<Dataset>> datasets_;
+  std::mutex mutex_;
+  std::map<int64_t, std::shared_ptr<OutputFile>> stages_;
+};
+
+}  // namespace weft

@@ -1,0 +1,73 @@
+#include "preprocess/task_reader.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace weft {
+namespace {
+
+// Nothing: the rest of a range that was read before.
+class NoBytes final : public ByteSource {
+ public:
+  explicit NoBytes(std::string format) : format_(std::move(format)) {}
+  size_t read(char*, size_t) override { return 0; }
+  int64_t num_bytes_taken() const override { return 0; }
+  std::string format() const override { return format_; }
+
+ private:
+  std::string format_;
+};
+
+// Reads and drops.
+void pass_over(ByteSource& source, int64_t num_bytes) {
+  std::vector<char> block(static_cast<size_t>(std::clamp<int64_t>(num_bytes, 0, 1 << 20)));
+  while (num_bytes > 0) {
+    const size_t got = source.read(
+        block.data(), static_cast<size_t>(std::min<int64_t>(num_bytes, std::ssize(block))));
+    if (got == 0) return;
+    num_bytes -= static_cast<int64_t>(got);
+  }
+}
+
+}  // namespace
+
+TaskReader::TaskReader(const WorkPlan& plan, const Task& task, int64_t next_offset_bytes,
+                       const ReadLimits& limits, LongLineGate& gate,
+                       const std::atomic<bool>& cancelled) {
+  const auto input_idx = static_cast<size_t>(task.input_idx);
+  const std::string& path = plan.identities.at(input_idx).path;
+  const InputLayout& layout = plan.layouts.at(input_idx);
+  const DecodeOptions options{.max_output_bytes = limits.max_output_bytes, .read_ahead = true};
+  const auto open_range = [&path, &layout, &cancelled, options](int64_t begin, int64_t end) {
+    return open_input_range(path, layout, begin, end, cancelled, options);
+  };
+  OwnedLines::OpenRest open_rest;
+  if (task.end >= 0 && task.end < layout.file_bytes) {
+    open_rest = [open_range, &layout, end = task.end] {
+      return open_range(end, layout.file_bytes);
+    };
+  }
+  std::unique_ptr<ByteSource> range;
+  bool owns_first_line = task.begin == 0;
+  const int64_t length = task.end - task.begin;
+  if (layout.cut_anywhere && next_offset_bytes > 0) {
+    // A line that starts at the range's very end still belongs to it, one behind it does not.
+    skipped_bytes_ = std::min(next_offset_bytes, length);
+    owns_first_line = true;
+    if (next_offset_bytes > length) {
+      range = std::make_unique<NoBytes>(layout.format);
+      open_rest = {};
+    }
+  }
+  if (!range) range = open_range(task.begin + skipped_bytes_, task.end);
+  lines_ = std::make_unique<OwnedLines>(std::move(range), std::move(open_rest), owns_first_line);
+  if (skipped_bytes_ == 0 && next_offset_bytes > 0) {
+    pass_over(*lines_, next_offset_bytes - lines_->first_offset_bytes());
+  }
+  chunker_ = std::make_unique<LineChunker>(
+      *lines_, limits.chunk_bytes, limits.max_line_bytes, &gate,
+      next_offset_bytes > 0 ? next_offset_bytes : lines_->first_offset_bytes());
+}
+
+}  // namespace weft

@@ -1,0 +1,45 @@
+// Reads one task of a run, segment by segment.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "preprocess/line_chunks.h"
+#include "preprocess/segment_reader.h"
+#include "preprocess/work_plan.h"
+
+namespace weft {
+
+struct ReadLimits {
+  size_t chunk_bytes = size_t{1} << 20;
+  size_t max_line_bytes = size_t{256} << 20;
+  int64_t max_output_bytes = int64_t{1} << 40;  // of one compressed input; a bomb's end
+  bool allow_http = false;                      // inputs by plain http are allowed
+};
+
+// Not thread-safe. What it is given must outlive it.
+class TaskReader {
+ public:
+  // Begins at `next_offset_bytes` behind the task's begin (decompressed), 0 or where a segment
+  // ended. Throws as open_input_range and ByteSource::read.
+  TaskReader(const WorkPlan& plan, const Task& task, int64_t next_offset_bytes,
+             const ReadLimits& limits, LongLineGate& gate, const std::atomic<bool>& cancelled);
+
+  // The next whole lines of the task, offset_bytes counted from its begin; false at its end.
+  bool next(LineChunk& chunk) { return chunker_->next(chunk); }
+
+  // Where the next segment begins, from the task's begin.
+  int64_t next_offset_bytes() const { return chunker_->offset_bytes(); }
+  // Taken from the file so far, what was passed over to begin included.
+  int64_t num_file_bytes() const { return lines_->num_bytes_taken(); }
+  // Decompressed length of the task; valid when next() has returned false.
+  int64_t num_range_bytes() const { return skipped_bytes_ + lines_->num_range_bytes(); }
+
+ private:
+  std::unique_ptr<OwnedLines> lines_;
+  std::unique_ptr<LineChunker> chunker_;
+  int64_t skipped_bytes_ = 0;  // of a plain file's range, not read again
+};
+
+}  // namespace weft

@@ -1,0 +1,91 @@
+#include "preprocess/work_plan.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+namespace weft {
+namespace {
+
+InputIdentity identity_of(const std::string& path) {
+  InputIdentity identity{path, "", -1};
+  struct stat status {};
+  if (path == "-") return identity;
+  if (::stat(path.c_str(), &status) != 0) {
+    throw std::system_error(errno, std::generic_category(), "cannot stat '" + path + "'");
+  }
+  if (!S_ISREG(status.st_mode)) return identity;
+  identity.file_bytes = status.st_size;
+  identity.version = "changed " + std::to_string(status.st_mtim.tv_sec) + "." +
+                     std::to_string(status.st_mtim.tv_nsec);
+  return identity;
+}
+
+void add_tasks(const InputLayout& layout, int32_t input_idx, int64_t task_bytes,
+               std::vector<Task>& tasks) {
+  const auto add = [&](int64_t begin, int64_t end) {
+    tasks.push_back({std::ssize(tasks), input_idx, begin, end});
+  };
+  if (layout.cut_anywhere) {
+    int64_t begin = 0;
+    for (; layout.file_bytes - begin > task_bytes; begin += task_bytes)
+      add(begin, begin + task_bytes);
+    add(begin, layout.file_bytes);
+    return;
+  }
+  // An input that does not say its size is one task.
+  int64_t begin = 0;
+  for (const int64_t part_begin : layout.part_begins) {
+    if (part_begin - begin < task_bytes) continue;
+    add(begin, part_begin);
+    begin = part_begin;
+  }
+  add(begin, layout.file_bytes);
+}
+
+}  // namespace
+
+bool WorkPlan::can_resume() const {
+  return std::none_of(identities.begin(), identities.end(),
+                      [](const InputIdentity& identity) { return identity.version.empty(); });
+}
+
+WorkPlan plan_work(const std::vector<std::string>& inputs, int64_t task_bytes) {
+  WorkPlan plan;
+  for (const std::string& path : inputs) {
+    plan.identities.push_back(identity_of(path));
+    // A pipe must not be looked into: what was read would be gone.
+    InputLayout layout;
+    layout.format = "stream";
+    layout.file_bytes = -1;
+    if (plan.identities.back().file_bytes >= 0) layout = input_layout(path);
+    add_tasks(layout, static_cast<int32_t>(plan.layouts.size()), task_bytes, plan.tasks);
+    plan.layouts.push_back(std::move(layout));
+  }
+  return plan;
+}
+
+WorkPlan shard_of(WorkPlan plan, int64_t index, int64_t count) {
+  const auto weight = [](const Task& task) { return std::max<int64_t>(task.end - task.begin, 1); };
+  int64_t total = 0;
+  for (const Task& task : plan.tasks) total += weight(task);
+  // A task belongs to the part in which its middle lies.
+  std::vector<Task> mine;
+  int64_t before = 0;
+  for (Task& task : plan.tasks) {
+    const auto middle = static_cast<double>(before) + 0.5 * static_cast<double>(weight(task));
+    const auto part =
+        static_cast<int64_t>(middle / static_cast<double>(total) * static_cast<double>(count));
+    before += weight(task);
+    if (std::min(part, count - 1) != index) continue;
+    task.number = std::ssize(mine);
+    mine.push_back(task);
+  }
+  plan.tasks = std::move(mine);
+  return plan;
+}
+
+}  // namespace weft

@@ -1,0 +1,41 @@
+// What there is to do: the inputs cut into tasks, in output order. Depends on the inputs only, so
+// that every rank, and every later run, cuts alike.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "preprocess/input_layout.h"
+#include "preprocess/ledger_port.h"
+
+namespace weft {
+
+// 32 MiB: what is held in memory until its place is known is about half of it for each task that is
+// being read; a message to the ledger for so much costs nothing.
+inline constexpr int64_t kTaskBytes = int64_t{32} << 20;
+
+// What tells whether an input is still the same: its size and time of change, a server's ETag.
+struct InputIdentity {
+  std::string path;
+  std::string version;      // empty: cannot be told (a pipe), so a stopped run starts anew
+  int64_t file_bytes = -1;  // -1: unknown
+};
+
+struct WorkPlan {
+  std::vector<InputIdentity> identities;  // one per input
+  std::vector<InputLayout> layouts;       // likewise
+  std::vector<Task> tasks;
+
+  bool can_resume() const;  // every input can be told from a changed one
+};
+
+// Looks at every input. `task_bytes` of the file (compressed where compressed) make a task, or more
+// where the file cannot be cut so finely. Throws std::system_error if one cannot be read.
+WorkPlan plan_work(const std::vector<std::string>& inputs, int64_t task_bytes);
+
+// The share of the plan for part `index` of `count`: a run of consecutive tasks with about the same
+// number of file bytes as every other part, numbered from 0. Parts in order make the whole.
+WorkPlan shard_of(WorkPlan plan, int64_t index, int64_t count);
+
+}  // namespace weft
