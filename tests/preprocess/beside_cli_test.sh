@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What stands beside a dataset, by the commands: merge, verify.
+# What stands beside a dataset, by the commands: merge, verify, repair.
 . "$WEFT_SOURCE_DIR/tests/preprocess/lib.sh"
 make_vocabulary
 make_corpus 600 >corpus.jsonl
@@ -50,5 +50,20 @@ flip whole.checksums 60
 expect 0 'sound' "$data" verify whole
 mv whole.idx lost
 expect 4 'weft-data repair whole' "$data" verify whole
-mv lost whole.idx
+
+# --- repair: the lost index, and only that
+expect 0 'it fits its checksum' "$data" repair whole
+cmp whole.idx lost || fail "repair made another index"
+expect 0 'is sound, nothing was done' "$data" repair whole
+expect 0 'sound' "$data" verify whole
+flip whole.idx 35
+expect 0 'it fits its checksum' "$data" repair whole
+cmp whole.idx lost || fail "repair mended to another index"
+[ -e whole.idx.damaged ] || fail "repair did not keep the damaged index"
+expect 0 '' "$data" preprocess --input corpus.jsonl --output-prefix without
+rm without_text_document.idx
+expect 3 'made without --append-eod' "$data" repair without_text_document
+[ ! -e without_text_document.idx ] || fail "a repair that failed left an index"
+expect 4 'tokenize the corpus anew' "$data" repair absent
+expect 2 'give the dataset' "$data" repair
 echo "all passed"

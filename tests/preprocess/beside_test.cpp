@@ -70,7 +70,7 @@ TEST(SourceMap, HoldsNoDocument) {
 }
 
 TEST(SourceMap, RefusesDamage) {
-  const TemporaryFolder folder;
+  const TemporaryFolder folder(memory_folder());
   const auto path = folder.path() / "x.sources";
   write_sources(path, {{0, 5}, {0, 10}}, {"a"});
   const std::string sound = read_file(path);
@@ -151,7 +151,7 @@ TEST(BlockChecksums, EveryByteIsSeenOnce) {
 }
 
 TEST(BlockChecksums, EveryFlippedBitOfTheListIsDamage) {
-  const TemporaryFolder folder;
+  const TemporaryFolder folder(memory_folder());
   const auto path = folder.path() / "x.checksums";
   write_file_atomically(folder.path() / "b", "bytes");
   write_block_checksums(path, std::vector<DatasetFile>{{".bin", folder.path() / "b"}}, 1);
@@ -207,7 +207,7 @@ void write_whole_dataset(const std::filesystem::path& prefix) {
 }
 
 TEST(Verify, FindsEveryFlippedBit) {
-  const TemporaryFolder folder;
+  const TemporaryFolder folder(memory_folder());
   const auto prefix = folder.path() / "d";
   write_whole_dataset(prefix);
   EXPECT_TRUE(verify_dataset_files(prefix, 0, 2).checksum_problems.empty());

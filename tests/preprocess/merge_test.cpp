@@ -286,7 +286,7 @@ class FailingMerge : public ::testing::Test {
     return names;
   }
 
-  const TemporaryFolder folder_;
+  const TemporaryFolder folder_{memory_folder()};
   const fs::path a_ = folder_.path() / "a", b_ = folder_.path() / "b", p_ = folder_.path() / "p";
 };
 

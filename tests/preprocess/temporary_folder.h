@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <stdexcept>
@@ -11,8 +12,9 @@ namespace weft {
 
 class TemporaryFolder {
  public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "weft-test-XXXXXX").string();
+  TemporaryFolder() : TemporaryFolder(std::filesystem::temp_directory_path()) {}
+  explicit TemporaryFolder(const std::filesystem::path& parent) {
+    std::string name = (parent / "weft-test-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr)
       throw std::runtime_error("cannot make a temporary folder");
     path_ = name;
@@ -27,5 +29,12 @@ class TemporaryFolder {
  private:
   std::filesystem::path path_;
 };
+
+// A parent for small files that a test syncs thousands of times: in memory where there is such a
+// folder, since a busy disk takes milliseconds for each.
+inline std::filesystem::path memory_folder() {
+  return ::access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm"
+                                                : std::filesystem::temp_directory_path();
+}
 
 }  // namespace weft
