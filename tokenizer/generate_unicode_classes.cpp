@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "tokenizer/unicode_classes.h"
+
 namespace {
 
 constexpr uint32_t kNumCodePoints = 0x110000;
@@ -41,6 +43,21 @@ void write_bytes(FILE* out, const std::string& bytes) {
   }
 }
 
+// See kClassOfLead. Of characters in U+0080 to U+FFFF that are not surrogates.
+std::string classes_of_leads(const std::vector<uint8_t>& classes) {
+  std::string result(64, static_cast<char>(weft::kMixedClass));
+  std::vector<bool> seen(64);
+  for (uint32_t c = 0x80; c < 0x10000; ++c) {
+    if (c >= 0xD800 && c < 0xE000) continue;
+    const uint32_t lead = c < 0x800 ? c >> 6 : 0x20 | c >> 12;
+    const auto char_class = static_cast<char>(classes[c]);
+    if (!seen[lead]) result[lead] = char_class;
+    if (result[lead] != char_class) result[lead] = static_cast<char>(weft::kMixedClass);
+    seen[lead] = true;
+  }
+  return result;
+}
+
 void write_tables(FILE* out, const std::vector<uint8_t>& classes) {
   std::vector<std::string> blocks;
   std::map<std::string, size_t> index_of_block;
@@ -67,6 +84,15 @@ void write_tables(FILE* out, const std::vector<uint8_t>& classes) {
     write_bytes(out, block);
     std::fprintf(out, "},\n");
   }
+  std::fprintf(out, "};\n\nconst uint8_t kClassOfLead[64] = {");
+  write_bytes(out, classes_of_leads(classes));
+  std::fprintf(out, "};\n\nconst uint8_t kClassesBelow10000[0x4000] = {");
+  std::string packed(0x4000, '\0');
+  for (uint32_t c = 0; c < 0x10000; ++c) {
+    packed[c / 4] =
+        static_cast<char>(static_cast<unsigned char>(packed[c / 4]) | classes[c] << (2 * (c % 4)));
+  }
+  write_bytes(out, packed);
   std::fprintf(out, "};\n\n}  // namespace weft\n");
 }
 

@@ -48,6 +48,15 @@ struct Avx2 {
             low.apostrophes | high.apostrophes << 32, low.non_ascii | high.non_ascii << 32};
   }
 
+  static void paint(const uint8_t* text_block, const uint8_t* end, BlockMasks& masks,
+                    uint64_t& inner) {
+    paint_non_ascii(text_block, end, masks, inner);
+  }
+
+  static uint64_t cut(const uint8_t* block, uint64_t starts, const BlockMasks& masks) {
+    return cut_contractions(block, starts, masks.apostrophes);
+  }
+
   static size_t write_positions(uint64_t bits, size_t position, size_t* out) {
     const auto num_bits = static_cast<size_t>(std::popcount(bits));
     // Eight at a time without asking after each; beyond the last bit the values mean nothing.

@@ -69,12 +69,10 @@ inline uint64_t cut_contractions(const uint8_t* block, uint64_t starts, uint64_t
   return starts;
 }
 
-// The piece starts in a block whose first byte is one. Starts that depend on what follows the block
-// are left out: white space in the last byte counts as followed by more of it.
-inline uint64_t piece_starts(const uint8_t* block, const uint8_t* text_block, const uint8_t* end,
-                             BlockMasks masks) {
-  uint64_t inner = 0;
-  if (masks.non_ascii != 0) paint_non_ascii(text_block, end, masks, inner);
+// The piece starts in a block whose first byte is one, if it has no contractions. Starts that
+// depend on what follows the block are left out: white space in the last byte counts as followed by
+// more of it.
+inline uint64_t starts_by_class(const BlockMasks& masks, uint64_t inner) {
   const uint64_t letters = masks.letters, numbers = masks.numbers, white = masks.white_space;
   const uint64_t other = ~(letters | numbers | white);
   const uint64_t like_the_one_before =
@@ -84,8 +82,17 @@ inline uint64_t piece_starts(const uint8_t* block, const uint8_t* text_block, co
   // something else.
   uint64_t last_white = white & ~(white >> 1 | uint64_t{1} << 63);
   if (inner != 0) last_white = first_bytes(last_white, inner);
-  const uint64_t starts = word_starts | (white & ~(white << 1)) | last_white;
-  return cut_contractions(block, starts, masks.apostrophes);
+  return word_starts | (white & ~(white << 1)) | last_white;
+}
+
+// All piece starts in a block whose first byte is one. `block` may be a copy of what stands at
+// `text_block`, where the text goes on up to `end`.
+template <typename Instructions>
+inline uint64_t piece_starts(const uint8_t* block, const uint8_t* text_block, const uint8_t* end) {
+  auto masks = Instructions::classify(block);
+  uint64_t inner = 0;
+  if (masks.non_ascii != 0) Instructions::paint(text_block, end, masks, inner);
+  return Instructions::cut(block, starts_by_class(masks, inner), masks);
 }
 
 // The last, partial block of a text. Its pieces are those of the text followed by white space,
@@ -96,7 +103,7 @@ size_t split_last_block(const uint8_t* p, const uint8_t* end, size_t position, s
   alignas(kBlockBytes) uint8_t block[kBlockBytes];
   std::memset(block, '\n', sizeof(block));
   std::memcpy(block, p, num_bytes);
-  const uint64_t starts = piece_starts(block, p, end, Instructions::classify(block));
+  const uint64_t starts = piece_starts<Instructions>(block, p, end);
   const uint64_t inside = (uint64_t{1} << num_bytes) - 1;
   const size_t num_pieces =
       Instructions::write_positions(starts & inside & ~uint64_t{1}, position, ends);
@@ -105,7 +112,10 @@ size_t split_last_block(const uint8_t* p, const uint8_t* end, size_t position, s
 }
 
 // Instructions has
-//   static BlockMasks classify(const uint8_t* block);
+//   static Masks classify(const uint8_t* block);  // BlockMasks, or more
+//   // paint_non_ascii and cut_contractions, or faster.
+//   static void paint(const uint8_t* text_block, const uint8_t* end, Masks& masks, uint64_t&
+//   inner); static uint64_t cut(const uint8_t* block, uint64_t starts, const Masks& masks);
 //   // Writes position + i for each bit i, which may take kBlockBytes elements; returns their
 //   number. static size_t write_positions(uint64_t bits, size_t position, size_t* out);
 template <typename Instructions>
@@ -119,7 +129,7 @@ size_t split_blocks(std::string_view text, size_t begin, size_t* ends, size_t ma
     if (static_cast<size_t>(end - p) < kBlockBytes) {
       return num_pieces + split_last_block<Instructions>(p, end, position, ends + num_pieces);
     }
-    const uint64_t starts = piece_starts(p, p, end, Instructions::classify(p)) & ~uint64_t{1};
+    const uint64_t starts = piece_starts<Instructions>(p, p, end) & ~uint64_t{1};
     if (starts == 0) {  // a piece longer than a block, or nearly
       p = piece_end(p, end);
       ends[num_pieces++] = static_cast<size_t>(p - data);

@@ -21,6 +21,14 @@ enum class CharClass : uint8_t { kOther = 0, kLetter = 1, kNumber = 2, kSpace = 
 extern const uint8_t kClassBlockOfPage[0x1100];
 extern const uint8_t kClassBlocks[][64];
 
+// For the first byte of a character of two or three bytes, less 0xC0: the class of all characters
+// that begin with it (Cyrillic, Han, Hangul, ...), or kMixedClass.
+inline constexpr uint8_t kMixedClass = 4;
+extern const uint8_t kClassOfLead[64];
+
+// The classes of code points below U+10000 in one stage, packed as in a block.
+extern const uint8_t kClassesBelow10000[0x4000];
+
 // `code_point` must be below 0x110000.
 inline CharClass class_of(uint32_t code_point) {
   const uint8_t* block = kClassBlocks[kClassBlockOfPage[code_point >> 8]];

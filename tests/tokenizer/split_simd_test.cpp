@@ -46,6 +46,10 @@ const std::vector<std::vector<std::string>> kAlphabets = {
     {" ", " ", "\n", "\t", "\u00A0", "\u3000", "\u2003", "\u0085", "a", "."},
     {"\u00E9", "\u4E2D", "\U0001F600", "\u00B2", "\u0301", "\u2019", "a", " ", "1", "\U00020000"},
     {"\xFF", "\xC3", "\xE4\xB8", "\xF0\x9F\x98", "\x80", "\xED\xA0\x80", "\u4E2D", "a", " ", "'"},
+    {"\u2019", "\u201C", "\u2028", "\u2000", "\u200F", "\u2010", "\u2027", "\u2013", "a", " "},
+    {"\u0E01", "\u0E31", "\u0430", "\u0416", "\u00D7", "\u0663", "\u4DC0", "\u9FFF", "\uAC00", " "},
+    {"\xE0\x9F\x80", "\xE0\xA0\x80", "\xED\x9F\xBF", "\xED\xA0\x80", "\xC1\x80", "\xC2\x80",
+     "\xDF\xBF", "\xEF\xBF\xBF", "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80", "\xF5", "a"},
     {std::string(1, '\0'), "\x1C", "\x7F", "\x80", "\v", "\r", " ", "'s", "\u1680", "9"},
     {"word", " the", " of", ", ", "'s", "\n\n", "    ", "--------", "aaaaaaaaaaaaaaaa"}};
 
@@ -125,6 +129,31 @@ TEST_P(SplitSimd, EqualsScalarOnAnyBytes) {
     for (char& c : bytes) c = static_cast<char>(random());
     expect_same(bytes);
     if (HasFatalFailure()) return;
+  }
+}
+
+std::string utf8(uint32_t c) {
+  const auto byte = [](uint32_t value) { return static_cast<char>(value); };
+  if (c < 0x80) return {byte(c)};
+  if (c < 0x800) return {byte(0xC0 | c >> 6), byte(0x80 | (c & 63))};
+  if (c < 0x10000) return {byte(0xE0 | c >> 12), byte(0x80 | (c >> 6 & 63)), byte(0x80 | (c & 63))};
+  return {byte(0xF0 | c >> 18), byte(0x80 | (c >> 12 & 63)), byte(0x80 | (c >> 6 & 63)),
+          byte(0x80 | (c & 63))};
+}
+
+// Surrogates too, which are not UTF-8. Beside a letter, a number and themselves each shows its
+// class.
+TEST_P(SplitSimd, EqualsScalarOnEveryCharacter) {
+  std::string runs, between;
+  for (uint32_t c = 0; c < 0x110000; c += c < 0x20000 ? 1 : 0x101) {
+    runs += utf8(c);
+    between += 'a' + utf8(c) + '1' + utf8(c) + utf8(c) + ' ';
+    if (runs.size() < 4000) continue;
+    expect_same(runs);
+    expect_same(between);
+    if (HasFatalFailure()) return;
+    runs.clear();
+    between.clear();
   }
 }
 
