@@ -48,24 +48,21 @@ inline uint32_t hex_value(const char* digits) {
   return (pairs | pairs >> 8) & 0xFFFF;
 }
 
+// Writes four bytes, whatever the length that it returns the end of: characters of different
+// lengths alternate in most writing, so nothing is asked about those of one to three bytes.
 inline char* write_utf8(uint32_t code_point, char* out) {
-  if (code_point < 0x80) {
-    *out++ = static_cast<char>(code_point);
-    return out;
+  const uint32_t last = 0x80 | (code_point & 0x3F), middle = 0x80 | (code_point >> 6 & 0x3F);
+  uint32_t bytes = code_point;
+  if (code_point >= 0x80) bytes = 0xC0 | code_point >> 6 | last << 8;
+  if (code_point >= 0x800) bytes = 0xE0 | code_point >> 12 | middle << 8 | last << 16;
+  ptrdiff_t num_bytes = 1 + (code_point >= 0x80 ? 1 : 0) + (code_point >= 0x800 ? 1 : 0);
+  if (code_point >= 0x10000) {
+    const uint32_t second = 0x80 | (code_point >> 12 & 0x3F);
+    bytes = 0xF0 | code_point >> 18 | second << 8 | middle << 16 | last << 24;
+    num_bytes = 4;
   }
-  if (code_point < 0x800) {
-    *out++ = static_cast<char>(0xC0 | code_point >> 6);
-  } else {
-    if (code_point < 0x10000) {
-      *out++ = static_cast<char>(0xE0 | code_point >> 12);
-    } else {
-      *out++ = static_cast<char>(0xF0 | code_point >> 18);
-      *out++ = static_cast<char>(0x80 | (code_point >> 12 & 0x3F));
-    }
-    *out++ = static_cast<char>(0x80 | (code_point >> 6 & 0x3F));
-  }
-  *out++ = static_cast<char>(0x80 | (code_point & 0x3F));
-  return out;
+  std::memcpy(out, &bytes, sizeof(bytes));
+  return out + num_bytes;
 }
 
 // One \uXXXX at `position`, or two that are a surrogate pair: steps over them.
@@ -80,18 +77,15 @@ inline uint32_t take_unicode_escape(const char*& position, const char* end) {
   return 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00);
 }
 
-// All the \uXXXX that follow each other from `position`, at least one.
+// Writes what the \uXXXX at `position`, or the pair of two, stands for, and steps over it.
 inline char* unescape_unicode(const char*& position, const char* end, char* out,
                               int64_t& num_replaced) {
-  do {
-    uint32_t code_point = take_unicode_escape(position, end);
-    if (code_point >= 0xD800 && code_point < 0xE000) {
-      code_point = 0xFFFD;
-      ++num_replaced;
-    }
-    out = write_utf8(code_point, out);
-  } while (end - position >= 6 && position[0] == '\\' && position[1] == 'u');
-  return out;
+  uint32_t code_point = take_unicode_escape(position, end);
+  if (code_point >= 0xD800 && code_point < 0xE000) {
+    code_point = 0xFFFD;
+    ++num_replaced;
+  }
+  return write_utf8(code_point, out);
 }
 
 // Goes on with a string byte by byte, from `position` on, which is not within an escape. The vector

@@ -26,6 +26,11 @@ __m256i equal(__m256i bytes, char value) { return _mm256_cmpeq_epi8(bytes, vecto
 __m256i controls(__m256i bytes) {
   return _mm256_cmpeq_epi8(_mm256_min_epu8(bytes, vector_of(0x1F)), bytes);
 }
+// first <= byte < first + size, unsigned: the difference is then at most size - 1.
+__m256i in_range(__m256i bytes, char first, int size) {
+  const __m256i offset = _mm256_sub_epi8(bytes, vector_of(first));
+  return _mm256_cmpeq_epi8(_mm256_min_epu8(offset, vector_of(size - 1)), offset);
+}
 __m256i any_of(__m256i bytes, std::string_view values) {
   __m256i found = _mm256_setzero_si256();
   for (const char value : values) found = _mm256_or_si256(found, equal(bytes, value));
@@ -52,12 +57,16 @@ struct Avx2 {
   static __m256i is_quote(__m256i bytes) { return equal(bytes, '"'); }
   static __m256i is_backslash(__m256i bytes) { return equal(bytes, '\\'); }
   static __m256i is_simple(__m256i bytes) { return any_of(bytes, "\"\\/bfnrt"); }
+  static __m256i is_hex_digit(__m256i bytes) {
+    const __m256i lower_case = _mm256_or_si256(bytes, vector_of(0x20));
+    return _mm256_or_si256(in_range(bytes, '0', 10), in_range(lower_case, 'a', 6));
+  }
   static __m256i is_u(__m256i bytes) { return equal(bytes, 'u'); }
 
   static uint64_t stops(const Block& block) { return mask(block, is_stop); }
   static StringMasks masks(const Block& block) {
-    return {mask(block, is_quote), mask(block, is_backslash), mask(block, controls),
-            mask(block, is_simple), mask(block, is_u)};
+    return {mask(block, is_quote),  mask(block, is_backslash), mask(block, controls),
+            mask(block, is_simple), mask(block, is_u),         mask(block, is_hex_digit)};
   }
 };
 

@@ -7,6 +7,7 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <string_view>
@@ -28,11 +29,31 @@ __m512i load_bytes(const char* position, size_t num_bytes) {
   return _mm512_maskz_loadu_epi8(first_bits(num_bytes), position);
 }
 
-// What escaped bytes stand for, by a lookup of 7 bits; zero for other bytes and for wrong escapes.
-__m512i meanings_of(__m512i bytes, uint64_t escaped) {
-  return _mm512_maskz_permutex2var_epi8(escaped & ~_mm512_movepi8_mask(bytes),
-                                        _mm512_load_si512(kSimpleEscapes.meaning), bytes,
-                                        _mm512_load_si512(kSimpleEscapes.meaning + 64));
+// The entries of a table of 128 for the bytes that `wanted` marks; zero for others and above ASCII.
+__m512i look_up(__m512i bytes, uint64_t wanted, const char* table) {
+  return _mm512_maskz_permutex2var_epi8(wanted & ~_mm512_movepi8_mask(bytes),
+                                        _mm512_load_si512(table), bytes,
+                                        _mm512_load_si512(table + 64));
+}
+
+constexpr char kSimple = 1, kU = 2, kHexDigit = 4;
+struct alignas(64) EscapeClasses {
+  char of_byte[128];
+};
+constexpr EscapeClasses kEscapeClasses = [] {
+  EscapeClasses classes{};
+  for (size_t c = 0; c < 128; ++c) {
+    const bool is_hex_digit = (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'f');
+    if (kSimpleEscapes.meaning[c] != 0) classes.of_byte[c] |= kSimple;
+    if (c == 'u') classes.of_byte[c] |= kU;
+    if (is_hex_digit) classes.of_byte[c] |= kHexDigit;
+  }
+  return classes;
+}();
+
+char* write_kept(__m512i bytes, uint64_t kept, char* out) {
+  _mm512_storeu_si512(out, _mm512_maskz_compress_epi8(kept, bytes));
+  return out + std::popcount(kept);
 }
 
 struct Avx512 {
@@ -46,12 +67,13 @@ struct Avx512 {
            _mm512_cmplt_epu8_mask(bytes, vector_of(0x20));
   }
   static StringMasks masks(Block bytes) {
-    const __m512i meanings = meanings_of(bytes, ~uint64_t{0});
+    const __m512i classes = look_up(bytes, ~uint64_t{0}, kEscapeClasses.of_byte);
     return {_mm512_cmpeq_epi8_mask(bytes, vector_of('"')),
             _mm512_cmpeq_epi8_mask(bytes, vector_of('\\')),
             _mm512_cmplt_epu8_mask(bytes, vector_of(0x20)),
-            _mm512_test_epi8_mask(meanings, meanings),
-            _mm512_cmpeq_epi8_mask(bytes, vector_of('u'))};
+            _mm512_test_epi8_mask(classes, vector_of(kSimple)),
+            _mm512_test_epi8_mask(classes, vector_of(kU)),
+            _mm512_test_epi8_mask(classes, vector_of(kHexDigit))};
   }
 };
 
@@ -62,8 +84,9 @@ StringEnd find_string_end_avx512(const char* begin, const char* end) {
 }
 
 // A block at a time without asking whether it has escapes: escaped bytes are replaced by what they
-// stand for, and what is left when the backslashes are squeezed out goes to `out`. A block ends
-// early before a \u escape, and before a backslash whose other half lies in the next one.
+// stand for, and what is left when the backslashes are squeezed out goes to `out`. With \u escapes
+// so the text before each of them. A backslash whose other half lies in the next block is left to
+// that.
 char* unescape_string_avx512(std::string_view raw, char* out, int64_t& num_replaced) {
   const char* position = raw.data();
   const char* const end = raw.data() + raw.size();
@@ -74,15 +97,26 @@ char* unescape_string_avx512(std::string_view raw, char* out, int64_t& num_repla
     const uint64_t backslashes = _mm512_cmpeq_epi8_mask(bytes, vector_of('\\'));
     uint64_t carry = 0;
     const uint64_t escaped = find_escaped<Avx512>(backslashes, carry);
-    const uint64_t u = escaped & _mm512_cmpeq_epi8_mask(bytes, vector_of('u'));
-    num_bytes -= carry;
-    if (u != 0) num_bytes = static_cast<size_t>(std::countr_zero(u)) - 1;
-    const uint64_t kept = (~backslashes | escaped) & first_bits(num_bytes);
-    const __m512i text = _mm512_mask_mov_epi8(bytes, escaped, meanings_of(bytes, escaped));
-    _mm512_storeu_si512(out, _mm512_maskz_compress_epi8(kept, text));
-    out += std::popcount(kept);
+    uint64_t u = escaped & _mm512_cmpeq_epi8_mask(bytes, vector_of('u'));
+    const __m512i text =
+        _mm512_mask_mov_epi8(bytes, escaped, look_up(bytes, escaped, kSimpleEscapes.meaning));
+    uint64_t kept = ~backslashes | escaped;
+    // By branches, or the next block would wait for the masks of this one.
+    if (__builtin_expect((u | carry) != 0 || left < 64, 0)) {
+      num_bytes -= carry;
+      size_t done = 0;
+      for (; u != 0; u &= ~first_bits(done)) {
+        const auto begin = static_cast<size_t>(std::countr_zero(u)) - 1;
+        out = write_kept(text, kept & first_bits(begin) & ~first_bits(done), out);
+        const char* escape = position + begin;
+        out = unescape_unicode(escape, end, out, num_replaced);
+        done = static_cast<size_t>(escape - position);
+      }
+      kept &= first_bits(num_bytes) & ~first_bits(done);
+      num_bytes = std::max(num_bytes, done);  // the last one may end in the next block
+    }
+    out = write_kept(text, kept, out);
     position += num_bytes;
-    if (u != 0) out = unescape_unicode(position, end, out, num_replaced);
   }
   return out;
 }

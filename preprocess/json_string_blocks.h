@@ -20,7 +20,7 @@ namespace weft {
 struct StringMasks {
   uint64_t quotes, backslashes, controls;
   uint64_t simple;  // bytes that make an escape with a backslash before them
-  uint64_t u;
+  uint64_t u, hex_digits;
 };
 
 // The bytes that a backslash before them escapes. `carry`: the first byte is escaped by the block
@@ -56,8 +56,11 @@ StringEnd find_end_with_escapes(const char* begin, const char* position, const c
     const uint64_t before_quote = (quotes & -quotes) - 1;  // all, if there is none
     const uint64_t wrong = masks.controls | (escaped & ~masks.simple & ~masks.u);
     if ((wrong & before_quote) != 0) return finish_string_end(begin, resume, end, true);
-    for (uint64_t u = escaped & masks.u & before_quote; u != 0; u &= u - 1) {
-      const char* const digits = position + std::countr_zero(u) + 1;
+    const uint64_t hex = masks.hex_digits;
+    const uint64_t u = escaped & masks.u & before_quote;
+    if (uint64_t open = u & ~(hex >> 1 & hex >> 2 & hex >> 3 & hex >> 4); open != 0) {
+      // Wrong, or its digits lie in the next block.
+      const char* const digits = position + std::countr_zero(open) + 1;
       if (end - digits < 4 || !are_four_hex_digits(digits))
         return finish_string_end(begin, resume, end, true);
     }

@@ -115,6 +115,7 @@ bool LineWalker::next(std::string_view& line) {
   if (position_ != end_) {
     const bool both = *position_ == '\r' && position_ + 1 != end_ && position_[1] == '\n';
     position_ += both ? 2 : 1;
+    num_pairs_ += both ? 1 : 0;
   }
   return true;
 }

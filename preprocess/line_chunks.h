@@ -72,8 +72,10 @@ class LineWalker {
   explicit LineWalker(std::string_view text);
   // The next line without its end; false after the last one.
   bool next(std::string_view& line);
+  int64_t num_pairs() const { return num_pairs_; }  // line ends so far that were "\r\n"
 
  private:
+  int64_t num_pairs_ = 0;
   const char* position_;
   const char* end_;
   const char* next_carriage_return_;  // not before position_; end_ if there is none

@@ -26,14 +26,6 @@ std::string_view first_slice(std::string_view text) {
   return newline == text.npos ? text : text.substr(0, newline + 1);
 }
 
-// Python reads a "\r\n" as one "\n".
-int64_t count_pairs_of_line_ends(std::string_view text) {
-  int64_t count = 0;
-  for (size_t at = text.find("\r\n"); at != std::string_view::npos; at = text.find("\r\n", at + 2))
-    ++count;
-  return count;
-}
-
 void append_bytes(const void* data, size_t size_bytes, std::vector<std::byte>& out) {
   const auto* bytes = static_cast<const std::byte*>(data);
   out.insert(out.end(), bytes, bytes + size_bytes);
@@ -83,7 +75,7 @@ void ChunkTokenizer::tokenize(const LineChunk& chunk, TokenizedChunk& result) {
   for (std::string_view rest = text; !rest.empty();) {
     const std::string_view slice = first_slice(rest);
     rest.remove_prefix(slice.size());
-    result.num_code_points += count_code_points(slice) - count_pairs_of_line_ends(slice);
+    result.num_code_points += count_code_points(slice);
     const bool all_utf8 = simdjson::validate_utf8(slice);
     LineWalker lines(slice);
     for (std::string_view line; lines.next(line);) {
@@ -102,6 +94,7 @@ void ChunkTokenizer::tokenize(const LineChunk& chunk, TokenizedChunk& result) {
       note_bad_line(std::move(outcome), offset_bytes);
       if (rules_.on_bad_line == OnBadLine::kStop) return;
     }
+    result.num_code_points -= lines.num_pairs();  // Python reads a "\r\n" as one "\n"
   }
   if (text.size() <= kLargeChunkBytes) return;
   parser_ = JsonLineParser(rules_.json_keys);
