@@ -16,6 +16,7 @@
 #include "preprocess/rank_worker.h"
 #include "preprocess/run_files.h"
 #include "preprocess/run_identity.h"
+#include "preprocess/run_ranks.h"
 #include "preprocess/source_map.h"
 
 namespace weft {
@@ -43,6 +44,11 @@ class PipelineRun {
   PipelineReport run();
 
  private:
+  void plan();
+  PipelineReport lead();
+  PipelineReport follow();
+  RunRanks run_ranks() const;
+  bool stop_requested() const { return events_.stop_requested && events_.stop_requested(); }
   bool find_finished();
   void check_outputs_are_free() const;
   std::optional<Journal::Content> find_work();
@@ -70,9 +76,9 @@ class PipelineRun {
   Clock::time_point last_journal_ = Clock::now();
 };
 
-PipelineReport PipelineRun::run() {
-  const LockFile lock(work_prefix_.string() + ".lock");
-  if (resume_commit(folder_)) note("finished the commit of an earlier run");
+PipelineReport PipelineRun::run() { return config_.ranks.rank == 0 ? lead() : follow(); }
+
+void PipelineRun::plan() {
   plan_ = plan_work(config_.inputs, config_.task_bytes);
   if (config_.num_shards > 1) {
     plan_ = shard_of(std::move(plan_), config_.shard_idx, config_.num_shards);
@@ -80,6 +86,40 @@ PipelineReport PipelineRun::run() {
   identity_ = run_identity(config_, plan_.identities);
   report_.run_hash = run_hash(identity_);
   report_.identities = plan_.identities;
+  if (config_.ranks.num_ranks > 1 && !plan_.can_resume()) {
+    throw std::invalid_argument(
+        "several ranks cannot share standard input or a pipe; give files, or start one process");
+  }
+}
+
+// Ranks other than 0 read, tokenize and write, and know nothing of the whole.
+PipelineReport PipelineRun::follow() {
+  plan();
+  report_.is_leader = false;
+  std::atomic<bool> is_cancelled{false};
+  const auto ledger = join_run(
+      run_ranks(), [this] { return find_finished(); }, [this] { return stop_requested(); },
+      is_cancelled);
+  if (!ledger) return std::move(report_);
+  RunFiles files(folder_, config_.output_prefixes.size(), type());
+  const RankSettings settings = rank_settings();
+  RankWorker worker(settings, plan_, vocabulary_, files, *ledger);
+  try {
+    worker.run([this] { return stop_requested(); }, [] {});
+  } catch (const RankStopped&) {
+    throw PipelineStopped{true};
+  }
+  return std::move(report_);
+}
+
+RunRanks PipelineRun::run_ranks() const {
+  return {folder_, config_.ranks, report_.run_hash, config_.peer_timeout};
+}
+
+PipelineReport PipelineRun::lead() {
+  const LockFile lock(work_prefix_.string() + ".lock");
+  if (resume_commit(folder_)) note("finished the commit of an earlier run");
+  plan();
   if (find_finished()) {
     remove_work_folder(folder_);  // what a crash behind the commit left
     return std::move(report_);
@@ -165,14 +205,21 @@ Ledger PipelineRun::restored_ledger(const std::optional<Journal::Content>& work)
 void PipelineRun::work(RunFiles& files, LedgerHost& host) {
   LocalLedgerPort port(host);
   const RankSettings settings = rank_settings();
+  std::optional<RankServer> server;
+  if (config_.ranks.num_ranks > 1) {
+    server.emplace(run_ranks(), host, [this](const std::string& text) { note(text); });
+  }
   RankWorker worker(settings, plan_, vocabulary_, files, port);
-  const auto stop_requested = [this] { return events_.stop_requested && events_.stop_requested(); };
   try {
-    worker.run(stop_requested, [&] { on_round(host); });
+    worker.run([this] { return stop_requested(); }, [&] { on_round(host); });
+    if (server) server->let_all_leave();
   } catch (const RankStopped&) {
+    if (server) server->let_all_leave();
     host.write_journal();
     throw PipelineStopped{plan_.can_resume()};
-  } catch (...) {
+  } catch (const std::exception& error) {
+    host.fail({static_cast<int>(exit_code_for(error)), error.what(), {}});
+    if (server) server->let_all_leave();
     on_round(host);
     host.write_journal();
     throw;

@@ -82,7 +82,7 @@ struct PipelineEvents {
   std::function<void(const std::string& input)> on_input;  // the first part of it was handed out
   std::function<void(const PipelineTotals&)> on_progress;  // several times a second
   std::function<void(const BadLine&)> on_bad_line;  // the first kNumShownBadLines, in input order
-  std::function<void(const std::string&)> on_note;  // what people should know
+  std::function<void(const std::string&)> on_note;  // what people should know; from any thread
   std::function<bool()> stop_requested;             // asked several times a second
   // Writes the manifest of output `k` to `path`; everything else is written.
   std::function<void(const PipelineReport&, size_t k, const std::filesystem::path& path)>

@@ -57,6 +57,8 @@ struct PreprocessOptions {
   int64_t max_output = kDefaultMaxOutputBytes;
   std::string shard;
   bool overwrite = false;
+  std::string ranks = "auto";
+  int64_t peer_timeout_s = 60;
 
   void declare(OptionSet& options) {
     options.texts("--input", inputs,
@@ -89,6 +91,12 @@ struct PreprocessOptions {
     options.text(
         "--shard", shard,
         "I/N: only part I (from 0) of N of the work; weft-data merge puts the parts together");
+    options.choice("--ranks", ranks, {"auto", "off"},
+                   "processes that srun or mpirun started together make one output; off: each "
+                   "is on its own");
+    options.integer("--peer-timeout", peer_timeout_s,
+                    "seconds after which a silent rank is given up and its work done by others", 1,
+                    86400);
     options.flag("--overwrite", overwrite,
                  "replace a finished dataset, and drop unfinished work, of other options");
   }
@@ -128,6 +136,10 @@ struct PreprocessOptions {
         "--output-prefix: folder '" + folder.string() + "' does not exist; create it first");
   }
 
+  RankEnvironment rank_environment() const {
+    return ranks == "auto" ? find_rank_environment() : RankEnvironment{};
+  }
+
   PipelineConfig pipeline_config() const {
     PipelineConfig config;
     config.inputs = inputs;
@@ -146,6 +158,8 @@ struct PreprocessOptions {
     config.work_prefix = output_prefix;
     config.overwrite = overwrite;
     config.max_output_bytes = max_output;
+    config.ranks = rank_environment();
+    config.peer_timeout = std::chrono::seconds(peer_timeout_s);
     if (!shard.empty()) parse_shard(shard, config.shard_idx, config.num_shards);
     config.num_workers = static_cast<int>(num_workers);
     return config;
@@ -203,7 +217,9 @@ class PreprocessCommand final : public Command {
     const Clock::time_point start = Clock::now();
     options_.check_files();
     install_stop_signals();
-    print_configuration(options);
+    const RankEnvironment ranks = options_.rank_environment();
+    is_leader_ = ranks.rank == 0;
+    if (is_leader_) print_configuration(options, ranks);
     print_to_log("Opening " + display_name(options_.inputs[0]));
 
     const VocabularyFiles files = find_vocabulary();
@@ -238,7 +254,8 @@ class PreprocessCommand final : public Command {
  private:
   // Megatron's lines on standard output. A log that cannot be written is no reason to lose the
   // dataset: what does not fit is dropped, so that it does not fail at the end either.
-  static void print_to_log(const std::string& line) {
+  void print_to_log(const std::string& line) const {
+    if (!is_leader_) return;
     std::printf("%s\n", line.c_str());
     if (std::fflush(stdout) == 0) return;
     ::__fpurge(stdout);
@@ -257,8 +274,11 @@ class PreprocessCommand final : public Command {
     }
   }
 
-  static void print_configuration(const OptionSet& options) {
+  static void print_configuration(const OptionSet& options, const RankEnvironment& ranks) {
     std::fprintf(stderr, "weft-data preprocess %s\n", options.command_line().c_str());
+    if (ranks.num_ranks == 1) return;
+    std::fprintf(stderr, "%d ranks make one output together (%s)\n", ranks.num_ranks,
+                 ranks.source.c_str());
   }
 
   PipelineReport run_reported(const std::shared_ptr<const Vocabulary>& vocabulary,
@@ -286,6 +306,7 @@ class PreprocessCommand final : public Command {
   }
 
   static void report(const PipelineReport& report, ProgressPrinter& progress) {
+    if (!report.is_leader) return;
     for (const OutputReport& output : report.outputs) {
       progress.print_line(fmt::format("{} {}.bin and .idx: {} documents, {} tokens",
                                       report.was_there ? "is there already:" : "wrote",
@@ -296,6 +317,7 @@ class PreprocessCommand final : public Command {
   }
 
   PreprocessOptions options_;
+  bool is_leader_ = true;
 };
 
 }  // namespace
