@@ -103,7 +103,9 @@ void set_io_fault(int64_t fail_at, int error_number) {
 int64_t num_io_calls() { return io_fault().num_calls; }
 
 OutputFile::OutputFile(std::filesystem::path path, bool keep) : path_(std::move(path)) {
-  fd_ = open_file(path_, O_WRONLY | O_CREAT | (keep ? 0 : O_TRUNC));
+  // NAME.part is always ours: a link planted under it must not lead to another file.
+  const int no_link = path_.extension() == ".part" ? O_NOFOLLOW : 0;
+  fd_ = open_file(path_, O_WRONLY | O_CREAT | no_link | (keep ? 0 : O_TRUNC));
   if (!keep) return;
   try {
     size_bytes_ = size_of(fd_, path_);

@@ -48,7 +48,8 @@ class InputFile {
 class OutputFile {
  public:
   OutputFile() = default;
-  // Creates or truncates; with `keep`, opens an existing file for writing without truncating it.
+  // Creates or truncates; with `keep`, opens an existing file for writing without truncating it. A
+  // NAME.part that is a symbolic link is refused (ELOOP).
   explicit OutputFile(std::filesystem::path path, bool keep = false);
   // A new file that only its owner can open, from its first instant (mode 0600). Throws
   // std::system_error if `path` exists.

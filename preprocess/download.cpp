@@ -1,29 +1,25 @@
 #include "preprocess/download.h"
 
-#include <curl/curl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <stdexcept>
+#include <future>
 #include <thread>
 
 #include "indexed_dataset/exit_code.h"
 #include "indexed_dataset/file_io.h"
+#include "preprocess/download_state.h"
+#include "preprocess/fetch.h"
 #include "preprocess/sha256.h"
 
 namespace weft {
 namespace {
 
-// Why an attempt failed, and whether another may do better.
-struct AttemptFailed {
-  std::string why;
-  bool may_pass = false;
-  int64_t retry_after_s = 0;  // as the server asked
-};
+using Clock = std::chrono::steady_clock;
+
+// What a crash may cost. Each time, all that has come is synced: more often would slow the disk.
+constexpr auto kSaveInterval = std::chrono::seconds(2);
 
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
@@ -31,281 +27,236 @@ std::string lower(std::string text) {
   return text;
 }
 
-struct CurlClosers {
-  void operator()(CURL* handle) const { curl_easy_cleanup(handle); }
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
-};
-
-// One request. libcurl calls back into it, and exceptions must not cross libcurl: they wait in
-// `error_`.
-class Attempt {
+// OUTPUT.part with its state, while it is fetched from one URL.
+class PartFile final : public FetchSink {
  public:
-  Attempt(const DownloadRequest& request, const DownloadProgress& progress, bool is_first)
-      : request_(request), progress_(progress), is_first_(is_first), curl_(curl_easy_init()) {
-    part_ = request.output.string() + ".part";
-    etag_file_ = part_.string() + ".etag";
-    if (!curl_) throw std::bad_alloc();
+  PartFile(const DownloadRequest& request, const std::string& url, const DownloadProgress& progress)
+      : request_(request), url_(url), progress_(progress), part_(request.output) {
+    part_ += ".part";
+    state_file_ = part_;
+    state_file_ += ".json";
+    if (!load_state()) remove_file(state_file_);  // before the part is: it must not outlive it
+    file_ = OutputFile(part_, /*keep=*/was_continued_);
   }
 
-  // Throws AttemptFailed.
-  void run() {
-    open_part();
-    configure();
-    const CURLcode result = curl_easy_perform(curl_.get());
-    if (error_) std::rethrow_exception(error_);
-    if (stopped_) throw DownloadStopped{};
-    if (failed_) throw *failed_;
-    if (result != CURLE_OK) throw AttemptFailed{describe(result), may_pass(result), 0};
-    if (!body_begun_) begin_body();  // an empty one
-    // Without a length, a server that stops early looks like the end: only sha256 can tell.
-    file_.sync();
-    file_.close();
+  // Returns when the part is whole and synced.
+  void fetch() {
+    try {
+      Fetch(url_, request_.fetch, identity_, plan_, *this).run();
+      saving_ = {};
+      file_.truncate(identity_.size_bytes);
+      file_.sync();
+      file_.close();
+    } catch (const NetworkError&) {
+      save_at_end();
+      throw;
+    } catch (const DownloadStopped&) {
+      save_at_end();
+      throw;
+    } catch (const LimitExceeded&) {
+      forget();
+      throw;
+    }
   }
 
-  const std::filesystem::path& part() const { return part_; }
-  int64_t num_bytes_held() const { return position_; }
-  void forget_part() const {
-    std::error_code ignored;
-    std::filesystem::remove(part_, ignored);
-    std::filesystem::remove(etag_file_, ignored);
+  DownloadResult check_and_commit() {
+    const std::string expected = lower(request_.sha256.empty() ? linked_sha256_ : request_.sha256);
+    const std::string found = sha256_of_file(part_);
+    if (!expected.empty() && found != expected) {
+      forget();
+      throw ChecksumMismatch(display_url(url_) + ": SHA-256 is " + found + ", expected " +
+                             expected + "; the download was removed");
+    }
+    commit_rename(part_, request_.output);
+    remove_file(state_file_);
+    return {url_, identity_.size_bytes, found, !expected.empty()};
+  }
+
+  int64_t num_bytes_held() const {
+    return identity_.size_bytes >= 0 ? plan_.num_bytes_held(identity_.size_bytes)
+                                     : plan_.first_missing();
+  }
+
+  // True if some of it came in an earlier call.
+  bool was_continued() const { return was_continued_; }
+
+  void forget() {
+    if (saving_.valid()) saving_.wait();
+    remove_file(state_file_);
+    remove_file(part_);
+  }
+
+  void on_identity(const UrlIdentity& identity, const std::string& linked_sha256) override {
+    linked_sha256_ = linked_sha256;
+    if (known_size_bytes_ >= 0 && identity.size_bytes != known_size_bytes_)
+      throw CannotContinue{"the mirror's file has another size"};
+    if (identity.size_bytes < 0) return;
+    const auto folder = request_.output.has_parent_path() ? request_.output.parent_path() : ".";
+    std::error_code unknown;
+    const auto space = std::filesystem::space(folder, unknown);
+    const int64_t needed = identity.size_bytes - plan_.num_bytes_held(identity.size_bytes);
+    if (unknown || static_cast<uint64_t>(needed) <= space.available) return;
+    throw std::system_error(ENOSPC, std::generic_category(),
+                            fmt::format("'{}' needs {} more bytes, its file system has {}",
+                                        request_.output.string(), needed, space.available));
+  }
+  void write(int64_t offset_bytes, std::string_view bytes) override {
+    file_.write_at(bytes.data(), bytes.size(), offset_bytes);
+    has_news_ = true;
+  }
+  void on_tick() override {
+    if (progress_ && !progress_(num_bytes_held(), identity_.size_bytes)) throw DownloadStopped{};
+    const auto now = Clock::now();
+    if (has_news_ && now - last_saved_ >= kSaveInterval) save(now);
   }
 
  private:
-  void open_part() {
+  bool load_state() {
     std::error_code no_part;
     const auto size = std::filesystem::file_size(part_, no_part);
-    if (!no_part && std::filesystem::exists(etag_file_)) {
-      etag_ = read_file(etag_file_);
-      resume_from_ = static_cast<int64_t>(size);
-    }
-    if (etag_.empty()) resume_from_ = 0;
-    file_ = OutputFile(part_, /*keep=*/resume_from_ > 0);
-    position_ = resume_from_;
-  }
-
-  void configure() {
-    CURL* curl = curl_.get();
-    const bool from_https = lower(request_.url).starts_with("https:");
-    curl_easy_setopt(curl, CURLOPT_URL, request_.url.c_str());
-    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, request_.allow_http ? "https,http" : "https");
-    curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS_STR, from_https ? "https" : "https,http");
-    curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 1L);
-    curl_easy_setopt(curl, CURLOPT_MAXREDIRS, 5L);
-    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(curl, CURLOPT_USERAGENT, "weft-data");
-    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, static_cast<long>(request_.connect_timeout_s));
-    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1000L);
-    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(request_.stall_timeout_s));
-    curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, error_text_);
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, &Attempt::on_body);
-    curl_easy_setopt(curl, CURLOPT_WRITEDATA, this);
-    curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, &Attempt::on_header);
-    curl_easy_setopt(curl, CURLOPT_HEADERDATA, this);
-    curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, &Attempt::on_progress);
-    curl_easy_setopt(curl, CURLOPT_XFERINFODATA, this);
-    curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
-    if (resume_from_ > 0) {
-      // If-Range: the rest if the file is still the one with this ETag, else all of it.
-      headers_.reset(curl_slist_append(nullptr, ("If-Range: " + etag_).c_str()));
-      headers_.reset(curl_slist_append(headers_.release(),
-                                       fmt::format("Range: bytes={}-", resume_from_).c_str()));
-      curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers_.get());
-    }
-  }
-
-  // A new response begins (redirects have several): what is known belongs to the one before.
-  void take_header(std::string_view line) {
-    while (!line.empty() && (line.back() == '\r' || line.back() == '\n')) line.remove_suffix(1);
-    if (line.starts_with("HTTP/")) {
-      response_etag_.clear();
-      range_start_.reset();
-      return;
-    }
-    const size_t colon = line.find(':');
-    if (colon == std::string_view::npos) return;
-    const std::string name = lower(std::string(line.substr(0, colon)));
-    std::string value(line.substr(colon + 1));
-    value.erase(0, value.find_first_not_of(" \t"));
-    if (name == "etag") response_etag_ = value;
-    if (name == "content-range" && value.starts_with("bytes "))
-      range_start_ = std::atoll(value.c_str() + 6);
-  }
-
-  // Decides at the first byte of the body what it is.
-  void begin_body() {
-    body_begun_ = true;
-    long status = 0;
-    curl_easy_getinfo(curl_.get(), CURLINFO_RESPONSE_CODE, &status);
-    if (status == 206) {
-      if (resume_from_ == 0 || range_start_ != resume_from_) {
-        forget_part();
-        throw AttemptFailed{"the server sent another part of the file than was asked for", true, 0};
-      }
-      return;
-    }
-    if (status != 200) {
-      if (status == 416) forget_part();  // the part is longer than the file: it is another file
-      curl_off_t retry_after = 0;
-      curl_easy_getinfo(curl_.get(), CURLINFO_RETRY_AFTER, &retry_after);
-      const bool passes = status == 408 || status == 416 || status == 429 || status >= 500;
-      throw AttemptFailed{fmt::format("the server answered {}", status), passes, retry_after};
-    }
-    file_.truncate(0);
-    position_ = resume_from_ = 0;
-    // Only a strong ETag promises equal bytes.
-    if (response_etag_.starts_with('"')) {
-      write_file_atomically(etag_file_, response_etag_);
+    if (no_part || !std::filesystem::exists(state_file_)) return false;
+    const auto state = parse_download_state(read_file(state_file_), static_cast<int64_t>(size));
+    if (!state) return false;
+    if (state->url == display_url(url_)) {
+      identity_ = state->identity;
     } else {
-      std::filesystem::remove(etag_file_);
+      // Another server's ETag proves nothing here, but the checksum will.
+      if (request_.sha256.empty() || state->identity.size_bytes < 0) return false;
+      known_size_bytes_ = state->identity.size_bytes;
     }
+    plan_ = FetchPlan(state->missing);
+    was_continued_ = true;
+    return true;
   }
 
-  // Runs `action`; keeps what it throws for run().
-  template <typename Action>
-  bool guarded(Action action) {
-    try {
-      action();
-      return true;
-    } catch (const AttemptFailed& failure) {
-      failed_ = failure;
-    } catch (...) {
-      error_ = std::current_exception();
+  // In the background, so that the connections go on: the disk may take its time. A state only
+  // speaks of bytes that are on the disk.
+  void save(Clock::time_point now) {
+    if (identity_.validator().empty()) return;  // nothing could continue it
+    if (saving_.valid()) {
+      if (saving_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
+      saving_.get();
     }
-    return false;
-  }
-
-  static size_t on_body(char* data, size_t, size_t size_bytes, void* self) {
-    auto& attempt = *static_cast<Attempt*>(self);
-    const bool good = attempt.guarded([&] {
-      if (!attempt.body_begun_) attempt.begin_body();
-      attempt.file_.write_at(data, size_bytes, attempt.position_);
-      attempt.position_ += static_cast<int64_t>(size_bytes);
+    last_saved_ = now;
+    has_news_ = false;
+    const std::string json = to_json({display_url(url_), identity_, plan_.missing()});
+    saving_ = std::async(std::launch::async, [this, json] {
+      file_.sync();
+      write_file_atomically(state_file_, json);
     });
-    return good ? size_bytes : size_bytes + 1;  // another number than given makes libcurl stop
-  }
-  static size_t on_header(char* data, size_t, size_t size_bytes, void* self) {
-    auto& attempt = *static_cast<Attempt*>(self);
-    const bool good = attempt.guarded([&] { attempt.take_header({data, size_bytes}); });
-    return good ? size_bytes : size_bytes + 1;
-  }
-  static int on_progress(void* self, curl_off_t total, curl_off_t, curl_off_t, curl_off_t) {
-    auto& attempt = *static_cast<Attempt*>(self);
-    attempt.guarded([&] {
-      attempt.stopped_ =
-          attempt.progress_ &&
-          !attempt.progress_(attempt.position_, total > 0 ? attempt.resume_from_ + total : -1);
-    });
-    return attempt.stopped_ || attempt.error_ ? 1 : 0;
   }
 
-  std::string describe(CURLcode result) const {
-    return error_text_[0] != '\0' ? std::string(error_text_) : curl_easy_strerror(result);
-  }
-
-  // Trouble with certificates, protocols or redirects is the same a second later. A host that was
-  // never found is a wrong name or a machine without a network: said at once.
-  bool may_pass(CURLcode result) const {
-    switch (result) {
-      case CURLE_COULDNT_RESOLVE_HOST:
-      case CURLE_COULDNT_RESOLVE_PROXY:
-        return !is_first_;
-      case CURLE_COULDNT_CONNECT:
-      case CURLE_OPERATION_TIMEDOUT:
-      case CURLE_SSL_CONNECT_ERROR:
-      case CURLE_GOT_NOTHING:
-      case CURLE_SEND_ERROR:
-      case CURLE_RECV_ERROR:
-      case CURLE_PARTIAL_FILE:
-      case CURLE_HTTP2:
-      case CURLE_HTTP2_STREAM:
-        return true;
-      default:
-        return false;
-    }
+  void save_at_end() {
+    if (saving_.valid()) saving_.get();
+    if (identity_.validator().empty() || num_bytes_held() == 0) return forget();
+    if (has_news_) save(Clock::now());
+    if (saving_.valid()) saving_.get();
   }
 
   const DownloadRequest& request_;
+  const std::string url_;
   const DownloadProgress& progress_;
-  bool is_first_;
-  std::unique_ptr<CURL, CurlClosers> curl_;
-  std::unique_ptr<curl_slist, CurlClosers> headers_;
-  char error_text_[CURL_ERROR_SIZE] = {};
-  std::filesystem::path part_, etag_file_;
-  std::string etag_, response_etag_;
-  std::optional<int64_t> range_start_;
-  int64_t resume_from_ = 0, position_ = 0;
+  std::filesystem::path part_, state_file_;
+  UrlIdentity identity_;
+  FetchPlan plan_;
   OutputFile file_;
-  bool body_begun_ = false, stopped_ = false;
-  std::optional<AttemptFailed> failed_;
-  std::exception_ptr error_;
+  std::string linked_sha256_;
+  bool was_continued_ = false;
+  int64_t known_size_bytes_ = -1;  // what another mirror said, whose bytes are there
+  bool has_news_ = false;          // since the state was saved
+  Clock::time_point last_saved_ = Clock::now();
+  std::future<void> saving_;  // last: waits for it before the rest goes
 };
-
-void check_request(const DownloadRequest& request) {
-  const std::string url = lower(request.url);
-  const bool is_http = url.starts_with("http://");
-  if (!url.starts_with("https://") && !is_http) {
-    throw std::invalid_argument("'" + request.url + "': not an https URL");
-  }
-  if (is_http && !request.allow_http) {
-    throw std::invalid_argument(
-        "'" + request.url +
-        "': unencrypted; use an https URL, or --allow-http if you trust the network");
-  }
-}
 
 // Waits in small steps, so that `progress` can still stop it.
 void wait_before_retry(double seconds, const DownloadProgress& progress) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  while (std::chrono::steady_clock::now() < end) {
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  while (Clock::now() < end) {
     if (progress && !progress(0, -1)) throw DownloadStopped{};
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 }
 
-void check_sha256(const DownloadRequest& request, const Attempt& attempt) {
-  if (request.sha256.empty()) return;
-  const std::string found = sha256_of_file(attempt.part());
-  if (found == lower(request.sha256)) return;
-  attempt.forget_part();
-  throw ChecksumMismatch(request.url + ": SHA-256 is " + found + ", expected " +
-                         lower(request.sha256) + "; the download was removed");
+DownloadResult download_from(const std::string& url, const DownloadRequest& request,
+                             const DownloadProgress& progress) {
+  int64_t best_num_bytes = 0;
+  int num_fruitless = 0;  // fresh starts in a row that came no further
+  for (int num_attempts = 1;; ++num_attempts) {
+    PartFile part(request, url, progress);
+    try {
+      part.fetch();
+      return part.check_and_commit();
+    } catch (const CannotContinue& cause) {
+      num_fruitless = part.num_bytes_held() > best_num_bytes ? 0 : num_fruitless + 1;
+      best_num_bytes = std::max(best_num_bytes, part.num_bytes_held());
+      part.forget();
+      if (num_fruitless >= request.fetch.num_attempts) {
+        throw NetworkError(
+            fmt::format("{}: {} (after {} attempts)", display_url(url), cause.why, num_attempts));
+      }
+    } catch (const ChecksumMismatch&) {
+      // Old and new bytes may not belong together: once more from the first one, without them.
+      if (!part.was_continued()) throw;
+    }
+    wait_before_retry(request.fetch.first_backoff_s * std::min(num_fruitless, 60), progress);
+  }
 }
+
+// A whole file in memory.
+class TextSink final : public FetchSink {
+ public:
+  explicit TextSink(const DownloadProgress& progress) : progress_(progress) {}
+  void on_identity(const UrlIdentity&, const std::string&) override {}
+  void write(int64_t offset_bytes, std::string_view bytes) override {
+    text.resize(std::max(text.size(), static_cast<size_t>(offset_bytes) + bytes.size()));
+    std::copy(bytes.begin(), bytes.end(), text.begin() + offset_bytes);
+  }
+  void on_tick() override {
+    if (progress_ && !progress_(static_cast<int64_t>(text.size()), -1)) throw DownloadStopped{};
+  }
+  std::string text;
+
+ private:
+  const DownloadProgress& progress_;
+};
 
 }  // namespace
 
-void download_file(const DownloadRequest& request, const DownloadProgress& progress) {
-  static std::once_flag curl_started;
-  std::call_once(curl_started, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
-  check_request(request);
-  double backoff_s = request.first_backoff_s;
-  int64_t best_num_bytes = 0;
-  int num_fruitless = 0;  // attempts in a row that brought the file no further
-  for (int num_attempts = 1;; ++num_attempts) {
-    Attempt attempt(request, progress, num_attempts == 1);
+DownloadResult download_file(const DownloadRequest& request, const DownloadProgress& progress) {
+  std::vector<std::string> urls{request.url};
+  urls.insert(urls.end(), request.mirrors.begin(), request.mirrors.end());
+  for (const std::string& url : urls) check_url(url, request.fetch.http.allow_http);
+  std::string failures;
+  bool has_mismatch = false;
+  for (const std::string& url : urls) {
     try {
-      attempt.run();
-      check_sha256(request, attempt);
-      commit_rename(attempt.part(), request.output);
-      attempt.forget_part();
-      return;
-    } catch (const AttemptFailed& failure) {
-      if (attempt.num_bytes_held() == 0) attempt.forget_part();
-      if (attempt.num_bytes_held() > best_num_bytes) {
-        best_num_bytes = attempt.num_bytes_held();
-        num_fruitless = 0;
-        backoff_s = request.first_backoff_s;
-      } else {
-        ++num_fruitless;
-      }
-      if (!failure.may_pass || num_fruitless >= request.num_attempts) {
-        throw NetworkError(fmt::format("{}: {} (after {} attempt{})", request.url, failure.why,
-                                       num_attempts, num_attempts == 1 ? "" : "s"));
-      }
-      wait_before_retry(std::clamp(static_cast<double>(failure.retry_after_s), backoff_s, 60.0),
-                        progress);
-      backoff_s = std::min(2 * backoff_s, 60.0);
+      return download_from(url, request, progress);
+    } catch (const ChecksumMismatch& error) {
+      has_mismatch = true;
+      failures += (failures.empty() ? "" : "\n") + std::string(error.what());
+    } catch (const NetworkError& error) {
+      failures += (failures.empty() ? "" : "\n") + std::string(error.what());
     }
   }
+  if (has_mismatch) throw ChecksumMismatch(failures);
+  throw NetworkError(failures);
+}
+
+std::string download_text(const std::string& url, const FetchOptions& options, int64_t max_bytes,
+                          const DownloadProgress& progress) {
+  check_url(url, options.http.allow_http);
+  FetchOptions limited = options;
+  limited.max_bytes = max_bytes;
+  limited.num_connections = 1;
+  UrlIdentity identity;
+  FetchPlan plan;
+  TextSink sink(progress);
+  try {
+    Fetch(url, limited, identity, plan, sink).run();
+  } catch (const CannotContinue& cause) {
+    throw NetworkError(display_url(url) + ": " + cause.why);
+  }
+  return sink.text;
 }
 
 }  // namespace weft

@@ -1,23 +1,31 @@
-// One file from one URL, whole or not at all, over HTTPS (libcurl).
+// Files from the web, whole or not at all: over several connections, continued after a kill,
+// checked.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <vector>
+
+#include "preprocess/fetch_options.h"
 
 namespace weft {
 
 struct DownloadRequest {
   std::string url;
+  std::vector<std::string> mirrors;  // other addresses of the same file, tried in this order
   std::filesystem::path output;
-  std::string sha256;       // expected, 64 hexadecimal digits; "" does not check
-  bool allow_http = false;  // unencrypted; never reached by a redirect from https
-  int num_attempts = 5;     // in a row without a byte of progress
-  int connect_timeout_s = 15;
-  // Slower than 1 kB/s for this long counts as a broken connection.
-  int stall_timeout_s = 30;
-  double first_backoff_s = 1;  // doubles with each attempt, up to 60 s
+  // Expected, 64 hexadecimal digits; "": what Hugging Face says of its large files, else unchecked.
+  std::string sha256;
+  FetchOptions fetch;
+};
+
+struct DownloadResult {
+  std::string url;  // the one that gave it
+  int64_t num_bytes = 0;
+  std::string sha256;       // of the file
+  bool is_checked = false;  // against an expected one
 };
 
 // Called a few times a second; `total_bytes` is -1 while unknown. Returning false stops the
@@ -27,12 +35,17 @@ using DownloadProgress = std::function<bool(int64_t num_bytes, int64_t total_byt
 // Thrown when `progress` said stop. What was received stays for the next call.
 struct DownloadStopped {};
 
-// Downloads into OUTPUT.part, checks, renames. A part left by an earlier call is continued where
-// the server proves by a strong ETag that the file is still the same (kept in OUTPUT.part.etag);
-// otherwise it starts from the first byte. Retries what may pass (connection trouble, 408, 429,
-// 5xx) with growing pauses. At most 5 redirects. Throws NetworkError (URL, cause), ChecksumMismatch
-// (the part is removed), std::system_error (writing), std::invalid_argument (not an http(s) URL),
-// DownloadStopped.
-void download_file(const DownloadRequest& request, const DownloadProgress& progress = {});
+// Downloads into OUTPUT.part, checks, renames. What an earlier call left (OUTPUT.part and
+// OUTPUT.part.json) is continued where the server proves that the file is still the same; otherwise
+// it starts from the first byte. After a crash at most the last few seconds are fetched again. A
+// wrong checksum removes the part and goes to the next mirror; so does a network failure. Throws
+// NetworkError (URL, cause), ChecksumMismatch, LimitExceeded, std::system_error (writing; too
+// little space, before it begins), std::invalid_argument (not an http(s) URL), DownloadStopped.
+DownloadResult download_file(const DownloadRequest& request, const DownloadProgress& progress = {});
+
+// A small file into memory, such as a list of checksums. Throws as download_file(), LimitExceeded
+// for more than `max_bytes`.
+std::string download_text(const std::string& url, const FetchOptions& options, int64_t max_bytes,
+                          const DownloadProgress& progress = {});
 
 }  // namespace weft

@@ -74,8 +74,8 @@ VocabularyFiles find_or_download_vocabulary(const std::filesystem::path& vocab_f
     request.url = file.url;
     request.output = folder / file.name;
     request.sha256 = file.sha256;
-    request.num_attempts = 2;  // someone waits for it, and can do something about it
-    request.connect_timeout_s = 10;
+    request.fetch.num_attempts = 2;  // someone waits for it, and can do something about it
+    request.fetch.http.connect_timeout_s = 10;
     if (std::filesystem::exists(request.output)) continue;
     note("Downloading " + request.url + " to " + request.output.string());
     try {

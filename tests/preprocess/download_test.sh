@@ -1,58 +1,71 @@
 #!/usr/bin/env bash
 # weft-data download against a server that cuts, lies, redirects in circles and changes files.
 source "$WEFT_SOURCE_DIR/tests/preprocess/lib.sh" || exit 1
-command -v python3 >/dev/null || skip "no python3"
-unset http_proxy https_proxy all_proxy
-python3 "$WEFT_SOURCE_DIR/tests/preprocess/bad_http_server.py" whole >port 2>requests &
-server=$!
-trap 'kill $server; rm -rf "$work"' EXIT
-for _ in $(seq 100); do [ -s port ] && break; sleep 0.05; done
-at=http://127.0.0.1:$(cat port)
+source "$WEFT_SOURCE_DIR/tests/preprocess/web.sh"
+start_server bad
+at=http://127.0.0.1:$(cat bad.port)
 sha=$(sha256sum <whole | cut -c 1-64)
-get() { "$data" download "$at/$1" --output "$1" --allow-http "${@:2}"; }
-whole() { cmp whole "$1" && [ "$(ls "$1"*)" = "$1" ] || fail "$1: $(ls -l "$1"*)"; }
+python3 -c 'import sys; sys.stdout.buffer.write(open("whole","rb").read()[::-1])' >other
+# get PATH OPTION...: into a file of that name; parts far smaller than the file.
+get() { "$data" download "$at/$1" --output "${1%%\?*}" --allow-http --retry-delay-ms 10 --part-bytes 40_000 "${@:2}"; }
 
 # --- usage
 expect 2 'give the URL to download' "$data" download
 expect 2 'not an https URL' "$data" download ftp://x/y --output y
 expect 2 '--allow-http' "$data" download "$at/plain" --output y
-expect 2 'is not 64 hexadecimal digits' "$data" download "$at/plain" --output y --sha256 12
-expect 2 'does not exist' "$data" download "$at/plain" --output absent/y
+expect 2 'is not 64 hexadecimal digits' "$data" download "$at/plain" --allow-http --output y --sha256 12
+expect 2 'does not exist' "$data" download "$at/plain" --allow-http --output absent/y
+expect 2 'is for one URL' "$data" download "$at/plain" "$at/cuts" --allow-http --output y
+expect 2 'several URLs would be written' "$data" download "$at/plain" "$at/a/plain" --allow-http
+expect 2 'does not end in a file name' "$data" download "$at/" --allow-http
+expect 2 'holds a user name or password' "$data" download https://me:canary@127.0.0.1/x
+grep -q canary out.log && fail "a password was shown"
 
-# --- whole files: checked, continued after each cut, restarted where that cannot be proven right
-expect 0 "$sha" get plain --sha256 "${sha^^}" && whole plain
-expect 0 '' get cuts --sha256 "$sha" --attempts 2 && whole cuts
-[ "$(grep -c '^/cuts' requests)" = 6 ] || fail "cuts: $(grep -c '^/cuts' requests) requests"
-grep -q '^/cuts bytes=100000- "one"' requests || fail "the second request did not ask for the rest"
-expect 0 '' get weak && whole weak
-grep -q '^/weak bytes' requests && fail "a weak ETag was trusted"
-expect 0 '' get norange && whole norange
-expect 0 '' get busy && whole busy
-expect 0 '' get hops && whole hops
-expect 0 '' get wrongrange && whole wrongrange
-expect 0 '' get changed
-cmp <(python3 -c 'import sys; sys.stdout.buffer.write(open("whole","rb").read()[::-1])') changed || fail "changed: mixed"
+# --- whole files, over several connections, continued after every cut
+expect 0 "$sha (as expected)" get plain --sha256 "${sha^^}" && is_whole plain
+[ "$(requests_of bad.requests /plain)" = 8 ] || fail "plain: $(requests_of bad.requests /plain) requests for 8 parts"
+[ "$(grep -c '^/plain bytes=[1-9][0-9]*-[0-9]* "one"' bad.requests)" = 7 ] || fail "ranged requests without If-Range"
+expect 0 '' get cuts --sha256 "$sha" --attempts 2 && is_whole cuts
+[ "$(requests_of bad.requests /cuts)" -ge 24 ] || fail "cuts: $(requests_of bad.requests /cuts) requests"
+expect 0 '' get dated --attempts 2 && is_whole dated
+grep -q '^/dated bytes=[1-9][0-9]*-[0-9]* Wed,_21_Oct_2026' bad.requests || fail "no If-Range with a date"
+for mode in weak norange novalidator sometimes busy wrongrange long short excess empty; do
+  expect 0 '' get $mode --attempts 4
+  [ $mode = empty ] || is_whole $mode
+done
+[ -e empty ] && [ ! -s empty ] || fail "no empty file"
+grep -q '^/weak bytes=[1-9]' bad.requests && fail "a weak ETag was trusted"
+expect 0 '' get 'hops?left=5' && is_whole hops
+expect 7 'Maximum (5) redirects' get 'hops?left=6' --overwrite
+# Between its parts the file becomes another one: no mixture, whether or not the server knows If-Range.
+expect 0 '' get changed && cmp other changed
+expect 0 '' get throttled && is_whole throttled
 
-# --- failures: exit code, URL named, no file under the final name
+# --- failures: exit code, URL named, no file under the final name, nothing useless left
 expect 7 'the server answered 404 (after 1 attempt)' get missing
-expect 7 '/loop: ' get loop
-expect 7 '/to_file: ' get to_file
-expect 6 'expected 0000' get other --sha256 "$(printf '0%.0s' $(seq 64))"
+expect 7 '/loop: Maximum (5) redirects' get loop
+expect 7 '/to: Protocol "file"' get 'to?url=file:///etc/passwd'
+expect 6 'expected 0000' get unlike --sha256 "$(printf '0%.0s' $(seq 64))"
 expect 7 '(after 3 attempts)' get always --attempts 2
-for name in missing loop to_file other always; do [ ! -e $name ] || fail "$name exists"; done
-[ -z "$(ls missing* loop* to_file* other* 2>/dev/null)" ] || fail "failed downloads left files"
-[ -s always.part ] || fail "what was received is gone"
-expect 7 'not resolve' env -u http_proxy "$data" download https://name.invalid/x --output x
+expect 7 'has changed' get changing --attempts 2
+expect 7 'headers' get manyheaders
+expect 9 'longer than the limit of 1000000 bytes' get endless --max-bytes 1_000_000
+expect 9 'longer than the limit of 299999 bytes' get plain --overwrite --max-bytes 299_999
+is_whole plain
+for name in missing loop to unlike always changing manyheaders endless; do
+  [ -z "$(ls $name* 2>/dev/null)" ] || fail "a failed download left $(ls $name*)"
+done
+expect 7 'not resolve' "$data" download https://name.invalid/x --output x
+# Slower than 1 kB/s: the connection is given up, the file comes over another.
+expect 0 '' get trickle --stall-timeout 1 && is_whole trickle
 
-# --- stopped, then continued
-"$data" download "$at/slow" --output slow --allow-http >log_of_slow 2>&1 &
-run=$!
-for _ in $(seq 100); do [ "$(stat -c %s slow.part 2>/dev/null || echo 0)" -ge 100000 ] && break; sleep 0.05; done
-"$data" download "$at/slow" --output slow --allow-http >second.log 2>&1 && fail "two downloads of one file"
-grep -q 'locked' second.log || fail "no lock"
-kill -TERM $run
-code=0 && wait $run || code=$?
-[ $code = 143 ] || fail "SIGTERM gave $code"
-expect 0 '' get slow --sha256 "$sha" && whole slow
-grep -q '^/slow bytes=100000- "one"' requests || fail "the download started over"
+# --- mirrors
+expect 0 "$sha (as expected)" "$data" download "$at/missing" --output m2 --allow-http --sha256 "$sha" --mirror "$at/unlike" "$at/plain"
+is_whole m2
+expect 6 'expected' "$data" download "$at/unlike" --output m3 --allow-http --sha256 "$sha" --mirror "$at/missing"
+[ -z "$(ls m3* 2>/dev/null)" ] || fail "left: $(ls m3*)"
+grep -q '/missing: the server answered 404' out.log || fail "the mirror's failure is not told"
+# A mirror goes on where the first one broke off, if a checksum will tell; a wrong mixture is fetched again.
+expect 0 '' "$data" download "$at/always" --output m4 --allow-http --sha256 "$sha" --attempts 2 --retry-delay-ms 10 --mirror "$at/plain"
+is_whole m4
 echo "all passed"

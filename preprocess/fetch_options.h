@@ -1,0 +1,26 @@
+// How files are fetched from the web. No network and no libcurl here.
+#pragma once
+
+#include <cstdint>
+
+namespace weft {
+
+struct HttpOptions {
+  bool allow_http = false;  // unencrypted; never reached by a redirect from https
+  int connect_timeout_s = 15;
+  // Slower than 1 kB/s for this long counts as a broken connection.
+  int stall_timeout_s = 30;
+};
+
+struct FetchOptions {
+  HttpOptions http;
+  int num_connections = 8;
+  int num_attempts = 5;        // in a row that bring the file no further
+  double first_backoff_s = 1;  // doubles with each of them, up to 60 s; up to half of it is random
+  // Of one request; 0: a quarter of what one connection gets, from 4 to 64 MiB.
+  int64_t part_bytes = 0;
+  // A longer file, or a body without end, is refused.
+  int64_t max_bytes = int64_t{1} << 40;
+};
+
+}  // namespace weft
