@@ -66,7 +66,11 @@ class CachingEncoder : public TextEncoder {
   std::optional<BacktrackingMerger> long_merger_;  // made on first use
   Cache cache_;
   WordBatch batch_;
-  CacheId batch_ids_[kBatchWords * Cache::kMaxInlineIds + Merger::kMaxShortBytes];
+  // Ids that wait to be appended. A rare word's, which may be many, are added only in the first
+  // half; then there is room for the rest of the batch whatever comes.
+  static constexpr size_t kMaxWaitingIds = kBatchWords * Cache::kMaxInlineIds;
+  static constexpr size_t kMaxWaitingIdsOfWord = 64;
+  CacheId batch_ids_[2 * kMaxWaitingIds + kMaxWaitingIdsOfWord + Cache::kNumCopied];
   bool keys_are_stale_ = false;      // the cache's entries have moved since batch_ was prepared
   std::vector<int32_t> merged_ids_;  // scratch
 };
@@ -109,23 +113,22 @@ void CachingEncoder<CacheId>::encode_rare_word(size_t i, std::string_view text, 
     ids.insert(ids.end(), batch_ids_, next_id);
     next_id = batch_ids_;
   };
-  if (const auto* entry = cache_.find(key, word)) {
+  if (next_id > batch_ids_ + kMaxWaitingIds) flush();
+  if (const auto* entry = cache_.find_from(batch_.offsets[i], key, word)) {
     const auto known_ids = cache_.ids_of(*entry);
-    if (known_ids.size() <= Cache::kMaxInlineIds) {
-      next_id = std::copy(known_ids.begin(), known_ids.end(), next_id);
+    if (known_ids.size() <= kMaxWaitingIdsOfWord) {
+      for (const CacheId id : known_ids) *next_id++ = id;
     } else {
       flush();
       ids.insert(ids.end(), known_ids.begin(), known_ids.end());
     }
   } else if (pair_merger_ && word.size() <= Merger::kMaxShortBytes) {
-    // batch_ids_ has room for one word of any number of ids behind those of the others.
     const size_t num_ids = pair_merger_->merge_short(word, next_id);
     for (size_t k = 0; k < num_ids; ++k) {
       next_id[k] = static_cast<CacheId>(pair_merger_->id(next_id[k]));
     }
     remember(key, word, std::span<const CacheId>(next_id, num_ids));
     next_id += num_ids;
-    if (num_ids > Cache::kMaxInlineIds) flush();
   } else {
     flush();
     const size_t num_before = ids.size();

@@ -130,10 +130,15 @@ class WordCache {
 
   // The entry of a word, whose key is `key`, or nothing. Valid until the next insert or clear.
   const Entry* find(const WordKey& key, std::string_view word) const {
-    for (size_t i = key.hash() >> shift_;; i = (i + 1) & (num_lines_ - 1)) {
+    return find_from((key.hash() >> shift_) * sizeof(Line), key, word);
+  }
+  // The same where it is known at what offset in the table, in bytes, its line begins.
+  const Entry* find_from(size_t offset, const WordKey& key, std::string_view word) const {
+    for (size_t i = offset / sizeof(Line);; i = (i + 1) & (num_lines_ - 1)) {
       for (const Entry& entry : lines_[i].entries) {
+        if (entry.key == key && (!key.is_long() || is_long_word(record_of(entry).word, word)))
+          return &entry;
         if (entry.key.is_empty()) return nullptr;
-        if (entry.key == key && (!key.is_long() || record_of(entry).word == word)) return &entry;
       }
     }
   }
@@ -186,6 +191,20 @@ class WordCache {
   static constexpr size_t kRecordHead = 2 * sizeof(uint32_t);
   static size_t record_bytes(size_t num_bytes, size_t num_ids) {
     return (kRecordHead + num_ids * sizeof(Id) + num_bytes + 7) / 8 * 8;
+  }
+  // Are they equal? Both have 16 bytes or more; memcmp would take longer to call.
+  static bool is_long_word(std::string_view a, std::string_view b) {
+    if (a.size() != b.size()) return false;
+    uint64_t difference = 0;
+    const auto compare_16 = [&](size_t i) {
+      uint64_t x[2], y[2];
+      std::memcpy(x, a.data() + i, sizeof(x));
+      std::memcpy(y, b.data() + i, sizeof(y));
+      difference |= (x[0] ^ y[0]) | (x[1] ^ y[1]);
+    };
+    for (size_t i = 0; i + 16 < a.size(); i += 16) compare_16(i);
+    compare_16(a.size() - 16);
+    return difference == 0;
   }
   char* arena() const { return static_cast<char*>(arena_pages_.data()); }
 
