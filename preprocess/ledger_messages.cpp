@@ -102,7 +102,7 @@ void option(Archive& archive, Option& value) {
   bool is_there = value.has_value();
   small(archive, is_there, 0, 1);
   if constexpr (kIsReading<Archive>) {
-    if (is_there) value.emplace();
+    if (is_there) value = typename Option::value_type{};  // emplace() confuses clang 14
   }
   if (is_there) fields(archive, *value);
 }

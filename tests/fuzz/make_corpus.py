@@ -86,3 +86,72 @@ for name, data in files.items():
 write("decompress", "gzip_zeros", files["gzip"] + bytes(100))
 write("decompress", "gzip_bomb", gzip.compress(bytes(1 << 21), mtime=0))
 write("decompress", "zstd_bomb", subprocess.run(["zstd", "-q", "-c"], input=bytes(1 << 22), stdout=subprocess.PIPE, check=True).stdout)
+
+# input_layout: several frames, blocks, hints and tables
+for name in ("zstd", "zstd_check", "zstd_19"):
+    write("input_layout", name + "_3", files[name] * 3)
+frame = files["zstd"]
+hint = b"\x50\x2a\x4d\x18\x04\0\0\0"
+write("input_layout", "pzstd", (hint + struct.pack("<I", len(frame)) + frame) * 3)
+write("input_layout", "pzstd_lies", hint + struct.pack("<I", len(frame) + 1) + frame + hint + struct.pack("<I", 5) + frame)
+table = b"".join(struct.pack("<II", len(frame), len(text)) for _ in range(3))
+seek_table = struct.pack("<II", 0x184D2A5E, len(table) + 9) + table + struct.pack("<IBI", 3, 0, 0x8F92EAB1)
+write("input_layout", "seekable", frame * 3 + seek_table)
+write("input_layout", "seekable_lies", frame * 2 + frame[:-1] + seek_table)
+write("input_layout", "seekable_swapped", frame + files["zstd_19"] * 2 + seek_table)
+for name in ("xz", "xz_blocks", "xz_crc32"):
+    write("input_layout", name + "_2", files[name] * 2)
+    write("input_layout", name + "_padded", files[name] + bytes(8) + files[name])
+write("input_layout", "xz_blocks", files["xz_blocks"])
+write("input_layout", "xz_bent", files["xz_blocks"][:-20] + b"\1" + files["xz_blocks"][-19:])
+write("input_layout", "gzip_2", files["gzip"] * 2)
+write("input_layout", "plain", text)
+
+# sidecars
+footer = json.dumps({"inputs": [{"path": "a.jsonl"}, {"path": "b.zst"}]}).encode()
+header = b"WEFTSRC1" + struct.pack("<IIQQQ", 1, 0, 2, 2, len(footer)) + bytes(24)
+write("sidecars", "sources", b"s" + header + struct.pack("<IqIq", 0, 0, 1, 77) + footer)
+write("sidecars", "sources_bad_entry", b"s" + header + struct.pack("<IqIq", 5, 0, 1, -1) + footer)
+write("sidecars", "sources_huge", b"s" + header[:16] + struct.pack("<QQQ", 2**60, 2**60, 2**60) + bytes(24) + footer)
+sums = (b"weft-checksums 1\nxxh3-64 16777216\nfile .bin 33554433 bytes\n06a05fe3b2d5f9c1\n9d4e1e0b51a2cc0a\nc77b3abb6f87acd9\n"
+        b"file .idx 0 bytes\nfile .sources 62 bytes\n0123456789abcdef\n")
+write("sidecars", "checksums", b"c" + sums)
+write("sidecars", "checksums_huge", b"c" + sums.replace(b"33554433", b"9223372036854775807"))
+write("sidecars", "checksums_raw", b"C" + sums + b"end 2d06800538d394c2\n")
+task = {"totals": {"file_bytes": 1, "bytes": 2, "lines": 3, "code_points": 4, "documents": 5, "empty": 6, "tokens": 7, "surrogates": 0,
+                   "bad": [0] * 9}, "datasets": [[1, 2, 3]], "range_bytes": 9,
+        "bad_lines": [{"line": 1, "offset": 2, "problem": 3, "detail": "why", "position": 4}]}
+progress = {"counts": task, "next_offset": 1, "staged_bytes": 2, "is_read": True}
+write("sidecars", "journal", b'j{"program":"x"}\n' + json.dumps({"task": 0, "progress": progress}).encode() + b"\n")
+write("sidecars", "journal_problem", b'j{}\n' + json.dumps({"task": 0, "progress": progress}).replace('"problem": 3', '"problem": 9').encode())
+write("sidecars", "journal_raw", b'J0123456789abcdef {"program":"x"}\n')
+sound = index(8, [10, 20, 2], [0, 1, 2, 3], 2)
+write("sidecars", "index", b"i" + sound)
+write("sidecars", "index_bent", b"i" + sound[:40] + b"\7" + sound[41:])
+write("sidecars", "index_header", b"i" + bytes(34) + sound[34:])
+write("sidecars", "index_cut", b"i" + sound[:-10])
+
+# messages: numbers of 8 bytes, strings and lists with their length in front (ledger_messages.cpp)
+def numbers(*values):
+    return struct.pack(f"<{len(values)}q", *values)
+
+
+def string(value):
+    return numbers(len(value)) + value
+
+
+totals = numbers(*range(8), *[0] * 9)
+bad_line = string(b"in") + numbers(1, 2, 3) + string(b"why") + numbers(4)
+counts = totals + numbers(1, 5, 6, 7) + numbers(1) + bad_line + numbers(99)
+progress = counts + numbers(10, 11, 1)
+failure = numbers(4) + string(b"message") + numbers(1) + bad_line
+write("messages", "request", b"q" + numbers(1, 2) + totals + numbers(0, 0, 0, 0))
+write("messages", "request_full", b"q" + numbers(1, 2) + totals + numbers(1, 3) + counts + numbers(1, 4) + progress + numbers(1, 5) + failure +
+      numbers(1) + failure)
+write("messages", "answer", b"a" + numbers(0, 0, 7, 1, 0))
+write("messages", "answer_full", b"a" + numbers(1, 0, 0, 0, 100) + progress + numbers(1, 8, 1, 1, 2, 3, 4, 5) + numbers(7, 0, 1) + failure)
+write("messages", "hello", b"hWEFTRANK" + struct.pack("<I", 1) + b"s" * 32 + b"payload")
+write("messages", "hello_version", b"hWEFTRANK" + struct.pack("<I", 2) + b"s" * 32)
+write("messages", "frames", b"f" + struct.pack("<I", 3) + b"abc" + struct.pack("<I", 0) + struct.pack("<I", 101))
+write("messages", "coordinator", b"c" + json.dumps({"format": "weft coordinator 1", "launch_id": "1", "host": "n1", "addresses": ["10.0.0.1"],
+                                                    "port": 4711, "secret": "00" * 32}).encode())

@@ -2,9 +2,6 @@
 // ids decode to the text that was encoded.
 #include "tokenizer/vocabulary.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <stdexcept>
 #include <string>
@@ -12,27 +9,8 @@
 #include <vector>
 
 #include "tests/fuzz/fuzz_check.h"
+#include "tests/fuzz/memory_file.h"
 #include "tokenizer/tokenizer.h"
-
-namespace {
-
-// A file in memory with a name, for as long as it lives.
-class MemoryFile {
- public:
-  explicit MemoryFile(std::string_view content) : fd_(::memfd_create("fuzz", MFD_CLOEXEC)) {
-    FUZZ_CHECK(fd_ >= 0);
-    FUZZ_CHECK(::write(fd_, content.data(), content.size()) ==
-               static_cast<ssize_t>(content.size()));
-  }
-  MemoryFile(const MemoryFile&) = delete;
-  ~MemoryFile() { ::close(fd_); }
-  std::string path() const { return "/proc/self/fd/" + std::to_string(fd_); }
-
- private:
-  int fd_;
-};
-
-}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);

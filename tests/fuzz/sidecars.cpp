@@ -1,0 +1,116 @@
+// Files that lie beside a dataset or a run, of any content: refused, or read consistently. The
+// first byte says which: `s` source map, `c` checksums, `j` journal, `i` a damaged .idx to be
+// mended. The hashes in checksums and journals are put right first, or hardly any input would get
+// beyond them; in capitals they are left as they are.
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+
+#include "indexed_dataset/block_checksums.h"
+#include "indexed_dataset/rebuild_index.h"
+#include "preprocess/journal.h"
+#include "preprocess/source_map.h"
+#include "tests/fuzz/fuzz_check.h"
+#include "tests/fuzz/memory_file.h"
+
+namespace weft {
+namespace {
+
+std::string hash_of(std::string_view text) {
+  char digits[17];
+  std::snprintf(digits, sizeof(digits), "%016llx",
+                static_cast<unsigned long long>(XXH3_64bits(text.data(), text.size())));
+  return digits;
+}
+
+void read_source_map(const std::string& path) {
+  const SourceMap map(path);
+  for (int64_t i = 0; i < std::min<int64_t>(map.num_documents(), 100); ++i) {
+    try {
+      const SourceEntry entry = map.entry(i);
+      FUZZ_CHECK(entry.input_idx < map.inputs().size() && entry.offset_bytes >= 0);
+    } catch (const std::runtime_error&) {
+    }
+  }
+  bool was_thrown = false;
+  try {
+    map.entry(map.num_documents());
+  } catch (const std::out_of_range&) {
+    was_thrown = true;
+  }
+  FUZZ_CHECK(was_thrown);
+}
+
+void read_checksums(const std::string& path) {
+  const auto checksums = read_block_checksums(path);
+  FUZZ_CHECK(checksums.has_value());
+  for (const FileChecksums& file : *checksums) {
+    FUZZ_CHECK(file.size_bytes >= 0);
+    const auto num_blocks = (file.size_bytes + kChecksumBlockBytes - 1) / kChecksumBlockBytes;
+    FUZZ_CHECK(static_cast<int64_t>(file.blocks.size()) == num_blocks);
+  }
+}
+
+std::string journal_lines(std::string_view content) {
+  std::string lines;
+  while (!content.empty()) {
+    const size_t end = std::min(content.find('\n'), content.size());
+    lines += hash_of(content.substr(0, end)) + " " + std::string(content.substr(0, end)) + "\n";
+    content.remove_prefix(std::min(end + 1, content.size()));
+  }
+  return lines;
+}
+
+void mend(std::string_view damaged) {
+  constexpr int64_t kBinBytes = 64;
+  mend_index(std::as_bytes(std::span(damaged)), kBinBytes, {}, [](const RebuiltIndex& index) {
+    int64_t num_tokens = 0, before = 0;
+    for (const int32_t length : index.lengths) {
+      FUZZ_CHECK(length >= 0);
+      num_tokens += length;
+    }
+    FUZZ_CHECK(num_tokens * size_bytes(index.type) == kBinBytes);
+    for (const int64_t bound : index.bounds) {
+      FUZZ_CHECK(bound >= before && bound <= static_cast<int64_t>(index.lengths.size()));
+      before = bound;
+    }
+    return false;
+  });
+}
+
+}  // namespace
+}  // namespace weft
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace weft;
+  if (size == 0) return 0;
+  const std::string content(reinterpret_cast<const char*>(data) + 1, size - 1);
+  try {
+    switch (data[0]) {
+      case 's':
+        read_source_map(MemoryFile(content).path());
+        break;
+      case 'c':
+        read_checksums(MemoryFile(content + "end " + hash_of(content) + "\n").path());
+        break;
+      case 'C':
+        read_checksums(MemoryFile(content).path());
+        break;
+      case 'j':
+        Journal::read(MemoryFile(journal_lines(content)).path());
+        break;
+      case 'J':
+        Journal::read(MemoryFile(content).path());
+        break;
+      case 'i':
+        mend(content);
+        break;
+    }
+  } catch (const std::runtime_error&) {
+  }
+  return 0;
+}
