@@ -14,8 +14,10 @@ class Decoder {
  public:
   explicit Decoder(const Vocabulary& vocabulary);
 
-  // The bytes of `ids`. Throws std::out_of_range for an id that is not in the vocabulary.
-  std::string decode(const int32_t* ids, size_t num_ids) const;
+  // Appends the bytes of `ids`. Throws std::out_of_range for an id that is not in the vocabulary.
+  // `Id`: int32_t or uint16_t.
+  template <typename Id>
+  void decode(const Id* ids, size_t num_ids, std::string& text) const;
 
  private:
   static constexpr size_t kMaxShortBytes = 15;

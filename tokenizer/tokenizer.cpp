@@ -66,7 +66,17 @@ void Tokenizer::encode(std::string_view text, std::vector<uint16_t>& ids) {
 }
 
 std::string Tokenizer::decode(const int32_t* ids, size_t num_ids) const {
-  return impl_->decoder.decode(ids, num_ids);
+  std::string text;
+  decode(ids, num_ids, text);
+  return text;
+}
+
+void Tokenizer::decode(const int32_t* ids, size_t num_ids, std::string& text) const {
+  impl_->decoder.decode(ids, num_ids, text);
+}
+
+void Tokenizer::decode(const uint16_t* ids, size_t num_ids, std::string& text) const {
+  impl_->decoder.decode(ids, num_ids, text);
 }
 
 const Vocabulary& Tokenizer::vocabulary() const { return *impl_->vocabulary; }

@@ -41,6 +41,9 @@ class Tokenizer {
   // The bytes of `ids`. Not valid UTF-8 where ids cut a character. Throws std::out_of_range for an
   // id that is not in the vocabulary.
   std::string decode(const int32_t* ids, size_t num_ids) const;
+  // The same, appended to `text`: faster where its memory is used again.
+  void decode(const int32_t* ids, size_t num_ids, std::string& text) const;
+  void decode(const uint16_t* ids, size_t num_ids, std::string& text) const;
 
   const Vocabulary& vocabulary() const;
 

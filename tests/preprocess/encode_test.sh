@@ -24,6 +24,7 @@ cmp ids other || fail "other ids of compressed text"
 expect 0 'encode 3: ' "$data" encode --input text --repeat 3 --threads 2 --quiet
 [ "$(grep -c "$(wc -c <text) bytes, $(wc -w <ids) tokens" out.log)" = 3 ] || fail "wrong counts: $(cat out.log)"
 [ "$(sed 's/.*hash//' out.log | sort -u | wc -l)" = 1 ] || fail "hashes differ: $(cat out.log)"
+[ "$(grep -cE '[0-9.]+ MB/s, [0-9.]+ MB a second of processor time' out.log)" = 3 ] || fail "no speeds: $(cat out.log)"
 [ "$(wc -l <out.log)" = 3 ] || fail "--quiet prints more than the report"
 [ "$("$data" encode </dev/null | wc -w)" = 0 ] || fail "ids of nothing"
 

@@ -186,5 +186,28 @@ TEST(Tokenizer, GivesTheSameIdsIn16Bits) {
 
 TEST(Tokenizer, NeedsAVocabulary) { EXPECT_THROW(Tokenizer(nullptr), std::invalid_argument); }
 
+// More ids than are decoded in one round, long entries among them.
+TEST(Tokenizer, DecodesAnyNumberOfIdsOfBothTypes) {
+  const auto vocabulary = test::small_vocabulary();
+  const Tokenizer tokenizer(vocabulary);
+  std::mt19937 random(51);
+  for (const size_t num_ids : {0, 1, 1023, 1024, 1025, 5000}) {
+    std::vector<int32_t> ids(num_ids);
+    std::string expected = "before ", text = expected, text_of_16_bits = expected;
+    for (int32_t& id : ids) {
+      id = static_cast<int32_t>(random() % static_cast<uint32_t>(vocabulary->size()));
+      expected += vocabulary->bytes(id);
+    }
+    tokenizer.decode(ids.data(), ids.size(), text);
+    EXPECT_EQ(text, expected);
+    const std::vector<uint16_t> ids_of_16_bits(ids.begin(), ids.end());
+    tokenizer.decode(ids_of_16_bits.data(), ids_of_16_bits.size(), text_of_16_bits);
+    EXPECT_EQ(text_of_16_bits, expected);
+  }
+  const uint16_t absent = 60000;
+  std::string text;
+  EXPECT_THROW(tokenizer.decode(&absent, 1, text), std::out_of_range);
+}
+
 }  // namespace
 }  // namespace weft
