@@ -2,6 +2,9 @@
 
 #include <simdjson.h>
 
+#include <string>
+#include <utility>
+
 #include "preprocess/byte_source.h"
 #include "preprocess/json_line.h"
 #include "preprocess/line_chunks.h"
@@ -31,8 +34,15 @@ void for_each_document(const std::string& input, const std::string& json_key,
       if (problem != LineProblem::kNone) {
         bad_lines.add(problem);
       } else {
-        std::string_view text;
-        while (parser.next_text(0, text)) use(text);
+        std::string begun;  // of a long text, which comes in pieces
+        for (JsonLineParser::TextPiece piece; parser.next_text(0, piece);) {
+          if (begun.empty() && piece.rest_bytes == 0) {
+            use(piece.text);
+            continue;
+          }
+          begun += piece.text;
+          if (piece.rest_bytes == 0) use(std::exchange(begun, {}));
+        }
       }
     }
   }

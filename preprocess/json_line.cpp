@@ -5,6 +5,22 @@
 namespace weft {
 namespace {
 
+bool is_letter_or_digit(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+// Where a long string may be cut: a space that has a letter or digit before it, which is no part of
+// an escape (at most 6 bytes), and one behind it. The string's size if there is no such place.
+size_t safe_cut(std::string_view raw) {
+  for (size_t at = raw.find(' ', kTextPieceBytes); at != raw.npos; at = raw.find(' ', at + 1)) {
+    if (at + 1 < raw.size() && is_letter_or_digit(raw[at - 1]) && is_letter_or_digit(raw[at + 1]) &&
+        raw.substr(at - 6, 6).find('\\') == raw.npos) {
+      return at;
+    }
+  }
+  return raw.size();
+}
+
 std::string in_quotes(const std::string& key) { return "\"" + key + "\""; }
 
 }  // namespace
@@ -101,7 +117,7 @@ JsonLineParser::Value* JsonLineParser::find_value(const JsonString& key) {
 
 bool JsonLineParser::read_value(JsonScanner& scanner, Value& value) {
   value.position = scanner.position();
-  value.is_read = false;
+  value.is_read = value.goes_on = false;
   switch (scanner.peek()) {
     case '"':
       value.kind = Value::Kind::kString;
@@ -139,20 +155,27 @@ LineOutcome JsonLineParser::check_values() const {
   return {};
 }
 
-bool JsonLineParser::next_text(size_t key_idx, std::string_view& text) {
-  Value& value = values_[key_idx];
+bool JsonLineParser::next_string(Value& value) {
   if (value.is_read) return false;
-  if (value.kind == Value::Kind::kList) {
-    if (!next_of_list(value)) return false;
-  } else {
-    value.is_read = true;
-  }
-  text = value.string.raw;
+  if (value.kind == Value::Kind::kList) return next_of_list(value);
+  value.is_read = true;
+  return true;
+}
+
+bool JsonLineParser::next_text(size_t key_idx, TextPiece& piece) {
+  Value& value = values_[key_idx];
+  if (!value.goes_on && !next_string(value)) return false;
+  std::string_view& rest = value.string.raw;
+  piece.raw = rest.substr(0, rest.size() > 2 * kTextPieceBytes ? safe_cut(rest) : rest.size());
+  rest.remove_prefix(piece.raw.size());
+  piece.rest_bytes = rest.size();
+  value.goes_on = !rest.empty();
+  piece.text = piece.raw;
   if (!value.string.has_escapes) return true;
-  const size_t needed = text.size() + kUnescapeSlackBytes;
+  const size_t needed = piece.raw.size() + kUnescapeSlackBytes;
   if (text_buffer_.size() < needed) text_buffer_.resize(needed);
-  const char* end = unescape_string(text, text_buffer_.data(), num_replaced_surrogates_);
-  text = {text_buffer_.data(), static_cast<size_t>(end - text_buffer_.data())};
+  const char* end = unescape_string(piece.raw, text_buffer_.data(), num_replaced_surrogates_);
+  piece.text = {text_buffer_.data(), static_cast<size_t>(end - text_buffer_.data())};
   return true;
 }
 

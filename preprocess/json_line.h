@@ -42,6 +42,10 @@ struct LineOutcome {
   size_t position = 0;  // byte in the line where it was noticed
 };
 
+// Strings of more than twice this come in pieces of about this (1 MiB), so that what was tokenized
+// need not stay in memory.
+constexpr size_t kTextPieceBytes = size_t{1} << 20;
+
 // Deeper nesting is refused, as by Python, whose parser gives up at its recursion limit of 1000.
 constexpr int kMaxJsonDepth = 990;
 
@@ -55,8 +59,15 @@ class JsonLineParser {
   LineOutcome parse(std::string_view line);
 
   // Steps to the next string of a key: its only one, or those of its list in order; false after the
-  // last. Valid UTF-8, as long as the line and until the next call of either function.
-  bool next_text(size_t key_idx, std::string_view& text);
+  // last. A long one comes in several pieces, cut where tokens of GPT-2's pattern end in any case:
+  // at a space between two ASCII letters or digits. Valid as long as the line and until the next
+  // call of either function.
+  struct TextPiece {
+    std::string_view text;  // valid UTF-8
+    std::string_view raw;   // what it is in the line, which is not looked at again
+    size_t rest_bytes = 0;  // of the line, that belong to the same string; 0: it ends here
+  };
+  bool next_text(size_t key_idx, TextPiece& piece);
   // Lone surrogates that were replaced in the texts of the last line so far.
   int64_t num_replaced_surrogates() const { return num_replaced_surrogates_; }
 
@@ -66,6 +77,7 @@ class JsonLineParser {
     size_t position = 0;  // in the line; of a mixed list: of what is no string in it
     JsonString string;
     std::string_view rest;  // of a list, between its brackets
+    bool goes_on = false;   // next_text() has given a first piece of `string`, which is the rest
     bool is_read = false;   // nothing is left for next_text()
   };
   bool read_members(JsonScanner& scanner);
@@ -73,6 +85,7 @@ class JsonLineParser {
   bool read_value(JsonScanner& scanner, Value& value);
   LineOutcome check_values() const;
   static bool next_of_list(Value& value);
+  static bool next_string(Value& value);
 
   std::vector<std::string> keys_;
   std::vector<Value> values_;

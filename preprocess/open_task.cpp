@@ -33,7 +33,7 @@ TaskCounts counts_of(const Segment& segment) {
 int64_t held_bytes(const TokenizedChunk& result) {
   size_t size_bytes = sizeof(OpenTask::Piece);
   for (const TokenizedChunk::Output& output : result.outputs) {
-    size_bytes += output.tokens.capacity() + 4 * output.sequence_lengths.capacity() +
+    size_bytes += output.tokens.size() + 4 * output.sequence_lengths.capacity() +
                   4 * output.document_sequences.capacity() + 8 * output.line_offsets.capacity();
   }
   return static_cast<int64_t>(size_bytes);
@@ -65,6 +65,7 @@ const OpenTask::Piece& OpenTask::add_piece(Segment& segment) {
   piece->next_offset_bytes = segment.next_offset_bytes;
   piece->result = std::move(segment.result);
   segment.result = {};
+  piece->long_line_permit = std::move(segment.chunk.long_line_permit);
   counts_.add(piece->counts);
   num_held_bytes_ += held_bytes(piece->result);
   held_.push_back(std::move(piece));
@@ -113,6 +114,7 @@ bool OpenTask::take_unstage() {
 void OpenTask::piece_written(Piece& piece) {
   piece.is_written = true;
   piece.result = {};
+  piece.long_line_permit.reset();
   if (piece.staged_at >= 0) --num_staging_;
   advance_written();
 }

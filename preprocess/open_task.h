@@ -26,6 +26,7 @@ class OpenTask {
     int64_t staged_at = -1;  // its offset in the stage file
     int64_t staged_bytes = 0;
     bool is_written = false;
+    LongLineGate::Permit long_line_permit;  // held until it is written
   };
   using PiecePtr = std::shared_ptr<Piece>;
 

@@ -149,6 +149,8 @@ void RankWorker::accept(OpenTask& task, Segment& segment) {
   }
   const OpenTask::Piece& piece = task.add_piece(segment);
   held_bytes_ += held_bytes(piece.result);
+  // The next long line waits for this one's memory: it must not wait for its place.
+  if (piece.long_line_permit && !task.has_base()) task.begin_staging();
   request_.newly_seen.add(piece.counts.totals);
 }
 

@@ -1,8 +1,11 @@
 #include "preprocess/tokenize_chunk.h"
 
 #include <simdjson.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <stdexcept>
+#include <utility>
 
 #include "preprocess/json_string.h"
 
@@ -31,6 +34,14 @@ void append_bytes(const void* data, size_t size_bytes, std::vector<std::byte>& o
   out.insert(out.end(), bytes, bytes + size_bytes);
 }
 
+// Of memory that will not be read again: what is left reads as zeros.
+void give_pages_back(std::string_view text) {
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = (reinterpret_cast<uintptr_t>(text.data()) + page - 1) / page * page;
+  const auto end = reinterpret_cast<uintptr_t>(text.data() + text.size()) / page * page;
+  if (begin < end) (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
 }  // namespace
 
 void TokenizedChunk::clear(size_t num_keys) {
@@ -56,7 +67,7 @@ ChunkTokenizer::ChunkTokenizer(std::shared_ptr<const Vocabulary> vocabulary,
       parser_(rules.json_keys),
       marks_(rules.json_keys.size()) {}
 
-void ChunkTokenizer::tokenize(const LineChunk& chunk, TokenizedChunk& result) {
+void ChunkTokenizer::tokenize(LineChunk& chunk, TokenizedChunk& result) {
   result.clear(rules_.json_keys.size());
   const auto note_bad_line = [&](LineOutcome outcome, int64_t offset_bytes) {
     result.bad_line_counts.add(outcome.problem);
@@ -134,17 +145,28 @@ LineOutcome ChunkTokenizer::tokenize_line(std::string_view line, int64_t offset_
 template <typename Id>
 bool ChunkTokenizer::append_texts(size_t key_idx, std::vector<Id>& ids,
                                   TokenizedChunk::Output& output) {
-  std::string_view text;
-  while (parser_.next_text(key_idx, text)) {
+  JsonLineParser::TextPiece piece;
+  size_t num_ids = 0;  // of this text
+  while (parser_.next_text(key_idx, piece)) {
     if (rules_.special_tokens == SpecialTokens::kError &&
-        text.find(kSpecialTokenText) != text.npos) {
+        piece.text.find(kSpecialTokenText) != piece.text.npos) {
       return false;
     }
+    // For as many ids as bytes, which is address space and not memory: growing by copies would take
+    // twice the memory of a long text.
+    if (num_ids == 0 && piece.rest_bytes > 0) {
+      output.tokens.reserve(output.tokens.size() +
+                            sizeof(Id) * (piece.raw.size() + piece.rest_bytes + 1));
+    }
     ids.clear();
-    tokenizer_.encode(text, ids);
-    if (ids.empty()) continue;
+    tokenizer_.encode(piece.text, ids);
     append_bytes(ids.data(), ids.size() * sizeof(Id), output.tokens);
-    output.sequence_lengths.push_back(static_cast<int32_t>(ids.size()));
+    num_ids += ids.size();
+    if (piece.rest_bytes > 0) {
+      give_pages_back(piece.raw);
+    } else if (num_ids > 0) {
+      output.sequence_lengths.push_back(static_cast<int32_t>(std::exchange(num_ids, 0)));
+    }
   }
   return true;
 }

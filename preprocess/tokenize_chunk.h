@@ -57,8 +57,9 @@ class ChunkTokenizer {
  public:
   ChunkTokenizer(std::shared_ptr<const Vocabulary> vocabulary, const TokenizeRules& rules);
 
-  // Under OnBadLine::kStop it ends at the first bad line.
-  void tokenize(const LineChunk& chunk, TokenizedChunk& result);
+  // Under OnBadLine::kStop it ends at the first bad line. Of a line with a long text the chunk's
+  // memory is given back to the system while the tokens grow; its text cannot be read afterwards.
+  void tokenize(LineChunk& chunk, TokenizedChunk& result);
 
  private:
   // How much of an output lines before the current one made.

@@ -64,7 +64,7 @@ void for_each_text(const std::vector<weft::LineChunk>& chunks, Use use) {
     weft::LineWalker lines(chunk.text());
     for (std::string_view line; lines.next(line);) {
       if (parser.parse(line).problem != weft::LineProblem::kNone) continue;
-      for (std::string_view text; parser.next_text(0, text);) use(text);
+      for (JsonLineParser::TextPiece piece; parser.next_text(0, piece);) use(piece.text);
     }
   }
 }

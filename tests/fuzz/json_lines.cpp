@@ -126,7 +126,8 @@ std::vector<std::string> decoded_sequences(const TokenizedChunk::Output& output,
 void check_line(std::string_view line, ChunkTokenizer& chunk_tokenizer, const Tokenizer& tokenizer,
                 std::vector<std::string>& all) {
   TokenizedChunk result;
-  chunk_tokenizer.tokenize(chunk_of(line), result);
+  LineChunk chunk = chunk_of(line);
+  chunk_tokenizer.tokenize(chunk, result);
   if (line.empty()) return;
   FUZZ_CHECK(result.num_lines == 1);
   const std::vector<std::string> texts = decoded_sequences(result.outputs[0], tokenizer);
@@ -157,7 +158,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   TokenizedChunk result;
-  chunk_tokenizer.tokenize(chunk_of(text), result);
+  LineChunk chunk = chunk_of(text);
+  chunk_tokenizer.tokenize(chunk, result);
   check_sums(result, static_cast<int64_t>(size));
 
   std::vector<std::string> line_by_line;

@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <random>
 
 #include "tests/preprocess/temporary_folder.h"
 #include "tokenizer/train_vocabulary.h"
@@ -149,6 +150,37 @@ TEST_F(TokenizeChunk, TheNextChunkStartsAfresh) {
   EXPECT_THAT(result_.outputs[0].line_offsets, IsEmpty());
   EXPECT_EQ(result_.num_lines, 0);
   EXPECT_THAT(result_.bad_lines, IsEmpty());
+}
+
+// Long texts are tokenized in pieces, cut at spaces between letters or digits: not beside escapes,
+// and not at all where there are none.
+TEST_F(TokenizeChunk, LongTextsInPiecesGiveTheTokensOfTheWhole) {
+  std::mt19937 random(7);
+  const std::vector<std::string> words = {"ab", "b",     " ",  "  ", R"(\n )",         "x9",
+                                          ".",  R"(\")", "'s", "e ", R"(\ud83d\ude00)"};
+  for (const bool has_spaces : {true, false}) {
+    std::string raw;
+    while (raw.size() < 5 * kTextPieceBytes) {
+      raw += words[random() % words.size()];
+      if (has_spaces) {
+        if (random() % 3 == 0) raw += " ";
+      } else {
+        if (raw.back() == ' ') raw.pop_back();
+        raw += std::string(4096, 'a');
+      }
+    }
+    std::string text;
+    unescape_json(raw, text);
+    std::vector<uint16_t> expected;
+    Tokenizer(vocabulary_).encode(text, expected);
+    tokenize("{\"text\":\"" + raw + "\"}\n{\"text\":\"b\"}\n");
+    ASSERT_EQ(result_.num_documents, 2);
+    ASSERT_EQ(result_.outputs[0].sequence_lengths.size(), 2U);
+    EXPECT_EQ(result_.outputs[0].sequence_lengths[0], std::ssize(expected));
+    std::vector<uint16_t> got = tokens();
+    got.pop_back();
+    EXPECT_TRUE(got == expected);
+  }
 }
 
 }  // namespace
