@@ -8,6 +8,7 @@
 
 #include "indexed_dataset/block_checksums.h"
 #include "indexed_dataset/crash_point.h"
+#include "indexed_dataset/deal_pair.h"
 #include "indexed_dataset/exit_code.h"
 #include "indexed_dataset/lock_file.h"
 #include "preprocess/commit_run.h"
@@ -28,7 +29,8 @@ using Clock = std::chrono::steady_clock;
 // At most this much work is repeated after a crash, and a sync_interval.
 constexpr std::chrono::milliseconds kJournalInterval{2000};
 
-constexpr const char* kBesideThePair[] = {".bin", ".sources", ".checksums", ".manifest.json"};
+// What comes before the suffix of dealt files in the work folder.
+const std::string kDealt = ".dealt";
 
 class PipelineRun {
  public:
@@ -58,9 +60,10 @@ class PipelineRun {
   void report_inputs(const Ledger& ledger);
   void check_any_document() const;
   void commit(RunFiles& files, const std::vector<DatasetCounts>& totals);
+  void deal_documents(const RunFiles& files, size_t k) const;
   RankSettings rank_settings() const;
   std::vector<std::string> input_names() const;
-  TokenType type() const { return token_type_for_vocabulary(vocabulary_->size()); }
+  TokenType type() const { return token_type(config_.rules, vocabulary_->size()); }
   void note(const std::string& text) const {
     if (events_.on_note) events_.on_note(text);
   }
@@ -83,7 +86,7 @@ void PipelineRun::plan() {
   if (config_.num_shards > 1) {
     plan_ = shard_of(std::move(plan_), config_.shard_idx, config_.num_shards);
   }
-  identity_ = run_identity(config_, plan_.identities);
+  identity_ = run_identity(config_, type(), plan_.identities);
   report_.run_hash = run_hash(identity_);
   report_.identities = plan_.identities;
   if (config_.ranks.num_ranks > 1 && !plan_.can_resume()) {
@@ -131,6 +134,7 @@ PipelineReport PipelineRun::lead() {
     LedgerHost host(restored_ledger(earlier), Journal(folder_ / "journal", identity_));
     RunFiles files(folder_, config_.output_prefixes.size(), type());
     work(files, host);
+    host.write_journal();  // what follows may be interrupted as well
     std::vector<DatasetCounts> totals;
     host.with_ledger([&](const Ledger& ledger) {
       totals = ledger.end().datasets;
@@ -278,19 +282,26 @@ void PipelineRun::check_any_document() const {
 
 void PipelineRun::commit(RunFiles& files, const std::vector<DatasetCounts>& totals) {
   std::vector<FinishedFile> others, indexes;
+  const bool is_dealt = config_.num_partitions > 1;
   for (size_t k = 0; k < totals.size(); ++k) {
     const fs::path& prefix = config_.output_prefixes[k];
     report_.outputs.push_back({prefix, totals[k].num_documents, totals[k].num_tokens});
     files.finish(k, totals[k], input_names());
     crash_point("dataset_finished");
-    const std::vector<DatasetFile> covered = {{".bin", files.path_of(k, ".bin")},
-                                              {".idx", files.path_of(k, ".idx")},
-                                              {".sources", files.path_of(k, ".sources")}};
+    if (is_dealt) deal_documents(files, k);
+    const auto finished = [&](const std::string& suffix) {
+      return files.path_of(k, (is_dealt ? kDealt : "") + suffix);
+    };
+    const std::vector<DatasetFile> covered = {
+        {".bin", finished(".bin")}, {".idx", finished(".idx")}, {".sources", finished(".sources")}};
     write_block_checksums(files.path_of(k, ".checksums"), covered, config_.num_workers);
-    for (const char* suffix : kBesideThePair) {
-      others.push_back({std::to_string(k) + suffix, prefix.string() + suffix});
+    for (const char* suffix : {".bin", ".sources"}) {
+      others.push_back({finished(suffix).filename(), prefix.string() + suffix});
     }
-    indexes.push_back({std::to_string(k) + ".idx", prefix.string() + ".idx"});
+    for (const char* suffix : {".checksums", ".manifest.json"}) {
+      others.push_back({files.path_of(k, suffix).filename(), prefix.string() + suffix});
+    }
+    indexes.push_back({finished(".idx").filename(), prefix.string() + ".idx"});
   }
   for (size_t k = 0; k < totals.size(); ++k) {
     if (events_.write_manifest) {
@@ -298,6 +309,17 @@ void PipelineRun::commit(RunFiles& files, const std::vector<DatasetCounts>& tota
     }
   }
   commit_run(folder_, others, indexes);
+}
+
+// What was written stays: after a crash the next run deals it again.
+void PipelineRun::deal_documents(const RunFiles& files, size_t k) const {
+  const auto dealt = [&](const std::string& suffix) { return files.path_of(k, kDealt + suffix); };
+  deal_pair(files.path_of(k, ".bin"), files.path_of(k, ".idx"), dealt(".bin"), dealt(".idx"),
+            config_.num_partitions, [this] {
+              if (stop_requested()) throw PipelineStopped{plan_.can_resume()};
+            });
+  deal_source_map(files.path_of(k, ".sources"), dealt(".sources"), config_.num_partitions);
+  crash_point("documents_dealt");
 }
 
 RankSettings PipelineRun::rank_settings() const {

@@ -40,6 +40,9 @@ struct PipelineConfig {
   bool overwrite = false;
   // Part shard_idx of num_shards of the work; merged in order, the parts make the whole.
   int64_t shard_idx = 0, num_shards = 1;
+  // Over 1: documents are dealt to so many partitions (deal_pair.h) when all are written. Does not
+  // go with parts of the work, nor with empty documents left out: document i would not be line i.
+  int64_t num_partitions = 1;
   int64_t max_output_bytes = kDefaultMaxOutputBytes;  // of one compressed input
   // Processes that make one output together; rank 0 leads.
   RankEnvironment ranks;

@@ -56,6 +56,9 @@ struct PreprocessOptions {
   int64_t max_line_bytes = int64_t{256} << 20;
   int64_t max_output = kDefaultMaxOutputBytes;
   std::string shard;
+  std::string dtype = "auto";
+  int64_t num_partitions = 1;
+  bool keep_sequential_samples = false;
   bool overwrite = false;
   std::string ranks = "auto";
   int64_t peer_timeout_s = 60;
@@ -91,6 +94,14 @@ struct PreprocessOptions {
     options.text(
         "--shard", shard,
         "I/N: only part I (from 0) of N of the work; weft-data merge puts the parts together");
+    options.choice("--dtype", dtype, {"auto", "uint16", "int32"},
+                   "type of the token ids; auto: as Megatron-LM, uint16 below 65500 entries");
+    options.integer("--partitions", num_partitions,
+                    "as in Megatron-LM: document i goes to partition i mod P, and the partitions "
+                    "stand one after another in one dataset",
+                    1, 1024);
+    options.flag("--keep-sequential-samples", keep_sequential_samples,
+                 "with --partitions: documents keep the order of the input");
     options.choice("--ranks", ranks, {"auto", "off"},
                    "processes that srun or mpirun started together make one output; off: each "
                    "is on its own");
@@ -114,6 +125,10 @@ struct PreprocessOptions {
       if (path.find("://") != std::string::npos)
         options.problem("'" + path + "': is a URL; fetch it first with weft-data download");
     }
+    if (num_dealt_partitions() > 1 && empty_docs == "skip")
+      options.problem("--partitions: needs --empty-docs record, for Megatron-LM deals empty texts");
+    if (num_dealt_partitions() > 1 && !shard.empty())
+      options.problem("--partitions: a part of the work (--shard) does not know the lines before");
     int64_t index = 0, count = 1;
     if (!shard.empty() && !parse_shard(shard, index, count))
       options.problem("--shard: '" + shard + "' is not I/N with 0 <= I < N, as in 3/16");
@@ -124,6 +139,8 @@ struct PreprocessOptions {
         options.problem("--json-keys: '" + key + "' cannot be part of a file name");
     }
   }
+
+  int64_t num_dealt_partitions() const { return keep_sequential_samples ? 1 : num_partitions; }
 
   // What the file system lacks, found before anything is made. Throws std::system_error.
   void check_files() const {
@@ -154,6 +171,9 @@ struct PreprocessOptions {
         empty_docs == "skip" ? EmptyDocuments::kSkip : EmptyDocuments::kRecord;
     config.rules.on_bad_line = on_bad_line == "skip" ? OnBadLine::kSkip : OnBadLine::kStop;
     config.rules.max_line_bytes = static_cast<size_t>(max_line_bytes);
+    if (dtype != "auto")
+      config.rules.token_type = dtype == "uint16" ? TokenType::kUInt16 : TokenType::kInt32;
+    config.num_partitions = num_dealt_partitions();
     config.max_bad_lines = max_bad_lines;
     config.work_prefix = output_prefix;
     config.overwrite = overwrite;

@@ -88,7 +88,7 @@ RunFiles::RunFiles(std::filesystem::path folder, size_t num_datasets, TokenType 
   }
 }
 
-std::filesystem::path RunFiles::path_of(size_t k, const char* suffix) const {
+std::filesystem::path RunFiles::path_of(size_t k, const std::string& suffix) const {
   return folder_ / (std::to_string(k) + suffix);
 }
 

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "indexed_dataset/dtype.h"
@@ -50,7 +51,7 @@ class RunFiles {
 
   // Completes dataset `k`: .bin, .idx and .sources, under their names in the folder.
   void finish(size_t k, const DatasetCounts& total, const std::vector<std::string>& input_names);
-  std::filesystem::path path_of(size_t k, const char* suffix) const;
+  std::filesystem::path path_of(size_t k, const std::string& suffix) const;
 
  private:
   struct Dataset {

@@ -15,7 +15,8 @@ using Json = nlohmann::json;
 
 }  // namespace
 
-std::string run_identity(const PipelineConfig& config, const std::vector<InputIdentity>& inputs) {
+std::string run_identity(const PipelineConfig& config, TokenType type,
+                         const std::vector<InputIdentity>& inputs) {
   const TokenizeRules& rules = config.rules;
   Json list = Json::array();
   for (const InputIdentity& input : inputs) {
@@ -30,6 +31,8 @@ std::string run_identity(const PipelineConfig& config, const std::vector<InputId
         {"--special", static_cast<int>(rules.special_tokens)},
         {"--empty-docs", static_cast<int>(rules.empty_documents)},
         {"--max-line-bytes", rules.max_line_bytes},
+        {"--dtype", static_cast<int>(type)},
+        {"--partitions", config.num_partitions},
         {"--shard", fmt::format("{}/{}", config.shard_idx, config.num_shards)},
         {"vocabulary", config.vocabulary_id},
         {"task bytes", config.task_bytes}}},

@@ -9,9 +9,10 @@
 
 namespace weft {
 
-// One line of JSON. Options that only decide whether or how fast a run comes to its end (workers,
-// bad lines allowed) are not part of it.
-std::string run_identity(const PipelineConfig& config, const std::vector<InputIdentity>& inputs);
+// One line of JSON; `type` is that of the tokens. Options that only decide whether or how fast a
+// run comes to its end (workers, bad lines allowed) are not part of it.
+std::string run_identity(const PipelineConfig& config, TokenType type,
+                         const std::vector<InputIdentity>& inputs);
 
 // Short name of an identity: 32 hex digits.
 std::string run_hash(const std::string& identity);

@@ -1,9 +1,12 @@
 #include "preprocess/source_map.h"
 
+#include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string_view>
+
+#include "indexed_dataset/deal_pair.h"
 
 namespace weft {
 namespace {
@@ -91,6 +94,33 @@ void seal_source_map(const std::filesystem::path& path, int64_t num_documents,
   file.write_at(header, sizeof(header), 0);
   file.sync();
   file.close();
+}
+
+void deal_source_map(const std::filesystem::path& from, const std::filesystem::path& to,
+                     int64_t num_partitions) {
+  // 12 MiB of entries at a time, some of each partition.
+  constexpr int64_t kEntries = int64_t{1} << 20;
+  const SourceMap map(from);
+  const int64_t num_rounds = std::max<int64_t>(1, kEntries / num_partitions);
+  {
+    OutputFile file(to);
+    file.truncate(source_entry_at(map.num_documents()));
+    std::vector<std::byte> bytes;
+    for (int64_t first = 0; first < map.num_documents(); first += num_rounds * num_partitions) {
+      const int64_t end = std::min(map.num_documents(), first + num_rounds * num_partitions);
+      for (int64_t p = 0; p < num_partitions && first + p < end; ++p) {
+        bytes.clear();
+        for (int64_t d = first + p; d < end; d += num_partitions) {
+          append_source_entry(bytes, map.entry(d));
+        }
+        const int64_t place = documents_before_partition(p, map.num_documents(), num_partitions) +
+                              first / num_partitions;
+        file.write_at(bytes.data(), bytes.size(), source_entry_at(place));
+      }
+    }
+    file.close();
+  }
+  seal_source_map(to, map.num_documents(), map.inputs());
 }
 
 SourceMap::SourceMap(const std::filesystem::path& path) : path_(path), file_(path) {

@@ -42,6 +42,11 @@ void append_source_entry(std::vector<std::byte>& bytes, const SourceEntry& entry
 void seal_source_map(const std::filesystem::path& path, int64_t num_documents,
                      const std::vector<std::string>& inputs);
 
+// Writes the sealed map `from` to `to` in the order of deal_pair.h. Throws std::system_error;
+// std::runtime_error if `from` is damaged.
+void deal_source_map(const std::filesystem::path& from, const std::filesystem::path& to,
+                     int64_t num_partitions);
+
 // Thread-safe. The file stays mapped while it lives.
 class SourceMap {
  public:

@@ -58,10 +58,20 @@ void TokenizedChunk::clear(size_t num_keys) {
   bad_lines.clear();
 }
 
+TokenType token_type(const TokenizeRules& rules, int64_t vocabulary_size) {
+  if (!rules.token_type) return token_type_for_vocabulary(vocabulary_size);
+  if (*rules.token_type == TokenType::kUInt16 && vocabulary_size > 65536) {
+    throw std::invalid_argument("--dtype uint16: ids of a vocabulary of " +
+                                std::to_string(vocabulary_size) +
+                                " entries do not fit 16 bits; give auto or int32");
+  }
+  return *rules.token_type;
+}
+
 ChunkTokenizer::ChunkTokenizer(std::shared_ptr<const Vocabulary> vocabulary,
                                const TokenizeRules& rules)
     : rules_(rules),
-      type_(token_type_for_vocabulary(vocabulary->size())),
+      type_(token_type(rules, vocabulary->size())),
       end_of_document_(rules.append_eod ? vocabulary->end_of_document() : -1),
       tokenizer_(vocabulary, rules.special_tokens),
       parser_(rules.json_keys),

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,12 @@ struct TokenizeRules {
   EmptyDocuments empty_documents = EmptyDocuments::kRecord;
   OnBadLine on_bad_line = OnBadLine::kStop;
   size_t max_line_bytes = size_t{256} << 20;
+  std::optional<TokenType> token_type;  // of the file, uint16 or int32; nothing: by Megatron's rule
 };
+
+// The token type of files under `rules`. Throws std::invalid_argument if the vocabulary's ids do
+// not fit the one that the rules want.
+TokenType token_type(const TokenizeRules& rules, int64_t vocabulary_size);
 
 // What became of one chunk. Reused from chunk to chunk.
 struct TokenizedChunk {

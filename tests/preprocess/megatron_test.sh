@@ -11,11 +11,12 @@ expect 0 '257 entries' "$data" train-vocab --input one.jsonl --vocab-size 257 --
 for seed in 1 2 3 4 5 6; do
   [ $seed != 6 ] || export WEFT_SIMD=scalar
   "$python" "$here/make_hostile_lines.py" $seed 20000 >lines
-  num_bad=$("$python" "$here/reference_preprocess.py" bytes/vocab.json lines reference)
+  num_bad=$("$python" "$here/reference_preprocess.py" bytes/vocab.json reference lines)
   expect 0 "$num_bad bad lines" "$data" preprocess --input lines --output-prefix ours --overwrite --append-eod --on-bad-line skip --workers 2 \
     --vocab-file bytes/vocab.json --merge-file bytes/merges.txt
   [ "$num_bad" -gt 1000 ] || fail "only $num_bad hostile lines"
   cmp reference.bin ours_text_document.bin && cmp reference.idx ours_text_document.idx || fail "seed $seed"
+  cmp reference.sources ours_text_document.sources || fail "seed $seed: sources"
 done
 unset WEFT_SIMD
 echo "hostile lines: equal"
