@@ -182,7 +182,10 @@ std::vector<int32_t> DatasetReader::tokens(int64_t sequence_idx) const {
   if (sequence_idx < 0 || sequence_idx >= num_sequences()) {
     copy_tokens(sequence_idx, 0, 0, nullptr);  // throws the message
   }
-  std::vector<int32_t> result(static_cast<size_t>(std::max(length(sequence_idx), 0)));
+  // A damaged length does not decide what is allocated: no sequence has more tokens than the .bin.
+  const int64_t most = static_cast<int64_t>(bin_.bytes().size()) / size_bytes(token_type());
+  std::vector<int32_t> result(
+      static_cast<size_t>(std::clamp<int64_t>(length(sequence_idx), 0, most)));
   copy_tokens(sequence_idx, 0, length(sequence_idx), result.data());
   return result;
 }
