@@ -52,4 +52,15 @@ std::string sha256_of_file(const std::filesystem::path& path) {
   return text;
 }
 
+std::string sha256_base64(std::string_view bytes) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned size_bytes = 0;
+  if (EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size_bytes, EVP_sha256(), nullptr) !=
+      1)
+    throw std::bad_alloc();
+  std::array<unsigned char, 4 * ((EVP_MAX_MD_SIZE + 2) / 3) + 1> text{};
+  const int length = EVP_EncodeBlock(text.data(), digest.data(), static_cast<int>(size_bytes));
+  return {reinterpret_cast<const char*>(text.data()), static_cast<size_t>(length)};
+}
+
 }  // namespace weft

@@ -35,6 +35,7 @@ int main(int argc, char** argv) {
   commands.push_back(make_info_command());
   commands.push_back(make_verify_command());
   commands.push_back(make_repair_command());
+  commands.push_back(make_report_command());
   commands.push_back(make_merge_command());
   commands.push_back(make_inspect_samples_command());
   commands.push_back(make_train_vocab_command());

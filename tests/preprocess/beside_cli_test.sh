@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What stands beside a dataset, by the commands: merge, verify, repair.
+# What stands beside a dataset, by the commands: merge, verify, repair, report.
 . "$WEFT_SOURCE_DIR/tests/preprocess/lib.sh"
 make_vocabulary
 make_corpus 600 >corpus.jsonl
@@ -66,4 +66,27 @@ expect 3 'made without --append-eod' "$data" repair without_text_document
 [ ! -e without_text_document.idx ] || fail "a repair that failed left an index"
 expect 4 'tokenize the corpus anew' "$data" repair absent
 expect 2 'give the dataset' "$data" repair
+# --- report
+printf '{"text": "<script>alert(1)</script> \\u001b[31m"}\n{"text": "%s"}\nbad\n' "$(printf '%0300d' 0)" >odd.jsonl
+cat corpus.jsonl >>odd.jsonl && head -n 5 corpus.jsonl >>odd.jsonl
+expect 0 '' "$data" preprocess --append-eod --on-bad-line skip --input odd.jsonl --output-prefix odd
+expect 0 'most repeated characters: document 1, ' "$data" report odd_text_document
+for text in 'documents: 607 (0 of them empty)' 'bad lines: 1' 'exact duplicates: 5 groups, 5 superfluous documents' \
+  'odd.jsonl, byte ' 'longest: document '; do
+  grep -qF "$text" out.log || { cat out.log; fail "the report does not say '$text'"; }
+done
+expect 0 'wrote odd.html' "$data" report odd_text_document --output odd.html --threads 2
+expect 0 "default-src 'none'" cat odd.html
+grep -qF '<script' odd.html && fail "text of a document became part of the page"
+expect 0 'wrote odd.json' "$data" report odd_text_document.idx --output odd.json --threads 1
+python3 - odd.json <<'PYTHON' || fail "the report's JSON"
+import json, sys
+report = json.load(open(sys.argv[1]))
+assert report["documents"] == 607 and report["bad_lines_by_reason"] == {"not valid JSON": 1}, report
+assert sum(entry["documents"] for entry in report["length_histogram"]) == 607
+assert report["most_repeated_characters"][0]["document"] == 1
+PYTHON
+expect 2 'ends in neither .html nor .json' "$data" report odd_text_document --output odd.txt
+expect 4 'absent' "$data" report absent
+expect 4 'nowhere' "$data" report odd_text_document --output nowhere/x.html
 echo "all passed"

@@ -1,0 +1,227 @@
+// The data report for people: one page, no script, nothing loaded from elsewhere. All text goes
+// through `escaped`; the content security policy stands behind that.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "preprocess/data_report.h"
+#include "preprocess/sha256.h"
+#include "preprocess/terminal_text.h"
+
+namespace weft {
+namespace {
+
+constexpr std::string_view kStyle =
+    "body{font:15px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem;"
+    "color:#222;background:#fff}"
+    "h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2.2rem}"
+    "table{border-collapse:collapse;width:100%}"
+    "th,td{text-align:left;padding:.25rem .6rem;border-bottom:1px solid #ddd;vertical-align:top}"
+    "td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}"
+    "td.t{font:12px/1.4 ui-monospace,monospace;word-break:break-all}"
+    "p.note{color:#666}svg{max-width:100%;height:auto}"
+    "rect{fill:#3b6ea5}svg text{font:11px system-ui,sans-serif;fill:#444}";
+
+// Corpus text made visible (control characters, invalid bytes, text that turns its direction) and
+// then harmless in HTML, within attributes, too.
+std::string escaped(std::string_view text) {
+  std::string html;
+  for (const char c : escape_for_terminal(text)) {
+    switch (c) {
+      case '&':
+        html += "&amp;";
+        break;
+      case '<':
+        html += "&lt;";
+        break;
+      case '>':
+        html += "&gt;";
+        break;
+      case '"':
+        html += "&quot;";
+        break;
+      case '\'':
+        html += "&#39;";
+        break;
+      default:
+        html += c;
+    }
+  }
+  return html;
+}
+
+// 1234567 -> 1,234,567
+std::string grouped(int64_t value) {
+  std::string text = std::to_string(value);
+  for (int64_t at = std::ssize(text) - 3; at > 0; at -= 3)
+    text.insert(static_cast<size_t>(at), 1, ',');
+  return text;
+}
+
+struct Bar {
+  std::string label;
+  int64_t value;
+};
+
+// Horizontal bars. Labels are escaped here.
+std::string bar_chart(const std::vector<Bar>& bars) {
+  constexpr int kLabelWidth = 190, kBarWidth = 420, kRowHeight = 18;
+  int64_t largest = 1;
+  for (const Bar& bar : bars) largest = std::max(largest, bar.value);
+  std::string svg = fmt::format("<svg viewBox=\"0 0 {} {}\" width=\"{}\" role=\"img\">\n",
+                                kLabelWidth + kBarWidth + 120, kRowHeight * bars.size() + 4,
+                                kLabelWidth + kBarWidth + 120);
+  int y = 2;
+  for (const Bar& bar : bars) {
+    const double width =
+        std::max(bar.value > 0 ? 1.0 : 0.0,
+                 kBarWidth * static_cast<double>(bar.value) / static_cast<double>(largest));
+    svg += fmt::format(
+        "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>"
+        "<rect x=\"{}\" y=\"{}\" width=\"{:.1f}\" height=\"{}\"/>"
+        "<text x=\"{:.1f}\" y=\"{}\">{}</text>\n",
+        kLabelWidth - 6, y + 12, escaped(bar.label), kLabelWidth, y, width, kRowHeight - 4,
+        kLabelWidth + width + 6, y + 12, grouped(bar.value));
+    y += kRowHeight;
+  }
+  return svg + "</svg>\n";
+}
+
+std::string row(const std::string& name, const std::string& value) {
+  return fmt::format("<tr><th>{}</th><td class=\"n\">{}</td></tr>\n", name, value);
+}
+
+std::string per_byte(int64_t num_tokens, const std::optional<int64_t>& num_bytes) {
+  if (!num_bytes || *num_bytes == 0) return "not known";
+  return fmt::format("{:.4f}", static_cast<double>(num_tokens) / static_cast<double>(*num_bytes));
+}
+
+std::string overview(const DataReport& report) {
+  const auto or_unknown = [](const std::optional<int64_t>& value) {
+    return value ? grouped(*value) : std::string("not known");
+  };
+  return "<table>\n" + row("documents", grouped(report.num_documents)) +
+         row("of them empty", grouped(report.num_empty_documents)) +
+         row("tokens", grouped(report.num_tokens)) +
+         row("tokens of a document: shortest, median, longest",
+             grouped(report.min_tokens) + ", " + grouped(report.median_tokens) + ", " +
+                 grouped(report.max_tokens)) +
+         row("bytes of text", or_unknown(report.num_text_bytes)) +
+         row("tokens per byte of text", per_byte(report.num_tokens, report.num_text_bytes)) +
+         row("bytes of the corpus (JSONL)", or_unknown(report.num_jsonl_bytes)) +
+         row("tokens per byte of the corpus", per_byte(report.num_tokens, report.num_jsonl_bytes)) +
+         row("bad lines", or_unknown(report.num_bad_lines)) +
+         row("superfluous documents (exact duplicates)", grouped(report.duplicates.num_documents)) +
+         row("tokens in these", grouped(report.duplicates.num_tokens)) + "</table>\n";
+}
+
+std::string histogram(const DataReport& report) {
+  std::vector<Bar> bars;
+  size_t last = 0;
+  for (size_t k = 0; k < report.length_histogram.size(); ++k) {
+    if (report.length_histogram[k] > 0) last = k;
+  }
+  for (size_t k = 0; k <= last; ++k) {
+    const int64_t from = k == 0 ? 0 : int64_t{1} << (k - 1);
+    const int64_t to = k == 0 ? 0 : 2 * from - 1;
+    bars.push_back({from == to ? grouped(from) : grouped(from) + " to " + grouped(to),
+                    report.length_histogram[k]});
+  }
+  return "<h2>Documents by length in tokens</h2>\n" + bar_chart(bars);
+}
+
+std::string document_table(const std::string& title, const std::string& explanation,
+                           const std::vector<ReportedDocument>& table, bool has_ratio,
+                           bool has_sources) {
+  std::string html = "<h2>" + title + "</h2>\n<p class=\"note\">" + explanation + "</p>\n";
+  if (table.empty()) return html + "<p>None.</p>\n";
+  html += "<table>\n<tr><th class=\"n\">document</th><th class=\"n\">tokens</th>";
+  if (has_ratio) html += "<th class=\"n\">ratio</th>";
+  if (has_sources) html += "<th>source</th>";
+  html += "<th>begins with</th></tr>\n";
+  for (const ReportedDocument& document : table) {
+    html += fmt::format("<tr><td class=\"n\">{}</td><td class=\"n\">{}</td>", document.document_idx,
+                        grouped(document.num_tokens));
+    if (has_ratio) html += fmt::format("<td class=\"n\">{:.6f}</td>", document.ratio);
+    if (has_sources) html += "<td class=\"t\">" + escaped(document.source) + "</td>";
+    html += "<td class=\"t\">" + escaped(document.beginning) + "</td></tr>\n";
+  }
+  return html + "</table>\n";
+}
+
+std::string duplicates(const DataReport& report) {
+  const Duplicates& found = report.duplicates;
+  std::string html = fmt::format(
+      "<h2>Exact duplicates</h2>\n<p class=\"note\">{} groups of equal documents "
+      "(token by token); without all but the first of each, {} documents and {} tokens "
+      "less. The groups that waste most:</p>\n",
+      grouped(found.num_groups), grouped(found.num_documents), grouped(found.num_tokens));
+  if (found.largest.empty()) return html + "<p>None.</p>\n";
+  html +=
+      "<table>\n<tr><th class=\"n\">first document</th><th class=\"n\">documents</th>"
+      "<th class=\"n\">tokens of each</th><th>begins with</th></tr>\n";
+  for (size_t i = 0; i < found.largest.size(); ++i) {
+    const DuplicateGroup& group = found.largest[i];
+    html += fmt::format(
+        "<tr><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>"
+        "<td class=\"t\">{}</td></tr>\n",
+        group.first_document, grouped(group.num_documents), grouped(group.num_tokens),
+        escaped(report.duplicate_beginnings[i]));
+  }
+  return html + "</table>\n";
+}
+
+std::string bad_lines_and_inputs(const DataReport& report) {
+  std::string html;
+  if (!report.bad_lines_by_reason.empty()) {
+    std::vector<Bar> bars;
+    for (const auto& [reason, count] : report.bad_lines_by_reason) bars.push_back({reason, count});
+    html += "<h2>Bad lines by reason</h2>\n" + bar_chart(bars);
+  }
+  if (report.inputs.empty()) return html;
+  html += fmt::format(
+      "<h2>Inputs</h2>\n<p class=\"note\">The {} largest of {}.</p>\n<table>\n<tr><th>file</th>"
+      "<th class=\"n\">documents</th><th class=\"n\">tokens</th></tr>\n",
+      report.inputs.size(), report.num_inputs);
+  for (const ReportedInput& input : report.inputs) {
+    html += fmt::format(
+        "<tr><td class=\"t\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
+        escaped(input.name), grouped(input.num_documents), grouped(input.num_tokens));
+  }
+  return html + "</table>\n";
+}
+
+}  // namespace
+
+std::string report_html(const DataReport& report) {
+  const std::string name = escaped(report.prefix.filename().string());
+  std::string html = fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+      "style-src 'sha256-{}'; base-uri 'none'; form-action 'none'\">\n"
+      "<title>{}: data report</title>\n<style>{}</style>\n</head>\n<body>\n"
+      "<h1>{}</h1>\n",
+      sha256_base64(kStyle), name, kStyle, name);
+  html += overview(report) + histogram(report) + bad_lines_and_inputs(report);
+  html += document_table(
+      "Most repeated characters",
+      fmt::format("Share of characters that equal the one before them; documents with at least {} "
+                  "characters.",
+                  kMinRatedCharacters),
+      report.most_repeated_characters, true, report.has_sources);
+  html += document_table(
+      "Most repeated tokens",
+      fmt::format(
+          "Share of tokens that end a run of four which the document has had before (within "
+          "its last few thousand tokens); documents with at least {} tokens.",
+          kMinRatedTokens),
+      report.most_repeated_tokens, true, report.has_sources);
+  html +=
+      document_table("Longest documents", "By tokens.", report.longest, false, report.has_sources);
+  html += duplicates(report);
+  for (const std::string& note : report.notes)
+    html += "<p class=\"note\">" + escaped(note) + "</p>\n";
+  return html + "</body>\n</html>\n";
+}
+
+}  // namespace weft
