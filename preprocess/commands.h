@@ -16,6 +16,7 @@ std::unique_ptr<Command> make_repair_command();
 std::unique_ptr<Command> make_report_command();
 std::unique_ptr<Command> make_merge_command();
 std::unique_ptr<Command> make_inspect_samples_command();
+std::unique_ptr<Command> make_inspect_document_command();
 std::unique_ptr<Command> make_train_vocab_command();
 std::unique_ptr<Command> make_encode_command();
 

@@ -335,23 +335,6 @@ std::vector<ReportedInput> largest_inputs(const Findings& findings, const Source
   return inputs;
 }
 
-std::optional<SourceMap> open_sources(const std::filesystem::path& prefix, int64_t num_documents,
-                                      std::vector<std::string>& notes) {
-  const std::filesystem::path path = sources_path(prefix);
-  if (!std::filesystem::exists(path)) {
-    notes.push_back("There is no source map (" + path.filename().string() +
-                    "): from which files documents came is not known.");
-    return std::nullopt;
-  }
-  SourceMap sources(path);
-  if (sources.num_documents() != num_documents) {
-    throw std::runtime_error(path.string() + ": holds the sources of " +
-                             std::to_string(sources.num_documents()) +
-                             " documents, the dataset has " + std::to_string(num_documents));
-  }
-  return sources;
-}
-
 // The vocabulary's <|endoftext|>; -1 without one.
 int64_t end_of_document_of(const Vocabulary* vocabulary) {
   try {
@@ -375,7 +358,11 @@ DataReport gather_report(const std::filesystem::path& prefix, const ReportOption
         "The dataset's vocabulary was not found: documents are shown as ids, repeated characters "
         "are not counted, and documents are compared with the token that ends them.");
   }
-  const auto sources = open_sources(prefix, documents.count(), report.notes);
+  const auto sources = open_source_map_of(reader);
+  if (!sources) {
+    report.notes.push_back("There is no source map (" + sources_path(prefix).filename().string() +
+                           "): from which files documents came is not known.");
+  }
   report.notes.push_back(
       "Domains are not known: a dataset records the file of each document, not its address.");
 

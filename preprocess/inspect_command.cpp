@@ -8,6 +8,7 @@
 #include "preprocess/commands.h"
 #include "preprocess/dataset_text.h"
 #include "preprocess/sample_query.h"
+#include "preprocess/source_map.h"
 #include "preprocess/stop_signal.h"
 #include "preprocess/terminal_text.h"
 
@@ -98,6 +99,7 @@ class SamplePrinter {
   SamplePrinter(const GptDataset& dataset, std::string split_name,
                 std::shared_ptr<const Vocabulary> vocabulary, bool as_json)
       : dataset_(dataset),
+        sources_(open_source_map_of(dataset.reader())),
         split_name_(std::move(split_name)),
         vocabulary_(std::move(vocabulary)),
         as_json_(as_json) {}
@@ -122,6 +124,11 @@ class SamplePrinter {
       fmt::print("  document {} (sequence {}), tokens {} to {} of {}\n", part.document_idx,
                  part.sequence_idx, part.begin_token, part.begin_token + part.num_tokens,
                  dataset_.reader().length(part.sequence_idx));
+      if (sources_) {
+        const SourceEntry entry = sources_->entry(part.document_idx);
+        fmt::print("    from {}, byte {}\n",
+                   escape_for_terminal(sources_->inputs()[entry.input_idx]), entry.offset_bytes);
+      }
       fmt::print("    ids: {}\n", fmt::join(part_ids, " "));
       if (vocabulary_)
         fmt::print("    text: {}\n", escape_for_terminal(decode_ids(part_ids, *vocabulary_)));
@@ -136,6 +143,10 @@ class SamplePrinter {
                                {"sequence", part.sequence_idx},
                                {"begin_token", part.begin_token},
                                {"num_tokens", part.num_tokens}});
+      if (!sources_) continue;
+      const SourceEntry entry = sources_->entry(part.document_idx);
+      json["parts"].back()["input"] = sources_->inputs()[entry.input_idx];
+      json["parts"].back()["offset_bytes"] = entry.offset_bytes;
     }
     if (vocabulary_) json["text"] = decode_ids(ids, *vocabulary_);
     // A sample may begin or end within a character: such bytes become U+FFFD. On a terminal all but
@@ -145,6 +156,7 @@ class SamplePrinter {
   }
 
   const GptDataset& dataset_;
+  std::optional<SourceMap> sources_;
   std::string split_name_;
   std::shared_ptr<const Vocabulary> vocabulary_;
   bool as_json_;

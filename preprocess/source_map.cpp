@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "indexed_dataset/deal_pair.h"
+#include "indexed_dataset/reader.h"
 
 namespace weft {
 namespace {
@@ -169,6 +170,18 @@ SourceEntry SourceMap::entry(int64_t document_idx) const {
                          ": it is damaged");
   }
   return entry;
+}
+
+std::optional<SourceMap> open_source_map_of(const DatasetReader& reader) {
+  const std::filesystem::path path = sources_path(reader.prefix());
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  SourceMap sources(path);
+  if (sources.num_documents() != reader.num_documents()) {
+    throw_bad(path, "holds the sources of " + std::to_string(sources.num_documents()) +
+                        " documents, the dataset has " + std::to_string(reader.num_documents()) +
+                        ": it is not of this dataset");
+  }
+  return sources;
 }
 
 }  // namespace weft

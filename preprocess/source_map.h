@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -66,5 +67,10 @@ class SourceMap {
   int64_t num_documents_ = 0;
   std::vector<std::string> inputs_;
 };
+
+class DatasetReader;
+// The source map beside a dataset; nothing if there is none. Throws as SourceMap, and
+// std::runtime_error if it is of another number of documents.
+std::optional<SourceMap> open_source_map_of(const DatasetReader& reader);
 
 }  // namespace weft

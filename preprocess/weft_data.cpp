@@ -38,6 +38,7 @@ int main(int argc, char** argv) {
   commands.push_back(make_report_command());
   commands.push_back(make_merge_command());
   commands.push_back(make_inspect_samples_command());
+  commands.push_back(make_inspect_document_command());
   commands.push_back(make_train_vocab_command());
   commands.push_back(make_encode_command());
   try {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What stands beside a dataset, by the commands: merge, verify, repair, report.
+# What stands beside a dataset, by the commands: merge, verify, repair, inspect, report.
 . "$WEFT_SOURCE_DIR/tests/preprocess/lib.sh"
 make_vocabulary
 make_corpus 600 >corpus.jsonl
@@ -66,6 +66,26 @@ expect 3 'made without --append-eod' "$data" repair without_text_document
 [ ! -e without_text_document.idx ] || fail "a repair that failed left an index"
 expect 4 'tokenize the corpus anew' "$data" repair absent
 expect 2 'give the dataset' "$data" repair
+# --- inspect: where a document came from, also through a merge and a sample
+at=$(head -n 30 b.jsonl | wc -c)
+expect 0 'line 231 of the corpus' "$data" inspect document whole 230
+grep -qF 'file: b.jsonl' out.log && grep -qF "byte: $at (of the line" out.log || { cat out.log; fail "inspect document: file and byte"; }
+tail -c +$((at + 1)) b.jsonl | head -n 1 | grep -qF 'line 231 of' || fail "another line begins at that byte"
+expect 0 "\"input\":\"b.jsonl\",\"offset_bytes\":$at," "$data" inspect document whole 230 --format jsonl
+expect 0 'tokens in 1 sequence' "$data" inspect document whole 599 --max-tokens 3
+expect 2 'there is no document 600, there are 600' "$data" inspect document whole 600
+expect 2 'give the number of the document' "$data" inspect document whole x
+expect 2 'give the number of the document' "$data" inspect document whole
+order=(--data-path whole --split 90,10,0 --seq-length 16 --seed 7 --train-samples 64)
+expect 0 '.jsonl, byte ' "$data" inspect samples "${order[@]}" --sample-range 3 4
+expect 0 '"offset_bytes":' "$data" inspect samples "${order[@]}" --sample-range 3 4 --format jsonl
+mv whole.sources hidden
+expect 0 'there is no source map' "$data" inspect document whole 230
+expect 0 'sample 3 of train' "$data" inspect samples "${order[@]}" --sample-range 3 4
+cp a_text_document.sources whole.sources
+expect 3 'it is not of this dataset' "$data" inspect document whole 230
+mv hidden whole.sources
+
 # --- report
 printf '{"text": "<script>alert(1)</script> \\u001b[31m"}\n{"text": "%s"}\nbad\n' "$(printf '%0300d' 0)" >odd.jsonl
 cat corpus.jsonl >>odd.jsonl && head -n 5 corpus.jsonl >>odd.jsonl
