@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Weft's encoder beside its peers from PyPI, in one run on one thread: usage: data.sh FOLDER
+# Weft's encoder beside its peers from PyPI, in one run on one thread, then the pipeline (data_pipeline.py): usage: data.sh FOLDER
 # FOLDER gets the virtual environment, the texts, and encoder.log (every measurement). Needs WEFT_GPT2_DIR (vocab.json, merges.txt)
 # and WEFT_CORPUS_DIR (english, multilingual, code .jsonl.zst); WEFT_BUILD_DIR is the build folder (default: build), WEFT_ROUNDS
 # the number of rounds (3), WEFT_SYSTEM_MB the size of the text for the cold figure (1100). Weft and gigatoken take turns; the slow ones
@@ -59,3 +59,4 @@ for name in tokens:
     if len(tokens[name]) > 1:
         print(f"the encoders disagree on {name}: {sorted(tokens[name])} tokens")
 END
+python3 "$here/data_pipeline.py" "$folder"

@@ -72,4 +72,5 @@ def main():
         print(f"{os.path.basename(path)} {megabytes:.1f} MB {count(ids)} tokens | cold {speeds[0]:.1f} warm {max(speeds):.1f} MB/s", flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()
