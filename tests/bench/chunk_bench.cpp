@@ -64,13 +64,14 @@ void for_each_text(const std::vector<weft::LineChunk>& chunks, Use use) {
     weft::LineWalker lines(chunk.text());
     for (std::string_view line; lines.next(line);) {
       if (parser.parse(line).problem != weft::LineProblem::kNone) continue;
-      for (JsonLineParser::TextPiece piece; parser.next_text(0, piece);) use(piece.text);
+      for (weft::JsonLineParser::TextPiece piece; parser.next_text(0, piece);) use(piece.text);
     }
   }
 }
 
 void measure(const std::shared_ptr<const weft::Vocabulary>& vocabulary, const std::string& path) {
-  const std::vector<weft::LineChunk> chunks = read_chunks(path);
+  // Texts of several pieces count as several, and tokenizing such a line would empty its chunk.
+  std::vector<weft::LineChunk> chunks = read_chunks(path);
   std::vector<std::string> texts;
   size_t num_bytes = 0;
   for_each_text(chunks, [&](std::string_view text) {
@@ -97,7 +98,7 @@ void measure(const std::shared_ptr<const weft::Vocabulary>& vocabulary, const st
                          }
                        }));
     chunk = std::min(chunk, seconds([&] {
-                       for (const weft::LineChunk& lines_of : chunks) {
+                       for (weft::LineChunk& lines_of : chunks) {
                          chunk_tokenizer.tokenize(lines_of, result);
                          num_tokens += static_cast<size_t>(result.num_tokens);
                        }
