@@ -29,6 +29,18 @@ size_t PairMerger<Token>::merge_short(std::string_view word, Token* tokens) cons
   return num_tokens + merge_part(bytes + begin, word.size() - begin, tokens + num_tokens);
 }
 
+// Parts of one or two bytes are the most frequent ones in words without sense.
+template <typename Token>
+size_t PairMerger<Token>::merge_two(const uint8_t* part, size_t num_bytes, Token* tokens) const {
+  tokens[0] = part[0];
+  if (num_bytes == 1) return 1;
+  tokens[1] = part[1];
+  const Token product = table_.find_bytes(part[0], part[1]);
+  if (product >= PairTable<Token>::kNever) return 2;
+  tokens[0] = product;
+  return 1;
+}
+
 // Nothing moves: a token stays where its first byte is, and `alive` has a bit for each token. One
 // number holds a pair's product and, for the leftmost of equal ones, its position. Positions count
 // from 1; before the first and behind the last token stands one that merges with none, so that all
@@ -38,10 +50,7 @@ size_t PairMerger<Token>::merge_part(const uint8_t* part, size_t num_bytes, Toke
   using Key = std::conditional_t<sizeof(Token) == 2, uint32_t, uint64_t>;
   constexpr int kTokenBits = 8 * sizeof(Token);
   constexpr Key kNoPair = Key{PairTable<Token>::kNever} << kTokenBits;
-  if (num_bytes == 1) {
-    tokens[0] = part[0];
-    return 1;
-  }
+  if (num_bytes <= 2) return merge_two(part, num_bytes, tokens);
   Token at[kMaxShortBytes + 2];
   Key pairs[kMaxShortBytes + kLanes];
   at[0] = table_.lone_token();

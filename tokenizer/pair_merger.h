@@ -41,6 +41,7 @@ class PairMerger {
   bool merge_by_windows(std::string_view word, std::vector<Id>& ids) const;
 
  private:
+  size_t merge_two(const uint8_t* part, size_t num_bytes, Token* tokens) const;
   size_t merge_part(const uint8_t* part, size_t num_bytes, Token* tokens) const;
 
   const PairTable<Token>& table_;

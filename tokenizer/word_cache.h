@@ -181,7 +181,7 @@ class WordCache {
 
  private:
   static constexpr size_t kMaxLines = kMaxTableBytes / sizeof(Line);
-  static constexpr size_t kFirstLines = kMaxLines / 8;
+  static constexpr size_t kFirstLines = kMaxLines / 4;
 
   // In the arena: the number of bytes and of ids, 32 bits each; the ids; the bytes.
   struct Record {

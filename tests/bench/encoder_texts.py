@@ -1,10 +1,10 @@
-"""Texts for the encoder's benchmark: usage: encoder_texts.py FOLDER MAX_SYSTEM_MB [FILE.jsonl.zst...]
+"""Texts for the encoder's benchmark: usage: encoder_texts.py FOLDER HARD_MB [FILE.jsonl.zst...]
 
-Writes each given corpus as FOLDER/NAME.jsonl, what this machine's packages hold of documentation and sources (no file twice) as
-FOLDER/system.jsonl, and 20 MB texts that are hard for an encoder as FOLDER/hard_NAME.jsonl.
+Writes each given corpus as FOLDER/NAME.jsonl and FOLDER/NAME.txt (the documents back to back), and texts that are hard for an encoder, each
+one word or nearly, as FOLDER/hard_NAME_1.txt and FOLDER/hard_NAME_HARD_MB.txt (MB).
 """
 import base64
-import hashlib
+import io
 import json
 import os
 import random
@@ -12,55 +12,41 @@ import sys
 
 import zstandard
 
-TEXT_ENDINGS = (".py", ".h", ".hpp", ".c", ".cpp", ".txt", ".html", ".js", ".md", ".rst", ".pm", ".pl", ".cmake")
 
-
-def system_texts(max_bytes):
-    seen = set()
-    for folder, folders, names in os.walk("/usr"):
-        folders.sort()
-        for name in sorted(names):
-            path = os.path.join(folder, name)
-            if not name.endswith(TEXT_ENDINGS) or os.path.islink(path):
-                continue
+def write_corpus(path, folder):
+    name = os.path.join(folder, os.path.basename(path).removesuffix(".jsonl.zst"))
+    with open(path, "rb") as file, open(name + ".jsonl", "wb") as jsonl, open(name + ".txt", "wb") as txt:
+        for line in io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(file)):
+            jsonl.write(line)
             try:
-                with open(path, encoding="utf-8") as file:
-                    text = file.read(4 << 20)
-            except (OSError, UnicodeDecodeError):
-                continue
-            digest = hashlib.sha1(text.encode()).digest()
-            if digest not in seen and max_bytes > 0:
-                seen.add(digest)
-                max_bytes -= len(text)
-                yield text
+                txt.write(json.loads(line)["text"].encode())
+            except UnicodeEncodeError:  # lone surrogates
+                pass
 
 
-def hard_texts(num_bytes=20_000_000):
+def hard_texts(num_bytes):
+    """Texts that no cache helps with repeat after a megabyte at the earliest."""
     generator = random.Random(20261120)
+    letters = "".join(generator.choices("abcdefghijklmnopqrstuvwxyz", k=num_bytes))
     yield "one_letter", "a" * num_bytes
     yield "ab", "ab" * (num_bytes // 2)
-    yield "random_letters", "".join(generator.choices("abcdefghijklmnopqrstuvwxyz", k=num_bytes))
+    yield "dashes", "-" * num_bytes
+    yield "backslashes", "\\" * num_bytes
+    yield "random_letters", letters
     yield "random_etaoinshr", "".join(generator.choices("etaoinshr", k=num_bytes))
-    yield "random_han", "".join(chr(generator.randrange(0x4E00, 0x9FA5)) for _ in range(num_bytes // 3))
-    yield "marks", "".join(chr(generator.randrange(0x300, 0x370)) for _ in range(num_bytes // 2))
+    yield "random_han", "".join(map(chr, generator.choices(range(0x4E00, 0x9FA5), k=num_bytes // 3)))
+    yield "marks", "".join(map(chr, generator.choices(range(0x300, 0x370), k=num_bytes // 2)))
     yield "base64", base64.b64encode(generator.randbytes(num_bytes * 3 // 4)).decode()
 
 
-def write_jsonl(path, texts):
-    with open(path, "w", encoding="utf-8") as file:
-        for text in texts:
-            file.write(json.dumps({"text": text}, ensure_ascii=False) + "\n")
-
-
 def main():
-    folder, max_system_mb = sys.argv[1], int(sys.argv[2])
-    os.makedirs(folder, exist_ok=True)
+    folder, hard_mb = sys.argv[1], int(sys.argv[2])
     for path in sys.argv[3:]:
-        with open(path, "rb") as source, open(os.path.join(folder, os.path.basename(path)[: -len(".zst")]), "wb") as target:
-            zstandard.ZstdDecompressor().copy_stream(source, target)
-    write_jsonl(os.path.join(folder, "system.jsonl"), system_texts(max_system_mb * 1_000_000))
-    for name, text in hard_texts():
-        write_jsonl(os.path.join(folder, f"hard_{name}.jsonl"), [text])
+        write_corpus(path, folder)
+    for megabytes in (1, hard_mb):
+        for name, text in hard_texts(megabytes * 1_000_000):
+            with open(os.path.join(folder, f"hard_{name}_{megabytes}.txt"), "w", encoding="utf-8") as file:
+                file.write(text)
 
 
 main()

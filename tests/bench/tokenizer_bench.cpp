@@ -27,6 +27,7 @@
 namespace {
 
 constexpr int kWarmPasses = 5;
+constexpr double kMaxWarmSeconds = 5;  // of all passes over a text
 
 std::vector<std::string> read_documents(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -92,7 +93,7 @@ void measure(const std::shared_ptr<const weft::Vocabulary>& vocabulary, const st
     encode_all();
   });
   double warm = cold, split = 1e30;
-  for (int pass = 0; pass < kWarmPasses; ++pass) {
+  for (int pass = 0; pass < kWarmPasses && (pass == 0 || pass * warm < kMaxWarmSeconds); ++pass) {
     warm = std::min(warm, seconds(encode_all));
     split = std::min(split, seconds(split_all));
   }
