@@ -97,11 +97,11 @@ END
 }
 
 part_threads() {
-  local name
-  for name in english code multilingual; do
+  local name round
+  for round in 1 2 3; do for name in english code multilingual; do
     weft_data "threads_1 $name" --input "texts/$name.txt" --repeat 12 --threads 1
     weft_data "threads_2 $name" --input "texts/$name.txt" --repeat 12 --threads 2
-  done
+  done; done
 }
 
 part_decode() {
