@@ -13,6 +13,7 @@
 #include "indexed_dataset/exit_code.h"
 #include "preprocess/byte_source.h"
 #include "preprocess/commands.h"
+#include "preprocess/data_report.h"
 #include "preprocess/dataset_manifest.h"
 #include "preprocess/download.h"
 #include "preprocess/find_vocabulary.h"
@@ -60,6 +61,7 @@ struct PreprocessOptions {
   int64_t num_partitions = 1;
   bool keep_sequential_samples = false;
   bool overwrite = false;
+  std::string report;
   std::string ranks = "auto";
   int64_t peer_timeout_s = 60;
 
@@ -102,6 +104,9 @@ struct PreprocessOptions {
                     1, 1024);
     options.flag("--keep-sequential-samples", keep_sequential_samples,
                  "with --partitions: documents keep the order of the input");
+    options.text("--report", report,
+                 "also write a report on the data, FILE.html or FILE.json: lengths, duplicates, "
+                 "repetition, bad lines");
     options.choice("--ranks", ranks, {"auto", "off"},
                    "processes that srun or mpirun started together make one output; off: each "
                    "is on its own");
@@ -129,6 +134,8 @@ struct PreprocessOptions {
       options.problem("--partitions: needs --empty-docs record, for Megatron-LM deals empty texts");
     if (num_dealt_partitions() > 1 && !shard.empty())
       options.problem("--partitions: a part of the work (--shard) does not know the lines before");
+    if (!report.empty() && !report_format(report))
+      options.problem("--report: '" + report + "' ends in neither .html nor .json");
     int64_t index = 0, count = 1;
     if (!shard.empty() && !parse_shard(shard, index, count))
       options.problem("--shard: '" + shard + "' is not I/N with 0 <= I < N, as in 3/16");
@@ -257,7 +264,9 @@ class PreprocessCommand final : public Command {
 
     ProgressPrinter progress(options_.log_interval, total_file_bytes(options_.inputs));
     try {
-      report(run_reported(vocabulary, progress, origin), progress);
+      const PipelineReport made = run_reported(vocabulary, progress, origin);
+      report(made, progress);
+      write_reports(made, files, progress);
     } catch (const PipelineStopped& stopped) {
       if (!stopped.work_is_kept) {
         progress.print_line("stopped: nothing was written");
@@ -334,6 +343,22 @@ class PreprocessCommand final : public Command {
                                       output.num_tokens));
     }
     if (!report.was_there) progress.print_line(summary_line(report.totals, progress.seconds()));
+  }
+
+  // FILE.html, and with several keys FILE.KEY.html.
+  void write_reports(const PipelineReport& report, const VocabularyFiles& files,
+                     ProgressPrinter& progress) const {
+    if (options_.report.empty() || !report.is_leader) return;
+    for (size_t k = 0; k < report.outputs.size(); ++k) {
+      std::filesystem::path path = options_.report;
+      if (report.outputs.size() > 1) {
+        path.replace_extension("." + options_.json_keys[k] +
+                               std::filesystem::path(options_.report).extension().string());
+      }
+      write_report(report.outputs[k].prefix, path,
+                   {files.vocab_file, files.merge_file, static_cast<int>(options_.num_workers)});
+      progress.print_line("wrote " + path.string());
+    }
   }
 
   PreprocessOptions options_;

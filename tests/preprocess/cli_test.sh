@@ -106,6 +106,14 @@ expect 3 'no line of the input is a document: 7 bad lines' "$data" preprocess --
 [ ! -e bad2_content_document.idx ] || fail "bad lines only gave a dataset"
 expect 3 'more bad lines than --max-bad-lines 1 allows' "$data" preprocess --input bad.jsonl --output-prefix bad1 --on-bad-line skip --max-bad-lines 1
 
+# --- a report beside it; later, of what is there already; one for each key
+expect 0 'wrote bad.html' "$data" preprocess --input bad.jsonl --output-prefix bad --on-bad-line skip --report bad.html
+grep -q '<html' bad.html && grep -q 'blank line' bad.html || fail "the report does not count bad lines"
+echo '{"text":"a b","n":"c"}' >two_keys.jsonl
+expect 0 'wrote both.n.json' "$data" preprocess --input two_keys.jsonl --output-prefix both --json-keys text n --report both.json
+jq -e . both.text.json >/dev/null && jq -e . both.n.json >/dev/null || fail "reports of several keys"
+expect 2 "ends in neither .html nor .json" "$data" preprocess --input bad.jsonl --output-prefix bad --report bad.txt
+
 # --- empty documents, special token, several keys
 printf '{"text":"","t2":"a"}\n{"text":"b<|endoftext|>","t2":""}\n' >special.jsonl
 expect 0 '2 documents (2 empty)' "$data" preprocess --input special.jsonl --output-prefix keys --json-keys text t2
