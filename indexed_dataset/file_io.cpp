@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -83,13 +84,21 @@ int64_t size_of(int fd, const std::filesystem::path& path) {
   return status.st_size;
 }
 
-void sync_folder_of(const std::filesystem::path& path) {
-  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
-  const FdGuard guard{open_file(folder, O_RDONLY | O_DIRECTORY)};
-  // EINVAL: this file system does not sync folders (some network ones); nothing more can be done.
-  if (is_made_to_fail() || (::fsync(guard.fd) != 0 && errno != EINVAL)) {
-    throw_errno("cannot sync folder " + quoted(folder));
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : ".";
+}
+
+// A full disk: how full, for people.
+std::string free_space_text(int fd) {
+  const int error_number = errno;
+  struct statvfs status {};
+  std::string text;
+  if ((error_number == ENOSPC || error_number == EDQUOT) && ::fstatvfs(fd, &status) == 0) {
+    text = " (its file system has " + std::to_string(status.f_bavail * status.f_frsize) +
+           " bytes free)";
   }
+  errno = error_number;
+  return text;
 }
 
 }  // namespace
@@ -149,7 +158,7 @@ void OutputFile::write_at(const void* data, size_t size_bytes, int64_t offset_by
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
       throw_errno("cannot write " + std::to_string(size_bytes) + " bytes at offset " +
-                  std::to_string(offset_bytes) + " of " + quoted(path_));
+                  std::to_string(offset_bytes) + " of " + quoted(path_) + free_space_text(fd_));
     }
     rest += written;
     size_bytes -= static_cast<size_t>(written);
@@ -273,19 +282,27 @@ void InputFile::read_at(void* data, size_t size_bytes, int64_t offset_bytes) con
   }
 }
 
+void sync_folder(const std::filesystem::path& folder) {
+  const FdGuard guard{open_file(folder, O_RDONLY | O_DIRECTORY)};
+  // EINVAL: this file system does not sync folders (some network ones); nothing more can be done.
+  if (is_made_to_fail() || (::fsync(guard.fd) != 0 && errno != EINVAL)) {
+    throw_errno("cannot sync folder " + quoted(folder));
+  }
+}
+
 void remove_file(const std::filesystem::path& path) {
   if (is_made_to_fail() || ::unlink(path.c_str()) != 0) {
     if (errno == ENOENT) return;
     throw_errno("cannot remove " + quoted(path));
   }
-  sync_folder_of(path);
+  sync_folder(folder_of(path));
 }
 
 void commit_rename(const std::filesystem::path& from, const std::filesystem::path& to) {
   if (is_made_to_fail() || ::rename(from.c_str(), to.c_str()) != 0) {
     throw_errno("cannot rename " + quoted(from) + " to " + quoted(to));
   }
-  sync_folder_of(to);
+  sync_folder(folder_of(to));
 }
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view content,

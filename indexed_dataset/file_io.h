@@ -84,6 +84,8 @@ class OutputFile {
 
 // Removes a file, which may be absent, and syncs the folder. Throws std::system_error.
 void remove_file(const std::filesystem::path& path);
+// Makes the names of new files in `folder` survive a power cut. Throws std::system_error.
+void sync_folder(const std::filesystem::path& folder);
 // Renames `from` to `to` and syncs the folder, so that the new name survives a power cut.
 void commit_rename(const std::filesystem::path& from, const std::filesystem::path& to);
 // Writes a whole small file: NAME.part, fsync, rename, folder sync. Only its owner may read one

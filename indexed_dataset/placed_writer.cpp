@@ -1,9 +1,11 @@
 #include "indexed_dataset/placed_writer.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <numeric>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "indexed_dataset/index_view.h"
@@ -13,6 +15,13 @@ namespace {
 
 // Of index entries at a time: far above what a call costs, far below what a worker holds.
 constexpr int64_t kBlockEntries = 1 << 17;
+
+[[noreturn]] void throw_lost(const std::filesystem::path& path, const std::string& what) {
+  throw std::system_error(EIO, std::generic_category(),
+                          "'" + path.string() + "': " + what +
+                              "; part of what was written to it is gone (a disk that lost it, or "
+                              "another program): remove it and make the dataset anew");
+}
 
 template <typename T>
 void write_values(OutputFile& file, std::span<const T> values, int64_t offset_bytes) {
@@ -68,15 +77,20 @@ void PlacedDatasetWriter::sync() {
 }
 
 void PlacedDatasetWriter::finish(const DatasetCounts& total) {
-  // What an interrupted finish() or preallocation left behind the end goes; a hole is an error.
-  bin_.truncate(total.num_tokens * weft::size_bytes(type_));
-  write_offsets(total.num_sequences);
+  const int64_t bin_bytes = total.num_tokens * weft::size_bytes(type_);
+  if (const int64_t size_bytes = InputFile(bin_.path()).size_bytes(); size_bytes < bin_bytes) {
+    throw_lost(bin_.path(), "has " + std::to_string(size_bytes) + " bytes instead of " +
+                                std::to_string(bin_bytes));
+  }
+  bin_.truncate(bin_bytes);  // what an interrupted finish() or preallocation left behind the end
+  write_offsets(total);
   write_bounds(total);
   write_header(total);
   sync();
 }
 
-void PlacedDatasetWriter::write_offsets(int64_t num_sequences) {
+void PlacedDatasetWriter::write_offsets(const DatasetCounts& total) {
+  const int64_t num_sequences = total.num_sequences;
   const int64_t begin = kIndexHeaderBytes + 4 * num_sequences;
   idx_.truncate(begin);
   const InputFile written(idx_.path());
@@ -88,10 +102,17 @@ void PlacedDatasetWriter::write_offsets(int64_t num_sequences) {
     written.read_at(lengths.data(), 4 * lengths.size(), kIndexHeaderBytes + 4 * i);
     offsets.clear();
     for (const int32_t length : lengths) {
+      if (length <= 0)
+        throw_lost(idx_.path(), "a sequence of " + std::to_string(length) + " tokens");
       offsets.push_back(offset_bytes);
       offset_bytes += length * weft::size_bytes(type_);
     }
     write_values(idx_, std::span<const int64_t>(offsets), begin + 8 * i);
+  }
+  if (offset_bytes != total.num_tokens * weft::size_bytes(type_)) {
+    throw_lost(idx_.path(), "its sequences have " + std::to_string(offset_bytes) +
+                                " bytes instead of those of " + std::to_string(total.num_tokens) +
+                                " tokens");
   }
 }
 
@@ -101,10 +122,19 @@ void PlacedDatasetWriter::write_bounds(const DatasetCounts& total) {
   bounds_.write_at(&zero, sizeof zero, 0);
   const InputFile written(bounds_.path());
   std::vector<int64_t> bounds;
+  int64_t last = 0;
   for (int64_t i = 0; i <= total.num_documents; i += std::ssize(bounds)) {
     bounds.resize(static_cast<size_t>(std::min(kBlockEntries, total.num_documents + 1 - i)));
     written.read_at(bounds.data(), 8 * bounds.size(), 8 * i);
+    for (const int64_t bound : bounds) {
+      if (bound < last) throw_lost(bounds_.path(), "documents that end before they begin");
+      last = bound;
+    }
     write_values(idx_, std::span<const int64_t>(bounds), begin + 8 * i);
+  }
+  if (last != total.num_sequences) {
+    throw_lost(bounds_.path(), "documents of " + std::to_string(last) + " sequences instead of " +
+                                   std::to_string(total.num_sequences));
   }
 }
 

@@ -40,6 +40,20 @@ void carry_out(const fs::path& folder, const std::string& text) {
   }
 }
 
+// Whether a run gives a file of its work folder this name.
+bool is_of_a_run(const std::string& name) {
+  for (const char* own : {"journal", "commit", "coordinator", "failure"}) {
+    if (name.starts_with(own)) return true;
+  }
+  const size_t dot = name.find('.');
+  const std::string first = name.substr(0, dot);
+  if (dot == std::string::npos || name.size() == dot + 1) return false;
+  const auto is_number = [](const std::string& text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  };
+  return is_number(first) || (first == "stage" && is_number(name.substr(dot + 1)));
+}
+
 }  // namespace
 
 void commit_run(const fs::path& folder, const std::vector<FinishedFile>& files,
@@ -65,11 +79,17 @@ bool resume_commit(const fs::path& folder) {
 
 void remove_work_folder(const fs::path& folder) {
   if (!fs::exists(folder)) return;
-  remove_file(folder / "journal");
   std::vector<fs::path> rest;
   for (const auto& entry : fs::directory_iterator(folder)) {
+    if (!is_of_a_run(entry.path().filename().string()) || entry.is_directory()) {
+      throw std::invalid_argument(
+          "'" + entry.path().string() +
+          "' is not of a run of weft-data, but lies where the next one would "
+          "work; move it away, or choose another --output-prefix");
+    }
     if (entry.path().filename() != kCommit) rest.push_back(entry.path());
   }
+  remove_file(folder / "journal");
   for (const fs::path& path : rest) fs::remove_all(path);
   remove_file(folder / kCommit);
   fs::remove_all(folder);

@@ -32,6 +32,8 @@ void commit_run(const std::filesystem::path& folder, const std::vector<FinishedF
 bool resume_commit(const std::filesystem::path& folder);
 
 // Removes a work folder: its journal first, so that what is left of it after a crash is not work.
+// Throws std::invalid_argument, and removes nothing, if there is something in it that no run makes:
+// a folder of that name may be somebody's own.
 void remove_work_folder(const std::filesystem::path& folder);
 
 }  // namespace weft

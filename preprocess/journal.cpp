@@ -28,7 +28,7 @@ std::optional<std::string_view> next_line(std::string_view& rest) {
   const size_t end = rest.find('\n');
   if (end == std::string_view::npos || end <= kHashDigits) return std::nullopt;
   const std::string_view json = rest.substr(kHashDigits + 1, end - kHashDigits - 1);
-  if (rest.substr(0, kHashDigits) != hash_of(json)) return std::nullopt;
+  if (rest[kHashDigits] != ' ' || rest.substr(0, kHashDigits) != hash_of(json)) return std::nullopt;
   rest.remove_prefix(end + 1);
   return json;
 }

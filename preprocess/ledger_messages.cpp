@@ -133,6 +133,7 @@ void fields(Archive& archive, T& v) {
     archive(v.num_range_bytes);
   } else if constexpr (Is<T, TaskProgress>) {
     fields(archive, v.counts), archive(v.next_offset_bytes), archive(v.num_staged_bytes);
+    list(archive, v.before_stage);
     small(archive, v.is_read, 0, 1);
   } else if constexpr (Is<T, TaskBase>) {
     list(archive, v.datasets), archive(v.num_input_lines), archive(v.num_input_bytes);

@@ -43,6 +43,9 @@ struct TaskProgress {
   int64_t next_offset_bytes = 0;  // decompressed, from the task's begin: where reading goes on
   // Bytes of its stage file that are part of this; 0: everything is at its place in the output.
   int64_t num_staged_bytes = 0;
+  // With num_staged_bytes > 0: what of `counts` is at its place all the same, and not in the stage
+  // file. A run that goes on may know of a part that was placed before it knows the place again.
+  std::vector<DatasetCounts> before_stage;
   bool is_read = false;  // to its end: with num_staged_bytes 0, the task is done
 };
 

@@ -43,6 +43,8 @@ OpenTask::OpenTask(const Task& task, TaskProgress progress, size_t num_datasets)
     : task_(task),
       counts_(progress.counts),
       given_(progress.counts.datasets),
+      before_stage_(progress.num_staged_bytes > 0 ? progress.before_stage
+                                                  : progress.counts.datasets),
       num_staged_bytes_(progress.num_staged_bytes),
       is_read_(progress.is_read),
       is_staging_(progress.num_staged_bytes > 0),
@@ -50,6 +52,7 @@ OpenTask::OpenTask(const Task& task, TaskProgress progress, size_t num_datasets)
   counts_.datasets.resize(num_datasets);
   written_.counts.datasets.resize(num_datasets);
   given_.resize(num_datasets);
+  before_stage_.resize(num_datasets);
 }
 
 SegmentPtr OpenTask::take_next() {
@@ -80,6 +83,12 @@ void OpenTask::end(const Segment& segment) {
 }
 
 void OpenTask::set_base(const TaskBase& base) { base_ = base; }
+
+TaskBase OpenTask::stage_base() const {
+  TaskBase base = *base_;
+  for (size_t k = 0; k < before_stage_.size(); ++k) base.datasets.at(k).add(before_stage_[k]);
+  return base;
+}
 
 std::vector<OpenTask::PiecePtr> OpenTask::take_writable() {
   std::vector<PiecePtr> pieces;
@@ -122,6 +131,7 @@ void OpenTask::piece_written(Piece& piece) {
 void OpenTask::unstaged() {
   unstage_ = Unstage::kDone;
   written_.num_staged_bytes = 0;
+  written_.before_stage.clear();
   is_changed_ = true;
   advance_written();
 }
@@ -132,7 +142,10 @@ void OpenTask::advance_written() {
     const bool is_staged = piece.staged_at >= 0;
     // Progress is all in the stage file, or all at its place.
     if (!is_staged && written_.num_staged_bytes > 0) break;
-    if (is_staged && unstage_ != Unstage::kDone) written_.num_staged_bytes += piece.staged_bytes;
+    if (is_staged) {
+      written_.num_staged_bytes += piece.staged_bytes;
+      written_.before_stage = before_stage_;
+    }
     written_.counts.add(piece.counts);
     written_.next_offset_bytes = piece.next_offset_bytes;
     is_changed_ = true;

@@ -59,7 +59,7 @@ class OpenTask {
   // True once when all that was staged is on disk and its place is known: it can be copied there.
   bool take_unstage();
   int64_t num_staged_bytes() const { return num_staged_bytes_; }
-  const TaskBase& base() const { return *base_; }
+  TaskBase stage_base() const;  // where the stage file's documents go; the base must be known
 
   void piece_written(Piece& piece);
   void unstaged();
@@ -80,6 +80,8 @@ class OpenTask {
   std::deque<PiecePtr> held_;  // not given out
   std::deque<PiecePtr> written_or_underway_;
   std::vector<DatasetCounts> given_;  // counts of all that was given out, to stage or place
+  // Of what an earlier run has placed: the stage file goes on behind it.
+  std::vector<DatasetCounts> before_stage_;
   int64_t num_held_bytes_ = 0;
   int64_t num_staged_bytes_ = 0, num_staging_ = 0;
   bool is_read_ = false, has_failed_ = false, is_staging_ = false, is_changed_ = false;

@@ -59,6 +59,7 @@ class PipelineRun {
   void on_round(LedgerHost& host);
   void report_inputs(const Ledger& ledger);
   void check_any_document() const;
+  void check_inputs_have_not_changed() const;
   void commit(RunFiles& files, const std::vector<DatasetCounts>& totals);
   void deal_documents(const RunFiles& files, size_t k) const;
   RankSettings rank_settings() const;
@@ -124,12 +125,15 @@ PipelineReport PipelineRun::lead() {
   if (resume_commit(folder_)) note("finished the commit of an earlier run");
   plan();
   if (find_finished()) {
-    remove_work_folder(folder_);  // what a crash behind the commit left
+    // What a crash behind the commit left goes, the work of a run with other options stays.
+    const auto left = Journal::read(folder_ / "journal");
+    if (!left || left->identity == identity_) remove_work_folder(folder_);
     return std::move(report_);
   }
   check_outputs_are_free();
   const auto earlier = find_work();
   fs::create_directory(folder_);
+  sync_folder(folder_.has_parent_path() ? folder_.parent_path() : ".");
   try {
     LedgerHost host(restored_ledger(earlier), Journal(folder_ / "journal", identity_));
     RunFiles files(folder_, config_.output_prefixes.size(), type());
@@ -141,6 +145,7 @@ PipelineReport PipelineRun::lead() {
       report_inputs(ledger);
     });
     check_any_document();
+    check_inputs_have_not_changed();
     commit(files, totals);
   } catch (...) {
     if (!plan_.can_resume()) remove_work_folder(folder_);
@@ -166,8 +171,12 @@ bool PipelineRun::find_finished() {
 }
 
 void PipelineRun::check_outputs_are_free() const {
-  if (config_.overwrite) return;
   for (const fs::path& prefix : config_.output_prefixes) {
+    if (prefix.filename().string().find('\n') != std::string::npos) {
+      throw std::invalid_argument("'" + prefix.string() +
+                                  "': names of datasets cannot have line ends in them");
+    }
+    if (config_.overwrite) continue;
     if (!fs::exists(prefix.string() + ".idx")) continue;
     throw std::invalid_argument("'" + prefix.string() +
                                 ".idx' is a finished dataset, made from other inputs or with other "
@@ -178,10 +187,15 @@ void PipelineRun::check_outputs_are_free() const {
 
 std::optional<Journal::Content> PipelineRun::find_work() {
   auto work = Journal::read(folder_ / "journal");
-  if (work && work->identity == identity_ && plan_.can_resume()) return work;
+  if (work && work->identity == identity_ && plan_.can_resume()) {
+    if (work->progress.empty() || RunFiles::are_there(folder_, config_.output_prefixes.size())) {
+      return work;
+    }
+    note("the work in " + folder_.string() + " is dropped: files are missing there");
+  }
   if (work && work->identity != identity_ && !config_.overwrite) {
     const IdentityDifference differs = difference(work->identity, identity_);
-    if (!differs.inputs_only) {
+    if (!differs.inputs_only && !differs.is_lost) {
       throw std::invalid_argument(
           "'" + folder_.string() + "' holds the unfinished work of a run with other options (" +
           differs.text + "); run with those to go on, or give --overwrite to drop it");
@@ -198,6 +212,10 @@ Ledger PipelineRun::restored_ledger(const std::optional<Journal::Content>& work)
   if (!work) return ledger;
   int64_t num_done = 0;
   for (const auto& [number, progress] : work->progress) {
+    // Bad lines that a run with --on-bad-line skip left out are to be met again.
+    const bool has_bad_line = config_.rules.on_bad_line == OnBadLine::kStop &&
+                              progress.counts.totals.bad_lines.total() > 0;
+    if (has_bad_line || !RunFiles::has_stage(folder_, number, progress.num_staged_bytes)) continue;
     ledger.restore(number, progress);
     num_done += progress.is_read && progress.num_staged_bytes == 0 ? 1 : 0;
   }
@@ -278,6 +296,16 @@ void PipelineRun::check_any_document() const {
   remove_work_folder(folder_);
   throw std::runtime_error("no line of the input is a document: " + bad_lines.summary() +
                            "; nothing was written");
+}
+
+// Bytes of two versions of a file must not become one dataset.
+void PipelineRun::check_inputs_have_not_changed() const {
+  if (const auto changed = find_changed_input(plan_)) {
+    throw std::runtime_error(
+        "'" + *changed +
+        "' has changed since the run began; nothing was written: run again when "
+        "nobody writes to it any more");
+  }
 }
 
 void PipelineRun::commit(RunFiles& files, const std::vector<DatasetCounts>& totals) {

@@ -34,7 +34,7 @@ void RankWorker::sync_files() {
       files_.sync();
       events_.push(Synced{std::move(*durable)});
     } catch (...) {
-      events_.push(WriteFailed{std::current_exception()});
+      events_.push(WriteFailed{std::current_exception(), /*is_sync=*/true});
     }
   }
 }

@@ -108,7 +108,8 @@ void RankWorker::handle(Event& event) {
   } else if (auto* synced = std::get_if<Synced>(&event)) {
     on_synced(*synced);
   } else {
-    const std::exception_ptr error = std::get<WriteFailed>(event).error;
+    const auto [error, is_sync] = std::get<WriteFailed>(event);
+    has_sync_failed_ = has_sync_failed_ || is_sync;
     const RunFailure failure = failure_of(error);
     leave(failure.exit_code, failure.message);
     std::rethrow_exception(error);
@@ -183,7 +184,7 @@ void RankWorker::dispatch(OpenTask& task) {
   }
   if (task.take_unstage()) {
     ++num_underway_;
-    work_.push_write([this, number, base = task.base(), num_bytes = task.num_staged_bytes(),
+    work_.push_write([this, number, base = task.stage_base(), num_bytes = task.num_staged_bytes(),
                       input_idx = task.task().input_idx](ChunkTokenizer&) {
       try {
         files_.unstage(number, num_bytes, base, input_idx);
@@ -220,7 +221,11 @@ void RankWorker::on_synced(const Synced& synced) {
   last_sync_ = Clock::now();
   for (const auto& durable : synced.durable) {
     request_.durable.push_back(durable);
-    if (!durable.progress.is_read || durable.progress.num_staged_bytes > 0) continue;
+    if (!durable.progress.is_read) continue;
+    if (durable.progress.num_staged_bytes > 0) {
+      files_.close_stage(durable.task);  // tasks may wait by the thousand
+      continue;
+    }
     const auto found = open_.find(durable.task);
     if (found == open_.end()) continue;
     if (found->second.num_staged_bytes() > 0) stages_to_remove_[durable.task] = request_.number + 1;
@@ -283,17 +288,17 @@ void RankWorker::settle() {
   while (auto event = events_.pop_for(milliseconds(0))) {
     if (auto* written = std::get_if<PieceWritten>(&*event)) {
       open_.at(written->task).piece_written(*written->piece);
-      dirty_.insert(written->task);
     } else if (auto* synced = std::get_if<Synced>(&*event)) {
       on_synced(*synced);
+    } else if (auto* failed = std::get_if<WriteFailed>(&*event)) {
+      has_sync_failed_ = has_sync_failed_ || failed->is_sync;
     }
   }
+  // A sync that fails is told once: what it could not write is lost, and the next sync succeeds.
+  if (has_sync_failed_) return;
   try {
     files_.sync();
-    for (const int64_t number : dirty_) {
-      const auto found = open_.find(number);
-      if (found != open_.end()) request_.durable.push_back({number, found->second.written()});
-    }
+    for (auto& [number, task] : open_) request_.durable.push_back({number, task.written()});
   } catch (const std::system_error&) {
     // The disk may be why we end: what was told before is what is safe.
   }

@@ -68,6 +68,7 @@ class RankWorker {
   };
   struct WriteFailed {
     std::exception_ptr error;
+    bool is_sync = false;
   };
   using Event = std::variant<SegmentPtr, PieceWritten, Unstaged, Synced, WriteFailed>;
   struct Given {
@@ -127,7 +128,8 @@ class RankWorker {
   std::map<int64_t, int64_t> stages_to_remove_;  // task: after which request is in the journal
   int64_t held_bytes_ = 0;
   int num_underway_ = 0;  // writes
-  bool is_syncing_ = false, is_all_done_ = false, may_be_given_tasks_ = true;
+  bool is_syncing_ = false, has_sync_failed_ = false, is_all_done_ = false,
+       may_be_given_tasks_ = true;
   std::chrono::steady_clock::time_point last_sync_, last_exchange_;
   LedgerRequest request_;                                 // the next one
   std::map<std::string, std::exception_ptr> own_errors_;  // by message

@@ -71,6 +71,10 @@ class StageReader {
   int64_t num_bytes_, position_ = 0;
 };
 
+std::filesystem::path stage_path(const std::filesystem::path& folder, int64_t task) {
+  return folder / ("stage." + std::to_string(task));
+}
+
 }  // namespace
 
 std::filesystem::path work_folder(const std::filesystem::path& output_prefix) {
@@ -92,8 +96,20 @@ std::filesystem::path RunFiles::path_of(size_t k, const std::string& suffix) con
   return folder_ / (std::to_string(k) + suffix);
 }
 
-std::filesystem::path RunFiles::stage_path(int64_t task) const {
-  return folder_ / ("stage." + std::to_string(task));
+bool RunFiles::are_there(const std::filesystem::path& folder, size_t num_datasets) {
+  for (size_t k = 0; k < num_datasets; ++k) {
+    for (const char* suffix : {".bin", ".idx", ".bounds", ".sources"}) {
+      if (!std::filesystem::exists(folder / (std::to_string(k) + suffix))) return false;
+    }
+  }
+  return true;
+}
+
+bool RunFiles::has_stage(const std::filesystem::path& folder, int64_t task, int64_t num_bytes) {
+  if (num_bytes == 0) return true;
+  std::error_code error;
+  const auto size_bytes = std::filesystem::file_size(stage_path(folder, task), error);
+  return !error && static_cast<int64_t>(size_bytes) >= num_bytes;
 }
 
 void RunFiles::write(const TaskBase& before, int32_t input_idx,
@@ -139,7 +155,7 @@ void RunFiles::stage(int64_t task, int64_t offset_bytes, const std::vector<Outpu
 }
 
 void RunFiles::unstage(int64_t task, int64_t num_bytes, const TaskBase& base, int32_t input_idx) {
-  StageReader reader(stage_path(task), num_bytes);
+  StageReader reader(stage_path(folder_, task), num_bytes);
   TaskBase before = base;
   std::vector<Output> outputs(datasets_.size());
   while (!reader.at_end()) {
@@ -152,18 +168,23 @@ void RunFiles::unstage(int64_t task, int64_t num_bytes, const TaskBase& base, in
   }
 }
 
+void RunFiles::close_stage(int64_t task) {
+  const std::lock_guard lock(mutex_);
+  stages_.erase(task);
+}
+
 void RunFiles::remove_stage(int64_t task) {
-  {
-    const std::lock_guard lock(mutex_);
-    stages_.erase(task);
-  }
-  remove_file(stage_path(task));
+  close_stage(task);
+  remove_file(stage_path(folder_, task));
 }
 
 std::shared_ptr<OutputFile> RunFiles::stage_file(int64_t task) {
   const std::lock_guard lock(mutex_);
   auto& file = stages_[task];
-  if (!file) file = std::make_shared<OutputFile>(stage_path(task), /*keep=*/true);
+  if (!file) {
+    file = std::make_shared<OutputFile>(stage_path(folder_, task), /*keep=*/true);
+    has_new_files_ = true;
+  }
   return file;
 }
 
@@ -178,6 +199,7 @@ void RunFiles::sync() {
     for (const auto& [task, file] : stages_) stages.push_back(file);
   }
   for (const auto& file : stages) file->sync();
+  if (has_new_files_.exchange(false)) sync_folder(folder_);
 }
 
 void RunFiles::finish(size_t k, const DatasetCounts& total,

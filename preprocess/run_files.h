@@ -6,6 +6,7 @@
 //             tokens lengths:i32[] document_sequences:i32[] line_offsets:i64[]
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -44,7 +45,13 @@ class RunFiles {
   // Writes the first `num_bytes` of the stage file to their place, behind `base`. Throws
   // std::runtime_error if the file does not hold whole segments.
   void unstage(int64_t task, int64_t num_bytes, const TaskBase& base, int32_t input_idx);
+  // Nothing more will be written to it.
+  void close_stage(int64_t task);
   void remove_stage(int64_t task);
+
+  // Whether an earlier run's files are here, and a stage file that holds `num_bytes`.
+  static bool are_there(const std::filesystem::path& folder, size_t num_datasets);
+  static bool has_stage(const std::filesystem::path& folder, int64_t task, int64_t num_bytes);
 
   // Makes what was written before the call survive a power cut.
   void sync();
@@ -60,10 +67,10 @@ class RunFiles {
     OutputFile sources;
   };
   std::shared_ptr<OutputFile> stage_file(int64_t task);
-  std::filesystem::path stage_path(int64_t task) const;
 
   std::filesystem::path folder_;
   std::vector<std::unique_ptr<Dataset>> datasets_;
+  std::atomic<bool> has_new_files_{true};  // since the folder was synced
   std::mutex mutex_;
   std::map<int64_t, std::shared_ptr<OutputFile>> stages_;
 };

@@ -64,6 +64,9 @@ IdentityDifference difference(const std::string& earlier, const std::string& now
     difference.text += difference.text.empty() ? "" : "; ";
     difference.text += "the inputs are others, or have changed";
   }
+  for (const Json& input : before["inputs"]) {
+    difference.is_lost = difference.is_lost || input.value("version", "").empty();
+  }
   return difference;
 }
 

@@ -18,10 +18,12 @@ std::string run_identity(const PipelineConfig& config, TokenType type,
 std::string run_hash(const std::string& identity);
 
 // In words, what differs between an earlier run and this one: "--append-eod: was false, is true".
-// `inputs_only` tells whether only inputs have changed.
+// `inputs_only` tells whether only inputs have changed; `is_lost`, that the earlier run read what
+// cannot be read again (a pipe), so that its work is worth nothing.
 struct IdentityDifference {
   std::string text;
   bool inputs_only = false;
+  bool is_lost = false;
 };
 IdentityDifference difference(const std::string& earlier, const std::string& now);
 

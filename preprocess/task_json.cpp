@@ -94,6 +94,7 @@ void to_json(Json& json, const TaskProgress& progress) {
   json = {{"counts", progress.counts},
           {"next_offset", progress.next_offset_bytes},
           {"staged_bytes", progress.num_staged_bytes},
+          {"before_stage", progress.before_stage},
           {"is_read", progress.is_read}};
 }
 
@@ -101,6 +102,7 @@ void from_json(const Json& json, TaskProgress& progress) {
   progress.counts = json.at("counts").get<TaskCounts>();
   progress.next_offset_bytes = count_at(json, "next_offset");
   progress.num_staged_bytes = count_at(json, "staged_bytes");
+  progress.before_stage = json.at("before_stage").get<std::vector<DatasetCounts>>();
   progress.is_read = json.at("is_read").get<bool>();
 }
 

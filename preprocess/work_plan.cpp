@@ -10,6 +10,8 @@
 namespace weft {
 namespace {
 
+constexpr char kFileVersion[] = "changed ";  // of a local file: when it was changed last
+
 InputIdentity identity_of(const std::string& path) {
   InputIdentity identity{path, "", -1};
   struct stat status {};
@@ -19,7 +21,7 @@ InputIdentity identity_of(const std::string& path) {
   }
   if (!S_ISREG(status.st_mode)) return identity;
   identity.file_bytes = status.st_size;
-  identity.version = "changed " + std::to_string(status.st_mtim.tv_sec) + "." +
+  identity.version = kFileVersion + std::to_string(status.st_mtim.tv_sec) + "." +
                      std::to_string(status.st_mtim.tv_nsec);
   return identity;
 }
@@ -66,6 +68,16 @@ WorkPlan plan_work(const std::vector<std::string>& inputs, int64_t task_bytes) {
     plan.layouts.push_back(std::move(layout));
   }
   return plan;
+}
+
+std::optional<std::string> find_changed_input(const WorkPlan& plan) {
+  for (const InputIdentity& identity : plan.identities) {
+    if (identity.version.starts_with(kFileVersion) &&
+        identity_of(identity.path).version != identity.version) {
+      return identity.path;
+    }
+  }
+  return std::nullopt;
 }
 
 WorkPlan shard_of(WorkPlan plan, int64_t index, int64_t count) {

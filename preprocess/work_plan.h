@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,9 @@ struct WorkPlan {
 // Looks at every input. `task_bytes` of the file (compressed where compressed) make a task, or more
 // where the file cannot be cut so finely. Throws std::system_error if one cannot be read.
 WorkPlan plan_work(const std::vector<std::string>& inputs, int64_t task_bytes);
+
+// The first input that is no longer what the plan was made for; nothing if all are.
+std::optional<std::string> find_changed_input(const WorkPlan& plan);
 
 // The share of the plan for part `index` of `count`: a run of consecutive tasks with about the same
 // number of file bytes as every other part, numbered from 0. Parts in order make the whole.

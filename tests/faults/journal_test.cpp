@@ -1,0 +1,113 @@
+// A journal that was cut off anywhere, as a power cut may leave it.
+#include "preprocess/journal.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tests/preprocess/temporary_folder.h"
+
+namespace weft {
+namespace {
+
+constexpr char kIdentity[] = R"({"what":"this"})";
+
+TaskProgress progress_of(int64_t next_offset_bytes) {
+  TaskProgress progress;
+  progress.next_offset_bytes = next_offset_bytes;
+  progress.counts.totals.num_documents = next_offset_bytes / 10;
+  progress.counts.datasets = {{1, 2, 3}, {4, 5, 6}};
+  progress.num_staged_bytes = 7;
+  progress.before_stage = {{1, 1, 1}, {0, 0, 0}};
+  return progress;
+}
+
+class JournalFile : public ::testing::Test {
+ protected:
+  void write(const std::string& text) const { std::ofstream(path_, std::ios::binary) << text; }
+  TemporaryFolder folder_{memory_folder()};
+  std::filesystem::path path_ = folder_.path() / "journal";
+};
+
+TEST_F(JournalFile, KeepsTheLastProgressOfEachTask) {
+  {
+    Journal journal(path_, kIdentity);
+    journal.add({{3, progress_of(100)}, {1, progress_of(50)}});
+    journal.add({{3, progress_of(200)}});
+  }
+  const auto content = Journal::read(path_);
+  ASSERT_TRUE(content);
+  EXPECT_EQ(content->identity, kIdentity);
+  ASSERT_EQ(content->progress.size(), 2U);
+  const TaskProgress& progress = content->progress.at(3);
+  EXPECT_EQ(progress.next_offset_bytes, 200);
+  EXPECT_EQ(progress.counts.totals.num_documents, 20);
+  EXPECT_EQ(progress.counts.datasets, progress_of(0).counts.datasets);
+  EXPECT_EQ(progress.num_staged_bytes, 7);
+  EXPECT_EQ(progress.before_stage, progress_of(0).before_stage);
+}
+
+TEST_F(JournalFile, TornAtAnyByteLosesOnlyWhatWasTornAndGoesOn) {
+  std::vector<size_t> ends;  // of the first line, and of those that follow
+  {
+    Journal journal(path_, kIdentity);
+    ends.push_back(read_file(path_).size());
+    for (int64_t i = 0; i < 3; ++i) {
+      journal.add({{i, progress_of(10 * i)}});
+      ends.push_back(read_file(path_).size());
+    }
+  }
+  const std::string whole = read_file(path_);
+  for (size_t size = 0; size <= whole.size(); ++size) {
+    for (const char* garbage : {"", "\n", "0123456789abcdef {}\n"}) {
+      write(whole.substr(0, size) + garbage);
+      if (whole.substr(0, size + 1) == read_file(path_)) continue;  // mended, not torn
+      const auto content = Journal::read(path_);
+      ASSERT_EQ(content.has_value(), size >= ends[0]) << size;
+      int64_t num_whole = -1;
+      for (const size_t end : ends) num_whole += end <= size ? 1 : 0;
+      if (content) {
+        EXPECT_EQ(std::ssize(content->progress), num_whole) << size;
+      }
+
+      Journal(path_, kIdentity).add({{9, progress_of(90)}});
+      const auto after = Journal::read(path_);
+      ASSERT_TRUE(after) << size;
+      EXPECT_EQ(std::ssize(after->progress), std::max<int64_t>(num_whole, 0) + 1) << size;
+      EXPECT_EQ(after->progress.at(9).next_offset_bytes, 90);
+    }
+  }
+}
+
+TEST_F(JournalFile, AnyFlippedBitEndsWhatIsBelieved) {
+  {
+    Journal journal(path_, kIdentity);
+    journal.add({{0, progress_of(10)}});
+    journal.add({{1, progress_of(20)}});
+  }
+  const std::string whole = read_file(path_);
+  for (size_t i = 0; i < whole.size(); ++i) {
+    std::string flipped = whole;
+    flipped[i] = static_cast<char>(flipped[i] ^ (1 << i % 8));
+    write(flipped);
+    const auto content = Journal::read(path_);
+    if (!content) continue;
+    EXPECT_EQ(content->identity, kIdentity);
+    EXPECT_LT(content->progress.size(), 2U) << i;
+    if (content->progress.contains(0)) {
+      EXPECT_EQ(content->progress.at(0).next_offset_bytes, 10);
+    }
+  }
+}
+
+TEST_F(JournalFile, OfAnotherRunIsBegunAnew) {
+  Journal(path_, "{}").add({{0, progress_of(10)}});
+  Journal journal(path_, kIdentity);
+  EXPECT_EQ(Journal::read(path_)->identity, kIdentity);
+  EXPECT_TRUE(Journal::read(path_)->progress.empty());
+}
+
+}  // namespace
+}  // namespace weft

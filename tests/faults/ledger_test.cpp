@@ -1,0 +1,265 @@
+// The ledger with ranks of every kind: fast and slow ones, ones that are lost, that stop half-way,
+// and a run that goes on from its journal.
+#include "preprocess/ledger.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "indexed_dataset/exit_code.h"
+
+namespace weft {
+namespace {
+
+constexpr size_t kNumDatasets = 2;
+
+struct TaskText {
+  TaskCounts counts;      // of the whole task
+  int64_t fails_at = -1;  // of its segments; -1: it does not
+};
+
+// What the tasks hold; what ranks do with them is up to chance.
+class Simulation {
+ public:
+  Simulation(uint32_t seed, bool with_failures) : random_(seed) {
+    const int64_t num_tasks = chance(12) + 1;
+    int32_t input_idx = 0;
+    for (int64_t number = 0; number < num_tasks; ++number) {
+      tasks_.push_back({number, input_idx, number * 100, (number + 1) * 100});
+      if (chance(3) == 0) ++input_idx;
+      texts_.push_back(some_text());
+      if (with_failures && chance(4) == 0) texts_.back().fails_at = chance(kNumSegments);
+    }
+    for (int32_t i = 0; i <= input_idx; ++i) names_.push_back("input " + std::to_string(i));
+    placed_.resize(tasks_.size());
+  }
+
+  void run() {
+    start({});
+    while (!ledger_->all_done() && !ledger_->failure()) {
+      ASSERT_LT(++num_steps_, 20'000) << "no progress";
+      if (chance(40) == 0) start(journal_);  // killed: goes on from its journal
+      step(static_cast<int>(chance(3)));
+      if (::testing::Test::HasFailure()) return;
+    }
+    check_end();
+  }
+
+ private:
+  static constexpr int64_t kNumSegments = 5;
+  struct Holding {
+    int64_t num_read = 0, num_durable = 0;  // segments
+    int64_t num_staged = 0;
+    bool has_base = false, has_failed = false, is_told = false;
+  };
+
+  int64_t chance(int64_t n) { return std::uniform_int_distribution<int64_t>(0, n - 1)(random_); }
+
+  TaskText some_text() {
+    TaskText text;
+    text.counts.datasets.resize(kNumDatasets);
+    // So that any number of segments is a share in whole numbers.
+    for (DatasetCounts& counts : text.counts.datasets) {
+      counts = {kNumSegments * chance(4), kNumSegments * chance(4), kNumSegments * chance(9)};
+    }
+    text.counts.totals.num_lines = kNumSegments * chance(6);
+    text.counts.totals.num_documents = text.counts.totals.num_lines;
+    text.counts.num_range_bytes = 100 + chance(50);
+    return text;
+  }
+
+  TaskCounts part(int64_t number, int64_t num_segments) const {
+    const TaskCounts& whole = texts_[static_cast<size_t>(number)].counts;
+    TaskCounts counts;
+    for (const DatasetCounts& all : whole.datasets) {
+      counts.datasets.push_back({all.num_documents * num_segments / kNumSegments,
+                                 all.num_sequences * num_segments / kNumSegments,
+                                 all.num_tokens * num_segments / kNumSegments});
+    }
+    counts.totals.num_lines = whole.totals.num_lines * num_segments / kNumSegments;
+    counts.totals.num_documents = counts.totals.num_lines;
+    if (num_segments == kNumSegments) counts.num_range_bytes = whole.num_range_bytes;
+    return counts;
+  }
+
+  TaskProgress progress(int64_t number, const Holding& holding) const {
+    TaskProgress progress;
+    progress.counts = part(number, holding.num_durable);
+    progress.next_offset_bytes = holding.num_durable;
+    progress.num_staged_bytes = holding.num_staged;
+    progress.is_read = holding.num_durable == kNumSegments;
+    return progress;
+  }
+
+  // The base of a task, by adding up.
+  TaskBase true_base(int64_t number) const {
+    TaskBase base;
+    base.datasets.resize(kNumDatasets);
+    const int32_t input_idx = tasks_[static_cast<size_t>(number)].input_idx;
+    for (int64_t i = 0; i < number; ++i) {
+      const TaskCounts& counts = texts_[static_cast<size_t>(i)].counts;
+      for (size_t k = 0; k < kNumDatasets; ++k) base.datasets[k].add(counts.datasets[k]);
+      if (tasks_[static_cast<size_t>(i)].input_idx != input_idx) continue;
+      base.num_input_lines += counts.totals.num_lines;
+      base.num_input_bytes += counts.num_range_bytes;
+    }
+    return base;
+  }
+
+  void start(const std::map<int64_t, TaskProgress>& journal) {
+    ledger_.emplace(tasks_, names_, kNumDatasets, Ledger::Limits{});
+    ranks_.clear();
+    lost_.clear();
+    for (const auto& [number, progress] : journal) ledger_->restore(number, progress);
+  }
+
+  void step(int rank) {
+    if (chance(60) == 0 && lost_.size() + 1 < 3) {
+      ledger_->rank_lost(rank);
+      ranks_.erase(rank);
+      lost_.insert(rank);
+      return;
+    }
+    if (lost_.contains(rank)) {
+      // A rank that was given up comes back as another one only in a new run of the program; what
+      // it says now must not matter.
+      LedgerRequest late;
+      late.num_tasks_wanted = 1;
+      late.read_tasks.push_back({0, part(0, 1)});
+      EXPECT_EQ(ledger_->answer(rank, late).failure->exit_code,
+                static_cast<int>(ExitCode::kPeerLost));
+      if (chance(4) == 0) rank = 2;  // one is never lost
+      if (lost_.contains(rank)) return;
+    }
+    LedgerRequest request = work(ranks_[rank]);
+    request.num_tasks_wanted = chance(3);
+    const LedgerReply reply = ledger_->answer(rank, request);
+    for (const auto& durable : ledger_->take_changed()) journal_[durable.task] = durable.progress;
+    if (reply.failure) return;
+    take(reply, ranks_[rank]);
+  }
+
+  // Reads, stages and places a little of what it holds.
+  LedgerRequest work(std::map<int64_t, Holding>& holdings) {
+    LedgerRequest request;
+    for (auto at = holdings.begin(); at != holdings.end();) {
+      auto& [number, holding] = *at;
+      const TaskText& text = texts_[static_cast<size_t>(number)];
+      if (!holding.has_failed && holding.num_read < kNumSegments && chance(2) == 0) {
+        if (text.fails_at == holding.num_read) {
+          holding.has_failed = true;
+          RunFailure failure{3, "task " + std::to_string(number), {}};
+          if (!request.failed_task || number < request.failed_task->task)
+            request.failed_task = LedgerRequest::Failed{number, failure};
+        } else {
+          ++holding.num_read;
+        }
+      }
+      if (holding.num_read == kNumSegments && !holding.is_told) {
+        holding.is_told = true;
+        request.read_tasks.push_back({number, text.counts});
+      }
+      const bool can_write = holding.has_base || holding.num_staged > 0 || chance(3) == 0;
+      if (can_write && chance(2) == 0) {
+        holding.num_durable = std::min(holding.num_read, holding.num_durable + 1 + chance(2));
+        holding.num_staged = holding.has_base ? 0 : 10 * holding.num_durable;
+        request.durable.push_back({number, progress(number, holding)});
+        if (holding.num_durable == kNumSegments && holding.num_staged == 0) {
+          place(number);
+          at = holdings.erase(at);
+          continue;
+        }
+      }
+      ++at;
+    }
+    return request;
+  }
+
+  void place(int64_t number) { ++placed_[static_cast<size_t>(number)]; }
+
+  void take(const LedgerReply& reply, std::map<int64_t, Holding>& holdings) {
+    for (const auto& given : reply.tasks) {
+      const int64_t number = given.task.number;
+      for (const auto& [rank, others] : ranks_) {
+        EXPECT_FALSE(others.contains(number)) << "task " << number << " is given twice";
+      }
+      Holding holding;
+      holding.num_durable = holding.num_read = given.progress.next_offset_bytes;
+      holding.num_staged = given.progress.num_staged_bytes;
+      holdings[number] = holding;
+    }
+    for (const auto& based : reply.bases) {
+      const auto found = holdings.find(based.task);
+      ASSERT_NE(found, holdings.end()) << "a base of a task that this rank does not hold";
+      EXPECT_FALSE(found->second.has_base) << "told twice";
+      found->second.has_base = true;
+      const TaskBase want = true_base(based.task);
+      EXPECT_EQ(based.base.datasets, want.datasets) << "task " << based.task;
+      EXPECT_EQ(based.base.num_input_lines, want.num_input_lines);
+      EXPECT_EQ(based.base.num_input_bytes, want.num_input_bytes);
+    }
+  }
+
+  void check_end() {
+    int64_t first_failing = 0;
+    while (first_failing < std::ssize(texts_) &&
+           texts_[static_cast<size_t>(first_failing)].fails_at < 0) {
+      ++first_failing;
+    }
+    if (first_failing < std::ssize(texts_)) {
+      ASSERT_TRUE(ledger_->failure());
+      EXPECT_EQ(ledger_->failure()->message, "task " + std::to_string(first_failing));
+      return;
+    }
+    EXPECT_FALSE(ledger_->failure());
+    TaskBase end = true_base(std::ssize(tasks_) - 1);
+    for (size_t k = 0; k < kNumDatasets; ++k) {
+      end.datasets[k].add(texts_.back().counts.datasets[k]);
+    }
+    EXPECT_EQ(ledger_->end().datasets, end.datasets);
+    int64_t num_lines = 0;
+    for (const TaskText& text : texts_) num_lines += text.counts.totals.num_lines;
+    int64_t num_counted = 0;
+    for (const Task& task : tasks_) {
+      num_counted += ledger_->counts(task.number).totals.num_lines;
+      EXPECT_GE(placed_[static_cast<size_t>(task.number)], 1) << task.number;
+      ASSERT_TRUE(journal_.contains(task.number));
+      EXPECT_TRUE(journal_.at(task.number).is_read);
+      EXPECT_EQ(journal_.at(task.number).num_staged_bytes, 0);
+    }
+    EXPECT_EQ(num_counted, num_lines);
+  }
+
+  std::mt19937 random_;
+  std::vector<Task> tasks_;
+  std::vector<std::string> names_;
+  std::vector<TaskText> texts_;
+  std::optional<Ledger> ledger_;
+  std::map<int, std::map<int64_t, Holding>> ranks_;
+  std::set<int> lost_;
+  std::map<int64_t, TaskProgress> journal_;
+  std::vector<int> placed_;
+  int num_steps_ = 0;
+};
+
+TEST(Ledger, EveryTaskIsPlacedWhereItBelongsWhateverRanksDo) {
+  for (uint32_t seed = 0; seed < 2000; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Simulation(seed, false).run();
+    if (HasFailure()) return;
+  }
+}
+
+TEST(Ledger, OfAllFailuresTheFirstInInputOrderIsToldWhateverRanksDo) {
+  for (uint32_t seed = 0; seed < 2000; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Simulation(seed, true).run();
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,192 @@
+// A task in the hands of a rank: segments in any order, a base that comes at any time, writes that
+// end in any order, and crashes that leave what was told last.
+#include "preprocess/open_task.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+
+#include "preprocess/run_files.h"
+
+namespace weft {
+namespace {
+
+constexpr int64_t kBaseDocuments = 1000;
+
+// Documents are their numbers, in the token of their one sequence: what lies where can be compared.
+class Crashes {
+ public:
+  explicit Crashes(uint32_t seed) : random_(seed), num_segments_(chance(12)) {
+    for (int64_t i = 0; i <= num_segments_; ++i) {
+      first_documents_.push_back(num_documents_);
+      if (i < num_segments_) num_documents_ += chance(4);
+    }
+  }
+
+  void run() {
+    while (!told_.is_read || told_.num_staged_bytes > 0) {
+      ASSERT_LT(++num_lives_, 200);
+      live();
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+    EXPECT_EQ(told_.counts.totals.num_documents, num_documents_);
+    ASSERT_EQ(std::ssize(placed_), num_documents_);
+    for (const auto& [place, document] : placed_) EXPECT_EQ(place, kBaseDocuments + document);
+  }
+
+ private:
+  int64_t chance(int64_t n) { return std::uniform_int_distribution<int64_t>(0, n - 1)(random_); }
+
+  SegmentPtr segment(int64_t idx, int64_t first_segment) {
+    auto made = std::make_unique<Segment>();
+    made->idx = idx;
+    const int64_t number = first_segment + idx;
+    made->ends_task = number == num_segments_;
+    if (made->ends_task) return made;
+    made->next_offset_bytes = number + 1;
+    made->result.outputs.resize(1);
+    TokenizedChunk::Output& output = made->result.outputs[0];
+    const int64_t begin = first_documents_[static_cast<size_t>(number)],
+                  end = first_documents_[static_cast<size_t>(number) + 1];
+    for (int64_t document = begin; document < end; ++document) {
+      output.sequence_lengths.push_back(1);
+      output.document_sequences.push_back(1);
+      output.line_offsets.push_back(document);
+    }
+    made->result.num_documents = end - begin;
+    return made;
+  }
+
+  // From a start to a crash, or to the end.
+  void live() {
+    const int64_t first_segment = told_.next_offset_bytes;
+    std::set<int64_t> unread;
+    if (!told_.is_read) {
+      for (int64_t i = 0; first_segment + i <= num_segments_; ++i) unread.insert(i);
+    }
+    OpenTask task(Task{}, told_, 1);
+    std::vector<OpenTask::PiecePtr> underway;
+    bool is_unstaging = false;
+    for (int num_steps = 0; !task.is_done() && chance(60) != 0; ++num_steps) {
+      ASSERT_LT(num_steps, 10'000);
+      switch (chance(5)) {
+        case 0:  // one of the next few comes
+          if (unread.empty()) break;
+          {
+            auto at = unread.begin();
+            std::advance(at, chance(std::min<int64_t>(3, std::ssize(unread))));
+            task.put(segment(*at, first_segment));
+            unread.erase(at);
+          }
+          while (SegmentPtr next = task.take_next()) {
+            if (next->ends_task) {
+              task.end(*next);
+            } else {
+              task.add_piece(*next);
+            }
+          }
+          break;
+        case 1:
+          if (chance(6) == 0 && !task.has_base()) {
+            task.set_base({{{kBaseDocuments, kBaseDocuments, kBaseDocuments}}, 0, 0});
+          }
+          break;
+        case 2:
+          if (chance(3) == 0 && !task.has_base() && task.num_held_bytes() > 0) task.begin_staging();
+          break;
+        case 3:
+          if (!underway.empty()) {
+            const auto at = underway.begin() + chance(std::ssize(underway));
+            write(**at);
+            task.piece_written(**at);
+            underway.erase(at);
+          } else if (is_unstaging) {
+            unstage(task.stage_base().datasets[0].num_documents, task.num_staged_bytes());
+            task.unstaged();
+            is_unstaging = false;
+          }
+          break;
+        default:
+          for (OpenTask::PiecePtr& piece : task.take_writable()) underway.push_back(piece);
+          if (task.take_unstage()) is_unstaging = true;
+      }
+      // Synced, and in the journal: all that it speaks of is on disk now.
+      if (task.take_changed() && chance(2) == 0) told_ = task.written();
+      check_told();
+    }
+    if (task.is_done()) told_ = task.written();
+  }
+
+  void write(const OpenTask::Piece& piece) {
+    int64_t place = piece.staged_at >= 0 ? -1 : piece.place.datasets[0].num_documents;
+    std::vector<int64_t>& documents = stage_[piece.staged_at];
+    if (piece.staged_at >= 0) {
+      documents = piece.result.outputs[0].line_offsets;
+      stage_ends_[piece.staged_at] = piece.staged_at + piece.staged_bytes;
+      return;
+    }
+    for (const int64_t document : piece.result.outputs[0].line_offsets) placed_[place++] = document;
+  }
+
+  // What the first bytes of the stage file hold.
+  std::vector<int64_t> staged(int64_t num_bytes) {
+    std::vector<int64_t> documents;
+    for (int64_t at = 0; at < num_bytes; at = stage_ends_.at(at)) {
+      documents.insert(documents.end(), stage_.at(at).begin(), stage_.at(at).end());
+    }
+    return documents;
+  }
+  void unstage(int64_t place, int64_t num_bytes) {
+    for (const int64_t document : staged(num_bytes)) placed_[place++] = document;
+  }
+
+  // All documents that were told are at their place, or in the stage file, in order.
+  void check_told() {
+    int64_t num_placed = told_.counts.totals.num_documents;
+    if (told_.num_staged_bytes > 0) {
+      num_placed = told_.before_stage.at(0).num_documents;
+      const std::vector<int64_t> documents = staged(told_.num_staged_bytes);
+      ASSERT_EQ(num_placed + std::ssize(documents), told_.counts.totals.num_documents);
+      for (size_t i = 0; i < documents.size(); ++i)
+        ASSERT_EQ(documents[i], num_placed + static_cast<int64_t>(i));
+    }
+    for (int64_t i = 0; i < num_placed; ++i) ASSERT_EQ(placed_.at(kBaseDocuments + i), i);
+    ASSERT_EQ(told_.counts.totals.num_documents,
+              first_documents_[static_cast<size_t>(told_.next_offset_bytes)]);
+  }
+
+  std::mt19937 random_;
+  int64_t num_segments_, num_documents_ = 0;
+  std::vector<int64_t> first_documents_;  // by segment, and one more
+  TaskProgress told_;
+  // The disk.
+  std::map<int64_t, int64_t> placed_;              // document by place
+  std::map<int64_t, std::vector<int64_t>> stage_;  // documents by offset
+  std::map<int64_t, int64_t> stage_ends_;
+  int num_lives_ = 0;
+};
+
+TEST(OpenTask, NoDocumentIsLostOrMisplacedWhenItCrashesAtAnyTime) {
+  for (uint32_t seed = 0; seed < 3000; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Crashes(seed).run();
+    if (HasFailure()) return;
+  }
+}
+
+TEST(OpenTask, SegmentsComeOutInOrder) {
+  OpenTask task(Task{}, {}, 1);
+  for (const int64_t idx : {2, 0, 3, 1}) {
+    auto segment = std::make_unique<Segment>();
+    segment->idx = idx;
+    task.put(std::move(segment));
+  }
+  for (int64_t idx = 0; idx < 4; ++idx) EXPECT_EQ(task.take_next()->idx, idx);
+  EXPECT_EQ(task.take_next(), nullptr);
+}
+
+}  // namespace
+}  // namespace weft

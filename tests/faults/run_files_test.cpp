@@ -1,0 +1,153 @@
+// Documents that wait in a stage file come to the same places as those that are written at once.
+#include "preprocess/run_files.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <stdexcept>
+#include <system_error>
+
+#include "indexed_dataset/file_io.h"
+#include "preprocess/source_map.h"
+#include "tests/preprocess/temporary_folder.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+using Output = TokenizedChunk::Output;
+
+class Staging : public ::testing::Test {
+ protected:
+  Output some_output() {
+    Output output;
+    const auto num_documents = static_cast<int>(random_() % 5);
+    for (int i = 0; i < num_documents; ++i) {
+      const auto num_sequences = static_cast<int32_t>(random_() % 3);
+      output.document_sequences.push_back(num_sequences);
+      output.line_offsets.push_back(offset_ += random_() % 100);
+      for (int32_t s = 0; s < num_sequences; ++s) {
+        const auto length = static_cast<int32_t>(random_() % 20 + 1);
+        output.sequence_lengths.push_back(length);
+        for (int32_t t = 0; t < 2 * length; ++t)
+          output.tokens.push_back(static_cast<std::byte>(random_()));
+      }
+    }
+    return output;
+  }
+  static void add(TaskBase& base, const std::vector<Output>& outputs) {
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      base.datasets[k].add(PlacedDatasetWriter::counts_of(outputs[k].sequence_lengths,
+                                                          outputs[k].document_sequences));
+    }
+  }
+  static std::string content(const fs::path& folder, size_t k, const char* suffix) {
+    return read_file(folder / (std::to_string(k) + suffix));
+  }
+  fs::path make(const char* name) {
+    fs::create_directory(folder_.path() / name);
+    return folder_.path() / name;
+  }
+
+  std::mt19937 random_{1};
+  int64_t offset_ = 0;
+  TemporaryFolder folder_{memory_folder()};
+};
+
+TEST_F(Staging, GivesTheSameFiles) {
+  const fs::path direct = make("direct"), staged = make("staged");
+  RunFiles files(direct, 2, TokenType::kUInt16), stage_files(staged, 2, TokenType::kUInt16);
+  TaskBase base{{{}, {}}, 0, 0};
+  for (int64_t task = 0; task < 3; ++task) {
+    base.num_input_bytes = 10'000 * task;
+    const TaskBase task_base = base;
+    int64_t num_staged_bytes = 0;
+    for (int i = 0; i < 20; ++i) {
+      const std::vector<Output> outputs = {some_output(), some_output()};
+      files.write(base, 7, outputs);
+      stage_files.stage(task, num_staged_bytes, outputs);
+      num_staged_bytes += RunFiles::staged_size(outputs);
+      add(base, outputs);
+    }
+    stage_files.stage(task, num_staged_bytes, {some_output(), some_output()});  // not told any more
+    EXPECT_TRUE(RunFiles::has_stage(staged, task, num_staged_bytes));
+    stage_files.sync();
+    stage_files.close_stage(task);
+    stage_files.unstage(task, num_staged_bytes, task_base, 7);
+    stage_files.remove_stage(task);
+    EXPECT_FALSE(RunFiles::has_stage(staged, task, 1));
+  }
+  for (size_t k = 0; k < 2; ++k) {
+    files.finish(k, base.datasets[k], {"a"});
+    stage_files.finish(k, base.datasets[k], {"a"});
+    stage_files.finish(k, base.datasets[k], {"a"});  // again, as after a crash
+    for (const char* suffix : {".bin", ".idx", ".sources"}) {
+      EXPECT_EQ(content(direct, k, suffix), content(staged, k, suffix)) << k << suffix;
+    }
+    EXPECT_EQ(SourceMap(staged / (std::to_string(k) + ".sources")).num_documents(),
+              base.datasets[k].num_documents);
+  }
+}
+
+TEST_F(Staging, ADamagedStageFileIsAnErrorAtAnyByte) {
+  const fs::path path = make("run");
+  RunFiles files(path, 1, TokenType::kUInt16);
+  const std::vector<Output> outputs = {some_output()};
+  files.stage(0, 0, outputs);
+  const int64_t size_bytes = RunFiles::staged_size(outputs);
+  const std::string whole = read_file(path / "stage.0");
+  ASSERT_EQ(std::ssize(whole), size_bytes);
+  for (int64_t size = 0; size < size_bytes; ++size) {
+    fs::resize_file(path / "stage.0", static_cast<uintmax_t>(size));
+    EXPECT_FALSE(RunFiles::has_stage(path, 0, size_bytes));
+    EXPECT_ANY_THROW(files.unstage(0, size_bytes, {{{}}, 0, 0}, 0)) << size;
+    write_file_atomically(path / "stage.0", whole);
+    if (size > 0) {
+      EXPECT_THROW(files.unstage(0, size, {{{}}, 0, 0}, 0), std::runtime_error) << size;
+    }
+  }
+  // Counts that lie.
+  for (size_t at = 0; at < 24; at += 8) {
+    std::string lying = whole;
+    const uint64_t lie = ~uint64_t{0} / 3;
+    std::memcpy(lying.data() + at, &lie, sizeof lie);
+    write_file_atomically(path / "stage.0", lying);
+    EXPECT_THROW(files.unstage(0, size_bytes, {{{}}, 0, 0}, 0), std::runtime_error) << at;
+  }
+}
+
+// Files that lost what was written to them (a power cut behind a lying disk, another program).
+TEST_F(Staging, FilesThatLostSomethingAreNotFinished) {
+  for (const char* suffix : {".bin", ".idx", ".bounds", ".sources"}) {
+    const fs::path path = make(suffix);
+    RunFiles files(path, 1, TokenType::kUInt16);
+    TaskBase base{{{}}, 0, 0};
+    while (base.datasets[0].num_documents < 5 || base.datasets[0].num_sequences < 5) {
+      const std::vector<Output> outputs = {some_output()};
+      files.write(base, 0, outputs);
+      add(base, outputs);
+    }
+    const fs::path file = path / (std::string("0") + suffix);
+    const std::string whole = read_file(file);
+    fs::resize_file(file, whole.size() / 2);
+    EXPECT_ANY_THROW(files.finish(0, base.datasets[0], {"a"})) << suffix;
+    // The same with a hole of zeros at its end. That of .bin and .sources cannot be told here.
+    if (suffix == std::string(".bin") || suffix == std::string(".sources")) continue;
+    fs::resize_file(file, whole.size());
+    EXPECT_THROW(files.finish(0, base.datasets[0], {"a"}), std::system_error) << suffix;
+  }
+}
+
+TEST_F(Staging, KnowsWhetherTheFilesAreThere) {
+  const fs::path path = make("run");
+  { const RunFiles files(path, 2, TokenType::kUInt16); }
+  EXPECT_TRUE(RunFiles::are_there(path, 2));
+  EXPECT_FALSE(RunFiles::are_there(path, 3));
+  fs::remove(path / "1.bounds");
+  EXPECT_FALSE(RunFiles::are_there(path, 2));
+  EXPECT_TRUE(RunFiles::are_there(path, 1));
+}
+
+}  // namespace
+}  // namespace weft
