@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "preprocess/random_access_file.h"
+#include "preprocess/url_source.h"
 
 namespace weft {
 namespace {
@@ -111,7 +112,13 @@ class FileRangeSource final : public ByteSource {
 
 std::unique_ptr<ByteSource> open_input(const std::string& path, const std::atomic<bool>& cancelled,
                                        const DecodeOptions& options) {
-  return decode(std::make_unique<FileSource>(path, cancelled), display_name(path), options);
+  std::unique_ptr<ByteSource> raw;
+  if (looks_like_url(path)) {
+    raw = open_url_source(path, {}, 0, cancelled);
+  } else {
+    raw = std::make_unique<FileSource>(path, cancelled);
+  }
+  return decode(std::move(raw), display_name(path), options);
 }
 
 std::unique_ptr<ByteSource> open_file_range(const std::string& path, int64_t file_bytes,
@@ -126,7 +133,7 @@ void check_inputs_can_be_opened(const std::vector<std::string>& paths) {
   int first_error = 0;
   std::string names;
   for (const std::string& path : paths) {
-    if (path == "-") continue;
+    if (path == "-" || looks_like_url(path)) continue;
     struct stat status {};
     int error = 0;
     if (::stat(path.c_str(), &status) != 0 || ::access(path.c_str(), R_OK) != 0) {
@@ -142,6 +149,9 @@ void check_inputs_can_be_opened(const std::vector<std::string>& paths) {
     throw std::system_error(first_error, std::generic_category(), "cannot read " + names);
 }
 
-std::string display_name(const std::string& path) { return path == "-" ? "<stdin>" : path; }
+std::string display_name(const std::string& path) {
+  if (looks_like_url(path)) return display_url(path);
+  return path == "-" ? "<stdin>" : path;
+}
 
 }  // namespace weft

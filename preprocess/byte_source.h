@@ -40,7 +40,7 @@ struct DecodeOptions {
   bool read_ahead = false;
 };
 
-// Opens `path`, or standard input for "-". The format is found by the first bytes, never by the
+// Opens `path`, an https URL, or standard input for "-". The format is found by the first bytes, never by the
 // name; but a file of a compressed format's name that is too short to be one is refused
 // (std::runtime_error). `cancelled` must outlive the source; a read that waits (a pipe) looks at it
 // several times a second.
@@ -59,10 +59,10 @@ std::unique_ptr<ByteSource> open_file_range(const std::string& path, int64_t fil
                                             const std::atomic<bool>& cancelled);
 
 // Throws std::system_error that names all `paths` that are missing (or else: all that are folders,
-// or may not be read), so that a run does not learn of the last one after hours.
+// or may not be read), so that a run does not learn of the last one after hours. Looks at no URL.
 void check_inputs_can_be_opened(const std::vector<std::string>& paths);
 
-// How messages call this input: its path, or "<stdin>" for "-".
+// How messages call this input: its path, its URL without the query, or "<stdin>" for "-".
 std::string display_name(const std::string& path);
 
 }  // namespace weft

@@ -10,6 +10,8 @@
 #include <map>
 #include <stdexcept>
 
+#include "preprocess/url.h"
+
 namespace weft {
 
 std::optional<int64_t> parse_int64(const std::string& text) {
@@ -51,6 +53,17 @@ int edit_distance(const std::string& a, const std::string& b) {
 }  // namespace
 
 namespace {
+
+// As logs and manifests may show it: a URL's query may hold a signature.
+std::string shown(const std::string& value) {
+  return looks_like_url(value) ? display_url(value) : value;
+}
+
+std::string shown(const std::vector<std::string>& values) {
+  std::string joined;
+  for (const std::string& value : values) joined += (joined.empty() ? "" : " ") + shown(value);
+  return joined;
+}
 
 std::string with_default(const std::string& help, const std::string& value) {
   return value.empty() ? help : help + " (default: " + value + ")";
@@ -100,12 +113,12 @@ std::string OptionSet::command_line() const {
 
 void OptionSet::text(const std::string& name, std::string& value, const std::string& help) {
   app_.add_option(name, value, with_default(help, value))->type_name("TEXT");
-  remember(name, [&value] { return value; });
+  remember(name, [&value] { return shown(value); });
 }
 
 void OptionSet::texts(const std::string& name, std::vector<std::string>& values,
                       const std::string& help) {
-  const auto joined = [&values] { return fmt::format("{}", fmt::join(values, " ")); };
+  const auto joined = [&values] { return shown(values); };
   app_.add_option(name, values, with_default(help, joined()))->type_name("TEXT");
   remember(name, joined);
 }
@@ -177,13 +190,13 @@ void OptionSet::integers(const std::string& name, std::vector<int64_t>& values, 
 
 void OptionSet::positional(const std::string& name, std::string& value, const std::string& help) {
   app_.add_option(name, value, help)->type_name("");
-  remember(name, [&value] { return value; });
+  remember(name, [&value] { return shown(value); });
 }
 
 void OptionSet::positionals(const std::string& name, std::vector<std::string>& values,
                             const std::string& help) {
   app_.add_option(name, values, help)->type_name("");
-  remember(name, [&values] { return fmt::format("{}", fmt::join(values, " ")); });
+  remember(name, [&values] { return shown(values); });
 }
 
 namespace {

@@ -83,7 +83,7 @@ class PipelineRun {
 PipelineReport PipelineRun::run() { return config_.ranks.rank == 0 ? lead() : follow(); }
 
 void PipelineRun::plan() {
-  plan_ = plan_work(config_.inputs, config_.task_bytes);
+  plan_ = plan_work(config_.inputs, config_.task_bytes, config_.allow_http);
   if (config_.num_shards > 1) {
     plan_ = shard_of(std::move(plan_), config_.shard_idx, config_.num_shards);
   }
@@ -354,7 +354,7 @@ RankSettings PipelineRun::rank_settings() const {
   RankSettings settings;
   settings.rules = config_.rules;
   settings.read_limits = {config_.chunk_bytes, config_.rules.max_line_bytes,
-                          config_.max_output_bytes};
+                          config_.max_output_bytes, config_.allow_http};
   settings.num_workers = config_.num_workers;
   settings.long_line_bytes = std::max(config_.long_line_bytes, 2 * config_.chunk_bytes);
   settings.max_held_bytes = config_.max_held_bytes_per_worker * config_.num_workers;

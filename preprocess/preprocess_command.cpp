@@ -22,6 +22,7 @@
 #include "preprocess/run_files.h"
 #include "preprocess/sha256.h"
 #include "preprocess/stop_signal.h"
+#include "preprocess/url.h"
 #include "tokenizer/unicode_classes.h"
 
 namespace weft {
@@ -48,6 +49,7 @@ struct PreprocessOptions {
   std::string tokenizer_type = "GPT2BPETokenizer";
   std::string vocab_file, merge_file;
   bool append_eod = false;
+  bool allow_http = false;
   int64_t num_workers = 1;
   int64_t log_interval = 1000;
   std::string special = "literal";
@@ -67,8 +69,10 @@ struct PreprocessOptions {
 
   void declare(OptionSet& options) {
     options.texts("--input", inputs,
-                  "JSONL files in this order, '-' is standard input; gzip, xz, zstd and bzip2 are "
-                  "decompressed on the fly");
+                  "JSONL files or https URLs in this order, '-' is standard input; gzip, xz, zstd "
+                  "and bzip2 are decompressed on the fly, URLs while they are downloaded");
+    options.flag("--allow-http", allow_http,
+                 "accept unencrypted http URLs (never by a redirect from https)");
     options.text("--output-prefix", output_prefix, "writes PREFIX_KEY_document.bin and .idx");
     options.texts("--json-keys", json_keys, "keys whose strings are tokenized; one dataset each");
     options.choice("--tokenizer-type", tokenizer_type, {"GPT2BPETokenizer"}, "as in Megatron-LM");
@@ -127,8 +131,12 @@ struct PreprocessOptions {
     if (max_bad_lines >= 0 && on_bad_line == "stop")
       options.problem("--max-bad-lines needs --on-bad-line skip: without it the first one stops");
     for (const std::string& path : inputs) {
-      if (path.find("://") != std::string::npos)
-        options.problem("'" + path + "': is a URL; fetch it first with weft-data download");
+      if (!looks_like_url(path)) continue;
+      try {
+        check_url(path, allow_http);
+      } catch (const std::invalid_argument& error) {
+        options.problem(error.what());
+      }
     }
     if (num_dealt_partitions() > 1 && empty_docs == "skip")
       options.problem("--partitions: needs --empty-docs record, for Megatron-LM deals empty texts");
@@ -185,6 +193,7 @@ struct PreprocessOptions {
     config.work_prefix = output_prefix;
     config.overwrite = overwrite;
     config.max_output_bytes = max_output;
+    config.allow_http = allow_http;
     config.ranks = rank_environment();
     config.peer_timeout = std::chrono::seconds(peer_timeout_s);
     if (!shard.empty()) parse_shard(shard, config.shard_idx, config.num_shards);

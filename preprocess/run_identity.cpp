@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "preprocess/byte_source.h"
 #include "preprocess/task_json.h"
 
 namespace weft {
@@ -20,7 +21,9 @@ std::string run_identity(const PipelineConfig& config, TokenType type,
   const TokenizeRules& rules = config.rules;
   Json list = Json::array();
   for (const InputIdentity& input : inputs) {
-    list.push_back({{"path", input.path}, {"version", input.version}, {"bytes", input.file_bytes}});
+    list.push_back({{"path", display_name(input.path)},
+                    {"version", input.version},
+                    {"bytes", input.file_bytes}});
   }
   const Json identity = {
       {"weft-data preprocess", 1},

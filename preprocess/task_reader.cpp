@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "preprocess/url_source.h"
+
 namespace weft {
 namespace {
 
@@ -18,6 +20,20 @@ class NoBytes final : public ByteSource {
  private:
   std::string format_;
 };
+
+// From `begin` to the end: a URL is one task. Must still be the file that was planned with.
+std::unique_ptr<ByteSource> open_planned_url(const InputIdentity& identity,
+                                             const InputLayout& layout, int64_t begin,
+                                             bool allow_http, const DecodeOptions& decode_options,
+                                             const std::atomic<bool>& cancelled) {
+  UrlOptions options;
+  options.fetch.http.allow_http = allow_http;
+  options.expected = parse_version_text(identity.version);
+  auto raw = open_url_source(identity.path, options, begin, cancelled);
+  // What begins in the middle is not looked at for a format.
+  if (layout.format == "plain") return raw;
+  return decode(std::move(raw), display_name(identity.path), decode_options);
+}
 
 // Reads and drops.
 void pass_over(ByteSource& source, int64_t num_bytes) {
@@ -36,11 +52,15 @@ TaskReader::TaskReader(const WorkPlan& plan, const Task& task, int64_t next_offs
                        const ReadLimits& limits, LongLineGate& gate,
                        const std::atomic<bool>& cancelled) {
   const auto input_idx = static_cast<size_t>(task.input_idx);
-  const std::string& path = plan.identities.at(input_idx).path;
   const InputLayout& layout = plan.layouts.at(input_idx);
   const DecodeOptions options{.max_output_bytes = limits.max_output_bytes, .read_ahead = true};
-  const auto open_range = [&path, &layout, &cancelled, options](int64_t begin, int64_t end) {
-    return open_input_range(path, layout, begin, end, cancelled, options);
+  const InputIdentity& identity = plan.identities.at(input_idx);
+  const auto open_range = [&identity, &layout, &cancelled, &limits, options](int64_t begin,
+                                                                             int64_t end) {
+    if (looks_like_url(identity.path)) {
+      return open_planned_url(identity, layout, begin, limits.allow_http, options, cancelled);
+    }
+    return open_input_range(identity.path, layout, begin, end, cancelled, options);
   };
   OwnedLines::OpenRest open_rest;
   if (task.end >= 0 && task.end < layout.file_bytes) {

@@ -7,6 +7,10 @@
 #include <system_error>
 #include <utility>
 
+#include "preprocess/decompress.h"
+#include "preprocess/stop_signal.h"
+#include "preprocess/url_source.h"
+
 namespace weft {
 namespace {
 
@@ -26,11 +30,27 @@ InputIdentity identity_of(const std::string& path) {
   return identity;
 }
 
-void add_tasks(const InputLayout& layout, int32_t input_idx, int64_t task_bytes,
+// One request: what the server says of the file, and its first bytes.
+void look_at_url(bool allow_http, InputIdentity& identity, InputLayout& layout) {
+  UrlOptions options;
+  options.fetch.http.allow_http = allow_http;
+  std::string first_bytes;
+  const UrlIdentity remote = stat_url(identity.path, options, stop_flag(), &first_bytes);
+  identity.version = version_text(remote);
+  identity.file_bytes = remote.size_bytes;
+  layout.file_bytes = remote.size_bytes;
+  const auto decoder = decoder_for(first_bytes);
+  layout.format = decoder ? decoder->format() : "plain";
+  // A run that goes on asks for the rest only, where the server can prove that it is one.
+  layout.cut_anywhere = !decoder && remote.size_bytes >= 0 && !identity.version.empty();
+}
+
+void add_tasks(const InputLayout& layout, bool is_url, int32_t input_idx, int64_t task_bytes,
                std::vector<Task>& tasks) {
   const auto add = [&](int64_t begin, int64_t end) {
     tasks.push_back({std::ssize(tasks), input_idx, begin, end});
   };
+  if (is_url) return add(0, layout.file_bytes);
   if (layout.cut_anywhere) {
     int64_t begin = 0;
     for (; layout.file_bytes - begin > task_bytes; begin += task_bytes)
@@ -55,16 +75,20 @@ bool WorkPlan::can_resume() const {
                       [](const InputIdentity& identity) { return identity.version.empty(); });
 }
 
-WorkPlan plan_work(const std::vector<std::string>& inputs, int64_t task_bytes) {
+WorkPlan plan_work(const std::vector<std::string>& inputs, int64_t task_bytes, bool allow_http) {
   WorkPlan plan;
   for (const std::string& path : inputs) {
-    plan.identities.push_back(identity_of(path));
+    const bool is_url = looks_like_url(path);
+    plan.identities.push_back(is_url ? InputIdentity{path, "", -1} : identity_of(path));
     // A pipe must not be looked into: what was read would be gone.
     InputLayout layout;
     layout.format = "stream";
     layout.file_bytes = -1;
-    if (plan.identities.back().file_bytes >= 0) layout = input_layout(path);
-    add_tasks(layout, static_cast<int32_t>(plan.layouts.size()), task_bytes, plan.tasks);
+    if (is_url)
+      look_at_url(allow_http, plan.identities.back(), layout);
+    else if (plan.identities.back().file_bytes >= 0)
+      layout = input_layout(path);
+    add_tasks(layout, is_url, static_cast<int32_t>(plan.layouts.size()), task_bytes, plan.tasks);
     plan.layouts.push_back(std::move(layout));
   }
   return plan;

@@ -32,8 +32,10 @@ struct WorkPlan {
 };
 
 // Looks at every input. `task_bytes` of the file (compressed where compressed) make a task, or more
-// where the file cannot be cut so finely. Throws std::system_error if one cannot be read.
-WorkPlan plan_work(const std::vector<std::string>& inputs, int64_t task_bytes);
+// where the file cannot be cut so finely; a URL is always one. Throws std::system_error or
+// NetworkError if one cannot be read, ReadCancelled.
+WorkPlan plan_work(const std::vector<std::string>& inputs, int64_t task_bytes,
+                   bool allow_http = false);
 
 // The first input that is no longer what the plan was made for; nothing if all are.
 std::optional<std::string> find_changed_input(const WorkPlan& plan);

@@ -2,7 +2,7 @@
 
 usage: bad_http_server.py WHOLE [CERTIFICATE KEY]
 
-Writes the file it serves to WHOLE, prints its port. Logs to stderr, after each answer:
+Writes the file it serves (300 kB of random bytes, or $CONTENT) to WHOLE, prints its port. Logs to stderr, after each answer:
 PATH RANGE IF-RANGE AUTHORIZATION NUM_BODY_BYTES, with '-' for what is absent.
 """
 import http.server
@@ -16,6 +16,9 @@ import time
 import urllib.parse
 
 CONTENT = random.Random(1).randbytes(300_000)
+if "CONTENT" in os.environ:
+    with open(os.environ["CONTENT"], "rb") as given:
+        CONTENT = given.read()
 OTHER = CONTENT[::-1]
 LAST_MODIFIED = "Wed, 21 Oct 2026 07:28:00 GMT"
 counts = {}
@@ -147,11 +150,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
                     self.wfile.flush()
                     time.sleep(1)
                 return
-            if mode == "held" and n > 6:
-                self.wfile.write(body[:100])
+            num_free = 100 if mode == "held" and n > 6 else len(body) // 2 if mode == "halfheld" and n == 2 else 0
+            if num_free > 0:
+                self.wfile.write(body[:num_free])
                 self.wfile.flush()
                 wait_for_file("release")
-                body = body[100:]
+                body = body[num_free:]
             self.wfile.write(body)
         except OSError:
             pass
