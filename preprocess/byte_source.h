@@ -40,10 +40,10 @@ struct DecodeOptions {
   bool read_ahead = false;
 };
 
-// Opens `path`, an https URL, or standard input for "-". The format is found by the first bytes, never by the
-// name; but a file of a compressed format's name that is too short to be one is refused
-// (std::runtime_error). `cancelled` must outlive the source; a read that waits (a pipe) looks at it
-// several times a second.
+// Opens `path`, an https URL, or standard input for "-". The format is found by the first bytes,
+// never by the name; but a file of a compressed format's name that is too short to be one is
+// refused (std::runtime_error). `cancelled` must outlive the source; a read that waits (a pipe)
+// looks at it several times a second.
 std::unique_ptr<ByteSource> open_input(const std::string& path, const std::atomic<bool>& cancelled,
                                        const DecodeOptions& options = {});
 

@@ -44,7 +44,7 @@ struct PipelineConfig {
   // go with parts of the work, nor with empty documents left out: document i would not be line i.
   int64_t num_partitions = 1;
   int64_t max_output_bytes = kDefaultMaxOutputBytes;  // of one compressed input
-  bool allow_http = false;  // inputs may be URLs without encryption
+  bool allow_http = false;                            // inputs may be URLs without encryption
   // Processes that make one output together; rank 0 leads.
   RankEnvironment ranks;
   std::chrono::milliseconds peer_timeout{60'000};  // a rank that is silent for longer is given up

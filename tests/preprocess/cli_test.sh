@@ -34,7 +34,7 @@ for text in "--workers: 'x' is not an integer" "--special: 'maybe' is none of li
   grep -qF -- "$text" out.log || fail "'$text' is not in the list of problems"
 done
 expect 2 "--max-bad-lines needs --on-bad-line skip" "$data" preprocess --input corpus.jsonl --output-prefix x --max-bad-lines 5
-expect 2 "weft-data download" "$data" preprocess --input https://example.org/x.jsonl --output-prefix x
+expect 2 'use an https URL, or --allow-http' "$data" preprocess --input http://example.org/x.jsonl --output-prefix x
 expect 2 "--vocab-file and --merge-file belong together" "$data" preprocess --input corpus.jsonl --output-prefix x --vocab-file gpt2/vocab.json
 expect 2 "--workers: 0 is too small" "$data" preprocess --input corpus.jsonl --output-prefix x --workers 0
 

@@ -38,6 +38,22 @@ if [ -e held.part.json ]; then sed -i 's/"missing":.*/"missing":[]}/' held.part.
 expect 0 '' $held && is_whole held
 expect 0 'is there already, SHA-256 as expected' $held
 
+# --- the n-th call on a file fails, whichever it is: exit 4, never a wrong file, and the same command goes on
+for ((n = 1; ; ++n)); do
+  [ $n -lt 200 ] || fail "there is no end of calls"
+  code=0
+  WEFT_IO_FAIL_AT=$n "$data" download "$at/plain" --output fault --allow-http --part-bytes 100_000 >log_of_fault 2>&1 || code=$?
+  if [ -e fault ]; then cmp whole fault || fail "call $n failed: a wrong file"; fi
+  [ $code = 0 ] && break
+  [ $code = 4 ] || { cat log_of_fault >&2; fail "call $n failed: exit $code"; }
+  if ((n % 5 == 0)); then
+    expect 0 '' "$data" download "$at/plain" --output fault --allow-http --overwrite
+    is_whole fault
+  fi
+  rm -f fault
+done
+[ $n -gt 8 ] && [ -e fault ] || fail "only $n calls"
+
 # --- a link planted under the name of the part
 echo precious >victim
 ln -s "$PWD/victim" linked.part
