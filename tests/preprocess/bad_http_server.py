@@ -22,6 +22,7 @@ if "CONTENT" in os.environ:
 OTHER = CONTENT[::-1]
 LAST_MODIFIED = "Wed, 21 Oct 2026 07:28:00 GMT"
 counts = {}
+not_before = {}
 lock = threading.Lock()
 
 
@@ -62,7 +63,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
         if mode == "missing":
             return self.answer(404)
+        if mode == "busy" and time.monotonic() < not_before.get(mode, 0):
+            return self.answer(404)  # for good: it was told to come later
         if mode == "busy" and n <= 2:
+            not_before[mode] = time.monotonic() + 1
             return self.answer(503, [("Retry-After", "1")])
         if mode == "throttled" and 2 <= n <= 5:
             return self.answer(429, [("Retry-After", "1")])

@@ -58,7 +58,7 @@ for name in missing loop to unlike always changing manyheaders endless huge; do
 done
 expect 7 'not resolve' "$data" download https://name.invalid/x --output x
 # Slower than 1 kB/s: the connection is given up, the file comes over another.
-expect 0 '' get trickle --stall-timeout 1 && is_whole trickle
+expect 0 '' get trickle --stall-timeout 1 --attempts 100 && is_whole trickle
 
 # --- mirrors
 expect 0 "$sha (as expected)" "$data" download "$at/missing" --output m2 --allow-http --sha256 "$sha" --mirror "$at/unlike" "$at/plain"
