@@ -23,7 +23,7 @@ ExitCode exit_code_for(const std::exception& error) {
   if (is(std::type_identity<std::bad_alloc>{})) return ExitCode::kOutOfMemory;
   if (const auto* system = dynamic_cast<const std::system_error*>(&error)) {
     const int code = system->code().value();
-    return code == ENOSPC || code == EDQUOT ? ExitCode::kNoSpace : ExitCode::kIo;
+    return code == ENOSPC || code == EDQUOT || code == EFBIG ? ExitCode::kNoSpace : ExitCode::kIo;
   }
   if (is(std::type_identity<std::runtime_error>{})) return ExitCode::kBadInput;
   return ExitCode::kInternalError;

@@ -175,6 +175,12 @@ void OutputFile::note_end(int64_t end_bytes) {
 }
 
 void OutputFile::preallocate(int64_t offset_bytes, int64_t size_bytes) {
+  // On a disk that is nearly full the space may be what another file needs.
+  struct statvfs status {};
+  if (::fstatvfs(fd_, &status) != 0) return;
+  const auto free_bytes =
+      static_cast<double>(status.f_bavail) * static_cast<double>(status.f_frsize);
+  if (free_bytes < 16 * static_cast<double>(size_bytes)) return;
   (void)::fallocate(fd_, FALLOC_FL_KEEP_SIZE, offset_bytes, size_bytes);
 }
 

@@ -90,7 +90,9 @@ void remove_work_folder(const fs::path& folder) {
     if (entry.path().filename() != kCommit) rest.push_back(entry.path());
   }
   remove_file(folder / "journal");
+  crash_point("journal_removed");
   for (const fs::path& path : rest) fs::remove_all(path);
+  crash_point("work_removed");
   remove_file(folder / kCommit);
   fs::remove_all(folder);
 }

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "indexed_dataset/crash_point.h"
 #include "preprocess/task_json.h"
 
 namespace weft {
@@ -76,8 +77,11 @@ void Journal::add(const std::vector<LedgerRequest::Durable>& changed) {
   for (const auto& [task, progress] : changed) {
     lines += line_of(dump_lenient(Json{{"task", task}, {"progress", progress}}));
   }
+  crash_point("journal_behind");  // the files are synced, the journal does not know it
   file_.append(lines.data(), lines.size());
+  crash_point("journal_unsynced");
   file_.sync();
+  crash_point("journal_synced");
 }
 
 }  // namespace weft

@@ -26,9 +26,6 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-// At most this much work is repeated after a crash, and a sync_interval.
-constexpr std::chrono::milliseconds kJournalInterval{2000};
-
 // What comes before the suffix of dealt files in the work folder.
 const std::string kDealt = ".dealt";
 
@@ -135,7 +132,9 @@ PipelineReport PipelineRun::lead() {
   fs::create_directory(folder_);
   sync_folder(folder_.has_parent_path() ? folder_.parent_path() : ".");
   try {
+    crash_point("folder_made");
     LedgerHost host(restored_ledger(earlier), Journal(folder_ / "journal", identity_));
+    crash_point("journal_begun");
     RunFiles files(folder_, config_.output_prefixes.size(), type());
     work(files, host);
     host.write_journal();  // what follows may be interrupted as well
@@ -269,7 +268,7 @@ void PipelineRun::on_round(LedgerHost& host) {
     report_.shown_bad_lines.push_back(std::move(bad_line));
   }
   if (events_.on_progress) events_.on_progress(seen);
-  if (Clock::now() - last_journal_ < kJournalInterval) return;
+  if (Clock::now() - last_journal_ < 2 * config_.sync_interval) return;
   host.write_journal();
   last_journal_ = Clock::now();
   crash_point("journal_written");
@@ -323,6 +322,7 @@ void PipelineRun::commit(RunFiles& files, const std::vector<DatasetCounts>& tota
     const std::vector<DatasetFile> covered = {
         {".bin", finished(".bin")}, {".idx", finished(".idx")}, {".sources", finished(".sources")}};
     write_block_checksums(files.path_of(k, ".checksums"), covered, config_.num_workers);
+    crash_point("checksums_written");
     for (const char* suffix : {".bin", ".sources"}) {
       others.push_back({finished(suffix).filename(), prefix.string() + suffix});
     }

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "indexed_dataset/crash_point.h"
 #include "indexed_dataset/file_io.h"
 #include "preprocess/source_map.h"
 
@@ -125,6 +126,7 @@ void RunFiles::write(const TaskBase& before, int32_t input_idx,
       append_source_entry(entries,
                           {static_cast<uint32_t>(input_idx), before.num_input_bytes + offset});
     }
+    crash_point("pair_placed");
     if (entries.empty()) continue;
     datasets_[k]->sources.write_at(entries.data(), entries.size(),
                                    source_entry_at(place.num_documents));
@@ -152,6 +154,7 @@ void RunFiles::stage(int64_t task, int64_t offset_bytes, const std::vector<Outpu
     add_bytes(bytes, output.line_offsets);
   }
   stage_file(task)->write_at(bytes.data(), bytes.size(), offset_bytes);
+  crash_point("staged");
 }
 
 void RunFiles::unstage(int64_t task, int64_t num_bytes, const TaskBase& base, int32_t input_idx) {
@@ -161,6 +164,7 @@ void RunFiles::unstage(int64_t task, int64_t num_bytes, const TaskBase& base, in
   while (!reader.at_end()) {
     for (Output& output : outputs) reader.read(output);
     write(before, input_idx, outputs);
+    crash_point("segment_unstaged");
     for (size_t k = 0; k < outputs.size(); ++k) {
       before.datasets[k].add(PlacedDatasetWriter::counts_of(outputs[k].sequence_lengths,
                                                             outputs[k].document_sequences));
@@ -175,16 +179,16 @@ void RunFiles::close_stage(int64_t task) {
 
 void RunFiles::remove_stage(int64_t task) {
   close_stage(task);
+  crash_point("stage_unneeded");
   remove_file(stage_path(folder_, task));
 }
 
 std::shared_ptr<OutputFile> RunFiles::stage_file(int64_t task) {
   const std::lock_guard lock(mutex_);
-  auto& file = stages_[task];
-  if (!file) {
-    file = std::make_shared<OutputFile>(stage_path(folder_, task), /*keep=*/true);
-    has_new_files_ = true;
-  }
+  if (const auto found = stages_.find(task); found != stages_.end()) return found->second;
+  const auto file = std::make_shared<OutputFile>(stage_path(folder_, task), /*keep=*/true);
+  has_new_files_ = true;
+  stages_[task] = file;
   return file;
 }
 
@@ -200,11 +204,13 @@ void RunFiles::sync() {
   }
   for (const auto& file : stages) file->sync();
   if (has_new_files_.exchange(false)) sync_folder(folder_);
+  crash_point("files_synced");
 }
 
 void RunFiles::finish(size_t k, const DatasetCounts& total,
                       const std::vector<std::string>& input_names) {
   datasets_[k]->pair.finish(total);
+  crash_point("pair_finished");
   seal_source_map(path_of(k, ".sources"), total.num_documents, input_names);
 }
 

@@ -139,6 +139,14 @@ TEST_F(Staging, FilesThatLostSomethingAreNotFinished) {
   }
 }
 
+TEST_F(Staging, AStageFileThatCannotBeMadeIsOnlyThat) {
+  const fs::path path = make("run");
+  RunFiles files(path, 1, TokenType::kUInt16);
+  fs::create_directory(path / "stage.0");
+  EXPECT_THROW(files.stage(0, 0, {some_output()}), std::system_error);
+  files.sync();
+}
+
 TEST_F(Staging, KnowsWhetherTheFilesAreThere) {
   const fs::path path = make("run");
   { const RunFiles files(path, 2, TokenType::kUInt16); }

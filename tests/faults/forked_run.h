@@ -1,0 +1,71 @@
+// Runs of the pipeline in processes of their own, which may be killed or made to fail, and what
+// they left on the disk.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/types.h>
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "preprocess/pipeline.h"
+#include "tests/preprocess/temporary_folder.h"
+
+namespace weft {
+
+// How a run ended.
+struct RunEnd {
+  int exit_code = -1;                      // as weft-data's; -1: killed
+  std::string message;                     // of its error
+  std::string notes;                       // a line each
+  int64_t num_io_calls = 0;                // until its end (0 if it was killed)
+  int64_t num_restored = 0, num_seen = 0;  // documents: known when it began, and when it ended
+  bool was_there = false;
+  bool is_killed() const { return exit_code < 0; }
+};
+
+class ForkedRuns : public ::testing::Test {
+ protected:
+  // Small tasks and chunks, results that are staged, syncs all the time. `parent`: where the folder
+  // of this test is made.
+  explicit ForkedRuns(const std::filesystem::path& parent = memory_folder());
+
+  // About `num_bytes` of JSONL under that name, compressed in several parts where the name says so
+  // (.zst, .xz) or in one (.gz); some documents are empty, some lines long. Becomes an input.
+  void add_input(const std::string& name, size_t num_bytes, uint32_t seed);
+
+  // A run in a process of its own, in which `prepare` is called first. With `kill_after` it is
+  // killed then, if it has not ended before.
+  RunEnd run(const std::function<void()>& prepare = {},
+             std::chrono::microseconds kill_after = std::chrono::microseconds(-1)) const;
+
+  // The files of the dataset by suffix, "" where one is missing.
+  std::map<std::string, std::string> output() const;
+  void remove_output() const;
+  // What an undisturbed run makes; call it once, first.
+  void make_reference();
+  // Nothing with a final name is incomplete: no .idx, or everything.
+  void expect_nothing_half_done(const std::string& when) const;
+  // The same command again makes what an undisturbed run makes, and tidies up. Its end.
+  RunEnd expect_rerun_completes(const std::string& when) const;
+
+  std::string path(const std::string& name) const { return folder_.path() / name; }
+
+  TemporaryFolder folder_;
+  std::filesystem::path out_folder_;
+  std::shared_ptr<const Vocabulary> vocabulary_;
+  PipelineConfig config_;
+  std::map<std::string, std::string> reference_;
+  int64_t num_reference_documents_ = 0, num_reference_calls_ = 0;
+  std::chrono::microseconds reference_time_{0};
+};
+
+// Sets WEFT_CRASH_AT; for run()'s `prepare`.
+std::function<void()> crash_at(const std::string& name);
+
+}  // namespace weft

@@ -1,0 +1,95 @@
+// Whatever the sizes of tasks, chunks and memory, the number of workers, and interruptions: the
+// same files as those of one worker with one task for each input.
+#include <random>
+
+#include "tests/faults/forked_run.h"
+
+namespace weft {
+namespace {
+
+class Differential : public ForkedRuns {
+ protected:
+  template <typename T>
+  T one_of(std::initializer_list<T> values) {
+    return values.begin()[random_() % values.size()];
+  }
+  void choose_sizes() {
+    config_.num_workers = one_of({1, 2, 3, 5});
+    config_.task_bytes = one_of<int64_t>({150, 700, 5'000, 100'000, int64_t{1} << 25});
+    config_.chunk_bytes = one_of<size_t>({100, 3'000, 70'000, size_t{1} << 20});
+    config_.max_held_bytes_per_worker = one_of<int64_t>({1, 10'000, int64_t{1} << 25});
+    config_.long_line_bytes = one_of<size_t>({1, 5'000, size_t{1} << 24});
+    config_.sync_interval = std::chrono::milliseconds(one_of({0, 1, 1000}));
+  }
+  std::string sizes() const {
+    return std::to_string(config_.num_workers) + " workers, tasks of " +
+           std::to_string(config_.task_bytes) + ", chunks of " +
+           std::to_string(config_.chunk_bytes) + ", " +
+           std::to_string(config_.max_held_bytes_per_worker) + " held";
+  }
+  std::mt19937 random_{7};
+};
+
+TEST_F(Differential, SmallInputsOfAllFormats) {
+  add_input("a.jsonl", 12'000, 1);
+  add_input("b.jsonl.zst", 6'000, 2);
+  add_input("c.jsonl", 0, 3);
+  add_input("d.jsonl.gz", 6'000, 4);
+  add_input("e.jsonl.xz", 6'000, 5);
+  add_input("f.jsonl", 9'000, 6);
+  make_reference();
+  for (int round = 0; round < 25; ++round) {
+    choose_sizes();
+    expect_rerun_completes(sizes());
+    remove_output();
+    if (HasFailure()) return;
+  }
+}
+
+// Large enough that frames and blocks are tasks of their own.
+TEST_F(Differential, InputsOfSeveralParts) {
+  add_input("a.jsonl.zst", 4'000'000, 1);
+  add_input("b.jsonl", 300'000, 2);
+  add_input("c.jsonl.xz", 4'000'000, 3);
+  make_reference();
+  for (int round = 0; round < 5; ++round) {
+    choose_sizes();
+    config_.chunk_bytes = std::max<size_t>(config_.chunk_bytes, 20'000);
+    config_.task_bytes = std::max<int64_t>(config_.task_bytes, 3'000);
+    expect_rerun_completes(sizes());
+    remove_output();
+    if (HasFailure()) return;
+  }
+}
+
+// With other sizes each time it goes on: only those that name the work (task_bytes) must stay.
+TEST_F(Differential, RunsThatAreKilledAndGoOnWithOtherSizes) {
+  add_input("a.jsonl", 60'000, 1);
+  add_input("b.jsonl.zst", 20'000, 2);
+  add_input("c.jsonl.gz", 20'000, 3);
+  make_reference();
+  for (int round = 0; round < 12; ++round) {
+    choose_sizes();
+    config_.task_bytes = std::max<int64_t>(config_.task_bytes, 2'000);
+    const int64_t task_bytes = config_.task_bytes;
+    std::string when;
+    for (int life = 0; life < 3; ++life) {
+      config_.sync_interval = std::chrono::milliseconds(0);
+      constexpr const char* kPlaces[] = {"journal_synced", "journal_behind", "staged",
+                                         "pair_placed", "segment_unstaged"};
+      const std::string place =
+          std::string(kPlaces[random_() % 5]) + ":" + std::to_string(random_() % 12 + 1);
+      when += sizes() + " until " + place + "; ";
+      run(crash_at(place));
+      expect_nothing_half_done(when);
+      choose_sizes();
+      config_.task_bytes = task_bytes;
+    }
+    expect_rerun_completes(when + sizes());
+    remove_output();
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace weft
