@@ -106,6 +106,8 @@ StringEnd find_string_end_with([[maybe_unused]] Simd simd, const char* begin, co
 #if defined(__x86_64__)
   if (simd == Simd::kAvx512) return find_string_end_avx512(begin, end);
   if (simd == Simd::kAvx2) return find_string_end_avx2(begin, end);
+#elif defined(__aarch64__)
+  if (simd == Simd::kNeon) return find_string_end_neon(begin, end);
 #endif
   return finish_string_end(begin, begin, end, false);
 }
@@ -119,6 +121,8 @@ char* unescape_string_with([[maybe_unused]] Simd simd, std::string_view raw, cha
 #if defined(__x86_64__)
   if (simd == Simd::kAvx512) return unescape_string_avx512(raw, out, num_replaced);
   if (simd == Simd::kAvx2) return unescape_string_avx2(raw, out, num_replaced);
+#elif defined(__aarch64__)
+  if (simd == Simd::kNeon) return unescape_string_neon(raw, out, num_replaced);
 #endif
   return unescape_string_scalar(raw, out, num_replaced);
 }
@@ -131,6 +135,8 @@ int64_t count_code_points_with([[maybe_unused]] Simd simd, std::string_view text
 #if defined(__x86_64__)
   if (simd == Simd::kAvx512) return count_code_points_avx512(text);
   if (simd == Simd::kAvx2) return count_code_points_avx2(text);
+#elif defined(__aarch64__)
+  if (simd == Simd::kNeon) return count_code_points_neon(text);
 #endif
   return count_code_points_scalar(text);
 }

@@ -14,8 +14,10 @@ namespace {
 constexpr size_t kMaxPiecesOfABlock = 64;
 
 Simd best_simd() {
-  if (has_simd(Simd::kAvx512)) return Simd::kAvx512;
-  return has_simd(Simd::kAvx2) ? Simd::kAvx2 : Simd::kScalar;
+  for (const Simd simd : {Simd::kAvx512, Simd::kAvx2, Simd::kNeon}) {
+    if (has_simd(simd)) return simd;
+  }
+  return Simd::kScalar;
 }
 
 }  // namespace
@@ -31,15 +33,20 @@ bool has_simd([[maybe_unused]] Simd simd) {
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi") &&
            __builtin_cpu_supports("avx512vbmi2");
   }
+#elif defined(__aarch64__)
+  if (simd == Simd::kNeon) return true;
 #endif
   return simd == Simd::kScalar;
 }
 
 Simd simd_of_name(const std::string& name) {
-  const Simd simd = name == "avx512" ? Simd::kAvx512 : name == "avx2" ? Simd::kAvx2 : Simd::kScalar;
+  const Simd simd = name == "avx512" ? Simd::kAvx512
+                    : name == "avx2" ? Simd::kAvx2
+                    : name == "neon" ? Simd::kNeon
+                                     : Simd::kScalar;
   if (simd == Simd::kScalar && name != "scalar") {
-    throw std::invalid_argument("WEFT_SIMD=" + name +
-                                ": not one of scalar, avx2, avx512 (unset: the best there is)");
+    throw std::invalid_argument(
+        "WEFT_SIMD=" + name + ": not one of scalar, avx2, avx512, neon (unset: the best there is)");
   }
   if (!has_simd(simd)) {
     throw std::invalid_argument("WEFT_SIMD=" + name +
@@ -68,6 +75,10 @@ size_t split_pieces_with([[maybe_unused]] Simd simd, std::string_view text, size
   }
   if (simd == Simd::kAvx2 && max_pieces >= kMaxPiecesOfABlock) {
     return split_pieces_avx2(text, begin, ends, max_pieces);
+  }
+#elif defined(__aarch64__)
+  if (simd == Simd::kNeon && max_pieces >= kMaxPiecesOfABlock) {
+    return split_pieces_neon(text, begin, ends, max_pieces);
   }
 #endif
   return split_pieces_scalar(text, begin, ends, max_pieces);

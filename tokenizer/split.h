@@ -13,13 +13,13 @@
 namespace weft {
 
 // The instructions that a splitter uses; all give the same pieces. kAvx512 needs BW, VBMI and
-// VBMI2 (Intel since Ice Lake, AMD since Zen 4).
-enum class Simd { kScalar, kAvx2, kAvx512 };
+// VBMI2 (Intel since Ice Lake, AMD since Zen 4). kNeon: every aarch64 processor.
+enum class Simd { kScalar, kAvx2, kAvx512, kNeon };
 
 // True if this processor has them.
 bool has_simd(Simd simd);
 
-// The one with that name: scalar, avx2 or avx512. Throws std::invalid_argument if it names
+// The one with that name: scalar, avx2, avx512 or neon. Throws std::invalid_argument if it names
 // something else, or what this processor lacks.
 Simd simd_of_name(const std::string& name);
 

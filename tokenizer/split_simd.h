@@ -9,6 +9,8 @@ namespace weft {
 #if defined(__x86_64__)
 size_t split_pieces_avx2(std::string_view text, size_t begin, size_t* ends, size_t max_pieces);
 size_t split_pieces_avx512(std::string_view text, size_t begin, size_t* ends, size_t max_pieces);
+#elif defined(__aarch64__)
+size_t split_pieces_neon(std::string_view text, size_t begin, size_t* ends, size_t max_pieces);
 #endif
 
 }  // namespace weft

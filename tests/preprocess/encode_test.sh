@@ -12,8 +12,9 @@ head -c 3000000 /dev/zero | tr '\0' a >>text
 "$data" encode --input ids --decode >back
 cmp text back || fail "decoding does not give the text back"
 gzip -k text
-for simd in scalar avx2 avx512; do
-  grep -qw "${simd/avx512/avx512_vbmi2}" /proc/cpuinfo || [ $simd = scalar ] || continue
+for simd in scalar avx2 avx512 neon; do
+  case $simd in avx512) flag=avx512_vbmi2 ;; neon) flag=asimd ;; *) flag=$simd ;; esac
+  grep -qw $flag /proc/cpuinfo || [ $simd = scalar ] || continue
   WEFT_SIMD=$simd "$data" encode --threads 3 <text >other
   cmp ids other || fail "other ids with $simd and 3 threads"
 done

@@ -147,9 +147,12 @@ TEST_P(JsonStringSimd, EqualsPlainOnRunsOfBackslashes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, JsonStringSimd, testing::Values(Simd::kAvx2, Simd::kAvx512),
+INSTANTIATE_TEST_SUITE_P(Every, JsonStringSimd,
+                         testing::Values(Simd::kAvx2, Simd::kAvx512, Simd::kNeon),
                          [](const auto& simd) {
-                           return simd.param == Simd::kAvx2 ? "Avx2" : "Avx512";
+                           return simd.param == Simd::kAvx2     ? "Avx2"
+                                  : simd.param == Simd::kAvx512 ? "Avx512"
+                                                                : "Neon";
                          });
 
 // The plain functions have no other to be compared with.

@@ -179,19 +179,23 @@ TEST_P(SplitSimd, EqualsScalarOnTheCorpus) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, SplitSimd, testing::Values(Simd::kAvx2, Simd::kAvx512),
+INSTANTIATE_TEST_SUITE_P(Every, SplitSimd, testing::Values(Simd::kAvx2, Simd::kAvx512, Simd::kNeon),
                          [](const auto& simd) {
-                           return simd.param == Simd::kAvx2 ? "Avx2" : "Avx512";
+                           return simd.param == Simd::kAvx2     ? "Avx2"
+                                  : simd.param == Simd::kAvx512 ? "Avx512"
+                                                                : "Neon";
                          });
 
 TEST(Simd, IsChosenByNameOrByTheProcessor) {
   EXPECT_TRUE(has_simd(chosen_simd()));
   EXPECT_EQ(simd_of_name("scalar"), Simd::kScalar);
   EXPECT_THROW(simd_of_name("AVX2"), std::invalid_argument);
-  if (has_simd(Simd::kAvx2)) {
-    EXPECT_EQ(simd_of_name("avx2"), Simd::kAvx2);
-  } else {
-    EXPECT_THROW(simd_of_name("avx2"), std::invalid_argument);
+  for (const auto& [name, simd] : {std::pair{"avx2", Simd::kAvx2}, {"neon", Simd::kNeon}}) {
+    if (has_simd(simd)) {
+      EXPECT_EQ(simd_of_name(name), simd);
+    } else {
+      EXPECT_THROW(simd_of_name(name), std::invalid_argument);
+    }
   }
 }
 

@@ -73,5 +73,10 @@ TEST(WordBatch, StepsOfAvx2EqualPlainOnes) {
   expect_same_steps<uint32_t>(Simd::kAvx2, 34);
 }
 
+TEST(WordBatch, StepsOfNeonEqualPlainOnes) {
+  expect_same_steps<uint16_t>(Simd::kNeon, 35);
+  expect_same_steps<uint32_t>(Simd::kNeon, 36);
+}
+
 }  // namespace
 }  // namespace weft
