@@ -33,7 +33,7 @@ TaskCounts counts_of(const Segment& segment) {
 int64_t held_bytes(const TokenizedChunk& result) {
   size_t size_bytes = sizeof(OpenTask::Piece);
   for (const TokenizedChunk::Output& output : result.outputs) {
-    size_bytes += output.tokens.size() + 4 * output.sequence_lengths.capacity() +
+    size_bytes += output.token_bytes().size() + 4 * output.sequence_lengths.capacity() +
                   4 * output.document_sequences.capacity() + 8 * output.line_offsets.capacity();
   }
   return static_cast<int64_t>(size_bytes);

@@ -98,6 +98,7 @@ void RankWorker::handle(Event& event) {
   } else if (auto* written = std::get_if<PieceWritten>(&event)) {
     --num_underway_;
     OpenTask& task = open_.at(written->task);
+    keep_for_reuse(written->piece->result);
     task.piece_written(*written->piece);
     dispatch(task);
   } else if (auto* unstaged = std::get_if<Unstaged>(&event)) {
@@ -322,7 +323,23 @@ void RankWorker::throw_failure(const RunFailure& failure) {
   throw RunFailed(failure.exit_code, failure.message);
 }
 
+// To grow a result's memory anew for every segment takes copies and page faults.
+void RankWorker::keep_for_reuse(TokenizedChunk& result) {
+  size_t num_bytes = 0;
+  for (const TokenizedChunk::Output& output : result.outputs) {
+    num_bytes += 2 * output.tokens_16.capacity() + 4 * output.tokens_32.capacity();
+  }
+  if (std::ssize(spare_results_) < 2 * settings_.num_workers &&
+      num_bytes <= 2 * settings_.read_limits.chunk_bytes) {
+    spare_results_.push_back(std::move(result));
+  }
+}
+
 void RankWorker::recycle(SegmentPtr segment) {
+  if (!spare_results_.empty()) {
+    segment->result = std::move(spare_results_.back());
+    spare_results_.pop_back();
+  }
   // Memory that one huge line took goes back; all segments would grow to the longest line in time.
   if (segment->chunk.buffer.capacity() > 2 * settings_.read_limits.chunk_bytes) segment->chunk = {};
   segment->chunk.long_line_permit.reset();

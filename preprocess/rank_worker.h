@@ -104,6 +104,7 @@ class RankWorker {
   void settle();
   [[noreturn]] void throw_failure(const RunFailure& failure);
   void recycle(SegmentPtr segment);
+  void keep_for_reuse(TokenizedChunk& result);
   int num_readers() const;
 
   const RankSettings& settings_;
@@ -126,6 +127,7 @@ class RankWorker {
   std::set<int64_t> reading_;                    // tasks whose reader has not come to an end
   std::set<int64_t> dirty_;                      // tasks with progress that was not synced
   std::map<int64_t, int64_t> stages_to_remove_;  // task: after which request is in the journal
+  std::vector<TokenizedChunk> spare_results_;
   int64_t held_bytes_ = 0;
   int num_underway_ = 0;  // writes
   bool is_syncing_ = false, has_sync_failed_ = false, is_all_done_ = false,

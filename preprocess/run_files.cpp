@@ -16,8 +16,8 @@ namespace {
 using Output = TokenizedChunk::Output;
 
 template <typename T>
-void add_bytes(std::vector<std::byte>& bytes, const std::vector<T>& values) {
-  const auto view = std::as_bytes(std::span(values));
+void add_bytes(std::vector<std::byte>& bytes, std::span<const T> values) {
+  const auto view = std::as_bytes(values);
   bytes.insert(bytes.end(), view.begin(), view.end());
 }
 
@@ -27,14 +27,15 @@ struct StagedHeader {
 };
 
 StagedHeader header_of(const Output& output) {
-  return {output.tokens.size(), output.sequence_lengths.size(), output.document_sequences.size()};
+  return {output.token_bytes().size(), output.sequence_lengths.size(),
+          output.document_sequences.size()};
 }
 
 // Reads a stage file from front to back.
 class StageReader {
  public:
-  StageReader(const std::filesystem::path& path, int64_t num_bytes)
-      : file_(path), num_bytes_(num_bytes) {}
+  StageReader(const std::filesystem::path& path, int64_t num_bytes, TokenType type)
+      : file_(path), num_bytes_(num_bytes), type_(type) {}
 
   bool at_end() const { return position_ == num_bytes_; }
 
@@ -44,11 +45,15 @@ class StageReader {
     // Each on its own first: the sum of hostile numbers could overflow.
     const auto rest = static_cast<uint64_t>(num_bytes_ - position_);
     if (header.num_bytes > rest || header.num_sequences > rest || header.num_documents > rest ||
-        header.size_bytes() > rest) {
+        header.size_bytes() > rest || header.num_bytes % weft::size_bytes(type_) != 0) {
       throw std::runtime_error(file_.path().string() + ": no stage file, at byte " +
                                std::to_string(position_) + "; remove the folder it is in");
     }
-    read_values(output.tokens, header.num_bytes);
+    if (type_ == TokenType::kUInt16) {
+      read_values(output.tokens_16, header.num_bytes / 2);
+    } else {
+      read_values(output.tokens_32, header.num_bytes / 4);
+    }
     read_values(output.sequence_lengths, header.num_sequences);
     read_values(output.document_sequences, header.num_documents);
     read_values(output.line_offsets, header.num_documents);
@@ -70,6 +75,7 @@ class StageReader {
 
   InputFile file_;
   int64_t num_bytes_, position_ = 0;
+  TokenType type_;
 };
 
 std::filesystem::path stage_path(const std::filesystem::path& folder, int64_t task) {
@@ -87,7 +93,7 @@ RunFiles::Dataset::Dataset(const RunFiles& files, size_t k, TokenType type)
       sources(files.path_of(k, ".sources"), /*keep=*/true) {}
 
 RunFiles::RunFiles(std::filesystem::path folder, size_t num_datasets, TokenType type)
-    : folder_(std::move(folder)) {
+    : folder_(std::move(folder)), type_(type) {
   for (size_t k = 0; k < num_datasets; ++k) {
     datasets_.push_back(std::make_unique<Dataset>(*this, k, type));
   }
@@ -119,7 +125,7 @@ void RunFiles::write(const TaskBase& before, int32_t input_idx,
   for (size_t k = 0; k < outputs.size(); ++k) {
     const Output& output = outputs[k];
     const DatasetCounts& place = before.datasets.at(k);
-    datasets_[k]->pair.write(place, output.tokens, output.sequence_lengths,
+    datasets_[k]->pair.write(place, output.token_bytes(), output.sequence_lengths,
                              output.document_sequences);
     entries.clear();
     for (const int64_t offset : output.line_offsets) {
@@ -146,19 +152,18 @@ void RunFiles::stage(int64_t task, int64_t offset_bytes, const std::vector<Outpu
   bytes.reserve(static_cast<size_t>(staged_size(outputs)));
   for (const Output& output : outputs) {
     const StagedHeader header = header_of(output);
-    const auto view = std::as_bytes(std::span(&header, 1));
-    bytes.insert(bytes.end(), view.begin(), view.end());
-    add_bytes(bytes, output.tokens);
-    add_bytes(bytes, output.sequence_lengths);
-    add_bytes(bytes, output.document_sequences);
-    add_bytes(bytes, output.line_offsets);
+    add_bytes(bytes, std::span(&header, 1));
+    add_bytes(bytes, output.token_bytes());
+    add_bytes(bytes, std::span(output.sequence_lengths));
+    add_bytes(bytes, std::span(output.document_sequences));
+    add_bytes(bytes, std::span(output.line_offsets));
   }
   stage_file(task)->write_at(bytes.data(), bytes.size(), offset_bytes);
   crash_point("staged");
 }
 
 void RunFiles::unstage(int64_t task, int64_t num_bytes, const TaskBase& base, int32_t input_idx) {
-  StageReader reader(stage_path(folder_, task), num_bytes);
+  StageReader reader(stage_path(folder_, task), num_bytes, type_);
   TaskBase before = base;
   std::vector<Output> outputs(datasets_.size());
   while (!reader.at_end()) {

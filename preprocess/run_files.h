@@ -69,6 +69,7 @@ class RunFiles {
   std::shared_ptr<OutputFile> stage_file(int64_t task);
 
   std::filesystem::path folder_;
+  TokenType type_;
   std::vector<std::unique_ptr<Dataset>> datasets_;
   std::atomic<bool> has_new_files_{true};  // since the folder was synced
   std::mutex mutex_;

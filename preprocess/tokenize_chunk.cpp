@@ -29,11 +29,6 @@ std::string_view first_slice(std::string_view text) {
   return newline == text.npos ? text : text.substr(0, newline + 1);
 }
 
-void append_bytes(const void* data, size_t size_bytes, std::vector<std::byte>& out) {
-  const auto* bytes = static_cast<const std::byte*>(data);
-  out.insert(out.end(), bytes, bytes + size_bytes);
-}
-
 // Of memory that will not be read again: what is left reads as zeros.
 void give_pages_back(std::string_view text) {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
@@ -47,7 +42,8 @@ void give_pages_back(std::string_view text) {
 void TokenizedChunk::clear(size_t num_keys) {
   outputs.resize(num_keys);
   for (Output& output : outputs) {
-    output.tokens.clear();
+    output.tokens_16.clear();
+    output.tokens_32.clear();
     output.sequence_lengths.clear();
     output.document_sequences.clear();
     output.line_offsets.clear();
@@ -108,8 +104,8 @@ void ChunkTokenizer::tokenize(LineChunk& chunk, TokenizedChunk& result) {
       } else if (!all_utf8 && !simdjson::validate_utf8(line)) {
         outcome = {LineProblem::kInvalidUtf8, "", 0};
       } else {
-        outcome = type_ == TokenType::kUInt16 ? tokenize_line(line, offset_bytes, ids_16_, result)
-                                              : tokenize_line(line, offset_bytes, ids_32_, result);
+        outcome = type_ == TokenType::kUInt16 ? tokenize_line<uint16_t>(line, offset_bytes, result)
+                                              : tokenize_line<int32_t>(line, offset_bytes, result);
       }
       if (outcome.problem == LineProblem::kNone) continue;
       note_bad_line(std::move(outcome), offset_bytes);
@@ -117,32 +113,29 @@ void ChunkTokenizer::tokenize(LineChunk& chunk, TokenizedChunk& result) {
     }
     result.num_code_points -= lines.num_pairs();  // Python reads a "\r\n" as one "\n"
   }
-  if (text.size() <= kLargeChunkBytes) return;
-  parser_ = JsonLineParser(rules_.json_keys);
-  ids_16_ = {};
-  ids_32_ = {};
+  if (text.size() > kLargeChunkBytes) parser_ = JsonLineParser(rules_.json_keys);
 }
 
 // A line is a document under every key or under none: of a line that turns out to be bad, nothing
 // stays.
 template <typename Id>
 LineOutcome ChunkTokenizer::tokenize_line(std::string_view line, int64_t offset_bytes,
-                                          std::vector<Id>& ids, TokenizedChunk& result) {
+                                          TokenizedChunk& result) {
   LineOutcome outcome = parser_.parse(line);
   if (outcome.problem != LineProblem::kNone) return outcome;
   for (size_t k = 0; k < marks_.size(); ++k) {
     TokenizedChunk::Output& output = result.outputs[k];
-    marks_[k] = {output.tokens.size(), output.sequence_lengths.size()};
-    if (append_texts(k, ids, output)) continue;
+    marks_[k] = {output.tokens<Id>().size(), output.sequence_lengths.size()};
+    if (append_texts<Id>(k, output)) continue;
     for (size_t i = 0; i <= k; ++i) {
-      result.outputs[i].tokens.resize(marks_[i].num_bytes);
+      result.outputs[i].tokens<Id>().resize(marks_[i].num_tokens);
       result.outputs[i].sequence_lengths.resize(marks_[i].num_sequences);
     }
     return {LineProblem::kSpecialToken,
             std::string(kSpecialTokenText) + " in \"" + rules_.json_keys[k] + "\"", 0};
   }
   for (size_t k = 0; k < marks_.size(); ++k) {
-    end_document(marks_[k], offset_bytes, result.outputs[k], result);
+    end_document<Id>(marks_[k], offset_bytes, result.outputs[k], result);
   }
   result.num_replaced_surrogates += parser_.num_replaced_surrogates();
   ++result.num_documents;
@@ -153,10 +146,10 @@ LineOutcome ChunkTokenizer::tokenize_line(std::string_view line, int64_t offset_
 // special token is in a text and must not be. Looked for here as well, so that any other error of
 // the tokenizer stays an error of the program.
 template <typename Id>
-bool ChunkTokenizer::append_texts(size_t key_idx, std::vector<Id>& ids,
-                                  TokenizedChunk::Output& output) {
+bool ChunkTokenizer::append_texts(size_t key_idx, TokenizedChunk::Output& output) {
+  std::vector<Id>& tokens = output.tokens<Id>();
   JsonLineParser::TextPiece piece;
-  size_t num_ids = 0;  // of this text
+  size_t begin = tokens.size();  // of this text's tokens
   while (parser_.next_text(key_idx, piece)) {
     if (rules_.special_tokens == SpecialTokens::kError &&
         piece.text.find(kSpecialTokenText) != piece.text.npos) {
@@ -164,18 +157,15 @@ bool ChunkTokenizer::append_texts(size_t key_idx, std::vector<Id>& ids,
     }
     // For as many ids as bytes, which is address space and not memory: growing by copies would take
     // twice the memory of a long text.
-    if (num_ids == 0 && piece.rest_bytes > 0) {
-      output.tokens.reserve(output.tokens.size() +
-                            sizeof(Id) * (piece.raw.size() + piece.rest_bytes + 1));
+    if (tokens.size() == begin && piece.rest_bytes > 0) {
+      tokens.reserve(begin + piece.raw.size() + piece.rest_bytes + 1);
     }
-    ids.clear();
-    tokenizer_.encode(piece.text, ids);
-    append_bytes(ids.data(), ids.size() * sizeof(Id), output.tokens);
-    num_ids += ids.size();
+    tokenizer_.encode(piece.text, tokens);
     if (piece.rest_bytes > 0) {
       give_pages_back(piece.raw);
-    } else if (num_ids > 0) {
-      output.sequence_lengths.push_back(static_cast<int32_t>(std::exchange(num_ids, 0)));
+    } else if (tokens.size() > begin) {
+      output.sequence_lengths.push_back(static_cast<int32_t>(tokens.size() - begin));
+      begin = tokens.size();
     }
   }
   return true;
@@ -183,20 +173,21 @@ bool ChunkTokenizer::append_texts(size_t key_idx, std::vector<Id>& ids,
 
 // Megatron-LM tools/preprocess_data.py: the end-of-document token is one more of the last sequence;
 // a document without tokens gets none.
+template <typename Id>
 void ChunkTokenizer::end_document(const Mark& before, int64_t offset_bytes,
                                   TokenizedChunk::Output& output, TokenizedChunk& result) const {
-  if (output.tokens.size() == before.num_bytes) {
+  std::vector<Id>& tokens = output.tokens<Id>();
+  if (tokens.size() == before.num_tokens) {
     ++result.num_empty_documents;
     if (rules_.empty_documents == EmptyDocuments::kSkip) return;
   } else if (rules_.append_eod) {
-    append_bytes(&end_of_document_, weft::size_bytes(type_), output.tokens);  // little-endian
+    tokens.push_back(static_cast<Id>(end_of_document_));
     ++output.sequence_lengths.back();
   }
   output.document_sequences.push_back(
       static_cast<int32_t>(output.sequence_lengths.size() - before.num_sequences));
   output.line_offsets.push_back(offset_bytes);
-  result.num_tokens +=
-      static_cast<int64_t>(output.tokens.size() - before.num_bytes) / weft::size_bytes(type_);
+  result.num_tokens += static_cast<int64_t>(tokens.size() - before.num_tokens);
 }
 
 }  // namespace weft

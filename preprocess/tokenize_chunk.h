@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,13 +36,26 @@ TokenType token_type(const TokenizeRules& rules, int64_t vocabulary_size);
 // What became of one chunk. Reused from chunk to chunk.
 struct TokenizedChunk {
   struct Output {
-    std::vector<std::byte> tokens;          // in the file's type
+    // In the file's type; the other one stays empty. The tokenizer appends to it: no copy.
+    std::vector<uint16_t> tokens_16;
+    std::vector<int32_t> tokens_32;
     std::vector<int32_t> sequence_lengths;  // tokens of each sequence, > 0
     // Of each document that goes into the file: 1 sequence, 0 if it is empty, or one for each
     // string with tokens of a list.
     std::vector<int32_t> document_sequences;
     // Of each document: where its line begins, in the decompressed stream.
     std::vector<int64_t> line_offsets;
+
+    template <typename Id>
+    std::vector<Id>& tokens() {
+      if constexpr (sizeof(Id) == 2) return tokens_16;
+      if constexpr (sizeof(Id) == 4) return tokens_32;
+    }
+    // As they go into the file; valid until they change.
+    std::span<const std::byte> token_bytes() const {
+      return tokens_32.empty() ? std::as_bytes(std::span(tokens_16))
+                               : std::as_bytes(std::span(tokens_32));
+    }
   };
   std::vector<Output> outputs;  // one per key
   int64_t num_lines = 0;
@@ -55,7 +69,7 @@ struct TokenizedChunk {
   // not filled in.
   std::vector<BadLine> bad_lines;
 
-  void clear(size_t num_keys);
+  void clear(size_t num_keys);  // keeps its memory
 };
 
 // One per thread: owns a tokenizer with its word cache.
@@ -70,13 +84,13 @@ class ChunkTokenizer {
  private:
   // How much of an output lines before the current one made.
   struct Mark {
-    size_t num_bytes = 0, num_sequences = 0;
+    size_t num_tokens = 0, num_sequences = 0;
   };
   template <typename Id>
-  LineOutcome tokenize_line(std::string_view line, int64_t offset_bytes, std::vector<Id>& ids,
-                            TokenizedChunk& result);
+  LineOutcome tokenize_line(std::string_view line, int64_t offset_bytes, TokenizedChunk& result);
   template <typename Id>
-  bool append_texts(size_t key_idx, std::vector<Id>& ids, TokenizedChunk::Output& output);
+  bool append_texts(size_t key_idx, TokenizedChunk::Output& output);
+  template <typename Id>
   void end_document(const Mark& before, int64_t offset_bytes, TokenizedChunk::Output& output,
                     TokenizedChunk& result) const;
 
@@ -85,9 +99,7 @@ class ChunkTokenizer {
   int32_t end_of_document_ = -1;
   Tokenizer tokenizer_;
   JsonLineParser parser_;
-  std::vector<uint16_t> ids_16_;  // of the current text, if the file has uint16
-  std::vector<int32_t> ids_32_;   // otherwise
-  std::vector<Mark> marks_;       // by key
+  std::vector<Mark> marks_;  // by key
 };
 
 }  // namespace weft

@@ -2,8 +2,8 @@
 
 usage: data_pipeline.py FOLDER [pipeline] [formats] [memory] [megatron]      (without a part: all)
 
-FOLDER is that of data.sh, which makes its venv and texts; WEFT_GPT2_DIR, WEFT_BUILD_DIR (default: build) and WEFT_ROUNDS (3) as there. Prints
-Markdown tables. Things that are compared take turns in every round. MB are 10^6 bytes. Speeds are by processor time (user and system, all
+FOLDER is WEFT_BENCH_CACHE of data.sh, which makes its venv and texts; WEFT_GPT2_DIR, WEFT_BUILD_DIR (default: build/release) and WEFT_ROUNDS (3)
+as there. Prints Markdown tables. Things that are compared take turns in every round. MB are 10^6 bytes. Speeds are by processor time (user and system, all
 threads and child processes) where not called wall: other programs may take the cores.
 """
 import glob
@@ -18,7 +18,7 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-BUILD = os.environ.get("WEFT_BUILD_DIR", os.path.join(HERE, "../../build"))
+BUILD = os.environ.get("WEFT_BUILD_DIR", os.path.join(HERE, "../../build/release"))
 WEFT = os.path.realpath(os.path.join(BUILD, "bin/weft-data"))
 GPT2 = os.environ["WEFT_GPT2_DIR"]
 VOCABULARY = ["--vocab-file", f"{GPT2}/vocab.json", "--merge-file", f"{GPT2}/merges.txt"]
@@ -129,8 +129,8 @@ def write_texts(source, target):
 def measure_pipeline():
     rows = []
     start_s = startup().processor_s
-    for name in ("english", "code", "multilingual", "system"):
-        copies = 1 if name == "system" else COPIES
+    for name in ("english", "code", "multilingual", "prose", "sources"):  # the last two: 1 GB of distinct text
+        copies = 1 if name in ("prose", "sources") else COPIES
         source = f"../texts/{name}.jsonl"
         if not os.path.exists(source):
             continue

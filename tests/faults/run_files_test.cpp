@@ -30,8 +30,8 @@ class Staging : public ::testing::Test {
       for (int32_t s = 0; s < num_sequences; ++s) {
         const auto length = static_cast<int32_t>(random_() % 20 + 1);
         output.sequence_lengths.push_back(length);
-        for (int32_t t = 0; t < 2 * length; ++t)
-          output.tokens.push_back(static_cast<std::byte>(random_()));
+        for (int32_t t = 0; t < length; ++t)
+          output.tokens_16.push_back(static_cast<uint16_t>(random_()));
       }
     }
     return output;

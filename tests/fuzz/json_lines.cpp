@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -97,7 +96,8 @@ void check_sums(const TokenizedChunk& result, int64_t num_bytes) {
     last_offset = offset;
   }
   FUZZ_CHECK(num_tokens == result.num_tokens);
-  FUZZ_CHECK(2 * num_tokens == static_cast<int64_t>(output.tokens.size()));
+  FUZZ_CHECK(num_tokens == static_cast<int64_t>(output.tokens_16.size()));
+  FUZZ_CHECK(output.tokens_32.empty());
   FUZZ_CHECK(num_sequences == static_cast<int64_t>(output.sequence_lengths.size()));
   FUZZ_CHECK(output.document_sequences.size() == output.line_offsets.size());
   FUZZ_CHECK(num_empty == result.num_empty_documents);
@@ -108,15 +108,10 @@ void check_sums(const TokenizedChunk& result, int64_t num_bytes) {
 std::vector<std::string> decoded_sequences(const TokenizedChunk::Output& output,
                                            const Tokenizer& tokenizer) {
   std::vector<std::string> texts;
-  const std::byte* next = output.tokens.data();
+  auto next = output.tokens_16.begin();
   for (const int32_t length : output.sequence_lengths) {
-    std::vector<int32_t> ids(static_cast<size_t>(length));
-    for (int32_t& id : ids) {
-      uint16_t narrow;
-      std::memcpy(&narrow, next, sizeof(narrow));
-      next += sizeof(narrow);
-      id = narrow;
-    }
+    const std::vector<int32_t> ids(next, next + length);
+    next += length;
     texts.push_back(tokenizer.decode(ids.data(), ids.size()));
   }
   return texts;

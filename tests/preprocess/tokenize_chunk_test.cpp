@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <fstream>
 #include <random>
 
@@ -44,10 +43,8 @@ class TokenizeChunk : public ::testing::Test {
     return result_;
   }
   std::vector<uint16_t> tokens(size_t key_idx = 0) const {
-    const std::vector<std::byte>& bytes = result_.outputs[key_idx].tokens;
-    std::vector<uint16_t> tokens(bytes.size() / sizeof(uint16_t));
-    std::memcpy(tokens.data(), bytes.data(), bytes.size());
-    return tokens;
+    EXPECT_TRUE(result_.outputs[key_idx].tokens_32.empty());
+    return result_.outputs[key_idx].tokens_16;
   }
 
   std::shared_ptr<const Vocabulary> vocabulary_;
