@@ -27,7 +27,7 @@ constexpr const char* kSuffixes[] = {".bin", ".idx", ".sources", ".checksums"};
 // Memory of both processes.
 struct Shared {
   int64_t num_io_calls, num_restored, num_seen;
-  bool was_there, has_begun;
+  bool was_there;
   char message[4096], notes[4096];
 };
 
@@ -36,15 +36,20 @@ void copy_text(char (&to)[4096], const std::string& text) {
 }
 
 int run_here(const PipelineConfig& config, const std::shared_ptr<const Vocabulary>& vocabulary,
-             Shared& shared) {
+             const std::function<bool(int64_t)>& is_stopped_at, Shared& shared) {
   std::string notes;
   PipelineEvents events;
-  events.on_note = [&](const std::string& note) { copy_text(shared.notes, notes += note + "\n"); };
+  events.on_note = [&](const std::string& note) {
+    copy_text(shared.notes, notes += note + "\n");
+    // "going on with the work in ...: 1 of 2 parts are done, 3 documents"
+    if (note.starts_with("going on")) {
+      shared.num_restored = shared.num_seen = std::stoll(note.substr(note.rfind(", ") + 2));
+    }
+  };
   events.on_progress = [&](const PipelineTotals& totals) {
-    if (!shared.has_begun) shared.num_restored = totals.num_documents;
-    shared.has_begun = true;
     shared.num_seen = totals.num_documents;
   };
+  events.stop_requested = [&] { return is_stopped_at(shared.num_seen); };
   events.write_manifest = [](const PipelineReport& report, size_t k, const fs::path& path) {
     write_manifest(path, report, k, {});
   };
@@ -126,7 +131,13 @@ RunEnd ForkedRuns::run(const std::function<void()>& prepare,
   if (child < 0) throw std::runtime_error("cannot fork");
   if (child == 0) {
     if (prepare) prepare();
-    ::_exit(run_here(config_, vocabulary_, shared));
+    bool has_asked = false;
+    const auto is_stopped_at = [&](int64_t num_seen) {
+      if (stop_at_ < 0 || num_seen < stop_at_ || has_asked) return false;
+      has_asked = true;
+      return !on_stop_ || on_stop_();
+    };
+    ::_exit(run_here(config_, vocabulary_, is_stopped_at, shared));
   }
   if (kill_after >= std::chrono::microseconds(0)) {
     std::this_thread::sleep_for(kill_after);

@@ -56,6 +56,11 @@ class ForkedRuns : public ::testing::Test {
 
   std::string path(const std::string& name) const { return folder_.path() / name; }
 
+  // run() is asked to stop when it has seen so many documents (-1: never), and then does if
+  // on_stop_ is empty or returns true.
+  int64_t stop_at_ = -1;
+  std::function<bool()> on_stop_;
+
   TemporaryFolder folder_;
   std::filesystem::path out_folder_;
   std::shared_ptr<const Vocabulary> vocabulary_;
