@@ -37,6 +37,26 @@ for signal in INT TERM; do
   [ "$(ls stopped$signal*)" = "stopped$signal.log" ] || fail "SIG$signal left $(ls stopped$signal*)"
 done
 
+# --- a run that can go on. It may come to its end before the signal does: then again.
+for signal in TERM USR1; do
+  for attempt in $(seq 20); do
+    rm -rf usable*
+    "$data" preprocess --input corpus.jsonl --output-prefix usable >usable.log 2>&1 &
+    run=$!
+    for _ in $(seq 3000); do [ -e usable.work/journal ] || [ -e usable_text_document.idx ] && break; sleep 0.02; done
+    kill -$signal $run 2>/dev/null || true
+    code=0 && wait $run || code=$?
+    [ $code = 0 ] || break
+  done
+  [ $code = 10 ] || { cat usable.log; fail "SIG$signal gave exit code $code"; }
+  grep -qF 'the same command goes on with it' usable.log || fail "SIG$signal is not explained"
+  [ ! -e usable_text_document.idx ] || fail "SIG$signal left an .idx"
+done
+expect 0 'going on with the work' "$data" preprocess --input corpus.jsonl --output-prefix usable
+same usable || fail "a stopped run that went on differs"
+expect 0 'is there already' "$data" preprocess --input corpus.jsonl --output-prefix usable
+expect 2 '--overwrite' "$data" preprocess --input corpus.jsonl --output-prefix usable --append-eod
+
 # --- a stop is noticed while nothing arrives: a pipe nobody writes to, train-vocab on a silent pipe
 mkfifo silent
 waits() { # COMMAND...
