@@ -47,6 +47,7 @@ void Ledger::restore(int64_t number, TaskProgress progress) {
   seen_.add(progress.counts.totals);
   state.is_read = progress.is_read;
   state.counts = progress.counts;
+  num_read_ += progress.is_read ? 1 : 0;
   if (progress.is_read && progress.num_staged_bytes == 0) {
     state.kind = State::Kind::kDone;
     ++num_done_;
@@ -104,6 +105,8 @@ void Ledger::note_read(int64_t number, const TaskCounts& counts) {
                                 " datasets for task " + std::to_string(number));
   }
   state.is_read = true;
+  ++num_read_;
+  --num_reading_[state.rank];
   state.counts = counts;
 }
 
@@ -131,13 +134,25 @@ void Ledger::rank_lost(int rank) {
   }
   held_.erase(rank);
   untold_.erase(rank);
+  num_reading_.erase(rank);
   first_failed_task_ = std::ssize(tasks_);
   for (int64_t number = num_based_; number < next_task_; ++number) {
     if (at(number).failure) first_failed_task_ = std::min(first_failed_task_, number);
   }
 }
 
+// How many more tasks `rank` may be given: with those it reads, 1/num_ranks of all that are left to
+// read, rounded up. What lost ranks had read may have to be read again.
+int64_t Ledger::fair_share(int rank) const {
+  const int64_t num_ranks = std::max(limits_.num_ranks, 1);
+  const int64_t num_left = std::ssize(states_) - num_read_ + std::ssize(returned_);
+  const auto reading = num_reading_.find(rank);
+  return (num_left + num_ranks - 1) / num_ranks -
+         (reading == num_reading_.end() ? 0 : reading->second);
+}
+
 void Ledger::give_tasks(int rank, int64_t num_wanted, LedgerReply& reply) {
+  num_wanted = std::min(num_wanted, fair_share(rank));
   for (; num_wanted > 0 && !returned_.empty(); --num_wanted) {
     const int64_t number = *returned_.begin();
     if (number > first_failed_task_) return;
@@ -158,6 +173,7 @@ void Ledger::give(int rank, int64_t number, LedgerReply& reply) {
   state.rank = rank;
   held_[rank].insert(number);
   untold_[rank].insert(number);
+  num_reading_[rank] += state.is_read ? 0 : 1;
   reply.tasks.push_back({tasks_[static_cast<size_t>(number)], state.progress});
 }
 

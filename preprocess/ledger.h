@@ -17,6 +17,9 @@ class Ledger {
  public:
   struct Limits {
     int64_t max_bad_lines = -1;  // < 0: any number
+    // Ranks that may come. None is given more unread tasks than its share of all that are left, or
+    // the first one would take every stream of a corpus of few.
+    int num_ranks = 1;
   };
   // `tasks` in output order, numbered from 0; `input_names` is how messages call the inputs;
   // `num_datasets` is the number of keys.
@@ -66,6 +69,7 @@ class Ledger {
   bool holds(int rank, int64_t number) const;
   void note_read(int64_t number, const TaskCounts& counts);
   void note_durable(int64_t number, const TaskProgress& progress);
+  int64_t fair_share(int rank) const;
   void give_tasks(int rank, int64_t num_wanted, LedgerReply& reply);
   void give(int rank, int64_t number, LedgerReply& reply);
   void tell_bases(int rank, LedgerReply& reply);
@@ -83,10 +87,12 @@ class Ledger {
   int64_t next_task_ = 0;                    // tasks before it were handed out at least once
   std::set<int64_t> returned_;               // handed out, and given back by lost ranks
   std::map<int, std::set<int64_t>> held_;    // by rank: tasks that it has not finished
+  std::map<int, int64_t> num_reading_;       // by rank: how many of them it has to read to the end
   std::map<int, std::set<int64_t>> untold_;  // by rank: those of them whose base it was not told
   std::set<int64_t> changed_;
   std::set<int> gone_;
   int64_t num_done_ = 0;
+  int64_t num_read_ = 0;       // tasks whose counts are known
   int64_t first_failed_task_;  // no later one is handed out
   int64_t num_bad_lines_ = 0, num_bad_lines_taken_ = 0;
   std::vector<BadLine> new_bad_lines_;

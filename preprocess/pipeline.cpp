@@ -207,7 +207,7 @@ std::optional<Journal::Content> PipelineRun::find_work() {
 
 Ledger PipelineRun::restored_ledger(const std::optional<Journal::Content>& work) {
   Ledger ledger(plan_.tasks, input_names(), config_.output_prefixes.size(),
-                {config_.max_bad_lines});
+                {config_.max_bad_lines, config_.ranks.num_ranks});
   if (!work) return ledger;
   int64_t num_done = 0;
   for (const auto& [number, progress] : work->progress) {

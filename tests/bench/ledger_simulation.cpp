@@ -1,0 +1,441 @@
+#include "tests/bench/ledger_simulation.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <queue>
+
+#include "preprocess/ledger.h"
+#include "preprocess/ledger_messages.h"
+#include "preprocess/task_json.h"
+
+namespace weft {
+namespace {
+
+constexpr int64_t kSegmentBytes = 1 << 20;
+// GPT-2's ids take 2 bytes, and English text 4.3 bytes a token.
+int64_t token_bytes(int64_t text_bytes) { return text_bytes / 2; }
+// One plain stream: about what one reader thread copies and cuts.
+constexpr double kPlainStreamBytesPerS = 2.4e9;
+
+TaskCounts counts_of(int64_t text_bytes) {
+  TaskCounts counts;
+  const int64_t num_documents = text_bytes / 4096, num_tokens = text_bytes / 4;
+  counts.totals.num_bytes = counts.num_range_bytes = text_bytes;
+  counts.totals.num_lines = counts.totals.num_documents = num_documents;
+  counts.totals.num_tokens = num_tokens;
+  counts.datasets = {{num_documents, num_documents, num_tokens}};
+  return counts;
+}
+
+double thread_cpu_s() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// A task that a rank has not finished.
+struct OpenTask {
+  int64_t size_bytes = 0;
+  double done_bytes = 0;     // tokenized, from the task's begin
+  int64_t synced_bytes = 0;  // told as durable
+  int64_t staged_bytes = 0;  // of tokens, told or not
+  bool is_reading = false, is_staging = false, has_base = false, is_unstaging = false;
+  bool is_dirty = false;
+
+  int64_t whole_segments() const {
+    const auto bytes = static_cast<int64_t>(done_bytes);
+    return bytes >= size_bytes ? size_bytes : bytes / kSegmentBytes * kSegmentBytes;
+  }
+  int64_t held_bytes() const {
+    return has_base || is_staging ? 0 : token_bytes(whole_segments() - synced_bytes);
+  }
+};
+
+struct SimulatedRank {
+  bool is_alive = true, is_waiting = false, is_done = false;
+  bool may_be_given_tasks = true;
+  double died_at_s = -1;
+  double advanced_to_s = 0, last_exchange_s = -1, last_sync_s = 0, disk_free_at_s = 0;
+  int64_t version = 0;  // of the rates: an event of an older one is void
+  std::map<int64_t, OpenTask> open;
+  int num_reading = 0;
+  double rate = 0;  // bytes of text a second, of each task that is being read
+  double bytes_since_exchange = 0, tokenized_bytes = 0;
+  LedgerRequest request;
+};
+
+struct Event {
+  enum class Kind : uint8_t {
+    kTick,
+    kRead,
+    kUnstaged,
+    kRequest,
+    kReply,
+    kDeath,
+    kNoticed,
+    kJournal
+  } kind;
+  double time_s = 0;
+  int rank = 0;
+  int64_t number = 0;   // version or task
+  std::string message;  // of a request or reply
+  int64_t order = 0;    // of creation: equal times keep it, so that runs are repeatable
+  bool operator<(const Event& other) const {
+    return time_s != other.time_s ? time_s > other.time_s : order > other.order;
+  }
+};
+
+class Simulation {
+ public:
+  Simulation(const SimulatedCluster& cluster, const std::vector<SimulatedTask>& tasks)
+      : cluster_(cluster),
+        tasks_(tasks),
+        ledger_(plain(tasks), names(tasks), 1, {-1, cluster.num_ranks}) {
+    ranks_.resize(static_cast<size_t>(cluster.num_ranks));
+    expected_base_.push_back({});
+    for (const SimulatedTask& task : tasks) {
+      DatasetCounts next = expected_base_.back();
+      next.add(counts_of(task.text_bytes).datasets[0]);
+      expected_base_.push_back(next);
+      total_bytes_ += static_cast<double>(task.text_bytes);
+    }
+    durable_bytes_.resize(tasks.size());
+    num_times_done_.resize(tasks.size());
+  }
+
+  SimulationResult run(const std::vector<SimulatedFailure>& failures) {
+    for (const SimulatedFailure& failure : failures) {
+      push({Event::Kind::kDeath, failure.time_s, failure.rank, 0, "", 0});
+      push({Event::Kind::kNoticed, failure.time_s + failure.noticed_after_s, failure.rank, 0, "",
+            0});
+    }
+    for (int rank = 0; rank < cluster_.num_ranks; ++rank) {
+      push({Event::Kind::kTick, 1e-4 * rank / cluster_.num_ranks, rank, 0, "", 0});
+    }
+    push({Event::Kind::kJournal, 0, 0, 0, "", 0});
+    while (!events_.empty() && !all_ended() && now_s_ < cluster_.give_up_after_s) {
+      Event event = events_.top();
+      events_.pop();
+      now_s_ = event.time_s;
+      handle(event);
+    }
+    return result();
+  }
+
+ private:
+  static std::vector<Task> plain(const std::vector<SimulatedTask>& tasks) {
+    std::vector<Task> list;
+    for (const SimulatedTask& task : tasks) list.push_back(task.task);
+    return list;
+  }
+  static std::vector<std::string> names(const std::vector<SimulatedTask>& tasks) {
+    const int32_t last = tasks.empty() ? 0 : tasks.back().task.input_idx;
+    return std::vector<std::string>(static_cast<size_t>(last) + 1, "corpus.jsonl");
+  }
+  bool all_ended() const {
+    return std::all_of(ranks_.begin(), ranks_.end(),
+                       [](const SimulatedRank& rank) { return rank.is_done || !rank.is_alive; });
+  }
+  SimulatedRank& at(int rank) { return ranks_[static_cast<size_t>(rank)]; }
+  void push(Event event) {
+    event.order = ++num_events_;
+    events_.push(std::move(event));
+  }
+  void mistake(const std::string& what) { mistakes_.push_back(what); }
+
+  void handle(const Event& event) {
+    SimulatedRank& rank = at(event.rank);
+    if (event.kind == Event::Kind::kRequest) return answer(event.rank, event.message);
+    if (event.kind == Event::Kind::kNoticed) return ledger_.rank_lost(event.rank);
+    if (event.kind == Event::Kind::kJournal) return write_journal();
+    if (!rank.is_alive || rank.is_done) return;
+    if (event.kind == Event::Kind::kRead && event.number != rank.version) return;
+    advance(rank);
+    if (event.kind == Event::Kind::kDeath) {
+      rank.is_alive = false;
+      rank.died_at_s = now_s_;
+      for (int each = 0; each < cluster_.num_ranks; ++each) {
+        if (at(each).is_alive) advance(at(each)), plan_reading(each);  // more of the file system
+      }
+      return;
+    }
+    if (event.kind == Event::Kind::kUnstaged) {
+      OpenTask& task = rank.open.at(event.number);
+      task.is_staging = task.is_unstaging = false;
+      task.staged_bytes = 0;
+      task.is_dirty = true;
+    } else if (event.kind == Event::Kind::kReply) {
+      take_reply(event.rank, event.message);
+    }
+    if (rank.is_done) return;
+    end_reading(event.rank);
+    stage(rank);
+    sync(rank);
+    send_request(event.rank);
+    if (event.kind == Event::Kind::kTick) {
+      push({Event::Kind::kTick, now_s_ + cluster_.exchange_interval_s, event.rank, 0, "", 0});
+    }
+  }
+
+  // --- a rank ---
+
+  double core_s_per_byte() const {
+    return 1 / cluster_.tokenize_bytes_per_s +
+           (cluster_.decompress_bytes_per_s > 0 ? 1 / cluster_.decompress_bytes_per_s : 0);
+  }
+  void advance(SimulatedRank& rank) {
+    const double time_s = now_s_ - rank.advanced_to_s;
+    rank.advanced_to_s = now_s_;
+    if (rank.num_reading == 0) return;
+    for (auto& [number, task] : rank.open) {
+      if (!task.is_reading) continue;
+      const double more =
+          std::min(rank.rate * time_s, static_cast<double>(task.size_bytes) - task.done_bytes);
+      task.done_bytes += more;
+      rank.tokenized_bytes += more;
+      rank.bytes_since_exchange += more;
+      task.is_dirty = true;
+    }
+  }
+  void plan_reading(int rank_idx) {
+    SimulatedRank& rank = at(rank_idx);
+    ++rank.version;
+    if (rank.num_reading == 0) return;
+    const auto num_alive = static_cast<double>(
+        std::count_if(ranks_.begin(), ranks_.end(), [](const auto& r) { return r.is_alive; }));
+    const double capacity =
+        std::min({cluster_.num_workers / core_s_per_byte(), cluster_.rank_read_bytes_per_s,
+                  cluster_.file_system_bytes_per_s / num_alive});
+    const double stream = cluster_.decompress_bytes_per_s > 0 ? cluster_.decompress_bytes_per_s
+                                                              : kPlainStreamBytesPerS;
+    rank.rate = std::min(stream, capacity / rank.num_reading);
+    double least = 1e18;
+    for (const auto& [number, task] : rank.open) {
+      if (task.is_reading) {
+        least = std::min(least, static_cast<double>(task.size_bytes) - task.done_bytes);
+      }
+    }
+    push({Event::Kind::kRead, now_s_ + least / rank.rate + 1e-9, rank_idx, rank.version, "", 0});
+  }
+  void end_reading(int rank_idx) {
+    SimulatedRank& rank = at(rank_idx);
+    bool has_changed = false;
+    for (auto& [number, task] : rank.open) {
+      if (!task.is_reading || task.done_bytes < static_cast<double>(task.size_bytes) - 0.5)
+        continue;
+      task.done_bytes = static_cast<double>(task.size_bytes);
+      task.is_reading = false;
+      --rank.num_reading;
+      rank.request.read_tasks.push_back({number, counts_of(task.size_bytes)});
+      has_changed = true;
+    }
+    if (has_changed) plan_reading(rank_idx);
+  }
+  void stage(SimulatedRank& rank) {
+    int64_t held = 0;
+    for (const auto& [number, task] : rank.open) held += task.held_bytes();
+    for (auto each = rank.open.rbegin(); each != rank.open.rend(); ++each) {
+      if (held <= cluster_.max_held_bytes_per_worker * cluster_.num_workers) break;
+      if (each->second.held_bytes() == 0) continue;
+      held -= each->second.held_bytes();
+      each->second.is_staging = each->second.is_dirty = true;
+    }
+  }
+  void sync(SimulatedRank& rank) {
+    const bool is_idle = rank.num_reading == 0;
+    if (!is_idle && now_s_ - rank.last_sync_s < cluster_.sync_interval_s) return;
+    rank.last_sync_s = now_s_;
+    for (auto each = rank.open.begin(); each != rank.open.end();) {
+      OpenTask& task = each->second;
+      const bool is_at_its_place = task.has_base && !task.is_staging;
+      if (!task.is_dirty || task.is_unstaging || !(is_at_its_place || task.is_staging)) {
+        ++each;
+        continue;
+      }
+      task.is_dirty = false;
+      const int64_t bytes = task.whole_segments();
+      if (task.is_staging) {
+        staged_bytes_ += token_bytes(bytes) - task.staged_bytes;
+        task.staged_bytes = token_bytes(bytes);
+      }
+      task.synced_bytes = bytes;
+      TaskProgress progress{counts_of(bytes), bytes, task.staged_bytes, bytes == task.size_bytes};
+      rank.request.durable.push_back({each->first, progress});
+      const bool is_finished = progress.is_read && progress.num_staged_bytes == 0;
+      each = is_finished ? rank.open.erase(each) : std::next(each);
+    }
+  }
+  void send_request(int rank_idx) {
+    SimulatedRank& rank = at(rank_idx);
+    const bool has_news = !rank.request.durable.empty() || !rank.request.read_tasks.empty() ||
+                          (rank.may_be_given_tasks && rank.num_reading < cluster_.num_readers);
+    const bool is_due = now_s_ - rank.last_exchange_s >= cluster_.exchange_interval_s;
+    if (rank.is_waiting || !(has_news || is_due)) return;
+    rank.is_waiting = true;
+    rank.last_exchange_s = now_s_;
+    ++rank.request.number;
+    rank.request.num_tasks_wanted = std::max(0, cluster_.num_readers - rank.num_reading);
+    rank.request.newly_seen = counts_of(static_cast<int64_t>(rank.bytes_since_exchange)).totals;
+    rank.bytes_since_exchange = 0;
+    push({Event::Kind::kRequest, now_s_ + cluster_.one_way_s, rank_idx, 0, to_message(rank.request),
+          0});
+    const int64_t number = rank.request.number;
+    rank.request = {};
+    rank.request.number = number;
+  }
+  void take_reply(int rank_idx, const std::string& message) {
+    SimulatedRank& rank = at(rank_idx);
+    const LedgerReply reply = ledger_reply_from(message);
+    rank.is_waiting = false;
+    if (reply.failure) mistake("rank " + std::to_string(rank_idx) + ": " + reply.failure->message);
+    rank.may_be_given_tasks = !reply.tasks.empty();
+    for (const LedgerReply::Given& given : reply.tasks) take_task(rank, given);
+    for (const LedgerReply::Based& based : reply.bases) {
+      OpenTask& task = rank.open.at(based.task);
+      task.has_base = task.is_dirty = true;
+      if (!(based.base.datasets.at(0) == expected_base_[static_cast<size_t>(based.task)])) {
+        mistake("wrong base of task " + std::to_string(based.task));
+      }
+    }
+    for (auto& [number, task] : rank.open) {
+      // A second pass at the disk's speed, once the task is whole and its place is known.
+      if (!task.is_staging || !task.has_base || task.is_unstaging || task.is_reading) continue;
+      if (task.is_dirty) continue;  // staged, but not synced yet
+      task.is_unstaging = true;
+      rank.disk_free_at_s =
+          std::max(rank.disk_free_at_s, now_s_) +
+          static_cast<double>(task.staged_bytes) / cluster_.rank_write_bytes_per_s;
+      push({Event::Kind::kUnstaged, rank.disk_free_at_s, rank_idx, number, "", 0});
+    }
+    if (!reply.tasks.empty()) plan_reading(rank_idx);
+    rank.is_done = reply.all_done || reply.failure;
+    if (reply.all_done) makespan_s_ = std::max(makespan_s_, now_s_);
+  }
+  void take_task(SimulatedRank& rank, const LedgerReply::Given& given) {
+    const auto number = static_cast<size_t>(given.task.number);
+    OpenTask task;
+    task.size_bytes = tasks_[number].text_bytes;
+    task.synced_bytes = given.progress.next_offset_bytes;
+    task.done_bytes = static_cast<double>(task.synced_bytes);
+    task.staged_bytes = given.progress.num_staged_bytes;
+    task.is_staging = task.staged_bytes > 0;
+    task.is_reading = !given.progress.is_read;
+    if (task.synced_bytes != durable_bytes_[number]) {
+      mistake("task " + std::to_string(number) + " goes on at another place than it got to");
+    }
+    rank.num_reading += task.is_reading;
+    rank.open[given.task.number] = task;
+  }
+
+  // --- rank 0's server thread ---
+
+  void answer(int rank_idx, const std::string& message) {
+    const double before_s = cluster_.measure_leader ? thread_cpu_s() : 0;
+    const LedgerRequest request = ledger_request_from(message);
+    LedgerReply reply = ledger_.answer(rank_idx, request);
+    reply.journaled_request = request.number;
+    std::string answer_message = to_message(reply);
+    double cost_s = cluster_.leader_message_s;
+    if (cluster_.measure_leader) cost_s += thread_cpu_s() - before_s;
+
+    leader_busy_s_ += cost_s;
+    leader_free_at_s_ = std::max(leader_free_at_s_, now_s_) + cost_s;
+    ++num_messages_;
+    message_bytes_ += std::ssize(message) + std::ssize(answer_message);
+    // Nobody is given up while a request of it is under way: what it says is what counts.
+    for (const auto& each : request.durable) note_durable(each);
+    push({Event::Kind::kReply, leader_free_at_s_ + cluster_.one_way_s, rank_idx, 0,
+          std::move(answer_message), 0});
+  }
+  void write_journal() {
+    const double before_s = cluster_.measure_leader ? thread_cpu_s() : 0;
+    for (const auto& each : ledger_.take_changed()) {
+      const nlohmann::json json = {{"task", each.task}, {"progress", each.progress}};
+      journal_bytes_ += std::ssize(dump_lenient(json)) + 18;
+    }
+    if (cluster_.measure_leader) journal_busy_s_ += thread_cpu_s() - before_s;
+    push({Event::Kind::kJournal, now_s_ + cluster_.journal_interval_s, 0, 0, "", 0});
+  }
+  void note_durable(const LedgerRequest::Durable& durable) {
+    const auto number = static_cast<size_t>(durable.task);
+    if (durable.progress.next_offset_bytes < durable_bytes_[number]) {
+      mistake("task " + std::to_string(number) + " goes backwards");
+    }
+    durable_bytes_[number] = durable.progress.next_offset_bytes;
+    if (durable.progress.is_read && durable.progress.num_staged_bytes == 0) {
+      ++num_times_done_[number];
+    }
+  }
+
+  SimulationResult result() {
+    if (!ledger_.all_done()) mistake("not all is done");
+    for (size_t i = 0; i < tasks_.size(); ++i) {
+      if (num_times_done_[i] != 1 || durable_bytes_[i] != tasks_[i].text_bytes) {
+        mistake("task " + std::to_string(i) + " was done " + std::to_string(num_times_done_[i]) +
+                " times");
+      }
+    }
+    if (!(ledger_.end().datasets.at(0) == expected_base_.back())) mistake("wrong sums at the end");
+    SimulationResult found;
+    double rank_seconds = 0, tokenized = 0;
+    for (const SimulatedRank& rank : ranks_) {
+      rank_seconds += rank.is_alive ? makespan_s_ : rank.died_at_s;
+      tokenized += rank.tokenized_bytes;
+    }
+    found.makespan_s = makespan_s_;
+    found.limit_s =
+        std::max({total_bytes_ * core_s_per_byte() / cluster_.num_workers / cluster_.num_ranks,
+                  total_bytes_ / cluster_.rank_read_bytes_per_s / cluster_.num_ranks,
+                  total_bytes_ / cluster_.file_system_bytes_per_s});
+    found.idle_share = 1 - tokenized * core_s_per_byte() / (rank_seconds * cluster_.num_workers);
+    found.leader_busy_share = leader_busy_s_ / makespan_s_;
+    found.journal_busy_share = journal_busy_s_ / makespan_s_;
+    found.leader_s_per_task = leader_busy_s_ / static_cast<double>(tasks_.size());
+    found.leader_s_per_message = leader_busy_s_ / static_cast<double>(num_messages_);
+    found.messages_per_s = static_cast<double>(num_messages_) / makespan_s_;
+    found.num_messages = num_messages_;
+    found.message_bytes = message_bytes_;
+    found.journal_bytes = journal_bytes_;
+    found.staged_bytes = staged_bytes_;
+    found.bytes_done_twice = tokenized - total_bytes_;
+    found.mistakes = mistakes_;
+    return found;
+  }
+
+  const SimulatedCluster& cluster_;
+  const std::vector<SimulatedTask>& tasks_;
+  Ledger ledger_;
+  std::vector<SimulatedRank> ranks_;
+  std::priority_queue<Event> events_;
+  int64_t num_events_ = 0;
+  double now_s_ = 0, leader_free_at_s_ = 0, leader_busy_s_ = 0, journal_busy_s_ = 0,
+         makespan_s_ = 0, total_bytes_ = 0;
+  int64_t num_messages_ = 0, message_bytes_ = 0, journal_bytes_ = 0, staged_bytes_ = 0;
+  std::vector<DatasetCounts> expected_base_;  // of every task, and behind the last
+  std::vector<int64_t> durable_bytes_;        // by task, as the ledger was told
+  std::vector<int> num_times_done_;
+  std::vector<std::string> mistakes_;
+};
+
+}  // namespace
+
+SimulationResult simulate(const SimulatedCluster& cluster, const std::vector<SimulatedTask>& tasks,
+                          const std::vector<SimulatedFailure>& failures) {
+  return Simulation(cluster, tasks).run(failures);
+}
+
+std::vector<SimulatedTask> even_tasks(int64_t corpus_bytes, int64_t task_bytes) {
+  std::vector<SimulatedTask> tasks;
+  for (int64_t begin = 0; begin < corpus_bytes; begin += task_bytes) {
+    const int64_t size = std::min(task_bytes, corpus_bytes - begin);
+    tasks.push_back({{std::ssize(tasks), 0, begin, begin + size}, size});
+  }
+  return tasks;
+}
+
+}  // namespace weft

@@ -1,0 +1,65 @@
+// A run of many ranks in virtual time: the real Ledger and the real bytes of its messages, with
+// readers, workers, disks and networks as rates. Ranks follow preprocess/rank_worker.cpp: so many
+// readers, one task each; results without a place are held, then staged; progress is synced and
+// told once a second; requests go out when there is news, one at a time.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "preprocess/ledger_port.h"
+
+namespace weft {
+
+struct SimulatedCluster {
+  int num_ranks = 100;
+  int num_workers = 96;                   // cores of a rank
+  double tokenize_bytes_per_s = 200e6;    // of text, one core
+  double decompress_bytes_per_s = 0;      // of text, one core, one stream; 0: plain text
+  double rank_read_bytes_per_s = 12.5e9;  // of text: network of one machine
+  double rank_write_bytes_per_s = 5e9;    // for staged tokens to their places
+  double file_system_bytes_per_s = 1e18;  // of text, all ranks together
+  double one_way_s = 50e-6;               // of a message
+  double leader_message_s = 20e-6;  // of rank 0's server thread for one request, sockets included
+  bool measure_leader = false;  // add the time that the ledger really took (else not deterministic)
+  int64_t max_held_bytes_per_worker = int64_t{24} << 20;
+  double sync_interval_s = 1, exchange_interval_s = 0.1, journal_interval_s = 2;
+  int num_readers = 8;
+  double give_up_after_s = 20'000;  // a run that is not done by then never will be: a mistake
+};
+
+struct SimulatedFailure {
+  double time_s = 0;
+  int rank = 1;
+  double noticed_after_s = 10;  // killed: the connection breaks; frozen: --peer-timeout
+};
+
+struct SimulatedTask {
+  Task task;
+  int64_t text_bytes = 0;
+};
+
+struct SimulationResult {
+  double makespan_s = 0;
+  // Nothing but the most loaded of cores, network cards and file system, busy all the time.
+  double limit_s = 0;
+  double idle_share = 0;          // of the cores of living ranks
+  double leader_busy_share = 0;   // of one core of rank 0: its server thread
+  double journal_busy_share = 0;  // likewise: making the journal's lines, in another thread
+  double leader_s_per_task = 0, leader_s_per_message = 0;
+  double messages_per_s = 0;
+  int64_t num_messages = 0, message_bytes = 0, journal_bytes = 0;
+  int64_t staged_bytes = 0;
+  double bytes_done_twice = 0;  // of text, because of failures
+  // Checks: every task done once, all bases right, the end as if one rank had done everything.
+  std::vector<std::string> mistakes;
+};
+
+SimulationResult simulate(const SimulatedCluster& cluster, const std::vector<SimulatedTask>& tasks,
+                          const std::vector<SimulatedFailure>& failures);
+
+// Plain text, or files with many frames: cut into tasks of `task_bytes` of text.
+std::vector<SimulatedTask> even_tasks(int64_t corpus_bytes, int64_t task_bytes);
+
+}  // namespace weft

@@ -1,0 +1,128 @@
+// The ledger with many ranks in virtual time: nothing here depends on this machine's speed.
+#include "tests/bench/ledger_simulation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "preprocess/ledger.h"
+
+namespace weft {
+namespace {
+
+using ::testing::IsEmpty;
+
+constexpr int64_t kMiB = 1 << 20;
+
+SimulatedCluster eight_ranks() {
+  SimulatedCluster cluster;
+  cluster.num_ranks = 8;
+  cluster.num_workers = 4;
+  cluster.num_readers = 2;
+  return cluster;
+}
+
+// Streams that cannot be cut, of very different lengths: most of it must be staged.
+std::vector<SimulatedTask> streams() {
+  std::vector<SimulatedTask> tasks;
+  for (int64_t i = 0; i < 40; ++i) {
+    const int64_t bytes = (1 + (i * 37) % 11) * 100 * kMiB + 12345;
+    tasks.push_back({{i, static_cast<int32_t>(i), 0, bytes}, bytes});
+  }
+  return tasks;
+}
+
+TEST(Ledger, NobodyIsGivenMoreThanItsShareOfWhatIsLeft) {
+  std::vector<Task> tasks;
+  for (int i = 0; i < 30; ++i) tasks.push_back({i, i, 0, 100});
+  Ledger ledger(tasks, std::vector<std::string>(30, "shard"), 1, {-1, 2});
+  LedgerRequest request;
+  request.num_tasks_wanted = 24;
+  const LedgerReply first = ledger.answer(0, request);
+  EXPECT_EQ(first.tasks.size(), 15u);
+  EXPECT_EQ(ledger.answer(0, request).tasks.size(), 0u) << "asked again at once";
+  EXPECT_EQ(ledger.answer(1, request).tasks.size(), 15u);
+  // One read to its end: nothing is left to be given. What a lost rank held is.
+  LedgerRequest read;
+  read.read_tasks = {{0, {{}, {{}}, {}, 0}}};
+  read.num_tasks_wanted = 24;
+  EXPECT_EQ(ledger.answer(0, read).tasks.size(), 0u);
+  ledger.rank_lost(1);
+  EXPECT_EQ(ledger.answer(0, request).tasks.size(), 8u)
+      << "half of 29 and 15, less the 14 it reads";
+}
+
+TEST(LedgerSimulation, FewStreamsAreSharedEvenly) {
+  // Every rank could read 24 at once; the first to ask must not take them all.
+  SimulatedCluster cluster = eight_ranks();
+  cluster.num_ranks = 2;
+  cluster.num_workers = 96;
+  cluster.num_readers = 24;
+  cluster.decompress_bytes_per_s = 700e6;
+  std::vector<SimulatedTask> tasks;
+  for (int i = 0; i < 30; ++i) tasks.push_back({{i, i, 0, 2000 * kMiB}, 2000 * kMiB});
+  const auto result = simulate(cluster, tasks, {});
+  EXPECT_THAT(result.mistakes, IsEmpty());
+  // 15 streams each: 2.1 GB take 3 s at 700 MB/s; 24 on one machine would be slowed by its network.
+  EXPECT_LT(result.makespan_s, 10);
+}
+
+TEST(LedgerSimulation, WhatALostRankHadReadIsReadAgain) {
+  // All is read, nothing is at its place: the last tasks' ranks are lost before they sync.
+  SimulatedCluster cluster = eight_ranks();
+  cluster.sync_interval_s = 1000;
+  const auto result = simulate(cluster, even_tasks(200 * kMiB, 32 * kMiB), {{0.1, 3, 10}});
+  EXPECT_THAT(result.mistakes, IsEmpty());
+}
+
+TEST(LedgerSimulation, EveryTaskIsPlacedOnceAndNobodyIsIdle) {
+  const auto result = simulate(eight_ranks(), even_tasks(100'000 * kMiB, 32 * kMiB), {});
+  EXPECT_THAT(result.mistakes, IsEmpty());
+  EXPECT_LT(result.idle_share, 0.05);
+  EXPECT_EQ(result.staged_bytes, 0) << "tasks in order have their places soon";
+  EXPECT_NEAR(result.bytes_done_twice, 0, 1e3);
+}
+
+TEST(LedgerSimulation, StreamsOfDifferentLengthsAreStaged) {
+  SimulatedCluster cluster = eight_ranks();
+  cluster.decompress_bytes_per_s = 700e6;
+  const auto result = simulate(cluster, streams(), {});
+  EXPECT_THAT(result.mistakes, IsEmpty());
+  EXPECT_GT(result.staged_bytes, 0);
+}
+
+TEST(LedgerSimulation, LostRanksCostLittleAndChangeNothing) {
+  const auto tasks = even_tasks(100'000 * kMiB, 32 * kMiB);
+  const auto result = simulate(eight_ranks(), tasks, {{1, 3, 10}, {2, 5, 60}, {2.5, 7, 10}});
+  EXPECT_THAT(result.mistakes, IsEmpty());
+  // 3 ranks with 2 tasks each; what was not synced within the last second is done again.
+  EXPECT_LT(result.bytes_done_twice, 3e9);
+  EXPECT_GT(result.bytes_done_twice, 0);
+}
+
+TEST(LedgerSimulation, AnyRanksMayBeLostAtAnyTime) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 20; ++round) {
+    std::vector<SimulatedFailure> failures;
+    for (int rank = 1; rank < 8; ++rank) {
+      if (random() % 2 == 0) continue;
+      failures.push_back(
+          {static_cast<double>(random() % 20'000) * 1e-3, rank, random() % 2 == 0 ? 10.0 : 60.0});
+    }
+    const auto tasks = round % 2 == 0 ? streams() : even_tasks(60'000 * kMiB, 24 * kMiB);
+    EXPECT_THAT(simulate(eight_ranks(), tasks, failures).mistakes, IsEmpty()) << "round " << round;
+  }
+}
+
+TEST(LedgerSimulation, IsTheSameEveryTime) {
+  const std::vector<SimulatedFailure> failures = {{1, 3, 10}};
+  const auto one = simulate(eight_ranks(), streams(), failures);
+  const auto two = simulate(eight_ranks(), streams(), failures);
+  EXPECT_EQ(one.makespan_s, two.makespan_s);
+  EXPECT_EQ(one.num_messages, two.num_messages);
+  EXPECT_EQ(one.message_bytes, two.message_bytes);
+}
+
+}  // namespace
+}  // namespace weft
