@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <system_error>
 
+#include "indexed_dataset/crash_point.h"
 #include "indexed_dataset/exit_code.h"
 
 namespace weft {
@@ -67,6 +68,7 @@ int RankWorker::num_readers() const {
 
 void RankWorker::run(const std::function<bool()>& stop_requested,
                      const std::function<void()>& on_round) {
+  crash_point("rank_begins");
   start_threads();
   last_sync_ = Clock::now();
   while (!is_all_done_) {
@@ -100,6 +102,7 @@ void RankWorker::handle(Event& event) {
     OpenTask& task = open_.at(written->task);
     keep_for_reuse(written->piece->result);
     task.piece_written(*written->piece);
+    crash_point("piece_written");
     dispatch(task);
   } else if (auto* unstaged = std::get_if<Unstaged>(&event)) {
     --num_underway_;
@@ -262,6 +265,7 @@ void RankWorker::exchange() {
 }
 
 void RankWorker::open_task(const LedgerReply::Given& given) {
+  crash_point("task_given");
   const int64_t number = given.task.number;
   open_.emplace(number, OpenTask(given.task, given.progress, settings_.rules.json_keys.size()));
   is_unwanted_[number] = std::make_shared<std::atomic<bool>>(false);

@@ -264,7 +264,11 @@ class Simulation {
         task.staged_bytes = token_bytes(bytes);
       }
       task.synced_bytes = bytes;
-      TaskProgress progress{counts_of(bytes), bytes, task.staged_bytes, bytes == task.size_bytes};
+      TaskProgress progress;
+      progress.counts = counts_of(bytes);
+      progress.next_offset_bytes = bytes;
+      progress.num_staged_bytes = task.staged_bytes;
+      progress.is_read = bytes == task.size_bytes;
       rank.request.durable.push_back({each->first, progress});
       const bool is_finished = progress.is_read && progress.num_staged_bytes == 0;
       each = is_finished ? rank.open.erase(each) : std::next(each);

@@ -24,6 +24,20 @@ expect 2 'no such corpus' jobs/quickstart.sh "$work/none.jsonl"
 expect 2 'one CORPUS' jobs/quickstart.sh a b
 
 expect 2 'weft-data is not there' env WEFT_BIN="$work" bash jobs/1.data-preprocessing.sbatch
+expect 2 'weft-data is not there' env WEFT_BIN="$work" bash jobs/1.data-preprocessing-array.sbatch
+expect 1 'PARTS' env WEFT_BIN="${WEFT_BIN_DIR:?}" DATA_PATH="$work" bash jobs/1.data-preprocessing-array.sbatch
+expect 3 'sbatch --array=0,1 ' env WEFT_BIN="${WEFT_BIN_DIR:?}" DATA_PATH="$work" PARTS=2 bash jobs/1.data-preprocessing-array.sbatch
+expect 0 'jobs/pile.sh \[--nodes N\]' jobs/pile.sh --help
+expect 2 'unknown option --wrong' jobs/pile.sh --wrong
+expect 2 'no number of machines' jobs/pile.sh --nodes 0
+mkdir "$work/pile" "$work/fake"; touch "$work/pile/00.jsonl.zst"
+printf '#!/bin/sh\necho "sbatch $*" >&2\necho 17\n' >"$work/fake/sbatch"; chmod +x "$work/fake/sbatch"
+pile() { env PATH="$work/fake:$PATH" DATA_PATH="$work/pile" SHARDS="00 01" "$@"; }
+expect 1 '01.jsonl.zst is not there: give PILE_URL' pile jobs/pile.sh
+expect 0 'afterok:17 --nodes=3 ' pile PILE_URL=https://host/train jobs/pile.sh --nodes 3
+expect 0 'download .*https://host/train/01.jsonl.zst' pile PILE_URL=https://host/train jobs/pile.sh --nodes 3
+touch "$work/pile/01.jsonl.zst"
+expect 0 'jobs 17_0 to 17_1 tokenize, job 17 merges' pile jobs/pile.sh --array
 expect 2 'weft-train is not there' env WEFT_BIN="$work" bash jobs/2.distributed-training.sbatch
 expect 3 'no dataset .*my-gpt2_text_document' env WEFT_BIN="${WEFT_BIN_DIR:?}" DATA_PATH="$work" bash jobs/2.distributed-training.sbatch
 echo passed

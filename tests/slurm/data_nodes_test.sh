@@ -1,0 +1,172 @@
+#!/usr/bin/env bash
+# weft-data preprocess on a real Slurm of three virtual nodes, by the job scripts that users submit: one dataset of all nodes, equal to
+# that of one process; a node that dies, one that freezes, a signal before the time limit, and an array with a merge.
+#
+# Nothing here depends on speed: WEFT_CRASH_AT (indexed_dataset/crash_point.h) holds or stops chosen ranks at chosen places, and
+# everything else waits for a condition.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+source_dir=${WEFT_SOURCE_DIR:-$(cd "$here/../.." && pwd)}
+bin=${WEFT_BIN_DIR:?}
+
+skip() { echo "skipped: $*"; exit 77; }
+fail() { echo "FAILED: $*" >&2; tail -n 60 "$work"/*.out >&2 2>/dev/null || true; exit 1; }
+[ "$(id -u)" = 0 ] || skip "the local Slurm needs root"
+export PATH=$PATH:/usr/sbin:/sbin
+for program in slurmctld slurmd munged sbatch jq zstd gzip; do command -v $program >/dev/null || skip "$program is not installed"; done
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/weft-data-nodes.XXXXXX")
+chmod 755 "$work"  # munge wants every folder above its socket open to all
+export LOCAL_SLURM_DIR=$work/slurm
+trap '"$here/stop-local-slurm.sh" >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
+"$here/start-local-slurm.sh" -n 3 -c 2 -m 8000 || fail "the local Slurm did not start"
+# shellcheck disable=SC1091
+source "$LOCAL_SLURM_DIR/env.sh"
+# shellcheck disable=SC1091
+MODE=$(. "$LOCAL_SLURM_DIR/settings" && echo "$MODE")
+[ "$MODE" = netns ] || skip "virtual nodes need network namespaces"
+cd "$work"
+
+wait_for() { # WHAT COMMAND...: until it succeeds
+  local what=$1; shift
+  for _ in $(seq 900); do "$@" >/dev/null 2>&1 && return 0; sleep 0.2; done
+  fail "waited in vain for: $what"
+}
+
+# The corpus: this repository's own text in 12 files of several formats, and a vocabulary learned from it.
+export DATA_PATH=$work/data WEFT_HOME=$source_dir
+mkdir -p "$DATA_PATH/in" "$work/bin"
+find "$source_dir"/{jobs,tokenizer,kernels,preprocess,trainer} -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.md' \) -print0 |
+  sort -z | xargs -0 -I{} jq -Rsc '{text: .}' {} >"$work/all.jsonl"
+split -n l/12 -d --additional-suffix=.jsonl "$work/all.jsonl" "$DATA_PATH/in/"
+zstd -q --rm "$DATA_PATH"/in/0[2-5].jsonl
+gzip "$DATA_PATH/in/07.jsonl"
+"$bin/weft-data" train-vocab --input "$work/all.jsonl" --vocab-size 600 --output "$DATA_PATH" >/dev/null
+export INPUT="$DATA_PATH/in/*" WORKERS=2 LOG_INTERVAL=50
+
+# What the ranks run: weft-data, with a crash point where the test has put one for this rank.
+cat >"$work/bin/weft-data" <<EOF
+#!/usr/bin/env bash
+if [ -f "$work/hold.\${SLURM_PROCID:-}" ]; then export WEFT_CRASH_AT=\$(cat "$work/hold.\$SLURM_PROCID"); fi
+exec "$bin/weft-data" "\$@"
+EOF
+chmod +x "$work/bin/weft-data"
+export WEFT_BIN=$work/bin
+
+echo "0. one process"
+# shellcheck disable=SC2086  # a glob
+"$bin/weft-data" preprocess --ranks off --input $INPUT --output-prefix "$work/one" --vocab-file "$DATA_PATH/vocab.json" \
+  --merge-file "$DATA_PATH/merges.txt" --append-eod >/dev/null 2>&1 || fail "the undisturbed run"
+
+expect_equal() { # PREFIX: the dataset of $DATA_PATH is that of one process, and nothing else is left
+  for file in bin idx sources; do
+    cmp "$work/one_text_document.$file" "$1_text_document.$file" || fail "$1_text_document.$file differs"
+  done
+  "$bin/weft-data" verify "$1_text_document" >/dev/null || fail "verify of $1_text_document"
+  [ ! -e "$1.work" ] || fail "$1.work is left"
+}
+submit() { # NAME: the job script on three nodes; prints the job's number
+  OUTPUT_PREFIX=$DATA_PATH/$1 sbatch --parsable --nodes=3 --output="$work/$1.out" "$source_dir/jobs/1.data-preprocessing.sbatch"
+}
+state_is() { scontrol show job "$1" | grep -q "JobState=$2"; } # JOB STATE
+ended() { state_is "$1" COMPLETED || state_is "$1" FAILED; }
+wait_for_end() { # JOB
+  wait_for "the end of job $1" ended "$1"
+  state_is "$1" COMPLETED || fail "job $1 failed"
+}
+processes_of_rank() { # RANK: the weft-data processes of this test with that rank
+  local folder
+  for folder in /proc/[0-9]*; do
+    [ "$(readlink "$folder/exe" 2>/dev/null)" = "$(readlink -f "$bin/weft-data")" ] || continue
+    tr '\0' '\n' <"$folder/environ" 2>/dev/null | grep -qx "SLURM_PROCID=$1" || continue
+    tr '\0' '\n' <"$folder/environ" 2>/dev/null | grep -qx "DATA_PATH=$DATA_PATH" && echo "${folder#/proc/}"
+  done
+}
+rank_is_stopped() { # RANK: SIGSTOP has reached it
+  local process; process=$(processes_of_rank "$1"); [ -n "$process" ] && grep -q '^State:.T' "/proc/$process/status"
+}
+rank_is_gone() { [ -z "$(processes_of_rank "$1")" ]; } # RANK
+
+# A rank can be held up at a named place, as often as it gets there for the first time in a process.
+hold() { echo "$2:1:$work/go.$1" >"$work/hold.$1"; rm -f "$work/go.$1"{,.waiting}; } # RANK PLACE
+wait_until_held() { wait_for "rank $1 to be held" test -f "$work/go.$1.waiting"; }    # RANK
+release() { local rank; for rank in "$@"; do touch "$work/go.$rank"; done; }          # RANK...
+forget_holds() { rm -f "$work"/hold.*; }                                              # for processes to come
+
+echo "1. three nodes"
+hold 0 rank_begins; hold 1 task_given; hold 2 task_given
+job=$(submit plain)
+wait_until_held 1
+wait_until_held 2
+release 0 1 2
+wait_for_end "$job"
+forget_holds
+expect_equal "$DATA_PATH/plain"
+for rank in 1 2; do grep -q "rank $rank (node$((rank + 1)), process [0-9]*) joined" "$work/plain.out" || fail "rank $rank did not join"; done
+grep -qE "^0: Processed 50 documents" "$work/plain.out" || fail "no progress in the log"
+
+# Rank 1 is the only one to begin, and stops still as a frozen process does, with the first task half done.
+submit_with_rank_1_stopping() { # NAME
+  hold 0 rank_begins; hold 2 rank_begins
+  echo "piece_written:1:stop" >"$work/hold.1"
+  PEER_TIMEOUT=5 submit "$1"
+}
+
+echo "2. a node freezes; when it wakes up, its work is done"
+job=$(submit_with_rank_1_stopping frozen)
+wait_for "rank 1 to stop" rank_is_stopped 1
+forget_holds
+release 0 2
+wait_for "the dataset" test -f "$DATA_PATH/frozen_text_document.idx"
+rank_is_stopped 1 || fail "rank 1 is not frozen any more"
+kill -CONT "$(processes_of_rank 1)"
+wait_for_end "$job"
+expect_equal "$DATA_PATH/frozen"
+grep -q "rank 1 (node2, process [0-9]*) is lost (silent for 5 s)" "$work/frozen.out" || fail "nobody noticed the frozen node"
+# Rank 0 has gone with the finished dataset, or, where it had to wait, says that rank 1 was given up.
+grep -qE "^1: error: .*(given up|cannot reach rank 0)" "$work/frozen.out" || fail "the frozen rank did not notice"
+grep -q "ended with 13" "$work/frozen.out" || fail "a rank that was given up does not end with 13"
+grep -q "is there already" "$work/frozen.out" || fail "the requeued job did not see that all is done"
+
+echo "3. a node dies"
+job=$(submit_with_rank_1_stopping dead)
+wait_for "rank 1 to stop" rank_is_stopped 1
+forget_holds
+"$here/local-slurm-node.sh" kill node2
+release 0 2
+wait_for "the dataset" test -f "$DATA_PATH/dead_text_document.idx"
+# Slurm notices later than the ranks, and starts the job again when the node is back.
+node_is_down() { sinfo -h -n node2 -o %t | grep -qE '^(down|drain)'; }
+wait_for "Slurm to notice that node2 is dead" node_is_down
+"$here/local-slurm-node.sh" start node2
+wait_for_end "$job"
+expect_equal "$DATA_PATH/dead"
+
+echo "4. a signal before the time limit: the job requeues itself and goes on"
+hold 0 rank_begins; hold 2 rank_begins; hold 1 piece_written
+job=$(submit signalled)
+for rank in 0 1 2; do wait_until_held $rank; done  # a signal to a shell that is yet to start weft-data would kill it
+forget_holds
+release 0 2
+scancel --signal=USR1 "$job"
+# Then rank 0 has told the ledger, and rank 1 hears it at its next word, whether its own signal came or not.
+wait_for "rank 2 to stop" rank_is_gone 2
+release 1
+wait_for_end "$job"
+expect_equal "$DATA_PATH/signalled"
+grep -q "ended with 10" "$work/signalled.out" || fail "the signal did not end the job with 10"
+grep -q 'restart 1' "$work/signalled.out" || fail "the job was not requeued"
+grep -q 'going on with the work' "$work/signalled.out" || fail "the job began anew"
+
+echo "5. an array and a merge"
+export OUTPUT_PREFIX=$DATA_PATH/array
+array=$source_dir/jobs/1.data-preprocessing-array.sbatch
+first=$(sbatch --parsable --array=0-3 --output="$work/array_%a.out" "$array")
+PARTS=4 sbatch --wait --dependency="afterok:$first" --output="$work/merge.out" "$array" >/dev/null || fail "the merge failed"
+expect_equal "$DATA_PATH/array"
+[ -z "$(find "$DATA_PATH" -name '*part-*')" ] || fail "parts are left"
+status=0
+PARTS=4 sbatch --wait --output="$work/merge-again.out" "$array" >/dev/null || status=$?
+[ "$status" = 3 ] || fail "a merge without parts ended with $status, not 3"
+grep -q -- '--array=0,1,2,3' "$work/merge-again.out" || fail "the missing parts are not named"
+echo "passed"
