@@ -26,6 +26,7 @@ Ledger::Ledger(std::vector<Task> tasks, std::vector<std::string> input_names, si
       input_names_(std::move(input_names)),
       limits_(limits),
       states_(tasks_.size()),
+      num_waiting_(std::ssize(tasks_)),
       first_failed_task_(std::ssize(tasks_)) {
   next_base_.datasets.resize(num_datasets);
   bases_.push_back(next_base_);
@@ -47,10 +48,10 @@ void Ledger::restore(int64_t number, TaskProgress progress) {
   seen_.add(progress.counts.totals);
   state.is_read = progress.is_read;
   state.counts = progress.counts;
-  num_read_ += progress.is_read ? 1 : 0;
   if (progress.is_read && progress.num_staged_bytes == 0) {
     state.kind = State::Kind::kDone;
     ++num_done_;
+    --num_waiting_;
   }
   state.progress = std::move(progress);
   extend_bases();
@@ -67,13 +68,18 @@ LedgerReply Ledger::answer(int rank, const LedgerRequest& request) {
   }
   seen_.add(request.newly_seen);
   for (const auto& durable : request.durable) {
-    if (holds(rank, durable.task)) note_durable(durable.task, durable.progress);
+    if (!holds(rank, durable.task)) continue;
+    if (durable.progress.is_read) end_reading(rank, durable.task);
+    note_durable(durable.task, durable.progress);
   }
   for (const auto& read : request.read_tasks) {
-    if (holds(rank, read.task)) note_read(read.task, read.counts);
+    if (!holds(rank, read.task)) continue;
+    end_reading(rank, read.task);
+    note_read(read.task, read.counts);
   }
   if (request.failed_task && holds(rank, request.failed_task->task)) {
     const int64_t number = request.failed_task->task;
+    end_reading(rank, number);
     at(number).failure = request.failed_task->failure;
     first_failed_task_ = std::min(first_failed_task_, number);
   }
@@ -105,8 +111,6 @@ void Ledger::note_read(int64_t number, const TaskCounts& counts) {
                                 " datasets for task " + std::to_string(number));
   }
   state.is_read = true;
-  ++num_read_;
-  --num_reading_[state.rank];
   state.counts = counts;
 }
 
@@ -128,27 +132,34 @@ void Ledger::rank_lost(int rank) {
   if (!gone_.insert(rank).second) return;
   for (const int64_t number : held_[rank]) {
     State& state = at(number);
+    end_reading(rank, number);
     state.kind = State::Kind::kWaiting;
+    ++num_waiting_;
     state.failure.reset();  // whoever reads it next meets it again
     returned_.insert(number);
   }
   held_.erase(rank);
   untold_.erase(rank);
-  num_reading_.erase(rank);
   first_failed_task_ = std::ssize(tasks_);
   for (int64_t number = num_based_; number < next_task_; ++number) {
     if (at(number).failure) first_failed_task_ = std::min(first_failed_task_, number);
   }
 }
 
-// How many more tasks `rank` may be given: with those it reads, 1/num_ranks of all that are left to
-// read, rounded up. What lost ranks had read may have to be read again.
+// How many more tasks `rank` may be given: with those it reads, 1/num_ranks of all that are being
+// read or wait for somebody, rounded up. So a rank that reads nothing is given one if there is one.
 int64_t Ledger::fair_share(int rank) const {
-  const int64_t num_ranks = std::max(limits_.num_ranks, 1);
-  const int64_t num_left = std::ssize(states_) - num_read_ + std::ssize(returned_);
+  const int64_t num_ranks = std::max<int64_t>(limits_.num_ranks - std::ssize(gone_), 1);
   const auto reading = num_reading_.find(rank);
-  return (num_left + num_ranks - 1) / num_ranks -
+  return (num_waiting_ + num_reading_in_all_ + num_ranks - 1) / num_ranks -
          (reading == num_reading_.end() ? 0 : reading->second);
+}
+
+void Ledger::end_reading(int rank, int64_t number) {
+  State& state = at(number);
+  num_reading_[rank] -= state.is_reading ? 1 : 0;
+  num_reading_in_all_ -= state.is_reading ? 1 : 0;
+  state.is_reading = false;
 }
 
 void Ledger::give_tasks(int rank, int64_t num_wanted, LedgerReply& reply) {
@@ -170,10 +181,13 @@ void Ledger::give_tasks(int rank, int64_t num_wanted, LedgerReply& reply) {
 void Ledger::give(int rank, int64_t number, LedgerReply& reply) {
   State& state = at(number);
   state.kind = State::Kind::kHeld;
+  --num_waiting_;
   state.rank = rank;
   held_[rank].insert(number);
   untold_[rank].insert(number);
-  num_reading_[rank] += state.is_read ? 0 : 1;
+  state.is_reading = !state.progress.is_read;
+  num_reading_[rank] += state.is_reading ? 1 : 0;
+  num_reading_in_all_ += state.is_reading ? 1 : 0;
   reply.tasks.push_back({tasks_[static_cast<size_t>(number)], state.progress});
 }
 

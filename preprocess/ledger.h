@@ -57,8 +57,9 @@ class Ledger {
  private:
   struct State {
     enum class Kind : uint8_t { kWaiting, kHeld, kDone } kind = Kind::kWaiting;
-    int rank = -1;         // that holds it
-    bool is_read = false;  // counts are those of the whole task
+    int rank = -1;            // that holds it
+    bool is_reading = false;  // by that rank
+    bool is_read = false;     // counts are those of the whole task
     bool is_base_told = false;
     TaskCounts counts;
     TaskProgress progress;
@@ -70,6 +71,7 @@ class Ledger {
   void note_read(int64_t number, const TaskCounts& counts);
   void note_durable(int64_t number, const TaskProgress& progress);
   int64_t fair_share(int rank) const;
+  void end_reading(int rank, int64_t number);
   void give_tasks(int rank, int64_t num_wanted, LedgerReply& reply);
   void give(int rank, int64_t number, LedgerReply& reply);
   void tell_bases(int rank, LedgerReply& reply);
@@ -87,12 +89,11 @@ class Ledger {
   int64_t next_task_ = 0;                    // tasks before it were handed out at least once
   std::set<int64_t> returned_;               // handed out, and given back by lost ranks
   std::map<int, std::set<int64_t>> held_;    // by rank: tasks that it has not finished
-  std::map<int, int64_t> num_reading_;       // by rank: how many of them it has to read to the end
+  std::map<int, int64_t> num_reading_;       // by rank: how many of them it still reads
   std::map<int, std::set<int64_t>> untold_;  // by rank: those of them whose base it was not told
   std::set<int64_t> changed_;
   std::set<int> gone_;
-  int64_t num_done_ = 0;
-  int64_t num_read_ = 0;       // tasks whose counts are known
+  int64_t num_done_ = 0, num_waiting_, num_reading_in_all_ = 0;
   int64_t first_failed_task_;  // no later one is handed out
   int64_t num_bad_lines_ = 0, num_bad_lines_taken_ = 0;
   std::vector<BadLine> new_bad_lines_;

@@ -110,7 +110,8 @@ class Simulation {
   }
 
   void start(const std::map<int64_t, TaskProgress>& journal) {
-    ledger_.emplace(tasks_, names_, kNumDatasets, Ledger::Limits{});
+    ledger_.emplace(tasks_, names_, kNumDatasets,
+                    Ledger::Limits{-1, static_cast<int>(1 + chance(5))});
     ranks_.clear();
     lost_.clear();
     for (const auto& [number, progress] : journal) ledger_->restore(number, progress);
