@@ -30,6 +30,10 @@ void carry_out(const fs::path& folder, const std::string& text) {
   while (std::getline(lines, line)) {
     const size_t first = line.find(' '), second = line.find(' ', first + 1);
     if (second == std::string::npos) continue;
+    if (line.find('/') != std::string::npos) {
+      throw std::runtime_error((folder / kCommit).string() + ": names a file of another folder: '" +
+                               line + "'; no run writes that, remove " + folder.string());
+    }
     const std::string verb = line.substr(0, first);
     const fs::path from = folder / line.substr(first + 1, second - first - 1);
     const fs::path to = folder.parent_path() / line.substr(second + 1);

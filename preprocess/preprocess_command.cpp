@@ -3,12 +3,10 @@
 #include <stdio_ext.h>
 #include <unistd.h>
 
-#include <cerrno>
+#include <charconv>
 #include <chrono>
-#include <cinttypes>
 #include <cstdio>
 #include <set>
-#include <system_error>
 
 #include "indexed_dataset/exit_code.h"
 #include "preprocess/byte_source.h"
@@ -17,6 +15,7 @@
 #include "preprocess/dataset_manifest.h"
 #include "preprocess/download.h"
 #include "preprocess/find_vocabulary.h"
+#include "preprocess/output_guard.h"
 #include "preprocess/pipeline.h"
 #include "preprocess/progress.h"
 #include "preprocess/run_files.h"
@@ -34,12 +33,17 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+// More parts than this are a typing error: none would get work.
+constexpr int64_t kMaxShards = 1'000'000;
+
 // "3/16"
 bool parse_shard(const std::string& text, int64_t& index, int64_t& count) {
-  int consumed = 0;
-  const bool is_read =
-      std::sscanf(text.c_str(), "%" SCNd64 "/%" SCNd64 "%n", &index, &count, &consumed) == 2;
-  return is_read && static_cast<size_t>(consumed) == text.size() && index >= 0 && index < count;
+  const char* end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, index);
+  if (first.ec != std::errc() || first.ptr == end || *first.ptr != '/') return false;
+  const auto second = std::from_chars(first.ptr + 1, end, count);
+  return second.ec == std::errc() && second.ptr == end && index >= 0 && index < count &&
+         count <= kMaxShards;
 }
 
 struct PreprocessOptions {
@@ -146,7 +150,7 @@ struct PreprocessOptions {
       options.problem("--report: '" + report + "' ends in neither .html nor .json");
     int64_t index = 0, count = 1;
     if (!shard.empty() && !parse_shard(shard, index, count))
-      options.problem("--shard: '" + shard + "' is not I/N with 0 <= I < N, as in 3/16");
+      options.problem("--shard: '" + shard + "' is not I/N with 0 <= I < N <= 1000000, as in 3/16");
     std::set<std::string> seen;
     for (const std::string& key : json_keys) {
       if (!seen.insert(key).second) options.problem("--json-keys: '" + key + "' is given twice");
@@ -157,15 +161,30 @@ struct PreprocessOptions {
 
   int64_t num_dealt_partitions() const { return keep_sequential_samples ? 1 : num_partitions; }
 
-  // What the file system lacks, found before anything is made. Throws std::system_error.
+  // What the file system lacks, and what would be lost, found before anything is made. Throws
+  // std::system_error, and std::invalid_argument if an output is an input.
   void check_files() const {
     check_inputs_can_be_opened(inputs);
     if (!vocab_file.empty()) check_inputs_can_be_opened({vocab_file, merge_file});
-    const std::filesystem::path folder = std::filesystem::path(output_prefix).parent_path();
-    if (folder.empty() || std::filesystem::is_directory(folder)) return;
-    throw std::system_error(
-        ENOENT, std::generic_category(),
-        "--output-prefix: folder '" + folder.string() + "' does not exist; create it first");
+    guard_outputs(output_prefixes(), output_prefix + ".lock", report_files(), inputs);
+  }
+
+  std::vector<std::filesystem::path> output_prefixes() const {
+    std::vector<std::filesystem::path> prefixes;
+    for (const std::string& key : json_keys)
+      prefixes.push_back(output_prefix + "_" + key + "_document");
+    return prefixes;
+  }
+
+  // Of each dataset: FILE.html, and with several keys FILE.KEY.html.
+  std::vector<std::filesystem::path> report_files() const {
+    if (report.empty()) return {};
+    if (json_keys.size() == 1) return {report};
+    std::vector<std::filesystem::path> files;
+    const std::string extension = std::filesystem::path(report).extension().string();
+    for (const std::string& key : json_keys)
+      files.push_back(std::filesystem::path(report).replace_extension("." + key + extension));
+    return files;
   }
 
   RankEnvironment rank_environment() const {
@@ -175,8 +194,7 @@ struct PreprocessOptions {
   PipelineConfig pipeline_config() const {
     PipelineConfig config;
     config.inputs = inputs;
-    for (const std::string& key : json_keys)
-      config.output_prefixes.push_back(output_prefix + "_" + key + "_document");
+    config.output_prefixes = output_prefixes();
     config.rules.json_keys = json_keys;
     config.rules.append_eod = append_eod;
     config.rules.special_tokens = special == "literal" ? SpecialTokens::kLiteral
@@ -354,19 +372,14 @@ class PreprocessCommand final : public Command {
     if (!report.was_there) progress.print_line(summary_line(report.totals, progress.seconds()));
   }
 
-  // FILE.html, and with several keys FILE.KEY.html.
   void write_reports(const PipelineReport& report, const VocabularyFiles& files,
                      ProgressPrinter& progress) const {
     if (options_.report.empty() || !report.is_leader) return;
+    const std::vector<std::filesystem::path> paths = options_.report_files();
     for (size_t k = 0; k < report.outputs.size(); ++k) {
-      std::filesystem::path path = options_.report;
-      if (report.outputs.size() > 1) {
-        path.replace_extension("." + options_.json_keys[k] +
-                               std::filesystem::path(options_.report).extension().string());
-      }
-      write_report(report.outputs[k].prefix, path,
+      write_report(report.outputs[k].prefix, paths.at(k),
                    {files.vocab_file, files.merge_file, static_cast<int>(options_.num_workers)});
-      progress.print_line("wrote " + path.string());
+      progress.print_line("wrote " + paths.at(k).string());
     }
   }
 

@@ -6,6 +6,7 @@
 #include "preprocess/commands.h"
 #include "preprocess/data_report.h"
 #include "preprocess/dataset_text.h"
+#include "preprocess/output_guard.h"
 #include "preprocess/prefix_options.h"
 #include "preprocess/terminal_text.h"
 
@@ -36,6 +37,7 @@ class ReportCommand final : public Command {
     report_options.num_threads = threads_.resolved();
     const std::filesystem::path prefix = without_suffix(options_.prefix);
     if (!output_.empty()) {
+      guard_outputs({prefix}, {}, {output_}, {});
       write_report(prefix, output_, report_options);
       fmt::print("wrote {}\n", output_);
       return 0;
