@@ -43,6 +43,11 @@ Ledger::State& Ledger::at(int64_t number) {
   return const_cast<State&>(std::as_const(*this).at(number));
 }
 
+void Ledger::begin_at(int64_t num_input_bytes) {
+  next_base_.num_input_bytes = num_input_bytes;
+  bases_.back() = next_base_;
+}
+
 void Ledger::restore(int64_t number, TaskProgress progress) {
   State& state = at(number);
   seen_.add(progress.counts.totals);

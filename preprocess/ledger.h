@@ -26,6 +26,8 @@ class Ledger {
   Ledger(std::vector<Task> tasks, std::vector<std::string> input_names, size_t num_datasets,
          Limits limits);
 
+  // Before all else: the first task's text begins so far into its (decompressed) input.
+  void begin_at(int64_t num_input_bytes);
   // Before the first request: what an earlier run of the same work has done of task `number`.
   void restore(int64_t number, TaskProgress progress);
 

@@ -208,6 +208,8 @@ std::optional<Journal::Content> PipelineRun::find_work() {
 Ledger PipelineRun::restored_ledger(const std::optional<Journal::Content>& work) {
   Ledger ledger(plan_.tasks, input_names(), config_.output_prefixes.size(),
                 {config_.max_bad_lines, config_.ranks.num_ranks});
+  // A shard may begin within an input (only a plain one, shard_of).
+  if (!plan_.tasks.empty()) ledger.begin_at(plan_.tasks.front().begin);
   if (!work) return ledger;
   int64_t num_done = 0;
   for (const auto& [number, progress] : work->progress) {

@@ -41,7 +41,9 @@ WorkPlan plan_work(const std::vector<std::string>& inputs, int64_t task_bytes,
 std::optional<std::string> find_changed_input(const WorkPlan& plan);
 
 // The share of the plan for part `index` of `count`: a run of consecutive tasks with about the same
-// number of file bytes as every other part, numbered from 0. Parts in order make the whole.
+// number of file bytes as every other part, numbered from 0. Parts in order make the whole. A
+// compressed input is in one part: where its lines stand is known only to who reads it from its
+// begin.
 WorkPlan shard_of(WorkPlan plan, int64_t index, int64_t count);
 
 }  // namespace weft

@@ -46,6 +46,29 @@ TEST_F(Differential, SmallInputsOfAllFormats) {
   }
 }
 
+// Tokens, and where each document came from.
+TEST_F(Differential, ShardsInOrderMakeTheWhole) {
+  add_input("a.jsonl", 30'000, 1);
+  add_input("b.jsonl.zst", 6'000, 2);
+  add_input("c.jsonl", 40'000, 3);
+  make_reference();
+  const auto entries = [](const std::string& sources) {  // without header and footer
+    return sources.substr(64, sources.find("{\"inputs\"") - 64);
+  };
+  for (const int64_t num_shards : {2, 3, 7}) {
+    std::string tokens, sources;
+    config_.num_shards = num_shards;
+    for (config_.shard_idx = 0; config_.shard_idx < num_shards; ++config_.shard_idx) {
+      ASSERT_EQ(run().exit_code, 0);
+      tokens += output()[".bin"];
+      sources += entries(output()[".sources"]);
+      remove_output();
+    }
+    EXPECT_TRUE(tokens == reference_[".bin"]) << num_shards;
+    EXPECT_TRUE(sources == entries(reference_[".sources"])) << num_shards;
+  }
+}
+
 // Large enough that frames and blocks are tasks of their own.
 TEST_F(Differential, InputsOfSeveralParts) {
   add_input("a.jsonl.zst", 4'000'000, 1);
