@@ -74,8 +74,10 @@ void commit_run(const fs::path& folder, const std::vector<FinishedFile>& files,
   remove_work_folder(folder);
 }
 
+bool is_committing(const fs::path& folder) { return fs::exists(folder / kCommit); }
+
 bool resume_commit(const fs::path& folder) {
-  if (!fs::exists(folder / kCommit)) return false;
+  if (!is_committing(folder)) return false;
   carry_out(folder, read_file(folder / kCommit));
   remove_work_folder(folder);
   return true;

@@ -27,6 +27,9 @@ struct FinishedFile {
 void commit_run(const std::filesystem::path& folder, const std::vector<FinishedFile>& files,
                 const std::vector<FinishedFile>& indexes);
 
+// Whether files are being given their names, or were when a run ended.
+bool is_committing(const std::filesystem::path& folder);
+
 // Carries out a commit that was interrupted. False if there is none. Throws std::runtime_error for
 // a commit file that is none.
 bool resume_commit(const std::filesystem::path& folder);

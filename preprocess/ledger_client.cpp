@@ -56,7 +56,7 @@ void check_answer(const std::string& answer) {
 
 LedgerClient::LedgerClient(LedgerClientOptions options)
     : options_(std::move(options)), incarnation_(random_name()) {
-  join(steady_clock::now() + options_.start_timeout);
+  join(steady_clock::now() + options_.start_timeout, options_.while_waiting);
   keep_alive_thread_ = std::thread([this] { keep_alive(); });
 }
 
@@ -100,11 +100,13 @@ LedgerReply LedgerClient::exchange(const LedgerRequest& request) {
 }
 
 // Called with mutex_ held, or before there are other threads.
-void LedgerClient::join(Deadline deadline) {
+void LedgerClient::join(Deadline deadline,
+                        const std::function<void(const std::string&)>& while_waiting) {
   std::string problem;
   do {
     if (is_cancelled()) throw PeerLost("stopped while waiting for rank 0");
     if (try_join(problem, deadline)) return;
+    if (while_waiting) while_waiting(problem);
     pause(kPause);
   } while (steady_clock::now() < deadline);
   throw PeerLost(

@@ -27,12 +27,15 @@ struct LedgerClientOptions {
   std::chrono::milliseconds start_timeout{180'000};
   std::chrono::milliseconds peer_timeout{60'000};  // as LedgerServerOptions
   const std::atomic<bool>* cancelled = nullptr;    // ends waiting, with PeerLost
+  // Called ten times a second until rank 0 has answered for the first time, with why it has not;
+  // what it throws ends the waiting.
+  std::function<void(const std::string& problem)> while_waiting;
 };
 
 class LedgerClient : public LedgerPort {
  public:
   // Joins the run. Throws PeerLost when rank 0 does not show up in time or has given this rank up,
-  // ConfigurationDiffers when the ranks were started differently.
+  // ConfigurationDiffers when the ranks were started differently; what while_waiting throws.
   explicit LedgerClient(LedgerClientOptions options);
   // Says goodbye (unless the connection is broken anyway): the rank has left, it was not lost.
   ~LedgerClient() override;
@@ -44,7 +47,7 @@ class LedgerClient : public LedgerPort {
   LedgerReply exchange(const LedgerRequest& request) override;
 
  private:
-  void join(Deadline deadline);
+  void join(Deadline deadline, const std::function<void(const std::string&)>& while_waiting = {});
   bool try_join(std::string& problem, Deadline deadline);
   std::string hello() const;
   void pause(std::chrono::milliseconds time);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -50,7 +51,9 @@ class PipelineRun {
   bool stop_requested() const { return events_.stop_requested && events_.stop_requested(); }
   bool find_finished();
   void check_outputs_are_free() const;
+  std::unique_ptr<LedgerClient> join();
   std::optional<Journal::Content> find_work();
+  void check_work_is_ours(const std::optional<Journal::Content>& work) const;
   Ledger restored_ledger(const std::optional<Journal::Content>& work);
   void work(RunFiles& files, LedgerHost& host);
   void on_round(LedgerHost& host);
@@ -97,10 +100,7 @@ void PipelineRun::plan() {
 PipelineReport PipelineRun::follow() {
   plan();
   report_.is_leader = false;
-  std::atomic<bool> is_cancelled{false};
-  const auto ledger = join_run(
-      run_ranks(), [this] { return find_finished(); }, [this] { return stop_requested(); },
-      is_cancelled);
+  const auto ledger = join();
   if (!ledger) return std::move(report_);
   RunFiles files(folder_, config_.output_prefixes.size(), type());
   const RankSettings settings = rank_settings();
@@ -111,6 +111,30 @@ PipelineReport PipelineRun::follow() {
     throw PipelineStopped{true};
   }
   return std::move(report_);
+}
+
+// Rank 0's ledger; null if the dataset is there already.
+std::unique_ptr<LedgerClient> PipelineRun::join() {
+  WaitingRank waiting;
+  waiting.is_finished = [this] { return find_finished(); };
+  waiting.stop_requested = [this] { return stop_requested(); };
+  waiting.check_rank_0_can_begin = [this] {
+    if (is_committing(folder_)) return;
+    check_outputs_are_free();
+    check_work_is_ours(Journal::read(folder_ / "journal"));
+  };
+  waiting.note = [this](const std::string& text) { note(text); };
+  try {
+    return join_run(run_ranks(), waiting);
+  } catch (const RankStopped&) {
+    throw PipelineStopped{true};
+  } catch (const ConfigurationDiffers& error) {
+    const auto work = Journal::read(folder_ / "journal");
+    if (!work) throw;
+    const std::string text = difference(work->identity, identity_, "there", "here").text;
+    if (text.empty()) throw;
+    throw ConfigurationDiffers(std::string(error.what()) + " (" + text + ")");
+  }
 }
 
 RunRanks PipelineRun::run_ranks() const {
@@ -192,17 +216,30 @@ std::optional<Journal::Content> PipelineRun::find_work() {
     }
     note("the work in " + folder_.string() + " is dropped: files are missing there");
   }
-  if (work && work->identity != identity_ && !config_.overwrite) {
-    const IdentityDifference differs = difference(work->identity, identity_);
-    if (!differs.inputs_only && !differs.is_lost) {
-      throw std::invalid_argument(
-          "'" + folder_.string() + "' holds the unfinished work of a run with other options (" +
-          differs.text + "); run with those to go on, or give --overwrite to drop it");
-    }
-    note("the work in " + folder_.string() + " is dropped: " + differs.text);
+  check_work_is_ours(work);
+  if (work && work->identity != identity_) {
+    note("the work in " + folder_.string() +
+         " is dropped: " + difference(work->identity, identity_).text);
   }
   remove_work_folder(folder_);
   return std::nullopt;
+}
+
+// Work of other options or other files is somebody's, or somebody mistyped; of inputs that have
+// changed nothing can be used.
+void PipelineRun::check_work_is_ours(const std::optional<Journal::Content>& work) const {
+  if (!work || work->identity == identity_ || config_.overwrite) return;
+  // A run that failed at its first line leaves nothing that would be missed.
+  const auto holds_documents = [](const auto& task) {
+    return task.second.counts.totals.num_documents > 0;
+  };
+  if (std::none_of(work->progress.begin(), work->progress.end(), holds_documents)) return;
+  const IdentityDifference differs = difference(work->identity, identity_);
+  if (differs.is_lost || (differs.same_options && differs.same_inputs)) return;
+  throw std::invalid_argument(
+      "'" + folder_.string() + "' holds the unfinished work of a run " +
+      (differs.same_options ? "of other inputs (" : "with other options (") + differs.text +
+      "); run with those to go on, or give --overwrite to drop it");
 }
 
 Ledger PipelineRun::restored_ledger(const std::optional<Journal::Content>& work) {

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "preprocess/byte_source.h"
 #include "preprocess/task_json.h"
@@ -13,6 +15,47 @@ namespace weft {
 namespace {
 
 using Json = nlohmann::json;
+
+bool is_identity(const Json& json) {
+  if (!json.is_object() || !json.contains("options") || !json["options"].is_object()) return false;
+  if (!json.contains("inputs") || !json["inputs"].is_array()) return false;
+  return std::all_of(json["inputs"].begin(), json["inputs"].end(), [](const Json& input) {
+    return input.is_object() && input.contains("path") && input["path"].is_string() &&
+           input.contains("version") && input["version"].is_string();
+  });
+}
+
+std::vector<std::string> paths_of(const Json& inputs) {
+  std::vector<std::string> paths;
+  for (const Json& input : inputs) paths.push_back(input.value("path", ""));
+  return paths;
+}
+
+// The first input that differs, by name or by content.
+std::string difference_of_inputs(const Json& before, const Json& after, const std::string& was,
+                                 const std::string& is) {
+  const std::vector<std::string> first = paths_of(before), second = paths_of(after);
+  for (size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
+    if (first[i] != second[i]) {
+      return fmt::format("input {}: {} '{}', {} '{}'", i + 1, was, first[i], is, second[i]);
+    }
+    if (before[i] != after[i]) return fmt::format("the input '{}' has changed", first[i]);
+  }
+  if (first.size() == second.size()) return "";
+  return fmt::format("inputs: {} {} of them, {} {}", was, first.size(), is, second.size());
+}
+
+std::string name_of(SpecialTokens special) {
+  switch (special) {
+    case SpecialTokens::kLiteral:
+      return "literal";
+    case SpecialTokens::kToken:
+      return "token";
+    case SpecialTokens::kError:
+      return "error";
+  }
+  return "?";
+}
 
 }  // namespace
 
@@ -31,10 +74,10 @@ std::string run_identity(const PipelineConfig& config, TokenType type,
       {"options",
        {{"--json-keys", rules.json_keys},
         {"--append-eod", rules.append_eod},
-        {"--special", static_cast<int>(rules.special_tokens)},
-        {"--empty-docs", static_cast<int>(rules.empty_documents)},
+        {"--special", name_of(rules.special_tokens)},
+        {"--empty-docs", rules.empty_documents == EmptyDocuments::kSkip ? "skip" : "record"},
         {"--max-line-bytes", rules.max_line_bytes},
-        {"--dtype", static_cast<int>(type)},
+        {"--dtype", type == TokenType::kUInt16 ? "uint16" : "int32"},
         {"--partitions", config.num_partitions},
         {"--shard", fmt::format("{}/{}", config.shard_idx, config.num_shards)},
         {"vocabulary", config.vocabulary_id},
@@ -48,25 +91,26 @@ std::string run_hash(const std::string& identity) {
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }
 
-IdentityDifference difference(const std::string& earlier, const std::string& now) {
+IdentityDifference difference(const std::string& first, const std::string& second,
+                              const std::string& was, const std::string& is) {
   IdentityDifference difference;
-  const Json before = Json::parse(earlier, nullptr, false);
-  const Json after = Json::parse(now);
-  if (!before.is_object() || !before.contains("options") || !before.contains("inputs")) {
+  const Json before = Json::parse(first, nullptr, false);
+  const Json after = Json::parse(second);
+  if (!is_identity(before)) {
     difference.text = "made by another version of weft-data";
     return difference;
   }
   for (const auto& [name, value] : after.at("options").items()) {
-    const Json was = before["options"].value(name, Json());
-    if (was == value) continue;
-    difference.text += fmt::format("{}{}: was {}, is {}", difference.text.empty() ? "" : "; ", name,
-                                   dump_lenient(was), dump_lenient(value));
+    const Json other = before["options"].value(name, Json());
+    if (other == value) continue;
+    difference.text += fmt::format("{}{}: {} {}, {} {}", difference.text.empty() ? "" : "; ", name,
+                                   was, dump_lenient(other), is, dump_lenient(value));
   }
-  difference.inputs_only = difference.text.empty();
-  if (before["inputs"] != after.at("inputs")) {
-    difference.text += difference.text.empty() ? "" : "; ";
-    difference.text += "the inputs are others, or have changed";
-  }
+  difference.same_options = difference.text.empty();
+  const std::string inputs = difference_of_inputs(before["inputs"], after.at("inputs"), was, is);
+  difference.same_inputs = paths_of(before["inputs"]) == paths_of(after.at("inputs"));
+  if (!difference.text.empty() && !inputs.empty()) difference.text += "; ";
+  difference.text += inputs;
   for (const Json& input : before["inputs"]) {
     difference.is_lost = difference.is_lost || input.value("version", "").empty();
   }

@@ -17,14 +17,16 @@ std::string run_identity(const PipelineConfig& config, TokenType type,
 // Short name of an identity: 32 hex digits.
 std::string run_hash(const std::string& identity);
 
-// In words, what differs between an earlier run and this one: "--append-eod: was false, is true".
-// `inputs_only` tells whether only inputs have changed; `is_lost`, that the earlier run read what
+// In words, what differs between two runs: "--append-eod: was false, is true", where "was" and "is"
+// are the words for the first and the second. `same_inputs` tells whether the inputs are those of
+// the same names, and only their contents have changed; `is_lost`, that the first run read what
 // cannot be read again (a pipe), so that its work is worth nothing.
 struct IdentityDifference {
   std::string text;
-  bool inputs_only = false;
+  bool same_options = false, same_inputs = false;
   bool is_lost = false;
 };
-IdentityDifference difference(const std::string& earlier, const std::string& now);
+IdentityDifference difference(const std::string& first, const std::string& second,
+                              const std::string& was = "was", const std::string& is = "is");
 
 }  // namespace weft

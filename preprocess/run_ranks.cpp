@@ -1,17 +1,21 @@
 #include "preprocess/run_ranks.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <thread>
 
 #include "preprocess/coordinator_file.h"
+#include "preprocess/rank_worker.h"
 
 namespace weft {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// Ranks of one job start within seconds of each other; who waits longer wants to know why.
+constexpr std::chrono::seconds kPatience{10};
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -52,10 +56,8 @@ void RankServer::let_all_leave() {
                                                   ranks_.peer_timeout, std::chrono::seconds(30)));
 }
 
-std::unique_ptr<LedgerClient> join_run(const RunRanks& ranks,
-                                       const std::function<bool()>& is_finished,
-                                       const std::function<bool()>& stop_requested,
-                                       const std::atomic<bool>& cancelled) {
+std::unique_ptr<LedgerClient> join_run(const RunRanks& ranks, const WaitingRank& waiting) {
+  struct Finished {};
   LedgerClientOptions options;
   options.folder = ranks.folder;
   options.rank = ranks.environment.rank;
@@ -63,17 +65,25 @@ std::unique_ptr<LedgerClient> join_run(const RunRanks& ranks,
   options.launch_id = ranks.environment.launch_id;
   options.configuration = ranks.configuration;
   options.peer_timeout = ranks.peer_timeout;
-  options.cancelled = &cancelled;
-  // Rank 0 may find that all is done, and never listen.
-  const auto deadline = Clock::now() + options.start_timeout;
-  std::string problem;
-  while (Clock::now() < deadline && !stop_requested()) {
-    if (is_finished()) return nullptr;
-    const auto found = find_coordinator(ranks.folder, problem);
-    if (found && found->launch_id == ranks.environment.launch_id) break;
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  const auto patience = std::min<std::chrono::milliseconds>(ranks.peer_timeout, kPatience);
+  const auto start = Clock::now();
+  bool is_noted = false;
+  options.while_waiting = [&](const std::string& problem) {
+    if (waiting.stop_requested()) throw RankStopped();
+    // Rank 0 may have found that all is done, and never listen.
+    if (waiting.is_finished()) throw Finished();
+    if (Clock::now() - start < patience) return;
+    waiting.check_rank_0_can_begin();
+    if (is_noted) return;
+    is_noted = true;
+    waiting.note(fmt::format("rank {} waits for rank 0, up to {} s: {}", options.rank,
+                             options.start_timeout / std::chrono::seconds(1), problem));
+  };
+  try {
+    return std::make_unique<LedgerClient>(options);
+  } catch (const Finished&) {
+    return nullptr;
   }
-  return std::make_unique<LedgerClient>(options);
 }
 
 }  // namespace weft

@@ -38,11 +38,18 @@ class RankServer {
   std::unique_ptr<LedgerServer> server_;
 };
 
-// The other ranks: waits for rank 0. Null if `is_finished` says meanwhile that there is nothing to
-// do. Throws as LedgerClient.
-std::unique_ptr<LedgerClient> join_run(const RunRanks& ranks,
-                                       const std::function<bool()>& is_finished,
-                                       const std::function<bool()>& stop_requested,
-                                       const std::atomic<bool>& cancelled);
+// What a rank that waits for rank 0 asks and says.
+struct WaitingRank {
+  std::function<bool()> is_finished;             // there is nothing to do any more
+  std::function<bool()> stop_requested;          // somebody wants this rank to end
+  std::function<void()> check_rank_0_can_begin;  // throws what rank 0 must have ended with
+  std::function<void(const std::string&)> note;
+};
+
+// The other ranks: waits for rank 0, and after 10 s (or the peer timeout, if that is shorter) says
+// so. Null if there is nothing to do. Throws as LedgerClient, RankStopped, and what
+// check_rank_0_can_begin throws; that is asked only after this time, for a rank 0 that lives says
+// better what is wrong.
+std::unique_ptr<LedgerClient> join_run(const RunRanks& ranks, const WaitingRank& waiting);
 
 }  // namespace weft

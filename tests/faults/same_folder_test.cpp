@@ -1,4 +1,5 @@
 // Runs that follow each other in one folder: stopped ones, other options, changed inputs, locks.
+#include <algorithm>
 #include <fstream>
 
 #include "indexed_dataset/file_io.h"
@@ -85,7 +86,23 @@ TEST_F(SameFolder, AChangedInputBeginsAnewWithANote) {
   crashed();
   std::ofstream(path("a.jsonl"), std::ios::binary) << text;
   const RunEnd end = expect_rerun_completes("the input has changed");
-  EXPECT_TRUE(has(end.notes, "is dropped: the inputs are others, or have changed")) << end.notes;
+  EXPECT_TRUE(has(end.notes, "is dropped: the input '")) << end.notes;
+}
+
+TEST_F(SameFolder, WorkOfOtherInputsIsNotDroppedUnasked) {
+  crashed();
+  const std::vector<std::string> inputs = config_.inputs;
+  config_.inputs.pop_back();
+  const RunEnd fewer = run();
+  EXPECT_EQ(fewer.exit_code, 2);
+  EXPECT_TRUE(has(fewer.message, "of other inputs (inputs: was ")) << fewer.message;
+  config_.inputs = inputs;
+  std::reverse(config_.inputs.begin(), config_.inputs.end());
+  const RunEnd reversed = run();
+  EXPECT_EQ(reversed.exit_code, 2);
+  EXPECT_TRUE(has(reversed.message, "of other inputs (input 1: was ")) << reversed.message;
+  config_.inputs = inputs;
+  EXPECT_TRUE(has(expect_rerun_completes("inputs as before").notes, "going on with"));
 }
 
 TEST_F(SameFolder, AnInputThatChangesDuringTheRunIsAnError) {
