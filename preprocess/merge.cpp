@@ -15,6 +15,7 @@
 #include "indexed_dataset/parallel_for.h"
 #include "preprocess/dataset_manifest.h"
 #include "preprocess/merge_manifest.h"
+#include "preprocess/output_guard.h"
 #include "preprocess/source_map.h"
 
 namespace weft {
@@ -72,6 +73,24 @@ void refuse_output_that_is_a_part(const MergeConfig& config) {
       }
     }
   }
+}
+
+// Whether an earlier merge has made the output of these parts, none of which is younger. Throws
+// std::invalid_argument if there is a dataset of others.
+bool is_there_already(const MergeConfig& config, const std::string& manifest) {
+  const fs::path index = config.output_prefix.string() + ".idx";
+  if (config.overwrite || !fs::exists(index)) return false;
+  const auto made = fs::last_write_time(index);
+  const bool none_is_younger =
+      std::all_of(config.prefixes.begin(), config.prefixes.end(),
+                  [&](auto& p) { return fs::last_write_time(p.string() + ".idx") <= made; });
+  if (none_is_younger && fs::exists(config.output_prefix.string() + ".bin") &&
+      is_merged_of_the_same(manifest_path(config.output_prefix), manifest)) {
+    return true;
+  }
+  throw std::invalid_argument("'" + index.string() +
+                              "' is a finished dataset, made of other parts or before they were; "
+                              "give --overwrite to replace it, or another --output-prefix");
 }
 
 // The sources of all parts as one map; inputs of one name are one input.
@@ -163,12 +182,20 @@ class SourcesMerge {
 }  // namespace
 
 MergeReport merge_datasets(const MergeConfig& config, const std::function<void()>& check) {
+  const fs::path lock_file = config.output_prefix.string() + ".lock";
   refuse_output_that_is_a_part(config);
-  const LockFile lock(config.output_prefix.string() + ".lock");
+  guard_outputs({config.output_prefix}, lock_file, {}, {});
+  const LockFile lock(lock_file);
   const PairMerge pairs(config.prefixes);
   MergeReport report;
   const auto sources = SourcesMerge::open(pairs, report.notes);
   const std::string manifest = merged_manifest(config, pairs);
+  const std::string shards = shards_out_of_order(config.prefixes);
+  if (!shards.empty()) report.notes.push_back(shards);
+  report.num_documents = pairs.num_documents();
+  report.num_tokens = pairs.num_tokens();
+  report.was_there = is_there_already(config, manifest);
+  if (report.was_there) return report;
 
   OutputParts parts(config.output_prefix);
   const int64_t pair_bytes = pairs.bin_bytes() + pairs.idx_bytes();
@@ -189,8 +216,6 @@ MergeReport merge_datasets(const MergeConfig& config, const std::function<void()
   check();
   parts.commit();
 
-  report.num_documents = pairs.num_documents();
-  report.num_tokens = pairs.num_tokens();
   report.num_bytes = pair_bytes;
   return report;
 }

@@ -15,6 +15,7 @@ struct MergeConfig {
   std::vector<std::filesystem::path> prefixes;  // in this order; one may come twice
   std::filesystem::path output_prefix;
   int num_threads = 1;
+  bool overwrite = false;                                    // replace a dataset of other parts
   std::string program_version;                               // for the manifest
   std::vector<std::pair<std::string, std::string>> options;  // for the manifest
 };
@@ -22,6 +23,7 @@ struct MergeConfig {
 struct MergeReport {
   int64_t num_documents = 0, num_tokens = 0, num_bytes = 0;
   std::vector<std::string> notes;  // what the result lacks, and why
+  bool was_there = false;          // an earlier call has made it of these parts: nothing was done
 };
 
 // Writes PREFIX.bin, .idx, .checksums, .manifest.json, and .sources where every part has one. All
@@ -30,7 +32,8 @@ struct MergeReport {
 // the same call finishes what a killed one began. After an exception no part file is left.
 //
 // `check` is called often, from any thread; what it throws ends the work.
-// Throws LockedByAnotherRun; std::invalid_argument if the output is one of the parts;
+// Throws LockedByAnotherRun; std::invalid_argument if the output is one of the parts, or, without
+// `overwrite`, a dataset made of others;
 // std::runtime_error if parts do not fit each other (token types, vocabularies) or are damaged;
 // std::system_error if files cannot be read or written, and (ENOSPC) if there is no room, before
 // anything is written.

@@ -25,6 +25,7 @@ class MergeCommand final : public Command {
     options.text("--output-prefix", output_prefix_,
                  "writes PREFIX.bin, .idx and what goes with them");
     threads_.declare(options);
+    options.flag("--overwrite", overwrite_, "replace a finished dataset of other parts");
   }
   void validate(OptionSet& options) const override {
     if (prefixes_.empty()) options.problem("give the datasets: their paths without .bin and .idx");
@@ -50,6 +51,7 @@ class MergeCommand final : public Command {
     for (const std::string& prefix : prefixes_) config.prefixes.push_back(without_suffix(prefix));
     config.output_prefix = without_suffix(output_prefix_);
     config.num_threads = threads_.resolved();
+    config.overwrite = overwrite_;
     config.program_version = WEFT_VERSION;
     config.options = options.resolved();
     const MergeReport report = merge_datasets(config, [] {
@@ -58,9 +60,12 @@ class MergeCommand final : public Command {
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     for (const std::string& note : report.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
-    fmt::print("wrote {}.bin and .idx: {} parts, {} documents, {} tokens, {} bytes in {:.2f} s\n",
-               config.output_prefix.string(), config.prefixes.size(), report.num_documents,
-               report.num_tokens, report.num_bytes, seconds);
+    const size_t num_parts = config.prefixes.size();
+    fmt::print("{} {}.bin and .idx: {} part{}, {} documents, {} tokens",
+               report.was_there ? "is there already:" : "wrote", config.output_prefix.string(),
+               num_parts, num_parts == 1 ? "" : "s", report.num_documents, report.num_tokens);
+    if (!report.was_there) fmt::print(", {} bytes in {:.2f} s", report.num_bytes, seconds);
+    fmt::print("\n");
     return 0;
   }
 
@@ -68,6 +73,7 @@ class MergeCommand final : public Command {
   std::vector<std::string> prefixes_;
   std::string output_prefix_;
   ThreadsOption threads_;
+  bool overwrite_ = false;
 };
 
 }  // namespace

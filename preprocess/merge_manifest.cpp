@@ -1,10 +1,13 @@
 #include "preprocess/merge_manifest.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "indexed_dataset/file_io.h"
 #include "preprocess/dataset_manifest.h"
+#include "preprocess/work_plan.h"
 
 namespace weft {
 namespace {
@@ -15,6 +18,7 @@ using Json = nlohmann::ordered_json;
 void add_counts(Json& sum, const Json& from) {
   for (const auto& [name, value] : from.items()) {
     if (value.is_object()) {
+      if (!sum.contains(name)) sum[name] = Json::object();
       add_counts(sum[name], value);
     } else if (value.is_number_integer()) {
       // Unsigned: numbers of a strange manifest may overflow.
@@ -22,6 +26,16 @@ void add_counts(Json& sum, const Json& from) {
       sum[name] = static_cast<int64_t>(before + value.get<uint64_t>());
     }
   }
+}
+
+// Of an option in a part's manifest; "" if there is none.
+std::string option_of(const std::filesystem::path& prefix, const char* name) {
+  if (!std::filesystem::exists(manifest_path(prefix))) return "";
+  const Json manifest = Json::parse(read_file(manifest_path(prefix)), nullptr, false);
+  if (!manifest.is_object() || !manifest.contains("options")) return "";
+  const Json& options = manifest["options"];
+  if (!options.is_object() || !options.contains(name) || !options[name].is_string()) return "";
+  return options[name].get<std::string>();
 }
 
 }  // namespace
@@ -77,6 +91,36 @@ std::string merged_manifest(const MergeConfig& config, const PairMerge& pairs) {
   if (all_have_counts) manifest["input_counts"] = counts;
   manifest["dataset"] = {{"documents", pairs.num_documents()}, {"tokens", pairs.num_tokens()}};
   return manifest.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+bool is_merged_of_the_same(const std::filesystem::path& path, const std::string& manifest) {
+  if (!std::filesystem::exists(path)) return false;
+  Json there = Json::parse(read_file(path), nullptr, false);
+  Json wanted = Json::parse(manifest);
+  if (!there.is_object()) return false;
+  for (Json* json : {&there, &wanted}) {
+    json->erase("options");
+    json->erase("version");
+  }
+  return there == wanted;
+}
+
+std::string shards_out_of_order(const std::vector<std::filesystem::path>& prefixes) {
+  std::string names, want;
+  bool is_in_order = true;
+  for (const std::filesystem::path& prefix : prefixes) {
+    const std::string shard = option_of(prefix, "shard");
+    int64_t index = 0, count = 1;
+    if (!shard.empty() && !parse_shard(shard, index, count)) return "";
+    names += (names.empty() ? "" : ", ") + (shard.empty() ? "none" : shard);
+    const std::string first = fmt::format("0/{}", count);
+    is_in_order &= fmt::format("{}/{}", index, count) == (want.empty() ? first : want);
+    want = index + 1 < count ? fmt::format("{}/{}", index + 1, count) : "";
+  }
+  if (is_in_order && want.empty()) return "";
+  return "the parts are not all shards of a run in their order, the result is not what one run "
+         "makes: " +
+         names;
 }
 
 }  // namespace weft

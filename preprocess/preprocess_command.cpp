@@ -3,7 +3,6 @@
 #include <stdio_ext.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <set>
@@ -22,6 +21,7 @@
 #include "preprocess/sha256.h"
 #include "preprocess/stop_signal.h"
 #include "preprocess/url.h"
+#include "preprocess/work_plan.h"
 #include "tokenizer/unicode_classes.h"
 
 namespace weft {
@@ -31,19 +31,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// More parts than this are a typing error: none would get work.
-constexpr int64_t kMaxShards = 1'000'000;
-
-// "3/16"
-bool parse_shard(const std::string& text, int64_t& index, int64_t& count) {
-  const char* end = text.data() + text.size();
-  const auto first = std::from_chars(text.data(), end, index);
-  if (first.ec != std::errc() || first.ptr == end || *first.ptr != '/') return false;
-  const auto second = std::from_chars(first.ptr + 1, end, count);
-  return second.ec == std::errc() && second.ptr == end && index >= 0 && index < count &&
-         count <= kMaxShards;
 }
 
 struct PreprocessOptions {

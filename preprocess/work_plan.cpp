@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <system_error>
 #include <utility>
 
@@ -13,6 +14,9 @@
 
 namespace weft {
 namespace {
+
+// More parts than this are a typing error: none would get work.
+constexpr int64_t kMaxShards = 1'000'000;
 
 constexpr char kFileVersion[] = "changed ";  // of a local file: when it was changed last
 
@@ -69,6 +73,15 @@ void add_tasks(const InputLayout& layout, bool is_url, int32_t input_idx, int64_
 }
 
 }  // namespace
+
+bool parse_shard(const std::string& text, int64_t& index, int64_t& count) {
+  const char* end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, index);
+  if (first.ec != std::errc() || first.ptr == end || *first.ptr != '/') return false;
+  const auto second = std::from_chars(first.ptr + 1, end, count);
+  return second.ec == std::errc() && second.ptr == end && index >= 0 && index < count &&
+         count <= kMaxShards;
+}
 
 bool WorkPlan::can_resume() const {
   return std::none_of(identities.begin(), identities.end(),

@@ -40,6 +40,9 @@ WorkPlan plan_work(const std::vector<std::string>& inputs, int64_t task_bytes,
 // The first input that is no longer what the plan was made for; nothing if all are.
 std::optional<std::string> find_changed_input(const WorkPlan& plan);
 
+// Part and number of parts in "3/16". False for anything else, and for more than a million parts.
+bool parse_shard(const std::string& text, int64_t& index, int64_t& count);
+
 // The share of the plan for part `index` of `count`: a run of consecutive tasks with about the same
 // number of file bytes as every other part, numbered from 0. Parts in order make the whole. A
 // compressed input is in one part: where its lines stand is known only to who reads it from its

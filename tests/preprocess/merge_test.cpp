@@ -65,6 +65,7 @@ MergeReport merge(const fs::path& output, const std::vector<fs::path>& parts, in
   config.prefixes = parts;
   config.output_prefix = output;
   config.num_threads = threads;
+  config.overwrite = true;
   return merge_datasets(config, [] {});
 }
 
@@ -367,6 +368,7 @@ TEST_F(FailingMerge, StopsWhenAsked) {
   config.prefixes = {a_, b_};
   config.output_prefix = p_;
   config.num_threads = 2;
+  config.overwrite = true;
   for (int n = 0; n < 5; ++n) {
     std::atomic<int> calls{0};
     EXPECT_THROW(merge_datasets(config,
