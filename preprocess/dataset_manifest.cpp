@@ -1,5 +1,7 @@
 #include "preprocess/dataset_manifest.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -33,7 +35,8 @@ Json inputs_json(const PipelineReport& report) {
                      {"format", input.format},
                      {"file_bytes", input.num_file_bytes},
                      {"jsonl_bytes", input.num_bytes},
-                     {"lines", input.num_lines}});
+                     {"lines", input.num_lines},
+                     {"text_xxh3", fmt::format("{:016x}", input.text.value())}});
   }
   return array;
 }

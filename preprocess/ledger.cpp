@@ -15,6 +15,7 @@ void TaskCounts::add(const TaskCounts& next) {
     bad_lines.push_back(std::move(bad_line));
   }
   totals.add(next.totals);
+  text.add(next.text, next.totals.num_lines);
   if (datasets.size() < next.datasets.size()) datasets.resize(next.datasets.size());
   for (size_t k = 0; k < next.datasets.size(); ++k) datasets[k].add(next.datasets[k]);
   num_range_bytes += next.num_range_bytes;
@@ -216,6 +217,7 @@ void Ledger::extend_bases() {
     }
     next_base_.num_input_lines += state.counts.totals.num_lines;
     next_base_.num_input_bytes += state.counts.num_range_bytes;
+    check_output(num_based_);
     ++num_based_;
     const bool same_input = num_based_ < std::ssize(tasks_) &&
                             tasks_[static_cast<size_t>(num_based_)].input_idx ==
@@ -252,6 +254,20 @@ void Ledger::add_bad_lines(int64_t number) {
     bad_line.offset_bytes += next_base_.num_input_bytes;
     new_bad_lines_.push_back(std::move(bad_line));
   }
+}
+
+// A reader knows its own task only, and one bomb may be many frames.
+void Ledger::check_output(int64_t number) {
+  const auto input_idx = static_cast<size_t>(tasks_[static_cast<size_t>(number)].input_idx);
+  if (input_idx >= limits_.is_compressed.size() || !limits_.is_compressed[input_idx] ||
+      next_base_.num_input_bytes <= limits_.max_output_bytes) {
+    return;
+  }
+  fail({static_cast<int>(ExitCode::kOutOfMemory),
+        input_names_.at(input_idx) + ": gives more than the " +
+            std::to_string(limits_.max_output_bytes) +
+            " bytes allowed per input; if it is no decompression bomb, raise --max-output",
+        {}});
 }
 
 // The failure of the first task without counts is the first one in input order.

@@ -20,6 +20,9 @@ class Ledger {
     // Ranks that may come. None is given more unread tasks than its share of all that are left, or
     // the first one would take every stream of a corpus of few.
     int num_ranks = 1;
+    // Decompressed, of one input for which `is_compressed` is true, over all its tasks.
+    int64_t max_output_bytes = INT64_MAX;
+    std::vector<bool> is_compressed{};  // by input; empty: none is
   };
   // `tasks` in output order, numbered from 0; `input_names` is how messages call the inputs;
   // `num_datasets` is the number of keys.
@@ -79,6 +82,7 @@ class Ledger {
   void tell_bases(int rank, LedgerReply& reply);
   void extend_bases();
   void add_bad_lines(int64_t number);
+  void check_output(int64_t number);
   void meet_failure(int64_t number);
 
   std::vector<Task> tasks_;

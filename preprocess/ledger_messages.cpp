@@ -130,7 +130,11 @@ void fields(Archive& archive, T& v) {
     archive(v.begin), archive(v.end);
   } else if constexpr (Is<T, TaskCounts>) {
     fields(archive, v.totals), list(archive, v.datasets), list(archive, v.bad_lines);
-    archive(v.num_range_bytes);
+    archive(v.num_range_bytes), fields(archive, v.text);
+  } else if constexpr (Is<T, TextHash>) {
+    auto value = static_cast<int64_t>(v.value());
+    small(archive, value, 0, INT64_MAX);
+    if constexpr (kIsReading<Archive>) v = TextHash(static_cast<uint64_t>(value));
   } else if constexpr (Is<T, TaskProgress>) {
     fields(archive, v.counts), archive(v.next_offset_bytes), archive(v.num_staged_bytes);
     list(archive, v.before_stage);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "preprocess/pipeline_totals.h"
+#include "preprocess/text_hash.h"
 
 namespace weft {
 
@@ -33,6 +34,7 @@ struct TaskCounts {
   // Decompressed bytes between begin and end, known at the task's end. (totals.num_bytes counts
   // whole lines instead, of which the last may reach behind `end`.)
   int64_t num_range_bytes = 0;
+  TextHash text{};  // of the lines
 
   void add(const TaskCounts& next);
 };

@@ -79,6 +79,7 @@ bool LineChunker::next(LineChunk& chunk) {
 void LineChunker::skip_rest_of_line(LineChunk& chunk) {
   int64_t num_skipped = 0;
   size_t cut = 0;
+  chunk.too_long_line_end_bytes = 0;
   while (cut == 0 && !at_end_) {
     // A final "\r" stays, in case that its "\n" comes next.
     const size_t num_kept = chunk.buffer[chunk.size_bytes - 1] == '\r' ? 1 : 0;
@@ -91,7 +92,8 @@ void LineChunker::skip_rest_of_line(LineChunk& chunk) {
     const size_t end = text.find_first_of("\r\n");
     if (end == std::string_view::npos || (text[end] == '\r' && end + 1 == text.size() && !at_end_))
       continue;
-    cut = end + (text.substr(end, 2) == "\r\n" ? 2 : 1);
+    chunk.too_long_line_end_bytes = text.substr(end, 2) == "\r\n" ? 2 : 1;
+    cut = end + static_cast<size_t>(chunk.too_long_line_end_bytes);
   }
   if (cut == 0) cut = chunk.size_bytes;  // the stream ended within the line
   carried_.assign(chunk.buffer.data() + cut, chunk.buffer.data() + chunk.size_bytes);

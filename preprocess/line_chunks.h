@@ -22,7 +22,8 @@ struct LineChunk {
   // This chunk stands for one line that is longer than the limit: it holds no text, `size_bytes` is
   // 0.
   bool is_too_long_line = false;
-  int64_t too_long_line_bytes = 0;
+  int64_t too_long_line_bytes = 0;      // with its end
+  int64_t too_long_line_end_bytes = 0;  // of its end alone
   // Held while the chunk has a line that needs one.
   LongLineGate::Permit long_line_permit;
 

@@ -20,6 +20,7 @@ TaskCounts counts_of(const Segment& segment) {
   totals.num_tokens = result.num_tokens;
   totals.num_replaced_surrogates = result.num_replaced_surrogates;
   totals.bad_lines = result.bad_line_counts;
+  counts.text = result.text;
   counts.bad_lines = result.bad_lines;
   for (const TokenizedChunk::Output& output : result.outputs) {
     counts.datasets.push_back(

@@ -244,7 +244,8 @@ void PipelineRun::check_work_is_ours(const std::optional<Journal::Content>& work
 
 Ledger PipelineRun::restored_ledger(const std::optional<Journal::Content>& work) {
   Ledger ledger(plan_.tasks, input_names(), config_.output_prefixes.size(),
-                {config_.max_bad_lines, config_.ranks.num_ranks});
+                {config_.max_bad_lines, config_.ranks.num_ranks, config_.max_output_bytes,
+                 plan_.compressed_inputs()});
   // A shard may begin within an input (only a plain one, shard_of).
   if (!plan_.tasks.empty()) ledger.begin_at(plan_.tasks.front().begin);
   if (!work) return ledger;
@@ -315,7 +316,8 @@ void PipelineRun::on_round(LedgerHost& host) {
 
 void PipelineRun::report_inputs(const Ledger& ledger) {
   for (size_t i = 0; i < config_.inputs.size(); ++i) {
-    report_.inputs.push_back({display_name(config_.inputs[i]), plan_.layouts[i].format, 0, 0, 0});
+    report_.inputs.push_back(
+        {display_name(config_.inputs[i]), plan_.layouts[i].format, 0, 0, 0, {}});
   }
   for (const Task& task : ledger.tasks()) {
     const PipelineTotals& totals = ledger.counts(task.number).totals;
@@ -323,6 +325,7 @@ void PipelineRun::report_inputs(const Ledger& ledger) {
     input.num_file_bytes += totals.num_file_bytes;
     input.num_bytes += totals.num_bytes;
     input.num_lines += totals.num_lines;
+    input.text.add(ledger.counts(task.number).text, totals.num_lines);
     report_.totals.add(totals);
   }
 }

@@ -76,6 +76,7 @@ void from_json(const Json& json, BadLine& bad_line) {
 void to_json(Json& json, const TaskCounts& counts) {
   json = {{"totals", counts.totals},
           {"datasets", counts.datasets},
+          {"text", counts.text.value()},
           {"bad_lines", counts.bad_lines},
           {"range_bytes", counts.num_range_bytes}};
 }
@@ -83,6 +84,7 @@ void to_json(Json& json, const TaskCounts& counts) {
 void from_json(const Json& json, TaskCounts& counts) {
   counts.totals = json.at("totals").get<PipelineTotals>();
   counts.datasets = json.at("datasets").get<std::vector<DatasetCounts>>();
+  counts.text = TextHash(static_cast<uint64_t>(count_at(json, "text")));
   counts.bad_lines = json.at("bad_lines").get<std::vector<BadLine>>();
   if (counts.bad_lines.size() > kNumShownBadLines) {
     throw std::runtime_error("more bad lines than are shown");

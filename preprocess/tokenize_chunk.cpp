@@ -50,6 +50,7 @@ void TokenizedChunk::clear(size_t num_keys) {
   }
   num_lines = num_documents = num_empty_documents = num_tokens = num_replaced_surrogates =
       num_code_points = 0;
+  text = {};
   bad_line_counts = {};
   bad_lines.clear();
 }
@@ -84,6 +85,7 @@ void ChunkTokenizer::tokenize(LineChunk& chunk, TokenizedChunk& result) {
       "more than " + std::to_string(rules_.max_line_bytes) + " bytes (--max-line-bytes)";
   if (chunk.is_too_long_line) {
     result.num_lines = 1;
+    result.text.add_too_long_line(chunk.too_long_line_bytes - chunk.too_long_line_end_bytes);
     note_bad_line({LineProblem::kTooLong, too_long, 0}, chunk.offset_bytes);
     return;
   }
@@ -99,7 +101,13 @@ void ChunkTokenizer::tokenize(LineChunk& chunk, TokenizedChunk& result) {
       ++result.num_lines;
       const int64_t offset_bytes = chunk.offset_bytes + (line.data() - text.data());
       LineOutcome outcome;
-      if (line.size() > rules_.max_line_bytes) {
+      const bool is_too_long = line.size() > rules_.max_line_bytes;
+      if (is_too_long) {
+        result.text.add_too_long_line(std::ssize(line));
+      } else {
+        result.text.add_line(line);
+      }
+      if (is_too_long) {
         outcome = {LineProblem::kTooLong, too_long, 0};
       } else if (!all_utf8 && !simdjson::validate_utf8(line)) {
         outcome = {LineProblem::kInvalidUtf8, "", 0};

@@ -12,6 +12,7 @@
 #include "preprocess/bad_lines.h"
 #include "preprocess/json_line.h"
 #include "preprocess/line_chunks.h"
+#include "preprocess/text_hash.h"
 #include "tokenizer/tokenizer.h"
 
 namespace weft {
@@ -64,6 +65,7 @@ struct TokenizedChunk {
   int64_t num_tokens = 0;           // over all keys
   int64_t num_replaced_surrogates = 0;
   int64_t num_code_points = 0;  // of the lines, as Megatron's "MB/s" counts
+  TextHash text;                // of all lines
   BadLineCounts bad_line_counts;
   // The first kNumShownBadLines; line_number counts from 1 within the chunk, the input's name is
   // not filled in.

@@ -88,6 +88,14 @@ bool WorkPlan::can_resume() const {
                       [](const InputIdentity& identity) { return identity.version.empty(); });
 }
 
+std::vector<bool> WorkPlan::compressed_inputs() const {
+  std::vector<bool> are_compressed;
+  for (const InputLayout& layout : layouts) {
+    are_compressed.push_back(layout.format != "plain" && layout.format != "stream");
+  }
+  return are_compressed;
+}
+
 WorkPlan plan_work(const std::vector<std::string>& inputs, int64_t task_bytes, bool allow_http) {
   WorkPlan plan;
   for (const std::string& path : inputs) {

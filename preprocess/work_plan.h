@@ -28,7 +28,8 @@ struct WorkPlan {
   std::vector<InputLayout> layouts;       // likewise
   std::vector<Task> tasks;
 
-  bool can_resume() const;  // every input can be told from a changed one
+  std::vector<bool> compressed_inputs() const;  // for each: whether it is
+  bool can_resume() const;                      // every input can be told from a changed one
 };
 
 // Looks at every input. `task_bytes` of the file (compressed where compressed) make a task, or more
