@@ -157,7 +157,9 @@ PipelineReport PipelineRun::lead() {
   sync_folder(folder_.has_parent_path() ? folder_.parent_path() : ".");
   try {
     crash_point("folder_made");
-    LedgerHost host(restored_ledger(earlier), Journal(folder_ / "journal", identity_));
+    Ledger restored = restored_ledger(earlier);
+    if (events_.on_begin) events_.on_begin(num_file_bytes(plan_), restored.seen());
+    LedgerHost host(std::move(restored), Journal(folder_ / "journal", identity_));
     crash_point("journal_begun");
     RunFiles files(folder_, config_.output_prefixes.size(), type());
     work(files, host);

@@ -85,6 +85,9 @@ struct PipelineReport {
 
 // Called on the thread that runs the pipeline.
 struct PipelineEvents {
+  // Before the work: bytes of the files that this run or shard has to read, < 0 if not known, and
+  // what an earlier run has done of it.
+  std::function<void(int64_t num_file_bytes, const PipelineTotals& before)> on_begin;
   std::function<void(const std::string& input)> on_input;  // the first part of it was handed out
   std::function<void(const PipelineTotals&)> on_progress;  // several times a second
   std::function<void(const BadLine&)> on_bad_line;  // the first kNumShownBadLines, in input order

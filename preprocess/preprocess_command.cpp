@@ -207,23 +207,17 @@ struct PreprocessOptions {
   }
 };
 
-// Size of all inputs; -1 where one is a pipe.
-int64_t total_file_bytes(const std::vector<std::string>& inputs) {
-  int64_t total = 0;
-  for (const std::string& path : inputs) {
-    std::error_code error;
-    if (path == "-" || !std::filesystem::is_regular_file(path, error)) return -1;
-    total += static_cast<int64_t>(std::filesystem::file_size(path));
-  }
-  return total;
-}
-
 // Prints progress: one refreshed line on a terminal, Megatron's lines in a log.
 class ProgressPrinter {
  public:
-  ProgressPrinter(int64_t log_interval, int64_t num_file_bytes)
-      : text_(log_interval, num_file_bytes), is_terminal_(::isatty(STDERR_FILENO) == 1) {}
+  explicit ProgressPrinter(int64_t log_interval)
+      : log_interval_(log_interval),
+        text_(log_interval),
+        is_terminal_(::isatty(STDERR_FILENO) == 1) {}
 
+  void begin(int64_t num_file_bytes, const PipelineTotals& before) {
+    text_ = ProgressText(log_interval_, num_file_bytes, before);
+  }
   void update(const PipelineTotals& totals) {
     const double seconds = seconds_since(start_);
     if (!is_terminal_) {
@@ -238,9 +232,13 @@ class ProgressPrinter {
   void print_line(const std::string& line) {
     std::fprintf(stderr, "%s%s\n", is_terminal_ ? "\r\033[K" : "", line.c_str());
   }
+  void print_summary(const PipelineTotals& totals) {
+    print_line(text_.summary_line(totals, seconds()));
+  }
   double seconds() const { return seconds_since(start_); }
 
  private:
+  int64_t log_interval_;
   ProgressText text_;
   bool is_terminal_;
   Clock::time_point start_ = Clock::now();
@@ -276,7 +274,7 @@ class PreprocessCommand final : public Command {
     origin.vocabulary_size = vocabulary->size();
     print_to_log("Time to startup: " + python_float(seconds_since(start)));
 
-    ProgressPrinter progress(options_.log_interval, total_file_bytes(options_.inputs));
+    ProgressPrinter progress(options_.log_interval);
     try {
       const PipelineReport made = run_reported(vocabulary, progress, origin);
       report(made, progress);
@@ -290,6 +288,10 @@ class PreprocessCommand final : public Command {
                           work_folder(options_.output_prefix).string() +
                           "; the same command goes on with it");
       return static_cast<int>(ExitCode::kStoppedOnRequest);
+    } catch (const std::system_error& error) {
+      fail_with_hint(error);
+    } catch (const NetworkError& error) {
+      fail_with_hint(error);
     }
     return 0;
   }
@@ -303,6 +305,16 @@ class PreprocessCommand final : public Command {
     if (std::fflush(stdout) == 0) return;
     ::__fpurge(stdout);
     std::clearerr(stdout);
+  }
+
+  // Trouble outside the data passes; who reads of it should know that nothing is lost.
+  [[noreturn]] void fail_with_hint(const std::exception& error) const {
+    const std::filesystem::path folder = work_folder(options_.output_prefix);
+    std::error_code no_folder;
+    if (!std::filesystem::exists(folder / "journal", no_folder)) throw;
+    throw RunFailed(static_cast<int>(exit_code_for(error)),
+                    std::string(error.what()) + "\n  the work so far is kept in " +
+                        folder.string() + "; the same command goes on with it");
   }
 
   VocabularyFiles find_vocabulary() const {
@@ -334,6 +346,9 @@ class PreprocessCommand final : public Command {
       if (!is_first_input) print_to_log("Opening " + input);
       is_first_input = false;
     };
+    events.on_begin = [&](int64_t num_file_bytes, const PipelineTotals& before) {
+      progress.begin(num_file_bytes, before);
+    };
     events.on_progress = [&](const PipelineTotals& totals) { progress.update(totals); };
     events.on_bad_line = [&](const BadLine& bad_line) {
       progress.print_line("bad line: " + bad_line.message());
@@ -356,7 +371,7 @@ class PreprocessCommand final : public Command {
                                       output.prefix.string(), output.num_documents,
                                       output.num_tokens));
     }
-    if (!report.was_there) progress.print_line(summary_line(report.totals, progress.seconds()));
+    if (!report.was_there) progress.print_summary(report.totals);
   }
 
   void write_reports(const PipelineReport& report, const VocabularyFiles& files,

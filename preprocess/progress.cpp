@@ -46,10 +46,12 @@ std::string ProgressText::log_lines(const PipelineTotals& totals, double seconds
       static_cast<double>(num_new);
   for (int64_t n = (num_documents_before_ / log_interval_ + 1) * log_interval_;
        n <= totals.num_documents; n += log_interval_) {
-    const double code_points = static_cast<double>(num_code_points_before_) +
-                               code_points_each * static_cast<double>(n - num_documents_before_);
+    const auto documents = static_cast<double>(n - before_.num_documents);
+    const double code_points =
+        static_cast<double>(num_code_points_before_ - before_.num_code_points) +
+        code_points_each * static_cast<double>(n - num_documents_before_);
     lines += fmt::format("Processed {} documents ({} docs/s, {} MB/s).\n", n,
-                         python_float(per_second(static_cast<double>(n), seconds)),
+                         python_float(per_second(documents, seconds)),
                          python_float(per_second(code_points / (1 << 20), seconds)));
   }
   num_documents_before_ = totals.num_documents;
@@ -68,26 +70,30 @@ std::string ProgressText::live_line(const PipelineTotals& totals, double seconds
         100.0 * static_cast<double>(totals.num_file_bytes) / static_cast<double>(total_file_bytes_),
         with_prefix(static_cast<double>(total_file_bytes_), "B"));
   }
-  line += fmt::format(" | {} | {} docs/s | {} tokens/s", rate(totals.num_bytes, "B/s"),
-                      rate(totals.num_documents), rate(totals.num_tokens));
+  line += fmt::format(" | {} | {} docs/s | {} tokens/s",
+                      rate(totals.num_bytes - before_.num_bytes, "B/s"),
+                      rate(totals.num_documents - before_.num_documents),
+                      rate(totals.num_tokens - before_.num_tokens));
   const int64_t num_bad = totals.bad_lines.total();
   if (num_bad > 0) line += fmt::format(" | {} bad line{}", num_bad, num_bad == 1 ? "" : "s");
-  if (total_file_bytes_ > 0 && totals.num_file_bytes > 0) {
+  const int64_t num_read = totals.num_file_bytes - before_.num_file_bytes;
+  if (total_file_bytes_ > 0 && num_read > 0) {
     const auto left = static_cast<double>(total_file_bytes_ - totals.num_file_bytes);
-    line += " | " +
-            time_left(std::max(0.0, left) * seconds / static_cast<double>(totals.num_file_bytes));
+    line += " | " + time_left(std::max(0.0, left) * seconds / static_cast<double>(num_read));
   }
   return line;
 }
 
-std::string summary_line(const PipelineTotals& totals, double seconds) {
+std::string ProgressText::summary_line(const PipelineTotals& totals, double seconds) const {
+  const auto num_bytes = static_cast<double>(totals.num_bytes);
+  const auto num_before = static_cast<double>(before_.num_bytes);
   return fmt::format(
-      "done: {} documents ({} empty), {} tokens, {}, {} lone surrogates replaced, {} in {:.2f} s, "
-      "{:.1f} MB/s",
+      "done: {} documents ({} empty), {} tokens, {}, {} lone surrogates replaced, {}{} in {:.2f} "
+      "s, {:.1f} MB/s",
       totals.num_documents, totals.num_empty_documents, totals.num_tokens,
-      totals.bad_lines.summary(), totals.num_replaced_surrogates,
-      with_prefix(static_cast<double>(totals.num_bytes), "B"), seconds,
-      per_second(static_cast<double>(totals.num_bytes) / 1e6, seconds));
+      totals.bad_lines.summary(), totals.num_replaced_surrogates, with_prefix(num_bytes, "B"),
+      num_before > 0 ? ", " + with_prefix(num_bytes - num_before, "B") + " of them now" : "",
+      seconds, per_second((num_bytes - num_before) / 1e6, seconds));
 }
 
 }  // namespace weft

@@ -74,6 +74,15 @@ void add_tasks(const InputLayout& layout, bool is_url, int32_t input_idx, int64_
 
 }  // namespace
 
+int64_t num_file_bytes(const WorkPlan& plan) {
+  int64_t sum = 0;
+  for (const Task& task : plan.tasks) {
+    if (task.end < 0) return -1;
+    sum += task.end - task.begin;
+  }
+  return sum;
+}
+
 bool parse_shard(const std::string& text, int64_t& index, int64_t& count) {
   const char* end = text.data() + text.size();
   const auto first = std::from_chars(text.data(), end, index);

@@ -41,6 +41,9 @@ WorkPlan plan_work(const std::vector<std::string>& inputs, int64_t task_bytes,
 // The first input that is no longer what the plan was made for; nothing if all are.
 std::optional<std::string> find_changed_input(const WorkPlan& plan);
 
+// Of all tasks; -1 if one does not know where it ends.
+int64_t num_file_bytes(const WorkPlan& plan);
+
 // Part and number of parts in "3/16". False for anything else, and for more than a million parts.
 bool parse_shard(const std::string& text, int64_t& index, int64_t& count);
 

@@ -118,6 +118,7 @@ expect 4 'Input/output error' env WEFT_IO_FAIL_AT=9 "$data" preprocess --input c
 if [ "$(id -u)" = 0 ] && mkdir small && mount -t tmpfs -o size=1m tmpfs small 2>/dev/null; then
   trap 'umount "$work/small"; rm -rf "$work"' EXIT
   expect 5 'small/full.work' "$data" preprocess --input corpus.jsonl --output-prefix small/full
+  grep -qF 'the work so far is kept in small/full.work; the same command goes on with it' out.log || fail "no hint: $(cat out.log)"
   [ "$(ls small)" = full.work ] || fail "a full disk left $(ls small)"
   mount -o remount,size=64m small
   expect 0 'going on with the work' "$data" preprocess --input corpus.jsonl --output-prefix small/full

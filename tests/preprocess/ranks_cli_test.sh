@@ -69,6 +69,7 @@ input=bad.jsonl start 0 begun --append-eod
 ends 0 2 'with other options (--append-eod: was false, is true)'
 input=bad.jsonl start 1 begun --append-eod --peer-timeout 1
 ends 1 2 'with other options (--append-eod: was false, is true)'
+expect 0 'of them now in' "$data" preprocess --input bad.jsonl --output-prefix begun --on-bad-line skip
 echo 'no JSON' >bad.jsonl
 expect 3 'bad.jsonl:1:' "$data" preprocess --input bad.jsonl --output-prefix worthless
 expect 0 'wrote' "$data" preprocess --input corpus.jsonl --output-prefix worthless

@@ -54,6 +54,31 @@ TEST(Progress, LiveLineTellsWhatIsLeft) {
   EXPECT_NE(text.live_line(totals, 2).find(" | 1 bad line | "), std::string::npos);
 }
 
+TEST(Progress, SpeedsAreThoseOfThisRunWhenItGoesOnWithAnEarlierOne) {
+  PipelineTotals before;
+  before.num_file_bytes = 3'000'000;
+  before.num_bytes = 15'000'000;
+  before.num_documents = 2500;
+  before.num_code_points = 2500 << 10;
+  before.num_tokens = 3'000'000;
+  ProgressText text(1000, 4'000'000, before);
+  EXPECT_EQ(text.log_lines(before, 1), "");
+  PipelineTotals totals = before;
+  totals.num_file_bytes += 500'000;
+  totals.num_bytes += 1'000'000;
+  totals.num_documents += 500;
+  totals.num_code_points += 500 << 10;
+  totals.num_tokens += 250'000;
+  EXPECT_EQ(text.log_lines(totals, 2),
+            "Processed 3000 documents (250.0 docs/s, 0.244140625 MB/s).\n");
+  EXPECT_EQ(text.live_line(totals, 2),
+            "tokenized 16.0 MB (87.5% of 4.00 MB of files) | 500 kB/s | 250 docs/s | 125 k "
+            "tokens/s | 2 s left");
+  EXPECT_EQ(text.summary_line(totals, 2),
+            "done: 3000 documents (0 empty), 3250000 tokens, 0 bad lines, 0 lone surrogates "
+            "replaced, 16.0 MB, 1.00 MB of them now in 2.00 s, 0.5 MB/s");
+}
+
 TEST(Progress, NumbersKeepThreeDigits) {
   EXPECT_EQ(with_prefix(0, "B"), "0 B");
   EXPECT_EQ(with_prefix(999, "B"), "999 B");
