@@ -89,11 +89,11 @@ class DamagedIndex {
   bool holds(int64_t at, int64_t size_bytes) const {
     return at + size_bytes <= static_cast<int64_t>(bytes_.size());
   }
-  // Offset of a sequence; the one after the last is the end of .bin. -1: not there.
+  // Offset of a sequence; the one after the last is the end of .bin. -1: not there, or negative.
   int64_t offset(int64_t i) const {
     if (i == num_sequences_) return bin_bytes_;
     const int64_t at = kIndexHeaderBytes + 4 * num_sequences_ + 8 * i;
-    return holds(at, 8) ? load_unaligned<int64_t>(bytes_.data() + at) : -1;
+    return holds(at, 8) ? std::max<int64_t>(load_unaligned<int64_t>(bytes_.data() + at), -1) : -1;
   }
   // Bytes of a sequence by its length; -1: not there, or it cannot be.
   int64_t length_bytes(int64_t i) const {

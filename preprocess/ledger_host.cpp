@@ -2,6 +2,9 @@
 
 #include <vector>
 
+#include "indexed_dataset/crash_point.h"
+#include "indexed_dataset/exit_code.h"
+
 namespace weft {
 
 LedgerReply LedgerHost::answer(int rank, const LedgerRequest& request) {
@@ -34,6 +37,40 @@ void LedgerHost::write_journal() {
   journal_.add(changed);  // without the lock: a disk may take its time
   const std::lock_guard lock(mutex_);
   journaled_ = std::move(requests);
+}
+
+JournalThread::JournalThread(LedgerHost& host, std::chrono::milliseconds interval)
+    : host_(host), interval_(interval), thread_([this] { write(); }) {}
+
+JournalThread::~JournalThread() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  ended_.notify_all();
+  thread_.join();
+}
+
+std::exception_ptr JournalThread::error() const {
+  const std::lock_guard lock(mutex_);
+  return error_;
+}
+
+void JournalThread::write() {
+  std::unique_lock lock(mutex_);
+  while (!ended_.wait_for(lock, interval_, [this] { return ends_; })) {
+    lock.unlock();
+    try {
+      host_.write_journal();
+      crash_point("journal_written");
+      lock.lock();
+    } catch (const std::exception& error) {
+      lock.lock();
+      error_ = std::current_exception();
+      host_.fail({static_cast<int>(exit_code_for(error)), error.what(), {}});
+      return;
+    }
+  }
 }
 
 }  // namespace weft

@@ -2,9 +2,12 @@
 // TCP. Thread-safe.
 #pragma once
 
-#include <functional>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
 #include <map>
 #include <mutex>
+#include <thread>
 
 #include "preprocess/journal.h"
 #include "preprocess/ledger.h"
@@ -36,6 +39,28 @@ class LedgerHost {
   std::mutex mutex_;
   Ledger ledger_;
   std::map<int, int64_t> requests_, journaled_;  // by rank
+};
+
+// Writes a host's journal from time to time, in a thread of its own: a disk may take seconds to
+// sync, and nobody should wait for that.
+class JournalThread {
+ public:
+  JournalThread(LedgerHost& host, std::chrono::milliseconds interval);
+  ~JournalThread();  // does not write what is left
+
+  // Why the journal could not be written; the run has been made to fail then. Null if it could.
+  std::exception_ptr error() const;
+
+ private:
+  void write();
+
+  LedgerHost& host_;
+  std::chrono::milliseconds interval_;
+  mutable std::mutex mutex_;
+  std::condition_variable ended_;
+  bool ends_ = false;
+  std::exception_ptr error_;
+  std::thread thread_;
 };
 
 // How rank 0's own worker speaks to it.

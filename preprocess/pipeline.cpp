@@ -77,7 +77,6 @@ class PipelineRun {
   std::string identity_;
   PipelineReport report_;
   int64_t num_inputs_begun_ = 0;
-  Clock::time_point last_journal_ = Clock::now();
 };
 
 PipelineReport PipelineRun::run() { return config_.ranks.rank == 0 ? lead() : follow(); }
@@ -273,6 +272,7 @@ void PipelineRun::work(RunFiles& files, LedgerHost& host) {
     server.emplace(run_ranks(), host, [this](const std::string& text) { note(text); });
   }
   RankWorker worker(settings, plan_, vocabulary_, files, port);
+  const JournalThread journal(host, 2 * config_.sync_interval);
   try {
     worker.run([this] { return stop_requested(); }, [&] { on_round(host); });
     if (server) server->let_all_leave();
@@ -284,6 +284,7 @@ void PipelineRun::work(RunFiles& files, LedgerHost& host) {
     host.fail({static_cast<int>(exit_code_for(error)), error.what(), {}});
     if (server) server->let_all_leave();
     on_round(host);
+    if (journal.error()) std::rethrow_exception(journal.error());
     host.write_journal();
     throw;
   }
@@ -310,10 +311,6 @@ void PipelineRun::on_round(LedgerHost& host) {
     report_.shown_bad_lines.push_back(std::move(bad_line));
   }
   if (events_.on_progress) events_.on_progress(seen);
-  if (Clock::now() - last_journal_ < 2 * config_.sync_interval) return;
-  host.write_journal();
-  last_journal_ = Clock::now();
-  crash_point("journal_written");
 }
 
 void PipelineRun::report_inputs(const Ledger& ledger) {
