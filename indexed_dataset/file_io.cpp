@@ -124,6 +124,14 @@ OutputFile::OutputFile(std::filesystem::path path, bool keep) : path_(std::move(
   }
 }
 
+OutputFile OutputFile::existing(std::filesystem::path path) {
+  OutputFile file;
+  file.path_ = std::move(path);
+  file.fd_ = open_file(file.path_, O_WRONLY);
+  file.size_bytes_ = size_of(file.fd_, file.path_);
+  return file;
+}
+
 OutputFile OutputFile::create_private(std::filesystem::path path) {
   OutputFile file;
   file.fd_ = open_file(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);

@@ -51,6 +51,8 @@ class OutputFile {
   // Creates or truncates; with `keep`, opens an existing file for writing without truncating it. A
   // NAME.part that is a symbolic link is refused (ELOOP).
   explicit OutputFile(std::filesystem::path path, bool keep = false);
+  // A file that another process has made; std::system_error if it is not there (any more).
+  static OutputFile existing(std::filesystem::path path);
   // A new file that only its owner can open, from its first instant (mode 0600). Throws
   // std::system_error if `path` exists.
   static OutputFile create_private(std::filesystem::path path);

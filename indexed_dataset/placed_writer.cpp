@@ -28,12 +28,17 @@ void write_values(OutputFile& file, std::span<const T> values, int64_t offset_by
   if (!values.empty()) file.write_at(values.data(), values.size_bytes(), offset_bytes);
 }
 
+OutputFile open(const std::filesystem::path& path, bool make) {
+  return make ? OutputFile(path, /*keep=*/true) : OutputFile::existing(path);
+}
+
 }  // namespace
 
 PlacedDatasetWriter::PlacedDatasetWriter(const std::filesystem::path& bin,
                                          const std::filesystem::path& idx,
-                                         const std::filesystem::path& bounds, TokenType type)
-    : type_(type), bin_(bin, /*keep=*/true), idx_(idx, true), bounds_(bounds, true) {}
+                                         const std::filesystem::path& bounds, TokenType type,
+                                         bool make)
+    : type_(type), bin_(open(bin, make)), idx_(open(idx, make)), bounds_(open(bounds, make)) {}
 
 DatasetCounts PlacedDatasetWriter::counts_of(std::span<const int32_t> sequence_lengths,
                                              std::span<const int32_t> document_sequences) {

@@ -42,17 +42,15 @@ void LedgerHost::write_journal() {
 JournalThread::JournalThread(LedgerHost& host, std::chrono::milliseconds interval)
     : host_(host), interval_(interval), thread_([this] { write(); }) {}
 
-JournalThread::~JournalThread() {
+JournalThread::~JournalThread() { end(); }
+
+std::exception_ptr JournalThread::end() {
   {
     const std::lock_guard lock(mutex_);
     ends_ = true;
   }
   ended_.notify_all();
-  thread_.join();
-}
-
-std::exception_ptr JournalThread::error() const {
-  const std::lock_guard lock(mutex_);
+  if (thread_.joinable()) thread_.join();
   return error_;
 }
 

@@ -46,17 +46,18 @@ class LedgerHost {
 class JournalThread {
  public:
   JournalThread(LedgerHost& host, std::chrono::milliseconds interval);
-  ~JournalThread();  // does not write what is left
+  ~JournalThread();  // as end()
 
-  // Why the journal could not be written; the run has been made to fail then. Null if it could.
-  std::exception_ptr error() const;
+  // Ends the thread; what is left is not written. If the journal could not be written, the run has
+  // been made to fail, and this is why; else null.
+  std::exception_ptr end();
 
  private:
   void write();
 
   LedgerHost& host_;
   std::chrono::milliseconds interval_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::condition_variable ended_;
   bool ends_ = false;
   std::exception_ptr error_;

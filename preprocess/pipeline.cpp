@@ -101,7 +101,7 @@ PipelineReport PipelineRun::follow() {
   report_.is_leader = false;
   const auto ledger = join();
   if (!ledger) return std::move(report_);
-  RunFiles files(folder_, config_.output_prefixes.size(), type());
+  RunFiles files(folder_, config_.output_prefixes.size(), type(), /*make=*/false);
   const RankSettings settings = rank_settings();
   RankWorker worker(settings, plan_, vocabulary_, files, *ledger);
   try {
@@ -272,9 +272,10 @@ void PipelineRun::work(RunFiles& files, LedgerHost& host) {
     server.emplace(run_ranks(), host, [this](const std::string& text) { note(text); });
   }
   RankWorker worker(settings, plan_, vocabulary_, files, port);
-  const JournalThread journal(host, 2 * config_.sync_interval);
+  JournalThread journal(host, 2 * config_.sync_interval);
   try {
     worker.run([this] { return stop_requested(); }, [&] { on_round(host); });
+    if (const auto error = journal.end()) std::rethrow_exception(error);
     if (server) server->let_all_leave();
   } catch (const RankStopped&) {
     if (server) server->let_all_leave();
@@ -284,7 +285,7 @@ void PipelineRun::work(RunFiles& files, LedgerHost& host) {
     host.fail({static_cast<int>(exit_code_for(error)), error.what(), {}});
     if (server) server->let_all_leave();
     on_round(host);
-    if (journal.error()) std::rethrow_exception(journal.error());
+    if (const auto journal_error = journal.end()) std::rethrow_exception(journal_error);
     host.write_journal();
     throw;
   }

@@ -88,14 +88,16 @@ std::filesystem::path work_folder(const std::filesystem::path& output_prefix) {
   return output_prefix.string() + ".work";
 }
 
-RunFiles::Dataset::Dataset(const RunFiles& files, size_t k, TokenType type)
-    : pair(files.path_of(k, ".bin"), files.path_of(k, ".idx"), files.path_of(k, ".bounds"), type),
-      sources(files.path_of(k, ".sources"), /*keep=*/true) {}
+RunFiles::Dataset::Dataset(const RunFiles& files, size_t k, TokenType type, bool make)
+    : pair(files.path_of(k, ".bin"), files.path_of(k, ".idx"), files.path_of(k, ".bounds"), type,
+           make),
+      sources(make ? OutputFile(files.path_of(k, ".sources"), /*keep=*/true)
+                   : OutputFile::existing(files.path_of(k, ".sources"))) {}
 
-RunFiles::RunFiles(std::filesystem::path folder, size_t num_datasets, TokenType type)
+RunFiles::RunFiles(std::filesystem::path folder, size_t num_datasets, TokenType type, bool make)
     : folder_(std::move(folder)), type_(type) {
   for (size_t k = 0; k < num_datasets; ++k) {
-    datasets_.push_back(std::make_unique<Dataset>(*this, k, type));
+    datasets_.push_back(std::make_unique<Dataset>(*this, k, type, make));
   }
 }
 

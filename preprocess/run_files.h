@@ -27,8 +27,9 @@ std::filesystem::path work_folder(const std::filesystem::path& output_prefix);
 
 class RunFiles {
  public:
-  // Opens the files of all datasets in `folder`, which must exist; what they hold stays.
-  RunFiles(std::filesystem::path folder, size_t num_datasets, TokenType type);
+  // Opens the files of all datasets in `folder`, which must exist; what they hold stays. Only rank
+  // 0 makes files: one that came too late must not bring them back after the commit.
+  RunFiles(std::filesystem::path folder, size_t num_datasets, TokenType type, bool make = true);
 
   // All that follows is thread-safe and throws std::system_error. Writing the same again is
   // harmless.
@@ -62,7 +63,7 @@ class RunFiles {
 
  private:
   struct Dataset {
-    Dataset(const RunFiles& files, size_t k, TokenType type);
+    Dataset(const RunFiles& files, size_t k, TokenType type, bool make);
     PlacedDatasetWriter pair;
     OutputFile sources;
   };

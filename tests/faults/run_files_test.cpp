@@ -157,5 +157,13 @@ TEST_F(Staging, KnowsWhetherTheFilesAreThere) {
   EXPECT_TRUE(RunFiles::are_there(path, 1));
 }
 
+TEST(RunFiles, OnlyRankZeroMakesFiles) {
+  const TemporaryFolder folder;
+  EXPECT_THROW(RunFiles(folder.path(), 1, TokenType::kUInt16, /*make=*/false), std::system_error);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  { const RunFiles files(folder.path(), 1, TokenType::kUInt16); }
+  EXPECT_NO_THROW(RunFiles(folder.path(), 1, TokenType::kUInt16, /*make=*/false));
+}
+
 }  // namespace
 }  // namespace weft
