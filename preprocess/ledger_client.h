@@ -27,6 +27,7 @@ struct LedgerClientOptions {
   std::chrono::milliseconds start_timeout{180'000};
   std::chrono::milliseconds peer_timeout{60'000};  // as LedgerServerOptions
   const std::atomic<bool>* cancelled = nullptr;    // ends waiting, with PeerLost
+  std::function<bool()> stop_requested;            // the same; asked from any thread
   // Called ten times a second until rank 0 has answered for the first time, with why it has not;
   // what it throws ends the waiting.
   std::function<void(const std::string& problem)> while_waiting;
@@ -52,7 +53,10 @@ class LedgerClient : public LedgerPort {
   std::string hello() const;
   void pause(std::chrono::milliseconds time);
   void keep_alive();
-  bool is_cancelled() const { return options_.cancelled != nullptr && *options_.cancelled; }
+  bool is_cancelled() const {
+    if (options_.stop_requested && options_.stop_requested()) return true;
+    return options_.cancelled != nullptr && *options_.cancelled;
+  }
 
   LedgerClientOptions options_;
   std::string incarnation_;

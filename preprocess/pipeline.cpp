@@ -108,6 +108,9 @@ PipelineReport PipelineRun::follow() {
     worker.run([this] { return stop_requested(); }, [] {});
   } catch (const RankStopped&) {
     throw PipelineStopped{true};
+  } catch (const PeerLost&) {
+    if (stop_requested()) throw PipelineStopped{true};  // rank 0 was told first, and has gone
+    throw;
   }
   return std::move(report_);
 }

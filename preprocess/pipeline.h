@@ -92,7 +92,7 @@ struct PipelineEvents {
   std::function<void(const PipelineTotals&)> on_progress;  // several times a second
   std::function<void(const BadLine&)> on_bad_line;  // the first kNumShownBadLines, in input order
   std::function<void(const std::string&)> on_note;  // what people should know; from any thread
-  std::function<bool()> stop_requested;             // asked several times a second
+  std::function<bool()> stop_requested;             // asked several times a second, from any thread
   // Writes the manifest of output `k` to `path`; everything else is written.
   std::function<void(const PipelineReport&, size_t k, const std::filesystem::path& path)>
       write_manifest;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "indexed_dataset/exit_code.h"
 #include "preprocess/coordinator_file.h"
 #include "preprocess/rank_worker.h"
 
@@ -68,8 +69,8 @@ std::unique_ptr<LedgerClient> join_run(const RunRanks& ranks, const WaitingRank&
   const auto patience = std::min<std::chrono::milliseconds>(ranks.peer_timeout, kPatience);
   const auto start = Clock::now();
   bool is_noted = false;
+  options.stop_requested = waiting.stop_requested;
   options.while_waiting = [&](const std::string& problem) {
-    if (waiting.stop_requested()) throw RankStopped();
     // Rank 0 may have found that all is done, and never listen.
     if (waiting.is_finished()) throw Finished();
     if (Clock::now() - start < patience) return;
@@ -83,6 +84,9 @@ std::unique_ptr<LedgerClient> join_run(const RunRanks& ranks, const WaitingRank&
     return std::make_unique<LedgerClient>(options);
   } catch (const Finished&) {
     return nullptr;
+  } catch (const PeerLost&) {
+    if (waiting.stop_requested()) throw RankStopped();
+    throw;
   }
 }
 

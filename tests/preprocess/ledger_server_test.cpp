@@ -357,6 +357,21 @@ TEST(LedgerClient, EndsWhenRank0IsGone) {
   EXPECT_THROW(client.exchange(request), PeerLost);
 }
 
+TEST(LedgerClient, DoesNotWaitForARank0ThatIsGoneWhenItIsAskedToStop) {
+  TestRun run(2);
+  std::atomic<bool> is_stopped = false;
+  LedgerClientOptions options = run.client(1, 2);
+  options.peer_timeout = 600s;
+  options.stop_requested = [&is_stopped] { return is_stopped.load(); };
+  LedgerClient client(options);
+  run.server.reset();
+  LedgerRequest request;
+  request.number = 1;
+  std::thread stops([&is_stopped] { is_stopped = true; });
+  EXPECT_THROW(client.exchange(request), PeerLost);
+  stops.join();
+}
+
 TEST(LedgerClient, EndsWhenItWasGivenUp) {
   TestRun run(2);
   LedgerClient client(run.client(1, 2));
