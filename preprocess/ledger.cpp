@@ -242,6 +242,11 @@ void Ledger::extend_bases() {
   }
 }
 
+bool Ledger::is_compressed(int64_t number) const {
+  const auto input_idx = static_cast<size_t>(tasks_[static_cast<size_t>(number)].input_idx);
+  return input_idx < limits_.is_compressed.size() && limits_.is_compressed[input_idx];
+}
+
 void Ledger::add_bad_lines(int64_t number) {
   const TaskCounts& counts = at(number).counts;
   num_bad_lines_ += counts.totals.bad_lines.total();
@@ -258,11 +263,8 @@ void Ledger::add_bad_lines(int64_t number) {
 
 // A reader knows its own task only, and one bomb may be many frames.
 void Ledger::check_output(int64_t number) {
+  if (!is_compressed(number) || next_base_.num_input_bytes <= limits_.max_output_bytes) return;
   const auto input_idx = static_cast<size_t>(tasks_[static_cast<size_t>(number)].input_idx);
-  if (input_idx >= limits_.is_compressed.size() || !limits_.is_compressed[input_idx] ||
-      next_base_.num_input_bytes <= limits_.max_output_bytes) {
-    return;
-  }
   fail({static_cast<int>(ExitCode::kOutOfMemory),
         input_names_.at(input_idx) + ": gives more than the " +
             std::to_string(limits_.max_output_bytes) +

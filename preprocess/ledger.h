@@ -29,7 +29,8 @@ class Ledger {
   Ledger(std::vector<Task> tasks, std::vector<std::string> input_names, size_t num_datasets,
          Limits limits);
 
-  // Before all else: the first task's text begins so far into its (decompressed) input.
+  // Before all else: the first task's text begins so far into its (decompressed) input, or the work
+  // is a part of all that does not know how far: 0.
   void begin_at(int64_t num_input_bytes);
   // Before the first request: what an earlier run of the same work has done of task `number`.
   void restore(int64_t number, TaskProgress progress);
@@ -83,6 +84,7 @@ class Ledger {
   void extend_bases();
   void add_bad_lines(int64_t number);
   void check_output(int64_t number);
+  bool is_compressed(int64_t number) const;
   void meet_failure(int64_t number);
 
   std::vector<Task> tasks_;

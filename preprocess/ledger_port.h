@@ -55,7 +55,9 @@ struct TaskProgress {
 struct TaskBase {
   std::vector<DatasetCounts> datasets;
   int64_t num_input_lines = 0;  // in earlier tasks of the same input
-  int64_t num_input_bytes = 0;  // decompressed, likewise
+  // Decompressed, from the input's begin; in a part of the work from where it begins in a
+  // compressed input.
+  int64_t num_input_bytes = 0;
 };
 
 // Why a run fails. Of several, the one first in input order counts.

@@ -93,7 +93,46 @@ bool is_there_already(const MergeConfig& config, const std::string& manifest) {
                               "give --overwrite to replace it, or another --output-prefix");
 }
 
-// The sources of all parts as one map; inputs of one name are one input.
+// One input of the merged source map, of which part after part comes.
+class MergedInput {
+ public:
+  // What is to be added to the offsets of a part's entries. Nothing if nobody knows, because what
+  // lies before it in the input was not added last.
+  std::optional<int64_t> add(const std::optional<InputPart>& part) {
+    is_whole_ |= !part;
+    if (!part) return 0;
+    if (!sum_ || sum_->is_empty()) {
+      if (is_whole_ && !part->counts_from_input) return std::nullopt;
+      sum_ = part;
+      return 0;
+    }
+    if (part->is_empty()) return 0;
+    const bool follows = sum_->file_end == part->file_begin;
+    if (part->counts_from_input ? !sum_->counts_from_input : !follows) return std::nullopt;
+    // A compressed input of which the text before is known counts from its begin.
+    const int64_t text_begin = sum_->counts_from_input ? sum_->file_begin : 0;
+    const int64_t shift = part->counts_from_input ? 0 : text_begin + sum_->num_bytes;
+    if (!follows) {
+      sum_ = part;
+    } else {
+      sum_->file_end = part->file_end;
+      sum_->num_bytes += part->num_bytes;
+    }
+    return shift;
+  }
+
+  // What the merged dataset has of it.
+  std::optional<InputPart> part() const {
+    return is_whole_ || !sum_ || sum_->is_whole() ? std::nullopt : sum_;
+  }
+
+ private:
+  std::optional<InputPart> sum_;  // of the last parts that follow each other
+  bool is_whole_ = false;
+};
+
+// The sources of all parts as one map. Inputs of one name in several parts are one input, the
+// second of a name in one part is the second one in others.
 class SourcesMerge {
  public:
   // Nothing where a part has none; the note says which.
@@ -110,8 +149,15 @@ class SourcesMerge {
         notes.push_back(what + path.string() + " is not there");
         return std::nullopt;
       }
-      merge.add(part, path);
+      const std::string lost = merge.add(part, path);
+      if (lost.empty()) continue;
+      notes.push_back(
+          what + path.string() + " counts the bytes of " + lost +
+          " from the begin of its part, and the part before it does not come before it");
+      return std::nullopt;
     }
+    for (const MergedInput& input : merge.merged_inputs_)
+      merge.input_parts_.push_back(input.part());
     return merge;
   }
 
@@ -137,45 +183,64 @@ class SourcesMerge {
       bytes.reserve(static_cast<size_t>(kSourceEntryBytes * count));
       for (int64_t k = first; k < first + count; ++k) {
         SourceEntry entry = part->map.entry(k);
-        entry.input_idx = part->new_input[entry.input_idx];
+        const NewInput& input = part->new_inputs[entry.input_idx];
+        entry.input_idx = input.idx;
+        if (__builtin_add_overflow(entry.offset_bytes, input.shift_bytes, &entry.offset_bytes)) {
+          throw std::runtime_error(part->path.string() +
+                                   ": a document beyond the end of all files: it is damaged");
+        }
         append_source_entry(bytes, entry);
       }
       file.write_at(bytes.data(), bytes.size(), source_entry_at(part->documents_before + first));
     });
     file.close();
-    seal_source_map(path, num_documents_, inputs_);
+    seal_source_map(path, num_documents_, inputs_, input_parts_);
   }
 
  private:
+  struct NewInput {
+    uint32_t idx;
+    int64_t shift_bytes;
+  };
   struct OnePart {
+    fs::path path;
     SourceMap map;
     int64_t documents_before;
-    std::vector<uint32_t> new_input;
+    std::vector<NewInput> new_inputs;
   };
 
-  void add(const PairMerge::Part& part, const fs::path& path) {
-    OnePart one{SourceMap(path), part.documents_before, {}};
+  // The name of an input whose entries have no place in the merged map; empty: all is well.
+  std::string add(const PairMerge::Part& part, const fs::path& path) {
+    OnePart one{path, SourceMap(path), part.documents_before, {}};
     if (one.map.num_documents() != part.num_documents) {
       throw std::runtime_error(
           path.string() + ": holds the sources of " + std::to_string(one.map.num_documents()) +
           " documents, but the dataset has " + std::to_string(part.num_documents));
     }
-    for (const std::string& input : one.map.inputs()) {
-      const auto [place, is_new] =
-          index_of_input_.emplace(input, static_cast<uint32_t>(inputs_.size()));
+    std::map<std::string, int> num_seen;
+    for (size_t i = 0; i < one.map.inputs().size(); ++i) {
+      const std::string& input = one.map.inputs()[i];
+      const auto [place, is_new] = index_of_input_.emplace(std::pair(input, num_seen[input]++),
+                                                           static_cast<uint32_t>(inputs_.size()));
       if (is_new) {
         inputs_.push_back(input);
-        footer_bytes_ += static_cast<int64_t>(input.size()) + 16;
+        merged_inputs_.emplace_back();
+        footer_bytes_ += static_cast<int64_t>(input.size()) + 160;  // with a part's numbers
       }
-      one.new_input.push_back(place->second);
+      const auto shift_bytes = merged_inputs_[place->second].add(one.map.parts()[i]);
+      if (!shift_bytes) return input;
+      one.new_inputs.push_back({place->second, *shift_bytes});
     }
     num_documents_ += part.num_documents;
     parts_.push_back(std::move(one));
+    return "";
   }
 
   std::vector<OnePart> parts_;
   std::vector<std::string> inputs_;
-  std::map<std::string, uint32_t> index_of_input_;
+  std::vector<MergedInput> merged_inputs_;  // beside inputs_
+  InputParts input_parts_;
+  std::map<std::pair<std::string, int>, uint32_t> index_of_input_;  // by name and how many before
   int64_t num_documents_ = 0, footer_bytes_ = 32;
 };
 

@@ -58,6 +58,7 @@ class PipelineRun {
   void work(RunFiles& files, LedgerHost& host);
   void on_round(LedgerHost& host);
   void report_inputs(const Ledger& ledger);
+  void note_input_parts(const Ledger& ledger);
   void check_any_document() const;
   void check_inputs_have_not_changed() const;
   void commit(RunFiles& files, const std::vector<DatasetCounts>& totals);
@@ -76,6 +77,7 @@ class PipelineRun {
   WorkPlan plan_;
   std::string identity_;
   PipelineReport report_;
+  InputParts input_parts_;  // of a part of the work
   int64_t num_inputs_begun_ = 0;
 };
 
@@ -170,6 +172,7 @@ PipelineReport PipelineRun::lead() {
     host.with_ledger([&](const Ledger& ledger) {
       totals = ledger.end().datasets;
       report_inputs(ledger);
+      note_input_parts(ledger);
     });
     check_any_document();
     check_inputs_have_not_changed();
@@ -250,8 +253,12 @@ Ledger PipelineRun::restored_ledger(const std::optional<Journal::Content>& work)
   Ledger ledger(plan_.tasks, input_names(), config_.output_prefixes.size(),
                 {config_.max_bad_lines, config_.ranks.num_ranks, config_.max_output_bytes,
                  plan_.compressed_inputs()});
-  // A shard may begin within an input (only a plain one, shard_of).
-  if (!plan_.tasks.empty()) ledger.begin_at(plan_.tasks.front().begin);
+  // A shard may begin within an input: at a byte that it knows if nothing was decompressed.
+  if (!plan_.tasks.empty()) {
+    const Task& first = plan_.tasks.front();
+    const bool is_compressed = plan_.compressed_inputs()[static_cast<size_t>(first.input_idx)];
+    ledger.begin_at(is_compressed ? 0 : first.begin);
+  }
   if (!work) return ledger;
   int64_t num_done = 0;
   for (const auto& [number, progress] : work->progress) {
@@ -333,6 +340,23 @@ void PipelineRun::report_inputs(const Ledger& ledger) {
   }
 }
 
+// What a part of the work has read of each input, so that merge can tell where its lines begin.
+void PipelineRun::note_input_parts(const Ledger& ledger) {
+  if (config_.num_shards == 1) return;
+  const std::vector<bool> is_compressed = plan_.compressed_inputs();
+  for (const InputLayout& layout : plan_.layouts) {
+    input_parts_.push_back(InputPart{0, 0, layout.file_bytes, 0, true});
+  }
+  for (const Task& task : ledger.tasks()) {
+    const auto i = static_cast<size_t>(task.input_idx);
+    InputPart& part = *input_parts_[i];
+    if (part.num_bytes == 0 && part.is_empty()) part.file_begin = task.begin;
+    part.file_end = task.end;
+    part.num_bytes += ledger.counts(task.number).num_range_bytes;
+    part.counts_from_input = part.file_begin == 0 || !is_compressed[i];
+  }
+}
+
 // An empty corpus is one; a corpus of bad lines only is a mistake, in --json-keys for one.
 void PipelineRun::check_any_document() const {
   const BadLineCounts& bad_lines = report_.totals.bad_lines;
@@ -358,7 +382,7 @@ void PipelineRun::commit(RunFiles& files, const std::vector<DatasetCounts>& tota
   for (size_t k = 0; k < totals.size(); ++k) {
     const fs::path& prefix = config_.output_prefixes[k];
     report_.outputs.push_back({prefix, totals[k].num_documents, totals[k].num_tokens});
-    files.finish(k, totals[k], input_names());
+    files.finish(k, totals[k], input_names(), input_parts_);
     crash_point("dataset_finished");
     if (is_dealt) deal_documents(files, k);
     const auto finished = [&](const std::string& suffix) {

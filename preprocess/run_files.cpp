@@ -215,10 +215,10 @@ void RunFiles::sync() {
 }
 
 void RunFiles::finish(size_t k, const DatasetCounts& total,
-                      const std::vector<std::string>& input_names) {
+                      const std::vector<std::string>& input_names, const InputParts& input_parts) {
   datasets_[k]->pair.finish(total);
   crash_point("pair_finished");
-  seal_source_map(path_of(k, ".sources"), total.num_documents, input_names);
+  seal_source_map(path_of(k, ".sources"), total.num_documents, input_names, input_parts);
 }
 
 }  // namespace weft

@@ -18,6 +18,7 @@
 #include "indexed_dataset/dtype.h"
 #include "indexed_dataset/placed_writer.h"
 #include "preprocess/ledger_port.h"
+#include "preprocess/source_map.h"
 #include "preprocess/tokenize_chunk.h"
 
 namespace weft {
@@ -58,7 +59,8 @@ class RunFiles {
   void sync();
 
   // Completes dataset `k`: .bin, .idx and .sources, under their names in the folder.
-  void finish(size_t k, const DatasetCounts& total, const std::vector<std::string>& input_names);
+  void finish(size_t k, const DatasetCounts& total, const std::vector<std::string>& input_names,
+              const InputParts& input_parts = {});
   std::filesystem::path path_of(size_t k, const std::string& suffix) const;
 
  private:

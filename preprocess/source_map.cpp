@@ -17,6 +17,9 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view kMagic = "WEFTSRC1";
 constexpr uint32_t kVersion = 1;
 
+// 9 PB: a thousand of them can be added.
+constexpr int64_t kMaxPartBytes = int64_t{1} << 53;
+
 // Places of the header's fields.
 constexpr size_t kVersionAt = 8, kNumDocumentsAt = 16, kNumInputsAt = 24, kFooterBytesAt = 32;
 
@@ -36,13 +39,38 @@ T load(const std::byte* at) {
   throw std::runtime_error(path.string() + ": " + what);
 }
 
+Json part_json(const InputPart& part) {
+  return {{"file_begin", part.file_begin},
+          {"file_end", part.file_end},
+          {"file_bytes", part.file_bytes},
+          {"num_bytes", part.num_bytes},
+          {"counts_from_input", part.counts_from_input}};
+}
+
+InputPart part_of(const Json& json, const std::filesystem::path& path) {
+  InputPart part;
+  part.file_begin = json.at("file_begin").get<int64_t>();
+  part.file_end = json.at("file_end").get<int64_t>();
+  part.file_bytes = json.at("file_bytes").get<int64_t>();
+  part.num_bytes = json.at("num_bytes").get<int64_t>();
+  part.counts_from_input = json.at("counts_from_input").get<bool>();
+  // -1: a pipe, which is read to its end.
+  if (part.file_begin < 0 || part.file_end < -1 || part.file_bytes < -1 || part.num_bytes < 0 ||
+      part.num_bytes > kMaxPartBytes) {
+    throw_bad(path, "the list of inputs at its end is damaged: a part has a size that none has");
+  }
+  return part;
+}
+
 std::vector<std::string> parse_footer(std::string_view text, uint64_t num_inputs,
-                                      const std::filesystem::path& path) {
+                                      const std::filesystem::path& path, InputParts& parts) {
   std::vector<std::string> inputs;
   try {
     const Json footer = Json::parse(text);
     for (const Json& input : footer.at("inputs")) {
       inputs.push_back(input.at("path").get<std::string>());
+      parts.emplace_back();
+      if (input.contains("part")) parts.back() = part_of(input["part"], path);
     }
   } catch (const Json::exception& error) {
     throw_bad(path, std::string("the list of inputs at its end is damaged: ") + error.what());
@@ -68,9 +96,12 @@ void append_source_entry(std::vector<std::byte>& bytes, const SourceEntry& entry
 }
 
 void seal_source_map(const std::filesystem::path& path, int64_t num_documents,
-                     const std::vector<std::string>& inputs) {
+                     const std::vector<std::string>& inputs, const InputParts& parts) {
   Json list = Json::array();
-  for (const std::string& input : inputs) list.push_back({{"path", input}});
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    list.push_back({{"path", inputs[i]}});
+    if (i < parts.size() && parts[i]) list.back()["part"] = part_json(*parts[i]);
+  }
   const Json footer = {{"inputs", list}};
   // Names may hold any bytes: those that are not UTF-8 are replaced, not refused.
   const std::string text = footer.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -121,7 +152,7 @@ void deal_source_map(const std::filesystem::path& from, const std::filesystem::p
     }
     file.close();
   }
-  seal_source_map(to, map.num_documents(), map.inputs());
+  seal_source_map(to, map.num_documents(), map.inputs(), map.parts());
 }
 
 SourceMap::SourceMap(const std::filesystem::path& path) : path_(path), file_(path) {
@@ -152,7 +183,7 @@ SourceMap::SourceMap(const std::filesystem::path& path) : path_(path), file_(pat
   }
   num_documents_ = static_cast<int64_t>(num_documents);
   inputs_ = parse_footer(text.substr(static_cast<size_t>(source_entry_at(num_documents_))),
-                         num_inputs, path);
+                         num_inputs, path, parts_);
 }
 
 SourceEntry SourceMap::entry(int64_t document_idx) const {

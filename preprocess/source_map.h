@@ -6,6 +6,9 @@
 //   entry   := input_idx:u32 offset_bytes:u64   12 bytes, document i at 64 + 12 * i
 //   footer  := {"inputs": [{"path": "a.jsonl.zst"}, ...]}   JSON, to the end of the file
 //
+// In the map of a part of the work (--shard) every input has a "part" beside its "path": see
+// InputPart. weft-data merge puts parts in a row together.
+//
 // offset_bytes is where the document's line begins in the decompressed input. Documents are those
 // of the .idx, empty ones included. The header is written last: a file without it is not complete.
 #pragma once
@@ -28,6 +31,20 @@ struct SourceEntry {
   int64_t offset_bytes = 0;
 };
 
+// What of an input a dataset was made of, where that may not be all of it.
+struct InputPart {
+  int64_t file_begin = 0, file_end = 0;  // bytes of the file; nothing of it if they are equal
+  int64_t file_bytes = 0;                // of the whole file
+  int64_t num_bytes = 0;                 // decompressed, of that range
+  // Entries count from the begin of the input. Otherwise, in a compressed file of which nobody
+  // knows what its earlier parts hold, from the begin of the part.
+  bool counts_from_input = true;
+
+  bool is_empty() const { return file_begin == file_end; }
+  bool is_whole() const { return file_begin == 0 && file_end == file_bytes; }
+};
+using InputParts = std::vector<std::optional<InputPart>>;  // by input; nothing: all of it
+
 // PREFIX.sources
 std::filesystem::path sources_path(const std::filesystem::path& prefix);
 // Where the entry of a document stands in the file.
@@ -38,10 +55,11 @@ constexpr int64_t source_entry_at(int64_t document_idx) {
 void append_source_entry(std::vector<std::byte>& bytes, const SourceEntry& entry);
 
 // Ends `path` (which may be a part name), whose entries stand at their places: cuts off what lies
-// behind them, writes footer and header, and syncs. Calling it again gives the same file. Throws
-// std::system_error; std::logic_error if the file is too short for its entries.
+// behind them, writes footer and header, and syncs. Without `parts` all inputs are whole. Calling
+// it again gives the same file. Throws std::system_error; std::logic_error if the file is too short
+// for its entries.
 void seal_source_map(const std::filesystem::path& path, int64_t num_documents,
-                     const std::vector<std::string>& inputs);
+                     const std::vector<std::string>& inputs, const InputParts& parts = {});
 
 // Writes the sealed map `from` to `to` in the order of deal_pair.h. Throws std::system_error;
 // std::runtime_error if `from` is damaged.
@@ -57,6 +75,7 @@ class SourceMap {
 
   int64_t num_documents() const { return num_documents_; }
   const std::vector<std::string>& inputs() const { return inputs_; }
+  const InputParts& parts() const { return parts_; }  // one for each input
   // Throws std::out_of_range for a document that is not there, std::runtime_error where the entry
   // names no input or has a negative offset.
   SourceEntry entry(int64_t document_idx) const;
@@ -66,6 +85,7 @@ class SourceMap {
   MappedFile file_;
   int64_t num_documents_ = 0;
   std::vector<std::string> inputs_;
+  InputParts parts_;
 };
 
 class DatasetReader;

@@ -136,30 +136,19 @@ std::optional<std::string> find_changed_input(const WorkPlan& plan) {
 
 WorkPlan shard_of(WorkPlan plan, int64_t index, int64_t count) {
   const auto weight = [](const Task& task) { return std::max<int64_t>(task.end - task.begin, 1); };
-  const auto begins_unit = [&plan](size_t i) {
-    const int32_t input_idx = plan.tasks[i].input_idx;
-    return plan.layouts[static_cast<size_t>(input_idx)].cut_anywhere || i == 0 ||
-           plan.tasks[i - 1].input_idx != input_idx;
-  };
   int64_t total = 0;
   for (const Task& task : plan.tasks) total += weight(task);
-  // A unit, one task or those of a compressed input, belongs to the part in which its middle lies.
+  // A task belongs to the part in which its middle lies.
   std::vector<Task> mine;
   int64_t before = 0;
-  for (size_t begin = 0; begin < plan.tasks.size();) {
-    size_t end = begin;
-    int64_t unit = 0;
-    do unit += weight(plan.tasks[end++]);
-    while (end < plan.tasks.size() && !begins_unit(end));
-    const auto middle = static_cast<double>(before) + 0.5 * static_cast<double>(unit);
+  for (Task& task : plan.tasks) {
+    const auto middle = static_cast<double>(before) + 0.5 * static_cast<double>(weight(task));
     const auto part =
         static_cast<int64_t>(middle / static_cast<double>(total) * static_cast<double>(count));
-    before += unit;
-    for (; begin < end; ++begin) {
-      if (std::min(part, count - 1) != index) continue;
-      mine.push_back(plan.tasks[begin]);
-      mine.back().number = std::ssize(mine) - 1;
-    }
+    before += weight(task);
+    if (std::min(part, count - 1) != index) continue;
+    task.number = std::ssize(mine);
+    mine.push_back(task);
   }
   plan.tasks = std::move(mine);
   return plan;

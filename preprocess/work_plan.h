@@ -48,9 +48,7 @@ int64_t num_file_bytes(const WorkPlan& plan);
 bool parse_shard(const std::string& text, int64_t& index, int64_t& count);
 
 // The share of the plan for part `index` of `count`: a run of consecutive tasks with about the same
-// number of file bytes as every other part, numbered from 0. Parts in order make the whole. A
-// compressed input is in one part: where its lines stand is known only to who reads it from its
-// begin.
+// number of file bytes as every other part, numbered from 0. Parts in order make the whole.
 WorkPlan shard_of(WorkPlan plan, int64_t index, int64_t count);
 
 }  // namespace weft

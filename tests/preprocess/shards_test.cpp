@@ -1,0 +1,160 @@
+// Parts of the work put together are the whole, to the last byte of what stands beside the pair.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "preprocess/merge.h"
+#include "preprocess/source_map.h"
+#include "tests/preprocess/compressors.h"
+#include "tests/preprocess/small_run.h"
+
+namespace weft {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr int64_t kShards = 3;
+
+class Shards : public ::testing::Test, protected SmallRun {
+ protected:
+  Shards() {
+    config.task_bytes = 200'000;
+    config.num_workers = 2;
+  }
+
+  // Six parts; lines go over their borders.
+  static std::vector<std::string> texts(uint32_t seed) {
+    const std::string text = lines_of_digits(seed, 3'600'000);
+    std::vector<std::string> parts;
+    for (size_t at = 0; at < text.size(); at += 610'001) parts.push_back(text.substr(at, 610'001));
+    return parts;
+  }
+  static std::string zstd_frames(uint32_t seed) {
+    std::string frames;
+    for (const std::string& text : texts(seed)) frames += zstd(text);
+    return frames;
+  }
+
+  void run_shards() {
+    run();
+    for (int64_t i = 0; i < kShards; ++i) {
+      config.shard_idx = i;
+      config.num_shards = kShards;
+      config.output_prefixes = {shard(i)};
+      run();
+    }
+  }
+  std::string shard(int64_t i) const { return path("shard" + std::to_string(i)); }
+
+  MergeReport merge(const std::string& output, const std::vector<std::string>& prefixes) const {
+    MergeConfig merging;
+    merging.prefixes.assign(prefixes.begin(), prefixes.end());
+    merging.output_prefix = output;
+    merging.overwrite = true;
+    return merge_datasets(merging, [] {});
+  }
+  void expect_whole(const std::string& prefix) const {
+    for (const char* suffix : {".bin", ".idx", ".sources"}) {
+      EXPECT_TRUE(read_file(prefix + suffix) == read_file(path("out") + suffix)) << suffix;
+    }
+  }
+};
+
+TEST_F(Shards, MergedAreTheWholeForEveryFormat) {
+  std::string plain;
+  for (const std::string& text : texts(3)) plain += text;
+  write_input(zstd_frames(1), "a.zst");
+  write_input(xz_blocks(texts(2)), "b.xz");
+  write_input(plain, "c");
+  write_input("", "empty");
+  write_input(gzip("{\"text\":\"x\"}\n"), "d.gz");
+  const std::map<std::string, std::vector<std::string>> cases = {
+      {"zstd", {"a.zst"}},
+      {"xz", {"b.xz"}},
+      {"plain", {"c"}},
+      {"all", {"empty", "a.zst", "d.gz", "c", "empty", "b.xz", "a.zst"}}};
+  for (const auto& [name, inputs] : cases) {
+    SCOPED_TRACE(name);
+    config.inputs.clear();
+    for (const std::string& input : inputs) config.inputs.push_back(path(input));
+    config.num_shards = 1;
+    config.shard_idx = 0;
+    config.output_prefixes = {path("out")};
+    run_shards();
+    EXPECT_THAT(merge(path("merged"), {shard(0), shard(1), shard(2)}).notes, IsEmpty());
+    expect_whole(path("merged"));
+    // In two steps, whichever comes first.
+    merge(path("first"), {shard(0), shard(1)});
+    merge(path("merged"), {path("first"), shard(2)});
+    expect_whole(path("merged"));
+    merge(path("last"), {shard(1), shard(2)});
+    merge(path("merged"), {shard(0), path("last")});
+    expect_whole(path("merged"));
+    for (int64_t i = 0; i < kShards; ++i) {
+      const SourceMap map(shard(i) + ".sources");
+      EXPECT_GT(map.num_documents(), 100);
+    }
+  }
+}
+
+TEST_F(Shards, OfACompressedInputHaveNoSourcesWhenThePartBeforeIsMissing) {
+  write_input(zstd_frames(1));
+  run_shards();
+  const std::vector<std::vector<std::string>> wrong = {
+      {shard(0), shard(2)}, {shard(1), shard(0)}, {path("out"), shard(1)}, {shard(1), shard(1)}};
+  for (const auto& prefixes : wrong) {
+    EXPECT_THAT(merge(path("merged"), prefixes).notes,
+                ElementsAre(HasSubstr("the part before it does not come before it")));
+    EXPECT_FALSE(std::filesystem::exists(path("merged.sources")));
+  }
+  // The whole twice, and all parts twice, are well.
+  merge(path("twice"), {path("out"), path("out")});
+  merge(path("merged"), {shard(0), shard(1), shard(2), shard(0), shard(1), shard(2)});
+  EXPECT_TRUE(read_file(path("merged.sources")) == read_file(path("twice.sources")));
+}
+
+TEST_F(Shards, OfAPlainInputCountFromItsBegin) {
+  std::string plain;
+  for (const std::string& text : texts(3)) plain += text;
+  write_input(plain);
+  run_shards();
+  const SourceMap whole(path("out.sources"));
+  int64_t document = 0;
+  for (int64_t i = 0; i < kShards; ++i) {
+    const SourceMap map(shard(i) + ".sources");
+    const InputPart& part = map.parts().at(0).value();
+    EXPECT_TRUE(part.counts_from_input);
+    EXPECT_EQ(part.num_bytes, part.file_end - part.file_begin);
+    for (int64_t k = 0; k < map.num_documents(); ++k, ++document) {
+      ASSERT_EQ(map.entry(k).offset_bytes, whole.entry(document).offset_bytes);
+    }
+  }
+  EXPECT_EQ(document, whole.num_documents());
+  EXPECT_THAT(merge(path("merged"), {shard(0), shard(2)}).notes, IsEmpty());
+  EXPECT_TRUE(SourceMap(path("merged.sources")).parts().at(0));
+}
+
+TEST(InputPartOfASourceMap, IsReadBackAndDamageIsRefused) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "x.sources";
+  const InputPart part{5, 9, 12, 1234, false};
+  seal_source_map(path, 0, {"a", "b"}, {std::nullopt, part});
+  const SourceMap map(path);
+  EXPECT_FALSE(map.parts().at(0));
+  EXPECT_EQ(map.parts().at(1)->file_begin, 5);
+  EXPECT_EQ(map.parts().at(1)->file_end, 9);
+  EXPECT_EQ(map.parts().at(1)->file_bytes, 12);
+  EXPECT_EQ(map.parts().at(1)->num_bytes, 1234);
+  EXPECT_FALSE(map.parts().at(1)->counts_from_input);
+  for (const InputPart& wrong : {InputPart{-1, 9, 12, 1}, InputPart{0, -2, 12, 1},
+                                 InputPart{0, 1, -2, 1}, InputPart{0, 1, 2, -1}}) {
+    seal_source_map(path, 0, {"a"}, {wrong});
+    EXPECT_THROW(SourceMap{path}, std::runtime_error);
+  }
+}
+
+}  // namespace
+}  // namespace weft
