@@ -20,6 +20,7 @@
 #include "preprocess/run_identity.h"
 #include "preprocess/run_ranks.h"
 #include "preprocess/source_map.h"
+#include "preprocess/space_need.h"
 
 namespace weft {
 namespace {
@@ -81,7 +82,18 @@ class PipelineRun {
   int64_t num_inputs_begun_ = 0;
 };
 
-PipelineReport PipelineRun::run() { return config_.ranks.rank == 0 ? lead() : follow(); }
+PipelineReport PipelineRun::run() {
+  try {
+    return config_.ranks.rank == 0 ? lead() : follow();
+  } catch (const std::system_error& error) {
+    if (!is_lack_of_space(error.code())) throw;
+    throw OutOfSpace(error.code(),
+                     error.what() + how_to_go_on(folder_.parent_path(), plan_.can_resume()));
+  } catch (const RunFailed& failed) {  // of another rank, which says what and where
+    if (failed.exit_code != static_cast<int>(ExitCode::kNoSpace)) throw;
+    throw RunFailed(failed.exit_code, failed.what() + how_to_go_on(folder_.parent_path(), true));
+  }
+}
 
 void PipelineRun::plan() {
   plan_ = plan_work(config_.inputs, config_.task_bytes, config_.allow_http);
@@ -157,6 +169,9 @@ PipelineReport PipelineRun::lead() {
   }
   check_outputs_are_free();
   const auto earlier = find_work();
+  const int64_t need_bytes = estimated_output_bytes(plan_, type(), config_.num_partitions > 1);
+  const auto lack = lack_of_space(folder_.parent_path(), folder_, need_bytes);
+  if (lack) note(*lack);
   fs::create_directory(folder_);
   sync_folder(folder_.has_parent_path() ? folder_.parent_path() : ".");
   try {

@@ -1,0 +1,88 @@
+#include "preprocess/space_need.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kTextBytesPerToken = 3.5;
+constexpr double kTextBytesPerDocument = 4000;
+constexpr double kIndexBytesPerDocument = 28, kSourceBytesPerDocument = 12;
+
+double expansion_of(const std::string& format) {
+  if (format == "gzip") return 3;
+  if (format == "zstd" || format == "bzip2") return 4;
+  if (format == "xz") return 4.5;
+  return 1;
+}
+
+// Free for this user; nothing if the file system does not say.
+std::optional<int64_t> free_bytes(const fs::path& folder) {
+  std::error_code error;
+  const fs::space_info space = fs::space(folder.empty() ? "." : folder, error);
+  if (error || space.available == static_cast<std::uintmax_t>(-1)) return std::nullopt;
+  return static_cast<int64_t>(std::min<std::uintmax_t>(space.available, INT64_MAX));
+}
+
+int64_t bytes_in(const fs::path& folder) {
+  int64_t sum = 0;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    std::error_code unknown;
+    const std::uintmax_t size_bytes = at->file_size(unknown);
+    if (!unknown) sum += static_cast<int64_t>(size_bytes);
+  }
+  return sum;
+}
+
+}  // namespace
+
+int64_t estimated_output_bytes(const WorkPlan& plan, TokenType type, bool is_dealt) {
+  double text_bytes = 0;
+  for (const Task& task : plan.tasks) {
+    const InputLayout& layout = plan.layouts.at(static_cast<size_t>(task.input_idx));
+    text_bytes += expansion_of(layout.format) *
+                  static_cast<double>(std::max<int64_t>(task.end - task.begin, 0));
+  }
+  const double pair_bytes =
+      text_bytes / kTextBytesPerToken * static_cast<double>(size_bytes(type)) +
+      text_bytes / kTextBytesPerDocument * kIndexBytesPerDocument;
+  const double sum = pair_bytes * (is_dealt ? 2 : 1) +
+                     text_bytes / kTextBytesPerDocument * kSourceBytesPerDocument;
+  return static_cast<int64_t>(std::min(sum, 9e18));
+}
+
+std::optional<std::string> lack_of_space(const fs::path& folder, const fs::path& work_folder,
+                                         int64_t need_bytes) {
+  const auto free = free_bytes(folder);
+  const int64_t there_bytes = bytes_in(work_folder);
+  if (!free || need_bytes - there_bytes <= *free) return std::nullopt;
+  return fmt::format(
+      "warning: the output needs about {} bytes more (estimated from the size of the inputs), the "
+      "file system of '{}' has {} free; a run that does not fit ends with exit code 5, and the "
+      "same command goes on when there is room",
+      need_bytes - there_bytes, folder.empty() ? "." : folder.string(), *free);
+}
+
+bool is_lack_of_space(const std::error_code& code) {
+  return code == std::errc::no_space_on_device ||
+         code == std::error_code(EDQUOT, std::generic_category()) ||
+         code == std::error_code(EDQUOT, std::system_category());
+}
+
+std::string how_to_go_on(const fs::path& folder, bool work_is_kept) {
+  const auto free = free_bytes(folder);
+  return fmt::format(
+      "; the file system of '{}' has {} bytes free. {}", folder.empty() ? "." : folder.string(),
+      free ? std::to_string(*free) : "an unknown number of",
+      work_is_kept
+          ? "Make space, then run the same command again: it goes on with the work so far"
+          : "Make space, then run the same command again, from the start: the input is a pipe");
+}
+
+}  // namespace weft

@@ -1,0 +1,47 @@
+// Will the output fit? Asked before hours of work; and what to do when it did not.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <system_error>
+
+#include "indexed_dataset/dtype.h"
+#include "preprocess/work_plan.h"
+
+namespace weft {
+
+// About how many bytes the work needs in the output's folder, with what stands there only while it
+// goes on. By experience, not by looking at the text:
+//   text      the tasks' bytes of a file, x 3 for gzip, 4 for zstd and bzip2, 4.5 for xz; a pipe: 0
+//   .bin      a token for each 3.5 bytes of text
+//   the rest  40 bytes a document (.idx, .sources, bounds), a document for each 4000 bytes of text
+// All but .sources twice if documents are dealt to partitions. (Several keys share the text.)
+int64_t estimated_output_bytes(const WorkPlan& plan, TokenType type, bool is_dealt);
+
+// In a sentence, that the file system of `folder` has less room left than the work needs beside
+// what lies in `work_folder` already. Nothing if it has enough, or does not say.
+std::optional<std::string> lack_of_space(const std::filesystem::path& folder,
+                                         const std::filesystem::path& work_folder,
+                                         int64_t need_bytes);
+
+// No room, or none within the quota: ENOSPC or EDQUOT.
+bool is_lack_of_space(const std::error_code& code);
+
+// An error for want of space with what it takes to go on: still a std::system_error of its code.
+class OutOfSpace : public std::system_error {
+ public:
+  OutOfSpace(const std::error_code& code, std::string message)
+      : std::system_error(code), message_(std::move(message)) {}
+  const char* what() const noexcept override { return message_.c_str(); }
+
+ private:
+  std::string message_;
+};
+
+// What to add to such an error's message: free bytes of `folder`, and that the same command goes
+// on.
+std::string how_to_go_on(const std::filesystem::path& folder, bool work_is_kept);
+
+}  // namespace weft
