@@ -89,8 +89,8 @@ struct PreprocessOptions {
     options.integer("--max-output", max_output,
                     "bytes that one compressed input may give; more are taken for a bomb", 1);
     options.text("--shard", shard,
-                 "I/N: only part I (from 0) of N of the work, compressed files whole; weft-data "
-                 "merge puts the parts together");
+                 "I/N: only part I (from 0) of N of the work; weft-data merge puts the parts "
+                 "together, in their order");
     options.choice("--dtype", dtype, {"auto", "uint16", "int32"},
                    "type of the token ids; auto: as Megatron-LM, uint16 below 65500 entries");
     options.integer("--partitions", num_partitions,
