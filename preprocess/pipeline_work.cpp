@@ -1,0 +1,107 @@
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+#include "preprocess/commit_run.h"
+#include "preprocess/dataset_manifest.h"
+#include "preprocess/pipeline_run.h"
+#include "preprocess/run_identity.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+}  // namespace
+
+// A finished run of the same identity.
+bool PipelineRun::find_finished() {
+  if (config_.overwrite || !plan_.can_resume()) return false;
+  std::vector<OutputReport> outputs;
+  for (const fs::path& prefix : config_.output_prefixes) {
+    if (!fs::exists(prefix.string() + ".idx") || !fs::exists(prefix.string() + ".bin"))
+      return false;
+    const auto manifest = read_dataset_manifest(prefix);
+    if (!manifest || manifest->run_hash != report_.run_hash) return false;
+    outputs.push_back({prefix, manifest->num_documents, manifest->num_tokens});
+  }
+  report_.outputs = std::move(outputs);
+  report_.was_there = true;
+  return true;
+}
+
+void PipelineRun::check_outputs_are_free() const {
+  for (const fs::path& prefix : config_.output_prefixes) {
+    if (prefix.filename().string().find('\n') != std::string::npos) {
+      throw std::invalid_argument("'" + prefix.string() +
+                                  "': names of datasets cannot have line ends in them");
+    }
+    if (config_.overwrite) continue;
+    if (!fs::exists(prefix.string() + ".idx")) continue;
+    throw std::invalid_argument("'" + prefix.string() +
+                                ".idx' is a finished dataset, made from other inputs or with other "
+                                "options; give --overwrite to replace it, or another "
+                                "--output-prefix");
+  }
+}
+
+std::optional<Journal::Content> PipelineRun::find_work() {
+  auto work = Journal::read(folder_ / "journal");
+  if (work && work->identity == identity_ && plan_.can_resume()) {
+    if (work->progress.empty() || RunFiles::are_there(folder_, config_.output_prefixes.size())) {
+      return work;
+    }
+    note("the work in " + folder_.string() + " is dropped: files are missing there");
+  }
+  check_work_is_ours(work);
+  if (work && work->identity != identity_) {
+    note("the work in " + folder_.string() +
+         " is dropped: " + difference(work->identity, identity_).text);
+  }
+  remove_work_folder(folder_);
+  return std::nullopt;
+}
+
+// Work of other options or other files is somebody's, or somebody mistyped; of inputs that have
+// changed nothing can be used.
+void PipelineRun::check_work_is_ours(const std::optional<Journal::Content>& work) const {
+  if (!work || work->identity == identity_ || config_.overwrite) return;
+  // A run that failed at its first line leaves nothing that would be missed.
+  const auto holds_documents = [](const auto& task) {
+    return task.second.counts.totals.num_documents > 0;
+  };
+  if (std::none_of(work->progress.begin(), work->progress.end(), holds_documents)) return;
+  const IdentityDifference differs = difference(work->identity, identity_);
+  if (differs.is_lost || (differs.same_options && differs.same_inputs)) return;
+  throw std::invalid_argument(
+      "'" + folder_.string() + "' holds the unfinished work of a run " +
+      (differs.same_options ? "of other inputs (" : "with other options (") + differs.text +
+      "); run with those to go on, or give --overwrite to drop it");
+}
+
+Ledger PipelineRun::restored_ledger(const std::optional<Journal::Content>& work) {
+  Ledger ledger(plan_.tasks, input_names(), config_.output_prefixes.size(),
+                {config_.max_bad_lines, config_.ranks.num_ranks, config_.max_output_bytes,
+                 plan_.compressed_inputs()});
+  // A shard may begin within an input: at a byte that it knows if nothing was decompressed.
+  if (!plan_.tasks.empty()) {
+    const Task& first = plan_.tasks.front();
+    const bool is_compressed = plan_.compressed_inputs()[static_cast<size_t>(first.input_idx)];
+    ledger.begin_at(is_compressed ? 0 : first.begin);
+  }
+  if (!work) return ledger;
+  int64_t num_done = 0;
+  for (const auto& [number, progress] : work->progress) {
+    // Bad lines that a run with --on-bad-line skip left out are to be met again.
+    const bool has_bad_line = config_.rules.on_bad_line == OnBadLine::kStop &&
+                              progress.counts.totals.bad_lines.total() > 0;
+    if (has_bad_line || !RunFiles::has_stage(folder_, number, progress.num_staged_bytes)) continue;
+    ledger.restore(number, progress);
+    num_done += progress.is_read && progress.num_staged_bytes == 0 ? 1 : 0;
+  }
+  note(fmt::format("going on with the work in {}: {} of {} parts are done, {} documents",
+                   folder_.string(), num_done, plan_.tasks.size(), ledger.seen().num_documents));
+  return ledger;
+}
+
+}  // namespace weft
