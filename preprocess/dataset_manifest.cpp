@@ -92,7 +92,8 @@ std::optional<StoredManifest> read_dataset_manifest(const std::filesystem::path&
     manifest.run_hash = json.value("run", "");
     return manifest;
   } catch (const Json::exception& error) {
-    throw std::runtime_error(path.string() + ": not a manifest of weft-data: " + error.what());
+    throw std::runtime_error(path.string() + ": not a manifest of weft-data (" + error.what() +
+                             "); the dataset is complete without it: move it away");
   }
 }
 
