@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "indexed_dataset/file_io.h"
+#include "preprocess/json_integer.h"
 
 namespace weft {
 namespace {
@@ -45,7 +46,7 @@ CoordinatorAddress parsed(const std::string& text) {
   address.launch_id = json.at("launch_id").get<std::string>();
   address.host = json.at("host").get<std::string>();
   address.addresses = json.at("addresses").get<std::vector<std::string>>();
-  const int64_t port = json.at("port").get<int64_t>();
+  const int64_t port = json_integer(json.at("port"));
   if (port < 1 || port > 65535) throw std::runtime_error("its port is none");
   if (address.addresses.size() > kMaxAddresses)
     throw std::runtime_error("it has too many addresses");

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "indexed_dataset/file_io.h"
+#include "preprocess/json_integer.h"
 
 namespace weft {
 namespace {
@@ -79,19 +80,20 @@ void write_manifest(const std::filesystem::path& path, const PipelineReport& rep
 std::optional<StoredManifest> read_dataset_manifest(const std::filesystem::path& prefix) {
   const std::filesystem::path path = manifest_path(prefix);
   if (!std::filesystem::exists(path)) return std::nullopt;
+  const std::string text = read_file(path);
   try {
-    const Json json = Json::parse(read_file(path));
+    const Json json = Json::parse(text);
     StoredManifest manifest;
-    manifest.num_documents = json.at("dataset").at("documents").get<int64_t>();
-    manifest.num_tokens = json.at("dataset").at("tokens").get<int64_t>();
-    manifest.vocabulary_size = json.at("vocabulary").at("size").get<int32_t>();
+    manifest.num_documents = json_integer(json.at("dataset").at("documents"));
+    manifest.num_tokens = json_integer(json.at("dataset").at("tokens"));
+    manifest.vocabulary_size = json_integer<int32_t>(json.at("vocabulary").at("size"));
     manifest.vocab_file = json.at("vocabulary").at("vocab_file").get<std::string>();
     manifest.merge_file = json.at("vocabulary").at("merge_file").get<std::string>();
     manifest.vocab_sha256 = json.at("vocabulary").at("vocab_sha256").get<std::string>();
     manifest.merge_sha256 = json.at("vocabulary").at("merge_sha256").get<std::string>();
     manifest.run_hash = json.value("run", "");
     return manifest;
-  } catch (const Json::exception& error) {
+  } catch (const std::exception& error) {
     throw std::runtime_error(path.string() + ": not a manifest of weft-data (" + error.what() +
                              "); the dataset is complete without it: move it away");
   }

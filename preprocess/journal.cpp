@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "indexed_dataset/crash_point.h"
+#include "preprocess/json_integer.h"
 #include "preprocess/task_json.h"
 
 namespace weft {
@@ -47,7 +48,7 @@ std::optional<Journal::Content> Journal::read(const std::filesystem::path& path)
   try {
     while (const auto line = next_line(rest)) {
       const Json json = Json::parse(*line);
-      content.progress[json.at("task").get<int64_t>()] = json.at("progress").get<TaskProgress>();
+      content.progress[json_integer(json.at("task"))] = json.at("progress").get<TaskProgress>();
     }
   } catch (const std::exception& error) {
     throw std::runtime_error(path.string() + ": not a journal of this version of weft-data (" +

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "preprocess/coordinator_file.h"
+#include "preprocess/json_integer.h"
 #include "preprocess/ledger_messages.h"
 #include "preprocess/ledger_server.h"
 
@@ -41,9 +42,9 @@ void check_answer(const std::string& answer) {
   std::string message;
   try {
     const nlohmann::json json = nlohmann::json::parse(answer);
-    exit_code = json.at("exit_code").get<int>();
+    exit_code = json_integer<int>(json.at("exit_code"));
     if (exit_code != 0) message = json.at("message").get<std::string>();
-  } catch (const nlohmann::json::exception&) {
+  } catch (const std::exception&) {
     throw ConnectionLost("who answers is not rank 0 of this run");
   }
   if (exit_code == static_cast<int>(ExitCode::kConfigurationDiffers)) {

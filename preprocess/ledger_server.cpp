@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "indexed_dataset/exit_code.h"
+#include "preprocess/json_integer.h"
 #include "preprocess/ledger_messages.h"
 
 namespace weft {
@@ -43,11 +44,11 @@ struct Hello {
 Hello parsed_hello(const std::string& payload) {
   const nlohmann::json json = nlohmann::json::parse(payload);
   Hello hello;
-  hello.rank = json.at("rank").get<int>();
-  hello.num_ranks = json.at("num_ranks").get<int>();
+  hello.rank = json_integer<int>(json.at("rank"));
+  hello.num_ranks = json_integer<int>(json.at("num_ranks"));
   hello.incarnation = json.at("incarnation").get<std::string>();
   hello.host = printable(json.at("host").get<std::string>());
-  hello.process = json.at("process").get<int64_t>();
+  hello.process = json_integer(json.at("process"));
   hello.configuration = printable(json.at("configuration").get<std::string>());
   return hello;
 }
@@ -118,7 +119,7 @@ void LedgerServer::on_hello(MessageServer::PeerId peer, const std::string& paylo
   Hello hello;
   try {
     hello = parsed_hello(payload);
-  } catch (const nlohmann::json::exception&) {
+  } catch (const std::exception&) {
     return refuse(peer, kConfigurationDiffers,
                   "a rank whose hello cannot be read; start all ranks from one weft-data");
   }

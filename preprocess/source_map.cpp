@@ -8,6 +8,7 @@
 
 #include "indexed_dataset/deal_pair.h"
 #include "indexed_dataset/reader.h"
+#include "preprocess/json_integer.h"
 
 namespace weft {
 namespace {
@@ -49,10 +50,10 @@ Json part_json(const InputPart& part) {
 
 InputPart part_of(const Json& json, const std::filesystem::path& path) {
   InputPart part;
-  part.file_begin = json.at("file_begin").get<int64_t>();
-  part.file_end = json.at("file_end").get<int64_t>();
-  part.file_bytes = json.at("file_bytes").get<int64_t>();
-  part.num_bytes = json.at("num_bytes").get<int64_t>();
+  part.file_begin = json_integer(json.at("file_begin"));
+  part.file_end = json_integer(json.at("file_end"));
+  part.file_bytes = json_integer(json.at("file_bytes"));
+  part.num_bytes = json_integer(json.at("num_bytes"));
   part.counts_from_input = json.at("counts_from_input").get<bool>();
   // -1: a pipe, which is read to its end.
   if (part.file_begin < 0 || part.file_end < -1 || part.file_bytes < -1 || part.num_bytes < 0 ||
@@ -73,6 +74,8 @@ std::vector<std::string> parse_footer(std::string_view text, uint64_t num_inputs
       if (input.contains("part")) parts.back() = part_of(input["part"], path);
     }
   } catch (const Json::exception& error) {
+    throw_bad(path, std::string("the list of inputs at its end is damaged: ") + error.what());
+  } catch (const NotAnInteger& error) {
     throw_bad(path, std::string("the list of inputs at its end is damaged: ") + error.what());
   }
   if (inputs.size() != num_inputs) {

@@ -3,13 +3,15 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "preprocess/json_integer.h"
+
 namespace weft {
 namespace {
 
 using Json = nlohmann::json;
 
 int64_t count_at(const Json& json, const char* name) {
-  const auto value = json.at(name).get<int64_t>();
+  const auto value = json_integer(json.at(name));
   if (value < 0) throw std::runtime_error(std::string(name) + " is negative");
   return value;
 }
@@ -38,7 +40,7 @@ void from_json(const Json& json, PipelineTotals& totals) {
     throw std::runtime_error("bad lines are not counted by reason");
   }
   for (size_t i = 0; i < kNumLineProblems; ++i) {
-    totals.bad_lines.by_problem[i] = bad[i].get<int64_t>();
+    totals.bad_lines.by_problem[i] = json_integer(bad[i]);
     if (totals.bad_lines.by_problem[i] < 0) throw std::runtime_error("a count is negative");
   }
 }
@@ -49,7 +51,7 @@ void to_json(Json& json, const DatasetCounts& counts) {
 
 void from_json(const Json& json, DatasetCounts& counts) {
   if (!json.is_array() || json.size() != 3) throw std::runtime_error("no counts of a dataset");
-  counts = {json[0].get<int64_t>(), json[1].get<int64_t>(), json[2].get<int64_t>()};
+  counts = {json_integer(json[0]), json_integer(json[1]), json_integer(json[2])};
   if (counts.num_documents < 0 || counts.num_sequences < 0 || counts.num_tokens < 0) {
     throw std::runtime_error("a count is negative");
   }
