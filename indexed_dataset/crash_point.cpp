@@ -8,8 +8,10 @@
 #include <fstream>
 #include <mutex>
 #include <set>
+#include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace weft {
 namespace {
@@ -18,11 +20,9 @@ struct CrashPlan {
   std::string name;
   long at = 1;
   std::string action = "kill";  // or "stop", or what to wait for
+  long num_reached = 0;
 
-  CrashPlan() {
-    const char* text = std::getenv("WEFT_CRASH_AT");
-    if (text == nullptr) return;
-    name = text;
+  explicit CrashPlan(const std::string& text) : name(text) {
     const size_t colon = name.find(':');
     if (colon == std::string::npos) return;
     char* end = nullptr;
@@ -31,6 +31,14 @@ struct CrashPlan {
     name.resize(colon);
   }
 };
+
+std::vector<CrashPlan> plans_of_environment() {
+  std::vector<CrashPlan> plans;
+  const char* text = std::getenv("WEFT_CRASH_AT");
+  std::istringstream all(text == nullptr ? "" : text);
+  for (std::string one; std::getline(all, one, ';');) plans.emplace_back(one);
+  return plans;
+}
 
 void act(const std::string& action) {
   if (action == "kill") (void)std::raise(SIGKILL);
@@ -47,18 +55,20 @@ void act(const std::string& action) {
 }  // namespace
 
 void crash_point(std::string_view name) {
-  static const CrashPlan plan;
-  if (plan.name.empty()) return;
+  static std::vector<CrashPlan> plans = plans_of_environment();
+  if (plans.empty()) return;
   static std::mutex mutex;
   static std::set<std::string, std::less<>> seen;
-  static long num_reached = 0;
   std::unique_lock lock(mutex);
-  if (plan.name == "list" && seen.emplace(name).second) {
+  if (plans.front().name == "list" && seen.emplace(name).second) {
     std::fprintf(stderr, "crash point: %.*s\n", static_cast<int>(name.size()), name.data());
   }
-  const bool is_here = name == plan.name && ++num_reached == plan.at;
-  lock.unlock();
-  if (is_here) act(plan.action);
+  for (CrashPlan& plan : plans) {
+    if (name != plan.name || ++plan.num_reached != plan.at) continue;
+    lock.unlock();  // others go on while this thread is held up
+    act(plan.action);
+    return;
+  }
 }
 
 }  // namespace weft

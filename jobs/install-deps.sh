@@ -13,7 +13,7 @@ build=(g++ cmake ninja-build ccache pkg-config
   zlib1g-dev libzstd-dev liblzma-dev libbz2-dev libicu-dev libxxhash-dev libopenblas-dev
   ca-certificates jq xz-utils zstd bzip2 gzip)
 tests=(libgtest-dev libgmock-dev nginx-light openssl clang libclang-rt-dev python3 python3-venv
-  slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge openmpi-bin iproute2 util-linux procps)
+  slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge openmpi-bin libpmix-dev iproute2 util-linux procps)
 
 # Only where Debian has them (libisal: amd64); Weft is built without them too, slower.
 optional=(libisal-dev)

@@ -80,10 +80,13 @@ LedgerReply LedgerClient::exchange(const LedgerRequest& request) {
   const std::string message = kRequestMessage + to_message(request);
   const std::lock_guard lock(mutex_);
   const Deadline deadline = steady_clock::now() + options_.peer_timeout;
+  const auto check_is_over = [&](const std::string& problem) {
+    if (options_.is_over && options_.is_over()) throw PeerLost("rank 0 has ended: " + problem);
+  };
   for (;;) {
     if (lost_) throw PeerLost(*lost_);
     try {
-      if (!socket_) join(deadline);
+      if (!socket_) join(deadline, check_is_over);
       socket_->send(message, deadline);
       const std::string reply = socket_->receive(deadline);
       if (reply.empty() || reply[0] != kReplyMessage) throw ConnectionLost("no reply of rank 0");

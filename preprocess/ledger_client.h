@@ -31,6 +31,9 @@ struct LedgerClientOptions {
   // Called ten times a second until rank 0 has answered for the first time, with why it has not;
   // what it throws ends the waiting.
   std::function<void(const std::string& problem)> while_waiting;
+  // Asked ten times a second while a connection that broke cannot be made again: there is nothing
+  // to come back for. Ends exchange() with PeerLost.
+  std::function<bool()> is_over;
 };
 
 class LedgerClient : public LedgerPort {

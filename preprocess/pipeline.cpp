@@ -1,5 +1,7 @@
 #include "preprocess/pipeline.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <stdexcept>
 #include <system_error>
@@ -48,24 +50,44 @@ PipelineReport PipelineRun::follow() {
   report_.is_leader = false;
   const auto ledger = join();
   if (!ledger) return std::move(report_);
-  RunFiles files(folder_, config_.output_prefixes.size(), type(), /*make=*/false);
-  const RankSettings settings = rank_settings();
-  RankWorker worker(settings, plan_, vocabulary_, files, *ledger);
   try {
+    RunFiles files(folder_, config_.output_prefixes.size(), type(), /*make=*/false);
+    const RankSettings settings = rank_settings();
+    RankWorker worker(settings, plan_, vocabulary_, files, *ledger);
     worker.run([this] { return stop_requested(); }, [] {});
   } catch (const RankStopped&) {
     throw PipelineStopped{true};
-  } catch (const PeerLost&) {
-    if (stop_requested()) throw PipelineStopped{true};  // rank 0 was told first, and has gone
+  } catch (const std::exception& error) {
+    // One that slept through the end of the run finds nobody, and its files renamed.
+    if (others_have_done_all()) {
+      note(fmt::format("rank {} has nothing left to do, the others have done its work ({})",
+                       config_.ranks.rank, error.what()));
+      return std::move(report_);
+    }
+    const bool is_lost = dynamic_cast<const PeerLost*>(&error) != nullptr;
+    if (is_lost && stop_requested()) {  // rank 0 was told first, and has gone
+      throw PipelineStopped{true};
+    }
     throw;
   }
   return std::move(report_);
+}
+
+// For a rank that was in the run: whether all is in the output, as the folder says it.
+bool PipelineRun::others_have_done_all() {
+  if (is_committing(folder_) || find_finished()) return true;
+  const auto work = Journal::read(folder_ / "journal");
+  return work && work->identity == identity_ && work->progress.size() == plan_.tasks.size() &&
+         std::all_of(work->progress.begin(), work->progress.end(), [](const auto& task) {
+           return task.second.is_read && task.second.num_staged_bytes == 0;
+         });
 }
 
 // Rank 0's ledger; null if the dataset is there already.
 std::unique_ptr<LedgerClient> PipelineRun::join() {
   WaitingRank waiting;
   waiting.is_finished = [this] { return find_finished(); };
+  waiting.is_over = [this] { return is_committing(folder_) || find_finished(); };
   waiting.stop_requested = [this] { return stop_requested(); };
   waiting.check_rank_0_can_begin = [this] {
     if (is_committing(folder_)) return;
@@ -115,7 +137,6 @@ PipelineReport PipelineRun::lead() {
     crash_point("journal_begun");
     RunFiles files(folder_, config_.output_prefixes.size(), type());
     work(files, host);
-    host.write_journal();  // what follows may be interrupted as well
     std::vector<DatasetCounts> totals;
     host.with_ledger([&](const Ledger& ledger) {
       totals = ledger.end().datasets;
@@ -144,6 +165,7 @@ void PipelineRun::work(RunFiles& files, LedgerHost& host) {
   try {
     worker.run([this] { return stop_requested(); }, [&] { on_round(host); });
     if (const auto error = journal.end()) std::rethrow_exception(error);
+    host.write_journal();  // says that all is done to ranks that come too late to be told
     if (server) server->let_all_leave();
   } catch (const RankStopped&) {
     if (server) server->let_all_leave();

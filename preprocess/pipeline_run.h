@@ -41,6 +41,7 @@ class PipelineRun {
   RunRanks run_ranks() const;
   bool stop_requested() const { return events_.stop_requested && events_.stop_requested(); }
   bool find_finished();
+  bool others_have_done_all();
   void check_outputs_are_free() const;
   std::unique_ptr<LedgerClient> join();
   std::optional<Journal::Content> find_work();

@@ -70,6 +70,7 @@ std::unique_ptr<LedgerClient> join_run(const RunRanks& ranks, const WaitingRank&
   const auto start = Clock::now();
   bool is_noted = false;
   options.stop_requested = waiting.stop_requested;
+  options.is_over = waiting.is_over;
   options.while_waiting = [&](const std::string& problem) {
     // Rank 0 may have found that all is done, and never listen.
     if (waiting.is_finished()) throw Finished();

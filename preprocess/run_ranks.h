@@ -41,6 +41,7 @@ class RankServer {
 // What a rank that waits for rank 0 asks and says.
 struct WaitingRank {
   std::function<bool()> is_finished;             // there is nothing to do any more
+  std::function<bool()> is_over;                 // the same, of a run it was in; from any thread
   std::function<bool()> stop_requested;          // end; asked from any thread
   std::function<void()> check_rank_0_can_begin;  // throws what rank 0 must have ended with
   std::function<void(const std::string&)> note;

@@ -77,3 +77,38 @@ start 0 both
 ends 0 2 'is a finished dataset'
 start 1 both --peer-timeout 1
 ends 1 2 'is a finished dataset'
+
+# A rank that stops still is given up. It wakes when rank 0 ends, or when all is done, and sees that: no error.
+waits_for() { for _ in $(seq 1200); do ! "${@:2}" 2>/dev/null || return 0; sleep 0.05; done; fail "waited in vain for $1"; }
+is_stopped() { grep -q '^State:.T' "/proc/${pids[1]}/status"; }
+sleeps_through() { # PREFIX PLACES: rank 0 is held at the PLACES, which are "NAME:1:FILE" with ; between them; rank 1 stops at its first task
+  WEFT_CRASH_AT=$2 start 0 "$1" --append-eod --peer-timeout 2
+  WEFT_CRASH_AT='piece_written:1:stop' start 1 "$1" --append-eod --peer-timeout 2
+  waits_for "rank 1 to stop" is_stopped
+  touch "$1.go"
+}
+sleeps_through asleep 'rank_begins:1:asleep.go'
+ends 0 0 'is lost (silent for 2 s)'
+is_stopped || fail "rank 1 woke up by itself"
+same asleep
+kill -CONT "${pids[1]}"
+ends 1 0 'rank 1 has nothing left to do, the others have done its work (rank 0 has ended'
+same asleep
+
+sleeps_through drowsy 'rank_begins:1:drowsy.go;dataset_finished:1:drowsy.end'
+waits_for "rank 0 to make the index" test -f drowsy.end.waiting
+kill -CONT "${pids[1]}"
+ends 1 0 'rank 1 has nothing left to do, the others have done its work'
+[ ! -e drowsy_text_document.idx ] || fail "rank 0 was not held up"
+touch drowsy.end
+ends 0 0 'wrote'
+same drowsy
+
+# While others work, it is an error.
+sleeps_through late 'rank_begins:1:late.go;task_given:1:late.end'
+waits_for "rank 0 to be given rank 1's task" test -f late.end.waiting
+kill -CONT "${pids[1]}"
+ends 1 13 'was given up'
+touch late.end
+ends 0 0 'wrote'
+same late
