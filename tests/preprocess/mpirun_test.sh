@@ -57,6 +57,7 @@ equal together
 # Rank 1 dies; Open MPI ends the others. The same command goes on.
 rm -f go.* hold.*
 echo "rank_begins:1:go.0;dataset_finished:1:never" >hold.0
+echo "rank_begins:1:go.0" >hold.2
 echo "task_given:1:go.1;piece_written" >hold.1
 launch killed
 waits_for "rank 1 to have a task" test -f go.1.waiting
@@ -71,7 +72,7 @@ ends killed 0 'going on with the work'
 equal killed
 
 # Rank 1 stands still: the others do its work. When it wakes up all is done.
-echo "rank_begins:1:go.frozen" >hold.0
+for rank in 0 2; do echo "rank_begins:1:go.frozen" >hold.$rank; done
 echo "piece_written:1:stop" >hold.1
 launch frozen
 waits_for "rank 1 to stop" is_stopped
