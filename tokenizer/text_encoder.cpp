@@ -68,7 +68,7 @@ class CachingEncoder : public TextEncoder {
   WordBatch batch_;
   // Ids that wait to be appended. A rare word's, which may be many, are added only in the first
   // half; then there is room for the rest of the batch whatever comes.
-  static constexpr size_t kMaxWaitingIds = kBatchWords * Cache::kMaxInlineIds;
+  static constexpr size_t kMaxWaitingIds = kBatchWords * Cache::kNumCopied;
   static constexpr size_t kMaxWaitingIdsOfWord = 64;
   CacheId batch_ids_[2 * kMaxWaitingIds + kMaxWaitingIdsOfWord + Cache::kNumCopied];
   bool keys_are_stale_ = false;      // the cache's entries have moved since batch_ was prepared
@@ -91,7 +91,7 @@ void CachingEncoder<CacheId>::encode_batch(std::string_view text, std::vector<Ou
   steps_.make_keys(text, cache_.table(), batch_);
   CacheId* next_id = batch_ids_;
   for (size_t i = 0;; ++i) {
-    i = steps_.copy_known(cache_.table(), batch_, i, next_id);
+    i = steps_.copy_known(text, cache_.table(), batch_, i, next_id);
     if (i == batch_.num_words) break;
     encode_rare_word(i, text, next_id, ids);
     if (keys_are_stale_) steps_.make_keys(text, cache_.table(), batch_);
@@ -114,7 +114,7 @@ void CachingEncoder<CacheId>::encode_rare_word(size_t i, std::string_view text, 
     next_id = batch_ids_;
   };
   if (next_id > batch_ids_ + kMaxWaitingIds) flush();
-  if (const auto* entry = cache_.find_from(batch_.offsets[i], key, word)) {
+  if (const auto* entry = cache_.find_and_advance(batch_.offsets[i], key, word)) {
     const auto known_ids = cache_.ids_of(*entry);
     if (known_ids.size() <= kMaxWaitingIdsOfWord) {
       for (const CacheId id : known_ids) *next_id++ = id;

@@ -21,19 +21,34 @@ void make_keys(std::string_view text, WordTable table, WordBatch& batch) {
 }
 
 template <typename Id>
-size_t copy_known(WordTable table, const WordBatch& batch, size_t first, Id*& next_id) {
+size_t copy_known(std::string_view text, WordTable table, const WordBatch& batch, size_t first,
+                  Id*& next_id) {
+  using Cache = WordCache<Id>;
   Id* next = next_id;
   size_t i = first;
   for (; i < batch.num_words; ++i) {
     const auto& line =
-        *reinterpret_cast<const typename WordCache<Id>::Line*>(table.lines + batch.offsets[i]);
+        *reinterpret_cast<const typename Cache::Line*>(table.lines + batch.offsets[i]);
     const bool is_first = line.entries[0].key == batch.keys[i];
     const bool is_last = line.entries[1].key == batch.keys[i];
     if (!(is_first | is_last)) break;
     const auto& entry = line.entries[is_first ? 0 : 1];
-    if (entry.has_record()) break;
-    entry.copy_ids(next);
-    next += entry.num_ids;
+    if (!entry.has_record()) {
+      std::memcpy(next, entry.ids, 16);
+      next += entry.num_ids;
+      continue;
+    }
+    const auto place = Cache::RecordPlace::of(entry.ids);
+    const size_t num_ids = entry.num_record_ids();
+    const char* const record = table.arena + place.offset_bytes;
+    if (num_ids > Cache::kNumCopied) break;
+    if (batch.keys[i].is_long()) {
+      const size_t begin = batch.begin_of(i), num_bytes = batch.ends[i] - begin;
+      if (num_bytes != place.num_word_bytes || num_bytes > Cache::kMaxCompared) break;
+      if (std::memcmp(text.data() + begin, record + num_ids * sizeof(Id), num_bytes) != 0) break;
+    }
+    std::memcpy(next, record, num_ids * sizeof(Id));
+    next += num_ids;
   }
   next_id = next;
   return i;

@@ -40,10 +40,12 @@ struct WordBatchSteps {
   // Fills in keys and offsets of the words of `text` that batch.begin and batch.ends tell, and
   // prefetches their lines. To be done again when the cache's entries have moved.
   void (*make_keys)(std::string_view text, WordTable table, WordBatch& batch);
-  // Copies the ids of words from number `first` on to `next_id`; a WordCache<Id>::kNumCopied more
-  // than needed must have room. Returns the number of the first word that is not found at once (it
-  // is absent, has a record, or its line overflowed), or batch.num_words.
-  size_t (*copy_known)(WordTable table, const WordBatch& batch, size_t first, Id*& next_id);
+  // Copies the ids of words from number `first` on to `next_id`, at most WordCache<Id>::kNumCopied
+  // of each; so many more than needed must have room. Returns the number of the first word that is
+  // not found at once (it is absent, very long, has more ids, or its line overflowed), or
+  // batch.num_words.
+  size_t (*copy_known)(std::string_view text, WordTable table, const WordBatch& batch, size_t first,
+                       Id*& next_id);
 };
 
 // For instructions that this processor has. `Id`: uint16_t or uint32_t.

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 
 #include "tokenizer/word_batch.h"
@@ -77,9 +78,33 @@ void make_keys(std::string_view text, WordTable table, WordBatch& batch) {
   find_lines(table, batch);
 }
 
+// Of word number `i`, whose entry's ids are `entry_ids`: copies the record's ids to `next` and
+// returns how many; 0 if it is left to others.
 template <typename Id>
-size_t copy_known(WordTable table, const WordBatch& batch, size_t first, Id*& next_id) {
-  constexpr size_t kMaxInlineIds = 16 / sizeof(Id) - 1;
+size_t copy_record(std::string_view text, WordTable table, const WordBatch& batch, size_t i,
+                   const char* entry_ids, size_t num_ids, Id* next) {
+  using Cache = WordCache<Id>;
+  typename Cache::RecordPlace place;
+  std::memcpy(&place, entry_ids, sizeof(place));
+  const char* const record = table.arena + place.offset_bytes;
+  if (num_ids > Cache::kNumCopied) return 0;
+  if (batch.keys[i].high >= WordKey::kLong) {
+    const size_t begin = i == 0 ? batch.begin : batch.ends[i - 1];
+    const size_t num_bytes = batch.ends[i] - begin;
+    if (num_bytes != place.num_word_bytes || num_bytes > Cache::kMaxCompared) return 0;
+    const uint64_t mask = ~uint64_t{0} >> (64 - num_bytes);
+    const __m512i word = _mm512_maskz_loadu_epi8(mask, text.data() + begin);
+    const __m512i known = _mm512_maskz_loadu_epi8(mask, record + num_ids * sizeof(Id));
+    if (_mm512_cmpneq_epi8_mask(word, known) != 0) return 0;
+  }
+  _mm512_storeu_si512(next, _mm512_loadu_si512(record));
+  return num_ids;
+}
+
+template <typename Id>
+size_t copy_known(std::string_view text, WordTable table, const WordBatch& batch, size_t first,
+                  Id*& next_id) {
+  using Cache = WordCache<Id>;
   Id* next = next_id;
   size_t i = first;
   for (; i < batch.num_words; ++i) {
@@ -90,9 +115,13 @@ size_t copy_known(WordTable table, const WordBatch& batch, size_t first, Id*& ne
     const uint32_t found = equal & equal >> 1 & 0x11;
     if (found == 0) break;
     const char* const ids = line + (found & 0x10) * 2 + 16;
-    const size_t num_ids = reinterpret_cast<const Id*>(ids)[kMaxInlineIds];
-    if (num_ids > kMaxInlineIds) break;
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(next), load_16(ids));
+    size_t num_ids = reinterpret_cast<const Id*>(ids)[Cache::kMaxInlineIds];
+    if (num_ids > Cache::kMaxInlineIds) [[unlikely]] {
+      num_ids = copy_record(text, table, batch, i, ids, num_ids - Cache::Entry::kHasRecord, next);
+      if (num_ids == 0) break;
+    } else {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(next), load_16(ids));
+    }
     next += num_ids;
   }
   next_id = next;

@@ -5,8 +5,12 @@
 // fill a cache line and are looked at together.
 //
 //   short word, few ids    key: its bytes (up to 15) and its length in the last byte; the ids
-//   any other              key: the same, or a hash of 120 bits and 255 in the last byte;
-//                          where its record is in the arena: lengths, bytes (compared), ids
+//   any other              key: the same, or a hash of 120 bits and 255 in the last byte; how many
+//                          ids, and where in the arena they are, with a long word's bytes, which
+//                          are compared
+//
+// A word whose line is full lies in one of the next. When it is found there, it changes places with
+// one of its line, so that words that come often are found at once.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +18,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -91,6 +94,7 @@ struct WordKey {
 // shift.
 struct WordTable {
   const char* lines;
+  const char* arena;
   int shift;
 };
 inline constexpr int kWordLineShift = 6;
@@ -103,21 +107,34 @@ class WordCache {
   // Ids beside the key; with 16-bit ids 99.9 % of English, 96.6 % of multilingual words have so few
   // ids and a short key.
   static constexpr size_t kMaxInlineIds = 16 / sizeof(Id) - 1;
-  // copy_ids writes this many.
-  static constexpr size_t kNumCopied = kMaxInlineIds + 1;
+  // So many ids, and long words of so many bytes, are read and written at once.
+  static constexpr size_t kNumCopied = 64 / sizeof(Id);
+  static constexpr size_t kMaxCompared = 64;
   // A million words, as many as 1 GB of web text has; the records of 100,000 long ones.
   static constexpr size_t kMaxTableBytes = 32 << 20;
   static constexpr size_t kMaxArenaBytes = 8 << 20;
 
   struct alignas(32) Entry {
     WordKey key;
-    Id ids[kMaxInlineIds];  // or, in the first four bytes, where the record is
-    Id num_ids;             // above kMaxInlineIds: there is a record
+    Id ids[kMaxInlineIds];  // or a RecordPlace
+    Id num_ids;             // with kHasRecord, if there is a record
 
+    static constexpr Id kHasRecord = 0x8000;
     bool has_record() const { return num_ids > kMaxInlineIds; }
-    // Writes kNumCopied numbers, always; only the first num_ids mean something.
-    void copy_ids(Id* out) const { std::memcpy(out, ids, sizeof(Id) * kNumCopied); }
+    size_t num_record_ids() const { return num_ids - kHasRecord; }
   };
+  // A record is the ids and behind them, of a long word, its bytes.
+  struct RecordPlace {
+    uint32_t offset_bytes;  // in the arena
+    uint16_t num_word_bytes;
+
+    static RecordPlace of(const void* entry_ids) {
+      RecordPlace place;
+      std::memcpy(&place, entry_ids, sizeof(place));
+      return place;
+    }
+  };
+  static_assert(sizeof(RecordPlace) <= kMaxInlineIds * sizeof(Id));
   static constexpr size_t kLineEntries = 2;
   struct alignas(kWordLineBytes) Line {
     Entry entries[kLineEntries];  // filled from the first: the last is empty if nothing overflowed
@@ -126,21 +143,24 @@ class WordCache {
 
   WordCache() : arena_pages_(kMaxArenaBytes) { resize(kFirstLines); }
 
-  WordTable table() const { return {reinterpret_cast<const char*>(lines_), shift_}; }
+  WordTable table() const { return {reinterpret_cast<const char*>(lines_), arena(), shift_}; }
 
-  // The entry of a word, whose key is `key`, or nothing. Valid until the next insert or clear.
+  // The entry of a word, whose key is `key`, or nothing. Valid until the cache changes.
   const Entry* find(const WordKey& key, std::string_view word) const {
     return find_from((key.hash() >> shift_) * sizeof(Line), key, word);
   }
-  // The same where it is known at what offset in the table, in bytes, its line begins.
-  const Entry* find_from(size_t offset, const WordKey& key, std::string_view word) const {
-    for (size_t i = offset / sizeof(Line);; i = (i + 1) & (num_lines_ - 1)) {
-      for (const Entry& entry : lines_[i].entries) {
-        if (entry.key == key && (!key.is_long() || is_long_word(record_of(entry).word, word)))
-          return &entry;
-        if (entry.key.is_empty()) return nullptr;
-      }
-    }
+  // The same where it is known at what offset in the table, in bytes, its line begins; the entry is
+  // moved there if it lay behind it.
+  const Entry* find_and_advance(size_t offset, const WordKey& key, std::string_view word) {
+    auto* const entry = const_cast<Entry*>(find_from(offset, key, word));
+    Line& line = lines_[offset / sizeof(Line)];
+    if (entry == nullptr || (entry >= line.entries && entry < line.entries + kLineEntries))
+      return entry;
+    // The line is full, as are all up to the entry's: whatever lies in the one is also found in the
+    // other.
+    Entry& first = line.entries[next_moved_++ % kLineEntries];
+    std::swap(first, *entry);
+    return &first;
   }
 
   // Of an entry that this cache has found.
@@ -151,7 +171,8 @@ class WordCache {
   // False: it must be cleared before the next insert of a word of so many bytes.
   bool has_room(size_t num_bytes) const {
     return (num_lines_ < kMaxLines || !is_crowded()) &&
-           num_arena_bytes_ + record_bytes(num_bytes, num_bytes) <= kMaxArenaBytes;
+           num_arena_bytes_ + record_bytes(num_bytes, num_bytes) + kNumCopied * sizeof(Id) <=
+               kMaxArenaBytes;
   }
 
   // The word must have 1 to WordKey::kMaxKeptBytes bytes and be absent, `ids` have 1 to as many,
@@ -166,9 +187,9 @@ class WordCache {
       copy_as_ids(ids, entry.ids);
       entry.num_ids = static_cast<Id>(ids.size());
     } else {
-      const uint32_t record = add_record(word, ids);
-      std::memcpy(entry.ids, &record, sizeof(record));
-      entry.num_ids = std::numeric_limits<Id>::max();
+      const RecordPlace place = add_record(key.is_long() ? word : std::string_view(), ids);
+      std::memcpy(entry.ids, &place, sizeof(place));
+      entry.num_ids = static_cast<Id>(Entry::kHasRecord + ids.size());
     }
     place(entry);
     return grows;
@@ -183,14 +204,13 @@ class WordCache {
   static constexpr size_t kMaxLines = kMaxTableBytes / sizeof(Line);
   static constexpr size_t kFirstLines = kMaxLines / 4;
 
-  // In the arena: the number of bytes and of ids, 32 bits each; the ids; the bytes.
   struct Record {
     std::string_view word;
     std::span<const Id> ids;
   };
-  static constexpr size_t kRecordHead = 2 * sizeof(uint32_t);
+  // Reading kNumCopied ids does not leave the arena.
   static size_t record_bytes(size_t num_bytes, size_t num_ids) {
-    return (kRecordHead + num_ids * sizeof(Id) + num_bytes + 7) / 8 * 8;
+    return (num_ids * sizeof(Id) + num_bytes + 7) / 8 * 8;
   }
   // Are they equal? Both have 16 bytes or more; memcmp would take longer to call.
   static bool is_long_word(std::string_view a, std::string_view b) {
@@ -208,13 +228,21 @@ class WordCache {
   }
   char* arena() const { return static_cast<char*>(arena_pages_.data()); }
 
+  const Entry* find_from(size_t offset, const WordKey& key, std::string_view word) const {
+    for (size_t i = offset / sizeof(Line);; i = (i + 1) & (num_lines_ - 1)) {
+      for (const Entry& entry : lines_[i].entries) {
+        if (entry.key == key && (!key.is_long() || is_long_word(record_of(entry).word, word)))
+          return &entry;
+        if (entry.key.is_empty()) return nullptr;
+      }
+    }
+  }
+
   Record record_of(const Entry& entry) const {
-    uint32_t offset, head[2];
-    std::memcpy(&offset, entry.ids, sizeof(offset));
-    const char* const record = arena() + offset;
-    std::memcpy(head, record, kRecordHead);
-    const auto* const ids = reinterpret_cast<const Id*>(record + kRecordHead);
-    return {{reinterpret_cast<const char*>(ids + head[1]), head[0]}, {ids, head[1]}};
+    const auto place = RecordPlace::of(entry.ids);
+    const auto* const ids = reinterpret_cast<const Id*>(arena() + place.offset_bytes);
+    const size_t num_ids = entry.num_record_ids();
+    return {{reinterpret_cast<const char*>(ids + num_ids), place.num_word_bytes}, {ids, num_ids}};
   }
 
   template <typename SomeId>
@@ -223,16 +251,14 @@ class WordCache {
   }
 
   template <typename SomeId>
-  uint32_t add_record(std::string_view word, std::span<const SomeId> ids) {
-    char* const record = arena() + num_arena_bytes_;
-    const uint32_t head[2] = {static_cast<uint32_t>(word.size()),
-                              static_cast<uint32_t>(ids.size())};
-    std::memcpy(record, head, kRecordHead);
-    auto* const record_ids = reinterpret_cast<Id*>(record + kRecordHead);
+  RecordPlace add_record(std::string_view word, std::span<const SomeId> ids) {
+    auto* const record_ids = reinterpret_cast<Id*>(arena() + num_arena_bytes_);
     copy_as_ids(ids, record_ids);
     std::memcpy(record_ids + ids.size(), word.data(), word.size());
-    return static_cast<uint32_t>(
-        std::exchange(num_arena_bytes_, num_arena_bytes_ + record_bytes(word.size(), ids.size())));
+    const RecordPlace place{static_cast<uint32_t>(num_arena_bytes_),
+                            static_cast<uint16_t>(word.size())};
+    num_arena_bytes_ += record_bytes(word.size(), ids.size());
+    return place;
   }
 
   bool is_crowded() const { return 4 * (num_used_ + 1) > 3 * num_lines_ * kLineEntries; }
@@ -268,6 +294,7 @@ class WordCache {
   size_t num_lines_ = 0;
   size_t num_used_ = 0;
   size_t num_arena_bytes_ = 0;
+  size_t next_moved_ = 0;
   int shift_ = 0;
 };
 

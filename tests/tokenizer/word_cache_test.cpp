@@ -106,6 +106,43 @@ TEST(WordKey, DependsOnEveryByteOfALongWord) {
   }
 }
 
+// Whatever is looked up in whatever order, everything stays where it is found; what has just been
+// found lies in its line.
+TEST(WordCache, AdvancesWordsThatAreFoundBehindTheirLine) {
+  using Cache = WordCache<uint16_t>;
+  Cache cache;
+  std::mt19937 random(3);
+  std::vector<std::string> words;
+  const auto ids_of = [](size_t i) {
+    return std::vector<int32_t>(1 + i % 12, static_cast<int32_t>(i & 0xFFFF));
+  };
+  while (words.size() < 150'000) {  // as full as it gets before it grows, nearly
+    words.push_back(std::to_string(words.size()) + std::string(random() % 16, 'x'));
+    ASSERT_FALSE(insert(cache, words.back(), ids_of(words.size() - 1)));
+  }
+  const auto line_of = [&](const WordKey& key) {
+    const WordTable table = cache.table();
+    return (key.hash() >> table.shift) * kWordLineBytes;
+  };
+  int num_moved = 0;
+  for (int round = 0; round < 400'000; ++round) {
+    const size_t i = random() % (random() % 2 == 0 ? words.size() : 20'000);
+    const WordKey key = WordKey::of(words[i]);
+    const auto* const before = cache.find(key, words[i]);
+    const auto* const entry = cache.find_and_advance(line_of(key), key, words[i]);
+    ASSERT_NE(entry, nullptr);
+    num_moved += before != entry;
+    const auto at = reinterpret_cast<const char*>(entry) - cache.table().lines;
+    ASSERT_EQ(static_cast<size_t>(at) / kWordLineBytes * kWordLineBytes, line_of(key));
+    const auto ids = cache.ids_of(*entry);
+    ASSERT_EQ(std::vector<int32_t>(ids.begin(), ids.end()), ids_of(i));
+  }
+  EXPECT_GT(num_moved, 1000);
+  for (size_t i = 0; i < words.size(); ++i) ASSERT_EQ(ids_found(cache, words[i]), ids_of(i));
+  EXPECT_EQ(cache.find_and_advance(line_of(WordKey::of("absent")), WordKey::of("absent"), "absent"),
+            nullptr);
+}
+
 // Grows, fills up, is cleared: what is found is right, and nothing is lost without clear().
 TEST(WordCache, FindsEverythingSinceItWasCleared) {
   using Cache = WordCache<uint16_t>;
