@@ -13,34 +13,57 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kCommit[] = "commit";
-constexpr char kFirstLine[] = "weft-commit 1";
+constexpr char kFirstLine[] = "weft-commit 1", kLastLine[] = "end\n";
 
 std::string line_of(const char* verb, const FinishedFile& file) {
   return std::string(verb) + " " + file.from + " " + file.to.filename().string() + "\n";
 }
 
-void carry_out(const fs::path& folder, const std::string& text) {
+struct Step {
+  std::string verb;
+  fs::path from, to;
+};
+
+// All of a commit file, before anything of it is done.
+std::vector<Step> steps_of(const fs::path& folder, const std::string& text) {
+  const std::string name = (folder / kCommit).string();
   std::istringstream lines(text);
   std::string line;
   std::getline(lines, line);
   if (line != kFirstLine) {
-    throw std::runtime_error((folder / kCommit).string() +
-                             ": not a commit file of this version of weft-data");
+    throw std::runtime_error(name + ": not a commit file of this version of weft-data");
   }
-  while (std::getline(lines, line)) {
-    const size_t first = line.find(' '), second = line.find(' ', first + 1);
-    if (second == std::string::npos) continue;
+  // What the missing lines would have named would be removed as not needed any more.
+  if (!text.ends_with(kLastLine)) {
+    throw std::runtime_error(name + ": is cut off; remove " + folder.string() + " to start anew");
+  }
+  std::vector<Step> steps;
+  while (std::getline(lines, line) && line + "\n" != kLastLine) {
     if (line.find('/') != std::string::npos) {
-      throw std::runtime_error((folder / kCommit).string() + ": names a file of another folder: '" +
-                               line + "'; no run writes that, remove " + folder.string());
+      throw std::runtime_error(name + ": names a file of another folder: '" + line +
+                               "'; no run writes that, remove " + folder.string());
     }
+    const size_t first = line.find(' '), second = line.find(' ', first + 1);
     const std::string verb = line.substr(0, first);
-    const fs::path from = folder / line.substr(first + 1, second - first - 1);
-    const fs::path to = folder.parent_path() / line.substr(second + 1);
-    if (!fs::exists(from)) continue;  // done before
-    crash_point("commit_" + verb);
-    if (verb == "replace") remove_file(to);
-    if (verb == "rename") commit_rename(from, to);
+    if (second == std::string::npos || (verb != "replace" && verb != "rename")) {
+      throw std::runtime_error(name + ": '" + line + "' is no step of a commit; remove " +
+                               folder.string() + " to start anew");
+    }
+    steps.push_back({verb, folder / line.substr(first + 1, second - first - 1),
+                     folder.parent_path() / line.substr(second + 1)});
+  }
+  return steps;
+}
+
+void carry_out(const fs::path& folder, const std::string& text) {
+  for (const Step& step : steps_of(folder, text)) {
+    if (!fs::exists(step.from)) continue;  // done before
+    crash_point("commit_" + step.verb);
+    if (step.verb == "replace") {
+      remove_file(step.to);
+    } else {
+      commit_rename(step.from, step.to);
+    }
   }
 }
 
@@ -66,6 +89,7 @@ void commit_run(const fs::path& folder, const std::vector<FinishedFile>& files,
   for (const FinishedFile& index : indexes) text += line_of("replace", index);
   for (const FinishedFile& file : files) text += line_of("rename", file);
   for (const FinishedFile& index : indexes) text += line_of("rename", index);
+  text += kLastLine;
   crash_point("commit_begin");
   write_file_atomically(folder / kCommit, text);
   crash_point("commit_written");
@@ -81,6 +105,15 @@ bool resume_commit(const fs::path& folder) {
   carry_out(folder, read_file(folder / kCommit));
   remove_work_folder(folder);
   return true;
+}
+
+void check_work_folder(const fs::path& folder) {
+  const fs::file_status status = fs::symlink_status(folder);
+  if (!fs::exists(status) || fs::is_directory(status)) return;
+  throw std::invalid_argument("'" + folder.string() + "' is " +
+                              (fs::is_symlink(status) ? "a link" : "no folder") +
+                              ", but the run works in a folder of that name; move it away, or "
+                              "choose another --output-prefix");
 }
 
 void remove_work_folder(const fs::path& folder) {

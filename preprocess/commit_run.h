@@ -8,6 +8,7 @@
 //   rename 0.bin my-gpt2_text_document.bin     while work/0.bin is there: gives it its name
 //   ...
 //   rename 0.idx my-gpt2_text_document.idx     last: the .idx says that a pair is complete
+//   end
 #pragma once
 
 #include <filesystem>
@@ -31,8 +32,12 @@ void commit_run(const std::filesystem::path& folder, const std::vector<FinishedF
 bool is_committing(const std::filesystem::path& folder);
 
 // Carries out a commit that was interrupted. False if there is none. Throws std::runtime_error for
-// a commit file that is none.
+// a commit file that is none or is not whole, before anything is done.
 bool resume_commit(const std::filesystem::path& folder);
+
+// Throws std::invalid_argument if something else than a folder has the name of the work folder: by
+// a link the work may lie on another file system, where files cannot be given their names.
+void check_work_folder(const std::filesystem::path& folder);
 
 // Removes a work folder: its journal first, so that what is left of it after a crash is not work.
 // Throws std::invalid_argument, and removes nothing, if there is something in it that no run makes:

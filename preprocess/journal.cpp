@@ -62,6 +62,7 @@ Journal::Journal(const std::filesystem::path& path, const std::string& identity)
   if (!content || content->identity != identity) {
     write_file_atomically(path, line_of(identity));
     file_ = OutputFile(path, /*keep=*/true);
+    whole_bytes_ = file_.size_bytes();
     return;
   }
   const std::string text = read_file(path);
@@ -69,7 +70,8 @@ Journal::Journal(const std::filesystem::path& path, const std::string& identity)
   while (next_line(rest)) {
   }
   file_ = OutputFile(path, /*keep=*/true);
-  if (!rest.empty()) file_.truncate(static_cast<int64_t>(text.size() - rest.size()));
+  whole_bytes_ = static_cast<int64_t>(text.size() - rest.size());
+  if (!rest.empty()) file_.truncate(whole_bytes_);
 }
 
 void Journal::add(const std::vector<LedgerRequest::Durable>& changed) {
@@ -79,7 +81,10 @@ void Journal::add(const std::vector<LedgerRequest::Durable>& changed) {
     lines += line_of(dump_lenient(Json{{"task", task}, {"progress", progress}}));
   }
   crash_point("journal_behind");  // the files are synced, the journal does not know it
+  // A write that failed half-way, on a full disk, would hide what comes behind it.
+  if (file_.size_bytes() != whole_bytes_) file_.truncate(whole_bytes_);
   file_.append(lines.data(), lines.size());
+  whole_bytes_ = file_.size_bytes();
   crash_point("journal_unsynced");
   file_.sync();
   crash_point("journal_synced");

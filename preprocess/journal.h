@@ -31,11 +31,12 @@ class Journal {
   // Begins a journal, or goes on with one that has this identity.
   Journal(const std::filesystem::path& path, const std::string& identity);
 
-  // Appends and syncs.
+  // Appends and syncs. May be called again after it has thrown: what was half written goes.
   void add(const std::vector<LedgerRequest::Durable>& changed);
 
  private:
   OutputFile file_;
+  int64_t whole_bytes_ = 0;  // of lines that were written whole
 };
 
 }  // namespace weft

@@ -86,8 +86,7 @@ void LedgerServer::serve() {
     try {
       server_.poll_once(std::min(kMaxWait, options_.peer_timeout / 4));
     } catch (const std::exception& error) {
-      const std::lock_guard lock(mutex_);
-      failure_ = RunFailure{static_cast<int>(exit_code_for(error)), error.what(), {}};
+      give_up_all(error);
       return;
     }
     const auto passed = std::chrono::steady_clock::now() - before;
@@ -246,6 +245,19 @@ void LedgerServer::lose_silent_ranks() {
     } else if (rank.state == Rank::State::kBroken && now - rank.broken_since > reconnect_time) {
       lose(static_cast<int>(i), rank, "its connection broke " + seconds(reconnect_time) + " ago");
     }
+  }
+}
+
+// Nobody will be heard any more: what ranks hold must not be waited for.
+void LedgerServer::give_up_all(const std::exception& error) {
+  {
+    const std::lock_guard lock(mutex_);
+    failure_ = RunFailure{static_cast<int>(exit_code_for(error)), error.what(), {}};
+  }
+  for (size_t i = 1; i < ranks_.size(); ++i) {
+    const Rank::State state = ranks_[i].state;
+    if (state == Rank::State::kLost || state == Rank::State::kLeft) continue;
+    lose(static_cast<int>(i), ranks_[i], std::string("rank 0 cannot hear it: ") + error.what());
   }
 }
 

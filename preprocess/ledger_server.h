@@ -88,6 +88,7 @@ class LedgerServer {
   std::string reply_to(int rank_idx, Rank& rank, const LedgerRequest& request);
   void lose(int rank_idx, Rank& rank, const std::string& why);
   void lose_silent_ranks();
+  void give_up_all(const std::exception& error);
   int rank_of(MessageServer::PeerId peer) const;  // -1: none
   std::vector<int> ranks_in(Rank::State state) const;
 

@@ -116,7 +116,8 @@ class MergedInput {
       sum_ = part;
     } else {
       sum_->file_end = part->file_end;
-      sum_->num_bytes += part->num_bytes;
+      if (__builtin_add_overflow(sum_->num_bytes, part->num_bytes, &sum_->num_bytes))
+        return std::nullopt;
     }
     return shift;
   }

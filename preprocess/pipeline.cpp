@@ -114,6 +114,7 @@ RunRanks PipelineRun::run_ranks() const {
 
 PipelineReport PipelineRun::lead() {
   const LockFile lock(work_prefix_.string() + ".lock");
+  check_work_folder(folder_);
   if (resume_commit(folder_)) note("finished the commit of an earlier run");
   plan();
   if (find_finished()) {

@@ -5,9 +5,9 @@ namespace weft {
 
 void RankWorker::start_threads() {
   // Two for each worker: one in work and one waiting; one more for each reader.
-  const int num_segments = 2 * settings_.num_workers + num_readers();
+  const int num_segments = 2 * settings_.num_workers + num_readers_;
   for (int i = 0; i < num_segments; ++i) free_.push(std::make_unique<Segment>());
-  for (int i = 0; i < num_readers(); ++i) threads_.emplace_back([this] { read_tasks(); });
+  for (int i = 0; i < num_readers_; ++i) threads_.emplace_back([this] { read_tasks(); });
   for (int i = 0; i < settings_.num_workers; ++i) threads_.emplace_back([this] { work(); });
   threads_.emplace_back([this] { sync_files(); });
 }

@@ -44,6 +44,14 @@ double workers_fed_by_a_reader(const std::string& format) {
   return 12;
 }
 
+int num_readers_for(const WorkPlan& plan, int num_workers) {
+  double count = 1;
+  for (const InputLayout& layout : plan.layouts) {
+    count = std::max(count, num_workers / workers_fed_by_a_reader(layout.format));
+  }
+  return static_cast<int>(std::min<double>(count + 0.999, num_workers));
+}
+
 }  // namespace
 
 RankWorker::RankWorker(const RankSettings& settings, const WorkPlan& plan,
@@ -54,17 +62,10 @@ RankWorker::RankWorker(const RankSettings& settings, const WorkPlan& plan,
       vocabulary_(std::move(vocabulary)),
       files_(files),
       ledger_(ledger),
+      num_readers_(num_readers_for(plan, settings.num_workers)),
       gate_(settings.long_line_bytes) {}
 
 RankWorker::~RankWorker() { end_threads(); }
-
-int RankWorker::num_readers() const {
-  double count = 1;
-  for (const InputLayout& layout : plan_.layouts) {
-    count = std::max(count, settings_.num_workers / workers_fed_by_a_reader(layout.format));
-  }
-  return static_cast<int>(std::min<double>(count + 0.999, settings_.num_workers));
-}
 
 void RankWorker::run(const std::function<bool()>& stop_requested,
                      const std::function<void()>& on_round) {
@@ -240,13 +241,13 @@ void RankWorker::on_synced(const Synced& synced) {
 
 bool RankWorker::has_news() const {
   return !request_.durable.empty() || !request_.read_tasks.empty() || request_.failed_task ||
-         (may_be_given_tasks_ && std::ssize(reading_) < num_readers());
+         (may_be_given_tasks_ && std::ssize(reading_) < num_readers_);
 }
 
 void RankWorker::exchange() {
   last_exchange_ = Clock::now();
   ++request_.number;
-  request_.num_tasks_wanted = std::max<int64_t>(0, num_readers() - std::ssize(reading_));
+  request_.num_tasks_wanted = std::max<int64_t>(0, num_readers_ - std::ssize(reading_));
   const LedgerReply reply = ledger_.exchange(request_);
   const int64_t number = request_.number;
   request_ = {};

@@ -105,13 +105,13 @@ class RankWorker {
   [[noreturn]] void throw_failure(const RunFailure& failure);
   void recycle(SegmentPtr segment);
   void keep_for_reuse(TokenizedChunk& result);
-  int num_readers() const;
 
   const RankSettings& settings_;
   const WorkPlan& plan_;
   std::shared_ptr<const Vocabulary> vocabulary_;
   RunFiles& files_;
   LedgerPort& ledger_;
+  const int num_readers_;
 
   std::atomic<bool> is_cancelled_{false};
   LongLineGate gate_;

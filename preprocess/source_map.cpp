@@ -57,7 +57,7 @@ InputPart part_of(const Json& json, const std::filesystem::path& path) {
   part.counts_from_input = json.at("counts_from_input").get<bool>();
   // -1: a pipe, which is read to its end.
   if (part.file_begin < 0 || part.file_end < -1 || part.file_bytes < -1 || part.num_bytes < 0 ||
-      part.num_bytes > kMaxPartBytes) {
+      std::max({part.file_begin, part.file_end, part.file_bytes, part.num_bytes}) > kMaxPartBytes) {
     throw_bad(path, "the list of inputs at its end is damaged: a part has a size that none has");
   }
   return part;

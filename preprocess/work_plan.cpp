@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <stdexcept>
 #include <system_error>
 #include <utility>
 
+#include "preprocess/byte_source.h"
 #include "preprocess/decompress.h"
 #include "preprocess/stop_signal.h"
 #include "preprocess/url_source.h"
@@ -17,6 +19,12 @@ namespace {
 
 // More parts than this are a typing error: none would get work.
 constexpr int64_t kMaxShards = 1'000'000;
+
+// More tasks of one file would be more to keep in mind than to read: those of a file of over 32 TiB
+// are larger.
+constexpr int64_t kMaxTasksOfFile = 1 << 20;
+// 9 PB: what file sizes sum up to stays far below an overflow.
+constexpr int64_t kMaxInputBytes = int64_t{1} << 53;
 
 constexpr char kFileVersion[] = "changed ";  // of a local file: when it was changed last
 
@@ -57,6 +65,7 @@ void add_tasks(const InputLayout& layout, bool is_url, int32_t input_idx, int64_
   if (is_url) return add(0, layout.file_bytes);
   if (layout.cut_anywhere) {
     int64_t begin = 0;
+    task_bytes = std::max(task_bytes, layout.file_bytes / kMaxTasksOfFile);
     for (; layout.file_bytes - begin > task_bytes; begin += task_bytes)
       add(begin, begin + task_bytes);
     add(begin, layout.file_bytes);
@@ -107,6 +116,7 @@ std::vector<bool> WorkPlan::compressed_inputs() const {
 
 WorkPlan plan_work(const std::vector<std::string>& inputs, int64_t task_bytes, bool allow_http) {
   WorkPlan plan;
+  int64_t num_bytes = 0;
   for (const std::string& path : inputs) {
     const bool is_url = looks_like_url(path);
     plan.identities.push_back(is_url ? InputIdentity{path, "", -1} : identity_of(path));
@@ -118,6 +128,12 @@ WorkPlan plan_work(const std::vector<std::string>& inputs, int64_t task_bytes, b
       look_at_url(allow_http, plan.identities.back(), layout);
     else if (plan.identities.back().file_bytes >= 0)
       layout = input_layout(path);
+    num_bytes += std::clamp<int64_t>(layout.file_bytes, 0, kMaxInputBytes);
+    if (num_bytes >= kMaxInputBytes) {
+      throw std::runtime_error(display_name(path) +
+                               ": with it the inputs have over 2^53 bytes; is " +
+                               "it a file with holes?");
+    }
     add_tasks(layout, is_url, static_cast<int32_t>(plan.layouts.size()), task_bytes, plan.tasks);
     plan.layouts.push_back(std::move(layout));
   }

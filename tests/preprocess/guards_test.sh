@@ -56,7 +56,7 @@ expect 0 'done: 0 documents' "$data" preprocess --input corpus.jsonl --output-pr
 
 # A commit that somebody has changed gives no names elsewhere.
 mkdir z.work
-printf 'weft-commit 1\nrename 0.idx ../elsewhere\n' >z.work/commit
+printf 'weft-commit 1\nrename 0.idx ../elsewhere\nend\n' >z.work/commit
 cp corpus.jsonl z.work/0.idx
 expect 3 'names a file of another folder' "$data" preprocess --input corpus.jsonl --output-prefix z
 [ ! -e ../elsewhere ] && [ -e z.work/0.idx ] || fail "an edited commit was carried out"

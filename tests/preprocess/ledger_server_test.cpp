@@ -46,7 +46,8 @@ TaskCounts counts_of(const Task& task) {
 struct TestRun {
   std::filesystem::path folder;
   std::atomic<std::chrono::steady_clock::duration> time{};
-  std::mutex mutex;  // of all below, as rank 0 has it
+  std::atomic<bool> fails = false;  // the next look at the clock, once
+  std::mutex mutex;                 // of all below, as rank 0 has it
   Ledger ledger;
   std::vector<std::string> notes;
   std::atomic<int> num_answers = 0;
@@ -64,7 +65,10 @@ struct TestRun {
     options.secret = secret;
     options.num_ranks = num_ranks;
     options.configuration = "hash-a";
-    options.clock = [this] { return std::chrono::steady_clock::time_point(time.load()); };
+    options.clock = [this] {
+      if (fails.exchange(false)) throw std::runtime_error("out of everything");
+      return std::chrono::steady_clock::time_point(time.load());
+    };
     options.answer = [this](int rank, const LedgerRequest& request) {
       const std::lock_guard lock(mutex);
       before_answer();
@@ -308,6 +312,22 @@ TEST(LedgerServer, AFailureOfTheLedgerReachesEveryRank) {
   EXPECT_THAT(reply.failure->message, HasSubstr("journal"));
   EXPECT_EQ(two.exchange(request).failure->exit_code, 5);
   EXPECT_EQ(run.server->failure()->exit_code, 5);
+}
+
+// Rank 0 goes on alone, instead of waiting for ranks that nobody listens to.
+TEST(LedgerServer, WhenItFailsItselfTheWorkOfAllRanksComesBack) {
+  TestRun run(2, 3);
+  RawRank rank{run, 1, 2, "a", {}};
+  rank.greet();
+  LedgerRequest request;
+  request.number = 1;
+  request.num_tasks_wanted = 3;
+  ASSERT_EQ(rank.ask(request).tasks.size(), 3u);
+  run.fails = true;
+  wait_until([&] { return run.has_note("rank 1 (node1, process 1) is lost"); });
+  EXPECT_THAT(run.all_notes(), HasSubstr("rank 0 cannot hear it: out of everything"));
+  const std::lock_guard lock(run.mutex);
+  EXPECT_THAT(run.ledger.answer(0, request).tasks, testing::SizeIs(3));
 }
 
 TEST(LedgerClient, WaitsForAFileOfItsOwnLaunch) {

@@ -149,8 +149,9 @@ TEST(InputPartOfASourceMap, IsReadBackAndDamageIsRefused) {
   EXPECT_EQ(map.parts().at(1)->file_bytes, 12);
   EXPECT_EQ(map.parts().at(1)->num_bytes, 1234);
   EXPECT_FALSE(map.parts().at(1)->counts_from_input);
-  for (const InputPart& wrong : {InputPart{-1, 9, 12, 1}, InputPart{0, -2, 12, 1},
-                                 InputPart{0, 1, -2, 1}, InputPart{0, 1, 2, -1}}) {
+  for (const InputPart& wrong :
+       {InputPart{-1, 9, 12, 1}, InputPart{0, -2, 12, 1}, InputPart{0, 1, -2, 1},
+        InputPart{0, 1, 2, -1}, InputPart{INT64_MAX, INT64_MAX, INT64_MAX, 1}}) {
     seal_source_map(path, 0, {"a"}, {wrong});
     EXPECT_THROW(SourceMap{path}, std::runtime_error);
   }

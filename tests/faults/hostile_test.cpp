@@ -1,0 +1,160 @@
+// What nobody means to do to a run, and somebody does: other things in the place of its files,
+// sizes that no file has, writes that end half-way.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <system_error>
+
+#include "indexed_dataset/file_io.h"
+#include "preprocess/commit_run.h"
+#include "preprocess/journal.h"
+#include "preprocess/source_map.h"
+#include "preprocess/work_plan.h"
+#include "tests/faults/forked_run.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+// A file of holes only; false where the file system has none of that size.
+bool make_file_of_holes(const fs::path& path, int64_t size_bytes) {
+  std::ofstream(path, std::ios::binary).close();
+  std::error_code error;
+  fs::resize_file(path, static_cast<uintmax_t>(size_bytes), error);
+  return !error;
+}
+
+TEST(HostileSizes, AFileIsNeverCutIntoMoreTasksThanCanBeKeptInMind) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() / "holes.jsonl";
+  ASSERT_TRUE(make_file_of_holes(path, 5 << 20));
+  const WorkPlan plan = plan_work({path}, /*task_bytes=*/1);
+  EXPECT_LE(plan.tasks.size(), size_t{1 << 20} + 1);
+  int64_t begin = 0;
+  for (const Task& task : plan.tasks) {
+    ASSERT_EQ(task.begin, begin);
+    begin = task.end;
+  }
+  EXPECT_EQ(begin, 5 << 20);
+}
+
+TEST(HostileSizes, InputsWhoseSizesCannotBeAddedAreRefused) {
+  const TemporaryFolder folder(memory_folder());
+  const std::string path = folder.path() / "holes.jsonl";
+  if (!make_file_of_holes(path, INT64_MAX)) GTEST_SKIP() << "no file system for such files";
+  EXPECT_THROW(plan_work({path, path}, int64_t{1} << 62), std::runtime_error);
+}
+
+class HostileFolder : public ForkedRuns {
+ protected:
+  void SetUp() override {
+    add_input("a.jsonl", 3'000, 1);
+    make_reference();
+  }
+};
+
+TEST_F(HostileFolder, OnlyAFolderIsWorkedIn) {
+  const fs::path work = out_folder_ / "d.work", elsewhere = folder_.path() / "elsewhere";
+  // By a link the work could lie on another file system, and the commit fail after all is done.
+  fs::create_directory(elsewhere);
+  write_file_atomically(elsewhere / "journal", "of somebody");
+  fs::create_directory_symlink(elsewhere, work);
+  const RunEnd end = run();
+  EXPECT_EQ(end.exit_code, 2) << end.message;
+  EXPECT_THAT(end.message, HasSubstr("d.work' is a link"));
+  EXPECT_TRUE(fs::is_symlink(work));
+  EXPECT_EQ(read_file(elsewhere / "journal"), "of somebody");
+  fs::remove(work);
+  // One that leads nowhere, and what is no folder.
+  fs::create_symlink(folder_.path() / "nowhere", work);
+  EXPECT_THAT(run().message, HasSubstr("is a link"));
+  fs::remove(work);
+  std::ofstream(work) << "thesis";
+  EXPECT_THAT(run().message, HasSubstr("is no folder"));
+  EXPECT_EQ(read_file(work), "thesis");
+  fs::remove(work);
+  expect_rerun_completes("when it is gone");
+}
+
+class HostileCommit : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    fs::create_directories(work_);
+    for (const char* suffix : {".bin", ".idx"}) std::ofstream(work_ / ("0" + std::string(suffix)));
+  }
+  void write(const std::string& text) const {
+    std::ofstream(work_ / "commit", std::ios::binary) << text;
+  }
+  TemporaryFolder folder_{memory_folder()};
+  fs::path work_ = folder_.path() / "a.work";
+};
+
+// A commit file is renamed into place; what cuts it off is a disk. Whatever it did not name would
+// be removed with the work folder.
+TEST_F(HostileCommit, OneThatIsCutOffAnywhereIsNotCarriedOut) {
+  const std::string whole = "weft-commit 1\nrename 0.bin a.bin\nrename 0.idx a.idx\nend\n";
+  for (size_t size = 0; size < whole.size(); ++size) {
+    write(whole.substr(0, size));
+    EXPECT_THROW(resume_commit(work_), std::runtime_error) << size;
+    EXPECT_TRUE(fs::exists(work_ / "0.bin") && fs::exists(work_ / "0.idx")) << size;
+    ASSERT_TRUE(fs::exists(work_ / "commit")) << size;
+  }
+  write(whole);
+  EXPECT_TRUE(resume_commit(work_));
+  EXPECT_TRUE(fs::exists(folder_.path() / "a.bin") && fs::exists(folder_.path() / "a.idx"));
+}
+
+TEST_F(HostileCommit, NothingIsDoneOfOneWithAStepThatIsNone) {
+  for (const char* step : {"remove 0.idx a.idx", "rename 0.idx", "rename 0.idx ../b", ""}) {
+    write("weft-commit 1\nrename 0.bin a.bin\n" + std::string(step) + "\nend\n");
+    EXPECT_THROW(resume_commit(work_), std::runtime_error) << step;
+    EXPECT_FALSE(fs::exists(folder_.path() / "a.bin")) << step;
+  }
+}
+
+// Lets files grow up to so many bytes while it lives: a write beyond is cut off, the next one
+// fails.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(size_t num_bytes) : on_signal_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{num_bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, on_signal_);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+
+ private:
+  rlimit before_{};
+  void (*on_signal_)(int);
+};
+
+TEST(HostileJournal, WhatComesBehindALineThatWasHalfWrittenIsNotLost) {
+  const TemporaryFolder folder(memory_folder());
+  const fs::path path = folder.path() / "journal";
+  Journal journal(path, "{}");
+  journal.add({{1, {}}});
+  const size_t num_bytes = read_file(path).size();
+  {
+    const FileSizeLimit limit(num_bytes + 20);
+    EXPECT_THROW(journal.add({{2, {}}}), std::system_error);
+  }
+  ASSERT_EQ(read_file(path).size(), num_bytes + 20) << "nothing was half written";
+  journal.add({{3, {}}});
+  const auto content = Journal::read(path);
+  ASSERT_TRUE(content);
+  EXPECT_TRUE(content->progress.contains(1));
+  EXPECT_TRUE(content->progress.contains(3));
+}
+
+}  // namespace
+}  // namespace weft
