@@ -11,6 +11,7 @@ std::string BadLine::message() const {
                                  describe(outcome.problem));
   if (!outcome.detail.empty()) text += ": " + outcome.detail;
   if (outcome.position > 0) text += fmt::format(", at byte {} of the line", outcome.position);
+  if (!hint.empty()) text += "; " + hint;
   return text;
 }
 

@@ -18,8 +18,9 @@ struct BadLine {
   int64_t line_number = 0;   // from 1
   int64_t offset_bytes = 0;  // of the line, in the decompressed stream
   LineOutcome outcome;
+  std::string hint{};  // what to do about it, "" if nothing is known
 
-  // FILE:LINE: (byte OFFSET) REASON: DETAIL, at byte N of the line
+  // FILE:LINE: (byte OFFSET) REASON: DETAIL, at byte N of the line; HINT
   std::string message() const;
 };
 

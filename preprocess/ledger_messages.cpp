@@ -124,6 +124,7 @@ void fields(Archive& archive, T& v) {
     small(archive, v.outcome.problem, 0, kNumLineProblems - 1);
     archive(v.outcome.detail);
     small(archive, v.outcome.position, 0, INT64_MAX);
+    archive(v.hint);
   } else if constexpr (Is<T, Task>) {
     archive(v.number);
     small(archive, v.input_idx, 0, INT32_MAX);

@@ -24,7 +24,7 @@ namespace weft {
 namespace {
 
 constexpr std::string_view kMagic = "WEFTRANK";
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr size_t kLengthBytes = 4;
 
 std::string little_endian(uint32_t value) {

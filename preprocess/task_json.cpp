@@ -62,7 +62,8 @@ void to_json(Json& json, const BadLine& bad_line) {
           {"offset", bad_line.offset_bytes},
           {"problem", static_cast<int>(bad_line.outcome.problem)},
           {"detail", bad_line.outcome.detail},
-          {"position", bad_line.outcome.position}};
+          {"position", bad_line.outcome.position},
+          {"hint", bad_line.hint}};
 }
 
 void from_json(const Json& json, BadLine& bad_line) {
@@ -73,6 +74,7 @@ void from_json(const Json& json, BadLine& bad_line) {
   bad_line.outcome.problem = static_cast<LineProblem>(problem);
   bad_line.outcome.detail = json.at("detail").get<std::string>();
   bad_line.outcome.position = static_cast<size_t>(count_at(json, "position"));
+  bad_line.hint = json.value("hint", "");
 }
 
 void to_json(Json& json, const TaskCounts& counts) {

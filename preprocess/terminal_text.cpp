@@ -66,4 +66,14 @@ std::string escape_for_terminal(std::string_view text) {
   return out;
 }
 
+size_t num_valid_utf8_bytes(std::string_view text) {
+  size_t at = 0;
+  while (at < text.size()) {
+    const size_t size = decode_utf8(text.substr(at)).size_bytes;
+    if (size == 0) break;
+    at += size;
+  }
+  return at;
+}
+
 }  // namespace weft

@@ -11,4 +11,7 @@ namespace weft {
 // (\xHH), line separators, and the controls that reorder text (bidi) become \xHH or \u{HEX}.
 std::string escape_for_terminal(std::string_view text);
 
+// How many first bytes of `text` are UTF-8: where the first byte stands that is not.
+size_t num_valid_utf8_bytes(std::string_view text);
+
 }  // namespace weft

@@ -1,5 +1,6 @@
 #include "preprocess/tokenize_chunk.h"
 
+#include <fmt/format.h>
 #include <simdjson.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -7,7 +8,9 @@
 #include <stdexcept>
 #include <utility>
 
+#include "preprocess/bad_line_hint.h"
 #include "preprocess/json_string.h"
+#include "preprocess/terminal_text.h"
 
 namespace weft {
 namespace {
@@ -35,6 +38,18 @@ void give_pages_back(std::string_view text) {
   const auto begin = (reinterpret_cast<uintptr_t>(text.data()) + page - 1) / page * page;
   const auto end = reinterpret_cast<uintptr_t>(text.data() + text.size()) / page * page;
   if (begin < end) (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
+// Says more of a bad line that will be shown. Its line lies in `text`.
+void explain(BadLine& bad_line, std::string_view text, std::string_view line,
+             const std::vector<std::string>& keys) {
+  LineOutcome& outcome = bad_line.outcome;
+  if (outcome.problem == LineProblem::kInvalidUtf8) {
+    outcome.position = num_valid_utf8_bytes(line);
+    outcome.detail = fmt::format("byte 0x{:02X}", static_cast<uint8_t>(line[outcome.position]));
+  }
+  const std::string_view from_line = text.substr(static_cast<size_t>(line.data() - text.data()));
+  bad_line.hint = bad_line_hint(from_line, line, bad_line.offset_bytes == 0, outcome, keys);
 }
 
 }  // namespace
@@ -76,10 +91,13 @@ ChunkTokenizer::ChunkTokenizer(std::shared_ptr<const Vocabulary> vocabulary,
 
 void ChunkTokenizer::tokenize(LineChunk& chunk, TokenizedChunk& result) {
   result.clear(rules_.json_keys.size());
-  const auto note_bad_line = [&](LineOutcome outcome, int64_t offset_bytes) {
+  const std::string_view text = chunk.text();
+  const auto note_bad_line = [&](LineOutcome outcome, int64_t offset_bytes,
+                                 std::string_view line = {}) {
     result.bad_line_counts.add(outcome.problem);
     if (std::ssize(result.bad_lines) >= kNumShownBadLines) return;
     result.bad_lines.push_back({"", result.num_lines, offset_bytes, std::move(outcome)});
+    if (!line.empty()) explain(result.bad_lines.back(), text, line, rules_.json_keys);
   };
   const std::string too_long =
       "more than " + std::to_string(rules_.max_line_bytes) + " bytes (--max-line-bytes)";
@@ -90,7 +108,6 @@ void ChunkTokenizer::tokenize(LineChunk& chunk, TokenizedChunk& result) {
     return;
   }
 
-  const std::string_view text = chunk.text();
   for (std::string_view rest = text; !rest.empty();) {
     const std::string_view slice = first_slice(rest);
     rest.remove_prefix(slice.size());
@@ -116,7 +133,7 @@ void ChunkTokenizer::tokenize(LineChunk& chunk, TokenizedChunk& result) {
                                               : tokenize_line<int32_t>(line, offset_bytes, result);
       }
       if (outcome.problem == LineProblem::kNone) continue;
-      note_bad_line(std::move(outcome), offset_bytes);
+      note_bad_line(std::move(outcome), offset_bytes, line);
       if (rules_.on_bad_line == OnBadLine::kStop) return;
     }
     result.num_code_points -= lines.num_pairs();  // Python reads a "\r\n" as one "\n"

@@ -9,7 +9,9 @@
 namespace weft {
 namespace {
 
-BadLine bad_line() { return {"corpus.jsonl", 12, 345, {LineProblem::kNotJson, "expected ','", 6}}; }
+BadLine bad_line() {
+  return {"corpus.jsonl", 12, 345, {LineProblem::kNotJson, "expected ','", 6}, "a hint"};
+}
 
 TaskCounts counts(int64_t seed) {
   TaskCounts counts;

@@ -180,7 +180,8 @@ TEST_F(Pipeline, CountsBadLinesByReason) {
             "string, 1 line too long, 1 special token in the text)");
   EXPECT_EQ(report.shown_bad_lines.at(5).message(),
             path("in.jsonl") +
-                ":7: (byte 45) not a string: the value of \"text\", at byte 8 of the line");
+                ":7: (byte 45) not a string: the value of \"text\", at byte 8 of the line; it is a "
+                "number");
 }
 
 TEST_F(Pipeline, StopNamesTheFirstBadLineAndLeavesNothing) {

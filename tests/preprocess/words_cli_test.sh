@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# What weft-data says to somebody who gives it something else than it wants: the first message has to tell what to do.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+make_vocabulary
+
+# said FILE TEXT [OPTION...]: preprocess ends with exit 3, says so, and leaves nothing.
+said() {
+  local file=$1 text=$2
+  shift 2
+  expect 3 "$text" "$data" preprocess --input "$file" --output-prefix x "$@"
+  [ -z "$(ls -d x_* 2>/dev/null)" ] || fail "$file left $(ls -d x_*)"
+}
+# holds TEXT PRINTF_FORMAT [PACKER...]: a file of these bytes, and noise behind them that is no text.
+holds() {
+  local text=$1 format=$2
+  shift 2
+  { printf "$format" && printf '\377\001\n%.0s' {1..200}; } >corpus
+  [ $# = 0 ] || { "$@" -c corpus >packed && mv packed corpus; }
+  said corpus "this is $text"
+}
+
+# --- other kinds of files, by their first bytes, also within compressed data
+holds 'a Parquet file: convert it to JSON lines first (pandas: to_json(' 'PAR1\025\004'
+holds 'a Parquet file' 'PAR1\025\004' gzip
+holds 'an Arrow file' 'ARROW1\0\0'
+holds 'an Arrow stream' '\377\377\377\377\020\001'
+holds 'a zip archive: unpack it first (unzip FILE)' 'PK\003\004'
+holds 'a 7z archive' '7z\274\257\047\034'
+holds 'lz4 data' '\004\042\115\030'
+holds 'gzip data within compressed data' '\037\213\010\000' gzip
+holds 'the .idx of a dataset' 'MMIDIDX\0\0\001'
+holds 'a pointer of Git LFS: fetch the file itself (git lfs pull)' 'version https://git-lfs.github.com/spec/v1\n'
+holds "a web page, perhaps a server's message" '<!DOCTYPE html>\n<html>'
+holds 'a stretch of zero bytes: the file is damaged' '\0\0\0\0\0'
+echo '{"text":"a"}' >one.jsonl
+tar -cf a.tar one.jsonl
+said a.tar 'this is a tar archive: unpack it first (tar -xf FILE)'
+gzip a.tar
+said a.tar.gz 'this is a tar archive'
+
+# --- other encodings
+for code in UTF-16 UTF-16LE UTF-16BE UTF-32; do
+  iconv -f UTF-8 -t $code one.jsonl >corpus
+  said corpus "convert it first (iconv -f $code -t UTF-8 FILE)"
+done
+printf '\357\273\277{"text":"a"}\n' >corpus
+said corpus "byte order mark; remove it; tail -c +4 FILE"
+printf '{"text":"caf\351"}\n' >corpus
+said corpus 'corpus:1: (byte 0) invalid UTF-8: byte 0xE9, at byte 12 of the line'
+
+# --- JSON, but not one object a line
+array="this looks like one JSON array: write its elements on lines of their own (jq -c '.[]' FILE)"
+echo '[{"text":"a"},{"text":"b"}]' >corpus && said corpus "$array"
+printf '[\n  {"text":"a"},\n  {"text":"b"}\n]\n' >corpus && said corpus "$array"
+expect 3 "$array" bash -c "'$data' preprocess --input - --output-prefix x <corpus" # a pipe cannot be read again
+printf '{\n  "text": "a"\n}\n' >corpus && said corpus 'this looks like an object over several lines: write each on one line (jq -c . FILE)'
+echo '{"text":"a"}{"text":"b"}' >corpus && said corpus 'several objects on one line'
+printf '{"text":"a"},\n{"text":"b"}\n' >corpus && said corpus 'a comma behind the object'
+echo "{'text': 'a'}" >corpus && said corpus "Python's notation of a dict"
+echo 'a text' >corpus && said corpus "input is JSON lines, one {\"text\": \"...\"} on each; to make one document of a text file: jq -Rsc '{text: .}' FILE"
+printf '{"text":"a"}\nnonsense\n' >corpus
+said corpus 'corpus:2: (byte 13) not valid JSON: expected a value'
+! grep -q 'jq' out.log || fail "one broken line is taken for a text file"
+echo '{"text":null}' >corpus && said corpus 'not a string: the value of "text", at byte 8 of the line; it is null'
+
+# --- keys
+echo '{"title":"t","body":"b","n":1}' >corpus
+said corpus 'missing key: "text"; the line has the keys "title", "body", "n"'
+said corpus 'missing key: "title,body"; the line has the keys "title", "body", "n"; --json-keys wants spaces between keys: --json-keys title body' \
+  --json-keys title,body
+said corpus 'bad line: corpus:1: (byte 0) missing key: "text"; the line has the keys "title"' --on-bad-line skip
+printf '{"\\u001b[31m":"t","%s":1,"%s":2}\n' "$(printf 'k%.0s' {1..60})" "$(seq -s '":1,"' 1 9)" >corpus
+said corpus 'the line has the keys "\x1B[31m", "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk...", "1", "2", "3", "4", "5", "6" and 3 more'
+echo '{}' >corpus && said corpus 'the line has no keys'
+
+# --- the hints do what they say
+if command -v jq >/dev/null; then
+  printf '[\n  {"text":"a"},\n  {"text":"b"}\n]\n' >corpus && jq -c '.[]' corpus >fixed
+  expect 0 'wrote x_text_document.bin and .idx: 2 documents' "$data" preprocess --input fixed --output-prefix x --overwrite
+  printf '{\n"text": "a"\n}\n{\n"text": "b"\n}\n' >corpus && jq -c . corpus >fixed
+  expect 0 '.idx: 2 documents' "$data" preprocess --input fixed --output-prefix x --overwrite
+  printf 'some\ntext\n' >corpus && jq -Rsc '{text: .}' corpus >fixed
+  expect 0 '.idx: 1 documents' "$data" preprocess --input fixed --output-prefix x --overwrite
+fi
+printf '{"text":"a"},\n{"text":"b"}\n' >corpus && sed 's/,[[:space:]]*$//' corpus >fixed
+expect 0 '.idx: 2 documents' "$data" preprocess --input fixed --output-prefix x --overwrite
+printf '\357\273\277{"text":"a"}\n' >corpus && tail -c +4 corpus >fixed
+expect 0 '.idx: 1 documents' "$data" preprocess --input fixed --output-prefix x --overwrite
+echo "all passed"
