@@ -54,11 +54,44 @@ ours 0 '' x --input a --partitions 2 --keep-sequential-samples --empty-docs skip
 
 # Killed when one of two datasets is dealt: nothing has its name, and the next run deals again.
 reference ref a b c --partitions 3 >num_bad
+reference ref_title a b c --keys title --partitions 3 >num_bad
 expect 137 '' env WEFT_CRASH_AT=documents_dealt bash -c "'$data' preprocess --output-prefix killed --append-eod --input a b c --partitions 3 \
   --vocab-file bytes/vocab.json --merge-file bytes/merges.txt; exit \$?"
 [ "$(echo killed*)" = "killed.lock killed.work" ] || fail "a killed run left $(echo killed*)"
 ours 2 '--partitions: was 3, is 2' killed --input a b c --partitions 2
 ours 0 'going on with the work' killed --input a b c --partitions 3 && same ref killed_text_document
+
+# Two ranks, each with work: the same bytes. One killed in the middle, then rank 0 in the dealing; the same command goes on.
+for name in $(env | grep -oE '^(SLURM|OMPI|PMI|PMIX)_[A-Z0-9_]+' || true); do unset "$name"; done
+pids=()
+trap 'for pid in "${pids[@]}"; do kill -9 "$pid" 2>/dev/null || true; done; rm -rf "$work"' EXIT
+rank() { # RANK PLACES PREFIX: in the background
+  RANK=$1 WORLD_SIZE=2 WEFT_CRASH_AT=$2 "$data" preprocess --output-prefix "$3" --append-eod --input a b c --json-keys text title --partitions 3 \
+    --vocab-file bytes/vocab.json --merge-file bytes/merges.txt --workers 2 --peer-timeout 2 >"rank$1.log" 2>&1 </dev/null &
+  pids[$1]=$!
+}
+ends() { # RANK CODE TEXT
+  local got=0
+  wait "${pids[$1]}" || got=$?
+  [ $got = "$2" ] || { cat rank*.log >&2; fail "rank $1 ended with $got instead of $2"; }
+  [ -z "$3" ] || grep -qF -- "$3" "rank$1.log" || { cat rank*.log >&2; fail "rank $1 did not say '$3'"; }
+}
+begin() { # PREFIX PLACE_OF_RANK_1 PLACE_OF_RANK_0: both have a task before either goes on
+  rm -f go.*
+  rank 0 "task_given:1:go.0$3" "$1"
+  rank 1 "task_given:1:go.1$2" "$1"
+  for _ in $(seq 1200); do [ ! -e go.0.waiting ] || [ ! -e go.1.waiting ] || break; sleep 0.05; done
+  touch go.0 go.1
+}
+begin ranks '' ''
+ends 0 0 'rank 1 ' && ends 1 0 ''
+same ref ranks_text_document && same ref_title ranks_title_document
+begin dying ';piece_written' ';documents_dealt'
+ends 0 137 'is lost' && ends 1 137 ''
+[ "$(echo dying*)" = "dying.lock dying.work" ] || fail "killed ranks left $(echo dying*)"
+rank 0 '' dying && rank 1 '' dying
+ends 0 0 'going on with the work' && ends 1 0 ''
+same ref dying_text_document && same ref_title dying_title_document
 
 # --dtype: forced, and by Megatron's rule.
 reference wide a b c --partitions 3 --dtype int32 >num_bad
