@@ -139,8 +139,8 @@ FileChecksums compute_block_checksums(std::string suffix, std::span<const std::b
 }
 
 void write_block_checksums(const std::filesystem::path& path, std::span<const DatasetFile> files,
-                           int num_threads) {
-  write_block_checksums(path, compute_block_checksums(files, num_threads));
+                           int num_threads, const SeePiece& see) {
+  write_block_checksums(path, compute_block_checksums(files, num_threads, see));
 }
 
 void write_block_checksums(const std::filesystem::path& path,

@@ -52,9 +52,10 @@ std::vector<FileChecksums> compute_block_checksums(std::span<const DatasetFile> 
 // Of bytes in memory.
 FileChecksums compute_block_checksums(std::string suffix, std::span<const std::byte> bytes);
 
-// Computes and writes `path` (PREFIX.checksums, or a part name), whole or not at all.
+// Computes and writes `path` (PREFIX.checksums, or a part name), whole or not at all. What `see`
+// throws ends it.
 void write_block_checksums(const std::filesystem::path& path, std::span<const DatasetFile> files,
-                           int num_threads);
+                           int num_threads, const SeePiece& see = {});
 void write_block_checksums(const std::filesystem::path& path,
                            std::span<const FileChecksums> checksums);
 

@@ -81,20 +81,21 @@ void PlacedDatasetWriter::sync() {
   for (OutputFile* file : {&bin_, &idx_, &bounds_}) file->sync();
 }
 
-void PlacedDatasetWriter::finish(const DatasetCounts& total) {
+void PlacedDatasetWriter::finish(const DatasetCounts& total, const std::function<void()>& check) {
   const int64_t bin_bytes = total.num_tokens * weft::size_bytes(type_);
   if (const int64_t size_bytes = InputFile(bin_.path()).size_bytes(); size_bytes < bin_bytes) {
     throw_lost(bin_.path(), "has " + std::to_string(size_bytes) + " bytes instead of " +
                                 std::to_string(bin_bytes));
   }
   bin_.truncate(bin_bytes);  // what an interrupted finish() or preallocation left behind the end
-  write_offsets(total);
-  write_bounds(total);
+  write_offsets(total, check);
+  write_bounds(total, check);
   write_header(total);
   sync();
 }
 
-void PlacedDatasetWriter::write_offsets(const DatasetCounts& total) {
+void PlacedDatasetWriter::write_offsets(const DatasetCounts& total,
+                                        const std::function<void()>& check) {
   const int64_t num_sequences = total.num_sequences;
   const int64_t begin = kIndexHeaderBytes + 4 * num_sequences;
   idx_.truncate(begin);
@@ -103,6 +104,7 @@ void PlacedDatasetWriter::write_offsets(const DatasetCounts& total) {
   std::vector<int64_t> offsets;
   int64_t offset_bytes = 0;
   for (int64_t i = 0; i < num_sequences; i += std::ssize(lengths)) {
+    if (check) check();
     lengths.resize(static_cast<size_t>(std::min(kBlockEntries, num_sequences - i)));
     written.read_at(lengths.data(), 4 * lengths.size(), kIndexHeaderBytes + 4 * i);
     offsets.clear();
@@ -121,7 +123,8 @@ void PlacedDatasetWriter::write_offsets(const DatasetCounts& total) {
   }
 }
 
-void PlacedDatasetWriter::write_bounds(const DatasetCounts& total) {
+void PlacedDatasetWriter::write_bounds(const DatasetCounts& total,
+                                       const std::function<void()>& check) {
   const int64_t begin = kIndexHeaderBytes + 12 * total.num_sequences;
   const int64_t zero = 0;
   bounds_.write_at(&zero, sizeof zero, 0);
@@ -129,6 +132,7 @@ void PlacedDatasetWriter::write_bounds(const DatasetCounts& total) {
   std::vector<int64_t> bounds;
   int64_t last = 0;
   for (int64_t i = 0; i <= total.num_documents; i += std::ssize(bounds)) {
+    if (check) check();
     bounds.resize(static_cast<size_t>(std::min(kBlockEntries, total.num_documents + 1 - i)));
     written.read_at(bounds.data(), 8 * bounds.size(), 8 * i);
     for (const int64_t bound : bounds) {

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 
 #include "indexed_dataset/dataset_counts.h"
@@ -40,16 +41,17 @@ class PlacedDatasetWriter {
   void sync();
 
   // Completes and syncs .bin and .idx, when every piece of `total` is written, by whomever. May be
-  // repeated after an interruption. Takes a pass over the index: 20 bytes a document. Throws
-  // std::system_error (EIO) where something that was written is not there any more.
-  void finish(const DatasetCounts& total);
+  // repeated after an interruption. Takes a pass over the index: 20 bytes a document; `check` is
+  // called often, what it throws ends the pass. Throws std::system_error (EIO) where something that
+  // was written is not there any more.
+  void finish(const DatasetCounts& total, const std::function<void()>& check = {});
 
   static DatasetCounts counts_of(std::span<const int32_t> sequence_lengths,
                                  std::span<const int32_t> document_sequences);
 
  private:
-  void write_offsets(const DatasetCounts& total);
-  void write_bounds(const DatasetCounts& total);
+  void write_offsets(const DatasetCounts& total, const std::function<void()>& check);
+  void write_bounds(const DatasetCounts& total, const std::function<void()>& check);
   void write_header(const DatasetCounts& total);
   void preallocate_for(int64_t end_bytes);
 

@@ -74,7 +74,7 @@ void PipelineRun::commit(RunFiles& files, const std::vector<DatasetCounts>& tota
   for (size_t k = 0; k < totals.size(); ++k) {
     const fs::path& prefix = config_.output_prefixes[k];
     report_.outputs.push_back({prefix, totals[k].num_documents, totals[k].num_tokens});
-    files.finish(k, totals[k], input_names(), input_parts_);
+    files.finish(k, totals[k], input_names(), input_parts_, [this] { check_stop_at_end(); });
     crash_point("dataset_finished");
     if (is_dealt) deal_documents(files, k);
     const auto finished = [&](const std::string& suffix) {
@@ -82,7 +82,9 @@ void PipelineRun::commit(RunFiles& files, const std::vector<DatasetCounts>& tota
     };
     const std::vector<DatasetFile> covered = {
         {".bin", finished(".bin")}, {".idx", finished(".idx")}, {".sources", finished(".sources")}};
-    write_block_checksums(files.path_of(k, ".checksums"), covered, config_.num_workers);
+    write_block_checksums(
+        files.path_of(k, ".checksums"), covered, config_.num_workers,
+        [this](size_t, int64_t, std::span<const std::byte>) { check_stop_at_end(); });
     crash_point("checksums_written");
     for (const char* suffix : {".bin", ".sources"}) {
       others.push_back({finished(suffix).filename(), prefix.string() + suffix});
@@ -97,17 +99,24 @@ void PipelineRun::commit(RunFiles& files, const std::vector<DatasetCounts>& tota
       events_.write_manifest(report_, k, files.path_of(k, ".manifest.json"));
     }
   }
+  check_stop_at_end();
   commit_run(folder_, others, indexes);
+}
+
+// The passes over all that was written take minutes for terabytes, and change nothing that a rerun
+// could not do again.
+void PipelineRun::check_stop_at_end() const {
+  crash_point("last_passes");
+  if (stop_requested()) throw PipelineStopped{plan_.can_resume()};
 }
 
 // What was written stays: after a crash the next run deals it again.
 void PipelineRun::deal_documents(const RunFiles& files, size_t k) const {
   const auto dealt = [&](const std::string& suffix) { return files.path_of(k, kDealt + suffix); };
   deal_pair(files.path_of(k, ".bin"), files.path_of(k, ".idx"), dealt(".bin"), dealt(".idx"),
-            config_.num_partitions, [this] {
-              if (stop_requested()) throw PipelineStopped{plan_.can_resume()};
-            });
-  deal_source_map(files.path_of(k, ".sources"), dealt(".sources"), config_.num_partitions);
+            config_.num_partitions, [this] { check_stop_at_end(); });
+  deal_source_map(files.path_of(k, ".sources"), dealt(".sources"), config_.num_partitions,
+                  [this] { check_stop_at_end(); });
   crash_point("documents_dealt");
 }
 

@@ -55,6 +55,7 @@ class PipelineRun {
   void check_inputs_have_not_changed() const;
   void commit(RunFiles& files, const std::vector<DatasetCounts>& totals);
   void deal_documents(const RunFiles& files, size_t k) const;
+  void check_stop_at_end() const;
   RankSettings rank_settings() const;
   std::vector<std::string> input_names() const;
   TokenType type() const { return token_type(config_.rules, vocabulary_->size()); }

@@ -215,8 +215,9 @@ void RunFiles::sync() {
 }
 
 void RunFiles::finish(size_t k, const DatasetCounts& total,
-                      const std::vector<std::string>& input_names, const InputParts& input_parts) {
-  datasets_[k]->pair.finish(total);
+                      const std::vector<std::string>& input_names, const InputParts& input_parts,
+                      const std::function<void()>& check) {
+  datasets_[k]->pair.finish(total, check);
   crash_point("pair_finished");
   seal_source_map(path_of(k, ".sources"), total.num_documents, input_names, input_parts);
 }

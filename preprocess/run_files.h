@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -58,9 +59,10 @@ class RunFiles {
   // Makes what was written before the call survive a power cut.
   void sync();
 
-  // Completes dataset `k`: .bin, .idx and .sources, under their names in the folder.
+  // Completes dataset `k`: .bin, .idx and .sources, under their names in the folder. `check` is
+  // called often; what it throws ends the work, which can be done again.
   void finish(size_t k, const DatasetCounts& total, const std::vector<std::string>& input_names,
-              const InputParts& input_parts = {});
+              const InputParts& input_parts = {}, const std::function<void()>& check = {});
   std::filesystem::path path_of(size_t k, const std::string& suffix) const;
 
  private:

@@ -132,7 +132,7 @@ void seal_source_map(const std::filesystem::path& path, int64_t num_documents,
 }
 
 void deal_source_map(const std::filesystem::path& from, const std::filesystem::path& to,
-                     int64_t num_partitions) {
+                     int64_t num_partitions, const std::function<void()>& check) {
   // 12 MiB of entries at a time, some of each partition.
   constexpr int64_t kEntries = int64_t{1} << 20;
   const SourceMap map(from);
@@ -143,6 +143,7 @@ void deal_source_map(const std::filesystem::path& from, const std::filesystem::p
     std::vector<std::byte> bytes;
     for (int64_t first = 0; first < map.num_documents(); first += num_rounds * num_partitions) {
       const int64_t end = std::min(map.num_documents(), first + num_rounds * num_partitions);
+      if (check) check();
       for (int64_t p = 0; p < num_partitions && first + p < end; ++p) {
         bytes.clear();
         for (int64_t d = first + p; d < end; d += num_partitions) {

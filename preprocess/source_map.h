@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -61,10 +62,10 @@ void append_source_entry(std::vector<std::byte>& bytes, const SourceEntry& entry
 void seal_source_map(const std::filesystem::path& path, int64_t num_documents,
                      const std::vector<std::string>& inputs, const InputParts& parts = {});
 
-// Writes the sealed map `from` to `to` in the order of deal_pair.h. Throws std::system_error;
-// std::runtime_error if `from` is damaged.
+// Writes the sealed map `from` to `to` in the order of deal_pair.h. `check` is called often; what
+// it throws ends the work. Throws std::system_error; std::runtime_error if `from` is damaged.
 void deal_source_map(const std::filesystem::path& from, const std::filesystem::path& to,
-                     int64_t num_partitions);
+                     int64_t num_partitions, const std::function<void()>& check = {});
 
 // Thread-safe. The file stays mapped while it lives.
 class SourceMap {

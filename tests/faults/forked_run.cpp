@@ -133,6 +133,7 @@ RunEnd ForkedRuns::run(const std::function<void()>& prepare,
     if (prepare) prepare();
     bool has_asked = false;
     const auto is_stopped_at = [&](int64_t num_seen) {
+      if (stop_if_ && stop_if_()) return true;
       if (stop_at_ < 0 || num_seen < stop_at_ || has_asked) return false;
       has_asked = true;
       return !on_stop_ || on_stop_();

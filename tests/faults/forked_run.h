@@ -60,6 +60,8 @@ class ForkedRuns : public ::testing::Test {
   // on_stop_ is empty or returns true.
   int64_t stop_at_ = -1;
   std::function<bool()> on_stop_;
+  // Whatever was seen: run() is asked to stop from when this returns true.
+  std::function<bool()> stop_if_;
 
   TemporaryFolder folder_;
   std::filesystem::path out_folder_;
