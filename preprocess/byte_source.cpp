@@ -114,7 +114,7 @@ std::unique_ptr<ByteSource> open_input(const std::string& path, const std::atomi
                                        const DecodeOptions& options) {
   std::unique_ptr<ByteSource> raw;
   if (looks_like_url(path)) {
-    raw = open_url_source(path, {}, 0, cancelled);
+    raw = open_url_source(path, {}, {0, FetchPlan::kEndless}, cancelled);
   } else {
     raw = std::make_unique<FileSource>(path, cancelled);
   }

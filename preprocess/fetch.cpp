@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <mutex>
 
 #include "indexed_dataset/exit_code.h"
 #include "preprocess/fetch_state.h"
@@ -12,6 +13,44 @@ namespace {
 
 constexpr int64_t kMinPartBytes = int64_t{4} << 20, kMaxPartBytes = int64_t{64} << 20;
 constexpr double kMaxBackoffSeconds = 60, kMaxRetryAfterSeconds = 600;
+
+// libcurl keeps connections with its "multi" handle. Who fetches one part of a file after another
+// should not need new ones each time (three round trips with TLS), so handles are used again.
+class IdleMultis {
+ public:
+  ~IdleMultis() {
+    for (CURLM* multi : idle_) curl_multi_cleanup(multi);
+  }
+  CURLM* take() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!idle_.empty()) {
+        CURLM* multi = idle_.back();
+        idle_.pop_back();
+        return multi;
+      }
+    }
+    CURLM* multi = curl_multi_init();
+    if (multi == nullptr) throw std::bad_alloc();
+    return multi;
+  }
+  void give_back(CURLM* multi) {
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(multi);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<CURLM*> idle_;
+};
+
+IdleMultis& idle_multis() {
+  static IdleMultis multis;
+  return multis;
+}
+
+CURLM* take_multi() { return idle_multis().take(); }
+void give_multi_back(CURLM* multi) { idle_multis().give_back(multi); }
 
 FetchClock::duration duration_of(double seconds) {
   return std::chrono::duration_cast<FetchClock::duration>(std::chrono::duration<double>(seconds));
@@ -26,9 +65,10 @@ Fetch::State::State(std::string url, const FetchOptions& options, UrlIdentity& i
       identity_(identity),
       plan_(plan),
       sink_(sink),
-      multi_(curl_multi_init()),
+      multi_(take_multi()),
+      // What is known already needs no first answer before several connections are used.
+      is_known_(options.only_ranges && !identity.validator().empty()),
       num_allowed_(options.num_connections) {
-  if (multi_ == nullptr) throw std::bad_alloc();
   for (int i = 0; i < options.num_connections; ++i)
     connections_.push_back(std::make_unique<Connection>(*this, options.http));
 }
@@ -36,7 +76,7 @@ Fetch::State::State(std::string url, const FetchOptions& options, UrlIdentity& i
 Fetch::State::~State() {
   for (const auto& connection : connections_) stop(*connection);
   connections_.clear();
-  curl_multi_cleanup(multi_);
+  give_multi_back(multi_);
 }
 
 void Fetch::State::run() {
@@ -48,6 +88,11 @@ void Fetch::State::run() {
     sink_.on_tick();
     // An ended request makes room for the next at once.
     if (!take_results()) curl_multi_poll(multi_, nullptr, 0, wait_ms(), nullptr);
+  }
+  // What a server adds to what was asked for is not waited for.
+  for (const auto& connection : connections_) {
+    stop(*connection);
+    connection->part = kNoPart;
   }
 }
 
@@ -223,6 +268,7 @@ Fetch::Fetch(std::string url, const FetchOptions& options, UrlIdentity& identity
     : state_(std::make_unique<State>(std::move(url), options, identity, plan, sink)) {}
 Fetch::~Fetch() = default;
 void Fetch::run() { state_->run(); }
+bool Fetch::gave_range() const { return state_->gave_range(); }
 void Fetch::wake() { state_->wake(); }
 
 }  // namespace weft

@@ -45,7 +45,11 @@ class Fetch {
   // with growing pauses, or as long as Retry-After says (10 minutes at most). A server that ignores
   // ranges, or gives nothing to prove that they belong together, gets one connection. Throws
   // NetworkError (URL, cause), CannotContinue, LimitExceeded.
+  // May be called again when more is missing in `plan`; connections are used again.
   void run();
+
+  // Whether the server has given a range that was asked for.
+  bool gave_range() const;
 
   // From any thread: the window has moved.
   void wake();

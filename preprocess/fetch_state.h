@@ -53,6 +53,7 @@ class Fetch::State {
   ~State();
   void run();
   void wake() { curl_multi_wakeup(multi_); }
+  bool gave_range() const { return gave_range_; }
 
  private:
   friend class Connection;
@@ -89,6 +90,7 @@ class Fetch::State {
   std::vector<std::unique_ptr<Connection>> connections_;
   std::string linked_sha256_;
   bool is_known_ = false;       // the server has answered
+  bool gave_range_ = false;     // that was asked for
   bool is_single_ = false;      // one connection for all that is missing
   bool is_whole_only_ = false;  // without a range, from the first byte
   int num_allowed_;             // connections; fewer after 429 and 503

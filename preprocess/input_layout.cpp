@@ -57,18 +57,20 @@ InputLayout input_layout(const std::string& path, const LayoutLimits& limits) {
   const auto decoder = decoder_at_start(file);
   layout.format = decoder ? decoder->format() : "plain";
   layout.cut_anywhere = !decoder;
-  if (layout.format == "zstd") layout.part_begins = zstd_part_begins(file, limits);
-  if (layout.format == "xz") {
-    const std::vector<XzPart> parts = xz_parts(file, limits);
-    if (parts.size() > 1) {
-      layout.part_begins.clear();
-      for (const XzPart& part : parts) {
-        layout.part_begins.push_back(part.begin);
-        layout.xz_checks.push_back(static_cast<int8_t>(part.check));
-      }
-    }
-  }
+  find_parts(file, limits, layout);
   return layout;
+}
+
+void find_parts(const RandomAccess& file, const LayoutLimits& limits, InputLayout& layout) {
+  if (layout.format == "zstd") layout.part_begins = zstd_part_begins(file, limits);
+  if (layout.format != "xz") return;
+  const std::vector<XzPart> parts = xz_parts(file, limits);
+  if (parts.size() == 1) return;
+  layout.part_begins.clear();
+  for (const XzPart& part : parts) {
+    layout.part_begins.push_back(part.begin);
+    layout.xz_checks.push_back(static_cast<int8_t>(part.check));
+  }
 }
 
 std::unique_ptr<ByteSource> open_input_range(const std::string& path, const InputLayout& layout,
@@ -76,11 +78,17 @@ std::unique_ptr<ByteSource> open_input_range(const std::string& path, const Inpu
                                              const std::atomic<bool>& cancelled,
                                              DecodeOptions options) {
   if (layout.file_bytes < 0) return open_input(path, cancelled, options);
-  auto raw = open_file_range(path, layout.file_bytes, begin, end, cancelled);
+  return decode_range(open_file_range(path, layout.file_bytes, begin, end, cancelled), path, layout,
+                      begin, end, options);
+}
+
+std::unique_ptr<ByteSource> decode_range(std::unique_ptr<ByteSource> raw, const std::string& name,
+                                         const InputLayout& layout, int64_t begin, int64_t end,
+                                         DecodeOptions options) {
   // decode(): a name like x.gz refuses an empty file, wherever it is cut.
   const bool whole = begin == 0 && end == layout.file_bytes;
   options.read_ahead = options.read_ahead && layout.part_begins.size() == 1;
-  if (whole) return decode(std::move(raw), path, options);
+  if (whole) return decode(std::move(raw), name, options);
   if (layout.cut_anywhere) return raw;
 
   const size_t first_part = part_at(layout, begin), last_part = part_at(layout, end);
@@ -94,7 +102,7 @@ std::unique_ptr<ByteSource> open_input_range(const std::string& path, const Inpu
   } else {
     decoder = make_decoder(layout.format);
   }
-  return decode_with(std::move(decoder), std::move(raw), path, begin, options);
+  return decode_with(std::move(decoder), std::move(raw), name, begin, options);
 }
 
 }  // namespace weft

@@ -125,6 +125,7 @@ PipelineReport PipelineRun::lead() {
   }
   check_outputs_are_free();
   const auto earlier = find_work();
+  for (const std::string& text : plan_.notes) note(text);
   const int64_t need_bytes = estimated_output_bytes(plan_, type(), config_.num_partitions > 1);
   const auto lack = lack_of_space(folder_.parent_path(), folder_, need_bytes);
   if (lack) note(*lack);

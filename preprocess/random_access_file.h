@@ -1,4 +1,4 @@
-// A regular file read at offsets.
+// Files read at offsets.
 #pragma once
 
 #include <cstdint>
@@ -6,23 +6,32 @@
 
 namespace weft {
 
-// Thread-safe. Throws std::system_error with the path if a system call fails.
-class RandomAccessFile {
+// What has bytes at offsets: a local file, or one on the web (url_file.h).
+class RandomAccess {
+ public:
+  virtual ~RandomAccess() = default;
+  virtual int64_t size_bytes() const = 0;
+  // All of them, or false where the file ends before, or where no more may be read.
+  virtual bool read_at(int64_t offset, void* data, size_t size_bytes) const = 0;
+  // Whoever reads from front to back says so (the kernel reads ahead), or that he hops.
+  virtual void advise(int) const {}
+};
+
+// A regular file. Thread-safe. Throws std::system_error with the path if a system call fails.
+class RandomAccessFile final : public RandomAccess {
  public:
   explicit RandomAccessFile(const std::string& path);
   RandomAccessFile(const RandomAccessFile&) = delete;
-  ~RandomAccessFile();
+  ~RandomAccessFile() override;
 
   // At the time of opening.
-  int64_t size_bytes() const { return size_bytes_; }
+  int64_t size_bytes() const override { return size_bytes_; }
   const std::string& path() const { return path_; }
 
   // At most `size_bytes` bytes from `offset`; 0 only at the end of the file.
   size_t read_some(int64_t offset, void* data, size_t size_bytes) const;
-  // All of them, or false where the file ends before.
-  bool read_at(int64_t offset, void* data, size_t size_bytes) const;
-  // Whoever reads from front to back says so (the kernel reads ahead), or that he hops.
-  void advise(int advice) const;
+  bool read_at(int64_t offset, void* data, size_t size_bytes) const override;
+  void advise(int advice) const override;
 
  private:
   std::string path_;

@@ -49,7 +49,12 @@ int num_readers_for(const WorkPlan& plan, int num_workers) {
   for (const InputLayout& layout : plan.layouts) {
     count = std::max(count, num_workers / workers_fed_by_a_reader(layout.format));
   }
-  return static_cast<int>(std::min<double>(count + 0.999, num_workers));
+  const int num_fed = static_cast<int>(std::min<double>(count + 0.999, num_workers));
+  // The next part of a file on the web is asked for while the end of this one is on its way.
+  const bool has_web_parts =
+      std::any_of(plan.identities.begin(), plan.identities.end(),
+                  [](const InputIdentity& identity) { return !identity.parts.empty(); });
+  return has_web_parts ? std::max(num_fed, 2) : num_fed;
 }
 
 }  // namespace

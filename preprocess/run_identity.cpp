@@ -31,6 +31,13 @@ std::vector<std::string> paths_of(const Json& inputs) {
   return paths;
 }
 
+// The same file, as far as its server's word goes, but where it can be cut was found differently:
+// a server that does not answer every time alike.
+bool is_cut_otherwise(const Json& before, const Json& after) {
+  return before["version"] == after["version"] &&
+         before.value("parts", Json()) != after.value("parts", Json());
+}
+
 // The first input that differs, by name or by content.
 std::string difference_of_inputs(const Json& before, const Json& after, const std::string& was,
                                  const std::string& is) {
@@ -38,6 +45,10 @@ std::string difference_of_inputs(const Json& before, const Json& after, const st
   for (size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
     if (first[i] != second[i]) {
       return fmt::format("input {}: {} '{}', {} '{}'", i + 1, was, first[i], is, second[i]);
+    }
+    if (is_cut_otherwise(before[i], after[i])) {
+      return fmt::format("the server gives '{}' in other parts, or not in parts any more",
+                         first[i]);
     }
     if (before[i] != after[i]) return fmt::format("the input '{}' has changed", first[i]);
   }
@@ -67,6 +78,8 @@ std::string run_identity(const PipelineConfig& config, TokenType type,
     list.push_back({{"path", display_name(input.path)},
                     {"version", input.version},
                     {"bytes", input.file_bytes}});
+    // Ranks and runs that cut alike can work together.
+    if (!input.parts.empty()) list.back()["parts"] = input.parts;
   }
   const Json identity = {
       {"weft-data preprocess", 1},
@@ -111,6 +124,10 @@ IdentityDifference difference(const std::string& first, const std::string& secon
   difference.same_inputs = paths_of(before["inputs"]) == paths_of(after.at("inputs"));
   if (!difference.text.empty() && !inputs.empty()) difference.text += "; ";
   difference.text += inputs;
+  for (size_t i = 0; difference.same_inputs && i < before["inputs"].size(); ++i) {
+    difference.is_cut_otherwise =
+        difference.is_cut_otherwise || is_cut_otherwise(before["inputs"][i], after.at("inputs")[i]);
+  }
   for (const Json& input : before["inputs"]) {
     difference.is_lost = difference.is_lost || input.value("version", "").empty();
   }

@@ -9,6 +9,10 @@
 namespace weft {
 namespace {
 
+// Of one request for a task's bytes, four of which are under way, and for the rest of its last
+// line.
+constexpr int64_t kTaskRequestBytes = 4 << 20, kRestRequestBytes = 128 << 10;
+
 // Nothing: the rest of a range that was read before.
 class NoBytes final : public ByteSource {
  public:
@@ -21,18 +25,34 @@ class NoBytes final : public ByteSource {
   std::string format_;
 };
 
-// From `begin` to the end: a URL is one task. Must still be the file that was planned with.
+// Which bytes of a URL are wanted, and how far ahead they are fetched.
+enum class UrlPart {
+  kWhole,  // one task: a server may send it from its start again and again
+  kTask,   // several at a time may be read by one process: half as much memory for each
+  kRest,   // of one line, as a rule
+};
+
+// Must still be the file that was planned with.
 std::unique_ptr<ByteSource> open_planned_url(const InputIdentity& identity,
-                                             const InputLayout& layout, int64_t begin,
-                                             bool allow_http, const DecodeOptions& decode_options,
+                                             const InputLayout& layout, ByteRange range,
+                                             UrlPart part, bool allow_http,
+                                             const DecodeOptions& decode_options,
                                              const std::atomic<bool>& cancelled) {
   UrlOptions options;
   options.fetch.http.allow_http = allow_http;
   options.expected = parse_version_text(identity.version);
-  auto raw = open_url_source(identity.path, options, begin, cancelled);
-  // What begins in the middle is not looked at for a format.
-  if (layout.format == "plain") return raw;
-  return decode(std::move(raw), display_name(identity.path), decode_options);
+  const std::string name = display_name(identity.path);
+  if (part == UrlPart::kWhole) {
+    auto raw =
+        open_url_source(identity.path, options, {range.begin, FetchPlan::kEndless}, cancelled);
+    // What begins in the middle is not looked at for a format.
+    if (layout.format == "plain") return raw;
+    return decode(std::move(raw), name, decode_options);
+  }
+  options.fetch.part_bytes = part == UrlPart::kTask ? kTaskRequestBytes : kRestRequestBytes;
+  if (part == UrlPart::kRest) options.fetch.num_connections = 1;
+  return decode_range(open_url_source(identity.path, options, range, cancelled), name, layout,
+                      range.begin, range.end, decode_options);
 }
 
 // Reads and drops.
@@ -55,17 +75,18 @@ TaskReader::TaskReader(const WorkPlan& plan, const Task& task, int64_t next_offs
   const InputLayout& layout = plan.layouts.at(input_idx);
   const DecodeOptions options{.max_output_bytes = limits.max_output_bytes, .read_ahead = true};
   const InputIdentity& identity = plan.identities.at(input_idx);
-  const auto open_range = [&identity, &layout, &cancelled, &limits, options](int64_t begin,
-                                                                             int64_t end) {
+  const bool is_whole = task.begin == 0 && task.end == layout.file_bytes;
+  const auto open_range = [&identity, &layout, &cancelled, &limits, options](ByteRange range,
+                                                                             UrlPart part) {
     if (looks_like_url(identity.path)) {
-      return open_planned_url(identity, layout, begin, limits.allow_http, options, cancelled);
+      return open_planned_url(identity, layout, range, part, limits.allow_http, options, cancelled);
     }
-    return open_input_range(identity.path, layout, begin, end, cancelled, options);
+    return open_input_range(identity.path, layout, range.begin, range.end, cancelled, options);
   };
   OwnedLines::OpenRest open_rest;
   if (task.end >= 0 && task.end < layout.file_bytes) {
     open_rest = [open_range, &layout, end = task.end] {
-      return open_range(end, layout.file_bytes);
+      return open_range({end, layout.file_bytes}, UrlPart::kRest);
     };
   }
   std::unique_ptr<ByteSource> range;
@@ -80,7 +101,10 @@ TaskReader::TaskReader(const WorkPlan& plan, const Task& task, int64_t next_offs
       open_rest = {};
     }
   }
-  if (!range) range = open_range(task.begin + skipped_bytes_, task.end);
+  if (!range) {
+    range = open_range({task.begin + skipped_bytes_, task.end},
+                       is_whole ? UrlPart::kWhole : UrlPart::kTask);
+  }
   lines_ = std::make_unique<OwnedLines>(std::move(range), std::move(open_rest), owns_first_line);
   if (skipped_bytes_ == 0 && next_offset_bytes > 0) {
     pass_over(*lines_, next_offset_bytes - lines_->first_offset_bytes());

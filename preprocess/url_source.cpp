@@ -42,18 +42,19 @@ class FirstBytesSink final : public FetchSink {
 // position_ up to there.
 class UrlSource final : public ByteSource, private FetchSink {
  public:
-  UrlSource(const std::string& url, const UrlOptions& options, int64_t begin,
+  UrlSource(const std::string& url, const UrlOptions& options, ByteRange range,
             const std::atomic<bool>& cancelled)
       : url_(url),
-        options_(options),
+        options_(options_for(range, options)),
         cancelled_(cancelled),
-        begin_(begin),
-        plan_(begin),
+        begin_(range.begin),
+        plan_(range.begin < range.end ? std::vector{range} : std::vector<ByteRange>{}),
         identity_(options.expected),
         ring_bytes_(options.fetch.num_connections * options.fetch.part_bytes),
         ring_(new char[static_cast<size_t>(ring_bytes_)]),
-        position_(begin),
-        received_end_(begin),
+        wake_bytes_(std::min(kMaxWakeBytes, options.fetch.part_bytes)),
+        position_(range.begin),
+        received_end_(range.begin),
         fetch_(url_, options_.fetch, identity_, plan_, *this) {
     if (!identity_.validator().empty() && identity_.size_bytes >= 0)
       plan_.set_size(identity_.size_bytes);
@@ -74,7 +75,7 @@ class UrlSource final : public ByteSource, private FetchSink {
     std::memcpy(data, ring_.get() + at, static_cast<size_t>(got));
     position_ = position + got;
     // The fetching thread waits for room: told now and then, not for every line.
-    if (position / kWakeBytes != position_ / kWakeBytes) fetch_.wake();
+    if (position / wake_bytes_ != position_ / wake_bytes_) fetch_.wake();
     return static_cast<size_t>(got);
   }
   int64_t num_bytes_taken() const override { return position_ - begin_; }
@@ -82,7 +83,12 @@ class UrlSource final : public ByteSource, private FetchSink {
   void interrupt() noexcept override { is_interrupted_ = true; }
 
  private:
-  static constexpr int64_t kWakeBytes = int64_t{1} << 20;
+  static constexpr int64_t kMaxWakeBytes = int64_t{1} << 20;
+
+  static UrlOptions options_for(ByteRange range, UrlOptions options) {
+    options.fetch.only_ranges = range.end != FetchPlan::kEndless;
+    return options;
+  }
 
   // Where what has come without a gap ends; position_ at the end of the file.
   int64_t wait_for_bytes() {
@@ -159,6 +165,7 @@ class UrlSource final : public ByteSource, private FetchSink {
   UrlIdentity identity_;
   const int64_t ring_bytes_;
   const std::unique_ptr<char[]> ring_;
+  const int64_t wake_bytes_;
   std::atomic<int64_t> position_;
   std::map<int64_t, int64_t> ahead_;  // begin -> end of what came behind a gap; fetching thread
   std::mutex mutex_;
@@ -173,31 +180,32 @@ class UrlSource final : public ByteSource, private FetchSink {
 
 }  // namespace
 
-UrlIdentity stat_url(const std::string& url, const UrlOptions& options,
-                     const std::atomic<bool>& cancelled, std::string* first_bytes) {
+UrlStat stat_url(const std::string& url, const UrlOptions& options,
+                 const std::atomic<bool>& cancelled) {
   check_url(url, options.fetch.http.allow_http);
   FetchOptions small = options.fetch;
   small.num_connections = 1;
   small.part_bytes = kNumMagicBytes;
-  UrlIdentity identity;
+  UrlStat stat;
   FetchPlan plan;
   FirstBytesSink sink(cancelled);
+  Fetch fetch(url, small, stat.identity, plan, sink);
   try {
-    Fetch(url, small, identity, plan, sink).run();
+    fetch.run();
   } catch (const Stopped&) {
     // It has what it wanted.
   } catch (const CannotContinue& cause) {
     throw NetworkError(display_url(url) + ": " + cause.why);
   }
-  if (first_bytes != nullptr) *first_bytes = sink.first_bytes;
-  return identity;
+  stat.first_bytes = std::move(sink.first_bytes);
+  stat.gives_ranges = fetch.gave_range();
+  return stat;
 }
 
 std::unique_ptr<ByteSource> open_url_source(const std::string& url, const UrlOptions& options,
-                                            int64_t begin_offset,
-                                            const std::atomic<bool>& cancelled) {
+                                            ByteRange range, const std::atomic<bool>& cancelled) {
   check_url(url, options.fetch.http.allow_http);
-  return std::make_unique<UrlSource>(url, options, begin_offset, cancelled);
+  return std::make_unique<UrlSource>(url, options, range, cancelled);
 }
 
 std::string version_text(const UrlIdentity& identity) {

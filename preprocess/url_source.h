@@ -9,6 +9,7 @@
 
 #include "preprocess/byte_source.h"
 #include "preprocess/fetch_options.h"
+#include "preprocess/fetch_plan.h"
 #include "preprocess/url.h"
 
 namespace weft {
@@ -26,19 +27,24 @@ struct UrlOptions {
   UrlIdentity expected;
 };
 
-// What the server says of the file; fills `first_bytes` (kNumMagicBytes of them, fewer if the file
-// has fewer) unless it is null. Throws NetworkError, std::invalid_argument (not an http(s) URL),
-// ReadCancelled.
-UrlIdentity stat_url(const std::string& url, const UrlOptions& options,
-                     const std::atomic<bool>& cancelled, std::string* first_bytes = nullptr);
+// What the server says of the file. Throws NetworkError, std::invalid_argument (not an http(s)
+// URL), ReadCancelled.
+struct UrlStat {
+  UrlIdentity identity;
+  std::string first_bytes;  // kNumMagicBytes of them, fewer if the file has fewer
+  bool gives_ranges = false;
+};
+UrlStat stat_url(const std::string& url, const UrlOptions& options,
+                 const std::atomic<bool>& cancelled);
 
-// The raw bytes from `begin_offset` to the end; nothing if the file ends before. Every request says
+// The raw bytes of `range`; to the file's end if that ends at FetchPlan::kEndless, nothing if the
+// file ends before. A range with an end is of a file that is known (options.expected): a server
+// that sends the whole file instead gives NetworkError, after some attempts. Every request says
 // which file it is about: one that changes on the way gives NetworkError from read(), never bytes
 // of two files. So do connections that fail for good; what can pass is retried. `cancelled` must
 // outlive the source.
 std::unique_ptr<ByteSource> open_url_source(const std::string& url, const UrlOptions& options,
-                                            int64_t begin_offset,
-                                            const std::atomic<bool>& cancelled);
+                                            ByteRange range, const std::atomic<bool>& cancelled);
 
 // The identity as one line of text ("SIZE etag ETAG" or "SIZE changed DATE"), "" without a
 // validator; and back (anything else gives an identity without one).

@@ -1,10 +1,15 @@
 #include "preprocess/work_plan.h"
 
+#define XXH_INLINE_ALL
+#include <fmt/format.h>
 #include <sys/stat.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <limits>
+#include <span>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -12,7 +17,7 @@
 #include "preprocess/byte_source.h"
 #include "preprocess/decompress.h"
 #include "preprocess/stop_signal.h"
-#include "preprocess/url_source.h"
+#include "preprocess/url_file.h"
 
 namespace weft {
 namespace {
@@ -25,6 +30,8 @@ constexpr int64_t kMaxShards = 1'000'000;
 constexpr int64_t kMaxTasksOfFile = 1 << 20;
 // 9 PB: what file sizes sum up to stays far below an overflow.
 constexpr int64_t kMaxInputBytes = int64_t{1} << 53;
+
+constexpr int64_t kOneTask = std::numeric_limits<int64_t>::max();  // all of the input is one
 
 constexpr char kFileVersion[] = "changed ";  // of a local file: when it was changed last
 
@@ -42,27 +49,52 @@ InputIdentity identity_of(const std::string& path) {
   return identity;
 }
 
-// One request: what the server says of the file, and its first bytes.
-void look_at_url(bool allow_http, InputIdentity& identity, InputLayout& layout) {
+// What the server says of the file, its first bytes, and, where it is longer than a task, its
+// tables. Returns how many bytes of it make a task.
+int64_t look_at_url(bool allow_http, int64_t task_bytes, InputIdentity& identity,
+                    InputLayout& layout, std::vector<std::string>& notes) {
   UrlOptions options;
   options.fetch.http.allow_http = allow_http;
-  std::string first_bytes;
-  const UrlIdentity remote = stat_url(identity.path, options, stop_flag(), &first_bytes);
-  identity.version = version_text(remote);
-  identity.file_bytes = remote.size_bytes;
-  layout.file_bytes = remote.size_bytes;
-  const auto decoder = decoder_for(first_bytes);
+  const UrlStat stat = stat_url(identity.path, options, stop_flag());
+  identity.version = version_text(stat.identity);
+  identity.file_bytes = stat.identity.size_bytes;
+  layout.file_bytes = stat.identity.size_bytes;
+  const auto decoder = decoder_for(stat.first_bytes);
   layout.format = decoder ? decoder->format() : "plain";
   // A run that goes on asks for the rest only, where the server can prove that it is one.
-  layout.cut_anywhere = !decoder && remote.size_bytes >= 0 && !identity.version.empty();
+  const bool is_known = layout.file_bytes >= 0 && !identity.version.empty();
+  layout.cut_anywhere = !decoder && is_known;
+  const bool has_tables = layout.format == "zstd" || layout.format == "xz";
+  if (layout.file_bytes <= task_bytes || (decoder && !has_tables)) return kOneTask;
+  if (!is_known || !stat.gives_ranges) {
+    notes.push_back(display_url(identity.path) + ": is read from front to back in one piece, for " +
+                    (stat.gives_ranges ? "the server does not say which version of the file it is"
+                                       : "the server gives no parts of files"));
+    return kOneTask;
+  }
+  options.expected = stat.identity;
+  LayoutLimits limits;
+  limits.min_part_bytes = task_bytes;
+  limits.max_blocks_per_frame = 0;
+  limits.looks_at_parts = false;
+  if (has_tables) find_parts(UrlFile(identity.path, options, stop_flag(), {}), limits, layout);
+  return task_bytes;
 }
 
-void add_tasks(const InputLayout& layout, bool is_url, int32_t input_idx, int64_t task_bytes,
+// Number and begins of an input's tasks, as a short text; "" if it is one.
+std::string parts_text(std::span<const Task> tasks) {
+  if (tasks.size() <= 1) return "";
+  std::string begins;
+  for (const Task& task : tasks) begins += std::to_string(task.begin) + " ";
+  return fmt::format("{} {:016x}", tasks.size(), XXH3_64bits(begins.data(), begins.size()));
+}
+
+void add_tasks(const InputLayout& layout, int32_t input_idx, int64_t task_bytes,
                std::vector<Task>& tasks) {
   const auto add = [&](int64_t begin, int64_t end) {
     tasks.push_back({std::ssize(tasks), input_idx, begin, end});
   };
-  if (is_url) return add(0, layout.file_bytes);
+  if (task_bytes == kOneTask) return add(0, layout.file_bytes);
   if (layout.cut_anywhere) {
     int64_t begin = 0;
     task_bytes = std::max(task_bytes, layout.file_bytes / kMaxTasksOfFile);
@@ -124,17 +156,23 @@ WorkPlan plan_work(const std::vector<std::string>& inputs, int64_t task_bytes, b
     InputLayout layout;
     layout.format = "stream";
     layout.file_bytes = -1;
-    if (is_url)
-      look_at_url(allow_http, plan.identities.back(), layout);
-    else if (plan.identities.back().file_bytes >= 0)
+    int64_t bytes_of_task = task_bytes;
+    if (is_url) {
+      bytes_of_task = look_at_url(allow_http, kUrlTaskFactor * task_bytes, plan.identities.back(),
+                                  layout, plan.notes);
+    } else if (plan.identities.back().file_bytes >= 0) {
       layout = input_layout(path);
+    }
     num_bytes += std::clamp<int64_t>(layout.file_bytes, 0, kMaxInputBytes);
     if (num_bytes >= kMaxInputBytes) {
       throw std::runtime_error(display_name(path) +
                                ": with it the inputs have over 2^53 bytes; is " +
                                "it a file with holes?");
     }
-    add_tasks(layout, is_url, static_cast<int32_t>(plan.layouts.size()), task_bytes, plan.tasks);
+    const size_t num_before = plan.tasks.size();
+    add_tasks(layout, static_cast<int32_t>(plan.layouts.size()), bytes_of_task, plan.tasks);
+    if (is_url)
+      plan.identities.back().parts = parts_text(std::span(plan.tasks).subspan(num_before));
     plan.layouts.push_back(std::move(layout));
   }
   return plan;

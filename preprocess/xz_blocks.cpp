@@ -26,8 +26,7 @@ using Header = std::array<uint8_t, kHeaderBytes>;
 // not fit.
 class BackwardWalk {
  public:
-  BackwardWalk(const RandomAccessFile& file, int64_t max_reads)
-      : file_(file), reads_left_(max_reads) {}
+  BackwardWalk(const RandomAccess& file, int64_t max_reads) : file_(file), reads_left_(max_reads) {}
 
   // All blocks, the first of each stream as the stream's header; in descending order.
   std::optional<std::vector<XzPart>> blocks() {
@@ -131,7 +130,7 @@ class BackwardWalk {
     return true;
   }
 
-  const RandomAccessFile& file_;
+  const RandomAccess& file_;
   int64_t reads_left_;
   std::vector<XzPart> blocks_;
 };
@@ -325,7 +324,7 @@ class XzPartDecoder final : public StreamDecoder {
 
 }  // namespace
 
-std::vector<XzPart> xz_parts(const RandomAccessFile& file, const LayoutLimits& limits) {
+std::vector<XzPart> xz_parts(const RandomAccess& file, const LayoutLimits& limits) {
   std::vector<XzPart> parts{{0, -1}};
 #ifdef POSIX_FADV_RANDOM
   file.advise(POSIX_FADV_RANDOM);

@@ -21,7 +21,7 @@ struct XzPart {
 // each stream's footer and index. One part for a file in which anything does not fit (the decoder
 // will say what), which has more than 16,384 streams, or an index that needs over 64 MiB (4 million
 // blocks).
-std::vector<XzPart> xz_parts(const RandomAccessFile& file, const LayoutLimits& limits);
+std::vector<XzPart> xz_parts(const RandomAccess& file, const LayoutLimits& limits);
 
 // A decoder for the bytes from one part's begin to another's. `end_check` is the latter's check, -1
 // for the end of the file. Blocks are verified by their checksums, indexes by theirs and, where the

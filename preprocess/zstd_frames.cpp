@@ -27,7 +27,7 @@ uint64_t little_endian(const uint8_t* bytes, int num_bytes) {
 // The file through one small window, so that small frames need few reads. Counts reads.
 class Window {
  public:
-  Window(const RandomAccessFile& file, int64_t max_reads, size_t size_bytes)
+  Window(const RandomAccess& file, int64_t max_reads, size_t size_bytes)
       : file_(file), reads_left_(max_reads), bytes_(size_bytes) {}
 
   // `num_bytes` bytes at `offset`, valid until the next call; null behind the file's end or when
@@ -52,7 +52,7 @@ class Window {
   }
 
  private:
-  const RandomAccessFile& file_;
+  const RandomAccess& file_;
   int64_t reads_left_;
   std::vector<uint8_t> bytes_;
   int64_t begin_ = 0, end_ = 0;
@@ -75,7 +75,7 @@ class Begins {
 struct SeekTable {
   int64_t num_frames, entry_bytes, table_begin;
 };
-std::optional<SeekTable> find_seek_table(const RandomAccessFile& file) {
+std::optional<SeekTable> find_seek_table(const RandomAccess& file) {
   std::array<uint8_t, kSeekTableFooterBytes> footer{};
   const int64_t size = file.size_bytes();
   if (size < kSkippableHeaderBytes + kSeekTableFooterBytes ||
@@ -99,7 +99,7 @@ std::optional<SeekTable> find_seek_table(const RandomAccessFile& file) {
 }
 
 // Nothing where the table contradicts the file.
-std::optional<std::vector<int64_t>> begins_by_seek_table(const RandomAccessFile& file,
+std::optional<std::vector<int64_t>> begins_by_seek_table(const RandomAccess& file,
                                                          const LayoutLimits& limits,
                                                          int64_t min_part_bytes) {
   const auto table = find_seek_table(file);
@@ -108,7 +108,9 @@ std::optional<std::vector<int64_t>> begins_by_seek_table(const RandomAccessFile&
   Begins begins(min_part_bytes);
   int64_t offset = 0;
   for (int64_t i = 0; i < table->num_frames; ++i) {
-    if (begins.wants(offset)) {
+    if (begins.wants(offset) && !limits.looks_at_parts) {
+      begins.add(offset);
+    } else if (begins.wants(offset)) {
       const auto magic = frames.magic_at(offset);
       if (!magic || (*magic != kFrameMagic && !is_skippable(*magic))) return std::nullopt;
       if (*magic == kFrameMagic) begins.add(offset);
@@ -127,7 +129,7 @@ std::optional<std::vector<int64_t>> begins_by_seek_table(const RandomAccessFile&
 // Hops over frames. All functions: nothing where the search has to end.
 class FrameWalk {
  public:
-  FrameWalk(const RandomAccessFile& file, const LayoutLimits& limits)
+  FrameWalk(const RandomAccess& file, const LayoutLimits& limits)
       : size_(file.size_bytes()),
         max_blocks_(limits.max_blocks_per_frame),
         // 4 KiB: a page, what the kernel reads at least.
@@ -221,7 +223,7 @@ class FrameWalk {
 
 }  // namespace
 
-std::vector<int64_t> zstd_part_begins(const RandomAccessFile& file, const LayoutLimits& limits) {
+std::vector<int64_t> zstd_part_begins(const RandomAccess& file, const LayoutLimits& limits) {
   const int64_t min_part_bytes =
       std::max<int64_t>({limits.min_part_bytes, file.size_bytes() / limits.max_parts, 1});
 #ifdef POSIX_FADV_RANDOM

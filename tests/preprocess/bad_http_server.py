@@ -35,6 +35,7 @@ def wait_for_file(name):
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # or a body waits 40 ms for the acknowledgement of its headers
 
     def log_message(self, *args):
         pass
@@ -106,6 +107,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         content, etag = CONTENT, '"one"'
         if mode == "changed" and n > 2 or mode == "unlike":
             content, etag = OTHER, '"two"'
+        if mode == "switched" and os.path.exists("changed_to"):
+            with open("changed_to", "rb") as changed:
+                content, etag = changed.read(), '"two"'
         if mode == "changing":
             content, etag = OTHER if n % 2 else CONTENT, '"%d"' % n
         if mode in ("weak", "always"):
@@ -114,7 +118,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "")
         if_range = self.headers.get("If-Range")
         is_same = if_range in (None, etag, LAST_MODIFIED) or mode == "noifrange"
-        is_partial = bool(asked) and is_same and mode != "norange" and not (mode == "sometimes" and n > 3)
+        is_partial = bool(asked) and is_same and mode != "norange" and not os.path.exists("stop_ranges") and not (mode == "sometimes" and n > 3)
         if is_partial:
             begin = int(asked[1])
             end = min(end, int(asked[2]) + 1) if asked[2] else end
@@ -155,6 +159,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
                     self.wfile.flush()
                     time.sleep(1)
                 return
+            # What lies behind 60 % of the file has to wait, but not the tables at its end.
+            if mode in ("gatedend", "switched") and is_partial and end > len(content) * 6 // 10 and len(content) - begin > 70_000:
+                wait_for_file("release")
             num_free = 100 if mode == "held" and n > 6 else len(body) // 2 if mode == "halfheld" and n == 2 else 0
             if num_free > 0:
                 self.wfile.write(body[:num_free])

@@ -2,62 +2,31 @@
 #include "preprocess/url_source.h"
 
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
 
-#include <chrono>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
+#include <algorithm>
+#include <optional>
 #include <random>
-#include <sstream>
-#include <thread>
 
 #include "indexed_dataset/exit_code.h"
-#include "temporary_folder.h"
+#include "preprocess/url_file.h"
+#include "tests/preprocess/bad_http_server.h"
+#include "tests/preprocess/temporary_folder.h"
 
 namespace weft {
 namespace {
 
-std::string content_of(const std::filesystem::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
-
 class UrlSourceTest : public testing::Test {
  protected:
   void SetUp() override {
-    const char* source = std::getenv("WEFT_SOURCE_DIR");
-    ASSERT_NE(source, nullptr);
-    if (std::system("command -v python3 >/dev/null") != 0) GTEST_SKIP() << "no python3";
-    const std::string command = "exec python3 '" + std::string(source) +
-                                "/tests/preprocess/bad_http_server.py' whole >port 2>requests";
-    const std::string in_folder = "cd '" + folder_.path().string() + "' && " + command;
-    const char* arguments[] = {"sh", "-c", in_folder.c_str(), nullptr};
-    ASSERT_EQ(posix_spawn(&server_, "/bin/sh", nullptr, nullptr,
-                          const_cast<char* const*>(arguments), environ),
-              0);
-    std::string port;
-    for (int i = 0; i < 1200 && !port.ends_with('\n'); ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      port = content_of(folder_.path() / "port");
-    }
-    ASSERT_TRUE(port.ends_with('\n')) << "the server does not start";
-    at_ = "http://127.0.0.1:" + port.substr(0, port.size() - 1) + "/";
-    whole_ = content_of(folder_.path() / "whole");
+    if (!BadHttpServer::can_run()) GTEST_SKIP() << "no python3";
+    server_.emplace(folder_.path());
+    at_ = server_->url("");
+    whole_ = server_->whole();
     options_.fetch.http.allow_http = true;
     options_.fetch.num_connections = 3;
     options_.fetch.part_bytes = 20'000;
     options_.fetch.first_backoff_s = 0.01;
   }
-  void TearDown() override {
-    if (server_ <= 0) return;
-    kill(server_, SIGKILL);
-    waitpid(server_, nullptr, 0);
-  }
-
   // In pieces of changing size.
   static std::string read_all(ByteSource& source) {
     std::minstd_rand random(1);
@@ -67,11 +36,12 @@ class UrlSourceTest : public testing::Test {
     return all;
   }
   std::string read_all(const std::string& path, int64_t begin) {
-    return read_all(*open_url_source(at_ + path, options_, begin, cancelled_));
+    return read_all(
+        *open_url_source(at_ + path, options_, {begin, FetchPlan::kEndless}, cancelled_));
   }
 
   TemporaryFolder folder_;
-  pid_t server_ = -1;
+  std::optional<BadHttpServer> server_;
   std::string at_, whole_;
   UrlOptions options_;
   std::atomic<bool> cancelled_{false};
@@ -95,14 +65,17 @@ TEST_F(UrlSourceTest, BeginsInTheMiddleAndAtTheEnd) {
 }
 
 TEST_F(UrlSourceTest, TellsWhatTheFileIsAndRefusesAnother) {
-  std::string first_bytes;
-  UrlIdentity identity = stat_url(at_ + "plain", options_, cancelled_, &first_bytes);
+  const UrlStat stat = stat_url(at_ + "plain", options_, cancelled_);
+  const UrlIdentity& identity = stat.identity;
   EXPECT_EQ(identity.size_bytes, static_cast<int64_t>(whole_.size()));
   EXPECT_EQ(identity.etag, "\"one\"");
-  EXPECT_EQ(first_bytes, whole_.substr(0, 10));
-  EXPECT_EQ(stat_url(at_ + "weak", options_, cancelled_).validator(), "");
-  EXPECT_EQ(stat_url(at_ + "empty", options_, cancelled_, &first_bytes).size_bytes, 0);
-  EXPECT_EQ(first_bytes, "");
+  EXPECT_EQ(stat.first_bytes, whole_.substr(0, 10));
+  EXPECT_TRUE(stat.gives_ranges);
+  EXPECT_FALSE(stat_url(at_ + "norange", options_, cancelled_).gives_ranges);
+  EXPECT_EQ(stat_url(at_ + "weak", options_, cancelled_).identity.validator(), "");
+  const UrlStat empty = stat_url(at_ + "empty", options_, cancelled_);
+  EXPECT_EQ(empty.identity.size_bytes, 0);
+  EXPECT_EQ(empty.first_bytes, "");
   const std::string version = version_text(identity);
   options_.expected = parse_version_text(version);
   EXPECT_EQ(version_text(options_.expected), version);
@@ -116,7 +89,8 @@ TEST_F(UrlSourceTest, TellsWhatTheFileIsAndRefusesAnother) {
 
 TEST_F(UrlSourceTest, NeverMixesTwoFiles) {
   // The third answer, and all behind it, are of another file.
-  const auto source = open_url_source(at_ + "changed", options_, 0, cancelled_);
+  const auto source =
+      open_url_source(at_ + "changed", options_, {0, FetchPlan::kEndless}, cancelled_);
   std::string all, piece(1000, '\0');
   EXPECT_THROW(
       {
@@ -131,16 +105,101 @@ TEST_F(UrlSourceTest, NeverMixesTwoFiles) {
 }
 
 TEST_F(UrlSourceTest, AReaderThatStopsDoesNotWait) {
-  auto source = open_url_source(at_ + "plain", options_, 0, cancelled_);
+  auto source = open_url_source(at_ + "plain", options_, {0, FetchPlan::kEndless}, cancelled_);
   char byte = 0;
   EXPECT_EQ(source->read(&byte, 1), 1u);
   source.reset();  // with a full ring
-  source = open_url_source(at_ + "held", options_, 0, cancelled_);
+  source = open_url_source(at_ + "held", options_, {0, FetchPlan::kEndless}, cancelled_);
   cancelled_ = true;
   EXPECT_THROW(read_all(*source), ReadCancelled);
   cancelled_ = false;
   source->interrupt();
   EXPECT_THROW(read_all(*source), ReadCancelled);
+}
+
+TEST_F(UrlSourceTest, GivesARangeAndNotAByteMore) {
+  options_.expected = stat_url(at_ + "plain", options_, cancelled_).identity;
+  const auto size = static_cast<int64_t>(whole_.size());
+  const ByteRange ranges[] = {{0, 1},      {0, size},        {123'456, 234'567},
+                              {7, 20'007}, {size - 1, size}, {5000, 5000}};
+  for (const ByteRange range : ranges) {
+    const std::string wanted = whole_.substr(static_cast<size_t>(range.begin),
+                                             static_cast<size_t>(range.end - range.begin));
+    for (const char* mode : {"plain", "cuts", "short", "excess", "long"}) {
+      const auto source = open_url_source(at_ + mode, options_, range, cancelled_);
+      EXPECT_TRUE(read_all(*source) == wanted) << mode << " from " << range.begin;
+    }
+  }
+  for (const char* mode : {"norange", "unlike", "changing", "weak"}) {
+    const auto source = open_url_source(at_ + mode, options_, {1000, 90'000}, cancelled_);
+    EXPECT_THROW(read_all(*source), NetworkError) << mode;
+  }
+}
+
+class UrlFileTest : public UrlSourceTest {
+ protected:
+  void SetUp() override {
+    UrlSourceTest::SetUp();
+    if (IsSkipped()) return;
+    options_.expected = stat_url(at_ + "plain", options_, cancelled_).identity;
+  }
+  UrlFile open(const std::string& mode, const UrlFile::Limits& limits = {}) {
+    return {at_ + mode, options_, cancelled_, limits};
+  }
+  bool is_right(const UrlFile& file, int64_t offset, size_t size_bytes) const {
+    std::string bytes(size_bytes, '\0');
+    return file.read_at(offset, bytes.data(), size_bytes) &&
+           bytes == whole_.substr(static_cast<size_t>(offset), size_bytes);
+  }
+  int64_t num_requests() const {
+    const std::string log = server_->requests();
+    return std::count(log.begin(), log.end(), '\n');
+  }
+};
+
+TEST_F(UrlFileTest, ReadsAtOffsetsWhateverCanPass) {
+  const auto size = static_cast<int64_t>(whole_.size());
+  for (const char* mode : {"plain", "cuts", "short", "excess", "long"}) {
+    const UrlFile file = open(mode);
+    EXPECT_EQ(file.size_bytes(), size);
+    for (const int64_t offset : {size - 9, size - 70'000, int64_t{0}, int64_t{1000}, size - 10})
+      EXPECT_TRUE(is_right(file, offset, 9)) << mode << " " << offset;
+    EXPECT_TRUE(is_right(file, 100, 150'000)) << mode;
+    char byte = 0;
+    EXPECT_TRUE(file.read_at(size - 1, &byte, 1));
+    EXPECT_FALSE(file.read_at(size, &byte, 1));
+    EXPECT_FALSE(file.read_at(-1, &byte, 1));
+    EXPECT_FALSE(file.read_at(1, &byte, SIZE_MAX / 2));
+  }
+}
+
+TEST_F(UrlFileTest, RefusesAnotherFileAndServersWithoutRanges) {
+  for (const char* mode : {"unlike", "norange", "changing", "weak", "missing"}) {
+    const UrlFile file = open(mode);
+    char byte = 0;
+    EXPECT_THROW(file.read_at(1000, &byte, 1), NetworkError) << mode;
+  }
+}
+
+TEST_F(UrlFileTest, AsksOnceForWhatLiesTogetherAndNoMoreThanItMay) {
+  const auto size = static_cast<int64_t>(whole_.size());
+  const int64_t num_before = num_requests();
+  const UrlFile file = open("plain", {.max_requests = 3, .max_bytes = 200'000});
+  EXPECT_TRUE(is_right(file, size - 9, 9));  // with 64 KiB before it
+  EXPECT_TRUE(is_right(file, size - 60'000, 50'000));
+  EXPECT_TRUE(is_right(file, 20, 8));  // with 4 KiB behind it
+  EXPECT_TRUE(is_right(file, 4000, 100));
+  EXPECT_EQ(num_requests() - num_before, 2);
+  EXPECT_FALSE(is_right(file, 5000, 150'000));  // too much
+  EXPECT_TRUE(is_right(file, 100'000, 10));
+  EXPECT_FALSE(is_right(file, 120'000, 10));  // too often
+  EXPECT_TRUE(is_right(file, 100'010, 10));
+  EXPECT_EQ(num_requests() - num_before, 3);
+}
+
+TEST_F(UrlFileTest, LeavesAServerThatSendsAByteASecond) {
+  options_.fetch.http.stall_timeout_s = 1;
+  EXPECT_TRUE(is_right(open("trickle"), 1000, 100));
 }
 
 }  // namespace
