@@ -144,7 +144,8 @@ class DamagedIndex {
     for (int64_t k = 0; k < num_bounds_; ++k) {
       const auto stored = [&](int64_t i) {
         const int64_t at = begin + 8 * i;
-        return holds(at, 8) ? load_unaligned<int64_t>(bytes_.data() + at) : -1;
+        return holds(at, 8) ? std::max<int64_t>(load_unaligned<int64_t>(bytes_.data() + at), -1)
+                            : -1;
       };
       const int64_t low = bounds.empty() ? 0 : bounds.back();
       // A bound that is too large would make all that follow too small.

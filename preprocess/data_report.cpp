@@ -16,6 +16,7 @@
 #include "preprocess/dataset_manifest.h"
 #include "preprocess/dataset_text.h"
 #include "preprocess/document_facts.h"
+#include "preprocess/parse_json.h"
 #include "preprocess/source_map.h"
 
 namespace weft {
@@ -270,14 +271,14 @@ void read_counts_of_manifest(const std::filesystem::path& prefix, DataReport& re
     return;
   }
   try {
-    const auto manifest = nlohmann::ordered_json::parse(read_file(path));
+    const auto manifest = parse_json<nlohmann::ordered_json>(read_file(path));
     if (!manifest.contains("input_counts")) return;
     const auto& counts = manifest["input_counts"];
     report.num_jsonl_bytes = counts.at("jsonl_bytes").get<int64_t>();
     report.num_bad_lines = counts.at("bad_lines").get<int64_t>();
     for (const auto& [reason, count] : counts.at("bad_lines_by_reason").items())
       report.bad_lines_by_reason.emplace_back(reason, count.get<int64_t>());
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const std::exception& error) {
     report.notes.push_back("The counts in the manifest cannot be understood: " +
                            std::string(error.what()));
   }

@@ -7,11 +7,15 @@
 
 #include "indexed_dataset/file_io.h"
 #include "preprocess/json_integer.h"
+#include "preprocess/parse_json.h"
 
 namespace weft {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// Of documents or tokens: far below what would overflow when it is counted in bytes.
+constexpr int64_t kMaxCount = int64_t{1} << 53;
 
 Json counts_json(const PipelineTotals& totals) {
   Json bad = Json::object();
@@ -82,10 +86,14 @@ std::optional<StoredManifest> read_dataset_manifest(const std::filesystem::path&
   if (!std::filesystem::exists(path)) return std::nullopt;
   const std::string text = read_file(path);
   try {
-    const Json json = Json::parse(text);
+    const Json json = parse_json<Json>(text);
     StoredManifest manifest;
     manifest.num_documents = json_integer(json.at("dataset").at("documents"));
     manifest.num_tokens = json_integer(json.at("dataset").at("tokens"));
+    if (std::min(manifest.num_documents, manifest.num_tokens) < 0 ||
+        std::max(manifest.num_documents, manifest.num_tokens) > kMaxCount) {
+      throw std::runtime_error("a dataset of a size that none has");
+    }
     manifest.vocabulary_size = json_integer<int32_t>(json.at("vocabulary").at("size"));
     manifest.vocab_file = json.at("vocabulary").at("vocab_file").get<std::string>();
     manifest.merge_file = json.at("vocabulary").at("merge_file").get<std::string>();

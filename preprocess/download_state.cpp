@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "preprocess/parse_json.h"
+
 namespace weft {
 namespace {
 
@@ -54,7 +56,12 @@ std::string to_json(const DownloadState& state) {
 }
 
 std::optional<DownloadState> parse_download_state(std::string_view text, int64_t part_bytes) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json json;
+  try {
+    json = parse_json<Json>(text);
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
   if (!json.is_object() || json.value("version", Json()) != 1) return std::nullopt;
   const auto url = text_of(json, "url"), etag = text_of(json, "etag"),
              last_modified = text_of(json, "last_modified");

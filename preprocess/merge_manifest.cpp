@@ -7,6 +7,7 @@
 
 #include "indexed_dataset/file_io.h"
 #include "preprocess/dataset_manifest.h"
+#include "preprocess/parse_json.h"
 #include "preprocess/work_plan.h"
 
 namespace weft {
@@ -28,10 +29,20 @@ void add_counts(Json& sum, const Json& from) {
   }
 }
 
+// Null where it is no JSON that could be ours.
+Json parsed_or_nothing(const std::filesystem::path& path) {
+  const std::string text = read_file(path);
+  try {
+    return parse_json<Json>(text);
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
 // Of an option in a part's manifest; "" if there is none.
 std::string option_of(const std::filesystem::path& prefix, const char* name) {
   if (!std::filesystem::exists(manifest_path(prefix))) return "";
-  const Json manifest = Json::parse(read_file(manifest_path(prefix)), nullptr, false);
+  const Json manifest = parsed_or_nothing(manifest_path(prefix));
   if (!manifest.is_object() || !manifest.contains("options")) return "";
   const Json& options = manifest["options"];
   if (!options.is_object() || !options.contains(name) || !options[name].is_string()) return "";
@@ -59,7 +70,7 @@ std::string merged_manifest(const MergeConfig& config, const PairMerge& pairs) {
       all_have_counts = false;
       continue;
     }
-    const Json manifest = Json::parse(read_file(manifest_path(prefix)));
+    const Json manifest = parse_json<Json>(read_file(manifest_path(prefix)));
     all_have_counts &= manifest.contains("input_counts");
     if (all_have_counts) {
       try {
@@ -95,7 +106,7 @@ std::string merged_manifest(const MergeConfig& config, const PairMerge& pairs) {
 
 bool is_merged_of_the_same(const std::filesystem::path& path, const std::string& manifest) {
   if (!std::filesystem::exists(path)) return false;
-  Json there = Json::parse(read_file(path), nullptr, false);
+  Json there = parsed_or_nothing(path);
   Json wanted = Json::parse(manifest);
   if (!there.is_object()) return false;
   for (Json* json : {&there, &wanted}) {

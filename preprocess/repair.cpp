@@ -12,6 +12,7 @@
 #include "indexed_dataset/rebuild_index.h"
 #include "indexed_dataset/verify.h"
 #include "preprocess/dataset_manifest.h"
+#include "preprocess/parse_json.h"
 #include "preprocess/source_map.h"
 
 namespace weft {
@@ -32,7 +33,7 @@ Evidence gather_evidence(const fs::path& prefix) {
   try {
     if (const auto manifest = read_dataset_manifest(prefix)) {
       evidence.counts = {manifest->num_documents, manifest->num_tokens};
-      const auto json = nlohmann::json::parse(read_file(manifest_path(prefix)));
+      const auto json = parse_json<nlohmann::json>(read_file(manifest_path(prefix)));
       if (json.contains("options") && json["options"].contains("append-eod")) {
         const auto& value = json["options"]["append-eod"];
         evidence.has_end_of_document = value == "true" || value == true;

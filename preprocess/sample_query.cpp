@@ -5,6 +5,7 @@
 
 #include "indexed_dataset/file_io.h"
 #include "preprocess/dataset_text.h"
+#include "preprocess/parse_json.h"
 
 namespace weft {
 namespace {
@@ -92,7 +93,7 @@ SampleOrder read_run_manifest(const std::filesystem::path& run_folder) {
   const std::filesystem::path path = run_folder / "run_manifest.json";
   const std::string text = read_file(path);
   try {
-    return from_manifest(Json::parse(text));
+    return from_manifest(parse_json<Json>(text));
   } catch (const Json::exception& error) {
     throw std::runtime_error(path.string() +
                              ": not the manifest of a training run: " + error.what());

@@ -9,6 +9,7 @@
 #include "indexed_dataset/deal_pair.h"
 #include "indexed_dataset/reader.h"
 #include "preprocess/json_integer.h"
+#include "preprocess/parse_json.h"
 
 namespace weft {
 namespace {
@@ -67,7 +68,7 @@ std::vector<std::string> parse_footer(std::string_view text, uint64_t num_inputs
                                       const std::filesystem::path& path, InputParts& parts) {
   std::vector<std::string> inputs;
   try {
-    const Json footer = Json::parse(text);
+    const Json footer = parse_json<Json>(text);
     for (const Json& input : footer.at("inputs")) {
       inputs.push_back(input.at("path").get<std::string>());
       parts.emplace_back();
@@ -76,6 +77,8 @@ std::vector<std::string> parse_footer(std::string_view text, uint64_t num_inputs
   } catch (const Json::exception& error) {
     throw_bad(path, std::string("the list of inputs at its end is damaged: ") + error.what());
   } catch (const NotAnInteger& error) {
+    throw_bad(path, std::string("the list of inputs at its end is damaged: ") + error.what());
+  } catch (const NestedTooDeeply& error) {
     throw_bad(path, std::string("the list of inputs at its end is damaged: ") + error.what());
   }
   if (inputs.size() != num_inputs) {

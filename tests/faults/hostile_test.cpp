@@ -7,11 +7,17 @@
 
 #include <csignal>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "indexed_dataset/file_io.h"
+#include "indexed_dataset/rebuild_index.h"
 #include "preprocess/commit_run.h"
+#include "preprocess/dataset_manifest.h"
+#include "preprocess/download_state.h"
 #include "preprocess/journal.h"
+#include "preprocess/parse_json.h"
+#include "preprocess/sample_query.h"
 #include "preprocess/source_map.h"
 #include "preprocess/work_plan.h"
 #include "tests/faults/forked_run.h"
@@ -49,6 +55,15 @@ TEST(HostileSizes, InputsWhoseSizesCannotBeAddedAreRefused) {
   const std::string path = folder.path() / "holes.jsonl";
   if (!make_file_of_holes(path, INT64_MAX)) GTEST_SKIP() << "no file system for such files";
   EXPECT_THROW(plan_work({path, path}, int64_t{1} << 62), std::runtime_error);
+}
+
+// One of no documents, with this list of inputs.
+void write_source_map(const fs::path& path, const std::string& inputs) {
+  seal_source_map(path, 0, {"a"});
+  std::string bytes = read_file(path).substr(0, 64) + inputs;
+  const uint64_t footer_bytes = inputs.size();
+  bytes.replace(32, 8, reinterpret_cast<const char*>(&footer_bytes), 8);
+  write_file_atomically(path, bytes);
 }
 
 class HostileFolder : public ForkedRuns {
@@ -154,6 +169,74 @@ TEST(HostileJournal, WhatComesBehindALineThatWasHalfWrittenIsNotLost) {
   ASSERT_TRUE(content);
   EXPECT_TRUE(content->progress.contains(1));
   EXPECT_TRUE(content->progress.contains(3));
+}
+
+// Deep enough to end the stack of whoever copies it, with what makes a list of members grow.
+std::string nested_json(size_t depth) {
+  std::string text = "{\"a\":1,\"deep\":";
+  for (size_t i = 0; i < depth; ++i) text += "{\"a\":";
+  text.append("1").append(depth, '}');
+  for (int i = 0; i < 20; ++i) text += ",\"b" + std::to_string(i) + "\":1";
+  return text + "}";
+}
+
+TEST(HostileJson, NestingEndsNoStack) {
+  const TemporaryFolder folder(memory_folder());
+  const std::string deep = nested_json(200'000);
+  const fs::path prefix = folder.path() / "d";
+  for (const std::string& text : {deep, "{\"dataset\":" + deep + "}", std::string(100'000, '[')}) {
+    write_file_atomically(manifest_path(prefix), text);
+    EXPECT_THROW(read_dataset_manifest(prefix), std::runtime_error);
+    write_file_atomically(folder.path() / "run_manifest.json", text);
+    EXPECT_THROW(read_run_manifest(folder.path()), std::runtime_error);
+    EXPECT_FALSE(parse_download_state(text, 1 << 20));
+    write_source_map(sources_path(prefix), text);
+    EXPECT_THROW(SourceMap{sources_path(prefix)}, std::runtime_error);
+  }
+  EXPECT_NO_THROW(parse_json<nlohmann::ordered_json>(nested_json(30)));
+}
+
+TEST(HostileJson, CountsThatCannotBeCountedInBytesAreNone) {
+  const TemporaryFolder folder(memory_folder());
+  const fs::path prefix = folder.path() / "d";
+  const auto write = [&](const std::string& documents, const std::string& tokens) {
+    write_file_atomically(manifest_path(prefix), R"({"vocabulary": {"size": 301,
+        "vocab_file": "", "vocab_sha256": "", "merge_file": "", "merge_sha256": ""},
+        "dataset": {"documents": )" + documents + R"(, "tokens": )" +
+                                                     tokens + "}}");
+  };
+  write("1", "2");
+  EXPECT_EQ(read_dataset_manifest(prefix)->num_tokens, 2);
+  for (const char* count : {"-1", "9223372036854775807", "18446744073709551615", "1e300"}) {
+    write(count, "2");
+    EXPECT_THROW(read_dataset_manifest(prefix), std::runtime_error) << count;
+    write("1", count);
+    EXPECT_THROW(read_dataset_manifest(prefix), std::runtime_error) << count;
+  }
+}
+
+// Bounds that no document has, where the lengths are right (for the sanitizer of overflows).
+TEST(HostileIndex, BoundsOfAllBitsAreMendedOrNot) {
+  std::string idx("MMIDIDX\0\0\1\0\0\0\0\0\0\0\10", 18);
+  const auto add = [&idx](auto value) {
+    idx.append(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  add(int64_t{3}), add(int64_t{5});
+  for (const int32_t length : {1, 2, 3}) add(length);
+  for (const int64_t offset : {0, 2, 6}) add(offset);
+  const size_t bounds_at = idx.size();
+  for (const int64_t bound : {0, 1, 1, 2, 3}) add(bound);
+  for (const int64_t bound : {INT64_MIN, INT64_MIN + 1, int64_t{-1}, INT64_MAX}) {
+    for (size_t k = 0; k < 5; ++k) {
+      std::string damaged = idx;
+      damaged.replace(bounds_at + 8 * k, 8, reinterpret_cast<const char*>(&bound), 8);
+      mend_index(std::as_bytes(std::span(damaged)), 12, {}, [&](const RebuiltIndex& index) {
+        EXPECT_EQ(index.lengths, (std::vector<int32_t>{1, 2, 3}));
+        EXPECT_TRUE(index.bounds.empty() || index.bounds.back() == 3);
+        return true;
+      });
+    }
+  }
 }
 
 }  // namespace
