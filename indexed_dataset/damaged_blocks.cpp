@@ -1,6 +1,8 @@
 #include "indexed_dataset/damaged_blocks.h"
 
 #include <algorithm>
+#include <cstring>
+#include <fstream>
 
 #include "indexed_dataset/problem_list.h"
 
@@ -25,13 +27,24 @@ struct Elements {
 
 }  // namespace
 
+// source_map.h of preprocess/ draws this file. Where its version is damaged, so is what is said of
+// its first block; the version is in that one.
+DatasetPlaces::DatasetPlaces(const IndexView* index, const std::filesystem::path& sources)
+    : index_(index) {
+  char header[12] = {};
+  std::ifstream(sources, std::ios::binary).read(header, sizeof header);
+  uint32_t version;
+  std::memcpy(&version, header + 8, sizeof version);
+  if (version == 2) source_entry_bytes_ = 44;
+}
+
 std::string DatasetPlaces::describe(const std::string& suffix, int64_t begin, int64_t end) const {
-  // source_map.h of preprocess/ draws this file; its length is not known here, so that the list of
-  // inputs behind the entries may count as entries: never more than there are documents.
+  // Its length is not known here, so that the list of inputs behind the entries may count as
+  // entries: never more than there are documents.
   if (suffix == ".sources" && index_ != nullptr) {
     const int64_t num_documents =
         index_->num_bounds == 1 ? index_->num_sequences : index_->num_bounds - 1;
-    const Elements entries(64, 12, num_documents, begin, end);
+    const Elements entries(64, source_entry_bytes_, num_documents, begin, end);
     return entries.any ? "the sources of " + range_of("document", entries.first, entries.last) +
                              " lie there"
                        : "no document's source lies there";

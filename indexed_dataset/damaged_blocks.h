@@ -14,8 +14,9 @@ namespace weft {
 // Says what a byte range of one of a dataset's files holds.
 class DatasetPlaces {
  public:
-  // Without a sound index (null) nothing is known of .bin and .idx.
-  explicit DatasetPlaces(const IndexView* index) : index_(index) {}
+  // Without a sound index (null) nothing is known of .bin and .idx. `sources`: PREFIX.sources,
+  // which need not be there.
+  DatasetPlaces(const IndexView* index, const std::filesystem::path& sources);
   // "documents 10 to 19 lie there". [begin, end) is not empty and within the file.
   std::string describe(const std::string& suffix, int64_t begin, int64_t end) const;
 
@@ -25,6 +26,7 @@ class DatasetPlaces {
   std::string documents_of_sequences(int64_t first, int64_t last) const;
 
   const IndexView* index_;
+  int64_t source_entry_bytes_ = 12;
 };
 
 // Adds one problem for every block of `found` that `expected` does not have, the first few in

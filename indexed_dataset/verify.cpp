@@ -155,7 +155,7 @@ VerifyResult verify_dataset_files(const std::filesystem::path& prefix, int64_t v
     bad_ids.move_to(result.structure_problems);
   }
   if (!stored) return result;
-  const DatasetPlaces places(index_is_sound ? &*index : nullptr);
+  const DatasetPlaces places(index_is_sound ? &*index : nullptr, prefix.string() + ".sources");
   for (const FileChecksums& expected : *stored) {
     for (size_t i = 0; i < files.size(); ++i) {
       if (files[i].suffix == expected.suffix)

@@ -126,8 +126,11 @@ class SamplePrinter {
                  dataset_.reader().length(part.sequence_idx));
       if (sources_) {
         const SourceEntry entry = sources_->entry(part.document_idx);
-        fmt::print("    from {}, byte {}\n",
-                   escape_for_terminal(sources_->inputs()[entry.input_idx]), entry.offset_bytes);
+        fmt::print("    from {}, byte {}{}\n",
+                   escape_for_terminal(sources_->inputs()[entry.input_idx]), entry.offset_bytes,
+                   entry.origin.is_empty()
+                       ? ""
+                       : " (from " + escape_for_terminal(entry.origin.view()) + ")");
       }
       fmt::print("    ids: {}\n", fmt::join(part_ids, " "));
       if (vocabulary_)
@@ -147,6 +150,7 @@ class SamplePrinter {
       const SourceEntry entry = sources_->entry(part.document_idx);
       json["parts"].back()["input"] = sources_->inputs()[entry.input_idx];
       json["parts"].back()["offset_bytes"] = entry.offset_bytes;
+      if (!entry.origin.is_empty()) json["parts"].back()["origin"] = entry.origin.view();
     }
     if (vocabulary_) json["text"] = decode_ids(ids, *vocabulary_);
     // A sample may begin or end within a character: such bytes become U+FFFD. On a terminal all but

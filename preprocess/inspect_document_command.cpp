@@ -102,6 +102,8 @@ class InspectDocumentCommand final : public Command {
       const SourceEntry entry = sources->entry(document.document_idx);
       fmt::print("  file: {}\n  byte: {} (of the line, decompressed)\n",
                  escape_for_terminal(sources->inputs()[entry.input_idx]), entry.offset_bytes);
+      if (!entry.origin.is_empty())
+        fmt::print("  from: {}\n", escape_for_terminal(entry.origin.view()));
     } else {
       fmt::print("  file: not known, there is no source map beside the dataset\n");
     }
@@ -122,6 +124,7 @@ class InspectDocumentCommand final : public Command {
       const SourceEntry entry = sources->entry(document.document_idx);
       json["input"] = sources->inputs()[entry.input_idx];
       json["offset_bytes"] = entry.offset_bytes;
+      if (!entry.origin.is_empty()) json["origin"] = entry.origin.view();
     }
     json["ids"] = document.ids;
     if (vocabulary != nullptr) json["text"] = decode_ids(document.ids, *vocabulary);

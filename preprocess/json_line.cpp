@@ -58,12 +58,20 @@ int64_t unescape_json(std::string_view raw, std::string& out) {
   return num_replaced;
 }
 
-JsonLineParser::JsonLineParser(std::vector<std::string> keys)
-    : keys_(std::move(keys)), values_(keys_.size()) {}
+std::string_view unescaped_key(const JsonString& key, std::string& buffer) {
+  if (!key.has_escapes) return key.raw;
+  buffer.clear();
+  unescape_json(key.raw, buffer);
+  return buffer;
+}
+
+JsonLineParser::JsonLineParser(std::vector<std::string> keys, std::string_view origin_key)
+    : keys_(std::move(keys)), values_(keys_.size()), origins_(origin_key) {}
 
 LineOutcome JsonLineParser::parse(std::string_view line) {
   num_replaced_surrogates_ = 0;
   for (Value& value : values_) value.kind = Value::Kind::kAbsent;
+  origins_.forget();
 
   JsonScanner scanner(line);
   scanner.skip_space();
@@ -72,7 +80,8 @@ LineOutcome JsonLineParser::parse(std::string_view line) {
     return {LineProblem::kNotJson, "the line starts with a byte order mark; remove it", 0};
   }
   const bool is_object = scanner.peek() == '{';
-  bool is_valid = is_object ? read_members(scanner) : scanner.value();
+  const auto read_member = [&](const JsonString& key) { return this->read_member(scanner, key); };
+  bool is_valid = is_object ? scanner.members(read_member) : scanner.value();
   if (is_valid) {
     scanner.skip_space();
     is_valid = scanner.at_end() || scanner.fail("something follows the value");
@@ -82,35 +91,21 @@ LineOutcome JsonLineParser::parse(std::string_view line) {
   return check_values();
 }
 
-// As JsonScanner::object(), but remembers the values of the keys that were asked for.
-bool JsonLineParser::read_members(JsonScanner& scanner) {
-  scanner.take('{');
-  scanner.skip_space();
-  if (scanner.take('}')) return true;
-  do {
-    scanner.skip_space();
-    JsonString key;
-    if (scanner.peek() != '"') return scanner.fail("expected a property name in double quotes");
-    if (!scanner.string(key)) return false;
-    scanner.skip_space();
-    if (!scanner.take(':')) return scanner.fail("expected ':'");
-    scanner.skip_space();
-    Value* value = find_value(key);
-    if (!(value != nullptr ? read_value(scanner, *value) : scanner.value())) return false;
-    scanner.skip_space();
-  } while (scanner.take(','));
-  return scanner.take('}') || scanner.fail("expected ',' or '}'");
+// Steps over the value of a member and remembers it if it was asked for.
+bool JsonLineParser::read_member(JsonScanner& scanner, const JsonString& key) {
+  const std::string_view name = unescaped_key(key, key_buffer_);
+  Value* value = find_value(name);
+  const int place = origins_.find(name);
+  if (value == nullptr) return place < 0 ? scanner.value() : origins_.read(scanner, place);
+  if (!read_value(scanner, *value)) return false;
+  if (place >= 0)
+    origins_.note(place, value->kind == Value::Kind::kString ? &value->string : nullptr);
+  return true;
 }
 
-JsonLineParser::Value* JsonLineParser::find_value(const JsonString& key) {
-  std::string_view name = key.raw;
-  if (key.has_escapes) {
-    key_buffer_.clear();
-    unescape_json(key.raw, key_buffer_);
-    name = key_buffer_;
-  }
+JsonLineParser::Value* JsonLineParser::find_value(std::string_view key) {
   for (size_t k = 0; k < keys_.size(); ++k) {
-    if (keys_[k] == name) return &values_[k];
+    if (keys_[k] == key) return &values_[k];
   }
   return nullptr;
 }

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "preprocess/json_scanner.h"
+#include "preprocess/origin_strings.h"
 
 namespace weft {
 
@@ -52,7 +53,9 @@ constexpr int kMaxJsonDepth = 990;
 // Reuses its buffers from line to line: one per thread.
 class JsonLineParser {
  public:
-  explicit JsonLineParser(std::vector<std::string> keys);
+  // Throws std::invalid_argument for what is no origin key (origin_strings.h).
+  explicit JsonLineParser(std::vector<std::string> keys,
+                          std::string_view origin_key = kNoOriginKey);
 
   // Parses one line, which must be valid UTF-8. If the outcome is kNone, next_text() then has the
   // strings of every key.
@@ -68,6 +71,9 @@ class JsonLineParser {
     size_t rest_bytes = 0;  // of the line, that belong to the same string; 0: it ends here
   };
   bool next_text(size_t key_idx, TextPiece& piece);
+  // Where the document says that it is from. To be asked for before the line's texts, whose memory
+  // may be gone behind them.
+  Origin origin() { return origins_.origin(); }
   // Lone surrogates that were replaced in the texts of the last line so far.
   int64_t num_replaced_surrogates() const { return num_replaced_surrogates_; }
 
@@ -80,8 +86,8 @@ class JsonLineParser {
     bool goes_on = false;   // next_text() has given a first piece of `string`, which is the rest
     bool is_read = false;   // nothing is left for next_text()
   };
-  bool read_members(JsonScanner& scanner);
-  Value* find_value(const JsonString& key);
+  bool read_member(JsonScanner& scanner, const JsonString& key);
+  Value* find_value(std::string_view key);
   bool read_value(JsonScanner& scanner, Value& value);
   LineOutcome check_values() const;
   static bool next_of_list(Value& value);
@@ -89,6 +95,7 @@ class JsonLineParser {
 
   std::vector<std::string> keys_;
   std::vector<Value> values_;
+  OriginStrings origins_;
   std::string key_buffer_;
   std::string text_buffer_;  // as large as the longest text so far; what it holds is overwritten
   int64_t num_replaced_surrogates_ = 0;
@@ -97,5 +104,7 @@ class JsonLineParser {
 // Appends what a JSON string stands for. `raw` lies between the quotes and is valid JSON. Returns
 // the number of lone surrogate escapes, each of which became U+FFFD.
 int64_t unescape_json(std::string_view raw, std::string& out);
+// What a key stands for: itself, or its unescaped text in `buffer`.
+std::string_view unescaped_key(const JsonString& key, std::string& buffer);
 
 }  // namespace weft

@@ -35,7 +35,7 @@ bool JsonScanner::value() {
     case '"':
       return string(ignored);
     case '{':
-      return object();
+      return object([this](const JsonString&) { return value(); });
     case '[':
       return array(ignored_array);
     case 't':
@@ -53,30 +53,10 @@ bool JsonScanner::value() {
   }
 }
 
-bool JsonScanner::object() {
-  if (++depth_ > kMaxJsonDepth) return fail("nested too deeply");
-  ++position_;
-  skip_space();
-  if (!take('}')) {
-    do {
-      skip_space();
-      JsonString key;
-      if (peek() != '"') return fail("expected a property name in double quotes");
-      if (!string(key)) return false;
-      skip_space();
-      if (!take(':')) return fail("expected ':'");
-      skip_space();
-      if (!value()) return false;
-      skip_space();
-    } while (take(','));
-    if (!take('}')) return fail("expected ',' or '}'");
-  }
-  --depth_;
-  return true;
-}
+bool JsonScanner::go_deeper() { return ++depth_ <= kMaxJsonDepth || fail("nested too deeply"); }
 
 bool JsonScanner::array(JsonArray& out) {
-  if (++depth_ > kMaxJsonDepth) return fail("nested too deeply");
+  if (!go_deeper()) return false;
   const char* start = ++position_;
   out.only_strings = true;
   skip_space();

@@ -34,13 +34,20 @@ class JsonScanner {
   bool value();
   bool string(JsonString& out);  // position at the opening quote
   bool array(JsonArray& out);    // position at the opening bracket
+  // Position at the opening brace. Calls read_value(key) at the value of every member, which steps
+  // over it and returns whether it could.
+  template <typename ReadValue>
+  bool object(const ReadValue& read_value);
+  // As object(), but without counting its depth: for the line's own.
+  template <typename ReadValue>
+  bool members(const ReadValue& read_value);
   bool fail(const char* why);
 
   const char* error() const { return error_; }
   size_t position() const { return static_cast<size_t>(position_ - begin_); }
 
  private:
-  bool object();
+  bool go_deeper();
   bool number();
   bool literal(std::string_view word);
   bool digits();
@@ -51,5 +58,31 @@ class JsonScanner {
   const char* error_ = "";
   int depth_ = 0;
 };
+
+template <typename ReadValue>
+bool JsonScanner::object(const ReadValue& read_value) {
+  if (!go_deeper() || !members(read_value)) return false;
+  --depth_;
+  return true;
+}
+
+template <typename ReadValue>
+bool JsonScanner::members(const ReadValue& read_value) {
+  ++position_;
+  skip_space();
+  if (take('}')) return true;
+  do {
+    skip_space();
+    JsonString key;
+    if (peek() != '"') return fail("expected a property name in double quotes");
+    if (!string(key)) return false;
+    skip_space();
+    if (!take(':')) return fail("expected ':'");
+    skip_space();
+    if (!read_value(key)) return false;
+    skip_space();
+  } while (take(','));
+  return take('}') || fail("expected ',' or '}'");
+}
 
 }  // namespace weft

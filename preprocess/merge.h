@@ -26,10 +26,11 @@ struct MergeReport {
   bool was_there = false;          // an earlier call has made it of these parts: nothing was done
 };
 
-// Writes PREFIX.bin, .idx, .checksums, .manifest.json, and .sources where every part has one. All
-// are written as NAME.part; once they are whole an older .idx of this name is removed, then they
-// are renamed, the .idx last: there is no moment at which something incomplete looks complete, and
-// the same call finishes what a killed one began. After an exception no part file is left.
+// Writes PREFIX.bin, .idx, .checksums, .manifest.json, and .sources where every part has one (with
+// origins where any has them; documents of other parts then have empty ones). All are written as
+// NAME.part; once they are whole an older .idx of this name is removed, then they are renamed, the
+// .idx last: there is no moment at which something incomplete looks complete, and the same call
+// finishes what a killed one began. After an exception no part file is left.
 //
 // `check` is called often, from any thread; what it throws ends the work.
 // Throws LockedByAnotherRun; std::invalid_argument if the output is one of the parts, or, without

@@ -35,7 +35,8 @@ int64_t held_bytes(const TokenizedChunk& result) {
   size_t size_bytes = sizeof(OpenTask::Piece);
   for (const TokenizedChunk::Output& output : result.outputs) {
     size_bytes += output.token_bytes().size() + 4 * output.sequence_lengths.capacity() +
-                  4 * output.document_sequences.capacity() + 8 * output.line_offsets.capacity();
+                  4 * output.document_sequences.capacity() + 8 * output.line_offsets.capacity() +
+                  sizeof(Origin) * output.origins.capacity();
   }
   return static_cast<int64_t>(size_bytes);
 }

@@ -51,7 +51,8 @@ PipelineReport PipelineRun::follow() {
   const auto ledger = join();
   if (!ledger) return std::move(report_);
   try {
-    RunFiles files(folder_, config_.output_prefixes.size(), type(), /*make=*/false);
+    RunFiles files(folder_, config_.output_prefixes.size(), type(), /*make=*/false,
+                   config_.rules.keeps_origins());
     const RankSettings settings = rank_settings();
     RankWorker worker(settings, plan_, vocabulary_, files, *ledger);
     worker.run([this] { return stop_requested(); }, [] {});
@@ -126,7 +127,8 @@ PipelineReport PipelineRun::lead() {
   check_outputs_are_free();
   const auto earlier = find_work();
   for (const std::string& text : plan_.notes) note(text);
-  const int64_t need_bytes = estimated_output_bytes(plan_, type(), config_.num_partitions > 1);
+  const int64_t need_bytes = estimated_output_bytes(plan_, type(), config_.num_partitions > 1,
+                                                    config_.rules.keeps_origins());
   const auto lack = lack_of_space(folder_.parent_path(), folder_, need_bytes);
   if (lack) note(*lack);
   std::filesystem::create_directory(folder_);
@@ -137,7 +139,8 @@ PipelineReport PipelineRun::lead() {
     if (events_.on_begin) events_.on_begin(num_file_bytes(plan_), restored.seen());
     LedgerHost host(std::move(restored), Journal(folder_ / "journal", identity_));
     crash_point("journal_begun");
-    RunFiles files(folder_, config_.output_prefixes.size(), type());
+    RunFiles files(folder_, config_.output_prefixes.size(), type(), /*make=*/true,
+                   config_.rules.keeps_origins());
     work(files, host);
     std::vector<DatasetCounts> totals;
     host.with_ledger([&](const Ledger& ledger) {

@@ -32,6 +32,8 @@ struct PipelineConfig {
   // Names PREFIX.work and PREFIX.lock; empty: the first of output_prefixes.
   std::filesystem::path work_prefix;
   TokenizeRules rules;
+  // Nobody asked for rules.origin_key: a finished dataset with or without origins is as good.
+  bool is_origin_key_default = false;
   std::string vocabulary_id;   // a hash of the vocabulary: a run goes on with the same one only
   int64_t max_bad_lines = -1;  // with OnBadLine::kSkip: more are an error; < 0: any number
   int num_workers = 1;

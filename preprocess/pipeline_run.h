@@ -42,6 +42,7 @@ class PipelineRun {
   bool stop_requested() const { return events_.stop_requested && events_.stop_requested(); }
   bool find_finished();
   bool others_have_done_all();
+  bool is_hash_of_finished(const std::string& hash) const;
   void check_outputs_are_free() const;
   std::unique_ptr<LedgerClient> join();
   std::optional<Journal::Content> find_work();

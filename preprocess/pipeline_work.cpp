@@ -14,6 +14,15 @@ namespace fs = std::filesystem;
 
 }  // namespace
 
+// Of this run, or of one that differs in an --origin-key which nobody asked for: --report asks for
+// origins, and need not make a dataset again.
+bool PipelineRun::is_hash_of_finished(const std::string& hash) const {
+  if (hash == report_.run_hash) return true;
+  if (!config_.is_origin_key_default) return false;
+  const std::string other = config_.rules.keeps_origins() ? std::string(kNoOriginKey) : "auto";
+  return hash == run_hash(run_identity_with(config_, other, type(), plan_.identities));
+}
+
 // A finished run of the same identity.
 bool PipelineRun::find_finished() {
   if (config_.overwrite || !plan_.can_resume()) return false;
@@ -22,7 +31,7 @@ bool PipelineRun::find_finished() {
     if (!fs::exists(prefix.string() + ".idx") || !fs::exists(prefix.string() + ".bin"))
       return false;
     const auto manifest = read_dataset_manifest(prefix);
-    if (!manifest || manifest->run_hash != report_.run_hash) return false;
+    if (!manifest || !is_hash_of_finished(manifest->run_hash)) return false;
     outputs.push_back({prefix, manifest->num_documents, manifest->num_tokens});
   }
   report_.outputs = std::move(outputs);

@@ -93,6 +93,9 @@ class PreprocessCommand final : public Command {
     origin.program_version = WEFT_VERSION;
     origin.unicode_version = kUnicodeVersion;
     origin.options = options.resolved();
+    for (auto& [name, value] : origin.options) {
+      if (name == "origin-key") value = options_.resolved_origin_key();
+    }
     origin.vocab_file = std::filesystem::absolute(files.vocab_file);
     origin.merge_file = std::filesystem::absolute(files.merge_file);
     origin.vocab_sha256 = sha256_of_file(files.vocab_file);

@@ -47,6 +47,10 @@ void PreprocessOptions::declare(OptionSet& options) {
                "together, in their order");
   options.choice("--dtype", dtype, {"auto", "uint16", "int32"},
                  "type of the token ids; auto: as Megatron-LM, uint16 below 65500 entries");
+  options.text("--origin-key", origin_key,
+               "where a line says what it is from: a key such as url or meta.url (keys with dots "
+               "between them), auto (the usual ones of web corpora), or none; kept for --report, "
+               "32 bytes a document; default: auto with --report, else none");
   options.integer("--partitions", num_partitions,
                   "as in Megatron-LM: document i goes to partition i mod P, and the partitions "
                   "stand one after another in one dataset",
@@ -86,6 +90,8 @@ void PreprocessOptions::validate(OptionSet& options) const {
     options.problem("--partitions: needs --empty-docs record, for Megatron-LM deals empty texts");
   if (num_dealt_partitions() > 1 && !shard.empty())
     options.problem("--partitions: a part of the work (--shard) does not know the lines before");
+  if (const std::string problem = problem_of_origin_key(resolved_origin_key()); !problem.empty())
+    options.problem(problem);
   if (!report.empty() && !report_format(report))
     options.problem("--report: '" + report + "' ends in neither .html nor .json");
   int64_t index = 0, count = 1;
@@ -122,6 +128,11 @@ std::vector<std::filesystem::path> PreprocessOptions::report_files() const {
   return files;
 }
 
+std::string PreprocessOptions::resolved_origin_key() const {
+  if (!origin_key.empty()) return origin_key;
+  return report.empty() ? std::string(kNoOriginKey) : "auto";
+}
+
 RankEnvironment PreprocessOptions::rank_environment() const {
   return ranks == "auto" ? find_rank_environment() : RankEnvironment{};
 }
@@ -141,6 +152,8 @@ PipelineConfig PreprocessOptions::pipeline_config() const {
   config.rules.max_line_bytes = static_cast<size_t>(max_line_bytes);
   if (dtype != "auto")
     config.rules.token_type = dtype == "uint16" ? TokenType::kUInt16 : TokenType::kInt32;
+  config.rules.origin_key = resolved_origin_key();
+  config.is_origin_key_default = origin_key.empty();
   config.num_partitions = num_dealt_partitions();
   config.max_bad_lines = max_bad_lines;
   config.work_prefix = output_prefix;

@@ -29,6 +29,7 @@ struct PreprocessOptions {
   int64_t max_output = kDefaultMaxOutputBytes;
   std::string shard;
   std::string dtype = "auto";
+  std::string origin_key;  // empty: by whether there is a report
   int64_t num_partitions = 1;
   bool keep_sequential_samples = false;
   bool overwrite = false;
@@ -41,6 +42,7 @@ struct PreprocessOptions {
   // What the file system lacks, and what would be lost, found before anything is made. Throws
   // std::system_error, and std::invalid_argument if an output is an input.
   void check_files() const;
+  std::string resolved_origin_key() const;
   int64_t num_dealt_partitions() const { return keep_sequential_samples ? 1 : num_partitions; }
   std::vector<std::filesystem::path> output_prefixes() const;
   // Of each dataset: FILE.html, and with several keys FILE.KEY.html.

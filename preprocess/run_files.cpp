@@ -23,7 +23,10 @@ void add_bytes(std::vector<std::byte>& bytes, std::span<const T> values) {
 
 struct StagedHeader {
   uint64_t num_bytes = 0, num_sequences = 0, num_documents = 0;
-  uint64_t size_bytes() const { return num_bytes + 4 * num_sequences + 12 * num_documents; }
+  // Behind the header.
+  uint64_t size_bytes(bool has_origins) const {
+    return num_bytes + 4 * num_sequences + (has_origins ? 12 + kOriginBytes : 12) * num_documents;
+  }
 };
 
 StagedHeader header_of(const Output& output) {
@@ -34,8 +37,9 @@ StagedHeader header_of(const Output& output) {
 // Reads a stage file from front to back.
 class StageReader {
  public:
-  StageReader(const std::filesystem::path& path, int64_t num_bytes, TokenType type)
-      : file_(path), num_bytes_(num_bytes), type_(type) {}
+  StageReader(const std::filesystem::path& path, int64_t num_bytes, TokenType type,
+              bool has_origins)
+      : file_(path), num_bytes_(num_bytes), type_(type), has_origins_(has_origins) {}
 
   bool at_end() const { return position_ == num_bytes_; }
 
@@ -45,7 +49,7 @@ class StageReader {
     // Each on its own first: the sum of hostile numbers could overflow.
     const auto rest = static_cast<uint64_t>(num_bytes_ - position_);
     if (header.num_bytes > rest || header.num_sequences > rest || header.num_documents > rest ||
-        header.size_bytes() > rest || header.num_bytes % weft::size_bytes(type_) != 0) {
+        header.size_bytes(has_origins_) > rest || header.num_bytes % weft::size_bytes(type_) != 0) {
       throw std::runtime_error(file_.path().string() + ": no stage file, at byte " +
                                std::to_string(position_) + "; remove the folder it is in");
     }
@@ -57,6 +61,7 @@ class StageReader {
     read_values(output.sequence_lengths, header.num_sequences);
     read_values(output.document_sequences, header.num_documents);
     read_values(output.line_offsets, header.num_documents);
+    if (has_origins_) read_values(output.origins, header.num_documents);
   }
 
  private:
@@ -76,6 +81,7 @@ class StageReader {
   InputFile file_;
   int64_t num_bytes_, position_ = 0;
   TokenType type_;
+  bool has_origins_;
 };
 
 std::filesystem::path stage_path(const std::filesystem::path& folder, int64_t task) {
@@ -94,8 +100,9 @@ RunFiles::Dataset::Dataset(const RunFiles& files, size_t k, TokenType type, bool
       sources(make ? OutputFile(files.path_of(k, ".sources"), /*keep=*/true)
                    : OutputFile::existing(files.path_of(k, ".sources"))) {}
 
-RunFiles::RunFiles(std::filesystem::path folder, size_t num_datasets, TokenType type, bool make)
-    : folder_(std::move(folder)), type_(type) {
+RunFiles::RunFiles(std::filesystem::path folder, size_t num_datasets, TokenType type, bool make,
+                   bool has_origins)
+    : folder_(std::move(folder)), type_(type), has_origins_(has_origins) {
   for (size_t k = 0; k < num_datasets; ++k) {
     datasets_.push_back(std::make_unique<Dataset>(*this, k, type, make));
   }
@@ -130,21 +137,24 @@ void RunFiles::write(const TaskBase& before, int32_t input_idx,
     datasets_[k]->pair.write(place, output.token_bytes(), output.sequence_lengths,
                              output.document_sequences);
     entries.clear();
-    for (const int64_t offset : output.line_offsets) {
-      append_source_entry(entries,
-                          {static_cast<uint32_t>(input_idx), before.num_input_bytes + offset});
+    for (size_t i = 0; i < output.line_offsets.size(); ++i) {
+      append_source_entry(
+          entries,
+          {static_cast<uint32_t>(input_idx), before.num_input_bytes + output.line_offsets[i],
+           has_origins_ ? output.origins.at(i) : Origin{}},
+          has_origins_);
     }
     crash_point("pair_placed");
     if (entries.empty()) continue;
     datasets_[k]->sources.write_at(entries.data(), entries.size(),
-                                   source_entry_at(place.num_documents));
+                                   source_entry_at(place.num_documents, has_origins_));
   }
 }
 
 int64_t RunFiles::staged_size(const std::vector<Output>& outputs) {
   uint64_t size_bytes = 0;
   for (const Output& output : outputs) {
-    size_bytes += sizeof(StagedHeader) + header_of(output).size_bytes();
+    size_bytes += sizeof(StagedHeader) + header_of(output).size_bytes(!output.origins.empty());
   }
   return static_cast<int64_t>(size_bytes);
 }
@@ -159,13 +169,14 @@ void RunFiles::stage(int64_t task, int64_t offset_bytes, const std::vector<Outpu
     add_bytes(bytes, std::span(output.sequence_lengths));
     add_bytes(bytes, std::span(output.document_sequences));
     add_bytes(bytes, std::span(output.line_offsets));
+    add_bytes(bytes, std::span(output.origins));
   }
   stage_file(task)->write_at(bytes.data(), bytes.size(), offset_bytes);
   crash_point("staged");
 }
 
 void RunFiles::unstage(int64_t task, int64_t num_bytes, const TaskBase& base, int32_t input_idx) {
-  StageReader reader(stage_path(folder_, task), num_bytes, type_);
+  StageReader reader(stage_path(folder_, task), num_bytes, type_, has_origins_);
   TaskBase before = base;
   std::vector<Output> outputs(datasets_.size());
   while (!reader.at_end()) {
@@ -219,7 +230,8 @@ void RunFiles::finish(size_t k, const DatasetCounts& total,
                       const std::function<void()>& check) {
   datasets_[k]->pair.finish(total, check);
   crash_point("pair_finished");
-  seal_source_map(path_of(k, ".sources"), total.num_documents, input_names, input_parts);
+  seal_source_map(path_of(k, ".sources"), total.num_documents, input_names, input_parts,
+                  has_origins_);
 }
 
 }  // namespace weft

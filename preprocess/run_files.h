@@ -4,6 +4,7 @@
 //   stage  := segment*                       in the order of the task
 //   segment:= for each key: num_bytes:u64 num_sequences:u64 num_documents:u64
 //             tokens lengths:i32[] document_sequences:i32[] line_offsets:i64[]
+//             origins:byte[32][]           if they are kept
 #pragma once
 
 #include <atomic>
@@ -30,8 +31,10 @@ std::filesystem::path work_folder(const std::filesystem::path& output_prefix);
 class RunFiles {
  public:
   // Opens the files of all datasets in `folder`, which must exist; what they hold stays. Only rank
-  // 0 makes files: one that came too late must not bring them back after the commit.
-  RunFiles(std::filesystem::path folder, size_t num_datasets, TokenType type, bool make = true);
+  // 0 makes files: one that came too late must not bring them back after the commit. With
+  // `has_origins` all outputs have an origin for every document, otherwise none.
+  RunFiles(std::filesystem::path folder, size_t num_datasets, TokenType type, bool make = true,
+           bool has_origins = false);
 
   // All that follows is thread-safe and throws std::system_error. Writing the same again is
   // harmless.
@@ -75,6 +78,7 @@ class RunFiles {
 
   std::filesystem::path folder_;
   TokenType type_;
+  bool has_origins_;
   std::vector<std::unique_ptr<Dataset>> datasets_;
   std::atomic<bool> has_new_files_{true};  // since the folder was synced
   std::mutex mutex_;

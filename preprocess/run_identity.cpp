@@ -16,6 +16,8 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr const char* kOriginKeyOption = "--origin-key";
+
 bool is_identity(const Json& json) {
   if (!json.is_object() || !json.contains("options") || !json["options"].is_object()) return false;
   if (!json.contains("inputs") || !json["inputs"].is_array()) return false;
@@ -81,7 +83,7 @@ std::string run_identity(const PipelineConfig& config, TokenType type,
     // Ranks and runs that cut alike can work together.
     if (!input.parts.empty()) list.back()["parts"] = input.parts;
   }
-  const Json identity = {
+  Json identity = {
       {"weft-data preprocess", 1},
       {"inputs", list},
       {"options",
@@ -96,7 +98,15 @@ std::string run_identity(const PipelineConfig& config, TokenType type,
         {"vocabulary", config.vocabulary_id},
         {"task bytes", config.task_bytes}}},
   };
+  // Not without origins: runs of programs that knew none are still the same.
+  if (rules.keeps_origins()) identity["options"][kOriginKeyOption] = rules.origin_key;
   return dump_lenient(identity);
+}
+
+std::string run_identity_with(PipelineConfig config, const std::string& origin_key, TokenType type,
+                              const std::vector<InputIdentity>& inputs) {
+  config.rules.origin_key = origin_key;
+  return run_identity(config, type, inputs);
 }
 
 std::string run_hash(const std::string& identity) {
@@ -113,8 +123,15 @@ IdentityDifference difference(const std::string& first, const std::string& secon
     difference.text = "made by another version of weft-data";
     return difference;
   }
-  for (const auto& [name, value] : after.at("options").items()) {
-    const Json other = before["options"].value(name, Json());
+  // An identity without origins does not say so.
+  const auto options_of = [](const Json& identity) {
+    Json options = identity.at("options");
+    if (!options.contains(kOriginKeyOption)) options[kOriginKeyOption] = kNoOriginKey;
+    return options;
+  };
+  const Json options_before = options_of(before), options_after = options_of(after);
+  for (const auto& [name, value] : options_after.items()) {
+    const Json other = options_before.value(name, Json());
     if (other == value) continue;
     difference.text += fmt::format("{}{}: {} {}, {} {}", difference.text.empty() ? "" : "; ", name,
                                    was, dump_lenient(other), is, dump_lenient(value));

@@ -14,6 +14,10 @@ namespace weft {
 std::string run_identity(const PipelineConfig& config, TokenType type,
                          const std::vector<InputIdentity>& inputs);
 
+// run_identity() with another --origin-key in rules.
+std::string run_identity_with(PipelineConfig config, const std::string& origin_key, TokenType type,
+                              const std::vector<InputIdentity>& inputs);
+
 // Short name of an identity: 32 hex digits.
 std::string run_hash(const std::string& identity);
 

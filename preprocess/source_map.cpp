@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kMagic = "WEFTSRC1";
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 1, kVersionWithOrigins = 2;
 
 // 9 PB: a thousand of them can be added.
 constexpr int64_t kMaxPartBytes = int64_t{1} << 53;
@@ -94,15 +94,18 @@ std::filesystem::path sources_path(const std::filesystem::path& prefix) {
   return prefix.string() + ".sources";
 }
 
-void append_source_entry(std::vector<std::byte>& bytes, const SourceEntry& entry) {
+void append_source_entry(std::vector<std::byte>& bytes, const SourceEntry& entry,
+                         bool has_origins) {
   const size_t at = bytes.size();
-  bytes.resize(at + kSourceEntryBytes);
+  bytes.resize(at + static_cast<size_t>(source_entry_bytes(has_origins)));
   store(bytes.data() + at, entry.input_idx);
   store(bytes.data() + at + 4, static_cast<uint64_t>(entry.offset_bytes));
+  if (has_origins) store(bytes.data() + at + 12, entry.origin.bytes);
 }
 
 void seal_source_map(const std::filesystem::path& path, int64_t num_documents,
-                     const std::vector<std::string>& inputs, const InputParts& parts) {
+                     const std::vector<std::string>& inputs, const InputParts& parts,
+                     bool has_origins) {
   Json list = Json::array();
   for (size_t i = 0; i < inputs.size(); ++i) {
     list.push_back({{"path", inputs[i]}});
@@ -114,13 +117,13 @@ void seal_source_map(const std::filesystem::path& path, int64_t num_documents,
 
   std::byte header[kSourceHeaderBytes] = {};
   std::memcpy(header, kMagic.data(), kMagic.size());
-  store(header + kVersionAt, kVersion);
+  store(header + kVersionAt, has_origins ? kVersionWithOrigins : kVersion);
   store(header + kNumDocumentsAt, static_cast<uint64_t>(num_documents));
   store(header + kNumInputsAt, static_cast<uint64_t>(inputs.size()));
   store(header + kFooterBytesAt, static_cast<uint64_t>(text.size()));
 
   OutputFile file(path, /*keep=*/true);
-  const int64_t footer_at = source_entry_at(num_documents);
+  const int64_t footer_at = source_entry_at(num_documents, has_origins);
   if (num_documents > 0 && file.size_bytes() < footer_at) {
     throw std::logic_error(path.string() + ": has " + std::to_string(file.size_bytes()) +
                            " bytes, too few for the sources of " + std::to_string(num_documents) +
@@ -136,13 +139,14 @@ void seal_source_map(const std::filesystem::path& path, int64_t num_documents,
 
 void deal_source_map(const std::filesystem::path& from, const std::filesystem::path& to,
                      int64_t num_partitions, const std::function<void()>& check) {
-  // 12 MiB of entries at a time, some of each partition.
+  // 12 MiB of entries at a time, or 44, some of each partition.
   constexpr int64_t kEntries = int64_t{1} << 20;
   const SourceMap map(from);
+  const bool has_origins = map.has_origins();
   const int64_t num_rounds = std::max<int64_t>(1, kEntries / num_partitions);
   {
     OutputFile file(to);
-    file.truncate(source_entry_at(map.num_documents()));
+    file.truncate(source_entry_at(map.num_documents(), has_origins));
     std::vector<std::byte> bytes;
     for (int64_t first = 0; first < map.num_documents(); first += num_rounds * num_partitions) {
       const int64_t end = std::min(map.num_documents(), first + num_rounds * num_partitions);
@@ -150,16 +154,16 @@ void deal_source_map(const std::filesystem::path& from, const std::filesystem::p
       for (int64_t p = 0; p < num_partitions && first + p < end; ++p) {
         bytes.clear();
         for (int64_t d = first + p; d < end; d += num_partitions) {
-          append_source_entry(bytes, map.entry(d));
+          append_source_entry(bytes, map.entry(d), has_origins);
         }
         const int64_t place = documents_before_partition(p, map.num_documents(), num_partitions) +
                               first / num_partitions;
-        file.write_at(bytes.data(), bytes.size(), source_entry_at(place));
+        file.write_at(bytes.data(), bytes.size(), source_entry_at(place, has_origins));
       }
     }
     file.close();
   }
-  seal_source_map(to, map.num_documents(), map.inputs(), map.parts());
+  seal_source_map(to, map.num_documents(), map.inputs(), map.parts(), has_origins);
 }
 
 SourceMap::SourceMap(const std::filesystem::path& path) : path_(path), file_(path) {
@@ -173,24 +177,28 @@ SourceMap::SourceMap(const std::filesystem::path& path) : path_(path), file_(pat
               "is truncated: " + std::to_string(bytes.size()) + " bytes, the header alone has 64");
   }
   const auto version = load<uint32_t>(bytes.data() + kVersionAt);
-  if (version != kVersion) {
-    throw_bad(path, "has version " + std::to_string(version) + " at byte 8; only 1 is known");
+  if (version != kVersion && version != kVersionWithOrigins) {
+    throw_bad(path,
+              "has version " + std::to_string(version) + " at byte 8; only 1 and 2 are known");
   }
+  has_origins_ = version == kVersionWithOrigins;
+  const auto entry_bytes = static_cast<uint64_t>(source_entry_bytes(has_origins_));
   const auto num_documents = load<uint64_t>(bytes.data() + kNumDocumentsAt);
   const auto num_inputs = load<uint64_t>(bytes.data() + kNumInputsAt);
   const auto footer_bytes = load<uint64_t>(bytes.data() + kFooterBytesAt);
   const uint64_t rest_bytes = bytes.size() - kSourceHeaderBytes;
   // By division first: counts of a damaged header may overflow the product.
-  if (num_documents > rest_bytes / kSourceEntryBytes ||
-      footer_bytes != rest_bytes - num_documents * kSourceEntryBytes) {
+  if (num_documents > rest_bytes / entry_bytes ||
+      footer_bytes != rest_bytes - num_documents * entry_bytes) {
     throw_bad(path, "is truncated or damaged: it has " + std::to_string(bytes.size()) +
                         " bytes, which do not fit " + std::to_string(num_documents) +
                         " documents (byte 16) and a list of inputs of " +
                         std::to_string(footer_bytes) + " bytes (byte 32)");
   }
   num_documents_ = static_cast<int64_t>(num_documents);
-  inputs_ = parse_footer(text.substr(static_cast<size_t>(source_entry_at(num_documents_))),
-                         num_inputs, path, parts_);
+  inputs_ =
+      parse_footer(text.substr(static_cast<size_t>(source_entry_at(num_documents_, has_origins_))),
+                   num_inputs, path, parts_);
 }
 
 SourceEntry SourceMap::entry(int64_t document_idx) const {
@@ -198,14 +206,22 @@ SourceEntry SourceMap::entry(int64_t document_idx) const {
     throw std::out_of_range(path_.string() + ": no document " + std::to_string(document_idx) +
                             " (there are " + std::to_string(num_documents_) + ")");
   }
-  const std::byte* at = file_.bytes().data() + source_entry_at(document_idx);
-  const SourceEntry entry{load<uint32_t>(at), static_cast<int64_t>(load<uint64_t>(at + 4))};
+  const std::byte* at = file_.bytes().data() + source_entry_at(document_idx, has_origins_);
+  SourceEntry entry{load<uint32_t>(at), static_cast<int64_t>(load<uint64_t>(at + 4)), {}};
   if (entry.input_idx >= inputs_.size() || entry.offset_bytes < 0) {
     throw_bad(path_, "the entry of document " + std::to_string(document_idx) + " (byte " +
-                         std::to_string(source_entry_at(document_idx)) + ") names input " +
-                         std::to_string(entry.input_idx) + " of " + std::to_string(inputs_.size()) +
-                         ", byte " + std::to_string(static_cast<uint64_t>(entry.offset_bytes)) +
+                         std::to_string(source_entry_at(document_idx, has_origins_)) +
+                         ") names input " + std::to_string(entry.input_idx) + " of " +
+                         std::to_string(inputs_.size()) + ", byte " +
+                         std::to_string(static_cast<uint64_t>(entry.offset_bytes)) +
                          ": it is damaged");
+  }
+  if (!has_origins_) return entry;
+  std::memcpy(entry.origin.bytes.data(), at + 12, kOriginBytes);
+  if (!is_valid(entry.origin)) {
+    throw_bad(path_, "the origin of document " + std::to_string(document_idx) + " (byte " +
+                         std::to_string(source_entry_at(document_idx, has_origins_) + 12) +
+                         ") is no UTF-8 with zeros behind it: it is damaged");
   }
   return entry;
 }

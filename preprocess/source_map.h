@@ -1,13 +1,18 @@
 // PREFIX.sources: from which line of the corpus each document of a dataset came.
 //
 //   sources := header entries footer            little-endian, unpadded
-//   header  := magic[8]="WEFTSRC1" version:u32=1 zero:u32 num_documents:u64 num_inputs:u64
+//   header  := magic[8]="WEFTSRC1" version:u32 zero:u32 num_documents:u64 num_inputs:u64
 //              footer_bytes:u64 zero[24]         64 bytes
-//   entry   := input_idx:u32 offset_bytes:u64   12 bytes, document i at 64 + 12 * i
+//   entry   := input_idx:u32 offset_bytes:u64   version 1: 12 bytes, document i at 64 + 12 * i
+//            | input_idx:u32 offset_bytes:u64 origin[32]     version 2: 44 bytes, at 64 + 44 * i
 //   footer  := {"inputs": [{"path": "a.jsonl.zst"}, ...]}   JSON, to the end of the file
 //
 // In the map of a part of the work (--shard) every input has a "part" beside its "path": see
 // InputPart. weft-data merge puts parts in a row together.
+//
+// Version 2 is written where --origin-key was given: origin is the domain or the name that the line
+// has for itself (origin.h), UTF-8, padded with zeros, all zeros if it has none. The version, and
+// so the size of an entry, holds for the whole file.
 //
 // offset_bytes is where the document's line begins in the decompressed input. Documents are those
 // of the .idx, empty ones included. The header is written last: a file without it is not complete.
@@ -21,15 +26,19 @@
 #include <vector>
 
 #include "indexed_dataset/file_io.h"
+#include "preprocess/origin.h"
 
 namespace weft {
 
 inline constexpr int64_t kSourceHeaderBytes = 64;
-inline constexpr int64_t kSourceEntryBytes = 12;
+constexpr int64_t source_entry_bytes(bool has_origins) {
+  return 12 + (has_origins ? static_cast<int64_t>(kOriginBytes) : 0);
+}
 
 struct SourceEntry {
   uint32_t input_idx = 0;
   int64_t offset_bytes = 0;
+  Origin origin{};
 };
 
 // What of an input a dataset was made of, where that may not be all of it.
@@ -49,18 +58,20 @@ using InputParts = std::vector<std::optional<InputPart>>;  // by input; nothing:
 // PREFIX.sources
 std::filesystem::path sources_path(const std::filesystem::path& prefix);
 // Where the entry of a document stands in the file.
-constexpr int64_t source_entry_at(int64_t document_idx) {
-  return kSourceHeaderBytes + kSourceEntryBytes * document_idx;
+constexpr int64_t source_entry_at(int64_t document_idx, bool has_origins = false) {
+  return kSourceHeaderBytes + source_entry_bytes(has_origins) * document_idx;
 }
-// Appends an entry's 12 bytes.
-void append_source_entry(std::vector<std::byte>& bytes, const SourceEntry& entry);
+// Appends an entry's 12 or 44 bytes.
+void append_source_entry(std::vector<std::byte>& bytes, const SourceEntry& entry,
+                         bool has_origins = false);
 
 // Ends `path` (which may be a part name), whose entries stand at their places: cuts off what lies
 // behind them, writes footer and header, and syncs. Without `parts` all inputs are whole. Calling
 // it again gives the same file. Throws std::system_error; std::logic_error if the file is too short
 // for its entries.
 void seal_source_map(const std::filesystem::path& path, int64_t num_documents,
-                     const std::vector<std::string>& inputs, const InputParts& parts = {});
+                     const std::vector<std::string>& inputs, const InputParts& parts = {},
+                     bool has_origins = false);
 
 // Writes the sealed map `from` to `to` in the order of deal_pair.h. `check` is called often; what
 // it throws ends the work. Throws std::system_error; std::runtime_error if `from` is damaged.
@@ -75,16 +86,18 @@ class SourceMap {
   explicit SourceMap(const std::filesystem::path& path);
 
   int64_t num_documents() const { return num_documents_; }
+  bool has_origins() const { return has_origins_; }  // otherwise those of all entries are empty
   const std::vector<std::string>& inputs() const { return inputs_; }
   const InputParts& parts() const { return parts_; }  // one for each input
   // Throws std::out_of_range for a document that is not there, std::runtime_error where the entry
-  // names no input or has a negative offset.
+  // names no input, has a negative offset or an origin that is no text.
   SourceEntry entry(int64_t document_idx) const;
 
  private:
   std::filesystem::path path_;
   MappedFile file_;
   int64_t num_documents_ = 0;
+  bool has_origins_ = false;
   std::vector<std::string> inputs_;
   InputParts parts_;
 };

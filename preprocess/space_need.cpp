@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "preprocess/source_map.h"
+
 namespace weft {
 namespace {
 
@@ -12,7 +14,7 @@ namespace fs = std::filesystem;
 
 constexpr double kTextBytesPerToken = 3.5;
 constexpr double kTextBytesPerDocument = 4000;
-constexpr double kIndexBytesPerDocument = 28, kSourceBytesPerDocument = 12;
+constexpr double kIndexBytesPerDocument = 28;
 
 double expansion_of(const std::string& format) {
   if (format == "gzip") return 3;
@@ -42,7 +44,8 @@ int64_t bytes_in(const fs::path& folder) {
 
 }  // namespace
 
-int64_t estimated_output_bytes(const WorkPlan& plan, TokenType type, bool is_dealt) {
+int64_t estimated_output_bytes(const WorkPlan& plan, TokenType type, bool is_dealt,
+                               bool has_origins) {
   double text_bytes = 0;
   for (const Task& task : plan.tasks) {
     const InputLayout& layout = plan.layouts.at(static_cast<size_t>(task.input_idx));
@@ -52,8 +55,9 @@ int64_t estimated_output_bytes(const WorkPlan& plan, TokenType type, bool is_dea
   const double pair_bytes =
       text_bytes / kTextBytesPerToken * static_cast<double>(size_bytes(type)) +
       text_bytes / kTextBytesPerDocument * kIndexBytesPerDocument;
-  const double sum = pair_bytes * (is_dealt ? 2 : 1) +
-                     text_bytes / kTextBytesPerDocument * kSourceBytesPerDocument;
+  const double sum =
+      pair_bytes * (is_dealt ? 2 : 1) +
+      text_bytes / kTextBytesPerDocument * static_cast<double>(source_entry_bytes(has_origins));
   return static_cast<int64_t>(std::min(sum, 9e18));
 }
 

@@ -16,9 +16,11 @@ namespace weft {
 // goes on. By experience, not by looking at the text:
 //   text      the tasks' bytes of a file, x 3 for gzip, 4 for zstd and bzip2, 4.5 for xz; a pipe: 0
 //   .bin      a token for each 3.5 bytes of text
-//   the rest  40 bytes a document (.idx, .sources, bounds), a document for each 4000 bytes of text
+//   the rest  40 bytes a document (.idx, .sources, bounds), 72 with origins, a document for each
+//             4000 bytes of text
 // All but .sources twice if documents are dealt to partitions. (Several keys share the text.)
-int64_t estimated_output_bytes(const WorkPlan& plan, TokenType type, bool is_dealt);
+int64_t estimated_output_bytes(const WorkPlan& plan, TokenType type, bool is_dealt,
+                               bool has_origins = false);
 
 // In a sentence, that the file system of `folder` has less room left than the work needs beside
 // what lies in `work_folder` already. Nothing if it has enough, or does not say.

@@ -62,6 +62,7 @@ void TokenizedChunk::clear(size_t num_keys) {
     output.sequence_lengths.clear();
     output.document_sequences.clear();
     output.line_offsets.clear();
+    output.origins.clear();
   }
   num_lines = num_documents = num_empty_documents = num_tokens = num_replaced_surrogates =
       num_code_points = 0;
@@ -86,7 +87,7 @@ ChunkTokenizer::ChunkTokenizer(std::shared_ptr<const Vocabulary> vocabulary,
       type_(token_type(rules, vocabulary->size())),
       end_of_document_(rules.append_eod ? vocabulary->end_of_document() : -1),
       tokenizer_(vocabulary, rules.special_tokens),
-      parser_(rules.json_keys),
+      parser_(rules.json_keys, rules.origin_key),
       marks_(rules.json_keys.size()) {}
 
 void ChunkTokenizer::tokenize(LineChunk& chunk, TokenizedChunk& result) {
@@ -138,7 +139,7 @@ void ChunkTokenizer::tokenize(LineChunk& chunk, TokenizedChunk& result) {
     }
     result.num_code_points -= lines.num_pairs();  // Python reads a "\r\n" as one "\n"
   }
-  if (text.size() > kLargeChunkBytes) parser_ = JsonLineParser(rules_.json_keys);
+  if (text.size() > kLargeChunkBytes) parser_ = JsonLineParser(rules_.json_keys, rules_.origin_key);
 }
 
 // A line is a document under every key or under none: of a line that turns out to be bad, nothing
@@ -148,6 +149,7 @@ LineOutcome ChunkTokenizer::tokenize_line(std::string_view line, int64_t offset_
                                           TokenizedChunk& result) {
   LineOutcome outcome = parser_.parse(line);
   if (outcome.problem != LineProblem::kNone) return outcome;
+  const Origin origin = rules_.keeps_origins() ? parser_.origin() : Origin{};
   for (size_t k = 0; k < marks_.size(); ++k) {
     TokenizedChunk::Output& output = result.outputs[k];
     marks_[k] = {output.tokens<Id>().size(), output.sequence_lengths.size()};
@@ -160,7 +162,7 @@ LineOutcome ChunkTokenizer::tokenize_line(std::string_view line, int64_t offset_
             std::string(kSpecialTokenText) + " in \"" + rules_.json_keys[k] + "\"", 0};
   }
   for (size_t k = 0; k < marks_.size(); ++k) {
-    end_document<Id>(marks_[k], offset_bytes, result.outputs[k], result);
+    end_document<Id>(marks_[k], offset_bytes, origin, result.outputs[k], result);
   }
   result.num_replaced_surrogates += parser_.num_replaced_surrogates();
   ++result.num_documents;
@@ -199,7 +201,7 @@ bool ChunkTokenizer::append_texts(size_t key_idx, TokenizedChunk::Output& output
 // Megatron-LM tools/preprocess_data.py: the end-of-document token is one more of the last sequence;
 // a document without tokens gets none.
 template <typename Id>
-void ChunkTokenizer::end_document(const Mark& before, int64_t offset_bytes,
+void ChunkTokenizer::end_document(const Mark& before, int64_t offset_bytes, const Origin& origin,
                                   TokenizedChunk::Output& output, TokenizedChunk& result) const {
   std::vector<Id>& tokens = output.tokens<Id>();
   if (tokens.size() == before.num_tokens) {
@@ -212,6 +214,7 @@ void ChunkTokenizer::end_document(const Mark& before, int64_t offset_bytes,
   output.document_sequences.push_back(
       static_cast<int32_t>(output.sequence_lengths.size() - before.num_sequences));
   output.line_offsets.push_back(offset_bytes);
+  if (rules_.keeps_origins()) output.origins.push_back(origin);
   result.num_tokens += static_cast<int64_t>(tokens.size() - before.num_tokens);
 }
 

@@ -28,6 +28,9 @@ struct TokenizeRules {
   OnBadLine on_bad_line = OnBadLine::kStop;
   size_t max_line_bytes = size_t{256} << 20;
   std::optional<TokenType> token_type;  // of the file, uint16 or int32; nothing: by Megatron's rule
+  std::string origin_key{kNoOriginKey};  // origin_strings.h
+
+  bool keeps_origins() const { return origin_key != kNoOriginKey; }
 };
 
 // The token type of files under `rules`. Throws std::invalid_argument if the vocabulary's ids do
@@ -46,6 +49,7 @@ struct TokenizedChunk {
     std::vector<int32_t> document_sequences;
     // Of each document: where its line begins, in the decompressed stream.
     std::vector<int64_t> line_offsets;
+    std::vector<Origin> origins;  // of each document, or none if they are not kept
 
     template <typename Id>
     std::vector<Id>& tokens() {
@@ -93,8 +97,8 @@ class ChunkTokenizer {
   template <typename Id>
   bool append_texts(size_t key_idx, TokenizedChunk::Output& output);
   template <typename Id>
-  void end_document(const Mark& before, int64_t offset_bytes, TokenizedChunk::Output& output,
-                    TokenizedChunk& result) const;
+  void end_document(const Mark& before, int64_t offset_bytes, const Origin& origin,
+                    TokenizedChunk::Output& output, TokenizedChunk& result) const;
 
   TokenizeRules rules_;
   TokenType type_;

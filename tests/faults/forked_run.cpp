@@ -67,13 +67,18 @@ int run_here(const PipelineConfig& config, const std::shared_ptr<const Vocabular
   return exit_code;
 }
 
-std::string json_lines(size_t num_bytes, std::mt19937& random) {
+std::string json_lines(size_t num_bytes, std::mt19937& random, bool with_urls = false) {
   constexpr const char* kWords[] = {"the", "fox", "dog", "lazy", "12", "34", "hill", "caf\\u00e9"};
   std::string text;
   while (text.size() < num_bytes) {
     // Few long ones, to have lines that reach over whole tasks.
     const size_t num_words = random() % 20 == 0 ? random() % 800 : random() % 30;
-    text += "{\"text\": \"";
+    text += "{";
+    if (with_urls && random() % 4 > 0) {
+      text += "\"meta\": {\"url\": \"https://www.site-" + std::to_string(random() % 50) +
+              ".example/page\"}, ";
+    }
+    text += "\"text\": \"";
     for (size_t i = 0; i < num_words; ++i) {
       text += kWords[random() % std::size(kWords)];
       text += ' ';
@@ -113,7 +118,7 @@ ForkedRuns::ForkedRuns(const fs::path& parent)
 
 void ForkedRuns::add_input(const std::string& name, size_t num_bytes, uint32_t seed) {
   std::mt19937 random(seed);
-  std::string text = json_lines(num_bytes, random);
+  std::string text = json_lines(num_bytes, random, config_.rules.keeps_origins());
   if (name.ends_with(".zst")) text = zstd_seekable(pieces_of(text, num_bytes / 3 + 1));
   if (name.ends_with(".xz")) text = xz_blocks(pieces_of(text, num_bytes / 3 + 1));
   if (name.ends_with(".gz")) text = gzip(text);

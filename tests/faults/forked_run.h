@@ -36,7 +36,8 @@ class ForkedRuns : public ::testing::Test {
   explicit ForkedRuns(const std::filesystem::path& parent = memory_folder());
 
   // About `num_bytes` of JSONL under that name, compressed in several parts where the name says so
-  // (.zst, .xz) or in one (.gz); some documents are empty, some lines long. Becomes an input.
+  // (.zst, .xz) or in one (.gz); some documents are empty, some lines long, and with
+  // rules.origin_key many say where they are from. Becomes an input.
   void add_input(const std::string& name, size_t num_bytes, uint32_t seed);
 
   // A run in a process of its own, in which `prepare` is called first. With `kill_after` it is

@@ -27,6 +27,29 @@ class Differential : public ForkedRuns {
            std::to_string(config_.chunk_bytes) + ", " +
            std::to_string(config_.max_held_bytes_per_worker) + " held";
   }
+  void expect_killed_runs_complete(int num_rounds) {
+    for (int round = 0; round < num_rounds; ++round) {
+      choose_sizes();
+      config_.task_bytes = std::max<int64_t>(config_.task_bytes, 2'000);
+      const int64_t task_bytes = config_.task_bytes;
+      std::string when;
+      for (int life = 0; life < 3; ++life) {
+        config_.sync_interval = std::chrono::milliseconds(0);
+        constexpr const char* kPlaces[] = {"journal_synced", "journal_behind", "staged",
+                                           "pair_placed", "segment_unstaged"};
+        const std::string place =
+            std::string(kPlaces[random_() % 5]) + ":" + std::to_string(random_() % 12 + 1);
+        when += sizes() + " until " + place + "; ";
+        run(crash_at(place));
+        expect_nothing_half_done(when);
+        choose_sizes();
+        config_.task_bytes = task_bytes;
+      }
+      expect_rerun_completes(when + sizes());
+      remove_output();
+      if (HasFailure()) return;
+    }
+  }
   std::mt19937 random_{7};
 };
 
@@ -44,6 +67,22 @@ TEST_F(Differential, SmallInputsOfAllFormats) {
     remove_output();
     if (HasFailure()) return;
   }
+}
+
+TEST_F(Differential, DocumentsThatSayWhereTheyAreFrom) {
+  config_.rules.origin_key = "auto";
+  add_input("a.jsonl", 12'000, 1);
+  add_input("b.jsonl.zst", 6'000, 2);
+  add_input("c.jsonl.gz", 6'000, 3);
+  make_reference();
+  EXPECT_NE(reference_[".sources"].find("site-7.example"), std::string::npos);
+  for (int round = 0; round < 10; ++round) {
+    choose_sizes();
+    expect_rerun_completes(sizes());
+    remove_output();
+    if (HasFailure()) return;
+  }
+  expect_killed_runs_complete(6);
 }
 
 // Tokens, and where each document came from.
@@ -91,27 +130,7 @@ TEST_F(Differential, RunsThatAreKilledAndGoOnWithOtherSizes) {
   add_input("b.jsonl.zst", 20'000, 2);
   add_input("c.jsonl.gz", 20'000, 3);
   make_reference();
-  for (int round = 0; round < 12; ++round) {
-    choose_sizes();
-    config_.task_bytes = std::max<int64_t>(config_.task_bytes, 2'000);
-    const int64_t task_bytes = config_.task_bytes;
-    std::string when;
-    for (int life = 0; life < 3; ++life) {
-      config_.sync_interval = std::chrono::milliseconds(0);
-      constexpr const char* kPlaces[] = {"journal_synced", "journal_behind", "staged",
-                                         "pair_placed", "segment_unstaged"};
-      const std::string place =
-          std::string(kPlaces[random_() % 5]) + ":" + std::to_string(random_() % 12 + 1);
-      when += sizes() + " until " + place + "; ";
-      run(crash_at(place));
-      expect_nothing_half_done(when);
-      choose_sizes();
-      config_.task_bytes = task_bytes;
-    }
-    expect_rerun_completes(when + sizes());
-    remove_output();
-    if (HasFailure()) return;
-  }
+  expect_killed_runs_complete(12);
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ class Staging : public ::testing::Test {
       const auto num_sequences = static_cast<int32_t>(random_() % 3);
       output.document_sequences.push_back(num_sequences);
       output.line_offsets.push_back(offset_ += random_() % 100);
+      if (has_origins_) output.origins.push_back(origin_of(std::to_string(random_() % 1000)));
       for (int32_t s = 0; s < num_sequences; ++s) {
         const auto length = static_cast<int32_t>(random_() % 20 + 1);
         output.sequence_lengths.push_back(length);
@@ -50,14 +51,27 @@ class Staging : public ::testing::Test {
     return folder_.path() / name;
   }
 
+  void expect_the_same_files();
+  void expect_errors_of_damage();
+
   std::mt19937 random_{1};
   int64_t offset_ = 0;
+  bool has_origins_ = false;
   TemporaryFolder folder_{memory_folder()};
 };
 
-TEST_F(Staging, GivesTheSameFiles) {
+TEST_F(Staging, GivesTheSameFiles) { expect_the_same_files(); }
+
+TEST_F(Staging, GivesTheSameFilesWithOrigins) {
+  has_origins_ = true;
+  expect_the_same_files();
+  EXPECT_TRUE(SourceMap(folder_.path() / "staged/1.sources").has_origins());
+}
+
+void Staging::expect_the_same_files() {
   const fs::path direct = make("direct"), staged = make("staged");
-  RunFiles files(direct, 2, TokenType::kUInt16), stage_files(staged, 2, TokenType::kUInt16);
+  RunFiles files(direct, 2, TokenType::kUInt16, true, has_origins_);
+  RunFiles stage_files(staged, 2, TokenType::kUInt16, true, has_origins_);
   TaskBase base{{{}, {}}, 0, 0};
   for (int64_t task = 0; task < 3; ++task) {
     base.num_input_bytes = 10'000 * task;
@@ -90,10 +104,18 @@ TEST_F(Staging, GivesTheSameFiles) {
   }
 }
 
-TEST_F(Staging, ADamagedStageFileIsAnErrorAtAnyByte) {
+TEST_F(Staging, ADamagedStageFileIsAnErrorAtAnyByte) { expect_errors_of_damage(); }
+
+TEST_F(Staging, ADamagedStageFileWithOriginsIsAnErrorAtAnyByte) {
+  has_origins_ = true;
+  expect_errors_of_damage();
+}
+
+void Staging::expect_errors_of_damage() {
   const fs::path path = make("run");
-  RunFiles files(path, 1, TokenType::kUInt16);
-  const std::vector<Output> outputs = {some_output()};
+  RunFiles files(path, 1, TokenType::kUInt16, true, has_origins_);
+  std::vector<Output> outputs = {some_output()};
+  while (outputs[0].sequence_lengths.empty()) outputs = {some_output()};
   files.stage(0, 0, outputs);
   const int64_t size_bytes = RunFiles::staged_size(outputs);
   const std::string whole = read_file(path / "stage.0");

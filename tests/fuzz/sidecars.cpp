@@ -33,6 +33,7 @@ void read_source_map(const std::string& path) {
     try {
       const SourceEntry entry = map.entry(i);
       FUZZ_CHECK(entry.input_idx < map.inputs().size() && entry.offset_bytes >= 0);
+      FUZZ_CHECK(map.has_origins() || entry.origin.is_empty());
     } catch (const std::runtime_error&) {
     }
   }

@@ -82,7 +82,7 @@ TEST(SourceMap, RefusesDamage) {
     });
   };
   EXPECT_THAT(with(0, "X"), HasSubstr("not a source map"));
-  EXPECT_THAT(with(8, "\x02"), HasSubstr("version 2"));
+  EXPECT_THAT(with(8, "\x03"), HasSubstr("version 3"));
   EXPECT_THAT(with(16, std::string(8, '\xff')), HasSubstr("truncated or damaged"));
   // 12 * 0x1555555555555556 is 8 in 64 bits.
   EXPECT_THAT(with(16, "\x56\x55\x55\x55\x55\x55\x55\x15"), HasSubstr("truncated or damaged"));
