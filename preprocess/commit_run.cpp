@@ -78,7 +78,8 @@ bool is_of_a_run(const std::string& name) {
   const auto is_number = [](const std::string& text) {
     return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
   };
-  return is_number(first) || (first == "stage" && is_number(name.substr(dot + 1)));
+  return is_number(first) ||
+         ((first == "stage" || first == "fetched") && is_number(name.substr(dot + 1)));
 }
 
 }  // namespace

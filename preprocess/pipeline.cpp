@@ -213,7 +213,8 @@ RankSettings PipelineRun::rank_settings() const {
   RankSettings settings;
   settings.rules = config_.rules;
   settings.read_limits = {config_.chunk_bytes, config_.rules.max_line_bytes,
-                          config_.max_output_bytes, config_.allow_http};
+                          config_.max_output_bytes, config_.allow_http,
+                          config_.keep_fetched ? folder_ : std::filesystem::path()};
   settings.num_workers = config_.num_workers;
   settings.long_line_bytes = std::max(config_.long_line_bytes, 2 * config_.chunk_bytes);
   settings.max_held_bytes = config_.max_held_bytes_per_worker * config_.num_workers;

@@ -47,6 +47,9 @@ struct PipelineConfig {
   int64_t num_partitions = 1;
   int64_t max_output_bytes = kDefaultMaxOutputBytes;  // of one compressed input
   bool allow_http = false;                            // inputs may be URLs without encryption
+  // What is fetched of a compressed URL that cannot be cut lies in the work folder until all of it
+  // is read, so that a run that was killed does not fetch it again.
+  bool keep_fetched = false;
   // Processes that make one output together; rank 0 leads.
   RankEnvironment ranks;
   std::chrono::milliseconds peer_timeout{60'000};  // a rank that is silent for longer is given up

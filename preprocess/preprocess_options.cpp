@@ -18,6 +18,10 @@ void PreprocessOptions::declare(OptionSet& options) {
                 "and bzip2 are decompressed on the fly, URLs while they are downloaded");
   options.flag("--allow-http", allow_http,
                "accept unencrypted http URLs (never by a redirect from https)");
+  options.flag("--keep-fetched", keep_fetched,
+               "keep what is fetched of a compressed URL that cannot be cut (gzip, bzip2, zstd or "
+               "xz in one piece) in PREFIX.work until it is read: after a kill it is not fetched "
+               "again");
   options.text("--output-prefix", output_prefix, "writes PREFIX_KEY_document.bin and .idx");
   options.texts("--json-keys", json_keys, "keys whose strings are tokenized; one dataset each");
   options.choice("--tokenizer-type", tokenizer_type, {"GPT2BPETokenizer"}, "as in Megatron-LM");
@@ -160,6 +164,7 @@ PipelineConfig PreprocessOptions::pipeline_config() const {
   config.overwrite = overwrite;
   config.max_output_bytes = max_output;
   config.allow_http = allow_http;
+  config.keep_fetched = keep_fetched;
   config.ranks = rank_environment();
   config.peer_timeout = std::chrono::seconds(peer_timeout_s);
   if (!shard.empty()) parse_shard(shard, config.shard_idx, config.num_shards);

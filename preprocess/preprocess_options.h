@@ -19,6 +19,7 @@ struct PreprocessOptions {
   std::string vocab_file, merge_file;
   bool append_eod = false;
   bool allow_http = false;
+  bool keep_fetched = false;
   int64_t num_workers = 1;
   int64_t log_interval = 1000;
   std::string special = "literal";

@@ -5,6 +5,8 @@
 
 #include "indexed_dataset/crash_point.h"
 #include "indexed_dataset/exit_code.h"
+#include "indexed_dataset/file_io.h"
+#include "preprocess/kept_source.h"
 
 namespace weft {
 namespace {
@@ -232,6 +234,7 @@ void RankWorker::on_synced(const Synced& synced) {
   for (const auto& durable : synced.durable) {
     request_.durable.push_back(durable);
     if (!durable.progress.is_read) continue;
+    forget_fetched(durable.task);
     if (durable.progress.num_staged_bytes > 0) {
       files_.close_stage(durable.task);  // tasks may wait by the thousand
       continue;
@@ -281,8 +284,21 @@ void RankWorker::open_task(const LedgerReply::Given& given) {
                given.progress.counts.totals.num_file_bytes, is_unwanted_[number]});
 }
 
-// A stage file is needed until the journal says that its content is at its place.
+void RankWorker::forget_fetched(int64_t number) {
+  const auto found = open_.find(number);
+  if (settings_.read_limits.kept_folder.empty() || found == open_.end()) return;
+  if (is_fetched_whole(plan_, found->second.task()))
+    fetched_to_remove_[number] = request_.number + 1;
+}
+
+// A stage file is needed until the journal says that its content is at its place; what was fetched,
+// until it says that all of it is read.
 void RankWorker::remove_stages(int64_t journaled_request) {
+  std::erase_if(fetched_to_remove_, [&](const auto& fetched) {
+    if (fetched.second > journaled_request) return false;
+    remove_file(kept_path(settings_.read_limits.kept_folder, fetched.first));
+    return true;
+  });
   for (auto at = stages_to_remove_.begin(); at != stages_to_remove_.end();) {
     if (at->second > journaled_request) {
       ++at;

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "preprocess/kept_source.h"
 #include "preprocess/url_source.h"
 
 namespace weft {
@@ -32,22 +33,24 @@ enum class UrlPart {
   kRest,   // of one line, as a rule
 };
 
-// Must still be the file that was planned with.
+// Must still be the file that was planned with. `kept` is the file for what is fetched of a whole
+// one, or empty.
 std::unique_ptr<ByteSource> open_planned_url(const InputIdentity& identity,
                                              const InputLayout& layout, ByteRange range,
-                                             UrlPart part, bool allow_http,
-                                             const DecodeOptions& decode_options,
+                                             UrlPart part, const std::filesystem::path& kept,
+                                             bool allow_http, const DecodeOptions& decode_options,
                                              const std::atomic<bool>& cancelled) {
   UrlOptions options;
   options.fetch.http.allow_http = allow_http;
   options.expected = parse_version_text(identity.version);
   const std::string name = display_name(identity.path);
   if (part == UrlPart::kWhole) {
-    auto raw =
-        open_url_source(identity.path, options, {range.begin, FetchPlan::kEndless}, cancelled);
+    const OpenStreamAt open = [url = identity.path, options, &cancelled](int64_t offset) {
+      return open_url_source(url, options, {offset, FetchPlan::kEndless}, cancelled);
+    };
     // What begins in the middle is not looked at for a format.
-    if (layout.format == "plain") return raw;
-    return decode(std::move(raw), name, decode_options);
+    if (layout.format == "plain") return open(range.begin);
+    return decode(kept.empty() ? open(0) : open_kept_source(kept, open), name, decode_options);
   }
   options.fetch.part_bytes = part == UrlPart::kTask ? kTaskRequestBytes : kRestRequestBytes;
   if (part == UrlPart::kRest) options.fetch.num_connections = 1;
@@ -68,6 +71,14 @@ void pass_over(ByteSource& source, int64_t num_bytes) {
 
 }  // namespace
 
+bool is_fetched_whole(const WorkPlan& plan, const Task& task) {
+  const auto input_idx = static_cast<size_t>(task.input_idx);
+  const InputLayout& layout = plan.layouts.at(input_idx);
+  const InputIdentity& identity = plan.identities.at(input_idx);
+  return looks_like_url(identity.path) && layout.format != "plain" && !identity.version.empty() &&
+         task.begin == 0 && task.end == layout.file_bytes;
+}
+
 TaskReader::TaskReader(const WorkPlan& plan, const Task& task, int64_t next_offset_bytes,
                        const ReadLimits& limits, LongLineGate& gate,
                        const std::atomic<bool>& cancelled) {
@@ -76,10 +87,13 @@ TaskReader::TaskReader(const WorkPlan& plan, const Task& task, int64_t next_offs
   const DecodeOptions options{.max_output_bytes = limits.max_output_bytes, .read_ahead = true};
   const InputIdentity& identity = plan.identities.at(input_idx);
   const bool is_whole = task.begin == 0 && task.end == layout.file_bytes;
-  const auto open_range = [&identity, &layout, &cancelled, &limits, options](ByteRange range,
-                                                                             UrlPart part) {
+  const std::filesystem::path kept = !limits.kept_folder.empty() && is_fetched_whole(plan, task)
+                                         ? kept_path(limits.kept_folder, task.number)
+                                         : "";
+  const auto open_range = [&identity, &layout, &cancelled, allow_http = limits.allow_http, options,
+                           kept](ByteRange range, UrlPart part) {
     if (looks_like_url(identity.path)) {
-      return open_planned_url(identity, layout, range, part, limits.allow_http, options, cancelled);
+      return open_planned_url(identity, layout, range, part, kept, allow_http, options, cancelled);
     }
     return open_input_range(identity.path, layout, range.begin, range.end, cancelled, options);
   };

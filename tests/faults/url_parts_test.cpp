@@ -6,6 +6,8 @@
 
 #include "indexed_dataset/exit_code.h"
 #include "preprocess/journal.h"
+#include "preprocess/kept_source.h"
+#include "preprocess/merge.h"
 #include "tests/faults/forked_run.h"
 #include "tests/preprocess/bad_http_server.h"
 #include "tests/preprocess/compressors.h"
@@ -78,14 +80,18 @@ class UrlParts : public ForkedRuns {
     return {num_answers - num_before, num_bytes};
   }
 
-  // In a run: kills it as soon as the journal says that `num_tasks` tasks are done.
-  std::function<void()> killed_when_done(int64_t num_tasks) const {
-    return [this, num_tasks] {
-      std::thread([this, num_tasks] {
-        while (num_done() < num_tasks) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  // In a run: kills it as soon as that is so.
+  static std::function<void()> killed_when(const std::function<bool()>& is_so) {
+    return [is_so] {
+      std::thread([is_so] {
+        while (!is_so()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
         ::kill(::getpid(), SIGKILL);
       }).detach();
     };
+  }
+  // As soon as the journal says that `num_tasks` tasks are done.
+  std::function<void()> killed_when_done(int64_t num_tasks) const {
+    return killed_when([this, num_tasks] { return num_done() >= num_tasks; });
   }
   int64_t num_done() const {
     const auto work = Journal::read(out_folder_ / "d.work" / "journal");
@@ -156,6 +162,23 @@ TEST_F(UrlParts, AreSharedByRanks) {
   EXPECT_EQ(end.exit_code, 0) << end.message;
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   EXPECT_TRUE(pair() == pair_);
+}
+
+TEST_F(UrlParts, AreDividedAmongShards) {
+  serve(zstd_seekable(pieces_of(lines_of_digits(11, 1'200'000), 100'001)));
+  ask_for("plain");
+  MergeConfig merging;
+  config_.num_shards = 3;
+  for (; config_.shard_idx < config_.num_shards; ++config_.shard_idx) {
+    config_.output_prefixes = {out_folder_ / ("shard" + std::to_string(config_.shard_idx))};
+    EXPECT_EQ(run().exit_code, 0);
+    merging.prefixes.push_back(config_.output_prefixes[0]);
+  }
+  merging.output_prefix = out_folder_ / "d";
+  merge_datasets(merging, [] {});
+  config_.output_prefixes = {merging.output_prefix};
+  EXPECT_TRUE(pair() == pair_);
+  EXPECT_FALSE(output()[".sources"].empty());
 }
 
 TEST_F(UrlParts, OnlyWhatIsNotFinishedIsFetchedAfterAKill) {
@@ -258,6 +281,56 @@ TEST_F(UrlParts, TablesThatLieGiveAnErrorAndNoOtherText) {
   write_file_atomically(path("changed_to"), frames + zstd_seek_table(sizes));
   EXPECT_EQ(num_tasks(), 1);
   expect_the_same("a table that is none");
+}
+
+// One gzip member of some MB, of which the server gives a half before it waits.
+class KeptFetch : public UrlParts {
+ protected:
+  void SetUp() override {
+    UrlParts::SetUp();
+    if (IsSkipped()) return;
+    config_.keep_fetched = true;
+    config_.chunk_bytes = 200'000;
+    serve(gzip(lines_of_digits(10, 8'000'000)));
+    num_all_ = static_cast<int64_t>(fs::file_size(path("content")));
+    ASSERT_GT(num_all_, 3 * kKeptBlockBytes);
+  }
+  fs::path fetched(int64_t task) const { return kept_path(out_folder_ / "d.work", task); }
+  // True when the file of a half is full: nothing more comes.
+  bool has_half(int64_t task) const {
+    std::error_code error;
+    const auto num_bytes = static_cast<int64_t>(fs::file_size(fetched(task), error));
+    return !error && num_bytes >= num_all_ / 2 / kKeptBlockBytes * (kKeptBlockBytes + 8);
+  }
+  int64_t num_all_ = 0;
+};
+
+TEST_F(KeptFetch, IsNotFetchedAgainAfterAKill) {
+  for (const bool is_spoilt : {false, true}) {
+    server_.emplace(folder_.path(), path("content"));  // counts from 1 again
+    fs::remove(path("release"));
+    ask_for("halfheld");
+    EXPECT_TRUE(run(killed_when([this] { return has_half(0); })).is_killed());
+    if (is_spoilt) std::fstream(fetched(0)).seekp(5000) << "no such text";
+    write_file_atomically(path("release"), "");
+    const int64_t num_answers = served().first;
+    expect_the_same("after a kill");
+    const int64_t num_kept = is_spoilt ? 0 : num_all_ / 2 / kKeptBlockBytes * kKeptBlockBytes;
+    EXPECT_EQ(served(num_answers).second, 10 + num_all_ - num_kept);  // 10: a look at the file
+  }
+}
+
+TEST_F(KeptFetch, IsRemovedWhenItIsRead) {
+  ask_for("plain");
+  config_.inputs.push_back(server_->url("halfheld"));
+  EXPECT_TRUE(
+      run(killed_when([this] { return has_half(1) && !fs::exists(fetched(0)); })).is_killed());
+  write_file_atomically(path("release"), "");
+  const int64_t num_answers = served().first;
+  const RunEnd end = run();
+  EXPECT_EQ(end.exit_code, 0) << end.message;
+  EXPECT_LT(served(num_answers).second, num_all_);
+  EXPECT_FALSE(fs::exists(out_folder_ / "d.work"));
 }
 
 TEST_F(UrlParts, AFileThatChangesUnderwayIsAnError) {

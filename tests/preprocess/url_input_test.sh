@@ -39,7 +39,7 @@ expect 7 'has changed' preprocess --input "$at/changing" --output-prefix none
 # --- killed in the middle of the file, after some of it was noted as done: of a plain file only the rest is asked for
 for server in plain gzip; do
   rm -f release
-  held="$data preprocess --json-keys text --append-eod --workers 2 --allow-http
+  held="$data preprocess --json-keys text --append-eod --workers 2 --allow-http --keep-fetched
     --input http://127.0.0.1:$(cat $server.port)/halfheld --output-prefix $server-held"
   $held >log_of_held 2>&1 &
   run=$!
