@@ -31,6 +31,25 @@ constexpr int64_t size_bytes(TokenType type) {
   return 0;
 }
 
+// NumPy's name, as --dtype has it.
+constexpr const char* name_of(TokenType type) {
+  switch (type) {
+    case TokenType::kUInt8:
+      return "uint8";
+    case TokenType::kInt8:
+      return "int8";
+    case TokenType::kInt16:
+      return "int16";
+    case TokenType::kInt32:
+      return "int32";
+    case TokenType::kInt64:
+      return "int64";
+    case TokenType::kUInt16:
+      return "uint16";
+  }
+  return "?";
+}
+
 // Megatron's rule: u16 for vocabularies below 65500, else i32.
 constexpr TokenType token_type_for_vocabulary(int64_t vocabulary_size) {
   return vocabulary_size < 65500 ? TokenType::kUInt16 : TokenType::kInt32;

@@ -47,11 +47,11 @@ PairMerge::PairMerge(const std::vector<std::filesystem::path>& prefixes) {
     DatasetReader reader(prefix);
     if (parts_.empty()) type_ = reader.token_type();
     if (reader.token_type() != type_) {
-      throw std::runtime_error(
-          prefix.string() + ".idx: its tokens have type code " +
-          std::to_string(static_cast<int>(reader.token_type())) + ", those of " +
-          prefixes[0].string() + ".idx have " + std::to_string(static_cast<int>(type_)) +
-          ": datasets of different token types cannot be merged; tokenize one of them anew");
+      throw std::runtime_error(prefix.string() + ".idx: its tokens are " +
+                               name_of(reader.token_type()) + ", those of " + prefixes[0].string() +
+                               ".idx are " + name_of(type_) +
+                               ": datasets of different token types cannot be merged; tokenize one "
+                               "of them anew (--dtype)");
     }
     const bool has_bounds = reader.num_documents() > 0 || reader.num_sequences() == 0;
     any_with |= reader.num_documents() > 0;

@@ -33,8 +33,9 @@ MappedFile map_part(const std::filesystem::path& prefix, const char* suffix) {
 TokenType token_type_of(uint8_t code, const std::filesystem::path& path) {
   if ((code >= 1 && code <= 5) || code == 8) return static_cast<TokenType>(code);
   throw_bad(path, "token type code " + std::to_string(code) + " at byte 17 is " +
-                      (code == 6 || code == 7 ? "a floating-point type, which holds no tokens"
-                                              : "unknown (1-5 and 8 are known)"));
+                      (code == 6   ? "float64, a floating-point type, which holds no tokens"
+                       : code == 7 ? "float32, a floating-point type, which holds no tokens"
+                                   : "unknown (1-5 and 8 are known)"));
 }
 
 template <typename T>

@@ -14,24 +14,6 @@
 namespace weft {
 namespace {
 
-const char* name_of(TokenType type) {
-  switch (type) {
-    case TokenType::kUInt8:
-      return "u8";
-    case TokenType::kInt8:
-      return "i8";
-    case TokenType::kInt16:
-      return "i16";
-    case TokenType::kInt32:
-      return "i32";
-    case TokenType::kInt64:
-      return "i64";
-    case TokenType::kUInt16:
-      return "u16";
-  }
-  return "?";
-}
-
 // The k-th smallest length by bisection of its value: 31 passes instead of a sorted copy of 10^9
 // lengths.
 int64_t kth_length(const SequenceLengths& lengths, int64_t k) {

@@ -46,6 +46,19 @@ Json inputs_json(const PipelineReport& report) {
   return array;
 }
 
+// The options that decide on what is made. Together with the inputs they are the identity.
+Json run_options(const std::string& identity) {
+  const Json json = Json::parse(identity, nullptr, false);
+  return json.is_object() ? json.value("options", Json::object()) : Json::object();
+}
+
+// The identity as it was, as far as the manifest has it; "" in older manifests.
+std::string stored_identity(const Json& manifest) {
+  if (!manifest.contains("run_options") || !manifest.contains("inputs")) return "";
+  return Json{{"options", manifest["run_options"]}, {"inputs", manifest["inputs"]}}.dump(
+      -1, ' ', false, Json::error_handler_t::replace);
+}
+
 }  // namespace
 
 std::filesystem::path manifest_path(const std::filesystem::path& prefix) {
@@ -64,6 +77,7 @@ void write_manifest(const std::filesystem::path& path, const PipelineReport& rep
       {"version", origin.program_version},
       {"unicode_version", origin.unicode_version},
       {"run", report.run_hash},
+      {"run_options", run_options(report.run_identity)},
       {"options", options},
       {"vocabulary",
        {{"size", origin.vocabulary_size},
@@ -100,6 +114,7 @@ std::optional<StoredManifest> read_dataset_manifest(const std::filesystem::path&
     manifest.vocab_sha256 = json.at("vocabulary").at("vocab_sha256").get<std::string>();
     manifest.merge_sha256 = json.at("vocabulary").at("merge_sha256").get<std::string>();
     manifest.run_hash = json.value("run", "");
+    manifest.run_identity = stored_identity(json);
     return manifest;
   } catch (const std::exception& error) {
     throw std::runtime_error(path.string() + ": not a manifest of weft-data (" + error.what() +

@@ -36,7 +36,8 @@ struct StoredManifest {
   int32_t vocabulary_size = 0;
   std::filesystem::path vocab_file, merge_file;
   std::string vocab_sha256, merge_sha256;
-  std::string run_hash;  // of what was made of what; empty in older manifests
+  // Of what was made of what; empty in older manifests.
+  std::string run_identity, run_hash;
 };
 
 // Nothing if there is no manifest. Throws std::runtime_error if it is not one.

@@ -80,17 +80,16 @@ void refuse_output_that_is_a_part(const MergeConfig& config) {
 bool is_there_already(const MergeConfig& config, const std::string& manifest) {
   const fs::path index = config.output_prefix.string() + ".idx";
   if (config.overwrite || !fs::exists(index)) return false;
-  const auto made = fs::last_write_time(index);
-  const bool none_is_younger =
-      std::all_of(config.prefixes.begin(), config.prefixes.end(),
-                  [&](auto& p) { return fs::last_write_time(p.string() + ".idx") <= made; });
-  if (none_is_younger && fs::exists(config.output_prefix.string() + ".bin") &&
-      is_merged_of_the_same(manifest_path(config.output_prefix), manifest)) {
-    return true;
+  std::string why = difference_from_merged(manifest_path(config.output_prefix), manifest);
+  if (!fs::exists(config.output_prefix.string() + ".bin")) why = "of which the .bin is missing";
+  for (const fs::path& prefix : config.prefixes) {
+    const fs::path part = prefix.string() + ".idx";
+    if (why.empty() && fs::last_write_time(part) > fs::last_write_time(index))
+      why = "made before '" + part.string() + "' was";
   }
-  throw std::invalid_argument("'" + index.string() +
-                              "' is a finished dataset, made of other parts or before they were; "
-                              "give --overwrite to replace it, or another --output-prefix");
+  if (why.empty()) return true;
+  throw std::invalid_argument("'" + index.string() + "' is a finished dataset, " + why +
+                              "; give --overwrite to replace it, or another --output-prefix");
 }
 
 // One input of the merged source map, of which part after part comes.

@@ -2,12 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "indexed_dataset/file_io.h"
 #include "preprocess/dataset_manifest.h"
+#include "preprocess/json_integer.h"
 #include "preprocess/parse_json.h"
+#include "preprocess/text_hash.h"
 #include "preprocess/work_plan.h"
 
 namespace weft {
@@ -39,15 +43,95 @@ Json parsed_or_nothing(const std::filesystem::path& path) {
   }
 }
 
-// Of an option in a part's manifest; "" if there is none.
-std::string option_of(const std::filesystem::path& prefix, const char* name) {
-  if (!std::filesystem::exists(manifest_path(prefix))) return "";
-  const Json manifest = parsed_or_nothing(manifest_path(prefix));
+// Of an option in a manifest; "" if there is none.
+std::string option_in(const Json& manifest, const char* name) {
   if (!manifest.is_object() || !manifest.contains("options")) return "";
   const Json& options = manifest["options"];
   if (!options.is_object() || !options.contains(name) || !options[name].is_string()) return "";
   return options[name].get<std::string>();
 }
+
+std::string option_of(const std::filesystem::path& prefix, const char* name) {
+  if (!std::filesystem::exists(manifest_path(prefix))) return "";
+  return option_in(parsed_or_nothing(manifest_path(prefix)), name);
+}
+
+// The inputs of all parts. Shards of one run that follow each other are put together, so that the
+// list is that of the whole run.
+class MergedInputs {
+ public:
+  void add(const Json& manifest) {
+    try {
+      is_known_ = is_known_ && try_add(manifest);
+    } catch (const std::exception&) {  // a strange manifest
+      is_known_ = false;
+    }
+  }
+  // Null if not all of them are known: a list of some would be taken for all.
+  Json all() const { return is_known_ && next_shard_ == 0 ? all_ : Json(); }
+
+ private:
+  bool try_add(const Json& manifest) {
+    const Json inputs = manifest.value("inputs", Json());
+    int64_t shard = 0, num_shards = 1;
+    const std::string option = option_in(manifest, "shard");
+    if (!option.empty() && !parse_shard(option, shard, num_shards)) return false;
+    if (!inputs.is_array() || shard != next_shard_) return false;
+    Json options = manifest.value("run_options", Json::object());
+    if (options.is_object()) options.erase("--shard");
+    if (shard == 0) {
+      run_ = inputs;
+      run_options_ = options;
+      num_shards_ = num_shards;
+    } else if (num_shards != num_shards_ || options != run_options_ || !append(inputs)) {
+      return false;
+    }
+    next_shard_ = shard + 1 < num_shards ? shard + 1 : 0;
+    if (next_shard_ == 0) all_.insert(all_.end(), run_.begin(), run_.end());
+    return true;
+  }
+
+  bool append(const Json& inputs) {
+    if (inputs.size() != run_.size()) return false;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!append(run_[i], inputs[i])) return false;
+    }
+    return true;
+  }
+
+  static TextHash text_hash(const Json& input) {
+    const auto& hex = input.at("text_xxh3").get_ref<const std::string&>();
+    uint64_t value = 0;
+    const auto [end, error] = std::from_chars(hex.data(), hex.data() + hex.size(), value, 16);
+    if (error != std::errc() || end != hex.data() + hex.size())
+      throw std::runtime_error("'" + hex + "' is no hash");
+    return TextHash(value);
+  }
+
+  // The next part of one input.
+  static bool append(Json& sum, const Json& next) {
+    for (const char* name : {"path", "version"}) {
+      if (sum.value(name, Json()) != next.value(name, Json())) return false;
+    }
+    const auto num_lines = json_integer(next.at("lines"));
+    if (num_lines < 0) return false;
+    TextHash text = text_hash(sum);
+    text.add(text_hash(next), num_lines);
+    sum["text_xxh3"] = fmt::format("{:016x}", text.value());
+    for (const char* name : {"file_bytes", "jsonl_bytes", "lines"}) {
+      int64_t count = 0;
+      if (__builtin_add_overflow(json_integer(sum.at(name)), json_integer(next.at(name)), &count))
+        return false;
+      sum[name] = count;
+    }
+    return true;
+  }
+
+  bool is_known_ = true;
+  Json all_ = Json::array();
+  Json run_, run_options_;  // of the shards of one run so far
+  int64_t next_shard_ = 0, num_shards_ = 1;
+};
 
 }  // namespace
 
@@ -60,6 +144,7 @@ std::string merged_manifest(const MergeConfig& config, const PairMerge& pairs) {
                      {"merge_sha256", ""}};
   std::filesystem::path vocabulary_of;
   bool all_have_counts = true;
+  MergedInputs inputs;
   for (const PairMerge::Part& part : pairs.parts()) {
     const std::filesystem::path& prefix = part.reader.prefix();
     parts.push_back({{"prefix", std::filesystem::absolute(prefix).string()},
@@ -68,9 +153,11 @@ std::string merged_manifest(const MergeConfig& config, const PairMerge& pairs) {
     const auto stored = read_dataset_manifest(prefix);
     if (!stored) {
       all_have_counts = false;
+      inputs.add({});
       continue;
     }
     const Json manifest = parse_json<Json>(read_file(manifest_path(prefix)));
+    inputs.add(manifest);
     all_have_counts &= manifest.contains("input_counts");
     if (all_have_counts) {
       try {
@@ -98,22 +185,40 @@ std::string merged_manifest(const MergeConfig& config, const PairMerge& pairs) {
                    {"options", options},
                    {"vocabulary", vocabulary},
                    {"parts", parts}};
+  if (Json all = inputs.all(); !all.is_null()) manifest["inputs"] = std::move(all);
   // A sum over some of the parts would be taken for one over all.
   if (all_have_counts) manifest["input_counts"] = counts;
   manifest["dataset"] = {{"documents", pairs.num_documents()}, {"tokens", pairs.num_tokens()}};
   return manifest.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-bool is_merged_of_the_same(const std::filesystem::path& path, const std::string& manifest) {
-  if (!std::filesystem::exists(path)) return false;
-  Json there = parsed_or_nothing(path);
-  Json wanted = Json::parse(manifest);
-  if (!there.is_object()) return false;
-  for (Json* json : {&there, &wanted}) {
-    json->erase("options");
-    json->erase("version");
+std::string difference_from_merged(const std::filesystem::path& path, const std::string& manifest) {
+  if (!std::filesystem::exists(path))
+    return "which has no manifest: it was not made by this command";
+  const Json there = parsed_or_nothing(path);
+  const Json wanted = Json::parse(manifest);
+  if (!there.is_object() || !there.contains("parts") || !there["parts"].is_array())
+    return "which merge has not made";
+  const Json &before = there["parts"], &after = wanted["parts"];
+  for (size_t i = 0; i < std::min(before.size(), after.size()); ++i) {
+    if (before[i] == after[i]) continue;
+    const auto prefix_of = [](const Json& part) {
+      return part.is_object() && part.contains("prefix")
+                 ? part["prefix"].dump(-1, ' ', false, Json::error_handler_t::replace)
+                 : "?";
+    };
+    if (prefix_of(before[i]) == prefix_of(after[i]))
+      return "made when part " + prefix_of(after[i]) + " was another one";
+    return fmt::format("made of other parts (part {}: was {}, is {})", i + 1, prefix_of(before[i]),
+                       prefix_of(after[i]));
   }
-  return there == wanted;
+  if (before.size() != after.size())
+    return fmt::format("made of other parts (was {} of them, is {})", before.size(), after.size());
+  for (const char* name : {"vocabulary", "input_counts", "dataset"}) {
+    if (there.value(name, Json()) != wanted.value(name, Json()))
+      return fmt::format("made when the parts were others ({})", name);
+  }
+  return "";
 }
 
 std::string shards_out_of_order(const std::vector<std::filesystem::path>& prefixes) {

@@ -14,8 +14,9 @@ namespace weft {
 // vocabularies, or if one cannot be understood.
 std::string merged_manifest(const MergeConfig& config, const PairMerge& pairs);
 
-// Whether the file at `path` is `manifest`, but for the options and the version.
-bool is_merged_of_the_same(const std::filesystem::path& path, const std::string& manifest);
+// What is said of the dataset whose manifest is the file at `path` if it was not merged of the
+// parts that `manifest` names; "" if it was, with other options or by another version.
+std::string difference_from_merged(const std::filesystem::path& path, const std::string& manifest);
 
 // A note if some of the parts are shards (preprocess --shard I/N), and not 0/N, 1/N, ... up to all
 // N of them one behind the other; else "". `s*` of a shell puts 10 before 2.

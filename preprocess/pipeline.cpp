@@ -36,6 +36,7 @@ void PipelineRun::plan() {
     plan_ = shard_of(std::move(plan_), config_.shard_idx, config_.num_shards);
   }
   identity_ = run_identity(config_, type(), plan_.identities);
+  report_.run_identity = identity_;
   report_.run_hash = run_hash(identity_);
   report_.identities = plan_.identities;
   if (config_.ranks.num_ranks > 1 && !plan_.can_resume()) {

@@ -44,6 +44,7 @@ class PipelineRun {
   bool others_have_done_all();
   bool is_hash_of_finished(const std::string& hash) const;
   void check_outputs_are_free() const;
+  std::string origin_of_finished(const std::filesystem::path& prefix) const;
   std::unique_ptr<LedgerClient> join();
   std::optional<Journal::Content> find_work();
   void check_work_is_ours(const std::optional<Journal::Content>& work) const;

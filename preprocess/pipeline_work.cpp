@@ -47,11 +47,23 @@ void PipelineRun::check_outputs_are_free() const {
     }
     if (config_.overwrite) continue;
     if (!fs::exists(prefix.string() + ".idx")) continue;
-    throw std::invalid_argument("'" + prefix.string() +
-                                ".idx' is a finished dataset, made from other inputs or with other "
-                                "options; give --overwrite to replace it, or another "
-                                "--output-prefix");
+    throw std::invalid_argument("'" + prefix.string() + ".idx' is a finished dataset, " +
+                                origin_of_finished(prefix) +
+                                "; give --overwrite to replace it, or another --output-prefix");
   }
+}
+
+// Why a finished dataset is not what this run makes.
+std::string PipelineRun::origin_of_finished(const fs::path& prefix) const {
+  const auto manifest = read_dataset_manifest(prefix);
+  if (!manifest) return "which has no manifest: it was not made by this command";
+  if (manifest->run_identity.empty()) return "made from other inputs or with other options";
+  const IdentityDifference differs = difference(manifest->run_identity, identity_);
+  if (!differs.same_options) return "made with other options (" + differs.text + ")";
+  if (!differs.text.empty()) return "made from other inputs (" + differs.text + ")";
+  return plan_.can_resume() ? "other files of which are missing"
+                            : "made from an input of which nobody knows whether it is the same "
+                              "(standard input, or a pipe)";
 }
 
 std::optional<Journal::Content> PipelineRun::find_work() {

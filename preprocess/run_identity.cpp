@@ -40,6 +40,11 @@ bool is_cut_otherwise(const Json& before, const Json& after) {
          before.value("parts", Json()) != after.value("parts", Json());
 }
 
+// Manifests know the version, but neither the bytes nor the parts.
+bool has_changed(const Json& before, const Json& after) {
+  return before.contains("bytes") ? before != after : before["version"] != after["version"];
+}
+
 // The first input that differs, by name or by content.
 std::string difference_of_inputs(const Json& before, const Json& after, const std::string& was,
                                  const std::string& is) {
@@ -48,14 +53,27 @@ std::string difference_of_inputs(const Json& before, const Json& after, const st
     if (first[i] != second[i]) {
       return fmt::format("input {}: {} '{}', {} '{}'", i + 1, was, first[i], is, second[i]);
     }
-    if (is_cut_otherwise(before[i], after[i])) {
+    if (before[i].contains("bytes") && is_cut_otherwise(before[i], after[i])) {
       return fmt::format("the server gives '{}' in other parts, or not in parts any more",
                          first[i]);
     }
-    if (before[i] != after[i]) return fmt::format("the input '{}' has changed", first[i]);
+    if (has_changed(before[i], after[i]))
+      return fmt::format("the input '{}' has changed", first[i]);
   }
   if (first.size() == second.size()) return "";
   return fmt::format("inputs: {} {} of them, {} {}", was, first.size(), is, second.size());
+}
+
+// A value as it stands on the command line.
+std::string shown(const Json& value) {
+  if (value.is_string()) return dump_lenient(value);
+  if (!value.is_array()) return value.is_null() ? "nothing" : dump_lenient(value);
+  std::string words;
+  for (const Json& element : value) {
+    words += (words.empty() ? "" : " ") +
+             (element.is_string() ? element.get<std::string>() : dump_lenient(element));
+  }
+  return dump_lenient(words);
 }
 
 std::string name_of(SpecialTokens special) {
@@ -133,8 +151,11 @@ IdentityDifference difference(const std::string& first, const std::string& secon
   for (const auto& [name, value] : options_after.items()) {
     const Json other = options_before.value(name, Json());
     if (other == value) continue;
-    difference.text += fmt::format("{}{}: {} {}, {} {}", difference.text.empty() ? "" : "; ", name,
-                                   was, dump_lenient(other), is, dump_lenient(value));
+    if (!difference.text.empty()) difference.text += "; ";
+    // Hashes say nothing to people.
+    difference.text += name == "vocabulary" ? "another vocabulary"
+                                            : fmt::format("{}: {} {}, {} {}", name, was,
+                                                          shown(other), is, shown(value));
   }
   difference.same_options = difference.text.empty();
   const std::string inputs = difference_of_inputs(before["inputs"], after.at("inputs"), was, is);

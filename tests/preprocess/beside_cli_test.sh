@@ -20,12 +20,12 @@ expect 0 'is there already: whole.bin and .idx: 2 parts, 600 documents' "$data" 
 cp whole.idx kept
 expect 2 'of other parts' "$data" merge b_text_document a_text_document --output-prefix whole
 touch -d '1 hour' a_text_document.idx
-expect 2 'before they were' "$data" merge a_text_document b_text_document --output-prefix whole
+expect 2 "made before 'a_text_document.idx' was" "$data" merge a_text_document b_text_document --output-prefix whole
 touch -d '1 hour ago' a_text_document.idx
 cmp whole.idx kept || fail "a merge that was refused replaced the dataset"
 expect 0 'wrote other.bin' "$data" merge a_text_document b_text_document --output-prefix other --overwrite
 cmp whole.idx other.idx || fail "merge --overwrite did not replace the dataset"
-expect 2 'of other parts' "$data" merge a_text_document --output-prefix corpus_text_document
+expect 2 "which merge has not made" "$data" merge a_text_document --output-prefix corpus_text_document
 # Shards that are missing, twice, or in the order of a shell's `*`: said, and done.
 for part in 0 1 2; do expect 0 '' "$data" preprocess --append-eod --input a.jsonl b.jsonl a.jsonl --output-prefix "s$part" --shard "$part/3"; done
 shards=(s0_text_document s1_text_document s2_text_document)

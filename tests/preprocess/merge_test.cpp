@@ -191,7 +191,7 @@ TEST(Merge, RefusesWhatDoesNotFit) {
     writer.finish();
   }
   EXPECT_THAT(merge_error<std::runtime_error>(p, {a, b}),
-              HasSubstr("b.idx: its tokens have type code 4"));
+              HasSubstr("b.idx: its tokens are int32, those of "));
   EXPECT_THAT(merge_error<std::invalid_argument>(a, {b, a}), HasSubstr("is one of the datasets"));
   fs::create_hard_link(a.string() + ".bin", p.string() + ".bin");
   EXPECT_THAT(merge_error<std::invalid_argument>(p, {a}), HasSubstr("is one of the datasets"));

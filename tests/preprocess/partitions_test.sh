@@ -96,7 +96,7 @@ same ref dying_text_document && same ref_title dying_title_document
 # --dtype: forced, and by Megatron's rule.
 reference wide a b c --partitions 3 --dtype int32 >num_bad
 ours 0 '' wide --input a b c --partitions 3 --dtype int32 && same wide wide_text_document
-expect 0 'tokens are i32' "$data" info wide_text_document
+expect 0 'tokens are int32' "$data" info wide_text_document
 ours 0 'is there already' p3 --input a b c --json-keys text title --partitions 3 --dtype uint16
 ours 2 'is a finished dataset' p3 --input a b c --json-keys text title --partitions 3 --dtype int32
 expect 0 '' "$data" merge wide_text_document wide_text_document --output-prefix twice && expect 0 'sound' "$data" verify twice

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <nlohmann/json.hpp>
 
+#include "indexed_dataset/file_io.h"
+#include "preprocess/dataset_manifest.h"
 #include "preprocess/merge.h"
 #include "preprocess/source_map.h"
 #include "tests/preprocess/compressors.h"
@@ -135,6 +138,61 @@ TEST_F(Shards, OfAPlainInputCountFromItsBegin) {
   EXPECT_EQ(document, whole.num_documents());
   EXPECT_THAT(merge(path("merged"), {shard(0), shard(2)}).notes, IsEmpty());
   EXPECT_TRUE(SourceMap(path("merged.sources")).parts().at(0));
+}
+
+TEST_F(Shards, MergedInOrderHaveTheInputsOfTheWholeInTheirManifest) {
+  events.write_manifest = [this](const PipelineReport& report, size_t k,
+                                 const std::filesystem::path& to) {
+    ManifestOrigin origin;
+    if (config.num_shards > 1)
+      origin.options = {{"shard", std::to_string(config.shard_idx) + "/3"}};
+    write_manifest(to, report, k, origin);
+  };
+  std::string plain;
+  for (const std::string& text : texts(3)) plain += text;
+  write_input(zstd_frames(1), "a.zst");
+  write_input(plain, "b");
+  write_input("", "empty");
+  config.inputs = {path("a.zst"), path("empty"), path("b"), path("b")};
+  run_shards();
+  const auto manifest_of = [](const std::string& prefix) {
+    return nlohmann::ordered_json::parse(read_file(manifest_path(prefix)));
+  };
+  const auto inputs_of_merged = [&](const std::vector<std::string>& prefixes) {
+    merge(path("merged"), prefixes);
+    return manifest_of(path("merged")).value("inputs", nlohmann::ordered_json());
+  };
+  const auto whole = manifest_of(path("out"))["inputs"];
+  ASSERT_EQ(whole.size(), 4U);
+  EXPECT_EQ(inputs_of_merged({shard(0), shard(1), shard(2)}), whole);
+  auto twice = whole;
+  twice.insert(twice.end(), whole.begin(), whole.end());
+  EXPECT_EQ(inputs_of_merged({path("out"), shard(0), shard(1), shard(2)}), twice);
+  merge(path("first"), {shard(0), shard(1), shard(2)});
+  EXPECT_EQ(inputs_of_merged({path("first"), path("out")}), twice);
+  const std::vector<std::vector<std::string>> not_whole = {{shard(0), shard(1)},
+                                                           {shard(1), shard(2)},
+                                                           {shard(0), shard(2), shard(1)},
+                                                           {shard(0), path("out"), shard(1)}};
+  for (const auto& prefixes : not_whole) EXPECT_TRUE(inputs_of_merged(prefixes).is_null());
+  // Parts of other files, or by other options, are no whole; nor is one of which nothing is known.
+  const auto damage = [](auto& manifest, int what) {
+    if (what == 0) manifest["inputs"][0]["version"] = "another";
+    if (what == 1) manifest["inputs"].erase(1);
+    if (what == 2) manifest["run_options"]["--append-eod"] = "perhaps";
+    if (what == 3) manifest["inputs"][2]["text_xxh3"] = "xyz";
+    if (what == 4) manifest["inputs"][2]["lines"] = -1;
+    if (what == 5) manifest["inputs"][2]["file_bytes"] = INT64_MAX;
+    if (what == 6) manifest.erase("inputs");
+    if (what == 7) manifest["options"]["shard"] = "1/4";
+  };
+  const auto sound = manifest_of(shard(1));
+  for (int what = 0; what < 8; ++what) {
+    auto damaged = sound;
+    damage(damaged, what);
+    write_file_atomically(manifest_path(shard(1)), damaged.dump());
+    EXPECT_TRUE(inputs_of_merged({shard(0), shard(1), shard(2)}).is_null()) << what;
+  }
 }
 
 TEST(InputPartOfASourceMap, IsReadBackAndDamageIsRefused) {

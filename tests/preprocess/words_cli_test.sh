@@ -73,6 +73,41 @@ printf '{"\\u001b[31m":"t","%s":1,"%s":2}\n' "$(printf 'k%.0s' {1..60})" "$(seq 
 said corpus 'the line has the keys "\x1B[31m", "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk...", "1", "2", "3", "4", "5", "6" and 3 more'
 echo '{}' >corpus && said corpus 'the line has no keys'
 
+# --- what is there already was made of something else: the difference has a name
+differs() { expect 2 "$1; give --overwrite to replace it, or another --output-prefix" "$data" preprocess --output-prefix there "${@:2}"; }
+echo '{"text":"b"}' >two.jsonl
+expect 0 '' "$data" preprocess --input one.jsonl --output-prefix there
+expect 0 'is there already' "$data" preprocess --input one.jsonl --output-prefix there --workers 2
+differs "'there_text_document.idx' is a finished dataset, made with other options (--append-eod: was false, is true)" --input one.jsonl --append-eod
+differs 'made with other options (--dtype: was "uint16", is "int32"; --special: was "literal", is "token")' --input one.jsonl --special token --dtype int32
+differs 'made with other options (--json-keys: was "text", is "text n")' --input one.jsonl --json-keys text n
+differs "made from other inputs (input 1: was 'one.jsonl', is 'two.jsonl')" --input two.jsonl
+differs 'made from other inputs (inputs: was 1 of them, is 2)' --input one.jsonl two.jsonl
+cp -r gpt2 other && expect 0 '' "$data" train-vocab --input vocabulary.jsonl --vocab-size 280 --output other
+differs 'made with other options (another vocabulary)' --input one.jsonl --vocab-file other/vocab.json --merge-file other/merges.txt
+echo '{"text":"c"}' >>one.jsonl
+differs "made from other inputs (the input 'one.jsonl' has changed)" --input one.jsonl
+rm there_text_document.manifest.json
+differs 'which has no manifest: it was not made by this command' --input one.jsonl
+"$data" preprocess --input - --output-prefix piped <one.jsonl >/dev/null 2>&1
+expect 2 'made from an input of which nobody knows whether it is the same' "$data" preprocess --input - --output-prefix piped
+
+for name in a b; do expect 0 '' "$data" preprocess --input one.jsonl --output-prefix $name; done
+merged() { expect 2 "'m.idx' is a finished dataset, $1; give --overwrite" "$data" merge "${@:2}" --output-prefix m; }
+expect 0 'wrote m.bin' "$data" merge a_text_document b_text_document --output-prefix m
+expect 0 'is there already' "$data" merge a_text_document b_text_document --output-prefix m
+merged "made of other parts (part 1: was \"$PWD/a_text_document\", is \"$PWD/b_text_document\")" b_text_document a_text_document
+merged 'made of other parts (was 2 of them, is 1)' a_text_document
+touch -d 2100-01-01 b_text_document.idx
+merged "made before 'b_text_document.idx' was" a_text_document b_text_document
+rm m.manifest.json
+merged 'which has no manifest: it was not made by this command' a_text_document b_text_document
+expect 0 '' "$data" preprocess --input one.jsonl --output-prefix wide --dtype int32
+expect 3 'its tokens are int32, those of a_text_document.idx are uint16: datasets of different token types cannot be merged' \
+  "$data" merge a_text_document wide_text_document --output-prefix x
+printf '\006' | dd of=wide_text_document.idx bs=1 seek=17 conv=notrunc status=none
+expect 3 'token type code 6 at byte 17 is float64, a floating-point type' "$data" info wide_text_document
+
 # --- the hints do what they say
 if command -v jq >/dev/null; then
   printf '[\n  {"text":"a"},\n  {"text":"b"}\n]\n' >corpus && jq -c '.[]' corpus >fixed
