@@ -25,7 +25,7 @@ Ledger::Ledger(std::vector<Task> tasks, std::vector<std::string> input_names, si
                Limits limits)
     : tasks_(std::move(tasks)),
       input_names_(std::move(input_names)),
-      limits_(limits),
+      limits_(std::move(limits)),
       states_(tasks_.size()),
       num_waiting_(std::ssize(tasks_)),
       first_failed_task_(std::ssize(tasks_)) {
@@ -60,6 +60,7 @@ void Ledger::restore(int64_t number, TaskProgress progress) {
     --num_waiting_;
   }
   state.progress = std::move(progress);
+  count_stage(number);
   extend_bases();
 }
 
@@ -77,6 +78,7 @@ LedgerReply Ledger::answer(int rank, const LedgerRequest& request) {
     if (!holds(rank, durable.task)) continue;
     if (durable.progress.is_read) end_reading(rank, durable.task);
     note_durable(durable.task, durable.progress);
+    count_stage(durable.task);
   }
   for (const auto& read : request.read_tasks) {
     if (!holds(rank, read.task)) continue;
@@ -143,6 +145,7 @@ void Ledger::rank_lost(int rank) {
     ++num_waiting_;
     state.failure.reset();  // whoever reads it next meets it again
     returned_.insert(number);
+    count_stage(number);
   }
   held_.erase(rank);
   untold_.erase(rank);
@@ -172,13 +175,16 @@ void Ledger::give_tasks(int rank, int64_t num_wanted, LedgerReply& reply) {
   num_wanted = std::min(num_wanted, fair_share(rank));
   for (; num_wanted > 0 && !returned_.empty(); --num_wanted) {
     const int64_t number = *returned_.begin();
-    if (number > first_failed_task_) return;
+    if (number > first_failed_task_ || !may_be_staged(number)) return;
     returned_.erase(returned_.begin());
     give(rank, number, reply);
   }
   while (num_wanted > 0 && next_task_ < std::ssize(tasks_) && next_task_ < first_failed_task_) {
-    const int64_t number = next_task_++;
-    if (at(number).kind == State::Kind::kDone) continue;
+    const int64_t number = next_task_;
+    const bool is_done = at(number).kind == State::Kind::kDone;
+    if (!is_done && !may_be_staged(number)) return;
+    ++next_task_;
+    if (is_done) continue;
     give(rank, number, reply);
     --num_wanted;
   }
@@ -189,19 +195,48 @@ void Ledger::give(int rank, int64_t number, LedgerReply& reply) {
   state.kind = State::Kind::kHeld;
   --num_waiting_;
   state.rank = rank;
+  state.is_base_told = number <= num_based_;  // in the same reply
   held_[rank].insert(number);
   untold_[rank].insert(number);
   state.is_reading = !state.progress.is_read;
   num_reading_[rank] += state.is_reading ? 1 : 0;
   num_reading_in_all_ += state.is_reading ? 1 : 0;
+  count_stage(number);
   reply.tasks.push_back({tasks_[static_cast<size_t>(number)], state.progress});
+}
+
+// Of a task whose base is not known.
+int64_t Ledger::most_stage_bytes(int64_t number) const {
+  const TaskProgress& progress = at(number).progress;
+  if (progress.is_read || limits_.output_bytes.empty()) return progress.num_staged_bytes;
+  return std::max(progress.num_staged_bytes, limits_.output_bytes.at(static_cast<size_t>(number)));
+}
+
+// Tasks up to num_based_ have a base and need no stage file: so the one that all others wait for
+// can always be given.
+bool Ledger::may_be_staged(int64_t number) const {
+  if (number <= num_based_) return true;
+  const int64_t others_bytes = stage_bytes_ - at(number).stage_bytes;
+  return most_stage_bytes(number) <= limits_.max_stage_bytes - others_bytes;
+}
+
+// To be called when the task's progress, its holder, or what that knows of its base has changed.
+void Ledger::count_stage(int64_t number) {
+  State& state = at(number);
+  const bool may_grow = state.kind == State::Kind::kHeld && !state.is_base_told;
+  const int64_t bytes = may_grow ? most_stage_bytes(number) : state.progress.num_staged_bytes;
+  stage_bytes_ += bytes - state.stage_bytes;
+  state.stage_bytes = bytes;
 }
 
 void Ledger::tell_bases(int rank, LedgerReply& reply) {
   std::set<int64_t>& untold = untold_[rank];
   while (!untold.empty() && *untold.begin() <= num_based_) {
-    reply.bases.push_back({*untold.begin(), bases_[static_cast<size_t>(*untold.begin())]});
+    const int64_t number = *untold.begin();
+    reply.bases.push_back({number, bases_[static_cast<size_t>(number)]});
     untold.erase(untold.begin());
+    at(number).is_base_told = true;
+    count_stage(number);
   }
 }
 

@@ -23,6 +23,11 @@ class Ledger {
     // Decompressed, of one input for which `is_compressed` is true, over all its tasks.
     int64_t max_output_bytes = INT64_MAX;
     std::vector<bool> is_compressed{};  // by input; empty: none is
+    // What is read behind a task that is not read to its end yet may have to be staged. No more
+    // tasks are handed out than may lie in stage files of so many bytes; only the first task that
+    // is not read is given to anyone who asks. `output_bytes` is an estimate for each task.
+    int64_t max_stage_bytes = INT64_MAX;
+    std::vector<int64_t> output_bytes{};
   };
   // `tasks` in output order, numbered from 0; `input_names` is how messages call the inputs;
   // `num_datasets` is the number of keys.
@@ -59,6 +64,8 @@ class Ledger {
   // When all is done: counts of one task, and of all together.
   const TaskCounts& counts(int64_t number) const { return at(number).counts; }
   const TaskBase& end() const { return next_base_; }
+  // About what lies in stage files, or may come to by what was handed out.
+  int64_t stage_bytes() const { return stage_bytes_; }
 
  private:
   struct State {
@@ -70,6 +77,7 @@ class Ledger {
     TaskCounts counts;
     TaskProgress progress;
     std::optional<RunFailure> failure;
+    int64_t stage_bytes = 0;  // its part of stage_bytes_
   };
   State& at(int64_t number);
   const State& at(int64_t number) const;
@@ -80,6 +88,9 @@ class Ledger {
   void end_reading(int rank, int64_t number);
   void give_tasks(int rank, int64_t num_wanted, LedgerReply& reply);
   void give(int rank, int64_t number, LedgerReply& reply);
+  int64_t most_stage_bytes(int64_t number) const;
+  bool may_be_staged(int64_t number) const;
+  void count_stage(int64_t number);
   void tell_bases(int rank, LedgerReply& reply);
   void extend_bases();
   void add_bad_lines(int64_t number);
@@ -101,6 +112,8 @@ class Ledger {
   std::map<int, std::set<int64_t>> untold_;  // by rank: those of them whose base it was not told
   std::set<int64_t> changed_;
   std::set<int> gone_;
+  int64_t stage_bytes_ =
+      0;  // of tasks behind num_based_ that are held, or staged by an earlier run
   int64_t num_done_ = 0, num_waiting_, num_reading_in_all_ = 0;
   int64_t first_failed_task_;  // no later one is handed out
   int64_t num_bad_lines_ = 0, num_bad_lines_taken_ = 0;

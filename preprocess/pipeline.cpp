@@ -128,15 +128,17 @@ PipelineReport PipelineRun::lead() {
   check_outputs_are_free();
   const auto earlier = find_work();
   for (const std::string& text : plan_.notes) note(text);
-  const int64_t need_bytes = estimated_output_bytes(plan_, type(), config_.num_partitions > 1,
-                                                    config_.rules.keeps_origins());
-  const auto lack = lack_of_space(folder_.parent_path(), folder_, need_bytes);
+  const Ledger::Limits limits = ledger_limits();
+  const int64_t staged_bytes = most_staged_bytes(limits.output_bytes, limits.max_stage_bytes);
+  const bool is_in_order = config_.num_workers == 1 && config_.ranks.num_ranks == 1;
+  const auto lack =
+      lack_of_space(folder_.parent_path(), folder_, need_bytes(), is_in_order ? 0 : staged_bytes);
   if (lack) note(*lack);
   std::filesystem::create_directory(folder_);
   sync_folder(folder_.has_parent_path() ? folder_.parent_path() : ".");
   try {
     crash_point("folder_made");
-    Ledger restored = restored_ledger(earlier);
+    Ledger restored = restored_ledger(earlier, limits);
     if (events_.on_begin) events_.on_begin(num_file_bytes(plan_), restored.seen());
     LedgerHost host(std::move(restored), Journal(folder_ / "journal", identity_));
     crash_point("journal_begun");
@@ -221,6 +223,22 @@ RankSettings PipelineRun::rank_settings() const {
   settings.max_held_bytes = config_.max_held_bytes_per_worker * config_.num_workers;
   settings.sync_interval = config_.sync_interval;
   return settings;
+}
+
+int64_t PipelineRun::need_bytes() const {
+  return estimated_output_bytes(plan_, type(), config_.num_partitions > 1,
+                                config_.rules.keeps_origins());
+}
+
+Ledger::Limits PipelineRun::ledger_limits() const {
+  return {config_.max_bad_lines,
+          config_.ranks.num_ranks,
+          config_.max_output_bytes,
+          plan_.compressed_inputs(),
+          config_.max_staged_bytes >= 0
+              ? config_.max_staged_bytes
+              : stage_limit_bytes(folder_.parent_path(), folder_, need_bytes()),
+          estimated_task_bytes(plan_, type())};
 }
 
 std::vector<std::string> PipelineRun::input_names() const {

@@ -48,7 +48,9 @@ class PipelineRun {
   std::unique_ptr<LedgerClient> join();
   std::optional<Journal::Content> find_work();
   void check_work_is_ours(const std::optional<Journal::Content>& work) const;
-  Ledger restored_ledger(const std::optional<Journal::Content>& work);
+  int64_t need_bytes() const;
+  Ledger::Limits ledger_limits() const;
+  Ledger restored_ledger(const std::optional<Journal::Content>& work, const Ledger::Limits& limits);
   void work(RunFiles& files, LedgerHost& host);
   void on_round(LedgerHost& host);
   void report_inputs(const Ledger& ledger);

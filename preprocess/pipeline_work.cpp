@@ -101,10 +101,9 @@ void PipelineRun::check_work_is_ours(const std::optional<Journal::Content>& work
       "); run with those to go on, or give --overwrite to drop it");
 }
 
-Ledger PipelineRun::restored_ledger(const std::optional<Journal::Content>& work) {
-  Ledger ledger(plan_.tasks, input_names(), config_.output_prefixes.size(),
-                {config_.max_bad_lines, config_.ranks.num_ranks, config_.max_output_bytes,
-                 plan_.compressed_inputs()});
+Ledger PipelineRun::restored_ledger(const std::optional<Journal::Content>& work,
+                                    const Ledger::Limits& limits) {
+  Ledger ledger(plan_.tasks, input_names(), config_.output_prefixes.size(), limits);
   // A shard may begin within an input: at a byte that it knows if nothing was decompressed.
   if (!plan_.tasks.empty()) {
     const Task& first = plan_.tasks.front();

@@ -1,6 +1,7 @@
 #include "preprocess/space_need.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -31,46 +32,81 @@ std::optional<int64_t> free_bytes(const fs::path& folder) {
   return static_cast<int64_t>(std::min<std::uintmax_t>(space.available, INT64_MAX));
 }
 
+// Of finished places: what is staged needs its room in the output all the same, and files have
+// holes where others are yet to write.
 int64_t bytes_in(const fs::path& folder) {
   int64_t sum = 0;
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    std::error_code unknown;
-    const std::uintmax_t size_bytes = at->file_size(unknown);
-    if (!unknown) sum += static_cast<int64_t>(size_bytes);
+    struct stat status {};
+    if (at->path().filename().string().starts_with("stage.")) continue;
+    if (::stat(at->path().c_str(), &status) != 0) continue;
+    sum += std::min<int64_t>(status.st_size, int64_t{512} * status.st_blocks);
   }
   return sum;
 }
+
+double text_bytes_of(const WorkPlan& plan, const Task& task) {
+  const InputLayout& layout = plan.layouts.at(static_cast<size_t>(task.input_idx));
+  return expansion_of(layout.format) *
+         static_cast<double>(std::max<int64_t>(task.end - task.begin, 0));
+}
+
+double pair_bytes_of(double text_bytes, TokenType type) {
+  return text_bytes / kTextBytesPerToken * static_cast<double>(size_bytes(type)) +
+         text_bytes / kTextBytesPerDocument * kIndexBytesPerDocument;
+}
+
+int64_t rounded(double bytes) { return static_cast<int64_t>(std::min(bytes, 9e18)); }
 
 }  // namespace
 
 int64_t estimated_output_bytes(const WorkPlan& plan, TokenType type, bool is_dealt,
                                bool has_origins) {
   double text_bytes = 0;
+  for (const Task& task : plan.tasks) text_bytes += text_bytes_of(plan, task);
+  return rounded(pair_bytes_of(text_bytes, type) * (is_dealt ? 2 : 1) +
+                 text_bytes / kTextBytesPerDocument *
+                     static_cast<double>(source_entry_bytes(has_origins)));
+}
+
+std::vector<int64_t> estimated_task_bytes(const WorkPlan& plan, TokenType type) {
+  std::vector<int64_t> bytes;
   for (const Task& task : plan.tasks) {
-    const InputLayout& layout = plan.layouts.at(static_cast<size_t>(task.input_idx));
-    text_bytes += expansion_of(layout.format) *
-                  static_cast<double>(std::max<int64_t>(task.end - task.begin, 0));
+    bytes.push_back(rounded(pair_bytes_of(text_bytes_of(plan, task), type)));
   }
-  const double pair_bytes =
-      text_bytes / kTextBytesPerToken * static_cast<double>(size_bytes(type)) +
-      text_bytes / kTextBytesPerDocument * kIndexBytesPerDocument;
-  const double sum =
-      pair_bytes * (is_dealt ? 2 : 1) +
-      text_bytes / kTextBytesPerDocument * static_cast<double>(source_entry_bytes(has_origins));
-  return static_cast<int64_t>(std::min(sum, 9e18));
+  return bytes;
+}
+
+int64_t stage_limit_bytes(const fs::path& folder, const fs::path& work_folder, int64_t need_bytes) {
+  const auto free = free_bytes(folder);
+  if (!free) return INT64_MAX;
+  const int64_t missing_bytes = std::max<int64_t>(need_bytes - bytes_in(work_folder), 0);
+  return std::max(kLeastStageLimitBytes, (*free - missing_bytes) / 2);
+}
+
+int64_t most_staged_bytes(const std::vector<int64_t>& task_bytes, int64_t limit_bytes) {
+  double sum = 0;
+  for (size_t i = 1; i < task_bytes.size(); ++i) sum += static_cast<double>(task_bytes[i]);
+  return std::min(rounded(sum), limit_bytes);
 }
 
 std::optional<std::string> lack_of_space(const fs::path& folder, const fs::path& work_folder,
-                                         int64_t need_bytes) {
+                                         int64_t need_bytes, int64_t staged_bytes) {
   const auto free = free_bytes(folder);
-  const int64_t there_bytes = bytes_in(work_folder);
-  if (!free || need_bytes - there_bytes <= *free) return std::nullopt;
+  const int64_t missing_bytes = need_bytes - bytes_in(work_folder);
+  if (!free || missing_bytes <= *free - staged_bytes) return std::nullopt;
+  const std::string staged = staged_bytes == 0
+                                 ? ""
+                                 : fmt::format(
+                                       ", and up to {} for a while (for what is read before its "
+                                       "place is known)",
+                                       staged_bytes);
   return fmt::format(
-      "warning: the output needs about {} bytes more (estimated from the size of the inputs), the "
-      "file system of '{}' has {} free; a run that does not fit ends with exit code 5, and the "
+      "warning: the output needs about {} bytes more (estimated from the size of the inputs){}, "
+      "the file system of '{}' has {} free; a run that does not fit ends with exit code 5, and the "
       "same command goes on when there is room",
-      need_bytes - there_bytes, folder.empty() ? "." : folder.string(), *free);
+      missing_bytes, staged, folder.empty() ? "." : folder.string(), *free);
 }
 
 bool is_lack_of_space(const std::error_code& code) {

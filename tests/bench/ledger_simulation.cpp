@@ -95,7 +95,7 @@ class Simulation {
   Simulation(const SimulatedCluster& cluster, const std::vector<SimulatedTask>& tasks)
       : cluster_(cluster),
         tasks_(tasks),
-        ledger_(plain(tasks), names(tasks), 1, {-1, cluster.num_ranks}) {
+        ledger_(plain(tasks), names(tasks), 1, limits(cluster, tasks)) {
     ranks_.resize(static_cast<size_t>(cluster.num_ranks));
     expected_base_.push_back({});
     for (const SimulatedTask& task : tasks) {
@@ -137,6 +137,16 @@ class Simulation {
     const int32_t last = tasks.empty() ? 0 : tasks.back().task.input_idx;
     return std::vector<std::string>(static_cast<size_t>(last) + 1, "corpus.jsonl");
   }
+  static Ledger::Limits limits(const SimulatedCluster& cluster,
+                               const std::vector<SimulatedTask>& tasks) {
+    Ledger::Limits limits;
+    limits.num_ranks = cluster.num_ranks;
+    limits.max_stage_bytes = cluster.max_staged_bytes;
+    for (const SimulatedTask& task : tasks) {
+      limits.output_bytes.push_back(token_bytes(task.text_bytes));
+    }
+    return limits;
+  }
   bool all_ended() const {
     return std::all_of(ranks_.begin(), ranks_.end(),
                        [](const SimulatedRank& rank) { return rank.is_done || !rank.is_alive; });
@@ -167,6 +177,7 @@ class Simulation {
     if (event.kind == Event::Kind::kUnstaged) {
       OpenTask& task = rank.open.at(event.number);
       task.is_staging = task.is_unstaging = false;
+      staged_now_bytes_ -= task.staged_bytes;
       task.staged_bytes = 0;
       task.is_dirty = true;
     } else if (event.kind == Event::Kind::kReply) {
@@ -261,6 +272,8 @@ class Simulation {
       const int64_t bytes = task.whole_segments();
       if (task.is_staging) {
         staged_bytes_ += token_bytes(bytes) - task.staged_bytes;
+        staged_now_bytes_ += token_bytes(bytes) - task.staged_bytes;
+        peak_staged_bytes_ = std::max(peak_staged_bytes_, staged_now_bytes_);
         task.staged_bytes = token_bytes(bytes);
       }
       task.synced_bytes = bytes;
@@ -406,6 +419,7 @@ class Simulation {
     found.message_bytes = message_bytes_;
     found.journal_bytes = journal_bytes_;
     found.staged_bytes = staged_bytes_;
+    found.peak_staged_bytes = peak_staged_bytes_;
     found.bytes_done_twice = tokenized - total_bytes_;
     found.mistakes = mistakes_;
     return found;
@@ -420,6 +434,7 @@ class Simulation {
   double now_s_ = 0, leader_free_at_s_ = 0, leader_busy_s_ = 0, journal_busy_s_ = 0,
          makespan_s_ = 0, total_bytes_ = 0;
   int64_t num_messages_ = 0, message_bytes_ = 0, journal_bytes_ = 0, staged_bytes_ = 0;
+  int64_t staged_now_bytes_ = 0, peak_staged_bytes_ = 0;
   std::vector<DatasetCounts> expected_base_;  // of every task, and behind the last
   std::vector<int64_t> durable_bytes_;        // by task, as the ledger was told
   std::vector<int> num_times_done_;

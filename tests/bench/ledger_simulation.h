@@ -24,6 +24,7 @@ struct SimulatedCluster {
   double leader_message_s = 20e-6;  // of rank 0's server thread for one request, sockets included
   bool measure_leader = false;  // add the time that the ledger really took (else not deterministic)
   int64_t max_held_bytes_per_worker = int64_t{24} << 20;
+  int64_t max_staged_bytes = INT64_MAX;  // Ledger::Limits::max_stage_bytes
   double sync_interval_s = 1, exchange_interval_s = 0.1, journal_interval_s = 2;
   int num_readers = 8;
   double give_up_after_s = 20'000;  // a run that is not done by then never will be: a mistake
@@ -50,8 +51,8 @@ struct SimulationResult {
   double leader_s_per_task = 0, leader_s_per_message = 0;
   double messages_per_s = 0;
   int64_t num_messages = 0, message_bytes = 0, journal_bytes = 0;
-  int64_t staged_bytes = 0;
-  double bytes_done_twice = 0;  // of text, because of failures
+  int64_t staged_bytes = 0, peak_staged_bytes = 0;  // written in all; at a time
+  double bytes_done_twice = 0;                      // of text, because of failures
   // Checks: every task done once, all bases right, the end as if one rank had done everything.
   std::vector<std::string> mistakes;
 };

@@ -32,7 +32,10 @@ class Simulation {
       if (chance(3) == 0) ++input_idx;
       texts_.push_back(some_text());
       if (with_failures && chance(4) == 0) texts_.back().fails_at = chance(kNumSegments);
+      limits_.output_bytes.push_back(kNumSegments * 10);  // what staging all of it takes
     }
+    // Nothing ahead, a little, or all of it.
+    limits_.max_stage_bytes = chance(3) == 0 ? INT64_MAX : chance(5) * kNumSegments * 10;
     for (int32_t i = 0; i <= input_idx; ++i) names_.push_back("input " + std::to_string(i));
     placed_.resize(tasks_.size());
   }
@@ -110,11 +113,13 @@ class Simulation {
   }
 
   void start(const std::map<int64_t, TaskProgress>& journal) {
-    ledger_.emplace(tasks_, names_, kNumDatasets,
-                    Ledger::Limits{-1, static_cast<int>(1 + chance(5))});
+    limits_.num_ranks = static_cast<int>(1 + chance(5));
+    ledger_.emplace(tasks_, names_, kNumDatasets, limits_);
     ranks_.clear();
     lost_.clear();
     for (const auto& [number, progress] : journal) ledger_->restore(number, progress);
+    // What an earlier run has staged is there, and may have had its place then.
+    most_stage_bytes_ = std::max(limits_.max_stage_bytes, ledger_->stage_bytes());
   }
 
   void step(int rank) {
@@ -138,6 +143,8 @@ class Simulation {
     LedgerRequest request = work(ranks_[rank]);
     request.num_tasks_wanted = chance(3);
     const LedgerReply reply = ledger_->answer(rank, request);
+    EXPECT_LE(ledger_->stage_bytes(), most_stage_bytes_);
+    EXPECT_LE(num_staged_bytes(), ledger_->stage_bytes());
     for (const auto& durable : ledger_->take_changed()) journal_[durable.task] = durable.progress;
     if (reply.failure) return;
     take(reply, ranks_[rank]);
@@ -177,6 +184,16 @@ class Simulation {
       ++at;
     }
     return request;
+  }
+
+  int64_t num_staged_bytes() const {
+    int64_t sum = 0;
+    for (const auto& [rank, holdings] : ranks_) {
+      for (const auto& [number, holding] : holdings) {
+        sum += holding.num_staged;
+      }
+    }
+    return sum;
   }
 
   void place(int64_t number) { ++placed_[static_cast<size_t>(number)]; }
@@ -243,6 +260,8 @@ class Simulation {
   std::set<int> lost_;
   std::map<int64_t, TaskProgress> journal_;
   std::vector<int> placed_;
+  Ledger::Limits limits_;
+  int64_t most_stage_bytes_ = 0;
   int num_steps_ = 0;
 };
 
@@ -260,6 +279,79 @@ TEST(Ledger, OfAllFailuresTheFirstInInputOrderIsToldWhateverRanksDo) {
     Simulation(seed, true).run();
     if (HasFailure()) return;
   }
+}
+
+// A slow first stream, and ranks that have done all they may behind it.
+class BehindASlowStream : public ::testing::Test {
+ protected:
+  BehindASlowStream() {
+    std::vector<Task> tasks;
+    for (int32_t i = 0; i < 10; ++i) tasks.push_back({i, i, 0, 100});
+    Ledger::Limits limits;
+    limits.num_ranks = 1;
+    limits.max_stage_bytes = 300;
+    limits.output_bytes.assign(10, 100);
+    ledger_.emplace(tasks, std::vector<std::string>(10, "shard"), 1, limits);
+  }
+  std::vector<int64_t> given(int rank, LedgerRequest request = {}) {
+    request.num_tasks_wanted = 10;
+    std::vector<int64_t> numbers;
+    for (const auto& given : ledger_->answer(rank, request).tasks) {
+      numbers.push_back(given.task.number);
+    }
+    return numbers;
+  }
+  static TaskProgress whole(int64_t num_staged_bytes) {
+    TaskProgress progress;
+    progress.counts.datasets = {{1, 1, 50}};
+    progress.num_staged_bytes = num_staged_bytes;
+    progress.is_read = true;
+    return progress;
+  }
+  using Numbers = std::vector<int64_t>;
+  std::optional<Ledger> ledger_;
+};
+
+TEST_F(BehindASlowStream, NoMoreIsHandedOutThanMayBeStaged) {
+  EXPECT_EQ(given(1), (Numbers{0, 1, 2, 3}));
+  EXPECT_EQ(ledger_->stage_bytes(), 300);
+  EXPECT_EQ(given(2), Numbers{});
+  // Staged to its end: what it really takes counts. Half of it, so half a task more would fit.
+  LedgerRequest staged;
+  staged.durable = {{1, whole(50)}};
+  EXPECT_EQ(given(1, staged), Numbers{});
+  staged.durable = {{2, whole(50)}};
+  EXPECT_EQ(given(1, staged), Numbers{4});
+  // The stream has come to its end, and 3 need not be staged. 1 and 2 are still to be copied.
+  LedgerRequest read;
+  read.read_tasks = {{0, whole(0).counts}};
+  EXPECT_EQ(given(1, read), Numbers{});
+  EXPECT_EQ(given(1), Numbers{5});
+  EXPECT_EQ(ledger_->stage_bytes(), 300) << "1 and 2, 4 and 5";
+  LedgerRequest copied;
+  copied.durable = {{1, whole(0)}, {2, whole(0)}};
+  EXPECT_EQ(given(1, copied), Numbers{6});
+}
+
+TEST_F(BehindASlowStream, WhoseRankIsLostItsTaskIsGivenToTheNext) {
+  EXPECT_EQ(given(1), (Numbers{0, 1, 2, 3}));
+  LedgerRequest staged;
+  staged.durable = {{1, whole(100)}, {2, whole(100)}, {3, whole(100)}};
+  EXPECT_EQ(given(1, staged), Numbers{});
+  EXPECT_EQ(given(2), Numbers{});
+  ledger_->rank_lost(1);
+  EXPECT_EQ(given(2), (Numbers{0, 1, 2, 3})) << "its stage files are counted already";
+  EXPECT_EQ(ledger_->stage_bytes(), 300);
+}
+
+TEST_F(BehindASlowStream, AStreamThatIsLongerThanThoughtCountsAsItIs) {
+  EXPECT_EQ(given(1), (Numbers{0, 1, 2, 3}));
+  LedgerRequest staged;
+  TaskProgress half = whole(180);
+  half.is_read = false;
+  staged.durable = {{1, half}, {2, whole(100)}};
+  EXPECT_EQ(given(1, staged), Numbers{});
+  EXPECT_EQ(ledger_->stage_bytes(), 380) << "a task that was given goes on to its end";
 }
 
 }  // namespace

@@ -91,6 +91,29 @@ TEST(LedgerSimulation, StreamsOfDifferentLengthsAreStaged) {
   EXPECT_GT(result.staged_bytes, 0);
 }
 
+// One long stream in front of a corpus: all behind it waits for its place.
+TEST(LedgerSimulation, ASlowFirstStreamLetsNoMoreBeStagedThanTheLimit) {
+  std::vector<SimulatedTask> tasks = even_tasks(100'000 * kMiB, 32 * kMiB);
+  tasks.front().text_bytes = 20'000 * kMiB;
+  SimulatedCluster cluster = eight_ranks();
+  cluster.max_held_bytes_per_worker = kMiB;
+  const auto free = simulate(cluster, tasks, {});
+  EXPECT_THAT(free.mistakes, IsEmpty());
+  cluster.max_staged_bytes = 5'000 * kMiB;
+  EXPECT_GT(free.peak_staged_bytes, 3 * cluster.max_staged_bytes) << "nothing to be limited";
+  const auto limited = simulate(cluster, tasks, {});
+  EXPECT_THAT(limited.mistakes, IsEmpty());
+  EXPECT_LE(limited.peak_staged_bytes, cluster.max_staged_bytes);
+  EXPECT_GT(limited.peak_staged_bytes, cluster.max_staged_bytes / 2);
+  // Whoever reads the first stream, and whoever comes after it, may be lost; also with no room.
+  for (const int64_t mib : {0, 100, 5'000}) {
+    cluster.max_staged_bytes = mib * kMiB;
+    const std::vector<SimulatedFailure> failures = {{1, 0, 10}, {12, 1, 60}, {80, 2, 10}};
+    EXPECT_THAT(simulate(cluster, tasks, failures).mistakes, IsEmpty()) << mib << " MiB";
+    EXPECT_THAT(simulate(cluster, streams(), failures).mistakes, IsEmpty()) << mib << " MiB";
+  }
+}
+
 TEST(LedgerSimulation, LostRanksCostLittleAndChangeNothing) {
   const auto tasks = even_tasks(100'000 * kMiB, 32 * kMiB);
   const auto result = simulate(eight_ranks(), tasks, {{1, 3, 10}, {2, 5, 60}, {2.5, 7, 10}});
