@@ -147,7 +147,7 @@ struct Context {
   const TokenTexts* texts;
   const SourceMap* sources;  // null: not there
   int64_t end_of_document;   // -1: none
-  DuplicateFinder& duplicates;
+  DocumentGroups& equal_texts;
 };
 
 // Looks at one document after another.
@@ -180,7 +180,7 @@ class DocumentLook {
     characters.end();
     if (num_own_tokens > 0) {
       const XXH128_hash_t digest = XXH3_128bits_digest(&hash);
-      context_.duplicates.set(document_idx, digest.high64, digest.low64);
+      context_.equal_texts.set(document_idx, digest.high64, digest.low64);
     }
     rate(document_idx, num_tokens, num_own_tokens, characters);
   }
@@ -296,6 +296,8 @@ class Describer {
       const SourceEntry entry = context_.sources->entry(document.document_idx);
       document.source = context_.sources->inputs()[entry.input_idx] + ", byte " +
                         std::to_string(entry.offset_bytes);
+      if (!entry.origin.is_empty())
+        document.source += " (from " + std::string(entry.origin.view()) + ")";
     }
   }
   std::string beginning(int64_t document_idx) const {
@@ -364,19 +366,21 @@ DataReport gather_report(const std::filesystem::path& prefix, const ReportOption
     report.notes.push_back("There is no source map (" + sources_path(prefix).filename().string() +
                            "): from which files documents came is not known.");
   }
-  report.notes.push_back(
-      "Domains are not known: a dataset records the file of each document, not its address.");
-
+  if (sources && !sources->has_origins()) {
+    report.notes.push_back(
+        "Domains and sources are not known: the dataset was made without them (weft-data "
+        "preprocess --origin-key auto keeps them).");
+  }
   std::optional<TokenTexts> texts;
   if (vocabulary) texts.emplace(*vocabulary);
-  DuplicateFinder duplicates(documents.count());
+  std::optional<DocumentGroups> equal_texts(documents.count());
   const Context context{reader,
                         documents,
                         vocabulary.get(),
                         texts ? &*texts : nullptr,
                         sources ? &*sources : nullptr,
                         end_of_document_of(vocabulary.get()),
-                        duplicates};
+                        *equal_texts};
   Findings all;
   std::mutex mutex;
   const auto tasks = make_tasks(documents);
@@ -407,14 +411,20 @@ DataReport gather_report(const std::filesystem::path& prefix, const ReportOption
   for (auto* table :
        {&report.longest, &report.most_repeated_characters, &report.most_repeated_tokens})
     describer.describe(*table);
-  report.duplicates = duplicates.find(options.num_threads, kNumReported,
-                                      [&](int64_t i) { return documents.num_tokens(i); });
+  const auto num_tokens_of = [&](int64_t i) { return documents.num_tokens(i); };
+  report.duplicates =
+      find_duplicates(*equal_texts, options.num_threads, kNumReported, num_tokens_of);
+  equal_texts.reset();  // origins take as much
   for (const DuplicateGroup& group : report.duplicates.largest)
     report.duplicate_beginnings.push_back(describer.beginning(group.first_document));
   report.has_sources = sources.has_value();
   if (sources) {
     report.inputs = largest_inputs(all, *sources);
     report.num_inputs = std::ssize(all.inputs);
+    if (sources->has_origins()) {
+      report.origins =
+          count_origins(*sources, options.num_threads, kNumReportedOrigins, num_tokens_of);
+    }
   }
   return report;
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "preprocess/duplicates.h"
+#include "preprocess/origin_counts.h"
 
 namespace weft {
 
@@ -26,7 +27,7 @@ struct ReportedDocument {
   int64_t document_idx = 0;
   int64_t num_tokens = 0;
   double ratio = 0;       // what the table is ordered by, where it is a ratio
-  std::string source;     // "file, byte N"; empty without PREFIX.sources
+  std::string source;     // "file, byte N (from origin)"; empty without PREFIX.sources
   std::string beginning;  // of its text (or its ids), as in the corpus: unescaped
 };
 
@@ -56,15 +57,22 @@ struct DataReport {
   bool has_sources = false;
   std::vector<ReportedInput> inputs;  // the largest, from PREFIX.sources
   int64_t num_inputs = 0;
-  std::vector<std::string> notes;  // what could not be found out, and why
+  std::optional<OriginCounts> origins;  // where PREFIX.sources has them
+  std::vector<std::string> notes;       // what could not be found out, and why
 };
 
 inline constexpr int64_t kMinRatedCharacters = 100, kMinRatedTokens = 32;
-inline constexpr size_t kNumReported = 20;
+inline constexpr size_t kNumReported = 20, kNumReportedOrigins = 30;
 
-// Reads the whole dataset. Memory: 16 bytes a document and some MB a thread. Does not depend on the
+// Reads the whole dataset. Memory: 16 bytes a document, for its duplicates and after that for its
+// origins, and some MB a thread. Does not depend on the
 // number of threads. Throws as DatasetReader, and std::runtime_error if the index is damaged.
 DataReport gather_report(const std::filesystem::path& prefix, const ReportOptions& options);
+
+// 0 of nothing.
+inline double share_of(int64_t part, int64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
 
 // For programs, and for people: one page without any script or other file, with all text escaped.
 std::string report_json(const DataReport& report);

@@ -63,7 +63,7 @@ void PreprocessOptions::declare(OptionSet& options) {
                "with --partitions: documents keep the order of the input");
   options.text("--report", report,
                "also write a report on the data, FILE.html or FILE.json: lengths, duplicates, "
-               "repetition, bad lines");
+               "repetition, bad lines, domains and sources");
   options.choice("--ranks", ranks, {"auto", "off"},
                  "processes that srun or mpirun started together make one output; off: each "
                  "is on its own");

@@ -17,7 +17,8 @@ class ReportCommand final : public Command {
  public:
   std::string name() const override { return "report"; }
   std::string description() const override {
-    return "lengths, duplicates, repetition and bad lines of a dataset, as a page or as JSON";
+    return "lengths, duplicates, repetition, bad lines and domains of a dataset, as a page or as "
+           "JSON";
   }
   void declare(OptionSet& options) override {
     options_.declare(options);
@@ -61,11 +62,24 @@ class ReportCommand final : public Command {
     fmt::print("exact duplicates: {} groups, {} superfluous documents with {} tokens\n",
                report.duplicates.num_groups, report.duplicates.num_documents,
                report.duplicates.num_tokens);
+    if (report.origins) print_origins(*report.origins, report.num_tokens);
     print_table("most repeated characters", report.most_repeated_characters);
     print_table("most repeated tokens", report.most_repeated_tokens);
     print_table("longest", report.longest);
     for (const std::string& note : report.notes)
       fmt::print("note: {}\n", escape_for_terminal(note));
+  }
+
+  static void print_origins(const OriginCounts& counts, int64_t num_tokens) {
+    constexpr size_t kShown = 5;
+    fmt::print("domains and sources: {} different ones, {} documents name none\n",
+               counts.num_origins, counts.num_documents_without);
+    for (size_t i = 0; i < std::min(kShown, counts.largest.size()); ++i) {
+      const OriginCount& count = counts.largest[i];
+      fmt::print("from {}: {} documents, {} tokens ({:.2f} %)\n", escape_for_terminal(count.origin),
+                 count.num_documents, count.num_tokens,
+                 100 * share_of(count.num_tokens, num_tokens));
+    }
   }
 
   static void print_table(const char* title, const std::vector<ReportedDocument>& table) {

@@ -19,7 +19,7 @@ constexpr std::string_view kStyle =
     "th,td{text-align:left;padding:.25rem .6rem;border-bottom:1px solid #ddd;vertical-align:top}"
     "td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}"
     "td.t{font:12px/1.4 ui-monospace,monospace;word-break:break-all}"
-    "p.note{color:#666}svg{max-width:100%;height:auto}"
+    "p.note{color:#666}svg{max-width:100%;height:auto}td.r{color:#666}td.b{width:9rem}"
     "rect{fill:#3b6ea5}svg text{font:11px system-ui,sans-serif;fill:#444}";
 
 // Corpus text made visible (control characters, invalid bytes, text that turns its direction) and
@@ -191,6 +191,56 @@ std::string bad_lines_and_inputs(const DataReport& report) {
   return html + "</table>\n";
 }
 
+std::string origin_row(const std::string& name_cell, int64_t num_documents, int64_t num_tokens,
+                       double share, const std::string& bar = "") {
+  return fmt::format(
+      "<tr>{}<td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{:.2f} %</td>"
+      "<td class=\"b\">{}</td></tr>\n",
+      name_cell, grouped(num_documents), grouped(num_tokens), 100 * share, bar);
+}
+
+// The last rows say what the table leaves out, so that it sums up to the whole.
+std::string origins(const DataReport& report) {
+  if (!report.origins) return "";
+  const OriginCounts& counts = *report.origins;
+  std::string html = fmt::format(
+      "<h2>Top domains and sources</h2>\n<p class=\"note\">The {} with most documents of {}, as "
+      "the lines of the corpus name them (--origin-key; names over {} bytes are cut). Documents "
+      "that name none: {} of {}.</p>\n",
+      counts.largest.size(), grouped(counts.num_origins), kOriginBytes,
+      grouped(counts.num_documents_without), grouped(report.num_documents));
+  if (counts.largest.empty()) return html + "<p>None.</p>\n";
+  html +=
+      "<table>\n<tr><th>from</th><th class=\"n\">documents</th><th class=\"n\">tokens</th>"
+      "<th class=\"n\">share of tokens</th><th></th></tr>\n";
+  double largest_share = 1e-9;
+  OriginCount others{"", report.num_documents - counts.num_documents_without,
+                     report.num_tokens - counts.num_tokens_without};
+  for (const OriginCount& count : counts.largest) {
+    largest_share = std::max(largest_share, share_of(count.num_tokens, report.num_tokens));
+    others.num_documents -= count.num_documents;
+    others.num_tokens -= count.num_tokens;
+  }
+  for (const OriginCount& count : counts.largest) {
+    const double share = share_of(count.num_tokens, report.num_tokens);
+    html += origin_row("<td class=\"t\">" + escaped(count.origin) + "</td>", count.num_documents,
+                       count.num_tokens, share,
+                       fmt::format("<svg viewBox=\"0 0 100 9\" width=\"140\" role=\"img\">"
+                                   "<rect width=\"{:.1f}\" height=\"9\"/></svg>",
+                                   100 * share / largest_share));
+  }
+  const auto add_rest = [&](const std::string& name, int64_t num_documents, int64_t num_tokens) {
+    html += origin_row("<td class=\"r\">" + name + "</td>", num_documents, num_tokens,
+                       share_of(num_tokens, report.num_tokens));
+  };
+  const int64_t num_others = counts.num_origins - std::ssize(counts.largest);
+  if (num_others > 0)
+    add_rest("the other " + grouped(num_others), others.num_documents, others.num_tokens);
+  if (counts.num_documents_without > 0)
+    add_rest("none named", counts.num_documents_without, counts.num_tokens_without);
+  return html + "</table>\n";
+}
+
 }  // namespace
 
 std::string report_html(const DataReport& report) {
@@ -202,7 +252,7 @@ std::string report_html(const DataReport& report) {
       "<title>{}: data report</title>\n<style>{}</style>\n</head>\n<body>\n"
       "<h1>{}</h1>\n",
       sha256_base64(kStyle), name, kStyle, name);
-  html += overview(report) + histogram(report) + bad_lines_and_inputs(report);
+  html += overview(report) + histogram(report) + bad_lines_and_inputs(report) + origins(report);
   html += document_table(
       "Most repeated characters",
       fmt::format("Share of characters that equal the one before them; documents with at least {} "

@@ -52,6 +52,21 @@ Json duplicates_json(const DataReport& report) {
           {"largest_groups", groups}};
 }
 
+Json origins_json(const DataReport& report) {
+  if (!report.origins) return {};
+  Json largest = Json::array();
+  for (const OriginCount& count : report.origins->largest) {
+    largest.push_back({{"origin", count.origin},
+                       {"documents", count.num_documents},
+                       {"tokens", count.num_tokens},
+                       {"share_of_tokens", share_of(count.num_tokens, report.num_tokens)}});
+  }
+  return {{"different", report.origins->num_origins},
+          {"documents_without", report.origins->num_documents_without},
+          {"tokens_without", report.origins->num_tokens_without},
+          {"largest", largest}};
+}
+
 Json tokens_per_byte(int64_t num_tokens, const std::optional<int64_t>& num_bytes) {
   if (!num_bytes || *num_bytes == 0) return {};
   return static_cast<double>(num_tokens) / static_cast<double>(*num_bytes);
@@ -87,6 +102,7 @@ std::string report_json(const DataReport& report) {
       {"duplicates", duplicates_json(report)},
       {"inputs", report.has_sources ? inputs : Json()},
       {"num_inputs", report.has_sources ? Json(report.num_inputs) : Json()},
+      {"origins", origins_json(report)},
       {"notes", report.notes},
   };
   // ASCII only: someone will look at it in a terminal. Text may end within a character, names may

@@ -1,5 +1,6 @@
 // A chunk of lines from bytes to tokens: sums fit each other, documents decode to what another JSON
-// parser reads, and a line that it accepts is accepted.
+// parser reads, and a line that it accepts is accepted. Origins are those it finds, and change
+// nothing else.
 #include <stdlib.h>
 
 #include <algorithm>
@@ -43,11 +44,27 @@ std::shared_ptr<const Vocabulary> byte_vocabulary() {
 }
 
 // How the other parser reads a line: `texts` if it is an object with a string, or a list of
-// strings, under "text".
+// strings, under "text"; and where that object says it is from.
 struct Reading {
   bool is_json = false, has_texts = false;
   std::vector<std::string> texts;
+  Origin origin;
 };
+Origin origin_otherwise(const nlohmann::json& line) {
+  for (std::string_view path : kAutoOriginPaths) {
+    const nlohmann::json* value = &line;
+    while (value != nullptr && !path.empty()) {
+      const std::string key(path.substr(0, path.find('.')));
+      path.remove_prefix(std::min(key.size() + 1, path.size()));
+      value = value->is_object() && value->contains(key) ? &value->at(key) : nullptr;
+    }
+    if (value == nullptr || !value->is_string()) continue;
+    const Origin origin = origin_of(value->get<std::string>());
+    FUZZ_CHECK(is_valid(origin));
+    if (!origin.is_empty()) return origin;
+  }
+  return {};
+}
 Reading read_otherwise(std::string_view line) {
   Reading reading;
   // It skips a byte order mark, ends at a NUL, and has no limit of depth.
@@ -62,6 +79,7 @@ Reading read_otherwise(std::string_view line) {
   }
   reading.is_json = true;
   if (!json.is_object() || !json.contains("text")) return reading;
+  reading.origin = origin_otherwise(json);
   const nlohmann::json& value = json["text"];
   reading.has_texts = value.is_string() || value.is_array();
   if (value.is_string()) reading.texts = {value.get<std::string>()};
@@ -134,6 +152,7 @@ void check_line(std::string_view line, ChunkTokenizer& chunk_tokenizer, const To
   if (!reading.has_texts) return;
   std::erase(reading.texts, "");
   FUZZ_CHECK(texts == reading.texts);
+  FUZZ_CHECK(result.outputs[0].origins == std::vector<Origin>{reading.origin});
   FUZZ_CHECK(result.num_replaced_surrogates == 0);
 }
 
@@ -143,12 +162,14 @@ void check_line(std::string_view line, ChunkTokenizer& chunk_tokenizer, const To
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace weft;
   static const auto vocabulary = byte_vocabulary();
-  static const TokenizeRules rules = [] {
+  static const auto rules = [](std::string_view origin_key) {
     TokenizeRules skip;
     skip.on_bad_line = OnBadLine::kSkip;
+    skip.origin_key = origin_key;
     return skip;
-  }();
-  static ChunkTokenizer chunk_tokenizer(vocabulary, rules);
+  };
+  static ChunkTokenizer chunk_tokenizer(vocabulary, rules("auto"));
+  static ChunkTokenizer without_origins(vocabulary, rules(kNoOriginKey));
   static const Tokenizer tokenizer(vocabulary);
 
   const std::string_view text(reinterpret_cast<const char*>(data), size);
@@ -156,6 +177,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   LineChunk chunk = chunk_of(text);
   chunk_tokenizer.tokenize(chunk, result);
   check_sums(result, static_cast<int64_t>(size));
+  FUZZ_CHECK(result.outputs[0].origins.size() == result.outputs[0].line_offsets.size());
+  TokenizedChunk plain;
+  chunk = chunk_of(text);
+  without_origins.tokenize(chunk, plain);
+  FUZZ_CHECK(plain.outputs[0].origins.empty());
+  FUZZ_CHECK(plain.outputs[0].tokens_16 == result.outputs[0].tokens_16);
+  FUZZ_CHECK(plain.outputs[0].line_offsets == result.outputs[0].line_offsets);
+  FUZZ_CHECK(plain.bad_line_counts.by_problem == result.bad_line_counts.by_problem);
+  FUZZ_CHECK(plain.num_replaced_surrogates == result.num_replaced_surrogates);
 
   std::vector<std::string> line_by_line;
   LineWalker lines(text);

@@ -31,6 +31,11 @@ lines = [b'{"text":"the text"}', b'{"text":["a","","b\\n"]}', b'{"a":[1,{"b":nul
          b'{"text":"' + long_text * 3 + b'\\"end"}', b'{"text":[]}', b'{"text":["a",1]}', b'{"text":"a"} x', b'{"text": 01}']
 for i, line in enumerate(lines):
     write("json_lines", f"{i}", line)
+lines_with_origins = [b'{"text":"a","url":"https://u:p@www.Ex\\u0041mple.org:80/x"}', b'{"meta":{"url":"http://a.b/","url":3,"source":"s"},"text":"b"}',
+                      b'{"text":"c","meta":{"warc_headers":{"warc-target-uri":"ftp://[::1]:1/"}},"meta":{"pile_set_name":"' + long_text + b'"}}',
+                      b'{"metadata":{"url":"a://\xc3\xa9' + b"\xe4\xb8\xad" * 20 + b'"},"text":["d","e"],"source":"\\u0000x"}']
+for i, line in enumerate([*lines_with_origins, b"\n".join(lines_with_origins)]):
+    write("json_lines", f"origin_{i}", line)
 for name, end in ("n", b"\n"), ("rn", b"\r\n"), ("r", b"\r"):
     write("json_lines", f"all_{name}", end.join(lines[:13]) + end)
 
@@ -111,6 +116,9 @@ write("input_layout", "plain", text)
 footer = json.dumps({"inputs": [{"path": "a.jsonl"}, {"path": "b.zst"}]}).encode()
 header = b"WEFTSRC1" + struct.pack("<IIQQQ", 1, 0, 2, 2, len(footer)) + bytes(24)
 write("sidecars", "sources", b"s" + header + struct.pack("<IqIq", 0, 0, 1, 77) + footer)
+with_origins = header[:8] + struct.pack("<I", 2) + header[12:]
+write("sidecars", "sources_origins", b"s" + with_origins + struct.pack("<Iq32sIq32s", 0, 0, b"example.org", 1, 77, b"") + footer)
+write("sidecars", "sources_bad_origin", b"s" + with_origins + struct.pack("<Iq32sIq32s", 0, 0, b"a\0b", 1, 77, b"\xe2\x80") + footer)
 write("sidecars", "sources_bad_entry", b"s" + header + struct.pack("<IqIq", 5, 0, 1, -1) + footer)
 write("sidecars", "sources_huge", b"s" + header[:16] + struct.pack("<QQQ", 2**60, 2**60, 2**60) + bytes(24) + footer)
 sums = (b"weft-checksums 1\nxxh3-64 16777216\nfile .bin 33554433 bytes\n06a05fe3b2d5f9c1\n9d4e1e0b51a2cc0a\nc77b3abb6f87acd9\n"

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "indexed_dataset/file_io.h"
+#include "indexed_dataset/reader.h"
 #include "indexed_dataset/writer.h"
 #include "preprocess/data_report.h"
 #include "preprocess/document_facts.h"
@@ -89,17 +90,18 @@ TEST(RepeatedRuns, AreTheTokensThatEndAKnownRun) {
   }
 }
 
-TEST(DuplicateFinder, GroupsEqualHashesForAnyNumberOfThreads) {
+TEST(Duplicates, AreGroupsOfEqualHashesForAnyNumberOfThreads) {
   for (const int threads : {1, 4}) {
     constexpr int64_t kCount = 200000;
-    DuplicateFinder finder(kCount);
+    DocumentGroups groups(kCount);
     // Documents 2 * i and 2 * i + 1 are equal for i < 100; 10, 11 and the last one, too.
     for (int64_t i = 0; i + 1 < kCount; ++i) {
       const auto id = static_cast<uint64_t>(i < 200 ? i / 2 : i) + 1;
-      if (i != 50000) finder.set(i, id * 0x9E3779B97F4A7C15, id << 40);
+      if (i != 50000) groups.set(i, id * 0x9E3779B97F4A7C15, id << 40);
     }
-    finder.set(kCount - 1, uint64_t{6} * 0x9E3779B97F4A7C15, uint64_t{6} << 40);
-    const Duplicates found = finder.find(threads, 3, [](int64_t i) { return 1000 - i; });
+    groups.set(kCount - 1, uint64_t{6} * 0x9E3779B97F4A7C15, uint64_t{6} << 40);
+    const Duplicates found =
+        find_duplicates(groups, threads, 3, [](int64_t i) { return 1000 - i; });
     EXPECT_EQ(found.num_groups, 100);
     EXPECT_EQ(found.num_documents, 101);
     ASSERT_EQ(found.largest.size(), 3u);
@@ -124,7 +126,9 @@ class ReportTest : public ::testing::Test {
     write_file_atomically(folder_.path() / "merges.txt", learned.merges_txt);
     vocabulary_ = Vocabulary::load(folder_.path() / "vocab.json", folder_.path() / "merges.txt");
   }
-  void write(const std::vector<std::string>& texts) {
+  // Document i is from origins[i], if there are any.
+  void write(const std::vector<std::string>& texts, const std::vector<std::string>& origins = {}) {
+    const bool has_origins = !origins.empty();
     Tokenizer tokenizer(vocabulary_);
     DatasetWriter writer(prefix_, TokenType::kUInt16);
     std::vector<std::byte> entries;
@@ -133,12 +137,16 @@ class ReportTest : public ::testing::Test {
       tokenizer.encode(text, tokens);
       if (!tokens.empty()) tokens.push_back(static_cast<uint16_t>(vocabulary_->end_of_document()));
       const auto length = static_cast<int32_t>(tokens.size());
-      append_source_entry(entries, {0, static_cast<int64_t>(entries.size())});
+      const size_t i = entries.size() / static_cast<size_t>(source_entry_bytes(has_origins));
+      append_source_entry(
+          entries,
+          {0, static_cast<int64_t>(12 * i), has_origins ? origin_of(origins.at(i)) : Origin{}},
+          has_origins);
       writer.append_documents(std::as_bytes(std::span(tokens)), std::span(&length, 1));
     }
     writer.finish();
     OutputFile(sources_path(prefix_)).write_at(entries.data(), entries.size(), source_entry_at(0));
-    seal_source_map(sources_path(prefix_), std::ssize(texts), {"<corpus>.jsonl"});
+    seal_source_map(sources_path(prefix_), std::ssize(texts), {"<corpus>.jsonl"}, {}, has_origins);
   }
   DataReport gather(int threads = 2) const { return gather_report(prefix_, options(threads)); }
   ReportOptions options(int threads) const {
@@ -226,12 +234,15 @@ TEST_F(ReportTest, NoTextGetsOutOfItsPlace) {
   const std::string attack =
       "\x1b[31m\x07\x01 \xE2\x80\xAE reversed \"'&amp; <script>alert(1)</script></table></body>"
       "<img src=x onerror=alert(1)>";
-  write({attack, attack + attack, std::string(200, '\x1b')});
+  write({attack, attack + attack, std::string(200, '\x1b')},
+        {"https://<script>alert(1)<\x1b[31m>", "\"><img src=x onerror=alert(1)>", "</table>"});
   const DataReport report = gather();
   const std::string html = report_html(report);
   EXPECT_THAT(html, HasSubstr("&lt;script&gt;alert(1)&lt;/script&gt;"));
   EXPECT_THAT(html, HasSubstr("\\x1B[31m\\x07\\x01 \\u{202E} reversed"));
   EXPECT_THAT(html, HasSubstr("&lt;corpus&gt;.jsonl"));
+  EXPECT_THAT(html, HasSubstr(">&lt;script&gt;alert(1)&lt;\\x1B[31m&gt;</td>"));
+  EXPECT_THAT(html, HasSubstr(">&quot;&gt;&lt;img src=x onerror=alert(1)&gt;</td>"));
   for (const char* raw : {"<script", "<img", "\x1b", "\x01", "\xE2\x80\xAE", "&amp;amp </"})
     EXPECT_THAT(html, Not(HasSubstr(raw)));
   // Every tag is one of ours, and every quote stands in one.
@@ -282,6 +293,75 @@ TEST_F(ReportTest, WorksWithoutAnythingBesideThePair) {
   write({});
   EXPECT_EQ(gather().num_documents, 0);
   EXPECT_THAT(report_html(gather()), HasSubstr("None."));
+}
+
+TEST_F(ReportTest, CountsDomainsAndSources) {
+  write({"a", "b", "the fox", "", "c", "d", "e f g h", "x"},
+        {"https://b.org/1", "https://www.a.org", "https://a.org/2", "https://b.org", "", "Wiki", "",
+         "https://B.org"});
+  const DataReport report = gather();
+  ASSERT_TRUE(report.origins.has_value());
+  EXPECT_EQ(report.origins->num_origins, 3);
+  EXPECT_EQ(report.origins->num_documents_without, 2);
+  const auto tokens = [&](std::initializer_list<int64_t> documents) {
+    const DatasetReader reader(prefix_);
+    int64_t sum = 0;
+    for (const int64_t i : documents) {
+      for (int64_t k = reader.document_bound(i); k < reader.document_bound(i + 1); ++k)
+        sum += reader.length(k);
+    }
+    return sum;
+  };
+  EXPECT_EQ(report.origins->num_tokens_without, tokens({4, 6}));
+  const auto& largest = report.origins->largest;
+  ASSERT_EQ(largest.size(), 3u);
+  EXPECT_EQ(largest[0].origin, "b.org");
+  EXPECT_EQ(largest[0].num_documents, 3);
+  EXPECT_EQ(largest[0].num_tokens, tokens({0, 3, 7}));
+  EXPECT_EQ(largest[1].origin, "a.org");
+  EXPECT_EQ(largest[1].num_tokens, tokens({1, 2}));
+  EXPECT_EQ(largest[2].origin, "Wiki");
+  EXPECT_THAT(report.longest[0].source, HasSubstr(", byte "));
+  const auto json = nlohmann::json::parse(report_json(report))["origins"];
+  EXPECT_EQ(json["different"], 3);
+  EXPECT_EQ(json["largest"][1]["origin"], "a.org");
+  EXPECT_EQ(json["largest"][1]["tokens"], largest[1].num_tokens);
+  EXPECT_DOUBLE_EQ(
+      json["largest"][1]["share_of_tokens"].get<double>(),
+      static_cast<double>(largest[1].num_tokens) / static_cast<double>(report.num_tokens));
+  const std::string html = report_html(report);
+  EXPECT_THAT(html, HasSubstr("<td class=\"t\">b.org</td><td class=\"n\">3</td>"));
+  EXPECT_THAT(html, HasSubstr("none named"));
+  EXPECT_THAT(html, Not(HasSubstr("the other")));
+}
+
+// More of them than are shown, as many as documents, for any number of threads.
+TEST_F(ReportTest, CountsManyDomains) {
+  std::vector<std::string> texts, origins;
+  for (int i = 0; i < 70'000; ++i) {
+    texts.emplace_back(i % 1000 == 0 ? "the fox" : "");
+    origins.push_back("https://" + std::to_string(i < 69'000 ? i : i % 40) + ".org");
+  }
+  write(texts, origins);
+  const DataReport report = gather(1);
+  EXPECT_EQ(report.origins->num_origins, 69'000);
+  ASSERT_EQ(report.origins->largest.size(), kNumReportedOrigins);
+  EXPECT_EQ(report.origins->largest[0].origin, "0.org");
+  EXPECT_EQ(report.origins->largest[0].num_documents, 26);
+  EXPECT_EQ(report.origins->largest[29].origin, "29.org");
+  EXPECT_EQ(report_json(report), report_json(gather(5)));
+  EXPECT_THAT(report_html(report), HasSubstr("the other 68,970</td><td class=\"n\">69,220</td>"));
+}
+
+TEST_F(ReportTest, SaysWhyDomainsAreNotKnown) {
+  write({"a", "b"});
+  EXPECT_FALSE(gather().origins.has_value());
+  EXPECT_THAT(gather().notes, ::testing::Contains(HasSubstr("--origin-key auto keeps them")));
+  EXPECT_TRUE(nlohmann::json::parse(report_json(gather()))["origins"].is_null());
+  EXPECT_THAT(report_html(gather()), Not(HasSubstr("Top domains")));
+  write({"a", "b"}, {"", ""});  // looked for, and not found
+  EXPECT_EQ(gather().origins->num_documents_without, 2);
+  EXPECT_THAT(report_html(gather()), HasSubstr("name none: 2 of 2."));
 }
 
 TEST_F(ReportTest, IsWrittenByTheNamesEnd) {
