@@ -254,7 +254,8 @@ class WordCache {
   RecordPlace add_record(std::string_view word, std::span<const SomeId> ids) {
     auto* const record_ids = reinterpret_cast<Id*>(arena() + num_arena_bytes_);
     copy_as_ids(ids, record_ids);
-    std::memcpy(record_ids + ids.size(), word.data(), word.size());
+    // No bytes at null where the key holds the word: memcpy must not be asked for those.
+    std::copy(word.begin(), word.end(), reinterpret_cast<char*>(record_ids + ids.size()));
     const RecordPlace place{static_cast<uint32_t>(num_arena_bytes_),
                             static_cast<uint16_t>(word.size())};
     num_arena_bytes_ += record_bytes(word.size(), ids.size());
