@@ -4,12 +4,33 @@
 #include <limits>
 #include <stdexcept>
 #include <system_error>
+#include <vector>
 
 namespace weft {
 namespace {
 
 [[noreturn]] void throw_bad(const std::filesystem::path& path, const std::string& what) {
   throw std::runtime_error(path.string() + ": " + what);
+}
+
+// Datasets whose names begin with this one: preprocess adds the key to what --output-prefix says.
+std::string longer_names(const std::filesystem::path& prefix) {
+  constexpr size_t kNumShown = 3;
+  const std::filesystem::path folder = prefix.has_parent_path() ? prefix.parent_path() : ".";
+  const std::string begin = prefix.filename().string() + "_";
+  std::vector<std::string> found;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    const std::filesystem::path& file = it->path();
+    if (file.extension() == ".idx" && file.filename().string().starts_with(begin))
+      found.push_back((prefix.parent_path() / file.stem()).string());
+  }
+  std::sort(found.begin(), found.end());
+  std::string names;
+  for (size_t i = 0; i < std::min(found.size(), kNumShown); ++i)
+    names += (i == 0 ? "; there is '" : ", '") + found[i] + "'";
+  return found.size() > kNumShown ? names + ", ..." : names;
 }
 
 MappedFile map_part(const std::filesystem::path& prefix, const char* suffix) {
@@ -25,6 +46,8 @@ MappedFile map_part(const std::filesystem::path& prefix, const char* suffix) {
     } else if (std::filesystem::exists(path.string() + ".part")) {
       hint = "; there is a " + path.filename().string() +
              ".part: the run that writes it has not finished or was killed";
+    } else {
+      hint = longer_names(prefix);
     }
     throw std::system_error(error.code(), "no dataset file '" + path.string() + "'" + hint);
   }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <stdexcept>
 #include <system_error>
@@ -129,6 +130,22 @@ std::unique_ptr<ByteSource> open_file_range(const std::string& path, int64_t fil
   return std::make_unique<FileRangeSource>(path, file_bytes, begin, end, cancelled);
 }
 
+namespace {
+
+// Why a name that nobody has may have been given.
+std::string hint_of_missing(const std::string& path) {
+  const bool has_drive = path.size() > 2 && std::isalpha(static_cast<unsigned char>(path[0])) &&
+                         path[1] == ':' && (path[2] == '\\' || path[2] == '/');
+  if (path.empty()) return " (an empty name: a variable that is not set?)";
+  if (has_drive) return " (a Windows path: within WSL, C:\\ is /mnt/c/)";
+  if (path.starts_with('~')) return " (~ is not replaced within quotes: give $HOME)";
+  if (path.find_first_of("*?") != path.npos) return " (no file fits the pattern)";
+  if (path.ends_with(',')) return " (names are separated by spaces, not by commas)";
+  return "";
+}
+
+}  // namespace
+
 void check_inputs_can_be_opened(const std::vector<std::string>& paths) {
   int first_error = 0;
   std::string names;
@@ -144,6 +161,7 @@ void check_inputs_can_be_opened(const std::vector<std::string>& paths) {
     if (error == 0 || (first_error != 0 && error != first_error)) continue;
     first_error = error;
     names += (names.empty() ? "'" : ", '") + path + "'";
+    if (error == ENOENT) names += hint_of_missing(path);
   }
   if (first_error != 0)
     throw std::system_error(first_error, std::generic_category(), "cannot read " + names);

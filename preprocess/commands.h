@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "preprocess/option_set.h"
+#include "preprocess/command_line.h"
 
 namespace weft {
 

@@ -52,6 +52,8 @@ void PipelineRun::note_input_parts(const Ledger& ledger) {
 // An empty corpus is one; a corpus of bad lines only is a mistake, in --json-keys for one.
 void PipelineRun::check_any_document() const {
   const BadLineCounts& bad_lines = report_.totals.bad_lines;
+  if (report_.totals.num_lines == 0 && config_.num_shards == 1)
+    note("note: there is no line in the input");
   if (report_.totals.num_documents > 0 || bad_lines.total() == 0) return;
   remove_work_folder(folder_);
   throw std::runtime_error("no line of the input is a document: " + bad_lines.summary() +

@@ -1,5 +1,6 @@
 #include "preprocess/preprocess_options.h"
 
+#include <algorithm>
 #include <set>
 
 #include "preprocess/byte_source.h"
@@ -76,6 +77,8 @@ void PreprocessOptions::declare(OptionSet& options) {
 
 void PreprocessOptions::validate(OptionSet& options) const {
   if (inputs.empty()) options.problem("--input is required: give one or more JSONL files, or '-'");
+  if (std::count(inputs.begin(), inputs.end(), "-") > 1)
+    options.problem("--input: '-' is given twice: standard input can be read once");
   if (output_prefix.empty()) options.problem("--output-prefix is required");
   if (json_keys.empty()) options.problem("--json-keys: give at least one key");
   if (vocab_file.empty() != merge_file.empty())

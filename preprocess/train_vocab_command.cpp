@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <stdexcept>
 
 #include "indexed_dataset/file_io.h"
@@ -38,6 +39,9 @@ class TrainVocabCommand final : public Command {
     if (inputs_.empty())
       options.problem("--input is required: give one or more JSONL files, or '-'");
     if (output_.empty()) options.problem("--output is required");
+    std::error_code error;
+    if (std::filesystem::exists(output_, error) && !std::filesystem::is_directory(output_, error))
+      options.problem("--output: '" + output_ + "' is a file; give a folder");
     if (vocab_size_ == 0) options.problem("--vocab-size is required");
   }
 
@@ -45,6 +49,7 @@ class TrainVocabCommand final : public Command {
     install_stop_signals();
     VocabularyTrainer trainer;
     BadLineCounts bad_lines;
+    std::string first_bad_line;
     int64_t num_documents = 0;
     const auto learn_from = [&](std::string_view text) {
       trainer.add_text(text);
@@ -52,12 +57,14 @@ class TrainVocabCommand final : public Command {
     };
     try {
       for (const std::string& input : inputs_)
-        for_each_document(input, json_key_, stop_flag(), learn_from, bad_lines);
+        for_each_document(input, json_key_, stop_flag(), learn_from, bad_lines, first_bad_line);
     } catch (const ReadCancelled&) {
       throw StoppedBySignal(stop_signal());
     }
     if (num_documents == 0)
-      throw std::runtime_error("no document in the input, " + bad_lines.summary());
+      throw std::runtime_error(
+          "no document in the input, " + bad_lines.summary() +
+          (first_bad_line.empty() ? "" : "; the first one: " + first_bad_line));
     const LearnedVocabulary learned = trainer.train(vocab_size_, min_frequency_);
     const std::filesystem::path folder = output_;
     std::filesystem::create_directories(folder);

@@ -51,9 +51,8 @@ class VerifyCommand final : public Command {
 
  private:
   static void check_index_is_there(const std::filesystem::path& prefix) {
-    if (std::filesystem::exists(prefix.string() + ".idx") ||
-        !std::filesystem::exists(prefix.string() + ".bin"))
-      return;
+    if (std::filesystem::exists(prefix.string() + ".idx")) return;
+    if (!std::filesystem::exists(prefix.string() + ".bin")) DatasetReader reader(prefix);  // throws
     throw std::system_error(ENOENT, std::generic_category(),
                             fmt::format("'{}.idx' is missing, its .bin is there; see whether "
                                         "weft-data repair {} can make it again",

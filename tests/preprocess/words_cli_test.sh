@@ -108,6 +108,37 @@ expect 3 'its tokens are int32, those of a_text_document.idx are uint16: dataset
 printf '\006' | dd of=wide_text_document.idx bs=1 seek=17 conv=notrunc status=none
 expect 3 'token type code 6 at byte 17 is float64, a floating-point type' "$data" info wide_text_document
 
+# --- the command line: what is wrong, and where all options are listed
+wrong() { expect 2 "$1" "$data" "${@:2}" && grep -qF -- "--help lists" out.log || fail "no word of --help: ${*:2}"; }
+p=(preprocess --input one.jsonl --output-prefix x)
+wrong '--workers: its value is missing' "${p[@]}" --workers
+wrong '--workers: is given 2 times, give it once' "${p[@]}" --workers 2 --workers 3
+wrong '--workers: 99999999999999999999 is too large, the most is 1024' "${p[@]}" --workers 99999999999999999999
+wrong '--workers: -99999999999999999999 is too small, the least is 1' "${p[@]}" --workers -99999999999999999999
+wrong '--append-eod: takes no value' "${p[@]}" --append-eod=perhaps
+wrong "--input: '-' is given twice: standard input can be read once" preprocess --input - one.jsonl - --output-prefix x
+wrong "'one.jsonl' is a file; give a folder" train-vocab --input one.jsonl --vocab-size 300 --output one.jsonl
+wrong '--sample-range: its value is missing' inspect samples --sample-range
+grep -qF 'weft-data inspect samples --help' out.log || fail "another command's --help: $(cat out.log)"
+echo '[{"text":"a"}]' >corpus
+expect 3 "no document in the input, 1 bad line (1 not a JSON object); the first one: corpus:1: (byte 0) not a JSON object; $array" \
+  "$data" train-vocab --input corpus --vocab-size 300 --output v
+
+# --- names
+given() { expect 4 "cannot read '$1'$2: No such file" "$data" preprocess --input "$1" --output-prefix x; }
+given 'absent*.jsonl' ' (no file fits the pattern)'
+given '~/x.jsonl' ' (~ is not replaced within quotes: give $HOME)'
+given 'C:\data\x.jsonl' ' (a Windows path: within WSL, C:\ is /mnt/c/)'
+given 'one.jsonl,' ' (names are separated by spaces, not by commas)'
+given '' ' (an empty name: a variable that is not set?)'
+given absent ''
+nearly="no dataset file 'a.idx'; there is 'a_text_document': No such file"
+for command in 'info a' 'verify a' 'report a' 'inspect document a 0' 'merge a --output-prefix q'; do expect 4 "$nearly" "$data" $command; done
+
+# --- an input without lines is a corpus, but worth a word
+: >empty
+expect 0 'note: there is no line in the input' "$data" preprocess --input empty --output-prefix nothing
+
 # --- the hints do what they say
 if command -v jq >/dev/null; then
   printf '[\n  {"text":"a"},\n  {"text":"b"}\n]\n' >corpus && jq -c '.[]' corpus >fixed

@@ -1,6 +1,7 @@
 // What the tools say and understand: options, progress, escaped text.
 #include <gtest/gtest.h>
 
+#include "preprocess/command_line.h"
 #include "preprocess/option_set.h"
 #include "preprocess/progress.h"
 #include "preprocess/sample_query.h"
