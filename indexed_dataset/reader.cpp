@@ -46,6 +46,8 @@ MappedFile map_part(const std::filesystem::path& prefix, const char* suffix) {
     } else if (std::filesystem::exists(path.string() + ".part")) {
       hint = "; there is a " + path.filename().string() +
              ".part: the run that writes it has not finished or was killed";
+    } else if (std::filesystem::exists(prefix.string() + ".bin")) {
+      hint = "; its .bin is there: see whether weft-data repair can make it again";
     } else {
       hint = longer_names(prefix);
     }

@@ -16,6 +16,7 @@
 #include "preprocess/sha256.h"
 #include "preprocess/sha256_list.h"
 #include "preprocess/stop_signal.h"
+#include "preprocess/terminal_text.h"
 #include "preprocess/url.h"
 
 namespace weft {
@@ -225,6 +226,7 @@ class DownloadCommand final : public Command {
             fmt::format(" of {} ({:.1f}%)", with_prefix(static_cast<double>(total_bytes), "B"),
                         100.0 * static_cast<double>(num_bytes) / static_cast<double>(total_bytes));
       }
+      if (is_terminal_) line = fit_to_terminal(line, STDERR_FILENO);
       std::fprintf(stderr, is_terminal_ ? "\r\033[K%s" : "%s\n", line.c_str());
     }
     return stop_signal() == 0;

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <thread>
 
 #include "indexed_dataset/exit_code.h"
 #include "preprocess/byte_source.h"
@@ -20,6 +21,7 @@
 #include "preprocess/run_files.h"
 #include "preprocess/sha256.h"
 #include "preprocess/stop_signal.h"
+#include "preprocess/terminal_text.h"
 #include "preprocess/url.h"
 #include "preprocess/work_plan.h"
 #include "tokenizer/unicode_classes.h"
@@ -50,7 +52,8 @@ class ProgressPrinter {
       std::fputs(text_.log_lines(totals, seconds).c_str(), stderr);
     } else if (seconds - last_shown_s_ > 0.2) {
       last_shown_s_ = seconds;
-      std::fprintf(stderr, "\r\033[K%s", text_.live_line(totals, seconds).c_str());
+      const std::string line = fit_to_terminal(text_.live_line(totals, seconds), STDERR_FILENO);
+      std::fprintf(stderr, "\r\033[K%s", line.c_str());
       std::fflush(stderr);
     }
   }
@@ -158,8 +161,16 @@ class PreprocessCommand final : public Command {
     }
   }
 
-  static void print_configuration(const OptionSet& options, const RankEnvironment& ranks) {
+  void print_configuration(const OptionSet& options, const RankEnvironment& ranks) const {
     std::fprintf(stderr, "weft-data preprocess %s\n", options.command_line().c_str());
+    // Some more than cores may help where reading waits; so many cost memory and time to start.
+    const int64_t num_cores = std::thread::hardware_concurrency();
+    if (num_cores > 0 && options_.num_workers > 4 * num_cores) {
+      const std::string note =
+          fmt::format("note: {} workers on {} cores: not faster, and each may take 64 MiB",
+                      options_.num_workers, num_cores);
+      std::fprintf(stderr, "%s\n", note.c_str());
+    }
     if (ranks.num_ranks == 1) return;
     std::fprintf(stderr, "%d ranks make one output together (%s)\n", ranks.num_ranks,
                  ranks.source.c_str());

@@ -1,6 +1,7 @@
 #include "preprocess/terminal_text.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 
 #include <cstdint>
 
@@ -64,6 +65,21 @@ std::string escape_for_terminal(std::string_view text) {
     text.remove_prefix(size);
   }
   return out;
+}
+
+std::string first_columns(const std::string& line, size_t num_columns) {
+  size_t at = 0;
+  for (; at < line.size(); ++at) {
+    const bool begins_character = (line[at] & 0xC0) != 0x80;
+    if (begins_character && num_columns-- == 0) break;
+  }
+  return line.substr(0, at);
+}
+
+std::string fit_to_terminal(const std::string& line, int fd) {
+  winsize size{};
+  const bool is_known = ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return first_columns(line, is_known ? size.ws_col - 1U : 79);
 }
 
 size_t num_valid_utf8_bytes(std::string_view text) {

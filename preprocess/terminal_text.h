@@ -11,6 +11,13 @@ namespace weft {
 // (\xHH), line separators, and the controls that reorder text (bidi) become \xHH or \u{HEX}.
 std::string escape_for_terminal(std::string_view text);
 
+// The begin of `line` that fits one line of the terminal behind `fd` (80 columns if it does not
+// tell) without its last column: a line that is refreshed must not wrap, or each refresh leaves one
+// behind.
+std::string fit_to_terminal(const std::string& line, int fd);
+// The first `num_columns` characters.
+std::string first_columns(const std::string& line, size_t num_columns);
+
 // How many first bytes of `text` are UTF-8: where the first byte stands that is not.
 size_t num_valid_utf8_bytes(std::string_view text);
 

@@ -135,9 +135,50 @@ given absent ''
 nearly="no dataset file 'a.idx'; there is 'a_text_document': No such file"
 for command in 'info a' 'verify a' 'report a' 'inspect document a 0' 'merge a --output-prefix q'; do expect 4 "$nearly" "$data" $command; done
 
+cp a_text_document.bin lost.bin
+for command in info verify report; do expect 4 'weft-data repair' "$data" $command lost; done
+
+# --- far more workers than cores
+cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
+if [ "$cores" -le 100 ]; then
+  expect 0 "workers on $cores cores: not faster" "$data" preprocess --input one.jsonl --output-prefix crowd --workers $((5 * cores))
+fi
+
 # --- an input without lines is a corpus, but worth a word
 : >empty
 expect 0 'note: there is no line in the input' "$data" preprocess --input empty --output-prefix nothing
+
+# --- on a terminal the line of progress is refreshed, and never longer than the terminal is wide
+if command -v python3 >/dev/null; then
+  mkfifo pipe
+  python3 - "$data" <<'PY' || fail "the line of progress on a terminal of 40 columns"
+import fcntl, os, pty, re, signal, struct, sys, termios
+signal.alarm(300)
+child, terminal = pty.fork()
+if child == 0:
+    fcntl.ioctl(2, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+    os.dup2(os.open("terminal.log", os.O_WRONLY | os.O_CREAT, 0o600), 1)  # only standard error is a terminal
+    os.execv(sys.argv[1], [sys.argv[1], "preprocess", "--input", "pipe", "--output-prefix", "terminal"])
+corpus = os.open("pipe", os.O_WRONLY)
+os.write(corpus, b'{"text":"a"}\n')
+shown = b""
+while True:
+    try:
+        got = os.read(terminal, 4096)
+    except OSError:  # the other side is closed
+        got = b""
+    if not got:
+        break
+    shown += got
+    if corpus is not None and b"tokenized" in shown:
+        os.close(corpus)
+        corpus = None
+status = os.waitpid(child, 0)[1]
+lines = re.findall(rb"\x1b\[K(tokenized[^\r\n]*)", shown)
+print(shown.decode(), lines, status)
+sys.exit(not (status == 0 and lines and max(map(len, lines)) == 39))
+PY
+fi
 
 # --- the hints do what they say
 if command -v jq >/dev/null; then

@@ -10,6 +10,14 @@
 namespace weft {
 namespace {
 
+TEST(TerminalLine, IsCutBetweenCharacters) {
+  EXPECT_EQ(first_columns("caf\xC3\xA9 au lait", 4), "caf\xC3\xA9");
+  EXPECT_EQ(first_columns("caf\xC3\xA9", 3), "caf");
+  EXPECT_EQ(first_columns("caf", 80), "caf");
+  EXPECT_EQ(first_columns("caf", 0), "");
+  EXPECT_EQ(fit_to_terminal(std::string(200, 'x'), -1), std::string(79, 'x'));
+}
+
 TEST(Options, IntegersMayHoldUnderscores) {
   EXPECT_EQ(parse_int64("300_000_000"), 300000000);
   EXPECT_EQ(parse_int64("-5"), -5);
