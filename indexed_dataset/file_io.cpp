@@ -1,7 +1,6 @@
 #include "indexed_dataset/file_io.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -9,84 +8,17 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <csignal>
-#include <cstdlib>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "indexed_dataset/io_call.h"
+
 namespace weft {
 namespace {
 
-struct IoFault {
-  std::atomic<int64_t> num_calls{0};
-  std::atomic<int64_t> fail_at{0};  // absolute call number; 0: none
-  std::atomic<int> error_number{EIO};
-
-  IoFault() {
-    const char* text = std::getenv("WEFT_IO_FAIL_AT");
-    if (text == nullptr) return;
-    char* end = nullptr;
-    fail_at = std::strtoll(text, &end, 10);
-    if (std::string_view(end) == ":KILL") {
-      error_number = kIoFaultKills;
-    } else if (*end == ':') {
-      error_number = static_cast<int>(std::strtol(end + 1, nullptr, 10));
-    }
-  }
-};
-
-IoFault& io_fault() {
-  static IoFault fault;
-  return fault;
-}
-
-// Counts one I/O call; true (with errno set) when the hook wants it to fail.
-bool is_made_to_fail() {
-  IoFault& fault = io_fault();
-  if (++fault.num_calls != fault.fail_at) return false;
-  if (fault.error_number == kIoFaultKills) std::raise(SIGKILL);
-  errno = fault.error_number;
-  return true;
-}
-
-[[noreturn]] void throw_errno(const std::string& what) {
-  throw std::system_error(errno, std::generic_category(), what);
-}
-
-std::string quoted(const std::filesystem::path& path) {
-  std::string text(1, '\'');
-  return text.append(path.string()).append(1, '\'');
-}
-
-int open_file(const std::filesystem::path& path, int flags, mode_t mode = 0666) {
-  int fd = -1;
-  if (!is_made_to_fail()) {
-    do {
-      fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
-    } while (fd < 0 && errno == EINTR);
-  }
-  if (fd < 0)
-    throw_errno("cannot open " + quoted(path) + (flags == O_RDONLY ? "" : " for writing"));
-  return fd;
-}
-
-// Closes a descriptor that is only read from, or whose error is already known.
-struct FdGuard {
-  int fd;
-  ~FdGuard() { ::close(fd); }
-};
-
-int64_t size_of(int fd, const std::filesystem::path& path) {
-  struct stat status {};
-  if (is_made_to_fail() || ::fstat(fd, &status) != 0) throw_errno("cannot stat " + quoted(path));
-  return status.st_size;
-}
-
-std::filesystem::path folder_of(const std::filesystem::path& path) {
-  return path.has_parent_path() ? path.parent_path() : ".";
-}
+using namespace io_call;
 
 // A full disk: how full, for people.
 std::string free_space_text(int fd) {
@@ -102,14 +34,6 @@ std::string free_space_text(int fd) {
 }
 
 }  // namespace
-
-void set_io_fault(int64_t fail_at, int error_number) {
-  IoFault& fault = io_fault();
-  fault.error_number = error_number;
-  fault.fail_at = fail_at > 0 ? fault.num_calls + fail_at : 0;
-}
-
-int64_t num_io_calls() { return io_fault().num_calls; }
 
 OutputFile::OutputFile(std::filesystem::path path, bool keep) : path_(std::move(path)) {
   // NAME.part is always ours: a link planted under it must not lead to another file.
@@ -294,92 +218,6 @@ void InputFile::read_at(void* data, size_t size_bytes, int64_t offset_bytes) con
     size_bytes -= static_cast<size_t>(got);
     offset_bytes += got;
   }
-}
-
-void sync_folder(const std::filesystem::path& folder) {
-  const FdGuard guard{open_file(folder, O_RDONLY | O_DIRECTORY)};
-  // EINVAL: this file system does not sync folders (some network ones); nothing more can be done.
-  if (is_made_to_fail() || (::fsync(guard.fd) != 0 && errno != EINVAL)) {
-    throw_errno("cannot sync folder " + quoted(folder));
-  }
-}
-
-void remove_file(const std::filesystem::path& path) {
-  if (is_made_to_fail() || ::unlink(path.c_str()) != 0) {
-    if (errno == ENOENT) return;
-    throw_errno("cannot remove " + quoted(path));
-  }
-  sync_folder(folder_of(path));
-}
-
-void commit_rename(const std::filesystem::path& from, const std::filesystem::path& to) {
-  if (is_made_to_fail() || ::rename(from.c_str(), to.c_str()) != 0) {
-    throw_errno("cannot rename " + quoted(from) + " to " + quoted(to));
-  }
-  sync_folder(folder_of(to));
-}
-
-void write_file_atomically(const std::filesystem::path& path, std::string_view content,
-                           bool is_private) {
-  std::filesystem::path part = path;
-  part += ".part";
-  try {
-    // What a killed run left may be open to others.
-    if (is_private) remove_file(part);
-    OutputFile file = is_private ? OutputFile::create_private(part) : OutputFile(part);
-    file.append(content.data(), content.size());
-    file.sync();
-    file.close();
-    commit_rename(part, path);
-  } catch (...) {
-    std::error_code ignored;
-    std::filesystem::remove(part, ignored);
-    throw;
-  }
-}
-
-std::string read_file(const std::filesystem::path& path) {
-  const FdGuard guard{open_file(path, O_RDONLY)};
-  std::string content(static_cast<size_t>(size_of(guard.fd, path)), '\0');
-  size_t size_bytes = 0;
-  for (;;) {  // until end of file: /proc files have a size of 0, others may still grow
-    if (size_bytes == content.size()) content.resize(size_bytes + 4096);
-    const ssize_t got = is_made_to_fail() ? -1
-                                          : ::read(guard.fd, content.data() + size_bytes,
-                                                   content.size() - size_bytes);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw_errno("cannot read " + quoted(path));
-    if (got == 0) break;
-    size_bytes += static_cast<size_t>(got);
-  }
-  content.resize(size_bytes);
-  return content;
-}
-
-MappedFile::MappedFile(const std::filesystem::path& path) {
-  const FdGuard guard{open_file(path, O_RDONLY)};
-  size_bytes_ = static_cast<size_t>(size_of(guard.fd, path));
-  if (size_bytes_ == 0) return;
-  void* map = is_made_to_fail() ? MAP_FAILED
-                                : ::mmap(nullptr, size_bytes_, PROT_READ, MAP_SHARED, guard.fd, 0);
-  if (map == MAP_FAILED) {
-    throw_errno("cannot map " + quoted(path) + " (" + std::to_string(size_bytes_) + " bytes)");
-  }
-  data_ = static_cast<const std::byte*>(map);
-}
-
-MappedFile::MappedFile(MappedFile&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)),
-      size_bytes_(std::exchange(other.size_bytes_, 0)) {}
-
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(size_bytes_, other.size_bytes_);
-  return *this;
-}
-
-MappedFile::~MappedFile() {
-  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_bytes_);
 }
 
 }  // namespace weft

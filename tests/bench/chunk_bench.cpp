@@ -20,24 +20,14 @@
 #include <vector>
 
 #include "preprocess/tokenize_chunk.h"
+#include "tests/bench/thread_seconds.h"
 
 namespace {
 
+using weft::bench::seconds;
+
 constexpr int kPasses = 9;
 constexpr size_t kChunkBytes = 1 << 20;  // PipelineConfig::chunk_bytes
-
-double thread_seconds() {
-  timespec time;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-template <typename Function>
-double seconds(Function function) {
-  const double start = thread_seconds();
-  function();
-  return thread_seconds() - start;
-}
 
 std::vector<weft::LineChunk> read_chunks(const std::string& path) {
   std::ifstream in(path, std::ios::binary);

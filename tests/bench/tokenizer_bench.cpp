@@ -21,10 +21,13 @@
 #include <string>
 #include <vector>
 
+#include "tests/bench/thread_seconds.h"
 #include "tokenizer/split.h"
 #include "tokenizer/tokenizer.h"
 
 namespace {
+
+using weft::bench::seconds;
 
 constexpr int kWarmPasses = 5;
 constexpr double kMaxWarmSeconds = 5;  // of all passes over a text
@@ -42,21 +45,6 @@ std::vector<std::string> read_documents(const std::string& path) {
     if (!json.is_discarded()) documents.push_back(json["text"]);
   }
   return documents;
-}
-
-// CPU time of this thread: other programs on the machine take the core away, but not from the
-// measure.
-double thread_seconds() {
-  timespec time;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-template <typename Function>
-double seconds(Function function) {
-  const double start = thread_seconds();
-  function();
-  return thread_seconds() - start;
 }
 
 size_t count_pieces(const std::string& text) {

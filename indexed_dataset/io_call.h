@@ -1,0 +1,28 @@
+// What the system calls behind file_io.h have in common: the fault hook, and errors that name the
+// path. For the sources that implement file_io.h only.
+#pragma once
+
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace weft::io_call {
+
+// Counts one I/O call; true (with errno set) when the hook wants it to fail.
+bool is_made_to_fail();
+// std::system_error of errno.
+[[noreturn]] void throw_errno(const std::string& what);
+std::string quoted(const std::filesystem::path& path);
+int open_file(const std::filesystem::path& path, int flags, mode_t mode = 0666);
+int64_t size_of(int fd, const std::filesystem::path& path);
+
+// Closes a descriptor that is only read from, or whose error is already known.
+struct FdGuard {
+  int fd;
+  ~FdGuard() { ::close(fd); }
+};
+
+}  // namespace weft::io_call
