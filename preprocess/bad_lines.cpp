@@ -7,8 +7,12 @@
 namespace weft {
 
 std::string BadLine::message() const {
-  std::string text = fmt::format("{}:{}: (byte {}) {}", input, line_number, offset_bytes,
-                                 describe(outcome.problem));
+  std::string text =
+      counts_lines_of_part
+          ? fmt::format("{}: line {} of this part (byte {} of {}): ", input, line_number,
+                        offset_bytes, counts_bytes_of_part ? "the part" : "the file")
+          : fmt::format("{}:{}: (byte {}) ", input, line_number, offset_bytes);
+  text += describe(outcome.problem);
   if (!outcome.detail.empty()) text += ": " + outcome.detail;
   if (outcome.position > 0) text += fmt::format(", at byte {} of the line", outcome.position);
   if (!hint.empty()) text += "; " + hint;

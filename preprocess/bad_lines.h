@@ -19,8 +19,12 @@ struct BadLine {
   int64_t offset_bytes = 0;  // of the line, in the decompressed stream
   LineOutcome outcome;
   std::string hint{};  // what to do about it, "" if nothing is known
+  // Of a part of the work (--shard) that begins within the input: lines are counted from there, and
+  // bytes as well if the input is compressed.
+  bool counts_lines_of_part = false, counts_bytes_of_part = false;
 
   // FILE:LINE: (byte OFFSET) REASON: DETAIL, at byte N of the line; HINT
+  // or FILE: line LINE of this part (byte OFFSET of the file, or part): REASON ...
   std::string message() const;
 };
 

@@ -44,8 +44,10 @@ Ledger::State& Ledger::at(int64_t number) {
   return const_cast<State&>(std::as_const(*this).at(number));
 }
 
-void Ledger::begin_at(int64_t num_input_bytes) {
-  next_base_.num_input_bytes = num_input_bytes;
+void Ledger::begin_within(std::optional<int64_t> num_input_bytes) {
+  begins_within_ = true;
+  knows_where_ = num_input_bytes.has_value();
+  next_base_.num_input_bytes = num_input_bytes.value_or(0);
   bases_.back() = next_base_;
 }
 
@@ -288,12 +290,19 @@ void Ledger::add_bad_lines(int64_t number) {
   for (BadLine bad_line : counts.bad_lines) {
     if (num_bad_lines_taken_ >= kNumShownBadLines) return;
     ++num_bad_lines_taken_;
-    bad_line.input =
-        input_names_.at(static_cast<size_t>(tasks_[static_cast<size_t>(number)].input_idx));
-    bad_line.line_number += next_base_.num_input_lines;
-    bad_line.offset_bytes += next_base_.num_input_bytes;
+    complete(bad_line, number);
     new_bad_lines_.push_back(std::move(bad_line));
   }
+}
+
+// What only the base of its task tells of a bad line.
+void Ledger::complete(BadLine& bad_line, int64_t number) const {
+  const int32_t input_idx = tasks_[static_cast<size_t>(number)].input_idx;
+  bad_line.input = input_names_.at(static_cast<size_t>(input_idx));
+  bad_line.line_number += next_base_.num_input_lines;
+  bad_line.offset_bytes += next_base_.num_input_bytes;
+  bad_line.counts_lines_of_part = begins_within_ && input_idx == tasks_.front().input_idx;
+  bad_line.counts_bytes_of_part = bad_line.counts_lines_of_part && !knows_where_;
 }
 
 // A reader knows its own task only, and one bomb may be many frames.
@@ -313,12 +322,8 @@ void Ledger::meet_failure(int64_t number) {
   if (!state.failure) return;
   RunFailure failure = *state.failure;
   if (failure.bad_line) {
-    BadLine& bad_line = *failure.bad_line;
-    bad_line.input =
-        input_names_.at(static_cast<size_t>(tasks_[static_cast<size_t>(number)].input_idx));
-    bad_line.line_number += next_base_.num_input_lines;
-    bad_line.offset_bytes += next_base_.num_input_bytes;
-    failure.message = bad_line.message() + failure.message;
+    complete(*failure.bad_line, number);
+    failure.message = failure.bad_line->message() + failure.message;
   }
   fail(std::move(failure));
 }

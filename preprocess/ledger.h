@@ -34,9 +34,9 @@ class Ledger {
   Ledger(std::vector<Task> tasks, std::vector<std::string> input_names, size_t num_datasets,
          Limits limits);
 
-  // Before all else: the first task's text begins so far into its (decompressed) input, or the work
-  // is a part of all that does not know how far: 0.
-  void begin_at(int64_t num_input_bytes);
+  // Before all else, for a part of the work that begins within its first input: so far into its
+  // text, or nobody knows how far (nothing): then bytes count from there. Lines do in any case.
+  void begin_within(std::optional<int64_t> num_input_bytes);
   // Before the first request: what an earlier run of the same work has done of task `number`.
   void restore(int64_t number, TaskProgress progress);
 
@@ -94,6 +94,7 @@ class Ledger {
   void tell_bases(int rank, LedgerReply& reply);
   void extend_bases();
   void add_bad_lines(int64_t number);
+  void complete(BadLine& bad_line, int64_t number) const;
   void check_output(int64_t number);
   bool is_compressed(int64_t number) const;
   void meet_failure(int64_t number);
@@ -112,8 +113,8 @@ class Ledger {
   std::map<int, std::set<int64_t>> untold_;  // by rank: those of them whose base it was not told
   std::set<int64_t> changed_;
   std::set<int> gone_;
-  int64_t stage_bytes_ =
-      0;  // of tasks behind num_based_ that are held, or staged by an earlier run
+  bool begins_within_ = false, knows_where_ = true;  // its first input
+  int64_t stage_bytes_ = 0;  // that lie in stage files, or may come to by what was handed out
   int64_t num_done_ = 0, num_waiting_, num_reading_in_all_ = 0;
   int64_t first_failed_task_;  // no later one is handed out
   int64_t num_bad_lines_ = 0, num_bad_lines_taken_ = 0;

@@ -104,11 +104,11 @@ void PipelineRun::check_work_is_ours(const std::optional<Journal::Content>& work
 Ledger PipelineRun::restored_ledger(const std::optional<Journal::Content>& work,
                                     const Ledger::Limits& limits) {
   Ledger ledger(plan_.tasks, input_names(), config_.output_prefixes.size(), limits);
-  // A shard may begin within an input: at a byte that it knows if nothing was decompressed.
-  if (!plan_.tasks.empty()) {
+  // A shard that begins within an input knows at which byte of it if nothing was decompressed.
+  if (!plan_.tasks.empty() && plan_.tasks.front().begin > 0) {
     const Task& first = plan_.tasks.front();
     const bool is_compressed = plan_.compressed_inputs()[static_cast<size_t>(first.input_idx)];
-    ledger.begin_at(is_compressed ? 0 : first.begin);
+    ledger.begin_within(is_compressed ? std::nullopt : std::optional(first.begin));
   }
   if (!work) return ledger;
   int64_t num_done = 0;

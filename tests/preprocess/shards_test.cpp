@@ -140,6 +140,65 @@ TEST_F(Shards, OfAPlainInputCountFromItsBegin) {
   EXPECT_TRUE(SourceMap(path("merged.sources")).parts().at(0));
 }
 
+// Nobody knows how many lines come before a part; the message must not pretend it.
+TEST_F(Shards, BadLinesOfAPartThatBeginsWithinAnInputAreSaidToCountFromThere) {
+  const auto bad_lines = [&](const std::string& text, const std::string& compressed) {
+    write_input(compressed, "a");
+    write_input("no JSON\n", "b");
+    config.inputs = {path("a"), path("b")};
+    config.num_shards = 2;
+    config.shard_idx = 1;
+    std::vector<std::string> messages;
+    for (const BadLine& bad_line : run().shown_bad_lines) messages.push_back(bad_line.message());
+    EXPECT_GT(text.size(), 0u);
+    return messages;
+  };
+  std::string text = lines_of_digits(4, 2'000'000);
+  const size_t bad_at = text.find('\n', 1'500'000) + 1;
+  text.insert(bad_at, "no JSON\n");
+  const auto lines_until = [&](size_t begin) {
+    return std::to_string(std::count(text.begin() + static_cast<ptrdiff_t>(begin),
+                                     text.begin() + static_cast<ptrdiff_t>(bad_at), '\n'));
+  };
+  const std::string name_of_b = path("b") + ":1: (byte 0) not valid JSON";
+
+  // A plain file is cut anywhere: shard 1 begins with the first line behind the cut.
+  config.task_bytes = 100'000;
+  auto messages = bad_lines(text, text);
+  ASSERT_EQ(messages.size(), 2u);
+  EXPECT_THAT(messages[0], HasSubstr(path("a") + ": line "));
+  EXPECT_THAT(messages[0], HasSubstr(" of this part (byte " + std::to_string(bad_at) +
+                                     " of the file): not valid JSON"));
+  EXPECT_THAT(messages[1], HasSubstr(name_of_b)) << "this input is in the part from its begin";
+
+  // Of four frames of about 0.5 MB, shard 1 has the last two.
+  const size_t quarter = text.size() / 4;
+  std::string frames;
+  for (size_t i = 0; i < 4; ++i) {
+    frames += zstd(text.substr(i * quarter, i == 3 ? std::string::npos : quarter));
+  }
+  config.task_bytes = 200'000;
+  messages = bad_lines(text, frames);
+  ASSERT_EQ(messages.size(), 2u);
+  EXPECT_THAT(messages[0], HasSubstr(" of this part (byte " + std::to_string(bad_at - 2 * quarter) +
+                                     " of the part): not valid JSON"));
+  EXPECT_THAT(messages[0], HasSubstr(": line " + lines_until(2 * quarter) + " of this part"));
+  EXPECT_THAT(messages[1], HasSubstr(name_of_b));
+
+  // The error that ends a run says it likewise; the part with the input's begin counts as ever.
+  config.rules.on_bad_line = OnBadLine::kStop;
+  try {
+    run();
+    FAIL() << "no error";
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(), HasSubstr(" of the part): not valid JSON"));
+  }
+  config.rules.on_bad_line = OnBadLine::kSkip;
+  write_input("no JSON\n" + text, "a");
+  config.shard_idx = 0;
+  EXPECT_THAT(run().shown_bad_lines.at(0).message(), HasSubstr(path("a") + ":1: (byte 0) "));
+}
+
 TEST_F(Shards, MergedInOrderHaveTheInputsOfTheWholeInTheirManifest) {
   events.write_manifest = [this](const PipelineReport& report, size_t k,
                                  const std::filesystem::path& to) {

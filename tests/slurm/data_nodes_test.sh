@@ -190,8 +190,10 @@ first=$(sbatch --parsable --array=0-3 --output="$work/array_%a.out" "$array")
 PARTS=4 sbatch --wait --dependency="afterok:$first" --output="$work/merge.out" "$array" >/dev/null || fail "the merge failed"
 expect_equal "$DATA_PATH/array"
 [ -z "$(find "$DATA_PATH" -name '*part-*')" ] || fail "parts are left"
+PARTS=4 sbatch --wait --output="$work/merge-again.out" "$array" >/dev/null || fail "the merge, submitted again"
+grep -q 'is merged already' "$work/merge-again.out" || fail "the second merge did not see the first one's result"
 status=0
-PARTS=4 sbatch --wait --output="$work/merge-again.out" "$array" >/dev/null || status=$?
+PARTS=3 sbatch --wait --output="$work/merge-none.out" "$array" >/dev/null || status=$?
 [ "$status" = 3 ] || fail "a merge without parts ended with $status, not 3"
-grep -q -- '--array=0,1,2,3' "$work/merge-again.out" || fail "the missing parts are not named"
+grep -q -- '--array=0,1,2 ' "$work/merge-none.out" || fail "the missing parts are not named"
 echo "passed"
