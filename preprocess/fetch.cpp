@@ -49,14 +49,13 @@ IdleMultis& idle_multis() {
   return multis;
 }
 
-CURLM* take_multi() { return idle_multis().take(); }
-void give_multi_back(CURLM* multi) { idle_multis().give_back(multi); }
-
 FetchClock::duration duration_of(double seconds) {
   return std::chrono::duration_cast<FetchClock::duration>(std::chrono::duration<double>(seconds));
 }
 
 }  // namespace
+
+void Fetch::State::GiveBack::operator()(CURLM* multi) const { idle_multis().give_back(multi); }
 
 Fetch::State::State(std::string url, const FetchOptions& options, UrlIdentity& identity,
                     FetchPlan& plan, FetchSink& sink)
@@ -65,7 +64,7 @@ Fetch::State::State(std::string url, const FetchOptions& options, UrlIdentity& i
       identity_(identity),
       plan_(plan),
       sink_(sink),
-      multi_(take_multi()),
+      multi_(idle_multis().take()),
       // What is known already needs no first answer before several connections are used.
       is_known_(options.only_ranges && !identity.validator().empty()),
       num_allowed_(options.num_connections) {
@@ -75,19 +74,17 @@ Fetch::State::State(std::string url, const FetchOptions& options, UrlIdentity& i
 
 Fetch::State::~State() {
   for (const auto& connection : connections_) stop(*connection);
-  connections_.clear();
-  give_multi_back(multi_);
 }
 
 void Fetch::State::run() {
   while (!plan_.is_complete()) {
     start_connections();
     int num_running = 0;
-    curl_multi_perform(multi_, &num_running);
+    curl_multi_perform(multi_.get(), &num_running);
     resume_paused();
     sink_.on_tick();
     // An ended request makes room for the next at once.
-    if (!take_results()) curl_multi_poll(multi_, nullptr, 0, wait_ms(), nullptr);
+    if (!take_results()) curl_multi_poll(multi_.get(), nullptr, 0, wait_ms(), nullptr);
   }
   // What a server adds to what was asked for is not waited for.
   for (const auto& connection : connections_) {
@@ -151,12 +148,12 @@ void Fetch::State::start(Connection& connection) {
   connection.begin = missing.begin;
   connection.is_cancelled = false;
   connection.is_running = true;
-  curl_multi_add_handle(multi_, connection.request.handle());
+  curl_multi_add_handle(multi_.get(), connection.request.handle());
 }
 
 void Fetch::State::stop(Connection& connection) {
   if (!connection.is_running) return;
-  curl_multi_remove_handle(multi_, connection.request.handle());
+  curl_multi_remove_handle(multi_.get(), connection.request.handle());
   connection.is_running = false;
 }
 
@@ -164,7 +161,7 @@ void Fetch::State::stop(Connection& connection) {
 bool Fetch::State::take_results() {
   bool has_ended = false;
   int num_left = 0;
-  while (const CURLMsg* message = curl_multi_info_read(multi_, &num_left)) {
+  while (const CURLMsg* message = curl_multi_info_read(multi_.get(), &num_left)) {
     if (message->msg != CURLMSG_DONE) continue;
     const CURL* handle = message->easy_handle;
     const CURLcode result = message->data.result;  // the message goes with the handle

@@ -52,11 +52,14 @@ class Fetch::State {
         FetchSink& sink);
   ~State();
   void run();
-  void wake() { curl_multi_wakeup(multi_); }
+  void wake() { curl_multi_wakeup(multi_.get()); }
   bool gave_range() const { return gave_range_; }
 
  private:
   friend class Connection;
+  struct GiveBack {
+    void operator()(CURLM* multi) const;
+  };
 
   int64_t part_bytes() const;
   int num_connections() const;
@@ -86,7 +89,7 @@ class Fetch::State {
   UrlIdentity& identity_;
   FetchPlan& plan_;
   FetchSink& sink_;
-  CURLM* multi_;
+  std::unique_ptr<CURLM, GiveBack> multi_;  // outlives the connections
   std::vector<std::unique_ptr<Connection>> connections_;
   std::string linked_sha256_;
   bool is_known_ = false;       // the server has answered
