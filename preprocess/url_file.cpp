@@ -10,7 +10,8 @@
 namespace weft {
 namespace {
 
-constexpr int64_t kMinWindowBytes = 4 << 10, kTailBytes = 64 << 10;
+// Fetched before and behind what is asked for: xz is read backwards, hints of pzstd forwards.
+constexpr int64_t kMarginBytes = 8 << 10, kTailBytes = 64 << 10;
 
 FetchOptions options_of_file(FetchOptions options) {
   options.num_connections = 1;
@@ -41,11 +42,13 @@ class UrlFile::State final : private FetchSink {
     for (const Window& window : windows_) {
       if (window.copy(offset, data, num_bytes)) return true;
     }
-    ByteRange range{offset, std::min(size_bytes_, offset + std::max(num_bytes, kMinWindowBytes))};
+    ByteRange range{std::max<int64_t>(0, offset - kMarginBytes),
+                    std::min(size_bytes_, offset + std::max(num_bytes, kMarginBytes))};
     const int64_t tail_begin = std::max<int64_t>(0, size_bytes_ - kTailBytes);
     const bool is_in_tail = range.end > tail_begin;
-    if (is_in_tail) range = {std::min(offset, tail_begin), size_bytes_};
-    Window& window = windows_[is_in_tail ? 1 : 0];
+    if (is_in_tail) range = {std::min(range.begin, tail_begin), size_bytes_};
+    Window& window = windows_[is_in_tail ? 0 : next_window_];
+    if (!is_in_tail) next_window_ = next_window_ % (windows_.size() - 1) + 1;
     return fetch(range, window) && window.copy(offset, data, num_bytes);
   }
 
@@ -95,7 +98,9 @@ class UrlFile::State final : private FetchSink {
   UrlIdentity identity_;
   const int64_t size_bytes_;
   FetchPlan plan_;
-  std::array<Window, 2> windows_;  // what was fetched last, and the file's end
+  // The file's end, and what was fetched last: who follows hints looks ahead, and back again.
+  std::array<Window, 4> windows_;
+  size_t next_window_ = 1;
   Window received_;
   Fetch fetch_;
 };

@@ -187,7 +187,7 @@ TEST_F(UrlFileTest, AsksOnceForWhatLiesTogetherAndNoMoreThanItMay) {
   const UrlFile file = open("plain", {.max_requests = 3, .max_bytes = 200'000});
   EXPECT_TRUE(is_right(file, size - 9, 9));  // with 64 KiB before it
   EXPECT_TRUE(is_right(file, size - 60'000, 50'000));
-  EXPECT_TRUE(is_right(file, 20, 8));  // with 4 KiB behind it
+  EXPECT_TRUE(is_right(file, 20, 8));  // with 8 KiB behind it
   EXPECT_TRUE(is_right(file, 4000, 100));
   EXPECT_EQ(num_requests() - num_before, 2);
   EXPECT_FALSE(is_right(file, 5000, 150'000));  // too much
