@@ -44,10 +44,10 @@ struct LayoutLimits {
   int64_t max_reads = 65536;
   // A zstd frame of more blocks (1 GiB of text) ends the search: such a file has few frames or one.
   int64_t max_blocks_per_frame = 8192;
-  // False where a look is a request over the network: a table is then believed until the parts are
-  // decoded. One that lies makes an error of it, and no other bytes: the first part is right at its
-  // begin, and each must end exactly where the next begins.
-  bool looks_at_parts = true;
+  // A read is a request over the network: tables are believed, frames are looked for and not walked
+  // along. What is believed wrongly makes an error of the run and no other bytes: the first part is
+  // right at its begin, and each must end, decoded, exactly where the next begins.
+  bool is_remote = false;
 };
 
 // Fills in where the parts of `file` begin; layout.format must be known.

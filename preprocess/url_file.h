@@ -16,10 +16,8 @@ namespace weft {
 // kept too, so that a footer and the table before it are one request.
 class UrlFile final : public RandomAccess {
  public:
-  // 256 requests, 13 s at 50 ms each: a walk of more hops costs more than its parts are worth.
-  // 16 MiB: xz indexes and seek tables of a million entries.
   struct Limits {
-    int64_t max_requests = 256;
+    int64_t max_requests = 64;
     int64_t max_bytes = int64_t{16} << 20;
   };
   // options.expected says which file, with its size. `cancelled` must outlive this.

@@ -75,9 +75,12 @@ int64_t look_at_url(bool allow_http, int64_t task_bytes, InputIdentity& identity
   options.expected = stat.identity;
   LayoutLimits limits;
   limits.min_part_bytes = task_bytes;
-  limits.max_blocks_per_frame = 0;
-  limits.looks_at_parts = false;
-  if (has_tables) find_parts(UrlFile(identity.path, options, stop_flag(), {}), limits, layout);
+  limits.is_remote = true;
+  // By bytes of the file and no clock, so that all who ask get as far. Mostly it is 2 or 3
+  // requests.
+  const UrlFile::Limits bounds{.max_requests = 64 + 8 * (layout.file_bytes / task_bytes),
+                               .max_bytes = (16 << 20) + layout.file_bytes / 8};
+  if (has_tables) find_parts(UrlFile(identity.path, options, stop_flag(), bounds), limits, layout);
   return task_bytes;
 }
 

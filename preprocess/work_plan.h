@@ -40,7 +40,8 @@ struct WorkPlan {
 // Looks at every input. `task_bytes` of the file (compressed where compressed) make a task, or more
 // where the file cannot be cut so finely. Of a URL twice as many, if its server gives ranges and
 // proves by a validator that they are of one file; where to cut is then told by zstd seek tables,
-// pzstd's hints and xz indexes (UrlFile's limits), not by block headers, one request each. Throws
+// pzstd's hints and xz indexes (at most 8 requests a task, an eighth of the bytes), not by block
+// headers. Throws
 // std::system_error or NetworkError if one cannot be read, ReadCancelled.
 WorkPlan plan_work(const std::vector<std::string>& inputs, int64_t task_bytes,
                    bool allow_http = false);
