@@ -48,22 +48,35 @@ DatasetCounts PlacedDatasetWriter::counts_of(std::span<const int32_t> sequence_l
 
 void PlacedDatasetWriter::write(const DatasetCounts& before, std::span<const std::byte> tokens,
                                 std::span<const int32_t> sequence_lengths,
-                                std::span<const int32_t> document_sequences) {
+                                std::span<const int32_t> document_sequences,
+                                const StoredSequences& stored) {
   std::vector<int64_t> bounds;
   bounds.reserve(document_sequences.size());
   int64_t bound = before.num_sequences;
   for (const int32_t count : document_sequences) bounds.push_back(bound += count);
   const DatasetCounts counts = counts_of(sequence_lengths, document_sequences);
-  if (counts.num_tokens * weft::size_bytes(type_) != std::ssize(tokens) ||
-      bound != before.num_sequences + counts.num_sequences) {
+  const bool fit = stored.num_sequences == 0 && stored.num_token_bytes == 0
+                       ? counts.num_tokens * weft::size_bytes(type_) == std::ssize(tokens)
+                       : (stored.num_token_bytes + std::ssize(tokens)) % size_bytes(type_) == 0;
+  const int64_t num_sequences = stored.num_sequences + counts.num_sequences;
+  if (!fit || bound != before.num_sequences + num_sequences) {
     throw std::logic_error("PlacedDatasetWriter: " + std::to_string(tokens.size()) +
-                           " bytes of tokens, " + std::to_string(counts.num_sequences) +
+                           " bytes of tokens, " + std::to_string(num_sequences) +
                            " sequences and the documents' sequences do not fit each other");
   }
-  const int64_t at = before.num_tokens * weft::size_bytes(type_);
-  preallocate_for(at + std::ssize(tokens));
+  int64_t at = before.num_tokens * weft::size_bytes(type_);
+  preallocate_for(at + stored.num_token_bytes + std::ssize(tokens));
+  int64_t lengths_at = kIndexHeaderBytes + 4 * before.num_sequences;
+  if (stored.num_token_bytes > 0) {
+    bin_.copy_at(*stored.tokens, stored.tokens_at_bytes, stored.num_token_bytes, at);
+    at += stored.num_token_bytes;
+  }
+  if (stored.num_sequences > 0) {
+    idx_.copy_at(*stored.lengths, stored.lengths_at_bytes, 4 * stored.num_sequences, lengths_at);
+    lengths_at += 4 * stored.num_sequences;
+  }
   write_values(bin_, tokens, at);
-  write_values(idx_, sequence_lengths, kIndexHeaderBytes + 4 * before.num_sequences);
+  write_values(idx_, sequence_lengths, lengths_at);
   write_values(bounds_, std::span<const int64_t>(bounds), 8 * (before.num_documents + 1));
 }
 

@@ -22,6 +22,15 @@
 
 namespace weft {
 
+// Tokens and sequence lengths, as they go into the files, that lie in other files: too many for
+// memory. The files must outlive it.
+struct StoredSequences {
+  const InputFile* tokens = nullptr;
+  int64_t tokens_at_bytes = 0, num_token_bytes = 0;
+  const InputFile* lengths = nullptr;
+  int64_t lengths_at_bytes = 0, num_sequences = 0;
+};
+
 class PlacedDatasetWriter {
  public:
   // Opens the three files, making those that are not there (all must be there without `make`); what
@@ -30,12 +39,13 @@ class PlacedDatasetWriter {
                       const std::filesystem::path& bounds, TokenType type, bool make = true);
 
   // Writes documents behind `before`: tokens in the file's type, the tokens of each sequence (> 0),
-  // the sequences of each document (0: an empty one). Thread-safe. Equal arguments write equal
-  // bytes, so a piece may be written again. Throws std::system_error; std::logic_error if bytes,
-  // lengths and documents do not fit each other.
+  // the sequences of each document (0: an empty one). What is `stored` comes before the tokens and
+  // lengths in memory; that its lengths fit its tokens is not checked. Thread-safe. Equal arguments
+  // write equal bytes, so a piece may be written again. Throws std::system_error; std::logic_error
+  // if bytes, lengths and documents do not fit each other.
   void write(const DatasetCounts& before, std::span<const std::byte> tokens,
-             std::span<const int32_t> sequence_lengths,
-             std::span<const int32_t> document_sequences);
+             std::span<const int32_t> sequence_lengths, std::span<const int32_t> document_sequences,
+             const StoredSequences& stored = {});
 
   // Makes what was written so far survive a power cut.
   void sync();

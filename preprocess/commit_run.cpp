@@ -6,6 +6,7 @@
 
 #include "indexed_dataset/crash_point.h"
 #include "indexed_dataset/file_io.h"
+#include "indexed_dataset/scratch_file.h"
 
 namespace weft {
 namespace {
@@ -72,6 +73,7 @@ bool is_of_a_run(const std::string& name) {
   for (const char* own : {"journal", "commit", "coordinator", "failure"}) {
     if (name.starts_with(own)) return true;
   }
+  if (is_scratch_name(name)) return true;
   const size_t dot = name.find('.');
   const std::string first = name.substr(0, dot);
   if (dot == std::string::npos || name.size() == dot + 1) return false;

@@ -50,12 +50,12 @@ void for_each_document(const std::string& input, const std::string& json_key,
       } else {
         std::string begun;  // of a long text, which comes in pieces
         for (JsonLineParser::TextPiece piece; parser.next_text(0, piece);) {
-          if (begun.empty() && piece.rest_bytes == 0) {
+          if (piece.is_first && piece.is_last) {
             use(piece.text);
             continue;
           }
           begun += piece.text;
-          if (piece.rest_bytes == 0) use(std::exchange(begun, {}));
+          if (piece.is_last) use(std::exchange(begun, {}));
         }
       }
     }

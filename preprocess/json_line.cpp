@@ -1,25 +1,11 @@
 #include "preprocess/json_line.h"
 
+#include <algorithm>
+
 #include "preprocess/json_string.h"
 
 namespace weft {
 namespace {
-
-bool is_letter_or_digit(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
-// Where a long string may be cut: a space that has a letter or digit before it, which is no part of
-// an escape (at most 6 bytes), and one behind it. The string's size if there is no such place.
-size_t safe_cut(std::string_view raw) {
-  for (size_t at = raw.find(' ', kTextPieceBytes); at != raw.npos; at = raw.find(' ', at + 1)) {
-    if (at + 1 < raw.size() && is_letter_or_digit(raw[at - 1]) && is_letter_or_digit(raw[at + 1]) &&
-        raw.substr(at - 6, 6).find('\\') == raw.npos) {
-      return at;
-    }
-  }
-  return raw.size();
-}
 
 std::string in_quotes(const std::string& key) { return "\"" + key + "\""; }
 
@@ -58,15 +44,22 @@ int64_t unescape_json(std::string_view raw, std::string& out) {
   return num_replaced;
 }
 
+// Names that are wanted come from a command line. Copies of hostile ones of megabytes are not made.
+constexpr size_t kMaxKeyBytes = 1 << 20;
+
 std::string_view unescaped_key(const JsonString& key, std::string& buffer) {
-  if (!key.has_escapes) return key.raw;
+  if (!key.has_escapes || key.raw.size() > kMaxKeyBytes) return key.raw;
   buffer.clear();
   unescape_json(key.raw, buffer);
   return buffer;
 }
 
-JsonLineParser::JsonLineParser(std::vector<std::string> keys, std::string_view origin_key)
-    : keys_(std::move(keys)), values_(keys_.size()), origins_(origin_key) {}
+JsonLineParser::JsonLineParser(std::vector<std::string> keys, std::string_view origin_key,
+                               size_t text_piece_bytes)
+    : keys_(std::move(keys)),
+      text_piece_bytes_(text_piece_bytes),
+      values_(keys_.size()),
+      origins_(origin_key) {}
 
 LineOutcome JsonLineParser::parse(std::string_view line) {
   num_replaced_surrogates_ = 0;
@@ -161,10 +154,13 @@ bool JsonLineParser::next_text(size_t key_idx, TextPiece& piece) {
   Value& value = values_[key_idx];
   if (!value.goes_on && !next_string(value)) return false;
   std::string_view& rest = value.string.raw;
-  piece.raw = rest.substr(0, rest.size() > 2 * kTextPieceBytes ? safe_cut(rest) : rest.size());
+  piece.raw = rest.size() > text_piece_bytes_
+                  ? rest.substr(0, cut_of_string(rest, text_piece_bytes_))
+                  : rest;
   rest.remove_prefix(piece.raw.size());
-  piece.rest_bytes = rest.size();
-  value.goes_on = !rest.empty();
+  piece.is_first = !value.goes_on;
+  piece.is_last = rest.empty();
+  value.goes_on = !piece.is_last;
   piece.text = piece.raw;
   if (!value.string.has_escapes) return true;
   const size_t needed = piece.raw.size() + kUnescapeSlackBytes;

@@ -43,8 +43,8 @@ struct LineOutcome {
   size_t position = 0;  // byte in the line where it was noticed
 };
 
-// Strings of more than twice this come in pieces of about this (1 MiB), so that what was tokenized
-// need not stay in memory.
+// Longer strings come in pieces of this (1 MiB), so that what was tokenized need not stay in
+// memory.
 constexpr size_t kTextPieceBytes = size_t{1} << 20;
 
 // Deeper nesting is refused, as by Python, whose parser gives up at its recursion limit of 1000.
@@ -53,22 +53,23 @@ constexpr int kMaxJsonDepth = 990;
 // Reuses its buffers from line to line: one per thread.
 class JsonLineParser {
  public:
-  // Throws std::invalid_argument for what is no origin key (origin_strings.h).
-  explicit JsonLineParser(std::vector<std::string> keys,
-                          std::string_view origin_key = kNoOriginKey);
+  // A longer string comes in pieces of up to `text_piece_bytes` (at least 16) of the line. Throws
+  // std::invalid_argument for what is no origin key (origin_strings.h).
+  explicit JsonLineParser(std::vector<std::string> keys, std::string_view origin_key = kNoOriginKey,
+                          size_t text_piece_bytes = kTextPieceBytes);
 
   // Parses one line, which must be valid UTF-8. If the outcome is kNone, next_text() then has the
   // strings of every key.
   LineOutcome parse(std::string_view line);
 
   // Steps to the next string of a key: its only one, or those of its list in order; false after the
-  // last. A long one comes in several pieces, cut where tokens of GPT-2's pattern end in any case:
-  // at a space between two ASCII letters or digits. Valid as long as the line and until the next
-  // call of either function.
+  // last. A long one comes in several pieces, cut between two characters. Valid as long as the line
+  // and until the next call of either function.
   struct TextPiece {
     std::string_view text;  // valid UTF-8
-    std::string_view raw;   // what it is in the line, which is not looked at again
-    size_t rest_bytes = 0;  // of the line, that belong to the same string; 0: it ends here
+    // What it is in the line. All of the key's value up to its end is not looked at again.
+    std::string_view raw;
+    bool is_first = true, is_last = true;  // of its string
   };
   bool next_text(size_t key_idx, TextPiece& piece);
   // Where the document says that it is from. To be asked for before the line's texts, whose memory
@@ -83,7 +84,7 @@ class JsonLineParser {
     size_t position = 0;  // in the line; of a mixed list: of what is no string in it
     JsonString string;
     std::string_view rest;  // of a list, between its brackets
-    bool goes_on = false;   // next_text() has given a first piece of `string`, which is the rest
+    bool goes_on = false;   // next_text() has given a piece of `string`, which is the rest
     bool is_read = false;   // nothing is left for next_text()
   };
   bool read_member(JsonScanner& scanner, const JsonString& key);
@@ -94,10 +95,11 @@ class JsonLineParser {
   static bool next_string(Value& value);
 
   std::vector<std::string> keys_;
+  size_t text_piece_bytes_;
   std::vector<Value> values_;
   OriginStrings origins_;
   std::string key_buffer_;
-  std::string text_buffer_;  // as large as the longest text so far; what it holds is overwritten
+  std::string text_buffer_;  // of a piece with escapes; what it holds is overwritten
   int64_t num_replaced_surrogates_ = 0;
 };
 

@@ -1,5 +1,7 @@
 #include "preprocess/json_string.h"
 
+#include <algorithm>
+
 #include "preprocess/json_escape.h"
 
 namespace weft {
@@ -71,6 +73,20 @@ char* unescape_string_scalar(std::string_view raw, char* out, int64_t& num_repla
   return out;
 }
 
+// True if the backslash at `at` begins an escape: an even number of them comes before it.
+bool begins_escape(std::string_view raw, size_t at) {
+  size_t begin = at;
+  while (begin > 0 && raw[begin - 1] == '\\') --begin;
+  return (at - begin) % 2 == 0;
+}
+
+// True if a \uXXXX at `at` has this high byte, but for its two lowest bits.
+bool is_surrogate_escape(std::string_view raw, size_t at, uint32_t high_byte) {
+  return at + 6 <= raw.size() && raw[at] == '\\' && raw[at + 1] == 'u' &&
+         are_four_hex_digits(raw.data() + at + 2) &&
+         (hex_value(raw.data() + at + 2) >> 8 & 0xFC) == high_byte;
+}
+
 int64_t count_code_points_scalar(std::string_view text) {
   const char* position = text.data();
   const char* end = text.data() + text.size();
@@ -125,6 +141,25 @@ char* unescape_string_with([[maybe_unused]] Simd simd, std::string_view raw, cha
   if (simd == Simd::kNeon) return unescape_string_neon(raw, out, num_replaced);
 #endif
   return unescape_string_scalar(raw, out, num_replaced);
+}
+
+size_t cut_of_string(std::string_view raw, size_t at) {
+  constexpr size_t kUnicodeEscapeBytes = 6;
+  if (at == raw.size()) return at;
+  while (at > 0 && (raw[at] & 0xC0) == 0x80) --at;
+  // The last backslash that may begin an escape which reaches `at`.
+  const size_t from = at - std::min(at, kUnicodeEscapeBytes - 1);
+  const size_t backslash = raw.substr(from, at - from).rfind('\\');
+  if (backslash != raw.npos && begins_escape(raw, from + backslash)) {
+    const bool is_unicode = raw[from + backslash + 1] == 'u';
+    if (from + backslash + (is_unicode ? kUnicodeEscapeBytes : 2) > at) at = from + backslash;
+  }
+  const size_t before = at - std::min(at, kUnicodeEscapeBytes);
+  if (is_surrogate_escape(raw, at, 0xDC) && is_surrogate_escape(raw, before, 0xD8) &&
+      before + kUnicodeEscapeBytes == at && begins_escape(raw, before)) {
+    at = before;
+  }
+  return at;
 }
 
 int64_t count_code_points(std::string_view text) {

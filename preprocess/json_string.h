@@ -32,6 +32,12 @@ inline constexpr size_t kUnescapeSlackBytes = 64;
 char* unescape_string(std::string_view raw, char* out, int64_t& num_replaced);
 char* unescape_string_with(Simd simd, std::string_view raw, char* out, int64_t& num_replaced);
 
+// Where to cut a string, at `at` or a few bytes before: not within a character, an escape, or the
+// two escapes of a surrogate pair, so that both parts unescape to the parts of the whole. `raw` is
+// valid up to there (`at` <= raw.size()) and begins at such a place. 0 if there is none, which
+// takes an `at` below 13.
+size_t cut_of_string(std::string_view raw, size_t at);
+
 // The characters of valid UTF-8: bytes that are no continuation bytes.
 int64_t count_code_points(std::string_view text);
 int64_t count_code_points_with(Simd simd, std::string_view text);

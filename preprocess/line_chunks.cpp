@@ -51,10 +51,11 @@ bool LineChunker::next(LineChunk& chunk) {
   carried_.clear();
 
   size_t target_bytes = std::max(chunk_bytes_, chunk.size_bytes + 1);
-  for (;;) {
+  for (size_t num_searched = 0;;) {
     read_some(chunk, target_bytes);
     if (chunk.size_bytes == 0) return false;
-    const size_t cut = at_end_ ? chunk.size_bytes : last_cut(chunk.text());
+    const size_t found = last_cut(chunk.text().substr(num_searched));
+    const size_t cut = at_end_ ? chunk.size_bytes : found > 0 ? num_searched + found : 0;
     if (cut > 0) {
       carried_.assign(chunk.buffer.data() + cut, chunk.buffer.data() + chunk.size_bytes);
       chunk.size_bytes = cut;
@@ -66,11 +67,14 @@ bool LineChunker::next(LineChunk& chunk) {
       skip_rest_of_line(chunk);
       return true;
     }
+    num_searched = chunk.size_bytes - 1;  // a final "\r" was left open
     target_bytes = std::min(2 * chunk.size_bytes, max_line_bytes_ + 3);
     if (gate_ == nullptr || target_bytes <= gate_->free_bytes()) continue;
     if (!chunk.long_line_permit) chunk.long_line_permit = gate_->enter();
-    // Room at once, touched as it fills: growing by copies would take half as much again.
+    // Room at once, touched as it fills: growing by copies would take half as much again. And in
+    // small steps: what comes behind the line is copied.
     chunk.buffer.reserve(max_line_bytes_ + 3);
+    target_bytes = std::min(chunk.size_bytes + chunk_bytes_, max_line_bytes_ + 3);
   }
 }
 

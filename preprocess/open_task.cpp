@@ -23,8 +23,7 @@ TaskCounts counts_of(const Segment& segment) {
   counts.text = result.text;
   counts.bad_lines = result.bad_lines;
   for (const TokenizedChunk::Output& output : result.outputs) {
-    counts.datasets.push_back(
-        PlacedDatasetWriter::counts_of(output.sequence_lengths, output.document_sequences));
+    counts.datasets.push_back(output.counts());
   }
   return counts;
 }
@@ -32,13 +31,9 @@ TaskCounts counts_of(const Segment& segment) {
 }  // namespace
 
 int64_t held_bytes(const TokenizedChunk& result) {
-  size_t size_bytes = sizeof(OpenTask::Piece);
-  for (const TokenizedChunk::Output& output : result.outputs) {
-    size_bytes += output.token_bytes().size() + 4 * output.sequence_lengths.capacity() +
-                  4 * output.document_sequences.capacity() + 8 * output.line_offsets.capacity() +
-                  sizeof(Origin) * output.origins.capacity();
-  }
-  return static_cast<int64_t>(size_bytes);
+  auto size_bytes = static_cast<int64_t>(sizeof(OpenTask::Piece));
+  for (const TokenizedChunk::Output& output : result.outputs) size_bytes += output.held_bytes();
+  return size_bytes;
 }
 
 OpenTask::OpenTask(const Task& task, TaskProgress progress, size_t num_datasets)

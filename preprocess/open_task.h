@@ -89,7 +89,7 @@ class OpenTask {
   TaskProgress written_;
 };
 
-// Bytes that a result holds in memory.
+// Bytes that a result holds in memory and in scratch files.
 int64_t held_bytes(const TokenizedChunk& result);
 
 }  // namespace weft

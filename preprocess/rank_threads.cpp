@@ -24,7 +24,8 @@ void RankWorker::end_threads() {
 }
 
 void RankWorker::work() {
-  ChunkTokenizer tokenizer(vocabulary_, settings_.rules);
+  ChunkTokenizer tokenizer(vocabulary_, settings_.rules,
+                           {.make_scratch = [this] { return files_.make_scratch(); }});
   while (auto job = work_.pop()) (*job)(tokenizer);
 }
 

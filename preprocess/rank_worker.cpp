@@ -352,7 +352,8 @@ void RankWorker::throw_failure(const RunFailure& failure) {
 // To grow a result's memory anew for every segment takes copies and page faults.
 void RankWorker::keep_for_reuse(TokenizedChunk& result) {
   size_t num_bytes = 0;
-  for (const TokenizedChunk::Output& output : result.outputs) {
+  for (TokenizedChunk::Output& output : result.outputs) {
+    output.clear();
     num_bytes += 2 * output.tokens_16.capacity() + 4 * output.tokens_32.capacity();
   }
   if (std::ssize(spare_results_) < 2 * settings_.num_workers &&

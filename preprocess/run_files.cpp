@@ -30,9 +30,17 @@ struct StagedHeader {
 };
 
 StagedHeader header_of(const Output& output) {
-  return {output.token_bytes().size(), output.sequence_lengths.size(),
-          output.document_sequences.size()};
+  return {static_cast<uint64_t>(output.stored().num_token_bytes) + output.token_bytes().size(),
+          static_cast<uint64_t>(output.num_sequences()), output.document_sequences.size()};
 }
+
+int64_t num_stored_bytes(const Output& output) {
+  const StoredSequences stored = output.stored();
+  return stored.num_token_bytes + 4 * stored.num_sequences;
+}
+
+// A segment of more stays in the stage file until it is written to its place.
+constexpr uint64_t kMaxReadBytes = 4 << 20;
 
 // Reads a stage file from front to back.
 class StageReader {
@@ -43,7 +51,9 @@ class StageReader {
 
   bool at_end() const { return position_ == num_bytes_; }
 
-  void read(Output& output) {
+  // One key's part of a segment: tokens and lengths are in `output`, or `stored` in the file, valid
+  // while this lives.
+  void read(Output& output, StoredSequences& stored) {
     StagedHeader header;
     read_into(&header, sizeof header);
     // Each on its own first: the sum of hostile numbers could overflow.
@@ -53,12 +63,23 @@ class StageReader {
       throw std::runtime_error(file_.path().string() + ": no stage file, at byte " +
                                std::to_string(position_) + "; remove the folder it is in");
     }
-    if (type_ == TokenType::kUInt16) {
-      read_values(output.tokens_16, header.num_bytes / 2);
+    output.clear();
+    stored = {};
+    if (header.num_bytes + 4 * header.num_sequences > kMaxReadBytes) {
+      stored.tokens = stored.lengths = &file_;
+      stored.tokens_at_bytes = position_;
+      stored.num_token_bytes = static_cast<int64_t>(header.num_bytes);
+      stored.lengths_at_bytes = position_ + stored.num_token_bytes;
+      stored.num_sequences = static_cast<int64_t>(header.num_sequences);
+      position_ = stored.lengths_at_bytes + 4 * stored.num_sequences;
     } else {
-      read_values(output.tokens_32, header.num_bytes / 4);
+      if (type_ == TokenType::kUInt16) {
+        read_values(output.tokens_16, header.num_bytes / 2);
+      } else {
+        read_values(output.tokens_32, header.num_bytes / 4);
+      }
+      read_values(output.sequence_lengths, header.num_sequences);
     }
-    read_values(output.sequence_lengths, header.num_sequences);
     read_values(output.document_sequences, header.num_documents);
     read_values(output.line_offsets, header.num_documents);
     if (has_origins_) read_values(output.origins, header.num_documents);
@@ -130,25 +151,28 @@ bool RunFiles::has_stage(const std::filesystem::path& folder, int64_t task, int6
 
 void RunFiles::write(const TaskBase& before, int32_t input_idx,
                      const std::vector<Output>& outputs) {
-  std::vector<std::byte> entries;
   for (size_t k = 0; k < outputs.size(); ++k) {
-    const Output& output = outputs[k];
-    const DatasetCounts& place = before.datasets.at(k);
-    datasets_[k]->pair.write(place, output.token_bytes(), output.sequence_lengths,
-                             output.document_sequences);
-    entries.clear();
-    for (size_t i = 0; i < output.line_offsets.size(); ++i) {
-      append_source_entry(
-          entries,
-          {static_cast<uint32_t>(input_idx), before.num_input_bytes + output.line_offsets[i],
-           has_origins_ ? output.origins.at(i) : Origin{}},
-          has_origins_);
-    }
-    crash_point("pair_placed");
-    if (entries.empty()) continue;
-    datasets_[k]->sources.write_at(entries.data(), entries.size(),
-                                   source_entry_at(place.num_documents, has_origins_));
+    write_dataset(k, before, input_idx, outputs[k], outputs[k].stored());
   }
+}
+
+void RunFiles::write_dataset(size_t k, const TaskBase& before, int32_t input_idx,
+                             const Output& output, const StoredSequences& stored) {
+  const DatasetCounts& place = before.datasets.at(k);
+  datasets_[k]->pair.write(place, output.token_bytes(), output.sequence_lengths,
+                           output.document_sequences, stored);
+  std::vector<std::byte> entries;
+  for (size_t i = 0; i < output.line_offsets.size(); ++i) {
+    append_source_entry(
+        entries,
+        {static_cast<uint32_t>(input_idx), before.num_input_bytes + output.line_offsets[i],
+         has_origins_ ? output.origins.at(i) : Origin{}},
+        has_origins_);
+  }
+  crash_point("pair_placed");
+  if (entries.empty()) return;
+  datasets_[k]->sources.write_at(entries.data(), entries.size(),
+                                 source_entry_at(place.num_documents, has_origins_));
 }
 
 int64_t RunFiles::staged_size(const std::vector<Output>& outputs) {
@@ -160,33 +184,52 @@ int64_t RunFiles::staged_size(const std::vector<Output>& outputs) {
 }
 
 void RunFiles::stage(int64_t task, int64_t offset_bytes, const std::vector<Output>& outputs) {
+  const auto file = stage_file(task);
   std::vector<std::byte> bytes;
-  bytes.reserve(static_cast<size_t>(staged_size(outputs)));
+  int64_t num_bytes = staged_size(outputs);
+  for (const Output& output : outputs) num_bytes -= num_stored_bytes(output);
+  bytes.reserve(static_cast<size_t>(num_bytes));
+  const auto write_bytes = [&] {
+    file->write_at(bytes.data(), bytes.size(), offset_bytes);
+    offset_bytes += std::ssize(bytes);
+    bytes.clear();
+  };
+  const auto copy = [&](const InputFile* from, int64_t from_bytes, int64_t size_bytes) {
+    if (size_bytes == 0) return;
+    write_bytes();
+    file->copy_at(*from, from_bytes, size_bytes, offset_bytes);
+    offset_bytes += size_bytes;
+  };
   for (const Output& output : outputs) {
     const StagedHeader header = header_of(output);
+    const StoredSequences stored = output.stored();
     add_bytes(bytes, std::span(&header, 1));
+    copy(stored.tokens, stored.tokens_at_bytes, stored.num_token_bytes);
     add_bytes(bytes, output.token_bytes());
+    copy(stored.lengths, stored.lengths_at_bytes, 4 * stored.num_sequences);
     add_bytes(bytes, std::span(output.sequence_lengths));
     add_bytes(bytes, std::span(output.document_sequences));
     add_bytes(bytes, std::span(output.line_offsets));
     add_bytes(bytes, std::span(output.origins));
   }
-  stage_file(task)->write_at(bytes.data(), bytes.size(), offset_bytes);
+  write_bytes();
   crash_point("staged");
 }
 
 void RunFiles::unstage(int64_t task, int64_t num_bytes, const TaskBase& base, int32_t input_idx) {
   StageReader reader(stage_path(folder_, task), num_bytes, type_, has_origins_);
   TaskBase before = base;
-  std::vector<Output> outputs(datasets_.size());
+  Output output;
+  StoredSequences stored;
   while (!reader.at_end()) {
-    for (Output& output : outputs) reader.read(output);
-    write(before, input_idx, outputs);
-    crash_point("segment_unstaged");
-    for (size_t k = 0; k < outputs.size(); ++k) {
-      before.datasets[k].add(PlacedDatasetWriter::counts_of(outputs[k].sequence_lengths,
-                                                            outputs[k].document_sequences));
+    for (size_t k = 0; k < datasets_.size(); ++k) {
+      reader.read(output, stored);
+      write_dataset(k, before, input_idx, output, stored);
+      before.datasets[k].add(output.counts());
+      before.datasets[k].num_sequences += stored.num_sequences;
+      before.datasets[k].num_tokens += stored.num_token_bytes / weft::size_bytes(type_);
     }
+    crash_point("segment_unstaged");
   }
 }
 

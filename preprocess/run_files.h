@@ -59,6 +59,9 @@ class RunFiles {
   static bool are_there(const std::filesystem::path& folder, size_t num_datasets);
   static bool has_stage(const std::filesystem::path& folder, int64_t task, int64_t num_bytes);
 
+  // For what does not fit into memory.
+  ScratchFile make_scratch() const { return ScratchFile(folder_); }
+
   // Makes what was written before the call survive a power cut.
   void sync();
 
@@ -74,6 +77,8 @@ class RunFiles {
     PlacedDatasetWriter pair;
     OutputFile sources;
   };
+  void write_dataset(size_t k, const TaskBase& before, int32_t input_idx,
+                     const TokenizedChunk::Output& output, const StoredSequences& stored);
   std::shared_ptr<OutputFile> stage_file(int64_t task);
 
   std::filesystem::path folder_;

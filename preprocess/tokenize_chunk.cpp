@@ -15,9 +15,11 @@
 namespace weft {
 namespace {
 
-// After a chunk of more than this (one long line), a thread gives its buffers back: all threads
-// would hold those of the longest line in time.
-constexpr size_t kLargeChunkBytes = 8 << 20;
+// What a text in pieces leaves waiting is far less with vocabularies that are made as GPT-2's.
+constexpr size_t kMaxKeptWaitingBytes = 4 << 20;
+
+// Memory goes back to the system when it is so much.
+constexpr size_t kGivenBackBytes = 1 << 20;
 
 constexpr std::string_view kSpecialTokenText = "<|endoftext|>";
 
@@ -54,23 +56,6 @@ void explain(BadLine& bad_line, std::string_view text, std::string_view line,
 
 }  // namespace
 
-void TokenizedChunk::clear(size_t num_keys) {
-  outputs.resize(num_keys);
-  for (Output& output : outputs) {
-    output.tokens_16.clear();
-    output.tokens_32.clear();
-    output.sequence_lengths.clear();
-    output.document_sequences.clear();
-    output.line_offsets.clear();
-    output.origins.clear();
-  }
-  num_lines = num_documents = num_empty_documents = num_tokens = num_replaced_surrogates =
-      num_code_points = 0;
-  text = {};
-  bad_line_counts = {};
-  bad_lines.clear();
-}
-
 TokenType token_type(const TokenizeRules& rules, int64_t vocabulary_size) {
   if (!rules.token_type) return token_type_for_vocabulary(vocabulary_size);
   if (*rules.token_type == TokenType::kUInt16 && vocabulary_size > 65536) {
@@ -82,12 +67,13 @@ TokenType token_type(const TokenizeRules& rules, int64_t vocabulary_size) {
 }
 
 ChunkTokenizer::ChunkTokenizer(std::shared_ptr<const Vocabulary> vocabulary,
-                               const TokenizeRules& rules)
+                               const TokenizeRules& rules, ChunkMemory memory)
     : rules_(rules),
+      memory_(std::move(memory)),
       type_(token_type(rules, vocabulary->size())),
       end_of_document_(rules.append_eod ? vocabulary->end_of_document() : -1),
       tokenizer_(vocabulary, rules.special_tokens),
-      parser_(rules.json_keys, rules.origin_key),
+      parser_(rules.json_keys, rules.origin_key, memory_.text_piece_bytes),
       marks_(rules.json_keys.size()) {}
 
 void ChunkTokenizer::tokenize(LineChunk& chunk, TokenizedChunk& result) {
@@ -139,7 +125,6 @@ void ChunkTokenizer::tokenize(LineChunk& chunk, TokenizedChunk& result) {
     }
     result.num_code_points -= lines.num_pairs();  // Python reads a "\r\n" as one "\n"
   }
-  if (text.size() > kLargeChunkBytes) parser_ = JsonLineParser(rules_.json_keys, rules_.origin_key);
 }
 
 // A line is a document under every key or under none: of a line that turns out to be bad, nothing
@@ -152,11 +137,10 @@ LineOutcome ChunkTokenizer::tokenize_line(std::string_view line, int64_t offset_
   const Origin origin = rules_.keeps_origins() ? parser_.origin() : Origin{};
   for (size_t k = 0; k < marks_.size(); ++k) {
     TokenizedChunk::Output& output = result.outputs[k];
-    marks_[k] = {output.tokens<Id>().size(), output.sequence_lengths.size()};
+    marks_[k] = {output.num_tokens(), output.num_sequences()};
     if (append_texts<Id>(k, output)) continue;
     for (size_t i = 0; i <= k; ++i) {
-      result.outputs[i].tokens<Id>().resize(marks_[i].num_tokens);
-      result.outputs[i].sequence_lengths.resize(marks_[i].num_sequences);
+      result.outputs[i].cut(marks_[i].num_tokens, marks_[i].num_sequences);
     }
     return {LineProblem::kSpecialToken,
             std::string(kSpecialTokenText) + " in \"" + rules_.json_keys[k] + "\"", 0};
@@ -170,31 +154,51 @@ LineOutcome ChunkTokenizer::tokenize_line(std::string_view line, int64_t offset_
 }
 
 // Tokenizes every text of one key on its own; one without tokens leaves no sequence. False if the
-// special token is in a text and must not be. Looked for here as well, so that any other error of
-// the tokenizer stays an error of the program.
+// special token is in a text and must not be.
 template <typename Id>
 bool ChunkTokenizer::append_texts(size_t key_idx, TokenizedChunk::Output& output) {
   std::vector<Id>& tokens = output.tokens<Id>();
   JsonLineParser::TextPiece piece;
-  size_t begin = tokens.size();  // of this text's tokens
+  const char* needed = nullptr;         // what lies before in the value was given back
+  int64_t begin = output.num_tokens();  // of this text's tokens
   while (parser_.next_text(key_idx, piece)) {
-    if (rules_.special_tokens == SpecialTokens::kError &&
-        piece.text.find(kSpecialTokenText) != piece.text.npos) {
-      return false;
+    if (!append_piece<Id>(piece, tokens)) return false;
+    if (piece.is_last && output.num_tokens() > begin) {
+      output.sequence_lengths.push_back(static_cast<int32_t>(output.num_tokens() - begin));
+      begin = output.num_tokens();
     }
-    // For as many ids as bytes, which is address space and not memory: growing by copies would take
-    // twice the memory of a long text.
-    if (tokens.size() == begin && piece.rest_bytes > 0) {
-      tokens.reserve(begin + piece.raw.size() + piece.rest_bytes + 1);
-    }
-    tokenizer_.encode(piece.text, tokens);
-    if (piece.rest_bytes > 0) {
-      give_pages_back(piece.raw);
-    } else if (tokens.size() > begin) {
-      output.sequence_lengths.push_back(static_cast<int32_t>(tokens.size() - begin));
-      begin = tokens.size();
-    }
+    output.keep_small(memory_);
+    if (needed == nullptr) needed = piece.raw.data();
+    const char* const end = piece.raw.data() + piece.raw.size();
+    if (static_cast<size_t>(end - needed) < kGivenBackBytes) continue;
+    give_pages_back({needed, end});
+    needed = end;
   }
+  return true;
+}
+
+// The special token is looked for here as well, so that any other error of the tokenizer stays an
+// error of the program.
+template <typename Id>
+bool ChunkTokenizer::append_piece(const JsonLineParser::TextPiece& piece, std::vector<Id>& tokens) {
+  const bool refuses_special = rules_.special_tokens == SpecialTokens::kError;
+  if (piece.is_first && piece.is_last) {
+    if (refuses_special && piece.text.find(kSpecialTokenText) != piece.text.npos) return false;
+    tokenizer_.encode(piece.text, tokens);
+    return true;
+  }
+  if (piece.is_first) {
+    begun_ = {};
+    waiting_.clear();
+  }
+  waiting_ += piece.text;
+  // A token that goes on in the next piece waits as a whole.
+  if (refuses_special && waiting_.find(kSpecialTokenText) != waiting_.npos) return false;
+  // Escapes stand for little text; what cannot be settled yet would be encoded again for each.
+  constexpr size_t kCutBytes = 16;
+  if (!piece.is_last && waiting_.size() + kCutBytes < memory_.text_piece_bytes) return true;
+  waiting_.erase(0, tokenizer_.encode_part(waiting_, piece.is_last, begun_, tokens));
+  if (piece.is_last && waiting_.capacity() > kMaxKeptWaitingBytes) waiting_ = {};
   return true;
 }
 
@@ -203,19 +207,18 @@ bool ChunkTokenizer::append_texts(size_t key_idx, TokenizedChunk::Output& output
 template <typename Id>
 void ChunkTokenizer::end_document(const Mark& before, int64_t offset_bytes, const Origin& origin,
                                   TokenizedChunk::Output& output, TokenizedChunk& result) const {
-  std::vector<Id>& tokens = output.tokens<Id>();
-  if (tokens.size() == before.num_tokens) {
+  if (output.num_tokens() == before.num_tokens) {
     ++result.num_empty_documents;
     if (rules_.empty_documents == EmptyDocuments::kSkip) return;
   } else if (rules_.append_eod) {
-    tokens.push_back(static_cast<Id>(end_of_document_));
+    output.tokens<Id>().push_back(static_cast<Id>(end_of_document_));
     ++output.sequence_lengths.back();
   }
   output.document_sequences.push_back(
-      static_cast<int32_t>(output.sequence_lengths.size() - before.num_sequences));
+      static_cast<int32_t>(output.num_sequences() - before.num_sequences));
   output.line_offsets.push_back(offset_bytes);
   if (rules_.keeps_origins()) output.origins.push_back(origin);
-  result.num_tokens += static_cast<int64_t>(tokens.size() - before.num_tokens);
+  result.num_tokens += output.num_tokens() - before.num_tokens;
 }
 
 }  // namespace weft

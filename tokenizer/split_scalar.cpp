@@ -5,22 +5,6 @@
 namespace weft {
 namespace {
 
-// End of the run of characters of this class that goes on at `p`.
-const uint8_t* run_end(const uint8_t* p, const uint8_t* end, CharClass char_class) {
-  while (p < end) {
-    const uint8_t byte_class = kByteClasses[*p];
-    if (byte_class == static_cast<uint8_t>(char_class)) {
-      ++p;
-      continue;
-    }
-    if (byte_class != kNotAscii) return p;
-    const Char c = non_ascii_char_at(p, end);
-    if (c.char_class != char_class) return p;
-    p += c.num_bytes;
-  }
-  return p;
-}
-
 // `\s+(?!\S)|\s+`: a run at the end of the text is one piece; before anything else its last
 // character is left for the next piece, unless it is the only one.
 const uint8_t* white_space_end(const uint8_t* p, const uint8_t* end) {
@@ -36,6 +20,21 @@ const uint8_t* white_space_end(const uint8_t* p, const uint8_t* end) {
 }
 
 }  // namespace
+
+const uint8_t* run_end(const uint8_t* p, const uint8_t* end, CharClass char_class) {
+  while (p < end) {
+    const uint8_t byte_class = kByteClasses[*p];
+    if (byte_class == static_cast<uint8_t>(char_class)) {
+      ++p;
+      continue;
+    }
+    if (byte_class != kNotAscii) return p;
+    const Char c = non_ascii_char_at(p, end);
+    if (c.char_class != char_class) return p;
+    p += c.num_bytes;
+  }
+  return p;
+}
 
 const uint8_t* piece_end(const uint8_t* p, const uint8_t* end) {
   if (*p == ' ' && p + 1 < end) {

@@ -5,7 +5,12 @@
 #include <cstdint>
 #include <string_view>
 
+#include "tokenizer/unicode_classes.h"
+
 namespace weft {
+
+// End of the run of characters of this class that goes on at `p`; `p` if none is there.
+const uint8_t* run_end(const uint8_t* p, const uint8_t* end, CharClass char_class);
 
 // End of the piece that starts at `p` < `end`.
 const uint8_t* piece_end(const uint8_t* p, const uint8_t* end);

@@ -1,6 +1,8 @@
 #include "tokenizer/tokenizer.h"
 
+#include <algorithm>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "tokenizer/decoder.h"
@@ -8,34 +10,85 @@
 
 namespace weft {
 
+namespace {
+
+// Where `text` ends, or where a special token begins of which it has the beginning only.
+size_t end_before_special(std::string_view text) {
+  const size_t begin = text.size() - std::min(text.size(), kEndOfText.size() - 1);
+  for (size_t at = text.find('<', begin); at != text.npos; at = text.find('<', at + 1)) {
+    if (kEndOfText.starts_with(text.substr(at))) return at;
+  }
+  return text.size();
+}
+
+}  // namespace
+
 struct Tokenizer::Impl {
   template <typename Id>
+  void check_type(const std::vector<Id>& ids) const;
+  template <typename Id>
   void encode(std::string_view text, std::vector<Id>& ids);
+  template <typename Id>
+  size_t encode_part(std::string_view text, bool is_last, BegunText& begun, std::vector<Id>& ids);
+  template <typename Id, typename Encode>
+  std::string_view encode_to_last_special(std::string_view text, std::vector<Id>& ids,
+                                          const Encode& encode_before) const;
 
   std::shared_ptr<const Vocabulary> vocabulary;
   SpecialTokens special_tokens;
   std::unique_ptr<TextEncoder> encoder;
+  PartEncoder part_encoder;
   Decoder decoder;
 };
 
-// The text between special tokens is split on its own, as Hugging Face's tokenizers do.
+template <typename Id>
+void Tokenizer::Impl::check_type(const std::vector<Id>&) const {
+  if (sizeof(Id) > 2 || vocabulary->size() <= 1 << 16) return;
+  throw std::invalid_argument("Tokenizer: a vocabulary of " + std::to_string(vocabulary->size()) +
+                              " ids does not fit 16 bits; ask for int32_t");
+}
+
+// Returns what follows the last special token. The text between them is split on its own, as
+// Hugging Face's tokenizers do: `encode_before` gets what lies before each.
+template <typename Id, typename Encode>
+std::string_view Tokenizer::Impl::encode_to_last_special(std::string_view text,
+                                                         std::vector<Id>& ids,
+                                                         const Encode& encode_before) const {
+  if (special_tokens == SpecialTokens::kLiteral) return text;
+  size_t found;
+  while ((found = text.find(kEndOfText)) != std::string_view::npos) {
+    if (special_tokens == SpecialTokens::kError) {
+      throw std::runtime_error(
+          "the text contains <|endoftext|>; accept it as ordinary text or as the end-of-document "
+          "token "
+          "(--special literal or --special token)");
+    }
+    encode_before(text.substr(0, found));
+    ids.push_back(static_cast<Id>(vocabulary->end_of_document()));
+    text.remove_prefix(found + kEndOfText.size());
+  }
+  return text;
+}
+
 template <typename Id>
 void Tokenizer::Impl::encode(std::string_view text, std::vector<Id>& ids) {
-  if (special_tokens != SpecialTokens::kLiteral) {
-    size_t found;
-    while ((found = text.find(kEndOfText)) != std::string_view::npos) {
-      if (special_tokens == SpecialTokens::kError) {
-        throw std::runtime_error(
-            "the text contains <|endoftext|>; accept it as ordinary text or as the end-of-document "
-            "token "
-            "(--special literal or --special token)");
-      }
-      encoder->encode(text.substr(0, found), ids);
-      ids.push_back(static_cast<Id>(vocabulary->end_of_document()));
-      text.remove_prefix(found + kEndOfText.size());
-    }
+  check_type(ids);
+  const auto encode_text = [&](std::string_view part) { encoder->encode(part, ids); };
+  encode_text(encode_to_last_special(text, ids, encode_text));
+}
+
+template <typename Id>
+size_t Tokenizer::Impl::encode_part(std::string_view text, bool is_last, BegunText& begun,
+                                    std::vector<Id>& ids) {
+  check_type(ids);
+  std::string_view rest = encode_to_last_special(text, ids, [&](std::string_view before) {
+    part_encoder.encode(before, /*is_last=*/true, begun, ids);
+  });
+  const size_t done = text.size() - rest.size();
+  if (!is_last && special_tokens != SpecialTokens::kLiteral) {
+    rest = rest.substr(0, end_before_special(rest));
   }
-  encoder->encode(text, ids);
+  return done + part_encoder.encode(rest, is_last, begun, ids);
 }
 
 Tokenizer::Tokenizer(std::shared_ptr<const Vocabulary> vocabulary, SpecialTokens special_tokens) {
@@ -43,9 +96,10 @@ Tokenizer::Tokenizer(std::shared_ptr<const Vocabulary> vocabulary, SpecialTokens
   if (special_tokens == SpecialTokens::kToken)
     vocabulary->end_of_document();  // throws if there is none
   auto encoder = make_text_encoder(*vocabulary);
+  PartEncoder part_encoder(*vocabulary, *encoder);
   Decoder decoder(*vocabulary);
-  impl_ = std::make_unique<Impl>(
-      Impl{std::move(vocabulary), special_tokens, std::move(encoder), std::move(decoder)});
+  impl_ = std::make_unique<Impl>(Impl{std::move(vocabulary), special_tokens, std::move(encoder),
+                                      part_encoder, std::move(decoder)});
 }
 
 Tokenizer::~Tokenizer() = default;
@@ -57,12 +111,17 @@ void Tokenizer::encode(std::string_view text, std::vector<int32_t>& ids) {
 }
 
 void Tokenizer::encode(std::string_view text, std::vector<uint16_t>& ids) {
-  if (vocabulary().size() > 1 << 16) {
-    throw std::invalid_argument("Tokenizer: a vocabulary of " +
-                                std::to_string(vocabulary().size()) +
-                                " ids does not fit 16 bits; ask for int32_t");
-  }
   impl_->encode(text, ids);
+}
+
+size_t Tokenizer::encode_part(std::string_view text, bool is_last, BegunText& begun,
+                              std::vector<int32_t>& ids) {
+  return impl_->encode_part(text, is_last, begun, ids);
+}
+
+size_t Tokenizer::encode_part(std::string_view text, bool is_last, BegunText& begun,
+                              std::vector<uint16_t>& ids) {
+  return impl_->encode_part(text, is_last, begun, ids);
 }
 
 std::string Tokenizer::decode(const int32_t* ids, size_t num_ids) const {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tokenizer/part_encoder.h"
 #include "tokenizer/vocabulary.h"
 
 namespace weft {
@@ -37,6 +38,13 @@ class Tokenizer {
   // The same in half the memory, and faster. Throws std::invalid_argument for a vocabulary of more
   // than 65536 ids.
   void encode(std::string_view text, std::vector<uint16_t>& ids);
+
+  // For a text that comes in parts, so that neither it nor its ids need be in memory as a whole:
+  // PartEncoder::encode. `text` must be valid UTF-8. Throws as encode().
+  size_t encode_part(std::string_view text, bool is_last, BegunText& begun,
+                     std::vector<int32_t>& ids);
+  size_t encode_part(std::string_view text, bool is_last, BegunText& begun,
+                     std::vector<uint16_t>& ids);
 
   // The bytes of `ids`. Not valid UTF-8 where ids cut a character. Throws std::out_of_range for an
   // id that is not in the vocabulary.

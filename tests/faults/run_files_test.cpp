@@ -33,14 +33,16 @@ class Staging : public ::testing::Test {
         output.sequence_lengths.push_back(length);
         for (int32_t t = 0; t < length; ++t)
           output.tokens_16.push_back(static_cast<uint16_t>(random_()));
+        // As of a line that is too long for memory.
+        output.keep_small({.max_output_bytes = random_() % 200,
+                           .make_scratch = [this] { return ScratchFile(folder_.path()); }});
       }
     }
     return output;
   }
   static void add(TaskBase& base, const std::vector<Output>& outputs) {
     for (size_t k = 0; k < outputs.size(); ++k) {
-      base.datasets[k].add(PlacedDatasetWriter::counts_of(outputs[k].sequence_lengths,
-                                                          outputs[k].document_sequences));
+      base.datasets[k].add(outputs[k].counts());
     }
   }
   static std::string content(const fs::path& folder, size_t k, const char* suffix) {
@@ -101,6 +103,41 @@ void Staging::expect_the_same_files() {
     }
     EXPECT_EQ(SourceMap(staged / (std::to_string(k) + ".sources")).num_documents(),
               base.datasets[k].num_documents);
+  }
+}
+
+// A segment of megabytes goes from file to file.
+TEST_F(Staging, GivesTheSameFilesForALongDocument) {
+  const fs::path direct = make("direct"), staged = make("staged");
+  RunFiles files(direct, 1, TokenType::kInt32), stage_files(staged, 1, TokenType::kInt32);
+  std::vector<Output> outputs(1);
+  outputs[0].document_sequences = {3};
+  outputs[0].line_offsets = {5};
+  for (const int32_t length : {1'000'000, 1, 500'000}) {
+    for (int32_t i = 0; i < length; ++i) outputs[0].tokens_32.push_back(i ^ length);
+    outputs[0].sequence_lengths.push_back(length);
+    outputs[0].keep_small(
+        {.max_output_bytes = 1 << 20, .make_scratch = [&] { return files.make_scratch(); }});
+  }
+  EXPECT_EQ(outputs[0].stored().num_sequences, 2);
+  TaskBase base{{{}}, 0, 0};
+  std::vector<Output> small = {some_output()};
+  small[0].tokens_32.assign(static_cast<size_t>(small[0].counts().num_tokens), 7);
+  small[0].tokens_16.clear();
+  for (const auto* segment : {&small, &outputs, &small}) {
+    files.write(base, 0, *segment);
+    add(base, *segment);
+  }
+  int64_t num_staged_bytes = 0;
+  for (const auto* segment : {&small, &outputs, &small}) {
+    stage_files.stage(0, num_staged_bytes, *segment);
+    num_staged_bytes += RunFiles::staged_size(*segment);
+  }
+  stage_files.unstage(0, num_staged_bytes, {{{}}, 0, 0}, 0);
+  files.finish(0, base.datasets[0], {"a"});
+  stage_files.finish(0, base.datasets[0], {"a"});
+  for (const char* suffix : {".bin", ".idx", ".sources"}) {
+    EXPECT_TRUE(content(direct, 0, suffix) == content(staged, 0, suffix)) << suffix;
   }
 }
 

@@ -1,0 +1,202 @@
+// Texts too long for memory: cut anywhere, tokenized in pieces, tokens in scratch files - and the
+// same as if they were short.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "preprocess/json_string.h"
+#include "preprocess/tokenize_chunk.h"
+#include "tests/preprocess/temporary_folder.h"
+#include "tokenizer/train_vocabulary.h"
+
+namespace weft {
+namespace {
+
+const std::vector<std::string> kUnits = {"a",
+                                         "b",
+                                         "1",
+                                         " ",
+                                         ".",
+                                         "'s",
+                                         "'",
+                                         "\u00e9",
+                                         "\u4e2d",
+                                         "\U0001F600",
+                                         R"(\n)",
+                                         R"(\\)",
+                                         R"(\")",
+                                         R"(\/)",
+                                         R"(\u0041)",
+                                         R"(\u4e2d)",
+                                         R"(\ud83d)",
+                                         R"(\ude00)",
+                                         R"(\uD83D\uDE00)",
+                                         R"(\u000a)",
+                                         "<|endoftext|>",
+                                         R"(<|end\u006fftext|>)"};
+
+std::string random_raw(std::mt19937& random, size_t num_units) {
+  std::string raw;
+  for (size_t i = 0; i < num_units; ++i) {
+    const std::string& unit = kUnits[random() % kUnits.size()];
+    const size_t count = random() % 10 == 0 ? random() % 40 : 1;
+    for (size_t k = 0; k < count; ++k) raw += unit;
+  }
+  return raw;
+}
+
+TEST(CutOfString, BothPartsAreThoseOfTheWhole) {
+  std::mt19937 random(3);
+  for (int i = 0; i < 3000; ++i) {
+    const std::string raw = random_raw(random, random() % 30);
+    std::string whole;
+    const int64_t num_replaced = unescape_json(raw, whole);
+    for (size_t at = 0; at <= raw.size(); ++at) {
+      const size_t cut = cut_of_string(raw, at);
+      ASSERT_LE(cut, at);
+      ASSERT_LE(at, cut + 12);
+      if (at >= 13) {
+        ASSERT_GT(cut, 0U);
+      }
+      std::string parts;
+      const int64_t num_in_parts = unescape_json(std::string_view(raw).substr(0, cut), parts) +
+                                   unescape_json(std::string_view(raw).substr(cut), parts);
+      ASSERT_EQ(parts, whole) << raw << " cut at " << cut;
+      ASSERT_EQ(num_in_parts, num_replaced) << raw << " cut at " << cut;
+    }
+  }
+}
+
+class LongTexts : public ::testing::Test {
+ protected:
+  LongTexts() {
+    VocabularyTrainer trainer;
+    trainer.add_text("aaaa abab aabb 1111 .... the and ' 's \u4e2d\u4e2d");
+    const LearnedVocabulary learned = trainer.train(280, 1);
+    std::ofstream(folder_.path() / "v.json", std::ios::binary) << learned.vocab_json;
+    std::ofstream(folder_.path() / "m.txt", std::ios::binary) << learned.merges_txt;
+    vocabulary_ = Vocabulary::load(folder_.path() / "v.json", folder_.path() / "m.txt");
+  }
+
+  std::string random_value(bool may_be_list) {
+    if (!may_be_list || random_() % 3 != 0) {
+      return "\"" + random_raw(random_, random_() % 10 == 0 ? 600 : random_() % 30) + "\"";
+    }
+    std::string list = "[";
+    for (uint64_t i = random_() % 60; i > 0; --i) {
+      list += random_value(false) + (i > 1 ? " , " : "");
+    }
+    return list + "]";
+  }
+  std::string random_lines(int count) {
+    std::string lines;
+    for (int i = 0; i < count; ++i) {
+      lines += R"({"title":)" + random_value(true) + R"(, "text": )" + random_value(true) + "}\n";
+    }
+    return lines;
+  }
+
+  TokenizedChunk tokenize(const std::string& lines, const TokenizeRules& rules,
+                          const ChunkMemory& memory) {
+    LineChunk chunk;
+    chunk.buffer.assign(lines.begin(), lines.end());
+    chunk.size_bytes = lines.size();
+    TokenizedChunk result;
+    ChunkTokenizer(vocabulary_, rules, memory).tokenize(chunk, result);
+    return result;
+  }
+  ChunkMemory small_memory() {
+    return {.text_piece_bytes = 16 + random_() % 100,
+            .max_output_bytes = random_() % 400,
+            .make_scratch = [this] { return ScratchFile(folder_.path()); }};
+  }
+  static std::string bytes_of(const InputFile* file, int64_t size_bytes) {
+    std::string bytes(static_cast<size_t>(size_bytes), '\0');
+    if (size_bytes > 0) file->read_at(bytes.data(), bytes.size(), 0);
+    return bytes;
+  }
+  static std::string all_tokens(const TokenizedChunk::Output& output) {
+    const auto rest = output.token_bytes();
+    return bytes_of(output.stored().tokens, output.stored().num_token_bytes) +
+           std::string(reinterpret_cast<const char*>(rest.data()), rest.size());
+  }
+  static std::string all_lengths(const TokenizedChunk::Output& output) {
+    const auto rest = std::as_bytes(std::span(output.sequence_lengths));
+    return bytes_of(output.stored().lengths, 4 * output.stored().num_sequences) +
+           std::string(reinterpret_cast<const char*>(rest.data()), rest.size());
+  }
+
+  std::mt19937 random_{4};
+  TemporaryFolder folder_;
+  std::shared_ptr<const Vocabulary> vocabulary_;
+};
+
+TEST_F(LongTexts, GiveTheSameInPiecesAndThroughScratchFiles) {
+  int64_t num_stored = 0, num_special = 0;
+  for (int i = 0; i < 600; ++i) {
+    TokenizeRules rules;
+    rules.json_keys = {"text", "title"};
+    rules.append_eod = random_() % 2 == 0;
+    rules.on_bad_line = OnBadLine::kSkip;
+    rules.special_tokens = static_cast<SpecialTokens>(random_() % 3);
+    if (random_() % 2 == 0) rules.token_type = TokenType::kInt32;
+    if (random_() % 2 == 0) rules.empty_documents = EmptyDocuments::kSkip;
+    const std::string lines = random_lines(4);
+    const TokenizedChunk expected = tokenize(lines, rules, {});
+    const TokenizedChunk got = tokenize(lines, rules, small_memory());
+    ASSERT_EQ(got.num_tokens, expected.num_tokens);
+    ASSERT_EQ(got.num_documents, expected.num_documents);
+    ASSERT_EQ(got.num_empty_documents, expected.num_empty_documents);
+    ASSERT_EQ(got.num_replaced_surrogates, expected.num_replaced_surrogates);
+    ASSERT_EQ(got.bad_line_counts.summary(), expected.bad_line_counts.summary());
+    num_special += got.bad_line_counts.total();
+    for (size_t k = 0; k < 2; ++k) {
+      ASSERT_EQ(all_tokens(got.outputs[k]), all_tokens(expected.outputs[k])) << lines;
+      ASSERT_EQ(all_lengths(got.outputs[k]), all_lengths(expected.outputs[k])) << lines;
+      ASSERT_EQ(got.outputs[k].document_sequences, expected.outputs[k].document_sequences);
+      ASSERT_EQ(got.outputs[k].line_offsets, expected.outputs[k].line_offsets);
+      const DatasetCounts counts = got.outputs[k].counts(), all = expected.outputs[k].counts();
+      ASSERT_EQ(counts.num_documents, all.num_documents);
+      ASSERT_EQ(counts.num_sequences, all.num_sequences);
+      ASSERT_EQ(counts.num_tokens, all.num_tokens);
+      num_stored += got.outputs[k].stored().num_token_bytes;
+    }
+  }
+  EXPECT_GT(num_stored, 100'000);  // or nothing was tested
+  EXPECT_GT(num_special, 100);
+}
+
+// A few megabytes each, with the sizes that a run has.
+TEST_F(LongTexts, OfMegabytesWithoutAPlaceToCut) {
+  const ChunkMemory scratch{.make_scratch = [this] { return ScratchFile(folder_.path()); }};
+  for (const std::string unit : {"1", "ab", "\u4e2d\u6587", ".-", R"(\n)", R"(\u0041)", " ",
+                                 R"(\\)", R"(\ud83d\ude00)", "\", \"", "a\", \""}) {
+    TokenizeRules rules;
+    rules.token_type = TokenType::kInt32;
+    std::string line = R"({"text": [")";
+    while (line.size() < size_t{3} << 20) line += unit;
+    line += "\"]}\n";
+    // Nothing is cut and all is in memory.
+    const TokenizedChunk expected = tokenize(line, rules, {.text_piece_bytes = size_t{1} << 30});
+    const TokenizedChunk got = tokenize(line, rules, scratch);
+    ASSERT_EQ(got.num_documents, 1);
+    EXPECT_TRUE(all_tokens(got.outputs[0]) == all_tokens(expected.outputs[0])) << unit;
+    EXPECT_TRUE(all_lengths(got.outputs[0]) == all_lengths(expected.outputs[0])) << unit;
+    EXPECT_EQ(got.num_replaced_surrogates, expected.num_replaced_surrogates);
+    EXPECT_LE(got.outputs[0].token_bytes().size(), size_t{10} << 20);
+  }
+}
+
+TEST_F(LongTexts, AScratchFileThatCannotBeMadeIsAnError) {
+  const ChunkMemory nowhere{.text_piece_bytes = 16, .max_output_bytes = 8, .make_scratch = [this] {
+                              return ScratchFile(folder_.path() / "not there");
+                            }};
+  EXPECT_THROW(tokenize("{\"text\": \"" + std::string(100, 'x') + "\"}\n", {}, nowhere),
+               std::system_error);
+}
+
+}  // namespace
+}  // namespace weft
