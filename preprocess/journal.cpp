@@ -78,7 +78,7 @@ void Journal::add(const std::vector<LedgerRequest::Durable>& changed) {
   if (changed.empty()) return;
   std::string lines;
   for (const auto& [task, progress] : changed) {
-    lines += line_of(dump_lenient(Json{{"task", task}, {"progress", progress}}));
+    lines += line_of(progress_json(task, progress));
   }
   crash_point("journal_behind");  // the files are synced, the journal does not know it
   // A write that failed half-way, on a full disk, would hide what comes behind it.

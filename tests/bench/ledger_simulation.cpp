@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <queue>
 
@@ -372,8 +371,7 @@ class Simulation {
   void write_journal() {
     const double before_s = cluster_.measure_leader ? thread_cpu_s() : 0;
     for (const auto& each : ledger_.take_changed()) {
-      const nlohmann::json json = {{"task", each.task}, {"progress", each.progress}};
-      journal_bytes_ += std::ssize(dump_lenient(json)) + 18;
+      journal_bytes_ += std::ssize(progress_json(each.task, each.progress)) + 18;
     }
     if (cluster_.measure_leader) journal_busy_s_ += thread_cpu_s() - before_s;
     push({Event::Kind::kJournal, now_s_ + cluster_.journal_interval_s, 0, 0, "", 0});

@@ -2,10 +2,10 @@
 // processor time (ledger_simulation.h). Prints the tables of
 // results/2026-11-21-ledger-simulation.md.
 //
-//   weft_ledger_sim [--sockets] [--quick]
+//   weft_ledger_sim [--sockets] [--quick] [--only CASE]
 //
 // --sockets first measures what a request costs rank 0's server thread beside the ledger itself: 32
-// clients over loopback, in a process of their own.
+// clients over loopback, in a process of their own. --only runs the cases of that name.
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -84,7 +84,10 @@ struct Case {
   std::vector<SimulatedFailure> failures;
 };
 
+std::string only_case;  // empty: all
+
 void print_case(const Case& each) {
+  if (!only_case.empty() && each.name != only_case) return;
   const SimulationResult result = simulate(each.cluster, each.tasks, each.failures);
   const auto number = [](double value, int digits) {
     return fmt::format("{:.{}f}", value, digits);
@@ -185,8 +188,10 @@ int main(int argc, char** argv) {
       sockets = true;
     } else if (std::strcmp(argv[i], "--quick") == 0) {
       quick = true;
+    } else if (std::strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
+      weft::only_case = argv[++i];
     } else {
-      fmt::print(stderr, "usage: weft_ledger_sim [--sockets] [--quick]\n");
+      fmt::print(stderr, "usage: weft_ledger_sim [--sockets] [--quick] [--only CASE]\n");
       return 2;
     }
   }

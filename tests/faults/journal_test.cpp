@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
 #include <string>
 #include <vector>
 
+#include "preprocess/task_json.h"
 #include "tests/preprocess/temporary_folder.h"
 
 namespace weft {
@@ -30,6 +33,35 @@ class JournalFile : public ::testing::Test {
   TemporaryFolder folder_{memory_folder()};
   std::filesystem::path path_ = folder_.path() / "journal";
 };
+
+TEST(JournalLine, IsWhatTheJsonLibraryWouldWrite) {
+  std::mt19937_64 random(3);
+  const auto number = [&] { return static_cast<int64_t>(random() >> (1 + random() % 63)); };
+  for (int i = 0; i < 200; ++i) {
+    TaskProgress progress;
+    PipelineTotals& totals = progress.counts.totals;
+    totals = {number(), number(), number(), number(), number(), number(), number(), number(), {}};
+    for (int64_t& count : totals.bad_lines.by_problem) count = number();
+    for (auto* list : {&progress.counts.datasets, &progress.before_stage}) {
+      for (uint64_t k = random() % 3; k > 0; --k) list->push_back({number(), number(), number()});
+    }
+    progress.counts.text = TextHash(static_cast<uint64_t>(number()) >> 3);
+    progress.counts.num_range_bytes = number();
+    progress.next_offset_bytes = number();
+    progress.num_staged_bytes = number();
+    progress.is_read = i % 2 == 0;
+    for (uint64_t k = random() % 3; k > 0; --k) {
+      BadLine line;
+      line.line_number = number();
+      line.offset_bytes = number();
+      line.outcome.detail = "not \"UTF-8\": \xff\n";
+      line.hint = "caf\u00e9";
+      progress.counts.bad_lines.push_back(line);
+    }
+    const nlohmann::json json = {{"task", i}, {"progress", progress}};
+    ASSERT_EQ(progress_json(i, progress), dump_lenient(json));
+  }
+}
 
 TEST_F(JournalFile, KeepsTheLastProgressOfEachTask) {
   {
