@@ -12,6 +12,9 @@ constexpr std::string_view kEllipsis = "\xE2\x80\xA6";
 constexpr size_t kMaxCutBytes = kOriginBytes - kEllipsis.size();
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_of_scheme(char c) {
+  return is_letter(c) || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.';
+}
 bool is_space_or_control(char c) { return static_cast<unsigned char>(c) <= ' '; }
 bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
@@ -23,22 +26,37 @@ std::string_view trimmed(std::string_view text) {
 
 // The length of "https://" in an address (RFC 3986, 3.1); 0 for other texts.
 size_t scheme_length(std::string_view text) {
-  const size_t end = text.find("://");
-  if (end == text.npos || end == 0 || !is_letter(text[0])) return 0;
-  const bool is_scheme =
-      std::all_of(text.begin(), text.begin() + static_cast<ptrdiff_t>(end), [](char c) {
-        return is_letter(c) || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.';
-      });
+  size_t end = 0;
+  while (end < text.size() && is_of_scheme(text[end])) ++end;
+  const bool is_scheme = end > 0 && is_letter(text[0]) && text.substr(end, 3) == "://";
   return is_scheme ? end + 3 : 0;
 }
 
 // RFC 3986, 3.2, and as browsers read what is no address by it: a backslash ends the host, too, and
-// the last "@" ends the user.
+// the last "@" ends the user. In one pass, for this is done for every line.
 std::string_view host_of(std::string_view after_scheme) {
-  std::string_view host = after_scheme.substr(0, after_scheme.find_first_of("/?#\\"));
-  host.remove_prefix(host.rfind('@') + 1);                                    // npos + 1 is 0
+  size_t begin = 0, end = 0, colon = after_scheme.npos;
+  for (; end < after_scheme.size(); ++end) {
+    const char c = after_scheme[end];
+    if (c >= 'A' || c == '.' || c == '-') {  // nearly all
+      if (c == '\\') break;
+      continue;
+    }
+    if (c == '/' || c == '?' || c == '#') break;
+    if (c == '@') {
+      begin = end + 1;
+      colon = after_scheme.npos;
+    } else if (c == ':' && colon == after_scheme.npos) {
+      colon = end;
+    }
+  }
+  std::string_view host = after_scheme.substr(begin, end - begin);
   const size_t bracket = host.starts_with('[') ? host.find(']') : host.npos;  // of an IPv6 address
-  host = host.substr(0, bracket != host.npos ? bracket + 1 : host.find(':'));
+  if (bracket != host.npos) {
+    host = host.substr(0, bracket + 1);
+  } else if (colon != after_scheme.npos) {
+    host = host.substr(0, colon - begin);
+  }
   host = trimmed(host.substr(0, host.find('\0')));
   while (host.ends_with('.')) host.remove_suffix(1);
   return host;

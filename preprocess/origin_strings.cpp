@@ -1,6 +1,9 @@
 #include "preprocess/origin_strings.h"
 
+#include <algorithm>
+#include <bit>
 #include <stdexcept>
+#include <utility>
 
 #include "preprocess/json_line.h"
 
@@ -32,6 +35,7 @@ std::string problem_of_origin_key(std::string_view origin_key) {
 OriginStrings::OriginStrings(std::string_view origin_key) {
   if (const std::string problem = problem_of_origin_key(origin_key); !problem.empty())
     throw std::invalid_argument(problem);
+  static_assert(std::size(kAutoOriginPaths) <= kMaxPaths);
   if (origin_key == kNoOriginKey) return;
   if (origin_key != "auto") {
     add_path(origin_key);
@@ -41,6 +45,7 @@ OriginStrings::OriginStrings(std::string_view origin_key) {
 }
 
 void OriginStrings::add_path(std::string_view path) {
+  const auto path_idx = static_cast<int>(strings_.size());
   int parent = 0;
   for (size_t begin = 0; begin <= path.size();) {
     const size_t end = std::min(path.find('.', begin), path.size());
@@ -49,35 +54,26 @@ void OriginStrings::add_path(std::string_view path) {
     int place = find_child(parent, key);
     if (place < 0) {
       place = static_cast<int>(places_.size());
-      places_.push_back(
-          {std::string(key), -1, places_[static_cast<size_t>(parent)].first_child, -1});
+      Place child;
+      child.key = key;
+      child.next_sibling = places_[static_cast<size_t>(parent)].first_child;
+      places_.push_back(std::move(child));
       places_[static_cast<size_t>(parent)].first_child = place;
+      places_[static_cast<size_t>(parent)].child_lengths |= length_bit(key);
     }
+    places_[static_cast<size_t>(place)].paths |= uint32_t{1} << path_idx;
     parent = place;
   }
-  places_[static_cast<size_t>(parent)].path_idx = static_cast<int>(strings_.size());
+  places_[static_cast<size_t>(parent)].path_idx = path_idx;
   strings_.emplace_back();
-  has_string_.push_back(false);
-}
-
-void OriginStrings::forget() {
-  if (!has_any_) return;
-  has_any_ = false;
-  has_string_.assign(has_string_.size(), false);
 }
 
 void OriginStrings::note(int place, const JsonString* string) {
   const Place& here = places_[static_cast<size_t>(place)];
-  if (has_any_) {  // of a member of this name that came before
-    for (int i = here.first_child; i >= 0; i = places_[static_cast<size_t>(i)].next_sibling)
-      note(i, nullptr);
-  }
-  if (here.path_idx < 0) return;
-  const auto path_idx = static_cast<size_t>(here.path_idx);
-  has_string_[path_idx] = string != nullptr;
-  if (string == nullptr) return;
-  strings_[path_idx] = *string;
-  has_any_ = true;
+  has_string_ &= ~here.paths;  // of a member of this name that came before
+  if (string == nullptr || here.path_idx < 0) return;
+  has_string_ |= uint32_t{1} << here.path_idx;
+  strings_[static_cast<size_t>(here.path_idx)] = *string;
 }
 
 bool OriginStrings::read(JsonScanner& scanner, int place) {
@@ -97,11 +93,10 @@ bool OriginStrings::read(JsonScanner& scanner, int place) {
 }
 
 Origin OriginStrings::origin() {
-  if (!has_any_) return {};
-  for (size_t i = 0; i < strings_.size(); ++i) {
-    if (!has_string_[i]) continue;
-    std::string_view value = strings_[i].raw;
-    if (strings_[i].has_escapes) {
+  for (uint32_t left = has_string_; left != 0; left &= left - 1) {
+    const JsonString& string = strings_[static_cast<size_t>(std::countr_zero(left))];
+    std::string_view value = string.raw;
+    if (string.has_escapes) {
       buffer_.clear();
       unescape_json(beginning(value), buffer_);
       value = buffer_;

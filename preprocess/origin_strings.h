@@ -44,7 +44,7 @@ class OriginStrings {
 
   // For each line: forget(), then for every member of its object find() and note() or read(), then
   // origin().
-  void forget();
+  void forget() { has_string_ = 0; }
   // The place of a member of the line's object; -1: nothing of it is wanted.
   int find(std::string_view key) const { return find_child(0, key); }
   // The member's value is this string, or (null) something else: read by others.
@@ -55,14 +55,21 @@ class OriginStrings {
   Origin origin();
 
  private:
-  // A key of a path. Those of one object are linked.
+  // A key of a path, or (the first) the line's object. Those of one object are linked.
   struct Place {
     std::string key;
     int first_child = -1, next_sibling = -1;
-    int path_idx = -1;  // of the path that ends here
+    int path_idx = -1;           // of the path that ends here
+    uint32_t paths = 0;          // bits of the paths that end here or below
+    uint64_t child_lengths = 0;  // bits of the children's lengths: most keys of a line have another
   };
+  static constexpr size_t kMaxPaths = 32;
+
+  static uint64_t length_bit(std::string_view key) { return uint64_t{1} << (key.size() & 63); }
   int find_child(int parent, std::string_view key) const {
-    for (int i = places_[static_cast<size_t>(parent)].first_child; i >= 0;) {
+    const Place& above = places_[static_cast<size_t>(parent)];
+    if ((above.child_lengths & length_bit(key)) == 0) return -1;
+    for (int i = above.first_child; i >= 0;) {
       const Place& place = places_[static_cast<size_t>(i)];
       if (place.key == key) return i;
       i = place.next_sibling;
@@ -71,10 +78,9 @@ class OriginStrings {
   }
   void add_path(std::string_view path);
 
-  std::vector<Place> places_{1};  // the line's object is the first
-  std::vector<JsonString> strings_;
-  std::vector<bool> has_string_;  // by path, as strings_
-  bool has_any_ = false;
+  std::vector<Place> places_{1};
+  std::vector<JsonString> strings_;  // by path
+  uint32_t has_string_ = 0;          // bits of paths
   std::string key_buffer_, buffer_;
 };
 
