@@ -18,9 +18,6 @@ constexpr double kMaxBackoffSeconds = 60, kMaxRetryAfterSeconds = 600;
 // should not need new ones each time (three round trips with TLS), so handles are used again.
 class IdleMultis {
  public:
-  ~IdleMultis() {
-    for (CURLM* multi : idle_) curl_multi_cleanup(multi);
-  }
   CURLM* take() {
     {
       const std::lock_guard lock(mutex_);
@@ -44,9 +41,11 @@ class IdleMultis {
   std::vector<CURLM*> idle_;
 };
 
+// Never destroyed: when a program ends, OpenSSL may be gone before the connections that it
+// encrypts.
 IdleMultis& idle_multis() {
-  static IdleMultis multis;
-  return multis;
+  static auto* const multis = new IdleMultis;
+  return *multis;
 }
 
 FetchClock::duration duration_of(double seconds) {
