@@ -9,9 +9,9 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <span>
 #include <string>
-#include <string_view>
+
+#include "indexed_dataset/whole_files.h"
 
 namespace weft {
 
@@ -82,34 +82,6 @@ class OutputFile {
   std::filesystem::path path_;
   int fd_ = -1;
   int64_t size_bytes_ = 0;
-};
-
-// Removes a file, which may be absent, and syncs the folder. Throws std::system_error.
-void remove_file(const std::filesystem::path& path);
-// Makes the names of new files in `folder` survive a power cut. Throws std::system_error.
-void sync_folder(const std::filesystem::path& folder);
-// Renames `from` to `to` and syncs the folder, so that the new name survives a power cut.
-void commit_rename(const std::filesystem::path& from, const std::filesystem::path& to);
-// Writes a whole small file: NAME.part, fsync, rename, folder sync. Only its owner may read one
-// that is `is_private` (mode 0600).
-void write_file_atomically(const std::filesystem::path& path, std::string_view content,
-                           bool is_private = false);
-// The whole file. Throws std::system_error.
-std::string read_file(const std::filesystem::path& path);
-
-// A read-only memory map of a whole file (empty files give an empty span). Move-only.
-class MappedFile {
- public:
-  MappedFile() = default;
-  explicit MappedFile(const std::filesystem::path& path);  // throws std::system_error
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&& other) noexcept;
-  ~MappedFile();
-  std::span<const std::byte> bytes() const { return {data_, size_bytes_}; }
-
- private:
-  const std::byte* data_ = nullptr;
-  size_t size_bytes_ = 0;
 };
 
 }  // namespace weft

@@ -1,4 +1,5 @@
-// Files and folders as a whole: of file_io.h, what is not reading and writing at offsets.
+#include "indexed_dataset/whole_files.h"
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>

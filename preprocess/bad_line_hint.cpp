@@ -84,19 +84,29 @@ std::string shown_key(std::string_view key) {
   return '"' + escape_for_terminal(key.substr(0, end)) + "...\"";
 }
 
-// The keys of an object that was found to be valid.
-std::vector<std::string> keys_of(std::string_view line) {
-  std::vector<std::string> keys;
+// The first keys of an object that was found to be valid, as they stand in the line: there may be
+// millions of them, of megabytes each.
+struct FirstKeys {
+  static constexpr size_t kMost = 8;
+  std::vector<std::string_view> keys;
+  int64_t num_others = 0;
+};
+
+FirstKeys first_keys(std::string_view line) {
+  FirstKeys found;
   JsonScanner scanner(line);
   scanner.skip_space();
   scanner.take('{');
   scanner.skip_space();
-  while (scanner.peek() == '"') {
-    JsonString key;
-    if (!scanner.string(key)) break;
-    std::string name;
-    unescape_json(key.raw, name);
-    if (std::find(keys.begin(), keys.end(), name) == keys.end()) keys.push_back(std::move(name));
+  for (JsonString key; scanner.peek() == '"' && scanner.string(key);) {
+    const auto& keys = found.keys;
+    if (std::find(keys.begin(), keys.end(), key.raw) == keys.end()) {
+      if (keys.size() < FirstKeys::kMost) {
+        found.keys.push_back(key.raw);
+      } else {
+        ++found.num_others;
+      }
+    }
     scanner.skip_space();
     scanner.take(':');
     scanner.skip_space();
@@ -105,23 +115,20 @@ std::vector<std::string> keys_of(std::string_view line) {
     scanner.take(',');
     scanner.skip_space();
   }
-  return keys;
+  return found;
 }
 
 std::string missing_key_hint(std::string_view line, const std::vector<std::string>& wanted) {
-  constexpr size_t kNumShown = 8;
-  const std::vector<std::string> keys = keys_of(line);
-  std::string hint;
-  for (size_t i = 0; i < std::min(keys.size(), kNumShown); ++i) {
-    hint += (i == 0 ? "" : ", ") + shown_key(keys[i]);
+  const FirstKeys found = first_keys(line);
+  std::string hint = "the line has no keys";
+  for (size_t i = 0; i < found.keys.size(); ++i) {
+    if (i == 0) hint = found.keys.size() == 1 ? "the line has the key " : "the line has the keys ";
+    hint += (i == 0 ? "" : ", ") + shown_key(found.keys[i]);
   }
-  if (keys.size() > kNumShown) hint += fmt::format(" and {} more", keys.size() - kNumShown);
-  hint = keys.empty()       ? "the line has no keys"
-         : keys.size() == 1 ? "the line has the key " + hint
-                            : "the line has the keys " + hint;
+  if (found.num_others > 0) hint += fmt::format(" and {} more", found.num_others);
   for (const std::string& key : wanted) {
-    if (key.find(',') == key.npos || std::find(keys.begin(), keys.end(), key) != keys.end())
-      continue;
+    if (key.find(',') == key.npos) continue;
+    if (JsonLineParser({key}).parse(line).problem != LineProblem::kMissingKey) continue;
     std::string apart = key;
     std::replace(apart.begin(), apart.end(), ',', ' ');
     return hint + "; --json-keys wants spaces between keys: --json-keys " +

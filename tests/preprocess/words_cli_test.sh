@@ -70,8 +70,10 @@ said corpus 'missing key: "title,body"; the line has the keys "title", "body", "
   --json-keys title,body
 said corpus 'bad line: corpus:1: (byte 0) missing key: "text"; the line has the keys "title"' --on-bad-line skip
 printf '{"\\u001b[31m":"t","%s":1,"%s":2}\n' "$(printf 'k%.0s' {1..60})" "$(seq -s '":1,"' 1 9)" >corpus
-said corpus 'the line has the keys "\x1B[31m", "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk...", "1", "2", "3", "4", "5", "6" and 3 more'
+said corpus 'the line has the keys "\\u001b[31m", "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk...", "1", "2", "3", "4", "5", "6" and 3 more'
 echo '{}' >corpus && said corpus 'the line has no keys'
+{ printf '{'; seq -s, 1 1000000 | sed 's/[0-9][0-9]*/"k&":0/g' | tr -d '\n'; echo '}'; } >corpus # of so many the hint is as quick
+said corpus '"k7", "k8" and 999992 more'
 
 # --- what is there already was made of something else: the difference has a name
 differs() { expect 2 "$1; give --overwrite to replace it, or another --output-prefix" "$data" preprocess --output-prefix there "${@:2}"; }
