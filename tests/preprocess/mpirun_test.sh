@@ -26,9 +26,9 @@ exec "$@"
 RANK
 chmod +x rank.sh
 ranks() { cat pid.0 pid.1 pid.2; }
-launch() { # PREFIX: in the background
+launch() { # PREFIX [PEER_TIMEOUT]: in the background
   rm -f pid.*
-  mpirun -n 3 ./rank.sh "$data" preprocess --input [1-4].jsonl.gz --output-prefix "$1" --append-eod --workers 2 --peer-timeout 5 \
+  mpirun -n 3 ./rank.sh "$data" preprocess --input [1-4].jsonl.gz --output-prefix "$1" --append-eod --workers 2 --peer-timeout "${2:-60}" \
     >"$1.log" 2>&1 </dev/null &
   launched=$!
 }
@@ -74,7 +74,7 @@ equal killed
 # Rank 1 stands still: the others do its work. When it wakes up all is done.
 for rank in 0 2; do echo "rank_begins:1:go.frozen" >hold.$rank; done
 echo "piece_written:1:stop" >hold.1
-launch frozen
+launch frozen 5
 waits_for "rank 1 to stop" is_stopped
 touch go.frozen
 waits_for "the dataset" test -f frozen_text_document.idx

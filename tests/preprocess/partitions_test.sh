@@ -65,9 +65,9 @@ ours 0 'going on with the work' killed --input a b c --partitions 3 && same ref 
 for name in $(env | grep -oE '^(SLURM|OMPI|PMI|PMIX)_[A-Z0-9_]+' || true); do unset "$name"; done
 pids=()
 trap 'for pid in "${pids[@]}"; do kill -9 "$pid" 2>/dev/null || true; done; rm -rf "$work"' EXIT
-rank() { # RANK PLACES PREFIX: in the background
+rank() { # RANK PLACES PREFIX [PEER_TIMEOUT]: in the background
   RANK=$1 WORLD_SIZE=2 WEFT_CRASH_AT=$2 "$data" preprocess --output-prefix "$3" --append-eod --input a b c --json-keys text title --partitions 3 \
-    --vocab-file bytes/vocab.json --merge-file bytes/merges.txt --workers 2 --peer-timeout 2 >"rank$1.log" 2>&1 </dev/null &
+    --vocab-file bytes/vocab.json --merge-file bytes/merges.txt --workers 2 --peer-timeout "${4:-60}" >"rank$1.log" 2>&1 </dev/null &
   pids[$1]=$!
 }
 ends() { # RANK CODE TEXT
@@ -76,17 +76,17 @@ ends() { # RANK CODE TEXT
   [ $got = "$2" ] || { cat rank*.log >&2; fail "rank $1 ended with $got instead of $2"; }
   [ -z "$3" ] || grep -qF -- "$3" "rank$1.log" || { cat rank*.log >&2; fail "rank $1 did not say '$3'"; }
 }
-begin() { # PREFIX PLACE_OF_RANK_1 PLACE_OF_RANK_0: both have a task before either goes on
+begin() { # PREFIX PLACE_OF_RANK_1 PLACE_OF_RANK_0 [PEER_TIMEOUT]: both have a task before either goes on
   rm -f go.*
-  rank 0 "task_given:1:go.0$3" "$1"
-  rank 1 "task_given:1:go.1$2" "$1"
+  rank 0 "task_given:1:go.0$3" "$1" "${4:-60}"
+  rank 1 "task_given:1:go.1$2" "$1" "${4:-60}"
   for _ in $(seq 1200); do [ ! -e go.0.waiting ] || [ ! -e go.1.waiting ] || break; sleep 0.05; done
   touch go.0 go.1
 }
 begin ranks '' ''
 ends 0 0 'rank 1 ' && ends 1 0 ''
 same ref ranks_text_document && same ref_title ranks_title_document
-begin dying ';piece_written' ';documents_dealt'
+begin dying ';piece_written' ';documents_dealt' 4
 ends 0 137 'is lost' && ends 1 137 ''
 [ "$(echo dying*)" = "dying.lock dying.work" ] || fail "killed ranks left $(echo dying*)"
 rank 0 '' dying && rank 1 '' dying

@@ -82,13 +82,13 @@ ends 1 2 'is a finished dataset'
 waits_for() { for _ in $(seq 1200); do ! "${@:2}" 2>/dev/null || return 0; sleep 0.05; done; fail "waited in vain for $1"; }
 is_stopped() { grep -q '^State:.T' "/proc/${pids[1]}/status"; }
 sleeps_through() { # PREFIX PLACES: rank 0 is held at the PLACES, which are "NAME:1:FILE" with ; between them; rank 1 stops at its first task
-  WEFT_CRASH_AT=$2 start 0 "$1" --append-eod --peer-timeout 2
-  WEFT_CRASH_AT='piece_written:1:stop' start 1 "$1" --append-eod --peer-timeout 2
+  WEFT_CRASH_AT=$2 start 0 "$1" --append-eod --peer-timeout 4
+  WEFT_CRASH_AT='piece_written:1:stop' start 1 "$1" --append-eod --peer-timeout 4
   waits_for "rank 1 to stop" is_stopped
   touch "$1.go"
 }
 sleeps_through asleep 'rank_begins:1:asleep.go'
-ends 0 0 'is lost (silent for 2 s)'
+ends 0 0 'is lost (silent for 4 s)'
 is_stopped || fail "rank 1 woke up by itself"
 same asleep
 kill -CONT "${pids[1]}"
