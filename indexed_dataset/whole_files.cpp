@@ -95,6 +95,17 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
   data_ = static_cast<const std::byte*>(map);
 }
 
+MappedFile::MappedFile(const InputFile& file, size_t size_bytes) : size_bytes_(size_bytes) {
+  if (size_bytes_ == 0) return;
+  void* map = is_made_to_fail() ? MAP_FAILED
+                                : ::mmap(nullptr, size_bytes_, PROT_READ, MAP_SHARED, file.fd_, 0);
+  if (map == MAP_FAILED) {
+    throw_errno("cannot map " + quoted(file.path()) + " (" + std::to_string(size_bytes_) +
+                " bytes)");
+  }
+  data_ = static_cast<const std::byte*>(map);
+}
+
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),
       size_bytes_(std::exchange(other.size_bytes_, 0)) {}

@@ -10,6 +10,8 @@
 
 namespace weft {
 
+class InputFile;
+
 // Removes a file, which may be absent, and syncs the folder. Throws std::system_error.
 void remove_file(const std::filesystem::path& path);
 // Makes the names of new files in `folder` survive a power cut. Throws std::system_error.
@@ -28,6 +30,8 @@ class MappedFile {
  public:
   MappedFile() = default;
   explicit MappedFile(const std::filesystem::path& path);  // throws std::system_error
+  // The first bytes of an open file, which need not stay open. Throws std::system_error.
+  MappedFile(const InputFile& file, size_t size_bytes);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();

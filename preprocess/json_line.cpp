@@ -61,12 +61,12 @@ JsonLineParser::JsonLineParser(std::vector<std::string> keys, std::string_view o
       values_(keys_.size()),
       origins_(origin_key) {}
 
-LineOutcome JsonLineParser::parse(std::string_view line) {
+LineOutcome JsonLineParser::parse(std::string_view line, size_t kept_bytes) {
   num_replaced_surrogates_ = 0;
   for (Value& value : values_) value.kind = Value::Kind::kAbsent;
   origins_.forget();
 
-  JsonScanner scanner(line);
+  JsonScanner scanner(line, kept_bytes);
   scanner.skip_space();
   if (scanner.at_end()) return {LineProblem::kBlank, "", 0};
   if (line.starts_with("\xEF\xBB\xBF")) {

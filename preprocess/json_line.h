@@ -60,7 +60,8 @@ class JsonLineParser {
 
   // Parses one line, which must be valid UTF-8. If the outcome is kNone, next_text() then has the
   // strings of every key.
-  LineOutcome parse(std::string_view line);
+  // `kept_bytes`: as of JsonScanner.
+  LineOutcome parse(std::string_view line, size_t kept_bytes = 0);
 
   // Steps to the next string of a key: its only one, or those of its list in order; false after the
   // last. A long one comes in several pieces, cut between two characters. Valid as long as the line

@@ -25,6 +25,18 @@ const char* find(const char* begin, const char* end, char wanted) {
   return found != nullptr ? static_cast<const char*>(found) : end;
 }
 
+// Behind the first line end, or where the stream ends; 0 if neither is known.
+size_t end_of_first_line(std::string_view text, bool at_end) {
+  const char* const end = text.data() + text.size();
+  const char* const newline = find(text.data(), end, '\n');
+  const char* const carriage_return = find(text.data(), newline, '\r');
+  if (carriage_return == end) return at_end ? text.size() : 0;
+  if (carriage_return == newline) return static_cast<size_t>(newline - text.data()) + 1;
+  if (carriage_return + 1 == end && !at_end) return 0;
+  const bool both = carriage_return + 1 == newline && newline != end;
+  return static_cast<size_t>(carriage_return - text.data()) + (both ? 2 : 1);
+}
+
 }  // namespace
 
 // Appends to the chunk until it holds `target_bytes` or the stream ends; the number of bytes added.
@@ -44,6 +56,8 @@ bool LineChunker::next(LineChunk& chunk) {
   chunk.size_bytes = 0;
   chunk.offset_bytes = offset_bytes_;
   chunk.is_too_long_line = false;
+  chunk.long_line = {};
+  chunk.kept_bytes = 0;
   chunk.long_line_permit.reset();
   if (chunk.buffer.size() < carried_.size()) chunk.buffer.resize(carried_.size());
   std::copy(carried_.begin(), carried_.end(), chunk.buffer.begin());
@@ -57,7 +71,7 @@ bool LineChunker::next(LineChunk& chunk) {
     const size_t found = last_cut(chunk.text().substr(num_searched));
     const size_t cut = at_end_ ? chunk.size_bytes : found > 0 ? num_searched + found : 0;
     if (cut > 0) {
-      carried_.assign(chunk.buffer.data() + cut, chunk.buffer.data() + chunk.size_bytes);
+      finish_chunk(chunk, cut);
       chunk.size_bytes = cut;
       offset_bytes_ += static_cast<int64_t>(cut);
       return true;
@@ -70,18 +84,47 @@ bool LineChunker::next(LineChunk& chunk) {
     num_searched = chunk.size_bytes - 1;  // a final "\r" was left open
     target_bytes = std::min(2 * chunk.size_bytes, max_line_bytes_ + 3);
     if (gate_ == nullptr || target_bytes <= gate_->free_bytes()) continue;
-    if (!chunk.long_line_permit) chunk.long_line_permit = gate_->enter();
-    // Room at once, touched as it fills: growing by copies would take half as much again. And in
-    // small steps: what comes behind the line is copied.
-    chunk.buffer.reserve(max_line_bytes_ + 3);
-    target_bytes = std::min(chunk.size_bytes + chunk_bytes_, max_line_bytes_ + 3);
+    chunk.long_line_permit = gate_->enter();
+    read_long_line(chunk);
+    return true;
   }
 }
 
+// What lies behind `cut` belongs to the next chunk.
+void LineChunker::finish_chunk(LineChunk& chunk, size_t cut) {
+  carried_.assign(chunk.buffer.data() + cut, chunk.buffer.data() + chunk.size_bytes);
+}
+
+// Moves a line, of which the buffer holds the beginning, to a file up to its end.
+void LineChunker::read_long_line(LineChunk& chunk) {
+  ScratchFile file = gate_->make_scratch();
+  for (size_t cut = 0;;) {
+    // Here the buffer has no line end but perhaps a final "\r", whose "\n" may come next.
+    const size_t num_open = chunk.buffer[chunk.size_bytes - 1] == '\r' ? 1 : 0;
+    file.append(chunk.buffer.data(), chunk.size_bytes - num_open);
+    chunk.buffer[0] = '\r';
+    chunk.size_bytes = num_open;
+    read_some(chunk, num_open + chunk_bytes_);
+    cut = end_of_first_line(chunk.text(), at_end_);
+    if (cut > 0 || chunk.size_bytes == 0) {
+      file.append(chunk.buffer.data(), cut);
+      finish_chunk(chunk, cut);
+      break;
+    }
+    if (static_cast<size_t>(file.size_bytes()) + chunk.size_bytes > max_line_bytes_ + 2) {
+      skip_rest_of_line(chunk, file.size_bytes());
+      return;
+    }
+  }
+  chunk.size_bytes = static_cast<size_t>(file.size_bytes());
+  chunk.long_line = MappedFile(file.content(), chunk.size_bytes);
+  chunk.kept_bytes = gate_->kept_bytes();
+  offset_bytes_ += file.size_bytes();
+}
+
 // Drops a line that is over the limit without holding more of it; what follows its end is carried
-// over.
-void LineChunker::skip_rest_of_line(LineChunk& chunk) {
-  int64_t num_skipped = 0;
+// over. `num_skipped` bytes of it were dropped before.
+void LineChunker::skip_rest_of_line(LineChunk& chunk, int64_t num_skipped) {
   size_t cut = 0;
   chunk.too_long_line_end_bytes = 0;
   while (cut == 0 && !at_end_) {
@@ -100,7 +143,7 @@ void LineChunker::skip_rest_of_line(LineChunk& chunk) {
     cut = end + static_cast<size_t>(chunk.too_long_line_end_bytes);
   }
   if (cut == 0) cut = chunk.size_bytes;  // the stream ended within the line
-  carried_.assign(chunk.buffer.data() + cut, chunk.buffer.data() + chunk.size_bytes);
+  finish_chunk(chunk, cut);
   chunk.too_long_line_bytes = num_skipped + static_cast<int64_t>(cut);
   chunk.size_bytes = 0;
   chunk.is_too_long_line = true;

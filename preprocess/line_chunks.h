@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "indexed_dataset/whole_files.h"
 #include "preprocess/byte_source.h"
 #include "preprocess/long_line_gate.h"
 
@@ -17,7 +18,11 @@ namespace weft {
 // Whole lines, their ends included; only the last line of a stream may lack one.
 struct LineChunk {
   std::vector<char> buffer;
-  size_t size_bytes = 0;     // of `buffer`, in use
+  // A long line lies in a file instead, alone; of its text so much should be in memory at a time
+  // (give_pages_back), 0: the text is in `buffer`.
+  MappedFile long_line;
+  size_t kept_bytes = 0;
+  size_t size_bytes = 0;     // of the text
   int64_t offset_bytes = 0;  // of the first byte, in the decompressed stream
   // This chunk stands for one line that is longer than the limit: it holds no text, `size_bytes` is
   // 0.
@@ -31,15 +36,18 @@ struct LineChunk {
   int64_t num_bytes() const {
     return static_cast<int64_t>(size_bytes) + (is_too_long_line ? too_long_line_bytes : 0);
   }
-  std::string_view text() const { return {buffer.data(), size_bytes}; }
+  std::string_view text() const {
+    const char* const long_text = reinterpret_cast<const char*>(long_line.bytes().data());
+    return {kept_bytes > 0 ? long_text : buffer.data(), size_bytes};
+  }
 };
 
 // Reads one stream chunk by chunk. Not thread-safe.
 class LineChunker {
  public:
   // Chunks hold `chunk_bytes` or more: one that must hold a longer line grows up to
-  // `max_line_bytes`, with a permit of `gate` (which may be null). `offset_bytes` is where in the
-  // stream the source begins.
+  // `max_line_bytes`, with a permit and a file of `gate`, or without a gate in memory.
+  // `offset_bytes` is where in the stream the source begins.
   LineChunker(ByteSource& source, size_t chunk_bytes, size_t max_line_bytes,
               LongLineGate* gate = nullptr, int64_t offset_bytes = 0)
       : source_(source),
@@ -49,7 +57,7 @@ class LineChunker {
         offset_bytes_(offset_bytes) {}
 
   // Fills `chunk`, whose buffer is reused; false at the end of the stream. Throws as
-  // ByteSource::read.
+  // ByteSource::read; std::system_error where a line cannot be written to its file.
   bool next(LineChunk& chunk);
 
   // Where in the stream the next chunk begins.
@@ -57,7 +65,9 @@ class LineChunker {
 
  private:
   size_t read_some(LineChunk& chunk, size_t target_bytes);
-  void skip_rest_of_line(LineChunk& chunk);
+  void finish_chunk(LineChunk& chunk, size_t cut);
+  void read_long_line(LineChunk& chunk);
+  void skip_rest_of_line(LineChunk& chunk, int64_t num_skipped = 0);
 
   ByteSource& source_;
   size_t chunk_bytes_, max_line_bytes_;

@@ -70,7 +70,7 @@ RankWorker::RankWorker(const RankSettings& settings, const WorkPlan& plan,
       files_(files),
       ledger_(ledger),
       num_readers_(num_readers_for(plan, settings.num_workers)),
-      gate_(settings.long_line_bytes) {}
+      gate_(settings.long_line_bytes, [&files] { return files.make_scratch(); }) {}
 
 RankWorker::~RankWorker() { end_threads(); }
 
@@ -369,6 +369,7 @@ void RankWorker::recycle(SegmentPtr segment) {
   }
   // Memory that one huge line took goes back; all segments would grow to the longest line in time.
   if (segment->chunk.buffer.capacity() > 2 * settings_.read_limits.chunk_bytes) segment->chunk = {};
+  segment->chunk.long_line = {};
   segment->chunk.long_line_permit.reset();
   free_.push(std::move(segment));
 }

@@ -3,6 +3,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <new>
+
 #include "tokenizer/split.h"
 
 namespace weft {
@@ -24,6 +26,18 @@ uint64_t line_hash(std::string_view line) {
 #else
   return line_hash_plain(line);
 #endif
+}
+
+LineHasher::LineHasher() : state_(XXH3_createState()) {
+  if (state_ == nullptr) throw std::bad_alloc();
+  XXH3_64bits_reset(static_cast<XXH3_state_t*>(state_));
+}
+LineHasher::~LineHasher() { XXH3_freeState(static_cast<XXH3_state_t*>(state_)); }
+void LineHasher::add(std::string_view part) {
+  XXH3_64bits_update(static_cast<XXH3_state_t*>(state_), part.data(), part.size());
+}
+uint64_t LineHasher::hash() const {
+  return XXH3_64bits_digest(static_cast<const XXH3_state_t*>(state_));
 }
 
 void TextHash::add_line(std::string_view line) { add_hash(line_hash(line)); }

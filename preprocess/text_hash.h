@@ -17,6 +17,8 @@ class TextHash {
   explicit TextHash(uint64_t value) : value_(value % kModulus) {}  // of a text hashed before
 
   void add_line(std::string_view line);
+  // A line whose line_hash is known.
+  void add_line_hash(uint64_t hash) { add_hash(hash); }
   void add_too_long_line(int64_t num_bytes);
   // Appends a text of `num_lines` lines.
   void add(const TextHash& next, int64_t num_lines);
@@ -33,6 +35,20 @@ class TextHash {
   static uint64_t power(uint64_t base, int64_t exponent);
 
   uint64_t value_ = 0;
+};
+
+// line_hash of a line that comes in parts.
+class LineHasher {
+ public:
+  LineHasher();
+  ~LineHasher();
+  LineHasher(const LineHasher&) = delete;
+  LineHasher& operator=(const LineHasher&) = delete;
+  void add(std::string_view part);
+  uint64_t hash() const;
+
+ private:
+  void* state_;  // of the library
 };
 
 // XXH3-64, which is the same whatever instructions compute it.

@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 #include <simdjson.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
 #include "preprocess/bad_line_hint.h"
+#include "preprocess/give_back.h"
 #include "preprocess/json_string.h"
 #include "preprocess/terminal_text.h"
 
@@ -34,12 +34,41 @@ std::string_view first_slice(std::string_view text) {
   return newline == text.npos ? text : text.substr(0, newline + 1);
 }
 
-// Of memory that will not be read again: what is left reads as zeros.
-void give_pages_back(std::string_view text) {
-  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = (reinterpret_cast<uintptr_t>(text.data()) + page - 1) / page * page;
-  const auto end = reinterpret_cast<uintptr_t>(text.data() + text.size()) / page * page;
-  if (begin < end) (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+std::string_view without_line_end(std::string_view line) {
+  if (line.ends_with('\n')) line.remove_suffix(1);
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line;
+}
+
+// Of a long line in a mapped file, looked at part by part.
+struct LongLineFacts {
+  int64_t num_code_points = 0;
+  uint64_t hash = 0;
+  size_t num_valid_utf8_bytes = 0;  // from its beginning
+};
+LongLineFacts look_at(std::string_view line, size_t kept_bytes) {
+  LongLineFacts facts;
+  LineHasher hasher;
+  bool is_valid = true;
+  for (std::string_view rest = line; !rest.empty();) {
+    size_t end = std::min(rest.size(), kept_bytes);
+    while (end < rest.size() && end + 3 > kept_bytes && (rest[end] & 0xC0) == 0x80) --end;
+    const std::string_view part = rest.substr(0, end);
+    hasher.add(part);
+    facts.num_code_points += count_code_points(part);
+    if (is_valid) {
+      is_valid = simdjson::validate_utf8(part);
+      facts.num_valid_utf8_bytes += is_valid ? part.size() : num_valid_utf8_bytes(part);
+    }
+    give_pages_back(part);
+    rest.remove_prefix(end);
+  }
+  facts.hash = hasher.hash();
+  return facts;
+}
+
+std::string byte_text(char byte) {
+  return fmt::format("byte 0x{:02X}", static_cast<uint8_t>(byte));
 }
 
 // Says more of a bad line that will be shown. Its line lies in `text`.
@@ -48,7 +77,7 @@ void explain(BadLine& bad_line, std::string_view text, std::string_view line,
   LineOutcome& outcome = bad_line.outcome;
   if (outcome.problem == LineProblem::kInvalidUtf8) {
     outcome.position = num_valid_utf8_bytes(line);
-    outcome.detail = fmt::format("byte 0x{:02X}", static_cast<uint8_t>(line[outcome.position]));
+    outcome.detail = byte_text(line[outcome.position]);
   }
   const std::string_view from_line = text.substr(static_cast<size_t>(line.data() - text.data()));
   bad_line.hint = bad_line_hint(from_line, line, bad_line.offset_bytes == 0, outcome, keys);
@@ -95,6 +124,33 @@ void ChunkTokenizer::tokenize(LineChunk& chunk, TokenizedChunk& result) {
     return;
   }
 
+  if (chunk.kept_bytes > 0) {
+    const std::string_view line = without_line_end(text);
+    const LongLineFacts facts = look_at(line, chunk.kept_bytes);
+    result.num_lines = 1;
+    // A line end of any kind is one for Python.
+    result.num_code_points = facts.num_code_points + (line.size() < text.size() ? 1 : 0);
+    LineOutcome outcome;
+    if (line.size() > rules_.max_line_bytes) {
+      result.text.add_too_long_line(std::ssize(line));
+      outcome = {LineProblem::kTooLong, too_long, 0};
+    } else {
+      result.text.add_line_hash(facts.hash);
+      if (facts.num_valid_utf8_bytes < line.size()) {
+        outcome = {LineProblem::kInvalidUtf8, byte_text(line[facts.num_valid_utf8_bytes]),
+                   facts.num_valid_utf8_bytes};
+      } else {
+        outcome = tokenize_line(line, chunk, result);
+      }
+    }
+    if (outcome.problem == LineProblem::kNone) return;
+    // What a file seems to be shows at its beginning.
+    const bool is_at_begin = outcome.position + kSliceBytes < kGivenBackBytes;
+    note_bad_line(std::move(outcome), chunk.offset_bytes,
+                  is_at_begin ? line.substr(0, kGivenBackBytes) : std::string_view());
+    return;
+  }
+
   for (std::string_view rest = text; !rest.empty();) {
     const std::string_view slice = first_slice(rest);
     rest.remove_prefix(slice.size());
@@ -116,8 +172,7 @@ void ChunkTokenizer::tokenize(LineChunk& chunk, TokenizedChunk& result) {
       } else if (!all_utf8 && !simdjson::validate_utf8(line)) {
         outcome = {LineProblem::kInvalidUtf8, "", 0};
       } else {
-        outcome = type_ == TokenType::kUInt16 ? tokenize_line<uint16_t>(line, offset_bytes, result)
-                                              : tokenize_line<int32_t>(line, offset_bytes, result);
+        outcome = tokenize_line(line, chunk, result);
       }
       if (outcome.problem == LineProblem::kNone) continue;
       note_bad_line(std::move(outcome), offset_bytes, line);
@@ -127,13 +182,19 @@ void ChunkTokenizer::tokenize(LineChunk& chunk, TokenizedChunk& result) {
   }
 }
 
+LineOutcome ChunkTokenizer::tokenize_line(std::string_view line, const LineChunk& chunk,
+                                          TokenizedChunk& result) {
+  LineOutcome outcome = parser_.parse(line, chunk.kept_bytes);
+  if (outcome.problem != LineProblem::kNone) return outcome;
+  const int64_t offset_bytes = chunk.offset_bytes + (line.data() - chunk.text().data());
+  return type_ == TokenType::kUInt16 ? append_line<uint16_t>(offset_bytes, result)
+                                     : append_line<int32_t>(offset_bytes, result);
+}
+
 // A line is a document under every key or under none: of a line that turns out to be bad, nothing
 // stays.
 template <typename Id>
-LineOutcome ChunkTokenizer::tokenize_line(std::string_view line, int64_t offset_bytes,
-                                          TokenizedChunk& result) {
-  LineOutcome outcome = parser_.parse(line);
-  if (outcome.problem != LineProblem::kNone) return outcome;
+LineOutcome ChunkTokenizer::append_line(int64_t offset_bytes, TokenizedChunk& result) {
   const Origin origin = rules_.keeps_origins() ? parser_.origin() : Origin{};
   for (size_t k = 0; k < marks_.size(); ++k) {
     TokenizedChunk::Output& output = result.outputs[k];
@@ -150,7 +211,7 @@ LineOutcome ChunkTokenizer::tokenize_line(std::string_view line, int64_t offset_
   }
   result.num_replaced_surrogates += parser_.num_replaced_surrogates();
   ++result.num_documents;
-  return outcome;
+  return {};
 }
 
 // Tokenizes every text of one key on its own; one without tokens leaves no sequence. False if the

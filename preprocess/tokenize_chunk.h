@@ -51,8 +51,9 @@ class ChunkTokenizer {
   struct Mark {
     int64_t num_tokens = 0, num_sequences = 0;
   };
+  LineOutcome tokenize_line(std::string_view line, const LineChunk& chunk, TokenizedChunk& result);
   template <typename Id>
-  LineOutcome tokenize_line(std::string_view line, int64_t offset_bytes, TokenizedChunk& result);
+  LineOutcome append_line(int64_t offset_bytes, TokenizedChunk& result);
   template <typename Id>
   bool append_texts(size_t key_idx, TokenizedChunk::Output& output);
   template <typename Id>

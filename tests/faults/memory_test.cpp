@@ -1,105 +1,73 @@
 // The memory of weft-data preprocess: at most 256 MiB and 64 MiB for each worker, whatever it
-// reads.
-#include <fcntl.h>
-#include <gtest/gtest.h>
-#include <spawn.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
+// reads. WEFT_MEMORY_LINE_MIB is the size of the long lines.
 
-#include <cstdio>
-#include <cstdlib>
+#include <linux/magic.h>
+#include <sys/vfs.h>
+
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
-#include <random>
-#include <string>
-#include <vector>
 
+#include "indexed_dataset/whole_files.h"
+#include "tests/faults/memory_run.h"
 #include "tests/preprocess/compressors.h"
-#include "tests/preprocess/temporary_folder.h"
 
 namespace weft {
 namespace {
 
-class Memory : public ::testing::Test {
+constexpr int64_t kMiB = int64_t{1} << 20;
+constexpr int64_t kLineBytes = int64_t{WEFT_MEMORY_LINE_MIB} * kMiB;
+constexpr bool kIsLong = WEFT_MEMORY_LINE_MIB > 100;
+
+// Such lines cannot be cut between words, have a token for each byte, or more than one copy of
+// their text would be at hand.
+struct Kind {
+  const char* name;
+  std::string unit, head = R"({"text": ")", tail = R"("})";
+};
+const std::vector<Kind> kKinds = {
+    {"digits", "7351946028164"},
+    {"Han", "\u6f22\u5b57\u8a9e\u4e2d"},
+    {"punctuation", ".;:-_#+*~<>|!?"},
+    {"escapes", R"(\u0041)"},
+    {"strings in a list", R"("a",)", R"({"text": [)", R"("a"]})"},
+    {"a key with escapes", R"(\u0041)", R"({")", R"(": 1, "text": "a"})"},
+};
+[[maybe_unused]] const std::vector<Kind> kMoreKinds = {
+    {"prose", "it is a truth universally acknowledged, "},
+    {"letters", "qzjxkvbwpyg"},
+    {"one letter", "a"},
+    {"spaces", " "},
+    {"escaped Han", R"(\u6f22\u5b57)"},
+    {"line breaks", R"(\n)"},
+    {"backslashes", R"(\\)"},
+    {"another key", "abc ", R"({"x": ")", R"(", "text": "a"})"},
+    {"a list of numbers", "1,", R"({"x": [)", R"(1], "text": "a"})"},
+    {"a number", "1", R"({"x": )", R"(, "text": "a"})"},
+    {"space between", " ", R"({"x": 1, )", R"("text": "a"})"},
+};
+
+// A block at a time: the peak of a process counts for those it starts.
+bool are_equal(const std::string& a, const std::string& b) {
+  std::ifstream one(a, std::ios::binary), other(b, std::ios::binary);
+  std::string block(kMiB, '\0'), other_block(kMiB, '\0');
+  while (one && other) {
+    one.read(block.data(), kMiB);
+    other.read(other_block.data(), kMiB);
+    if (one.gcount() != other.gcount() || block != other_block) return false;
+  }
+  return one.eof() && other.eof();
+}
+
+class Memory : public MemoryRun {
  protected:
-  void SetUp() override {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "sanitizers take memory of their own";
-#endif
-    const char* folder = std::getenv("WEFT_BIN_DIR");
-    ASSERT_NE(folder, nullptr);
-    program_ = std::string(folder) + "/weft-data";
-    write_lines("vocabulary.jsonl", 20, 200);
-    ASSERT_EQ(run({"train-vocab", "--input", path("vocabulary.jsonl"), "--vocab-size", "300",
-                   "--output", path("gpt2")})
-                  .exit_code,
-              0);
+  void expect_bounded(const std::string& input, int num_workers, int exit_code = 0,
+                      int64_t bound_mib = 256) const {
+    const End end =
+        preprocess(input, num_workers, nullptr, {"--max-output", "350000000", "--dtype", "int32"});
+    EXPECT_EQ(end.exit_code, exit_code) << end.log;
+    EXPECT_LE(end.peak_mib, bound_mib + 64 * num_workers) << input;
   }
-
-  std::string path(const std::string& name) const { return folder_.path() / name; }
-
-  // Documents of random letters and digits: hardly a word is known, tokens are short.
-  void write_lines(const std::string& name, int num_lines, size_t line_bytes) {
-    std::ofstream file(path(name), std::ios::binary);
-    std::string text;
-    for (size_t i = 0; i < std::min<size_t>(line_bytes, 1 << 20); ++i) {
-      text += "etaoin shrdlu,123 "[random_() % 18];
-    }
-    for (int i = 0; i < num_lines; ++i) {
-      file << R"({"text": ")";
-      for (size_t rest = line_bytes; rest > 0; rest -= std::min(rest, text.size())) {
-        file.write(text.data(), static_cast<std::streamsize>(std::min(rest, text.size())));
-      }
-      file << "\"}\n";
-    }
-  }
-  // Members, streams or frames of zeros, one after another.
-  void write_bomb(const std::string& name, const std::string& format) const {
-    const std::string part = compressed_zeros(format, int64_t{20} << 20);
-    std::ofstream file(path(name), std::ios::binary);
-    for (int i = 0; i < 20; ++i) file << part;
-  }
-
-  struct End {
-    int exit_code = -1;
-    int64_t peak_mib = 0;
-  };
-  End run(std::vector<std::string> arguments) const {
-    arguments.insert(arguments.begin(), program_);
-    std::vector<char*> argv;
-    for (std::string& argument : arguments) argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    ::posix_spawn_file_actions_init(&actions);
-    const std::string log = path("log");
-    ::posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC,
-                                       0600);
-    ::posix_spawn_file_actions_adddup2(&actions, 1, 2);
-    pid_t child = -1;
-    EXPECT_EQ(::posix_spawn(&child, program_.c_str(), &actions, nullptr, argv.data(), environ), 0);
-    ::posix_spawn_file_actions_destroy(&actions);
-    int status = 0;
-    rusage usage{};
-    EXPECT_EQ(::wait4(child, &status, 0, &usage), child);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, usage.ru_maxrss / 1024};
-  }
-
-  void expect_bounded(const std::string& input, int num_workers, int exit_code = 0) const {
-    const End end = run({"preprocess", "--input", path(input), "--output-prefix", path("out"),
-                         "--overwrite", "--vocab-file", path("gpt2/vocab.json"), "--merge-file",
-                         path("gpt2/merges.txt"), "--on-bad-line", "skip", "--workers",
-                         std::to_string(num_workers), "--max-output", "350000000"});
-    std::ifstream log(path("log"));
-    const std::string text((std::istreambuf_iterator<char>(log)), std::istreambuf_iterator<char>());
-    EXPECT_EQ(end.exit_code, exit_code) << text;
-    std::printf("%s, %d workers: at most %lld MiB\n", input.c_str(), num_workers,
-                static_cast<long long>(end.peak_mib));
-    EXPECT_LE(end.peak_mib, 256 + 64 * num_workers) << input;
-  }
-
-  TemporaryFolder folder_;
-  std::string program_;
-  std::mt19937 random_{1};
 };
 
 TEST_F(Memory, OfOrdinaryLines) {
@@ -108,22 +76,110 @@ TEST_F(Memory, OfOrdinaryLines) {
   expect_bounded("ordinary", 4);
 }
 
-TEST_F(Memory, OfALineOf60MiB) {
-  write_lines("line of 60 MiB", 1, size_t{60} << 20);
-  expect_bounded("line of 60 MiB", 1);
-  expect_bounded("line of 60 MiB", 4);
-}
-
+// So that a fourth of the bound could hold a line of megabytes, and several workers have some.
 TEST_F(Memory, OfManyLinesOf10MiB) {
   write_lines("lines of 10 MiB", 10, size_t{10} << 20);
-  expect_bounded("lines of 10 MiB", 4);
+  expect_bounded("lines of 10 MiB", 4, 0, 64);
 }
 
 TEST_F(Memory, OfBombs) {
   for (const char* format : {"gzip", "xz", "zstd", "bzip2"}) {
     const std::string name = std::string("bomb of ") + format;
-    write_bomb(name, format);
+    const std::string part = compressed_zeros(format, 20 * kMiB);
+    std::ofstream file(path(name), std::ios::binary);
+    for (int i = 0; i < 20; ++i) file << part;
+    file.close();
     expect_bounded(name, 1, 9);
+  }
+}
+
+bool is_in_memory(const std::filesystem::path& folder) {
+  struct statfs status {};
+  return ::statfs(folder.c_str(), &status) == 0 && status.f_type == TMPFS_MAGIC;
+}
+
+class MemoryOfLongLines : public Memory, public ::testing::WithParamInterface<Kind> {
+ protected:
+  void SetUp() override {
+    Memory::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    write_line("line", GetParam().unit, kLineBytes, GetParam().head, GetParam().tail);
+  }
+  std::vector<std::string> options() const { return {"--dtype", "int32", "--append-eod"}; }
+};
+
+// A line of any length lies in a file: what a worker holds anyway is what it takes.
+TEST_P(MemoryOfLongLines, IsBounded) {
+  for (const int num_workers : kIsLong ? std::vector<int>{1, 2, 4, 8} : std::vector<int>{1}) {
+    const End end = preprocess("line", num_workers, nullptr, options());
+    EXPECT_EQ(end.exit_code, 0) << end.log;
+    EXPECT_NE(end.log.find("done: 1 documents"), std::string::npos) << end.log;
+    EXPECT_LE(end.peak_mib, 64 * num_workers + 64) << GetParam().name;
+  }
+}
+
+// With the pages of its files, which the system may write out and drop but must hold for a moment.
+TEST_P(MemoryOfLongLines, FitsAControlGroup) {
+  if (is_in_memory(folder_.path())) GTEST_SKIP() << folder_.path() << " is in memory itself";
+  const std::string out = path("out_text_document"), expected = path("expected");
+  ASSERT_EQ(preprocess("line", 1, nullptr, options()).exit_code, 0);
+  for (const char* suffix : {".bin", ".idx"})
+    std::filesystem::rename(out + suffix, expected + suffix);
+  for (const int num_workers : kIsLong ? std::vector<int>{1, 4} : std::vector<int>{1}) {
+    std::string reason;
+    const auto group = MemoryGroup::make(((kIsLong ? 256 : 64) + 64 * num_workers) * kMiB, reason);
+    if (!group) GTEST_SKIP() << reason;
+    const End limited = preprocess("line", num_workers, &*group, options());
+    ASSERT_EQ(limited.exit_code, 0) << limited.log;
+    for (const char* suffix : {".bin", ".idx"}) {
+      EXPECT_TRUE(are_equal(expected + suffix, out + suffix)) << suffix;
+    }
+  }
+}
+
+std::string name_of(const ::testing::TestParamInfo<Kind>& info) {
+  std::string name = info.param.name;
+  std::replace(name.begin(), name.end(), ' ', '_');
+  return name;
+}
+INSTANTIATE_TEST_SUITE_P(Some, MemoryOfLongLines, ::testing::ValuesIn(kKinds), name_of);
+#if WEFT_MEMORY_LINE_MIB > 100
+INSTANTIATE_TEST_SUITE_P(More, MemoryOfLongLines, ::testing::ValuesIn(kMoreKinds), name_of);
+#endif
+
+// Inputs that are no long lines, in half of the memory: the bound's other half is for such lines.
+TEST_F(Memory, OfAnyInputFitsAControlGroup) {
+  if (is_in_memory(folder_.path())) GTEST_SKIP() << folder_.path() << " is in memory itself";
+  write_lines("ordinary", 10'000, 1'000);
+  std::ifstream file(path("ordinary"), std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  ASSERT_EQ(preprocess("ordinary", 1).exit_code, 0);
+  const std::string bin = read_file(path("out_text_document.bin"));
+  const std::vector<std::pair<const char*, std::string>> inputs = {{"plain", text},
+                                                                   {"gzip", gzip(text)},
+                                                                   {"xz", xz(text)},
+                                                                   {"zstd", zstd(text)},
+                                                                   {"bzip2", bzip2(text)}};
+  for (const auto& [format, bytes] : inputs) {
+    const std::string name = std::string("text of ") + format;
+    std::ofstream(path(name), std::ios::binary) << bytes;
+    std::string reason;
+    const auto group = MemoryGroup::make((128 + 64) * kMiB, reason);
+    if (!group) GTEST_SKIP() << reason;
+    const End end = preprocess(name, 1, &*group);
+    ASSERT_EQ(end.exit_code, 0) << end.log;
+    EXPECT_TRUE(read_file(path("out_text_document.bin")) == bin) << format;
+  }
+  for (const char* format : {"gzip", "xz", "zstd", "bzip2"}) {
+    std::ofstream bomb(path("bomb"), std::ios::binary);
+    const std::string part = compressed_zeros(format, 20 * kMiB);
+    for (int i = 0; i < 20; ++i) bomb << part;
+    bomb.close();
+    std::string reason;
+    const auto group = MemoryGroup::make((256 + 64) * kMiB, reason);
+    if (!group) GTEST_SKIP() << reason;
+    const End end = preprocess("bomb", 1, &*group, {"--max-output", "350000000"});
+    EXPECT_EQ(end.exit_code, 9) << end.log;
   }
 }
 

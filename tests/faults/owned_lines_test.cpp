@@ -160,7 +160,7 @@ class TaskReading : public ::testing::Test {
     const WorkPlan plan = plan_work({path_}, task_bytes);
     num_tasks_ = std::ssize(plan.tasks);
     const std::atomic<bool> cancelled{false};
-    LongLineGate gate(1 << 20);
+    LongLineGate gate(1 << 20, [&] { return ScratchFile(folder_.path()); });
     const ReadLimits limits{.chunk_bytes = chunk_bytes};
     std::string text;
     int64_t range_bytes = 0;

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "preprocess/json_string.h"
+#include "preprocess/line_chunks.h"
 #include "preprocess/tokenize_chunk.h"
+#include "tests/preprocess/byte_sources.h"
 #include "tests/preprocess/temporary_folder.h"
 #include "tokenizer/train_vocabulary.h"
 
@@ -188,6 +190,71 @@ TEST_F(LongTexts, OfMegabytesWithoutAPlaceToCut) {
     EXPECT_EQ(got.num_replaced_surrogates, expected.num_replaced_surrogates);
     EXPECT_LE(got.outputs[0].token_bytes().size(), size_t{10} << 20);
   }
+}
+
+// A line that is too long for memory lies in a mapped file, of which little is looked at at a time.
+TEST_F(LongTexts, GiveTheSameInAMappedFile) {
+  int64_t num_bad = 0;
+  for (int i = 0; i < 1000; ++i) {
+    TokenizeRules rules;
+    rules.json_keys = {"text", "title"};
+    rules.on_bad_line = OnBadLine::kSkip;
+    rules.special_tokens = random_() % 8 == 0 ? SpecialTokens::kError : SpecialTokens::kLiteral;
+    rules.max_line_bytes = random_() % 20 == 0 ? random_() % 2000 : 1 << 20;
+    std::string line = R"({"title":)" + random_value(true) +
+                       R"( , "x": [123456, "a", {"b": null}],)" +
+                       std::string(random_() % 100, ' ') + R"("text": )" + random_value(true) + "}";
+    if (random_() % 2 == 0) {
+      const std::string wrong = "\"\\\t\xff\x80u {]";
+      line[random_() % line.size()] = wrong[random_() % wrong.size()];
+    }
+    const std::string end = std::vector<std::string>{"\n", "\r\n", "\r", ""}[random_() % 4];
+    const TokenizedChunk expected = tokenize(line + end, rules, {});
+
+    const std::string text = line + end + (end.empty() ? "" : "the next line");
+    StringSource source(text, 1 + random_() % 300);
+    LongLineGate gate(
+        1, [this] { return ScratchFile(folder_.path()); }, 16 + random_() % 100);
+    LineChunker chunker(source, 8 + random_() % 30, rules.max_line_bytes, &gate);
+    LineChunk chunk;
+    ASSERT_TRUE(chunker.next(chunk));
+    ASSERT_TRUE(chunk.kept_bytes > 0 || chunk.is_too_long_line);
+    ASSERT_EQ(chunk.num_bytes(), std::ssize(line + end));
+    ASSERT_EQ(chunker.offset_bytes(), chunk.num_bytes());
+    TokenizedChunk got;
+    ChunkTokenizer(vocabulary_, rules, small_memory()).tokenize(chunk, got);
+
+    SCOPED_TRACE(line);
+    ASSERT_EQ(got.num_lines, 1);
+    ASSERT_EQ(got.text.value(), expected.text.value());
+    ASSERT_EQ(got.num_documents, expected.num_documents);
+    ASSERT_EQ(got.num_tokens, expected.num_tokens);
+    ASSERT_EQ(got.bad_lines.size(), expected.bad_lines.size());
+    if (!chunk.is_too_long_line) {
+      ASSERT_EQ(got.num_code_points, expected.num_code_points);
+    }
+    num_bad += std::ssize(got.bad_lines);
+    if (!got.bad_lines.empty()) {
+      ASSERT_EQ(got.bad_lines[0].outcome.problem, expected.bad_lines[0].outcome.problem);
+      ASSERT_EQ(got.bad_lines[0].outcome.position, expected.bad_lines[0].outcome.position);
+      ASSERT_EQ(got.bad_lines[0].outcome.detail, expected.bad_lines[0].outcome.detail);
+    }
+    for (size_t k = 0; k < 2; ++k) {
+      ASSERT_EQ(all_tokens(got.outputs[k]), all_tokens(expected.outputs[k]));
+      ASSERT_EQ(all_lengths(got.outputs[k]), all_lengths(expected.outputs[k]));
+      ASSERT_EQ(got.outputs[k].line_offsets, expected.outputs[k].line_offsets);
+    }
+    // What comes behind it is the next chunk.
+    if (end.empty()) {
+      ASSERT_FALSE(chunker.next(chunk));
+    } else {
+      ASSERT_TRUE(chunker.next(chunk));
+      ASSERT_EQ(chunk.text(), "the next line");
+      ASSERT_EQ(chunk.offset_bytes, std::ssize(line + end));
+    }
+  }
+  EXPECT_GT(num_bad, 200);
+  EXPECT_LT(num_bad, 800);
 }
 
 TEST_F(LongTexts, AScratchFileThatCannotBeMadeIsAnError) {
