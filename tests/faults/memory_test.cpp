@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <ostream>
 
 #include "indexed_dataset/whole_files.h"
 #include "tests/faults/memory_run.h"
@@ -24,6 +25,9 @@ constexpr bool kIsLong = WEFT_MEMORY_LINE_MIB > 100;
 struct Kind {
   const char* name;
   std::string unit, head = R"({"text": ")", tail = R"("})";
+
+  // Or its addresses, other ones in each run, become part of the test's name.
+  friend void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 };
 const std::vector<Kind> kKinds = {
     {"digits", "7351946028164"},
