@@ -1,10 +1,13 @@
 #include "preprocess/data_report.h"
 
 #define XXH_INLINE_ALL
+#include <fmt/chrono.h>
 #include <xxhash.h>
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
+#include <ctime>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -17,6 +20,7 @@
 #include "preprocess/dataset_text.h"
 #include "preprocess/document_facts.h"
 #include "preprocess/parse_json.h"
+#include "preprocess/report_words.h"
 #include "preprocess/source_map.h"
 
 namespace weft {
@@ -120,7 +124,7 @@ class TopList {
 // What one task, and in the end all of them, found.
 struct Findings {
   std::array<int64_t, 64> length_histogram{};
-  int64_t num_empty = 0, num_text_bytes = 0;
+  int64_t num_empty = 0, num_text_bytes = 0, num_repetitive = 0;
   TopList longest, repeated_characters, repeated_tokens;
   std::map<uint32_t, ReportedInput> inputs;
 
@@ -129,6 +133,7 @@ struct Findings {
       length_histogram[k] += other.length_histogram[k];
     num_empty += other.num_empty;
     num_text_bytes += other.num_text_bytes;
+    num_repetitive += other.num_repetitive;
     longest.add_all(other.longest);
     repeated_characters.add_all(other.repeated_characters);
     repeated_tokens.add_all(other.repeated_tokens);
@@ -204,15 +209,20 @@ class DocumentLook {
   void rate(int64_t document_idx, int64_t num_tokens, int64_t num_own_tokens,
             const RepeatedCharacters& characters) {
     ReportedDocument document{document_idx, num_tokens, 0, "", ""};
+    bool is_repetitive = false;
     findings_.longest.add(static_cast<double>(num_tokens), document);
-    const auto add = [&](TopList& list, int64_t num_repeated, int64_t count) {
+    const auto add = [&](TopList& list, int64_t num_repeated, int64_t count,
+                         double suspicious_ratio) {
       document.ratio = static_cast<double>(num_repeated) / static_cast<double>(count);
+      is_repetitive |= document.ratio >= suspicious_ratio;
       if (num_repeated > 0) list.add(document.ratio, document);
     };
     if (characters.num_characters() >= kMinRatedCharacters)
-      add(findings_.repeated_characters, characters.num_repeated(), characters.num_characters());
+      add(findings_.repeated_characters, characters.num_repeated(), characters.num_characters(),
+          kRepetitiveCharacters);
     if (num_own_tokens >= kMinRatedTokens)
-      add(findings_.repeated_tokens, runs_.num_repeated(), num_own_tokens);
+      add(findings_.repeated_tokens, runs_.num_repeated(), num_own_tokens, kRepetitiveTokens);
+    findings_.num_repetitive += is_repetitive;
   }
 
   const Context& context_;
@@ -263,7 +273,31 @@ int64_t kth_length(const Documents& documents, const std::array<int64_t, 64>& hi
   return low;
 }
 
-void read_counts_of_manifest(const std::filesystem::path& prefix, DataReport& report) {
+// In UTC; empty where the file system does not tell.
+std::string time_written(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto time = std::filesystem::last_write_time(path, error);
+  if (error) return "";
+  const auto since_epoch = std::chrono::file_clock::to_sys(time).time_since_epoch();
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(since_epoch).count();
+  return fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(static_cast<std::time_t>(seconds)));
+}
+
+std::vector<std::pair<std::string, std::string>> main_options(
+    const nlohmann::ordered_json& manifest) {
+  std::vector<std::pair<std::string, std::string>> found;
+  if (!manifest.is_object() || !manifest.contains("options")) return found;
+  const auto& options = manifest["options"];
+  for (const char* name : {"json-keys", "vocab-file", "append-eod", "special", "empty-docs",
+                           "on-bad-line", "dtype", "origin-key", "shard", "partitions"}) {
+    if (!options.is_object() || !options.contains(name) || !options[name].is_string()) continue;
+    const auto value = options[name].get<std::string>();
+    if (!value.empty()) found.emplace_back(name, first_characters(value, 200));
+  }
+  return found;
+}
+
+void read_manifest(const std::filesystem::path& prefix, DataReport& report) {
   const std::filesystem::path path = manifest_path(prefix);
   if (!std::filesystem::exists(path)) {
     report.notes.push_back(
@@ -272,6 +306,8 @@ void read_counts_of_manifest(const std::filesystem::path& prefix, DataReport& re
   }
   try {
     const auto manifest = parse_json<nlohmann::ordered_json>(read_file(path));
+    report.manifest_written = time_written(path);
+    report.main_options = main_options(manifest);
     if (!manifest.contains("input_counts")) return;
     const auto& counts = manifest["input_counts"];
     report.num_jsonl_bytes = counts.at("jsonl_bytes").get<int64_t>();
@@ -354,7 +390,7 @@ DataReport gather_report(const std::filesystem::path& prefix, const ReportOption
   const Documents documents(reader);
   DataReport report;
   report.prefix = prefix;
-  read_counts_of_manifest(prefix, report);
+  read_manifest(prefix, report);
   const auto vocabulary = find_dataset_vocabulary(prefix, options.vocab_file, options.merge_file);
   if (!vocabulary) {
     report.notes.push_back(
@@ -396,6 +432,7 @@ DataReport gather_report(const std::filesystem::path& prefix, const ReportOption
   report.num_documents = documents.count();
   report.num_empty_documents = all.num_empty;
   report.num_tokens = reader.num_tokens();
+  report.num_repetitive_documents = all.num_repetitive;
   report.length_histogram = all.length_histogram;
   const int64_t num_with_tokens = documents.count() - all.num_empty;
   if (num_with_tokens > 0) {

@@ -216,9 +216,10 @@ class SourcesMerge {
   std::string add(const PairMerge::Part& part, const fs::path& path) {
     OnePart one{path, SourceMap(path), part.documents_before, {}};
     if (one.map.num_documents() != part.num_documents) {
-      throw std::runtime_error(
-          path.string() + ": holds the sources of " + std::to_string(one.map.num_documents()) +
-          " documents, but the dataset has " + std::to_string(part.num_documents));
+      throw std::runtime_error(path.string() + ": holds the sources of " +
+                               std::to_string(one.map.num_documents()) +
+                               " documents, but the dataset has " +
+                               std::to_string(part.num_documents) + "; " + kSourcesHint);
     }
     std::map<std::string, int> num_seen;
     for (size_t i = 0; i < one.map.inputs().size(); ++i) {

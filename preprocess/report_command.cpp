@@ -8,6 +8,7 @@
 #include "preprocess/dataset_text.h"
 #include "preprocess/output_guard.h"
 #include "preprocess/prefix_options.h"
+#include "preprocess/report_words.h"
 #include "preprocess/terminal_text.h"
 
 namespace weft {
@@ -49,6 +50,7 @@ class ReportCommand final : public Command {
 
  private:
   static void print_summary(const DataReport& report) {
+    fmt::print("verdict: {}\n", verdict_of(report));
     fmt::print("documents: {} ({} of them empty), tokens: {}\n", report.num_documents,
                report.num_empty_documents, report.num_tokens);
     fmt::print("tokens of a document: shortest {}, median {}, longest {}\n", report.min_tokens,
@@ -76,22 +78,22 @@ class ReportCommand final : public Command {
                counts.num_origins, counts.num_documents_without);
     for (size_t i = 0; i < std::min(kShown, counts.largest.size()); ++i) {
       const OriginCount& count = counts.largest[i];
-      fmt::print("from {}: {} documents, {} tokens ({:.2f} %)\n", escape_for_terminal(count.origin),
+      fmt::print("from {}: {} documents, {} tokens ({})\n", escape_for_terminal(count.origin),
                  count.num_documents, count.num_tokens,
-                 100 * share_of(count.num_tokens, num_tokens));
+                 percent(share_of(count.num_tokens, num_tokens)));
     }
   }
 
   static void print_table(const char* title, const std::vector<ReportedDocument>& table) {
     // As many as fit a screen with the rest; the files have more.
-    constexpr size_t kShown = 3, kShownBytes = 60;
+    constexpr size_t kShown = 3, kShownCharacters = 60;
     for (size_t i = 0; i < std::min(kShown, table.size()); ++i) {
       const ReportedDocument& document = table[i];
       fmt::print("{}: document {}, {} tokens{}{}: {}\n", title, document.document_idx,
                  document.num_tokens,
-                 document.ratio > 0 ? fmt::format(", ratio {:.6f}", document.ratio) : "",
+                 document.ratio > 0 ? ", " + percent(document.ratio) + " repeated" : "",
                  document.source.empty() ? "" : ", " + escape_for_terminal(document.source),
-                 escape_for_terminal(document.beginning.substr(0, kShownBytes)));
+                 escape_for_terminal(first_characters(document.beginning, kShownCharacters)));
     }
   }
 

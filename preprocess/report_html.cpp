@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "preprocess/data_report.h"
+#include "preprocess/report_words.h"
 #include "preprocess/sha256.h"
 #include "preprocess/terminal_text.h"
 
@@ -18,8 +19,15 @@ constexpr std::string_view kStyle =
     "table{border-collapse:collapse;width:100%}"
     "th,td{text-align:left;padding:.25rem .6rem;border-bottom:1px solid #ddd;vertical-align:top}"
     "td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}"
-    "td.t{font:12px/1.4 ui-monospace,monospace;word-break:break-all}"
-    "p.note{color:#666}svg{max-width:100%;height:auto}td.r{color:#666}td.b{width:9rem}"
+    "td.t,td.e{font:12px/1.7 ui-monospace,monospace}"
+    "td.t{overflow-wrap:anywhere;min-width:11rem}"
+    // One line that takes the place that is left (max-width: 0 lets it shrink to its width).
+    "td.e{width:50%;min-width:14rem;max-width:0;overflow:hidden;text-overflow:ellipsis;"
+    "white-space:nowrap}"
+    "div.w{overflow-x:auto}div.w>svg{min-width:44rem}table.o th{font-weight:normal;color:#666}"
+    "table.o{margin-bottom:1.5rem}table.o "
+    "td.t{min-width:0}p.verdict{font-size:1.05rem;font-weight:600}"
+    "p.note{color:#666}svg{height:auto}td.r{color:#666}td.b{width:9rem}"
     "rect{fill:#3b6ea5}svg text{font:11px system-ui,sans-serif;fill:#444}";
 
 // Corpus text made visible (control characters, invalid bytes, text that turns its direction) and
@@ -50,14 +58,6 @@ std::string escaped(std::string_view text) {
   return html;
 }
 
-// 1234567 -> 1,234,567
-std::string grouped(int64_t value) {
-  std::string text = std::to_string(value);
-  for (int64_t at = std::ssize(text) - 3; at > 0; at -= 3)
-    text.insert(static_cast<size_t>(at), 1, ',');
-  return text;
-}
-
 struct Bar {
   std::string label;
   int64_t value;
@@ -68,9 +68,10 @@ std::string bar_chart(const std::vector<Bar>& bars) {
   constexpr int kLabelWidth = 190, kBarWidth = 420, kRowHeight = 18;
   int64_t largest = 1;
   for (const Bar& bar : bars) largest = std::max(largest, bar.value);
-  std::string svg = fmt::format("<svg viewBox=\"0 0 {} {}\" width=\"{}\" role=\"img\">\n",
-                                kLabelWidth + kBarWidth + 120, kRowHeight * bars.size() + 4,
-                                kLabelWidth + kBarWidth + 120);
+  if (bars.empty()) return "<p>None.</p>\n";
+  std::string svg = fmt::format(
+      "<div class=\"w\"><svg viewBox=\"0 0 {} {}\" width=\"{}\" role=\"img\">\n",
+      kLabelWidth + kBarWidth + 120, kRowHeight * bars.size() + 4, kLabelWidth + kBarWidth + 120);
   int y = 2;
   for (const Bar& bar : bars) {
     const double width =
@@ -84,7 +85,7 @@ std::string bar_chart(const std::vector<Bar>& bars) {
         kLabelWidth + width + 6, y + 12, grouped(bar.value));
     y += kRowHeight;
   }
-  return svg + "</svg>\n";
+  return svg + "</svg></div>\n";
 }
 
 std::string row(const std::string& name, const std::string& value) {
@@ -100,34 +101,59 @@ std::string overview(const DataReport& report) {
   const auto or_unknown = [](const std::optional<int64_t>& value) {
     return value ? grouped(*value) : std::string("not known");
   };
-  return "<table>\n" + row("documents", grouped(report.num_documents)) +
+  return "<div class=\"w\"><table>\n" + row("documents", grouped(report.num_documents)) +
          row("of them empty", grouped(report.num_empty_documents)) +
          row("tokens", grouped(report.num_tokens)) +
-         row("tokens of a document: shortest, median, longest",
-             grouped(report.min_tokens) + ", " + grouped(report.median_tokens) + ", " +
-                 grouped(report.max_tokens)) +
+         row("tokens of the shortest document (not empty)", grouped(report.min_tokens)) +
+         row("tokens of the median document", grouped(report.median_tokens)) +
+         row("tokens of the longest document", grouped(report.max_tokens)) +
          row("bytes of text", or_unknown(report.num_text_bytes)) +
          row("tokens per byte of text", per_byte(report.num_tokens, report.num_text_bytes)) +
          row("bytes of the corpus (JSONL)", or_unknown(report.num_jsonl_bytes)) +
          row("tokens per byte of the corpus", per_byte(report.num_tokens, report.num_jsonl_bytes)) +
          row("bad lines", or_unknown(report.num_bad_lines)) +
          row("superfluous documents (exact duplicates)", grouped(report.duplicates.num_documents)) +
-         row("tokens in these", grouped(report.duplicates.num_tokens)) + "</table>\n";
+         row("tokens in these", grouped(report.duplicates.num_tokens)) + "</table></div>\n";
+}
+
+std::string headline(const DataReport& report) {
+  std::string html =
+      "<p class=\"verdict\">Verdict: " + escaped(verdict_of(report)) + ".</p>\n<p class=\"note\">" +
+      fmt::format(
+          "Findings are: documents with {0:.0f} % repeated characters or {1:.0f} % repeated "
+          "tokens; "
+          "{2:.0f} % or more of exact duplicates or of empty documents; any bad line.</p>\n",
+          100 * kRepetitiveCharacters, 100 * kRepetitiveTokens, 100 * kSuspiciousShare);
+  html += "<div class=\"w\"><table class=\"o\">\n";
+  const auto add = [&](const std::string& name, const std::string& value) {
+    html += "<tr><th>" + escaped(name) + "</th><td class=\"t\">" + escaped(value) + "</td></tr>\n";
+  };
+  add("dataset", report.prefix.string());
+  if (!report.manifest_written.empty())
+    add("made (its manifest was written)", report.manifest_written);
+  for (const auto& [name, value] : report.main_options) add("--" + name, value);
+  return html + "</table></div>\n";
 }
 
 std::string histogram(const DataReport& report) {
   std::vector<Bar> bars;
-  size_t last = 0;
-  for (size_t k = 0; k < report.length_histogram.size(); ++k) {
-    if (report.length_histogram[k] > 0) last = k;
-  }
-  for (size_t k = 0; k <= last; ++k) {
+  const auto& counts = report.length_histogram;
+  size_t first = 0, end = counts.size();  // without the empty rows at both ends
+  while (first < end && counts[first] == 0) ++first;
+  while (end > first && counts[end - 1] == 0) --end;
+  for (size_t k = first; k < end; ++k) {
     const int64_t from = k == 0 ? 0 : int64_t{1} << (k - 1);
     const int64_t to = k == 0 ? 0 : 2 * from - 1;
-    bars.push_back({from == to ? grouped(from) : grouped(from) + " to " + grouped(to),
-                    report.length_histogram[k]});
+    bars.push_back({from == to ? grouped(from) : grouped(from) + " to " + grouped(to), counts[k]});
   }
   return "<h2>Documents by length in tokens</h2>\n" + bar_chart(bars);
+}
+
+// The begin of a text on one line; more of it where the mouse rests.
+std::string excerpt_cell(const std::string& beginning) {
+  constexpr size_t kShownCharacters = 100;
+  return "<td class=\"e\" title=\"" + escaped(beginning) + "\">" +
+         escaped(first_characters(beginning, kShownCharacters)) + "</td>";
 }
 
 std::string document_table(const std::string& title, const std::string& explanation,
@@ -135,18 +161,18 @@ std::string document_table(const std::string& title, const std::string& explanat
                            bool has_sources) {
   std::string html = "<h2>" + title + "</h2>\n<p class=\"note\">" + explanation + "</p>\n";
   if (table.empty()) return html + "<p>None.</p>\n";
-  html += "<table>\n<tr><th class=\"n\">document</th><th class=\"n\">tokens</th>";
-  if (has_ratio) html += "<th class=\"n\">ratio</th>";
+  html += "<div class=\"w\"><table>\n<tr><th class=\"n\">document</th><th class=\"n\">tokens</th>";
+  if (has_ratio) html += "<th class=\"n\">repeated</th>";
   if (has_sources) html += "<th>source</th>";
   html += "<th>begins with</th></tr>\n";
   for (const ReportedDocument& document : table) {
     html += fmt::format("<tr><td class=\"n\">{}</td><td class=\"n\">{}</td>", document.document_idx,
                         grouped(document.num_tokens));
-    if (has_ratio) html += fmt::format("<td class=\"n\">{:.6f}</td>", document.ratio);
+    if (has_ratio) html += "<td class=\"n\">" + percent(document.ratio) + "</td>";
     if (has_sources) html += "<td class=\"t\">" + escaped(document.source) + "</td>";
-    html += "<td class=\"t\">" + escaped(document.beginning) + "</td></tr>\n";
+    html += excerpt_cell(document.beginning) + "</tr>\n";
   }
-  return html + "</table>\n";
+  return html + "</table></div>\n";
 }
 
 std::string duplicates(const DataReport& report) {
@@ -158,17 +184,27 @@ std::string duplicates(const DataReport& report) {
       grouped(found.num_groups), grouped(found.num_documents), grouped(found.num_tokens));
   if (found.largest.empty()) return html + "<p>None.</p>\n";
   html +=
-      "<table>\n<tr><th class=\"n\">first document</th><th class=\"n\">documents</th>"
+      "<div class=\"w\"><table>\n<tr><th class=\"n\">first document</th><th "
+      "class=\"n\">documents</th>"
       "<th class=\"n\">tokens of each</th><th>begins with</th></tr>\n";
   for (size_t i = 0; i < found.largest.size(); ++i) {
     const DuplicateGroup& group = found.largest[i];
     html += fmt::format(
         "<tr><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>"
-        "<td class=\"t\">{}</td></tr>\n",
+        "{}</tr>\n",
         group.first_document, grouped(group.num_documents), grouped(group.num_tokens),
-        escaped(report.duplicate_beginnings[i]));
+        excerpt_cell(report.duplicate_beginnings[i]));
   }
-  return html + "</table>\n";
+  return html + "</table></div>\n";
+}
+
+// "One file." or "All 7 files, by tokens." or "The first 20 of 1,234 files, by tokens."
+std::string how_many_shown(int64_t num_shown, int64_t num_all, const std::string& what,
+                           const std::string& order) {
+  if (num_all == 1) return "One " + what + ".";
+  if (num_shown == num_all) return "All " + grouped(num_all) + " " + what + "s, " + order + ".";
+  return "The first " + grouped(num_shown) + " of " + grouped(num_all) + " " + what + "s, " +
+         order + ".";
 }
 
 std::string bad_lines_and_inputs(const DataReport& report) {
@@ -180,23 +216,23 @@ std::string bad_lines_and_inputs(const DataReport& report) {
   }
   if (report.inputs.empty()) return html;
   html += fmt::format(
-      "<h2>Inputs</h2>\n<p class=\"note\">The {} largest of {}.</p>\n<table>\n<tr><th>file</th>"
+      "<h2>Inputs</h2>\n<p class=\"note\">{}</p>\n<div class=\"w\"><table>\n<tr><th>file</th>"
       "<th class=\"n\">documents</th><th class=\"n\">tokens</th></tr>\n",
-      report.inputs.size(), report.num_inputs);
+      how_many_shown(std::ssize(report.inputs), report.num_inputs, "file", "by tokens"));
   for (const ReportedInput& input : report.inputs) {
     html += fmt::format(
         "<tr><td class=\"t\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
         escaped(input.name), grouped(input.num_documents), grouped(input.num_tokens));
   }
-  return html + "</table>\n";
+  return html + "</table></div>\n";
 }
 
 std::string origin_row(const std::string& name_cell, int64_t num_documents, int64_t num_tokens,
                        double share, const std::string& bar = "") {
   return fmt::format(
-      "<tr>{}<td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{:.2f} %</td>"
+      "<tr>{}<td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>"
       "<td class=\"b\">{}</td></tr>\n",
-      name_cell, grouped(num_documents), grouped(num_tokens), 100 * share, bar);
+      name_cell, grouped(num_documents), grouped(num_tokens), percent(share), bar);
 }
 
 // The last rows say what the table leaves out, so that it sums up to the whole.
@@ -204,14 +240,15 @@ std::string origins(const DataReport& report) {
   if (!report.origins) return "";
   const OriginCounts& counts = *report.origins;
   std::string html = fmt::format(
-      "<h2>Top domains and sources</h2>\n<p class=\"note\">The {} with most documents of {}, as "
-      "the lines of the corpus name them (--origin-key; names over {} bytes are cut). Documents "
-      "that name none: {} of {}.</p>\n",
-      counts.largest.size(), grouped(counts.num_origins), kOriginBytes,
-      grouped(counts.num_documents_without), grouped(report.num_documents));
+      "<h2>Top domains and sources</h2>\n<p class=\"note\">{} As the lines of the corpus "
+      "name them (--origin-key; names over {} bytes are cut). Documents that name none: {} of "
+      "{}.</p>\n",
+      how_many_shown(std::ssize(counts.largest), counts.num_origins, "name", "by documents"),
+      kOriginBytes, grouped(counts.num_documents_without), grouped(report.num_documents));
   if (counts.largest.empty()) return html + "<p>None.</p>\n";
   html +=
-      "<table>\n<tr><th>from</th><th class=\"n\">documents</th><th class=\"n\">tokens</th>"
+      "<div class=\"w\"><table>\n<tr><th>from</th><th class=\"n\">documents</th><th "
+      "class=\"n\">tokens</th>"
       "<th class=\"n\">share of tokens</th><th></th></tr>\n";
   double largest_share = 1e-9;
   OriginCount others{"", report.num_documents - counts.num_documents_without,
@@ -238,7 +275,7 @@ std::string origins(const DataReport& report) {
     add_rest("the other " + grouped(num_others), others.num_documents, others.num_tokens);
   if (counts.num_documents_without > 0)
     add_rest("none named", counts.num_documents_without, counts.num_tokens_without);
-  return html + "</table>\n";
+  return html + "</table></div>\n";
 }
 
 }  // namespace
@@ -252,7 +289,8 @@ std::string report_html(const DataReport& report) {
       "<title>{}: data report</title>\n<style>{}</style>\n</head>\n<body>\n"
       "<h1>{}</h1>\n",
       sha256_base64(kStyle), name, kStyle, name);
-  html += overview(report) + histogram(report) + bad_lines_and_inputs(report) + origins(report);
+  html += headline(report) + overview(report) + histogram(report) + bad_lines_and_inputs(report) +
+          origins(report);
   html += document_table(
       "Most repeated characters",
       fmt::format("Share of characters that equal the one before them; documents with at least {} "

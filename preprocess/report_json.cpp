@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "preprocess/data_report.h"
+#include "preprocess/report_words.h"
 
 namespace weft {
 namespace {
@@ -77,6 +78,8 @@ Json tokens_per_byte(int64_t num_tokens, const std::optional<int64_t>& num_bytes
 std::string report_json(const DataReport& report) {
   Json reasons = Json::object();
   for (const auto& [reason, count] : report.bad_lines_by_reason) reasons[reason] = count;
+  Json options = Json::object();
+  for (const auto& [name, value] : report.main_options) options[name] = value;
   Json inputs = Json::array();
   for (const ReportedInput& input : report.inputs) {
     inputs.push_back(
@@ -84,6 +87,11 @@ std::string report_json(const DataReport& report) {
   }
   const Json json = {
       {"dataset", report.prefix.string()},
+      {"manifest_written",
+       report.manifest_written.empty() ? Json() : Json(report.manifest_written)},
+      {"options", options},
+      {"findings", findings_of(report)},
+      {"repetitive_documents", report.num_repetitive_documents},
       {"documents", report.num_documents},
       {"empty_documents", report.num_empty_documents},
       {"tokens", report.num_tokens},

@@ -38,7 +38,8 @@ T load(const std::byte* at) {
 }
 
 [[noreturn]] void throw_bad(const std::filesystem::path& path, const std::string& what) {
-  throw std::runtime_error(path.string() + ": " + what);
+  // It is of no use for training, so that nobody should lose hours for it.
+  throw std::runtime_error(path.string() + ": " + what + "; " + kSourcesHint);
 }
 
 Json part_json(const InputPart& part) {

@@ -35,6 +35,11 @@ constexpr int64_t source_entry_bytes(bool has_origins) {
   return 12 + (has_origins ? static_cast<int64_t>(kOriginBytes) : 0);
 }
 
+// What to do where it is damaged or of another dataset: the end of every message about that.
+inline constexpr const char* kSourcesHint =
+    "move the file away (everything but file names and origins works without it) or make the "
+    "dataset again";
+
 struct SourceEntry {
   uint32_t input_idx = 0;
   int64_t offset_bytes = 0;

@@ -105,6 +105,10 @@ expect 0 'there is no source map' "$data" inspect document whole 230
 expect 0 'sample 3 of train' "$data" inspect samples "${order[@]}" --sample-range 3 4
 cp a_text_document.sources whole.sources
 expect 3 'it is not of this dataset' "$data" inspect document whole 230
+head -c 100 hidden >whole.sources
+for command in 'inspect document whole 230' 'report whole' 'merge whole --output-prefix never'; do
+  expect 3 'move the file away (everything but file names and origins works without it)' "$data" $command
+done
 mv hidden whole.sources
 
 # --- report
@@ -112,7 +116,8 @@ printf '{"text": "<script>alert(1)</script> \\u001b[31m"}\n{"text": "%s"}\nbad\n
 cat corpus.jsonl >>odd.jsonl && head -n 5 corpus.jsonl >>odd.jsonl
 expect 0 '' "$data" preprocess --append-eod --on-bad-line skip --input odd.jsonl --output-prefix odd
 expect 0 'most repeated characters: document 1, ' "$data" report odd_text_document
-for text in 'documents: 607 (0 of them empty)' 'bad lines: 1' 'exact duplicates: 5 groups, 5 superfluous documents' \
+for text in 'verdict: 2 kinds of findings: 1 document of almost nothing but repetition; 1 bad line' '% repeated, ' \
+  'documents: 607 (0 of them empty)' 'bad lines: 1' 'exact duplicates: 5 groups, 5 superfluous documents' \
   'odd.jsonl, byte ' 'longest: document '; do
   grep -qF "$text" out.log || { cat out.log; fail "the report does not say '$text'"; }
 done

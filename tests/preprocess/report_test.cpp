@@ -12,6 +12,7 @@
 #include "preprocess/data_report.h"
 #include "preprocess/document_facts.h"
 #include "preprocess/duplicates.h"
+#include "preprocess/report_words.h"
 #include "preprocess/sha256.h"
 #include "preprocess/source_map.h"
 #include "tests/preprocess/temporary_folder.h"
@@ -114,6 +115,41 @@ TEST(Duplicates, AreGroupsOfEqualHashesForAnyNumberOfThreads) {
   }
 }
 
+TEST(ReportWords, RoundNothingToAllOrNothing) {
+  EXPECT_EQ(percent(0.2934), "29.3 %");
+  EXPECT_EQ(percent(0), "0.0 %");
+  EXPECT_EQ(percent(1), "100.0 %");
+  EXPECT_EQ(percent(0.999999), "over 99.9 %");
+  EXPECT_EQ(percent(0.00001), "under 0.1 %");
+  EXPECT_EQ(grouped(7), "7");
+  EXPECT_EQ(grouped(1234567), "1,234,567");
+}
+
+TEST(ReportWords, CutBetweenCharacters) {
+  EXPECT_EQ(first_characters("aé。", 3), "aé。");
+  EXPECT_EQ(first_characters("aé。", 2), "aé...");
+  EXPECT_EQ(first_characters("", 0), "");
+  EXPECT_EQ(first_characters("\x80\x80\xff", 1), "\x80\x80\xff");
+}
+
+TEST(ReportWords, TheVerdictNamesWhatIsOverItsThreshold) {
+  DataReport report;
+  EXPECT_EQ(verdict_of(report), "nothing suspicious");
+  report.num_documents = 1000;
+  report.num_empty_documents = report.duplicates.num_documents = 9;
+  report.num_bad_lines = 0;
+  EXPECT_EQ(verdict_of(report), "nothing suspicious");
+  report.num_bad_lines = 1;
+  EXPECT_EQ(verdict_of(report), "1 kind of findings: 1 bad line");
+  report.num_bad_lines = 1700;
+  report.num_repetitive_documents = 12;
+  report.duplicates.num_documents = 43;
+  report.num_empty_documents = 10;
+  EXPECT_EQ(verdict_of(report),
+            "4 kinds of findings: 12 documents of almost nothing but repetition; 4.3 % of the "
+            "documents are exact duplicates; 1,700 bad lines; 1.0 % of the documents are empty");
+}
+
 // A dataset of texts, with a small vocabulary.
 class ReportTest : public ::testing::Test {
  protected:
@@ -181,7 +217,47 @@ TEST_F(ReportTest, AMillionBackslashesStandAtTheTop) {
   EXPECT_EQ(report.most_repeated_characters[1].document_idx, 20);
   EXPECT_EQ(report.most_repeated_tokens[0].document_idx, 70);
   EXPECT_EQ(report.longest[0].document_idx, 70);
-  EXPECT_THAT(report_html(report), HasSubstr(">0.999999<"));
+  EXPECT_THAT(report_html(report), HasSubstr(">over 99.9 %<"));
+}
+
+TEST_F(ReportTest, CountsDocumentsOfRepetitionBeyondTheTable) {
+  auto texts = ordinary_texts(60);
+  for (size_t i = 0; i < 30; ++i) texts[2 * i] = std::string(1000 + i, '-');
+  write(texts);
+  EXPECT_EQ(gather().num_repetitive_documents, 30);
+  EXPECT_EQ(gather().most_repeated_characters.size(), kNumReported);
+  write(ordinary_texts(60));
+  EXPECT_EQ(gather().num_repetitive_documents, 0);
+  EXPECT_THAT(report_html(gather()), HasSubstr("Verdict: nothing suspicious."));
+  EXPECT_EQ(nlohmann::json::parse(report_json(gather()))["findings"].size(), 0u);
+}
+
+TEST_F(ReportTest, ThePageIsForReading) {
+  const auto texts = ordinary_texts(4);
+  write(texts);
+  const std::string html = report_html(gather());
+  EXPECT_THAT(html, HasSubstr(">" + texts[0].substr(0, 100) + "...</td>"));
+  EXPECT_THAT(html, HasSubstr("One file."));
+  EXPECT_THAT(html, Not(HasSubstr("text-anchor=\"end\">0</text>")));  // no row without documents
+  EXPECT_THAT(html, Not(HasSubstr("text-anchor=\"end\">1</text>")));
+  // Whatever is wide scrolls within its box.
+  for (size_t at = html.find("<table"); at != std::string::npos; at = html.find("<table", at + 1))
+    EXPECT_EQ(html.substr(at - 15, 15), "<div class=\"w\">");
+}
+
+TEST_F(ReportTest, TellsHowTheDatasetWasMade) {
+  write({"the fox"});
+  EXPECT_THAT(report_html(gather()), Not(HasSubstr("manifest was written")));
+  write_file_atomically(
+      prefix_.string() + ".manifest.json",
+      R"({"options": {"json-keys": "<b>", "dtype": 7, "shard": "", "input": "x"}})");
+  const DataReport report = gather();
+  ASSERT_EQ(report.main_options.size(), 1u);
+  EXPECT_EQ(report.manifest_written.size(), std::string("2026-11-21 23:40 UTC").size());
+  const std::string html = report_html(report);
+  EXPECT_THAT(html, HasSubstr("<th>--json-keys</th><td class=\"t\">&lt;b&gt;</td>"));
+  EXPECT_THAT(html, HasSubstr(report.manifest_written));
+  EXPECT_EQ(nlohmann::json::parse(report_json(report))["options"]["json-keys"], "<b>");
 }
 
 TEST_F(ReportTest, CountsDocumentsDuplicatesAndBytes) {
@@ -253,12 +329,13 @@ TEST_F(ReportTest, NoTextGetsOutOfItsPlace) {
   for (size_t at = html.find('<'); at != std::string::npos; at = html.find('<', at + 1)) {
     const size_t end = html.find_first_of(" >\n", at);
     const std::string tag = html.substr(at + 1, end - at - 1);
-    EXPECT_THAT((std::vector<std::string>{
-                    "!DOCTYPE", "html",   "/html", "head",   "/head", "meta",  "title", "/title",
-                    "style",    "/style", "body",  "/body",  "h1",    "/h1",   "h2",    "/h2",
-                    "p",        "/p",     "table", "/table", "tr",    "/tr",   "th",    "/th",
-                    "td",       "/td",    "svg",   "/svg",   "text",  "/text", "rect"}),
-                ::testing::Contains(tag));
+    EXPECT_THAT(
+        (std::vector<std::string>{
+            "!DOCTYPE", "html",   "/html", "head", "/head", "meta", "title", "/title", "style",
+            "/style",   "body",   "/body", "h1",   "/h1",   "h2",   "/h2",   "p",      "/p",
+            "table",    "/table", "tr",    "/tr",  "th",    "/th",  "td",    "/td",    "div",
+            "/div",     "svg",    "/svg",  "text", "/text", "rect"}),
+        ::testing::Contains(tag));
   }
   const std::string json = report_json(report);
   EXPECT_TRUE(std::all_of(json.begin(), json.end(), [](char c) {
