@@ -39,17 +39,22 @@ size_t end_of_first_line(std::string_view text, bool at_end) {
 
 }  // namespace
 
-// Appends to the chunk until it holds `target_bytes` or the stream ends; the number of bytes added.
-size_t LineChunker::read_some(LineChunk& chunk, size_t target_bytes) {
+// Appends to the chunk until it holds `target_bytes` or the stream ends.
+void LineChunker::read_some(LineChunk& chunk, size_t target_bytes) {
   if (chunk.buffer.size() < target_bytes) chunk.buffer.resize(target_bytes);
-  const size_t before = chunk.size_bytes;
-  while (chunk.size_bytes < target_bytes && !at_end_) {
+  const size_t num_carried =
+      std::min(carried_.size() - num_taken_, target_bytes - chunk.size_bytes);
+  std::copy_n(carried_.data() + num_taken_, num_carried, chunk.buffer.data() + chunk.size_bytes);
+  num_taken_ += num_carried;
+  chunk.size_bytes += num_carried;
+  while (chunk.size_bytes < target_bytes && !source_has_ended_) {
     const size_t got =
         source_.read(chunk.buffer.data() + chunk.size_bytes, target_bytes - chunk.size_bytes);
     chunk.size_bytes += got;
-    at_end_ = got == 0;
+    source_has_ended_ = got == 0;
   }
-  return chunk.size_bytes - before;
+  // Not by what is known of the source: what was carried may have come from its end already.
+  at_end_ = chunk.size_bytes < target_bytes;
 }
 
 bool LineChunker::next(LineChunk& chunk) {
@@ -59,12 +64,7 @@ bool LineChunker::next(LineChunk& chunk) {
   chunk.long_line = {};
   chunk.kept_bytes = 0;
   chunk.long_line_permit.reset();
-  if (chunk.buffer.size() < carried_.size()) chunk.buffer.resize(carried_.size());
-  std::copy(carried_.begin(), carried_.end(), chunk.buffer.begin());
-  chunk.size_bytes = carried_.size();
-  carried_.clear();
-
-  size_t target_bytes = std::max(chunk_bytes_, chunk.size_bytes + 1);
+  size_t target_bytes = chunk_bytes_;
   for (size_t num_searched = 0;;) {
     read_some(chunk, target_bytes);
     if (chunk.size_bytes == 0) return false;
@@ -92,7 +92,10 @@ bool LineChunker::next(LineChunk& chunk) {
 
 // What lies behind `cut` belongs to the next chunk.
 void LineChunker::finish_chunk(LineChunk& chunk, size_t cut) {
-  carried_.assign(chunk.buffer.data() + cut, chunk.buffer.data() + chunk.size_bytes);
+  carried_.erase(carried_.begin(), carried_.begin() + static_cast<std::ptrdiff_t>(num_taken_));
+  carried_.insert(carried_.begin(), chunk.buffer.data() + cut,
+                  chunk.buffer.data() + chunk.size_bytes);
+  num_taken_ = 0;
 }
 
 // Moves a line, of which the buffer holds the beginning, to a file up to its end.

@@ -42,7 +42,9 @@ struct LineChunk {
   }
 };
 
-// Reads one stream chunk by chunk. Not thread-safe.
+// Reads one stream chunk by chunk. Not thread-safe. Where a chunk ends depends on the text behind
+// its begin alone: who goes on at a chunk's begin makes the same chunks, so that two ranks that
+// both believe to have a task write the same bytes into its stage file.
 class LineChunker {
  public:
   // Chunks hold `chunk_bytes` or more: one that must hold a longer line grows up to
@@ -64,7 +66,7 @@ class LineChunker {
   int64_t offset_bytes() const { return offset_bytes_; }
 
  private:
-  size_t read_some(LineChunk& chunk, size_t target_bytes);
+  void read_some(LineChunk& chunk, size_t target_bytes);
   void finish_chunk(LineChunk& chunk, size_t cut);
   void read_long_line(LineChunk& chunk);
   void skip_rest_of_line(LineChunk& chunk, int64_t num_skipped = 0);
@@ -72,9 +74,11 @@ class LineChunker {
   ByteSource& source_;
   size_t chunk_bytes_, max_line_bytes_;
   LongLineGate* gate_;
-  std::vector<char> carried_;  // the start of a line whose end has not been read
+  std::vector<char> carried_;  // read, but no part of a chunk yet
+  size_t num_taken_ = 0;       // of `carried_`, by the chunk that is being made
   int64_t offset_bytes_;
-  bool at_end_ = false;
+  bool source_has_ended_ = false;
+  bool at_end_ = false;  // the chunk ends where the stream does
 };
 
 // Walks over the lines of a text whose lines are whole.

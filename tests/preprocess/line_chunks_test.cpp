@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <random>
 #include <string>
 
@@ -96,6 +97,38 @@ TEST(LineChunks, DoNotDependOnChunksOrReads) {
                  std::to_string(chunk_bytes) + " limit " + std::to_string(max_line_bytes));
     ASSERT_EQ(chunked_lines(text, piece, chunk_bytes, max_line_bytes),
               simple_lines(text, max_line_bytes));
+  }
+}
+
+std::vector<int64_t> chunk_begins(const std::string& text, size_t begin, size_t piece,
+                                  size_t chunk_bytes, size_t max_line_bytes) {
+  PieceSource source(text.substr(begin), piece);
+  LineChunker chunker(source, chunk_bytes, max_line_bytes, nullptr, static_cast<int64_t>(begin));
+  std::vector<int64_t> begins;
+  for (LineChunk chunk; chunker.next(chunk);) begins.push_back(chunk.offset_bytes);
+  return begins;
+}
+
+// Lines that are longer than a chunk leave more than a chunk behind.
+TEST(LineChunks, AreTheSameForWhoGoesOnAtOne) {
+  std::mt19937 random(20261122);
+  for (int round = 0; round < 3000; ++round) {
+    std::string text;
+    for (size_t lines = random() % 12; lines > 0; --lines) {
+      text += std::string(random() % (random() % 3 == 0 ? 40 : 6), 'a');
+      text += std::array{"\n", "\r\n", "\r", "\n"}[random() % 4];
+    }
+    text += std::string(random() % 8, 'b');
+    const size_t chunk_bytes = 1 + random() % 12, max_line_bytes = 1 + random() % 50;
+    SCOPED_TRACE(::testing::PrintToString(text) + " chunk " + std::to_string(chunk_bytes) +
+                 " limit " + std::to_string(max_line_bytes));
+    const std::vector<int64_t> all = chunk_begins(text, 0, 7, chunk_bytes, max_line_bytes);
+    for (size_t i = 0; i < all.size(); ++i) {
+      ASSERT_EQ(chunk_begins(text, static_cast<size_t>(all[i]), 1 + random() % 9, chunk_bytes,
+                             max_line_bytes),
+                std::vector<int64_t>(all.begin() + static_cast<std::ptrdiff_t>(i), all.end()))
+          << "from " << all[i];
+    }
   }
 }
 
