@@ -40,13 +40,13 @@ struct DatasetFile {
   std::filesystem::path path;
 };
 
-// Sees every byte that is hashed, from several threads: pieces of at most 1 MiB, which begin at
+// Sees every byte that is hashed, from several threads: pieces of at most 256 KiB, which begin at
 // multiples of that.
 using SeePiece =
     std::function<void(size_t file_idx, int64_t offset_bytes, std::span<const std::byte> bytes)>;
 
-// The checksums of `files`, each read once, in parallel over blocks. Memory: 1 MiB a thread. Throws
-// std::system_error if a file cannot be read, std::runtime_error if one shrinks meanwhile.
+// The checksums of `files`, each read once, in parallel over blocks. Memory: 256 KiB a thread.
+// Throws std::system_error if a file cannot be read, std::runtime_error if one shrinks meanwhile.
 std::vector<FileChecksums> compute_block_checksums(std::span<const DatasetFile> files,
                                                    int num_threads, const SeePiece& see = {});
 // Of bytes in memory.
