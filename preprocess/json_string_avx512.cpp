@@ -67,14 +67,18 @@ struct Avx512 {
            _mm512_cmplt_epu8_mask(bytes, vector_of(0x20));
   }
   static StringMasks masks(Block bytes) {
-    const __m512i classes = look_up(bytes, ~uint64_t{0}, kEscapeClasses.of_byte);
     return {_mm512_cmpeq_epi8_mask(bytes, vector_of('"')),
             _mm512_cmpeq_epi8_mask(bytes, vector_of('\\')),
-            _mm512_cmplt_epu8_mask(bytes, vector_of(0x20)),
-            _mm512_test_epi8_mask(classes, vector_of(kSimple)),
-            _mm512_test_epi8_mask(classes, vector_of(kU)),
-            _mm512_test_epi8_mask(classes, vector_of(kHexDigit))};
+            _mm512_cmplt_epu8_mask(bytes, vector_of(0x20))};
   }
+  static uint64_t of_class(Block bytes, char wanted) {
+    const __m512i classes = look_up(bytes, ~uint64_t{0}, kEscapeClasses.of_byte);
+    return _mm512_test_epi8_mask(classes, vector_of(wanted));
+  }
+  static EscapeMasks escape_masks(Block bytes) {
+    return {of_class(bytes, kSimple | kU), of_class(bytes, kU)};
+  }
+  static uint64_t hex_digits(Block bytes) { return of_class(bytes, kHexDigit); }
 };
 
 }  // namespace

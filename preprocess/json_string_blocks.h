@@ -7,6 +7,8 @@
 //   static Block load(position, num_bytes)   1 to 64 bytes, then zeros (control characters)
 //   static uint64_t stops(block)             quotes, backslashes and control characters
 //   static StringMasks masks(block)          one bit a byte, lowest first
+//   static EscapeMasks escape_masks(block)
+//   static uint64_t hex_digits(block)
 #pragma once
 
 #include <bit>
@@ -19,8 +21,10 @@ namespace weft {
 
 struct StringMasks {
   uint64_t quotes, backslashes, controls;
-  uint64_t simple;  // bytes that make an escape with a backslash before them
-  uint64_t u, hex_digits;
+};
+struct EscapeMasks {
+  uint64_t known;  // bytes that make an escape with a backslash before them, `u` included
+  uint64_t u;
 };
 
 // The bytes that a backslash before them escapes. `carry`: the first byte is escaped by the block
@@ -49,20 +53,25 @@ StringEnd find_end_with_escapes(const char* begin, const char* position, const c
   while (position != end) {
     const auto left = static_cast<size_t>(end - position);
     const size_t num_bytes = left < 64 ? left : 64;
-    const StringMasks masks = Isa::masks(Isa::load(position, num_bytes));
+    const typename Isa::Block block = Isa::load(position, num_bytes);
+    const StringMasks masks = Isa::masks(block);
+    const EscapeMasks escapes = Isa::escape_masks(block);
     const char* const resume = position - carry;
     const uint64_t escaped = find_escaped<Isa>(masks.backslashes, carry);
     const uint64_t quotes = masks.quotes & ~escaped;
     const uint64_t before_quote = (quotes & -quotes) - 1;  // all, if there is none
-    const uint64_t wrong = masks.controls | (escaped & ~masks.simple & ~masks.u);
+    const uint64_t wrong = masks.controls | (escaped & ~escapes.known);
     if ((wrong & before_quote) != 0) return finish_string_end(begin, resume, end, true);
-    const uint64_t hex = masks.hex_digits;
-    const uint64_t u = escaped & masks.u & before_quote;
-    if (uint64_t open = u & ~(hex >> 1 & hex >> 2 & hex >> 3 & hex >> 4); open != 0) {
-      // Wrong, or its digits lie in the next block.
-      const char* const digits = position + std::countr_zero(open) + 1;
-      if (end - digits < 4 || !are_four_hex_digits(digits))
-        return finish_string_end(begin, resume, end, true);
+    const uint64_t u = escaped & escapes.u & before_quote;
+    if (u != 0) {
+      const uint64_t hex = Isa::hex_digits(block);
+      const uint64_t open = u & ~(hex >> 1 & hex >> 2 & hex >> 3 & hex >> 4);
+      if (open != 0) {
+        // Wrong, or its digits lie in the next block.
+        const char* const digits = position + std::countr_zero(open) + 1;
+        if (end - digits < 4 || !are_four_hex_digits(digits))
+          return finish_string_end(begin, resume, end, true);
+      }
     }
     if (quotes != 0) return {position + std::countr_zero(quotes), nullptr, true};
     position += num_bytes;

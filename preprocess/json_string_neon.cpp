@@ -31,9 +31,9 @@ struct Neon {
   static uint8x16_t is_stop(uint8x16_t bytes) {
     return vorrq_u8(vorrq_u8(is_quote(bytes), is_backslash(bytes)), is_control(bytes));
   }
-  static uint8x16_t is_simple(uint8x16_t bytes) {
+  static uint8x16_t is_known_escape(uint8x16_t bytes) {
     uint8x16_t found = vdupq_n_u8(0);
-    for (const char c : std::string_view("\"\\/bfnrt"))
+    for (const char c : std::string_view("\"\\/bfnrtu"))
       found = vorrq_u8(found, bytes_equal(bytes, c));
     return found;
   }
@@ -45,10 +45,13 @@ struct Neon {
 
   static uint64_t stops(const Block& block) { return neon_mask(block, is_stop); }
   static StringMasks masks(const Block& block) {
-    return {neon_mask(block, is_quote),   neon_mask(block, is_backslash),
-            neon_mask(block, is_control), neon_mask(block, is_simple),
-            neon_mask(block, is_u),       neon_mask(block, is_hex_digit)};
+    return {neon_mask(block, is_quote), neon_mask(block, is_backslash),
+            neon_mask(block, is_control)};
   }
+  static EscapeMasks escape_masks(const Block& block) {
+    return {neon_mask(block, is_known_escape), neon_mask(block, is_u)};
+  }
+  static uint64_t hex_digits(const Block& block) { return neon_mask(block, is_hex_digit); }
 };
 
 // Four bits for each byte of 16: the shortest way from a comparison to the first one found.

@@ -147,6 +147,20 @@ TEST_P(JsonStringSimd, EqualsPlainOnRunsOfBackslashes) {
   }
 }
 
+// More than a byte of a vector can count.
+TEST_P(JsonStringSimd, CountsCodePointsOfLongTexts) {
+  std::mt19937 random(20261122);
+  for (const size_t size : {8159, 8160, 8161, 16'320, 16'351, 16'352, 40'000}) {
+    EXPECT_EQ(count_code_points_with(GetParam(), std::string(size, 'a')),
+              static_cast<int64_t>(size));
+    EXPECT_EQ(count_code_points_with(GetParam(), std::string(size, '\x80')), 0);
+    std::string text(size, 'a');
+    for (char& byte : text) byte = static_cast<char>(random());
+    EXPECT_EQ(count_code_points_with(GetParam(), text),
+              count_code_points_with(Simd::kScalar, text));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Every, JsonStringSimd,
                          testing::Values(Simd::kAvx2, Simd::kAvx512, Simd::kNeon),
                          [](const auto& simd) {
