@@ -21,6 +21,12 @@ void TaskCounts::add(const TaskCounts& next) {
   num_range_bytes += next.num_range_bytes;
 }
 
+int64_t num_bytes_of(const std::vector<StageFile>& stage) {
+  int64_t num_bytes = 0;
+  for (const StageFile& file : stage) num_bytes += file.num_bytes;
+  return num_bytes;
+}
+
 Ledger::Ledger(std::vector<Task> tasks, std::vector<std::string> input_names, size_t num_datasets,
                Limits limits)
     : tasks_(std::move(tasks)),
@@ -56,7 +62,7 @@ void Ledger::restore(int64_t number, TaskProgress progress) {
   seen_.add(progress.counts.totals);
   state.is_read = progress.is_read;
   state.counts = progress.counts;
-  if (progress.is_read && progress.num_staged_bytes == 0) {
+  if (progress.is_done()) {
     state.kind = State::Kind::kDone;
     ++num_done_;
     --num_waiting_;
@@ -131,7 +137,7 @@ void Ledger::note_durable(int64_t number, const TaskProgress& progress) {
   changed_.insert(number);
   if (!progress.is_read) return;
   note_read(number, progress.counts);
-  if (progress.num_staged_bytes > 0) return;
+  if (!progress.is_done()) return;
   held_[state.rank].erase(number);
   untold_[state.rank].erase(number);
   state.kind = State::Kind::kDone;
@@ -210,8 +216,9 @@ void Ledger::give(int rank, int64_t number, LedgerReply& reply) {
 // Of a task whose base is not known.
 int64_t Ledger::most_stage_bytes(int64_t number) const {
   const TaskProgress& progress = at(number).progress;
-  if (progress.is_read || limits_.output_bytes.empty()) return progress.num_staged_bytes;
-  return std::max(progress.num_staged_bytes, limits_.output_bytes.at(static_cast<size_t>(number)));
+  const int64_t staged_bytes = num_bytes_of(progress.stage);
+  if (progress.is_read || limits_.output_bytes.empty()) return staged_bytes;
+  return std::max(staged_bytes, limits_.output_bytes.at(static_cast<size_t>(number)));
 }
 
 // Tasks up to num_based_ have a base and need no stage file: so the one that all others wait for
@@ -226,7 +233,7 @@ bool Ledger::may_be_staged(int64_t number) const {
 void Ledger::count_stage(int64_t number) {
   State& state = at(number);
   const bool may_grow = state.kind == State::Kind::kHeld && !state.is_base_told;
-  const int64_t bytes = may_grow ? most_stage_bytes(number) : state.progress.num_staged_bytes;
+  const int64_t bytes = may_grow ? most_stage_bytes(number) : num_bytes_of(state.progress.stage);
   stage_bytes_ += bytes - state.stage_bytes;
   state.stage_bytes = bytes;
 }

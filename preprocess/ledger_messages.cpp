@@ -136,9 +136,11 @@ void fields(Archive& archive, T& v) {
     auto value = static_cast<int64_t>(v.value());
     small(archive, value, 0, INT64_MAX);
     if constexpr (kIsReading<Archive>) v = TextHash(static_cast<uint64_t>(value));
+  } else if constexpr (Is<T, StageFile>) {
+    small(archive, v.writer, 0, INT64_MAX), small(archive, v.num_bytes, 0, kMaxStageBytes);
   } else if constexpr (Is<T, TaskProgress>) {
-    fields(archive, v.counts), archive(v.next_offset_bytes), archive(v.num_staged_bytes);
-    list(archive, v.before_stage);
+    fields(archive, v.counts), archive(v.next_offset_bytes);
+    list(archive, v.stage), list(archive, v.before_stage);
     small(archive, v.is_read, 0, 1);
   } else if constexpr (Is<T, TaskBase>) {
     list(archive, v.datasets), archive(v.num_input_lines), archive(v.num_input_bytes);

@@ -39,16 +39,30 @@ struct TaskCounts {
   void add(const TaskCounts& next);
 };
 
+// Documents of a task without a place, on disk. Each process writes stage files of its own: one that
+// sleeps, and wakes up in a later run even, cannot write to what others read.
+struct StageFile {
+  int64_t writer = 0;  // RunFiles::writer()
+  int64_t num_bytes = 0;
+  bool operator==(const StageFile&) const = default;
+};
+// More in one is a lie. The sum of thousands cannot overflow.
+inline constexpr int64_t kMaxStageBytes = int64_t{1} << 48;
+int64_t num_bytes_of(const std::vector<StageFile>& stage);
+
 // How much of a task cannot be lost any more: whole segments from its begin on.
 struct TaskProgress {
   TaskCounts counts;
   int64_t next_offset_bytes = 0;  // decompressed, from the task's begin: where reading goes on
-  // Bytes of its stage file that are part of this; 0: everything is at its place in the output.
-  int64_t num_staged_bytes = 0;
-  // With num_staged_bytes > 0: what of `counts` is at its place all the same, and not in the stage
-  // file. A run that goes on may know of a part that was placed before it knows the place again.
+  // Its stage files, in the order of the task, each by who went on with it; empty: everything is at
+  // its place in the output.
+  std::vector<StageFile> stage;
+  // With a stage: what of `counts` is at its place all the same, and not in a stage file. A run that
+  // goes on may know of a part that was placed before it knows the place again.
   std::vector<DatasetCounts> before_stage;
-  bool is_read = false;  // to its end: with num_staged_bytes 0, the task is done
+  bool is_read = false;  // to its end
+
+  bool is_done() const { return is_read && stage.empty(); }
 };
 
 // What stands in the output, and in the task's input, before a task.

@@ -36,15 +36,15 @@ int64_t held_bytes(const TokenizedChunk& result) {
   return size_bytes;
 }
 
-OpenTask::OpenTask(const Task& task, TaskProgress progress, size_t num_datasets)
+OpenTask::OpenTask(const Task& task, TaskProgress progress, size_t num_datasets, int64_t writer)
     : task_(task),
       counts_(progress.counts),
       given_(progress.counts.datasets),
-      before_stage_(progress.num_staged_bytes > 0 ? progress.before_stage
-                                                  : progress.counts.datasets),
-      num_staged_bytes_(progress.num_staged_bytes),
+      before_stage_(progress.stage.empty() ? progress.counts.datasets : progress.before_stage),
+      earlier_stage_(progress.stage),
+      writer_(writer),
       is_read_(progress.is_read),
-      is_staging_(progress.num_staged_bytes > 0),
+      is_staging_(!progress.stage.empty()),
       written_(std::move(progress)) {
   counts_.datasets.resize(num_datasets);
   written_.counts.datasets.resize(num_datasets);
@@ -81,6 +81,12 @@ void OpenTask::end(const Segment& segment) {
 
 void OpenTask::set_base(const TaskBase& base) { base_ = base; }
 
+std::vector<StageFile> OpenTask::stage() const {
+  std::vector<StageFile> stage = earlier_stage_;
+  if (num_staged_bytes_ > 0) stage.push_back({writer_, num_staged_bytes_});
+  return stage;
+}
+
 TaskBase OpenTask::stage_base() const {
   TaskBase base = *base_;
   for (size_t k = 0; k < before_stage_.size(); ++k) base.datasets.at(k).add(before_stage_[k]);
@@ -110,9 +116,8 @@ std::vector<OpenTask::PiecePtr> OpenTask::take_writable() {
 }
 
 bool OpenTask::take_unstage() {
-  if (!base_ || num_staged_bytes_ == 0 || num_staging_ > 0 || unstage_ != Unstage::kNone) {
-    return false;
-  }
+  if (!base_ || num_staging_ > 0 || unstage_ != Unstage::kNone) return false;
+  if (earlier_stage_.empty() && num_staged_bytes_ == 0) return false;
   unstage_ = Unstage::kUnderway;
   return true;
 }
@@ -127,7 +132,7 @@ void OpenTask::piece_written(Piece& piece) {
 
 void OpenTask::unstaged() {
   unstage_ = Unstage::kDone;
-  written_.num_staged_bytes = 0;
+  written_.stage.clear();
   written_.before_stage.clear();
   is_changed_ = true;
   advance_written();
@@ -137,10 +142,11 @@ void OpenTask::advance_written() {
   while (!written_or_underway_.empty() && written_or_underway_.front()->is_written) {
     const Piece& piece = *written_or_underway_.front();
     const bool is_staged = piece.staged_at >= 0;
-    // Progress is all in the stage file, or all at its place.
-    if (!is_staged && written_.num_staged_bytes > 0) break;
+    // Progress is all in stage files, or all at its place.
+    if (!is_staged && !written_.stage.empty()) break;
     if (is_staged) {
-      written_.num_staged_bytes += piece.staged_bytes;
+      if (written_.stage.size() == earlier_stage_.size()) written_.stage.push_back({writer_, 0});
+      written_.stage.back().num_bytes += piece.staged_bytes;
       written_.before_stage = before_stage_;
     }
     written_.counts.add(piece.counts);

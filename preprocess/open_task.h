@@ -30,8 +30,8 @@ class OpenTask {
   };
   using PiecePtr = std::shared_ptr<Piece>;
 
-  // Goes on where `progress` ends.
-  OpenTask(const Task& task, TaskProgress progress, size_t num_datasets);
+  // Goes on where `progress` ends; `writer` is this process in names of stage files.
+  OpenTask(const Task& task, TaskProgress progress, size_t num_datasets, int64_t writer);
 
   const Task& task() const { return task_; }
   // Everything read so far; of the whole task once it is read.
@@ -52,22 +52,23 @@ class OpenTask {
   void begin_staging() { is_staging_ = true; }
   bool is_staging() const { return is_staging_ && !base_; }
 
-  // The pieces that can be written now, in order: each has its place, or its place in the stage
-  // file. Each is given once.
+  // The pieces that can be written now, in order: each has its place, or its place in this
+  // process's stage file. Each is given once.
   std::vector<PiecePtr> take_writable();
   int64_t num_held_bytes() const { return num_held_bytes_; }  // of pieces not given yet
   // True once when all that was staged is on disk and its place is known: it can be copied there.
   bool take_unstage();
-  int64_t num_staged_bytes() const { return num_staged_bytes_; }
-  TaskBase stage_base() const;  // where the stage file's documents go; the base must be known
+  // All that was staged, by earlier owners of the task and by this one.
+  std::vector<StageFile> stage() const;
+  TaskBase stage_base() const;  // where the stage's documents go; the base must be known
 
   void piece_written(Piece& piece);
   void unstaged();
 
-  // What is on its place or in the stage file. It has changed since the last call.
+  // What is on its place or in a stage file. It has changed since the last call.
   bool take_changed() { return std::exchange(is_changed_, false); }
   const TaskProgress& written() const { return written_; }
-  bool is_done() const { return written_.is_read && written_.num_staged_bytes == 0; }
+  bool is_done() const { return written_.is_done(); }
 
  private:
   void advance_written();
@@ -82,8 +83,10 @@ class OpenTask {
   std::vector<DatasetCounts> given_;  // counts of all that was given out, to stage or place
   // Of what an earlier run has placed: the stage file goes on behind it.
   std::vector<DatasetCounts> before_stage_;
+  const std::vector<StageFile> earlier_stage_;
+  const int64_t writer_;
   int64_t num_held_bytes_ = 0;
-  int64_t num_staged_bytes_ = 0, num_staging_ = 0;
+  int64_t num_staged_bytes_ = 0, num_staging_ = 0;  // in this process's stage file
   bool is_read_ = false, has_failed_ = false, is_staging_ = false, is_changed_ = false;
   enum class Unstage : uint8_t { kNone, kUnderway, kDone } unstage_ = Unstage::kNone;
   TaskProgress written_;

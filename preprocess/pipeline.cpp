@@ -81,7 +81,7 @@ bool PipelineRun::others_have_done_all() {
   const auto work = Journal::read(folder_ / "journal");
   return work && work->identity == identity_ && work->progress.size() == plan_.tasks.size() &&
          std::all_of(work->progress.begin(), work->progress.end(), [](const auto& task) {
-           return task.second.is_read && task.second.num_staged_bytes == 0;
+           return task.second.is_done();
          });
 }
 

@@ -6,6 +6,7 @@
 #include "preprocess/dataset_manifest.h"
 #include "preprocess/pipeline_run.h"
 #include "preprocess/run_identity.h"
+#include "preprocess/stage_file.h"
 
 namespace weft {
 namespace {
@@ -111,14 +112,15 @@ Ledger PipelineRun::restored_ledger(const std::optional<Journal::Content>& work,
     ledger.begin_within(is_compressed ? std::nullopt : std::optional(first.begin));
   }
   if (!work) return ledger;
+  remove_stale_stages(folder_, work->progress);
   int64_t num_done = 0;
   for (const auto& [number, progress] : work->progress) {
     // Bad lines that a run with --on-bad-line skip left out are to be met again.
     const bool has_bad_line = config_.rules.on_bad_line == OnBadLine::kStop &&
                               progress.counts.totals.bad_lines.total() > 0;
-    if (has_bad_line || !RunFiles::has_stage(folder_, number, progress.num_staged_bytes)) continue;
+    if (has_bad_line || !has_stage(folder_, number, progress.stage)) continue;
     ledger.restore(number, progress);
-    num_done += progress.is_read && progress.num_staged_bytes == 0 ? 1 : 0;
+    num_done += progress.is_done() ? 1 : 0;
   }
   note(fmt::format("going on with the work in {}: {} of {} parts are done, {} documents",
                    folder_.string(), num_done, plan_.tasks.size(), ledger.seen().num_documents));

@@ -196,10 +196,10 @@ void RankWorker::dispatch(OpenTask& task) {
   }
   if (task.take_unstage()) {
     ++num_underway_;
-    work_.push_write([this, number, base = task.stage_base(), num_bytes = task.num_staged_bytes(),
+    work_.push_write([this, number, base = task.stage_base(), stage = task.stage(),
                       input_idx = task.task().input_idx](ChunkTokenizer&) {
       try {
-        files_.unstage(number, num_bytes, base, input_idx);
+        files_.unstage(number, stage, base, input_idx);
         events_.push(Unstaged{number});
       } catch (...) {
         events_.push(WriteFailed{std::current_exception()});
@@ -235,13 +235,15 @@ void RankWorker::on_synced(const Synced& synced) {
     request_.durable.push_back(durable);
     if (!durable.progress.is_read) continue;
     forget_fetched(durable.task);
-    if (durable.progress.num_staged_bytes > 0) {
+    if (!durable.progress.stage.empty()) {
       files_.close_stage(durable.task);  // tasks may wait by the thousand
       continue;
     }
     const auto found = open_.find(durable.task);
     if (found == open_.end()) continue;
-    if (found->second.num_staged_bytes() > 0) stages_to_remove_[durable.task] = request_.number + 1;
+    if (auto stage = found->second.stage(); !stage.empty()) {
+      stages_to_remove_[durable.task] = {request_.number + 1, std::move(stage)};
+    }
     open_.erase(found);
     is_unwanted_.erase(durable.task);
   }
@@ -276,7 +278,8 @@ void RankWorker::exchange() {
 void RankWorker::open_task(const LedgerReply::Given& given) {
   crash_point("task_given");
   const int64_t number = given.task.number;
-  open_.emplace(number, OpenTask(given.task, given.progress, settings_.rules.json_keys.size()));
+  open_.try_emplace(number, given.task, given.progress, settings_.rules.json_keys.size(),
+                    files_.writer());
   is_unwanted_[number] = std::make_shared<std::atomic<bool>>(false);
   if (given.progress.is_read) return;  // staged by an earlier run: it only waits for its place
   reading_.insert(number);
@@ -300,11 +303,12 @@ void RankWorker::remove_stages(int64_t journaled_request) {
     return true;
   });
   for (auto at = stages_to_remove_.begin(); at != stages_to_remove_.end();) {
-    if (at->second > journaled_request) {
+    const auto& [request, stage] = at->second;
+    if (request > journaled_request) {
       ++at;
       continue;
     }
-    files_.remove_stage(at->first);
+    files_.remove_stage(at->first, stage);
     at = stages_to_remove_.erase(at);
   }
 }

@@ -128,7 +128,8 @@ class RankWorker {
   std::set<int64_t> reading_;  // tasks whose reader has not come to an end
   std::set<int64_t> dirty_;    // tasks with progress that was not synced
   // Tasks: after which request is in the journal.
-  std::map<int64_t, int64_t> stages_to_remove_, fetched_to_remove_;
+  std::map<int64_t, int64_t> fetched_to_remove_;
+  std::map<int64_t, std::pair<int64_t, std::vector<StageFile>>> stages_to_remove_;
   std::vector<TokenizedChunk> spare_results_;
   int64_t held_bytes_ = 0;
   int num_underway_ = 0;  // writes

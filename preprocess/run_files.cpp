@@ -1,14 +1,14 @@
 #include "preprocess/run_files.h"
 
-#include <cstring>
+#include <random>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "indexed_dataset/crash_point.h"
 #include "indexed_dataset/file_io.h"
 #include "preprocess/source_map.h"
+#include "preprocess/stage_file.h"
 
 namespace weft {
 namespace {
@@ -21,13 +21,11 @@ void add_bytes(std::vector<std::byte>& bytes, std::span<const T> values) {
   bytes.insert(bytes.end(), view.begin(), view.end());
 }
 
-struct StagedHeader {
-  uint64_t num_bytes = 0, num_sequences = 0, num_documents = 0;
-  // Behind the header.
-  uint64_t size_bytes(bool has_origins) const {
-    return num_bytes + 4 * num_sequences + (has_origins ? 12 + kOriginBytes : 12) * num_documents;
-  }
-};
+// Random bits of the kernel.
+int64_t random_writer() {
+  std::random_device device;
+  return static_cast<int64_t>((uint64_t{device()} << 32 | device()) >> 1);
+}
 
 StagedHeader header_of(const Output& output) {
   return {static_cast<uint64_t>(output.stored().num_token_bytes) + output.token_bytes().size(),
@@ -37,76 +35,6 @@ StagedHeader header_of(const Output& output) {
 int64_t num_stored_bytes(const Output& output) {
   const StoredSequences stored = output.stored();
   return stored.num_token_bytes + 4 * stored.num_sequences;
-}
-
-// A segment of more stays in the stage file until it is written to its place.
-constexpr uint64_t kMaxReadBytes = 4 << 20;
-
-// Reads a stage file from front to back.
-class StageReader {
- public:
-  StageReader(const std::filesystem::path& path, int64_t num_bytes, TokenType type,
-              bool has_origins)
-      : file_(path), num_bytes_(num_bytes), type_(type), has_origins_(has_origins) {}
-
-  bool at_end() const { return position_ == num_bytes_; }
-
-  // One key's part of a segment: tokens and lengths are in `output`, or `stored` in the file, valid
-  // while this lives.
-  void read(Output& output, StoredSequences& stored) {
-    StagedHeader header;
-    read_into(&header, sizeof header);
-    // Each on its own first: the sum of hostile numbers could overflow.
-    const auto rest = static_cast<uint64_t>(num_bytes_ - position_);
-    if (header.num_bytes > rest || header.num_sequences > rest || header.num_documents > rest ||
-        header.size_bytes(has_origins_) > rest || header.num_bytes % weft::size_bytes(type_) != 0) {
-      throw std::runtime_error(file_.path().string() + ": no stage file, at byte " +
-                               std::to_string(position_) + "; remove the folder it is in");
-    }
-    output.clear();
-    stored = {};
-    if (header.num_bytes + 4 * header.num_sequences > kMaxReadBytes) {
-      stored.tokens = stored.lengths = &file_;
-      stored.tokens_at_bytes = position_;
-      stored.num_token_bytes = static_cast<int64_t>(header.num_bytes);
-      stored.lengths_at_bytes = position_ + stored.num_token_bytes;
-      stored.num_sequences = static_cast<int64_t>(header.num_sequences);
-      position_ = stored.lengths_at_bytes + 4 * stored.num_sequences;
-    } else {
-      if (type_ == TokenType::kUInt16) {
-        read_values(output.tokens_16, header.num_bytes / 2);
-      } else {
-        read_values(output.tokens_32, header.num_bytes / 4);
-      }
-      read_values(output.sequence_lengths, header.num_sequences);
-    }
-    read_values(output.document_sequences, header.num_documents);
-    read_values(output.line_offsets, header.num_documents);
-    if (has_origins_) read_values(output.origins, header.num_documents);
-  }
-
- private:
-  void read_into(void* data, size_t size_bytes) {
-    if (static_cast<int64_t>(size_bytes) > num_bytes_ - position_) {
-      throw std::runtime_error(file_.path().string() + ": the stage file ends within a segment");
-    }
-    if (size_bytes > 0) file_.read_at(data, size_bytes, position_);
-    position_ += static_cast<int64_t>(size_bytes);
-  }
-  template <typename T>
-  void read_values(std::vector<T>& values, uint64_t count) {
-    values.resize(count);
-    read_into(values.data(), count * sizeof(T));
-  }
-
-  InputFile file_;
-  int64_t num_bytes_, position_ = 0;
-  TokenType type_;
-  bool has_origins_;
-};
-
-std::filesystem::path stage_path(const std::filesystem::path& folder, int64_t task) {
-  return folder / ("stage." + std::to_string(task));
 }
 
 }  // namespace
@@ -123,7 +51,7 @@ RunFiles::Dataset::Dataset(const RunFiles& files, size_t k, TokenType type, bool
 
 RunFiles::RunFiles(std::filesystem::path folder, size_t num_datasets, TokenType type, bool make,
                    bool has_origins)
-    : folder_(std::move(folder)), type_(type), has_origins_(has_origins) {
+    : folder_(std::move(folder)), type_(type), has_origins_(has_origins), writer_(random_writer()) {
   for (size_t k = 0; k < num_datasets; ++k) {
     datasets_.push_back(std::make_unique<Dataset>(*this, k, type, make));
   }
@@ -140,13 +68,6 @@ bool RunFiles::are_there(const std::filesystem::path& folder, size_t num_dataset
     }
   }
   return true;
-}
-
-bool RunFiles::has_stage(const std::filesystem::path& folder, int64_t task, int64_t num_bytes) {
-  if (num_bytes == 0) return true;
-  std::error_code error;
-  const auto size_bytes = std::filesystem::file_size(stage_path(folder, task), error);
-  return !error && static_cast<int64_t>(size_bytes) >= num_bytes;
 }
 
 void RunFiles::write(const TaskBase& before, int32_t input_idx,
@@ -216,20 +137,24 @@ void RunFiles::stage(int64_t task, int64_t offset_bytes, const std::vector<Outpu
   crash_point("staged");
 }
 
-void RunFiles::unstage(int64_t task, int64_t num_bytes, const TaskBase& base, int32_t input_idx) {
-  StageReader reader(stage_path(folder_, task), num_bytes, type_, has_origins_);
+void RunFiles::unstage(int64_t task, const std::vector<StageFile>& stage, const TaskBase& base,
+                       int32_t input_idx) {
   TaskBase before = base;
   Output output;
   StoredSequences stored;
-  while (!reader.at_end()) {
-    for (size_t k = 0; k < datasets_.size(); ++k) {
-      reader.read(output, stored);
-      write_dataset(k, before, input_idx, output, stored);
-      before.datasets[k].add(output.counts());
-      before.datasets[k].num_sequences += stored.num_sequences;
-      before.datasets[k].num_tokens += stored.num_token_bytes / weft::size_bytes(type_);
+  for (const StageFile& file : stage) {
+    StageReader reader(stage_path(folder_, task, file.writer), file.num_bytes, type_,
+                       has_origins_);
+    while (!reader.at_end()) {
+      for (size_t k = 0; k < datasets_.size(); ++k) {
+        reader.read(output, stored);
+        write_dataset(k, before, input_idx, output, stored);
+        before.datasets[k].add(output.counts());
+        before.datasets[k].num_sequences += stored.num_sequences;
+        before.datasets[k].num_tokens += stored.num_token_bytes / weft::size_bytes(type_);
+      }
+      crash_point("segment_unstaged");
     }
-    crash_point("segment_unstaged");
   }
 }
 
@@ -238,16 +163,16 @@ void RunFiles::close_stage(int64_t task) {
   stages_.erase(task);
 }
 
-void RunFiles::remove_stage(int64_t task) {
+void RunFiles::remove_stage(int64_t task, const std::vector<StageFile>& stage) {
   close_stage(task);
   crash_point("stage_unneeded");
-  remove_file(stage_path(folder_, task));
+  for (const StageFile& file : stage) remove_file(stage_path(folder_, task, file.writer));
 }
 
 std::shared_ptr<OutputFile> RunFiles::stage_file(int64_t task) {
   const std::lock_guard lock(mutex_);
   if (const auto found = stages_.find(task); found != stages_.end()) return found->second;
-  const auto file = std::make_shared<OutputFile>(stage_path(folder_, task), /*keep=*/true);
+  const auto file = std::make_shared<OutputFile>(stage_path(folder_, task, writer_), /*keep=*/true);
   has_new_files_ = true;
   stages_[task] = file;
   return file;

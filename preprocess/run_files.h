@@ -1,10 +1,5 @@
 // The files of a run that is not finished: PREFIX.work/K.bin, .idx, .bounds, .sources for the K-th
-// key, and stage.N for documents of task N whose place in the output is not known yet.
-//
-//   stage  := segment*                       in the order of the task
-//   segment:= for each key: num_bytes:u64 num_sequences:u64 num_documents:u64
-//             tokens lengths:i32[] document_sequences:i32[] line_offsets:i64[]
-//             origins:byte[32][]           if they are kept
+// key, and stage files (stage_file.h) for documents whose place in the output is not known yet.
 #pragma once
 
 #include <atomic>
@@ -36,6 +31,10 @@ class RunFiles {
   RunFiles(std::filesystem::path folder, size_t num_datasets, TokenType type, bool make = true,
            bool has_origins = false);
 
+  // This process in names of stage files: a random number, so that no other one that ever works in a
+  // folder of this name has the same.
+  int64_t writer() const { return writer_; }
+
   // All that follows is thread-safe and throws std::system_error. Writing the same again is
   // harmless.
 
@@ -44,20 +43,20 @@ class RunFiles {
   void write(const TaskBase& before, int32_t input_idx,
              const std::vector<TokenizedChunk::Output>& outputs);
 
-  // Writes a segment to its task's stage file, at `offset_bytes`.
+  // Writes a segment to this process's stage file of the task, at `offset_bytes`.
   void stage(int64_t task, int64_t offset_bytes,
              const std::vector<TokenizedChunk::Output>& outputs);
   static int64_t staged_size(const std::vector<TokenizedChunk::Output>& outputs);
-  // Writes the first `num_bytes` of the stage file to their place, behind `base`. Throws
-  // std::runtime_error if the file does not hold whole segments.
-  void unstage(int64_t task, int64_t num_bytes, const TaskBase& base, int32_t input_idx);
-  // Nothing more will be written to it.
+  // Writes what the stage files hold to its place, behind `base`. Throws std::runtime_error if one
+  // does not hold whole segments.
+  void unstage(int64_t task, const std::vector<StageFile>& stage, const TaskBase& base,
+               int32_t input_idx);
+  // Nothing more will be written to this process's.
   void close_stage(int64_t task);
-  void remove_stage(int64_t task);
+  void remove_stage(int64_t task, const std::vector<StageFile>& stage);
 
-  // Whether an earlier run's files are here, and a stage file that holds `num_bytes`.
+  // Whether an earlier run's files are here.
   static bool are_there(const std::filesystem::path& folder, size_t num_datasets);
-  static bool has_stage(const std::filesystem::path& folder, int64_t task, int64_t num_bytes);
 
   // For what does not fit into memory.
   ScratchFile make_scratch() const { return ScratchFile(folder_); }
@@ -84,6 +83,7 @@ class RunFiles {
   std::filesystem::path folder_;
   TokenType type_;
   bool has_origins_;
+  int64_t writer_;
   std::vector<std::unique_ptr<Dataset>> datasets_;
   std::atomic<bool> has_new_files_{true};  // since the folder was synced
   std::mutex mutex_;

@@ -102,10 +102,20 @@ void from_json(const Json& json, TaskCounts& counts) {
   counts.num_range_bytes = count_at(json, "range_bytes");
 }
 
+void to_json(Json& json, const StageFile& file) { json = {file.writer, file.num_bytes}; }
+
+void from_json(const Json& json, StageFile& file) {
+  if (!json.is_array() || json.size() != 2) throw std::runtime_error("no stage file");
+  file = {json_integer(json[0]), json_integer(json[1])};
+  if (file.writer < 0 || file.num_bytes < 0 || file.num_bytes > kMaxStageBytes) {
+    throw std::runtime_error("no stage file");
+  }
+}
+
 void to_json(Json& json, const TaskProgress& progress) {
   json = {{"counts", progress.counts},
           {"next_offset", progress.next_offset_bytes},
-          {"staged_bytes", progress.num_staged_bytes},
+          {"stage", progress.stage},
           {"before_stage", progress.before_stage},
           {"is_read", progress.is_read}};
 }
@@ -113,7 +123,7 @@ void to_json(Json& json, const TaskProgress& progress) {
 void from_json(const Json& json, TaskProgress& progress) {
   progress.counts = json.at("counts").get<TaskCounts>();
   progress.next_offset_bytes = count_at(json, "next_offset");
-  progress.num_staged_bytes = count_at(json, "staged_bytes");
+  progress.stage = json.at("stage").get<std::vector<StageFile>>();
   progress.before_stage = json.at("before_stage").get<std::vector<DatasetCounts>>();
   progress.is_read = json.at("is_read").get<bool>();
 }
@@ -184,8 +194,11 @@ std::string progress_json(int64_t task, const TaskProgress& progress) {
   text << R"(,"datasets":)" << counts.datasets << R"(,"range_bytes":)" << counts.num_range_bytes
        << R"(,"text":)" << counts.text.value() << R"(,"totals":)" << counts.totals
        << R"(},"is_read":)" << (progress.is_read ? "true" : "false") << R"(,"next_offset":)"
-       << progress.next_offset_bytes << R"(,"staged_bytes":)" << progress.num_staged_bytes
-       << R"(},"task":)" << task << "}";
+       << progress.next_offset_bytes << R"(,"stage":)";
+  text.list(progress.stage, [&](const StageFile& file) {
+    text << "[" << file.writer << "," << file.num_bytes << "]";
+  });
+  text << R"(},"task":)" << task << "}";
   return text.take();
 }
 

@@ -19,6 +19,8 @@ void to_json(nlohmann::json& json, const BadLine& bad_line);
 void from_json(const nlohmann::json& json, BadLine& bad_line);
 void to_json(nlohmann::json& json, const TaskCounts& counts);
 void from_json(const nlohmann::json& json, TaskCounts& counts);
+void to_json(nlohmann::json& json, const StageFile& file);
+void from_json(const nlohmann::json& json, StageFile& file);
 void to_json(nlohmann::json& json, const TaskProgress& progress);
 void from_json(const nlohmann::json& json, TaskProgress& progress);
 

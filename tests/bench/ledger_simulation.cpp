@@ -279,10 +279,10 @@ class Simulation {
       TaskProgress progress;
       progress.counts = counts_of(bytes);
       progress.next_offset_bytes = bytes;
-      progress.num_staged_bytes = task.staged_bytes;
+      if (task.staged_bytes > 0) progress.stage = {{1, task.staged_bytes}};
       progress.is_read = bytes == task.size_bytes;
       rank.request.durable.push_back({each->first, progress});
-      const bool is_finished = progress.is_read && progress.num_staged_bytes == 0;
+      const bool is_finished = progress.is_done();
       each = is_finished ? rank.open.erase(each) : std::next(each);
     }
   }
@@ -338,7 +338,7 @@ class Simulation {
     task.size_bytes = tasks_[number].text_bytes;
     task.synced_bytes = given.progress.next_offset_bytes;
     task.done_bytes = static_cast<double>(task.synced_bytes);
-    task.staged_bytes = given.progress.num_staged_bytes;
+    task.staged_bytes = num_bytes_of(given.progress.stage);
     task.is_staging = task.staged_bytes > 0;
     task.is_reading = !given.progress.is_read;
     if (task.synced_bytes != durable_bytes_[number]) {
@@ -382,7 +382,7 @@ class Simulation {
       mistake("task " + std::to_string(number) + " goes backwards");
     }
     durable_bytes_[number] = durable.progress.next_offset_bytes;
-    if (durable.progress.is_read && durable.progress.num_staged_bytes == 0) {
+    if (durable.progress.is_done()) {
       ++num_times_done_[number];
     }
   }

@@ -31,7 +31,7 @@ class Commit : public ::testing::Test {
       write(root_ / ("a" + std::string(suffix)), "old");
     write(work_ / "journal", "journal");
     write(work_ / "0.bounds", "bounds");
-    write(work_ / "stage.3", "stage");
+    write(work_ / "stage.3.77", "stage");
     for (const char* k : {"0", "1"}) {
       for (const char* suffix : {".bin", ".idx", ".sources"})
         write(work_ / (std::string(k) + suffix), "new");
@@ -135,16 +135,16 @@ TEST_F(Commit, OnlyCommitFilesAreCarriedOut) {
 
 TEST_F(Commit, AFolderThatIsNoWorkFolderIsLeftAlone) {
   set_up();
-  for (const char* name : {"thesis.txt", "stage", "0", "x.bin", "12."}) {
+  for (const char* name : {"thesis.txt", "stage", "stage.3", "stage.3.", "stage.3.x", "0", "x.bin", "12."}) {
     write(work_ / name, "precious");
     EXPECT_THROW(remove_work_folder(work_), std::invalid_argument) << name;
     EXPECT_EQ(content(work_ / "journal"), "journal");
     EXPECT_EQ(content(work_ / name), "precious");
     fs::remove(work_ / name);
   }
-  fs::create_directory(work_ / "stage.4");
+  fs::create_directory(work_ / "stage.4.1");
   EXPECT_THROW(remove_work_folder(work_), std::invalid_argument);
-  fs::remove(work_ / "stage.4");
+  fs::remove(work_ / "stage.4.1");
   remove_work_folder(work_);
   EXPECT_FALSE(fs::exists(work_));
 }

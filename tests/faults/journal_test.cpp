@@ -22,7 +22,7 @@ TaskProgress progress_of(int64_t next_offset_bytes) {
   progress.next_offset_bytes = next_offset_bytes;
   progress.counts.totals.num_documents = next_offset_bytes / 10;
   progress.counts.datasets = {{1, 2, 3}, {4, 5, 6}};
-  progress.num_staged_bytes = 7;
+  progress.stage = {{5, 3}, {6, 4}};
   progress.before_stage = {{1, 1, 1}, {0, 0, 0}};
   return progress;
 }
@@ -48,7 +48,7 @@ TEST(JournalLine, IsWhatTheJsonLibraryWouldWrite) {
     progress.counts.text = TextHash(static_cast<uint64_t>(number()) >> 3);
     progress.counts.num_range_bytes = number();
     progress.next_offset_bytes = number();
-    progress.num_staged_bytes = number();
+    for (uint64_t k = random() % 3; k > 0; --k) progress.stage.push_back({number(), number()});
     progress.is_read = i % 2 == 0;
     for (uint64_t k = random() % 3; k > 0; --k) {
       BadLine line;
@@ -77,7 +77,7 @@ TEST_F(JournalFile, KeepsTheLastProgressOfEachTask) {
   EXPECT_EQ(progress.next_offset_bytes, 200);
   EXPECT_EQ(progress.counts.totals.num_documents, 20);
   EXPECT_EQ(progress.counts.datasets, progress_of(0).counts.datasets);
-  EXPECT_EQ(progress.num_staged_bytes, 7);
+  EXPECT_EQ(progress.stage, progress_of(0).stage);
   EXPECT_EQ(progress.before_stage, progress_of(0).before_stage);
 }
 

@@ -92,7 +92,7 @@ class Simulation {
     TaskProgress progress;
     progress.counts = part(number, holding.num_durable);
     progress.next_offset_bytes = holding.num_durable;
-    progress.num_staged_bytes = holding.num_staged;
+    if (holding.num_staged > 0) progress.stage = {{1, holding.num_staged}};
     progress.is_read = holding.num_durable == kNumSegments;
     return progress;
   }
@@ -206,7 +206,7 @@ class Simulation {
       }
       Holding holding;
       holding.num_durable = holding.num_read = given.progress.next_offset_bytes;
-      holding.num_staged = given.progress.num_staged_bytes;
+      holding.num_staged = num_bytes_of(given.progress.stage);
       holdings[number] = holding;
     }
     for (const auto& based : reply.bases) {
@@ -246,7 +246,7 @@ class Simulation {
       EXPECT_GE(placed_[static_cast<size_t>(task.number)], 1) << task.number;
       ASSERT_TRUE(journal_.contains(task.number));
       EXPECT_TRUE(journal_.at(task.number).is_read);
-      EXPECT_EQ(journal_.at(task.number).num_staged_bytes, 0);
+      EXPECT_TRUE(journal_.at(task.number).stage.empty());
     }
     EXPECT_EQ(num_counted, num_lines);
   }
@@ -304,7 +304,7 @@ class BehindASlowStream : public ::testing::Test {
   static TaskProgress whole(int64_t num_staged_bytes) {
     TaskProgress progress;
     progress.counts.datasets = {{1, 1, 50}};
-    progress.num_staged_bytes = num_staged_bytes;
+    if (num_staged_bytes > 0) progress.stage = {{1, num_staged_bytes}};
     progress.is_read = true;
     return progress;
   }

@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "preprocess/run_files.h"
 
@@ -27,7 +28,7 @@ class Crashes {
   }
 
   void run() {
-    while (!told_.is_read || told_.num_staged_bytes > 0) {
+    while (!told_.is_done()) {
       ASSERT_LT(++num_lives_, 200);
       live();
       if (::testing::Test::HasFatalFailure()) return;
@@ -67,7 +68,7 @@ class Crashes {
     if (!told_.is_read) {
       for (int64_t i = 0; first_segment + i <= num_segments_; ++i) unread.insert(i);
     }
-    OpenTask task(Task{}, told_, 1);
+    OpenTask task(Task{}, told_, 1, num_lives_);
     std::vector<OpenTask::PiecePtr> underway;
     bool is_unstaging = false;
     for (int num_steps = 0; !task.is_done() && chance(60) != 0; ++num_steps) {
@@ -104,7 +105,7 @@ class Crashes {
             task.piece_written(**at);
             underway.erase(at);
           } else if (is_unstaging) {
-            unstage(task.stage_base().datasets[0].num_documents, task.num_staged_bytes());
+            unstage(task.stage_base().datasets[0].num_documents, task.stage());
             task.unstaged();
             is_unstaging = false;
           }
@@ -122,33 +123,36 @@ class Crashes {
 
   void write(const OpenTask::Piece& piece) {
     int64_t place = piece.staged_at >= 0 ? -1 : piece.place.datasets[0].num_documents;
-    std::vector<int64_t>& documents = stage_[piece.staged_at];
     if (piece.staged_at >= 0) {
-      documents = piece.result.outputs[0].line_offsets;
-      stage_ends_[piece.staged_at] = piece.staged_at + piece.staged_bytes;
+      stage_[{num_lives_, piece.staged_at}] = {piece.result.outputs[0].line_offsets,
+                                               piece.staged_at + piece.staged_bytes};
       return;
     }
     for (const int64_t document : piece.result.outputs[0].line_offsets) placed_[place++] = document;
   }
 
-  // What the first bytes of the stage file hold.
-  std::vector<int64_t> staged(int64_t num_bytes) {
+  // What the first bytes of the stage files hold.
+  std::vector<int64_t> staged(const std::vector<StageFile>& stage) {
     std::vector<int64_t> documents;
-    for (int64_t at = 0; at < num_bytes; at = stage_ends_.at(at)) {
-      documents.insert(documents.end(), stage_.at(at).begin(), stage_.at(at).end());
+    for (const StageFile& file : stage) {
+      for (int64_t at = 0; at < file.num_bytes;) {
+        const StagedPiece& piece = stage_.at({file.writer, at});
+        documents.insert(documents.end(), piece.documents.begin(), piece.documents.end());
+        at = piece.end;
+      }
     }
     return documents;
   }
-  void unstage(int64_t place, int64_t num_bytes) {
-    for (const int64_t document : staged(num_bytes)) placed_[place++] = document;
+  void unstage(int64_t place, const std::vector<StageFile>& stage) {
+    for (const int64_t document : staged(stage)) placed_[place++] = document;
   }
 
   // All documents that were told are at their place, or in the stage file, in order.
   void check_told() {
     int64_t num_placed = told_.counts.totals.num_documents;
-    if (told_.num_staged_bytes > 0) {
+    if (!told_.stage.empty()) {
       num_placed = told_.before_stage.at(0).num_documents;
-      const std::vector<int64_t> documents = staged(told_.num_staged_bytes);
+      const std::vector<int64_t> documents = staged(told_.stage);
       ASSERT_EQ(num_placed + std::ssize(documents), told_.counts.totals.num_documents);
       for (size_t i = 0; i < documents.size(); ++i)
         ASSERT_EQ(documents[i], num_placed + static_cast<int64_t>(i));
@@ -163,10 +167,13 @@ class Crashes {
   std::vector<int64_t> first_documents_;  // by segment, and one more
   TaskProgress told_;
   // The disk.
-  std::map<int64_t, int64_t> placed_;              // document by place
-  std::map<int64_t, std::vector<int64_t>> stage_;  // documents by offset
-  std::map<int64_t, int64_t> stage_ends_;
-  int num_lives_ = 0;
+  std::map<int64_t, int64_t> placed_;  // document by place
+  struct StagedPiece {
+    std::vector<int64_t> documents;
+    int64_t end = 0;
+  };
+  std::map<std::pair<int64_t, int64_t>, StagedPiece> stage_;  // by writer and offset
+  int64_t num_lives_ = 0;
 };
 
 TEST(OpenTask, NoDocumentIsLostOrMisplacedWhenItCrashesAtAnyTime) {
@@ -178,7 +185,7 @@ TEST(OpenTask, NoDocumentIsLostOrMisplacedWhenItCrashesAtAnyTime) {
 }
 
 TEST(OpenTask, SegmentsComeOutInOrder) {
-  OpenTask task(Task{}, {}, 1);
+  OpenTask task(Task{}, {}, 1, 1);
   for (const int64_t idx : {2, 0, 3, 1}) {
     auto segment = std::make_unique<Segment>();
     segment->idx = idx;

@@ -10,6 +10,7 @@
 
 #include "indexed_dataset/file_io.h"
 #include "preprocess/source_map.h"
+#include "preprocess/stage_file.h"
 #include "tests/preprocess/temporary_folder.h"
 
 namespace weft {
@@ -87,12 +88,13 @@ void Staging::expect_the_same_files() {
       add(base, outputs);
     }
     stage_files.stage(task, num_staged_bytes, {some_output(), some_output()});  // not told any more
-    EXPECT_TRUE(RunFiles::has_stage(staged, task, num_staged_bytes));
+    const std::vector<StageFile> stage = {{stage_files.writer(), num_staged_bytes}};
+    EXPECT_TRUE(has_stage(staged, task, stage));
     stage_files.sync();
     stage_files.close_stage(task);
-    stage_files.unstage(task, num_staged_bytes, task_base, 7);
-    stage_files.remove_stage(task);
-    EXPECT_FALSE(RunFiles::has_stage(staged, task, 1));
+    stage_files.unstage(task, stage, task_base, 7);
+    stage_files.remove_stage(task, stage);
+    EXPECT_FALSE(has_stage(staged, task, {{stage_files.writer(), 1}}));
   }
   for (size_t k = 0; k < 2; ++k) {
     files.finish(k, base.datasets[k], {"a"});
@@ -133,12 +135,59 @@ TEST_F(Staging, GivesTheSameFilesForALongDocument) {
     stage_files.stage(0, num_staged_bytes, *segment);
     num_staged_bytes += RunFiles::staged_size(*segment);
   }
-  stage_files.unstage(0, num_staged_bytes, {{{}}, 0, 0}, 0);
+  stage_files.unstage(0, {{stage_files.writer(), num_staged_bytes}}, {{{}}, 0, 0}, 0);
   files.finish(0, base.datasets[0], {"a"});
   stage_files.finish(0, base.datasets[0], {"a"});
   for (const char* suffix : {".bin", ".idx", ".sources"}) {
     EXPECT_TRUE(content(direct, 0, suffix) == content(staged, 0, suffix)) << suffix;
   }
+}
+
+// A process that was given up, or is of an earlier run, wakes up and stages what it had: the same
+// task from another beginning.
+TEST_F(Staging, WhatALateProcessWritesIsReadByNobody) {
+  const fs::path direct = make("direct"), staged = make("staged");
+  RunFiles files(direct, 1, TokenType::kUInt16), late(staged, 1, TokenType::kUInt16),
+      next(staged, 1, TokenType::kUInt16);
+  const auto some = [this] {
+    std::vector<Output> outputs = {some_output()};
+    while (outputs[0].sequence_lengths.empty()) outputs = {some_output()};
+    return outputs;
+  };
+  TaskBase base{{{}}, 0, 0};
+  std::vector<StageFile> stage;
+  for (RunFiles* writer : {&late, &next}) {  // that goes on where the first one was cut off
+    const std::vector<Output> outputs = some();
+    files.write(base, 0, outputs);
+    add(base, outputs);
+    writer->stage(0, 0, outputs);
+    stage.push_back({writer->writer(), RunFiles::staged_size(outputs)});
+  }
+  late.stage(0, stage[0].num_bytes, some());
+  next.unstage(0, stage, {{{}}, 0, 0}, 0);
+  files.finish(0, base.datasets[0], {"a"});
+  next.finish(0, base.datasets[0], {"a"});
+  for (const char* suffix : {".bin", ".idx", ".sources"}) {
+    EXPECT_EQ(content(direct, 0, suffix), content(staged, 0, suffix)) << suffix;
+  }
+}
+
+TEST_F(Staging, OnlyStageFilesThatNoProgressSpeaksOfAreStale) {
+  const fs::path path = make("run");
+  RunFiles earlier(path, 1, TokenType::kUInt16), later(path, 1, TokenType::kUInt16);
+  for (RunFiles* files : {&earlier, &later}) {
+    for (const int64_t task : {0, 10}) files->stage(task, 0, {some_output()});
+  }
+  write_file_atomically(path / "stage.txt", "somebody's");
+  std::map<int64_t, TaskProgress> progress;
+  progress[0].stage = {{earlier.writer(), 1}};
+  progress[10].stage = {{earlier.writer(), 1}, {later.writer(), 1}};
+  remove_stale_stages(path, progress);
+  EXPECT_TRUE(fs::exists(stage_path(path, 0, earlier.writer())));
+  EXPECT_FALSE(fs::exists(stage_path(path, 0, later.writer())));
+  EXPECT_TRUE(fs::exists(stage_path(path, 10, earlier.writer())));
+  EXPECT_TRUE(fs::exists(stage_path(path, 10, later.writer())));
+  EXPECT_TRUE(fs::exists(path / "stage.txt"));
 }
 
 TEST_F(Staging, ADamagedStageFileIsAnErrorAtAnyByte) { expect_errors_of_damage(); }
@@ -155,15 +204,19 @@ void Staging::expect_errors_of_damage() {
   while (outputs[0].sequence_lengths.empty()) outputs = {some_output()};
   files.stage(0, 0, outputs);
   const int64_t size_bytes = RunFiles::staged_size(outputs);
-  const std::string whole = read_file(path / "stage.0");
+  const fs::path file = stage_path(path, 0, files.writer());
+  const auto stage_of = [&](int64_t num_bytes) {
+    return std::vector<StageFile>{{files.writer(), num_bytes}};
+  };
+  const std::string whole = read_file(file);
   ASSERT_EQ(std::ssize(whole), size_bytes);
   for (int64_t size = 0; size < size_bytes; ++size) {
-    fs::resize_file(path / "stage.0", static_cast<uintmax_t>(size));
-    EXPECT_FALSE(RunFiles::has_stage(path, 0, size_bytes));
-    EXPECT_ANY_THROW(files.unstage(0, size_bytes, {{{}}, 0, 0}, 0)) << size;
-    write_file_atomically(path / "stage.0", whole);
+    fs::resize_file(file, static_cast<uintmax_t>(size));
+    EXPECT_FALSE(has_stage(path, 0, stage_of(size_bytes)));
+    EXPECT_ANY_THROW(files.unstage(0, stage_of(size_bytes), {{{}}, 0, 0}, 0)) << size;
+    write_file_atomically(file, whole);
     if (size > 0) {
-      EXPECT_THROW(files.unstage(0, size, {{{}}, 0, 0}, 0), std::runtime_error) << size;
+      EXPECT_THROW(files.unstage(0, stage_of(size), {{{}}, 0, 0}, 0), std::runtime_error) << size;
     }
   }
   // Counts that lie.
@@ -171,8 +224,8 @@ void Staging::expect_errors_of_damage() {
     std::string lying = whole;
     const uint64_t lie = ~uint64_t{0} / 3;
     std::memcpy(lying.data() + at, &lie, sizeof lie);
-    write_file_atomically(path / "stage.0", lying);
-    EXPECT_THROW(files.unstage(0, size_bytes, {{{}}, 0, 0}, 0), std::runtime_error) << at;
+    write_file_atomically(file, lying);
+    EXPECT_THROW(files.unstage(0, stage_of(size_bytes), {{{}}, 0, 0}, 0), std::runtime_error) << at;
   }
 }
 
@@ -201,7 +254,7 @@ TEST_F(Staging, FilesThatLostSomethingAreNotFinished) {
 TEST_F(Staging, AStageFileThatCannotBeMadeIsOnlyThat) {
   const fs::path path = make("run");
   RunFiles files(path, 1, TokenType::kUInt16);
-  fs::create_directory(path / "stage.0");
+  fs::create_directory(stage_path(path, 0, files.writer()));
   EXPECT_THROW(files.stage(0, 0, {some_output()}), std::system_error);
   files.sync();
 }

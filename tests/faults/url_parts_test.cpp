@@ -97,7 +97,7 @@ class UrlParts : public ForkedRuns {
     const auto work = Journal::read(out_folder_ / "d.work" / "journal");
     if (!work) return 0;
     return std::count_if(work->progress.begin(), work->progress.end(), [](const auto& task) {
-      return task.second.is_read && task.second.num_staged_bytes == 0;
+      return task.second.is_done();
     });
   }
 

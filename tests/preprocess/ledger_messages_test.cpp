@@ -30,7 +30,7 @@ LedgerRequest full_request() {
   request.num_tasks_wanted = 96;
   request.newly_seen = counts(100).totals;
   request.read_tasks = {{3, counts(200)}, {4, counts(300)}};
-  request.durable = {{5, {counts(400), 11, 12, {{1, 2, 3}, {4, 5, 6}}, true}}};
+  request.durable = {{5, {counts(400), 11, {{20, 5}, {21, 7}}, {{1, 2, 3}, {4, 5, 6}}, true}}};
   request.failed_task = {6, {3, "damaged", bad_line()}};
   request.leaving = {10, "stopped by signal 15", {}};
   return request;
@@ -38,7 +38,7 @@ LedgerRequest full_request() {
 
 LedgerReply full_reply() {
   LedgerReply reply;
-  reply.tasks = {{{9, 2, 100, -1}, {counts(500), 13, 14, {}, false}}};
+  reply.tasks = {{{9, 2, 100, -1}, {counts(500), 13, {{22, 14}}, {}, false}}};
   reply.bases = {{9, {{{1, 2, 3}, {4, 5, 6}}, 7, 8}}};
   reply.journaled_request = 6;
   reply.all_done = true;
@@ -51,7 +51,8 @@ TEST(LedgerMessages, EveryFieldComesBack) {
   const LedgerRequest read = ledger_request_from(request);
   EXPECT_EQ(to_message(read), request);
   EXPECT_EQ(read.durable.at(0).progress.counts.datasets, counts(400).datasets);
-  EXPECT_EQ(read.durable.at(0).progress.num_staged_bytes, 12);
+  EXPECT_EQ(num_bytes_of(read.durable.at(0).progress.stage), 12);
+  EXPECT_EQ(read.durable.at(0).progress.stage.at(1), (StageFile{21, 7}));
   EXPECT_EQ(read.durable.at(0).progress.before_stage.at(1).num_tokens, 6);
   EXPECT_TRUE(read.durable.at(0).progress.is_read);
   EXPECT_EQ(read.durable.at(0).progress.counts.text.value(), 413U);
