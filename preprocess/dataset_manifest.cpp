@@ -72,7 +72,7 @@ void write_manifest(const std::filesystem::path& path, const PipelineReport& rep
   for (const auto& [name, value] : origin.options) options[name] = value;
   Json bad_lines = Json::array();
   for (const BadLine& bad_line : report.shown_bad_lines) bad_lines.push_back(bad_line.message());
-  const Json manifest = {
+  Json manifest = {
       {"program", "weft-data preprocess"},
       {"version", origin.program_version},
       {"unicode_version", origin.unicode_version},
@@ -91,6 +91,7 @@ void write_manifest(const std::filesystem::path& path, const PipelineReport& rep
       {"dataset", {{"documents", output.num_documents}, {"tokens", output.num_tokens}}},
       {"seconds", origin.seconds},
   };
+  if (!report.launch_id.empty()) manifest["launch"] = report.launch_id;
   // Paths and messages may hold any bytes: those that are not UTF-8 are replaced, not refused.
   write_file_atomically(path, manifest.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
@@ -115,6 +116,7 @@ std::optional<StoredManifest> read_dataset_manifest(const std::filesystem::path&
     manifest.merge_sha256 = json.at("vocabulary").at("merge_sha256").get<std::string>();
     manifest.run_hash = json.value("run", "");
     manifest.run_identity = stored_identity(json);
+    manifest.launch_id = json.value("launch", "");
     return manifest;
   } catch (const std::exception& error) {
     throw std::runtime_error(path.string() + ": not a manifest of weft-data (" + error.what() +

@@ -39,6 +39,7 @@ void PipelineRun::plan() {
   report_.run_identity = identity_;
   report_.run_hash = run_hash(identity_);
   report_.identities = plan_.identities;
+  report_.launch_id = config_.ranks.launch_id;
   if (config_.ranks.num_ranks > 1 && !plan_.can_resume()) {
     throw std::invalid_argument(
         "several ranks cannot share standard input or a pipe; give files, or start one process");
@@ -47,8 +48,9 @@ void PipelineRun::plan() {
 
 // Ranks other than 0 read, tokenize and write, and know nothing of the whole.
 PipelineReport PipelineRun::follow() {
-  plan();
   report_.is_leader = false;
+  note_earlier_indexes();
+  plan();
   const auto ledger = join();
   if (!ledger) return std::move(report_);
   try {

@@ -85,6 +85,7 @@ struct PipelineReport {
   std::vector<InputIdentity> identities;  // of the inputs
   std::vector<BadLine> shown_bad_lines;   // the first kNumShownBadLines
   std::string run_identity, run_hash;     // of what was made of what
+  std::string launch_id;                  // of the ranks (rank_environment.h)
   bool was_there = false;                 // an earlier run had made it; only `outputs` is filled in
   bool is_leader = true;                  // rank 0: only its report is filled in
 };

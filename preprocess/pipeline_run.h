@@ -40,6 +40,8 @@ class PipelineRun {
   PipelineReport follow();
   RunRanks run_ranks() const;
   bool stop_requested() const { return events_.stop_requested && events_.stop_requested(); }
+  void note_earlier_indexes();
+  bool is_made_by_this_run(const std::filesystem::path& prefix, const std::string& launch_id) const;
   bool find_finished();
   bool others_have_done_all();
   bool is_hash_of_finished(const std::string& hash) const;
@@ -74,6 +76,9 @@ class PipelineRun {
   WorkPlan plan_;
   std::string identity_;
   PipelineReport report_;
+  // What stood at the outputs' names when this rank began, if it does not lead: device, file and
+  // time of change, or nothing.
+  std::vector<std::optional<std::string>> earlier_indexes_;
   InputParts input_parts_;  // of a part of the work
   int64_t num_inputs_begun_ = 0;
 };

@@ -81,11 +81,13 @@ ends 1 2 'is a finished dataset'
 # A rank that stops still is given up. It wakes when rank 0 ends, or when all is done, and sees that: no error.
 waits_for() { for _ in $(seq 1200); do ! "${@:2}" 2>/dev/null || return 0; sleep 0.05; done; fail "waited in vain for $1"; }
 is_stopped() { grep -q '^State:.T' "/proc/${pids[1]}/status"; }
-sleeps_through() { # PREFIX PLACES: rank 0 is held at the PLACES, which are "NAME:1:FILE" with ; between them; rank 1 stops at its first task
-  WEFT_CRASH_AT=$2 start 0 "$1" --append-eod --peer-timeout 4
-  WEFT_CRASH_AT='piece_written:1:stop' start 1 "$1" --append-eod --peer-timeout 4
+sleeps_through() { # PREFIX PLACES OPTION...: rank 0 is held at the PLACES, which are "NAME:1:FILE" with ; between them; rank 1 stops at its first task
+  local prefix=$1 places=$2
+  shift 2
+  WEFT_CRASH_AT=$places start 0 "$prefix" --append-eod --peer-timeout 4 "$@"
+  WEFT_CRASH_AT='piece_written:1:stop' start 1 "$prefix" --append-eod --peer-timeout 4 "$@"
   waits_for "rank 1 to stop" is_stopped
-  touch "$1.go"
+  touch "$prefix.go"
 }
 sleeps_through asleep 'rank_begins:1:asleep.go'
 ends 0 0 'is lost (silent for 4 s)'
@@ -94,6 +96,25 @@ same asleep
 kill -CONT "${pids[1]}"
 ends 1 0 'rank 1 has nothing left to do, the others have done its work (rank 0 has ended'
 same asleep
+
+# Also where it was to replace a dataset, which stands there again.
+rm asleep.go
+sleeps_through asleep 'rank_begins:1:asleep.go' --overwrite
+ends 0 0 'wrote'
+kill -CONT "${pids[1]}"
+ends 1 0 'rank 1 has nothing left to do, the others have done its work (rank 0 has ended'
+same asleep
+# And if it starts when all is done, as far as its launcher says that it is of that run.
+TORCHELASTIC_RUN_ID=7 start 0 asleep --append-eod --overwrite --peer-timeout 1
+ends 0 0 'wrote'
+TORCHELASTIC_RUN_ID=7 start 1 asleep --append-eod --overwrite --peer-timeout 1
+ends 1 0 ''
+for id in 8 ''; do
+  TORCHELASTIC_RUN_ID=$id start 1 asleep --append-eod --overwrite --peer-timeout 1
+  says 1 'rank 1 waits for rank 0'
+  kill -TERM "${pids[1]}"
+  ends 1 10 'stopped'
+done
 
 sleeps_through drowsy 'rank_begins:1:drowsy.go;dataset_finished:1:drowsy.end'
 waits_for "rank 0 to make the index" test -f drowsy.end.waiting
