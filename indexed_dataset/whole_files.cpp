@@ -9,6 +9,8 @@
 #include <system_error>
 #include <utility>
 
+#include "indexed_dataset/bus_error.h"
+#include "indexed_dataset/crash_point.h"
 #include "indexed_dataset/file_io.h"
 #include "indexed_dataset/io_call.h"
 
@@ -85,25 +87,24 @@ std::string read_file(const std::filesystem::path& path) {
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
   const FdGuard guard{open_file(path, O_RDONLY)};
-  size_bytes_ = static_cast<size_t>(size_of(guard.fd, path));
+  map(guard.fd, static_cast<size_t>(size_of(guard.fd, path)), path);
+}
+
+MappedFile::MappedFile(const InputFile& file, size_t size_bytes) {
+  map(file.fd_, size_bytes, file.path());
+}
+
+void MappedFile::map(int fd, size_t size_bytes, const std::filesystem::path& path) {
+  size_bytes_ = size_bytes;
   if (size_bytes_ == 0) return;
-  void* map = is_made_to_fail() ? MAP_FAILED
-                                : ::mmap(nullptr, size_bytes_, PROT_READ, MAP_SHARED, guard.fd, 0);
+  void* map =
+      is_made_to_fail() ? MAP_FAILED : ::mmap(nullptr, size_bytes_, PROT_READ, MAP_SHARED, fd, 0);
   if (map == MAP_FAILED) {
     throw_errno("cannot map " + quoted(path) + " (" + std::to_string(size_bytes_) + " bytes)");
   }
   data_ = static_cast<const std::byte*>(map);
-}
-
-MappedFile::MappedFile(const InputFile& file, size_t size_bytes) : size_bytes_(size_bytes) {
-  if (size_bytes_ == 0) return;
-  void* map = is_made_to_fail() ? MAP_FAILED
-                                : ::mmap(nullptr, size_bytes_, PROT_READ, MAP_SHARED, file.fd_, 0);
-  if (map == MAP_FAILED) {
-    throw_errno("cannot map " + quoted(file.path()) + " (" + std::to_string(size_bytes_) +
-                " bytes)");
-  }
-  data_ = static_cast<const std::byte*>(map);
+  add_mapping(data_, size_bytes_, path);
+  crash_point("file_mapped");
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
@@ -117,7 +118,9 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 MappedFile::~MappedFile() {
-  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_bytes_);
+  if (data_ == nullptr) return;
+  remove_mapping(data_);  // first: the addresses may be another's at once
+  ::munmap(const_cast<std::byte*>(data_), size_bytes_);
 }
 
 }  // namespace weft

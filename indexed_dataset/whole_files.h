@@ -25,7 +25,8 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view c
 // The whole file. Throws std::system_error.
 std::string read_file(const std::filesystem::path& path);
 
-// A read-only memory map of a whole file (empty files give an empty span). Move-only.
+// A read-only memory map of a whole file (empty files give an empty span). Move-only. A file that
+// shrinks meanwhile, or whose disk fails, ends the program: see bus_error.h.
 class MappedFile {
  public:
   MappedFile() = default;
@@ -38,6 +39,8 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_bytes_}; }
 
  private:
+  void map(int fd, size_t size_bytes, const std::filesystem::path& path);
+
   const std::byte* data_ = nullptr;
   size_t size_bytes_ = 0;
 };

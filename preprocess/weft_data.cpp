@@ -5,6 +5,7 @@
 #include <new>
 #include <system_error>
 
+#include "indexed_dataset/bus_error.h"
 #include "indexed_dataset/exit_code.h"
 #include "indexed_dataset/standard_streams.h"
 #include "preprocess/commands.h"
@@ -29,6 +30,7 @@ int exit_code_after_flush(int code) {
 
 int main(int argc, char** argv) {
   protect_standard_streams();
+  explain_bus_errors();
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(make_download_command());
   commands.push_back(make_preprocess_command());

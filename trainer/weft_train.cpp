@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "indexed_dataset/bus_error.h"
 #include "indexed_dataset/standard_streams.h"
 #include "trainer/config.h"
 #include "trainer/signals.h"
@@ -42,6 +43,7 @@ weft::ExitCode run(const std::vector<std::string>& arguments,
 
 int main(int argc, char** argv) {
   weft::protect_standard_streams();
+  weft::explain_bus_errors();
   const auto process_start = weft::TrainLoop::Clock::now();
   try {
     return static_cast<int>(run({argv + 1, argv + argc}, process_start));

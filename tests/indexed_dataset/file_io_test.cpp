@@ -4,11 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <functional>
 #include <system_error>
 #include <utility>
 
+#include "indexed_dataset/bus_error.h"
+#include "indexed_dataset/exit_code.h"
 #include "tests/indexed_dataset/test_files.h"
 
 namespace weft {
@@ -61,6 +64,48 @@ TEST(MappedFile, OfAnEmptyFileIsEmpty) {
   const TempFolder folder;
   write_file_atomically(folder / "empty", "");
   EXPECT_TRUE(MappedFile(folder / "empty").bytes().empty());
+}
+
+// Reads the first byte of a mapped file whose bytes have gone.
+void read_a_byte_that_is_gone(const std::filesystem::path& path) {
+  explain_bus_errors();
+  const MappedFile map(path);
+  std::filesystem::resize_file(path, 0);
+  volatile std::byte byte = map.bytes()[0];
+  (void)byte;
+}
+
+TEST(MappedFileDeathTest, ThatWasMadeShorterEndsTheProgramWithItsName) {
+  ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  const TempFolder folder;
+  write_file_atomically(folder / "cut", std::string(10000, 'x'));
+  EXPECT_EXIT(read_a_byte_that_is_gone(folder / "cut"),
+              ::testing::ExitedWithCode(static_cast<int>(ExitCode::kIo)),
+              "^error: '.*/cut' was made shorter while it was read; ");
+  // A name that has gone as well, as of a scratch file: then only the disk is to blame.
+  write_file_atomically(folder / "gone", std::string(10000, 'x'));
+  EXPECT_EXIT(
+      {
+        explain_bus_errors();
+        const MappedFile map(folder / "gone");
+        std::filesystem::resize_file(folder / "gone", 0);
+        std::filesystem::remove(folder / "gone");
+        volatile std::byte byte = map.bytes()[9999];
+        (void)byte;
+      },
+      ::testing::ExitedWithCode(static_cast<int>(ExitCode::kIo)),
+      "^error: '.*/gone' cannot be read any more: ");
+}
+
+TEST(MappedFileDeathTest, OtherBusErrorsKillAsEver) {
+  ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_EXIT(
+      {
+        explain_bus_errors();
+        (void)std::raise(SIGBUS);
+        (void)std::raise(SIGBUS);
+      },
+      ::testing::KilledBySignal(SIGBUS), "");
 }
 
 TEST(RemoveFile, AcceptsAMissingFile) {

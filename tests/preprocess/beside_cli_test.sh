@@ -135,4 +135,13 @@ PYTHON
 expect 2 'ends in neither .html nor .json' "$data" report odd_text_document --output odd.txt
 expect 4 'absent' "$data" report absent
 expect 4 'nowhere' "$data" report odd_text_document --output nowhere/x.html
+# --- a dataset that is cut off while it is looked at (report maps .idx, then .bin): the message names the file
+expect 0 '' "$data" preprocess --append-eod --input a.jsonl --output-prefix cut
+WEFT_CRASH_AT='file_mapped:2:cut.go' "$data" report cut_text_document >cut.log 2>&1 &
+run=$!
+for _ in $(seq 1200); do [ ! -e cut.go.waiting ] || break; sleep 0.05; done
+: >cut_text_document.bin
+touch cut.go
+code=0 && wait $run || code=$?
+[ $code = 4 ] && grep -qF "error: 'cut_text_document.bin' was made shorter while it was read" cut.log || { cat cut.log; fail "a .bin that was cut off gave exit code $code"; }
 echo "all passed"

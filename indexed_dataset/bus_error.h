@@ -1,0 +1,19 @@
+// What happens when bytes of a mapped file cannot be read any more: it was made shorter meanwhile,
+// or its disk or server failed. The kernel sends SIGBUS, of which a program dies without a word.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+
+namespace weft {
+
+// For `main`: from now on a SIGBUS in a MappedFile ends the program with a message that names the
+// file and with ExitCode::kIo, at once, as a kill would; other ones do what they always did.
+void explain_bus_errors();
+
+// For MappedFile: which file lies where. Thread-safe; of more than 1024 maps at a time the last
+// ones have no name.
+void add_mapping(const void* begin, size_t size_bytes, const std::filesystem::path& path) noexcept;
+void remove_mapping(const void* begin) noexcept;
+
+}  // namespace weft
