@@ -22,8 +22,11 @@ constexpr int64_t kStoredBytes = kHashBytes + kKeptBlockBytes;
 
 class KeptSource final : public ByteSource {
  public:
-  KeptSource(const std::filesystem::path& file, OpenStreamAt open)
-      : path_(file), open_(std::move(open)), block_(static_cast<size_t>(kStoredBytes)) {
+  KeptSource(const std::filesystem::path& file, const std::string& stream, OpenStreamAt open)
+      : path_(file),
+        stream_hash_(XXH3_64bits(stream.data(), stream.size())),
+        open_(std::move(open)),
+        block_(static_cast<size_t>(kStoredBytes)) {
     std::error_code error;
     if (!std::filesystem::is_regular_file(path_, error)) return;
     try {
@@ -50,7 +53,7 @@ class KeptSource final : public ByteSource {
   int64_t block_idx() const { return position_ / kKeptBlockBytes; }
   uint64_t hash() const {
     return XXH3_64bits_withSeed(block_.data() + kHashBytes, kKeptBlockBytes,
-                                static_cast<uint64_t>(block_idx()));
+                                stream_hash_ + static_cast<uint64_t>(block_idx()));
   }
 
   // The block at position_; false if it is not there, or is not what was fetched.
@@ -98,6 +101,7 @@ class KeptSource final : public ByteSource {
   }
 
   std::filesystem::path path_;
+  uint64_t stream_hash_;
   OpenStreamAt open_;
   std::optional<InputFile> kept_;
   std::optional<OutputFile> file_;
@@ -111,8 +115,9 @@ class KeptSource final : public ByteSource {
 
 }  // namespace
 
-std::unique_ptr<ByteSource> open_kept_source(const std::filesystem::path& file, OpenStreamAt open) {
-  return std::make_unique<KeptSource>(file, std::move(open));
+std::unique_ptr<ByteSource> open_kept_source(const std::filesystem::path& file,
+                                             const std::string& stream, OpenStreamAt open) {
+  return std::make_unique<KeptSource>(file, stream, std::move(open));
 }
 
 std::filesystem::path kept_path(const std::filesystem::path& work_folder, int64_t number) {

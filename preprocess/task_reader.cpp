@@ -50,7 +50,9 @@ std::unique_ptr<ByteSource> open_planned_url(const InputIdentity& identity,
     };
     // What begins in the middle is not looked at for a format.
     if (layout.format == "plain") return open(range.begin);
-    return decode(kept.empty() ? open(0) : open_kept_source(kept, open), name, decode_options);
+    if (kept.empty()) return decode(open(0), name, decode_options);
+    const std::string stream = name + "\n" + identity.version;
+    return decode(open_kept_source(kept, stream, open), name, decode_options);
   }
   options.fetch.part_bytes = part == UrlPart::kTask ? kTaskRequestBytes : kRestRequestBytes;
   if (part == UrlPart::kRest) options.fetch.num_connections = 1;
