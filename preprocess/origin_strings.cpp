@@ -22,14 +22,35 @@ std::string_view beginning(std::string_view raw) {
   return raw.substr(0, end);
 }
 
+// The keys of a path, without their escapes; `problem` says what is wrong with it, if anything.
+std::vector<std::string> keys_of(std::string_view path, std::string& problem) {
+  std::vector<std::string> keys{""};
+  for (size_t i = 0; i < path.size(); ++i) {
+    if (path[i] == '.') {
+      keys.emplace_back();
+      continue;
+    }
+    if (path[i] == '\\') {
+      ++i;
+      if (i == path.size() || (path[i] != '.' && path[i] != '\\')) {
+        problem = R"(has a \ before neither a dot nor a \; a \ in a key is written \\)";
+        return {};
+      }
+    }
+    keys.back() += path[i];
+  }
+  if (std::find(keys.begin(), keys.end(), "") != keys.end()) {
+    problem = "has an empty key in it; give keys with dots between them, as in meta.url";
+  }
+  return keys;
+}
+
 }  // namespace
 
 std::string problem_of_origin_key(std::string_view origin_key) {
-  const bool has_empty_part = origin_key.empty() || origin_key.front() == '.' ||
-                              origin_key.back() == '.' || origin_key.find("..") != origin_key.npos;
-  if (!has_empty_part) return "";
-  return "--origin-key: '" + std::string(origin_key) +
-         "' has an empty key in it; give keys with dots between them, as in meta.url";
+  std::string problem;
+  (void)keys_of(origin_key, problem);
+  return problem.empty() ? "" : "--origin-key: '" + std::string(origin_key) + "' " + problem;
 }
 
 OriginStrings::OriginStrings(std::string_view origin_key) {
@@ -47,10 +68,8 @@ OriginStrings::OriginStrings(std::string_view origin_key) {
 void OriginStrings::add_path(std::string_view path) {
   const auto path_idx = static_cast<int>(strings_.size());
   int parent = 0;
-  for (size_t begin = 0; begin <= path.size();) {
-    const size_t end = std::min(path.find('.', begin), path.size());
-    const std::string_view key = path.substr(begin, end - begin);
-    begin = end + 1;
+  std::string no_problem;
+  for (const std::string& key : keys_of(path, no_problem)) {
     int place = find_child(parent, key);
     if (place < 0) {
       place = static_cast<int>(places_.size());

@@ -32,7 +32,8 @@ inline constexpr std::string_view kAutoOriginPaths[] = {
 inline constexpr std::string_view kNoOriginKey = "none";
 
 // What is wrong with an --origin-key, in a sentence; "" if it is one: "auto", "none", or the keys
-// from the line's object to the string with dots between them, as in "meta.url".
+// from the line's object to the string with dots between them, as in "meta.url"; a dot that is part
+// of a key has a backslash before it, and so has a backslash.
 std::string problem_of_origin_key(std::string_view origin_key);
 
 // The strings of one line. Of a key that occurs twice in an object the last one counts, also if it

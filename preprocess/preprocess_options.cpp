@@ -54,7 +54,8 @@ void PreprocessOptions::declare(OptionSet& options) {
                  "type of the token ids; auto: as Megatron-LM, uint16 below 65500 entries");
   options.text("--origin-key", origin_key,
                "where a line says what it is from: a key such as url or meta.url (keys with dots "
-               "between them), auto (the usual ones of web corpora), or none; kept for --report, "
+               "between them; 'meta\\.url' is one key with a dot), auto (the usual ones of web "
+               "corpora), or none; kept for --report, "
                "32 bytes a document; default: auto with --report, else none");
   options.integer("--partitions", num_partitions,
                   "as in Megatron-LM: document i goes to partition i mod P, and the partitions "

@@ -211,8 +211,23 @@ TEST(OriginKey, DoesNotChangeWhatIsABadLine) {
   }
 }
 
+TEST(OriginKey, MayHaveDotsAndBackslashesInItsNames) {
+  const std::string line =
+      R"({"text":"t","meta":{"url":"nested","a.b":{"c":"deep"}},"meta.url":"flat","x\\y":"slash","..":"dots"})";
+  EXPECT_EQ(origin_in(line, "meta.url"), "nested");
+  EXPECT_EQ(origin_in(line, R"(meta\.url)"), "flat");
+  EXPECT_EQ(origin_in(line, R"(meta.a\.b.c)"), "deep");
+  EXPECT_EQ(origin_in(line, R"(x\\y)"), "slash");
+  EXPECT_EQ(origin_in(line, R"(\.\.)"), "dots");
+  EXPECT_EQ(origin_in(line, R"(meta\.a)"), "");
+  for (const char* key : {R"(\)", R"(a\)", R"(a\b)", R"(a.\n)"}) {
+    EXPECT_NE(problem_of_origin_key(key).find("before neither a dot"), std::string::npos) << key;
+    EXPECT_THROW(OriginStrings{key}, std::invalid_argument) << key;
+  }
+}
+
 TEST(OriginKey, HasNoEmptyPart) {
-  for (const char* key : {"", ".", "a.", ".a", "a..b"}) {
+  for (const char* key : {"", ".", "a.", ".a", "a..b", R"(a\..)"}) {
     EXPECT_NE(problem_of_origin_key(key), "") << key;
     EXPECT_THROW(OriginStrings{key}, std::invalid_argument) << key;
   }
