@@ -39,8 +39,8 @@ struct TaskCounts {
   void add(const TaskCounts& next);
 };
 
-// Documents of a task without a place, on disk. Each process writes stage files of its own: one that
-// sleeps, and wakes up in a later run even, cannot write to what others read.
+// Documents of a task without a place, on disk. Each process writes stage files of its own: one
+// that sleeps, and wakes up in a later run even, cannot write to what others read.
 struct StageFile {
   int64_t writer = 0;  // RunFiles::writer()
   int64_t num_bytes = 0;
@@ -57,8 +57,8 @@ struct TaskProgress {
   // Its stage files, in the order of the task, each by who went on with it; empty: everything is at
   // its place in the output.
   std::vector<StageFile> stage;
-  // With a stage: what of `counts` is at its place all the same, and not in a stage file. A run that
-  // goes on may know of a part that was placed before it knows the place again.
+  // With a stage: what of `counts` is at its place all the same, and not in a stage file. A run
+  // that goes on may know of a part that was placed before it knows the place again.
   std::vector<DatasetCounts> before_stage;
   bool is_read = false;  // to its end
 

@@ -82,9 +82,8 @@ bool PipelineRun::others_have_done_all() {
   if (is_committing(folder_) || find_finished()) return true;
   const auto work = Journal::read(folder_ / "journal");
   return work && work->identity == identity_ && work->progress.size() == plan_.tasks.size() &&
-         std::all_of(work->progress.begin(), work->progress.end(), [](const auto& task) {
-           return task.second.is_done();
-         });
+         std::all_of(work->progress.begin(), work->progress.end(),
+                     [](const auto& task) { return task.second.is_done(); });
 }
 
 // Rank 0's ledger; null if the dataset is there already.
@@ -133,8 +132,8 @@ PipelineReport PipelineRun::lead() {
   const Ledger::Limits limits = ledger_limits();
   const int64_t staged_bytes = most_staged_bytes(limits.output_bytes, limits.max_stage_bytes);
   const bool is_in_order = config_.num_workers == 1 && config_.ranks.num_ranks == 1;
-  const auto lack =
-      lack_of_space(folder_.parent_path(), folder_, need_bytes(), is_in_order ? 0 : staged_bytes);
+  const auto lack = lack_of_space(folder_.parent_path(), folder_, need_bytes(),
+                                  is_in_order ? 0 : staged_bytes, fetched_bytes());
   if (lack) note(*lack);
   std::filesystem::create_directory(folder_);
   sync_folder(folder_.has_parent_path() ? folder_.parent_path() : ".");
@@ -232,6 +231,12 @@ int64_t PipelineRun::need_bytes() const {
                                 config_.rules.keeps_origins());
 }
 
+// Every rank has at most as many readers as workers.
+int64_t PipelineRun::fetched_bytes() const {
+  if (!config_.keep_fetched) return 0;
+  return most_fetched_bytes(plan_, int64_t{config_.num_workers} * config_.ranks.num_ranks);
+}
+
 Ledger::Limits PipelineRun::ledger_limits() const {
   return {config_.max_bad_lines,
           config_.ranks.num_ranks,
@@ -239,7 +244,7 @@ Ledger::Limits PipelineRun::ledger_limits() const {
           plan_.compressed_inputs(),
           config_.max_staged_bytes >= 0
               ? config_.max_staged_bytes
-              : stage_limit_bytes(folder_.parent_path(), folder_, need_bytes()),
+              : stage_limit_bytes(folder_.parent_path(), folder_, need_bytes() + fetched_bytes()),
           estimated_task_bytes(plan_, type())};
 }
 

@@ -51,6 +51,7 @@ class PipelineRun {
   std::optional<Journal::Content> find_work();
   void check_work_is_ours(const std::optional<Journal::Content>& work) const;
   int64_t need_bytes() const;
+  int64_t fetched_bytes() const;
   Ledger::Limits ledger_limits() const;
   Ledger restored_ledger(const std::optional<Journal::Content>& work, const Ledger::Limits& limits);
   void work(RunFiles& files, LedgerHost& host);

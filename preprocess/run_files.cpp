@@ -143,8 +143,7 @@ void RunFiles::unstage(int64_t task, const std::vector<StageFile>& stage, const 
   Output output;
   StoredSequences stored;
   for (const StageFile& file : stage) {
-    StageReader reader(stage_path(folder_, task, file.writer), file.num_bytes, type_,
-                       has_origins_);
+    StageReader reader(stage_path(folder_, task, file.writer), file.num_bytes, type_, has_origins_);
     while (!reader.at_end()) {
       for (size_t k = 0; k < datasets_.size(); ++k) {
         reader.read(output, stored);

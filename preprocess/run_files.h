@@ -31,8 +31,8 @@ class RunFiles {
   RunFiles(std::filesystem::path folder, size_t num_datasets, TokenType type, bool make = true,
            bool has_origins = false);
 
-  // This process in names of stage files: a random number, so that no other one that ever works in a
-  // folder of this name has the same.
+  // This process in names of stage files: a random number, so that no other one that ever works in
+  // a folder of this name has the same.
   int64_t writer() const { return writer_; }
 
   // All that follows is thread-safe and throws std::system_error. Writing the same again is

@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <functional>
+#include <utility>
 
 #include "preprocess/source_map.h"
+#include "preprocess/task_reader.h"
 
 namespace weft {
 namespace {
@@ -32,14 +35,15 @@ std::optional<int64_t> free_bytes(const fs::path& folder) {
   return static_cast<int64_t>(std::min<std::uintmax_t>(space.available, INT64_MAX));
 }
 
-// Of finished places: what is staged needs its room in the output all the same, and files have
-// holes where others are yet to write.
+// Of finished places: what is staged or fetched needs its room in the output all the same, and
+// files have holes where others are yet to write.
 int64_t bytes_in(const fs::path& folder) {
   int64_t sum = 0;
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     struct stat status {};
-    if (at->path().filename().string().starts_with("stage.")) continue;
+    const std::string name = at->path().filename().string();
+    if (name.starts_with("stage.") || name.starts_with("fetched.")) continue;
     if (::stat(at->path().c_str(), &status) != 0) continue;
     sum += std::min<int64_t>(status.st_size, int64_t{512} * status.st_blocks);
   }
@@ -91,22 +95,39 @@ int64_t most_staged_bytes(const std::vector<int64_t>& task_bytes, int64_t limit_
   return std::min(rounded(sum), limit_bytes);
 }
 
+int64_t most_fetched_bytes(const WorkPlan& plan, int64_t num_at_a_time) {
+  std::vector<int64_t> bytes;
+  for (const Task& task : plan.tasks) {
+    if (is_fetched_whole(plan, task)) bytes.push_back(std::max<int64_t>(task.end, 0));
+  }
+  std::sort(bytes.begin(), bytes.end(), std::greater<>());
+  double sum = 0;
+  for (size_t i = 0; i < bytes.size() && std::cmp_less(i, num_at_a_time); ++i) {
+    sum += static_cast<double>(bytes[i]);
+  }
+  return rounded(sum);
+}
+
 std::optional<std::string> lack_of_space(const fs::path& folder, const fs::path& work_folder,
-                                         int64_t need_bytes, int64_t staged_bytes) {
+                                         int64_t need_bytes, int64_t staged_bytes,
+                                         int64_t fetched_bytes) {
   const auto free = free_bytes(folder);
   const int64_t missing_bytes = need_bytes - bytes_in(work_folder);
-  if (!free || missing_bytes <= *free - staged_bytes) return std::nullopt;
-  const std::string staged = staged_bytes == 0
-                                 ? ""
-                                 : fmt::format(
-                                       ", and up to {} for a while (for what is read before its "
-                                       "place is known)",
-                                       staged_bytes);
+  const int64_t for_a_while_bytes =
+      staged_bytes + std::min(fetched_bytes, INT64_MAX - staged_bytes);
+  if (!free || missing_bytes <= *free - for_a_while_bytes) return std::nullopt;
+  std::string for_a_while;
+  const auto add = [&](int64_t num_bytes, const char* what) {
+    if (num_bytes > 0)
+      for_a_while += fmt::format(", and up to {} for a while ({})", num_bytes, what);
+  };
+  add(staged_bytes, "for what is read before its place is known");
+  add(fetched_bytes, "for what --keep-fetched keeps");
   return fmt::format(
       "warning: the output needs about {} bytes more (estimated from the size of the inputs){}, "
       "the file system of '{}' has {} free; a run that does not fit ends with exit code 5, and the "
       "same command goes on when there is room",
-      missing_bytes, staged, folder.empty() ? "." : folder.string(), *free);
+      missing_bytes, for_a_while, folder.empty() ? "." : folder.string(), *free);
 }
 
 bool is_lack_of_space(const std::error_code& code) {

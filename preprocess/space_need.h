@@ -34,12 +34,17 @@ int64_t stage_limit_bytes(const std::filesystem::path& folder,
 // What can come to lie there: all tasks but the first, or the limit.
 int64_t most_staged_bytes(const std::vector<int64_t>& task_bytes, int64_t limit_bytes);
 
+// What can come to lie in files of --keep-fetched (kept_source.h): of the largest inputs that are
+// read whole from the web, as many as are read at a time.
+int64_t most_fetched_bytes(const WorkPlan& plan, int64_t num_at_a_time);
+
 // In a sentence, that the file system of `folder` has less room left than the work needs beside
-// what lies in `work_folder` already, `staged_bytes` of it for a while. Nothing if it has enough,
-// or does not say.
+// what lies in `work_folder` already, `staged_bytes` and `fetched_bytes` of it for a while. Nothing
+// if it has enough, or does not say.
 std::optional<std::string> lack_of_space(const std::filesystem::path& folder,
                                          const std::filesystem::path& work_folder,
-                                         int64_t need_bytes, int64_t staged_bytes = 0);
+                                         int64_t need_bytes, int64_t staged_bytes = 0,
+                                         int64_t fetched_bytes = 0);
 
 // No room, or none within the quota: ENOSPC or EDQUOT.
 bool is_lack_of_space(const std::error_code& code);

@@ -1,6 +1,6 @@
 // PREFIX.work/stage.N.W: documents of task N whose place in the output was not known, as process W
-// found them. Nobody else writes to it, so a process that was given up, or belongs to an earlier run,
-// may wake up and write on. Whoever goes on with the task begins a file of his own behind it.
+// found them. Nobody else writes to it, so a process that was given up, or belongs to an earlier
+// run, may wake up and write on. Whoever goes on with the task begins a file of his own behind it.
 //
 //   stage  := segment*                       in the order of the task
 //   segment:= for each key: num_bytes:u64 num_sequences:u64 num_documents:u64

@@ -135,7 +135,8 @@ TEST_F(Commit, OnlyCommitFilesAreCarriedOut) {
 
 TEST_F(Commit, AFolderThatIsNoWorkFolderIsLeftAlone) {
   set_up();
-  for (const char* name : {"thesis.txt", "stage", "stage.3", "stage.3.", "stage.3.x", "0", "x.bin", "12."}) {
+  for (const char* name :
+       {"thesis.txt", "stage", "stage.3", "stage.3.", "stage.3.x", "0", "x.bin", "12."}) {
     write(work_ / name, "precious");
     EXPECT_THROW(remove_work_folder(work_), std::invalid_argument) << name;
     EXPECT_EQ(content(work_ / "journal"), "journal");

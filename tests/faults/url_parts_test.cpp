@@ -96,9 +96,8 @@ class UrlParts : public ForkedRuns {
   int64_t num_done() const {
     const auto work = Journal::read(out_folder_ / "d.work" / "journal");
     if (!work) return 0;
-    return std::count_if(work->progress.begin(), work->progress.end(), [](const auto& task) {
-      return task.second.is_done();
-    });
+    return std::count_if(work->progress.begin(), work->progress.end(),
+                         [](const auto& task) { return task.second.is_done(); });
   }
 
   std::optional<BadHttpServer> server_;
