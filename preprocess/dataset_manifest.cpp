@@ -6,8 +6,8 @@
 #include <stdexcept>
 
 #include "indexed_dataset/file_io.h"
+#include "indexed_dataset/parse_json.h"
 #include "preprocess/json_integer.h"
-#include "preprocess/parse_json.h"
 
 namespace weft {
 namespace {

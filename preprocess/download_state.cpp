@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "preprocess/parse_json.h"
+#include "indexed_dataset/parse_json.h"
 
 namespace weft {
 namespace {

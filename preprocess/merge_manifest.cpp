@@ -8,9 +8,9 @@
 #include <stdexcept>
 
 #include "indexed_dataset/file_io.h"
+#include "indexed_dataset/parse_json.h"
 #include "preprocess/dataset_manifest.h"
 #include "preprocess/json_integer.h"
-#include "preprocess/parse_json.h"
 #include "preprocess/text_hash.h"
 #include "preprocess/work_plan.h"
 

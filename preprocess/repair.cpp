@@ -9,10 +9,10 @@
 #include "indexed_dataset/exit_code.h"
 #include "indexed_dataset/file_io.h"
 #include "indexed_dataset/lock_file.h"
+#include "indexed_dataset/parse_json.h"
 #include "indexed_dataset/rebuild_index.h"
 #include "indexed_dataset/verify.h"
 #include "preprocess/dataset_manifest.h"
-#include "preprocess/parse_json.h"
 #include "preprocess/source_map.h"
 
 namespace weft {

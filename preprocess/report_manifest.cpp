@@ -6,9 +6,9 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "indexed_dataset/parse_json.h"
 #include "indexed_dataset/whole_files.h"
 #include "preprocess/dataset_manifest.h"
-#include "preprocess/parse_json.h"
 #include "preprocess/report_words.h"
 
 namespace weft {

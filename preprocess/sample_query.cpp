@@ -4,8 +4,8 @@
 #include <stdexcept>
 
 #include "indexed_dataset/file_io.h"
+#include "indexed_dataset/parse_json.h"
 #include "preprocess/dataset_text.h"
-#include "preprocess/parse_json.h"
 
 namespace weft {
 namespace {

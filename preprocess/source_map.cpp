@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "indexed_dataset/deal_pair.h"
+#include "indexed_dataset/parse_json.h"
 #include "indexed_dataset/reader.h"
 #include "preprocess/json_integer.h"
-#include "preprocess/parse_json.h"
 
 namespace weft {
 namespace {

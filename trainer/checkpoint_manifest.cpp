@@ -7,6 +7,7 @@
 
 #include "indexed_dataset/exit_code.h"
 #include "indexed_dataset/file_io.h"
+#include "indexed_dataset/parse_json.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -113,7 +114,7 @@ Manifest read_manifest(const std::filesystem::path& path) {
   const std::string text = read_file(path);
   Manifest manifest;
   try {
-    Json json = Json::parse(text);
+    Json json = parse_json<Json>(text);
     if (json.at("format") != kFormat)
       throw std::runtime_error("its format is " + json.at("format").dump() + ", not " + kFormat);
     const std::string stored = json.at("checksum").get<std::string>();

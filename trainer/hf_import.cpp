@@ -10,6 +10,7 @@
 #include "trainer/checkpoint.h"
 #include "trainer/hf_gpt2.h"
 #include "trainer/hf_layout.h"
+#include "trainer/json_file.h"
 #include "trainer/safetensors.h"
 
 namespace weft {
@@ -19,14 +20,6 @@ namespace fs = std::filesystem;
 namespace {
 
 using Json = nlohmann::json;
-
-Json parse_json_file(const fs::path& path) {
-  try {
-    return Json::parse(read_file(path));
-  } catch (const Json::exception& error) {
-    throw std::runtime_error(path.string() + ": not JSON: " + error.what());
-  }
-}
 
 ModelShape shape_of(const Json& config, const fs::path& path, int64_t divisor) {
   const auto fail = [&](const std::string& why) {
@@ -90,7 +83,7 @@ class HfWeights {
     if (fs::exists(folder / "model.safetensors")) {
       files_.push_back(std::make_unique<SafetensorsFile>(folder / "model.safetensors"));
     } else if (fs::exists(index)) {
-      const Json json = parse_json_file(index);
+      const Json json = read_json_file(index);
       std::set<std::string> names;
       for (const auto& file : json.at("weight_map")) names.insert(file.get<std::string>());
       for (const std::string& name : names) {
@@ -156,7 +149,7 @@ class HfWeights {
 void import_folder(const HfImport& options) {
   const fs::path config_path = options.input / "config.json";
   const ModelShape shape =
-      shape_of(parse_json_file(config_path), config_path, options.make_vocab_size_divisible_by);
+      shape_of(read_json_file(config_path), config_path, options.make_vocab_size_divisible_by);
   const HfWeights weights(options.input);
   const ParameterTable table(shape, {});
   std::vector<std::vector<float>> storage;

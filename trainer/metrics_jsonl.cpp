@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "indexed_dataset/file_io.h"
+#include "indexed_dataset/parse_json.h"
 
 namespace weft {
 
@@ -20,9 +21,13 @@ using Json = nlohmann::ordered_json;
 Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
 bool is_kept(const std::string& line, int64_t resumed_iteration) {
-  const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-  return json.is_object() && !json.contains("end_of_training") &&
-         json.value("iteration", int64_t{0}) <= resumed_iteration;
+  try {
+    const Json json = parse_json<Json>(line);
+    return json.is_object() && !json.contains("end_of_training") &&
+           json.value("iteration", int64_t{0}) <= resumed_iteration;
+  } catch (const std::exception&) {
+    return false;  // no line of ours
+  }
 }
 
 std::string kept_lines(const std::string& text, int64_t resumed_iteration) {

@@ -7,6 +7,8 @@
 #include <set>
 #include <stdexcept>
 
+#include "indexed_dataset/parse_json.h"
+
 namespace weft {
 
 static_assert(std::endian::native == std::endian::little,
@@ -51,8 +53,9 @@ SafetensorsEntry parse_entry(const std::string& name, const nlohmann::json& valu
 nlohmann::json parse_without_duplicates(std::string_view text) {
   std::vector<std::set<std::string>> open_objects;
   return nlohmann::json::parse(
-      text, [&](int, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
+      text, [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
         using Event = nlohmann::json::parse_event_t;
+        if (depth > kMaxDocumentDepth) throw NestedTooDeeply();
         if (event == Event::object_start) open_objects.emplace_back();
         if (event == Event::object_end) open_objects.pop_back();
         if (event == Event::key && !open_objects.back().insert(parsed.get<std::string>()).second) {

@@ -5,31 +5,25 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "indexed_dataset/file_io.h"
+#include "trainer/json_file.h"
 
 namespace weft {
 
 namespace {
 
-nlohmann::json read_json(const std::filesystem::path& path) {
-  try {
-    return nlohmann::json::parse(read_file(path));
-  } catch (const nlohmann::json::exception& error) {
-    throw std::runtime_error(path.string() + ": not JSON: " + error.what());
-  }
-}
-
 // 0 where the manifest does not say.
 int64_t size_in_manifest(const std::filesystem::path& manifest) {
-  const nlohmann::json json = read_json(manifest);
+  const nlohmann::json json = read_json_file(manifest);
   if (!json.is_object() || !json.contains("vocabulary")) return 0;
-  return json["vocabulary"].value("size", int64_t{0});
+  const nlohmann::json& vocabulary = json["vocabulary"];
+  if (!vocabulary.is_object() || !vocabulary.contains("size")) return 0;
+  return vocabulary["size"].is_number_integer() ? vocabulary["size"].get<int64_t>() : 0;
 }
 
 }  // namespace
 
 int64_t count_vocabulary(const std::filesystem::path& vocab_file) {
-  const nlohmann::json json = read_json(vocab_file);
+  const nlohmann::json json = read_json_file(vocab_file);
   if (!json.is_object() || json.empty()) {
     throw std::runtime_error(vocab_file.string() +
                              ": not a vocabulary: expected a JSON object of token: id");

@@ -11,16 +11,17 @@
 #include <system_error>
 
 #include "indexed_dataset/file_io.h"
+#include "indexed_dataset/parse_json.h"
 #include "indexed_dataset/rebuild_index.h"
 #include "preprocess/commit_run.h"
 #include "preprocess/dataset_manifest.h"
 #include "preprocess/download_state.h"
 #include "preprocess/journal.h"
-#include "preprocess/parse_json.h"
 #include "preprocess/sample_query.h"
 #include "preprocess/source_map.h"
 #include "preprocess/work_plan.h"
 #include "tests/faults/forked_run.h"
+#include "tests/indexed_dataset/nested_json.h"
 
 namespace weft {
 namespace {
@@ -169,15 +170,6 @@ TEST(HostileJournal, WhatComesBehindALineThatWasHalfWrittenIsNotLost) {
   ASSERT_TRUE(content);
   EXPECT_TRUE(content->progress.contains(1));
   EXPECT_TRUE(content->progress.contains(3));
-}
-
-// Deep enough to end the stack of whoever copies it, with what makes a list of members grow.
-std::string nested_json(size_t depth) {
-  std::string text = "{\"a\":1,\"deep\":";
-  for (size_t i = 0; i < depth; ++i) text += "{\"a\":";
-  text.append("1").append(depth, '}');
-  for (int i = 0; i < 20; ++i) text += ",\"b" + std::to_string(i) + "\":1";
-  return text + "}";
 }
 
 TEST(HostileJson, NestingEndsNoStack) {

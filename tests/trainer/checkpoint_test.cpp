@@ -13,6 +13,7 @@
 #include "indexed_dataset/exit_code.h"
 #include "indexed_dataset/file_io.h"
 #include "kernels/bfloat16.h"
+#include "tests/indexed_dataset/nested_json.h"
 
 namespace weft {
 namespace {
@@ -200,6 +201,11 @@ TEST_F(Checkpoint, ADamagedManifestIsFound) {
   EXPECT_THROW(read_checkpoint_info(dir_, 5), ChecksumMismatch);
   std::ofstream(path, std::ios::binary) << text.substr(0, text.size() / 2);
   EXPECT_THROW(read_checkpoint_info(dir_, 5), std::runtime_error);
+  const std::string deep = nested_json(200'000);
+  for (const std::string& nested : {deep, "{\"info\":" + deep + "}"}) {
+    std::ofstream(path, std::ios::binary) << nested;
+    EXPECT_THROW(read_checkpoint_info(dir_, 5), std::runtime_error);
+  }
 }
 
 TEST_F(Checkpoint, ATrackerWithoutANumberIsAnError) {

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "indexed_dataset/file_io.h"
+#include "tests/indexed_dataset/nested_json.h"
 #include "trainer/checkpoint.h"
 #include "trainer/hf_layout.h"
 #include "trainer/safetensors.h"
@@ -200,7 +201,8 @@ TEST_F(HfGpt2, ReadsShards) {
 }
 
 TEST_F(HfGpt2, JsonOfAnotherKindIsBadInput) {
-  for (const char* text : {"[]", "null", R"({"model_type": 3})",
+  const std::string deep = nested_json(200'000);
+  for (const char* text : {deep.c_str(), "[]", "null", R"({"model_type": 3})",
                            R"({"model_type": "gpt2", "tie_word_embeddings": "yes"})",
                            R"({"model_type": "gpt2", "n_embd": 12, "n_layer": 1000000000000})"}) {
     write_hf("");
@@ -209,7 +211,7 @@ TEST_F(HfGpt2, JsonOfAnotherKindIsBadInput) {
   }
   write_hf("", {{"layer_norm_epsilon", -1}});
   EXPECT_THAT(import_error(), HasSubstr("layer_norm_epsilon"));
-  for (const char* text : {"[1]", "{}", R"({"weight_map": {"wte.weight": 3}})"}) {
+  for (const char* text : {deep.c_str(), "[1]", "{}", R"({"weight_map": {"wte.weight": 3}})"}) {
     write_hf("");
     split_into_shards();
     std::ofstream(dir_ / "hf/model.safetensors.index.json") << text;

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "indexed_dataset/file_io.h"
+#include "tests/indexed_dataset/nested_json.h"
 #include "tests/trainer/tiny_dataset.h"
 #include "trainer/metrics_jsonl.h"
 #include "trainer/run_log.h"
@@ -37,6 +38,10 @@ TEST(Metrics, ResumingDropsLaterAndTornLines) {
     for (int64_t i = 1; i <= 5; ++i) file.add(to_json_line({.iteration = i}));
     file.add(to_json_line(4, "validation", 2.0, /*at_end=*/false));
     file.add(to_json_line(3, "test", 2.5, /*at_end=*/true));
+    for (const std::string& strange :
+         {nested_json(200'000), std::string("{\"iteration\":\"1\"}")}) {
+      file.add(strange + "\n");
+    }
     file.add("{\"iteration\":1,\"lm_l");
   }
   MetricsFile file(path, 4);

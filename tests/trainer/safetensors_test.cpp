@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/indexed_dataset/nested_json.h"
+
 namespace weft {
 namespace {
 
@@ -72,6 +74,7 @@ TEST_F(Safetensors, RefusesFilesThatLie) {
   EXPECT_THAT(error_of("short"), HasSubstr("shorter than its 8-byte header length"));
   EXPECT_THAT(error_of(std::string("\xff\xff\xff\xff\xff\xff\xff\x7f", 8)), HasSubstr("header of"));
   EXPECT_THAT(error_of(with_header("{\"a\"", "")), HasSubstr("does not parse"));
+  EXPECT_THAT(error_of(with_header(nested_json(200'000), "")), HasSubstr("nested too deeply"));
   EXPECT_THAT(error_of(with_header("{" + entry + "}", "1234")), HasSubstr("truncated"));
   EXPECT_THAT(error_of(with_header("{" + entry + "}", "123456789")),
               HasSubstr("tensors end at byte 8 of 9"));

@@ -7,6 +7,7 @@
 
 #include "indexed_dataset/exit_code.h"
 #include "indexed_dataset/file_io.h"
+#include "tests/indexed_dataset/nested_json.h"
 #include "tests/trainer/tiny_dataset.h"
 #include "trainer/banner.h"
 #include "trainer/run_manifest.h"
@@ -83,6 +84,22 @@ TEST(VocabularySize, AFileThatIsNoVocabularyIsBadInput) {
   write_file_atomically(config.vocab_file, "[1, 2]");
   EXPECT_THROW(find_vocabulary_size(config), std::runtime_error);
   write_file_atomically(config.vocab_file, "{\"a\":");
+  EXPECT_THROW(find_vocabulary_size(config), std::runtime_error);
+  write_file_atomically(config.vocab_file, "{\"a\": " + nested_json(200'000) + "}");
+  EXPECT_THROW(find_vocabulary_size(config), std::runtime_error);
+}
+
+TEST(VocabularySize, IsNotTakenFromAManifestThatDoesNotSay) {
+  const TemporaryFolder folder;
+  const Environment environment((folder / "environment").string());
+  Config config = base_config();
+  config.data_path = {(folder / "data").string()};
+  const auto manifest = folder / "data.manifest.json";
+  for (const char* text : {"[]", R"({"vocabulary": 3})", R"({"vocabulary": {"size": "big"}})"}) {
+    write_file_atomically(manifest, text);
+    EXPECT_THROW(find_vocabulary_size(config), std::invalid_argument) << text;
+  }
+  write_file_atomically(manifest, nested_json(200'000));
   EXPECT_THROW(find_vocabulary_size(config), std::runtime_error);
 }
 

@@ -1,4 +1,4 @@
-// JSON documents that somebody else may have written.
+// JSON documents that somebody else may have written, parsed by whatever library includes this.
 #pragma once
 
 #include <stdexcept>
