@@ -1,156 +1,16 @@
 // weft-train as a user runs it: a small model on the CPU learns, evaluates, stops, is killed, and
 // goes on.
-#include <fcntl.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <chrono>
 #include <csignal>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <thread>
 
-#include "indexed_dataset/file_io.h"
-#include "tests/trainer/tiny_dataset.h"
+#include "tests/trainer/training_run.h"
 
 namespace weft {
 namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-
-class Training : public testing::Test {
- protected:
-  using Arguments = std::vector<std::string>;
-
-  void SetUp() override {
-    ASSERT_NE(std::getenv("WEFT_BIN_DIR"), nullptr)
-        << "set it to the folder of weft-train, or run ctest";
-  }
-
-  // A run of `num_iterations` steps in `run`, which resumes if it can.
-  Arguments arguments(const std::string& run, int64_t num_iterations = 30,
-                      const Arguments& more = {}) const {
-    const std::string folder = (folder_ / run).string();
-    Arguments all = {"--num-layers",
-                     "2",
-                     "--hidden-size",
-                     "32",
-                     "--num-attention-heads",
-                     "2",
-                     "--seq-length",
-                     "16",
-                     "--max-position-embeddings",
-                     "16",
-                     "--micro-batch-size",
-                     "2",
-                     "--global-batch-size",
-                     "8",
-                     "--train-iters",
-                     std::to_string(num_iterations),
-                     "--lr",
-                     "5e-3",
-                     "--lr-warmup-iters",
-                     "3",
-                     "--lr-decay-style",
-                     "cosine",
-                     "--min-lr",
-                     "5e-4",
-                     "--data-path",
-                     prefix_,
-                     "--split",
-                     "90,5,5",
-                     "--vocab-size",
-                     "64",
-                     "--eval-iters",
-                     "1",
-                     "--eval-interval",
-                     "10",
-                     "--log-interval",
-                     "1",
-                     "--save",
-                     folder,
-                     "--load",
-                     folder,
-                     "--save-interval",
-                     "5",
-                     "--device",
-                     "cpu",
-                     "--log-format",
-                     "megatron-2021",
-                     "--tensorboard-dir",
-                     folder + "/tb"};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
-
-  pid_t start(Arguments all) {
-    const std::string out = (folder_ / "out").string(),
-                      program = std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-train";
-    const pid_t child = fork();
-    if (child == 0) {
-      const int fd = open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
-      dup2(fd, 1);
-      dup2(fd, 2);
-      std::vector<char*> argv{const_cast<char*>(program.c_str())};
-      for (std::string& argument : all) argv.push_back(argument.data());
-      argv.push_back(nullptr);
-      execv(program.c_str(), argv.data());
-      _exit(127);
-    }
-    return child;
-  }
-  // Exit code, or 128 + signal.
-  static int wait(pid_t child) {
-    int status = 0;
-    waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-  int run(const Arguments& all) { return wait(start(all)); }
-  std::string output() const { return read_file(folder_ / "out"); }
-
-  std::vector<nlohmann::json> metrics(const std::string& run) const {
-    std::ifstream in(folder_ / (run + "/metrics.jsonl"));
-    std::vector<nlohmann::json> lines;
-    for (std::string line; std::getline(in, line);) {
-      nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
-      if (!json.is_discarded()) lines.push_back(std::move(json));
-    }
-    return lines;
-  }
-  // All numbers of a run that must not depend on when it was interrupted; times are left out.
-  std::vector<std::string> trajectory(const std::string& run) const {
-    std::vector<std::string> lines;
-    for (nlohmann::json line : metrics(run)) {
-      for (const char* key : {"elapsed_ms", "forward_ms", "backward_ms", "optimizer_ms"})
-        line.erase(key);
-      lines.push_back(line.dump());
-    }
-    return lines;
-  }
-  std::string tracker(const std::string& run) const {
-    const std::string text = read_file(folder_ / (run + "/latest_checkpointed_iteration.txt"));
-    return text.substr(0, text.find('\n'));
-  }
-  // Waits until the run has logged `iteration`, or has ended.
-  void wait_for_iteration(const std::string& run, int64_t iteration, pid_t child) const {
-    for (int i = 0; i < 60'000; ++i) {
-      const auto lines = metrics(run);
-      if (!lines.empty() && lines.back().value("iteration", int64_t{0}) >= iteration) return;
-      siginfo_t info{};
-      if (waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-          info.si_pid == child)
-        return;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    FAIL() << "iteration " << iteration << " never came:\n" << output();
-  }
-
-  TemporaryFolder folder_;
-  std::string prefix_ = write_tiny_dataset(folder_ / "tiny");
-};
 
 TEST_F(Training, LearnsEvaluatesAndSaves) {
   ASSERT_EQ(run(arguments("run", 60)), 0) << output();
