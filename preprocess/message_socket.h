@@ -1,36 +1,18 @@
-// Messages over TCP: u32 little-endian length, then so many bytes. For the few processes of one run
-// on a trusted network: a shared secret keeps strangers out, nothing is encrypted.
-//
-// The first message of a connection is the caller's hello, the second the listener's answer:
-//
-//   hello := "WEFTRANK" version:u32 secret[32] payload
-//
-// All calls are bounded by a deadline (steady clock), none raises SIGPIPE, and a length is checked
-// before anything is allocated. Linux; IPv4 and IPv6.
+// Messages (message_frames.h) over TCP, for the few processes of one run. All calls are bounded by
+// a deadline (steady clock), none raises SIGPIPE. Linux; IPv4 and IPv6.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstdint>
-#include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "indexed_dataset/exit_code.h"
+#include "preprocess/message_frames.h"
 
 namespace weft {
 
 using Deadline = std::chrono::steady_clock::time_point;
-
-// Larger messages are never sent, and announcing one ends the connection.
-constexpr size_t kMaxMessageBytes = 16 << 20;
-
-// The other side is gone, silent beyond the deadline, or talks something else.
-struct ConnectionLost : NetworkError {
-  using NetworkError::NetworkError;
-};
 
 // A descriptor with an owner. Move-only; -1 is none.
 class SocketFd {
@@ -44,30 +26,6 @@ class SocketFd {
 
  private:
   int fd_ = -1;
-};
-
-using RunSecret = std::array<unsigned char, 32>;
-RunSecret make_run_secret();  // from the kernel's random numbers
-
-std::string framed(std::string_view message);  // throws LimitExceeded above kMaxMessageBytes
-std::string make_hello(const RunSecret& secret, std::string_view payload);
-// The payload of a hello with this secret, compared in constant time; nothing for anything else.
-// Throws ConnectionLost when secret and magic are right but the version is another one.
-std::optional<std::string> open_hello(const RunSecret& secret, std::string_view hello);
-
-// Cuts received bytes into messages. Memory: what was received, never what was announced.
-class MessageReader {
- public:
-  explicit MessageReader(size_t max_message_bytes) : max_message_bytes_(max_message_bytes) {}
-  void set_max_message_bytes(size_t bytes) { max_message_bytes_ = bytes; }
-  void feed(std::string_view bytes) { buffer_.append(bytes); }
-  // The next whole message, if it is there. Throws ConnectionLost for a length over the limit.
-  std::optional<std::string> next();
-
- private:
-  std::string buffer_;
-  size_t begin_ = 0;  // of what was not returned yet
-  size_t max_message_bytes_;
 };
 
 // Waits for connections on a port that the kernel chose.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "preprocess/data_report.h"
+#include "preprocess/html_pieces.h"
 #include "preprocess/report_words.h"
 #include "preprocess/sha256.h"
 #include "preprocess/terminal_text.h"
@@ -29,64 +30,6 @@ constexpr std::string_view kStyle =
     "td.t{min-width:0}p.verdict{font-size:1.05rem;font-weight:600}"
     "p.note{color:#666}svg{height:auto}td.r{color:#666}td.b{width:9rem}"
     "rect{fill:#3b6ea5}svg text{font:11px system-ui,sans-serif;fill:#444}";
-
-// Corpus text made visible (control characters, invalid bytes, text that turns its direction) and
-// then harmless in HTML, within attributes, too.
-std::string escaped(std::string_view text) {
-  std::string html;
-  for (const char c : escape_for_terminal(text)) {
-    switch (c) {
-      case '&':
-        html += "&amp;";
-        break;
-      case '<':
-        html += "&lt;";
-        break;
-      case '>':
-        html += "&gt;";
-        break;
-      case '"':
-        html += "&quot;";
-        break;
-      case '\'':
-        html += "&#39;";
-        break;
-      default:
-        html += c;
-    }
-  }
-  return html;
-}
-
-struct Bar {
-  std::string label;
-  int64_t value;
-};
-
-// Horizontal bars. Labels are escaped here.
-std::string bar_chart(const std::vector<Bar>& bars) {
-  constexpr int kLabelWidth = 190, kBarWidth = 420, kRowHeight = 18;
-  int64_t largest = 1;
-  for (const Bar& bar : bars) largest = std::max(largest, bar.value);
-  if (bars.empty()) return "<p>None.</p>\n";
-  std::string svg = fmt::format(
-      "<div class=\"w\"><svg viewBox=\"0 0 {} {}\" width=\"{}\" role=\"img\">\n",
-      kLabelWidth + kBarWidth + 120, kRowHeight * bars.size() + 4, kLabelWidth + kBarWidth + 120);
-  int y = 2;
-  for (const Bar& bar : bars) {
-    const double width =
-        std::max(bar.value > 0 ? 1.0 : 0.0,
-                 kBarWidth * static_cast<double>(bar.value) / static_cast<double>(largest));
-    svg += fmt::format(
-        "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>"
-        "<rect x=\"{}\" y=\"{}\" width=\"{:.1f}\" height=\"{}\"/>"
-        "<text x=\"{:.1f}\" y=\"{}\">{}</text>\n",
-        kLabelWidth - 6, y + 12, escaped(bar.label), kLabelWidth, y, width, kRowHeight - 4,
-        kLabelWidth + width + 6, y + 12, grouped(bar.value));
-    y += kRowHeight;
-  }
-  return svg + "</svg></div>\n";
-}
 
 std::string row(const std::string& name, const std::string& value) {
   return fmt::format("<tr><th>{}</th><td class=\"n\">{}</td></tr>\n", name, value);
