@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "preprocess/decompress.h"
+
 namespace weft {
 
 // A stream of bytes read from front to back. Not thread-safe, but for interrupt().
@@ -16,7 +18,8 @@ class ByteSource {
   virtual ~ByteSource() = default;
   // Fills at most `size_bytes` of `data`; 0 only at the end of the stream.
   // Throws std::system_error if reading fails, std::runtime_error (file and byte offset named) for
-  // a compressed stream that is corrupt or ends too early, LimitExceeded, and ReadCancelled.
+  // a compressed stream that is corrupt or ends too early, LimitExceeded, NeedsLargerWindow and
+  // ReadCancelled.
   virtual size_t read(char* data, size_t size_bytes) = 0;
   // Bytes taken from the file so far: compressed ones where it is compressed. For progress.
   virtual int64_t num_bytes_taken() const = 0;
@@ -38,6 +41,7 @@ struct DecodeOptions {
   int64_t max_output_bytes = kDefaultMaxOutputBytes;
   // Compressed inputs are decompressed by a thread of their own, up to 4 MiB ahead.
   bool read_ahead = false;
+  WindowLimits window{};
 };
 
 // Opens `path`, an https URL, or standard input for "-". The format is found by the first bytes,

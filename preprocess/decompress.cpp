@@ -1,14 +1,16 @@
 #include "preprocess/decompress.h"
 
 #include <bzlib.h>
-#include <lzma.h>
 #include <zstd.h>
 #include <zstd_errors.h>
 
+#include <algorithm>
+#include <bit>
 #include <new>
 
+#include "indexed_dataset/exit_code.h"
 #include "preprocess/gzip_decoder.h"
-#include "preprocess/lzma_errors.h"
+#include "preprocess/xz_decoder.h"
 
 namespace weft {
 namespace {
@@ -58,42 +60,15 @@ class Bzip2Decoder final : public StreamDecoder {
   bool complete_ = false;
 };
 
-class XzDecoder final : public StreamDecoder {
- public:
-  XzDecoder() {
-    if (lzma_stream_decoder(&stream_, kXzMemoryLimitBytes,
-                            LZMA_CONCATENATED | LZMA_TELL_UNSUPPORTED_CHECK) != LZMA_OK) {
-      throw std::bad_alloc();
-    }
-  }
-  XzDecoder(const XzDecoder&) = delete;
-  ~XzDecoder() override { lzma_end(&stream_); }
-
-  Step decode(std::string_view in, std::span<char> out, bool end_of_input) override {
-    stream_.next_in = reinterpret_cast<const uint8_t*>(in.data());
-    stream_.avail_in = in.size();
-    stream_.next_out = reinterpret_cast<uint8_t*>(out.data());
-    stream_.avail_out = out.size();
-    const lzma_ret result = lzma_code(&stream_, end_of_input ? LZMA_FINISH : LZMA_RUN);
-    complete_ = result == LZMA_STREAM_END;
-    // LZMA_BUF_ERROR: no progress possible; the caller knows why.
-    if (result != LZMA_BUF_ERROR) check_lzma(result);
-    return {in.size() - stream_.avail_in, out.size() - stream_.avail_out};
-  }
-  // With LZMA_CONCATENATED the decoder itself looks for the next stream until the input ends.
-  bool complete() const override { return complete_; }
-  std::string format() const override { return "xz"; }
-
- private:
-  lzma_stream stream_ = LZMA_STREAM_INIT;
-  bool complete_ = false;
-};
-
 class ZstdDecoder final : public StreamDecoder {
  public:
-  ZstdDecoder() : stream_(ZSTD_createDStream()) {
+  explicit ZstdDecoder(const WindowLimits& window)
+      : window_(window), stream_(ZSTD_createDStream()) {
     if (stream_ == nullptr) throw std::bad_alloc();
-    ZSTD_DCtx_setParameter(stream_, ZSTD_d_windowLogMax, kMaxWindowLog);
+    const int log = std::bit_width(static_cast<uint64_t>(window.size_bytes)) - 1;
+    const ZSTD_bounds bounds = ZSTD_dParam_getBounds(ZSTD_d_windowLogMax);
+    ZSTD_DCtx_setParameter(stream_, ZSTD_d_windowLogMax,
+                           std::clamp(log, bounds.lowerBound, bounds.upperBound));
   }
   ZstdDecoder(const ZstdDecoder&) = delete;
   ~ZstdDecoder() override { ZSTD_freeDStream(stream_); }
@@ -111,20 +86,23 @@ class ZstdDecoder final : public StreamDecoder {
   std::string format() const override { return "zstd"; }
 
  private:
-  static constexpr int kMaxWindowLog = 27;  // 128 MiB, also what zstd -d accepts without --memory
-
-  [[noreturn]] static void fail(size_t result) {
+  [[noreturn]] void fail(size_t result) const {
     switch (ZSTD_getErrorCode(result)) {
       case ZSTD_error_memory_allocation:
         throw std::bad_alloc();
       case ZSTD_error_frameParameter_windowTooLarge:
-        throw LimitExceeded(
-            "needs a window of more than 128 MiB; recompress it with --long=27 or less");
+        // How much it needs is not told.
+        if (window_.size_bytes >= window_.max_bytes) throw_window_too_large(window_.max_bytes);
+        throw NeedsLargerWindow{
+            std::min(2 * std::max(window_.size_bytes, kMinBytes), window_.max_bytes)};
       default:
         throw CorruptStream(ZSTD_getErrorName(result));
     }
   }
 
+  static constexpr int64_t kMinBytes = 1 << 10;  // of the format
+
+  WindowLimits window_;
   ZSTD_DStream* stream_;
   bool complete_ = false;
 };
@@ -138,22 +116,30 @@ bool is_zstd(std::string_view bytes) {
 
 }  // namespace
 
-std::unique_ptr<StreamDecoder> decoder_for(std::string_view first_bytes) {
+void throw_window_too_large(int64_t max_bytes) {
+  throw LimitExceeded(
+      "needs a window or dictionary of more than " + std::to_string(max_bytes >> 20) +
+      " MiB; recompress it (xz -9 or less, zstd --long=27 or less), or let weft-data "
+      "preprocess have more with --decoder-memory");
+}
+
+std::unique_ptr<StreamDecoder> decoder_for(std::string_view first_bytes,
+                                           const WindowLimits& window) {
   using namespace std::string_view_literals;
-  if (first_bytes.starts_with("\x1F\x8B"sv)) return make_decoder("gzip");
+  if (first_bytes.starts_with("\x1F\x8B"sv)) return make_decoder("gzip", window);
   if (first_bytes.starts_with("\xFD"
                               "7zXZ\0"sv))
-    return make_decoder("xz");
-  if (is_zstd(first_bytes)) return make_decoder("zstd");
+    return make_decoder("xz", window);
+  if (is_zstd(first_bytes)) return make_decoder("zstd", window);
   // No JSON text starts with these letters, so three are enough.
-  if (first_bytes.starts_with("BZh"sv)) return make_decoder("bzip2");
+  if (first_bytes.starts_with("BZh"sv)) return make_decoder("bzip2", window);
   return nullptr;
 }
 
-std::unique_ptr<StreamDecoder> make_decoder(std::string_view format) {
+std::unique_ptr<StreamDecoder> make_decoder(std::string_view format, const WindowLimits& window) {
   if (format == "gzip") return make_gzip_decoder(default_gzip_library());
-  if (format == "xz") return std::make_unique<XzDecoder>();
-  if (format == "zstd") return std::make_unique<ZstdDecoder>();
+  if (format == "xz") return xz_part_decoder(kXzStreamBegin, kXzFileEnd, window);
+  if (format == "zstd") return std::make_unique<ZstdDecoder>(window);
   if (format == "bzip2") return std::make_unique<Bzip2Decoder>();
   throw std::logic_error("make_decoder: no such format");
 }

@@ -64,10 +64,11 @@ InputLayout input_layout(const std::string& path, const LayoutLimits& limits) {
 void find_parts(const RandomAccess& file, const LayoutLimits& limits, InputLayout& layout) {
   if (layout.format == "zstd") layout.part_begins = zstd_part_begins(file, limits);
   if (layout.format != "xz") return;
-  const std::vector<XzPart> parts = xz_parts(file, limits);
-  if (parts.size() == 1) return;
+  const XzParts found = xz_parts(file, limits);
+  layout.xz_longest_block_bytes = found.longest_block_bytes;
+  if (found.parts.size() == 1) return;
   layout.part_begins.clear();
-  for (const XzPart& part : parts) {
+  for (const XzPart& part : found.parts) {
     layout.part_begins.push_back(part.begin);
     layout.xz_checks.push_back(static_cast<int8_t>(part.check));
   }
@@ -88,6 +89,7 @@ std::unique_ptr<ByteSource> decode_range(std::unique_ptr<ByteSource> raw, const 
   // decode(): a name like x.gz refuses an empty file, wherever it is cut.
   const bool whole = begin == 0 && end == layout.file_bytes;
   options.read_ahead = options.read_ahead && layout.part_begins.size() == 1;
+  options.window.longest_block_bytes = layout.xz_longest_block_bytes;
   if (whole) return decode(std::move(raw), name, options);
   if (layout.cut_anywhere) return raw;
 
@@ -97,10 +99,10 @@ std::unique_ptr<ByteSource> decode_range(std::unique_ptr<ByteSource> raw, const 
     const auto& checks = layout.xz_checks;
     if (checks.size() != layout.part_begins.size() || first_part == checks.size())
       throw std::logic_error("open_input_range: not a layout of an xz file");
-    decoder =
-        xz_part_decoder(checks[first_part], last_part < checks.size() ? checks[last_part] : -1);
+    const int end_check = last_part < checks.size() ? checks[last_part] : kXzFileEnd;
+    decoder = xz_part_decoder(checks[first_part], end_check, options.window);
   } else {
-    decoder = make_decoder(layout.format);
+    decoder = make_decoder(layout.format, options.window);
   }
   return decode_with(std::move(decoder), std::move(raw), name, begin, options);
 }

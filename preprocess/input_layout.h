@@ -31,6 +31,7 @@ struct InputLayout {
   // xz with several parts only, one for each: the kind of checksum of the blocks, which only the
   // stream's first part names; -1 where a part begins with a stream.
   std::vector<int8_t> xz_checks;
+  int64_t xz_longest_block_bytes = 0;  // decompressed; 0: not known
 };
 
 // Bounds of the work and of the number of parts.

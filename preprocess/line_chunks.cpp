@@ -64,6 +64,7 @@ bool LineChunker::next(LineChunk& chunk) {
   chunk.long_line = {};
   chunk.kept_bytes = 0;
   chunk.long_line_permit.reset();
+  chunk.large_chunk_permit.reset();
   size_t target_bytes = chunk_bytes_;
   for (size_t num_searched = 0;;) {
     read_some(chunk, target_bytes);
@@ -83,7 +84,13 @@ bool LineChunker::next(LineChunk& chunk) {
     }
     num_searched = chunk.size_bytes - 1;  // a final "\r" was left open
     target_bytes = std::min(2 * chunk.size_bytes, max_line_bytes_ + 3);
-    if (gate_ == nullptr || target_bytes <= gate_->free_bytes()) continue;
+    if (gate_ == nullptr) continue;
+    if (target_bytes <= gate_->free_bytes()) {
+      // A chunk twice as long as others is no burden: waiting begins with the next step.
+      if (target_bytes > 2 * chunk_bytes_ && !chunk.large_chunk_permit)
+        chunk.large_chunk_permit = gate_->enter_large_chunk();
+      continue;
+    }
     chunk.long_line_permit = gate_->enter();
     read_long_line(chunk);
     return true;

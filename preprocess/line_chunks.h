@@ -29,12 +29,19 @@ struct LineChunk {
   bool is_too_long_line = false;
   int64_t too_long_line_bytes = 0;      // with its end
   int64_t too_long_line_end_bytes = 0;  // of its end alone
-  // Held while the chunk has a line that needs one.
-  LongLineGate::Permit long_line_permit;
+  // Held while the chunk has a line that needs one, and while its buffer has grown.
+  LongLineGate::Permit long_line_permit, large_chunk_permit;
 
   // Of lines, whether their text is here or not.
   int64_t num_bytes() const {
     return static_cast<int64_t>(size_bytes) + (is_too_long_line ? too_long_line_bytes : 0);
+  }
+  // What a reader gives up when it has to wait for others: memory, and the right to it.
+  void drop_grown() {
+    buffer = {};
+    long_line = {};
+    long_line_permit.reset();
+    large_chunk_permit.reset();
   }
   std::string_view text() const {
     const char* const long_text = reinterpret_cast<const char*>(long_line.bytes().data());

@@ -1,4 +1,4 @@
-// liblzma's results as exceptions, and the memory it may use.
+// liblzma's results as exceptions.
 #pragma once
 
 #include <lzma.h>
@@ -11,9 +11,6 @@
 
 namespace weft {
 
-// xz -9 needs 65 MiB, the largest dictionary of the format 4 GiB.
-constexpr uint64_t kXzMemoryLimitBytes = uint64_t{512} << 20;
-
 // Nothing for LZMA_OK and LZMA_STREAM_END; else throws what stands for `result`.
 inline void check_lzma(lzma_ret result) {
   switch (result) {
@@ -23,7 +20,7 @@ inline void check_lzma(lzma_ret result) {
     case LZMA_MEM_ERROR:
       throw std::bad_alloc();
     case LZMA_MEMLIMIT_ERROR:
-      throw LimitExceeded("needs more than 512 MiB to decompress; recompress it with xz -9");
+      throw LimitExceeded("has an index of more than a million blocks");
     case LZMA_UNSUPPORTED_CHECK:
       throw CorruptStream("its checksum is of a kind that liblzma does not know");
     case LZMA_OPTIONS_ERROR:

@@ -223,6 +223,14 @@ RankSettings PipelineRun::rank_settings() const {
   settings.long_line_bytes = std::max(config_.long_line_bytes, 2 * config_.chunk_bytes);
   settings.max_held_bytes = config_.max_held_bytes_per_worker * config_.num_workers;
   settings.sync_interval = config_.sync_interval;
+  settings.windows = config_.windows.value_or(window_sizes_for(config_.num_workers));
+  settings.on_first_window_wait = [this, total = settings.windows.total](int64_t bytes) {
+    note(
+        fmt::format("note: inputs wait for each other: some need a window of {} MiB to be "
+                    "decompressed, and at a time all may take {} MiB; --decoder-memory gives them "
+                    "more",
+                    bytes >> 20, total >> 20));
+  };
   return settings;
 }
 

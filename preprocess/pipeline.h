@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "preprocess/pipeline_totals.h"
 #include "preprocess/rank_environment.h"
 #include "preprocess/tokenize_chunk.h"
+#include "preprocess/window_budget.h"
 #include "preprocess/work_plan.h"
 
 namespace weft {
@@ -46,7 +48,9 @@ struct PipelineConfig {
   // go with parts of the work, nor with empty documents left out: document i would not be line i.
   int64_t num_partitions = 1;
   int64_t max_output_bytes = kDefaultMaxOutputBytes;  // of one compressed input
-  bool allow_http = false;                            // inputs may be URLs without encryption
+  // That compressed inputs may take; nothing: window_sizes_for(num_workers).
+  std::optional<WindowSizes> windows;
+  bool allow_http = false;  // inputs may be URLs without encryption
   // What is fetched of a compressed URL that cannot be cut lies in the work folder until all of it
   // is read, so that a run that was killed does not fetch it again.
   bool keep_fetched = false;

@@ -47,6 +47,11 @@ void PreprocessOptions::declare(OptionSet& options) {
                   (int64_t{1} << 31) - 8);
   options.integer("--max-output", max_output,
                   "bytes that one compressed input may give; more are taken for a bomb", 1);
+  options.integer("--decoder-memory", decoder_memory,
+                  "bytes that the windows and dictionaries of compressed inputs may take at a time "
+                  "(those of up to 16 MiB are not counted), and at most one of them; default: "
+                  "128 MiB and 16 MiB a worker, at most 128 MiB for one",
+                  1 << 20);
   options.text("--shard", shard,
                "I/N: only part I (from 0) of N of the work; weft-data merge puts the parts "
                "together, in their order");
@@ -167,6 +172,7 @@ PipelineConfig PreprocessOptions::pipeline_config() const {
   config.work_prefix = output_prefix;
   config.overwrite = overwrite;
   config.max_output_bytes = max_output;
+  if (decoder_memory) config.windows = {.total = *decoder_memory, .max = *decoder_memory};
   config.allow_http = allow_http;
   config.keep_fetched = keep_fetched;
   config.ranks = rank_environment();

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct PreprocessOptions {
   int64_t max_bad_lines = -1;
   int64_t max_line_bytes = int64_t{256} << 20;
   int64_t max_output = kDefaultMaxOutputBytes;
+  std::optional<int64_t> decoder_memory;
   std::string shard;
   std::string dtype = "auto";
   std::string origin_key;  // empty: by whether there is a report

@@ -15,6 +15,7 @@ void RankWorker::start_threads() {
 void RankWorker::end_threads() {
   is_cancelled_ = true;
   gate_.close();
+  windows_.close();
   free_.close(/*discard=*/true);
   given_.close(/*discard=*/true);
   to_sync_.close(/*discard=*/true);
@@ -63,7 +64,7 @@ void RankWorker::read_task(const Given& given) {
   if (!take_segment()) return;
   try {
     TaskReader reader(plan_, given.task, given.next_offset_bytes, settings_.read_limits, gate_,
-                      is_cancelled_);
+                      windows_, is_cancelled_);
     // A plain file is read from where it goes on, a compressed one from its begin again.
     int64_t file_bytes_before =
         plan_.layouts[static_cast<size_t>(given.task.input_idx)].cut_anywhere

@@ -70,7 +70,10 @@ RankWorker::RankWorker(const RankSettings& settings, const WorkPlan& plan,
       files_(files),
       ledger_(ledger),
       num_readers_(num_readers_for(plan, settings.num_workers)),
-      gate_(settings.long_line_bytes, [&files] { return files.make_scratch(); }) {}
+      gate_(
+          settings.long_line_bytes, [&files] { return files.make_scratch(); },
+          2 + settings.num_workers / 2),
+      windows_(settings.windows, settings.on_first_window_wait) {}
 
 RankWorker::~RankWorker() { end_threads(); }
 
@@ -209,10 +212,17 @@ void RankWorker::dispatch(OpenTask& task) {
   if (task.take_changed()) dirty_.insert(number);
 }
 
+// What is held saves a copy from the stage file; windows save whole decoders from waiting.
+int64_t RankWorker::max_held_bytes() const {
+  const int64_t for_windows =
+      std::max<int64_t>(windows_.taken_bytes() - WindowLimits::kDefaultMaxBytes, 0);
+  return std::max(settings_.max_held_bytes - 3 * for_windows / 2, settings_.max_held_bytes / 8);
+}
+
 // The last tasks first: those before them will have their places sooner.
 void RankWorker::stage_if_too_much_is_held() {
-  for (auto at = open_.rbegin(); at != open_.rend() && held_bytes_ > settings_.max_held_bytes;
-       ++at) {
+  const int64_t max_bytes = max_held_bytes();
+  for (auto at = open_.rbegin(); at != open_.rend() && held_bytes_ > max_bytes; ++at) {
     OpenTask& task = at->second;
     if (task.has_base() || task.num_held_bytes() == 0) continue;
     task.begin_staging();
@@ -372,7 +382,9 @@ void RankWorker::recycle(SegmentPtr segment) {
     spare_results_.pop_back();
   }
   // Memory that one huge line took goes back; all segments would grow to the longest line in time.
-  if (segment->chunk.buffer.capacity() > 2 * settings_.read_limits.chunk_bytes) segment->chunk = {};
+  if (segment->chunk.buffer.capacity() > 2 * settings_.read_limits.chunk_bytes) {
+    segment->chunk.drop_grown();
+  }
   segment->chunk.long_line = {};
   segment->chunk.long_line_permit.reset();
   free_.push(std::move(segment));

@@ -25,6 +25,7 @@
 #include "preprocess/open_task.h"
 #include "preprocess/run_files.h"
 #include "preprocess/task_reader.h"
+#include "preprocess/window_budget.h"
 #include "preprocess/work_plan.h"
 #include "preprocess/work_queue.h"
 
@@ -36,7 +37,10 @@ struct RankSettings {
   int num_workers = 1;
   // A line whose chunk must be larger waits until no other such line is in work.
   size_t long_line_bytes = size_t{16} << 20;
-  int64_t max_held_bytes = int64_t{64} << 20;  // of results without a place, then they are staged
+  WindowSizes windows;  // of what is decompressed at a time
+  std::function<void(int64_t claim_bytes)> on_first_window_wait;  // from any thread
+  // Of results without a place, then they are staged. Windows over kDefaultMaxBytes take from it.
+  int64_t max_held_bytes = int64_t{64} << 20;
   std::chrono::milliseconds sync_interval{1000};
 };
 
@@ -94,6 +98,7 @@ class RankWorker {
   void fail_task(OpenTask& task, RunFailure failure);
   void dispatch(OpenTask& task);
   void stage_if_too_much_is_held();
+  int64_t max_held_bytes() const;
   void start_sync();
   void on_synced(const Synced& synced);
   void exchange();
@@ -116,6 +121,7 @@ class RankWorker {
 
   std::atomic<bool> is_cancelled_{false};
   LongLineGate gate_;
+  WindowBudget windows_;
   WorkQueue work_;
   BoundedQueue<SegmentPtr> free_;
   BoundedQueue<Given> given_;

@@ -14,7 +14,7 @@ constexpr size_t kBlockBytes = 64 << 10;
 }  // namespace
 
 OwnedLines::OwnedLines(std::unique_ptr<ByteSource> range, OpenRest open_rest, bool owns_first_line)
-    : range_(std::move(range)), open_rest_(std::move(open_rest)) {
+    : range_(std::move(range)), open_rest_(std::move(open_rest)), format_(range_->format()) {
   if (!owns_first_line) skip_to_first_line();
 }
 
@@ -50,8 +50,15 @@ void OwnedLines::skip_to_first_line() {
   // The range ends before a line end, or with "\r": then the line behind it is ours, unless "\n" is
   // still to come.
   first_offset_bytes_ = num_range_bytes_;
-  is_in_rest_ = true;
+  enter_rest();
   is_at_end_ = !after_carriage_return || rest_starts_with_newline();
+}
+
+// The range's decoder makes room for that of the rest.
+void OwnedLines::enter_rest() {
+  is_in_rest_ = true;
+  num_bytes_taken_ = range_->num_bytes_taken();
+  range_.reset();
 }
 
 bool OwnedLines::rest_starts_with_newline() {
@@ -67,7 +74,7 @@ size_t OwnedLines::read(char* data, size_t size_bytes) {
   if (!is_in_rest_) {
     const size_t got = read_range(data, size_bytes);
     if (got > 0) return got;
-    is_in_rest_ = true;
+    enter_rest();
     if (!open_rest_) is_at_end_ = true;
     if (is_at_end_) return 0;
   }

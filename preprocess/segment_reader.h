@@ -28,8 +28,10 @@ class OwnedLines final : public ByteSource {
   OwnedLines(std::unique_ptr<ByteSource> range, OpenRest open_rest, bool owns_first_line);
 
   size_t read(char* data, size_t size_bytes) override;
-  int64_t num_bytes_taken() const override { return range_->num_bytes_taken(); }
-  std::string format() const override { return range_->format(); }
+  int64_t num_bytes_taken() const override {
+    return range_ ? range_->num_bytes_taken() : num_bytes_taken_;
+  }
+  std::string format() const override { return format_; }
 
   // Where in the decompressed range the first owned line starts.
   int64_t first_offset_bytes() const { return first_offset_bytes_; }
@@ -40,14 +42,17 @@ class OwnedLines final : public ByteSource {
   void skip_to_first_line();
   size_t read_range(char* data, size_t size_bytes);
   size_t read_rest(char* data, size_t size_bytes);
+  void enter_rest();
   bool rest_starts_with_newline();
   size_t take_carried(char* data, size_t size_bytes);
 
   std::unique_ptr<ByteSource> range_, rest_;
   OpenRest open_rest_;
+  std::string format_;
   std::vector<char> carried_;  // read, but not given out yet
   bool is_in_rest_ = false, is_at_end_ = false;
   int64_t first_offset_bytes_ = 0, num_range_bytes_ = 0;
+  int64_t num_bytes_taken_ = 0;  // of the range, when it is gone
 };
 
 }  // namespace weft

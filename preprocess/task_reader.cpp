@@ -71,6 +71,14 @@ void pass_over(ByteSource& source, int64_t num_bytes) {
   }
 }
 
+// A pipe cannot; of a URL nobody would know whether it is the same.
+bool can_be_read_again(const WorkPlan& plan, const Task& task) {
+  const auto input_idx = static_cast<size_t>(task.input_idx);
+  const InputIdentity& identity = plan.identities.at(input_idx);
+  return looks_like_url(identity.path) ? !identity.version.empty()
+                                       : plan.layouts.at(input_idx).file_bytes >= 0;
+}
+
 }  // namespace
 
 bool is_fetched_whole(const WorkPlan& plan, const Task& task) {
@@ -82,17 +90,61 @@ bool is_fetched_whole(const WorkPlan& plan, const Task& task) {
 }
 
 TaskReader::TaskReader(const WorkPlan& plan, const Task& task, int64_t next_offset_bytes,
-                       const ReadLimits& limits, LongLineGate& gate,
-                       const std::atomic<bool>& cancelled) {
-  const auto input_idx = static_cast<size_t>(task.input_idx);
-  const InputLayout& layout = plan.layouts.at(input_idx);
-  const DecodeOptions options{.max_output_bytes = limits.max_output_bytes, .read_ahead = true};
-  const InputIdentity& identity = plan.identities.at(input_idx);
-  const bool is_whole = task.begin == 0 && task.end == layout.file_bytes;
-  const std::filesystem::path kept = !limits.kept_folder.empty() && is_fetched_whole(plan, task)
-                                         ? kept_path(limits.kept_folder, task.number)
+                       const ReadLimits& limits, LongLineGate& gate, WindowBudget& windows,
+                       const std::atomic<bool>& cancelled)
+    : plan_(plan),
+      task_(task),
+      limits_(limits),
+      gate_(gate),
+      cancelled_(cancelled),
+      window_(windows) {
+  std::optional<int64_t> window_bytes;
+  if (!can_be_read_again(plan, task)) window_bytes = windows.max_bytes();
+  open_with_window(next_offset_bytes, window_bytes);
+}
+
+bool TaskReader::next(LineChunk& chunk) {
+  for (;;) {
+    std::optional<int64_t> window_bytes;
+    try {
+      return chunker_->next(chunk);
+    } catch (const NeedsLargerWindow& needed) {
+      window_bytes = needed.size_bytes;
+    }
+    const int64_t next_offset_bytes = chunker_->offset_bytes();
+    num_file_bytes_ = num_file_bytes();
+    chunk.drop_grown();
+    open_with_window(next_offset_bytes, window_bytes);
+  }
+}
+
+// With nothing: a window that needs no claim.
+void TaskReader::open_with_window(int64_t next_offset_bytes, std::optional<int64_t> window_bytes) {
+  for (;;) {
+    chunker_.reset();
+    lines_.reset();
+    if (window_bytes) window_.renew(*window_bytes);
+    try {
+      open(next_offset_bytes);
+      return;
+    } catch (const NeedsLargerWindow& needed) {
+      window_bytes = needed.size_bytes;
+    }
+  }
+}
+
+void TaskReader::open(int64_t next_offset_bytes) {
+  const auto input_idx = static_cast<size_t>(task_.input_idx);
+  const InputLayout& layout = plan_.layouts.at(input_idx);
+  const DecodeOptions options{
+      .max_output_bytes = limits_.max_output_bytes, .read_ahead = true, .window = window_.limits()};
+  const InputIdentity& identity = plan_.identities.at(input_idx);
+  const bool is_whole = task_.begin == 0 && task_.end == layout.file_bytes;
+  const std::filesystem::path kept = !limits_.kept_folder.empty() && is_fetched_whole(plan_, task_)
+                                         ? kept_path(limits_.kept_folder, task_.number)
                                          : "";
-  const auto open_range = [&identity, &layout, &cancelled, allow_http = limits.allow_http, options,
+  const auto open_range = [&identity, &layout, &cancelled = cancelled_,
+                           allow_http = limits_.allow_http, options,
                            kept](ByteRange range, UrlPart part) {
     if (looks_like_url(identity.path)) {
       return open_planned_url(identity, layout, range, part, kept, allow_http, options, cancelled);
@@ -100,14 +152,14 @@ TaskReader::TaskReader(const WorkPlan& plan, const Task& task, int64_t next_offs
     return open_input_range(identity.path, layout, range.begin, range.end, cancelled, options);
   };
   OwnedLines::OpenRest open_rest;
-  if (task.end >= 0 && task.end < layout.file_bytes) {
-    open_rest = [open_range, &layout, end = task.end] {
+  if (task_.end >= 0 && task_.end < layout.file_bytes) {
+    open_rest = [open_range, &layout, end = task_.end] {
       return open_range({end, layout.file_bytes}, UrlPart::kRest);
     };
   }
   std::unique_ptr<ByteSource> range;
-  bool owns_first_line = task.begin == 0;
-  const int64_t length = task.end - task.begin;
+  bool owns_first_line = task_.begin == 0;
+  const int64_t length = task_.end - task_.begin;
   if (layout.cut_anywhere && next_offset_bytes > 0) {
     // A line that starts at the range's very end still belongs to it, one behind it does not.
     skipped_bytes_ = std::min(next_offset_bytes, length);
@@ -118,7 +170,7 @@ TaskReader::TaskReader(const WorkPlan& plan, const Task& task, int64_t next_offs
     }
   }
   if (!range) {
-    range = open_range({task.begin + skipped_bytes_, task.end},
+    range = open_range({task_.begin + skipped_bytes_, task_.end},
                        is_whole ? UrlPart::kWhole : UrlPart::kTask);
   }
   lines_ = std::make_unique<OwnedLines>(std::move(range), std::move(open_rest), owns_first_line);
@@ -126,7 +178,7 @@ TaskReader::TaskReader(const WorkPlan& plan, const Task& task, int64_t next_offs
     pass_over(*lines_, next_offset_bytes - lines_->first_offset_bytes());
   }
   chunker_ = std::make_unique<LineChunker>(
-      *lines_, limits.chunk_bytes, limits.max_line_bytes, &gate,
+      *lines_, limits_.chunk_bytes, limits_.max_line_bytes, &gate_,
       next_offset_bytes > 0 ? next_offset_bytes : lines_->first_offset_bytes());
 }
 

@@ -1,4 +1,6 @@
 // weft-data: text corpora to Megatron datasets, and back from samples to text.
+#include <malloc.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <exception>
@@ -26,11 +28,22 @@ int exit_code_after_flush(int code) {
   return static_cast<int>(exit_code_for(error));
 }
 
+// Glibc raises the size from which it maps memory for a buffer alone up to 32 MiB when such buffers
+// come and go; their places in the heaps stay taken. A fixed one keeps what threads have freed, of
+// lines of megabytes, out of the run's memory: 8 workers took 820 MiB where now they take 700.
+void give_large_buffers_back() {
+#ifdef M_MMAP_THRESHOLD
+  ::mallopt(M_MMAP_THRESHOLD, 2 << 20);
+  ::mallopt(M_TRIM_THRESHOLD, 4 << 20);
+#endif
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   protect_standard_streams();
   explain_bus_errors();
+  give_large_buffers_back();
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(make_download_command());
   commands.push_back(make_preprocess_command());

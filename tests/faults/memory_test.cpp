@@ -5,6 +5,7 @@
 #include <sys/vfs.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <ostream>
@@ -96,6 +97,69 @@ TEST_F(Memory, OfBombs) {
     expect_bounded(name, 1, 9);
   }
 }
+
+struct Windows {
+  const char* name;
+  std::string command;  // compresses standard input
+  int num_files;
+
+  friend void PrintTo(const Windows& windows, std::ostream* out) { *out << windows.name; }
+};
+const std::vector<Windows> kWindows = {
+    {"xz_9", "xz -T1 --lzma2=preset=0,dict=64MiB", 8},
+#if WEFT_MEMORY_LINE_MIB > 100
+    {"xz_9_on_16", "xz -T1 --lzma2=preset=0,dict=64MiB", 16},
+    {"xz_9_in_blocks", "xz -T2 --block-size=70MiB --lzma2=preset=0,dict=64MiB", 8},
+    {"xz_128", "xz -T1 --lzma2=preset=0,dict=128MiB", 8},
+    {"zstd_long", "zstd -q --long=27", 8},
+    {"zstd_growing", "{ head -c 30000000 | zstd -q; zstd -q --long=27; }", 8},
+    {"small", "xz -T1 -0", 8},
+#endif
+};
+
+// As many files as workers, each of which has a large window and fills it.
+class MemoryOfWindows : public Memory, public ::testing::WithParamInterface<Windows> {
+ protected:
+  // Text of 140 MiB, and short documents in it: it takes little time.
+  std::vector<std::string> write_inputs() {
+    const std::string member = random_characters("etaoin shrdlu", 10'000);
+    std::ofstream file(path("lines"), std::ios::binary);
+    for (int64_t i = 0; i < 140 * kMiB / 10'000; ++i)
+      file << R"({"x": ")" << member << R"(", "text": "of )" << i << "\"}\n";
+    file.close();
+    const std::string command =
+        "cd '" + folder_.path().string() + "' && cat lines | { " + GetParam().command + "; } > in0";
+    EXPECT_EQ(std::system(command.c_str()), 0) << command;
+    std::vector<std::string> options;
+    for (int i = 1; i < GetParam().num_files; ++i) {
+      std::filesystem::create_hard_link(path("in0"), path("in" + std::to_string(i)));
+      options.insert(options.end(), {"--input", path("in" + std::to_string(i))});
+    }
+    return options;
+  }
+};
+
+TEST_P(MemoryOfWindows, IsBounded) {
+  const auto options = write_inputs();
+  const int num_workers = GetParam().num_files;
+  const End end = preprocess("in0", num_workers, nullptr, options);
+  ASSERT_EQ(end.exit_code, 0) << end.log;
+  EXPECT_LE(end.peak_mib, 256 + 64 * num_workers);
+  const bool waits = std::string(GetParam().name) != "small";
+  EXPECT_EQ(end.log.find("wait for each other") != std::string::npos, waits) << end.log;
+  const std::string bin = read_file(path("out_text_document.bin"));
+  std::vector<std::string> plain;
+  for (int i = 1; i < num_workers; ++i) plain.insert(plain.end(), {"--input", path("lines")});
+  ASSERT_EQ(preprocess("lines", 1, nullptr, plain).exit_code, 0);
+  EXPECT_TRUE(read_file(path("out_text_document.bin")) == bin);
+  std::string reason;
+  const auto group = MemoryGroup::make((256 + 64 * num_workers) * kMiB, reason);
+  if (!group) GTEST_SKIP() << reason;
+  const End limited = preprocess("in0", num_workers, &*group, options);
+  EXPECT_EQ(limited.exit_code, 0) << limited.log;
+}
+INSTANTIATE_TEST_SUITE_P(Formats, MemoryOfWindows, ::testing::ValuesIn(kWindows),
+                         [](const auto& tested) { return std::string(tested.param.name); });
 
 bool is_in_memory(const std::filesystem::path& folder) {
   struct statfs status {};

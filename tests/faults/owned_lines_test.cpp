@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "indexed_dataset/exit_code.h"
 #include "preprocess/segment_reader.h"
 #include "preprocess/task_reader.h"
 #include "preprocess/work_plan.h"
@@ -161,12 +162,14 @@ class TaskReading : public ::testing::Test {
     num_tasks_ = std::ssize(plan.tasks);
     const std::atomic<bool> cancelled{false};
     LongLineGate gate(1 << 20, [&] { return ScratchFile(folder_.path()); });
+    WindowBudget windows({.total = 1 << 20, .max = 1 << 20, .free = 1024});
     const ReadLimits limits{.chunk_bytes = chunk_bytes};
     std::string text;
     int64_t range_bytes = 0;
     for (const Task& task : plan.tasks) {
       int64_t next = 0;
-      auto reader = std::make_unique<TaskReader>(plan, task, next, limits, gate, cancelled);
+      auto reader =
+          std::make_unique<TaskReader>(plan, task, next, limits, gate, windows, cancelled);
       LineChunk chunk;
       while (reader->next(chunk)) {
         // Where the text stands in its task: the lines begin behind the earlier tasks' bytes.
@@ -174,7 +177,8 @@ class TaskReading : public ::testing::Test {
         text += chunk.text();
         next = reader->next_offset_bytes();
         if (random != nullptr && (*random)() % 2 == 0) {
-          reader = std::make_unique<TaskReader>(plan, task, next, limits, gate, cancelled);
+          reader.reset();  // gives back its window
+          reader = std::make_unique<TaskReader>(plan, task, next, limits, gate, windows, cancelled);
         }
       }
       range_bytes += reader->num_range_bytes();
@@ -214,6 +218,28 @@ TEST_F(TaskReading, CompressedFilesFromAnyPlace) {
     EXPECT_EQ(read_tasks(1, 100'000, &random), text);
     EXPECT_EQ(read_tasks(1, 300'000, nullptr), text);
   }
+}
+
+// Each time the whole task is decoded again, and its lines go on where they were.
+TEST_F(TaskReading, WindowsThatGrow) {
+  std::mt19937 random(7);
+  std::string text, frames, blocks, unknown;
+  for (const int log : {10, 11, 14, 12, 17, 20}) {
+    const std::string part = random_text(random, 400'000, 2'000);
+    text += part;
+    frames += zstd_of_unknown_size(part, true, log);
+    XzOptions options{.claimed_dictionary_bytes = uint32_t{1} << std::max(log, 16)};
+    blocks += xz_blocks({part}, options);
+    options.block_sizes_in_headers = false;
+    unknown += xz_blocks({part}, options);
+  }
+  for (const std::string& bytes : {frames, blocks, unknown}) {
+    write_input(bytes);
+    EXPECT_EQ(read_tasks(1 << 30, 100'000, nullptr), text);
+    EXPECT_EQ(read_tasks(1, 30'000, &random), text);
+  }
+  write_input(frames + zstd_of_unknown_size("more than there may be", true, 21));
+  EXPECT_THROW(read_tasks(1, 100'000, nullptr), LimitExceeded);
 }
 
 // Incompressible enough that frames are large: cut into several tasks indeed.

@@ -20,6 +20,8 @@ class Differential : public ForkedRuns {
     config_.max_held_bytes_per_worker = one_of<int64_t>({1, 10'000, int64_t{1} << 25});
     config_.long_line_bytes = one_of<size_t>({1, 5'000, size_t{1} << 24});
     config_.sync_interval = std::chrono::milliseconds(one_of({0, 1, 1000}));
+    config_.windows.reset();
+    if (random_() % 2 == 0) config_.windows = {.total = 8 << 20, .max = 8 << 20, .free = 1 << 10};
   }
   std::string sizes() const {
     return std::to_string(config_.num_workers) + " workers, tasks of " +
@@ -118,6 +120,25 @@ TEST_F(Differential, InputsOfSeveralParts) {
     choose_sizes();
     config_.chunk_bytes = std::max<size_t>(config_.chunk_bytes, 20'000);
     config_.task_bytes = std::max<int64_t>(config_.task_bytes, 3'000);
+    expect_rerun_completes(sizes());
+    remove_output();
+    if (HasFailure()) return;
+  }
+}
+
+// One at a time is decompressed, while results wait for their places and long lines for each other.
+TEST_F(Differential, InputsThatWaitForEachOthersWindows) {
+  for (uint32_t i = 0; i < 9; ++i)
+    add_input("in" + std::to_string(i) + (i % 3 == 0 ? ".jsonl.zst" : ".jsonl.xz"), 40'000, i);
+  make_reference();
+  for (int round = 0; round < 12; ++round) {
+    choose_sizes();
+    config_.num_workers = 8;
+    config_.windows = {.total = 64 << 10, .max = 64 << 10, .free = 1 << 10};
+    if (round % 3 == 2) {
+      run(crash_at("piece_written:" + std::to_string(random_() % 40 + 1)));
+      expect_nothing_half_done(sizes());
+    }
     expect_rerun_completes(sizes());
     remove_output();
     if (HasFailure()) return;

@@ -175,7 +175,10 @@ std::string xz_blocks(const std::vector<std::string>& texts, const XzOptions& op
       // The dictionary's size is one byte of the header: the block's size stays.
       const uint32_t true_bytes = lzma.dict_size;
       lzma.dict_size = options.claimed_dictionary_bytes;
-      EXPECT_EQ(lzma_block_header_encode(&block, bytes_of(bytes)), LZMA_OK);
+      lzma_block header = block;
+      if (!options.block_sizes_in_headers)
+        header.compressed_size = header.uncompressed_size = LZMA_VLI_UNKNOWN;
+      EXPECT_EQ(lzma_block_header_encode(&header, bytes_of(bytes)), LZMA_OK);
       lzma.dict_size = true_bytes;
     }
     out += bytes.substr(0, size);

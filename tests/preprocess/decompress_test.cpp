@@ -241,15 +241,65 @@ TEST(DecompressOne, ZstdWindowsOver128MiBAreALimit) {
   }
 }
 
-TEST(DecompressOne, XzDictionariesOver512MiBAreALimit) {
-  const std::string text = some_text(1, 1000);
-  EXPECT_EQ(decoded(xz_blocks({text}, {.claimed_dictionary_bytes = 64 << 20})), text);
+// How many bytes come before the exception, and the window that it asks for; -1: a limit, 0: none.
+struct Asked {
+  size_t num_bytes_before;
+  int64_t window_bytes;
+  bool operator==(const Asked&) const = default;
+};
+void PrintTo(const Asked& asked, std::ostream* out) {
+  *out << asked.num_bytes_before << " bytes, window " << asked.window_bytes;
+}
+Asked asked_of(const std::string& bytes, const WindowLimits& window) {
+  const auto source = decode(std::make_unique<StringSource>(bytes), "made up", {.window = window});
+  std::string buffer(1000, '\0');
+  size_t num_bytes = 0;
   try {
-    decoded(xz_blocks({text}, {.claimed_dictionary_bytes = 1 << 30}));
-    FAIL() << "a dictionary of 1 GiB was taken";
+    while (const size_t got = source->read(buffer.data(), buffer.size())) num_bytes += got;
+  } catch (const NeedsLargerWindow& needed) {
+    return {num_bytes, needed.size_bytes};
   } catch (const LimitExceeded& error) {
-    EXPECT_THAT(error.what(), HasSubstr("512 MiB"));
+    EXPECT_THAT(error.what(), HasSubstr("made up: "));
+    EXPECT_THAT(error.what(), HasSubstr("--decoder-memory"));
+    return {num_bytes, -1};
   }
+  return {num_bytes, 0};
+}
+
+// A dictionary takes the memory that text has filled: what the header claims harms nobody.
+TEST(DecompressOne, XzDictionariesCountAsFarAsTheyAreFilled) {
+  const std::string text = some_text(1, 100'000);
+  const auto stream = [&](uint32_t dictionary_bytes, bool sizes_in_headers) {
+    return xz_blocks({"a", text, "b"}, {.block_sizes_in_headers = sizes_in_headers,
+                                        .claimed_dictionary_bytes = dictionary_bytes});
+  };
+  for (const bool sizes : {false, true}) {
+    EXPECT_EQ(decoded(stream(1 << 30, sizes)), "a" + text + "b");
+    const size_t before = sizes ? 1 : 1 + 80'000;
+    const WindowLimits small{.size_bytes = 80'000, .max_bytes = 1 << 20};
+    EXPECT_EQ(asked_of(stream(1 << 20, sizes), small), (Asked{before, 1 << 20}));
+    EXPECT_EQ(asked_of(stream(2 << 20, sizes), small), (Asked{before, -1}));
+    EXPECT_EQ(asked_of(stream(1 << 16, sizes), small), (Asked{text.size() + 2, 0}));
+    WindowLimits told = small;
+    told.longest_block_bytes = 100'000;
+    EXPECT_EQ(asked_of(stream(1 << 20, sizes), told), (Asked{sizes ? before : 0, 1 << 20}));
+    told.longest_block_bytes = 5;
+    EXPECT_EQ(asked_of(stream(1 << 20, sizes), told), (Asked{before, 1 << 20})) << "it lied";
+  }
+}
+
+TEST(DecompressOne, ZstdWindowsGrowByTwo) {
+  const std::string text = some_text(1, 100'000);
+  const std::string bytes =
+      zstd_of_unknown_size(text, true, 10) + zstd_of_unknown_size(text, true, 15);
+  EXPECT_EQ(asked_of(bytes, {.size_bytes = 1 << 12, .max_bytes = 1 << 15}),
+            (Asked{text.size(), 1 << 13}));
+  EXPECT_EQ(asked_of(bytes, {.size_bytes = 1 << 14, .max_bytes = (1 << 15) - 1}),
+            (Asked{text.size(), (1 << 15) - 1}));
+  EXPECT_EQ(asked_of(bytes, {.size_bytes = 1 << 14, .max_bytes = 1 << 14}),
+            (Asked{text.size(), -1}));
+  EXPECT_EQ(asked_of(bytes, {.size_bytes = 1 << 15, .max_bytes = 1 << 15}),
+            (Asked{2 * text.size(), 0}));
 }
 
 TEST(DecompressOne, ReadsXzWithFiltersAndAllChecks) {

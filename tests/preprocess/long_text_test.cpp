@@ -214,7 +214,7 @@ TEST_F(LongTexts, GiveTheSameInAMappedFile) {
     const std::string text = line + end + (end.empty() ? "" : "the next line");
     StringSource source(text, 1 + random_() % 300);
     LongLineGate gate(
-        1, [this] { return ScratchFile(folder_.path()); }, 16 + random_() % 100);
+        1, [this] { return ScratchFile(folder_.path()); }, 1, 16 + random_() % 100);
     LineChunker chunker(source, 8 + random_() % 30, rules.max_line_bytes, &gate);
     LineChunk chunk;
     ASSERT_TRUE(chunker.next(chunk));
