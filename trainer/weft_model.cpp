@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "indexed_dataset/bus_error.h"
 #include "indexed_dataset/exit_code.h"
 #include "indexed_dataset/standard_streams.h"
 #include "trainer/checkpoint.h"
@@ -149,6 +150,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   weft::protect_standard_streams();
+  weft::explain_bus_errors();
   try {
     return run(argc, argv);
   } catch (const std::exception& error) {

@@ -1,5 +1,7 @@
-// Datasets that are not there, or not any more: what weft-train says and how it ends.
+// Mapped files that are not there any more: what weft-train and weft-model say and how they end.
 #include <gmock/gmock.h>
+
+#include <cstdlib>
 
 #include "indexed_dataset/exit_code.h"
 #include "tests/trainer/training_run.h"
@@ -9,12 +11,6 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST_F(Training, AMissingDatasetIsAnIoErrorWithItsName) {
-  prefix_ = (folder_ / "absent").string();
-  EXPECT_EQ(run(arguments("run")), static_cast<int>(ExitCode::kIo));
-  EXPECT_THAT(output(), HasSubstr("error: no dataset file '" + prefix_ + ".idx'"));
-}
-
 TEST_F(Training, ADatasetThatIsCutOffUnderwayIsAnIoErrorWithItsName) {
   const pid_t child = start(arguments("run", 1'000'000));
   wait_for_iteration("run", 3, child);
@@ -22,6 +18,22 @@ TEST_F(Training, ADatasetThatIsCutOffUnderwayIsAnIoErrorWithItsName) {
   EXPECT_EQ(wait(child), static_cast<int>(ExitCode::kIo));
   EXPECT_THAT(output(),
               HasSubstr("error: '" + prefix_ + ".bin' was made shorter while it was read"));
+}
+
+TEST_F(Training, WeightsThatAreCutOffUnderwayAreAnIoErrorWithTheirName) {
+  std::filesystem::create_directory(folder_ / "hf");
+  write_file_atomically(folder_ / "hf/config.json",
+                        R"({"model_type": "gpt2", "n_embd": 4, "n_layer": 1, "n_head": 1,
+                            "n_positions": 8, "vocab_size": 10})");
+  write_file_atomically(folder_ / "hf/model.safetensors", std::string(20'000, '\0'));
+  // Held up where the file is mapped, and not read yet.
+  const std::string script = "cd '" + (folder_ / "").string() + R"(' || exit 1
+      WEFT_CRASH_AT=file_mapped:1:go "$WEFT_BIN_DIR/weft-model" import --input hf --save s >out 2>&1 &
+      for i in $(seq 1200); do [ ! -e go.waiting ] || break; sleep 0.05; done
+      : >hf/model.safetensors; touch go; wait $!)";
+  const int status = std::system(script.c_str());
+  EXPECT_EQ(WEXITSTATUS(status), static_cast<int>(ExitCode::kIo));
+  EXPECT_THAT(output(), HasSubstr("error: 'hf/model.safetensors' was made shorter while it was"));
 }
 
 }  // namespace
