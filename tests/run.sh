@@ -4,13 +4,20 @@
 # usage: tests/run.sh [--no-install] [ctest options...]      e.g. tests/run.sh -L fast, tests/run.sh -R Tokenizer
 # Without options of ctest's, all but those that take minutes (label long: tests/run.sh -L long).
 #
-# Uses, when set: WEFT_GPT2_DIR (vocab.json, merges.txt), WEFT_CORPUS_DIR (*.jsonl.zst), WEFT_REQUIRE_GPU=1 (a missing GPU fails).
+# Uses, when set: WEFT_GPT2_DIR (vocab.json, merges.txt), WEFT_CORPUS_DIR (*.jsonl.zst), WEFT_REQUIRE_GPU=1 (a missing GPU fails),
+# WEFT_SANITIZE=1 (tests that attack weft-data's parts also run under sanitizers: a second build, minutes more).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "${1:-}" = --no-install ]; then shift; else jobs/install-deps.sh --tests; fi
 
 jobs=$(nproc)
-cmake --preset release -DWEFT_TESTS=ON
+sanitized=OFF
+if [ "${WEFT_SANITIZE:-0}" = 1 ]; then
+  sanitized=ON
+  cmake --preset asan -DWEFT_TRAIN=OFF -DWEFT_TESTS=ON
+  cmake --build --preset asan -j "$jobs" --target attacks
+fi
+cmake --preset release -DWEFT_TESTS=ON -DWEFT_SANITIZED_TESTS=$sanitized
 cmake --build --preset release -j "$jobs"
 [ $# -gt 0 ] || set -- -LE long
 # A test that fails is run once more by itself, so that the log tells a broken test from one that a busy machine disturbed; it
