@@ -12,7 +12,7 @@
 # The environment, packages, texts and bench.log (every measurement) stay in WEFT_BENCH_CACHE (default ~/.cache/weft/bench); what is there is not
 # made again. Needs WEFT_GPT2_DIR (vocab.json, merges.txt) and WEFT_CORPUS_DIR (english, multilingual, code .jsonl.zst); WEFT_BUILD_DIR is
 # the build folder (default: build/release), WEFT_ROUNDS how often Weft and gigatoken take turns (3). Speeds are MB (10^6 bytes of text) a
-# second of processor time: the machine may be shared.
+# second of processor time, for the machine may be shared; of the pipeline by the clock as well, by which its goal is judged (data_pipeline.py).
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 parts=texts,encoder,big,hard,threads,decode,pipeline,formats,memory,megatron

@@ -85,6 +85,14 @@ done
 if command -v zstd >/dev/null; then
   zstd -qc corpus.jsonl >whole.zst && head -c 3000 whole.zst >cut.zst
   expect 3 'cut.zst: zstd data, compressed byte 3000 (after' "$data" preprocess --input cut.zst --output-prefix cut --on-bad-line skip
+  # Windows above 128 MiB take a word of the user's: dumps by --long=31, dictionaries that no text of that length fills do no harm.
+  zstd -qc --long=31 <corpus.jsonl >window.zst
+  expect 9 '--decoder-memory' "$data" preprocess --input window.zst --output-prefix window
+  [ ! -e window_text_document.idx ] || fail "output of a refused window"
+  expect 0 '2000 documents' "$data" preprocess --input window.zst --output-prefix window --decoder-memory 2200000000
+  xz -qc --lzma2=preset=0,dict=192MiB <corpus.jsonl >dictionary.xz
+  expect 0 '2000 documents' "$data" preprocess --input dictionary.xz --output-prefix dictionary
+  cmp window_text_document.bin dictionary_text_document.bin || fail "another text"
 fi
 [ ! -e cut_text_document.idx ] || fail "a truncated input gave a dataset"
 
