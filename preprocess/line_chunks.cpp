@@ -87,8 +87,12 @@ bool LineChunker::next(LineChunk& chunk) {
     if (gate_ == nullptr) continue;
     if (target_bytes <= gate_->free_bytes()) {
       // A chunk twice as long as others is no burden: waiting begins with the next step.
-      if (target_bytes > 2 * chunk_bytes_ && !chunk.large_chunk_permit)
+      if (target_bytes > 2 * chunk_bytes_ && !chunk.large_chunk_permit) {
         chunk.large_chunk_permit = gate_->enter_large_chunk();
+        // At once: to grow by copies would need half as much again. Memory is taken as it is
+        // filled.
+        chunk.buffer.reserve(gate_->free_bytes());
+      }
       continue;
     }
     chunk.long_line_permit = gate_->enter();

@@ -38,7 +38,7 @@ struct LineChunk {
   }
   // What a reader gives up when it has to wait for others: memory, and the right to it.
   void drop_grown() {
-    buffer = {};
+    buffer = std::vector<char>();  // {} would keep the memory
     long_line = {};
     long_line_permit.reset();
     large_chunk_permit.reset();

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <random>
 #include <string>
+#include <thread>
 
 namespace weft {
 namespace {
@@ -142,6 +145,32 @@ TEST(LineChunks, HoldALineOverTheLimitOnlyInPart) {
   ASSERT_TRUE(chunker.next(chunk));
   EXPECT_EQ(chunk.text(), "end\n");
   EXPECT_EQ(chunk.offset_bytes, (1 << 22) + 1);
+}
+
+// So that the memory of grown chunks does not depend on how many workers there are.
+TEST(LineChunks, GrownChunksWaitForEachOther) {
+  const std::string line = std::string(100, 'x') + "\n", text = line + line + line;
+  PieceSource source(text, 50);
+  LongLineGate gate(
+      1 << 20, [] { return ScratchFile("/nowhere"); }, /*max_large_chunks=*/1);
+  LineChunker chunker(source, 16, 1000, &gate);
+  LineChunk first, second, third;
+  ASSERT_TRUE(chunker.next(first));
+  ASSERT_NE(first.large_chunk_permit, nullptr);
+  std::atomic<bool> has_second{false};
+  std::thread reader([&] {
+    EXPECT_TRUE(chunker.next(second));
+    has_second = true;
+    EXPECT_THROW(chunker.next(third), ReadCancelled);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(has_second);
+  first.drop_grown();
+  EXPECT_EQ(first.buffer.capacity(), 0u);
+  while (!has_second) std::this_thread::yield();
+  EXPECT_EQ(second.text(), line);
+  gate.close();
+  reader.join();
 }
 
 }  // namespace
