@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <limits>
 
-#include "tokenizer/char_at.h"
-#include "tokenizer/split.h"
-#include "tokenizer/split_scalar.h"
+#include "tokenizer/split/char_at.h"
+#include "tokenizer/split/split.h"
+#include "tokenizer/split/split_scalar.h"
 #include "tokenizer/text_encoder.h"
 #include "tokenizer/vocabulary.h"
 

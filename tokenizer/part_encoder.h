@@ -19,7 +19,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tokenizer/unicode_classes.h"
+#include "tokenizer/split/unicode_classes.h"
 
 namespace weft {
 

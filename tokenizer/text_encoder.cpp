@@ -5,14 +5,14 @@
 #include <span>
 #include <string>
 
-#include "tokenizer/backtracking_merger.h"
-#include "tokenizer/merge_table.h"
-#include "tokenizer/pair_merger.h"
-#include "tokenizer/split.h"
+#include "tokenizer/known_words/word_batch.h"
+#include "tokenizer/known_words/word_cache.h"
+#include "tokenizer/merge/backtracking_merger.h"
+#include "tokenizer/merge/merge_table.h"
+#include "tokenizer/merge/pair_merger.h"
+#include "tokenizer/merge/word_merger.h"
+#include "tokenizer/split/split.h"
 #include "tokenizer/vocabulary.h"
-#include "tokenizer/word_batch.h"
-#include "tokenizer/word_cache.h"
-#include "tokenizer/word_merger.h"
 
 namespace weft {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tokenizer/byte_alphabet.h"
-#include "tokenizer/split.h"
+#include "tokenizer/split/split.h"
 #include "tokenizer/vocabulary.h"
 
 namespace weft {

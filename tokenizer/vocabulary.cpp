@@ -12,11 +12,11 @@
 #include <unordered_map>
 #include <utility>
 
-#include "tokenizer/backtrack_table.h"
 #include "tokenizer/byte_alphabet.h"
-#include "tokenizer/merge_table.h"
-#include "tokenizer/pair_table.h"
-#include "tokenizer/word_merger.h"
+#include "tokenizer/merge/backtrack_table.h"
+#include "tokenizer/merge/merge_table.h"
+#include "tokenizer/merge/pair_table.h"
+#include "tokenizer/merge/word_merger.h"
 
 namespace weft {
 namespace {

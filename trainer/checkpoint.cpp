@@ -10,8 +10,8 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "indexed_dataset/exit_code.h"
-#include "indexed_dataset/file_io.h"
+#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/storage/file_io.h"
 #include "kernels/bfloat16.h"
 #include "trainer/checkpoint_manifest.h"
 #include "trainer/safetensors.h"

@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "indexed_dataset/exit_code.h"
-#include "indexed_dataset/file_io.h"
-#include "indexed_dataset/parse_json.h"
+#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/process/parse_json.h"
+#include "indexed_dataset/storage/file_io.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

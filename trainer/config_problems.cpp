@@ -9,7 +9,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "indexed_dataset/split.h"
+#include "indexed_dataset/samples/split.h"
 #include "trainer/config.h"
 #include "trainer/lr_schedule.h"
 

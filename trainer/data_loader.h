@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "indexed_dataset/gpt_dataset.h"
+#include "indexed_dataset/samples/gpt_dataset.h"
 #include "kernels/backend.h"
 #include "trainer/trainer.h"
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "indexed_dataset/file_io.h"
+#include "indexed_dataset/storage/file_io.h"
 #include "kernels/bfloat16.h"
 #include "trainer/checkpoint.h"
 #include "trainer/hf_gpt2.h"

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "indexed_dataset/file_io.h"
-#include "indexed_dataset/parse_json.h"
+#include "indexed_dataset/process/parse_json.h"
+#include "indexed_dataset/storage/file_io.h"
 
 namespace weft {
 

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "indexed_dataset/file_io.h"
+#include "indexed_dataset/storage/file_io.h"
 #include "trainer/log_lines.h"
 
 namespace weft {

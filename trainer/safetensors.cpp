@@ -7,7 +7,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "indexed_dataset/parse_json.h"
+#include "indexed_dataset/process/parse_json.h"
 
 namespace weft {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "indexed_dataset/file_io.h"
+#include "indexed_dataset/storage/file_io.h"
 #include "kernels/tensor.h"
 
 namespace weft {

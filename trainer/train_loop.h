@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/exit_code.h"
-#include "indexed_dataset/lock_file.h"
+#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/storage/lock_file.h"
 #include "trainer/data_loader.h"
 #include "trainer/resume.h"
 #include "trainer/run_log.h"

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "indexed_dataset/exit_code.h"
+#include "indexed_dataset/process/exit_code.h"
 
 namespace weft {
 

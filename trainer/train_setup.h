@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/gpt_dataset.h"
+#include "indexed_dataset/samples/gpt_dataset.h"
 #include "kernels/backend.h"
 #include "trainer/batch_schedule.h"
 #include "trainer/config.h"

@@ -2,9 +2,9 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
-#include "indexed_dataset/bus_error.h"
-#include "indexed_dataset/exit_code.h"
-#include "indexed_dataset/standard_streams.h"
+#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/process/standard_streams.h"
+#include "indexed_dataset/storage/bus_error.h"
 #include "trainer/checkpoint.h"
 #include "trainer/hf_gpt2.h"
 #include "trainer/megatron_flags.h"

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/bus_error.h"
-#include "indexed_dataset/standard_streams.h"
+#include "indexed_dataset/process/standard_streams.h"
+#include "indexed_dataset/storage/bus_error.h"
 #include "trainer/config.h"
 #include "trainer/signals.h"
 #include "trainer/train_loop.h"

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "preprocess/tokenize_chunk.h"
+#include "preprocess/documents/tokenize_chunk.h"
 #include "tests/bench/thread_seconds.h"
 
 namespace {

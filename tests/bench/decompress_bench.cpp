@@ -20,7 +20,7 @@
 #include <thread>
 #include <vector>
 
-#include "preprocess/input_layout.h"
+#include "preprocess/compressed/input_layout.h"
 
 extern char** environ;
 

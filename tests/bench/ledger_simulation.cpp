@@ -8,9 +8,9 @@
 #include <optional>
 #include <queue>
 
-#include "preprocess/ledger.h"
-#include "preprocess/ledger_messages.h"
-#include "preprocess/task_json.h"
+#include "preprocess/ledger/ledger.h"
+#include "preprocess/ledger/ledger_messages.h"
+#include "preprocess/ledger/task_json.h"
 
 namespace weft {
 namespace {

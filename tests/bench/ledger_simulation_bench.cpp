@@ -16,9 +16,9 @@
 #include <thread>
 #include <vector>
 
-#include "preprocess/coordinator_file.h"
-#include "preprocess/ledger_client.h"
-#include "preprocess/ledger_server.h"
+#include "preprocess/ledger/coordinator_file.h"
+#include "preprocess/ledger/ledger_client.h"
+#include "preprocess/ledger/ledger_server.h"
 #include "tests/bench/ledger_simulation.h"
 
 namespace weft {

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "tests/bench/thread_seconds.h"
-#include "tokenizer/split.h"
+#include "tokenizer/split/split.h"
 #include "tokenizer/tokenizer.h"
 
 namespace {

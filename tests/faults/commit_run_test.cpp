@@ -1,5 +1,5 @@
 // A commit that is killed at every step: the next run completes it, and no pair is ever mixed.
-#include "preprocess/commit_run.h"
+#include "preprocess/run/commit_run.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -10,7 +10,7 @@
 #include <functional>
 #include <stdexcept>
 
-#include "indexed_dataset/file_io.h"
+#include "indexed_dataset/storage/file_io.h"
 #include "tests/preprocess/temporary_folder.h"
 
 namespace weft {

@@ -10,9 +10,9 @@
 #include <random>
 #include <thread>
 
-#include "indexed_dataset/exit_code.h"
-#include "indexed_dataset/file_io.h"
-#include "preprocess/dataset_manifest.h"
+#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/storage/file_io.h"
+#include "preprocess/datasets/dataset_manifest.h"
 #include "tests/preprocess/compressors.h"
 #include "tokenizer/train_vocabulary.h"
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "preprocess/pipeline.h"
+#include "preprocess/run/pipeline.h"
 #include "tests/preprocess/temporary_folder.h"
 
 namespace weft {

@@ -10,16 +10,16 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "indexed_dataset/file_io.h"
-#include "indexed_dataset/parse_json.h"
-#include "indexed_dataset/rebuild_index.h"
-#include "preprocess/commit_run.h"
-#include "preprocess/dataset_manifest.h"
-#include "preprocess/download_state.h"
-#include "preprocess/journal.h"
-#include "preprocess/sample_query.h"
-#include "preprocess/source_map.h"
-#include "preprocess/work_plan.h"
+#include "indexed_dataset/process/parse_json.h"
+#include "indexed_dataset/soundness/rebuild_index.h"
+#include "indexed_dataset/storage/file_io.h"
+#include "preprocess/datasets/dataset_manifest.h"
+#include "preprocess/datasets/sample_query.h"
+#include "preprocess/datasets/source_map.h"
+#include "preprocess/ledger/journal.h"
+#include "preprocess/ledger/work_plan.h"
+#include "preprocess/run/commit_run.h"
+#include "preprocess/web/download_state.h"
 #include "tests/faults/forked_run.h"
 #include "tests/indexed_dataset/nested_json.h"
 

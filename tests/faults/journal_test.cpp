@@ -1,5 +1,5 @@
 // A journal that was cut off anywhere, as a power cut may leave it.
-#include "preprocess/journal.h"
+#include "preprocess/ledger/journal.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "preprocess/task_json.h"
+#include "preprocess/ledger/task_json.h"
 #include "tests/preprocess/temporary_folder.h"
 
 namespace weft {

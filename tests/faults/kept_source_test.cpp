@@ -1,5 +1,5 @@
 // What was fetched, kept for the next run.
-#include "preprocess/kept_source.h"
+#include "preprocess/web/kept_source.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // The ledger with ranks of every kind: fast and slow ones, ones that are lost, that stop half-way,
 // and a run that goes on from its journal.
-#include "preprocess/ledger.h"
+#include "preprocess/ledger/ledger.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/exit_code.h"
+#include "indexed_dataset/process/exit_code.h"
 
 namespace weft {
 namespace {

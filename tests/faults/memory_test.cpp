@@ -10,7 +10,7 @@
 #include <fstream>
 #include <ostream>
 
-#include "indexed_dataset/whole_files.h"
+#include "indexed_dataset/storage/whole_files.h"
 #include "tests/faults/memory_run.h"
 #include "tests/preprocess/compressors.h"
 

@@ -1,7 +1,5 @@
 // A task in the hands of a rank: segments in any order, a base that comes at any time, writes that
 // end in any order, and crashes that leave what was told last.
-#include "preprocess/open_task.h"
-
 #include <gtest/gtest.h>
 
 #include <map>
@@ -10,7 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "preprocess/run_files.h"
+#include "preprocess/run/run_files.h"
+#include "preprocess/run/task_output.h"
 
 namespace weft {
 namespace {

@@ -1,5 +1,7 @@
 // Lines that a range owns, against their definition: a line belongs to the range in which the byte
 // before its first one lies, the first line to the first range.
+#include "preprocess/stream/owned_lines.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,10 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/exit_code.h"
-#include "preprocess/segment_reader.h"
-#include "preprocess/task_reader.h"
-#include "preprocess/work_plan.h"
+#include "indexed_dataset/process/exit_code.h"
+#include "preprocess/ledger/work_plan.h"
+#include "preprocess/run/task_reader.h"
 #include "tests/preprocess/compressors.h"
 #include "tests/preprocess/temporary_folder.h"
 

@@ -1,11 +1,11 @@
 // A sync that fails: what it was to make last is lost, though the next sync succeeds.
-#include "preprocess/rank_worker.h"
+#include "preprocess/run/rank_worker.h"
 
 #include <cerrno>
 #include <system_error>
 
-#include "indexed_dataset/file_io.h"
-#include "preprocess/ledger.h"
+#include "indexed_dataset/storage/file_io.h"
+#include "preprocess/ledger/ledger.h"
 #include "tests/faults/forked_run.h"
 
 namespace weft {

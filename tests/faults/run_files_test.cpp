@@ -1,5 +1,5 @@
 // Documents that wait in a stage file come to the same places as those that are written at once.
-#include "preprocess/run_files.h"
+#include "preprocess/run/run_files.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "indexed_dataset/file_io.h"
-#include "preprocess/source_map.h"
-#include "preprocess/stage_file.h"
+#include "indexed_dataset/storage/file_io.h"
+#include "preprocess/datasets/source_map.h"
+#include "preprocess/run/spill_file.h"
 #include "tests/preprocess/temporary_folder.h"
 
 namespace weft {

@@ -4,10 +4,10 @@
 #include <optional>
 #include <sstream>
 
-#include "indexed_dataset/exit_code.h"
-#include "preprocess/journal.h"
-#include "preprocess/kept_source.h"
-#include "preprocess/merge.h"
+#include "indexed_dataset/process/exit_code.h"
+#include "preprocess/datasets/merge.h"
+#include "preprocess/ledger/journal.h"
+#include "preprocess/web/kept_source.h"
 #include "tests/faults/forked_run.h"
 #include "tests/preprocess/bad_http_server.h"
 #include "tests/preprocess/compressors.h"

@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "preprocess/byte_source.h"
-#include "preprocess/decoded_source.h"
+#include "preprocess/compressed/decoded_source.h"
+#include "preprocess/stream/byte_source.h"
 #include "tests/fuzz/fuzz_check.h"
 
 namespace weft {

@@ -1,12 +1,12 @@
 // Compressed files of any content, cut at the places their tables, hints and headers name: never
 // other bytes than a read from front to back gives.
-#include "preprocess/input_layout.h"
+#include "preprocess/compressed/input_layout.h"
 
 #include <algorithm>
 #include <stdexcept>
 #include <string>
 
-#include "preprocess/decoded_source.h"
+#include "preprocess/compressed/decoded_source.h"
 #include "tests/fuzz/fuzz_check.h"
 #include "tests/fuzz/memory_file.h"
 

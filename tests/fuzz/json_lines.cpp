@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "preprocess/tokenize_chunk.h"
+#include "preprocess/documents/tokenize_chunk.h"
 #include "tests/fuzz/fuzz_check.h"
 
 namespace weft {

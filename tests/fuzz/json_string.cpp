@@ -1,11 +1,11 @@
 // Vector functions beside plain ones: the end of a string and its meaning, whatever the bytes.
-#include "preprocess/json_string.h"
+#include "preprocess/documents/json_string.h"
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
-#include "preprocess/line_chunks.h"
+#include "preprocess/stream/line_chunks.h"
 #include "tests/fuzz/fuzz_check.h"
 
 namespace weft {

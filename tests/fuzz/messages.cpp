@@ -8,9 +8,9 @@
 #include <fstream>
 #include <string>
 
-#include "preprocess/coordinator_file.h"
-#include "preprocess/ledger_messages.h"
-#include "preprocess/message_socket.h"
+#include "preprocess/ledger/coordinator_file.h"
+#include "preprocess/ledger/ledger_messages.h"
+#include "preprocess/ledger/message_socket.h"
 #include "tests/fuzz/fuzz_check.h"
 
 namespace weft {

@@ -10,10 +10,10 @@
 #include <stdexcept>
 #include <string>
 
-#include "indexed_dataset/block_checksums.h"
-#include "indexed_dataset/rebuild_index.h"
-#include "preprocess/journal.h"
-#include "preprocess/source_map.h"
+#include "indexed_dataset/soundness/block_checksums.h"
+#include "indexed_dataset/soundness/rebuild_index.h"
+#include "preprocess/datasets/source_map.h"
+#include "preprocess/ledger/journal.h"
 #include "tests/fuzz/fuzz_check.h"
 #include "tests/fuzz/memory_file.h"
 

@@ -1,4 +1,4 @@
-#include "indexed_dataset/file_io.h"
+#include "indexed_dataset/storage/file_io.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include <system_error>
 #include <utility>
 
-#include "indexed_dataset/bus_error.h"
-#include "indexed_dataset/exit_code.h"
+#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/storage/bus_error.h"
 #include "tests/indexed_dataset/test_files.h"
 
 namespace weft {

@@ -1,4 +1,4 @@
-#include "indexed_dataset/gpt_dataset.h"
+#include "indexed_dataset/samples/gpt_dataset.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

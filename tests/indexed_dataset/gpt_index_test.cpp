@@ -1,6 +1,6 @@
 // Golden values A-G7 were made with NumPy 1.24.2 and the C++ extension of Megatron-Core
 // (core/datasets, commit d98e8a64dd), by the calls of core/datasets/gpt_dataset.py.
-#include "indexed_dataset/gpt_index.h"
+#include "indexed_dataset/samples/gpt_index.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "indexed_dataset/lock_file.h"
+#include "indexed_dataset/storage/lock_file.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include <memory>
 #include <thread>
 
-#include "indexed_dataset/exit_code.h"
+#include "indexed_dataset/process/exit_code.h"
 
 namespace weft {
 namespace {

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "indexed_dataset/gpt_dataset.h"
+#include "indexed_dataset/samples/gpt_dataset.h"
 #include "tests/indexed_dataset/md5.h"
 #include "tests/indexed_dataset/test_files.h"
 

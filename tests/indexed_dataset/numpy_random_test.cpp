@@ -1,5 +1,5 @@
 // Expected values: NumPy 1.24.2, numpy.random.RandomState(seed).shuffle(numpy.arange(n)).
-#include "indexed_dataset/numpy_random.h"
+#include "indexed_dataset/samples/numpy_random.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

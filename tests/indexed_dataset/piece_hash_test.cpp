@@ -1,4 +1,4 @@
-#include "indexed_dataset/piece_hash.h"
+#include "indexed_dataset/soundness/piece_hash.h"
 
 #include <gtest/gtest.h>
 

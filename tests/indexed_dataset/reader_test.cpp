@@ -1,4 +1,4 @@
-#include "indexed_dataset/reader.h"
+#include "indexed_dataset/pair/reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

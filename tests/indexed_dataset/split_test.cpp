@@ -1,4 +1,4 @@
-#include "indexed_dataset/split.h"
+#include "indexed_dataset/samples/split.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "indexed_dataset/standard_streams.h"
+#include "indexed_dataset/process/standard_streams.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

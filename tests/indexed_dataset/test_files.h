@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/file_io.h"
-#include "indexed_dataset/writer.h"
+#include "indexed_dataset/pair/writer.h"
+#include "indexed_dataset/storage/file_io.h"
 
 namespace weft {
 

@@ -1,4 +1,4 @@
-#include "indexed_dataset/writer.h"
+#include "indexed_dataset/pair/writer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <random>
 #include <system_error>
 
-#include "indexed_dataset/reader.h"
+#include "indexed_dataset/pair/reader.h"
 #include "tests/indexed_dataset/test_files.h"
 
 namespace weft {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/file_io.h"
+#include "indexed_dataset/storage/file_io.h"
 #include "trainer/checkpoint.h"
 #include "trainer/trainer.h"
 

@@ -5,12 +5,12 @@
 #include <cstring>
 #include <functional>
 
-#include "indexed_dataset/block_checksums.h"
-#include "indexed_dataset/exit_code.h"
-#include "indexed_dataset/file_io.h"
-#include "indexed_dataset/verify.h"
-#include "indexed_dataset/writer.h"
-#include "preprocess/source_map.h"
+#include "indexed_dataset/pair/writer.h"
+#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/soundness/block_checksums.h"
+#include "indexed_dataset/soundness/verify.h"
+#include "indexed_dataset/storage/file_io.h"
+#include "preprocess/datasets/source_map.h"
 #include "tests/preprocess/temporary_folder.h"
 
 namespace weft {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/exit_code.h"
-#include "preprocess/byte_source.h"
+#include "indexed_dataset/process/exit_code.h"
+#include "preprocess/stream/byte_source.h"
 #include "tests/preprocess/byte_sources.h"
 #include "tests/preprocess/compressors.h"
 

@@ -7,7 +7,7 @@
 #include <random>
 #include <string>
 
-#include "preprocess/byte_source.h"
+#include "preprocess/stream/byte_source.h"
 
 namespace weft {
 

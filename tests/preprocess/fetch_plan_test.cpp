@@ -1,13 +1,13 @@
 // The bookkeeping of downloads: parts, states, addresses, lists of checksums. No network.
-#include "preprocess/fetch_plan.h"
+#include "preprocess/web/fetch_plan.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "preprocess/download_state.h"
-#include "preprocess/sha256_list.h"
-#include "preprocess/url.h"
+#include "preprocess/web/download_state.h"
+#include "preprocess/web/sha256_list.h"
+#include "preprocess/web/url.h"
 
 namespace weft {
 namespace {

@@ -1,4 +1,4 @@
-#include "preprocess/input_layout.h"
+#include "preprocess/compressed/input_layout.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <system_error>
 #include <thread>
 
-#include "indexed_dataset/exit_code.h"
+#include "indexed_dataset/process/exit_code.h"
 #include "tests/preprocess/byte_sources.h"
 #include "tests/preprocess/compressors.h"
 #include "tests/preprocess/temporary_folder.h"

@@ -1,4 +1,4 @@
-#include "preprocess/json_line.h"
+#include "preprocess/documents/json_line.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The vector functions against the plain ones, on strings that turn on block edges.
-#include "preprocess/json_string.h"
+#include "preprocess/documents/json_string.h"
 
 #include <gtest/gtest.h>
 

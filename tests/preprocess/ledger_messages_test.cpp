@@ -1,10 +1,10 @@
-#include "preprocess/ledger_messages.h"
+#include "preprocess/ledger/ledger_messages.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "preprocess/message_socket.h"
+#include "preprocess/ledger/message_socket.h"
 
 namespace weft {
 namespace {

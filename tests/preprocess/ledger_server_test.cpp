@@ -1,6 +1,6 @@
 // The server's clock stands still unless a test moves it, so ranks are lost exactly when a test
 // says so. Waiting is always for a condition.
-#include "preprocess/ledger_server.h"
+#include "preprocess/ledger/ledger_server.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,10 +11,10 @@
 #include <set>
 #include <thread>
 
-#include "preprocess/coordinator_file.h"
-#include "preprocess/ledger.h"
-#include "preprocess/ledger_client.h"
-#include "preprocess/ledger_messages.h"
+#include "preprocess/ledger/coordinator_file.h"
+#include "preprocess/ledger/ledger.h"
+#include "preprocess/ledger/ledger_client.h"
+#include "preprocess/ledger/ledger_messages.h"
 
 namespace weft {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <random>
 
-#include "preprocess/ledger.h"
+#include "preprocess/ledger/ledger.h"
 
 namespace weft {
 namespace {

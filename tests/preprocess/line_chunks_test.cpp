@@ -1,4 +1,4 @@
-#include "preprocess/line_chunks.h"
+#include "preprocess/stream/line_chunks.h"
 
 #include <gtest/gtest.h>
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "preprocess/json_string.h"
-#include "preprocess/line_chunks.h"
-#include "preprocess/tokenize_chunk.h"
+#include "preprocess/documents/json_string.h"
+#include "preprocess/documents/tokenize_chunk.h"
+#include "preprocess/stream/line_chunks.h"
 #include "tests/preprocess/byte_sources.h"
 #include "tests/preprocess/temporary_folder.h"
 #include "tokenizer/train_vocabulary.h"

@@ -1,5 +1,5 @@
 // Merging datasets: bytes of the result, what is refused, and what is left after every failure.
-#include "preprocess/merge.h"
+#include "preprocess/datasets/merge.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,14 +11,14 @@
 #include <csignal>
 #include <system_error>
 
-#include "indexed_dataset/block_checksums.h"
-#include "indexed_dataset/file_io.h"
-#include "indexed_dataset/free_space.h"
-#include "indexed_dataset/merge_pairs.h"
-#include "indexed_dataset/verify.h"
-#include "indexed_dataset/writer.h"
-#include "preprocess/dataset_manifest.h"
-#include "preprocess/source_map.h"
+#include "indexed_dataset/pair/merge_pairs.h"
+#include "indexed_dataset/pair/writer.h"
+#include "indexed_dataset/soundness/block_checksums.h"
+#include "indexed_dataset/soundness/verify.h"
+#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/storage/free_space.h"
+#include "preprocess/datasets/dataset_manifest.h"
+#include "preprocess/datasets/source_map.h"
 #include "tests/preprocess/temporary_folder.h"
 
 namespace weft {

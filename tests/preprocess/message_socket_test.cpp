@@ -1,5 +1,5 @@
 // All in one thread: a connection waits in the kernel until the server polls, so nothing races.
-#include "preprocess/message_socket.h"
+#include "preprocess/ledger/message_socket.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -12,9 +12,9 @@
 #include <fstream>
 #include <thread>
 
-#include "indexed_dataset/file_io.h"
-#include "preprocess/coordinator_file.h"
-#include "preprocess/message_server.h"
+#include "indexed_dataset/storage/file_io.h"
+#include "preprocess/ledger/coordinator_file.h"
+#include "preprocess/ledger/message_server.h"
 
 namespace weft {
 namespace {

@@ -7,12 +7,12 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "indexed_dataset/deal_pair.h"
-#include "indexed_dataset/file_io.h"
-#include "indexed_dataset/reader.h"
-#include "indexed_dataset/writer.h"
-#include "preprocess/source_map.h"
-#include "preprocess/tokenize_chunk.h"
+#include "indexed_dataset/pair/interleave_partitions.h"
+#include "indexed_dataset/pair/reader.h"
+#include "indexed_dataset/pair/writer.h"
+#include "indexed_dataset/storage/file_io.h"
+#include "preprocess/datasets/source_map.h"
+#include "preprocess/documents/tokenize_chunk.h"
 #include "tests/preprocess/temporary_folder.h"
 
 namespace weft {

@@ -2,14 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "indexed_dataset/block_checksums.h"
-#include "indexed_dataset/file_io.h"
-#include "indexed_dataset/reader.h"
-#include "indexed_dataset/verify.h"
-#include "indexed_dataset/writer.h"
-#include "preprocess/dataset_manifest.h"
-#include "preprocess/merge.h"
-#include "preprocess/source_map.h"
+#include "indexed_dataset/pair/reader.h"
+#include "indexed_dataset/pair/writer.h"
+#include "indexed_dataset/soundness/block_checksums.h"
+#include "indexed_dataset/soundness/verify.h"
+#include "indexed_dataset/storage/file_io.h"
+#include "preprocess/datasets/dataset_manifest.h"
+#include "preprocess/datasets/merge.h"
+#include "preprocess/datasets/source_map.h"
 #include "tests/preprocess/small_run.h"
 
 namespace weft {

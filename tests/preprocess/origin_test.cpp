@@ -1,12 +1,12 @@
 // Where a document says that it is from: the string in its line, and what is made of it.
-#include "preprocess/origin.h"
+#include "preprocess/documents/origin.h"
 
 #include <gtest/gtest.h>
 
 #include <stdexcept>
 #include <string>
 
-#include "preprocess/json_line.h"
+#include "preprocess/documents/json_line.h"
 
 namespace weft {
 namespace {

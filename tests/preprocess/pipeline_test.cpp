@@ -1,4 +1,4 @@
-#include "preprocess/pipeline.h"
+#include "preprocess/run/pipeline.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "indexed_dataset/file_io.h"
-#include "indexed_dataset/reader.h"
+#include "indexed_dataset/pair/reader.h"
+#include "indexed_dataset/storage/file_io.h"
 #include "tests/preprocess/temporary_folder.h"
 #include "tokenizer/train_vocabulary.h"
 

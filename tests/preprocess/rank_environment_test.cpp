@@ -1,6 +1,6 @@
 // The environments are those seen under Slurm 22.05 and Open MPI 4.1 on a Slurm of virtual nodes
 // (tests/slurm).
-#include "preprocess/rank_environment.h"
+#include "preprocess/ledger/rank_environment.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

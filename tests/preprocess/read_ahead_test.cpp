@@ -1,4 +1,4 @@
-#include "preprocess/read_ahead.h"
+#include "preprocess/stream/read_ahead.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "indexed_dataset/exit_code.h"
+#include "indexed_dataset/process/exit_code.h"
 #include "tests/preprocess/compressors.h"
 #include "tests/preprocess/temporary_folder.h"
 

@@ -1,15 +1,15 @@
 // A lost or damaged .idx: what can be made again, what cannot, and what is never touched.
-#include "preprocess/repair.h"
+#include "preprocess/datasets/repair.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "indexed_dataset/block_checksums.h"
-#include "indexed_dataset/file_io.h"
-#include "indexed_dataset/rebuild_index.h"
-#include "indexed_dataset/writer.h"
-#include "preprocess/dataset_manifest.h"
-#include "preprocess/source_map.h"
+#include "indexed_dataset/pair/writer.h"
+#include "indexed_dataset/soundness/block_checksums.h"
+#include "indexed_dataset/soundness/rebuild_index.h"
+#include "indexed_dataset/storage/file_io.h"
+#include "preprocess/datasets/dataset_manifest.h"
+#include "preprocess/datasets/source_map.h"
 #include "tests/preprocess/temporary_folder.h"
 
 namespace weft {

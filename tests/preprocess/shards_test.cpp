@@ -5,10 +5,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "indexed_dataset/file_io.h"
-#include "preprocess/dataset_manifest.h"
-#include "preprocess/merge.h"
-#include "preprocess/source_map.h"
+#include "indexed_dataset/storage/file_io.h"
+#include "preprocess/datasets/dataset_manifest.h"
+#include "preprocess/datasets/merge.h"
+#include "preprocess/datasets/source_map.h"
 #include "tests/preprocess/compressors.h"
 #include "tests/preprocess/small_run.h"
 

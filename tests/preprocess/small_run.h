@@ -5,8 +5,8 @@
 #include <random>
 #include <string>
 
-#include "indexed_dataset/file_io.h"
-#include "preprocess/pipeline.h"
+#include "indexed_dataset/storage/file_io.h"
+#include "preprocess/run/pipeline.h"
 #include "tests/preprocess/temporary_folder.h"
 #include "tokenizer/train_vocabulary.h"
 

@@ -1,12 +1,11 @@
 // What is said before the work if there is too little room, and when a write found none.
-#include "preprocess/space_need.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cerrno>
 
-#include "indexed_dataset/exit_code.h"
+#include "indexed_dataset/process/exit_code.h"
+#include "preprocess/run/disk_space_check.h"
 #include "tests/preprocess/small_run.h"
 
 namespace weft {

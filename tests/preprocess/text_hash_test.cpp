@@ -1,16 +1,15 @@
 // Which text a run has read: one hash for the same lines, however they were read.
-#include "preprocess/text_hash.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "indexed_dataset/exit_code.h"
-#include "preprocess/dataset_manifest.h"
+#include "indexed_dataset/process/exit_code.h"
+#include "preprocess/datasets/dataset_manifest.h"
+#include "preprocess/documents/line_hash.h"
 #include "tests/preprocess/compressors.h"
 #include "tests/preprocess/small_run.h"
-#include "tokenizer/split.h"
+#include "tokenizer/split/split.h"
 
 namespace weft {
 namespace {

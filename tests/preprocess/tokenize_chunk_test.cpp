@@ -1,4 +1,4 @@
-#include "preprocess/tokenize_chunk.h"
+#include "preprocess/documents/tokenize_chunk.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

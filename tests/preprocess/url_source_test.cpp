@@ -1,5 +1,5 @@
 // UrlSource with a ring far smaller than the file, against bad_http_server.py.
-#include "preprocess/url_source.h"
+#include "preprocess/web/url_source.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <optional>
 #include <random>
 
-#include "indexed_dataset/exit_code.h"
-#include "preprocess/url_file.h"
+#include "indexed_dataset/process/exit_code.h"
+#include "preprocess/web/url_file.h"
 #include "tests/preprocess/bad_http_server.h"
 #include "tests/preprocess/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "preprocess/window_budget.h"
+#include "preprocess/compressed/window_budget.h"
 
 #include <gtest/gtest.h>
 

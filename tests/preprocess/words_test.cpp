@@ -1,11 +1,11 @@
 // What the tools say and understand: options, progress, escaped text.
 #include <gtest/gtest.h>
 
-#include "preprocess/command_line.h"
-#include "preprocess/option_set.h"
-#include "preprocess/progress.h"
-#include "preprocess/sample_query.h"
-#include "preprocess/terminal_text.h"
+#include "preprocess/commands/progress.h"
+#include "preprocess/datasets/sample_query.h"
+#include "preprocess/terminal/command_line.h"
+#include "preprocess/terminal/option_set.h"
+#include "preprocess/terminal/terminal_text.h"
 
 namespace weft {
 namespace {

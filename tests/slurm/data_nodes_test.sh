@@ -2,7 +2,7 @@
 # weft-data preprocess on a real Slurm of three virtual nodes, by the job scripts that users submit: one dataset of all nodes, equal to
 # that of one process; a node that dies, one that freezes, a signal before the time limit, and an array with a merge.
 #
-# Nothing here depends on speed: WEFT_CRASH_AT (indexed_dataset/crash_point.h) holds or stops chosen ranks at chosen places, and
+# Nothing here depends on speed: WEFT_CRASH_AT (indexed_dataset/process/crash_point.h) holds or stops chosen ranks at chosen places, and
 # everything else waits for a condition.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

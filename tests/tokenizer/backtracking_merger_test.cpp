@@ -1,5 +1,5 @@
 // Encoding by longest match against merging by rank.
-#include "tokenizer/backtracking_merger.h"
+#include "tokenizer/merge/backtracking_merger.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "tests/tokenizer/golden.h"
+#include "tokenizer/merge/word_merger.h"
 #include "tokenizer/train_vocabulary.h"
-#include "tokenizer/word_merger.h"
 
 namespace weft {
 namespace {

@@ -1,5 +1,5 @@
 // Merging by a PairTable against merging by rank.
-#include "tokenizer/pair_merger.h"
+#include "tokenizer/merge/pair_merger.h"
 
 #include <gtest/gtest.h>
 
@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "tests/tokenizer/golden.h"
-#include "tokenizer/backtrack_table.h"
-#include "tokenizer/merge_table.h"
-#include "tokenizer/pair_table.h"
-#include "tokenizer/word_merger.h"
+#include "tokenizer/merge/backtrack_table.h"
+#include "tokenizer/merge/merge_table.h"
+#include "tokenizer/merge/pair_table.h"
+#include "tokenizer/merge/word_merger.h"
 
 namespace weft {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/tokenizer/corpus.h"
-#include "tokenizer/split.h"
+#include "tokenizer/split/split.h"
 
 namespace weft {
 namespace {

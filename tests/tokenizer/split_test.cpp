@@ -1,4 +1,4 @@
-#include "tokenizer/split.h"
+#include "tokenizer/split/split.h"
 
 #include <gmock/gmock.h>
 
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tokenizer/unicode_classes.h"
+#include "tokenizer/split/unicode_classes.h"
 
 namespace weft {
 namespace {

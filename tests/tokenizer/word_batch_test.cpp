@@ -1,5 +1,5 @@
 // The vector steps of a batch against the plain ones.
-#include "tokenizer/word_batch.h"
+#include "tokenizer/known_words/word_batch.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tokenizer/word_cache.h"
+#include "tokenizer/known_words/word_cache.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tokenizer/word_merger.h"
+#include "tokenizer/merge/word_merger.h"
 
 #include <gtest/gtest.h>
 

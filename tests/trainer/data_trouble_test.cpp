@@ -3,7 +3,7 @@
 
 #include <cstdlib>
 
-#include "indexed_dataset/exit_code.h"
+#include "indexed_dataset/process/exit_code.h"
 #include "tests/trainer/training_run.h"
 
 namespace weft {

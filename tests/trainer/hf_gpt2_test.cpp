@@ -8,7 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "indexed_dataset/file_io.h"
+#include "indexed_dataset/storage/file_io.h"
 #include "tests/indexed_dataset/nested_json.h"
 #include "trainer/checkpoint.h"
 #include "trainer/hf_layout.h"

@@ -5,8 +5,8 @@
 
 #include <cstdlib>
 
-#include "indexed_dataset/exit_code.h"
-#include "indexed_dataset/file_io.h"
+#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/storage/file_io.h"
 #include "tests/indexed_dataset/nested_json.h"
 #include "tests/trainer/tiny_dataset.h"
 #include "trainer/banner.h"

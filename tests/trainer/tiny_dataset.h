@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/writer.h"
+#include "indexed_dataset/pair/writer.h"
 
 namespace weft {
 

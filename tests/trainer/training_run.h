@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "indexed_dataset/file_io.h"
+#include "indexed_dataset/storage/file_io.h"
 #include "tests/trainer/tiny_dataset.h"
 
 namespace weft {

@@ -1,0 +1,175 @@
+#include "indexed_dataset/pair/shared_pair_writer.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "indexed_dataset/pair/index_view.h"
+
+namespace weft {
+namespace {
+
+// Of index entries at a time: far above what a call costs, far below what a worker holds.
+constexpr int64_t kBlockEntries = 1 << 17;
+
+[[noreturn]] void throw_lost(const std::filesystem::path& path, const std::string& what) {
+  throw std::system_error(EIO, std::generic_category(),
+                          "'" + path.string() + "': " + what +
+                              "; part of what was written to it is gone (a disk that lost it, or "
+                              "another program): remove it and make the dataset anew");
+}
+
+template <typename T>
+void write_values(OutputFile& file, std::span<const T> values, int64_t offset_bytes) {
+  if (!values.empty()) file.write_at(values.data(), values.size_bytes(), offset_bytes);
+}
+
+OutputFile open(const std::filesystem::path& path, bool make) {
+  return make ? OutputFile(path, /*keep=*/true) : OutputFile::existing(path);
+}
+
+}  // namespace
+
+PlacedDatasetWriter::PlacedDatasetWriter(const std::filesystem::path& bin,
+                                         const std::filesystem::path& idx,
+                                         const std::filesystem::path& bounds, TokenType type,
+                                         bool make)
+    : type_(type), bin_(open(bin, make)), idx_(open(idx, make)), bounds_(open(bounds, make)) {}
+
+DatasetCounts PlacedDatasetWriter::counts_of(std::span<const int32_t> sequence_lengths,
+                                             std::span<const int32_t> document_sequences) {
+  return {std::ssize(document_sequences), std::ssize(sequence_lengths),
+          std::accumulate(sequence_lengths.begin(), sequence_lengths.end(), int64_t{0})};
+}
+
+void PlacedDatasetWriter::write(const DatasetCounts& before, std::span<const std::byte> tokens,
+                                std::span<const int32_t> sequence_lengths,
+                                std::span<const int32_t> document_sequences,
+                                const StoredSequences& stored) {
+  std::vector<int64_t> bounds;
+  bounds.reserve(document_sequences.size());
+  int64_t bound = before.num_sequences;
+  for (const int32_t count : document_sequences) bounds.push_back(bound += count);
+  const DatasetCounts counts = counts_of(sequence_lengths, document_sequences);
+  const bool fit = stored.num_sequences == 0 && stored.num_token_bytes == 0
+                       ? counts.num_tokens * weft::size_bytes(type_) == std::ssize(tokens)
+                       : (stored.num_token_bytes + std::ssize(tokens)) % size_bytes(type_) == 0;
+  const int64_t num_sequences = stored.num_sequences + counts.num_sequences;
+  if (!fit || bound != before.num_sequences + num_sequences) {
+    throw std::logic_error("PlacedDatasetWriter: " + std::to_string(tokens.size()) +
+                           " bytes of tokens, " + std::to_string(num_sequences) +
+                           " sequences and the documents' sequences do not fit each other");
+  }
+  int64_t at = before.num_tokens * weft::size_bytes(type_);
+  preallocate_for(at + stored.num_token_bytes + std::ssize(tokens));
+  int64_t lengths_at = kIndexHeaderBytes + 4 * before.num_sequences;
+  if (stored.num_token_bytes > 0) {
+    bin_.copy_at(*stored.tokens, stored.tokens_at_bytes, stored.num_token_bytes, at);
+    at += stored.num_token_bytes;
+  }
+  if (stored.num_sequences > 0) {
+    idx_.copy_at(*stored.lengths, stored.lengths_at_bytes, 4 * stored.num_sequences, lengths_at);
+    lengths_at += 4 * stored.num_sequences;
+  }
+  write_values(bin_, tokens, at);
+  write_values(idx_, sequence_lengths, lengths_at);
+  write_values(bounds_, std::span<const int64_t>(bounds), 8 * (before.num_documents + 1));
+}
+
+// In steps that grow with the file, so that a small dataset asks for little.
+void PlacedDatasetWriter::preallocate_for(int64_t end_bytes) {
+  int64_t allocated = allocated_bytes_;
+  if (end_bytes <= allocated) return;
+  const int64_t step = std::clamp(end_bytes, int64_t{1} << 20, int64_t{64} << 20);
+  if (allocated_bytes_.compare_exchange_strong(allocated, end_bytes + step)) {
+    bin_.preallocate(end_bytes, step);
+  }
+}
+
+void PlacedDatasetWriter::sync() {
+  for (OutputFile* file : {&bin_, &idx_, &bounds_}) file->sync();
+}
+
+void PlacedDatasetWriter::finish(const DatasetCounts& total, const std::function<void()>& check) {
+  const int64_t bin_bytes = total.num_tokens * weft::size_bytes(type_);
+  if (const int64_t size_bytes = InputFile(bin_.path()).size_bytes(); size_bytes < bin_bytes) {
+    throw_lost(bin_.path(), "has " + std::to_string(size_bytes) + " bytes instead of " +
+                                std::to_string(bin_bytes));
+  }
+  bin_.truncate(bin_bytes);  // what an interrupted finish() or preallocation left behind the end
+  write_offsets(total, check);
+  write_bounds(total, check);
+  write_header(total);
+  sync();
+}
+
+void PlacedDatasetWriter::write_offsets(const DatasetCounts& total,
+                                        const std::function<void()>& check) {
+  const int64_t num_sequences = total.num_sequences;
+  const int64_t begin = kIndexHeaderBytes + 4 * num_sequences;
+  idx_.truncate(begin);
+  const InputFile written(idx_.path());
+  std::vector<int32_t> lengths;
+  std::vector<int64_t> offsets;
+  int64_t offset_bytes = 0;
+  for (int64_t i = 0; i < num_sequences; i += std::ssize(lengths)) {
+    if (check) check();
+    lengths.resize(static_cast<size_t>(std::min(kBlockEntries, num_sequences - i)));
+    written.read_at(lengths.data(), 4 * lengths.size(), kIndexHeaderBytes + 4 * i);
+    offsets.clear();
+    for (const int32_t length : lengths) {
+      if (length <= 0)
+        throw_lost(idx_.path(), "a sequence of " + std::to_string(length) + " tokens");
+      offsets.push_back(offset_bytes);
+      offset_bytes += length * weft::size_bytes(type_);
+    }
+    write_values(idx_, std::span<const int64_t>(offsets), begin + 8 * i);
+  }
+  if (offset_bytes != total.num_tokens * weft::size_bytes(type_)) {
+    throw_lost(idx_.path(), "its sequences have " + std::to_string(offset_bytes) +
+                                " bytes instead of those of " + std::to_string(total.num_tokens) +
+                                " tokens");
+  }
+}
+
+void PlacedDatasetWriter::write_bounds(const DatasetCounts& total,
+                                       const std::function<void()>& check) {
+  const int64_t begin = kIndexHeaderBytes + 12 * total.num_sequences;
+  const int64_t zero = 0;
+  bounds_.write_at(&zero, sizeof zero, 0);
+  const InputFile written(bounds_.path());
+  std::vector<int64_t> bounds;
+  int64_t last = 0;
+  for (int64_t i = 0; i <= total.num_documents; i += std::ssize(bounds)) {
+    if (check) check();
+    bounds.resize(static_cast<size_t>(std::min(kBlockEntries, total.num_documents + 1 - i)));
+    written.read_at(bounds.data(), 8 * bounds.size(), 8 * i);
+    for (const int64_t bound : bounds) {
+      if (bound < last) throw_lost(bounds_.path(), "documents that end before they begin");
+      last = bound;
+    }
+    write_values(idx_, std::span<const int64_t>(bounds), begin + 8 * i);
+  }
+  if (last != total.num_sequences) {
+    throw_lost(bounds_.path(), "documents of " + std::to_string(last) + " sequences instead of " +
+                                   std::to_string(total.num_sequences));
+  }
+}
+
+void PlacedDatasetWriter::write_header(const DatasetCounts& total) {
+  std::string header(kIndexMagic);
+  const auto add = [&header](const auto& value) {
+    header.append(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  add(kIndexVersion);
+  add(type_);
+  add(total.num_sequences);
+  add(total.num_documents + 1);
+  idx_.write_at(header.data(), header.size(), 0);
+}
+
+}  // namespace weft

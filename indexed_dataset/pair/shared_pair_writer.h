@@ -1,0 +1,73 @@
+// Writes a dataset's pair piece by piece, each at the place that its counts give it: from several
+// threads, processes and nodes, in any order.
+//
+//   idx := magic[9] version:u64 dtype:u8 num_sequences:u64 num_bounds:u64
+//          lengths:i32[num_sequences] offsets_bytes:i64[num_sequences]
+//          document_bounds:i64[num_bounds]
+//
+// num_bounds is the number of documents plus one: the bounds start with 0. Little-endian, unpadded,
+// as in Megatron-LM core/datasets/indexed_dataset.py. Lengths are written where they stay; bounds
+// go to a file of their own, since where they start is known at the end only.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+
+#include "indexed_dataset/pair/dataset_counts.h"
+#include "indexed_dataset/pair/dtype.h"
+#include "indexed_dataset/storage/file_io.h"
+
+namespace weft {
+
+// Tokens and sequence lengths, as they go into the files, that lie in other files: too many for
+// memory. The files must outlive it.
+struct StoredSequences {
+  const InputFile* tokens = nullptr;
+  int64_t tokens_at_bytes = 0, num_token_bytes = 0;
+  const InputFile* lengths = nullptr;
+  int64_t lengths_at_bytes = 0, num_sequences = 0;
+};
+
+class PlacedDatasetWriter {
+ public:
+  // Opens the three files, making those that are not there (all must be there without `make`); what
+  // they hold stays. Throws std::system_error.
+  PlacedDatasetWriter(const std::filesystem::path& bin, const std::filesystem::path& idx,
+                      const std::filesystem::path& bounds, TokenType type, bool make = true);
+
+  // Writes documents behind `before`: tokens in the file's type, the tokens of each sequence (> 0),
+  // the sequences of each document (0: an empty one). What is `stored` comes before the tokens and
+  // lengths in memory; that its lengths fit its tokens is not checked. Thread-safe. Equal arguments
+  // write equal bytes, so a piece may be written again. Throws std::system_error; std::logic_error
+  // if bytes, lengths and documents do not fit each other.
+  void write(const DatasetCounts& before, std::span<const std::byte> tokens,
+             std::span<const int32_t> sequence_lengths, std::span<const int32_t> document_sequences,
+             const StoredSequences& stored = {});
+
+  // Makes what was written so far survive a power cut.
+  void sync();
+
+  // Completes and syncs .bin and .idx, when every piece of `total` is written, by whomever. May be
+  // repeated after an interruption. Takes a pass over the index: 20 bytes a document; `check` is
+  // called often, what it throws ends the pass. Throws std::system_error (EIO) where something that
+  // was written is not there any more.
+  void finish(const DatasetCounts& total, const std::function<void()>& check = {});
+
+  static DatasetCounts counts_of(std::span<const int32_t> sequence_lengths,
+                                 std::span<const int32_t> document_sequences);
+
+ private:
+  void write_offsets(const DatasetCounts& total, const std::function<void()>& check);
+  void write_bounds(const DatasetCounts& total, const std::function<void()>& check);
+  void write_header(const DatasetCounts& total);
+  void preallocate_for(int64_t end_bytes);
+
+  TokenType type_;
+  OutputFile bin_, idx_, bounds_;
+  std::atomic<int64_t> allocated_bytes_{0};  // of .bin
+};
+
+}  // namespace weft

@@ -1,0 +1,137 @@
+#include "indexed_dataset/samples/gpt_dataset.h"
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace weft {
+namespace {
+
+int64_t multiplied(int64_t a, int64_t b, const char* what) {
+  int64_t product;
+  if (__builtin_mul_overflow(a, b, &product)) {
+    throw std::invalid_argument(std::string(what) + ": " + std::to_string(a) + " x " +
+                                std::to_string(b) + " does not fit 64 bits");
+  }
+  return product;
+}
+
+void check_not_negative(int64_t value, const char* option) {
+  if (value < 0) {
+    throw std::invalid_argument(std::string(option) + " must not be negative, it is " +
+                                std::to_string(value));
+  }
+}
+
+std::string request_of(Split split, int64_t num_samples, int64_t eval_iters) {
+  std::string text(split_name(split));
+  text += " requested (";
+  text += split == Split::kTrain ? std::to_string(num_samples) + " samples"
+                                 : "--eval-iters " + std::to_string(eval_iters);
+  return text + ")";
+}
+
+// The range of a split from which samples are wanted.
+SequenceRange range_with_sequences(Split split, const std::optional<SequenceRange>& range,
+                                   int64_t num_samples, int64_t eval_iters,
+                                   std::string_view split_string, const DatasetReader& reader) {
+  if (range && range->begin < range->end) return *range;
+  const std::string share = range
+                                ? "too little of the " + std::to_string(reader.num_sequences()) +
+                                      " documents in " + reader.prefix().string() + " for even one"
+                                : "0 %";
+  throw std::invalid_argument(request_of(split, num_samples, eval_iters) + " but --split " +
+                              std::string(split_string) + " gives it " + share +
+                              (split == Split::kTrain ? "" : "; change --split or --eval-iters"));
+}
+
+}  // namespace
+
+GptDataset::GptDataset(std::shared_ptr<const DatasetReader> reader, SequenceRange range,
+                       std::optional<int64_t> num_samples, int64_t sequence_length, int64_t seed)
+    : reader_(std::move(reader)),
+      sequence_length_(sequence_length),
+      index_(build_gpt_index(reader_->lengths(), {.range = range,
+                                                  .num_samples = num_samples,
+                                                  .sequence_length = sequence_length,
+                                                  .seed = seed})) {}
+
+template <typename Use>
+void GptDataset::for_each_part(int64_t i, Use use) const {
+  if (i < 0 || i >= num_samples()) {
+    throw std::out_of_range("no sample " + std::to_string(i) + " (there are " +
+                            std::to_string(num_samples()) + ")");
+  }
+  const int64_t row_idx = index_.shuffled(i);
+  const GptIndex::Row begin = index_.row(row_idx);
+  const GptIndex::Row end = index_.row(row_idx + 1);  // its offset is that of the last token
+  for (int64_t position = begin.position; position <= end.position; ++position) {
+    const int64_t sequence_idx = index_.document_index[static_cast<size_t>(position)];
+    const int64_t from = position == begin.position ? begin.offset_tokens : 0;
+    const int64_t to =
+        position == end.position ? end.offset_tokens + 1 : reader_->length(sequence_idx);
+    if (from < to) use(sequence_idx, from, to - from);
+  }
+}
+
+void GptDataset::sample(int64_t i, int32_t* tokens) const {
+  for_each_part(i, [&](int64_t sequence_idx, int64_t begin, int64_t count) {
+    reader_->copy_tokens(sequence_idx, begin, count, tokens);
+    tokens += count;
+  });
+}
+
+std::vector<SamplePart> GptDataset::sample_parts(int64_t i) const {
+  std::vector<SamplePart> parts;
+  for_each_part(i, [&](int64_t sequence_idx, int64_t begin, int64_t count) {
+    parts.push_back({.sequence_idx = sequence_idx,
+                     .document_idx = reader_->document_of_sequence(sequence_idx),
+                     .begin_token = begin,
+                     .num_tokens = count});
+  });
+  return parts;
+}
+
+DatasetTargetSizes dataset_target_sizes(std::optional<int64_t> train_samples, int64_t train_iters,
+                                        int64_t global_batch_size, int64_t eval_interval,
+                                        int64_t eval_iters) {
+  check_not_negative(train_samples.value_or(0), "--train-samples");
+  check_not_negative(train_iters, "--train-iters");
+  check_not_negative(eval_iters, "--eval-iters");
+  if (global_batch_size < 1) throw std::invalid_argument("--global-batch-size must be positive");
+  if (eval_iters > 0 && eval_interval < 1) {
+    throw std::invalid_argument("--eval-interval must be positive when --eval-iters is");
+  }
+  DatasetTargetSizes sizes;
+  sizes.eval_iters = eval_iters;
+  sizes.train_iters = train_samples ? *train_samples / global_batch_size : train_iters;
+  sizes.train_samples = train_samples
+                            ? *train_samples
+                            : multiplied(train_iters, global_batch_size, "training samples");
+  if (eval_iters == 0) return sizes;
+  sizes.test_samples = multiplied(eval_iters, global_batch_size, "test samples");
+  sizes.valid_samples =
+      multiplied(sizes.train_iters / eval_interval + 1, sizes.test_samples, "validation samples");
+  return sizes;
+}
+
+GptDatasets build_gpt_datasets(const std::filesystem::path& prefix, std::string_view split,
+                               const DatasetTargetSizes& sizes, int64_t sequence_length,
+                               int64_t seed) {
+  GptDatasets datasets;
+  datasets.reader = std::make_shared<DatasetReader>(prefix);
+  const auto ranges = split_ranges(split, datasets.reader->num_sequences());
+  const auto build = [&](Split which, int64_t num_samples, std::optional<GptDataset>& dataset) {
+    const auto& range = ranges[static_cast<size_t>(which)];
+    if (num_samples == 0 || (which == Split::kTest && !range)) return;
+    const SequenceRange sequences =
+        range_with_sequences(which, range, num_samples, sizes.eval_iters, split, *datasets.reader);
+    dataset.emplace(datasets.reader, sequences, num_samples, sequence_length, seed);
+  };
+  build(Split::kTrain, sizes.train_samples, datasets.train);
+  build(Split::kValid, sizes.valid_samples, datasets.valid);
+  build(Split::kTest, sizes.test_samples, datasets.test);
+  return datasets;
+}
+
+}  // namespace weft

@@ -1,0 +1,87 @@
+// The samples of one split of one dataset, and the sizes that a training run asks for.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "indexed_dataset/pair/reader.h"
+#include "indexed_dataset/samples/gpt_index.h"
+#include "indexed_dataset/samples/split.h"
+
+namespace weft {
+
+// Where a piece of a sample's tokens comes from.
+struct SamplePart {
+  int64_t sequence_idx = 0;
+  int64_t document_idx = 0;  // counts empty documents (DatasetReader::document_of_sequence)
+  int64_t begin_token = 0;   // in the sequence
+  int64_t num_tokens = 0;
+  bool operator==(const SamplePart&) const = default;
+};
+
+// Thread-safe after construction. Builds its index in memory: equal in every process, nothing is
+// shared or cached.
+class GptDataset {
+ public:
+  // The sequences `range` of the reader's dataset; at least `num_samples` samples, or those of one
+  // epoch. Throws as build_gpt_index does.
+  GptDataset(std::shared_ptr<const DatasetReader> reader, SequenceRange range,
+             std::optional<int64_t> num_samples, int64_t sequence_length, int64_t seed);
+
+  int64_t num_samples() const { return index_.plan.num_samples; }
+  int64_t sequence_length() const { return sequence_length_; }
+  // Writes the sequence_length() + 1 tokens of sample i: inputs are the first, labels the last
+  // sequence_length(). Throws std::out_of_range for a sample that is not there, std::runtime_error
+  // for damaged files.
+  void sample(int64_t i, int32_t* tokens) const;
+  // The pieces of sample i in order; their tokens add up to sequence_length() + 1.
+  std::vector<SamplePart> sample_parts(int64_t i) const;
+
+  const GptIndex& index() const { return index_; }
+  const DatasetReader& reader() const { return *reader_; }
+
+ private:
+  // Calls use(sequence_idx, begin_token, num_tokens) for each piece.
+  template <typename Use>
+  void for_each_part(int64_t i, Use use) const;
+
+  std::shared_ptr<const DatasetReader> reader_;
+  int64_t sequence_length_ = 0;
+  GptIndex index_;
+};
+
+// How many samples a run wants from each split.
+struct DatasetTargetSizes {
+  int64_t train_samples = 0;
+  int64_t valid_samples = 0;
+  int64_t test_samples = 0;
+  int64_t train_iters = 0;
+  int64_t eval_iters = 0;
+};
+
+// Megatron's rule (training.py, get_train_valid_test_num_samples). With train_samples, train_iters
+// is derived; else it is given. Throws std::invalid_argument for numbers that are negative, zero
+// where one divides, or too large.
+DatasetTargetSizes dataset_target_sizes(std::optional<int64_t> train_samples, int64_t train_iters,
+                                        int64_t global_batch_size, int64_t eval_interval,
+                                        int64_t eval_iters);
+
+struct GptDatasets {
+  std::shared_ptr<const DatasetReader> reader;
+  std::optional<GptDataset> train, valid, test;
+};
+
+// Opens PREFIX.idx and .bin and builds each split of which samples are wanted. A split of which
+// none are wanted is not built. A test split of weight 0 is not built either, as in Megatron:
+// --split 98,2,0 runs without a test. Throws std::invalid_argument when samples are wanted from a
+// split that gets no sequence, std::runtime_error when its sequences hold no tokens; and as
+// DatasetReader and build_gpt_index do.
+GptDatasets build_gpt_datasets(const std::filesystem::path& prefix, std::string_view split,
+                               const DatasetTargetSizes& sizes, int64_t sequence_length,
+                               int64_t seed);
+
+}  // namespace weft

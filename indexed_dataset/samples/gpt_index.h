@@ -1,0 +1,76 @@
+// Which tokens make sample number i of a split, as Megatron-Core orders them
+// (core/datasets/gpt_dataset.py and its C++ extension; the idea with numbers stands in README.md).
+//
+//   document_index  sequence ids of all epochs, shuffled: their tokens in this order form one long
+//   stream sample_index    where each sample starts in that stream: rows (position in
+//   document_index, token offset) shuffle_index   in which order the samples are used
+//
+// Memory: 4 bytes per sequence and epoch, 12 bytes per sample (more only beyond 2^31 sequences x
+// epochs).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "indexed_dataset/pair/reader.h"
+#include "indexed_dataset/samples/split.h"
+
+namespace weft {
+
+struct GptIndexOptions {
+  SequenceRange range = {};  // the split's sequences
+  // At least so many; none: as many as one epoch gives.
+  std::optional<int64_t> num_samples = std::nullopt;
+  int64_t sequence_length = 0;  // L
+  int64_t seed = 1234;          // 0 .. 2^32-1
+  // Samples have L+1 tokens and overlap by one, so that L inputs have L labels. Without it, L.
+  bool add_extra_token = true;
+  // Megatron can keep the last incomplete sequence of the validation split.
+  bool drop_last_partial_sequence = true;
+  // The last epoch is shuffled apart if it gives less than this share of its samples (bigscience's
+  // fork: 0.95).
+  double separation_threshold = 0.80;
+};
+
+// How often the split is read.
+struct EpochPlan {
+  int64_t num_tokens_per_epoch = 0;
+  int64_t num_epochs = 1;
+  int64_t num_samples = 0;  // that all epochs give, usually more than was asked for
+  bool separate_last_epoch = false;
+  int64_t num_samples_before_last_epoch = 0;  // set when the last epoch is separate
+};
+
+// Throws std::invalid_argument for options out of bounds; std::runtime_error when there are no
+// tokens.
+EpochPlan plan_epochs(int64_t num_tokens_per_epoch, const GptIndexOptions& options);
+
+struct GptIndex {
+  EpochPlan plan;
+  std::vector<int32_t> document_index;
+  // (num_samples + 1, 2), flat; 64 bits when a position does not fit 32.
+  std::variant<std::vector<int32_t>, std::vector<int64_t>> sample_index;
+  // 64 bits when there are 2^32-2 samples or more.
+  std::variant<std::vector<uint32_t>, std::vector<int64_t>> shuffle_index;
+
+  struct Row {
+    int64_t position;  // in document_index
+    int64_t offset_tokens;
+  };
+  Row row(int64_t idx) const;           // of sample_index, in [0, num_samples]
+  int64_t shuffled(int64_t idx) const;  // row of the idx-th sample in the order of use
+};
+
+// Deterministic: equal arguments give equal arrays everywhere. Throws as plan_epochs does, and
+// std::runtime_error for a range beyond 2^31-1 sequences.
+GptIndex build_gpt_index(const SequenceLengths& lengths, const GptIndexOptions& options);
+
+// The sample index alone, with rows of type T (int32_t or int64_t).
+template <typename T>
+std::vector<T> build_sample_index(const SequenceLengths& lengths,
+                                  const std::vector<int32_t>& document_index, const EpochPlan& plan,
+                                  const GptIndexOptions& options);
+
+}  // namespace weft

@@ -1,0 +1,223 @@
+#include "indexed_dataset/storage/file_io.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "indexed_dataset/storage/io_call.h"
+
+namespace weft {
+namespace {
+
+using namespace io_call;
+
+// A full disk: how full, for people.
+std::string free_space_text(int fd) {
+  const int error_number = errno;
+  struct statvfs status {};
+  std::string text;
+  if ((error_number == ENOSPC || error_number == EDQUOT) && ::fstatvfs(fd, &status) == 0) {
+    text = " (its file system has " + std::to_string(status.f_bavail * status.f_frsize) +
+           " bytes free)";
+  }
+  errno = error_number;
+  return text;
+}
+
+}  // namespace
+
+OutputFile::OutputFile(std::filesystem::path path, bool keep) : path_(std::move(path)) {
+  // NAME.part is always ours: a link planted under it must not lead to another file.
+  const int no_link = path_.extension() == ".part" ? O_NOFOLLOW : 0;
+  fd_ = open_file(path_, O_WRONLY | O_CREAT | no_link | (keep ? 0 : O_TRUNC));
+  if (!keep) return;
+  try {
+    size_bytes_ = size_of(fd_, path_);
+  } catch (...) {
+    ::close(fd_);
+    throw;
+  }
+}
+
+OutputFile OutputFile::existing(std::filesystem::path path) {
+  OutputFile file;
+  file.path_ = std::move(path);
+  file.fd_ = open_file(file.path_, O_WRONLY);
+  file.size_bytes_ = size_of(file.fd_, file.path_);
+  return file;
+}
+
+OutputFile OutputFile::create_private(std::filesystem::path path) {
+  OutputFile file;
+  file.fd_ = open_file(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  file.path_ = std::move(path);
+  return file;
+}
+
+OutputFile::OutputFile(OutputFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      fd_(std::exchange(other.fd_, -1)),
+      size_bytes_(std::exchange(other.size_bytes_, 0)) {}
+
+OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(fd_, other.fd_);
+  std::swap(size_bytes_, other.size_bytes_);
+  return *this;
+}
+
+OutputFile::~OutputFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void OutputFile::append(const void* data, size_t size_bytes) {
+  write_at(data, size_bytes, size_bytes_);
+}
+
+void OutputFile::write_at(const void* data, size_t size_bytes, int64_t offset_bytes) {
+  const char* rest = static_cast<const char*>(data);
+  while (size_bytes > 0) {
+    const ssize_t written = is_made_to_fail() ? -1 : ::pwrite(fd_, rest, size_bytes, offset_bytes);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      throw_errno("cannot write " + std::to_string(size_bytes) + " bytes at offset " +
+                  std::to_string(offset_bytes) + " of " + quoted(path_) + free_space_text(fd_));
+    }
+    rest += written;
+    size_bytes -= static_cast<size_t>(written);
+    offset_bytes += written;
+    note_end(offset_bytes);
+  }
+}
+
+void OutputFile::note_end(int64_t end_bytes) {
+  std::atomic_ref<int64_t> known_size(size_bytes_);
+  int64_t known = known_size;
+  while (known < end_bytes && !known_size.compare_exchange_weak(known, end_bytes)) {
+  }
+}
+
+void OutputFile::preallocate(int64_t offset_bytes, int64_t size_bytes) {
+  // On a disk that is nearly full the space may be what another file needs.
+  struct statvfs status {};
+  if (::fstatvfs(fd_, &status) != 0) return;
+  const auto free_bytes =
+      static_cast<double>(status.f_bavail) * static_cast<double>(status.f_frsize);
+  if (free_bytes < 16 * static_cast<double>(size_bytes)) return;
+  (void)::fallocate(fd_, FALLOC_FL_KEEP_SIZE, offset_bytes, size_bytes);
+}
+
+void OutputFile::copy_at(const InputFile& from, int64_t from_offset_bytes, int64_t size_bytes,
+                         int64_t offset_bytes) {
+  while (size_bytes > 0) {
+    off_t from_at = from_offset_bytes, at = offset_bytes;
+    const ssize_t copied =
+        is_made_to_fail()
+            ? -1
+            : ::copy_file_range(from.fd_, &from_at, fd_, &at, static_cast<size_t>(size_bytes), 0);
+    if (copied < 0 && errno == EINTR) continue;
+    // Two file systems, one that cannot do it, or a kernel that does not have it; 0 comes from some
+    // special files, and at the end of a file, which read_at reports.
+    if (copied == 0 || (copied < 0 && (errno == EXDEV || errno == EINVAL || errno == ENOSYS ||
+                                       errno == EOPNOTSUPP || errno == EPERM))) {
+      break;
+    }
+    if (copied < 0) {
+      throw_errno("cannot copy " + std::to_string(size_bytes) + " bytes from offset " +
+                  std::to_string(from_offset_bytes) + " of " + quoted(from.path()) + " to offset " +
+                  std::to_string(offset_bytes) + " of " + quoted(path_));
+    }
+    from_offset_bytes += copied;
+    offset_bytes += copied;
+    size_bytes -= copied;
+    note_end(offset_bytes);
+  }
+  std::vector<char> buffer(static_cast<size_t>(std::min(size_bytes, int64_t{1} << 20)));
+  while (size_bytes > 0) {
+    const auto count = std::min(buffer.size(), static_cast<size_t>(size_bytes));
+    from.read_at(buffer.data(), count, from_offset_bytes);
+    write_at(buffer.data(), count, offset_bytes);
+    from_offset_bytes += static_cast<int64_t>(count);
+    offset_bytes += static_cast<int64_t>(count);
+    size_bytes -= static_cast<int64_t>(count);
+  }
+}
+
+void OutputFile::truncate(int64_t size_bytes) {
+  if (is_made_to_fail() || ::ftruncate(fd_, size_bytes) != 0) {
+    throw_errno("cannot truncate " + quoted(path_) + " to " + std::to_string(size_bytes) +
+                " bytes");
+  }
+  size_bytes_ = size_bytes;
+}
+
+void OutputFile::sync() {
+  if (is_made_to_fail() || ::fdatasync(fd_) != 0) throw_errno("cannot sync " + quoted(path_));
+}
+
+void OutputFile::close() {
+  const int fd = std::exchange(fd_, -1);
+  if (fd < 0) return;
+  const bool fails = is_made_to_fail();
+  const int error_number = errno;
+  // EINTR: Linux has released the descriptor all the same; closing again could hit another file.
+  const bool closed = ::close(fd) == 0 || errno == EINTR;
+  if (fails) errno = error_number;
+  if (fails || !closed) throw_errno("cannot close " + quoted(path_));
+}
+
+InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
+  fd_ = open_file(path_, O_RDONLY);
+  try {
+    size_bytes_ = size_of(fd_, path_);
+  } catch (...) {
+    ::close(fd_);
+    throw;
+  }
+}
+
+InputFile::InputFile(InputFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      fd_(std::exchange(other.fd_, -1)),
+      size_bytes_(std::exchange(other.size_bytes_, 0)) {}
+
+InputFile& InputFile::operator=(InputFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(fd_, other.fd_);
+  std::swap(size_bytes_, other.size_bytes_);
+  return *this;
+}
+
+InputFile::~InputFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void InputFile::read_at(void* data, size_t size_bytes, int64_t offset_bytes) const {
+  char* rest = static_cast<char*>(data);
+  while (size_bytes > 0) {
+    const ssize_t got = is_made_to_fail() ? -1 : ::pread(fd_, rest, size_bytes, offset_bytes);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {
+      const int error_number = errno;  // building the message may change it
+      const std::string what = "cannot read " + std::to_string(size_bytes) + " bytes at offset " +
+                               std::to_string(offset_bytes) + " of " + quoted(path_);
+      if (got == 0) throw std::runtime_error(what + ": the file has become shorter");
+      errno = error_number;
+      throw_errno(what);
+    }
+    rest += got;
+    size_bytes -= static_cast<size_t>(got);
+    offset_bytes += got;
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,88 @@
+// The one thin layer for files that must survive: every call can be made to fail by tests, and
+// every error names the path. Complete-or-absent files are written as NAME.part, synced and
+// renamed.
+//
+// Fault hook: WEFT_IO_FAIL_AT=N or N:ERRNO (environment, default errno 5, EIO) or set_io_fault()
+// makes the N-th call of this process fail with that errno, so that a test can fail each call in
+// turn. With KILL for the errno (kIoFaultKills) the process is killed there instead.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "indexed_dataset/storage/whole_files.h"
+
+namespace weft {
+
+inline constexpr int kIoFaultKills = -1;
+// Makes the `fail_at`-th I/O call from now on fail with `error_number` (0: none). For tests.
+void set_io_fault(int64_t fail_at, int error_number);
+// Number of I/O calls made so far.
+int64_t num_io_calls();
+
+// A file read at offsets, from any number of threads. Against a MappedFile: a disk that fails or a
+// file that shrinks meanwhile gives an exception with the path and not a signal. Move-only.
+class InputFile {
+ public:
+  InputFile() = default;
+  explicit InputFile(std::filesystem::path path);  // throws std::system_error
+  InputFile(InputFile&& other) noexcept;
+  InputFile& operator=(InputFile&& other) noexcept;
+  ~InputFile();
+  // Exactly these bytes. Throws std::system_error; std::runtime_error if the file ends before.
+  void read_at(void* data, size_t size_bytes, int64_t offset_bytes) const;
+  int64_t size_bytes() const { return size_bytes_; }  // when it was opened
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  friend class OutputFile;  // copy_at
+  friend class MappedFile;
+  std::filesystem::path path_;
+  int fd_ = -1;
+  int64_t size_bytes_ = 0;
+};
+
+// A file written from front to back or at offsets; descriptor closed by the destructor, errors
+// there are ignored: call close() to see them. All members throw std::system_error with the path in
+// the message.
+class OutputFile {
+ public:
+  OutputFile() = default;
+  // Creates or truncates; with `keep`, opens an existing file for writing without truncating it. A
+  // NAME.part that is a symbolic link is refused (ELOOP).
+  explicit OutputFile(std::filesystem::path path, bool keep = false);
+  // A file that another process has made; std::system_error if it is not there (any more).
+  static OutputFile existing(std::filesystem::path path);
+  // A new file that only its owner can open, from its first instant (mode 0600). Throws
+  // std::system_error if `path` exists.
+  static OutputFile create_private(std::filesystem::path path);
+  OutputFile(OutputFile&& other) noexcept;
+  OutputFile& operator=(OutputFile&& other) noexcept;
+  ~OutputFile();
+
+  void append(const void* data, size_t size_bytes);  // at the end of what was appended so far
+  // pwrite, whole. Thread-safe among calls of write_at, copy_at and preallocate.
+  void write_at(const void* data, size_t size_bytes, int64_t offset_bytes);
+  // Asks for space without changing the file's size, where the file system can: fewer fragments
+  // when several threads write. Whatever is refused here is met by the write itself.
+  void preallocate(int64_t offset_bytes, int64_t size_bytes);
+  // A piece of another file, copied within the kernel where both file systems can (on some of them
+  // without moving any data), else through a buffer of 1 MiB.
+  void copy_at(const InputFile& from, int64_t from_offset_bytes, int64_t size_bytes,
+               int64_t offset_bytes);
+  void truncate(int64_t size_bytes);
+  void sync();   // fdatasync
+  void close();  // throws if the kernel reports a late error
+  int64_t size_bytes() const { return size_bytes_; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  void note_end(int64_t end_bytes);  // the file reaches at least so far
+
+  std::filesystem::path path_;
+  int fd_ = -1;
+  int64_t size_bytes_ = 0;
+};
+
+}  // namespace weft

@@ -1,0 +1,89 @@
+#include "indexed_dataset/storage/io_call.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <string_view>
+#include <system_error>
+
+#include "indexed_dataset/storage/file_io.h"
+
+namespace weft {
+namespace {
+
+struct IoFault {
+  std::atomic<int64_t> num_calls{0};
+  std::atomic<int64_t> fail_at{0};  // absolute call number; 0: none
+  std::atomic<int> error_number{EIO};
+
+  IoFault() {
+    const char* text = std::getenv("WEFT_IO_FAIL_AT");
+    if (text == nullptr) return;
+    char* end = nullptr;
+    fail_at = std::strtoll(text, &end, 10);
+    if (std::string_view(end) == ":KILL") {
+      error_number = kIoFaultKills;
+    } else if (*end == ':') {
+      error_number = static_cast<int>(std::strtol(end + 1, nullptr, 10));
+    }
+  }
+};
+
+IoFault& io_fault() {
+  static IoFault fault;
+  return fault;
+}
+
+}  // namespace
+
+void set_io_fault(int64_t fail_at, int error_number) {
+  IoFault& fault = io_fault();
+  fault.error_number = error_number;
+  fault.fail_at = fail_at > 0 ? fault.num_calls + fail_at : 0;
+}
+
+int64_t num_io_calls() { return io_fault().num_calls; }
+
+namespace io_call {
+
+bool is_made_to_fail() {
+  IoFault& fault = io_fault();
+  if (++fault.num_calls != fault.fail_at) return false;
+  if (fault.error_number == kIoFaultKills) std::raise(SIGKILL);
+  errno = fault.error_number;
+  return true;
+}
+
+void throw_errno(const std::string& what) {
+  throw std::system_error(errno, std::generic_category(), what);
+}
+
+std::string quoted(const std::filesystem::path& path) {
+  std::string text(1, '\'');
+  return text.append(path.string()).append(1, '\'');
+}
+
+int open_file(const std::filesystem::path& path, int flags, mode_t mode) {
+  int fd = -1;
+  if (!is_made_to_fail()) {
+    do {
+      fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
+    } while (fd < 0 && errno == EINTR);
+  }
+  if (fd < 0)
+    throw_errno("cannot open " + quoted(path) + (flags == O_RDONLY ? "" : " for writing"));
+  return fd;
+}
+
+int64_t size_of(int fd, const std::filesystem::path& path) {
+  struct stat status {};
+  if (is_made_to_fail() || ::fstat(fd, &status) != 0) throw_errno("cannot stat " + quoted(path));
+  return status.st_size;
+}
+
+}  // namespace io_call
+}  // namespace weft

@@ -1,0 +1,126 @@
+#include "indexed_dataset/storage/whole_files.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+#include <utility>
+
+#include "indexed_dataset/process/crash_point.h"
+#include "indexed_dataset/storage/bus_error.h"
+#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/storage/io_call.h"
+
+namespace weft {
+namespace {
+
+using namespace io_call;
+
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : ".";
+}
+
+}  // namespace
+
+void sync_folder(const std::filesystem::path& folder) {
+  const FdGuard guard{open_file(folder, O_RDONLY | O_DIRECTORY)};
+  // EINVAL: this file system does not sync folders (some network ones); nothing more can be done.
+  if (is_made_to_fail() || (::fsync(guard.fd) != 0 && errno != EINVAL)) {
+    throw_errno("cannot sync folder " + quoted(folder));
+  }
+}
+
+void remove_file(const std::filesystem::path& path) {
+  if (is_made_to_fail() || ::unlink(path.c_str()) != 0) {
+    if (errno == ENOENT) return;
+    throw_errno("cannot remove " + quoted(path));
+  }
+  sync_folder(folder_of(path));
+}
+
+void commit_rename(const std::filesystem::path& from, const std::filesystem::path& to) {
+  if (is_made_to_fail() || ::rename(from.c_str(), to.c_str()) != 0) {
+    throw_errno("cannot rename " + quoted(from) + " to " + quoted(to));
+  }
+  sync_folder(folder_of(to));
+}
+
+void write_file_atomically(const std::filesystem::path& path, std::string_view content,
+                           bool is_private) {
+  std::filesystem::path part = path;
+  part += ".part";
+  try {
+    // What a killed run left may be open to others.
+    if (is_private) remove_file(part);
+    OutputFile file = is_private ? OutputFile::create_private(part) : OutputFile(part);
+    file.append(content.data(), content.size());
+    file.sync();
+    file.close();
+    commit_rename(part, path);
+  } catch (...) {
+    std::error_code ignored;
+    std::filesystem::remove(part, ignored);
+    throw;
+  }
+}
+
+std::string read_file(const std::filesystem::path& path) {
+  const FdGuard guard{open_file(path, O_RDONLY)};
+  std::string content(static_cast<size_t>(size_of(guard.fd, path)), '\0');
+  size_t size_bytes = 0;
+  for (;;) {  // until end of file: /proc files have a size of 0, others may still grow
+    if (size_bytes == content.size()) content.resize(size_bytes + 4096);
+    const ssize_t got = is_made_to_fail() ? -1
+                                          : ::read(guard.fd, content.data() + size_bytes,
+                                                   content.size() - size_bytes);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw_errno("cannot read " + quoted(path));
+    if (got == 0) break;
+    size_bytes += static_cast<size_t>(got);
+  }
+  content.resize(size_bytes);
+  return content;
+}
+
+MappedFile::MappedFile(const std::filesystem::path& path) {
+  const FdGuard guard{open_file(path, O_RDONLY)};
+  map(guard.fd, static_cast<size_t>(size_of(guard.fd, path)), path);
+}
+
+MappedFile::MappedFile(const InputFile& file, size_t size_bytes) {
+  map(file.fd_, size_bytes, file.path());
+}
+
+void MappedFile::map(int fd, size_t size_bytes, const std::filesystem::path& path) {
+  size_bytes_ = size_bytes;
+  if (size_bytes_ == 0) return;
+  void* map =
+      is_made_to_fail() ? MAP_FAILED : ::mmap(nullptr, size_bytes_, PROT_READ, MAP_SHARED, fd, 0);
+  if (map == MAP_FAILED) {
+    throw_errno("cannot map " + quoted(path) + " (" + std::to_string(size_bytes_) + " bytes)");
+  }
+  data_ = static_cast<const std::byte*>(map);
+  add_mapping(data_, size_bytes_, path);
+  crash_point("file_mapped");
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)),
+      size_bytes_(std::exchange(other.size_bytes_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_bytes_, other.size_bytes_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (data_ == nullptr) return;
+  remove_mapping(data_);  // first: the addresses may be another's at once
+  ::munmap(const_cast<std::byte*>(data_), size_bytes_);
+}
+
+}  // namespace weft

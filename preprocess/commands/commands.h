@@ -1,0 +1,23 @@
+// The sub-commands of weft-data. Each is one file of options and one call into the library.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "preprocess/terminal/command_line.h"
+
+namespace weft {
+
+std::unique_ptr<Command> make_download_command();
+std::unique_ptr<Command> make_preprocess_command();
+std::unique_ptr<Command> make_info_command();
+std::unique_ptr<Command> make_verify_command();
+std::unique_ptr<Command> make_repair_command();
+std::unique_ptr<Command> make_report_command();
+std::unique_ptr<Command> make_merge_command();
+std::unique_ptr<Command> make_inspect_samples_command();
+std::unique_ptr<Command> make_inspect_document_command();
+std::unique_ptr<Command> make_train_vocab_command();
+std::unique_ptr<Command> make_encode_command();
+
+}  // namespace weft

@@ -1,0 +1,249 @@
+// weft-data download: files from the web, each whole or not at all.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <set>
+#include <system_error>
+
+#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/storage/lock_file.h"
+#include "preprocess/commands/commands.h"
+#include "preprocess/commands/progress.h"
+#include "preprocess/terminal/stop_signal.h"
+#include "preprocess/terminal/terminal_text.h"
+#include "preprocess/web/download.h"
+#include "preprocess/web/sha256.h"
+#include "preprocess/web/sha256_list.h"
+#include "preprocess/web/url.h"
+
+namespace weft {
+namespace {
+
+// A list of a million files.
+constexpr int64_t kMaxListBytes = int64_t{128} << 20;
+
+class DownloadCommand final : public Command {
+ public:
+  std::string name() const override { return "download"; }
+  std::string description() const override {
+    return "fetch files over https: many connections, continued after a kill, checked";
+  }
+
+  void declare(OptionSet& options) override {
+    options.positionals("URL", urls_,
+                        "https addresses; a file that is there already is left alone. HF_TOKEN "
+                        "(environment) goes to Hugging Face's own addresses only");
+    options.text("--output", output_,
+                 "the file to write, for one URL; default: the URL's last component. What has come "
+                 "before the end lies in OUTPUT.part and OUTPUT.part.json");
+    options.text("--output-folder", folder_, "where files named by their URLs go");
+    options.texts("--mirror", mirrors_,
+                  "other addresses of the same file, for one URL: tried in this order when it "
+                  "fails or has a wrong checksum");
+    options.text("--sha256", sha256_, "expected checksum of one URL's file, 64 hexadecimal digits");
+    options.text("--sha256sums", sha256sums_,
+                 "file or URL with lines 'CHECKSUM  NAME', as sha256sum prints them: all URLs must "
+                 "be in it, by the ends of their paths");
+    options.flag("--overwrite", overwrite_, "fetch again what is there already");
+    options.integer("--connections", num_connections_, "at a time, for one file", 1, 64);
+    options.integer("--part-bytes", fetch_.part_bytes,
+                    "of one request; 0: a quarter of what one connection gets, 4 to 64 MiB", 0);
+    options.integer("--max-bytes", fetch_.max_bytes, "a longer file is refused", 1);
+    options.integer("--attempts", num_attempts_,
+                    "tries in a row that bring the file no further before it gives up", 1, 1000);
+    options.integer("--retry-delay-ms", retry_delay_ms_,
+                    "pause after the first failure; doubles with each more, up to a minute; the "
+                    "server's Retry-After counts if it is longer",
+                    1, 60'000);
+    options.integer("--stall-timeout", stall_timeout_s_,
+                    "seconds below 1 kB/s after which a connection counts as broken", 1, 3600);
+    options.flag("--allow-http", fetch_.http.allow_http,
+                 "accept unencrypted http URLs (never by a redirect from https)");
+  }
+
+  void validate(OptionSet& options) const override {
+    if (urls_.empty()) options.problem("give the URL to download");
+    for (const std::vector<std::string>* addresses : {&urls_, &mirrors_}) {
+      for (const std::string& url : *addresses) check(url, options);
+    }
+    if (looks_like_url(sha256sums_)) check(sha256sums_, options);
+    if (urls_.size() > 1) {
+      for (const char* name : {"--output", "--mirror", "--sha256"}) {
+        if (options.given(name)) options.problem(std::string(name) + " is for one URL");
+      }
+    }
+    if (!output_.empty() && options.given("--output-folder"))
+      options.problem("--output and --output-folder exclude each other");
+    if (!sha256_.empty() && !is_sha256_text(sha256_))
+      options.problem(fmt::format("--sha256: '{}' is not 64 hexadecimal digits", sha256_));
+    if (!sha256_.empty() && !sha256sums_.empty())
+      options.problem("--sha256 and --sha256sums exclude each other");
+    check_outputs(options);
+  }
+
+  int run(const OptionSet&) override {
+    install_stop_signals();
+    fetch_.num_connections = static_cast<int>(num_connections_);
+    fetch_.num_attempts = static_cast<int>(num_attempts_);
+    fetch_.first_backoff_s = static_cast<double>(retry_delay_ms_) / 1000;
+    fetch_.http.stall_timeout_s = static_cast<int>(stall_timeout_s_);
+    try {
+      const std::vector<std::string> checksums = find_checksums();
+      int exit_code = 0;
+      for (size_t i = 0; i < urls_.size(); ++i) {
+        try {
+          download(urls_[i], checksums[i]);
+        } catch (const std::exception& error) {
+          // The others may still come. What ended this one ends with its code, the first one's.
+          if (urls_.size() == 1) throw;
+          std::fprintf(stderr, "%serror: %s\n", line_start(), error.what());
+          if (exit_code == 0) exit_code = static_cast<int>(exit_code_for(error));
+        }
+      }
+      return exit_code;
+    } catch (const DownloadStopped&) {
+      std::fprintf(stderr, "\nstopped: the same command continues where the server allows it\n");
+      throw StoppedBySignal(stop_signal());
+    }
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void check(const std::string& url, OptionSet& options) const {
+    try {
+      check_url(url, fetch_.http.allow_http);
+    } catch (const std::invalid_argument& error) {
+      options.problem(error.what());
+    }
+  }
+
+  std::filesystem::path output_of(const std::string& url) const {
+    return output_.empty() ? std::filesystem::path(folder_) / url_file_name(url)
+                           : std::filesystem::path(output_);
+  }
+
+  void check_outputs(OptionSet& options) const {
+    const std::filesystem::path folder = output_.empty()
+                                             ? std::filesystem::path(folder_)
+                                             : std::filesystem::path(output_).parent_path();
+    std::error_code ignored;
+    if (!folder.empty() && !std::filesystem::is_directory(folder, ignored)) {
+      options.problem(fmt::format("{} '{}' does not exist; create it first",
+                                  output_.empty() ? "--output-folder:" : "--output: folder",
+                                  folder.string()));
+    }
+    std::set<std::filesystem::path> names;
+    for (const std::string& url : urls_) {
+      if (output_.empty() && url_file_name(url).empty()) {
+        options.problem(
+            fmt::format("'{}' does not end in a file name; give --output", display_url(url)));
+        continue;
+      }
+      const std::filesystem::path output = output_of(url);
+      if (std::filesystem::is_directory(output, ignored))
+        options.problem(fmt::format("'{}' is a folder; give the name of a file", output.string()));
+      for (const char* ending : {"", ".part", ".part.json", ".lock"}) {
+        std::filesystem::path name = output;
+        name += ending;
+        if (names.insert(name).second) continue;
+        options.problem(fmt::format(
+            "several URLs would be written to '{}'; download them into different folders",
+            name.string()));
+        break;
+      }
+    }
+  }
+
+  // One for each URL; "" where none is known.
+  std::vector<std::string> find_checksums() {
+    std::vector<std::string> checksums(urls_.size(), sha256_);
+    if (sha256sums_.empty()) return checksums;
+    const auto keep_going = [](int64_t, int64_t) { return stop_signal() == 0; };
+    const std::string text = looks_like_url(sha256sums_)
+                                 ? download_text(sha256sums_, fetch_, kMaxListBytes, keep_going)
+                                 : read_file(sha256sums_);
+    const Sha256List list(looks_like_url(sha256sums_) ? display_url(sha256sums_) : sha256sums_,
+                          text);
+    for (size_t i = 0; i < urls_.size(); ++i) checksums[i] = list.find(urls_[i]);
+    return checksums;
+  }
+
+  void download(const std::string& url, const std::string& sha256) {
+    DownloadRequest request;
+    request.url = url;
+    request.mirrors = mirrors_;
+    request.output = output_of(url);
+    request.sha256 = sha256;
+    request.fetch = fetch_;
+    const std::string name = request.output.string();
+    const LockFile lock(name + ".lock");
+    if (is_there_already(request)) return;
+    shown_name_ = name;
+    const DownloadResult result = download_file(
+        request,
+        [this](int64_t num_bytes, int64_t total_bytes) { return show(num_bytes, total_bytes); });
+    std::fprintf(stderr, "%s%s: %s, SHA-256 %s%s\n", line_start(), name.c_str(),
+                 with_prefix(static_cast<double>(result.num_bytes), "B").c_str(),
+                 result.sha256.c_str(), result.is_checked ? " (as expected)" : "");
+  }
+
+  // The final name is only given to whole files: a list of URLs goes on where it was left.
+  bool is_there_already(const DownloadRequest& request) const {
+    if (overwrite_ || !std::filesystem::exists(request.output)) return false;
+    const std::string name = request.output.string();
+    if (request.sha256.empty()) {
+      std::fprintf(stderr, "%s: is there already; --overwrite fetches it again\n", name.c_str());
+      return true;
+    }
+    std::string expected = request.sha256;
+    for (char& c : expected) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (sha256_of_file(request.output) != expected) {
+      std::fprintf(stderr, "%s: is there already, with another checksum: replacing it\n",
+                   name.c_str());
+      return false;
+    }
+    std::fprintf(stderr, "%s: is there already, SHA-256 as expected\n", name.c_str());
+    return true;
+  }
+
+  const char* line_start() const { return is_terminal_ ? "\r\033[K" : ""; }
+
+  // A refreshed line on a terminal, a line every 30 s in a log.
+  bool show(int64_t num_bytes, int64_t total_bytes) {
+    const auto now = Clock::now();
+    if (now - last_shown_ >
+            (is_terminal_ ? std::chrono::milliseconds(200) : std::chrono::seconds(30)) &&
+        num_bytes > 0) {
+      last_shown_ = now;
+      std::string line =
+          shown_name_ + ": downloaded " + with_prefix(static_cast<double>(num_bytes), "B");
+      if (total_bytes > 0) {
+        line +=
+            fmt::format(" of {} ({:.1f}%)", with_prefix(static_cast<double>(total_bytes), "B"),
+                        100.0 * static_cast<double>(num_bytes) / static_cast<double>(total_bytes));
+      }
+      if (is_terminal_) line = fit_to_terminal(line, STDERR_FILENO);
+      std::fprintf(stderr, is_terminal_ ? "\r\033[K%s" : "%s\n", line.c_str());
+    }
+    return stop_signal() == 0;
+  }
+
+  std::vector<std::string> urls_, mirrors_;
+  std::string output_, folder_ = ".", sha256_, sha256sums_;
+  FetchOptions fetch_;
+  bool overwrite_ = false;
+  int64_t num_connections_ = 8, num_attempts_ = 5, retry_delay_ms_ = 1000, stall_timeout_s_ = 30;
+  std::string shown_name_;
+  bool is_terminal_ = ::isatty(STDERR_FILENO) == 1;
+  Clock::time_point last_shown_ = Clock::now();
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_download_command() { return std::make_unique<DownloadCommand>(); }
+
+}  // namespace weft

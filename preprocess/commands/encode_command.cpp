@@ -1,0 +1,280 @@
+// weft-data encode: text to ids and back, and how fast.
+#include <fmt/format.h>
+#include <time.h>
+
+#include <atomic>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "preprocess/commands/commands.h"
+#include "preprocess/commands/find_vocabulary.h"
+#include "preprocess/stream/byte_source.h"
+#include "preprocess/terminal/stop_signal.h"
+#include "preprocess/web/download.h"
+#include "tokenizer/tokenizer.h"
+
+namespace weft {
+namespace {
+
+// Large against what starting on a chunk costs, small enough for two threads to end together.
+constexpr size_t kChunkBytes = 1 << 20;
+
+bool is_ascii_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+// Cuts where a letter or digit is followed by a space and that by a letter or digit: a piece always
+// ends before such a space, so the ids of the chunks in order are those of the whole text.
+std::vector<std::string_view> cut_between_words(std::string_view text) {
+  std::vector<std::string_view> chunks;
+  while (text.size() > kChunkBytes) {
+    size_t end = kChunkBytes;
+    while (end + 1 < text.size() &&
+           !(is_ascii_word(text[end - 1]) && text[end] == ' ' && is_ascii_word(text[end + 1]))) {
+      ++end;
+    }
+    if (end + 1 >= text.size()) break;
+    chunks.push_back(text.substr(0, end));
+    text.remove_prefix(end);
+  }
+  chunks.push_back(text);
+  return chunks;
+}
+
+std::string read_input(const std::string& input) {
+  const auto source = open_input(input, stop_flag());
+  std::string bytes;
+  try {
+    for (size_t num_read = kChunkBytes; num_read > 0;) {
+      const size_t num_before = bytes.size();
+      bytes.resize(num_before + kChunkBytes);
+      num_read = source->read(bytes.data() + num_before, kChunkBytes);
+      bytes.resize(num_before + num_read);
+    }
+  } catch (const ReadCancelled&) {
+    throw StoppedBySignal(stop_signal());
+  }
+  return bytes;
+}
+
+// Decimal numbers with white space between them.
+std::vector<int32_t> parse_ids(const std::string& text, const std::string& input,
+                               int32_t vocabulary_size) {
+  constexpr const char* kWhiteSpace = " \t\r\n";
+  std::vector<int32_t> ids;
+  for (size_t begin = 0; (begin = text.find_first_not_of(kWhiteSpace, begin)) != text.npos;) {
+    const size_t end = std::min(text.find_first_of(kWhiteSpace, begin), text.size());
+    int32_t id = 0;
+    const auto [last, error] = std::from_chars(text.data() + begin, text.data() + end, id);
+    if (error != std::errc() || last != text.data() + end || id < 0 || id >= vocabulary_size) {
+      throw std::runtime_error(
+          fmt::format("{}: byte {}: '{}' is not a token id; --decode takes numbers below {} with "
+                      "white space between them",
+                      display_name(input), begin,
+                      text.substr(begin, std::min<size_t>(end - begin, 40)), vocabulary_size));
+    }
+    ids.push_back(id);
+    begin = end;
+  }
+  return ids;
+}
+
+// FNV-1a over the ids.
+template <typename Id>
+uint64_t hash_of(const std::vector<std::vector<Id>>& ids_of_chunks) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const std::vector<Id>& ids : ids_of_chunks) {
+    for (const Id id : ids) hash = (hash ^ static_cast<uint32_t>(id)) * 0x100000001b3;
+  }
+  return hash;
+}
+
+// Wall-clock time, and what the processor gave this program's threads in all: other programs may
+// take it away, but not from the second measure.
+class Stopwatch {
+ public:
+  double wall_s() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+  double processor_s() const { return processor_now_s() - processor_start_s_; }
+
+ private:
+  static double processor_now_s() {
+    timespec time;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  }
+
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  double processor_start_s_ = processor_now_s();
+};
+
+class EncodeCommand final : public Command {
+ public:
+  std::string name() const override { return "encode"; }
+  std::string description() const override {
+    return "print the token ids of a text, or with --decode the text of token ids";
+  }
+
+  void declare(OptionSet& options) override {
+    options.text(
+        "--input", input_,
+        "one text of any bytes (or ids), held in memory; '-' is standard input; compressed "
+        "files are decompressed");
+    options.integer("--threads", num_threads_, "threads that encode", 1, 1024);
+    options.flag("--decode", decode_, "the input is token ids: print their text");
+    options.integer("--repeat", num_repeats_,
+                    "do it so many times in memory and report each (MB of text a second; the first "
+                    "starts with empty caches), on standard error, or with --quiet on standard "
+                    "output",
+                    1);
+    options.flag("--quiet", quiet_, "print no ids and no text");
+    options.text("--vocab-file", vocab_file_, "vocab.json; GPT-2's is found or downloaded");
+    options.text("--merge-file", merge_file_, "merges.txt");
+  }
+
+  void validate(OptionSet& options) const override {
+    if (vocab_file_.empty() != merge_file_.empty())
+      options.problem("--vocab-file and --merge-file belong together: give both or none");
+    if (decode_ && num_threads_ > 1)
+      options.problem("--decode works with one thread: leave --threads out");
+  }
+
+  int run(const OptionSet& options) override {
+    install_stop_signals();
+    reports_ = quiet_ || options.given("--repeat");
+    const VocabularyFiles files = find_vocabulary();
+    const auto vocabulary = Vocabulary::load(files.vocab_file, files.merge_file);
+    const std::string input = read_input(input_);
+    if (decode_) {
+      decode(Tokenizer(vocabulary), input);
+    } else if (vocabulary->size() <= 1 << 16) {
+      encode<uint16_t>(vocabulary, input);
+    } else {
+      encode<int32_t>(vocabulary, input);
+    }
+    return 0;
+  }
+
+ private:
+  VocabularyFiles find_vocabulary() const {
+    const auto print_note = [](const std::string& note) { fmt::print(stderr, "{}\n", note); };
+    try {
+      return find_or_download_vocabulary(vocab_file_, merge_file_, print_note,
+                                         [] { return stop_signal() != 0; });
+    } catch (const DownloadStopped&) {
+      throw StoppedBySignal(stop_signal());
+    }
+  }
+
+  template <typename Id>
+  void encode(const std::shared_ptr<const Vocabulary>& vocabulary, const std::string& text) const {
+    const std::vector<std::string_view> chunks = cut_between_words(text);
+    std::vector<Tokenizer> tokenizers;
+    for (int64_t i = 0; i < num_threads_; ++i) tokenizers.emplace_back(vocabulary);
+    std::vector<std::vector<Id>> ids_of_chunks(chunks.size());
+    for (size_t i = 0; i < chunks.size(); ++i) ids_of_chunks[i].reserve(chunks[i].size() / 3);
+    for (int64_t repeat = 0; repeat < num_repeats_; ++repeat) {
+      const Stopwatch stopwatch;
+      encode_chunks(chunks, tokenizers, ids_of_chunks);
+      const Speed speed = speed_of(text.size(), stopwatch);
+      size_t num_tokens = 0;
+      for (const auto& ids : ids_of_chunks) num_tokens += ids.size();
+      report(repeat, speed, num_tokens, hash_of(ids_of_chunks));
+    }
+    if (!quiet_) print_ids(ids_of_chunks);
+  }
+
+  // Threads take the next chunk that is left; what one of them throws is thrown here.
+  template <typename Id>
+  static void encode_chunks(const std::vector<std::string_view>& chunks,
+                            std::vector<Tokenizer>& tokenizers,
+                            std::vector<std::vector<Id>>& ids_of_chunks) {
+    std::atomic<size_t> next_chunk = 0;
+    std::vector<std::exception_ptr> errors(tokenizers.size());
+    const auto work = [&](size_t thread) {
+      try {
+        for (size_t i; (i = next_chunk++) < chunks.size() && stop_signal() == 0;) {
+          ids_of_chunks[i].clear();
+          tokenizers[thread].encode(chunks[i], ids_of_chunks[i]);
+        }
+      } catch (...) {
+        errors[thread] = std::current_exception();
+      }
+    };
+    {
+      std::vector<std::jthread> threads;
+      for (size_t i = 1; i < tokenizers.size(); ++i) threads.emplace_back(work, i);
+      work(0);
+    }
+    for (const std::exception_ptr& error : errors) {
+      if (error) std::rethrow_exception(error);
+    }
+    if (stop_signal() != 0) throw StoppedBySignal(stop_signal());
+  }
+
+  void decode(const Tokenizer& tokenizer, const std::string& input) const {
+    const std::vector<int32_t> ids = parse_ids(input, input_, tokenizer.vocabulary().size());
+    std::string text;
+    for (int64_t repeat = 0; repeat < num_repeats_; ++repeat) {
+      text.clear();
+      const Stopwatch stopwatch;
+      tokenizer.decode(ids.data(), ids.size(), text);
+      const Speed speed = speed_of(text.size(), stopwatch);
+      if (stop_signal() != 0) throw StoppedBySignal(stop_signal());
+      report(repeat, speed, ids.size(), hash_of<int32_t>({ids}));
+    }
+    if (!quiet_) std::fwrite(text.data(), 1, text.size(), stdout);
+  }
+
+  struct Speed {
+    size_t num_bytes;
+    double wall_mb_per_s, processor_mb_per_s;
+  };
+  static Speed speed_of(size_t num_bytes, const Stopwatch& stopwatch) {
+    const double megabytes = static_cast<double>(num_bytes) / 1e6;
+    return {num_bytes, megabytes / std::max(stopwatch.wall_s(), 1e-9),
+            megabytes / std::max(stopwatch.processor_s(), 1e-9)};
+  }
+
+  void report(int64_t repeat, const Speed& speed, size_t num_tokens, uint64_t hash) const {
+    if (!reports_) return;
+    fmt::print(
+        quiet_ ? stdout : stderr,
+        "{} {}: {:.1f} MB/s, {:.1f} MB a second of processor time, {} bytes, {} tokens, hash "
+        "{:016x}\n",
+        decode_ ? "decode" : "encode", repeat + 1, speed.wall_mb_per_s, speed.processor_mb_per_s,
+        speed.num_bytes, num_tokens, hash);
+  }
+
+  template <typename Id>
+  static void print_ids(const std::vector<std::vector<Id>>& ids_of_chunks) {
+    const char* separator = "";
+    for (const std::vector<Id>& ids : ids_of_chunks) {
+      std::string line;
+      for (const Id id : ids) {
+        line += separator;
+        line += std::to_string(id);
+        separator = " ";
+      }
+      std::fwrite(line.data(), 1, line.size(), stdout);
+    }
+    std::fputc('\n', stdout);
+  }
+
+  std::string input_ = "-", vocab_file_, merge_file_;
+  int64_t num_threads_ = 1, num_repeats_ = 1;
+  bool decode_ = false, quiet_ = false, reports_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_encode_command() { return std::make_unique<EncodeCommand>(); }
+
+}  // namespace weft

@@ -1,0 +1,92 @@
+#include "preprocess/commands/find_vocabulary.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+
+#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/storage/lock_file.h"
+#include "preprocess/web/download.h"
+
+namespace weft {
+namespace {
+
+struct PublishedFile {
+  const char* name;
+  const char* url;
+  const char* sha256;
+};
+
+// The addresses that Megatron-LM's and AWS's instructions give for GPT-2.
+constexpr PublishedFile kPublishedFiles[] = {
+    {"vocab.json", "https://s3.amazonaws.com/models.huggingface.co/bert/gpt2-vocab.json",
+     "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783"},
+    {"merges.txt", "https://s3.amazonaws.com/models.huggingface.co/bert/gpt2-merges.txt",
+     "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5"},
+};
+
+constexpr char kWhatToDo[] =
+    "\n  Give the vocabulary in one of these ways:"
+    "\n    --vocab-file vocab.json --merge-file merges.txt"
+    "\n    WEFT_GPT2_DIR=FOLDER, or the folder ~/.cache/weft/gpt2, with vocab.json and merges.txt "
+    "in it"
+    "\n    or learn one from your corpus: weft-data train-vocab --input CORPUS --vocab-size 8192 "
+    "--output FOLDER";
+
+std::filesystem::path cache_folder() {
+  const char* home = std::getenv("HOME");
+  if (home == nullptr || *home == '\0') {
+    throw std::invalid_argument(
+        std::string("no vocabulary given, and HOME is not set to look for one") + kWhatToDo);
+  }
+  return std::filesystem::path(home) / ".cache" / "weft" / "gpt2";
+}
+
+// Held while downloading: two runs that start on one home folder would write the same part file.
+std::unique_ptr<LockFile> wait_for_lock(const std::filesystem::path& path,
+                                        const std::function<void(const std::string&)>& note,
+                                        const std::function<bool()>& stop_requested) {
+  for (bool is_first = true;; is_first = false) {
+    try {
+      return std::make_unique<LockFile>(path);
+    } catch (const LockedByAnotherRun& locked) {
+      if (is_first) note(std::string("waiting for another run's download: ") + locked.what());
+    }
+    if (stop_requested()) throw DownloadStopped{};
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+}
+
+}  // namespace
+
+VocabularyFiles find_or_download_vocabulary(const std::filesystem::path& vocab_file,
+                                            const std::filesystem::path& merge_file,
+                                            const std::function<void(const std::string&)>& note,
+                                            const std::function<bool()>& stop_requested) {
+  if (const auto files = find_vocabulary_files(vocab_file, merge_file)) return *files;
+  const std::filesystem::path folder = cache_folder();
+  std::filesystem::create_directories(folder);
+  const auto lock = wait_for_lock(folder / "download.lock", note, stop_requested);
+  for (const PublishedFile& file : kPublishedFiles) {
+    DownloadRequest request;
+    request.url = file.url;
+    request.output = folder / file.name;
+    request.sha256 = file.sha256;
+    request.fetch.num_attempts = 2;  // someone waits for it, and can do something about it
+    request.fetch.http.connect_timeout_s = 10;
+    if (std::filesystem::exists(request.output)) continue;
+    note("Downloading " + request.url + " to " + request.output.string());
+    try {
+      download_file(request, [&](int64_t, int64_t) { return !stop_requested(); });
+    } catch (const NetworkError& error) {
+      throw NetworkError(
+          std::string("no GPT-2 vocabulary was found, and it could not be downloaded: ") +
+          error.what() + kWhatToDo);
+    }
+  }
+  return {folder / "vocab.json", folder / "merges.txt"};
+}
+
+}  // namespace weft

@@ -1,0 +1,236 @@
+// weft-data preprocess: the options and the output of Megatron-LM's tools/preprocess_data.py.
+#include <fmt/format.h>
+#include <stdio_ext.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include "indexed_dataset/process/exit_code.h"
+#include "preprocess/commands/commands.h"
+#include "preprocess/commands/find_vocabulary.h"
+#include "preprocess/commands/preprocess_options.h"
+#include "preprocess/commands/progress.h"
+#include "preprocess/datasets/dataset_manifest.h"
+#include "preprocess/datasets/output_conflicts.h"
+#include "preprocess/ledger/work_plan.h"
+#include "preprocess/report/data_report.h"
+#include "preprocess/run/pipeline.h"
+#include "preprocess/run/run_files.h"
+#include "preprocess/stream/byte_source.h"
+#include "preprocess/terminal/stop_signal.h"
+#include "preprocess/terminal/terminal_text.h"
+#include "preprocess/web/download.h"
+#include "preprocess/web/sha256.h"
+#include "preprocess/web/url.h"
+#include "tokenizer/split/unicode_classes.h"
+
+namespace weft {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Prints progress: one refreshed line on a terminal, Megatron's lines in a log.
+class ProgressPrinter {
+ public:
+  explicit ProgressPrinter(int64_t log_interval)
+      : log_interval_(log_interval),
+        text_(log_interval),
+        is_terminal_(::isatty(STDERR_FILENO) == 1) {}
+
+  void begin(int64_t num_file_bytes, const PipelineTotals& before) {
+    text_ = ProgressText(log_interval_, num_file_bytes, before);
+  }
+  void update(const PipelineTotals& totals) {
+    const double seconds = seconds_since(start_);
+    if (!is_terminal_) {
+      std::fputs(text_.log_lines(totals, seconds).c_str(), stderr);
+    } else if (seconds - last_shown_s_ > 0.2) {
+      last_shown_s_ = seconds;
+      const std::string line = fit_to_terminal(text_.live_line(totals, seconds), STDERR_FILENO);
+      std::fprintf(stderr, "\r\033[K%s", line.c_str());
+      std::fflush(stderr);
+    }
+  }
+  // For a line of its own: the live line makes place, and comes back with the next update.
+  void print_line(const std::string& line) {
+    std::fprintf(stderr, "%s%s\n", is_terminal_ ? "\r\033[K" : "", line.c_str());
+  }
+  void print_summary(const PipelineTotals& totals) {
+    print_line(text_.summary_line(totals, seconds()));
+  }
+  double seconds() const { return seconds_since(start_); }
+
+ private:
+  int64_t log_interval_;
+  ProgressText text_;
+  bool is_terminal_;
+  Clock::time_point start_ = Clock::now();
+  double last_shown_s_ = -1;
+};
+
+class PreprocessCommand final : public Command {
+ public:
+  std::string name() const override { return "preprocess"; }
+  std::string description() const override { return "tokenize JSONL files into Megatron datasets"; }
+  void declare(OptionSet& options) override { options_.declare(options); }
+  void validate(OptionSet& options) const override { options_.validate(options); }
+
+  int run(const OptionSet& options) override {
+    const Clock::time_point start = Clock::now();
+    options_.check_files();
+    install_stop_signals();
+    const RankEnvironment ranks = options_.rank_environment();
+    is_leader_ = ranks.rank == 0;
+    if (is_leader_) print_configuration(options, ranks);
+    print_to_log("Opening " + display_name(options_.inputs[0]));
+
+    const VocabularyFiles files = find_vocabulary();
+    const auto vocabulary = Vocabulary::load(files.vocab_file, files.merge_file);
+    ManifestOrigin origin;
+    origin.program_version = WEFT_VERSION;
+    origin.unicode_version = kUnicodeVersion;
+    origin.options = options.resolved();
+    for (auto& [name, value] : origin.options) {
+      if (name == "origin-key") value = options_.resolved_origin_key();
+    }
+    origin.vocab_file = std::filesystem::absolute(files.vocab_file);
+    origin.merge_file = std::filesystem::absolute(files.merge_file);
+    origin.vocab_sha256 = sha256_of_file(files.vocab_file);
+    origin.merge_sha256 = sha256_of_file(files.merge_file);
+    origin.vocabulary_size = vocabulary->size();
+    print_to_log("Time to startup: " + python_float(seconds_since(start)));
+
+    ProgressPrinter progress(options_.log_interval);
+    try {
+      const PipelineReport made = run_reported(vocabulary, progress, origin);
+      report(made, progress);
+      write_reports(made, files, progress);
+    } catch (const PipelineStopped& stopped) {
+      if (!stopped.work_is_kept) {
+        progress.print_line("stopped: nothing was written");
+        throw StoppedBySignal(stop_signal());
+      }
+      progress.print_line("stopped: the work so far is kept in " +
+                          work_folder(options_.output_prefix).string() +
+                          "; the same command goes on with it");
+      return static_cast<int>(ExitCode::kStoppedOnRequest);
+    } catch (const std::system_error& error) {
+      fail_with_hint(error);
+    } catch (const NetworkError& error) {
+      fail_with_hint(error);
+    }
+    return 0;
+  }
+
+ private:
+  // Megatron's lines on standard output. A log that cannot be written is no reason to lose the
+  // dataset: what does not fit is dropped, so that it does not fail at the end either.
+  void print_to_log(const std::string& line) const {
+    if (!is_leader_) return;
+    std::printf("%s\n", line.c_str());
+    if (std::fflush(stdout) == 0) return;
+    ::__fpurge(stdout);
+    std::clearerr(stdout);
+  }
+
+  // Trouble outside the data passes; who reads of it should know that nothing is lost.
+  [[noreturn]] void fail_with_hint(const std::exception& error) const {
+    const std::filesystem::path folder = work_folder(options_.output_prefix);
+    std::error_code no_folder;
+    if (!std::filesystem::exists(folder / "journal", no_folder)) throw;
+    throw RunFailed(static_cast<int>(exit_code_for(error)),
+                    std::string(error.what()) + "\n  the work so far is kept in " +
+                        folder.string() + "; the same command goes on with it");
+  }
+
+  VocabularyFiles find_vocabulary() const {
+    const auto print_note = [](const std::string& note) {
+      std::fprintf(stderr, "%s\n", note.c_str());
+    };
+    try {
+      return find_or_download_vocabulary(options_.vocab_file, options_.merge_file, print_note,
+                                         [] { return stop_signal() != 0; });
+    } catch (const DownloadStopped&) {
+      throw StoppedBySignal(stop_signal());
+    }
+  }
+
+  void print_configuration(const OptionSet& options, const RankEnvironment& ranks) const {
+    std::fprintf(stderr, "weft-data preprocess %s\n", options.command_line().c_str());
+    // Some more than cores may help where reading waits; so many cost memory and time to start.
+    const int64_t num_cores = std::thread::hardware_concurrency();
+    if (num_cores > 0 && options_.num_workers > 4 * num_cores) {
+      const std::string note =
+          fmt::format("note: {} workers on {} cores: not faster, and each may take 64 MiB",
+                      options_.num_workers, num_cores);
+      std::fprintf(stderr, "%s\n", note.c_str());
+    }
+    if (ranks.num_ranks == 1) return;
+    std::fprintf(stderr, "%d ranks make one output together (%s)\n", ranks.num_ranks,
+                 ranks.source.c_str());
+  }
+
+  PipelineReport run_reported(const std::shared_ptr<const Vocabulary>& vocabulary,
+                              ProgressPrinter& progress, ManifestOrigin& origin) {
+    PipelineConfig config = options_.pipeline_config();
+    config.vocabulary_id = origin.vocab_sha256 + " " + origin.merge_sha256;
+    PipelineEvents events;
+    bool is_first_input = true;
+    events.on_input = [&](const std::string& input) {
+      if (!is_first_input) print_to_log("Opening " + input);
+      is_first_input = false;
+    };
+    events.on_begin = [&](int64_t num_file_bytes, const PipelineTotals& before) {
+      progress.begin(num_file_bytes, before);
+    };
+    events.on_progress = [&](const PipelineTotals& totals) { progress.update(totals); };
+    events.on_bad_line = [&](const BadLine& bad_line) {
+      progress.print_line("bad line: " + bad_line.message());
+    };
+    events.on_note = [&](const std::string& note) { progress.print_line(note); };
+    events.stop_requested = [] { return stop_signal() != 0; };
+    events.write_manifest = [&](const PipelineReport& report, size_t k,
+                                const std::filesystem::path& path) {
+      origin.seconds = progress.seconds();
+      weft::write_manifest(path, report, k, origin);
+    };
+    return run_pipeline(config, vocabulary, events);
+  }
+
+  static void report(const PipelineReport& report, ProgressPrinter& progress) {
+    if (!report.is_leader) return;
+    for (const OutputReport& output : report.outputs) {
+      progress.print_line(fmt::format("{} {}.bin and .idx: {} documents, {} tokens",
+                                      report.was_there ? "is there already:" : "wrote",
+                                      output.prefix.string(), output.num_documents,
+                                      output.num_tokens));
+    }
+    if (!report.was_there) progress.print_summary(report.totals);
+  }
+
+  void write_reports(const PipelineReport& report, const VocabularyFiles& files,
+                     ProgressPrinter& progress) const {
+    if (options_.report.empty() || !report.is_leader) return;
+    const std::vector<std::filesystem::path> paths = options_.report_files();
+    for (size_t k = 0; k < report.outputs.size(); ++k) {
+      write_report(report.outputs[k].prefix, paths.at(k),
+                   {files.vocab_file, files.merge_file, static_cast<int>(options_.num_workers)});
+      progress.print_line("wrote " + paths.at(k).string());
+    }
+  }
+
+  PreprocessOptions options_;
+  bool is_leader_ = true;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_preprocess_command() { return std::make_unique<PreprocessCommand>(); }
+
+}  // namespace weft

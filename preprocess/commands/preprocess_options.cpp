@@ -1,0 +1,185 @@
+#include "preprocess/commands/preprocess_options.h"
+
+#include <algorithm>
+#include <set>
+
+#include "preprocess/datasets/dataset_manifest.h"
+#include "preprocess/datasets/output_conflicts.h"
+#include "preprocess/ledger/work_plan.h"
+#include "preprocess/report/data_report.h"
+#include "preprocess/run/run_files.h"
+#include "preprocess/stream/byte_source.h"
+#include "preprocess/web/url.h"
+
+namespace weft {
+
+void PreprocessOptions::declare(OptionSet& options) {
+  options.texts("--input", inputs,
+                "JSONL files or https URLs in this order, '-' is standard input; gzip, xz, zstd "
+                "and bzip2 are decompressed on the fly, URLs while they are downloaded");
+  options.flag("--allow-http", allow_http,
+               "accept unencrypted http URLs (never by a redirect from https)");
+  options.flag("--keep-fetched", keep_fetched,
+               "keep what is fetched of a compressed URL that cannot be cut (gzip, bzip2, zstd or "
+               "xz in one piece) in PREFIX.work until it is read: after a kill it is not fetched "
+               "again");
+  options.text("--output-prefix", output_prefix, "writes PREFIX_KEY_document.bin and .idx");
+  options.texts("--json-keys", json_keys, "keys whose strings are tokenized; one dataset each");
+  options.choice("--tokenizer-type", tokenizer_type, {"GPT2BPETokenizer"}, "as in Megatron-LM");
+  options.text("--vocab-file", vocab_file,
+               "vocab.json; without it: $WEFT_GPT2_DIR, ~/.cache/weft/gpt2, download");
+  options.text("--merge-file", merge_file, "merges.txt");
+  options.flag("--append-eod", append_eod,
+               "end every document that has a token with <|endoftext|>");
+  options.integer("--workers", num_workers, "threads that parse and tokenize", 1, 1024);
+  options.integer("--log-interval", log_interval,
+                  "documents between two lines of progress in a log", 1);
+  options.choice("--special", special, {"literal", "token", "error"},
+                 "what <|endoftext|> in a text is: its letters, the token, or a bad line");
+  options.choice(
+      "--empty-docs", empty_docs, {"record", "skip"},
+      "texts without a token: an empty document (Megatron-Core), or nothing (older Megatron)");
+  options.choice("--on-bad-line", on_bad_line, {"stop", "skip"},
+                 "what is no document ends the run, or is left out and counted");
+  options.integer("--max-bad-lines", max_bad_lines,
+                  "with --on-bad-line skip: more than this end the run; -1: any number", -1);
+  options.integer("--max-line-bytes", max_line_bytes, "longer lines are bad lines", 1,
+                  (int64_t{1} << 31) - 8);
+  options.integer("--max-output", max_output,
+                  "bytes that one compressed input may give; more are taken for a bomb", 1);
+  options.integer("--decoder-memory", decoder_memory,
+                  "bytes that the windows and dictionaries of compressed inputs may take at a time "
+                  "(those of up to 16 MiB are not counted), and at most one of them; default: "
+                  "128 MiB and 16 MiB a worker, at most 128 MiB for one",
+                  1 << 20);
+  options.text("--shard", shard,
+               "I/N: only part I (from 0) of N of the work; weft-data merge puts the parts "
+               "together, in their order");
+  options.choice("--dtype", dtype, {"auto", "uint16", "int32"},
+                 "type of the token ids; auto: as Megatron-LM, uint16 below 65500 entries");
+  options.text("--origin-key", origin_key,
+               "where a line says what it is from: a key such as url or meta.url (keys with dots "
+               "between them; 'meta\\.url' is one key with a dot), auto (the usual ones of web "
+               "corpora), or none; kept for --report, "
+               "32 bytes a document; default: auto with --report, else none");
+  options.integer("--partitions", num_partitions,
+                  "as in Megatron-LM: document i goes to partition i mod P, and the partitions "
+                  "stand one after another in one dataset",
+                  1, 1024);
+  options.flag("--keep-sequential-samples", keep_sequential_samples,
+               "with --partitions: documents keep the order of the input");
+  options.text("--report", report,
+               "also write a report on the data, FILE.html or FILE.json: lengths, duplicates, "
+               "repetition, bad lines, domains and sources");
+  options.choice("--ranks", ranks, {"auto", "off"},
+                 "processes that srun or mpirun started together make one output; off: each "
+                 "is on its own");
+  options.integer("--peer-timeout", peer_timeout_s,
+                  "seconds after which a silent rank is given up and its work done by others", 1,
+                  86400);
+  options.flag("--overwrite", overwrite,
+               "replace a finished dataset, and drop unfinished work, of other options");
+}
+
+void PreprocessOptions::validate(OptionSet& options) const {
+  if (inputs.empty()) options.problem("--input is required: give one or more JSONL files, or '-'");
+  if (std::count(inputs.begin(), inputs.end(), "-") > 1)
+    options.problem("--input: '-' is given twice: standard input can be read once");
+  if (output_prefix.empty()) options.problem("--output-prefix is required");
+  if (json_keys.empty()) options.problem("--json-keys: give at least one key");
+  if (vocab_file.empty() != merge_file.empty())
+    options.problem("--vocab-file and --merge-file belong together: give both or none");
+  if (max_bad_lines >= 0 && on_bad_line == "stop")
+    options.problem("--max-bad-lines needs --on-bad-line skip: without it the first one stops");
+  for (const std::string& path : inputs) {
+    if (!looks_like_url(path)) continue;
+    try {
+      check_url(path, allow_http);
+    } catch (const std::invalid_argument& error) {
+      options.problem(error.what());
+    }
+  }
+  if (num_dealt_partitions() > 1 && empty_docs == "skip")
+    options.problem("--partitions: needs --empty-docs record, for Megatron-LM deals empty texts");
+  if (num_dealt_partitions() > 1 && !shard.empty())
+    options.problem("--partitions: a part of the work (--shard) does not know the lines before");
+  if (const std::string problem = problem_of_origin_key(resolved_origin_key()); !problem.empty())
+    options.problem(problem);
+  if (!report.empty() && !report_format(report))
+    options.problem("--report: '" + report + "' ends in neither .html nor .json");
+  int64_t index = 0, count = 1;
+  if (!shard.empty() && !parse_shard(shard, index, count))
+    options.problem("--shard: '" + shard + "' is not I/N with 0 <= I < N <= 1000000, as in 3/16");
+  std::set<std::string> seen;
+  for (const std::string& key : json_keys) {
+    if (!seen.insert(key).second) options.problem("--json-keys: '" + key + "' is given twice");
+    if (key.find('/') != std::string::npos)
+      options.problem("--json-keys: '" + key + "' cannot be part of a file name");
+  }
+}
+
+void PreprocessOptions::check_files() const {
+  check_inputs_can_be_opened(inputs);
+  if (!vocab_file.empty()) check_inputs_can_be_opened({vocab_file, merge_file});
+  guard_outputs(output_prefixes(), output_prefix + ".lock", report_files(), inputs);
+}
+
+std::vector<std::filesystem::path> PreprocessOptions::output_prefixes() const {
+  std::vector<std::filesystem::path> prefixes;
+  for (const std::string& key : json_keys)
+    prefixes.push_back(output_prefix + "_" + key + "_document");
+  return prefixes;
+}
+
+std::vector<std::filesystem::path> PreprocessOptions::report_files() const {
+  if (report.empty()) return {};
+  if (json_keys.size() == 1) return {report};
+  std::vector<std::filesystem::path> files;
+  const std::string extension = std::filesystem::path(report).extension().string();
+  for (const std::string& key : json_keys)
+    files.push_back(std::filesystem::path(report).replace_extension("." + key + extension));
+  return files;
+}
+
+std::string PreprocessOptions::resolved_origin_key() const {
+  if (!origin_key.empty()) return origin_key;
+  return report.empty() ? std::string(kNoOriginKey) : "auto";
+}
+
+RankEnvironment PreprocessOptions::rank_environment() const {
+  return ranks == "auto" ? find_rank_environment() : RankEnvironment{};
+}
+
+PipelineConfig PreprocessOptions::pipeline_config() const {
+  PipelineConfig config;
+  config.inputs = inputs;
+  config.output_prefixes = output_prefixes();
+  config.rules.json_keys = json_keys;
+  config.rules.append_eod = append_eod;
+  config.rules.special_tokens = special == "literal" ? SpecialTokens::kLiteral
+                                : special == "token" ? SpecialTokens::kToken
+                                                     : SpecialTokens::kError;
+  config.rules.empty_documents =
+      empty_docs == "skip" ? EmptyDocuments::kSkip : EmptyDocuments::kRecord;
+  config.rules.on_bad_line = on_bad_line == "skip" ? OnBadLine::kSkip : OnBadLine::kStop;
+  config.rules.max_line_bytes = static_cast<size_t>(max_line_bytes);
+  if (dtype != "auto")
+    config.rules.token_type = dtype == "uint16" ? TokenType::kUInt16 : TokenType::kInt32;
+  config.rules.origin_key = resolved_origin_key();
+  config.is_origin_key_default = origin_key.empty();
+  config.num_partitions = num_dealt_partitions();
+  config.max_bad_lines = max_bad_lines;
+  config.work_prefix = output_prefix;
+  config.overwrite = overwrite;
+  config.max_output_bytes = max_output;
+  if (decoder_memory) config.windows = {.total = *decoder_memory, .max = *decoder_memory};
+  config.allow_http = allow_http;
+  config.keep_fetched = keep_fetched;
+  config.ranks = rank_environment();
+  config.peer_timeout = std::chrono::seconds(peer_timeout_s);
+  if (!shard.empty()) parse_shard(shard, config.shard_idx, config.num_shards);
+  config.num_workers = static_cast<int>(num_workers);
+  return config;
+}
+
+}  // namespace weft

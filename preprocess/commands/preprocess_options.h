@@ -1,0 +1,57 @@
+// The options of weft-data preprocess.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "preprocess/run/pipeline.h"
+#include "preprocess/terminal/option_set.h"
+
+namespace weft {
+
+struct PreprocessOptions {
+  std::vector<std::string> inputs;
+  std::string output_prefix;
+  std::vector<std::string> json_keys{"text"};
+  std::string tokenizer_type = "GPT2BPETokenizer";
+  std::string vocab_file, merge_file;
+  bool append_eod = false;
+  bool allow_http = false;
+  bool keep_fetched = false;
+  int64_t num_workers = 1;
+  int64_t log_interval = 1000;
+  std::string special = "literal";
+  std::string empty_docs = "record";
+  std::string on_bad_line = "stop";
+  int64_t max_bad_lines = -1;
+  int64_t max_line_bytes = int64_t{256} << 20;
+  int64_t max_output = kDefaultMaxOutputBytes;
+  std::optional<int64_t> decoder_memory;
+  std::string shard;
+  std::string dtype = "auto";
+  std::string origin_key;  // empty: by whether there is a report
+  int64_t num_partitions = 1;
+  bool keep_sequential_samples = false;
+  bool overwrite = false;
+  std::string report;
+  std::string ranks = "auto";
+  int64_t peer_timeout_s = 60;
+
+  void declare(OptionSet& options);
+  void validate(OptionSet& options) const;
+  // What the file system lacks, and what would be lost, found before anything is made. Throws
+  // std::system_error, and std::invalid_argument if an output is an input.
+  void check_files() const;
+  std::string resolved_origin_key() const;
+  int64_t num_dealt_partitions() const { return keep_sequential_samples ? 1 : num_partitions; }
+  std::vector<std::filesystem::path> output_prefixes() const;
+  // Of each dataset: FILE.html, and with several keys FILE.KEY.html.
+  std::vector<std::filesystem::path> report_files() const;
+  RankEnvironment rank_environment() const;
+  PipelineConfig pipeline_config() const;
+};
+
+}  // namespace weft

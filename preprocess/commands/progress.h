@@ -1,0 +1,50 @@
+// Words for how far the pipeline is. No clock and no output here: callers give seconds and print.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "preprocess/run/pipeline.h"
+
+namespace weft {
+
+class ProgressText {
+ public:
+  // `total_file_bytes`: of all that this run reads; < 0 if unknown (a pipe). `before`: what an
+  // earlier run has done of it; speeds are those of this one.
+  explicit ProgressText(int64_t log_interval, int64_t total_file_bytes = -1,
+                        const PipelineTotals& before = {})
+      : log_interval_(log_interval),
+        total_file_bytes_(total_file_bytes),
+        before_(before),
+        num_documents_before_(before.num_documents),
+        num_code_points_before_(before.num_code_points) {}
+
+  // Megatron-LM's line for every `log_interval` documents that were passed since the last call,
+  // each ended by "\n":
+  //   Processed 1000 documents (101.2 docs/s, 1.25 MB/s).
+  // Lines for documents of an earlier run are left out. Its MB are 2^20 code points of JSON lines;
+  // where several lines fall into one chunk, documents are taken as equally long. `seconds` since
+  // startup.
+  std::string log_lines(const PipelineTotals& totals, double seconds);
+
+  // One line for a terminal: bytes, MB/s, docs/s, tokens/s, bad lines, time left.
+  std::string live_line(const PipelineTotals& totals, double seconds) const;
+
+  // The last line of a run.
+  std::string summary_line(const PipelineTotals& totals, double seconds) const;
+
+ private:
+  int64_t log_interval_, total_file_bytes_;
+  PipelineTotals before_;
+  int64_t num_documents_before_, num_code_points_before_;  // at the last call of log_lines
+};
+
+// "12.4 MB", "3.10 G": three digits and a decimal prefix, for `unit` "B", "" and so on.
+std::string with_prefix(double value, const std::string& unit);
+
+// As Python prints a float: the shortest text that reads back as the same number, with ".0" where
+// it is whole.
+std::string python_float(double value);
+
+}  // namespace weft

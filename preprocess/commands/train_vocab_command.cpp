@@ -1,0 +1,91 @@
+// weft-data train-vocab: learns a vocabulary in GPT-2's format from JSONL files.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <stdexcept>
+
+#include "indexed_dataset/storage/file_io.h"
+#include "preprocess/commands/commands.h"
+#include "preprocess/documents/bad_lines.h"
+#include "preprocess/documents/each_document.h"
+#include "preprocess/stream/byte_source.h"
+#include "preprocess/terminal/stop_signal.h"
+#include "tokenizer/train_vocabulary.h"
+
+namespace weft {
+namespace {
+
+class TrainVocabCommand final : public Command {
+ public:
+  std::string name() const override { return "train-vocab"; }
+  std::string description() const override {
+    return "learn a byte-level BPE vocabulary from JSONL files";
+  }
+
+  void declare(OptionSet& options) override {
+    options.texts("--input", inputs_,
+                  "JSONL files, '-' is standard input; compressed ones are decompressed");
+    options.text("--json-key", json_key_, "key whose strings are learned from");
+    options.integer("--vocab-size", vocab_size_, "entries, 256 bytes and <|endoftext|> included",
+                    257, 1 << 24);
+    options.text("--output", output_,
+                 "folder for vocab.json and merges.txt; made if it is not there");
+    options.integer("--min-frequency", min_frequency_, "pairs that occur less often are not merged",
+                    1);
+  }
+
+  void validate(OptionSet& options) const override {
+    if (inputs_.empty())
+      options.problem("--input is required: give one or more JSONL files, or '-'");
+    if (output_.empty()) options.problem("--output is required");
+    std::error_code error;
+    if (std::filesystem::exists(output_, error) && !std::filesystem::is_directory(output_, error))
+      options.problem("--output: '" + output_ + "' is a file; give a folder");
+    if (vocab_size_ == 0) options.problem("--vocab-size is required");
+  }
+
+  int run(const OptionSet&) override {
+    install_stop_signals();
+    VocabularyTrainer trainer;
+    BadLineCounts bad_lines;
+    std::string first_bad_line;
+    int64_t num_documents = 0;
+    const auto learn_from = [&](std::string_view text) {
+      trainer.add_text(text);
+      ++num_documents;
+    };
+    try {
+      for (const std::string& input : inputs_)
+        for_each_document(input, json_key_, stop_flag(), learn_from, bad_lines, first_bad_line);
+    } catch (const ReadCancelled&) {
+      throw StoppedBySignal(stop_signal());
+    }
+    if (num_documents == 0)
+      throw std::runtime_error(
+          "no document in the input, " + bad_lines.summary() +
+          (first_bad_line.empty() ? "" : "; the first one: " + first_bad_line));
+    const LearnedVocabulary learned = trainer.train(vocab_size_, min_frequency_);
+    const std::filesystem::path folder = output_;
+    std::filesystem::create_directories(folder);
+    write_file_atomically(folder / "merges.txt", learned.merges_txt);
+    write_file_atomically(folder / "vocab.json", learned.vocab_json);
+    fmt::print("{}: {} entries learned from {} documents, {} distinct words; {}\n", folder.string(),
+               learned.num_entries, num_documents, trainer.num_distinct_words(),
+               bad_lines.summary());
+    return 0;
+  }
+
+ private:
+  std::vector<std::string> inputs_;
+  std::string json_key_ = "text", output_;
+  int64_t vocab_size_ = 0, min_frequency_ = 2;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_train_vocab_command() {
+  return std::make_unique<TrainVocabCommand>();
+}
+
+}  // namespace weft

@@ -1,0 +1,110 @@
+#include "preprocess/compressed/input_layout.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <stdexcept>
+#include <string_view>
+#include <system_error>
+
+#include "preprocess/compressed/decoded_source.h"
+#include "preprocess/compressed/decompress.h"
+#include "preprocess/compressed/xz_blocks.h"
+#include "preprocess/compressed/zstd_frames.h"
+#include "preprocess/stream/random_access_file.h"
+
+namespace weft {
+namespace {
+
+bool is_regular_file(const std::string& path) {
+  if (path == "-") return false;
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0)
+    throw std::system_error(errno, std::generic_category(), path + ": cannot open");
+  if (S_ISDIR(status.st_mode))
+    throw std::system_error(EISDIR, std::generic_category(), path + ": cannot read");
+  return S_ISREG(status.st_mode);
+}
+
+std::unique_ptr<StreamDecoder> decoder_at_start(const RandomAccessFile& file) {
+  std::array<char, kNumMagicBytes> magic{};
+  const auto num_magic = static_cast<size_t>(std::min<int64_t>(file.size_bytes(), kNumMagicBytes));
+  if (!file.read_at(0, magic.data(), num_magic)) return nullptr;
+  return decoder_for(std::string_view(magic.data(), num_magic));
+}
+
+size_t part_at(const InputLayout& layout, int64_t offset) {
+  const auto& begins = layout.part_begins;
+  const auto found = std::lower_bound(begins.begin(), begins.end(), offset);
+  if (found == begins.end() ? offset != layout.file_bytes : *found != offset)
+    throw std::logic_error("open_input_range: byte " + std::to_string(offset) + " begins no part");
+  return static_cast<size_t>(found - begins.begin());
+}
+
+}  // namespace
+
+InputLayout input_layout(const std::string& path, const LayoutLimits& limits) {
+  InputLayout layout;
+  if (!is_regular_file(path)) {
+    layout.format = "stream";
+    layout.file_bytes = -1;
+    return layout;
+  }
+  const RandomAccessFile file(path);
+  layout.file_bytes = file.size_bytes();
+  const auto decoder = decoder_at_start(file);
+  layout.format = decoder ? decoder->format() : "plain";
+  layout.cut_anywhere = !decoder;
+  find_parts(file, limits, layout);
+  return layout;
+}
+
+void find_parts(const RandomAccess& file, const LayoutLimits& limits, InputLayout& layout) {
+  if (layout.format == "zstd") layout.part_begins = zstd_part_begins(file, limits);
+  if (layout.format != "xz") return;
+  const XzParts found = xz_parts(file, limits);
+  layout.xz_longest_block_bytes = found.longest_block_bytes;
+  if (found.parts.size() == 1) return;
+  layout.part_begins.clear();
+  for (const XzPart& part : found.parts) {
+    layout.part_begins.push_back(part.begin);
+    layout.xz_checks.push_back(static_cast<int8_t>(part.check));
+  }
+}
+
+std::unique_ptr<ByteSource> open_input_range(const std::string& path, const InputLayout& layout,
+                                             int64_t begin, int64_t end,
+                                             const std::atomic<bool>& cancelled,
+                                             DecodeOptions options) {
+  if (layout.file_bytes < 0) return open_input(path, cancelled, options);
+  return decode_range(open_file_range(path, layout.file_bytes, begin, end, cancelled), path, layout,
+                      begin, end, options);
+}
+
+std::unique_ptr<ByteSource> decode_range(std::unique_ptr<ByteSource> raw, const std::string& name,
+                                         const InputLayout& layout, int64_t begin, int64_t end,
+                                         DecodeOptions options) {
+  // decode(): a name like x.gz refuses an empty file, wherever it is cut.
+  const bool whole = begin == 0 && end == layout.file_bytes;
+  options.read_ahead = options.read_ahead && layout.part_begins.size() == 1;
+  options.window.longest_block_bytes = layout.xz_longest_block_bytes;
+  if (whole) return decode(std::move(raw), name, options);
+  if (layout.cut_anywhere) return raw;
+
+  const size_t first_part = part_at(layout, begin), last_part = part_at(layout, end);
+  std::unique_ptr<StreamDecoder> decoder;
+  if (layout.format == "xz") {
+    const auto& checks = layout.xz_checks;
+    if (checks.size() != layout.part_begins.size() || first_part == checks.size())
+      throw std::logic_error("open_input_range: not a layout of an xz file");
+    const int end_check = last_part < checks.size() ? checks[last_part] : kXzFileEnd;
+    decoder = xz_part_decoder(checks[first_part], end_check, options.window);
+  } else {
+    decoder = make_decoder(layout.format, options.window);
+  }
+  return decode_with(std::move(decoder), std::move(raw), name, begin, options);
+}
+
+}  // namespace weft

@@ -1,0 +1,37 @@
+// liblzma's results as exceptions.
+#pragma once
+
+#include <lzma.h>
+
+#include <new>
+#include <string>
+
+#include "indexed_dataset/process/exit_code.h"
+#include "preprocess/compressed/decompress.h"
+
+namespace weft {
+
+// Nothing for LZMA_OK and LZMA_STREAM_END; else throws what stands for `result`.
+inline void check_lzma(lzma_ret result) {
+  switch (result) {
+    case LZMA_OK:
+    case LZMA_STREAM_END:
+      return;
+    case LZMA_MEM_ERROR:
+      throw std::bad_alloc();
+    case LZMA_MEMLIMIT_ERROR:
+      throw LimitExceeded("has an index of more than a million blocks");
+    case LZMA_UNSUPPORTED_CHECK:
+      throw CorruptStream("its checksum is of a kind that liblzma does not know");
+    case LZMA_OPTIONS_ERROR:
+      throw CorruptStream("its filters or options are of a kind that liblzma does not know");
+    case LZMA_FORMAT_ERROR:
+      throw CorruptStream("no xz stream starts here");
+    case LZMA_DATA_ERROR:
+      throw CorruptStream("checksum or structure is wrong");
+    default:
+      throw CorruptStream("corrupt stream (liblzma code " + std::to_string(result) + ")");
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,127 @@
+#include "preprocess/datasets/dataset_manifest.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "indexed_dataset/process/parse_json.h"
+#include "indexed_dataset/storage/file_io.h"
+#include "preprocess/datasets/json_integer.h"
+
+namespace weft {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Of documents or tokens: far below what would overflow when it is counted in bytes.
+constexpr int64_t kMaxCount = int64_t{1} << 53;
+
+Json counts_json(const PipelineTotals& totals) {
+  Json bad = Json::object();
+  for (int i = 0; i < kNumLineProblems; ++i) {
+    const int64_t count = totals.bad_lines.by_problem[static_cast<size_t>(i)];
+    if (count > 0) bad[describe(static_cast<LineProblem>(i))] = count;
+  }
+  return {{"documents", totals.num_documents},
+          {"empty_documents", totals.num_empty_documents},
+          {"bad_lines", totals.bad_lines.total()},
+          {"bad_lines_by_reason", bad},
+          {"replaced_surrogates", totals.num_replaced_surrogates},
+          {"jsonl_bytes", totals.num_bytes}};
+}
+
+Json inputs_json(const PipelineReport& report) {
+  Json array = Json::array();
+  for (size_t i = 0; i < report.inputs.size(); ++i) {
+    const InputReport& input = report.inputs[i];
+    array.push_back({{"path", input.path},
+                     {"version", report.identities.at(i).version},
+                     {"format", input.format},
+                     {"file_bytes", input.num_file_bytes},
+                     {"jsonl_bytes", input.num_bytes},
+                     {"lines", input.num_lines},
+                     {"text_xxh3", fmt::format("{:016x}", input.text.value())}});
+  }
+  return array;
+}
+
+// The options that decide on what is made. Together with the inputs they are the identity.
+Json run_options(const std::string& identity) {
+  const Json json = Json::parse(identity, nullptr, false);
+  return json.is_object() ? json.value("options", Json::object()) : Json::object();
+}
+
+// The identity as it was, as far as the manifest has it; "" in older manifests.
+std::string stored_identity(const Json& manifest) {
+  if (!manifest.contains("run_options") || !manifest.contains("inputs")) return "";
+  return Json{{"options", manifest["run_options"]}, {"inputs", manifest["inputs"]}}.dump(
+      -1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+std::filesystem::path manifest_path(const std::filesystem::path& prefix) {
+  return prefix.string() + ".manifest.json";
+}
+
+void write_manifest(const std::filesystem::path& path, const PipelineReport& report,
+                    size_t output_idx, const ManifestOrigin& origin) {
+  const OutputReport& output = report.outputs[output_idx];
+  Json options = Json::object();
+  for (const auto& [name, value] : origin.options) options[name] = value;
+  Json bad_lines = Json::array();
+  for (const BadLine& bad_line : report.shown_bad_lines) bad_lines.push_back(bad_line.message());
+  Json manifest = {
+      {"program", "weft-data preprocess"},
+      {"version", origin.program_version},
+      {"unicode_version", origin.unicode_version},
+      {"run", report.run_hash},
+      {"run_options", run_options(report.run_identity)},
+      {"options", options},
+      {"vocabulary",
+       {{"size", origin.vocabulary_size},
+        {"vocab_file", origin.vocab_file.string()},
+        {"vocab_sha256", origin.vocab_sha256},
+        {"merge_file", origin.merge_file.string()},
+        {"merge_sha256", origin.merge_sha256}}},
+      {"inputs", inputs_json(report)},
+      {"input_counts", counts_json(report.totals)},
+      {"first_bad_lines", bad_lines},
+      {"dataset", {{"documents", output.num_documents}, {"tokens", output.num_tokens}}},
+      {"seconds", origin.seconds},
+  };
+  if (!report.launch_id.empty()) manifest["launch"] = report.launch_id;
+  // Paths and messages may hold any bytes: those that are not UTF-8 are replaced, not refused.
+  write_file_atomically(path, manifest.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+std::optional<StoredManifest> read_dataset_manifest(const std::filesystem::path& prefix) {
+  const std::filesystem::path path = manifest_path(prefix);
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  const std::string text = read_file(path);
+  try {
+    const Json json = parse_json<Json>(text);
+    StoredManifest manifest;
+    manifest.num_documents = json_integer(json.at("dataset").at("documents"));
+    manifest.num_tokens = json_integer(json.at("dataset").at("tokens"));
+    if (std::min(manifest.num_documents, manifest.num_tokens) < 0 ||
+        std::max(manifest.num_documents, manifest.num_tokens) > kMaxCount) {
+      throw std::runtime_error("a dataset of a size that none has");
+    }
+    manifest.vocabulary_size = json_integer<int32_t>(json.at("vocabulary").at("size"));
+    manifest.vocab_file = json.at("vocabulary").at("vocab_file").get<std::string>();
+    manifest.merge_file = json.at("vocabulary").at("merge_file").get<std::string>();
+    manifest.vocab_sha256 = json.at("vocabulary").at("vocab_sha256").get<std::string>();
+    manifest.merge_sha256 = json.at("vocabulary").at("merge_sha256").get<std::string>();
+    manifest.run_hash = json.value("run", "");
+    manifest.run_identity = stored_identity(json);
+    manifest.launch_id = json.value("launch", "");
+    return manifest;
+  } catch (const std::exception& error) {
+    throw std::runtime_error(path.string() + ": not a manifest of weft-data (" + error.what() +
+                             "); the dataset is complete without it: move it away");
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,55 @@
+#include "preprocess/datasets/dataset_text.h"
+
+#include <system_error>
+
+#include "preprocess/datasets/dataset_manifest.h"
+#include "preprocess/web/sha256.h"
+
+namespace weft {
+
+std::filesystem::path without_suffix(const std::string& prefix) {
+  if (prefix.ends_with(".bin") || prefix.ends_with(".idx"))
+    return prefix.substr(0, prefix.size() - 4);
+  return prefix;
+}
+
+namespace {
+
+bool is_vocabulary_of(const StoredManifest& manifest, const VocabularyFiles& files) {
+  std::error_code ignored;
+  return std::filesystem::exists(files.vocab_file, ignored) &&
+         std::filesystem::exists(files.merge_file, ignored) &&
+         sha256_of_file(files.vocab_file) == manifest.vocab_sha256 &&
+         sha256_of_file(files.merge_file) == manifest.merge_sha256;
+}
+
+}  // namespace
+
+std::shared_ptr<const Vocabulary> find_dataset_vocabulary(const std::filesystem::path& prefix,
+                                                          const std::filesystem::path& vocab_file,
+                                                          const std::filesystem::path& merge_file) {
+  const auto files = find_vocabulary_files(vocab_file, merge_file);
+  const auto manifest = vocab_file.empty() ? read_dataset_manifest(prefix) : std::nullopt;
+  // A merged dataset whose parts had no manifest knows no vocabulary.
+  if (manifest && !manifest->vocab_sha256.empty()) {
+    const VocabularyFiles of_manifest{manifest->vocab_file, manifest->merge_file};
+    if (is_vocabulary_of(*manifest, of_manifest))
+      return Vocabulary::load(of_manifest.vocab_file, of_manifest.merge_file);
+    if (files && !is_vocabulary_of(*manifest, *files)) return nullptr;
+  }
+  return files ? Vocabulary::load(files->vocab_file, files->merge_file) : nullptr;
+}
+
+std::string decode_ids(const std::vector<int32_t>& ids, const Vocabulary& vocabulary) {
+  std::string text;
+  for (const int32_t id : ids) {
+    if (id >= 0 && id < vocabulary.size()) {
+      text += vocabulary.bytes(id);
+    } else {
+      text += "<id " + std::to_string(id) + ">";
+    }
+  }
+  return text;
+}
+
+}  // namespace weft

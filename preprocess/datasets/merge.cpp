@@ -1,0 +1,294 @@
+#include "preprocess/datasets/merge.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <system_error>
+
+#include "indexed_dataset/pair/merge_pairs.h"
+#include "indexed_dataset/process/parallel_for.h"
+#include "indexed_dataset/soundness/block_checksums.h"
+#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/storage/free_space.h"
+#include "indexed_dataset/storage/lock_file.h"
+#include "preprocess/datasets/dataset_manifest.h"
+#include "preprocess/datasets/merge_manifest.h"
+#include "preprocess/datasets/output_conflicts.h"
+#include "preprocess/datasets/source_map.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Everything that a dataset consists of; the .idx, which makes it complete, is not among them.
+constexpr const char* kSuffixes[] = {".bin", ".sources", ".checksums", ".manifest.json"};
+
+// The output files under their part names, removed unless they were committed.
+class OutputParts {
+ public:
+  explicit OutputParts(fs::path prefix) : prefix_(std::move(prefix)) { remove(); }
+  ~OutputParts() { remove(); }
+  OutputParts(const OutputParts&) = delete;
+
+  fs::path part(const std::string& suffix) const { return prefix_.string() + suffix + ".part"; }
+
+  void commit() {
+    // An older dataset of this name ends here, so that its .idx never stands beside new files.
+    remove_file(prefix_.string() + ".idx");
+    for (const char* suffix : kSuffixes) {
+      const fs::path name = prefix_.string() + suffix;
+      if (fs::exists(part(suffix))) {
+        commit_rename(part(suffix), name);
+      } else {
+        remove_file(name);
+      }
+    }
+    commit_rename(part(".idx"), prefix_.string() + ".idx");
+  }
+
+ private:
+  void remove() noexcept {
+    std::error_code ignored;
+    for (const char* suffix : kSuffixes) {
+      fs::remove(part(suffix), ignored);
+      fs::remove(part(suffix).string() + ".part", ignored);  // of write_file_atomically
+    }
+    fs::remove(part(".idx"), ignored);
+  }
+
+  fs::path prefix_;
+};
+
+void refuse_output_that_is_a_part(const MergeConfig& config) {
+  for (const fs::path& prefix : config.prefixes) {
+    for (const char* suffix : {".bin", ".idx"}) {
+      std::error_code no_such_file;
+      const fs::path output = config.output_prefix.string() + suffix;
+      if (fs::equivalent(output, prefix.string() + suffix, no_such_file)) {
+        throw std::invalid_argument("--output-prefix: '" + output.string() +
+                                    "' is one of the datasets to merge; give another name");
+      }
+    }
+  }
+}
+
+// Whether an earlier merge has made the output of these parts, none of which is younger. Throws
+// std::invalid_argument if there is a dataset of others.
+bool is_there_already(const MergeConfig& config, const std::string& manifest) {
+  const fs::path index = config.output_prefix.string() + ".idx";
+  if (config.overwrite || !fs::exists(index)) return false;
+  std::string why = difference_from_merged(manifest_path(config.output_prefix), manifest);
+  if (!fs::exists(config.output_prefix.string() + ".bin")) why = "of which the .bin is missing";
+  for (const fs::path& prefix : config.prefixes) {
+    const fs::path part = prefix.string() + ".idx";
+    if (why.empty() && fs::last_write_time(part) > fs::last_write_time(index))
+      why = "made before '" + part.string() + "' was";
+  }
+  if (why.empty()) return true;
+  throw std::invalid_argument("'" + index.string() + "' is a finished dataset, " + why +
+                              "; give --overwrite to replace it, or another --output-prefix");
+}
+
+// One input of the merged source map, of which part after part comes.
+class MergedInput {
+ public:
+  // What is to be added to the offsets of a part's entries. Nothing if nobody knows, because what
+  // lies before it in the input was not added last.
+  std::optional<int64_t> add(const std::optional<InputPart>& part) {
+    is_whole_ |= !part;
+    if (!part) return 0;
+    if (!sum_ || sum_->is_empty()) {
+      if (is_whole_ && !part->counts_from_input) return std::nullopt;
+      sum_ = part;
+      return 0;
+    }
+    if (part->is_empty()) return 0;
+    const bool follows = sum_->file_end == part->file_begin;
+    if (part->counts_from_input ? !sum_->counts_from_input : !follows) return std::nullopt;
+    // A compressed input of which the text before is known counts from its begin.
+    const int64_t text_begin = sum_->counts_from_input ? sum_->file_begin : 0;
+    const int64_t shift = part->counts_from_input ? 0 : text_begin + sum_->num_bytes;
+    if (!follows) {
+      sum_ = part;
+    } else {
+      sum_->file_end = part->file_end;
+      if (__builtin_add_overflow(sum_->num_bytes, part->num_bytes, &sum_->num_bytes))
+        return std::nullopt;
+    }
+    return shift;
+  }
+
+  // What the merged dataset has of it.
+  std::optional<InputPart> part() const {
+    return is_whole_ || !sum_ || sum_->is_whole() ? std::nullopt : sum_;
+  }
+
+ private:
+  std::optional<InputPart> sum_;  // of the last parts that follow each other
+  bool is_whole_ = false;
+};
+
+// The sources of all parts as one map. Inputs of one name in several parts are one input, the
+// second of a name in one part is the second one in others.
+class SourcesMerge {
+ public:
+  // Nothing where a part has none; the note says which.
+  static std::optional<SourcesMerge> open(const PairMerge& pairs, std::vector<std::string>& notes) {
+    const char* what = "the result has no source map: ";
+    if (!pairs.has_bounds()) {
+      notes.push_back(std::string(what) + "no part has document bounds");
+      return std::nullopt;
+    }
+    SourcesMerge merge;
+    for (const PairMerge::Part& part : pairs.parts()) {
+      const fs::path path = sources_path(part.reader.prefix());
+      if (!fs::exists(path)) {
+        notes.push_back(what + path.string() + " is not there");
+        return std::nullopt;
+      }
+      const std::string lost = merge.add(part, path);
+      if (lost.empty()) continue;
+      notes.push_back(
+          what + path.string() + " counts the bytes of " + lost +
+          " from the begin of its part, and the part before it does not come before it");
+      return std::nullopt;
+    }
+    for (const MergedInput& input : merge.merged_inputs_)
+      merge.input_parts_.push_back(input.part());
+    return merge;
+  }
+
+  int64_t size_bytes() const {
+    return source_entry_at(num_documents_, has_origins_) + footer_bytes_;
+  }
+
+  void write(const fs::path& path, int num_threads, const std::function<void()>& check) const {
+    constexpr int64_t kEntries = int64_t{1} << 18;  // 3 MB a piece, 12 with origins
+    struct Piece {
+      const OnePart* part;
+      int64_t first, count;
+    };
+    std::vector<Piece> pieces;
+    for (const OnePart& part : parts_) {
+      for (int64_t i = 0; i < part.map.num_documents(); i += kEntries)
+        pieces.push_back({&part, i, std::min(kEntries, part.map.num_documents() - i)});
+    }
+    OutputFile file(path);
+    file.truncate(source_entry_at(num_documents_, has_origins_));
+    parallel_for(static_cast<int64_t>(pieces.size()), num_threads, [&](int64_t i) {
+      check();
+      const auto& [part, first, count] = pieces[static_cast<size_t>(i)];
+      std::vector<std::byte> bytes;
+      bytes.reserve(static_cast<size_t>(source_entry_bytes(has_origins_) * count));
+      for (int64_t k = first; k < first + count; ++k) {
+        SourceEntry entry = part->map.entry(k);
+        const NewInput& input = part->new_inputs[entry.input_idx];
+        entry.input_idx = input.idx;
+        if (__builtin_add_overflow(entry.offset_bytes, input.shift_bytes, &entry.offset_bytes)) {
+          throw std::runtime_error(part->path.string() +
+                                   ": a document beyond the end of all files: it is damaged");
+        }
+        append_source_entry(bytes, entry, has_origins_);
+      }
+      file.write_at(bytes.data(), bytes.size(),
+                    source_entry_at(part->documents_before + first, has_origins_));
+    });
+    file.close();
+    seal_source_map(path, num_documents_, inputs_, input_parts_, has_origins_);
+  }
+
+ private:
+  struct NewInput {
+    uint32_t idx;
+    int64_t shift_bytes;
+  };
+  struct OnePart {
+    fs::path path;
+    SourceMap map;
+    int64_t documents_before;
+    std::vector<NewInput> new_inputs;
+  };
+
+  // The name of an input whose entries have no place in the merged map; empty: all is well.
+  std::string add(const PairMerge::Part& part, const fs::path& path) {
+    OnePart one{path, SourceMap(path), part.documents_before, {}};
+    if (one.map.num_documents() != part.num_documents) {
+      throw std::runtime_error(path.string() + ": holds the sources of " +
+                               std::to_string(one.map.num_documents()) +
+                               " documents, but the dataset has " +
+                               std::to_string(part.num_documents) + "; " + kSourcesHint);
+    }
+    std::map<std::string, int> num_seen;
+    for (size_t i = 0; i < one.map.inputs().size(); ++i) {
+      const std::string& input = one.map.inputs()[i];
+      const auto [place, is_new] = index_of_input_.emplace(std::pair(input, num_seen[input]++),
+                                                           static_cast<uint32_t>(inputs_.size()));
+      if (is_new) {
+        inputs_.push_back(input);
+        merged_inputs_.emplace_back();
+        footer_bytes_ += static_cast<int64_t>(input.size()) + 160;  // with a part's numbers
+      }
+      const auto shift_bytes = merged_inputs_[place->second].add(one.map.parts()[i]);
+      if (!shift_bytes) return input;
+      one.new_inputs.push_back({place->second, *shift_bytes});
+    }
+    num_documents_ += part.num_documents;
+    has_origins_ |= one.map.has_origins();
+    parts_.push_back(std::move(one));
+    return "";
+  }
+
+  std::vector<OnePart> parts_;
+  std::vector<std::string> inputs_;
+  std::vector<MergedInput> merged_inputs_;  // beside inputs_
+  InputParts input_parts_;
+  std::map<std::pair<std::string, int>, uint32_t> index_of_input_;  // by name and how many before
+  int64_t num_documents_ = 0, footer_bytes_ = 32;
+  bool has_origins_ = false;  // of any part: documents of the others have empty ones
+};
+
+}  // namespace
+
+MergeReport merge_datasets(const MergeConfig& config, const std::function<void()>& check) {
+  const fs::path lock_file = config.output_prefix.string() + ".lock";
+  refuse_output_that_is_a_part(config);
+  guard_outputs({config.output_prefix}, lock_file, {}, {});
+  const LockFile lock(lock_file);
+  const PairMerge pairs(config.prefixes);
+  MergeReport report;
+  const auto sources = SourcesMerge::open(pairs, report.notes);
+  const std::string manifest = merged_manifest(config, pairs);
+  const std::string shards = shards_out_of_order(config.prefixes);
+  if (!shards.empty()) report.notes.push_back(shards);
+  report.num_documents = pairs.num_documents();
+  report.num_tokens = pairs.num_tokens();
+  report.was_there = is_there_already(config, manifest);
+  if (report.was_there) return report;
+
+  OutputParts parts(config.output_prefix);
+  const int64_t pair_bytes = pairs.bin_bytes() + pairs.idx_bytes();
+  // Checksums: 17 bytes for each 16 MiB.
+  require_free_space(config.output_prefix, pair_bytes + (sources ? sources->size_bytes() : 0) +
+                                               pair_bytes / 900000 +
+                                               static_cast<int64_t>(manifest.size()));
+  pairs.write(parts.part(".bin"), parts.part(".idx"), config.num_threads, check);
+  std::vector<DatasetFile> files = {{".bin", parts.part(".bin")}, {".idx", parts.part(".idx")}};
+  if (sources) {
+    sources->write(parts.part(".sources"), config.num_threads, check);
+    files.push_back({".sources", parts.part(".sources")});
+  }
+  const auto see = [&check](size_t, int64_t, std::span<const std::byte>) { check(); };
+  write_block_checksums(parts.part(".checksums"),
+                        compute_block_checksums(files, config.num_threads, see));
+  write_file_atomically(parts.part(".manifest.json"), manifest);
+  check();
+  parts.commit();
+
+  report.num_bytes = pair_bytes;
+  return report;
+}
+
+}  // namespace weft

@@ -1,0 +1,78 @@
+#include "preprocess/datasets/output_conflicts.h"
+
+#include <unistd.h>
+
+#include <climits>
+#include <stdexcept>
+#include <system_error>
+
+#include "preprocess/web/url.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+// All that stands beside a dataset, and what its .idx is written as when it is made again.
+constexpr const char* kSuffixes[] = {".bin", ".idx", ".sources", ".checksums", ".manifest.json"};
+
+[[noreturn]] void fail(int error, const std::string& text) {
+  throw std::system_error(error, std::generic_category(), text);
+}
+
+void check_name(const fs::path& file) {
+  const std::string name = file.filename().string();
+  if (name.find('\n') != std::string::npos) {
+    throw std::invalid_argument("'" + file.string() +
+                                "': names of outputs cannot have line ends in them");
+  }
+  const fs::path folder = folder_of(file);
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) {
+    fail(ENOENT, "folder '" + folder.string() + "' for the output does not exist; create it first");
+  }
+  const long longest = ::pathconf(folder.c_str(), _PC_NAME_MAX);
+  if (std::ssize(name) > (longest > 0 ? longest : NAME_MAX)) {
+    fail(ENAMETOOLONG, "'" + file.string() + "' cannot be written; choose a shorter name");
+  }
+  if (fs::is_directory(file, error)) {
+    fail(EISDIR, "'" + file.string() + "' cannot be written; move the folder away");
+  }
+}
+
+}  // namespace
+
+fs::path folder_of(const fs::path& file) {
+  return file.has_parent_path() ? file.parent_path() : fs::path(".");
+}
+
+void guard_outputs(const std::vector<fs::path>& dataset_prefixes, const fs::path& lock_file,
+                   const std::vector<fs::path>& other_files,
+                   const std::vector<std::string>& inputs) {
+  std::vector<fs::path> files;
+  for (const fs::path& prefix : dataset_prefixes) {
+    for (const char* suffix : kSuffixes) files.push_back(prefix.string() + suffix);
+  }
+  for (const fs::path& other : other_files) {
+    for (const fs::path& file : files) {
+      if (fs::absolute(other).lexically_normal() != fs::absolute(file).lexically_normal()) continue;
+      throw std::invalid_argument("'" + other.string() +
+                                  "' is a name of the dataset itself; choose another one");
+    }
+  }
+  files.insert(files.end(), other_files.begin(), other_files.end());
+  if (!lock_file.empty()) files.push_back(lock_file);
+  for (const fs::path& file : files) {
+    check_name(file);
+    std::error_code error;
+    // Of tens of thousands of inputs each look at one takes time.
+    if (!fs::exists(file, error)) continue;
+    for (const std::string& input : inputs) {
+      if (input == "-" || looks_like_url(input) || !fs::equivalent(file, input, error)) continue;
+      throw std::invalid_argument("'" + file.string() + "' is the input '" + input +
+                                  "', which the output would replace; choose another name");
+    }
+  }
+}
+
+}  // namespace weft

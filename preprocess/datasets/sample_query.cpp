@@ -1,0 +1,148 @@
+#include "preprocess/datasets/sample_query.h"
+
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "indexed_dataset/process/parse_json.h"
+#include "indexed_dataset/storage/file_io.h"
+#include "preprocess/datasets/dataset_text.h"
+
+namespace weft {
+namespace {
+
+using Json = nlohmann::json;
+
+std::optional<int64_t> integer_or_nothing(const Json& arguments, const char* name) {
+  const auto found = arguments.find(name);
+  if (found == arguments.end() || found->is_null()) return std::nullopt;
+  return found->get<int64_t>();
+}
+
+std::string text_or_nothing(const Json& arguments, const char* name) {
+  const auto found = arguments.find(name);
+  if (found == arguments.end() || found->is_null()) return "";
+  return found->get<std::string>();
+}
+
+// Megatron takes a list; one dataset may stand alone in it.
+std::string single_data_path(const Json& arguments) {
+  const Json& value = arguments.at("data_path");
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_array() && value.size() == 1) return value[0].get<std::string>();
+  throw std::runtime_error("the run's data_path is not one dataset; blends cannot be inspected");
+}
+
+SampleOrder from_manifest(const Json& manifest) {
+  const Json& arguments = manifest.at("arguments");
+  SampleOrder order;
+  order.data_path = text_or_nothing(manifest, "dataset_prefix");
+  if (order.data_path.empty()) order.data_path = single_data_path(arguments);
+  if (const auto samples = manifest.find("dataset_samples"); samples != manifest.end()) {
+    order.asked_samples =
+        DatasetTargetSizes{.train_samples = samples->at("train").get<int64_t>(),
+                           .valid_samples = samples->at("validation").get<int64_t>(),
+                           .test_samples = samples->at("test").get<int64_t>()};
+  }
+  order.seq_length = arguments.at("seq_length").get<int64_t>();
+  order.split = arguments.at("split").get<std::string>();
+  order.seed = arguments.at("seed").get<int64_t>();
+  order.train_samples = integer_or_nothing(arguments, "train_samples");
+  // Megatron derives train_iters from train_samples and keeps both: the samples were what was asked
+  // for.
+  if (!order.train_samples) order.train_iters = integer_or_nothing(arguments, "train_iters");
+  order.eval_iters = arguments.at("eval_iters").get<int64_t>();
+  order.eval_interval = arguments.at("eval_interval").get<int64_t>();
+  order.global_batch_size = integer_or_nothing(arguments, "global_batch_size");
+  if (!order.global_batch_size)
+    order.global_batch_size = integer_or_nothing(arguments, "micro_batch_size");
+  const auto rampup = arguments.find("rampup_batch_size");
+  if (rampup != arguments.end() && !rampup->is_null()) {
+    order.rampup_batch_size = rampup->get<std::vector<int64_t>>();
+  }
+  order.vocab_file = text_or_nothing(arguments, "vocab_file");
+  order.merge_file = text_or_nothing(arguments, "merge_file");
+  return order;
+}
+
+int64_t global_batch_size_at(const SampleOrder& order, int64_t consumed_samples) {
+  const int64_t full = *order.global_batch_size;
+  if (order.rampup_batch_size.size() != 3) return full;
+  const int64_t start = order.rampup_batch_size[0], increment = order.rampup_batch_size[1];
+  const int64_t ramp_samples = order.rampup_batch_size[2];
+  if (consumed_samples > ramp_samples || ramp_samples == 0 || start >= full || increment <= 0)
+    return full;
+  const int64_t num_increments = (full - start) / increment;
+  const double samples_per_increment =
+      static_cast<double>(ramp_samples) / static_cast<double>(num_increments);
+  const auto steps =
+      static_cast<int64_t>(static_cast<double>(consumed_samples) / samples_per_increment);
+  return start + steps * increment;
+}
+
+DatasetTargetSizes target_sizes(const SampleOrder& order, Split split) {
+  if (order.asked_samples) return *order.asked_samples;
+  // The train split does not depend on the batch size unless iterations are counted.
+  const int64_t eval_iters = split == Split::kTrain ? 0 : order.eval_iters;
+  return dataset_target_sizes(order.train_samples, order.train_iters.value_or(0),
+                              order.global_batch_size.value_or(1), order.eval_interval, eval_iters);
+}
+
+}  // namespace
+
+SampleOrder read_run_manifest(const std::filesystem::path& run_folder) {
+  const std::filesystem::path path = run_folder / "run_manifest.json";
+  const std::string text = read_file(path);
+  try {
+    return from_manifest(parse_json<Json>(text));
+  } catch (const Json::exception& error) {
+    throw std::runtime_error(path.string() +
+                             ": not the manifest of a training run: " + error.what());
+  } catch (const std::runtime_error& error) {
+    throw std::runtime_error(path.string() + ": " + error.what());
+  }
+}
+
+std::pair<int64_t, int64_t> samples_of_iteration(const SampleOrder& order, int64_t iteration) {
+  const int64_t full = *order.global_batch_size;
+  int64_t consumed = 0, num_done = 0;
+  // During the ramp-up step by step; the rest of the run has one batch size.
+  while (num_done + 1 < iteration && global_batch_size_at(order, consumed) != full) {
+    consumed += global_batch_size_at(order, consumed);
+    ++num_done;
+  }
+  int64_t rest = 0, last = 0;
+  if (__builtin_mul_overflow(iteration - 1 - num_done, full, &rest) ||
+      __builtin_add_overflow(consumed, rest, &consumed) ||
+      __builtin_add_overflow(consumed, global_batch_size_at(order, consumed), &last)) {
+    throw std::invalid_argument("--iteration " + std::to_string(iteration) +
+                                ": its samples do not fit 64 bits");
+  }
+  return {consumed, last};
+}
+
+int64_t num_asked_samples(const SampleOrder& order, Split split) {
+  const DatasetTargetSizes sizes = target_sizes(order, split);
+  return split == Split::kTrain   ? sizes.train_samples
+         : split == Split::kValid ? sizes.valid_samples
+                                  : sizes.test_samples;
+}
+
+GptDataset build_split(const SampleOrder& order, Split split) {
+  DatasetTargetSizes sizes = target_sizes(order, split);
+  if (split != Split::kTrain) sizes.train_samples = 0;
+  if (split != Split::kValid) sizes.valid_samples = 0;
+  if (split != Split::kTest) sizes.test_samples = 0;
+  GptDatasets datasets = build_gpt_datasets(without_suffix(order.data_path), order.split, sizes,
+                                            *order.seq_length, order.seed);
+  std::optional<GptDataset>& dataset = split == Split::kTrain   ? datasets.train
+                                       : split == Split::kValid ? datasets.valid
+                                                                : datasets.test;
+  if (!dataset) {
+    throw std::invalid_argument("the " + std::string(split_name(split)) +
+                                " split has no samples in this run (--split " + order.split +
+                                ", --eval-iters " + std::to_string(order.eval_iters) + ")");
+  }
+  return std::move(*dataset);
+}
+
+}  // namespace weft

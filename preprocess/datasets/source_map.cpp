@@ -1,0 +1,242 @@
+#include "preprocess/datasets/source_map.h"
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string_view>
+
+#include "indexed_dataset/pair/interleave_partitions.h"
+#include "indexed_dataset/pair/reader.h"
+#include "indexed_dataset/process/parse_json.h"
+#include "preprocess/datasets/json_integer.h"
+
+namespace weft {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kMagic = "WEFTSRC1";
+constexpr uint32_t kVersion = 1, kVersionWithOrigins = 2;
+
+// 9 PB: a thousand of them can be added.
+constexpr int64_t kMaxPartBytes = int64_t{1} << 53;
+
+// Places of the header's fields.
+constexpr size_t kVersionAt = 8, kNumDocumentsAt = 16, kNumInputsAt = 24, kFooterBytesAt = 32;
+
+template <typename T>
+void store(std::byte* at, T value) {
+  std::memcpy(at, &value, sizeof(T));
+}
+
+template <typename T>
+T load(const std::byte* at) {
+  T value;
+  std::memcpy(&value, at, sizeof(T));
+  return value;
+}
+
+[[noreturn]] void throw_bad(const std::filesystem::path& path, const std::string& what) {
+  // It is of no use for training, so that nobody should lose hours for it.
+  throw std::runtime_error(path.string() + ": " + what + "; " + kSourcesHint);
+}
+
+Json part_json(const InputPart& part) {
+  return {{"file_begin", part.file_begin},
+          {"file_end", part.file_end},
+          {"file_bytes", part.file_bytes},
+          {"num_bytes", part.num_bytes},
+          {"counts_from_input", part.counts_from_input}};
+}
+
+InputPart part_of(const Json& json, const std::filesystem::path& path) {
+  InputPart part;
+  part.file_begin = json_integer(json.at("file_begin"));
+  part.file_end = json_integer(json.at("file_end"));
+  part.file_bytes = json_integer(json.at("file_bytes"));
+  part.num_bytes = json_integer(json.at("num_bytes"));
+  part.counts_from_input = json.at("counts_from_input").get<bool>();
+  // -1: a pipe, which is read to its end.
+  if (part.file_begin < 0 || part.file_end < -1 || part.file_bytes < -1 || part.num_bytes < 0 ||
+      std::max({part.file_begin, part.file_end, part.file_bytes, part.num_bytes}) > kMaxPartBytes) {
+    throw_bad(path, "the list of inputs at its end is damaged: a part has a size that none has");
+  }
+  return part;
+}
+
+std::vector<std::string> parse_footer(std::string_view text, uint64_t num_inputs,
+                                      const std::filesystem::path& path, InputParts& parts) {
+  std::vector<std::string> inputs;
+  try {
+    const Json footer = parse_json<Json>(text);
+    for (const Json& input : footer.at("inputs")) {
+      inputs.push_back(input.at("path").get<std::string>());
+      parts.emplace_back();
+      if (input.contains("part")) parts.back() = part_of(input["part"], path);
+    }
+  } catch (const Json::exception& error) {
+    throw_bad(path, std::string("the list of inputs at its end is damaged: ") + error.what());
+  } catch (const NotAnInteger& error) {
+    throw_bad(path, std::string("the list of inputs at its end is damaged: ") + error.what());
+  } catch (const NestedTooDeeply& error) {
+    throw_bad(path, std::string("the list of inputs at its end is damaged: ") + error.what());
+  }
+  if (inputs.size() != num_inputs) {
+    throw_bad(path, "the header (byte 24) says " + std::to_string(num_inputs) +
+                        " inputs, the list at the end holds " + std::to_string(inputs.size()));
+  }
+  return inputs;
+}
+
+}  // namespace
+
+std::filesystem::path sources_path(const std::filesystem::path& prefix) {
+  return prefix.string() + ".sources";
+}
+
+void append_source_entry(std::vector<std::byte>& bytes, const SourceEntry& entry,
+                         bool has_origins) {
+  const size_t at = bytes.size();
+  bytes.resize(at + static_cast<size_t>(source_entry_bytes(has_origins)));
+  store(bytes.data() + at, entry.input_idx);
+  store(bytes.data() + at + 4, static_cast<uint64_t>(entry.offset_bytes));
+  if (has_origins) store(bytes.data() + at + 12, entry.origin.bytes);
+}
+
+void seal_source_map(const std::filesystem::path& path, int64_t num_documents,
+                     const std::vector<std::string>& inputs, const InputParts& parts,
+                     bool has_origins) {
+  Json list = Json::array();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    list.push_back({{"path", inputs[i]}});
+    if (i < parts.size() && parts[i]) list.back()["part"] = part_json(*parts[i]);
+  }
+  const Json footer = {{"inputs", list}};
+  // Names may hold any bytes: those that are not UTF-8 are replaced, not refused.
+  const std::string text = footer.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+
+  std::byte header[kSourceHeaderBytes] = {};
+  std::memcpy(header, kMagic.data(), kMagic.size());
+  store(header + kVersionAt, has_origins ? kVersionWithOrigins : kVersion);
+  store(header + kNumDocumentsAt, static_cast<uint64_t>(num_documents));
+  store(header + kNumInputsAt, static_cast<uint64_t>(inputs.size()));
+  store(header + kFooterBytesAt, static_cast<uint64_t>(text.size()));
+
+  OutputFile file(path, /*keep=*/true);
+  const int64_t footer_at = source_entry_at(num_documents, has_origins);
+  if (num_documents > 0 && file.size_bytes() < footer_at) {
+    throw std::logic_error(path.string() + ": has " + std::to_string(file.size_bytes()) +
+                           " bytes, too few for the sources of " + std::to_string(num_documents) +
+                           " documents");
+  }
+  file.truncate(footer_at);
+  file.write_at(text.data(), text.size(), footer_at);
+  file.sync();
+  file.write_at(header, sizeof(header), 0);
+  file.sync();
+  file.close();
+}
+
+void deal_source_map(const std::filesystem::path& from, const std::filesystem::path& to,
+                     int64_t num_partitions, const std::function<void()>& check) {
+  // 12 MiB of entries at a time, or 44, some of each partition.
+  constexpr int64_t kEntries = int64_t{1} << 20;
+  const SourceMap map(from);
+  const bool has_origins = map.has_origins();
+  const int64_t num_rounds = std::max<int64_t>(1, kEntries / num_partitions);
+  {
+    OutputFile file(to);
+    file.truncate(source_entry_at(map.num_documents(), has_origins));
+    std::vector<std::byte> bytes;
+    for (int64_t first = 0; first < map.num_documents(); first += num_rounds * num_partitions) {
+      const int64_t end = std::min(map.num_documents(), first + num_rounds * num_partitions);
+      if (check) check();
+      for (int64_t p = 0; p < num_partitions && first + p < end; ++p) {
+        bytes.clear();
+        for (int64_t d = first + p; d < end; d += num_partitions) {
+          append_source_entry(bytes, map.entry(d), has_origins);
+        }
+        const int64_t place = documents_before_partition(p, map.num_documents(), num_partitions) +
+                              first / num_partitions;
+        file.write_at(bytes.data(), bytes.size(), source_entry_at(place, has_origins));
+      }
+    }
+    file.close();
+  }
+  seal_source_map(to, map.num_documents(), map.inputs(), map.parts(), has_origins);
+}
+
+SourceMap::SourceMap(const std::filesystem::path& path) : path_(path), file_(path) {
+  const std::span<const std::byte> bytes = file_.bytes();
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (!text.starts_with(kMagic)) {
+    throw_bad(path, "is not a source map of weft-data (its first 8 bytes are not WEFTSRC1)");
+  }
+  if (bytes.size() < static_cast<size_t>(kSourceHeaderBytes)) {
+    throw_bad(path,
+              "is truncated: " + std::to_string(bytes.size()) + " bytes, the header alone has 64");
+  }
+  const auto version = load<uint32_t>(bytes.data() + kVersionAt);
+  if (version != kVersion && version != kVersionWithOrigins) {
+    throw_bad(path,
+              "has version " + std::to_string(version) + " at byte 8; only 1 and 2 are known");
+  }
+  has_origins_ = version == kVersionWithOrigins;
+  const auto entry_bytes = static_cast<uint64_t>(source_entry_bytes(has_origins_));
+  const auto num_documents = load<uint64_t>(bytes.data() + kNumDocumentsAt);
+  const auto num_inputs = load<uint64_t>(bytes.data() + kNumInputsAt);
+  const auto footer_bytes = load<uint64_t>(bytes.data() + kFooterBytesAt);
+  const uint64_t rest_bytes = bytes.size() - kSourceHeaderBytes;
+  // By division first: counts of a damaged header may overflow the product.
+  if (num_documents > rest_bytes / entry_bytes ||
+      footer_bytes != rest_bytes - num_documents * entry_bytes) {
+    throw_bad(path, "is truncated or damaged: it has " + std::to_string(bytes.size()) +
+                        " bytes, which do not fit " + std::to_string(num_documents) +
+                        " documents (byte 16) and a list of inputs of " +
+                        std::to_string(footer_bytes) + " bytes (byte 32)");
+  }
+  num_documents_ = static_cast<int64_t>(num_documents);
+  inputs_ =
+      parse_footer(text.substr(static_cast<size_t>(source_entry_at(num_documents_, has_origins_))),
+                   num_inputs, path, parts_);
+}
+
+SourceEntry SourceMap::entry(int64_t document_idx) const {
+  if (document_idx < 0 || document_idx >= num_documents_) {
+    throw std::out_of_range(path_.string() + ": no document " + std::to_string(document_idx) +
+                            " (there are " + std::to_string(num_documents_) + ")");
+  }
+  const std::byte* at = file_.bytes().data() + source_entry_at(document_idx, has_origins_);
+  SourceEntry entry{load<uint32_t>(at), static_cast<int64_t>(load<uint64_t>(at + 4)), {}};
+  if (entry.input_idx >= inputs_.size() || entry.offset_bytes < 0) {
+    throw_bad(path_, "the entry of document " + std::to_string(document_idx) + " (byte " +
+                         std::to_string(source_entry_at(document_idx, has_origins_)) +
+                         ") names input " + std::to_string(entry.input_idx) + " of " +
+                         std::to_string(inputs_.size()) + ", byte " +
+                         std::to_string(static_cast<uint64_t>(entry.offset_bytes)) +
+                         ": it is damaged");
+  }
+  if (!has_origins_) return entry;
+  std::memcpy(entry.origin.bytes.data(), at + 12, kOriginBytes);
+  if (!is_valid(entry.origin)) {
+    throw_bad(path_, "the origin of document " + std::to_string(document_idx) + " (byte " +
+                         std::to_string(source_entry_at(document_idx, has_origins_) + 12) +
+                         ") is no UTF-8 with zeros behind it: it is damaged");
+  }
+  return entry;
+}
+
+std::optional<SourceMap> open_source_map_of(const DatasetReader& reader) {
+  const std::filesystem::path path = sources_path(reader.prefix());
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  SourceMap sources(path);
+  if (sources.num_documents() != reader.num_documents()) {
+    throw_bad(path, "holds the sources of " + std::to_string(sources.num_documents()) +
+                        " documents, the dataset has " + std::to_string(reader.num_documents()) +
+                        ": it is not of this dataset");
+  }
+  return sources;
+}
+
+}  // namespace weft

@@ -1,0 +1,115 @@
+// PREFIX.sources: from which line of the corpus each document of a dataset came.
+//
+//   sources := header entries footer            little-endian, unpadded
+//   header  := magic[8]="WEFTSRC1" version:u32 zero:u32 num_documents:u64 num_inputs:u64
+//              footer_bytes:u64 zero[24]         64 bytes
+//   entry   := input_idx:u32 offset_bytes:u64   version 1: 12 bytes, document i at 64 + 12 * i
+//            | input_idx:u32 offset_bytes:u64 origin[32]     version 2: 44 bytes, at 64 + 44 * i
+//   footer  := {"inputs": [{"path": "a.jsonl.zst"}, ...]}   JSON, to the end of the file
+//
+// In the map of a part of the work (--shard) every input has a "part" beside its "path": see
+// InputPart. weft-data merge puts parts in a row together.
+//
+// Version 2 is written where --origin-key was given: origin is the domain or the name that the line
+// has for itself (origin.h), UTF-8, padded with zeros, all zeros if it has none. The version, and
+// so the size of an entry, holds for the whole file.
+//
+// offset_bytes is where the document's line begins in the decompressed input. Documents are those
+// of the .idx, empty ones included. The header is written last: a file without it is not complete.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "indexed_dataset/storage/file_io.h"
+#include "preprocess/documents/origin.h"
+
+namespace weft {
+
+inline constexpr int64_t kSourceHeaderBytes = 64;
+constexpr int64_t source_entry_bytes(bool has_origins) {
+  return 12 + (has_origins ? static_cast<int64_t>(kOriginBytes) : 0);
+}
+
+// What to do where it is damaged or of another dataset: the end of every message about that.
+inline constexpr const char* kSourcesHint =
+    "move the file away (everything but file names and origins works without it) or make the "
+    "dataset again";
+
+struct SourceEntry {
+  uint32_t input_idx = 0;
+  int64_t offset_bytes = 0;
+  Origin origin{};
+};
+
+// What of an input a dataset was made of, where that may not be all of it.
+struct InputPart {
+  int64_t file_begin = 0, file_end = 0;  // bytes of the file; nothing of it if they are equal
+  int64_t file_bytes = 0;                // of the whole file
+  int64_t num_bytes = 0;                 // decompressed, of that range
+  // Entries count from the begin of the input. Otherwise, in a compressed file of which nobody
+  // knows what its earlier parts hold, from the begin of the part.
+  bool counts_from_input = true;
+
+  bool is_empty() const { return file_begin == file_end; }
+  bool is_whole() const { return file_begin == 0 && file_end == file_bytes; }
+};
+using InputParts = std::vector<std::optional<InputPart>>;  // by input; nothing: all of it
+
+// PREFIX.sources
+std::filesystem::path sources_path(const std::filesystem::path& prefix);
+// Where the entry of a document stands in the file.
+constexpr int64_t source_entry_at(int64_t document_idx, bool has_origins = false) {
+  return kSourceHeaderBytes + source_entry_bytes(has_origins) * document_idx;
+}
+// Appends an entry's 12 or 44 bytes.
+void append_source_entry(std::vector<std::byte>& bytes, const SourceEntry& entry,
+                         bool has_origins = false);
+
+// Ends `path` (which may be a part name), whose entries stand at their places: cuts off what lies
+// behind them, writes footer and header, and syncs. Without `parts` all inputs are whole. Calling
+// it again gives the same file. Throws std::system_error; std::logic_error if the file is too short
+// for its entries.
+void seal_source_map(const std::filesystem::path& path, int64_t num_documents,
+                     const std::vector<std::string>& inputs, const InputParts& parts = {},
+                     bool has_origins = false);
+
+// Writes the sealed map `from` to `to` in the order of deal_pair.h. `check` is called often; what
+// it throws ends the work. Throws std::system_error; std::runtime_error if `from` is damaged.
+void deal_source_map(const std::filesystem::path& from, const std::filesystem::path& to,
+                     int64_t num_partitions, const std::function<void()>& check = {});
+
+// Thread-safe. The file stays mapped while it lives.
+class SourceMap {
+ public:
+  // Checks magic, version, that the size fits the counts, and the footer. Throws
+  // std::runtime_error with what is wrong and where; std::system_error if it cannot be opened.
+  explicit SourceMap(const std::filesystem::path& path);
+
+  int64_t num_documents() const { return num_documents_; }
+  bool has_origins() const { return has_origins_; }  // otherwise those of all entries are empty
+  const std::vector<std::string>& inputs() const { return inputs_; }
+  const InputParts& parts() const { return parts_; }  // one for each input
+  // Throws std::out_of_range for a document that is not there, std::runtime_error where the entry
+  // names no input, has a negative offset or an origin that is no text.
+  SourceEntry entry(int64_t document_idx) const;
+
+ private:
+  std::filesystem::path path_;
+  MappedFile file_;
+  int64_t num_documents_ = 0;
+  bool has_origins_ = false;
+  std::vector<std::string> inputs_;
+  InputParts parts_;
+};
+
+class DatasetReader;
+// The source map beside a dataset; nothing if there is none. Throws as SourceMap, and
+// std::runtime_error if it is of another number of documents.
+std::optional<SourceMap> open_source_map_of(const DatasetReader& reader);
+
+}  // namespace weft

@@ -1,0 +1,199 @@
+#include "preprocess/documents/bad_line_hint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "preprocess/terminal/terminal_text.h"
+
+namespace weft {
+namespace {
+
+using namespace std::string_view_literals;
+
+struct FileKind {
+  size_t at;
+  std::string_view magic;
+  const char* what;
+  const char* how;
+};
+
+constexpr const char* kConvert = "convert it to JSON lines first";
+constexpr const char* kPandas =
+    "convert it to JSON lines first (pandas: to_json(OUT, orient=\"records\", lines=True))";
+constexpr const char* kArrow = "convert it to JSON lines first (datasets: to_json(OUT))";
+constexpr const char* kUtf16 = "convert it first (iconv -f UTF-16 -t UTF-8 FILE)";
+constexpr const char* kUtf32 = "convert it first (iconv -f UTF-32 -t UTF-8 FILE)";
+constexpr const char* kFetchFile = "fetch the file itself";
+
+// What people have instead of JSON lines, by the first bytes. The longer one of two that begin
+// alike comes first.
+constexpr FileKind kFileKinds[] = {
+    {0, "PAR1"sv, "a Parquet file", kPandas},
+    {0, "ARROW1"sv, "an Arrow file", kArrow},
+    {0, "\xFF\xFF\xFF\xFF"sv, "an Arrow stream", kArrow},
+    {0, "Obj\x01"sv, "an Avro file", kConvert},
+    {0, "SQLite format 3\0"sv, "an SQLite database", kConvert},
+    {0, "\x93NUMPY"sv, "a NumPy array", kConvert},
+    {0, "\x89HDF\r\n"sv, "an HDF5 file", kConvert},
+    {0, "%PDF-"sv, "a PDF file", "extract its text first"},
+    {0, "PK\x03\x04"sv, "a zip archive", "unpack it first (unzip FILE)"},
+    {0, "7z\xBC\xAF\x27\x1C"sv, "a 7z archive", "unpack it first (7z x FILE)"},
+    {0, "Rar!\x1A\x07"sv, "a RAR archive", "unpack it first (unrar x FILE)"},
+    {257, "ustar"sv, "a tar archive", "unpack it first (tar -xf FILE)"},
+    {0, "\x04\x22\x4D\x18"sv, "lz4 data", "decompress it first (lz4 -d FILE)"},
+    {0, "\x1F\x9D"sv, "compress (.Z) data", "decompress it first (uncompress FILE)"},
+    {0, "\x1F\x8B\x08"sv, "gzip data within compressed data", "decompress it once more (gunzip)"},
+    {0, "\x28\xB5\x2F\xFD"sv, "zstd data within compressed data",
+     "decompress it once more (unzstd)"},
+    {0, "MMIDIDX\0\0"sv, "the .idx of a dataset", "give the corpus that it was made of"},
+    {0, "version https://git-lfs"sv, "a pointer of Git LFS",
+     "fetch the file itself (git lfs pull)"},
+    {0, "<!DOCTYPE"sv, "a web page, perhaps a server's message in place of the file", kFetchFile},
+    {0, "<!doctype"sv, "a web page, perhaps a server's message in place of the file", kFetchFile},
+    {0, "<html"sv, "a web page, perhaps a server's message in place of the file", kFetchFile},
+    {0, "<?xml"sv, "an XML file", kConvert},
+    {0, "\xFF\xFE\0\0"sv, "UTF-32", kUtf32},
+    {0, "\0\0\xFE\xFF"sv, "UTF-32", kUtf32},
+    {0, "\xFF\xFE"sv, "UTF-16", kUtf16},
+    {0, "\xFE\xFF"sv, "UTF-16", kUtf16},
+    {0, "{\0"sv, "UTF-16", "convert it first (iconv -f UTF-16LE -t UTF-8 FILE)"},
+    {0, "\0{"sv, "UTF-16", "convert it first (iconv -f UTF-16BE -t UTF-8 FILE)"},
+    {0, "\0\0\0\0"sv, "a stretch of zero bytes", "the file is damaged: fetch or copy it again"},
+};
+
+std::string file_kind(std::string_view text) {
+  for (const FileKind& kind : kFileKinds) {
+    if (text.size() < kind.at || !text.substr(kind.at).starts_with(kind.magic)) continue;
+    return fmt::format("this is {}: {}", kind.what, kind.how);
+  }
+  return "";
+}
+
+std::string_view trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == text.npos) return "";
+  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
+}
+
+std::string shown_key(std::string_view key) {
+  constexpr size_t kMostBytes = 40;
+  if (key.size() <= kMostBytes) return '"' + escape_for_terminal(key) + '"';
+  size_t end = kMostBytes;
+  while (end > 0 && (key[end] & 0xC0) == 0x80) --end;  // not within a character
+  return '"' + escape_for_terminal(key.substr(0, end)) + "...\"";
+}
+
+// The first keys of an object that was found to be valid, as they stand in the line: there may be
+// millions of them, of megabytes each.
+struct FirstKeys {
+  static constexpr size_t kMost = 8;
+  std::vector<std::string_view> keys;
+  int64_t num_others = 0;
+};
+
+FirstKeys first_keys(std::string_view line) {
+  FirstKeys found;
+  JsonScanner scanner(line);
+  scanner.skip_space();
+  scanner.take('{');
+  scanner.skip_space();
+  for (JsonString key; scanner.peek() == '"' && scanner.string(key);) {
+    const auto& keys = found.keys;
+    if (std::find(keys.begin(), keys.end(), key.raw) == keys.end()) {
+      if (keys.size() < FirstKeys::kMost) {
+        found.keys.push_back(key.raw);
+      } else {
+        ++found.num_others;
+      }
+    }
+    scanner.skip_space();
+    scanner.take(':');
+    scanner.skip_space();
+    if (!scanner.value()) break;
+    scanner.skip_space();
+    scanner.take(',');
+    scanner.skip_space();
+  }
+  return found;
+}
+
+std::string missing_key_hint(std::string_view line, const std::vector<std::string>& wanted) {
+  const FirstKeys found = first_keys(line);
+  std::string hint = "the line has no keys";
+  for (size_t i = 0; i < found.keys.size(); ++i) {
+    if (i == 0) hint = found.keys.size() == 1 ? "the line has the key " : "the line has the keys ";
+    hint += (i == 0 ? "" : ", ") + shown_key(found.keys[i]);
+  }
+  if (found.num_others > 0) hint += fmt::format(" and {} more", found.num_others);
+  for (const std::string& key : wanted) {
+    if (key.find(',') == key.npos) continue;
+    if (JsonLineParser({key}).parse(line).problem != LineProblem::kMissingKey) continue;
+    std::string apart = key;
+    std::replace(apart.begin(), apart.end(), ',', ' ');
+    return hint + "; --json-keys wants spaces between keys: --json-keys " +
+           escape_for_terminal(apart);
+  }
+  return hint;
+}
+
+std::string not_a_string_hint(std::string_view value) {
+  if (value.starts_with("null")) return "it is null";
+  if (value.starts_with("true") || value.starts_with("false")) return "it is true or false";
+  if (value.starts_with('{')) return "it is an object";
+  if (value.starts_with('[')) return "it is a list";
+  return "it is a number";
+}
+
+// Of a line in which something that is not JSON begins at `position`.
+std::string not_json_hint(std::string_view line, size_t position, bool is_first) {
+  const std::string_view content = trimmed(line);
+  if (content == "{") {
+    return "this looks like an object over several lines: write each on one line (jq -c . FILE)";
+  }
+  if (content.starts_with("{'")) {
+    return "this looks like Python's notation of a dict, not JSON: write it with json.dumps";
+  }
+  if (content.starts_with("\xEF\xBB\xBF")) return "tail -c +4 FILE leaves it out";
+  const std::string_view rest = position < line.size() ? line.substr(position) : "";
+  if (content.starts_with('{') && trimmed(rest) == ",") {
+    return "a comma behind the object, as in an array: remove it (sed 's/,[[:space:]]*$//' FILE)";
+  }
+  if (content.starts_with("{") && rest.starts_with('{')) {
+    return "several objects on one line: write each on its own (jq -c . FILE)";
+  }
+  if (is_first && !content.starts_with('{')) {
+    return "input is JSON lines, one {\"text\": \"...\"} on each; to make one document of a text "
+           "file: jq -Rsc '{text: .}' FILE";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string bad_line_hint(std::string_view text, std::string_view line, bool is_first,
+                          const LineOutcome& outcome, const std::vector<std::string>& keys) {
+  const bool is_no_object =
+      outcome.problem == LineProblem::kNotJson || outcome.problem == LineProblem::kNotAnObject;
+  if (is_no_object || outcome.problem == LineProblem::kInvalidUtf8) {
+    if (std::string kind = file_kind(text); !kind.empty()) return kind;
+  }
+  if (is_no_object && trimmed(line).starts_with('[')) {
+    return "this looks like one JSON array: write its elements on lines of their own "
+           "(jq -c '.[]' FILE)";
+  }
+  switch (outcome.problem) {
+    case LineProblem::kNotJson:
+      return not_json_hint(line, outcome.position, is_first);
+    case LineProblem::kNotAnObject:
+      return "a document is an object: {\"text\": \"...\"}";
+    case LineProblem::kMissingKey:
+      return missing_key_hint(line, keys);
+    case LineProblem::kNotAString:
+      return not_a_string_hint(line.substr(std::min(outcome.position, line.size())));
+    default:
+      return "";
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,41 @@
+// Lines that are no documents: counted by reason, the first ones kept with their place.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "preprocess/documents/json_line.h"
+
+namespace weft {
+
+// How many are shown: enough to see the pattern, few enough for a log.
+constexpr int kNumShownBadLines = 10;
+
+struct BadLine {
+  std::string input;         // display name
+  int64_t line_number = 0;   // from 1
+  int64_t offset_bytes = 0;  // of the line, in the decompressed stream
+  LineOutcome outcome;
+  std::string hint{};  // what to do about it, "" if nothing is known
+  // Of a part of the work (--shard) that begins within the input: lines are counted from there, and
+  // bytes as well if the input is compressed.
+  bool counts_lines_of_part = false, counts_bytes_of_part = false;
+
+  // FILE:LINE: (byte OFFSET) REASON: DETAIL, at byte N of the line; HINT
+  // or FILE: line LINE of this part (byte OFFSET of the file, or part): REASON ...
+  std::string message() const;
+};
+
+struct BadLineCounts {
+  std::array<int64_t, kNumLineProblems> by_problem{};
+
+  void add(LineProblem problem) { ++by_problem[static_cast<size_t>(problem)]; }
+  void add(const BadLineCounts& other);
+  int64_t total() const;
+  // "3 bad lines (2 not valid JSON, 1 blank line)" or "0 bad lines".
+  std::string summary() const;
+};
+
+}  // namespace weft

@@ -1,0 +1,285 @@
+#include "preprocess/documents/tokenize_chunk.h"
+
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "preprocess/documents/bad_line_hint.h"
+#include "preprocess/documents/json_string.h"
+#include "preprocess/documents/release_memory.h"
+#include "preprocess/terminal/terminal_text.h"
+
+namespace weft {
+namespace {
+
+// What a text in pieces leaves waiting is far less with vocabularies that are made as GPT-2's.
+constexpr size_t kMaxKeptWaitingBytes = 4 << 20;
+
+// Memory goes back to the system when it is so much.
+constexpr size_t kGivenBackBytes = 1 << 20;
+
+constexpr std::string_view kSpecialTokenText = "<|endoftext|>";
+
+// Whole lines of at least so much are looked at several times, for their characters, their UTF-8
+// and their lines, while they lie in the first cache. 16 KiB: a third of it.
+constexpr size_t kSliceBytes = 16 << 10;
+
+// The first whole lines of `text`: it ends behind a "\n", or where the text does.
+std::string_view first_slice(std::string_view text) {
+  if (text.size() <= kSliceBytes) return text;
+  const size_t newline = text.find('\n', kSliceBytes - 1);
+  return newline == text.npos ? text : text.substr(0, newline + 1);
+}
+
+std::string_view without_line_end(std::string_view line) {
+  if (line.ends_with('\n')) line.remove_suffix(1);
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line;
+}
+
+// Of a long line in a mapped file, looked at part by part.
+struct LongLineFacts {
+  int64_t num_code_points = 0;
+  uint64_t hash = 0;
+  size_t num_valid_utf8_bytes = 0;  // from its beginning
+};
+LongLineFacts look_at(std::string_view line, size_t kept_bytes) {
+  LongLineFacts facts;
+  LineHasher hasher;
+  bool is_valid = true;
+  for (std::string_view rest = line; !rest.empty();) {
+    size_t end = std::min(rest.size(), kept_bytes);
+    while (end < rest.size() && end + 3 > kept_bytes && (rest[end] & 0xC0) == 0x80) --end;
+    const std::string_view part = rest.substr(0, end);
+    hasher.add(part);
+    facts.num_code_points += count_code_points(part);
+    if (is_valid) {
+      is_valid = simdjson::validate_utf8(part);
+      facts.num_valid_utf8_bytes += is_valid ? part.size() : num_valid_utf8_bytes(part);
+    }
+    give_pages_back(part);
+    rest.remove_prefix(end);
+  }
+  facts.hash = hasher.hash();
+  return facts;
+}
+
+std::string byte_text(char byte) {
+  return fmt::format("byte 0x{:02X}", static_cast<uint8_t>(byte));
+}
+
+// Says more of a bad line that will be shown. Its line lies in `text`.
+void explain(BadLine& bad_line, std::string_view text, std::string_view line,
+             const std::vector<std::string>& keys) {
+  LineOutcome& outcome = bad_line.outcome;
+  if (outcome.problem == LineProblem::kInvalidUtf8) {
+    outcome.position = num_valid_utf8_bytes(line);
+    outcome.detail = byte_text(line[outcome.position]);
+  }
+  const std::string_view from_line = text.substr(static_cast<size_t>(line.data() - text.data()));
+  bad_line.hint = bad_line_hint(from_line, line, bad_line.offset_bytes == 0, outcome, keys);
+}
+
+}  // namespace
+
+TokenType token_type(const TokenizeRules& rules, int64_t vocabulary_size) {
+  if (!rules.token_type) return token_type_for_vocabulary(vocabulary_size);
+  if (*rules.token_type == TokenType::kUInt16 && vocabulary_size > 65536) {
+    throw std::invalid_argument("--dtype uint16: ids of a vocabulary of " +
+                                std::to_string(vocabulary_size) +
+                                " entries do not fit 16 bits; give auto or int32");
+  }
+  return *rules.token_type;
+}
+
+ChunkTokenizer::ChunkTokenizer(std::shared_ptr<const Vocabulary> vocabulary,
+                               const TokenizeRules& rules, ChunkMemory memory)
+    : rules_(rules),
+      memory_(std::move(memory)),
+      type_(token_type(rules, vocabulary->size())),
+      end_of_document_(rules.append_eod ? vocabulary->end_of_document() : -1),
+      tokenizer_(vocabulary, rules.special_tokens),
+      parser_(rules.json_keys, rules.origin_key, memory_.text_piece_bytes),
+      marks_(rules.json_keys.size()) {}
+
+void ChunkTokenizer::tokenize(LineChunk& chunk, TokenizedChunk& result) {
+  result.clear(rules_.json_keys.size());
+  const std::string_view text = chunk.text();
+  const auto note_bad_line = [&](LineOutcome outcome, int64_t offset_bytes,
+                                 std::string_view line = {}) {
+    result.bad_line_counts.add(outcome.problem);
+    if (std::ssize(result.bad_lines) >= kNumShownBadLines) return;
+    result.bad_lines.push_back({"", result.num_lines, offset_bytes, std::move(outcome)});
+    if (!line.empty()) explain(result.bad_lines.back(), text, line, rules_.json_keys);
+  };
+  const std::string too_long =
+      "more than " + std::to_string(rules_.max_line_bytes) + " bytes (--max-line-bytes)";
+  if (chunk.is_too_long_line) {
+    result.num_lines = 1;
+    result.text.add_too_long_line(chunk.too_long_line_bytes - chunk.too_long_line_end_bytes);
+    note_bad_line({LineProblem::kTooLong, too_long, 0}, chunk.offset_bytes);
+    return;
+  }
+
+  if (chunk.kept_bytes > 0) {
+    const std::string_view line = without_line_end(text);
+    const LongLineFacts facts = look_at(line, chunk.kept_bytes);
+    result.num_lines = 1;
+    // A line end of any kind is one for Python.
+    result.num_code_points = facts.num_code_points + (line.size() < text.size() ? 1 : 0);
+    LineOutcome outcome;
+    if (line.size() > rules_.max_line_bytes) {
+      result.text.add_too_long_line(std::ssize(line));
+      outcome = {LineProblem::kTooLong, too_long, 0};
+    } else {
+      result.text.add_line_hash(facts.hash);
+      if (facts.num_valid_utf8_bytes < line.size()) {
+        outcome = {LineProblem::kInvalidUtf8, byte_text(line[facts.num_valid_utf8_bytes]),
+                   facts.num_valid_utf8_bytes};
+      } else {
+        outcome = tokenize_line(line, chunk, result);
+      }
+    }
+    if (outcome.problem == LineProblem::kNone) return;
+    // What a file seems to be shows at its beginning.
+    const bool is_at_begin = outcome.position + kSliceBytes < kGivenBackBytes;
+    note_bad_line(std::move(outcome), chunk.offset_bytes,
+                  is_at_begin ? line.substr(0, kGivenBackBytes) : std::string_view());
+    return;
+  }
+
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string_view slice = first_slice(rest);
+    rest.remove_prefix(slice.size());
+    result.num_code_points += count_code_points(slice);
+    const bool all_utf8 = simdjson::validate_utf8(slice);
+    LineWalker lines(slice);
+    for (std::string_view line; lines.next(line);) {
+      ++result.num_lines;
+      const int64_t offset_bytes = chunk.offset_bytes + (line.data() - text.data());
+      LineOutcome outcome;
+      const bool is_too_long = line.size() > rules_.max_line_bytes;
+      if (is_too_long) {
+        result.text.add_too_long_line(std::ssize(line));
+      } else {
+        result.text.add_line(line);
+      }
+      if (is_too_long) {
+        outcome = {LineProblem::kTooLong, too_long, 0};
+      } else if (!all_utf8 && !simdjson::validate_utf8(line)) {
+        outcome = {LineProblem::kInvalidUtf8, "", 0};
+      } else {
+        outcome = tokenize_line(line, chunk, result);
+      }
+      if (outcome.problem == LineProblem::kNone) continue;
+      note_bad_line(std::move(outcome), offset_bytes, line);
+      if (rules_.on_bad_line == OnBadLine::kStop) return;
+    }
+    result.num_code_points -= lines.num_pairs();  // Python reads a "\r\n" as one "\n"
+  }
+}
+
+LineOutcome ChunkTokenizer::tokenize_line(std::string_view line, const LineChunk& chunk,
+                                          TokenizedChunk& result) {
+  LineOutcome outcome = parser_.parse(line, chunk.kept_bytes);
+  if (outcome.problem != LineProblem::kNone) return outcome;
+  const int64_t offset_bytes = chunk.offset_bytes + (line.data() - chunk.text().data());
+  return type_ == TokenType::kUInt16 ? append_line<uint16_t>(offset_bytes, result)
+                                     : append_line<int32_t>(offset_bytes, result);
+}
+
+// A line is a document under every key or under none: of a line that turns out to be bad, nothing
+// stays.
+template <typename Id>
+LineOutcome ChunkTokenizer::append_line(int64_t offset_bytes, TokenizedChunk& result) {
+  const Origin origin = rules_.keeps_origins() ? parser_.origin() : Origin{};
+  for (size_t k = 0; k < marks_.size(); ++k) {
+    TokenizedChunk::Output& output = result.outputs[k];
+    marks_[k] = {output.num_tokens(), output.num_sequences()};
+    if (append_texts<Id>(k, output)) continue;
+    for (size_t i = 0; i <= k; ++i) {
+      result.outputs[i].cut(marks_[i].num_tokens, marks_[i].num_sequences);
+    }
+    return {LineProblem::kSpecialToken,
+            std::string(kSpecialTokenText) + " in \"" + rules_.json_keys[k] + "\"", 0};
+  }
+  for (size_t k = 0; k < marks_.size(); ++k) {
+    end_document<Id>(marks_[k], offset_bytes, origin, result.outputs[k], result);
+  }
+  result.num_replaced_surrogates += parser_.num_replaced_surrogates();
+  ++result.num_documents;
+  return {};
+}
+
+// Tokenizes every text of one key on its own; one without tokens leaves no sequence. False if the
+// special token is in a text and must not be.
+template <typename Id>
+bool ChunkTokenizer::append_texts(size_t key_idx, TokenizedChunk::Output& output) {
+  std::vector<Id>& tokens = output.tokens<Id>();
+  JsonLineParser::TextPiece piece;
+  const char* needed = nullptr;         // what lies before in the value was given back
+  int64_t begin = output.num_tokens();  // of this text's tokens
+  while (parser_.next_text(key_idx, piece)) {
+    if (!append_piece<Id>(piece, tokens)) return false;
+    if (piece.is_last && output.num_tokens() > begin) {
+      output.sequence_lengths.push_back(static_cast<int32_t>(output.num_tokens() - begin));
+      begin = output.num_tokens();
+    }
+    output.keep_small(memory_);
+    if (needed == nullptr) needed = piece.raw.data();
+    const char* const end = piece.raw.data() + piece.raw.size();
+    if (static_cast<size_t>(end - needed) < kGivenBackBytes) continue;
+    give_pages_back({needed, end});
+    needed = end;
+  }
+  return true;
+}
+
+// The special token is looked for here as well, so that any other error of the tokenizer stays an
+// error of the program.
+template <typename Id>
+bool ChunkTokenizer::append_piece(const JsonLineParser::TextPiece& piece, std::vector<Id>& tokens) {
+  const bool refuses_special = rules_.special_tokens == SpecialTokens::kError;
+  if (piece.is_first && piece.is_last) {
+    if (refuses_special && piece.text.find(kSpecialTokenText) != piece.text.npos) return false;
+    tokenizer_.encode(piece.text, tokens);
+    return true;
+  }
+  if (piece.is_first) {
+    begun_ = {};
+    waiting_.clear();
+  }
+  waiting_ += piece.text;
+  // A token that goes on in the next piece waits as a whole.
+  if (refuses_special && waiting_.find(kSpecialTokenText) != waiting_.npos) return false;
+  // Escapes stand for little text; what cannot be settled yet would be encoded again for each.
+  constexpr size_t kCutBytes = 16;
+  if (!piece.is_last && waiting_.size() + kCutBytes < memory_.text_piece_bytes) return true;
+  waiting_.erase(0, tokenizer_.encode_part(waiting_, piece.is_last, begun_, tokens));
+  if (piece.is_last && waiting_.capacity() > kMaxKeptWaitingBytes) waiting_ = {};
+  return true;
+}
+
+// Megatron-LM tools/preprocess_data.py: the end-of-document token is one more of the last sequence;
+// a document without tokens gets none.
+template <typename Id>
+void ChunkTokenizer::end_document(const Mark& before, int64_t offset_bytes, const Origin& origin,
+                                  TokenizedChunk::Output& output, TokenizedChunk& result) const {
+  if (output.num_tokens() == before.num_tokens) {
+    ++result.num_empty_documents;
+    if (rules_.empty_documents == EmptyDocuments::kSkip) return;
+  } else if (rules_.append_eod) {
+    output.tokens<Id>().push_back(static_cast<Id>(end_of_document_));
+    ++output.sequence_lengths.back();
+  }
+  output.document_sequences.push_back(
+      static_cast<int32_t>(output.num_sequences() - before.num_sequences));
+  output.line_offsets.push_back(offset_bytes);
+  if (rules_.keeps_origins()) output.origins.push_back(origin);
+  result.num_tokens += output.num_tokens() - before.num_tokens;
+}
+
+}  // namespace weft

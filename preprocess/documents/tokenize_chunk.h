@@ -1,0 +1,77 @@
+// The work on one chunk of lines: parse, tokenize, and lay the tokens out as they go to disk.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "indexed_dataset/pair/dtype.h"
+#include "preprocess/documents/json_line.h"
+#include "preprocess/documents/tokenized_chunk.h"
+#include "preprocess/stream/line_chunks.h"
+#include "tokenizer/tokenizer.h"
+
+namespace weft {
+
+enum class EmptyDocuments { kRecord, kSkip };
+enum class OnBadLine { kStop, kSkip };
+
+struct TokenizeRules {
+  std::vector<std::string> json_keys{"text"};
+  bool append_eod = false;
+  SpecialTokens special_tokens = SpecialTokens::kLiteral;
+  EmptyDocuments empty_documents = EmptyDocuments::kRecord;
+  OnBadLine on_bad_line = OnBadLine::kStop;
+  size_t max_line_bytes = size_t{256} << 20;
+  std::optional<TokenType> token_type;  // of the file, uint16 or int32; nothing: by Megatron's rule
+  std::string origin_key{kNoOriginKey};  // origin_strings.h
+
+  bool keeps_origins() const { return origin_key != kNoOriginKey; }
+};
+
+// The token type of files under `rules`. Throws std::invalid_argument if the vocabulary's ids do
+// not fit the one that the rules want.
+TokenType token_type(const TokenizeRules& rules, int64_t vocabulary_size);
+
+// One per thread: owns a tokenizer with its word cache.
+class ChunkTokenizer {
+ public:
+  ChunkTokenizer(std::shared_ptr<const Vocabulary> vocabulary, const TokenizeRules& rules,
+                 ChunkMemory memory = {});
+
+  // Under OnBadLine::kStop it ends at the first bad line. Of a line with a long text the chunk's
+  // memory is given back to the system while it is tokenized; it cannot be read afterwards. Throws
+  // std::system_error where a scratch file cannot be written.
+  void tokenize(LineChunk& chunk, TokenizedChunk& result);
+
+ private:
+  // How much of an output lines before the current one made.
+  struct Mark {
+    int64_t num_tokens = 0, num_sequences = 0;
+  };
+  LineOutcome tokenize_line(std::string_view line, const LineChunk& chunk, TokenizedChunk& result);
+  template <typename Id>
+  LineOutcome append_line(int64_t offset_bytes, TokenizedChunk& result);
+  template <typename Id>
+  bool append_texts(size_t key_idx, TokenizedChunk::Output& output);
+  template <typename Id>
+  bool append_piece(const JsonLineParser::TextPiece& piece, std::vector<Id>& tokens);
+  template <typename Id>
+  void end_document(const Mark& before, int64_t offset_bytes, const Origin& origin,
+                    TokenizedChunk::Output& output, TokenizedChunk& result) const;
+
+  TokenizeRules rules_;
+  ChunkMemory memory_;
+  TokenType type_;
+  int32_t end_of_document_ = -1;
+  Tokenizer tokenizer_;
+  JsonLineParser parser_;
+  std::vector<Mark> marks_;  // by key
+  // Of a text in pieces: what was not encoded yet, and what was begun.
+  std::string waiting_;
+  BegunText begun_;
+};
+
+}  // namespace weft

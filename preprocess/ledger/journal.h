@@ -1,0 +1,42 @@
+// PREFIX.work/journal: what an unfinished run is, and how far it is. Lines of text
+//
+//   16 hex digits, a space, JSON, "\n"          XXH3-64 of the JSON
+//
+// the first of which says what the run makes of what, all others the progress of one task; of a
+// task the last line counts. A torn last line, as a power cut leaves it, is dropped.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "indexed_dataset/storage/file_io.h"
+#include "preprocess/ledger/ledger_link.h"
+
+namespace weft {
+
+class Journal {
+ public:
+  struct Content {
+    std::string identity;                      // JSON, run_identity.h
+    std::map<int64_t, TaskProgress> progress;  // by task
+  };
+  // Nothing if there is no journal, or none with a whole first line. Throws std::system_error;
+  // std::runtime_error if it is not one of this version.
+  static std::optional<Content> read(const std::filesystem::path& path);
+
+  // Begins a journal, or goes on with one that has this identity.
+  Journal(const std::filesystem::path& path, const std::string& identity);
+
+  // Appends and syncs. May be called again after it has thrown: what was half written goes.
+  void add(const std::vector<LedgerRequest::Durable>& changed);
+
+ private:
+  OutputFile file_;
+  int64_t whole_bytes_ = 0;  // of lines that were written whole
+};
+
+}  // namespace weft

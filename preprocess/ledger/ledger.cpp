@@ -1,0 +1,247 @@
+#include "preprocess/ledger/ledger.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "indexed_dataset/process/exit_code.h"
+
+namespace weft {
+
+void TaskCounts::add(const TaskCounts& next) {
+  for (BadLine bad_line : next.bad_lines) {
+    if (std::ssize(bad_lines) >= kNumShownBadLines) break;
+    bad_line.line_number += totals.num_lines;
+    bad_lines.push_back(std::move(bad_line));
+  }
+  totals.add(next.totals);
+  text.add(next.text, next.totals.num_lines);
+  if (datasets.size() < next.datasets.size()) datasets.resize(next.datasets.size());
+  for (size_t k = 0; k < next.datasets.size(); ++k) datasets[k].add(next.datasets[k]);
+  num_range_bytes += next.num_range_bytes;
+}
+
+int64_t num_bytes_of(const std::vector<StageFile>& stage) {
+  int64_t num_bytes = 0;
+  for (const StageFile& file : stage) num_bytes += file.num_bytes;
+  return num_bytes;
+}
+
+Ledger::Ledger(std::vector<Task> tasks, std::vector<std::string> input_names, size_t num_datasets,
+               Limits limits)
+    : tasks_(std::move(tasks)),
+      input_names_(std::move(input_names)),
+      limits_(std::move(limits)),
+      states_(tasks_.size()),
+      num_waiting_(std::ssize(tasks_)),
+      first_failed_task_(std::ssize(tasks_)) {
+  next_base_.datasets.resize(num_datasets);
+  bases_.push_back(next_base_);
+}
+
+const Ledger::State& Ledger::at(int64_t number) const {
+  if (number < 0 || number >= std::ssize(states_)) {
+    throw std::invalid_argument("ledger: there is no task " + std::to_string(number));
+  }
+  return states_[static_cast<size_t>(number)];
+}
+
+Ledger::State& Ledger::at(int64_t number) {
+  return const_cast<State&>(std::as_const(*this).at(number));
+}
+
+void Ledger::restore(int64_t number, TaskProgress progress) {
+  State& state = at(number);
+  seen_.add(progress.counts.totals);
+  state.is_read = progress.is_read;
+  state.counts = progress.counts;
+  if (progress.is_done()) {
+    state.kind = State::Kind::kDone;
+    ++num_done_;
+    --num_waiting_;
+  }
+  state.progress = std::move(progress);
+  count_stage(number);
+  extend_bases();
+}
+
+LedgerReply Ledger::answer(int rank, const LedgerRequest& request) {
+  LedgerReply reply;
+  if (gone_.contains(rank)) {
+    reply.failure = RunFailure{static_cast<int>(ExitCode::kPeerLost),
+                               "this rank was silent for too long and was given up; its work went "
+                               "to the other ranks",
+                               {}};
+    return reply;
+  }
+  seen_.add(request.newly_seen);
+  for (const auto& durable : request.durable) {
+    if (!holds(rank, durable.task)) continue;
+    if (durable.progress.is_read) end_reading(rank, durable.task);
+    note_durable(durable.task, durable.progress);
+    count_stage(durable.task);
+  }
+  for (const auto& read : request.read_tasks) {
+    if (!holds(rank, read.task)) continue;
+    end_reading(rank, read.task);
+    note_read(read.task, read.counts);
+  }
+  if (request.failed_task && holds(rank, request.failed_task->task)) {
+    const int64_t number = request.failed_task->task;
+    end_reading(rank, number);
+    at(number).failure = request.failed_task->failure;
+    first_failed_task_ = std::min(first_failed_task_, number);
+  }
+  extend_bases();
+  if (request.leaving) {
+    rank_lost(rank);
+    if (rank == 0 || request.leaving->exit_code != static_cast<int>(ExitCode::kStoppedOnRequest)) {
+      fail(*request.leaving);
+    }
+  }
+  reply.failure = failure_;
+  reply.all_done = all_done();
+  if (failure_ || request.leaving) return reply;
+  give_tasks(rank, request.num_tasks_wanted, reply);
+  tell_bases(rank, reply);
+  return reply;
+}
+
+bool Ledger::holds(int rank, int64_t number) const {
+  const auto found = held_.find(rank);
+  return found != held_.end() && found->second.contains(number);
+}
+
+void Ledger::note_read(int64_t number, const TaskCounts& counts) {
+  State& state = at(number);
+  if (state.is_read) return;
+  if (counts.datasets.size() != next_base_.datasets.size()) {
+    throw std::invalid_argument("ledger: counts of " + std::to_string(counts.datasets.size()) +
+                                " datasets for task " + std::to_string(number));
+  }
+  state.is_read = true;
+  state.counts = counts;
+}
+
+void Ledger::note_durable(int64_t number, const TaskProgress& progress) {
+  State& state = at(number);
+  if (state.kind == State::Kind::kDone) return;
+  state.progress = progress;
+  changed_.insert(number);
+  if (!progress.is_read) return;
+  note_read(number, progress.counts);
+  if (!progress.is_done()) return;
+  held_[state.rank].erase(number);
+  untold_[state.rank].erase(number);
+  state.kind = State::Kind::kDone;
+  ++num_done_;
+}
+
+void Ledger::rank_lost(int rank) {
+  if (!gone_.insert(rank).second) return;
+  for (const int64_t number : held_[rank]) {
+    State& state = at(number);
+    end_reading(rank, number);
+    state.kind = State::Kind::kWaiting;
+    ++num_waiting_;
+    state.failure.reset();  // whoever reads it next meets it again
+    returned_.insert(number);
+    count_stage(number);
+  }
+  held_.erase(rank);
+  untold_.erase(rank);
+  first_failed_task_ = std::ssize(tasks_);
+  for (int64_t number = num_based_; number < next_task_; ++number) {
+    if (at(number).failure) first_failed_task_ = std::min(first_failed_task_, number);
+  }
+}
+
+// How many more tasks `rank` may be given: with those it reads, 1/num_ranks of all that are being
+// read or wait for somebody, rounded up. So a rank that reads nothing is given one if there is one.
+int64_t Ledger::fair_share(int rank) const {
+  const int64_t num_ranks = std::max<int64_t>(limits_.num_ranks - std::ssize(gone_), 1);
+  const auto reading = num_reading_.find(rank);
+  return (num_waiting_ + num_reading_in_all_ + num_ranks - 1) / num_ranks -
+         (reading == num_reading_.end() ? 0 : reading->second);
+}
+
+void Ledger::end_reading(int rank, int64_t number) {
+  State& state = at(number);
+  num_reading_[rank] -= state.is_reading ? 1 : 0;
+  num_reading_in_all_ -= state.is_reading ? 1 : 0;
+  state.is_reading = false;
+}
+
+void Ledger::give_tasks(int rank, int64_t num_wanted, LedgerReply& reply) {
+  num_wanted = std::min(num_wanted, fair_share(rank));
+  for (; num_wanted > 0 && !returned_.empty(); --num_wanted) {
+    const int64_t number = *returned_.begin();
+    if (number > first_failed_task_ || !may_be_staged(number)) return;
+    returned_.erase(returned_.begin());
+    give(rank, number, reply);
+  }
+  while (num_wanted > 0 && next_task_ < std::ssize(tasks_) && next_task_ < first_failed_task_) {
+    const int64_t number = next_task_;
+    const bool is_done = at(number).kind == State::Kind::kDone;
+    if (!is_done && !may_be_staged(number)) return;
+    ++next_task_;
+    if (is_done) continue;
+    give(rank, number, reply);
+    --num_wanted;
+  }
+}
+
+void Ledger::give(int rank, int64_t number, LedgerReply& reply) {
+  State& state = at(number);
+  state.kind = State::Kind::kHeld;
+  --num_waiting_;
+  state.rank = rank;
+  state.is_base_told = number <= num_based_;  // in the same reply
+  held_[rank].insert(number);
+  untold_[rank].insert(number);
+  state.is_reading = !state.progress.is_read;
+  num_reading_[rank] += state.is_reading ? 1 : 0;
+  num_reading_in_all_ += state.is_reading ? 1 : 0;
+  count_stage(number);
+  reply.tasks.push_back({tasks_[static_cast<size_t>(number)], state.progress});
+}
+
+// Of a task whose base is not known.
+int64_t Ledger::most_stage_bytes(int64_t number) const {
+  const TaskProgress& progress = at(number).progress;
+  const int64_t staged_bytes = num_bytes_of(progress.stage);
+  if (progress.is_read || limits_.output_bytes.empty()) return staged_bytes;
+  return std::max(staged_bytes, limits_.output_bytes.at(static_cast<size_t>(number)));
+}
+
+// Tasks up to num_based_ have a base and need no stage file: so the one that all others wait for
+// can always be given.
+bool Ledger::may_be_staged(int64_t number) const {
+  if (number <= num_based_) return true;
+  const int64_t others_bytes = stage_bytes_ - at(number).stage_bytes;
+  return most_stage_bytes(number) <= limits_.max_stage_bytes - others_bytes;
+}
+
+// To be called when the task's progress, its holder, or what that knows of its base has changed.
+void Ledger::count_stage(int64_t number) {
+  State& state = at(number);
+  const bool may_grow = state.kind == State::Kind::kHeld && !state.is_base_told;
+  const int64_t bytes = may_grow ? most_stage_bytes(number) : num_bytes_of(state.progress.stage);
+  stage_bytes_ += bytes - state.stage_bytes;
+  state.stage_bytes = bytes;
+}
+
+void Ledger::fail(RunFailure failure) {
+  if (!failure_) failure_ = std::move(failure);
+}
+
+std::vector<LedgerRequest::Durable> Ledger::take_changed() {
+  std::vector<LedgerRequest::Durable> changed;
+  for (const int64_t number : changed_) changed.push_back({number, at(number).progress});
+  changed_.clear();
+  return changed;
+}
+
+std::vector<BadLine> Ledger::take_bad_lines() { return std::exchange(new_bad_lines_, {}); }
+
+}  // namespace weft

@@ -1,0 +1,126 @@
+// Who reads what, where it goes in the output, and what is done: the bookkeeping of a run, without
+// files, threads or clocks. One thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "preprocess/ledger/ledger_link.h"
+
+namespace weft {
+
+class Ledger {
+ public:
+  struct Limits {
+    int64_t max_bad_lines = -1;  // < 0: any number
+    // Ranks that may come. None is given more unread tasks than its share of all that are left, or
+    // the first one would take every stream of a corpus of few.
+    int num_ranks = 1;
+    // Decompressed, of one input for which `is_compressed` is true, over all its tasks.
+    int64_t max_output_bytes = INT64_MAX;
+    std::vector<bool> is_compressed{};  // by input; empty: none is
+    // What is read behind a task that is not read to its end yet may have to be staged. No more
+    // tasks are handed out than may lie in stage files of so many bytes; only the first task that
+    // is not read is given to anyone who asks. `output_bytes` is an estimate for each task.
+    int64_t max_stage_bytes = INT64_MAX;
+    std::vector<int64_t> output_bytes{};
+  };
+  // `tasks` in output order, numbered from 0; `input_names` is how messages call the inputs;
+  // `num_datasets` is the number of keys.
+  Ledger(std::vector<Task> tasks, std::vector<std::string> input_names, size_t num_datasets,
+         Limits limits);
+
+  // Before all else, for a part of the work that begins within its first input: so far into its
+  // text, or nobody knows how far (nothing): then bytes count from there. Lines do in any case.
+  void begin_within(std::optional<int64_t> num_input_bytes);
+  // Before the first request: what an earlier run of the same work has done of task `number`.
+  void restore(int64_t number, TaskProgress progress);
+
+  // Answers one request of `rank`. Takes time in proportion to what the request says and the reply
+  // holds.
+  LedgerReply answer(int rank, const LedgerRequest& request);
+
+  // What `rank` held goes to others, from its last durable progress on. Later requests of that rank
+  // have no effect on tasks.
+  void rank_lost(int rank);
+
+  // Tasks whose durable progress has changed since the last call.
+  std::vector<LedgerRequest::Durable> take_changed();
+  // The bad lines of tasks whose base is known, since the last call: complete, in input order, of
+  // all at most kNumShownBadLines.
+  std::vector<BadLine> take_bad_lines();
+
+  bool all_done() const { return num_done_ == std::ssize(states_); }
+  const std::optional<RunFailure>& failure() const { return failure_; }
+  void fail(RunFailure failure);  // for reasons outside of the ledger; the first one counts
+  const PipelineTotals& seen() const { return seen_; }  // grows as ranks tokenize
+
+  const std::vector<Task>& tasks() const { return tasks_; }
+  int64_t num_tasks_handed_out() const { return next_task_; }
+  // When all is done: counts of one task, and of all together.
+  const TaskCounts& counts(int64_t number) const { return at(number).counts; }
+  const TaskBase& end() const { return next_base_; }
+  // About what lies in stage files, or may come to by what was handed out.
+  int64_t stage_bytes() const { return stage_bytes_; }
+
+ private:
+  struct State {
+    enum class Kind : uint8_t { kWaiting, kHeld, kDone } kind = Kind::kWaiting;
+    int rank = -1;            // that holds it
+    bool is_reading = false;  // by that rank
+    bool is_read = false;     // counts are those of the whole task
+    bool is_base_told = false;
+    TaskCounts counts;
+    TaskProgress progress;
+    std::optional<RunFailure> failure;
+    int64_t stage_bytes = 0;  // its part of stage_bytes_
+  };
+  State& at(int64_t number);
+  const State& at(int64_t number) const;
+  bool holds(int rank, int64_t number) const;
+  void note_read(int64_t number, const TaskCounts& counts);
+  void note_durable(int64_t number, const TaskProgress& progress);
+  int64_t fair_share(int rank) const;
+  void end_reading(int rank, int64_t number);
+  void give_tasks(int rank, int64_t num_wanted, LedgerReply& reply);
+  void give(int rank, int64_t number, LedgerReply& reply);
+  int64_t most_stage_bytes(int64_t number) const;
+  bool may_be_staged(int64_t number) const;
+  void count_stage(int64_t number);
+  void tell_bases(int rank, LedgerReply& reply);
+  void extend_bases();
+  void add_bad_lines(int64_t number);
+  void complete(BadLine& bad_line, int64_t number) const;
+  void check_output(int64_t number);
+  bool is_compressed(int64_t number) const;
+  void meet_failure(int64_t number);
+
+  std::vector<Task> tasks_;
+  std::vector<std::string> input_names_;
+  Limits limits_;
+  std::vector<State> states_;
+  std::vector<TaskBase> bases_;              // of the tasks before num_based_, and one more
+  TaskBase next_base_;                       // behind the last task whose counts are known in a row
+  int64_t num_based_ = 0;                    // tasks 0..num_based_ have a base
+  int64_t next_task_ = 0;                    // tasks before it were handed out at least once
+  std::set<int64_t> returned_;               // handed out, and given back by lost ranks
+  std::map<int, std::set<int64_t>> held_;    // by rank: tasks that it has not finished
+  std::map<int, int64_t> num_reading_;       // by rank: how many of them it still reads
+  std::map<int, std::set<int64_t>> untold_;  // by rank: those of them whose base it was not told
+  std::set<int64_t> changed_;
+  std::set<int> gone_;
+  bool begins_within_ = false, knows_where_ = true;  // its first input
+  int64_t stage_bytes_ = 0;  // that lie in stage files, or may come to by what was handed out
+  int64_t num_done_ = 0, num_waiting_, num_reading_in_all_ = 0;
+  int64_t first_failed_task_;  // no later one is handed out
+  int64_t num_bad_lines_ = 0, num_bad_lines_taken_ = 0;
+  std::vector<BadLine> new_bad_lines_;
+  std::optional<RunFailure> failure_;
+  PipelineTotals seen_;
+};
+
+}  // namespace weft

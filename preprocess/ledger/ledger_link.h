@@ -1,0 +1,134 @@
+// What the ranks of a run and its ledger say to each other.
+//
+// The work is a list of tasks, each a range of one input that one rank reads from front to back. A
+// task's documents stand in the output behind those of all tasks before it, so its *base* is the
+// sum of their counts: known when they are read to their ends, long before they are written. Ranks
+// hold (or stage on disk) what has no base yet.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "preprocess/documents/line_hash.h"
+#include "preprocess/ledger/pipeline_totals.h"
+
+namespace weft {
+
+// A range [begin, end) of the bytes of input `input_idx`. Lines belong to the range in which the
+// byte before their first one lies, and to the first range those at byte 0 (segment_reader.h).
+struct Task {
+  int64_t number = 0;  // from 0, in output order
+  int32_t input_idx = 0;
+  int64_t begin = 0, end = 0;  // bytes of the file; end -1: to its end, wherever that is (a pipe)
+};
+
+// What a task, or the part of it that was read so far, holds.
+struct TaskCounts {
+  PipelineTotals totals;
+  std::vector<DatasetCounts> datasets;  // one per key
+  // The first kNumShownBadLines; line_number and offset_bytes count from the task's begin, the
+  // input's name is not filled in.
+  std::vector<BadLine> bad_lines;
+  // Decompressed bytes between begin and end, known at the task's end. (totals.num_bytes counts
+  // whole lines instead, of which the last may reach behind `end`.)
+  int64_t num_range_bytes = 0;
+  TextHash text{};  // of the lines
+
+  void add(const TaskCounts& next);
+};
+
+// Documents of a task without a place, on disk. Each process writes stage files of its own: one
+// that sleeps, and wakes up in a later run even, cannot write to what others read.
+struct StageFile {
+  int64_t writer = 0;  // RunFiles::writer()
+  int64_t num_bytes = 0;
+  bool operator==(const StageFile&) const = default;
+};
+// More in one is a lie. The sum of thousands cannot overflow.
+inline constexpr int64_t kMaxStageBytes = int64_t{1} << 48;
+int64_t num_bytes_of(const std::vector<StageFile>& stage);
+
+// How much of a task cannot be lost any more: whole segments from its begin on.
+struct TaskProgress {
+  TaskCounts counts;
+  int64_t next_offset_bytes = 0;  // decompressed, from the task's begin: where reading goes on
+  // Its stage files, in the order of the task, each by who went on with it; empty: everything is at
+  // its place in the output.
+  std::vector<StageFile> stage;
+  // With a stage: what of `counts` is at its place all the same, and not in a stage file. A run
+  // that goes on may know of a part that was placed before it knows the place again.
+  std::vector<DatasetCounts> before_stage;
+  bool is_read = false;  // to its end
+
+  bool is_done() const { return is_read && stage.empty(); }
+};
+
+// What stands in the output, and in the task's input, before a task.
+struct TaskBase {
+  std::vector<DatasetCounts> datasets;
+  int64_t num_input_lines = 0;  // in earlier tasks of the same input
+  // Decompressed, from the input's begin; in a part of the work from where it begins in a
+  // compressed input.
+  int64_t num_input_bytes = 0;
+};
+
+// Why a run fails. Of several, the one first in input order counts.
+struct RunFailure {
+  int exit_code = 1;
+  std::string message;
+  // A bad line that ends the run: the ledger completes line and byte from the task's base.
+  std::optional<BadLine> bad_line;
+};
+
+struct LedgerRequest {
+  int64_t number = 0;  // counts up from 1 with every request of a rank
+  int64_t num_tasks_wanted = 0;
+  PipelineTotals newly_seen;  // tokenized since the last request, for progress lines
+  struct Read {
+    int64_t task = 0;
+    TaskCounts counts;  // of the whole task
+  };
+  std::vector<Read> read_tasks;
+  struct Durable {
+    int64_t task = 0;
+    TaskProgress progress;
+  };
+  std::vector<Durable> durable;
+  // At this task's `num_lines`-th line the run cannot go on (bad line, damaged input).
+  struct Failed {
+    int64_t task = 0;
+    RunFailure failure;
+  };
+  std::optional<Failed> failed_task;
+  // This rank ends for a reason of its own: a signal (exit code 10), or a failed write.
+  std::optional<RunFailure> leaving;
+};
+
+struct LedgerReply {
+  struct Given {
+    Task task;
+    TaskProgress progress;  // where to go on
+  };
+  std::vector<Given> tasks;
+  struct Based {
+    int64_t task = 0;
+    TaskBase base;
+  };
+  std::vector<Based> bases;  // of tasks this rank holds, each told once
+  // Everything said in requests up to this number is in the journal.
+  int64_t journaled_request = 0;
+  bool all_done = false;              // every task is in the output: the rank may leave
+  std::optional<RunFailure> failure;  // the run ends for all ranks
+};
+
+class LedgerPort {
+ public:
+  virtual ~LedgerPort() = default;
+  // Says what happened and learns what to do. Throws PeerLost if the ledger cannot be reached, and
+  // std::system_error if it cannot write its journal.
+  virtual LedgerReply exchange(const LedgerRequest& request) = 0;
+};
+
+}  // namespace weft

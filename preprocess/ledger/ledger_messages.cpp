@@ -1,0 +1,196 @@
+#include "preprocess/ledger/ledger_messages.h"
+
+#include <concepts>
+#include <type_traits>
+
+#include "preprocess/ledger/message_socket.h"
+
+namespace weft {
+namespace {
+
+class Writer {
+ public:
+  void operator()(int64_t value) {
+    const auto bits = static_cast<uint64_t>(value);
+    char bytes[8];
+    for (int i = 0; i < 8; ++i) bytes[i] = static_cast<char>((bits >> (8 * i)) & 0xFF);
+    bytes_.append(bytes, sizeof bytes);
+  }
+  void operator()(const std::string& text) {
+    (*this)(static_cast<int64_t>(text.size()));
+    bytes_ += text;
+  }
+  std::string take() { return std::move(bytes_); }
+
+ private:
+  std::string bytes_;
+};
+
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : rest_(bytes) {}
+
+  void operator()(int64_t& value) {
+    if (rest_.size() < 8) fail("it ends too early");
+    uint64_t bits = 0;
+    for (size_t i = 0; i < 8; ++i) {
+      bits |= static_cast<uint64_t>(static_cast<unsigned char>(rest_[i])) << (8 * i);
+    }
+    rest_.remove_prefix(8);
+    value = static_cast<int64_t>(bits);
+  }
+  void operator()(std::string& text) {
+    const size_t size = length();
+    text.assign(rest_.substr(0, size));
+    rest_.remove_prefix(size);
+  }
+  // Of a string or list; everything in a list has at least one byte.
+  size_t length() {
+    int64_t size = 0;
+    (*this)(size);
+    if (size < 0 || static_cast<uint64_t>(size) > rest_.size()) {
+      fail("a length in it is larger than it is");
+    }
+    return static_cast<size_t>(size);
+  }
+  void finish() const {
+    if (!rest_.empty()) fail("it is longer than what it says");
+  }
+  [[noreturn]] static void fail(const char* why) {
+    throw ConnectionLost(std::string("a message between ranks makes no sense: ") + why);
+  }
+
+ private:
+  std::string_view rest_;
+};
+
+template <typename Archive>
+constexpr bool kIsReading = std::is_same_v<Archive, Reader>;
+
+// The fields in one place for both directions; `T` is a const type when writing.
+template <typename Archive, typename T>
+void fields(Archive& archive, T& value);
+
+// Small integers and enumerations travel as 8 bytes too; out of range is an error.
+template <typename Archive, typename T>
+void small(Archive& archive, T& value, int64_t least, int64_t most) {
+  if constexpr (kIsReading<Archive>) {
+    int64_t read = 0;
+    archive(read);
+    if (read < least || read > most) Reader::fail("a number in it is out of range");
+    value = static_cast<T>(read);
+  } else {
+    archive(static_cast<int64_t>(value));
+  }
+}
+
+template <typename Archive, typename List>
+void list(Archive& archive, List& elements) {
+  if constexpr (kIsReading<Archive>) {
+    // One by one: a length that lies costs no memory, the bytes end first.
+    for (size_t left = archive.length(); left > 0; --left) {
+      fields(archive, elements.emplace_back());
+    }
+  } else {
+    archive(static_cast<int64_t>(elements.size()));
+    for (auto& element : elements) fields(archive, element);
+  }
+}
+
+template <typename Archive, typename Option>
+void option(Archive& archive, Option& value) {
+  bool is_there = value.has_value();
+  small(archive, is_there, 0, 1);
+  if constexpr (kIsReading<Archive>) {
+    if (is_there) value = typename Option::value_type{};  // emplace() confuses clang 14
+  }
+  if (is_there) fields(archive, *value);
+}
+
+template <typename T, typename Wanted>
+concept Is = std::same_as<std::remove_const_t<T>, Wanted>;
+
+template <typename Archive, typename T>
+void fields(Archive& archive, T& v) {
+  if constexpr (Is<T, DatasetCounts>) {
+    archive(v.num_documents), archive(v.num_sequences), archive(v.num_tokens);
+  } else if constexpr (Is<T, PipelineTotals>) {
+    archive(v.num_file_bytes), archive(v.num_bytes), archive(v.num_lines);
+    archive(v.num_code_points), archive(v.num_documents), archive(v.num_empty_documents);
+    archive(v.num_tokens), archive(v.num_replaced_surrogates);
+    for (auto& count : v.bad_lines.by_problem) archive(count);
+  } else if constexpr (Is<T, BadLine>) {
+    archive(v.input), archive(v.line_number), archive(v.offset_bytes);
+    small(archive, v.outcome.problem, 0, kNumLineProblems - 1);
+    archive(v.outcome.detail);
+    small(archive, v.outcome.position, 0, INT64_MAX);
+    archive(v.hint);
+  } else if constexpr (Is<T, Task>) {
+    archive(v.number);
+    small(archive, v.input_idx, 0, INT32_MAX);
+    archive(v.begin), archive(v.end);
+  } else if constexpr (Is<T, TaskCounts>) {
+    fields(archive, v.totals), list(archive, v.datasets), list(archive, v.bad_lines);
+    archive(v.num_range_bytes), fields(archive, v.text);
+  } else if constexpr (Is<T, TextHash>) {
+    auto value = static_cast<int64_t>(v.value());
+    small(archive, value, 0, INT64_MAX);
+    if constexpr (kIsReading<Archive>) v = TextHash(static_cast<uint64_t>(value));
+  } else if constexpr (Is<T, StageFile>) {
+    small(archive, v.writer, 0, INT64_MAX), small(archive, v.num_bytes, 0, kMaxStageBytes);
+  } else if constexpr (Is<T, TaskProgress>) {
+    fields(archive, v.counts), archive(v.next_offset_bytes);
+    list(archive, v.stage), list(archive, v.before_stage);
+    small(archive, v.is_read, 0, 1);
+  } else if constexpr (Is<T, TaskBase>) {
+    list(archive, v.datasets), archive(v.num_input_lines), archive(v.num_input_bytes);
+  } else if constexpr (Is<T, RunFailure>) {
+    small(archive, v.exit_code, 0, 255);
+    archive(v.message), option(archive, v.bad_line);
+  } else if constexpr (Is<T, LedgerRequest::Read>) {
+    archive(v.task), fields(archive, v.counts);
+  } else if constexpr (Is<T, LedgerRequest::Durable>) {
+    archive(v.task), fields(archive, v.progress);
+  } else if constexpr (Is<T, LedgerRequest::Failed>) {
+    archive(v.task), fields(archive, v.failure);
+  } else if constexpr (Is<T, LedgerReply::Given>) {
+    fields(archive, v.task), fields(archive, v.progress);
+  } else if constexpr (Is<T, LedgerReply::Based>) {
+    archive(v.task), fields(archive, v.base);
+  } else if constexpr (Is<T, LedgerRequest>) {
+    archive(v.number), archive(v.num_tasks_wanted), fields(archive, v.newly_seen);
+    list(archive, v.read_tasks), list(archive, v.durable);
+    option(archive, v.failed_task), option(archive, v.leaving);
+  } else {
+    static_assert(Is<T, LedgerReply>);
+    list(archive, v.tasks), list(archive, v.bases), archive(v.journaled_request);
+    small(archive, v.all_done, 0, 1);
+    option(archive, v.failure);
+  }
+}
+
+template <typename T>
+std::string written(const T& value) {
+  Writer writer;
+  fields(writer, value);
+  return writer.take();
+}
+
+template <typename T>
+T read(std::string_view message) {
+  Reader reader(message);
+  T value;
+  fields(reader, value);
+  reader.finish();
+  return value;
+}
+
+}  // namespace
+
+std::string to_message(const LedgerRequest& request) { return written(request); }
+std::string to_message(const LedgerReply& reply) { return written(reply); }
+
+LedgerRequest ledger_request_from(std::string_view message) { return read<LedgerRequest>(message); }
+LedgerReply ledger_reply_from(std::string_view message) { return read<LedgerReply>(message); }
+
+}  // namespace weft

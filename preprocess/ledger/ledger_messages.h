@@ -1,0 +1,22 @@
+// LedgerRequest and LedgerReply as bytes: integers as 8 bytes little-endian, strings and lists with
+// their length in front, in the order of ledger_port.h.
+//
+// The reading side believes nothing: every length is checked against the bytes that are left before
+// anything is allocated, and bytes left over are an error.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "preprocess/ledger/ledger_link.h"
+
+namespace weft {
+
+std::string to_message(const LedgerRequest& request);
+std::string to_message(const LedgerReply& reply);
+
+// Throw ConnectionLost (message_socket.h) for anything that to_message cannot have made.
+LedgerRequest ledger_request_from(std::string_view message);
+LedgerReply ledger_reply_from(std::string_view message);
+
+}  // namespace weft

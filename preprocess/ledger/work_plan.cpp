@@ -1,0 +1,214 @@
+#include "preprocess/ledger/work_plan.h"
+
+#define XXH_INLINE_ALL
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <limits>
+#include <span>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+#include "preprocess/compressed/decompress.h"
+#include "preprocess/stream/byte_source.h"
+#include "preprocess/terminal/stop_signal.h"
+#include "preprocess/web/url_file.h"
+
+namespace weft {
+namespace {
+
+// More parts than this are a typing error: none would get work.
+constexpr int64_t kMaxShards = 1'000'000;
+
+// More tasks of one file would be more to keep in mind than to read: those of a file of over 32 TiB
+// are larger.
+constexpr int64_t kMaxTasksOfFile = 1 << 20;
+// 9 PB: what file sizes sum up to stays far below an overflow.
+constexpr int64_t kMaxInputBytes = int64_t{1} << 53;
+
+constexpr int64_t kOneTask = std::numeric_limits<int64_t>::max();  // all of the input is one
+
+constexpr char kFileVersion[] = "changed ";  // of a local file: when it was changed last
+
+InputIdentity identity_of(const std::string& path) {
+  InputIdentity identity{path, "", -1};
+  struct stat status {};
+  if (path == "-") return identity;
+  if (::stat(path.c_str(), &status) != 0) {
+    throw std::system_error(errno, std::generic_category(), "cannot stat '" + path + "'");
+  }
+  if (!S_ISREG(status.st_mode)) return identity;
+  identity.file_bytes = status.st_size;
+  identity.version = kFileVersion + std::to_string(status.st_mtim.tv_sec) + "." +
+                     std::to_string(status.st_mtim.tv_nsec);
+  return identity;
+}
+
+// What the server says of the file, its first bytes, and, where it is longer than a task, its
+// tables. Returns how many bytes of it make a task.
+int64_t look_at_url(bool allow_http, int64_t task_bytes, InputIdentity& identity,
+                    InputLayout& layout, std::vector<std::string>& notes) {
+  UrlOptions options;
+  options.fetch.http.allow_http = allow_http;
+  const UrlStat stat = stat_url(identity.path, options, stop_flag());
+  identity.version = version_text(stat.identity);
+  identity.file_bytes = stat.identity.size_bytes;
+  layout.file_bytes = stat.identity.size_bytes;
+  const auto decoder = decoder_for(stat.first_bytes);
+  layout.format = decoder ? decoder->format() : "plain";
+  // A run that goes on asks for the rest only, where the server can prove that it is one.
+  const bool is_known = layout.file_bytes >= 0 && !identity.version.empty();
+  layout.cut_anywhere = !decoder && is_known;
+  const bool has_tables = layout.format == "zstd" || layout.format == "xz";
+  if (layout.file_bytes <= task_bytes || (decoder && !has_tables)) return kOneTask;
+  if (!is_known || !stat.gives_ranges) {
+    notes.push_back(display_url(identity.path) + ": is read from front to back in one piece, for " +
+                    (stat.gives_ranges ? "the server does not say which version of the file it is"
+                                       : "the server gives no parts of files"));
+    return kOneTask;
+  }
+  options.expected = stat.identity;
+  LayoutLimits limits;
+  limits.min_part_bytes = task_bytes;
+  limits.is_remote = true;
+  // By bytes of the file and no clock, so that all who ask get as far. Mostly it is 2 or 3
+  // requests.
+  const UrlFile::Limits bounds{.max_requests = 64 + 8 * (layout.file_bytes / task_bytes),
+                               .max_bytes = (16 << 20) + layout.file_bytes / 8};
+  if (has_tables) find_parts(UrlFile(identity.path, options, stop_flag(), bounds), limits, layout);
+  return task_bytes;
+}
+
+// Number and begins of an input's tasks, as a short text; "" if it is one.
+std::string parts_text(std::span<const Task> tasks) {
+  if (tasks.size() <= 1) return "";
+  std::string begins;
+  for (const Task& task : tasks) begins += std::to_string(task.begin) + " ";
+  return fmt::format("{} {:016x}", tasks.size(), XXH3_64bits(begins.data(), begins.size()));
+}
+
+void add_tasks(const InputLayout& layout, int32_t input_idx, int64_t task_bytes,
+               std::vector<Task>& tasks) {
+  const auto add = [&](int64_t begin, int64_t end) {
+    tasks.push_back({std::ssize(tasks), input_idx, begin, end});
+  };
+  if (task_bytes == kOneTask) return add(0, layout.file_bytes);
+  if (layout.cut_anywhere) {
+    int64_t begin = 0;
+    task_bytes = std::max(task_bytes, layout.file_bytes / kMaxTasksOfFile);
+    for (; layout.file_bytes - begin > task_bytes; begin += task_bytes)
+      add(begin, begin + task_bytes);
+    add(begin, layout.file_bytes);
+    return;
+  }
+  // An input that does not say its size is one task.
+  int64_t begin = 0;
+  for (const int64_t part_begin : layout.part_begins) {
+    if (part_begin - begin < task_bytes) continue;
+    add(begin, part_begin);
+    begin = part_begin;
+  }
+  add(begin, layout.file_bytes);
+}
+
+}  // namespace
+
+int64_t num_file_bytes(const WorkPlan& plan) {
+  int64_t sum = 0;
+  for (const Task& task : plan.tasks) {
+    if (task.end < 0) return -1;
+    sum += task.end - task.begin;
+  }
+  return sum;
+}
+
+bool parse_shard(const std::string& text, int64_t& index, int64_t& count) {
+  const char* end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, index);
+  if (first.ec != std::errc() || first.ptr == end || *first.ptr != '/') return false;
+  const auto second = std::from_chars(first.ptr + 1, end, count);
+  return second.ec == std::errc() && second.ptr == end && index >= 0 && index < count &&
+         count <= kMaxShards;
+}
+
+bool WorkPlan::can_resume() const {
+  return std::none_of(identities.begin(), identities.end(),
+                      [](const InputIdentity& identity) { return identity.version.empty(); });
+}
+
+std::vector<bool> WorkPlan::compressed_inputs() const {
+  std::vector<bool> are_compressed;
+  for (const InputLayout& layout : layouts) {
+    are_compressed.push_back(layout.format != "plain" && layout.format != "stream");
+  }
+  return are_compressed;
+}
+
+WorkPlan plan_work(const std::vector<std::string>& inputs, int64_t task_bytes, bool allow_http) {
+  WorkPlan plan;
+  int64_t num_bytes = 0;
+  for (const std::string& path : inputs) {
+    const bool is_url = looks_like_url(path);
+    plan.identities.push_back(is_url ? InputIdentity{path, "", -1} : identity_of(path));
+    // A pipe must not be looked into: what was read would be gone.
+    InputLayout layout;
+    layout.format = "stream";
+    layout.file_bytes = -1;
+    int64_t bytes_of_task = task_bytes;
+    if (is_url) {
+      bytes_of_task = look_at_url(allow_http, kUrlTaskFactor * task_bytes, plan.identities.back(),
+                                  layout, plan.notes);
+    } else if (plan.identities.back().file_bytes >= 0) {
+      layout = input_layout(path);
+    }
+    num_bytes += std::clamp<int64_t>(layout.file_bytes, 0, kMaxInputBytes);
+    if (num_bytes >= kMaxInputBytes) {
+      throw std::runtime_error(display_name(path) +
+                               ": with it the inputs have over 2^53 bytes; is " +
+                               "it a file with holes?");
+    }
+    const size_t num_before = plan.tasks.size();
+    add_tasks(layout, static_cast<int32_t>(plan.layouts.size()), bytes_of_task, plan.tasks);
+    if (is_url)
+      plan.identities.back().parts = parts_text(std::span(plan.tasks).subspan(num_before));
+    plan.layouts.push_back(std::move(layout));
+  }
+  return plan;
+}
+
+std::optional<std::string> find_changed_input(const WorkPlan& plan) {
+  for (const InputIdentity& identity : plan.identities) {
+    if (identity.version.starts_with(kFileVersion) &&
+        identity_of(identity.path).version != identity.version) {
+      return identity.path;
+    }
+  }
+  return std::nullopt;
+}
+
+WorkPlan shard_of(WorkPlan plan, int64_t index, int64_t count) {
+  const auto weight = [](const Task& task) { return std::max<int64_t>(task.end - task.begin, 1); };
+  int64_t total = 0;
+  for (const Task& task : plan.tasks) total += weight(task);
+  // A task belongs to the part in which its middle lies.
+  std::vector<Task> mine;
+  int64_t before = 0;
+  for (Task& task : plan.tasks) {
+    const auto middle = static_cast<double>(before) + 0.5 * static_cast<double>(weight(task));
+    const auto part =
+        static_cast<int64_t>(middle / static_cast<double>(total) * static_cast<double>(count));
+    before += weight(task);
+    if (std::min(part, count - 1) != index) continue;
+    task.number = std::ssize(mine);
+    mine.push_back(task);
+  }
+  plan.tasks = std::move(mine);
+  return plan;
+}
+
+}  // namespace weft

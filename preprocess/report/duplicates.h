@@ -1,0 +1,29 @@
+// Documents that are the same, token by token: by hash (document_groups.h).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "preprocess/report/document_groups.h"
+
+namespace weft {
+
+struct DuplicateGroup {
+  int64_t first_document = 0, num_documents = 0;
+  int64_t num_tokens = 0;  // of each
+};
+
+struct Duplicates {
+  int64_t num_groups = 0;               // of at least two equal documents
+  int64_t num_documents = 0;            // in them, but for the first of each
+  int64_t num_tokens = 0;               // in these: what a dataset without them would save
+  std::vector<DuplicateGroup> largest;  // by tokens that are saved; then by first document
+};
+
+// Of documents whose `groups` are by their text; empty ones, never set, are not compared. Sorts the
+// groups. `num_tokens_of` gives the length of a document.
+Duplicates find_duplicates(DocumentGroups& groups, int num_threads, size_t num_largest,
+                           const std::function<int64_t(int64_t document_idx)>& num_tokens_of);
+
+}  // namespace weft

@@ -1,0 +1,62 @@
+#include "preprocess/report/html_pieces.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "preprocess/report/report_labels.h"
+#include "preprocess/terminal/terminal_text.h"
+
+namespace weft {
+
+std::string escaped(std::string_view text) {
+  std::string html;
+  for (const char c : escape_for_terminal(text)) {
+    switch (c) {
+      case '&':
+        html += "&amp;";
+        break;
+      case '<':
+        html += "&lt;";
+        break;
+      case '>':
+        html += "&gt;";
+        break;
+      case '"':
+        html += "&quot;";
+        break;
+      case '\'':
+        html += "&#39;";
+        break;
+      default:
+        html += c;
+    }
+  }
+  return html;
+}
+
+std::string bar_chart(const std::vector<Bar>& bars) {
+  constexpr int kLabelWidth = 190, kBarWidth = 420, kRowHeight = 18;
+  int64_t largest = 1;
+  for (const Bar& bar : bars) largest = std::max(largest, bar.value);
+  if (bars.empty()) return "<p>None.</p>\n";
+  std::string svg = fmt::format(
+      "<div class=\"w\"><svg viewBox=\"0 0 {} {}\" width=\"{}\" role=\"img\">\n",
+      kLabelWidth + kBarWidth + 120, kRowHeight * bars.size() + 4, kLabelWidth + kBarWidth + 120);
+  int y = 2;
+  for (const Bar& bar : bars) {
+    const double width =
+        std::max(bar.value > 0 ? 1.0 : 0.0,
+                 kBarWidth * static_cast<double>(bar.value) / static_cast<double>(largest));
+    svg += fmt::format(
+        "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>"
+        "<rect x=\"{}\" y=\"{}\" width=\"{:.1f}\" height=\"{}\"/>"
+        "<text x=\"{:.1f}\" y=\"{}\">{}</text>\n",
+        kLabelWidth - 6, y + 12, escaped(bar.label), kLabelWidth, y, width, kRowHeight - 4,
+        kLabelWidth + width + 6, y + 12, grouped(bar.value));
+    y += kRowHeight;
+  }
+  return svg + "</svg></div>\n";
+}
+
+}  // namespace weft

@@ -1,0 +1,63 @@
+#include "preprocess/report/origin_counts.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "indexed_dataset/process/parallel_for.h"
+#include "preprocess/report/document_groups.h"
+
+namespace weft {
+namespace {
+
+// Documents of a task: a few milliseconds.
+constexpr int64_t kTaskDocuments = 1 << 16;
+
+bool is_larger(const DocumentGroups::Group& a, const DocumentGroups::Group& b) {
+  if (a.size() != b.size()) return a.size() > b.size();
+  return a.front().document_idx() < b.front().document_idx();
+}
+
+}  // namespace
+
+OriginCounts count_origins(const SourceMap& sources, int num_threads, size_t num_largest,
+                           const std::function<int64_t(int64_t)>& num_tokens_of) {
+  OriginCounts counts;
+  std::atomic<int64_t> num_documents_without = 0, num_tokens_without = 0;
+  DocumentGroups groups(sources.num_documents());
+  const int64_t num_tasks = (sources.num_documents() + kTaskDocuments - 1) / kTaskDocuments;
+  parallel_for(num_tasks, num_threads, [&](int64_t task) {
+    const int64_t end = std::min((task + 1) * kTaskDocuments, sources.num_documents());
+    for (int64_t i = task * kTaskDocuments; i < end; ++i) {
+      const Origin origin = sources.entry(i).origin;
+      if (origin.is_empty()) {
+        ++num_documents_without;
+        num_tokens_without += num_tokens_of(i);
+        continue;
+      }
+      const XXH128_hash_t hash = XXH3_128bits(origin.bytes.data(), origin.bytes.size());
+      groups.set(i, hash.high64, hash.low64);
+    }
+  });
+  counts.num_documents_without = num_documents_without;
+  counts.num_tokens_without = num_tokens_without;
+
+  groups.sort(num_threads);
+  BestFew<DocumentGroups::Group, decltype(&is_larger)> largest(num_largest, &is_larger);
+  groups.for_each([&](const DocumentGroups::Group& group) {
+    ++counts.num_origins;
+    largest.add(group);
+  });
+  for (const DocumentGroups::Group& group : largest.take()) {
+    OriginCount count;
+    count.origin = sources.entry(group.front().document_idx()).origin.view();
+    count.num_documents = std::ssize(group);
+    for (const auto& entry : group) count.num_tokens += num_tokens_of(entry.document_idx());
+    counts.largest.push_back(std::move(count));
+  }
+  return counts;
+}
+
+}  // namespace weft

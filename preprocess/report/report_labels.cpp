@@ -1,0 +1,58 @@
+#include "preprocess/report/report_labels.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace weft {
+
+std::string grouped(int64_t value) {
+  std::string text = std::to_string(value);
+  for (int64_t at = std::ssize(text) - 3; at > 0; at -= 3)
+    text.insert(static_cast<size_t>(at), 1, ',');
+  return text;
+}
+
+std::string percent(double share) {
+  const double percents = 100 * share;
+  if (percents > 99.9 && percents < 100) return "over 99.9 %";
+  if (percents > 0 && percents < 0.1) return "under 0.1 %";
+  return fmt::format("{:.1f} %", percents);
+}
+
+std::string first_characters(std::string_view text, size_t num_characters) {
+  size_t num_seen = 0;
+  for (size_t at = 0; at < text.size(); ++at) {
+    const bool begins = (static_cast<uint8_t>(text[at]) & 0xC0) != 0x80;
+    if (begins && num_seen++ == num_characters) return std::string(text.substr(0, at)) + "...";
+  }
+  return std::string(text);
+}
+
+std::vector<std::string> findings_of(const DataReport& report) {
+  const auto counted = [](int64_t count, const std::string& one, const std::string& many) {
+    return grouped(count) + " " + (count == 1 ? one : many);
+  };
+  std::vector<std::string> findings;
+  if (report.num_repetitive_documents > 0) {
+    findings.push_back(counted(report.num_repetitive_documents, "document", "documents") +
+                       " of almost nothing but repetition");
+  }
+  const double duplicates = share_of(report.duplicates.num_documents, report.num_documents);
+  if (duplicates >= kSuspiciousShare)
+    findings.push_back(percent(duplicates) + " of the documents are exact duplicates");
+  if (report.num_bad_lines.value_or(0) > 0)
+    findings.push_back(counted(*report.num_bad_lines, "bad line", "bad lines"));
+  const double empty = share_of(report.num_empty_documents, report.num_documents);
+  if (empty >= kSuspiciousShare) findings.push_back(percent(empty) + " of the documents are empty");
+  return findings;
+}
+
+std::string verdict_of(const DataReport& report) {
+  const std::vector<std::string> findings = findings_of(report);
+  if (findings.empty()) return "nothing suspicious";
+  return fmt::format("{} of findings: {}",
+                     findings.size() == 1 ? "1 kind" : fmt::format("{} kinds", findings.size()),
+                     fmt::join(findings, "; "));
+}
+
+}  // namespace weft

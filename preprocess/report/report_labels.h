@@ -1,0 +1,30 @@
+// How the data report speaks to people: its numbers, and its verdict in one line.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "preprocess/report/data_report.h"
+
+namespace weft {
+
+// 1234567 -> "1,234,567"
+std::string grouped(int64_t value);
+// 0.2934 -> "29.3 %". What is not all or nothing is not rounded to it: "over 99.9 %", "under 0.1
+// %".
+std::string percent(double share);
+// The first `num_characters` of UTF-8 `text`, with "..." for the rest. Invalid bytes stay.
+std::string first_characters(std::string_view text, size_t num_characters);
+
+// The kinds of things that look wrong, worst first; empty if there are none:
+//   documents that repeat themselves: kRepetitiveCharacters or kRepetitiveTokens (any number)
+//   exact duplicates: kSuspiciousShare of the documents could be left out
+//   bad lines: any
+//   empty documents: kSuspiciousShare of the documents
+std::vector<std::string> findings_of(const DataReport& report);
+// "nothing suspicious", or "2 kinds of findings: ...; ...".
+std::string verdict_of(const DataReport& report);
+
+}  // namespace weft

@@ -1,0 +1,149 @@
+#include "preprocess/run/disk_space_check.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <functional>
+#include <utility>
+
+#include "preprocess/datasets/source_map.h"
+#include "preprocess/run/task_reader.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kTextBytesPerToken = 3.5;
+constexpr double kTextBytesPerDocument = 4000;
+constexpr double kIndexBytesPerDocument = 28;
+
+double expansion_of(const std::string& format) {
+  if (format == "gzip") return 3;
+  if (format == "zstd" || format == "bzip2") return 4;
+  if (format == "xz") return 4.5;
+  return 1;
+}
+
+// Free for this user; nothing if the file system does not say.
+std::optional<int64_t> free_bytes(const fs::path& folder) {
+  std::error_code error;
+  const fs::space_info space = fs::space(folder.empty() ? "." : folder, error);
+  if (error || space.available == static_cast<std::uintmax_t>(-1)) return std::nullopt;
+  return static_cast<int64_t>(std::min<std::uintmax_t>(space.available, INT64_MAX));
+}
+
+// Of finished places: what is staged or fetched needs its room in the output all the same, and
+// files have holes where others are yet to write.
+int64_t bytes_in(const fs::path& folder) {
+  int64_t sum = 0;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    struct stat status {};
+    const std::string name = at->path().filename().string();
+    if (name.starts_with("stage.") || name.starts_with("fetched.")) continue;
+    if (::stat(at->path().c_str(), &status) != 0) continue;
+    sum += std::min<int64_t>(status.st_size, int64_t{512} * status.st_blocks);
+  }
+  return sum;
+}
+
+double text_bytes_of(const WorkPlan& plan, const Task& task) {
+  const InputLayout& layout = plan.layouts.at(static_cast<size_t>(task.input_idx));
+  return expansion_of(layout.format) *
+         static_cast<double>(std::max<int64_t>(task.end - task.begin, 0));
+}
+
+double pair_bytes_of(double text_bytes, TokenType type) {
+  return text_bytes / kTextBytesPerToken * static_cast<double>(size_bytes(type)) +
+         text_bytes / kTextBytesPerDocument * kIndexBytesPerDocument;
+}
+
+int64_t rounded(double bytes) { return static_cast<int64_t>(std::min(bytes, 9e18)); }
+
+}  // namespace
+
+int64_t estimated_output_bytes(const WorkPlan& plan, TokenType type, bool is_dealt,
+                               bool has_origins) {
+  double text_bytes = 0;
+  for (const Task& task : plan.tasks) text_bytes += text_bytes_of(plan, task);
+  return rounded(pair_bytes_of(text_bytes, type) * (is_dealt ? 2 : 1) +
+                 text_bytes / kTextBytesPerDocument *
+                     static_cast<double>(source_entry_bytes(has_origins)));
+}
+
+std::vector<int64_t> estimated_task_bytes(const WorkPlan& plan, TokenType type) {
+  std::vector<int64_t> bytes;
+  for (const Task& task : plan.tasks) {
+    bytes.push_back(rounded(pair_bytes_of(text_bytes_of(plan, task), type)));
+  }
+  return bytes;
+}
+
+int64_t stage_limit_bytes(const fs::path& folder, const fs::path& work_folder, int64_t need_bytes) {
+  const auto free = free_bytes(folder);
+  if (!free) return INT64_MAX;
+  const int64_t missing_bytes = std::max<int64_t>(need_bytes - bytes_in(work_folder), 0);
+  return std::max(kLeastStageLimitBytes, (*free - missing_bytes) / 2);
+}
+
+int64_t most_staged_bytes(const std::vector<int64_t>& task_bytes, int64_t limit_bytes) {
+  double sum = 0;
+  for (size_t i = 1; i < task_bytes.size(); ++i) sum += static_cast<double>(task_bytes[i]);
+  return std::min(rounded(sum), limit_bytes);
+}
+
+int64_t most_fetched_bytes(const WorkPlan& plan, int64_t num_at_a_time) {
+  std::vector<int64_t> bytes;
+  for (const Task& task : plan.tasks) {
+    if (is_fetched_whole(plan, task)) bytes.push_back(std::max<int64_t>(task.end, 0));
+  }
+  std::sort(bytes.begin(), bytes.end(), std::greater<>());
+  double sum = 0;
+  for (size_t i = 0; i < bytes.size() && std::cmp_less(i, num_at_a_time); ++i) {
+    sum += static_cast<double>(bytes[i]);
+  }
+  return rounded(sum);
+}
+
+std::optional<std::string> lack_of_space(const fs::path& folder, const fs::path& work_folder,
+                                         int64_t need_bytes, int64_t staged_bytes,
+                                         int64_t fetched_bytes) {
+  const auto free = free_bytes(folder);
+  const int64_t missing_bytes = need_bytes - bytes_in(work_folder);
+  const int64_t for_a_while_bytes =
+      staged_bytes + std::min(fetched_bytes, INT64_MAX - staged_bytes);
+  if (!free || missing_bytes <= *free - for_a_while_bytes) return std::nullopt;
+  std::string for_a_while;
+  const auto add = [&](int64_t num_bytes, const char* what) {
+    if (num_bytes > 0)
+      for_a_while += fmt::format(", and up to {} for a while ({})", num_bytes, what);
+  };
+  add(staged_bytes, "for what is read before its place is known");
+  add(fetched_bytes, "for what --keep-fetched keeps");
+  return fmt::format(
+      "warning: the output needs about {} bytes more (estimated from the size of the inputs){}, "
+      "the file system of '{}' has {} free; a run that does not fit ends with exit code 5, and the "
+      "same command goes on when there is room",
+      missing_bytes, for_a_while, folder.empty() ? "." : folder.string(), *free);
+}
+
+bool is_lack_of_space(const std::error_code& code) {
+  return code == std::errc::no_space_on_device ||
+         code == std::error_code(EDQUOT, std::generic_category()) ||
+         code == std::error_code(EDQUOT, std::system_category());
+}
+
+std::string how_to_go_on(const fs::path& folder, bool work_is_kept) {
+  const auto free = free_bytes(folder);
+  return fmt::format(
+      "; the file system of '{}' has {} bytes free. {}", folder.empty() ? "." : folder.string(),
+      free ? std::to_string(*free) : "an unknown number of",
+      work_is_kept
+          ? "Make space, then run the same command again: it goes on with the work so far"
+          : "Make space, then run the same command again, from the start: the input is a pipe");
+}
+
+}  // namespace weft

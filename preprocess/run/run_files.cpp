@@ -1,0 +1,204 @@
+#include "preprocess/run/run_files.h"
+
+#include <random>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "indexed_dataset/process/crash_point.h"
+#include "indexed_dataset/storage/file_io.h"
+#include "preprocess/datasets/source_map.h"
+#include "preprocess/run/spill_file.h"
+
+namespace weft {
+namespace {
+
+using Output = TokenizedChunk::Output;
+
+template <typename T>
+void add_bytes(std::vector<std::byte>& bytes, std::span<const T> values) {
+  const auto view = std::as_bytes(values);
+  bytes.insert(bytes.end(), view.begin(), view.end());
+}
+
+// Random bits of the kernel.
+int64_t random_writer() {
+  std::random_device device;
+  return static_cast<int64_t>((uint64_t{device()} << 32 | device()) >> 1);
+}
+
+StagedHeader header_of(const Output& output) {
+  return {static_cast<uint64_t>(output.stored().num_token_bytes) + output.token_bytes().size(),
+          static_cast<uint64_t>(output.num_sequences()), output.document_sequences.size()};
+}
+
+int64_t num_stored_bytes(const Output& output) {
+  const StoredSequences stored = output.stored();
+  return stored.num_token_bytes + 4 * stored.num_sequences;
+}
+
+}  // namespace
+
+std::filesystem::path work_folder(const std::filesystem::path& output_prefix) {
+  return output_prefix.string() + ".work";
+}
+
+RunFiles::Dataset::Dataset(const RunFiles& files, size_t k, TokenType type, bool make)
+    : pair(files.path_of(k, ".bin"), files.path_of(k, ".idx"), files.path_of(k, ".bounds"), type,
+           make),
+      sources(make ? OutputFile(files.path_of(k, ".sources"), /*keep=*/true)
+                   : OutputFile::existing(files.path_of(k, ".sources"))) {}
+
+RunFiles::RunFiles(std::filesystem::path folder, size_t num_datasets, TokenType type, bool make,
+                   bool has_origins)
+    : folder_(std::move(folder)), type_(type), has_origins_(has_origins), writer_(random_writer()) {
+  for (size_t k = 0; k < num_datasets; ++k) {
+    datasets_.push_back(std::make_unique<Dataset>(*this, k, type, make));
+  }
+}
+
+std::filesystem::path RunFiles::path_of(size_t k, const std::string& suffix) const {
+  return folder_ / (std::to_string(k) + suffix);
+}
+
+bool RunFiles::are_there(const std::filesystem::path& folder, size_t num_datasets) {
+  for (size_t k = 0; k < num_datasets; ++k) {
+    for (const char* suffix : {".bin", ".idx", ".bounds", ".sources"}) {
+      if (!std::filesystem::exists(folder / (std::to_string(k) + suffix))) return false;
+    }
+  }
+  return true;
+}
+
+void RunFiles::write(const TaskBase& before, int32_t input_idx,
+                     const std::vector<Output>& outputs) {
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    write_dataset(k, before, input_idx, outputs[k], outputs[k].stored());
+  }
+}
+
+void RunFiles::write_dataset(size_t k, const TaskBase& before, int32_t input_idx,
+                             const Output& output, const StoredSequences& stored) {
+  const DatasetCounts& place = before.datasets.at(k);
+  datasets_[k]->pair.write(place, output.token_bytes(), output.sequence_lengths,
+                           output.document_sequences, stored);
+  std::vector<std::byte> entries;
+  for (size_t i = 0; i < output.line_offsets.size(); ++i) {
+    append_source_entry(
+        entries,
+        {static_cast<uint32_t>(input_idx), before.num_input_bytes + output.line_offsets[i],
+         has_origins_ ? output.origins.at(i) : Origin{}},
+        has_origins_);
+  }
+  crash_point("pair_placed");
+  if (entries.empty()) return;
+  datasets_[k]->sources.write_at(entries.data(), entries.size(),
+                                 source_entry_at(place.num_documents, has_origins_));
+}
+
+int64_t RunFiles::staged_size(const std::vector<Output>& outputs) {
+  uint64_t size_bytes = 0;
+  for (const Output& output : outputs) {
+    size_bytes += sizeof(StagedHeader) + header_of(output).size_bytes(!output.origins.empty());
+  }
+  return static_cast<int64_t>(size_bytes);
+}
+
+void RunFiles::stage(int64_t task, int64_t offset_bytes, const std::vector<Output>& outputs) {
+  const auto file = stage_file(task);
+  std::vector<std::byte> bytes;
+  int64_t num_bytes = staged_size(outputs);
+  for (const Output& output : outputs) num_bytes -= num_stored_bytes(output);
+  bytes.reserve(static_cast<size_t>(num_bytes));
+  const auto write_bytes = [&] {
+    file->write_at(bytes.data(), bytes.size(), offset_bytes);
+    offset_bytes += std::ssize(bytes);
+    bytes.clear();
+  };
+  const auto copy = [&](const InputFile* from, int64_t from_bytes, int64_t size_bytes) {
+    if (size_bytes == 0) return;
+    write_bytes();
+    file->copy_at(*from, from_bytes, size_bytes, offset_bytes);
+    offset_bytes += size_bytes;
+  };
+  for (const Output& output : outputs) {
+    const StagedHeader header = header_of(output);
+    const StoredSequences stored = output.stored();
+    add_bytes(bytes, std::span(&header, 1));
+    copy(stored.tokens, stored.tokens_at_bytes, stored.num_token_bytes);
+    add_bytes(bytes, output.token_bytes());
+    copy(stored.lengths, stored.lengths_at_bytes, 4 * stored.num_sequences);
+    add_bytes(bytes, std::span(output.sequence_lengths));
+    add_bytes(bytes, std::span(output.document_sequences));
+    add_bytes(bytes, std::span(output.line_offsets));
+    add_bytes(bytes, std::span(output.origins));
+  }
+  write_bytes();
+  crash_point("staged");
+}
+
+void RunFiles::unstage(int64_t task, const std::vector<StageFile>& stage, const TaskBase& base,
+                       int32_t input_idx) {
+  TaskBase before = base;
+  Output output;
+  StoredSequences stored;
+  for (const StageFile& file : stage) {
+    StageReader reader(stage_path(folder_, task, file.writer), file.num_bytes, type_, has_origins_);
+    while (!reader.at_end()) {
+      for (size_t k = 0; k < datasets_.size(); ++k) {
+        reader.read(output, stored);
+        write_dataset(k, before, input_idx, output, stored);
+        before.datasets[k].add(output.counts());
+        before.datasets[k].num_sequences += stored.num_sequences;
+        before.datasets[k].num_tokens += stored.num_token_bytes / weft::size_bytes(type_);
+      }
+      crash_point("segment_unstaged");
+    }
+  }
+}
+
+void RunFiles::close_stage(int64_t task) {
+  const std::lock_guard lock(mutex_);
+  stages_.erase(task);
+}
+
+void RunFiles::remove_stage(int64_t task, const std::vector<StageFile>& stage) {
+  close_stage(task);
+  crash_point("stage_unneeded");
+  for (const StageFile& file : stage) remove_file(stage_path(folder_, task, file.writer));
+}
+
+std::shared_ptr<OutputFile> RunFiles::stage_file(int64_t task) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = stages_.find(task); found != stages_.end()) return found->second;
+  const auto file = std::make_shared<OutputFile>(stage_path(folder_, task, writer_), /*keep=*/true);
+  has_new_files_ = true;
+  stages_[task] = file;
+  return file;
+}
+
+void RunFiles::sync() {
+  for (const auto& dataset : datasets_) {
+    dataset->pair.sync();
+    dataset->sources.sync();
+  }
+  std::vector<std::shared_ptr<OutputFile>> stages;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [task, file] : stages_) stages.push_back(file);
+  }
+  for (const auto& file : stages) file->sync();
+  if (has_new_files_.exchange(false)) sync_folder(folder_);
+  crash_point("files_synced");
+}
+
+void RunFiles::finish(size_t k, const DatasetCounts& total,
+                      const std::vector<std::string>& input_names, const InputParts& input_parts,
+                      const std::function<void()>& check) {
+  datasets_[k]->pair.finish(total, check);
+  crash_point("pair_finished");
+  seal_source_map(path_of(k, ".sources"), total.num_documents, input_names, input_parts,
+                  has_origins_);
+}
+
+}  // namespace weft

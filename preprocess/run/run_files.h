@@ -1,0 +1,93 @@
+// The files of a run that is not finished: PREFIX.work/K.bin, .idx, .bounds, .sources for the K-th
+// key, and stage files (stage_file.h) for documents whose place in the output is not known yet.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "indexed_dataset/pair/dtype.h"
+#include "indexed_dataset/pair/shared_pair_writer.h"
+#include "preprocess/datasets/source_map.h"
+#include "preprocess/documents/tokenize_chunk.h"
+#include "preprocess/ledger/ledger_link.h"
+
+namespace weft {
+
+// PREFIX.work
+std::filesystem::path work_folder(const std::filesystem::path& output_prefix);
+
+class RunFiles {
+ public:
+  // Opens the files of all datasets in `folder`, which must exist; what they hold stays. Only rank
+  // 0 makes files: one that came too late must not bring them back after the commit. With
+  // `has_origins` all outputs have an origin for every document, otherwise none.
+  RunFiles(std::filesystem::path folder, size_t num_datasets, TokenType type, bool make = true,
+           bool has_origins = false);
+
+  // This process in names of stage files: a random number, so that no other one that ever works in
+  // a folder of this name has the same.
+  int64_t writer() const { return writer_; }
+
+  // All that follows is thread-safe and throws std::system_error. Writing the same again is
+  // harmless.
+
+  // Writes a segment's documents behind `before`; their lines begin at before.num_input_bytes + the
+  // offsets in `outputs`.
+  void write(const TaskBase& before, int32_t input_idx,
+             const std::vector<TokenizedChunk::Output>& outputs);
+
+  // Writes a segment to this process's stage file of the task, at `offset_bytes`.
+  void stage(int64_t task, int64_t offset_bytes,
+             const std::vector<TokenizedChunk::Output>& outputs);
+  static int64_t staged_size(const std::vector<TokenizedChunk::Output>& outputs);
+  // Writes what the stage files hold to its place, behind `base`. Throws std::runtime_error if one
+  // does not hold whole segments.
+  void unstage(int64_t task, const std::vector<StageFile>& stage, const TaskBase& base,
+               int32_t input_idx);
+  // Nothing more will be written to this process's.
+  void close_stage(int64_t task);
+  void remove_stage(int64_t task, const std::vector<StageFile>& stage);
+
+  // Whether an earlier run's files are here.
+  static bool are_there(const std::filesystem::path& folder, size_t num_datasets);
+
+  // For what does not fit into memory.
+  ScratchFile make_scratch() const { return ScratchFile(folder_); }
+
+  // Makes what was written before the call survive a power cut.
+  void sync();
+
+  // Completes dataset `k`: .bin, .idx and .sources, under their names in the folder. `check` is
+  // called often; what it throws ends the work, which can be done again.
+  void finish(size_t k, const DatasetCounts& total, const std::vector<std::string>& input_names,
+              const InputParts& input_parts = {}, const std::function<void()>& check = {});
+  std::filesystem::path path_of(size_t k, const std::string& suffix) const;
+
+ private:
+  struct Dataset {
+    Dataset(const RunFiles& files, size_t k, TokenType type, bool make);
+    PlacedDatasetWriter pair;
+    OutputFile sources;
+  };
+  void write_dataset(size_t k, const TaskBase& before, int32_t input_idx,
+                     const TokenizedChunk::Output& output, const StoredSequences& stored);
+  std::shared_ptr<OutputFile> stage_file(int64_t task);
+
+  std::filesystem::path folder_;
+  TokenType type_;
+  bool has_origins_;
+  int64_t writer_;
+  std::vector<std::unique_ptr<Dataset>> datasets_;
+  std::atomic<bool> has_new_files_{true};  // since the folder was synced
+  std::mutex mutex_;
+  std::map<int64_t, std::shared_ptr<OutputFile>> stages_;
+};
+
+}  // namespace weft

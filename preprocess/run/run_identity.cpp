@@ -1,0 +1,175 @@
+#include "preprocess/run/run_identity.h"
+
+#define XXH_INLINE_ALL
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "preprocess/ledger/task_json.h"
+#include "preprocess/stream/byte_source.h"
+
+namespace weft {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kOriginKeyOption = "--origin-key";
+
+bool is_identity(const Json& json) {
+  if (!json.is_object() || !json.contains("options") || !json["options"].is_object()) return false;
+  if (!json.contains("inputs") || !json["inputs"].is_array()) return false;
+  return std::all_of(json["inputs"].begin(), json["inputs"].end(), [](const Json& input) {
+    return input.is_object() && input.contains("path") && input["path"].is_string() &&
+           input.contains("version") && input["version"].is_string();
+  });
+}
+
+std::vector<std::string> paths_of(const Json& inputs) {
+  std::vector<std::string> paths;
+  for (const Json& input : inputs) paths.push_back(input.value("path", ""));
+  return paths;
+}
+
+// The same file, as far as its server's word goes, but where it can be cut was found differently:
+// a server that does not answer every time alike.
+bool is_cut_otherwise(const Json& before, const Json& after) {
+  return before["version"] == after["version"] &&
+         before.value("parts", Json()) != after.value("parts", Json());
+}
+
+// Manifests know the version, but neither the bytes nor the parts.
+bool has_changed(const Json& before, const Json& after) {
+  return before.contains("bytes") ? before != after : before["version"] != after["version"];
+}
+
+// The first input that differs, by name or by content.
+std::string difference_of_inputs(const Json& before, const Json& after, const std::string& was,
+                                 const std::string& is) {
+  const std::vector<std::string> first = paths_of(before), second = paths_of(after);
+  for (size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
+    if (first[i] != second[i]) {
+      return fmt::format("input {}: {} '{}', {} '{}'", i + 1, was, first[i], is, second[i]);
+    }
+    if (before[i].contains("bytes") && is_cut_otherwise(before[i], after[i])) {
+      return fmt::format("the server gives '{}' in other parts, or not in parts any more",
+                         first[i]);
+    }
+    if (has_changed(before[i], after[i]))
+      return fmt::format("the input '{}' has changed", first[i]);
+  }
+  if (first.size() == second.size()) return "";
+  return fmt::format("inputs: {} {} of them, {} {}", was, first.size(), is, second.size());
+}
+
+// A value as it stands on the command line.
+std::string shown(const Json& value) {
+  if (value.is_string()) return dump_lenient(value);
+  if (!value.is_array()) return value.is_null() ? "nothing" : dump_lenient(value);
+  std::string words;
+  for (const Json& element : value) {
+    words += (words.empty() ? "" : " ") +
+             (element.is_string() ? element.get<std::string>() : dump_lenient(element));
+  }
+  return dump_lenient(words);
+}
+
+std::string name_of(SpecialTokens special) {
+  switch (special) {
+    case SpecialTokens::kLiteral:
+      return "literal";
+    case SpecialTokens::kToken:
+      return "token";
+    case SpecialTokens::kError:
+      return "error";
+  }
+  return "?";
+}
+
+}  // namespace
+
+std::string run_identity(const PipelineConfig& config, TokenType type,
+                         const std::vector<InputIdentity>& inputs) {
+  const TokenizeRules& rules = config.rules;
+  Json list = Json::array();
+  for (const InputIdentity& input : inputs) {
+    list.push_back({{"path", display_name(input.path)},
+                    {"version", input.version},
+                    {"bytes", input.file_bytes}});
+    // Ranks and runs that cut alike can work together.
+    if (!input.parts.empty()) list.back()["parts"] = input.parts;
+  }
+  Json identity = {
+      {"weft-data preprocess", 1},
+      {"inputs", list},
+      {"options",
+       {{"--json-keys", rules.json_keys},
+        {"--append-eod", rules.append_eod},
+        {"--special", name_of(rules.special_tokens)},
+        {"--empty-docs", rules.empty_documents == EmptyDocuments::kSkip ? "skip" : "record"},
+        {"--max-line-bytes", rules.max_line_bytes},
+        {"--dtype", type == TokenType::kUInt16 ? "uint16" : "int32"},
+        {"--partitions", config.num_partitions},
+        {"--shard", fmt::format("{}/{}", config.shard_idx, config.num_shards)},
+        {"vocabulary", config.vocabulary_id},
+        {"task bytes", config.task_bytes}}},
+  };
+  // Not without origins: runs of programs that knew none are still the same.
+  if (rules.keeps_origins()) identity["options"][kOriginKeyOption] = rules.origin_key;
+  return dump_lenient(identity);
+}
+
+std::string run_identity_with(PipelineConfig config, const std::string& origin_key, TokenType type,
+                              const std::vector<InputIdentity>& inputs) {
+  config.rules.origin_key = origin_key;
+  return run_identity(config, type, inputs);
+}
+
+std::string run_hash(const std::string& identity) {
+  const XXH128_hash_t hash = XXH3_128bits(identity.data(), identity.size());
+  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+}
+
+IdentityDifference difference(const std::string& first, const std::string& second,
+                              const std::string& was, const std::string& is) {
+  IdentityDifference difference;
+  const Json before = Json::parse(first, nullptr, false);
+  const Json after = Json::parse(second);
+  if (!is_identity(before)) {
+    difference.text = "made by another version of weft-data";
+    return difference;
+  }
+  // An identity without origins does not say so.
+  const auto options_of = [](const Json& identity) {
+    Json options = identity.at("options");
+    if (!options.contains(kOriginKeyOption)) options[kOriginKeyOption] = kNoOriginKey;
+    return options;
+  };
+  const Json options_before = options_of(before), options_after = options_of(after);
+  for (const auto& [name, value] : options_after.items()) {
+    const Json other = options_before.value(name, Json());
+    if (other == value) continue;
+    if (!difference.text.empty()) difference.text += "; ";
+    // Hashes say nothing to people.
+    difference.text += name == "vocabulary" ? "another vocabulary"
+                                            : fmt::format("{}: {} {}, {} {}", name, was,
+                                                          shown(other), is, shown(value));
+  }
+  difference.same_options = difference.text.empty();
+  const std::string inputs = difference_of_inputs(before["inputs"], after.at("inputs"), was, is);
+  difference.same_inputs = paths_of(before["inputs"]) == paths_of(after.at("inputs"));
+  if (!difference.text.empty() && !inputs.empty()) difference.text += "; ";
+  difference.text += inputs;
+  for (size_t i = 0; difference.same_inputs && i < before["inputs"].size(); ++i) {
+    difference.is_cut_otherwise =
+        difference.is_cut_otherwise || is_cut_otherwise(before["inputs"][i], after.at("inputs")[i]);
+  }
+  for (const Json& input : before["inputs"]) {
+    difference.is_lost = difference.is_lost || input.value("version", "").empty();
+  }
+  return difference;
+}
+
+}  // namespace weft

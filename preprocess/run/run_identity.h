@@ -1,0 +1,38 @@
+// What a run makes of what: equal for runs whose work can be put together, so that a stopped run
+// goes on, and a finished one is not done again.
+#pragma once
+
+#include <string>
+
+#include "preprocess/ledger/work_plan.h"
+#include "preprocess/run/pipeline.h"
+
+namespace weft {
+
+// One line of JSON; `type` is that of the tokens. Options that only decide whether or how fast a
+// run comes to its end (workers, bad lines allowed) are not part of it.
+std::string run_identity(const PipelineConfig& config, TokenType type,
+                         const std::vector<InputIdentity>& inputs);
+
+// run_identity() with another --origin-key in rules.
+std::string run_identity_with(PipelineConfig config, const std::string& origin_key, TokenType type,
+                              const std::vector<InputIdentity>& inputs);
+
+// Short name of an identity: 32 hex digits.
+std::string run_hash(const std::string& identity);
+
+// In words, what differs between two runs: "--append-eod: was false, is true", where "was" and "is"
+// are the words for the first and the second. `same_inputs` tells whether the inputs are those of
+// the same names, and only their contents have changed; `is_lost`, that the first run read what
+// cannot be read again (a pipe), so that its work is worth nothing; `is_cut_otherwise`, that its
+// work would be of use if a server answered as it did.
+struct IdentityDifference {
+  std::string text;
+  bool same_options = false, same_inputs = false;
+  bool is_lost = false;
+  bool is_cut_otherwise = false;  // an input on the web is the same, its parts are not
+};
+IdentityDifference difference(const std::string& first, const std::string& second,
+                              const std::string& was = "was", const std::string& is = "is");
+
+}  // namespace weft

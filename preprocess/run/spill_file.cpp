@@ -1,0 +1,96 @@
+#include "preprocess/run/spill_file.h"
+
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+#include <system_error>
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kPrefix[] = "stage.";
+
+// A segment of more stays in the stage file until it is written to its place.
+constexpr uint64_t kMaxReadBytes = 4 << 20;
+
+}  // namespace
+
+fs::path stage_path(const fs::path& folder, int64_t task, int64_t writer) {
+  return folder / (kPrefix + std::to_string(task) + "." + std::to_string(writer));
+}
+
+bool is_stage_name(const std::string& name) {
+  const std::string numbers = name.starts_with(kPrefix) ? name.substr(std::size(kPrefix) - 1) : "";
+  const size_t dot = numbers.find('.');
+  return dot != std::string::npos && dot > 0 && dot + 1 < numbers.size() &&
+         numbers.find_first_not_of("0123456789") == dot &&
+         numbers.find_first_not_of("0123456789", dot + 1) == std::string::npos;
+}
+
+bool has_stage(const fs::path& folder, int64_t task, const std::vector<StageFile>& stage) {
+  return std::all_of(stage.begin(), stage.end(), [&](const StageFile& file) {
+    std::error_code error;
+    const auto size_bytes = fs::file_size(stage_path(folder, task, file.writer), error);
+    return !error && static_cast<int64_t>(size_bytes) >= file.num_bytes;
+  });
+}
+
+void remove_stale_stages(const fs::path& folder, const std::map<int64_t, TaskProgress>& progress) {
+  std::set<fs::path> wanted;
+  for (const auto& [task, its_progress] : progress) {
+    for (const StageFile& file : its_progress.stage) {
+      wanted.insert(stage_path(folder, task, file.writer));
+    }
+  }
+  std::vector<fs::path> stale;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (is_stage_name(entry.path().filename().string()) && !wanted.contains(entry.path())) {
+      stale.push_back(entry.path());
+    }
+  }
+  for (const fs::path& path : stale) remove_file(path);
+}
+
+void StageReader::read(TokenizedChunk::Output& output, StoredSequences& stored) {
+  StagedHeader header;
+  read_into(&header, sizeof header);
+  // Each on its own first: the sum of hostile numbers could overflow.
+  const auto rest = static_cast<uint64_t>(num_bytes_ - position_);
+  if (header.num_bytes > rest || header.num_sequences > rest || header.num_documents > rest ||
+      header.size_bytes(has_origins_) > rest || header.num_bytes % weft::size_bytes(type_) != 0) {
+    throw std::runtime_error(file_.path().string() + ": no stage file, at byte " +
+                             std::to_string(position_) + "; remove the folder it is in");
+  }
+  output.clear();
+  stored = {};
+  if (header.num_bytes + 4 * header.num_sequences > kMaxReadBytes) {
+    stored.tokens = stored.lengths = &file_;
+    stored.tokens_at_bytes = position_;
+    stored.num_token_bytes = static_cast<int64_t>(header.num_bytes);
+    stored.lengths_at_bytes = position_ + stored.num_token_bytes;
+    stored.num_sequences = static_cast<int64_t>(header.num_sequences);
+    position_ = stored.lengths_at_bytes + 4 * stored.num_sequences;
+  } else {
+    if (type_ == TokenType::kUInt16) {
+      read_values(output.tokens_16, header.num_bytes / 2);
+    } else {
+      read_values(output.tokens_32, header.num_bytes / 4);
+    }
+    read_values(output.sequence_lengths, header.num_sequences);
+  }
+  read_values(output.document_sequences, header.num_documents);
+  read_values(output.line_offsets, header.num_documents);
+  if (has_origins_) read_values(output.origins, header.num_documents);
+}
+
+void StageReader::read_into(void* data, size_t size_bytes) {
+  if (static_cast<int64_t>(size_bytes) > num_bytes_ - position_) {
+    throw std::runtime_error(file_.path().string() + ": the stage file ends within a segment");
+  }
+  if (size_bytes > 0) file_.read_at(data, size_bytes, position_);
+  position_ += static_cast<int64_t>(size_bytes);
+}
+
+}  // namespace weft

@@ -1,0 +1,106 @@
+// Cuts a stream of bytes into chunks of whole lines, the unit of work of the pipeline.
+//
+// Line ends are Python's universal newlines: "\n", "\r\n" and a lone "\r" (Megatron-LM opens its
+// input in text mode). A raw "\r" cannot be inside a valid JSON string, so cutting there never
+// splits a document.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "indexed_dataset/storage/whole_files.h"
+#include "preprocess/stream/byte_source.h"
+#include "preprocess/stream/long_line_gate.h"
+
+namespace weft {
+
+// Whole lines, their ends included; only the last line of a stream may lack one.
+struct LineChunk {
+  std::vector<char> buffer;
+  // A long line lies in a file instead, alone; of its text so much should be in memory at a time
+  // (give_pages_back), 0: the text is in `buffer`.
+  MappedFile long_line;
+  size_t kept_bytes = 0;
+  size_t size_bytes = 0;     // of the text
+  int64_t offset_bytes = 0;  // of the first byte, in the decompressed stream
+  // This chunk stands for one line that is longer than the limit: it holds no text, `size_bytes` is
+  // 0.
+  bool is_too_long_line = false;
+  int64_t too_long_line_bytes = 0;      // with its end
+  int64_t too_long_line_end_bytes = 0;  // of its end alone
+  // Held while the chunk has a line that needs one, and while its buffer has grown.
+  LongLineGate::Permit long_line_permit, large_chunk_permit;
+
+  // Of lines, whether their text is here or not.
+  int64_t num_bytes() const {
+    return static_cast<int64_t>(size_bytes) + (is_too_long_line ? too_long_line_bytes : 0);
+  }
+  // What a reader gives up when it has to wait for others: memory, and the right to it.
+  void drop_grown() {
+    buffer = std::vector<char>();  // {} would keep the memory
+    long_line = {};
+    long_line_permit.reset();
+    large_chunk_permit.reset();
+  }
+  std::string_view text() const {
+    const char* const long_text = reinterpret_cast<const char*>(long_line.bytes().data());
+    return {kept_bytes > 0 ? long_text : buffer.data(), size_bytes};
+  }
+};
+
+// Reads one stream chunk by chunk. Not thread-safe. Where a chunk ends depends on the text behind
+// its begin alone: who goes on at a chunk's begin makes the same chunks, so that two ranks that
+// both believe to have a task write the same bytes into its stage file.
+class LineChunker {
+ public:
+  // Chunks hold `chunk_bytes` or more: one that must hold a longer line grows up to
+  // `max_line_bytes`, with a permit and a file of `gate`, or without a gate in memory.
+  // `offset_bytes` is where in the stream the source begins.
+  LineChunker(ByteSource& source, size_t chunk_bytes, size_t max_line_bytes,
+              LongLineGate* gate = nullptr, int64_t offset_bytes = 0)
+      : source_(source),
+        chunk_bytes_(chunk_bytes),
+        max_line_bytes_(max_line_bytes),
+        gate_(gate),
+        offset_bytes_(offset_bytes) {}
+
+  // Fills `chunk`, whose buffer is reused; false at the end of the stream. Throws as
+  // ByteSource::read; std::system_error where a line cannot be written to its file.
+  bool next(LineChunk& chunk);
+
+  // Where in the stream the next chunk begins.
+  int64_t offset_bytes() const { return offset_bytes_; }
+
+ private:
+  void read_some(LineChunk& chunk, size_t target_bytes);
+  void finish_chunk(LineChunk& chunk, size_t cut);
+  void read_long_line(LineChunk& chunk);
+  void skip_rest_of_line(LineChunk& chunk, int64_t num_skipped = 0);
+
+  ByteSource& source_;
+  size_t chunk_bytes_, max_line_bytes_;
+  LongLineGate* gate_;
+  std::vector<char> carried_;  // read, but no part of a chunk yet
+  size_t num_taken_ = 0;       // of `carried_`, by the chunk that is being made
+  int64_t offset_bytes_;
+  bool source_has_ended_ = false;
+  bool at_end_ = false;  // the chunk ends where the stream does
+};
+
+// Walks over the lines of a text whose lines are whole.
+class LineWalker {
+ public:
+  explicit LineWalker(std::string_view text);
+  // The next line without its end; false after the last one.
+  bool next(std::string_view& line);
+  int64_t num_pairs() const { return num_pairs_; }  // line ends so far that were "\r\n"
+
+ private:
+  int64_t num_pairs_ = 0;
+  const char* position_;
+  const char* end_;
+  const char* next_carriage_return_;  // not before position_; end_ if there is none
+};
+
+}  // namespace weft

@@ -1,0 +1,262 @@
+#include "preprocess/web/download.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <thread>
+
+#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/storage/file_io.h"
+#include "preprocess/web/download_state.h"
+#include "preprocess/web/fetch.h"
+#include "preprocess/web/sha256.h"
+
+namespace weft {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// What a crash may cost. Each time, all that has come is synced: more often would slow the disk.
+constexpr auto kSaveInterval = std::chrono::seconds(2);
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+// OUTPUT.part with its state, while it is fetched from one URL.
+class PartFile final : public FetchSink {
+ public:
+  PartFile(const DownloadRequest& request, const std::string& url, const DownloadProgress& progress)
+      : request_(request), url_(url), progress_(progress), part_(request.output) {
+    part_ += ".part";
+    state_file_ = part_;
+    state_file_ += ".json";
+    if (!load_state()) remove_file(state_file_);  // before the part is: it must not outlive it
+    file_ = OutputFile(part_, /*keep=*/was_continued_);
+  }
+
+  // Returns when the part is whole and synced.
+  void fetch() {
+    try {
+      Fetch(url_, request_.fetch, identity_, plan_, *this).run();
+      saving_ = {};
+      file_.truncate(identity_.size_bytes);
+      file_.sync();
+      file_.close();
+    } catch (const NetworkError&) {
+      save_at_end();
+      throw;
+    } catch (const DownloadStopped&) {
+      save_at_end();
+      throw;
+    } catch (const LimitExceeded&) {
+      forget();
+      throw;
+    }
+  }
+
+  DownloadResult check_and_commit() {
+    const std::string expected = lower(request_.sha256.empty() ? linked_sha256_ : request_.sha256);
+    const std::string found = sha256_of_file(part_);
+    if (!expected.empty() && found != expected) {
+      forget();
+      throw ChecksumMismatch(display_url(url_) + ": SHA-256 is " + found + ", expected " +
+                             expected + "; the download was removed");
+    }
+    commit_rename(part_, request_.output);
+    remove_file(state_file_);
+    return {url_, identity_.size_bytes, found, !expected.empty()};
+  }
+
+  int64_t num_bytes_held() const {
+    return identity_.size_bytes >= 0 ? plan_.num_bytes_held(identity_.size_bytes)
+                                     : plan_.first_missing();
+  }
+
+  // True if some of it came in an earlier call.
+  bool was_continued() const { return was_continued_; }
+
+  void forget() {
+    if (saving_.valid()) saving_.wait();
+    remove_file(state_file_);
+    remove_file(part_);
+  }
+
+  void on_identity(const UrlIdentity& identity, const std::string& linked_sha256) override {
+    linked_sha256_ = linked_sha256;
+    if (known_size_bytes_ >= 0 && identity.size_bytes != known_size_bytes_)
+      throw CannotContinue{"the mirror's file has another size"};
+    if (identity.size_bytes < 0) return;
+    const auto folder = request_.output.has_parent_path() ? request_.output.parent_path() : ".";
+    std::error_code unknown;
+    const auto space = std::filesystem::space(folder, unknown);
+    const int64_t needed = identity.size_bytes - plan_.num_bytes_held(identity.size_bytes);
+    if (unknown || static_cast<uint64_t>(needed) <= space.available) return;
+    throw std::system_error(ENOSPC, std::generic_category(),
+                            fmt::format("'{}' needs {} more bytes, its file system has {}",
+                                        request_.output.string(), needed, space.available));
+  }
+  void write(int64_t offset_bytes, std::string_view bytes) override {
+    file_.write_at(bytes.data(), bytes.size(), offset_bytes);
+    has_news_ = true;
+  }
+  void on_tick() override {
+    if (progress_ && !progress_(num_bytes_held(), identity_.size_bytes)) throw DownloadStopped{};
+    const auto now = Clock::now();
+    if (has_news_ && now - last_saved_ >= kSaveInterval) save(now);
+  }
+
+ private:
+  bool load_state() {
+    std::error_code no_part;
+    const auto size = std::filesystem::file_size(part_, no_part);
+    if (no_part || !std::filesystem::exists(state_file_)) return false;
+    const auto state = parse_download_state(read_file(state_file_), static_cast<int64_t>(size));
+    if (!state) return false;
+    if (state->url == display_url(url_)) {
+      identity_ = state->identity;
+    } else {
+      // Another server's ETag proves nothing here, but the checksum will.
+      if (request_.sha256.empty() || state->identity.size_bytes < 0) return false;
+      known_size_bytes_ = state->identity.size_bytes;
+    }
+    plan_ = FetchPlan(state->missing);
+    was_continued_ = true;
+    return true;
+  }
+
+  // In the background, so that the connections go on: the disk may take its time. A state only
+  // speaks of bytes that are on the disk.
+  void save(Clock::time_point now) {
+    if (identity_.validator().empty()) return;  // nothing could continue it
+    if (saving_.valid()) {
+      if (saving_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
+      saving_.get();
+    }
+    last_saved_ = now;
+    has_news_ = false;
+    const std::string json = to_json({display_url(url_), identity_, plan_.missing()});
+    saving_ = std::async(std::launch::async, [this, json] {
+      file_.sync();
+      write_file_atomically(state_file_, json);
+    });
+  }
+
+  void save_at_end() {
+    if (saving_.valid()) saving_.get();
+    if (identity_.validator().empty() || num_bytes_held() == 0) return forget();
+    if (has_news_) save(Clock::now());
+    if (saving_.valid()) saving_.get();
+  }
+
+  const DownloadRequest& request_;
+  const std::string url_;
+  const DownloadProgress& progress_;
+  std::filesystem::path part_, state_file_;
+  UrlIdentity identity_;
+  FetchPlan plan_;
+  OutputFile file_;
+  std::string linked_sha256_;
+  bool was_continued_ = false;
+  int64_t known_size_bytes_ = -1;  // what another mirror said, whose bytes are there
+  bool has_news_ = false;          // since the state was saved
+  Clock::time_point last_saved_ = Clock::now();
+  std::future<void> saving_;  // last: waits for it before the rest goes
+};
+
+// Waits in small steps, so that `progress` can still stop it.
+void wait_before_retry(double seconds, const DownloadProgress& progress) {
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  while (Clock::now() < end) {
+    if (progress && !progress(0, -1)) throw DownloadStopped{};
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+DownloadResult download_from(const std::string& url, const DownloadRequest& request,
+                             const DownloadProgress& progress) {
+  int64_t best_num_bytes = 0;
+  int num_fruitless = 0;  // fresh starts in a row that came no further
+  for (int num_attempts = 1;; ++num_attempts) {
+    PartFile part(request, url, progress);
+    try {
+      part.fetch();
+      return part.check_and_commit();
+    } catch (const CannotContinue& cause) {
+      num_fruitless = part.num_bytes_held() > best_num_bytes ? 0 : num_fruitless + 1;
+      best_num_bytes = std::max(best_num_bytes, part.num_bytes_held());
+      part.forget();
+      if (num_fruitless >= request.fetch.num_attempts) {
+        throw NetworkError(
+            fmt::format("{}: {} (after {} attempts)", display_url(url), cause.why, num_attempts));
+      }
+    } catch (const ChecksumMismatch&) {
+      // Old and new bytes may not belong together: once more from the first one, without them.
+      if (!part.was_continued()) throw;
+    }
+    wait_before_retry(request.fetch.first_backoff_s * std::min(num_fruitless, 60), progress);
+  }
+}
+
+// A whole file in memory.
+class TextSink final : public FetchSink {
+ public:
+  explicit TextSink(const DownloadProgress& progress) : progress_(progress) {}
+  void on_identity(const UrlIdentity&, const std::string&) override {}
+  void write(int64_t offset_bytes, std::string_view bytes) override {
+    text.resize(std::max(text.size(), static_cast<size_t>(offset_bytes) + bytes.size()));
+    std::copy(bytes.begin(), bytes.end(), text.begin() + offset_bytes);
+  }
+  void on_tick() override {
+    if (progress_ && !progress_(static_cast<int64_t>(text.size()), -1)) throw DownloadStopped{};
+  }
+  std::string text;
+
+ private:
+  const DownloadProgress& progress_;
+};
+
+}  // namespace
+
+DownloadResult download_file(const DownloadRequest& request, const DownloadProgress& progress) {
+  std::vector<std::string> urls{request.url};
+  urls.insert(urls.end(), request.mirrors.begin(), request.mirrors.end());
+  for (const std::string& url : urls) check_url(url, request.fetch.http.allow_http);
+  std::string failures;
+  bool has_mismatch = false;
+  for (const std::string& url : urls) {
+    try {
+      return download_from(url, request, progress);
+    } catch (const ChecksumMismatch& error) {
+      has_mismatch = true;
+      failures += (failures.empty() ? "" : "\n") + std::string(error.what());
+    } catch (const NetworkError& error) {
+      failures += (failures.empty() ? "" : "\n") + std::string(error.what());
+    }
+  }
+  if (has_mismatch) throw ChecksumMismatch(failures);
+  throw NetworkError(failures);
+}
+
+std::string download_text(const std::string& url, const FetchOptions& options, int64_t max_bytes,
+                          const DownloadProgress& progress) {
+  check_url(url, options.http.allow_http);
+  FetchOptions limited = options;
+  limited.max_bytes = max_bytes;
+  limited.num_connections = 1;
+  UrlIdentity identity;
+  FetchPlan plan;
+  TextSink sink(progress);
+  try {
+    Fetch(url, limited, identity, plan, sink).run();
+  } catch (const CannotContinue& cause) {
+    throw NetworkError(display_url(url) + ": " + cause.why);
+  }
+  return sink.text;
+}
+
+}  // namespace weft

@@ -1,0 +1,51 @@
+// Files from the web, whole or not at all: over several connections, continued after a kill,
+// checked.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "preprocess/web/fetch_options.h"
+
+namespace weft {
+
+struct DownloadRequest {
+  std::string url;
+  std::vector<std::string> mirrors;  // other addresses of the same file, tried in this order
+  std::filesystem::path output;
+  // Expected, 64 hexadecimal digits; "": what Hugging Face says of its large files, else unchecked.
+  std::string sha256;
+  FetchOptions fetch;
+};
+
+struct DownloadResult {
+  std::string url;  // the one that gave it
+  int64_t num_bytes = 0;
+  std::string sha256;       // of the file
+  bool is_checked = false;  // against an expected one
+};
+
+// Called a few times a second; `total_bytes` is -1 while unknown. Returning false stops the
+// download.
+using DownloadProgress = std::function<bool(int64_t num_bytes, int64_t total_bytes)>;
+
+// Thrown when `progress` said stop. What was received stays for the next call.
+struct DownloadStopped {};
+
+// Downloads into OUTPUT.part, checks, renames. What an earlier call left (OUTPUT.part and
+// OUTPUT.part.json) is continued where the server proves that the file is still the same; otherwise
+// it starts from the first byte. After a crash at most the last few seconds are fetched again. A
+// wrong checksum removes the part and goes to the next mirror; so does a network failure. Throws
+// NetworkError (URL, cause), ChecksumMismatch, LimitExceeded, std::system_error (writing; too
+// little space, before it begins), std::invalid_argument (not an http(s) URL), DownloadStopped.
+DownloadResult download_file(const DownloadRequest& request, const DownloadProgress& progress = {});
+
+// A small file into memory, such as a list of checksums. Throws as download_file(), LimitExceeded
+// for more than `max_bytes`.
+std::string download_text(const std::string& url, const FetchOptions& options, int64_t max_bytes,
+                          const DownloadProgress& progress = {});
+
+}  // namespace weft

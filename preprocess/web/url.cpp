@@ -1,0 +1,147 @@
+#include "preprocess/web/url.h"
+
+#include <curl/curl.h>
+
+#include <algorithm>
+#include <memory>
+#include <stdexcept>
+
+namespace weft {
+namespace {
+
+struct UrlCloser {
+  void operator()(CURLU* url) const { curl_url_cleanup(url); }
+};
+using ParsedUrl = std::unique_ptr<CURLU, UrlCloser>;
+
+// Null if `url` is none.
+ParsedUrl parse(const std::string& url) {
+  ParsedUrl parsed(curl_url());
+  if (!parsed) throw std::bad_alloc();
+  if (url.find('\0') != url.npos) return nullptr;
+  const bool good =
+      curl_url_set(parsed.get(), CURLUPART_URL, url.c_str(), CURLU_NON_SUPPORT_SCHEME) == CURLUE_OK;
+  return good ? std::move(parsed) : nullptr;
+}
+
+std::string part_of(const ParsedUrl& url, CURLUPart part, unsigned flags = 0) {
+  char* text = nullptr;
+  if (!url || curl_url_get(url.get(), part, &text, flags) != CURLUE_OK) return "";
+  std::string result(text);
+  curl_free(text);
+  return result;
+}
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+}  // namespace
+
+bool looks_like_url(std::string_view text) {
+  const size_t end = text.find("://");
+  if (end == text.npos || end == 0) return false;
+  return std::all_of(text.begin(), text.begin() + static_cast<ptrdiff_t>(end), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '+' || c == '-' || c == '.';
+  });
+}
+
+void check_url(const std::string& url, bool allow_http) {
+  const std::string shown = std::string(1, '\'').append(display_url(url)).append(1, '\'');
+  const ParsedUrl parsed = parse(url);
+  const std::string scheme = lower(part_of(parsed, CURLUPART_SCHEME));
+  if (scheme != "https" && scheme != "http")
+    throw std::invalid_argument(shown + ": not an https URL");
+  if (part_of(parsed, CURLUPART_HOST).empty()) throw std::invalid_argument(shown + ": has no host");
+  if (!part_of(parsed, CURLUPART_USER).empty() || !part_of(parsed, CURLUPART_PASSWORD).empty()) {
+    throw std::invalid_argument(
+        shown +
+        ": holds a user name or password, which others can read on the command line; for "
+        "Hugging Face set HF_TOKEN in the environment");
+  }
+  if (scheme == "http" && !allow_http) {
+    throw std::invalid_argument(
+        shown + ": unencrypted; use an https URL, or --allow-http if you trust the network");
+  }
+}
+
+std::string display_url(const std::string& url) {
+  std::string shown = url.substr(0, url.find_first_of("?#"));
+  const size_t host = shown.find("://");
+  if (host == shown.npos) return shown;
+  const size_t path = shown.find('/', host + 3);
+  const size_t at = shown.rfind('@', path == shown.npos ? path : path - 1);
+  if (at != shown.npos && at > host) shown.erase(host + 3, at - host - 2);
+  return shown;
+}
+
+std::string url_path(const std::string& url) {
+  // Decoded here: libcurl refuses control characters, and a name should still come of it.
+  const std::string path = part_of(parse(url), CURLUPART_PATH);
+  std::string decoded;
+  for (size_t i = 0; i < path.size(); ++i) {
+    const int high = i + 2 < path.size() ? hex_digit(path[i + 1]) : -1;
+    const int low = i + 2 < path.size() ? hex_digit(path[i + 2]) : -1;
+    const bool is_escape = path[i] == '%' && high >= 0 && low >= 0;
+    decoded += is_escape ? static_cast<char>(high * 16 + low) : path[i];
+    if (is_escape) i += 2;
+  }
+  return decoded;
+}
+
+std::string url_file_name(const std::string& url) {
+  const std::string path = url_path(url);
+  std::string name = path.substr(path.rfind('/') + 1);
+  for (char& c : name) {
+    const bool is_alphanumeric =
+        (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+    if (!is_alphanumeric && c != '.' && c != '_' && c != '-') c = '_';
+  }
+  name.erase(0, std::min(name.find_first_not_of('.'), name.size()));
+  // The end of a name tells its format.
+  if (name.size() > 200) name.erase(0, name.size() - 200);
+  name.erase(0, std::min(name.find_first_not_of('.'), name.size()));
+  return name;
+}
+
+bool is_https(const std::string& url) {
+  return lower(part_of(parse(url), CURLUPART_SCHEME)) == "https";
+}
+
+bool is_same_origin(const std::string& url, const std::string& other) {
+  const ParsedUrl a = parse(url), b = parse(other);
+  if (!a || !b) return false;
+  for (const CURLUPart part : {CURLUPART_SCHEME, CURLUPART_HOST, CURLUPART_PORT}) {
+    if (lower(part_of(a, part, CURLU_DEFAULT_PORT)) != lower(part_of(b, part, CURLU_DEFAULT_PORT)))
+      return false;
+  }
+  return true;
+}
+
+bool UrlIdentity::matches(const UrlIdentity& answer, bool is_partial) const {
+  if (validator().empty()) return false;
+  if (size_bytes >= 0 && answer.size_bytes >= 0 && size_bytes != answer.size_bytes) return false;
+  if (is_partial && answer.etag.empty()) {
+    return answer.last_modified.empty() || answer.last_modified == last_modified;
+  }
+  return etag.empty() ? last_modified == answer.last_modified : etag == answer.etag;
+}
+
+bool is_clean_validator(std::string_view text, bool is_etag) {
+  if (text.empty() || text.size() > 1000) return false;
+  const auto is_printable = [](unsigned char c) { return c >= ' ' && c != 0x7f; };
+  if (!std::all_of(text.begin(), text.end(), is_printable)) return false;
+  if (!is_etag) return true;
+  return text.size() >= 2 && text.front() == '"' && text.find('"', 1) == text.size() - 1;
+}
+
+}  // namespace weft

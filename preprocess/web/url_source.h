@@ -1,0 +1,54 @@
+// A file on the web as a stream of bytes, fetched ahead over several connections while it is read:
+// downloading, decompressing and tokenizing overlap, and nothing is stored.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "preprocess/stream/byte_source.h"
+#include "preprocess/web/fetch_options.h"
+#include "preprocess/web/fetch_plan.h"
+#include "preprocess/web/url.h"
+
+namespace weft {
+
+struct UrlOptions {
+  // num_connections * part_bytes, 32 MiB, are in memory at most: at 1 GB/s the reader may pause for
+  // 30 ms.
+  UrlOptions() {
+    fetch.num_connections = 4;
+    fetch.part_bytes = int64_t{8} << 20;
+  }
+  FetchOptions fetch;
+  // What an earlier look at the file said: another file is refused. Without validator() any is
+  // taken.
+  UrlIdentity expected;
+};
+
+// What the server says of the file. Throws NetworkError, std::invalid_argument (not an http(s)
+// URL), ReadCancelled.
+struct UrlStat {
+  UrlIdentity identity;
+  std::string first_bytes;  // kNumMagicBytes of them, fewer if the file has fewer
+  bool gives_ranges = false;
+};
+UrlStat stat_url(const std::string& url, const UrlOptions& options,
+                 const std::atomic<bool>& cancelled);
+
+// The raw bytes of `range`; to the file's end if that ends at FetchPlan::kEndless, nothing if the
+// file ends before. A range with an end is of a file that is known (options.expected): a server
+// that sends the whole file instead gives NetworkError, after some attempts. Every request says
+// which file it is about: one that changes on the way gives NetworkError from read(), never bytes
+// of two files. So do connections that fail for good; what can pass is retried. `cancelled` must
+// outlive the source.
+std::unique_ptr<ByteSource> open_url_source(const std::string& url, const UrlOptions& options,
+                                            ByteRange range, const std::atomic<bool>& cancelled);
+
+// The identity as one line of text ("SIZE etag ETAG" or "SIZE changed DATE"), "" without a
+// validator; and back (anything else gives an identity without one).
+std::string version_text(const UrlIdentity& identity);
+UrlIdentity parse_version_text(const std::string& text);
+
+}  // namespace weft

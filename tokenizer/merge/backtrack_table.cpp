@@ -1,0 +1,114 @@
+#include "tokenizer/merge/backtrack_table.h"
+
+#include <algorithm>
+#include <bit>
+#include <string>
+
+#include "tokenizer/vocabulary.h"
+
+namespace weft {
+namespace {
+
+constexpr uint32_t kNumBytes = 256;
+// Nodes of the tree must leave 8 bits for the byte.
+constexpr size_t kMaxNodes = 1 << 24;
+
+}  // namespace
+
+BacktrackTable::BacktrackTable(size_t num_tokens, size_t num_entry_bytes)
+    : edges_(std::bit_ceil(2 * num_entry_bytes)),
+      shift_(64 - std::countr_zero(edges_.size())),
+      num_nodes_(static_cast<uint32_t>(num_tokens)),
+      ids_(num_tokens, -1),
+      lengths_(num_tokens),
+      next_shorter_(num_tokens, kNone),
+      halves_(num_tokens),
+      pairs_(num_tokens) {}
+
+std::optional<BacktrackTable> BacktrackTable::make(const Vocabulary& vocabulary) {
+  if (!vocabulary.entries_encode_to_themselves()) return std::nullopt;
+  size_t num_entry_bytes = 0;
+  for (int32_t id = 0; id < vocabulary.size(); ++id) num_entry_bytes += vocabulary.bytes(id).size();
+  if (num_entry_bytes > kMaxNodes) return std::nullopt;
+  BacktrackTable table(kNumBytes + vocabulary.merges().size(), num_entry_bytes);
+  if (!table.add_tokens(vocabulary)) return std::nullopt;
+
+  std::vector<Token> tokens(table.ids_.size());
+  for (Token token = 0; token < tokens.size(); ++token) tokens[token] = token;
+  // Prefixes first: their nodes have the numbers of tokens.
+  std::stable_sort(tokens.begin(), tokens.end(),
+                   [&](Token a, Token b) { return table.lengths_[a] < table.lengths_[b]; });
+  for (Token token : tokens) table.add_path(token, vocabulary.bytes(table.ids_[token]));
+  return table;
+}
+
+// False if the vocabulary does not do.
+bool BacktrackTable::add_tokens(const Vocabulary& vocabulary) {
+  std::vector<Token> token_of_id(static_cast<size_t>(vocabulary.size()), kNone);
+  for (Token byte = 0; byte < kNumBytes; ++byte) {
+    ids_[byte] = vocabulary.merge_table().byte_id(static_cast<uint8_t>(byte));
+    token_of_id[ids_[byte]] = byte;
+    halves_[byte] = {byte, byte};
+    lengths_[byte] = 1;
+  }
+  Token token = kNumBytes;
+  for (const Vocabulary::Merge& merge : vocabulary.merges()) {
+    const Token left = token_of_id[merge.left], right = token_of_id[merge.right];
+    if (left == kNone || right == kNone || token_of_id[merge.result] != kNone) return false;
+    pairs_.add(static_cast<int32_t>(left), static_cast<int32_t>(right),
+               {token, static_cast<int32_t>(token)});
+    ids_[token] = merge.result;
+    token_of_id[merge.result] = token;
+    halves_[token] = {left, right};
+    lengths_[token] = lengths_[left] + lengths_[right];
+    ++token;
+  }
+  return true;
+}
+
+void BacktrackTable::add_path(Token token, std::string_view bytes) {
+  uint32_t node = static_cast<uint8_t>(bytes[0]);
+  for (size_t i = 1; i < bytes.size(); ++i) {
+    if (node < ids_.size()) next_shorter_[token] = node;
+    const auto byte = static_cast<uint8_t>(bytes[i]);
+    uint32_t next = child(node, byte);
+    if (next == kNone) {
+      next = i + 1 == bytes.size() ? token : num_nodes_++;
+      const uint32_t key = node << 8 | byte;
+      size_t slot = slot_of(key);
+      while (edges_[slot].parent_and_byte != kNone) slot = (slot + 1) & (edges_.size() - 1);
+      edges_[slot] = {key, next};
+    }
+    node = next;
+  }
+}
+
+// Takes the later-made token apart again and again: if the two tokens that then touch at the border
+// would have merged before it was made, the pair is not what merging ends with.
+// (is_valid_token_pair of github/rust-gems, crates/bpe.) `limit` is the first token that is too
+// late to matter; among equal ones the left is made first.
+bool BacktrackTable::is_stable(Token left, Token right) const {
+  Token limit = kNone;
+  for (;;) {
+    const uint32_t joined =
+        pairs_.find(static_cast<int32_t>(left), static_cast<int32_t>(right)).rank;
+    if (joined < limit) return false;
+    if (left > right) {
+      limit = left;
+      left = halves_[left].right;
+      if (left != limit) continue;
+      limit = right + 1;
+      right = halves_[right].left;
+      if (right + 1 == limit) return true;
+    } else {
+      limit = right + 1;
+      right = halves_[right].left;
+      if (right + 1 != limit) continue;
+      limit = left;
+      left = halves_[left].right;
+      if (left == limit) return true;
+    }
+  }
+}
+
+}  // namespace weft

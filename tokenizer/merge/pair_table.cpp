@@ -1,0 +1,134 @@
+#include "tokenizer/merge/pair_table.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "tokenizer/merge/merge_table.h"
+#include "tokenizer/vocabulary.h"
+
+namespace weft {
+namespace {
+
+constexpr uint32_t kNumBytes = 256;
+
+}  // namespace
+
+// All rules with the same left token.
+template <typename Token>
+struct PairTable<Token>::Row {
+  Token left = 0;
+  std::vector<Token> rights, products;
+};
+
+template <typename Token>
+std::optional<PairTable<Token>> PairTable<Token>::make(const Vocabulary& vocabulary) {
+  if (!vocabulary.entries_encode_to_themselves()) return std::nullopt;
+  if (kNumBytes + vocabulary.merges().size() >= kNever) return std::nullopt;
+  PairTable table;
+  if (!table.add_tokens(vocabulary)) return std::nullopt;
+  return table;
+}
+
+// False if the vocabulary does not do.
+template <typename Token>
+bool PairTable<Token>::add_tokens(const Vocabulary& vocabulary) {
+  const size_t num_tokens = kNumBytes + vocabulary.merges().size();
+  std::vector<Token> token_of_id(static_cast<size_t>(vocabulary.size()), kNone);
+  std::vector<Row> rows(num_tokens);
+  for (uint32_t byte = 0; byte < kNumBytes; ++byte) {
+    ids_.push_back(vocabulary.merge_table().byte_id(static_cast<uint8_t>(byte)));
+    num_bytes_.push_back(1);
+    halves_.push_back({static_cast<Token>(byte), static_cast<Token>(byte)});
+    token_of_id[ids_.back()] = static_cast<Token>(byte);
+  }
+  for (const Vocabulary::Merge& merge : vocabulary.merges()) {
+    const Token left = token_of_id[merge.left], right = token_of_id[merge.right];
+    if (left == kNone || right == kNone || token_of_id[merge.result] != kNone) return false;
+    const auto product = static_cast<Token>(ids_.size());
+    token_of_id[merge.result] = product;
+    ids_.push_back(merge.result);
+    num_bytes_.push_back(num_bytes_[left] + num_bytes_[right]);
+    halves_.push_back({left, right});
+    rows[left].left = left;
+    rows[left].rights.push_back(right);
+    rows[left].products.push_back(product);
+  }
+  place_rows(rows);
+  byte_pairs_.resize(kNumBytes * kNumBytes);
+  for (uint32_t pair = 0; pair < byte_pairs_.size(); ++pair) {
+    const auto left = static_cast<uint8_t>(pair >> 8), right = static_cast<uint8_t>(pair);
+    byte_pairs_[pair] =
+        vocabulary.merge_table().may_touch(left, right) ? find(left, right) : kNever;
+  }
+  return true;
+}
+
+// The longest rows first, as long as it is easy to find room for them.
+template <typename Token>
+void PairTable<Token>::place_rows(std::vector<Row>& rows) {
+  bases_.assign(rows.size() + 1, 0);  // with the lone token's
+  std::erase_if(rows, [](const Row& row) { return row.rights.empty(); });
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const Row& a, const Row& b) { return a.rights.size() > b.rights.size(); });
+  for (size_t num_slots = std::bit_ceil(bases_.size());; num_slots *= 2) {
+    slots_.assign(num_slots, {});
+    if (std::all_of(rows.begin(), rows.end(), [&](const Row& row) { return place_row(row); }))
+      return;
+  }
+}
+
+// Tries free slots for the row's first rule, beginning anywhere: so all parts of the table are
+// about as full, and a row of ten finds room in a table that is half full after 2^9 slots.
+template <typename Token>
+bool PairTable<Token>::place_row(const Row& row) {
+  const auto is_free = [&](size_t i) { return slots_[i].left == kNone; };
+  const uint32_t mask = static_cast<uint32_t>(slots_.size() - 1);
+  const uint32_t first = row.left * 0x9E3779B9u;
+  for (uint32_t i = first; i != first + slots_.size(); ++i) {
+    if (!is_free(i & mask)) continue;
+    const uint32_t base = (i & mask) ^ row.rights[0];
+    if (!std::all_of(row.rights.begin(), row.rights.end(),
+                     [&](Token right) { return is_free(base ^ right); })) {
+      continue;
+    }
+    for (size_t k = 0; k < row.rights.size(); ++k) {
+      slots_[base ^ row.rights[k]] = {row.left, row.products[k]};
+    }
+    bases_[row.left] = base;
+    return true;
+  }
+  return false;
+}
+
+// Takes the later-made token apart again and again: if the two tokens that then touch at the border
+// would have merged before it was made, the pair is not what merging ends with. `limit` is the
+// first token that is too late to matter; among equal ones the left is made first.
+// (is_valid_token_pair of github/rust-gems, crates/bpe.)
+template <typename Token>
+bool PairTable<Token>::is_stable(Token left, Token right) const {
+  uint32_t limit = kNone;
+  for (;;) {
+    const Token joined = find(left, right);
+    if (joined < limit && joined != kNone) return false;
+    if (left > right) {
+      limit = left;
+      left = halves_[left].right;
+      if (left != limit) continue;
+      limit = right + uint32_t{1};
+      right = halves_[right].left;
+      if (right + uint32_t{1} == limit) return true;
+    } else {
+      limit = right + uint32_t{1};
+      right = halves_[right].left;
+      if (right + uint32_t{1} != limit) continue;
+      limit = left;
+      left = halves_[left].right;
+      if (left == limit) return true;
+    }
+  }
+}
+
+template class PairTable<uint16_t>;
+template class PairTable<uint32_t>;
+
+}  // namespace weft

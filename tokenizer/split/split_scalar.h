@@ -1,0 +1,21 @@
+// The splitter for every processor, and the one that the others are tested against.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "tokenizer/split/unicode_classes.h"
+
+namespace weft {
+
+// End of the run of characters of this class that goes on at `p`; `p` if none is there.
+const uint8_t* run_end(const uint8_t* p, const uint8_t* end, CharClass char_class);
+
+// End of the piece that starts at `p` < `end`.
+const uint8_t* piece_end(const uint8_t* p, const uint8_t* end);
+
+// See split_pieces; `max_pieces` may be anything, and fewer are found only at the end of the text.
+size_t split_pieces_scalar(std::string_view text, size_t begin, size_t* ends, size_t max_pieces);
+
+}  // namespace weft
