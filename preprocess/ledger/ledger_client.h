@@ -36,7 +36,7 @@ struct LedgerClientOptions {
   std::function<bool()> is_over;
 };
 
-class LedgerClient : public LedgerPort {
+class LedgerClient : public LedgerLink {
  public:
   // Joins the run. Throws PeerLost when rank 0 does not show up in time or has given this rank up,
   // ConfigurationDiffers when the ranks were started differently; what while_waiting throws.

@@ -123,9 +123,9 @@ struct LedgerReply {
   std::optional<RunFailure> failure;  // the run ends for all ranks
 };
 
-class LedgerPort {
+class LedgerLink {
  public:
-  virtual ~LedgerPort() = default;
+  virtual ~LedgerLink() = default;
   // Says what happened and learns what to do. Throws PeerLost if the ledger cannot be reached, and
   // std::system_error if it cannot write its journal.
   virtual LedgerReply exchange(const LedgerRequest& request) = 0;

@@ -1,5 +1,5 @@
 // LedgerRequest and LedgerReply as bytes: integers as 8 bytes little-endian, strings and lists with
-// their length in front, in the order of ledger_port.h.
+// their length in front, in the order of ledger_link.h.
 //
 // The reading side believes nothing: every length is checked against the bytes that are left before
 // anything is allocated, and bytes left over are an error.

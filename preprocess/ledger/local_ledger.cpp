@@ -7,7 +7,7 @@
 
 namespace weft {
 
-LedgerReply LedgerHost::answer(int rank, const LedgerRequest& request) {
+LedgerReply LocalLedger::answer(int rank, const LedgerRequest& request) {
   const std::lock_guard lock(mutex_);
   LedgerReply reply = ledger_.answer(rank, request);
   requests_[rank] = request.number;
@@ -15,17 +15,17 @@ LedgerReply LedgerHost::answer(int rank, const LedgerRequest& request) {
   return reply;
 }
 
-void LedgerHost::rank_lost(int rank) {
+void LocalLedger::rank_lost(int rank) {
   const std::lock_guard lock(mutex_);
   ledger_.rank_lost(rank);
 }
 
-void LedgerHost::fail(RunFailure failure) {
+void LocalLedger::fail(RunFailure failure) {
   const std::lock_guard lock(mutex_);
   ledger_.fail(std::move(failure));
 }
 
-void LedgerHost::write_journal() {
+void LocalLedger::write_journal() {
   const std::lock_guard journal_lock(journal_mutex_);
   std::vector<LedgerRequest::Durable> changed;
   std::map<int, int64_t> requests;
@@ -39,8 +39,8 @@ void LedgerHost::write_journal() {
   journaled_ = std::move(requests);
 }
 
-JournalThread::JournalThread(LedgerHost& host, std::chrono::milliseconds interval)
-    : host_(host), interval_(interval), thread_([this] { write(); }) {}
+JournalThread::JournalThread(LocalLedger& ledger, std::chrono::milliseconds interval)
+    : ledger_(ledger), interval_(interval), thread_([this] { write(); }) {}
 
 JournalThread::~JournalThread() { end(); }
 
@@ -59,13 +59,13 @@ void JournalThread::write() {
   while (!ended_.wait_for(lock, interval_, [this] { return ends_; })) {
     lock.unlock();
     try {
-      host_.write_journal();
+      ledger_.write_journal();
       crash_point("journal_written");
       lock.lock();
     } catch (const std::exception& error) {
       lock.lock();
       error_ = std::current_exception();
-      host_.fail({static_cast<int>(exit_code_for(error)), error.what(), {}});
+      ledger_.fail({static_cast<int>(exit_code_for(error)), error.what(), {}});
       return;
     }
   }

@@ -1,5 +1,5 @@
-// The ledger of a run with its journal, for all ranks: rank 0's own worker and those that come by
-// TCP. Thread-safe.
+// The ledger of a run with its journal, in the process of rank 0: its own worker asks it directly,
+// other ranks by messages. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -14,12 +14,14 @@
 
 namespace weft {
 
-class LedgerHost {
+class LocalLedger final : public LedgerLink {
  public:
-  LedgerHost(Ledger ledger, Journal journal)
+  LocalLedger(Ledger ledger, Journal journal)
       : journal_(std::move(journal)), ledger_(std::move(ledger)) {}
 
   LedgerReply answer(int rank, const LedgerRequest& request);
+  // Rank 0's own requests.
+  LedgerReply exchange(const LedgerRequest& request) override { return answer(0, request); }
   void rank_lost(int rank);
   void fail(RunFailure failure);
 
@@ -41,11 +43,11 @@ class LedgerHost {
   std::map<int, int64_t> requests_, journaled_;  // by rank
 };
 
-// Writes a host's journal from time to time, in a thread of its own: a disk may take seconds to
+// Writes the ledger's journal from time to time, in a thread of its own: a disk may take seconds to
 // sync, and nobody should wait for that.
 class JournalThread {
  public:
-  JournalThread(LedgerHost& host, std::chrono::milliseconds interval);
+  JournalThread(LocalLedger& ledger, std::chrono::milliseconds interval);
   ~JournalThread();  // as end()
 
   // Ends the thread; what is left is not written. If the journal could not be written, the run has
@@ -55,23 +57,13 @@ class JournalThread {
  private:
   void write();
 
-  LedgerHost& host_;
+  LocalLedger& ledger_;
   std::chrono::milliseconds interval_;
   std::mutex mutex_;
   std::condition_variable ended_;
   bool ends_ = false;
   std::exception_ptr error_;
   std::thread thread_;
-};
-
-// How rank 0's own worker speaks to it.
-class LocalLedgerPort final : public LedgerPort {
- public:
-  explicit LocalLedgerPort(LedgerHost& host) : host_(host) {}
-  LedgerReply exchange(const LedgerRequest& request) override { return host_.answer(0, request); }
-
- private:
-  LedgerHost& host_;
 };
 
 }  // namespace weft

@@ -25,7 +25,7 @@ std::string host_name() {
 
 }  // namespace
 
-RankServer::RankServer(const RunRanks& ranks, LedgerHost& host,
+RankServer::RankServer(const RunRanks& ranks, LocalLedger& host,
                        std::function<void(const std::string&)> note)
     : ranks_(ranks) {
   LedgerServerOptions options;

@@ -27,7 +27,8 @@ class RankServer {
  public:
   // Listens, and publishes where in the folder. `note` is called from another thread. Throws
   // std::system_error.
-  RankServer(const RunRanks& ranks, LedgerHost& host, std::function<void(const std::string&)> note);
+  RankServer(const RunRanks& ranks, LocalLedger& host,
+             std::function<void(const std::string&)> note);
   ~RankServer();
 
   // Lets the others learn how the run has ended; does not wait long for those that do not ask.

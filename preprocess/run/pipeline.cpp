@@ -141,13 +141,13 @@ PipelineReport PipelineRun::lead() {
     crash_point("folder_made");
     Ledger restored = restored_ledger(earlier, limits);
     if (events_.on_begin) events_.on_begin(num_file_bytes(plan_), restored.seen());
-    LedgerHost host(std::move(restored), Journal(folder_ / "journal", identity_));
+    LocalLedger local_ledger(std::move(restored), Journal(folder_ / "journal", identity_));
     crash_point("journal_begun");
     RunFiles files(folder_, config_.output_prefixes.size(), type(), /*make=*/true,
                    config_.rules.keeps_origins());
-    work(files, host);
+    work(files, local_ledger);
     std::vector<DatasetCounts> totals;
-    host.with_ledger([&](const Ledger& ledger) {
+    local_ledger.with_ledger([&](const Ledger& ledger) {
       totals = ledger.end().datasets;
       report_inputs(ledger);
       note_input_parts(ledger);
@@ -162,40 +162,39 @@ PipelineReport PipelineRun::lead() {
   return std::move(report_);
 }
 
-void PipelineRun::work(RunFiles& files, LedgerHost& host) {
-  LocalLedgerPort port(host);
+void PipelineRun::work(RunFiles& files, LocalLedger& local_ledger) {
   const RankSettings settings = rank_settings();
   std::optional<RankServer> server;
   if (config_.ranks.num_ranks > 1) {
-    server.emplace(run_ranks(), host, [this](const std::string& text) { note(text); });
+    server.emplace(run_ranks(), local_ledger, [this](const std::string& text) { note(text); });
   }
-  RankWorker worker(settings, plan_, vocabulary_, files, port);
-  JournalThread journal(host, 2 * config_.sync_interval);
+  RankWorker worker(settings, plan_, vocabulary_, files, local_ledger);
+  JournalThread journal(local_ledger, 2 * config_.sync_interval);
   try {
-    worker.run([this] { return stop_requested(); }, [&] { on_round(host); });
+    worker.run([this] { return stop_requested(); }, [&] { on_round(local_ledger); });
     if (const auto error = journal.end()) std::rethrow_exception(error);
-    host.write_journal();  // says that all is done to ranks that come too late to be told
+    local_ledger.write_journal();  // says that all is done to ranks that come too late to be told
     if (server) server->let_all_leave();
   } catch (const RankStopped&) {
     if (server) server->let_all_leave();
-    host.write_journal();
+    local_ledger.write_journal();
     throw PipelineStopped{plan_.can_resume()};
   } catch (const std::exception& error) {
-    host.fail({static_cast<int>(exit_code_for(error)), error.what(), {}});
+    local_ledger.fail({static_cast<int>(exit_code_for(error)), error.what(), {}});
     if (server) server->let_all_leave();
-    on_round(host);
+    on_round(local_ledger);
     if (const auto journal_error = journal.end()) std::rethrow_exception(journal_error);
-    host.write_journal();
+    local_ledger.write_journal();
     throw;
   }
-  on_round(host);
+  on_round(local_ledger);
 }
 
-void PipelineRun::on_round(LedgerHost& host) {
+void PipelineRun::on_round(LocalLedger& local_ledger) {
   PipelineTotals seen;
   std::vector<BadLine> bad_lines;
   int64_t num_begun = 0;
-  host.with_ledger([&](Ledger& ledger) {
+  local_ledger.with_ledger([&](Ledger& ledger) {
     seen = ledger.seen();
     bad_lines = ledger.take_bad_lines();
     const int64_t handed_out = ledger.num_tasks_handed_out();

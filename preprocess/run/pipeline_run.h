@@ -54,8 +54,8 @@ class PipelineRun {
   int64_t fetched_bytes() const;
   Ledger::Limits ledger_limits() const;
   Ledger restored_ledger(const std::optional<Journal::Content>& work, const Ledger::Limits& limits);
-  void work(RunFiles& files, LedgerHost& host);
-  void on_round(LedgerHost& host);
+  void work(RunFiles& files, LocalLedger& ledger);
+  void on_round(LocalLedger& ledger);
   void report_inputs(const Ledger& ledger);
   void note_input_parts(const Ledger& ledger);
   void check_any_document() const;

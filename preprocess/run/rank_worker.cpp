@@ -63,7 +63,7 @@ int num_readers_for(const WorkPlan& plan, int num_workers) {
 
 RankWorker::RankWorker(const RankSettings& settings, const WorkPlan& plan,
                        std::shared_ptr<const Vocabulary> vocabulary, RunFiles& files,
-                       LedgerPort& ledger)
+                       LedgerLink& ledger)
     : settings_(settings),
       plan_(plan),
       vocabulary_(std::move(vocabulary)),

@@ -51,12 +51,12 @@ class RankWorker {
  public:
   // All references must outlive it.
   RankWorker(const RankSettings& settings, const WorkPlan& plan,
-             std::shared_ptr<const Vocabulary> vocabulary, RunFiles& files, LedgerPort& ledger);
+             std::shared_ptr<const Vocabulary> vocabulary, RunFiles& files, LedgerLink& ledger);
   ~RankWorker();
 
   // Works until the ledger says that all is done. `stop_requested` is asked, and `on_round` called,
   // at least ten times a second. Throws RankStopped; what failed here, if that is why the run
-  // fails, RunFailed otherwise; what LedgerPort::exchange throws.
+  // fails, RunFailed otherwise; what LedgerLink::exchange throws.
   void run(const std::function<bool()>& stop_requested, const std::function<void()>& on_round);
 
  private:
@@ -116,7 +116,7 @@ class RankWorker {
   const WorkPlan& plan_;
   std::shared_ptr<const Vocabulary> vocabulary_;
   RunFiles& files_;
-  LedgerPort& ledger_;
+  LedgerLink& ledger_;
   const int num_readers_;
 
   std::atomic<bool> is_cancelled_{false};

@@ -11,7 +11,7 @@
 namespace weft {
 namespace {
 
-class Recorder final : public LedgerPort {
+class Recorder final : public LedgerLink {
  public:
   explicit Recorder(const WorkPlan& plan) : ledger_(plan.tasks, {"in"}, 1, {}) {}
   LedgerReply exchange(const LedgerRequest& request) override {

@@ -144,7 +144,7 @@ struct RawRank {
 };
 
 // Reads and finishes tasks until all is done; returns those that it did.
-std::vector<int64_t> work(LedgerPort& port) {
+std::vector<int64_t> work(LedgerLink& port) {
   std::vector<int64_t> done;
   LedgerRequest request;
   for (;;) {
