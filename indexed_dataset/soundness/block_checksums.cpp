@@ -1,8 +1,5 @@
 #include "indexed_dataset/soundness/block_checksums.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <algorithm>
 #include <charconv>
 #include <memory>
@@ -12,7 +9,7 @@
 
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/process/parallel_for.h"
-#include "indexed_dataset/soundness/piece_hash.h"
+#include "indexed_dataset/soundness/xxh3.h"
 #include "indexed_dataset/storage/file_io.h"
 
 namespace weft {
@@ -118,14 +115,15 @@ std::vector<FileChecksums> compute_block_checksums(std::span<const DatasetFile> 
     const auto [file_idx, block_idx] = blocks[static_cast<size_t>(i)];
     const InputFile& input = inputs[file_idx];
     const int64_t end = std::min(input.size_bytes(), (block_idx + 1) * kChecksumBlockBytes);
-    PieceHash hash;
+    XXH3_state_t hash;
+    XXH3_64bits_reset(&hash);
     for (int64_t at = block_idx * kChecksumBlockBytes; at < end; at += kPieceBytes) {
       const auto size = static_cast<size_t>(std::min(kPieceBytes, end - at));
       input.read_at(buffer.get(), size, at);
-      hash.add(buffer.get(), size);
+      XXH3_64bits_update(&hash, buffer.get(), size);
       if (see) see(file_idx, at, {buffer.get(), size});
     }
-    checksums[file_idx].blocks[static_cast<size_t>(block_idx)] = hash.value();
+    checksums[file_idx].blocks[static_cast<size_t>(block_idx)] = XXH3_64bits_digest(&hash);
   });
   return checksums;
 }

@@ -41,21 +41,19 @@ std::string ProgressText::log_lines(const PipelineTotals& totals, double seconds
   std::string lines;
   const int64_t num_new = totals.num_documents - num_documents_before_;
   if (log_interval_ <= 0 || num_new == 0) return lines;
-  const double code_points_each =
-      static_cast<double>(totals.num_code_points - num_code_points_before_) /
-      static_cast<double>(num_new);
+  const double bytes_each =
+      static_cast<double>(totals.num_bytes - num_bytes_before_) / static_cast<double>(num_new);
   for (int64_t n = (num_documents_before_ / log_interval_ + 1) * log_interval_;
        n <= totals.num_documents; n += log_interval_) {
     const auto documents = static_cast<double>(n - before_.num_documents);
-    const double code_points =
-        static_cast<double>(num_code_points_before_ - before_.num_code_points) +
-        code_points_each * static_cast<double>(n - num_documents_before_);
+    const double bytes = static_cast<double>(num_bytes_before_ - before_.num_bytes) +
+                         bytes_each * static_cast<double>(n - num_documents_before_);
     lines += fmt::format("Processed {} documents ({} docs/s, {} MB/s).\n", n,
                          python_float(per_second(documents, seconds)),
-                         python_float(per_second(code_points / (1 << 20), seconds)));
+                         python_float(per_second(bytes / (1 << 20), seconds)));
   }
   num_documents_before_ = totals.num_documents;
-  num_code_points_before_ = totals.num_code_points;
+  num_bytes_before_ = totals.num_bytes;
   return lines;
 }
 

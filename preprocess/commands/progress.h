@@ -18,14 +18,14 @@ class ProgressText {
         total_file_bytes_(total_file_bytes),
         before_(before),
         num_documents_before_(before.num_documents),
-        num_code_points_before_(before.num_code_points) {}
+        num_bytes_before_(before.num_bytes) {}
 
   // Megatron-LM's line for every `log_interval` documents that were passed since the last call,
   // each ended by "\n":
   //   Processed 1000 documents (101.2 docs/s, 1.25 MB/s).
-  // Lines for documents of an earlier run are left out. Its MB are 2^20 code points of JSON lines;
-  // where several lines fall into one chunk, documents are taken as equally long. `seconds` since
-  // startup.
+  // Lines for documents of an earlier run are left out. Its MB are 2^20 bytes of JSON lines (Megatron-LM
+  // counts characters). Where several lines fall into one chunk, documents are taken as equally
+  // long. `seconds` since startup.
   std::string log_lines(const PipelineTotals& totals, double seconds);
 
   // One line for a terminal: bytes, MB/s, docs/s, tokens/s, bad lines, time left.
@@ -37,7 +37,7 @@ class ProgressText {
  private:
   int64_t log_interval_, total_file_bytes_;
   PipelineTotals before_;
-  int64_t num_documents_before_, num_code_points_before_;  // at the last call of log_lines
+  int64_t num_documents_before_, num_bytes_before_;  // at the last call of log_lines
 };
 
 // "12.4 MB", "3.10 G": three digits and a decimal prefix, for `unit` "B", "" and so on.

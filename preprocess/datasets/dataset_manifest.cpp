@@ -1,7 +1,5 @@
 #include "preprocess/datasets/dataset_manifest.h"
 
-#include <fmt/format.h>
-
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -40,8 +38,7 @@ Json inputs_json(const PipelineReport& report) {
                      {"format", input.format},
                      {"file_bytes", input.num_file_bytes},
                      {"jsonl_bytes", input.num_bytes},
-                     {"lines", input.num_lines},
-                     {"text_xxh3", fmt::format("{:016x}", input.text.value())}});
+                     {"lines", input.num_lines}});
   }
   return array;
 }

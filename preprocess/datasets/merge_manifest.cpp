@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -11,7 +10,6 @@
 #include "indexed_dataset/storage/file_io.h"
 #include "preprocess/datasets/dataset_manifest.h"
 #include "preprocess/datasets/json_integer.h"
-#include "preprocess/documents/line_hash.h"
 #include "preprocess/ledger/work_plan.h"
 
 namespace weft {
@@ -99,25 +97,12 @@ class MergedInputs {
     return true;
   }
 
-  static TextHash text_hash(const Json& input) {
-    const auto& hex = input.at("text_xxh3").get_ref<const std::string&>();
-    uint64_t value = 0;
-    const auto [end, error] = std::from_chars(hex.data(), hex.data() + hex.size(), value, 16);
-    if (error != std::errc() || end != hex.data() + hex.size())
-      throw std::runtime_error("'" + hex + "' is no hash");
-    return TextHash(value);
-  }
-
   // The next part of one input.
   static bool append(Json& sum, const Json& next) {
     for (const char* name : {"path", "version"}) {
       if (sum.value(name, Json()) != next.value(name, Json())) return false;
     }
-    const auto num_lines = json_integer(next.at("lines"));
-    if (num_lines < 0) return false;
-    TextHash text = text_hash(sum);
-    text.add(text_hash(next), num_lines);
-    sum["text_xxh3"] = fmt::format("{:016x}", text.value());
+    if (json_integer(next.at("lines")) < 0) return false;
     for (const char* name : {"file_bytes", "jsonl_bytes", "lines"}) {
       int64_t count = 0;
       if (__builtin_add_overflow(json_integer(sum.at(name)), json_integer(next.at(name)), &count))

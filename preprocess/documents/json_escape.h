@@ -98,12 +98,9 @@ StringEnd find_string_end_avx2(const char* begin, const char* end);
 StringEnd find_string_end_avx512(const char* begin, const char* end);
 char* unescape_string_avx2(std::string_view raw, char* out, int64_t& num_replaced);
 char* unescape_string_avx512(std::string_view raw, char* out, int64_t& num_replaced);
-int64_t count_code_points_avx2(std::string_view text);
-int64_t count_code_points_avx512(std::string_view text);
 #elif defined(__aarch64__)
 StringEnd find_string_end_neon(const char* begin, const char* end);
 char* unescape_string_neon(std::string_view raw, char* out, int64_t& num_replaced);
-int64_t count_code_points_neon(std::string_view text);
 #endif
 
 }  // namespace weft

@@ -87,18 +87,6 @@ bool is_surrogate_escape(std::string_view raw, size_t at, uint32_t high_byte) {
          (hex_value(raw.data() + at + 2) >> 8 & 0xFC) == high_byte;
 }
 
-int64_t count_code_points_scalar(std::string_view text) {
-  const char* position = text.data();
-  const char* end = text.data() + text.size();
-  auto count = std::ssize(text);
-  for (; end - position >= 8; position += 8) {
-    const uint64_t word = load_word(position);
-    count -= std::popcount(word & ~(word << 1) & kHighs);  // 10xxxxxx
-  }
-  for (; position != end; ++position) count -= (*position & 0xC0) == 0x80 ? 1 : 0;
-  return count;
-}
-
 }  // namespace
 
 StringEnd finish_string_end(const char* begin, const char* position, const char* end,
@@ -160,20 +148,6 @@ size_t cut_of_string(std::string_view raw, size_t at) {
     at = before;
   }
   return at;
-}
-
-int64_t count_code_points(std::string_view text) {
-  return count_code_points_with(chosen_simd(), text);
-}
-
-int64_t count_code_points_with([[maybe_unused]] Simd simd, std::string_view text) {
-#if defined(__x86_64__)
-  if (simd == Simd::kAvx512) return count_code_points_avx512(text);
-  if (simd == Simd::kAvx2) return count_code_points_avx2(text);
-#elif defined(__aarch64__)
-  if (simd == Simd::kNeon) return count_code_points_neon(text);
-#endif
-  return count_code_points_scalar(text);
 }
 
 }  // namespace weft

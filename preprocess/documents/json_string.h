@@ -38,8 +38,4 @@ char* unescape_string_with(Simd simd, std::string_view raw, char* out, int64_t& 
 // takes an `at` below 13.
 size_t cut_of_string(std::string_view raw, size_t at);
 
-// The characters of valid UTF-8: bytes that are no continuation bytes.
-int64_t count_code_points(std::string_view text);
-int64_t count_code_points_with(Simd simd, std::string_view text);
-
 }  // namespace weft

@@ -209,29 +209,6 @@ char* unescape_string_avx2(std::string_view raw, char* out, int64_t& num_replace
   return unescape_one_by_one(position, end, end, out, num_replaced);
 }
 
-int64_t count_code_points_avx2(std::string_view text) {
-  // Continuation bytes are those below 0xC0, as signed numbers: -128 to -65.
-  const __m256i last_continuation = vector_of(-65);
-  const __m256i zero = _mm256_setzero_si256();
-  __m256i sums = zero;
-  size_t i = 0;
-  while (text.size() - i >= 32) {
-    // A byte of `counts` can take 255 of them.
-    const size_t num_rounds = std::min<size_t>((text.size() - i) / 32, 255);
-    __m256i counts = zero;
-    for (size_t round = 0; round < num_rounds; ++round, i += 32) {
-      const __m256i others = _mm256_cmpgt_epi8(load_half(text.data() + i), last_continuation);
-      counts = _mm256_sub_epi8(counts, others);
-    }
-    sums = _mm256_add_epi64(sums, _mm256_sad_epu8(counts, zero));
-  }
-  alignas(32) int64_t parts[4];
-  _mm256_store_si256(reinterpret_cast<__m256i*>(parts), sums);
-  int64_t count = parts[0] + parts[1] + parts[2] + parts[3];
-  for (; i < text.size(); ++i) count += (text[i] & 0xC0) != 0x80 ? 1 : 0;
-  return count;
-}
-
 }  // namespace weft
 
 #endif

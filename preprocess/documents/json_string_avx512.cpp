@@ -125,20 +125,6 @@ char* unescape_string_avx512(std::string_view raw, char* out, int64_t& num_repla
   return out;
 }
 
-int64_t count_code_points_avx512(std::string_view text) {
-  // Continuation bytes are those below 0xC0, as signed numbers: -128 to -65.
-  const __m512i first_other = vector_of(-64);
-  int64_t count = 0;
-  size_t i = 0;
-  for (; i + 64 <= text.size(); i += 64) {
-    const __m512i bytes = _mm512_loadu_si512(text.data() + i);
-    count += std::popcount(_mm512_cmpge_epi8_mask(bytes, first_other));
-  }
-  const uint64_t rest = first_bits(text.size() - i);
-  const __m512i bytes = _mm512_maskz_loadu_epi8(rest, text.data() + i);
-  return count + std::popcount(_mm512_cmpge_epi8_mask(bytes, first_other) & rest);
-}
-
 }  // namespace weft
 
 #endif

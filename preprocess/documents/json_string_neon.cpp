@@ -92,19 +92,6 @@ char* unescape_string_neon(std::string_view raw, char* out, int64_t& num_replace
   return out;
 }
 
-int64_t count_code_points_neon(std::string_view text) {
-  // Continuation bytes are those below 0xC0, as signed numbers: -128 to -65.
-  const int8x16_t last_continuation = vdupq_n_s8(-65);
-  int64_t count = 0;
-  size_t i = 0;
-  for (; i + 16 <= text.size(); i += 16) {
-    const int8x16_t bytes = vreinterpretq_s8_u8(load_16(text.data() + i));
-    count += vaddvq_u8(vshrq_n_u8(vcgtq_s8(bytes, last_continuation), 7));
-  }
-  for (; i < text.size(); ++i) count += (text[i] & 0xC0) != 0x80 ? 1 : 0;
-  return count;
-}
-
 }  // namespace weft
 
 #endif

@@ -23,8 +23,8 @@ constexpr size_t kGivenBackBytes = 1 << 20;
 
 constexpr std::string_view kSpecialTokenText = "<|endoftext|>";
 
-// Whole lines of at least so much are looked at several times, for their characters, their UTF-8
-// and their lines, while they lie in the first cache. 16 KiB: a third of it.
+// Whole lines of at least so much are looked at twice, for their UTF-8 and for their lines, while
+// they lie in the first cache. 16 KiB: a third of it.
 constexpr size_t kSliceBytes = 16 << 10;
 
 // The first whole lines of `text`: it ends behind a "\n", or where the text does.
@@ -40,31 +40,18 @@ std::string_view without_line_end(std::string_view line) {
   return line;
 }
 
-// Of a long line in a mapped file, looked at part by part.
-struct LongLineFacts {
-  int64_t num_code_points = 0;
-  uint64_t hash = 0;
-  size_t num_valid_utf8_bytes = 0;  // from its beginning
-};
-LongLineFacts look_at(std::string_view line, size_t kept_bytes) {
-  LongLineFacts facts;
-  LineHasher hasher;
-  bool is_valid = true;
+// num_valid_utf8_bytes() of a long line in a mapped file, of which `kept_bytes` stay in memory.
+size_t num_valid_utf8_bytes_of_long(std::string_view line, size_t kept_bytes) {
   for (std::string_view rest = line; !rest.empty();) {
     size_t end = std::min(rest.size(), kept_bytes);
     while (end < rest.size() && end + 3 > kept_bytes && (rest[end] & 0xC0) == 0x80) --end;
     const std::string_view part = rest.substr(0, end);
-    hasher.add(part);
-    facts.num_code_points += count_code_points(part);
-    if (is_valid) {
-      is_valid = simdjson::validate_utf8(part);
-      facts.num_valid_utf8_bytes += is_valid ? part.size() : num_valid_utf8_bytes(part);
-    }
+    if (!simdjson::validate_utf8(part))
+      return line.size() - rest.size() + num_valid_utf8_bytes(part);
     give_pages_back(part);
     rest.remove_prefix(end);
   }
-  facts.hash = hasher.hash();
-  return facts;
+  return line.size();
 }
 
 std::string byte_text(char byte) {
@@ -119,29 +106,21 @@ void ChunkTokenizer::tokenize(LineChunk& chunk, TokenizedChunk& result) {
       "more than " + std::to_string(rules_.max_line_bytes) + " bytes (--max-line-bytes)";
   if (chunk.is_too_long_line) {
     result.num_lines = 1;
-    result.text.add_too_long_line(chunk.too_long_line_bytes - chunk.too_long_line_end_bytes);
     note_bad_line({LineProblem::kTooLong, too_long, 0}, chunk.offset_bytes);
     return;
   }
 
   if (chunk.kept_bytes > 0) {
     const std::string_view line = without_line_end(text);
-    const LongLineFacts facts = look_at(line, chunk.kept_bytes);
     result.num_lines = 1;
-    // A line end of any kind is one for Python.
-    result.num_code_points = facts.num_code_points + (line.size() < text.size() ? 1 : 0);
     LineOutcome outcome;
     if (line.size() > rules_.max_line_bytes) {
-      result.text.add_too_long_line(std::ssize(line));
       outcome = {LineProblem::kTooLong, too_long, 0};
+    } else if (const size_t num_valid = num_valid_utf8_bytes_of_long(line, chunk.kept_bytes);
+               num_valid < line.size()) {
+      outcome = {LineProblem::kInvalidUtf8, byte_text(line[num_valid]), num_valid};
     } else {
-      result.text.add_line_hash(facts.hash);
-      if (facts.num_valid_utf8_bytes < line.size()) {
-        outcome = {LineProblem::kInvalidUtf8, byte_text(line[facts.num_valid_utf8_bytes]),
-                   facts.num_valid_utf8_bytes};
-      } else {
-        outcome = tokenize_line(line, chunk, result);
-      }
+      outcome = tokenize_line(line, chunk, result);
     }
     if (outcome.problem == LineProblem::kNone) return;
     // What a file seems to be shows at its beginning.
@@ -154,20 +133,13 @@ void ChunkTokenizer::tokenize(LineChunk& chunk, TokenizedChunk& result) {
   for (std::string_view rest = text; !rest.empty();) {
     const std::string_view slice = first_slice(rest);
     rest.remove_prefix(slice.size());
-    result.num_code_points += count_code_points(slice);
     const bool all_utf8 = simdjson::validate_utf8(slice);
     LineWalker lines(slice);
     for (std::string_view line; lines.next(line);) {
       ++result.num_lines;
       const int64_t offset_bytes = chunk.offset_bytes + (line.data() - text.data());
       LineOutcome outcome;
-      const bool is_too_long = line.size() > rules_.max_line_bytes;
-      if (is_too_long) {
-        result.text.add_too_long_line(std::ssize(line));
-      } else {
-        result.text.add_line(line);
-      }
-      if (is_too_long) {
+      if (line.size() > rules_.max_line_bytes) {
         outcome = {LineProblem::kTooLong, too_long, 0};
       } else if (!all_utf8 && !simdjson::validate_utf8(line)) {
         outcome = {LineProblem::kInvalidUtf8, "", 0};
@@ -178,7 +150,6 @@ void ChunkTokenizer::tokenize(LineChunk& chunk, TokenizedChunk& result) {
       note_bad_line(std::move(outcome), offset_bytes, line);
       if (rules_.on_bad_line == OnBadLine::kStop) return;
     }
-    result.num_code_points -= lines.num_pairs();  // Python reads a "\r\n" as one "\n"
   }
 }
 

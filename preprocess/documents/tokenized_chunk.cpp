@@ -102,9 +102,7 @@ void Output::clear() {
 void TokenizedChunk::clear(size_t num_keys) {
   outputs.resize(num_keys);
   for (Output& output : outputs) output.clear();
-  num_lines = num_documents = num_empty_documents = num_tokens = num_replaced_surrogates =
-      num_code_points = 0;
-  text = {};
+  num_lines = num_documents = num_empty_documents = num_tokens = num_replaced_surrogates = 0;
   bad_line_counts = {};
   bad_lines.clear();
 }

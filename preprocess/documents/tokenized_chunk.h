@@ -11,7 +11,6 @@
 #include "indexed_dataset/pair/shared_pair_writer.h"
 #include "indexed_dataset/storage/scratch_file.h"
 #include "preprocess/documents/bad_lines.h"
-#include "preprocess/documents/line_hash.h"
 #include "preprocess/documents/origin.h"
 
 namespace weft {
@@ -86,8 +85,6 @@ struct TokenizedChunk {
   int64_t num_empty_documents = 0;  // texts without a token, counted over all keys
   int64_t num_tokens = 0;           // over all keys
   int64_t num_replaced_surrogates = 0;
-  int64_t num_code_points = 0;  // of the lines, as Megatron's "MB/s" counts
-  TextHash text;                // of all lines
   BadLineCounts bad_line_counts;
   // The first kNumShownBadLines; line_number counts from 1 within the chunk, the input's name is
   // not filled in.

@@ -1,14 +1,13 @@
 #include "preprocess/ledger/journal.h"
 
 #include <fmt/format.h>
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string_view>
 
 #include "indexed_dataset/process/crash_point.h"
+#include "indexed_dataset/soundness/xxh3.h"
 #include "preprocess/datasets/json_integer.h"
 #include "preprocess/ledger/task_json.h"
 

@@ -15,7 +15,6 @@ void TaskCounts::add(const TaskCounts& next) {
     bad_lines.push_back(std::move(bad_line));
   }
   totals.add(next.totals);
-  text.add(next.text, next.totals.num_lines);
   if (datasets.size() < next.datasets.size()) datasets.resize(next.datasets.size());
   for (size_t k = 0; k < next.datasets.size(); ++k) datasets[k].add(next.datasets[k]);
   num_range_bytes += next.num_range_bytes;

@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "preprocess/documents/line_hash.h"
 #include "preprocess/ledger/pipeline_totals.h"
 
 namespace weft {
@@ -34,7 +33,6 @@ struct TaskCounts {
   // Decompressed bytes between begin and end, known at the task's end. (totals.num_bytes counts
   // whole lines instead, of which the last may reach behind `end`.)
   int64_t num_range_bytes = 0;
-  TextHash text{};  // of the lines
 
   void add(const TaskCounts& next);
 };

@@ -116,7 +116,7 @@ void fields(Archive& archive, T& v) {
     archive(v.num_documents), archive(v.num_sequences), archive(v.num_tokens);
   } else if constexpr (Is<T, PipelineTotals>) {
     archive(v.num_file_bytes), archive(v.num_bytes), archive(v.num_lines);
-    archive(v.num_code_points), archive(v.num_documents), archive(v.num_empty_documents);
+    archive(v.num_documents), archive(v.num_empty_documents);
     archive(v.num_tokens), archive(v.num_replaced_surrogates);
     for (auto& count : v.bad_lines.by_problem) archive(count);
   } else if constexpr (Is<T, BadLine>) {
@@ -131,11 +131,7 @@ void fields(Archive& archive, T& v) {
     archive(v.begin), archive(v.end);
   } else if constexpr (Is<T, TaskCounts>) {
     fields(archive, v.totals), list(archive, v.datasets), list(archive, v.bad_lines);
-    archive(v.num_range_bytes), fields(archive, v.text);
-  } else if constexpr (Is<T, TextHash>) {
-    auto value = static_cast<int64_t>(v.value());
-    small(archive, value, 0, INT64_MAX);
-    if constexpr (kIsReading<Archive>) v = TextHash(static_cast<uint64_t>(value));
+    archive(v.num_range_bytes);
   } else if constexpr (Is<T, StageFile>) {
     small(archive, v.writer, 0, INT64_MAX), small(archive, v.num_bytes, 0, kMaxStageBytes);
   } else if constexpr (Is<T, TaskProgress>) {

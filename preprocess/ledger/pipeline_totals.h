@@ -12,7 +12,6 @@ struct PipelineTotals {
   int64_t num_file_bytes = 0;  // taken from the input files so far
   int64_t num_bytes = 0;       // of JSONL, decompressed
   int64_t num_lines = 0;
-  int64_t num_code_points = 0;
   int64_t num_documents = 0;  // empty ones included, bad lines not
   int64_t num_empty_documents = 0;
   int64_t num_tokens = 0;
@@ -23,7 +22,6 @@ struct PipelineTotals {
     num_file_bytes += other.num_file_bytes;
     num_bytes += other.num_bytes;
     num_lines += other.num_lines;
-    num_code_points += other.num_code_points;
     num_documents += other.num_documents;
     num_empty_documents += other.num_empty_documents;
     num_tokens += other.num_tokens;

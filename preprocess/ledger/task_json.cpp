@@ -25,10 +25,13 @@ int64_t count_at(const Json& json, const char* name) {
 }  // namespace
 
 void to_json(Json& json, const PipelineTotals& totals) {
-  json = {{"file_bytes", totals.num_file_bytes}, {"bytes", totals.num_bytes},
-          {"lines", totals.num_lines},           {"code_points", totals.num_code_points},
-          {"documents", totals.num_documents},   {"empty", totals.num_empty_documents},
-          {"tokens", totals.num_tokens},         {"surrogates", totals.num_replaced_surrogates},
+  json = {{"file_bytes", totals.num_file_bytes},
+          {"bytes", totals.num_bytes},
+          {"lines", totals.num_lines},
+          {"documents", totals.num_documents},
+          {"empty", totals.num_empty_documents},
+          {"tokens", totals.num_tokens},
+          {"surrogates", totals.num_replaced_surrogates},
           {"bad", totals.bad_lines.by_problem}};
 }
 
@@ -36,7 +39,6 @@ void from_json(const Json& json, PipelineTotals& totals) {
   totals.num_file_bytes = count_at(json, "file_bytes");
   totals.num_bytes = count_at(json, "bytes");
   totals.num_lines = count_at(json, "lines");
-  totals.num_code_points = count_at(json, "code_points");
   totals.num_documents = count_at(json, "documents");
   totals.num_empty_documents = count_at(json, "empty");
   totals.num_tokens = count_at(json, "tokens");
@@ -86,7 +88,6 @@ void from_json(const Json& json, BadLine& bad_line) {
 void to_json(Json& json, const TaskCounts& counts) {
   json = {{"totals", counts.totals},
           {"datasets", counts.datasets},
-          {"text", counts.text.value()},
           {"bad_lines", counts.bad_lines},
           {"range_bytes", counts.num_range_bytes}};
 }
@@ -94,7 +95,6 @@ void to_json(Json& json, const TaskCounts& counts) {
 void from_json(const Json& json, TaskCounts& counts) {
   counts.totals = json.at("totals").get<PipelineTotals>();
   counts.datasets = json.at("datasets").get<std::vector<DatasetCounts>>();
-  counts.text = TextHash(static_cast<uint64_t>(count_at(json, "text")));
   counts.bad_lines = json.at("bad_lines").get<std::vector<BadLine>>();
   if (counts.bad_lines.size() > kNumShownBadLines) {
     throw std::runtime_error("more bad lines than are shown");
@@ -169,8 +169,7 @@ class JsonText {
   JsonText& operator<<(const PipelineTotals& totals) {
     *this << R"({"bad":)";
     list(totals.bad_lines.by_problem, [this](int64_t count) { *this << count; });
-    return *this << R"(,"bytes":)" << totals.num_bytes << R"(,"code_points":)"
-                 << totals.num_code_points << R"(,"documents":)" << totals.num_documents
+    return *this << R"(,"bytes":)" << totals.num_bytes << R"(,"documents":)" << totals.num_documents
                  << R"(,"empty":)" << totals.num_empty_documents << R"(,"file_bytes":)"
                  << totals.num_file_bytes << R"(,"lines":)" << totals.num_lines
                  << R"(,"surrogates":)" << totals.num_replaced_surrogates << R"(,"tokens":)"
@@ -192,8 +191,8 @@ std::string progress_json(int64_t task, const TaskProgress& progress) {
   // Few, and of any text.
   text.list(counts.bad_lines, [&](const BadLine& line) { text << dump_lenient(Json(line)); });
   text << R"(,"datasets":)" << counts.datasets << R"(,"range_bytes":)" << counts.num_range_bytes
-       << R"(,"text":)" << counts.text.value() << R"(,"totals":)" << counts.totals
-       << R"(},"is_read":)" << (progress.is_read ? "true" : "false") << R"(,"next_offset":)"
+       << R"(,"totals":)" << counts.totals << R"(},"is_read":)"
+       << (progress.is_read ? "true" : "false") << R"(,"next_offset":)"
        << progress.next_offset_bytes << R"(,"stage":)";
   text.list(progress.stage, [&](const StageFile& file) {
     text << "[" << file.writer << "," << file.num_bytes << "]";

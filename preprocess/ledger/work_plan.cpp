@@ -1,9 +1,7 @@
 #include "preprocess/ledger/work_plan.h"
 
-#define XXH_INLINE_ALL
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -14,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "indexed_dataset/soundness/xxh3.h"
 #include "preprocess/compressed/decompress.h"
 #include "preprocess/stream/byte_source.h"
 #include "preprocess/terminal/stop_signal.h"

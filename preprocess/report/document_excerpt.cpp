@@ -1,14 +1,12 @@
 #include "preprocess/report/document_excerpt.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <bit>
 #include <mutex>
 #include <stdexcept>
 #include <string>
 
 #include "indexed_dataset/process/parallel_for.h"
+#include "indexed_dataset/soundness/xxh3.h"
 
 namespace weft {
 namespace {

@@ -1,12 +1,10 @@
 #include "preprocess/report/origin_counts.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <algorithm>
 #include <atomic>
 
 #include "indexed_dataset/process/parallel_for.h"
+#include "indexed_dataset/soundness/xxh3.h"
 #include "preprocess/report/document_groups.h"
 
 namespace weft {

@@ -73,7 +73,6 @@ struct InputReport {
   int64_t num_file_bytes = 0;  // compressed where compressed
   int64_t num_bytes = 0;       // decompressed
   int64_t num_lines = 0;
-  TextHash text;
 };
 
 struct OutputReport {

@@ -18,8 +18,7 @@ const std::string kDealt = ".dealt";
 
 void PipelineRun::report_inputs(const Ledger& ledger) {
   for (size_t i = 0; i < config_.inputs.size(); ++i) {
-    report_.inputs.push_back(
-        {display_name(config_.inputs[i]), plan_.layouts[i].format, 0, 0, 0, {}});
+    report_.inputs.push_back({display_name(config_.inputs[i]), plan_.layouts[i].format, 0, 0, 0});
   }
   for (const Task& task : ledger.tasks()) {
     const PipelineTotals& totals = ledger.counts(task.number).totals;
@@ -27,7 +26,6 @@ void PipelineRun::report_inputs(const Ledger& ledger) {
     input.num_file_bytes += totals.num_file_bytes;
     input.num_bytes += totals.num_bytes;
     input.num_lines += totals.num_lines;
-    input.text.add(ledger.counts(task.number).text, totals.num_lines);
     report_.totals.add(totals);
   }
 }

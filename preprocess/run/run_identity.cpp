@@ -1,13 +1,12 @@
 #include "preprocess/run/run_identity.h"
 
-#define XXH_INLINE_ALL
 #include <fmt/format.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "indexed_dataset/soundness/xxh3.h"
 #include "preprocess/ledger/task_json.h"
 #include "preprocess/stream/byte_source.h"
 

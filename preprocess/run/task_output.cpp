@@ -14,13 +14,11 @@ TaskCounts counts_of(const Segment& segment) {
   totals.num_file_bytes = segment.num_file_bytes;
   totals.num_bytes = segment.chunk.num_bytes();
   totals.num_lines = result.num_lines;
-  totals.num_code_points = result.num_code_points;
   totals.num_documents = result.num_documents;
   totals.num_empty_documents = result.num_empty_documents;
   totals.num_tokens = result.num_tokens;
   totals.num_replaced_surrogates = result.num_replaced_surrogates;
   totals.bad_lines = result.bad_line_counts;
-  counts.text = result.text;
   counts.bad_lines = result.bad_lines;
   for (const TokenizedChunk::Output& output : result.outputs) {
     counts.datasets.push_back(output.counts());

@@ -140,7 +140,6 @@ void LineChunker::read_long_line(LineChunk& chunk) {
 // over. `num_skipped` bytes of it were dropped before.
 void LineChunker::skip_rest_of_line(LineChunk& chunk, int64_t num_skipped) {
   size_t cut = 0;
-  chunk.too_long_line_end_bytes = 0;
   while (cut == 0 && !at_end_) {
     // A final "\r" stays, in case that its "\n" comes next.
     const size_t num_kept = chunk.buffer[chunk.size_bytes - 1] == '\r' ? 1 : 0;
@@ -153,8 +152,7 @@ void LineChunker::skip_rest_of_line(LineChunk& chunk, int64_t num_skipped) {
     const size_t end = text.find_first_of("\r\n");
     if (end == std::string_view::npos || (text[end] == '\r' && end + 1 == text.size() && !at_end_))
       continue;
-    chunk.too_long_line_end_bytes = text.substr(end, 2) == "\r\n" ? 2 : 1;
-    cut = end + static_cast<size_t>(chunk.too_long_line_end_bytes);
+    cut = end + (text.substr(end, 2) == "\r\n" ? 2 : 1);
   }
   if (cut == 0) cut = chunk.size_bytes;  // the stream ended within the line
   finish_chunk(chunk, cut);
@@ -178,7 +176,6 @@ bool LineWalker::next(std::string_view& line) {
   if (position_ != end_) {
     const bool both = *position_ == '\r' && position_ + 1 != end_ && position_[1] == '\n';
     position_ += both ? 2 : 1;
-    num_pairs_ += both ? 1 : 0;
   }
   return true;
 }

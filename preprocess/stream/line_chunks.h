@@ -27,8 +27,7 @@ struct LineChunk {
   // This chunk stands for one line that is longer than the limit: it holds no text, `size_bytes` is
   // 0.
   bool is_too_long_line = false;
-  int64_t too_long_line_bytes = 0;      // with its end
-  int64_t too_long_line_end_bytes = 0;  // of its end alone
+  int64_t too_long_line_bytes = 0;  // with its end
   // Held while the chunk has a line that needs one, and while its buffer has grown.
   LongLineGate::Permit long_line_permit, large_chunk_permit;
 
@@ -94,10 +93,8 @@ class LineWalker {
   explicit LineWalker(std::string_view text);
   // The next line without its end; false after the last one.
   bool next(std::string_view& line);
-  int64_t num_pairs() const { return num_pairs_; }  // line ends so far that were "\r\n"
 
  private:
-  int64_t num_pairs_ = 0;
   const char* position_;
   const char* end_;
   const char* next_carriage_return_;  // not before position_; end_ if there is none

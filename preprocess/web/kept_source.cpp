@@ -1,8 +1,5 @@
 #include "preprocess/web/kept_source.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -12,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "indexed_dataset/soundness/xxh3.h"
 #include "indexed_dataset/storage/file_io.h"
 
 namespace weft {

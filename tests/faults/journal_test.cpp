@@ -40,12 +40,11 @@ TEST(JournalLine, IsWhatTheJsonLibraryWouldWrite) {
   for (int i = 0; i < 200; ++i) {
     TaskProgress progress;
     PipelineTotals& totals = progress.counts.totals;
-    totals = {number(), number(), number(), number(), number(), number(), number(), number(), {}};
+    totals = {number(), number(), number(), number(), number(), number(), number(), {}};
     for (int64_t& count : totals.bad_lines.by_problem) count = number();
     for (auto* list : {&progress.counts.datasets, &progress.before_stage}) {
       for (uint64_t k = random() % 3; k > 0; --k) list->push_back({number(), number(), number()});
     }
-    progress.counts.text = TextHash(static_cast<uint64_t>(number()) >> 3);
     progress.counts.num_range_bytes = number();
     progress.next_offset_bytes = number();
     for (uint64_t k = random() % 3; k > 0; --k) progress.stage.push_back({number(), number()});

@@ -42,13 +42,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::vector<char> line(1 + size, '"');
   std::copy(data, data + size, line.begin() + 1);
   const char* const end = line.data() + line.size();
-  const std::string_view text(line.data(), line.size());
   for (const weft::Simd simd : {weft::Simd::kAvx2, weft::Simd::kAvx512, weft::Simd::kNeon}) {
     if (!weft::has_simd(simd)) continue;
     for (size_t i = 1; i <= std::min<size_t>(line.size(), 3); ++i)
       weft::compare(simd, line.data() + i, end);
-    FUZZ_CHECK(weft::count_code_points_with(simd, text) ==
-               weft::count_code_points_with(weft::Simd::kScalar, text));
   }
   return 0;
 }

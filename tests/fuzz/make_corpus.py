@@ -126,8 +126,8 @@ sums = (b"weft-checksums 1\nxxh3-64 16777216\nfile .bin 33554433 bytes\n06a05fe3
 write("sidecars", "checksums", b"c" + sums)
 write("sidecars", "checksums_huge", b"c" + sums.replace(b"33554433", b"9223372036854775807"))
 write("sidecars", "checksums_raw", b"C" + sums + b"end 2d06800538d394c2\n")
-task = {"totals": {"file_bytes": 1, "bytes": 2, "lines": 3, "code_points": 4, "documents": 5, "empty": 6, "tokens": 7, "surrogates": 0,
-                   "bad": [0] * 9}, "datasets": [[1, 2, 3]], "range_bytes": 9, "text": 5,
+task = {"totals": {"file_bytes": 1, "bytes": 2, "lines": 3, "documents": 5, "empty": 6, "tokens": 7, "surrogates": 0,
+                   "bad": [0] * 9}, "datasets": [[1, 2, 3]], "range_bytes": 9,
         "bad_lines": [{"line": 1, "offset": 2, "problem": 3, "detail": "why", "position": 4}]}
 progress = {"counts": task, "next_offset": 1, "stage": [[7, 2]], "before_stage": [[1, 2, 3]], "is_read": True}
 write("sidecars", "journal", b'j{"program":"x"}\n' + json.dumps({"task": 0, "progress": progress}).encode() + b"\n")

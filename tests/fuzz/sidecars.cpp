@@ -2,9 +2,6 @@
 // first byte says which: `s` source map, `c` checksums, `j` journal, `i` a damaged .idx to be
 // mended. The hashes in checksums and journals are put right first, or hardly any input would get
 // beyond them; in capitals they are left as they are.
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <stdexcept>
@@ -12,6 +9,7 @@
 
 #include "indexed_dataset/soundness/block_checksums.h"
 #include "indexed_dataset/soundness/rebuild_index.h"
+#include "indexed_dataset/soundness/xxh3.h"
 #include "preprocess/datasets/source_map.h"
 #include "preprocess/ledger/journal.h"
 #include "tests/fuzz/fuzz_check.h"

@@ -15,12 +15,11 @@ BadLine bad_line() {
 
 TaskCounts counts(int64_t seed) {
   TaskCounts counts;
-  counts.totals = {seed, seed + 1, seed + 2, seed + 3, seed + 4, seed + 5, seed + 6, seed + 7, {}};
+  counts.totals = {seed, seed + 1, seed + 2, seed + 3, seed + 4, seed + 5, seed + 6, {}};
   counts.totals.bad_lines.by_problem.back() = seed + 8;
   counts.datasets = {{seed + 9, seed + 10, seed + 11}, {-1, INT64_MAX, INT64_MIN}};
   counts.bad_lines = {bad_line(), bad_line()};
   counts.num_range_bytes = seed + 12;
-  counts.text = TextHash(static_cast<uint64_t>(seed) + 13);
   return counts;
 }
 
@@ -55,7 +54,6 @@ TEST(LedgerMessages, EveryFieldComesBack) {
   EXPECT_EQ(read.durable.at(0).progress.stage.at(1), (StageFile{21, 7}));
   EXPECT_EQ(read.durable.at(0).progress.before_stage.at(1).num_tokens, 6);
   EXPECT_TRUE(read.durable.at(0).progress.is_read);
-  EXPECT_EQ(read.durable.at(0).progress.counts.text.value(), 413U);
   EXPECT_EQ(read.read_tasks.at(1).counts.bad_lines.at(1).message(), bad_line().message());
   EXPECT_EQ(read.newly_seen.bad_lines.total(), 108);
   EXPECT_EQ(read.failed_task->failure.bad_line->offset_bytes, 345);

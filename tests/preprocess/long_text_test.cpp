@@ -226,13 +226,9 @@ TEST_F(LongTexts, GiveTheSameInAMappedFile) {
 
     SCOPED_TRACE(line);
     ASSERT_EQ(got.num_lines, 1);
-    ASSERT_EQ(got.text.value(), expected.text.value());
     ASSERT_EQ(got.num_documents, expected.num_documents);
     ASSERT_EQ(got.num_tokens, expected.num_tokens);
     ASSERT_EQ(got.bad_lines.size(), expected.bad_lines.size());
-    if (!chunk.is_too_long_line) {
-      ASSERT_EQ(got.num_code_points, expected.num_code_points);
-    }
     num_bad += std::ssize(got.bad_lines);
     if (!got.bad_lines.empty()) {
       ASSERT_EQ(got.bad_lines[0].outcome.problem, expected.bad_lines[0].outcome.problem);

@@ -239,7 +239,7 @@ TEST_F(Shards, MergedInOrderHaveTheInputsOfTheWholeInTheirManifest) {
     if (what == 0) manifest["inputs"][0]["version"] = "another";
     if (what == 1) manifest["inputs"].erase(1);
     if (what == 2) manifest["run_options"]["--append-eod"] = "perhaps";
-    if (what == 3) manifest["inputs"][2]["text_xxh3"] = "xyz";
+    if (what == 3) manifest["inputs"][2]["lines"] = "xyz";
     if (what == 4) manifest["inputs"][2]["lines"] = -1;
     if (what == 5) manifest["inputs"][2]["file_bytes"] = INT64_MAX;
     if (what == 6) manifest.erase("inputs");
