@@ -1,20 +1,49 @@
 #!/usr/bin/env bash
-# Includes must follow the map of libraries (README): preprocess -> {tokenizer, indexed_dataset},
-# trainer -> {indexed_dataset, kernels}; the leaves include only themselves.
+# Includes follow the map (README): a folder includes only itself and the folders that come before it in its line below.
+# Lines list the rooms of one top-level folder, lowest first; `top` is what lies in the folder itself. Rooms joined by a
+# comma do not include each other. After the colon come the top-level folders that all rooms of the line may include.
 set -euo pipefail
 cd "${WEFT_SOURCE_DIR:-$(dirname "$0")/..}"
-declare -A allowed=(
-  [tokenizer]="tokenizer" [indexed_dataset]="indexed_dataset" [kernels]="kernels"
-  [preprocess]="preprocess tokenizer indexed_dataset" [trainer]="trainer indexed_dataset kernels")
-bad=0
-for folder in "${!allowed[@]}"; do
-  while IFS=: read -r file line text; do
-    target=$(sed -E 's/.*"([^"/]+)\/.*/\1/' <<<"$text")
-    if [[ "$text" != *'"'*/*'"'* ]]; then
-      echo "$file:$line: include from the root of the project: $text"; bad=1
-    elif ! grep -qw -- "$target" <<<"${allowed[$folder]}"; then
-      echo "$file:$line: $folder must not include $target"; bad=1
-    fi
-  done < <(grep -rnE '^\s*#\s*include\s*"' --include='*.h' --include='*.cpp' --include='*.cu' --include='*.cuh' "$folder" || true)
-done
-exit $bad
+map='
+tokenizer        : split merge known_words top
+indexed_dataset  : process storage pair soundness,samples
+preprocess       > tokenizer indexed_dataset : stream compressed web terminal documents datasets ledger run,report commands
+kernels          : top
+trainer          > indexed_dataset kernels : top
+'
+awk -v map="$map" '
+  BEGIN {
+    num_lines = split(map, lines, "\n")
+    for (i = 1; i <= num_lines; ++i) {
+      if (split(lines[i], halves, ":") != 2) continue
+      split(halves[1], names, ">")
+      top = names[1]; gsub(/ /, "", top)
+      num_libraries = split(names[2], libraries, " ")
+      for (k = 1; k <= num_libraries; ++k) links[top, libraries[k]] = 1
+      num_floors = split(halves[2], floors, " ")
+      for (floor = 1; floor <= num_floors; ++floor) {
+        num_rooms = split(floors[floor], rooms, ",")
+        for (k = 1; k <= num_rooms; ++k) floor_of[top "/" (rooms[k] == "top" ? "" : rooms[k] "/")] = floor
+      }
+    }
+  }
+  function room_of(path, parts, count) {  # "preprocess/run/", or "tokenizer/" for a file of the top
+    count = split(path, parts, "/")
+    if (count > 2 && (parts[1] "/" parts[2] "/") in floor_of) return parts[1] "/" parts[2] "/"
+    return parts[1] "/"
+  }
+  function complain(text) { print FILENAME ":" FNR ": " text; bad = 1 }
+  /^[ \t]*#[ \t]*include[ \t]*"/ {
+    split($0, quoted, "\"")
+    if (quoted[2] !~ /\//) { complain("include from the root of the project: " quoted[2]); next }
+    split(FILENAME, from, "/"); split(quoted[2], to, "/")
+    if (from[1] != to[1]) {
+      if (!((from[1], to[1]) in links)) complain(from[1] " must not include " to[1])
+      next
+    }
+    here = room_of(FILENAME); there = room_of(quoted[2])
+    if (!(here in floor_of)) { complain("room " here " is not in the list of tests/check_includes.sh"); next }
+    if (here != there && floor_of[there] >= floor_of[here]) complain(here " comes before " there ", or beside it: " quoted[2])
+  }
+  END { exit bad }
+' $(find tokenizer indexed_dataset preprocess kernels trainer -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh')

@@ -206,16 +206,21 @@ std::optional<int32_t> Vocabulary::find(std::string_view bytes) const {
 
 const MergeTable& Vocabulary::merge_table() const { return index_->merges; }
 
+MergeRules Vocabulary::rules() const { return {bytes_, merges_, index_->merges}; }
+
 const BacktrackTable* Vocabulary::backtrack_table() const {
-  std::call_once(index_->backtrack_table_made,
-                 [this] { index_->backtrack_table = BacktrackTable::make(*this); });
+  std::call_once(index_->backtrack_table_made, [this] {
+    if (entries_encode_to_themselves_) index_->backtrack_table = BacktrackTable::make(rules());
+  });
   return index_->backtrack_table ? &*index_->backtrack_table : nullptr;
 }
 
 template <typename Token>
 const PairTable<Token>* Vocabulary::pair_table() const {
   auto& pairs = std::get<Index::LazyPairs<Token>>(index_->pairs);
-  std::call_once(pairs.made, [&] { pairs.table = PairTable<Token>::make(*this); });
+  std::call_once(pairs.made, [&] {
+    if (entries_encode_to_themselves_) pairs.table = PairTable<Token>::make(rules());
+  });
   return pairs.table ? &*pairs.table : nullptr;
 }
 

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tokenizer/merge/merge_rules.h"
+
 namespace weft {
 
 class BacktrackTable;
@@ -40,9 +42,7 @@ class Vocabulary {
   // word that is an entry is one token, no merging needed. Checked on load; holds for GPT-2.
   bool entries_encode_to_themselves() const { return entries_encode_to_themselves_; }
 
-  struct Merge {
-    int32_t left, right, result;
-  };
+  using Merge = MergeRules::Merge;
   // Merges in order of rank.
   const std::vector<Merge>& merges() const { return merges_; }
   // Id of the entry with exactly these bytes, special token excluded.
@@ -66,6 +66,7 @@ class Vocabulary {
   void read_merges();
   void add_merge(std::string_view line, const std::string& where);
   bool every_entry_encodes_to_itself() const;
+  MergeRules rules() const;
 
   std::vector<std::string> bytes_;
   std::vector<Merge> merges_;

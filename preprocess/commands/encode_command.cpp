@@ -17,6 +17,7 @@
 #include "preprocess/stream/byte_source.h"
 #include "preprocess/terminal/stop_signal.h"
 #include "preprocess/web/download.h"
+#include "preprocess/web/open_input.h"
 #include "tokenizer/tokenizer.h"
 
 namespace weft {

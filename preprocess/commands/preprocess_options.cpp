@@ -5,10 +5,12 @@
 
 #include "preprocess/datasets/dataset_manifest.h"
 #include "preprocess/datasets/output_conflicts.h"
+#include "preprocess/datasets/shard.h"
 #include "preprocess/ledger/work_plan.h"
 #include "preprocess/report/data_report.h"
 #include "preprocess/run/run_files.h"
 #include "preprocess/stream/byte_source.h"
+#include "preprocess/web/open_input.h"
 #include "preprocess/web/url.h"
 
 namespace weft {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "preprocess/compressed/decoded_source.h"
 #include "preprocess/run/pipeline.h"
 #include "preprocess/terminal/option_set.h"
 

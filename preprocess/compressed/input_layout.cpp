@@ -78,7 +78,7 @@ std::unique_ptr<ByteSource> open_input_range(const std::string& path, const Inpu
                                              int64_t begin, int64_t end,
                                              const std::atomic<bool>& cancelled,
                                              DecodeOptions options) {
-  if (layout.file_bytes < 0) return open_input(path, cancelled, options);
+  if (layout.file_bytes < 0) return decode(open_file(path, cancelled), file_name(path), options);
   return decode_range(open_file_range(path, layout.file_bytes, begin, end, cancelled), path, layout,
                       begin, end, options);
 }

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "preprocess/stream/byte_source.h"
+#include "preprocess/compressed/decoded_source.h"
 #include "preprocess/stream/random_access_file.h"
 
 namespace weft {
@@ -59,7 +59,7 @@ void find_parts(const RandomAccess& file, const LayoutLimits& limits, InputLayou
 InputLayout input_layout(const std::string& path, const LayoutLimits& limits = {});
 
 // The plain or decoded bytes of the file range [begin, end): both are part begins or the file's
-// size, or anything for plain files; a pipe is open_input()ed whatever they are. The ranges of
+// size, or anything for plain files; a pipe is read whole whatever they are. The ranges of
 // consecutive parts give, one after another, the bytes of the whole file. Checksums are verified;
 // damage, a file that has changed its size, and a stream that goes on behind `end` are
 // std::runtime_error with file and byte offset. With `options.read_ahead`, only a file that cannot

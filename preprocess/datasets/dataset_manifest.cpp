@@ -1,5 +1,6 @@
 #include "preprocess/datasets/dataset_manifest.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -15,40 +16,6 @@ using Json = nlohmann::ordered_json;
 // Of documents or tokens: far below what would overflow when it is counted in bytes.
 constexpr int64_t kMaxCount = int64_t{1} << 53;
 
-Json counts_json(const PipelineTotals& totals) {
-  Json bad = Json::object();
-  for (int i = 0; i < kNumLineProblems; ++i) {
-    const int64_t count = totals.bad_lines.by_problem[static_cast<size_t>(i)];
-    if (count > 0) bad[describe(static_cast<LineProblem>(i))] = count;
-  }
-  return {{"documents", totals.num_documents},
-          {"empty_documents", totals.num_empty_documents},
-          {"bad_lines", totals.bad_lines.total()},
-          {"bad_lines_by_reason", bad},
-          {"replaced_surrogates", totals.num_replaced_surrogates},
-          {"jsonl_bytes", totals.num_bytes}};
-}
-
-Json inputs_json(const PipelineReport& report) {
-  Json array = Json::array();
-  for (size_t i = 0; i < report.inputs.size(); ++i) {
-    const InputReport& input = report.inputs[i];
-    array.push_back({{"path", input.path},
-                     {"version", report.identities.at(i).version},
-                     {"format", input.format},
-                     {"file_bytes", input.num_file_bytes},
-                     {"jsonl_bytes", input.num_bytes},
-                     {"lines", input.num_lines}});
-  }
-  return array;
-}
-
-// The options that decide on what is made. Together with the inputs they are the identity.
-Json run_options(const std::string& identity) {
-  const Json json = Json::parse(identity, nullptr, false);
-  return json.is_object() ? json.value("options", Json::object()) : Json::object();
-}
-
 // The identity as it was, as far as the manifest has it; "" in older manifests.
 std::string stored_identity(const Json& manifest) {
   if (!manifest.contains("run_options") || !manifest.contains("inputs")) return "";
@@ -60,37 +27,6 @@ std::string stored_identity(const Json& manifest) {
 
 std::filesystem::path manifest_path(const std::filesystem::path& prefix) {
   return prefix.string() + ".manifest.json";
-}
-
-void write_manifest(const std::filesystem::path& path, const PipelineReport& report,
-                    size_t output_idx, const ManifestOrigin& origin) {
-  const OutputReport& output = report.outputs[output_idx];
-  Json options = Json::object();
-  for (const auto& [name, value] : origin.options) options[name] = value;
-  Json bad_lines = Json::array();
-  for (const BadLine& bad_line : report.shown_bad_lines) bad_lines.push_back(bad_line.message());
-  Json manifest = {
-      {"program", "weft-data preprocess"},
-      {"version", origin.program_version},
-      {"unicode_version", origin.unicode_version},
-      {"run", report.run_hash},
-      {"run_options", run_options(report.run_identity)},
-      {"options", options},
-      {"vocabulary",
-       {{"size", origin.vocabulary_size},
-        {"vocab_file", origin.vocab_file.string()},
-        {"vocab_sha256", origin.vocab_sha256},
-        {"merge_file", origin.merge_file.string()},
-        {"merge_sha256", origin.merge_sha256}}},
-      {"inputs", inputs_json(report)},
-      {"input_counts", counts_json(report.totals)},
-      {"first_bad_lines", bad_lines},
-      {"dataset", {{"documents", output.num_documents}, {"tokens", output.num_tokens}}},
-      {"seconds", origin.seconds},
-  };
-  if (!report.launch_id.empty()) manifest["launch"] = report.launch_id;
-  // Paths and messages may hold any bytes: those that are not UTF-8 are replaced, not refused.
-  write_file_atomically(path, manifest.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 std::optional<StoredManifest> read_dataset_manifest(const std::filesystem::path& prefix) {

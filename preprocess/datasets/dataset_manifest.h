@@ -6,29 +6,10 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <utility>
-#include <vector>
-
-#include "preprocess/run/pipeline.h"
 
 namespace weft {
 
 std::filesystem::path manifest_path(const std::filesystem::path& prefix);
-
-// What is stored besides the counts of the report.
-struct ManifestOrigin {
-  std::string program_version, unicode_version;
-  std::vector<std::pair<std::string, std::string>> options;  // resolved
-  std::filesystem::path vocab_file, merge_file;
-  std::string vocab_sha256, merge_sha256;
-  int32_t vocabulary_size = 0;
-  double seconds = 0;
-};
-
-// Writes the manifest of report.outputs[output_idx] to `path`, whole or not at all. Throws
-// std::system_error.
-void write_manifest(const std::filesystem::path& path, const PipelineReport& report,
-                    size_t output_idx, const ManifestOrigin& origin);
 
 // What the tools need of it.
 struct StoredManifest {

@@ -10,7 +10,7 @@
 #include "indexed_dataset/storage/file_io.h"
 #include "preprocess/datasets/dataset_manifest.h"
 #include "preprocess/datasets/json_integer.h"
-#include "preprocess/ledger/work_plan.h"
+#include "preprocess/datasets/shard.h"
 
 namespace weft {
 namespace {

@@ -9,6 +9,7 @@
 #include "preprocess/documents/json_line.h"
 #include "preprocess/stream/byte_source.h"
 #include "preprocess/stream/line_chunks.h"
+#include "preprocess/web/open_input.h"
 
 namespace weft {
 

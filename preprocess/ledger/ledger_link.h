@@ -121,6 +121,9 @@ struct LedgerReply {
   std::optional<RunFailure> failure;  // the run ends for all ranks
 };
 
+// Thrown by a rank that was asked to stop; what is on disk was told to the ledger.
+struct RankStopped {};
+
 class LedgerLink {
  public:
   virtual ~LedgerLink() = default;

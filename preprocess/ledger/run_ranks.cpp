@@ -8,7 +8,6 @@
 
 #include "indexed_dataset/process/exit_code.h"
 #include "preprocess/ledger/coordinator_file.h"
-#include "preprocess/run/rank_worker.h"
 
 namespace weft {
 namespace {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <limits>
 #include <span>
 #include <stdexcept>
@@ -16,13 +15,11 @@
 #include "preprocess/compressed/decompress.h"
 #include "preprocess/stream/byte_source.h"
 #include "preprocess/terminal/stop_signal.h"
+#include "preprocess/web/open_input.h"
 #include "preprocess/web/url_file.h"
 
 namespace weft {
 namespace {
-
-// More parts than this are a typing error: none would get work.
-constexpr int64_t kMaxShards = 1'000'000;
 
 // More tasks of one file would be more to keep in mind than to read: those of a file of over 32 TiB
 // are larger.
@@ -124,15 +121,6 @@ int64_t num_file_bytes(const WorkPlan& plan) {
     sum += task.end - task.begin;
   }
   return sum;
-}
-
-bool parse_shard(const std::string& text, int64_t& index, int64_t& count) {
-  const char* end = text.data() + text.size();
-  const auto first = std::from_chars(text.data(), end, index);
-  if (first.ec != std::errc() || first.ptr == end || *first.ptr != '/') return false;
-  const auto second = std::from_chars(first.ptr + 1, end, count);
-  return second.ec == std::errc() && second.ptr == end && index >= 0 && index < count &&
-         count <= kMaxShards;
 }
 
 bool WorkPlan::can_resume() const {

@@ -52,9 +52,6 @@ std::optional<std::string> find_changed_input(const WorkPlan& plan);
 // Of all tasks; -1 if one does not know where it ends.
 int64_t num_file_bytes(const WorkPlan& plan);
 
-// Part and number of parts in "3/16". False for anything else, and for more than a million parts.
-bool parse_shard(const std::string& text, int64_t& index, int64_t& count);
-
 // The share of the plan for part `index` of `count`: a run of consecutive tasks with about the same
 // number of file bytes as every other part, numbered from 0. Parts in order make the whole.
 WorkPlan shard_of(WorkPlan plan, int64_t index, int64_t count);

@@ -14,6 +14,7 @@
 #include "preprocess/run/disk_space_check.h"
 #include "preprocess/run/pipeline_run.h"
 #include "preprocess/run/run_identity.h"
+#include "preprocess/web/open_input.h"
 
 namespace weft {
 

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "preprocess/compressed/decoded_source.h"
 #include "preprocess/compressed/window_budget.h"
 #include "preprocess/documents/bad_lines.h"
 #include "preprocess/documents/tokenize_chunk.h"

@@ -5,6 +5,7 @@
 #include "indexed_dataset/soundness/block_checksums.h"
 #include "preprocess/run/commit_run.h"
 #include "preprocess/run/pipeline_run.h"
+#include "preprocess/web/open_input.h"
 
 namespace weft {
 namespace {

@@ -44,9 +44,6 @@ struct RankSettings {
   std::chrono::milliseconds sync_interval{1000};
 };
 
-// Thrown by run() when stop_requested() says so; what is on disk was told to the ledger.
-struct RankStopped {};
-
 class RankWorker {
  public:
   // All references must outlive it.

@@ -9,6 +9,7 @@
 #include "indexed_dataset/soundness/xxh3.h"
 #include "preprocess/ledger/task_json.h"
 #include "preprocess/stream/byte_source.h"
+#include "preprocess/web/open_input.h"
 
 namespace weft {
 namespace {

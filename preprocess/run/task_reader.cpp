@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "preprocess/web/kept_source.h"
+#include "preprocess/web/open_input.h"
 #include "preprocess/web/url_source.h"
 
 namespace weft {

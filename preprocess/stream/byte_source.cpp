@@ -2,18 +2,14 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <stdexcept>
 #include <system_error>
-#include <vector>
 
 #include "preprocess/stream/random_access_file.h"
-#include "preprocess/web/url_source.h"
 
 namespace weft {
 namespace {
@@ -22,7 +18,7 @@ namespace {
 class FileSource final : public ByteSource {
  public:
   FileSource(const std::string& path, const std::atomic<bool>& cancelled)
-      : name_(display_name(path)), cancelled_(cancelled) {
+      : name_(file_name(path)), cancelled_(cancelled) {
     // O_NONBLOCK: opening a named pipe that nobody writes to would wait for ever; read() waits
     // instead, and can be cancelled.
     fd_ = path == "-" ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -111,15 +107,8 @@ class FileRangeSource final : public ByteSource {
 
 }  // namespace
 
-std::unique_ptr<ByteSource> open_input(const std::string& path, const std::atomic<bool>& cancelled,
-                                       const DecodeOptions& options) {
-  std::unique_ptr<ByteSource> raw;
-  if (looks_like_url(path)) {
-    raw = open_url_source(path, {}, {0, FetchPlan::kEndless}, cancelled);
-  } else {
-    raw = std::make_unique<FileSource>(path, cancelled);
-  }
-  return decode(std::move(raw), display_name(path), options);
+std::unique_ptr<ByteSource> open_file(const std::string& path, const std::atomic<bool>& cancelled) {
+  return std::make_unique<FileSource>(path, cancelled);
 }
 
 std::unique_ptr<ByteSource> open_file_range(const std::string& path, int64_t file_bytes,
@@ -130,46 +119,6 @@ std::unique_ptr<ByteSource> open_file_range(const std::string& path, int64_t fil
   return std::make_unique<FileRangeSource>(path, file_bytes, begin, end, cancelled);
 }
 
-namespace {
-
-// Why a name that nobody has may have been given.
-std::string hint_of_missing(const std::string& path) {
-  const bool has_drive = path.size() > 2 && std::isalpha(static_cast<unsigned char>(path[0])) &&
-                         path[1] == ':' && (path[2] == '\\' || path[2] == '/');
-  if (path.empty()) return " (an empty name: a variable that is not set?)";
-  if (has_drive) return " (a Windows path: within WSL, C:\\ is /mnt/c/)";
-  if (path.starts_with('~')) return " (~ is not replaced within quotes: give $HOME)";
-  if (path.find_first_of("*?") != path.npos) return " (no file fits the pattern)";
-  if (path.ends_with(',')) return " (names are separated by spaces, not by commas)";
-  return "";
-}
-
-}  // namespace
-
-void check_inputs_can_be_opened(const std::vector<std::string>& paths) {
-  int first_error = 0;
-  std::string names;
-  for (const std::string& path : paths) {
-    if (path == "-" || looks_like_url(path)) continue;
-    struct stat status {};
-    int error = 0;
-    if (::stat(path.c_str(), &status) != 0 || ::access(path.c_str(), R_OK) != 0) {
-      error = errno;
-    } else if (S_ISDIR(status.st_mode)) {
-      error = EISDIR;
-    }
-    if (error == 0 || (first_error != 0 && error != first_error)) continue;
-    first_error = error;
-    names += (names.empty() ? "'" : ", '") + path + "'";
-    if (error == ENOENT) names += hint_of_missing(path);
-  }
-  if (first_error != 0)
-    throw std::system_error(first_error, std::generic_category(), "cannot read " + names);
-}
-
-std::string display_name(const std::string& path) {
-  if (looks_like_url(path)) return display_url(path);
-  return path == "-" ? "<stdin>" : path;
-}
+std::string file_name(const std::string& path) { return path == "-" ? "<stdin>" : path; }
 
 }  // namespace weft

@@ -12,7 +12,7 @@
 
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/storage/file_io.h"
-#include "preprocess/datasets/dataset_manifest.h"
+#include "preprocess/run/run_manifest.h"
 #include "tests/preprocess/compressors.h"
 #include "tokenizer/train_vocabulary.h"
 

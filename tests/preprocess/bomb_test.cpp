@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "indexed_dataset/process/exit_code.h"
+#include "preprocess/compressed/decoded_source.h"
 #include "preprocess/stream/byte_source.h"
 #include "tests/preprocess/byte_sources.h"
 #include "tests/preprocess/compressors.h"

@@ -7,6 +7,7 @@
 #include <random>
 #include <string>
 
+#include "preprocess/compressed/decoded_source.h"
 #include "preprocess/stream/byte_source.h"
 
 namespace weft {

@@ -10,6 +10,7 @@
 
 #include "indexed_dataset/process/exit_code.h"
 #include "preprocess/stream/byte_source.h"
+#include "preprocess/web/open_input.h"
 #include "tests/preprocess/byte_sources.h"
 #include "tests/preprocess/compressors.h"
 #include "tests/preprocess/temporary_folder.h"

@@ -7,9 +7,9 @@
 #include "indexed_dataset/soundness/block_checksums.h"
 #include "indexed_dataset/soundness/verify.h"
 #include "indexed_dataset/storage/file_io.h"
-#include "preprocess/datasets/dataset_manifest.h"
 #include "preprocess/datasets/merge.h"
 #include "preprocess/datasets/source_map.h"
+#include "preprocess/run/run_manifest.h"
 #include "tests/preprocess/small_run.h"
 
 namespace weft {

@@ -9,6 +9,7 @@
 #include "preprocess/datasets/dataset_manifest.h"
 #include "preprocess/datasets/merge.h"
 #include "preprocess/datasets/source_map.h"
+#include "preprocess/run/run_manifest.h"
 #include "tests/preprocess/compressors.h"
 #include "tests/preprocess/small_run.h"
 

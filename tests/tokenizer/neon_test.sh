@@ -12,7 +12,7 @@ for file in {googletest/src/gtest,googlemock/src/gmock}-all.cc; do
   [ -e $googletest/$file ] || skip "no $googletest/$file (Debian: libgtest-dev)"
 done
 [ -d /usr/include/nlohmann ] || skip "no /usr/include/nlohmann (Debian: nlohmann-json3-dev)"
-classes=$WEFT_BIN_DIR/../tokenizer/unicode_classes.cpp  # generated, the same for every processor
+classes=$WEFT_BIN_DIR/../tokenizer/split/unicode_classes.cpp  # generated, the same for every processor
 [ -e "$classes" ] || fail "no $classes: build weft-data first"
 
 work=$(mktemp -d)

@@ -4,8 +4,6 @@
 #include <bit>
 #include <string>
 
-#include "tokenizer/vocabulary.h"
-
 namespace weft {
 namespace {
 
@@ -25,34 +23,34 @@ BacktrackTable::BacktrackTable(size_t num_tokens, size_t num_entry_bytes)
       halves_(num_tokens),
       pairs_(num_tokens) {}
 
-std::optional<BacktrackTable> BacktrackTable::make(const Vocabulary& vocabulary) {
-  if (!vocabulary.entries_encode_to_themselves()) return std::nullopt;
+std::optional<BacktrackTable> BacktrackTable::make(const MergeRules& rules) {
   size_t num_entry_bytes = 0;
-  for (int32_t id = 0; id < vocabulary.size(); ++id) num_entry_bytes += vocabulary.bytes(id).size();
+  for (const std::string& entry : rules.entries) num_entry_bytes += entry.size();
   if (num_entry_bytes > kMaxNodes) return std::nullopt;
-  BacktrackTable table(kNumBytes + vocabulary.merges().size(), num_entry_bytes);
-  if (!table.add_tokens(vocabulary)) return std::nullopt;
+  BacktrackTable table(kNumBytes + rules.merges.size(), num_entry_bytes);
+  if (!table.add_tokens(rules)) return std::nullopt;
 
   std::vector<Token> tokens(table.ids_.size());
   for (Token token = 0; token < tokens.size(); ++token) tokens[token] = token;
   // Prefixes first: their nodes have the numbers of tokens.
   std::stable_sort(tokens.begin(), tokens.end(),
                    [&](Token a, Token b) { return table.lengths_[a] < table.lengths_[b]; });
-  for (Token token : tokens) table.add_path(token, vocabulary.bytes(table.ids_[token]));
+  for (Token token : tokens)
+    table.add_path(token, rules.entries[static_cast<size_t>(table.ids_[token])]);
   return table;
 }
 
 // False if the vocabulary does not do.
-bool BacktrackTable::add_tokens(const Vocabulary& vocabulary) {
-  std::vector<Token> token_of_id(static_cast<size_t>(vocabulary.size()), kNone);
+bool BacktrackTable::add_tokens(const MergeRules& rules) {
+  std::vector<Token> token_of_id(rules.entries.size(), kNone);
   for (Token byte = 0; byte < kNumBytes; ++byte) {
-    ids_[byte] = vocabulary.merge_table().byte_id(static_cast<uint8_t>(byte));
+    ids_[byte] = rules.table.byte_id(static_cast<uint8_t>(byte));
     token_of_id[ids_[byte]] = byte;
     halves_[byte] = {byte, byte};
     lengths_[byte] = 1;
   }
   Token token = kNumBytes;
-  for (const Vocabulary::Merge& merge : vocabulary.merges()) {
+  for (const MergeRules::Merge& merge : rules.merges) {
     const Token left = token_of_id[merge.left], right = token_of_id[merge.right];
     if (left == kNone || right == kNone || token_of_id[merge.result] != kNone) return false;
     pairs_.add(static_cast<int32_t>(left), static_cast<int32_t>(right),

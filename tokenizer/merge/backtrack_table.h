@@ -7,11 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include "tokenizer/merge/merge_rules.h"
 #include "tokenizer/merge/merge_table.h"
 
 namespace weft {
-
-class Vocabulary;
 
 // Tokens have numbers of their own here: 0 to 255 are the bytes, 256 + k is the product of merge k,
 // so that a larger number was made later. Immutable once built, thread-safe.
@@ -20,10 +19,10 @@ class BacktrackTable {
   using Token = uint32_t;
   static constexpr Token kNone = UINT32_MAX;
 
-  // Nothing unless each entry encodes to itself and is the product of exactly one merge, of tokens
+  // Entries must encode to themselves. Empty unless each entry is the product of exactly one merge, of tokens
   // made before it: longest match gives the right ids only then. GPT-2's vocabulary and learned
   // ones are so.
-  static std::optional<BacktrackTable> make(const Vocabulary& vocabulary);
+  static std::optional<BacktrackTable> make(const MergeRules& rules);
 
   // The longest token that `text` (not empty) begins with.
   Token longest_match(std::string_view text) const {
@@ -55,7 +54,7 @@ class BacktrackTable {
   };
 
   BacktrackTable(size_t num_tokens, size_t num_entry_bytes);
-  bool add_tokens(const Vocabulary& vocabulary);
+  bool add_tokens(const MergeRules& rules);
   void add_path(Token token, std::string_view bytes);
 
   size_t slot_of(uint32_t parent_and_byte) const {

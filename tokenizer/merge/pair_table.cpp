@@ -4,7 +4,6 @@
 #include <bit>
 
 #include "tokenizer/merge/merge_table.h"
-#include "tokenizer/vocabulary.h"
 
 namespace weft {
 namespace {
@@ -21,27 +20,26 @@ struct PairTable<Token>::Row {
 };
 
 template <typename Token>
-std::optional<PairTable<Token>> PairTable<Token>::make(const Vocabulary& vocabulary) {
-  if (!vocabulary.entries_encode_to_themselves()) return std::nullopt;
-  if (kNumBytes + vocabulary.merges().size() >= kNever) return std::nullopt;
+std::optional<PairTable<Token>> PairTable<Token>::make(const MergeRules& rules) {
+  if (kNumBytes + rules.merges.size() >= kNever) return std::nullopt;
   PairTable table;
-  if (!table.add_tokens(vocabulary)) return std::nullopt;
+  if (!table.add_tokens(rules)) return std::nullopt;
   return table;
 }
 
 // False if the vocabulary does not do.
 template <typename Token>
-bool PairTable<Token>::add_tokens(const Vocabulary& vocabulary) {
-  const size_t num_tokens = kNumBytes + vocabulary.merges().size();
-  std::vector<Token> token_of_id(static_cast<size_t>(vocabulary.size()), kNone);
+bool PairTable<Token>::add_tokens(const MergeRules& rules) {
+  const size_t num_tokens = kNumBytes + rules.merges.size();
+  std::vector<Token> token_of_id(rules.entries.size(), kNone);
   std::vector<Row> rows(num_tokens);
   for (uint32_t byte = 0; byte < kNumBytes; ++byte) {
-    ids_.push_back(vocabulary.merge_table().byte_id(static_cast<uint8_t>(byte)));
+    ids_.push_back(rules.table.byte_id(static_cast<uint8_t>(byte)));
     num_bytes_.push_back(1);
     halves_.push_back({static_cast<Token>(byte), static_cast<Token>(byte)});
     token_of_id[ids_.back()] = static_cast<Token>(byte);
   }
-  for (const Vocabulary::Merge& merge : vocabulary.merges()) {
+  for (const MergeRules::Merge& merge : rules.merges) {
     const Token left = token_of_id[merge.left], right = token_of_id[merge.right];
     if (left == kNone || right == kNone || token_of_id[merge.result] != kNone) return false;
     const auto product = static_cast<Token>(ids_.size());
@@ -57,8 +55,7 @@ bool PairTable<Token>::add_tokens(const Vocabulary& vocabulary) {
   byte_pairs_.resize(kNumBytes * kNumBytes);
   for (uint32_t pair = 0; pair < byte_pairs_.size(); ++pair) {
     const auto left = static_cast<uint8_t>(pair >> 8), right = static_cast<uint8_t>(pair);
-    byte_pairs_[pair] =
-        vocabulary.merge_table().may_touch(left, right) ? find(left, right) : kNever;
+    byte_pairs_[pair] = rules.table.may_touch(left, right) ? find(left, right) : kNever;
   }
   return true;
 }

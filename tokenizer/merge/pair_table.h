@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-namespace weft {
+#include "tokenizer/merge/merge_rules.h"
 
-class Vocabulary;
+namespace weft {
 
 // `Token` is uint16_t for vocabularies of up to kNever tokens: half the memory. Immutable once
 // built, thread-safe.
@@ -26,9 +26,10 @@ class PairTable {
   // may be cut there and its parts merged apart. Of GPT-2's 65,536 byte pairs 2,689 are possible.
   static constexpr Token kNever = kNone - 1;
 
-  // Nothing unless each entry encodes to itself and is the product of exactly one merge, of tokens
-  // made before it, and the tokens fit `Token`. GPT-2's vocabulary and learned ones are so.
-  static std::optional<PairTable> make(const Vocabulary& vocabulary);
+  // Entries must encode to themselves (Vocabulary::entries_encode_to_themselves). Empty unless each
+  // entry is the product of exactly one merge, of tokens made before it, and the tokens fit `Token`.
+  // GPT-2's vocabulary and learned ones are so.
+  static std::optional<PairTable> make(const MergeRules& rules);
 
   // The product, or kNone.
   Token find(Token left, Token right) const {
@@ -59,7 +60,7 @@ class PairTable {
   struct Row;
 
   PairTable() = default;
-  bool add_tokens(const Vocabulary& vocabulary);
+  bool add_tokens(const MergeRules& rules);
   void place_rows(std::vector<Row>& rows);
   bool place_row(const Row& row);
 
