@@ -9,6 +9,7 @@
 #include <mutex>
 #include <utility>
 
+#include "preprocess/compressed/decompress.h"
 #include "preprocess/stream/byte_source.h"
 
 namespace weft {
