@@ -172,6 +172,10 @@ class PreprocessCommand final : public Command {
                       options_.num_workers, num_cores);
       std::fprintf(stderr, "%s\n", note.c_str());
     }
+    if (options_.num_partitions > 1 && !options_.keep_sequential_samples) {
+      std::fprintf(stderr,
+                   "note: --partitions has no effect: documents stand in the order of the input\n");
+    }
     if (ranks.num_ranks == 1) return;
     std::fprintf(stderr, "%d ranks make one output together (%s)\n", ranks.num_ranks,
                  ranks.source.c_str());

@@ -21,10 +21,6 @@ void PreprocessOptions::declare(OptionSet& options) {
                 "and bzip2 are decompressed on the fly, URLs while they are downloaded");
   options.flag("--allow-http", allow_http,
                "accept unencrypted http URLs (never by a redirect from https)");
-  options.flag("--keep-fetched", keep_fetched,
-               "keep what is fetched of a compressed URL that cannot be cut (gzip, bzip2, zstd or "
-               "xz in one piece) in PREFIX.work until it is read: after a kill it is not fetched "
-               "again");
   options.text("--output-prefix", output_prefix, "writes PREFIX_KEY_document.bin and .idx");
   options.texts("--json-keys", json_keys, "keys whose strings are tokenized; one dataset each");
   options.choice("--tokenizer-type", tokenizer_type, {"GPT2BPETokenizer"}, "as in Megatron-LM");
@@ -64,12 +60,13 @@ void PreprocessOptions::declare(OptionSet& options) {
                "between them; 'meta\\.url' is one key with a dot), auto (the usual ones of web "
                "corpora), or none; kept for --report, "
                "32 bytes a document; default: auto with --report, else none");
-  options.integer("--partitions", num_partitions,
-                  "as in Megatron-LM: document i goes to partition i mod P, and the partitions "
-                  "stand one after another in one dataset",
-                  1, 1024);
+  options.integer(
+      "--partitions", num_partitions,
+      "accepted for Megatron-LM's scripts, without effect: documents stand in the order "
+      "of the input, whatever the number of workers",
+      1, 1024);
   options.flag("--keep-sequential-samples", keep_sequential_samples,
-               "with --partitions: documents keep the order of the input");
+               "accepted for Megatron-LM's scripts: documents always keep the order of the input");
   options.text("--report", report,
                "also write a report on the data, FILE.html or FILE.json: lengths, duplicates, "
                "repetition, bad lines, domains and sources");
@@ -101,10 +98,6 @@ void PreprocessOptions::validate(OptionSet& options) const {
       options.problem(error.what());
     }
   }
-  if (num_dealt_partitions() > 1 && empty_docs == "skip")
-    options.problem("--partitions: needs --empty-docs record, for Megatron-LM deals empty texts");
-  if (num_dealt_partitions() > 1 && !shard.empty())
-    options.problem("--partitions: a part of the work (--shard) does not know the lines before");
   if (const std::string problem = problem_of_origin_key(resolved_origin_key()); !problem.empty())
     options.problem(problem);
   if (!report.empty() && !report_format(report))
@@ -169,14 +162,12 @@ PipelineConfig PreprocessOptions::pipeline_config() const {
     config.rules.token_type = dtype == "uint16" ? TokenType::kUInt16 : TokenType::kInt32;
   config.rules.origin_key = resolved_origin_key();
   config.is_origin_key_default = origin_key.empty();
-  config.num_partitions = num_dealt_partitions();
   config.max_bad_lines = max_bad_lines;
   config.work_prefix = output_prefix;
   config.overwrite = overwrite;
   config.max_output_bytes = max_output;
   if (decoder_memory) config.windows = {.total = *decoder_memory, .max = *decoder_memory};
   config.allow_http = allow_http;
-  config.keep_fetched = keep_fetched;
   config.ranks = rank_environment();
   config.peer_timeout = std::chrono::seconds(peer_timeout_s);
   if (!shard.empty()) parse_shard(shard, config.shard_idx, config.num_shards);

@@ -21,7 +21,6 @@ struct PreprocessOptions {
   std::string vocab_file, merge_file;
   bool append_eod = false;
   bool allow_http = false;
-  bool keep_fetched = false;
   int64_t num_workers = 1;
   int64_t log_interval = 1000;
   std::string special = "literal";
@@ -47,7 +46,6 @@ struct PreprocessOptions {
   // std::system_error, and std::invalid_argument if an output is an input.
   void check_files() const;
   std::string resolved_origin_key() const;
-  int64_t num_dealt_partitions() const { return keep_sequential_samples ? 1 : num_partitions; }
   std::vector<std::filesystem::path> output_prefixes() const;
   // Of each dataset: FILE.html, and with several keys FILE.KEY.html.
   std::vector<std::filesystem::path> report_files() const;

@@ -43,6 +43,20 @@ size_t part_at(const InputLayout& layout, int64_t offset) {
   return static_cast<size_t>(found - begins.begin());
 }
 
+// Fills in where the parts of `file` begin; layout.format must be known.
+void find_parts(const RandomAccess& file, const LayoutLimits& limits, InputLayout& layout) {
+  if (layout.format == "zstd") layout.part_begins = zstd_part_begins(file, limits);
+  if (layout.format != "xz") return;
+  const XzParts found = xz_parts(file, limits);
+  layout.xz_longest_block_bytes = found.longest_block_bytes;
+  if (found.parts.size() == 1) return;
+  layout.part_begins.clear();
+  for (const XzPart& part : found.parts) {
+    layout.part_begins.push_back(part.begin);
+    layout.xz_checks.push_back(static_cast<int8_t>(part.check));
+  }
+}
+
 }  // namespace
 
 InputLayout input_layout(const std::string& path, const LayoutLimits& limits) {
@@ -61,36 +75,17 @@ InputLayout input_layout(const std::string& path, const LayoutLimits& limits) {
   return layout;
 }
 
-void find_parts(const RandomAccess& file, const LayoutLimits& limits, InputLayout& layout) {
-  if (layout.format == "zstd") layout.part_begins = zstd_part_begins(file, limits);
-  if (layout.format != "xz") return;
-  const XzParts found = xz_parts(file, limits);
-  layout.xz_longest_block_bytes = found.longest_block_bytes;
-  if (found.parts.size() == 1) return;
-  layout.part_begins.clear();
-  for (const XzPart& part : found.parts) {
-    layout.part_begins.push_back(part.begin);
-    layout.xz_checks.push_back(static_cast<int8_t>(part.check));
-  }
-}
-
 std::unique_ptr<ByteSource> open_input_range(const std::string& path, const InputLayout& layout,
                                              int64_t begin, int64_t end,
                                              const std::atomic<bool>& cancelled,
                                              DecodeOptions options) {
   if (layout.file_bytes < 0) return decode(open_file(path, cancelled), file_name(path), options);
-  return decode_range(open_file_range(path, layout.file_bytes, begin, end, cancelled), path, layout,
-                      begin, end, options);
-}
-
-std::unique_ptr<ByteSource> decode_range(std::unique_ptr<ByteSource> raw, const std::string& name,
-                                         const InputLayout& layout, int64_t begin, int64_t end,
-                                         DecodeOptions options) {
+  auto raw = open_file_range(path, layout.file_bytes, begin, end, cancelled);
   // decode(): a name like x.gz refuses an empty file, wherever it is cut.
   const bool whole = begin == 0 && end == layout.file_bytes;
   options.read_ahead = options.read_ahead && layout.part_begins.size() == 1;
   options.window.longest_block_bytes = layout.xz_longest_block_bytes;
-  if (whole) return decode(std::move(raw), name, options);
+  if (whole) return decode(std::move(raw), path, options);
   if (layout.cut_anywhere) return raw;
 
   const size_t first_part = part_at(layout, begin), last_part = part_at(layout, end);
@@ -104,7 +99,7 @@ std::unique_ptr<ByteSource> decode_range(std::unique_ptr<ByteSource> raw, const 
   } else {
     decoder = make_decoder(layout.format, options.window);
   }
-  return decode_with(std::move(decoder), std::move(raw), name, begin, options);
+  return decode_with(std::move(decoder), std::move(raw), path, begin, options);
 }
 
 }  // namespace weft

@@ -45,14 +45,7 @@ struct LayoutLimits {
   int64_t max_reads = 65536;
   // A zstd frame of more blocks (1 GiB of text) ends the search: such a file has few frames or one.
   int64_t max_blocks_per_frame = 8192;
-  // A read is a request over the network: tables are believed, frames are looked for and not walked
-  // along. What is believed wrongly makes an error of the run and no other bytes: the first part is
-  // right at its begin, and each must end, decoded, exactly where the next begins.
-  bool is_remote = false;
 };
-
-// Fills in where the parts of `file` begin; layout.format must be known.
-void find_parts(const RandomAccess& file, const LayoutLimits& limits, InputLayout& layout);
 
 // Looks at the file's first bytes, tables and headers; decodes nothing. A damaged file has a layout
 // too, the damage is found by decoding. Throws std::system_error if the file cannot be read.
@@ -68,11 +61,5 @@ std::unique_ptr<ByteSource> open_input_range(const std::string& path, const Inpu
                                              int64_t begin, int64_t end,
                                              const std::atomic<bool>& cancelled,
                                              DecodeOptions options = {.read_ahead = true});
-
-// The same for a range whose raw bytes come from elsewhere: `raw` gives [begin, end) of the file
-// that messages call `name`.
-std::unique_ptr<ByteSource> decode_range(std::unique_ptr<ByteSource> raw, const std::string& name,
-                                         const InputLayout& layout, int64_t begin, int64_t end,
-                                         DecodeOptions options);
 
 }  // namespace weft

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <string>
-#include <string_view>
 
 namespace weft {
 namespace {
@@ -110,9 +108,7 @@ std::optional<std::vector<int64_t>> begins_by_seek_table(const RandomAccess& fil
   Begins begins(min_part_bytes);
   int64_t offset = 0;
   for (int64_t i = 0; i < table->num_frames; ++i) {
-    if (begins.wants(offset) && limits.is_remote) {
-      begins.add(offset);
-    } else if (begins.wants(offset)) {
+    if (begins.wants(offset)) {
       const auto magic = frames.magic_at(offset);
       if (!magic || (*magic != kFrameMagic && !is_skippable(*magic))) return std::nullopt;
       if (*magic == kFrameMagic) begins.add(offset);
@@ -127,60 +123,6 @@ std::optional<std::vector<int64_t>> begins_by_seek_table(const RandomAccess& fil
   if (offset != table->table_begin) return std::nullopt;
   return begins.take();
 }
-
-// pzstd's hints, looked for where a part could begin: what is walked along frame by frame in a
-// local file would be a request for each. By chance such 12 bytes stand in a frame once in 2^96
-// bytes.
-class HintSearch {
- public:
-  HintSearch(const RandomAccess& file, int64_t max_reads) : file_(file), reads_left_(max_reads) {}
-
-  std::vector<int64_t> begins(int64_t min_part_bytes) {
-    Begins begins(min_part_bytes);
-    // A hint at the start says that it is pzstd's file.
-    std::optional<int64_t> frame = frame_in(0, kHintBytes + kMagicBytes);
-    for (int64_t at = min_part_bytes; frame && at < file_.size_bytes();
-         at = *frame + min_part_bytes) {
-      frame = frame_behind(at);
-      if (frame) begins.add(*frame);
-    }
-    return begins.take();
-  }
-
- private:
-  // 1 MiB: a frame has about 2.5 MB at pzstd's level 3, 8 MB at 19. 16 MiB: one that has more is
-  // looked for no further.
-  static constexpr int64_t kReadBytes = 1 << 20, kMaxSearchBytes = 16 << 20;
-  static constexpr int64_t kHintBytes = kSkippableHeaderBytes + 4, kMagicBytes = 4;
-
-  std::optional<int64_t> frame_behind(int64_t offset) {
-    const int64_t end = std::min(file_.size_bytes(), offset + kMaxSearchBytes);
-    for (; offset + kHintBytes + kMagicBytes <= end; offset += kReadBytes) {
-      const int64_t wanted = kReadBytes + kHintBytes + kMagicBytes - 1;  // one may lie across
-      if (const auto frame = frame_in(offset, std::min(wanted, end - offset))) return frame;
-    }
-    return std::nullopt;
-  }
-
-  // The begin of the first frame that has a hint within these bytes.
-  std::optional<int64_t> frame_in(int64_t offset, int64_t num_bytes) {
-    bytes_.resize(static_cast<size_t>(num_bytes));
-    if (reads_left_-- <= 0 || !file_.read_at(offset, bytes_.data(), bytes_.size()))
-      return std::nullopt;
-    constexpr std::string_view kHint("\x50\x2A\x4D\x18\x04\0\0\0", 8);
-    constexpr std::string_view kFrame("\x28\xB5\x2F\xFD", kMagicBytes);
-    for (size_t at = bytes_.find(kHint); at != std::string::npos; at = bytes_.find(kHint, at + 1)) {
-      const size_t frame = at + kHintBytes;
-      if (frame <= bytes_.size() && bytes_.compare(frame, kMagicBytes, kFrame) == 0)
-        return offset + static_cast<int64_t>(at) + kHintBytes;
-    }
-    return std::nullopt;
-  }
-
-  const RandomAccess& file_;
-  int64_t reads_left_;
-  std::string bytes_;
-};
 
 // Hops over frames. All functions: nothing where the search has to end.
 class FrameWalk {
@@ -286,7 +228,6 @@ std::vector<int64_t> zstd_part_begins(const RandomAccess& file, const LayoutLimi
   file.advise(POSIX_FADV_RANDOM);
 #endif
   if (auto begins = begins_by_seek_table(file, limits, min_part_bytes)) return *begins;
-  if (limits.is_remote) return HintSearch(file, limits.max_reads).begins(min_part_bytes);
   return FrameWalk(file, limits).begins(min_part_bytes);
 }
 

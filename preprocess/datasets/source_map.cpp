@@ -6,7 +6,6 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "indexed_dataset/pair/interleave_partitions.h"
 #include "indexed_dataset/pair/reader.h"
 #include "indexed_dataset/process/parse_json.h"
 #include "preprocess/datasets/json_integer.h"
@@ -136,35 +135,6 @@ void seal_source_map(const std::filesystem::path& path, int64_t num_documents,
   file.write_at(header, sizeof(header), 0);
   file.sync();
   file.close();
-}
-
-void deal_source_map(const std::filesystem::path& from, const std::filesystem::path& to,
-                     int64_t num_partitions, const std::function<void()>& check) {
-  // 12 MiB of entries at a time, or 44, some of each partition.
-  constexpr int64_t kEntries = int64_t{1} << 20;
-  const SourceMap map(from);
-  const bool has_origins = map.has_origins();
-  const int64_t num_rounds = std::max<int64_t>(1, kEntries / num_partitions);
-  {
-    OutputFile file(to);
-    file.truncate(source_entry_at(map.num_documents(), has_origins));
-    std::vector<std::byte> bytes;
-    for (int64_t first = 0; first < map.num_documents(); first += num_rounds * num_partitions) {
-      const int64_t end = std::min(map.num_documents(), first + num_rounds * num_partitions);
-      if (check) check();
-      for (int64_t p = 0; p < num_partitions && first + p < end; ++p) {
-        bytes.clear();
-        for (int64_t d = first + p; d < end; d += num_partitions) {
-          append_source_entry(bytes, map.entry(d), has_origins);
-        }
-        const int64_t place = documents_before_partition(p, map.num_documents(), num_partitions) +
-                              first / num_partitions;
-        file.write_at(bytes.data(), bytes.size(), source_entry_at(place, has_origins));
-      }
-    }
-    file.close();
-  }
-  seal_source_map(to, map.num_documents(), map.inputs(), map.parts(), has_origins);
 }
 
 SourceMap::SourceMap(const std::filesystem::path& path) : path_(path), file_(path) {

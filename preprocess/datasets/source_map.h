@@ -78,11 +78,6 @@ void seal_source_map(const std::filesystem::path& path, int64_t num_documents,
                      const std::vector<std::string>& inputs, const InputParts& parts = {},
                      bool has_origins = false);
 
-// Writes the sealed map `from` to `to` in the order of deal_pair.h. `check` is called often; what
-// it throws ends the work. Throws std::system_error; std::runtime_error if `from` is damaged.
-void deal_source_map(const std::filesystem::path& from, const std::filesystem::path& to,
-                     int64_t num_partitions, const std::function<void()>& check = {});
-
 // Thread-safe. The file stays mapped while it lives.
 class SourceMap {
  public:

@@ -1,12 +1,10 @@
 #include "preprocess/ledger/work_plan.h"
 
-#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <limits>
-#include <span>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -16,7 +14,7 @@
 #include "preprocess/stream/byte_source.h"
 #include "preprocess/terminal/stop_signal.h"
 #include "preprocess/web/open_input.h"
-#include "preprocess/web/url_file.h"
+#include "preprocess/web/url_source.h"
 
 namespace weft {
 namespace {
@@ -45,47 +43,20 @@ InputIdentity identity_of(const std::string& path) {
   return identity;
 }
 
-// What the server says of the file, its first bytes, and, where it is longer than a task, its
-// tables. Returns how many bytes of it make a task.
-int64_t look_at_url(bool allow_http, int64_t task_bytes, InputIdentity& identity,
-                    InputLayout& layout, std::vector<std::string>& notes) {
+// Asks the server for what it knows of the file, and for its first bytes.
+InputLayout layout_of_url(bool allow_http, InputIdentity& identity) {
   UrlOptions options;
   options.fetch.http.allow_http = allow_http;
   const UrlStat stat = stat_url(identity.path, options, stop_flag());
   identity.version = version_text(stat.identity);
   identity.file_bytes = stat.identity.size_bytes;
+  InputLayout layout;
   layout.file_bytes = stat.identity.size_bytes;
   const auto decoder = decoder_for(stat.first_bytes);
   layout.format = decoder ? decoder->format() : "plain";
   // A run that goes on asks for the rest only, where the server can prove that it is one.
-  const bool is_known = layout.file_bytes >= 0 && !identity.version.empty();
-  layout.cut_anywhere = !decoder && is_known;
-  const bool has_tables = layout.format == "zstd" || layout.format == "xz";
-  if (layout.file_bytes <= task_bytes || (decoder && !has_tables)) return kOneTask;
-  if (!is_known || !stat.gives_ranges) {
-    notes.push_back(display_url(identity.path) + ": is read from front to back in one piece, for " +
-                    (stat.gives_ranges ? "the server does not say which version of the file it is"
-                                       : "the server gives no parts of files"));
-    return kOneTask;
-  }
-  options.expected = stat.identity;
-  LayoutLimits limits;
-  limits.min_part_bytes = task_bytes;
-  limits.is_remote = true;
-  // By bytes of the file and no clock, so that all who ask get as far. Mostly it is 2 or 3
-  // requests.
-  const UrlFile::Limits bounds{.max_requests = 64 + 8 * (layout.file_bytes / task_bytes),
-                               .max_bytes = (16 << 20) + layout.file_bytes / 8};
-  if (has_tables) find_parts(UrlFile(identity.path, options, stop_flag(), bounds), limits, layout);
-  return task_bytes;
-}
-
-// Number and begins of an input's tasks, as a short text; "" if it is one.
-std::string parts_text(std::span<const Task> tasks) {
-  if (tasks.size() <= 1) return "";
-  std::string begins;
-  for (const Task& task : tasks) begins += std::to_string(task.begin) + " ";
-  return fmt::format("{} {:016x}", tasks.size(), XXH3_64bits(begins.data(), begins.size()));
+  layout.cut_anywhere = !decoder && layout.file_bytes >= 0 && !identity.version.empty();
+  return layout;
 }
 
 void add_tasks(const InputLayout& layout, int32_t input_idx, int64_t task_bytes,
@@ -148,8 +119,8 @@ WorkPlan plan_work(const std::vector<std::string>& inputs, int64_t task_bytes, b
     layout.file_bytes = -1;
     int64_t bytes_of_task = task_bytes;
     if (is_url) {
-      bytes_of_task = look_at_url(allow_http, kUrlTaskFactor * task_bytes, plan.identities.back(),
-                                  layout, plan.notes);
+      bytes_of_task = kOneTask;
+      layout = layout_of_url(allow_http, plan.identities.back());
     } else if (plan.identities.back().file_bytes >= 0) {
       layout = input_layout(path);
     }
@@ -159,10 +130,7 @@ WorkPlan plan_work(const std::vector<std::string>& inputs, int64_t task_bytes, b
                                ": with it the inputs have over 2^53 bytes; is " +
                                "it a file with holes?");
     }
-    const size_t num_before = plan.tasks.size();
     add_tasks(layout, static_cast<int32_t>(plan.layouts.size()), bytes_of_task, plan.tasks);
-    if (is_url)
-      plan.identities.back().parts = parts_text(std::span(plan.tasks).subspan(num_before));
     plan.layouts.push_back(std::move(layout));
   }
   return plan;

@@ -15,34 +15,26 @@ namespace weft {
 // 32 MiB: what is held in memory until its place is known is about half of it for each task that is
 // being read; a message to the ledger for so much costs nothing.
 inline constexpr int64_t kTaskBytes = int64_t{32} << 20;
-// Tasks of a URL are twice as long: each begins with a request, and its last line's rest is
-// another.
-inline constexpr int64_t kUrlTaskFactor = 2;
 
 // What tells whether an input is still the same: its size and time of change, a server's ETag.
 struct InputIdentity {
   std::string path;
   std::string version;      // empty: cannot be told (a pipe), so a stopped run starts anew
   int64_t file_bytes = -1;  // -1: unknown
-  std::string parts{};      // of a URL: number and hash of its tasks, if there are several
 };
 
 struct WorkPlan {
   std::vector<InputIdentity> identities;  // one per input
   std::vector<InputLayout> layouts;       // likewise
   std::vector<Task> tasks;
-  std::vector<std::string> notes;  // what people should know of the inputs
 
   std::vector<bool> compressed_inputs() const;  // for each: whether it is
   bool can_resume() const;                      // every input can be told from a changed one
 };
 
 // Looks at every input. `task_bytes` of the file (compressed where compressed) make a task, or more
-// where the file cannot be cut so finely. Of a URL twice as many, if its server gives ranges and
-// proves by a validator that they are of one file; where to cut is then told by zstd seek tables,
-// pzstd's hints and xz indexes (at most 8 requests a task, an eighth of the bytes), not by block
-// headers. Throws
-// std::system_error or NetworkError if one cannot be read, ReadCancelled.
+// where the file cannot be cut so finely; a URL is one task. Throws std::system_error or
+// NetworkError if one cannot be read, ReadCancelled.
 WorkPlan plan_work(const std::vector<std::string>& inputs, int64_t task_bytes,
                    bool allow_http = false);
 

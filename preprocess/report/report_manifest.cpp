@@ -30,7 +30,7 @@ std::vector<std::pair<std::string, std::string>> main_options(
   if (!manifest.is_object() || !manifest.contains("options")) return found;
   const auto& options = manifest["options"];
   for (const char* name : {"json-keys", "vocab-file", "append-eod", "special", "empty-docs",
-                           "on-bad-line", "dtype", "origin-key", "shard", "partitions"}) {
+                           "on-bad-line", "dtype", "origin-key", "shard"}) {
     if (!options.is_object() || !options.contains(name) || !options[name].is_string()) continue;
     const auto value = options[name].get<std::string>();
     if (!value.empty()) found.emplace_back(name, first_characters(value, 200));

@@ -5,11 +5,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <functional>
-#include <utility>
 
 #include "preprocess/datasets/source_map.h"
-#include "preprocess/run/task_reader.h"
 
 namespace weft {
 namespace {
@@ -35,7 +32,7 @@ std::optional<int64_t> free_bytes(const fs::path& folder) {
   return static_cast<int64_t>(std::min<std::uintmax_t>(space.available, INT64_MAX));
 }
 
-// Of finished places: what is staged or fetched needs its room in the output all the same, and
+// Of finished places: what is staged needs its room in the output all the same, and
 // files have holes where others are yet to write.
 int64_t bytes_in(const fs::path& folder) {
   int64_t sum = 0;
@@ -43,7 +40,7 @@ int64_t bytes_in(const fs::path& folder) {
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     struct stat status {};
     const std::string name = at->path().filename().string();
-    if (name.starts_with("stage.") || name.starts_with("fetched.")) continue;
+    if (name.starts_with("stage.")) continue;
     if (::stat(at->path().c_str(), &status) != 0) continue;
     sum += std::min<int64_t>(status.st_size, int64_t{512} * status.st_blocks);
   }
@@ -65,11 +62,10 @@ int64_t rounded(double bytes) { return static_cast<int64_t>(std::min(bytes, 9e18
 
 }  // namespace
 
-int64_t estimated_output_bytes(const WorkPlan& plan, TokenType type, bool is_dealt,
-                               bool has_origins) {
+int64_t estimated_output_bytes(const WorkPlan& plan, TokenType type, bool has_origins) {
   double text_bytes = 0;
   for (const Task& task : plan.tasks) text_bytes += text_bytes_of(plan, task);
-  return rounded(pair_bytes_of(text_bytes, type) * (is_dealt ? 2 : 1) +
+  return rounded(pair_bytes_of(text_bytes, type) +
                  text_bytes / kTextBytesPerDocument *
                      static_cast<double>(source_entry_bytes(has_origins)));
 }
@@ -95,34 +91,16 @@ int64_t most_staged_bytes(const std::vector<int64_t>& task_bytes, int64_t limit_
   return std::min(rounded(sum), limit_bytes);
 }
 
-int64_t most_fetched_bytes(const WorkPlan& plan, int64_t num_at_a_time) {
-  std::vector<int64_t> bytes;
-  for (const Task& task : plan.tasks) {
-    if (is_fetched_whole(plan, task)) bytes.push_back(std::max<int64_t>(task.end, 0));
-  }
-  std::sort(bytes.begin(), bytes.end(), std::greater<>());
-  double sum = 0;
-  for (size_t i = 0; i < bytes.size() && std::cmp_less(i, num_at_a_time); ++i) {
-    sum += static_cast<double>(bytes[i]);
-  }
-  return rounded(sum);
-}
-
 std::optional<std::string> lack_of_space(const fs::path& folder, const fs::path& work_folder,
-                                         int64_t need_bytes, int64_t staged_bytes,
-                                         int64_t fetched_bytes) {
+                                         int64_t need_bytes, int64_t staged_bytes) {
   const auto free = free_bytes(folder);
   const int64_t missing_bytes = need_bytes - bytes_in(work_folder);
-  const int64_t for_a_while_bytes =
-      staged_bytes + std::min(fetched_bytes, INT64_MAX - staged_bytes);
-  if (!free || missing_bytes <= *free - for_a_while_bytes) return std::nullopt;
+  if (!free || missing_bytes <= *free - staged_bytes) return std::nullopt;
   std::string for_a_while;
-  const auto add = [&](int64_t num_bytes, const char* what) {
-    if (num_bytes > 0)
-      for_a_while += fmt::format(", and up to {} for a while ({})", num_bytes, what);
-  };
-  add(staged_bytes, "for what is read before its place is known");
-  add(fetched_bytes, "for what --keep-fetched keeps");
+  if (staged_bytes > 0) {
+    for_a_while = fmt::format(
+        ", and up to {} for a while (for what is read before its place is known)", staged_bytes);
+  }
   return fmt::format(
       "warning: the output needs about {} bytes more (estimated from the size of the inputs){}, "
       "the file system of '{}' has {} free; a run that does not fit ends with exit code 5, and the "

@@ -19,9 +19,8 @@ namespace weft {
 //   .bin      a token for each 3.5 bytes of text
 //   the rest  40 bytes a document (.idx, .sources, bounds), 72 with origins, a document for each
 //             4000 bytes of text
-// All but .sources twice if documents are dealt to partitions. (Several keys share the text.)
-int64_t estimated_output_bytes(const WorkPlan& plan, TokenType type, bool is_dealt,
-                               bool has_origins = false);
+// (Several keys share the text.)
+int64_t estimated_output_bytes(const WorkPlan& plan, TokenType type, bool has_origins = false);
 // Likewise of each task, without .sources: what it takes in a stage file.
 std::vector<int64_t> estimated_task_bytes(const WorkPlan& plan, TokenType type);
 
@@ -34,17 +33,12 @@ int64_t stage_limit_bytes(const std::filesystem::path& folder,
 // What can come to lie there: all tasks but the first, or the limit.
 int64_t most_staged_bytes(const std::vector<int64_t>& task_bytes, int64_t limit_bytes);
 
-// What can come to lie in files of --keep-fetched (kept_source.h): of the largest inputs that are
-// read whole from the web, as many as are read at a time.
-int64_t most_fetched_bytes(const WorkPlan& plan, int64_t num_at_a_time);
-
 // In a sentence, that the file system of `folder` has less room left than the work needs beside
-// what lies in `work_folder` already, `staged_bytes` and `fetched_bytes` of it for a while. Nothing
-// if it has enough, or does not say.
+// what lies in `work_folder` already, `staged_bytes` of it for a while. Nothing if it has enough, or
+// does not say.
 std::optional<std::string> lack_of_space(const std::filesystem::path& folder,
                                          const std::filesystem::path& work_folder,
-                                         int64_t need_bytes, int64_t staged_bytes = 0,
-                                         int64_t fetched_bytes = 0);
+                                         int64_t need_bytes, int64_t staged_bytes = 0);
 
 // No room, or none within the quota: ENOSPC or EDQUOT.
 bool is_lack_of_space(const std::error_code& code);

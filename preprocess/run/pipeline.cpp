@@ -129,12 +129,11 @@ PipelineReport PipelineRun::lead() {
   }
   check_outputs_are_free();
   const auto earlier = find_work();
-  for (const std::string& text : plan_.notes) note(text);
   const Ledger::Limits limits = ledger_limits();
   const int64_t staged_bytes = most_staged_bytes(limits.output_bytes, limits.max_stage_bytes);
   const bool is_in_order = config_.num_workers == 1 && config_.ranks.num_ranks == 1;
-  const auto lack = lack_of_space(folder_.parent_path(), folder_, need_bytes(),
-                                  is_in_order ? 0 : staged_bytes, fetched_bytes());
+  const auto lack =
+      lack_of_space(folder_.parent_path(), folder_, need_bytes(), is_in_order ? 0 : staged_bytes);
   if (lack) note(*lack);
   std::filesystem::create_directory(folder_);
   sync_folder(folder_.has_parent_path() ? folder_.parent_path() : ".");
@@ -217,8 +216,7 @@ RankSettings PipelineRun::rank_settings() const {
   RankSettings settings;
   settings.rules = config_.rules;
   settings.read_limits = {config_.chunk_bytes, config_.rules.max_line_bytes,
-                          config_.max_output_bytes, config_.allow_http,
-                          config_.keep_fetched ? folder_ : std::filesystem::path()};
+                          config_.max_output_bytes, config_.allow_http};
   settings.num_workers = config_.num_workers;
   settings.long_line_bytes = std::max(config_.long_line_bytes, 2 * config_.chunk_bytes);
   settings.max_held_bytes = config_.max_held_bytes_per_worker * config_.num_workers;
@@ -235,14 +233,7 @@ RankSettings PipelineRun::rank_settings() const {
 }
 
 int64_t PipelineRun::need_bytes() const {
-  return estimated_output_bytes(plan_, type(), config_.num_partitions > 1,
-                                config_.rules.keeps_origins());
-}
-
-// Every rank has at most as many readers as workers.
-int64_t PipelineRun::fetched_bytes() const {
-  if (!config_.keep_fetched) return 0;
-  return most_fetched_bytes(plan_, int64_t{config_.num_workers} * config_.ranks.num_ranks);
+  return estimated_output_bytes(plan_, type(), config_.rules.keeps_origins());
 }
 
 Ledger::Limits PipelineRun::ledger_limits() const {
@@ -252,7 +243,7 @@ Ledger::Limits PipelineRun::ledger_limits() const {
           plan_.compressed_inputs(),
           config_.max_staged_bytes >= 0
               ? config_.max_staged_bytes
-              : stage_limit_bytes(folder_.parent_path(), folder_, need_bytes() + fetched_bytes()),
+              : stage_limit_bytes(folder_.parent_path(), folder_, need_bytes()),
           estimated_task_bytes(plan_, type())};
 }
 

@@ -45,16 +45,10 @@ struct PipelineConfig {
   bool overwrite = false;
   // Part shard_idx of num_shards of the work; merged in order, the parts make the whole.
   int64_t shard_idx = 0, num_shards = 1;
-  // Over 1: documents are dealt to so many partitions (deal_pair.h) when all are written. Does not
-  // go with parts of the work, nor with empty documents left out: document i would not be line i.
-  int64_t num_partitions = 1;
   int64_t max_output_bytes = kDefaultMaxOutputBytes;  // of one compressed input
   // That compressed inputs may take; nothing: window_sizes_for(num_workers).
   std::optional<WindowSizes> windows;
   bool allow_http = false;  // inputs may be URLs without encryption
-  // What is fetched of a compressed URL that cannot be cut lies in the work folder until all of it
-  // is read, so that a run that was killed does not fetch it again.
-  bool keep_fetched = false;
   // Processes that make one output together; rank 0 leads.
   RankEnvironment ranks;
   std::chrono::milliseconds peer_timeout{60'000};  // a rank that is silent for longer is given up

@@ -1,6 +1,5 @@
 #include <stdexcept>
 
-#include "indexed_dataset/pair/interleave_partitions.h"
 #include "indexed_dataset/process/crash_point.h"
 #include "indexed_dataset/soundness/block_checksums.h"
 #include "preprocess/run/commit_run.h"
@@ -11,9 +10,6 @@ namespace weft {
 namespace {
 
 namespace fs = std::filesystem;
-
-// What comes before the suffix of dealt files in the work folder.
-const std::string kDealt = ".dealt";
 
 }  // namespace
 
@@ -71,16 +67,12 @@ void PipelineRun::check_inputs_have_not_changed() const {
 
 void PipelineRun::commit(RunFiles& files, const std::vector<DatasetCounts>& totals) {
   std::vector<FinishedFile> others, indexes;
-  const bool is_dealt = config_.num_partitions > 1;
   for (size_t k = 0; k < totals.size(); ++k) {
     const fs::path& prefix = config_.output_prefixes[k];
     report_.outputs.push_back({prefix, totals[k].num_documents, totals[k].num_tokens});
     files.finish(k, totals[k], input_names(), input_parts_, [this] { check_stop_at_end(); });
     crash_point("dataset_finished");
-    if (is_dealt) deal_documents(files, k);
-    const auto finished = [&](const std::string& suffix) {
-      return files.path_of(k, (is_dealt ? kDealt : "") + suffix);
-    };
+    const auto finished = [&](const std::string& suffix) { return files.path_of(k, suffix); };
     const std::vector<DatasetFile> covered = {
         {".bin", finished(".bin")}, {".idx", finished(".idx")}, {".sources", finished(".sources")}};
     write_block_checksums(
@@ -109,16 +101,6 @@ void PipelineRun::commit(RunFiles& files, const std::vector<DatasetCounts>& tota
 void PipelineRun::check_stop_at_end() const {
   crash_point("last_passes");
   if (stop_requested()) throw PipelineStopped{plan_.can_resume()};
-}
-
-// What was written stays: after a crash the next run deals it again.
-void PipelineRun::deal_documents(const RunFiles& files, size_t k) const {
-  const auto dealt = [&](const std::string& suffix) { return files.path_of(k, kDealt + suffix); };
-  deal_pair(files.path_of(k, ".bin"), files.path_of(k, ".idx"), dealt(".bin"), dealt(".idx"),
-            config_.num_partitions, [this] { check_stop_at_end(); });
-  deal_source_map(files.path_of(k, ".sources"), dealt(".sources"), config_.num_partitions,
-                  [this] { check_stop_at_end(); });
-  crash_point("documents_dealt");
 }
 
 }  // namespace weft

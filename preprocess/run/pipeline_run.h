@@ -51,7 +51,6 @@ class PipelineRun {
   std::optional<Journal::Content> find_work();
   void check_work_is_ours(const std::optional<Journal::Content>& work) const;
   int64_t need_bytes() const;
-  int64_t fetched_bytes() const;
   Ledger::Limits ledger_limits() const;
   Ledger restored_ledger(const std::optional<Journal::Content>& work, const Ledger::Limits& limits);
   void work(RunFiles& files, LocalLedger& ledger);
@@ -61,7 +60,6 @@ class PipelineRun {
   void check_any_document() const;
   void check_inputs_have_not_changed() const;
   void commit(RunFiles& files, const std::vector<DatasetCounts>& totals);
-  void deal_documents(const RunFiles& files, size_t k) const;
   void check_stop_at_end() const;
   RankSettings rank_settings() const;
   std::vector<std::string> input_names() const;

@@ -122,8 +122,7 @@ void PipelineRun::check_work_is_ours(const std::optional<Journal::Content>& work
   };
   if (std::none_of(work->progress.begin(), work->progress.end(), holds_documents)) return;
   const IdentityDifference differs = difference(work->identity, identity_);
-  if (differs.is_lost || (differs.same_options && differs.same_inputs && !differs.is_cut_otherwise))
-    return;
+  if (differs.is_lost || (differs.same_options && differs.same_inputs)) return;
   throw std::invalid_argument(
       "'" + folder_.string() + "' holds the unfinished work of a run " +
       (differs.same_options ? "of other inputs (" : "with other options (") + differs.text +

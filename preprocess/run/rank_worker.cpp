@@ -6,7 +6,6 @@
 #include "indexed_dataset/process/crash_point.h"
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/storage/file_io.h"
-#include "preprocess/web/kept_source.h"
 
 namespace weft {
 namespace {
@@ -51,12 +50,7 @@ int num_readers_for(const WorkPlan& plan, int num_workers) {
   for (const InputLayout& layout : plan.layouts) {
     count = std::max(count, num_workers / workers_fed_by_a_reader(layout.format));
   }
-  const int num_fed = static_cast<int>(std::min<double>(count + 0.999, num_workers));
-  // The next part of a file on the web is asked for while the end of this one is on its way.
-  const bool has_web_parts =
-      std::any_of(plan.identities.begin(), plan.identities.end(),
-                  [](const InputIdentity& identity) { return !identity.parts.empty(); });
-  return has_web_parts ? std::max(num_fed, 2) : num_fed;
+  return static_cast<int>(std::min<double>(count + 0.999, num_workers));
 }
 
 }  // namespace
@@ -244,7 +238,6 @@ void RankWorker::on_synced(const Synced& synced) {
   for (const auto& durable : synced.durable) {
     request_.durable.push_back(durable);
     if (!durable.progress.is_read) continue;
-    forget_fetched(durable.task);
     if (!durable.progress.stage.empty()) {
       files_.close_stage(durable.task);  // tasks may wait by the thousand
       continue;
@@ -297,21 +290,8 @@ void RankWorker::open_task(const LedgerReply::Given& given) {
                given.progress.counts.totals.num_file_bytes, is_unwanted_[number]});
 }
 
-void RankWorker::forget_fetched(int64_t number) {
-  const auto found = open_.find(number);
-  if (settings_.read_limits.kept_folder.empty() || found == open_.end()) return;
-  if (is_fetched_whole(plan_, found->second.task()))
-    fetched_to_remove_[number] = request_.number + 1;
-}
-
-// A stage file is needed until the journal says that its content is at its place; what was fetched,
-// until it says that all of it is read.
+// A stage file is needed until the journal says that its content is at its place.
 void RankWorker::remove_stages(int64_t journaled_request) {
-  std::erase_if(fetched_to_remove_, [&](const auto& fetched) {
-    if (fetched.second > journaled_request) return false;
-    remove_file(kept_path(settings_.read_limits.kept_folder, fetched.first));
-    return true;
-  });
   for (auto at = stages_to_remove_.begin(); at != stages_to_remove_.end();) {
     const auto& [request, stage] = at->second;
     if (request > journaled_request) {

@@ -101,7 +101,6 @@ class RankWorker {
   void exchange();
   bool has_news() const;
   void open_task(const LedgerReply::Given& given);
-  void forget_fetched(int64_t number);
   void remove_stages(int64_t journaled_request);
   void leave(int exit_code, const std::string& message);
   void settle();
@@ -130,8 +129,7 @@ class RankWorker {
   std::map<int64_t, std::shared_ptr<std::atomic<bool>>> is_unwanted_;
   std::set<int64_t> reading_;  // tasks whose reader has not come to an end
   std::set<int64_t> dirty_;    // tasks with progress that was not synced
-  // Tasks: after which request is in the journal.
-  std::map<int64_t, int64_t> fetched_to_remove_;
+  // By task: its stage files go when this request is in the journal.
   std::map<int64_t, std::pair<int64_t, std::vector<StageFile>>> stages_to_remove_;
   std::vector<TokenizedChunk> spare_results_;
   int64_t held_bytes_ = 0;

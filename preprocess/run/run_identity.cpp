@@ -33,14 +33,7 @@ std::vector<std::string> paths_of(const Json& inputs) {
   return paths;
 }
 
-// The same file, as far as its server's word goes, but where it can be cut was found differently:
-// a server that does not answer every time alike.
-bool is_cut_otherwise(const Json& before, const Json& after) {
-  return before["version"] == after["version"] &&
-         before.value("parts", Json()) != after.value("parts", Json());
-}
-
-// Manifests know the version, but neither the bytes nor the parts.
+// Manifests know the version, but not the bytes.
 bool has_changed(const Json& before, const Json& after) {
   return before.contains("bytes") ? before != after : before["version"] != after["version"];
 }
@@ -52,10 +45,6 @@ std::string difference_of_inputs(const Json& before, const Json& after, const st
   for (size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
     if (first[i] != second[i]) {
       return fmt::format("input {}: {} '{}', {} '{}'", i + 1, was, first[i], is, second[i]);
-    }
-    if (before[i].contains("bytes") && is_cut_otherwise(before[i], after[i])) {
-      return fmt::format("the server gives '{}' in other parts, or not in parts any more",
-                         first[i]);
     }
     if (has_changed(before[i], after[i]))
       return fmt::format("the input '{}' has changed", first[i]);
@@ -98,8 +87,6 @@ std::string run_identity(const PipelineConfig& config, TokenType type,
     list.push_back({{"path", display_name(input.path)},
                     {"version", input.version},
                     {"bytes", input.file_bytes}});
-    // Ranks and runs that cut alike can work together.
-    if (!input.parts.empty()) list.back()["parts"] = input.parts;
   }
   Json identity = {
       {"weft-data preprocess", 1},
@@ -111,7 +98,6 @@ std::string run_identity(const PipelineConfig& config, TokenType type,
         {"--empty-docs", rules.empty_documents == EmptyDocuments::kSkip ? "skip" : "record"},
         {"--max-line-bytes", rules.max_line_bytes},
         {"--dtype", type == TokenType::kUInt16 ? "uint16" : "int32"},
-        {"--partitions", config.num_partitions},
         {"--shard", fmt::format("{}/{}", config.shard_idx, config.num_shards)},
         {"vocabulary", config.vocabulary_id},
         {"task bytes", config.task_bytes}}},
@@ -162,10 +148,6 @@ IdentityDifference difference(const std::string& first, const std::string& secon
   difference.same_inputs = paths_of(before["inputs"]) == paths_of(after.at("inputs"));
   if (!difference.text.empty() && !inputs.empty()) difference.text += "; ";
   difference.text += inputs;
-  for (size_t i = 0; difference.same_inputs && i < before["inputs"].size(); ++i) {
-    difference.is_cut_otherwise =
-        difference.is_cut_otherwise || is_cut_otherwise(before["inputs"][i], after.at("inputs")[i]);
-  }
   for (const Json& input : before["inputs"]) {
     difference.is_lost = difference.is_lost || input.value("version", "").empty();
   }

@@ -24,13 +24,11 @@ std::string run_hash(const std::string& identity);
 // In words, what differs between two runs: "--append-eod: was false, is true", where "was" and "is"
 // are the words for the first and the second. `same_inputs` tells whether the inputs are those of
 // the same names, and only their contents have changed; `is_lost`, that the first run read what
-// cannot be read again (a pipe), so that its work is worth nothing; `is_cut_otherwise`, that its
-// work would be of use if a server answered as it did.
+// cannot be read again (a pipe), so that its work is worth nothing.
 struct IdentityDifference {
   std::string text;
   bool same_options = false, same_inputs = false;
   bool is_lost = false;
-  bool is_cut_otherwise = false;  // an input on the web is the same, its parts are not
 };
 IdentityDifference difference(const std::string& first, const std::string& second,
                               const std::string& was = "was", const std::string& is = "is");

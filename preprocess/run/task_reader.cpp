@@ -4,16 +4,11 @@
 #include <utility>
 #include <vector>
 
-#include "preprocess/web/kept_source.h"
 #include "preprocess/web/open_input.h"
 #include "preprocess/web/url_source.h"
 
 namespace weft {
 namespace {
-
-// Of one request for a task's bytes, four of which are under way, and for the rest of its last
-// line.
-constexpr int64_t kTaskRequestBytes = 4 << 20, kRestRequestBytes = 128 << 10;
 
 // Nothing: the rest of a range that was read before.
 class NoBytes final : public ByteSource {
@@ -27,38 +22,16 @@ class NoBytes final : public ByteSource {
   std::string format_;
 };
 
-// Which bytes of a URL are wanted, and how far ahead they are fetched.
-enum class UrlPart {
-  kWhole,  // one task: a server may send it from its start again and again
-  kTask,   // several at a time may be read by one process: half as much memory for each
-  kRest,   // of one line, as a rule
-};
-
-// Must still be the file that was planned with. `kept` is the file for what is fetched of a whole
-// one, or empty.
-std::unique_ptr<ByteSource> open_planned_url(const InputIdentity& identity,
-                                             const InputLayout& layout, ByteRange range,
-                                             UrlPart part, const std::filesystem::path& kept,
+// The URL must still be the file that was planned with. What begins in the middle is plain.
+std::unique_ptr<ByteSource> open_planned_url(const InputIdentity& identity, int64_t begin,
                                              bool allow_http, const DecodeOptions& decode_options,
                                              const std::atomic<bool>& cancelled) {
   UrlOptions options;
   options.fetch.http.allow_http = allow_http;
   options.expected = parse_version_text(identity.version);
-  const std::string name = display_name(identity.path);
-  if (part == UrlPart::kWhole) {
-    const OpenStreamAt open = [url = identity.path, options, &cancelled](int64_t offset) {
-      return open_url_source(url, options, {offset, FetchPlan::kEndless}, cancelled);
-    };
-    // What begins in the middle is not looked at for a format.
-    if (layout.format == "plain") return open(range.begin);
-    if (kept.empty()) return decode(open(0), name, decode_options);
-    const std::string stream = name + "\n" + identity.version;
-    return decode(open_kept_source(kept, stream, open), name, decode_options);
-  }
-  options.fetch.part_bytes = part == UrlPart::kTask ? kTaskRequestBytes : kRestRequestBytes;
-  if (part == UrlPart::kRest) options.fetch.num_connections = 1;
-  return decode_range(open_url_source(identity.path, options, range, cancelled), name, layout,
-                      range.begin, range.end, decode_options);
+  auto raw = open_url_source(identity.path, options, begin, cancelled);
+  if (begin > 0) return raw;
+  return decode(std::move(raw), display_name(identity.path), decode_options);
 }
 
 // Reads and drops.
@@ -81,14 +54,6 @@ bool can_be_read_again(const WorkPlan& plan, const Task& task) {
 }
 
 }  // namespace
-
-bool is_fetched_whole(const WorkPlan& plan, const Task& task) {
-  const auto input_idx = static_cast<size_t>(task.input_idx);
-  const InputLayout& layout = plan.layouts.at(input_idx);
-  const InputIdentity& identity = plan.identities.at(input_idx);
-  return looks_like_url(identity.path) && layout.format != "plain" && !identity.version.empty() &&
-         task.begin == 0 && task.end == layout.file_bytes;
-}
 
 TaskReader::TaskReader(const WorkPlan& plan, const Task& task, int64_t next_offset_bytes,
                        const ReadLimits& limits, LongLineGate& gate, WindowBudget& windows,
@@ -140,22 +105,17 @@ void TaskReader::open(int64_t next_offset_bytes) {
   const DecodeOptions options{
       .max_output_bytes = limits_.max_output_bytes, .read_ahead = true, .window = window_.limits()};
   const InputIdentity& identity = plan_.identities.at(input_idx);
-  const bool is_whole = task_.begin == 0 && task_.end == layout.file_bytes;
-  const std::filesystem::path kept = !limits_.kept_folder.empty() && is_fetched_whole(plan_, task_)
-                                         ? kept_path(limits_.kept_folder, task_.number)
-                                         : "";
   const auto open_range = [&identity, &layout, &cancelled = cancelled_,
-                           allow_http = limits_.allow_http, options,
-                           kept](ByteRange range, UrlPart part) {
+                           allow_http = limits_.allow_http, options](int64_t begin, int64_t end) {
     if (looks_like_url(identity.path)) {
-      return open_planned_url(identity, layout, range, part, kept, allow_http, options, cancelled);
+      return open_planned_url(identity, begin, allow_http, options, cancelled);
     }
-    return open_input_range(identity.path, layout, range.begin, range.end, cancelled, options);
+    return open_input_range(identity.path, layout, begin, end, cancelled, options);
   };
   OwnedLines::OpenRest open_rest;
   if (task_.end >= 0 && task_.end < layout.file_bytes) {
     open_rest = [open_range, &layout, end = task_.end] {
-      return open_range({end, layout.file_bytes}, UrlPart::kRest);
+      return open_range(end, layout.file_bytes);
     };
   }
   std::unique_ptr<ByteSource> range;
@@ -171,8 +131,7 @@ void TaskReader::open(int64_t next_offset_bytes) {
     }
   }
   if (!range) {
-    range = open_range({task_.begin + skipped_bytes_, task_.end},
-                       is_whole ? UrlPart::kWhole : UrlPart::kTask);
+    range = open_range(task_.begin + skipped_bytes_, task_.end);
   }
   lines_ = std::make_unique<OwnedLines>(std::move(range), std::move(open_rest), owns_first_line);
   if (skipped_bytes_ == 0 && next_offset_bytes > 0) {

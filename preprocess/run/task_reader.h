@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -20,13 +19,7 @@ struct ReadLimits {
   size_t max_line_bytes = size_t{256} << 20;
   int64_t max_output_bytes = int64_t{1} << 40;  // of one compressed input; a bomb's end
   bool allow_http = false;                      // inputs by plain http are allowed
-  // Where what is fetched for tasks that is_fetched_whole() is kept; empty: nowhere.
-  std::filesystem::path kept_folder{};
 };
-
-// Whether the task is all of a compressed URL that can be told from a changed one: a rank that goes
-// on with it must decode it from its start.
-bool is_fetched_whole(const WorkPlan& plan, const Task& task);
 
 // Not thread-safe. What it is given must outlive it.
 class TaskReader {

@@ -6,12 +6,12 @@
 
 namespace weft {
 
-// What has bytes at offsets: a local file, or one on the web (url_file.h).
+// Something that has bytes at offsets; tests have others than files.
 class RandomAccess {
  public:
   virtual ~RandomAccess() = default;
   virtual int64_t size_bytes() const = 0;
-  // All of them, or false where the file ends before, or where no more may be read.
+  // Reads all of them; false where the file ends before.
   virtual bool read_at(int64_t offset, void* data, size_t size_bytes) const = 0;
   // Whoever reads from front to back says so (the kernel reads ahead), or that he hops.
   virtual void advise(int) const {}

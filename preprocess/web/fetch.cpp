@@ -14,8 +14,8 @@ namespace {
 constexpr int64_t kMinPartBytes = int64_t{4} << 20, kMaxPartBytes = int64_t{64} << 20;
 constexpr double kMaxBackoffSeconds = 60, kMaxRetryAfterSeconds = 600;
 
-// libcurl keeps connections with its "multi" handle. Who fetches one part of a file after another
-// should not need new ones each time (three round trips with TLS), so handles are used again.
+// libcurl keeps connections with its "multi" handle. Hundreds of files of one server should not need
+// a new one each time (three round trips with TLS), so handles are used again.
 class IdleMultis {
  public:
   CURLM* take() {
@@ -31,7 +31,7 @@ class IdleMultis {
     if (multi == nullptr) throw std::bad_alloc();
     return multi;
   }
-  void give_back(CURLM* multi) {
+  void put(CURLM* multi) {
     const std::lock_guard lock(mutex_);
     idle_.push_back(multi);
   }
@@ -54,7 +54,7 @@ FetchClock::duration duration_of(double seconds) {
 
 }  // namespace
 
-void Fetch::State::GiveBack::operator()(CURLM* multi) const { idle_multis().give_back(multi); }
+void Fetch::State::PutBack::operator()(CURLM* multi) const { idle_multis().put(multi); }
 
 Fetch::State::State(std::string url, const FetchOptions& options, UrlIdentity& identity,
                     FetchPlan& plan, FetchSink& sink)
@@ -64,8 +64,6 @@ Fetch::State::State(std::string url, const FetchOptions& options, UrlIdentity& i
       plan_(plan),
       sink_(sink),
       multi_(idle_multis().take()),
-      // What is known already needs no first answer before several connections are used.
-      is_known_(options.only_ranges && !identity.validator().empty()),
       num_allowed_(options.num_connections) {
   for (int i = 0; i < options.num_connections; ++i)
     connections_.push_back(std::make_unique<Connection>(*this, options.http));
@@ -264,7 +262,6 @@ Fetch::Fetch(std::string url, const FetchOptions& options, UrlIdentity& identity
     : state_(std::make_unique<State>(std::move(url), options, identity, plan, sink)) {}
 Fetch::~Fetch() = default;
 void Fetch::run() { state_->run(); }
-bool Fetch::gave_range() const { return state_->gave_range(); }
 void Fetch::wake() { state_->wake(); }
 
 }  // namespace weft

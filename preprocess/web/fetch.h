@@ -48,9 +48,6 @@ class Fetch {
   // May be called again when more is missing in `plan`; connections are used again.
   void run();
 
-  // Whether the server has given a range that was asked for.
-  bool gave_range() const;
-
   // From any thread: the window has moved.
   void wake();
 

@@ -19,9 +19,6 @@ struct FetchOptions {
   double first_backoff_s = 1;  // doubles with each of them, up to 60 s; up to half of it is random
   // Of one request; 0: a quarter of what one connection gets, from 4 to 64 MiB.
   int64_t part_bytes = 0;
-  // Where nothing but the range is wanted, of a file that is known: an answer without it is a
-  // failure that may pass, and its body is not read.
-  bool only_ranges = false;
   // A longer file, or a body without end, is refused.
   int64_t max_bytes = int64_t{1} << 40;
 };

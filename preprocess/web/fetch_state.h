@@ -53,11 +53,10 @@ class Fetch::State {
   ~State();
   void run();
   void wake() { curl_multi_wakeup(multi_.get()); }
-  bool gave_range() const { return gave_range_; }
 
  private:
   friend class Connection;
-  struct GiveBack {
+  struct PutBack {
     void operator()(CURLM* multi) const;
   };
 
@@ -89,11 +88,10 @@ class Fetch::State {
   UrlIdentity& identity_;
   FetchPlan& plan_;
   FetchSink& sink_;
-  std::unique_ptr<CURLM, GiveBack> multi_;  // outlives the connections
+  std::unique_ptr<CURLM, PutBack> multi_;  // outlives the connections
   std::vector<std::unique_ptr<Connection>> connections_;
   std::string linked_sha256_;
   bool is_known_ = false;       // the server has answered
-  bool gave_range_ = false;     // that was asked for
   bool is_single_ = false;      // one connection for all that is missing
   bool is_whole_only_ = false;  // without a range, from the first byte
   int num_allowed_;             // connections; fewer after 429 and 503

@@ -56,11 +56,6 @@ void Fetch::Connection::on_response(const HttpResponse& response) {
   if (fetch.has_begun() && !fetch.identity_.matches(response.identity, is_partial))
     throw CannotContinue{"the file on the server has changed, or may have"};
   if (!is_partial) {
-    if (fetch.options_.only_ranges)
-      throw HttpFailure{
-          "the server sends the whole file where a part was asked for (weft-data download takes "
-          "it)",
-          true};
     // The whole file, from its first byte.
     if (!fetch.has_begun() || !fetch.is_known_) fetch.learn(response);
     fetch.ask_for_one_piece(*this);
@@ -73,13 +68,10 @@ void Fetch::Connection::on_response(const HttpResponse& response) {
                          response.identity.size_bytes >= response.range->end &&
                          (fetch.has_begun() || !response.identity.validator().empty());
   if (!is_usable) {
-    if (fetch.options_.only_ranges)
-      throw HttpFailure{"the server sends another part of the file than was asked for", true};
     fetch.is_whole_only_ = true;
     fetch.ask_for_one_piece(*this);
     throw AskDifferently{};
   }
-  fetch.gave_range_ = true;
   if (!fetch.is_known_ || fetch.identity_.size_bytes < 0) fetch.learn(response);
 }
 

@@ -15,7 +15,7 @@ std::unique_ptr<ByteSource> open_input(const std::string& path, const std::atomi
                                        const DecodeOptions& options) {
   std::unique_ptr<ByteSource> raw;
   if (looks_like_url(path)) {
-    raw = open_url_source(path, {}, {0, FetchPlan::kEndless}, cancelled);
+    raw = open_url_source(path, {}, 0, cancelled);
   } else {
     raw = open_file(path, cancelled);
   }

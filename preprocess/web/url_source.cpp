@@ -13,6 +13,7 @@
 #include "indexed_dataset/process/exit_code.h"
 #include "preprocess/compressed/decompress.h"
 #include "preprocess/web/fetch.h"
+#include "preprocess/web/fetch_plan.h"
 
 namespace weft {
 namespace {
@@ -42,19 +43,19 @@ class FirstBytesSink final : public FetchSink {
 // position_ up to there.
 class UrlSource final : public ByteSource, private FetchSink {
  public:
-  UrlSource(const std::string& url, const UrlOptions& options, ByteRange range,
+  UrlSource(const std::string& url, const UrlOptions& options, int64_t begin,
             const std::atomic<bool>& cancelled)
       : url_(url),
-        options_(options_for(range, options)),
+        options_(options),
         cancelled_(cancelled),
-        begin_(range.begin),
-        plan_(range.begin < range.end ? std::vector{range} : std::vector<ByteRange>{}),
+        begin_(begin),
+        plan_(begin),
         identity_(options.expected),
         ring_bytes_(options.fetch.num_connections * options.fetch.part_bytes),
         ring_(new char[static_cast<size_t>(ring_bytes_)]),
         wake_bytes_(std::min(kMaxWakeBytes, options.fetch.part_bytes)),
-        position_(range.begin),
-        received_end_(range.begin),
+        position_(begin),
+        received_end_(begin),
         fetch_(url_, options_.fetch, identity_, plan_, *this) {
     if (!identity_.validator().empty() && identity_.size_bytes >= 0)
       plan_.set_size(identity_.size_bytes);
@@ -84,11 +85,6 @@ class UrlSource final : public ByteSource, private FetchSink {
 
  private:
   static constexpr int64_t kMaxWakeBytes = int64_t{1} << 20;
-
-  static UrlOptions options_for(ByteRange range, UrlOptions options) {
-    options.fetch.only_ranges = range.end != FetchPlan::kEndless;
-    return options;
-  }
 
   // Where what has come without a gap ends; position_ at the end of the file.
   int64_t wait_for_bytes() {
@@ -198,14 +194,13 @@ UrlStat stat_url(const std::string& url, const UrlOptions& options,
     throw NetworkError(display_url(url) + ": " + cause.why);
   }
   stat.first_bytes = std::move(sink.first_bytes);
-  stat.gives_ranges = fetch.gave_range();
   return stat;
 }
 
 std::unique_ptr<ByteSource> open_url_source(const std::string& url, const UrlOptions& options,
-                                            ByteRange range, const std::atomic<bool>& cancelled) {
+                                            int64_t begin, const std::atomic<bool>& cancelled) {
   check_url(url, options.fetch.http.allow_http);
-  return std::make_unique<UrlSource>(url, options, range, cancelled);
+  return std::make_unique<UrlSource>(url, options, begin, cancelled);
 }
 
 std::string version_text(const UrlIdentity& identity) {

@@ -9,7 +9,6 @@
 
 #include "preprocess/stream/byte_source.h"
 #include "preprocess/web/fetch_options.h"
-#include "preprocess/web/fetch_plan.h"
 #include "preprocess/web/url.h"
 
 namespace weft {
@@ -32,19 +31,16 @@ struct UrlOptions {
 struct UrlStat {
   UrlIdentity identity;
   std::string first_bytes;  // kNumMagicBytes of them, fewer if the file has fewer
-  bool gives_ranges = false;
 };
 UrlStat stat_url(const std::string& url, const UrlOptions& options,
                  const std::atomic<bool>& cancelled);
 
-// The raw bytes of `range`; to the file's end if that ends at FetchPlan::kEndless, nothing if the
-// file ends before. A range with an end is of a file that is known (options.expected): a server
-// that sends the whole file instead gives NetworkError, after some attempts. Every request says
+// The raw bytes from `begin` to the file's end; nothing if the file ends before. Every request says
 // which file it is about: one that changes on the way gives NetworkError from read(), never bytes
 // of two files. So do connections that fail for good; what can pass is retried. `cancelled` must
 // outlive the source.
 std::unique_ptr<ByteSource> open_url_source(const std::string& url, const UrlOptions& options,
-                                            ByteRange range, const std::atomic<bool>& cancelled);
+                                            int64_t begin, const std::atomic<bool>& cancelled);
 
 // The identity as one line of text ("SIZE etag ETAG" or "SIZE changed DATE"), "" without a
 // validator; and back (anything else gives an identity without one).

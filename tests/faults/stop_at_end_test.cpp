@@ -1,5 +1,5 @@
 // A request to stop (SIGTERM, Slurm's signal) that comes in the passes over all that was written:
-// index, checksums, dealing to partitions.
+// index, checksums.
 #include <filesystem>
 #include <fstream>
 
@@ -44,13 +44,6 @@ class StopAtEnd : public ForkedRuns {
 };
 
 TEST_F(StopAtEnd, IsNoticedInEveryPassAndTheRerunOnlyFinishes) {
-  add_input("a.jsonl", 60'000, 1);
-  make_reference();
-  stop_at_every_check();
-}
-
-TEST_F(StopAtEnd, IsNoticedWhileDocumentsAreDealt) {
-  config_.num_partitions = 3;
   add_input("a.jsonl", 60'000, 1);
   make_reference();
   stop_at_every_check();

@@ -30,13 +30,9 @@ bool append_range(const std::string& path, const InputLayout& layout, int64_t be
   return true;
 }
 
-// With `is_remote` tables are believed: where they lie parts must fail, or be right all the same.
-void check(const MemoryFile& file, size_t size, bool is_remote) {
-  const LayoutLimits limits{.min_part_bytes = 1,
-                            .max_parts = 100,
-                            .max_reads = 300,
-                            .max_blocks_per_frame = 50,
-                            .is_remote = is_remote};
+void check(const MemoryFile& file, size_t size) {
+  const LayoutLimits limits{
+      .min_part_bytes = 1, .max_parts = 100, .max_reads = 300, .max_blocks_per_frame = 50};
   const InputLayout layout = input_layout(file.path(), limits);
   const std::vector<int64_t>& begins = layout.part_begins;
   FUZZ_CHECK(layout.file_bytes == static_cast<int64_t>(size));
@@ -63,6 +59,6 @@ void check(const MemoryFile& file, size_t size, bool is_remote) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace weft;
   const MemoryFile file({reinterpret_cast<const char*>(data), size});
-  for (const bool is_remote : {false, true}) check(file, size, is_remote);
+  check(file, size);
   return 0;
 }

@@ -118,7 +118,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "")
         if_range = self.headers.get("If-Range")
         is_same = if_range in (None, etag, LAST_MODIFIED) or mode == "noifrange"
-        is_partial = bool(asked) and is_same and mode != "norange" and not os.path.exists("stop_ranges") and not (mode == "sometimes" and n > 3)
+        is_partial = bool(asked) and is_same and mode != "norange" and not (mode == "sometimes" and n > 3)
         if is_partial:
             begin = int(asked[1])
             end = min(end, int(asked[2]) + 1) if asked[2] else end
@@ -159,10 +159,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                     self.wfile.flush()
                     time.sleep(1)
                 return
-            # What lies behind 60 % of the file has to wait, but not the tables at its end.
-            if mode in ("gatedend", "switched") and is_partial and end > len(content) * 6 // 10 and len(content) - begin > 70_000:
-                wait_for_file("release")
-            num_free = 100 if mode == "held" and n > 6 else len(body) // 2 if mode == "halfheld" and n == 2 else 0
+            num_free = 100 if mode == "held" and n > 6 else len(body) // 2 if mode in ("halfheld", "switched") and n == 2 else 0
             if num_free > 0:
                 self.wfile.write(body[:num_free])
                 self.wfile.flush()

@@ -80,17 +80,6 @@ TEST(SourceMapWithOrigins, RefusesDamage) {
   EXPECT_THROW(SourceMap{path}, std::runtime_error);
 }
 
-TEST(SourceMapWithOrigins, IsDealtWithThem) {
-  const TemporaryFolder folder;
-  write_dataset(folder.path() / "d", {"0", "1", "2", "3", "4", "5", "6"}, 2);
-  deal_source_map(folder.path() / "d.sources", folder.path() / "e.sources", 3);
-  EXPECT_THAT(origins_in(folder.path() / "e.sources"),
-              ElementsAre("0", "3", "6", "1", "4", "2", "5"));
-  write_dataset(folder.path() / "d", {"0", "1"}, 1);
-  deal_source_map(folder.path() / "d.sources", folder.path() / "e.sources", 2);
-  EXPECT_FALSE(SourceMap(folder.path() / "e.sources").has_origins());
-}
-
 TEST(SourceMapWithOrigins, IsMergedWithThoseOfPartsThatHaveNone) {
   const TemporaryFolder folder;
   const auto at = [&](const char* name) { return folder.path() / name; };
@@ -170,7 +159,7 @@ TEST_F(RunWithOrigins, KeepsThoseOfLongLines) {
                                                            "some words of a long line som\u2026"));
 }
 
-TEST_F(RunWithOrigins, AreKeptForEveryKeyAndPartition) {
+TEST_F(RunWithOrigins, AreKeptForEveryKey) {
   std::string text;
   for (int i = 0; i < 10; ++i) {
     const std::string n = std::to_string(i);
@@ -179,11 +168,10 @@ TEST_F(RunWithOrigins, AreKeptForEveryKeyAndPartition) {
   write_input(text);
   config.rules.json_keys = {"text", "title"};
   config.output_prefixes = {path("out"), path("title")};
-  config.num_partitions = 2;
   run();
   for (const char* name : {"out.sources", "title.sources"}) {
-    EXPECT_THAT(origins_in(path(name)), ElementsAre("0.org", "2.org", "4.org", "6.org", "8.org",
-                                                    "1.org", "3.org", "5.org", "7.org", "9.org"));
+    EXPECT_THAT(origins_in(path(name)), ElementsAre("0.org", "1.org", "2.org", "3.org", "4.org",
+                                                    "5.org", "6.org", "7.org", "8.org", "9.org"));
   }
 }
 

@@ -1,8 +1,7 @@
 """A slow, simple re-implementation of the algorithm of Megatron-LM's tools/preprocess_data.py (GPT, no sentence
 splitting; a list of strings is a document of several sequences) and of the files of its core/datasets/indexed_dataset.py;
 not its code. The vocabulary is the 256 bytes (ids as `weft-data train-vocab --vocab-size 257` gives them). Lines on
-which Megatron would stop are left out first; lone surrogates become U+FFFD. With --partitions the lines are dealt to
-lists, each list is made a dataset of its own, and the datasets are put together. PREFIX.sources is ours, not Megatron's.
+which Megatron would stop are left out first; lone surrogates become U+FFFD. PREFIX.sources is ours, not Megatron's.
 """
 import argparse
 import json
@@ -15,7 +14,6 @@ parser.add_argument("vocab_file")
 parser.add_argument("prefix")
 parser.add_argument("inputs", nargs="+")
 parser.add_argument("--keys", nargs="+", default=["text"], help="the first one's texts are written")
-parser.add_argument("--partitions", type=int, default=1)
 parser.add_argument("--dtype", choices=["uint16", "int32"], default="uint16")
 args = parser.parse_args()
 if hasattr(sys, "set_int_max_str_digits"):
@@ -54,31 +52,21 @@ for input_idx, name in enumerate(args.inputs):
             continue
         documents.append((input_idx, found.start(), texts[0]))
 
-partitions = [[] for _ in range(args.partitions)]
-index = 0
-for document in documents:
-    partitions[index].append(document)
-    index = (index + 1) % args.partitions
-
 lengths, bounds, sources = [], [0], []
 with open(args.prefix + ".bin", "wb") as out:
-    for partition in partitions:
-        own_lengths, own_bounds = [], [0]
-        for input_idx, position, texts in partition:
-            sequences = []
-            for text in texts:
-                text = re.sub("[\ud800-\udfff]", "\ufffd", text)
-                sequences.append([id_of_byte[b] for b in text.encode("utf-8")])
-            sequences = [ids for ids in sequences if ids]
-            if sequences:
-                sequences[-1].append(eod)
-            for ids in sequences:
-                out.write(struct.pack(f"<{len(ids)}{item}", *ids))
-                own_lengths.append(len(ids))
-            own_bounds.append(len(own_lengths))
-            sources.append((input_idx, position))
-        bounds += [len(lengths) + bound for bound in own_bounds[1:]]
-        lengths += own_lengths
+    for input_idx, position, texts in documents:
+        sequences = []
+        for text in texts:
+            text = re.sub("[\ud800-\udfff]", "\ufffd", text)
+            sequences.append([id_of_byte[b] for b in text.encode("utf-8")])
+        sequences = [ids for ids in sequences if ids]
+        if sequences:
+            sequences[-1].append(eod)
+        for ids in sequences:
+            out.write(struct.pack(f"<{len(ids)}{item}", *ids))
+            lengths.append(len(ids))
+        bounds.append(len(lengths))
+        sources.append((input_idx, position))
 
 offsets = [0]
 for length in lengths[:-1]:

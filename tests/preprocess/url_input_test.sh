@@ -36,21 +36,31 @@ expect 7 '404' preprocess --input "$at/missing" --output-prefix none
 expect 7 'has changed' preprocess --input "$at/changing" --output-prefix none
 [ ! -e none_text_document.idx ] || fail "a dataset of half a corpus"
 
-# --- killed in the middle of the file, after some of it was noted as done: of a plain file only the rest is asked for
-for server in plain gzip; do
+# --- killed in the middle of the file, after some of it was noted as done: of a plain file only the rest is asked for, a
+# compressed one is fetched and decoded again from its start
+begin_and_kill() { # PREFIX URL: some of it is in the journal
   rm -f release
-  held="$data preprocess --json-keys text --append-eod --workers 2 --allow-http --keep-fetched
-    --input http://127.0.0.1:$(cat $server.port)/halfheld --output-prefix $server-held"
+  held="$data preprocess --json-keys text --append-eod --workers 2 --allow-http --input $2 --output-prefix $1"
   $held >log_of_held 2>&1 &
   run=$!
-  is_noted() { [ "$(wc -l 2>/dev/null <"$server-held.work/journal" || echo 0)" -ge 2 ]; }
-  wait_until is_noted
+  is_noted() { [ "$(wc -l 2>/dev/null <"$1.work/journal" || echo 0)" -ge 2 ]; }
+  wait_until is_noted "$1"
   kill -KILL $run
   wait $run 2>/dev/null && fail "not killed"
-  [ ! -e $server-held_text_document.idx ] || fail "half a corpus has the final name"
+  [ ! -e "$1_text_document.idx" ] || fail "half a corpus has the final name"
   touch release
-  expect 0 '' $held
+}
+for server in plain gzip; do
+  begin_and_kill $server-held "http://127.0.0.1:$(cat $server.port)/halfheld"
+  expect 0 'going on with the work' $held
   is_equal $server-held
 done
 grep -q '^/halfheld bytes=[1-9]' plain.requests || fail "the download began anew"
+
+# --- another file has its name after the kill: nothing is mixed
+begin_and_kill switched "http://127.0.0.1:$(cat plain.port)/switched"
+make_corpus 30000 | tac >changed_to
+expect 0 "/switched' has changed" $held
+expect 0 '' preprocess --input changed_to --output-prefix file
+is_equal switched
 echo "all passed"

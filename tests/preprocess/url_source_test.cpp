@@ -8,7 +8,6 @@
 #include <random>
 
 #include "indexed_dataset/process/exit_code.h"
-#include "preprocess/web/url_file.h"
 #include "tests/preprocess/bad_http_server.h"
 #include "tests/preprocess/temporary_folder.h"
 
@@ -36,8 +35,7 @@ class UrlSourceTest : public testing::Test {
     return all;
   }
   std::string read_all(const std::string& path, int64_t begin) {
-    return read_all(
-        *open_url_source(at_ + path, options_, {begin, FetchPlan::kEndless}, cancelled_));
+    return read_all(*open_url_source(at_ + path, options_, begin, cancelled_));
   }
 
   TemporaryFolder folder_;
@@ -70,8 +68,6 @@ TEST_F(UrlSourceTest, TellsWhatTheFileIsAndRefusesAnother) {
   EXPECT_EQ(identity.size_bytes, static_cast<int64_t>(whole_.size()));
   EXPECT_EQ(identity.etag, "\"one\"");
   EXPECT_EQ(stat.first_bytes, whole_.substr(0, 10));
-  EXPECT_TRUE(stat.gives_ranges);
-  EXPECT_FALSE(stat_url(at_ + "norange", options_, cancelled_).gives_ranges);
   EXPECT_EQ(stat_url(at_ + "weak", options_, cancelled_).identity.validator(), "");
   const UrlStat empty = stat_url(at_ + "empty", options_, cancelled_);
   EXPECT_EQ(empty.identity.size_bytes, 0);
@@ -89,8 +85,7 @@ TEST_F(UrlSourceTest, TellsWhatTheFileIsAndRefusesAnother) {
 
 TEST_F(UrlSourceTest, NeverMixesTwoFiles) {
   // The third answer, and all behind it, are of another file.
-  const auto source =
-      open_url_source(at_ + "changed", options_, {0, FetchPlan::kEndless}, cancelled_);
+  const auto source = open_url_source(at_ + "changed", options_, 0, cancelled_);
   std::string all, piece(1000, '\0');
   EXPECT_THROW(
       {
@@ -105,101 +100,16 @@ TEST_F(UrlSourceTest, NeverMixesTwoFiles) {
 }
 
 TEST_F(UrlSourceTest, AReaderThatStopsDoesNotWait) {
-  auto source = open_url_source(at_ + "plain", options_, {0, FetchPlan::kEndless}, cancelled_);
+  auto source = open_url_source(at_ + "plain", options_, 0, cancelled_);
   char byte = 0;
   EXPECT_EQ(source->read(&byte, 1), 1u);
   source.reset();  // with a full ring
-  source = open_url_source(at_ + "held", options_, {0, FetchPlan::kEndless}, cancelled_);
+  source = open_url_source(at_ + "held", options_, 0, cancelled_);
   cancelled_ = true;
   EXPECT_THROW(read_all(*source), ReadCancelled);
   cancelled_ = false;
   source->interrupt();
   EXPECT_THROW(read_all(*source), ReadCancelled);
-}
-
-TEST_F(UrlSourceTest, GivesARangeAndNotAByteMore) {
-  options_.expected = stat_url(at_ + "plain", options_, cancelled_).identity;
-  const auto size = static_cast<int64_t>(whole_.size());
-  const ByteRange ranges[] = {{0, 1},      {0, size},        {123'456, 234'567},
-                              {7, 20'007}, {size - 1, size}, {5000, 5000}};
-  for (const ByteRange range : ranges) {
-    const std::string wanted = whole_.substr(static_cast<size_t>(range.begin),
-                                             static_cast<size_t>(range.end - range.begin));
-    for (const char* mode : {"plain", "cuts", "short", "excess", "long"}) {
-      const auto source = open_url_source(at_ + mode, options_, range, cancelled_);
-      EXPECT_TRUE(read_all(*source) == wanted) << mode << " from " << range.begin;
-    }
-  }
-  for (const char* mode : {"norange", "unlike", "changing", "weak"}) {
-    const auto source = open_url_source(at_ + mode, options_, {1000, 90'000}, cancelled_);
-    EXPECT_THROW(read_all(*source), NetworkError) << mode;
-  }
-}
-
-class UrlFileTest : public UrlSourceTest {
- protected:
-  void SetUp() override {
-    UrlSourceTest::SetUp();
-    if (IsSkipped()) return;
-    options_.expected = stat_url(at_ + "plain", options_, cancelled_).identity;
-  }
-  UrlFile open(const std::string& mode, const UrlFile::Limits& limits = {}) {
-    return {at_ + mode, options_, cancelled_, limits};
-  }
-  bool is_right(const UrlFile& file, int64_t offset, size_t size_bytes) const {
-    std::string bytes(size_bytes, '\0');
-    return file.read_at(offset, bytes.data(), size_bytes) &&
-           bytes == whole_.substr(static_cast<size_t>(offset), size_bytes);
-  }
-  int64_t num_requests() const {
-    const std::string log = server_->requests();
-    return std::count(log.begin(), log.end(), '\n');
-  }
-};
-
-TEST_F(UrlFileTest, ReadsAtOffsetsWhateverCanPass) {
-  const auto size = static_cast<int64_t>(whole_.size());
-  for (const char* mode : {"plain", "cuts", "short", "excess", "long"}) {
-    const UrlFile file = open(mode);
-    EXPECT_EQ(file.size_bytes(), size);
-    for (const int64_t offset : {size - 9, size - 70'000, int64_t{0}, int64_t{1000}, size - 10})
-      EXPECT_TRUE(is_right(file, offset, 9)) << mode << " " << offset;
-    EXPECT_TRUE(is_right(file, 100, 150'000)) << mode;
-    char byte = 0;
-    EXPECT_TRUE(file.read_at(size - 1, &byte, 1));
-    EXPECT_FALSE(file.read_at(size, &byte, 1));
-    EXPECT_FALSE(file.read_at(-1, &byte, 1));
-    EXPECT_FALSE(file.read_at(1, &byte, SIZE_MAX / 2));
-  }
-}
-
-TEST_F(UrlFileTest, RefusesAnotherFileAndServersWithoutRanges) {
-  for (const char* mode : {"unlike", "norange", "changing", "weak", "missing"}) {
-    const UrlFile file = open(mode);
-    char byte = 0;
-    EXPECT_THROW(file.read_at(1000, &byte, 1), NetworkError) << mode;
-  }
-}
-
-TEST_F(UrlFileTest, AsksOnceForWhatLiesTogetherAndNoMoreThanItMay) {
-  const auto size = static_cast<int64_t>(whole_.size());
-  const int64_t num_before = num_requests();
-  const UrlFile file = open("plain", {.max_requests = 3, .max_bytes = 200'000});
-  EXPECT_TRUE(is_right(file, size - 9, 9));  // with 64 KiB before it
-  EXPECT_TRUE(is_right(file, size - 60'000, 50'000));
-  EXPECT_TRUE(is_right(file, 20, 8));  // with 8 KiB behind it
-  EXPECT_TRUE(is_right(file, 4000, 100));
-  EXPECT_EQ(num_requests() - num_before, 2);
-  EXPECT_FALSE(is_right(file, 5000, 150'000));  // too much
-  EXPECT_TRUE(is_right(file, 100'000, 10));
-  EXPECT_FALSE(is_right(file, 120'000, 10));  // too often
-  EXPECT_TRUE(is_right(file, 100'010, 10));
-  EXPECT_EQ(num_requests() - num_before, 3);
-}
-
-TEST_F(UrlFileTest, LeavesAServerThatSendsAByteASecond) {
-  options_.fetch.http.stall_timeout_s = 1;
-  EXPECT_TRUE(is_right(open("trickle"), 1000, 100));
 }
 
 }  // namespace
