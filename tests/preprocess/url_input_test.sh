@@ -61,6 +61,6 @@ grep -q '^/halfheld bytes=[1-9]' plain.requests || fail "the download began anew
 begin_and_kill switched "http://127.0.0.1:$(cat plain.port)/switched"
 make_corpus 30000 | tac >changed_to
 expect 0 "/switched' has changed" $held
-expect 0 '' preprocess --input changed_to --output-prefix file
+expect 0 '' preprocess --input changed_to --output-prefix file --overwrite
 is_equal switched
 echo "all passed"
