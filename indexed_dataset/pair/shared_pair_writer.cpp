@@ -48,35 +48,38 @@ DatasetCounts PlacedDatasetWriter::counts_of(std::span<const int32_t> sequence_l
 
 void PlacedDatasetWriter::write(const DatasetCounts& before, std::span<const std::byte> tokens,
                                 std::span<const int32_t> sequence_lengths,
-                                std::span<const int32_t> document_sequences,
-                                const StoredSequences& stored) {
+                                std::span<const int32_t> document_sequences) {
+  const DatasetCounts counts = counts_of(sequence_lengths, document_sequences);
+  const int64_t num_sequences =
+      std::accumulate(document_sequences.begin(), document_sequences.end(), int64_t{0});
+  if (counts.num_tokens * weft::size_bytes(type_) != std::ssize(tokens) ||
+      counts.num_sequences != num_sequences) {
+    throw std::logic_error("PlacedDatasetWriter: " + std::to_string(tokens.size()) +
+                           " bytes of tokens, " + std::to_string(counts.num_sequences) +
+                           " sequences and the documents' sequences do not fit each other");
+  }
+  write_tokens(before.num_tokens, tokens);
+  write_lengths(before.num_sequences, sequence_lengths);
+  write_bounds(before, document_sequences);
+}
+
+void PlacedDatasetWriter::write_tokens(int64_t first_token, std::span<const std::byte> tokens) {
+  const int64_t at = first_token * weft::size_bytes(type_);
+  preallocate_for(at + std::ssize(tokens));
+  write_values(bin_, tokens, at);
+}
+
+void PlacedDatasetWriter::write_lengths(int64_t first_sequence,
+                                        std::span<const int32_t> sequence_lengths) {
+  write_values(idx_, sequence_lengths, kIndexHeaderBytes + 4 * first_sequence);
+}
+
+void PlacedDatasetWriter::write_bounds(const DatasetCounts& before,
+                                       std::span<const int32_t> document_sequences) {
   std::vector<int64_t> bounds;
   bounds.reserve(document_sequences.size());
   int64_t bound = before.num_sequences;
   for (const int32_t count : document_sequences) bounds.push_back(bound += count);
-  const DatasetCounts counts = counts_of(sequence_lengths, document_sequences);
-  const bool fit = stored.num_sequences == 0 && stored.num_token_bytes == 0
-                       ? counts.num_tokens * weft::size_bytes(type_) == std::ssize(tokens)
-                       : (stored.num_token_bytes + std::ssize(tokens)) % size_bytes(type_) == 0;
-  const int64_t num_sequences = stored.num_sequences + counts.num_sequences;
-  if (!fit || bound != before.num_sequences + num_sequences) {
-    throw std::logic_error("PlacedDatasetWriter: " + std::to_string(tokens.size()) +
-                           " bytes of tokens, " + std::to_string(num_sequences) +
-                           " sequences and the documents' sequences do not fit each other");
-  }
-  int64_t at = before.num_tokens * weft::size_bytes(type_);
-  preallocate_for(at + stored.num_token_bytes + std::ssize(tokens));
-  int64_t lengths_at = kIndexHeaderBytes + 4 * before.num_sequences;
-  if (stored.num_token_bytes > 0) {
-    bin_.copy_at(*stored.tokens, stored.tokens_at_bytes, stored.num_token_bytes, at);
-    at += stored.num_token_bytes;
-  }
-  if (stored.num_sequences > 0) {
-    idx_.copy_at(*stored.lengths, stored.lengths_at_bytes, 4 * stored.num_sequences, lengths_at);
-    lengths_at += 4 * stored.num_sequences;
-  }
-  write_values(bin_, tokens, at);
-  write_values(idx_, sequence_lengths, lengths_at);
   write_values(bounds_, std::span<const int64_t>(bounds), 8 * (before.num_documents + 1));
 }
 
@@ -102,7 +105,7 @@ void PlacedDatasetWriter::finish(const DatasetCounts& total, const std::function
   }
   bin_.truncate(bin_bytes);  // what an interrupted finish() or preallocation left behind the end
   write_offsets(total, check);
-  write_bounds(total, check);
+  copy_bounds(total, check);
   write_header(total);
   sync();
 }
@@ -136,8 +139,8 @@ void PlacedDatasetWriter::write_offsets(const DatasetCounts& total,
   }
 }
 
-void PlacedDatasetWriter::write_bounds(const DatasetCounts& total,
-                                       const std::function<void()>& check) {
+void PlacedDatasetWriter::copy_bounds(const DatasetCounts& total,
+                                      const std::function<void()>& check) {
   const int64_t begin = kIndexHeaderBytes + 12 * total.num_sequences;
   const int64_t zero = 0;
   bounds_.write_at(&zero, sizeof zero, 0);

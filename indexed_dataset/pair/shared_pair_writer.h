@@ -22,15 +22,6 @@
 
 namespace weft {
 
-// Tokens and sequence lengths, as they go into the files, that lie in other files: too many for
-// memory. The files must outlive it.
-struct StoredSequences {
-  const InputFile* tokens = nullptr;
-  int64_t tokens_at_bytes = 0, num_token_bytes = 0;
-  const InputFile* lengths = nullptr;
-  int64_t lengths_at_bytes = 0, num_sequences = 0;
-};
-
 class PlacedDatasetWriter {
  public:
   // Opens the three files, making those that are not there (all must be there without `make`); what
@@ -39,13 +30,17 @@ class PlacedDatasetWriter {
                       const std::filesystem::path& bounds, TokenType type, bool make = true);
 
   // Writes documents behind `before`: tokens in the file's type, the tokens of each sequence (> 0),
-  // the sequences of each document (0: an empty one). What is `stored` comes before the tokens and
-  // lengths in memory; that its lengths fit its tokens is not checked. Thread-safe. Equal arguments
-  // write equal bytes, so a piece may be written again. Throws std::system_error; std::logic_error
-  // if bytes, lengths and documents do not fit each other.
+  // the sequences of each document (0: an empty one). Thread-safe. Equal arguments write equal
+  // bytes, so a piece may be written again. Throws std::system_error; std::logic_error if bytes,
+  // lengths and documents do not fit each other.
   void write(const DatasetCounts& before, std::span<const std::byte> tokens,
-             std::span<const int32_t> sequence_lengths, std::span<const int32_t> document_sequences,
-             const StoredSequences& stored = {});
+             std::span<const int32_t> sequence_lengths,
+             std::span<const int32_t> document_sequences);
+  // The same in steps, for documents that need not be in memory as a whole. That the steps fit each
+  // other is up to the caller.
+  void write_tokens(int64_t first_token, std::span<const std::byte> tokens);
+  void write_lengths(int64_t first_sequence, std::span<const int32_t> sequence_lengths);
+  void write_bounds(const DatasetCounts& before, std::span<const int32_t> document_sequences);
 
   // Makes what was written so far survive a power cut.
   void sync();
@@ -61,7 +56,7 @@ class PlacedDatasetWriter {
 
  private:
   void write_offsets(const DatasetCounts& total, const std::function<void()>& check);
-  void write_bounds(const DatasetCounts& total, const std::function<void()>& check);
+  void copy_bounds(const DatasetCounts& total, const std::function<void()>& check);
   void write_header(const DatasetCounts& total);
   void preallocate_for(int64_t end_bytes);
 

@@ -37,7 +37,6 @@ class InputFile {
 
  private:
   friend class OutputFile;  // copy_at
-  friend class MappedFile;
   std::filesystem::path path_;
   int fd_ = -1;
   int64_t size_bytes_ = 0;

@@ -87,18 +87,10 @@ std::string read_file(const std::filesystem::path& path) {
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
   const FdGuard guard{open_file(path, O_RDONLY)};
-  map(guard.fd, static_cast<size_t>(size_of(guard.fd, path)), path);
-}
-
-MappedFile::MappedFile(const InputFile& file, size_t size_bytes) {
-  map(file.fd_, size_bytes, file.path());
-}
-
-void MappedFile::map(int fd, size_t size_bytes, const std::filesystem::path& path) {
-  size_bytes_ = size_bytes;
+  size_bytes_ = static_cast<size_t>(size_of(guard.fd, path));
   if (size_bytes_ == 0) return;
-  void* map =
-      is_made_to_fail() ? MAP_FAILED : ::mmap(nullptr, size_bytes_, PROT_READ, MAP_SHARED, fd, 0);
+  void* map = is_made_to_fail() ? MAP_FAILED
+                                : ::mmap(nullptr, size_bytes_, PROT_READ, MAP_SHARED, guard.fd, 0);
   if (map == MAP_FAILED) {
     throw_errno("cannot map " + quoted(path) + " (" + std::to_string(size_bytes_) + " bytes)");
   }

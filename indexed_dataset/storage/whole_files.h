@@ -10,8 +10,6 @@
 
 namespace weft {
 
-class InputFile;
-
 // Removes a file, which may be absent, and syncs the folder. Throws std::system_error.
 void remove_file(const std::filesystem::path& path);
 // Makes the names of new files in `folder` survive a power cut. Throws std::system_error.
@@ -31,16 +29,12 @@ class MappedFile {
  public:
   MappedFile() = default;
   explicit MappedFile(const std::filesystem::path& path);  // throws std::system_error
-  // The first bytes of an open file, which need not stay open. Throws std::system_error.
-  MappedFile(const InputFile& file, size_t size_bytes);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
   std::span<const std::byte> bytes() const { return {data_, size_bytes_}; }
 
  private:
-  void map(int fd, size_t size_bytes, const std::filesystem::path& path);
-
   const std::byte* data_ = nullptr;
   size_t size_bytes_ = 0;
 };

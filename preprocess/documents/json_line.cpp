@@ -61,12 +61,12 @@ JsonLineParser::JsonLineParser(std::vector<std::string> keys, std::string_view o
       values_(keys_.size()),
       origins_(origin_key) {}
 
-LineOutcome JsonLineParser::parse(std::string_view line, size_t kept_bytes) {
+LineOutcome JsonLineParser::parse(std::string_view line) {
   num_replaced_surrogates_ = 0;
   for (Value& value : values_) value.kind = Value::Kind::kAbsent;
   origins_.forget();
 
-  JsonScanner scanner(line, kept_bytes);
+  JsonScanner scanner(line);
   scanner.skip_space();
   if (scanner.at_end()) return {LineProblem::kBlank, "", 0};
   if (line.starts_with("\xEF\xBB\xBF")) {
@@ -154,18 +154,17 @@ bool JsonLineParser::next_text(size_t key_idx, TextPiece& piece) {
   Value& value = values_[key_idx];
   if (!value.goes_on && !next_string(value)) return false;
   std::string_view& rest = value.string.raw;
-  piece.raw = rest.size() > text_piece_bytes_
-                  ? rest.substr(0, cut_of_string(rest, text_piece_bytes_))
-                  : rest;
-  rest.remove_prefix(piece.raw.size());
+  piece.text = rest.size() > text_piece_bytes_
+                   ? rest.substr(0, cut_of_string(rest, text_piece_bytes_))
+                   : rest;
+  rest.remove_prefix(piece.text.size());
   piece.is_first = !value.goes_on;
   piece.is_last = rest.empty();
   value.goes_on = !piece.is_last;
-  piece.text = piece.raw;
   if (!value.string.has_escapes) return true;
-  const size_t needed = piece.raw.size() + kUnescapeSlackBytes;
+  const size_t needed = piece.text.size() + kUnescapeSlackBytes;
   if (text_buffer_.size() < needed) text_buffer_.resize(needed);
-  const char* end = unescape_string(piece.raw, text_buffer_.data(), num_replaced_surrogates_);
+  const char* end = unescape_string(piece.text, text_buffer_.data(), num_replaced_surrogates_);
   piece.text = {text_buffer_.data(), static_cast<size_t>(end - text_buffer_.data())};
   return true;
 }

@@ -43,8 +43,8 @@ struct LineOutcome {
   size_t position = 0;  // byte in the line where it was noticed
 };
 
-// Longer strings come in pieces of this (1 MiB), so that what was tokenized need not stay in
-// memory.
+// Longer strings come in pieces of this (1 MiB), so that neither their text without escapes nor what
+// the tokenizer makes of it need be in memory as a whole.
 constexpr size_t kTextPieceBytes = size_t{1} << 20;
 
 // Deeper nesting is refused, as by Python, whose parser gives up at its recursion limit of 1000.
@@ -60,21 +60,17 @@ class JsonLineParser {
 
   // Parses one line, which must be valid UTF-8. If the outcome is kNone, next_text() then has the
   // strings of every key.
-  // `kept_bytes`: as of JsonScanner.
-  LineOutcome parse(std::string_view line, size_t kept_bytes = 0);
+  LineOutcome parse(std::string_view line);
 
   // Steps to the next string of a key: its only one, or those of its list in order; false after the
   // last. A long one comes in several pieces, cut between two characters. Valid as long as the line
   // and until the next call of either function.
   struct TextPiece {
-    std::string_view text;  // valid UTF-8
-    // What it is in the line. All of the key's value up to its end is not looked at again.
-    std::string_view raw;
+    std::string_view text;                 // valid UTF-8
     bool is_first = true, is_last = true;  // of its string
   };
   bool next_text(size_t key_idx, TextPiece& piece);
-  // Where the document says that it is from. To be asked for before the line's texts, whose memory
-  // may be gone behind them.
+  // Where the document says that it is from.
   Origin origin() { return origins_.origin(); }
   // Lone surrogates that were replaced in the texts of the last line so far.
   int64_t num_replaced_surrogates() const { return num_replaced_surrogates_; }

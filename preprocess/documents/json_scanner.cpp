@@ -1,10 +1,7 @@
 #include "preprocess/documents/json_scanner.h"
 
-#include <algorithm>
-
 #include "preprocess/documents/json_line.h"
 #include "preprocess/documents/json_string.h"
-#include "preprocess/documents/release_memory.h"
 
 namespace weft {
 namespace {
@@ -18,21 +15,9 @@ bool JsonScanner::fail(const char* why) {
   return false;
 }
 
-void JsonScanner::give_back_passed() {
-  if (kept_bytes_ == 0 || static_cast<size_t>(position_ - kept_) < kept_bytes_) return;
-  give_pages_back({kept_, static_cast<size_t>(position_ - kept_)});
-  kept_ = position_;
-}
-
 template <typename IsOne>
 void JsonScanner::skip(const IsOne& is_one) {
-  for (;;) {
-    const char* const until =
-        kept_bytes_ == 0 ? end_ : position_ + std::min<size_t>(kept_bytes_, end_ - position_);
-    while (position_ != until && is_one(*position_)) ++position_;
-    if (position_ == end_ || position_ != until) return;
-    give_back_passed();
-  }
+  while (position_ != end_ && is_one(*position_)) ++position_;
 }
 
 void JsonScanner::skip_space() {
@@ -46,7 +31,6 @@ bool JsonScanner::take(char expected) {
 }
 
 bool JsonScanner::value() {
-  give_back_passed();
   JsonString ignored;
   JsonArray ignored_array;
   switch (peek()) {
@@ -124,30 +108,9 @@ bool JsonScanner::number() {
   return true;
 }
 
-// The end of the string whose opening quote is at the position. A long one is looked at part by
-// part, each as if it were a string without end.
-StringEnd JsonScanner::find_end_of_string() {
-  const char* const quote = position_;
-  bool has_escapes = false;
-  for (const char* part = quote + 1;;) {
-    const std::string_view rest(part, static_cast<size_t>(end_ - part));
-    const size_t cut = kept_bytes_ == 0 || rest.size() <= kept_bytes_
-                           ? rest.size()
-                           : cut_of_string(rest, kept_bytes_);
-    StringEnd found = find_string_end(part, part + cut);
-    found.has_escapes |= has_escapes;
-    const bool has_no_end = found.error != nullptr && found.position == part - 1;
-    if (has_no_end && cut == rest.size()) found.position = quote;
-    if (!has_no_end || cut == rest.size()) return found;
-    has_escapes = found.has_escapes;
-    position_ = part += cut;
-    give_back_passed();
-  }
-}
-
 bool JsonScanner::string(JsonString& out) {
   const char* start = position_ + 1;
-  const StringEnd found = find_end_of_string();
+  const StringEnd found = find_string_end(start, end_);
   position_ = found.position;
   if (found.error != nullptr) return fail(found.error);
   out.raw = {start, static_cast<size_t>(position_ - start)};

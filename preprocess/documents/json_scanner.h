@@ -25,14 +25,8 @@ struct JsonArray {
 // then say what and where. Recursion is bounded by kMaxJsonDepth.
 class JsonScanner {
  public:
-  // With `kept_bytes` the text lies in a mapped file, and only so much of what was passed stays in
-  // memory (at least 16).
-  explicit JsonScanner(std::string_view text, size_t kept_bytes = 0)
-      : begin_(text.data()),
-        position_(text.data()),
-        end_(text.data() + text.size()),
-        kept_(text.data()),
-        kept_bytes_(kept_bytes) {}
+  explicit JsonScanner(std::string_view text)
+      : begin_(text.data()), position_(text.data()), end_(text.data() + text.size()) {}
 
   void skip_space();
   bool at_end() const { return position_ == end_; }
@@ -58,8 +52,6 @@ class JsonScanner {
   bool go_deeper();
   template <typename IsOne>
   void skip(const IsOne& is_one);
-  StringEnd find_end_of_string();
-  void give_back_passed();
   bool number();
   bool literal(std::string_view word);
   bool digits();
@@ -67,8 +59,6 @@ class JsonScanner {
   const char* begin_;
   const char* position_;
   const char* end_;
-  const char* kept_;  // what lies before was given back
-  size_t kept_bytes_;
   const char* error_ = "";
   int depth_ = 0;
 };

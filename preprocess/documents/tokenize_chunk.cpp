@@ -9,7 +9,6 @@
 
 #include "preprocess/documents/bad_line_hint.h"
 #include "preprocess/documents/json_string.h"
-#include "preprocess/documents/release_memory.h"
 #include "preprocess/terminal/terminal_text.h"
 
 namespace weft {
@@ -18,8 +17,9 @@ namespace {
 // What a text in pieces leaves waiting is far less with vocabularies that are made as GPT-2's.
 constexpr size_t kMaxKeptWaitingBytes = 4 << 20;
 
-// Memory goes back to the system when it is so much.
-constexpr size_t kGivenBackBytes = 1 << 20;
+// Of larger chunks the number of tokens is bounded beforehand: vectors that grow take twice their
+// size while they are copied.
+constexpr size_t kLargeChunkBytes = 2 << 20;
 
 constexpr std::string_view kSpecialTokenText = "<|endoftext|>";
 
@@ -32,26 +32,6 @@ std::string_view first_slice(std::string_view text) {
   if (text.size() <= kSliceBytes) return text;
   const size_t newline = text.find('\n', kSliceBytes - 1);
   return newline == text.npos ? text : text.substr(0, newline + 1);
-}
-
-std::string_view without_line_end(std::string_view line) {
-  if (line.ends_with('\n')) line.remove_suffix(1);
-  if (line.ends_with('\r')) line.remove_suffix(1);
-  return line;
-}
-
-// num_valid_utf8_bytes() of a long line in a mapped file, of which `kept_bytes` stay in memory.
-size_t num_valid_utf8_bytes_of_long(std::string_view line, size_t kept_bytes) {
-  for (std::string_view rest = line; !rest.empty();) {
-    size_t end = std::min(rest.size(), kept_bytes);
-    while (end < rest.size() && end + 3 > kept_bytes && (rest[end] & 0xC0) == 0x80) --end;
-    const std::string_view part = rest.substr(0, end);
-    if (!simdjson::validate_utf8(part))
-      return line.size() - rest.size() + num_valid_utf8_bytes(part);
-    give_pages_back(part);
-    rest.remove_prefix(end);
-  }
-  return line.size();
 }
 
 std::string byte_text(char byte) {
@@ -83,16 +63,16 @@ TokenType token_type(const TokenizeRules& rules, int64_t vocabulary_size) {
 }
 
 ChunkTokenizer::ChunkTokenizer(std::shared_ptr<const Vocabulary> vocabulary,
-                               const TokenizeRules& rules, ChunkMemory memory)
+                               const TokenizeRules& rules, size_t text_piece_bytes)
     : rules_(rules),
-      memory_(std::move(memory)),
+      text_piece_bytes_(text_piece_bytes),
       type_(token_type(rules, vocabulary->size())),
       end_of_document_(rules.append_eod ? vocabulary->end_of_document() : -1),
       tokenizer_(vocabulary, rules.special_tokens),
-      parser_(rules.json_keys, rules.origin_key, memory_.text_piece_bytes),
+      parser_(rules.json_keys, rules.origin_key, text_piece_bytes),
       marks_(rules.json_keys.size()) {}
 
-void ChunkTokenizer::tokenize(LineChunk& chunk, TokenizedChunk& result) {
+void ChunkTokenizer::tokenize(const LineChunk& chunk, TokenizedChunk& result) {
   result.clear(rules_.json_keys.size());
   const std::string_view text = chunk.text();
   const auto note_bad_line = [&](LineOutcome outcome, int64_t offset_bytes,
@@ -110,26 +90,7 @@ void ChunkTokenizer::tokenize(LineChunk& chunk, TokenizedChunk& result) {
     return;
   }
 
-  if (chunk.kept_bytes > 0) {
-    const std::string_view line = without_line_end(text);
-    result.num_lines = 1;
-    LineOutcome outcome;
-    if (line.size() > rules_.max_line_bytes) {
-      outcome = {LineProblem::kTooLong, too_long, 0};
-    } else if (const size_t num_valid = num_valid_utf8_bytes_of_long(line, chunk.kept_bytes);
-               num_valid < line.size()) {
-      outcome = {LineProblem::kInvalidUtf8, byte_text(line[num_valid]), num_valid};
-    } else {
-      outcome = tokenize_line(line, chunk, result);
-    }
-    if (outcome.problem == LineProblem::kNone) return;
-    // What a file seems to be shows at its beginning.
-    const bool is_at_begin = outcome.position + kSliceBytes < kGivenBackBytes;
-    note_bad_line(std::move(outcome), chunk.offset_bytes,
-                  is_at_begin ? line.substr(0, kGivenBackBytes) : std::string_view());
-    return;
-  }
-
+  if (text.size() > kLargeChunkBytes) reserve_for(text.size(), result);
   for (std::string_view rest = text; !rest.empty();) {
     const std::string_view slice = first_slice(rest);
     rest.remove_prefix(slice.size());
@@ -153,9 +114,19 @@ void ChunkTokenizer::tokenize(LineChunk& chunk, TokenizedChunk& result) {
   }
 }
 
+// A token stands for at least one byte, a string of a list with its quotes and comma for at least
+// four if it has a token. The memory is taken as it is filled.
+void ChunkTokenizer::reserve_for(size_t text_bytes, TokenizedChunk& result) const {
+  for (TokenizedChunk::Output& output : result.outputs) {
+    if (type_ == TokenType::kUInt16) output.tokens_16.reserve(text_bytes);
+    if (type_ == TokenType::kInt32) output.tokens_32.reserve(text_bytes);
+    output.sequence_lengths.reserve(text_bytes / 4);
+  }
+}
+
 LineOutcome ChunkTokenizer::tokenize_line(std::string_view line, const LineChunk& chunk,
                                           TokenizedChunk& result) {
-  LineOutcome outcome = parser_.parse(line, chunk.kept_bytes);
+  LineOutcome outcome = parser_.parse(line);
   if (outcome.problem != LineProblem::kNone) return outcome;
   const int64_t offset_bytes = chunk.offset_bytes + (line.data() - chunk.text().data());
   return type_ == TokenType::kUInt16 ? append_line<uint16_t>(offset_bytes, result)
@@ -191,7 +162,6 @@ template <typename Id>
 bool ChunkTokenizer::append_texts(size_t key_idx, TokenizedChunk::Output& output) {
   std::vector<Id>& tokens = output.tokens<Id>();
   JsonLineParser::TextPiece piece;
-  const char* needed = nullptr;         // what lies before in the value was given back
   int64_t begin = output.num_tokens();  // of this text's tokens
   while (parser_.next_text(key_idx, piece)) {
     if (!append_piece<Id>(piece, tokens)) return false;
@@ -199,12 +169,6 @@ bool ChunkTokenizer::append_texts(size_t key_idx, TokenizedChunk::Output& output
       output.sequence_lengths.push_back(static_cast<int32_t>(output.num_tokens() - begin));
       begin = output.num_tokens();
     }
-    output.keep_small(memory_);
-    if (needed == nullptr) needed = piece.raw.data();
-    const char* const end = piece.raw.data() + piece.raw.size();
-    if (static_cast<size_t>(end - needed) < kGivenBackBytes) continue;
-    give_pages_back({needed, end});
-    needed = end;
   }
   return true;
 }
@@ -228,7 +192,7 @@ bool ChunkTokenizer::append_piece(const JsonLineParser::TextPiece& piece, std::v
   if (refuses_special && waiting_.find(kSpecialTokenText) != waiting_.npos) return false;
   // Escapes stand for little text; what cannot be settled yet would be encoded again for each.
   constexpr size_t kCutBytes = 16;
-  if (!piece.is_last && waiting_.size() + kCutBytes < memory_.text_piece_bytes) return true;
+  if (!piece.is_last && waiting_.size() + kCutBytes < text_piece_bytes_) return true;
   waiting_.erase(0, tokenizer_.encode_part(waiting_, piece.is_last, begun_, tokens));
   if (piece.is_last && waiting_.capacity() > kMaxKeptWaitingBytes) waiting_ = {};
   return true;

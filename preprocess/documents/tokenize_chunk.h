@@ -35,22 +35,22 @@ struct TokenizeRules {
 // not fit the one that the rules want.
 TokenType token_type(const TokenizeRules& rules, int64_t vocabulary_size);
 
-// One per thread: owns a tokenizer with its word cache.
+// One per thread: owns a tokenizer with its word cache. Longer strings than `text_piece_bytes` are
+// tokenized in pieces.
 class ChunkTokenizer {
  public:
   ChunkTokenizer(std::shared_ptr<const Vocabulary> vocabulary, const TokenizeRules& rules,
-                 ChunkMemory memory = {});
+                 size_t text_piece_bytes = kTextPieceBytes);
 
-  // Under OnBadLine::kStop it ends at the first bad line. Of a line with a long text the chunk's
-  // memory is given back to the system while it is tokenized; it cannot be read afterwards. Throws
-  // std::system_error where a scratch file cannot be written.
-  void tokenize(LineChunk& chunk, TokenizedChunk& result);
+  // Under OnBadLine::kStop it ends at the first bad line.
+  void tokenize(const LineChunk& chunk, TokenizedChunk& result);
 
  private:
   // How much of an output lines before the current one made.
   struct Mark {
     int64_t num_tokens = 0, num_sequences = 0;
   };
+  void reserve_for(size_t text_bytes, TokenizedChunk& result) const;
   LineOutcome tokenize_line(std::string_view line, const LineChunk& chunk, TokenizedChunk& result);
   template <typename Id>
   LineOutcome append_line(int64_t offset_bytes, TokenizedChunk& result);
@@ -63,7 +63,7 @@ class ChunkTokenizer {
                     TokenizedChunk::Output& output, TokenizedChunk& result) const;
 
   TokenizeRules rules_;
-  ChunkMemory memory_;
+  size_t text_piece_bytes_;
   TokenType type_;
   int32_t end_of_document_ = -1;
   Tokenizer tokenizer_;

@@ -2,33 +2,19 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
-#include <memory>
 #include <span>
 #include <vector>
 
 #include "indexed_dataset/pair/dataset_counts.h"
 #include "indexed_dataset/pair/shared_pair_writer.h"
-#include "indexed_dataset/storage/scratch_file.h"
 #include "preprocess/documents/bad_lines.h"
 #include "preprocess/documents/origin.h"
 
 namespace weft {
 
-// How much of one chunk is in memory.
-struct ChunkMemory {
-  // Longer strings are tokenized in pieces of this.
-  size_t text_piece_bytes = size_t{1} << 20;
-  // More bytes of tokens, or of sequence lengths, go to a scratch file; a piece's tokens come on
-  // top. As many as a chunk of ordinary lines can have: a token of 4 bytes for each of 1 MiB.
-  size_t max_output_bytes = size_t{4} << 20;
-  std::function<ScratchFile()> make_scratch = {};  // without it everything stays in memory
-};
-
 // Reused from chunk to chunk.
 struct TokenizedChunk {
-  class Output {
-   public:
+  struct Output {
     // In the file's type; the other one stays empty. The tokenizer appends to it: no copy.
     std::vector<uint16_t> tokens_16;
     std::vector<int32_t> tokens_32;
@@ -45,39 +31,21 @@ struct TokenizedChunk {
       if constexpr (sizeof(Id) == 2) return tokens_16;
       if constexpr (sizeof(Id) == 4) return tokens_32;
     }
-    // As they go into the file; valid until they change. What is stored comes before.
+    // As they go into the file; valid until they change.
     std::span<const std::byte> token_bytes() const {
       return tokens_32.empty() ? std::as_bytes(std::span(tokens_16))
                                : std::as_bytes(std::span(tokens_32));
     }
-    // What comes before tokens and sequence_lengths and lies in a scratch file; valid until the
-    // next call of any other function.
-    StoredSequences stored() const;
+    int64_t num_tokens() const { return std::ssize(tokens_16) + std::ssize(tokens_32); }
+    int64_t num_sequences() const { return std::ssize(sequence_lengths); }
+    DatasetCounts counts() const {
+      return PlacedDatasetWriter::counts_of(sequence_lengths, document_sequences);
+    }
+    int64_t held_bytes() const;
 
-    int64_t num_tokens() const;  // stored ones included, as all that follows
-    int64_t num_sequences() const;
-    DatasetCounts counts() const;
-    int64_t held_bytes() const;  // in memory and in scratch files
-
-    // Moves tokens and all lengths but the last to scratch files if they are too many. Throws
-    // std::system_error.
-    void keep_small(const ChunkMemory& memory);
     // Forgets the last ones. The tokens that stay must be those of the sequences that stay.
     void cut(int64_t num_tokens, int64_t num_sequences);
     void clear();  // keeps its memory
-
-   private:
-    struct Stored {
-      explicit Stored(const ChunkMemory& memory)
-          : tokens(memory.make_scratch()), lengths(memory.make_scratch()) {}
-      ScratchFile tokens, lengths;
-      int64_t num_tokens = 0, num_sequences = 0;
-      int64_t sum_lengths = 0;  // of the sequences in `lengths`
-    };
-    template <typename Id>
-    void store_tokens(std::vector<Id>& tokens);
-
-    std::shared_ptr<Stored> stored_;  // null: nothing
   };
   std::vector<Output> outputs;  // one per key
   int64_t num_lines = 0;

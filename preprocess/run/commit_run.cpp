@@ -6,7 +6,6 @@
 
 #include "indexed_dataset/process/crash_point.h"
 #include "indexed_dataset/storage/file_io.h"
-#include "indexed_dataset/storage/scratch_file.h"
 #include "preprocess/run/spill_file.h"
 
 namespace weft {
@@ -74,14 +73,15 @@ bool is_of_a_run(const std::string& name) {
   for (const char* own : {"journal", "commit", "coordinator", "failure"}) {
     if (name.starts_with(own)) return true;
   }
-  if (is_scratch_name(name) || is_stage_name(name)) return true;
+  // NFS keeps what another process has open under a name of its own.
+  if (name.starts_with(".nfs") || is_stage_name(name)) return true;
   const size_t dot = name.find('.');
   const std::string first = name.substr(0, dot);
   if (dot == std::string::npos || name.size() == dot + 1) return false;
   const auto is_number = [](const std::string& text) {
     return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
   };
-  return is_number(first) || (first == "fetched" && is_number(name.substr(dot + 1)));
+  return is_number(first);
 }
 
 }  // namespace

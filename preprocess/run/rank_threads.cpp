@@ -25,8 +25,7 @@ void RankWorker::end_threads() {
 }
 
 void RankWorker::work() {
-  ChunkTokenizer tokenizer(vocabulary_, settings_.rules,
-                           {.make_scratch = [this] { return files_.make_scratch(); }});
+  ChunkTokenizer tokenizer(vocabulary_, settings_.rules);
   while (auto job = work_.pop()) (*job)(tokenizer);
 }
 
@@ -81,6 +80,7 @@ void RankWorker::read_task(const Given& given) {
         SegmentPtr text = std::move(*passed);
         try {
           tokenizer.tokenize(text->chunk, text->result);
+          if (text->chunk.long_line_permit) text->chunk.buffer = std::vector<char>();
         } catch (...) {
           text->error = std::current_exception();
         }

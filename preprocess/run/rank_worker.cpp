@@ -64,9 +64,7 @@ RankWorker::RankWorker(const RankSettings& settings, const WorkPlan& plan,
       files_(files),
       ledger_(ledger),
       num_readers_(num_readers_for(plan, settings.num_workers)),
-      gate_(
-          settings.long_line_bytes, [&files] { return files.make_scratch(); },
-          2 + settings.num_workers / 2),
+      gate_(settings.long_line_bytes, 2 + settings.num_workers / 2),
       windows_(settings.windows, settings.on_first_window_wait) {}
 
 RankWorker::~RankWorker() { end_threads(); }
@@ -365,7 +363,6 @@ void RankWorker::recycle(SegmentPtr segment) {
   if (segment->chunk.buffer.capacity() > 2 * settings_.read_limits.chunk_bytes) {
     segment->chunk.drop_grown();
   }
-  segment->chunk.long_line = {};
   segment->chunk.long_line_permit.reset();
   free_.push(std::move(segment));
 }

@@ -1,5 +1,6 @@
 #include "preprocess/run/run_files.h"
 
+#include <array>
 #include <random>
 #include <span>
 #include <string>
@@ -15,12 +16,6 @@ namespace {
 
 using Output = TokenizedChunk::Output;
 
-template <typename T>
-void add_bytes(std::vector<std::byte>& bytes, std::span<const T> values) {
-  const auto view = std::as_bytes(values);
-  bytes.insert(bytes.end(), view.begin(), view.end());
-}
-
 // Random bits of the kernel.
 int64_t random_writer() {
   std::random_device device;
@@ -28,13 +23,8 @@ int64_t random_writer() {
 }
 
 StagedHeader header_of(const Output& output) {
-  return {static_cast<uint64_t>(output.stored().num_token_bytes) + output.token_bytes().size(),
-          static_cast<uint64_t>(output.num_sequences()), output.document_sequences.size()};
-}
-
-int64_t num_stored_bytes(const Output& output) {
-  const StoredSequences stored = output.stored();
-  return stored.num_token_bytes + 4 * stored.num_sequences;
+  return {output.token_bytes().size(), output.sequence_lengths.size(),
+          output.document_sequences.size()};
 }
 
 }  // namespace
@@ -73,15 +63,15 @@ bool RunFiles::are_there(const std::filesystem::path& folder, size_t num_dataset
 void RunFiles::write(const TaskBase& before, int32_t input_idx,
                      const std::vector<Output>& outputs) {
   for (size_t k = 0; k < outputs.size(); ++k) {
-    write_dataset(k, before, input_idx, outputs[k], outputs[k].stored());
+    const Output& output = outputs[k];
+    datasets_[k]->pair.write(before.datasets.at(k), output.token_bytes(), output.sequence_lengths,
+                             output.document_sequences);
+    write_sources(k, before, input_idx, output);
   }
 }
 
-void RunFiles::write_dataset(size_t k, const TaskBase& before, int32_t input_idx,
-                             const Output& output, const StoredSequences& stored) {
-  const DatasetCounts& place = before.datasets.at(k);
-  datasets_[k]->pair.write(place, output.token_bytes(), output.sequence_lengths,
-                           output.document_sequences, stored);
+void RunFiles::write_sources(size_t k, const TaskBase& before, int32_t input_idx,
+                             const Output& output) {
   std::vector<std::byte> entries;
   for (size_t i = 0; i < output.line_offsets.size(); ++i) {
     append_source_entry(
@@ -92,8 +82,9 @@ void RunFiles::write_dataset(size_t k, const TaskBase& before, int32_t input_idx
   }
   crash_point("pair_placed");
   if (entries.empty()) return;
-  datasets_[k]->sources.write_at(entries.data(), entries.size(),
-                                 source_entry_at(place.num_documents, has_origins_));
+  datasets_[k]->sources.write_at(
+      entries.data(), entries.size(),
+      source_entry_at(before.datasets.at(k).num_documents, has_origins_));
 }
 
 int64_t RunFiles::staged_size(const std::vector<Output>& outputs) {
@@ -106,34 +97,19 @@ int64_t RunFiles::staged_size(const std::vector<Output>& outputs) {
 
 void RunFiles::stage(int64_t task, int64_t offset_bytes, const std::vector<Output>& outputs) {
   const auto file = stage_file(task);
-  std::vector<std::byte> bytes;
-  int64_t num_bytes = staged_size(outputs);
-  for (const Output& output : outputs) num_bytes -= num_stored_bytes(output);
-  bytes.reserve(static_cast<size_t>(num_bytes));
-  const auto write_bytes = [&] {
-    file->write_at(bytes.data(), bytes.size(), offset_bytes);
+  const auto write = [&](const auto& values) {
+    const auto bytes = std::as_bytes(std::span(values));
+    if (!bytes.empty()) file->write_at(bytes.data(), bytes.size(), offset_bytes);
     offset_bytes += std::ssize(bytes);
-    bytes.clear();
-  };
-  const auto copy = [&](const InputFile* from, int64_t from_bytes, int64_t size_bytes) {
-    if (size_bytes == 0) return;
-    write_bytes();
-    file->copy_at(*from, from_bytes, size_bytes, offset_bytes);
-    offset_bytes += size_bytes;
   };
   for (const Output& output : outputs) {
-    const StagedHeader header = header_of(output);
-    const StoredSequences stored = output.stored();
-    add_bytes(bytes, std::span(&header, 1));
-    copy(stored.tokens, stored.tokens_at_bytes, stored.num_token_bytes);
-    add_bytes(bytes, output.token_bytes());
-    copy(stored.lengths, stored.lengths_at_bytes, 4 * stored.num_sequences);
-    add_bytes(bytes, std::span(output.sequence_lengths));
-    add_bytes(bytes, std::span(output.document_sequences));
-    add_bytes(bytes, std::span(output.line_offsets));
-    add_bytes(bytes, std::span(output.origins));
+    write(std::array{header_of(output)});
+    write(output.token_bytes());
+    write(output.sequence_lengths);
+    write(output.document_sequences);
+    write(output.line_offsets);
+    write(output.origins);
   }
-  write_bytes();
   crash_point("staged");
 }
 
@@ -141,16 +117,13 @@ void RunFiles::unstage(int64_t task, const std::vector<StageFile>& stage, const 
                        int32_t input_idx) {
   TaskBase before = base;
   Output output;
-  StoredSequences stored;
   for (const StageFile& file : stage) {
     StageReader reader(stage_path(folder_, task, file.writer), file.num_bytes, type_, has_origins_);
     while (!reader.at_end()) {
       for (size_t k = 0; k < datasets_.size(); ++k) {
-        reader.read(output, stored);
-        write_dataset(k, before, input_idx, output, stored);
-        before.datasets[k].add(output.counts());
-        before.datasets[k].num_sequences += stored.num_sequences;
-        before.datasets[k].num_tokens += stored.num_token_bytes / weft::size_bytes(type_);
+        const DatasetCounts counts = reader.copy(before.datasets[k], datasets_[k]->pair, output);
+        write_sources(k, before, input_idx, output);
+        before.datasets[k].add(counts);
       }
       crash_point("segment_unstaged");
     }

@@ -58,9 +58,6 @@ class RunFiles {
   // Whether an earlier run's files are here.
   static bool are_there(const std::filesystem::path& folder, size_t num_datasets);
 
-  // For what does not fit into memory.
-  ScratchFile make_scratch() const { return ScratchFile(folder_); }
-
   // Makes what was written before the call survive a power cut.
   void sync();
 
@@ -76,8 +73,8 @@ class RunFiles {
     PlacedDatasetWriter pair;
     OutputFile sources;
   };
-  void write_dataset(size_t k, const TaskBase& before, int32_t input_idx,
-                     const TokenizedChunk::Output& output, const StoredSequences& stored);
+  void write_sources(size_t k, const TaskBase& before, int32_t input_idx,
+                     const TokenizedChunk::Output& output);
   std::shared_ptr<OutputFile> stage_file(int64_t task);
 
   std::filesystem::path folder_;

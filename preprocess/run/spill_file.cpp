@@ -12,8 +12,8 @@ namespace fs = std::filesystem;
 
 constexpr char kPrefix[] = "stage.";
 
-// A segment of more stays in the stage file until it is written to its place.
-constexpr uint64_t kMaxReadBytes = 4 << 20;
+// So much of a segment is in memory when it is copied to its place.
+constexpr uint64_t kBlockBytes = 4 << 20;
 
 }  // namespace
 
@@ -53,7 +53,7 @@ void remove_stale_stages(const fs::path& folder, const std::map<int64_t, TaskPro
   for (const fs::path& path : stale) remove_file(path);
 }
 
-void StageReader::read(TokenizedChunk::Output& output, StoredSequences& stored) {
+StagedHeader StageReader::read_header() {
   StagedHeader header;
   read_into(&header, sizeof header);
   // Each on its own first: the sum of hostile numbers could overflow.
@@ -63,26 +63,30 @@ void StageReader::read(TokenizedChunk::Output& output, StoredSequences& stored) 
     throw std::runtime_error(file_.path().string() + ": no stage file, at byte " +
                              std::to_string(position_) + "; remove the folder it is in");
   }
-  output.clear();
-  stored = {};
-  if (header.num_bytes + 4 * header.num_sequences > kMaxReadBytes) {
-    stored.tokens = stored.lengths = &file_;
-    stored.tokens_at_bytes = position_;
-    stored.num_token_bytes = static_cast<int64_t>(header.num_bytes);
-    stored.lengths_at_bytes = position_ + stored.num_token_bytes;
-    stored.num_sequences = static_cast<int64_t>(header.num_sequences);
-    position_ = stored.lengths_at_bytes + 4 * stored.num_sequences;
-  } else {
-    if (type_ == TokenType::kUInt16) {
-      read_values(output.tokens_16, header.num_bytes / 2);
-    } else {
-      read_values(output.tokens_32, header.num_bytes / 4);
-    }
-    read_values(output.sequence_lengths, header.num_sequences);
+  return header;
+}
+
+DatasetCounts StageReader::copy(const DatasetCounts& before, PlacedDatasetWriter& pair,
+                                TokenizedChunk::Output& output) {
+  const StagedHeader header = read_header();
+  std::vector<std::byte> tokens;
+  for (uint64_t done = 0; done < header.num_bytes; done += tokens.size()) {
+    read_values(tokens, std::min(kBlockBytes, header.num_bytes - done));
+    const auto num_before = static_cast<int64_t>(done) / weft::size_bytes(type_);
+    pair.write_tokens(before.num_tokens + num_before, tokens);
   }
+  std::vector<int32_t> lengths;
+  for (uint64_t done = 0; done < header.num_sequences; done += lengths.size()) {
+    read_values(lengths, std::min(kBlockBytes / 4, header.num_sequences - done));
+    pair.write_lengths(before.num_sequences + static_cast<int64_t>(done), lengths);
+  }
+  output.clear();
   read_values(output.document_sequences, header.num_documents);
   read_values(output.line_offsets, header.num_documents);
   if (has_origins_) read_values(output.origins, header.num_documents);
+  pair.write_bounds(before, output.document_sequences);
+  return {static_cast<int64_t>(header.num_documents), static_cast<int64_t>(header.num_sequences),
+          static_cast<int64_t>(header.num_bytes) / weft::size_bytes(type_)};
 }
 
 void StageReader::read_into(void* data, size_t size_bytes) {

@@ -52,11 +52,14 @@ class StageReader {
 
   bool at_end() const { return position_ == num_bytes_; }
 
-  // One key's part of a segment: tokens and lengths are in `output`, or `stored` in the file, valid
-  // while this lives. Throws std::runtime_error if the file does not hold whole segments.
-  void read(TokenizedChunk::Output& output, StoredSequences& stored);
+  // Writes the tokens and lengths of one key's part of a segment to their place behind `before`, a
+  // few megabytes at a time, and leaves the rest of it in `output`. Returns what it holds. Throws
+  // std::runtime_error if the file does not hold whole segments; std::system_error.
+  DatasetCounts copy(const DatasetCounts& before, PlacedDatasetWriter& pair,
+                     TokenizedChunk::Output& output);
 
  private:
+  StagedHeader read_header();
   void read_into(void* data, size_t size_bytes);
   template <typename T>
   void read_values(std::vector<T>& values, uint64_t count) {

@@ -92,7 +92,7 @@ class OpenTask {
   TaskProgress written_;
 };
 
-// Bytes that a result holds in memory and in scratch files.
+// Bytes that a result holds in memory.
 int64_t held_bytes(const TokenizedChunk& result);
 
 }  // namespace weft

@@ -61,16 +61,17 @@ bool LineChunker::next(LineChunk& chunk) {
   chunk.size_bytes = 0;
   chunk.offset_bytes = offset_bytes_;
   chunk.is_too_long_line = false;
-  chunk.long_line = {};
-  chunk.kept_bytes = 0;
   chunk.long_line_permit.reset();
   chunk.large_chunk_permit.reset();
   size_t target_bytes = chunk_bytes_;
   for (size_t num_searched = 0;;) {
     read_some(chunk, target_bytes);
     if (chunk.size_bytes == 0) return false;
-    const size_t found = last_cut(chunk.text().substr(num_searched));
-    const size_t cut = at_end_ ? chunk.size_bytes : found > 0 ? num_searched + found : 0;
+    const std::string_view rest = chunk.text().substr(num_searched);
+    const size_t found = chunk.long_line_permit ? end_of_first_line(rest, at_end_)
+                         : at_end_              ? rest.size()
+                                                : last_cut(rest);
+    const size_t cut = found > 0 ? num_searched + found : 0;
     if (cut > 0) {
       finish_chunk(chunk, cut);
       chunk.size_bytes = cut;
@@ -83,22 +84,31 @@ bool LineChunker::next(LineChunk& chunk) {
       return true;
     }
     num_searched = chunk.size_bytes - 1;  // a final "\r" was left open
-    target_bytes = std::min(2 * chunk.size_bytes, max_line_bytes_ + 3);
-    if (gate_ == nullptr) continue;
-    if (target_bytes <= gate_->free_bytes()) {
-      // A chunk twice as long as others is no burden: waiting begins with the next step.
-      if (target_bytes > 2 * chunk_bytes_ && !chunk.large_chunk_permit) {
-        chunk.large_chunk_permit = gate_->enter_large_chunk();
-        // At once: to grow by copies would need half as much again. Memory is taken as it is
-        // filled.
-        chunk.buffer.reserve(gate_->free_bytes());
-      }
-      continue;
-    }
-    chunk.long_line_permit = gate_->enter();
-    read_long_line(chunk);
-    return true;
+    target_bytes = grow(chunk);
   }
+}
+
+// Gets room for more of a line, with the permits that it takes; how many bytes the chunk should
+// hold next.
+size_t LineChunker::grow(LineChunk& chunk) {
+  const size_t most_bytes = max_line_bytes_ + 3;
+  const size_t doubled_bytes = std::min(2 * chunk.size_bytes, most_bytes);
+  if (gate_ == nullptr) return doubled_bytes;
+  // Room is made at once: to grow by copies would need half as much again. Memory is taken as it is
+  // filled.
+  if (doubled_bytes <= gate_->free_bytes()) {
+    // A chunk twice as long as others is no burden: waiting begins with the next step.
+    if (doubled_bytes > 2 * chunk_bytes_ && !chunk.large_chunk_permit) {
+      chunk.large_chunk_permit = gate_->enter_large_chunk();
+      chunk.buffer.reserve(gate_->free_bytes());
+    }
+    return doubled_bytes;
+  }
+  if (!chunk.long_line_permit) {
+    chunk.long_line_permit = gate_->enter();
+    chunk.buffer.reserve(most_bytes);
+  }
+  return std::min(chunk.size_bytes + chunk_bytes_, most_bytes);
 }
 
 // What lies behind `cut` belongs to the next chunk.
@@ -109,36 +119,10 @@ void LineChunker::finish_chunk(LineChunk& chunk, size_t cut) {
   num_taken_ = 0;
 }
 
-// Moves a line, of which the buffer holds the beginning, to a file up to its end.
-void LineChunker::read_long_line(LineChunk& chunk) {
-  ScratchFile file = gate_->make_scratch();
-  for (size_t cut = 0;;) {
-    // Here the buffer has no line end but perhaps a final "\r", whose "\n" may come next.
-    const size_t num_open = chunk.buffer[chunk.size_bytes - 1] == '\r' ? 1 : 0;
-    file.append(chunk.buffer.data(), chunk.size_bytes - num_open);
-    chunk.buffer[0] = '\r';
-    chunk.size_bytes = num_open;
-    read_some(chunk, num_open + chunk_bytes_);
-    cut = end_of_first_line(chunk.text(), at_end_);
-    if (cut > 0 || chunk.size_bytes == 0) {
-      file.append(chunk.buffer.data(), cut);
-      finish_chunk(chunk, cut);
-      break;
-    }
-    if (static_cast<size_t>(file.size_bytes()) + chunk.size_bytes > max_line_bytes_ + 2) {
-      skip_rest_of_line(chunk, file.size_bytes());
-      return;
-    }
-  }
-  chunk.size_bytes = static_cast<size_t>(file.size_bytes());
-  chunk.long_line = MappedFile(file.content(), chunk.size_bytes);
-  chunk.kept_bytes = gate_->kept_bytes();
-  offset_bytes_ += file.size_bytes();
-}
-
 // Drops a line that is over the limit without holding more of it; what follows its end is carried
-// over. `num_skipped` bytes of it were dropped before.
-void LineChunker::skip_rest_of_line(LineChunk& chunk, int64_t num_skipped) {
+// over.
+void LineChunker::skip_rest_of_line(LineChunk& chunk) {
+  int64_t num_skipped = 0;
   size_t cut = 0;
   while (cut == 0 && !at_end_) {
     // A final "\r" stays, in case that its "\n" comes next.

@@ -9,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "indexed_dataset/storage/whole_files.h"
 #include "preprocess/stream/byte_source.h"
 #include "preprocess/stream/long_line_gate.h"
 
@@ -18,10 +17,6 @@ namespace weft {
 // Whole lines, their ends included; only the last line of a stream may lack one.
 struct LineChunk {
   std::vector<char> buffer;
-  // A long line lies in a file instead, alone; of its text so much should be in memory at a time
-  // (give_pages_back), 0: the text is in `buffer`.
-  MappedFile long_line;
-  size_t kept_bytes = 0;
   size_t size_bytes = 0;     // of the text
   int64_t offset_bytes = 0;  // of the first byte, in the decompressed stream
   // This chunk stands for one line that is longer than the limit: it holds no text, `size_bytes` is
@@ -31,21 +26,17 @@ struct LineChunk {
   // Held while the chunk has a line that needs one, and while its buffer has grown.
   LongLineGate::Permit long_line_permit, large_chunk_permit;
 
-  // Of lines, whether their text is here or not.
+  // Of the lines, also of one that is too long to be held.
   int64_t num_bytes() const {
     return static_cast<int64_t>(size_bytes) + (is_too_long_line ? too_long_line_bytes : 0);
   }
   // What a reader gives up when it has to wait for others: memory, and the right to it.
   void drop_grown() {
     buffer = std::vector<char>();  // {} would keep the memory
-    long_line = {};
     long_line_permit.reset();
     large_chunk_permit.reset();
   }
-  std::string_view text() const {
-    const char* const long_text = reinterpret_cast<const char*>(long_line.bytes().data());
-    return {kept_bytes > 0 ? long_text : buffer.data(), size_bytes};
-  }
+  std::string_view text() const { return {buffer.data(), size_bytes}; }
 };
 
 // Reads one stream chunk by chunk. Not thread-safe. Where a chunk ends depends on the text behind
@@ -54,8 +45,8 @@ struct LineChunk {
 class LineChunker {
  public:
   // Chunks hold `chunk_bytes` or more: one that must hold a longer line grows up to
-  // `max_line_bytes`, with a permit and a file of `gate`, or without a gate in memory.
-  // `offset_bytes` is where in the stream the source begins.
+  // `max_line_bytes`, with a permit of `gate` if there is one; a line that needs the long line's
+  // permit is a chunk of its own. `offset_bytes` is where in the stream the source begins.
   LineChunker(ByteSource& source, size_t chunk_bytes, size_t max_line_bytes,
               LongLineGate* gate = nullptr, int64_t offset_bytes = 0)
       : source_(source),
@@ -65,7 +56,7 @@ class LineChunker {
         offset_bytes_(offset_bytes) {}
 
   // Fills `chunk`, whose buffer is reused; false at the end of the stream. Throws as
-  // ByteSource::read; std::system_error where a line cannot be written to its file.
+  // ByteSource::read.
   bool next(LineChunk& chunk);
 
   // Where in the stream the next chunk begins.
@@ -74,8 +65,8 @@ class LineChunker {
  private:
   void read_some(LineChunk& chunk, size_t target_bytes);
   void finish_chunk(LineChunk& chunk, size_t cut);
-  void read_long_line(LineChunk& chunk);
-  void skip_rest_of_line(LineChunk& chunk, int64_t num_skipped = 0);
+  size_t grow(LineChunk& chunk);
+  void skip_rest_of_line(LineChunk& chunk);
 
   ByteSource& source_;
   size_t chunk_bytes_, max_line_bytes_;

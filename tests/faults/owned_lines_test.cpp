@@ -162,7 +162,7 @@ class TaskReading : public ::testing::Test {
     const WorkPlan plan = plan_work({path_}, task_bytes);
     num_tasks_ = std::ssize(plan.tasks);
     const std::atomic<bool> cancelled{false};
-    LongLineGate gate(1 << 20, [&] { return ScratchFile(folder_.path()); });
+    LongLineGate gate(1 << 20);
     WindowBudget windows({.total = 1 << 20, .max = 1 << 20, .free = 1024});
     const ReadLimits limits{.chunk_bytes = chunk_bytes};
     std::string text;

@@ -151,8 +151,7 @@ TEST(LineChunks, HoldALineOverTheLimitOnlyInPart) {
 TEST(LineChunks, GrownChunksWaitForEachOther) {
   const std::string line = std::string(100, 'x') + "\n", text = line + line + line;
   PieceSource source(text, 50);
-  LongLineGate gate(
-      1 << 20, [] { return ScratchFile("/nowhere"); }, /*max_large_chunks=*/1);
+  LongLineGate gate(1 << 20, /*max_large_chunks=*/1);
   LineChunker chunker(source, 16, 1000, &gate);
   LineChunk first, second, third;
   ASSERT_TRUE(chunker.next(first));

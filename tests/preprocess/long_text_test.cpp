@@ -1,4 +1,4 @@
-// Texts too long for memory: cut anywhere, tokenized in pieces, tokens in scratch files - and the
+// Long texts are tokenized in pieces that are cut anywhere, and long lines read with a permit: the
 // same as if they were short.
 #include <gtest/gtest.h>
 
@@ -102,33 +102,17 @@ class LongTexts : public ::testing::Test {
   }
 
   TokenizedChunk tokenize(const std::string& lines, const TokenizeRules& rules,
-                          const ChunkMemory& memory) {
+                          size_t text_piece_bytes = kTextPieceBytes) {
     LineChunk chunk;
     chunk.buffer.assign(lines.begin(), lines.end());
     chunk.size_bytes = lines.size();
     TokenizedChunk result;
-    ChunkTokenizer(vocabulary_, rules, memory).tokenize(chunk, result);
+    ChunkTokenizer(vocabulary_, rules, text_piece_bytes).tokenize(chunk, result);
     return result;
   }
-  ChunkMemory small_memory() {
-    return {.text_piece_bytes = 16 + random_() % 100,
-            .max_output_bytes = random_() % 400,
-            .make_scratch = [this] { return ScratchFile(folder_.path()); }};
-  }
-  static std::string bytes_of(const InputFile* file, int64_t size_bytes) {
-    std::string bytes(static_cast<size_t>(size_bytes), '\0');
-    if (size_bytes > 0) file->read_at(bytes.data(), bytes.size(), 0);
-    return bytes;
-  }
   static std::string all_tokens(const TokenizedChunk::Output& output) {
-    const auto rest = output.token_bytes();
-    return bytes_of(output.stored().tokens, output.stored().num_token_bytes) +
-           std::string(reinterpret_cast<const char*>(rest.data()), rest.size());
-  }
-  static std::string all_lengths(const TokenizedChunk::Output& output) {
-    const auto rest = std::as_bytes(std::span(output.sequence_lengths));
-    return bytes_of(output.stored().lengths, 4 * output.stored().num_sequences) +
-           std::string(reinterpret_cast<const char*>(rest.data()), rest.size());
+    const auto bytes = output.token_bytes();
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
 
   std::mt19937 random_{4};
@@ -136,8 +120,8 @@ class LongTexts : public ::testing::Test {
   std::shared_ptr<const Vocabulary> vocabulary_;
 };
 
-TEST_F(LongTexts, GiveTheSameInPiecesAndThroughScratchFiles) {
-  int64_t num_stored = 0, num_special = 0;
+TEST_F(LongTexts, GiveTheSameInPieces) {
+  int64_t num_special = 0;
   for (int i = 0; i < 600; ++i) {
     TokenizeRules rules;
     rules.json_keys = {"text", "title"};
@@ -147,8 +131,8 @@ TEST_F(LongTexts, GiveTheSameInPiecesAndThroughScratchFiles) {
     if (random_() % 2 == 0) rules.token_type = TokenType::kInt32;
     if (random_() % 2 == 0) rules.empty_documents = EmptyDocuments::kSkip;
     const std::string lines = random_lines(4);
-    const TokenizedChunk expected = tokenize(lines, rules, {});
-    const TokenizedChunk got = tokenize(lines, rules, small_memory());
+    const TokenizedChunk expected = tokenize(lines, rules);
+    const TokenizedChunk got = tokenize(lines, rules, 16 + random_() % 100);
     ASSERT_EQ(got.num_tokens, expected.num_tokens);
     ASSERT_EQ(got.num_documents, expected.num_documents);
     ASSERT_EQ(got.num_empty_documents, expected.num_empty_documents);
@@ -157,23 +141,20 @@ TEST_F(LongTexts, GiveTheSameInPiecesAndThroughScratchFiles) {
     num_special += got.bad_line_counts.total();
     for (size_t k = 0; k < 2; ++k) {
       ASSERT_EQ(all_tokens(got.outputs[k]), all_tokens(expected.outputs[k])) << lines;
-      ASSERT_EQ(all_lengths(got.outputs[k]), all_lengths(expected.outputs[k])) << lines;
+      ASSERT_EQ(got.outputs[k].sequence_lengths, expected.outputs[k].sequence_lengths) << lines;
       ASSERT_EQ(got.outputs[k].document_sequences, expected.outputs[k].document_sequences);
       ASSERT_EQ(got.outputs[k].line_offsets, expected.outputs[k].line_offsets);
       const DatasetCounts counts = got.outputs[k].counts(), all = expected.outputs[k].counts();
       ASSERT_EQ(counts.num_documents, all.num_documents);
       ASSERT_EQ(counts.num_sequences, all.num_sequences);
       ASSERT_EQ(counts.num_tokens, all.num_tokens);
-      num_stored += got.outputs[k].stored().num_token_bytes;
     }
   }
-  EXPECT_GT(num_stored, 100'000);  // or nothing was tested
   EXPECT_GT(num_special, 100);
 }
 
 // A few megabytes each, with the sizes that a run has.
 TEST_F(LongTexts, OfMegabytesWithoutAPlaceToCut) {
-  const ChunkMemory scratch{.make_scratch = [this] { return ScratchFile(folder_.path()); }};
   for (const std::string unit : {"1", "ab", "\u4e2d\u6587", ".-", R"(\n)", R"(\u0041)", " ",
                                  R"(\\)", R"(\ud83d\ude00)", "\", \"", "a\", \""}) {
     TokenizeRules rules;
@@ -181,19 +162,18 @@ TEST_F(LongTexts, OfMegabytesWithoutAPlaceToCut) {
     std::string line = R"({"text": [")";
     while (line.size() < size_t{3} << 20) line += unit;
     line += "\"]}\n";
-    // Nothing is cut and all is in memory.
-    const TokenizedChunk expected = tokenize(line, rules, {.text_piece_bytes = size_t{1} << 30});
-    const TokenizedChunk got = tokenize(line, rules, scratch);
+    // Nothing is cut.
+    const TokenizedChunk expected = tokenize(line, rules, size_t{1} << 30);
+    const TokenizedChunk got = tokenize(line, rules);
     ASSERT_EQ(got.num_documents, 1);
     EXPECT_TRUE(all_tokens(got.outputs[0]) == all_tokens(expected.outputs[0])) << unit;
-    EXPECT_TRUE(all_lengths(got.outputs[0]) == all_lengths(expected.outputs[0])) << unit;
+    EXPECT_TRUE(got.outputs[0].sequence_lengths == expected.outputs[0].sequence_lengths) << unit;
     EXPECT_EQ(got.num_replaced_surrogates, expected.num_replaced_surrogates);
-    EXPECT_LE(got.outputs[0].token_bytes().size(), size_t{10} << 20);
   }
 }
 
-// A line that is too long for memory lies in a mapped file, of which little is looked at at a time.
-TEST_F(LongTexts, GiveTheSameInAMappedFile) {
+// A long line is a chunk of its own, whatever stands behind it.
+TEST_F(LongTexts, GiveTheSameAsAChunkOfTheirOwn) {
   int64_t num_bad = 0;
   for (int i = 0; i < 1000; ++i) {
     TokenizeRules rules;
@@ -209,20 +189,20 @@ TEST_F(LongTexts, GiveTheSameInAMappedFile) {
       line[random_() % line.size()] = wrong[random_() % wrong.size()];
     }
     const std::string end = std::vector<std::string>{"\n", "\r\n", "\r", ""}[random_() % 4];
-    const TokenizedChunk expected = tokenize(line + end, rules, {});
+    const TokenizedChunk expected = tokenize(line + end, rules);
 
     const std::string text = line + end + (end.empty() ? "" : "the next line");
     StringSource source(text, 1 + random_() % 300);
-    LongLineGate gate(
-        1, [this] { return ScratchFile(folder_.path()); }, 1, 16 + random_() % 100);
+    LongLineGate gate(1);
     LineChunker chunker(source, 8 + random_() % 30, rules.max_line_bytes, &gate);
     LineChunk chunk;
     ASSERT_TRUE(chunker.next(chunk));
-    ASSERT_TRUE(chunk.kept_bytes > 0 || chunk.is_too_long_line);
+    ASSERT_TRUE(chunk.long_line_permit || chunk.is_too_long_line);
     ASSERT_EQ(chunk.num_bytes(), std::ssize(line + end));
     ASSERT_EQ(chunker.offset_bytes(), chunk.num_bytes());
     TokenizedChunk got;
-    ChunkTokenizer(vocabulary_, rules, small_memory()).tokenize(chunk, got);
+    ChunkTokenizer(vocabulary_, rules, 16 + random_() % 100).tokenize(chunk, got);
+    chunk.drop_grown();
 
     SCOPED_TRACE(line);
     ASSERT_EQ(got.num_lines, 1);
@@ -237,7 +217,7 @@ TEST_F(LongTexts, GiveTheSameInAMappedFile) {
     }
     for (size_t k = 0; k < 2; ++k) {
       ASSERT_EQ(all_tokens(got.outputs[k]), all_tokens(expected.outputs[k]));
-      ASSERT_EQ(all_lengths(got.outputs[k]), all_lengths(expected.outputs[k]));
+      ASSERT_EQ(got.outputs[k].sequence_lengths, expected.outputs[k].sequence_lengths);
       ASSERT_EQ(got.outputs[k].line_offsets, expected.outputs[k].line_offsets);
     }
     // What comes behind it is the next chunk.
@@ -251,14 +231,6 @@ TEST_F(LongTexts, GiveTheSameInAMappedFile) {
   }
   EXPECT_GT(num_bad, 200);
   EXPECT_LT(num_bad, 800);
-}
-
-TEST_F(LongTexts, AScratchFileThatCannotBeMadeIsAnError) {
-  const ChunkMemory nowhere{.text_piece_bytes = 16, .max_output_bytes = 8, .make_scratch = [this] {
-                              return ScratchFile(folder_.path() / "not there");
-                            }};
-  EXPECT_THROW(tokenize("{\"text\": \"" + std::string(100, 'x') + "\"}\n", {}, nowhere),
-               std::system_error);
 }
 
 }  // namespace
