@@ -3,26 +3,18 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <span>
 #include <string_view>
 
 #include "indexed_dataset/pair/dtype.h"
+#include "indexed_dataset/storage/little_endian.h"
 
 namespace weft {
 
 inline constexpr std::string_view kIndexMagic{"MMIDIDX\0\0", 9};
 inline constexpr uint64_t kIndexVersion = 1;
 inline constexpr int64_t kIndexHeaderBytes = 34;
-
-// Nothing in the file is aligned (the header has 34 bytes), so a pointer into it must not be cast.
-template <typename T>
-T load_unaligned(const std::byte* data) {
-  T value;
-  std::memcpy(&value, data, sizeof(T));
-  return value;
-}
 
 // The arrays of an index that lies in memory; valid while that memory lives. Positions are not
 // checked.
@@ -34,9 +26,9 @@ struct IndexView {
   const std::byte* offsets = nullptr;
   const std::byte* bounds = nullptr;
 
-  int32_t length(int64_t idx) const { return load_unaligned<int32_t>(lengths + 4 * idx); }
-  int64_t offset_bytes(int64_t idx) const { return load_unaligned<int64_t>(offsets + 8 * idx); }
-  int64_t bound(int64_t idx) const { return load_unaligned<int64_t>(bounds + 8 * idx); }
+  int32_t length(int64_t idx) const { return load_number<int32_t>(lengths + 4 * idx); }
+  int64_t offset_bytes(int64_t idx) const { return load_number<int64_t>(offsets + 8 * idx); }
+  int64_t bound(int64_t idx) const { return load_number<int64_t>(bounds + 8 * idx); }
 };
 
 // The document that holds a sequence: the one whose end is the first bound above it. Without bounds

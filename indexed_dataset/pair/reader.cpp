@@ -66,7 +66,7 @@ TokenType token_type_of(uint8_t code, const std::filesystem::path& path) {
 template <typename T>
 void widen(const std::byte* data, int64_t count, int32_t* tokens) {
   for (int64_t i = 0; i < count; ++i) {
-    const T token = load_unaligned<T>(data + i * static_cast<int64_t>(sizeof(T)));
+    const T token = load_number<T>(data + i * static_cast<int64_t>(sizeof(T)));
     if constexpr (sizeof(T) > sizeof(int32_t)) {
       if (token > std::numeric_limits<int32_t>::max() ||
           token < std::numeric_limits<int32_t>::min()) {
@@ -94,14 +94,14 @@ IndexView parse_index(std::span<const std::byte> bytes, const std::filesystem::p
     throw_bad(path,
               "is truncated: " + std::to_string(size_bytes) + " bytes, the header alone has 34");
   }
-  const auto version = load_unaligned<uint64_t>(bytes.data() + 9);
+  const auto version = load_number<uint64_t>(bytes.data() + 9);
   if (version != kIndexVersion) {
     throw_bad(path, "has version " + std::to_string(version) + " at byte 9; only 1 is known");
   }
   IndexView index;
-  index.type = token_type_of(load_unaligned<uint8_t>(bytes.data() + 17), path);
-  const auto num_sequences = load_unaligned<uint64_t>(bytes.data() + 18);
-  const auto num_bounds = load_unaligned<uint64_t>(bytes.data() + 26);
+  index.type = token_type_of(load_number<uint8_t>(bytes.data() + 17), path);
+  const auto num_sequences = load_number<uint64_t>(bytes.data() + 18);
+  const auto num_bounds = load_number<uint64_t>(bytes.data() + 26);
   const std::string counts = std::to_string(num_sequences) + " sequences (byte 18) and " +
                              std::to_string(num_bounds) + " document bounds (byte 26)";
   // Compared by division first: counts of a damaged header may overflow the product.

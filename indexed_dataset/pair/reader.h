@@ -21,7 +21,7 @@ class SequenceLengths {
       : SequenceLengths(reinterpret_cast<const std::byte*>(lengths.data()),
                         static_cast<int64_t>(lengths.size())) {}
   int64_t size() const { return count_; }
-  int32_t operator[](int64_t idx) const { return load_unaligned<int32_t>(data_ + 4 * idx); }
+  int32_t operator[](int64_t idx) const { return load_number<int32_t>(data_ + 4 * idx); }
   const std::byte* address(int64_t idx) const { return data_ + 4 * idx; }  // for prefetching
 
  private:

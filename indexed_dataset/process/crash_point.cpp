@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#ifdef WEFT_TEST_HOOKS
 namespace weft {
 namespace {
 
@@ -72,3 +73,4 @@ void crash_point(std::string_view name) {
 }
 
 }  // namespace weft
+#endif

@@ -1,10 +1,11 @@
 #include "indexed_dataset/soundness/damaged_blocks.h"
 
 #include <algorithm>
-#include <cstring>
 #include <fstream>
 
+#include "indexed_dataset/pair/sources_layout.h"
 #include "indexed_dataset/soundness/problem_list.h"
+#include "indexed_dataset/storage/little_endian.h"
 
 namespace weft {
 namespace {
@@ -27,15 +28,13 @@ struct Elements {
 
 }  // namespace
 
-// source_map.h of preprocess/ draws this file. Where its version is damaged, so is what is said of
-// its first block; the version is in that one.
+// Where the version of the sources is damaged, so is what is said of their first block; the version
+// is in that one.
 DatasetPlaces::DatasetPlaces(const IndexView* index, const std::filesystem::path& sources)
     : index_(index) {
-  char header[12] = {};
+  char header[kSourceHeaderBytes] = {};
   std::ifstream(sources, std::ios::binary).read(header, sizeof header);
-  uint32_t version;
-  std::memcpy(&version, header + 8, sizeof version);
-  if (version == 2) source_entry_bytes_ = 44;
+  has_origins_ = load_number<uint32_t>(header + kSourcesVersionAt) == kSourcesVersionWithOrigins;
 }
 
 std::string DatasetPlaces::describe(const std::string& suffix, int64_t begin, int64_t end) const {
@@ -44,7 +43,8 @@ std::string DatasetPlaces::describe(const std::string& suffix, int64_t begin, in
   if (suffix == ".sources" && index_ != nullptr) {
     const int64_t num_documents =
         index_->num_bounds == 1 ? index_->num_sequences : index_->num_bounds - 1;
-    const Elements entries(64, source_entry_bytes_, num_documents, begin, end);
+    const Elements entries(kSourceHeaderBytes, source_entry_bytes(has_origins_), num_documents,
+                           begin, end);
     return entries.any ? "the sources of " + range_of("document", entries.first, entries.last) +
                              " lie there"
                        : "no document's source lies there";

@@ -26,7 +26,7 @@ class DatasetPlaces {
   std::string documents_of_sequences(int64_t first, int64_t last) const;
 
   const IndexView* index_;
-  int64_t source_entry_bytes_ = 12;
+  bool has_origins_ = false;  // in .sources
 };
 
 // Adds one problem for every block of `found` that `expected` does not have, the first few in

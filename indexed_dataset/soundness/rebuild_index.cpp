@@ -13,17 +13,17 @@ namespace {
 int64_t load_token(const std::byte* data, TokenType type) {
   switch (type) {
     case TokenType::kUInt8:
-      return load_unaligned<uint8_t>(data);
+      return load_number<uint8_t>(data);
     case TokenType::kInt8:
-      return load_unaligned<int8_t>(data);
+      return load_number<int8_t>(data);
     case TokenType::kInt16:
-      return load_unaligned<int16_t>(data);
+      return load_number<int16_t>(data);
     case TokenType::kInt32:
-      return load_unaligned<int32_t>(data);
+      return load_number<int32_t>(data);
     case TokenType::kInt64:
-      return load_unaligned<int64_t>(data);
+      return load_number<int64_t>(data);
     case TokenType::kUInt16:
-      return load_unaligned<uint16_t>(data);
+      return load_number<uint16_t>(data);
   }
   return -1;
 }
@@ -42,8 +42,8 @@ struct IndexCounts {
 std::vector<IndexCounts> likely_counts(std::span<const std::byte> damaged,
                                        const ExpectedCounts& expected) {
   const int64_t rest_bytes = static_cast<int64_t>(damaged.size()) - kIndexHeaderBytes;
-  const auto header_sequences = load_unaligned<int64_t>(damaged.data() + 18);
-  const auto header_bounds = load_unaligned<int64_t>(damaged.data() + 26);
+  const auto header_sequences = load_number<int64_t>(damaged.data() + 18);
+  const auto header_bounds = load_number<int64_t>(damaged.data() + 26);
   std::vector<IndexCounts> all = {{header_sequences, header_bounds}};
   for (const int64_t num_bounds : {header_bounds, expected.num_documents + 1}) {
     if (num_bounds < 1 || num_bounds > rest_bytes) continue;
@@ -93,13 +93,13 @@ class DamagedIndex {
   int64_t offset(int64_t i) const {
     if (i == num_sequences_) return bin_bytes_;
     const int64_t at = kIndexHeaderBytes + 4 * num_sequences_ + 8 * i;
-    return holds(at, 8) ? std::max<int64_t>(load_unaligned<int64_t>(bytes_.data() + at), -1) : -1;
+    return holds(at, 8) ? std::max<int64_t>(load_number<int64_t>(bytes_.data() + at), -1) : -1;
   }
   // Bytes of a sequence by its length; -1: not there, or it cannot be.
   int64_t length_bytes(int64_t i) const {
     if (i >= num_sequences_) return 0;
     const int64_t at = kIndexHeaderBytes + 4 * i;
-    const int64_t length = holds(at, 4) ? load_unaligned<int32_t>(bytes_.data() + at) : -1;
+    const int64_t length = holds(at, 4) ? load_number<int32_t>(bytes_.data() + at) : -1;
     return length < 0 ? -1 : length * size_bytes(type_);
   }
   bool is_length(int64_t bytes) const {
@@ -144,8 +144,7 @@ class DamagedIndex {
     for (int64_t k = 0; k < num_bounds_; ++k) {
       const auto stored = [&](int64_t i) {
         const int64_t at = begin + 8 * i;
-        return holds(at, 8) ? std::max<int64_t>(load_unaligned<int64_t>(bytes_.data() + at), -1)
-                            : -1;
+        return holds(at, 8) ? std::max<int64_t>(load_number<int64_t>(bytes_.data() + at), -1) : -1;
       };
       const int64_t low = bounds.empty() ? 0 : bounds.back();
       // A bound that is too large would make all that follow too small.
@@ -235,7 +234,7 @@ bool mend_index(std::span<const std::byte> damaged, int64_t bin_bytes,
   const auto file_bytes = static_cast<int64_t>(damaged.size());
   if (file_bytes < kIndexHeaderBytes) return false;
   std::vector<TokenType> types = {TokenType::kUInt16, TokenType::kInt32};
-  if (const auto type = known_type(load_unaligned<uint8_t>(damaged.data() + 17))) {
+  if (const auto type = known_type(load_number<uint8_t>(damaged.data() + 17))) {
     std::erase(types, *type);
     types.insert(types.begin(), *type);
   }

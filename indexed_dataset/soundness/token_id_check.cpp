@@ -37,7 +37,7 @@ void TokenIdCheck::see_ids(int64_t offset_bytes, std::span<const std::byte> byte
   // Without a branch in the loop it is done in vectors: nearly all pieces are sound.
   T lowest = 0, highest = 0;
   for (size_t i = 0; i < count; ++i) {
-    const T id = load_unaligned<T>(data + i * sizeof(T));
+    const T id = load_number<T>(data + i * sizeof(T));
     lowest = std::min(lowest, id);
     highest = std::max(highest, id);
   }
@@ -46,7 +46,7 @@ void TokenIdCheck::see_ids(int64_t offset_bytes, std::span<const std::byte> byte
   const std::lock_guard lock(mutex_);
   int64_t num_bad = 0;
   for (size_t i = 0; i < count; ++i) {
-    const auto id = static_cast<int64_t>(load_unaligned<T>(data + i * sizeof(T)));
+    const auto id = static_cast<int64_t>(load_number<T>(data + i * sizeof(T)));
     if (id >= 0 && id < limit_) continue;
     if (++num_bad <= kMaxProblemsOfAKind)
       first_.push_back({offset_bytes + static_cast<int64_t>(i * sizeof(T)), id});

@@ -4,7 +4,8 @@
 //
 // Fault hook: WEFT_IO_FAIL_AT=N or N:ERRNO (environment, default errno 5, EIO) or set_io_fault()
 // makes the N-th call of this process fail with that errno, so that a test can fail each call in
-// turn. With KILL for the errno (kIoFaultKills) the process is killed there instead.
+// turn. With KILL for the errno (kIoFaultKills) the process is killed there instead. Only builds with
+// tests have the hook.
 #pragma once
 
 #include <cstdint>

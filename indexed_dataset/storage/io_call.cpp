@@ -13,6 +13,7 @@
 #include "indexed_dataset/storage/file_io.h"
 
 namespace weft {
+#ifdef WEFT_TEST_HOOKS
 namespace {
 
 struct IoFault {
@@ -48,15 +49,16 @@ void set_io_fault(int64_t fail_at, int error_number) {
 
 int64_t num_io_calls() { return io_fault().num_calls; }
 
-namespace io_call {
-
-bool is_made_to_fail() {
+bool io_call::is_made_to_fail() {
   IoFault& fault = io_fault();
   if (++fault.num_calls != fault.fail_at) return false;
   if (fault.error_number == kIoFaultKills) std::raise(SIGKILL);
   errno = fault.error_number;
   return true;
 }
+#endif
+
+namespace io_call {
 
 void throw_errno(const std::string& what) {
   throw std::system_error(errno, std::generic_category(), what);

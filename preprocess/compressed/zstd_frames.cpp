@@ -6,6 +6,8 @@
 #include <array>
 #include <optional>
 
+#include "indexed_dataset/storage/little_endian.h"
+
 namespace weft {
 namespace {
 
@@ -17,12 +19,6 @@ constexpr int64_t kSkippableHeaderBytes = 8, kSeekTableFooterBytes = 9;
 constexpr int64_t kMaxBlockBytes = 128 << 10;
 
 bool is_skippable(uint32_t magic) { return (magic & 0xFFFFFFF0U) == 0x184D2A50U; }
-
-uint64_t little_endian(const uint8_t* bytes, int num_bytes) {
-  uint64_t value = 0;
-  for (int i = num_bytes - 1; i >= 0; --i) value = value << 8 | bytes[i];
-  return value;
-}
 
 // The file through one small window, so that small frames need few reads. Counts reads.
 class Window {
@@ -48,7 +44,7 @@ class Window {
   std::optional<uint32_t> magic_at(int64_t offset) {
     const uint8_t* bytes = at(offset, 4);
     if (bytes == nullptr) return std::nullopt;
-    return static_cast<uint32_t>(little_endian(bytes, 4));
+    return static_cast<uint32_t>(load_number(bytes, 4));
   }
 
  private:
@@ -80,19 +76,19 @@ std::optional<SeekTable> find_seek_table(const RandomAccess& file) {
   const int64_t size = file.size_bytes();
   if (size < kSkippableHeaderBytes + kSeekTableFooterBytes ||
       !file.read_at(size - kSeekTableFooterBytes, footer.data(), footer.size()) ||
-      little_endian(&footer[5], 4) != kSeekTableMagic || (footer[4] & 0x7C) != 0) {
+      load_number(&footer[5], 4) != kSeekTableMagic || (footer[4] & 0x7C) != 0) {
     return std::nullopt;
   }
   // Below 2^32 * 12 + 17: no overflow.
-  const auto num_frames = static_cast<int64_t>(little_endian(footer.data(), 4));
+  const auto num_frames = static_cast<int64_t>(load_number(footer.data(), 4));
   const int64_t entry_bytes = (footer[4] & 0x80) != 0 ? 12 : 8;
   const int64_t content_bytes = num_frames * entry_bytes + kSeekTableFooterBytes;
   const int64_t table_begin = size - content_bytes - kSkippableHeaderBytes;
   std::array<uint8_t, kSkippableHeaderBytes> header{};
   if (num_frames == 0 || table_begin <= 0 ||
       !file.read_at(table_begin, header.data(), header.size()) ||
-      little_endian(header.data(), 4) != kSeekTableFrameMagic ||
-      static_cast<int64_t>(little_endian(&header[4], 4)) != content_bytes) {
+      load_number(header.data(), 4) != kSeekTableFrameMagic ||
+      static_cast<int64_t>(load_number(&header[4], 4)) != content_bytes) {
     return std::nullopt;
   }
   return SeekTable{num_frames, entry_bytes, table_begin};
@@ -116,7 +112,7 @@ std::optional<std::vector<int64_t>> begins_by_seek_table(const RandomAccess& fil
     const uint8_t* entry = entries.at(
         table->table_begin + kSkippableHeaderBytes + i * table->entry_bytes, table->entry_bytes);
     if (entry == nullptr) return std::nullopt;
-    const auto frame_bytes = static_cast<int64_t>(little_endian(entry, 4));
+    const auto frame_bytes = static_cast<int64_t>(load_number(entry, 4));
     if (frame_bytes == 0 || frame_bytes > table->table_begin - offset) return std::nullopt;
     offset += frame_bytes;
   }
@@ -156,7 +152,7 @@ class FrameWalk {
   std::optional<int64_t> skippable_end(int64_t offset, uint32_t magic) {
     const uint8_t* header = window_.at(offset, kSkippableHeaderBytes);
     if (header == nullptr) return std::nullopt;
-    const auto content_bytes = static_cast<int64_t>(little_endian(header + 4, 4));
+    const auto content_bytes = static_cast<int64_t>(load_number(header + 4, 4));
     const int64_t end = offset + kSkippableHeaderBytes + content_bytes;
     if (end > size_) return std::nullopt;
     if (magic == kPzstdHintMagic && content_bytes == 4) take_hint(end);
@@ -167,7 +163,7 @@ class FrameWalk {
   void take_hint(int64_t frame) {
     const uint8_t* hint = window_.at(frame - 4, 4);
     if (hint == nullptr) return;
-    const auto end = frame + static_cast<int64_t>(little_endian(hint, 4));
+    const auto end = frame + static_cast<int64_t>(load_number(hint, 4));
     if (end <= frame || end > size_) return;
     if (end < size_) {
       const auto magic = window_.magic_at(end);
@@ -191,8 +187,9 @@ class FrameWalk {
     const int header_bytes = content_size_at + content_size_bytes;
     const uint8_t* header = window_.at(offset, header_bytes);
     if (header == nullptr) return std::nullopt;
-    if (content_size_bytes >= 4 && little_endian(header + content_size_at, content_size_bytes) >
-                                       static_cast<uint64_t>(max_blocks_ * kMaxBlockBytes)) {
+    if (content_size_bytes >= 4 &&
+        load_number(header + content_size_at, static_cast<size_t>(content_size_bytes)) >
+            static_cast<uint64_t>(max_blocks_ * kMaxBlockBytes)) {
       return std::nullopt;
     }
     return blocks_end(offset + header_bytes, has_checksum);
@@ -202,7 +199,7 @@ class FrameWalk {
     for (int64_t i = 0; i < max_blocks_; ++i) {
       const uint8_t* header_at = window_.at(offset, 3);
       if (header_at == nullptr) return std::nullopt;
-      const auto header = static_cast<uint32_t>(little_endian(header_at, 3));
+      const auto header = static_cast<uint32_t>(load_number(header_at, 3));
       const uint32_t type = header >> 1 & 3, block_bytes = header >> 3;
       if (type == 3 || block_bytes > kMaxBlockBytes) return std::nullopt;
       offset += 3 + (type == 1 ? 1 : static_cast<int64_t>(block_bytes));

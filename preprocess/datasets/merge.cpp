@@ -13,6 +13,7 @@
 #include "indexed_dataset/storage/file_io.h"
 #include "indexed_dataset/storage/free_space.h"
 #include "indexed_dataset/storage/lock_file.h"
+#include "preprocess/datasets/dataset_files.h"
 #include "preprocess/datasets/dataset_manifest.h"
 #include "preprocess/datasets/merge_manifest.h"
 #include "preprocess/datasets/output_conflicts.h"
@@ -22,9 +23,6 @@ namespace weft {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Everything that a dataset consists of; the .idx, which makes it complete, is not among them.
-constexpr const char* kSuffixes[] = {".bin", ".sources", ".checksums", ".manifest.json"};
 
 // The output files under their part names, removed unless they were committed.
 class OutputParts {
@@ -38,7 +36,7 @@ class OutputParts {
   void commit() {
     // An older dataset of this name ends here, so that its .idx never stands beside new files.
     remove_file(prefix_.string() + ".idx");
-    for (const char* suffix : kSuffixes) {
+    for (const char* suffix : kDatasetSuffixes) {
       const fs::path name = prefix_.string() + suffix;
       if (fs::exists(part(suffix))) {
         commit_rename(part(suffix), name);
@@ -46,17 +44,15 @@ class OutputParts {
         remove_file(name);
       }
     }
-    commit_rename(part(".idx"), prefix_.string() + ".idx");
   }
 
  private:
   void remove() noexcept {
     std::error_code ignored;
-    for (const char* suffix : kSuffixes) {
+    for (const char* suffix : kDatasetSuffixes) {
       fs::remove(part(suffix), ignored);
       fs::remove(part(suffix).string() + ".part", ignored);  // of write_file_atomically
     }
-    fs::remove(part(".idx"), ignored);
   }
 
   fs::path prefix_;

@@ -6,15 +6,13 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "preprocess/datasets/dataset_files.h"
 #include "preprocess/web/url.h"
 
 namespace weft {
 namespace {
 
 namespace fs = std::filesystem;
-
-// All that stands beside a dataset, and what its .idx is written as when it is made again.
-constexpr const char* kSuffixes[] = {".bin", ".idx", ".sources", ".checksums", ".manifest.json"};
 
 [[noreturn]] void fail(int error, const std::string& text) {
   throw std::system_error(error, std::generic_category(), text);
@@ -51,7 +49,7 @@ void guard_outputs(const std::vector<fs::path>& dataset_prefixes, const fs::path
                    const std::vector<std::string>& inputs) {
   std::vector<fs::path> files;
   for (const fs::path& prefix : dataset_prefixes) {
-    for (const char* suffix : kSuffixes) files.push_back(prefix.string() + suffix);
+    for (const char* suffix : kDatasetSuffixes) files.push_back(prefix.string() + suffix);
   }
   for (const fs::path& other : other_files) {
     for (const fs::path& file : files) {

@@ -8,6 +8,7 @@
 
 #include "indexed_dataset/pair/reader.h"
 #include "indexed_dataset/process/parse_json.h"
+#include "indexed_dataset/storage/little_endian.h"
 #include "preprocess/datasets/json_integer.h"
 
 namespace weft {
@@ -15,26 +16,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kMagic = "WEFTSRC1";
-constexpr uint32_t kVersion = 1, kVersionWithOrigins = 2;
-
 // 9 PB: a thousand of them can be added.
 constexpr int64_t kMaxPartBytes = int64_t{1} << 53;
-
-// Places of the header's fields.
-constexpr size_t kVersionAt = 8, kNumDocumentsAt = 16, kNumInputsAt = 24, kFooterBytesAt = 32;
-
-template <typename T>
-void store(std::byte* at, T value) {
-  std::memcpy(at, &value, sizeof(T));
-}
-
-template <typename T>
-T load(const std::byte* at) {
-  T value;
-  std::memcpy(&value, at, sizeof(T));
-  return value;
-}
 
 [[noreturn]] void throw_bad(const std::filesystem::path& path, const std::string& what) {
   // It is of no use for training, so that nobody should lose hours for it.
@@ -98,9 +81,9 @@ void append_source_entry(std::vector<std::byte>& bytes, const SourceEntry& entry
                          bool has_origins) {
   const size_t at = bytes.size();
   bytes.resize(at + static_cast<size_t>(source_entry_bytes(has_origins)));
-  store(bytes.data() + at, entry.input_idx);
-  store(bytes.data() + at + 4, static_cast<uint64_t>(entry.offset_bytes));
-  if (has_origins) store(bytes.data() + at + 12, entry.origin.bytes);
+  store_number(bytes.data() + at, entry.input_idx);
+  store_number(bytes.data() + at + 4, static_cast<uint64_t>(entry.offset_bytes));
+  if (has_origins) store_number(bytes.data() + at + 12, entry.origin.bytes);
 }
 
 void seal_source_map(const std::filesystem::path& path, int64_t num_documents,
@@ -116,11 +99,12 @@ void seal_source_map(const std::filesystem::path& path, int64_t num_documents,
   const std::string text = footer.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 
   std::byte header[kSourceHeaderBytes] = {};
-  std::memcpy(header, kMagic.data(), kMagic.size());
-  store(header + kVersionAt, has_origins ? kVersionWithOrigins : kVersion);
-  store(header + kNumDocumentsAt, static_cast<uint64_t>(num_documents));
-  store(header + kNumInputsAt, static_cast<uint64_t>(inputs.size()));
-  store(header + kFooterBytesAt, static_cast<uint64_t>(text.size()));
+  std::memcpy(header, kSourcesMagic.data(), kSourcesMagic.size());
+  store_number(header + kSourcesVersionAt,
+               has_origins ? kSourcesVersionWithOrigins : kSourcesVersion);
+  store_number(header + kNumSourcesAt, static_cast<uint64_t>(num_documents));
+  store_number(header + kNumInputsAt, static_cast<uint64_t>(inputs.size()));
+  store_number(header + kFooterBytesAt, static_cast<uint64_t>(text.size()));
 
   OutputFile file(path, /*keep=*/true);
   const int64_t footer_at = source_entry_at(num_documents, has_origins);
@@ -140,23 +124,23 @@ void seal_source_map(const std::filesystem::path& path, int64_t num_documents,
 SourceMap::SourceMap(const std::filesystem::path& path) : path_(path), file_(path) {
   const std::span<const std::byte> bytes = file_.bytes();
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (!text.starts_with(kMagic)) {
+  if (!text.starts_with(kSourcesMagic)) {
     throw_bad(path, "is not a source map of weft-data (its first 8 bytes are not WEFTSRC1)");
   }
   if (bytes.size() < static_cast<size_t>(kSourceHeaderBytes)) {
     throw_bad(path,
               "is truncated: " + std::to_string(bytes.size()) + " bytes, the header alone has 64");
   }
-  const auto version = load<uint32_t>(bytes.data() + kVersionAt);
-  if (version != kVersion && version != kVersionWithOrigins) {
+  const auto version = load_number<uint32_t>(bytes.data() + kSourcesVersionAt);
+  if (version != kSourcesVersion && version != kSourcesVersionWithOrigins) {
     throw_bad(path,
               "has version " + std::to_string(version) + " at byte 8; only 1 and 2 are known");
   }
-  has_origins_ = version == kVersionWithOrigins;
+  has_origins_ = version == kSourcesVersionWithOrigins;
   const auto entry_bytes = static_cast<uint64_t>(source_entry_bytes(has_origins_));
-  const auto num_documents = load<uint64_t>(bytes.data() + kNumDocumentsAt);
-  const auto num_inputs = load<uint64_t>(bytes.data() + kNumInputsAt);
-  const auto footer_bytes = load<uint64_t>(bytes.data() + kFooterBytesAt);
+  const auto num_documents = load_number<uint64_t>(bytes.data() + kNumSourcesAt);
+  const auto num_inputs = load_number<uint64_t>(bytes.data() + kNumInputsAt);
+  const auto footer_bytes = load_number<uint64_t>(bytes.data() + kFooterBytesAt);
   const uint64_t rest_bytes = bytes.size() - kSourceHeaderBytes;
   // By division first: counts of a damaged header may overflow the product.
   if (num_documents > rest_bytes / entry_bytes ||
@@ -178,7 +162,8 @@ SourceEntry SourceMap::entry(int64_t document_idx) const {
                             " (there are " + std::to_string(num_documents_) + ")");
   }
   const std::byte* at = file_.bytes().data() + source_entry_at(document_idx, has_origins_);
-  SourceEntry entry{load<uint32_t>(at), static_cast<int64_t>(load<uint64_t>(at + 4)), {}};
+  SourceEntry entry{
+      load_number<uint32_t>(at), static_cast<int64_t>(load_number<uint64_t>(at + 4)), {}};
   if (entry.input_idx >= inputs_.size() || entry.offset_bytes < 0) {
     throw_bad(path_, "the entry of document " + std::to_string(document_idx) + " (byte " +
                          std::to_string(source_entry_at(document_idx, has_origins_)) +

@@ -1,11 +1,5 @@
-// PREFIX.sources: from which line of the corpus each document of a dataset came.
-//
-//   sources := header entries footer            little-endian, unpadded
-//   header  := magic[8]="WEFTSRC1" version:u32 zero:u32 num_documents:u64 num_inputs:u64
-//              footer_bytes:u64 zero[24]         64 bytes
-//   entry   := input_idx:u32 offset_bytes:u64   version 1: 12 bytes, document i at 64 + 12 * i
-//            | input_idx:u32 offset_bytes:u64 origin[32]     version 2: 44 bytes, at 64 + 44 * i
-//   footer  := {"inputs": [{"path": "a.jsonl.zst"}, ...]}   JSON, to the end of the file
+// PREFIX.sources: from which line of the corpus each document of a dataset came. Its layout is drawn
+// in indexed_dataset/pair/sources_layout.h.
 //
 // In the map of a part of the work (--shard) every input has a "part" beside its "path": see
 // InputPart. weft-data merge puts parts in a row together.
@@ -25,15 +19,11 @@
 #include <string>
 #include <vector>
 
+#include "indexed_dataset/pair/sources_layout.h"
 #include "indexed_dataset/storage/file_io.h"
 #include "preprocess/documents/origin.h"
 
 namespace weft {
-
-inline constexpr int64_t kSourceHeaderBytes = 64;
-constexpr int64_t source_entry_bytes(bool has_origins) {
-  return 12 + (has_origins ? static_cast<int64_t>(kOriginBytes) : 0);
-}
 
 // What to do where it is damaged or of another dataset: the end of every message about that.
 inline constexpr const char* kSourcesHint =
@@ -62,10 +52,6 @@ using InputParts = std::vector<std::optional<InputPart>>;  // by input; nothing:
 
 // PREFIX.sources
 std::filesystem::path sources_path(const std::filesystem::path& prefix);
-// Where the entry of a document stands in the file.
-constexpr int64_t source_entry_at(int64_t document_idx, bool has_origins = false) {
-  return kSourceHeaderBytes + source_entry_bytes(has_origins) * document_idx;
-}
 // Appends an entry's 12 or 44 bytes.
 void append_source_entry(std::vector<std::byte>& bytes, const SourceEntry& entry,
                          bool has_origins = false);

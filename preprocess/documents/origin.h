@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <string_view>
 
-namespace weft {
+#include "indexed_dataset/pair/sources_layout.h"
 
-inline constexpr size_t kOriginBytes = 32;
+namespace weft {
 
 // At most 32 bytes of valid UTF-8 without a zero byte, padded with zeros; empty: not known.
 struct Origin {

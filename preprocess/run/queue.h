@@ -1,6 +1,5 @@
-// A closable first-in first-out queue between threads. It never holds more than was made for the
-// pipeline: the chunks that travel through it are a fixed set (pipeline.cpp), so push() never has
-// to wait.
+// A queue between threads that can be closed. It has no bound: what travels through the queues of a
+// rank is a fixed set of chunks, and what becomes of them, so that push() never has to wait.
 #pragma once
 
 #include <chrono>
@@ -11,52 +10,63 @@
 
 namespace weft {
 
+// First in, first out, but urgent items go before all others.
 template <typename T>
-class BoundedQueue {
+class Queue {
  public:
-  void push(T item) {
-    {
-      std::lock_guard lock(mutex_);
-      items_.push_back(std::move(item));
-    }
-    ready_.notify_one();
-  }
+  void push(T item) { push_to(items_, std::move(item)); }
+  void push_urgent(T item) { push_to(urgent_, std::move(item)); }
 
-  // Waits for an item; nothing once the queue is closed and empty.
+  // Waits for an item; nothing once the queue is closed.
   std::optional<T> pop() {
     std::unique_lock lock(mutex_);
-    ready_.wait(lock, [&] { return closed_ || !items_.empty(); });
-    if (items_.empty()) return std::nullopt;
-    T item = std::move(items_.front());
-    items_.pop_front();
-    return item;
+    ready_.wait(lock, [&] { return is_ready(); });
+    return take();
   }
 
   // The same, but waits at most `timeout`.
   std::optional<T> pop_for(std::chrono::milliseconds timeout) {
     std::unique_lock lock(mutex_);
-    ready_.wait_for(lock, timeout, [&] { return closed_ || !items_.empty(); });
-    if (items_.empty()) return std::nullopt;
-    T item = std::move(items_.front());
-    items_.pop_front();
-    return item;
+    ready_.wait_for(lock, timeout, [&] { return is_ready(); });
+    return take();
   }
 
-  // No pop() waits from now on. With `discard`, what is still queued is dropped.
-  void close(bool discard = false) {
+  // No pop() waits from now on; what is queued, or comes later, is dropped.
+  void close() {
+    std::deque<T> items, urgent;  // destroyed without the lock
     {
-      std::lock_guard lock(mutex_);
-      closed_ = true;
-      if (discard) items_.clear();
+      const std::lock_guard lock(mutex_);
+      is_closed_ = true;
+      items.swap(items_);
+      urgent.swap(urgent_);
     }
     ready_.notify_all();
   }
 
  private:
+  void push_to(std::deque<T>& items, T item) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (is_closed_) return;
+      items.push_back(std::move(item));
+    }
+    ready_.notify_one();
+  }
+
+  bool is_ready() const { return is_closed_ || !urgent_.empty() || !items_.empty(); }
+
+  std::optional<T> take() {
+    std::deque<T>& items = urgent_.empty() ? items_ : urgent_;
+    if (items.empty()) return std::nullopt;
+    T item = std::move(items.front());
+    items.pop_front();
+    return item;
+  }
+
   std::mutex mutex_;
   std::condition_variable ready_;
-  std::deque<T> items_;
-  bool closed_ = false;
+  std::deque<T> items_, urgent_;
+  bool is_closed_ = false;
 };
 
 }  // namespace weft

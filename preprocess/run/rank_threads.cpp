@@ -16,9 +16,9 @@ void RankWorker::end_threads() {
   is_cancelled_ = true;
   gate_.close();
   windows_.close();
-  free_.close(/*discard=*/true);
-  given_.close(/*discard=*/true);
-  to_sync_.close(/*discard=*/true);
+  free_.close();
+  given_.close();
+  to_sync_.close();
   work_.close();
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
@@ -75,8 +75,8 @@ void RankWorker::read_task(const Given& given) {
       segment->num_file_bytes = reader.num_file_bytes() - file_bytes_before;
       file_bytes_before = reader.num_file_bytes();
       if (!has_text) break;
-      work_.push_text([this, passed = std::make_shared<SegmentPtr>(std::move(segment))](
-                          ChunkTokenizer& tokenizer) {
+      work_.push([this, passed = std::make_shared<SegmentPtr>(std::move(segment))](
+                     ChunkTokenizer& tokenizer) {
         SegmentPtr text = std::move(*passed);
         try {
           tokenizer.tokenize(text->chunk, text->result);

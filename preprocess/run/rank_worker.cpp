@@ -176,7 +176,7 @@ void RankWorker::dispatch(OpenTask& task) {
   held_bytes_ -= task.has_base() || task.is_staging() ? task.num_held_bytes() : 0;
   for (OpenTask::PiecePtr& piece : task.take_writable()) {
     ++num_underway_;
-    work_.push_write([this, number, piece, input_idx = task.task().input_idx](ChunkTokenizer&) {
+    work_.push_urgent([this, number, piece, input_idx = task.task().input_idx](ChunkTokenizer&) {
       try {
         if (piece->staged_at >= 0) {
           files_.stage(number, piece->staged_at, piece->result.outputs);
@@ -191,8 +191,8 @@ void RankWorker::dispatch(OpenTask& task) {
   }
   if (task.take_unstage()) {
     ++num_underway_;
-    work_.push_write([this, number, base = task.stage_base(), stage = task.stage(),
-                      input_idx = task.task().input_idx](ChunkTokenizer&) {
+    work_.push_urgent([this, number, base = task.stage_base(), stage = task.stage(),
+                       input_idx = task.task().input_idx](ChunkTokenizer&) {
       try {
         files_.unstage(number, stage, base, input_idx);
         events_.push(Unstaged{number});

@@ -27,7 +27,6 @@
 #include "preprocess/run/run_files.h"
 #include "preprocess/run/task_output.h"
 #include "preprocess/run/task_reader.h"
-#include "preprocess/run/work_queue.h"
 
 namespace weft {
 
@@ -118,11 +117,13 @@ class RankWorker {
   std::atomic<bool> is_cancelled_{false};
   LongLineGate gate_;
   WindowBudget windows_;
-  WorkQueue work_;
-  BoundedQueue<SegmentPtr> free_;
-  BoundedQueue<Given> given_;
-  BoundedQueue<Event> events_;
-  BoundedQueue<std::vector<LedgerRequest::Durable>> to_sync_;
+  // Jobs get the worker's own tokenizer and must not throw. Writing is urgent: what is written frees
+  // memory, and others may wait for it.
+  Queue<std::function<void(ChunkTokenizer&)>> work_;
+  Queue<SegmentPtr> free_;
+  Queue<Given> given_;
+  Queue<Event> events_;
+  Queue<std::vector<LedgerRequest::Durable>> to_sync_;
   std::vector<std::thread> threads_;
 
   std::map<int64_t, OpenTask> open_;
