@@ -58,7 +58,7 @@ PipelineReport PipelineRun::follow() {
     RunFiles files(folder_, config_.output_prefixes.size(), type(), /*make=*/false,
                    config_.rules.keeps_origins());
     const RankSettings settings = rank_settings();
-    RankWorker worker(settings, plan_, vocabulary_, files, *ledger);
+    Rank worker(settings, plan_, vocabulary_, files, *ledger);
     worker.run([this] { return stop_requested(); }, [] {});
   } catch (const RankStopped&) {
     throw PipelineStopped{true};
@@ -168,7 +168,7 @@ void PipelineRun::work(RunFiles& files, LocalLedger& local_ledger) {
   if (config_.ranks.num_ranks > 1) {
     server.emplace(run_ranks(), local_ledger, [this](const std::string& text) { note(text); });
   }
-  RankWorker worker(settings, plan_, vocabulary_, files, local_ledger);
+  Rank worker(settings, plan_, vocabulary_, files, local_ledger);
   JournalThread journal(local_ledger, 2 * config_.sync_interval);
   try {
     worker.run([this] { return stop_requested(); }, [&] { on_round(local_ledger); });

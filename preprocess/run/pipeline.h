@@ -1,6 +1,6 @@
 // From JSONL files to Megatron datasets: plans the work, hands it out, commits the result.
 //
-//   plan_work -> Ledger (rank 0) <-> RankWorker (every rank) -> commit_run
+//   plan_work -> Ledger (rank 0) <-> Rank (every rank) -> commit_run
 //
 // What is being made lies in a work folder until all of it is there. A run that was stopped or
 // killed goes on from there; output and messages do not depend on the number of workers or ranks,

@@ -16,7 +16,7 @@
 #include "preprocess/ledger/run_ranks.h"
 #include "preprocess/ledger/work_plan.h"
 #include "preprocess/run/pipeline.h"
-#include "preprocess/run/rank_worker.h"
+#include "preprocess/run/rank.h"
 #include "preprocess/run/run_files.h"
 
 namespace weft {

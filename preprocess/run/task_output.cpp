@@ -7,12 +7,12 @@
 namespace weft {
 namespace {
 
-TaskCounts counts_of(const Segment& segment) {
-  const TokenizedChunk& result = segment.result;
+TaskCounts counts_of(const Chunk& chunk) {
+  const TokenizedChunk& result = chunk.batch;
   TaskCounts counts;
   PipelineTotals& totals = counts.totals;
-  totals.num_file_bytes = segment.num_file_bytes;
-  totals.num_bytes = segment.chunk.num_bytes();
+  totals.num_file_bytes = chunk.num_file_bytes;
+  totals.num_bytes = chunk.lines.num_bytes();
   totals.num_lines = result.num_lines;
   totals.num_documents = result.num_documents;
   totals.num_empty_documents = result.num_empty_documents;
@@ -28,13 +28,13 @@ TaskCounts counts_of(const Segment& segment) {
 
 }  // namespace
 
-int64_t held_bytes(const TokenizedChunk& result) {
-  auto size_bytes = static_cast<int64_t>(sizeof(OpenTask::Piece));
-  for (const TokenizedChunk::Output& output : result.outputs) size_bytes += output.held_bytes();
+int64_t TaskOutput::Batch::held_bytes() const {
+  auto size_bytes = static_cast<int64_t>(sizeof *this);
+  for (const TokenizedChunk::Output& output : tokens.outputs) size_bytes += output.held_bytes();
   return size_bytes;
 }
 
-OpenTask::OpenTask(const Task& task, TaskProgress progress, size_t num_datasets, int64_t writer)
+TaskOutput::TaskOutput(const Task& task, TaskProgress progress, size_t num_datasets, int64_t writer)
     : task_(task),
       counts_(progress.counts),
       given_(progress.counts.datasets),
@@ -42,7 +42,7 @@ OpenTask::OpenTask(const Task& task, TaskProgress progress, size_t num_datasets,
       earlier_stage_(progress.stage),
       writer_(writer),
       is_read_(progress.is_read),
-      is_staging_(!progress.stage.empty()),
+      is_spilling_(!progress.stage.empty()),
       written_(std::move(progress)) {
   counts_.datasets.resize(num_datasets);
   written_.counts.datasets.resize(num_datasets);
@@ -50,105 +50,105 @@ OpenTask::OpenTask(const Task& task, TaskProgress progress, size_t num_datasets,
   before_stage_.resize(num_datasets);
 }
 
-SegmentPtr OpenTask::take_next() {
+ChunkPtr TaskOutput::take_next() {
   const auto found = arrived_.find(next_idx_);
   if (found == arrived_.end()) return nullptr;
   ++next_idx_;
   return std::move(arrived_.extract(found).mapped());
 }
 
-const OpenTask::Piece& OpenTask::add_piece(Segment& segment) {
-  auto piece = std::make_shared<Piece>();
-  piece->counts = counts_of(segment);
-  piece->next_offset_bytes = segment.next_offset_bytes;
-  piece->result = std::move(segment.result);
-  segment.result = {};
-  piece->long_line_permit = std::move(segment.chunk.long_line_permit);
-  counts_.add(piece->counts);
-  num_held_bytes_ += held_bytes(piece->result);
-  held_.push_back(std::move(piece));
+const TaskOutput::Batch& TaskOutput::add(Chunk& chunk) {
+  auto batch = std::make_shared<Batch>();
+  batch->counts = counts_of(chunk);
+  batch->next_offset_bytes = chunk.next_offset_bytes;
+  batch->tokens = std::move(chunk.batch);
+  chunk.batch = {};
+  batch->long_line_permit = std::move(chunk.lines.long_line_permit);
+  counts_.add(batch->counts);
+  num_held_bytes_ += batch->held_bytes();
+  held_.push_back(std::move(batch));
   return *held_.back();
 }
 
-void OpenTask::end(const Segment& segment) {
-  counts_.num_range_bytes = segment.num_range_bytes;
-  counts_.totals.num_file_bytes += segment.num_file_bytes;
+void TaskOutput::end(const Chunk& chunk) {
+  counts_.num_range_bytes = chunk.num_range_bytes;
+  counts_.totals.num_file_bytes += chunk.num_file_bytes;
   is_read_ = true;
   advance_written();
 }
 
-void OpenTask::set_base(const TaskBase& base) { base_ = base; }
+void TaskOutput::set_base(const TaskBase& base) { base_ = base; }
 
-std::vector<StageFile> OpenTask::stage() const {
+std::vector<StageFile> TaskOutput::stage() const {
   std::vector<StageFile> stage = earlier_stage_;
-  if (num_staged_bytes_ > 0) stage.push_back({writer_, num_staged_bytes_});
+  if (num_spilled_bytes_ > 0) stage.push_back({writer_, num_spilled_bytes_});
   return stage;
 }
 
-TaskBase OpenTask::stage_base() const {
+TaskBase TaskOutput::spill_base() const {
   TaskBase base = *base_;
   for (size_t k = 0; k < before_stage_.size(); ++k) base.datasets.at(k).add(before_stage_[k]);
   return base;
 }
 
-std::vector<OpenTask::PiecePtr> OpenTask::take_writable() {
-  std::vector<PiecePtr> pieces;
-  if (!base_ && !is_staging_) return pieces;
+std::vector<TaskOutput::BatchPtr> TaskOutput::take_writable() {
+  std::vector<BatchPtr> batches;
+  if (!base_ && !is_spilling_) return batches;
   for (; !held_.empty(); held_.pop_front()) {
-    PiecePtr& piece = held_.front();
+    BatchPtr& batch = held_.front();
     if (base_) {
-      piece->place = *base_;
-      for (size_t k = 0; k < given_.size(); ++k) piece->place.datasets.at(k).add(given_[k]);
+      batch->place = *base_;
+      for (size_t k = 0; k < given_.size(); ++k) batch->place.datasets.at(k).add(given_[k]);
     } else {
-      piece->staged_at = num_staged_bytes_;
-      piece->staged_bytes = RunFiles::staged_size(piece->result.outputs);
-      num_staged_bytes_ += piece->staged_bytes;
-      ++num_staging_;
+      batch->spilled_at = num_spilled_bytes_;
+      batch->spilled_bytes = RunFiles::staged_size(batch->tokens.outputs);
+      num_spilled_bytes_ += batch->spilled_bytes;
+      ++num_spilling_;
     }
-    for (size_t k = 0; k < given_.size(); ++k) given_[k].add(piece->counts.datasets[k]);
-    written_or_underway_.push_back(piece);
-    pieces.push_back(std::move(piece));
+    for (size_t k = 0; k < given_.size(); ++k) given_[k].add(batch->counts.datasets[k]);
+    written_or_underway_.push_back(batch);
+    batches.push_back(std::move(batch));
   }
   num_held_bytes_ = 0;
-  return pieces;
+  return batches;
 }
 
-bool OpenTask::take_unstage() {
-  if (!base_ || num_staging_ > 0 || unstage_ != Unstage::kNone) return false;
-  if (earlier_stage_.empty() && num_staged_bytes_ == 0) return false;
-  unstage_ = Unstage::kUnderway;
+bool TaskOutput::take_unspill() {
+  if (!base_ || num_spilling_ > 0 || unspill_ != Unspill::kNone) return false;
+  if (earlier_stage_.empty() && num_spilled_bytes_ == 0) return false;
+  unspill_ = Unspill::kUnderway;
   return true;
 }
 
-void OpenTask::piece_written(Piece& piece) {
-  piece.is_written = true;
-  piece.result = {};
-  piece.long_line_permit.reset();
-  if (piece.staged_at >= 0) --num_staging_;
+void TaskOutput::batch_written(Batch& batch) {
+  batch.is_written = true;
+  batch.tokens = {};
+  batch.long_line_permit.reset();
+  if (batch.spilled_at >= 0) --num_spilling_;
   advance_written();
 }
 
-void OpenTask::unstaged() {
-  unstage_ = Unstage::kDone;
+void TaskOutput::unspilled() {
+  unspill_ = Unspill::kDone;
   written_.stage.clear();
   written_.before_stage.clear();
   is_changed_ = true;
   advance_written();
 }
 
-void OpenTask::advance_written() {
+void TaskOutput::advance_written() {
   while (!written_or_underway_.empty() && written_or_underway_.front()->is_written) {
-    const Piece& piece = *written_or_underway_.front();
-    const bool is_staged = piece.staged_at >= 0;
-    // Progress is all in stage files, or all at its place.
+    const Batch& batch = *written_or_underway_.front();
+    const bool is_staged = batch.spilled_at >= 0;
+    // Progress is all in spill files, or all at its place.
     if (!is_staged && !written_.stage.empty()) break;
     if (is_staged) {
       if (written_.stage.size() == earlier_stage_.size()) written_.stage.push_back({writer_, 0});
-      written_.stage.back().num_bytes += piece.staged_bytes;
+      written_.stage.back().num_bytes += batch.spilled_bytes;
       written_.before_stage = before_stage_;
     }
-    written_.counts.add(piece.counts);
-    written_.next_offset_bytes = piece.next_offset_bytes;
+    written_.counts.add(batch.counts);
+    written_.next_offset_bytes = batch.next_offset_bytes;
     is_changed_ = true;
     written_or_underway_.pop_front();
   }

@@ -1,5 +1,5 @@
 // A run of many ranks in virtual time: the real Ledger and the real bytes of its messages, with
-// readers, workers, disks and networks as rates. Ranks follow preprocess/run/rank_worker.cpp: so many
+// readers, workers, disks and networks as rates. Ranks follow preprocess/run/rank.cpp: so many
 // readers, one task each; results without a place are held, then staged; progress is synced and
 // told once a second; requests go out when there is news, one at a time.
 #pragma once

@@ -136,7 +136,7 @@ TEST_F(Differential, InputsThatWaitForEachOthersWindows) {
     config_.num_workers = 8;
     config_.windows = {.total = 64 << 10, .max = 64 << 10, .free = 1 << 10};
     if (round % 3 == 2) {
-      run(crash_at("piece_written:" + std::to_string(random_() % 40 + 1)));
+      run(crash_at("batch_written:" + std::to_string(random_() % 40 + 1)));
       expect_nothing_half_done(sizes());
     }
     expect_rerun_completes(sizes());

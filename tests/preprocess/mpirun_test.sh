@@ -58,7 +58,7 @@ equal together
 rm -f go.* hold.*
 echo "rank_begins:1:go.0;dataset_finished:1:never" >hold.0
 echo "rank_begins:1:go.0" >hold.2
-echo "task_given:1:go.1;piece_written" >hold.1
+echo "task_given:1:go.1;batch_written" >hold.1
 launch killed
 waits_for "rank 1 to have a task" test -f go.1.waiting
 touch go.0
@@ -73,7 +73,7 @@ equal killed
 
 # Rank 1 stands still: the others do its work. When it wakes up all is done.
 for rank in 0 2; do echo "rank_begins:1:go.frozen" >hold.$rank; done
-echo "piece_written:1:stop" >hold.1
+echo "batch_written:1:stop" >hold.1
 launch frozen 5
 waits_for "rank 1 to stop" is_stopped
 touch go.frozen

@@ -85,7 +85,7 @@ sleeps_through() { # PREFIX PLACES OPTION...: rank 0 is held at the PLACES, whic
   local prefix=$1 places=$2
   shift 2
   WEFT_CRASH_AT=$places start 0 "$prefix" --append-eod --peer-timeout 4 "$@"
-  WEFT_CRASH_AT='piece_written:1:stop' start 1 "$prefix" --append-eod --peer-timeout 4 "$@"
+  WEFT_CRASH_AT='batch_written:1:stop' start 1 "$prefix" --append-eod --peer-timeout 4 "$@"
   waits_for "rank 1 to stop" is_stopped
   touch "$prefix.go"
 }

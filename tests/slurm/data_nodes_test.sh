@@ -108,7 +108,7 @@ grep -qE "^0: Processed 50 documents" "$work/plain.out" || fail "no progress in 
 # Rank 1 is the only one to begin, and stops still as a frozen process does, with the first task half done.
 submit_with_rank_1_stopping() { # NAME
   hold 0 rank_begins; hold 2 rank_begins
-  echo "piece_written:1:stop" >"$work/hold.1"
+  echo "batch_written:1:stop" >"$work/hold.1"
   PEER_TIMEOUT=5 submit "$1"
 }
 
@@ -126,7 +126,7 @@ if srun --mpi=pmix --nodes=3 --ntasks=3 true 2>"$work/pmix.err"; then
   grep -q '3 ranks make one output together (PMIX_RANK and SLURM_STEP_NUM_TASKS)' "$work/pmix.out" || fail "PMIx did not number the ranks"
   hold 0 rank_begins; hold 2 rank_begins
   hold 1 task_given
-  echo "$(cat "$work/hold.1");piece_written" >"$work/hold.1"
+  echo "$(cat "$work/hold.1");batch_written" >"$work/hold.1"
   job=$(SRUN_MPI=pmix PEER_TIMEOUT=5 submit pmix_killed)
   for rank in 0 1 2; do wait_until_held $rank; done
   release 1
@@ -168,7 +168,7 @@ wait_for_end "$job"
 expect_equal "$DATA_PATH/dead"
 
 echo "4. a signal before the time limit: the job requeues itself and goes on"
-hold 0 rank_begins; hold 2 rank_begins; hold 1 piece_written
+hold 0 rank_begins; hold 2 rank_begins; hold 1 batch_written
 job=$(submit signalled)
 for rank in 0 1 2; do wait_until_held $rank; done  # a signal to a shell that is yet to start weft-data would kill it
 forget_holds

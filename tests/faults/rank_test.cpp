@@ -1,5 +1,5 @@
 // A sync that fails: what it was to make last is lost, though the next sync succeeds.
-#include "preprocess/run/rank_worker.h"
+#include "preprocess/run/rank.h"
 
 #include <cerrno>
 #include <system_error>
@@ -46,10 +46,10 @@ TEST_F(FailingSync, NothingIsToldAfterIt) {
     Recorder ledger(plan);
     RunFiles files(out_folder_, 1, TokenType::kUInt16);
     set_io_fault(n, EIO);
-    RankWorker worker(settings, plan, vocabulary_, files, ledger);
+    Rank rank(settings, plan, vocabulary_, files, ledger);
     has_failed = false;
     try {
-      worker.run([] { return false; }, [] {});
+      rank.run([] { return false; }, [] {});
     } catch (const std::system_error& error) {
       has_failed = true;
       ASSERT_TRUE(ledger.last().leaving);

@@ -1,4 +1,4 @@
-// A task in the hands of a rank: segments in any order, a base that comes at any time, writes that
+// A task in the hands of a rank: chunks in any order, a base that comes at any time, writes that
 // end in any order, and crashes that leave what was told last.
 #include <gtest/gtest.h>
 
@@ -19,10 +19,10 @@ constexpr int64_t kBaseDocuments = 1000;
 // Documents are their numbers, in the token of their one sequence: what lies where can be compared.
 class Crashes {
  public:
-  explicit Crashes(uint32_t seed) : random_(seed), num_segments_(chance(12)) {
-    for (int64_t i = 0; i <= num_segments_; ++i) {
+  explicit Crashes(uint32_t seed) : random_(seed), num_chunks_(chance(12)) {
+    for (int64_t i = 0; i <= num_chunks_; ++i) {
       first_documents_.push_back(num_documents_);
-      if (i < num_segments_) num_documents_ += chance(4);
+      if (i < num_chunks_) num_documents_ += chance(4);
     }
   }
 
@@ -40,15 +40,15 @@ class Crashes {
  private:
   int64_t chance(int64_t n) { return std::uniform_int_distribution<int64_t>(0, n - 1)(random_); }
 
-  SegmentPtr segment(int64_t idx, int64_t first_segment) {
-    auto made = std::make_unique<Segment>();
+  ChunkPtr chunk(int64_t idx, int64_t first_chunk) {
+    auto made = std::make_unique<Chunk>();
     made->idx = idx;
-    const int64_t number = first_segment + idx;
-    made->ends_task = number == num_segments_;
+    const int64_t number = first_chunk + idx;
+    made->ends_task = number == num_chunks_;
     if (made->ends_task) return made;
     made->next_offset_bytes = number + 1;
-    made->result.outputs.resize(1);
-    TokenizedChunk::Output& output = made->result.outputs[0];
+    made->batch.outputs.resize(1);
+    TokenizedChunk::Output& output = made->batch.outputs[0];
     const int64_t begin = first_documents_[static_cast<size_t>(number)],
                   end = first_documents_[static_cast<size_t>(number) + 1];
     for (int64_t document = begin; document < end; ++document) {
@@ -56,20 +56,20 @@ class Crashes {
       output.document_sequences.push_back(1);
       output.line_offsets.push_back(document);
     }
-    made->result.num_documents = end - begin;
+    made->batch.num_documents = end - begin;
     return made;
   }
 
   // From a start to a crash, or to the end.
   void live() {
-    const int64_t first_segment = told_.next_offset_bytes;
+    const int64_t first_chunk = told_.next_offset_bytes;
     std::set<int64_t> unread;
     if (!told_.is_read) {
-      for (int64_t i = 0; first_segment + i <= num_segments_; ++i) unread.insert(i);
+      for (int64_t i = 0; first_chunk + i <= num_chunks_; ++i) unread.insert(i);
     }
-    OpenTask task(Task{}, told_, 1, num_lives_);
-    std::vector<OpenTask::PiecePtr> underway;
-    bool is_unstaging = false;
+    TaskOutput task(Task{}, told_, 1, num_lives_);
+    std::vector<TaskOutput::BatchPtr> underway;
+    bool is_unspilling = false;
     for (int num_steps = 0; !task.is_done() && chance(60) != 0; ++num_steps) {
       ASSERT_LT(num_steps, 10'000);
       switch (chance(5)) {
@@ -78,14 +78,14 @@ class Crashes {
           {
             auto at = unread.begin();
             std::advance(at, chance(std::min<int64_t>(3, std::ssize(unread))));
-            task.put(segment(*at, first_segment));
+            task.put(chunk(*at, first_chunk));
             unread.erase(at);
           }
-          while (SegmentPtr next = task.take_next()) {
+          while (ChunkPtr next = task.take_next()) {
             if (next->ends_task) {
               task.end(*next);
             } else {
-              task.add_piece(*next);
+              task.add(*next);
             }
           }
           break;
@@ -95,23 +95,23 @@ class Crashes {
           }
           break;
         case 2:
-          if (chance(3) == 0 && !task.has_base() && task.num_held_bytes() > 0) task.begin_staging();
+          if (chance(3) == 0 && !task.has_base() && task.num_held_bytes() > 0) task.begin_spilling();
           break;
         case 3:
           if (!underway.empty()) {
             const auto at = underway.begin() + chance(std::ssize(underway));
             write(**at);
-            task.piece_written(**at);
+            task.batch_written(**at);
             underway.erase(at);
-          } else if (is_unstaging) {
-            unstage(task.stage_base().datasets[0].num_documents, task.stage());
-            task.unstaged();
-            is_unstaging = false;
+          } else if (is_unspilling) {
+            unstage(task.spill_base().datasets[0].num_documents, task.stage());
+            task.unspilled();
+            is_unspilling = false;
           }
           break;
         default:
-          for (OpenTask::PiecePtr& piece : task.take_writable()) underway.push_back(piece);
-          if (task.take_unstage()) is_unstaging = true;
+          for (TaskOutput::BatchPtr& batch : task.take_writable()) underway.push_back(batch);
+          if (task.take_unspill()) is_unspilling = true;
       }
       // Synced, and in the journal: all that it speaks of is on disk now.
       if (task.take_changed() && chance(2) == 0) told_ = task.written();
@@ -120,24 +120,24 @@ class Crashes {
     if (task.is_done()) told_ = task.written();
   }
 
-  void write(const OpenTask::Piece& piece) {
-    int64_t place = piece.staged_at >= 0 ? -1 : piece.place.datasets[0].num_documents;
-    if (piece.staged_at >= 0) {
-      stage_[{num_lives_, piece.staged_at}] = {piece.result.outputs[0].line_offsets,
-                                               piece.staged_at + piece.staged_bytes};
+  void write(const TaskOutput::Batch& batch) {
+    int64_t place = batch.spilled_at >= 0 ? -1 : batch.place.datasets[0].num_documents;
+    if (batch.spilled_at >= 0) {
+      stage_[{num_lives_, batch.spilled_at}] = {batch.tokens.outputs[0].line_offsets,
+                                               batch.spilled_at + batch.spilled_bytes};
       return;
     }
-    for (const int64_t document : piece.result.outputs[0].line_offsets) placed_[place++] = document;
+    for (const int64_t document : batch.tokens.outputs[0].line_offsets) placed_[place++] = document;
   }
 
-  // What the first bytes of the stage files hold.
+  // What the first bytes of the spill files hold.
   std::vector<int64_t> staged(const std::vector<StageFile>& stage) {
     std::vector<int64_t> documents;
     for (const StageFile& file : stage) {
       for (int64_t at = 0; at < file.num_bytes;) {
-        const StagedPiece& piece = stage_.at({file.writer, at});
-        documents.insert(documents.end(), piece.documents.begin(), piece.documents.end());
-        at = piece.end;
+        const SpilledBatch& batch = stage_.at({file.writer, at});
+        documents.insert(documents.end(), batch.documents.begin(), batch.documents.end());
+        at = batch.end;
       }
     }
     return documents;
@@ -146,7 +146,7 @@ class Crashes {
     for (const int64_t document : staged(stage)) placed_[place++] = document;
   }
 
-  // All documents that were told are at their place, or in the stage file, in order.
+  // All documents that were told are at their place, or in the spill file, in order.
   void check_told() {
     int64_t num_placed = told_.counts.totals.num_documents;
     if (!told_.stage.empty()) {
@@ -162,20 +162,20 @@ class Crashes {
   }
 
   std::mt19937 random_;
-  int64_t num_segments_, num_documents_ = 0;
-  std::vector<int64_t> first_documents_;  // by segment, and one more
+  int64_t num_chunks_, num_documents_ = 0;
+  std::vector<int64_t> first_documents_;  // by chunk, and one more
   TaskProgress told_;
   // The disk.
   std::map<int64_t, int64_t> placed_;  // document by place
-  struct StagedPiece {
+  struct SpilledBatch {
     std::vector<int64_t> documents;
     int64_t end = 0;
   };
-  std::map<std::pair<int64_t, int64_t>, StagedPiece> stage_;  // by writer and offset
+  std::map<std::pair<int64_t, int64_t>, SpilledBatch> stage_;  // by writer and offset
   int64_t num_lives_ = 0;
 };
 
-TEST(OpenTask, NoDocumentIsLostOrMisplacedWhenItCrashesAtAnyTime) {
+TEST(TaskOutput, NoDocumentIsLostOrMisplacedWhenItCrashesAtAnyTime) {
   for (uint32_t seed = 0; seed < 3000; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Crashes(seed).run();
@@ -183,12 +183,12 @@ TEST(OpenTask, NoDocumentIsLostOrMisplacedWhenItCrashesAtAnyTime) {
   }
 }
 
-TEST(OpenTask, SegmentsComeOutInOrder) {
-  OpenTask task(Task{}, {}, 1, 1);
+TEST(TaskOutput, ChunksComeOutInOrder) {
+  TaskOutput task(Task{}, {}, 1, 1);
   for (const int64_t idx : {2, 0, 3, 1}) {
-    auto segment = std::make_unique<Segment>();
-    segment->idx = idx;
-    task.put(std::move(segment));
+    auto chunk = std::make_unique<Chunk>();
+    chunk->idx = idx;
+    task.put(std::move(chunk));
   }
   for (int64_t idx = 0; idx < 4; ++idx) EXPECT_EQ(task.take_next()->idx, idx);
   EXPECT_EQ(task.take_next(), nullptr);

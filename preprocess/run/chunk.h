@@ -1,0 +1,31 @@
+// A chunk on its way through the threads of a rank: whole lines of one task, and the batch of
+// tokens that they become.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+
+#include "preprocess/documents/tokenize_chunk.h"
+#include "preprocess/stream/line_chunks.h"
+
+namespace weft {
+
+// Errors travel in it too, so that they are met in the order of the input.
+struct Chunk {
+  int64_t task = 0;
+  int64_t idx = 0;  // in the task, from 0 where this rank began
+  LineChunk lines;
+  TokenizedChunk batch;
+  std::exception_ptr error;
+  int64_t next_offset_bytes = 0;  // from the task's begin: where the next chunk begins
+  int64_t num_file_bytes = 0;     // taken from the file for this chunk
+  bool ends_task = false;         // it has no text: the task is read to its end
+  int64_t num_range_bytes = 0;    // with ends_task: the decompressed length of the task
+
+  // No chunk of this task comes behind it.
+  bool is_last() const { return ends_task || (error && lines.size_bytes == 0); }
+};
+using ChunkPtr = std::unique_ptr<Chunk>;
+
+}  // namespace weft

@@ -1,0 +1,220 @@
+#include "preprocess/run/rank.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "indexed_dataset/process/crash_point.h"
+#include "indexed_dataset/process/exit_code.h"
+
+namespace weft {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// How late a request to stop, or news of other ranks, may be noticed while nothing else happens.
+constexpr milliseconds kRound{50};
+constexpr milliseconds kExchangeInterval{100};
+
+constexpr char kBadLineHint[] =
+    "\n  nothing was written; repair the line, or use --on-bad-line skip to leave bad lines out";
+
+RunFailure failure_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& caught) {
+    return {static_cast<int>(exit_code_for(caught)), caught.what(), {}};
+  }
+}
+
+}  // namespace
+
+Rank::Rank(const RankSettings& settings, const WorkPlan& plan,
+           std::shared_ptr<const Vocabulary> vocabulary, RunFiles& files, LedgerLink& ledger)
+    : settings_(settings),
+      ledger_(ledger),
+      gate_(settings.long_line_bytes, 2 + settings.num_workers / 2),
+      windows_(settings.windows, settings.on_first_window_wait),
+      tokenizers_(std::move(vocabulary), settings.rules, settings.num_workers,
+                  [this](ChunkPtr chunk) { post(std::move(chunk)); }),
+      readers_(plan, settings.read_limits, settings.num_workers, gate_, windows_,
+               [this](ChunkPtr chunk) {
+                 if (chunk->is_last()) {
+                   post(std::move(chunk));
+                 } else {
+                   tokenizers_.tokenize(std::move(chunk));
+                 }
+               }),
+      places_(files, settings.rules.json_keys.size(), tokenizers_, inbox_) {}
+
+void Rank::run(const std::function<bool()>& stop_requested, const std::function<void()>& on_round) {
+  crash_point("rank_begins");
+  start_threads();
+  while (!is_all_done_) {
+    round(stop_requested);
+    on_round();
+  }
+  end_threads();
+}
+
+void Rank::start_threads() {
+  tokenizers_.start();
+  readers_.start();
+  places_.start();
+}
+
+void Rank::end_threads() {
+  readers_.end();
+  tokenizers_.end();
+  places_.end();
+}
+
+void Rank::round(const std::function<bool()>& stop_requested) {
+  if (has_news() || Clock::now() - last_exchange_ >= kExchangeInterval) exchange();
+  if (is_all_done_) return;
+  if (stop_requested()) {
+    leave({static_cast<int>(ExitCode::kStoppedOnRequest), "stopped on request", {}});
+    throw RankStopped{};
+  }
+  if (const auto message = inbox_.pop_for(kRound)) handle(*message);
+  while (const auto message = inbox_.pop_for(milliseconds(0))) handle(*message);
+  places_.spill_above(max_held_bytes());
+  // At the end nothing else is to be waited for.
+  const bool is_idle = readers_.num_reading() == 0 && !places_.is_writing();
+  places_.sync_sometimes(settings_.sync_interval, is_idle);
+}
+
+// A message that throws says that something could not be written.
+void Rank::handle(const std::function<void()>& message) {
+  try {
+    message();
+  } catch (const std::exception&) {
+    leave(failure_of(std::current_exception()));
+    throw;
+  }
+}
+
+void Rank::post(ChunkPtr chunk) {
+  // A std::function must be copyable.
+  auto passed = std::make_shared<ChunkPtr>(std::move(chunk));
+  inbox_.push([this, passed = std::move(passed)] { on_chunk(std::move(*passed)); });
+}
+
+void Rank::on_chunk(ChunkPtr chunk) {
+  if (is_leaving_) return;
+  TaskOutput& task = places_.at(chunk->task);
+  if (chunk->is_last()) readers_.forget(chunk->task);
+  task.put(std::move(chunk));
+  while (ChunkPtr next = task.take_next()) {
+    accept(task, *next);
+    readers_.recycle(std::move(next));
+  }
+  places_.write(task);
+}
+
+void Rank::accept(TaskOutput& task, Chunk& chunk) {
+  if (task.has_failed()) return;
+  if (chunk.error) {
+    RunFailure failure = failure_of(chunk.error);
+    own_errors_[failure.message] = chunk.error;
+    fail_task(task, std::move(failure));
+    return;
+  }
+  if (chunk.ends_task) {
+    task.end(chunk);
+    request_.read_tasks.push_back({task.task().number, task.counts()});
+    return;
+  }
+  if (settings_.rules.on_bad_line == OnBadLine::kStop && !chunk.batch.bad_lines.empty()) {
+    RunFailure failure{static_cast<int>(ExitCode::kBadInput), kBadLineHint,
+                       chunk.batch.bad_lines.front()};
+    failure.bad_line->line_number += task.counts().totals.num_lines;
+    fail_task(task, std::move(failure));
+    return;
+  }
+  request_.newly_seen.add(places_.add(task, chunk).totals);
+}
+
+void Rank::fail_task(TaskOutput& task, RunFailure failure) {
+  task.fail();
+  const int64_t number = task.task().number;
+  readers_.abandon(number);
+  if (!request_.failed_task || number < request_.failed_task->task) {
+    request_.failed_task = LedgerRequest::Failed{number, std::move(failure)};
+  }
+}
+
+// What is held saves a copy from the spill file; windows save whole decoders from waiting.
+int64_t Rank::max_held_bytes() const {
+  const int64_t for_windows =
+      std::max<int64_t>(windows_.taken_bytes() - WindowLimits::kDefaultMaxBytes, 0);
+  return std::max(settings_.max_held_bytes - 3 * for_windows / 2, settings_.max_held_bytes / 8);
+}
+
+bool Rank::has_news() const {
+  return places_.has_durable() || !request_.read_tasks.empty() || request_.failed_task ||
+         (may_be_given_tasks_ && readers_.num_idle() > 0);
+}
+
+void Rank::exchange() {
+  request_.num_tasks_wanted = readers_.num_idle();
+  request_.durable = places_.take_durable(request_.number + 1);
+  const LedgerReply reply = send();
+  if (reply.failure) throw_failure(*reply.failure);
+  // Without one now, it is worth asking again when something has changed, or after a while.
+  may_be_given_tasks_ = !reply.tasks.empty();
+  for (const auto& assigned : reply.tasks) open_task(assigned);
+  for (const auto& based : reply.bases) places_.set_place(based.task, based.base);
+  places_.remove_spills(reply.journaled_request);
+  is_all_done_ = reply.all_done;
+}
+
+LedgerReply Rank::send() {
+  last_exchange_ = Clock::now();
+  ++request_.number;
+  LedgerReply reply = ledger_.exchange(request_);
+  const int64_t number = request_.number;
+  request_ = {};
+  request_.number = number;
+  return reply;
+}
+
+void Rank::open_task(const LedgerReply::Given& assigned) {
+  crash_point("task_given");
+  places_.open(assigned);
+  // What an earlier run has read to its end, and spilled, only waits for its place.
+  if (!assigned.progress.is_read) readers_.read(assigned);
+}
+
+void Rank::leave(const RunFailure& failure) {
+  request_.leaving = failure;
+  send_what_is_safe();
+}
+
+void Rank::throw_failure(const RunFailure& failure) {
+  send_what_is_safe();
+  const auto own = own_errors_.find(failure.message);
+  if (own != own_errors_.end()) std::rethrow_exception(own->second);
+  throw RunFailed(failure.exit_code, failure.message);
+}
+
+// What is written is made to last and told, so that little is done again.
+void Rank::send_what_is_safe() {
+  is_leaving_ = true;
+  end_threads();
+  while (const auto message = inbox_.pop_for(milliseconds(0))) {
+    try {
+      (*message)();
+    } catch (const std::exception&) {
+      // The rank has a reason to end already.
+    }
+  }
+  request_.durable = places_.take_durable(request_.number + 1);
+  for (auto& durable : places_.sync_for_the_last_time()) {
+    request_.durable.push_back(std::move(durable));
+  }
+  request_.num_tasks_wanted = 0;
+  (void)send();
+}
+
+}  // namespace weft

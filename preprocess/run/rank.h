@@ -1,0 +1,88 @@
+// The work of one rank of a run: takes tasks from the ledger, reads, tokenizes and writes them.
+//
+//   ReaderPool      a task       -> chunks of text         (reader_pool.h)
+//   TokenizerPool   a chunk      -> a batch of tokens      (tokenizer_pool.h)
+//   OutputPlaces    batches      -> the files of the run   (output_places.h)
+//
+// Rank joins them: the thread that calls run() puts the chunks of a task in order, keeps the books,
+// and alone speaks with the ledger.
+#pragma once
+
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "preprocess/compressed/window_budget.h"
+#include "preprocess/ledger/ledger_link.h"
+#include "preprocess/ledger/work_plan.h"
+#include "preprocess/run/output_places.h"
+#include "preprocess/run/reader_pool.h"
+#include "preprocess/run/run_files.h"
+#include "preprocess/run/tokenizer_pool.h"
+
+namespace weft {
+
+struct RankSettings {
+  TokenizeRules rules;
+  ReadLimits read_limits;
+  int num_workers = 1;
+  // A line whose chunk must be larger waits until no other such line is in work.
+  size_t long_line_bytes = size_t{16} << 20;
+  WindowSizes windows;  // of what is decompressed at a time
+  std::function<void(int64_t claim_bytes)> on_first_window_wait;  // from any thread
+  // Memory for batches whose place is not known yet; beyond it they are spilled. Windows over
+  // kDefaultMaxBytes take from it.
+  int64_t max_held_bytes = int64_t{64} << 20;
+  std::chrono::milliseconds sync_interval{1000};
+};
+
+class Rank {
+ public:
+  // All references must outlive it.
+  Rank(const RankSettings& settings, const WorkPlan& plan,
+       std::shared_ptr<const Vocabulary> vocabulary, RunFiles& files, LedgerLink& ledger);
+  ~Rank() { end_threads(); }
+
+  // Works until the ledger says that all is done. `stop_requested` is asked, and `on_round` called,
+  // at least ten times a second. Throws RankStopped; what failed here, if that is why the run
+  // fails, RunFailed otherwise; what LedgerLink::exchange throws.
+  void run(const std::function<bool()>& stop_requested, const std::function<void()>& on_round);
+
+ private:
+  void start_threads();
+  void end_threads();
+  void round(const std::function<bool()>& stop_requested);
+  void handle(const std::function<void()>& message);
+  void post(ChunkPtr chunk);
+  void on_chunk(ChunkPtr chunk);
+  void accept(TaskOutput& task, Chunk& chunk);
+  void fail_task(TaskOutput& task, RunFailure failure);
+  int64_t max_held_bytes() const;
+
+  void exchange();
+  bool has_news() const;
+  LedgerReply send();
+  void open_task(const LedgerReply::Given& assigned);
+  void leave(const RunFailure& failure);
+  [[noreturn]] void throw_failure(const RunFailure& failure);
+  void send_what_is_safe();
+
+  const RankSettings& settings_;
+  LedgerLink& ledger_;
+  LongLineGate gate_;
+  WindowBudget windows_;
+  Inbox inbox_;
+  TokenizerPool tokenizers_;
+  ReaderPool readers_;
+  OutputPlaces places_;
+
+  LedgerRequest request_;  // the next one
+  std::chrono::steady_clock::time_point last_exchange_;
+  bool is_all_done_ = false, is_leaving_ = false, may_be_given_tasks_ = true;
+  std::map<std::string, std::exception_ptr> own_errors_;  // by message
+};
+
+}  // namespace weft

@@ -1,0 +1,72 @@
+// From tasks to chunks: each thread of the pool reads one task at a time.
+//
+// A fixed number of chunks is in use. A reader that finds none free waits until one is recycled, so
+// that reading does not run ahead of tokenizing.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "preprocess/compressed/window_budget.h"
+#include "preprocess/ledger/ledger_link.h"
+#include "preprocess/ledger/work_plan.h"
+#include "preprocess/run/chunk.h"
+#include "preprocess/run/queue.h"
+#include "preprocess/run/task_reader.h"
+#include "preprocess/stream/long_line_gate.h"
+
+namespace weft {
+
+// But for start() and what says otherwise, for one thread.
+class ReaderPool {
+ public:
+  // The pool's threads call `use` with every chunk of text, and with the one that ends a task. All
+  // references must outlive the pool and its chunks.
+  ReaderPool(const WorkPlan& plan, const ReadLimits& limits, int num_workers, LongLineGate& gate,
+             WindowBudget& windows, std::function<void(ChunkPtr)> use);
+  ~ReaderPool() { end(); }
+
+  void start();
+  // Nothing is read any more, when it returns. What was read and not used may be lost.
+  void end();
+
+  // Reads a task from where `assigned` says. is_last() is true of one of its chunks.
+  void read(const LedgerReply::Given& assigned);
+  // The rest of a task's text is not needed.
+  void abandon(int64_t task);
+  // The last chunk of a task has come.
+  void forget(int64_t task) { is_unwanted_.erase(task); }
+  // The chunk can be filled again.
+  void recycle(ChunkPtr chunk);
+
+  int64_t num_reading() const { return std::ssize(is_unwanted_); }
+  int64_t num_idle() const { return std::max<int64_t>(0, num_readers_ - num_reading()); }
+
+ private:
+  struct TaskToRead {
+    Task task;
+    int64_t next_offset_bytes = 0;
+    int64_t num_file_bytes = 0;  // of the task, taken by the rank that read the part before
+    std::shared_ptr<std::atomic<bool>> is_unwanted;
+  };
+  void read_task(const TaskToRead& assigned);
+
+  const WorkPlan& plan_;
+  const ReadLimits& limits_;
+  const int num_workers_, num_readers_;
+  LongLineGate& gate_;
+  WindowBudget& windows_;
+  const std::function<void(ChunkPtr)> use_;
+  std::atomic<bool> is_cancelled_{false};
+  Queue<ChunkPtr> free_;
+  Queue<TaskToRead> tasks_;
+  std::map<int64_t, std::shared_ptr<std::atomic<bool>>> is_unwanted_;  // by task that is read
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace weft

@@ -1,0 +1,49 @@
+#include "preprocess/run/tokenizer_pool.h"
+
+#include <utility>
+
+namespace weft {
+
+TokenizerPool::TokenizerPool(std::shared_ptr<const Vocabulary> vocabulary,
+                             const TokenizeRules& rules, int num_workers,
+                             std::function<void(ChunkPtr)> use)
+    : vocabulary_(std::move(vocabulary)),
+      rules_(rules),
+      num_workers_(num_workers),
+      use_(std::move(use)) {}
+
+void TokenizerPool::start() {
+  for (int i = 0; i < num_workers_; ++i) {
+    threads_.emplace_back([this] {
+      ChunkTokenizer tokenizer(vocabulary_, rules_);
+      while (const auto job = jobs_.pop()) (*job)(tokenizer);
+    });
+  }
+}
+
+void TokenizerPool::end() {
+  jobs_.close();
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+void TokenizerPool::tokenize(ChunkPtr chunk) {
+  // A std::function must be copyable.
+  auto passed = std::make_shared<ChunkPtr>(std::move(chunk));
+  jobs_.push([this, passed = std::move(passed)](ChunkTokenizer& tokenizer) {
+    ChunkPtr text = std::move(*passed);
+    try {
+      tokenizer.tokenize(text->lines, text->batch);
+    } catch (...) {
+      text->error = std::current_exception();
+    }
+    if (text->lines.long_line_permit) text->lines.buffer = std::vector<char>();
+    use_(std::move(text));
+  });
+}
+
+void TokenizerPool::run(std::function<void()> job) {
+  jobs_.push_urgent([job = std::move(job)](ChunkTokenizer&) { job(); });
+}
+
+}  // namespace weft

@@ -1,0 +1,44 @@
+// From chunks to batches: the worker threads of a rank, each with a tokenizer of its own. They also
+// do the work on files that others want done.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "preprocess/documents/tokenize_chunk.h"
+#include "preprocess/run/chunk.h"
+#include "preprocess/run/queue.h"
+
+namespace weft {
+
+// Thread-safe, but for start() and end().
+class TokenizerPool {
+ public:
+  // The pool's threads call `use` with every chunk that they have tokenized, or could not (its
+  // error). `rules` must outlive the pool.
+  TokenizerPool(std::shared_ptr<const Vocabulary> vocabulary, const TokenizeRules& rules,
+                int num_workers, std::function<void(ChunkPtr)> use);
+  ~TokenizerPool() { end(); }
+
+  int num_workers() const { return num_workers_; }
+  void start();
+  // No job is done any more, when it returns. What is still queued is dropped.
+  void end();
+
+  void tokenize(ChunkPtr chunk);
+  // Goes before all tokenizing: what is written frees memory, and others may wait for it. `job`
+  // must not throw.
+  void run(std::function<void()> job);
+
+ private:
+  std::shared_ptr<const Vocabulary> vocabulary_;
+  const TokenizeRules& rules_;
+  const int num_workers_;
+  const std::function<void(ChunkPtr)> use_;
+  Queue<std::function<void(ChunkTokenizer&)>> jobs_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace weft
