@@ -11,10 +11,6 @@ namespace weft {
 // PATH.waiting and holds this thread up until PATH exists. Several of these are separated by
 // semicolons. WEFT_CRASH_AT=list prints every name to standard error when it is reached first.
 // Otherwise costs a comparison. A build without tests does not look at the environment.
-#ifdef WEFT_TEST_HOOKS
 void crash_point(std::string_view name);
-#else
-inline void crash_point(std::string_view) {}
-#endif
 
 }  // namespace weft

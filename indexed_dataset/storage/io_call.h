@@ -12,12 +12,8 @@
 namespace weft::io_call {
 
 // Counts one I/O call; true (with errno set) when the hook wants it to fail. A build without tests
-// has no hook.
-#ifdef WEFT_TEST_HOOKS
+// has no hook: always false.
 bool is_made_to_fail();
-#else
-constexpr bool is_made_to_fail() { return false; }
-#endif
 // std::system_error of errno.
 [[noreturn]] void throw_errno(const std::string& what);
 std::string quoted(const std::filesystem::path& path);
