@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "trainer/log_lines.h"
+#include "trainer/log/log_lines.h"
 #include "trainer/signals.h"
 
 namespace weft {

@@ -12,9 +12,9 @@
 
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/storage/lock_file.h"
-#include "trainer/data_loader.h"
-#include "trainer/resume.h"
-#include "trainer/run_log.h"
+#include "trainer/checkpoint/resume.h"
+#include "trainer/data/data_loader.h"
+#include "trainer/log/run_log.h"
 #include "trainer/train_setup.h"
 
 namespace weft {

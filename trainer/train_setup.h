@@ -7,11 +7,11 @@
 
 #include "indexed_dataset/samples/gpt_dataset.h"
 #include "kernels/backend.h"
-#include "trainer/batch_schedule.h"
-#include "trainer/config.h"
-#include "trainer/resume.h"
-#include "trainer/trainer.h"
-#include "trainer/vocabulary_size.h"
+#include "trainer/checkpoint/resume.h"
+#include "trainer/config/config.h"
+#include "trainer/data/batch_schedule.h"
+#include "trainer/data/vocabulary_size.h"
+#include "trainer/step/trainer.h"
 
 namespace weft {
 

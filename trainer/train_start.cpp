@@ -8,10 +8,10 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "trainer/banner.h"
-#include "trainer/config_options.h"
-#include "trainer/log_lines.h"
-#include "trainer/run_manifest.h"
+#include "trainer/config/options.h"
+#include "trainer/log/banner.h"
+#include "trainer/log/log_lines.h"
+#include "trainer/log/run_manifest.h"
 #include "trainer/train_loop.h"
 
 namespace weft {

@@ -5,10 +5,10 @@
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/process/standard_streams.h"
 #include "indexed_dataset/storage/bus_error.h"
-#include "trainer/checkpoint.h"
-#include "trainer/hf_gpt2.h"
-#include "trainer/megatron_flags.h"
-#include "trainer/vocabulary_size.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/hf_gpt2.h"
+#include "trainer/config/megatron_flags.h"
+#include "trainer/data/vocabulary_size.h"
 
 namespace {
 

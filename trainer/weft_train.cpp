@@ -7,7 +7,7 @@
 
 #include "indexed_dataset/process/standard_streams.h"
 #include "indexed_dataset/storage/bus_error.h"
-#include "trainer/config.h"
+#include "trainer/config/config.h"
 #include "trainer/signals.h"
 #include "trainer/train_loop.h"
 

@@ -5,9 +5,9 @@
 #include <new>
 #include <stdexcept>
 
-#include "kernels/cuda/attention.h"
-#include "kernels/cuda/check.h"
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/memory_bound/check.h"
+#include "kernels/cuda/memory_bound/kernels.h"
 
 namespace weft {
 namespace cuda {

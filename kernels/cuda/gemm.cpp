@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "kernels/cuda/check.h"
+#include "kernels/cuda/memory_bound/check.h"
 
 namespace weft::cuda {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "kernels/check_shapes.h"
 #include "kernels/cuda/backend.h"
-#include "kernels/cuda/check.h"
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/memory_bound/check.h"
+#include "kernels/cuda/memory_bound/kernels.h"
 
 namespace weft::cuda {
 namespace {

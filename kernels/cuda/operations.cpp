@@ -3,10 +3,10 @@
 #include <stdexcept>
 
 #include "kernels/check_shapes.h"
-#include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/backend.h"
-#include "kernels/cuda/check.h"
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/memory_bound/check.h"
+#include "kernels/cuda/memory_bound/kernels.h"
 
 namespace weft::cuda {
 namespace {

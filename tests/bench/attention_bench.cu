@@ -2,7 +2,7 @@
 // its speed (default: both).
 //
 // Also builds without CMake: nvcc -std=c++20 -O3 -I. -gencode arch=compute_90a,code=sm_90a
-// tests/bench/attention_bench.cu kernels/cuda/attention*.cu -o weft_attention_bench
+// tests/bench/attention_bench.cu kernels/cuda/attention/*.cu -o weft_attention_bench
 //
 // TF/s counts the causal half: forward 2*B*T^2*H*D, backward 5*B*T^2*H*D operations (two and five
 // products of T^2*D/2 multiply-adds), as FlashAttention's benchmarks do. A time is the median of 30
@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention/attention.h"
 #include "kernels/philox.h"
 
 namespace weft::cuda {

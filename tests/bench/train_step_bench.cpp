@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "kernels/philox.h"
-#include "trainer/trainer.h"
+#include "trainer/step/trainer.h"
 
 namespace weft {
 namespace {

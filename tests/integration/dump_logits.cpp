@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "indexed_dataset/storage/file_io.h"
-#include "trainer/checkpoint.h"
-#include "trainer/trainer.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/step/trainer.h"
 
 int main(int argc, char** argv) {
   if (argc < 4) return 2;

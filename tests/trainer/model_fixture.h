@@ -12,7 +12,7 @@
 
 #include "kernels/bfloat16.h"
 #include "kernels/philox.h"
-#include "trainer/trainer.h"
+#include "trainer/step/trainer.h"
 
 namespace weft {
 

@@ -9,8 +9,8 @@
 #include "indexed_dataset/storage/file_io.h"
 #include "tests/indexed_dataset/nested_json.h"
 #include "tests/trainer/tiny_dataset.h"
-#include "trainer/banner.h"
-#include "trainer/run_manifest.h"
+#include "trainer/log/banner.h"
+#include "trainer/log/run_manifest.h"
 #include "trainer/train_setup.h"
 
 namespace weft {

@@ -1,0 +1,178 @@
+// Attention: checks, the workspace, and the choice of kernels.
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/attention/mma.cuh"
+
+namespace weft::cuda {
+namespace attention {
+namespace {
+
+[[noreturn]] void fail(const std::string& what, cudaError_t error) {
+  throw std::runtime_error(what + ": " + cudaGetErrorString(error));
+}
+
+// lse2 and delta, one warp per row; rows from T on get the padding's values.
+__global__ void attention_backward_rows_fp32_kernel(const Params p, int D) {
+  const int64_t padded = padded_length(p.T);
+  const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
+  if (row >= padded * p.B * p.H) return;
+  const int64_t bh = row / padded, t = row % padded;
+  const int lane = threadIdx.x & 31;
+  if (t >= p.T) {
+    if (lane == 0) {
+      p.lse2[row] = INFINITY;
+      p.delta[row] = 0;
+    }
+    return;
+  }
+  const int64_t b = bh / p.H, h = bh % p.H;
+  const int64_t offset = ((b * p.T + t) * p.H + h) * D;
+  const float* out = static_cast<const float*>(p.out_in) + offset;
+  const float* dout = static_cast<const float*>(p.dout) + offset;
+  float sum = 0;
+  for (int d = lane; d < D; d += 32) sum += out[d] * dout[d];
+  for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, step);
+  if (lane == 0) {
+    p.lse2[row] = p.lse[bh * p.T + t] * kLog2E;
+    p.delta[row] = sum;
+  }
+}
+
+// The same for bf16 with a row spread over 8 lanes of 16 bytes each, D / 64 times: this kernel only
+// moves memory.
+template <int D>
+__global__ void attention_backward_rows_bf16_kernel(const Params p) {
+  const int64_t padded = padded_length(p.T);
+  const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 8;
+  const int lane = threadIdx.x & 7;
+  const int64_t bh = row / padded, t = row % padded;
+  const bool valid = bh < static_cast<int64_t>(p.B) * p.H && t < p.T;
+  const int64_t b = bh / p.H, h = bh % p.H;
+  const int64_t offset = valid ? ((b * p.T + t) * p.H + h) * D : 0;
+  const __nv_bfloat16* out = static_cast<const __nv_bfloat16*>(p.out_in) + offset;
+  const __nv_bfloat16* dout = static_cast<const __nv_bfloat16*>(p.dout) + offset;
+  float sum = 0;
+  for (int d = lane * 8; d < D; d += 64) {
+    sum += dot(*reinterpret_cast<const uint4*>(out + d), *reinterpret_cast<const uint4*>(dout + d));
+  }
+  for (int step = 4; step > 0; step /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, step);
+  if (lane == 0 && bh < static_cast<int64_t>(p.B) * p.H) {
+    p.lse2[row] = valid ? p.lse[bh * p.T + t] * kLog2E : INFINITY;
+    p.delta[row] = valid ? sum : 0;
+  }
+}
+
+void require(bool condition, const std::string& what) {
+  if (!condition) throw std::invalid_argument("attention: " + what);
+}
+
+Params checked_params(const void* qkv, DType x, int64_t B, int64_t T, int64_t H, int64_t D,
+                      float scale, const Dropout& dropout) {
+  require(x == DType::kFloat32 || x == DType::kBFloat16, "the type must be float32 or bfloat16");
+  require(D == 64 || D == 96 || D == 128, "head size " + std::to_string(D) +
+                                              " is not supported on the GPU; choose hidden size "
+                                              "and heads for a head size of 64, 96 or 128");
+  require(B >= 1 && T >= 1 && H >= 1, "B, T and H must be at least 1");
+  require(scale > 0, "the scale must be positive");
+  require(dropout.p >= 0 && dropout.p < 1, "the dropout probability must be in [0, 1)");
+  // Grids are one-dimensional and block indices 32 bits wide.
+  require(B * H * ((T + 31) / 32) <= std::numeric_limits<int32_t>::max() && T <= (1 << 24),
+          "B * H * T is too large; use a smaller micro-batch");
+  require(x == DType::kBFloat16 || B * H <= 65535,
+          "B * H is beyond 65535; use a smaller micro-batch");
+  Params params;
+  params.qkv = qkv;
+  params.B = static_cast<int>(B);
+  params.T = static_cast<int>(T);
+  params.H = static_cast<int>(H);
+  params.scale = scale;
+  params.dropout = dropout_args(dropout);
+  params.heads_per_group = heads_per_group(T, D, B, H);
+  return params;
+}
+
+}  // namespace
+
+void check_launch(const char* kernel) {
+  const cudaError_t error = cudaGetLastError();
+  if (error != cudaSuccess) fail(std::string("launch of ") + kernel, error);
+}
+
+void allow_shared_memory(const void* kernel, int num_bytes, const char* name) {
+  const cudaError_t error =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, num_bytes);
+  if (error != cudaSuccess) {
+    fail(std::string(name) + " needs " + std::to_string(num_bytes) + " bytes of shared memory",
+         error);
+  }
+}
+
+void backward_rows(cudaStream_t stream, const Params& params, DType x, int64_t D) {
+  const int64_t num_rows = padded_length(params.T) * params.B * params.H;
+  if (x == DType::kFloat32) {
+    attention_backward_rows_fp32_kernel<<<static_cast<unsigned>((num_rows + 7) / 8), 256, 0,
+                                          stream>>>(params, static_cast<int>(D));
+  } else {
+    const auto kernel = D == 64   ? attention_backward_rows_bf16_kernel<64>
+                        : D == 96 ? attention_backward_rows_bf16_kernel<96>
+                                  : attention_backward_rows_bf16_kernel<128>;
+    kernel<<<static_cast<unsigned>((num_rows + 31) / 32), 256, 0, stream>>>(params);
+  }
+  check_launch("attention_backward_rows_kernel");
+}
+
+}  // namespace attention
+
+int64_t attention_workspace_bytes(int64_t B, int64_t T, int64_t H, int64_t /*D*/, DType /*x*/) {
+  return 2 * B * H * attention::padded_length(T) * static_cast<int64_t>(sizeof(float));
+}
+
+void attention_forward(cudaStream_t stream, void* out, float* lse, const void* qkv, DType x,
+                       int64_t B, int64_t T, int64_t H, int64_t D, float scale,
+                       const Dropout& dropout, void* /*workspace*/, int64_t /*workspace_bytes*/) {
+  attention::Params params = attention::checked_params(qkv, x, B, T, H, D, scale, dropout);
+  params.out = out;
+  params.lse = lse;
+  const bool drop = dropout.p > 0;
+  if (x == DType::kFloat32) {
+    attention::forward_fp32(stream, params, D, drop);
+  } else if (D == 64) {
+    attention::forward_bf16<64>(stream, params, drop);
+  } else if (D == 96) {
+    attention::forward_bf16<96>(stream, params, drop);
+  } else {
+    attention::forward_bf16<128>(stream, params, drop);
+  }
+}
+
+void attention_backward(cudaStream_t stream, void* dqkv, const void* dout, const void* out,
+                        const float* lse, const void* qkv, DType x, int64_t B, int64_t T, int64_t H,
+                        int64_t D, float scale, const Dropout& dropout, void* workspace,
+                        int64_t workspace_bytes) {
+  attention::Params params = attention::checked_params(qkv, x, B, T, H, D, scale, dropout);
+  attention::require(workspace_bytes >= attention_workspace_bytes(B, T, H, D, x),
+                     "the workspace holds " + std::to_string(workspace_bytes) +
+                         " bytes, attention_workspace_bytes asks for more");
+  params.dqkv = dqkv;
+  params.dout = dout;
+  params.out_in = out;
+  params.lse = const_cast<float*>(lse);  // forward writes what backward only reads
+  params.lse2 = static_cast<float*>(workspace);
+  params.delta = params.lse2 + B * H * attention::padded_length(T);
+  const bool drop = dropout.p > 0;
+  if (x == DType::kFloat32) {
+    attention::backward_rows(stream, params, x, D);
+    attention::backward_fp32(stream, params, D, drop);
+  } else if (D == 64) {
+    attention::backward_bf16<64>(stream, params, drop);
+  } else if (D == 96) {
+    attention::backward_bf16<96>(stream, params, drop);
+  } else {
+    attention::backward_bf16<128>(stream, params, drop);
+  }
+}
+
+}  // namespace weft::cuda

@@ -1,0 +1,263 @@
+// Attention backward on mma.sync, in two kernels that each own what they write: one block per query
+// tile sums dQ over the keys, one per key tile sums dK and dV over the queries. With P = exp(scale
+// * Q K^T - lse) and delta = rowsum(dO * O) [Dao 2023, arXiv:2307.08691, algorithm 2]:
+//
+//   dP = dO V^T   dS = P * (dP - delta)   dQ = scale * dS K   dK = scale * dS^T Q   dV = P^T dO
+//
+// That is seven products where one kernel could do with five, but no sum crosses blocks: no
+// atomics, fixed order, no fp32 accumulators in memory. The key kernel computes S^T and dP^T, so
+// that P^T and dS^T are operands without leaving registers. Dropout's factor F: dV = (P F)^T dO and
+// dP = (dO V^T) F.
+#pragma once
+
+#include "kernels/cuda/attention/mma.cuh"
+
+namespace weft::cuda::attention {
+
+// `kOwned` rows are kept by the block, `kStep` rows of the other side stream past it.
+template <int kHeadSize, int kMTiles, int kNumWarps, int kStepRows, int kMinBlocks>
+struct BackwardShape {
+  static constexpr int D = kHeadSize;
+  static constexpr int kM = kMTiles;
+  static constexpr int kWarpRows = 16 * kM;
+  static constexpr int kThreads = 32 * kNumWarps;
+  static constexpr int kOwned = kWarpRows * kNumWarps;
+  static constexpr int kStep = kStepRows;
+  static constexpr int kBlocksPerSm = kMinBlocks;
+  static constexpr int kTileBytes =
+      (2 * kOwned + 4 * kStep) * D * 2;  // two own tiles, two stages of two
+  static constexpr int kSharedBytes = kTileBytes + 4 * kStep * 4;  // and of lse2 and delta
+  static_assert(kRowPadding % kStep == 0 && kRowPadding % kOwned == 0);
+};
+
+// Where a (batch, head) lies in the tensors.
+template <int D>
+struct HeadView {
+  int64_t token_stride, out_stride;
+  const __nv_bfloat16 *q, *dout;
+  __nv_bfloat16* dq;
+  const float *lse2, *delta;
+
+  __device__ HeadView(const Params& p, int bh) {
+    const int64_t b = bh / p.H, h = bh % p.H;
+    token_stride = static_cast<int64_t>(3) * p.H * D;
+    out_stride = static_cast<int64_t>(p.H) * D;
+    const int64_t offset = b * p.T * token_stride + h * 3 * D;
+    q = static_cast<const __nv_bfloat16*>(p.qkv) + offset;
+    dq = static_cast<__nv_bfloat16*>(p.dqkv) + offset;
+    dout = static_cast<const __nv_bfloat16*>(p.dout) + b * p.T * out_stride + h * D;
+    lse2 = p.lse2 + bh * padded_length(p.T);
+    delta = p.delta + bh * padded_length(p.T);
+  }
+};
+
+template <class Shape, bool kDropout>
+__global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
+    attention_backward_query_kernel(const Params p) {
+  constexpr int D = Shape::D, kM = Shape::kM, kN = Shape::kStep / 8;
+  constexpr int kStepBytes = Shape::kStep * Tile<D>::kRowBytes;
+  extern __shared__ __align__(128) uint8_t shared[];
+  const Tile<D> q_tile{shared_address(shared)};
+  const Tile<D> dout_tile{q_tile.base + Shape::kOwned * Tile<D>::kRowBytes};
+  const uint32_t stages = dout_tile.base + Shape::kOwned * Tile<D>::kRowBytes;
+  const auto k_tile = [&](int j) { return Tile<D>{stages + (j & 1) * 2 * kStepBytes}; };
+  const auto v_tile = [&](int j) { return Tile<D>{k_tile(j).base + kStepBytes}; };
+
+  const int num_tiles = (p.T + Shape::kOwned - 1) / Shape::kOwned;
+  const BlockPlace place = block_order(p, num_tiles);
+  const HeadView<D> head(p, place.bh);
+  const int first_query = (num_tiles - 1 - place.tile) * Shape::kOwned;
+  const auto load_keys = [&](int j) {
+    const __nv_bfloat16* k =
+        head.q + D + static_cast<int64_t>(j) * Shape::kStep * head.token_stride;
+    const int num_valid = p.T - j * Shape::kStep;
+    k_tile(j).template load<Shape::kStep, Shape::kThreads>(k, head.token_stride, num_valid);
+    v_tile(j).template load<Shape::kStep, Shape::kThreads>(k + D, head.token_stride, num_valid);
+  };
+  q_tile.template load<Shape::kOwned, Shape::kThreads>(head.q + first_query * head.token_stride,
+                                                       head.token_stride, p.T - first_query);
+  dout_tile.template load<Shape::kOwned, Shape::kThreads>(head.dout + first_query * head.out_stride,
+                                                          head.out_stride, p.T - first_query);
+  load_keys(0);
+  commit_copies();
+
+  const int lane = threadIdx.x & 31;
+  const int warp_row = (threadIdx.x / 32) * Shape::kWarpRows;
+  const int warp_query = first_query + warp_row;
+  const float scale_log2 = p.scale * kLog2E;
+  float lse2[kM][2], delta[kM][2];
+#pragma unroll
+  for (int m = 0; m < kM; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int query = warp_query + m * 16 + half * 8 + (lane >> 2);
+      lse2[m][half] = head.lse2[query];
+      delta[m][half] = head.delta[query];
+    }
+  }
+
+  float dq[kM][D / 8][4] = {};
+  const int num_steps = (min(first_query + Shape::kOwned, p.T) - 1) / Shape::kStep + 1;
+  for (int j = 0; j < num_steps; ++j) {
+    wait_copies<0>();
+    __syncthreads();  // tile j is there, and nobody reads tile j - 1 any more
+    if (j + 1 < num_steps) load_keys(j + 1);
+    commit_copies();
+    const int first_key = j * Shape::kStep;
+    if (first_key >= warp_query + Shape::kWarpRows) continue;  // all of it is in the warp's future
+    float s[kM][kN][4] = {};
+    multiply_rows<D, kM, kN>(s, q_tile, warp_row, k_tile(j));
+    float dp[kM][kN][4] = {};
+    multiply_rows<D, kM, kN>(dp, dout_tile, warp_row, v_tile(j));
+    const bool masked = first_key + Shape::kStep > warp_query + 1;
+    if constexpr (kDropout) {
+      drop_rows<kM, kN>(dp, p.dropout, element_index(p, place.bh, warp_query, first_key), p.T);
+    }
+#pragma unroll
+    for (int m = 0; m < kM; ++m) {
+#pragma unroll
+      for (int n = 0; n < kN; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int query = warp_query + m * 16 + i / 2 * 8 + (lane >> 2);
+          const int key = first_key + n * 8 + (lane & 3) * 2 + i % 2;
+          float probability = fast_exp2(s[m][n][i] * scale_log2 - lse2[m][i / 2]);
+          if (masked && key > query) probability = 0;
+          s[m][n][i] = probability * (dp[m][n][i] - delta[m][i / 2]);
+        }
+      }
+    }
+    uint32_t ds[kM][kN / 2][4];
+    round_to_operand<kM, kN>(ds, s);
+    multiply_columns<D, kM, kN / 2>(dq, ds, k_tile(j));
+  }
+
+  float row_scale[kM][2];
+#pragma unroll
+  for (int m = 0; m < kM; ++m) row_scale[m][0] = row_scale[m][1] = p.scale;
+  store_rows<D, kM>(dq, row_scale, q_tile, warp_row, head.dq + first_query * head.token_stride,
+                    head.token_stride, p.T - first_query);
+}
+
+template <class Shape, bool kDropout>
+__global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
+    attention_backward_key_kernel(const Params p) {
+  constexpr int D = Shape::D, kM = Shape::kM, kN = Shape::kStep / 8;
+  constexpr int kStepBytes = Shape::kStep * Tile<D>::kRowBytes;
+  extern __shared__ __align__(128) uint8_t shared[];
+  const Tile<D> k_tile{shared_address(shared)};
+  const Tile<D> v_tile{k_tile.base + Shape::kOwned * Tile<D>::kRowBytes};
+  const uint32_t stages = v_tile.base + Shape::kOwned * Tile<D>::kRowBytes;
+  const auto q_tile = [&](int j) { return Tile<D>{stages + (j & 1) * 2 * kStepBytes}; };
+  const auto dout_tile = [&](int j) { return Tile<D>{q_tile(j).base + kStepBytes}; };
+  float* rows = reinterpret_cast<float*>(shared + Shape::kTileBytes);  // [2 stages][lse2, delta]
+
+  const int num_tiles = (p.T + Shape::kOwned - 1) / Shape::kOwned;
+  const BlockPlace place = block_order(p, num_tiles);
+  const HeadView<D> head(p, place.bh);
+  const int first_key = place.tile * Shape::kOwned;
+  const auto load_queries = [&](int j) {
+    const int query = j * Shape::kStep, num_valid = p.T - query;
+    q_tile(j).template load<Shape::kStep, Shape::kThreads>(head.q + query * head.token_stride,
+                                                           head.token_stride, num_valid);
+    dout_tile(j).template load<Shape::kStep, Shape::kThreads>(head.dout + query * head.out_stride,
+                                                              head.out_stride, num_valid);
+    const int i = static_cast<int>(threadIdx.x) * 4;
+    if (i < 2 * Shape::kStep) {
+      const float* src = i < Shape::kStep ? head.lse2 + i : head.delta + (i - Shape::kStep);
+      copy_async(shared_address(rows + (j & 1) * 2 * Shape::kStep + i), src + query, true);
+    }
+  };
+  const int first_step = first_key / Shape::kStep;
+  const int num_steps = (p.T + Shape::kStep - 1) / Shape::kStep;
+  const __nv_bfloat16* k = head.q + D + first_key * head.token_stride;
+  k_tile.template load<Shape::kOwned, Shape::kThreads>(k, head.token_stride, p.T - first_key);
+  v_tile.template load<Shape::kOwned, Shape::kThreads>(k + D, head.token_stride, p.T - first_key);
+  load_queries(first_step);
+  commit_copies();
+
+  const int lane = threadIdx.x & 31;
+  const int warp_row = (threadIdx.x / 32) * Shape::kWarpRows;
+  const int warp_key = first_key + warp_row;
+  const float scale_log2 = p.scale * kLog2E;
+  float dk[kM][D / 8][4] = {}, dv[kM][D / 8][4] = {};
+  for (int j = first_step; j < num_steps; ++j) {
+    wait_copies<0>();
+    __syncthreads();  // tile j is there, and nobody reads tile j - 1 any more
+    if (j + 1 < num_steps) load_queries(j + 1);
+    commit_copies();
+    const int first_query = j * Shape::kStep;
+    if (first_query + Shape::kStep <= warp_key) continue;  // queries before all of the warp's keys
+    const bool masked = first_query < warp_key + Shape::kWarpRows - 1;
+    const float* lse2 = rows + (j & 1) * 2 * Shape::kStep;
+    const float* delta = lse2 + Shape::kStep;
+
+    float s[kM][kN][4] = {};
+    multiply_rows<D, kM, kN>(s, k_tile, warp_row, q_tile(j));
+    float dp[kM][kN][4] = {};
+    multiply_rows<D, kM, kN>(dp, v_tile, warp_row, dout_tile(j));
+#pragma unroll
+    for (int m = 0; m < kM; ++m) {
+      [[maybe_unused]] uint32_t kept[4];
+      if constexpr (kDropout) {
+        kept_in_columns<kN>(kept, p.dropout,
+                            element_index(p, place.bh, first_query, warp_key + m * 16), p.T);
+      }
+#pragma unroll
+      for (int n = 0; n < kN; ++n) {
+        const int column = n * 8 + (lane & 3) * 2;
+        const float2 row_lse2 = *reinterpret_cast<const float2*>(lse2 + column);
+        const float2 row_delta = *reinterpret_cast<const float2*>(delta + column);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int key = warp_key + m * 16 + i / 2 * 8 + (lane >> 2);
+          const int query = first_query + column + i % 2;
+          float probability =
+              fast_exp2(s[m][n][i] * scale_log2 - (i % 2 == 0 ? row_lse2.x : row_lse2.y));
+          if (masked && key > query) probability = 0;
+          s[m][n][i] = probability;
+          if constexpr (kDropout) {
+            s[m][n][i] = drop(probability, p.dropout, kept[i], 4 * n);
+            dp[m][n][i] = drop(dp[m][n][i], p.dropout, kept[i], 4 * n);
+          }
+          dp[m][n][i] = probability * (dp[m][n][i] - (i % 2 == 0 ? row_delta.x : row_delta.y));
+        }
+      }
+    }
+    uint32_t operand[kM][kN / 2][4];
+    round_to_operand<kM, kN>(operand, s);
+    multiply_columns<D, kM, kN / 2>(dv, operand, dout_tile(j));
+    round_to_operand<kM, kN>(operand, dp);
+    multiply_columns<D, kM, kN / 2>(dk, operand, q_tile(j));
+  }
+
+  float row_scale[kM][2], one[kM][2];
+#pragma unroll
+  for (int m = 0; m < kM; ++m) {
+    row_scale[m][0] = row_scale[m][1] = p.scale;
+    one[m][0] = one[m][1] = 1;
+  }
+  __nv_bfloat16* dk_out = head.dq + D + first_key * head.token_stride;
+  store_rows<D, kM>(dk, row_scale, k_tile, warp_row, dk_out, head.token_stride, p.T - first_key);
+  store_rows<D, kM>(dv, one, v_tile, warp_row, dk_out + D, head.token_stride, p.T - first_key);
+}
+
+template <class Shape>
+void launch_backward_part(cudaStream_t stream, const Params& p, void (*kernel)(Params),
+                          const char* name) {
+  allow_shared_memory(reinterpret_cast<const void*>(kernel), Shape::kSharedBytes, name);
+  const int num_tiles = (p.T + Shape::kOwned - 1) / Shape::kOwned;
+  kernel<<<num_tiles * p.B * p.H, Shape::kThreads, Shape::kSharedBytes, stream>>>(p);
+  check_launch(name);
+}
+
+template <class QueryShape, class KeyShape, bool kDropout>
+void launch_backward(cudaStream_t stream, const Params& p) {
+  backward_rows(stream, p, DType::kBFloat16, QueryShape::D);
+  launch_backward_part<KeyShape>(stream, p, attention_backward_key_kernel<KeyShape, kDropout>,
+                                 "attention_backward_key_kernel");
+  launch_backward_part<QueryShape>(stream, p, attention_backward_query_kernel<QueryShape, kDropout>,
+                                   "attention_backward_query_kernel");
+}
+
+}  // namespace weft::cuda::attention

@@ -1,0 +1,29 @@
+// Attention backward for head size 64.
+#include <type_traits>
+
+#include "kernels/cuda/attention/hopper_backward.cuh"
+
+namespace weft::cuda::attention {
+namespace {
+
+template <bool kDropout>
+void run(cudaStream_t stream, const Params& params) {
+  using HopperQuery = HopperShape<64, 2, 64, 3, 2>;
+  // The random numbers' registers leave no room for three blocks.
+  using HopperKey =
+      std::conditional_t<kDropout, HopperShape<64, 1, 64, 4, 2>, HopperShape<64, 1, 64, 3, 3>>;
+  using QueryShape = BackwardShape<64, 2, 4, 32, 2>;
+  using KeyShape = BackwardShape<64, 2, 4, 32, 2>;
+  if (!launch_backward_hopper<HopperQuery, HopperKey, kDropout>(stream, params)) {
+    launch_backward<QueryShape, KeyShape, kDropout>(stream, params);
+  }
+}
+
+}  // namespace
+
+template <>
+void backward_bf16<64>(cudaStream_t stream, const Params& params, bool dropout) {
+  dropout ? run<true>(stream, params) : run<false>(stream, params);
+}
+
+}  // namespace weft::cuda::attention

@@ -1,0 +1,181 @@
+// Attention forward on mma.sync: one block per query tile, streaming key tiles with a running
+// softmax [Dao 2023, arXiv:2307.08691, algorithm 1].
+//
+//   S = Q K^T (in registers)   P = exp(scale * S - m)   l += rowsum(P)   O = O * correction + P V
+//
+// A warp owns 16 * kM rows: with kM = 2 every B fragment read from shared memory feeds two tensor
+// operations, which is what keeps shared memory from being the limit. P goes from accumulator to
+// operand registers without leaving the thread.
+#pragma once
+
+#include "kernels/cuda/attention/mma.cuh"
+
+namespace weft::cuda::attention {
+
+template <int kHeadSize, int kMTiles, int kNumWarps, int kTileKeys, int kMinBlocks>
+struct ForwardShape {
+  static constexpr int D = kHeadSize;
+  static constexpr int kM = kMTiles;  // 16-row tiles per warp
+  static constexpr int kWarpRows = 16 * kM;
+  static constexpr int kThreads = 32 * kNumWarps;
+  static constexpr int kQueries = kWarpRows * kNumWarps;  // per block
+  static constexpr int kKeys = kTileKeys;                 // per step
+  static constexpr int kBlocksPerSm = kMinBlocks;
+  static constexpr int kSharedBytes = (kQueries + 4 * kKeys) * D * 2;  // Q, two stages of K and V
+  // The first step must hold a visible key for every row of a warp.
+  static_assert(kKeys % kWarpRows == 0);
+};
+
+// Masks and exponentiates one tile of scores; returns in `correction` what the older sums are to be
+// multiplied by.
+template <int kM, int kN>
+__device__ inline void softmax_step(float (&s)[kM][kN][4], float (&row_max)[kM][2],
+                                    float (&row_sum)[kM][2], float (&correction)[kM][2],
+                                    float scale_log2, bool masked, int first_query, int first_key) {
+  const int lane = threadIdx.x & 31;
+#pragma unroll
+  for (int m = 0; m < kM; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      if (masked) {
+        const int last_key = first_query + m * 16 + half * 8 + (lane >> 2) - first_key;
+#pragma unroll
+        for (int n = 0; n < kN; ++n) {
+          const int key = n * 8 + (lane & 3) * 2;
+          if (key > last_key) s[m][n][2 * half] = -INFINITY;
+          if (key + 1 > last_key) s[m][n][2 * half + 1] = -INFINITY;
+        }
+      }
+      float max = row_max[m][half];
+#pragma unroll
+      for (int n = 0; n < kN; ++n) {
+        max = fmaxf(max, fmaxf(s[m][n][2 * half], s[m][n][2 * half + 1]));
+      }
+      max = fmaxf(max, __shfl_xor_sync(0xFFFFFFFFu, max, 1));
+      max = fmaxf(max, __shfl_xor_sync(0xFFFFFFFFu, max, 2));
+      correction[m][half] = fast_exp2((row_max[m][half] - max) * scale_log2);
+      row_max[m][half] = max;
+      const float offset = max * scale_log2;
+      float sum = row_sum[m][half] * correction[m][half];
+#pragma unroll
+      for (int n = 0; n < kN; ++n) {
+        s[m][n][2 * half] = fast_exp2(s[m][n][2 * half] * scale_log2 - offset);
+        s[m][n][2 * half + 1] = fast_exp2(s[m][n][2 * half + 1] * scale_log2 - offset);
+        sum += s[m][n][2 * half] + s[m][n][2 * half + 1];
+      }
+      row_sum[m][half] =
+          sum;  // of this thread's columns: the four threads of a row add up at the end
+    }
+  }
+}
+
+template <class Shape, bool kDropout>
+__global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
+    attention_forward_kernel(const Params p) {
+  constexpr int D = Shape::D, kM = Shape::kM, kN = Shape::kKeys / 8;
+  extern __shared__ __align__(128) uint8_t shared[];
+  const Tile<D> q_tile{shared_address(shared)};
+  const uint32_t stages = q_tile.base + Shape::kQueries * Tile<D>::kRowBytes;
+  const auto k_tile = [&](int j) {
+    return Tile<D>{stages + (j & 1) * 2 * Shape::kKeys * Tile<D>::kRowBytes};
+  };
+  const auto v_tile = [&](int j) {
+    return Tile<D>{k_tile(j).base + Shape::kKeys * Tile<D>::kRowBytes};
+  };
+
+  const int num_tiles = (p.T + Shape::kQueries - 1) / Shape::kQueries;
+  const BlockPlace place = block_order(p, num_tiles);
+  const int b = place.bh / p.H, h = place.bh % p.H;
+  const int first_query = (num_tiles - 1 - place.tile) * Shape::kQueries;
+  const int64_t token_stride = static_cast<int64_t>(3) * p.H * D;
+  const __nv_bfloat16* q = static_cast<const __nv_bfloat16*>(p.qkv) +
+                           static_cast<int64_t>(b) * p.T * token_stride +
+                           static_cast<int64_t>(h) * 3 * D;
+  const auto load_keys = [&](int j) {
+    const __nv_bfloat16* k = q + D + static_cast<int64_t>(j) * Shape::kKeys * token_stride;
+    const int num_valid = p.T - j * Shape::kKeys;
+    k_tile(j).template load<Shape::kKeys, Shape::kThreads>(k, token_stride, num_valid);
+    v_tile(j).template load<Shape::kKeys, Shape::kThreads>(k + D, token_stride, num_valid);
+  };
+
+  const int last_query = min(first_query + Shape::kQueries, p.T) - 1;
+  const int num_steps = last_query / Shape::kKeys + 1;
+  q_tile.template load<Shape::kQueries, Shape::kThreads>(q + first_query * token_stride,
+                                                         token_stride, p.T - first_query);
+  load_keys(0);
+  commit_copies();
+
+  const int warp_row = (threadIdx.x / 32) * Shape::kWarpRows;
+  const int warp_query = first_query + warp_row;
+  const float scale_log2 = p.scale * kLog2E;
+  float acc[kM][D / 8][4] = {};
+  float row_max[kM][2], row_sum[kM][2];
+#pragma unroll
+  for (int m = 0; m < kM; ++m) {
+    row_max[m][0] = row_max[m][1] = -INFINITY;
+    row_sum[m][0] = row_sum[m][1] = 0;
+  }
+
+  for (int j = 0; j < num_steps; ++j) {
+    wait_copies<0>();
+    __syncthreads();  // tile j is there, and nobody reads tile j - 1 any more
+    if (j + 1 < num_steps) load_keys(j + 1);
+    commit_copies();
+    const int first_key = j * Shape::kKeys;
+    if (first_key >= warp_query + Shape::kWarpRows) continue;  // all of it is in the warp's future
+    float s[kM][kN][4] = {};
+    multiply_rows<D, kM, kN>(s, q_tile, warp_row, k_tile(j));
+    float correction[kM][2];
+    softmax_step<kM, kN>(s, row_max, row_sum, correction, scale_log2,
+                         first_key + Shape::kKeys > warp_query + 1, warp_query, first_key);
+    if constexpr (kDropout) {
+      drop_rows<kM, kN>(s, p.dropout, element_index(p, place.bh, warp_query, first_key), p.T);
+    }
+#pragma unroll
+    for (int m = 0; m < kM; ++m) {
+#pragma unroll
+      for (int n = 0; n < D / 8; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) acc[m][n][i] *= correction[m][i / 2];
+      }
+    }
+    uint32_t probabilities[kM][kN / 2][4];
+    round_to_operand<kM, kN>(probabilities, s);
+    multiply_columns<D, kM, kN / 2>(acc, probabilities, v_tile(j));
+  }
+
+  const int lane = threadIdx.x & 31;
+  float inverse[kM][2];
+#pragma unroll
+  for (int m = 0; m < kM; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float sum = row_sum[m][half];
+      sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 1);
+      sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);
+      inverse[m][half] = 1.0F / sum;
+      const int query = warp_query + m * 16 + half * 8 + (lane >> 2);
+      if ((lane & 3) == 0 && query < p.T) {
+        p.lse[static_cast<int64_t>(place.bh) * p.T + query] =
+            row_max[m][half] * p.scale + __logf(sum);
+      }
+    }
+  }
+  const int64_t out_stride = static_cast<int64_t>(p.H) * D;
+  __nv_bfloat16* out = static_cast<__nv_bfloat16*>(p.out) +
+                       (static_cast<int64_t>(b) * p.T + first_query) * out_stride +
+                       static_cast<int64_t>(h) * D;
+  store_rows<D, kM>(acc, inverse, q_tile, warp_row, out, out_stride, p.T - first_query);
+}
+
+template <class Shape, bool kDropout>
+void launch_forward(cudaStream_t stream, const Params& p) {
+  const auto kernel = attention_forward_kernel<Shape, kDropout>;
+  allow_shared_memory(reinterpret_cast<const void*>(kernel), Shape::kSharedBytes,
+                      "attention_forward_kernel");
+  const int num_tiles = (p.T + Shape::kQueries - 1) / Shape::kQueries;
+  kernel<<<num_tiles * p.B * p.H, Shape::kThreads, Shape::kSharedBytes, stream>>>(p);
+  check_launch("attention_forward_kernel");
+}
+
+}  // namespace weft::cuda::attention

@@ -1,0 +1,23 @@
+// Attention forward for head size 96.
+#include "kernels/cuda/attention/hopper_forward.cuh"
+
+namespace weft::cuda::attention {
+namespace {
+
+template <bool kDropout>
+void run(cudaStream_t stream, const Params& params) {
+  using Hopper = HopperShape<96, 2, 64, 3, 2>;
+  using Shape = ForwardShape<96, 2, 4, 64, 2>;
+  if (!launch_forward_hopper<Hopper, kDropout>(stream, params)) {
+    launch_forward<Shape, kDropout>(stream, params);
+  }
+}
+
+}  // namespace
+
+template <>
+void forward_bf16<96>(cudaStream_t stream, const Params& params, bool dropout) {
+  dropout ? run<true>(stream, params) : run<false>(stream, params);
+}
+
+}  // namespace weft::cuda::attention

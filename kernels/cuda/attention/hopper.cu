@@ -1,0 +1,63 @@
+// What the Hopper kernels need from the host: tensor maps, and whether they can run at all.
+#include <cuda.h>
+#include <cudaTypedefs.h>
+#include <cuda_runtime.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "kernels/cuda/attention/wgmma.cuh"
+
+namespace weft::cuda::attention {
+namespace {
+
+// The one driver function used, looked up at run time: nothing links libcuda.
+PFN_cuTensorMapEncodeTiled_v12000 encode_tiled() {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult result{};
+  const cudaError_t error = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function,
+                                                             12000, cudaEnableDefault, &result);
+  if (error != cudaSuccess || result != cudaDriverEntryPointSuccess) {
+    throw std::runtime_error(
+        "the driver has no cuTensorMapEncodeTiled; driver 525 or newer is needed on Hopper GPUs");
+  }
+  return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(function);
+}
+
+}  // namespace
+
+CUtensorMap tensor_map(const void* data, int D, int num_rows, int T, int B) {
+  static const PFN_cuTensorMapEncodeTiled_v12000 encode = encode_tiled();
+  const bool wide = D % 64 == 0;
+  const cuuint64_t row_bytes = static_cast<cuuint64_t>(D) * 2;
+  const cuuint64_t token_bytes = row_bytes * static_cast<cuuint64_t>(num_rows);
+  const cuuint64_t sizes[4] = {static_cast<cuuint64_t>(D), static_cast<cuuint64_t>(num_rows),
+                               static_cast<cuuint64_t>(T), static_cast<cuuint64_t>(B)};
+  const cuuint64_t strides[3] = {row_bytes, token_bytes, token_bytes * static_cast<cuuint64_t>(T)};
+  const cuuint32_t box[4] = {wide ? 64U : 32U, 1, kBoxRows, 1};
+  const cuuint32_t element_strides[4] = {1, 1, 1, 1};
+  CUtensorMap map;
+  const CUresult result =
+      encode(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, const_cast<void*>(data), sizes, strides,
+             box, element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE,
+             wide ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result != CUDA_SUCCESS) {
+    throw std::runtime_error(
+        "cuTensorMapEncodeTiled failed with " + std::to_string(static_cast<int>(result)) +
+        " for a tensor of " + std::to_string(B) + " x " + std::to_string(T) + " x " +
+        std::to_string(num_rows) + " x " + std::to_string(D) + "; is it 16-byte aligned?");
+  }
+  return map;
+}
+
+bool runs_on_hopper(const void* kernel) {
+  cudaFuncAttributes attributes{};
+  if (cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());  // a failed question is no failed launch
+    return false;
+  }
+  return attributes.sharedSizeBytes > 0;
+}
+
+}  // namespace weft::cuda::attention

@@ -1,0 +1,329 @@
+// Attention backward on Hopper: the two kernels of attention_backward.cuh with TMA copies and
+// wgmma.
+//
+// The query kernel runs first: it also forms delta and the scaled lse, which the key kernel reads.
+// All probabilities and score gradients stay in registers: scores are computed with the owned side
+// as rows, which makes them the left operand of the product that sums over the streamed side. A
+// warpgroup queues a step's two score products behind the previous step's sums; its elementwise
+// work overlaps with the products of the other warpgroups.
+#pragma once
+
+#include "kernels/cuda/attention/backward.cuh"
+#include "kernels/cuda/attention/wgmma.cuh"
+
+namespace weft::cuda::attention {
+
+// lse2 and delta of one query, computed by the four lanes of its row and kept for the key kernel,
+// which runs later.
+template <int D>
+__device__ inline void row_values(float& lse2, float& delta, const Params& p, int bh, int query) {
+  const int part = threadIdx.x & 3;
+  const bool valid = query < p.T;
+  delta = 0;
+  if (valid) {
+    const int64_t token = static_cast<int64_t>(bh / p.H) * p.T + query;
+    const int64_t offset = (token * p.H + bh % p.H) * D;
+    const uint4* out =
+        reinterpret_cast<const uint4*>(static_cast<const __nv_bfloat16*>(p.out_in) + offset);
+    const uint4* dout =
+        reinterpret_cast<const uint4*>(static_cast<const __nv_bfloat16*>(p.dout) + offset);
+#pragma unroll
+    for (int i = 0; i < D / 32; ++i) delta += dot(out[4 * i + part], dout[4 * i + part]);
+  }
+  delta += __shfl_xor_sync(0xFFFFFFFFu, delta, 1);
+  delta += __shfl_xor_sync(0xFFFFFFFFu, delta, 2);
+  lse2 = valid ? p.lse[static_cast<int64_t>(bh) * p.T + query] * kLog2E : INFINITY;
+  const int64_t padded = padded_length(p.T);
+  if (part == 0 && query < padded) {
+    p.lse2[bh * padded + query] = lse2;
+    p.delta[bh * padded + query] = delta;
+  }
+}
+
+template <class Shape, bool kDropout>
+__global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
+    attention_backward_query_hopper_kernel(const Params p,
+                                           const __grid_constant__ CUtensorMap qkv_map,
+                                           const __grid_constant__ CUtensorMap dout_map) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  constexpr int D = Shape::D, kStep = Shape::kStep, kN = kStep / 8;
+  using StepTile = PanelTile<D, kStep>;
+  using Stages = Ring<Shape::kGroups, Shape::kStages>;
+  __shared__ __align__(8) uint64_t barriers[Stages::kNumBarriers];
+  extern __shared__ uint8_t shared[];
+  const int group = warpgroup_index();
+  const uint32_t own_base = aligned_shared(shared);
+  const uint32_t stage_base = own_base + 2 * Shape::kGroups * Shape::kOwnBytes;
+  const PanelTile<D, 64> q_tile{own_base + 2 * group * Shape::kOwnBytes};
+  const PanelTile<D, 64> dout_tile{q_tile.base + Shape::kOwnBytes};
+  const auto k_tile = [&](int step) {
+    return StepTile{stage_base + Stages::stage(step) * 2 * Shape::kStepBytes};
+  };
+  const auto v_tile = [&](int step) { return StepTile{k_tile(step).base + Shape::kStepBytes}; };
+  const Stages ring{shared_address(barriers)};
+
+  const int num_tiles = (p.T + Shape::kOwned - 1) / Shape::kOwned;
+  const BlockPlace place = block_order(p, num_tiles);
+  const int b = place.bh / p.H, h = place.bh % p.H;
+  const int first_query = (num_tiles - 1 - place.tile) * Shape::kOwned;
+  const int num_steps = (min(first_query + Shape::kOwned, p.T) - 1) / kStep + 1;
+  const auto load_keys = [&](int step) {
+    expect_bytes(ring.full(step), 2 * Shape::kStepBytes);
+    k_tile(step).load(qkv_map, 3 * h + 1, step * kStep, b, ring.full(step));
+    v_tile(step).load(qkv_map, 3 * h + 2, step * kStep, b, ring.full(step));
+  };
+  const auto load_own = [&](uint32_t barrier) {
+    expect_bytes(barrier, 2 * Shape::kGroups * Shape::kOwnBytes);
+    for (int g = 0; g < Shape::kGroups; ++g) {
+      const uint32_t base = own_base + 2 * g * Shape::kOwnBytes;
+      PanelTile<D, 64>{base}.load(qkv_map, 3 * h, first_query + 64 * g, b, barrier);
+      PanelTile<D, 64>{base + Shape::kOwnBytes}.load(dout_map, h, first_query + 64 * g, b, barrier);
+    }
+  };
+  ring.start(num_steps, load_own, load_keys);
+
+  const int lane = threadIdx.x & 31;
+  const int warp_row = threadIdx.x / 32 % 4 * 16;
+  const int group_query = first_query + 64 * group;
+  const float scale_log2 = p.scale * kLog2E;
+  float lse2[2], delta[2];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    row_values<D>(lse2[half], delta[half], p, place.bh,
+                  group_query + warp_row + half * 8 + (lane >> 2));
+  }
+  float dq[1][D / 8][4] = {};
+  // Later steps lie in the group's future.
+  const int num_active = min(num_steps, (group_query + 63) / kStep + 1);
+  wait_barrier(ring.own(), 0);
+  for (int step = 0; step < num_active; ++step) {
+    const int first_key = step * kStep;
+    const bool masked = first_key + kStep > group_query;
+    float s[1][kN][4], dp[1][kN][4];
+    ring.wait(step);
+    wgmma_fence();
+    start_rows_product<D, kStep>(s[0], q_tile, k_tile(step));
+    start_rows_product<D, kStep>(dp[0], dout_tile, v_tile(step));
+    [[maybe_unused]] uint32_t kept[(kN + 7) / 8][2];
+    if constexpr (kDropout) {
+      kept_in_rows<kN>(kept, p.dropout,
+                       element_index(p, place.bh, group_query + warp_row, first_key), p.T);
+    }
+    wgmma_wait<1>();
+    pin(s[0]);
+#pragma unroll
+    for (int n = 0; n < kN; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        s[0][n][i] = fast_exp2(s[0][n][i] * scale_log2 - lse2[i / 2]);
+      }
+    }
+    if (masked) {
+#pragma unroll
+      for (int n = 0; n < kN; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int key = first_key + n * 8 + (lane & 3) * 2 + i % 2;
+          const int query = group_query + warp_row + i / 2 * 8 + (lane >> 2);
+          if (key > query) s[0][n][i] = 0;
+        }
+      }
+    }
+    wgmma_wait<0>();
+    pin(dp[0]);
+    if constexpr (kDropout) drop_rows<kN>(dp[0], p.dropout, kept);
+#pragma unroll
+    for (int n = 0; n < kN; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) s[0][n][i] *= dp[0][n][i] - delta[i / 2];
+    }
+    uint32_t ds[1][kN / 2][4];
+    round_to_operand<1, kN>(ds, s);
+    wgmma_fence();
+    start_columns_product<D, kStep>(dq[0], ds[0], k_tile(step));
+    ring.refill(step, num_steps, load_keys);
+    wgmma_wait<0>();
+    pin(dq[0]);
+    ring.release(step);
+  }
+  ring.pass(num_active, num_steps, num_steps, load_keys);
+  sync_warpgroup();  // nobody reads the group's own tiles any more: their place takes the results
+  const HeadView<D> head(p, place.bh);
+  const float row_scale[1][2] = {{p.scale, p.scale}};
+  store_rows<D, 1>(dq, row_scale, Tile<D>{q_tile.base}, warp_row,
+                   head.dq + group_query * head.token_stride, head.token_stride, p.T - group_query);
+#endif
+}
+
+template <class Shape, bool kDropout>
+__global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
+    attention_backward_key_hopper_kernel(const Params p,
+                                         const __grid_constant__ CUtensorMap qkv_map,
+                                         const __grid_constant__ CUtensorMap dout_map) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  constexpr int D = Shape::D, kStep = Shape::kStep, kN = kStep / 8;
+  using StepTile = PanelTile<D, kStep>;
+  using Stages = Ring<Shape::kGroups, Shape::kStages>;
+  __shared__ __align__(8) uint64_t barriers[Stages::kNumBarriers];
+  extern __shared__ uint8_t shared[];
+  const int group = warpgroup_index();
+  const uint32_t own_base = aligned_shared(shared);
+  const uint32_t stage_base = own_base + 2 * Shape::kGroups * Shape::kOwnBytes;
+  const uint32_t rows_base = stage_base + Shape::kStages * 2 * Shape::kStepBytes;
+  const PanelTile<D, 64> k_tile{own_base + 2 * group * Shape::kOwnBytes};
+  const PanelTile<D, 64> v_tile{k_tile.base + Shape::kOwnBytes};
+  const auto q_tile = [&](int step) {
+    return StepTile{stage_base + Stages::stage(step) * 2 * Shape::kStepBytes};
+  };
+  const auto dout_tile = [&](int step) { return StepTile{q_tile(step).base + Shape::kStepBytes}; };
+  const auto rows = [&](int step) {
+    return rows_base + Stages::stage(step) * 2 * kStep * 4;
+  };  // lse2, delta
+  const Stages ring{shared_address(barriers)};
+
+  const int num_tiles = (p.T + Shape::kOwned - 1) / Shape::kOwned;
+  const BlockPlace place = block_order(p, num_tiles);
+  const HeadView<D> head(p, place.bh);
+  const int b = place.bh / p.H, h = place.bh % p.H;
+  const int first_key = place.tile * Shape::kOwned;
+  const int skipped = first_key / kStep;
+  const int num_steps = (p.T + kStep - 1) / kStep - skipped;
+  const auto load_queries = [&](int step) {
+    const int query = (skipped + step) * kStep;
+    const uint32_t full = ring.full(step);
+    expect_bytes(full, 2 * Shape::kStepBytes + 2 * kStep * 4);
+    q_tile(step).load(qkv_map, 3 * h, query, b, full);
+    dout_tile(step).load(dout_map, h, query, b, full);
+    load_bytes(rows(step), head.lse2 + query, kStep * 4, full);
+    load_bytes(rows(step) + kStep * 4, head.delta + query, kStep * 4, full);
+  };
+  const auto load_own = [&](uint32_t barrier) {
+    expect_bytes(barrier, 2 * Shape::kGroups * Shape::kOwnBytes);
+    for (int g = 0; g < Shape::kGroups; ++g) {
+      const uint32_t base = own_base + 2 * g * Shape::kOwnBytes;
+      PanelTile<D, 64>{base}.load(qkv_map, 3 * h + 1, first_key + 64 * g, b, barrier);
+      PanelTile<D, 64>{base + Shape::kOwnBytes}.load(qkv_map, 3 * h + 2, first_key + 64 * g, b,
+                                                     barrier);
+    }
+  };
+  ring.start(num_steps, load_own, load_queries);
+
+  const int lane = threadIdx.x & 31;
+  const int warp_row = threadIdx.x / 32 % 4 * 16;
+  const int group_key = first_key + 64 * group;
+  const float scale_log2 = p.scale * kLog2E;
+  float dk[1][D / 8][4] = {}, dv[1][D / 8][4] = {};
+  // Earlier steps hold only queries before the group's first key.
+  const int first_active = min(num_steps, group_key / kStep - skipped);
+  wait_barrier(ring.own(), 0);
+  ring.pass(0, first_active, num_steps, load_queries);
+  for (int step = first_active; step < num_steps; ++step) {
+    const int first_query = (skipped + step) * kStep;
+    const bool masked = first_query < group_key + 64;
+    float s[1][kN][4], dp[1][kN][4];
+    ring.wait(step);
+    wgmma_fence();
+    start_rows_product<D, kStep>(s[0], k_tile, q_tile(step));
+    start_rows_product<D, kStep>(dp[0], v_tile, dout_tile(step));
+    [[maybe_unused]] uint32_t kept[4];
+    if constexpr (kDropout) {
+      kept_in_columns<kN>(kept, p.dropout,
+                          element_index(p, place.bh, first_query, group_key + warp_row), p.T);
+    }
+    wgmma_wait<1>();
+    pin(s[0]);
+    const uint32_t column_rows = rows(step) + (lane & 3) * 8;
+#pragma unroll
+    for (int n = 0; n < kN; ++n) {
+      float lse2[2];
+      load_pair(lse2, column_rows + n * 32);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        s[0][n][i] = fast_exp2(s[0][n][i] * scale_log2 - lse2[i % 2]);
+      }
+    }
+    if (masked) {
+#pragma unroll
+      for (int n = 0; n < kN; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int key = group_key + warp_row + i / 2 * 8 + (lane >> 2);
+          const int query = first_query + n * 8 + (lane & 3) * 2 + i % 2;
+          if (key > query) s[0][n][i] = 0;
+        }
+      }
+    }
+    uint32_t probabilities[1][kN / 2][4];
+    if constexpr (kDropout) {
+      float kept_s[1][kN][4];
+#pragma unroll
+      for (int n = 0; n < kN; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) kept_s[0][n][i] = drop(s[0][n][i], p.dropout, kept[i], 4 * n);
+      }
+      round_to_operand<1, kN>(probabilities, kept_s);
+    } else {
+      round_to_operand<1, kN>(probabilities, s);
+    }
+    wgmma_fence();
+    start_columns_product<D, kStep>(dv[0], probabilities[0], dout_tile(step));
+    wgmma_wait<1>();  // dp is there, dv under way
+    pin(dp[0]);
+#pragma unroll
+    for (int n = 0; n < kN; ++n) {
+      float delta[2];
+      load_pair(delta, column_rows + kStep * 4 + n * 32);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        if constexpr (kDropout) dp[0][n][i] = drop(dp[0][n][i], p.dropout, kept[i], 4 * n);
+        s[0][n][i] *= dp[0][n][i] - delta[i % 2];
+      }
+    }
+    uint32_t ds[1][kN / 2][4];
+    round_to_operand<1, kN>(ds, s);
+    wgmma_fence();
+    start_columns_product<D, kStep>(dk[0], ds[0], q_tile(step));
+    ring.refill(step, num_steps, load_queries);
+    wgmma_wait<0>();
+    pin(dk[0]);
+    pin(dv[0]);
+    ring.release(step);
+  }
+  sync_warpgroup();  // nobody reads the group's own tiles any more: their place takes the results
+  const float row_scale[1][2] = {{p.scale, p.scale}}, one[1][2] = {{1, 1}};
+  __nv_bfloat16* dk_out = head.dq + D + group_key * head.token_stride;
+  store_rows<D, 1>(dk, row_scale, Tile<D>{k_tile.base}, warp_row, dk_out, head.token_stride,
+                   p.T - group_key);
+  store_rows<D, 1>(dv, one, Tile<D>{v_tile.base}, warp_row, dk_out + D, head.token_stride,
+                   p.T - group_key);
+#endif
+}
+
+template <class Shape>
+void launch_hopper_part(cudaStream_t stream, const Params& p,
+                        void (*kernel)(Params, CUtensorMap, CUtensorMap),
+                        const CUtensorMap& qkv_map, const CUtensorMap& dout_map, const char* name) {
+  constexpr int kSharedBytes = Shape::shared_bytes(2);
+  allow_shared_memory(reinterpret_cast<const void*>(kernel), kSharedBytes, name);
+  const int num_tiles = (p.T + Shape::kOwned - 1) / Shape::kOwned;
+  kernel<<<num_tiles * p.B * p.H, Shape::kThreads, kSharedBytes, stream>>>(p, qkv_map, dout_map);
+  check_launch(name);
+}
+
+// False, and nothing is launched, where the kernels cannot run.
+template <class QueryShape, class KeyShape, bool kDropout>
+bool launch_backward_hopper(cudaStream_t stream, const Params& p) {
+  const auto query_kernel = attention_backward_query_hopper_kernel<QueryShape, kDropout>;
+  const auto key_kernel = attention_backward_key_hopper_kernel<KeyShape, kDropout>;
+  static const bool usable = runs_on_hopper(reinterpret_cast<const void*>(query_kernel));
+  if (!usable) return false;
+  const CUtensorMap qkv_map = tensor_map(p.qkv, QueryShape::D, 3 * p.H, p.T, p.B);
+  const CUtensorMap dout_map = tensor_map(p.dout, QueryShape::D, p.H, p.T, p.B);
+  launch_hopper_part<QueryShape>(stream, p, query_kernel, qkv_map, dout_map,
+                                 "attention_backward_query_hopper_kernel");
+  launch_hopper_part<KeyShape>(stream, p, key_kernel, qkv_map, dout_map,
+                               "attention_backward_key_hopper_kernel");
+  return true;
+}
+
+}  // namespace weft::cuda::attention

@@ -1,0 +1,146 @@
+// Attention forward on Hopper: the algorithm of attention_forward.cuh with TMA copies and wgmma.
+//
+// A warpgroup owns 64 queries. It queues the scores of a step behind the previous step's P V and
+// then waits for both; its softmax overlaps with the products of the other warpgroups of the
+// multiprocessor.
+#pragma once
+
+#include <type_traits>
+
+#include "kernels/cuda/attention/forward.cuh"
+#include "kernels/cuda/attention/wgmma.cuh"
+
+namespace weft::cuda::attention {
+
+template <class Shape, bool kDropout>
+__global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
+    attention_forward_hopper_kernel(const Params p, const __grid_constant__ CUtensorMap qkv_map) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  constexpr int D = Shape::D, kStep = Shape::kStep, kN = kStep / 8;
+  using StepTile = PanelTile<D, kStep>;
+  using Stages = Ring<Shape::kGroups, Shape::kStages>;
+  __shared__ __align__(8) uint64_t barriers[Stages::kNumBarriers];
+  extern __shared__ uint8_t shared[];
+  const int group = warpgroup_index();
+  const uint32_t own_base = aligned_shared(shared);
+  const uint32_t stage_base = own_base + Shape::kGroups * Shape::kOwnBytes;
+  const PanelTile<D, 64> q_tile{own_base + group * Shape::kOwnBytes};
+  const auto k_tile = [&](int step) {
+    return StepTile{stage_base + Stages::stage(step) * 2 * Shape::kStepBytes};
+  };
+  const auto v_tile = [&](int step) { return StepTile{k_tile(step).base + Shape::kStepBytes}; };
+  const Stages ring{shared_address(barriers)};
+
+  const int num_tiles = (p.T + Shape::kOwned - 1) / Shape::kOwned;
+  const BlockPlace place = block_order(p, num_tiles);
+  const int b = place.bh / p.H, h = place.bh % p.H;
+  const int first_query = (num_tiles - 1 - place.tile) * Shape::kOwned;
+  const int num_steps = (min(first_query + Shape::kOwned, p.T) - 1) / kStep + 1;
+  const auto load_keys = [&](int step) {
+    expect_bytes(ring.full(step), 2 * Shape::kStepBytes);
+    k_tile(step).load(qkv_map, 3 * h + 1, step * kStep, b, ring.full(step));
+    v_tile(step).load(qkv_map, 3 * h + 2, step * kStep, b, ring.full(step));
+  };
+  const auto load_own = [&](uint32_t barrier) {
+    expect_bytes(barrier, Shape::kGroups * Shape::kOwnBytes);
+    for (int g = 0; g < Shape::kGroups; ++g) {
+      PanelTile<D, 64>{own_base + g * Shape::kOwnBytes}.load(qkv_map, 3 * h, first_query + 64 * g,
+                                                             b, barrier);
+    }
+  };
+  ring.start(num_steps, load_own, load_keys);
+
+  const int lane = threadIdx.x & 31;
+  const int warp_row = threadIdx.x / 32 % 4 * 16;
+  const int group_query = first_query + 64 * group;
+  const float scale_log2 = p.scale * kLog2E;
+  float acc[1][D / 8][4] = {};
+  float row_max[1][2] = {{-INFINITY, -INFINITY}}, row_sum[1][2] = {};
+  uint32_t probabilities[1][kN / 2][4];
+  // No product is under way from one iteration to the next: ptxas would serialise them all.
+  const auto iterate = [&](auto is_first, int step) {
+    constexpr bool kFirst = decltype(is_first)::value;
+    const int first_key = step * kStep;
+    float s[1][kN][4];
+    ring.wait(step);
+    wgmma_fence();
+    start_rows_product<D, kStep>(s[0], q_tile, k_tile(step));
+    if constexpr (!kFirst)
+      start_columns_product<D, kStep>(acc[0], probabilities[0], v_tile(step - 1));
+    [[maybe_unused]] uint32_t kept[(kN + 7) / 8][2];
+    if constexpr (kDropout) {
+      kept_in_rows<kN>(kept, p.dropout,
+                       element_index(p, place.bh, group_query + warp_row, first_key), p.T);
+    }
+    wgmma_wait<kFirst ? 0 : 1>();
+    pin(s[0]);
+    float correction[1][2];
+    softmax_step<1, kN>(s, row_max, row_sum, correction, scale_log2,
+                        first_key + kStep > group_query, group_query + warp_row, first_key);
+    if constexpr (kDropout) drop_rows<kN>(s[0], p.dropout, kept);
+    if constexpr (!kFirst) {
+      wgmma_wait<0>();
+      pin(acc[0]);
+      ring.release(step - 1);
+#pragma unroll
+      for (int n = 0; n < D / 8; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) acc[0][n][i] *= correction[0][i / 2];
+      }
+    }
+    round_to_operand<1, kN>(probabilities, s);
+    ring.refill(step, num_steps, load_keys);
+  };
+
+  // Later steps lie in the group's future.
+  const int num_active = min(num_steps, (group_query + 63) / kStep + 1);
+  wait_barrier(ring.own(), 0);
+  iterate(std::true_type{}, 0);
+  for (int step = 1; step < num_active; ++step) iterate(std::false_type{}, step);
+  wgmma_fence();
+  start_columns_product<D, kStep>(acc[0], probabilities[0], v_tile(num_active - 1));
+  wgmma_wait<0>();
+  pin(acc[0]);
+  ring.release(num_active - 1);
+  ring.pass(num_active, num_steps, num_steps, load_keys);
+  sync_warpgroup();  // nobody reads the group's queries any more: their place takes the results
+
+  float inverse[1][2];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    float sum = row_sum[0][half];
+    sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 1);
+    sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);
+    inverse[0][half] = 1.0F / sum;
+    const int query = group_query + warp_row + half * 8 + (lane >> 2);
+    if ((lane & 3) == 0 && query < p.T) {
+      p.lse[static_cast<int64_t>(place.bh) * p.T + query] =
+          row_max[0][half] * p.scale + __logf(sum);
+    }
+  }
+  const int64_t out_stride = static_cast<int64_t>(p.H) * D;
+  __nv_bfloat16* out = static_cast<__nv_bfloat16*>(p.out) +
+                       (static_cast<int64_t>(b) * p.T + group_query) * out_stride +
+                       static_cast<int64_t>(h) * D;
+  store_rows<D, 1>(acc, inverse, Tile<D>{q_tile.base}, warp_row, out, out_stride,
+                   p.T - group_query);
+#endif
+}
+
+// False, and nothing is launched, where the kernel cannot run.
+template <class Shape, bool kDropout>
+bool launch_forward_hopper(cudaStream_t stream, const Params& p) {
+  const auto kernel = attention_forward_hopper_kernel<Shape, kDropout>;
+  const void* function = reinterpret_cast<const void*>(kernel);
+  static const bool usable = runs_on_hopper(function);
+  if (!usable) return false;
+  constexpr int kSharedBytes = Shape::shared_bytes(1);
+  allow_shared_memory(function, kSharedBytes, "attention_forward_hopper_kernel");
+  const int num_tiles = (p.T + Shape::kOwned - 1) / Shape::kOwned;
+  kernel<<<num_tiles * p.B * p.H, Shape::kThreads, kSharedBytes, stream>>>(
+      p, tensor_map(p.qkv, Shape::D, 3 * p.H, p.T, p.B));
+  check_launch("attention_forward_hopper_kernel");
+  return true;
+}
+
+}  // namespace weft::cuda::attention

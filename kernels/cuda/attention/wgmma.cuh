@@ -1,0 +1,311 @@
+// Warpgroup-level building blocks of attention on Hopper (sm_90a): tiles that the tensor memory
+// accelerator copies into swizzled shared memory, mbarriers, and wgmma with fp32 sums. [PTX ISA,
+// "Asynchronous Warpgroup Level Matrix Operations"]
+//
+// Device code here exists only where the compiler targets sm_90a; attention_hopper.cu asks at run
+// time whether it does.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "kernels/cuda/attention/mma.cuh"
+
+namespace weft::cuda::attention {
+
+// --- host side (attention_hopper.cu) ---
+
+// A (B, T, num_rows, D) bf16 tensor as boxes of 64 tokens of one row and one panel. Throws
+// std::runtime_error.
+CUtensorMap tensor_map(const void* data, int D, int num_rows, int T, int B);
+
+// Whether the current device runs sm_90a code and `kernel`, which has static shared memory in that
+// code only, holds it.
+bool runs_on_hopper(const void* kernel);
+
+// --- device side ---
+
+constexpr int kBoxRows = 64;
+
+// Columns lie in panels as wide as the swizzle: 64 (128 bytes), or 32 (64 bytes) where D is no
+// multiple of 64.
+template <int D>
+struct Panel {
+  static constexpr int kColumns = D % 64 == 0 ? 64 : 32;
+  static constexpr int kCount = D / kColumns;
+  static constexpr int kRowBytes = 2 * kColumns;
+  static constexpr uint64_t kSwizzleCode = kColumns == 64 ? 1 : 2;
+};
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+__device__ inline void init_barrier(uint32_t barrier, int num_arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(num_arrivals)
+               : "memory");
+}
+__device__ inline void expect_bytes(uint32_t barrier, int num_bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
+               "r"(num_bytes)
+               : "memory");
+}
+__device__ inline void arrive(uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+__device__ inline void wait_barrier(uint32_t barrier, uint32_t parity) {
+  uint32_t done = 0;
+  while (done == 0) {
+    asm volatile(
+        "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, "
+        "p; }"
+        : "=r"(done)
+        : "r"(barrier), "r"(parity)
+        : "memory");
+  }
+}
+
+// Bytes from global to shared memory that count towards `barrier`; multiples of 16.
+__device__ inline void load_bytes(uint32_t dst, const void* src, int num_bytes, uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(dst),
+      "l"(src), "r"(num_bytes), "r"(barrier)
+      : "memory");
+}
+
+__device__ inline void load_pair(float (&x)[2], uint32_t address) {
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x[0]), "=f"(x[1]) : "r"(address));
+}
+
+// kRows tokens of D values: panel after panel, each with rows of Panel<D>::kRowBytes. The base is
+// 1024-byte aligned.
+template <int D, int kRows>
+struct PanelTile {
+  using P = Panel<D>;
+  static constexpr int kPanelBytes = kRows * P::kRowBytes;
+  static constexpr int kBytes = kRows * D * 2;
+
+  uint32_t base;
+
+  // Starts copying tokens [token, token + kRows) of row `row`; tokens beyond the tensor's end
+  // become zero.
+  __device__ void load(const CUtensorMap& map, int row, int token, int b, uint32_t barrier) const {
+#pragma unroll
+    for (int panel = 0; panel < P::kCount; ++panel) {
+#pragma unroll
+      for (int r = 0; r < kRows; r += kBoxRows) {
+        asm volatile(
+            "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], "
+            "[%1, {%3, %4, %5, %6}], "
+            "[%2];" ::"r"(base + panel * kPanelBytes + r * P::kRowBytes),
+            "l"(&map), "r"(barrier), "r"(panel * P::kColumns), "r"(row), "r"(token + r), "r"(b)
+            : "memory");
+      }
+    }
+  }
+
+  // Matrix descriptors. The low word holds the address and the leading stride (in 16 bytes), so
+  // that moving on inside the tile is one addition of a constant; the high word is constant. Shared
+  // addresses are below 2^18.
+  __device__ static uint64_t descriptor(uint32_t low_word) {
+    constexpr uint64_t kStrideBytes = 8 * P::kRowBytes;  // from 8 rows to the next 8
+    return (kStrideBytes >> 4) << 32 | P::kSwizzleCode << 62 | low_word;
+  }
+  // Sum over D: columns [16 * k, 16 * k + 16) of all rows.
+  __device__ uint64_t rows_operand(int k) const {
+    const int column = k * 16;
+    const int offset = column / P::kColumns * kPanelBytes + column % P::kColumns * 2;
+    return descriptor((base >> 4 | 1U << 16) + static_cast<uint32_t>(offset >> 4));
+  }
+  // Sum over rows: rows [16 * k, 16 * k + 16) of all columns.
+  __device__ uint64_t columns_operand(int k) const {
+    constexpr uint32_t kLeading = static_cast<uint32_t>(kPanelBytes >> 4) << 16;
+    return descriptor((base >> 4 | kLeading) + static_cast<uint32_t>(k * 16 * P::kRowBytes >> 4));
+  }
+};
+
+__device__ inline void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ inline void wgmma_commit() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+template <int kPending>
+__device__ inline void wgmma_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+// Keeps the compiler from moving reads of sums above the wait for them.
+template <int kN>
+__device__ inline void pin(float (&acc)[kN][4]) {
+#pragma unroll
+  for (int n = 0; n < kN; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) asm volatile("" : "+f"(acc[n][i])::"memory");
+  }
+}
+
+// clang-format off
+#define WEFT_TILE(d, n) "+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])
+#define WEFT_TILES4(d, n) WEFT_TILE(d, n), WEFT_TILE(d, n + 1), WEFT_TILE(d, n + 2), WEFT_TILE(d, n + 3)
+#define WEFT_SUMS64 "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}"
+#define WEFT_TILES64(d) WEFT_TILES4(d, 0), WEFT_TILES4(d, 4)
+#define WEFT_SUMS96 "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47}"
+#define WEFT_TILES96(d) WEFT_TILES4(d, 0), WEFT_TILES4(d, 4), WEFT_TILES4(d, 8)
+#define WEFT_SUMS128 "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}"
+#define WEFT_TILES128(d) WEFT_TILES4(d, 0), WEFT_TILES4(d, 4), WEFT_TILES4(d, 8), WEFT_TILES4(d, 12)
+
+// d (64, 8 * kN) = or += a (64, 16) * b (8 * kN, 16)^T, both in shared memory with the summed dimension contiguous.
+template <int kN>
+__device__ inline void wgmma_rows(float (&d)[kN][4], uint64_t a, uint64_t b, int accumulate) {
+  if constexpr (kN == 8) {
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 " WEFT_SUMS64
+                 ", %32, %33, p, 1, 1, 0, 0; }" : WEFT_TILES64(d) : "l"(a), "l"(b), "r"(accumulate));
+  } else if constexpr (kN == 12) {
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %50, 0; wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16 " WEFT_SUMS96
+                 ", %48, %49, p, 1, 1, 0, 0; }" : WEFT_TILES96(d) : "l"(a), "l"(b), "r"(accumulate));
+  } else if constexpr (kN == 16) {
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %66, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " WEFT_SUMS128
+                 ", %64, %65, p, 1, 1, 0, 0; }" : WEFT_TILES128(d) : "l"(a), "l"(b), "r"(accumulate));
+  }
+}
+
+// d (64, 8 * kN) += a (64, 16) * b (16, 8 * kN): a in registers as mma.sync holds it, b in shared memory, rows contiguous.
+template <int kN>
+__device__ inline void wgmma_columns(float (&d)[kN][4], const uint32_t (&a)[4], uint64_t b) {
+  if constexpr (kN == 8) {
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 " WEFT_SUMS64
+                 ", {%32,%33,%34,%35}, %36, p, 1, 1, 1; }" : WEFT_TILES64(d) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+  } else if constexpr (kN == 12) {
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16 " WEFT_SUMS96
+                 ", {%48,%49,%50,%51}, %52, p, 1, 1, 1; }" : WEFT_TILES96(d) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+  } else if constexpr (kN == 16) {
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " WEFT_SUMS128
+                 ", {%64,%65,%66,%67}, %68, p, 1, 1, 1; }" : WEFT_TILES128(d) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+  }
+}
+#undef WEFT_TILE
+#undef WEFT_TILES4
+#undef WEFT_SUMS64
+#undef WEFT_SUMS96
+#undef WEFT_SUMS128
+#undef WEFT_TILES64
+#undef WEFT_TILES96
+#undef WEFT_TILES128
+// clang-format on
+
+// acc = A * B^T over D columns; one group of operations, to be waited for.
+template <int D, int kRows>
+__device__ inline void start_rows_product(float (&acc)[kRows / 8][4], PanelTile<D, 64> a,
+                                          PanelTile<D, kRows> b) {
+#pragma unroll
+  for (int k = 0; k < D / 16; ++k) wgmma_rows(acc, a.rows_operand(k), b.rows_operand(k), k > 0);
+  wgmma_commit();
+}
+
+// acc += A * B over kRows rows, A in registers.
+template <int D, int kRows>
+__device__ inline void start_columns_product(float (&acc)[D / 8][4],
+                                             const uint32_t (&a)[kRows / 16][4],
+                                             PanelTile<D, kRows> b) {
+#pragma unroll
+  for (int k = 0; k < kRows / 16; ++k) wgmma_columns(acc, a[k], b.columns_operand(k));
+  wgmma_commit();
+}
+
+// The ring of stages that the streamed tiles pass through. Thread 0 starts the copies; every warp
+// says when it has read a stage. Steps are counted from 0.
+// A stage is refilled kLag steps after its use: warpgroups may be that far apart before thread 0
+// has to wait.
+template <int kGroups, int kStages>
+struct Ring {
+  static constexpr int kLag = kStages > 3 ? 2 : 1;
+  uint32_t barriers;  // full[kStages], empty[kStages], own tiles
+
+  static constexpr int kNumBarriers = 2 * kStages + 1;
+  __device__ static uint32_t stage(int step) { return static_cast<uint32_t>(step) % kStages; }
+  __device__ uint32_t full(int step) const { return barriers + 8 * stage(step); }
+  __device__ uint32_t empty(int step) const { return full(step) + 8 * kStages; }
+  __device__ uint32_t own() const { return barriers + 16 * kStages; }
+
+  // Initialises the barriers and starts the first copies: own(barrier) the block's own tiles,
+  // load(step) a stage.
+  template <class LoadOwn, class Load>
+  __device__ void start(int num_steps, LoadOwn load_own, Load load) const {
+    if (threadIdx.x == 0) {
+      for (int stage = 0; stage < kStages; ++stage) {
+        init_barrier(full(stage), 1);
+        init_barrier(empty(stage), 4 * kGroups);
+      }
+      init_barrier(own(), 1);
+      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+      asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+      load_own(own());
+      for (int step = 0; step < kStages && step < num_steps; ++step) load(step);
+    }
+    __syncthreads();
+  }
+  __device__ void wait(int step) const {
+    wait_barrier(full(step), static_cast<uint32_t>(step) / kStages & 1);
+  }
+  // This warp no longer reads `step`.
+  __device__ void release(int step) const {
+    if ((threadIdx.x & 31) == 0) arrive(empty(step));
+  }
+  // During `step`, when this warp has released step - kLag.
+  template <class Load>
+  __device__ void refill(int step, int num_steps, Load load) const {
+    if (threadIdx.x < 32) {
+      const int old = step - kLag;
+      if (threadIdx.x == 0 && old >= 0 && old + kStages < num_steps) {
+        wait_barrier(empty(old), static_cast<uint32_t>(old) / kStages & 1);
+        load(old + kStages);
+      }
+      __syncwarp();
+    }
+  }
+
+  // Releases steps [begin, end) unread.
+  template <class Load>
+  __device__ void pass(int begin, int end, int num_steps, Load load) const {
+    for (int step = begin; step < end; ++step) {
+      wait(step);
+      release(step);
+      refill(step, num_steps, load);
+    }
+  }
+};
+
+// The index of this thread's warpgroup, in a form that the compiler knows to be equal in all lanes.
+__device__ inline int warpgroup_index() {
+  return __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / 128, 0);
+}
+__device__ inline void sync_warpgroup() {
+  asm volatile("bar.sync %0, 128;" ::"r"(1 + static_cast<int>(threadIdx.x) / 128) : "memory");
+}
+
+#endif  // sm_90a
+
+// Tiles need 1024-byte aligned shared memory; the launch asks for that much more.
+constexpr int kSharedAlignment = 1024;
+__device__ inline uint32_t aligned_shared(const void* shared) {
+  return (shared_address(shared) + kSharedAlignment - 1) / kSharedAlignment * kSharedAlignment;
+}
+
+// `kGroups` warpgroups own 64 rows each; tiles of kStepRows of the other side stream through
+// kStages stages.
+template <int kHeadSize, int kNumGroups, int kStepRows, int kNumStages, int kMinBlocks>
+struct HopperShape {
+  static constexpr int D = kHeadSize;
+  static constexpr int kGroups = kNumGroups;
+  static constexpr int kThreads = 128 * kGroups;
+  static constexpr int kOwned = 64 * kGroups;
+  static constexpr int kStep = kStepRows;
+  static constexpr int kStages = kNumStages;
+  static constexpr int kBlocksPerSm = kMinBlocks;
+  static constexpr int kOwnBytes = 64 * D * 2;      // one tensor of one warpgroup
+  static constexpr int kStepBytes = kStep * D * 2;  // one tensor of one stage
+  static constexpr int shared_bytes(int num_own) {
+    return kSharedAlignment + num_own * kGroups * kOwnBytes +
+           kStages * (2 * kStepBytes + 2 * kStep * 4);
+  }
+};
+
+}  // namespace weft::cuda::attention

@@ -1,0 +1,186 @@
+// What all kernels share: 16-byte vectors, reductions of a warp and a block, dropout.
+#pragma once
+
+#include <cuda_bf16.h>
+
+#include <cmath>
+#include <stdexcept>
+
+#include "kernels/backend.h"
+#include "kernels/cuda/memory_bound/check.h"
+#include "kernels/dropout.h"
+#include "kernels/philox.h"
+
+namespace weft::cuda {
+
+using bf16 = __nv_bfloat16;
+
+// Memory moves in 16-byte pieces, arithmetic happens in float: 4 floats or 8 bfloat16 a piece.
+template <typename T>
+struct alignas(16) Vec {
+  static constexpr int kSize = 16 / sizeof(T);
+  T v[kSize];
+};
+
+template <typename T>
+__device__ inline Vec<T> load_vec(const T* data) {
+  return *reinterpret_cast<const Vec<T>*>(data);
+}
+
+// In assembly, because the compiler splits a plain assignment into four stores of 4 bytes where it
+// has the words apart.
+template <typename T>
+__device__ inline void store_vec(T* data, const Vec<T>& vec) {
+  const uint4 words = *reinterpret_cast<const uint4*>(&vec);
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(data), "r"(words.x), "r"(words.y),
+               "r"(words.z), "r"(words.w)
+               : "memory");
+}
+
+// Asynchronous copy of 16 bytes from global to shared memory [PTX ISA, cp.async]. The copying
+// thread alone may read them after async_wait, others after a barrier too.
+template <typename T>
+__device__ inline void async_load_vec(Vec<T>* shared, const T* data) {
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(data) : "memory");
+}
+
+// Closes the group of this thread's copies since the last call.
+__device__ inline void async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// Waits for all of this thread's groups but the latest kPending.
+template <int kPending>
+__device__ inline void async_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+__device__ inline void unpack(const Vec<float>& vec, float (&out)[4]) {
+  for (int i = 0; i < 4; ++i) out[i] = vec.v[i];
+}
+
+__device__ inline void unpack(const Vec<bf16>& vec, float (&out)[8]) {
+  const auto* words = reinterpret_cast<const uint32_t*>(&vec);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    out[2 * i] = __uint_as_float(words[i] << 16);
+    out[2 * i + 1] = __uint_as_float(words[i] & 0xffff0000u);
+  }
+}
+
+__device__ inline Vec<float> pack(const float (&values)[4]) {
+  return {{values[0], values[1], values[2], values[3]}};
+}
+
+__device__ inline Vec<bf16> pack(const float (&values)[8]) {
+  Vec<bf16> vec;
+  auto* pairs = reinterpret_cast<__nv_bfloat162*>(&vec);
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    pairs[i] = __float22bfloat162_rn(make_float2(values[2 * i], values[2 * i + 1]));
+  return vec;
+}
+
+__device__ inline float warp_sum(float value) {
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2)
+    value += __shfl_xor_sync(0xffffffffu, value, offset);
+  return value;
+}
+
+__device__ inline float warp_max(float value) {
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2)
+    value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, offset));
+  return value;
+}
+
+// Sums of all threads of the block, known to all of them. Every thread must call; the block has
+// whole warps.
+template <int kCount>
+__device__ inline void block_sum(float (&values)[kCount]) {
+  __shared__ float shared[32][kCount];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, num_warps = blockDim.x / 32;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) values[i] = warp_sum(values[i]);
+  __syncthreads();  // the previous call's readers are done
+  if (lane == 0) {
+    for (int i = 0; i < kCount; ++i) shared[warp][i] = values[i];
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) values[i] = warp_sum(lane < num_warps ? shared[lane][i] : 0.0F);
+}
+
+__device__ inline float block_max(float value) {
+  __shared__ float shared[32];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, num_warps = blockDim.x / 32;
+  value = warp_max(value);
+  __syncthreads();
+  if (lane == 0) shared[warp] = value;
+  __syncthreads();
+  return warp_max(lane < num_warps ? shared[lane] : -INFINITY);
+}
+
+// Dropout (kernels/backend.h) with what the device needs computed once.
+struct DropoutMask {
+  uint64_t seed, stream, first_element;
+  uint32_t threshold;  // dropped when the element's word is below; 0: no dropout
+  float scale;
+};
+
+inline DropoutMask make_mask(const Dropout& dropout) {
+  return {dropout.seed, dropout.stream, dropout.first_element, dropout_threshold(dropout.p),
+          dropout_scale(dropout.p)};
+}
+
+// Applies the mask to kCount neighbours, the first of which is element `element` of the tensor.
+template <int kCount>
+__device__ inline void apply_mask(const DropoutMask& mask, uint64_t element,
+                                  float (&values)[kCount]) {
+  static_assert(kCount % 4 == 0);
+  const uint64_t first = mask.first_element + element;
+  if ((first & 3) == 0) {
+#pragma unroll
+    for (int i = 0; i < kCount; i += 4) {
+      const PhiloxBlock block = philox(mask.seed, mask.stream, (first + i) >> 2);
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+        values[i + j] = block.word[j] < mask.threshold ? 0.0F : values[i + j] * mask.scale;
+    }
+  } else {
+    for (int i = 0; i < kCount; ++i) {
+      const uint32_t word = philox_word(mask.seed, mask.stream, first + i);
+      values[i] = word < mask.threshold ? 0.0F : values[i] * mask.scale;
+    }
+  }
+}
+
+// Calls function(T{}) with the C++ type of `x`.
+template <typename Function>
+void dispatch(DType x, Function function) {
+  if (x == DType::kFloat32) {
+    function(float{});
+  } else if (x == DType::kBFloat16) {
+    function(bf16{});
+  } else {
+    throw std::invalid_argument("the model's type must be float32 or bfloat16");
+  }
+}
+
+inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+inline unsigned grid_size(int64_t blocks) {
+  if (blocks > 0x7fffffff)
+    throw std::invalid_argument("tensor too large for one kernel launch (2^31 - 1 blocks)");
+  return static_cast<unsigned>(blocks);
+}
+
+// Streaming multiprocessors of the current device: the fixed grids are multiples of it.
+inline int num_multiprocessors() {
+  int device = 0, count = 0;
+  CUDA_CHECK(cudaGetDevice(&device));
+  CUDA_CHECK(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
+  return count;
+}
+
+}  // namespace weft::cuda

@@ -1,0 +1,107 @@
+// Casts, GELU and its derivative.
+#include "kernels/cuda/memory_bound/device.cuh"
+#include "kernels/cuda/memory_bound/kernels.h"
+
+namespace weft::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+__device__ inline void convert(float* dst, const bf16* src) { *dst = __bfloat162float(*src); }
+__device__ inline void convert(bf16* dst, const float* src) { *dst = __float2bfloat16(*src); }
+
+// 8 elements a thread: 16 bytes of bf16 and 32 of fp32; the last thread does what is left one by
+// one.
+template <typename Dst, typename Src>
+__global__ void cast_kernel(Dst* dst, const Src* src, int64_t n) {
+  const int64_t first = (blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x) * 8;
+  if (first + 8 <= n) {
+    struct alignas(sizeof(Src) * 8 > 16 ? 16 : sizeof(Src) * 8) Source {
+      Src v[8];
+    };
+    struct alignas(16) Target {
+      Dst v[8];
+    };
+    const Source source = *reinterpret_cast<const Source*>(src + first);
+    Target target;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) convert(&target.v[i], &source.v[i]);
+    *reinterpret_cast<Target*>(dst + first) = target;
+  } else {
+    for (int64_t i = first; i < n; ++i) convert(dst + i, src + i);
+  }
+}
+
+// 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), as GPT-2 has it, or x Phi(x) [Hendrycks & Gimpel
+// 2016, arXiv:1606.08415].
+constexpr float kSqrt2OverPi = 0.7978845608028654F;
+constexpr float kCubic = 0.044715F;
+
+__device__ inline float gelu_value(float x, Gelu gelu) {
+  if (gelu == Gelu::kErf) return 0.5F * x * (1.0F + erff(x * 0.7071067811865476F));
+  return 0.5F * x * (1.0F + tanhf(kSqrt2OverPi * (x + kCubic * x * x * x)));
+}
+
+__device__ inline float gelu_derivative(float x, Gelu gelu) {
+  if (gelu == Gelu::kErf) {
+    const float density = 0.3989422804014327F * expf(-0.5F * x * x);
+    return 0.5F * (1.0F + erff(x * 0.7071067811865476F)) + x * density;
+  }
+  const float t = tanhf(kSqrt2OverPi * (x + kCubic * x * x * x));
+  return 0.5F * (1.0F + t) +
+         0.5F * x * (1.0F - t * t) * kSqrt2OverPi * (1.0F + 3.0F * kCubic * x * x);
+}
+
+template <typename T, bool kBackward>
+__global__ void gelu_kernel(T* out, const T* pre, int64_t n, Gelu gelu) {
+  constexpr int kSize = Vec<T>::kSize;
+  const int64_t first = (blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x) * kSize;
+  if (first >= n) return;
+  float values[kSize], gradients[kSize];
+  unpack(load_vec(pre + first), values);
+  if (kBackward) unpack(load_vec(out + first), gradients);
+#pragma unroll
+  for (int i = 0; i < kSize; ++i)
+    values[i] =
+        kBackward ? gradients[i] * gelu_derivative(values[i], gelu) : gelu_value(values[i], gelu);
+  store_vec(out + first, pack(values));
+}
+
+template <bool kBackward>
+void launch_gelu(cudaStream_t stream, void* out, const void* pre, DType x, int64_t n, Gelu gelu) {
+  dispatch(x, [&](auto type) {
+    using T = decltype(type);
+    const unsigned blocks = grid_size(ceil_div(n, kThreads * Vec<T>::kSize));
+    gelu_kernel<T, kBackward><<<blocks, kThreads, 0, stream>>>(static_cast<T*>(out),
+                                                               static_cast<const T*>(pre), n, gelu);
+  });
+  CUDA_CHECK(cudaGetLastError());
+}
+
+}  // namespace
+
+void cast(cudaStream_t stream, void* dst, DType dst_type, const void* src, DType src_type,
+          int64_t n) {
+  const unsigned blocks = grid_size(ceil_div(n, kThreads * 8));
+  if (dst_type == DType::kBFloat16 && src_type == DType::kFloat32) {
+    cast_kernel<<<blocks, kThreads, 0, stream>>>(static_cast<bf16*>(dst),
+                                                 static_cast<const float*>(src), n);
+  } else if (dst_type == DType::kFloat32 && src_type == DType::kBFloat16) {
+    cast_kernel<<<blocks, kThreads, 0, stream>>>(static_cast<float*>(dst),
+                                                 static_cast<const bf16*>(src), n);
+  } else {
+    throw std::invalid_argument("cast: only between float32 and bfloat16");
+  }
+  CUDA_CHECK(cudaGetLastError());
+}
+
+void gelu_forward(cudaStream_t stream, void* out, const void* pre, DType x, int64_t n, Gelu gelu) {
+  launch_gelu<false>(stream, out, pre, x, n, gelu);
+}
+
+void gelu_backward(cudaStream_t stream, void* dpre, const void* pre, DType x, int64_t n,
+                   Gelu gelu) {
+  launch_gelu<true>(stream, dpre, pre, x, n, gelu);
+}
+
+}  // namespace weft::cuda

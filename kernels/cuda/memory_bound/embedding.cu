@@ -1,0 +1,218 @@
+// Token and position embedding. Backward sums the rows of dout that share a token without atomics:
+// positions are sorted by token (stably, so positions ascend within a token), the sorted list is
+// cut every 32 positions, and a block adds up each run of equal tokens within its 32. A run inside
+// one piece goes to dword at once; the parts of a run that crosses pieces go to scratch and are
+// added in order by one block. So a token that fills half the batch costs one pass over its partial
+// sums, not a chain of thousands of additions.
+#include <algorithm>
+#include <bit>
+
+#include "kernels/cuda/memory_bound/device.cuh"
+#include "kernels/cuda/memory_bound/kernels.h"
+
+namespace weft::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kPiece = 32;  // positions
+
+template <typename T>
+__global__ void embedding_forward_kernel(T* out, const int32_t* tokens, const T* word,
+                                         const T* position, int64_t num_vecs, int64_t T_, int64_t C,
+                                         int64_t first_word, int64_t num_words, DropoutMask mask) {
+  constexpr int kSize = Vec<T>::kSize;
+  const int64_t index = blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x;
+  if (index >= num_vecs) return;
+  const int64_t vecs_per_row = C / kSize, n = index / vecs_per_row;
+  const int64_t column = (index - n * vecs_per_row) * kSize;
+  const int64_t row = tokens[n] - first_word;
+  float values[kSize] = {}, added[kSize];
+  if (row >= 0 && row < num_words) unpack(load_vec(word + row * C + column), values);
+  if (position != nullptr) {
+    unpack(load_vec(position + (n % T_) * C + column), added);
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) values[j] += added[j];
+  }
+  if (mask.threshold != 0) apply_mask(mask, index * kSize, values);
+  store_vec(out + index * kSize, pack(values));
+}
+
+// Sorting keys: the row of dword, or num_words for another rank's tokens, which sort behind all
+// others.
+__global__ void make_keys_kernel(uint32_t* keys, uint32_t* positions, const int32_t* tokens,
+                                 int64_t n, int64_t first_word, int64_t num_words) {
+  const int64_t i = blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x;
+  if (i >= n) return;
+  const int64_t row = tokens[i] - first_word;
+  keys[i] = static_cast<uint32_t>(row >= 0 && row < num_words ? row : num_words);
+  positions[i] = static_cast<uint32_t>(i);
+}
+
+// partials (num_pieces, 2, C): slot 0 for a run that began in an earlier piece, slot 1 for one that
+// begins here and goes on.
+template <typename T>
+__global__ void sum_runs_kernel(float* dword, float* partials, const T* dout, const uint32_t* keys,
+                                const uint32_t* positions, int64_t N, int64_t C, uint32_t num_words,
+                                DropoutMask mask) {
+  constexpr int kSize = Vec<T>::kSize;
+  __shared__ uint32_t key[kPiece + 2];  // with a neighbour on either side
+  __shared__ uint32_t position[kPiece];
+  const int64_t first = blockIdx.x * static_cast<int64_t>(kPiece);
+  const int count = static_cast<int>(min(static_cast<int64_t>(kPiece), N - first));
+  for (int i = threadIdx.x; i < kPiece + 2; i += blockDim.x) {
+    const int64_t n = first + i - 1;
+    key[i] = n >= 0 && n < N ? keys[n] : 0xffffffffu;
+    if (i < count) position[i] = positions[first + i];
+  }
+  __syncthreads();
+  const int64_t column = (blockIdx.y * static_cast<int64_t>(blockDim.x) + threadIdx.x) * kSize;
+  if (column >= C) return;
+
+  float total[kSize] = {};
+  bool from_before = key[0] == key[1];
+  constexpr int kAhead = 4;  // loads in flight per thread
+  for (int base = 0; base < count; base += kAhead) {
+    Vec<T> vecs[kAhead];
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k)
+      if (base + k < count && key[base + k + 1] != num_words)
+        vecs[k] = load_vec(dout + position[base + k] * C + column);
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) {
+      const int i = base + k;
+      if (i >= count || key[i + 1] == num_words) return;  // the rest belongs to other ranks
+      float values[kSize];
+      unpack(vecs[k], values);
+      if (mask.threshold != 0) apply_mask(mask, position[i] * C + column, values);
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) total[j] += values[j];
+      const bool ends = key[i + 2] != key[i + 1];
+      if (!ends && i + 1 < count) continue;
+      if (ends && !from_before) {
+        float* target = dword + key[i + 1] * C + column;
+#pragma unroll
+        for (int j = 0; j < kSize; ++j) target[j] += total[j];
+      } else {
+        float* target = partials + (blockIdx.x * 2 + (from_before ? 0 : 1)) * C + column;
+#pragma unroll
+        for (int j = 0; j < kSize; ++j) target[j] = total[j];
+      }
+      from_before = false;
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) total[j] = 0.0F;
+    }
+  }
+}
+
+// The block of the piece where a crossing run begins adds up all its parts.
+__global__ void join_runs_kernel(float* dword, const float* partials, const uint32_t* keys,
+                                 int64_t N, int64_t C, uint32_t num_words) {
+  const int64_t last = (blockIdx.x + 1) * static_cast<int64_t>(kPiece) - 1;
+  if (last + 1 >= N) return;
+  const uint32_t key = keys[last];
+  if (key == num_words || keys[last + 1] != key) return;
+  const int64_t first = last - kPiece + 1;
+  if (first > 0 && keys[first - 1] == key) return;  // it began earlier
+  // The last piece with this key at its start: the keys ascend, so by bisection.
+  int64_t low = blockIdx.x + 1, high = (N - 1) / kPiece;
+  while (low < high) {
+    const int64_t middle = (low + high + 1) / 2;
+    if (keys[middle * kPiece] == key) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  const int64_t column = blockIdx.y * static_cast<int64_t>(blockDim.x) + threadIdx.x;
+  if (column >= C) return;
+  float total = partials[(blockIdx.x * 2 + 1) * C + column];
+#pragma unroll 8
+  for (int64_t piece = blockIdx.x + 1; piece <= low; ++piece)
+    total += partials[piece * 2 * C + column];
+  dword[key * C + column] += total;
+}
+
+// One thread per vector of a position's row adds over the batch, in order.
+template <typename T>
+__global__ void position_kernel(float* dposition, const T* dout, int64_t B, int64_t vecs_per_batch,
+                                DropoutMask mask) {
+  constexpr int kSize = Vec<T>::kSize;
+  const int64_t index = blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x;
+  if (index >= vecs_per_batch) return;
+  float total[kSize] = {};
+#pragma unroll 8
+  for (int64_t b = 0; b < B; ++b) {
+    const int64_t element = (b * vecs_per_batch + index) * kSize;
+    float values[kSize];
+    unpack(load_vec(dout + element), values);
+    if (mask.threshold != 0) apply_mask(mask, element, values);
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) total[j] += values[j];
+  }
+  float* target = dposition + index * kSize;
+#pragma unroll
+  for (int j = 0; j < kSize; ++j) target[j] += total[j];
+}
+
+int64_t round_up(int64_t n) { return ceil_div(n, 256) * 256; }
+
+}  // namespace
+
+void embedding_forward(cudaStream_t stream, void* out, const int32_t* tokens, const void* word,
+                       const void* position, DType x, int64_t B, int64_t T, int64_t C,
+                       int64_t first_word, int64_t num_words, const Dropout& dropout) {
+  dispatch(x, [&](auto type) {
+    using X = decltype(type);
+    const int64_t num_vecs = B * T * C / Vec<X>::kSize;
+    embedding_forward_kernel<<<grid_size(ceil_div(num_vecs, kThreads)), kThreads, 0, stream>>>(
+        static_cast<X*>(out), tokens, static_cast<const X*>(word), static_cast<const X*>(position),
+        num_vecs, T, C, first_word, num_words, make_mask(dropout));
+  });
+  CUDA_CHECK(cudaGetLastError());
+}
+
+int64_t embedding_backward_scratch_bytes(int64_t N, int64_t C) {
+  return 4 * round_up(N * 4) + round_up(ceil_div(N, kPiece) * 2 * C * 4) +
+         sort_pairs_scratch_bytes(N);
+}
+
+void embedding_backward(cudaStream_t stream, float* dword, float* dposition, const void* dout,
+                        const int32_t* tokens, DType x, int64_t B, int64_t T, int64_t C,
+                        int64_t first_word, int64_t num_words, const Dropout& dropout,
+                        void* scratch) {
+  const int64_t N = B * T, num_pieces = ceil_div(N, kPiece);
+  auto* bytes = static_cast<char*>(scratch);
+  uint32_t* lists[4];  // keys, positions, sorted keys, sorted positions
+  for (uint32_t*& list : lists) {
+    list = reinterpret_cast<uint32_t*>(bytes);
+    bytes += round_up(N * 4);
+  }
+  auto* partials = reinterpret_cast<float*>(bytes);
+  bytes += round_up(num_pieces * 2 * C * 4);
+
+  make_keys_kernel<<<grid_size(ceil_div(N, kThreads)), kThreads, 0, stream>>>(
+      lists[0], lists[1], tokens, N, first_word, num_words);
+  sort_pairs(stream, lists[2], lists[3], lists[0], lists[1], N,
+             std::bit_width(static_cast<uint64_t>(num_words)), bytes, sort_pairs_scratch_bytes(N));
+  const DropoutMask mask = make_mask(dropout);
+  const auto num_words_key = static_cast<uint32_t>(num_words);
+  dispatch(x, [&](auto type) {
+    using X = decltype(type);
+    const int64_t vecs_per_row = C / Vec<X>::kSize;
+    const auto threads =
+        static_cast<unsigned>(std::min<int64_t>(kThreads, ceil_div(vecs_per_row, 32) * 32));
+    const dim3 grid(grid_size(num_pieces), static_cast<unsigned>(ceil_div(vecs_per_row, threads)));
+    sum_runs_kernel<<<grid, threads, 0, stream>>>(dword, partials, static_cast<const X*>(dout),
+                                                  lists[2], lists[3], N, C, num_words_key, mask);
+    if (dposition != nullptr) {
+      const int64_t vecs_per_batch = T * vecs_per_row;
+      position_kernel<<<grid_size(ceil_div(vecs_per_batch, kThreads)), kThreads, 0, stream>>>(
+          dposition, static_cast<const X*>(dout), B, vecs_per_batch, mask);
+    }
+  });
+  const dim3 grid(grid_size(num_pieces), static_cast<unsigned>(ceil_div(C, kThreads)));
+  join_runs_kernel<<<grid, kThreads, 0, stream>>>(dword, partials, lists[2], N, C, num_words_key);
+  CUDA_CHECK(cudaGetLastError());
+}
+
+}  // namespace weft::cuda

@@ -1,0 +1,148 @@
+// Sums in two stages with a grid fixed by the shape: partial sums, then one block (per 32 columns)
+// adds them in order.
+#include <algorithm>
+
+#include "kernels/cuda/memory_bound/device.cuh"
+#include "kernels/cuda/memory_bound/kernels.h"
+
+namespace weft::cuda {
+namespace {
+
+// A block of 32 x 32 threads owns 32 columns; thread row y adds rows y, y + 32, ...; then row 0
+// adds the 32 sums.
+__global__ void __launch_bounds__(1024)
+    sum_partials_kernel(float* first, float* second, const float* partials, int64_t num_rows,
+                        int64_t stride, int64_t num_columns, bool accumulate) {
+  __shared__ float shared[32][33];
+  const int64_t column = blockIdx.x * 32LL + threadIdx.x;
+  float* out = blockIdx.y == 0 ? first : second;
+  partials += blockIdx.y * num_columns;
+  float total = 0.0F;
+  if (column < num_columns) {
+#pragma unroll 4
+    for (int64_t row = threadIdx.y; row < num_rows; row += 32)
+      total += partials[row * stride + column];
+  }
+  shared[threadIdx.y][threadIdx.x] = total;
+  __syncthreads();
+  // Transposed, so that one warp reduces one column.
+  total = warp_sum(shared[threadIdx.x][threadIdx.y]);
+  const int64_t target = blockIdx.x * 32LL + threadIdx.y;
+  if (threadIdx.x == 0 && target < num_columns)
+    out[target] = accumulate ? out[target] + total : total;
+}
+
+// 32 x 8 threads: a thread adds one vector of columns over every eighth row of the block's chunk of
+// rows.
+template <typename T>
+__global__ void column_sums_kernel(float* partials, const T* inp, int64_t N, int64_t O,
+                                   int64_t rows_per_chunk) {
+  constexpr int kSize = Vec<T>::kSize;
+  __shared__ float shared[8][32][kSize + 1];
+  const int64_t column = (blockIdx.x * 32LL + threadIdx.x) * kSize;
+  const int64_t end = min(N, (blockIdx.y + 1) * rows_per_chunk);
+  float total[kSize] = {};
+  if (column < O) {
+#pragma unroll 8
+    for (int64_t row = blockIdx.y * rows_per_chunk + threadIdx.y; row < end; row += 8) {
+      float values[kSize];
+      unpack(load_vec(inp + row * O + column), values);
+#pragma unroll
+      for (int i = 0; i < kSize; ++i) total[i] += values[i];
+    }
+  }
+  for (int i = 0; i < kSize; ++i) shared[threadIdx.y][threadIdx.x][i] = total[i];
+  __syncthreads();
+  if (threadIdx.y != 0 || column >= O) return;
+  for (int y = 1; y < 8; ++y) {
+    for (int i = 0; i < kSize; ++i) total[i] += shared[y][threadIdx.x][i];
+  }
+  for (int i = 0; i < kSize; ++i) partials[blockIdx.y * O + column + i] = total[i];
+}
+
+// As many chunks of rows as give every multiprocessor 8 blocks, each of at least 64 rows.
+int64_t num_chunks(int64_t N, int64_t O) {
+  const int64_t column_blocks = ceil_div(O, 256);
+  return std::max<int64_t>(
+      1, std::min(ceil_div(8 * num_multiprocessors(), column_blocks), ceil_div(N, 64)));
+}
+
+constexpr int kSumThreads = 512;
+
+__device__ inline float term(float value, bool square) { return square ? value * value : value; }
+
+__global__ void sum_kernel(float* partials, const float* inp, int64_t n, bool square) {
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * kSumThreads;
+  const int64_t num_vecs = n / 4;
+  float lanes[4] = {};
+#pragma unroll 4
+  for (int64_t i = blockIdx.x * static_cast<int64_t>(kSumThreads) + threadIdx.x; i < num_vecs;
+       i += stride) {
+    float values[4];
+    unpack(load_vec(inp + 4 * i), values);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) lanes[j] += term(values[j], square);
+  }
+  float total[1] = {(lanes[0] + lanes[1]) + (lanes[2] + lanes[3])};
+  if (blockIdx.x == 0 && threadIdx.x < n % 4)
+    total[0] += term(inp[4 * num_vecs + threadIdx.x], square);
+  block_sum(total);
+  if (threadIdx.x == 0) partials[blockIdx.x] = total[0];
+}
+
+__global__ void sum_finish_kernel(float* out, const float* partials, int num_partials, float scale,
+                                  bool accumulate) {
+  float total[1] = {};
+  for (int i = threadIdx.x; i < num_partials; i += kSumThreads) total[0] += partials[i];
+  block_sum(total);
+  if (threadIdx.x == 0) *out = accumulate ? *out + scale * total[0] : scale * total[0];
+}
+
+void launch_sum(cudaStream_t stream, float* out, const float* inp, int64_t n, bool square,
+                float scale, bool accumulate, void* scratch) {
+  const auto blocks = static_cast<unsigned>(
+      std::clamp<int64_t>(ceil_div(n, 16 * kSumThreads), 1, kSumScratchBytes / sizeof(float)));
+  auto* partials = static_cast<float*>(scratch);
+  sum_kernel<<<blocks, kSumThreads, 0, stream>>>(partials, inp, n, square);
+  sum_finish_kernel<<<1, kSumThreads, 0, stream>>>(out, partials, static_cast<int>(blocks), scale,
+                                                   accumulate);
+  CUDA_CHECK(cudaGetLastError());
+}
+
+}  // namespace
+
+void sum_partials(cudaStream_t stream, float* out, float* second, const float* partials,
+                  int64_t num_rows, int64_t stride, int64_t num_columns, bool accumulate) {
+  const dim3 grid(grid_size(ceil_div(num_columns, 32)), second != nullptr ? 2 : 1);
+  sum_partials_kernel<<<grid, dim3(32, 32), 0, stream>>>(out, second, partials, num_rows, stride,
+                                                         num_columns, accumulate);
+  CUDA_CHECK(cudaGetLastError());
+}
+
+int64_t column_sums_scratch_bytes(int64_t N, int64_t O) {
+  return num_chunks(N, O) * O * static_cast<int64_t>(sizeof(float));
+}
+
+void column_sums(cudaStream_t stream, float* out, const void* inp, DType x, int64_t N, int64_t O,
+                 bool accumulate, void* scratch) {
+  auto* partials = static_cast<float*>(scratch);
+  const int64_t chunks = num_chunks(N, O);
+  dispatch(x, [&](auto type) {
+    using T = decltype(type);
+    const dim3 grid(grid_size(ceil_div(O, 32 * Vec<T>::kSize)), static_cast<unsigned>(chunks));
+    column_sums_kernel<<<grid, dim3(32, 8), 0, stream>>>(partials, static_cast<const T*>(inp), N, O,
+                                                         ceil_div(N, chunks));
+  });
+  sum_partials(stream, out, nullptr, partials, chunks, O, O, accumulate);
+}
+
+void sum(cudaStream_t stream, float* out, const float* inp, int64_t n, float scale, bool accumulate,
+         void* scratch) {
+  launch_sum(stream, out, inp, n, false, scale, accumulate, scratch);
+}
+
+void sum_of_squares(cudaStream_t stream, float* out, const float* inp, int64_t n, void* scratch) {
+  launch_sum(stream, out, inp, n, true, 1.0F, false, scratch);
+}
+
+}  // namespace weft::cuda

@@ -1,0 +1,263 @@
+#include "trainer/checkpoint/checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/storage/file_io.h"
+#include "kernels/bfloat16.h"
+#include "tests/indexed_dataset/nested_json.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class Checkpoint : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    set_io_fault(0, 0);
+    fs::remove_all(dir_);
+  }
+
+  // Three tensors as a bf16 run has them, with values that depend on `salt`.
+  struct State {
+    explicit State(float salt) : model(kRows * 3), master(kRows * 3), moment(kRows * 3) {
+      for (size_t i = 0; i < model.size(); ++i) {
+        master[i] = salt + 0.001F * static_cast<float>(i);
+        model[i] = BFloat16(master[i]);
+        moment[i] = salt * static_cast<float>(i);
+      }
+    }
+    std::vector<StateTensor> tensors() {
+      const std::vector<int64_t> shape = {kRows, 3};
+      const auto n = static_cast<int64_t>(kRows * 3);
+      return {
+          {"model/w", shape, -1, 0, 0, Tensor(model.data(), DType::kBFloat16, {n})},
+          {"optimizer/master/w", shape, -1, 0, 0, Tensor(master.data(), DType::kFloat32, {n})},
+          {"optimizer/exp_avg/w", shape, -1, 0, 0, Tensor(moment.data(), DType::kFloat32, {n})}};
+    }
+    static constexpr int64_t kRows = 1000;
+    std::vector<BFloat16> model;
+    std::vector<float> master, moment;
+  };
+
+  static CheckpointInfo info_at(int64_t iteration) {
+    CheckpointInfo info;
+    info.scalars = {iteration, 8 * iteration, iteration - 1};
+    info.consumed_valid_samples = 16;
+    info.max_lr = 6e-4;
+    info.min_lr = 6e-5;
+    info.lr_warmup_samples = 100;
+    info.lr_decay_samples = 1000;
+    info.lr_decay_style = "cosine";
+    info.architecture = {{"num_layers", "2"}, {"hidden_size", "64"}};
+    info.arguments_json = R"({"lr": 0.0006})";
+    return info;
+  }
+  void save(int64_t iteration, float salt) {
+    State state(salt);
+    save_checkpoint(dir_, info_at(iteration), state.tensors(), *backend_);
+  }
+  // The salt of the checkpoint that the tracker names; every element must belong to it.
+  float loaded_salt() {
+    State state(-1);
+    load_checkpoint(dir_, latest_iteration(dir_).value(), state.tensors(), *backend_);
+    const State expected(state.master[0]);
+    EXPECT_EQ(state.master, expected.master);
+    EXPECT_EQ(state.moment, expected.moment);
+    return state.master[0];
+  }
+
+  fs::path dir_ = fs::temp_directory_path() / ("weft-checkpoint-" + std::to_string(::getpid()));
+  std::unique_ptr<Backend> backend_ = create_cpu_backend(1);
+};
+
+TEST_F(Checkpoint, LoadsWhatWasSaved) {
+  EXPECT_EQ(latest_iteration(dir_), std::nullopt);
+  save(300, 1.5F);
+  EXPECT_EQ(latest_iteration(dir_), 300);
+  EXPECT_TRUE(fs::exists(dir_ / "iter_0000300/manifest.json"));
+  EXPECT_EQ(loaded_salt(), 1.5F);
+  const CheckpointInfo info = read_checkpoint_info(dir_, 300);
+  EXPECT_EQ(info.scalars.iteration, 300);
+  EXPECT_EQ(info.scalars.consumed_samples, 2400);
+  EXPECT_EQ(info.scalars.adam_step, 299);
+  EXPECT_EQ(info.max_lr, 6e-4);
+  EXPECT_EQ(info.lr_decay_style, "cosine");
+  EXPECT_EQ(info.architecture.at("hidden_size"), "64");
+  EXPECT_TRUE(info.has_optimizer);
+  EXPECT_THAT(info.arguments_json, HasSubstr("0.0006"));
+}
+
+TEST_F(Checkpoint, AnOlderIterationStaysLoadable) {
+  save(100, 1.0F);
+  save(200, 2.0F);
+  State state(-1);
+  load_checkpoint(dir_, 100, state.tensors(), *backend_);
+  EXPECT_EQ(state.master[0], 1.0F);
+  EXPECT_EQ(loaded_salt(), 2.0F);
+}
+
+TEST_F(Checkpoint, SavingAnIterationAgainReplacesIt) {
+  save(100, 1.0F);
+  save(100, 2.0F);
+  EXPECT_EQ(loaded_salt(), 2.0F);
+  EXPECT_FALSE(fs::exists(dir_ / "iter_0000100.part"));
+}
+
+TEST_F(Checkpoint, WhatAKilledSaveLeftBehindGoesWithTheNextOne) {
+  save(100, 1.0F);
+  fs::create_directories(dir_ / "iter_0000150.part/deep");
+  fs::create_directories(dir_ / "iter_0000100.replaced");
+  fs::create_directories(dir_ / "mine.part");
+  save(200, 2.0F);
+  EXPECT_FALSE(fs::exists(dir_ / "iter_0000150.part"));
+  EXPECT_FALSE(fs::exists(dir_ / "iter_0000100.replaced"));
+  EXPECT_TRUE(fs::exists(dir_ / "mine.part"));
+  EXPECT_TRUE(fs::exists(dir_ / "iter_0000100"));
+}
+
+TEST_F(Checkpoint, WeightsLoadIntoRunsOfTheOtherPrecision) {
+  save(1, 0.1F);
+  State expected(0.1F);
+  std::vector<float> weights(expected.master.size());
+  const StateTensor fp32{"model/w", {State::kRows, 3},
+                         -1,        0,
+                         0,         Tensor(weights.data(), DType::kFloat32, {State::kRows * 3})};
+  load_checkpoint(dir_, 1, {fp32}, *backend_);
+  EXPECT_EQ(weights, expected.master) << "an fp32 run takes the masters, not the rounded weights";
+
+  fs::remove_all(dir_);
+  save_checkpoint(dir_, info_at(1), {fp32}, *backend_);
+  State bf16(-1);
+  std::vector<StateTensor> wanted = bf16.tensors();
+  wanted.pop_back();
+  load_checkpoint(dir_, 1, wanted, *backend_);
+  EXPECT_EQ(bf16.master, expected.master);
+  EXPECT_EQ(bf16.model[7].bits, BFloat16(expected.master[7]).bits);
+  EXPECT_FALSE(read_checkpoint_info(dir_, 1).has_optimizer);
+}
+
+TEST_F(Checkpoint, NamesWhatDoesNotFit) {
+  save(1, 0.1F);
+  State state(0);
+  const auto message = [&](StateTensor tensor, int64_t iteration = 1) {
+    try {
+      load_checkpoint(dir_, iteration, {tensor}, *backend_);
+    } catch (const std::runtime_error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  StateTensor absent = state.tensors()[2];
+  absent.name = "optimizer/exp_avg_sq/w";
+  EXPECT_THAT(
+      message(absent),
+      HasSubstr("no tensor optimizer/exp_avg_sq/w; load its weights alone with --finetune"));
+  StateTensor shaped = state.tensors()[0];
+  shaped.global_shape = {500, 6};
+  EXPECT_THAT(message(shaped), HasSubstr("shape (1000, 3), this run needs (500, 6)"));
+  EXPECT_THAT(message(state.tensors()[0], 7), HasSubstr("no checkpoint of iteration 7"));
+}
+
+TEST_F(Checkpoint, EveryFlippedBitOfAStateFileIsFound) {
+  save(5, 3.0F);
+  const fs::path path = dir_ / "iter_0000005/state_00000.safetensors";
+  const std::string good = read_file(path);
+  std::mt19937 random(5);
+  for (int round = 0; round < 200; ++round) {
+    std::string bad = good;
+    const size_t bit = random() % (8 * bad.size());
+    bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << (bit % 8)));
+    std::ofstream(path, std::ios::binary) << bad;
+    State state(-1);
+    try {
+      load_checkpoint(dir_, 5, state.tensors(), *backend_);
+      // Header padding and metadata carry nothing that is loaded: then the values must be right.
+      EXPECT_EQ(state.master, State(3.0F).master) << "bit " << bit;
+      EXPECT_LT(bit / 8, 1024U) << "a flipped bit of the data was not found";
+    } catch (const std::runtime_error&) {
+    }
+  }
+}
+
+TEST_F(Checkpoint, ADamagedManifestIsFound) {
+  save(5, 3.0F);
+  const fs::path path = dir_ / "iter_0000005/manifest.json";
+  std::string text = read_file(path);
+  const size_t at = text.find("\"adam_step\": 4");
+  ASSERT_NE(at, std::string::npos);
+  text[at + 13] = '6';
+  std::ofstream(path, std::ios::binary) << text;
+  EXPECT_THROW(read_checkpoint_info(dir_, 5), ChecksumMismatch);
+  std::ofstream(path, std::ios::binary) << text.substr(0, text.size() / 2);
+  EXPECT_THROW(read_checkpoint_info(dir_, 5), std::runtime_error);
+  const std::string deep = nested_json(200'000);
+  for (const std::string& nested : {deep, "{\"info\":" + deep + "}"}) {
+    std::ofstream(path, std::ios::binary) << nested;
+    EXPECT_THROW(read_checkpoint_info(dir_, 5), std::runtime_error);
+  }
+}
+
+TEST_F(Checkpoint, ATrackerWithoutANumberIsAnError) {
+  save(5, 3.0F);
+  std::ofstream(dir_ / "latest_checkpointed_iteration.txt") << "release\n";
+  EXPECT_THROW(latest_iteration(dir_), std::runtime_error);
+  std::ofstream(dir_ / "latest_checkpointed_iteration.txt") << "";
+  EXPECT_THROW(latest_iteration(dir_), std::runtime_error);
+}
+
+// Each I/O call of a save fails in turn: the previous checkpoint or the new one is there, whole.
+TEST_F(Checkpoint, AFailedSaveLeavesAWholeCheckpoint) {
+  save(1, 1.0F);
+  bool finished = false;
+  for (int64_t n = 1; !finished && n < 200; ++n) {
+    set_io_fault(n, ENOSPC);
+    try {
+      save(2, 2.0F);
+      finished = true;
+    } catch (const std::system_error& error) {
+      EXPECT_EQ(exit_code_for(error), ExitCode::kNoSpace) << error.what();
+    }
+    set_io_fault(0, 0);
+    const float salt = loaded_salt();
+    EXPECT_TRUE(salt == 1.0F || salt == 2.0F) << "after failing call " << n;
+  }
+  EXPECT_TRUE(finished);
+  EXPECT_EQ(loaded_salt(), 2.0F);
+}
+
+TEST_F(Checkpoint, AFailedSaveDoesNotKeepAFullDiskFull) {
+  save(1, 1.0F);
+  set_io_fault(3, ENOSPC);
+  EXPECT_THROW(save(2, 2.0F), std::system_error);
+  set_io_fault(0, 0);
+  EXPECT_FALSE(fs::exists(dir_ / "iter_0000002.part"));
+}
+
+TEST_F(Checkpoint, AKilledSaveLeavesAWholeCheckpoint) {
+  save(1, 1.0F);
+  std::mt19937 random(11);
+  for (int round = 0; round < 25; ++round) {
+    const pid_t child = fork();
+    if (child == 0) {
+      for (float salt = 2;; ++salt) save(2 + static_cast<int64_t>(salt) % 2, salt);
+    }
+    usleep(1000 * (random() % 20));
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    loaded_salt();
+  }
+}
+
+}  // namespace
+}  // namespace weft

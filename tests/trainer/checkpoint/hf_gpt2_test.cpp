@@ -1,0 +1,250 @@
+#include "trainer/checkpoint/hf_gpt2.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "indexed_dataset/storage/file_io.h"
+#include "tests/indexed_dataset/nested_json.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/hf_layout.h"
+#include "trainer/checkpoint/safetensors.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class HfGpt2 : public ::testing::Test {
+ protected:
+  void TearDown() override { fs::remove_all(dir_); }
+
+  // A folder as transformers saves it: 2 layers, 3 heads of 4, vocabulary 50, values that name
+  // their place.
+  void write_hf(const std::string& prefix,
+                const nlohmann::json& overrides = nlohmann::json::object()) {
+    fs::create_directories(dir_ / "hf");
+    nlohmann::json config = {{"model_type", "gpt2"},
+                             {"n_embd", 12},
+                             {"n_layer", 2},
+                             {"n_head", 3},
+                             {"n_positions", 8},
+                             {"n_inner", nullptr},
+                             {"vocab_size", 50},
+                             {"activation_function", "gelu_new"},
+                             {"layer_norm_epsilon", 1e-5}};
+    config.update(overrides);
+    std::ofstream(dir_ / "hf/config.json") << config.dump();
+    ModelShape shape;
+    shape.hidden_size = 12, shape.num_layers = 2, shape.num_heads = 3, shape.head_size = 4,
+    shape.ffn_size = 48;
+    shape.max_positions = shape.seq_length = 8, shape.vocab_size = 50,
+    shape.padded_vocab_size = 128;
+    const ParameterTable table(shape, {});
+    std::vector<SafetensorsEntry> entries;
+    std::string data;
+    float value = 0;
+    for (const HfTensor& tensor : hf_tensors(2)) {
+      entries.push_back({prefix + tensor.hf_name, "F32",
+                         hf_shape(tensor, table.find(tensor.parameter), shape), 0, 0});
+      int64_t count = 1;
+      for (const int64_t size : entries.back().shape) count *= size;
+      for (int64_t i = 0; i < count; ++i) {
+        value += 0.25F;
+        data.append(reinterpret_cast<const char*>(&value), 4);
+      }
+    }
+    const std::string header = safetensors_header(entries, {{"format", "pt"}});
+    std::ofstream(dir_ / "hf/model.safetensors", std::ios::binary) << header << data;
+  }
+
+  void write_vocabulary(int num_entries) {
+    nlohmann::json vocabulary;
+    for (int i = 0; i < num_entries; ++i) vocabulary[std::to_string(i)] = i;
+    std::ofstream(dir_ / "v.json") << vocabulary;
+  }
+
+  // The first tensors into one file, the others into a second one, as transformers does with large
+  // models.
+  void split_into_shards() {
+    nlohmann::json weight_map;
+    {
+      const SafetensorsFile whole(dir_ / "hf/model.safetensors");
+      std::vector<SafetensorsEntry> parts[2];
+      std::string data[2];
+      for (size_t i = 0; i < whole.entries().size(); ++i) {
+        const SafetensorsEntry& entry = whole.entries()[i];
+        const size_t shard = i < 9 ? 0 : 1;
+        const auto bytes = whole.bytes(entry);
+        parts[shard].push_back(entry);
+        data[shard].append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+        weight_map[entry.name] = shard == 0 ? "a.safetensors" : "b.safetensors";
+      }
+      for (size_t shard : {0, 1}) {
+        const std::string header = safetensors_header(parts[shard], {{"format", "pt"}});
+        std::ofstream(dir_ / (shard == 0 ? "hf/a.safetensors" : "hf/b.safetensors"),
+                      std::ios::binary)
+            << header << data[shard];
+      }
+    }
+    fs::remove(dir_ / "hf/model.safetensors");
+    std::ofstream(dir_ / "hf/model.safetensors.index.json")
+        << nlohmann::json{{"weight_map", weight_map}};
+  }
+
+  std::string import_error() {
+    try {
+      import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  fs::path dir_ = fs::temp_directory_path() / ("weft-hf-" + std::to_string(::getpid()));
+};
+
+TEST_F(HfGpt2, TensorsAreByteIdenticalAfterARoundTrip) {
+  for (const std::string prefix : {"", "transformer."}) {
+    fs::remove_all(dir_);
+    write_hf(prefix);
+    import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
+    EXPECT_EQ(latest_iteration(dir_ / "ckpt"), 0);
+    export_hf_gpt2({dir_ / "ckpt", 0, dir_ / "out", {}, {}, DType::kFloat32});
+    const SafetensorsFile before(dir_ / "hf/model.safetensors"),
+        after(dir_ / "out/model.safetensors");
+    ASSERT_EQ(before.entries().size(), after.entries().size());
+    for (const SafetensorsEntry& entry : before.entries()) {
+      const SafetensorsEntry* same =
+          after.find((prefix.empty() ? "transformer." : "") + entry.name);
+      ASSERT_NE(same, nullptr) << entry.name;
+      EXPECT_EQ(same->shape, entry.shape) << entry.name;
+      const auto a = before.bytes(entry), b = after.bytes(*same);
+      EXPECT_TRUE(std::equal(a.begin(), a.end(), b.begin(), b.end())) << entry.name;
+    }
+  }
+}
+
+TEST_F(HfGpt2, QkvRowsAreOrderedPerHead) {
+  write_hf("");
+  import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
+  std::vector<float> ours(36 * 12);
+  const std::string name = "model/decoder.layers.1.self_attention.linear_qkv.weight";
+  load_checkpoint(dir_ / "ckpt", 0,
+                  {{name, {36, 12}, -1, 0, 0, Tensor(ours.data(), DType::kFloat32, {36 * 12})}},
+                  *create_cpu_backend(1));
+  const SafetensorsFile hf(dir_ / "hf/model.safetensors");
+  const auto bytes = hf.bytes(*hf.find("h.1.attn.c_attn.weight"));
+  const auto* theirs = reinterpret_cast<const float*>(bytes.data());
+  for (int64_t s = 0; s < 3; ++s) {  // query, key, value
+    for (int64_t head = 0; head < 3; ++head) {
+      for (int64_t d = 0; d < 4; ++d) {
+        for (int64_t in = 0; in < 12; ++in) {
+          EXPECT_EQ(ours[static_cast<size_t>((head * 12 + s * 4 + d) * 12 + in)],
+                    theirs[in * 36 + s * 12 + head * 4 + d]);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(HfGpt2, PaddingRowsAreZeroAndLeftOutAgain) {
+  write_hf("");
+  import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
+  std::vector<float> word(128 * 12, 1.0F);
+  load_checkpoint(dir_ / "ckpt", 0,
+                  {{"model/embedding.word_embeddings.weight",
+                    {128, 12},
+                    -1,
+                    0,
+                    0,
+                    Tensor(word.data(), DType::kFloat32, {128 * 12})}},
+                  *create_cpu_backend(1));
+  EXPECT_EQ(word[49 * 12 + 11], 150.0F);
+  for (size_t i = 50 * 12; i < word.size(); ++i) ASSERT_EQ(word[i], 0.0F);
+  const CheckpointInfo info = read_checkpoint_info(dir_ / "ckpt", 0);
+  EXPECT_EQ(info.architecture.at("padded_vocab_size"), "128");
+  EXPECT_FALSE(info.has_optimizer);
+}
+
+TEST_F(HfGpt2, ConfigSaysWhatTheModelIs) {
+  write_hf("", {{"activation_function", "gelu"}, {"n_inner", 48}});
+  import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
+  write_vocabulary(50);
+  std::ofstream(dir_ / "m.txt") << "#version: 0.2\n";
+  export_hf_gpt2(
+      {dir_ / "ckpt", 0, dir_ / "out", dir_ / "v.json", dir_ / "m.txt", DType::kBFloat16});
+  const auto config = nlohmann::json::parse(read_file(dir_ / "out/config.json"));
+  EXPECT_EQ(config["activation_function"], "gelu");
+  EXPECT_EQ(config["vocab_size"], 50);
+  EXPECT_EQ(config["n_inner"], 48);
+  EXPECT_EQ(config["layer_norm_epsilon"], 1e-5);
+  EXPECT_EQ(SafetensorsFile(dir_ / "out/model.safetensors").find("transformer.wpe.weight")->dtype,
+            "BF16");
+  EXPECT_EQ(read_file(dir_ / "out/merges.txt"), "#version: 0.2\n");
+  EXPECT_TRUE(fs::exists(dir_ / "out/tokenizer_config.json"));
+}
+
+TEST_F(HfGpt2, ReadsShards) {
+  write_hf("");
+  import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
+  const std::string whole = read_file(dir_ / "ckpt/iter_0000000/state_00000.safetensors");
+  fs::remove_all(dir_ / "ckpt");
+  split_into_shards();
+  import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
+  EXPECT_EQ(read_file(dir_ / "ckpt/iter_0000000/state_00000.safetensors"), whole);
+}
+
+TEST_F(HfGpt2, JsonOfAnotherKindIsBadInput) {
+  const std::string deep = nested_json(200'000);
+  for (const char* text : {deep.c_str(), "[]", "null", R"({"model_type": 3})",
+                           R"({"model_type": "gpt2", "tie_word_embeddings": "yes"})",
+                           R"({"model_type": "gpt2", "n_embd": 12, "n_layer": 1000000000000})"}) {
+    write_hf("");
+    std::ofstream(dir_ / "hf/config.json") << text;
+    EXPECT_THROW(import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128}), std::runtime_error) << text;
+  }
+  write_hf("", {{"layer_norm_epsilon", -1}});
+  EXPECT_THAT(import_error(), HasSubstr("layer_norm_epsilon"));
+  for (const char* text : {deep.c_str(), "[1]", "{}", R"({"weight_map": {"wte.weight": 3}})"}) {
+    write_hf("");
+    split_into_shards();
+    std::ofstream(dir_ / "hf/model.safetensors.index.json") << text;
+    EXPECT_THROW(import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128}), std::runtime_error) << text;
+  }
+}
+
+TEST_F(HfGpt2, AnotherModelsTokenizerIsRefused) {
+  write_hf("");
+  import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
+  std::ofstream(dir_ / "m.txt") << "#version: 0.2\n";
+  write_vocabulary(49);
+  EXPECT_THROW(export_hf_gpt2({dir_ / "ckpt", 0, dir_ / "out", dir_ / "v.json", dir_ / "m.txt",
+                               DType::kFloat32}),
+               std::invalid_argument);
+  EXPECT_FALSE(fs::exists(dir_ / "out"));
+}
+
+TEST_F(HfGpt2, RefusesWhatIsNotGpt2) {
+  write_hf("", {{"model_type", "llama"}});
+  EXPECT_THAT(import_error(), HasSubstr("model_type is llama"));
+  write_hf("", {{"n_head", 5}});
+  EXPECT_THAT(import_error(), HasSubstr("n_embd is not a multiple of n_head"));
+  write_hf("", {{"n_layer", 3}});
+  EXPECT_THAT(import_error(), HasSubstr("has no tensor h.2."));
+  write_hf("", {{"vocab_size", 51}});
+  EXPECT_THAT(import_error(), HasSubstr("another shape than config.json says"));
+  write_hf("", {{"activation_function", "relu"}});
+  EXPECT_THAT(import_error(), HasSubstr("activation_function relu"));
+  write_hf("", {{"tie_word_embeddings", false}});
+  EXPECT_THAT(import_error(), HasSubstr("tie_word_embeddings"));
+  EXPECT_EQ(latest_iteration(dir_ / "ckpt"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,112 @@
+#include "trainer/config/memory_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/trainer/counting_backend.h"
+#include "tests/trainer/model_fixture.h"
+
+namespace weft {
+namespace {
+
+constexpr int64_t kGiB = int64_t{1} << 30;
+
+TrainerOptions gpt2_124m() {
+  TrainerOptions options;
+  ModelShape& shape = options.shape;
+  shape.num_layers = 12;
+  shape.hidden_size = 768;
+  shape.num_heads = 12;
+  shape.head_size = 64;
+  shape.ffn_size = 3072;
+  shape.seq_length = shape.max_positions = 1024;
+  shape.vocab_size = 50257;
+  shape.padded_vocab_size = 50304;
+  shape.micro_batch_size = 64;
+  shape.dtype = DType::kBFloat16;
+  shape.hidden_dropout = shape.attention_dropout = 0.1F;
+  return options;
+}
+
+TEST(MemoryPlan, EqualsWhatIsAllocated) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    TrainerOptions options = small_options();
+    options.shape.dtype = dtype;
+    options.has_loss_mask = true;
+    CountingBackend backend(create_cpu_backend());
+    Trainer trainer(backend, options);
+    EXPECT_EQ(backend.num_allocations, 0) << "planning allocates nothing";
+    trainer.allocate();
+    EXPECT_EQ(backend.device_bytes, trainer.plan().device_bytes());
+    EXPECT_EQ(backend.pinned_bytes, trainer.plan().class_bytes(MemoryClass::kPinnedHost));
+    EXPECT_LE(backend.num_allocations, kNumMemoryClasses) << "one per class";
+  }
+}
+
+TEST(MemoryPlan, BuffersOfAClassDoNotOverlap) {
+  const auto backend = create_cpu_backend();
+  const Trainer trainer(*backend, small_options());
+  std::map<MemoryClass, int64_t> end;
+  for (const MemoryPlan::Buffer& buffer : trainer.plan().buffers()) {
+    EXPECT_GE(buffer.offset_bytes, end[buffer.memory_class]) << buffer.name;
+    EXPECT_EQ(buffer.offset_bytes % 256, 0) << buffer.name;
+    EXPECT_GT(buffer.num_bytes, 0) << buffer.name;
+    end[buffer.memory_class] = buffer.offset_bytes + buffer.num_bytes;
+    EXPECT_LE(end[buffer.memory_class], trainer.plan().class_bytes(buffer.memory_class));
+  }
+}
+
+// 32 bytes per hidden unit, token and layer in bf16, plus statistics and the final LayerNorm.
+TEST(MemoryPlan, KeepsOnlyWhatBackwardNeeds) {
+  const auto backend = create_cpu_backend();
+  const TrainerOptions options = gpt2_124m();
+  const Trainer trainer(*backend, options);
+  const ModelShape& s = options.shape;
+  const int64_t tokens = s.micro_batch_size * s.seq_length;
+  const int64_t statistics = 4 * 4 + 4 * s.num_heads;  // two means, two rstds, log-sum-exp
+  EXPECT_EQ(trainer.plan().class_bytes(MemoryClass::kActivations),
+            tokens * (s.num_layers * (32 * s.hidden_size + statistics) + 4 * s.hidden_size + 8));
+}
+
+// The bar is 32 GiB on the device with the CUDA context (about 0.6 GiB) and the attention's
+// workspace (fp32 gradients of the queries, 0.19 GiB): 31 GiB are left for the plan.
+TEST(MemoryPlan, Gpt2With64SamplesFits32GiB) {
+  const auto backend = create_cpu_backend();
+  const Trainer trainer(*backend, gpt2_124m());
+  EXPECT_LE(trainer.plan().device_bytes(), 31 * kGiB) << trainer.plan().to_string();
+  EXPECT_GE(trainer.plan().device_bytes(), 26 * kGiB) << trainer.plan().to_string();
+  // 18 bytes per parameter: bf16 value, fp32 gradient, master and two moments.
+  const int64_t n = trainer.parameters().arena_elements();
+  EXPECT_EQ(trainer.plan().class_bytes(MemoryClass::kParameters), 2 * n);
+  EXPECT_EQ(trainer.plan().class_bytes(MemoryClass::kGradients), 4 * n);
+  EXPECT_NEAR(static_cast<double>(trainer.plan().class_bytes(MemoryClass::kOptimizer)),
+              static_cast<double>(12 * n), 1e6);
+}
+
+TEST(MemoryPlan, PrintsEveryClassAndTheTotal) {
+  const auto backend = create_cpu_backend();
+  const Trainer trainer(*backend, small_options());
+  const std::string text = trainer.plan().to_string();
+  for (const char* word : {"parameters", "gradients", "optimizer", "activations", "scratch",
+                           "logits", "workspace", "batch", "pinned host", "device total"}) {
+    EXPECT_THAT(text, testing::HasSubstr(word));
+  }
+}
+
+TEST(MemoryPlan, AStepAllocatesNothingAndWaitsOnce) {
+  auto counting = std::make_unique<CountingBackend>(create_cpu_backend());
+  CountingBackend& counts = *counting;
+  TrainerOptions options = small_options();
+  options.shape.hidden_dropout = options.shape.attention_dropout = 0.1F;
+  TrainerOnDevice model(options, std::move(counting));
+  const HostBatch batch(options.shape, 8);
+  counts.num_allocations = counts.num_waits = 0;
+  model->step(batch.view(), {.learning_rate = 1e-3, .params_norm = true});
+  EXPECT_EQ(counts.num_waits, 0) << "step() only enqueues";
+  model->result();
+  EXPECT_EQ(counts.num_waits, 1);
+  EXPECT_EQ(counts.num_allocations, 0);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,184 @@
+#include "trainer/data/data_loader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/trainer/tiny_dataset.h"
+
+namespace weft {
+namespace {
+
+constexpr int64_t kLength = 16;
+
+class Loader : public testing::Test {
+ protected:
+  GptDatasets open(int64_t num_samples) {
+    DatasetTargetSizes sizes;
+    sizes.train_samples = num_samples;
+    return build_gpt_datasets(prefix_, "100,0,0", sizes, kLength, 1234);
+  }
+  static DataLoader::BatchSizes constant(int64_t size) {
+    return {[size](int64_t) { return size; }, size};
+  }
+  // All input and target tokens of the next batch.
+  static std::vector<int32_t> take(DataLoader& loader, int64_t micro_batch_size) {
+    const GlobalBatch batch = loader.next();
+    const int64_t n = batch.num_micro_batches * micro_batch_size * kLength;
+    std::vector<int32_t> all(batch.tokens, batch.tokens + n);
+    all.insert(all.end(), batch.targets, batch.targets + n);
+    loader.release();
+    return all;
+  }
+  // The same from the dataset, sample by sample.
+  static std::vector<int32_t> expected(const GptDataset& dataset,
+                                       const std::vector<int64_t>& samples) {
+    std::vector<int32_t> tokens, targets, sample(kLength + 1);
+    for (const int64_t i : samples) {
+      dataset.sample(i, sample.data());
+      tokens.insert(tokens.end(), sample.begin(), sample.end() - 1);
+      targets.insert(targets.end(), sample.begin() + 1, sample.end());
+    }
+    tokens.insert(tokens.end(), targets.begin(), targets.end());
+    return tokens;
+  }
+
+  TemporaryFolder folder_;
+  std::string prefix_ = write_tiny_dataset(folder_ / "tiny");
+  std::unique_ptr<Backend> backend_ = create_cpu_backend(1);
+};
+
+TEST_F(Loader, GivesSamplesInOrderWhateverTheThreads) {
+  const GptDatasets datasets = open(400);
+  for (const int64_t num_threads : {1, 2, 5}) {
+    DataLoader loader(
+        *backend_, *datasets.train,
+        {.micro_batch_size = 2, .vocab_size = kTinyVocabulary, .num_threads = num_threads},
+        constant(6));
+    for (int64_t step = 0; step < 50; ++step) {
+      const int64_t first = 6 * step;
+      ASSERT_EQ(take(loader, 2), expected(*datasets.train, {first, first + 1, first + 2, first + 3,
+                                                            first + 4, first + 5}));
+      ASSERT_EQ(loader.consumed_samples(), first + 6);
+    }
+  }
+}
+
+TEST_F(Loader, ResumesAtTheConsumedSamples) {
+  const GptDatasets datasets = open(400);
+  DataLoader loader(*backend_, *datasets.train,
+                    {.micro_batch_size = 3, .first_sample = 35, .vocab_size = kTinyVocabulary},
+                    constant(3));
+  EXPECT_EQ(take(loader, 3), expected(*datasets.train, {35, 36, 37}));
+  EXPECT_EQ(take(loader, 3), expected(*datasets.train, {38, 39, 40}));
+}
+
+TEST_F(Loader, RanksTakeTheirBlockOfEachMicroBatch) {
+  const GptDatasets datasets = open(400);
+  DataLoader loader(*backend_, *datasets.train,
+                    {.micro_batch_size = 2,
+                     .dp_rank = 1,
+                     .dp_size = 3,
+                     .first_sample = 12,
+                     .vocab_size = kTinyVocabulary},
+                    constant(12));
+  // Micro-batch k covers 6 samples from 12 + 6k on; rank 1 takes the second pair.
+  EXPECT_EQ(take(loader, 2), expected(*datasets.train, {14, 15, 20, 21}));
+  EXPECT_EQ(take(loader, 2), expected(*datasets.train, {26, 27, 32, 33}));
+}
+
+TEST_F(Loader, FollowsTheBatchSizeRampUp) {
+  const GptDatasets datasets = open(400);
+  DataLoader loader(*backend_, *datasets.train,
+                    {.micro_batch_size = 1, .vocab_size = kTinyVocabulary},
+                    {[](int64_t consumed) { return consumed < 4 ? 2 : 3; }, 3});
+  EXPECT_EQ(take(loader, 1), expected(*datasets.train, {0, 1}));
+  EXPECT_EQ(take(loader, 1), expected(*datasets.train, {2, 3}));
+  EXPECT_EQ(take(loader, 1), expected(*datasets.train, {4, 5, 6}));
+}
+
+TEST_F(Loader, MasksTheLossWhereTheInputEndsADocument) {
+  const GptDatasets datasets = open(200);
+  DataLoader loader(
+      *backend_, *datasets.train,
+      {.micro_batch_size = 4, .vocab_size = kTinyVocabulary, .end_of_document_id = 63},
+      constant(8));
+  int64_t num_masked = 0;
+  for (int step = 0; step < 20; ++step) {
+    const GlobalBatch batch = loader.next();
+    for (int64_t k = 0; k < batch.num_micro_batches; ++k) {
+      double sum = 0;
+      for (int64_t i = k * 4 * kLength; i < (k + 1) * 4 * kLength; ++i) {
+        ASSERT_EQ(batch.loss_mask[i], batch.tokens[i] == 63 ? 0.0F : 1.0F);
+        sum += static_cast<double>(batch.loss_mask[i]);
+        num_masked += batch.tokens[i] == 63;
+      }
+      ASSERT_EQ(batch.mask_sums[k], sum);
+    }
+    loader.release();
+  }
+  EXPECT_GT(num_masked, 0);
+}
+
+TEST_F(Loader, WithoutMaskThereAreNoMaskSums) {
+  const GptDatasets datasets = open(100);
+  DataLoader loader(*backend_, *datasets.train,
+                    {.micro_batch_size = 4, .vocab_size = kTinyVocabulary}, constant(4));
+  const GlobalBatch batch = loader.next();
+  EXPECT_EQ(batch.loss_mask, nullptr);
+  EXPECT_EQ(batch.mask_sums, nullptr);
+}
+
+TEST_F(Loader, ATokenOutsideTheVocabularyNamesSampleAndDocument) {
+  const GptDatasets datasets = open(100);
+  DataLoader loader(*backend_, *datasets.train,
+                    {.micro_batch_size = 1, .vocab_size = 63, .num_threads = 1}, constant(1));
+  try {
+    for (int i = 0; i < 100; ++i) {
+      loader.next();
+      loader.release();
+    }
+    FAIL() << "no exception";
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(),
+                testing::AllOf(testing::HasSubstr("sample "), testing::HasSubstr("(document "),
+                               testing::HasSubstr("token id 63, outside the vocabulary of 63")));
+  }
+}
+
+TEST_F(Loader, AUsedUpDatasetSaysSoOnlyWhenAsked) {
+  const GptDatasets datasets = open(10);
+  const int64_t num_samples = datasets.train->num_samples();
+  DataLoader loader(
+      *backend_, *datasets.train,
+      {.micro_batch_size = 1, .first_sample = num_samples - 3, .vocab_size = kTinyVocabulary},
+      constant(2));
+  EXPECT_EQ(take(loader, 1), expected(*datasets.train, {num_samples - 3, num_samples - 2}));
+  EXPECT_THROW(loader.next(), std::runtime_error);
+}
+
+TEST_F(Loader, BatchesStayValidUntilTheirRelease) {
+  const GptDatasets datasets = open(400);
+  DataLoader loader(*backend_, *datasets.train,
+                    {.micro_batch_size = 1, .vocab_size = kTinyVocabulary, .num_slots = 3},
+                    constant(1));
+  std::vector<GlobalBatch> batches;
+  for (int i = 0; i < 3; ++i) batches.push_back(loader.next());
+  EXPECT_THROW(loader.next(), std::logic_error);
+  const std::vector<int32_t> first = expected(*datasets.train, {0});
+  EXPECT_TRUE(std::equal(first.begin(), first.begin() + kLength, batches[0].tokens));
+  loader.release();
+  const std::vector<int32_t> fourth = expected(*datasets.train, {3});
+  EXPECT_TRUE(std::equal(fourth.begin(), fourth.begin() + kLength, loader.next().tokens));
+}
+
+TEST_F(Loader, EndsWhileBatchesAreBeingMade) {
+  const GptDatasets datasets = open(400);
+  for (int i = 0; i < 20; ++i) {
+    const DataLoader loader(
+        *backend_, *datasets.train,
+        {.micro_batch_size = 4, .vocab_size = kTinyVocabulary, .num_threads = 3}, constant(32));
+  }
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,80 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "indexed_dataset/storage/file_io.h"
+#include "tests/indexed_dataset/nested_json.h"
+#include "tests/trainer/tiny_dataset.h"
+#include "trainer/log/metrics_jsonl.h"
+#include "trainer/log/run_log.h"
+
+namespace weft {
+namespace {
+
+TEST(Metrics, AStepIsOneJsonObjectWithStableKeys) {
+  EXPECT_EQ(to_json_line({.iteration = 3,
+                          .consumed_samples = 24,
+                          .consumed_tokens = 768,
+                          .learning_rate = 0.5,
+                          .global_batch_size = 8,
+                          .lm_loss = 4.25,
+                          .grad_norm = std::nan(""),
+                          .elapsed_ms = 1.5,
+                          .forward_ms = 1,
+                          .backward_ms = 2,
+                          .optimizer_ms = 3}),
+            "{\"iteration\":3,\"consumed_samples\":24,\"consumed_tokens\":768,\"learning_rate\":0."
+            "5,\"global_batch_size\":8,"
+            "\"lm_loss\":4.25,\"grad_norm\":null,\"elapsed_ms\":1.5,\"forward_ms\":1.0,\"backward_"
+            "ms\":2.0,"
+            "\"optimizer_ms\":3.0}\n");
+}
+
+TEST(Metrics, ResumingDropsLaterAndTornLines) {
+  const TemporaryFolder folder;
+  const auto path = folder / "metrics.jsonl";
+  {
+    MetricsFile file(path, 0);
+    for (int64_t i = 1; i <= 5; ++i) file.add(to_json_line({.iteration = i}));
+    file.add(to_json_line(4, "validation", 2.0, /*at_end=*/false));
+    file.add(to_json_line(3, "test", 2.5, /*at_end=*/true));
+    for (const std::string& strange :
+         {nested_json(200'000), std::string("{\"iteration\":\"1\"}")}) {
+      file.add(strange + "\n");
+    }
+    file.add("{\"iteration\":1,\"lm_l");
+  }
+  MetricsFile file(path, 4);
+  std::string expected;
+  for (int64_t i = 1; i <= 4; ++i) expected += to_json_line({.iteration = i});
+  expected += "{\"iteration\":4,\"validation_loss\":2.0}\n";
+  EXPECT_EQ(read_file(path), expected);
+  file.add("{\"iteration\":5}\n");
+  EXPECT_EQ(read_file(path), expected + "{\"iteration\":5}\n");
+}
+
+// 72 L C^2 (1 + T/(6C) + Vp/(12 L C)) per token [Narayanan et al. 2021], GPT 1.7B.
+TEST(Metrics, ModelFlopsFollowMegatronsFormula) {
+  const ModelShape shape{.num_layers = 24,
+                         .hidden_size = 2304,
+                         .num_heads = 24,
+                         .head_size = 96,
+                         .ffn_size = 9216,
+                         .seq_length = 2048,
+                         .max_positions = 2048,
+                         .vocab_size = 50257,
+                         .padded_vocab_size = 51200,
+                         .micro_batch_size = 1};
+  const double L = 24, C = 2304, T = 2048, V = 51200;
+  const double expected = 72 * L * C * C * (1 + T / (6 * C) + V / (12 * L * C));
+  EXPECT_NEAR(model_flops(shape, 1.0) / expected, 1.0, 1e-12);
+}
+
+TEST(Metrics, PeaksAreKnownForTheUsualDevices) {
+  EXPECT_EQ(peak_tflops("NVIDIA H200 (sm_90, 139 GiB)"), 989.4);
+  EXPECT_EQ(peak_tflops("NVIDIA A100-SXM4-80GB"), 312.0);
+  EXPECT_FALSE(peak_tflops("CPU (2 threads)"));
+}
+
+}  // namespace
+}  // namespace weft

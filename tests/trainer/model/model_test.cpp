@@ -1,0 +1,162 @@
+#include "trainer/model/model.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/trainer/model_fixture.h"
+
+namespace weft {
+namespace {
+
+TrainerOptions small_options_with_dropout() {
+  TrainerOptions options = small_options();
+  options.shape.hidden_dropout = 0.2F;
+  options.shape.attention_dropout = 0.15F;
+  return options;
+}
+
+// Along the gradient of a parameter, restricted to a pseudo-random half of its elements, the loss
+// must change by that part's norm. Central differences; fp32 losses of about 4 resolve a derivative
+// to about 1e-4 at this step.
+void check_gradients(const TrainerOptions& options, bool masked = false) {
+  TrainerOnDevice model(options);
+  HostBatch batch(options.shape, 2 * options.shape.micro_batch_size);
+  if (masked) batch.mask_every(3);
+  model->forward_backward(batch.view());
+  std::map<std::string, std::vector<float>> gradients;
+  for (const Parameter& p : model->parameters().all()) {
+    gradients[p.name] = to_host(*model.backend, model->gradient(p));
+  }
+  for (const Parameter& p : model->parameters().all()) {
+    std::vector<float> direction = gradients[p.name];
+    double squares = 0;
+    for (size_t i = 0; i < direction.size(); ++i) {
+      if (philox_word(1, 1, i) & 1) direction[i] = 0;
+      squares += static_cast<double>(direction[i]) * static_cast<double>(direction[i]);
+    }
+    const double norm = std::sqrt(squares);
+    ASSERT_GT(norm, 1e-4) << p.name;
+    const std::vector<float> weight = to_host(*model.backend, model->weight(p));
+    // A tenth of the loss's resolution per unit of norm, but not so far that the curvature shows.
+    const double step = 0.02;
+    double losses[2];
+    for (const int sign : {-1, 1}) {
+      std::vector<float> moved = weight;
+      for (size_t i = 0; i < moved.size(); ++i) {
+        moved[i] += static_cast<float>(sign * step / norm) * direction[i];
+      }
+      to_device(*model.backend, model->weight(p), moved);
+      losses[(sign + 1) / 2] = model->forward_backward(batch.view());
+    }
+    to_device(*model.backend, model->weight(p), weight);
+    EXPECT_NEAR((losses[1] - losses[0]) / (2 * step), norm, 0.01 * norm + 2e-4) << p.name;
+  }
+}
+
+TEST(ModelGradients, MatchFiniteDifferences) { check_gradients(small_options()); }
+TEST(ModelGradients, MatchFiniteDifferencesWithDropout) {
+  check_gradients(small_options_with_dropout());
+}
+TEST(ModelGradients, MatchFiniteDifferencesWithLossMaskAndErf) {
+  TrainerOptions options = small_options();
+  options.has_loss_mask = true;
+  options.shape.gelu = Gelu::kErf;
+  check_gradients(options, /*masked=*/true);
+}
+
+TEST(Model, LossAndGradientsDoNotDependOnMicroBatching) {
+  TrainerOptions options = small_options_with_dropout();
+  const HostBatch batch(options.shape, 8);
+  TrainerOnDevice in_four(options);
+  const double loss = in_four->forward_backward(batch.view());
+
+  options.shape.micro_batch_size = 8;
+  TrainerOnDevice in_one(options);
+  const HostBatch same_batch(options.shape, 8);
+  EXPECT_NEAR(in_one->forward_backward(same_batch.view()), loss, 1e-6 * loss);
+  for (const Parameter& p : in_one->parameters().all()) {
+    EXPECT_LE(relative_error(to_host(*in_one.backend, in_one->gradient(p)),
+                             to_host(*in_four.backend, in_four->gradient(p))),
+              1e-5)
+        << p.name;
+  }
+}
+
+TEST(Model, GradientsOfAStepDoNotContainThoseOfTheLast) {
+  TrainerOnDevice model(small_options());
+  const HostBatch batch(model->shape(), 4), other(model->shape(), 4, 1);
+  model->forward_backward(batch.view());
+  std::map<std::string, std::vector<float>> gradients;
+  for (const Parameter& p : model->parameters().all()) {
+    gradients[p.name] = to_host(*model.backend, model->gradient(p));
+  }
+  model->forward_backward(other.view());
+  model->forward_backward(batch.view());
+  for (const Parameter& p : model->parameters().all()) {
+    EXPECT_EQ(to_host(*model.backend, model->gradient(p)), gradients[p.name]) << p.name;
+  }
+}
+
+TEST(Model, DropoutDiffersByIterationAndIsAbsentInEvaluation) {
+  TrainerOnDevice model(small_options_with_dropout());
+  const HostBatch batch(model->shape(), 2);
+  const double first = model->forward_backward(batch.view());
+  EXPECT_EQ(model->forward_backward(batch.view()), first);
+  ScalarState later;
+  later.iteration = 1;
+  model->set_scalar_state(later);
+  EXPECT_NE(model->forward_backward(batch.view()), first);
+
+  TrainerOnDevice without(small_options());
+  without->evaluate(batch.view());
+  model->evaluate(batch.view());
+  EXPECT_EQ(model->result().loss, without->result().loss);
+}
+
+TEST(Model, InitialLossIsThatOfAUniformGuess) {
+  TrainerOptions options = small_options();
+  options.shape.init_method_std = 0.01;
+  TrainerOnDevice model(options);
+  const HostBatch batch(options.shape, 2);
+  model->evaluate(batch.view());
+  EXPECT_NEAR(model->result().loss, std::log(64.0),
+              0.02);  // over the padded vocabulary, as Megatron
+}
+
+TEST(Model, MaskedTokensDoNotCount) {
+  TrainerOptions options = small_options();
+  options.has_loss_mask = true;
+  HostBatch batch(options.shape, 2);
+  batch.mask_every(2);
+  TrainerOnDevice model(options);
+  const double loss = model->forward_backward(batch.view());
+  const auto gradient = [&] {
+    return to_host(*model.backend,
+                   model->gradient(model->parameters().find("decoder.final_layernorm.bias")));
+  };
+  const std::vector<float> expected = gradient();
+  for (size_t i = 0; i < batch.targets().size(); i += 2) batch.targets()[i] = 0;
+  EXPECT_EQ(model->forward_backward(batch.view()), loss);
+  EXPECT_EQ(gradient(), expected);
+  batch.targets()[1] = (batch.targets()[1] + 1) % 50;
+  EXPECT_NE(model->forward_backward(batch.view()), loss);
+}
+
+TEST(Model, RefusesLayoutsAndSizesThatAreNotBuilt) {
+  const auto backend = create_test_backend();
+  TrainerOptions options = small_options();
+  options.shape.num_heads = 4;
+  options.layout.tp_size = 2;
+  EXPECT_THROW(Trainer(*backend, options), std::invalid_argument);
+  options = small_options();
+  options.layout.pp_size = 2;
+  EXPECT_THROW(Trainer(*backend, options), std::invalid_argument);
+  options = small_options();
+  options.layout.dp_size = 2;
+  EXPECT_THROW(Trainer(*backend, options), std::invalid_argument);
+  options = small_options();
+  options.shape.max_positions = 15;
+  EXPECT_THROW(Trainer(*backend, options), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace weft

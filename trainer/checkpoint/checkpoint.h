@@ -1,0 +1,79 @@
+// Checkpoints: topology-free, atomic, checksummed.
+//
+//   DIR/latest_checkpointed_iteration.txt       decimal iteration; written last
+//   DIR/iter_0000300/state_00000.safetensors    the slices of rank 0, one entry per StateTensor
+//   DIR/iter_0000300/manifest.json              scalars, arguments, and per tensor: file, global
+//   shape, slice, XXH3 checksum
+//
+// A checkpoint is written as iter_0000300.part, every file synced, renamed, and only then named in
+// the tracker: whatever is killed whenever leaves the previous checkpoint or the new one. Names and
+// the tracker are Megatron-LM's [megatron/training/checkpointing.py], so that scripts that read or
+// edit them keep working.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "trainer/step/trainer.h"
+
+namespace weft {
+
+// Everything of a run that is not a tensor.
+struct CheckpointInfo {
+  ScalarState scalars;
+  int64_t consumed_valid_samples = 0;
+  int64_t skipped_iterations = 0;
+  // Learning-rate schedule of the run, in samples; compared on load [Megatron-LM
+  // optimizer_param_scheduler.py].
+  double max_lr = 0, min_lr = 0;
+  double lr_warmup_samples = 0;  // a fraction of the decay need not be whole
+  int64_t lr_decay_samples = 0;
+  std::string lr_decay_style;
+  // What must be equal in the run that loads it: "num_layers" -> "12", ...
+  std::map<std::string, std::string> architecture;
+  // Filled by reading: false for weights alone (imported models); the optimizer then starts afresh.
+  bool has_optimizer = true;
+  // All arguments of the run, a JSON object, for people.
+  std::string arguments_json = "{}";
+};
+
+// The architecture fields of `shape`, and a shape from them (micro-batch, dropout, seed and type
+// are not among them). shape_from throws std::runtime_error for a field that is absent or no
+// number.
+std::map<std::string, std::string> architecture_of(const ModelShape& shape);
+ModelShape shape_from(const std::map<std::string, std::string>& architecture);
+// One sentence per field in which a checkpoint and this run differ; empty: they fit.
+std::vector<std::string> architecture_differences(
+    const std::map<std::string, std::string>& checkpoint,
+    const std::map<std::string, std::string>& run);
+
+// DIR/iter_%07d.
+std::filesystem::path checkpoint_folder(const std::filesystem::path& dir, int64_t iteration);
+
+// The iteration that DIR's tracker names; nothing where there is no tracker. Throws
+// std::runtime_error if it holds no number.
+std::optional<int64_t> latest_iteration(const std::filesystem::path& dir);
+
+// Saves `tensors` and `info` as iteration info.scalars.iteration and points the tracker at it.
+// Waits for the device. An existing checkpoint of that iteration is replaced in one step. Throws
+// std::system_error; then the old state stands.
+void save_checkpoint(const std::filesystem::path& dir, const CheckpointInfo& info,
+                     const std::vector<StateTensor>& tensors, Backend& backend);
+
+// Reads the manifest alone. Throws std::runtime_error (absent, not a checkpoint), ChecksumMismatch
+// (damaged).
+CheckpointInfo read_checkpoint_info(const std::filesystem::path& dir, int64_t iteration);
+
+// Fills `tensors` from the checkpoint and verifies every checksum on the way. Names that `tensors`
+// lacks are skipped; a tensor that the checkpoint lacks, or that has another shape or type there,
+// is a std::runtime_error naming both. "model/X" of another type is taken from "optimizer/master/X"
+// or converted, so that weights load into fp32 and bf16 runs.
+void load_checkpoint(const std::filesystem::path& dir, int64_t iteration,
+                     const std::vector<StateTensor>& tensors, Backend& backend);
+
+}  // namespace weft

@@ -1,0 +1,138 @@
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "indexed_dataset/storage/file_io.h"
+#include "kernels/bfloat16.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/hf_gpt2.h"
+#include "trainer/checkpoint/hf_layout.h"
+#include "trainer/checkpoint/safetensors.h"
+#include "trainer/data/vocabulary_size.h"
+
+namespace weft {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// transformers' configuration_gpt2.py; dropout as it stood in training is not part of a model, so
+// 0.1 is its default.
+std::string config_json(const ModelShape& shape, DType dtype, int32_t end_of_document) {
+  const nlohmann::ordered_json config = {
+      {"architectures", {"GPT2LMHeadModel"}},
+      {"model_type", "gpt2"},
+      {"activation_function", shape.gelu == Gelu::kTanh ? "gelu_new" : "gelu"},
+      {"vocab_size", shape.vocab_size},
+      {"n_positions", shape.max_positions},
+      {"n_ctx", shape.max_positions},
+      {"n_embd", shape.hidden_size},
+      {"n_layer", shape.num_layers},
+      {"n_head", shape.num_heads},
+      {"n_inner", shape.ffn_size},
+      {"layer_norm_epsilon",
+       static_cast<double>(shape.layernorm_epsilon) == static_cast<double>(1e-5F)
+           ? 1e-5
+           : static_cast<double>(shape.layernorm_epsilon)},
+      {"resid_pdrop", 0.1},
+      {"embd_pdrop", 0.1},
+      {"attn_pdrop", 0.1},
+      {"initializer_range", 0.02},
+      {"scale_attn_weights", true},
+      {"tie_word_embeddings", true},
+      {"bos_token_id", end_of_document},
+      {"eos_token_id", end_of_document},
+      {"torch_dtype", dtype == DType::kFloat32 ? "float32" : "bfloat16"}};
+  return config.dump(2) + "\n";
+}
+
+std::string tokenizer_config_json(int64_t max_positions) {
+  const nlohmann::ordered_json config = {
+      {"tokenizer_class", "GPT2Tokenizer"}, {"model_max_length", max_positions},
+      {"add_prefix_space", false},          {"bos_token", "<|endoftext|>"},
+      {"eos_token", "<|endoftext|>"},       {"unk_token", "<|endoftext|>"}};
+  return config.dump(2) + "\n";
+}
+
+std::string bytes_of(const std::vector<float>& values, DType dtype) {
+  if (dtype == DType::kFloat32)
+    return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
+  std::string out(values.size() * 2, '\0');
+  for (size_t i = 0; i < values.size(); ++i) {
+    const BFloat16 narrow(values[i]);
+    std::copy_n(reinterpret_cast<const char*>(&narrow), 2, out.data() + 2 * i);
+  }
+  return out;
+}
+
+// Reads one parameter at a time, so that memory is one tensor, not the model.
+void write_weights(const HfExport& options, const ModelShape& shape, const fs::path& path) {
+  const ParameterTable table(shape, {});
+  const std::vector<HfTensor> tensors = hf_tensors(shape.num_layers);
+  std::vector<SafetensorsEntry> entries;
+  for (const HfTensor& tensor : tensors) {
+    entries.push_back({"transformer." + tensor.hf_name,
+                       std::string(safetensors_dtype(options.dtype)),
+                       hf_shape(tensor, table.find(tensor.parameter), shape), 0, 0});
+  }
+  OutputFile file(path.string() + ".part");
+  const std::string header = safetensors_header(entries, {{"format", "pt"}});
+  file.append(header.data(), header.size());
+  const auto cpu = create_cpu_backend();
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const Parameter& parameter = table.find(tensors[i].parameter);
+    std::vector<float> ours(static_cast<size_t>(parameter.num_elements));
+    const StateTensor wanted{"model/" + parameter.name,
+                             parameter.global_shape,
+                             -1,
+                             0,
+                             0,
+                             Tensor(ours.data(), DType::kFloat32, {parameter.num_elements})};
+    load_checkpoint(options.load, options.iteration, {wanted}, *cpu);
+    std::vector<float> theirs(static_cast<size_t>(entries[i].end - entries[i].begin) /
+                              static_cast<size_t>(size_bytes(options.dtype)));
+    to_hf(theirs.data(), ours.data(), tensors[i], parameter, shape);
+    const std::string bytes = bytes_of(theirs, options.dtype);
+    file.append(bytes.data(), bytes.size());
+  }
+  file.sync();
+  file.close();
+  commit_rename(path.string() + ".part", path);
+}
+
+// Another tokenizer's files beside a model make it talk nonsense without any message.
+void check_vocabulary(const HfExport& options, int64_t vocab_size) {
+  if (options.vocab_file.empty()) return;
+  const int64_t entries = count_vocabulary(options.vocab_file);
+  if (entries == vocab_size) return;
+  throw std::invalid_argument(
+      options.vocab_file.string() + " has " + std::to_string(entries) +
+      " entries, the model's vocabulary " + std::to_string(vocab_size) +
+      ": give the --vocab-file and --merge-file that its dataset was made with, or --no-tokenizer");
+}
+
+}  // namespace
+
+void export_hf_gpt2(const HfExport& options) {
+  const CheckpointInfo info = read_checkpoint_info(options.load, options.iteration);
+  const ModelShape shape = shape_from(info.architecture);
+  if (shape.num_heads * shape.head_size != shape.hidden_size) {
+    throw std::runtime_error("Hugging Face's GPT-2 has no head size of its own: hidden size " +
+                             std::to_string(shape.hidden_size) + " is not " +
+                             std::to_string(shape.num_heads) + " heads of " +
+                             std::to_string(shape.head_size));
+  }
+  check_vocabulary(options, shape.vocab_size);
+  fs::create_directories(options.output);
+  if (!options.vocab_file.empty()) {
+    write_file_atomically(options.output / "vocab.json", read_file(options.vocab_file));
+    write_file_atomically(options.output / "merges.txt", read_file(options.merge_file));
+    write_file_atomically(options.output / "tokenizer_config.json",
+                          tokenizer_config_json(shape.max_positions));
+  }
+  write_weights(options, shape, options.output / "model.safetensors");
+  write_file_atomically(
+      options.output / "config.json",
+      config_json(shape, options.dtype, static_cast<int32_t>(shape.vocab_size - 1)));
+}
+
+}  // namespace weft

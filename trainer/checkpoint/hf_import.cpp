@@ -1,0 +1,185 @@
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <stdexcept>
+
+#include "indexed_dataset/storage/file_io.h"
+#include "kernels/bfloat16.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/hf_gpt2.h"
+#include "trainer/checkpoint/hf_layout.h"
+#include "trainer/checkpoint/safetensors.h"
+#include "trainer/data/json_file.h"
+
+namespace weft {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using Json = nlohmann::json;
+
+ModelShape shape_of(const Json& config, const fs::path& path, int64_t divisor) {
+  const auto fail = [&](const std::string& why) {
+    throw std::runtime_error(path.string() + ": " + why);
+  };
+  const auto integer = [&](const char* name, int64_t fallback) {
+    const auto found = config.find(name);
+    if (found == config.end() || found->is_null()) {
+      if (fallback <= 0) fail(std::string("has no field ") + name);
+      return fallback;
+    }
+    // Above what any GPT-2 has, and below what overflows in products.
+    constexpr int64_t kLimit = 1 << 24;
+    if (!found->is_number_integer() || found->get<int64_t>() <= 0 ||
+        found->get<int64_t>() > kLimit) {
+      fail(std::string(name) + " is no integer from 1 to " + std::to_string(kLimit));
+    }
+    return found->get<int64_t>();
+  };
+  if (config.value("model_type", "") != "gpt2")
+    fail("model_type is " + config.value("model_type", "not given") +
+         ", only gpt2 can be imported");
+  for (const char* unsupported :
+       {"scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "add_cross_attention"}) {
+    if (config.value(unsupported, false))
+      fail(std::string(unsupported) + " is true: this variant is not GPT-2 as Weft trains it");
+  }
+  if (!config.value("scale_attn_weights", true))
+    fail("scale_attn_weights is false: this variant is not GPT-2 as Weft trains it");
+  if (!config.value("tie_word_embeddings", true))
+    fail("tie_word_embeddings is false: Weft's output layer is tied");
+  ModelShape shape;
+  shape.hidden_size = integer("n_embd", 0);
+  shape.num_layers = integer("n_layer", 0);
+  if (shape.num_layers > 1 << 16) fail("n_layer is above 65536");
+  shape.num_heads = integer("n_head", 0);
+  if (shape.hidden_size % shape.num_heads != 0) fail("n_embd is not a multiple of n_head");
+  shape.head_size = shape.hidden_size / shape.num_heads;
+  shape.ffn_size = integer("n_inner", 4 * shape.hidden_size);
+  shape.max_positions = shape.seq_length = integer("n_positions", 0);
+  shape.vocab_size = integer("vocab_size", 0);
+  shape.padded_vocab_size = (shape.vocab_size + divisor - 1) / divisor * divisor;
+  shape.layernorm_epsilon = config.value("layer_norm_epsilon", 1e-5F);
+  if (!(shape.layernorm_epsilon > 0)) fail("layer_norm_epsilon is not positive");
+  const std::string activation = config.value("activation_function", "gelu_new");
+  if (activation == "gelu_new" || activation == "gelu_fast" || activation == "gelu_pytorch_tanh") {
+    shape.gelu = Gelu::kTanh;
+  } else if (activation == "gelu") {
+    shape.gelu = Gelu::kErf;
+  } else {
+    fail("activation_function " + activation + " is not built");
+  }
+  return shape;
+}
+
+// The weights of a folder: one file, or shards with an index.
+class HfWeights {
+ public:
+  explicit HfWeights(const fs::path& folder) : folder_(folder) {
+    const fs::path index = folder / "model.safetensors.index.json";
+    if (fs::exists(folder / "model.safetensors")) {
+      files_.push_back(std::make_unique<SafetensorsFile>(folder / "model.safetensors"));
+    } else if (fs::exists(index)) {
+      const Json json = read_json_file(index);
+      std::set<std::string> names;
+      for (const auto& file : json.at("weight_map")) names.insert(file.get<std::string>());
+      for (const std::string& name : names) {
+        files_.push_back(std::make_unique<SafetensorsFile>(folder / fs::path(name).filename()));
+      }
+    } else {
+      throw std::runtime_error(folder.string() +
+                               " holds neither model.safetensors nor its index; save the model "
+                               "with safe_serialization=True");
+    }
+  }
+
+  // fp32 values of the tensor `name`, with or without the prefix.
+  std::vector<float> read(const std::string& name, const std::vector<int64_t>& shape) const {
+    for (const std::string& full : {"transformer." + name, name}) {
+      for (const auto& file : files_) {
+        const SafetensorsEntry* entry = file->find(full);
+        if (entry == nullptr) continue;
+        if (entry->shape != shape)
+          throw std::runtime_error(file->path().string() + ": tensor " + full +
+                                   " has another shape than config.json says");
+        return widen(file->bytes(*entry), *entry, *file);
+      }
+    }
+    throw std::runtime_error(folder_.string() + " has no tensor " + name);
+  }
+
+ private:
+  static float half_to_float(uint16_t half) {
+    const int exponent = (half >> 10) & 31, mantissa = half & 1023;
+    const float sign = (half & 0x8000) != 0 ? -1.0F : 1.0F;
+    if (exponent == 31) return mantissa != 0 ? std::nanf("") : sign * INFINITY;
+    if (exponent == 0) return sign * std::ldexp(static_cast<float>(mantissa), -24);
+    return sign * std::ldexp(static_cast<float>(mantissa + 1024), exponent - 25);
+  }
+
+  static std::vector<float> widen(std::span<const std::byte> bytes, const SafetensorsEntry& entry,
+                                  const SafetensorsFile& file) {
+    const size_t element = entry.dtype == "F32" ? 4 : 2;
+    if (entry.dtype != "F32" && entry.dtype != "BF16" && entry.dtype != "F16") {
+      throw std::runtime_error(file.path().string() + ": tensor " + entry.name + " has type " +
+                               entry.dtype + "; F32, BF16 and F16 can be imported");
+    }
+    std::vector<float> values(bytes.size() / element);
+    if (element == 4) {
+      std::memcpy(values.data(), bytes.data(), bytes.size());
+      return values;
+    }
+    for (size_t i = 0; i < values.size(); ++i) {
+      uint16_t bits;
+      std::memcpy(&bits, bytes.data() + 2 * i, 2);
+      BFloat16 brain;
+      brain.bits = bits;
+      values[i] = entry.dtype == "BF16" ? static_cast<float>(brain) : half_to_float(bits);
+    }
+    return values;
+  }
+
+  fs::path folder_;
+  std::vector<std::unique_ptr<SafetensorsFile>> files_;
+};
+
+void import_folder(const HfImport& options) {
+  const fs::path config_path = options.input / "config.json";
+  const ModelShape shape =
+      shape_of(read_json_file(config_path), config_path, options.make_vocab_size_divisible_by);
+  const HfWeights weights(options.input);
+  const ParameterTable table(shape, {});
+  std::vector<std::vector<float>> storage;
+  std::vector<StateTensor> tensors;
+  for (const HfTensor& tensor : hf_tensors(shape.num_layers)) {
+    const Parameter& parameter = table.find(tensor.parameter);
+    const std::vector<float> theirs =
+        weights.read(tensor.hf_name, hf_shape(tensor, parameter, shape));
+    std::vector<float>& ours = storage.emplace_back(static_cast<size_t>(parameter.num_elements));
+    from_hf(ours.data(), theirs.data(), tensor, parameter, shape);
+    tensors.push_back({"model/" + parameter.name, parameter.global_shape, -1, 0, 0,
+                       Tensor(ours.data(), DType::kFloat32, {parameter.num_elements})});
+  }
+  CheckpointInfo info;
+  info.architecture = architecture_of(shape);
+  info.lr_decay_style = "none";
+  const auto cpu = create_cpu_backend();
+  save_checkpoint(options.save, info, tensors, *cpu);
+}
+
+}  // namespace
+
+void import_hf_gpt2(const HfImport& options) {
+  try {
+    import_folder(options);
+  } catch (const Json::exception& error) {
+    throw std::runtime_error(
+        options.input.string() +
+        ": config.json or the index is not as transformers writes them: " + error.what());
+  }
+}
+
+}  // namespace weft

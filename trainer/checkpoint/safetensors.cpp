@@ -1,0 +1,160 @@
+#include "trainer/checkpoint/safetensors.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <stdexcept>
+
+#include "indexed_dataset/process/parse_json.h"
+
+namespace weft {
+
+static_assert(std::endian::native == std::endian::little,
+              "files are written as they lie in memory");
+
+namespace {
+
+// The reference implementation refuses longer headers.
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;
+constexpr size_t kAlignment = 64;
+
+int64_t element_bytes(std::string_view dtype) {
+  static const std::map<std::string_view, int64_t> sizes = {
+      {"F64", 8},  {"I64", 8}, {"U64", 8}, {"F32", 4}, {"I32", 4}, {"U32", 4}, {"F16", 2},
+      {"BF16", 2}, {"I16", 2}, {"U16", 2}, {"I8", 1},  {"U8", 1},  {"BOOL", 1}};
+  const auto found = sizes.find(dtype);
+  return found == sizes.end() ? 0 : found->second;
+}
+
+// Elements times their size; -1 where it does not fit 63 bits or a size is negative.
+int64_t num_bytes(const SafetensorsEntry& entry) {
+  int64_t bytes = element_bytes(entry.dtype);
+  for (const int64_t size : entry.shape) {
+    if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes)) return -1;
+  }
+  return bytes;
+}
+
+SafetensorsEntry parse_entry(const std::string& name, const nlohmann::json& value) {
+  SafetensorsEntry entry;
+  entry.name = name;
+  entry.dtype = value.at("dtype").get<std::string>();
+  entry.shape = value.at("shape").get<std::vector<int64_t>>();
+  const auto& offsets = value.at("data_offsets");
+  entry.begin = offsets.at(0).get<int64_t>();
+  entry.end = offsets.at(1).get<int64_t>();
+  return entry;
+}
+
+// nlohmann keeps the last of two equal keys silently; a file with two tensors of one name is
+// damaged or forged.
+nlohmann::json parse_without_duplicates(std::string_view text) {
+  std::vector<std::set<std::string>> open_objects;
+  return nlohmann::json::parse(
+      text, [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
+        using Event = nlohmann::json::parse_event_t;
+        if (depth > kMaxDocumentDepth) throw NestedTooDeeply();
+        if (event == Event::object_start) open_objects.emplace_back();
+        if (event == Event::object_end) open_objects.pop_back();
+        if (event == Event::key && !open_objects.back().insert(parsed.get<std::string>()).second) {
+          throw std::runtime_error("two entries named " + parsed.dump());
+        }
+        return true;
+      });
+}
+
+}  // namespace
+
+std::string_view safetensors_dtype(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return "F32";
+    case DType::kBFloat16:
+      return "BF16";
+    case DType::kInt32:
+      return "I32";
+    case DType::kUInt8:
+      return "U8";
+  }
+  throw std::invalid_argument("safetensors: no name for this type");
+}
+
+std::string safetensors_header(std::vector<SafetensorsEntry>& entries,
+                               const std::map<std::string, std::string>& metadata) {
+  nlohmann::ordered_json header;
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  int64_t offset = 0;
+  for (SafetensorsEntry& entry : entries) {
+    entry.begin = offset;
+    entry.end = offset += num_bytes(entry);
+    header[entry.name] = {
+        {"dtype", entry.dtype}, {"shape", entry.shape}, {"data_offsets", {entry.begin, entry.end}}};
+  }
+  std::string json = header.dump();
+  const size_t unpadded = sizeof(uint64_t) + json.size();
+  json.append((kAlignment - unpadded % kAlignment) % kAlignment, ' ');
+  const uint64_t length = json.size();
+  std::string out(sizeof length, '\0');
+  std::memcpy(out.data(), &length, sizeof length);
+  return out + json;
+}
+
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path), file_(path) {
+  const auto fail = [&](const std::string& why) {
+    throw std::runtime_error(path_.string() + ": not a sound safetensors file: " + why);
+  };
+  const std::span<const std::byte> bytes = file_.bytes();
+  uint64_t length = 0;
+  if (bytes.size() < sizeof length) fail("shorter than its 8-byte header length");
+  std::memcpy(&length, bytes.data(), sizeof length);
+  if (length > kMaxHeaderBytes || length > bytes.size() - sizeof length) {
+    fail("header of " + std::to_string(length) + " bytes in a file of " +
+         std::to_string(bytes.size()));
+  }
+  data_begin_ = static_cast<int64_t>(sizeof length + length);
+  try {
+    const auto header = parse_without_duplicates(
+        {reinterpret_cast<const char*>(bytes.data()) + sizeof length, length});
+    for (const auto& [name, value] : header.items()) {
+      if (name == "__metadata__") {
+        metadata_ = value.get<std::map<std::string, std::string>>();
+      } else {
+        entries_.push_back(parse_entry(name, value));
+      }
+    }
+  } catch (const std::exception& error) {
+    fail(std::string("its header does not parse: ") + error.what());
+  }
+  std::sort(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+  });
+  int64_t expected = 0;
+  for (const SafetensorsEntry& entry : entries_) {
+    if (element_bytes(entry.dtype) == 0)
+      fail("tensor " + entry.name + " has the unknown type " + entry.dtype);
+    if (entry.begin != expected) fail("a hole or an overlap before tensor " + entry.name);
+    if (entry.end - entry.begin != num_bytes(entry))
+      fail("tensor " + entry.name + " has another size than its shape");
+    expected = entry.end;
+  }
+  const auto data_bytes = static_cast<int64_t>(bytes.size()) - data_begin_;
+  if (expected != data_bytes) {
+    fail("tensors end at byte " + std::to_string(expected) + " of " + std::to_string(data_bytes) +
+         (expected > data_bytes ? " (truncated)" : ""));
+  }
+}
+
+const SafetensorsEntry* SafetensorsFile::find(std::string_view name) const {
+  const auto found = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const auto& entry) { return entry.name == name; });
+  return found == entries_.end() ? nullptr : &*found;
+}
+
+std::span<const std::byte> SafetensorsFile::bytes(const SafetensorsEntry& entry) const {
+  return file_.bytes().subspan(static_cast<size_t>(data_begin_ + entry.begin),
+                               static_cast<size_t>(entry.end - entry.begin));
+}
+
+}  // namespace weft

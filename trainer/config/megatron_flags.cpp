@@ -1,0 +1,181 @@
+#include "trainer/config/megatron_flags.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace weft {
+
+std::span<const KnownFlag> flags_without_effect() {
+  static constexpr std::string_view kFused = "there is one path here, and it is fused";
+  static constexpr std::string_view kFp32 = "always so here";
+  static constexpr std::string_view kAlways = "always on here";
+  static constexpr KnownFlag kFlags[] = {
+      {"--use-mcore-models", 0, "there is one model here"},
+      {"--use-legacy-models", 0, "there is one model here"},
+      {"--transformer-impl", 1, "there is one model here"},
+      {"--use-flash-attn", 0, "attention is always fused"},
+      {"--attention-backend", 1, "attention is always fused"},
+      {"--no-masked-softmax-fusion", 0, kFused},
+      {"--no-bias-dropout-fusion", 0, kFused},
+      {"--no-gradient-accumulation-fusion", 0, kFused},
+      {"--no-persist-layer-norm", 0, kFused},
+      {"--abort-on-unmet-fused-kernel-constraints", 0, kFused},
+      {"--attention-softmax-in-fp32", 0, kFp32},
+      {"--accumulate-allreduce-grads-in-fp32", 0, kFp32},
+      {"--no-query-key-layer-scaling", 0,
+       "attention scores are fp32, scaling them changes nothing"},
+      {"--apply-query-key-layer-scaling", 0,
+       "attention scores are fp32, scaling them changes nothing"},
+      {"--use-cpu-initialization", 0, "initial weights never depend on the device"},
+      {"--no-save-rng", 0, "random numbers are counters, there is no state to save"},
+      {"--no-load-rng", 0, "random numbers are counters, there is no state to load"},
+      {"--exit-signal-handler", 0, kAlways},
+      {"--tokenizer-type", 1, "the dataset is tokenized already; the vocabulary is only counted",
+       "GPT2BPETokenizer"},
+      {"--data-impl", 1, "datasets are always memory maps", "mmap|infer"},
+      {"--mmap-warmup", 0, "datasets are always memory maps"},
+      {"--dataloader-type", 1, "samples are always read in order (single)", "single"},
+      {"--distributed-backend", 1, "the device decides", "nccl|gloo|mpi"},
+      {"--distributed-timeout-minutes", 1, "there is one process"},
+      {"--local_rank", 1, "there is one process"},
+      {"--local-rank", 1, "there is one process"},
+      {"--position-embedding-type", 1, "learned absolute positions", "absolute|learned_absolute"},
+      {"--normalization", 1, "always LayerNorm here", "LayerNorm"},
+      {"--optimizer", 1, "adam", "adam"},
+      {"--sync-tp-duplicated-parameters", 0, "tensor-parallel copies cannot drift here"},
+      {"--zero-stage", 1, "there is one data-parallel rank", "0|1"},
+      {"--use-distributed-optimizer", 0, "there is one data-parallel rank"},
+      {"--overlap-grad-reduce", 0, "there is one data-parallel rank"},
+      {"--overlap-param-gather", 0, "there is one data-parallel rank"},
+      {"--ddp-bucket-size", 1, "there is one data-parallel rank"},
+      {"--ckpt-format", 1, "checkpoints are safetensors"},
+      {"--tensorboard-queue-size", 1, "events are written at once"},
+      {"--timing-log-option", 1, "there is one rank"},
+      {"--log-progress", 0, kAlways},
+      {"--log-timers-to-tensorboard", 0, kAlways},
+      {"--log-batch-size-to-tensorboard", 0, kAlways},
+      {"--log-validation-ppl-to-tensorboard", 0, kAlways},
+      {"--log-memory-to-tensorboard", 0, kAlways},
+      {"--log-world-size-to-tensorboard", 0, kAlways},
+      {"--log-level", 1, "all of the log is printed"},
+      {"--log-level-replica", 1, "all of the log is printed"},
+      {"--codecarbon-dir", 1, "energy is not measured"},
+      {"--wandb-project", 1, "metrics.jsonl and event files can be uploaded"},
+      {"--wandb-exp-name", 1, "metrics.jsonl and event files can be uploaded"},
+      {"--valid-num-workers", 1, "--num-workers serves all sets"},
+  };
+  return kFlags;
+}
+
+std::span<const KnownFlag> flags_not_supported() {
+  static constexpr std::string_view kParallel = "this version trains in one process";
+  static constexpr std::string_view kRecompute =
+      "activations are always kept: lower --micro-batch-size";
+  static constexpr std::string_view kPrecision = "use --bf16, or neither for fp32";
+  static constexpr std::string_view kShape = "the model is GPT-2's";
+  static constexpr KnownFlag kFlags[] = {
+      {"--fp16", 0, kPrecision},
+      {"--loss-scale", 1, kPrecision},
+      {"--initial-loss-scale", 1, kPrecision},
+      {"--min-loss-scale", 1, kPrecision},
+      {"--loss-scale-window", 1, kPrecision},
+      {"--hysteresis", 1, kPrecision},
+      {"--fp16-lm-cross-entropy", 0, kPrecision},
+      {"--fp32-residual-connection", 0, kPrecision},
+      {"--fp8-format", 1, kPrecision},
+      {"--sequence-parallel", 0, kParallel},
+      {"--context-parallel-size", 1, kParallel},
+      {"--num-layers-per-virtual-pipeline-stage", 1, kParallel},
+      {"--pp-partition-method", 1, kParallel},
+      {"--use-tp-pp-dp-mapping", 0, kParallel},
+      {"--no-scatter-gather-tensors-in-pipeline", 0, kParallel},
+      {"--checkpoint-activations", 0, kRecompute},
+      {"--checkpoint-num-layers", 1, kRecompute},
+      {"--deepspeed-activation-checkpointing", 0, kRecompute},
+      {"--distribute-checkpointed-activations", 0, kRecompute},
+      {"--partition-activations", 0, kRecompute},
+      {"--checkpoint-in-cpu", 0, kRecompute},
+      {"--recompute-activations", 0, kRecompute},
+      {"--recompute-granularity", 1, kRecompute},
+      {"--recompute-method", 1, kRecompute},
+      {"--recompute-num-layers", 1, kRecompute},
+      {"--distribute-saved-activations", 0, kRecompute},
+      {"--embed-layernorm", 0, kShape},
+      {"--apply-residual-connection-post-layernorm", 0, kShape},
+      {"--openai-gelu", 0, "its formula is the default tanh GELU: leave the flag out"},
+      {"--onnx-safe", 0, "use --no-bias-gelu-fusion for the erf GELU"},
+      {"--glu-activation", 1, kShape},
+      {"--swiglu", 0, kShape},
+      {"--disable-bias-linear", 0, kShape},
+      {"--add-qkv-bias", 0, kShape},
+      {"--group-query-attention", 0, kShape},
+      {"--num-query-groups", 1, kShape},
+      {"--untie-embeddings-and-output-weights", 0, kShape},
+      {"--use-rotary-position-embeddings", 0, kShape},
+      {"--no-position-embedding", 0, kShape},
+      {"--init-method-xavier-uniform", 0, "use --init-method-std"},
+      {"--sgd-momentum", 1, "the optimizer is adam"},
+      {"--use-bnb-optimizer", 0, "the optimizer is adam"},
+      {"--train-tokens", 1, "give --train-samples"},
+      {"--lr-decay-tokens", 1, "give --lr-decay-samples"},
+      {"--kill-switch-path", 1, "send SIGTERM: the step ends, a checkpoint is saved, exit code 10"},
+      {"--skip-train-iteration-range", -1, "no ranges can be skipped in this version"},
+      {"--iterations-to-skip", -1, "no ranges can be skipped in this version"},
+      {"--deepspeed", 0, "give Megatron's own flags"},
+      {"--deepspeed_config", 1, "give Megatron's own flags"},
+      {"--curriculum-learning", 0, "sequences always have --seq-length tokens"},
+      {"--train-weighted-split-paths", -1, "give one --data-path and --split"},
+      {"--valid-weighted-split-paths", -1, "give one --data-path and --split"},
+      {"--test-weighted-split-paths", -1, "give one --data-path and --split"},
+      {"--train-data-path", -1, "give one --data-path and --split"},
+      {"--valid-data-path", -1, "give one --data-path and --split"},
+      {"--test-data-path", -1, "give one --data-path and --split"},
+      {"--data-cache-path", 1, "sample indexes are built in memory"},
+      {"--mock-data", 0, "give --data-path"},
+      {"--reset-position-ids", 0, "positions run through the whole sample"},
+      {"--reset-attention-mask", 0, "attention crosses documents"},
+      {"--universal-checkpoint", 0, "every checkpoint loads anywhere: leave the flag out"},
+      {"--use-checkpoint-args", 0, "give the arguments; they are compared with the checkpoint's"},
+      {"--async-save", 0, "checkpoints are written in the step"},
+      {"--inference", 0, "weft-train only trains"},
+      {"--log-num-zeros-in-grad", 0, "the gradient norm is logged"},
+  };
+  return kFlags;
+}
+
+namespace {
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+std::string nearest_flag(std::string_view flag, const std::vector<std::string>& known) {
+  // Megatron's words join with dashes; --micro_batch_size is the commonest slip.
+  std::string dashed(flag);
+  std::replace(dashed.begin(), dashed.end(), '_', '-');
+  std::string best;
+  size_t best_distance = std::max<size_t>(2, flag.size() / 3);
+  for (const std::string& candidate : known) {
+    const size_t distance = edit_distance(dashed, candidate);
+    if (distance <= best_distance && (best.empty() || distance < best_distance)) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+}  // namespace weft

@@ -1,0 +1,135 @@
+#include "trainer/config/memory_plan.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace weft {
+namespace {
+
+// Enough for every vector load and every BLAS; the backend aligns allocations alike.
+constexpr int64_t kAlignment = 256;
+
+int64_t align(int64_t num_bytes) { return (num_bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+Memory memory_of(MemoryClass memory_class) {
+  return memory_class == MemoryClass::kPinnedHost ? Memory::kPinnedHost : Memory::kDevice;
+}
+
+Tensor with_data(const Tensor& t, void* data) {
+  switch (t.rank()) {
+    case 1:
+      return Tensor(data, t.dtype(), {t.shape(0)});
+    case 2:
+      return Tensor(data, t.dtype(), {t.shape(0), t.shape(1)});
+    case 3:
+      return Tensor(data, t.dtype(), {t.shape(0), t.shape(1), t.shape(2)});
+    case 4:
+      return Tensor(data, t.dtype(), {t.shape(0), t.shape(1), t.shape(2), t.shape(3)});
+    default:
+      return Tensor(data, t.dtype(), {t.shape(0), t.shape(1), t.shape(2), t.shape(3), t.shape(4)});
+  }
+}
+
+double to_mib(int64_t num_bytes) { return static_cast<double>(num_bytes) / (1 << 20); }
+
+}  // namespace
+
+const char* name_of(MemoryClass memory_class) {
+  switch (memory_class) {
+    case MemoryClass::kParameters:
+      return "parameters";
+    case MemoryClass::kGradients:
+      return "gradients";
+    case MemoryClass::kOptimizer:
+      return "optimizer";
+    case MemoryClass::kActivations:
+      return "activations";
+    case MemoryClass::kScratch:
+      return "scratch";
+    case MemoryClass::kLogits:
+      return "logits";
+    case MemoryClass::kWorkspace:
+      return "workspace";
+    case MemoryClass::kBatch:
+      return "batch";
+    case MemoryClass::kPinnedHost:
+      return "pinned host";
+  }
+  return "";
+}
+
+MemoryPlan::~MemoryPlan() { release(); }
+
+void MemoryPlan::add(MemoryClass memory_class, std::string name, Tensor* tensor, DType dtype,
+                     std::initializer_list<int64_t> shape) {
+  *tensor = Tensor(nullptr, dtype, shape);
+  int64_t& end = class_bytes_[static_cast<int>(memory_class)];
+  buffers_.push_back({memory_class, std::move(name), end, tensor->num_bytes(), tensor});
+  end += align(tensor->num_bytes());
+}
+
+void MemoryPlan::allocate(Backend& backend) {
+  release();
+  backend_ = &backend;
+  try {
+    for (int i = 0; i < kNumMemoryClasses; ++i) {
+      if (class_bytes_[i] == 0) continue;
+      memory_[i] = backend.allocate(class_bytes_[i], memory_of(static_cast<MemoryClass>(i)));
+    }
+  } catch (...) {
+    release();
+    throw;
+  }
+  for (const Buffer& buffer : buffers_) {
+    char* base = static_cast<char*>(memory_[static_cast<int>(buffer.memory_class)]);
+    if (buffer.num_bytes > 0) {
+      *buffer.tensor = with_data(*buffer.tensor, base + buffer.offset_bytes);
+    }
+  }
+}
+
+void MemoryPlan::release() {
+  for (int i = 0; i < kNumMemoryClasses; ++i) {
+    if (memory_[i]) backend_->release(memory_[i], memory_of(static_cast<MemoryClass>(i)));
+    memory_[i] = nullptr;
+  }
+}
+
+int64_t MemoryPlan::class_bytes(MemoryClass memory_class) const {
+  return class_bytes_[static_cast<int>(memory_class)];
+}
+
+int64_t MemoryPlan::device_bytes() const {
+  int64_t sum = 0;
+  for (int i = 0; i < kNumMemoryClasses; ++i) {
+    if (memory_of(static_cast<MemoryClass>(i)) == Memory::kDevice) sum += class_bytes_[i];
+  }
+  return sum;
+}
+
+std::string MemoryPlan::to_string() const {
+  std::string text = "memory plan (MiB)\n";
+  char line[256];
+  for (int i = 0; i < kNumMemoryClasses; ++i) {
+    const auto memory_class = static_cast<MemoryClass>(i);
+    if (class_bytes_[i] == 0) continue;
+    std::string names;
+    int num_more = 0;
+    for (const Buffer& buffer : buffers_) {
+      if (buffer.memory_class != memory_class) continue;
+      if (names.size() > 60) {
+        ++num_more;
+        continue;
+      }
+      names += (names.empty() ? "" : ", ") + buffer.name;
+    }
+    if (num_more > 0) names += ", and " + std::to_string(num_more) + " more";
+    std::snprintf(line, sizeof line, "  %-12s %12.2f  %s\n", name_of(memory_class),
+                  to_mib(class_bytes_[i]), names.c_str());
+    text += line;
+  }
+  std::snprintf(line, sizeof line, "  %-12s %12.2f\n", "device total", to_mib(device_bytes()));
+  return text + line;
+}
+
+}  // namespace weft

@@ -1,0 +1,39 @@
+#include "trainer/config/model_shape.h"
+
+#include "trainer/config/config.h"
+
+namespace weft {
+
+// Two FLOPs per multiplication and token, three times (forward, and backward with its two
+// products): the weights of a layer, scores and their use (2 T A), and the head.
+double model_flops(const ModelShape& shape, double num_tokens) {
+  const auto C = static_cast<double>(shape.hidden_size), F = static_cast<double>(shape.ffn_size);
+  const auto A = static_cast<double>(shape.num_heads * shape.head_size);
+  const auto T = static_cast<double>(shape.seq_length), L = static_cast<double>(shape.num_layers);
+  const double per_layer = 4 * C * A + 2 * T * A + 2 * C * F;
+  return 6 * num_tokens * (L * per_layer + static_cast<double>(shape.padded_vocab_size) * C);
+}
+
+ModelShape model_shape(const Config& config, int64_t vocab_size) {
+  ModelShape shape;
+  shape.num_layers = config.num_layers;
+  shape.hidden_size = config.hidden_size;
+  shape.num_heads = config.num_attention_heads;
+  shape.head_size = config.head_size();
+  shape.ffn_size = config.ffn_size();
+  shape.seq_length = config.seq_length;
+  shape.max_positions = config.positions();
+  shape.vocab_size = vocab_size;
+  shape.padded_vocab_size = config.padded_vocab_size(vocab_size);
+  shape.micro_batch_size = config.micro_batch_size;
+  shape.layernorm_epsilon = config.layernorm_epsilon;
+  shape.attention_dropout = config.attention_dropout;
+  shape.hidden_dropout = config.hidden_dropout;
+  shape.gelu = config.gelu();
+  shape.dtype = config.dtype();
+  shape.init_method_std = config.init_method_std;
+  shape.seed = static_cast<uint64_t>(config.seed);
+  return shape;
+}
+
+}  // namespace weft

@@ -1,0 +1,115 @@
+// The one table of weft-train's options: a visitor is called with (flag, value, help) for each, so
+// that parsing, help, the banner and the run manifest cannot disagree. Flags that other Megatrons
+// know stand in megatron_flags.h.
+#pragma once
+
+#include "trainer/config/config.h"
+
+namespace weft {
+
+// C is Config or const Config. The visitor has group(name) and operator()(flag, value, help).
+template <typename C, typename Visitor>
+void visit_options(C& c, Visitor& v) {
+  v.group("Model shape");
+  v("num-layers", c.num_layers, "transformer blocks");
+  v("hidden-size", c.hidden_size, "width of the residual stream");
+  v("ffn-hidden-size", c.ffn_hidden_size,
+    "width of the feed-forward layer (default: 4 * hidden-size)");
+  v("num-attention-heads", c.num_attention_heads, "attention heads");
+  v("kv-channels", c.kv_channels, "head size (default: hidden-size / num-attention-heads)");
+  v("seq-length", c.seq_length, "tokens per sample");
+  v("max-position-embeddings", c.max_position_embeddings,
+    "rows of the position table, >= seq-length");
+  v("make-vocab-size-divisible-by", c.make_vocab_size_divisible_by,
+    "the vocabulary is padded to a multiple of this");
+  v("pad-vocab-size-to", c.pad_vocab_size_to, "exact padded vocabulary size");
+  v("layernorm-epsilon", c.layernorm_epsilon, "epsilon of every LayerNorm");
+  v("no-bias-gelu-fusion", c.no_bias_gelu_fusion,
+    "GELU by erf instead of tanh, as Megatron's unfused path");
+  v("attention-dropout", c.attention_dropout, "on attention probabilities");
+  v("hidden-dropout", c.hidden_dropout, "on the embedding and both residual branches");
+
+  v.group("Batch and duration");
+  v("micro-batch-size", c.micro_batch_size, "samples per forward pass of one rank");
+  v("global-batch-size", c.global_batch_size, "samples per step (default: micro-batch-size)");
+  v("rampup-batch-size", c.rampup_batch_size,
+    "START INCREMENT SAMPLES: grow the batch over that many samples");
+  v("train-iters", c.train_iters, "steps to train; this or --train-samples");
+  v("train-samples", c.train_samples, "samples to train; this or --train-iters");
+  v("exit-interval", c.exit_interval, "save and exit when the iteration is a multiple of this");
+  v("exit-duration-in-mins", c.exit_duration_in_mins, "save and exit after this many minutes");
+  v("exit-on-missing-checkpoint", c.exit_on_missing_checkpoint,
+    "with --load: no checkpoint is an error");
+  v("eval-iters", c.eval_iters, "global batches per validation and test; 0: none");
+  v("eval-interval", c.eval_interval, "steps between validations");
+  v("skip-train", c.skip_train, "only evaluate");
+
+  v.group("Optimizer and learning rate");
+  v("adam-beta1", c.adam_beta1, "first moment's decay");
+  v("adam-beta2", c.adam_beta2, "second moment's decay");
+  v("adam-eps", c.adam_eps, "added to the root of the second moment");
+  v("weight-decay", c.weight_decay, "decoupled, on matrices only");
+  v("clip-grad", c.clip_grad, "limit of the global gradient norm; 0: none");
+  v("lr", c.lr, "peak learning rate");
+  v("min-lr", c.min_lr, "the schedule ends here");
+  v("lr-decay-style", c.lr_decay_style, "constant, linear, cosine or inverse-square-root");
+  v("lr-decay-iters", c.lr_decay_iters, "steps until min-lr (default: train-iters)");
+  v("lr-decay-samples", c.lr_decay_samples, "samples until min-lr (default: train-samples)");
+  v("lr-warmup-iters", c.lr_warmup_iters, "steps of linear warm-up");
+  v("lr-warmup-samples", c.lr_warmup_samples, "samples of linear warm-up");
+  v("lr-warmup-fraction", c.lr_warmup_fraction, "warm-up as a share of the decay length");
+  v("override-lr-scheduler", c.override_lr_scheduler,
+    "on resume this command line's schedule wins");
+  v("use-checkpoint-lr-scheduler", c.use_checkpoint_lr_scheduler,
+    "on resume the checkpoint's schedule wins");
+  v("init-method-std", c.init_method_std, "standard deviation of the initial weights");
+  v("seed", c.seed, "of weights, dropout and data order");
+
+  v.group("Precision, device, parallelism");
+  v("bf16", c.bf16,
+    "bfloat16 weights and activations, fp32 master weights and gradients (default: fp32)");
+  v("device", c.device, "auto, cuda or cpu");
+  v("tensor-model-parallel-size", c.tensor_model_parallel_size, "1 in this version");
+  v("pipeline-model-parallel-size", c.pipeline_model_parallel_size, "1 in this version");
+  v("gemm-algorithm-cache", c.gemm_algorithm_cache,
+    "file of timed GEMM algorithms (default: ~/.cache/weft/gemm-algorithms)");
+
+  v.group("Data");
+  v("data-path", c.data_path, "dataset: PREFIX of PREFIX.bin and PREFIX.idx");
+  v("split", c.split, "shares of train, validation and test");
+  v("vocab-file", c.vocab_file, "GPT-2 vocab.json; only counted here");
+  v("merge-file", c.merge_file, "GPT-2 merges.txt; kept for the run manifest");
+  v("vocab-size", c.vocab_size,
+    "tokenizer vocabulary (default: counted in --vocab-file, else from PREFIX.manifest.json)");
+  v("eod-mask-loss", c.eod_mask_loss, "no loss where the input is the end-of-document token");
+  v("num-workers", c.num_workers, "data loading threads");
+
+  v.group("Checkpoints");
+  v("save", c.save, "folder of checkpoints; needs --save-interval");
+  v("save-interval", c.save_interval, "steps between checkpoints");
+  v("load", c.load, "folder to resume from");
+  v("ckpt-step", c.ckpt_step, "with --load: this iteration instead of the latest");
+  v("no-save-optim", c.no_save_optim, "weights only");
+  v("no-load-optim", c.no_load_optim, "start with a fresh optimizer");
+  v("finetune", c.finetune, "load weights only and start at iteration 0");
+
+  v.group("Logs");
+  v("log-interval", c.log_interval, "steps between log lines");
+  v("log-format", c.log_format, "megatron-2021, megatron-ds or megatron-2024");
+  v("log-params-norm", c.log_params_norm, "norm of all parameters in log lines");
+  v("log-throughput", c.log_throughput, "TFLOP/s in megatron-2024 lines");
+  v("timing-log-level", c.timing_log_level, "0 to 2: detail of the timer line");
+  v("tensorboard-dir", c.tensorboard_dir, "folder of TensorBoard event files");
+  v("tensorboard-log-interval", c.tensorboard_log_interval, "steps between TensorBoard points");
+  v("no-log-learning-rate-to-tensorboard", c.no_log_learning_rate_to_tensorboard,
+    "leave it out of the event files");
+  v("no-log-loss-scale-to-tensorboard", c.no_log_loss_scale_to_tensorboard,
+    "leave it out of the event files");
+  v("run-dir", c.run_dir, "run_manifest.json and metrics.jsonl (default: --save)");
+  v("dry-run", c.dry_run, "print what the run would be, allocate nothing, exit");
+}
+
+const char* name_of(LrDecayStyle style);
+const char* name_of(LogFormat format);
+
+}  // namespace weft

@@ -1,0 +1,188 @@
+#include "trainer/data/data_loader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <stdexcept>
+
+namespace weft {
+
+DataLoader::DataLoader(Backend& backend, const GptDataset& dataset,
+                       const DataLoaderOptions& options, BatchSizes batch_sizes)
+    : backend_(backend),
+      dataset_(dataset),
+      options_(options),
+      batch_sizes_(std::move(batch_sizes)),
+      tokens_per_micro_batch_(options.micro_batch_size * dataset.sequence_length()),
+      next_sample_(options.first_sample),
+      consumed_samples_(options.first_sample) {
+  allocate_slots();
+  for (int64_t i = 0; i < options_.num_threads; ++i)
+    threads_.emplace_back([this] { run_worker(); });
+}
+
+DataLoader::~DataLoader() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  work_available_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+  try {
+    backend_.release(memory_, Memory::kPinnedHost);
+  } catch (...) {
+    // A device that failed: its error is already on its way, and the backend frees what is left.
+  }
+}
+
+void DataLoader::allocate_slots() {
+  const int64_t max_micro_batches =
+      batch_sizes_.max / (options_.micro_batch_size * options_.dp_size);
+  const int64_t elements = max_micro_batches * tokens_per_micro_batch_;
+  const int64_t arrays =
+      options_.end_of_document_id ? 3 : 2;  // tokens, targets, mask: 4 bytes each
+  memory_ = static_cast<int32_t*>(backend_.allocate(
+      options_.num_slots * arrays * elements * int64_t{sizeof(int32_t)}, Memory::kPinnedHost));
+  slots_.resize(static_cast<size_t>(options_.num_slots));
+  int32_t* data = memory_;
+  for (Slot& slot : slots_) {
+    slot.tokens = data;
+    slot.targets = data + elements;
+    if (options_.end_of_document_id) slot.loss_mask = reinterpret_cast<float*>(data + 2 * elements);
+    slot.mask_sums.resize(static_cast<size_t>(max_micro_batches));
+    data += arrays * elements;
+  }
+}
+
+GlobalBatch DataLoader::next() {
+  const auto start = std::chrono::steady_clock::now();
+  std::unique_lock lock(mutex_);
+  if (taken_ - released_ >= options_.num_slots)
+    throw std::logic_error("data loader: all batches are in use");
+  Slot& slot = slot_of(taken_);
+  const auto is_ready = [&] { return taken_ < made_ && slot.num_unfinished == 0; };
+  batch_ready_.wait(lock, [&] { return is_ready() || error_; });
+  if (!is_ready()) std::rethrow_exception(error_);
+  ++taken_;
+  consumed_samples_ =
+      slot.first_sample + slot.num_micro_batches * options_.micro_batch_size * options_.dp_size;
+  waited_ms_ +=
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return {.num_micro_batches = slot.num_micro_batches,
+          .tokens = slot.tokens,
+          .targets = slot.targets,
+          .loss_mask = slot.loss_mask,
+          .mask_sums = slot.loss_mask ? slot.mask_sums.data() : nullptr};
+}
+
+void DataLoader::release() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (released_ == taken_)
+      throw std::logic_error("data loader: release() without a batch in use");
+    ++released_;
+  }
+  work_available_.notify_all();
+}
+
+// --- threads ---
+
+void DataLoader::run_worker() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    work_available_.wait(lock, [this] { return stopping_ || error_ || can_hand_out(); });
+    if (stopping_ || error_) return;
+    try {
+      const Work work = hand_out();
+      lock.unlock();
+      fill(work);
+      lock.lock();
+      if (--work.slot->num_unfinished == 0) batch_ready_.notify_all();
+    } catch (...) {
+      if (!lock.owns_lock()) lock.lock();
+      if (!error_) error_ = std::current_exception();
+      batch_ready_.notify_all();
+      work_available_.notify_all();
+      return;
+    }
+  }
+}
+
+bool DataLoader::can_hand_out() const {
+  return batch_begun_ || made_ - released_ < options_.num_slots;
+}
+
+// One micro-batch to fill, in order.
+DataLoader::Work DataLoader::hand_out() {
+  if (!batch_begun_) begin_batch();
+  Slot& slot = slot_of(made_);
+  const Work work{&slot, handed_out_++};
+  if (handed_out_ == slot.num_micro_batches) {
+    next_sample_ += slot.num_micro_batches * options_.micro_batch_size * options_.dp_size;
+    batch_begun_ = false;
+    ++made_;
+  }
+  work_available_.notify_all();
+  return work;
+}
+
+void DataLoader::begin_batch() {
+  const int64_t batch_size = batch_sizes_.at(next_sample_);
+  if (next_sample_ + batch_size > dataset_.num_samples()) {
+    throw std::runtime_error(fmt::format(
+        "{}: its {} samples are used up: the next batch needs {} from sample {} on",
+        dataset_.reader().prefix().string(), dataset_.num_samples(), batch_size, next_sample_));
+  }
+  Slot& slot = slot_of(made_);
+  slot.first_sample = next_sample_;
+  slot.num_micro_batches = batch_size / (options_.micro_batch_size * options_.dp_size);
+  slot.num_unfinished = slot.num_micro_batches;
+  handed_out_ = 0;
+  batch_begun_ = true;
+}
+
+void DataLoader::fill(const Work& work) {
+  const int64_t T = dataset_.sequence_length(), B = options_.micro_batch_size;
+  const int64_t offset = work.micro_batch_idx * tokens_per_micro_batch_;
+  const int64_t first_sample =
+      work.slot->first_sample + (work.micro_batch_idx * options_.dp_size + options_.dp_rank) * B;
+  std::vector<int32_t> sample(static_cast<size_t>(T + 1));
+  double mask_sum = 0;
+  for (int64_t b = 0; b < B; ++b) {
+    dataset_.sample(first_sample + b, sample.data());
+    check_tokens(first_sample + b, sample.data());
+    std::copy_n(sample.data(), T, work.slot->tokens + offset + b * T);
+    std::copy_n(sample.data() + 1, T, work.slot->targets + offset + b * T);
+    if (!work.slot->loss_mask) continue;
+    float* mask = work.slot->loss_mask + offset + b * T;
+    for (int64_t t = 0; t < T; ++t) {
+      mask[t] = sample[static_cast<size_t>(t)] == *options_.end_of_document_id ? 0.0F : 1.0F;
+      mask_sum += static_cast<double>(mask[t]);
+    }
+  }
+  // A micro-batch of end-of-document tokens alone has loss 0; dividing by 1 keeps it so.
+  work.slot->mask_sums[static_cast<size_t>(work.micro_batch_idx)] = std::max(mask_sum, 1.0);
+}
+
+void DataLoader::check_tokens(int64_t sample_idx, const int32_t* tokens) const {
+  const int64_t count = dataset_.sequence_length() + 1;
+  const int32_t* wrong = std::find_if(
+      tokens, tokens + count, [this](int32_t id) { return id < 0 || id >= options_.vocab_size; });
+  if (wrong == tokens + count) return;
+  int64_t position = wrong - tokens;
+  int64_t document = -1;
+  for (const SamplePart& part : dataset_.sample_parts(sample_idx)) {
+    document = part.document_idx;
+    if (position < part.num_tokens) break;
+    position -= part.num_tokens;
+  }
+  throw std::runtime_error(
+      fmt::format("{}: sample {}, position {} (document {}) holds token id {}, outside the "
+                  "vocabulary of {}; was the dataset made with "
+                  "another vocabulary? Give the right --vocab-file or --vocab-size",
+                  dataset_.reader().prefix().string(), sample_idx, wrong - tokens, document, *wrong,
+                  options_.vocab_size));
+}
+
+}  // namespace weft

@@ -1,0 +1,113 @@
+// Global batches, made ahead of the step by background threads in pinned memory.
+//
+// Order is Megatron's sequential sampler [Megatron-LM megatron/legacy/data/data_samplers.py]:
+// sample s of micro-batch k of rank r of the step that starts after `consumed` samples is  consumed
+// + k * B * dp + r * B + s.  So the samples of a step do not depend on the topology, and a run
+// resumes at its consumed samples.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "indexed_dataset/samples/gpt_dataset.h"
+#include "kernels/backend.h"
+#include "trainer/step/trainer.h"
+
+namespace weft {
+
+struct DataLoaderOptions {
+  int64_t micro_batch_size = 1;
+  int64_t dp_rank = 0, dp_size = 1;
+  int64_t first_sample = 0;                        // consumed so far
+  int64_t vocab_size = 0;                          // ids from here on are errors
+  std::optional<int32_t> end_of_document_id = {};  // given: no loss where it is the input
+  int64_t num_threads = 2;
+  // Batches in memory: two in flight on the device, one ready, one being made.
+  int64_t num_slots = 4;
+};
+
+class DataLoader {
+ public:
+  // Global batch size after so many consumed samples, and its maximum.
+  struct BatchSizes {
+    std::function<int64_t(int64_t consumed_samples)> at;
+    int64_t max = 0;
+  };
+
+  // Starts its threads, which make batches until the dataset's samples are used up. `dataset` and
+  // `backend` must outlive it.
+  DataLoader(Backend& backend, const GptDataset& dataset, const DataLoaderOptions& options,
+             BatchSizes batch_sizes);
+  DataLoader(const DataLoader&) = delete;
+  DataLoader& operator=(const DataLoader&) = delete;
+  ~DataLoader();
+
+  // The next batch; waits if it is not ready. It stays valid until release() has been called as
+  // often as next(). Throws std::runtime_error for a token id outside the vocabulary (names sample
+  // and document) and for a dataset that has no further whole batch; std::logic_error if all slots
+  // are in use.
+  GlobalBatch next();
+  // The device is done with the oldest batch.
+  void release();
+
+  int64_t consumed_samples() const {
+    return consumed_samples_;
+  }                                                // of the batches that next() returned
+  double waited_ms() const { return waited_ms_; }  // spent in next() so far
+
+ private:
+  struct Slot {
+    int32_t* tokens = nullptr;
+    int32_t* targets = nullptr;
+    float* loss_mask = nullptr;
+    std::vector<double> mask_sums;
+    int64_t first_sample = 0, num_micro_batches = 0;
+    int64_t num_unfinished = 0;
+  };
+  struct Work {
+    Slot* slot = nullptr;
+    int64_t micro_batch_idx = 0;
+  };
+
+  void allocate_slots();
+  void run_worker();
+  bool can_hand_out() const;  // with mutex_ held
+  Work hand_out();
+  void begin_batch();
+  void fill(const Work& work);
+  void check_tokens(int64_t sample_idx, const int32_t* tokens) const;
+  Slot& slot_of(int64_t batch_idx) {
+    return slots_[static_cast<size_t>(batch_idx % options_.num_slots)];
+  }
+
+  Backend& backend_;
+  const GptDataset& dataset_;
+  const DataLoaderOptions options_;
+  const BatchSizes batch_sizes_;
+  const int64_t tokens_per_micro_batch_;
+  int32_t* memory_ = nullptr;
+  std::vector<Slot> slots_;
+
+  std::mutex mutex_;
+  std::condition_variable work_available_, batch_ready_;
+  // Batches are numbered from 0: [released, taken) are in use, [taken, made] ready or in the
+  // making.
+  int64_t made_ = 0, taken_ = 0, released_ = 0;
+  int64_t handed_out_ = 0;    // micro-batches of batch made_
+  int64_t next_sample_ = 0;   // first one of batch made_
+  bool batch_begun_ = false;  // slot of made_ is prepared
+  bool stopping_ = false;
+  std::exception_ptr error_;
+  std::vector<std::thread> threads_;
+
+  int64_t consumed_samples_ = 0;
+  double waited_ms_ = 0;
+};
+
+}  // namespace weft

@@ -1,0 +1,154 @@
+#include "trainer/log/log_lines.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+
+namespace weft {
+
+namespace {
+
+// Megatron pads a name with dots to this column.
+constexpr size_t kDotsColumn = 48;
+
+std::string dots_after(std::string_view name) {
+  return std::string(kDotsColumn - std::min(kDotsColumn, name.size()), '.');
+}
+
+// The fields from lm loss to params norm, which all formats share.
+std::string loss_fields(const IterationLine& line) {
+  std::string text;
+  if (line.loss && !(*line.loss <= 0)) text += fmt::format(" lm loss: {:.6E} |", *line.loss);
+  text += " loss scale: 1.0 |";
+  if (line.grad_norm) text += fmt::format(" grad norm: {:.3f} |", *line.grad_norm);
+  if (line.params_norm) text += fmt::format(" params norm: {:.3f} |", *line.params_norm);
+  return text;
+}
+
+std::string counter_fields(const IterationLine& line) {
+  return fmt::format(" number of skipped iterations: {:3d} | number of nan iterations: {:3d} |",
+                     line.num_skipped, line.num_nan);
+}
+
+// Megatron-DeepSpeed's two speed fields, then ours.
+std::string speed_fields(const IterationLine& line) {
+  const double seconds = line.elapsed_ms / 1e3;
+  const double samples_per_s =
+      seconds > 0 ? static_cast<double>(line.global_batch_size) / seconds : 0;
+  const double seq_length =
+      line.consumed_samples > 0
+          ? static_cast<double>(line.consumed_tokens) / static_cast<double>(line.consumed_samples)
+          : 0;
+  std::string text =
+      fmt::format(" samples per second: {:.3f} | TFLOPs: {:.2f} | tokens per second: {:.0f} |",
+                  samples_per_s, line.tflops, samples_per_s * seq_length);
+  if (line.mfu) text += fmt::format(" MFU: {:.1f} |", *line.mfu);
+  return text;
+}
+
+}  // namespace
+
+std::string iteration_line(LogFormat format, const IterationLine& line,
+                           const std::string& timestamp) {
+  std::string text;
+  if (format == LogFormat::kMegatron2024) text += fmt::format(" [{}]", timestamp);
+  text += fmt::format(" iteration {:8d}/{:8d} | consumed samples: {:12d} |", line.iteration,
+                      line.num_iterations, line.consumed_samples);
+  if (format == LogFormat::kMegatronDeepSpeed) {
+    text += fmt::format(" consumed tokens: {:12d} | elapsed time per iteration (s): {:.2f} |",
+                        line.consumed_tokens, line.elapsed_ms / 1e3);
+  } else {
+    text += fmt::format(" elapsed time per iteration (ms): {:.1f} |", line.elapsed_ms);
+  }
+  if (format == LogFormat::kMegatron2024) {
+    if (line.log_throughput)
+      text += fmt::format(" throughput per GPU (TFLOP/s/GPU): {:.1f} |", line.tflops);
+    text += fmt::format(" learning rate: {:.6E} |", line.learning_rate);
+  } else {
+    text += fmt::format(" learning rate: {:.3E} |", line.learning_rate);
+  }
+  text += fmt::format(" global batch size: {:5d} |", line.global_batch_size);
+  text += loss_fields(line);
+  text += counter_fields(line);
+  if (format == LogFormat::kMegatronDeepSpeed) text += speed_fields(line);
+  return text + "\n";
+}
+
+std::string timer_line(LogFormat format, std::span<const Timer> timers) {
+  if (timers.empty()) return "";
+  if (format == LogFormat::kMegatron2024) {
+    std::string text = "(min, max) time across ranks (ms):\n";
+    for (const auto& [name, ms] : timers) {
+      // Megatron counts the space behind the name among the dots.
+      const std::string dots = dots_after(std::string(name) + " ");
+      text += fmt::format("    {} {}: ({:.2f}, {:.2f})\n", name, dots, ms, ms);
+    }
+    return text;
+  }
+  std::string text = "time (ms)";
+  for (const auto& [name, ms] : timers) text += fmt::format(" | {}: {:.2f}", name, ms);
+  return text + "\n";
+}
+
+std::string validation_lines(const std::string& at, double loss) {
+  const std::string text =
+      fmt::format(" validation loss at {} | lm loss value: {:.6E} | lm loss PPL: {:.6E} | ", at,
+                  loss, perplexity(loss));
+  const std::string dashes(text.size() + 1, '-');
+  return fmt::format("{}\n{}\n{}\n", dashes, text, dashes);
+}
+
+std::string arguments_banner(const std::vector<std::pair<std::string, std::string>>& arguments) {
+  std::string text = "------------------------ arguments ------------------------\n";
+  for (const auto& [name, value] : arguments)
+    text += fmt::format("  {} {} {}\n", name, dots_after(name), value);
+  return text + "-------------------- end of arguments ---------------------\n";
+}
+
+std::string datetime_line(const std::string& event, const std::string& timestamp) {
+  return fmt::format("[{}] datetime: {} \n", event, timestamp);
+}
+
+std::string memory_line(int rank, int64_t iterations, int64_t allocated_bytes,
+                        int64_t reserved_bytes) {
+  constexpr double kMiB = 1024.0 * 1024.0;
+  const double allocated = static_cast<double>(allocated_bytes) / kMiB;
+  const double reserved = static_cast<double>(reserved_bytes) / kMiB;
+  // Nothing is allocated or freed while training: the maxima are the values.
+  return fmt::format(
+      "[Rank {}] (after {} iterations) memory (MB) | allocated: {:.1f} | max allocated: {:.1f} | "
+      "reserved: {:.1f} | max "
+      "reserved: {:.1f}\n",
+      rank, iterations, allocated, allocated, reserved, reserved);
+}
+
+std::string saving_line(int64_t iteration, const std::string& folder) {
+  return fmt::format("saving checkpoint at iteration {:7d} to {}\n", iteration, folder);
+}
+
+std::string saved_line(int64_t iteration, const std::string& folder) {
+  return fmt::format("  successfully saved checkpoint at iteration {:7d} to {}\n", iteration,
+                     folder);
+}
+
+std::string dataset_sizes_lines(int64_t train, int64_t validation, int64_t test) {
+  return fmt::format(
+      " > datasets target sizes (minimum size):\n    train:      {}\n    validation: {}\n    test: "
+      "      {}\n",
+      train, validation, test);
+}
+
+std::string timestamp_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local);
+  return text;
+}
+
+double perplexity(double loss) { return std::exp(std::min(20.0, loss)); }
+
+}  // namespace weft

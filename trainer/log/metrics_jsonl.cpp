@@ -1,0 +1,91 @@
+#include "trainer/log/metrics_jsonl.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "indexed_dataset/process/parse_json.h"
+#include "indexed_dataset/storage/file_io.h"
+
+namespace weft {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Bare NaN is not JSON.
+Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+
+bool is_kept(const std::string& line, int64_t resumed_iteration) {
+  try {
+    const Json json = parse_json<Json>(line);
+    return json.is_object() && !json.contains("end_of_training") &&
+           json.value("iteration", int64_t{0}) <= resumed_iteration;
+  } catch (const std::exception&) {
+    return false;  // no line of ours
+  }
+}
+
+std::string kept_lines(const std::string& text, int64_t resumed_iteration) {
+  std::string kept;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = text.find('\n', begin);
+    if (end == std::string::npos) break;  // torn
+    const std::string line = text.substr(begin, end - begin);
+    if (is_kept(line, resumed_iteration)) kept += line + "\n";
+    begin = end + 1;
+  }
+  return kept;
+}
+
+}  // namespace
+
+std::string to_json_line(const StepMetrics& step) {
+  Json json = {{"iteration", step.iteration},
+               {"consumed_samples", step.consumed_samples},
+               {"consumed_tokens", step.consumed_tokens},
+               {"learning_rate", step.learning_rate},
+               {"global_batch_size", step.global_batch_size},
+               {"lm_loss", finite_or_null(step.lm_loss)},
+               {"grad_norm", finite_or_null(step.grad_norm)}};
+  if (step.params_norm) json["params_norm"] = finite_or_null(*step.params_norm);
+  json["elapsed_ms"] = step.elapsed_ms;
+  json["forward_ms"] = step.forward_ms;
+  json["backward_ms"] = step.backward_ms;
+  json["optimizer_ms"] = step.optimizer_ms;
+  return json.dump() + "\n";
+}
+
+std::string to_json_line(int64_t iteration, const std::string& name, double loss, bool at_end) {
+  Json json = {{"iteration", iteration}, {name + "_loss", finite_or_null(loss)}};
+  if (at_end) json["end_of_training"] = true;
+  return json.dump() + "\n";
+}
+
+MetricsFile::MetricsFile(const std::filesystem::path& path, int64_t resumed_iteration)
+    : path_(path) {
+  if (std::filesystem::exists(path)) {
+    const std::string text = read_file(path);
+    const std::string kept = kept_lines(text, resumed_iteration);
+    if (kept != text) write_file_atomically(path, kept);
+  }
+  fd_ = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (fd_ < 0) throw std::system_error(errno, std::generic_category(), path.string());
+}
+
+MetricsFile::~MetricsFile() {
+  if (fd_ >= 0) close(fd_);
+}
+
+void MetricsFile::add(const std::string& line) {
+  const ssize_t written = write(fd_, line.data(), line.size());
+  if (written != static_cast<ssize_t>(line.size())) {
+    throw std::system_error(written < 0 ? errno : ENOSPC, std::generic_category(), path_.string());
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,163 @@
+#include "trainer/log/run_log.h"
+
+#include <cmath>
+#include <filesystem>
+
+namespace weft {
+
+std::optional<double> peak_tflops(const std::string& device) {
+  for (const auto& [name, tflops] :
+       {std::pair{"H200", 989.4}, {"H100", 989.4}, {"A100", 312.0}, {"V100", 125.0}}) {
+    if (device.find(name) != std::string::npos) return tflops;
+  }
+  return std::nullopt;
+}
+
+RunLog::RunLog(const Options& options, std::FILE* out)
+    : config_(options.config),
+      shape_(options.shape),
+      num_iterations_(options.num_iterations),
+      peak_tflops_(options.config.bf16 ? peak_tflops(options.device) : std::nullopt),
+      out_(out) {
+  const std::string folder = config_.run_folder();
+  if (!folder.empty()) {
+    std::filesystem::create_directories(folder);
+    metrics_ = std::make_unique<MetricsFile>(std::filesystem::path(folder) / "metrics.jsonl",
+                                             options.resumed_iteration);
+  }
+  if (!config_.tensorboard_dir.empty()) {
+    drop_events_after(config_.tensorboard_dir, options.resumed_iteration, options.resumed_samples);
+    events_ = std::make_unique<EventFile>(config_.tensorboard_dir);
+  }
+  training_starts();
+}
+
+void RunLog::print(const std::string& text) {
+  std::fputs(text.c_str(), out_);
+  std::fflush(out_);
+}
+
+void RunLog::training_starts() { interval_start_ = last_step_ = Clock::now(); }
+
+void RunLog::on_step(const StepRecord& record, const StepResult& result) {
+  const Clock::time_point now = Clock::now();
+  const double elapsed_ms = std::chrono::duration<double, std::milli>(now - last_step_).count();
+  last_step_ = now;
+  interval_.num_steps += 1;
+  interval_.num_samples += record.global_batch_size;
+  if (std::isfinite(result.loss)) {
+    interval_.num_finite += 1;
+    interval_.loss += result.loss;
+  } else {
+    interval_.num_nan += 1;
+  }
+  interval_.batch_wait_ms += record.batch_wait_ms;
+  interval_.forward_ms += result.forward_ms;
+  interval_.backward_ms += result.backward_ms;
+  interval_.optimizer_ms += result.optimizer_ms;
+
+  if (metrics_) {
+    StepMetrics metrics{.iteration = record.iteration,
+                        .consumed_samples = record.consumed_samples,
+                        .consumed_tokens = record.consumed_samples * shape_.seq_length,
+                        .learning_rate = record.learning_rate,
+                        .global_batch_size = record.global_batch_size,
+                        .lm_loss = result.loss,
+                        .grad_norm = result.grad_norm,
+                        .elapsed_ms = elapsed_ms,
+                        .forward_ms = result.forward_ms,
+                        .backward_ms = result.backward_ms,
+                        .optimizer_ms = result.optimizer_ms};
+    if (config_.log_params_norm) metrics.params_norm = result.params_norm;
+    metrics_->add(to_json_line(metrics));
+  }
+  if (events_ && record.iteration % config_.tensorboard_log_interval == 0)
+    write_events(record, result, elapsed_ms);
+  if (record.iteration % config_.log_interval == 0) log_interval(record, result);
+}
+
+void RunLog::log_interval(const StepRecord& record, const StepResult& result) {
+  const Clock::time_point now = Clock::now();
+  const double total_ms = std::chrono::duration<double, std::milli>(now - interval_start_).count();
+  const double elapsed_ms = total_ms / static_cast<double>(interval_.num_steps);
+  print(iteration_line(config_.log_format, iteration_line_of(record, result, elapsed_ms),
+                       timestamp_now()));
+  print(timer_line(config_.log_format, timers()));
+  interval_ = {};
+  interval_start_ = now;
+}
+
+IterationLine RunLog::iteration_line_of(const StepRecord& record, const StepResult& result,
+                                        double elapsed_ms) const {
+  IterationLine line{.iteration = record.iteration,
+                     .num_iterations = num_iterations_,
+                     .consumed_samples = record.consumed_samples,
+                     .consumed_tokens = record.consumed_samples * shape_.seq_length,
+                     .elapsed_ms = elapsed_ms,
+                     .learning_rate = record.next_learning_rate,
+                     .global_batch_size = record.global_batch_size,
+                     .grad_norm = result.grad_norm,
+                     .num_nan = interval_.num_nan,
+                     .log_throughput = config_.log_throughput};
+  if (interval_.num_finite > 0)
+    line.loss = interval_.loss / static_cast<double>(interval_.num_finite);
+  if (config_.log_params_norm) line.params_norm = result.params_norm;
+  const double tokens = static_cast<double>(interval_.num_samples * shape_.seq_length);
+  const double seconds = elapsed_ms * static_cast<double>(interval_.num_steps) / 1e3;
+  if (seconds > 0) line.tflops = model_flops(shape_, tokens) / seconds / 1e12;
+  if (peak_tflops_) line.mfu = 100.0 * line.tflops / *peak_tflops_;
+  return line;
+}
+
+// Means over the interval. Megatron-LM v2.x prints them always, core_r0.7 from --timing-log-level 1
+// on.
+std::vector<Timer> RunLog::timers() const {
+  const auto steps = static_cast<double>(interval_.num_steps);
+  const Timer forward{"forward-compute", interval_.forward_ms / steps};
+  const Timer backward{"backward-compute", interval_.backward_ms / steps};
+  const Timer optimizer{"optimizer", interval_.optimizer_ms / steps};
+  const Timer batch{"batch-generator", interval_.batch_wait_ms / steps};
+  if (config_.log_format != LogFormat::kMegatron2024 || config_.timing_log_level >= 2) {
+    return {forward, backward, optimizer, batch};
+  }
+  if (config_.timing_log_level == 1)
+    return {{"forward-backward", forward.ms + backward.ms}, optimizer};
+  return {};
+}
+
+void RunLog::write_events(const StepRecord& record, const StepResult& result, double elapsed_ms) {
+  std::vector<Scalar> by_step, by_samples;
+  const auto add = [&](const std::string& tag, double value) {
+    by_step.push_back({tag, static_cast<float>(value)});
+    by_samples.push_back({tag + " vs samples", static_cast<float>(value)});
+  };
+  if (!config_.no_log_learning_rate_to_tensorboard) add("learning-rate", record.next_learning_rate);
+  add("batch-size", static_cast<double>(record.global_batch_size));
+  add("lm loss", result.loss);
+  if (!config_.no_log_loss_scale_to_tensorboard) add("loss-scale", 1.0);
+  add("grad-norm", result.grad_norm);
+  if (config_.log_params_norm) add("params-norm", result.params_norm);
+  add("iteration-time", elapsed_ms / 1e3);
+  by_step.push_back({"world-size", 1.0F});
+  by_step.push_back({"forward-compute-time", result.forward_ms / 1e3F});
+  by_step.push_back({"backward-compute-time", result.backward_ms / 1e3F});
+  by_step.push_back({"optimizer-time", result.optimizer_ms / 1e3F});
+  events_->add(record.iteration, by_step);
+  events_->add(record.consumed_samples, by_samples);
+}
+
+void RunLog::on_evaluation(const Evaluation& evaluation) {
+  const auto& [set, loss, iteration, consumed_samples, at_end] = evaluation;
+  std::string at = "iteration " + std::to_string(iteration);
+  if (at_end)
+    at = "the end of training for " + std::string(set == "validation" ? "val" : "test") + " data";
+  print(validation_lines(at, loss));
+  if (metrics_) metrics_->add(to_json_line(iteration, set, loss, at_end));
+  if (!events_) return;
+  const auto value = static_cast<float>(loss), ppl = static_cast<float>(perplexity(loss));
+  const std::string tag = "lm loss " + set;
+  events_->add(iteration, {{tag, value}, {tag + " ppl", ppl}});
+  events_->add(consumed_samples, {{tag + " vs samples", value}, {tag + " ppl vs samples", ppl}});
+}
+
+}  // namespace weft

@@ -1,0 +1,99 @@
+// Everything a run tells: log lines on a stream, metrics.jsonl and TensorBoard events, from one
+// record per step.
+#pragma once
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "trainer/config/config.h"
+#include "trainer/config/model_shape.h"
+#include "trainer/log/log_lines.h"
+#include "trainer/log/metrics_jsonl.h"
+#include "trainer/log/tensorboard.h"
+#include "trainer/step/trainer.h"
+
+namespace weft {
+
+// What the loop knew of a step when it enqueued it.
+struct StepRecord {
+  int64_t iteration = 0;         // from 1
+  int64_t consumed_samples = 0;  // after the step
+  int64_t global_batch_size = 0;
+  double learning_rate = 0;       // of this step
+  double next_learning_rate = 0;  // what Megatron prints
+  double batch_wait_ms = 0;       // for the data loader
+};
+
+// Dense bf16 peak of a device in TFLOP/s by its name; nothing where it is not known.
+std::optional<double> peak_tflops(const std::string& device);
+
+class RunLog {
+ public:
+  struct Options {
+    const Config& config;  // must outlive the log
+    ModelShape shape;
+    std::string device;  // Backend::description()
+    int64_t num_iterations = 0;
+    int64_t resumed_iteration = 0, resumed_samples = 0;  // later points of earlier runs are dropped
+  };
+  RunLog(const Options& options, std::FILE* out);
+
+  // Text for people; flushed, because logs are followed through pipes.
+  void print(const std::string& text);
+
+  // Starts the clock of "elapsed time per iteration".
+  void training_starts();
+  void on_step(const StepRecord& record, const StepResult& result);
+  struct Evaluation {
+    std::string set;  // "validation" or "test"
+    double loss = 0;
+    int64_t iteration = 0, consumed_samples = 0;
+    bool at_end = false;  // of training
+  };
+  void on_evaluation(const Evaluation& evaluation);
+
+  // While this lives (evaluation, saving) the clock stands still, as in Megatron-LM core_r0.7.
+  class Pause {
+   public:
+    explicit Pause(RunLog& log) : log_(log), start_(Clock::now()) {}
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+    ~Pause() {
+      log_.interval_start_ += Clock::now() - start_;
+      log_.last_step_ += Clock::now() - start_;
+    }
+
+   private:
+    RunLog& log_;
+    std::chrono::steady_clock::time_point start_;
+  };
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  // Sums over the steps since the last line.
+  struct Interval {
+    int64_t num_steps = 0, num_finite = 0, num_nan = 0, num_samples = 0;
+    double loss = 0, batch_wait_ms = 0, forward_ms = 0, backward_ms = 0, optimizer_ms = 0;
+  };
+
+  IterationLine iteration_line_of(const StepRecord& record, const StepResult& result,
+                                  double elapsed_ms) const;
+  std::vector<Timer> timers() const;
+  void log_interval(const StepRecord& record, const StepResult& result);
+  void write_events(const StepRecord& record, const StepResult& result, double elapsed_ms);
+
+  const Config& config_;
+  const ModelShape shape_;
+  const int64_t num_iterations_;
+  const std::optional<double> peak_tflops_;
+  std::FILE* out_;
+  std::unique_ptr<MetricsFile> metrics_;
+  std::unique_ptr<EventFile> events_;
+  Interval interval_;
+  Clock::time_point interval_start_, last_step_;
+};
+
+}  // namespace weft

@@ -1,0 +1,199 @@
+#include "trainer/log/tensorboard.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <optional>
+#include <system_error>
+
+#include "indexed_dataset/storage/file_io.h"
+
+namespace weft {
+
+namespace {
+
+// Of our files' names: only these are ever rewritten.
+constexpr const char* kSuffix = ".weft";
+
+constexpr std::array<uint32_t, 256> make_crc_table() {
+  std::array<uint32_t, 256> table{};
+  for (uint32_t byte = 0; byte < 256; ++byte) {
+    uint32_t crc = byte;
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82f63b78U : 0U);
+    table[byte] = crc;
+  }
+  return table;
+}
+
+uint32_t masked_crc(std::string_view data) { return std::rotr(crc32c(data), 15) + 0xa282ead8U; }
+
+// Little-endian bytes of a number; the hosts that this runs on are little-endian.
+template <typename T>
+void append_raw(std::string& out, T value) {
+  char bytes[sizeof(T)];
+  std::memcpy(bytes, &value, sizeof(T));
+  out.append(bytes, sizeof(T));
+}
+
+// --- protobuf wire format: key = field << 3 | type; types 0 varint, 1 64 bits, 2 length-delimited,
+// 5 32 bits ---
+
+void append_varint(std::string& out, uint64_t value) {
+  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
+  out.push_back(static_cast<char>(value));
+}
+void append_key(std::string& out, int field, int type) {
+  append_varint(out, static_cast<uint64_t>(field << 3 | type));
+}
+void append_bytes(std::string& out, int field, std::string_view bytes) {
+  append_key(out, field, 2);
+  append_varint(out, bytes.size());
+  out += bytes;
+}
+
+std::string event_at(double wall_time, std::optional<int64_t> step) {
+  std::string event;
+  append_key(event, 1, 1);
+  append_raw(event, wall_time);
+  if (step) {
+    append_key(event, 2, 0);
+    append_varint(event, static_cast<uint64_t>(*step));
+  }
+  return event;
+}
+
+std::string record_of(const std::string& data) {
+  std::string record;
+  append_raw(record, static_cast<uint64_t>(data.size()));
+  append_raw(record, masked_crc(record));
+  record += data;
+  append_raw(record, masked_crc(data));
+  return record;
+}
+
+template <typename T>
+T read_raw(std::string_view bytes) {
+  T value;
+  std::memcpy(&value, bytes.data(), sizeof(T));
+  return value;
+}
+
+// The step of a whole record, as event_at() wrote it: behind the key and the 8 bytes of wall_time.
+// 0 for a file version.
+int64_t step_of(std::string_view record) {
+  constexpr size_t kStepKey = 12 + 9;
+  if (record.size() <= kStepKey || record[kStepKey] != (2 << 3)) return 0;
+  uint64_t step = 0;
+  int shift = 0;
+  for (size_t i = kStepKey + 1; i < record.size() && shift < 64; ++i, shift += 7) {
+    const auto byte = static_cast<uint8_t>(record[i]);
+    step |= static_cast<uint64_t>(byte & 0x7f) << shift;
+    if (byte < 0x80) break;
+  }
+  return static_cast<int64_t>(step);
+}
+
+double wall_time_now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::string host_name() {
+  char name[256] = "localhost";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+}  // namespace
+
+uint32_t crc32c(std::string_view data) {
+  static constexpr std::array<uint32_t, 256> kTable = make_crc_table();
+  uint32_t crc = ~0U;
+  for (const char c : data) crc = kTable[(crc ^ static_cast<uint8_t>(c)) & 0xff] ^ (crc >> 8);
+  return ~crc;
+}
+
+std::string version_record(double wall_time) {
+  std::string event = event_at(wall_time, std::nullopt);
+  append_bytes(event, 3, "brain.Event:2");
+  return record_of(event);
+}
+
+std::string scalars_record(double wall_time, int64_t step, const std::vector<Scalar>& scalars) {
+  std::string summary;
+  for (const Scalar& scalar : scalars) {
+    std::string value;
+    append_bytes(value, 1, scalar.tag);
+    append_key(value, 2, 5);
+    append_raw(value, scalar.value);
+    append_bytes(summary, 1, value);
+  }
+  std::string event = event_at(wall_time, step);
+  append_bytes(event, 5, summary);
+  return record_of(event);
+}
+
+std::vector<std::string_view> whole_records(std::string_view file) {
+  constexpr size_t kHeader = sizeof(uint64_t) + sizeof(uint32_t), kFooter = sizeof(uint32_t);
+  std::vector<std::string_view> records;
+  while (file.size() >= kHeader + kFooter) {
+    const auto size = read_raw<uint64_t>(file);
+    const std::string_view length = file.substr(0, sizeof(uint64_t));
+    if (read_raw<uint32_t>(file.substr(length.size())) != masked_crc(length)) break;
+    if (size > file.size() - kHeader - kFooter) break;
+    const std::string_view data = file.substr(kHeader, size);
+    if (read_raw<uint32_t>(file.substr(kHeader + size)) != masked_crc(data)) break;
+    records.push_back(file.substr(0, kHeader + size + kFooter));
+    file.remove_prefix(records.back().size());
+  }
+  return records;
+}
+
+void drop_events_after(const std::filesystem::path& folder, int64_t iteration,
+                       int64_t consumed_samples) {
+  if (!std::filesystem::exists(folder)) return;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() != kSuffix) continue;
+    const std::string text = read_file(entry.path());
+    std::string kept;
+    for (const std::string_view record : whole_records(text)) {
+      const bool by_samples = record.find(" vs samples") != std::string_view::npos;
+      if (step_of(record) <= (by_samples ? consumed_samples : iteration)) kept += record;
+    }
+    if (kept != text) write_file_atomically(entry.path(), kept);
+  }
+}
+
+EventFile::EventFile(const std::filesystem::path& folder) {
+  std::filesystem::create_directories(folder);
+  const double now = wall_time_now();
+  // A run that is killed and restarted within a second on the same host still differs by its
+  // process id.
+  path_ = folder / fmt::format("events.out.tfevents.{:010d}.{}.{}.0{}", static_cast<int64_t>(now),
+                               host_name(), getpid(), kSuffix);
+  fd_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (fd_ < 0) throw std::system_error(errno, std::generic_category(), path_.string());
+  write(version_record(now));
+}
+
+EventFile::~EventFile() {
+  if (fd_ >= 0) close(fd_);
+}
+
+void EventFile::add(int64_t step, const std::vector<Scalar>& scalars) {
+  write(scalars_record(wall_time_now(), step, scalars));
+}
+
+void EventFile::write(const std::string& record) {
+  const ssize_t written = ::write(fd_, record.data(), record.size());
+  if (written != static_cast<ssize_t>(record.size())) {
+    throw std::system_error(written < 0 ? errno : ENOSPC, std::generic_category(), path_.string());
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,143 @@
+#include "trainer/model/parameters.h"
+
+#include <cmath>
+#include <stdexcept>
+
+namespace weft {
+namespace {
+
+void check_divides(const char* what, int64_t size, const char* by, int64_t divisor) {
+  if (size % divisor == 0) return;
+  throw std::invalid_argument(std::string(what) + " (" + std::to_string(size) +
+                              ") is not a multiple of " + by + " (" + std::to_string(divisor) +
+                              "): every rank needs an equal share");
+}
+
+int64_t round_up(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+// A (rows, cols) matrix or, with cols == 0, a vector; sharded along split_dim, or replicated where
+// that is -1.
+Parameter make(std::string name, int64_t rows, int64_t cols, int split_dim,
+               const ParallelLayout& layout) {
+  Parameter p;
+  p.name = std::move(name);
+  p.global_shape = cols == 0 ? std::vector<int64_t>{rows} : std::vector<int64_t>{rows, cols};
+  p.shape = p.global_shape;
+  p.split_dim = layout.tp_size == 1 ? -1 : split_dim;
+  if (p.split_dim >= 0) {
+    const auto dim = static_cast<size_t>(split_dim);
+    p.shape[dim] /= layout.tp_size;
+    p.begin = p.shape[dim] * layout.tp_rank;
+    p.end = p.begin + p.shape[dim];
+  }
+  p.num_elements = cols == 0 ? p.shape[0] : p.shape[0] * p.shape[1];
+  p.decays = cols != 0;
+  return p;
+}
+
+Parameter matrix(std::string name, int64_t rows, int64_t cols, int split_dim, double init_std,
+                 const ParallelLayout& layout) {
+  Parameter p = make(std::move(name), rows, cols, split_dim, layout);
+  p.init_std = init_std;
+  return p;
+}
+
+Parameter vector(std::string name, int64_t size, int split_dim, float value,
+                 const ParallelLayout& layout) {
+  Parameter p = make(std::move(name), size, 0, split_dim, layout);
+  p.init_value = value;
+  return p;
+}
+
+}  // namespace
+
+int64_t ModelShape::num_parameters() const {
+  const int64_t C = hidden_size, F = ffn_size, A = num_heads * head_size;
+  const int64_t per_layer = 4 * C * A + 3 * A + C + 2 * C * F + F + C + 4 * C;
+  return num_layers * per_layer + (padded_vocab_size + max_positions) * C + 2 * C;
+}
+
+ParameterTable::ParameterTable(const ModelShape& shape, const ParallelLayout& layout) {
+  check_divides("number of layers", shape.num_layers, "pipeline stages", layout.pp_size);
+  check_divides("number of heads", shape.num_heads, "tensor-parallel size", layout.tp_size);
+  check_divides("feed-forward size", shape.ffn_size, "tensor-parallel size", layout.tp_size);
+  check_divides("padded vocabulary", shape.padded_vocab_size, "tensor-parallel size",
+                layout.tp_size);
+  const bool first_stage = layout.pp_rank == 0, last_stage = layout.pp_rank == layout.pp_size - 1;
+  const int64_t C = shape.hidden_size, num_layers = shape.num_layers / layout.pp_size;
+  const int64_t first_layer = layout.pp_rank * num_layers;
+
+  if (last_stage) {
+    add(vector("decoder.final_layernorm.weight", C, -1, 1, layout));
+    add(vector("decoder.final_layernorm.bias", C, -1, 0, layout));
+  }
+  for (int64_t layer = first_layer + num_layers - 1; layer >= first_layer; --layer) {
+    add_layer(shape, layout, layer);
+  }
+  const double std = shape.init_method_std;
+  if (first_stage) {
+    add(matrix("embedding.position_embeddings.weight", shape.max_positions, C, -1, std, layout));
+  }
+  if (first_stage || last_stage) {
+    add(matrix("embedding.word_embeddings.weight", shape.padded_vocab_size, C, 0, std, layout));
+  }
+}
+
+void ParameterTable::add_layer(const ModelShape& shape, const ParallelLayout& layout,
+                               int64_t layer) {
+  const std::string prefix = "decoder.layers." + std::to_string(layer) + ".";
+  const int64_t C = shape.hidden_size, F = shape.ffn_size, A = shape.num_heads * shape.head_size;
+  const double std = shape.init_method_std;
+  // Each residual branch adds variance: the 2L of them together add as much as one [Radford et al.
+  // 2019, section 2.3].
+  const double branch_std = std / std::sqrt(2.0 * static_cast<double>(shape.num_layers));
+  add(matrix(prefix + "mlp.linear_fc2.weight", C, F, 1, branch_std, layout));
+  add(vector(prefix + "mlp.linear_fc2.bias", C, -1, 0, layout));
+  add(matrix(prefix + "mlp.linear_fc1.weight", F, C, 0, std, layout));
+  add(vector(prefix + "mlp.linear_fc1.bias", F, 0, 0, layout));
+  add(vector(prefix + "pre_mlp_layernorm.weight", C, -1, 1, layout));
+  add(vector(prefix + "pre_mlp_layernorm.bias", C, -1, 0, layout));
+  add(matrix(prefix + "self_attention.linear_proj.weight", C, A, 1, branch_std, layout));
+  add(vector(prefix + "self_attention.linear_proj.bias", C, -1, 0, layout));
+  add(matrix(prefix + "self_attention.linear_qkv.weight", 3 * A, C, 0, std, layout));
+  add(vector(prefix + "self_attention.linear_qkv.bias", 3 * A, 0, 0, layout));
+  add(vector(prefix + "input_layernorm.weight", C, -1, 1, layout));
+  add(vector(prefix + "input_layernorm.bias", C, -1, 0, layout));
+}
+
+void ParameterTable::add(Parameter parameter) {
+  parameter.arena_offset = arena_elements_;
+  arena_elements_ += round_up(parameter.num_elements, kOptimizerBlock);
+  num_parameters_ += parameter.num_elements;
+  if (parameter.decays) num_decaying_ += parameter.num_elements;
+  parameters_.push_back(std::move(parameter));
+}
+
+const Parameter& ParameterTable::find(std::string_view name) const {
+  for (const Parameter& parameter : parameters_) {
+    if (parameter.name == name) return parameter;
+  }
+  throw std::out_of_range("no parameter \"" + std::string(name) + "\" on this rank");
+}
+
+std::vector<uint8_t> ParameterTable::decay_flags() const {
+  std::vector<uint8_t> flags(static_cast<size_t>(arena_elements_ / kOptimizerBlock), 0);
+  for (const Parameter& parameter : parameters_) {
+    const int64_t first = parameter.arena_offset / kOptimizerBlock;
+    const int64_t count = round_up(parameter.num_elements, kOptimizerBlock) / kOptimizerBlock;
+    for (int64_t block = first; block < first + count; ++block) {
+      flags[static_cast<size_t>(block)] = parameter.decays ? 1 : 0;
+    }
+  }
+  return flags;
+}
+
+Tensor ParameterTable::slice(Tensor arena, const Parameter& parameter) {
+  void* data = arena.as<char>() + parameter.arena_offset * size_bytes(arena.dtype());
+  if (parameter.shape.size() == 1) return Tensor(data, arena.dtype(), {parameter.shape[0]});
+  return Tensor(data, arena.dtype(), {parameter.shape[0], parameter.shape[1]});
+}
+
+}  // namespace weft

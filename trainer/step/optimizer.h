@@ -1,0 +1,61 @@
+// AdamW over the flat arenas, with the gradient norm and the clip factor kept on the device.
+// [Loshchilov & Hutter 2019, arXiv:1711.05101; Megatron-LM megatron/core/optimizer]
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "trainer/config/memory_plan.h"
+#include "trainer/model/parameters.h"
+#include "trainer/parallel/communicator.h"
+
+namespace weft {
+
+struct OptimizerOptions {
+  float beta1 = 0.9F, beta2 = 0.999F, eps = 1e-8F, weight_decay = 0.01F;
+  float clip_grad = 1.0F;  // global L2 norm; 0: no clipping, the norm is still reported
+};
+
+class Optimizer {
+ public:
+  // Plans its state. For fp32 models the master copies are the parameters themselves.
+  Optimizer(Backend& backend, Communicator& tensor_parallel, const ParameterTable& table,
+            DType dtype, const OptimizerOptions& options, MemoryPlan& plan);
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  // After plan.allocate(): takes the arenas and uploads the decay flags.
+  void bind(Tensor parameters, Tensor gradients);
+
+  // norm_and_clip (2) fp32, device: the norm over all ranks' gradients and the factor that clips
+  // it.
+  void gradient_norm(Tensor norm_and_clip);
+  // The `step`-th update, 1 for the first. No wait.
+  void update(Tensor norm_and_clip, double learning_rate, int64_t step);
+  // sum_of_squares (1) fp32, device: of all parameters in fp32.
+  void parameters_sum_of_squares(Tensor sum_of_squares);
+
+  Tensor master() const { return master_; }  // fp32 arenas
+  Tensor exp_avg() const { return exp_avg_; }
+  Tensor exp_avg_sq() const { return exp_avg_sq_; }
+  bool has_master() const { return dtype_ != DType::kFloat32; }
+
+ private:
+  void sum_of_squares(Tensor out, Tensor arena);
+
+  Backend& backend_;
+  Communicator& tensor_parallel_;
+  const ParameterTable& table_;
+  DType dtype_;
+  OptimizerOptions options_;
+  // Arena ranges (first element, count) that this rank counts in norms: replicated parameters count
+  // on rank 0 only.
+  std::vector<std::pair<int64_t, int64_t>> counted_ranges_;
+  Tensor parameters_, gradients_;                  // owned by the trainer
+  Tensor master_, exp_avg_, exp_avg_sq_, decays_;  // decays: uint8 per block
+  Tensor range_sums_, sum_;                        // (ranges), (1)
+};
+
+}  // namespace weft

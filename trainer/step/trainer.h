@@ -1,0 +1,138 @@
+// A training step and everything it changes: parameters, gradients, optimizer state, step counters.
+//
+//   Trainer trainer(backend, options);     // plans memory, allocates nothing: --dry-run prints
+//   trainer.plan() trainer.allocate(); trainer.initialize_parameters();       // or copy into
+//   state_tensors(), then parameters_loaded() trainer.step(batch, {.learning_rate = lr}); const
+//   StepResult result = trainer.result();   // the step's only wait
+//
+// Not thread-safe: the thread that drives the backend drives the trainer.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "trainer/config/memory_plan.h"
+#include "trainer/model/model.h"
+#include "trainer/model/parameters.h"
+#include "trainer/parallel/communicator.h"
+#include "trainer/step/optimizer.h"
+
+namespace weft {
+
+// This rank's share of one global batch on the host: micro-batch after micro-batch, B samples of T
+// tokens each. Pinned memory makes the copies asynchronous. The memory must stay as it is until the
+// result of its step was read.
+struct GlobalBatch {
+  int64_t num_micro_batches = 0;
+  const int32_t* tokens = nullptr;   // (num_micro_batches, B, T)
+  const int32_t* targets = nullptr;  // (num_micro_batches, B, T)
+  const float* loss_mask = nullptr;  // (num_micro_batches, B, T), or null: all ones
+  const double* mask_sums =
+      nullptr;  // (num_micro_batches) sums of the mask, > 0; null exactly when loss_mask is
+};
+
+struct TrainerOptions {
+  ModelShape shape;
+  ParallelLayout layout;
+  OptimizerOptions optimizer;
+  bool has_loss_mask = false;  // plans memory for GlobalBatch::loss_mask
+};
+TrainerOptions trainer_options(const Config& config, int64_t vocab_size);
+
+struct StepOptions {
+  double learning_rate = 0;
+  bool params_norm = false;
+};
+
+struct StepResult {
+  double loss = 0;         // mean over micro-batches of sum(loss * mask) / sum(mask)
+  double grad_norm = 0;    // before clipping; 0 after evaluate()
+  double params_norm = 0;  // after the update, where asked for
+  float forward_ms = 0, backward_ms = 0, optimizer_ms = 0;  // on the device
+};
+
+// What a checkpoint stores of one tensor and where it lies on the device.
+struct StateTensor {
+  std::string name;  // "model/NAME" (x), "optimizer/master/NAME" (bf16 models only),
+                     // "optimizer/exp_avg/NAME", "optimizer/exp_avg_sq/NAME" (fp32)
+  std::vector<int64_t> global_shape;
+  int split_dim = -1;
+  int64_t begin = 0, end = 0;
+  Tensor tensor;  // device memory, the slice's shape flattened to (num_elements)
+};
+
+// The numbers beside the tensors. Learning rate, data position and dropout follow from them.
+struct ScalarState {
+  int64_t iteration = 0;         // finished steps; keys dropout of the next one
+  int64_t consumed_samples = 0;  // of all data-parallel ranks together
+  int64_t adam_step = 0;         // updates done (bias correction)
+};
+
+class Trainer {
+ public:
+  // `backend` must outlive the trainer. Throws std::invalid_argument for sizes or layouts that
+  // cannot be.
+  Trainer(Backend& backend, const TrainerOptions& options);
+  ~Trainer();
+
+  const MemoryPlan& plan() const { return plan_; }
+  const ParameterTable& parameters() const { return table_; }
+  const ModelShape& shape() const { return options_.shape; }
+  Model& model() { return model_; }
+  void allocate();  // throws std::bad_alloc
+
+  // Starts from the seed. Blocks (host arithmetic and copies).
+  void initialize_parameters();
+
+  // Enqueues forward and backward of all micro-batches and the update, counts the iteration and its
+  // samples, and returns. At most kResultsInFlight steps may be unread.
+  void step(const GlobalBatch& batch, const StepOptions& options);
+  // Enqueues forward only: no dropout, no gradients; counters stay.
+  void evaluate(const GlobalBatch& batch);
+  // The result of the oldest unread step() or evaluate(); waits for it.
+  StepResult result();
+  static constexpr int kResultsInFlight = 2;
+
+  // Gradients of a global batch without an update, and its loss; waits (tests, diagnosis). Dropout
+  // is that of the next step.
+  double forward_backward(const GlobalBatch& batch);
+  Tensor gradient(const Parameter& parameter) const;  // fp32, device, in the slice's shape
+  Tensor weight(const Parameter& parameter) const;    // x, device
+
+  // --- checkpoints ---
+  // All tensors of this rank; without `optimizer` only the weights (with their fp32 masters).
+  std::vector<StateTensor> state_tensors(bool optimizer) const;
+  const ScalarState& scalar_state() const { return scalars_; }
+  void set_scalar_state(const ScalarState& scalars) { scalars_ = scalars; }
+  // After copying into state_tensors(): derives x from the fp32 masters.
+  void parameters_loaded();
+
+ private:
+  struct ResultSlot;
+  void micro_batch_to_device(const GlobalBatch& batch, int64_t micro_batch_idx);
+  MicroBatch micro_batch_at(const GlobalBatch& batch, int64_t micro_batch_idx) const;
+  ResultSlot& begin_result(int64_t num_micro_batches);
+  void run_micro_batches(const GlobalBatch& batch, bool training, ResultSlot* slot);
+  void end_result(ResultSlot& slot);
+
+  Backend& backend_;
+  TrainerOptions options_;
+  std::unique_ptr<Communicator> tensor_parallel_;
+  ParameterTable table_;
+  MemoryPlan plan_;
+  Model model_;
+  Optimizer optimizer_;
+  Tensor parameters_, gradients_;  // arenas: x, fp32
+  Tensor workspace_;
+  Tensor tokens_, targets_, loss_mask_;  // of one micro-batch
+  Tensor results_;                       // device: see kLoss, ... in trainer.cpp
+  Tensor host_results_;                  // pinned, kResultsInFlight times results_
+  ScalarState scalars_;
+  std::vector<std::unique_ptr<ResultSlot>> slots_;
+  int64_t results_begun_ = 0, results_read_ = 0;
+};
+
+}  // namespace weft
