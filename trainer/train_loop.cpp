@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "trainer/checkpoint/checkpoint.h"
 #include "trainer/log/log_lines.h"
 #include "trainer/signals.h"
 

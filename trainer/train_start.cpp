@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "trainer/checkpoint/checkpoint.h"
 #include "trainer/config/options.h"
 #include "trainer/log/banner.h"
 #include "trainer/log/log_lines.h"

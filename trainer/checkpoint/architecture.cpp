@@ -1,9 +1,8 @@
-// The architecture fields of a checkpoint: which model its tensors belong to.
+#include "trainer/checkpoint/architecture.h"
+
 #include <charconv>
 #include <cstdio>
 #include <stdexcept>
-
-#include "trainer/checkpoint/checkpoint.h"
 
 namespace weft {
 

@@ -13,44 +13,14 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "kernels/backend.h"
-#include "trainer/step/trainer.h"
+#include "trainer/checkpoint/checkpoint_info.h"
+#include "trainer/step/training_state.h"
 
 namespace weft {
-
-// Everything of a run that is not a tensor.
-struct CheckpointInfo {
-  ScalarState scalars;
-  int64_t consumed_valid_samples = 0;
-  int64_t skipped_iterations = 0;
-  // Learning-rate schedule of the run, in samples; compared on load [Megatron-LM
-  // optimizer_param_scheduler.py].
-  double max_lr = 0, min_lr = 0;
-  double lr_warmup_samples = 0;  // a fraction of the decay need not be whole
-  int64_t lr_decay_samples = 0;
-  std::string lr_decay_style;
-  // What must be equal in the run that loads it: "num_layers" -> "12", ...
-  std::map<std::string, std::string> architecture;
-  // Filled by reading: false for weights alone (imported models); the optimizer then starts afresh.
-  bool has_optimizer = true;
-  // All arguments of the run, a JSON object, for people.
-  std::string arguments_json = "{}";
-};
-
-// The architecture fields of `shape`, and a shape from them (micro-batch, dropout, seed and type
-// are not among them). shape_from throws std::runtime_error for a field that is absent or no
-// number.
-std::map<std::string, std::string> architecture_of(const ModelShape& shape);
-ModelShape shape_from(const std::map<std::string, std::string>& architecture);
-// One sentence per field in which a checkpoint and this run differ; empty: they fit.
-std::vector<std::string> architecture_differences(
-    const std::map<std::string, std::string>& checkpoint,
-    const std::map<std::string, std::string>& run);
 
 // DIR/iter_%07d.
 std::filesystem::path checkpoint_folder(const std::filesystem::path& dir, int64_t iteration);

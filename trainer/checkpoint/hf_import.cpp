@@ -7,6 +7,7 @@
 
 #include "indexed_dataset/storage/file_io.h"
 #include "kernels/bfloat16.h"
+#include "trainer/checkpoint/architecture.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/hf_gpt2.h"
 #include "trainer/checkpoint/hf_layout.h"

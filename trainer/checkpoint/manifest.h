@@ -4,9 +4,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/checkpoint_info.h"
 
 namespace weft {
 

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "trainer/checkpoint/architecture.h"
+#include "trainer/checkpoint/checkpoint.h"
 #include "trainer/config/options.h"
 
 namespace weft {

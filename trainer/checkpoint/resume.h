@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/checkpoint_info.h"
 #include "trainer/config/config.h"
 #include "trainer/config/lr_schedule.h"
+#include "trainer/config/model_shape.h"
 
 namespace weft {
 

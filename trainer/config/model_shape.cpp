@@ -4,6 +4,12 @@
 
 namespace weft {
 
+int64_t ModelShape::num_parameters() const {
+  const int64_t C = hidden_size, F = ffn_size, A = num_heads * head_size;
+  const int64_t per_layer = 4 * C * A + 3 * A + C + 2 * C * F + F + C + 4 * C;
+  return num_layers * per_layer + (padded_vocab_size + max_positions) * C + 2 * C;
+}
+
 // Two FLOPs per multiplication and token, three times (forward, and backward with its two
 // products): the weights of a layer, scores and their use (2 T A), and the head.
 double model_flops(const ModelShape& shape, double num_tokens) {

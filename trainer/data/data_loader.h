@@ -17,7 +17,7 @@
 
 #include "indexed_dataset/samples/gpt_dataset.h"
 #include "kernels/backend.h"
-#include "trainer/step/trainer.h"
+#include "trainer/data/global_batch.h"
 
 namespace weft {
 

@@ -11,6 +11,7 @@
 #include "trainer/config/model_shape.h"
 #include "trainer/model/parameters.h"
 #include "trainer/parallel/communicator.h"
+#include "trainer/parallel/parallel_layout.h"
 
 namespace weft {
 

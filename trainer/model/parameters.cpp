@@ -53,12 +53,6 @@ Parameter vector(std::string name, int64_t size, int split_dim, float value,
 
 }  // namespace
 
-int64_t ModelShape::num_parameters() const {
-  const int64_t C = hidden_size, F = ffn_size, A = num_heads * head_size;
-  const int64_t per_layer = 4 * C * A + 3 * A + C + 2 * C * F + F + C + 4 * C;
-  return num_layers * per_layer + (padded_vocab_size + max_positions) * C + 2 * C;
-}
-
 ParameterTable::ParameterTable(const ModelShape& shape, const ParallelLayout& layout) {
   check_divides("number of layers", shape.num_layers, "pipeline stages", layout.pp_size);
   check_divides("number of heads", shape.num_heads, "tensor-parallel size", layout.tp_size);

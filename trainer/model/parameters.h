@@ -15,7 +15,7 @@
 
 #include "kernels/backend.h"
 #include "trainer/config/model_shape.h"
-#include "trainer/parallel/communicator.h"
+#include "trainer/parallel/parallel_layout.h"
 
 namespace weft {
 

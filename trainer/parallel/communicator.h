@@ -28,14 +28,4 @@ class Communicator {
 // are the same memory.
 std::unique_ptr<Communicator> create_self_communicator();
 
-// The ranks this process belongs to. Default order tp-dp-pp: rank = tp + TP * (dp + DP * pp)
-// [Megatron-LM parallel_state.py].
-struct ParallelLayout {
-  int tp_rank = 0, tp_size = 1;
-  int pp_rank = 0, pp_size = 1;
-  int dp_rank = 0, dp_size = 1;
-  int world_rank() const { return tp_rank + tp_size * (dp_rank + dp_size * pp_rank); }
-  int world_size() const { return tp_size * pp_size * dp_size; }
-};
-
 }  // namespace weft

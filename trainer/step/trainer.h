@@ -15,24 +15,15 @@
 
 #include "kernels/backend.h"
 #include "trainer/config/memory_plan.h"
+#include "trainer/data/global_batch.h"
 #include "trainer/model/model.h"
 #include "trainer/model/parameters.h"
 #include "trainer/parallel/communicator.h"
+#include "trainer/parallel/parallel_layout.h"
 #include "trainer/step/optimizer.h"
+#include "trainer/step/training_state.h"
 
 namespace weft {
-
-// This rank's share of one global batch on the host: micro-batch after micro-batch, B samples of T
-// tokens each. Pinned memory makes the copies asynchronous. The memory must stay as it is until the
-// result of its step was read.
-struct GlobalBatch {
-  int64_t num_micro_batches = 0;
-  const int32_t* tokens = nullptr;   // (num_micro_batches, B, T)
-  const int32_t* targets = nullptr;  // (num_micro_batches, B, T)
-  const float* loss_mask = nullptr;  // (num_micro_batches, B, T), or null: all ones
-  const double* mask_sums =
-      nullptr;  // (num_micro_batches) sums of the mask, > 0; null exactly when loss_mask is
-};
 
 struct TrainerOptions {
   ModelShape shape;
@@ -52,23 +43,6 @@ struct StepResult {
   double grad_norm = 0;    // before clipping; 0 after evaluate()
   double params_norm = 0;  // after the update, where asked for
   float forward_ms = 0, backward_ms = 0, optimizer_ms = 0;  // on the device
-};
-
-// What a checkpoint stores of one tensor and where it lies on the device.
-struct StateTensor {
-  std::string name;  // "model/NAME" (x), "optimizer/master/NAME" (bf16 models only),
-                     // "optimizer/exp_avg/NAME", "optimizer/exp_avg_sq/NAME" (fp32)
-  std::vector<int64_t> global_shape;
-  int split_dim = -1;
-  int64_t begin = 0, end = 0;
-  Tensor tensor;  // device memory, the slice's shape flattened to (num_elements)
-};
-
-// The numbers beside the tensors. Learning rate, data position and dropout follow from them.
-struct ScalarState {
-  int64_t iteration = 0;         // finished steps; keys dropout of the next one
-  int64_t consumed_samples = 0;  // of all data-parallel ranks together
-  int64_t adam_step = 0;         // updates done (bias correction)
 };
 
 class Trainer {

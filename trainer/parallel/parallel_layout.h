@@ -1,0 +1,16 @@
+// Which ranks this process is among all ranks of a run.
+#pragma once
+
+namespace weft {
+
+// The ranks this process belongs to. Default order tp-dp-pp: rank = tp + TP * (dp + DP * pp)
+// [Megatron-LM parallel_state.py].
+struct ParallelLayout {
+  int tp_rank = 0, tp_size = 1;
+  int pp_rank = 0, pp_size = 1;
+  int dp_rank = 0, dp_size = 1;
+  int world_rank() const { return tp_rank + tp_size * (dp_rank + dp_size * pp_rank); }
+  int world_size() const { return tp_size * pp_size * dp_size; }
+};
+
+}  // namespace weft
