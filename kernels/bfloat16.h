@@ -1,4 +1,4 @@
-// bfloat16 storage on the host: round to nearest even, NaN stays NaN.
+// bfloat16 numbers in host memory. Conversion rounds to the nearest, ties to even; NaN stays NaN.
 #pragma once
 
 #include <cstdint>

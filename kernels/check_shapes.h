@@ -1,19 +1,20 @@
-// Checks of the arguments of every operation, shared by the backends so that wrong use fails with
-// the same words on each.
+// Checks of the arguments of every operation. The backends share them, so that a wrong call fails
+// with the same words on each.
 //
-// A row-wise tensor "(N,C)" may have more dimensions: the last is C and the leading ones multiply
-// to N. All throw std::invalid_argument: operation, tensor, what it is, what it should be.
+// A tensor "(N,C)" may have more dimensions: the last is C and the leading ones multiply to N. All
+// checks throw std::invalid_argument, which names the operation, the tensor, what it is and what it
+// should be.
 #pragma once
 
 #include "kernels/backend.h"
 
 namespace weft {
 
-// N of a row-wise tensor.
+// Returns N of a tensor (N,C).
 inline int64_t num_rows(const Tensor& tensor) {
   return tensor.rank() == 0 ? 0 : tensor.num_elements() / tensor.shape(tensor.rank() - 1);
 }
-// C of a row-wise tensor.
+// Returns C of a tensor (N,C).
 inline int64_t num_columns(const Tensor& tensor) {
   return tensor.rank() == 0 ? 0 : tensor.shape(tensor.rank() - 1);
 }

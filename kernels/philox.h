@@ -1,9 +1,9 @@
 // Philox4x32-10, the counter-based random generator behind initial weights and dropout.
 // [Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"; constants from Random123]
 //
-// Nothing is stored and nothing advances: the number of element e of stream (key, stream) is a pure
-// function of them, so every topology, device and restart sees the same numbers, and backward
-// recomputes what forward drew.
+// The generator has no state: the random number of element e is a pure function of (key, stream,
+// e). So every topology, device and restart sees the same numbers, and backward recomputes the
+// numbers that forward drew.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct PhiloxBlock {
   uint32_t word[4];
 };
 
-// Four random words for 128-bit counter {counter, stream} under 64-bit `key`.
+// Returns the four random words of the 128-bit counter {counter, stream} under the 64-bit `key`.
 WEFT_HOST_DEVICE inline PhiloxBlock philox(uint64_t key, uint64_t stream, uint64_t counter) {
   uint32_t c0 = static_cast<uint32_t>(counter), c1 = static_cast<uint32_t>(counter >> 32);
   uint32_t c2 = static_cast<uint32_t>(stream), c3 = static_cast<uint32_t>(stream >> 32);
@@ -39,7 +39,7 @@ WEFT_HOST_DEVICE inline PhiloxBlock philox(uint64_t key, uint64_t stream, uint64
   return {{c0, c1, c2, c3}};
 }
 
-// The random word of one element: four neighbours share a block.
+// Returns the random word of one element; four neighbouring elements share a block.
 WEFT_HOST_DEVICE inline uint32_t philox_word(uint64_t key, uint64_t stream, uint64_t element) {
   return philox(key, stream, element >> 2).word[element & 3];
 }

@@ -1,4 +1,4 @@
-// A typed, shaped view of memory that somebody else owns.
+// A typed, shaped view of memory that it does not own.
 #pragma once
 
 #include <cassert>
@@ -24,8 +24,8 @@ constexpr int64_t size_bytes(DType dtype) {
   return 0;
 }
 
-// Contiguous, row-major, at most 5 dimensions. Copying a Tensor copies the view. A default Tensor
-// stands for "none".
+// A tensor is contiguous, row-major and has at most 5 dimensions. Copying it copies the view. A
+// default Tensor stands for "none".
 class Tensor {
  public:
   static constexpr int kMaxRank = 5;

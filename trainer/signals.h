@@ -1,17 +1,17 @@
-// SIGTERM, SIGUSR1 (Slurm's --signal) and SIGINT as a request that the training loop answers after
-// its step.
+// SIGTERM, SIGUSR1 (Slurm's --signal) and SIGINT as a request to stop, which the training loop
+// obeys after its step.
 #pragma once
 
 namespace weft {
 
-// From now on these signals only set a flag; a second SIGINT ends the process at once, as it would
-// have without us.
+// From now on these signals only set a flag. A second SIGINT ends the process at once, as it does
+// by default.
 void catch_stop_signals();
-// The first signal that asked to stop; 0 if none did.
+// Returns the first signal that asked to stop, or 0.
 int received_stop_signal();
-// "SIGTERM", "SIGUSR1", "SIGINT".
+// Returns "SIGTERM", "SIGUSR1" or "SIGINT".
 const char* name_of_signal(int signal_number);
-// Forgets the request. For tests.
+// Forgets the request, for tests.
 void forget_stop_signal();
 
 }  // namespace weft

@@ -19,14 +19,15 @@
 
 namespace weft {
 
-// A loss or gradient norm was NaN or infinite. Checkpoints are those of before. Exit code 11.
+// A loss or gradient norm was NaN or infinite (exit code 11). No checkpoint was written since.
 struct NotFinite : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 enum class StopReason { kNone, kSignal, kDuration, kInterval };
 
-// What all ranks do after an iteration: decided in one place, travels as one small message.
+// What all ranks do after an iteration. It is decided in one place and is small enough for one
+// message.
 struct Control {
   bool evaluate = false, save = false;
   StopReason stop = StopReason::kNone;
@@ -36,16 +37,16 @@ class TrainLoop {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Opens the dataset, builds model and optimizer, loads the checkpoint; prints all of it to `out`
-  // as Megatron does. `config` has no problems() and its defaults are filled in; `notes` are
-  // printed. Throws by exit_code.h.
+  // Builds model and optimizer, loads the checkpoint, opens the dataset, and reports all of it to
+  // `out` as Megatron does. `config` has no problems() and its defaults are filled in; `notes` are
+  // printed. Exceptions are those of exit_code.h.
   TrainLoop(const Config& config, const std::vector<std::string>& notes,
             Clock::time_point process_start, std::FILE* out);
   TrainLoop(const TrainLoop&) = delete;
   TrainLoop& operator=(const TrainLoop&) = delete;
 
-  // Trains to the end or to a stop: kDone, or kStoppedOnRequest after a signal, with the state
-  // saved where --save is given. Throws NotFinite, and whatever reading data and saving throw.
+  // Trains to the end or to a stop. Returns kDone, or kStoppedOnRequest after a signal; with --save
+  // the state is saved then. Throws NotFinite, and what reading data and saving throw.
   ExitCode run();
 
  private:
@@ -80,7 +81,7 @@ class TrainLoop {
   const Clock::time_point process_start_;
   std::FILE* out_;
   const BatchSchedule schedule_;
-  std::deque<LockFile> locks_;  // of the folders that this run writes to
+  std::deque<LockFile> locks_;  // one for each folder that this run writes to
   VocabularySize vocabulary_;
   std::unique_ptr<Backend> backend_;
   DatasetTargetSizes sizes_;
@@ -92,13 +93,13 @@ class TrainLoop {
   LrSchedule lr_;
   int64_t consumed_valid_samples_ = 0;
   int64_t saved_iteration_ = -1;
-  int64_t lr_consumed_samples_ = 0;  // of the steps that lr_ counted
-  int64_t first_iteration_ = 1;      // of this process
-  size_t results_in_flight_ = 0;     // unread while the next step is enqueued
-  std::deque<StepRecord> unread_;    // steps whose results were not read yet, oldest first
+  int64_t lr_consumed_samples_ = 0;  // consumed samples when lr_ advanced last
+  int64_t first_iteration_ = 1;      // the first one of this process
+  size_t results_in_flight_ = 0;     // results that stay unread while the next step is enqueued
+  std::deque<StepRecord> unread_;    // steps whose results are unread, oldest first
 };
 
-// What the run would be, on `out`; nothing is allocated on the device.
+// Prints what the run would be to `out`. Nothing is allocated on the device.
 void dry_run(const Config& config, const std::vector<std::string>& notes, std::FILE* out);
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// Everything a training run needs before its first step, in the order in which Megatron reports it.
+// Choices that a training run makes before it starts: the device, the samples, whether it fits.
 #pragma once
 
 #include <memory>
@@ -19,16 +19,16 @@ struct DeviceChoice {
   DeviceKind kind = DeviceKind::kCpu;
   std::string why;
 };
-// Resolves --device. Throws std::invalid_argument for what the device cannot do (head sizes of the
-// attention kernels), std::runtime_error for --device cuda without a usable GPU.
+// Resolves --device. Throws std::invalid_argument for a head size that the GPU's attention kernels
+// do not have, std::runtime_error for --device cuda without a usable GPU.
 DeviceChoice choose_device(const Config& config);
 std::unique_ptr<Backend> create_backend(DeviceKind kind, const Config& config);
 
-// How many samples the run wants of each split; iterations follow the batch size ramp-up.
+// Returns the number of samples that the run needs of each split; iterations follow the batch size
+// ramp-up.
 DatasetTargetSizes target_sizes(const Config& config, const BatchSchedule& schedule);
 
-// Throws LimitExceeded where the plan needs more memory than the device has free, with both
-// numbers.
+// Throws LimitExceeded with both numbers where the plan needs more memory than the device has free.
 void check_memory(const MemoryPlan& plan, const Backend& backend);
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// What every CPU operation is given: the number of threads and each thread's part of the workspace.
+// Every CPU operation gets a context: the threads, and each thread's part of the workspace.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ class Context {
     floats_per_thread_ = num_floats / num_threads() / 16 * 16;
   }
 
-  // Throws std::invalid_argument where a thread has less than this; called before threads start.
+  // Throws std::invalid_argument where a thread's part is smaller. Call it before threads start.
   void need_scratch(const char* operation, int64_t num_floats) const {
     if (num_floats <= floats_per_thread_) return;
     throw std::invalid_argument(
@@ -32,9 +32,9 @@ class Context {
   }
   float* scratch(int thread) const { return workspace_ + thread * floats_per_thread_; }
 
-  // task(i, thread) for every i below num_tasks; a free thread takes the next. Tasks share nothing
-  // that is written, so the bits of the result depend neither on the number of threads nor on which
-  // of them takes a task. Tasks do not throw.
+  // Calls task(i, thread) for every i below num_tasks; a free thread takes the next. No task writes
+  // what another one reads or writes, so the bits of the result depend neither on the number of
+  // threads nor on which of them takes a task. Tasks do not throw.
   template <typename Task>
   void for_each(int64_t num_tasks, const Task& task) const {
     std::atomic<int64_t> next = 0;
@@ -43,7 +43,8 @@ class Context {
     });
   }
 
-  // task(begin, end, thread) over fixed pieces of `grain` rows: for cheap rows.
+  // Calls task(begin, end, thread) over pieces of `grain` rows, where a task per row would cost
+  // more than the row.
   template <typename Task>
   void for_each_range(int64_t num_rows, int64_t grain, const Task& task) const {
     for_each((num_rows + grain - 1) / grain, [&](int64_t i, int thread) {

@@ -11,9 +11,10 @@ namespace weft::cpu {
 
 class Device {
  public:
-  // Zeroed, 256-byte aligned, freed with the device at the latest. Throws std::bad_alloc.
+  // Returns zeroed memory, 256-byte aligned. The device frees what is left when it is destroyed.
+  // Throws std::bad_alloc.
   void* allocate(int64_t num_bytes);
-  // Throws std::invalid_argument for what was not allocated here. Null is nothing.
+  // Throws std::invalid_argument for memory that was not allocated here. Null is ignored.
   void release(void* data);
 
   int create_event();
@@ -21,7 +22,7 @@ class Device {
   void check_event(const char* operation, int event) const;
   float elapsed_ms(int start, int stop) const;
 
-  // Memory of the machine; what a control group or a job grants may be less.
+  // These count the memory of the machine; a control group or a job may grant less.
   static int64_t total_memory_bytes();
   static int64_t free_memory_bytes();
 

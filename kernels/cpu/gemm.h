@@ -1,9 +1,9 @@
 // Matrix products in fixed tiles, one single-threaded OpenBLAS call each.
 //
-// OpenBLAS's own threads are off (create_cpu_backend sets one thread): they would fight with
-// OpenMP's, and the way they cut a product follows from their number. Tiles here follow from the
-// shape alone, so the bits of a product do not depend on the number of threads. They do depend on
-// the processor, for which OpenBLAS picks its inner loops.
+// OpenBLAS's own threads are off (create_cpu_backend sets one thread): they would compete with
+// ours, and they cut a product by their number. Tiles here follow from the shape alone, so the bits
+// of a product do not depend on the number of threads. They do depend on the processor, for which
+// OpenBLAS picks its inner loops.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@
 
 namespace weft::cpu {
 
-// A factor as it lies in memory, row-major with `num_columns` columns, and whether it enters the
-// product transposed.
+// A factor as it lies in memory, row-major with `num_columns` columns. It enters the product
+// transposed if `transposed` is set.
 struct Factor {
   Tensor tensor;
   int64_t num_columns = 0;
   bool transposed = false;
 };
 
-// One finished piece of the product: fp32, rows [row, row+num_rows) and columns [column,
-// column+num_columns).
+// One finished piece of the product in fp32: rows [row, row + num_rows) and columns [column,
+// column + num_columns).
 struct Tile {
   int64_t row = 0, column = 0, num_rows = 0, num_columns = 0;
   float* values = nullptr;
@@ -32,24 +32,24 @@ struct Tile {
 
 constexpr int64_t kMaxTileRows = 256;
 constexpr int64_t kMaxTileColumns = 512;
-// bf16 factors are converted panel by panel of this depth; with tiles above, 2 MiB: the panels stay
-// in a core's L2 cache.
+// bf16 factors are converted in panels of this depth. With the tiles above, two panels and a tile
+// take 2 MiB, so they stay in a core's L2 cache.
 constexpr int64_t kPanelDepth = 512;
 
-// Scratch per thread.
+// Each thread needs this much scratch.
 constexpr int64_t kGemmScratchFloats = (kMaxTileRows + kMaxTileColumns) * kPanelDepth +
                                        kMaxTileRows * kMaxTileColumns + 2 * kMaxTileColumns;
 
-// Product of a (M,K) and b (K,N). `out` (M,N) fp32 receives it, added to what is there where
-// `accumulate`; when out is empty, the tiles live in scratch only. finish(tile) is called once per
-// tile, in the tile's thread.
+// Multiplies a (M,K) and b (K,N). `out` (M,N) fp32 receives the product, added to what is there
+// where `accumulate`; when out is empty, the tiles live in scratch only. finish(tile) is called
+// once per tile, in the tile's thread.
 template <typename Finish>
 void multiply(const Context& context, Tensor out, const Factor& a, const Factor& b, int64_t M,
               int64_t N, int64_t K, bool accumulate, const Finish& finish);
 
 struct TileGrid {
   int64_t rows = kMaxTileRows, columns = kMaxTileColumns;
-  // The largest tiles of which there are enough for a few dozen threads.
+  // Chooses the largest tiles that still keep a few dozen threads busy.
   TileGrid(int64_t M, int64_t N);
 };
 

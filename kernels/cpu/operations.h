@@ -1,5 +1,6 @@
-// The operations of kernels/backend.h on the CPU; arguments are already checked, the meaning is
-// documented there. x_scratch_floats is the scratch that each thread needs for operation x.
+// The operations of kernels/backend.h on the CPU, with arguments that are already checked. Their
+// meaning is documented there. x_scratch_floats() is the scratch that each thread needs for
+// operation x.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ void embedding_backward(const Context& context, Tensor dword, Tensor dposition, 
                         Tensor tokens, int64_t first_word, const Dropout& dropout);
 
 int64_t layernorm_scratch_floats(int64_t C);
-// An empty `branch` (and then residual_out) means: normalise `residual` itself.
+// With an empty `branch` (and residual_out) it normalises `residual` itself.
 void layernorm_forward(const Context& context, Tensor normed, Tensor residual_out, Tensor mean,
                        Tensor rstd, Tensor residual, Tensor branch, Tensor weight, Tensor bias,
                        float epsilon, const Dropout& dropout);
@@ -28,10 +29,10 @@ void layernorm_backward(const Context& context, Tensor dresidual, Tensor dbranch
                         Tensor rstd, Tensor weight, const Dropout& dropout, bool accumulate);
 
 int64_t linear_scratch_floats();
-// An empty `pre` means: no GELU.
+// With an empty `pre` there is no GELU.
 void linear_forward(const Context& context, Tensor out, Tensor pre, Tensor inp, Tensor weight,
                     Tensor bias, Gelu gelu);
-// An empty `pre` means: no GELU.
+// With an empty `pre` there is no GELU.
 void linear_backward_input(const Context& context, Tensor dinp, Tensor dout, Tensor weight,
                            Tensor pre, Gelu gelu);
 void linear_backward_weight(const Context& context, Tensor dweight, Tensor dbias, Tensor dout,
@@ -47,7 +48,7 @@ int64_t cross_entropy_scratch_floats(int64_t Vp);
 void cross_entropy(const Context& context, Tensor losses, Tensor logits, Tensor targets,
                    Tensor loss_mask, int64_t vocabulary_size, float gradient_scale, bool gradient);
 
-// fp64 sums of n floats, and of their squares, in an order that depends on n alone.
+// These return the fp64 sum of n floats and of their squares. The order depends on n alone.
 double sum(const Context& context, const float* inp, int64_t n);
 double sum_of_squares(const Context& context, const float* inp, int64_t n);
 

@@ -1,4 +1,4 @@
-// Rows of fp32 or bf16 tensors as fp32: operations compute on floats only.
+// Reads and stores rows of fp32 or bf16 tensors as fp32, because operations compute on floats only.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@ namespace weft::cpu {
 void widen(float* out, const BFloat16* inp, int64_t n);
 void narrow(BFloat16* out, const float* inp, int64_t n);
 
-// n elements from `first` on: the tensor's own memory when it is fp32, else converted into
-// `buffer`.
+// Returns n elements from `first` on: the tensor's own memory when it is fp32, else `buffer` with
+// the converted elements.
 const float* read_row(const Tensor& tensor, int64_t first, int64_t n, float* buffer);
-// Where to compute n elements from `first` on: in place when fp32, else in `buffer`, which
-// store_row then converts.
+// Returns the place for computing elements from `first` on: the tensor's own memory when it is
+// fp32, else `buffer`, which store_row then converts.
 float* row_target(const Tensor& tensor, int64_t first, float* buffer);
 void store_row(const Tensor& tensor, int64_t first, int64_t n, const float* values);
 
@@ -23,7 +23,7 @@ void store_row(const Tensor& tensor, int64_t first, int64_t n, const float* valu
 void add_rows(float* out, const float* a, const float* b, int64_t n);
 // values *= factors
 void multiply_row(float* values, const float* factors, int64_t n);
-// The largest number, n >= 1. NaN is passed over.
+// Returns the largest number, n >= 1. NaN is ignored.
 float max_of_row(const float* values, int64_t n);
 
 }  // namespace weft::cpu

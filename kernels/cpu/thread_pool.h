@@ -1,8 +1,8 @@
-// A few threads that wait asleep for tasks.
+// A few threads that sleep while there is no work.
 //
-// Not OpenMP's: its threads spin between parallel loops, and every loop waits for all of them.
-// Where processes outnumber cores (several ranks on one machine, tests side by side) a loop of 0.3
-// ms then takes 15 ms (README, "Decisions").
+// OpenMP's threads spin between parallel loops, and every loop waits for all of them. Where
+// processes outnumber cores (several ranks on one machine, tests side by side) a loop of 0.3 ms
+// then takes 15 ms (kernels/DECISIONS.md).
 #pragma once
 
 #include <condition_variable>
@@ -15,7 +15,7 @@ namespace weft::cpu {
 
 class ThreadPool {
  public:
-  // The calling thread is one of num_threads >= 1.
+  // The calling thread counts as one of num_threads >= 1.
   explicit ThreadPool(int num_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -23,9 +23,9 @@ class ThreadPool {
 
   int num_threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // work(thread) in up to `num_wanted` threads, always in the calling one (thread 0), and in those
-  // others that awake before it is done there; so `work` shares tasks out itself. Returns when no
-  // thread is in it. Must not throw, must not nest.
+  // Calls work(thread) in up to `num_wanted` threads: always in the calling one (thread 0), and in
+  // those others that awake before it has finished there. So `work` hands out its tasks itself. Run
+  // returns when no thread is inside `work`, which must not throw and must not call run().
   template <typename Work>
   void run(int64_t num_wanted, const Work& work) {
     if (num_wanted <= 1 || workers_.empty()) return work(0);
@@ -41,7 +41,7 @@ class ThreadPool {
     const void* work = nullptr;
   };
   void open(Job job, int64_t num_helpers);
-  void close();  // nobody joins any more; waits for those who did
+  void close();  // lets no further thread in and waits for those inside
   void serve(int thread);
 
   std::mutex mutex_;

@@ -1,9 +1,9 @@
 // The CUDA backend: one device, a compute stream and a copy stream, cuBLASLt for the matrix
 // products, own kernels for the rest.
 //
-// The device of the constructor stays current on the constructing thread, which alone may call. The
-// workspace begins with cuBLASLt's part; the rest is the scratch of whichever operation runs, since
-// operations of one stream follow each other.
+// The constructor makes its device current on the calling thread, and only that thread may use the
+// backend. The workspace begins with cuBLASLt's part; all operations use the rest as scratch, one
+// after the other, because they follow each other on one stream.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -81,7 +81,7 @@ class CudaBackend final : public Backend {
     return stream == Stream::kCompute ? compute_ : copy_;
   }
   cudaEvent_t event_of(EventId event) const;
-  // Scratch of at least `num_bytes`; throws std::invalid_argument where the workspace holds less.
+  // Returns at least `num_bytes` of scratch. Throws std::invalid_argument where there is less.
   void* scratch(const char* operation, int64_t num_bytes) const;
 
   int device_idx_;

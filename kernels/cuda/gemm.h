@@ -1,11 +1,11 @@
 // Matrix products through cuBLASLt, with one algorithm per problem for the life of the process.
 //
-// Everything cuBLASLt wants (descriptors, layouts, algorithm) is made at a problem's first use and
-// kept. Without a cache file the algorithm is the heuristic's first choice. With one, the choice
-// comes from the file or, when the file does not know the problem, from timing the heuristic's
-// candidates on the operands of that first call; then it is added to the file. So a restart with
-// the same file repeats the same bits. Candidates that add up split-K parts with atomics are never
-// taken.
+// The descriptors, layouts and the algorithm that cuBLASLt needs are made at a problem's first use
+// and kept. Without a cache file the algorithm is the heuristic's first choice. With one, the
+// choice comes from the file. When the file does not know the problem, the heuristic's candidates
+// are timed on the operands of that first call and the choice is added to the file. So a restart
+// with the same file repeats the same bits. Candidates that add split-K parts with atomics are
+// never taken.
 #pragma once
 
 #include <cublasLt.h>
@@ -30,8 +30,8 @@ enum class Epilogue : uint8_t {
   kBiasGradient,  // bias (n), fp32 = sums of B's columns over k
 };
 
-// D (m,n) = op(A) (m,k) * op(B) (k,n), column-major as in BLAS and without padding; accumulate: D
-// += (fp32 D only).
+// D (m,n) = op(A) (m,k) * op(B) (k,n), column-major as in BLAS and without padding. With
+// `accumulate`, which needs an fp32 D, the product is added to D.
 struct GemmProblem {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
@@ -51,8 +51,8 @@ struct GemmOperands {
 
 class Gemm {
  public:
-  // 64 MiB lets split-K keep the parts of the largest weight gradients; forward GEMMs need 32 or
-  // less.
+  // In 64 MiB split-K can keep the parts of the largest weight gradients; forward GEMMs need at
+  // most half of that.
   static constexpr int64_t kWorkspaceBytes = int64_t{64} << 20;
 
   // Uses the current device; runs on `stream`.
@@ -64,14 +64,14 @@ class Gemm {
   // kWorkspaceBytes of device memory, 256-byte aligned.
   void set_workspace(void* workspace) { workspace_ = workspace; }
 
-  // Throws std::runtime_error when cuBLASLt has no algorithm for the problem. The first use of a
-  // problem may time candidates: it then waits for the device, and where it accumulates takes
-  // memory of D's size for the time being.
+  // Runs one product. The first use of a problem may time candidates: it then waits for the device,
+  // and where it accumulates it takes memory of D's size for that time. Throws std::runtime_error
+  // when cuBLASLt has no algorithm for the problem.
   void run(const GemmProblem& problem, const GemmOperands& operands);
 
-  // Whether `fused` does its work sooner than `plain` followed by `rest` (launches on the stream).
-  // Decided at first use as algorithms are; without a cache file: whether cuBLASLt can do `fused`
-  // at all. `rest` must bear repetition.
+  // Returns whether `fused` is faster than `plain` followed by `rest`, which launches on the stream
+  // and must be repeatable. The answer is decided at first use, as algorithms are; without a cache
+  // file it is true where cuBLASLt can do `fused` at all.
   bool fused_is_faster(const GemmProblem& fused, const GemmProblem& plain,
                        const GemmOperands& operands, const std::function<void()>& rest);
 
@@ -88,7 +88,7 @@ class Gemm {
   cublasLtMatmulAlgo_t fastest(Plan& plan, const std::vector<cublasLtMatmulAlgo_t>& algorithms,
                                const GemmProblem& problem, const GemmOperands& operands);
   void launch(Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const GemmOperands& operands);
-  // Median time of each, measured in turns.
+  // Returns the median time of each work. They are measured in turns.
   std::vector<float> median_ms(const std::vector<std::function<void()>>& works, int turns);
   std::string key_of(const GemmProblem& problem) const;
 

@@ -1,4 +1,5 @@
-// The model that a checkpoint's tensors belong to, as names and values that can be compared.
+// The architecture of a model as names and values, so that a checkpoint's can be compared with a
+// run's.
 #pragma once
 
 #include <map>
@@ -9,12 +10,12 @@
 
 namespace weft {
 
-// The architecture fields of `shape`, and a shape from them (micro-batch, dropout, seed and type
-// are not among them). shape_from throws std::runtime_error for a field that is absent or no
-// number.
+// architecture_of() returns the architecture of `shape`; micro-batch, dropout, seed and type are
+// not part of it. shape_from() is its inverse and throws std::runtime_error for a field that is
+// absent or no number.
 std::map<std::string, std::string> architecture_of(const ModelShape& shape);
 ModelShape shape_from(const std::map<std::string, std::string>& architecture);
-// One sentence per field in which a checkpoint and this run differ; empty: they fit.
+// Returns one sentence per field in which a checkpoint and this run differ.
 std::vector<std::string> architecture_differences(
     const std::map<std::string, std::string>& checkpoint,
     const std::map<std::string, std::string>& run);

@@ -1,4 +1,4 @@
-// What a checkpoint knows of its run beside the tensors.
+// The part of a checkpoint that is not tensors: counters, schedule, architecture, arguments.
 #pragma once
 
 #include <cstdint>
@@ -9,22 +9,22 @@
 
 namespace weft {
 
-// Everything of a run that is not a tensor.
 struct CheckpointInfo {
   ScalarState scalars;
   int64_t consumed_valid_samples = 0;
   int64_t skipped_iterations = 0;
-  // Learning-rate schedule of the run, in samples; compared on load [Megatron-LM
-  // optimizer_param_scheduler.py].
+  // The run's learning-rate schedule in samples. A run that loads the checkpoint compares it with
+  // its own [Megatron-LM optimizer_param_scheduler.py].
   double max_lr = 0, min_lr = 0;
-  double lr_warmup_samples = 0;  // a fraction of the decay need not be whole
+  double lr_warmup_samples = 0;  // --lr-warmup-fraction need not give a whole number
   int64_t lr_decay_samples = 0;
   std::string lr_decay_style;
-  // What must be equal in the run that loads it: "num_layers" -> "12", ...
+  // Names and values that must be equal in the run that loads it: "num_layers" -> "12", ...
   std::map<std::string, std::string> architecture;
-  // Filled by reading: false for weights alone (imported models); the optimizer then starts afresh.
+  // Reading sets this to false where there are weights alone (an imported model); the optimizer
+  // then starts afresh.
   bool has_optimizer = true;
-  // All arguments of the run, a JSON object, for people.
+  // All arguments of the run as a JSON object, for people.
   std::string arguments_json = "{}";
 };
 

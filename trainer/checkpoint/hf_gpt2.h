@@ -1,9 +1,9 @@
-// Hugging Face GPT-2 folders: config.json, model.safetensors, tokenizer files. [transformers,
-// models/gpt2/modeling_gpt2.py]
+// Hugging Face GPT-2 folders: config.json, model.safetensors, tokenizer files.
+// [transformers, models/gpt2/modeling_gpt2.py]
 //
-// Their linear layers (Conv1D) store [in, out] and order qkv's columns all queries, all keys, all
-// values; ours store [out, in] as Megatron does, with qkv's rows ordered per head [query, key,
-// value]. Embeddings have no padding rows there.
+// Their linear layers (Conv1D) store [in, out], and the columns of qkv are all queries, then all
+// keys, then all values. Ours store [out, in] as Megatron does, and the rows of qkv are ordered per
+// head [query, key, value]. Their embeddings have no padding rows.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,15 @@ struct HfExport {
   std::filesystem::path load;  // checkpoint folder
   int64_t iteration = 0;
   std::filesystem::path output;  // folder; created
-  std::filesystem::path vocab_file,
-      merge_file;                 // copied as vocab.json and merges.txt; empty: no tokenizer files
-  DType dtype = DType::kFloat32;  // of the weights that are written; fp32 masters are used where
-                                  // the checkpoint has them
+  // These are copied as vocab.json and merges.txt. Where they are empty, no tokenizer files are
+  // written.
+  std::filesystem::path vocab_file, merge_file;
+  // The type of the weights that are written. They come from the fp32 masters where the checkpoint
+  // has them.
+  DType dtype = DType::kFloat32;
 };
 // Writes the folder; every file is complete or absent. Throws std::runtime_error for a checkpoint
-// that is no GPT-2 or is damaged, std::system_error.
+// that is damaged or no GPT-2, std::system_error where files cannot be read or written.
 void export_hf_gpt2(const HfExport& options);
 
 struct HfImport {
@@ -31,8 +33,9 @@ struct HfImport {
   std::filesystem::path save;   // checkpoint folder; iteration 0 is written, weights alone
   int64_t make_vocab_size_divisible_by = 128;  // padding rows are zero
 };
-// Reads names with and without the prefix "transformer.", F32, BF16 and F16 weights; stores fp32.
-// Throws std::runtime_error naming the field of config.json or the tensor that does not fit.
+// Reads names with and without the prefix "transformer." and F32, BF16 and F16 weights, and stores
+// fp32. Throws std::runtime_error, which names the field of config.json or the tensor that does not
+// fit.
 void import_hf_gpt2(const HfImport& options);
 
 }  // namespace weft

@@ -1,5 +1,4 @@
-// Which tensor of a Hugging Face GPT-2 is which parameter of ours, and how their elements
-// correspond.
+// The mapping between the tensors of a Hugging Face GPT-2 and our parameters, element by element.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +12,10 @@ namespace weft {
 
 enum class HfLayout {
   kSame,           // vectors, position embeddings
-  kPaddedRows,     // word embeddings: ours has padding rows at the end
+  kPaddedRows,     // word embeddings: ours have padding rows at the end
   kTransposed,     // Conv1D [in, out] <-> [out, in]
-  kQkvTransposed,  // the same, and columns (s, head, d) <-> rows (head, s, d), s = query, key,
-                   // value
-  kQkvVector,      // the bias of that
+  kQkvTransposed,  // the same; columns (s, head, d) <-> rows (head, s, d), s = query, key, value
+  kQkvVector,      // the bias that belongs to kQkvTransposed
 };
 
 struct HfTensor {
@@ -26,15 +24,16 @@ struct HfTensor {
   HfLayout layout;
 };
 
-// In the order in which transformers writes them.
+// Returns all tensors in the order in which transformers writes them.
 std::vector<HfTensor> hf_tensors(int64_t num_layers);
 
-// The shape of `tensor` on their side.
+// Returns the shape of `tensor` on Hugging Face's side.
 std::vector<int64_t> hf_shape(const HfTensor& tensor, const Parameter& parameter,
                               const ModelShape& shape);
 
-// Elements between the two sides, fp32; `ours` has parameter.num_elements, `theirs` the product of
-// hf_shape. Padding rows of ours are zeroed by from_hf and dropped by to_hf.
+// These copy the fp32 elements of a tensor from one side to the other. `ours` has
+// parameter.num_elements elements, `theirs` as many as hf_shape() gives. to_hf drops our padding
+// rows, from_hf fills them with zeros.
 void to_hf(float* theirs, const float* ours, const HfTensor& tensor, const Parameter& parameter,
            const ModelShape& shape);
 void from_hf(float* ours, const float* theirs, const HfTensor& tensor, const Parameter& parameter,

@@ -1,4 +1,4 @@
-// manifest.json of a checkpoint: what checkpoint.h promises, as data.
+// manifest.json of a checkpoint: it tells which file holds which slice of which tensor.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace weft {
 
-// One slice of one global tensor in one file.
+// A slice of a global tensor as it lies in a file.
 struct ManifestTensor {
   std::string name, file, dtype;
   std::vector<int64_t> global_shape;
@@ -24,13 +24,13 @@ struct Manifest {
   CheckpointInfo info;
   std::vector<ManifestTensor> tensors;
 
-  const ManifestTensor* find(std::string_view name) const;  // null where absent
+  const ManifestTensor* find(std::string_view name) const;  // null if there is none
 };
 
-// JSON whose last field is the XXH3 checksum of everything before it.
+// Returns JSON whose last field is the XXH3 checksum of everything before it.
 std::string to_json(const Manifest& manifest);
-// Throws std::runtime_error naming `path` (not a manifest), ChecksumMismatch (changed since it was
-// written).
+// Throws std::runtime_error, which names `path`, if the file is no manifest, and ChecksumMismatch
+// if it was changed since it was written.
 Manifest read_manifest(const std::filesystem::path& path);
 
 }  // namespace weft

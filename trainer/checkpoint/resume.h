@@ -1,4 +1,4 @@
-// From a run to its checkpoint and back.
+// Turns a run's numbers into those of a checkpoint, and a checkpoint's into the start of a run.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace weft {
 
-// The numbers of a run that checkpoints keep beside the tensors.
+// The counters and the schedule of a run, which checkpoints keep beside the tensors.
 struct RunState {
   ScalarState scalars;  // iteration and consumed samples, among others
   int64_t consumed_valid_samples = 0;
@@ -23,21 +23,21 @@ struct RunState {
 CheckpointInfo checkpoint_info(const RunState& state, const ModelShape& shape,
                                const Config& config);
 
-// The iteration to load: --ckpt-step, else the one that the tracker in --load names. Nothing if
-// there is none and
-// --exit-on-missing-checkpoint is not given; with it std::runtime_error.
+// Returns the iteration to load: --ckpt-step, else the one that the tracker in --load names. Where
+// there is none, it returns nothing, or throws std::runtime_error with
+// --exit-on-missing-checkpoint.
 std::optional<int64_t> iteration_to_load(const Config& config);
 
-// Checks that a checkpoint fits this run and says where it goes on. With --finetune, and from
-// imported weights, the run starts at iteration 0; from weights saved with --no-save-optim, or with
-// --no-load-optim, it goes on with a fresh optimizer. Throws std::invalid_argument naming every
-// difference of the architecture, or where the learning-rate schedules differ (reconcile()).
 struct Resume {
   RunState state;
   bool load_optimizer = true;
-  // What is allowed to differ, but makes the run read other samples than the one that was saved.
+  // Differences that are allowed, but make the run read other samples than the one that was saved.
   std::vector<std::string> warnings = {};
 };
+// Checks that a checkpoint fits this run and says where the run goes on. With --finetune, and from
+// imported weights, it starts at iteration 0. From weights saved with --no-save-optim, or with
+// --no-load-optim, it goes on with a fresh optimizer. Throws std::invalid_argument, which names
+// every difference of the architecture, and where the learning-rate schedules differ (reconcile()).
 Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape, const Config& config);
 
 }  // namespace weft

@@ -1,5 +1,6 @@
-// The safetensors file format: an 8-byte little-endian header length, a JSON header, then the
-// tensors' bytes. [huggingface/safetensors README, "Format"]
+// The safetensors file format. [huggingface/safetensors README, "Format"]
+//
+//   file := header_length:u64 (little-endian) header:JSON[header_length] the tensors' bytes
 #pragma once
 
 #include <cstdint>
@@ -22,25 +23,25 @@ struct SafetensorsEntry {
   int64_t begin = 0, end = 0;  // bytes, from the end of the header
 };
 
-// "F32", "BF16", "I32", "U8".
+// Returns the format's name of a type: "F32", "BF16", "I32" or "U8".
 std::string_view safetensors_dtype(DType dtype);
 
-// Lays `entries` out back to back in their order (fills begin and end) and returns the header, its
-// length included, padded with spaces so that the data starts at a multiple of 64.
+// Places `entries` back to back in their order (it fills begin and end) and returns the header with
+// its length. Spaces pad the header, so that the data starts at a multiple of 64.
 std::string safetensors_header(std::vector<SafetensorsEntry>& entries,
                                const std::map<std::string, std::string>& metadata);
 
-// Reads one file, mapped while this lives. Thread-safe.
+// Reads one file, which stays mapped while the object lives. Thread-safe.
 class SafetensorsFile {
  public:
-  // Checks the header: its length, types, shapes against byte ranges, no overlap, no hole, the end
-  // of the file. Throws std::runtime_error with file, tensor and reason; std::system_error if it
-  // cannot be opened.
+  // Checks the header: its length, the types, the shapes against the byte ranges. The ranges must
+  // cover the rest of the file without hole or overlap. Throws std::runtime_error with file, tensor
+  // and reason, std::system_error if the file cannot be opened.
   explicit SafetensorsFile(const std::filesystem::path& path);
 
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
-  const SafetensorsEntry* find(
-      std::string_view name) const;  // null where absent; lives as long as this
+  // Returns null if there is no such tensor. The entry lives as long as this object.
+  const SafetensorsEntry* find(std::string_view name) const;
   std::span<const std::byte> bytes(const SafetensorsEntry& entry) const;
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   const std::filesystem::path& path() const { return path_; }

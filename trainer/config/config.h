@@ -1,6 +1,6 @@
-// Every option of weft-train, in Megatron's words [Megatron-LM megatron/training/arguments.py,
-// core_r0.7 and v2.x]. The table of names, types and help texts is config_options.h; the checks are
-// config_problems.cpp.
+// Every option of weft-train, in Megatron's words. options.h holds the table of their names and
+// help texts, problems.cpp the checks. [Megatron-LM megatron/training/arguments.py, core_r0.7 and
+// v2.x]
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Config {
   int64_t make_vocab_size_divisible_by = 128;
   std::optional<int64_t> pad_vocab_size_to;
   float layernorm_epsilon = 1e-5F;
-  bool no_bias_gelu_fusion = false;  // Megatron's unfused path computes erf, the fused one tanh
+  bool no_bias_gelu_fusion = false;  // Megatron's unfused GELU is by erf, the fused one by tanh
   float attention_dropout = 0.1F, hidden_dropout = 0.1F;
   // batch and duration
   int64_t micro_batch_size = 0;
@@ -46,13 +46,13 @@ struct Config {
   // precision and device
   bool bf16 = false;
   std::string device = "auto";  // auto, cuda, cpu
-  // parallelism (sizes other than 1 are refused until they are built)
+  // parallelism; sizes other than 1 are refused because they are not built
   int64_t tensor_model_parallel_size = 1, pipeline_model_parallel_size = 1;
   // data
   std::vector<std::string> data_path;
   std::string split = "969,30,1";
   std::string vocab_file, merge_file;
-  std::optional<int64_t> vocab_size;  // of the tokenizer; found by vocabulary_size.h if not given
+  std::optional<int64_t> vocab_size;  // the tokenizer's; vocabulary_size.h finds it if not given
   bool eod_mask_loss = false;
   int64_t num_workers = 2;
   // checkpoint
@@ -70,7 +70,7 @@ struct Config {
   std::string gemm_algorithm_cache;  // default: ~/.cache/weft/gemm-algorithms
   bool dry_run = false;
 
-  // What the options stand for once defaults are resolved.
+  // The values of options with their defaults resolved.
   int64_t head_size() const { return kv_channels.value_or(hidden_size / num_attention_heads); }
   int64_t ffn_size() const { return ffn_hidden_size.value_or(4 * hidden_size); }
   int64_t positions() const { return max_position_embeddings.value_or(seq_length); }
@@ -78,30 +78,29 @@ struct Config {
   DType dtype() const { return bf16 ? DType::kBFloat16 : DType::kFloat32; }
   Gelu gelu() const { return no_bias_gelu_fusion ? Gelu::kErf : Gelu::kTanh; }
   std::string run_folder() const { return run_dir.empty() ? save : run_dir; }
-  // Next multiple of make_vocab_size_divisible_by * tp, or pad_vocab_size_to.
+  // Returns pad_vocab_size_to, or the next multiple of make_vocab_size_divisible_by * tp.
   int64_t padded_vocab_size(int64_t tokenizer_vocab_size) const;
 
-  // Every problem of the configuration, in sentences that name the flags and both values; empty:
-  // none.
+  // Returns every problem of the configuration, in sentences that name the flags and both values.
   std::vector<std::string> problems() const;
-  // What is unusual but allowed, for the log. After problems().
+  // Returns what is unusual but allowed, for the log. There must be no problems().
   std::vector<std::string> warnings() const;
-  // Gives every option that stands for another one its value (global_batch_size, ffn_hidden_size,
-  // ...). After problems().
+  // Sets the options that were not given and follow from others (global_batch_size,
+  // ffn_hidden_size, ...). There must be no problems().
   void fill_defaults();
-  // Options as (snake_case name, value in Python's spelling) sorted by name, as Megatron's banner
+  // Returns (snake_case name, value in Python's spelling) sorted by name, as Megatron's banner
   // prints them.
   std::vector<std::pair<std::string, std::string>> resolved() const;
-  // The same as one JSON object, text.
+  // Returns the same as the text of one JSON object.
   std::string resolved_json() const;
 };
 
 struct ParsedArguments {
   Config config;
-  std::vector<std::string>
-      problems;  // of the command line itself: unknown flags, values that are not numbers, ...
+  // Problems of the command line itself: unknown flags, values that are not numbers, ...
+  std::vector<std::string> problems;
   std::vector<std::string> notes;   // accepted flags that have no effect, with the reason
-  std::optional<std::string> help;  // --help or --version was asked for: the text to print
+  std::optional<std::string> help;  // the text to print if --help or --version was asked for
 };
 
 // Reads a command line (without the program's name). Never throws for what a user may type.

@@ -1,6 +1,6 @@
-// Flags of Megatron-LM and Megatron-DeepSpeed that weft-train knows by name only: harmless ones are
-// accepted and reported as having no effect, the others are refused with a hint, so that none is
-// ever silently ignored.
+// Flags of Megatron-LM and Megatron-DeepSpeed that weft-train knows by name only. Harmless ones are
+// accepted and reported as having no effect, the others are refused with a hint; none is silently
+// ignored.
 #pragma once
 
 #include <span>
@@ -12,15 +12,15 @@ namespace weft {
 
 struct KnownFlag {
   std::string_view flag;         // with its dashes
-  int num_values;                // -1: one or more
-  std::string_view reason;       // why it has no effect, or what to do instead
-  std::string_view values = {};  // "a|b": the only values that have no effect; empty: any
+  int num_values;                // -1 means one or more
+  std::string_view reason;       // the reason why it has no effect, or what to do instead
+  std::string_view values = {};  // "a|b": only these values have no effect; empty: all have none
 };
 
 std::span<const KnownFlag> flags_without_effect();
 std::span<const KnownFlag> flags_not_supported();
 
-// The flag of `known` that is nearest to `flag` by edit distance, or empty if none is near.
+// Returns the flag of `known` that is nearest to `flag` by edit distance, or "" if none is near.
 std::string nearest_flag(std::string_view flag, const std::vector<std::string>& known);
 
 }  // namespace weft

@@ -1,5 +1,5 @@
-// Every buffer of a run, known before anything is allocated: one allocation per class, nothing is
-// allocated in a step.
+// Every buffer of a run, known before anything is allocated. Each class is one allocation, and a
+// step allocates nothing.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@
 namespace weft {
 
 enum class MemoryClass {
-  kParameters,   // x, what the GEMMs read
+  kParameters,   // x, as the GEMMs read them
   kGradients,    // fp32
   kOptimizer,    // fp32 master copies (bf16 models) and Adam's moments
   kActivations,  // kept from forward for backward
-  kScratch,      // live within one layer's forward or backward
+  kScratch,      // used within one layer's forward or backward
   kLogits,       // logits, then their gradients
-  kWorkspace,    // of the backend's operations
+  kWorkspace,    // scratch of the backend's operations
   kBatch,        // tokens, targets, masks, results
-  kPinnedHost,   // results as the host reads them
+  kPinnedHost,   // the results' copy that the host reads
 };
 constexpr int kNumMemoryClasses = 9;
 const char* name_of(MemoryClass memory_class);
@@ -29,7 +29,7 @@ class MemoryPlan {
   struct Buffer {
     MemoryClass memory_class;
     std::string name;
-    int64_t offset_bytes = 0, num_bytes = 0;  // within the class; offsets are multiples of 256
+    int64_t offset_bytes = 0, num_bytes = 0;  // place in the class; offsets are multiples of 256
     Tensor* tensor = nullptr;
   };
 
@@ -38,19 +38,19 @@ class MemoryPlan {
   MemoryPlan& operator=(const MemoryPlan&) = delete;
   ~MemoryPlan();
 
-  // Plans a buffer; `tensor` has its shape at once and its memory after allocate(). It must outlive
-  // the plan's use.
+  // Plans a buffer. `tensor` gets its shape at once and its memory in allocate(); it must live
+  // until then.
   void add(MemoryClass memory_class, std::string name, Tensor* tensor, DType dtype,
            std::initializer_list<int64_t> shape);
 
-  // Allocates each class (zeroed) and gives every tensor its memory. Throws std::bad_alloc; the
-  // plan then holds nothing.
+  // Allocates each class, zeroed, and gives every tensor its memory. Throws std::bad_alloc, and
+  // then the plan holds no memory.
   void allocate(Backend& backend);
 
   const std::vector<Buffer>& buffers() const { return buffers_; }
   int64_t class_bytes(MemoryClass memory_class) const;
   int64_t device_bytes() const;  // all classes but pinned host memory
-  // A table for people: class, MiB, and the largest buffers' names.
+  // Returns a table for people: class, MiB, and names of buffers.
   std::string to_string() const;
 
  private:

@@ -1,5 +1,5 @@
-// The sizes of a GPT in full, before any sharding. Legend: B micro-batch, T sequence, C hidden, H
-// heads, D head size, F feed-forward, V vocabulary (Vp padded), L layers, S positions.
+// The sizes of a whole GPT, before any sharding. Legend: B micro-batch, T sequence, C hidden,
+// H heads, D head size, F feed-forward, V vocabulary (Vp padded), L layers, S positions.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +21,17 @@ struct ModelShape {
   double init_method_std = 0.02;
   uint64_t seed = 1234;
 
-  // Parameters of the whole model with the padded vocabulary, the tied head counted once:
-  // L(12C^2 + 13C) + Vp*C + S*C + 2C for F = 4C and H*D = C.
+  // Returns the number of parameters with the padded vocabulary; the tied head is counted once. For
+  // F = 4C and H*D = C it is L(12C^2 + 13C) + Vp*C + S*C + 2C.
   int64_t num_parameters() const;
 };
 
-// FLOPs of forward and backward over `num_tokens` tokens, nothing recomputed, causal masking not
-// discounted: 72 N L C^2 (1 + T/(6C) + Vp/(12 L C)) for F = 4C and H*D = C [Megatron-LM
-// megatron/training/training.py].
+// Returns the FLOPs of forward and backward over `num_tokens` tokens (N). Recomputation is not
+// counted and causal masking is not discounted. For F = 4C and H*D = C it is
+// 72 N L C^2 (1 + T/(6C) + Vp/(12 L C)) [Megatron-LM megatron/training/training.py].
 double model_flops(const ModelShape& shape, double num_tokens);
 
-// `vocab_size` is the tokenizer's; padding follows the configuration.
+// Returns the shape of a configuration; `vocab_size` is the tokenizer's.
 ModelShape model_shape(const Config& config, int64_t vocab_size);
 
 }  // namespace weft

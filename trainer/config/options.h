@@ -1,6 +1,6 @@
-// The one table of weft-train's options: a visitor is called with (flag, value, help) for each, so
-// that parsing, help, the banner and the run manifest cannot disagree. Flags that other Megatrons
-// know stand in megatron_flags.h.
+// The one table of weft-train's options. A visitor is called with (flag, value, help) for each, so
+// that parsing, help, the banner and the run manifest cannot disagree. Flags that only other
+// Megatrons have are listed in megatron_flags.h.
 #pragma once
 
 #include "trainer/config/config.h"

@@ -1,9 +1,13 @@
-// Global batches, made ahead of the step by background threads in pinned memory.
+// Global batches, which background threads prepare in pinned memory ahead of the step.
 //
-// Order is Megatron's sequential sampler [Megatron-LM megatron/legacy/data/data_samplers.py]:
-// sample s of micro-batch k of rank r of the step that starts after `consumed` samples is  consumed
-// + k * B * dp + r * B + s.  So the samples of a step do not depend on the topology, and a run
-// resumes at its consumed samples.
+// The order is that of Megatron's sequential sampler
+// [Megatron-LM megatron/legacy/data/data_samplers.py]. In the step that starts after `consumed`
+// samples, sample s of micro-batch k of rank r is
+//
+//   consumed + k * B * dp + r * B + s
+//
+// So the samples of a step do not depend on the topology, and a run resumes at its consumed
+// samples.
 #pragma once
 
 #include <condition_variable>
@@ -24,42 +28,42 @@ namespace weft {
 struct DataLoaderOptions {
   int64_t micro_batch_size = 1;
   int64_t dp_rank = 0, dp_size = 1;
-  int64_t first_sample = 0;                        // consumed so far
-  int64_t vocab_size = 0;                          // ids from here on are errors
-  std::optional<int32_t> end_of_document_id = {};  // given: no loss where it is the input
+  int64_t first_sample = 0;  // samples consumed so far
+  int64_t vocab_size = 0;    // token ids from here on are errors
+  // If it is given, positions whose input is this token have no loss.
+  std::optional<int32_t> end_of_document_id = {};
   int64_t num_threads = 2;
-  // Batches in memory: two in flight on the device, one ready, one being made.
+  // Batches in memory: two in flight on the device, one ready, one in preparation.
   int64_t num_slots = 4;
 };
 
 class DataLoader {
  public:
-  // Global batch size after so many consumed samples, and its maximum.
+  // The global batch size after a number of consumed samples, and its maximum.
   struct BatchSizes {
     std::function<int64_t(int64_t consumed_samples)> at;
     int64_t max = 0;
   };
 
-  // Starts its threads, which make batches until the dataset's samples are used up. `dataset` and
-  // `backend` must outlive it.
+  // Starts the threads, which prepare batches until the dataset's samples are used up. `dataset`
+  // and `backend` must outlive the loader.
   DataLoader(Backend& backend, const GptDataset& dataset, const DataLoaderOptions& options,
              BatchSizes batch_sizes);
   DataLoader(const DataLoader&) = delete;
   DataLoader& operator=(const DataLoader&) = delete;
   ~DataLoader();
 
-  // The next batch; waits if it is not ready. It stays valid until release() has been called as
-  // often as next(). Throws std::runtime_error for a token id outside the vocabulary (names sample
-  // and document) and for a dataset that has no further whole batch; std::logic_error if all slots
-  // are in use.
+  // Returns the next batch and waits until it is ready. The batch stays valid until release() has
+  // been called as often as next(). Throws std::runtime_error for a token id outside the
+  // vocabulary, naming sample and document, and for a dataset that has no further whole batch;
+  // std::logic_error if all slots are in use.
   GlobalBatch next();
-  // The device is done with the oldest batch.
+  // Releases the oldest batch: the device has read it.
   void release();
 
-  int64_t consumed_samples() const {
-    return consumed_samples_;
-  }                                                // of the batches that next() returned
-  double waited_ms() const { return waited_ms_; }  // spent in next() so far
+  // Returns the samples up to the end of the latest batch that next() returned.
+  int64_t consumed_samples() const { return consumed_samples_; }
+  double waited_ms() const { return waited_ms_; }  // time spent in next() so far
 
  private:
   struct Slot {
@@ -77,7 +81,7 @@ class DataLoader {
 
   void allocate_slots();
   void run_worker();
-  bool can_hand_out() const;  // with mutex_ held
+  bool can_hand_out() const;  // the caller holds mutex_
   Work hand_out();
   void begin_batch();
   void fill(const Work& work);
@@ -96,12 +100,12 @@ class DataLoader {
 
   std::mutex mutex_;
   std::condition_variable work_available_, batch_ready_;
-  // Batches are numbered from 0: [released, taken) are in use, [taken, made] ready or in the
-  // making.
+  // Batches are numbered from 0: [released, taken) are in use, [taken, made] are ready or in
+  // preparation.
   int64_t made_ = 0, taken_ = 0, released_ = 0;
-  int64_t handed_out_ = 0;    // micro-batches of batch made_
-  int64_t next_sample_ = 0;   // first one of batch made_
-  bool batch_begun_ = false;  // slot of made_ is prepared
+  int64_t handed_out_ = 0;    // micro-batches of batch made_ that threads have taken
+  int64_t next_sample_ = 0;   // first sample of batch made_
+  bool batch_begun_ = false;  // the slot of batch made_ is set up
   bool stopping_ = false;
   std::exception_ptr error_;
   std::vector<std::thread> threads_;

@@ -1,5 +1,5 @@
-// What a run says before it starts, in Megatron's order. [Megatron-LM
-// megatron/training/{arguments,initialize,tokenizer}.py]
+// The text that a run prints before it starts, in Megatron's order.
+// [Megatron-LM megatron/training/{arguments,initialize,tokenizer}.py]
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@
 
 namespace weft {
 
-// World, precision, arguments, warnings and notes, batch schedule, vocabulary and its padding,
-// seed.
+// The banner shows the world, the precision, all arguments, warnings and notes, the batch schedule,
+// the vocabulary with its padding, and the seed.
 std::string start_banner(const Config& config, const std::vector<std::string>& notes,
                          const BatchSchedule& schedule, const VocabularySize& vocabulary);
 

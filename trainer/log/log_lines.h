@@ -1,7 +1,7 @@
 // The lines of the log, field for field as Megatron prints them: people grep them and scripts plot
-// them. Pure functions from numbers to text; every line ends with "\n". [Megatron-LM
-// megatron/training/training.py (v2.x and core_r0.7), bigscience-workshop/Megatron-DeepSpeed
-// megatron/training.py]
+// them. These are pure functions from numbers to text; every line ends with "\n".
+// [Megatron-LM megatron/training/training.py (v2.x and core_r0.7);
+// bigscience-workshop/Megatron-DeepSpeed megatron/training.py]
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,13 @@ struct IterationLine {
   int64_t iteration = 0, num_iterations = 0;
   int64_t consumed_samples = 0, consumed_tokens = 0;
   double elapsed_ms = 0;     // per iteration, mean over the log interval
-  double learning_rate = 0;  // of the next iteration
+  double learning_rate = 0;  // that of the next iteration
   int64_t global_batch_size = 0;
-  std::optional<double> loss = {};  // mean over the log interval; absent if no step of it counted
+  std::optional<double> loss = {};  // mean over the finite losses of the log interval, if any
   std::optional<double> grad_norm = {}, params_norm = {};
   int64_t num_skipped = 0, num_nan = 0;
-  double tflops = 0;               // model TFLOP/s of one device, no recomputation counted
-  std::optional<double> mfu = {};  // share of the device's peak in percent, where the peak is known
+  double tflops = 0;               // model TFLOP/s of one device; recomputation is not counted
+  std::optional<double> mfu = {};  // percent of the device's peak, where the peak is known
   bool log_throughput = false;
 };
 
@@ -35,10 +35,10 @@ struct Timer {
   double ms = 0;
 };
 
-// `timestamp` "2024-07-16 22:14:01" is printed by megatron-2024 only.
+// Only megatron-2024 prints `timestamp` ("2024-07-16 22:14:01").
 std::string iteration_line(LogFormat format, const IterationLine& line,
                            const std::string& timestamp);
-// Empty without timers. One "time (ms)" line, or the (min, max) block of megatron-2024.
+// Returns one "time (ms)" line, or the (min, max) block of megatron-2024; "" without timers.
 std::string timer_line(LogFormat format, std::span<const Timer> timers);
 // `at` is "iteration 1000" or "the end of training for val data".
 std::string validation_lines(const std::string& at, double loss);
@@ -50,9 +50,9 @@ std::string saving_line(int64_t iteration, const std::string& folder);
 std::string saved_line(int64_t iteration, const std::string& folder);
 std::string dataset_sizes_lines(int64_t train, int64_t validation, int64_t test);
 
-// Local time, "2024-07-16 22:14:01".
+// Returns the local time: "2024-07-16 22:14:01".
 std::string timestamp_now();
-// exp(min(20, loss)), as Megatron prints it.
+// Returns exp(min(20, loss)), as Megatron prints it.
 double perplexity(double loss);
 
 }  // namespace weft

@@ -1,5 +1,4 @@
-// Everything a run tells: log lines on a stream, metrics.jsonl and TensorBoard events, from one
-// record per step.
+// Writes log lines, metrics.jsonl and TensorBoard events from one record per step.
 #pragma once
 
 #include <chrono>
@@ -17,17 +16,17 @@
 
 namespace weft {
 
-// What the loop knew of a step when it enqueued it.
+// The numbers of a step that the loop knows when it enqueues the step.
 struct StepRecord {
-  int64_t iteration = 0;         // from 1
+  int64_t iteration = 0;         // counted from 1
   int64_t consumed_samples = 0;  // after the step
   int64_t global_batch_size = 0;
-  double learning_rate = 0;       // of this step
-  double next_learning_rate = 0;  // what Megatron prints
-  double batch_wait_ms = 0;       // for the data loader
+  double learning_rate = 0;       // the rate of this step
+  double next_learning_rate = 0;  // the rate of the next step, which Megatron prints
+  double batch_wait_ms = 0;       // time that the step waited for the data loader
 };
 
-// Dense bf16 peak of a device in TFLOP/s by its name; nothing where it is not known.
+// Returns the dense bf16 peak of a device in TFLOP/s by its name, if it is known.
 std::optional<double> peak_tflops(const std::string& device);
 
 class RunLog {
@@ -37,11 +36,12 @@ class RunLog {
     ModelShape shape;
     std::string device;  // Backend::description()
     int64_t num_iterations = 0;
-    int64_t resumed_iteration = 0, resumed_samples = 0;  // later points of earlier runs are dropped
+    // Points of earlier runs that lie after these are dropped.
+    int64_t resumed_iteration = 0, resumed_samples = 0;
   };
   RunLog(const Options& options, std::FILE* out);
 
-  // Text for people; flushed, because logs are followed through pipes.
+  // Prints text for people and flushes it, because logs are followed through pipes.
   void print(const std::string& text);
 
   // Starts the clock of "elapsed time per iteration".
@@ -51,11 +51,11 @@ class RunLog {
     std::string set;  // "validation" or "test"
     double loss = 0;
     int64_t iteration = 0, consumed_samples = 0;
-    bool at_end = false;  // of training
+    bool at_end = false;  // after the last step of training
   };
   void on_evaluation(const Evaluation& evaluation);
 
-  // While this lives (evaluation, saving) the clock stands still, as in Megatron-LM core_r0.7.
+  // While a Pause lives (evaluation, saving) the clock stands still, as in Megatron-LM core_r0.7.
   class Pause {
    public:
     explicit Pause(RunLog& log) : log_(log), start_(Clock::now()) {}
@@ -73,7 +73,7 @@ class RunLog {
 
  private:
   using Clock = std::chrono::steady_clock;
-  // Sums over the steps since the last line.
+  // Sums over the steps since the last iteration line.
   struct Interval {
     int64_t num_steps = 0, num_finite = 0, num_nan = 0, num_samples = 0;
     double loss = 0, batch_wait_ms = 0, forward_ms = 0, backward_ms = 0, optimizer_ms = 0;

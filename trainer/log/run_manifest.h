@@ -1,5 +1,5 @@
-// RUN_DIR/run_manifest.json: what a run is, in a file. `weft-data inspect --run RUN_DIR` maps its
-// iterations to text.
+// RUN_DIR/run_manifest.json describes a run. `weft-data inspect samples --run RUN_DIR` reads it to
+// map iterations to text.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,16 @@ namespace weft {
 struct RunManifest {
   const Config& config;  // with defaults filled in; becomes "arguments"
   std::string device;
-  std::string dataset_prefix;  // made absolute: a run is inspected from anywhere
+  std::string dataset_prefix;  // written as an absolute path: a run is inspected from anywhere
   int64_t vocabulary_size = 0, padded_vocabulary_size = 0, num_parameters = 0;
   std::string vocabulary_source;
   int64_t num_iterations = 0;
-  int64_t train_samples = 0, valid_samples = 0, test_samples = 0;  // asked of the dataset
+  // The samples that the run asks of the dataset.
+  int64_t train_samples = 0, valid_samples = 0, test_samples = 0;
   int64_t resumed_iteration = 0;
 };
 
-// Writes the file whole or not at all; creates the folder. Throws std::system_error.
+// Creates the folder and writes the file whole or not at all. Throws std::system_error.
 void write_run_manifest(const std::filesystem::path& run_folder, const RunManifest& manifest);
 
 }  // namespace weft

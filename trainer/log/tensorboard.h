@@ -1,12 +1,12 @@
 // TensorBoard event files, written without a protobuf library.
 //
-//   file   := record*
-//   record := length:u64 masked_crc(length):u32 data[length] masked_crc(data):u32 (TFRecord) data
-//   := protobuf Event: 1 wall_time double, 2 step int64, 3 file_version string, 5 summary summary
-//   := repeated 1 Value: 1 tag string, 2 simple_value float
+//   file    := record*
+//   record  := length:u64 masked_crc(length):u32 data[length] masked_crc(data):u32    (TFRecord)
+//   data    := protobuf Event: 1 wall_time double, 2 step int64, 3 file_version string, 5 summary
+//   summary := repeated 1 Value: 1 tag string, 2 simple_value float
 //
-// masked_crc(x) = rotate_right(crc32c(x), 15) + 0xa282ead8 [TensorFlow
-// core/lib/io/record_writer.cc, core/util/event.proto]
+// masked_crc(x) = rotate_right(crc32c(x), 15) + 0xa282ead8
+// [TensorFlow core/lib/io/record_writer.cc, core/util/event.proto]
 #pragma once
 
 #include <cstdint>
@@ -17,28 +17,29 @@
 
 namespace weft {
 
-uint32_t crc32c(std::string_view data);  // Castagnoli; of "123456789": 0xe3069283
+// Returns the CRC-32C (Castagnoli) of `data`; that of "123456789" is 0xe3069283.
+uint32_t crc32c(std::string_view data);
 
 struct Scalar {
   std::string tag;
   float value = 0;
 };
 
-// Bytes of one record that holds one event.
+// These return the bytes of one record that holds one event.
 std::string version_record(double wall_time);
 std::string scalars_record(double wall_time, int64_t step, const std::vector<Scalar>& scalars);
-// The whole records at the start of a file's bytes, each with its frame; stops at the first one
-// that is torn or damaged.
+// Returns the whole records at the start of a file's bytes, each with its frame. It stops at the
+// first record that is torn or damaged.
 std::vector<std::string_view> whole_records(std::string_view file);
 
-// A rollback: removes from the event files that Weft wrote in `folder` every point after iteration
-// `iteration`, or, of tags
-// "... vs samples", after `consumed_samples`. (TensorBoard's own mark of a restart, SessionLog,
-// would count both in one unit.) Throws std::system_error.
+// Removes the points that a resumed run will write again from the event files that Weft wrote in
+// `folder`: those after iteration `iteration` and, for tags "... vs samples", those after
+// `consumed_samples`. (TensorBoard's own mark of a restart, SessionLog, counts both in one unit.)
+// Throws std::system_error.
 void drop_events_after(const std::filesystem::path& folder, int64_t iteration,
                        int64_t consumed_samples);
 
-// A new file in a folder per run; a resumed run never appends to a file that may be torn. Each
+// Every run writes a new file, so that a resumed run never appends to one that may be torn. Each
 // add() is one write.
 class EventFile {
  public:

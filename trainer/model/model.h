@@ -1,5 +1,6 @@
-// The GPT model as Megatron builds it: explicit forward and backward over one micro-batch, for any
-// sharded size. [Radford et al. 2019; Brown et al. 2020; Megatron-LM megatron/core/models/gpt]
+// The GPT model as Megatron builds it: explicit forward and backward over one micro-batch, written
+// for any sharded size. [Radford et al. 2019; Brown et al. 2020; Megatron-LM
+// megatron/core/models/gpt]
 #pragma once
 
 #include <cstdint>
@@ -15,18 +16,18 @@
 
 namespace weft {
 
-// B samples on the device.
+// B samples on the device. `iteration` and `first_sample` key dropout, so that masks do not depend
+// on the size of micro-batches or on the topology.
 struct MicroBatch {
   Tensor tokens;     // (B,T) int32
   Tensor targets;    // (B,T) int32
-  Tensor loss_mask;  // (B,T) fp32; empty: all ones
-  int64_t iteration =
-      0;  // with first_sample it keys dropout: masks do not depend on micro-batching or topology
+  Tensor loss_mask;  // (B,T) fp32, or empty: all ones
+  int64_t iteration = 0;
   int64_t first_sample = 0;  // position of the first sample in the global batch
 };
 
-// All weights of this rank, or all their gradients: views into an arena. Shapes as tensor-parallel
-// rank sees them.
+// All weights of this rank, or all their gradients, as views into an arena. Shapes are those of the
+// tensor-parallel rank.
 struct LayerParameters {
   Tensor ln1_weight, ln1_bias;    // (C)
   Tensor qkv_weight, qkv_bias;    // (3*H*D/tp, C), (3*H*D/tp)
@@ -43,10 +44,10 @@ struct ModelParameters {
   ModelParameters(const ParameterTable& table, const ModelShape& shape, Tensor arena);
 };
 
-// What backward needs of one layer: 32*C bytes per token in bf16 (for F = 4C), statistics aside.
-// Branch outputs are not kept.
+// The tensors of one layer that backward needs: 32*C bytes per token in bf16 (for F = 4C), without
+// the statistics. The outputs of the branches are not kept.
 struct LayerActivations {
-  Tensor residual;           // (N,C)     input of LN1; also of the skip connection
+  Tensor residual;           // (N,C)     input of LN1 and of the skip connection
   Tensor ln1, mean1, rstd1;  // (N,C), (N), (N)
   Tensor qkv, att, lse;      // (B,T,H/tp,3,D), (B,T,H/tp,D), (B,H/tp,T)
   Tensor residual_mid;       // (N,C)     input of LN2
@@ -56,31 +57,32 @@ struct LayerActivations {
 
 class Model {
  public:
-  // Plans the model's buffers in `plan`; usable after plan.allocate() and bind(). All references
-  // must outlive the model. Throws std::invalid_argument for a layout that is not built (tp or pp >
-  // 1).
+  // Plans the model's buffers in `plan`; the model is usable after plan.allocate() and bind(). All
+  // references must outlive the model. Throws std::invalid_argument for a layout that is not built
+  // (more than one rank).
   Model(Backend& backend, Communicator& tensor_parallel, const ModelShape& shape,
         const ParallelLayout& layout, MemoryPlan& plan);
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  // `parameters` x, `gradients` fp32, both allocated.
+  // `parameters` (x) and `gradients` (fp32) are allocated arenas.
   void bind(const ParameterTable& table, Tensor parameters, Tensor gradients);
 
-  // Logits of a micro-batch. Without `training` there is no dropout.
+  // Computes the logits of a micro-batch. Without `training` there is no dropout.
   void forward(const MicroBatch& batch, bool training);
-  Tensor logits() const { return logits_; }  // (N,Vp/tp) x; dlogits after loss(gradient)
+  // (N,Vp/tp) x; after loss(gradient) they are the gradients of the logits.
+  Tensor logits() const { return logits_; }
 
-  // loss (1) fp32 = loss_scale * sum over tokens of loss * mask, added to `loss` where accumulate.
-  // With `gradient` the logits become d(gradient_scale * sum of losses)/d(logits).
+  // loss (1) fp32 = loss_scale * sum over tokens of loss * mask, plus `loss` where `accumulate`.
+  // With `gradient` the logits are replaced by d(gradient_scale * sum of losses)/d(logits).
   void loss(Tensor loss, const MicroBatch& batch, float loss_scale, bool accumulate, bool gradient,
             float gradient_scale);
 
-  // Gradients of all parameters, after forward(training) and loss(gradient) of the same batch;
-  // added where `accumulate`.
+  // Computes the gradients of all parameters, after forward(training) and loss(gradient) of the
+  // same batch. They are added to what is there where `accumulate`.
   void backward(const MicroBatch& batch, bool accumulate);
 
-  // The workspace that the backend needs for this model on this rank.
+  // Returns the sizes that the backend's workspace must serve for this model on this rank.
   WorkspaceShape workspace_shape(int64_t num_parameters) const;
 
  private:

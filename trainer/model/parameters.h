@@ -1,11 +1,11 @@
-// Which parameters a rank holds, what they are called and where they lie in the flat arenas.
+// The parameters of a rank, their names and their places in the flat arenas.
 //
 // Values (x), fp32 master copies, Adam's two moments and fp32 gradients are five arenas of one
 // layout: `arena_offset` is valid in each. Parameters lie in the order in which backward completes
-// their gradients (final LayerNorm, layers from last to first, position and word embeddings), so
-// that ranges of the arena can be reduced as buckets while backward still runs, and an optimizer
-// shard is any range of whole blocks of kOptimizerBlock elements. Padding between parameters is
-// zero and stays zero.
+// their gradients (final LayerNorm, layers from last to first, position and word embeddings). So
+// ranges of the arena can be reduced as buckets while backward still runs, and an optimizer shard
+// is any range of whole blocks of kOptimizerBlock elements. Padding between parameters is zero and
+// stays zero.
 #pragma once
 
 #include <cstdint>
@@ -19,38 +19,38 @@
 
 namespace weft {
 
-// One parameter of this rank: a slice of a global tensor. Names are Megatron-Core's
+// One parameter of this rank, which is a slice of a global tensor. Names are Megatron-Core's
 // ("embedding.word_embeddings.weight", "decoder.layers.0.self_attention.linear_qkv.weight", ...),
-// with global layer numbers; weights are stored [out, in], and the rows of linear_qkv are ordered
-// per head: [query, key, value] times D.
+// with global layer numbers. Weights are stored [out, in]; the rows of linear_qkv are ordered per
+// head: [query, key, value] times D.
 struct Parameter {
   std::string name;
   std::vector<int64_t> global_shape;
-  int split_dim = -1;          // dimension that is sharded over tp, -1: replicated
+  int split_dim = -1;          // the dimension that is sharded over tp; -1 means replicated
   int64_t begin = 0, end = 0;  // this rank's range of split_dim
-  std::vector<int64_t> shape;  // of the slice
+  std::vector<int64_t> shape;  // the slice's shape
   int64_t arena_offset = 0;    // first element in the flat arenas, a multiple of kOptimizerBlock
   int64_t num_elements = 0;
-  bool decays = false;  // weight decay: matrices, embeddings included; never 1-D
-  double init_std = 0;  // 0: constant init_value
+  bool decays = false;  // weight decay applies: to matrices and embeddings, never to vectors
+  double init_std = 0;  // 0 means the constant init_value
   float init_value = 0;
 };
 
 class ParameterTable {
  public:
-  // The parameters of one rank. With pipeline stages the first has the embeddings, the last the
+  // Lists the parameters of one rank. The first pipeline stage has the embeddings, the last one the
   // final LayerNorm and its copy of the word embeddings. Throws std::invalid_argument where sizes
   // do not divide.
   ParameterTable(const ModelShape& shape, const ParallelLayout& layout);
 
   const std::vector<Parameter>& all() const { return parameters_; }
   const Parameter& find(std::string_view name) const;         // throws std::out_of_range
-  int64_t num_parameters() const { return num_parameters_; }  // of this rank, without padding
-  int64_t num_decaying() const { return num_decaying_; }      // of these, with weight decay
+  int64_t num_parameters() const { return num_parameters_; }  // on this rank, without padding
+  int64_t num_decaying() const { return num_decaying_; }      // those with weight decay
   int64_t arena_elements() const { return arena_elements_; }  // with padding
   std::vector<uint8_t> decay_flags() const;                   // one per kOptimizerBlock
 
-  // The slice of `parameter` in an arena, in the slice's shape.
+  // Returns the slice of `parameter` in an arena, in the slice's shape.
   static Tensor slice(Tensor arena, const Parameter& parameter);
 
  private:
@@ -60,9 +60,9 @@ class ParameterTable {
   int64_t num_parameters_ = 0, num_decaying_ = 0, arena_elements_ = 0;
 };
 
-// Initial values of `parameter`, fp32, num_elements of them. Element e of the *global* tensor is a
-// function of (seed, name, e) alone, in arithmetic that every IEEE machine does alike: the same
-// start for every topology and device. Uses OpenMP.
+// Fills in the initial values of `parameter`, num_elements of them. Element e of the *global*
+// tensor is a function of (seed, name, e) alone, in arithmetic that every IEEE machine does alike,
+// so every topology and device starts from the same weights. It uses OpenMP.
 void initial_values(const Parameter& parameter, uint64_t seed, float* values);
 
 }  // namespace weft

@@ -1,5 +1,5 @@
-// Collectives in the trainer's words, over one group of ranks. Asynchronous on the backend's
-// compute stream; every rank of the group calls the same operations in the same order.
+// Collective operations over one group of ranks. They are enqueued on the backend's compute stream
+// and return at once; every rank of the group calls the same operations in the same order.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ class Communicator {
   virtual void recv(Tensor out, int from) = 0;
 };
 
-// A group of one: reductions are the identity; gather and scatter copy nothing because out and inp
-// are the same memory.
+// Creates the communicator of a group of one. Its reductions are the identity; gather and scatter
+// copy nothing because `out` and `inp` must be the same memory.
 std::unique_ptr<Communicator> create_self_communicator();
 
 }  // namespace weft

@@ -1,10 +1,10 @@
-// Which ranks this process is among all ranks of a run.
+// The place of this process among all ranks of a run.
 #pragma once
 
 namespace weft {
 
-// The ranks this process belongs to. Default order tp-dp-pp: rank = tp + TP * (dp + DP * pp)
-// [Megatron-LM parallel_state.py].
+// Ranks are numbered in the order tp-dp-pp: rank = tp + TP * (dp + DP * pp)
+// [Megatron-LM parallel_state.py, default order].
 struct ParallelLayout {
   int tp_rank = 0, tp_size = 1;
   int pp_rank = 0, pp_size = 1;

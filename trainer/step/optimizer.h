@@ -1,4 +1,4 @@
-// AdamW over the flat arenas, with the gradient norm and the clip factor kept on the device.
+// AdamW over the flat arenas. The gradient norm and the clip factor stay on the device.
 // [Loshchilov & Hutter 2019, arXiv:1711.05101; Megatron-LM megatron/core/optimizer]
 #pragma once
 
@@ -15,26 +15,27 @@ namespace weft {
 
 struct OptimizerOptions {
   float beta1 = 0.9F, beta2 = 0.999F, eps = 1e-8F, weight_decay = 0.01F;
-  float clip_grad = 1.0F;  // global L2 norm; 0: no clipping, the norm is still reported
+  float clip_grad =
+      1.0F;  // limit of the global L2 norm; 0: no clipping, the norm is still reported
 };
 
 class Optimizer {
  public:
-  // Plans its state. For fp32 models the master copies are the parameters themselves.
+  // Plans the optimizer's state. For fp32 models the master copies are the parameters themselves.
   Optimizer(Backend& backend, Communicator& tensor_parallel, const ParameterTable& table,
             DType dtype, const OptimizerOptions& options, MemoryPlan& plan);
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  // After plan.allocate(): takes the arenas and uploads the decay flags.
+  // Takes the arenas and uploads the decay flags. Call it after plan.allocate().
   void bind(Tensor parameters, Tensor gradients);
 
-  // norm_and_clip (2) fp32, device: the norm over all ranks' gradients and the factor that clips
-  // it.
+  // norm_and_clip (2) fp32, on the device, gets the norm over all ranks' gradients and the factor
+  // that clips it.
   void gradient_norm(Tensor norm_and_clip);
-  // The `step`-th update, 1 for the first. No wait.
+  // Enqueues update number `step`, 1 for the first. It does not wait.
   void update(Tensor norm_and_clip, double learning_rate, int64_t step);
-  // sum_of_squares (1) fp32, device: of all parameters in fp32.
+  // sum_of_squares (1) fp32, on the device, gets the sum over all parameters in fp32.
   void parameters_sum_of_squares(Tensor sum_of_squares);
 
   Tensor master() const { return master_; }  // fp32 arenas
@@ -50,8 +51,8 @@ class Optimizer {
   const ParameterTable& table_;
   DType dtype_;
   OptimizerOptions options_;
-  // Arena ranges (first element, count) that this rank counts in norms: replicated parameters count
-  // on rank 0 only.
+  // The arena ranges (first element, count) that this rank counts in norms. Replicated parameters
+  // count on rank 0 only.
   std::vector<std::pair<int64_t, int64_t>> counted_ranges_;
   Tensor parameters_, gradients_;                  // owned by the trainer
   Tensor master_, exp_avg_, exp_avg_sq_, decays_;  // decays: uint8 per block

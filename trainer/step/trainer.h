@@ -1,11 +1,12 @@
 // A training step and everything it changes: parameters, gradients, optimizer state, step counters.
 //
-//   Trainer trainer(backend, options);     // plans memory, allocates nothing: --dry-run prints
-//   trainer.plan() trainer.allocate(); trainer.initialize_parameters();       // or copy into
-//   state_tensors(), then parameters_loaded() trainer.step(batch, {.learning_rate = lr}); const
-//   StepResult result = trainer.result();   // the step's only wait
+//   Trainer trainer(backend, options);    // plans memory, allocates none: --dry-run prints plan()
+//   trainer.allocate();
+//   trainer.initialize_parameters();      // or copy into state_tensors() and parameters_loaded()
+//   trainer.step(batch, {.learning_rate = lr});
+//   const StepResult result = trainer.result();    // the step's only wait
 //
-// Not thread-safe: the thread that drives the backend drives the trainer.
+// A trainer is not thread-safe: the thread that drives the backend drives it.
 #pragma once
 
 #include <cstdint>
@@ -41,14 +42,14 @@ struct StepOptions {
 struct StepResult {
   double loss = 0;         // mean over micro-batches of sum(loss * mask) / sum(mask)
   double grad_norm = 0;    // before clipping; 0 after evaluate()
-  double params_norm = 0;  // after the update, where asked for
-  float forward_ms = 0, backward_ms = 0, optimizer_ms = 0;  // on the device
+  double params_norm = 0;  // after the update; 0 unless StepOptions asks for it
+  float forward_ms = 0, backward_ms = 0, optimizer_ms = 0;  // time on the device
 };
 
 class Trainer {
  public:
-  // `backend` must outlive the trainer. Throws std::invalid_argument for sizes or layouts that
-  // cannot be.
+  // `backend` must outlive the trainer. Throws std::invalid_argument for impossible sizes or
+  // layouts.
   Trainer(Backend& backend, const TrainerOptions& options);
   ~Trainer();
 
@@ -58,30 +59,30 @@ class Trainer {
   Model& model() { return model_; }
   void allocate();  // throws std::bad_alloc
 
-  // Starts from the seed. Blocks (host arithmetic and copies).
+  // Sets the initial weights of the seed. It computes them on the host and waits for the copies.
   void initialize_parameters();
 
   // Enqueues forward and backward of all micro-batches and the update, counts the iteration and its
-  // samples, and returns. At most kResultsInFlight steps may be unread.
+  // samples, and returns. At most kResultsInFlight steps may have unread results.
   void step(const GlobalBatch& batch, const StepOptions& options);
-  // Enqueues forward only: no dropout, no gradients; counters stay.
+  // Enqueues forward only, without dropout and gradients. The counters stay as they are.
   void evaluate(const GlobalBatch& batch);
-  // The result of the oldest unread step() or evaluate(); waits for it.
+  // Waits for the oldest unread step() or evaluate() and returns its result.
   StepResult result();
   static constexpr int kResultsInFlight = 2;
 
-  // Gradients of a global batch without an update, and its loss; waits (tests, diagnosis). Dropout
-  // is that of the next step.
+  // Computes the gradients of a global batch without an update, waits, and returns its loss (for
+  // tests and diagnosis). Dropout is that of the next step.
   double forward_backward(const GlobalBatch& batch);
   Tensor gradient(const Parameter& parameter) const;  // fp32, device, in the slice's shape
   Tensor weight(const Parameter& parameter) const;    // x, device
 
   // --- checkpoints ---
-  // All tensors of this rank; without `optimizer` only the weights (with their fp32 masters).
+  // Returns all tensors of this rank; without `optimizer` only the weights and their fp32 masters.
   std::vector<StateTensor> state_tensors(bool optimizer) const;
   const ScalarState& scalar_state() const { return scalars_; }
   void set_scalar_state(const ScalarState& scalars) { scalars_ = scalars; }
-  // After copying into state_tensors(): derives x from the fp32 masters.
+  // Derives x from the fp32 masters. Call it after copying into state_tensors().
   void parameters_loaded();
 
  private:
@@ -101,8 +102,8 @@ class Trainer {
   Optimizer optimizer_;
   Tensor parameters_, gradients_;  // arenas: x, fp32
   Tensor workspace_;
-  Tensor tokens_, targets_, loss_mask_;  // of one micro-batch
-  Tensor results_;                       // device: see kLoss, ... in trainer.cpp
+  Tensor tokens_, targets_, loss_mask_;  // one micro-batch
+  Tensor results_;                       // on the device: see kLoss, ... in trainer.cpp
   Tensor host_results_;                  // pinned, kResultsInFlight times results_
   ScalarState scalars_;
   std::vector<std::unique_ptr<ResultSlot>> slots_;

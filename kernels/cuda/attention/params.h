@@ -1,4 +1,4 @@
-// What the attention kernels are told, and the launchers that attention.cu chooses from.
+// The parameters of the attention kernels, and the launchers that attention.cu chooses from.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -15,14 +15,14 @@ namespace weft::cuda::attention {
 
 constexpr float kLog2E = 1.4426950408889634F;
 
-// lse2 and delta of a (batch, head) start every padded_length(T) rows; the padding holds lse2 =
-// +inf, delta = 0, so that rows beyond T get probability 0.
+// The rows of lse2 and delta of one (batch, head) are padded to padded_length(T). The padding holds
+// lse2 = +inf and delta = 0, so that rows beyond T get probability 0.
 constexpr int kRowPadding = 256;
 WEFT_HOST_DEVICE constexpr int64_t padded_length(int64_t T) {
   return (T + kRowPadding - 1) / kRowPadding * kRowPadding;
 }
 
-// Dropout with p > 0, ready for the device: an element is dropped when its random word is below
+// Dropout with p > 0 as the device uses it: an element is dropped when its random word is below
 // `threshold`.
 struct DropoutArgs {
   uint64_t seed = 0, stream = 0, first_element = 0;
@@ -50,8 +50,8 @@ struct Params {
   int heads_per_group = 1;  // see block_order
 };
 
-// Heads whose keys and values (or queries and gradients) together stay in L2 while their blocks
-// run.
+// Returns the number of heads whose keys and values (or queries and gradients) fit in L2 together
+// while their blocks run.
 inline int heads_per_group(int64_t T, int64_t D, int64_t B, int64_t H) {
   constexpr int64_t kL2ShareBytes = 16 << 20;
   const int64_t fit = kL2ShareBytes / (4 * T * D);
@@ -63,9 +63,10 @@ struct BlockPlace {
   int tile;  // 0 .. num_tiles - 1
 };
 
-// Blocks run in order of their index. Group after group of heads, so that a group's tensors are
-// read from memory once; inside a group all heads' tile 0 first: launchers number tiles by falling
-// work, the short ones fill the gaps at the end.
+// Returns the head and tile of this block. Blocks run in order of their index, one group of heads
+// after the other, so that a group's tensors are read from memory once. Inside a group all heads'
+// tile 0 comes first: launchers number tiles by falling work, so that the short ones fill the gaps
+// at the end.
 __device__ inline BlockPlace block_order(const Params& p, int num_tiles) {
   const int num_heads = p.B * p.H;
   const int group = blockIdx.x / (p.heads_per_group * num_tiles);
@@ -75,30 +76,30 @@ __device__ inline BlockPlace block_order(const Params& p, int num_tiles) {
   return {first + rest % size, rest / size};
 }
 
-// The dropout index of probability (query, key) of a head.
+// Returns the dropout index of the probability (query, key) of a head.
 __device__ inline uint64_t element_index(const Params& p, int bh, int query, int key) {
   const uint64_t row =
       static_cast<uint64_t>(bh) * static_cast<uint64_t>(p.T) + static_cast<uint64_t>(query);
   return p.dropout.first_element + row * static_cast<uint64_t>(p.T) + static_cast<uint64_t>(key);
 }
 
-// One function per head size and direction, each in its own .cu (they compile slowly).
+// There is one function per head size and direction, each in its own .cu: they compile slowly.
 template <int D>
 void forward_bf16(cudaStream_t stream, const Params& params, bool dropout);
 template <int D>
 void backward_bf16(cudaStream_t stream, const Params& params, bool dropout);
 
-// fp32: any of the head sizes.
+// The fp32 kernels take any of the head sizes.
 void forward_fp32(cudaStream_t stream, const Params& params, int64_t D, bool dropout);
 void backward_fp32(cudaStream_t stream, const Params& params, int64_t D, bool dropout);
 
-// Fills lse2 and delta. x is bf16 or float.
+// Fills lse2 and delta; x is kBFloat16 or kFloat32.
 void backward_rows(cudaStream_t stream, const Params& params, DType x, int64_t D);
 
-// Throws std::runtime_error naming the kernel if its launch failed.
+// Throws std::runtime_error, which names the kernel, if its launch failed.
 void check_launch(const char* kernel);
-// Lets a kernel use more than 48 KiB of shared memory; throws std::runtime_error if the device has
-// less.
+// Lets a kernel use more than 48 KiB of shared memory. Throws std::runtime_error if the device has
+// less than `num_bytes`.
 void allow_shared_memory(const void* kernel, int num_bytes, const char* name);
 
 }  // namespace weft::cuda::attention

@@ -1,5 +1,5 @@
 // Turns the error codes of CUDA and cuBLASLt into exceptions that say what failed, where, and what
-// to try.
+// may help.
 #pragma once
 
 #include <cublasLt.h>
@@ -44,7 +44,8 @@ inline void check_cublas(cublasStatus_t status, const char* call, const char* fi
                            "; CUBLASLT_LOG_LEVEL=5 makes the library say more");
 }
 
-// Kernels and cuBLASLt algorithms read 16-byte vectors.
+// Throws std::invalid_argument for a tensor that does not begin at a multiple of 16 bytes: kernels
+// and cuBLASLt algorithms read 16-byte vectors.
 inline void require_aligned(const char* operation, std::initializer_list<Tensor> tensors) {
   for (const Tensor& tensor : tensors) {
     if (reinterpret_cast<uintptr_t>(tensor.data()) % 16 != 0)

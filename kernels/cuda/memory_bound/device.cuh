@@ -1,4 +1,4 @@
-// What all kernels share: 16-byte vectors, reductions of a warp and a block, dropout.
+// Device functions that all kernels of this folder share: 16-byte vectors, reductions, dropout.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -15,7 +15,8 @@ namespace weft::cuda {
 
 using bf16 = __nv_bfloat16;
 
-// Memory moves in 16-byte pieces, arithmetic happens in float: 4 floats or 8 bfloat16 a piece.
+// Memory is read and written in pieces of 16 bytes (4 floats or 8 bfloat16); arithmetic is in
+// float.
 template <typename T>
 struct alignas(16) Vec {
   static constexpr int kSize = 16 / sizeof(T);
@@ -27,8 +28,8 @@ __device__ inline Vec<T> load_vec(const T* data) {
   return *reinterpret_cast<const Vec<T>*>(data);
 }
 
-// In assembly, because the compiler splits a plain assignment into four stores of 4 bytes where it
-// has the words apart.
+// The store is written in assembly because the compiler splits a plain assignment into four stores
+// of 4 bytes when the words lie in registers that are not neighbours.
 template <typename T>
 __device__ inline void store_vec(T* data, const Vec<T>& vec) {
   const uint4 words = *reinterpret_cast<const uint4*>(&vec);
@@ -37,18 +38,18 @@ __device__ inline void store_vec(T* data, const Vec<T>& vec) {
                : "memory");
 }
 
-// Asynchronous copy of 16 bytes from global to shared memory [PTX ISA, cp.async]. The copying
-// thread alone may read them after async_wait, others after a barrier too.
+// Starts a copy of 16 bytes from global to shared memory [PTX ISA, cp.async]. After async_wait the
+// copying thread may read them; other threads need a barrier as well.
 template <typename T>
 __device__ inline void async_load_vec(Vec<T>* shared, const T* data) {
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(data) : "memory");
 }
 
-// Closes the group of this thread's copies since the last call.
+// Makes one group of the copies that this thread has started since the last call.
 __device__ inline void async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-// Waits for all of this thread's groups but the latest kPending.
+// Waits until at most the latest kPending groups of this thread are unfinished.
 template <int kPending>
 __device__ inline void async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
@@ -94,8 +95,8 @@ __device__ inline float warp_max(float value) {
   return value;
 }
 
-// Sums of all threads of the block, known to all of them. Every thread must call; the block has
-// whole warps.
+// Sums each value over the threads of the block; every thread gets the sums. All threads must call,
+// and the block must have whole warps.
 template <int kCount>
 __device__ inline void block_sum(float (&values)[kCount]) {
   __shared__ float shared[32][kCount];
@@ -121,7 +122,7 @@ __device__ inline float block_max(float value) {
   return warp_max(lane < num_warps ? shared[lane] : -INFINITY);
 }
 
-// Dropout (kernels/backend.h) with what the device needs computed once.
+// Dropout (kernels/backend.h) as the device uses it: the threshold and the scale are computed once.
 struct DropoutMask {
   uint64_t seed, stream, first_element;
   uint32_t threshold;  // dropped when the element's word is below; 0: no dropout
@@ -175,7 +176,7 @@ inline unsigned grid_size(int64_t blocks) {
   return static_cast<unsigned>(blocks);
 }
 
-// Streaming multiprocessors of the current device: the fixed grids are multiples of it.
+// Returns the current device's number of multiprocessors. Fixed grids are multiples of it.
 inline int num_multiprocessors() {
   int device = 0, count = 0;
   CUDA_CHECK(cudaGetDevice(&device));

@@ -1,10 +1,11 @@
-// What the .cu files offer to the backend: one host function per operation, which enqueues kernels
-// on `stream` and returns.
+// The host functions of the .cu files, one per operation. Each enqueues its kernels on `stream` and
+// returns.
 //
-// Pointers are device pointers, 16-byte aligned; `x` is the type of every `void*`. Shapes as in
-// kernels/backend.h; C, O and Vp are multiples of 8 (the backend checks). `scratch` holds at least
-// what the *_scratch_bytes function beside it says. Every sum has an order that depends on the
-// shape and the GPU model only, never on timing: there are no floating-point atomics.
+// Pointers are device pointers, 16-byte aligned; `x` is the type of every `void*`. Shapes are as in
+// kernels/backend.h; C, O and Vp are multiples of 8 (the backend checks that). `scratch` holds at
+// least the bytes that the *_scratch_bytes function beside it returns. The order of every sum
+// depends on the shape and the GPU model only, never on timing: there are no floating-point
+// atomics.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -20,12 +21,11 @@ void gelu_forward(cudaStream_t stream, void* out, const void* pre, DType x, int6
 // dpre *= gelu'(pre), in place.
 void gelu_backward(cudaStream_t stream, void* dpre, const void* pre, DType x, int64_t n, Gelu gelu);
 
-// --- reduce.cu ---
-// out[c] (+)= sum over rows i of partials[i * stride + c], c < num_columns; fp32. With `second`,
-// columns num_columns to 2 num_columns - 1 go there.
+// --- reduce.cu --- out[c] (+)= sum over rows i of partials[i * stride + c], for c < num_columns,
+// in fp32. If `second` is given, it gets the sums of columns num_columns to 2 * num_columns - 1.
 void sum_partials(cudaStream_t stream, float* out, float* second, const float* partials,
                   int64_t num_rows, int64_t stride, int64_t num_columns, bool accumulate);
-// out[c] (+)= sum over the N rows of inp (N,O).
+// out[c] (+)= sum of column c over the N rows of inp (N,O).
 int64_t column_sums_scratch_bytes(int64_t N, int64_t O);
 void column_sums(cudaStream_t stream, float* out, const void* inp, DType x, int64_t N, int64_t O,
                  bool accumulate, void* scratch);
@@ -34,7 +34,8 @@ void sum(cudaStream_t stream, float* out, const float* inp, int64_t n, float sca
          void* scratch);
 void sum_of_squares(cudaStream_t stream, float* out, const float* inp, int64_t n, void* scratch);
 
-// --- layernorm.cu; branch == nullptr: plain LayerNorm of inp, residual_out unused ---
+// --- layernorm.cu; without a branch it is the plain LayerNorm of inp and writes no residual_out
+// ---
 void layernorm_forward(cudaStream_t stream, void* normed, void* residual_out, float* mean,
                        float* rstd, const void* inp, const void* branch, const void* weight,
                        const void* bias, DType x, int64_t N, int64_t C, float epsilon,
