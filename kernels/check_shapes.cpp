@@ -48,14 +48,14 @@ class Checker {
     if (!holds) throw std::invalid_argument(std::string(operation_) + ": " + what);
   }
 
-  // Present, and of the model's type.
+  // Checks that the tensor is there and has the model's type.
   void model_type(const char* name, const Tensor& tensor) const {
     present(name, tensor);
     require(tensor.dtype() == DType::kFloat32 || tensor.dtype() == DType::kBFloat16,
             std::string(name) + " is " + text_of(tensor) + "; the model's type is fp32 or bf16");
   }
 
-  // Exactly this type and shape.
+  // Checks for exactly this type and shape.
   void tensor(const char* name, const Tensor& tensor, DType dtype, Shape shape) const {
     present(name, tensor);
     bool equal = tensor.dtype() == dtype && tensor.rank() == static_cast<int>(shape.size());
@@ -64,7 +64,7 @@ class Checker {
     if (!equal) mismatch(name, tensor, dtype, shape);
   }
 
-  // (N,C), with the leading dimensions folded.
+  // Checks for (N,C); the leading dimensions multiply to N.
   void rows(const char* name, const Tensor& tensor, DType dtype, int64_t N, int64_t C) const {
     present(name, tensor);
     const bool equal = tensor.dtype() == dtype && tensor.rank() >= 2 && num_columns(tensor) == C &&
@@ -72,7 +72,7 @@ class Checker {
     if (!equal) mismatch(name, tensor, dtype, {N, C});
   }
 
-  // n elements in any shape: what has one number per row may be (N) or (B,T).
+  // Checks for n elements in any shape: one number per row may be (N) or (B,T).
   void elements(const char* name, const Tensor& tensor, DType dtype, int64_t n) const {
     present(name, tensor);
     if (tensor.dtype() != dtype || tensor.num_elements() != n) mismatch(name, tensor, dtype, {n});

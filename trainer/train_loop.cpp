@@ -33,14 +33,14 @@ ExitCode TrainLoop::run() {
 ExitCode TrainLoop::train() {
   log_->training_starts();
   if (evaluation_was_cut_short() && !evaluate_validation(/*at_end=*/false)) {
-    return stop(StopReason::kSignal);  // again: the checkpoint of before still holds
+    return stop(StopReason::kSignal);  // once more; the checkpoint is still valid
   }
   while (iteration() < schedule_.num_iterations()) {
     const double waited_ms = train_loader_->waited_ms();
     const GlobalBatch batch = train_loader_->next();
     trainer_->step(batch, {.learning_rate = lr_.current(), .params_norm = config_.log_params_norm});
     record_step(train_loader_->waited_ms() - waited_ms);
-    read_results(results_in_flight_);  // of the step before, while this one runs
+    read_results(results_in_flight_);  // those of the step before, while this one runs
 
     Control control = decide_control();
     if (control.evaluate || control.save || control.stop != StopReason::kNone) read_results(0);
@@ -52,8 +52,8 @@ ExitCode TrainLoop::train() {
   return ExitCode::kDone;
 }
 
-// Counts the step that was just enqueued. The learning rate moves after the step: what Megatron
-// logs is the next one.
+// Counts the step that was just enqueued. The learning rate moves after the step: Megatron logs the
+// next one.
 void TrainLoop::record_step(double batch_wait_ms) {
   const int64_t batch_size = consumed_samples() - lr_consumed_samples_;
   lr_consumed_samples_ = consumed_samples();
@@ -67,12 +67,12 @@ void TrainLoop::record_step(double batch_wait_ms) {
                      .batch_wait_ms = batch_wait_ms});
 }
 
-// Waits for the oldest steps until at most `max_in_flight` are unread, and logs them: the only wait
-// of a step.
+// Waits for the oldest steps until at most `max_in_flight` are unread, and logs them. This is the
+// only wait of a step.
 void TrainLoop::read_results(size_t max_in_flight) {
   while (unread_.size() > max_in_flight) {
     StepResult result = trainer_->result();
-    // The sign of a NaN says nothing; printed, it only puzzles.
+    // The sign of a NaN has no meaning; in print it only puzzles.
     result.loss = without_sign_of_nan(result.loss);
     result.grad_norm = without_sign_of_nan(result.grad_norm);
     train_loader_->release();
@@ -85,10 +85,9 @@ void TrainLoop::read_results(size_t max_in_flight) {
     }
     if (std::isfinite(result.loss) && std::isfinite(result.grad_norm)) continue;
     throw NotFinite(fmt::format(
-        "iteration {} (samples {} to {} of the training set): lm loss {}, grad norm {}; training "
-        "stops and no checkpoint is "
-        "written, {}; look at the samples with `weft-data inspect samples`, or resume with a lower "
-        "--lr",
+        "iteration {} (samples {} to {} of the training set): lm loss {}, grad norm {}; "
+        "training stops and no checkpoint is written, {}; "
+        "look at the samples with `weft-data inspect samples`, or resume with a lower --lr",
         record.iteration, record.consumed_samples - record.global_batch_size,
         record.consumed_samples - 1, result.loss, result.grad_norm,
         saved_iteration_ >= 0 ? fmt::format("the last one is of iteration {}", saved_iteration_)
@@ -96,8 +95,8 @@ void TrainLoop::read_results(size_t max_in_flight) {
   }
 }
 
-// With the context and libraries of a GPU. The host's memory belongs to others too: there it is the
-// plan's.
+// On a GPU this includes its context and libraries. The host's memory is shared with other
+// programs, so there it is the plan's.
 int64_t TrainLoop::reserved_bytes() const {
   if (backend_->kind() == DeviceKind::kCpu) return trainer_->plan().device_bytes();
   return backend_->total_memory_bytes() - backend_->free_memory_bytes();
@@ -152,9 +151,9 @@ ExitCode TrainLoop::finish() {
 
 // --- evaluation ---
 
-// Over eval_iters global batches, with as many results in flight as in training. Nothing if a
-// signal cut it short: there may be 30 seconds between SIGTERM and SIGKILL, and the state must be
-// saved in them.
+// Returns the mean over eval_iters global batches, with as many results in flight as in training,
+// or nothing if a signal cut it short: between SIGTERM and SIGKILL there may be 30 seconds, in
+// which the state must be saved.
 std::optional<double> TrainLoop::mean_loss(DataLoader& loader) {
   double sum = 0;
   int64_t begun = 0, num_read = 0;
@@ -173,7 +172,8 @@ std::optional<double> TrainLoop::mean_loss(DataLoader& loader) {
   return sum / static_cast<double>(config_.eval_iters);
 }
 
-// False if a signal cut it short: the validation set's position then stays where it was.
+// Returns false if a signal cut it short; the position in the validation set then stays where it
+// was.
 bool TrainLoop::evaluate_validation(bool at_end) {
   const RunLog::Pause pause(*log_);
   const std::optional<double> loss = mean_loss(*valid_loader_);
@@ -191,8 +191,9 @@ bool TrainLoop::evaluate_test() {
   return loss.has_value();
 }
 
-// The checkpoint that this run resumes from was saved on a signal in place of the evaluation that
-// was due: it is made up for, so that later ones use the samples that an undisturbed run uses.
+// Returns whether the checkpoint of this run was saved on a signal in place of the evaluation that
+// was due. That evaluation is made up for, so that later ones use the samples that an undisturbed
+// run uses.
 bool TrainLoop::evaluation_was_cut_short() const {
   if (!datasets_.valid || iteration() == 0 || iteration() % config_.eval_interval != 0)
     return false;

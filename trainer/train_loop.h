@@ -26,7 +26,7 @@ struct NotFinite : std::runtime_error {
 
 enum class StopReason { kNone, kSignal, kDuration, kInterval };
 
-// What all ranks do after an iteration. It is decided in one place and is small enough for one
+// The actions of all ranks after an iteration. They are decided in one place and fit into one small
 // message.
 struct Control {
   bool evaluate = false, save = false;

@@ -30,11 +30,10 @@ DeviceChoice choose_device(const Config& config) {
   }
   const int64_t head_size = config.head_size();
   if (head_size != 64 && head_size != 96 && head_size != 128) {
-    throw std::invalid_argument(
-        fmt::format("head size {} (--hidden-size {} / --num-attention-heads {}, or --kv-channels): "
-                    "attention on the GPU "
-                    "takes 64, 96 or 128; change the heads, or give --device cpu",
-                    head_size, config.hidden_size, config.num_attention_heads));
+    throw std::invalid_argument(fmt::format(
+        "head size {} (--hidden-size {} / --num-attention-heads {}, or --kv-channels): "
+        "attention on the GPU takes 64, 96 or 128; change the heads, or give --device cpu",
+        head_size, config.hidden_size, config.num_attention_heads));
   }
   return {DeviceKind::kCuda, config.device == "auto"
                                  ? fmt::format("{} GPU(s) found, the first is used", num_devices)
@@ -61,9 +60,8 @@ void check_memory(const MemoryPlan& plan, const Backend& backend) {
   if (needed <= available) return;
   constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
   throw LimitExceeded(
-      fmt::format("this run needs {:.2f} GiB on {}, which has {:.2f} GiB free; lower "
-                  "--micro-batch-size or the model (--dry-run shows "
-                  "the plan)",
+      fmt::format("this run needs {:.2f} GiB on {}, which has {:.2f} GiB free; "
+                  "lower --micro-batch-size or the model (--dry-run shows the plan)",
                   static_cast<double>(needed) / kGiB, backend.description(),
                   static_cast<double>(available) / kGiB));
 }

@@ -1,4 +1,5 @@
-// The first half of a run: data, model, checkpoint; and the same without a device for --dry-run.
+// The start of a run, from its options to the first step: locks, model, checkpoint, data. --dry-run
+// does the same without a device's memory.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,8 +20,8 @@ namespace weft {
 
 namespace {
 
-// Longer than the kernel takes to end a killed process that holds a GPU's memory: a run that is
-// restarted at once must not meet its own former self.
+// This is longer than the kernel takes to end a killed process that holds a GPU's memory, so that a
+// run that is restarted at once does not meet the lock of its predecessor.
 constexpr std::chrono::seconds kLockPatience{10};
 
 double ms_between(TrainLoop::Clock::time_point start, TrainLoop::Clock::time_point end) {
@@ -39,7 +40,7 @@ void check_padding(const Config& config, const VocabularySize& vocabulary) {
                   vocabulary.num_tokens, vocabulary.source));
 }
 
-// The lines that print from inside a constructor, before there is a RunLog.
+// Prints lines of the constructor, before there is a RunLog.
 void print_to(std::FILE* out, const std::string& text) {
   std::fputs(text.c_str(), out);
   std::fflush(out);
@@ -61,8 +62,8 @@ TrainLoop::TrainLoop(const Config& config, const std::vector<std::string>& notes
   print_to(out_, start_banner(config_, notes, schedule_, vocabulary_));
   backend_ = create_backend(device.kind, config_);
   print_to(out_, fmt::format("> device: {} ({})\n", backend_->description(), device.why));
-  // The CPU executes in place: there is nothing to overlap, and a result that waits is a log line
-  // that is late.
+  // The CPU executes in place, so there is nothing to overlap, and a result that waits is a log
+  // line that is late.
   results_in_flight_ = device.kind == DeviceKind::kCuda ? 1 : 0;
   const Clock::time_point initialized = Clock::now();
   print_to(out_, fmt::format("time to initialize megatron (seconds): {:.3f}\n",
@@ -103,7 +104,8 @@ void TrainLoop::lock_folders() {
     try {
       locks_.emplace_back(folder / "weft-train.lock", kLockPatience);
     } catch (const std::system_error& error) {
-      // Some parallel file systems are mounted without locks; a run there is worth more than one.
+      // Some parallel file systems are mounted without locks. To train there is worth more than the
+      // lock.
       const int code = error.code().value();
       if (code != ENOSYS && code != EOPNOTSUPP && code != ENOLCK) throw;
       print_to(out_,
@@ -116,10 +118,9 @@ void TrainLoop::warn_of_overwriting() const {
   if (config_.save.empty()) return;
   const std::optional<int64_t> latest = latest_iteration(config_.save);
   if (!latest) return;
-  print_to(out_,
-           fmt::format("WARNING: --save {} holds checkpoints, the latest of iteration {}; this run "
-                       "loads none of them, starts anew and overwrites them\n",
-                       config_.save, *latest));
+  print_to(out_, fmt::format("WARNING: --save {} holds checkpoints, the latest of iteration {}; "
+                             "this run loads none of them, starts anew and overwrites them\n",
+                             config_.save, *latest));
 }
 
 void TrainLoop::load_or_initialize() {
@@ -206,11 +207,11 @@ void TrainLoop::check_samples_suffice() const {
     }
   }
   if (needed <= datasets_.train->num_samples()) return;
-  throw std::invalid_argument(
-      fmt::format("the run resumes at iteration {} with {} consumed samples and would end at "
-                  "sample {}, but its training set has {}: "
-                  "was --global-batch-size changed? Give --train-samples, or the old batch size",
-                  iteration(), consumed_samples(), needed, datasets_.train->num_samples()));
+  throw std::invalid_argument(fmt::format(
+      "the run resumes at iteration {} with {} consumed samples and would end at sample {}, "
+      "but its training set has {}: "
+      "was --global-batch-size changed? Give --train-samples, or the old batch size",
+      iteration(), consumed_samples(), needed, datasets_.train->num_samples()));
 }
 
 std::unique_ptr<DataLoader> TrainLoop::make_loader(const GptDataset& dataset, int64_t first_sample,
@@ -232,8 +233,8 @@ void TrainLoop::start_loaders() {
         {[this](int64_t consumed) { return schedule_.global_batch_size(consumed); }, batch});
   }
   if (datasets_.valid) {
-    // A run that resumes with shorter --eval-interval than before may want more than is left: it
-    // starts over.
+    // A run that resumes with a shorter --eval-interval may need more samples than are left. It
+    // then starts again with the first one.
     const int64_t evaluations = schedule_.num_iterations() / config_.eval_interval -
                                 iteration() / config_.eval_interval + 1;
     const int64_t needed = consumed_valid_samples_ + evaluations * config_.eval_iters * batch;

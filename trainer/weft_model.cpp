@@ -1,4 +1,4 @@
-// weft-model: checkpoints to Hugging Face folders and back.
+// weft-model turns checkpoints into Hugging Face folders and back.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
@@ -36,8 +36,7 @@ struct ExportCommand {
     app.add_flag("--no-tokenizer", no_tokenizer, "write no tokenizer files");
   }
 
-  // The tokenizer's files must be those of the model, so there is no export without them unless
-  // asked for.
+  // The tokenizer's files must be those of the model. An export without them must be asked for.
   void find_vocabulary() {
     if (options.vocab_file.empty() != options.merge_file.empty()) {
       throw std::invalid_argument("--vocab-file and --merge-file belong together");
@@ -101,7 +100,7 @@ struct ImportCommand {
   }
 };
 
-// CLI11 reports an unknown option by itself; users also want to know what it should have been.
+// CLI11 reports an unknown option by itself; this adds the option that was probably meant.
 std::string with_suggestion(const CLI::Error& error, const CLI::App& app, int argc, char** argv) {
   std::string message = error.what();
   if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return message;

@@ -1,4 +1,4 @@
-// weft-train: GPT training with Megatron's options. The work is in train_loop.h.
+// weft-train trains a GPT with Megatron's options. The work is in train_loop.h.
 #include <cstdio>
 #include <exception>
 #include <new>

@@ -1,6 +1,7 @@
-// Causal self-attention, one task per (batch, head), one block of queries at a time: the scores of
-// a block, never of a sequence, are in memory. [the recomputation of Dao 2023, arXiv:2307.08691,
-// with plain instead of online softmax, because a CPU's cache holds a block's whole rows]
+// Causal self-attention with one task per (batch, head), one block of queries at a time. The scores
+// of a block are in memory, never those of a sequence. Backward recomputes them
+// [Dao 2023, arXiv:2307.08691]. The softmax is plain instead of online, because a CPU's cache holds
+// whole rows of a block.
 #include <cblas.h>
 
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace {
 
 constexpr int64_t kQueryBlock = 64;
 
-// values = e^(values - shift); returns their sum.
+// Replaces the values by e^(value - shift) and returns their sum.
 WEFT_VECTOR_CLONES float exp_row(float* values, float shift, int64_t n) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -40,7 +41,7 @@ WEFT_VECTOR_CLONES float dot(const float* a, const float* b, int64_t n) {
   return sum;
 }
 
-// dscores = scale * P * (dP - delta), in place of dP. [Dao 2023, algorithm 2]
+// Replaces dP by dscores = scale * P * (dP - delta). [Dao 2023, algorithm 2]
 WEFT_VECTOR_CLONES void softmax_backward_row(float* dprobabilities, const float* probabilities,
                                              float delta, float scale, int64_t n) {
 #pragma omp simd
@@ -51,7 +52,8 @@ WEFT_VECTOR_CLONES void softmax_backward_row(float* dprobabilities, const float*
 
 enum class Op { kPlain, kTransposed };
 
-// c (m,n) = alpha * a * b + beta * c, all row-major and dense unless a stride is given.
+// Computes c (m,n) = alpha * a * b + beta * c. All are row-major, and dense unless a stride is
+// given.
 void gemm(Op op_a, Op op_b, int64_t m, int64_t n, int64_t k, float alpha, const float* a,
           int64_t stride_a, const float* b, int64_t stride_b, float beta, float* c,
           int64_t stride_c) {
@@ -62,7 +64,7 @@ void gemm(Op op_a, Op op_b, int64_t m, int64_t n, int64_t k, float alpha, const 
               static_cast<blasint>(stride_c));
 }
 
-// Where one head lies: qkv (B,T,H,3,D) and out (B,T,H,D).
+// The place of one head in qkv (B,T,H,3,D) and out (B,T,H,D).
 struct Head {
   int64_t b, h, T, H, D;
   int64_t qkv_row(int64_t t, int64_t part) const { return (((b * T + t) * H + h) * 3 + part) * D; }
@@ -71,7 +73,7 @@ struct Head {
   int64_t score_row(int64_t query) const { return ((b * H + h) * T + query) * T; }
 };
 
-// Part 0, 1, 2 (query, key, value) of a head as fp32 (T,D).
+// Returns part 0, 1 or 2 (query, key, value) of a head as fp32 (T,D).
 void load_part(float* panel, const Tensor& qkv, const Head& head, int64_t part) {
   for (int64_t t = 0; t < head.T; ++t) {
     float* row = panel + t * head.D;
@@ -87,7 +89,7 @@ void store_part(const Tensor& dqkv, const Head& head, int64_t part, int64_t firs
   }
 }
 
-// The thread's scratch, cut up.
+// The arrays in a thread's scratch.
 struct Panels {
   float *q, *k, *v, *dout, *dk, *dv;      // (T,D)
   float *probabilities, *dprobabilities;  // (kQueryBlock,T)
@@ -139,7 +141,8 @@ void head_forward(const Panels& panels, const Head& head, Tensor out, Tensor lse
   }
 }
 
-// Rows of one query block: P (with dropout applied, for dV) and dS from scores and dP, in place.
+// Turns scores into P (with dropout applied, for dV) and dP into dS, in place, for the rows of one
+// query block.
 void block_backward(const Panels& panels, const Head& head, int64_t first, int64_t num_queries,
                     Tensor out, Tensor lse, float scale, const Dropout& dropout) {
   const int64_t D = head.D, num_keys = first + num_queries;
@@ -148,7 +151,7 @@ void block_backward(const Panels& panels, const Head& head, int64_t first, int64
     float* dp = panels.dprobabilities + r * num_keys;
     const int64_t num_visible = first + r + 1;
     exp_row(p, lse.as<float>()[head.lse_row() + first + r], num_visible);
-    // sum over keys of P * dP, which the output already holds
+    // delta is the sum over keys of P * dP, which equals that over D of dout * out.
     const float delta = dot(panels.dout + (first + r) * D,
                             read_row(out, head.out_row(first + r), D, panels.row), D);
     if (dropout.p > 0) {

@@ -151,7 +151,7 @@ class CpuBackend final : public Backend {
     const float norm = std::sqrt(*sum_of_squares.as<float>());
     const float factor = max_norm == 0.0F ? 1.0F : max_norm / (norm + 1e-6F);
     clip.as<float>()[0] = norm;
-    // Written so that a NaN norm gives a NaN factor, as PyTorch's clamp does.
+    // In this form a NaN norm gives a NaN factor, as PyTorch's clamp does.
     clip.as<float>()[1] = factor > 1.0F ? 1.0F : factor;
   }
   void adamw(const AdamW& args) override {

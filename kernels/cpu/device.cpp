@@ -21,7 +21,7 @@ void* Device::allocate(int64_t num_bytes) {
   if (num_bytes < 0) {
     throw std::invalid_argument("allocate: " + std::to_string(num_bytes) + " bytes");
   }
-  // The kernel would promise more than there is and kill the process on use.
+  // The kernel would grant more memory than there is and kill the process when it uses it.
   if (num_bytes > total_memory_bytes()) throw std::bad_alloc();
   const auto size = static_cast<size_t>((num_bytes / kAlignment + 1) * kAlignment);
   std::unique_ptr<void, Free> memory(std::aligned_alloc(kAlignment, size));

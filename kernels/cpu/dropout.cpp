@@ -11,8 +11,8 @@ namespace {
 
 constexpr int kLanes = 16;  // Philox blocks computed side by side; 64 elements
 
-// Multipliers of 4 * kLanes elements from block `counter` on; the rounds of kernels/philox.h, lane
-// by lane.
+// Computes the multipliers of 4 * kLanes elements from block `counter` on, with the rounds of
+// kernels/philox.h in all lanes side by side.
 WEFT_VECTOR_CLONES void multipliers_of_blocks(float* out, uint64_t key, uint64_t stream,
                                               uint64_t counter, uint32_t threshold, float scale) {
   uint32_t c0[kLanes], c1[kLanes], c2[kLanes], c3[kLanes];

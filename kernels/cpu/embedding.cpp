@@ -41,8 +41,8 @@ void embedding_forward(const Context& context, Tensor out, Tensor tokens, Tensor
   });
 }
 
-// One task owns a block of columns of both gradients and walks all rows in order: no two tasks add
-// to one number.
+// One task owns a block of columns of both gradients and walks all rows in order, so no two tasks
+// add to the same number.
 void embedding_backward(const Context& context, Tensor dword, Tensor dposition, Tensor dout,
                         Tensor tokens, int64_t first_word, const Dropout& dropout) {
   const int64_t T = dout.shape(1), C = dout.shape(2), N = dout.shape(0) * T;

@@ -8,8 +8,8 @@ namespace weft::cpu {
 
 namespace {
 
-// The tanh form is x * sigmoid(2u) with u = sqrt(2/pi) * (x + 0.044715 x^3), because (1 + tanh u) /
-// 2 = sigmoid(2u).
+// The tanh form is x * sigmoid(2u) with u = sqrt(2/pi) * (x + 0.044715 x^3), because
+// (1 + tanh u) / 2 = sigmoid(2u).
 constexpr float kTwoSqrtTwoOverPi = 1.59576912160573F;
 constexpr float kCubic = 0.044715F;
 
@@ -33,7 +33,7 @@ WEFT_VECTOR_CLONES void tanh_gelu_backward_row(float* gradient, const float* pre
   }
 }
 
-// Phi(x), the normal distribution function.
+// Returns Phi(x), the normal distribution function.
 inline float normal_cdf(float x) { return 0.5F * (1.0F + std::erf(x * 0.70710678118654752F)); }
 
 }  // namespace

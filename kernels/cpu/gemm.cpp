@@ -15,7 +15,7 @@ struct Panel {
   int64_t stride;
 };
 
-// fp32 view of a piece of a factor: rows [row, row+num_rows) and columns [column, ...) of the
+// An fp32 view of a piece of a factor: rows [row, row + num_rows) and columns [column, ...) of its
 // memory.
 Panel panel_of(const Factor& factor, int64_t row, int64_t num_rows, int64_t column,
                int64_t num_columns, float* buffer) {

@@ -1,5 +1,5 @@
-// LayerNorm with the residual addition before it, forward and backward [Ba et al. 2016,
-// arXiv:1607.06450].
+// LayerNorm with the residual addition before it, forward and backward.
+// [Ba et al. 2016, arXiv:1607.06450]
 #include <algorithm>
 
 #include "kernels/cpu/dropout.h"
@@ -34,8 +34,8 @@ WEFT_VECTOR_CLONES void normalise(float* out, const float* inp, float mean, floa
   for (int64_t i = 0; i < n; ++i) out[i] = (inp[i] - mean) * rstd * weight[i] + bias[i];
 }
 
-// With w = weight * dnormed and y = (inp - mean) * rstd:  dinp = rstd * (w - mean(w) - y * mean(w *
-// y)).
+// With w = weight * dnormed and y = (inp - mean) * rstd:
+//   dinp = rstd * (w - mean(w) - y * mean(w * y))
 WEFT_VECTOR_CLONES void normalise_backward(float* dinp, const float* dnormed, const float* inp,
                                            float mean, float rstd, const float* weight, int64_t n) {
   float sum_w = 0, sum_wy = 0;
@@ -110,7 +110,7 @@ void layernorm_forward(const Context& context, Tensor normed, Tensor residual_ou
         float* sum = row_target(residual_out, n * C, buffer + 2 * C);
         add_rows(sum, inp, added, C);
         store_row(residual_out, n * C, C, sum);
-        // What is normalised is what backward will read: the sum as it was stored.
+        // Normalises the sum as it was stored, because backward will read that one.
         inp = read_row(residual_out, n * C, C, buffer + 2 * C);
       }
       const float m = mean_of(inp, C);
@@ -129,7 +129,7 @@ void layernorm_backward(const Context& context, Tensor dresidual, Tensor dbranch
                         Tensor rstd, Tensor weight, const Dropout& dropout, bool accumulate) {
   const int64_t C = weight.num_elements(), N = inp.num_elements() / C;
   context.need_scratch("layernorm_backward", layernorm_scratch_floats(C));
-  // First, because dresidual may be the memory of dnormed.
+  // This comes first, because dresidual may be the memory of dnormed.
   parameter_gradients(context, dweight, dbias, dnormed, inp, mean, rstd, accumulate);
   context.for_each_range(N, kGrain, [&](int64_t begin, int64_t end, int thread) {
     float* buffer = context.scratch(thread);

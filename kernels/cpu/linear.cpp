@@ -1,4 +1,4 @@
-// Linear layers with what is fused to them: bias, GELU, and the backward of each.
+// Linear layers with their bias and GELU, and the backward of each.
 #include <algorithm>
 
 #include "kernels/cpu/gelu.h"
@@ -18,10 +18,11 @@ WEFT_VECTOR_CLONES void add_to_sums(double* sums, const float* values, int64_t n
   for (int64_t i = 0; i < n; ++i) sums[i] += static_cast<double>(values[i]);
 }
 
-// fp32 results are computed where they belong; bf16 ones in scratch, to be rounded tile by tile.
+// fp32 results are computed in place, bf16 ones in scratch, from where they are rounded tile by
+// tile.
 Tensor in_place(const Tensor& out) { return out.dtype() == DType::kFloat32 ? out : Tensor(); }
 
-// dbias (O): one task owns a block of columns of dout (N,O) and walks all rows in order.
+// Computes dbias (O): one task owns a block of columns of dout (N,O) and walks all rows in order.
 void bias_gradient(const Context& context, Tensor dbias, Tensor dout, bool accumulate) {
   const int64_t O = dbias.num_elements(), N = dout.num_elements() / O;
   context.for_each_range(O, kColumnBlock, [&](int64_t begin, int64_t end, int thread) {

@@ -13,8 +13,8 @@ namespace weft::cpu {
 namespace {
 
 constexpr int64_t kGrain = 4;  // rows per task
-constexpr int64_t kSumBlock =
-    4096;  // fp32 within, fp64 between: 50 k terms would lose digits in fp32
+// Sums are fp32 within a block and fp64 between blocks: 50 k terms would lose digits in fp32.
+constexpr int64_t kSumBlock = 4096;
 
 WEFT_VECTOR_CLONES float sum_of_exp(const float* values, float shift, int64_t n) {
   float sum = 0;
@@ -65,7 +65,7 @@ void cross_entropy(const Context& context, Tensor losses, Tensor logits, Tensor 
       const int64_t target = targets.as<int32_t>()[n];
       const float mask = loss_mask ? loss_mask.as<float>()[n] : 1.0F;
       const float lse = logsumexp(row, V);
-      // A row that the mask leaves out counts for nothing, even where its loss is not finite.
+      // A row that the mask leaves out has loss 0, even where its logits are not finite.
       losses.as<float>()[n] = mask == 0.0F ? 0.0F : (lse - row[target]) * mask;
       if (!gradient) continue;
       float* out = row_target(logits, n * Vp, buffer + Vp);

@@ -1,4 +1,4 @@
-// Clearing and converting.
+// Clears and converts tensors.
 #include <cstring>
 
 #include "kernels/cpu/operations.h"

@@ -11,7 +11,7 @@ namespace weft::cpu {
 
 namespace {
 
-constexpr int64_t kNumPieces = 256;  // of every sum, whatever the number of threads
+constexpr int64_t kNumPieces = 256;  // pieces of every sum, for any number of threads
 
 WEFT_VECTOR_CLONES double sum_piece(const float* inp, int64_t n) {
   double sum = 0;
@@ -30,7 +30,7 @@ WEFT_VECTOR_CLONES double sum_squares_piece(const float* inp, int64_t n) {
 template <typename SumPiece>
 double sum_in_pieces(const Context& context, const float* inp, int64_t n, SumPiece sum_piece_of) {
   std::array<double, kNumPieces> partial{};
-  // At least 4096: below that a task costs more than its work.
+  // Below 4096 elements a task costs more than its work.
   const int64_t length = std::max<int64_t>(4096, (n + kNumPieces - 1) / kNumPieces);
   context.for_each_range(n, length, [&](int64_t begin, int64_t end, int) {
     partial[static_cast<size_t>(begin / length)] = sum_piece_of(inp + begin, end - begin);
@@ -45,7 +45,7 @@ struct Update {
   float step_size, bias_correction2_sqrt, eps;
 };
 
-// In the order of operations of PyTorch's torch.optim.AdamW (_single_tensor_adamw).
+// The order of operations is that of PyTorch's torch.optim.AdamW (_single_tensor_adamw).
 WEFT_VECTOR_CLONES void adamw_block(float* master, float* m, float* v, const float* grad,
                                     const Update& update, float decay_factor, int64_t n) {
   const Update u = update;

@@ -13,7 +13,7 @@ WEFT_VECTOR_CLONES void widen(float* out, const BFloat16* inp, int64_t n) {
   }
 }
 
-// BFloat16(float) in a form that vectorises: select, not branch.
+// Converts like BFloat16(float), in a form without branches that the compiler can vectorise.
 WEFT_VECTOR_CLONES void narrow(BFloat16* out, const float* inp, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {

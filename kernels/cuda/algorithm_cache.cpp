@@ -22,13 +22,13 @@ constexpr const char* kHeader = "weft-gemm-algorithms 1";
                           path + ": cannot " + action + " the file of GEMM algorithms");
 }
 
-// An exclusive lock on the file's folder: nothing is left behind, and readers need none since files
-// are renamed into place.
+// An exclusive lock on the file's folder. It leaves no file behind, and readers need no lock
+// because the file is renamed into place.
 class FolderLock {
  public:
   explicit FolderLock(const std::string& path) {
     const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
-    std::error_code ignored;  // open says it better
+    std::error_code ignored;  // open() has the better error
     std::filesystem::create_directories(folder, ignored);
     fd_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd_ < 0) fail(folder.string(), "open the folder of");
@@ -97,7 +97,7 @@ std::string AlgorithmCache::add(const std::string& key, const std::string& value
   return it->second;
 }
 
-// What the file says goes beside what is known; neither is ever changed by the other.
+// Adds the file's pairs to those in memory; a key keeps the value that it has.
 void AlgorithmCache::load() {
   std::ifstream file(path_);
   if (!file) {

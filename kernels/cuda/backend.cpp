@@ -77,7 +77,7 @@ void* CudaBackend::allocate(int64_t num_bytes, Memory memory) {
                                 ? cudaMalloc(&data, size)
                                 : cudaHostAlloc(&data, size, cudaHostAllocDefault);
   if (error == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // it is not sticky: later calls shall not find it
+    cudaGetLastError();  // clears the error, which is not sticky
     throw std::bad_alloc();
   }
   CUDA_CHECK(error);
@@ -184,7 +184,7 @@ int num_cuda_devices(std::string* why) {
   const cudaError_t error = cudaGetDeviceCount(&count);
   std::string reason;
   if (error != cudaSuccess) {
-    cudaGetLastError();  // forget it: asking is no failure
+    cudaGetLastError();  // clears the error: asking is no failure
     count = 0;
     reason = std::string(cudaGetErrorString(error)) +
              "; check nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device cpu";
@@ -198,7 +198,7 @@ int num_cuda_devices(std::string* why) {
     reason = "CUDA device " + std::to_string(device) + " has compute capability " +
              std::to_string(major) +
              ".x and 8.0 is needed; hide it with CUDA_VISIBLE_DEVICES, or " + "use --device cpu";
-    count = device;  // those before it keep their numbers
+    count = device;  // the devices before it keep their numbers
   }
   if (why != nullptr) *why = reason;
   return count;

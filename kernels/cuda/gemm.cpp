@@ -67,7 +67,7 @@ std::string hex_of(const cublasLtMatmulAlgo_t& algorithm) {
   return text;
 }
 
-// False when `text` is not what hex_of writes.
+// Returns false when hex_of did not write `text`.
 bool try_parse(const std::string& text, cublasLtMatmulAlgo_t* algorithm) {
   if (text.size() != 2 * sizeof *algorithm) return false;
   auto* bytes = reinterpret_cast<unsigned char*>(algorithm);
@@ -86,7 +86,7 @@ void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attrib
   CUBLAS_CHECK(cublasLtMatmulDescSetAttribute(description, attribute, &value, sizeof value));
 }
 
-// D's stand-in while candidates of an accumulating product are timed.
+// Memory that takes the place of D while candidates of an accumulating product are timed.
 class TemporaryMemory {
  public:
   explicit TemporaryMemory(int64_t num_bytes) {
@@ -101,7 +101,7 @@ class TemporaryMemory {
   void* data_ = nullptr;
 };
 
-// Products that assign may be repeated on their own operands; those that read what they write must
+// A product that assigns may be repeated on its own operands; one that reads what it writes must
 // not.
 int64_t stand_in_bytes(const GemmProblem& problem, const GemmOperands& operands) {
   const bool repeatable = !problem.accumulate && operands.d != operands.aux;
@@ -120,7 +120,7 @@ struct Gemm::Plan {
   cublasLtMatmulDesc_t description = nullptr;
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
   cublasLtMatmulAlgo_t algorithm = {};
-  bool found = false;  // cuBLASLt has an algorithm
+  bool found = false;  // cuBLASLt has an algorithm for the problem
   float beta = 0.0F;
   Epilogue epilogue = Epilogue::kNone;
 
@@ -194,7 +194,7 @@ bool Gemm::fused_is_faster(const GemmProblem& fused, const GemmProblem& plain,
       };
       bool wins = !plain_plan.found;
       if (plain_plan.found) {
-        run_plain();  // warms up what `rest` launches
+        run_plain();  // warms up the kernels that `rest` launches
         const std::vector<float> ms = median_ms({run_fused, run_plain}, 15);
         wins = ms[0] < ms[1];
       }
@@ -218,7 +218,7 @@ std::unique_ptr<Gemm::Plan> Gemm::make_plan(const GemmProblem& problem) const {
   auto plan = std::make_unique<Plan>();
   plan->beta = problem.accumulate ? 1.0F : 0.0F;
   plan->epilogue = problem.epilogue;
-  // Full fp32 products for fp32 inputs (no TF32); fp32 sums for all.
+  // fp32 inputs have full fp32 products (no TF32), and all sums are fp32.
   CUBLAS_CHECK(cublasLtMatmulDescCreate(&plan->description, CUBLAS_COMPUTE_32F, CUDA_R_32F));
   const auto op = [](bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; };
   set(plan->description, CUBLASLT_MATMUL_DESC_TRANSA, op(problem.transpose_a));
@@ -256,8 +256,9 @@ std::vector<cublasLtMatmulAlgo_t> Gemm::candidates(const Plan& plan) const {
     CUBLAS_CHECK(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value));
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kWorkspaceBytes));
-  // Without the in-place scheme, which adds split-K parts by atomics in the order of their arrival,
-  // and without the one that keeps the parts in a bf16 output's type.
+  // This leaves out two ways of split-K: the one in place, which adds the parts by atomics in the
+  // order of their arrival, and the one that keeps the parts in bf16 where that is the output's
+  // type.
   prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   for (const auto attribute :
@@ -301,8 +302,8 @@ void Gemm::choose_algorithm(Plan& plan, const GemmProblem& problem, const GemmOp
                              " is not an algorithm of this cuBLASLt; remove the file to time anew");
 }
 
-// Two rounds: all candidates briefly, then the best in turns, so that clocks which drift (a GPU at
-// its power limit) drift for all of them alike. The choice is kept for good.
+// Times all candidates briefly, then the best in turns, so that a drifting clock (a GPU at its
+// power limit) drifts for all of them alike. The choice is final.
 cublasLtMatmulAlgo_t Gemm::fastest(Plan& plan, const std::vector<cublasLtMatmulAlgo_t>& algorithms,
                                    const GemmProblem& problem, const GemmOperands& operands) {
   constexpr size_t kFinalists = 6;
@@ -314,7 +315,7 @@ cublasLtMatmulAlgo_t Gemm::fastest(Plan& plan, const std::vector<cublasLtMatmulA
     try {
       launch(plan, algorithms[i], safe);
     } catch (const std::runtime_error&) {
-      continue;  // a candidate that cannot run is no candidate
+      continue;  // this candidate cannot run
     }
     ranking.emplace_back(median_ms({[&] { launch(plan, algorithms[i], safe); }}, 3)[0], i);
   }

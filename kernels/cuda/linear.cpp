@@ -1,9 +1,9 @@
 // Linear layers as cuBLASLt products. A row-major (N,O) tensor is cuBLAS's column-major (O,N)
-// matrix, so in BLAS terms
+// matrix, so in BLAS's terms
 //   forward   out  (O,N) = weight (I,O)^T * inp  (I,N)
 //   dgrad     dinp (I,N) = weight (I,O)   * dout (O,N)
 //   wgrad  dweight (I,O) = inp    (I,N)   * dout (O,N)^T
-// Epilogues do bias, GELU, its derivative and the bias gradient where the product with them is
+// Epilogues compute bias, GELU, its derivative and the bias gradient where the product with them is
 // faster than with a kernel after it.
 #include <stdexcept>
 
@@ -50,7 +50,7 @@ GemmProblem weight_gradient_problem(const Tensor& dout, const Tensor& inp, bool 
   return problem;
 }
 
-// cuBLASLt's GELU is the tanh form, and rounder than fp32 models want.
+// cuBLASLt's GELU has the tanh form, and its approximation of tanh is too coarse for fp32 models.
 bool has_gelu_epilogue(const Tensor& out, Gelu gelu) {
   return gelu == Gelu::kTanh && out.dtype() == DType::kBFloat16 && num_columns(out) % 8 == 0;
 }
@@ -125,11 +125,12 @@ void CudaBackend::linear_backward_weight(Tensor dweight, Tensor dbias, Tensor do
   if (O % 8 != 0)
     throw std::invalid_argument(std::string(kName) + ": " + std::to_string(O) +
                                 " outputs with a bias; on CUDA a multiple of 8 is needed");
-  // The epilogue assigns, so where sums accumulate it writes to scratch, and one row more is added.
+  // The epilogue assigns. Where sums accumulate it writes to scratch, which is then added as one
+  // row.
   auto* memory = static_cast<float*>(scratch(kName, column_sums_scratch_bytes(N, O)));
   const GemmProblem fused = weight_gradient_problem(dout, inp, accumulate, Epilogue::kBiasGradient);
   operands.bias = memory;
-  const auto add_up = [&] {  // as column_sums below, but harmless to repeat
+  const auto add_up = [&] {  // like column_sums below, but repeatable
     cuda::column_sums(compute_, memory, dout.data(), dout.dtype(), N, O, false, memory);
   };
   if (dout.dtype() == DType::kBFloat16 && gemm_->fused_is_faster(fused, plain, operands, add_up)) {

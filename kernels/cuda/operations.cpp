@@ -1,4 +1,4 @@
-// The operations that are one own kernel each: checks of shapes, then the launch.
+// The operations with one own kernel each: they check the shapes, then launch.
 #include <bit>
 #include <stdexcept>
 
@@ -11,7 +11,7 @@
 namespace weft::cuda {
 namespace {
 
-// Kernels move 16-byte vectors of up to 8 elements.
+// The last dimension must be a multiple of 8: kernels move 16-byte vectors of up to 8 elements.
 void require_multiple_of_8(const char* operation, const char* what, int64_t size) {
   if (size % 8 != 0)
     throw std::invalid_argument(std::string(operation) + ": " + what + " is " +

@@ -25,14 +25,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kStateFile = "state_00000.safetensors";  // one file per rank; this rank's
+constexpr const char* kStateFile = "state_00000.safetensors";  // rank 0's; each rank has its own
 constexpr const char* kManifestFile = "manifest.json";
 constexpr const char* kTrackerFile = "latest_checkpointed_iteration.txt";
 
-// Large enough that a copy from the device runs at its full rate, small enough to pin anywhere.
+// A chunk is large enough for copies from the device at full rate and small enough to pin anywhere.
 constexpr int64_t kChunkBytes = 64 << 20;
 
-// Pinned staging memory for the length of one save or load.
+// Pinned memory through which one save or load copies.
 class StagingBuffer {
  public:
   StagingBuffer(Backend& backend, const std::vector<StateTensor>& tensors) : backend_(backend) {
@@ -71,27 +71,29 @@ std::vector<int64_t> slice_shape(const StateTensor& tensor) {
   return shape;
 }
 
-// Puts `part` in the place of `final_folder` in one step; what stood there is removed afterwards.
+// Puts `part` in the place of `final_folder` in one step. A folder that stood there is removed
+// afterwards.
 void commit_folder(const fs::path& part, const fs::path& final_folder) {
   if (!fs::exists(final_folder)) return commit_rename(part, final_folder);
-  // RENAME_EXCHANGE: at no instant is the name without a whole checkpoint.
+  // With RENAME_EXCHANGE (2) the name stands for a whole checkpoint at every instant.
   if (syscall(SYS_renameat2, AT_FDCWD, part.c_str(), AT_FDCWD, final_folder.c_str(), 2U) != 0) {
     if (errno != EINVAL && errno != ENOSYS) {
       throw std::system_error(errno, std::generic_category(),
                               "cannot replace checkpoint " + final_folder.string());
     }
-    fs::remove_all(
-        final_folder);  // a file system without exchange: the tracker's previous target stays
+    // This file system cannot exchange names. Until the rename there is no such folder.
+    fs::remove_all(final_folder);
     return commit_rename(part, final_folder);
   }
-  // To a name of its own: the exchange is on disk before what it replaced goes.
+  // The replaced folder gets a name of its own, so that the exchange is on disk before it is
+  // removed.
   const fs::path replaced = final_folder.string() + ".replaced";
   commit_rename(part, replaced);
   fs::remove_all(replaced);
 }
 
-// Parts of checkpoints that were never finished, and replaced ones: left behind by killed runs. The
-// caller is the only one who writes here.
+// Removes what killed runs left behind: parts of checkpoints and replaced ones. No other process
+// may be saving into `dir`.
 void remove_leftovers(const fs::path& dir) {
   if (!fs::exists(dir)) return;
   std::vector<fs::path> leftovers;
@@ -129,10 +131,10 @@ void write_state_file(const fs::path& path, const std::vector<StateTensor>& tens
   file.close();
 }
 
-// Where the bytes of a wanted tensor come from.
+// The stored tensor from which a wanted one is read.
 struct Source {
   const ManifestTensor* stored;
-  bool converts;  // the stored type is another one
+  bool converts;  // the stored type differs from the wanted one
 };
 
 // "model/X" may come from its fp32 master and the other way round, so that weights load into runs
@@ -184,12 +186,12 @@ void verify_checksum(const ManifestTensor& stored, std::span<const std::byte> by
   const uint64_t found = XXH3_64bits(bytes.data(), bytes.size());
   if (found != stored.xxh3) {
     throw ChecksumMismatch(path.string() + ": the bytes of tensor " + stored.name +
-                           " are not those that were saved (checksum differs); load another "
-                           "iteration with --ckpt-step");
+                           " are not those that were saved (checksum differs); "
+                           "load another iteration with --ckpt-step");
   }
 }
 
-// fp32 <-> bf16, `count` elements.
+// Converts `count` elements from fp32 to bf16 or back; `type` is the wanted one.
 void convert(char* to, DType type, const std::byte* from, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     if (type == DType::kFloat32) {

@@ -16,8 +16,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// transformers' configuration_gpt2.py; dropout as it stood in training is not part of a model, so
-// 0.1 is its default.
+// Returns config.json [transformers, configuration_gpt2.py]. The dropout of training is no part of
+// the model, so the file has transformers' default of 0.1.
 std::string config_json(const ModelShape& shape, DType dtype, int32_t end_of_document) {
   const nlohmann::ordered_json config = {
       {"architectures", {"GPT2LMHeadModel"}},
@@ -65,7 +65,7 @@ std::string bytes_of(const std::vector<float>& values, DType dtype) {
   return out;
 }
 
-// Reads one parameter at a time, so that memory is one tensor, not the model.
+// Reads one parameter at a time, so that one tensor is in memory, not the model.
 void write_weights(const HfExport& options, const ModelShape& shape, const fs::path& path) {
   const ParameterTable table(shape, {});
   const std::vector<HfTensor> tensors = hf_tensors(shape.num_layers);
@@ -100,7 +100,7 @@ void write_weights(const HfExport& options, const ModelShape& shape, const fs::p
   commit_rename(path.string() + ".part", path);
 }
 
-// Another tokenizer's files beside a model make it talk nonsense without any message.
+// With another tokenizer's files beside it a model would write nonsense, without any message.
 void check_vocabulary(const HfExport& options, int64_t vocab_size) {
   if (options.vocab_file.empty()) return;
   const int64_t entries = count_vocabulary(options.vocab_file);

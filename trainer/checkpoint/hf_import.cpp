@@ -32,7 +32,7 @@ ModelShape shape_of(const Json& config, const fs::path& path, int64_t divisor) {
       if (fallback <= 0) fail(std::string("has no field ") + name);
       return fallback;
     }
-    // Above what any GPT-2 has, and below what overflows in products.
+    // No GPT-2 has more, and products of such numbers do not overflow.
     constexpr int64_t kLimit = 1 << 24;
     if (!found->is_number_integer() || found->get<int64_t>() <= 0 ||
         found->get<int64_t>() > kLimit) {
@@ -76,7 +76,7 @@ ModelShape shape_of(const Json& config, const fs::path& path, int64_t divisor) {
   return shape;
 }
 
-// The weights of a folder: one file, or shards with an index.
+// The weights of a folder, which are one file or shards with an index.
 class HfWeights {
  public:
   explicit HfWeights(const fs::path& folder) : folder_(folder) {
@@ -97,7 +97,7 @@ class HfWeights {
     }
   }
 
-  // fp32 values of the tensor `name`, with or without the prefix.
+  // Returns the values of the tensor `name`, with or without the prefix, as fp32.
   std::vector<float> read(const std::string& name, const std::vector<int64_t>& shape) const {
     for (const std::string& full : {"transformer." + name, name}) {
       for (const auto& file : files_) {

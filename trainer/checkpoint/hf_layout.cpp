@@ -44,14 +44,14 @@ std::vector<int64_t> hf_shape(const HfTensor& tensor, const Parameter& parameter
 
 namespace {
 
-// Our row of the fused qkv for their column (s, head, d).
+// Returns our row of the fused qkv for their column (s, head, d).
 int64_t qkv_row(int64_t column, const ModelShape& shape) {
   const int64_t D = shape.head_size, H = shape.num_heads;
   const int64_t s = column / (H * D), head = column / D % H, d = column % D;
   return (head * 3 + s) * D + d;
 }
 
-// Calls move(index of theirs, index of ours) for every element that both sides have.
+// Calls move(their index, our index) for every element that both sides have.
 template <typename Move>
 void for_each_element(const HfTensor& tensor, const Parameter& parameter, const ModelShape& shape,
                       Move move) {

@@ -27,7 +27,7 @@ LrConflict lr_conflict(const Config& config) {
   return LrConflict::kFail;
 }
 
-// Consumed samples say where a run is only as long as the order of the samples stays.
+// The number of consumed samples tells the position of a run only while the order of samples stays.
 std::vector<std::string> data_differences(const std::string& saved_arguments,
                                           const Config& config) {
   const auto saved = nlohmann::json::parse(saved_arguments, nullptr, /*allow_exceptions=*/false);
@@ -41,8 +41,8 @@ std::vector<std::string> data_differences(const std::string& saved_arguments,
                                    {"train_samples", "--train-samples"}}) {
     if (!saved.is_object() || !saved.contains(name) || saved[name] == ours[name]) continue;
     differences.push_back(
-        fmt::format("{} was {} when the checkpoint was saved and is {} now: samples from here on "
-                    "may be others than without the change",
+        fmt::format("{} was {} when the checkpoint was saved and is {} now: "
+                    "samples from here on may be others than without the change",
                     flag, saved[name].dump(), ours[name].dump()));
   }
   return differences;
@@ -73,8 +73,7 @@ std::optional<int64_t> iteration_to_load(const Config& config) {
   if (!iteration && config.exit_on_missing_checkpoint) {
     throw std::runtime_error(
         config.load +
-        ": no latest_checkpointed_iteration.txt, so there is no checkpoint to load "
-        "(--exit-on-missing-checkpoint)");
+        ": no latest_checkpointed_iteration.txt, so there is no checkpoint to load (--exit-on-missing-checkpoint)");
   }
   return iteration;
 }
@@ -89,7 +88,7 @@ Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape,
     throw std::invalid_argument(message);
   }
   const LrSettings ours = lr_settings(config);
-  // Imported weights have neither a past nor a schedule.
+  // Imported weights have neither iterations nor a schedule.
   const bool has_past = checkpoint.scalars.iteration > 0;
   if (config.finetune || !has_past)
     return {.state = {.scalars = {}, .lr = LrSchedule(ours)}, .load_optimizer = false};

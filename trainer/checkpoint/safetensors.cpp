@@ -28,7 +28,8 @@ int64_t element_bytes(std::string_view dtype) {
   return found == sizes.end() ? 0 : found->second;
 }
 
-// Elements times their size; -1 where it does not fit 63 bits or a size is negative.
+// Returns the number of elements times their size, or -1 where it does not fit into 63 bits or a
+// size is negative.
 int64_t num_bytes(const SafetensorsEntry& entry) {
   int64_t bytes = element_bytes(entry.dtype);
   for (const int64_t size : entry.shape) {
@@ -48,7 +49,7 @@ SafetensorsEntry parse_entry(const std::string& name, const nlohmann::json& valu
   return entry;
 }
 
-// nlohmann keeps the last of two equal keys silently; a file with two tensors of one name is
+// nlohmann silently keeps the last of two equal keys, but a file with two tensors of one name is
 // damaged or forged.
 nlohmann::json parse_without_duplicates(std::string_view text) {
   std::vector<std::set<std::string>> open_objects;

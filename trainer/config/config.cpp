@@ -31,7 +31,7 @@ constexpr std::pair<const char*, LogFormat> kLogFormats[] = {
 
 // --- text to value: each returns what is wrong, or an empty string ---
 
-// Python's int(): digits may be grouped with single underscores.
+// Digits may be grouped with single underscores, as in Python's int().
 std::string parse(std::string text, int64_t& value) {
   const bool grouped_badly = text.empty() || text.front() == '_' || text.back() == '_' ||
                              text.find("__") != std::string::npos;
@@ -85,7 +85,7 @@ struct IsVector : std::false_type {};
 template <typename T>
 struct IsVector<std::vector<T>> : std::true_type {};
 
-// Declares every option to CLI11. Values arrive as text and are parsed here, so that all bad ones
+// Declares every option to CLI11. Values arrive as text and are parsed here, so that all bad values
 // are reported together.
 class Declare {
  public:
@@ -116,7 +116,7 @@ class Declare {
               },
               help + default_text(value))
           ->group(group_)
-          ->expected(0, 1)  // none is reported like any other bad value, together with the rest
+          ->expected(0, 1)  // a missing value is reported like a bad one, together with the rest
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
           ->type_name(type_name<T>());
     }
@@ -193,8 +193,8 @@ void declare_known_flag(CLI::App& app, const KnownFlag& known, bool supported,
   }
 }
 
-// Scripts that do not pass through `bash -c` deliver the quotes of 'type:transformer' literally:
-// one pair is taken off.
+// Takes off one pair of quotes: scripts that do not pass through `bash -c` deliver those of
+// 'type:transformer' literally.
 void strip_stray_quotes(std::string& text) {
   if (text.size() >= 2 && text.front() == text.back() &&
       (text.front() == '\'' || text.front() == '"')) {
@@ -284,8 +284,8 @@ class ToJson {
   template <typename T>
   static nlohmann::json json_value(const T& value) {
     if constexpr (std::is_enum_v<T>) return name_of(value);
-    // A float's nearest double prints as 0.8999999761581421; the shortest text that reads back is
-    // what was typed.
+    // The nearest double of the float 0.9 prints as 0.8999999761581421. The shortest text that
+    // reads back as the float is the one that was typed.
     else if constexpr (std::is_same_v<T, float>)
       return nlohmann::json::parse(fmt::format("{}", value));
     else if constexpr (std::is_same_v<T, std::string>)
@@ -299,7 +299,7 @@ class ToJson {
   }
 };
 
-// "CUDA devices: 1", or why there are none: scripts choose a model by it.
+// The text tells the number of CUDA devices, or why there are none: scripts choose a model by it.
 std::string version_text() {
   std::string why;
   const int devices = num_cuda_devices(&why);
@@ -333,7 +333,7 @@ std::vector<std::pair<std::string, std::string>> Config::resolved() const {
 std::string Config::resolved_json() const {
   ToJson visitor;
   visit_options(*this, visitor);
-  // A path that is not UTF-8 is no reason to stop; JSON cannot hold it as it is.
+  // JSON cannot hold a path that is not UTF-8; such bytes are replaced, which is no reason to stop.
   return visitor.object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -342,10 +342,8 @@ ParsedArguments parse_arguments(std::vector<std::string> arguments) {
   CLI::App app(
       "Trains a GPT on Megatron datasets.\n\n"
       "  weft-train --num-layers 12 --hidden-size 768 --num-attention-heads 12 --seq-length 1024\n"
-      "    --max-position-embeddings 1024 --micro-batch-size 8 --global-batch-size 64 "
-      "--train-iters 1000 --lr 6e-4\n"
-      "    --bf16 --data-path my_text_document --save checkpoints --save-interval 100 --load "
-      "checkpoints",
+      "    --max-position-embeddings 1024 --micro-batch-size 8 --global-batch-size 64 --train-iters 1000 --lr 6e-4\n"
+      "    --bf16 --data-path my_text_document --save checkpoints --save-interval 100 --load checkpoints",
       "weft-train");
   app.allow_extras();
   app.option_defaults()->always_capture_default(false);

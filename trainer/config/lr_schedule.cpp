@@ -52,9 +52,9 @@ LrSettings reconcile(const LrSettings& command_line, const LrSettings& checkpoin
   const auto check = [](const auto& ours, const auto& saved, const char* name) {
     if (ours == saved) return;
     throw std::invalid_argument(fmt::format(
-        "AnnealingLR: class input value {} and checkpoint value {} for {} do not match; give "
-        "--override-lr-scheduler to "
-        "use this command line's schedule or --use-checkpoint-lr-scheduler to use the checkpoint's",
+        "AnnealingLR: class input value {} and checkpoint value {} for {} do not match; "
+        "give --override-lr-scheduler to use this command line's schedule "
+        "or --use-checkpoint-lr-scheduler to use the checkpoint's",
         ours, saved, name));
   };
   check(command_line.max_lr, checkpoint.max_lr, "learning rate");

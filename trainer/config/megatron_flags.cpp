@@ -163,7 +163,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string nearest_flag(std::string_view flag, const std::vector<std::string>& known) {
-  // Megatron's words join with dashes; --micro_batch_size is the commonest slip.
+  // Megatron joins words with dashes; --micro_batch_size is the commonest slip.
   std::string dashed(flag);
   std::replace(dashed.begin(), dashed.end(), '_', '-');
   std::string best;

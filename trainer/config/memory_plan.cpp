@@ -6,7 +6,7 @@
 namespace weft {
 namespace {
 
-// Enough for every vector load and every BLAS; the backend aligns allocations alike.
+// This suffices for every vector load and every BLAS; the backend aligns allocations alike.
 constexpr int64_t kAlignment = 256;
 
 int64_t align(int64_t num_bytes) { return (num_bytes + kAlignment - 1) / kAlignment * kAlignment; }

@@ -10,8 +10,9 @@ int64_t ModelShape::num_parameters() const {
   return num_layers * per_layer + (padded_vocab_size + max_positions) * C + 2 * C;
 }
 
-// Two FLOPs per multiplication and token, three times (forward, and backward with its two
-// products): the weights of a layer, scores and their use (2 T A), and the head.
+// A multiplication counts two FLOPs per token, three times: once in forward and twice in backward.
+// The products are those with the weights of a layer, the scores and their use (2 T A), and the
+// head.
 double model_flops(const ModelShape& shape, double num_tokens) {
   const auto C = static_cast<double>(shape.hidden_size), F = static_cast<double>(shape.ffn_size);
   const auto A = static_cast<double>(shape.num_heads * shape.head_size);

@@ -1,6 +1,5 @@
-// What can be wrong with a configuration. Every check names the flags and both values, because a
-// silently wrong shape costs days (BigScience's "104B" model was a 58B one: a stale
-// --ffn-hidden-size).
+// The checks of a configuration. Every message names the flags and both values, because a silently
+// wrong shape costs days (BigScience's "104B" model was a 58B one: a stale --ffn-hidden-size).
 #include <fmt/format.h>
 
 #include <array>
@@ -40,7 +39,8 @@ bool product_fits(int64_t a, int64_t b) {
   return !__builtin_mul_overflow(a, b, &product);
 }
 
-// Far above anything that can be trained; below it no size, count or offset overflows.
+// These limits are far above anything that can be trained. Below them no size, count or offset
+// overflows.
 void check_limits(const Config& c, Problems& p) {
   constexpr int64_t kWidth = 1 << 24, kCount = std::numeric_limits<int32_t>::max();
   const size_t before = p.list.size();
@@ -63,11 +63,11 @@ void check_limits(const Config& c, Problems& p) {
                N = wide(c.micro_batch_size) * wide(c.seq_length);
   const double bytes =
       18 * (L * (4 * A + 2 * F + 9) * C + 2 * V * C) + 4 * N * (L * (5 * C + 4 * A + 2 * F) + V);
-  p.add_if(bytes > 9e18,
-           "the model or its micro-batch is too large to be counted in bytes; check "
-           "--num-layers {}, --hidden-size {}, --ffn-hidden-size {}, "
-           "--micro-batch-size {} and --seq-length {}",
-           c.num_layers, c.hidden_size, c.ffn_size(), c.micro_batch_size, c.seq_length);
+  p.add_if(
+      bytes > 9e18,
+      "the model or its micro-batch is too large to be counted in bytes; "
+      "check --num-layers {}, --hidden-size {}, --ffn-hidden-size {}, --micro-batch-size {} and --seq-length {}",
+      c.num_layers, c.hidden_size, c.ffn_size(), c.micro_batch_size, c.seq_length);
 }
 
 void check_shape(const Config& c, Problems& p) {
@@ -82,8 +82,8 @@ void check_shape(const Config& c, Problems& p) {
   p.positive(c.make_vocab_size_divisible_by, "--make-vocab-size-divisible-by");
   p.add_if(
       !c.kv_channels && c.num_attention_heads > 0 && c.hidden_size % c.num_attention_heads != 0,
-      "--hidden-size {} is not a multiple of --num-attention-heads {}; choose sizes that divide, "
-      "or give --kv-channels",
+      "--hidden-size {} is not a multiple of --num-attention-heads {}; "
+      "choose sizes that divide, or give --kv-channels",
       c.hidden_size, c.num_attention_heads);
   p.add_if(!c.max_position_embeddings,
            "--max-position-embeddings is required (usually --seq-length, {})", c.seq_length);
@@ -127,19 +127,19 @@ void check_rampup(const Config& c, Problems& p) {
     return;
   }
   if (start >= full || (full - start) % increment != 0) {
-    p.add_if(true,
-             "--rampup-batch-size {} {} {}: from start {} to --global-batch-size {} there must be "
-             "a whole number of "
-             "increments of {}",
-             start, increment, samples, start, full, increment);
+    p.add_if(
+        true,
+        "--rampup-batch-size {} {} {}: "
+        "from start {} to --global-batch-size {} there must be a whole number of increments of {}",
+        start, increment, samples, start, full, increment);
     return;
   }
   if (c.micro_batch_size <= 0) return;
   // Where these two divide, all batches between them do.
   for (const int64_t batch : {start, start + increment}) {
     p.add_if(batch % c.micro_batch_size != 0,
-             "--rampup-batch-size {} {} {} reaches a batch of {}, not a multiple of "
-             "--micro-batch-size {}",
+             "--rampup-batch-size {} {} {} reaches a batch of {}, "
+             "not a multiple of --micro-batch-size {}",
              start, increment, samples, batch, c.micro_batch_size);
   }
 }
@@ -150,11 +150,11 @@ void check_duration(const Config& c, Problems& p) {
   p.positive(c.train_iters, "--train-iters");
   p.positive(c.train_samples, "--train-samples");
   p.positive(c.exit_interval, "--exit-interval");
-  p.add_if(c.global_batch_size && c.micro_batch_size > 0 &&
-               *c.global_batch_size % c.micro_batch_size != 0,
-           "--global-batch-size {} is not a multiple of --micro-batch-size {} times data-parallel "
-           "size 1",
-           c.global_batch_size.value_or(0), c.micro_batch_size);
+  p.add_if(
+      c.global_batch_size && c.micro_batch_size > 0 &&
+          *c.global_batch_size % c.micro_batch_size != 0,
+      "--global-batch-size {} is not a multiple of --micro-batch-size {} times data-parallel size 1",
+      c.global_batch_size.value_or(0), c.micro_batch_size);
   p.add_if(!c.train_iters && !c.train_samples,
            "one of --train-iters and --train-samples is required");
   p.add_if(c.train_iters && c.train_samples,
@@ -241,7 +241,8 @@ bool is_number(const std::string& text) {
   return error == std::errc{} && end == text.data() + text.size();
 }
 
-// Which of train, validation and test a split gives any sequence of a large dataset.
+// Returns for train, validation and test whether the split gives it any sequence of a large
+// dataset.
 std::array<bool, 3> shares_of_split(const std::string& split) {
   const auto ranges = split_ranges(split, int64_t{1} << 40);
   return {ranges[0].has_value(), ranges[1].has_value(), ranges[2].has_value()};
@@ -258,8 +259,8 @@ void check_data(const Config& c, Problems& p) {
     const auto has_share = shares_of_split(c.split);
     p.add_if(!has_share[0] && !c.skip_train, "--split {} gives training 0 %", c.split);
     p.add_if(c.eval_iters > 0 && !has_share[1],
-             "validation requested (--eval-iters {}) but --split {} gives it 0 %; give "
-             "--eval-iters 0 or a share",
+             "validation requested (--eval-iters {}) but --split {} gives it 0 %; "
+             "give --eval-iters 0 or a share",
              c.eval_iters, c.split);
   } catch (const std::invalid_argument& error) {
     p.add_if(true, "--split {}: {}", c.split, error.what());
@@ -288,8 +289,7 @@ void check_logs(const Config& c, Problems& p) {
            "--timing-log-level must be 0, 1 or 2 (got {})", c.timing_log_level);
 }
 
-// A world of many processes would be that many equal trainings that overwrite each other's
-// checkpoints.
+// Several processes would each run the whole training and overwrite each other's checkpoints.
 void check_world(const Config& c, Problems& p) {
   p.add_if(c.tensor_model_parallel_size != 1,
            "--tensor-model-parallel-size {} is not supported yet: only 1",
@@ -302,10 +302,10 @@ void check_world(const Config& c, Problems& p) {
   for (const char* name : {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"}) {
     const char* text = std::getenv(name);
     if (text != nullptr && std::atoi(text) > 1) {
-      p.add_if(true,
-               "started as one of {} processes ({}={}), but this version trains in one process; "
-               "start one task",
-               text, name, text);
+      p.add_if(
+          true,
+          "started as one of {} processes ({}={}), but this version trains in one process; start one task",
+          text, name, text);
       return;
     }
   }
@@ -352,7 +352,7 @@ void Config::fill_defaults() {
     if (!lr_warmup_fraction) lr_warmup_samples = lr_warmup_samples.value_or(0);
   }
   run_dir = run_folder();
-  data_path = {data_path.back()};  // a weight of one dataset says nothing
+  data_path = {data_path.back()};  // the weight of a single dataset has no meaning
 }
 
 int64_t Config::padded_vocab_size(int64_t tokenizer_vocab_size) const {

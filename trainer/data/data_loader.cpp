@@ -32,7 +32,7 @@ DataLoader::~DataLoader() {
   try {
     backend_.release(memory_, Memory::kPinnedHost);
   } catch (...) {
-    // A device that failed: its error is already on its way, and the backend frees what is left.
+    // The device has failed. Its error is already on its way, and the backend frees what is left.
   }
 }
 
@@ -40,8 +40,8 @@ void DataLoader::allocate_slots() {
   const int64_t max_micro_batches =
       batch_sizes_.max / (options_.micro_batch_size * options_.dp_size);
   const int64_t elements = max_micro_batches * tokens_per_micro_batch_;
-  const int64_t arrays =
-      options_.end_of_document_id ? 3 : 2;  // tokens, targets, mask: 4 bytes each
+  // The arrays are tokens, targets and perhaps the mask, with 4 bytes an element.
+  const int64_t arrays = options_.end_of_document_id ? 3 : 2;
   memory_ = static_cast<int32_t*>(backend_.allocate(
       options_.num_slots * arrays * elements * int64_t{sizeof(int32_t)}, Memory::kPinnedHost));
   slots_.resize(static_cast<size_t>(options_.num_slots));
@@ -113,7 +113,7 @@ bool DataLoader::can_hand_out() const {
   return batch_begun_ || made_ - released_ < options_.num_slots;
 }
 
-// One micro-batch to fill, in order.
+// Returns the next micro-batch to fill.
 DataLoader::Work DataLoader::hand_out() {
   if (!batch_begun_) begin_batch();
   Slot& slot = slot_of(made_);
@@ -161,7 +161,7 @@ void DataLoader::fill(const Work& work) {
       mask_sum += static_cast<double>(mask[t]);
     }
   }
-  // A micro-batch of end-of-document tokens alone has loss 0; dividing by 1 keeps it so.
+  // A micro-batch of end-of-document tokens alone has loss 0. Dividing by 1 keeps it 0.
   work.slot->mask_sums[static_cast<size_t>(work.micro_batch_idx)] = std::max(mask_sum, 1.0);
 }
 
@@ -177,12 +177,11 @@ void DataLoader::check_tokens(int64_t sample_idx, const int32_t* tokens) const {
     if (position < part.num_tokens) break;
     position -= part.num_tokens;
   }
-  throw std::runtime_error(
-      fmt::format("{}: sample {}, position {} (document {}) holds token id {}, outside the "
-                  "vocabulary of {}; was the dataset made with "
-                  "another vocabulary? Give the right --vocab-file or --vocab-size",
-                  dataset_.reader().prefix().string(), sample_idx, wrong - tokens, document, *wrong,
-                  options_.vocab_size));
+  throw std::runtime_error(fmt::format(
+      "{}: sample {}, position {} (document {}) holds token id {}, outside the vocabulary of {}; "
+      "was the dataset made with another vocabulary? Give the right --vocab-file or --vocab-size",
+      dataset_.reader().prefix().string(), sample_idx, wrong - tokens, document, *wrong,
+      options_.vocab_size));
 }
 
 }  // namespace weft

@@ -11,7 +11,7 @@ namespace weft {
 
 namespace {
 
-// 0 where the manifest does not say.
+// Returns 0 where the manifest does not tell.
 int64_t size_in_manifest(const std::filesystem::path& manifest) {
   const nlohmann::json json = read_json_file(manifest);
   if (!json.is_object() || !json.contains("vocabulary")) return 0;
@@ -58,8 +58,7 @@ VocabularySize find_vocabulary_size(const Config& config) {
   throw std::invalid_argument(
       "the size of the vocabulary is not known: no --vocab-size, no --vocab-file, no " + manifest +
       " beside the dataset, no " + path.string() +
-      " ($WEFT_GPT2_DIR, else ~/.cache/weft/gpt2); for GPT-2 give "
-      "--vocab-size 50257");
+      " ($WEFT_GPT2_DIR, else ~/.cache/weft/gpt2); for GPT-2 give --vocab-size 50257");
 }
 
 }  // namespace weft

@@ -12,9 +12,7 @@ std::string batch_lines(const Config& config, const BatchSchedule& schedule) {
   std::string text;
   if (schedule.ramps_up()) {
     text += fmt::format(
-        "will use batch size rampup starting from global batch size {} to global batch size {} "
-        "with batch size increments {} "
-        "over {} samples.\n",
+        "will use batch size rampup starting from global batch size {} to global batch size {} with batch size increments {} over {} samples.\n",
         config.rampup_batch_size[0], config.global_batch(), config.rampup_batch_size[1],
         config.rampup_batch_size[2]);
   } else {
@@ -31,8 +29,7 @@ std::string batch_lines(const Config& config, const BatchSchedule& schedule) {
 std::string start_banner(const Config& config, const std::vector<std::string>& notes,
                          const BatchSchedule& schedule, const VocabularySize& vocabulary) {
   std::string text =
-      "using world size: 1, data-parallel-size: 1, tensor-model-parallel size: 1, "
-      "pipeline-model-parallel size: 1 \n";
+      "using world size: 1, data-parallel-size: 1, tensor-model-parallel size: 1, pipeline-model-parallel size: 1 \n";
   if (config.bf16) text += "accumulate and all-reduce gradients in fp32 for bfloat16 data type.\n";
   text += fmt::format("using {} for parameters ...\n", config.bf16 ? "bfloat16" : "float32");
   text += arguments_banner(config.resolved());
@@ -45,8 +42,8 @@ std::string start_banner(const Config& config, const std::vector<std::string>& n
   text += fmt::format(" > padded vocab (size: {}) with {} dummy tokens (new size: {})\n",
                       vocabulary.num_tokens, padded - vocabulary.num_tokens, padded);
   text +=
-      "> initialized tensor model parallel with size 1\n> initialized pipeline model parallel with "
-      "size 1\n";
+      "> initialized tensor model parallel with size 1\n"
+      "> initialized pipeline model parallel with size 1\n";
   text += fmt::format("> setting random seeds to {} ...\n", config.seed);
   return text;
 }

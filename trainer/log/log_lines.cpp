@@ -17,7 +17,7 @@ std::string dots_after(std::string_view name) {
   return std::string(kDotsColumn - std::min(kDotsColumn, name.size()), '.');
 }
 
-// The fields from lm loss to params norm, which all formats share.
+// Returns the fields from lm loss to params norm, which all formats share.
 std::string loss_fields(const IterationLine& line) {
   std::string text;
   if (line.loss && !(*line.loss <= 0)) text += fmt::format(" lm loss: {:.6E} |", *line.loss);
@@ -32,7 +32,7 @@ std::string counter_fields(const IterationLine& line) {
                      line.num_skipped, line.num_nan);
 }
 
-// Megatron-DeepSpeed's two speed fields, then ours.
+// Returns Megatron-DeepSpeed's two speed fields, then ours.
 std::string speed_fields(const IterationLine& line) {
   const double seconds = line.elapsed_ms / 1e3;
   const double samples_per_s =
@@ -116,11 +116,9 @@ std::string memory_line(int rank, int64_t iterations, int64_t allocated_bytes,
   constexpr double kMiB = 1024.0 * 1024.0;
   const double allocated = static_cast<double>(allocated_bytes) / kMiB;
   const double reserved = static_cast<double>(reserved_bytes) / kMiB;
-  // Nothing is allocated or freed while training: the maxima are the values.
+  // Training allocates and frees nothing, so the maxima are the values.
   return fmt::format(
-      "[Rank {}] (after {} iterations) memory (MB) | allocated: {:.1f} | max allocated: {:.1f} | "
-      "reserved: {:.1f} | max "
-      "reserved: {:.1f}\n",
+      "[Rank {}] (after {} iterations) memory (MB) | allocated: {:.1f} | max allocated: {:.1f} | reserved: {:.1f} | max reserved: {:.1f}\n",
       rank, iterations, allocated, allocated, reserved, reserved);
 }
 
@@ -135,8 +133,10 @@ std::string saved_line(int64_t iteration, const std::string& folder) {
 
 std::string dataset_sizes_lines(int64_t train, int64_t validation, int64_t test) {
   return fmt::format(
-      " > datasets target sizes (minimum size):\n    train:      {}\n    validation: {}\n    test: "
-      "      {}\n",
+      " > datasets target sizes (minimum size):\n"
+      "    train:      {}\n"
+      "    validation: {}\n"
+      "    test:       {}\n",
       train, validation, test);
 }
 

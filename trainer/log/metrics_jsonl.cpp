@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Bare NaN is not JSON.
+// JSON has no NaN and no infinity.
 Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
 bool is_kept(const std::string& line, int64_t resumed_iteration) {
@@ -26,7 +26,7 @@ bool is_kept(const std::string& line, int64_t resumed_iteration) {
     return json.is_object() && !json.contains("end_of_training") &&
            json.value("iteration", int64_t{0}) <= resumed_iteration;
   } catch (const std::exception&) {
-    return false;  // no line of ours
+    return false;  // another program's line
   }
 }
 
@@ -34,7 +34,7 @@ std::string kept_lines(const std::string& text, int64_t resumed_iteration) {
   std::string kept;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = text.find('\n', begin);
-    if (end == std::string::npos) break;  // torn
+    if (end == std::string::npos) break;  // the line is torn
     const std::string line = text.substr(begin, end - begin);
     if (is_kept(line, resumed_iteration)) kept += line + "\n";
     begin = end + 1;

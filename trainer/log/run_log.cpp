@@ -109,8 +109,8 @@ IterationLine RunLog::iteration_line_of(const StepRecord& record, const StepResu
   return line;
 }
 
-// Means over the interval. Megatron-LM v2.x prints them always, core_r0.7 from --timing-log-level 1
-// on.
+// Returns means over the interval. Megatron-LM v2.x always prints them, core_r0.7 from
+// --timing-log-level 1 on.
 std::vector<Timer> RunLog::timers() const {
   const auto steps = static_cast<double>(interval_.num_steps);
   const Timer forward{"forward-compute", interval_.forward_ms / steps};

@@ -18,7 +18,7 @@ namespace weft {
 
 namespace {
 
-// Of our files' names: only these are ever rewritten.
+// Our files end in this suffix; only they are ever rewritten.
 constexpr const char* kSuffix = ".weft";
 
 constexpr std::array<uint32_t, 256> make_crc_table() {
@@ -33,7 +33,7 @@ constexpr std::array<uint32_t, 256> make_crc_table() {
 
 uint32_t masked_crc(std::string_view data) { return std::rotr(crc32c(data), 15) + 0xa282ead8U; }
 
-// Little-endian bytes of a number; the hosts that this runs on are little-endian.
+// Appends the little-endian bytes of a number; the hosts that this runs on are little-endian.
 template <typename T>
 void append_raw(std::string& out, T value) {
   char bytes[sizeof(T)];
@@ -41,8 +41,8 @@ void append_raw(std::string& out, T value) {
   out.append(bytes, sizeof(T));
 }
 
-// --- protobuf wire format: key = field << 3 | type; types 0 varint, 1 64 bits, 2 length-delimited,
-// 5 32 bits ---
+// --- protobuf's wire format: key = field << 3 | type ---
+// The types are 0 varint, 1 64 bits, 2 length-delimited, 5 32 bits.
 
 void append_varint(std::string& out, uint64_t value) {
   for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
@@ -84,8 +84,8 @@ T read_raw(std::string_view bytes) {
   return value;
 }
 
-// The step of a whole record, as event_at() wrote it: behind the key and the 8 bytes of wall_time.
-// 0 for a file version.
+// Returns the step of a whole record. event_at() wrote it behind the key and the 8 bytes of
+// wall_time. A record of the file version has none and gives 0.
 int64_t step_of(std::string_view record) {
   constexpr size_t kStepKey = 12 + 9;
   if (record.size() <= kStepKey || record[kStepKey] != (2 << 3)) return 0;
@@ -172,8 +172,7 @@ void drop_events_after(const std::filesystem::path& folder, int64_t iteration,
 EventFile::EventFile(const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder);
   const double now = wall_time_now();
-  // A run that is killed and restarted within a second on the same host still differs by its
-  // process id.
+  // The process id tells apart a run that is killed from one that restarts in the same second.
   path_ = folder / fmt::format("events.out.tfevents.{:010d}.{}.{}.0{}", static_cast<int64_t>(now),
                                host_name(), getpid(), kSuffix);
   fd_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);

@@ -1,9 +1,9 @@
-// Initial weights: normal numbers by counter.
+// Initial weights are normal numbers, made from counters by Box-Muller on Philox words.
 //
-// Box-Muller on Philox words. log, sin and cos are written out in +, -, *, / and sqrt of doubles,
-// which IEEE 754 rounds alike everywhere; a library's own may differ in the last bit between
-// processors. (GCC contracts no products into FMA under -std=c++20.) Their relative error, 1e-15,
-// vanishes in the rounding to float.
+// log, sin and cos are written out in +, -, *, / and sqrt of doubles, which IEEE 754 rounds alike
+// everywhere; the C library's may differ in the last bit between processors. (GCC contracts no
+// products into FMA under -std=c++20.) Their relative error of 1e-15 vanishes in the rounding to
+// float.
 #include <algorithm>
 #include <cmath>
 #include <string_view>
@@ -14,17 +14,17 @@
 namespace weft {
 namespace {
 
-// Streams with the highest bit set are initial weights; dropout (model.cpp) has it clear.
+// Streams of initial weights have the highest bit set; those of dropout (model.cpp) have it clear.
 constexpr uint64_t kInitialWeights = uint64_t{1} << 63;
 
-// FNV-1a [Fowler, Noll, Vo].
+// Returns the FNV-1a hash of a name [Fowler, Noll, Vo].
 uint64_t hash_of(std::string_view name) {
   uint64_t hash = 0xcbf29ce484222325ull;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
   return hash;
 }
 
-// c[0] + c[1] x + c[2] x^2 + ...
+// Returns c[0] + c[1] x + c[2] x^2 + ...
 template <size_t kCount>
 double polynomial(const double (&c)[kCount], double x) {
   double sum = c[kCount - 1];
@@ -32,8 +32,8 @@ double polynomial(const double (&c)[kCount], double x) {
   return sum;
 }
 
-// ln(u) for u in (0, 1): u = m * 2^e with m in [sqrt(1/2), sqrt(2)), ln(m) = 2 atanh((m - 1) / (m +
-// 1)).
+// Returns ln(u) for u in (0, 1). With u = m * 2^e and m in [sqrt(1/2), sqrt(2)):
+// ln(m) = 2 atanh((m - 1) / (m + 1)).
 double natural_log(double u) {
   constexpr double kAtanh[] = {1,        1.0 / 3,  1.0 / 5,  1.0 / 7,  1.0 / 9, 1.0 / 11,
                                1.0 / 13, 1.0 / 15, 1.0 / 17, 1.0 / 19, 1.0 / 21};
@@ -51,8 +51,8 @@ struct SinCos {
   double sin, cos;
 };
 
-// Of `turns` full turns, in [0, 1): Taylor series within an eighth of a turn around the nearest
-// quarter.
+// Returns sine and cosine of `turns` full turns, in [0, 1), by Taylor series within an eighth of a
+// turn around the nearest quarter.
 SinCos sin_cos_of_turns(double turns) {
   constexpr double kSin[] = {1,
                              -1.0 / 6,
@@ -86,7 +86,7 @@ SinCos sin_cos_of_turns(double turns) {
   }
 }
 
-// Two standard normal numbers from two random words.
+// Makes two standard normal numbers from two random words.
 void box_muller(uint32_t word0, uint32_t word1, double normal[2]) {
   constexpr double kPerWord = 1.0 / 4294967296.0;
   const double radius = std::sqrt(-2 * natural_log((word0 + 0.5) * kPerWord));
@@ -95,7 +95,7 @@ void box_muller(uint32_t word0, uint32_t word1, double normal[2]) {
   normal[1] = radius * angle.sin;
 }
 
-// Elements [first, first + count) of the global tensor.
+// Fills in elements [first, first + count) of the global tensor.
 void normal_run(uint64_t seed, uint64_t stream, double std, int64_t first, int64_t count,
                 float* values) {
   for (int64_t block = first / 4; block * 4 < first + count; ++block) {

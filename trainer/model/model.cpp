@@ -7,8 +7,8 @@
 namespace weft {
 namespace {
 
-// iteration : layer : operation in the 63 low bits; the highest bit is clear (initial weights have
-// it set).
+// Packs iteration, layer and operation into the 63 low bits. The highest bit is clear; initial
+// weights have it set.
 uint64_t dropout_stream(int64_t iteration, int64_t layer, uint64_t op) {
   return (static_cast<uint64_t>(iteration) << 24 | static_cast<uint64_t>(layer) << 4 | op) &
          ~(uint64_t{1} << 63);
@@ -31,12 +31,12 @@ void check_shape(const ModelShape& shape, DeviceKind device) {
   const int64_t D = shape.head_size;
   if (device == DeviceKind::kCuda && D != 64 && D != 96 && D != 128) {
     throw std::invalid_argument("model: head size " + std::to_string(D) +
-                                " on CUDA: attention is built for 64, 96 and 128; choose the "
-                                "number of heads accordingly, or --device cpu");
+                                " on CUDA: attention is built for 64, 96 and 128; "
+                                "choose the number of heads accordingly, or --device cpu");
   }
 }
 
-// (B,T,...) as (N,...) rows.
+// Returns a tensor (B,T,...) as rows (N,columns).
 Tensor rows(Tensor t, int64_t columns) {
   return Tensor(t.data(), t.dtype(), {t.num_elements() / columns, columns});
 }
@@ -174,14 +174,14 @@ void Model::forward(const MicroBatch& batch, bool training) {
   backend_.linear_forward(logits_, final_ln_, weights_.word, Tensor());
 }
 
-// From this layer's ln1 to the next one's: each residual addition is fused with the LayerNorm that
-// follows it.
+// Computes everything from this layer's ln1 to the next layer's: each residual addition is fused
+// with the LayerNorm that follows it.
 void Model::forward_layer(int64_t layer, const MicroBatch& batch, bool training) {
   LayerActivations& a = layers_[static_cast<size_t>(layer)];
   const LayerParameters& w = weights_.layers[static_cast<size_t>(layer)];
   const bool is_last = layer + 1 == shape_.num_layers;
   const Dropout no_dropout;
-  // Row-parallel outputs are summed over ranks, so one rank alone adds the bias.
+  // Row-parallel outputs are summed over ranks, so only one rank adds the bias.
   const bool adds_bias = layout_.tp_rank == 0;
   const int64_t att_columns = heads_ * shape_.head_size;
   const float scale = 1.0F / std::sqrt(static_cast<float>(shape_.head_size));
@@ -230,8 +230,8 @@ void Model::backward(const MicroBatch& batch, bool accumulate) {
   const int64_t last = shape_.num_layers - 1;
   const Tensor dfinal_ln(dnormed_.data(), shape_.dtype,
                          {losses_.num_elements(), shape_.hidden_size});
-  // The tied word embedding: the head's gradient comes first (and assigns, on a first micro-batch),
-  // the embedding's is added at the very end.
+  // The head and the embedding share their weights. The head's gradient comes first (and is
+  // assigned on the first micro-batch), the embedding's is added at the very end.
   backend_.linear_backward_weight(gradients_.word, Tensor(), logits_, final_ln_, accumulate);
   backend_.linear_backward_input(dfinal_ln, logits_, weights_.word);
   reduce_over_tensor_parallel(dfinal_ln);
@@ -250,8 +250,8 @@ void Model::backward(const MicroBatch& batch, bool accumulate) {
                               hidden_dropout(batch, 0, Op::kEmbedding));
 }
 
-// From the gradient of this layer's output (dresidual_, and branch_ behind dropout) to that of its
-// input.
+// Turns the gradient of this layer's output (dresidual_, and branch_ behind dropout) into the
+// gradient of its input.
 void Model::backward_layer(int64_t layer, const MicroBatch& batch, bool accumulate) {
   const LayerActivations& a = layers_[static_cast<size_t>(layer)];
   const LayerParameters& w = weights_.layers[static_cast<size_t>(layer)];
@@ -259,7 +259,7 @@ void Model::backward_layer(int64_t layer, const MicroBatch& batch, bool accumula
   const int64_t N = losses_.num_elements(), C = shape_.hidden_size, D = shape_.head_size;
   const int64_t att_columns = heads_ * D;
   const float scale = 1.0F / std::sqrt(static_cast<float>(D));
-  // Without dropout a branch has the gradient of the skip connection itself: no copy is written.
+  // Without dropout the gradient of a branch is that of the skip connection: no copy is written.
   const Tensor dbranch_out = shape_.hidden_dropout > 0 ? branch_ : Tensor();
   const Tensor dbranch = dbranch_out ? branch_ : dresidual_;
   const Tensor dln(dnormed_.data(), shape_.dtype, {N, C});
@@ -285,8 +285,8 @@ void Model::backward_layer(int64_t layer, const MicroBatch& batch, bool accumula
   backend_.linear_backward_weight(dw.qkv_weight, dw.qkv_bias, dqkv_rows, a.ln1, accumulate);
   backend_.linear_backward_input(dln, dqkv_rows, w.qkv_weight);
   reduce_over_tensor_parallel(dln);
-  // The input of LN1 is the previous layer's MLP branch added to its skip connection; below layer 0
-  // lies the embedding, which drops out by itself.
+  // The input of LN1 is the previous layer's MLP branch added to its skip connection. Below layer 0
+  // lies the embedding, which applies its own dropout.
   const bool has_branch = layer > 0;
   backend_.layernorm_backward(
       dresidual_, has_branch ? dbranch_out : Tensor(), dw.ln1_weight, dw.ln1_bias, dln, dresidual_,

@@ -17,8 +17,8 @@ int64_t round_up(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-// A (rows, cols) matrix or, with cols == 0, a vector; sharded along split_dim, or replicated where
-// that is -1.
+// Makes a (rows, cols) matrix or, with cols == 0, a vector. It is sharded along split_dim, or
+// replicated where that is -1.
 Parameter make(std::string name, int64_t rows, int64_t cols, int split_dim,
                const ParallelLayout& layout) {
   Parameter p;
@@ -84,8 +84,8 @@ void ParameterTable::add_layer(const ModelShape& shape, const ParallelLayout& la
   const std::string prefix = "decoder.layers." + std::to_string(layer) + ".";
   const int64_t C = shape.hidden_size, F = shape.ffn_size, A = shape.num_heads * shape.head_size;
   const double std = shape.init_method_std;
-  // Each residual branch adds variance: the 2L of them together add as much as one [Radford et al.
-  // 2019, section 2.3].
+  // The variances of the 2L residual branches add up; with this factor they make as much as one
+  // [Radford et al. 2019, section 2.3].
   const double branch_std = std / std::sqrt(2.0 * static_cast<double>(shape.num_layers));
   add(matrix(prefix + "mlp.linear_fc2.weight", C, F, 1, branch_std, layout));
   add(vector(prefix + "mlp.linear_fc2.bias", C, -1, 0, layout));

@@ -7,8 +7,8 @@ Tensor range_of(Tensor tensor, int64_t first, int64_t count) {
   return Tensor(tensor.as<char>() + first * size_bytes(tensor.dtype()), tensor.dtype(), {count});
 }
 
-// The arena's ranges of parameters that rank `tp_rank` counts, neighbours joined. Padding is zero
-// and does no harm.
+// Returns the arena's ranges of the parameters that rank `tp_rank` counts, with neighbours joined.
+// The padding between them is zero and does no harm.
 std::vector<std::pair<int64_t, int64_t>> counted_ranges(const ParameterTable& table, int tp_rank) {
   std::vector<std::pair<int64_t, int64_t>> ranges;
   const std::vector<Parameter>& all = table.all();

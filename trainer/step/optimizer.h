@@ -15,8 +15,7 @@ namespace weft {
 
 struct OptimizerOptions {
   float beta1 = 0.9F, beta2 = 0.999F, eps = 1e-8F, weight_decay = 0.01F;
-  float clip_grad =
-      1.0F;  // limit of the global L2 norm; 0: no clipping, the norm is still reported
+  float clip_grad = 1.0F;  // limit of the global L2 norm; 0 clips nothing but reports the norm
 };
 
 class Optimizer {

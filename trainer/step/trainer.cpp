@@ -8,7 +8,7 @@
 namespace weft {
 namespace {
 
-// Elements of results_: what the host reads after a step, in one copy.
+// The elements of results_, which the host reads after a step in one copy.
 constexpr int64_t kNorm = 0, kClip = 1, kLoss = 2, kParamsSumOfSquares = 3, kNumResults = 4;
 static_assert(kClip == kNorm + 1, "clip_coefficient writes the pair");
 
@@ -18,7 +18,7 @@ Tensor element(Tensor tensor, int64_t idx, int64_t count = 1) {
 
 }  // namespace
 
-// Events of one step, and where its results go.
+// The events of one step and the place of its results.
 struct Trainer::ResultSlot {
   float* host = nullptr;  // kNumResults
   EventId begin = 0, updated = 0, copied = 0;
@@ -144,8 +144,8 @@ void Trainer::run_micro_batches(const GlobalBatch& batch, bool training, ResultS
   }
 }
 
-// On the compute stream: the copy of half a megabyte takes microseconds, and the buffers are free
-// again by stream order.
+// Copies on the compute stream: half a megabyte takes microseconds, and by stream order the buffers
+// are free again.
 void Trainer::micro_batch_to_device(const GlobalBatch& batch, int64_t micro_batch_idx) {
   const int64_t offset = micro_batch_idx * tokens_.num_elements();
   backend_.copy(tokens_.data(), batch.tokens + offset, tokens_.num_bytes(), Stream::kCompute);
@@ -162,8 +162,8 @@ MicroBatch Trainer::micro_batch_at(const GlobalBatch& batch, int64_t micro_batch
   micro_batch.targets = targets_;
   if (batch.loss_mask) micro_batch.loss_mask = loss_mask_;
   micro_batch.iteration = scalars_.iteration;
-  // Megatron's order: chunk i of B * DP consecutive samples is micro-batch i; rank r takes the r-th
-  // B of them.
+  // Megatron's order: micro-batch i is the i-th run of B * DP consecutive samples, of which rank r
+  // takes the r-th B.
   const ParallelLayout& layout = options_.layout;
   micro_batch.first_sample =
       (micro_batch_idx * layout.dp_size + layout.dp_rank) * options_.shape.micro_batch_size;

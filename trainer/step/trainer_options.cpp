@@ -1,4 +1,4 @@
-// From the command line's words to the trainer's.
+// Turns the options of the command line into those of the trainer.
 #include "trainer/config/config.h"
 #include "trainer/step/trainer.h"
 

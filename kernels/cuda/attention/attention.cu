@@ -1,4 +1,4 @@
-// Attention: checks, the workspace, and the choice of kernels.
+// Attention's entry points: they check the arguments, lay out the workspace and choose the kernels.
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -14,7 +14,7 @@ namespace {
   throw std::runtime_error(what + ": " + cudaGetErrorString(error));
 }
 
-// lse2 and delta, one warp per row; rows from T on get the padding's values.
+// Computes lse2 and delta with one warp per row; rows from T on get the padding's values.
 __global__ void attention_backward_rows_fp32_kernel(const Params p, int D) {
   const int64_t padded = padded_length(p.T);
   const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
@@ -41,8 +41,8 @@ __global__ void attention_backward_rows_fp32_kernel(const Params p, int D) {
   }
 }
 
-// The same for bf16 with a row spread over 8 lanes of 16 bytes each, D / 64 times: this kernel only
-// moves memory.
+// The same for bf16, with a row spread over 8 lanes of 16 bytes each, D / 64 times: this kernel is
+// bound by memory.
 template <int D>
 __global__ void attention_backward_rows_bf16_kernel(const Params p) {
   const int64_t padded = padded_length(p.T);
@@ -78,7 +78,7 @@ Params checked_params(const void* qkv, DType x, int64_t B, int64_t T, int64_t H,
   require(B >= 1 && T >= 1 && H >= 1, "B, T and H must be at least 1");
   require(scale > 0, "the scale must be positive");
   require(dropout.p >= 0 && dropout.p < 1, "the dropout probability must be in [0, 1)");
-  // Grids are one-dimensional and block indices 32 bits wide.
+  // Grids are one-dimensional, and block indices have 32 bits.
   require(B * H * ((T + 31) / 32) <= std::numeric_limits<int32_t>::max() && T <= (1 << 24),
           "B * H * T is too large; use a smaller micro-batch");
   require(x == DType::kBFloat16 || B * H <= 65535,
@@ -159,7 +159,7 @@ void attention_backward(cudaStream_t stream, void* dqkv, const void* dout, const
   params.dqkv = dqkv;
   params.dout = dout;
   params.out_in = out;
-  params.lse = const_cast<float*>(lse);  // forward writes what backward only reads
+  params.lse = const_cast<float*>(lse);  // only forward writes it
   params.lse2 = static_cast<float*>(workspace);
   params.delta = params.lse2 + B * H * attention::padded_length(T);
   const bool drop = dropout.p > 0;

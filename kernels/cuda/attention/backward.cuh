@@ -1,20 +1,21 @@
-// Attention backward on mma.sync, in two kernels that each own what they write: one block per query
-// tile sums dQ over the keys, one per key tile sums dK and dV over the queries. With P = exp(scale
-// * Q K^T - lse) and delta = rowsum(dO * O) [Dao 2023, arXiv:2307.08691, algorithm 2]:
+// Attention backward on mma.sync, in two kernels: in the query kernel a block owns a tile of
+// queries and sums dQ over the keys, in the key kernel it owns a tile of keys and sums dK and dV
+// over the queries. With P = exp(scale * Q K^T - lse) and delta = rowsum(dO * O) [Dao 2023,
+// arXiv:2307.08691, algorithm 2]:
 //
 //   dP = dO V^T   dS = P * (dP - delta)   dQ = scale * dS K   dK = scale * dS^T Q   dV = P^T dO
 //
-// That is seven products where one kernel could do with five, but no sum crosses blocks: no
-// atomics, fixed order, no fp32 accumulators in memory. The key kernel computes S^T and dP^T, so
-// that P^T and dS^T are operands without leaving registers. Dropout's factor F: dV = (P F)^T dO and
-// dP = (dO V^T) F.
+// These are seven products where one kernel needs five. In return no sum crosses blocks: there are
+// no atomics and no fp32 accumulators in memory, and the order is fixed. The key kernel computes
+// S^T and dP^T, so that P^T and dS^T become operands without leaving registers. With dropout's
+// factor F, dV = (P F)^T dO and dP = (dO V^T) F.
 #pragma once
 
 #include "kernels/cuda/attention/mma.cuh"
 
 namespace weft::cuda::attention {
 
-// `kOwned` rows are kept by the block, `kStep` rows of the other side stream past it.
+// A block keeps kOwned rows; the rows of the other side stream through it, kStep at a time.
 template <int kHeadSize, int kMTiles, int kNumWarps, int kStepRows, int kMinBlocks>
 struct BackwardShape {
   static constexpr int D = kHeadSize;
@@ -24,13 +25,13 @@ struct BackwardShape {
   static constexpr int kOwned = kWarpRows * kNumWarps;
   static constexpr int kStep = kStepRows;
   static constexpr int kBlocksPerSm = kMinBlocks;
-  static constexpr int kTileBytes =
-      (2 * kOwned + 4 * kStep) * D * 2;  // two own tiles, two stages of two
-  static constexpr int kSharedBytes = kTileBytes + 4 * kStep * 4;  // and of lse2 and delta
+  // Two own tiles, and two stages of two streamed ones.
+  static constexpr int kTileBytes = (2 * kOwned + 4 * kStep) * D * 2;
+  static constexpr int kSharedBytes = kTileBytes + 4 * kStep * 4;  // with two stages of lse2, delta
   static_assert(kRowPadding % kStep == 0 && kRowPadding % kOwned == 0);
 };
 
-// Where a (batch, head) lies in the tensors.
+// The place of a (batch, head) in the tensors.
 template <int D>
 struct HeadView {
   int64_t token_stride, out_stride;
@@ -100,11 +101,11 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const int num_steps = (min(first_query + Shape::kOwned, p.T) - 1) / Shape::kStep + 1;
   for (int j = 0; j < num_steps; ++j) {
     wait_copies<0>();
-    __syncthreads();  // tile j is there, and nobody reads tile j - 1 any more
+    __syncthreads();  // tile j has arrived, and no thread still reads tile j - 1
     if (j + 1 < num_steps) load_keys(j + 1);
     commit_copies();
     const int first_key = j * Shape::kStep;
-    if (first_key >= warp_query + Shape::kWarpRows) continue;  // all of it is in the warp's future
+    if (first_key >= warp_query + Shape::kWarpRows) continue;  // the causal mask hides all of it
     float s[kM][kN][4] = {};
     multiply_rows<D, kM, kN>(s, q_tile, warp_row, k_tile(j));
     float dp[kM][kN][4] = {};
@@ -183,11 +184,11 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   float dk[kM][D / 8][4] = {}, dv[kM][D / 8][4] = {};
   for (int j = first_step; j < num_steps; ++j) {
     wait_copies<0>();
-    __syncthreads();  // tile j is there, and nobody reads tile j - 1 any more
+    __syncthreads();  // tile j has arrived, and no thread still reads tile j - 1
     if (j + 1 < num_steps) load_queries(j + 1);
     commit_copies();
     const int first_query = j * Shape::kStep;
-    if (first_query + Shape::kStep <= warp_key) continue;  // queries before all of the warp's keys
+    if (first_query + Shape::kStep <= warp_key) continue;  // all queries are before the warp's keys
     const bool masked = first_query < warp_key + Shape::kWarpRows - 1;
     const float* lse2 = rows + (j & 1) * 2 * Shape::kStep;
     const float* delta = lse2 + Shape::kStep;

@@ -3,9 +3,9 @@
 //
 //   S = Q K^T (in registers)   P = exp(scale * S - m)   l += rowsum(P)   O = O * correction + P V
 //
-// A warp owns 16 * kM rows: with kM = 2 every B fragment read from shared memory feeds two tensor
-// operations, which is what keeps shared memory from being the limit. P goes from accumulator to
-// operand registers without leaving the thread.
+// A warp owns 16 * kM rows. With kM = 2 every B fragment that is read from shared memory feeds two
+// tensor operations, so that shared memory is not the limit. P goes from accumulator to operand
+// registers without leaving the thread.
 #pragma once
 
 #include "kernels/cuda/attention/mma.cuh"
@@ -26,8 +26,7 @@ struct ForwardShape {
   static_assert(kKeys % kWarpRows == 0);
 };
 
-// Masks and exponentiates one tile of scores; returns in `correction` what the older sums are to be
-// multiplied by.
+// Masks and exponentiates one tile of scores. The older sums must be multiplied by `correction`.
 template <int kM, int kN>
 __device__ inline void softmax_step(float (&s)[kM][kN][4], float (&row_max)[kM][2],
                                     float (&row_sum)[kM][2], float (&correction)[kM][2],
@@ -63,8 +62,8 @@ __device__ inline void softmax_step(float (&s)[kM][kN][4], float (&row_max)[kM][
         s[m][n][2 * half + 1] = fast_exp2(s[m][n][2 * half + 1] * scale_log2 - offset);
         sum += s[m][n][2 * half] + s[m][n][2 * half + 1];
       }
-      row_sum[m][half] =
-          sum;  // of this thread's columns: the four threads of a row add up at the end
+      // This is the sum of this thread's columns; the four threads of a row add up at the end.
+      row_sum[m][half] = sum;
     }
   }
 }
@@ -118,11 +117,11 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
 
   for (int j = 0; j < num_steps; ++j) {
     wait_copies<0>();
-    __syncthreads();  // tile j is there, and nobody reads tile j - 1 any more
+    __syncthreads();  // tile j has arrived, and no thread still reads tile j - 1
     if (j + 1 < num_steps) load_keys(j + 1);
     commit_copies();
     const int first_key = j * Shape::kKeys;
-    if (first_key >= warp_query + Shape::kWarpRows) continue;  // all of it is in the warp's future
+    if (first_key >= warp_query + Shape::kWarpRows) continue;  // the causal mask hides all of it
     float s[kM][kN][4] = {};
     multiply_rows<D, kM, kN>(s, q_tile, warp_row, k_tile(j));
     float correction[kM][2];

@@ -1,8 +1,8 @@
-// Attention in plain fp32, forward and backward: for exact comparisons and small models.
+// Attention in plain fp32, forward and backward, for exact comparisons and small models.
 //
-// A warp owns kRows rows of one side; tiles of 32 rows of the other side pass through shared
-// memory, one row per lane where dot products are formed and one column per lane where rows are
-// summed. Sums run in the order of the rows.
+// A warp owns kRows rows of one side. Tiles of 32 rows of the other side pass through shared
+// memory, with one row per lane for dot products and one column per lane for sums of rows. Sums run
+// in the order of the rows.
 #include "kernels/cuda/attention/mma.cuh"
 
 namespace weft::cuda::attention {
@@ -13,8 +13,8 @@ constexpr int kRows = 4;  // per warp
 constexpr int kOwned = kWarps * kRows;
 constexpr int kThreads = 32 * kWarps;
 
-// 32 rows of D values. Rows are padded by four, so that equal columns of the rows lie in different
-// banks.
+// 32 rows of D values. Rows are padded by four, so that the same column of all rows lies in
+// different banks.
 template <int D>
 using Rows = float[32][D + 4];
 
@@ -82,7 +82,7 @@ struct HeadPlace {
   }
 };
 
-// keep_scale where the probability is kept, else 0.
+// Returns keep_scale where the probability is kept, else 0.
 __device__ inline float keep(const Params& p, const HeadPlace& head, int query, int key) {
   const uint64_t element = element_index(p, static_cast<int>(head.bh), query, key);
   return philox_word(p.dropout.seed, p.dropout.stream, element) < p.dropout.threshold
@@ -138,8 +138,8 @@ __global__ void __launch_bounds__(kThreads) attention_forward_fp32_kernel(const 
   }
 }
 
-// exp(scale * s - lse) without a detour over powers of two: padding rows have lse2 = +inf and give
-// 0.
+// Returns exp(scale * s - lse), directly from lse instead of lse2. Padding rows have lse2 = +inf
+// and give 0.
 __device__ inline float probability(const Params& p, float s, float lse2) {
   return expf(s * p.scale - lse2 * 0.6931471805599453F);
 }

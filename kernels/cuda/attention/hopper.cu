@@ -1,4 +1,4 @@
-// What the Hopper kernels need from the host: tensor maps, and whether they can run at all.
+// The host's part of the Hopper kernels: tensor maps, and the test whether they can run.
 #include <cuda.h>
 #include <cudaTypedefs.h>
 #include <cuda_runtime.h>
@@ -11,7 +11,7 @@
 namespace weft::cuda::attention {
 namespace {
 
-// The one driver function used, looked up at run time: nothing links libcuda.
+// The one driver function in use is looked up at run time, so that nothing links libcuda.
 PFN_cuTensorMapEncodeTiled_v12000 encode_tiled() {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult result{};
@@ -54,7 +54,7 @@ CUtensorMap tensor_map(const void* data, int D, int num_rows, int T, int B) {
 bool runs_on_hopper(const void* kernel) {
   cudaFuncAttributes attributes{};
   if (cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess) {
-    static_cast<void>(cudaGetLastError());  // a failed question is no failed launch
+    static_cast<void>(cudaGetLastError());  // clears the error of this question
     return false;
   }
   return attributes.sharedSizeBytes > 0;

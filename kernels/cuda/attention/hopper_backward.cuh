@@ -1,11 +1,10 @@
-// Attention backward on Hopper: the two kernels of attention_backward.cuh with TMA copies and
-// wgmma.
+// Attention backward on Hopper: the two kernels of backward.cuh with TMA copies and wgmma.
 //
-// The query kernel runs first: it also forms delta and the scaled lse, which the key kernel reads.
+// The query kernel runs first. It also forms delta and the scaled lse, which the key kernel reads.
 // All probabilities and score gradients stay in registers: scores are computed with the owned side
 // as rows, which makes them the left operand of the product that sums over the streamed side. A
-// warpgroup queues a step's two score products behind the previous step's sums; its elementwise
-// work overlaps with the products of the other warpgroups.
+// warpgroup queues the two score products of a step behind the previous step's sums; its
+// elementwise work overlaps with the products of the other warpgroups.
 #pragma once
 
 #include "kernels/cuda/attention/backward.cuh"
@@ -13,8 +12,8 @@
 
 namespace weft::cuda::attention {
 
-// lse2 and delta of one query, computed by the four lanes of its row and kept for the key kernel,
-// which runs later.
+// Computes lse2 and delta of one query with the four lanes of its row, and stores them for the key
+// kernel, which runs later.
 template <int D>
 __device__ inline void row_values(float& lse2, float& delta, const Params& p, int bh, int query) {
   const int part = threadIdx.x & 3;
@@ -93,7 +92,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
                   group_query + warp_row + half * 8 + (lane >> 2));
   }
   float dq[1][D / 8][4] = {};
-  // Later steps lie in the group's future.
+  // The causal mask hides all later steps from the group.
   const int num_active = min(num_steps, (group_query + 63) / kStep + 1);
   wait_barrier(ring.own(), 0);
   for (int step = 0; step < num_active; ++step) {
@@ -147,7 +146,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     ring.release(step);
   }
   ring.pass(num_active, num_steps, num_steps, load_keys);
-  sync_warpgroup();  // nobody reads the group's own tiles any more: their place takes the results
+  // After this barrier no thread reads the group's own tiles; the results take their place.
+  sync_warpgroup();
   const HeadView<D> head(p, place.bh);
   const float row_scale[1][2] = {{p.scale, p.scale}};
   store_rows<D, 1>(dq, row_scale, Tile<D>{q_tile.base}, warp_row,
@@ -213,7 +213,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const int group_key = first_key + 64 * group;
   const float scale_log2 = p.scale * kLog2E;
   float dk[1][D / 8][4] = {}, dv[1][D / 8][4] = {};
-  // Earlier steps hold only queries before the group's first key.
+  // All queries of earlier steps are before the group's first key.
   const int first_active = min(num_steps, group_key / kStep - skipped);
   wait_barrier(ring.own(), 0);
   ring.pass(0, first_active, num_steps, load_queries);
@@ -267,7 +267,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     }
     wgmma_fence();
     start_columns_product<D, kStep>(dv[0], probabilities[0], dout_tile(step));
-    wgmma_wait<1>();  // dp is there, dv under way
+    wgmma_wait<1>();  // dp is complete, dv is not
     pin(dp[0]);
 #pragma unroll
     for (int n = 0; n < kN; ++n) {
@@ -289,7 +289,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     pin(dv[0]);
     ring.release(step);
   }
-  sync_warpgroup();  // nobody reads the group's own tiles any more: their place takes the results
+  // After this barrier no thread reads the group's own tiles; the results take their place.
+  sync_warpgroup();
   const float row_scale[1][2] = {{p.scale, p.scale}}, one[1][2] = {{1, 1}};
   __nv_bfloat16* dk_out = head.dq + D + group_key * head.token_stride;
   store_rows<D, 1>(dk, row_scale, Tile<D>{k_tile.base}, warp_row, dk_out, head.token_stride,
@@ -310,7 +311,7 @@ void launch_hopper_part(cudaStream_t stream, const Params& p,
   check_launch(name);
 }
 
-// False, and nothing is launched, where the kernels cannot run.
+// Launches nothing and returns false where the kernels cannot run.
 template <class QueryShape, class KeyShape, bool kDropout>
 bool launch_backward_hopper(cudaStream_t stream, const Params& p) {
   const auto query_kernel = attention_backward_query_hopper_kernel<QueryShape, kDropout>;

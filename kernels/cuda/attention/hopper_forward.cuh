@@ -1,8 +1,8 @@
-// Attention forward on Hopper: the algorithm of attention_forward.cuh with TMA copies and wgmma.
+// Attention forward on Hopper: the algorithm of forward.cuh with TMA copies and wgmma.
 //
 // A warpgroup owns 64 queries. It queues the scores of a step behind the previous step's P V and
-// then waits for both; its softmax overlaps with the products of the other warpgroups of the
-// multiprocessor.
+// then waits for both; its softmax overlaps with the products of the multiprocessor's other
+// warpgroups.
 #pragma once
 
 #include <type_traits>
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   float acc[1][D / 8][4] = {};
   float row_max[1][2] = {{-INFINITY, -INFINITY}}, row_sum[1][2] = {};
   uint32_t probabilities[1][kN / 2][4];
-  // No product is under way from one iteration to the next: ptxas would serialise them all.
+  // No product may run from one iteration into the next: ptxas would serialise them all.
   const auto iterate = [&](auto is_first, int step) {
     constexpr bool kFirst = decltype(is_first)::value;
     const int first_key = step * kStep;
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     ring.refill(step, num_steps, load_keys);
   };
 
-  // Later steps lie in the group's future.
+  // The causal mask hides all later steps from the group.
   const int num_active = min(num_steps, (group_query + 63) / kStep + 1);
   wait_barrier(ring.own(), 0);
   iterate(std::true_type{}, 0);
@@ -103,7 +103,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   pin(acc[0]);
   ring.release(num_active - 1);
   ring.pass(num_active, num_steps, num_steps, load_keys);
-  sync_warpgroup();  // nobody reads the group's queries any more: their place takes the results
+  // After this barrier no thread reads the group's queries; the results take their place.
+  sync_warpgroup();
 
   float inverse[1][2];
 #pragma unroll
@@ -127,7 +128,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
 #endif
 }
 
-// False, and nothing is launched, where the kernel cannot run.
+// Launches nothing and returns false where the kernel cannot run.
 template <class Shape, bool kDropout>
 bool launch_forward_hopper(cudaStream_t stream, const Params& p) {
   const auto kernel = attention_forward_hopper_kernel<Shape, kDropout>;

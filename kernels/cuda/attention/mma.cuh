@@ -15,7 +15,7 @@ __device__ inline uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// 16 bytes from global to shared memory; zeros where !valid (nothing is read then).
+// Copies 16 bytes from global to shared memory. Where !valid it writes zeros and reads nothing.
 __device__ inline void copy_async(uint32_t dst, const void* src, bool valid) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(dst), "l"(src),
                "r"(valid ? 16 : 0)
@@ -55,15 +55,15 @@ __device__ inline uint32_t pack(float low, float high) {
   return packed;
 }
 
-// Volatile, so that it stays on its side of the waits for asynchronous products, which it is to
-// overlap with.
+// The instruction is volatile, so that the compiler does not move it across the waits for the
+// asynchronous products that it overlaps with.
 __device__ inline float fast_exp2(float x) {
   float y;
   asm volatile("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
 
-// The scalar product of eight pairs.
+// Returns the scalar product of eight pairs.
 __device__ inline float dot(const uint4& x, const uint4& y) {
   const auto* a = reinterpret_cast<const __nv_bfloat162*>(&x);
   const auto* b = reinterpret_cast<const __nv_bfloat162*>(&y);
@@ -76,9 +76,9 @@ __device__ inline float dot(const uint4& x, const uint4& y) {
   return sum;
 }
 
-// A tile of rows of D bf16 in shared memory. The 16-byte chunks of a row are permuted by an XOR
-// with bits of the row, so that the eight rows that one ldmatrix step reads lie in different banks:
-// at D = 96 two rows already span 8 chunks modulo 8.
+// A tile in shared memory with rows of D bf16. The 16-byte chunks of a row are permuted by an XOR
+// with bits of the row, so that the eight rows that one ldmatrix step reads lie in different banks.
+// (At D = 96 two rows already span 8 chunks modulo 8.)
 template <int D>
 struct Tile {
   static constexpr int kRowBytes = D * 2;
@@ -94,7 +94,7 @@ struct Tile {
   }
 
   // Starts copying rows [0, kRows) of `src`; rows from `num_valid` on become zero. All kThreads
-  // threads take part.
+  // threads must call it.
   template <int kRows, int kThreads>
   __device__ void load(const __nv_bfloat16* src, int64_t row_stride, int num_valid) const {
     static_assert(kRows * kChunks % kThreads == 0);
@@ -108,8 +108,8 @@ struct Tile {
   }
 };
 
-// acc += A * B^T: A is rows [a_row, a_row + 16 * kM) of tile a, B is rows [0, 8 * kN) of tile b;
-// the sum runs over D.
+// acc += A * B^T, where A is rows [a_row, a_row + 16 * kM) of tile a and B is rows [0, 8 * kN) of
+// tile b. The sum runs over D.
 template <int D, int kM, int kN>
 __device__ inline void multiply_rows(float (&acc)[kM][kN][4], Tile<D> a, int a_row, Tile<D> b) {
   const int lane = threadIdx.x & 31;
@@ -134,8 +134,8 @@ __device__ inline void multiply_rows(float (&acc)[kM][kN][4], Tile<D> a, int a_r
   }
 }
 
-// acc += A * B: A (16 * kM, 16 * kK) in registers, B is rows [0, 16 * kK) of tile b; the sum runs
-// over those rows.
+// acc += A * B, where A (16 * kM, 16 * kK) is in registers and B is rows [0, 16 * kK) of tile b.
+// The sum runs over those rows.
 template <int D, int kM, int kK>
 __device__ inline void multiply_columns(float (&acc)[kM][D / 8][4], const uint32_t (&a)[kM][kK][4],
                                         Tile<D> b) {
@@ -155,7 +155,7 @@ __device__ inline void multiply_columns(float (&acc)[kM][D / 8][4], const uint32
   }
 }
 
-// Accumulators (16 * kM, 8 * kN) rounded to bf16 as the left operand of the next product.
+// Rounds accumulators (16 * kM, 8 * kN) to bf16, as the left operand of the next product.
 template <int kM, int kN>
 __device__ inline void round_to_operand(uint32_t (&a)[kM][kN / 2][4], const float (&c)[kM][kN][4]) {
 #pragma unroll
@@ -171,8 +171,8 @@ __device__ inline void round_to_operand(uint32_t (&a)[kM][kN / 2][4], const floa
 }
 
 // Writes a warp's accumulators (16 * kM rows from `row` on) to global memory as bf16, through the
-// warp's own rows of `tile`, so that whole rows leave in 16-byte pieces. Nobody else may use those
-// rows; `dst` is the tile's row 0.
+// warp's own rows of `tile`, so that whole rows leave in 16-byte pieces. No other warp may use
+// those rows meanwhile; `dst` is the tile's row 0.
 template <int D, int kM>
 __device__ inline void store_rows(const float (&acc)[kM][D / 8][4], const float (&row_scale)[kM][2],
                                   Tile<D> tile, int row, __nv_bfloat16* dst, int64_t row_stride,
@@ -208,16 +208,15 @@ __device__ inline void store_rows(const float (&acc)[kM][D / 8][4], const float 
   }
 }
 
-// --- dropout ---
-// A random block decides on four neighbouring keys, which lie in different lanes. So every lane
-// draws whole blocks, turns them into bits, and the lanes exchange bits: one block per four
-// elements, and one register per eight.
+// --- dropout --- A random block decides on four neighbouring keys, which lie in different lanes.
+// So every lane draws whole blocks and turns them into bits, and the lanes exchange the bits. This
+// takes one block per four elements and one register per eight.
 
-// Blocks drawn at a time: one block is a chain of ten dependent rounds.
+// Several blocks are drawn at a time, because one block is a chain of ten dependent rounds.
 constexpr int kDropoutUnroll = 2;
 
-// Bit i: whether element + i is kept. Four elements may straddle two blocks where T or the first
-// element are odd.
+// Bit i of the result tells whether element + i is kept. Where T or the first element is odd, four
+// elements may lie in two blocks.
 __device__ inline uint32_t kept_bits(const DropoutArgs& dropout, uint64_t element) {
   const auto of_block = [&](uint64_t block_idx) {
     const PhiloxBlock block = philox(dropout.seed, dropout.stream, block_idx);
@@ -232,8 +231,9 @@ __device__ inline uint32_t kept_bits(const DropoutArgs& dropout, uint64_t elemen
   return bits;
 }
 
-// For a warp's tile of 16 queries by 8 * kN keys: bit 4 * (n % 8) + i of kept[n / 8][half] is for
-// accumulator [n][2 * half + i]. `element` is the index of the tile's first element.
+// Draws the bits of a warp's tile of 16 queries by 8 * kN keys: bit 4 * (n % 8) + i of kept[n /
+// 8][half] is for accumulator [n][2 * half + i]. `element` is the index of the tile's first
+// element.
 template <int kN>
 __device__ inline void kept_in_rows(uint32_t (&kept)[(kN + 7) / 8][2], const DropoutArgs& dropout,
                                     uint64_t element, int T) {
@@ -253,8 +253,8 @@ __device__ inline void kept_in_rows(uint32_t (&kept)[(kN + 7) / 8][2], const Dro
   }
 }
 
-// For a warp's transposed tile of 16 keys by 64 queries: bit 4 * n of kept[i] is for accumulator
-// [n][i].
+// Draws the bits of a warp's transposed tile of 16 keys by 64 queries: bit 4 * n of kept[i] is for
+// accumulator [n][i].
 template <int kN>
 __device__ inline void kept_in_columns(uint32_t (&kept)[4], const DropoutArgs& dropout,
                                        uint64_t element, int T) {
@@ -275,7 +275,7 @@ __device__ inline float drop(float x, const DropoutArgs& dropout, uint32_t kept,
   return (kept >> bit & 1) != 0 ? x * dropout.keep_scale : 0.0F;
 }
 
-// Drops from a warp's tile of 16 queries by 8 * kN keys.
+// Applies dropout to a warp's tile of 16 queries by 8 * kN keys.
 template <int kN>
 __device__ inline void drop_rows(float (&p)[kN][4], const DropoutArgs& dropout,
                                  const uint32_t (&kept)[(kN + 7) / 8][2]) {
@@ -287,7 +287,7 @@ __device__ inline void drop_rows(float (&p)[kN][4], const DropoutArgs& dropout,
   }
 }
 
-// The same for kM such tiles below each other, the first element of which is `element`.
+// Applies it to kM such tiles below each other; `element` is the index of their first element.
 template <int kM, int kN>
 __device__ inline void drop_rows(float (&p)[kM][kN][4], const DropoutArgs& dropout,
                                  uint64_t element, int T) {

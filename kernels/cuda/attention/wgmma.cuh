@@ -2,8 +2,7 @@
 // accelerator copies into swizzled shared memory, mbarriers, and wgmma with fp32 sums. [PTX ISA,
 // "Asynchronous Warpgroup Level Matrix Operations"]
 //
-// Device code here exists only where the compiler targets sm_90a; attention_hopper.cu asks at run
-// time whether it does.
+// The device code exists only where the compiler targets sm_90a; hopper.cu tests that at run time.
 #pragma once
 
 #include <cuda.h>
@@ -14,21 +13,21 @@
 
 namespace weft::cuda::attention {
 
-// --- host side (attention_hopper.cu) ---
+// --- host side (hopper.cu) ---
 
-// A (B, T, num_rows, D) bf16 tensor as boxes of 64 tokens of one row and one panel. Throws
-// std::runtime_error.
+// Returns a tensor map of a (B, T, num_rows, D) bf16 tensor, with boxes of 64 tokens of one row and
+// one panel. Throws std::runtime_error.
 CUtensorMap tensor_map(const void* data, int D, int num_rows, int T, int B);
 
-// Whether the current device runs sm_90a code and `kernel`, which has static shared memory in that
-// code only, holds it.
+// Returns whether the current device runs sm_90a code and `kernel` was compiled for it. (The kernel
+// has static shared memory in that code only.)
 bool runs_on_hopper(const void* kernel);
 
 // --- device side ---
 
 constexpr int kBoxRows = 64;
 
-// Columns lie in panels as wide as the swizzle: 64 (128 bytes), or 32 (64 bytes) where D is no
+// Columns lie in panels as wide as the swizzle: 64 columns (128 bytes), or 32 (64 bytes) where D is no
 // multiple of 64.
 template <int D>
 struct Panel {
@@ -64,7 +63,7 @@ __device__ inline void wait_barrier(uint32_t barrier, uint32_t parity) {
   }
 }
 
-// Bytes from global to shared memory that count towards `barrier`; multiples of 16.
+// Copies bytes (a multiple of 16) from global to shared memory; they count towards `barrier`.
 __device__ inline void load_bytes(uint32_t dst, const void* src, int num_bytes, uint32_t barrier) {
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
@@ -77,7 +76,7 @@ __device__ inline void load_pair(float (&x)[2], uint32_t address) {
   asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x[0]), "=f"(x[1]) : "r"(address));
 }
 
-// kRows tokens of D values: panel after panel, each with rows of Panel<D>::kRowBytes. The base is
+// kRows tokens of D values, panel after panel, each with rows of Panel<D>::kRowBytes. The base is
 // 1024-byte aligned.
 template <int D, int kRows>
 struct PanelTile {
@@ -104,20 +103,20 @@ struct PanelTile {
     }
   }
 
-  // Matrix descriptors. The low word holds the address and the leading stride (in 16 bytes), so
-  // that moving on inside the tile is one addition of a constant; the high word is constant. Shared
-  // addresses are below 2^18.
+  // These return matrix descriptors. The low word holds the address and the leading stride (in 16
+  // bytes), so that one addition of a constant moves on inside the tile; the high word is constant.
+  // Shared addresses are below 2^18.
   __device__ static uint64_t descriptor(uint32_t low_word) {
     constexpr uint64_t kStrideBytes = 8 * P::kRowBytes;  // from 8 rows to the next 8
     return (kStrideBytes >> 4) << 32 | P::kSwizzleCode << 62 | low_word;
   }
-  // Sum over D: columns [16 * k, 16 * k + 16) of all rows.
+  // For a sum over D: columns [16 * k, 16 * k + 16) of all rows.
   __device__ uint64_t rows_operand(int k) const {
     const int column = k * 16;
     const int offset = column / P::kColumns * kPanelBytes + column % P::kColumns * 2;
     return descriptor((base >> 4 | 1U << 16) + static_cast<uint32_t>(offset >> 4));
   }
-  // Sum over rows: rows [16 * k, 16 * k + 16) of all columns.
+  // For a sum over rows: rows [16 * k, 16 * k + 16) of all columns.
   __device__ uint64_t columns_operand(int k) const {
     constexpr uint32_t kLeading = static_cast<uint32_t>(kPanelBytes >> 4) << 16;
     return descriptor((base >> 4 | kLeading) + static_cast<uint32_t>(k * 16 * P::kRowBytes >> 4));
@@ -191,7 +190,7 @@ __device__ inline void wgmma_columns(float (&d)[kN][4], const uint32_t (&a)[4], 
 #undef WEFT_TILES128
 // clang-format on
 
-// acc = A * B^T over D columns; one group of operations, to be waited for.
+// acc = A * B^T over D columns. This starts one group of operations, for which the caller waits.
 template <int D, int kRows>
 __device__ inline void start_rows_product(float (&acc)[kRows / 8][4], PanelTile<D, 64> a,
                                           PanelTile<D, kRows> b) {
@@ -200,7 +199,7 @@ __device__ inline void start_rows_product(float (&acc)[kRows / 8][4], PanelTile<
   wgmma_commit();
 }
 
-// acc += A * B over kRows rows, A in registers.
+// acc += A * B over kRows rows, with A in registers.
 template <int D, int kRows>
 __device__ inline void start_columns_product(float (&acc)[D / 8][4],
                                              const uint32_t (&a)[kRows / 16][4],
@@ -210,10 +209,9 @@ __device__ inline void start_columns_product(float (&acc)[D / 8][4],
   wgmma_commit();
 }
 
-// The ring of stages that the streamed tiles pass through. Thread 0 starts the copies; every warp
-// says when it has read a stage. Steps are counted from 0.
-// A stage is refilled kLag steps after its use: warpgroups may be that far apart before thread 0
-// has to wait.
+// The ring of stages through which the streamed tiles pass. Thread 0 starts the copies; every warp
+// reports when it has read a stage. Steps are counted from 0. A stage is refilled kLag steps after its
+// use, so that warpgroups may be that far apart before thread 0 has to wait.
 template <int kGroups, int kStages>
 struct Ring {
   static constexpr int kLag = kStages > 3 ? 2 : 1;
@@ -225,7 +223,7 @@ struct Ring {
   __device__ uint32_t empty(int step) const { return full(step) + 8 * kStages; }
   __device__ uint32_t own() const { return barriers + 16 * kStages; }
 
-  // Initialises the barriers and starts the first copies: own(barrier) the block's own tiles,
+  // Initialises the barriers and starts the first copies: own(barrier) copies the block's own tiles,
   // load(step) a stage.
   template <class LoadOwn, class Load>
   __device__ void start(int num_steps, LoadOwn load_own, Load load) const {
@@ -245,11 +243,11 @@ struct Ring {
   __device__ void wait(int step) const {
     wait_barrier(full(step), static_cast<uint32_t>(step) / kStages & 1);
   }
-  // This warp no longer reads `step`.
+  // Reports that this warp has read `step`.
   __device__ void release(int step) const {
     if ((threadIdx.x & 31) == 0) arrive(empty(step));
   }
-  // During `step`, when this warp has released step - kLag.
+  // Call this during `step`, after this warp has released step - kLag.
   template <class Load>
   __device__ void refill(int step, int num_steps, Load load) const {
     if (threadIdx.x < 32) {
@@ -273,7 +271,8 @@ struct Ring {
   }
 };
 
-// The index of this thread's warpgroup, in a form that the compiler knows to be equal in all lanes.
+// Returns the index of this thread's warpgroup, in a form that the compiler knows to be equal in all
+// lanes.
 __device__ inline int warpgroup_index() {
   return __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / 128, 0);
 }
@@ -283,13 +282,13 @@ __device__ inline void sync_warpgroup() {
 
 #endif  // sm_90a
 
-// Tiles need 1024-byte aligned shared memory; the launch asks for that much more.
+// Tiles need 1024-byte aligned shared memory, so a launch asks for that much more.
 constexpr int kSharedAlignment = 1024;
 __device__ inline uint32_t aligned_shared(const void* shared) {
   return (shared_address(shared) + kSharedAlignment - 1) / kSharedAlignment * kSharedAlignment;
 }
 
-// `kGroups` warpgroups own 64 rows each; tiles of kStepRows of the other side stream through
+// kGroups warpgroups own 64 rows each; tiles of kStepRows rows of the other side stream through
 // kStages stages.
 template <int kHeadSize, int kNumGroups, int kStepRows, int kNumStages, int kMinBlocks>
 struct HopperShape {

@@ -10,8 +10,8 @@ constexpr int kThreads = 256;
 __device__ inline void convert(float* dst, const bf16* src) { *dst = __bfloat162float(*src); }
 __device__ inline void convert(bf16* dst, const float* src) { *dst = __float2bfloat16(*src); }
 
-// 8 elements a thread: 16 bytes of bf16 and 32 of fp32; the last thread does what is left one by
-// one.
+// A thread converts 8 elements, 16 bytes of bf16 and 32 of fp32. The last thread converts the rest
+// one by one.
 template <typename Dst, typename Src>
 __global__ void cast_kernel(Dst* dst, const Src* src, int64_t n) {
   const int64_t first = (blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x) * 8;
@@ -32,8 +32,8 @@ __global__ void cast_kernel(Dst* dst, const Src* src, int64_t n) {
   }
 }
 
-// 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), as GPT-2 has it, or x Phi(x) [Hendrycks & Gimpel
-// 2016, arXiv:1606.08415].
+// Returns 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), as GPT-2 has it, or x Phi(x).
+// [Hendrycks & Gimpel 2016, arXiv:1606.08415]
 constexpr float kSqrt2OverPi = 0.7978845608028654F;
 constexpr float kCubic = 0.044715F;
 

@@ -1,9 +1,11 @@
-// Token and position embedding. Backward sums the rows of dout that share a token without atomics:
-// positions are sorted by token (stably, so positions ascend within a token), the sorted list is
-// cut every 32 positions, and a block adds up each run of equal tokens within its 32. A run inside
-// one piece goes to dword at once; the parts of a run that crosses pieces go to scratch and are
-// added in order by one block. So a token that fills half the batch costs one pass over its partial
-// sums, not a chain of thousands of additions.
+// Token and position embedding.
+//
+// Backward sums the rows of dout that share a token without atomics. Positions are sorted by token
+// (stably, so that positions ascend within a token), the sorted list is cut into pieces of 32
+// positions, and a block adds each run of equal tokens within its piece. A run inside one piece
+// goes to dword at once; the parts of a run that crosses pieces go to scratch, and one block adds
+// them in order. So a token that fills half the batch costs one pass over its partial sums, not a
+// chain of thousands of additions.
 #include <algorithm>
 #include <bit>
 
@@ -37,8 +39,8 @@ __global__ void embedding_forward_kernel(T* out, const int32_t* tokens, const T*
   store_vec(out + index * kSize, pack(values));
 }
 
-// Sorting keys: the row of dword, or num_words for another rank's tokens, which sort behind all
-// others.
+// Computes the keys for sorting: the row of dword, or num_words for another rank's tokens, which
+// then sort behind all others.
 __global__ void make_keys_kernel(uint32_t* keys, uint32_t* positions, const int32_t* tokens,
                                  int64_t n, int64_t first_word, int64_t num_words) {
   const int64_t i = blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x;
@@ -48,8 +50,8 @@ __global__ void make_keys_kernel(uint32_t* keys, uint32_t* positions, const int3
   positions[i] = static_cast<uint32_t>(i);
 }
 
-// partials (num_pieces, 2, C): slot 0 for a run that began in an earlier piece, slot 1 for one that
-// begins here and goes on.
+// partials (num_pieces, 2, C): slot 0 is for a run that began in an earlier piece, slot 1 for one
+// that begins here and goes on in the next.
 template <typename T>
 __global__ void sum_runs_kernel(float* dword, float* partials, const T* dout, const uint32_t* keys,
                                 const uint32_t* positions, int64_t N, int64_t C, uint32_t num_words,
@@ -80,7 +82,7 @@ __global__ void sum_runs_kernel(float* dword, float* partials, const T* dout, co
 #pragma unroll
     for (int k = 0; k < kAhead; ++k) {
       const int i = base + k;
-      if (i >= count || key[i + 1] == num_words) return;  // the rest belongs to other ranks
+      if (i >= count || key[i + 1] == num_words) return;  // all further tokens are other ranks'
       float values[kSize];
       unpack(vecs[k], values);
       if (mask.threshold != 0) apply_mask(mask, position[i] * C + column, values);
@@ -113,7 +115,7 @@ __global__ void join_runs_kernel(float* dword, const float* partials, const uint
   if (key == num_words || keys[last + 1] != key) return;
   const int64_t first = last - kPiece + 1;
   if (first > 0 && keys[first - 1] == key) return;  // it began earlier
-  // The last piece with this key at its start: the keys ascend, so by bisection.
+  // Finds the last piece that starts with this key, by bisection because the keys ascend.
   int64_t low = blockIdx.x + 1, high = (N - 1) / kPiece;
   while (low < high) {
     const int64_t middle = (low + high + 1) / 2;
@@ -132,7 +134,7 @@ __global__ void join_runs_kernel(float* dword, const float* partials, const uint
   dword[key * C + column] += total;
 }
 
-// One thread per vector of a position's row adds over the batch, in order.
+// One thread per vector of a position's row adds over the batch in order.
 template <typename T>
 __global__ void position_kernel(float* dposition, const T* dout, int64_t B, int64_t vecs_per_batch,
                                 DropoutMask mask) {

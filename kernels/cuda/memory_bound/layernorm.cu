@@ -1,10 +1,12 @@
-// LayerNorm fused with the residual stream. Forward reads its inputs once and writes its outputs
-// once: the row stays in registers, still in its storage type, between the mean, the variance
-// around that mean, and the result. Backward likewise, and sums dweight and dbias over the rows of
-// a block in registers; a second kernel adds the blocks' sums in order.
+// LayerNorm fused with the residual stream.
 //
-// Rows of up to 256 16-byte vectors (forward; 96 backward) belong to a warp, so that no barrier is
-// needed; longer ones to a block with few vectors per thread.
+// Forward reads its inputs once and writes its outputs once: the row stays in registers, in its
+// storage type, between the mean, the variance around that mean, and the result. So does backward,
+// which also sums dweight and dbias over the rows of a block in registers; a second kernel adds the
+// blocks' sums in order.
+//
+// A row of up to 256 16-byte vectors (forward; 96 backward) belongs to a warp, so that it needs no
+// barrier. A longer one belongs to a block with few vectors per thread.
 #include <algorithm>
 
 #include "kernels/cuda/memory_bound/device.cuh"
@@ -150,8 +152,8 @@ struct BackwardArgs {
   DropoutMask mask;
 };
 
-// Sum over the threads of a row. `turn` alternates, so that one barrier a row is enough: nobody
-// writes what others still read.
+// Sums over the threads of a row. `turn` alternates between two places, so that one barrier a row
+// suffices: no thread writes where others still read.
 template <bool kWarpPerRow>
 __device__ inline void row_sums(float (&values)[2], int turn) {
   values[0] = warp_sum(values[0]);
@@ -168,15 +170,15 @@ __device__ inline void row_sums(float (&values)[2], int turn) {
   values[1] = warp_sum(lane < num_warps ? shared[turn][1][lane] : 0.0F);
 }
 
-// Rows in shared memory, fetched ahead of the one that is worked on: registers are taken by the
-// sums for dweight and dbias, so too few threads fit to hide the memory's latency otherwise. 0:
-// rows are long enough that they come straight from memory.
+// The number of rows in shared memory that are fetched ahead of the current one. The sums for
+// dweight and dbias fill the registers, so too few threads fit to hide the memory's latency
+// otherwise. Long rows need none (0) and come straight from memory.
 WEFT_HOST_DEVICE constexpr int num_stages(bool warp_per_row, int max_threads) {
   return max_threads > 256 ? 0 : warp_per_row ? 2 : 4;
 }
 
-// A thread's vectors of dnormed, inp and dresidual_in. Each thread fetches what it reads itself, so
-// no barrier is needed.
+// A thread's vectors of dnormed, inp and dresidual_in. Each thread fetches the ones that it reads,
+// so no barrier is needed.
 template <typename T, int kVecs, int kStages>
 class RowInputs {
  public:
@@ -200,7 +202,7 @@ class RowInputs {
       async_commit();
     }
   }
-  // Until the oldest row of kStages is there.
+  // Waits until the oldest of kStages rows has arrived.
   __device__ void wait() {
     if constexpr (kStages > 0) async_wait<kStages - 1>();
   }
@@ -225,8 +227,8 @@ class RowInputs {
   int lane_, group_, num_vecs_;
 };
 
-// With y = dnormed * weight and n = (inp - mean) * rstd: gradient = rstd * (y - mean(y) - n *
-// mean(y * n)).
+// With y = dnormed * weight and n = (inp - mean) * rstd:
+//   gradient = rstd * (y - mean(y) - n * mean(y * n))
 template <typename T, int kVecs, bool kWarpPerRow, int kMaxThreads>
 __global__ void __launch_bounds__(kMaxThreads, kMaxThreads <= 256 ? 2 : 1)
     layernorm_backward_kernel(const __grid_constant__ BackwardArgs args) {
@@ -253,11 +255,11 @@ __global__ void __launch_bounds__(kMaxThreads, kMaxThreads <= 256 ? 2 : 1)
   for (int i = 0; i < kAhead; ++i) inputs.fetch(row + i * stride, i);
   int stage = 0;
   for (int turn = 0; row < args.N; row += stride, turn ^= 1) {
-    // Into the slot of the row before this one.
+    // The new row goes into the slot of the row before this one.
     inputs.fetch(row + kAhead * stride, stage == 0 ? kAhead : stage - 1);
     const float mean = args.mean[row], rstd = args.rstd[row];
     inputs.wait();
-    float sums[2] = {};  // of y and y * n
+    float sums[2] = {};  // sums of y and of y * n
 #pragma unroll
     for (int i = 0; i < kVecs; ++i) {
       if (lane + i * group >= num_vecs) continue;
@@ -302,7 +304,7 @@ __global__ void __launch_bounds__(kMaxThreads, kMaxThreads <= 256 ? 2 : 1)
 
   float* partials = args.partials + blockIdx.x * 2 * args.C;
   if constexpr (kWarpPerRow) {
-    // Warps add to the block's sums one after the other, in the same order always.
+    // The warps add to the block's sums one after the other, always in the same order.
     __shared__ float shared[2][kVecs * 32 * kSize];
     for (int turn = 0; turn < rows_per_block; ++turn) {
       if (turn == row_in_block) {
@@ -343,8 +345,8 @@ struct BackwardPlan {
   int threads, blocks;
 };
 
-// The kernel for rows of `num_vecs` vectors: function(kVecs, kWarpPerRow, kMaxThreads) as
-// std::integral_constants.
+// Calls function(kVecs, kWarpPerRow, kMaxThreads) with the std::integral_constants of the kernel
+// for rows of `num_vecs` vectors.
 template <typename Function>
 void choose_backward(int64_t num_vecs, Function function) {
   const auto call = [&](auto vecs, auto warp_per_row, auto max_threads) {

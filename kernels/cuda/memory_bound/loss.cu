@@ -1,7 +1,9 @@
-// Softmax cross-entropy and its gradient, in place. A block owns a row, reads it from memory once
-// and writes it once: in between it waits in shared memory, where the following row arrives
-// meanwhile (two rows of GPT-2's 50,304 bf16 logits are 197 KiB of a Hopper multiprocessor's 227).
-// Rows too long for that are read twice, the second time mostly from L2.
+// Softmax cross-entropy and its gradient, in place.
+//
+// A block owns a row, reads it from memory once and writes it once. Between the two the row stays
+// in shared memory, where the next row arrives meanwhile (two rows of GPT-2's 50,304 bf16 logits
+// take 197 KiB of a Hopper multiprocessor's 227). Longer rows are read twice, the second time
+// mostly from L2.
 #include <algorithm>
 
 #include "kernels/cuda/memory_bound/device.cuh"
@@ -12,9 +14,9 @@ namespace {
 
 constexpr int kThreads = 1024;
 
-// exp(x - maximum). For bf16 models by the special-function unit in two instructions: it errs by
-// some 2^-22, nothing beside bf16's rounding, where __expf would add four more to get denormal
-// results right.
+// Returns exp(x - maximum). bf16 models use the special-function unit, in two instructions. Its
+// error of about 2^-22 is nothing beside bf16's rounding; __expf needs four more instructions to
+// get denormal results right.
 template <typename T>
 __device__ inline float exponential(float x, float maximum) {
   if constexpr (sizeof(T) == 4) return expf(x - maximum);
@@ -45,7 +47,7 @@ struct LossArgs {
   bool gradient;
 };
 
-// Minus infinity in the columns that do not take part.
+// Puts minus infinity into the columns that do not take part.
 template <typename T>
 __device__ inline void leave_out_columns_from(int count, Vec<T>& vec) {
 #pragma unroll
@@ -53,8 +55,8 @@ __device__ inline void leave_out_columns_from(int count, Vec<T>& vec) {
     if (j >= count) vec.v[j] = static_cast<T>(-INFINITY);
 }
 
-// Largest logit and sum of exponentials relative to it [Milakov & Gimelshein 2018,
-// arXiv:1805.02867].
+// The largest logit and the sum of exponentials relative to it.
+// [Milakov & Gimelshein 2018, arXiv:1805.02867]
 template <typename T>
 struct LogSum {
   float maximum = -INFINITY, total = 0.0F;
@@ -72,15 +74,15 @@ struct LogSum {
     for (int j = 0; j < Vec<T>::kSize; ++j) total += exponential<T>(values[j], maximum);
   }
 
-  // Of all lanes, known to all.
+  // Combines the values of all lanes; every lane gets the result.
   __device__ void join_warp() {
     const float largest = warp_max(maximum);
     total = warp_sum(maximum == -INFINITY ? 0.0F : total * exponential<T>(maximum, largest));
     maximum = largest;
   }
 
-  // Of all threads. `turn` alternates, so that one barrier is enough: nobody writes what others
-  // still read.
+  // Combines the values of all threads. `turn` alternates between two places, so that one barrier
+  // suffices: no thread writes where others still read.
   __device__ void join_block(int turn) {
     __shared__ float shared[2][2][32];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, num_warps = blockDim.x / 32;
@@ -96,8 +98,8 @@ struct LogSum {
   }
 };
 
-// Blocks stay and take row after row. With kAhead the next row arrives in shared memory while this
-// one is worked on, each thread fetching what it will read itself.
+// A block processes row after row. With kAhead the next row arrives in shared memory while this one
+// is processed; each thread fetches the vectors that it will read.
 template <typename T, bool kAhead>
 __global__ void __launch_bounds__(kThreads, 1) cross_entropy_kernel(LossArgs args) {
   constexpr int kSize = Vec<T>::kSize;
@@ -155,7 +157,7 @@ __global__ void __launch_bounds__(kThreads, 1) cross_entropy_kernel(LossArgs arg
 
     const float scale = args.gradient_scale * weight;
     const float factor = in_row ? scale / sum.total : 0.0F;
-    if (scale == 0.0F) {  // exactly 0, whatever the logits are
+    if (scale == 0.0F) {  // the gradient is exactly 0, whatever the logits are
       for (int vec = threadIdx.x; vec < num_vecs; vec += kThreads)
         store_vec(logits + row * args.Vp + vec * kSize, Vec<T>{});
       continue;
@@ -168,7 +170,7 @@ __global__ void __launch_bounds__(kThreads, 1) cross_entropy_kernel(LossArgs arg
       for (int j = 0; j < kSize; ++j) values[j] = exponential<T>(values[j], sum.maximum) * factor;
       store_vec(logits + row * args.Vp + vec * kSize, pack(values));
     }
-    // The target's own gradient, over what this thread has just stored there.
+    // Overwrites the target's gradient, which this thread has just stored.
     if (owns_target) {
       const float p = exponential<T>(target_logit[turn], sum.maximum) * factor;
       logits[row * args.Vp + target] = static_cast<T>(p - scale);
@@ -187,7 +189,7 @@ template <typename T>
 void launch(cudaStream_t stream, const LossArgs& args) {
   const int64_t ring_bytes = 2 * args.Vp * static_cast<int64_t>(sizeof(T));
   const int64_t num_sms = num_multiprocessors();
-  if (ring_bytes <= shared_bytes_per_block() - 1024) {  // the reductions have some too
+  if (ring_bytes <= shared_bytes_per_block() - 1024) {  // the reductions need some as well
     const auto kernel = cross_entropy_kernel<T, true>;
     CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     static_cast<int>(ring_bytes)));

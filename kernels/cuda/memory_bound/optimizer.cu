@@ -1,4 +1,4 @@
-// Gradient clipping and AdamW, one launch over the flat parameters of a rank.
+// Gradient clipping and AdamW. AdamW is one launch over the flat parameters of a rank.
 #include "kernels/cuda/memory_bound/device.cuh"
 #include "kernels/cuda/memory_bound/kernels.h"
 
@@ -11,7 +11,7 @@ __global__ void clip_kernel(float* clip, const float* sum_of_squares, float max_
   clip[1] = max_norm == 0.0F ? 1.0F : fminf(1.0F, max_norm / (norm + 1e-6F));
 }
 
-// What stays the same for all elements of a step, computed on the host in double.
+// The factors of a step that are equal for all elements, computed on the host in double.
 struct AdamWStep {
   float beta1, beta2, eps, one_minus_beta1, one_minus_beta2;
   float step_size;         // lr / (1 - beta1^step)
@@ -19,9 +19,9 @@ struct AdamWStep {
   float keep;              // 1 - lr * weight_decay
 };
 
-// 4 elements a thread and a block of the grid per kOptimizerBlock, whose decay flag is then
-// uniform. Reads 16 and writes 12 bytes an element beside the 2 of a bf16 parameter: memory is all
-// that counts here.
+// Each thread updates 4 elements, and each block of the grid one kOptimizerBlock, so that its decay
+// flag is uniform. An element costs 16 bytes read and 12 written, and 2 more for a bf16 parameter:
+// memory is the only limit here.
 template <typename T>
 __global__ void adamw_kernel(T* param, float* master, float* m, float* v, const float* grad,
                              const uint8_t* decays, const float* clip, AdamWStep step) {

@@ -1,5 +1,5 @@
-// Sums in two stages with a grid fixed by the shape: partial sums, then one block (per 32 columns)
-// adds them in order.
+// Sums have two stages, with a grid fixed by the shape: blocks compute partial sums, then one block
+// (per 32 columns) adds them in order.
 #include <algorithm>
 
 #include "kernels/cuda/memory_bound/device.cuh"
@@ -25,15 +25,15 @@ __global__ void __launch_bounds__(1024)
   }
   shared[threadIdx.y][threadIdx.x] = total;
   __syncthreads();
-  // Transposed, so that one warp reduces one column.
+  // The sums are transposed, so that one warp reduces one column.
   total = warp_sum(shared[threadIdx.x][threadIdx.y]);
   const int64_t target = blockIdx.x * 32LL + threadIdx.y;
   if (threadIdx.x == 0 && target < num_columns)
     out[target] = accumulate ? out[target] + total : total;
 }
 
-// 32 x 8 threads: a thread adds one vector of columns over every eighth row of the block's chunk of
-// rows.
+// A block has 32 x 8 threads. A thread adds one vector of columns over every eighth row of the
+// block's chunk of rows.
 template <typename T>
 __global__ void column_sums_kernel(float* partials, const T* inp, int64_t N, int64_t O,
                                    int64_t rows_per_chunk) {
@@ -60,7 +60,8 @@ __global__ void column_sums_kernel(float* partials, const T* inp, int64_t N, int
   for (int i = 0; i < kSize; ++i) partials[blockIdx.y * O + column + i] = total[i];
 }
 
-// As many chunks of rows as give every multiprocessor 8 blocks, each of at least 64 rows.
+// Returns the number of chunks that gives every multiprocessor 8 blocks; a chunk has at least 64
+// rows.
 int64_t num_chunks(int64_t N, int64_t O) {
   const int64_t column_blocks = ceil_div(O, 256);
   return std::max<int64_t>(

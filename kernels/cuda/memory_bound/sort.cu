@@ -1,4 +1,4 @@
-// CUB's radix sort, alone in a file because it takes a minute to compile.
+// CUB's radix sort has a file of its own because it takes a minute to compile.
 #include <cub/device/device_radix_sort.cuh>
 
 #include "kernels/cuda/memory_bound/check.h"
