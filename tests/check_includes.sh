@@ -8,8 +8,8 @@ map='
 tokenizer        : split merge known_words top
 indexed_dataset  : process storage pair soundness,samples
 preprocess       > tokenizer indexed_dataset : stream compressed web terminal documents datasets ledger run,report commands
-kernels          : top
-trainer          > indexed_dataset kernels : top
+kernels          : top cpu,cuda/memory_bound,cuda/attention cuda
+trainer          > indexed_dataset kernels : config data,parallel model step checkpoint,log top
 '
 awk -v map="$map" '
   BEGIN {
@@ -27,10 +27,10 @@ awk -v map="$map" '
       }
     }
   }
-  function room_of(path, parts, count) {  # "preprocess/run/", or "tokenizer/" for a file of the top
-    count = split(path, parts, "/")
-    if (count > 2 && (parts[1] "/" parts[2] "/") in floor_of) return parts[1] "/" parts[2] "/"
-    return parts[1] "/"
+  function room_of(path) {  # "preprocess/run/", or "tokenizer/" for a file of the top
+    sub(/[^\/]*$/, "", path)
+    while (!(path in floor_of) && path ~ /\/.+\//) sub(/[^\/]*\/$/, "", path)
+    return path
   }
   function complain(text) { print FILENAME ":" FNR ": " text; bad = 1 }
   /^[ \t]*#[ \t]*include[ \t]*"/ {
