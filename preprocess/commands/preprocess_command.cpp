@@ -13,6 +13,7 @@
 #include "preprocess/commands/preprocess_options.h"
 #include "preprocess/commands/progress.h"
 #include "preprocess/datasets/output_conflicts.h"
+#include "preprocess/ledger/run_ranks.h"
 #include "preprocess/ledger/work_plan.h"
 #include "preprocess/report/data_report.h"
 #include "preprocess/run/pipeline.h"
@@ -83,12 +84,32 @@ class PreprocessCommand final : public Command {
   void validate(OptionSet& options) const override { options_.validate(options); }
 
   int run(const OptionSet& options) override {
+    install_stop_signals();
+    if (options_.ranks == "off") return run_rank(options);
+    const auto print_error = [](const std::string& message) {
+      std::fprintf(stderr, "error: %s\n", message.c_str());
+    };
+    ranks_ = RunRanks::join({std::chrono::seconds(options_.peer_timeout_s), print_error});
+    if (!ranks_) return run_rank(options);
+    is_leader_ = ranks_->rank() == 0;
+    try {
+      const int exit_code = run_rank(options);
+      return ranks_->end(exit_code, "");
+    } catch (const StoppedBySignal& stopped) {
+      return ranks_->end(128 + stopped.signal, stopped.what());
+    } catch (const std::bad_alloc& error) {
+      return ranks_->end(static_cast<int>(exit_code_for(error)), "out of memory");
+    } catch (const std::exception& error) {
+      return ranks_->end(static_cast<int>(exit_code_for(error)), error.what());
+    }
+  }
+
+ private:
+  // What this process does, alone or as one of the ranks. Returns the exit code.
+  int run_rank(const OptionSet& options) {
     const Clock::time_point start = Clock::now();
     options_.check_files();
-    install_stop_signals();
-    const RankEnvironment ranks = options_.rank_environment();
-    is_leader_ = ranks.rank == 0;
-    if (is_leader_) print_configuration(options, ranks);
+    if (is_leader_) print_configuration(options);
     print_to_log("Opening " + display_name(options_.inputs[0]));
 
     const VocabularyFiles files = find_vocabulary();
@@ -117,9 +138,11 @@ class PreprocessCommand final : public Command {
         progress.print_line("stopped: nothing was written");
         throw StoppedBySignal(stop_signal());
       }
-      progress.print_line("stopped: the work so far is kept in " +
-                          work_folder(options_.output_prefix).string() +
-                          "; the same command goes on with it");
+      if (is_leader_) {
+        progress.print_line("stopped: the work so far is kept in " +
+                            work_folder(options_.output_prefix).string() +
+                            "; the same command goes on with it");
+      }
       return static_cast<int>(ExitCode::kStoppedOnRequest);
     } catch (const std::system_error& error) {
       fail_with_hint(error);
@@ -129,7 +152,6 @@ class PreprocessCommand final : public Command {
     return 0;
   }
 
- private:
   // Megatron's lines on standard output. A log that cannot be written is no reason to lose the
   // dataset: what does not fit is dropped, so that it does not fail at the end either.
   void print_to_log(const std::string& line) const {
@@ -162,7 +184,7 @@ class PreprocessCommand final : public Command {
     }
   }
 
-  void print_configuration(const OptionSet& options, const RankEnvironment& ranks) const {
+  void print_configuration(const OptionSet& options) const {
     std::fprintf(stderr, "weft-data preprocess %s\n", options.command_line().c_str());
     // Some more than cores may help where reading waits; so many cost memory and time to start.
     const int64_t num_cores = std::thread::hardware_concurrency();
@@ -176,14 +198,13 @@ class PreprocessCommand final : public Command {
       std::fprintf(stderr,
                    "note: --partitions has no effect: documents stand in the order of the input\n");
     }
-    if (ranks.num_ranks == 1) return;
-    std::fprintf(stderr, "%d ranks make one output together (%s)\n", ranks.num_ranks,
-                 ranks.source.c_str());
+    if (ranks_) std::fprintf(stderr, "%d ranks make one output together\n", ranks_->num_ranks());
   }
 
   PipelineReport run_reported(const std::shared_ptr<const Vocabulary>& vocabulary,
                               ProgressPrinter& progress, ManifestOrigin& origin) {
     PipelineConfig config = options_.pipeline_config();
+    config.ranks = ranks_.get();
     config.vocabulary_id = origin.vocab_sha256 + " " + origin.merge_sha256;
     PipelineEvents events;
     bool is_first_input = true;
@@ -231,6 +252,7 @@ class PreprocessCommand final : public Command {
   }
 
   PreprocessOptions options_;
+  std::unique_ptr<RunRanks> ranks_;  // null: this process is alone
   bool is_leader_ = true;
 };
 

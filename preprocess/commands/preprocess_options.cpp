@@ -71,10 +71,10 @@ void PreprocessOptions::declare(OptionSet& options) {
                "also write a report on the data, FILE.html or FILE.json: lengths, duplicates, "
                "repetition, bad lines, domains and sources");
   options.choice("--ranks", ranks, {"auto", "off"},
-                 "processes that srun or mpirun started together make one output; off: each "
-                 "is on its own");
+                 "processes that mpirun or srun --mpi=pmix started together make one output; off: "
+                 "each is on its own, and MPI is not touched");
   options.integer("--peer-timeout", peer_timeout_s,
-                  "seconds after which a silent rank is given up and its work done by others", 1,
+                  "seconds after which a silent rank ends the run; the same command goes on with it", 1,
                   86400);
   options.flag("--overwrite", overwrite,
                "replace a finished dataset, and drop unfinished work, of other options");
@@ -141,10 +141,6 @@ std::string PreprocessOptions::resolved_origin_key() const {
   return report.empty() ? std::string(kNoOriginKey) : "auto";
 }
 
-RankEnvironment PreprocessOptions::rank_environment() const {
-  return ranks == "auto" ? find_rank_environment() : RankEnvironment{};
-}
-
 PipelineConfig PreprocessOptions::pipeline_config() const {
   PipelineConfig config;
   config.inputs = inputs;
@@ -168,8 +164,6 @@ PipelineConfig PreprocessOptions::pipeline_config() const {
   config.max_output_bytes = max_output;
   if (decoder_memory) config.windows = {.total = *decoder_memory, .max = *decoder_memory};
   config.allow_http = allow_http;
-  config.ranks = rank_environment();
-  config.peer_timeout = std::chrono::seconds(peer_timeout_s);
   if (!shard.empty()) parse_shard(shard, config.shard_idx, config.num_shards);
   config.num_workers = static_cast<int>(num_workers);
   return config;

@@ -49,7 +49,6 @@ struct PreprocessOptions {
   std::vector<std::filesystem::path> output_prefixes() const;
   // Of each dataset: FILE.html, and with several keys FILE.KEY.html.
   std::vector<std::filesystem::path> report_files() const;
-  RankEnvironment rank_environment() const;
   PipelineConfig pipeline_config() const;
 };
 

@@ -49,7 +49,6 @@ std::optional<StoredManifest> read_dataset_manifest(const std::filesystem::path&
     manifest.merge_sha256 = json.at("vocabulary").at("merge_sha256").get<std::string>();
     manifest.run_hash = json.value("run", "");
     manifest.run_identity = stored_identity(json);
-    manifest.launch_id = json.value("launch", "");
     return manifest;
   } catch (const std::exception& error) {
     throw std::runtime_error(path.string() + ": not a manifest of weft-data (" + error.what() +

@@ -19,7 +19,6 @@ struct StoredManifest {
   std::string vocab_sha256, merge_sha256;
   // Of what was made of what; empty in older manifests.
   std::string run_identity, run_hash;
-  std::string launch_id;  // of the ranks that made it; empty if nobody knows
 };
 
 // Nothing if there is no manifest. Throws std::runtime_error if it is not one.

@@ -92,12 +92,7 @@ LedgerReply Ledger::answer(int rank, const LedgerRequest& request) {
     first_failed_task_ = std::min(first_failed_task_, number);
   }
   extend_bases();
-  if (request.leaving) {
-    rank_lost(rank);
-    if (rank == 0 || request.leaving->exit_code != static_cast<int>(ExitCode::kStoppedOnRequest)) {
-      fail(*request.leaving);
-    }
-  }
+  if (request.leaving) fail(*request.leaving);
   reply.failure = failure_;
   reply.all_done = all_done();
   if (failure_ || request.leaving) return reply;

@@ -121,13 +121,14 @@ struct LedgerReply {
   std::optional<RunFailure> failure;  // the run ends for all ranks
 };
 
-// Thrown by a rank that was asked to stop; what is on disk was told to the ledger.
+// Thrown by a rank that was asked to stop, or that hears of another one that was; what is on disk
+// was told to the ledger.
 struct RankStopped {};
 
 class LedgerLink {
  public:
   virtual ~LedgerLink() = default;
-  // Says what happened and learns what to do. Throws PeerLost if the ledger cannot be reached, and
+  // Says what happened and learns what to do. Throws RunFailed if the run has ended, and
   // std::system_error if it cannot write its journal.
   virtual LedgerReply exchange(const LedgerRequest& request) = 0;
 };

@@ -1,9 +1,8 @@
 #include "preprocess/ledger/ledger_messages.h"
 
 #include <concepts>
+#include <stdexcept>
 #include <type_traits>
-
-#include "preprocess/ledger/message_socket.h"
 
 namespace weft {
 namespace {
@@ -57,7 +56,7 @@ class Reader {
     if (!rest_.empty()) fail("it is longer than what it says");
   }
   [[noreturn]] static void fail(const char* why) {
-    throw ConnectionLost(std::string("a message between ranks makes no sense: ") + why);
+    throw std::domain_error(std::string("a message between ranks makes no sense: ") + why);
   }
 
  private:
@@ -185,8 +184,10 @@ T read(std::string_view message) {
 
 std::string to_message(const LedgerRequest& request) { return written(request); }
 std::string to_message(const LedgerReply& reply) { return written(reply); }
+std::string to_message(const RunFailure& failure) { return written(failure); }
 
 LedgerRequest ledger_request_from(std::string_view message) { return read<LedgerRequest>(message); }
 LedgerReply ledger_reply_from(std::string_view message) { return read<LedgerReply>(message); }
+RunFailure run_failure_from(std::string_view message) { return read<RunFailure>(message); }
 
 }  // namespace weft

@@ -1,93 +1,309 @@
 #include "preprocess/ledger/run_ranks.h"
 
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
+#include <exception>
+#include <stdexcept>
+#include <utility>
 
 #include "indexed_dataset/process/exit_code.h"
-#include "preprocess/ledger/coordinator_file.h"
+#include "preprocess/ledger/launcher.h"
+#include "preprocess/ledger/ledger_messages.h"
 
 namespace weft {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
 
-// Ranks of one job start within seconds of each other; who waits longer wants to know why.
-constexpr std::chrono::seconds kPatience{10};
+enum Tag : int { kIdentity = 1, kWork, kRequest, kReply, kLeave, kEnd, kAlive };
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
-}
+// MPI has no way to wait for a message or for something to send: the thread looks this often. A
+// request takes two of these at most, and comes ten times a second.
+constexpr std::chrono::microseconds kIdlePause{500};
+// How late a request to stop may be noticed.
+constexpr milliseconds kPatience{50};
+// A process that did not run for so long was suspended, or its machine was.
+constexpr milliseconds kLongestRound{1'000};
+
+constexpr char kHowToGoOn[] = "; run the same command again to go on, what was done is kept";
+
+std::string seconds(milliseconds time) { return std::to_string(time.count() / 1000) + " s"; }
 
 }  // namespace
 
-RankServer::RankServer(const RunRanks& ranks, LocalLedger& host,
-                       std::function<void(const std::string&)> note)
-    : ranks_(ranks) {
-  LedgerServerOptions options;
-  options.secret = make_run_secret();
-  options.num_ranks = ranks.environment.num_ranks;
-  options.configuration = ranks.configuration;
-  options.peer_timeout = ranks.peer_timeout;
-  options.answer = [&host](int rank, const LedgerRequest& request) {
-    return host.answer(rank, request);
-  };
-  options.rank_lost = [&host](int rank) { host.rank_lost(rank); };
-  options.note = std::move(note);
-  server_ = std::make_unique<LedgerServer>(options);
-  publish_coordinator(ranks.folder, {ranks.environment.launch_id, host_name(), server_->addresses(),
-                                     server_->port(), options.secret});
+std::unique_ptr<RunRanks> RunRanks::join(RunRanksOptions options) {
+  const Launch launch = find_launch();
+  if (launch.num_processes == 1) return nullptr;
+  if (!launch.has_mpi) {
+    throw std::invalid_argument(
+        "srun has started several tasks that do not know each other (" + launch.source +
+        ", and no PMIX_RANK); start them with srun --mpi=pmix, or give --ranks off for a process "
+        "of its own each");
+  }
+  std::unique_ptr<RankTransport> transport = make_mpi_transport();
+  if (transport->num_ranks() > 1) {
+    return std::make_unique<RunRanks>(std::move(transport), std::move(options));
+  }
+  transport->end();
+  if (launch.num_processes == 0) return nullptr;
+  throw std::invalid_argument(
+      "several processes were started together (" + launch.source +
+      "), but Open MPI finds one: the launcher is of another MPI; use that Open MPI's mpirun or "
+      "srun --mpi=pmix, or give --ranks off for a process of its own each");
 }
 
-RankServer::~RankServer() {
+RunRanks::RunRanks(std::unique_ptr<RankTransport> transport, RunRanksOptions options)
+    : transport_(std::move(transport)),
+      options_(std::move(options)),
+      rank_(transport_->rank()),
+      num_ranks_(transport_->num_ranks()),
+      peers_(rank_ == 0 ? static_cast<size_t>(num_ranks_) : 1) {
+  last_round_ = Clock::now();
+  for (Peer& peer : peers_) peer.last_heard = peer.last_told = last_round_;
+  thread_ = std::thread([this] { talk(); });
+}
+
+RunRanks::~RunRanks() {
+  if (!thread_.joinable()) return;
+  const Lock lock(mutex_);
+  abort(static_cast<int>(ExitCode::kInternalError), "a rank has ended without a word");
+}
+
+std::string RunRanks::name_of(int rank) const {
+  return "rank " + std::to_string(rank) + " (" + transport_->place_of(rank) + ")";
+}
+
+// ---- the thread ----
+
+void RunRanks::talk() {
+  Lock lock(mutex_);
   try {
-    withdraw_coordinator(ranks_.folder);
-  } catch (const std::exception&) {
-    // Whoever finds the file finds nobody listening, and knows what that means.
+    while (!is_closing_ || !outbox_.empty() || !transport_->is_all_sent()) {
+      const auto now = Clock::now();
+      forgive_own_pause(now);
+      bool is_idle = outbox_.empty();
+      for (; !outbox_.empty(); outbox_.pop_front()) {
+        RankMessage& message = outbox_.front();
+        transport_->send(message.rank, message.tag, std::move(message.bytes));
+      }
+      for (; auto message = transport_->receive(); is_idle = false) handle(*message);
+      say_alive(now);
+      if (!is_closing_) check_silence(now);
+      // A thread that waits for the mutex is let through.
+      to_send_.wait_for(lock, is_idle ? kIdlePause : std::chrono::microseconds(1));
+    }
+  } catch (const std::logic_error& error) {
+    abort(static_cast<int>(ExitCode::kInternalError), error.what());
+  } catch (const std::exception& error) {
+    abort(static_cast<int>(ExitCode::kPeerLost), error.what() + std::string(kHowToGoOn));
   }
 }
 
-void RankServer::let_all_leave() {
-  // Ranks ask ten times a second; one that starts late has yet to come.
-  server_->wait_until_all_left(Clock::now() + std::min<std::chrono::milliseconds>(
-                                                  ranks_.peer_timeout, std::chrono::seconds(30)));
+void RunRanks::forgive_own_pause(Clock::time_point now) {
+  const auto pause = now - std::exchange(last_round_, now);
+  if (pause < kLongestRound) return;
+  for (Peer& peer : peers_) peer.last_heard += pause;
+  if (abort_at_) *abort_at_ += pause;
 }
 
-std::unique_ptr<LedgerClient> join_run(const RunRanks& ranks, const WaitingRank& waiting) {
-  struct Finished {};
-  LedgerClientOptions options;
-  options.folder = ranks.folder;
-  options.rank = ranks.environment.rank;
-  options.num_ranks = ranks.environment.num_ranks;
-  options.launch_id = ranks.environment.launch_id;
-  options.configuration = ranks.configuration;
-  options.peer_timeout = ranks.peer_timeout;
-  const auto patience = std::min<std::chrono::milliseconds>(ranks.peer_timeout, kPatience);
-  const auto start = Clock::now();
-  bool is_noted = false;
-  options.stop_requested = waiting.stop_requested;
-  options.is_over = waiting.is_over;
-  options.while_waiting = [&](const std::string& problem) {
-    // Rank 0 may have found that all is done, and never listen.
-    if (waiting.is_finished()) throw Finished();
-    if (Clock::now() - start < patience) return;
-    waiting.check_rank_0_can_begin();
-    if (is_noted) return;
-    is_noted = true;
-    waiting.note(fmt::format("rank {} waits for rank 0, up to {} s: {}", options.rank,
-                             options.start_timeout / std::chrono::seconds(1), problem));
-  };
-  try {
-    return std::make_unique<LedgerClient>(options);
-  } catch (const Finished&) {
-    return nullptr;
-  } catch (const PeerLost&) {
-    if (waiting.stop_requested()) throw RankStopped();
-    throw;
+void RunRanks::handle(RankMessage& message) {
+  Peer& peer = peers_.at(rank_ == 0 ? static_cast<size_t>(message.rank) : 0);
+  peer.last_heard = Clock::now();
+  switch (message.tag) {
+    case kIdentity:
+      peer.identity = std::move(message.bytes);
+      break;
+    case kWork:
+      work_ = std::move(message.bytes);
+      break;
+    case kRequest:
+      send(message.rank, kReply, answer(message.rank, message.bytes));
+      break;
+    case kReply:
+      reply_ = std::move(message.bytes);
+      break;
+    case kLeave: {
+      peer.has_left = true;
+      RunFailure failure = run_failure_from(message.bytes);
+      if (failure.exit_code == 0) break;
+      failure.message = name_of(message.rank) + ": " + failure.message;
+      note_failure(std::move(failure));
+      break;
+    }
+    case kEnd:
+      end_ = run_failure_from(message.bytes);
+      break;
+    case kAlive:
+      if (rank_ == 0) send(message.rank, kAlive);
+      return;
+    default:
+      throw std::domain_error("message " + std::to_string(message.tag) + " of " +
+                              name_of(message.rank) + " is none of this program");
   }
+  news_.notify_all();
+}
+
+std::string RunRanks::answer(int rank, const std::string& message) {
+  LedgerRequest request = ledger_request_from(message);
+  if (!ledger_) throw std::domain_error(name_of(rank) + " asks before there is work");
+  if (request.leaving) request.leaving->message = name_of(rank) + ": " + request.leaving->message;
+  return to_message(ledger_->answer(rank, request));
+}
+
+void RunRanks::say_alive(Clock::time_point now) {
+  if (rank_ == 0) return;  // it answers
+  const auto interval = std::min<milliseconds>(options_.peer_timeout / 8, milliseconds(5'000));
+  if (now - peers_[0].last_told >= interval) send(0, kAlive);
+}
+
+void RunRanks::check_silence(Clock::time_point now) {
+  const std::string silent = " was silent for " + seconds(options_.peer_timeout);
+  if (rank_ != 0) {
+    if (now - peers_[0].last_heard <= options_.peer_timeout) return;
+    abort(static_cast<int>(ExitCode::kPeerLost), name_of(0) + silent + kHowToGoOn);
+  }
+  for (int rank = 1; rank < num_ranks_; ++rank) {
+    Peer& peer = peers_[static_cast<size_t>(rank)];
+    if (peer.is_lost || now - peer.last_heard <= options_.peer_timeout) continue;
+    peer.is_lost = true;
+    const std::string loss = name_of(rank) + silent + kHowToGoOn;
+    if (!loss_) loss_ = loss;
+    // One whose work has ended is missed only at the end.
+    if (!peer.has_left) note_failure({static_cast<int>(ExitCode::kPeerLost), loss, {}});
+    news_.notify_all();
+  }
+  if (!abort_at_ || now < *abort_at_) return;
+  std::string missing;
+  for (int rank = 1; rank < num_ranks_; ++rank) {
+    const Peer& peer = peers_[static_cast<size_t>(rank)];
+    if (!peer.has_left && !peer.is_lost) missing += (missing.empty() ? "" : ", ") + name_of(rank);
+  }
+  abort(failure_->exit_code, failure_->message + "\n  " + (missing.empty() ? name_of(0) : missing) +
+                                 " did not end within " + seconds(options_.peer_timeout) +
+                                 " of that");
+}
+
+// ---- all threads, with mutex_ held ----
+
+void RunRanks::send(int to, int tag, std::string bytes) {
+  outbox_.push_back({to, tag, std::move(bytes)});
+  peers_[rank_ == 0 ? static_cast<size_t>(to) : 0].last_told = Clock::now();
+  to_send_.notify_one();
+}
+
+void RunRanks::note_failure(RunFailure failure) {
+  if (ledger_) ledger_->fail(failure);
+  if (!failure_) failure_ = std::move(failure);
+  if (!abort_at_) abort_at_ = Clock::now() + options_.peer_timeout;
+  news_.notify_all();
+}
+
+void RunRanks::abort(int exit_code, const std::string& message) {
+  if (!message.empty()) options_.print_error(message);
+  transport_->abort(exit_code);
+  std::terminate();  // it does not return
+}
+
+bool RunRanks::have_others_left() const {
+  return std::all_of(peers_.begin() + 1, peers_.end(),
+                     [](const Peer& peer) { return peer.has_left || peer.is_lost; });
+}
+
+// ---- rank 0 ----
+
+void RunRanks::compare(const std::string& identity, const Difference& difference,
+                       const StopRequested& stop_requested) {
+  Lock lock(mutex_);
+  const auto has_identity = [](const Peer& peer) { return peer.identity.has_value(); };
+  while (!failure_ && !std::all_of(peers_.begin() + 1, peers_.end(), has_identity)) {
+    if (stop_requested()) throw RankStopped{};
+    news_.wait_for(lock, kPatience);
+  }
+  if (failure_) throw RunFailed(failure_->exit_code, failure_->message);
+  for (int rank = 1; rank < num_ranks_; ++rank) {
+    const std::string text = difference(identity, *peers_[static_cast<size_t>(rank)].identity);
+    if (text.empty()) continue;
+    throw ConfigurationDiffers(name_of(rank) + " would make something else than rank 0: " + text);
+  }
+}
+
+void RunRanks::serve(std::shared_ptr<LocalLedger> ledger, const std::string& work) {
+  const Lock lock(mutex_);
+  ledger_ = std::move(ledger);
+  if (failure_) ledger_->fail(*failure_);
+  for (int rank = 1; rank < num_ranks_; ++rank) send(rank, kWork, work);
+}
+
+void RunRanks::fail(RunFailure failure) {
+  const Lock lock(mutex_);
+  note_failure(std::move(failure));
+}
+
+void RunRanks::wait_for_others() {
+  Lock lock(mutex_);
+  news_.wait(lock, [this] { return have_others_left(); });
+}
+
+void RunRanks::throw_if_failed() {
+  const Lock lock(mutex_);
+  if (failure_) throw RunFailed(failure_->exit_code, failure_->message);
+}
+
+// ---- other ranks ----
+
+std::optional<std::string> RunRanks::wait_for_work(const std::string& identity,
+                                                   const StopRequested& stop_requested) {
+  Lock lock(mutex_);
+  send(0, kIdentity, identity);
+  while (!work_ && !end_) {
+    if (stop_requested()) throw RankStopped{};
+    news_.wait_for(lock, kPatience);
+  }
+  if (end_ && end_->exit_code != 0) throw RunFailed(end_->exit_code, end_->message);
+  return end_ ? std::nullopt : work_;
+}
+
+LedgerReply RunRanks::exchange(const LedgerRequest& request) {
+  Lock lock(mutex_);
+  reply_.reset();
+  send(0, kRequest, to_message(request));
+  news_.wait(lock, [this] { return reply_ || end_; });
+  if (reply_) return ledger_reply_from(*reply_);
+  throw RunFailed(end_->exit_code, end_->message);
+}
+
+// ---- the end ----
+
+int RunRanks::end(int exit_code, const std::string& message) {
+  Lock lock(mutex_);
+  const int code =
+      rank_ == 0 ? end_rank_0(lock, exit_code, message) : end_other_rank(lock, exit_code, message);
+  is_closing_ = true;
+  lock.unlock();
+  thread_.join();
+  transport_->end();
+  return code;
+}
+
+int RunRanks::end_rank_0(Lock& lock, int exit_code, std::string message) {
+  if (exit_code == 0 && failure_) exit_code = failure_->exit_code, message = failure_->message;
+  if (exit_code != 0) note_failure({exit_code, message, {}});
+  if (!message.empty()) options_.print_error(message);
+  for (int rank = 1; rank < num_ranks_; ++rank) {
+    send(rank, kEnd, to_message(RunFailure{exit_code, message, {}}));
+  }
+  news_.wait(lock, [this] { return have_others_left(); });
+  // MPI's own end would wait for a rank that is lost.
+  if (loss_) abort(static_cast<int>(ExitCode::kPeerLost), exit_code == 0 ? *loss_ : "");
+  abort_at_.reset();
+  return exit_code;
+}
+
+int RunRanks::end_other_rank(Lock& lock, int exit_code, const std::string& message) {
+  send(0, kLeave, to_message(RunFailure{exit_code, message, {}}));
+  news_.wait(lock, [this] { return end_.has_value(); });
+  if (end_->exit_code != 0) return end_->exit_code;
+  if (!message.empty()) options_.print_error(message);  // rank 0 had ended before
+  return exit_code;
 }
 
 }  // namespace weft

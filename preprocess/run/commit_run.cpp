@@ -70,7 +70,7 @@ void carry_out(const fs::path& folder, const std::string& text) {
 
 // Whether a run gives a file of its work folder this name.
 bool is_of_a_run(const std::string& name) {
-  for (const char* own : {"journal", "commit", "coordinator", "failure"}) {
+  for (const char* own : {"journal", "commit", "ranks"}) {
     if (name.starts_with(own)) return true;
   }
   // NFS keeps what another process has open under a name of its own.

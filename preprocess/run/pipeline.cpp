@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <random>
 #include <stdexcept>
 #include <system_error>
+#include <thread>
 
 #include "indexed_dataset/process/crash_point.h"
 #include "indexed_dataset/process/exit_code.h"
@@ -17,15 +19,29 @@
 #include "preprocess/web/open_input.h"
 
 namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+// In the work folder: tells whether another rank sees the same one.
+constexpr char kRanksFileName[] = "ranks";
+constexpr std::chrono::seconds kFileIsSeenWithin{10};
+
+}  // namespace
 
 PipelineReport PipelineRun::run() {
   try {
-    return config_.ranks.rank == 0 ? lead() : follow();
+    return config_.rank() == 0 ? lead() : follow();
   } catch (const std::system_error& error) {
     if (!is_lack_of_space(error.code())) throw;
     throw OutOfSpace(error.code(),
                      error.what() + how_to_go_on(folder_.parent_path(), plan_.can_resume()));
+  } catch (const RankStopped&) {
+    throw PipelineStopped{true};
   } catch (const RunFailed& failed) {  // of another rank, which says what and where
+    if (failed.exit_code == static_cast<int>(ExitCode::kStoppedOnRequest)) {
+      throw PipelineStopped{true};
+    }
     if (failed.exit_code != static_cast<int>(ExitCode::kNoSpace)) throw;
     throw RunFailed(failed.exit_code, failed.what() + how_to_go_on(folder_.parent_path(), true));
   }
@@ -40,8 +56,7 @@ void PipelineRun::plan() {
   report_.run_identity = identity_;
   report_.run_hash = run_hash(identity_);
   report_.identities = plan_.identities;
-  report_.launch_id = config_.ranks.launch_id;
-  if (config_.ranks.num_ranks > 1 && !plan_.can_resume()) {
+  if (config_.num_ranks() > 1 && !plan_.can_resume()) {
     throw std::invalid_argument(
         "several ranks cannot share standard input or a pipe; give files, or start one process");
   }
@@ -50,70 +65,51 @@ void PipelineRun::plan() {
 // Ranks other than 0 read, tokenize and write, and know nothing of the whole.
 PipelineReport PipelineRun::follow() {
   report_.is_leader = false;
-  note_earlier_indexes();
   plan();
-  const auto ledger = join();
-  if (!ledger) return std::move(report_);
-  try {
-    RunFiles files(folder_, config_.output_prefixes.size(), type(), /*make=*/false,
-                   config_.rules.keeps_origins());
-    const RankSettings settings = rank_settings();
-    Rank worker(settings, plan_, vocabulary_, files, *ledger);
-    worker.run([this] { return stop_requested(); }, [] {});
-  } catch (const RankStopped&) {
-    throw PipelineStopped{true};
-  } catch (const std::exception& error) {
-    // One that slept through the end of the run finds nobody, and its files renamed.
-    if (others_have_done_all()) {
-      note(fmt::format("rank {} has nothing left to do, the others have done its work ({})",
-                       config_.ranks.rank, error.what()));
-      return std::move(report_);
-    }
-    const bool is_lost = dynamic_cast<const PeerLost*>(&error) != nullptr;
-    if (is_lost && stop_requested()) {  // rank 0 was told first, and has gone
-      throw PipelineStopped{true};
-    }
-    throw;
-  }
+  const auto word = config_.ranks->wait_for_work(rank_identity(config_, identity_),
+                                                 [this] { return stop_requested(); });
+  if (!word) return std::move(report_);
+  check_sees_work_folder(*word);
+  RunFiles files(folder_, config_.output_prefixes.size(), type(), /*make=*/false,
+                 config_.rules.keeps_origins());
+  const RankSettings settings = rank_settings();
+  Rank worker(settings, plan_, vocabulary_, files, *config_.ranks);
+  worker.run([this] { return stop_requested(); }, [] {});
   return std::move(report_);
 }
 
-// For a rank that was in the run: whether all is in the output, as the folder says it.
-bool PipelineRun::others_have_done_all() {
-  if (is_committing(folder_) || find_finished()) return true;
-  const auto work = Journal::read(folder_ / "journal");
-  return work && work->identity == identity_ && work->progress.size() == plan_.tasks.size() &&
-         std::all_of(work->progress.begin(), work->progress.end(),
-                     [](const auto& task) { return task.second.is_done(); });
-}
-
-// Rank 0's ledger; null if the dataset is there already.
-std::unique_ptr<LedgerClient> PipelineRun::join() {
-  WaitingRank waiting;
-  waiting.is_finished = [this] { return find_finished(); };
-  waiting.is_over = [this] { return is_committing(folder_) || find_finished(); };
-  waiting.stop_requested = [this] { return stop_requested(); };
-  waiting.check_rank_0_can_begin = [this] {
-    if (is_committing(folder_)) return;
-    check_outputs_are_free();
-    check_work_is_ours(Journal::read(folder_ / "journal"));
+void PipelineRun::compare_ranks() const {
+  if (!config_.ranks) return;
+  const auto differs = [](const std::string& rank_0, const std::string& other) {
+    return difference(rank_0, other, "rank 0 has", "that rank has").text;
   };
-  waiting.note = [this](const std::string& text) { note(text); };
-  try {
-    return join_run(run_ranks(), waiting);
-  } catch (const RankStopped&) {
-    throw PipelineStopped{true};
-  } catch (const ConfigurationDiffers& error) {
-    const auto work = Journal::read(folder_ / "journal");
-    if (!work) throw;
-    const std::string text = difference(work->identity, identity_, "there", "here").text;
-    if (text.empty()) throw;
-    throw ConfigurationDiffers(std::string(error.what()) + " (" + text + ")");
-  }
+  config_.ranks->compare(rank_identity(config_, identity_), differs,
+                         [this] { return stop_requested(); });
 }
 
-RunRanks PipelineRun::run_ranks() const {
-  return {folder_, config_.ranks, report_.run_hash, config_.peer_timeout};
+// Ranks that write to different files of one name, each on its own disk, would go unnoticed: what
+// rank 0 writes here is what the others must read. Returns it.
+std::string PipelineRun::publish_work_folder() const {
+  std::random_device random;
+  const std::string word = fmt::format("{:08x}{:08x}", random(), random());
+  write_file_atomically(folder_ / kRanksFileName, word);
+  return word;
+}
+
+void PipelineRun::check_sees_work_folder(const std::string& word) const {
+  const fs::path path = folder_ / kRanksFileName;
+  // Clients of shared file systems may know for some seconds that a new file is not there.
+  const auto deadline = std::chrono::steady_clock::now() + kFileIsSeenWithin;
+  while (!fs::exists(path) || read_file(path) != word) {
+    if (stop_requested()) throw PipelineStopped{true};
+    if (std::chrono::steady_clock::now() > deadline) {
+      throw std::invalid_argument(
+          "'" + folder_.string() + "' is not the folder of that name of " +
+          config_.ranks->name_of(0) +
+          "; give an --output-prefix on a file system that all ranks share");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
 }
 
 PipelineReport PipelineRun::lead() {
@@ -121,6 +117,7 @@ PipelineReport PipelineRun::lead() {
   check_work_folder(folder_);
   if (resume_commit(folder_)) note("finished the commit of an earlier run");
   plan();
+  compare_ranks();
   if (find_finished()) {
     // What a crash behind the commit left goes, the work of a run with other options stays.
     const auto left = Journal::read(folder_ / "journal");
@@ -131,7 +128,7 @@ PipelineReport PipelineRun::lead() {
   const auto earlier = find_work();
   const Ledger::Limits limits = ledger_limits();
   const int64_t staged_bytes = most_staged_bytes(limits.output_bytes, limits.max_stage_bytes);
-  const bool is_in_order = config_.num_workers == 1 && config_.ranks.num_ranks == 1;
+  const bool is_in_order = config_.num_workers == 1 && config_.num_ranks() == 1;
   const auto lack =
       lack_of_space(folder_.parent_path(), folder_, need_bytes(), is_in_order ? 0 : staged_bytes);
   if (lack) note(*lack);
@@ -141,13 +138,14 @@ PipelineReport PipelineRun::lead() {
     crash_point("folder_made");
     Ledger restored = restored_ledger(earlier, limits);
     if (events_.on_begin) events_.on_begin(num_file_bytes(plan_), restored.seen());
-    LocalLedger local_ledger(std::move(restored), Journal(folder_ / "journal", identity_));
+    const auto local_ledger =
+        std::make_shared<LocalLedger>(std::move(restored), Journal(folder_ / "journal", identity_));
     crash_point("journal_begun");
     RunFiles files(folder_, config_.output_prefixes.size(), type(), /*make=*/true,
                    config_.rules.keeps_origins());
     work(files, local_ledger);
     std::vector<DatasetCounts> totals;
-    local_ledger.with_ledger([&](const Ledger& ledger) {
+    local_ledger->with_ledger([&](const Ledger& ledger) {
       totals = ledger.end().datasets;
       report_inputs(ledger);
       note_input_parts(ledger);
@@ -162,32 +160,38 @@ PipelineReport PipelineRun::lead() {
   return std::move(report_);
 }
 
-void PipelineRun::work(RunFiles& files, LocalLedger& local_ledger) {
+void PipelineRun::work(RunFiles& files, const std::shared_ptr<LocalLedger>& local_ledger) {
   const RankSettings settings = rank_settings();
-  std::optional<RankServer> server;
-  if (config_.ranks.num_ranks > 1) {
-    server.emplace(run_ranks(), local_ledger, [this](const std::string& text) { note(text); });
-  }
-  Rank worker(settings, plan_, vocabulary_, files, local_ledger);
-  JournalThread journal(local_ledger, 2 * config_.sync_interval);
+  Rank worker(settings, plan_, vocabulary_, files, *local_ledger);
+  JournalThread journal(*local_ledger, 2 * config_.sync_interval);
   try {
-    worker.run([this] { return stop_requested(); }, [&] { on_round(local_ledger); });
+    if (config_.ranks) config_.ranks->serve(local_ledger, publish_work_folder());
+    worker.run([this] { return stop_requested(); }, [&] { on_round(*local_ledger); });
     if (const auto error = journal.end()) std::rethrow_exception(error);
-    local_ledger.write_journal();  // says that all is done to ranks that come too late to be told
-    if (server) server->let_all_leave();
+    local_ledger->write_journal();
+    if (config_.ranks) config_.ranks->wait_for_others();
+    if (config_.ranks) config_.ranks->throw_if_failed();
   } catch (const RankStopped&) {
-    if (server) server->let_all_leave();
-    local_ledger.write_journal();
+    end_work_of_all(*local_ledger,
+                    {static_cast<int>(ExitCode::kStoppedOnRequest), "stopped on request", {}});
+    local_ledger->write_journal();
     throw PipelineStopped{plan_.can_resume()};
   } catch (const std::exception& error) {
-    local_ledger.fail({static_cast<int>(exit_code_for(error)), error.what(), {}});
-    if (server) server->let_all_leave();
-    on_round(local_ledger);
+    end_work_of_all(*local_ledger, {static_cast<int>(exit_code_for(error)), error.what(), {}});
+    on_round(*local_ledger);
     if (const auto journal_error = journal.end()) std::rethrow_exception(journal_error);
-    local_ledger.write_journal();
+    local_ledger->write_journal();
     throw;
   }
-  on_round(local_ledger);
+  on_round(*local_ledger);
+}
+
+// Lets the other ranks tell what they have written before the journal is closed.
+void PipelineRun::end_work_of_all(LocalLedger& local_ledger, RunFailure failure) {
+  local_ledger.fail(failure);
+  if (!config_.ranks) return;
+  config_.ranks->fail(std::move(failure));
+  config_.ranks->wait_for_others();
 }
 
 void PipelineRun::on_round(LocalLedger& local_ledger) {
@@ -238,7 +242,7 @@ int64_t PipelineRun::need_bytes() const {
 
 Ledger::Limits PipelineRun::ledger_limits() const {
   return {config_.max_bad_lines,
-          config_.ranks.num_ranks,
+          config_.num_ranks(),
           config_.max_output_bytes,
           plan_.compressed_inputs(),
           config_.max_staged_bytes >= 0

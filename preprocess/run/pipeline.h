@@ -21,7 +21,7 @@
 #include "preprocess/documents/bad_lines.h"
 #include "preprocess/documents/tokenize_chunk.h"
 #include "preprocess/ledger/pipeline_totals.h"
-#include "preprocess/ledger/rank_environment.h"
+#include "preprocess/ledger/run_ranks.h"
 #include "preprocess/ledger/work_plan.h"
 #include "preprocess/stream/byte_source.h"
 
@@ -49,9 +49,10 @@ struct PipelineConfig {
   // That compressed inputs may take; nothing: window_sizes_for(num_workers).
   std::optional<WindowSizes> windows;
   bool allow_http = false;  // inputs may be URLs without encryption
-  // Processes that make one output together; rank 0 leads.
-  RankEnvironment ranks;
-  std::chrono::milliseconds peer_timeout{60'000};  // a rank that is silent for longer is given up
+  // The processes that make one output together, this one among them; null: it is alone.
+  RunRanks* ranks = nullptr;
+  int rank() const { return ranks ? ranks->rank() : 0; }
+  int num_ranks() const { return ranks ? ranks->num_ranks() : 1; }
 
   // 1 MiB: a worker needs ~5 ms for it, far more than a queue costs.
   size_t chunk_bytes = size_t{1} << 20;
@@ -83,7 +84,6 @@ struct PipelineReport {
   std::vector<InputIdentity> identities;  // of the inputs
   std::vector<BadLine> shown_bad_lines;   // the first kNumShownBadLines
   std::string run_identity, run_hash;     // of what was made of what
-  std::string launch_id;                  // of the ranks (rank_environment.h)
   bool was_there = false;                 // an earlier run had made it; only `outputs` is filled in
   bool is_leader = true;                  // rank 0: only its report is filled in
 };

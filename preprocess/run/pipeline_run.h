@@ -13,7 +13,6 @@
 #include "preprocess/datasets/source_map.h"
 #include "preprocess/ledger/journal.h"
 #include "preprocess/ledger/local_ledger.h"
-#include "preprocess/ledger/run_ranks.h"
 #include "preprocess/ledger/work_plan.h"
 #include "preprocess/run/pipeline.h"
 #include "preprocess/run/rank.h"
@@ -38,22 +37,21 @@ class PipelineRun {
   void plan();
   PipelineReport lead();
   PipelineReport follow();
-  RunRanks run_ranks() const;
   bool stop_requested() const { return events_.stop_requested && events_.stop_requested(); }
-  void note_earlier_indexes();
-  bool is_made_by_this_run(const std::filesystem::path& prefix, const std::string& launch_id) const;
   bool find_finished();
-  bool others_have_done_all();
   bool is_hash_of_finished(const std::string& hash) const;
   void check_outputs_are_free() const;
   std::string origin_of_finished(const std::filesystem::path& prefix) const;
-  std::unique_ptr<LedgerClient> join();
+  void compare_ranks() const;
+  std::string publish_work_folder() const;
+  void check_sees_work_folder(const std::string& word) const;
   std::optional<Journal::Content> find_work();
   void check_work_is_ours(const std::optional<Journal::Content>& work) const;
   int64_t need_bytes() const;
   Ledger::Limits ledger_limits() const;
   Ledger restored_ledger(const std::optional<Journal::Content>& work, const Ledger::Limits& limits);
-  void work(RunFiles& files, LocalLedger& ledger);
+  void work(RunFiles& files, const std::shared_ptr<LocalLedger>& local_ledger);
+  void end_work_of_all(LocalLedger& local_ledger, RunFailure failure);
   void on_round(LocalLedger& ledger);
   void report_inputs(const Ledger& ledger);
   void note_input_parts(const Ledger& ledger);
@@ -75,9 +73,6 @@ class PipelineRun {
   WorkPlan plan_;
   std::string identity_;
   PipelineReport report_;
-  // What stood at the outputs' names when this rank began, if it does not lead: device, file and
-  // time of change, or nothing.
-  std::vector<std::optional<std::string>> earlier_indexes_;
   InputParts input_parts_;  // of a part of the work
   int64_t num_inputs_begun_ = 0;
 };

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <stdexcept>
@@ -15,14 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Another one for each file that ever has the name; nothing if there is none.
-std::optional<std::string> file_at(const fs::path& path) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
-  return fmt::format("{} {} {}.{}", status.st_dev, status.st_ino, status.st_mtim.tv_sec,
-                     status.st_mtim.tv_nsec);
-}
-
 }  // namespace
 
 // Of this run, or of one that differs in an --origin-key which nobody asked for: --report asks for
@@ -34,33 +25,15 @@ bool PipelineRun::is_hash_of_finished(const std::string& hash) const {
   return hash == run_hash(run_identity_with(config_, other, type(), plan_.identities));
 }
 
-void PipelineRun::note_earlier_indexes() {
-  for (const fs::path& prefix : config_.output_prefixes) {
-    earlier_indexes_.push_back(file_at(prefix.string() + ".idx"));
-  }
-}
-
-// Whether a dataset of the same identity is the one that the ranks of this run have made, and not
-// one that they were to replace: it came after this rank, or the launcher says so.
-bool PipelineRun::is_made_by_this_run(const fs::path& prefix, const std::string& launch_id) const {
-  if (report_.is_leader) return false;
-  if (!launch_id.empty() && launch_id == config_.ranks.launch_id) return true;
-  const auto at = std::find(config_.output_prefixes.begin(), config_.output_prefixes.end(), prefix);
-  const auto k = static_cast<size_t>(at - config_.output_prefixes.begin());
-  return file_at(prefix.string() + ".idx") != earlier_indexes_.at(k);
-}
-
-// A finished run of the same identity; with --overwrite only this very one, which another rank may
-// have ended.
+// A finished dataset of the same identity, which is not to be replaced.
 bool PipelineRun::find_finished() {
-  if (!plan_.can_resume()) return false;
+  if (!plan_.can_resume() || config_.overwrite) return false;
   std::vector<OutputReport> outputs;
   for (const fs::path& prefix : config_.output_prefixes) {
     if (!fs::exists(prefix.string() + ".idx") || !fs::exists(prefix.string() + ".bin"))
       return false;
     const auto manifest = read_dataset_manifest(prefix);
     if (!manifest || !is_hash_of_finished(manifest->run_hash)) return false;
-    if (config_.overwrite && !is_made_by_this_run(prefix, manifest->launch_id)) return false;
     outputs.push_back({prefix, manifest->num_documents, manifest->num_tokens});
   }
   report_.outputs = std::move(outputs);

@@ -193,6 +193,7 @@ void Rank::leave(const RunFailure& failure) {
 
 void Rank::throw_failure(const RunFailure& failure) {
   send_what_is_safe();
+  if (failure.exit_code == static_cast<int>(ExitCode::kStoppedOnRequest)) throw RankStopped{};
   const auto own = own_errors_.find(failure.message);
   if (own != own_errors_.end()) std::rethrow_exception(own->second);
   throw RunFailed(failure.exit_code, failure.message);

@@ -113,6 +113,15 @@ std::string run_identity_with(PipelineConfig config, const std::string& origin_k
   return run_identity(config, type, inputs);
 }
 
+std::string rank_identity(const PipelineConfig& config, const std::string& identity) {
+  Json json = Json::parse(identity);
+  Json& options = json["options"];
+  options["--output-prefix"] = config.work_prefix.string();
+  options["--on-bad-line"] = config.rules.on_bad_line == OnBadLine::kSkip ? "skip" : "stop";
+  options["--max-output"] = config.max_output_bytes;
+  return dump_lenient(json);
+}
+
 std::string run_hash(const std::string& identity) {
   const XXH128_hash_t hash = XXH3_128bits(identity.data(), identity.size());
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);

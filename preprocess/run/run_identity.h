@@ -18,6 +18,9 @@ std::string run_identity(const PipelineConfig& config, TokenType type,
 std::string run_identity_with(PipelineConfig config, const std::string& origin_key, TokenType type,
                               const std::vector<InputIdentity>& inputs);
 
+// What the ranks of one run must agree about: an identity, and what is not part of one.
+std::string rank_identity(const PipelineConfig& config, const std::string& identity);
+
 // Short name of an identity: 32 hex digits.
 std::string run_hash(const std::string& identity);
 
