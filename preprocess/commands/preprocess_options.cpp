@@ -73,9 +73,9 @@ void PreprocessOptions::declare(OptionSet& options) {
   options.choice("--ranks", ranks, {"auto", "off"},
                  "processes that mpirun or srun --mpi=pmix started together make one output; off: "
                  "each is on its own, and MPI is not touched");
-  options.integer("--peer-timeout", peer_timeout_s,
-                  "seconds after which a silent rank ends the run; the same command goes on with it", 1,
-                  86400);
+  options.integer(
+      "--peer-timeout", peer_timeout_s,
+      "seconds after which a silent rank ends the run; the same command goes on with it", 1, 86400);
   options.flag("--overwrite", overwrite,
                "replace a finished dataset, and drop unfinished work, of other options");
 }

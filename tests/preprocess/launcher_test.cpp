@@ -1,11 +1,15 @@
-// What launchers say in the environment about the processes that they started.
+// What launchers say in the environment about the processes that they started, and what a program
+// that was built without MPI makes of it: no_mpi.cpp is linked here.
 #include "preprocess/ledger/launcher.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <map>
 #include <stdexcept>
+
+#include "preprocess/ledger/run_ranks.h"
 
 namespace weft {
 namespace {
@@ -49,9 +53,9 @@ TEST(Launcher, SrunWithPmix) {
       in({{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "3"}, {"PMIX_RANK", "1"}});
   EXPECT_EQ(launch.num_processes, 3);
   EXPECT_TRUE(launch.has_mpi);
-  EXPECT_EQ(in({{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}, {"PMIX_RANK", "0"}})
-                .num_processes,
-            1);
+  EXPECT_EQ(
+      in({{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}, {"PMIX_RANK", "0"}}).num_processes,
+      1);
 }
 
 TEST(Launcher, SrunWithoutMpiIsSeen) {
@@ -69,11 +73,10 @@ TEST(Launcher, BatchScriptsAndShellsOfSallocAreOneProcess) {
 }
 
 TEST(Launcher, MpirunInsideASlurmStepCountsForItself) {
-  EXPECT_EQ(in({{"OMPI_COMM_WORLD_SIZE", "4"},
-                {"SLURM_STEP_ID", "0"},
-                {"SLURM_STEP_NUM_TASKS", "2"}})
-                .num_processes,
-            4);
+  EXPECT_EQ(
+      in({{"OMPI_COMM_WORLD_SIZE", "4"}, {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}})
+          .num_processes,
+      4);
 }
 
 TEST(Launcher, OtherMpis) {
@@ -89,6 +92,20 @@ TEST(Launcher, WhatIsNoNumberIsNamed) {
     EXPECT_THAT(error_in({{"OMPI_COMM_WORLD_SIZE", size}}),
                 HasSubstr(std::string("OMPI_COMM_WORLD_SIZE='") + size + "'"));
   }
+}
+
+TEST(Launcher, WithoutMpiSeveralRanksAreToldOfShards) {
+  ASSERT_EQ(::setenv("OMPI_COMM_WORLD_SIZE", "2", 1), 0);
+  try {
+    RunRanks::join({});
+    ADD_FAILURE() << "joined";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_THAT(error.what(), HasSubstr("built without MPI"));
+    EXPECT_THAT(error.what(), HasSubstr("--shard I/N"));
+  }
+  ::setenv("OMPI_COMM_WORLD_SIZE", "1", 1);
+  EXPECT_EQ(RunRanks::join({}), nullptr);
+  ::unsetenv("OMPI_COMM_WORLD_SIZE");
 }
 
 }  // namespace

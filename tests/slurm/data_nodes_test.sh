@@ -108,23 +108,31 @@ expect_equal "$DATA_PATH/plain"
 grep -q "^0: 3 ranks make one output together" "$work/plain.out" || fail "MPI did not number the ranks"
 grep -qE "^0: Processed 50 documents" "$work/plain.out" || fail "no progress in the log"
 
-# Rank 1 stops with its first task half done, and its node dies. The others name it and end; the job waits for its node, and goes on.
-echo "2. a node dies"
+# Rank 1 stops still with its first task half done. The others name it and end, and the script requeues the job. In its second start rank 1
+# stops again, and its node dies: the same, but Slurm may be the first to requeue the job. The third start goes on to the end.
+echo "2. a rank freezes, then its node dies"
 hold 0 rank_begins; hold 2 rank_begins
 echo "batch_written:1:stop" >"$work/hold.1"
-job=$(PEER_TIMEOUT=5 submit dead)
+job=$(PEER_TIMEOUT=5 submit lost)
 wait_for "rank 1 to stop" rank_is_stopped 1
+wait_for "the job to be requeued" grep -q "requeueing" "$work/lost.out"
+grep -qE "^0: error: rank 1 \(node2, process [0-9]+\) was silent for 5 s" "$work/lost.out" || fail "the frozen rank is not named"
+wait_for "the frozen rank to be killed" rank_is_gone 1
+wait_for "the second start" grep -q "restart 1" "$work/lost.out"
+wait_for "rank 1 to stop again" rank_is_stopped 1
 forget_holds
 "$here/local-slurm-node.sh" kill node2
+named() { [ "$(grep -cE "^0: error: rank 1 \(node2, process [0-9]+\) was silent for 5 s" "$work/lost.out")" = 2 ]; }
+wait_for "rank 0 to name the rank of the dead node" named
+[ ! -e "$DATA_PATH/lost_text_document.idx" ] || fail "the dataset is complete without node2"
+left() { state_is "$job" PENDING || state_is "$job" REQUEUED || state_is "$job" COMPLETING; }
+wait_for "the job to leave its nodes" left
 release 0 2
-wait_for "the job to be requeued" grep -q "requeueing" "$work/dead.out"
-grep -qE "^0: error: rank 1 \(node2, process [0-9]+\) was silent for 5 s" "$work/dead.out" || fail "the dead node is not named"
-[ ! -e "$DATA_PATH/dead_text_document.idx" ] || fail "the dataset is complete without node2"
 "$here/local-slurm-node.sh" start node2
 wait_for_end "$job"
-expect_equal "$DATA_PATH/dead"
-grep -q 'restart 1' "$work/dead.out" || fail "the job did not start again"
-grep -q 'going on with the work' "$work/dead.out" || fail "the job began anew"
+expect_equal "$DATA_PATH/lost"
+grep -q 'restart 2' "$work/lost.out" || fail "the job did not start again"
+grep -q 'going on with the work' "$work/lost.out" || fail "the job began anew"
 
 echo "3. a signal before the time limit: the job requeues itself and goes on"
 hold 0 rank_begins; hold 2 rank_begins; hold 1 batch_written
