@@ -1,5 +1,7 @@
 // A task in the hands of a rank: chunks in any order, a base that comes at any time, writes that
 // end in any order, and crashes that leave what was told last.
+#include "preprocess/run/task_output.h"
+
 #include <gtest/gtest.h>
 
 #include <map>
@@ -9,7 +11,6 @@
 #include <utility>
 
 #include "preprocess/run/run_files.h"
-#include "preprocess/run/task_output.h"
 
 namespace weft {
 namespace {
@@ -95,7 +96,8 @@ class Crashes {
           }
           break;
         case 2:
-          if (chance(3) == 0 && !task.has_base() && task.num_held_bytes() > 0) task.begin_spilling();
+          if (chance(3) == 0 && !task.has_base() && task.num_held_bytes() > 0)
+            task.begin_spilling();
           break;
         case 3:
           if (!underway.empty()) {
@@ -124,7 +126,7 @@ class Crashes {
     int64_t place = batch.spilled_at >= 0 ? -1 : batch.place.datasets[0].num_documents;
     if (batch.spilled_at >= 0) {
       stage_[{num_lives_, batch.spilled_at}] = {batch.tokens.outputs[0].line_offsets,
-                                               batch.spilled_at + batch.spilled_bytes};
+                                                batch.spilled_at + batch.spilled_bytes};
       return;
     }
     for (const int64_t document : batch.tokens.outputs[0].line_offsets) placed_[place++] = document;
