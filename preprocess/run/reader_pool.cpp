@@ -70,8 +70,10 @@ void ReaderPool::abandon(int64_t task) {
 
 void ReaderPool::recycle(ChunkPtr chunk) {
   // Memory that one huge line took goes back: all chunks would grow to the longest line in time.
-  if (chunk->lines.buffer.capacity() > 2 * limits_.chunk_bytes) chunk->lines.drop_grown();
-  chunk->lines.long_line_permit.reset();
+  LineChunk& lines = chunk->lines;
+  if (lines.buffer.capacity() > 2 * limits_.chunk_bytes) lines.buffer = std::vector<char>();
+  lines.long_line_permit.reset();
+  lines.large_chunk_permit.reset();
   free_.push(std::move(chunk));
 }
 

@@ -85,7 +85,9 @@ class LongTexts : public ::testing::Test {
 
   std::string random_value(bool may_be_list) {
     if (!may_be_list || random_() % 3 != 0) {
-      return "\"" + random_raw(random_, random_() % 10 == 0 ? 600 : random_() % 30) + "\"";
+      std::string value(1, '"');
+      value += random_raw(random_, random_() % 10 == 0 ? 600 : random_() % 30);
+      return value += '"';
     }
     std::string list = "[";
     for (uint64_t i = random_() % 60; i > 0; --i) {
