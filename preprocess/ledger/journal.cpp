@@ -2,19 +2,17 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
+#include <charconv>
 #include <stdexcept>
 #include <string_view>
+#include <utility>
 
 #include "indexed_dataset/process/crash_point.h"
 #include "indexed_dataset/soundness/xxh3.h"
-#include "preprocess/datasets/json_integer.h"
-#include "preprocess/ledger/task_json.h"
+#include "preprocess/ledger/ledger_messages.h"
 
 namespace weft {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr size_t kHashDigits = 16;
 
@@ -22,16 +20,40 @@ std::string hash_of(std::string_view text) {
   return fmt::format("{:016x}", static_cast<uint64_t>(XXH3_64bits(text.data(), text.size())));
 }
 
-std::string line_of(const std::string& json) { return hash_of(json) + " " + json + "\n"; }
+std::string line_of(const std::string& text) { return hash_of(text) + " " + text + "\n"; }
 
-// The next whole line's JSON, cut off from `rest`; nothing at the end and at a torn line.
+std::string to_hex(std::string_view bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string digits;
+  digits.reserve(2 * bytes.size());
+  for (const char byte : bytes) {
+    const auto value = static_cast<uint8_t>(byte);
+    digits += kDigits[value >> 4];
+    digits += kDigits[value & 15];
+  }
+  return digits;
+}
+
+std::string from_hex(std::string_view digits) {
+  std::string bytes;
+  for (; digits.size() > 1; digits.remove_prefix(2)) {
+    uint8_t value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + 2, value, 16);
+    if (error != std::errc() || end != digits.data() + 2) break;
+    bytes += static_cast<char>(value);
+  }
+  if (!digits.empty()) throw std::domain_error("a line is not made of hex digits");
+  return bytes;
+}
+
+// The next whole line's text, cut off from `rest`; nothing at the end and at a torn line.
 std::optional<std::string_view> next_line(std::string_view& rest) {
   const size_t end = rest.find('\n');
   if (end == std::string_view::npos || end <= kHashDigits) return std::nullopt;
-  const std::string_view json = rest.substr(kHashDigits + 1, end - kHashDigits - 1);
-  if (rest[kHashDigits] != ' ' || rest.substr(0, kHashDigits) != hash_of(json)) return std::nullopt;
+  const std::string_view text = rest.substr(kHashDigits + 1, end - kHashDigits - 1);
+  if (rest[kHashDigits] != ' ' || rest.substr(0, kHashDigits) != hash_of(text)) return std::nullopt;
   rest.remove_prefix(end + 1);
-  return json;
+  return text;
 }
 
 }  // namespace
@@ -46,14 +68,18 @@ std::optional<Journal::Content> Journal::read(const std::filesystem::path& path)
   content.identity = *first;
   try {
     while (const auto line = next_line(rest)) {
-      const Json json = Json::parse(*line);
-      content.progress[json_integer(json.at("task"))] = json.at("progress").get<TaskProgress>();
+      LedgerRequest::Durable durable = durable_from(from_hex(*line));
+      content.progress[durable.task] = std::move(durable.progress);
     }
   } catch (const std::exception& error) {
     throw std::runtime_error(path.string() + ": not a journal of this version of weft-data (" +
                              error.what() + "); remove the folder it is in to start anew");
   }
   return content;
+}
+
+std::string Journal::line(const LedgerRequest::Durable& durable) {
+  return line_of(to_hex(to_message(durable)));
 }
 
 Journal::Journal(const std::filesystem::path& path, const std::string& identity) {
@@ -76,9 +102,7 @@ Journal::Journal(const std::filesystem::path& path, const std::string& identity)
 void Journal::add(const std::vector<LedgerRequest::Durable>& changed) {
   if (changed.empty()) return;
   std::string lines;
-  for (const auto& [task, progress] : changed) {
-    lines += line_of(progress_json(task, progress));
-  }
+  for (const LedgerRequest::Durable& durable : changed) lines += line(durable);
   crash_point("journal_behind");  // the files are synced, the journal does not know it
   // A write that failed half-way, on a full disk, would hide what comes behind it.
   if (file_.size_bytes() != whole_bytes_) file_.truncate(whole_bytes_);

@@ -1,9 +1,10 @@
 // PREFIX.work/journal: what an unfinished run is, and how far it is. Lines of text
 //
-//   16 hex digits, a space, JSON, "\n"          XXH3-64 of the JSON
+//   16 hex digits, a space, a text, "\n"          XXH3-64 of the text
 //
-// the first of which says what the run makes of what, all others the progress of one task; of a
-// task the last line counts. A torn last line, as a power cut leaves it, is dropped.
+// the first of which says what the run makes of what, as JSON. The text of all others is the progress
+// of one task: a LedgerRequest::Durable as ledger_messages.h writes it, in hex digits. Of a task the
+// last line counts. A torn last line, as a power cut leaves it, is dropped.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +31,9 @@ class Journal {
 
   // Begins a journal, or goes on with one that has this identity.
   Journal(const std::filesystem::path& path, const std::string& identity);
+
+  // The line of a task.
+  static std::string line(const LedgerRequest::Durable& durable);
 
   // Appends and syncs. May be called again after it has thrown: what was half written goes.
   void add(const std::vector<LedgerRequest::Durable>& changed);

@@ -4,15 +4,16 @@
 #include <stdexcept>
 #include <type_traits>
 
+#include "indexed_dataset/storage/little_endian.h"
+
 namespace weft {
 namespace {
 
 class Writer {
  public:
   void operator()(int64_t value) {
-    const auto bits = static_cast<uint64_t>(value);
     char bytes[8];
-    for (int i = 0; i < 8; ++i) bytes[i] = static_cast<char>((bits >> (8 * i)) & 0xFF);
+    store_number(bytes, value);
     bytes_.append(bytes, sizeof bytes);
   }
   void operator()(const std::string& text) {
@@ -31,12 +32,8 @@ class Reader {
 
   void operator()(int64_t& value) {
     if (rest_.size() < 8) fail("it ends too early");
-    uint64_t bits = 0;
-    for (size_t i = 0; i < 8; ++i) {
-      bits |= static_cast<uint64_t>(static_cast<unsigned char>(rest_[i])) << (8 * i);
-    }
+    value = load_number<int64_t>(rest_.data());
     rest_.remove_prefix(8);
-    value = static_cast<int64_t>(bits);
   }
   void operator()(std::string& text) {
     const size_t size = length();
@@ -56,7 +53,7 @@ class Reader {
     if (!rest_.empty()) fail("it is longer than what it says");
   }
   [[noreturn]] static void fail(const char* why) {
-    throw std::domain_error(std::string("a message between ranks makes no sense: ") + why);
+    throw std::domain_error(std::string("a message makes no sense: ") + why);
   }
 
  private:
@@ -81,6 +78,11 @@ void small(Archive& archive, T& value, int64_t least, int64_t most) {
   } else {
     archive(static_cast<int64_t>(value));
   }
+}
+
+template <typename Archive, typename... Counts>
+void counts(Archive& archive, Counts&... values) {
+  (small(archive, values, 0, INT64_MAX), ...);
 }
 
 template <typename Archive, typename List>
@@ -112,12 +114,11 @@ concept Is = std::same_as<std::remove_const_t<T>, Wanted>;
 template <typename Archive, typename T>
 void fields(Archive& archive, T& v) {
   if constexpr (Is<T, DatasetCounts>) {
-    archive(v.num_documents), archive(v.num_sequences), archive(v.num_tokens);
+    counts(archive, v.num_documents, v.num_sequences, v.num_tokens);
   } else if constexpr (Is<T, PipelineTotals>) {
-    archive(v.num_file_bytes), archive(v.num_bytes), archive(v.num_lines);
-    archive(v.num_documents), archive(v.num_empty_documents);
-    archive(v.num_tokens), archive(v.num_replaced_surrogates);
-    for (auto& count : v.bad_lines.by_problem) archive(count);
+    counts(archive, v.num_file_bytes, v.num_bytes, v.num_lines, v.num_documents);
+    counts(archive, v.num_empty_documents, v.num_tokens, v.num_replaced_surrogates);
+    for (auto& count : v.bad_lines.by_problem) counts(archive, count);
   } else if constexpr (Is<T, BadLine>) {
     archive(v.input), archive(v.line_number), archive(v.offset_bytes);
     small(archive, v.outcome.problem, 0, kNumLineProblems - 1);
@@ -130,7 +131,7 @@ void fields(Archive& archive, T& v) {
     archive(v.begin), archive(v.end);
   } else if constexpr (Is<T, TaskCounts>) {
     fields(archive, v.totals), list(archive, v.datasets), list(archive, v.bad_lines);
-    archive(v.num_range_bytes);
+    counts(archive, v.num_range_bytes);
   } else if constexpr (Is<T, StageFile>) {
     small(archive, v.writer, 0, INT64_MAX), small(archive, v.num_bytes, 0, kMaxStageBytes);
   } else if constexpr (Is<T, TaskProgress>) {
@@ -185,9 +186,13 @@ T read(std::string_view message) {
 std::string to_message(const LedgerRequest& request) { return written(request); }
 std::string to_message(const LedgerReply& reply) { return written(reply); }
 std::string to_message(const RunFailure& failure) { return written(failure); }
+std::string to_message(const LedgerRequest::Durable& durable) { return written(durable); }
 
 LedgerRequest ledger_request_from(std::string_view message) { return read<LedgerRequest>(message); }
 LedgerReply ledger_reply_from(std::string_view message) { return read<LedgerReply>(message); }
 RunFailure run_failure_from(std::string_view message) { return read<RunFailure>(message); }
+LedgerRequest::Durable durable_from(std::string_view message) {
+  return read<LedgerRequest::Durable>(message);
+}
 
 }  // namespace weft

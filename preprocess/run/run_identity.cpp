@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "indexed_dataset/soundness/xxh3.h"
-#include "preprocess/ledger/task_json.h"
 #include "preprocess/stream/byte_source.h"
 #include "preprocess/web/open_input.h"
 
@@ -17,6 +16,11 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kOriginKeyOption = "--origin-key";
+
+// Paths may hold any bytes: those that are not UTF-8 are replaced, not refused.
+std::string dump_lenient(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 bool is_identity(const Json& json) {
   if (!json.is_object() || !json.contains("options") || !json["options"].is_object()) return false;
@@ -59,8 +63,8 @@ std::string shown(const Json& value) {
   if (!value.is_array()) return value.is_null() ? "nothing" : dump_lenient(value);
   std::string words;
   for (const Json& element : value) {
-    words += (words.empty() ? "" : " ") +
-             (element.is_string() ? element.get<std::string>() : dump_lenient(element));
+    if (!words.empty()) words += ' ';
+    words += element.is_string() ? element.get<std::string>() : dump_lenient(element);
   }
   return dump_lenient(words);
 }

@@ -8,9 +8,9 @@
 #include <optional>
 #include <queue>
 
+#include "preprocess/ledger/journal.h"
 #include "preprocess/ledger/ledger.h"
 #include "preprocess/ledger/ledger_messages.h"
-#include "preprocess/ledger/task_json.h"
 
 namespace weft {
 namespace {
@@ -371,7 +371,7 @@ class Simulation {
   void write_journal() {
     const double before_s = cluster_.measure_leader ? thread_cpu_s() : 0;
     for (const auto& each : ledger_.take_changed()) {
-      journal_bytes_ += std::ssize(progress_json(each.task, each.progress)) + 18;
+      journal_bytes_ += std::ssize(Journal::line(each));
     }
     if (cluster_.measure_leader) journal_busy_s_ += thread_cpu_s() - before_s;
     push({Event::Kind::kJournal, now_s_ + cluster_.journal_interval_s, 0, 0, "", 0});

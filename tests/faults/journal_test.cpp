@@ -2,14 +2,14 @@
 #include "preprocess/ledger/journal.h"
 
 #include <gtest/gtest.h>
+#include <xxhash.h>
 
+#include <cstdio>
 #include <fstream>
-#include <nlohmann/json.hpp>
-#include <random>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "preprocess/ledger/task_json.h"
 #include "tests/preprocess/temporary_folder.h"
 
 namespace weft {
@@ -33,34 +33,6 @@ class JournalFile : public ::testing::Test {
   TemporaryFolder folder_{memory_folder()};
   std::filesystem::path path_ = folder_.path() / "journal";
 };
-
-TEST(JournalLine, IsWhatTheJsonLibraryWouldWrite) {
-  std::mt19937_64 random(3);
-  const auto number = [&] { return static_cast<int64_t>(random() >> (1 + random() % 63)); };
-  for (int i = 0; i < 200; ++i) {
-    TaskProgress progress;
-    PipelineTotals& totals = progress.counts.totals;
-    totals = {number(), number(), number(), number(), number(), number(), number(), {}};
-    for (int64_t& count : totals.bad_lines.by_problem) count = number();
-    for (auto* list : {&progress.counts.datasets, &progress.before_stage}) {
-      for (uint64_t k = random() % 3; k > 0; --k) list->push_back({number(), number(), number()});
-    }
-    progress.counts.num_range_bytes = number();
-    progress.next_offset_bytes = number();
-    for (uint64_t k = random() % 3; k > 0; --k) progress.stage.push_back({number(), number()});
-    progress.is_read = i % 2 == 0;
-    for (uint64_t k = random() % 3; k > 0; --k) {
-      BadLine line;
-      line.line_number = number();
-      line.offset_bytes = number();
-      line.outcome.detail = "not \"UTF-8\": \xff\n";
-      line.hint = "caf\u00e9";
-      progress.counts.bad_lines.push_back(line);
-    }
-    const nlohmann::json json = {{"task", i}, {"progress", progress}};
-    ASSERT_EQ(progress_json(i, progress), dump_lenient(json));
-  }
-}
 
 TEST_F(JournalFile, KeepsTheLastProgressOfEachTask) {
   {
@@ -130,6 +102,26 @@ TEST_F(JournalFile, AnyFlippedBitEndsWhatIsBelieved) {
     if (content->progress.contains(0)) {
       EXPECT_EQ(content->progress.at(0).next_offset_bytes, 10);
     }
+  }
+}
+
+// Lines whose hash is right, as another version or a program of somebody else may write them.
+TEST_F(JournalFile, LinesThatAreNoProgressAreAnError) {
+  Journal(path_, kIdentity).add({{0, progress_of(10)}});
+  const std::string whole = read_file(path_);
+  const size_t begin = whole.find('\n') + 1;
+  const std::string progress = whole.substr(begin + 17, whole.size() - begin - 18);
+  const auto reads = [&](const std::string& text) {
+    char hash[17];
+    std::snprintf(hash, sizeof hash, "%016lx", XXH3_64bits(text.data(), text.size()));
+    write(whole.substr(0, begin) + hash + " " + text + "\n");
+    return Journal::read(path_)->progress.size();
+  };
+  EXPECT_EQ(reads(progress), 1U);
+  for (const std::string& text :
+       {std::string("{}"), progress.substr(1), progress + "0", progress.substr(2), progress + "00",
+        std::string(progress).replace(0, 1, "x")}) {
+    EXPECT_THROW(reads(text), std::runtime_error) << text;
   }
 }
 

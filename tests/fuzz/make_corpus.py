@@ -126,12 +126,12 @@ sums = (b"weft-checksums 1\nxxh3-64 16777216\nfile .bin 33554433 bytes\n06a05fe3
 write("sidecars", "checksums", b"c" + sums)
 write("sidecars", "checksums_huge", b"c" + sums.replace(b"33554433", b"9223372036854775807"))
 write("sidecars", "checksums_raw", b"C" + sums + b"end 2d06800538d394c2\n")
-task = {"totals": {"file_bytes": 1, "bytes": 2, "lines": 3, "documents": 5, "empty": 6, "tokens": 7, "surrogates": 0,
-                   "bad": [0] * 9}, "datasets": [[1, 2, 3]], "range_bytes": 9,
-        "bad_lines": [{"line": 1, "offset": 2, "problem": 3, "detail": "why", "position": 4}]}
-progress = {"counts": task, "next_offset": 1, "stage": [[7, 2]], "before_stage": [[1, 2, 3]], "is_read": True}
-write("sidecars", "journal", b'j{"program":"x"}\n' + json.dumps({"task": 0, "progress": progress}).encode() + b"\n")
-write("sidecars", "journal_problem", b'j{}\n' + json.dumps({"task": 0, "progress": progress}).replace('"problem": 3', '"problem": 9').encode())
+def progress(problem):  # of a task, as ledger_messages.h writes it
+    bad_line = struct.pack("<qqqqq3sqq", 0, 1, 2, problem, 3, b"why", 4, 0)
+    counts = struct.pack("<16q", 1, 2, 3, 5, 6, 7, 0, *[0] * 9) + struct.pack("<4q", 1, 1, 2, 3) + struct.pack("<q", 1) + bad_line + struct.pack("<q", 9)
+    return (struct.pack("<q", 0) + counts + struct.pack("<q3q4qq", 1, 1, 7, 2, 1, 1, 2, 3, 1)).hex().encode()
+write("sidecars", "journal", b'j{"program":"x"}\n' + progress(3) + b"\n")
+write("sidecars", "journal_problem", b"j{}\n" + progress(9))
 write("sidecars", "journal_raw", b'J0123456789abcdef {"program":"x"}\n')
 sound = index(8, [10, 20, 2], [0, 1, 2, 3], 2)
 write("sidecars", "index", b"i" + sound)

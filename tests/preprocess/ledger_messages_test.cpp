@@ -16,7 +16,7 @@ TaskCounts counts(int64_t seed) {
   TaskCounts counts;
   counts.totals = {seed, seed + 1, seed + 2, seed + 3, seed + 4, seed + 5, seed + 6, {}};
   counts.totals.bad_lines.by_problem.back() = seed + 8;
-  counts.datasets = {{seed + 9, seed + 10, seed + 11}, {-1, INT64_MAX, INT64_MIN}};
+  counts.datasets = {{seed + 9, seed + 10, seed + 11}, {0, INT64_MAX, 1}};
   counts.bad_lines = {bad_line(), bad_line()};
   counts.num_range_bytes = seed + 12;
   return counts;
