@@ -72,7 +72,7 @@ LockFile::LockFile(std::filesystem::path path, std::chrono::milliseconds patienc
   if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, text.data(), text.size(), 0) < 0) {
     // The text only helps people; the lock holds without it (a full disk is reported by the files
     // that matter).
-    ::ftruncate(fd_, 0);
+    [[maybe_unused]] const int truncated = ::ftruncate(fd_, 0);
   }
 }
 

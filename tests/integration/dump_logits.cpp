@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "indexed_dataset/storage/file_io.h"
+#include "trainer/checkpoint/architecture.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/step/trainer.h"
 
