@@ -21,7 +21,8 @@ struct SimulatedCluster {
   double rank_write_bytes_per_s = 5e9;    // for staged tokens to their places
   double file_system_bytes_per_s = 1e18;  // of text, all ranks together
   double one_way_s = 50e-6;               // of a message
-  double leader_message_s = 20e-6;  // of rank 0's server thread for one request, sockets included
+  double leader_message_s =
+      20e-6;                    // of rank 0's thread that answers, for one request, MPI included
   bool measure_leader = false;  // add the time that the ledger really took (else not deterministic)
   int64_t max_held_bytes_per_worker = int64_t{24} << 20;
   int64_t max_staged_bytes = INT64_MAX;  // Ledger::Limits::max_stage_bytes

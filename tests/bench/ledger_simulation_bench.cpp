@@ -2,80 +2,18 @@
 // processor time (ledger_simulation.h). Prints the tables of
 // results/2026-11-21-ledger-simulation.md.
 //
-//   weft_ledger_sim [--sockets] [--quick] [--only CASE]
+//   weft_ledger_sim [--quick] [--only CASE]
 //
-// --sockets first measures what a request costs rank 0's server thread beside the ledger itself: 32
-// clients over loopback, in a process of their own. --only runs the cases of that name.
+// --only runs the cases of that name.
 #include <fmt/format.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstring>
-#include <filesystem>
-#include <thread>
 #include <vector>
 
-#include "preprocess/ledger/coordinator_file.h"
-#include "preprocess/ledger/ledger_client.h"
-#include "preprocess/ledger/ledger_server.h"
 #include "tests/bench/ledger_simulation.h"
 
 namespace weft {
 namespace {
-
-constexpr int kNumClients = 32;
-
-double processor_s() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
-// Seconds of processor a request takes, with an `answer` that does nothing.
-double socket_cost_s() {
-  constexpr int kRequestsEach = 2000;
-  std::string folder = (std::filesystem::temp_directory_path() / "weft-sim.XXXXXX").string();
-  if (::mkdtemp(folder.data()) == nullptr) throw std::runtime_error("mkdtemp");
-  // Forked before there are threads; it waits for the address as any rank does.
-  const pid_t clients = ::fork();
-  if (clients == 0) {
-    std::vector<std::thread> threads;
-    for (int rank = 1; rank <= kNumClients; ++rank) {
-      threads.emplace_back([&, rank] {
-        LedgerClientOptions options;
-        options.folder = folder;
-        options.rank = rank;
-        options.num_ranks = kNumClients + 1;
-        LedgerClient client(options);
-        LedgerRequest request;
-        while (++request.number <= kRequestsEach) client.exchange(request);
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    ::_exit(0);
-  }
-  LedgerServerOptions options;
-  options.secret = make_run_secret();
-  options.address = "127.0.0.1";
-  options.num_ranks = kNumClients + 1;
-  options.answer = [](int, const LedgerRequest&) { return LedgerReply{}; };
-  options.rank_lost = [](int) {};
-  double spent_s = 0;
-  {
-    LedgerServer server(options);
-    publish_coordinator(folder, {"", "", server.addresses(), server.port(), options.secret});
-    const double before_s = processor_s();
-    server.wait_until_all_left(std::chrono::steady_clock::now() + std::chrono::minutes(5));
-    spent_s = processor_s() - before_s;
-  }
-  ::waitpid(clients, nullptr, 0);
-  std::filesystem::remove_all(folder);
-  return spent_s / (kNumClients * kRequestsEach);
-}
 
 struct Case {
   std::string name;
@@ -121,11 +59,10 @@ std::vector<SimulatedTask> shards(int count, int64_t bytes_each) {
   return tasks;
 }
 
-void run_all(double socket_s, bool quick) {
+void run_all(bool quick) {
   const int64_t corpus = quick ? 100'000'000'000 : 10'000'000'000'000;
   SimulatedCluster base;
   base.measure_leader = true;
-  base.leader_message_s = socket_s;
   const auto zstd = [](SimulatedCluster cluster) {
     cluster.decompress_bytes_per_s = 700e6;
     cluster.num_readers = 24;
@@ -182,23 +119,17 @@ void run_all(double socket_s, bool quick) {
 }  // namespace weft
 
 int main(int argc, char** argv) {
-  bool sockets = false, quick = false;
+  bool quick = false;
   for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--sockets") == 0) {
-      sockets = true;
-    } else if (std::strcmp(argv[i], "--quick") == 0) {
+    if (std::strcmp(argv[i], "--quick") == 0) {
       quick = true;
     } else if (std::strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
       weft::only_case = argv[++i];
     } else {
-      fmt::print(stderr, "usage: weft_ledger_sim [--sockets] [--quick] [--only CASE]\n");
+      fmt::print(stderr, "usage: weft_ledger_sim [--quick] [--only CASE]\n");
       return 2;
     }
   }
-  double socket_s = 20e-6;
-  if (sockets) socket_s = weft::socket_cost_s();
-  fmt::print("sockets: {:.1f} us of processor a request ({})\n\n", 1e6 * socket_s,
-             sockets ? "measured, 32 clients" : "assumed");
-  weft::run_all(socket_s, quick);
+  weft::run_all(quick);
   return 0;
 }
