@@ -22,11 +22,12 @@
 
 namespace weft {
 
-// What other threads have for the thread that keeps the books of a rank. A function in it may throw:
-// the rank then ends with that error.
+// Messages of other threads for the thread that keeps the books of a rank: functions that it calls.
+// If one throws, the rank ends with that error.
 using Inbox = Queue<std::function<void()>>;
 
-// For the thread that empties the inbox; the work itself is done by the pool and a thread that syncs.
+// All functions are for the thread that empties the inbox. The pool writes, and a thread of its own
+// syncs.
 class OutputPlaces {
  public:
   // All references must outlive it, and the pool must have ended before.

@@ -144,7 +144,7 @@ void Rank::fail_task(TaskOutput& task, RunFailure failure) {
   }
 }
 
-// What is held saves a copy from the spill file; windows save whole decoders from waiting.
+// Held memory saves a copy from the spill file; windows save whole decoders from waiting.
 int64_t Rank::max_held_bytes() const {
   const int64_t for_windows =
       std::max<int64_t>(windows_.taken_bytes() - WindowLimits::kDefaultMaxBytes, 0);
@@ -182,7 +182,7 @@ LedgerReply Rank::send() {
 void Rank::open_task(const LedgerReply::Given& assigned) {
   crash_point("task_given");
   places_.open(assigned);
-  // What an earlier run has read to its end, and spilled, only waits for its place.
+  // A task that an earlier run has read to its end, and spilled, only waits for its place.
   if (!assigned.progress.is_read) readers_.read(assigned);
 }
 
@@ -199,7 +199,7 @@ void Rank::throw_failure(const RunFailure& failure) {
   throw RunFailed(failure.exit_code, failure.message);
 }
 
-// What is written is made to last and told, so that little is done again.
+// Syncs what is written and tells the ledger, so that little is done again.
 void Rank::send_what_is_safe() {
   is_leaving_ = true;
   end_threads();

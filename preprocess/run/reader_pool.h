@@ -22,7 +22,7 @@
 
 namespace weft {
 
-// But for start() and what says otherwise, for one thread.
+// All functions are for one thread, the one that keeps the books of the rank.
 class ReaderPool {
  public:
   // The pool's threads call `use` with every chunk of text, and with the one that ends a task. All
@@ -32,7 +32,7 @@ class ReaderPool {
   ~ReaderPool() { end(); }
 
   void start();
-  // Nothing is read any more, when it returns. What was read and not used may be lost.
+  // Ends all reading. Chunks that were read and not used may be lost.
   void end();
 
   // Reads a task from where `assigned` says. is_last() is true of one of its chunks.

@@ -45,7 +45,7 @@ class TaskOutput {
   // Takes a chunk in any order; the next one in order, until there is none.
   void put(ChunkPtr chunk) { arrived_.emplace(chunk->idx, std::move(chunk)); }
   ChunkPtr take_next();
-  // What became of the chunks that take_next() gave; takes the chunk's result.
+  // Adds the batch of the chunk that take_next() gave, and takes it out of the chunk.
   const Batch& add(Chunk& chunk);
   void end(const Chunk& chunk);
   void fail() { has_failed_ = true; }
@@ -67,7 +67,8 @@ class TaskOutput {
   void batch_written(Batch& batch);
   void unspilled();
 
-  // What is on its place or in a spill file. It has changed since the last call.
+  // written() says how much is at its place or in a spill file; true if that has changed since the
+  // last call.
   bool take_changed() { return std::exchange(is_changed_, false); }
   const TaskProgress& written() const { return written_; }
   bool is_done() const { return written_.is_done(); }
@@ -83,7 +84,7 @@ class TaskOutput {
   std::deque<BatchPtr> held_;  // not given out
   std::deque<BatchPtr> written_or_underway_;
   std::vector<DatasetCounts> given_;  // counts of all that was given out, to stage or place
-  // Of what an earlier run has placed: the spill file goes on behind it.
+  // Counts of what an earlier run has placed: the spill file goes on behind it.
   std::vector<DatasetCounts> before_stage_;
   const std::vector<StageFile> earlier_stage_;
   const int64_t writer_;

@@ -10,7 +10,7 @@
 namespace weft {
 namespace {
 
-// Nothing: the rest of a range that was read before.
+// The rest of a range that was read before: no bytes.
 class NoBytes final : public ByteSource {
  public:
   explicit NoBytes(std::string format) : format_(std::move(format)) {}
@@ -45,7 +45,7 @@ void pass_over(ByteSource& source, int64_t num_bytes) {
   }
 }
 
-// A pipe cannot; of a URL nobody would know whether it is the same.
+// A pipe cannot be read again; a URL without a version may be another file by then.
 bool can_be_read_again(const WorkPlan& plan, const Task& task) {
   const auto input_idx = static_cast<size_t>(task.input_idx);
   const InputIdentity& identity = plan.identities.at(input_idx);

@@ -24,7 +24,7 @@ class TokenizerPool {
 
   int num_workers() const { return num_workers_; }
   void start();
-  // No job is done any more, when it returns. What is still queued is dropped.
+  // Waits for the jobs that are being done, and drops those that are queued.
   void end();
 
   void tokenize(ChunkPtr chunk);

@@ -19,7 +19,7 @@ class FileSource final : public ByteSource {
  public:
   FileSource(const std::string& path, const std::atomic<bool>& cancelled)
       : name_(file_name(path)), cancelled_(cancelled) {
-    // O_NONBLOCK: opening a named pipe that nobody writes to would wait for ever; read() waits
+    // O_NONBLOCK: opening a named pipe that no process writes to would wait for ever; read() waits
     // instead, and can be cancelled.
     fd_ = path == "-" ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd_ < 0) fail("cannot open");

@@ -111,7 +111,7 @@ size_t LineChunker::grow(LineChunk& chunk) {
   return std::min(chunk.size_bytes + chunk_bytes_, most_bytes);
 }
 
-// What lies behind `cut` belongs to the next chunk.
+// The bytes behind `cut` belong to the next chunk.
 void LineChunker::finish_chunk(LineChunk& chunk, size_t cut) {
   carried_.erase(carried_.begin(), carried_.begin() + static_cast<std::ptrdiff_t>(num_taken_));
   carried_.insert(carried_.begin(), chunk.buffer.data() + cut,

@@ -26,11 +26,11 @@ struct LineChunk {
   // Held while the chunk has a line that needs one, and while its buffer has grown.
   LongLineGate::Permit long_line_permit, large_chunk_permit;
 
-  // Of the lines, also of one that is too long to be held.
+  // Length of the lines, also of one that is too long to be held.
   int64_t num_bytes() const {
     return static_cast<int64_t>(size_bytes) + (is_too_long_line ? too_long_line_bytes : 0);
   }
-  // What a reader gives up when it has to wait for others: memory, and the right to it.
+  // Gives up memory, and the right to it: a reader that has to wait for others holds neither.
   void drop_grown() {
     buffer = std::vector<char>();  // {} would keep the memory
     long_line_permit.reset();
@@ -40,8 +40,7 @@ struct LineChunk {
 };
 
 // Reads one stream chunk by chunk. Not thread-safe. Where a chunk ends depends on the text behind
-// its begin alone: who goes on at a chunk's begin makes the same chunks, so that two ranks that
-// both believe to have a task write the same bytes into its stage file.
+// its begin alone: a run that goes on at a chunk's begin makes the same chunks.
 class LineChunker {
  public:
   // Chunks hold `chunk_bytes` or more: one that must hold a longer line grows up to

@@ -13,7 +13,7 @@ class RandomAccess {
   virtual int64_t size_bytes() const = 0;
   // Reads all of them; false where the file ends before.
   virtual bool read_at(int64_t offset, void* data, size_t size_bytes) const = 0;
-  // Whoever reads from front to back says so (the kernel reads ahead), or that he hops.
+  // A reader says whether it goes from front to back, so that the kernel reads ahead, or hops.
   virtual void advise(int) const {}
 };
 

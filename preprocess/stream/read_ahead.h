@@ -29,7 +29,7 @@ class ReadAheadSource final : public ByteSource {
   ~ReadAheadSource() override;
 
   size_t read(char* data, size_t size_bytes) override;
-  // Of the bytes handed out, to the next whole buffer.
+  // Number of bytes handed out, rounded to whole buffers.
   int64_t num_bytes_taken() const override { return num_bytes_taken_; }
   std::string format() const override { return format_; }
   void interrupt() noexcept override { inner_->interrupt(); }
