@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "preprocess/documents/exact_json_line.h"
 #include "preprocess/terminal/terminal_text.h"
 
 namespace weft {
@@ -128,7 +129,7 @@ std::string missing_key_hint(std::string_view line, const std::vector<std::strin
   if (found.num_others > 0) hint += fmt::format(" and {} more", found.num_others);
   for (const std::string& key : wanted) {
     if (key.find(',') == key.npos) continue;
-    if (JsonLineParser({key}).parse(line).problem != LineProblem::kMissingKey) continue;
+    if (ExactJsonLine({key}).parse(line).problem != LineProblem::kMissingKey) continue;
     std::string apart = key;
     std::replace(apart.begin(), apart.end(), ',', ' ');
     return hint + "; --json-keys wants spaces between keys: --json-keys " +

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "preprocess/documents/json_line.h"
+#include "preprocess/documents/line_problem.h"
 
 namespace weft {
 

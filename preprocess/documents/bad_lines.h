@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "preprocess/documents/json_line.h"
+#include "preprocess/documents/line_problem.h"
 
 namespace weft {
 

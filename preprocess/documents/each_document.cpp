@@ -1,7 +1,5 @@
 #include "preprocess/documents/each_document.h"
 
-#include <simdjson.h>
-
 #include <string>
 #include <utility>
 
@@ -35,14 +33,13 @@ void for_each_document(const std::string& input, const std::string& json_key,
     while (lines.next(line)) {
       if (cancelled.load(std::memory_order_relaxed)) throw ReadCancelled{};
       ++num_lines;
-      LineOutcome outcome = simdjson::validate_utf8(line)
-                                ? parser.parse(line)
-                                : LineOutcome{LineProblem::kInvalidUtf8, "", 0};
+      const std::string_view text = chunk.text();
+      const auto at = static_cast<size_t>(line.data() - text.data());
+      const LineOutcome outcome = parser.parse(line, text.size() - at - line.size());
       if (outcome.problem != LineProblem::kNone) {
         if (bad_lines.total() == 0) {
-          const size_t at = static_cast<size_t>(line.data() - chunk.text().data());
           const std::string hint =
-              bad_line_hint(chunk.text().substr(at), line, num_lines == 1, outcome, {json_key});
+              bad_line_hint(text.substr(at), line, num_lines == 1, outcome, {json_key});
           first_bad_line = BadLine{display_name(input), num_lines,
                                    chunk.offset_bytes + static_cast<int64_t>(at), outcome, hint}
                                .message();
@@ -50,7 +47,7 @@ void for_each_document(const std::string& input, const std::string& json_key,
         bad_lines.add(outcome.problem);
       } else {
         std::string begun;  // of a long text, which comes in pieces
-        for (JsonLineParser::TextPiece piece; parser.next_text(0, piece);) {
+        for (TextPiece piece; parser.next_text(0, piece);) {
           if (piece.is_first && piece.is_last) {
             use(piece.text);
             continue;

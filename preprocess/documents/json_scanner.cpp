@@ -1,14 +1,23 @@
 #include "preprocess/documents/json_scanner.h"
 
-#include "preprocess/documents/json_line.h"
 #include "preprocess/documents/json_string.h"
 
 namespace weft {
 namespace {
 
+// Names that are wanted come from a command line. Copies of hostile ones of megabytes are not made.
+constexpr size_t kMaxKeyBytes = 1 << 20;
+
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 }  // namespace
+
+std::string_view unescaped_key(const JsonString& key, std::string& buffer) {
+  if (!key.has_escapes || key.raw.size() > kMaxKeyBytes) return key.raw;
+  buffer.clear();
+  unescape_json(key.raw, buffer);
+  return buffer;
+}
 
 bool JsonScanner::fail(const char* why) {
   error_ = why;

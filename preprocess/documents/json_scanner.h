@@ -1,8 +1,9 @@
-// Checks the grammar of JSON text as Python's json.loads does (json_line.h), without building
+// Checks the grammar of JSON text as Python's json.loads does (exact_json_line.h), without building
 // values.
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 #include "preprocess/documents/json_string.h"
@@ -14,12 +15,18 @@ struct JsonString {
   bool has_escapes = false;
 };
 
+// What a key stands for: itself, or its unescaped text in `buffer`.
+std::string_view unescaped_key(const JsonString& key, std::string& buffer);
+
 // What an array holds, for those who want an array of strings.
 struct JsonArray {
   std::string_view raw;      // between the brackets
   bool only_strings = true;  // so for the empty array
   size_t first_other = 0;    // position in the line of the first element that is none
 };
+
+// Deeper nesting is refused, as by Python, whose parser gives up at its recursion limit of 1000.
+constexpr int kMaxJsonDepth = 990;
 
 // Walks over one JSON text. Every function returns false at the first error; error() and position()
 // then say what and where. Recursion is bounded by kMaxJsonDepth.

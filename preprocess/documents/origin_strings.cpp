@@ -5,22 +5,22 @@
 #include <stdexcept>
 #include <utility>
 
-#include "preprocess/documents/json_line.h"
+#include "preprocess/documents/json_string.h"
 
 namespace weft {
 namespace {
 
-// Of a string with escapes no more than this is unescaped. A host has at most 253 bytes.
-constexpr size_t kMaxRawBytes = 4096;
+bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
-// The beginning of a JSON string with escapes, cut before none of their bytes.
-std::string_view beginning(std::string_view raw) {
-  if (raw.size() <= kMaxRawBytes) return raw;
-  size_t end = 0;
-  while (end < kMaxRawBytes) end += raw[end] != '\\' ? 1 : raw[end + 1] == 'u' ? 6 : 2;
-  while (end < raw.size() && (static_cast<unsigned char>(raw[end]) & 0xC0) == 0x80) ++end;
-  return raw.substr(0, end);
+// The beginning of a text, cut between two characters.
+std::string_view beginning(std::string_view text, size_t num_bytes) {
+  if (text.size() <= num_bytes) return text;
+  while (num_bytes > 0 && continues_character(text[num_bytes])) --num_bytes;
+  return text.substr(0, num_bytes);
 }
+
+// So many bytes of a JSON string stand for kMaxOriginTextBytes or more: \u0041 is one.
+constexpr size_t kMaxRawBytes = 8 * kMaxOriginTextBytes;
 
 // The keys of a path, without their escapes; `problem` says what is wrong with it, if anything.
 std::vector<std::string> keys_of(std::string_view path, std::string& problem) {
@@ -70,7 +70,7 @@ void OriginStrings::add_path(std::string_view path) {
   int parent = 0;
   std::string no_problem;
   for (const std::string& key : keys_of(path, no_problem)) {
-    int place = find_child(parent, key);
+    int place = find(key, parent);
     if (place < 0) {
       place = static_cast<int>(places_.size());
       Place child;
@@ -106,7 +106,7 @@ bool OriginStrings::read(JsonScanner& scanner, int place) {
   note(place, nullptr);
   if (scanner.peek() != '{' || here.first_child < 0) return scanner.value();
   return scanner.object([&](const JsonString& key) {
-    const int child = find_child(place, unescaped_key(key, key_buffer_));
+    const int child = find(unescaped_key(key, key_buffer_), place);
     return child < 0 ? scanner.value() : read(scanner, child);
   });
 }
@@ -117,10 +117,13 @@ Origin OriginStrings::origin() {
     std::string_view value = string.raw;
     if (string.has_escapes) {
       buffer_.clear();
-      unescape_json(beginning(value), buffer_);
+      value = value.substr(
+          0, value.size() > kMaxRawBytes ? cut_of_string(value, kMaxRawBytes) : value.size());
+      unescape_json(value, buffer_);
       value = buffer_;
     }
-    if (const Origin origin = origin_of(value); !origin.is_empty()) return origin;
+    const Origin origin = origin_of(beginning(value, kMaxOriginTextBytes));
+    if (!origin.is_empty()) return origin;
   }
   return {};
 }

@@ -36,6 +36,9 @@ inline constexpr std::string_view kNoOriginKey = "none";
 // of a key has a backslash before it, and so has a backslash.
 std::string problem_of_origin_key(std::string_view origin_key);
 
+// More of a string is not looked at. A host has at most 253 bytes.
+constexpr size_t kMaxOriginTextBytes = 4096;
+
 // The strings of one line. Of a key that occurs twice in an object the last one counts, also if it
 // is no string, or an object without the rest of the path.
 class OriginStrings {
@@ -46,13 +49,17 @@ class OriginStrings {
   // For each line: forget(), then for every member of its object find() and note() or read(), then
   // origin().
   void forget() { has_string_ = 0; }
-  // The place of a member of the line's object; -1: nothing of it is wanted.
-  int find(std::string_view key) const { return find_child(0, key); }
+  // The place of a member of the line's object, or of the object at a place; -1: nothing of it is
+  // wanted.
+  int find(std::string_view key, int parent = 0) const;
+  // True if something within the object at this place is wanted.
+  bool goes_on(int place) const { return places_[static_cast<size_t>(place)].first_child >= 0; }
   // The member's value is this string, or (null) something else: read by others.
   void note(int place, const JsonString* string);
   // Steps over the value, as JsonScanner::value(), and notes it or what is in it.
   bool read(JsonScanner& scanner, int place);
-  // The first by the order of the paths that is not empty; the strings' line must still be there.
+  // The first by the order of the paths that is not empty, by its first kMaxOriginTextBytes. What the
+  // strings point to must still be there.
   Origin origin();
 
  private:
@@ -67,16 +74,6 @@ class OriginStrings {
   static constexpr size_t kMaxPaths = 32;
 
   static uint64_t length_bit(std::string_view key) { return uint64_t{1} << (key.size() & 63); }
-  int find_child(int parent, std::string_view key) const {
-    const Place& above = places_[static_cast<size_t>(parent)];
-    if ((above.child_lengths & length_bit(key)) == 0) return -1;
-    for (int i = above.first_child; i >= 0;) {
-      const Place& place = places_[static_cast<size_t>(i)];
-      if (place.key == key) return i;
-      i = place.next_sibling;
-    }
-    return -1;
-  }
   void add_path(std::string_view path);
 
   std::vector<Place> places_{1};
@@ -84,5 +81,16 @@ class OriginStrings {
   uint32_t has_string_ = 0;          // bits of paths
   std::string key_buffer_, buffer_;
 };
+
+inline int OriginStrings::find(std::string_view key, int parent) const {
+  const Place& above = places_[static_cast<size_t>(parent)];
+  if ((above.child_lengths & length_bit(key)) == 0) return -1;
+  for (int i = above.first_child; i >= 0;) {
+    const Place& place = places_[static_cast<size_t>(i)];
+    if (place.key == key) return i;
+    i = place.next_sibling;
+  }
+  return -1;
+}
 
 }  // namespace weft

@@ -1,14 +1,12 @@
 #include "preprocess/documents/tokenize_chunk.h"
 
 #include <fmt/format.h>
-#include <simdjson.h>
 
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
 
 #include "preprocess/documents/bad_line_hint.h"
-#include "preprocess/documents/json_string.h"
 #include "preprocess/terminal/terminal_text.h"
 
 namespace weft {
@@ -22,17 +20,6 @@ constexpr size_t kMaxKeptWaitingBytes = 4 << 20;
 constexpr size_t kLargeChunkBytes = 2 << 20;
 
 constexpr std::string_view kSpecialTokenText = "<|endoftext|>";
-
-// Whole lines of at least so much are looked at twice, for their UTF-8 and for their lines, while
-// they lie in the first cache. 16 KiB: a third of it.
-constexpr size_t kSliceBytes = 16 << 10;
-
-// The first whole lines of `text`: it ends behind a "\n", or where the text does.
-std::string_view first_slice(std::string_view text) {
-  if (text.size() <= kSliceBytes) return text;
-  const size_t newline = text.find('\n', kSliceBytes - 1);
-  return newline == text.npos ? text : text.substr(0, newline + 1);
-}
 
 std::string byte_text(char byte) {
   return fmt::format("byte 0x{:02X}", static_cast<uint8_t>(byte));
@@ -91,26 +78,15 @@ void ChunkTokenizer::tokenize(const LineChunk& chunk, TokenizedChunk& result) {
   }
 
   if (text.size() > kLargeChunkBytes) reserve_for(text.size(), result);
-  for (std::string_view rest = text; !rest.empty();) {
-    const std::string_view slice = first_slice(rest);
-    rest.remove_prefix(slice.size());
-    const bool all_utf8 = simdjson::validate_utf8(slice);
-    LineWalker lines(slice);
-    for (std::string_view line; lines.next(line);) {
-      ++result.num_lines;
-      const int64_t offset_bytes = chunk.offset_bytes + (line.data() - text.data());
-      LineOutcome outcome;
-      if (line.size() > rules_.max_line_bytes) {
-        outcome = {LineProblem::kTooLong, too_long, 0};
-      } else if (!all_utf8 && !simdjson::validate_utf8(line)) {
-        outcome = {LineProblem::kInvalidUtf8, "", 0};
-      } else {
-        outcome = tokenize_line(line, chunk, result);
-      }
-      if (outcome.problem == LineProblem::kNone) continue;
-      note_bad_line(std::move(outcome), offset_bytes, line);
-      if (rules_.on_bad_line == OnBadLine::kStop) return;
-    }
+  LineWalker lines(text);
+  for (std::string_view line; lines.next(line);) {
+    ++result.num_lines;
+    LineOutcome outcome = line.size() > rules_.max_line_bytes
+                              ? LineOutcome{LineProblem::kTooLong, too_long, 0}
+                              : tokenize_line(line, chunk, result);
+    if (outcome.problem == LineProblem::kNone) continue;
+    note_bad_line(std::move(outcome), chunk.offset_bytes + (line.data() - text.data()), line);
+    if (rules_.on_bad_line == OnBadLine::kStop) return;
   }
 }
 
@@ -126,9 +102,11 @@ void ChunkTokenizer::reserve_for(size_t text_bytes, TokenizedChunk& result) cons
 
 LineOutcome ChunkTokenizer::tokenize_line(std::string_view line, const LineChunk& chunk,
                                           TokenizedChunk& result) {
-  LineOutcome outcome = parser_.parse(line);
+  const std::string_view text = chunk.text();
+  const auto position = static_cast<size_t>(line.data() - text.data());
+  LineOutcome outcome = parser_.parse(line, text.size() - position - line.size());
   if (outcome.problem != LineProblem::kNone) return outcome;
-  const int64_t offset_bytes = chunk.offset_bytes + (line.data() - chunk.text().data());
+  const int64_t offset_bytes = chunk.offset_bytes + static_cast<int64_t>(position);
   return type_ == TokenType::kUInt16 ? append_line<uint16_t>(offset_bytes, result)
                                      : append_line<int32_t>(offset_bytes, result);
 }
@@ -161,7 +139,7 @@ LineOutcome ChunkTokenizer::append_line(int64_t offset_bytes, TokenizedChunk& re
 template <typename Id>
 bool ChunkTokenizer::append_texts(size_t key_idx, TokenizedChunk::Output& output) {
   std::vector<Id>& tokens = output.tokens<Id>();
-  JsonLineParser::TextPiece piece;
+  TextPiece piece;
   int64_t begin = output.num_tokens();  // of this text's tokens
   while (parser_.next_text(key_idx, piece)) {
     if (!append_piece<Id>(piece, tokens)) return false;
@@ -176,7 +154,7 @@ bool ChunkTokenizer::append_texts(size_t key_idx, TokenizedChunk::Output& output
 // The special token is looked for here as well, so that any other error of the tokenizer stays an
 // error of the program.
 template <typename Id>
-bool ChunkTokenizer::append_piece(const JsonLineParser::TextPiece& piece, std::vector<Id>& tokens) {
+bool ChunkTokenizer::append_piece(const TextPiece& piece, std::vector<Id>& tokens) {
   const bool refuses_special = rules_.special_tokens == SpecialTokens::kError;
   if (piece.is_first && piece.is_last) {
     if (refuses_special && piece.text.find(kSpecialTokenText) != piece.text.npos) return false;

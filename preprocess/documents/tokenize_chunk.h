@@ -57,7 +57,7 @@ class ChunkTokenizer {
   template <typename Id>
   bool append_texts(size_t key_idx, TokenizedChunk::Output& output);
   template <typename Id>
-  bool append_piece(const JsonLineParser::TextPiece& piece, std::vector<Id>& tokens);
+  bool append_piece(const TextPiece& piece, std::vector<Id>& tokens);
   template <typename Id>
   void end_document(const Mark& before, int64_t offset_bytes, const Origin& origin,
                     TokenizedChunk::Output& output, TokenizedChunk& result) const;

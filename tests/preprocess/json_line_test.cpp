@@ -13,7 +13,7 @@ LineProblem problem_of(const std::string& line) { return parse(line).problem; }
 
 std::vector<std::string> texts_of(JsonLineParser& parser) {
   std::vector<std::string> texts;
-  for (JsonLineParser::TextPiece piece; parser.next_text(0, piece);) texts.emplace_back(piece.text);
+  for (TextPiece piece; parser.next_text(0, piece);) texts.emplace_back(piece.text);
   return texts;
 }
 
