@@ -99,7 +99,8 @@ void PlacedDatasetWriter::sync() {
 
 void PlacedDatasetWriter::finish(const DatasetCounts& total, const std::function<void()>& check) {
   const int64_t bin_bytes = total.num_tokens * weft::size_bytes(type_);
-  if (const int64_t size_bytes = InputFile(bin_.path()).size_bytes(); size_bytes < bin_bytes) {
+  if (const int64_t size_bytes = InputFile(bin_.path(), Links::kRefuse).size_bytes();
+      size_bytes < bin_bytes) {
     throw_lost(bin_.path(), "has " + std::to_string(size_bytes) + " bytes instead of " +
                                 std::to_string(bin_bytes));
   }
@@ -115,7 +116,7 @@ void PlacedDatasetWriter::write_offsets(const DatasetCounts& total,
   const int64_t num_sequences = total.num_sequences;
   const int64_t begin = kIndexHeaderBytes + 4 * num_sequences;
   idx_.truncate(begin);
-  const InputFile written(idx_.path());
+  const InputFile written(idx_.path(), Links::kRefuse);
   std::vector<int32_t> lengths;
   std::vector<int64_t> offsets;
   int64_t offset_bytes = 0;
@@ -144,7 +145,7 @@ void PlacedDatasetWriter::copy_bounds(const DatasetCounts& total,
   const int64_t begin = kIndexHeaderBytes + 12 * total.num_sequences;
   const int64_t zero = 0;
   bounds_.write_at(&zero, sizeof zero, 0);
-  const InputFile written(bounds_.path());
+  const InputFile written(bounds_.path(), Links::kRefuse);
   std::vector<int64_t> bounds;
   int64_t last = 0;
   for (int64_t i = 0; i <= total.num_documents; i += std::ssize(bounds)) {

@@ -23,6 +23,7 @@ ExitCode exit_code_for(const std::exception& error) {
   if (is(std::type_identity<std::bad_alloc>{})) return ExitCode::kOutOfMemory;
   if (const auto* system = dynamic_cast<const std::system_error*>(&error)) {
     const int code = system->code().value();
+    if (code == ENOMEM) return ExitCode::kOutOfMemory;
     return code == ENOSPC || code == EDQUOT || code == EFBIG ? ExitCode::kNoSpace : ExitCode::kIo;
   }
   if (is(std::type_identity<std::runtime_error>{})) return ExitCode::kBadInput;

@@ -10,7 +10,7 @@
 //   ConfigurationDiffers   ranks were started differently        -> 14
 //   std::bad_alloc         out of memory                         -> 9
 //   RunFailed              its own code
-//   std::system_error      a call failed: ENOSPC, EDQUOT, EFBIG  -> 5, any other -> 4
+//   std::system_error      ENOSPC, EDQUOT, EFBIG -> 5, ENOMEM -> 9, any other    -> 4
 //   std::runtime_error     the input data is not as needed       -> 3
 //   anything else          a mistake in the program              -> 1
 #pragma once

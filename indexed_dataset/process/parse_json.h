@@ -1,6 +1,7 @@
 // JSON documents that somebody else may have written, parsed by whatever library includes this.
 #pragma once
 
+#include <array>
 #include <stdexcept>
 #include <string_view>
 
@@ -10,15 +11,30 @@ namespace weft {
 // while it parses where the order of members is kept: a hundred thousand brackets end the stack.
 constexpr int kMaxDocumentDepth = 64;
 
+// Objects that keep the order of their members compare each with all before it. Ours have a few dozen.
+constexpr int kMaxOrderedMembers = 10'000;
+
 struct NestedTooDeeply : std::runtime_error {
   NestedTooDeeply() : std::runtime_error("its values are nested too deeply") {}
 };
 
-// Throws NestedTooDeeply, and what Json::parse throws.
+struct TooManyMembers : std::runtime_error {
+  TooManyMembers() : std::runtime_error("an object of it has too many members") {}
+};
+
+// Throws NestedTooDeeply, TooManyMembers (of a Json that keeps their order), and what Json::parse
+// throws.
 template <typename Json>
 Json parse_json(std::string_view text) {
-  return Json::parse(text, [](int depth, typename Json::parse_event_t, const Json&) {
+  constexpr bool keeps_order = requires { typename Json::object_t::Container; };
+  std::array<int, kMaxDocumentDepth + 2> num_members{};  // of the object that is open at each depth
+  return Json::parse(text, [&](int depth, typename Json::parse_event_t event, const Json&) {
     if (depth > kMaxDocumentDepth) throw NestedTooDeeply();
+    auto& count = num_members[static_cast<size_t>(depth)];
+    if (event == Json::parse_event_t::key && ++count > kMaxOrderedMembers && keeps_order) {
+      throw TooManyMembers();
+    }
+    if (event == Json::parse_event_t::object_start) num_members[static_cast<size_t>(depth) + 1] = 0;
     return true;
   });
 }

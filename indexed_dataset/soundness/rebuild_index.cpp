@@ -10,6 +10,9 @@
 namespace weft {
 namespace {
 
+// Far above what a call costs, and little memory.
+constexpr int64_t kEntriesAtATime = int64_t{1} << 17;
+
 int64_t load_token(const std::byte* data, TokenType type) {
   switch (type) {
     case TokenType::kUInt8:
@@ -75,14 +78,20 @@ class DamagedIndex {
         type_(type),
         bin_bytes_(bin_bytes) {}
 
-  std::optional<RebuiltIndex> mend() const {
-    RebuiltIndex index{type_, {}, {}};
-    const bool has_lengths = take_lengths(index.lengths, &DamagedIndex::end_by_length) ||
-                             take_lengths(index.lengths, &DamagedIndex::end_by_offset) ||
-                             take_lengths(index.lengths, &DamagedIndex::end_by_both);
-    if (!has_lengths) return std::nullopt;
-    if (!mend_bounds(index.bounds)) index.bounds.clear();
-    return index;
+  // False if the lengths cannot be told.
+  bool write_lengths(IndexDraft& draft) const {
+    return take_lengths(draft, &DamagedIndex::end_by_length) ||
+           take_lengths(draft, &DamagedIndex::end_by_offset) ||
+           take_lengths(draft, &DamagedIndex::end_by_both);
+  }
+
+  bool write_bounds(IndexDraft& draft) const {
+    int64_t k = 0, last = 0;
+    return draft.finish(num_bounds_, [&] {
+      const int64_t bound = mended_bound(k++, last);
+      last = bound;
+      return bound;
+    });
   }
 
  private:
@@ -125,41 +134,37 @@ class DamagedIndex {
   }
 
   // Goes from sequence to sequence; the last one must end where .bin does.
-  bool take_lengths(std::vector<int32_t>& lengths,
+  bool take_lengths(IndexDraft& draft,
                     int64_t (DamagedIndex::*end_of)(int64_t, int64_t) const) const {
-    lengths.clear();
+    draft.restart(type_);
     int64_t at = 0;
     for (int64_t i = 0; i < num_sequences_; ++i) {
       const int64_t end = (this->*end_of)(i, at);
       if (end < at || end > bin_bytes_) return false;
-      lengths.push_back(static_cast<int32_t>((end - at) / size_bytes(type_)));
+      draft.add_length(static_cast<int32_t>((end - at) / size_bytes(type_)));
       at = end;
     }
     return at == bin_bytes_;
   }
 
-  bool mend_bounds(std::vector<int64_t>& bounds) const {
-    const int64_t begin = kIndexHeaderBytes + 12 * num_sequences_;
+  int64_t stored_bound(int64_t k) const {
+    const int64_t at = kIndexHeaderBytes + 12 * num_sequences_ + 8 * k;
+    return holds(at, 8) ? std::max<int64_t>(load_unaligned<int64_t>(bytes_.data() + at), -1) : -1;
+  }
+
+  // Bound k, of which the one before is `low`; -1: it cannot be told.
+  int64_t mended_bound(int64_t k, int64_t low) const {
     const bool one_each = num_bounds_ - 1 == num_sequences_;
-    for (int64_t k = 0; k < num_bounds_; ++k) {
-      const auto stored = [&](int64_t i) {
-        const int64_t at = begin + 8 * i;
-        return holds(at, 8) ? std::max<int64_t>(load_number<int64_t>(bytes_.data() + at), -1) : -1;
-      };
-      const int64_t low = bounds.empty() ? 0 : bounds.back();
-      // A bound that is too large would make all that follow too small.
-      int64_t bound = one_each ? k : stored(k);
-      const int64_t high = k + 1 < num_bounds_ ? stored(k + 1) : num_sequences_;
-      if (k == 0) bound = 0;
-      if (k > 0 && k + 1 == num_bounds_) bound = num_sequences_;
-      if (bound < low || bound > num_sequences_ || (high >= low && bound > high && !one_each)) {
-        bound = high - low <= 1 ? low : -1;  // more than one answer: none
-        if (high - low == 1) bound = high;
-      }
-      if (bound < low || bound > num_sequences_) return false;
-      bounds.push_back(bound);
-    }
-    return true;
+    if (k == 0) return 0;
+    if (one_each) return k;
+    const bool is_last = k + 1 == num_bounds_;
+    const int64_t high = is_last ? num_sequences_ : stored_bound(k + 1);
+    const int64_t bound = is_last ? num_sequences_ : stored_bound(k);
+    // A bound that is too large would make all that follow too small.
+    const bool fits = bound >= low && bound <= num_sequences_ && (high < low || bound <= high);
+    if (fits) return bound;
+    const int64_t only_answer = high - low == 1 ? high : low;
+    return high - low <= 1 && only_answer <= num_sequences_ ? only_answer : -1;
   }
 
   std::span<const std::byte> bytes_;
@@ -179,58 +184,113 @@ std::optional<int64_t> last_token(const std::filesystem::path& bin, TokenType ty
   return load_token(bytes, type);
 }
 
-std::optional<std::vector<int32_t>> lengths_by_end_of_document(const std::filesystem::path& bin,
-                                                               TokenType type,
-                                                               int64_t end_of_document,
-                                                               int num_threads) {
+bool add_lengths_by_end_of_document(const std::filesystem::path& bin, TokenType type,
+                                    int64_t end_of_document, int num_threads, IndexDraft& draft) {
   const InputFile file(bin);
   const int64_t item_bytes = size_bytes(type);
-  if (file.size_bytes() % item_bytes != 0) return std::nullopt;
-  // Where documents end within each block, in tokens.
-  constexpr int64_t kBlockBytes = int64_t{1} << 20;
+  if (file.size_bytes() % item_bytes != 0) return false;
+  // So many blocks at a time, then the ends in them in their order.
+  constexpr int64_t kBlockBytes = int64_t{1} << 18;
   const int64_t num_blocks = (file.size_bytes() + kBlockBytes - 1) / kBlockBytes;
-  std::vector<std::vector<uint32_t>> ends(static_cast<size_t>(num_blocks));
-  parallel_for(num_blocks, num_threads, [&](int64_t block) {
-    thread_local std::vector<std::byte> bytes;
-    const int64_t at = block * kBlockBytes;
-    bytes.resize(static_cast<size_t>(std::min(kBlockBytes, file.size_bytes() - at)));
-    file.read_at(bytes.data(), bytes.size(), at);
-    const auto count = static_cast<int64_t>(bytes.size()) / item_bytes;
-    for (int64_t i = 0; i < count; ++i) {
-      if (load_token(bytes.data() + i * item_bytes, type) == end_of_document)
-        ends[static_cast<size_t>(block)].push_back(static_cast<uint32_t>(i) + 1);
-    }
-  });
-  std::vector<int32_t> lengths;
-  int64_t begin = 0;
-  for (int64_t block = 0; block < num_blocks; ++block) {
-    for (const uint32_t end : ends[static_cast<size_t>(block)]) {
-      const int64_t end_token = block * (kBlockBytes / item_bytes) + end;
-      if (end_token - begin > std::numeric_limits<int32_t>::max()) return std::nullopt;
-      lengths.push_back(static_cast<int32_t>(end_token - begin));
-      begin = end_token;
+  std::vector<std::vector<uint32_t>> ends(4 * static_cast<size_t>(std::max(num_threads, 1)));
+  int64_t document_begin = 0;  // in tokens
+  for (int64_t first = 0; first < num_blocks; first += std::ssize(ends)) {
+    const int64_t count = std::min(std::ssize(ends), num_blocks - first);
+    parallel_for(count, num_threads, [&](int64_t k) {
+      std::vector<uint32_t>& found = ends[static_cast<size_t>(k)];
+      found.clear();
+      thread_local std::vector<std::byte> bytes;
+      const int64_t at = (first + k) * kBlockBytes;
+      bytes.resize(static_cast<size_t>(std::min(kBlockBytes, file.size_bytes() - at)));
+      file.read_at(bytes.data(), bytes.size(), at);
+      for (size_t i = 0; i < bytes.size(); i += static_cast<size_t>(item_bytes)) {
+        if (load_token(bytes.data() + i, type) == end_of_document)
+          found.push_back(static_cast<uint32_t>(i / static_cast<size_t>(item_bytes)) + 1);
+      }
+    });
+    for (int64_t k = 0; k < count; ++k) {
+      for (const uint32_t end : ends[static_cast<size_t>(k)]) {
+        const int64_t end_token = (first + k) * (kBlockBytes / item_bytes) + end;
+        if (end_token - document_begin > std::numeric_limits<int32_t>::max()) return false;
+        draft.add_length(static_cast<int32_t>(end_token - document_begin));
+        document_begin = end_token;
+      }
     }
   }
-  if (begin * item_bytes != file.size_bytes()) return std::nullopt;
-  return lengths;
+  return document_begin * item_bytes == file.size_bytes();
 }
 
-std::vector<int64_t> bounds_with_empty_documents(int64_t num_sequences,
-                                                 std::span<const int64_t> empty_documents) {
-  std::vector<int64_t> bounds = {0};
-  auto next_empty = empty_documents.begin();
-  const int64_t num_documents = num_sequences + std::ssize(empty_documents);
-  for (int64_t document = 0; document < num_documents; ++document) {
-    const bool is_empty = next_empty != empty_documents.end() && *next_empty == document;
-    if (is_empty) ++next_empty;
-    bounds.push_back(bounds.back() + (is_empty ? 0 : 1));
+void IndexDraft::restart(TokenType type) {
+  file_.truncate(0);
+  type_ = type;
+  num_sequences_ = 0;
+  lengths_.clear();
+}
+
+void IndexDraft::add_length(int32_t num_tokens) {
+  lengths_.push_back(num_tokens);
+  ++num_sequences_;
+  if (std::ssize(lengths_) == kEntriesAtATime) write_lengths();
+}
+
+void IndexDraft::write_lengths() {
+  if (lengths_.empty()) return;
+  const int64_t before = num_sequences_ - std::ssize(lengths_);
+  file_.write_at(lengths_.data(), 4 * lengths_.size(), kIndexHeaderBytes + 4 * before);
+  lengths_.clear();
+}
+
+void IndexDraft::write_offsets() {
+  const InputFile written(path());
+  std::vector<int32_t> lengths;
+  std::vector<int64_t> offsets;
+  int64_t offset_bytes = 0;
+  for (int64_t i = 0; i < num_sequences_; i += std::ssize(lengths)) {
+    lengths.resize(static_cast<size_t>(std::min(kEntriesAtATime, num_sequences_ - i)));
+    written.read_at(lengths.data(), 4 * lengths.size(), kIndexHeaderBytes + 4 * i);
+    offsets.clear();
+    for (const int32_t length : lengths) {
+      offsets.push_back(offset_bytes);
+      offset_bytes += length * size_bytes(type_);
+    }
+    file_.write_at(offsets.data(), 8 * offsets.size(),
+                   kIndexHeaderBytes + 4 * num_sequences_ + 8 * i);
   }
-  if (bounds.back() != num_sequences) return {};
-  return bounds;
+}
+
+bool IndexDraft::finish(int64_t num_bounds, const std::function<int64_t()>& next_bound) {
+  write_lengths();
+  write_offsets();
+  const int64_t bounds_at = kIndexHeaderBytes + 12 * num_sequences_;
+  file_.truncate(bounds_at);
+  std::vector<int64_t> bounds;
+  int64_t last = 0;
+  for (int64_t k = 0; k < num_bounds; k += std::ssize(bounds)) {
+    bounds.clear();
+    for (int64_t i = k; i < num_bounds && std::ssize(bounds) < kEntriesAtATime; ++i) {
+      last = next_bound();
+      if (last < 0) return false;
+      bounds.push_back(last);
+    }
+    file_.write_at(bounds.data(), 8 * bounds.size(), bounds_at + 8 * k);
+  }
+  if (num_bounds > 1 && last != num_sequences_) return false;  // old merge tools wrote no bounds
+  std::string header(kIndexMagic);
+  const auto add = [&header](const auto& value) {
+    header.append(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  add(kIndexVersion);
+  add(type_);
+  add(num_sequences_);
+  add(num_bounds);
+  file_.write_at(header.data(), header.size(), 0);
+  file_.sync();
+  return true;
 }
 
 bool mend_index(std::span<const std::byte> damaged, int64_t bin_bytes,
-                const ExpectedCounts& expected, const std::function<bool(RebuiltIndex)>& accept) {
+                const ExpectedCounts& expected, IndexDraft& draft,
+                const std::function<bool(bool has_bounds)>& accept) {
   const auto file_bytes = static_cast<int64_t>(damaged.size());
   if (file_bytes < kIndexHeaderBytes) return false;
   std::vector<TokenType> types = {TokenType::kUInt16, TokenType::kInt32};
@@ -241,39 +301,11 @@ bool mend_index(std::span<const std::byte> damaged, int64_t bin_bytes,
   for (const TokenType type : types) {
     if (expected.num_tokens >= 0 && expected.num_tokens * size_bytes(type) != bin_bytes) continue;
     for (const IndexCounts& counts : likely_counts(damaged, expected)) {
-      auto index =
-          DamagedIndex(damaged, counts.num_sequences, counts.num_bounds, type, bin_bytes).mend();
-      if (index && accept(std::move(*index))) return true;
+      const DamagedIndex index(damaged, counts.num_sequences, counts.num_bounds, type, bin_bytes);
+      if (index.write_lengths(draft) && accept(index.write_bounds(draft))) return true;
     }
   }
   return false;
-}
-
-void write_index(const std::filesystem::path& path, const RebuiltIndex& index) {
-  const auto num_sequences = static_cast<uint64_t>(index.lengths.size());
-  const auto num_bounds = static_cast<uint64_t>(index.bounds.size());
-  OutputFile file(path);
-  file.append(kIndexMagic.data(), kIndexMagic.size());
-  file.append(&kIndexVersion, 8);
-  file.append(&index.type, 1);
-  file.append(&num_sequences, 8);
-  file.append(&num_bounds, 8);
-  file.append(index.lengths.data(), 4 * index.lengths.size());
-  constexpr size_t kAtATime = size_t{1} << 17;
-  std::vector<int64_t> offsets;
-  int64_t offset_bytes = 0;
-  for (const int32_t length : index.lengths) {
-    offsets.push_back(offset_bytes);
-    offset_bytes += length * size_bytes(index.type);
-    if (offsets.size() == kAtATime) {
-      file.append(offsets.data(), 8 * offsets.size());
-      offsets.clear();
-    }
-  }
-  file.append(offsets.data(), 8 * offsets.size());
-  file.append(index.bounds.data(), 8 * index.bounds.size());
-  file.sync();
-  file.close();
 }
 
 }  // namespace weft

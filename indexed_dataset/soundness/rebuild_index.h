@@ -14,45 +14,59 @@
 #include <vector>
 
 #include "indexed_dataset/pair/dtype.h"
+#include "indexed_dataset/storage/file_io.h"
 
 namespace weft {
 
-// 12 bytes of memory a document: repairs are rare, and 10^9 documents still fit a server.
-struct RebuiltIndex {
-  TokenType type{};
-  std::vector<int32_t> lengths;  // of sequences, in tokens
-  std::vector<int64_t> bounds;   // starts with 0
+// A new .idx while it is made. All of it is in the file, and about 2 MiB in memory.
+class IndexDraft {
+ public:
+  // Makes the file, or empties it. All members throw std::system_error.
+  explicit IndexDraft(const std::filesystem::path& path) : file_(path) {}
+
+  // Empties the draft.
+  void restart(TokenType type);
+  void add_length(int32_t num_tokens);  // of the next sequence
+  int64_t num_sequences() const { return num_sequences_; }
+
+  // Writes what follows from the lengths, the document bounds, and the header, and syncs.
+  // `next_bound` is called `num_bounds` times. False, and the file is no index, if it gives a
+  // negative number (the bound cannot be told) or not the number of sequences at last. May be called
+  // again.
+  bool finish(int64_t num_bounds, const std::function<int64_t()>& next_bound);
+
+  const std::filesystem::path& path() const { return file_.path(); }
+
+ private:
+  void write_lengths();
+  void write_offsets();
+
+  OutputFile file_;
+  TokenType type_{};
+  int64_t num_sequences_ = 0;
+  std::vector<int32_t> lengths_;  // the last ones, which are not in the file yet
 };
 
-// Lengths of the documents of a .bin in which each ends with `end_of_document`, which is part of
-// it. Nothing if the file does not end with it, is no whole number of tokens, or a document has
-// over 2^31 tokens. Reads the file in parallel. Throws std::system_error.
-std::optional<std::vector<int32_t>> lengths_by_end_of_document(const std::filesystem::path& bin,
-                                                               TokenType type,
-                                                               int64_t end_of_document,
-                                                               int num_threads);
+// Adds the documents of a .bin in which each ends with `end_of_document`, which is part of it. False
+// if the file does not end with it, is no whole number of tokens, or a document has over 2^31
+// tokens. Reads the file in parallel. Throws std::system_error.
+bool add_lengths_by_end_of_document(const std::filesystem::path& bin, TokenType type,
+                                    int64_t end_of_document, int num_threads, IndexDraft& draft);
 
 // The last token of a .bin; nothing if it holds none.
 std::optional<int64_t> last_token(const std::filesystem::path& bin, TokenType type);
-
-// Documents of one sequence each, but for the empty ones (ascending numbers), which have none.
-// The bounds are empty if the numbers do not fit.
-std::vector<int64_t> bounds_with_empty_documents(int64_t num_sequences,
-                                                 std::span<const int64_t> empty_documents);
 
 // What is known without the .idx; -1: nothing.
 struct ExpectedCounts {
   int64_t num_documents = -1, num_tokens = -1;
 };
 
-// Indexes that agree with themselves, with the size of .bin and with what is expected, made from
-// the bytes of a damaged one: given to `accept`, the likeliest first, until that returns true,
-// which is then the result. Their bounds are empty if only they cannot be told. False if too much
-// is gone.
+// Writes indexes that agree with themselves, with the size of .bin and with what is expected, made
+// from the bytes of a damaged one, to `draft`, the likeliest first, until `accept` returns true, which
+// is then the result. Without `has_bounds` only the lengths are there: the bounds cannot be told.
+// False if too much is gone.
 bool mend_index(std::span<const std::byte> damaged, int64_t bin_bytes,
-                const ExpectedCounts& expected, const std::function<bool(RebuiltIndex)>& accept);
-
-// Writes and syncs the file. Throws std::system_error.
-void write_index(const std::filesystem::path& path, const RebuiltIndex& index);
+                const ExpectedCounts& expected, IndexDraft& draft,
+                const std::function<bool(bool has_bounds)>& accept);
 
 }  // namespace weft

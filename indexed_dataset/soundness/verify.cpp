@@ -165,6 +165,25 @@ VerifyResult verify_dataset_files(const std::filesystem::path& prefix, int64_t v
   return result;
 }
 
+void check_file_sizes(const std::filesystem::path& prefix) {
+  const auto fail = [&prefix](const std::string& why) {
+    throw ChecksumMismatch(
+        "the finished dataset " + prefix.string() + " is damaged: " + why +
+        "; weft-data verify says more, and weft-data repair or --overwrite makes "
+        "it whole again");
+  };
+  const auto stored = read_block_checksums(checksums_path(prefix));
+  if (!stored) fail(checksums_path(prefix).string() + " is missing");
+  for (const FileChecksums& file : *stored) {
+    const std::filesystem::path path = prefix.string() + file.suffix;
+    if (!std::filesystem::exists(path)) fail(path.string() + " is missing");
+    const int64_t size_bytes = InputFile(path).size_bytes();
+    if (size_bytes == file.size_bytes) continue;
+    fail(path.string() + " has " + std::to_string(size_bytes) + " bytes instead of " +
+         std::to_string(file.size_bytes));
+  }
+}
+
 std::vector<std::string> verify_dataset(const std::filesystem::path& prefix,
                                         int64_t vocabulary_size) {
   VerifyResult result = verify_dataset_files(prefix, vocabulary_size, 1);

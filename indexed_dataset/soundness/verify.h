@@ -25,4 +25,8 @@ struct VerifyResult {
 VerifyResult verify_dataset_files(const std::filesystem::path& prefix, int64_t vocabulary_size,
                                   int num_threads);
 
+// For a dataset that this program has finished, without reading it: throws ChecksumMismatch if
+// PREFIX.checksums is missing or damaged, or if a file that it covers is missing or has another size.
+void check_file_sizes(const std::filesystem::path& prefix);
+
 }  // namespace weft

@@ -36,9 +36,7 @@ std::string free_space_text(int fd) {
 }  // namespace
 
 OutputFile::OutputFile(std::filesystem::path path, bool keep) : path_(std::move(path)) {
-  // NAME.part is always ours: a link planted under it must not lead to another file.
-  const int no_link = path_.extension() == ".part" ? O_NOFOLLOW : 0;
-  fd_ = open_file(path_, O_WRONLY | O_CREAT | no_link | (keep ? 0 : O_TRUNC));
+  fd_ = open_file(path_, O_WRONLY | O_CREAT | O_NOFOLLOW | (keep ? 0 : O_TRUNC));
   if (!keep) return;
   try {
     size_bytes_ = size_of(fd_, path_);
@@ -51,7 +49,7 @@ OutputFile::OutputFile(std::filesystem::path path, bool keep) : path_(std::move(
 OutputFile OutputFile::existing(std::filesystem::path path) {
   OutputFile file;
   file.path_ = std::move(path);
-  file.fd_ = open_file(file.path_, O_WRONLY);
+  file.fd_ = open_file(file.path_, O_WRONLY | O_NOFOLLOW);
   file.size_bytes_ = size_of(file.fd_, file.path_);
   return file;
 }
@@ -175,8 +173,8 @@ void OutputFile::close() {
   if (fails || !closed) throw_errno("cannot close " + quoted(path_));
 }
 
-InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
-  fd_ = open_file(path_, O_RDONLY);
+InputFile::InputFile(std::filesystem::path path, Links links) : path_(std::move(path)) {
+  fd_ = open_file(path_, O_RDONLY | (links == Links::kRefuse ? O_NOFOLLOW : 0));
   try {
     size_bytes_ = size_of(fd_, path_);
   } catch (...) {

@@ -5,7 +5,7 @@
 // Fault hook: WEFT_IO_FAIL_AT=N or N:ERRNO (environment, default errno 5, EIO) or set_io_fault()
 // makes the N-th call of this process fail with that errno, so that a test can fail each call in
 // turn. With KILL for the errno (kIoFaultKills) the process is killed there instead. Only builds with
-// tests have the hook.
+// tests have the hook; there, WEFT_STATFS_TYPE=0x6969 makes every file system one of that type.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,8 @@ int64_t num_io_calls();
 class InputFile {
  public:
   InputFile() = default;
-  explicit InputFile(std::filesystem::path path);  // throws std::system_error
+  explicit InputFile(std::filesystem::path path,
+                     Links links = Links::kFollow);  // throws std::system_error
   InputFile(InputFile&& other) noexcept;
   InputFile& operator=(InputFile&& other) noexcept;
   ~InputFile();
@@ -44,13 +45,13 @@ class InputFile {
 };
 
 // A file written from front to back or at offsets; descriptor closed by the destructor, errors
-// there are ignored: call close() to see them. All members throw std::system_error with the path in
-// the message.
+// there are ignored: call close() to see them. A symbolic link is never written through (ELOOP): one
+// that somebody planted would lead to another file. All members throw std::system_error with the path
+// in the message.
 class OutputFile {
  public:
   OutputFile() = default;
-  // Creates or truncates; with `keep`, opens an existing file for writing without truncating it. A
-  // NAME.part that is a symbolic link is refused (ELOOP).
+  // Creates or truncates; with `keep`, opens an existing file for writing without truncating it.
   explicit OutputFile(std::filesystem::path path, bool keep = false);
   // A file that another process has made; std::system_error if it is not there (any more).
   static OutputFile existing(std::filesystem::path path);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include <atomic>
 #include <cerrno>
@@ -79,8 +80,22 @@ int open_file(const std::filesystem::path& path, int flags, mode_t mode) {
     } while (fd < 0 && errno == EINTR);
   }
   if (fd < 0)
-    throw_errno("cannot open " + quoted(path) + (flags == O_RDONLY ? "" : " for writing"));
+    throw_errno("cannot open " + quoted(path) +
+                ((flags & O_ACCMODE) == O_RDONLY ? "" : " for writing"));
   return fd;
+}
+
+uint32_t file_system_magic(const std::filesystem::path& path) {
+#ifdef WEFT_TEST_HOOKS
+  if (const char* answer = std::getenv("WEFT_STATFS_TYPE")) {
+    return static_cast<uint32_t>(std::strtoul(answer, nullptr, 0));
+  }
+#endif
+  struct statfs status {};
+  if (is_made_to_fail() || ::statfs(path.c_str(), &status) != 0) {
+    throw_errno("cannot stat the file system of " + quoted(path));
+  }
+  return static_cast<uint32_t>(status.f_type);
 }
 
 int64_t size_of(int fd, const std::filesystem::path& path) {

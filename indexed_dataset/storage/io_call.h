@@ -1,5 +1,5 @@
 // What the system calls behind file_io.h have in common: the fault hook, and errors that name the
-// path. For the sources that implement file_io.h only.
+// path. For the sources of this folder only.
 #pragma once
 
 #include <sys/types.h>
@@ -18,6 +18,8 @@ bool is_made_to_fail();
 [[noreturn]] void throw_errno(const std::string& what);
 std::string quoted(const std::filesystem::path& path);
 int open_file(const std::filesystem::path& path, int flags, mode_t mode = 0666);
+// f_type of statfs(2), of the file system that `path` lies on.
+uint32_t file_system_magic(const std::filesystem::path& path);
 int64_t size_of(int fd, const std::filesystem::path& path);
 
 // Closes a descriptor that is only read from, or whose error is already known.

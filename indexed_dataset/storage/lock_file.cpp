@@ -7,11 +7,15 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
+#include <optional>
+#include <regex>
 #include <string>
 #include <system_error>
 #include <thread>
 
 #include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/storage/io_call.h"
 
 namespace weft {
 namespace {
@@ -21,17 +25,39 @@ namespace {
                           std::string(what) + " '" + path.string() + "'");
 }
 
-std::string owner_text(int fd) {
-  std::array<char, 256> text{};
+// The first line.
+std::string text_of(int fd) {
+  std::array<char, 512> text{};
   const ssize_t got = ::pread(fd, text.data(), text.size() - 1, 0);
   std::string owner(text.data(), got > 0 ? static_cast<size_t>(got) : 0);
   return owner.substr(0, owner.find('\n'));
 }
 
-std::string own_text() {
+std::string host_name() {
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
-  return "process " + std::to_string(::getpid()) + " on " + host.data() + "\n";
+  return host.data();
+}
+
+std::string own_text() {
+  return "process " + std::to_string(::getpid()) + " on " + host_name() + "\n";
+}
+
+struct Owner {
+  pid_t process = 0;
+  std::string host;
+};
+
+// Reads what own_text() has written; another text gives nothing.
+std::optional<Owner> owner_of(const std::string& text) {
+  static const std::regex pattern(R"(process (\d{1,9}) on (.*))");
+  std::smatch match;
+  if (!std::regex_match(text, match, pattern)) return std::nullopt;
+  return Owner{static_cast<pid_t>(std::stol(match[1])), match[2]};
+}
+
+bool has_ended(const Owner& owner) {
+  return owner.host == host_name() && ::kill(owner.process, 0) != 0 && errno == ESRCH;
 }
 
 // The name may have been removed by its former owner between open and lock: then the lock is on a
@@ -49,35 +75,85 @@ LockFile::LockFile(std::filesystem::path path, std::chrono::milliseconds patienc
     : path_(std::move(path)) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   for (;;) {
-    fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-    if (fd_ < 0) fail(path_, "cannot create lock file");
-    if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
-      const int error = errno;
-      const std::string owner = owner_text(fd_);
-      ::close(fd_);
-      errno = error;
-      if (error != EWOULDBLOCK) fail(path_, "cannot lock");
-      if (std::chrono::steady_clock::now() < deadline) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        continue;
+    Attempt attempt = Attempt::kAgain;
+    try {
+      attempt = try_lock();
+      if (attempt == Attempt::kLocked) break;
+      if (attempt == Attempt::kHeldByAnother && std::chrono::steady_clock::now() >= deadline) {
+        throw_locked();
       }
-      throw LockedByAnotherRun(
-          "'" + path_.string() + "' is locked: " + (owner.empty() ? "another run" : owner) +
-          " is writing this output; wait for it, stop it, or choose another name");
+    } catch (...) {
+      if (fd_ >= 0) ::close(fd_);
+      throw;
     }
-    if (still_has_its_name(fd_, path_)) break;
     ::close(fd_);
+    if (attempt == Attempt::kHeldByAnother) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
   }
   const std::string text = own_text();
-  if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, text.data(), text.size(), 0) < 0) {
-    // The text only helps people; the lock holds without it (a full disk is reported by the files
-    // that matter).
+  was_left_behind_ = !text_of(fd_).empty();
+  // The text only helps people where there is flock; there the lock holds without it (a full disk is
+  // reported by the files that matter).
+  if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, text.data(), text.size(), 0) != std::ssize(text)) {
     [[maybe_unused]] const int truncated = ::ftruncate(fd_, 0);
   }
 }
 
+LockFile::Attempt LockFile::try_lock() {
+  constexpr int kFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
+  fd_ = ::open(path_.c_str(), kFlags | O_EXCL, 0644);
+  const bool is_new = fd_ >= 0;
+  if (!is_new && errno == EEXIST) fd_ = ::open(path_.c_str(), kFlags, 0644);
+  if (fd_ < 0) fail(path_, "cannot create lock file");
+  refuse_foreign_file();
+  if (!io_call::is_made_to_fail() && ::flock(fd_, LOCK_EX | LOCK_NB) == 0) {
+    return still_has_its_name(fd_, path_) ? Attempt::kLocked : Attempt::kAgain;
+  }
+  if (errno == EWOULDBLOCK) return Attempt::kHeldByAnother;
+  if (errno == ENOSYS || errno == EOPNOTSUPP || errno == ENOLCK) return try_lock_by_name(is_new);
+  fail(path_, "cannot lock");
+}
+
+LockFile::Attempt LockFile::try_lock_by_name(bool is_new) {
+  has_flock_ = false;
+  if (is_new) return Attempt::kLocked;
+  const auto owner = owner_of(text_of(fd_));
+  if (!owner || !has_ended(*owner)) return Attempt::kHeldByAnother;
+  // Another process may take it over at the same time, and then this name is its new lock.
+  const std::string old = path_.string() + "." + std::to_string(::getpid());
+  if (::rename(path_.c_str(), old.c_str()) != 0) return Attempt::kAgain;
+  if (!still_has_its_name(fd_, old)) (void)::link(old.c_str(), path_.c_str());
+  ::unlink(old.c_str());
+  return Attempt::kAgain;
+}
+
+void LockFile::refuse_foreign_file() const {
+  const std::string text = text_of(fd_);
+  struct stat status {};
+  if (::fstat(fd_, &status) != 0) fail(path_, "cannot stat lock file");
+  if (status.st_size == 0 || owner_of(text)) return;
+  throw std::invalid_argument("'" + path_.string() +
+                              "' is not a lock file of weft, but would be used, and removed, as "
+                              "one; choose another name for the output");
+}
+
+void LockFile::throw_locked() const {
+  const std::string owner = text_of(fd_);
+  const std::string hint =
+      has_flock_
+          ? "wait for it, stop it, or choose another name"
+          : "wait for it, stop it, or choose another name; if it has ended, remove the file: "
+            "this file system has no flock (Lustre has it when mounted with -o flock), so a "
+            "lock outlives a killed process";
+  throw LockedByAnotherRun("'" + path_.string() +
+                           "' is locked: " + (owner.empty() ? "another run" : owner) +
+                           " is writing this output; " + hint);
+}
+
 LockFile::~LockFile() {
-  ::unlink(path_.c_str());  // while locked, so that nobody else holds a lock on this name
+  // While locked, so that no other process holds a lock on this name.
+  if (still_has_its_name(fd_, path_)) ::unlink(path_.c_str());
   ::close(fd_);
 }
 

@@ -67,8 +67,8 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view c
   }
 }
 
-std::string read_file(const std::filesystem::path& path) {
-  const FdGuard guard{open_file(path, O_RDONLY)};
+std::string read_file(const std::filesystem::path& path, Links links) {
+  const FdGuard guard{open_file(path, O_RDONLY | (links == Links::kRefuse ? O_NOFOLLOW : 0))};
   std::string content(static_cast<size_t>(size_of(guard.fd, path)), '\0');
   size_t size_bytes = 0;
   for (;;) {  // until end of file: /proc files have a size of 0, others may still grow

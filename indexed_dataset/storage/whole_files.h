@@ -20,8 +20,10 @@ void commit_rename(const std::filesystem::path& from, const std::filesystem::pat
 // that is `is_private` (mode 0600).
 void write_file_atomically(const std::filesystem::path& path, std::string_view content,
                            bool is_private = false);
+// A symbolic link is followed, or opening it fails (ELOOP); the latter is for files that no user makes.
+enum class Links { kFollow, kRefuse };
 // The whole file. Throws std::system_error.
-std::string read_file(const std::filesystem::path& path);
+std::string read_file(const std::filesystem::path& path, Links links = Links::kFollow);
 
 // A read-only memory map of a whole file (empty files give an empty span). Move-only. A file that
 // shrinks meanwhile, or whose disk fails, ends the program: see bus_error.h.

@@ -182,6 +182,7 @@ class DownloadCommand final : public Command {
     const std::string name = request.output.string();
     const LockFile lock(name + ".lock");
     if (is_there_already(request)) return;
+    check_part_is_of_a_download(request.output, lock.was_left_behind());
     shown_name_ = name;
     const DownloadResult result = download_file(
         request,
@@ -195,6 +196,11 @@ class DownloadCommand final : public Command {
   bool is_there_already(const DownloadRequest& request) const {
     if (overwrite_ || !std::filesystem::exists(request.output)) return false;
     const std::string name = request.output.string();
+    const std::string origin = origin_url_of(request.output);
+    if (request.sha256.empty() && !origin.empty() && origin != display_url(request.url)) {
+      throw std::invalid_argument("'" + name + "' is there already, but comes from " + origin +
+                                  "; give another --output or --output-folder, or --overwrite");
+    }
     if (request.sha256.empty()) {
       std::fprintf(stderr, "%s: is there already; --overwrite fetches it again\n", name.c_str());
       return true;

@@ -8,7 +8,7 @@
 #include "preprocess/datasets/shard.h"
 #include "preprocess/ledger/work_plan.h"
 #include "preprocess/report/data_report.h"
-#include "preprocess/run/run_files.h"
+#include "preprocess/run/work_folder.h"
 #include "preprocess/stream/byte_source.h"
 #include "preprocess/web/open_input.h"
 #include "preprocess/web/url.h"
@@ -76,6 +76,10 @@ void PreprocessOptions::declare(OptionSet& options) {
   options.integer(
       "--peer-timeout", peer_timeout_s,
       "seconds after which a silent rank ends the run; the same command goes on with it", 1, 86400);
+  options.flag(
+      "--allow-incoherent-file-system", allow_incoherent_file_system,
+      "let several ranks write to NFS, SMB, 9p, AFS or an unknown FUSE file system, which is "
+      "only safe if all run on one computer");
   options.flag("--overwrite", overwrite,
                "replace a finished dataset, and drop unfinished work, of other options");
 }
@@ -164,6 +168,7 @@ PipelineConfig PreprocessOptions::pipeline_config() const {
   config.max_output_bytes = max_output;
   if (decoder_memory) config.windows = {.total = *decoder_memory, .max = *decoder_memory};
   config.allow_http = allow_http;
+  config.allow_incoherent_file_system = allow_incoherent_file_system;
   if (!shard.empty()) parse_shard(shard, config.shard_idx, config.num_shards);
   config.num_workers = static_cast<int>(num_workers);
   return config;

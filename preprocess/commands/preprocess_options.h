@@ -39,6 +39,7 @@ struct PreprocessOptions {
   std::string report;
   std::string ranks = "auto";
   int64_t peer_timeout_s = 60;
+  bool allow_incoherent_file_system = false;
 
   void declare(OptionSet& options);
   void validate(OptionSet& options) const;

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/process/out_of_memory.h"
 #include "indexed_dataset/process/standard_streams.h"
 #include "indexed_dataset/storage/bus_error.h"
 #include "preprocess/commands/commands.h"
@@ -43,6 +44,7 @@ void give_large_buffers_back() {
 int main(int argc, char** argv) {
   protect_standard_streams();
   explain_bus_errors();
+  prepare_for_out_of_memory();
   give_large_buffers_back();
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(make_download_command());

@@ -10,6 +10,7 @@
 #include "indexed_dataset/pair/merge_pairs.h"
 #include "indexed_dataset/process/parallel_for.h"
 #include "indexed_dataset/soundness/block_checksums.h"
+#include "indexed_dataset/soundness/verify.h"
 #include "indexed_dataset/storage/file_io.h"
 #include "indexed_dataset/storage/free_space.h"
 #include "indexed_dataset/storage/lock_file.h"
@@ -27,7 +28,17 @@ namespace fs = std::filesystem;
 // The output files under their part names, removed unless they were committed.
 class OutputParts {
  public:
-  explicit OutputParts(fs::path prefix) : prefix_(std::move(prefix)) { remove(); }
+  // Part files that are there are a killed merge's, which has left its lock, too. Throws
+  // std::invalid_argument for those of others.
+  OutputParts(fs::path prefix, const LockFile& lock) : prefix_(std::move(prefix)) {
+    for (const char* suffix : {".bin", ".idx", ".sources", ".checksums", ".manifest.json"}) {
+      if (lock.was_left_behind() || !fs::exists(part(suffix))) continue;
+      throw std::invalid_argument("'" + part(suffix).string() +
+                                  "' was not left by a merge, and would be overwritten; move it "
+                                  "away, or choose another --output-prefix");
+    }
+    remove();
+  }
   ~OutputParts() { remove(); }
   OutputParts(const OutputParts&) = delete;
 
@@ -83,7 +94,10 @@ bool is_there_already(const MergeConfig& config, const std::string& manifest) {
     if (why.empty() && fs::last_write_time(part) > fs::last_write_time(index))
       why = "made before '" + part.string() + "' was";
   }
-  if (why.empty()) return true;
+  if (why.empty()) {
+    check_file_sizes(config.output_prefix);
+    return true;
+  }
   throw std::invalid_argument("'" + index.string() + "' is a finished dataset, " + why +
                               "; give --overwrite to replace it, or another --output-prefix");
 }
@@ -264,7 +278,7 @@ MergeReport merge_datasets(const MergeConfig& config, const std::function<void()
   report.was_there = is_there_already(config, manifest);
   if (report.was_there) return report;
 
-  OutputParts parts(config.output_prefix);
+  OutputParts parts(config.output_prefix, lock);
   const int64_t pair_bytes = pairs.bin_bytes() + pairs.idx_bytes();
   // Checksums: 17 bytes for each 16 MiB.
   require_free_space(config.output_prefix, pair_bytes + (sources ? sources->size_bytes() : 0) +

@@ -8,7 +8,9 @@
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/soundness/block_checksums.h"
+#include "indexed_dataset/soundness/problem_list.h"
 #include "indexed_dataset/soundness/rebuild_index.h"
+#include "indexed_dataset/soundness/token_id_check.h"
 #include "indexed_dataset/soundness/verify.h"
 #include "indexed_dataset/storage/file_io.h"
 #include "indexed_dataset/storage/lock_file.h"
@@ -52,6 +54,64 @@ Evidence gather_evidence(const fs::path& prefix) {
   return evidence;
 }
 
+// The documents with the shortest lines by .sources, told by the longest of these: nothing is held
+// for each of them. The end of the last document of an input is not known: it is taken for a long one.
+class ShortLines {
+ public:
+  // Nothing if there is no .sources of so many documents, or if it has not exactly `count` lines that
+  // are shorter than all others.
+  static std::optional<ShortLines> find(const fs::path& path, int64_t num_documents,
+                                        int64_t count) {
+    if (!fs::exists(path)) return std::nullopt;
+    ShortLines lines(path);
+    if (lines.sources_.num_documents() != num_documents) return std::nullopt;
+    // The upper half of the length that divides the lines, then the lower one.
+    int64_t num_shorter = 0, upper = 0;
+    const std::vector<int64_t> by_upper = lines.count_by([](int64_t bytes) { return bytes >> 16; });
+    while (upper < kNumBins && num_shorter + by_upper[static_cast<size_t>(upper)] < count)
+      num_shorter += by_upper[static_cast<size_t>(upper++)];
+    if (upper == kNumBins) return std::nullopt;
+    const std::vector<int64_t> by_lower = lines.count_by(
+        [upper](int64_t bytes) { return bytes >> 16 == upper ? bytes & 0xffff : -1; });
+    int64_t lower = 0;
+    while (num_shorter + by_lower[static_cast<size_t>(lower)] < count)
+      num_shorter += by_lower[static_cast<size_t>(lower++)];
+    if (num_shorter + by_lower[static_cast<size_t>(lower)] != count) return std::nullopt;
+    lines.longest_bytes_ = (upper << 16) + lower;
+    return lines;
+  }
+
+  bool contains(int64_t document) const { return bytes_of(document) <= longest_bytes_; }
+
+ private:
+  static constexpr int64_t kNumBins = 1 << 16;
+  static constexpr int64_t kLongLine = INT64_MAX;
+
+  explicit ShortLines(const fs::path& path) : sources_(path) {}
+
+  int64_t bytes_of(int64_t document) const {
+    if (document + 1 >= sources_.num_documents()) return kLongLine;
+    const SourceEntry entry = sources_.entry(document), next = sources_.entry(document + 1);
+    const bool is_known =
+        entry.input_idx == next.input_idx && next.offset_bytes > entry.offset_bytes;
+    return is_known ? next.offset_bytes - entry.offset_bytes : kLongLine;
+  }
+
+  // Numbers of lines by the bin of their lengths; a line of another bin is not counted.
+  template <typename BinOf>
+  std::vector<int64_t> count_by(const BinOf& bin_of) const {
+    std::vector<int64_t> counts(kNumBins);
+    for (int64_t i = 0; i < sources_.num_documents(); ++i) {
+      const int64_t bin = bin_of(bytes_of(i));
+      if (bin >= 0 && bin < kNumBins) ++counts[static_cast<size_t>(bin)];
+    }
+    return counts;
+  }
+
+  SourceMap sources_;
+  int64_t longest_bytes_ = 0;
+};
+
 // Candidates in the order of trust; the first one that is not refused is written.
 class Repair {
  public:
@@ -60,7 +120,8 @@ class Repair {
         evidence_(std::move(evidence)),
         bin_(config.prefix.string() + ".bin"),
         part_(config.prefix.string() + ".idx.part"),
-        bin_bytes_(InputFile(bin_).size_bytes()) {}
+        bin_bytes_(InputFile(bin_).size_bytes()),
+        draft_(part_) {}
   ~Repair() {
     std::error_code ignored;
     fs::remove(part_, ignored);
@@ -70,9 +131,8 @@ class Repair {
   // True once PREFIX.idx.part holds an index that is as good as the evidence allows.
   bool try_mending(const fs::path& damaged) {
     const MappedFile bytes(damaged);
-    const bool is_mended =
-        mend_index(bytes.bytes(), bin_bytes_, evidence_.counts,
-                   [&](RebuiltIndex index) { return accept_mended(std::move(index)); });
+    const bool is_mended = mend_index(bytes.bytes(), bin_bytes_, evidence_.counts, draft_,
+                                      [&](bool has_bounds) { return accept_mended(has_bounds); });
     if (!is_mended) {
       refuse("too much of " + damaged.string() +
              " is gone, or it contradicts the manifest or its checksum");
@@ -89,16 +149,16 @@ class Repair {
           "documents end");
       return false;
     }
+    if (evidence_.counts.num_tokens < 0 && !has_tokens_of(*type)) return false;
     const auto eod = config_.end_of_document ? config_.end_of_document : last_token(bin_, *type);
-    std::optional<std::vector<int32_t>> lengths = std::vector<int32_t>{};
-    if (bin_bytes_ > 0)
-      lengths = lengths_by_end_of_document(bin_, *type, eod.value_or(-1), config_.num_threads);
-    if (!lengths) {
+    draft_.restart(*type);
+    if (bin_bytes_ > 0 && !add_lengths_by_end_of_document(bin_, *type, eod.value_or(-1),
+                                                          config_.num_threads, draft_)) {
       refuse(bin_.string() + ": does not end with token " + std::to_string(eod.value_or(-1)) +
              ", so its documents cannot be told by it");
       return false;
     }
-    const int64_t num_sequences = std::ssize(*lengths);
+    const int64_t num_sequences = draft_.num_sequences();
     const int64_t num_empty =
         evidence_.counts.num_documents < 0 ? 0 : evidence_.counts.num_documents - num_sequences;
     const std::string counts = std::to_string(num_sequences) + " documents by token " +
@@ -108,20 +168,13 @@ class Repair {
       refuse(bin_.string() + ": " + counts + ": that token stands within documents, too");
       return false;
     }
-    std::vector<int64_t> empty_documents;
-    if (num_empty > 0) {
-      const auto found = shortest_lines(num_empty);
-      if (!found) {
-        refuse(bin_.string() + ": " + counts +
-               ": where the empty documents stand cannot be told (by .sources they are not "
-               "exactly the shortest lines)");
-        return false;
-      }
-      empty_documents = *found;
+    if (!write_bounds(num_empty)) {
+      refuse(bin_.string() + ": " + counts +
+             ": where the empty documents stand cannot be told (by .sources they are not "
+             "exactly the shortest lines)");
+      return false;
     }
-    const auto bounds = bounds_with_empty_documents(num_sequences, empty_documents);
     return accept(
-        {*type, std::move(*lengths), bounds},
         "made anew from " + std::to_string(num_sequences) + " end-of-document tokens (" +
             std::to_string(eod.value_or(-1)) + ")" +
             (num_empty > 0 ? " and the sources of " + std::to_string(num_empty) + " empty documents"
@@ -151,23 +204,50 @@ class Repair {
       refusals_.push_back(why);
   }
 
-  bool accept_mended(RebuiltIndex index) {
+  bool accept_mended(bool has_bounds) {
     const std::string how = "mended from what is left of it";
-    if (!index.bounds.empty() && accept(index, how, /*needs_proof=*/false)) return true;
-    const int64_t num_empty = evidence_.counts.num_documents - std::ssize(index.lengths);
-    if (num_empty <= 0) return false;
-    const auto empty_documents = shortest_lines(num_empty);
-    if (!empty_documents) return false;
-    index.bounds = bounds_with_empty_documents(std::ssize(index.lengths), *empty_documents);
-    return accept(index, how + " and the sources of the empty documents", /*needs_proof=*/true);
+    if (has_bounds && accept(how, /*needs_proof=*/false)) return true;
+    const int64_t num_empty = evidence_.counts.num_documents - draft_.num_sequences();
+    if (num_empty <= 0 || !write_bounds(num_empty)) return false;
+    return accept(how + " and the sources of the empty documents", /*needs_proof=*/true);
   }
 
-  bool accept(const RebuiltIndex& index, const std::string& how, bool needs_proof) {
-    if (index.bounds.empty()) {
-      refuse(how + ": the empty documents do not fit");
-      return false;
+  // Documents have one sequence each, but for the empty ones, which have none.
+  bool write_bounds(int64_t num_empty) {
+    std::optional<ShortLines> short_lines;
+    if (num_empty > 0) {
+      short_lines =
+          ShortLines::find(sources_path(config_.prefix), evidence_.counts.num_documents, num_empty);
+      if (!short_lines) return false;
     }
-    write_index(part_, index);
+    int64_t bound = 0, document = -1;  // of the bound
+    return draft_.finish(draft_.num_sequences() + num_empty + 1, [&] {
+      if (document >= 0 && !(short_lines && short_lines->contains(document))) ++bound;
+      ++document;
+      return bound;
+    });
+  }
+
+  // Ids that no vocabulary has come from reading tokens of another size.
+  bool has_tokens_of(TokenType type) {
+    constexpr int64_t kLargestVocabulary = 1 << 24;
+    TokenIdCheck ids(type, kLargestVocabulary);
+    const std::vector<DatasetFile> files = {{".bin", bin_}};
+    compute_block_checksums(files, config_.num_threads,
+                            [&](size_t, int64_t offset_bytes, std::span<const std::byte> bytes) {
+                              ids.see(offset_bytes, bytes);
+                            });
+    ProblemList bad_ids(bin_);
+    ids.move_to(bad_ids);
+    std::vector<std::string> problems;
+    bad_ids.move_to(problems);
+    if (problems.empty()) return true;
+    refuse(problems[0] + " if a token has " + std::to_string(size_bytes(type)) +
+           " bytes: give the right --token-bytes");
+    return false;
+  }
+
+  bool accept(const std::string& how, bool needs_proof) {
     if (evidence_.checksums) {
       const std::vector<DatasetFile> files = {{".idx", part_}};
       const auto found = compute_block_checksums(files, config_.num_threads)[0];
@@ -199,34 +279,11 @@ class Repair {
     return std::nullopt;
   }
 
-  // The documents with the `count` shortest lines, if no other line is as short.
-  std::optional<std::vector<int64_t>> shortest_lines(int64_t count) const {
-    const fs::path path = sources_path(config_.prefix);
-    if (!fs::exists(path)) return std::nullopt;
-    const SourceMap sources(path);
-    const int64_t num_documents = sources.num_documents();
-    if (num_documents != evidence_.counts.num_documents) return std::nullopt;
-    // Of the last document of an input the end is not known: it is taken for a long one.
-    std::vector<std::pair<int64_t, int64_t>> lines;  // bytes, document
-    for (int64_t i = 0; i + 1 < num_documents; ++i) {
-      const SourceEntry entry = sources.entry(i), next = sources.entry(i + 1);
-      if (entry.input_idx == next.input_idx && next.offset_bytes > entry.offset_bytes)
-        lines.emplace_back(next.offset_bytes - entry.offset_bytes, i);
-    }
-    if (std::ssize(lines) <= count) return std::nullopt;
-    std::nth_element(lines.begin(), lines.begin() + count, lines.end());
-    const auto longest_taken = std::max_element(lines.begin(), lines.begin() + count);
-    if (longest_taken->first == lines[static_cast<size_t>(count)].first) return std::nullopt;
-    std::vector<int64_t> documents;
-    for (int64_t i = 0; i < count; ++i) documents.push_back(lines[static_cast<size_t>(i)].second);
-    std::sort(documents.begin(), documents.end());
-    return documents;
-  }
-
   const RepairConfig& config_;
   const Evidence evidence_;
   fs::path bin_, part_;
   int64_t bin_bytes_;
+  IndexDraft draft_;
   std::string how_;
   std::vector<std::string> refusals_;
 };

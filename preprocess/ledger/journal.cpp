@@ -60,7 +60,7 @@ std::optional<std::string_view> next_line(std::string_view& rest) {
 
 std::optional<Journal::Content> Journal::read(const std::filesystem::path& path) {
   if (!std::filesystem::exists(path)) return std::nullopt;
-  const std::string text = read_file(path);
+  const std::string text = read_file(path, Links::kRefuse);
   std::string_view rest = text;
   Content content;
   const auto first = next_line(rest);
@@ -90,7 +90,7 @@ Journal::Journal(const std::filesystem::path& path, const std::string& identity)
     whole_bytes_ = file_.size_bytes();
     return;
   }
-  const std::string text = read_file(path);
+  const std::string text = read_file(path, Links::kRefuse);
   std::string_view rest = text;
   while (next_line(rest)) {
   }

@@ -4,6 +4,7 @@
 
 #include "indexed_dataset/process/crash_point.h"
 #include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/process/start_thread.h"
 
 namespace weft {
 
@@ -40,7 +41,7 @@ void LocalLedger::write_journal() {
 }
 
 JournalThread::JournalThread(LocalLedger& ledger, std::chrono::milliseconds interval)
-    : ledger_(ledger), interval_(interval), thread_([this] { write(); }) {}
+    : ledger_(ledger), interval_(interval), thread_(start_thread([this] { write(); })) {}
 
 JournalThread::~JournalThread() { end(); }
 

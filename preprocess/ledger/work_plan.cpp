@@ -38,8 +38,11 @@ InputIdentity identity_of(const std::string& path) {
   }
   if (!S_ISREG(status.st_mode)) return identity;
   identity.file_bytes = status.st_size;
-  identity.version = kFileVersion + std::to_string(status.st_mtim.tv_sec) + "." +
-                     std::to_string(status.st_mtim.tv_nsec);
+  const auto text_of = [](const timespec& time) {
+    return std::to_string(time.tv_sec) + "." + std::to_string(time.tv_nsec);
+  };
+  identity.version = kFileVersion + text_of(status.st_mtim);
+  identity.status_changed = text_of(status.st_ctim);
   return identity;
 }
 

@@ -21,6 +21,9 @@ struct InputIdentity {
   std::string path;
   std::string version;      // empty: cannot be told (a pipe), so a stopped run starts anew
   int64_t file_bytes = -1;  // -1: unknown
+  // The time when a local file's content, name or rights changed last. Other computers may have
+  // copies of the file, so this only tells whether a run on this one can go on.
+  std::string status_changed{};
 };
 
 struct WorkPlan {

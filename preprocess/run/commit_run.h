@@ -3,7 +3,7 @@
 // PREFIX.work/commit is written when every file is whole and synced. From then on nothing can fail
 // for want of space, and whoever finds the file carries on:
 //
-//   weft-commit 1
+//   weft-commit 2 HASH                         the run's hash (run_identity.h)
 //   replace 0.idx my-gpt2_text_document.idx    while work/0.idx is there: removes the old file
 //   rename 0.bin my-gpt2_text_document.bin     while work/0.bin is there: gives it its name
 //   ...
@@ -12,8 +12,8 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace weft {
@@ -23,25 +23,34 @@ struct FinishedFile {
   std::filesystem::path to;  // beside the work folder
 };
 
+struct CommitStep {
+  bool is_rename = false;  // or else a removal of `to`
+  std::filesystem::path from, to;
+};
+
 // Writes the commit file and carries it out; `indexes` get their names last, and what they replace
 // is removed first. Then the folder is removed. Throws std::system_error.
-void commit_run(const std::filesystem::path& folder, const std::vector<FinishedFile>& files,
-                const std::vector<FinishedFile>& indexes);
+void commit_run(const std::filesystem::path& folder, const std::string& run_hash,
+                const std::vector<FinishedFile>& files, const std::vector<FinishedFile>& indexes);
 
 // Whether files are being given their names, or were when a run ended.
 bool is_committing(const std::filesystem::path& folder);
 
-// Carries out a commit that was interrupted. False if there is none. Throws std::runtime_error for
-// a commit file that is none or is not whole, before anything is done.
-bool resume_commit(const std::filesystem::path& folder);
+// A commit that was interrupted.
+class InterruptedCommit {
+ public:
+  // Reads all of the commit file. Nothing if there is none. Throws std::runtime_error for one that is
+  // cut off, or that touches other files than those of `prefixes` and of the work folder.
+  static std::optional<InterruptedCommit> find(const std::filesystem::path& folder,
+                                               const std::vector<std::filesystem::path>& prefixes);
+  const std::string& run_hash() const { return run_hash_; }
+  // Carries it out and removes the folder. Throws std::system_error.
+  void resume() const;
 
-// Throws std::invalid_argument if something else than a folder has the name of the work folder: by
-// a link the work may lie on another file system, where files cannot be given their names.
-void check_work_folder(const std::filesystem::path& folder);
-
-// Removes a work folder: its journal first, so that what is left of it after a crash is not work.
-// Throws std::invalid_argument, and removes nothing, if there is something in it that no run makes:
-// a folder of that name may be somebody's own.
-void remove_work_folder(const std::filesystem::path& folder);
+ private:
+  std::filesystem::path folder_;
+  std::string run_hash_;
+  std::vector<CommitStep> steps_;
+};
 
 }  // namespace weft

@@ -19,7 +19,7 @@ constexpr size_t kMaxSpareBytes = 2 << 20;
 }  // namespace
 
 void OutputPlaces::start() {
-  sync_thread_ = std::thread([this] {
+  sync_thread_.start([this] {
     while (auto durable = to_sync_.pop()) {
       std::exception_ptr error;
       try {
@@ -39,7 +39,7 @@ void OutputPlaces::start() {
 
 void OutputPlaces::end() {
   to_sync_.close();
-  if (sync_thread_.joinable()) sync_thread_.join();
+  sync_thread_.join();
 }
 
 void OutputPlaces::open(const LedgerReply::Given& assigned) {

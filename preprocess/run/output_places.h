@@ -11,9 +11,9 @@
 #include <map>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "indexed_dataset/process/thread_group.h"
 #include "preprocess/ledger/ledger_link.h"
 #include "preprocess/run/queue.h"
 #include "preprocess/run/run_files.h"
@@ -37,6 +37,8 @@ class OutputPlaces {
 
   void start();
   void end();  // of the syncing
+  // Throws what the syncing has ended by (out of memory, mostly).
+  void check() const { sync_thread_.check(); }
 
   void open(const LedgerReply::Given& assigned);
   TaskOutput& at(int64_t task) { return tasks_.at(task); }
@@ -90,7 +92,7 @@ class OutputPlaces {
   std::chrono::steady_clock::time_point last_sync_ = std::chrono::steady_clock::now();
   bool is_syncing_ = false, has_sync_failed_ = false;
   Queue<std::vector<LedgerRequest::Durable>> to_sync_;
-  std::thread sync_thread_;
+  ThreadGroup sync_thread_;
 };
 
 }  // namespace weft

@@ -11,7 +11,9 @@
 #include "indexed_dataset/process/crash_point.h"
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/storage/file_system.h"
 #include "indexed_dataset/storage/lock_file.h"
+#include "preprocess/datasets/output_conflicts.h"
 #include "preprocess/run/commit_run.h"
 #include "preprocess/run/disk_space_check.h"
 #include "preprocess/run/pipeline_run.h"
@@ -31,6 +33,7 @@ constexpr std::chrono::seconds kFileIsSeenWithin{10};
 
 PipelineReport PipelineRun::run() {
   try {
+    check_file_system();
     return config_.rank() == 0 ? lead() : follow();
   } catch (const std::system_error& error) {
     if (!is_lack_of_space(error.code())) throw;
@@ -52,9 +55,9 @@ void PipelineRun::plan() {
   if (config_.num_shards > 1) {
     plan_ = shard_of(std::move(plan_), config_.shard_idx, config_.num_shards);
   }
-  identity_ = run_identity(config_, type(), plan_.identities);
-  report_.run_identity = identity_;
-  report_.run_hash = run_hash(identity_);
+  identity_ = run_identity(config_, type(), plan_.identities, IdentityFor::kJournal);
+  report_.run_identity = run_identity(config_, type(), plan_.identities);
+  report_.run_hash = run_hash(report_.run_identity);
   report_.identities = plan_.identities;
   if (config_.num_ranks() > 1 && !plan_.can_resume()) {
     throw std::invalid_argument(
@@ -62,14 +65,29 @@ void PipelineRun::plan() {
   }
 }
 
+// Bytes that a neighbour's page wrote over would be lost without a word.
+void PipelineRun::check_file_system() const {
+  if (config_.num_ranks() == 1 || config_.allow_incoherent_file_system) return;
+  const std::filesystem::path folder = folder_of(folder_);
+  const auto name = incoherent_file_system(folder);
+  if (!name) return;
+  throw std::invalid_argument(
+      "'" + folder.string() + "' is on " + *name +
+      ", where computers that write to one file can overwrite each other's bytes unnoticed; give "
+      "each process a part of the work with --shard I/N and put the parts together with weft-data "
+      "merge, or write to Lustre, GPFS, BeeGFS, CephFS or a local disk. If all ranks run on one "
+      "computer, --allow-incoherent-file-system is safe");
+}
+
 // Ranks other than 0 read, tokenize and write, and know nothing of the whole.
 PipelineReport PipelineRun::follow() {
   report_.is_leader = false;
   plan();
-  const auto word = config_.ranks->wait_for_work(rank_identity(config_, identity_),
+  const auto word = config_.ranks->wait_for_work(rank_identity(config_, report_.run_identity),
                                                  [this] { return stop_requested(); });
   if (!word) return std::move(report_);
   check_sees_work_folder(*word);
+  check_work_folder(folder_);
   RunFiles files(folder_, config_.output_prefixes.size(), type(), /*make=*/false,
                  config_.rules.keeps_origins());
   const RankSettings settings = rank_settings();
@@ -83,7 +101,7 @@ void PipelineRun::compare_ranks() const {
   const auto differs = [](const std::string& rank_0, const std::string& other) {
     return difference(rank_0, other, "rank 0 has", "that rank has").text;
   };
-  config_.ranks->compare(rank_identity(config_, identity_), differs,
+  config_.ranks->compare(rank_identity(config_, report_.run_identity), differs,
                          [this] { return stop_requested(); });
 }
 
@@ -115,9 +133,9 @@ void PipelineRun::check_sees_work_folder(const std::string& word) const {
 PipelineReport PipelineRun::lead() {
   const LockFile lock(work_prefix_.string() + ".lock");
   check_work_folder(folder_);
-  if (resume_commit(folder_)) note("finished the commit of an earlier run");
   plan();
   compare_ranks();
+  resume_commit();
   if (find_finished()) {
     // What a crash behind the commit left goes, the work of a run with other options stays.
     const auto left = Journal::read(folder_ / "journal");
@@ -132,10 +150,8 @@ PipelineReport PipelineRun::lead() {
   const auto lack =
       lack_of_space(folder_.parent_path(), folder_, need_bytes(), is_in_order ? 0 : staged_bytes);
   if (lack) note(*lack);
-  std::filesystem::create_directory(folder_);
-  sync_folder(folder_.has_parent_path() ? folder_.parent_path() : ".");
   try {
-    crash_point("folder_made");
+    make_work_folder(folder_);
     Ledger restored = restored_ledger(earlier, limits);
     if (events_.on_begin) events_.on_begin(num_file_bytes(plan_), restored.seen());
     const auto local_ledger =
@@ -153,8 +169,11 @@ PipelineReport PipelineRun::lead() {
     check_any_document();
     check_inputs_have_not_changed();
     commit(files, totals);
+  } catch (const PipelineStopped&) {
+    if (!plan_.can_resume()) try_remove_work_folder(folder_);
+    throw;
   } catch (...) {
-    if (!plan_.can_resume()) remove_work_folder(folder_);
+    if (!is_work_of_use()) try_remove_work_folder(folder_);
     throw;
   }
   return std::move(report_);
@@ -253,7 +272,7 @@ Ledger::Limits PipelineRun::ledger_limits() const {
 
 std::vector<std::string> PipelineRun::input_names() const {
   std::vector<std::string> names;
-  for (const std::string& input : config_.inputs) names.push_back(display_name(input));
+  for (const std::string& input : config_.inputs) names.push_back(input_name(input));
   return names;
 }
 

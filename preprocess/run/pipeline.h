@@ -53,6 +53,8 @@ struct PipelineConfig {
   RunRanks* ranks = nullptr;
   int rank() const { return ranks ? ranks->rank() : 0; }
   int num_ranks() const { return ranks ? ranks->num_ranks() : 1; }
+  // Several ranks may write where file_system.h knows of no coherence: all run on one computer.
+  bool allow_incoherent_file_system = false;
 
   // 1 MiB: a worker needs ~5 ms for it, far more than a queue costs.
   size_t chunk_bytes = size_t{1} << 20;

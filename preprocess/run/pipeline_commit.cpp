@@ -4,7 +4,7 @@
 #include "indexed_dataset/soundness/block_checksums.h"
 #include "preprocess/run/commit_run.h"
 #include "preprocess/run/pipeline_run.h"
-#include "preprocess/web/open_input.h"
+#include "preprocess/run/run_identity.h"
 
 namespace weft {
 namespace {
@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 void PipelineRun::report_inputs(const Ledger& ledger) {
   for (size_t i = 0; i < config_.inputs.size(); ++i) {
-    report_.inputs.push_back({display_name(config_.inputs[i]), plan_.layouts[i].format, 0, 0, 0});
+    report_.inputs.push_back({input_name(config_.inputs[i]), plan_.layouts[i].format, 0, 0, 0});
   }
   for (const Task& task : ledger.tasks()) {
     const PipelineTotals& totals = ledger.counts(task.number).totals;
@@ -50,7 +50,6 @@ void PipelineRun::check_any_document() const {
   if (report_.totals.num_lines == 0 && config_.num_shards == 1)
     note("note: there is no line in the input");
   if (report_.totals.num_documents > 0 || bad_lines.total() == 0) return;
-  remove_work_folder(folder_);
   throw std::runtime_error("no line of the input is a document: " + bad_lines.summary() +
                            "; nothing was written");
 }
@@ -93,7 +92,7 @@ void PipelineRun::commit(RunFiles& files, const std::vector<DatasetCounts>& tota
     }
   }
   check_stop_at_end();
-  commit_run(folder_, others, indexes);
+  commit_run(folder_, report_.run_hash, others, indexes);
 }
 
 // The passes over all that was written take minutes for terabytes, and change nothing that a rerun

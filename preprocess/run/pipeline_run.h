@@ -17,6 +17,7 @@
 #include "preprocess/run/pipeline.h"
 #include "preprocess/run/rank.h"
 #include "preprocess/run/run_files.h"
+#include "preprocess/run/work_folder.h"
 
 namespace weft {
 
@@ -38,6 +39,8 @@ class PipelineRun {
   PipelineReport lead();
   PipelineReport follow();
   bool stop_requested() const { return events_.stop_requested && events_.stop_requested(); }
+  void check_file_system() const;
+  void resume_commit();
   bool find_finished();
   bool is_hash_of_finished(const std::string& hash) const;
   void check_outputs_are_free() const;
@@ -46,6 +49,7 @@ class PipelineRun {
   std::string publish_work_folder() const;
   void check_sees_work_folder(const std::string& word) const;
   std::optional<Journal::Content> find_work();
+  bool is_work_of_use() const noexcept;
   void check_work_is_ours(const std::optional<Journal::Content>& work) const;
   int64_t need_bytes() const;
   Ledger::Limits ledger_limits() const;

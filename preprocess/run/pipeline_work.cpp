@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "indexed_dataset/soundness/verify.h"
 #include "preprocess/datasets/dataset_manifest.h"
 #include "preprocess/run/commit_run.h"
 #include "preprocess/run/pipeline_run.h"
@@ -13,6 +14,11 @@ namespace weft {
 namespace {
 
 namespace fs = std::filesystem;
+
+bool holds_documents(const Journal::Content& work) {
+  return std::any_of(work.progress.begin(), work.progress.end(),
+                     [](const auto& task) { return task.second.counts.totals.num_documents > 0; });
+}
 
 }  // namespace
 
@@ -25,6 +31,25 @@ bool PipelineRun::is_hash_of_finished(const std::string& hash) const {
   return hash == run_hash(run_identity_with(config_, other, type(), plan_.identities));
 }
 
+// A commit of other options or inputs is not carried out: it would give names to files that this run
+// was not asked for.
+void PipelineRun::resume_commit() {
+  const auto commit = InterruptedCommit::find(folder_, config_.output_prefixes);
+  if (!commit) return;
+  if (is_hash_of_finished(commit->run_hash())) {
+    commit->resume();
+    note("finished the commit of an earlier run");
+    return;
+  }
+  if (config_.overwrite) return;
+  const auto work = Journal::read(folder_ / "journal");
+  throw std::invalid_argument(
+      "'" + folder_.string() + "' holds the finished work of another run (" +
+      (work ? difference(work->identity, identity_).text : "its journal is gone") +
+      "), which ended while its files were given their names; run with its inputs and options to "
+      "end that, or give --overwrite to drop it");
+}
+
 // A finished dataset of the same identity, which is not to be replaced.
 bool PipelineRun::find_finished() {
   if (!plan_.can_resume() || config_.overwrite) return false;
@@ -34,6 +59,7 @@ bool PipelineRun::find_finished() {
       return false;
     const auto manifest = read_dataset_manifest(prefix);
     if (!manifest || !is_hash_of_finished(manifest->run_hash)) return false;
+    check_file_sizes(prefix);
     outputs.push_back({prefix, manifest->num_documents, manifest->num_tokens});
   }
   report_.outputs = std::move(outputs);
@@ -48,7 +74,13 @@ void PipelineRun::check_outputs_are_free() const {
                                   "': names of datasets cannot have line ends in them");
     }
     if (config_.overwrite) continue;
-    if (!fs::exists(prefix.string() + ".idx")) continue;
+    if (!fs::exists(prefix.string() + ".idx")) {
+      if (!fs::exists(prefix.string() + ".bin")) continue;
+      throw std::invalid_argument("'" + prefix.string() +
+                                  ".bin' is there without its .idx, which weft-data repair may be "
+                                  "able to make again; give --overwrite to replace it, or another "
+                                  "--output-prefix");
+    }
     throw std::invalid_argument("'" + prefix.string() + ".idx' is a finished dataset, " +
                                 origin_of_finished(prefix) +
                                 "; give --overwrite to replace it, or another --output-prefix");
@@ -85,15 +117,22 @@ std::optional<Journal::Content> PipelineRun::find_work() {
   return std::nullopt;
 }
 
+// True if a run after this one, which has failed, can go on with the work in the folder.
+bool PipelineRun::is_work_of_use() const noexcept {
+  if (!plan_.can_resume()) return false;
+  try {
+    const auto work = Journal::read(folder_ / "journal");
+    return work && holds_documents(*work);
+  } catch (const std::exception&) {  // a disk that fails may work again
+    return true;
+  }
+}
+
 // Work of other options or other files is somebody's, or somebody mistyped; of inputs that have
 // changed nothing can be used.
 void PipelineRun::check_work_is_ours(const std::optional<Journal::Content>& work) const {
   if (!work || work->identity == identity_ || config_.overwrite) return;
-  // A run that failed at its first line leaves nothing that would be missed.
-  const auto holds_documents = [](const auto& task) {
-    return task.second.counts.totals.num_documents > 0;
-  };
-  if (std::none_of(work->progress.begin(), work->progress.end(), holds_documents)) return;
+  if (!holds_documents(*work)) return;
   const IdentityDifference differs = difference(work->identity, identity_);
   if (differs.is_lost || (differs.same_options && differs.same_inputs)) return;
   throw std::invalid_argument(

@@ -70,6 +70,11 @@ void Rank::end_threads() {
 }
 
 void Rank::round(const std::function<bool()>& stop_requested) {
+  handle([this] {
+    tokenizers_.check();
+    readers_.check();
+    places_.check();
+  });
   if (has_news() || Clock::now() - last_exchange_ >= kExchangeInterval) exchange();
   if (is_all_done_) return;
   if (stop_requested()) {

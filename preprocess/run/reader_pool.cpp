@@ -40,7 +40,7 @@ void ReaderPool::start() {
   // Two for each worker: one in work and one waiting; one more for each reader.
   for (int i = 0; i < 2 * num_workers_ + num_readers_; ++i) free_.push(std::make_unique<Chunk>());
   for (int i = 0; i < num_readers_; ++i) {
-    threads_.emplace_back([this] {
+    threads_.start([this] {
       while (const auto task = tasks_.pop()) read_task(*task);
     });
   }
@@ -52,8 +52,7 @@ void ReaderPool::end() {
   windows_.close();
   free_.close();
   tasks_.close();
-  for (std::thread& thread : threads_) thread.join();
-  threads_.clear();
+  threads_.join();
 }
 
 void ReaderPool::read(const LedgerReply::Given& assigned) {

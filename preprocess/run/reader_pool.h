@@ -34,6 +34,8 @@ class ReaderPool {
   void start();
   // Ends all reading. Chunks that were read and not used may be lost.
   void end();
+  // Throws what a thread has ended by (out of memory, mostly).
+  void check() const { threads_.check(); }
 
   // Reads a task from where `assigned` says. is_last() is true of one of its chunks.
   void read(const LedgerReply::Given& assigned);
@@ -66,7 +68,7 @@ class ReaderPool {
   Queue<ChunkPtr> free_;
   Queue<TaskToRead> tasks_;
   std::map<int64_t, std::shared_ptr<std::atomic<bool>>> is_unwanted_;  // by task that is read
-  std::vector<std::thread> threads_;
+  ThreadGroup threads_;
 };
 
 }  // namespace weft

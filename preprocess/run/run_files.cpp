@@ -29,10 +29,6 @@ StagedHeader header_of(const Output& output) {
 
 }  // namespace
 
-std::filesystem::path work_folder(const std::filesystem::path& output_prefix) {
-  return output_prefix.string() + ".work";
-}
-
 RunFiles::Dataset::Dataset(const RunFiles& files, size_t k, TokenType type, bool make)
     : pair(files.path_of(k, ".bin"), files.path_of(k, ".idx"), files.path_of(k, ".bounds"), type,
            make),

@@ -20,9 +20,6 @@
 
 namespace weft {
 
-// PREFIX.work
-std::filesystem::path work_folder(const std::filesystem::path& output_prefix);
-
 class RunFiles {
  public:
   // Opens the files of all datasets in `folder`, which must exist; what they hold stays. Only rank

@@ -8,6 +8,7 @@
 
 #include "indexed_dataset/soundness/xxh3.h"
 #include "preprocess/stream/byte_source.h"
+#include "preprocess/terminal/terminal_text.h"
 #include "preprocess/web/open_input.h"
 
 namespace weft {
@@ -83,14 +84,21 @@ std::string name_of(SpecialTokens special) {
 
 }  // namespace
 
+std::string input_name(const std::string& path) {
+  std::string name = display_name(path);
+  return num_valid_utf8_bytes(name) == name.size() ? name : escape_for_terminal(name);
+}
+
 std::string run_identity(const PipelineConfig& config, TokenType type,
-                         const std::vector<InputIdentity>& inputs) {
+                         const std::vector<InputIdentity>& inputs, IdentityFor use) {
   const TokenizeRules& rules = config.rules;
   Json list = Json::array();
   for (const InputIdentity& input : inputs) {
-    list.push_back({{"path", display_name(input.path)},
+    list.push_back({{"path", input_name(input.path)},
                     {"version", input.version},
                     {"bytes", input.file_bytes}});
+    if (use == IdentityFor::kJournal && !input.status_changed.empty())
+      list.back()["status_changed"] = input.status_changed;
   }
   Json identity = {
       {"weft-data preprocess", 1},

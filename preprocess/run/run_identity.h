@@ -9,10 +9,20 @@
 
 namespace weft {
 
+// The work of a stopped run only fits inputs that are the very same files, so its journal has
+// InputIdentity::status_changed, too: a file that was replaced may keep its size and time. What ranks
+// and manifests compare may be copies on several computers.
+enum class IdentityFor { kAll, kJournal };
+
 // One line of JSON; `type` is that of the tokens. Options that only decide whether or how fast a
 // run comes to its end (workers, bad lines allowed) are not part of it.
 std::string run_identity(const PipelineConfig& config, TokenType type,
-                         const std::vector<InputIdentity>& inputs);
+                         const std::vector<InputIdentity>& inputs,
+                         IdentityFor use = IdentityFor::kAll);
+
+// The name of an input in identities, manifests and source maps, which are UTF-8: invalid bytes are
+// shown as \xHH, so that names that differ there only stay different.
+std::string input_name(const std::string& path);
 
 // run_identity() with another --origin-key in rules.
 std::string run_identity_with(PipelineConfig config, const std::string& origin_key, TokenType type,

@@ -48,7 +48,10 @@ class StageReader {
   // Its first `num_bytes`.
   StageReader(const std::filesystem::path& path, int64_t num_bytes, TokenType type,
               bool has_origins)
-      : file_(path), num_bytes_(num_bytes), type_(type), has_origins_(has_origins) {}
+      : file_(path, Links::kRefuse),
+        num_bytes_(num_bytes),
+        type_(type),
+        has_origins_(has_origins) {}
 
   bool at_end() const { return position_ == num_bytes_; }
 

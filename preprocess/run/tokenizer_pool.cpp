@@ -14,7 +14,7 @@ TokenizerPool::TokenizerPool(std::shared_ptr<const Vocabulary> vocabulary,
 
 void TokenizerPool::start() {
   for (int i = 0; i < num_workers_; ++i) {
-    threads_.emplace_back([this] {
+    threads_.start([this] {
       ChunkTokenizer tokenizer(vocabulary_, rules_);
       while (const auto job = jobs_.pop()) (*job)(tokenizer);
     });
@@ -23,8 +23,7 @@ void TokenizerPool::start() {
 
 void TokenizerPool::end() {
   jobs_.close();
-  for (std::thread& thread : threads_) thread.join();
-  threads_.clear();
+  threads_.join();
 }
 
 void TokenizerPool::tokenize(ChunkPtr chunk) {

@@ -4,9 +4,8 @@
 
 #include <functional>
 #include <memory>
-#include <thread>
-#include <vector>
 
+#include "indexed_dataset/process/thread_group.h"
 #include "preprocess/documents/tokenize_chunk.h"
 #include "preprocess/run/chunk.h"
 #include "preprocess/run/queue.h"
@@ -26,6 +25,8 @@ class TokenizerPool {
   void start();
   // Waits for the jobs that are being done, and drops those that are queued.
   void end();
+  // Throws what a thread has ended by (out of memory, mostly).
+  void check() const { threads_.check(); }
 
   void tokenize(ChunkPtr chunk);
   // Goes before all tokenizing: what is written frees memory, and others may wait for it. `job`
@@ -38,7 +39,7 @@ class TokenizerPool {
   const int num_workers_;
   const std::function<void(ChunkPtr)> use_;
   Queue<std::function<void(ChunkTokenizer&)>> jobs_;
-  std::vector<std::thread> threads_;
+  ThreadGroup threads_;
 };
 
 }  // namespace weft

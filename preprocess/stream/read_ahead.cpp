@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cstring>
 
+#include "indexed_dataset/process/start_thread.h"
+
 namespace weft {
 
 ReadAheadSource::ReadAheadSource(std::unique_ptr<ByteSource> inner)
     : inner_(std::move(inner)), format_(inner_->format()) {
   for (Buffer& buffer : buffers_) buffer.bytes.resize(kBufferBytes);
-  thread_ = std::thread([this] { fill_buffers(); });
+  thread_ = start_thread([this] { fill_buffers(); });
 }
 
 ReadAheadSource::~ReadAheadSource() {

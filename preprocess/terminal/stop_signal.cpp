@@ -28,6 +28,10 @@ void install_stop_signals() {
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   sigaction(SIGUSR1, &action, nullptr);  // Slurm's --signal=USR1@N: the time limit is near
+  struct sigaction before {};            // a closed terminal; nohup ignores it
+  if (sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) {
+    sigaction(SIGHUP, &action, nullptr);
+  }
 }
 
 int stop_signal() { return received_signal; }

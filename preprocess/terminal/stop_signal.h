@@ -1,4 +1,4 @@
-// SIGINT, SIGTERM and SIGUSR1 as a request that the program answers when it can.
+// SIGINT, SIGTERM, SIGHUP and SIGUSR1 as a request that the program answers when it can.
 #pragma once
 
 #include <atomic>

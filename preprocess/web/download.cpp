@@ -1,6 +1,7 @@
 #include "preprocess/web/download.h"
 
 #include <fmt/format.h>
+#include <sys/xattr.h>
 
 #include <algorithm>
 #include <chrono>
@@ -20,6 +21,8 @@ using Clock = std::chrono::steady_clock;
 
 // What a crash may cost. Each time, all that has come is synced: more often would slow the disk.
 constexpr auto kSaveInterval = std::chrono::seconds(2);
+
+constexpr char kOriginAttribute[] = "user.xdg.origin.url";
 
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
@@ -67,6 +70,9 @@ class PartFile final : public FetchSink {
       throw ChecksumMismatch(display_url(url_) + ": SHA-256 is " + found + ", expected " +
                              expected + "; the download was removed");
     }
+    // Some file systems have no attributes.
+    const std::string origin = display_url(request_.url);
+    (void)::setxattr(part_.c_str(), kOriginAttribute, origin.data(), origin.size(), 0);
     commit_rename(part_, request_.output);
     remove_file(state_file_);
     return {url_, identity_.size_bytes, found, !expected.empty()};
@@ -240,6 +246,25 @@ DownloadResult download_file(const DownloadRequest& request, const DownloadProgr
   }
   if (has_mismatch) throw ChecksumMismatch(failures);
   throw NetworkError(failures);
+}
+
+void check_part_is_of_a_download(const std::filesystem::path& output, bool was_left_behind) {
+  if (was_left_behind) return;
+  const std::filesystem::path part = output.string() + ".part", state = part.string() + ".json";
+  const bool has_state = std::filesystem::exists(state);
+  if (!has_state && !std::filesystem::exists(part)) return;
+  if (has_state && parse_download_state(read_file(state), INT64_MAX)) return;
+  throw std::invalid_argument(
+      "'" + (has_state ? state : part).string() +
+      "' was not left by a download, and would be overwritten; move it away, "
+      "or give another --output");
+}
+
+std::string origin_url_of(const std::filesystem::path& file) {
+  std::string url(4096, '\0');
+  const ssize_t size = ::getxattr(file.c_str(), kOriginAttribute, url.data(), url.size());
+  url.resize(size > 0 ? static_cast<size_t>(size) : 0);
+  return url;
 }
 
 std::string download_text(const std::string& url, const FetchOptions& options, int64_t max_bytes,

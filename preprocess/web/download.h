@@ -43,6 +43,15 @@ struct DownloadStopped {};
 // little space, before it begins), std::invalid_argument (not an http(s) URL), DownloadStopped.
 DownloadResult download_file(const DownloadRequest& request, const DownloadProgress& progress = {});
 
+// For a caller that holds OUTPUT.lock: throws std::invalid_argument if OUTPUT.part or OUTPUT.part.json
+// is there, is not of a download and would be overwritten. A killed download may leave a part without
+// a state; then its lock `was_left_behind`.
+void check_part_is_of_a_download(const std::filesystem::path& output, bool was_left_behind);
+
+// The address that a file was downloaded from, as display_url() shows it: download_file() keeps it in
+// the file's attribute user.xdg.origin.url, as browsers do. Empty if it has none.
+std::string origin_url_of(const std::filesystem::path& file);
+
 // A small file into memory, such as a list of checksums. Throws as download_file(), LimitExceeded
 // for more than `max_bytes`.
 std::string download_text(const std::string& url, const FetchOptions& options, int64_t max_bytes,

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/process/start_thread.h"
 #include "preprocess/compressed/decompress.h"
 #include "preprocess/web/fetch.h"
 #include "preprocess/web/fetch_plan.h"
@@ -59,7 +60,7 @@ class UrlSource final : public ByteSource, private FetchSink {
         fetch_(url_, options_.fetch, identity_, plan_, *this) {
     if (!identity_.validator().empty() && identity_.size_bytes >= 0)
       plan_.set_size(identity_.size_bytes);
-    thread_ = std::thread([this] { run(); });
+    thread_ = start_thread([this] { run(); });
   }
   ~UrlSource() override {
     is_stopped_ = true;

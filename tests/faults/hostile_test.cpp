@@ -19,6 +19,7 @@
 #include "preprocess/ledger/journal.h"
 #include "preprocess/ledger/work_plan.h"
 #include "preprocess/run/commit_run.h"
+#include "preprocess/run/work_folder.h"
 #include "preprocess/web/download_state.h"
 #include "tests/faults/forked_run.h"
 #include "tests/indexed_dataset/nested_json.h"
@@ -101,11 +102,14 @@ TEST_F(HostileFolder, OnlyAFolderIsWorkedIn) {
 class HostileCommit : public ::testing::Test {
  protected:
   void SetUp() override {
-    fs::create_directories(work_);
+    make_work_folder(work_);
     for (const char* suffix : {".bin", ".idx"}) std::ofstream(work_ / ("0" + std::string(suffix)));
   }
   void write(const std::string& text) const {
     std::ofstream(work_ / "commit", std::ios::binary) << text;
+  }
+  void resume_commit() const {
+    InterruptedCommit::find(work_, {folder_.path() / "a"}).value().resume();
   }
   TemporaryFolder folder_{memory_folder()};
   fs::path work_ = folder_.path() / "a.work";
@@ -114,22 +118,22 @@ class HostileCommit : public ::testing::Test {
 // A commit file is renamed into place; what cuts it off is a disk. Whatever it did not name would
 // be removed with the work folder.
 TEST_F(HostileCommit, OneThatIsCutOffAnywhereIsNotCarriedOut) {
-  const std::string whole = "weft-commit 1\nrename 0.bin a.bin\nrename 0.idx a.idx\nend\n";
+  const std::string whole = "weft-commit 2 77\nrename 0.bin a.bin\nrename 0.idx a.idx\nend\n";
   for (size_t size = 0; size < whole.size(); ++size) {
     write(whole.substr(0, size));
-    EXPECT_THROW(resume_commit(work_), std::runtime_error) << size;
+    EXPECT_THROW(resume_commit(), std::runtime_error) << size;
     EXPECT_TRUE(fs::exists(work_ / "0.bin") && fs::exists(work_ / "0.idx")) << size;
     ASSERT_TRUE(fs::exists(work_ / "commit")) << size;
   }
   write(whole);
-  EXPECT_TRUE(resume_commit(work_));
+  resume_commit();
   EXPECT_TRUE(fs::exists(folder_.path() / "a.bin") && fs::exists(folder_.path() / "a.idx"));
 }
 
 TEST_F(HostileCommit, NothingIsDoneOfOneWithAStepThatIsNone) {
   for (const char* step : {"remove 0.idx a.idx", "rename 0.idx", "rename 0.idx ../b", ""}) {
-    write("weft-commit 1\nrename 0.bin a.bin\n" + std::string(step) + "\nend\n");
-    EXPECT_THROW(resume_commit(work_), std::runtime_error) << step;
+    write("weft-commit 2 77\nrename 0.bin a.bin\n" + std::string(step) + "\nend\n");
+    EXPECT_THROW(resume_commit(), std::runtime_error) << step;
     EXPECT_FALSE(fs::exists(folder_.path() / "a.bin")) << step;
   }
 }
@@ -209,6 +213,7 @@ TEST(HostileJson, CountsThatCannotBeCountedInBytesAreNone) {
 
 // Bounds that no document has, where the lengths are right (for the sanitizer of overflows).
 TEST(HostileIndex, BoundsOfAllBitsAreMendedOrNot) {
+  const TemporaryFolder folder(memory_folder());
   std::string idx("MMIDIDX\0\0\1\0\0\0\0\0\0\0\10", 18);
   const auto add = [&idx](auto value) {
     idx.append(reinterpret_cast<const char*>(&value), sizeof value);
@@ -222,9 +227,12 @@ TEST(HostileIndex, BoundsOfAllBitsAreMendedOrNot) {
     for (size_t k = 0; k < 5; ++k) {
       std::string damaged = idx;
       damaged.replace(bounds_at + 8 * k, 8, reinterpret_cast<const char*>(&bound), 8);
-      mend_index(std::as_bytes(std::span(damaged)), 12, {}, [&](const RebuiltIndex& index) {
-        EXPECT_EQ(index.lengths, (std::vector<int32_t>{1, 2, 3}));
-        EXPECT_TRUE(index.bounds.empty() || index.bounds.back() == 3);
+      IndexDraft draft(folder.path() / "idx");
+      mend_index(std::as_bytes(std::span(damaged)), 12, {}, draft, [&](bool has_bounds) {
+        EXPECT_EQ(draft.num_sequences(), 3);
+        if (has_bounds) {
+          EXPECT_EQ(read_file(draft.path()).substr(34, 12), idx.substr(34, 12));
+        }
         return true;
       });
     }

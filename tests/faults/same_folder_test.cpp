@@ -4,6 +4,7 @@
 
 #include "indexed_dataset/storage/file_io.h"
 #include "indexed_dataset/storage/lock_file.h"
+#include "preprocess/ledger/run_ranks.h"
 #include "tests/faults/forked_run.h"
 
 namespace weft {
@@ -152,12 +153,144 @@ TEST_F(SameFolder, FilesThatAreMissingInTheWorkAreNoReasonToFail) {
 }
 
 TEST_F(SameFolder, ForeignFilesInTheWorkFolderAreLeftAlone) {
-  fs::create_directory(out_folder_ / "d.work");
-  write_file_atomically(out_folder_ / "d.work" / "thesis.txt", "precious");
+  for (const char* name : {"thesis.txt", "commitments.txt", "failure_analysis.doc", "2024.pdf"}) {
+    const fs::path file = out_folder_ / "d.work" / name;
+    fs::create_directory(out_folder_ / "d.work");
+    write_file_atomically(file, "precious");
+    const RunEnd end = run();
+    EXPECT_EQ(end.exit_code, 2) << name;
+    EXPECT_TRUE(has(end.message, "d.work' holds files, but not 'weft-data.work'")) << end.message;
+    EXPECT_EQ(read_file(file), "precious");
+    remove_output();
+    // In one that a run has made, too.
+    crashed();
+    std::ofstream(file) << "precious";
+    config_.overwrite = config_.rules.append_eod = true;  // drops the work
+    const RunEnd dropping = run();
+    EXPECT_EQ(dropping.exit_code, 2) << name;
+    EXPECT_TRUE(has(dropping.message, name)) << dropping.message;
+    EXPECT_EQ(read_file(file), "precious");
+    config_.overwrite = config_.rules.append_eod = false;
+    remove_output();
+  }
+}
+
+TEST_F(SameFolder, ACommitOfOtherOptionsIsNotCarriedOut) {
+  config_.rules.append_eod = true;
+  ASSERT_TRUE(run(crash_at("commit_rename:1")).is_killed());
+  config_.rules.append_eod = false;
   const RunEnd end = run();
   EXPECT_EQ(end.exit_code, 2);
-  EXPECT_TRUE(has(end.message, "thesis.txt")) << end.message;
+  EXPECT_TRUE(has(end.message,
+                  "holds the finished work of another run (--append-eod: was true, is "
+                  "false)"))
+      << end.message;
+  EXPECT_FALSE(fs::exists(out_folder_ / "d.idx"));
+  config_.overwrite = true;
+  expect_rerun_completes("--overwrite");
+}
+
+TEST_F(SameFolder, ACommitOfTheSameRunIsCarriedOut) {
+  ASSERT_TRUE(run(crash_at("commit_rename:1")).is_killed());
+  const RunEnd end = expect_rerun_completes("a commit");
+  EXPECT_TRUE(has(end.notes, "finished the commit of an earlier run")) << end.notes;
+  EXPECT_TRUE(end.was_there);
+}
+
+// Half of the work was of the text before.
+TEST_F(SameFolder, AnInputThatWasReplacedByOneOfTheSameSizeAndTimeBeginsAnew) {
+  crashed();
+  std::string text = read_file(path("a.jsonl"));
+  text[text.find("fox")] = 'b';
+  std::ofstream(path("other"), std::ios::binary) << text;
+  fs::last_write_time(path("other"), fs::last_write_time(path("a.jsonl")));
+  fs::rename(path("other"), path("a.jsonl"));
+  const RunEnd end = run();
+  EXPECT_EQ(end.exit_code, 0) << end.message;
+  EXPECT_TRUE(has(end.notes, "is dropped: the input '")) << end.notes;
+  const auto made = output();
+  remove_output();
+  ASSERT_EQ(run().exit_code, 0);
+  EXPECT_TRUE(made.at(".bin") == output().at(".bin"));
+}
+
+TEST_F(SameFolder, NamesThatDifferInInvalidBytesAreDifferentInputs) {
+  config_.inputs.clear();
+  for (const char* name : {"bad\xfe.jsonl", "bad\xff.jsonl"}) {
+    std::ofstream(path(name)) << "{\"text\": \"" << std::string(9, name[3] == '\xff' ? 'x' : 'y')
+                              << "\"}\n";
+    fs::last_write_time(path(name), fs::last_write_time(path("a.jsonl")));
+  }
+  config_.inputs = {path("bad\xfe.jsonl")};
+  ASSERT_EQ(run().exit_code, 0);
+  config_.inputs = {path("bad\xff.jsonl")};
+  const RunEnd end = run();
+  EXPECT_EQ(end.exit_code, 2);
+  EXPECT_TRUE(has(end.message, "bad\\xFE.jsonl")) << end.message;
+}
+
+// Rank 0 of two, of which the other one never says a word.
+class SilentRanks final : public RankTransport {
+ public:
+  int rank() const override { return 0; }
+  int num_ranks() const override { return 2; }
+  const std::string& place_of(int) const override { return place_; }
+  void send(int, int, std::string) override {}
+  bool is_all_sent() override { return true; }
+  std::optional<RankMessage> receive() override { return std::nullopt; }
+  void end() override {}
+  void abort(int exit_code) override { ::_exit(exit_code); }
+
+ private:
+  std::string place_ = "here";
+};
+
+// Several ranks on NFS can lose each other's bytes without a word.
+TEST_F(SameFolder, RanksDoNotShareAFileSystemThatIsNotCoherent) {
+  const auto run_on = [this](const char* magic, bool with_ranks = true) {
+    return run([=, this] {
+      ::setenv("WEFT_STATFS_TYPE", magic, 1);
+      if (with_ranks) config_.ranks = new RunRanks(std::make_unique<SilentRanks>(), {});
+    });
+  };
+  EXPECT_EQ(run_on("0x6969", /*with_ranks=*/false).exit_code, 0) << "one process alone";
+  remove_output();
+  const RunEnd end = run_on("0x6969");
+  EXPECT_EQ(end.exit_code, 2);
+  for (const char* part : {"is on NFS", "--shard I/N", "merge", "--allow-incoherent-file-system"}) {
+    EXPECT_TRUE(has(end.message, part)) << end.message;
+  }
+  EXPECT_TRUE(fs::is_empty(out_folder_));
+  // Past that check, the next one ends the run.
+  fs::create_directory(out_folder_ / "d.work");
+  std::ofstream(out_folder_ / "d.work" / "thesis.txt") << "precious";
+  EXPECT_TRUE(has(run_on("0x0BD00BD0").message, "weft-data.work")) << "Lustre";
+  config_.allow_incoherent_file_system = true;
+  EXPECT_TRUE(has(run_on("0x6969").message, "weft-data.work")) << "allowed";
+}
+
+// The message of a failed run came from its clean-up, which met a strange file.
+TEST_F(SameFolder, ACleanUpThatFailsDoesNotHideWhyTheRunFailed) {
+  std::ofstream(path("a.jsonl"), std::ios::binary) << "no JSON\n";
+  config_.inputs.resize(1);
+  config_.rules.on_bad_line = OnBadLine::kSkip;
+  stop_if_ = [this] {
+    std::ofstream(out_folder_ / "d.work" / "thesis.txt") << "precious";
+    return false;
+  };
+  const RunEnd end = run();
+  EXPECT_EQ(end.exit_code, 3);
+  EXPECT_TRUE(has(end.message, "no line of the input is a document")) << end.message;
   EXPECT_EQ(read_file(out_folder_ / "d.work" / "thesis.txt"), "precious");
+}
+
+TEST_F(SameFolder, AFailedRunThatHasNothingToGoOnWithLeavesNothing) {
+  std::ofstream(path("a.jsonl"), std::ios::binary) << "no JSON\n";
+  config_.inputs.resize(1);
+  const RunEnd end = run();
+  EXPECT_EQ(end.exit_code, 3);
+  EXPECT_TRUE(has(end.message, "nothing was written")) << end.message;
+  EXPECT_TRUE(fs::is_empty(out_folder_));
 }
 
 // Lines that one run has left out are bad lines to the next, if it is told to stop at them.

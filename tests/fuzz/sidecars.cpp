@@ -4,9 +4,11 @@
 // beyond them; in capitals they are left as they are.
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
 #include <stdexcept>
 #include <string>
 
+#include "indexed_dataset/pair/index_view.h"
 #include "indexed_dataset/soundness/block_checksums.h"
 #include "indexed_dataset/soundness/rebuild_index.h"
 #include "indexed_dataset/soundness/xxh3.h"
@@ -14,6 +16,7 @@
 #include "preprocess/ledger/journal.h"
 #include "tests/fuzz/fuzz_check.h"
 #include "tests/fuzz/memory_file.h"
+#include "tests/preprocess/temporary_folder.h"
 
 namespace weft {
 namespace {
@@ -54,6 +57,18 @@ void read_checksums(const std::string& path) {
   }
 }
 
+// A MemoryFile is a link: files that are written, or opened without following links, lie here.
+std::filesystem::path scratch_folder() {
+  static const TemporaryFolder folder("/dev/shm");
+  return folder.path();
+}
+
+void read_journal(const std::string& content) {
+  const auto path = scratch_folder() / "journal";
+  std::ofstream(path, std::ios::binary) << content;
+  Journal::read(path);
+}
+
 std::string journal_lines(std::string_view content) {
   std::string lines;
   while (!content.empty()) {
@@ -66,16 +81,20 @@ std::string journal_lines(std::string_view content) {
 
 void mend(std::string_view damaged) {
   constexpr int64_t kBinBytes = 64;
-  mend_index(std::as_bytes(std::span(damaged)), kBinBytes, {}, [](const RebuiltIndex& index) {
+  IndexDraft draft(scratch_folder() / "idx");
+  mend_index(std::as_bytes(std::span(damaged)), kBinBytes, {}, draft, [&](bool has_bounds) {
+    if (!has_bounds) return false;
+    const std::string bytes = read_file(draft.path());
+    const IndexView index = parse_index(std::as_bytes(std::span(bytes)), draft.path());
     int64_t num_tokens = 0, before = 0;
-    for (const int32_t length : index.lengths) {
-      FUZZ_CHECK(length >= 0);
-      num_tokens += length;
+    for (int64_t i = 0; i < index.num_sequences; ++i) {
+      FUZZ_CHECK(index.length(i) >= 0);
+      num_tokens += index.length(i);
     }
     FUZZ_CHECK(num_tokens * size_bytes(index.type) == kBinBytes);
-    for (const int64_t bound : index.bounds) {
-      FUZZ_CHECK(bound >= before && bound <= static_cast<int64_t>(index.lengths.size()));
-      before = bound;
+    for (int64_t k = 0; k < index.num_bounds; ++k) {
+      FUZZ_CHECK(index.bound(k) >= before && index.bound(k) <= index.num_sequences);
+      before = index.bound(k);
     }
     return false;
   });
@@ -100,10 +119,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         read_checksums(MemoryFile(content).path());
         break;
       case 'j':
-        Journal::read(MemoryFile(journal_lines(content)).path());
+        read_journal(journal_lines(content));
         break;
       case 'J':
-        Journal::read(MemoryFile(content).path());
+        read_journal(content);
         break;
       case 'i':
         mend(content);

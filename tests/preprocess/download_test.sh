@@ -69,4 +69,12 @@ grep -q '/missing: the server answered 404' out.log || fail "the mirror's failur
 # A mirror goes on where the first one broke off, if a checksum will tell; a wrong mixture is fetched again.
 expect 0 '' "$data" download "$at/always" --output m4 --allow-http --sha256 "$sha" --attempts 2 --retry-delay-ms 10 --mirror "$at/plain"
 is_whole m4
+
+# --- a file of the same name from elsewhere is not "there already"
+mkdir a b
+expect 0 '' "$data" download "$at/plain" --output-folder a --allow-http
+expect 0 'is there already' "$data" download "$at/plain" --output-folder a --allow-http
+if python3 -c 'import os; os.getxattr("a/plain", "user.xdg.origin.url")'; then
+  expect 2 "'a/plain' is there already, but comes from $at/plain" "$data" download "$at/other/plain" --output-folder a --allow-http
+fi
 echo "all passed"

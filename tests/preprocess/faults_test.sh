@@ -27,7 +27,7 @@ expect 0 '' "$data" preprocess --input corpus.jsonl --output-prefix killed
 same killed || fail "the run after a killed one differs"
 [ ! -e killed.lock ] || fail "the lock file stayed"
 
-for signal in INT TERM; do
+for signal in INT TERM HUP; do
   begin "stopped$signal"
   kill -$signal $run
   code=0 && wait $run || code=$?
@@ -38,7 +38,7 @@ for signal in INT TERM; do
 done
 
 # --- a run that can go on. It may come to its end before the signal does: then again.
-for signal in TERM USR1; do
+for signal in TERM USR1 HUP; do
   for attempt in $(seq 20); do
     rm -rf usable*
     "$data" preprocess --input corpus.jsonl --output-prefix usable >usable.log 2>&1 &

@@ -56,7 +56,90 @@ expect 0 'done: 0 documents' "$data" preprocess --input corpus.jsonl --output-pr
 
 # A commit that somebody has changed gives no names elsewhere.
 mkdir z.work
-printf 'weft-commit 1\nrename 0.idx ../elsewhere\nend\n' >z.work/commit
+touch z.work/weft-data.work
+printf 'weft-commit 2 77\nrename 0.idx ../elsewhere\nend\n' >z.work/commit
 cp corpus.jsonl z.work/0.idx
-expect 3 'names a file of another folder' "$data" preprocess --input corpus.jsonl --output-prefix z
+expect 3 'names a file that is not of' "$data" preprocess --input corpus.jsonl --output-prefix z
 [ ! -e ../elsewhere ] && [ -e z.work/0.idx ] || fail "an edited commit was carried out"
+rm -r z.work
+
+# --- files of other people under names of ours are neither overwritten nor removed
+foreign() { # FILE COMMAND...
+  local file=$1
+  shift
+  echo precious >"$file"
+  expect 2 "$file' " "$@"
+  [ "$(cat "$file")" = precious ] || fail "$file was overwritten by: $*"
+  rm "$file"
+}
+foreign Cargo.lock "$data" preprocess --input corpus.jsonl --output-prefix Cargo
+for suffix in .lock .bin.part .idx.part .manifest.json.part; do
+  foreign "d$suffix" "$data" merge --output-prefix d x_text_document x_text_document
+done
+foreign x_text_document.lock "$data" repair x_text_document
+for suffix in .lock .part .part.json; do
+  foreign "file$suffix" "$data" download https://name.invalid/file --attempts 1
+done
+ls file* d.* Cargo* 2>/dev/null && fail "something was left"
+# What a killed merge left is ours: its lock tells.
+echo 'process 1 on elsewhere' >d.lock
+echo half >d.bin.part
+expect 0 'wrote d.bin' "$data" merge --output-prefix d x_text_document x_text_document
+[ "$(echo d.*)" = 'd.bin d.checksums d.idx d.manifest.json d.sources' ] || fail "merge left $(echo d.*)"
+
+# --- a damaged finished dataset is not "there already"
+again=("$data" preprocess --input corpus.jsonl --output-prefix x)
+expect 0 'is there already' "${again[@]}"
+cp -a . ../sound
+for file in .bin .idx .sources .checksums; do
+  truncate -s 0 "x_text_document$file"
+  expect 6 "x_text_document$file" "${again[@]}"
+  cp -p "../sound/x_text_document$file" .
+done
+truncate -s 10 x_text_document.idx
+expect 6 'x_text_document.idx has 10 bytes instead of' "${again[@]}"
+cp -p ../sound/x_text_document.idx .
+for file in .sources .checksums; do
+  mv "x_text_document$file" kept
+  expect 6 "x_text_document$file is missing" "${again[@]}"
+  mv kept "x_text_document$file"
+done
+expect 0 'is there already' "${again[@]}"
+truncate -s 5 d.bin
+expect 6 'd.bin has 5 bytes' "$data" merge --output-prefix d x_text_document x_text_document
+expect 0 'wrote d.bin' "$data" merge --output-prefix d x_text_document x_text_document --overwrite
+
+# --- half a dataset, which repair could save, is not replaced unasked
+mv x_text_document.idx kept
+expect 2 "x_text_document.bin' is there without its .idx" "${again[@]}"
+mv kept x_text_document.idx
+rm -r ../sound
+
+# --- a first line that is bad: nothing is left
+echo '{"text": 1' >bad.jsonl
+expect 3 'nothing was written' "$data" preprocess --input bad.jsonl --output-prefix nothing
+ls nothing* 2>/dev/null && fail "something was left"
+
+# --- out of memory or of threads: exit 9 and no abort
+ok=0 told=0
+for limit in 50000 120000 140000 170000 200000 300000 600000 4000000; do
+  code=0
+  (ulimit -v $limit; "$data" preprocess --input corpus.jsonl --output-prefix limit$limit --workers 6) >out.log 2>&1 || code=$?
+  case $code in
+    0) ok=$((ok + 1)) ;;
+    9) told=$((told + 1)) ;;
+    127) ;; # the loader had not enough
+    *) cat out.log; fail "ulimit -v $limit gave exit code $code" ;;
+  esac
+done
+[ $ok -ge 1 ] && [ $told -ge 2 ] || fail "$ok runs had enough memory, $told had not"
+
+# --- a manifest of many keys takes no minutes
+python3 - <<'END'
+import json
+manifest = json.load(open("x_text_document.manifest.json"))
+manifest["options"] = {f"key{i}": "" for i in range(300000)}
+json.dump(manifest, open("x_text_document.manifest.json", "w"))
+END
+expect 3 'too many members' timeout 20 "$data" info x_text_document
+echo "all passed"

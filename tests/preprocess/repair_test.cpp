@@ -3,6 +3,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <new>
 
 #include "indexed_dataset/pair/writer.h"
 #include "indexed_dataset/soundness/block_checksums.h"
@@ -22,6 +30,15 @@ using ::testing::IsEmpty;
 namespace fs = std::filesystem;
 
 constexpr uint16_t kEod = 300;
+
+// As RLIMIT_DATA counts it.
+rlim_t private_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmData:")) return std::stoull(line.substr(7)) << 10;
+  }
+  return 0;
+}
 
 // A dataset with everything beside it; empty documents have lines of 11 bytes, others longer ones.
 class RepairTest : public ::testing::Test {
@@ -184,6 +201,68 @@ TEST_F(RepairTest, ACutOrOverwrittenIndexIsMendedWhileOneOfTwoCopiesIsThere) {
   EXPECT_EQ(read_file(idx()), garbage);
 }
 
+// Tokens of 2 bytes read as ones of 4 made an .idx that the next repair called sound.
+TEST_F(RepairTest, AWrongSizeOfTokensIsRefused) {
+  write({{1, 2, 3, 4, 5, 1000}, {4, 2}, {9, 2, 1}});
+  for (const std::string& file :
+       {idx(), checksums_path(prefix_).string(), manifest_path(prefix_).string()}) {
+    remove_file(file);
+  }
+  EXPECT_THROW(repair(std::nullopt, 4), std::runtime_error);
+  EXPECT_FALSE(fs::exists(idx()));
+  EXPECT_FALSE(repair(kEod, 2).was_sound);
+  EXPECT_EQ(read_file(idx()), sound_);
+}
+
+// It took 16 bytes of memory for each document.
+TEST_F(RepairTest, MemoryDoesNotGrowWithDocuments) {
+  constexpr int64_t kDocuments = 1'500'000;
+  const std::vector<uint16_t> two = {1, kEod};
+  {
+    DatasetWriter writer(prefix_, TokenType::kUInt16);
+    std::vector<std::byte> entries;
+    for (int64_t i = 0; i < kDocuments; ++i) {
+      const bool is_empty = i % 3 == 0;
+      append_source_entry(entries, {0, 100 * i - (is_empty ? 0 : 50)});
+      const int32_t length = is_empty ? 0 : 2;
+      writer.append_documents(std::as_bytes(std::span(two).first(static_cast<size_t>(length))),
+                              std::span(&length, 1));
+    }
+    writer.finish();
+    OutputFile(sources_path(prefix_)).write_at(entries.data(), entries.size(), source_entry_at(0));
+  }
+  seal_source_map(sources_path(prefix_), kDocuments, {"corpus.jsonl"});
+  const std::vector<DatasetFile> files = {{".idx", idx()}};
+  write_block_checksums(checksums_path(prefix_), files, 1);
+  write_file_atomically(manifest_path(prefix_), R"({"options": {"append-eod": "true"},
+      "vocabulary": {"size": 301, "vocab_file": "", "vocab_sha256": "", "merge_file": "",
+      "merge_sha256": ""}, "dataset": {"documents": 1500000, "tokens": 2000000}})");
+  for (const bool is_lost : {true, false}) {
+    if (is_lost) {
+      remove_file(idx());
+    } else {
+      OutputFile(idx(), /*keep=*/true).write_at("xxxxxxxx", 8, 34);
+    }
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::malloc_trim(0);
+      // Private memory; what is mapped of files does not count.
+      const rlimit limit{private_bytes() + (20 << 20), RLIM_INFINITY};
+      ::setrlimit(RLIMIT_DATA, &limit);
+      try {
+        ::_exit(repair().is_proven ? 0 : 1);
+      } catch (const std::bad_alloc&) {
+        ::_exit(9);
+      } catch (...) {
+        ::_exit(2);
+      }
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0) << is_lost;
+  }
+}
+
 TEST(RebuildIndex, EndsOfDocumentsDoNotDependOnThreadsOrBlocks) {
   const TemporaryFolder folder;
   std::vector<int32_t> tokens(600000, 1);  // 2.4 MB: three blocks
@@ -191,10 +270,19 @@ TEST(RebuildIndex, EndsOfDocumentsDoNotDependOnThreadsOrBlocks) {
   write_file_atomically(folder.path() / "b",
                         {reinterpret_cast<const char*>(tokens.data()), 4 * tokens.size()});
   for (const int threads : {1, 3}) {
-    EXPECT_THAT(*lengths_by_end_of_document(folder.path() / "b", TokenType::kInt32, 70000, threads),
-                ElementsAre(1, 1, 262142, 1, 262144, 75711));
+    IndexDraft draft(folder.path() / "idx");
+    draft.restart(TokenType::kInt32);
+    ASSERT_TRUE(add_lengths_by_end_of_document(folder.path() / "b", TokenType::kInt32, 70000,
+                                               threads, draft));
+    int64_t bound = 0;
+    ASSERT_TRUE(draft.finish(7, [&] { return bound++; }));
+    const std::string idx = read_file(draft.path());
+    std::vector<int32_t> lengths(6);
+    std::memcpy(lengths.data(), idx.data() + 34, 24);
+    EXPECT_THAT(lengths, ElementsAre(1, 1, 262142, 1, 262144, 75711));
   }
-  EXPECT_FALSE(lengths_by_end_of_document(folder.path() / "b", TokenType::kInt32, 5, 1));
+  IndexDraft draft(folder.path() / "idx");
+  EXPECT_FALSE(add_lengths_by_end_of_document(folder.path() / "b", TokenType::kInt32, 5, 1, draft));
 }
 
 }  // namespace
