@@ -41,6 +41,13 @@ std::string read_file(const std::filesystem::path& path) {
   throw std::runtime_error(where + ": " + why);
 }
 
+// True for entries such as <|endoftext|>, <pad> and [MASK], which no merge needs to make.
+bool is_special(std::string_view entry) {
+  if (entry.size() < 3) return false;
+  return (entry.front() == '<' && entry.back() == '>') ||
+         (entry.front() == '[' && entry.back() == ']');
+}
+
 nlohmann::json parse_object(const std::filesystem::path& path) {
   nlohmann::json json;
   try {
@@ -79,6 +86,7 @@ std::shared_ptr<const Vocabulary> Vocabulary::load(const std::filesystem::path& 
   vocabulary->merge_file_ = merge_file;
   vocabulary->read_entries();
   vocabulary->read_merges();
+  vocabulary->check_that_merges_make_every_entry();
   vocabulary->entries_encode_to_themselves_ = vocabulary->every_entry_encodes_to_itself();
   return vocabulary;
 }
@@ -168,6 +176,24 @@ void Vocabulary::add_merge(std::string_view line, const std::string& where) {
     fail(where, "merge '" + std::string(line) + "' stands in the file twice");
   }
   merges_.push_back({*left_id, *right_id, *result});
+}
+
+void Vocabulary::check_that_merges_make_every_entry() const {
+  std::vector<bool> is_made(bytes_.size());
+  for (const Merge& merge : merges_) is_made[merge.result] = true;
+  int32_t first_missing = -1;
+  int64_t num_missing = 0;
+  for (int32_t id = 0; id < size(); ++id) {
+    if (is_made[id] || bytes_[id].size() == 1 || is_special(bytes_[id])) continue;
+    if (num_missing++ == 0) first_missing = id;
+  }
+  if (num_missing == 0) return;
+  fail(merge_file_.string(),
+       "has " + std::to_string(merges_.size()) + " merges, and none makes the entry '" +
+           to_printable(bytes_[first_missing]) + "' (id " + std::to_string(first_missing) + ")" +
+           (num_missing > 1 ? " or " + std::to_string(num_missing - 1) + " others" : "") + " of " +
+           vocab_file_.string() +
+           ": the file is cut off, or the two belong to different vocabularies; fetch both again");
 }
 
 bool Vocabulary::every_entry_encodes_to_itself() const {

@@ -26,9 +26,10 @@ inline constexpr std::string_view kEndOfText = "<|endoftext|>";
 class Vocabulary {
  public:
   // Reads and checks both files: every byte has an entry, ids are 0..size-1 without gap, each merge
-  // joins two entries into an entry. Throws std::runtime_error naming file, line and reason;
-  // std::system_error if a file cannot be read. Any size up to 2^24 ids; GPT-2's has 256 bytes,
-  // 50000 merges and `<|endoftext|>`.
+  // joins two entries into an entry, and every entry is a byte, a special token (<...> or [...]) or
+  // made by a merge. Throws std::runtime_error naming file, line and reason; std::system_error if a
+  // file cannot be read. Any size up to 2^24 ids; GPT-2's has 256 bytes, 50000 merges and
+  // `<|endoftext|>`.
   static std::shared_ptr<const Vocabulary> load(const std::filesystem::path& vocab_file,
                                                 const std::filesystem::path& merge_file);
 
@@ -65,6 +66,7 @@ class Vocabulary {
   void read_entries();
   void read_merges();
   void add_merge(std::string_view line, const std::string& where);
+  void check_that_merges_make_every_entry() const;
   bool every_entry_encodes_to_itself() const;
   MergeRules rules() const;
 

@@ -42,8 +42,8 @@ class InfoCommand final : public Command {
   int run(const OptionSet&) override {
     const DatasetReader reader(without_suffix(options_.prefix));
     print_counts(reader);
-    const auto vocabulary =
-        find_dataset_vocabulary(reader.prefix(), options_.vocab_file, options_.merge_file);
+    const auto vocabulary = find_dataset_vocabulary(reader.prefix(), options_.vocabulary.vocab_file,
+                                                    options_.vocabulary.merge_file);
     const int64_t num_shown = std::min(num_documents_, reader.num_sequences());
     if (!vocabulary && num_shown > 0) {
       fmt::print(
@@ -57,7 +57,7 @@ class InfoCommand final : public Command {
  private:
   static void print_counts(const DatasetReader& reader) {
     const int64_t num_sequences = reader.num_sequences();
-    fmt::print("{}.idx: version 1, tokens are {}\n", reader.prefix().string(),
+    fmt::print("{}.idx: version 1, tokens are {}\n", escape_message(reader.prefix().string()),
                name_of(reader.token_type()));
     fmt::print("documents: {} ({} of them empty), sequences: {}, tokens: {} ({} bytes)\n",
                reader.num_documents(), std::max<int64_t>(0, reader.num_documents() - num_sequences),

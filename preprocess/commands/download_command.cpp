@@ -11,6 +11,7 @@
 #include "indexed_dataset/storage/file_io.h"
 #include "indexed_dataset/storage/lock_file.h"
 #include "preprocess/commands/commands.h"
+#include "preprocess/commands/messages.h"
 #include "preprocess/commands/progress.h"
 #include "preprocess/terminal/stop_signal.h"
 #include "preprocess/terminal/terminal_text.h"
@@ -97,15 +98,17 @@ class DownloadCommand final : public Command {
         try {
           download(urls_[i], checksums[i]);
         } catch (const std::exception& error) {
-          // The others may still come. What ended this one ends with its code, the first one's.
+          // The others may still come. The program ends with the code of the first failure.
           if (urls_.size() == 1) throw;
-          std::fprintf(stderr, "%serror: %s\n", line_start(), error.what());
-          if (exit_code == 0) exit_code = static_cast<int>(exit_code_for(error));
+          clear_line();
+          const int code = print_error(error);
+          if (exit_code == 0) exit_code = code;
         }
       }
       return exit_code;
     } catch (const DownloadStopped&) {
-      std::fprintf(stderr, "\nstopped: the same command continues where the server allows it\n");
+      clear_line();
+      print_message("stopped: the same command continues where the server allows it");
       throw StoppedBySignal(stop_signal());
     }
   }
@@ -187,9 +190,10 @@ class DownloadCommand final : public Command {
     const DownloadResult result = download_file(
         request,
         [this](int64_t num_bytes, int64_t total_bytes) { return show(num_bytes, total_bytes); });
-    std::fprintf(stderr, "%s%s: %s, SHA-256 %s%s\n", line_start(), name.c_str(),
-                 with_prefix(static_cast<double>(result.num_bytes), "B").c_str(),
-                 result.sha256.c_str(), result.is_checked ? " (as expected)" : "");
+    clear_line();
+    print_message(fmt::format("{}: {}, SHA-256 {}{}", name,
+                              with_prefix(static_cast<double>(result.num_bytes), "B"),
+                              result.sha256, result.is_checked ? " (as expected)" : ""));
   }
 
   // The final name is only given to whole files: a list of URLs goes on where it was left.
@@ -202,21 +206,24 @@ class DownloadCommand final : public Command {
                                   "; give another --output or --output-folder, or --overwrite");
     }
     if (request.sha256.empty()) {
-      std::fprintf(stderr, "%s: is there already; --overwrite fetches it again\n", name.c_str());
+      print_message(name +
+                    ": is there already, perhaps from another URL: only --sha256 could tell; "
+                    "--overwrite fetches it again");
       return true;
     }
     std::string expected = request.sha256;
     for (char& c : expected) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     if (sha256_of_file(request.output) != expected) {
-      std::fprintf(stderr, "%s: is there already, with another checksum: replacing it\n",
-                   name.c_str());
+      print_message(name + ": is there already, with another checksum: replacing it");
       return false;
     }
-    std::fprintf(stderr, "%s: is there already, SHA-256 as expected\n", name.c_str());
+    print_message(name + ": is there already, SHA-256 as expected");
     return true;
   }
 
-  const char* line_start() const { return is_terminal_ ? "\r\033[K" : ""; }
+  void clear_line() const {
+    if (is_terminal_) std::fputs("\r\033[K", stderr);
+  }
 
   // A refreshed line on a terminal, a line every 30 s in a log.
   bool show(int64_t num_bytes, int64_t total_bytes) {
@@ -232,8 +239,10 @@ class DownloadCommand final : public Command {
             fmt::format(" of {} ({:.1f}%)", with_prefix(static_cast<double>(total_bytes), "B"),
                         100.0 * static_cast<double>(num_bytes) / static_cast<double>(total_bytes));
       }
+      clear_line();
+      line = escape_message(line);
       if (is_terminal_) line = fit_to_terminal(line, STDERR_FILENO);
-      std::fprintf(stderr, is_terminal_ ? "\r\033[K%s" : "%s\n", line.c_str());
+      std::fprintf(stderr, is_terminal_ ? "%s" : "%s\n", line.c_str());
     }
     return stop_signal() == 0;
   }

@@ -16,7 +16,6 @@
 #include "preprocess/commands/find_vocabulary.h"
 #include "preprocess/stream/byte_source.h"
 #include "preprocess/terminal/stop_signal.h"
-#include "preprocess/web/download.h"
 #include "preprocess/web/open_input.h"
 #include "tokenizer/tokenizer.h"
 
@@ -136,13 +135,11 @@ class EncodeCommand final : public Command {
                     "output",
                     1);
     options.flag("--quiet", quiet_, "print no ids and no text");
-    options.text("--vocab-file", vocab_file_, "vocab.json; GPT-2's is found or downloaded");
-    options.text("--merge-file", merge_file_, "merges.txt");
+    vocabulary_.declare(options, "GPT-2's is found or downloaded");
   }
 
   void validate(OptionSet& options) const override {
-    if (vocab_file_.empty() != merge_file_.empty())
-      options.problem("--vocab-file and --merge-file belong together: give both or none");
+    vocabulary_.validate(options);
     if (decode_ && num_threads_ > 1)
       options.problem("--decode works with one thread: leave --threads out");
   }
@@ -150,8 +147,7 @@ class EncodeCommand final : public Command {
   int run(const OptionSet& options) override {
     install_stop_signals();
     reports_ = quiet_ || options.given("--repeat");
-    const VocabularyFiles files = find_vocabulary();
-    const auto vocabulary = Vocabulary::load(files.vocab_file, files.merge_file);
+    const auto vocabulary = find_or_download_vocabulary(vocabulary_).vocabulary;
     const std::string input = read_input(input_);
     if (decode_) {
       decode(Tokenizer(vocabulary), input);
@@ -164,16 +160,6 @@ class EncodeCommand final : public Command {
   }
 
  private:
-  VocabularyFiles find_vocabulary() const {
-    const auto print_note = [](const std::string& note) { fmt::print(stderr, "{}\n", note); };
-    try {
-      return find_or_download_vocabulary(vocab_file_, merge_file_, print_note,
-                                         [] { return stop_signal() != 0; });
-    } catch (const DownloadStopped&) {
-      throw StoppedBySignal(stop_signal());
-    }
-  }
-
   template <typename Id>
   void encode(const std::shared_ptr<const Vocabulary>& vocabulary, const std::string& text) const {
     const std::vector<std::string_view> chunks = cut_between_words(text);
@@ -269,7 +255,8 @@ class EncodeCommand final : public Command {
     std::fputc('\n', stdout);
   }
 
-  std::string input_ = "-", vocab_file_, merge_file_;
+  std::string input_ = "-";
+  VocabularyOptions vocabulary_;
   int64_t num_threads_ = 1, num_repeats_ = 1;
   bool decode_ = false, quiet_ = false, reports_ = false;
 };

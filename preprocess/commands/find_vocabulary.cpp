@@ -2,13 +2,15 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <memory>
 #include <stdexcept>
 #include <thread>
 
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/storage/lock_file.h"
+#include "preprocess/commands/messages.h"
+#include "preprocess/terminal/stop_signal.h"
 #include "preprocess/web/download.h"
+#include "preprocess/web/sha256.h"
 
 namespace weft {
 namespace {
@@ -45,41 +47,36 @@ std::filesystem::path cache_folder() {
 }
 
 // Held while downloading: two runs that start on one home folder would write the same part file.
-std::unique_ptr<LockFile> wait_for_lock(const std::filesystem::path& path,
-                                        const std::function<void(const std::string&)>& note,
-                                        const std::function<bool()>& stop_requested) {
+std::unique_ptr<LockFile> wait_for_lock(const std::filesystem::path& path) {
   for (bool is_first = true;; is_first = false) {
     try {
       return std::make_unique<LockFile>(path);
     } catch (const LockedByAnotherRun& locked) {
-      if (is_first) note(std::string("waiting for another run's download: ") + locked.what());
+      if (is_first)
+        print_message(std::string("waiting for another run's download: ") + locked.what());
     }
-    if (stop_requested()) throw DownloadStopped{};
+    if (stop_signal() != 0) throw StoppedBySignal(stop_signal());
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
 }
 
-}  // namespace
-
-VocabularyFiles find_or_download_vocabulary(const std::filesystem::path& vocab_file,
-                                            const std::filesystem::path& merge_file,
-                                            const std::function<void(const std::string&)>& note,
-                                            const std::function<bool()>& stop_requested) {
-  if (const auto files = find_vocabulary_files(vocab_file, merge_file)) return *files;
+VocabularyFiles download_vocabulary() {
   const std::filesystem::path folder = cache_folder();
-  std::filesystem::create_directories(folder);
-  const auto lock = wait_for_lock(folder / "download.lock", note, stop_requested);
+  make_folder(folder, "no vocabulary given");
+  const auto lock = wait_for_lock(folder / "download.lock");
   for (const PublishedFile& file : kPublishedFiles) {
     DownloadRequest request;
     request.url = file.url;
     request.output = folder / file.name;
     request.sha256 = file.sha256;
-    request.fetch.num_attempts = 2;  // someone waits for it, and can do something about it
+    request.fetch.num_attempts = 2;  // the user waits for it, and can do something about it
     request.fetch.http.connect_timeout_s = 10;
     if (std::filesystem::exists(request.output)) continue;
-    note("Downloading " + request.url + " to " + request.output.string());
+    print_message("Downloading " + request.url + " to " + request.output.string());
     try {
-      download_file(request, [&](int64_t, int64_t) { return !stop_requested(); });
+      download_file(request, [](int64_t, int64_t) { return stop_signal() == 0; });
+    } catch (const DownloadStopped&) {
+      throw StoppedBySignal(stop_signal());
     } catch (const NetworkError& error) {
       throw NetworkError(
           std::string("no GPT-2 vocabulary was found, and it could not be downloaded: ") +
@@ -87,6 +84,26 @@ VocabularyFiles find_or_download_vocabulary(const std::filesystem::path& vocab_f
     }
   }
   return {folder / "vocab.json", folder / "merges.txt"};
+}
+
+}  // namespace
+
+FoundVocabulary find_or_download_vocabulary(const VocabularyOptions& given) {
+  FoundVocabulary found;
+  const auto files = find_vocabulary_files(given.vocab_file, given.merge_file);
+  found.files = files ? *files : download_vocabulary();
+  found.vocabulary = Vocabulary::load(found.files.vocab_file, found.files.merge_file);
+  found.vocab_sha256 = sha256_of_file(found.files.vocab_file);
+  found.merge_sha256 = sha256_of_file(found.files.merge_file);
+  // The load cannot tell that two merges have changed places.
+  if (found.vocab_sha256 == kPublishedFiles[0].sha256 &&
+      found.merge_sha256 != kPublishedFiles[1].sha256) {
+    throw std::runtime_error(
+        found.files.merge_file.string() + ": stands beside GPT-2's vocab.json (" +
+        found.files.vocab_file.string() + ") and is not GPT-2's merges.txt, whose SHA-256 is " +
+        kPublishedFiles[1].sha256 + "; fetch it again");
+  }
+  return found;
 }
 
 }  // namespace weft

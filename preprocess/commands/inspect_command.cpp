@@ -6,10 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "preprocess/commands/commands.h"
+#include "preprocess/commands/messages.h"
 #include "preprocess/datasets/dataset_text.h"
 #include "preprocess/datasets/sample_query.h"
 #include "preprocess/datasets/source_map.h"
-#include "preprocess/terminal/stop_signal.h"
+#include "preprocess/terminal/prefix_options.h"
 #include "preprocess/terminal/terminal_text.h"
 
 namespace weft {
@@ -19,6 +20,7 @@ using Json = nlohmann::ordered_json;
 
 struct InspectOptions {
   SampleOrder order;
+  VocabularyOptions vocabulary;
   std::string run_folder, split_name = "train", format = "text";
   std::vector<int64_t> sample_range;
   std::optional<int64_t> iteration;
@@ -38,9 +40,7 @@ struct InspectOptions {
     options.integer("--eval-iters", order.eval_iters, "as for training");
     options.integer("--eval-interval", order.eval_interval, "as for training", 1);
     options.integer("--global-batch-size", order.global_batch_size, "as for training", 1);
-    options.text("--vocab-file", order.vocab_file,
-                 "vocab.json; without it: the one in the run's or the dataset's manifest");
-    options.text("--merge-file", order.merge_file, "merges.txt");
+    vocabulary.declare(options, "the one in the run's or the dataset's manifest");
     options.choice("--split-name", split_name, {"train", "valid", "test"}, "which split");
     options.integers(
         "--sample-range", sample_range, 2,
@@ -60,9 +60,7 @@ struct InspectOptions {
     }
     if (iteration && split_name != "train")
       options.problem("--iteration counts training iterations: it needs --split-name train");
-    if (order.vocab_file.empty() != order.merge_file.empty()) {
-      options.problem("--vocab-file and --merge-file belong together: give both or none");
-    }
+    vocabulary.validate(options);
     if (run_folder.empty()) {
       validate_order(options);
       return;
@@ -190,10 +188,11 @@ class InspectSamplesCommand final : public Command {
     }
     auto vocabulary = find_dataset_vocabulary(without_suffix(order.data_path), order.vocab_file,
                                               order.merge_file);
-    if (!vocabulary)
-      fmt::print(stderr,
-                 "the dataset's vocabulary was not found: only ids are shown (--vocab-file, "
-                 "--merge-file)\n");
+    if (!vocabulary) {
+      print_message(
+          "the dataset's vocabulary was not found: only ids are shown (--vocab-file, "
+          "--merge-file)");
+    }
     const SamplePrinter printer(dataset, options_.split_name, std::move(vocabulary),
                                 options_.format == "jsonl");
     for (int64_t sample = first; sample < last; ++sample) printer.print(sample);
@@ -202,11 +201,11 @@ class InspectSamplesCommand final : public Command {
 
  private:
   SampleOrder resolved_order() const {
-    if (options_.run_folder.empty()) return options_.order;
-    SampleOrder order = read_run_manifest(options_.run_folder);
-    if (!options_.order.vocab_file.empty()) {
-      order.vocab_file = options_.order.vocab_file;
-      order.merge_file = options_.order.merge_file;
+    SampleOrder order =
+        options_.run_folder.empty() ? options_.order : read_run_manifest(options_.run_folder);
+    if (!options_.vocabulary.vocab_file.empty()) {
+      order.vocab_file = options_.vocabulary.vocab_file;
+      order.merge_file = options_.vocabulary.merge_file;
     }
     return order;
   }

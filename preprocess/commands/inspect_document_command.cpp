@@ -8,6 +8,7 @@
 
 #include "indexed_dataset/pair/reader.h"
 #include "preprocess/commands/commands.h"
+#include "preprocess/commands/messages.h"
 #include "preprocess/datasets/dataset_text.h"
 #include "preprocess/datasets/source_map.h"
 #include "preprocess/terminal/prefix_options.h"
@@ -44,12 +45,12 @@ class InspectDocumentCommand final : public Command {
     const int64_t document_idx = *parse_int64(number_);
     const auto [first, last] = sequences_of(reader, document_idx);
     const auto sources = open_source_map_of(reader);
-    const auto vocabulary =
-        find_dataset_vocabulary(reader.prefix(), options_.vocab_file, options_.merge_file);
+    const auto vocabulary = find_dataset_vocabulary(reader.prefix(), options_.vocabulary.vocab_file,
+                                                    options_.vocabulary.merge_file);
     if (!vocabulary) {
-      fmt::print(stderr,
-                 "the dataset's vocabulary was not found: only ids are shown (--vocab-file, "
-                 "--merge-file)\n");
+      print_message(
+          "the dataset's vocabulary was not found: only ids are shown (--vocab-file, "
+          "--merge-file)");
     }
     int64_t num_tokens = 0;
     std::vector<int32_t> ids;

@@ -2,14 +2,15 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cstdio>
 #include <map>
 
 #include "preprocess/commands/commands.h"
+#include "preprocess/commands/messages.h"
 #include "preprocess/datasets/dataset_text.h"
 #include "preprocess/datasets/merge.h"
 #include "preprocess/terminal/prefix_options.h"
 #include "preprocess/terminal/stop_signal.h"
+#include "preprocess/terminal/terminal_text.h"
 
 namespace weft {
 namespace {
@@ -59,11 +60,12 @@ class MergeCommand final : public Command {
     });
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    for (const std::string& note : report.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
+    for (const std::string& note : report.notes) print_message("note: " + note);
     const size_t num_parts = config.prefixes.size();
     fmt::print("{} {}.bin and .idx: {} part{}, {} documents, {} tokens",
-               report.was_there ? "is there already:" : "wrote", config.output_prefix.string(),
-               num_parts, num_parts == 1 ? "" : "s", report.num_documents, report.num_tokens);
+               report.was_there ? "is there already:" : "wrote",
+               escape_message(config.output_prefix.string()), num_parts, num_parts == 1 ? "" : "s",
+               report.num_documents, report.num_tokens);
     if (!report.was_there) fmt::print(", {} bytes in {:.2f} s", report.num_bytes, seconds);
     fmt::print("\n");
     return 0;

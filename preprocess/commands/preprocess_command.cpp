@@ -5,11 +5,11 @@
 
 #include <chrono>
 #include <cstdio>
-#include <thread>
 
 #include "indexed_dataset/process/exit_code.h"
 #include "preprocess/commands/commands.h"
 #include "preprocess/commands/find_vocabulary.h"
+#include "preprocess/commands/messages.h"
 #include "preprocess/commands/preprocess_options.h"
 #include "preprocess/commands/progress.h"
 #include "preprocess/datasets/output_conflicts.h"
@@ -22,9 +22,7 @@
 #include "preprocess/stream/byte_source.h"
 #include "preprocess/terminal/stop_signal.h"
 #include "preprocess/terminal/terminal_text.h"
-#include "preprocess/web/download.h"
 #include "preprocess/web/open_input.h"
-#include "preprocess/web/sha256.h"
 #include "preprocess/web/url.h"
 #include "tokenizer/split/unicode_classes.h"
 
@@ -59,9 +57,11 @@ class ProgressPrinter {
       std::fflush(stderr);
     }
   }
-  // For a line of its own: the live line makes place, and comes back with the next update.
+  // Prints a message on a line of its own: the live line makes room, and comes back with the next
+  // update.
   void print_line(const std::string& line) {
-    std::fprintf(stderr, "%s%s\n", is_terminal_ ? "\r\033[K" : "", line.c_str());
+    if (is_terminal_) std::fputs("\r\033[K", stderr);
+    print_message(line);
   }
   void print_summary(const PipelineTotals& totals) {
     print_line(text_.summary_line(totals, seconds()));
@@ -86,10 +86,8 @@ class PreprocessCommand final : public Command {
   int run(const OptionSet& options) override {
     install_stop_signals();
     if (options_.ranks == "off") return run_rank(options);
-    const auto print_error = [](const std::string& message) {
-      std::fprintf(stderr, "error: %s\n", message.c_str());
-    };
-    ranks_ = RunRanks::join({std::chrono::seconds(options_.peer_timeout_s), print_error});
+    const auto print_problem = [](const std::string& message) { print_message("error: " + message); };
+    ranks_ = RunRanks::join({std::chrono::seconds(options_.peer_timeout_s), print_problem});
     if (!ranks_) return run_rank(options);
     is_leader_ = ranks_->rank() == 0;
     try {
@@ -112,8 +110,7 @@ class PreprocessCommand final : public Command {
     if (is_leader_) print_configuration(options);
     print_to_log("Opening " + display_name(options_.inputs[0]));
 
-    const VocabularyFiles files = find_vocabulary();
-    const auto vocabulary = Vocabulary::load(files.vocab_file, files.merge_file);
+    const FoundVocabulary found = find_or_download_vocabulary(options_.vocabulary);
     ManifestOrigin origin;
     origin.program_version = WEFT_VERSION;
     origin.unicode_version = kUnicodeVersion;
@@ -121,18 +118,18 @@ class PreprocessCommand final : public Command {
     for (auto& [name, value] : origin.options) {
       if (name == "origin-key") value = options_.resolved_origin_key();
     }
-    origin.vocab_file = std::filesystem::absolute(files.vocab_file);
-    origin.merge_file = std::filesystem::absolute(files.merge_file);
-    origin.vocab_sha256 = sha256_of_file(files.vocab_file);
-    origin.merge_sha256 = sha256_of_file(files.merge_file);
-    origin.vocabulary_size = vocabulary->size();
+    origin.vocab_file = std::filesystem::absolute(found.files.vocab_file);
+    origin.merge_file = std::filesystem::absolute(found.files.merge_file);
+    origin.vocab_sha256 = found.vocab_sha256;
+    origin.merge_sha256 = found.merge_sha256;
+    origin.vocabulary_size = found.vocabulary->size();
     print_to_log("Time to startup: " + python_float(seconds_since(start)));
 
     ProgressPrinter progress(options_.log_interval);
     try {
-      const PipelineReport made = run_reported(vocabulary, progress, origin);
+      const PipelineReport made = run_reported(found.vocabulary, progress, origin);
       report(made, progress);
-      write_reports(made, files, progress);
+      write_reports(made, found.files, progress);
     } catch (const PipelineStopped& stopped) {
       if (!stopped.work_is_kept) {
         progress.print_line("stopped: nothing was written");
@@ -156,13 +153,13 @@ class PreprocessCommand final : public Command {
   // dataset: what does not fit is dropped, so that it does not fail at the end either.
   void print_to_log(const std::string& line) const {
     if (!is_leader_) return;
-    std::printf("%s\n", line.c_str());
+    std::printf("%s\n", escape_message(line).c_str());
     if (std::fflush(stdout) == 0) return;
     ::__fpurge(stdout);
     std::clearerr(stdout);
   }
 
-  // Trouble outside the data passes; who reads of it should know that nothing is lost.
+  // Ends the run after an error outside the data passes, with a word that nothing is lost.
   [[noreturn]] void fail_with_hint(const std::exception& error) const {
     const std::filesystem::path folder = work_folder(options_.output_prefix);
     std::error_code no_folder;
@@ -172,33 +169,10 @@ class PreprocessCommand final : public Command {
                         folder.string() + "; the same command goes on with it");
   }
 
-  VocabularyFiles find_vocabulary() const {
-    const auto print_note = [](const std::string& note) {
-      std::fprintf(stderr, "%s\n", note.c_str());
-    };
-    try {
-      return find_or_download_vocabulary(options_.vocab_file, options_.merge_file, print_note,
-                                         [] { return stop_signal() != 0; });
-    } catch (const DownloadStopped&) {
-      throw StoppedBySignal(stop_signal());
-    }
-  }
-
   void print_configuration(const OptionSet& options) const {
-    std::fprintf(stderr, "weft-data preprocess %s\n", options.command_line().c_str());
-    // Some more than cores may help where reading waits; so many cost memory and time to start.
-    const int64_t num_cores = std::thread::hardware_concurrency();
-    if (num_cores > 0 && options_.num_workers > 4 * num_cores) {
-      const std::string note =
-          fmt::format("note: {} workers on {} cores: not faster, and each may take 64 MiB",
-                      options_.num_workers, num_cores);
-      std::fprintf(stderr, "%s\n", note.c_str());
-    }
-    if (options_.num_partitions > 1 && !options_.keep_sequential_samples) {
-      std::fprintf(stderr,
-                   "note: --partitions has no effect: documents stand in the order of the input\n");
-    }
-    if (ranks_) std::fprintf(stderr, "%d ranks make one output together\n", ranks_->num_ranks());
+    print_message("weft-data preprocess " + options.command_line());
+    for (const std::string& note : options_.notes()) print_message("note: " + note);
+    if (ranks_) print_message(fmt::format("{} ranks make one output together", ranks_->num_ranks()));
   }
 
   PipelineReport run_reported(const std::shared_ptr<const Vocabulary>& vocabulary,

@@ -1,8 +1,11 @@
 #include "preprocess/commands/preprocess_options.h"
 
-#include <algorithm>
-#include <set>
+#include <fmt/format.h>
 
+#include <set>
+#include <thread>
+
+#include "preprocess/commands/input_checks.h"
 #include "preprocess/datasets/dataset_manifest.h"
 #include "preprocess/datasets/output_conflicts.h"
 #include "preprocess/datasets/shard.h"
@@ -24,9 +27,7 @@ void PreprocessOptions::declare(OptionSet& options) {
   options.text("--output-prefix", output_prefix, "writes PREFIX_KEY_document.bin and .idx");
   options.texts("--json-keys", json_keys, "keys whose strings are tokenized; one dataset each");
   options.choice("--tokenizer-type", tokenizer_type, {"GPT2BPETokenizer"}, "as in Megatron-LM");
-  options.text("--vocab-file", vocab_file,
-               "vocab.json; without it: $WEFT_GPT2_DIR, ~/.cache/weft/gpt2, download");
-  options.text("--merge-file", merge_file, "merges.txt");
+  vocabulary.declare(options, "$WEFT_GPT2_DIR, ~/.cache/weft/gpt2, download");
   options.flag("--append-eod", append_eod,
                "end every document that has a token with <|endoftext|>");
   options.integer("--workers", num_workers, "threads that parse and tokenize", 1, 1024);
@@ -82,16 +83,24 @@ void PreprocessOptions::declare(OptionSet& options) {
       "only safe if all run on one computer");
   options.flag("--overwrite", overwrite,
                "replace a finished dataset, and drop unfinished work, of other options");
+  // What the scripts of older versions of Megatron-LM have.
+  options.advise("--vocab", "it is called --vocab-file");
+  options.advise("--output", "it is called --output-prefix");
+  options.advise("--dataset-impl", "leave it out: the output always has Megatron's mmap format");
+  options.advise("--chunk-size", "leave it out: the work is cut into pieces without it");
+  options.advise("--split-sentences",
+                 "documents are not split into sentences, which BERT needs and GPT does not");
+  for (const char* name : {"--keep-newlines", "--lang"})
+    options.advise(name,
+                   "leave it out: it belongs to --split-sentences, line ends are always kept");
 }
 
 void PreprocessOptions::validate(OptionSet& options) const {
-  if (inputs.empty()) options.problem("--input is required: give one or more JSONL files, or '-'");
-  if (std::count(inputs.begin(), inputs.end(), "-") > 1)
-    options.problem("--input: '-' is given twice: standard input can be read once");
+  if (const std::string problem = problem_of_inputs(inputs); !problem.empty())
+    options.problem(problem);
   if (output_prefix.empty()) options.problem("--output-prefix is required");
   if (json_keys.empty()) options.problem("--json-keys: give at least one key");
-  if (vocab_file.empty() != merge_file.empty())
-    options.problem("--vocab-file and --merge-file belong together: give both or none");
+  vocabulary.validate(options);
   if (max_bad_lines >= 0 && on_bad_line == "stop")
     options.problem("--max-bad-lines needs --on-bad-line skip: without it the first one stops");
   for (const std::string& path : inputs) {
@@ -119,8 +128,29 @@ void PreprocessOptions::validate(OptionSet& options) const {
 
 void PreprocessOptions::check_files() const {
   check_inputs_can_be_opened(inputs);
-  if (!vocab_file.empty()) check_inputs_can_be_opened({vocab_file, merge_file});
+  if (!vocabulary.vocab_file.empty())
+    check_inputs_can_be_opened({vocabulary.vocab_file, vocabulary.merge_file});
   guard_outputs(output_prefixes(), output_prefix + ".lock", report_files(), inputs);
+}
+
+std::vector<std::string> PreprocessOptions::notes() const {
+  std::vector<std::string> notes;
+  // A few more than cores may help where reading waits; so many cost memory and time to start.
+  const int64_t num_cores = std::thread::hardware_concurrency();
+  if (num_cores > 0 && num_workers > 4 * num_cores) {
+    notes.push_back(fmt::format("{} workers on {} cores: not faster, and each may take 64 MiB",
+                                num_workers, num_cores));
+  }
+  if (!append_eod) {
+    notes.emplace_back(
+        "without --append-eod no <|endoftext|> stands between documents, which training a GPT "
+        "expects");
+  }
+  if (num_partitions > 1 && !keep_sequential_samples)
+    notes.emplace_back("--partitions has no effect: documents stand in the order of the input");
+  if (const std::string repeated = describe_repeated_inputs(inputs); !repeated.empty())
+    notes.push_back(repeated);
+  return notes;
 }
 
 std::vector<std::filesystem::path> PreprocessOptions::output_prefixes() const {

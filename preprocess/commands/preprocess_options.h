@@ -9,7 +9,7 @@
 
 #include "preprocess/compressed/decoded_source.h"
 #include "preprocess/run/pipeline.h"
-#include "preprocess/terminal/option_set.h"
+#include "preprocess/terminal/prefix_options.h"
 
 namespace weft {
 
@@ -18,7 +18,7 @@ struct PreprocessOptions {
   std::string output_prefix;
   std::vector<std::string> json_keys{"text"};
   std::string tokenizer_type = "GPT2BPETokenizer";
-  std::string vocab_file, merge_file;
+  VocabularyOptions vocabulary;
   bool append_eod = false;
   bool allow_http = false;
   int64_t num_workers = 1;
@@ -43,12 +43,14 @@ struct PreprocessOptions {
 
   void declare(OptionSet& options);
   void validate(OptionSet& options) const;
-  // What the file system lacks, and what would be lost, found before anything is made. Throws
+  // Finds what the file system lacks, and what would be lost, before anything is made. Throws
   // std::system_error, and std::invalid_argument if an output is an input.
   void check_files() const;
+  // Says what is allowed but perhaps not meant.
+  std::vector<std::string> notes() const;
   std::string resolved_origin_key() const;
   std::vector<std::filesystem::path> output_prefixes() const;
-  // Of each dataset: FILE.html, and with several keys FILE.KEY.html.
+  // A report for each dataset: FILE.html, and with several keys FILE.KEY.html.
   std::vector<std::filesystem::path> report_files() const;
   PipelineConfig pipeline_config() const;
 };

@@ -5,9 +5,11 @@
 
 #include "indexed_dataset/process/exit_code.h"
 #include "preprocess/commands/commands.h"
+#include "preprocess/commands/messages.h"
 #include "preprocess/datasets/dataset_text.h"
 #include "preprocess/datasets/repair.h"
 #include "preprocess/terminal/prefix_options.h"
+#include "preprocess/terminal/terminal_text.h"
 
 namespace weft {
 namespace {
@@ -36,7 +38,7 @@ class RepairCommand final : public Command {
     config_.prefix = without_suffix(prefix_);
     config_.num_threads = threads_.resolved();
     const RepairReport report = repair_dataset(config_);
-    const std::string idx = config_.prefix.string() + ".idx";
+    const std::string idx = escape_message(config_.prefix.string()) + ".idx";
     if (report.was_sound) {
       fmt::print("{}: is sound, nothing was done\n", idx);
     } else {
@@ -46,10 +48,11 @@ class RepairCommand final : public Command {
                                     "what you know (weft-data info)");
     }
     for (const std::string& problem : report.other_problems)
-      std::fprintf(stdout, "%s\n", problem.c_str());
+      std::fprintf(stdout, "%s\n", escape_message(problem).c_str());
     if (report.other_problems.empty()) return 0;
-    fmt::print(stderr, "error: {}: only an .idx can be made again; the rest needs the corpus\n",
-               config_.prefix.string());
+    print_message(
+        fmt::format("error: {}: only an .idx can be made again; the rest needs the corpus",
+                    config_.prefix.string()));
     return static_cast<int>(ExitCode::kChecksumMismatch);
   }
 

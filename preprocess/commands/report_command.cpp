@@ -34,14 +34,14 @@ class ReportCommand final : public Command {
 
   int run(const OptionSet&) override {
     ReportOptions report_options;
-    report_options.vocab_file = options_.vocab_file;
-    report_options.merge_file = options_.merge_file;
+    report_options.vocab_file = options_.vocabulary.vocab_file;
+    report_options.merge_file = options_.vocabulary.merge_file;
     report_options.num_threads = threads_.resolved();
     const std::filesystem::path prefix = without_suffix(options_.prefix);
     if (!output_.empty()) {
       guard_outputs({prefix}, {}, {output_}, {});
       write_report(prefix, output_, report_options);
-      fmt::print("wrote {}\n", output_);
+      fmt::print("wrote {}\n", escape_message(output_));
       return 0;
     }
     print_summary(gather_report(prefix, report_options));

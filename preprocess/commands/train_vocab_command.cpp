@@ -7,10 +7,13 @@
 
 #include "indexed_dataset/storage/file_io.h"
 #include "preprocess/commands/commands.h"
+#include "preprocess/commands/input_checks.h"
+#include "preprocess/commands/messages.h"
 #include "preprocess/documents/bad_lines.h"
 #include "preprocess/documents/each_document.h"
 #include "preprocess/stream/byte_source.h"
 #include "preprocess/terminal/stop_signal.h"
+#include "preprocess/terminal/terminal_text.h"
 #include "tokenizer/train_vocabulary.h"
 
 namespace weft {
@@ -36,8 +39,8 @@ class TrainVocabCommand final : public Command {
   }
 
   void validate(OptionSet& options) const override {
-    if (inputs_.empty())
-      options.problem("--input is required: give one or more JSONL files, or '-'");
+    if (const std::string problem = problem_of_inputs(inputs_); !problem.empty())
+      options.problem(problem);
     if (output_.empty()) options.problem("--output is required");
     std::error_code error;
     if (std::filesystem::exists(output_, error) && !std::filesystem::is_directory(output_, error))
@@ -67,12 +70,12 @@ class TrainVocabCommand final : public Command {
           (first_bad_line.empty() ? "" : "; the first one: " + first_bad_line));
     const LearnedVocabulary learned = trainer.train(vocab_size_, min_frequency_);
     const std::filesystem::path folder = output_;
-    std::filesystem::create_directories(folder);
+    make_folder(folder, "--output");
     write_file_atomically(folder / "merges.txt", learned.merges_txt);
     write_file_atomically(folder / "vocab.json", learned.vocab_json);
-    fmt::print("{}: {} entries learned from {} documents, {} distinct words; {}\n", folder.string(),
-               learned.num_entries, num_documents, trainer.num_distinct_words(),
-               bad_lines.summary());
+    fmt::print("{}: {} entries learned from {} documents, {} distinct words; {}\n",
+               escape_message(folder.string()), learned.num_entries, num_documents,
+               trainer.num_distinct_words(), bad_lines.summary());
     return 0;
   }
 

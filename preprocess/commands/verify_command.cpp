@@ -11,10 +11,12 @@
 #include "indexed_dataset/soundness/block_checksums.h"
 #include "indexed_dataset/soundness/verify.h"
 #include "preprocess/commands/commands.h"
+#include "preprocess/commands/messages.h"
 #include "preprocess/datasets/dataset_manifest.h"
 #include "preprocess/datasets/dataset_text.h"
 #include "preprocess/datasets/source_map.h"
 #include "preprocess/terminal/prefix_options.h"
+#include "preprocess/terminal/terminal_text.h"
 #include "tokenizer/vocabulary.h"
 
 namespace weft {
@@ -37,8 +39,9 @@ class VerifyCommand final : public Command {
     check_index_is_there(prefix);
     const auto manifest = read_dataset_manifest(prefix);
     int64_t vocabulary_size = manifest ? manifest->vocabulary_size : 0;
-    if (!options_.vocab_file.empty()) {
-      vocabulary_size = Vocabulary::load(options_.vocab_file, options_.merge_file)->size();
+    if (!options_.vocabulary.vocab_file.empty()) {
+      vocabulary_size =
+          Vocabulary::load(options_.vocabulary.vocab_file, options_.vocabulary.merge_file)->size();
     }
     VerifyResult result = verify_dataset_files(prefix, vocabulary_size, threads_.resolved());
     if (result.structure_problems.empty()) {
@@ -92,25 +95,26 @@ class VerifyCommand final : public Command {
 
   static int print(const std::filesystem::path& prefix, const VerifyResult& result,
                    int64_t vocabulary_size) {
-    // Not fmt::print, which throws when nobody reads: the exit code must still tell.
+    // fmt::print would throw when the reader has gone: the exit code must still tell.
     for (const auto* problems : {&result.structure_problems, &result.checksum_problems}) {
-      for (const std::string& problem : *problems) std::fprintf(stdout, "%s\n", problem.c_str());
+      for (const std::string& problem : *problems)
+        std::fprintf(stdout, "%s\n", escape_message(problem).c_str());
     }
     const size_t num_problems = result.structure_problems.size() + result.checksum_problems.size();
     if (num_problems > 0) {
-      std::fprintf(stderr, "error: %s: %zu problem%s\n", prefix.c_str(), num_problems,
-                   num_problems == 1 ? "" : "s");
+      print_message(fmt::format("error: {}: {} problem{}", prefix.string(), num_problems,
+                                num_problems == 1 ? "" : "s"));
       return static_cast<int>(result.checksum_problems.empty() ? ExitCode::kBadInput
                                                                : ExitCode::kChecksumMismatch);
     }
     const DatasetReader reader(prefix);
-    fmt::print("{}: sound; {} documents, {} tokens{}{}\n", prefix.string(), reader.num_documents(),
-               reader.num_tokens(),
+    fmt::print("{}: sound; {} documents, {} tokens{}{}\n", escape_message(prefix.string()),
+               reader.num_documents(), reader.num_tokens(),
                vocabulary_size > 0 ? fmt::format(", all ids below {}", vocabulary_size) : "",
                result.has_checksums ? ", every block as its checksum" : "");
     if (!result.has_checksums) {
       fmt::print("{}: not there: only the structure was checked, not every bit\n",
-                 checksums_path(prefix).string());
+                 escape_message(checksums_path(prefix).string()));
     }
     return 0;
   }

@@ -1,17 +1,17 @@
 // weft-data: text corpora to Megatron datasets, and back from samples to text.
+#include <fmt/format.h>
 #include <malloc.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <exception>
-#include <new>
 #include <system_error>
 
-#include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/process/out_of_memory.h"
 #include "indexed_dataset/process/standard_streams.h"
 #include "indexed_dataset/storage/bus_error.h"
 #include "preprocess/commands/commands.h"
+#include "preprocess/commands/messages.h"
 #include "preprocess/terminal/stop_signal.h"
 #include "tokenizer/split/unicode_classes.h"
 
@@ -19,20 +19,26 @@ namespace {
 
 using namespace weft;
 
-// What was printed must have arrived, but for a reader that stopped early (`weft-data info |
-// head`).
+// What was printed must have arrived, unless a reader stopped early (`weft-data info | head`).
 int exit_code_after_flush(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
   if (code != 0 || errno == EPIPE) return code;
-  const std::system_error error(errno, std::generic_category(), "cannot write to standard output");
-  std::fprintf(stderr, "error: %s\n", error.what());
-  return static_cast<int>(exit_code_for(error));
+  return print_error(
+      std::system_error(errno, std::generic_category(), "cannot write to standard output"));
 }
 
-// Glibc raises the size from which it maps memory for a buffer alone up to 32 MiB when such buffers
-// come and go; their places in the heaps stay taken. A fixed one keeps what threads have freed, of
-// lines of megabytes, out of the run's memory: 8 workers took 820 MiB where now they take 700.
-void give_large_buffers_back() {
+// True if `error` is that the reader of our own output has seen enough. EPIPE from anywhere else,
+// such as a socket, is an error.
+bool is_reader_gone(const std::exception& error) {
+  const auto* system = dynamic_cast<const std::system_error*>(&error);
+  return system != nullptr && system->code().value() == EPIPE &&
+         (std::ferror(stdout) != 0 || std::ferror(stderr) != 0);
+}
+
+// Glibc maps a buffer by itself from a size on that it raises up to 32 MiB when such buffers come and
+// go; after that their places in the heaps stay taken. A fixed size returns what threads have freed,
+// after lines of megabytes, to the system: 8 workers took 820 MiB and now take 700.
+void release_large_buffers() {
 #ifdef M_MMAP_THRESHOLD
   ::mallopt(M_MMAP_THRESHOLD, 2 << 20);
   ::mallopt(M_TRIM_THRESHOLD, 4 << 20);
@@ -45,7 +51,7 @@ int main(int argc, char** argv) {
   protect_standard_streams();
   explain_bus_errors();
   prepare_for_out_of_memory();
-  give_large_buffers_back();
+  release_large_buffers();
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(make_download_command());
   commands.push_back(make_preprocess_command());
@@ -63,16 +69,9 @@ int main(int argc, char** argv) {
         argc, argv, "Weft's data tools: text corpora to Megatron datasets, samples back to text.",
         "weft-data " WEFT_VERSION ", Unicode " + std::string(kUnicodeVersion), commands));
   } catch (const StoppedBySignal& stopped) {
-    std::fprintf(stderr, "stopped by signal %d\n", stopped.signal);
+    print_message(fmt::format("stopped by signal {}", stopped.signal));
     return 128 + stopped.signal;
-  } catch (const std::bad_alloc& error) {
-    std::fprintf(stderr, "error: out of memory\n");
-    return static_cast<int>(exit_code_for(error));
   } catch (const std::exception& error) {
-    const auto* system = dynamic_cast<const std::system_error*>(&error);
-    if (system != nullptr && system->code().value() == EPIPE)
-      return 0;  // `weft-data info x | head` saw enough
-    std::fprintf(stderr, "error: %s\n", error.what());
-    return static_cast<int>(exit_code_for(error));
+    return is_reader_gone(error) ? 0 : print_error(error);
   }
 }

@@ -94,20 +94,25 @@ class DecodedSource final : public ByteSource {
     try {
       return decoder_->decode(in, out, at_end_);
     } catch (const CorruptStream& error) {
-      fail(error.what());
+      // The library does not say how far it came in what it was given, and may have made text that
+      // was not handed out.
+      fail(error.what(), error.advice, static_cast<int64_t>(in.size()));
     } catch (const LimitExceeded& error) {
       throw LimitExceeded(where() + error.what());
     }
   }
 
-  std::string where() const {
-    return name_ + ": " + decoder_->format() + " data, compressed byte " +
-           std::to_string(first_byte_ + num_consumed_) + " (after " +
+  // Names the next compressed byte, or the range of `num_given` bytes that begins with it.
+  std::string where(int64_t num_given = 0) const {
+    const int64_t at = first_byte_ + num_consumed_;
+    return name_ + ": " + decoder_->format() + " data, compressed byte " + std::to_string(at) +
+           (num_given > 1 ? " to " + std::to_string(at + num_given - 1) : "") + " (after " +
            std::to_string(num_produced_) + " decompressed bytes" +
            (first_byte_ > 0 ? " from byte " + std::to_string(first_byte_) + " on" : "") + "): ";
   }
-  [[noreturn]] void fail(const std::string& why) const {
-    throw std::runtime_error(where() + why + "; fetch or copy the file again");
+  [[noreturn]] void fail(const std::string& why, const std::string& advice = kFetchAgain,
+                         int64_t num_given = 0) const {
+    throw std::runtime_error(where(num_given) + why + "; " + advice);
   }
   [[noreturn]] void fail_by_limit() const {
     throw LimitExceeded(where() + "gives more than the " + std::to_string(max_output_bytes_) +

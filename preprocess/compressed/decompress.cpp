@@ -95,6 +95,9 @@ class ZstdDecoder final : public StreamDecoder {
         if (window_.size_bytes >= window_.max_bytes) throw_window_too_large(window_.max_bytes);
         throw NeedsLargerWindow{
             std::min(2 * std::max(window_.size_bytes, kMinBytes), window_.max_bytes)};
+      case ZSTD_error_dictionary_wrong:
+        throw CorruptStream("it was compressed with a dictionary",
+                            "decompress it with that first (zstd -d -D DICTIONARY FILE)");
       default:
         throw CorruptStream(ZSTD_getErrorName(result));
     }

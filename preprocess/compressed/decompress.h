@@ -11,9 +11,14 @@
 
 namespace weft {
 
-// Why the bytes are not a sound stream, in the library's words. The caller adds file and offset.
+inline constexpr char kFetchAgain[] = "fetch or copy the file again";
+
+// Says why the bytes are not a sound stream, in the library's words. The caller adds file, offset,
+// and the advice behind it.
 struct CorruptStream : std::runtime_error {
-  using std::runtime_error::runtime_error;
+  explicit CorruptStream(const std::string& why, std::string the_advice = kFetchAgain)
+      : std::runtime_error(why), advice(std::move(the_advice)) {}
+  std::string advice;
 };
 
 // What a decoder may take for the text that it looks back on: zstd's window, xz's dictionary. All

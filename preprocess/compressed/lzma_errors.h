@@ -22,9 +22,10 @@ inline void check_lzma(lzma_ret result) {
     case LZMA_MEMLIMIT_ERROR:
       throw LimitExceeded("has an index of more than a million blocks");
     case LZMA_UNSUPPORTED_CHECK:
-      throw CorruptStream("its checksum is of a kind that liblzma does not know");
+      throw CorruptStream("its checksum is of a kind that liblzma does not know", "recompress it");
     case LZMA_OPTIONS_ERROR:
-      throw CorruptStream("its filters or options are of a kind that liblzma does not know");
+      throw CorruptStream("its filters or options are of a kind that liblzma does not know",
+                          "recompress it");
     case LZMA_FORMAT_ERROR:
       throw CorruptStream("no xz stream starts here");
     case LZMA_DATA_ERROR:

@@ -146,16 +146,24 @@ std::string not_a_string_hint(std::string_view value) {
   return "it is a number";
 }
 
-// Of a line in which something that is not JSON begins at `position`.
-std::string not_json_hint(std::string_view line, size_t position, bool is_first) {
+// For a line in which something that is not JSON begins at `position`.
+std::string not_json_hint(std::string_view line, size_t position, bool is_first, bool is_too_deep) {
   const std::string_view content = trimmed(line);
+  if (is_too_deep) {
+    return fmt::format("more than {} brackets within each other are refused, as by Python",
+                       kMaxJsonDepth);
+  }
   if (content == "{") {
     return "this looks like an object over several lines: write each on one line (jq -c . FILE)";
   }
   if (content.starts_with("{'")) {
     return "this looks like Python's notation of a dict, not JSON: write it with json.dumps";
   }
-  if (content.starts_with("\xEF\xBB\xBF")) return "tail -c +4 FILE leaves it out";
+  if (content.starts_with("\xEF\xBB\xBF")) {
+    return is_first ? "tail -c +4 FILE leaves it out"
+                    : "several files with such marks were put together: LC_ALL=C sed "
+                      "'s/^\\xEF\\xBB\\xBF//' FILE leaves them out";
+  }
   const std::string_view rest = position < line.size() ? line.substr(position) : "";
   if (content.starts_with('{') && trimmed(rest) == ",") {
     return "a comma behind the object, as in an array: remove it (sed 's/,[[:space:]]*$//' FILE)";
@@ -185,7 +193,8 @@ std::string bad_line_hint(std::string_view text, std::string_view line, bool is_
   }
   switch (outcome.problem) {
     case LineProblem::kNotJson:
-      return not_json_hint(line, outcome.position, is_first);
+      return not_json_hint(line, outcome.position, is_first,
+                           outcome.detail.find("nested") != std::string::npos);
     case LineProblem::kNotAnObject:
       return "a document is an object: {\"text\": \"...\"}";
     case LineProblem::kMissingKey:

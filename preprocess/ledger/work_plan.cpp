@@ -12,6 +12,7 @@
 #include "indexed_dataset/soundness/xxh3.h"
 #include "preprocess/compressed/decompress.h"
 #include "preprocess/stream/byte_source.h"
+#include "preprocess/stream/random_access_file.h"
 #include "preprocess/terminal/stop_signal.h"
 #include "preprocess/web/open_input.h"
 #include "preprocess/web/url_source.h"
@@ -29,6 +30,14 @@ constexpr int64_t kOneTask = std::numeric_limits<int64_t>::max();  // all of the
 
 constexpr char kFileVersion[] = "changed ";  // of a local file: when it was changed last
 
+// True for a file that has bytes to read although its size is 0, as those of /proc and of some FUSE
+// file systems: it is read as a pipe is.
+bool has_hidden_bytes(const std::string& path) {
+  const RandomAccessFile file(path);
+  char byte = 0;
+  return file.read_some(0, &byte, 1) == 1;
+}
+
 InputIdentity identity_of(const std::string& path) {
   InputIdentity identity{path, "", -1};
   struct stat status {};
@@ -36,7 +45,7 @@ InputIdentity identity_of(const std::string& path) {
   if (::stat(path.c_str(), &status) != 0) {
     throw std::system_error(errno, std::generic_category(), "cannot stat '" + path + "'");
   }
-  if (!S_ISREG(status.st_mode)) return identity;
+  if (!S_ISREG(status.st_mode) || (status.st_size == 0 && has_hidden_bytes(path))) return identity;
   identity.file_bytes = status.st_size;
   const auto text_of = [](const timespec& time) {
     return std::to_string(time.tv_sec) + "." + std::to_string(time.tv_nsec);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -32,7 +33,15 @@ std::optional<int64_t> free_bytes(const fs::path& folder) {
   return static_cast<int64_t>(std::min<std::uintmax_t>(space.available, INT64_MAX));
 }
 
-// Of finished places: what is staged needs its room in the output all the same, and
+// True if no file can be made any more, whatever space there is. Some file systems (Btrfs) have no
+// such limit and report 0 inodes.
+bool has_no_inodes(const fs::path& folder) {
+  struct statvfs status {};
+  return ::statvfs(folder.empty() ? "." : folder.c_str(), &status) == 0 && status.f_files > 0 &&
+         status.f_favail == 0;
+}
+
+// Counts the bytes of finished places: what is staged needs its room in the output all the same, and
 // files have holes where others are yet to write.
 int64_t bytes_in(const fs::path& folder) {
   int64_t sum = 0;
@@ -116,12 +125,14 @@ bool is_lack_of_space(const std::error_code& code) {
 
 std::string how_to_go_on(const fs::path& folder, bool work_is_kept) {
   const auto free = free_bytes(folder);
+  const bool lacks_inodes = has_no_inodes(folder);
   return fmt::format(
-      "; the file system of '{}' has {} bytes free. {}", folder.empty() ? "." : folder.string(),
+      "; the file system of '{}' has {}{} bytes free. {}, then run the same command again{}",
+      folder.empty() ? "." : folder.string(),
+      lacks_inodes ? "room for no more files (its inodes are used up), and " : "",
       free ? std::to_string(*free) : "an unknown number of",
-      work_is_kept
-          ? "Make space, then run the same command again: it goes on with the work so far"
-          : "Make space, then run the same command again, from the start: the input is a pipe");
+      lacks_inodes ? "Delete files" : "Make space",
+      work_is_kept ? ": it goes on with the work so far" : ", from the start: the input is a pipe");
 }
 
 }  // namespace weft

@@ -61,6 +61,11 @@ void OptionSet::remember(const std::string& name, std::function<std::string()> v
 
 bool OptionSet::given(const std::string& name) const { return app_.count(name) > 0; }
 
+std::string OptionSet::advice_for(const std::string& name) const {
+  const auto found = advice_.find(name);
+  return found == advice_.end() ? "" : found->second;
+}
+
 std::vector<std::pair<std::string, std::string>> OptionSet::resolved() const {
   std::vector<std::pair<std::string, std::string>> result;
   for (const auto& [name, value] : values_) {

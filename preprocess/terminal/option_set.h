@@ -1,7 +1,7 @@
 // Command-line options, declared once: parsing, --help, bounds and the resolved configuration come
 // from one place.
 //
-// All programs share these habits: long options only; integers may hold underscores (300_000_000);
+// All programs share these habits: options have long names only, but for -h; integers may hold underscores (300_000_000);
 // a mistake does not end the parsing, so that all of them are reported at once; an unknown option
 // is answered with the nearest known one.
 #pragma once
@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -44,6 +45,11 @@ class OptionSet {
   void positionals(const std::string& name, std::vector<std::string>& values,
                    const std::string& help);
 
+  // What is said of an option that this command does not have, but that people know from elsewhere.
+  void advise(const std::string& name, const std::string& advice) { advice_[name] = advice; }
+  // "" where there is none.
+  std::string advice_for(const std::string& name) const;
+
   // True if the command line has it, with its default value or another.
   bool given(const std::string& name) const;
 
@@ -63,6 +69,7 @@ class OptionSet {
 
   CLI::App& app_;
   std::vector<std::string> problems_;
+  std::map<std::string, std::string> advice_;
   std::vector<std::pair<std::string, std::function<std::string()>>> values_;
 };
 

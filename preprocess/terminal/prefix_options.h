@@ -1,4 +1,4 @@
-// The options of commands that look at one dataset.
+// Options that several commands share.
 #pragma once
 
 #include <cstdint>
@@ -8,20 +8,32 @@
 
 namespace weft {
 
-struct PrefixOptions {
-  std::string prefix, vocab_file, merge_file;
+struct VocabularyOptions {
+  std::string vocab_file, merge_file;
 
-  void declare(OptionSet& options) {
-    options.positional("PREFIX", prefix, "the dataset: its path without .bin and .idx");
-    options.text("--vocab-file", vocab_file,
-                 "vocab.json; without it: the one in the dataset's manifest");
+  // `otherwise`: where the vocabulary comes from without these options.
+  void declare(OptionSet& options, const std::string& otherwise) {
+    options.text("--vocab-file", vocab_file, "vocab.json; without it: " + otherwise);
     options.text("--merge-file", merge_file, "merges.txt");
   }
   void validate(OptionSet& options) const {
+    if (vocab_file.empty() == merge_file.empty()) return;
+    options.problem("--vocab-file and --merge-file belong together: give both or none");
+  }
+};
+
+// The options of commands that look at one dataset.
+struct PrefixOptions {
+  std::string prefix;
+  VocabularyOptions vocabulary;
+
+  void declare(OptionSet& options) {
+    options.positional("PREFIX", prefix, "the dataset: its path without .bin and .idx");
+    vocabulary.declare(options, "the one in the dataset's manifest");
+  }
+  void validate(OptionSet& options) const {
     if (prefix.empty()) options.problem("give the dataset: its path without .bin and .idx");
-    if (vocab_file.empty() != merge_file.empty()) {
-      options.problem("--vocab-file and --merge-file belong together: give both or none");
-    }
+    vocabulary.validate(options);
   }
 };
 

@@ -43,13 +43,17 @@ bool is_dangerous(uint32_t c) {
 
 }  // namespace
 
-std::string escape_for_terminal(std::string_view text) {
+namespace {
+
+std::string escape(std::string_view text, bool is_message) {
   std::string out;
   while (!text.empty()) {
     const Character character = decode_utf8(text);
     const size_t size = character.size_bytes == 0 ? 1 : character.size_bytes;
     if (character.size_bytes == 0) {
       out += fmt::format("\\x{:02X}", static_cast<uint8_t>(text[0]));
+    } else if (is_message && (text[0] == '\\' || text.starts_with("\n  "))) {
+      out += text[0];
     } else if (text[0] == '\n') {
       out += "\\n";
     } else if (text[0] == '\t') {
@@ -66,6 +70,12 @@ std::string escape_for_terminal(std::string_view text) {
   }
   return out;
 }
+
+}  // namespace
+
+std::string escape_for_terminal(std::string_view text) { return escape(text, false); }
+
+std::string escape_message(std::string_view text) { return escape(text, true); }
 
 std::string first_columns(const std::string& line, size_t num_columns) {
   size_t at = 0;

@@ -7,9 +7,14 @@
 namespace weft {
 
 // Printable UTF-8 stays; line feeds, tabs and backslashes become \n, \t and \\; other control
-// characters, invalid bytes
-// (\xHH), line separators, and the controls that reorder text (bidi) become \xHH or \u{HEX}.
+// characters, invalid bytes, line separators, and the controls that reorder text (bidi) become \xHH
+// or \u{HEX}.
 std::string escape_for_terminal(std::string_view text);
+
+// The same for a message that may quote names of files: backslashes stay, and so does a line feed
+// with two spaces behind it, which is how our messages go on in a second line. A name can therefore
+// begin no line of its own in a log.
+std::string escape_message(std::string_view text);
 
 // The begin of `line` that fits one line of the terminal behind `fd` (80 columns if it does not
 // tell) without its last column: a line that is refreshed must not wrap, or each refresh leaves one

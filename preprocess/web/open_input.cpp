@@ -54,6 +54,7 @@ void check_inputs_can_be_opened(const std::vector<std::string>& paths) {
     first_error = error;
     names += (names.empty() ? "'" : ", '") + path + "'";
     if (error == ENOENT) names += hint_of_missing(path);
+    if (error == EISDIR) names += " (a folder: name the files in it)";
   }
   if (first_error != 0)
     throw std::system_error(first_error, std::generic_category(), "cannot read " + names);

@@ -38,6 +38,17 @@ std::string lower(std::string text) {
   return text;
 }
 
+// What to do with an address that is none of the web.
+std::string advice_for_scheme(const std::string& scheme) {
+  if (scheme == "file") return "; give the path itself, without file://";
+  if (scheme == "hf") {
+    return "; give https://huggingface.co/datasets/OWNER/NAME/resolve/main/FILE instead";
+  }
+  if (scheme == "s3" || scheme == "gs" || scheme == "az" || scheme == "abfs")
+    return "; give its https address, or copy it to a disk first (with the store's own program)";
+  return "";
+}
+
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -60,7 +71,7 @@ void check_url(const std::string& url, bool allow_http) {
   const ParsedUrl parsed = parse(url);
   const std::string scheme = lower(part_of(parsed, CURLUPART_SCHEME));
   if (scheme != "https" && scheme != "http")
-    throw std::invalid_argument(shown + ": not an https URL");
+    throw std::invalid_argument(shown + ": not an https URL" + advice_for_scheme(scheme));
   if (part_of(parsed, CURLUPART_HOST).empty()) throw std::invalid_argument(shown + ": has no host");
   if (!part_of(parsed, CURLUPART_USER).empty() || !part_of(parsed, CURLUPART_PASSWORD).empty()) {
     throw std::invalid_argument(

@@ -24,10 +24,19 @@ for option in --run --data-path --split --seq-length --seed --train-samples --tr
   --split-name --sample-range --iteration --global-batch-size --format; do
   expect 0 "$option" "$data" inspect samples --help
 done
-expect 0 'Unicode 15.0' "$data" --version
+for version in -v --version; do expect 0 'Unicode 15.0' "$data" $version; done
+for words in -h help --help; do expect 0 'Usage: weft-data COMMAND' "$data" $words; done
+for words in 'merge -h' 'help merge' 'merge --output-prefix --help'; do expect 0 'Usage: weft-data merge [OPTIONS]' "$data" $words; done
+for words in 'inspect -h' 'help inspect'; do expect 0 'inspect document' "$data" $words; done
+expect 0 'Usage: weft-data inspect samples' "$data" help inspect samples
+expect 0 '--max-bad-lines' "$data" --help-all
 
 # --- wrong usage: everything at once, with hints, exit 2
 expect 2 'did you mean preprocess?' "$data" preproces
+expect 2 'did you mean preprocess?' "$data" preproces --help
+expect 2 'did you mean samples?' "$data" inspect sample --run r
+expect 2 'give one of the commands samples, document' "$data" inspect
+expect 2 '--overwrite: options stand behind the command' "$data" --overwrite preprocess --input corpus.jsonl --output-prefix x
 expect 2 '--wrokers: unknown option; did you mean --workers?' "$data" preprocess --wrokers 3 --workers x --special maybe
 for text in "--workers: 'x' is not an integer" "--special: 'maybe' is none of literal, token, error" '--input is required' \
   '--output-prefix is required' '5 problems'; do
@@ -40,7 +49,7 @@ expect 2 "--workers: 0 is too small" "$data" preprocess --input corpus.jsonl --o
 
 # --- what the file system lacks is said at once, all of it, exit 4
 expect 4 "cannot read 'absent.jsonl', 'none.jsonl': No such file" "$data" preprocess --input absent.jsonl corpus.jsonl none.jsonl --output-prefix x
-expect 4 "cannot read '.': Is a directory" "$data" preprocess --input corpus.jsonl . --output-prefix x
+expect 4 "cannot read '.' (a folder: name the files in it): Is a directory" "$data" preprocess --input corpus.jsonl . --output-prefix x
 expect 4 "cannot read 'absent/vocab.json'" "$data" preprocess --input corpus.jsonl --output-prefix x --vocab-file absent/vocab.json --merge-file gpt2/merges.txt
 expect 4 "does not exist; create it first" "$data" preprocess --input corpus.jsonl --output-prefix absent/x
 [ -z "$(ls x* 2>/dev/null)" ] || fail "wrong options left $(ls x*)"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # What weft-data says to somebody who gives it something else than it wants: the first message has to tell what to do.
+gpt2=${WEFT_GPT2_DIR:-}
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 make_vocabulary
 
@@ -45,6 +46,8 @@ for code in UTF-16 UTF-16LE UTF-16BE UTF-32; do
 done
 printf '\357\273\277{"text":"a"}\n' >corpus
 said corpus "byte order mark; remove it; tail -c +4 FILE"
+printf '{"text":"a"}\n\357\273\277{"text":"b"}\n' >corpus
+said corpus "corpus:2: (byte 13) not valid JSON: the line starts with a byte order mark; remove it; several files with such marks were put together: LC_ALL=C sed 's/^\xEF\xBB\xBF//' FILE"
 printf '{"text":"caf\351"}\n' >corpus
 said corpus 'corpus:1: (byte 0) invalid UTF-8: byte 0xE9, at byte 12 of the line'
 
@@ -55,6 +58,8 @@ printf '[\n  {"text":"a"},\n  {"text":"b"}\n]\n' >corpus && said corpus "$array"
 expect 3 "$array" bash -c "'$data' preprocess --input - --output-prefix x <corpus" # a pipe cannot be read again
 printf '{\n  "text": "a"\n}\n' >corpus && said corpus 'this looks like an object over several lines: write each on one line (jq -c . FILE)'
 echo '{"text":"a"}{"text":"b"}' >corpus && said corpus 'several objects on one line'
+{ printf '{"text":"a","n":'; printf '{"n":%.0s' {1..2000}; printf '1'; printf '}%.0s' {0..2000}; echo; } >corpus
+said corpus 'more than 990 brackets within each other are refused'
 printf '{"text":"a"},\n{"text":"b"}\n' >corpus && said corpus 'a comma behind the object'
 echo "{'text': 'a'}" >corpus && said corpus "Python's notation of a dict"
 echo 'a text' >corpus && said corpus "input is JSON lines, one {\"text\": \"...\"} on each; to make one document of a text file: jq -Rsc '{text: .}' FILE"
@@ -114,11 +119,36 @@ expect 3 'token type code 6 at byte 17 is float64, a floating-point type' "$data
 wrong() { expect 2 "$1" "$data" "${@:2}" && grep -qF -- "--help lists" out.log || fail "no word of --help: ${*:2}"; }
 p=(preprocess --input one.jsonl --output-prefix x)
 wrong '--workers: its value is missing' "${p[@]}" --workers
+wrong "--output-prefix: its value is missing; if it is '--append-eod', write --output-prefix=--append-eod" \
+  preprocess --input one.jsonl --output-prefix --append-eod
+for words in '--output-prefix= --append-eod' '--output-prefix x --origin-key --append-eod' '--output-prefix x --json-keys --append-eod' \
+  '--output-prefix x --report -h' '--output-prefix --' '--output-prefix'; do
+  wrong 'its value is missing' preprocess --input one.jsonl $words
+done
+wrong '--output-prefix: its value is missing' merge --output-prefix --overwrite a a
+wrong '--input: its value is missing' preprocess --input --output-prefix x --wrokers 2
+grep -qF -- '--wrokers: unknown option' out.log || fail "not all problems at once: $(cat out.log)"
+[ -z "$(ls -d ./-* ./x* 2>/dev/null)" ] || fail "a missing value gave $(ls -d ./-* ./x* 2>/dev/null)"
+expect 0 'wrote --x_text_document.bin' "$data" preprocess --input one.jsonl --output-prefix=--x --append-eod
+! grep -qF 'without --append-eod' out.log || fail "--append-eod was given"
+rm -f ./--x_*
 wrong '--workers: is given 2 times, give it once' "${p[@]}" --workers 2 --workers 3
 wrong '--workers: 99999999999999999999 is too large, the most is 1024' "${p[@]}" --workers 99999999999999999999
 wrong '--workers: -99999999999999999999 is too small, the least is 1' "${p[@]}" --workers -99999999999999999999
 wrong '--append-eod: takes no value' "${p[@]}" --append-eod=perhaps
 wrong "--input: '-' is given twice: standard input can be read once" preprocess --input - one.jsonl - --output-prefix x
+expect 2 "'-' and '/dev/stdin' are both standard input, which can be read once" \
+  bash -c "echo '{\"text\":\"a\"}' | '$data' preprocess --input - /dev/stdin --output-prefix x"
+expect 2 "'-' is given twice" "$data" train-vocab --input - - --vocab-size 300 --output v
+# options and addresses of other programs
+for option in '--vocab: unknown option; it is called --vocab-file' '--output: unknown option; it is called --output-prefix' \
+  '--dataset-impl: unknown option; leave it out' '--chunk-size: unknown option; leave it out' \
+  '--split-sentences: unknown option; documents are not split' '--keep-newlines: unknown option; leave it out'; do
+  wrong "$option" preprocess --input one.jsonl "${option%%:*}" y
+done
+wrong "'file:///x.jsonl': not an https URL; give the path itself" preprocess --input file:///x.jsonl --output-prefix x
+wrong "'s3://b/x.jsonl': not an https URL; give its https address" preprocess --input s3://b/x.jsonl --output-prefix x
+wrong "'hf://x.jsonl': not an https URL; give https://huggingface.co/" preprocess --input hf://x.jsonl --output-prefix x
 wrong "'one.jsonl' is a file; give a folder" train-vocab --input one.jsonl --vocab-size 300 --output one.jsonl
 wrong '--sample-range: its value is missing' inspect samples --sample-range
 grep -qF 'weft-data inspect samples --help' out.log || fail "another command's --help: $(cat out.log)"
@@ -139,6 +169,60 @@ for command in 'info a' 'verify a' 'report a' 'inspect document a 0' 'merge a --
 
 cp a_text_document.bin lost.bin
 for command in info verify report; do expect 4 'weft-data repair' "$data" $command lost; done
+
+# --- an empty or cut merges.txt would give other tokens
+cp gpt2/vocab.json . && head -n 20 gpt2/merges.txt >cut.txt && : >empty.txt
+for merges in cut.txt empty.txt; do
+  expect 3 "$merges: has " "$data" preprocess --input one.jsonl --output-prefix x --vocab-file vocab.json --merge-file $merges
+  grep -qF 'none makes the entry' out.log && [ -z "$(ls -d x* 2>/dev/null)" ] || fail "$merges: $(ls) $(cat out.log)"
+done
+if [ -n "$gpt2" ]; then # two merges that have changed places
+  sed '1000{h;d};1001{G}' "$gpt2/merges.txt" >swapped.txt
+  expect 3 "is not GPT-2's merges.txt" "$data" encode --input one.jsonl --vocab-file "$gpt2/vocab.json" --merge-file swapped.txt
+fi
+
+# --- names of files forge no lines of a log and reach no terminal as they are
+name=$'n\nerror: fake\033]0;t\a.jsonl'
+for text in '{"text":"a"}' nonsense; do
+  echo "$text" >"$name"
+  "$data" preprocess --input "$name" one.jsonl --output-prefix x --on-bad-line skip >out.log 2>&1 || fail "$(cat out.log)"
+  "$data" preprocess --input "$name" --output-prefix y >>out.log 2>&1 || true
+  "$data" preprocess --input "$name.gz" --output-prefix y >>out.log 2>&1 || true
+  ! grep -q $'\033\|\a\|^error: fake' out.log || fail "a name reached the terminal: $(cat -A out.log)"
+  grep -qF 'Opening n\nerror: fake\x1B]0;t\x07.jsonl' out.log || fail "not escaped: $(cat out.log)"
+  rm -rf x[._]* y[._]*
+done
+
+# --- what may not be meant is done, with a note
+expect 0 'note: without --append-eod no <|endoftext|> stands between documents' "$data" preprocess --input one.jsonl --output-prefix x
+rm -rf x_*
+expect 0 "note: 2 inputs are given again ('one.jsonl' as './one.jsonl'): their documents come twice" \
+  "$data" preprocess --input one.jsonl ./one.jsonl "$PWD/one.jsonl" two.jsonl --output-prefix x
+rm -rf x_*
+
+# --- files whose size says nothing are read all the same
+expect 3 '/proc/self/status:1: (byte 0) not valid JSON' "$data" preprocess --input /proc/self/status --output-prefix x
+
+# --- where compressed data is damaged, and what it lacks
+make_corpus 500 >plain && gzip -c plain >crc.gz && size=$(stat -c %s crc.gz)
+printf '\0\0\0\0' | dd of=crc.gz bs=1 seek=$((size - 8)) conv=notrunc status=none
+expect 3 "crc.gz: gzip data, compressed byte 10 to $((size - 1)) (after 0 decompressed bytes): incorrect" \
+  "$data" preprocess --input crc.gz --output-prefix x
+grep -qF 'fetch or copy the file again' out.log || fail "no advice: $(cat out.log)"
+if command -v zstd >/dev/null && zstd -q --train -B100 plain -o dictionary 2>/dev/null; then
+  zstd -qc -D dictionary plain >dictionary.zst
+  expect 3 'it was compressed with a dictionary; decompress it with that first' "$data" preprocess --input dictionary.zst --output-prefix x
+fi
+
+# --- a broken pipe that is not our own output is an error; so is a umask that takes the owner's rights
+expect 4 'Broken pipe' env WEFT_IO_FAIL_AT=9:32 "$data" preprocess --input one.jsonl --output-prefix x
+rm -rf x.work
+nobody="setpriv --reuid=65534 --regid=65534 --clear-groups"
+if [ "$(id -u)" = 0 ] && $nobody "$data" --version >/dev/null 2>&1; then
+  chmod 711 . && mkdir -m 777 open
+  expect 4 'the umask 0777 takes rights from the owner' \
+    bash -c "umask 777; $nobody '$data' train-vocab --input vocabulary.jsonl --vocab-size 280 --output open/v"
+fi
 
 # --- far more workers than cores
 cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
@@ -195,4 +279,6 @@ printf '{"text":"a"},\n{"text":"b"}\n' >corpus && sed 's/,[[:space:]]*$//' corpu
 expect 0 '.idx: 2 documents' "$data" preprocess --input fixed --output-prefix x --overwrite
 printf '\357\273\277{"text":"a"}\n' >corpus && tail -c +4 corpus >fixed
 expect 0 '.idx: 1 documents' "$data" preprocess --input fixed --output-prefix x --overwrite
+printf '\357\273\277{"text":"a"}\n\357\273\277{"text":"b"}\n' >corpus && LC_ALL=C sed 's/^\xEF\xBB\xBF//' corpus >fixed
+expect 0 '.idx: 2 documents' "$data" preprocess --input fixed --output-prefix x --overwrite
 echo "all passed"

@@ -105,6 +105,12 @@ TEST(TerminalText, EscapesWhatATerminalWouldObey) {
   EXPECT_EQ(escape_for_terminal("\U000E0041"), "\\u{E0041}");
 }
 
+TEST(TerminalText, MessagesKeepTheirOwnSecondLinesAndNoOthers) {
+  EXPECT_EQ(escape_message("error: a\nerror: b\x1b]0;t\x07\n  more\n"),
+            "error: a\\nerror: b\\x1B]0;t\\x07\n  more\\n");
+  EXPECT_EQ(escape_message("C:\\x 's/^\\xEF//'"), "C:\\x 's/^\\xEF//'");
+}
+
 TEST(TerminalText, EscapesInvalidBytesOneByOne) {
   EXPECT_EQ(escape_for_terminal("a\xff\xc3"), "a\\xFF\\xC3");
   EXPECT_EQ(escape_for_terminal("\xed\xa0\x80"), "\\xED\\xA0\\x80");

@@ -77,7 +77,8 @@ TEST_F(VocabularyFilesTest, AcceptsCrlfAndNoVersionLine) {
 }
 
 TEST_F(VocabularyFilesTest, TellsWhenAnEntryDoesNotEncodeToItself) {
-  entries_["xyz"] = 259;  // no merge makes it
+  entries_["bc"] = 259;
+  merges_ = "a b\nb c\na bc\n";  // "abc" becomes "ab" and "c", which nothing joins
   EXPECT_FALSE(load()->entries_encode_to_themselves());
 }
 
@@ -126,6 +127,22 @@ TEST_F(VocabularyFilesTest, RejectsMergesOfOtherVocabularies) {
   expect_error("merges.txt:3", "the two joined is no entry");
   merges_ = "#version: 0.2\na bd\n";
   expect_error("merges.txt:2", "bd is no entry");
+}
+
+// A copy that failed leaves a file that is empty or ends early, often at the end of a line.
+TEST_F(VocabularyFilesTest, RejectsMergesThatAreEmptyOrCutOff) {
+  merges_ = "";
+  expect_error("merges.txt", "has 0 merges, and none makes the entry 'ab' (id 256) or 1 others");
+  merges_ = "#version: 0.2\na b\n";
+  expect_error("merges.txt", "has 1 merges, and none makes the entry 'abc' (id 257) of");
+}
+
+TEST_F(VocabularyFilesTest, NeedsNoMergesForSpecialTokens) {
+  entries_["<pad>"] = 259;
+  entries_["[MASK]"] = 260;
+  EXPECT_EQ(load()->size(), 261);
+  entries_["<>"] = 261;
+  expect_error("merges.txt", "none makes the entry '<>' (id 261)");
 }
 
 TEST_F(VocabularyFilesTest, RejectsMalformedMerges) {
