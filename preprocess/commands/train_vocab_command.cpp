@@ -36,6 +36,7 @@ class TrainVocabCommand final : public Command {
                  "folder for vocab.json and merges.txt; made if it is not there");
     options.integer("--min-frequency", min_frequency_, "pairs that occur less often are not merged",
                     1);
+    options.flag("--overwrite", overwrite_, "replace another vocabulary in that folder");
   }
 
   void validate(OptionSet& options) const override {
@@ -71,8 +72,10 @@ class TrainVocabCommand final : public Command {
     const LearnedVocabulary learned = trainer.train(vocab_size_, min_frequency_);
     const std::filesystem::path folder = output_;
     make_folder(folder, "--output");
-    write_file_atomically(folder / "merges.txt", learned.merges_txt);
-    write_file_atomically(folder / "vocab.json", learned.vocab_json);
+    if (!is_there_already(folder, learned)) {
+      write_file_atomically(folder / "merges.txt", learned.merges_txt);
+      write_file_atomically(folder / "vocab.json", learned.vocab_json);
+    }
     fmt::print("{}: {} entries learned from {} documents, {} distinct words; {}\n",
                escape_message(folder.string()), learned.num_entries, num_documents,
                trainer.num_distinct_words(), bad_lines.summary());
@@ -80,9 +83,31 @@ class TrainVocabCommand final : public Command {
   }
 
  private:
+  // True if both files have the contents that were learned. Throws std::invalid_argument if one has
+  // others and may not be replaced.
+  bool is_there_already(const std::filesystem::path& folder,
+                        const LearnedVocabulary& learned) const {
+    bool is_there = true;
+    for (const auto& [name, text] : {std::pair{"merges.txt", &learned.merges_txt},
+                                     std::pair{"vocab.json", &learned.vocab_json}}) {
+      const std::filesystem::path file = folder / name;
+      const bool exists = std::filesystem::exists(file);
+      const bool is_equal = exists && read_file(file) == *text;
+      if (exists && !is_equal && !overwrite_) {
+        throw std::invalid_argument(
+            "'" + file.string() +
+            "' belongs to another vocabulary: datasets made with it could no longer be shown as "
+            "text; give --overwrite to replace it, or another --output");
+      }
+      is_there = is_there && is_equal;
+    }
+    return is_there;
+  }
+
   std::vector<std::string> inputs_;
   std::string json_key_ = "text", output_;
   int64_t vocab_size_ = 0, min_frequency_ = 2;
+  bool overwrite_ = false;
 };
 
 }  // namespace

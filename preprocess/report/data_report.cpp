@@ -11,8 +11,8 @@
 namespace weft {
 namespace {
 
-// The k-th smallest length of documents that are not empty: its entry of the histogram, then
-// bisection of its value within that.
+// Finds the k-th smallest length of documents that are not empty: first its entry of the histogram,
+// then its value by bisection within that.
 int64_t kth_length(const Documents& documents, const std::array<int64_t, 64>& histogram,
                    int64_t k) {
   size_t entry = 1;
@@ -36,7 +36,7 @@ int64_t kth_length(const Documents& documents, const std::array<int64_t, 64>& hi
   return low;
 }
 
-// Adds to the documents of a table what people recognise them by.
+// Adds to the documents of a table what people recognise them by: their source and their beginning.
 class Describer {
  public:
   explicit Describer(const ReportContext& context) : context_(context) {}
@@ -67,7 +67,7 @@ class Describer {
           }
         });
     if (text.size() > kShownBytes) {
-      size_t end = kShownBytes;  // not within a character
+      size_t end = kShownBytes;  // moved back so that it cuts no character
       while (end > 0 && (static_cast<uint8_t>(text[end]) & 0xC0) == 0x80) --end;
       text.resize(end);
     }
@@ -90,7 +90,7 @@ std::vector<ReportedInput> largest_inputs(const Findings& findings, const Source
   return inputs;
 }
 
-// The vocabulary's <|endoftext|>; -1 without one.
+// The id of the vocabulary's <|endoftext|>; -1 if it has none.
 int64_t end_of_document_of(const Vocabulary* vocabulary) {
   try {
     return vocabulary == nullptr ? -1 : vocabulary->end_of_document();
@@ -133,7 +133,7 @@ DataReport gather_report(const std::filesystem::path& prefix, const ReportOption
                               sources ? &*sources : nullptr,
                               end_of_document_of(vocabulary.get()),
                               *equal_texts};
-  const Findings all = look_at_documents(context, options.num_threads);
+  const Findings all = examine_documents(context, options.num_threads);
 
   report.num_documents = documents.count();
   report.num_empty_documents = all.num_empty;
@@ -157,7 +157,7 @@ DataReport gather_report(const std::filesystem::path& prefix, const ReportOption
   const auto num_tokens_of = [&](int64_t i) { return documents.num_tokens(i); };
   report.duplicates =
       find_duplicates(*equal_texts, options.num_threads, kNumReported, num_tokens_of);
-  equal_texts.reset();  // origins take as much
+  equal_texts.reset();  // frees memory: counting origins takes as much
   for (const DuplicateGroup& group : report.duplicates.largest)
     report.duplicate_beginnings.push_back(describer.beginning(group.first_document));
   report.has_sources = sources.has_value();

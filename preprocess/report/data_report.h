@@ -28,7 +28,7 @@ struct ReportedDocument {
   int64_t num_tokens = 0;
   double ratio = 0;       // what the table is ordered by, where it is a ratio
   std::string source;     // "file, byte N (from origin)"; empty without PREFIX.sources
-  std::string beginning;  // of its text (or its ids), as in the corpus: unescaped
+  std::string beginning;  // the first bytes of its text (or its ids), as in the corpus: unescaped
 };
 
 struct ReportedInput {
@@ -38,8 +38,8 @@ struct ReportedInput {
 
 struct DataReport {
   std::filesystem::path prefix;
-  // Of the manifest: when its file was last written ("2026-11-21 23:40 UTC"; empty without one),
-  // and the options that decide most about the dataset, as they were resolved. Untrusted text.
+  // The manifest gives the time when its file was last written ("2026-11-21 23:40 UTC"; empty
+  // without one), and the options that decide most about the dataset, as resolved. Untrusted text.
   std::string manifest_written;
   std::vector<std::pair<std::string, std::string>> main_options;
   int64_t num_documents = 0, num_empty_documents = 0, num_tokens = 0;
@@ -51,15 +51,16 @@ struct DataReport {
   std::optional<int64_t> num_bad_lines;
   std::vector<std::pair<std::string, int64_t>> bad_lines_by_reason;
 
-  // With kRepetitiveCharacters or kRepetitiveTokens of what the next two tables rate.
+  // Documents that reach kRepetitiveCharacters or kRepetitiveTokens in what the next tables rate.
   int64_t num_repetitive_documents = 0;
   std::vector<ReportedDocument> longest;
-  // Of documents with at least kMinRatedCharacters characters, by the share of characters that
-  // equal the one before; of those with kMinRatedTokens tokens, by the share of tokens that end a
-  // run of four that the document has had before. The first needs a vocabulary.
+  // The first table rates documents of at least kMinRatedCharacters characters by the share of
+  // characters that equal the one before, which needs a vocabulary; the second rates those of at
+  // least kMinRatedTokens tokens by the share of tokens that end a run of four which the document
+  // has had before.
   std::vector<ReportedDocument> most_repeated_characters, most_repeated_tokens;
-  Duplicates duplicates;                          // without the token that ends documents
-  std::vector<std::string> duplicate_beginnings;  // of duplicates.largest
+  Duplicates duplicates;                          // compared without the end-of-document token
+  std::vector<std::string> duplicate_beginnings;  // one for each of duplicates.largest
   bool has_sources = false;
   std::vector<ReportedInput> inputs;  // the largest, from PREFIX.sources
   int64_t num_inputs = 0;
@@ -68,32 +69,33 @@ struct DataReport {
 };
 
 inline constexpr int64_t kMinRatedCharacters = 100, kMinRatedTokens = 32;
-// Above the most that ordinary documents were seen to have, by characters and by GPT-2's tokens:
-// English 0.29 and 0.71, code 0.48 and 0.95, text of many languages 0.18 and 0.94.
+// Both lie above the most that ordinary documents were seen to have, by characters and by GPT-2's
+// tokens: English 0.29 and 0.71, code 0.48 and 0.95, text of many languages 0.18 and 0.94.
 inline constexpr double kRepetitiveCharacters = 0.6, kRepetitiveTokens = 0.97;
-// Of duplicates and of empty documents, which are worth a word.
+// A share of duplicates, or of empty documents, from which on the verdict mentions them.
 inline constexpr double kSuspiciousShare = 0.01;
 inline constexpr size_t kNumReported = 20, kNumReportedOrigins = 30;
 
-// Reads the whole dataset. Memory: 16 bytes a document, for its duplicates and after that for its
-// origins, and some MB a thread. Does not depend on the
-// number of threads. Throws as DatasetReader, and std::runtime_error if the index is damaged.
+// Reads the whole dataset. It takes 16 bytes of memory a document, for its duplicates and after that
+// for its origins, and some MB a thread. The result does not depend on the number of threads. Throws
+// what DatasetReader throws, and std::runtime_error if the index is damaged.
 DataReport gather_report(const std::filesystem::path& prefix, const ReportOptions& options);
 
-// 0 of nothing.
+// The share of nothing is 0.
 inline double share_of(int64_t part, int64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-// For programs, and for people: one page without any script or other file, with all text escaped.
+// The report for programs, and for people: one page without scripts or other files, all its text
+// escaped.
 std::string report_json(const DataReport& report);
 std::string report_html(const DataReport& report);
 
-// Gathers and writes PATH.html or PATH.json, whole or not at all. Throws std::invalid_argument for
-// another ending.
+// Gathers the report and writes it to `path`, whole or not at all. Throws std::invalid_argument if
+// `path` ends in neither .html nor .json.
 void write_report(const std::filesystem::path& prefix, const std::filesystem::path& path,
                   const ReportOptions& options);
-// "html" or "json" by the name's end; nothing for others.
+// "html" or "json" by the end of the name; nothing for other names.
 std::optional<std::string> report_format(const std::filesystem::path& path);
 
 }  // namespace weft

@@ -11,16 +11,16 @@
 namespace weft {
 namespace {
 
-// Tokens of a task: a few milliseconds.
-constexpr int64_t kTaskTokens = 1 << 20;
+// A thread takes documents of so many tokens at a time, which keep it busy for a few milliseconds.
+constexpr int64_t kRangeTokens = 1 << 20;
 
-// Looks at one document after another.
-class DocumentLook {
+// Examines one document after another.
+class DocumentExaminer {
  public:
-  DocumentLook(const ReportContext& context, Findings& findings)
+  DocumentExaminer(const ReportContext& context, Findings& findings)
       : context_(context), findings_(findings) {}
 
-  void at(int64_t document_idx) {
+  void examine(int64_t document_idx) {
     const int64_t num_tokens = context_.documents.num_tokens(document_idx);
     ++findings_
           .length_histogram[static_cast<size_t>(std::bit_width(static_cast<uint64_t>(num_tokens)))];
@@ -92,19 +92,19 @@ class DocumentLook {
   uint32_t input_idx_ = 0;
 };
 
-// Documents [begin, end) of about kTaskTokens tokens.
-std::vector<std::pair<int64_t, int64_t>> make_tasks(const Documents& documents) {
-  std::vector<std::pair<int64_t, int64_t>> tasks;
+// Cuts the documents into ranges [begin, end) of about kRangeTokens tokens.
+std::vector<std::pair<int64_t, int64_t>> cut_into_ranges(const Documents& documents) {
+  std::vector<std::pair<int64_t, int64_t>> ranges;
   int64_t begin = 0, num_tokens = 0;
   for (int64_t i = 0; i < documents.count(); ++i) {
-    // A document without tokens costs a little, too.
+    // A document without tokens costs a little time, too.
     num_tokens += documents.num_tokens(i) + 16;
-    if (num_tokens < kTaskTokens && i + 1 < documents.count()) continue;
-    tasks.emplace_back(begin, i + 1);
+    if (num_tokens < kRangeTokens && i + 1 < documents.count()) continue;
+    ranges.emplace_back(begin, i + 1);
     begin = i + 1;
     num_tokens = 0;
   }
-  return tasks;
+  return ranges;
 }
 
 }  // namespace
@@ -169,15 +169,15 @@ void Findings::add(const Findings& other) {
   }
 }
 
-Findings look_at_documents(const ReportContext& context, int num_threads) {
+Findings examine_documents(const ReportContext& context, int num_threads) {
   Findings all;
   std::mutex mutex;
-  const auto tasks = make_tasks(context.documents);
-  parallel_for(std::ssize(tasks), num_threads, [&](int64_t i) {
+  const auto ranges = cut_into_ranges(context.documents);
+  parallel_for(std::ssize(ranges), num_threads, [&](int64_t i) {
     Findings findings;
-    DocumentLook look(context, findings);
-    const auto [begin, end] = tasks[static_cast<size_t>(i)];
-    for (int64_t k = begin; k < end; ++k) look.at(k);
+    DocumentExaminer examiner(context, findings);
+    const auto [begin, end] = ranges[static_cast<size_t>(i)];
+    for (int64_t k = begin; k < end; ++k) examiner.examine(k);
     const std::lock_guard lock(mutex);
     all.add(findings);
   });

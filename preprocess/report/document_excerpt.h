@@ -1,4 +1,4 @@
-// What the data report finds out about documents, one after another in parallel.
+// Examines the documents of a dataset for the data report, on several threads.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ class Documents {
   int64_t count() const { return has_bounds_ ? reader_.num_documents() : reader_.num_sequences(); }
   // Tokens of document i. Throws std::runtime_error where the index is damaged.
   int64_t num_tokens(int64_t i) const;
-  // -1 for an empty document.
+  // The last token of document i; -1 if it is empty.
   int32_t last_token(int64_t i) const;
   // Calls use(ids) for the document's first `max_tokens` tokens, in pieces.
   template <typename Use>
@@ -46,7 +46,7 @@ class Documents {
   }
 
  private:
-  // Tokens at a time: what a thread holds, with their text, is below 2 MB.
+  // So many tokens at a time, with their text, take a thread less than 2 MB.
   static constexpr int64_t kPieceTokens = 1 << 16;
 
   std::pair<int64_t, int64_t> sequences(int64_t i) const;
@@ -56,7 +56,8 @@ class Documents {
   bool has_bounds_;
 };
 
-// The best few by score, equal ones by document: the same whatever the order of arrival.
+// Keeps the documents of the highest scores, equal ones by their number, so that the result does not
+// depend on the order in which they are added.
 class TopList {
  public:
   void add(double score, const ReportedDocument& document);
@@ -77,7 +78,7 @@ class TopList {
   std::vector<Entry> entries_;
 };
 
-// What one task, and in the end all of them, found.
+// What was found in some of the documents; added up, in all of them.
 struct Findings {
   std::array<int64_t, 64> length_histogram{};
   int64_t num_empty = 0, num_text_bytes = 0, num_repetitive = 0;
@@ -87,19 +88,19 @@ struct Findings {
   void add(const Findings& other);
 };
 
-// Everything that looking at a document needs, shared by all threads.
+// Everything that examining a document needs, shared by all threads.
 struct ReportContext {
   const DatasetReader& reader;
   Documents documents;
-  const Vocabulary* vocabulary;  // null: not found, as `texts`
+  const Vocabulary* vocabulary;  // null if it was not found; `texts` is null then, too
   const TokenTexts* texts;
-  const SourceMap* sources;  // null: not there
-  int64_t end_of_document;   // -1: none
+  const SourceMap* sources;  // null if there is none
+  int64_t end_of_document;   // -1 if there is none
   DocumentGroups& equal_texts;
 };
 
-// Looks at all documents. Memory: some MB a thread. Throws std::runtime_error if the index is
+// Examines all documents, with some MB of memory a thread. Throws std::runtime_error if the index is
 // damaged.
-Findings look_at_documents(const ReportContext& context, int num_threads);
+Findings examine_documents(const ReportContext& context, int num_threads);
 
 }  // namespace weft

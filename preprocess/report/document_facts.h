@@ -1,4 +1,4 @@
-// What the data report says of one document: how repetitive it is, in characters and in tokens.
+// Measures how repetitive a document is, in characters and in tokens.
 #pragma once
 
 #include <array>
@@ -11,18 +11,18 @@
 
 namespace weft {
 
-// A piece of text of ASCII only, as far as RepeatedCharacters needs to know it.
+// A piece of ASCII text, reduced to what RepeatedCharacters needs of it.
 struct AsciiPiece {
   explicit AsciiPiece(std::string_view ascii);
 
   uint32_t num_bytes;
-  uint32_t
-      num_repeated;  // characters but for the first and the last that equal the one before them
+  // Counts characters that equal the one before them, without the first and the last one.
+  uint32_t num_repeated;
   char first, second_last, last;
 };
 
-// Characters that equal the one before them. Takes text in any pieces; bytes that are not UTF-8 are
-// characters of their own kind, too.
+// Counts characters that equal the one before them. Text may come in any pieces; bytes that are not
+// UTF-8 are characters of a kind of their own.
 class RepeatedCharacters {
  public:
   void add(std::string_view bytes) {
@@ -32,11 +32,11 @@ class RepeatedCharacters {
         current_ = current_ << 8 | value;
       } else {
         end_character();
-        current_ = value + 1U;  // 0: none has begun
+        current_ = value + 1U;  // 0 means that no character has begun
       }
     }
   }
-  // The same as add() of its bytes, in constant time. Not empty.
+  // Does the same as add() of the piece's bytes, in constant time. The piece must not be empty.
   void add(const AsciiPiece& piece) {
     end_character();
     if (piece.num_bytes > 1) {
@@ -71,21 +71,21 @@ class RepeatedCharacters {
 class TokenTexts {
  public:
   explicit TokenTexts(const Vocabulary& vocabulary);
-  // Adds the text of `ids`; those that the vocabulary does not have are left out. Returns its
-  // bytes.
+  // Adds the text of `ids`, without those that the vocabulary does not have. Returns the number of
+  // its bytes.
   int64_t add_to(RepeatedCharacters& characters, std::span<const int32_t> ids) const;
 
  private:
   const Vocabulary& vocabulary_;
-  std::vector<AsciiPiece> pieces_;  // num_bytes 0: the text is not ASCII
+  std::vector<AsciiPiece> pieces_;  // num_bytes is 0 where the text is not ASCII
 };
 
-// Tokens that end a run of four tokens which the document has had before. One look into a table of
-// 4096 places a token: runs that were seen longer ago than a few thousand tokens may be forgotten,
-// a run is never taken for one that was not there (but for a chance of 2^-64).
+// Counts tokens that end a run of four tokens which the document has had before. Each token takes one
+// look into a table of 4096 places: a run that was seen more than a few thousand tokens ago may have
+// been forgotten, but none is invented (with a chance of 2^-64).
 class RepeatedRuns {
  public:
-  // A document begins; `seed` differs between documents, so that the table need not be cleared.
+  // Begins a document. `seed` differs between documents, so that the table need not be cleared.
   void begin(uint64_t seed);
   void add(std::span<const int32_t> ids);
   int64_t num_repeated() const { return num_repeated_; }

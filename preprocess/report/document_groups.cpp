@@ -21,7 +21,7 @@ void DocumentGroups::sort(int num_threads) {
   sort(entries_.data(), entries_.data() + entries_.size(), num_threads);
 }
 
-// Halves around the median, each in a thread of its own: needs no memory besides.
+// Parts the entries at the median and sorts each half in a thread of its own, in place.
 void DocumentGroups::sort(Entry* begin, Entry* end, int num_threads) {
   constexpr ptrdiff_t kWorthAThread = 1 << 16;
   if (num_threads <= 1 || end - begin < kWorthAThread) {

@@ -1,5 +1,5 @@
-// Documents that have the same something (text, origin), found by its hash: 16 bytes of memory a
-// document, however many there are of either.
+// Finds documents that have something in common, their text or their origin, by its hash. It takes 16
+// bytes of memory a document, however many different ones there are.
 #pragma once
 
 #include <algorithm>
@@ -9,15 +9,16 @@
 
 namespace weft {
 
-// 88 bits of a document's XXH3-128 and its number. Among 10^9 documents the chance that any two
-// different hashes are taken for equal is 2 * 10^-9.
+// Holds 88 bits of each document's XXH3-128, and its number. Among 10^9 documents the chance that any
+// two different hashes are taken for equal is 2 * 10^-9.
 class DocumentGroups {
  public:
   static constexpr int64_t kMaxDocuments = int64_t{1} << 40;
 
   // Throws std::length_error for kMaxDocuments and more.
   explicit DocumentGroups(int64_t num_documents);
-  // Thread-safe for different documents. Those never set are in no group.
+  // May be called by several threads for different documents. A document that is never set is in no
+  // group.
   void set(int64_t document_idx, uint64_t hash_high, uint64_t hash_low);
 
   class Entry {
@@ -35,12 +36,12 @@ class DocumentGroups {
 
     uint64_t high_ = UINT64_MAX, low_ = UINT64_MAX;
   };
-  // Documents of one hash by their numbers, at least one. Valid as long as the DocumentGroups.
+  // The documents of one hash, at least one, ordered by number. Valid as long as this object.
   using Group = std::span<const Entry>;
 
-  // To be called once, behind the last set(): the groups can then be walked over.
+  // Must be called once, after the last set() and before for_each().
   void sort(int num_threads);
-  // Calls use(group) for each, in an order that depends on hashes only.
+  // Calls use(group) for each group, in an order that depends only on the hashes.
   template <typename Use>
   void for_each(const Use& use) const {
     for (auto begin = entries_.begin(); begin != entries_.end() && begin->is_set();) {
@@ -57,7 +58,7 @@ class DocumentGroups {
   std::vector<Entry> entries_;
 };
 
-// The best few of many values, in order: what is added past them costs little.
+// Keeps the best `count` of many values, in order. Adding a value that is not among them costs little.
 template <typename Value, typename IsBetter>
 class BestFew {
  public:

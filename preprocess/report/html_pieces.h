@@ -1,4 +1,4 @@
-// Pieces of the report's page that know nothing of the report.
+// Builds pieces of HTML that know nothing of the report.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 
 namespace weft {
 
-// Corpus text made visible (control characters, invalid bytes, text that turns its direction) and
-// then harmless in HTML, within attributes, too.
+// Makes corpus text visible (control characters, invalid bytes, text that turns its direction) and
+// then harmless in HTML, also within attributes.
 std::string escaped(std::string_view text);
 
 struct Bar {
   std::string label;
   int64_t value;
 };
-// Horizontal bars. Labels are escaped here.
+// Draws horizontal bars. Labels are escaped here.
 std::string bar_chart(const std::vector<Bar>& bars);
 
 }  // namespace weft

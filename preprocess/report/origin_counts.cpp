@@ -10,8 +10,8 @@
 namespace weft {
 namespace {
 
-// Documents of a task: a few milliseconds.
-constexpr int64_t kTaskDocuments = 1 << 16;
+// A thread takes so many documents at a time, which keep it busy for a few milliseconds.
+constexpr int64_t kRangeDocuments = 1 << 16;
 
 bool is_larger(const DocumentGroups::Group& a, const DocumentGroups::Group& b) {
   if (a.size() != b.size()) return a.size() > b.size();
@@ -25,10 +25,10 @@ OriginCounts count_origins(const SourceMap& sources, int num_threads, size_t num
   OriginCounts counts;
   std::atomic<int64_t> num_documents_without = 0, num_tokens_without = 0;
   DocumentGroups groups(sources.num_documents());
-  const int64_t num_tasks = (sources.num_documents() + kTaskDocuments - 1) / kTaskDocuments;
-  parallel_for(num_tasks, num_threads, [&](int64_t task) {
-    const int64_t end = std::min((task + 1) * kTaskDocuments, sources.num_documents());
-    for (int64_t i = task * kTaskDocuments; i < end; ++i) {
+  const int64_t num_ranges = (sources.num_documents() + kRangeDocuments - 1) / kRangeDocuments;
+  parallel_for(num_ranges, num_threads, [&](int64_t range) {
+    const int64_t end = std::min((range + 1) * kRangeDocuments, sources.num_documents());
+    for (int64_t i = range * kRangeDocuments; i < end; ++i) {
       const Origin origin = sources.entry(i).origin;
       if (origin.is_empty()) {
         ++num_documents_without;

@@ -22,7 +22,7 @@ constexpr std::string_view kStyle =
     "td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}"
     "td.t,td.e{font:12px/1.7 ui-monospace,monospace}"
     "td.t{overflow-wrap:anywhere;min-width:11rem}"
-    // One line that takes the place that is left (max-width: 0 lets it shrink to its width).
+    // The text takes one line, as wide as the room that is left (max-width: 0 lets it shrink).
     "td.e{width:50%;min-width:14rem;max-width:0;overflow:hidden;text-overflow:ellipsis;"
     "white-space:nowrap}"
     "div.w{overflow-x:auto}div.w>svg{min-width:44rem}table.o th{font-weight:normal;color:#666}"
@@ -81,7 +81,7 @@ std::string headline(const DataReport& report) {
 std::string histogram(const DataReport& report) {
   std::vector<Bar> bars;
   const auto& counts = report.length_histogram;
-  size_t first = 0, end = counts.size();  // without the empty rows at both ends
+  size_t first = 0, end = counts.size();  // they leave out the empty rows at both ends
   while (first < end && counts[first] == 0) ++first;
   while (end > first && counts[end - 1] == 0) --end;
   for (size_t k = first; k < end; ++k) {
@@ -92,7 +92,7 @@ std::string histogram(const DataReport& report) {
   return "<h2>Documents by length in tokens</h2>\n" + bar_chart(bars);
 }
 
-// The begin of a text on one line; more of it where the mouse rests.
+// Shows the beginning of a text on one line, and more of it where the mouse rests.
 std::string excerpt_cell(const std::string& beginning) {
   constexpr size_t kShownCharacters = 100;
   return "<td class=\"e\" title=\"" + escaped(beginning) + "\">" +
@@ -141,7 +141,7 @@ std::string duplicates(const DataReport& report) {
   return html + "</table></div>\n";
 }
 
-// "One file." or "All 7 files, by tokens." or "The first 20 of 1,234 files, by tokens."
+// Says "One file." or "All 7 files, by tokens." or "The first 20 of 1,234 files, by tokens."
 std::string how_many_shown(int64_t num_shown, int64_t num_all, const std::string& what,
                            const std::string& order) {
   if (num_all == 1) return "One " + what + ".";

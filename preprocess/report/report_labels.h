@@ -1,4 +1,4 @@
-// How the data report speaks to people: its numbers, and its verdict in one line.
+// Puts the numbers of the data report into words, and its verdict into one line.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace weft {
 
 // 1234567 -> "1,234,567"
 std::string grouped(int64_t value);
-// 0.2934 -> "29.3 %". What is not all or nothing is not rounded to it: "over 99.9 %", "under 0.1
-// %".
+// 0.2934 -> "29.3 %". A share that is neither all nor nothing is not rounded to it: "over 99.9 %",
+// "under 0.1 %".
 std::string percent(double share);
-// The first `num_characters` of UTF-8 `text`, with "..." for the rest. Invalid bytes stay.
+// Returns the first `num_characters` of UTF-8 `text`, with "..." for the rest. Invalid bytes stay.
 std::string first_characters(std::string_view text, size_t num_characters);
 
-// The kinds of things that look wrong, worst first; empty if there are none:
+// Lists the kinds of things that look wrong, worst first:
 //   documents that repeat themselves: kRepetitiveCharacters or kRepetitiveTokens (any number)
 //   exact duplicates: kSuspiciousShare of the documents could be left out
 //   bad lines: any

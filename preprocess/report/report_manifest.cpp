@@ -14,7 +14,7 @@
 namespace weft {
 namespace {
 
-// In UTC; empty where the file system does not tell.
+// The time in UTC; empty where the file system does not tell.
 std::string time_written(const std::filesystem::path& path) {
   std::error_code error;
   const auto time = std::filesystem::last_write_time(path, error);

@@ -170,6 +170,14 @@ for command in 'info a' 'verify a' 'report a' 'inspect document a 0' 'merge a --
 cp a_text_document.bin lost.bin
 for command in info verify report; do expect 4 'weft-data repair' "$data" $command lost; done
 
+# --- a vocabulary is not replaced by another one unless asked for
+cp -r gpt2 kept
+expect 2 "belongs to another vocabulary" "$data" train-vocab --input vocabulary.jsonl --vocab-size 280 --output kept
+diff -r gpt2 kept || fail "a vocabulary was replaced"
+expect 0 'entries learned' "$data" train-vocab --input vocabulary.jsonl --vocab-size 300 --output kept
+expect 0 'entries learned' "$data" train-vocab --input vocabulary.jsonl --vocab-size 280 --output kept --overwrite
+! cmp -s gpt2/merges.txt kept/merges.txt || fail "--overwrite did not replace it"
+
 # --- an empty or cut merges.txt would give other tokens
 cp gpt2/vocab.json . && head -n 20 gpt2/merges.txt >cut.txt && : >empty.txt
 for merges in cut.txt empty.txt; do
