@@ -1,4 +1,4 @@
-// The sub-commands of weft-data. Each is one file of options and one call into the library.
+// Makes the sub-commands of weft-data. Each is one file: its options, and one call into a lower room.
 #pragma once
 
 #include <memory>

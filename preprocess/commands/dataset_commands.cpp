@@ -1,4 +1,4 @@
-// weft-data info: what a dataset holds.
+// weft-data info prints what a dataset holds.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 namespace weft {
 namespace {
 
-// The k-th smallest length by bisection of its value: 31 passes instead of a sorted copy of 10^9
-// lengths.
+// Finds the k-th smallest length by bisection of its value: 31 passes take the place of a sorted copy
+// of 10^9 lengths.
 int64_t kth_length(const SequenceLengths& lengths, int64_t k) {
   int64_t low = 0, high = INT32_MAX;
   while (low < high) {
@@ -78,7 +78,7 @@ class InfoCommand final : public Command {
   }
 
   static void print_sequence(const DatasetReader& reader, int64_t i, const Vocabulary* vocabulary) {
-    // Enough to recognise a document; the rest is a matter for `inspect`.
+    // So many are enough to recognise a document; `inspect` shows the rest.
     constexpr int64_t kShownTokens = 64;
     const int64_t num_tokens = std::min<int64_t>(reader.length(i), kShownTokens);
     std::vector<int32_t> ids(static_cast<size_t>(num_tokens));

@@ -1,4 +1,4 @@
-// weft-data download: files from the web, each whole or not at all.
+// weft-data download fetches files from the web, each whole or not at all.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -23,7 +23,7 @@
 namespace weft {
 namespace {
 
-// A list of a million files.
+// A list of a million files has about this size.
 constexpr int64_t kMaxListBytes = int64_t{128} << 20;
 
 class DownloadCommand final : public Command {
@@ -161,7 +161,7 @@ class DownloadCommand final : public Command {
     }
   }
 
-  // One for each URL; "" where none is known.
+  // Returns the checksum of each URL; "" where none is known.
   std::vector<std::string> find_checksums() {
     std::vector<std::string> checksums(urls_.size(), sha256_);
     if (sha256sums_.empty()) return checksums;
@@ -196,7 +196,7 @@ class DownloadCommand final : public Command {
                               result.sha256, result.is_checked ? " (as expected)" : ""));
   }
 
-  // The final name is only given to whole files: a list of URLs goes on where it was left.
+  // Only whole files have their final name, so that a list of URLs goes on where it was left.
   bool is_there_already(const DownloadRequest& request) const {
     if (overwrite_ || !std::filesystem::exists(request.output)) return false;
     const std::string name = request.output.string();
@@ -225,7 +225,7 @@ class DownloadCommand final : public Command {
     if (is_terminal_) std::fputs("\r\033[K", stderr);
   }
 
-  // A refreshed line on a terminal, a line every 30 s in a log.
+  // Shows a refreshed line on a terminal, and a line every 30 s in a log.
   bool show(int64_t num_bytes, int64_t total_bytes) {
     const auto now = Clock::now();
     if (now - last_shown_ >

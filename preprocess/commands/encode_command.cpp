@@ -1,4 +1,4 @@
-// weft-data encode: text to ids and back, and how fast.
+// weft-data encode turns text into ids and back, and measures how fast.
 #include <fmt/format.h>
 #include <time.h>
 
@@ -22,7 +22,7 @@
 namespace weft {
 namespace {
 
-// Large against what starting on a chunk costs, small enough for two threads to end together.
+// A chunk is large against the cost of starting on it, and small enough for threads to end together.
 constexpr size_t kChunkBytes = 1 << 20;
 
 bool is_ascii_word(char c) {
@@ -63,7 +63,7 @@ std::string read_input(const std::string& input) {
   return bytes;
 }
 
-// Decimal numbers with white space between them.
+// Reads decimal numbers with white space between them.
 std::vector<int32_t> parse_ids(const std::string& text, const std::string& input,
                                int32_t vocabulary_size) {
   constexpr const char* kWhiteSpace = " \t\r\n";
@@ -85,7 +85,7 @@ std::vector<int32_t> parse_ids(const std::string& text, const std::string& input
   return ids;
 }
 
-// FNV-1a over the ids.
+// Hashes the ids by FNV-1a.
 template <typename Id>
 uint64_t hash_of(const std::vector<std::vector<Id>>& ids_of_chunks) {
   uint64_t hash = 0xcbf29ce484222325;
@@ -95,8 +95,8 @@ uint64_t hash_of(const std::vector<std::vector<Id>>& ids_of_chunks) {
   return hash;
 }
 
-// Wall-clock time, and what the processor gave this program's threads in all: other programs may
-// take it away, but not from the second measure.
+// Measures wall-clock time, and the processor time of all threads of this program, which other programs
+// on the machine cannot lengthen.
 class Stopwatch {
  public:
   double wall_s() const {
@@ -178,7 +178,7 @@ class EncodeCommand final : public Command {
     if (!quiet_) print_ids(ids_of_chunks);
   }
 
-  // Threads take the next chunk that is left; what one of them throws is thrown here.
+  // Each thread takes the next chunk that is left. An exception of any of them is thrown here.
   template <typename Id>
   static void encode_chunks(const std::vector<std::string_view>& chunks,
                             std::vector<Tokenizer>& tokenizers,

@@ -46,7 +46,8 @@ std::filesystem::path cache_folder() {
   return std::filesystem::path(home) / ".cache" / "weft" / "gpt2";
 }
 
-// Held while downloading: two runs that start on one home folder would write the same part file.
+// Takes the lock that is held while downloading: two runs that start on one home folder would write
+// the same part file.
 std::unique_ptr<LockFile> wait_for_lock(const std::filesystem::path& path) {
   for (bool is_first = true;; is_first = false) {
     try {

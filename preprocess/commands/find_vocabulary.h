@@ -1,4 +1,4 @@
-// GPT-2's vocabulary files: found where they usually lie, else downloaded.
+// Finds GPT-2's vocabulary files where they usually lie, or downloads them.
 #pragma once
 
 #include <memory>

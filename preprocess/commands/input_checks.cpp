@@ -14,7 +14,7 @@
 namespace weft {
 namespace {
 
-// What tells files apart. `is_pipe`: what is read of it is gone.
+// Tells files apart. What is read of a pipe is gone.
 struct FileId {
   dev_t device;
   ino_t number;

@@ -1,4 +1,4 @@
-// weft-data inspect samples: what a training run saw, as documents, token ranges, ids and text.
+// weft-data inspect samples shows what a training run saw: documents, token ranges, ids and text.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -91,7 +91,7 @@ struct InspectOptions {
   }
 };
 
-// One sample with the documents it is made of.
+// Prints samples, each with the documents it is made of.
 class SamplePrinter {
  public:
   SamplePrinter(const GptDataset& dataset, std::string split_name,
@@ -151,8 +151,8 @@ class SamplePrinter {
       if (!entry.origin.is_empty()) json["parts"].back()["origin"] = entry.origin.view();
     }
     if (vocabulary_) json["text"] = decode_ids(ids, *vocabulary_);
-    // A sample may begin or end within a character: such bytes become U+FFFD. On a terminal all but
-    // ASCII is escaped, which is the same JSON: controls beyond ASCII are obeyed there, too.
+    // A sample may begin or end within a character: such bytes become U+FFFD. On a terminal everything
+    // but ASCII is escaped, which is the same JSON: a terminal obeys controls beyond ASCII, too.
     static const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
     fmt::print("{}\n", json.dump(-1, ' ', is_terminal, Json::error_handler_t::replace));
   }
@@ -180,7 +180,7 @@ class InspectSamplesCommand final : public Command {
                         : options_.split_name == "valid" ? Split::kValid
                                                          : Split::kTest;
     const GptDataset dataset = build_split(order, split);
-    // The index often holds more, of the last epoch that it needs: no iteration takes those.
+    // The index often holds more samples, from the last epoch that it needs. No iteration takes them.
     if (const int64_t num_asked = num_asked_samples(order, split); last > num_asked) {
       throw std::invalid_argument(
           fmt::format("samples {} to {} are asked for, but the run takes only {} from {}", first,

@@ -1,4 +1,4 @@
-// weft-data inspect document: one document of a dataset, where it came from, its ids and text.
+// weft-data inspect document shows one document of a dataset: where it came from, its ids and text.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -71,10 +71,10 @@ class InspectDocumentCommand final : public Command {
  private:
   struct Document {
     int64_t document_idx, num_sequences, num_tokens;
-    const std::vector<int32_t>& ids;  // the first of them
+    const std::vector<int32_t>& ids;  // the first tokens
   };
 
-  // Of the document: a range of sequences. In old files without bounds each one is a document.
+  // Returns the document's range of sequences. In old files without bounds each sequence is a document.
   static std::pair<int64_t, int64_t> sequences_of(const DatasetReader& reader,
                                                   int64_t document_idx) {
     const bool has_bounds = reader.num_documents() > 0;
@@ -129,7 +129,7 @@ class InspectDocumentCommand final : public Command {
     }
     json["ids"] = document.ids;
     if (vocabulary != nullptr) json["text"] = decode_ids(document.ids, *vocabulary);
-    // As inspect samples: what a terminal would obey is escaped there.
+    // On a terminal everything but ASCII is escaped, as by inspect samples: it would obey some of it.
     const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
     fmt::print("{}\n", json.dump(-1, ' ', is_terminal, Json::error_handler_t::replace));
   }

@@ -1,4 +1,4 @@
-// weft-data merge: several datasets made into one.
+// weft-data merge makes one dataset of several.
 #include <fmt/format.h>
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// weft-data preprocess: the options and the output of Megatron-LM's tools/preprocess_data.py.
+// weft-data preprocess has the options and the output of Megatron-LM's tools/preprocess_data.py.
 #include <fmt/format.h>
 #include <stdio_ext.h>
 #include <unistd.h>
@@ -149,8 +149,8 @@ class PreprocessCommand final : public Command {
     return 0;
   }
 
-  // Megatron's lines on standard output. A log that cannot be written is no reason to lose the
-  // dataset: what does not fit is dropped, so that it does not fail at the end either.
+  // Prints one of Megatron's lines on standard output. A log that cannot be written is no reason to
+  // lose the dataset: what does not fit is dropped, so that it does not fail at the end either.
   void print_to_log(const std::string& line) const {
     if (!is_leader_) return;
     std::printf("%s\n", escape_message(line).c_str());

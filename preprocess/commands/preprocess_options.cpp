@@ -83,7 +83,7 @@ void PreprocessOptions::declare(OptionSet& options) {
       "only safe if all run on one computer");
   options.flag("--overwrite", overwrite,
                "replace a finished dataset, and drop unfinished work, of other options");
-  // What the scripts of older versions of Megatron-LM have.
+  // Scripts for older versions of Megatron-LM have these.
   options.advise("--vocab", "it is called --vocab-file");
   options.advise("--output", "it is called --output-prefix");
   options.advise("--dataset-impl", "leave it out: the output always has Megatron's mmap format");

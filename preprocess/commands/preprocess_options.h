@@ -32,7 +32,7 @@ struct PreprocessOptions {
   std::optional<int64_t> decoder_memory;
   std::string shard;
   std::string dtype = "auto";
-  std::string origin_key;  // empty: by whether there is a report
+  std::string origin_key;  // if empty, a report decides
   int64_t num_partitions = 1;
   bool keep_sequential_samples = false;
   bool overwrite = false;

@@ -1,4 +1,5 @@
-// Words for how far the pipeline is. No clock and no output here: callers give seconds and print.
+// Puts into words how far the pipeline is. It has neither clock nor output: callers give the seconds
+// and print.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,8 @@ namespace weft {
 
 class ProgressText {
  public:
-  // `total_file_bytes`: of all that this run reads; < 0 if unknown (a pipe). `before`: what an
-  // earlier run has done of it; speeds are those of this one.
+  // `total_file_bytes` counts all that this run reads; it is < 0 if that is unknown (a pipe). `before`
+  // is what an earlier run has done of it: speeds are those of this run.
   explicit ProgressText(int64_t log_interval, int64_t total_file_bytes = -1,
                         const PipelineTotals& before = {})
       : log_interval_(log_interval),
@@ -28,7 +29,7 @@ class ProgressText {
   // long. `seconds` since startup.
   std::string log_lines(const PipelineTotals& totals, double seconds);
 
-  // One line for a terminal: bytes, MB/s, docs/s, tokens/s, bad lines, time left.
+  // Makes one line for a terminal: bytes, MB/s, docs/s, tokens/s, bad lines, time left.
   std::string live_line(const PipelineTotals& totals, double seconds) const;
 
   // The last line of a run.
@@ -40,11 +41,11 @@ class ProgressText {
   int64_t num_documents_before_, num_bytes_before_;  // at the last call of log_lines
 };
 
-// "12.4 MB", "3.10 G": three digits and a decimal prefix, for `unit` "B", "" and so on.
+// Writes "12.4 MB" or "3.10 G": three digits and a decimal prefix, for `unit` "B", "" and so on.
 std::string with_prefix(double value, const std::string& unit);
 
-// As Python prints a float: the shortest text that reads back as the same number, with ".0" where
-// it is whole.
+// Writes a number as Python prints a float: the shortest text that reads back as the same number, with
+// ".0" where it is whole.
 std::string python_float(double value);
 
 }  // namespace weft

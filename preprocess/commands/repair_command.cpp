@@ -1,4 +1,4 @@
-// weft-data repair: makes a lost or damaged .idx again.
+// weft-data repair makes a lost or damaged .idx again.
 #include <fmt/format.h>
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// weft-data report: what a dataset is made of, and what in it looks wrong.
+// weft-data report shows what a dataset is made of, and what in it looks wrong.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -85,7 +85,7 @@ class ReportCommand final : public Command {
   }
 
   static void print_table(const char* title, const std::vector<ReportedDocument>& table) {
-    // As many as fit a screen with the rest; the files have more.
+    // So many fit a screen with everything else; the files have more.
     constexpr size_t kShown = 3, kShownCharacters = 60;
     for (size_t i = 0; i < std::min(kShown, table.size()); ++i) {
       const ReportedDocument& document = table[i];

@@ -1,4 +1,4 @@
-// weft-data train-vocab: learns a vocabulary in GPT-2's format from JSONL files.
+// weft-data train-vocab learns a vocabulary in GPT-2's format from JSONL files.
 #include <fmt/format.h>
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// weft-data verify: whether a dataset and what stands beside it is what was written.
+// weft-data verify checks that a dataset and what stands beside it is what was written.
 #include <fmt/format.h>
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// weft-data: text corpora to Megatron datasets, and back from samples to text.
+// weft-data turns text corpora into Megatron datasets, and leads back from samples to text.
 #include <fmt/format.h>
 #include <malloc.h>
 
@@ -19,7 +19,8 @@ namespace {
 
 using namespace weft;
 
-// What was printed must have arrived, unless a reader stopped early (`weft-data info | head`).
+// Returns `code`, or that of an error if the output did not arrive, unless its reader stopped early
+// (`weft-data info | head`).
 int exit_code_after_flush(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
   if (code != 0 || errno == EPIPE) return code;
@@ -35,9 +36,9 @@ bool is_reader_gone(const std::exception& error) {
          (std::ferror(stdout) != 0 || std::ferror(stderr) != 0);
 }
 
-// Glibc maps a buffer by itself from a size on that it raises up to 32 MiB when such buffers come and
-// go; after that their places in the heaps stay taken. A fixed size returns what threads have freed,
-// after lines of megabytes, to the system: 8 workers took 820 MiB and now take 700.
+// Fixes the size from which glibc maps a buffer by itself. Otherwise glibc raises it up to 32 MiB when
+// such buffers come and go, and memory that threads have freed after lines of megabytes stays in the
+// heaps: 8 workers took 820 MiB and now take 700.
 void release_large_buffers() {
 #ifdef M_MMAP_THRESHOLD
   ::mallopt(M_MMAP_THRESHOLD, 2 << 20);

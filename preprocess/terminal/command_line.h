@@ -1,4 +1,4 @@
-// A program of several commands: finds the one that is meant, parses its options, says what is
+// Runs a program of several commands: finds the one that is meant, parses its options, says what is
 // wrong with them, and runs it.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace weft {
 
-// One sub-command of a program.
+// A sub-command of a program.
 class Command {
  public:
   virtual ~Command() = default;
@@ -30,8 +30,8 @@ int run_command_line(int argc, const char* const* argv, const std::string& progr
                      const std::string& version_text,
                      const std::vector<std::unique_ptr<Command>>& commands);
 
-// The one of `names` that is nearest to `name` by edit distance; "" if none is near enough to be
-// meant.
+// Returns the one of `names` that is nearest to `name` by edit distance; "" if none is near enough to
+// be meant.
 std::string nearest_name(const std::string& name, const std::vector<std::string>& names);
 
 }  // namespace weft

@@ -32,13 +32,13 @@ std::optional<int64_t> parse_int64(const std::string& text) {
 
 namespace {
 
-// Of one that parse_int64() refuses: it does not fit.
+// For a text that parse_int64() refuses: true if it is a number that does not fit.
 bool is_written_as_integer(const std::string& text) {
   const size_t begin = text.starts_with('-') ? 1 : 0;
   return text.size() > begin && text.find_first_not_of("0123456789", begin) == text.npos;
 }
 
-// As logs and manifests may show it: a URL's query may hold a signature.
+// Returns a value as logs and manifests may show it: the query of a URL may hold a signature.
 std::string shown(const std::string& value) {
   return looks_like_url(value) ? display_url(value) : value;
 }

@@ -35,31 +35,31 @@ class OptionSet {
                int64_t max = std::numeric_limits<int64_t>::max());
   void integer(const std::string& name, std::optional<int64_t>& value, const std::string& help,
                int64_t min = 0, int64_t max = std::numeric_limits<int64_t>::max());
-  // Two or more integers after one name.
+  // Declares an option with two or more integers after its name.
   void integers(const std::string& name, std::vector<int64_t>& values, int count,
                 const std::string& help);
-  // An argument without a name.
+  // Declares an argument without a name.
   void positional(const std::string& name, std::string& value, const std::string& help);
 
-  // All arguments without a name.
+  // Declares all arguments without a name as one list.
   void positionals(const std::string& name, std::vector<std::string>& values,
                    const std::string& help);
 
-  // What is said of an option that this command does not have, but that people know from elsewhere.
+  // Gives advice for an option that this command does not have, but that people know from elsewhere.
   void advise(const std::string& name, const std::string& advice) { advice_[name] = advice; }
-  // "" where there is none.
+  // Returns "" where no advice was given.
   std::string advice_for(const std::string& name) const;
 
-  // True if the command line has it, with its default value or another.
+  // True if the command line has the option, with its default value or another.
   bool given(const std::string& name) const;
 
-  // Notes a problem; all are reported together before the command runs.
+  // Notes a problem. All are reported together before the command runs.
   void problem(const std::string& what) { problems_.push_back(what); }
   const std::vector<std::string>& problems() const { return problems_; }
 
-  // Every option with its value, in the order of declaration.
+  // Returns every option with its value, in the order of declaration.
   std::vector<std::pair<std::string, std::string>> resolved() const;
-  // The same as words of a command line; options without a value are left out.
+  // Returns the same as words of a command line, without options that have no value.
   std::string command_line() const;
 
  private:
@@ -73,8 +73,8 @@ class OptionSet {
   std::vector<std::pair<std::string, std::function<std::string()>>> values_;
 };
 
-// "300_000_000", "-5": decimal digits with single underscores between them, as Python's int();
-// nothing otherwise, and where it does not fit.
+// Reads decimal digits with single underscores between them, as Python's int() does: "300_000_000",
+// "-5". Returns nothing for other texts and for numbers that do not fit.
 std::optional<int64_t> parse_int64(const std::string& text);
 
 }  // namespace weft

@@ -37,7 +37,7 @@ struct PrefixOptions {
   }
 };
 
-// --threads of commands that read whole datasets.
+// The option --threads of commands that read whole datasets.
 struct ThreadsOption {
   int64_t num_threads = 0;
 

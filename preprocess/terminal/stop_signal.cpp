@@ -6,7 +6,7 @@
 namespace weft {
 namespace {
 
-// Lock-free atomics are what a handler may touch, and what other threads may read.
+// A handler may touch only lock-free atomics, and other threads may read them.
 std::atomic<int> received_signal{0};
 std::atomic<bool> received_any{false};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);

@@ -1,4 +1,4 @@
-// SIGINT, SIGTERM, SIGHUP and SIGUSR1 as a request that the program answers when it can.
+// Takes SIGINT, SIGTERM, SIGHUP and SIGUSR1 as a request that the program answers when it can.
 #pragma once
 
 #include <atomic>
@@ -8,9 +8,9 @@ namespace weft {
 
 // From now on the first of these signals only sets a flag; a second one ends the process at once.
 void install_stop_signals();
-// The signal that asked to stop; 0 if none did.
+// Returns the signal that asked to stop; 0 if none did.
 int stop_signal();
-// True once stop_signal() is not 0; for reads that wait (open_input).
+// Becomes true when a signal asks to stop; for reads that wait (open_input).
 const std::atomic<bool>& stop_flag();
 
 // The program was asked to stop and left nothing half-written. main returns 128 + signal.
