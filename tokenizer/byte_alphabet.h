@@ -13,10 +13,11 @@ namespace weft {
 
 uint32_t code_point_of_byte(uint8_t byte);
 
-// `bytes` in the printable alphabet, as UTF-8.
+// Writes `bytes` in the printable alphabet, as UTF-8.
 std::string to_printable(std::string_view bytes);
 
-// The inverse; nothing if `printable` is not UTF-8 or holds a character that stands for no byte.
+// Reads such a text; returns nothing if it is not UTF-8 or holds a character that stands for no
+// byte.
 std::optional<std::string> from_printable(std::string_view printable);
 
 }  // namespace weft

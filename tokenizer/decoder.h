@@ -1,4 +1,4 @@
-// Ids to bytes.
+// Turns ids into bytes.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@ class Decoder {
 
  private:
   static constexpr size_t kMaxShortBytes = 15;
-  // Nearly all entries: copied whole, whatever their length, which takes one instruction.
+  // Nearly all entries lie here. They are copied whole, whatever their length, in one instruction.
   struct ShortEntry {
     char bytes[kMaxShortBytes];
-    uint8_t num_bytes;  // 0: longer, ask the vocabulary
+    uint8_t num_bytes;  // 0 if it is longer and lies in the vocabulary only
   };
 
   const Vocabulary* vocabulary_;

@@ -14,10 +14,11 @@ namespace {
 
 constexpr size_t kNoLimit = std::numeric_limits<size_t>::max() / 4;  // twice it is no overflow
 
-// What may follow a piece's end must be known so far.
+// So many bytes behind a piece must be known before its end is certain.
 constexpr size_t kNumBytesBehindPiece = 2;
 
-// Beside the unsettled bytes: more than any token and its neighbours need to make a word go on.
+// A word goes on only if it has so many bytes beside the unsettled ones: more than a token and its
+// neighbours have.
 constexpr size_t kMinSettledBytes = 64;
 
 size_t count_unsettled_bytes(const Vocabulary& vocabulary) {
@@ -40,7 +41,7 @@ size_t end_of_run(std::string_view text, size_t begin, CharClass char_class) {
   return static_cast<size_t>(run_end(data + begin, data + text.size(), char_class) - data);
 }
 
-// Bytes of the last white space of `text`, which ends with one.
+// Counts the bytes of the last character of `text`, which is white space.
 size_t last_space_bytes(std::string_view text) {
   size_t num_bytes = 1;
   while (num_bytes < text.size() &&
@@ -50,7 +51,8 @@ size_t last_space_bytes(std::string_view text) {
   return num_bytes;
 }
 
-// The last piece that is one whatever follows `text`; empty, at the beginning, if none is.
+// The last piece that is a piece whatever follows `text`; empty, at the beginning, if there is
+// none.
 struct Piece {
   size_t begin = 0, end = 0;
 };
@@ -113,11 +115,11 @@ size_t PartEncoder::encode(std::string_view text, bool is_last, BegunText& begun
   return done + go_on(text, start.run_begin, is_last, begun, ids);
 }
 
-// The rest of the word that was begun, or what is settled of it.
+// Encodes the rest of the word that was begun, or what is settled of it.
 template <typename Id>
 size_t PartEncoder::go_on(std::string_view text, size_t run_begin, bool is_last, BegunText& begun,
                           std::vector<Id>& ids) {
-  // A token may end within a character: what is left of that one is of the word, too.
+  // A token may end within a character: the rest of that character belongs to the word, too.
   while (run_begin < text.size() && is_continuation(static_cast<uint8_t>(text[run_begin]))) {
     ++run_begin;
   }
@@ -134,7 +136,7 @@ size_t PartEncoder::go_on(std::string_view text, size_t run_begin, bool is_last,
   return end;
 }
 
-// Of the beginning of a word.
+// Encodes what is settled of the beginning of a word, and returns the number of its bytes.
 template <typename Id>
 size_t PartEncoder::encode_settled(std::string_view word, std::vector<Id>& ids) {
   if (word.size() < num_unsettled_bytes_) return 0;

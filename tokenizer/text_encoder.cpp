@@ -17,11 +17,11 @@
 namespace weft {
 namespace {
 
-// Only hostile text has words of so many ids: give such memory back.
+// Only hostile text has words of more ids than this: their memory is released.
 constexpr size_t kMaxKeptIds = 1 << 16;
 
-// Parts that windows cannot encode, lines of dashes mostly, are merged by a queue up to this size:
-// it takes 0.1 ms, once for each such word.
+// Parts that windows cannot encode, mostly lines of dashes, are merged by a queue up to this size.
+// It takes 0.1 ms, once for each such word.
 constexpr size_t kMaxQueuedBytes = 512;
 
 // `CacheId` is the type of ids in the cache and of tokens in tables: uint16_t takes half the
@@ -67,13 +67,13 @@ class CachingEncoder : public TextEncoder {
 
   const Vocabulary& vocabulary_;
   WordBatchSteps<CacheId> steps_;
-  WordMerger merger_;  // for any vocabulary; the others for those that allow them
+  WordMerger merger_;  // works with any vocabulary; the other mergers need one that allows them
   std::optional<Merger> pair_merger_;
   std::optional<BacktrackingMerger> long_merger_;  // made on first use
   Cache cache_;
   WordBatch batch_;
-  // Ids that wait to be appended. A rare word's, which may be many, are added only in the first
-  // half; then there is room for the rest of the batch whatever comes.
+  // Ids that wait to be appended. Those of a rare word, which may be many, are added only in the
+  // first half, so that the rest of the batch has room whatever comes.
   static constexpr size_t kMaxWaitingIds = kBatchWords * Cache::kNumCopied;
   static constexpr size_t kMaxWaitingIdsOfWord = 64;
   CacheId batch_ids_[2 * kMaxWaitingIds + kMaxWaitingIdsOfWord + Cache::kNumCopied];
@@ -106,8 +106,8 @@ void CachingEncoder<CacheId>::encode_batch(std::string_view text, std::vector<Ou
   ids.insert(ids.end(), batch_ids_, next_id);
 }
 
-// Word number `i` of the batch, which was not found at once. Few ids go to `next_id`; before more
-// are appended to `ids`, those that wait in batch_ids_ are.
+// Encodes word number `i` of the batch, which was not found at once. A few ids are written to
+// `next_id`; many are appended to `ids`, after those that wait in batch_ids_.
 template <typename CacheId>
 template <typename OutId>
 void CachingEncoder<CacheId>::encode_rare_word(size_t i, std::string_view text, CacheId*& next_id,
@@ -157,8 +157,8 @@ void CachingEncoder<CacheId>::remember(const WordKey& key, std::string_view word
   keys_are_stale_ |= cache_.insert(key, word, ids);
 }
 
-// Cuts the word where no token reaches across, if possible into stretches that can be merged at
-// once.
+// Cuts the word where no token reaches across, into stretches that can be merged at once if
+// possible.
 template <typename CacheId>
 template <typename OutId>
 void CachingEncoder<CacheId>::encode_long_word(std::string_view word, std::vector<OutId>& ids) {
@@ -202,8 +202,9 @@ void CachingEncoder<CacheId>::encode_long_part(std::string_view part, std::vecto
   if (merged_ids_.size() > kMaxKeptIds) merged_ids_ = {};
 }
 
-// Most words of a text are entries. To look each up when it first comes takes ten times as long. A
-// vocabulary that would fill the cache stays out.
+// Puts the entries of the vocabulary into the cache: most words of a text are entries, and merging
+// each when it first comes takes ten times as long. A vocabulary that would fill the cache is left
+// out.
 template <typename CacheId>
 void CachingEncoder<CacheId>::remember_entries() {
   if (!vocabulary_.entries_encode_to_themselves()) return;

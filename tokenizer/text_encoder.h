@@ -1,5 +1,5 @@
-// Text to ids, special tokens aside: pieces, word caches, merging of new words (README of this
-// folder).
+// Turns text without special tokens into ids: pieces, word caches, merging of new words (README of
+// this folder).
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace weft {
 
 class Vocabulary;
 
-// Holds caches: one per thread.
+// Holds caches; each thread needs its own.
 class TextEncoder {
  public:
   virtual ~TextEncoder() = default;

@@ -12,7 +12,7 @@ namespace weft {
 
 namespace {
 
-// Where `text` ends, or where a special token begins of which it has the beginning only.
+// Returns where `text` ends without the special token that may begin at its end.
 size_t end_before_special(std::string_view text) {
   const size_t begin = text.size() - std::min(text.size(), kEndOfText.size() - 1);
   for (size_t at = text.find('<', begin); at != text.npos; at = text.find('<', at + 1)) {

@@ -14,9 +14,9 @@
 
 namespace weft {
 
-// What `<|endoftext|>` inside a text means: its seven ordinary tokens (a document cannot forge a
-// boundary), the one token 50256 (as Megatron's and Hugging Face's tokenizers do today), or an
-// error (std::runtime_error).
+// Says what becomes of `<|endoftext|>` inside a text: its seven ordinary tokens (a document cannot
+// forge a boundary), the one token 50256 (as Megatron's and Hugging Face's tokenizers do today), or
+// an error (std::runtime_error).
 enum class SpecialTokens { kLiteral, kToken, kError };
 
 // Encodes and decodes with one vocabulary. Holds a word cache (40 MiB at most; making it takes 5
@@ -35,21 +35,21 @@ class Tokenizer {
   // any vocabulary for which longest match works (BacktrackTable::make: GPT-2's does), else O(n log
   // n). Throws std::runtime_error for `<|endoftext|>` in the text under SpecialTokens::kError.
   void encode(std::string_view text, std::vector<int32_t>& ids);
-  // The same in half the memory, and faster. Throws std::invalid_argument for a vocabulary of more
-  // than 65536 ids.
+  // Does the same in half the memory, and faster. Throws std::invalid_argument for a vocabulary of
+  // more than 65536 ids.
   void encode(std::string_view text, std::vector<uint16_t>& ids);
 
-  // For a text that comes in parts, so that neither it nor its ids need be in memory as a whole:
-  // PartEncoder::encode. `text` must be valid UTF-8. Throws as encode().
+  // Encodes a text that comes in parts (PartEncoder::encode), so that neither it nor its ids need
+  // be in memory as a whole. `text` must be valid UTF-8. Throws what encode() throws.
   size_t encode_part(std::string_view text, bool is_last, BegunText& begun,
                      std::vector<int32_t>& ids);
   size_t encode_part(std::string_view text, bool is_last, BegunText& begun,
                      std::vector<uint16_t>& ids);
 
-  // The bytes of `ids`. Not valid UTF-8 where ids cut a character. Throws std::out_of_range for an
-  // id that is not in the vocabulary.
+  // Returns the bytes of `ids`, which are no valid UTF-8 where ids cut a character. Throws
+  // std::out_of_range for an id that is not in the vocabulary.
   std::string decode(const int32_t* ids, size_t num_ids) const;
-  // The same, appended to `text`: faster where its memory is used again.
+  // Appends the same to `text`, which is faster where its memory is used again.
   void decode(const int32_t* ids, size_t num_ids, std::string& text) const;
   void decode(const uint16_t* ids, size_t num_ids, std::string& text) const;
 

@@ -25,7 +25,7 @@ Pair make_pair_key(int32_t left, int32_t right) {
 int32_t left_of(Pair pair) { return static_cast<int32_t>(pair >> 32); }
 int32_t right_of(Pair pair) { return static_cast<int32_t>(pair & 0xFFFFFFFF); }
 
-// The learning itself. Each round merges the commonest pair in all words that hold it; only the
+// Learns the merges. Each round merges the commonest pair in all words that hold it; only the
 // pairs next to a merge change, so the counts and the list "pair -> words" are kept up to date
 // instead of being made anew.
 class PairLearner {
@@ -35,11 +35,11 @@ class PairLearner {
   // Returns false if no pair occurs `min_frequency` times.
   bool learn_merge(int64_t min_frequency);
 
-  // In order of id: bytes, then learned entries. No two are equal: in all words that reach an
-  // entry, the merges inside it were the same ones, for a merge across its ends would have kept it
-  // from being reached.
+  // The entries in order of id: bytes, then learned ones. No two are equal: wherever an entry was
+  // made, the merges inside it were the same, because a merge across its ends would have prevented
+  // it.
   const std::vector<std::string>& entries() const { return entries_; }
-  // In order of rank.
+  // The merges in order of rank.
   const std::vector<Pair>& merges() const { return merges_; }
 
  private:
@@ -70,7 +70,7 @@ class PairLearner {
   std::priority_queue<Candidate> queue_;
 };
 
-// Bytes in the order of their printable characters' code points, as GPT-2 numbers them.
+// Lists bytes in the order of their printable characters' code points, as GPT-2 numbers them.
 std::array<uint8_t, 256> bytes_in_order_of_id() {
   std::array<uint8_t, 256> bytes;
   for (size_t i = 0; i < 256; ++i) bytes[i] = static_cast<uint8_t>(i);

@@ -20,7 +20,7 @@ struct LearnedVocabulary {
 // Deterministic: the result depends on how often each word occurs, not on the order of the texts.
 // Merges equal those of Hugging Face's BpeTrainer (tokenizers 0.23) with the ByteLevel
 // pre-tokenizer and alphabet, the same vocab_size and min_frequency, and <|endoftext|> as special
-// token. Ties: README.
+// token. The README says how ties are decided.
 class VocabularyTrainer {
  public:
   // Counts the words of one document (the pieces of the GPT-2 pattern). `text` should be valid

@@ -21,7 +21,7 @@
 namespace weft {
 namespace {
 
-// More than any vocabulary in use; numbers of this size leave room for flags beside them.
+// No vocabulary in use has so many; numbers of this size leave room for flags beside them.
 constexpr size_t kMaxEntries = size_t{1} << 24;
 
 std::string read_file(const std::filesystem::path& path) {
@@ -91,7 +91,7 @@ std::shared_ptr<const Vocabulary> Vocabulary::load(const std::filesystem::path& 
   return vocabulary;
 }
 
-// vocab.json: an object of "printable form of the entry": id.
+// Reads vocab.json, an object of "printable form of the entry": id.
 void Vocabulary::read_entries() {
   const std::string file = vocab_file_.string();
   const nlohmann::json json = parse_object(vocab_file_);
@@ -119,7 +119,7 @@ void Vocabulary::read_entries() {
   }
 }
 
-// merges.txt: an optional line "#version: ...", then "left right" in order of rank.
+// Reads merges.txt: an optional line "#version: ...", then "left right" in order of rank.
 void Vocabulary::read_merges() {
   const std::string file = merge_file_.string();
   const std::string content = read_file(merge_file_);

@@ -39,25 +39,25 @@ class Vocabulary {
   int32_t end_of_document() const;
   // The bytes of one entry. Throws std::out_of_range.
   const std::string& bytes(int32_t id) const;
-  // True where every entry (special token excluded) encodes to itself by its own merges: then a
-  // word that is an entry is one token, no merging needed. Checked on load; holds for GPT-2.
+  // True if every entry except the special token encodes to itself by its own merges: then a word
+  // that is an entry is one token and needs no merging. Checked on load; holds for GPT-2.
   bool entries_encode_to_themselves() const { return entries_encode_to_themselves_; }
 
   using Merge = MergeRules::Merge;
   // Merges in order of rank.
   const std::vector<Merge>& merges() const { return merges_; }
-  // Id of the entry with exactly these bytes, special token excluded.
+  // Returns the id of the entry with exactly these bytes; never that of the special token.
   std::optional<int32_t> find(std::string_view bytes) const;
-  // The same merges, to be asked for by pair.
+  // The same merges, looked up by pair.
   const MergeTable& merge_table() const;
-  // For encoding by longest match, made on first use (10 ms for GPT-2's); null if this vocabulary
-  // does not allow that (BacktrackTable::make).
+  // The table for encoding by longest match, made on first use (10 ms for GPT-2's); null if this
+  // vocabulary does not allow that (BacktrackTable::make).
   const BacktrackTable* backtrack_table() const;
-  // The merges as the encoder asks for them, made on first use (GPT-2: 5 ms); null if this
+  // The merges as the encoder looks them up, made on first use (GPT-2: 5 ms); null if this
   // vocabulary does not allow that (PairTable::make). `Token`: uint16_t or uint32_t.
   template <typename Token>
   const PairTable<Token>* pair_table() const;
-  // Where the vocabulary came from.
+  // The files that the vocabulary was read from.
   const std::filesystem::path& vocab_file() const { return vocab_file_; }
   const std::filesystem::path& merge_file() const { return merge_file_; }
 
@@ -79,13 +79,13 @@ class Vocabulary {
   std::shared_ptr<Index> index_;  // complete-type deleter, so that Index can stay in the .cpp
 };
 
-// Where GPT-2's files are looked for: the two given paths (both or none); else $WEFT_GPT2_DIR where
-// that is set (std::invalid_argument if it lacks them); else ~/.cache/weft/gpt2.
+// The two files of a vocabulary.
 struct VocabularyFiles {
   std::filesystem::path vocab_file, merge_file;
 };
-// The first place that holds vocab.json and merges.txt, or nothing. Given paths are returned
-// unchecked.
+// Finds GPT-2's files: the two given paths (both or none), which are returned unchecked; else those
+// in $WEFT_GPT2_DIR if that is set (std::invalid_argument if it lacks them); else those in
+// ~/.cache/weft/gpt2. Returns nothing if there are none.
 std::optional<VocabularyFiles> find_vocabulary_files(const std::filesystem::path& vocab_file,
                                                      const std::filesystem::path& merge_file);
 

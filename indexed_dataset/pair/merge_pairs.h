@@ -24,7 +24,7 @@ class PairMerge {
     DatasetReader reader;
     bool has_bounds;
     int64_t num_documents;  // in the result
-    // What stands before it in the result.
+    // Counts of everything that stands before it in the result.
     int64_t sequences_before, documents_before, bin_bytes_before;
   };
 

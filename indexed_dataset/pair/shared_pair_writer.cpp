@@ -13,7 +13,8 @@
 namespace weft {
 namespace {
 
-// Of index entries at a time: far above what a call costs, far below what a worker holds.
+// So many index entries are written at a time: far more than a call costs, far less than a worker
+// holds.
 constexpr int64_t kBlockEntries = 1 << 17;
 
 [[noreturn]] void throw_lost(const std::filesystem::path& path, const std::string& what) {

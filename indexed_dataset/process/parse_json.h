@@ -1,4 +1,5 @@
-// JSON documents that somebody else may have written, parsed by whatever library includes this.
+// Parses JSON documents that other programs may have written, with the library's type that the
+// caller chooses.
 #pragma once
 
 #include <array>

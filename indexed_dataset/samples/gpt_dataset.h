@@ -14,7 +14,7 @@
 
 namespace weft {
 
-// Where a piece of a sample's tokens comes from.
+// Says where a piece of a sample's tokens comes from.
 struct SamplePart {
   int64_t sequence_idx = 0;
   int64_t document_idx = 0;  // counts empty documents (DatasetReader::document_of_sequence)

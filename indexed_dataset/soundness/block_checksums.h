@@ -49,7 +49,7 @@ using SeePiece =
 // Throws std::system_error if a file cannot be read, std::runtime_error if one shrinks meanwhile.
 std::vector<FileChecksums> compute_block_checksums(std::span<const DatasetFile> files,
                                                    int num_threads, const SeePiece& see = {});
-// Of bytes in memory.
+// Computes those of bytes in memory.
 FileChecksums compute_block_checksums(std::string suffix, std::span<const std::byte> bytes);
 
 // Computes and writes `path` (PREFIX.checksums, or a part name), whole or not at all. What `see`
@@ -59,8 +59,8 @@ void write_block_checksums(const std::filesystem::path& path, std::span<const Da
 void write_block_checksums(const std::filesystem::path& path,
                            std::span<const FileChecksums> checksums);
 
-// Nothing if the file is not there. Throws ChecksumMismatch if it is damaged (its last line does
-// not fit), std::runtime_error if it is of another format.
+// Reads such a file; returns nothing if it is not there. Throws ChecksumMismatch if it is damaged
+// (its last line does not fit), std::runtime_error if it is of another format.
 std::optional<std::vector<FileChecksums>> read_block_checksums(const std::filesystem::path& path);
 
 // PREFIX.checksums

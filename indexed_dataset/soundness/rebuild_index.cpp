@@ -116,14 +116,14 @@ class DamagedIndex {
            bytes / size_bytes(type_) <= std::numeric_limits<int32_t>::max();
   }
 
-  // Where sequence i ends if it begins at `at`; -1: not known.
+  // Return where sequence i ends if it begins at `at`; -1 if that is not known.
   int64_t end_by_length(int64_t i, int64_t at) const {
     return length_bytes(i) < 0 ? -1 : at + length_bytes(i);
   }
   int64_t end_by_offset(int64_t i, int64_t at) const {
     return is_length(offset(i + 1) - at) ? offset(i + 1) : -1;
   }
-  // Where the two contradict each other, the length if the sequence behind it then fits.
+  // Takes the length if the two contradict each other and the sequence behind it then fits.
   int64_t end_by_both(int64_t i, int64_t at) const {
     const int64_t by_length = end_by_length(i, at), by_offset = end_by_offset(i, at);
     if (by_offset < 0 || by_offset > bin_bytes_) return by_length;

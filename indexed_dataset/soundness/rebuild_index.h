@@ -1,9 +1,9 @@
 // Makes an .idx anew: from the tokens that end documents, or from what is left of a damaged one.
 //
-// An .idx says everything twice but for the document bounds: a length is the difference of two
+// An .idx says everything twice except the document bounds: a length is the difference of two
 // offsets, and where every document is one sequence the bounds are the numbers 0 to S. So a flipped
-// bit, a damaged block of lengths or offsets, a damaged header, and a lost end can be mended. What
-// the result is worth must be proved by others (a checksum, counts).
+// bit, a damaged block of lengths or offsets, a damaged header, and a lost end can be mended. The
+// caller has to prove the result, by a checksum or by counts.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +53,7 @@ class IndexDraft {
 bool add_lengths_by_end_of_document(const std::filesystem::path& bin, TokenType type,
                                     int64_t end_of_document, int num_threads, IndexDraft& draft);
 
-// The last token of a .bin; nothing if it holds none.
+// Returns the last token of a .bin; nothing if it holds none.
 std::optional<int64_t> last_token(const std::filesystem::path& bin, TokenType type);
 
 // What is known without the .idx; -1: nothing.

@@ -10,9 +10,9 @@
 namespace weft {
 
 struct VerifyResult {
-  // What contradicts the format or itself. Sizes, offsets equal the prefix sum of lengths, bounds
-  // monotone from 0 to the number of sequences (or absent, as old merge tools wrote them), lengths
-  // >= 0, ids >= 0 and below the vocabulary's size.
+  // Contradictions to the format or within the dataset. These must hold: sizes fit, offsets equal
+  // the prefix sum of lengths, bounds rise from 0 to the number of sequences (or are absent, as old
+  // merge tools wrote them), lengths are >= 0, ids are >= 0 and below the vocabulary's size.
   std::vector<std::string> structure_problems;
   // Blocks that differ from PREFIX.checksums: file, block, bytes, and which documents lie there.
   std::vector<std::string> checksum_problems;
@@ -20,8 +20,9 @@ struct VerifyResult {
 };
 
 // Reads every byte of PREFIX.bin, .idx and what else PREFIX.checksums covers once, in parallel.
-// `vocabulary_size` 0: ids are only checked to be >= 0. Problems come with their position, the
-// first few of each kind. Throws std::system_error if a file of the pair cannot be read.
+// With a `vocabulary_size` of 0, ids are only checked to be >= 0. Problems come with their
+// position, the first few of each kind. Throws std::system_error if a file of the pair cannot be
+// read.
 VerifyResult verify_dataset_files(const std::filesystem::path& prefix, int64_t vocabulary_size,
                                   int num_threads);
 

@@ -35,7 +35,7 @@ const Mapping* find_mapping(uintptr_t address) {
 }
 
 void print(std::string_view text) {
-  if (::write(STDERR_FILENO, text.data(), text.size()) < 0) return;  // nobody is there to be told
+  if (::write(STDERR_FILENO, text.data(), text.size()) < 0) return;  // standard error is gone, too
 }
 
 void on_bus_error(int signal, siginfo_t* info, void*) {

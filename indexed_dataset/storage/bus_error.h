@@ -1,5 +1,6 @@
-// What happens when bytes of a mapped file cannot be read any more: it was made shorter meanwhile,
-// or its disk or server failed. The kernel sends SIGBUS, of which a program dies without a word.
+// Explains a death by SIGBUS: the kernel sends it when bytes of a mapped file cannot be read any
+// more, because the file was made shorter meanwhile or its disk or server failed. Without a handler
+// a program dies of it without a word.
 #pragma once
 
 #include <cstddef>

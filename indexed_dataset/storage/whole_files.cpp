@@ -53,7 +53,7 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view c
   std::filesystem::path part = path;
   part += ".part";
   try {
-    // What a killed run left may be open to others.
+    // A file that a killed run left may be readable by others.
     if (is_private) remove_file(part);
     OutputFile file = is_private ? OutputFile::create_private(part) : OutputFile(part);
     file.append(content.data(), content.size());

@@ -1,4 +1,5 @@
-// Makes the sub-commands of weft-data. Each is one file: its options, and one call into a lower room.
+// Makes the sub-commands of weft-data. Each is one file: its options, and one call into a lower
+// room.
 #pragma once
 
 #include <memory>

@@ -14,8 +14,8 @@
 namespace weft {
 namespace {
 
-// Finds the k-th smallest length by bisection of its value: 31 passes take the place of a sorted copy
-// of 10^9 lengths.
+// Finds the k-th smallest length by bisection of its value: 31 passes take the place of a sorted
+// copy of 10^9 lengths.
 int64_t kth_length(const SequenceLengths& lengths, int64_t k) {
   int64_t low = 0, high = INT32_MAX;
   while (low < high) {

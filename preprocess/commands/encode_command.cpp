@@ -22,7 +22,8 @@
 namespace weft {
 namespace {
 
-// A chunk is large against the cost of starting on it, and small enough for threads to end together.
+// A chunk is large against the cost of starting on it, and small enough for threads to end
+// together.
 constexpr size_t kChunkBytes = 1 << 20;
 
 bool is_ascii_word(char c) {
@@ -95,8 +96,8 @@ uint64_t hash_of(const std::vector<std::vector<Id>>& ids_of_chunks) {
   return hash;
 }
 
-// Measures wall-clock time, and the processor time of all threads of this program, which other programs
-// on the machine cannot lengthen.
+// Measures wall-clock time, and the processor time of all threads of this program, which other
+// programs on the machine cannot lengthen.
 class Stopwatch {
  public:
   double wall_s() const {

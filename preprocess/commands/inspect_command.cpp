@@ -151,8 +151,9 @@ class SamplePrinter {
       if (!entry.origin.is_empty()) json["parts"].back()["origin"] = entry.origin.view();
     }
     if (vocabulary_) json["text"] = decode_ids(ids, *vocabulary_);
-    // A sample may begin or end within a character: such bytes become U+FFFD. On a terminal everything
-    // but ASCII is escaped, which is the same JSON: a terminal obeys controls beyond ASCII, too.
+    // A sample may begin or end within a character: such bytes become U+FFFD. On a terminal
+    // everything but ASCII is escaped, which is the same JSON: a terminal obeys controls beyond
+    // ASCII, too.
     static const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
     fmt::print("{}\n", json.dump(-1, ' ', is_terminal, Json::error_handler_t::replace));
   }
@@ -180,7 +181,8 @@ class InspectSamplesCommand final : public Command {
                         : options_.split_name == "valid" ? Split::kValid
                                                          : Split::kTest;
     const GptDataset dataset = build_split(order, split);
-    // The index often holds more samples, from the last epoch that it needs. No iteration takes them.
+    // The index often holds more samples, from the last epoch that it needs. No iteration takes
+    // them.
     if (const int64_t num_asked = num_asked_samples(order, split); last > num_asked) {
       throw std::invalid_argument(
           fmt::format("samples {} to {} are asked for, but the run takes only {} from {}", first,

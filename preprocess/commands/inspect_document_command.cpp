@@ -74,7 +74,8 @@ class InspectDocumentCommand final : public Command {
     const std::vector<int32_t>& ids;  // the first tokens
   };
 
-  // Returns the document's range of sequences. In old files without bounds each sequence is a document.
+  // Returns the document's range of sequences. In old files without bounds each sequence is a
+  // document.
   static std::pair<int64_t, int64_t> sequences_of(const DatasetReader& reader,
                                                   int64_t document_idx) {
     const bool has_bounds = reader.num_documents() > 0;
@@ -129,7 +130,8 @@ class InspectDocumentCommand final : public Command {
     }
     json["ids"] = document.ids;
     if (vocabulary != nullptr) json["text"] = decode_ids(document.ids, *vocabulary);
-    // On a terminal everything but ASCII is escaped, as by inspect samples: it would obey some of it.
+    // On a terminal everything but ASCII is escaped, as by inspect samples: it would obey some of
+    // it.
     const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
     fmt::print("{}\n", json.dump(-1, ' ', is_terminal, Json::error_handler_t::replace));
   }

@@ -36,9 +36,9 @@ bool is_reader_gone(const std::exception& error) {
          (std::ferror(stdout) != 0 || std::ferror(stderr) != 0);
 }
 
-// Fixes the size from which glibc maps a buffer by itself. Otherwise glibc raises it up to 32 MiB when
-// such buffers come and go, and memory that threads have freed after lines of megabytes stays in the
-// heaps: 8 workers took 820 MiB and now take 700.
+// Fixes the size from which glibc maps a buffer by itself. Otherwise glibc raises it up to 32 MiB
+// when such buffers come and go, and memory that threads have freed after lines of megabytes stays
+// in the heaps: 8 workers took 820 MiB and now take 700.
 void release_large_buffers() {
 #ifdef M_MMAP_THRESHOLD
   ::mallopt(M_MMAP_THRESHOLD, 2 << 20);

@@ -1,4 +1,4 @@
-// Integers out of JSON that somebody else may have written.
+// Reads integers from JSON that other programs may have written.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct NotAnInteger : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The value of an integer. Throws NotAnInteger for anything else, and for one that T cannot
+// Returns the value of an integer. Throws NotAnInteger for anything else, and for one that T cannot
 // hold: the library would convert 1e300, which is undefined.
 template <typename T = int64_t, typename Json>
 T json_integer(const Json& json) {

@@ -1,4 +1,4 @@
-// Several datasets made into one, with all that stands beside the pair: the library behind
+// Makes one dataset of several, with all that stands beside the pair: the library behind
 // weft-data merge.
 #pragma once
 
@@ -23,7 +23,7 @@ struct MergeConfig {
 struct MergeReport {
   int64_t num_documents = 0, num_tokens = 0, num_bytes = 0;
   std::vector<std::string> notes;  // what the result lacks, and why
-  bool was_there = false;          // an earlier call has made it of these parts: nothing was done
+  bool was_there = false;          // an earlier call made it of these parts, so nothing was done
 };
 
 // Writes PREFIX.bin, .idx, .checksums, .manifest.json, and .sources where every part has one (with

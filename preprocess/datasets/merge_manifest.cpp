@@ -24,14 +24,14 @@ void add_counts(Json& sum, const Json& from) {
       if (!sum.contains(name)) sum[name] = Json::object();
       add_counts(sum[name], value);
     } else if (value.is_number_integer()) {
-      // Unsigned: numbers of a strange manifest may overflow.
+      // The sum is unsigned, because the numbers of a strange manifest may overflow.
       const auto before = sum.contains(name) ? sum[name].get<uint64_t>() : 0;
       sum[name] = static_cast<int64_t>(before + value.get<uint64_t>());
     }
   }
 }
 
-// Null where it is no JSON that could be ours.
+// Returns null if the file is no JSON that could be ours.
 Json parsed_or_nothing(const std::filesystem::path& path) {
   const std::string text = read_file(path);
   try {
@@ -41,7 +41,7 @@ Json parsed_or_nothing(const std::filesystem::path& path) {
   }
 }
 
-// Of an option in a manifest; "" if there is none.
+// Returns the value of an option in a manifest; "" if there is none.
 std::string option_in(const Json& manifest, const char* name) {
   if (!manifest.is_object() || !manifest.contains("options")) return "";
   const Json& options = manifest["options"];
@@ -54,8 +54,8 @@ std::string option_of(const std::filesystem::path& prefix, const char* name) {
   return option_in(parsed_or_nothing(manifest_path(prefix)), name);
 }
 
-// The inputs of all parts. Shards of one run that follow each other are put together, so that the
-// list is that of the whole run.
+// Lists the inputs of all parts. Shards of one run that follow each other are put together, so that
+// the list is that of the whole run.
 class MergedInputs {
  public:
   void add(const Json& manifest) {
@@ -65,7 +65,7 @@ class MergedInputs {
       is_known_ = false;
     }
   }
-  // Null if not all of them are known: a list of some would be taken for all.
+  // Returns null if not all of them are known: a list of some would be taken for all.
   Json all() const { return is_known_ && next_shard_ == 0 ? all_ : Json(); }
 
  private:
@@ -114,7 +114,7 @@ class MergedInputs {
 
   bool is_known_ = true;
   Json all_ = Json::array();
-  Json run_, run_options_;  // of the shards of one run so far
+  Json run_, run_options_;  // what the shards of one run so far have in common
   int64_t next_shard_ = 0, num_shards_ = 1;
 };
 

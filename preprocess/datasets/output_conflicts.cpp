@@ -63,7 +63,7 @@ void guard_outputs(const std::vector<fs::path>& dataset_prefixes, const fs::path
   for (const fs::path& file : files) {
     check_name(file);
     std::error_code error;
-    // Of tens of thousands of inputs each look at one takes time.
+    // Looking at each of tens of thousands of inputs takes time.
     if (!fs::exists(file, error)) continue;
     for (const std::string& input : inputs) {
       if (input == "-" || looks_like_url(input) || !fs::equivalent(file, input, error)) continue;

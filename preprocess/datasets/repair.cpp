@@ -22,12 +22,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What is known of the dataset without its .idx.
+// Holds what is known of the dataset without its .idx.
 struct Evidence {
   ExpectedCounts counts;
-  std::optional<bool> has_end_of_document;  // by --append-eod in the manifest
-  std::optional<FileChecksums> checksums;   // of the .idx
-  std::vector<std::string> problems;        // with the evidence itself
+  std::optional<bool> has_end_of_document;  // as --append-eod in the manifest says
+  std::optional<FileChecksums> checksums;   // those of the .idx
+  std::vector<std::string> problems;        // what is wrong with the evidence itself
 };
 
 Evidence gather_evidence(const fs::path& prefix) {
@@ -288,8 +288,8 @@ class Repair {
   std::vector<std::string> refusals_;
 };
 
-// What is wrong with the dataset, parted by whose fault it is. The checksum of the .idx knows best;
-// without it an .idx that contradicts itself or the size of .bin is to blame.
+// Parts what is wrong with the dataset into faults of the .idx and others. The checksum of the .idx
+// decides; without one an .idx that contradicts itself or the size of .bin is at fault.
 struct Blame {
   bool idx_is_sound = true;
   std::vector<std::string> others;

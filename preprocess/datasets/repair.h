@@ -3,13 +3,11 @@
 //
 //   what is there                                   what comes out
 //   a damaged .idx                                  mended from itself (rebuild_index.h)
-//   .bin whose documents end in <|endoftext|>       lengths by these; empty documents, of which
-//   .bin
-//                                                   holds nothing, are the shortest lines by
-//                                                   .sources
-//   .checksums                                      proof: the same bytes as were lost
-//   .manifest.json                                  counts of documents and tokens that must come
-//   out
+//   .bin whose documents end in <|endoftext|>       the lengths; empty documents, which .bin does
+//                                                   not hold, are the shortest lines of .sources
+//   .checksums                                      proof that the bytes are those that were lost
+//   .manifest.json                                  the counts of documents and tokens that must
+//                                                   come out
 //
 // Without --append-eod a lost .idx cannot be made again: nothing else says where documents end.
 #pragma once
@@ -24,7 +22,7 @@ namespace weft {
 
 struct RepairConfig {
   std::filesystem::path prefix;
-  // Without a manifest: the token that ends documents, and bytes of a token (2 or 4).
+  // Needed without a manifest: the token that ends documents, and the bytes of a token (2 or 4).
   std::optional<int64_t> end_of_document, token_bytes;
   int num_threads = 1;
 };
@@ -36,9 +34,9 @@ struct RepairReport {
   std::vector<std::string> other_problems;  // what is damaged and cannot be made again
 };
 
-// A sound .idx is never touched; a damaged one is kept as PREFIX.idx.damaged, the new one is
-// renamed into place. Throws std::runtime_error that says what is missing if it cannot be made
-// again (then nothing is changed), std::system_error, LockedByAnotherRun.
+// Never touches a sound .idx; keeps a damaged one as PREFIX.idx.damaged and renames the new one
+// into place. Throws std::runtime_error that says what is missing if it cannot be made again (then
+// nothing is changed), std::system_error, LockedByAnotherRun.
 RepairReport repair_dataset(const RepairConfig& config);
 
 }  // namespace weft

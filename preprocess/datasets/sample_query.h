@@ -1,5 +1,5 @@
-// Which samples of a training run are meant: the options that decide the sample order, given by
-// hand or read from the run's manifest.
+// Finds the samples of a training run by the options that decide the sample order, which are given
+// by hand or read from the run's manifest.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace weft {
 
-// In Megatron's words and with Megatron's defaults; a value that differs from the training run's
+// The options have Megatron's names and defaults; a value that differs from the training run's
 // gives other samples.
 struct SampleOrder {
   std::string data_path;
@@ -24,8 +24,8 @@ struct SampleOrder {
   int64_t eval_iters = 100, eval_interval = 1000;
   std::optional<int64_t> global_batch_size;
   std::vector<int64_t> rampup_batch_size;  // start, increment, samples; or empty
-  // How many samples the run asked for, where its manifest says so; else they follow from the
-  // above.
+  // The numbers of samples that the run asked for, if its manifest has them; else they follow from
+  // the values above.
   std::optional<DatasetTargetSizes> asked_samples;
   std::string vocab_file, merge_file;
 };
@@ -35,12 +35,12 @@ struct SampleOrder {
 // the file cannot be read.
 SampleOrder read_run_manifest(const std::filesystem::path& run_folder);
 
-// Samples [first, last) that iteration `iteration` (from 1) takes, with batch size ramp-up if there
-// is one (Megatron-LM core/num_microbatches_calculator.py). Needs global_batch_size. Throws
-// std::invalid_argument where they do not fit 64 bits.
+// Returns the samples [first, last) that iteration `iteration` (from 1) takes, with batch size
+// ramp-up if there is one (Megatron-LM core/num_microbatches_calculator.py). Needs
+// global_batch_size. Throws std::invalid_argument where they do not fit 64 bits.
 std::pair<int64_t, int64_t> samples_of_iteration(const SampleOrder& order, int64_t iteration);
 
-// How many samples of `split` the run takes at most.
+// Returns the most samples of `split` that the run takes.
 int64_t num_asked_samples(const SampleOrder& order, Split split);
 
 // Builds only the split that is asked for, with the number of samples that the run would ask for.

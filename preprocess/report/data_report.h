@@ -76,9 +76,9 @@ inline constexpr double kRepetitiveCharacters = 0.6, kRepetitiveTokens = 0.97;
 inline constexpr double kSuspiciousShare = 0.01;
 inline constexpr size_t kNumReported = 20, kNumReportedOrigins = 30;
 
-// Reads the whole dataset. It takes 16 bytes of memory a document, for its duplicates and after that
-// for its origins, and some MB a thread. The result does not depend on the number of threads. Throws
-// what DatasetReader throws, and std::runtime_error if the index is damaged.
+// Reads the whole dataset. It takes 16 bytes of memory a document, for its duplicates and after
+// that for its origins, and some MB a thread. The result does not depend on the number of threads.
+// Throws what DatasetReader throws, and std::runtime_error if the index is damaged.
 DataReport gather_report(const std::filesystem::path& prefix, const ReportOptions& options);
 
 // The share of nothing is 0.

@@ -56,8 +56,8 @@ class Documents {
   bool has_bounds_;
 };
 
-// Keeps the documents of the highest scores, equal ones by their number, so that the result does not
-// depend on the order in which they are added.
+// Keeps the documents of the highest scores, equal ones by their number, so that the result does
+// not depend on the order in which they are added.
 class TopList {
  public:
   void add(double score, const ReportedDocument& document);
@@ -99,8 +99,8 @@ struct ReportContext {
   DocumentGroups& equal_texts;
 };
 
-// Examines all documents, with some MB of memory a thread. Throws std::runtime_error if the index is
-// damaged.
+// Examines all documents, with some MB of memory a thread. Throws std::runtime_error if the index
+// is damaged.
 Findings examine_documents(const ReportContext& context, int num_threads);
 
 }  // namespace weft

@@ -80,9 +80,9 @@ class TokenTexts {
   std::vector<AsciiPiece> pieces_;  // num_bytes is 0 where the text is not ASCII
 };
 
-// Counts tokens that end a run of four tokens which the document has had before. Each token takes one
-// look into a table of 4096 places: a run that was seen more than a few thousand tokens ago may have
-// been forgotten, but none is invented (with a chance of 2^-64).
+// Counts tokens that end a run of four tokens which the document has had before. Each token takes
+// one look into a table of 4096 places: a run that was seen more than a few thousand tokens ago may
+// have been forgotten, but none is invented (with a chance of 2^-64).
 class RepeatedRuns {
  public:
   // Begins a document. `seed` differs between documents, so that the table need not be cleared.

@@ -1,5 +1,5 @@
-// Finds documents that have something in common, their text or their origin, by its hash. It takes 16
-// bytes of memory a document, however many different ones there are.
+// Finds documents that have something in common, their text or their origin, by its hash. It takes
+// 16 bytes of memory a document, however many different ones there are.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 namespace weft {
 
-// Holds 88 bits of each document's XXH3-128, and its number. Among 10^9 documents the chance that any
-// two different hashes are taken for equal is 2 * 10^-9.
+// Holds 88 bits of each document's XXH3-128, and its number. Among 10^9 documents the chance that
+// any two different hashes are taken for equal is 2 * 10^-9.
 class DocumentGroups {
  public:
   static constexpr int64_t kMaxDocuments = int64_t{1} << 40;
@@ -58,7 +58,8 @@ class DocumentGroups {
   std::vector<Entry> entries_;
 };
 
-// Keeps the best `count` of many values, in order. Adding a value that is not among them costs little.
+// Keeps the best `count` of many values, in order. Adding a value that is not among them costs
+// little.
 template <typename Value, typename IsBetter>
 class BestFew {
  public:

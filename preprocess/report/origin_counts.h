@@ -23,7 +23,8 @@ struct OriginCounts {
 };
 
 // `sources` must have origins. `num_tokens_of` gives the length of a document and is called by any
-// thread. The result does not depend on the number of threads. Throws what SourceMap::entry() throws.
+// thread. The result does not depend on the number of threads. Throws what SourceMap::entry()
+// throws.
 OriginCounts count_origins(const SourceMap& sources, int num_threads, size_t num_largest,
                            const std::function<int64_t(int64_t document_idx)>& num_tokens_of);
 

@@ -113,8 +113,8 @@ std::string report_json(const DataReport& report) {
       {"origins", origins_json(report)},
       {"notes", report.notes},
   };
-  // Only ASCII is written, because people look at it in a terminal. Text may end within a character,
-  // and names may hold any bytes.
+  // Only ASCII is written, because people look at it in a terminal. Text may end within a
+  // character, and names may hold any bytes.
   return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 

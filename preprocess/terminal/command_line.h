@@ -30,8 +30,8 @@ int run_command_line(int argc, const char* const* argv, const std::string& progr
                      const std::string& version_text,
                      const std::vector<std::unique_ptr<Command>>& commands);
 
-// Returns the one of `names` that is nearest to `name` by edit distance; "" if none is near enough to
-// be meant.
+// Returns the one of `names` that is nearest to `name` by edit distance; "" if none is near enough
+// to be meant.
 std::string nearest_name(const std::string& name, const std::vector<std::string>& names);
 
 }  // namespace weft

@@ -1,9 +1,9 @@
 // Command-line options, declared once: parsing, --help, bounds and the resolved configuration come
 // from one place.
 //
-// All programs share these habits: options have long names only, but for -h; integers may hold underscores (300_000_000);
-// a mistake does not end the parsing, so that all of them are reported at once; an unknown option
-// is answered with the nearest known one.
+// All programs share these habits: options have long names only, but for -h; integers may hold
+// underscores (300_000_000); a mistake does not end the parsing, so that all of them are reported
+// at once; an unknown option is answered with the nearest known one.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,8 @@ class OptionSet {
   void positionals(const std::string& name, std::vector<std::string>& values,
                    const std::string& help);
 
-  // Gives advice for an option that this command does not have, but that people know from elsewhere.
+  // Gives advice for an option that this command does not have, but that people know from
+  // elsewhere.
   void advise(const std::string& name, const std::string& advice) { advice_[name] = advice; }
   // Returns "" where no advice was given.
   std::string advice_for(const std::string& name) const;

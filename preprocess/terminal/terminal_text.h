@@ -1,4 +1,5 @@
-// Makes text of a corpus safe for terminals: it may hold escape sequences that a terminal would obey.
+// Makes text of a corpus safe for terminals: it may hold escape sequences that a terminal would
+// obey.
 #pragma once
 
 #include <string>
@@ -6,18 +7,18 @@
 
 namespace weft {
 
-// Escapes a text. Printable UTF-8 stays; line feeds, tabs and backslashes become \n, \t and \\; other control
-// characters, invalid bytes, line separators, and the controls that reorder text (bidi) become \xHH
-// or \u{HEX}.
+// Escapes a text. Printable UTF-8 stays; line feeds, tabs and backslashes become \n, \t and \\;
+// other control characters, invalid bytes, line separators, and the controls that reorder text
+// (bidi) become \xHH or \u{HEX}.
 std::string escape_for_terminal(std::string_view text);
 
-// Escapes a message that may quote names of files. Backslashes stay, and so does a line feed with two
-// spaces behind it, which is how our messages go on in a second line. A name can therefore begin no
-// line of its own in a log.
+// Escapes a message that may quote names of files. Backslashes stay, and so does a line feed with
+// two spaces behind it, which is how our messages go on in a second line. A name can therefore
+// begin no line of its own in a log.
 std::string escape_message(std::string_view text);
 
-// Cuts `line` to one line of the terminal behind `fd` (80 columns if it does not tell) without its last
-// column: a refreshed line must not wrap, or each refresh would leave one behind.
+// Cuts `line` to one line of the terminal behind `fd` (80 columns if it does not tell) without its
+// last column: a refreshed line must not wrap, or each refresh would leave one behind.
 std::string fit_to_terminal(const std::string& line, int fd);
 // The first `num_columns` characters.
 std::string first_columns(const std::string& line, size_t num_columns);

@@ -1,4 +1,4 @@
-// The steps of word_batch.h with AVX-512 BW and DQ. To be called only where
+// The steps of word_batch.h with AVX-512 BW and DQ. May be called only where
 // has_simd(Simd::kAvx512).
 #if defined(__x86_64__)
 
@@ -15,8 +15,8 @@
 
 #include "tokenizer/known_words/word_batch.h"
 
-// Only what follows may have these instructions: nothing that other files have, too, which is why
-// entries are read here without their class.
+// Only code that no other file compiles, too, may have these instructions. Entries are therefore
+// read here without the functions of their class.
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,bmi,bmi2,lzcnt,popcnt")
 
 namespace weft {
@@ -78,8 +78,9 @@ void make_keys(std::string_view text, WordTable table, WordBatch& batch) {
   find_lines(table, batch);
 }
 
-// Of word number `i`, whose entry's ids are `entry_ids`: copies the record's ids to `next` and
-// returns how many; 0 if it is left to others.
+// Copies the ids of a word's record to `next` and returns their number; 0 if the plain code must do
+// it. `i` is the word's number, `entry_ids` are the bytes of its entry that say where the record
+// lies.
 template <typename Id>
 size_t copy_record(std::string_view text, WordTable table, const WordBatch& batch, size_t i,
                    const char* entry_ids, size_t num_ids, Id* next) {
@@ -109,7 +110,7 @@ size_t copy_known(std::string_view text, WordTable table, const WordBatch& batch
   size_t i = first;
   for (; i < batch.num_words; ++i) {
     const char* const line = table.lines + batch.offsets[i];
-    // Both entries at once: quadwords 0 and 1, 4 and 5 are keys.
+    // Compares both entries at once: quadwords 0 and 1, 4 and 5 are keys.
     const __m512i key = _mm512_broadcast_i32x4(load_16(&batch.keys[i]));
     const uint32_t equal = _mm512_cmpeq_epi64_mask(key, _mm512_load_si512(line));
     const uint32_t found = equal & equal >> 1 & 0x11;

@@ -27,8 +27,7 @@
 
 namespace weft {
 
-// For those who look entries up themselves (word_batch): the line of a word is number hash() >>
-// shift.
+// Lets word_batch look entries up itself: the line of a word is number hash() >> shift.
 struct WordTable {
   const char* lines;
   const char* arena;
@@ -41,13 +40,14 @@ inline constexpr size_t kWordLineBytes = size_t{1} << kWordLineShift;
 template <typename Id>
 class WordCache {
  public:
-  // Ids beside the key; with 16-bit ids 99.9 % of English, 96.6 % of multilingual words have so few
-  // ids and a short key.
+  // So many ids lie beside the key. With ids of 16 bits, 99.9 % of the words of English and 96.6 %
+  // of those of multilingual text have no more and a short key.
   static constexpr size_t kMaxInlineIds = 16 / sizeof(Id) - 1;
   // So many ids, and long words of so many bytes, are read and written at once.
   static constexpr size_t kNumCopied = 64 / sizeof(Id);
   static constexpr size_t kMaxCompared = 64;
-  // A million words, as many as 1 GB of web text has; the records of 100,000 long ones.
+  // There is room for a million words, as many as 1 GB of web text has, and for the records of
+  // 100,000 long ones.
   static constexpr size_t kMaxTableBytes = 32 << 20;
   static constexpr size_t kMaxArenaBytes = 8 << 20;
 
@@ -60,7 +60,7 @@ class WordCache {
     bool has_record() const { return num_ids > kMaxInlineIds; }
     size_t num_record_ids() const { return num_ids - kHasRecord; }
   };
-  // A record is the ids and behind them, of a long word, its bytes.
+  // A record is the ids of a word and, if the word is long, its bytes behind them.
   struct RecordPlace {
     uint32_t offset_bytes;  // in the arena
     uint16_t num_word_bytes;
@@ -82,12 +82,12 @@ class WordCache {
 
   WordTable table() const { return {reinterpret_cast<const char*>(lines_), arena(), shift_}; }
 
-  // The entry of a word, whose key is `key`, or nothing. Valid until the cache changes.
+  // Returns the entry of a word, whose key is `key`, or null. It is valid until the cache changes.
   const Entry* find(const WordKey& key, std::string_view word) const {
     return find_from((key.hash() >> shift_) * sizeof(Line), key, word);
   }
-  // The same where it is known at what offset in the table, in bytes, its line begins; the entry is
-  // moved there if it lay behind it.
+  // Does the same for a line that begins at a known offset in the table, in bytes. An entry that
+  // lay behind its line is moved there.
   const Entry* find_and_advance(size_t offset, const WordKey& key, std::string_view word) {
     auto* const entry = const_cast<Entry*>(find_from(offset, key, word));
     Line& line = lines_[offset / sizeof(Line)];
@@ -100,12 +100,12 @@ class WordCache {
     return &first;
   }
 
-  // Of an entry that this cache has found.
+  // Returns the ids of an entry that this cache has found.
   std::span<const Id> ids_of(const Entry& entry) const {
     return entry.has_record() ? record_of(entry).ids : std::span(entry.ids, entry.num_ids);
   }
 
-  // False: it must be cleared before the next insert of a word of so many bytes.
+  // If it returns false, the cache must be cleared before a word of so many bytes is inserted.
   bool has_room(size_t num_bytes) const {
     return (num_lines_ < kMaxLines || !is_crowded()) &&
            num_arena_bytes_ + record_bytes(num_bytes, num_bytes) + kNumCopied * sizeof(Id) <=
@@ -149,7 +149,7 @@ class WordCache {
   static size_t record_bytes(size_t num_bytes, size_t num_ids) {
     return (num_ids * sizeof(Id) + num_bytes + 7) / 8 * 8;
   }
-  // Are they equal? Both have 16 bytes or more; memcmp would take longer to call.
+  // Compares two words of 16 bytes or more. Calling memcmp would take longer.
   static bool is_long_word(std::string_view a, std::string_view b) {
     if (a.size() != b.size()) return false;
     uint64_t difference = 0;
@@ -191,7 +191,8 @@ class WordCache {
   RecordPlace add_record(std::string_view word, std::span<const SomeId> ids) {
     auto* const record_ids = reinterpret_cast<Id*>(arena() + num_arena_bytes_);
     copy_as_ids(ids, record_ids);
-    // No bytes at null where the key holds the word: memcpy must not be asked for those.
+    // The word has no bytes here, at null, where the key holds it: memcpy must not be called for
+    // them.
     std::copy(word.begin(), word.end(), reinterpret_cast<char*>(record_ids + ids.size()));
     const RecordPlace place{static_cast<uint32_t>(num_arena_bytes_),
                             static_cast<uint16_t>(word.size())};
@@ -201,7 +202,7 @@ class WordCache {
 
   bool is_crowded() const { return 4 * (num_used_ + 1) > 3 * num_lines_ * kLineEntries; }
 
-  // Keeps the entries if it grows, else none.
+  // Keeps the entries if the table grows; else keeps none.
   void resize(size_t num_lines) {
     ZeroedPages old_pages(num_lines * sizeof(Line));
     std::swap(old_pages, pages_);

@@ -1,4 +1,4 @@
-// What a word is compared and found by: 16 bytes, in which a short word lies as it is.
+// The key by which a word is found and compared: 16 bytes, which hold a short word as it is.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ struct WordKey {
     key.high |= static_cast<uint64_t>(num_bytes) << 56;
     return key;
   }
-  // Any word but an empty one.
+  // `word` may be any word but an empty one.
   static WordKey of(std::string_view word) {
     if (word.size() > kMaxBytes) return of_long(word);
     char padded[sizeof(WordKey)] = {};
@@ -55,7 +55,7 @@ struct WordKey {
     return {low, high | kLong};
   }
 
-  // 32 bits, the highest the best.
+  // Returns 32 bits, of which the highest are the best.
   uint32_t hash() const {
     const uint64_t first = low * kFirstFactor;
     return static_cast<uint32_t>(((first ^ first >> 32) + high) * kSecondFactor >> 32);

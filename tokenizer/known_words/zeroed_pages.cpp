@@ -13,8 +13,8 @@ constexpr size_t kHugePageBytes = 2 << 20;
 
 }  // namespace
 
-// Huge pages need an aligned address, and the advice must come before the first touch: map more
-// than wanted and give the ends back.
+// Huge pages need an aligned address, and the advice must come before the first touch: so more is
+// mapped than wanted, and the ends are unmapped.
 ZeroedPages::ZeroedPages(size_t num_bytes)
     : num_bytes_((num_bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes) {
   void* const mapped = mmap(nullptr, num_bytes_ + kHugePageBytes, PROT_READ | PROT_WRITE,
@@ -26,7 +26,7 @@ ZeroedPages::ZeroedPages(size_t num_bytes)
   if (num_before > 0) munmap(begin, num_before);
   if (num_before < kHugePageBytes) munmap(end, kHugePageBytes - num_before);
   data_ = begin + num_before;
-  madvise(data_, num_bytes_, MADV_HUGEPAGE);  // a wish: without it everything works, slower
+  madvise(data_, num_bytes_, MADV_HUGEPAGE);  // only advice: without it everything is slower
 }
 
 ZeroedPages::~ZeroedPages() {

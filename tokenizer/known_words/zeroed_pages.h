@@ -1,12 +1,12 @@
-// Large zeroed memory in huge pages where the system has them: a table that is read at random then
-// misses the TLB 512 times less often.
+// Gives large zeroed memory in huge pages where the system has them: a table that is read at random
+// then misses the TLB 512 times less often.
 #pragma once
 
 #include <cstddef>
 
 namespace weft {
 
-// Move-only owner of `num_bytes` zeros, aligned to 2 MiB; pages come into being when touched.
+// Owns `num_bytes` zeros, aligned to 2 MiB. Pages are allocated when they are first touched.
 // Throws std::bad_alloc.
 class ZeroedPages {
  public:

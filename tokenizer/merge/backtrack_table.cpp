@@ -40,7 +40,7 @@ std::optional<BacktrackTable> BacktrackTable::make(const MergeRules& rules) {
   return table;
 }
 
-// False if the vocabulary does not do.
+// Returns false if the vocabulary is not suitable.
 bool BacktrackTable::add_tokens(const MergeRules& rules) {
   std::vector<Token> token_of_id(rules.entries.size(), kNone);
   for (Token byte = 0; byte < kNumBytes; ++byte) {

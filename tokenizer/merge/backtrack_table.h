@@ -1,4 +1,4 @@
-// What encoding by longest match asks of a vocabulary (backtracking_merger.h).
+// Answers what encoding by longest match asks of a vocabulary (backtracking_merger.h).
 #pragma once
 
 #include <cstddef>
@@ -19,9 +19,9 @@ class BacktrackTable {
   using Token = uint32_t;
   static constexpr Token kNone = UINT32_MAX;
 
-  // Entries must encode to themselves. Empty unless each entry is the product of exactly one merge, of tokens
-  // made before it: longest match gives the right ids only then. GPT-2's vocabulary and learned
-  // ones are so.
+  // Entries must encode to themselves. Empty unless each entry is the product of exactly one merge,
+  // of tokens made before it: longest match gives the right ids only then. GPT-2's vocabulary and
+  // learned ones are so.
   static std::optional<BacktrackTable> make(const MergeRules& rules);
 
   // The longest token that `text` (not empty) begins with.
@@ -46,7 +46,7 @@ class BacktrackTable {
 
  private:
   struct Halves {
-    Token left, right;  // of a byte: itself
+    Token left, right;  // a byte has itself as both
   };
   struct Edge {
     uint32_t parent_and_byte = kNone;  // parent << 8 | byte
@@ -77,7 +77,7 @@ class BacktrackTable {
   std::vector<uint32_t> lengths_;
   std::vector<Token> next_shorter_;
   std::vector<Halves> halves_;
-  MergeTable pairs_;  // of tokens
+  MergeTable pairs_;  // pairs of tokens
 };
 
 }  // namespace weft

@@ -5,7 +5,7 @@
 namespace weft {
 namespace {
 
-// Only hostile text has words this long: give such memory back.
+// Only hostile text has longer words: their memory is released.
 constexpr size_t kMaxKeptWords = 1 << 14;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What merging asks of a vocabulary, in a form that answers in a few nanoseconds.
+// Answers in a few nanoseconds what merging asks of a vocabulary.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ class MergeTable {
     int32_t result = 0;
   };
 
-  // Room for `max_rules` rules.
+  // Makes room for `max_rules` rules.
   explicit MergeTable(size_t max_rules);
 
   // Returns false if the pair has a rule already. Both ids must be >= 0.

@@ -41,7 +41,7 @@ size_t PairMerger<Token>::merge_two(const uint8_t* part, size_t num_bytes, Token
   return 1;
 }
 
-// Nothing moves: a token stays where its first byte is, and `alive` has a bit for each token. One
+// Merges in place: a token stays where its first byte is, and `alive` has a bit for each token. One
 // number holds a pair's product and, for the leftmost of equal ones, its position. Positions count
 // from 1; before the first and behind the last token stands one that merges with none, so that all
 // merges are the same few instructions.
@@ -70,7 +70,7 @@ size_t PairMerger<Token>::merge_part(const uint8_t* part, size_t num_bytes, Toke
       b = std::min(b, pairs[i + 1]);
       c = std::min(c, pairs[i + 2]);
       d = std::min(d, pairs[i + 3]);
-      // Keeps these conditional moves: a vector would wait for the numbers just written.
+      // These stay conditional moves: a vector would wait for the numbers just written.
       asm volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d));
     }
     const Key best = std::min(std::min(a, b), std::min(c, d));

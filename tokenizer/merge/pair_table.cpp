@@ -27,7 +27,7 @@ std::optional<PairTable<Token>> PairTable<Token>::make(const MergeRules& rules) 
   return table;
 }
 
-// False if the vocabulary does not do.
+// Returns false if the vocabulary is not suitable.
 template <typename Token>
 bool PairTable<Token>::add_tokens(const MergeRules& rules) {
   const size_t num_tokens = kNumBytes + rules.merges.size();
@@ -63,7 +63,7 @@ bool PairTable<Token>::add_tokens(const MergeRules& rules) {
 // The longest rows first, as long as it is easy to find room for them.
 template <typename Token>
 void PairTable<Token>::place_rows(std::vector<Row>& rows) {
-  bases_.assign(rows.size() + 1, 0);  // with the lone token's
+  bases_.assign(rows.size() + 1, 0);  // one more for the lone token
   std::erase_if(rows, [](const Row& row) { return row.rights.empty(); });
   std::stable_sort(rows.begin(), rows.end(),
                    [](const Row& a, const Row& b) { return a.rights.size() > b.rights.size(); });

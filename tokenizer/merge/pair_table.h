@@ -15,32 +15,33 @@
 
 namespace weft {
 
-// `Token` is uint16_t for vocabularies of up to kNever tokens: half the memory. Immutable once
-// built, thread-safe.
+// `Token` is uint16_t for vocabularies of up to kNever tokens, which takes half the memory.
+// Immutable once built, thread-safe.
 template <typename Token>
 class PairTable {
  public:
   // The pair has no rule.
   static constexpr Token kNone = std::numeric_limits<Token>::max();
-  // Of two bytes: nor does any entry contain them side by side. No token reaches across, so a word
-  // may be cut there and its parts merged apart. Of GPT-2's 65,536 byte pairs 2,689 are possible.
+  // The pair is of two bytes, and besides no entry contains them side by side. No token reaches
+  // across, so a word may be cut there and its parts merged apart. 2,689 of 65,536 byte pairs are
+  // possible with GPT-2's vocabulary.
   static constexpr Token kNever = kNone - 1;
 
   // Entries must encode to themselves (Vocabulary::entries_encode_to_themselves). Empty unless each
-  // entry is the product of exactly one merge, of tokens made before it, and the tokens fit `Token`.
-  // GPT-2's vocabulary and learned ones are so.
+  // entry is the product of exactly one merge, of tokens made before it, and the tokens fit
+  // `Token`. GPT-2's vocabulary and learned ones are so.
   static std::optional<PairTable> make(const MergeRules& rules);
 
-  // The product, or kNone.
+  // Returns the product, or kNone.
   Token find(Token left, Token right) const {
     const Slot& slot = slots_[bases_[left] ^ right];
-    // No branch: nobody can foretell whether a pair has a rule.
+    // This has no branch, because a processor cannot predict whether a pair has a rule.
     return static_cast<Token>(slot.product | -static_cast<Token>(slot.left != left));
   }
-  // Of two bytes: the product, kNone or kNever.
+  // Returns the product of two bytes, kNone or kNever.
   Token find_bytes(uint8_t left, uint8_t right) const { return byte_pairs_[left << 8 | right]; }
 
-  // A token for `find` only, which merges with none.
+  // A token that merges with none, to be given to `find` only.
   Token lone_token() const { return static_cast<Token>(ids_.size()); }
 
   int32_t id(Token token) const { return ids_[token]; }
@@ -55,7 +56,7 @@ class PairTable {
     Token left = kNone, product = kNone;
   };
   struct Halves {
-    Token left, right;  // of a byte: itself
+    Token left, right;  // a byte has itself as both
   };
   struct Row;
 
@@ -67,7 +68,7 @@ class PairTable {
   // Row displacement: the rule of a pair lies at bases_[left] ^ right, where the bases are chosen
   // so that no two rules meet. `left` in the slot tells whose it is.
   std::vector<Slot> slots_;      // a power of two
-  std::vector<uint32_t> bases_;  // of each token
+  std::vector<uint32_t> bases_;  // one for each token
   std::vector<Token> byte_pairs_;
   std::vector<Halves> halves_;
   std::vector<int32_t> ids_;

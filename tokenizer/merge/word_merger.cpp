@@ -9,7 +9,7 @@ namespace {
 
 constexpr int32_t kGone = -1;
 constexpr uint32_t kNone = UINT32_MAX;
-// Only hostile text has words this long: give such memory back.
+// Only hostile text has longer words: their memory is released.
 constexpr size_t kMaxKeptSymbols = 1 << 16;
 
 }  // namespace

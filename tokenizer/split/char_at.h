@@ -59,8 +59,8 @@ inline Char char_at(const uint8_t* p, const uint8_t* end) {
   return non_ascii_char_at(p, end);
 }
 
-// Length of the contraction that starts with the apostrophe at `p`, or 0. Lower case only, as
-// released.
+// Returns the length of the contraction that starts with the apostrophe at `p`, or 0. It must be in
+// lower case, as in the released pattern.
 inline size_t contraction_bytes(const uint8_t* p, const uint8_t* end) {
   if (end - p < 2) return 0;
   const uint8_t a = p[1];

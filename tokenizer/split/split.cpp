@@ -10,7 +10,8 @@
 namespace weft {
 namespace {
 
-// What a block may hold; with less room the vector splitters could not write what they find.
+// A block may hold so many pieces; with less room the vector splitters could not write what they
+// find.
 constexpr size_t kMaxPiecesOfABlock = 64;
 
 Simd best_simd() {

@@ -3,7 +3,7 @@
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 //
 // without a regular expression engine. Every character is a letter, a number, white space or
-// "other", so the pieces cover the text without gaps. README: what that means case by case.
+// "other", so the pieces cover the text without gaps. The README goes through the cases.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +19,11 @@ enum class Simd { kScalar, kAvx2, kAvx512, kNeon };
 // True if this processor has them.
 bool has_simd(Simd simd);
 
-// The one with that name: scalar, avx2, avx512 or neon. Throws std::invalid_argument if it names
-// something else, or what this processor lacks.
+// Returns the value of a name: scalar, avx2, avx512 or neon. Throws std::invalid_argument for other
+// names, and for what this processor lacks.
 Simd simd_of_name(const std::string& name);
 
-// The best of this processor, or the one that $WEFT_SIMD names (errors as of simd_of_name).
+// Returns the best of this processor, or the one that $WEFT_SIMD names (errors as by simd_of_name).
 Simd chosen_simd();
 
 // Room for this many pieces lets the vector splitters work; with less every call is scalar.
@@ -35,7 +35,7 @@ inline constexpr size_t kSplitBatch = 256;
 // accepted: a byte that is not part of valid UTF-8 counts as one character of class "other".
 size_t split_pieces(std::string_view text, size_t begin, size_t* ends, size_t max_pieces);
 
-// The same with instructions that this processor has.
+// Does the same with chosen instructions, which this processor must have.
 size_t split_pieces_with(Simd simd, std::string_view text, size_t begin, size_t* ends,
                          size_t max_pieces);
 

@@ -1,4 +1,4 @@
-// split_blocks with AVX2 and BMI2. To be called only where has_simd(Simd::kAvx2).
+// split_blocks with AVX2 and BMI2. May be called only where has_simd(Simd::kAvx2).
 #if defined(__x86_64__)
 
 #include <immintrin.h>

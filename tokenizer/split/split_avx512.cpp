@@ -1,4 +1,4 @@
-// split_blocks with AVX-512 BW, VBMI and VBMI2. To be called only where has_simd(Simd::kAvx512).
+// split_blocks with AVX-512 BW, VBMI and VBMI2. May be called only where has_simd(Simd::kAvx512).
 #if defined(__x86_64__)
 
 // GCC 12 warns of its own header's undefined vectors (GCC bug 105593).
@@ -66,14 +66,14 @@ void write_8(__m128i eight_indices, __m512i base, size_t* out) {
   _mm512_storeu_si512(out, _mm512_add_epi64(_mm512_cvtepu8_epi64(eight_indices), base));
 }
 
-// The low half of `bytes`, 16 bits each, with some bits only.
+// Widens the low half of `bytes` to 16 bits each and keeps only the bits of a mask.
 __m512i widen(__m512i bytes, int16_t mask) {
   return _mm512_and_si512(_mm512_cvtepu8_epi16(_mm512_castsi512_si256(bytes)),
                           _mm512_set1_epi16(mask));
 }
 
-// From three bytes of up to 32 characters, of two bytes where `is_wide` has
-// no bit; the code points.
+// Makes code points from the three bytes of up to 32 characters, which have two bytes where
+// `is_wide` has no bit.
 __m512i code_points(__m512i first, __m512i second, __m512i third, uint32_t is_wide) {
   const __m512i last = widen(second, 0x3F);
   const __m512i narrow = _mm512_or_si512(_mm512_slli_epi16(widen(first, 0x1F), 6), last);
@@ -107,8 +107,8 @@ struct Avx512 {
             bytes_with(bits, kL)};
   }
 
-  // All characters of two and three bytes at once; one by one those of four bytes, and those whose
-  // end might lie behind the text.
+  // Treats all characters of two and three bytes at once; those of four bytes, and those whose end
+  // might lie behind the text, one by one.
   static void paint(const uint8_t* text_block, const uint8_t* end, Masks& masks, uint64_t& inner) {
     if (end - text_block < static_cast<ptrdiff_t>(kBlockBytes) + 2)
       return paint_non_ascii(text_block, end, masks, inner);
@@ -118,7 +118,7 @@ struct Avx512 {
     const uint64_t from_wide = bytes_from(first, 0xE0), from_four = bytes_from(first, 0xF0);
     const uint64_t followed = continuations(second);
     const uint64_t narrow = bytes_from(first, 0xC2) & ~from_wide & followed;
-    // Not the overlong ones, nor surrogates.
+    // Overlong forms and surrogates are no characters.
     const uint64_t second_is_high = bytes_from(second, 0xA0);
     const uint64_t wide = from_wide & ~from_four & followed & continuations(third) &
                           ~(bytes_equal(first, 0xE0) & ~second_is_high) &
@@ -163,14 +163,15 @@ struct Avx512 {
     }
   }
 
-  // All at once: what follows an apostrophe is a letter, so that none of the starts that are taken
-  // away is an apostrophe, and where one is added an apostrophe starts a piece anyway.
+  // All contractions can be cut at once: a letter follows each apostrophe, so none of the starts
+  // that are taken away is an apostrophe, and where one is added an apostrophe starts a piece
+  // anyway.
   static uint64_t cut(const uint8_t*, uint64_t starts, const Masks& masks) {
     const uint64_t apostrophes = starts & masks.apostrophes;
     const uint64_t two = apostrophes & masks.stmd >> 1;
     const uint64_t three =
         apostrophes & ((masks.rv >> 1 & masks.e >> 2) | (masks.l >> 1 & masks.l >> 2));
-    // Of an apostrophe in the last byte but one nothing behind it is sure.
+    // What follows an apostrophe in the last byte but one is not sure.
     const uint64_t unsure = (apostrophes & uint64_t{1} << 62) << 1;
     return (starts & ~((two | three) << 1 | unsure)) | two << 2 | three << 3;
   }
@@ -183,7 +184,7 @@ struct Avx512 {
     const __m512i indices = _mm512_maskz_compress_epi8(bits, _mm512_load_si512(kIota));
     const __m512i base = _mm512_set1_epi64(static_cast<int64_t>(position));
     const auto num_bits = static_cast<size_t>(std::popcount(bits));
-    // English has 15 pieces in a block: the first 16 without asking.
+    // English has 15 pieces in a block: the first 16 are written without asking.
     const __m128i first = _mm512_castsi512_si128(indices);
     write_8(first, base, out);
     write_8(_mm_srli_si128(first, 8), base, out + 8);

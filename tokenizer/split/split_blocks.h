@@ -1,4 +1,4 @@
-// Splitting 64 bytes at a time: bit i of each mask is about byte i of the block, and the starts of
+// Splits 64 bytes at a time: bit i of each mask is about byte i of the block, and the starts of
 // pieces come out of shifts and ANDs over the classes of all 64 bytes at once.
 //
 // Each block begins where a piece is known to start, so nothing is carried from block to block: the
@@ -23,7 +23,7 @@ namespace {
 constexpr size_t kBlockBytes = 64;
 
 struct BlockMasks {
-  uint64_t letters, numbers, white_space;  // ASCII only until painted
+  uint64_t letters, numbers, white_space;  // only those in ASCII until paint() has run
   uint64_t spaces, apostrophes;            // U+0020 and U+0027
   uint64_t non_ascii;
 };
@@ -45,7 +45,8 @@ inline void paint_non_ascii(const uint8_t* block, const uint8_t* end, BlockMasks
   }
 }
 
-// First bytes of the characters that end where `ends` has a bit. No white space has over 3 bytes.
+// Marks the first bytes of the characters that end where `ends` has a bit. No white space has more
+// than 3 bytes.
 inline uint64_t first_bytes(uint64_t ends, uint64_t inner) {
   uint64_t firsts = ends & ~inner;
   for (int i = 0; i < 2; ++i) {
@@ -55,8 +56,9 @@ inline uint64_t first_bytes(uint64_t ends, uint64_t inner) {
   return firsts;
 }
 
-// A contraction is a piece: no start inside it, one behind it. What follows an apostrophe in the
-// last two bytes lies partly in the next block: then nothing behind it is sure.
+// Makes each contraction a piece: there is no start inside it and one behind it. What follows an
+// apostrophe in the last two bytes lies partly in the next block, so nothing behind it is sure
+// then.
 inline uint64_t cut_contractions(const uint8_t* block, uint64_t starts, uint64_t apostrophes) {
   for (uint64_t left = starts & apostrophes; left != 0; left &= left - 1) {
     const int i = std::countr_zero(left);
@@ -69,25 +71,25 @@ inline uint64_t cut_contractions(const uint8_t* block, uint64_t starts, uint64_t
   return starts;
 }
 
-// The piece starts in a block whose first byte is one, if it has no contractions. Starts that
+// Finds the piece starts in a block without contractions whose first byte is one. Starts that
 // depend on what follows the block are left out: white space in the last byte counts as followed by
-// more of it.
+// more.
 inline uint64_t starts_by_class(const BlockMasks& masks, uint64_t inner) {
   const uint64_t letters = masks.letters, numbers = masks.numbers, white = masks.white_space;
   const uint64_t other = ~(letters | numbers | white);
   const uint64_t like_the_one_before =
       (letters & letters << 1) | (numbers & numbers << 1) | (other & other << 1);
   const uint64_t word_starts = ~white & ~like_the_one_before & ~(masks.spaces << 1);
-  // Of a run of white space the first character starts a piece, and so does the last one before
-  // something else.
+  // The first character of a run of white space starts a piece, and so does the last one if
+  // something else follows.
   uint64_t last_white = white & ~(white >> 1 | uint64_t{1} << 63);
   if (inner != 0) last_white = first_bytes(last_white, inner);
   return word_starts | (white & ~(white << 1)) | last_white;
 }
 
-// All piece starts in a block whose first byte is one. `block` may be a copy of what stands at
-// `text_block`, where the text goes on up to `end`. Inlined for the constants of `Instructions` to
-// stay in registers from block to block.
+// Finds all piece starts in a block whose first byte is one. `block` may be a copy of what stands
+// at `text_block`, where the text goes on up to `end`. It is inlined so that the constants of
+// `Instructions` stay in registers from block to block.
 template <typename Instructions>
 [[gnu::always_inline]] inline uint64_t piece_starts(const uint8_t* block, const uint8_t* text_block,
                                                     const uint8_t* end) {
@@ -97,8 +99,8 @@ template <typename Instructions>
   return Instructions::cut(block, starts_by_class(masks, inner), masks);
 }
 
-// The last, partial block of a text. Its pieces are those of the text followed by white space,
-// where the white space at the end joins that behind it.
+// Splits the last, partial block of a text. Its pieces are those of the text followed by white
+// space, where the white space at the end joins that behind it.
 template <typename Instructions>
 size_t split_last_block(const uint8_t* p, const uint8_t* end, size_t position, size_t* ends) {
   const auto num_bytes = static_cast<size_t>(end - p);
@@ -113,13 +115,15 @@ size_t split_last_block(const uint8_t* p, const uint8_t* end, size_t position, s
   return num_pieces + 1;
 }
 
-// Instructions has
-//   static Masks classify(const uint8_t* block);  // BlockMasks, or more
-//   // paint_non_ascii and cut_contractions, or faster.
-//   static void paint(const uint8_t* text_block, const uint8_t* end, Masks& masks, uint64_t&
-//   inner); static uint64_t cut(const uint8_t* block, uint64_t starts, const Masks& masks);
-//   // Writes position + i for each bit i, which may take kBlockBytes elements; returns their
-//   number. static size_t write_positions(uint64_t bits, size_t position, size_t* out);
+// `Instructions` has these functions:
+//   // Makes BlockMasks, or a struct with more.
+//   static Masks classify(const uint8_t* block);
+//   // Do what paint_non_ascii and cut_contractions do, or do it faster.
+//   static void paint(const uint8_t* text_block, const uint8_t* end, Masks& masks,
+//                     uint64_t& inner);
+//   static uint64_t cut(const uint8_t* block, uint64_t starts, const Masks& masks);
+//   // Writes position + i for each bit i and returns their number; touches up to kBlockBytes places.
+//   static size_t write_positions(uint64_t bits, size_t position, size_t* out);
 template <typename Instructions>
 size_t split_blocks(std::string_view text, size_t begin, size_t* ends, size_t max_pieces) {
   const auto* const data = reinterpret_cast<const uint8_t*>(text.data());

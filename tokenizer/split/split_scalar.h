@@ -9,13 +9,13 @@
 
 namespace weft {
 
-// End of the run of characters of this class that goes on at `p`; `p` if none is there.
+// Returns the end of the run of characters of this class that goes on at `p`; `p` if there is none.
 const uint8_t* run_end(const uint8_t* p, const uint8_t* end, CharClass char_class);
 
-// End of the piece that starts at `p` < `end`.
+// Returns the end of the piece that starts at `p` < `end`.
 const uint8_t* piece_end(const uint8_t* p, const uint8_t* end);
 
-// See split_pieces; `max_pieces` may be anything, and fewer are found only at the end of the text.
+// Does what split_pieces says, for any `max_pieces`; finds fewer only at the end of the text.
 size_t split_pieces_scalar(std::string_view text, size_t begin, size_t* ends, size_t max_pieces);
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// The vector splitters behind split_pieces. See there; `max_pieces` must be at least 64.
+// The vector splitters behind split_pieces do what it says; `max_pieces` must be at least 64.
 #pragma once
 
 #include <cstddef>
