@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The output files under their part names, removed unless they were committed.
+// Holds the output files under their part names, and removes them unless they were committed.
 class OutputParts {
  public:
   // Part files that are there are a killed merge's, which has left its lock, too. Throws
@@ -82,8 +82,8 @@ void refuse_output_that_is_a_part(const MergeConfig& config) {
   }
 }
 
-// Whether an earlier merge has made the output of these parts, none of which is younger. Throws
-// std::invalid_argument if there is a dataset of others.
+// True if an earlier merge has made the output of these parts, none of which is younger. Throws
+// std::invalid_argument if there is a dataset of other parts.
 bool is_there_already(const MergeConfig& config, const std::string& manifest) {
   const fs::path index = config.output_prefix.string() + ".idx";
   if (config.overwrite || !fs::exists(index)) return false;
@@ -102,11 +102,11 @@ bool is_there_already(const MergeConfig& config, const std::string& manifest) {
                               "; give --overwrite to replace it, or another --output-prefix");
 }
 
-// One input of the merged source map, of which part after part comes.
+// Adds up the parts of one input of the merged source map.
 class MergedInput {
  public:
-  // What is to be added to the offsets of a part's entries. Nothing if nobody knows, because what
-  // lies before it in the input was not added last.
+  // Returns what must be added to the offsets of a part's entries; nothing if that cannot be known,
+  // because what lies before the part in the input was not added last.
   std::optional<int64_t> add(const std::optional<InputPart>& part) {
     is_whole_ |= !part;
     if (!part) return 0;
@@ -118,7 +118,8 @@ class MergedInput {
     if (part->is_empty()) return 0;
     const bool follows = sum_->file_end == part->file_begin;
     if (part->counts_from_input ? !sum_->counts_from_input : !follows) return std::nullopt;
-    // A compressed input of which the text before is known counts from its begin.
+    // If the text before a part of a compressed input is known, entries count from the input's
+    // begin.
     const int64_t text_begin = sum_->counts_from_input ? sum_->file_begin : 0;
     const int64_t shift = part->counts_from_input ? 0 : text_begin + sum_->num_bytes;
     if (!follows) {
@@ -131,21 +132,21 @@ class MergedInput {
     return shift;
   }
 
-  // What the merged dataset has of it.
+  // Returns the part of the input that the merged dataset has.
   std::optional<InputPart> part() const {
     return is_whole_ || !sum_ || sum_->is_whole() ? std::nullopt : sum_;
   }
 
  private:
-  std::optional<InputPart> sum_;  // of the last parts that follow each other
+  std::optional<InputPart> sum_;  // the last parts that follow each other, as one
   bool is_whole_ = false;
 };
 
-// The sources of all parts as one map. Inputs of one name in several parts are one input, the
-// second of a name in one part is the second one in others.
+// Makes one map of the sources of all parts. Inputs of one name in several parts are one input; the
+// second of a name in one part is the second of that name in others.
 class SourcesMerge {
  public:
-  // Nothing where a part has none; the note says which.
+  // Returns nothing if a part has no sources; a note says which.
   static std::optional<SourcesMerge> open(const PairMerge& pairs, std::vector<std::string>& notes) {
     const char* what = "the result has no source map: ";
     if (!pairs.has_bounds()) {
@@ -222,7 +223,8 @@ class SourcesMerge {
     std::vector<NewInput> new_inputs;
   };
 
-  // The name of an input whose entries have no place in the merged map; empty: all is well.
+  // Returns the name of an input whose entries have no place in the merged map; "" if there is
+  // none.
   std::string add(const PairMerge::Part& part, const fs::path& path) {
     OnePart one{path, SourceMap(path), part.documents_before, {}};
     if (one.map.num_documents() != part.num_documents) {
@@ -257,7 +259,7 @@ class SourcesMerge {
   InputParts input_parts_;
   std::map<std::pair<std::string, int>, uint32_t> index_of_input_;  // by name and how many before
   int64_t num_documents_ = 0, footer_bytes_ = 32;
-  bool has_origins_ = false;  // of any part: documents of the others have empty ones
+  bool has_origins_ = false;  // true if any part has origins; those of the others are empty then
 };
 
 }  // namespace

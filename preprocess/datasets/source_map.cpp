@@ -16,11 +16,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// 9 PB: a thousand of them can be added.
+// A part has at most 9 PB, so that a thousand of them can be added up.
 constexpr int64_t kMaxPartBytes = int64_t{1} << 53;
 
 [[noreturn]] void throw_bad(const std::filesystem::path& path, const std::string& what) {
-  // It is of no use for training, so that nobody should lose hours for it.
+  // Training does without the map: a damaged one must not cost a new dataset.
   throw std::runtime_error(path.string() + ": " + what + "; " + kSourcesHint);
 }
 
@@ -39,7 +39,7 @@ InputPart part_of(const Json& json, const std::filesystem::path& path) {
   part.file_bytes = json_integer(json.at("file_bytes"));
   part.num_bytes = json_integer(json.at("num_bytes"));
   part.counts_from_input = json.at("counts_from_input").get<bool>();
-  // -1: a pipe, which is read to its end.
+  // A pipe, which is read to its end, has -1.
   if (part.file_begin < 0 || part.file_end < -1 || part.file_bytes < -1 || part.num_bytes < 0 ||
       std::max({part.file_begin, part.file_end, part.file_bytes, part.num_bytes}) > kMaxPartBytes) {
     throw_bad(path, "the list of inputs at its end is damaged: a part has a size that none has");

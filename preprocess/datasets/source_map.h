@@ -1,5 +1,5 @@
-// PREFIX.sources: from which line of the corpus each document of a dataset came. Its layout is drawn
-// in indexed_dataset/pair/sources_layout.h.
+// PREFIX.sources: from which line of the corpus each document of a dataset came. Its layout is
+// drawn in indexed_dataset/pair/sources_layout.h.
 //
 // In the map of a part of the work (--shard) every input has a "part" beside its "path": see
 // InputPart. weft-data merge puts parts in a row together.
@@ -25,7 +25,7 @@
 
 namespace weft {
 
-// What to do where it is damaged or of another dataset: the end of every message about that.
+// Every message about a map that is damaged, or belongs to another dataset, ends with this advice.
 inline constexpr const char* kSourcesHint =
     "move the file away (everything but file names and origins works without it) or make the "
     "dataset again";
@@ -36,19 +36,19 @@ struct SourceEntry {
   Origin origin{};
 };
 
-// What of an input a dataset was made of, where that may not be all of it.
+// The part of an input that a dataset was made of, if that may not be all of it.
 struct InputPart {
-  int64_t file_begin = 0, file_end = 0;  // bytes of the file; nothing of it if they are equal
-  int64_t file_bytes = 0;                // of the whole file
-  int64_t num_bytes = 0;                 // decompressed, of that range
-  // Entries count from the begin of the input. Otherwise, in a compressed file of which nobody
-  // knows what its earlier parts hold, from the begin of the part.
+  int64_t file_begin = 0, file_end = 0;  // bytes of the file; equal if it is none of it
+  int64_t file_bytes = 0;                // the size of the whole file
+  int64_t num_bytes = 0;                 // the decompressed size of that range
+  // True if entries count from the begin of the input. In a compressed file whose earlier parts are
+  // not known they count from the begin of the part.
   bool counts_from_input = true;
 
   bool is_empty() const { return file_begin == file_end; }
   bool is_whole() const { return file_begin == 0 && file_end == file_bytes; }
 };
-using InputParts = std::vector<std::optional<InputPart>>;  // by input; nothing: all of it
+using InputParts = std::vector<std::optional<InputPart>>;  // for each input; nothing if it is whole
 
 // PREFIX.sources
 std::filesystem::path sources_path(const std::filesystem::path& prefix);
@@ -64,7 +64,7 @@ void seal_source_map(const std::filesystem::path& path, int64_t num_documents,
                      const std::vector<std::string>& inputs, const InputParts& parts = {},
                      bool has_origins = false);
 
-// Thread-safe. The file stays mapped while it lives.
+// Maps a source map for reading as long as it lives. Thread-safe.
 class SourceMap {
  public:
   // Checks magic, version, that the size fits the counts, and the footer. Throws
@@ -89,8 +89,8 @@ class SourceMap {
 };
 
 class DatasetReader;
-// The source map beside a dataset; nothing if there is none. Throws as SourceMap, and
-// std::runtime_error if it is of another number of documents.
+// Opens the source map beside a dataset; returns nothing if there is none. Throws what SourceMap
+// throws, and std::runtime_error if the map has another number of documents.
 std::optional<SourceMap> open_source_map_of(const DatasetReader& reader);
 
 }  // namespace weft
