@@ -28,7 +28,7 @@ inline constexpr size_t kSourcesVersionAt = 8, kNumSourcesAt = 16, kNumInputsAt 
 constexpr int64_t source_entry_bytes(bool has_origins) {
   return 12 + (has_origins ? static_cast<int64_t>(kOriginBytes) : 0);
 }
-// Where the entry of a document stands in the file.
+// Returns the offset of a document's entry in the file.
 constexpr int64_t source_entry_at(int64_t document_idx, bool has_origins = false) {
   return kSourceHeaderBytes + source_entry_bytes(has_origins) * document_idx;
 }

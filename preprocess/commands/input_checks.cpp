@@ -26,7 +26,7 @@ FileId id_of(const struct stat& status) {
   return {status.st_dev, status.st_ino, S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode)};
 }
 
-// Nothing for standard input and files that are not there.
+// Returns nothing for standard input and files that are not there.
 std::optional<FileId> find_id(const std::string& path) {
   struct stat status {};
   if (path == "-" || ::stat(path.c_str(), &status) != 0) return std::nullopt;

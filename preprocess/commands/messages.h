@@ -1,6 +1,6 @@
-// What the commands say to people. Messages may quote names of files, in which anything can stand:
-// all control characters are escaped. Nothing is thrown here: a log that cannot be written ends no
-// run.
+// Prints what the commands say to people. Messages may quote names of files, in which anything can
+// stand: all control characters are escaped. Nothing is thrown here: a log that cannot be written
+// ends no run.
 #pragma once
 
 #include <exception>

@@ -86,7 +86,9 @@ class PreprocessCommand final : public Command {
   int run(const OptionSet& options) override {
     install_stop_signals();
     if (options_.ranks == "off") return run_rank(options);
-    const auto print_problem = [](const std::string& message) { print_message("error: " + message); };
+    const auto print_problem = [](const std::string& message) {
+      print_message("error: " + message);
+    };
     ranks_ = RunRanks::join({std::chrono::seconds(options_.peer_timeout_s), print_problem});
     if (!ranks_) return run_rank(options);
     is_leader_ = ranks_->rank() == 0;
@@ -103,7 +105,7 @@ class PreprocessCommand final : public Command {
   }
 
  private:
-  // What this process does, alone or as one of the ranks. Returns the exit code.
+  // Does the work of this process, alone or as one of the ranks. Returns the exit code.
   int run_rank(const OptionSet& options) {
     const Clock::time_point start = Clock::now();
     options_.check_files();
@@ -172,7 +174,8 @@ class PreprocessCommand final : public Command {
   void print_configuration(const OptionSet& options) const {
     print_message("weft-data preprocess " + options.command_line());
     for (const std::string& note : options_.notes()) print_message("note: " + note);
-    if (ranks_) print_message(fmt::format("{} ranks make one output together", ranks_->num_ranks()));
+    if (ranks_)
+      print_message(fmt::format("{} ranks make one output together", ranks_->num_ranks()));
   }
 
   PipelineReport run_reported(const std::shared_ptr<const Vocabulary>& vocabulary,

@@ -13,7 +13,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Of documents or tokens: far below what would overflow when it is counted in bytes.
+// No manifest may count more documents or tokens: far fewer than would overflow when counted in
+// bytes.
 constexpr int64_t kMaxCount = int64_t{1} << 53;
 
 // The identity as it was, as far as the manifest has it; "" in older manifests.

@@ -78,7 +78,7 @@ class TopList {
   std::vector<Entry> entries_;
 };
 
-// What was found in some of the documents; added up, in all of them.
+// Holds what was found in some of the documents; added up, in all of them.
 struct Findings {
   std::array<int64_t, 64> length_histogram{};
   int64_t num_empty = 0, num_text_bytes = 0, num_repetitive = 0;

@@ -171,7 +171,7 @@ struct Avx512 {
     const uint64_t two = apostrophes & masks.stmd >> 1;
     const uint64_t three =
         apostrophes & ((masks.rv >> 1 & masks.e >> 2) | (masks.l >> 1 & masks.l >> 2));
-    // What follows an apostrophe in the last byte but one is not sure.
+    // The bytes behind an apostrophe in the last byte but one are not sure.
     const uint64_t unsure = (apostrophes & uint64_t{1} << 62) << 1;
     return (starts & ~((two | three) << 1 | unsure)) | two << 2 | three << 3;
   }
