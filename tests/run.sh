@@ -20,6 +20,4 @@ fi
 cmake --preset release -DWEFT_TESTS=ON -DWEFT_SANITIZED_TESTS=$sanitized
 cmake --build --preset release -j "$jobs"
 [ $# -gt 0 ] || set -- -LE long
-# A test that fails is run once more by itself, so that the log tells a broken test from one that a busy machine disturbed; it
-# has failed all the same if it fails again.
-ctest --preset release -j "$jobs" --repeat until-pass:2 "$@"
+ctest --preset release -j "$jobs" "$@"

@@ -6,7 +6,7 @@ make_corpus 200000 >corpus.jsonl
 "$data" preprocess --input corpus.jsonl --output-prefix good --workers 2 >out.log 2>&1
 
 same() { cmp "good_text_document.bin" "$1_text_document.bin" && cmp "good_text_document.idx" "$1_text_document.idx"; }
-started() { for _ in $(seq 3000); do [ -e "$1.work/journal" ] && return; sleep 0.02; done; fail "$1 did not start"; }
+wait_for() { for _ in $(seq 3000); do [ ! -e "$1" ] || return 0; sleep 0.02; done; fail "$1 did not appear"; }
 
 # --- a run whose input does not end: killed, stopped, doubled
 mkfifo pipe
@@ -15,12 +15,14 @@ begin() { # NAME
   run=$!
   exec 9>pipe
   head -n 20000 corpus.jsonl >&9
-  started "$1"
+  wait_for "$1.work/journal"
 }
 end_input() { exec 9>&-; }
 
 begin killed
-kill -KILL $run && wait $run && fail "killed run succeeded" || true
+kill -KILL $run
+code=0 && wait $run || code=$?
+[ $code = 137 ] || fail "a run that was killed ended with $code"
 end_input
 [ ! -e killed_text_document.idx ] || fail "a killed run left an .idx"
 expect 0 '' "$data" preprocess --input corpus.jsonl --output-prefix killed
@@ -37,17 +39,15 @@ for signal in INT TERM HUP; do
   [ "$(ls stopped$signal*)" = "stopped$signal.log" ] || fail "SIG$signal left $(ls stopped$signal*)"
 done
 
-# --- a run that can go on. It may come to its end before the signal does: then again.
+# --- a run that can go on. It is held up while the signal arrives, so that it cannot end before.
 for signal in TERM USR1 HUP; do
-  for attempt in $(seq 20); do
-    rm -rf usable*
-    "$data" preprocess --input corpus.jsonl --output-prefix usable >usable.log 2>&1 &
-    run=$!
-    for _ in $(seq 3000); do [ -e usable.work/journal ] || [ -e usable_text_document.idx ] && break; sleep 0.02; done
-    kill -$signal $run 2>/dev/null || true
-    code=0 && wait $run || code=$?
-    [ $code = 0 ] || break
-  done
+  rm -rf usable*
+  WEFT_CRASH_AT=piece_written:1:usable.go "$data" preprocess --input corpus.jsonl --output-prefix usable >usable.log 2>&1 &
+  run=$!
+  wait_for usable.go.waiting
+  kill -$signal $run
+  touch usable.go
+  code=0 && wait $run || code=$?
   [ $code = 10 ] || { cat usable.log; fail "SIG$signal gave exit code $code"; }
   grep -qF 'the same command goes on with it' usable.log || fail "SIG$signal is not explained"
   [ ! -e usable_text_document.idx ] || fail "SIG$signal left an .idx"
@@ -57,33 +57,40 @@ same usable || fail "a stopped run that went on differs"
 expect 0 'is there already' "$data" preprocess --input corpus.jsonl --output-prefix usable
 expect 2 '--overwrite' "$data" preprocess --input corpus.jsonl --output-prefix usable --append-eod
 
-# --- a stop is noticed while nothing arrives: a pipe nobody writes to, train-vocab on a silent pipe
+# --- a stop is noticed while nothing arrives: a pipe without a writer, and one whose writer is silent
 mkfifo silent
-waits() { # COMMAND...
-  "$@" >waits.log 2>&1 &
+catches_sigterm() { ((0x0$(awk '/^SigCgt/ {print $2}' "/proc/$run/status" 2>/dev/null) >> 14 & 1)); } # the run has a handler
+has_opened_silent() { [ -n "$(find "/proc/$run/fd" -lname "$work/silent" 2>/dev/null)" ]; }
+waits_for_download() { grep -qF "waiting for another run's download" stops.log; }
+stops() { # CONDITION COMMAND...: from when the condition is true SIGTERM ends the command, by its handler and not by the default action
+  local condition=$1
+  shift
+  "$@" >stops.log 2>&1 7>&- 8>&- &
   run=$!
-  sleep 0.5
+  for _ in $(seq 3000); do catches_sigterm && $condition && break; sleep 0.02; done
+  catches_sigterm && $condition || { cat stops.log; fail "not so far within 60 s that $condition: $*"; }
   kill -TERM $run
-  for _ in $(seq 100); do kill -0 $run 2>/dev/null || break; sleep 0.05; done
-  kill -KILL $run 2>/dev/null && fail "still there 5 s after SIGTERM: $*"
+  for _ in $(seq 3000); do kill -0 $run 2>/dev/null || break; sleep 0.02; done
+  kill -KILL $run 2>/dev/null && fail "still there 60 s after SIGTERM: $*"
   code=0 && wait $run || code=$?
-  [ $code = 143 ] || { cat waits.log; fail "exit code $code: $*"; }
+  [ $code = 143 ] || { cat stops.log; fail "exit code $code: $*"; }
+  grep -qF 'stopped by signal 15' stops.log || { cat stops.log; fail "SIGTERM was not handled: $*"; }
 }
-waits "$data" preprocess --input silent --output-prefix silent
-[ -z "$(ls silent_* 2>/dev/null)" ] || fail "SIGTERM left $(ls silent_*)"
-waits "$data" train-vocab --input silent --vocab-size 300 --output silent_vocabulary
-exec 8<>silent # now there is a writer, who says nothing
-waits "$data" train-vocab --input silent --vocab-size 300 --output silent_vocabulary
+stops has_opened_silent "$data" preprocess --input silent --output-prefix silent
+[ "$(ls -d silent*)" = silent ] || fail "SIGTERM left $(ls -d silent*)"
+stops has_opened_silent "$data" train-vocab --input silent --vocab-size 300 --output silent_vocabulary
+exec 8<>silent # now there is a writer, which says nothing
+stops has_opened_silent "$data" train-vocab --input silent --vocab-size 300 --output silent_vocabulary
 exec 8>&-
 
 # --- one run downloads a vocabulary, others wait for it (and can be stopped)
 mkdir -p "$HOME/.cache/weft/gpt2"
 exec 7>"$HOME/.cache/weft/gpt2/download.lock" && flock 7
-waits env -u WEFT_GPT2_DIR https_proxy=http://127.0.0.1:9 "$data" preprocess --input corpus.jsonl --output-prefix waiting
-grep -qF "waiting for another run's download" waits.log || { cat waits.log; fail "did not wait for the download"; }
-env -u WEFT_GPT2_DIR https_proxy=http://127.0.0.1:9 timeout 60 "$data" preprocess --input corpus.jsonl --output-prefix waiting >waits.log 2>&1 7>&- &
+stops waits_for_download env -u WEFT_GPT2_DIR https_proxy=http://127.0.0.1:9 "$data" preprocess --input corpus.jsonl --output-prefix waiting
+env -u WEFT_GPT2_DIR https_proxy=http://127.0.0.1:9 "$data" preprocess --input corpus.jsonl --output-prefix waiting >waits.log 2>&1 7>&- &
 run=$!
-for _ in $(seq 100); do grep -q waiting waits.log && break; sleep 0.05; done
+for _ in $(seq 3000); do grep -qF "waiting for another run's download" waits.log && break; sleep 0.02; done
+grep -qF "waiting for another run's download" waits.log || { cat waits.log; fail "a run did not wait for another's download"; }
 cp gpt2/* "$HOME/.cache/weft/gpt2/"
 exec 7>&-
 wait $run && same waiting || { cat waits.log; fail "did not use the vocabulary that another run had fetched"; }
@@ -97,17 +104,26 @@ wait $run || fail "the first run was disturbed"
 [ -e first_text_document.idx ] || fail "the first run wrote nothing"
 
 # --- kill -9 at random moments: never an .idx beside an incomplete .bin
-for i in $(seq 12); do
-  rm -f random_text_document.*
+begun=$(date +%s%N)
+expect 0 '' "$data" preprocess --input corpus.jsonl --output-prefix random --workers 2
+whole_ms=$(((($(date +%s%N) - begun) / 1000000) + 1))
+rm -f random_text_document.*
+num_killed=0
+for attempt in $(seq 100); do
   "$data" preprocess --input corpus.jsonl --output-prefix random --workers 2 >out.log 2>&1 &
   run=$!
-  sleep "0.$((RANDOM % 6))$((RANDOM % 10))"
+  sleep "$(printf '%d.%03d' $((RANDOM % whole_ms / 1000)) $((RANDOM % whole_ms % 1000)))"
   kill -KILL $run 2>/dev/null || true
-  wait $run || true
-  [ ! -e random_text_document.idx ] || same random || fail "an incomplete pair has an .idx (round $i)"
+  code=0 && wait $run 2>/dev/null || code=$?
+  # What counts is a run that had begun to write.
+  if [ $code = 137 ] && [ -s random.work/journal ]; then num_killed=$((num_killed + 1)); fi
+  [ ! -e random_text_document.idx ] || same random || fail "an incomplete pair has an .idx (attempt $attempt)"
+  [ $num_killed -lt 12 ] || break
+  [ $code != 0 ] || rm -f random_text_document.*
 done
+[ $num_killed = 12 ] || fail "only $num_killed of 100 kills hit a working run"
 
-# --- a killed second run leaves the pair of the first alone, or a complete new one
+# --- the next run completes the pair
 expect 0 '' "$data" preprocess --input corpus.jsonl --output-prefix random
 same random || fail "random differs"
 
