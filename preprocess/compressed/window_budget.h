@@ -43,6 +43,11 @@ class WindowBudget {
     const std::lock_guard lock(mutex_);
     return taken_bytes_;
   }
+  // Number of claims that have asked for memory and not got it yet.
+  int64_t num_waiting() const {
+    const std::lock_guard lock(mutex_);
+    return num_asked_ - num_served_;
+  }
 
   // Ends all waiting, now and later.
   void close() {

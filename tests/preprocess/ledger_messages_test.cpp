@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <fstream>
 #include <random>
 #include <stdexcept>
+#include <string>
 
 namespace weft {
 namespace {
@@ -88,33 +91,62 @@ TEST(LedgerMessages, CutOrLongerOnesAreRefused) {
   EXPECT_THROW(ledger_reply_from(to_message(full_reply()) + '\0'), std::domain_error);
 }
 
+// The largest address space that this process has had, in bytes. Memory that was reserved and never used counts.
+int64_t peak_address_space() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmPeak:")) return std::stoll(line.substr(7)) * 1024;
+  }
+  throw std::runtime_error("/proc/self/status has no VmPeak");
+}
+
+// A length that is larger than its message is refused before memory is taken for it.
 TEST(LedgerMessages, LyingLengthsTakeNoMemory) {
-  // The lists of a request begin behind number, wanted and the 17 numbers of the totals.
-  const std::string good = to_message(full_request());
-  for (size_t at = 0; at + 8 <= good.size(); at += 8) {
-    for (const char* lie :
-         {"\xff\xff\xff\xff\xff\xff\xff\x7f", "\xff\xff\xff\xff\xff\xff\xff\xff"}) {
-      std::string changed = good;
-      changed.replace(at, 8, lie, 8);
-      try {
-        ledger_request_from(changed);  // an integer that may have any value
-      } catch (const std::domain_error&) {
+  // Sanitizers keep freed memory for a while, up to 256 MiB.
+  constexpr int64_t kMaxGrowth = int64_t{512} << 20;
+  const int64_t before = peak_address_space();
+  int num_refused = 0;
+  for (const std::string& good : {to_message(full_request()), to_message(full_reply())}) {
+    for (size_t at = 0; at + 8 <= good.size(); ++at) {
+      for (const int64_t lie : {int64_t{1} << 30, int64_t{1} << 31, int64_t{1} << 40, INT64_MAX,
+                                int64_t{-1}, INT64_MIN}) {
+        std::string changed = good;
+        changed.replace(at, 8, reinterpret_cast<const char*>(&lie), 8);
+        try {
+          ledger_request_from(changed);  // it may have met an integer that may have any value
+        } catch (const std::domain_error&) {
+          ++num_refused;
+        }
+        try {
+          ledger_reply_from(changed);
+        } catch (const std::domain_error&) {
+          ++num_refused;
+        }
       }
     }
   }
+  EXPECT_GT(num_refused, 1000);
+  EXPECT_LT(peak_address_space() - before, kMaxGrowth);
 }
 
-TEST(LedgerMessages, RandomDamageIsAnErrorOrAMessage) {
+// Bytes have one meaning at most: what can be read is written as the same bytes again.
+TEST(LedgerMessages, RandomDamageIsAnErrorOrAnotherMessage) {
   std::mt19937 random(1);
   const std::string good = to_message(full_reply());
+  int num_read = 0, num_refused = 0;
   for (int i = 0; i < 20'000; ++i) {
     std::string changed = good;
     for (int n = 0; n < 3; ++n) changed[random() % changed.size()] = static_cast<char>(random());
     try {
-      to_message(ledger_reply_from(changed));
+      const LedgerReply reply = ledger_reply_from(changed);
+      ++num_read;
+      ASSERT_EQ(to_message(reply), changed);
     } catch (const std::domain_error&) {
+      ++num_refused;
     }
   }
+  EXPECT_GT(num_read, 1000);
+  EXPECT_GT(num_refused, 1000);
 }
 
 }  // namespace
