@@ -2,7 +2,7 @@
 # Installs everything Weft needs from Debian/Ubuntu packages and says what it does. Safe to run again: what is there is left alone.
 #
 # usage: jobs/install-deps.sh [--tests] [--dry-run]
-#   --tests    also what only the test suite uses (GoogleTest, clang with libFuzzer, a local Slurm, munge)
+#   --tests    also what only the test suite uses (GoogleTest, clang with libFuzzer, clang-format, clang-tidy, a local Slurm, munge)
 #   --dry-run  print what is missing, install nothing
 #
 # Works as root or with sudo. The CUDA toolkit is not in Debian: it is looked for and reported, never installed.
@@ -12,7 +12,7 @@ build=(g++ cmake ninja-build ccache pkg-config
   libcli11-dev libfmt-dev libsimdjson-dev nlohmann-json3-dev libcurl4-openssl-dev libssl-dev
   zlib1g-dev libzstd-dev liblzma-dev libbz2-dev libicu-dev libxxhash-dev libopenblas-dev
   libopenmpi-dev openmpi-bin ca-certificates jq xz-utils zstd bzip2 gzip)
-tests=(libgtest-dev libgmock-dev nginx-light openssl clang libclang-rt-dev python3 python3-venv
+tests=(libgtest-dev libgmock-dev nginx-light openssl clang libclang-rt-dev clang-format clang-tidy python3 python3-venv
   slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge libpmix-dev iproute2 util-linux procps)
 
 # Only where Debian has them (libisal: amd64); Weft is built without them too, slower.
