@@ -149,7 +149,7 @@ class DamagedIndex {
 
   int64_t stored_bound(int64_t k) const {
     const int64_t at = kIndexHeaderBytes + 12 * num_sequences_ + 8 * k;
-    return holds(at, 8) ? std::max<int64_t>(load_unaligned<int64_t>(bytes_.data() + at), -1) : -1;
+    return holds(at, 8) ? std::max<int64_t>(load_number<int64_t>(bytes_.data() + at), -1) : -1;
   }
 
   // Bound k, of which the one before is `low`; -1: it cannot be told.

@@ -9,9 +9,8 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <thread>
-#include <vector>
 
+#include "indexed_dataset/process/thread_group.h"
 #include "preprocess/compressed/window_budget.h"
 #include "preprocess/ledger/ledger_link.h"
 #include "preprocess/ledger/work_plan.h"
