@@ -123,7 +123,10 @@ LockFile::Attempt LockFile::try_lock_by_name(bool is_new) {
   // Another process may take it over at the same time, and then this name is its new lock.
   const std::string old = path_.string() + "." + std::to_string(::getpid());
   if (::rename(path_.c_str(), old.c_str()) != 0) return Attempt::kAgain;
-  if (!still_has_its_name(fd_, old)) (void)::link(old.c_str(), path_.c_str());
+  if (!still_has_its_name(fd_, old)) {
+    // If this fails, its owner notices that the name is gone, as any owner of a lock does.
+    [[maybe_unused]] const int linked = ::link(old.c_str(), path_.c_str());
+  }
   ::unlink(old.c_str());
   return Attempt::kAgain;
 }

@@ -204,8 +204,7 @@ TEST_F(RepairTest, ACutOrOverwrittenIndexIsMendedWhileOneOfTwoCopiesIsThere) {
 // Tokens of 2 bytes read as ones of 4 made an .idx that the next repair called sound.
 TEST_F(RepairTest, AWrongSizeOfTokensIsRefused) {
   write({{1, 2, 3, 4, 5, 1000}, {4, 2}, {9, 2, 1}});
-  for (const std::string& file :
-       {idx(), checksums_path(prefix_).string(), manifest_path(prefix_).string()}) {
+  for (const fs::path& file : {fs::path(idx()), checksums_path(prefix_), manifest_path(prefix_)}) {
     remove_file(file);
   }
   EXPECT_THROW(repair(std::nullopt, 4), std::runtime_error);
