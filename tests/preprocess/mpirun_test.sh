@@ -7,7 +7,7 @@ for name in $(env | grep -oE '^(SLURM|OMPI|PMI|PMIX)_[A-Z0-9_]+' || true); do un
 make_vocabulary
 # Streams that cannot be cut: four tasks, of which no rank is given more than its share while others are there.
 for part in 1 2 3 4; do make_corpus 3000 | sed "s/line/part $part/" | gzip >"$part.jsonl.gz"; done
-options=(--input [1-4].jsonl.gz --append-eod)
+options=(--input [1-4].jsonl.gz --append-eod --origin-key text)
 
 # Without a launcher MPI is not touched, and variables of torchrun say nothing.
 RANK=1 WORLD_SIZE=8 expect 0 'wrote' "$data" preprocess "${options[@]}" --output-prefix one

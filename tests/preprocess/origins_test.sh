@@ -59,15 +59,6 @@ expect 0 '' "$data" preprocess "${same[@]}" --output-prefix key --origin-key met
 python3 -c 'import json; assert json.load(open("key.json"))["origins"]["different"] == 3' || fail "a key of one's own"
 expect 2 'has an empty key in it' "$data" preprocess "${same[@]}" --output-prefix x --origin-key meta..url
 
-# --- by two ranks
-for name in $(env | grep -oE '^(SLURM|OMPI|PMI|PMIX)_[A-Z0-9_]+' || true); do unset "$name"; done
-trap 'kill "$other" 2>/dev/null || true; rm -rf "$work"' EXIT
-RANK=1 WORLD_SIZE=2 "$data" preprocess "${same[@]}" --output-prefix ranks --origin-key auto >1.log 2>&1 </dev/null &
-other=$!
-expect 0 'rank 1 ' env RANK=0 WORLD_SIZE=2 "$data" preprocess "${same[@]}" --output-prefix ranks --origin-key auto
-wait "$other" || { cat 1.log >&2; fail "rank 1"; }
-cmp ranks_text_document.sources d_text_document.sources || fail "two ranks find other origins than one"
-
 # --- in parts, and of parts without
 for i in 0 1 2; do
   expect 0 '' "$data" preprocess "${same[@]}" --output-prefix part$i --shard $i/3 --origin-key auto
