@@ -42,7 +42,7 @@ done
 # --- a run that can go on. It is held up while the signal arrives, so that it cannot end before.
 for signal in TERM USR1 HUP; do
   rm -rf usable*
-  WEFT_CRASH_AT=piece_written:1:usable.go "$data" preprocess --input corpus.jsonl --output-prefix usable >usable.log 2>&1 &
+  WEFT_CRASH_AT=batch_written:1:usable.go "$data" preprocess --input corpus.jsonl --output-prefix usable >usable.log 2>&1 &
   run=$!
   wait_for usable.go.waiting
   kill -$signal $run
