@@ -1,4 +1,4 @@
-// The file of GEMM algorithms: what a restart relies on for equal bits.
+// The file of GEMM algorithms, on which a restart relies for equal bits.
 #include "kernels/cuda/algorithm_cache.h"
 
 #include <gmock/gmock.h>

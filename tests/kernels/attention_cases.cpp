@@ -30,7 +30,7 @@ Dropout dropout_of(float p) {
 
 struct Inputs {
   Values qkv, dout;
-  // Queries and keys large enough that the softmax is far from uniform.
+  // Queries and keys are so large that the softmax is far from uniform.
   Inputs(DType x, const Shape& s)
       : qkv(random_values(s.B * s.T * s.H * 3 * s.D, 1, x, 2.0)),
         dout(random_values(s.B * s.T * s.H * s.D, 2, x)) {}
@@ -62,7 +62,7 @@ OpCase forward(DType x, Shape s, float p) {
           }};
 }
 
-// Forward first: backward takes its out and lse.
+// Forward runs first: backward takes its out and lse.
 OpCase backward(DType x, Shape s, float p) {
   return {shape_name("attention_backward", x, s, p),
           [=](Backend& backend) -> Outputs {
@@ -91,8 +91,8 @@ OpCase backward(DType x, Shape s, float p) {
 }  // namespace
 
 void add_attention_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
-  // Backward by finite differences only where that is quick; T 67 and 130 cross the CPU's blocks of
-  // 64 queries.
+  // Finite differences check backward where they are quick; T = 67 and 130 cross the CPU's blocks
+  // of 64 queries.
   const std::vector<Shape> shapes =
       sizes == Sizes::kSmall
           ? std::vector<Shape>{{1, 1, 1, 8}, {2, 7, 3, 8}, {1, 67, 1, 4}}

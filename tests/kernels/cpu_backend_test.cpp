@@ -1,4 +1,4 @@
-// What the CPU backend promises beside the values of its operations.
+// The promises of the CPU backend beside the values of its operations.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Every CPU operation against its definition, and its bits against other numbers of threads.
+// Compares every CPU operation with its definition, and its bits for several numbers of threads.
 #include <gtest/gtest.h>
 
 #include <memory>

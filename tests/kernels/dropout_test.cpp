@@ -1,4 +1,5 @@
-// Dropout: how often, how much, and that an element's fate depends on its global index alone.
+// Dropout drops as often and scales as much as it should, and its decision depends on the element's
+// global index alone.
 #include "kernels/dropout.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +42,7 @@ TEST(Dropout, ThresholdIsProbabilityTimesTwoToThe32RoundedUp) {
   EXPECT_EQ(dropout_threshold(0x0.ffffffp0F), 0xffffff00U);
 }
 
-// Multipliers of n elements as an operation applies them: the embedding of ones.
+// Returns the multipliers of n elements as an operation applies them, in the embedding of ones.
 Values multipliers(Backend& backend, int64_t n, const Dropout& dropout) {
   Arrays arrays(backend, {.B = 1, .T = 1, .C = n, .Vp = 1});
   const Tensor out = arrays.make(kSingle, {1, 1, n});
@@ -92,8 +93,7 @@ TEST(Dropout, PartsOfATensorDropWhatTheWholeDrops) {
   }
 }
 
-// Sequences of a batch are separate elements: computed one by one they must equal the batch to the
-// last bit.
+// Sequences that are computed one by one must equal those of the batch to the last bit.
 TEST(Dropout, AttentionOfABatchEqualsAttentionOfItsParts) {
   const auto backend = create_cpu_backend(2);
   constexpr int64_t kBatch = 2, kT = 70, kH = 2, kD = 8, kPart = kT * kH * kD;

@@ -25,7 +25,7 @@ Dropout dropout_of(float p) {
 
 struct Inputs {
   Values inp, branch, weight, bias, dnormed, dresidual_in, dweight, dbias;
-  reference::Normalised normalised;  // of inp
+  reference::Normalised normalised;  // inp, normalised
   Inputs(DType x, const Shape& s)
       : inp(random_values(s.N * s.C, 1, x, 2.0)),
         branch(random_values(s.N * s.C, 2, x)),
@@ -85,7 +85,7 @@ OpCase residual_forward(DType x, Shape s, float p, bool in_place) {
           [=]() -> Outputs {
             const Inputs in(x, s);
             const Values mask = reference::dropout_multipliers(dropout_of(p), s.N * s.C);
-            // The sum is normalised as stored.
+            // The sum is normalised as it was stored.
             const Values sum =
                 rounded(reference::add(in.inp, reference::multiply(in.branch, mask)), x);
             const auto result = reference::layernorm(sum, in.weight, in.bias, kEpsilon);

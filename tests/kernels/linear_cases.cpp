@@ -162,7 +162,7 @@ void add_linear_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
     cases.push_back(backward_weight(x, s, false, true));
   }
   if (sizes == Sizes::kDevice) return;
-  // Deeper and wider than one panel and one tile of the CPU's products.
+  // These are deeper and wider than one panel and one tile of the CPU's products.
   cases.push_back(forward(x, {70, 1100, 530}, true));
 }
 

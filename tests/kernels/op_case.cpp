@@ -71,7 +71,7 @@ std::string difference(const Output& got, const Values& wanted, Tolerance tolera
     const double allowed = tolerance.relative * std::abs(wanted[i]) + slack;
     const double error = std::abs(got.values[i] - wanted[i]);
     if (std::isfinite(error)) sum_of_squares += error * error;
-    if (error <= allowed) continue;  // false for NaN
+    if (error <= allowed) continue;  // NaN does not pass
     ++num_bad;
     const double excess = std::isfinite(error) ? error / std::max(allowed, 1e-300) : 1e300;
     if (excess > worst) {
@@ -172,20 +172,20 @@ std::vector<OpCase> all_cases(Sizes sizes) {
   return cases;
 }
 
-// Against fp64 on the same inputs. fp32: sums of at most a few hundred terms, 2^-24 each. bf16:
-// half a unit in the last place is 2^-9, and a second rounding (of an intermediate that the
-// interface keeps in bf16) may add as much again; where small differences of large numbers follow
-// (the backward of attention subtracts dout * out, out being bf16), errors are of the size of
-// typical values times a few times 2^-9.
+// The tolerance against fp64 on the same inputs. In fp32 there are sums of at most a few hundred
+// terms with an error of 2^-24 each. In bf16 half a unit in the last place is 2^-9, and a second
+// rounding (of an intermediate that the interface keeps in bf16) may add as much again. Where small
+// differences of large numbers follow (attention's backward subtracts dout * out, where out is
+// bf16), errors are a few times 2^-9 of typical values.
 Tolerance reference_tolerance(DType dtype) {
   return dtype == DType::kBFloat16 ? Tolerance{1.0 / 128, 2e-2, 1e-2} : Tolerance{1e-5, 1e-5, 1e-5};
 }
 
-// CUDA against the CPU. fp32: sums of thousands of terms in other orders, and the GPU's exp and
-// tanh. bf16: both round the same number at the end, which may fall to neighbours (2^-8), and flash
-// attention rounds probabilities and their gradients to bf16 in between: each of the two may be 1 %
-// of the norm from fp64 (weft_attention_bench check), so 1.5 % from each other, and the largest of
-// 10^5 differences is 5 to 6 times the typical one.
+// The tolerance of CUDA against the CPU. In fp32 sums of thousands of terms have other orders, and
+// the GPU has its own exp and tanh. In bf16 both round nearly the same number at the end and may
+// get neighbours (2^-8), and flash attention rounds probabilities and their gradients to bf16 in
+// between. Each of the two may be 1 % of the norm from fp64 (weft_attention_bench check), so 1.5 %
+// from the other, and the largest of 10^5 differences is 5 to 6 times the typical one.
 Tolerance device_tolerance(DType dtype) {
   return dtype == DType::kBFloat16 ? Tolerance{1.0 / 64, 8e-2, 1.5e-2}
                                    : Tolerance{1e-4, 1e-4, 1e-4};

@@ -1,4 +1,4 @@
-// One operation with given inputs: how any backend runs it, and what the result is by definition.
+// One operation with given inputs: a way to run it on any backend, and its result by definition.
 //
 // The same cases check the CPU against the definition (kernels_definition_test) and CUDA against
 // the CPU (kernels_parity_test).
@@ -19,15 +19,15 @@ using Values = std::vector<double>;
 struct Output {
   std::string name;
   Values values;
-  DType dtype = DType::kFloat32;  // as the backend stored it: chooses the tolerance
+  DType dtype = DType::kFloat32;  // the type that the backend stored; it chooses the tolerance
 };
 using Outputs = std::vector<Output>;
 
 struct OpCase {
   std::string name;  // letters, digits and _
   std::function<Outputs(Backend&)> run;
-  // In fp64, from the formulas; gradients by finite differences of the forward formula. The dtypes
-  // are not filled in.
+  // Computes the result in fp64 from the formulas, gradients by finite differences of the forward
+  // formula. The dtypes are not filled in.
   std::function<Outputs()> expected;
 };
 
@@ -46,13 +46,13 @@ void add_attention_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
 void add_loss_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
 void add_optimizer_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
 
-// All of the above for fp32 and bf16.
+// Returns all cases above for fp32 and bf16.
 std::vector<OpCase> all_cases(Sizes sizes);
 
-// Memory of one backend for one run of a case.
+// The memory of one backend for one run of a case.
 class Arrays {
  public:
-  // Hands the backend a workspace for `shape`.
+  // Gives the backend a workspace for `shape`.
   Arrays(Backend& backend, const WorkspaceShape& shape);
   ~Arrays();
   Arrays(const Arrays&) = delete;
@@ -71,17 +71,17 @@ class Arrays {
   void* workspace_ = nullptr;
 };
 
-// n numbers in [-scale, scale), representable in `dtype`; another `stream`, other numbers.
+// Returns n numbers in [-scale, scale) that `dtype` can represent; each `stream` gives others.
 Values random_values(int64_t n, uint64_t stream, DType dtype, double scale = 1.0);
-// n integers in [0, bound).
+// Returns n integers in [0, bound).
 Values random_ids(int64_t n, uint64_t stream, int64_t bound);
 Values rounded(Values values, DType dtype);
 
-// "bf16" or "fp32".
+// Returns "bf16" or "fp32".
 std::string type_name(DType dtype);
 
-// Difference allowed between a and b, given the root mean square of b. One table for all
-// operations.
+// The difference that is allowed between a and b, given the root mean square of b. All operations
+// share one table.
 struct Tolerance {
   double relative = 0;    // times |b|
   double of_typical = 0;  // times the rms of b: sums of numbers larger than their result
@@ -90,7 +90,7 @@ struct Tolerance {
 Tolerance reference_tolerance(DType dtype);
 Tolerance device_tolerance(DType dtype);
 
-// Empty when every value of `got` is within `tolerance` of `wanted`; else says where it is worst.
+// Returns "" if every value of `got` is within `tolerance` of `wanted`, else where it is worst.
 std::string differences(const Outputs& got, const Outputs& wanted,
                         const std::function<Tolerance(DType)>& tolerance);
 

@@ -15,7 +15,7 @@ OpCase zero(DType x, int64_t n) {
           [=](Backend& backend) -> Outputs {
             Arrays arrays(backend, {});
             const Tensor tensor = arrays.make(x, {n}, random_values(n, 1, x));
-            // Only what was asked for: the last element stays.
+            // The last element is not part of the call and must stay.
             backend.zero(Tensor(tensor.data(), x, {n - 1}));
             return {arrays.output("tensor", tensor)};
           },
@@ -75,7 +75,8 @@ constexpr int kNumSteps = 3;
 
 bool decays(int64_t block) { return block % 3 != 1; }
 
-// kNumSteps updates with other gradients each time; the model's type x, masters always fp32.
+// Makes kNumSteps updates with other gradients each time. The parameters have the model's type x,
+// the masters are always fp32.
 Outputs run_adamw(Backend& backend, DType x, int64_t n) {
   Arrays arrays(backend, {.num_parameters = n, .x = x});
   AdamW args;

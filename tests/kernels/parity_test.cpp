@@ -1,4 +1,4 @@
-// Every CUDA operation against the CPU's, and against itself: equal calls give equal bits.
+// Compares every CUDA operation with the CPU's, and with itself: equal calls give equal bits.
 //
 // Without a CUDA device the tests are skipped with the reason; with WEFT_REQUIRE_GPU=1 that is a
 // failure.

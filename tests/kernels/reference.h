@@ -1,4 +1,4 @@
-// The operations by definition, in fp64 and without any thought of speed.
+// The operations by definition, in fp64; speed does not matter here.
 #pragma once
 
 #include "kernels/backend.h"
@@ -6,7 +6,7 @@
 
 namespace weft::test::reference {
 
-// 0 where an element of `n` from first on is dropped, else 1/(1-p).
+// Returns 0 for each of the n elements from `first` on that is dropped, else 1/(1-p).
 Values dropout_multipliers(const Dropout& dropout, int64_t n);
 Values multiply(const Values& a, const Values& b);
 Values add(const Values& a, const Values& b);
@@ -26,11 +26,11 @@ struct Attention {
 Attention attention(const Values& qkv, int64_t B, int64_t T, int64_t H, int64_t D, double scale,
                     const Dropout& dropout);
 
-// (B*T, C) before dropout.
+// Returns (B*T, C) before dropout.
 Values embedding(const Values& tokens, const Values& word, const Values& position, int64_t T,
                  int64_t C, int64_t first_word);
 
-// Loss per row, not masked.
+// Returns the loss of each row, not masked.
 Values cross_entropy(const Values& logits, const Values& targets, int64_t Vp, int64_t V);
 
 // d(sum(dout * f(x)))/dx by central differences: right to about 1e-9 for smooth f near 1.

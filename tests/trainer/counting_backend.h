@@ -1,4 +1,4 @@
-// A backend that counts allocations and waits, and hands everything else to another.
+// A backend that counts allocations and waits and passes every call on to another backend.
 #pragma once
 
 #include <map>

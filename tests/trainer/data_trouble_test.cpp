@@ -1,4 +1,4 @@
-// Mapped files that are not there any more: what weft-train and weft-model say and how they end.
+// weft-train and weft-model name a mapped file that is gone or cut off, and end with its exit code.
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -26,7 +26,7 @@ TEST_F(Training, WeightsThatAreCutOffUnderwayAreAnIoErrorWithTheirName) {
                         R"({"model_type": "gpt2", "n_embd": 4, "n_layer": 1, "n_head": 1,
                             "n_positions": 8, "vocab_size": 10})");
   write_file_atomically(folder_ / "hf/model.safetensors", std::string(20'000, '\0'));
-  // Held up where the file is mapped, and not read yet.
+  // The run is held up where the file is mapped and not read yet.
   const std::string script = "cd '" + (folder_ / "").string() + R"(' || exit 1
       WEFT_CRASH_AT=file_mapped:1:go "$WEFT_BIN_DIR/weft-model" import --input hf --save s >out 2>&1 &
       for i in $(seq 1200); do [ ! -e go.waiting ] || break; sleep 0.05; done

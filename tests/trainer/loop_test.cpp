@@ -1,4 +1,4 @@
-// weft-train as a user runs it: a small model on the CPU learns, evaluates, stops, is killed, and
+// Runs weft-train as a user does: a small model on the CPU learns, evaluates, stops, is killed, and
 // goes on.
 #include <gmock/gmock.h>
 
@@ -96,7 +96,7 @@ TEST_F(Training, FinishesItsStepAndSavesOnSignals) {
 }
 
 TEST_F(Training, ASignalInAnEvaluationIsMadeUpForOnResume) {
-  // Evaluations of 100 batches after every step: the signal comes into one of them.
+  // Evaluations of 100 batches follow every step, so the signal arrives during one of them.
   const auto slow = [&](const std::string& run) {
     return arguments(run, 6,
                      {"--eval-iters", "100", "--eval-interval", "1", "--split", "40,30,30"});

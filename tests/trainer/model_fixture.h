@@ -17,7 +17,7 @@
 namespace weft {
 
 #ifdef WEFT_TEST_CUDA
-// Skips each test, also in programs' summaries, where there is no GPU.
+// Skips each test where there is no GPU; the program's summary shows that, too.
 class NeedsGpu : public testing::EmptyTestEventListener {
  public:
   void OnTestStart(const testing::TestInfo&) override {
@@ -36,7 +36,7 @@ inline std::unique_ptr<Backend> create_test_backend() { return create_cpu_backen
 constexpr int64_t kTestHeadSize = 16;
 #endif
 
-// H*D differs from C, F from 4C, S from T and V from Vp: no size can stand in for another.
+// H*D differs from C, F from 4C, S from T and V from Vp, so that no size can replace another.
 inline TrainerOptions small_options() {
   TrainerOptions options;
   ModelShape& shape = options.shape;
@@ -113,7 +113,7 @@ struct TrainerOnDevice {
   Trainer* operator->() { return trainer.get(); }
 };
 
-// Device memory as floats on the host.
+// Returns device memory as floats on the host.
 inline std::vector<float> to_host(Backend& backend, Tensor tensor) {
   std::vector<char> bytes(static_cast<size_t>(tensor.num_bytes()));
   backend.copy(bytes.data(), tensor.data(), tensor.num_bytes(), Stream::kCompute);
@@ -136,8 +136,8 @@ inline void to_device(Backend& backend, Tensor tensor, const std::vector<float>&
   backend.synchronize();
 }
 
-// ||a - b|| / ||b||: the relative error of a tensor as a whole. Single elements of a gradient may
-// cancel to zero, where a relative error of their own says nothing.
+// Returns ||a - b|| / ||b||, the relative error of a whole tensor. Single elements of a gradient
+// may cancel to zero, where their own relative error has no meaning.
 inline double relative_error(const std::vector<float>& a, const std::vector<float>& b) {
   if (a.size() != b.size()) return INFINITY;
   double difference = 0, norm = 0;

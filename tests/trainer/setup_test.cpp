@@ -1,5 +1,5 @@
-// What happens between the command line and the first step: vocabulary, dataset sizes, resuming,
-// the run manifest.
+// The work between the command line and the first step: vocabulary, dataset sizes, resuming, the
+// run manifest.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -58,7 +58,8 @@ TEST(VocabularySize, ComesFromTheMostParticularSource) {
 
   std::filesystem::create_directories(folder / "environment/.cache/weft/gpt2");
   write_file_atomically(folder / "environment/.cache/weft/gpt2/vocab.json", R"({"a":0})");
-  // A WEFT_GPT2_DIR that is set is the only folder asked: mistyped, it must not mean another one.
+  // If WEFT_GPT2_DIR is set, no other folder is searched: a mistyped name must not mean another
+  // one.
   EXPECT_THROW(find_vocabulary_size(config), std::invalid_argument);
   unsetenv("WEFT_GPT2_DIR");
   EXPECT_EQ(find_vocabulary_size(config).num_tokens, 1);

@@ -1,4 +1,4 @@
-// A small dataset that a small model can learn, written where a test says.
+// A small dataset that a small model can learn, for tests.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ inline std::string write_tiny_dataset(const std::filesystem::path& prefix,
   return prefix.string();
 }
 
-// A folder of this test alone, removed at its end.
+// A folder that belongs to one test and is removed at its end.
 class TemporaryFolder {
  public:
   TemporaryFolder() {

@@ -28,7 +28,7 @@ class Training : public testing::Test {
         << "set it to the folder of weft-train, or run ctest";
   }
 
-  // A run of `num_iterations` steps in `run`, which resumes if it can.
+  // Returns the arguments of a run of `num_iterations` steps in `run`, which resumes if it can.
   Arguments arguments(const std::string& run, int64_t num_iterations = 30,
                       const Arguments& more = {}) const {
     const std::string folder = (folder_ / run).string();
@@ -100,7 +100,7 @@ class Training : public testing::Test {
     }
     return child;
   }
-  // Exit code, or 128 + signal.
+  // Returns the exit code, or 128 + signal.
   static int wait(pid_t child) {
     int status = 0;
     waitpid(child, &status, 0);
@@ -118,7 +118,7 @@ class Training : public testing::Test {
     }
     return lines;
   }
-  // All numbers of a run that must not depend on when it was interrupted; times are left out.
+  // Returns all numbers of a run that must not depend on its interruptions; times are left out.
   std::vector<std::string> trajectory(const std::string& run) const {
     std::vector<std::string> lines;
     for (nlohmann::json line : metrics(run)) {

@@ -172,7 +172,7 @@ void drop_events_after(const std::filesystem::path& folder, int64_t iteration,
 EventFile::EventFile(const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder);
   const double now = wall_time_now();
-  // The process id tells apart a run that is killed from one that restarts in the same second.
+  // The process id tells a killed run apart from the one that replaces it within the same second.
   path_ = folder / fmt::format("events.out.tfevents.{:010d}.{}.{}.0{}", static_cast<int64_t>(now),
                                host_name(), getpid(), kSuffix);
   fd_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);

@@ -182,7 +182,7 @@ TEST_F(Checkpoint, EveryFlippedBitOfAStateFileIsFound) {
     State state(-1);
     try {
       load_checkpoint(dir_, 5, state.tensors(), *backend_);
-      // Header padding and metadata carry nothing that is loaded: then the values must be right.
+      // Padding and metadata of the header are not loaded: the values must be right then.
       EXPECT_EQ(state.master, State(3.0F).master) << "bit " << bit;
       EXPECT_LT(bit / 8, 1024U) << "a flipped bit of the data was not found";
     } catch (const std::runtime_error&) {

@@ -24,8 +24,8 @@ class HfGpt2 : public ::testing::Test {
  protected:
   void TearDown() override { fs::remove_all(dir_); }
 
-  // A folder as transformers saves it: 2 layers, 3 heads of 4, vocabulary 50, values that name
-  // their place.
+  // Writes a folder as transformers saves it: 2 layers, 3 heads of 4, vocabulary 50, and values
+  // that name their place.
   void write_hf(const std::string& prefix,
                 const nlohmann::json& overrides = nlohmann::json::object()) {
     fs::create_directories(dir_ / "hf");
@@ -69,8 +69,8 @@ class HfGpt2 : public ::testing::Test {
     std::ofstream(dir_ / "v.json") << vocabulary;
   }
 
-  // The first tensors into one file, the others into a second one, as transformers does with large
-  // models.
+  // Writes the first tensors into one file and the others into a second one, as transformers does
+  // with large models.
   void split_into_shards() {
     nlohmann::json weight_map;
     {

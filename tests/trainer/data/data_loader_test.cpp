@@ -20,7 +20,7 @@ class Loader : public testing::Test {
   static DataLoader::BatchSizes constant(int64_t size) {
     return {[size](int64_t) { return size; }, size};
   }
-  // All input and target tokens of the next batch.
+  // Returns all input and target tokens of the next batch.
   static std::vector<int32_t> take(DataLoader& loader, int64_t micro_batch_size) {
     const GlobalBatch batch = loader.next();
     const int64_t n = batch.num_micro_batches * micro_batch_size * kLength;
@@ -29,7 +29,7 @@ class Loader : public testing::Test {
     loader.release();
     return all;
   }
-  // The same from the dataset, sample by sample.
+  // Returns the same from the dataset, sample by sample.
   static std::vector<int32_t> expected(const GptDataset& dataset,
                                        const std::vector<int64_t>& samples) {
     std::vector<int32_t> tokens, targets, sample(kLength + 1);

@@ -19,7 +19,7 @@ IterationLine a_line() {
           .grad_norm = 0.5};
 }
 
-// The line of a Megatron-LM log on Slurm (there fp16, with a loss scale of 2^32).
+// This is a line of a Megatron-LM log on Slurm (which was fp16, with a loss scale of 2^32).
 TEST(LogLines, IterationAsMegatron2021) {
   EXPECT_EQ(iteration_line(LogFormat::kMegatron2021, a_line(), ""),
             " iteration       25/73242187 | consumed samples:           50 | elapsed time per "

@@ -14,8 +14,8 @@ TrainerOptions small_options_with_dropout() {
   return options;
 }
 
-// Along the gradient of a parameter, restricted to a pseudo-random half of its elements, the loss
-// must change by that part's norm. Central differences; fp32 losses of about 4 resolve a derivative
+// The test moves a pseudo-random half of a parameter's elements along their gradient. By central
+// differences the loss must change by that part's norm. fp32 losses of about 4 resolve a derivative
 // to about 1e-4 at this step.
 void check_gradients(const TrainerOptions& options, bool masked = false) {
   TrainerOnDevice model(options);
@@ -36,7 +36,8 @@ void check_gradients(const TrainerOptions& options, bool masked = false) {
     const double norm = std::sqrt(squares);
     ASSERT_GT(norm, 1e-4) << p.name;
     const std::vector<float> weight = to_host(*model.backend, model->weight(p));
-    // A tenth of the loss's resolution per unit of norm, but not so far that the curvature shows.
+    // The step is large against the loss's resolution, but so small that the curvature does not
+    // show.
     const double step = 0.02;
     double losses[2];
     for (const int sign : {-1, 1}) {

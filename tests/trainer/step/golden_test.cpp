@@ -1,5 +1,5 @@
-// A small GPT against PyTorch's values (tests/golden/trainer/make_golden.py): logits, loss, every
-// gradient, and 20 steps of AdamW with clipping and weight decay.
+// Compares a small GPT with PyTorch's values (tests/golden/trainer/make_golden.py): logits, loss,
+// every gradient, and 20 steps of AdamW with clipping and weight decay.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -53,7 +53,7 @@ Golden read_golden() {
   return golden;
 }
 
-// make_golden.py: words().
+// The pseudo-random words of words() in make_golden.py.
 class Words {
  public:
   explicit Words(const std::string& name) {

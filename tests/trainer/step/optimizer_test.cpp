@@ -1,4 +1,4 @@
-// Steps of the whole trainer: what they change, that they repeat, and that state carries over.
+// Steps of the whole trainer change what they should, repeat, and go on from saved state.
 #include "trainer/step/optimizer.h"
 
 #include <gtest/gtest.h>
