@@ -68,6 +68,8 @@ class ShortLines {
     // The upper half of the length that divides the lines, then the lower one.
     int64_t num_shorter = 0, upper = 0;
     const std::vector<int64_t> by_upper = lines.count_by([](int64_t bytes) { return bytes >> 16; });
+    // One line at least must be known to be longer.
+    if (std::accumulate(by_upper.begin(), by_upper.end(), int64_t{0}) <= count) return std::nullopt;
     while (upper < kNumBins && num_shorter + by_upper[static_cast<size_t>(upper)] < count)
       num_shorter += by_upper[static_cast<size_t>(upper++)];
     if (upper == kNumBins) return std::nullopt;

@@ -38,6 +38,7 @@ TEST_F(MaxOutput, HoldsOverAllPartsOfAnInput) {
   // With a higher limit the run goes on.
   config.overwrite = false;
   std::filesystem::remove(path("out.idx"));
+  std::filesystem::remove(path("out.bin"));
   config.max_output_bytes = std::ssize(text);
   run();
   EXPECT_EQ(read_file(path("out.bin")), output);
