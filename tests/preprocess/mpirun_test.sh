@@ -61,6 +61,7 @@ equal() {
   for suffix in bin idx sources; do cmp "one_text_document.$suffix" "$1_text_document.$suffix" || fail "$1_text_document.$suffix"; done
   [ ! -e "$1.work" ] || fail "$1.work is left"
 }
+has_done_a_task() { [ "$(wc -l <"$1.work/journal")" -ge 2 ]; } # PREFIX: the first line of a journal is no task
 is_absent() { [ ! -e "$1_text_document.idx" ] || fail "$1 is complete"; }
 forget() { rm -rf go.* hold.* options.* folder.* detach.*; }
 goes_on() { # PREFIX: the same command completes what was begun
@@ -94,11 +95,13 @@ is_absent killed
 goes_on killed
 
 echo "a rank is frozen, outlives its launcher, and wakes when all is done"
-only_rank_1_works 'batch_written:1:stop'
+only_rank_1_works 'pair_placed:2:go.1' # in the middle of a write, with an earlier task done
 touch detach.1
 launch frozen --peer-timeout 5
-waits_for "rank 1 to stop" is_stopped 1
-touch go.others
+waits_for "rank 1 to write its second task" test -f go.1.waiting
+waits_for "its first task to be in the journal" has_done_a_task frozen
+kill -STOP "$(cat pid.1)"
+touch go.others go.1
 ends frozen 13 'was silent for 5 s; run the same command again to go on'
 grep -qE "^error: rank 1 \($(hostname), process $(cat pid.1)\) was silent" frozen.log || fail "the frozen rank is not named"
 is_absent frozen
@@ -106,14 +109,18 @@ is_stopped 1 || fail "the frozen rank is not frozen any more"
 frozen=$(cat pid.1)
 goes_on frozen
 echo "$frozen" >pid.1
+touch go.1
 kill -CONT "$frozen"
 waits_for "the rank that woke up to end" is_gone 1
 equal frozen
 
 echo "rank 0 is frozen"
 for rank in 1 2; do echo "rank_begins:1:go.others" >"hold.$rank"; done
-echo 'batch_written:1:stop' >hold.0
+echo 'pair_placed:2:go.0' >hold.0
 launch leaderless --peer-timeout 5
+waits_for "rank 0 to write its second task" test -f go.0.waiting
+waits_for "its first task to be in the journal" has_done_a_task leaderless
+kill -STOP "$(cat pid.0)"
 ends leaderless 13 "error: rank 0 ($(hostname), process "
 is_absent leaderless
 goes_on leaderless

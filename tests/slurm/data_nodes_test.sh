@@ -85,9 +85,6 @@ processes_of_rank() { # RANK: the weft-data processes of this test with that ran
     tr '\0' '\n' <"$folder/environ" 2>/dev/null | grep -qx "DATA_PATH=$DATA_PATH" && echo "${folder#/proc/}"
   done
 }
-rank_is_stopped() { # RANK: SIGSTOP has reached it
-  local process; process=$(processes_of_rank "$1"); [ -n "$process" ] && grep -q '^State:.T' "/proc/$process/status"
-}
 rank_is_gone() { [ -z "$(processes_of_rank "$1")" ]; } # RANK
 
 # A rank can be held up at a named place, as often as it gets there for the first time in a process.
@@ -108,18 +105,22 @@ expect_equal "$DATA_PATH/plain"
 grep -q "^0: 3 ranks make one output together" "$work/plain.out" || fail "MPI did not number the ranks"
 grep -qE "^0: Processed 50 documents" "$work/plain.out" || fail "no progress in the log"
 
-# Rank 1 stops still with its first task half done. The others name it and end, and the script requeues the job. In its second start rank 1
-# stops again, and its node dies: the same, but Slurm may be the first to requeue the job. The third start goes on to the end.
+# Rank 1 freezes in the middle of a write, with its first task done. The others name it and end, and the script requeues the job. In its
+# second start the rank's node dies: the same, but Slurm may be the first to requeue the job. The third start goes on to the end.
 echo "2. a rank freezes, then its node dies"
 hold 0 rank_begins; hold 2 rank_begins
-echo "batch_written:1:stop" >"$work/hold.1"
+echo "pair_placed:2:$work/go.1" >"$work/hold.1"; rm -f "$work/go.1"{,.waiting}
 job=$(PEER_TIMEOUT=5 submit lost)
-wait_for "rank 1 to stop" rank_is_stopped 1
+wait_until_held 1
+has_done_a_task() { [ "$(wc -l <"$DATA_PATH/lost.work/journal")" -ge 2 ]; }  # the first line of a journal is no task
+wait_for "rank 1's first task to be in the journal" has_done_a_task
+kill -STOP "$(processes_of_rank 1)"
 wait_for "the job to be requeued" grep -q "requeueing" "$work/lost.out"
 grep -qE "^0: error: rank 1 \(node2, process [0-9]+\) was silent for 5 s" "$work/lost.out" || fail "the frozen rank is not named"
 wait_for "the frozen rank to be killed" rank_is_gone 1
+rm -f "$work"/go.*.waiting
 wait_for "the second start" grep -q "restart 1" "$work/lost.out"
-wait_for "rank 1 to stop again" rank_is_stopped 1
+wait_until_held 1
 forget_holds
 "$here/local-slurm-node.sh" kill node2
 named() { [ "$(grep -cE "^0: error: rank 1 \(node2, process [0-9]+\) was silent for 5 s" "$work/lost.out")" = 2 ]; }
