@@ -105,76 +105,99 @@ void PlacedDatasetWriter::finish(const DatasetCounts& total, const std::function
     throw_lost(bin_.path(), "has " + std::to_string(size_bytes) + " bytes instead of " +
                                 std::to_string(bin_bytes));
   }
-  bin_.truncate(bin_bytes);  // what an interrupted finish() or preallocation left behind the end
-  write_offsets(total, check);
-  copy_bounds(total, check);
-  write_header(total);
-  sync();
-}
-
-void PlacedDatasetWriter::write_offsets(const DatasetCounts& total,
-                                        const std::function<void()>& check) {
-  const int64_t num_sequences = total.num_sequences;
-  const int64_t begin = kIndexHeaderBytes + 4 * num_sequences;
-  idx_.truncate(begin);
-  const InputFile written(idx_.path(), Links::kRefuse);
-  std::vector<int32_t> lengths;
-  std::vector<int64_t> offsets;
-  int64_t offset_bytes = 0;
-  for (int64_t i = 0; i < num_sequences; i += std::ssize(lengths)) {
-    if (check) check();
-    lengths.resize(static_cast<size_t>(std::min(kBlockEntries, num_sequences - i)));
-    written.read_at(lengths.data(), 4 * lengths.size(), kIndexHeaderBytes + 4 * i);
-    offsets.clear();
+  int64_t num_tokens = 0, last_bound = 0;
+  SeeIndex see;
+  see.lengths = [&](std::span<const int32_t> lengths) {
     for (const int32_t length : lengths) {
       if (length <= 0)
         throw_lost(idx_.path(), "a sequence of " + std::to_string(length) + " tokens");
-      offsets.push_back(offset_bytes);
-      offset_bytes += length * weft::size_bytes(type_);
+      num_tokens += length;
     }
-    write_values(idx_, std::span<const int64_t>(offsets), begin + 8 * i);
+  };
+  see.bounds = [&](std::span<const int64_t> bounds) {
+    for (const int64_t bound : bounds) {
+      if (bound < last_bound) throw_lost(bounds_.path(), "documents that end before they begin");
+      last_bound = bound;
+    }
+  };
+  prepare(total);
+  write_index(total, {}, total, see, check);
+  if (num_tokens != total.num_tokens) {
+    throw_lost(idx_.path(), "its sequences have " + std::to_string(num_tokens) +
+                                " tokens instead of " + std::to_string(total.num_tokens));
   }
-  if (offset_bytes != total.num_tokens * weft::size_bytes(type_)) {
-    throw_lost(idx_.path(), "its sequences have " + std::to_string(offset_bytes) +
-                                " bytes instead of those of " + std::to_string(total.num_tokens) +
-                                " tokens");
+  if (last_bound != total.num_sequences) {
+    throw_lost(bounds_.path(), "documents of " + std::to_string(last_bound) +
+                                   " sequences instead of " + std::to_string(total.num_sequences));
+  }
+  sync();
+}
+
+void PlacedDatasetWriter::prepare(const DatasetCounts& total) {
+  // What an interrupted pass or a preallocation left behind the ends goes.
+  bin_.truncate(total.num_tokens * weft::size_bytes(type_));
+  bounds_.truncate(8 * (total.num_documents + 1));
+  idx_.truncate(offsets_at(total));
+  idx_.truncate(index_bytes(total));
+  const std::string header = index_header(total, type_);
+  idx_.write_at(header.data(), header.size(), 0);
+  const int64_t first_bound = 0;
+  idx_.write_at(&first_bound, sizeof first_bound, bounds_at(total));
+}
+
+void PlacedDatasetWriter::write_index(const DatasetCounts& total, const DatasetCounts& begin,
+                                      const DatasetCounts& end, const SeeIndex& see,
+                                      const std::function<void()>& check) {
+  write_offsets(total, begin, end, see, check);
+  copy_bounds(total, begin, end, see, check);
+}
+
+void PlacedDatasetWriter::write_offsets(const DatasetCounts& total, const DatasetCounts& begin,
+                                        const DatasetCounts& end, const SeeIndex& see,
+                                        const std::function<void()>& check) {
+  const InputFile written(idx_.path(), Links::kRefuse);
+  std::vector<int32_t> lengths;
+  std::vector<int64_t> offsets;
+  int64_t offset_bytes = begin.num_tokens * weft::size_bytes(type_);
+  for (int64_t i = begin.num_sequences; i < end.num_sequences; i += std::ssize(lengths)) {
+    if (check) check();
+    lengths.resize(static_cast<size_t>(std::min(kBlockEntries, end.num_sequences - i)));
+    written.read_at(lengths.data(), 4 * lengths.size(), kIndexHeaderBytes + 4 * i);
+    if (see.lengths) see.lengths(lengths);
+    offsets.clear();
+    for (const int32_t length : lengths) {
+      offsets.push_back(offset_bytes);
+      offset_bytes += int64_t{length} * weft::size_bytes(type_);
+    }
+    if (see.offsets) see.offsets(offsets);
+    write_values(idx_, std::span<const int64_t>(offsets), offsets_at(total) + 8 * i);
   }
 }
 
-void PlacedDatasetWriter::copy_bounds(const DatasetCounts& total,
+void PlacedDatasetWriter::copy_bounds(const DatasetCounts& total, const DatasetCounts& begin,
+                                      const DatasetCounts& end, const SeeIndex& see,
                                       const std::function<void()>& check) {
-  const int64_t begin = kIndexHeaderBytes + 12 * total.num_sequences;
-  const int64_t zero = 0;
-  bounds_.write_at(&zero, sizeof zero, 0);
   const InputFile written(bounds_.path(), Links::kRefuse);
   std::vector<int64_t> bounds;
-  int64_t last = 0;
-  for (int64_t i = 0; i <= total.num_documents; i += std::ssize(bounds)) {
+  for (int64_t i = begin.num_documents; i < end.num_documents; i += std::ssize(bounds)) {
     if (check) check();
-    bounds.resize(static_cast<size_t>(std::min(kBlockEntries, total.num_documents + 1 - i)));
-    written.read_at(bounds.data(), 8 * bounds.size(), 8 * i);
-    for (const int64_t bound : bounds) {
-      if (bound < last) throw_lost(bounds_.path(), "documents that end before they begin");
-      last = bound;
-    }
-    write_values(idx_, std::span<const int64_t>(bounds), begin + 8 * i);
-  }
-  if (last != total.num_sequences) {
-    throw_lost(bounds_.path(), "documents of " + std::to_string(last) + " sequences instead of " +
-                                   std::to_string(total.num_sequences));
+    bounds.resize(static_cast<size_t>(std::min(kBlockEntries, end.num_documents - i)));
+    written.read_at(bounds.data(), 8 * bounds.size(), 8 * (i + 1));
+    if (see.bounds) see.bounds(bounds);
+    write_values(idx_, std::span<const int64_t>(bounds), bounds_at(total) + 8 * (i + 1));
   }
 }
 
-void PlacedDatasetWriter::write_header(const DatasetCounts& total) {
+std::string PlacedDatasetWriter::index_header(const DatasetCounts& total, TokenType type) {
   std::string header(kIndexMagic);
   const auto add = [&header](const auto& value) {
     header.append(reinterpret_cast<const char*>(&value), sizeof value);
   };
   add(kIndexVersion);
-  add(type_);
+  add(type);
   add(total.num_sequences);
   add(total.num_documents + 1);
-  idx_.write_at(header.data(), header.size(), 0);
+  return header;
 }
 
 }  // namespace weft

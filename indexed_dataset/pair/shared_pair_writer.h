@@ -15,9 +15,11 @@
 #include <filesystem>
 #include <functional>
 #include <span>
+#include <string>
 
 #include "indexed_dataset/pair/dataset_counts.h"
 #include "indexed_dataset/pair/dtype.h"
+#include "indexed_dataset/pair/index_view.h"
 #include "indexed_dataset/storage/file_io.h"
 
 namespace weft {
@@ -51,13 +53,43 @@ class PlacedDatasetWriter {
   // was written is not there any more.
   void finish(const DatasetCounts& total, const std::function<void()>& check = {});
 
+  // The same in steps that several processes can share: one prepares, then all complete the index in
+  // ranges, in any order, each from the counts before its first document to those behind its last.
+  // The files get their sizes, the .idx its header. What was lost of them reads as zeros: nothing
+  // is checked.
+  void prepare(const DatasetCounts& total);
+  // Copies the lengths and bounds of a range from where write() left them to offsets and bounds in
+  // the .idx. `see` is shown everything that is read or written. Thread-safe.
+  struct SeeIndex {
+    std::function<void(std::span<const int32_t>)> lengths = {};  // read
+    std::function<void(std::span<const int64_t>)> offsets = {};  // written
+    std::function<void(std::span<const int64_t>)> bounds = {};   // read and written
+  };
+  void write_index(const DatasetCounts& total, const DatasetCounts& begin, const DatasetCounts& end,
+                   const SeeIndex& see, const std::function<void()>& check = {});
+  void sync_index() { idx_.sync(); }
+
+  // The begin of an .idx, and where its parts begin.
+  static std::string index_header(const DatasetCounts& total, TokenType type);
+  static int64_t offsets_at(const DatasetCounts& total) {
+    return kIndexHeaderBytes + 4 * total.num_sequences;
+  }
+  static int64_t bounds_at(const DatasetCounts& total) {
+    return offsets_at(total) + 8 * total.num_sequences;
+  }
+  static int64_t index_bytes(const DatasetCounts& total) {
+    return bounds_at(total) + 8 * (total.num_documents + 1);
+  }
+
   static DatasetCounts counts_of(std::span<const int32_t> sequence_lengths,
                                  std::span<const int32_t> document_sequences);
 
  private:
-  void write_offsets(const DatasetCounts& total, const std::function<void()>& check);
-  void copy_bounds(const DatasetCounts& total, const std::function<void()>& check);
-  void write_header(const DatasetCounts& total);
+  void write_offsets(const DatasetCounts& total, const DatasetCounts& begin,
+                     const DatasetCounts& end, const SeeIndex& see,
+                     const std::function<void()>& check);
+  void copy_bounds(const DatasetCounts& total, const DatasetCounts& begin, const DatasetCounts& end,
+                   const SeeIndex& see, const std::function<void()>& check);
   void preallocate_for(int64_t end_bytes);
 
   TokenType type_;

@@ -111,21 +111,31 @@ std::vector<FileChecksums> compute_block_checksums(std::span<const DatasetFile> 
     for (int64_t i = 0; i < num_blocks(size_bytes); ++i) blocks.push_back({inputs.size() - 1, i});
   }
   parallel_for(static_cast<int64_t>(blocks.size()), num_threads, [&](int64_t i) {
-    thread_local const auto buffer = std::make_unique<std::byte[]>(kPieceBytes);
     const auto [file_idx, block_idx] = blocks[static_cast<size_t>(i)];
     const InputFile& input = inputs[file_idx];
-    const int64_t end = std::min(input.size_bytes(), (block_idx + 1) * kChecksumBlockBytes);
-    XXH3_state_t hash;
-    XXH3_64bits_reset(&hash);
-    for (int64_t at = block_idx * kChecksumBlockBytes; at < end; at += kPieceBytes) {
-      const auto size = static_cast<size_t>(std::min(kPieceBytes, end - at));
-      input.read_at(buffer.get(), size, at);
-      XXH3_64bits_update(&hash, buffer.get(), size);
-      if (see) see(file_idx, at, {buffer.get(), size});
-    }
-    checksums[file_idx].blocks[static_cast<size_t>(block_idx)] = XXH3_64bits_digest(&hash);
+    const int64_t begin = block_idx * kChecksumBlockBytes;
+    const int64_t end = std::min(input.size_bytes(), begin + kChecksumBlockBytes);
+    checksums[file_idx].blocks[static_cast<size_t>(block_idx)] = compute_block_checksum(
+        input, begin, end, [&, file = file_idx](int64_t at, std::span<const std::byte> bytes) {
+          if (see) see(file, at, bytes);
+        });
   });
   return checksums;
+}
+
+uint64_t compute_block_checksum(
+    const InputFile& file, int64_t begin_bytes, int64_t end_bytes,
+    const std::function<void(int64_t offset_bytes, std::span<const std::byte> bytes)>& see) {
+  thread_local const auto buffer = std::make_unique<std::byte[]>(kPieceBytes);
+  XXH3_state_t hash;
+  XXH3_64bits_reset(&hash);
+  for (int64_t at = begin_bytes; at < end_bytes; at += kPieceBytes) {
+    const auto size = static_cast<size_t>(std::min(kPieceBytes, end_bytes - at));
+    file.read_at(buffer.get(), size, at);
+    XXH3_64bits_update(&hash, buffer.get(), size);
+    see(at, {buffer.get(), size});
+  }
+  return XXH3_64bits_digest(&hash);
 }
 
 FileChecksums compute_block_checksums(std::string suffix, std::span<const std::byte> bytes) {

@@ -24,6 +24,8 @@
 
 namespace weft {
 
+class InputFile;
+
 // 16 MiB: a block is a few milliseconds of reading, damage is narrowed down to thousands of
 // documents, and 10 TB make 11 MB of checksums.
 inline constexpr int64_t kChecksumBlockBytes = int64_t{16} << 20;
@@ -49,6 +51,10 @@ using SeePiece =
 // Throws std::system_error if a file cannot be read, std::runtime_error if one shrinks meanwhile.
 std::vector<FileChecksums> compute_block_checksums(std::span<const DatasetFile> files,
                                                    int num_threads, const SeePiece& see = {});
+// Computes that of one block of a file; `see` is as above.
+uint64_t compute_block_checksum(
+    const InputFile& file, int64_t begin_bytes, int64_t end_bytes,
+    const std::function<void(int64_t offset_bytes, std::span<const std::byte> bytes)>& see);
 // Computes those of bytes in memory.
 FileChecksums compute_block_checksums(std::string suffix, std::span<const std::byte> bytes);
 

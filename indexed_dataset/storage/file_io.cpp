@@ -84,7 +84,11 @@ void OutputFile::append(const void* data, size_t size_bytes) {
 void OutputFile::write_at(const void* data, size_t size_bytes, int64_t offset_bytes) {
   const char* rest = static_cast<const char*>(data);
   while (size_bytes > 0) {
-    const ssize_t written = is_made_to_fail() ? -1 : ::pwrite(fd_, rest, size_bytes, offset_bytes);
+    const bool fails = is_made_to_fail();
+    const ssize_t written = fails ? -1
+                            : is_made_to_lose_page()
+                                ? static_cast<ssize_t>(std::min<size_t>(size_bytes, 4096))
+                                : ::pwrite(fd_, rest, size_bytes, offset_bytes);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
       throw_errno("cannot write " + std::to_string(size_bytes) + " bytes at offset " +

@@ -4,8 +4,10 @@
 //
 // Fault hook: WEFT_IO_FAIL_AT=N or N:ERRNO (environment, default errno 5, EIO) or set_io_fault()
 // makes the N-th call of this process fail with that errno, so that a test can fail each call in
-// turn. With KILL for the errno (kIoFaultKills) the process is killed there instead. Only builds with
-// tests have the hook; there, WEFT_STATFS_TYPE=0x6969 makes every file system one of that type.
+// turn. With KILL for the errno (kIoFaultKills) the process is killed there instead; with LOSE
+// (kIoFaultLosesPage) the next write of that thread says that it wrote its first 4096 bytes, and did
+// not, as a file system does that loses a page. Only builds with tests have the
+// hook; there, WEFT_STATFS_TYPE=0x6969 makes every file system one of that type.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +18,7 @@
 
 namespace weft {
 
-inline constexpr int kIoFaultKills = -1;
+inline constexpr int kIoFaultKills = -1, kIoFaultLosesPage = -2;
 // Makes the `fail_at`-th I/O call from now on fail with `error_number` (0: none). For tests.
 void set_io_fault(int64_t fail_at, int error_number);
 // Number of I/O calls made so far.

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "indexed_dataset/storage/file_io.h"
 
@@ -29,6 +30,8 @@ struct IoFault {
     fail_at = std::strtoll(text, &end, 10);
     if (std::string_view(end) == ":KILL") {
       error_number = kIoFaultKills;
+    } else if (std::string_view(end) == ":LOSE") {
+      error_number = kIoFaultLosesPage;
     } else if (*end == ':') {
       error_number = static_cast<int>(std::strtol(end + 1, nullptr, 10));
     }
@@ -50,15 +53,26 @@ void set_io_fault(int64_t fail_at, int error_number) {
 
 int64_t num_io_calls() { return io_fault().num_calls; }
 
+namespace {
+thread_local bool loses_page = false;
+}  // namespace
+
+bool io_call::is_made_to_lose_page() { return std::exchange(loses_page, false); }
+
 bool io_call::is_made_to_fail() {
   IoFault& fault = io_fault();
   if (++fault.num_calls != fault.fail_at) return false;
   if (fault.error_number == kIoFaultKills) std::raise(SIGKILL);
+  if (fault.error_number == kIoFaultLosesPage) {
+    loses_page = true;
+    return false;
+  }
   errno = fault.error_number;
   return true;
 }
 #else
 bool io_call::is_made_to_fail() { return false; }
+bool io_call::is_made_to_lose_page() { return false; }
 #endif
 
 namespace io_call {

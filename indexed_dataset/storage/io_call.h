@@ -14,6 +14,9 @@ namespace weft::io_call {
 // Counts one I/O call; true (with errno set) when the hook wants it to fail. A build without tests
 // has no hook: always false.
 bool is_made_to_fail();
+// True once after is_made_to_fail(), where the hook wants the next write of this thread to lose a
+// page.
+bool is_made_to_lose_page();
 // std::system_error of errno.
 [[noreturn]] void throw_errno(const std::string& what);
 std::string quoted(const std::filesystem::path& path);

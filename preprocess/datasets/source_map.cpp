@@ -86,9 +86,12 @@ void append_source_entry(std::vector<std::byte>& bytes, const SourceEntry& entry
   if (has_origins) store_number(bytes.data() + at + 12, entry.origin.bytes);
 }
 
-void seal_source_map(const std::filesystem::path& path, int64_t num_documents,
-                     const std::vector<std::string>& inputs, const InputParts& parts,
-                     bool has_origins) {
+void subtract_from_source_offset(std::byte* entry, int64_t num_bytes) {
+  store_number(entry + 4, load_number<uint64_t>(entry + 4) - static_cast<uint64_t>(num_bytes));
+}
+
+SourceMapFrame source_map_frame(int64_t num_documents, const std::vector<std::string>& inputs,
+                                const InputParts& parts, bool has_origins) {
   Json list = Json::array();
   for (size_t i = 0; i < inputs.size(); ++i) {
     list.push_back({{"path", inputs[i]}});
@@ -105,7 +108,13 @@ void seal_source_map(const std::filesystem::path& path, int64_t num_documents,
   store_number(header + kNumSourcesAt, static_cast<uint64_t>(num_documents));
   store_number(header + kNumInputsAt, static_cast<uint64_t>(inputs.size()));
   store_number(header + kFooterBytesAt, static_cast<uint64_t>(text.size()));
+  return {std::string(reinterpret_cast<const char*>(header), sizeof header), text};
+}
 
+void seal_source_map(const std::filesystem::path& path, int64_t num_documents,
+                     const std::vector<std::string>& inputs, const InputParts& parts,
+                     bool has_origins) {
+  const auto [header, footer] = source_map_frame(num_documents, inputs, parts, has_origins);
   OutputFile file(path, /*keep=*/true);
   const int64_t footer_at = source_entry_at(num_documents, has_origins);
   if (num_documents > 0 && file.size_bytes() < footer_at) {
@@ -114,9 +123,9 @@ void seal_source_map(const std::filesystem::path& path, int64_t num_documents,
                            " documents");
   }
   file.truncate(footer_at);
-  file.write_at(text.data(), text.size(), footer_at);
+  file.write_at(footer.data(), footer.size(), footer_at);
   file.sync();
-  file.write_at(header, sizeof(header), 0);
+  file.write_at(header.data(), header.size(), 0);
   file.sync();
   file.close();
 }

@@ -56,9 +56,18 @@ std::filesystem::path sources_path(const std::filesystem::path& prefix);
 void append_source_entry(std::vector<std::byte>& bytes, const SourceEntry& entry,
                          bool has_origins = false);
 
+// Makes an entry count from `num_bytes` behind the begin of the input.
+void subtract_from_source_offset(std::byte* entry, int64_t num_bytes);
+
+// What is written around the entries. Without `parts` all inputs are whole.
+struct SourceMapFrame {
+  std::string header, footer;
+};
+SourceMapFrame source_map_frame(int64_t num_documents, const std::vector<std::string>& inputs,
+                                const InputParts& parts = {}, bool has_origins = false);
+
 // Ends `path` (which may be a part name), whose entries stand at their places: cuts off what lies
-// behind them, writes footer and header, and syncs. Without `parts` all inputs are whole. Calling
-// it again gives the same file. Throws std::system_error; std::logic_error if the file is too short
+// behind them, writes footer and header, and syncs. Calling it again gives the same file. Throws std::system_error; std::logic_error if the file is too short
 // for its entries.
 void seal_source_map(const std::filesystem::path& path, int64_t num_documents,
                      const std::vector<std::string>& inputs, const InputParts& parts = {},

@@ -17,6 +17,8 @@ void TaskCounts::add(const TaskCounts& next) {
   totals.add(next.totals);
   if (datasets.size() < next.datasets.size()) datasets.resize(next.datasets.size());
   for (size_t k = 0; k < next.datasets.size(); ++k) datasets[k].add(next.datasets[k]);
+  if (written.size() < next.written.size()) written.resize(next.written.size());
+  for (size_t k = 0; k < next.written.size(); ++k) written[k].append(next.written[k]);
   num_range_bytes += next.num_range_bytes;
 }
 
@@ -36,6 +38,7 @@ Ledger::Ledger(std::vector<Task> tasks, std::vector<std::string> input_names, si
       first_failed_task_(std::ssize(tasks_)) {
   next_base_.datasets.resize(num_datasets);
   bases_.push_back(next_base_);
+  if (limits_.written_files) last_passes_.emplace(*limits_.written_files);
 }
 
 const Ledger::State& Ledger::at(int64_t number) const {
@@ -92,12 +95,17 @@ LedgerReply Ledger::answer(int rank, const LedgerRequest& request) {
     first_failed_task_ = std::min(first_failed_task_, number);
   }
   extend_bases();
+  note_placed();
+  take_results(rank, request.part_results);
   if (request.leaving) fail(*request.leaving);
   reply.failure = failure_;
   reply.all_done = all_done();
   if (failure_ || request.leaving) return reply;
   give_tasks(rank, request.num_tasks_wanted, reply);
   tell_bases(rank, reply);
+  if (last_passes_) {
+    reply.parts = last_passes_->give(rank, request.num_parts_wanted, num_ranks_left());
+  }
   return reply;
 }
 
@@ -144,6 +152,7 @@ void Ledger::rank_lost(int rank) {
   }
   held_.erase(rank);
   untold_.erase(rank);
+  if (last_passes_) last_passes_->rank_lost(rank);
   first_failed_task_ = std::ssize(tasks_);
   for (int64_t number = num_based_; number < next_task_; ++number) {
     if (at(number).failure) first_failed_task_ = std::min(first_failed_task_, number);
@@ -153,7 +162,7 @@ void Ledger::rank_lost(int rank) {
 // How many more tasks `rank` may be given: with those it reads, 1/num_ranks of all that are being
 // read or wait for somebody, rounded up. So a rank that reads nothing is given one if there is one.
 int64_t Ledger::fair_share(int rank) const {
-  const int64_t num_ranks = std::max<int64_t>(limits_.num_ranks - std::ssize(gone_), 1);
+  const int64_t num_ranks = num_ranks_left();
   const auto reading = num_reading_.find(rank);
   return (num_waiting_ + num_reading_in_all_ + num_ranks - 1) / num_ranks -
          (reading == num_reading_.end() ? 0 : reading->second);
@@ -234,6 +243,57 @@ std::vector<LedgerRequest::Durable> Ledger::take_changed() {
   for (const int64_t number : changed_) changed.push_back({number, at(number).progress});
   changed_.clear();
   return changed;
+}
+
+void Ledger::note_placed() {
+  for (; last_passes_ && num_placed_ < num_based_; ++num_placed_) {
+    const State& state = at(num_placed_);
+    if (state.kind != State::Kind::kDone) return;
+    const TaskBase& base = bases_.at(static_cast<size_t>(num_placed_));
+    for (size_t k = 0; k < base.datasets.size(); ++k) {
+      last_passes_->add_task(k, {base.datasets[k], base.num_input_bytes},
+                             state.counts.written.at(k));
+    }
+  }
+}
+
+void Ledger::complete_last_passes(const std::vector<DatasetFrame>& frames) {
+  last_passes_.value().complete(next_base_.datasets, frames);
+}
+
+void Ledger::take_results(int rank, const std::vector<LastPassResult>& results) {
+  if (!last_passes_) return;
+  for (const LastPassResult& result : results) last_passes_->take(rank, result);
+  if (!results.empty() && last_passes_->all_done()) fail_for_lost_bytes();
+}
+
+void Ledger::fail_for_lost_bytes() {
+  const std::vector<LostBytes> lost = last_passes_->lost_bytes();
+  if (lost.empty()) return;
+  // Not done, for a run that goes on.
+  for (const LostBytes& each : lost) {
+    for (int64_t number = each.first_task; number < each.end_task; ++number) {
+      at(number).progress = {};
+      changed_.insert(number);
+    }
+  }
+  const LostBytes& first = lost.front();
+  std::string message = "'" + first.path + "': bytes " + std::to_string(first.begin_bytes) +
+                        " to " + std::to_string(first.end_bytes);
+  if (first.first_task < first.end_task) {
+    const Task& task = tasks_.at(static_cast<size_t>(first.first_task));
+    message += ", made from '" + input_names_.at(static_cast<size_t>(task.input_idx)) +
+               "' from its byte " + std::to_string(task.begin);
+  }
+  message += ", are not what was written there";
+  if (lost.size() > 1) message += " (nor are " + std::to_string(lost.size() - 1) + " other places)";
+  fail({static_cast<int>(ExitCode::kChecksumMismatch),
+        message + "; the file system or a disk lost it, and no dataset was made. Run the same "
+                  "command again: it makes only what was lost anew. If it is lost again, and "
+                  "several machines write to a file system that keeps whole pages of a file on "
+                  "each of them (NFS, SMB), give every machine a part of its own with --shard, "
+                  "and merge the parts",
+        {}});
 }
 
 std::vector<BadLine> Ledger::take_bad_lines() { return std::exchange(new_bad_lines_, {}); }

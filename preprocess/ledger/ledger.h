@@ -2,6 +2,7 @@
 // files, threads or clocks. One thread at a time.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "preprocess/ledger/last_passes.h"
 #include "preprocess/ledger/ledger_link.h"
 
 namespace weft {
@@ -28,6 +30,8 @@ class Ledger {
     // is not read is given to anyone who asks. `output_bytes` is an estimate for each task.
     int64_t max_stage_bytes = INT64_MAX;
     std::vector<int64_t> output_bytes{};
+    // There are last passes, over these files: complete_last_passes() is to be called.
+    std::optional<WrittenFiles> written_files{};
   };
   // `tasks` in output order, numbered from 0; `input_names` is how messages call the inputs;
   // `num_datasets` is the number of keys.
@@ -54,7 +58,11 @@ class Ledger {
   // all at most kNumShownBadLines.
   std::vector<BadLine> take_bad_lines();
 
-  bool all_done() const { return num_done_ == std::ssize(states_); }
+  bool tasks_done() const { return num_done_ == std::ssize(states_); }
+  // When all tasks are done and the files have their sizes and frames.
+  void complete_last_passes(const std::vector<DatasetFrame>& frames);
+  const LastPasses& last_passes() const { return last_passes_.value(); }
+  bool all_done() const { return tasks_done() && (!last_passes_ || last_passes_->all_done()); }
   const std::optional<RunFailure>& failure() const { return failure_; }
   void fail(RunFailure failure);  // for reasons outside of the ledger; the first one counts
   const PipelineTotals& seen() const { return seen_; }  // grows as ranks tokenize
@@ -84,6 +92,9 @@ class Ledger {
   bool holds(int rank, int64_t number) const;
   void note_read(int64_t number, const TaskCounts& counts);
   void note_durable(int64_t number, const TaskProgress& progress);
+  int64_t num_ranks_left() const {
+    return std::max<int64_t>(limits_.num_ranks - std::ssize(gone_), 1);
+  }
   int64_t fair_share(int rank) const;
   void end_reading(int rank, int64_t number);
   void give_tasks(int rank, int64_t num_wanted, LedgerReply& reply);
@@ -98,6 +109,9 @@ class Ledger {
   void check_output(int64_t number);
   bool is_compressed(int64_t number) const;
   void meet_failure(int64_t number);
+  void take_results(int rank, const std::vector<LastPassResult>& results);
+  void note_placed();
+  void fail_for_lost_bytes();
 
   std::vector<Task> tasks_;
   std::vector<std::string> input_names_;
@@ -121,6 +135,8 @@ class Ledger {
   std::vector<BadLine> new_bad_lines_;
   std::optional<RunFailure> failure_;
   PipelineTotals seen_;
+  std::optional<LastPasses> last_passes_;
+  int64_t num_placed_ = 0;  // tasks before it are at their places, and last_passes_ knows them
 };
 
 }  // namespace weft

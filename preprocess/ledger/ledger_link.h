@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "preprocess/datasets/written_checksums.h"
+#include "preprocess/ledger/last_pass.h"
 #include "preprocess/ledger/pipeline_totals.h"
 
 namespace weft {
@@ -26,7 +28,8 @@ struct Task {
 // What a task, or the part of it that was read so far, holds.
 struct TaskCounts {
   PipelineTotals totals;
-  std::vector<DatasetCounts> datasets;  // one per key
+  std::vector<DatasetCounts> datasets;    // one per key
+  std::vector<WrittenChecksums> written;  // one per key, of exactly the documents in `datasets`
   // The first kNumShownBadLines; line_number and offset_bytes count from the task's begin, the
   // input's name is not filled in.
   std::vector<BadLine> bad_lines;
@@ -44,8 +47,9 @@ struct StageFile {
   int64_t num_bytes = 0;
   bool operator==(const StageFile&) const = default;
 };
-// More in one is a lie. The sum of thousands cannot overflow.
-inline constexpr int64_t kMaxStageBytes = int64_t{1} << 48;
+// No task writes more, to a stage file or to its place: a message that says so is damaged. The sum
+// of thousands cannot overflow.
+inline constexpr int64_t kMaxTaskBytes = int64_t{1} << 48;
 int64_t num_bytes_of(const std::vector<StageFile>& stage);
 
 // How much of a task cannot be lost any more: whole segments from its begin on.
@@ -83,7 +87,8 @@ struct RunFailure {
 struct LedgerRequest {
   int64_t number = 0;  // counts up from 1 with every request of a rank
   int64_t num_tasks_wanted = 0;
-  PipelineTotals newly_seen;  // tokenized since the last request, for progress lines
+  int64_t num_parts_wanted = 0;  // of the last passes
+  PipelineTotals newly_seen;     // tokenized since the last request, for progress lines
   struct Read {
     int64_t task = 0;
     TaskCounts counts;  // of the whole task
@@ -94,6 +99,7 @@ struct LedgerRequest {
     TaskProgress progress;
   };
   std::vector<Durable> durable;
+  std::vector<LastPassResult> part_results;
   // At this task's `num_lines`-th line the run cannot go on (bad line, damaged input).
   struct Failed {
     int64_t task = 0;
@@ -110,6 +116,7 @@ struct LedgerReply {
     TaskProgress progress;  // where to go on
   };
   std::vector<Given> tasks;
+  std::vector<LastPassPart> parts;
   struct Based {
     int64_t task = 0;
     TaskBase base;
@@ -117,7 +124,7 @@ struct LedgerReply {
   std::vector<Based> bases;  // of tasks this rank holds, each told once
   // Everything said in requests up to this number is in the journal.
   int64_t journaled_request = 0;
-  bool all_done = false;              // every task is in the output: the rank may leave
+  bool all_done = false;              // the last passes are done, too: the rank may leave
   std::optional<RunFailure> failure;  // the run ends for all ranks
 };
 

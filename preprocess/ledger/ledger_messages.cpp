@@ -115,6 +115,14 @@ template <typename Archive, typename T>
 void fields(Archive& archive, T& v) {
   if constexpr (Is<T, DatasetCounts>) {
     counts(archive, v.num_documents, v.num_sequences, v.num_tokens);
+  } else if constexpr (Is<T, Crc32>) {
+    uint32_t value = v.value();
+    int64_t num_bytes = v.num_bytes();
+    small(archive, value, 0, UINT32_MAX), small(archive, num_bytes, 0, kMaxTaskBytes);
+    if constexpr (kIsReading<Archive>) v = Crc32(value, num_bytes);
+  } else if constexpr (Is<T, WrittenChecksums>) {
+    fields(archive, v.tokens), fields(archive, v.lengths);
+    fields(archive, v.documents), fields(archive, v.sources);
   } else if constexpr (Is<T, PipelineTotals>) {
     counts(archive, v.num_file_bytes, v.num_bytes, v.num_lines, v.num_documents);
     counts(archive, v.num_empty_documents, v.num_tokens, v.num_replaced_surrogates);
@@ -130,10 +138,11 @@ void fields(Archive& archive, T& v) {
     small(archive, v.input_idx, 0, INT32_MAX);
     archive(v.begin), archive(v.end);
   } else if constexpr (Is<T, TaskCounts>) {
-    fields(archive, v.totals), list(archive, v.datasets), list(archive, v.bad_lines);
-    counts(archive, v.num_range_bytes);
+    fields(archive, v.totals), list(archive, v.datasets), list(archive, v.written);
+    list(archive, v.bad_lines), counts(archive, v.num_range_bytes);
+    if (v.written.size() != v.datasets.size()) Reader::fail("checksums of other datasets");
   } else if constexpr (Is<T, StageFile>) {
-    small(archive, v.writer, 0, INT64_MAX), small(archive, v.num_bytes, 0, kMaxStageBytes);
+    small(archive, v.writer, 0, INT64_MAX), small(archive, v.num_bytes, 0, kMaxTaskBytes);
   } else if constexpr (Is<T, TaskProgress>) {
     fields(archive, v.counts), archive(v.next_offset_bytes);
     list(archive, v.stage), list(archive, v.before_stage);
@@ -153,13 +162,30 @@ void fields(Archive& archive, T& v) {
     fields(archive, v.task), fields(archive, v.progress);
   } else if constexpr (Is<T, LedgerReply::Based>) {
     archive(v.task), fields(archive, v.base);
+  } else if constexpr (Is<T, WrittenPlace>) {
+    fields(archive, v.before), archive(v.num_input_bytes);
+  } else if constexpr (Is<T, LastPassPart>) {
+    archive(v.number), archive(v.dataset);
+    small(archive, v.kind, 0, static_cast<int64_t>(LastPassPart::Kind::kIdx));
+    fields(archive, v.total), list(archive, v.places);
+    archive(v.begin_bytes), archive(v.end_bytes), list(archive, v.cuts);
+  } else if constexpr (Is<T, LastPassResult>) {
+    archive(v.number), list(archive, v.checksums), list(archive, v.block_hashes);
+  } else if constexpr (Is<T, int64_t>) {
+    archive(v);
+  } else if constexpr (Is<T, uint64_t>) {
+    auto bits = static_cast<int64_t>(v);
+    archive(bits);
+    if constexpr (kIsReading<Archive>) v = static_cast<uint64_t>(bits);
   } else if constexpr (Is<T, LedgerRequest>) {
-    archive(v.number), archive(v.num_tasks_wanted), fields(archive, v.newly_seen);
-    list(archive, v.read_tasks), list(archive, v.durable);
+    archive(v.number), archive(v.num_tasks_wanted), archive(v.num_parts_wanted);
+    fields(archive, v.newly_seen);
+    list(archive, v.read_tasks), list(archive, v.durable), list(archive, v.part_results);
     option(archive, v.failed_task), option(archive, v.leaving);
   } else {
     static_assert(Is<T, LedgerReply>);
-    list(archive, v.tasks), list(archive, v.bases), archive(v.journaled_request);
+    list(archive, v.tasks), list(archive, v.parts), list(archive, v.bases);
+    archive(v.journaled_request);
     small(archive, v.all_done, 0, 1);
     option(archive, v.failure);
   }

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <vector>
 
+#include "preprocess/datasets/written_checksums.h"
 #include "preprocess/documents/tokenize_chunk.h"
 #include "preprocess/stream/line_chunks.h"
 
@@ -14,9 +16,11 @@ namespace weft {
 // Errors travel in it too, so that they are met in the order of the input.
 struct Chunk {
   int64_t task = 0;
+  int32_t input_idx = 0;
   int64_t idx = 0;  // in the task, from 0 where this rank began
   LineChunk lines;
   TokenizedChunk batch;
+  std::vector<WrittenChecksums> written;  // of the batch, one per key
   std::exception_ptr error;
   int64_t next_offset_bytes = 0;  // from the task's begin: where the next chunk begins
   int64_t num_file_bytes = 0;     // taken from the file for this chunk

@@ -160,15 +160,7 @@ PipelineReport PipelineRun::lead() {
     RunFiles files(folder_, config_.output_prefixes.size(), type(), /*make=*/true,
                    config_.rules.keeps_origins());
     work(files, local_ledger);
-    std::vector<DatasetCounts> totals;
-    local_ledger->with_ledger([&](const Ledger& ledger) {
-      totals = ledger.end().datasets;
-      report_inputs(ledger);
-      note_input_parts(ledger);
-    });
-    check_any_document();
-    check_inputs_have_not_changed();
-    commit(files, totals);
+    commit(files, *local_ledger);
   } catch (const PipelineStopped&) {
     if (!plan_.can_resume()) try_remove_work_folder(folder_);
     throw;
@@ -185,7 +177,11 @@ void PipelineRun::work(RunFiles& files, const std::shared_ptr<LocalLedger>& loca
   JournalThread journal(*local_ledger, 2 * config_.sync_interval);
   try {
     if (config_.ranks) config_.ranks->serve(local_ledger, publish_work_folder());
-    worker.run([this] { return stop_requested(); }, [&] { on_round(*local_ledger); });
+    worker.run([this] { return stop_requested(); },
+               [&] {
+                 on_round(*local_ledger);
+                 complete_last_passes(files, *local_ledger);
+               });
     if (const auto error = journal.end()) std::rethrow_exception(error);
     local_ledger->write_journal();
     if (config_.ranks) config_.ranks->wait_for_others();
@@ -260,6 +256,10 @@ int64_t PipelineRun::need_bytes() const {
 }
 
 Ledger::Limits PipelineRun::ledger_limits() const {
+  std::vector<std::string> paths;
+  for (size_t k = 0; k < config_.output_prefixes.size(); ++k) {
+    paths.push_back(RunFiles::path_in(folder_, k, ""));
+  }
   return {config_.max_bad_lines,
           config_.num_ranks(),
           config_.max_output_bytes,
@@ -267,7 +267,8 @@ Ledger::Limits PipelineRun::ledger_limits() const {
           config_.max_staged_bytes >= 0
               ? config_.max_staged_bytes
               : stage_limit_bytes(folder_.parent_path(), folder_, need_bytes()),
-          estimated_task_bytes(plan_, type())};
+          estimated_task_bytes(plan_, type()),
+          WrittenFiles{paths, type(), config_.rules.keeps_origins()}};
 }
 
 std::vector<std::string> PipelineRun::input_names() const {

@@ -64,19 +64,43 @@ void PipelineRun::check_inputs_have_not_changed() const {
   }
 }
 
-void PipelineRun::commit(RunFiles& files, const std::vector<DatasetCounts>& totals) {
+// When the last task is done, rank 0 prepares the files, and all ranks share what is left.
+void PipelineRun::complete_last_passes(RunFiles& files, LocalLedger& local_ledger) {
+  if (has_prepared_files_ || stop_requested()) return;
+  std::vector<DatasetCounts> totals;
+  local_ledger.with_ledger([&](const Ledger& ledger) {
+    if (!ledger.tasks_done() || ledger.failure()) return;
+    totals = ledger.end().datasets;
+    report_inputs(ledger);
+    note_input_parts(ledger);
+  });
+  if (totals.empty()) return;
+  has_prepared_files_ = true;
+  check_any_document();
+  check_inputs_have_not_changed();
+  std::vector<DatasetFrame> frames;
+  for (size_t k = 0; k < totals.size(); ++k) {
+    frames.push_back(files.prepare(k, totals[k], input_names(), input_parts_));
+    crash_point("dataset_prepared");
+  }
+  local_ledger.with_ledger([&](Ledger& ledger) { ledger.complete_last_passes(frames); });
+}
+
+void PipelineRun::commit(RunFiles& files, LocalLedger& local_ledger) {
   std::vector<FinishedFile> others, indexes;
+  std::vector<DatasetCounts> totals;
+  std::vector<std::vector<FileChecksums>> checksums;
+  local_ledger.with_ledger([&](const Ledger& ledger) {
+    totals = ledger.end().datasets;
+    for (size_t k = 0; k < totals.size(); ++k) {
+      checksums.push_back(ledger.last_passes().checksums(k));
+    }
+  });
   for (size_t k = 0; k < totals.size(); ++k) {
     const fs::path& prefix = config_.output_prefixes[k];
     report_.outputs.push_back({prefix, totals[k].num_documents, totals[k].num_tokens});
-    files.finish(k, totals[k], input_names(), input_parts_, [this] { check_stop_at_end(); });
-    crash_point("dataset_finished");
     const auto finished = [&](const std::string& suffix) { return files.path_of(k, suffix); };
-    const std::vector<DatasetFile> covered = {
-        {".bin", finished(".bin")}, {".idx", finished(".idx")}, {".sources", finished(".sources")}};
-    write_block_checksums(
-        files.path_of(k, ".checksums"), covered, config_.num_workers,
-        [this](size_t, int64_t, std::span<const std::byte>) { check_stop_at_end(); });
+    write_block_checksums(files.path_of(k, ".checksums"), checksums[k]);
     crash_point("checksums_written");
     for (const char* suffix : {".bin", ".sources"}) {
       others.push_back({finished(suffix).filename(), prefix.string() + suffix});

@@ -61,7 +61,8 @@ class PipelineRun {
   void note_input_parts(const Ledger& ledger);
   void check_any_document() const;
   void check_inputs_have_not_changed() const;
-  void commit(RunFiles& files, const std::vector<DatasetCounts>& totals);
+  void complete_last_passes(RunFiles& files, LocalLedger& local_ledger);
+  void commit(RunFiles& files, LocalLedger& local_ledger);
   void check_stop_at_end() const;
   RankSettings rank_settings() const;
   std::vector<std::string> input_names() const;
@@ -79,6 +80,7 @@ class PipelineRun {
   PipelineReport report_;
   InputParts input_parts_;  // of a part of the work
   int64_t num_inputs_begun_ = 0;
+  bool has_prepared_files_ = false;
 };
 
 }  // namespace weft

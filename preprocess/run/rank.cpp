@@ -45,7 +45,8 @@ Rank::Rank(const RankSettings& settings, const WorkPlan& plan,
                    tokenizers_.tokenize(std::move(chunk));
                  }
                }),
-      places_(files, settings.rules.json_keys.size(), tokenizers_, inbox_) {}
+      places_(files, settings.rules.json_keys.size(), tokenizers_, inbox_),
+      last_passes_(files, tokenizers_, inbox_) {}
 
 void Rank::run(const std::function<bool()>& stop_requested, const std::function<void()>& on_round) {
   crash_point("rank_begins");
@@ -64,6 +65,7 @@ void Rank::start_threads() {
 }
 
 void Rank::end_threads() {
+  last_passes_.cancel();
   readers_.end();
   tokenizers_.end();
   places_.end();
@@ -75,18 +77,18 @@ void Rank::round(const std::function<bool()>& stop_requested) {
     readers_.check();
     places_.check();
   });
-  if (has_news() || Clock::now() - last_exchange_ >= kExchangeInterval) exchange();
+  if (has_news() || Clock::now() - last_exchange_ >= exchange_interval_) exchange();
   if (is_all_done_) return;
   if (stop_requested()) {
     leave({static_cast<int>(ExitCode::kStoppedOnRequest), "stopped on request", {}});
     throw RankStopped{};
   }
-  if (const auto message = inbox_.pop_for(kRound)) handle(*message);
+  if (const auto message = inbox_.pop_for(std::min(kRound, exchange_interval_))) handle(*message);
   while (const auto message = inbox_.pop_for(milliseconds(0))) handle(*message);
   places_.spill_above(max_held_bytes());
   // At the end nothing else is to be waited for.
-  const bool is_idle = readers_.num_reading() == 0 && !places_.is_writing();
-  places_.sync_sometimes(settings_.sync_interval, is_idle);
+  const bool is_read = readers_.num_reading() == 0 && !places_.is_writing();
+  places_.sync_sometimes(settings_.sync_interval, is_read);
 }
 
 // A message that throws says that something could not be written.
@@ -157,21 +159,43 @@ int64_t Rank::max_held_bytes() const {
 }
 
 bool Rank::has_news() const {
+  const bool is_reading = readers_.num_reading() > 0;
+  const int num_parts = last_passes_.num_underway();
   return places_.has_durable() || !request_.read_tasks.empty() || request_.failed_task ||
-         (may_be_given_tasks_ && readers_.num_idle() > 0);
+         (may_be_given_tasks_ && readers_.num_idle() > 0) ||
+         (may_be_given_parts_ && !is_reading && num_parts <= settings_.num_workers) ||
+         (last_passes_.has_results() && num_parts == 0);
+}
+
+// While there is text to be tokenized, few workers should wait for what is read back.
+int64_t Rank::num_parts_wanted() const {
+  const int most =
+      readers_.num_reading() == 0 ? 2 * settings_.num_workers : 1 + settings_.num_workers / 4;
+  return std::max(0, most - last_passes_.num_underway());
+}
+
+bool Rank::is_idle() const {
+  return readers_.num_reading() == 0 && places_.is_empty() && last_passes_.num_underway() == 0;
 }
 
 void Rank::exchange() {
   request_.num_tasks_wanted = readers_.num_idle();
   request_.durable = places_.take_durable(request_.number + 1);
-  const LedgerReply reply = send();
+  request_.num_parts_wanted = num_parts_wanted();
+  request_.part_results = last_passes_.take_results();
+  LedgerReply reply = send();
   if (reply.failure) throw_failure(*reply.failure);
   // Without one now, it is worth asking again when something has changed, or after a while.
   may_be_given_tasks_ = !reply.tasks.empty();
   for (const auto& assigned : reply.tasks) open_task(assigned);
   for (const auto& based : reply.bases) places_.set_place(based.task, based.base);
   places_.remove_spills(reply.journaled_request);
+  may_be_given_parts_ = !reply.parts.empty();
+  for (LastPassPart& part : reply.parts) last_passes_.start(std::move(part));
   is_all_done_ = reply.all_done;
+  // The last passes of an idle rank may come at any moment, or in hours.
+  exchange_interval_ = is_idle() ? idle_interval_ : kExchangeInterval;
+  idle_interval_ = is_idle() ? std::min(2 * idle_interval_, kExchangeInterval) : milliseconds(1);
 }
 
 LedgerReply Rank::send() {

@@ -3,6 +3,7 @@
 //   ReaderPool      a task       -> chunks of text         (reader_pool.h)
 //   TokenizerPool   a chunk      -> a batch of tokens      (tokenizer_pool.h)
 //   OutputPlaces    batches      -> the files of the run   (output_places.h)
+//   LastPassWork    those files  -> index and checksums    (last_pass_work.h)
 //
 // Rank joins them: the thread that calls run() puts the chunks of a task in order, keeps the books,
 // and alone speaks with the ledger.
@@ -18,6 +19,7 @@
 #include "preprocess/compressed/window_budget.h"
 #include "preprocess/ledger/ledger_link.h"
 #include "preprocess/ledger/work_plan.h"
+#include "preprocess/run/last_pass_work.h"
 #include "preprocess/run/output_places.h"
 #include "preprocess/run/reader_pool.h"
 #include "preprocess/run/run_files.h"
@@ -64,6 +66,8 @@ class Rank {
 
   void exchange();
   bool has_news() const;
+  bool is_idle() const;
+  int64_t num_parts_wanted() const;
   LedgerReply send();
   void open_task(const LedgerReply::Given& assigned);
   void leave(const RunFailure& failure);
@@ -78,10 +82,13 @@ class Rank {
   TokenizerPool tokenizers_;
   ReaderPool readers_;
   OutputPlaces places_;
+  LastPassWork last_passes_;
 
   LedgerRequest request_;  // the next one
   std::chrono::steady_clock::time_point last_exchange_;
-  bool is_all_done_ = false, is_leaving_ = false, may_be_given_tasks_ = true;
+  std::chrono::milliseconds exchange_interval_{0}, idle_interval_{1};  // without news
+  bool is_all_done_ = false, is_leaving_ = false, may_be_given_tasks_ = true,
+       may_be_given_parts_ = false;
   std::map<std::string, std::exception_ptr> own_errors_;  // by message
 };
 

@@ -85,6 +85,7 @@ void ReaderPool::read_task(const TaskToRead& assigned) {
     if (!taken) return false;
     chunk = std::move(*taken);
     chunk->task = assigned.task.number;
+    chunk->input_idx = assigned.task.input_idx;
     chunk->idx = idx++;
     chunk->error = nullptr;
     chunk->ends_task = false;

@@ -161,13 +161,24 @@ void RunFiles::sync() {
   crash_point("files_synced");
 }
 
-void RunFiles::finish(size_t k, const DatasetCounts& total,
-                      const std::vector<std::string>& input_names, const InputParts& input_parts,
-                      const std::function<void()>& check) {
-  datasets_[k]->pair.finish(total, check);
-  crash_point("pair_finished");
+DatasetFrame RunFiles::prepare(size_t k, const DatasetCounts& total,
+                               const std::vector<std::string>& input_names,
+                               const InputParts& input_parts) {
+  Dataset& dataset = *datasets_.at(k);
+  dataset.pair.prepare(total);
+  dataset.pair.sync();
+  crash_point("pair_prepared");
+  const int64_t footer_at = source_entry_at(total.num_documents, has_origins_);
+  dataset.sources.truncate(footer_at);
   seal_source_map(path_of(k, ".sources"), total.num_documents, input_names, input_parts,
                   has_origins_);
+  const auto frame = source_map_frame(total.num_documents, input_names, input_parts, has_origins_);
+  dataset.sources.truncate(footer_at + std::ssize(frame.footer));  // a lost footer reads as zeros
+  const auto crc_of = [](const std::string& text) {
+    return Crc32::of(std::as_bytes(std::span(text)));
+  };
+  return {crc_of(PlacedDatasetWriter::index_header(total, type_)), crc_of(frame.header),
+          crc_of(frame.footer)};
 }
 
 }  // namespace weft

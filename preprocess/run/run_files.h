@@ -16,6 +16,7 @@
 #include "indexed_dataset/pair/shared_pair_writer.h"
 #include "preprocess/datasets/source_map.h"
 #include "preprocess/documents/tokenize_chunk.h"
+#include "preprocess/ledger/last_passes.h"
 #include "preprocess/ledger/ledger_link.h"
 
 namespace weft {
@@ -52,16 +53,26 @@ class RunFiles {
   void close_stage(int64_t task);
   void remove_stage(int64_t task, const std::vector<StageFile>& stage);
 
+  // The file of dataset `k` with this suffix.
+  static std::string path_in(const std::filesystem::path& folder, size_t k,
+                             const std::string& suffix) {
+    return (folder / (std::to_string(k) + suffix)).string();
+  }
   // Whether an earlier run's files are here.
   static bool are_there(const std::filesystem::path& folder, size_t num_datasets);
 
   // Makes what was written before the call survive a power cut.
   void sync();
 
-  // Completes dataset `k`: .bin, .idx and .sources, under their names in the folder. `check` is
-  // called often; what it throws ends the work, which can be done again.
-  void finish(size_t k, const DatasetCounts& total, const std::vector<std::string>& input_names,
-              const InputParts& input_parts = {}, const std::function<void()>& check = {});
+  // When every task is at its place: gives dataset `k` its sizes, and writes and syncs what does not
+  // come from tasks. What is left to do are the last passes (last_pass_work.h). May be repeated.
+  DatasetFrame prepare(size_t k, const DatasetCounts& total,
+                       const std::vector<std::string>& input_names,
+                       const InputParts& input_parts = {});
+  // How the last passes write to the .idx.
+  PlacedDatasetWriter& pair(size_t k) { return datasets_.at(k)->pair; }
+  TokenType type() const { return type_; }
+  bool has_origins() const { return has_origins_; }
   std::filesystem::path path_of(size_t k, const std::string& suffix) const;
 
  private:

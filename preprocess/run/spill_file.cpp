@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "indexed_dataset/process/exit_code.h"
+
 namespace weft {
 namespace {
 
@@ -60,8 +62,9 @@ StagedHeader StageReader::read_header() {
   const auto rest = static_cast<uint64_t>(num_bytes_ - position_);
   if (header.num_bytes > rest || header.num_sequences > rest || header.num_documents > rest ||
       header.size_bytes(has_origins_) > rest || header.num_bytes % weft::size_bytes(type_) != 0) {
-    throw std::runtime_error(file_.path().string() + ": no stage file, at byte " +
-                             std::to_string(position_) + "; remove the folder it is in");
+    throw ChecksumMismatch(file_.path().string() + ": at byte " + std::to_string(position_) +
+                           " it does not hold what was written there; the file system or a disk "
+                           "lost it: remove the folder it is in, and run again");
   }
   return header;
 }
@@ -90,8 +93,11 @@ DatasetCounts StageReader::copy(const DatasetCounts& before, PlacedDatasetWriter
 }
 
 void StageReader::read_into(void* data, size_t size_bytes) {
-  if (static_cast<int64_t>(size_bytes) > num_bytes_ - position_) {
-    throw std::runtime_error(file_.path().string() + ": the stage file ends within a segment");
+  const int64_t end_bytes = std::min(num_bytes_, file_.size_bytes());
+  if (static_cast<int64_t>(size_bytes) > end_bytes - position_) {
+    throw ChecksumMismatch(file_.path().string() +
+                           ": ends within what was written to it; the file system or a disk lost "
+                           "the rest: remove the folder it is in, and run again");
   }
   if (size_bytes > 0) file_.read_at(data, size_bytes, position_);
   position_ += static_cast<int64_t>(size_bytes);

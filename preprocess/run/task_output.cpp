@@ -23,6 +23,7 @@ TaskCounts counts_of(const Chunk& chunk) {
   for (const TokenizedChunk::Output& output : result.outputs) {
     counts.datasets.push_back(output.counts());
   }
+  counts.written = chunk.written;
   return counts;
 }
 
@@ -44,8 +45,10 @@ TaskOutput::TaskOutput(const Task& task, TaskProgress progress, size_t num_datas
       is_read_(progress.is_read),
       is_spilling_(!progress.stage.empty()),
       written_(std::move(progress)) {
-  counts_.datasets.resize(num_datasets);
-  written_.counts.datasets.resize(num_datasets);
+  for (TaskCounts* counts : {&counts_, &written_.counts}) {
+    counts->datasets.resize(num_datasets);
+    counts->written.resize(num_datasets);
+  }
   given_.resize(num_datasets);
   before_stage_.resize(num_datasets);
 }

@@ -33,6 +33,10 @@ void TokenizerPool::tokenize(ChunkPtr chunk) {
     ChunkPtr text = std::move(*passed);
     try {
       tokenizer.tokenize(text->lines, text->batch);
+      text->written.clear();
+      for (const TokenizedChunk::Output& output : text->batch.outputs) {
+        text->written.push_back(written_checksums(output, text->input_idx));
+      }
     } catch (...) {
       text->error = std::current_exception();
     }

@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <map>
 #include <optional>
 #include <queue>
+#include <utility>
 
 #include "preprocess/ledger/journal.h"
 #include "preprocess/ledger/ledger.h"
 #include "preprocess/ledger/ledger_messages.h"
+#include "tests/faults/zeros_crc.h"
 
 namespace weft {
 namespace {
@@ -20,6 +23,52 @@ constexpr int64_t kSegmentBytes = 1 << 20;
 int64_t token_bytes(int64_t text_bytes) { return text_bytes / 2; }
 // One plain stream: about what one reader thread copies and cuts.
 constexpr double kPlainStreamBytesPerS = 2.4e9;
+// Of text that is read, with what comes of it to be written.
+constexpr double kFileSystemBytesPerTextByte = 1.5;
+// Of one document: what completing its index reads and writes.
+constexpr int64_t kIndexReadBytes = 4 + 8 + 12, kIndexWrittenBytes = 16;
+
+// Everything that is written is zeros. Most tasks are of one size.
+WrittenChecksums written_of(const DatasetCounts& counts) {
+  static std::map<int64_t, WrittenChecksums> known;
+  const auto [at, is_new] = known.try_emplace(counts.num_tokens);
+  if (is_new) {
+    at->second = {crc_of_zeros(2 * counts.num_tokens), crc_of_zeros(4 * counts.num_sequences),
+                  crc_of_zeros(4 * counts.num_documents), crc_of_zeros(12 * counts.num_documents)};
+  }
+  return at->second;
+}
+
+LastPassResult result_of(const LastPassPart& part) {
+  LastPassResult result{part.number, {}, {}};
+  if (part.kind != LastPassPart::Kind::kIndex) {
+    int64_t begin = part.begin_bytes;
+    for (const int64_t cut : part.cuts) {
+      result.checksums.push_back(crc_of_zeros(cut - std::exchange(begin, cut)));
+    }
+    result.checksums.push_back(crc_of_zeros(part.end_bytes - begin));
+    result.block_hashes.resize(static_cast<size_t>(
+        (part.end_bytes - part.begin_bytes + kChecksumBlockBytes - 1) / kChecksumBlockBytes));
+    return result;
+  }
+  const auto between = [](const WrittenPlace& from, const WrittenPlace& to) {
+    return DatasetCounts{to.before.num_documents - from.before.num_documents,
+                         to.before.num_sequences - from.before.num_sequences,
+                         to.before.num_tokens - from.before.num_tokens};
+  };
+  for (size_t i = 0; i + 1 < part.places.size(); ++i) {
+    const WrittenChecksums written = written_of(between(part.places[i], part.places[i + 1]));
+    for (const Crc32& crc : {written.lengths, written.documents, written.sources}) {
+      result.checksums.push_back(crc);
+    }
+  }
+  const DatasetCounts all = between(part.places.front(), part.places.back());
+  for (const int64_t num_bytes :
+       {8 * all.num_sequences, 8 * all.num_documents, 12 * all.num_documents}) {
+    result.checksums.push_back(crc_of_zeros(num_bytes));
+  }
+  return result;
+}
 
 TaskCounts counts_of(int64_t text_bytes) {
   TaskCounts counts;
@@ -28,6 +77,7 @@ TaskCounts counts_of(int64_t text_bytes) {
   counts.totals.num_lines = counts.totals.num_documents = num_documents;
   counts.totals.num_tokens = num_tokens;
   counts.datasets = {{num_documents, num_documents, num_tokens}};
+  counts.written = {written_of(counts.datasets[0])};
   return counts;
 }
 
@@ -55,6 +105,12 @@ struct OpenTask {
   }
 };
 
+// A part of the last passes in a worker's hands.
+struct OpenPart {
+  LastPassPart part;
+  double bytes_left = 0;
+};
+
 struct SimulatedRank {
   bool is_alive = true, is_waiting = false, is_done = false;
   bool may_be_given_tasks = true;
@@ -62,6 +118,9 @@ struct SimulatedRank {
   double advanced_to_s = 0, last_exchange_s = -1, last_sync_s = 0, disk_free_at_s = 0;
   int64_t version = 0;  // of the rates: an event of an older one is void
   std::map<int64_t, OpenTask> open;
+  std::deque<OpenPart> parts;
+  bool may_be_given_parts = false;
+  double exchange_interval_s = 0, idle_interval_s = 1e-3, part_rate = 0;
   int num_reading = 0;
   double rate = 0;  // bytes of text a second, of each task that is being read
   double bytes_since_exchange = 0, tokenized_bytes = 0;
@@ -71,13 +130,15 @@ struct SimulatedRank {
 struct Event {
   enum class Kind : uint8_t {
     kTick,
+    kPoll,
     kRead,
     kUnstaged,
     kRequest,
     kReply,
     kDeath,
     kNoticed,
-    kJournal
+    kJournal,
+    kPrepared
   } kind;
   double time_s = 0;
   int rank = 0;
@@ -140,6 +201,7 @@ class Simulation {
                                const std::vector<SimulatedTask>& tasks) {
     Ledger::Limits limits;
     limits.num_ranks = cluster.num_ranks;
+    limits.written_files = WrittenFiles{{"out"}, TokenType::kUInt16, false};
     limits.max_stage_bytes = cluster.max_staged_bytes;
     for (const SimulatedTask& task : tasks) {
       limits.output_bytes.push_back(token_bytes(task.text_bytes));
@@ -162,6 +224,7 @@ class Simulation {
     if (event.kind == Event::Kind::kRequest) return answer(event.rank, event.message);
     if (event.kind == Event::Kind::kNoticed) return ledger_.rank_lost(event.rank);
     if (event.kind == Event::Kind::kJournal) return write_journal();
+    if (event.kind == Event::Kind::kPrepared) return complete_last_passes();
     if (!rank.is_alive || rank.is_done) return;
     if (event.kind == Event::Kind::kRead && event.number != rank.version) return;
     advance(rank);
@@ -201,6 +264,9 @@ class Simulation {
   void advance(SimulatedRank& rank) {
     const double time_s = now_s_ - rank.advanced_to_s;
     rank.advanced_to_s = now_s_;
+    for (size_t i = 0; i < num_active_parts(rank); ++i) {
+      rank.parts[i].bytes_left -= rank.part_rate * time_s;
+    }
     if (rank.num_reading == 0) return;
     for (auto& [number, task] : rank.open) {
       if (!task.is_reading) continue;
@@ -212,25 +278,36 @@ class Simulation {
       task.is_dirty = true;
     }
   }
+  // As many as there are threads; while text is read, not more than RankWorker asks for.
+  size_t num_active_parts(const SimulatedRank& rank) const {
+    return std::min(rank.parts.size(), static_cast<size_t>(cluster_.num_workers));
+  }
   void plan_reading(int rank_idx) {
     SimulatedRank& rank = at(rank_idx);
     ++rank.version;
-    if (rank.num_reading == 0) return;
+    const auto num_parts = static_cast<double>(num_active_parts(rank));
+    if (rank.num_reading == 0 && num_parts == 0) return;
     const auto num_alive = static_cast<double>(
         std::count_if(ranks_.begin(), ranks_.end(), [](const auto& r) { return r.is_alive; }));
-    const double capacity =
-        std::min({cluster_.num_workers / core_s_per_byte(), cluster_.rank_read_bytes_per_s,
-                  cluster_.file_system_bytes_per_s / num_alive});
+    // Every stream has the same share of the network and of the file system.
+    const double network = cluster_.rank_read_bytes_per_s / (rank.num_reading + num_parts);
+    const double file_system = cluster_.file_system_bytes_per_s / num_alive /
+                               (kFileSystemBytesPerTextByte * rank.num_reading + num_parts);
     const double stream = cluster_.decompress_bytes_per_s > 0 ? cluster_.decompress_bytes_per_s
                                                               : kPlainStreamBytesPerS;
-    rank.rate = std::min(stream, capacity / rank.num_reading);
-    double least = 1e18;
+    const double cores = cluster_.num_workers / core_s_per_byte() / std::max(rank.num_reading, 1);
+    rank.rate = std::min({stream, cores, network, file_system});
+    rank.part_rate = std::min({cluster_.check_bytes_per_s, network, file_system});
+    double least = 1e18;  // seconds
     for (const auto& [number, task] : rank.open) {
-      if (task.is_reading) {
-        least = std::min(least, static_cast<double>(task.size_bytes) - task.done_bytes);
-      }
+      if (!task.is_reading) continue;
+      least = std::min(least, (static_cast<double>(task.size_bytes) - task.done_bytes) / rank.rate);
     }
-    push({Event::Kind::kRead, now_s_ + least / rank.rate + 1e-9, rank_idx, rank.version, "", 0});
+    for (size_t i = 0; i < num_active_parts(rank); ++i) {
+      least = std::min(least, rank.parts[i].bytes_left / rank.part_rate);
+    }
+    least = std::max(least, 0.0);
+    push({Event::Kind::kRead, now_s_ + least + 1e-9, rank_idx, rank.version, "", 0});
   }
   void end_reading(int rank_idx) {
     SimulatedRank& rank = at(rank_idx);
@@ -242,6 +319,13 @@ class Simulation {
       task.is_reading = false;
       --rank.num_reading;
       rank.request.read_tasks.push_back({number, counts_of(task.size_bytes)});
+      has_changed = true;
+    }
+    const size_t num_active = num_active_parts(rank);
+    for (size_t i = num_active; i-- > 0;) {
+      if (rank.parts[i].bytes_left > 0.5) continue;
+      rank.request.part_results.push_back(result_of(rank.parts[i].part));
+      rank.parts.erase(rank.parts.begin() + static_cast<std::ptrdiff_t>(i));
       has_changed = true;
     }
     if (has_changed) plan_reading(rank_idx);
@@ -289,13 +373,19 @@ class Simulation {
   void send_request(int rank_idx) {
     SimulatedRank& rank = at(rank_idx);
     const bool has_news = !rank.request.durable.empty() || !rank.request.read_tasks.empty() ||
-                          (rank.may_be_given_tasks && rank.num_reading < cluster_.num_readers);
-    const bool is_due = now_s_ - rank.last_exchange_s >= cluster_.exchange_interval_s;
+                          (rank.may_be_given_tasks && rank.num_reading < cluster_.num_readers) ||
+                          (rank.may_be_given_parts && rank.num_reading == 0 &&
+                           std::ssize(rank.parts) <= cluster_.num_workers) ||
+                          (!rank.request.part_results.empty() && rank.parts.empty());
+    const bool is_due = now_s_ - rank.last_exchange_s >= rank.exchange_interval_s - 1e-9;
     if (rank.is_waiting || !(has_news || is_due)) return;
     rank.is_waiting = true;
     rank.last_exchange_s = now_s_;
     ++rank.request.number;
     rank.request.num_tasks_wanted = std::max(0, cluster_.num_readers - rank.num_reading);
+    const int most_parts =
+        rank.num_reading == 0 ? 2 * cluster_.num_workers : 1 + cluster_.num_workers / 4;
+    rank.request.num_parts_wanted = std::max<int64_t>(0, most_parts - std::ssize(rank.parts));
     rank.request.newly_seen = counts_of(static_cast<int64_t>(rank.bytes_since_exchange)).totals;
     rank.bytes_since_exchange = 0;
     push({Event::Kind::kRequest, now_s_ + cluster_.one_way_s, rank_idx, 0, to_message(rank.request),
@@ -328,9 +418,30 @@ class Simulation {
           static_cast<double>(task.staged_bytes) / cluster_.rank_write_bytes_per_s;
       push({Event::Kind::kUnstaged, rank.disk_free_at_s, rank_idx, number, "", 0});
     }
-    if (!reply.tasks.empty()) plan_reading(rank_idx);
+    for (const LastPassPart& part : reply.parts) {
+      rank.parts.push_back({part, part_bytes(part)});
+    }
+    rank.may_be_given_parts = !reply.parts.empty();
+    if (!reply.tasks.empty() || !reply.parts.empty()) plan_reading(rank_idx);
+    const bool is_idle = rank.num_reading == 0 && rank.open.empty() && rank.parts.empty();
+    if (!is_idle) rank.idle_interval_s = 1e-3;
+    rank.exchange_interval_s = is_idle ? rank.idle_interval_s : cluster_.exchange_interval_s;
+    if (is_idle) {
+      rank.idle_interval_s = std::min(2 * rank.idle_interval_s, cluster_.exchange_interval_s);
+      push({Event::Kind::kPoll, now_s_ + rank.exchange_interval_s, rank_idx, 0, "", 0});
+    }
     rank.is_done = reply.all_done || reply.failure;
     if (reply.all_done) makespan_s_ = std::max(makespan_s_, now_s_);
+  }
+  // What a worker reads for it, or could read in the time.
+  double part_bytes(const LastPassPart& part) const {
+    if (part.kind != LastPassPart::Kind::kIndex) {
+      return static_cast<double>(part.end_bytes - part.begin_bytes);
+    }
+    const int64_t num_documents =
+        part.places.back().before.num_documents - part.places.front().before.num_documents;
+    return static_cast<double>(num_documents * (kIndexReadBytes + kIndexWrittenBytes)) +
+           cluster_.index_sync_s * cluster_.check_bytes_per_s;
   }
   void take_task(SimulatedRank& rank, const LedgerReply::Given& given) {
     const auto number = static_cast<size_t>(given.task.number);
@@ -365,8 +476,20 @@ class Simulation {
     message_bytes_ += std::ssize(message) + std::ssize(answer_message);
     // Nobody is given up while a request of it is under way: what it says is what counts.
     for (const auto& each : request.durable) note_durable(each);
+    if (ledger_.tasks_done() && tasks_done_s_ < 0) {
+      tasks_done_s_ = now_s_;
+      push({Event::Kind::kPrepared, now_s_ + cluster_.prepare_s, 0, 0, "", 0});
+    }
     push({Event::Kind::kReply, leader_free_at_s_ + cluster_.one_way_s, rank_idx, 0,
           std::move(answer_message), 0});
+  }
+  void complete_last_passes() {
+    const double before_s = cluster_.measure_leader ? thread_cpu_s() : 0;
+    ledger_.complete_last_passes({{crc_of_zeros(34), crc_of_zeros(64), crc_of_zeros(50)}});
+    if (!cluster_.measure_leader) return;
+    const double cost_s = thread_cpu_s() - before_s;
+    leader_busy_s_ += cost_s;
+    leader_free_at_s_ = std::max(leader_free_at_s_, now_s_) + cost_s;
   }
   void write_journal() {
     const double before_s = cluster_.measure_leader ? thread_cpu_s() : 0;
@@ -396,6 +519,13 @@ class Simulation {
       }
     }
     if (!(ledger_.end().datasets.at(0) == expected_base_.back())) mistake("wrong sums at the end");
+    if (ledger_.failure()) mistake(ledger_.failure()->message);
+    if (ledger_.all_done()) {
+      const double before_s = cluster_.measure_leader ? thread_cpu_s() : 0;
+      (void)ledger_.last_passes().checksums(0);
+      makespan_s_ += cluster_.commit_s;
+      if (cluster_.measure_leader) makespan_s_ += thread_cpu_s() - before_s;
+    }
     SimulationResult found;
     double rank_seconds = 0, tokenized = 0;
     for (const SimulatedRank& rank : ranks_) {
@@ -403,10 +533,11 @@ class Simulation {
       tokenized += rank.tokenized_bytes;
     }
     found.makespan_s = makespan_s_;
+    found.tail_s = makespan_s_ - tasks_done_s_;
     found.limit_s =
         std::max({total_bytes_ * core_s_per_byte() / cluster_.num_workers / cluster_.num_ranks,
-                  total_bytes_ / cluster_.rank_read_bytes_per_s / cluster_.num_ranks,
-                  total_bytes_ / cluster_.file_system_bytes_per_s});
+                  1.5 * total_bytes_ / cluster_.rank_read_bytes_per_s / cluster_.num_ranks,
+                  2 * total_bytes_ / cluster_.file_system_bytes_per_s});
     found.idle_share = 1 - tokenized * core_s_per_byte() / (rank_seconds * cluster_.num_workers);
     found.leader_busy_share = leader_busy_s_ / makespan_s_;
     found.journal_busy_share = journal_busy_s_ / makespan_s_;
@@ -430,7 +561,7 @@ class Simulation {
   std::priority_queue<Event> events_;
   int64_t num_events_ = 0;
   double now_s_ = 0, leader_free_at_s_ = 0, leader_busy_s_ = 0, journal_busy_s_ = 0,
-         makespan_s_ = 0, total_bytes_ = 0;
+         makespan_s_ = 0, total_bytes_ = 0, tasks_done_s_ = -1;
   int64_t num_messages_ = 0, message_bytes_ = 0, journal_bytes_ = 0, staged_bytes_ = 0;
   int64_t staged_now_bytes_ = 0, peak_staged_bytes_ = 0;
   std::vector<DatasetCounts> expected_base_;  // of every task, and behind the last

@@ -19,7 +19,8 @@ struct SimulatedCluster {
   double decompress_bytes_per_s = 0;      // of text, one core, one stream; 0: plain text
   double rank_read_bytes_per_s = 12.5e9;  // of text: network of one machine
   double rank_write_bytes_per_s = 5e9;    // for staged tokens to their places
-  double file_system_bytes_per_s = 1e18;  // of text, all ranks together
+  // Of all ranks together: text that is read, tokens that are written and read back.
+  double file_system_bytes_per_s = 1e18;
   double one_way_s = 50e-6;               // of a message
   double leader_message_s =
       20e-6;                    // of rank 0's thread that answers, for one request, MPI included
@@ -28,6 +29,10 @@ struct SimulatedCluster {
   int64_t max_staged_bytes = INT64_MAX;  // Ledger::Limits::max_stage_bytes
   double sync_interval_s = 1, exchange_interval_s = 0.1, journal_interval_s = 2;
   int num_readers = 8;
+  double check_bytes_per_s = 2e9;   // read back, hashed and compared by one core
+  double index_sync_s = 0.02;       // of a part of the index, when it is complete
+  double prepare_s = 0.05;          // rank 0 behind the last task: sizes, headers, syncs
+  double commit_s = 0.05;           // rank 0 at the end: checksums' file, manifest, names
   double give_up_after_s = 20'000;  // a run that is not done by then never will be: a mistake
 };
 
@@ -43,7 +48,8 @@ struct SimulatedTask {
 };
 
 struct SimulationResult {
-  double makespan_s = 0;
+  double makespan_s = 0;  // with the commit
+  double tail_s = 0;      // from when the last task is durable
   // Nothing but the most loaded of cores, network cards and file system, busy all the time.
   double limit_s = 0;
   double idle_share = 0;          // of the cores of living ranks

@@ -1,6 +1,6 @@
 // How far one ledger reaches: runs of 1 to 1600 machines in virtual time, with the ledger's real
 // processor time (ledger_simulation.h). Prints the tables of
-// results/2026-11-21-ledger-simulation.md.
+// results/2026-11-22-last-passes.md.
 //
 //   weft_ledger_sim [--quick] [--only CASE]
 //
@@ -35,6 +35,8 @@ void print_case(const Case& each) {
       std::to_string(each.cluster.num_ranks),
       std::to_string(each.tasks.size()),
       number(result.makespan_s, 1),
+      number(result.tail_s, 2),
+      number(100 * result.tail_s / result.makespan_s, 1),
       number(result.limit_s, 1),
       number(100 * result.idle_share, 0),
       number(100 * result.leader_busy_share, 1),
@@ -82,11 +84,11 @@ void run_all(bool quick) {
   for (int i = 1; i <= 10; ++i) failures.push_back({8.0 * i, 7 * i, i % 2 == 0 ? 60.0 : 10.0});
 
   fmt::print(
-      "| case | machines | tasks | s | limit s | cores idle % | server thread % | journal % | us a "
+      "| case | machines | tasks | s | tail s | tail % | limit s | cores idle % | server thread % | journal % | us a "
       "task | us a message | messages/s | MB/s of messages | journal MB | GB staged | GB done "
       "twice "
       "|\n|");
-  for (int i = 0; i < 15; ++i) fmt::print(" --- |");
+  for (int i = 0; i < 17; ++i) fmt::print(" --- |");
   fmt::print("\n");
   print_case({"plain", base, plain_tasks, {}});
   print_case({"plain, file system of 1 TB/s", shared(base, 1e12), plain_tasks, {}});

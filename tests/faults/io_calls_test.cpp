@@ -75,7 +75,7 @@ TEST_F(IoCalls, EachFailsInEveryWay) {
 TEST_F(IoCalls, SomeFailInARunThatGoesOn) {
   for (const int64_t n : calls(WEFT_FAULTS_LONG ? 150 : 15)) {
     remove_output();
-    ASSERT_TRUE(run(crash_at("dataset_finished")).is_killed());
+    ASSERT_TRUE(run(crash_at("dataset_prepared")).is_killed());
     const std::string when = "call " + std::to_string(n) + " of the second run fails";
     const RunEnd end = run([=] { set_io_fault(n, EIO); });
     if (end.exit_code != 0) {

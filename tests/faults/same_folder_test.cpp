@@ -24,7 +24,7 @@ class SameFolder : public ForkedRuns {
     return text.find(part) != std::string::npos;
   }
   RunEnd crashed() {
-    RunEnd end = run(crash_at("dataset_finished"));
+    RunEnd end = run(crash_at("dataset_prepared"));
     EXPECT_TRUE(end.is_killed()) << end.message;
     return end;
   }

@@ -20,6 +20,8 @@ TaskCounts counts(int64_t seed) {
   counts.totals = {seed, seed + 1, seed + 2, seed + 3, seed + 4, seed + 5, seed + 6, {}};
   counts.totals.bad_lines.by_problem.back() = seed + 8;
   counts.datasets = {{seed + 9, seed + 10, seed + 11}, {0, INT64_MAX, 1}};
+  const auto crc = [&](uint32_t k) { return Crc32(~k, seed + 14 + k); };
+  counts.written = {{crc(0), crc(1), crc(2), crc(3)}, {}};
   counts.bad_lines = {bad_line(), bad_line()};
   counts.num_range_bytes = seed + 12;
   return counts;
@@ -32,6 +34,8 @@ LedgerRequest full_request() {
   request.newly_seen = counts(100).totals;
   request.read_tasks = {{3, counts(200)}, {4, counts(300)}};
   request.durable = {{5, {counts(400), 11, {{20, 5}, {21, 7}}, {{1, 2, 3}, {4, 5, 6}}, true}}};
+  request.num_parts_wanted = 12;
+  request.part_results = {{8, {Crc32(1, 2), Crc32(UINT32_MAX, 4)}, {5, UINT64_MAX}}, {}};
   request.failed_task = {6, {3, "damaged", bad_line()}};
   request.leaving = {10, "stopped by signal 15", {}};
   return request;
@@ -41,6 +45,8 @@ LedgerReply full_reply() {
   LedgerReply reply;
   reply.tasks = {{{9, 2, 100, -1}, {counts(500), 13, {{22, 14}}, {}, false}}};
   reply.bases = {{9, {{{1, 2, 3}, {4, 5, 6}}, 7, 8}}};
+  reply.parts = {{3, 1, LastPassPart::Kind::kIndex, {4, 5, 6}, {{{1, 2, 3}, 4}, {}}, 0, 0, {}},
+                 {4, 0, LastPassPart::Kind::kIdx, {}, {}, 100, 300, {150, 200}}};
   reply.journaled_request = 6;
   reply.all_done = true;
   reply.failure = {3, "bad", bad_line()};
@@ -52,6 +58,9 @@ TEST(LedgerMessages, EveryFieldComesBack) {
   const LedgerRequest read = ledger_request_from(request);
   EXPECT_EQ(to_message(read), request);
   EXPECT_EQ(read.durable.at(0).progress.counts.datasets, counts(400).datasets);
+  EXPECT_EQ(read.durable.at(0).progress.counts.written, counts(400).written);
+  EXPECT_EQ(read.part_results.at(0).checksums.at(1), Crc32(UINT32_MAX, 4));
+  EXPECT_EQ(read.part_results.at(0).block_hashes, (std::vector<uint64_t>{5, UINT64_MAX}));
   EXPECT_EQ(num_bytes_of(read.durable.at(0).progress.stage), 12);
   EXPECT_EQ(read.durable.at(0).progress.stage.at(1), (StageFile{21, 7}));
   EXPECT_EQ(read.durable.at(0).progress.before_stage.at(1).num_tokens, 6);
@@ -66,6 +75,9 @@ TEST(LedgerMessages, EveryFieldComesBack) {
   EXPECT_EQ(to_message(read_reply), reply);
   EXPECT_EQ(read_reply.tasks.at(0).task.end, -1);
   EXPECT_EQ(read_reply.bases.at(0).base.datasets.at(1).num_tokens, 6);
+  EXPECT_EQ(read_reply.parts.at(0).places.at(0).before.num_tokens, 3);
+  EXPECT_EQ(read_reply.parts.at(1).kind, LastPassPart::Kind::kIdx);
+  EXPECT_EQ(read_reply.parts.at(1).cuts, (std::vector<int64_t>{150, 200}));
   EXPECT_EQ(read_reply.journaled_request, 6);
   EXPECT_TRUE(read_reply.all_done);
   EXPECT_EQ(read_reply.failure->exit_code, 3);

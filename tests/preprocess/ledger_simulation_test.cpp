@@ -45,7 +45,7 @@ TEST(Ledger, NobodyIsGivenMoreThanItsShareOfWhatIsLeft) {
   EXPECT_EQ(ledger.answer(1, request).tasks.size(), 15u);
   // One read to its end: nothing is left to be given. What a lost rank held is.
   LedgerRequest read;
-  read.read_tasks = {{0, {{}, {{}}, {}, 0}}};
+  read.read_tasks = {{0, {{}, {{}}, {}, {}, 0}}};
   read.num_tasks_wanted = 24;
   EXPECT_EQ(ledger.answer(0, read).tasks.size(), 0u);
   ledger.rank_lost(1);
@@ -81,6 +81,17 @@ TEST(LedgerSimulation, EveryTaskIsPlacedOnceAndNobodyIsIdle) {
   EXPECT_LT(result.idle_share, 0.05);
   EXPECT_EQ(result.staged_bytes, 0) << "tasks in order have their places soon";
   EXPECT_NEAR(result.bytes_done_twice, 0, 1e3);
+}
+
+// What is written is read back while other text is read: little is left behind the last task.
+TEST(LedgerSimulation, TheLastPassesAreShort) {
+  for (const int num_ranks : {1, 8, 40}) {
+    SimulatedCluster cluster = eight_ranks();
+    cluster.num_ranks = num_ranks;
+    const auto result = simulate(cluster, even_tasks(num_ranks * 12'000 * kMiB, 32 * kMiB), {});
+    EXPECT_THAT(result.mistakes, IsEmpty());
+    EXPECT_LT(result.tail_s, 0.05 * result.makespan_s) << num_ranks << " ranks";
+  }
 }
 
 TEST(LedgerSimulation, StreamsOfDifferentLengthsAreStaged) {

@@ -1,0 +1,54 @@
+#include "preprocess/datasets/written_checksums.h"
+
+#include <zlib.h>
+
+#include <vector>
+
+#include "preprocess/datasets/source_map.h"
+
+#if defined(WEFT_HAVE_ISAL)
+#include <isa-l/crc.h>
+#endif
+
+namespace weft {
+void Crc32::add(std::span<const std::byte> bytes) {
+  const auto* data = reinterpret_cast<const unsigned char*>(bytes.data());
+#if defined(WEFT_HAVE_ISAL)
+  value_ = ::crc32_gzip_refl(value_, data, bytes.size());
+#else
+  value_ = static_cast<uint32_t>(::crc32_z(value_, data, bytes.size()));
+#endif
+  num_bytes_ += std::ssize(bytes);
+}
+
+void Crc32::append(const Crc32& next) {
+  if (next.num_bytes_ == 0) return;
+  value_ = static_cast<uint32_t>(::crc32_combine(value_, next.value_, next.num_bytes_));
+  num_bytes_ += next.num_bytes_;
+}
+
+void WrittenChecksums::append(const WrittenChecksums& next) {
+  tokens.append(next.tokens);
+  lengths.append(next.lengths);
+  documents.append(next.documents);
+  sources.append(next.sources);
+}
+
+WrittenChecksums written_checksums(const TokenizedChunk::Output& output, int32_t input_idx) {
+  WrittenChecksums checksums;
+  checksums.tokens.add(output.token_bytes());
+  checksums.lengths.add(std::as_bytes(std::span(output.sequence_lengths)));
+  checksums.documents.add(std::as_bytes(std::span(output.document_sequences)));
+  const bool has_origins = !output.origins.empty();
+  std::vector<std::byte> entries;
+  for (size_t i = 0; i < output.line_offsets.size(); ++i) {
+    append_source_entry(entries,
+                        {static_cast<uint32_t>(input_idx), output.line_offsets[i],
+                         has_origins ? output.origins[i] : Origin{}},
+                        has_origins);
+  }
+  checksums.sources.add(entries);
+  return checksums;
+}
+
+}  // namespace weft
