@@ -117,7 +117,8 @@ bool Ledger::holds(int rank, int64_t number) const {
 void Ledger::note_read(int64_t number, const TaskCounts& counts) {
   State& state = at(number);
   if (state.is_read) return;
-  if (counts.datasets.size() != next_base_.datasets.size()) {
+  if (counts.datasets.size() != next_base_.datasets.size() ||
+      (last_passes_ && counts.written.size() != counts.datasets.size())) {
     throw std::invalid_argument("ledger: counts of " + std::to_string(counts.datasets.size()) +
                                 " datasets for task " + std::to_string(number));
   }

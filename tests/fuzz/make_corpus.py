@@ -148,7 +148,7 @@ def string(value):
     return numbers(len(value)) + value
 
 
-totals = numbers(*range(8), *[0] * 9)
+totals = numbers(*range(7), *[0] * 9)
 bad_line = string(b"in") + numbers(1, 2, 3) + string(b"why") + numbers(4)
 counts = totals + numbers(1, 5, 6, 7) + numbers(1, *range(8)) + numbers(1) + bad_line + numbers(99)
 progress = counts + numbers(10, 0, 0, 1)
