@@ -1,0 +1,168 @@
+#include "preprocess/run/earlier_work.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "indexed_dataset/soundness/verify.h"
+#include "preprocess/datasets/dataset_manifest.h"
+#include "preprocess/run/commit_run.h"
+#include "preprocess/run/run_files.h"
+#include "preprocess/run/run_identity.h"
+#include "preprocess/run/spill_file.h"
+#include "preprocess/run/work_folder.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool holds_documents(const Journal::Content& work) {
+  return std::any_of(work.progress.begin(), work.progress.end(),
+                     [](const auto& task) { return task.second.counts.totals.num_documents > 0; });
+}
+
+// Of this run, or of one that differs in an --origin-key which nobody asked for: --report asks for
+// origins, and need not make a dataset again.
+bool is_hash_of_finished(const PlannedRun& run, const std::string& hash) {
+  if (hash == run.hash) return true;
+  if (!run.config.is_origin_key_default) return false;
+  const std::string other = run.config.rules.keeps_origins() ? std::string(kNoOriginKey) : "auto";
+  return hash == run_hash(run_identity_with(run.config, other, run.type, run.plan.identities));
+}
+
+// Why a finished dataset is not what this run makes.
+std::string origin_of_finished(const PlannedRun& run, const fs::path& prefix) {
+  const auto manifest = read_dataset_manifest(prefix);
+  if (!manifest) return "which has no manifest: it was not made by this command";
+  if (manifest->run_identity.empty()) return "made from other inputs or with other options";
+  const IdentityDifference differs = difference(manifest->run_identity, run.journal_identity);
+  if (!differs.same_options) return "made with other options (" + differs.text + ")";
+  if (!differs.text.empty()) return "made from other inputs (" + differs.text + ")";
+  return run.plan.can_resume() ? "other files of which are missing"
+                               : "made from an input of which nobody knows whether it is the same "
+                                 "(standard input, or a pipe)";
+}
+
+// Work of other options or other files is somebody's, or somebody mistyped; of inputs that have
+// changed nothing can be used.
+void check_work_is_ours(const PlannedRun& run, const std::optional<Journal::Content>& work) {
+  if (!work || work->identity == run.journal_identity || run.config.overwrite) return;
+  if (!holds_documents(*work)) return;
+  const IdentityDifference differs = difference(work->identity, run.journal_identity);
+  if (differs.is_lost || (differs.same_options && differs.same_inputs)) return;
+  throw std::invalid_argument(
+      "'" + run.folder.string() + "' holds the unfinished work of a run " +
+      (differs.same_options ? "of other inputs (" : "with other options (") + differs.text +
+      "); run with those to go on, or give --overwrite to drop it");
+}
+
+}  // namespace
+
+void resume_commit(const PlannedRun& run) {
+  const auto commit = InterruptedCommit::find(run.folder, run.config.output_prefixes);
+  if (!commit) return;
+  if (is_hash_of_finished(run, commit->run_hash())) {
+    commit->resume();
+    run.note("finished the commit of an earlier run");
+    return;
+  }
+  if (run.config.overwrite) return;
+  const auto work = Journal::read(run.folder / "journal");
+  throw std::invalid_argument(
+      "'" + run.folder.string() + "' holds the finished work of another run (" +
+      (work ? difference(work->identity, run.journal_identity).text : "its journal is gone") +
+      "), which ended while its files were given their names; run with its inputs and options to "
+      "end that, or give --overwrite to drop it");
+}
+
+std::optional<std::vector<OutputReport>> find_finished(const PlannedRun& run) {
+  if (!run.plan.can_resume() || run.config.overwrite) return std::nullopt;
+  std::vector<OutputReport> outputs;
+  for (const fs::path& prefix : run.config.output_prefixes) {
+    if (!fs::exists(prefix.string() + ".idx") || !fs::exists(prefix.string() + ".bin"))
+      return std::nullopt;
+    const auto manifest = read_dataset_manifest(prefix);
+    if (!manifest || !is_hash_of_finished(run, manifest->run_hash)) return std::nullopt;
+    check_file_sizes(prefix);
+    outputs.push_back({prefix, manifest->num_documents, manifest->num_tokens});
+  }
+  return outputs;
+}
+
+void check_outputs_are_free(const PlannedRun& run) {
+  for (const fs::path& prefix : run.config.output_prefixes) {
+    if (prefix.filename().string().find('\n') != std::string::npos) {
+      throw std::invalid_argument("'" + prefix.string() +
+                                  "': names of datasets cannot have line ends in them");
+    }
+    if (run.config.overwrite) continue;
+    if (!fs::exists(prefix.string() + ".idx")) {
+      if (!fs::exists(prefix.string() + ".bin")) continue;
+      throw std::invalid_argument("'" + prefix.string() +
+                                  ".bin' is there without its .idx, which weft-data repair may be "
+                                  "able to make again; give --overwrite to replace it, or another "
+                                  "--output-prefix");
+    }
+    throw std::invalid_argument("'" + prefix.string() + ".idx' is a finished dataset, " +
+                                origin_of_finished(run, prefix) +
+                                "; give --overwrite to replace it, or another --output-prefix");
+  }
+}
+
+std::optional<Journal::Content> find_work(const PlannedRun& run) {
+  auto work = Journal::read(run.folder / "journal");
+  if (work && work->identity == run.journal_identity && run.plan.can_resume()) {
+    if (work->progress.empty() ||
+        RunFiles::are_there(run.folder, run.config.output_prefixes.size())) {
+      return work;
+    }
+    run.note("the work in " + run.folder.string() + " is dropped: files are missing there");
+  }
+  check_work_is_ours(run, work);
+  if (work && work->identity != run.journal_identity) {
+    run.note("the work in " + run.folder.string() +
+             " is dropped: " + difference(work->identity, run.journal_identity).text);
+  }
+  remove_work_folder(run.folder);
+  return std::nullopt;
+}
+
+bool is_work_of_use(const PlannedRun& run) noexcept {
+  if (!run.plan.can_resume()) return false;
+  try {
+    const auto work = Journal::read(run.folder / "journal");
+    return work && holds_documents(*work);
+  } catch (const std::exception&) {  // a disk that fails may work again
+    return true;
+  }
+}
+
+Ledger restored_ledger(const PlannedRun& run, const std::optional<Journal::Content>& work,
+                       const Ledger::Limits& limits) {
+  Ledger ledger(run.plan.tasks, run.input_names(), run.config.output_prefixes.size(), limits);
+  // A shard that begins within an input knows at which byte of it if nothing was decompressed.
+  if (!run.plan.tasks.empty() && run.plan.tasks.front().begin > 0) {
+    const Task& first = run.plan.tasks.front();
+    const bool is_compressed = run.plan.compressed_inputs()[static_cast<size_t>(first.input_idx)];
+    ledger.begin_within(is_compressed ? std::nullopt : std::optional(first.begin));
+  }
+  if (!work) return ledger;
+  remove_stale_stages(run.folder, work->progress);
+  int64_t num_done = 0;
+  for (const auto& [number, progress] : work->progress) {
+    // Bad lines that a run with --on-bad-line skip left out are to be met again.
+    const bool has_bad_line = run.config.rules.on_bad_line == OnBadLine::kStop &&
+                              progress.counts.totals.bad_lines.total() > 0;
+    if (has_bad_line || !has_stage(run.folder, number, progress.stage)) continue;
+    ledger.restore(number, progress);
+    num_done += progress.is_done() ? 1 : 0;
+  }
+  run.note(fmt::format("going on with the work in {}: {} of {} parts are done, {} documents",
+                       run.folder.string(), num_done, run.plan.tasks.size(),
+                       ledger.seen().num_documents));
+  return ledger;
+}
+
+}  // namespace weft

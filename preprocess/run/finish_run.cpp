@@ -1,0 +1,117 @@
+#include "preprocess/run/finish_run.h"
+
+#include <stdexcept>
+
+#include "indexed_dataset/process/crash_point.h"
+#include "indexed_dataset/soundness/block_checksums.h"
+#include "preprocess/datasets/dataset_files.h"
+#include "preprocess/run/commit_run.h"
+#include "preprocess/run/run_identity.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+void report_work(const PlannedRun& run, const Ledger& ledger, PipelineReport& report) {
+  const PipelineConfig& config = run.config;
+  for (size_t i = 0; i < config.inputs.size(); ++i) {
+    report.inputs.push_back({input_name(config.inputs[i]), run.plan.layouts[i].format, 0, 0, 0});
+  }
+  for (const Task& task : ledger.tasks()) {
+    const PipelineTotals& totals = ledger.counts(task.number).totals;
+    InputReport& input = report.inputs[static_cast<size_t>(task.input_idx)];
+    input.num_file_bytes += totals.num_file_bytes;
+    input.num_bytes += totals.num_bytes;
+    input.num_lines += totals.num_lines;
+    report.totals.add(totals);
+  }
+}
+
+// The range of each input that a shard has read, so that merge can tell where its lines begin.
+InputParts input_parts(const PlannedRun& run, const Ledger& ledger) {
+  InputParts parts;
+  if (run.config.num_shards == 1) return parts;
+  const std::vector<bool> is_compressed = run.plan.compressed_inputs();
+  for (const InputLayout& layout : run.plan.layouts) {
+    parts.push_back(InputPart{0, 0, layout.file_bytes, 0, true});
+  }
+  for (const Task& task : ledger.tasks()) {
+    const auto i = static_cast<size_t>(task.input_idx);
+    InputPart& part = *parts[i];
+    if (part.num_bytes == 0 && part.is_empty()) part.file_begin = task.begin;
+    part.file_end = task.end;
+    part.num_bytes += ledger.counts(task.number).num_range_bytes;
+    part.counts_from_input = part.file_begin == 0 || !is_compressed[i];
+  }
+  return parts;
+}
+
+// An empty corpus is one; a corpus of bad lines only is a mistake, in --json-keys for one.
+void check_any_document(const PlannedRun& run, const PipelineTotals& totals) {
+  if (totals.num_lines == 0 && run.config.num_shards == 1)
+    run.note("note: there is no line in the input");
+  if (totals.num_documents > 0 || totals.bad_lines.total() == 0) return;
+  throw std::runtime_error("no line of the input is a document: " + totals.bad_lines.summary() +
+                           "; nothing was written");
+}
+
+// Bytes of two versions of a file must not become one dataset.
+void check_inputs_have_not_changed(const WorkPlan& plan) {
+  if (const auto changed = find_changed_input(plan)) {
+    throw std::runtime_error(
+        "'" + *changed +
+        "' has changed since the run began; nothing was written: run again when "
+        "nobody writes to it any more");
+  }
+}
+
+}  // namespace
+
+bool begin_last_passes(const PlannedRun& run, RunFiles& files, LocalLedger& ledger,
+                       PipelineReport& report) {
+  std::vector<DatasetCounts> totals;
+  InputParts parts;
+  ledger.with_ledger([&](const Ledger& books) {
+    if (!books.tasks_done() || books.failure()) return;
+    totals = books.end().datasets;
+    report_work(run, books, report);
+    parts = input_parts(run, books);
+  });
+  if (totals.empty()) return false;
+  check_any_document(run, report.totals);
+  check_inputs_have_not_changed(run.plan);
+  std::vector<DatasetFrame> frames;
+  for (size_t k = 0; k < totals.size(); ++k) {
+    frames.push_back(files.prepare(k, totals[k], run.input_names(), parts));
+    crash_point("dataset_prepared");
+  }
+  ledger.with_ledger([&](Ledger& books) { books.complete_last_passes(frames); });
+  return true;
+}
+
+void commit_datasets(const PlannedRun& run, const RunFiles& files, LocalLedger& ledger,
+                     PipelineReport& report) {
+  std::vector<FinishedFile> others, indexes;
+  ledger.with_ledger([&](const Ledger& books) {
+    const std::vector<DatasetCounts>& totals = books.end().datasets;
+    for (size_t k = 0; k < totals.size(); ++k) {
+      const fs::path& prefix = run.config.output_prefixes[k];
+      report.outputs.push_back({prefix, totals[k].num_documents, totals[k].num_tokens});
+      write_block_checksums(files.path_of(k, ".checksums"), books.last_passes().checksums(k));
+      crash_point("checksums_written");
+      for (const std::string suffix : kDatasetSuffixes) {
+        (suffix == ".idx" ? indexes : others)
+            .push_back({files.path_of(k, suffix).filename(), prefix.string() + suffix});
+      }
+    }
+  });
+  for (size_t k = 0; k < report.outputs.size() && run.events.write_manifest; ++k) {
+    run.events.write_manifest(report, k, files.path_of(k, ".manifest.json"));
+  }
+  crash_point("last_passes");
+  if (run.stop_requested()) throw PipelineStopped{run.plan.can_resume()};
+  commit_run(run.folder, run.hash, others, indexes);
+}
+
+}  // namespace weft

@@ -1,0 +1,45 @@
+// What one run is going to do, and where. It is fixed before anything is done; the steps of the run
+// are functions of it:
+//
+//   earlier_work.h    what earlier runs have left: finished, unfinished, or in the way
+//   shared_folder.h   whether all ranks write to the same files
+//   rank.h            the work itself
+//   finish_run.h      from written documents to datasets under their names
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "preprocess/ledger/work_plan.h"
+#include "preprocess/run/pipeline.h"
+
+namespace weft {
+
+struct PlannedRun {
+  // Knows names only. All references must outlive it.
+  PlannedRun(const PipelineConfig& its_config, const PipelineEvents& its_events,
+             const Vocabulary& vocabulary);
+  // Looks at the inputs and fills in the rest. Throws as plan_work(), and std::invalid_argument for
+  // inputs that several ranks cannot share.
+  void look_at_inputs();
+
+  bool stop_requested() const { return events.stop_requested && events.stop_requested(); }
+  void note(const std::string& text) const {
+    if (events.on_note) events.on_note(text);
+  }
+  std::vector<std::string> input_names() const;
+  // About how many bytes the output takes while it is made.
+  int64_t need_bytes() const;
+
+  const PipelineConfig& config;
+  const PipelineEvents& events;
+  const TokenType type;
+  const std::filesystem::path work_prefix;  // of PREFIX.lock
+  const std::filesystem::path folder;       // PREFIX.work
+  WorkPlan plan;
+  std::string identity, hash;    // what is made of what; equal for datasets that are as good
+  std::string journal_identity;  // the same of the very same files: unfinished work belongs to it
+};
+
+}  // namespace weft
