@@ -35,27 +35,26 @@ OutputFile open(const std::filesystem::path& path, bool make) {
 
 }  // namespace
 
-PlacedDatasetWriter::PlacedDatasetWriter(const std::filesystem::path& bin,
-                                         const std::filesystem::path& idx,
-                                         const std::filesystem::path& bounds, TokenType type,
-                                         bool make)
+SharedPairWriter::SharedPairWriter(const std::filesystem::path& bin,
+                                   const std::filesystem::path& idx,
+                                   const std::filesystem::path& bounds, TokenType type, bool make)
     : type_(type), bin_(open(bin, make)), idx_(open(idx, make)), bounds_(open(bounds, make)) {}
 
-DatasetCounts PlacedDatasetWriter::counts_of(std::span<const int32_t> sequence_lengths,
-                                             std::span<const int32_t> document_sequences) {
+DatasetCounts SharedPairWriter::counts_of(std::span<const int32_t> sequence_lengths,
+                                          std::span<const int32_t> document_sequences) {
   return {std::ssize(document_sequences), std::ssize(sequence_lengths),
           std::accumulate(sequence_lengths.begin(), sequence_lengths.end(), int64_t{0})};
 }
 
-void PlacedDatasetWriter::write(const DatasetCounts& before, std::span<const std::byte> tokens,
-                                std::span<const int32_t> sequence_lengths,
-                                std::span<const int32_t> document_sequences) {
+void SharedPairWriter::write(const DatasetCounts& before, std::span<const std::byte> tokens,
+                             std::span<const int32_t> sequence_lengths,
+                             std::span<const int32_t> document_sequences) {
   const DatasetCounts counts = counts_of(sequence_lengths, document_sequences);
   const int64_t num_sequences =
       std::accumulate(document_sequences.begin(), document_sequences.end(), int64_t{0});
   if (counts.num_tokens * weft::size_bytes(type_) != std::ssize(tokens) ||
       counts.num_sequences != num_sequences) {
-    throw std::logic_error("PlacedDatasetWriter: " + std::to_string(tokens.size()) +
+    throw std::logic_error("SharedPairWriter: " + std::to_string(tokens.size()) +
                            " bytes of tokens, " + std::to_string(counts.num_sequences) +
                            " sequences and the documents' sequences do not fit each other");
   }
@@ -64,19 +63,19 @@ void PlacedDatasetWriter::write(const DatasetCounts& before, std::span<const std
   write_bounds(before, document_sequences);
 }
 
-void PlacedDatasetWriter::write_tokens(int64_t first_token, std::span<const std::byte> tokens) {
+void SharedPairWriter::write_tokens(int64_t first_token, std::span<const std::byte> tokens) {
   const int64_t at = first_token * weft::size_bytes(type_);
   preallocate_for(at + std::ssize(tokens));
   write_values(bin_, tokens, at);
 }
 
-void PlacedDatasetWriter::write_lengths(int64_t first_sequence,
-                                        std::span<const int32_t> sequence_lengths) {
+void SharedPairWriter::write_lengths(int64_t first_sequence,
+                                     std::span<const int32_t> sequence_lengths) {
   write_values(idx_, sequence_lengths, kIndexHeaderBytes + 4 * first_sequence);
 }
 
-void PlacedDatasetWriter::write_bounds(const DatasetCounts& before,
-                                       std::span<const int32_t> document_sequences) {
+void SharedPairWriter::write_bounds(const DatasetCounts& before,
+                                    std::span<const int32_t> document_sequences) {
   std::vector<int64_t> bounds;
   bounds.reserve(document_sequences.size());
   int64_t bound = before.num_sequences;
@@ -85,7 +84,7 @@ void PlacedDatasetWriter::write_bounds(const DatasetCounts& before,
 }
 
 // In steps that grow with the file, so that a small dataset asks for little.
-void PlacedDatasetWriter::preallocate_for(int64_t end_bytes) {
+void SharedPairWriter::preallocate_for(int64_t end_bytes) {
   int64_t allocated = allocated_bytes_;
   if (end_bytes <= allocated) return;
   const int64_t step = std::clamp(end_bytes, int64_t{1} << 20, int64_t{64} << 20);
@@ -94,11 +93,11 @@ void PlacedDatasetWriter::preallocate_for(int64_t end_bytes) {
   }
 }
 
-void PlacedDatasetWriter::sync() {
+void SharedPairWriter::sync() {
   for (OutputFile* file : {&bin_, &idx_, &bounds_}) file->sync();
 }
 
-void PlacedDatasetWriter::finish(const DatasetCounts& total, const std::function<void()>& check) {
+void SharedPairWriter::finish(const DatasetCounts& total, const std::function<void()>& check) {
   const int64_t bin_bytes = total.num_tokens * weft::size_bytes(type_);
   if (const int64_t size_bytes = InputFile(bin_.path(), Links::kRefuse).size_bytes();
       size_bytes < bin_bytes) {
@@ -133,7 +132,7 @@ void PlacedDatasetWriter::finish(const DatasetCounts& total, const std::function
   sync();
 }
 
-void PlacedDatasetWriter::prepare(const DatasetCounts& total) {
+void SharedPairWriter::prepare(const DatasetCounts& total) {
   // What an interrupted pass or a preallocation left behind the ends goes.
   bin_.truncate(total.num_tokens * weft::size_bytes(type_));
   bounds_.truncate(8 * (total.num_documents + 1));
@@ -145,16 +144,16 @@ void PlacedDatasetWriter::prepare(const DatasetCounts& total) {
   idx_.write_at(&first_bound, sizeof first_bound, bounds_at(total));
 }
 
-void PlacedDatasetWriter::write_index(const DatasetCounts& total, const DatasetCounts& begin,
-                                      const DatasetCounts& end, const SeeIndex& see,
-                                      const std::function<void()>& check) {
+void SharedPairWriter::write_index(const DatasetCounts& total, const DatasetCounts& begin,
+                                   const DatasetCounts& end, const SeeIndex& see,
+                                   const std::function<void()>& check) {
   write_offsets(total, begin, end, see, check);
   copy_bounds(total, begin, end, see, check);
 }
 
-void PlacedDatasetWriter::write_offsets(const DatasetCounts& total, const DatasetCounts& begin,
-                                        const DatasetCounts& end, const SeeIndex& see,
-                                        const std::function<void()>& check) {
+void SharedPairWriter::write_offsets(const DatasetCounts& total, const DatasetCounts& begin,
+                                     const DatasetCounts& end, const SeeIndex& see,
+                                     const std::function<void()>& check) {
   const InputFile written(idx_.path(), Links::kRefuse);
   std::vector<int32_t> lengths;
   std::vector<int64_t> offsets;
@@ -174,9 +173,9 @@ void PlacedDatasetWriter::write_offsets(const DatasetCounts& total, const Datase
   }
 }
 
-void PlacedDatasetWriter::copy_bounds(const DatasetCounts& total, const DatasetCounts& begin,
-                                      const DatasetCounts& end, const SeeIndex& see,
-                                      const std::function<void()>& check) {
+void SharedPairWriter::copy_bounds(const DatasetCounts& total, const DatasetCounts& begin,
+                                   const DatasetCounts& end, const SeeIndex& see,
+                                   const std::function<void()>& check) {
   const InputFile written(bounds_.path(), Links::kRefuse);
   std::vector<int64_t> bounds;
   for (int64_t i = begin.num_documents; i < end.num_documents; i += std::ssize(bounds)) {
@@ -188,7 +187,7 @@ void PlacedDatasetWriter::copy_bounds(const DatasetCounts& total, const DatasetC
   }
 }
 
-std::string PlacedDatasetWriter::index_header(const DatasetCounts& total, TokenType type) {
+std::string SharedPairWriter::index_header(const DatasetCounts& total, TokenType type) {
   std::string header(kIndexMagic);
   const auto add = [&header](const auto& value) {
     header.append(reinterpret_cast<const char*>(&value), sizeof value);

@@ -24,12 +24,12 @@
 
 namespace weft {
 
-class PlacedDatasetWriter {
+class SharedPairWriter {
  public:
   // Opens the three files, making those that are not there (all must be there without `make`); what
   // they hold stays. Throws std::system_error.
-  PlacedDatasetWriter(const std::filesystem::path& bin, const std::filesystem::path& idx,
-                      const std::filesystem::path& bounds, TokenType type, bool make = true);
+  SharedPairWriter(const std::filesystem::path& bin, const std::filesystem::path& idx,
+                   const std::filesystem::path& bounds, TokenType type, bool make = true);
 
   // Writes documents behind `before`: tokens in the file's type, the tokens of each sequence (> 0),
   // the sequences of each document (0: an empty one). Thread-safe. Equal arguments write equal

@@ -78,7 +78,7 @@ void DatasetWriter::append_documents(std::span<const std::byte> tokens,
   append_to(tokens_, tokens);
   append_to(sequence_lengths_, sequence_lengths);
   append_to(document_sequences_, document_sequences);
-  counts_.add(PlacedDatasetWriter::counts_of(sequence_lengths, document_sequences));
+  counts_.add(SharedPairWriter::counts_of(sequence_lengths, document_sequences));
   if (tokens_.size() + 4 * (sequence_lengths_.size() + document_sequences_.size()) > kPendingBytes)
     flush();
 }

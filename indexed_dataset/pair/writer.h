@@ -54,7 +54,7 @@ class DatasetWriter {
 
   std::filesystem::path prefix_;
   TokenType type_;
-  std::optional<PlacedDatasetWriter> files_;  // .bin.part, .idx.part, .idx.bounds.part
+  std::optional<SharedPairWriter> files_;  // .bin.part, .idx.part, .idx.bounds.part
   // Small appends gathered into large writes.
   std::vector<std::byte> tokens_;
   std::vector<int32_t> sequence_lengths_, document_sequences_;

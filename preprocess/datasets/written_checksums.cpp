@@ -34,7 +34,7 @@ void WrittenChecksums::append(const WrittenChecksums& next) {
   sources.append(next.sources);
 }
 
-WrittenChecksums written_checksums(const TokenizedChunk::Output& output, int32_t input_idx) {
+WrittenChecksums written_checksums(const Batch::Output& output, int32_t input_idx) {
   WrittenChecksums checksums;
   checksums.tokens.add(output.token_bytes());
   checksums.lengths.add(std::as_bytes(std::span(output.sequence_lengths)));

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <span>
 
-#include "preprocess/documents/tokenized_chunk.h"
+#include "preprocess/documents/batch.h"
 
 namespace weft {
 
@@ -51,6 +51,6 @@ struct WrittenChecksums {
 };
 
 // Of a batch for one dataset.
-WrittenChecksums written_checksums(const TokenizedChunk::Output& output, int32_t input_idx);
+WrittenChecksums written_checksums(const Batch::Output& output, int32_t input_idx);
 
 }  // namespace weft

@@ -59,7 +59,7 @@ ChunkTokenizer::ChunkTokenizer(std::shared_ptr<const Vocabulary> vocabulary,
       parser_(rules.json_keys, rules.origin_key, text_piece_bytes),
       marks_(rules.json_keys.size()) {}
 
-void ChunkTokenizer::tokenize(const LineChunk& chunk, TokenizedChunk& result) {
+void ChunkTokenizer::tokenize(const LineChunk& chunk, Batch& result) {
   result.clear(rules_.json_keys.size());
   const std::string_view text = chunk.text();
   const auto note_bad_line = [&](LineOutcome outcome, int64_t offset_bytes,
@@ -92,8 +92,8 @@ void ChunkTokenizer::tokenize(const LineChunk& chunk, TokenizedChunk& result) {
 
 // A token stands for at least one byte, a string of a list with its quotes and comma for at least
 // four if it has a token. The memory is taken as it is filled.
-void ChunkTokenizer::reserve_for(size_t text_bytes, TokenizedChunk& result) const {
-  for (TokenizedChunk::Output& output : result.outputs) {
+void ChunkTokenizer::reserve_for(size_t text_bytes, Batch& result) const {
+  for (Batch::Output& output : result.outputs) {
     if (type_ == TokenType::kUInt16) output.tokens_16.reserve(text_bytes);
     if (type_ == TokenType::kInt32) output.tokens_32.reserve(text_bytes);
     output.sequence_lengths.reserve(text_bytes / 4);
@@ -101,7 +101,7 @@ void ChunkTokenizer::reserve_for(size_t text_bytes, TokenizedChunk& result) cons
 }
 
 LineOutcome ChunkTokenizer::tokenize_line(std::string_view line, const LineChunk& chunk,
-                                          TokenizedChunk& result) {
+                                          Batch& result) {
   const std::string_view text = chunk.text();
   const auto position = static_cast<size_t>(line.data() - text.data());
   LineOutcome outcome = parser_.parse(line, text.size() - position - line.size());
@@ -114,10 +114,10 @@ LineOutcome ChunkTokenizer::tokenize_line(std::string_view line, const LineChunk
 // A line is a document under every key or under none: of a line that turns out to be bad, nothing
 // stays.
 template <typename Id>
-LineOutcome ChunkTokenizer::append_line(int64_t offset_bytes, TokenizedChunk& result) {
+LineOutcome ChunkTokenizer::append_line(int64_t offset_bytes, Batch& result) {
   const Origin origin = rules_.keeps_origins() ? parser_.origin() : Origin{};
   for (size_t k = 0; k < marks_.size(); ++k) {
-    TokenizedChunk::Output& output = result.outputs[k];
+    Batch::Output& output = result.outputs[k];
     marks_[k] = {output.num_tokens(), output.num_sequences()};
     if (append_texts<Id>(k, output)) continue;
     for (size_t i = 0; i <= k; ++i) {
@@ -137,7 +137,7 @@ LineOutcome ChunkTokenizer::append_line(int64_t offset_bytes, TokenizedChunk& re
 // Tokenizes every text of one key on its own; one without tokens leaves no sequence. False if the
 // special token is in a text and must not be.
 template <typename Id>
-bool ChunkTokenizer::append_texts(size_t key_idx, TokenizedChunk::Output& output) {
+bool ChunkTokenizer::append_texts(size_t key_idx, Batch::Output& output) {
   std::vector<Id>& tokens = output.tokens<Id>();
   TextPiece piece;
   int64_t begin = output.num_tokens();  // of this text's tokens
@@ -180,7 +180,7 @@ bool ChunkTokenizer::append_piece(const TextPiece& piece, std::vector<Id>& token
 // a document without tokens gets none.
 template <typename Id>
 void ChunkTokenizer::end_document(const Mark& before, int64_t offset_bytes, const Origin& origin,
-                                  TokenizedChunk::Output& output, TokenizedChunk& result) const {
+                                  Batch::Output& output, Batch& result) const {
   if (output.num_tokens() == before.num_tokens) {
     ++result.num_empty_documents;
     if (rules_.empty_documents == EmptyDocuments::kSkip) return;

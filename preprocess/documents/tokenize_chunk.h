@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "indexed_dataset/pair/dtype.h"
+#include "preprocess/documents/batch.h"
 #include "preprocess/documents/json_line.h"
-#include "preprocess/documents/tokenized_chunk.h"
 #include "preprocess/stream/line_chunks.h"
 #include "tokenizer/tokenizer.h"
 
@@ -43,24 +43,24 @@ class ChunkTokenizer {
                  size_t text_piece_bytes = kTextPieceBytes);
 
   // Under OnBadLine::kStop it ends at the first bad line.
-  void tokenize(const LineChunk& chunk, TokenizedChunk& result);
+  void tokenize(const LineChunk& chunk, Batch& result);
 
  private:
   // How much of an output lines before the current one made.
   struct Mark {
     int64_t num_tokens = 0, num_sequences = 0;
   };
-  void reserve_for(size_t text_bytes, TokenizedChunk& result) const;
-  LineOutcome tokenize_line(std::string_view line, const LineChunk& chunk, TokenizedChunk& result);
+  void reserve_for(size_t text_bytes, Batch& result) const;
+  LineOutcome tokenize_line(std::string_view line, const LineChunk& chunk, Batch& result);
   template <typename Id>
-  LineOutcome append_line(int64_t offset_bytes, TokenizedChunk& result);
+  LineOutcome append_line(int64_t offset_bytes, Batch& result);
   template <typename Id>
-  bool append_texts(size_t key_idx, TokenizedChunk::Output& output);
+  bool append_texts(size_t key_idx, Batch::Output& output);
   template <typename Id>
   bool append_piece(const TextPiece& piece, std::vector<Id>& tokens);
   template <typename Id>
   void end_document(const Mark& before, int64_t offset_bytes, const Origin& origin,
-                    TokenizedChunk::Output& output, TokenizedChunk& result) const;
+                    Batch::Output& output, Batch& result) const;
 
   TokenizeRules rules_;
   size_t text_piece_bytes_;

@@ -15,7 +15,7 @@ namespace weft {
 // The places of a task's documents.
 struct WrittenPlace {
   DatasetCounts before;         // in the dataset
-  int64_t num_input_bytes = 0;  // in the input, as TaskBase::num_input_bytes
+  int64_t num_input_bytes = 0;  // in the input, as TaskOffset::num_input_bytes
 };
 
 struct LastPassPart {

@@ -22,9 +22,9 @@ void TaskCounts::add(const TaskCounts& next) {
   num_range_bytes += next.num_range_bytes;
 }
 
-int64_t num_bytes_of(const std::vector<StageFile>& stage) {
+int64_t num_bytes_of(const std::vector<SpillFile>& spill) {
   int64_t num_bytes = 0;
-  for (const StageFile& file : stage) num_bytes += file.num_bytes;
+  for (const SpillFile& file : spill) num_bytes += file.num_bytes;
   return num_bytes;
 }
 
@@ -36,8 +36,8 @@ Ledger::Ledger(std::vector<Task> tasks, std::vector<std::string> input_names, si
       states_(tasks_.size()),
       num_waiting_(std::ssize(tasks_)),
       first_failed_task_(std::ssize(tasks_)) {
-  next_base_.datasets.resize(num_datasets);
-  bases_.push_back(next_base_);
+  next_offset_.datasets.resize(num_datasets);
+  offsets_.push_back(next_offset_);
   if (limits_.written_files) last_passes_.emplace(*limits_.written_files);
 }
 
@@ -63,8 +63,8 @@ void Ledger::restore(int64_t number, TaskProgress progress) {
     --num_waiting_;
   }
   state.progress = std::move(progress);
-  count_stage(number);
-  extend_bases();
+  count_spill(number);
+  extend_offsets();
 }
 
 LedgerReply Ledger::answer(int rank, const LedgerRequest& request) {
@@ -81,7 +81,7 @@ LedgerReply Ledger::answer(int rank, const LedgerRequest& request) {
     if (!holds(rank, durable.task)) continue;
     if (durable.progress.is_read) end_reading(rank, durable.task);
     note_durable(durable.task, durable.progress);
-    count_stage(durable.task);
+    count_spill(durable.task);
   }
   for (const auto& read : request.read_tasks) {
     if (!holds(rank, read.task)) continue;
@@ -94,7 +94,7 @@ LedgerReply Ledger::answer(int rank, const LedgerRequest& request) {
     at(number).failure = request.failed_task->failure;
     first_failed_task_ = std::min(first_failed_task_, number);
   }
-  extend_bases();
+  extend_offsets();
   note_placed();
   take_results(rank, request.part_results);
   if (request.leaving) fail(*request.leaving);
@@ -102,7 +102,7 @@ LedgerReply Ledger::answer(int rank, const LedgerRequest& request) {
   reply.all_done = all_done();
   if (failure_ || request.leaving) return reply;
   give_tasks(rank, request.num_tasks_wanted, reply);
-  tell_bases(rank, reply);
+  tell_offsets(rank, reply);
   if (last_passes_) {
     reply.parts = last_passes_->give(rank, request.num_parts_wanted, num_ranks_left());
   }
@@ -117,7 +117,7 @@ bool Ledger::holds(int rank, int64_t number) const {
 void Ledger::note_read(int64_t number, const TaskCounts& counts) {
   State& state = at(number);
   if (state.is_read) return;
-  if (counts.datasets.size() != next_base_.datasets.size() ||
+  if (counts.datasets.size() != next_offset_.datasets.size() ||
       (last_passes_ && counts.written.size() != counts.datasets.size())) {
     throw std::invalid_argument("ledger: counts of " + std::to_string(counts.datasets.size()) +
                                 " datasets for task " + std::to_string(number));
@@ -149,13 +149,13 @@ void Ledger::rank_lost(int rank) {
     ++num_waiting_;
     state.failure.reset();  // whoever reads it next meets it again
     returned_.insert(number);
-    count_stage(number);
+    count_spill(number);
   }
   held_.erase(rank);
   untold_.erase(rank);
   if (last_passes_) last_passes_->rank_lost(rank);
   first_failed_task_ = std::ssize(tasks_);
-  for (int64_t number = num_based_; number < next_task_; ++number) {
+  for (int64_t number = num_offsets_known_; number < next_task_; ++number) {
     if (at(number).failure) first_failed_task_ = std::min(first_failed_task_, number);
   }
 }
@@ -180,14 +180,14 @@ void Ledger::give_tasks(int rank, int64_t num_wanted, LedgerReply& reply) {
   num_wanted = std::min(num_wanted, fair_share(rank));
   for (; num_wanted > 0 && !returned_.empty(); --num_wanted) {
     const int64_t number = *returned_.begin();
-    if (number > first_failed_task_ || !may_be_staged(number)) return;
+    if (number > first_failed_task_ || !may_be_spilled(number)) return;
     returned_.erase(returned_.begin());
     give(rank, number, reply);
   }
   while (num_wanted > 0 && next_task_ < std::ssize(tasks_) && next_task_ < first_failed_task_) {
     const int64_t number = next_task_;
     const bool is_done = at(number).kind == State::Kind::kDone;
-    if (!is_done && !may_be_staged(number)) return;
+    if (!is_done && !may_be_spilled(number)) return;
     ++next_task_;
     if (is_done) continue;
     give(rank, number, reply);
@@ -200,39 +200,39 @@ void Ledger::give(int rank, int64_t number, LedgerReply& reply) {
   state.kind = State::Kind::kHeld;
   --num_waiting_;
   state.rank = rank;
-  state.is_base_told = number <= num_based_;  // in the same reply
+  state.is_offset_told = number <= num_offsets_known_;  // in the same reply
   held_[rank].insert(number);
   untold_[rank].insert(number);
   state.is_reading = !state.progress.is_read;
   num_reading_[rank] += state.is_reading ? 1 : 0;
   num_reading_in_all_ += state.is_reading ? 1 : 0;
-  count_stage(number);
-  reply.tasks.push_back({tasks_[static_cast<size_t>(number)], state.progress});
+  count_spill(number);
+  reply.assigned.push_back({tasks_[static_cast<size_t>(number)], state.progress});
 }
 
-// Of a task whose base is not known.
-int64_t Ledger::most_stage_bytes(int64_t number) const {
+// Of a task whose offset is not known.
+int64_t Ledger::most_spill_bytes(int64_t number) const {
   const TaskProgress& progress = at(number).progress;
-  const int64_t staged_bytes = num_bytes_of(progress.stage);
-  if (progress.is_read || limits_.output_bytes.empty()) return staged_bytes;
-  return std::max(staged_bytes, limits_.output_bytes.at(static_cast<size_t>(number)));
+  const int64_t spilled_bytes = num_bytes_of(progress.spill);
+  if (progress.is_read || limits_.output_bytes.empty()) return spilled_bytes;
+  return std::max(spilled_bytes, limits_.output_bytes.at(static_cast<size_t>(number)));
 }
 
-// Tasks up to num_based_ have a base and need no stage file: so the one that all others wait for
+// Tasks up to num_offsets_known_ have an offset and need no spill file: so the one that all others wait for
 // can always be given.
-bool Ledger::may_be_staged(int64_t number) const {
-  if (number <= num_based_) return true;
-  const int64_t others_bytes = stage_bytes_ - at(number).stage_bytes;
-  return most_stage_bytes(number) <= limits_.max_stage_bytes - others_bytes;
+bool Ledger::may_be_spilled(int64_t number) const {
+  if (number <= num_offsets_known_) return true;
+  const int64_t others_bytes = spill_bytes_ - at(number).spill_bytes;
+  return most_spill_bytes(number) <= limits_.max_spill_bytes - others_bytes;
 }
 
-// To be called when the task's progress, its holder, or what that knows of its base has changed.
-void Ledger::count_stage(int64_t number) {
+// To be called when the task's progress, its holder, or what that knows of its offset has changed.
+void Ledger::count_spill(int64_t number) {
   State& state = at(number);
-  const bool may_grow = state.kind == State::Kind::kHeld && !state.is_base_told;
-  const int64_t bytes = may_grow ? most_stage_bytes(number) : num_bytes_of(state.progress.stage);
-  stage_bytes_ += bytes - state.stage_bytes;
-  state.stage_bytes = bytes;
+  const bool may_grow = state.kind == State::Kind::kHeld && !state.is_offset_told;
+  const int64_t bytes = may_grow ? most_spill_bytes(number) : num_bytes_of(state.progress.spill);
+  spill_bytes_ += bytes - state.spill_bytes;
+  state.spill_bytes = bytes;
 }
 
 void Ledger::fail(RunFailure failure) {
@@ -247,19 +247,19 @@ std::vector<LedgerRequest::Durable> Ledger::take_changed() {
 }
 
 void Ledger::note_placed() {
-  for (; last_passes_ && num_placed_ < num_based_; ++num_placed_) {
+  for (; last_passes_ && num_placed_ < num_offsets_known_; ++num_placed_) {
     const State& state = at(num_placed_);
     if (state.kind != State::Kind::kDone) return;
-    const TaskBase& base = bases_.at(static_cast<size_t>(num_placed_));
-    for (size_t k = 0; k < base.datasets.size(); ++k) {
-      last_passes_->add_task(k, {base.datasets[k], base.num_input_bytes},
+    const TaskOffset& offset = offsets_.at(static_cast<size_t>(num_placed_));
+    for (size_t k = 0; k < offset.datasets.size(); ++k) {
+      last_passes_->add_task(k, {offset.datasets[k], offset.num_input_bytes},
                              state.counts.written.at(k));
     }
   }
 }
 
 void Ledger::complete_last_passes(const std::vector<DatasetFrame>& frames) {
-  last_passes_.value().complete(next_base_.datasets, frames);
+  last_passes_.value().complete(next_offset_.datasets, frames);
 }
 
 void Ledger::take_results(int rank, const std::vector<LastPassResult>& results) {

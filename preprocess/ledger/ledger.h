@@ -25,10 +25,10 @@ class Ledger {
     // Decompressed, of one input for which `is_compressed` is true, over all its tasks.
     int64_t max_output_bytes = INT64_MAX;
     std::vector<bool> is_compressed{};  // by input; empty: none is
-    // What is read behind a task that is not read to its end yet may have to be staged. No more
-    // tasks are handed out than may lie in stage files of so many bytes; only the first task that
+    // What is read behind a task that is not read to its end yet may have to be spilled. No more
+    // tasks are handed out than may lie in spill files of so many bytes; only the first task that
     // is not read is given to anyone who asks. `output_bytes` is an estimate for each task.
-    int64_t max_stage_bytes = INT64_MAX;
+    int64_t max_spill_bytes = INT64_MAX;
     std::vector<int64_t> output_bytes{};
     // There are last passes, over these files: complete_last_passes() is to be called.
     std::optional<WrittenFiles> written_files{};
@@ -54,7 +54,7 @@ class Ledger {
 
   // Tasks whose durable progress has changed since the last call.
   std::vector<LedgerRequest::Durable> take_changed();
-  // The bad lines of tasks whose base is known, since the last call: complete, in input order, of
+  // The bad lines of tasks whose offset is known, since the last call: complete, in input order, of
   // all at most kNumShownBadLines.
   std::vector<BadLine> take_bad_lines();
 
@@ -71,9 +71,9 @@ class Ledger {
   int64_t num_tasks_handed_out() const { return next_task_; }
   // When all is done: counts of one task, and of all together.
   const TaskCounts& counts(int64_t number) const { return at(number).counts; }
-  const TaskBase& end() const { return next_base_; }
-  // About what lies in stage files, or may come to by what was handed out.
-  int64_t stage_bytes() const { return stage_bytes_; }
+  const TaskOffset& end() const { return next_offset_; }
+  // About what lies in spill files, or may come to by what was handed out.
+  int64_t spill_bytes() const { return spill_bytes_; }
 
  private:
   struct State {
@@ -81,11 +81,11 @@ class Ledger {
     int rank = -1;            // that holds it
     bool is_reading = false;  // by that rank
     bool is_read = false;     // counts are those of the whole task
-    bool is_base_told = false;
+    bool is_offset_told = false;
     TaskCounts counts;
     TaskProgress progress;
     std::optional<RunFailure> failure;
-    int64_t stage_bytes = 0;  // its part of stage_bytes_
+    int64_t spill_bytes = 0;  // its part of spill_bytes_
   };
   State& at(int64_t number);
   const State& at(int64_t number) const;
@@ -99,11 +99,11 @@ class Ledger {
   void end_reading(int rank, int64_t number);
   void give_tasks(int rank, int64_t num_wanted, LedgerReply& reply);
   void give(int rank, int64_t number, LedgerReply& reply);
-  int64_t most_stage_bytes(int64_t number) const;
-  bool may_be_staged(int64_t number) const;
-  void count_stage(int64_t number);
-  void tell_bases(int rank, LedgerReply& reply);
-  void extend_bases();
+  int64_t most_spill_bytes(int64_t number) const;
+  bool may_be_spilled(int64_t number) const;
+  void count_spill(int64_t number);
+  void tell_offsets(int rank, LedgerReply& reply);
+  void extend_offsets();
   void add_bad_lines(int64_t number);
   void complete(BadLine& bad_line, int64_t number) const;
   void check_output(int64_t number);
@@ -117,18 +117,18 @@ class Ledger {
   std::vector<std::string> input_names_;
   Limits limits_;
   std::vector<State> states_;
-  std::vector<TaskBase> bases_;              // of the tasks before num_based_, and one more
-  TaskBase next_base_;                       // behind the last task whose counts are known in a row
-  int64_t num_based_ = 0;                    // tasks 0..num_based_ have a base
+  std::vector<TaskOffset> offsets_;          // of the tasks before num_offsets_known_, and one more
+  TaskOffset next_offset_;                   // behind the last task whose counts are known in a row
+  int64_t num_offsets_known_ = 0;            // tasks 0..num_offsets_known_ have an offset
   int64_t next_task_ = 0;                    // tasks before it were handed out at least once
   std::set<int64_t> returned_;               // handed out, and given back by lost ranks
   std::map<int, std::set<int64_t>> held_;    // by rank: tasks that it has not finished
   std::map<int, int64_t> num_reading_;       // by rank: how many of them it still reads
-  std::map<int, std::set<int64_t>> untold_;  // by rank: those of them whose base it was not told
+  std::map<int, std::set<int64_t>> untold_;  // by rank: those of them whose offset it was not told
   std::set<int64_t> changed_;
   std::set<int> gone_;
   bool begins_within_ = false, knows_where_ = true;  // its first input
-  int64_t stage_bytes_ = 0;  // that lie in stage files, or may come to by what was handed out
+  int64_t spill_bytes_ = 0;  // that lie in spill files, or may come to by what was handed out
   int64_t num_done_ = 0, num_waiting_, num_reading_in_all_ = 0;
   int64_t first_failed_task_;  // no later one is handed out
   int64_t num_bad_lines_ = 0, num_bad_lines_taken_ = 0;

@@ -1,9 +1,9 @@
 // What the ranks of a run and its ledger say to each other.
 //
 // The work is a list of tasks, each a range of one input that one rank reads from front to back. A
-// task's documents stand in the output behind those of all tasks before it, so its *base* is the
+// task's documents stand in the output behind those of all tasks before it, so its *offset* is the
 // sum of their counts: known when they are read to their ends, long before they are written. Ranks
-// hold (or stage on disk) what has no base yet.
+// hold (or spill on disk) what has no offset yet.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 namespace weft {
 
 // A range [begin, end) of the bytes of input `input_idx`. Lines belong to the range in which the
-// byte before their first one lies, and to the first range those at byte 0 (segment_reader.h).
+// byte before their first one lies, and to the first range those at byte 0 (owned_lines.h).
 struct Task {
   int64_t number = 0;  // from 0, in output order
   int32_t input_idx = 0;
@@ -40,35 +40,35 @@ struct TaskCounts {
   void add(const TaskCounts& next);
 };
 
-// Documents of a task without a place, on disk. Each process writes stage files of its own: one
+// Documents of a task without a place, on disk. Each process writes spill files of its own: one
 // that sleeps, and wakes up in a later run even, cannot write to what others read.
-struct StageFile {
+struct SpillFile {
   int64_t writer = 0;  // RunFiles::writer()
   int64_t num_bytes = 0;
-  bool operator==(const StageFile&) const = default;
+  bool operator==(const SpillFile&) const = default;
 };
-// No task writes more, to a stage file or to its place: a message that says so is damaged. The sum
+// No task writes more, to a spill file or to its place: a message that says so is damaged. The sum
 // of thousands cannot overflow.
 inline constexpr int64_t kMaxTaskBytes = int64_t{1} << 48;
-int64_t num_bytes_of(const std::vector<StageFile>& stage);
+int64_t num_bytes_of(const std::vector<SpillFile>& spill);
 
-// How much of a task cannot be lost any more: whole segments from its begin on.
+// How much of a task cannot be lost any more: whole chunks from its begin on.
 struct TaskProgress {
   TaskCounts counts;
   int64_t next_offset_bytes = 0;  // decompressed, from the task's begin: where reading goes on
-  // Its stage files, in the order of the task, each by who went on with it; empty: everything is at
+  // Its spill files, in the order of the task, each by who went on with it; empty: everything is at
   // its place in the output.
-  std::vector<StageFile> stage;
-  // With a stage: what of `counts` is at its place all the same, and not in a stage file. A run
+  std::vector<SpillFile> spill;
+  // With a spill: what of `counts` is at its place all the same, and not in a spill file. A run
   // that goes on may know of a part that was placed before it knows the place again.
-  std::vector<DatasetCounts> before_stage;
+  std::vector<DatasetCounts> before_spill;
   bool is_read = false;  // to its end
 
-  bool is_done() const { return is_read && stage.empty(); }
+  bool is_done() const { return is_read && spill.empty(); }
 };
 
 // What stands in the output, and in the task's input, before a task.
-struct TaskBase {
+struct TaskOffset {
   std::vector<DatasetCounts> datasets;
   int64_t num_input_lines = 0;  // in earlier tasks of the same input
   // Decompressed, from the input's begin; in a part of the work from where it begins in a
@@ -80,7 +80,7 @@ struct TaskBase {
 struct RunFailure {
   int exit_code = 1;
   std::string message;
-  // A bad line that ends the run: the ledger completes line and byte from the task's base.
+  // A bad line that ends the run: the ledger completes line and byte from the task's offset.
   std::optional<BadLine> bad_line;
 };
 
@@ -111,17 +111,17 @@ struct LedgerRequest {
 };
 
 struct LedgerReply {
-  struct Given {
+  struct Assigned {
     Task task;
     TaskProgress progress;  // where to go on
   };
-  std::vector<Given> tasks;
+  std::vector<Assigned> assigned;
   std::vector<LastPassPart> parts;
-  struct Based {
+  struct OffsetKnown {
     int64_t task = 0;
-    TaskBase base;
+    TaskOffset offset;
   };
-  std::vector<Based> bases;  // of tasks this rank holds, each told once
+  std::vector<OffsetKnown> offsets_known;  // of tasks this rank holds, each told once
   // Everything said in requests up to this number is in the journal.
   int64_t journaled_request = 0;
   bool all_done = false;              // the last passes are done, too: the rank may leave

@@ -140,13 +140,13 @@ void fields(Archive& archive, T& v) {
   } else if constexpr (Is<T, TaskCounts>) {
     fields(archive, v.totals), list(archive, v.datasets), list(archive, v.written);
     list(archive, v.bad_lines), counts(archive, v.num_range_bytes);
-  } else if constexpr (Is<T, StageFile>) {
+  } else if constexpr (Is<T, SpillFile>) {
     small(archive, v.writer, 0, INT64_MAX), small(archive, v.num_bytes, 0, kMaxTaskBytes);
   } else if constexpr (Is<T, TaskProgress>) {
     fields(archive, v.counts), archive(v.next_offset_bytes);
-    list(archive, v.stage), list(archive, v.before_stage);
+    list(archive, v.spill), list(archive, v.before_spill);
     small(archive, v.is_read, 0, 1);
-  } else if constexpr (Is<T, TaskBase>) {
+  } else if constexpr (Is<T, TaskOffset>) {
     list(archive, v.datasets), archive(v.num_input_lines), archive(v.num_input_bytes);
   } else if constexpr (Is<T, RunFailure>) {
     small(archive, v.exit_code, 0, 255);
@@ -157,10 +157,10 @@ void fields(Archive& archive, T& v) {
     archive(v.task), fields(archive, v.progress);
   } else if constexpr (Is<T, LedgerRequest::Failed>) {
     archive(v.task), fields(archive, v.failure);
-  } else if constexpr (Is<T, LedgerReply::Given>) {
+  } else if constexpr (Is<T, LedgerReply::Assigned>) {
     fields(archive, v.task), fields(archive, v.progress);
-  } else if constexpr (Is<T, LedgerReply::Based>) {
-    archive(v.task), fields(archive, v.base);
+  } else if constexpr (Is<T, LedgerReply::OffsetKnown>) {
+    archive(v.task), fields(archive, v.offset);
   } else if constexpr (Is<T, WrittenPlace>) {
     fields(archive, v.before), archive(v.num_input_bytes);
   } else if constexpr (Is<T, LastPassPart>) {
@@ -183,7 +183,7 @@ void fields(Archive& archive, T& v) {
     option(archive, v.failed_task), option(archive, v.leaving);
   } else {
     static_assert(Is<T, LedgerReply>);
-    list(archive, v.tasks), list(archive, v.parts), list(archive, v.bases);
+    list(archive, v.assigned), list(archive, v.parts), list(archive, v.offsets_known);
     archive(v.journaled_request);
     small(archive, v.all_done, 0, 1);
     option(archive, v.failure);

@@ -11,42 +11,42 @@ namespace weft {
 void Ledger::begin_within(std::optional<int64_t> num_input_bytes) {
   begins_within_ = true;
   knows_where_ = num_input_bytes.has_value();
-  next_base_.num_input_bytes = num_input_bytes.value_or(0);
-  bases_.back() = next_base_;
+  next_offset_.num_input_bytes = num_input_bytes.value_or(0);
+  offsets_.back() = next_offset_;
 }
 
-void Ledger::tell_bases(int rank, LedgerReply& reply) {
+void Ledger::tell_offsets(int rank, LedgerReply& reply) {
   std::set<int64_t>& untold = untold_[rank];
-  while (!untold.empty() && *untold.begin() <= num_based_) {
+  while (!untold.empty() && *untold.begin() <= num_offsets_known_) {
     const int64_t number = *untold.begin();
-    reply.bases.push_back({number, bases_[static_cast<size_t>(number)]});
+    reply.offsets_known.push_back({number, offsets_[static_cast<size_t>(number)]});
     untold.erase(untold.begin());
-    at(number).is_base_told = true;
-    count_stage(number);
+    at(number).is_offset_told = true;
+    count_spill(number);
   }
 }
 
-// bases_[i] is the base of task i; it is known for all tasks up to the first whose counts are not.
-void Ledger::extend_bases() {
-  while (num_based_ < std::ssize(tasks_)) {
-    meet_failure(num_based_);
-    const State& state = at(num_based_);
+// offsets_[i] is the offset of task i; it is known for all tasks up to the first whose counts are not.
+void Ledger::extend_offsets() {
+  while (num_offsets_known_ < std::ssize(tasks_)) {
+    meet_failure(num_offsets_known_);
+    const State& state = at(num_offsets_known_);
     if (!state.is_read || failure_) break;
-    add_bad_lines(num_based_);
-    for (size_t k = 0; k < next_base_.datasets.size(); ++k) {
-      next_base_.datasets[k].add(state.counts.datasets.at(k));
+    add_bad_lines(num_offsets_known_);
+    for (size_t k = 0; k < next_offset_.datasets.size(); ++k) {
+      next_offset_.datasets[k].add(state.counts.datasets.at(k));
     }
-    next_base_.num_input_lines += state.counts.totals.num_lines;
-    next_base_.num_input_bytes += state.counts.num_range_bytes;
-    check_output(num_based_);
-    ++num_based_;
-    const bool same_input = num_based_ < std::ssize(tasks_) &&
-                            tasks_[static_cast<size_t>(num_based_)].input_idx ==
-                                tasks_[static_cast<size_t>(num_based_ - 1)].input_idx;
-    bases_.push_back(next_base_);
+    next_offset_.num_input_lines += state.counts.totals.num_lines;
+    next_offset_.num_input_bytes += state.counts.num_range_bytes;
+    check_output(num_offsets_known_);
+    ++num_offsets_known_;
+    const bool same_input = num_offsets_known_ < std::ssize(tasks_) &&
+                            tasks_[static_cast<size_t>(num_offsets_known_)].input_idx ==
+                                tasks_[static_cast<size_t>(num_offsets_known_ - 1)].input_idx;
+    offsets_.push_back(next_offset_);
     if (!same_input) {
-      next_base_.num_input_lines = next_base_.num_input_bytes = 0;
-      bases_.back() = next_base_;
+      next_offset_.num_input_lines = next_offset_.num_input_bytes = 0;
+      offsets_.back() = next_offset_;
     }
   }
   // Ahead of the order as well: one stream may be the whole input. Work done twice would count
@@ -79,19 +79,19 @@ void Ledger::add_bad_lines(int64_t number) {
   }
 }
 
-// What only the base of its task tells of a bad line.
+// What only the offset of its task tells of a bad line.
 void Ledger::complete(BadLine& bad_line, int64_t number) const {
   const int32_t input_idx = tasks_[static_cast<size_t>(number)].input_idx;
   bad_line.input = input_names_.at(static_cast<size_t>(input_idx));
-  bad_line.line_number += next_base_.num_input_lines;
-  bad_line.offset_bytes += next_base_.num_input_bytes;
+  bad_line.line_number += next_offset_.num_input_lines;
+  bad_line.offset_bytes += next_offset_.num_input_bytes;
   bad_line.counts_lines_of_part = begins_within_ && input_idx == tasks_.front().input_idx;
   bad_line.counts_bytes_of_part = bad_line.counts_lines_of_part && !knows_where_;
 }
 
 // A reader knows its own task only, and one bomb may be many frames.
 void Ledger::check_output(int64_t number) {
-  if (!is_compressed(number) || next_base_.num_input_bytes <= limits_.max_output_bytes) return;
+  if (!is_compressed(number) || next_offset_.num_input_bytes <= limits_.max_output_bytes) return;
   const auto input_idx = static_cast<size_t>(tasks_[static_cast<size_t>(number)].input_idx);
   fail({static_cast<int>(ExitCode::kOutOfMemory),
         input_names_.at(input_idx) + ": gives more than the " +

@@ -19,7 +19,7 @@ struct Chunk {
   int32_t input_idx = 0;
   int64_t idx = 0;  // in the task, from 0 where this rank began
   LineChunk lines;
-  TokenizedChunk batch;
+  Batch batch;
   std::vector<WrittenChecksums> written;  // of the batch, one per key
   std::exception_ptr error;
   int64_t next_offset_bytes = 0;  // from the task's begin: where the next chunk begins

@@ -41,7 +41,7 @@ bool has_no_inodes(const fs::path& folder) {
          status.f_favail == 0;
 }
 
-// Counts the bytes of finished places: what is staged needs its room in the output all the same, and
+// Counts the bytes of finished places: what is spilled needs its room in the output all the same, and
 // files have holes where others are yet to write.
 int64_t bytes_in(const fs::path& folder) {
   int64_t sum = 0;
@@ -49,7 +49,7 @@ int64_t bytes_in(const fs::path& folder) {
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     struct stat status {};
     const std::string name = at->path().filename().string();
-    if (name.starts_with("stage.")) continue;
+    if (name.starts_with("spill.")) continue;
     if (::stat(at->path().c_str(), &status) != 0) continue;
     sum += std::min<int64_t>(status.st_size, int64_t{512} * status.st_blocks);
   }
@@ -87,28 +87,28 @@ std::vector<int64_t> estimated_task_bytes(const WorkPlan& plan, TokenType type) 
   return bytes;
 }
 
-int64_t stage_limit_bytes(const fs::path& folder, const fs::path& work_folder, int64_t need_bytes) {
+int64_t spill_limit_bytes(const fs::path& folder, const fs::path& work_folder, int64_t need_bytes) {
   const auto free = free_bytes(folder);
   if (!free) return INT64_MAX;
   const int64_t missing_bytes = std::max<int64_t>(need_bytes - bytes_in(work_folder), 0);
-  return std::max(kLeastStageLimitBytes, (*free - missing_bytes) / 2);
+  return std::max(kLeastSpillLimitBytes, (*free - missing_bytes) / 2);
 }
 
-int64_t most_staged_bytes(const std::vector<int64_t>& task_bytes, int64_t limit_bytes) {
+int64_t most_spilled_bytes(const std::vector<int64_t>& task_bytes, int64_t limit_bytes) {
   double sum = 0;
   for (size_t i = 1; i < task_bytes.size(); ++i) sum += static_cast<double>(task_bytes[i]);
   return std::min(rounded(sum), limit_bytes);
 }
 
 std::optional<std::string> lack_of_space(const fs::path& folder, const fs::path& work_folder,
-                                         int64_t need_bytes, int64_t staged_bytes) {
+                                         int64_t need_bytes, int64_t spilled_bytes) {
   const auto free = free_bytes(folder);
   const int64_t missing_bytes = need_bytes - bytes_in(work_folder);
-  if (!free || missing_bytes <= *free - staged_bytes) return std::nullopt;
+  if (!free || missing_bytes <= *free - spilled_bytes) return std::nullopt;
   std::string for_a_while;
-  if (staged_bytes > 0) {
+  if (spilled_bytes > 0) {
     for_a_while = fmt::format(
-        ", and up to {} for a while (for what is read before its place is known)", staged_bytes);
+        ", and up to {} for a while (for what is read before its place is known)", spilled_bytes);
   }
   return fmt::format(
       "warning: the output needs about {} bytes more (estimated from the size of the inputs){}, "

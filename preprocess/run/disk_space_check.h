@@ -21,24 +21,24 @@ namespace weft {
 //             4000 bytes of text
 // (Several keys share the text.)
 int64_t estimated_output_bytes(const WorkPlan& plan, TokenType type, bool has_origins = false);
-// Likewise of each task, without .sources: what it takes in a stage file.
+// Likewise of each task, without .sources: what it takes in a spill file.
 std::vector<int64_t> estimated_task_bytes(const WorkPlan& plan, TokenType type);
 
 // 60 tasks of plain text: so many threads can be ahead of one that is slow, on any disk.
-inline constexpr int64_t kLeastStageLimitBytes = int64_t{1} << 30;
-// How much may lie in stage files at a time: half of what `need_bytes` leave free beside what is in
-// `work_folder`, but at least kLeastStageLimitBytes. No limit if the file system does not say.
-int64_t stage_limit_bytes(const std::filesystem::path& folder,
+inline constexpr int64_t kLeastSpillLimitBytes = int64_t{1} << 30;
+// How much may lie in spill files at a time: half of what `need_bytes` leave free beside what is in
+// `work_folder`, but at least kLeastSpillLimitBytes. No limit if the file system does not say.
+int64_t spill_limit_bytes(const std::filesystem::path& folder,
                           const std::filesystem::path& work_folder, int64_t need_bytes);
 // What can come to lie there: all tasks but the first, or the limit.
-int64_t most_staged_bytes(const std::vector<int64_t>& task_bytes, int64_t limit_bytes);
+int64_t most_spilled_bytes(const std::vector<int64_t>& task_bytes, int64_t limit_bytes);
 
 // In a sentence, that the file system of `folder` has less room left than the work needs beside
-// what lies in `work_folder` already, `staged_bytes` of it for a while. Nothing if it has enough, or
+// what lies in `work_folder` already, `spilled_bytes` of it for a while. Nothing if it has enough, or
 // does not say.
 std::optional<std::string> lack_of_space(const std::filesystem::path& folder,
                                          const std::filesystem::path& work_folder,
-                                         int64_t need_bytes, int64_t staged_bytes = 0);
+                                         int64_t need_bytes, int64_t spilled_bytes = 0);
 
 // No room, or none within the quota: ENOSPC or EDQUOT.
 bool is_lack_of_space(const std::error_code& code);

@@ -149,13 +149,13 @@ Ledger restored_ledger(const PlannedRun& run, const std::optional<Journal::Conte
     ledger.begin_within(is_compressed ? std::nullopt : std::optional(first.begin));
   }
   if (!work) return ledger;
-  remove_stale_stages(run.folder, work->progress);
+  remove_stale_spills(run.folder, work->progress);
   int64_t num_done = 0;
   for (const auto& [number, progress] : work->progress) {
     // Bad lines that a run with --on-bad-line skip left out are to be met again.
     const bool has_bad_line = run.config.rules.on_bad_line == OnBadLine::kStop &&
                               progress.counts.totals.bad_lines.total() > 0;
-    if (has_bad_line || !has_stage(run.folder, number, progress.stage)) continue;
+    if (has_bad_line || !has_spills(run.folder, number, progress.spill)) continue;
     ledger.restore(number, progress);
     num_done += progress.is_done() ? 1 : 0;
   }

@@ -58,7 +58,7 @@ LastPassResult complete_index(const LastPassPart& part, RunFiles& files,
     const DatasetCounts& end = part.places[i + 1].before;
     int64_t last_bound = begin.before.num_sequences;
     seen.lengths = seen.documents = seen.sources = {};
-    PlacedDatasetWriter::SeeIndex see;
+    SharedPairWriter::SeeIndex see;
     see.lengths = [&](std::span<const int32_t> lengths) {
       seen.lengths.add(std::as_bytes(lengths));
     };

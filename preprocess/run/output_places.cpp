@@ -42,38 +42,38 @@ void OutputPlaces::end() {
   sync_thread_.join();
 }
 
-void OutputPlaces::open(const LedgerReply::Given& assigned) {
+void OutputPlaces::open(const LedgerReply::Assigned& assigned) {
   tasks_.try_emplace(assigned.task.number, assigned.task, assigned.progress, num_datasets_,
                      files_.writer());
 }
 
 const TaskCounts& OutputPlaces::add(TaskOutput& task, Chunk& chunk) {
-  const TaskOutput::Batch& batch = task.add(chunk);
+  const TaskOutput::PlacedBatch& batch = task.add(chunk);
   held_bytes_ += batch.held_bytes();
   if (!spare_.empty()) {
     chunk.batch = std::move(spare_.back());
     spare_.pop_back();
   }
   // The next long line waits for this one's memory: it must not wait for its place.
-  if (batch.long_line_permit && !task.has_base()) task.begin_spilling();
+  if (batch.long_line_permit && !task.has_offset()) task.begin_spilling();
   return batch.counts;
 }
 
-void OutputPlaces::set_place(int64_t number, const TaskBase& place) {
+void OutputPlaces::set_place(int64_t number, const TaskOffset& place) {
   TaskOutput& task = at(number);
-  task.set_base(place);
+  task.set_offset(place);
   write(task);
 }
 
 void OutputPlaces::write(TaskOutput& task) {
   const int64_t number = task.task().number;
   const int32_t input_idx = task.task().input_idx;
-  if (task.has_base() || task.is_spilling()) held_bytes_ -= task.num_held_bytes();
+  if (task.has_offset() || task.is_spilling()) held_bytes_ -= task.num_held_bytes();
   for (const TaskOutput::BatchPtr& batch : task.take_writable()) {
     do_and_then(
         [this, number, input_idx, batch] {
           if (batch->spilled_at >= 0) {
-            files_.stage(number, batch->spilled_at, batch->tokens.outputs);
+            files_.spill(number, batch->spilled_at, batch->tokens.outputs);
           } else {
             files_.write(batch->place, input_idx, batch->tokens.outputs);
           }
@@ -86,8 +86,8 @@ void OutputPlaces::write(TaskOutput& task) {
         });
   }
   if (task.take_unspill()) {
-    do_and_then([this, number, input_idx, spill = task.stage(),
-                 place = task.spill_base()] { files_.unstage(number, spill, place, input_idx); },
+    do_and_then([this, number, input_idx, spill = task.spill(),
+                 place = task.spill_offset()] { files_.unspill(number, spill, place, input_idx); },
                 [this, number] {
                   at(number).unspilled();
                   write(at(number));
@@ -118,16 +118,16 @@ void OutputPlaces::do_and_then(std::function<void()> work, std::function<void()>
 void OutputPlaces::spill_above(int64_t max_bytes) {
   for (auto at = tasks_.rbegin(); at != tasks_.rend() && held_bytes_ > max_bytes; ++at) {
     TaskOutput& task = at->second;
-    if (task.has_base() || task.num_held_bytes() == 0) continue;
+    if (task.has_offset() || task.num_held_bytes() == 0) continue;
     task.begin_spilling();
     write(task);
   }
 }
 
 // To grow a batch's memory anew for every chunk takes copies and page faults.
-void OutputPlaces::reuse(TokenizedChunk& tokens) {
+void OutputPlaces::reuse(Batch& tokens) {
   size_t num_bytes = 0;
-  for (TokenizedChunk::Output& output : tokens.outputs) {
+  for (Batch::Output& output : tokens.outputs) {
     output.clear();
     num_bytes += 2 * output.tokens_16.capacity() + 4 * output.tokens_32.capacity();
   }
@@ -151,13 +151,13 @@ void OutputPlaces::on_synced(const std::vector<LedgerRequest::Durable>& all) {
   for (const LedgerRequest::Durable& durable : all) {
     durable_.push_back(durable);
     if (!durable.progress.is_read) continue;
-    if (!durable.progress.stage.empty()) {
-      files_.close_stage(durable.task);  // tasks may wait by the thousand
+    if (!durable.progress.spill.empty()) {
+      files_.close_spill(durable.task);  // tasks may wait by the thousand
       continue;
     }
     const auto found = tasks_.find(durable.task);
     if (found == tasks_.end()) continue;
-    if (auto spill = found->second.stage(); !spill.empty()) {
+    if (auto spill = found->second.spill(); !spill.empty()) {
       copied_[durable.task] = std::move(spill);
     }
     tasks_.erase(found);
@@ -186,7 +186,7 @@ std::vector<LedgerRequest::Durable> OutputPlaces::take_durable(int64_t request) 
 void OutputPlaces::remove_spills(int64_t journaled_request) {
   std::erase_if(old_spills_, [&](const OldSpill& spill) {
     if (spill.request > journaled_request) return false;
-    files_.remove_stage(spill.task, spill.files);
+    files_.remove_spills(spill.task, spill.files);
     return true;
   });
 }

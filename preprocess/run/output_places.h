@@ -40,13 +40,13 @@ class OutputPlaces {
   // Throws what the syncing has ended by (out of memory, mostly).
   void check() const { sync_thread_.check(); }
 
-  void open(const LedgerReply::Given& assigned);
+  void open(const LedgerReply::Assigned& assigned);
   TaskOutput& at(int64_t task) { return tasks_.at(task); }
   bool is_empty() const { return tasks_.empty(); }
 
   // The next batch of a task. Its memory is taken, and another one's given for it.
   const TaskCounts& add(TaskOutput& task, Chunk& chunk);
-  void set_place(int64_t task, const TaskBase& place);
+  void set_place(int64_t task, const TaskOffset& place);
   // Writes what can be written of a task.
   void write(TaskOutput& task);
   // Spills what has no place until no more than `max_bytes` are held.
@@ -69,24 +69,24 @@ class OutputPlaces {
  private:
   void do_and_then(std::function<void()> work, std::function<void()> then);
   void on_synced(const std::vector<LedgerRequest::Durable>& durable);
-  void reuse(TokenizedChunk& tokens);
+  void reuse(Batch& tokens);
 
   RunFiles& files_;
   const size_t num_datasets_;
   TokenizerPool& pool_;
   Inbox& inbox_;
   std::map<int64_t, TaskOutput> tasks_;
-  std::vector<TokenizedChunk> spare_;  // empty, with memory
+  std::vector<Batch> spare_;  // empty, with memory
   int64_t held_bytes_ = 0;
   int num_underway_ = 0;  // writes
 
   std::set<int64_t> dirty_;  // tasks with progress that was not synced
   std::vector<LedgerRequest::Durable> durable_;
-  std::map<int64_t, std::vector<StageFile>> copied_;  // spill files of tasks in durable_
+  std::map<int64_t, std::vector<SpillFile>> copied_;  // spill files of tasks in durable_
   struct OldSpill {
     int64_t request = 0;
     int64_t task = 0;
-    std::vector<StageFile> files;
+    std::vector<SpillFile> files;
   };
   std::vector<OldSpill> old_spills_;
   std::chrono::steady_clock::time_point last_sync_ = std::chrono::steady_clock::now();

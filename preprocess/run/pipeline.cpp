@@ -56,19 +56,19 @@ Ledger::Limits ledger_limits(const PlannedRun& run) {
           config.num_ranks(),
           config.max_output_bytes,
           run.plan.compressed_inputs(),
-          config.max_staged_bytes >= 0
-              ? config.max_staged_bytes
-              : stage_limit_bytes(run.folder.parent_path(), run.folder, run.need_bytes()),
+          config.max_spilled_bytes >= 0
+              ? config.max_spilled_bytes
+              : spill_limit_bytes(run.folder.parent_path(), run.folder, run.need_bytes()),
           estimated_task_bytes(run.plan, run.type),
           WrittenFiles{paths, run.type, config.rules.keeps_origins()}};
 }
 
 void warn_of_lack_of_space(const PlannedRun& run, const Ledger::Limits& limits) {
   const bool is_in_order = run.config.num_workers == 1 && run.config.num_ranks() == 1;
-  const int64_t staged_bytes =
-      is_in_order ? 0 : most_staged_bytes(limits.output_bytes, limits.max_stage_bytes);
+  const int64_t spilled_bytes =
+      is_in_order ? 0 : most_spilled_bytes(limits.output_bytes, limits.max_spill_bytes);
   const auto lack =
-      lack_of_space(run.folder.parent_path(), run.folder, run.need_bytes(), staged_bytes);
+      lack_of_space(run.folder.parent_path(), run.folder, run.need_bytes(), spilled_bytes);
   if (lack) run.note(*lack);
 }
 

@@ -61,7 +61,7 @@ struct PipelineConfig {
   int64_t task_bytes = kTaskBytes;
   size_t long_line_bytes = size_t{16} << 20;  // see RankSettings
   int64_t max_held_bytes_per_worker = int64_t{24} << 20;
-  int64_t max_staged_bytes = -1;  // of documents without a place; < 0: by the free space
+  int64_t max_spilled_bytes = -1;  // of documents without a place; < 0: by the free space
   // The journal is written half as often: three of these are the work that a crash may cost.
   std::chrono::milliseconds sync_interval{1000};
 };

@@ -186,9 +186,9 @@ void Rank::exchange() {
   LedgerReply reply = send();
   if (reply.failure) throw_failure(*reply.failure);
   // Without one now, it is worth asking again when something has changed, or after a while.
-  may_be_given_tasks_ = !reply.tasks.empty();
-  for (const auto& assigned : reply.tasks) open_task(assigned);
-  for (const auto& based : reply.bases) places_.set_place(based.task, based.base);
+  may_be_given_tasks_ = !reply.assigned.empty();
+  for (const auto& assigned : reply.assigned) open_task(assigned);
+  for (const auto& known : reply.offsets_known) places_.set_place(known.task, known.offset);
   places_.remove_spills(reply.journaled_request);
   may_be_given_parts_ = !reply.parts.empty();
   for (LastPassPart& part : reply.parts) last_passes_.start(std::move(part));
@@ -208,7 +208,7 @@ LedgerReply Rank::send() {
   return reply;
 }
 
-void Rank::open_task(const LedgerReply::Given& assigned) {
+void Rank::open_task(const LedgerReply::Assigned& assigned) {
   crash_point("task_given");
   places_.open(assigned);
   // A task that an earlier run has read to its end, and spilled, only waits for its place.

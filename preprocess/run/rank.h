@@ -69,7 +69,7 @@ class Rank {
   bool is_idle() const;
   int64_t num_parts_wanted() const;
   LedgerReply send();
-  void open_task(const LedgerReply::Given& assigned);
+  void open_task(const LedgerReply::Assigned& assigned);
   void leave(const RunFailure& failure);
   [[noreturn]] void throw_failure(const RunFailure& failure);
   void send_what_is_safe();

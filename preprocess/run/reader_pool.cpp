@@ -55,7 +55,7 @@ void ReaderPool::end() {
   threads_.join();
 }
 
-void ReaderPool::read(const LedgerReply::Given& assigned) {
+void ReaderPool::read(const LedgerReply::Assigned& assigned) {
   const auto& is_unwanted = is_unwanted_[assigned.task.number] =
       std::make_shared<std::atomic<bool>>(false);
   tasks_.push({assigned.task, assigned.progress.next_offset_bytes,

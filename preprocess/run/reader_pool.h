@@ -37,7 +37,7 @@ class ReaderPool {
   void check() const { threads_.check(); }
 
   // Reads a task from where `assigned` says. is_last() is true of one of its chunks.
-  void read(const LedgerReply::Given& assigned);
+  void read(const LedgerReply::Assigned& assigned);
   // The rest of a task's text is not needed.
   void abandon(int64_t task);
   // The last chunk of a task has come.

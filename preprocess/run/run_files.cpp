@@ -14,7 +14,7 @@
 namespace weft {
 namespace {
 
-using Output = TokenizedChunk::Output;
+using Output = Batch::Output;
 
 // Random bits of the kernel.
 int64_t random_writer() {
@@ -22,7 +22,7 @@ int64_t random_writer() {
   return static_cast<int64_t>((uint64_t{device()} << 32 | device()) >> 1);
 }
 
-StagedHeader header_of(const Output& output) {
+SpillHeader header_of(const Output& output) {
   return {output.token_bytes().size(), output.sequence_lengths.size(),
           output.document_sequences.size()};
 }
@@ -56,7 +56,7 @@ bool RunFiles::are_there(const std::filesystem::path& folder, size_t num_dataset
   return true;
 }
 
-void RunFiles::write(const TaskBase& before, int32_t input_idx,
+void RunFiles::write(const TaskOffset& before, int32_t input_idx,
                      const std::vector<Output>& outputs) {
   for (size_t k = 0; k < outputs.size(); ++k) {
     const Output& output = outputs[k];
@@ -66,7 +66,7 @@ void RunFiles::write(const TaskBase& before, int32_t input_idx,
   }
 }
 
-void RunFiles::write_sources(size_t k, const TaskBase& before, int32_t input_idx,
+void RunFiles::write_sources(size_t k, const TaskOffset& before, int32_t input_idx,
                              const Output& output) {
   std::vector<std::byte> entries;
   for (size_t i = 0; i < output.line_offsets.size(); ++i) {
@@ -83,16 +83,16 @@ void RunFiles::write_sources(size_t k, const TaskBase& before, int32_t input_idx
       source_entry_at(before.datasets.at(k).num_documents, has_origins_));
 }
 
-int64_t RunFiles::staged_size(const std::vector<Output>& outputs) {
+int64_t RunFiles::spill_size(const std::vector<Output>& outputs) {
   uint64_t size_bytes = 0;
   for (const Output& output : outputs) {
-    size_bytes += sizeof(StagedHeader) + header_of(output).size_bytes(!output.origins.empty());
+    size_bytes += sizeof(SpillHeader) + header_of(output).size_bytes(!output.origins.empty());
   }
   return static_cast<int64_t>(size_bytes);
 }
 
-void RunFiles::stage(int64_t task, int64_t offset_bytes, const std::vector<Output>& outputs) {
-  const auto file = stage_file(task);
+void RunFiles::spill(int64_t task, int64_t offset_bytes, const std::vector<Output>& outputs) {
+  const auto file = spill_file(task);
   const auto write = [&](const auto& values) {
     const auto bytes = std::as_bytes(std::span(values));
     if (!bytes.empty()) file->write_at(bytes.data(), bytes.size(), offset_bytes);
@@ -106,43 +106,43 @@ void RunFiles::stage(int64_t task, int64_t offset_bytes, const std::vector<Outpu
     write(output.line_offsets);
     write(output.origins);
   }
-  crash_point("staged");
+  crash_point("spilled");
 }
 
-void RunFiles::unstage(int64_t task, const std::vector<StageFile>& stage, const TaskBase& base,
+void RunFiles::unspill(int64_t task, const std::vector<SpillFile>& spill, const TaskOffset& offset,
                        int32_t input_idx) {
-  TaskBase before = base;
+  TaskOffset before = offset;
   Output output;
-  for (const StageFile& file : stage) {
-    StageReader reader(stage_path(folder_, task, file.writer), file.num_bytes, type_, has_origins_);
+  for (const SpillFile& file : spill) {
+    SpillReader reader(spill_path(folder_, task, file.writer), file.num_bytes, type_, has_origins_);
     while (!reader.at_end()) {
       for (size_t k = 0; k < datasets_.size(); ++k) {
         const DatasetCounts counts = reader.copy(before.datasets[k], datasets_[k]->pair, output);
         write_sources(k, before, input_idx, output);
         before.datasets[k].add(counts);
       }
-      crash_point("segment_unstaged");
+      crash_point("batch_unspilled");
     }
   }
 }
 
-void RunFiles::close_stage(int64_t task) {
+void RunFiles::close_spill(int64_t task) {
   const std::lock_guard lock(mutex_);
-  stages_.erase(task);
+  spills_.erase(task);
 }
 
-void RunFiles::remove_stage(int64_t task, const std::vector<StageFile>& stage) {
-  close_stage(task);
-  crash_point("stage_unneeded");
-  for (const StageFile& file : stage) remove_file(stage_path(folder_, task, file.writer));
+void RunFiles::remove_spills(int64_t task, const std::vector<SpillFile>& spill) {
+  close_spill(task);
+  crash_point("spill_unneeded");
+  for (const SpillFile& file : spill) remove_file(spill_path(folder_, task, file.writer));
 }
 
-std::shared_ptr<OutputFile> RunFiles::stage_file(int64_t task) {
+std::shared_ptr<OutputFile> RunFiles::spill_file(int64_t task) {
   const std::lock_guard lock(mutex_);
-  if (const auto found = stages_.find(task); found != stages_.end()) return found->second;
-  const auto file = std::make_shared<OutputFile>(stage_path(folder_, task, writer_), /*keep=*/true);
+  if (const auto found = spills_.find(task); found != spills_.end()) return found->second;
+  const auto file = std::make_shared<OutputFile>(spill_path(folder_, task, writer_), /*keep=*/true);
   has_new_files_ = true;
-  stages_[task] = file;
+  spills_[task] = file;
   return file;
 }
 
@@ -151,12 +151,12 @@ void RunFiles::sync() {
     dataset->pair.sync();
     dataset->sources.sync();
   }
-  std::vector<std::shared_ptr<OutputFile>> stages;
+  std::vector<std::shared_ptr<OutputFile>> spills;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [task, file] : stages_) stages.push_back(file);
+    for (const auto& [task, file] : spills_) spills.push_back(file);
   }
-  for (const auto& file : stages) file->sync();
+  for (const auto& file : spills) file->sync();
   if (has_new_files_.exchange(false)) sync_folder(folder_);
   crash_point("files_synced");
 }
@@ -177,7 +177,7 @@ DatasetFrame RunFiles::prepare(size_t k, const DatasetCounts& total,
   const auto crc_of = [](const std::string& text) {
     return Crc32::of(std::as_bytes(std::span(text)));
   };
-  return {crc_of(PlacedDatasetWriter::index_header(total, type_)), crc_of(frame.header),
+  return {crc_of(SharedPairWriter::index_header(total, type_)), crc_of(frame.header),
           crc_of(frame.footer)};
 }
 

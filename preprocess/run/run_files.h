@@ -1,5 +1,5 @@
 // The files of a run that is not finished: PREFIX.work/K.bin, .idx, .bounds, .sources for the K-th
-// key, and stage files (stage_file.h) for documents whose place in the output is not known yet.
+// key, and spill files (spill_file.h) for documents whose place in the output is not known yet.
 #pragma once
 
 #include <atomic>
@@ -29,29 +29,28 @@ class RunFiles {
   RunFiles(std::filesystem::path folder, size_t num_datasets, TokenType type, bool make = true,
            bool has_origins = false);
 
-  // This process in names of stage files: a random number, so that no other one that ever works in
+  // This process in names of spill files: a random number, so that no other one that ever works in
   // a folder of this name has the same.
   int64_t writer() const { return writer_; }
 
   // All that follows is thread-safe and throws std::system_error. Writing the same again is
   // harmless.
 
-  // Writes a segment's documents behind `before`; their lines begin at before.num_input_bytes + the
+  // Writes a batch's documents behind `before`; their lines begin at before.num_input_bytes + the
   // offsets in `outputs`.
-  void write(const TaskBase& before, int32_t input_idx,
-             const std::vector<TokenizedChunk::Output>& outputs);
+  void write(const TaskOffset& before, int32_t input_idx,
+             const std::vector<Batch::Output>& outputs);
 
-  // Writes a segment to this process's stage file of the task, at `offset_bytes`.
-  void stage(int64_t task, int64_t offset_bytes,
-             const std::vector<TokenizedChunk::Output>& outputs);
-  static int64_t staged_size(const std::vector<TokenizedChunk::Output>& outputs);
-  // Writes what the stage files hold to its place, behind `base`. Throws std::runtime_error if one
-  // does not hold whole segments.
-  void unstage(int64_t task, const std::vector<StageFile>& stage, const TaskBase& base,
+  // Writes a batch to this process's spill file of the task, at `offset_bytes`.
+  void spill(int64_t task, int64_t offset_bytes, const std::vector<Batch::Output>& outputs);
+  static int64_t spill_size(const std::vector<Batch::Output>& outputs);
+  // Writes what the spill files hold to its place, behind `offset`. Throws std::runtime_error if one
+  // does not hold whole batches.
+  void unspill(int64_t task, const std::vector<SpillFile>& spill, const TaskOffset& offset,
                int32_t input_idx);
   // Nothing more will be written to this process's.
-  void close_stage(int64_t task);
-  void remove_stage(int64_t task, const std::vector<StageFile>& stage);
+  void close_spill(int64_t task);
+  void remove_spills(int64_t task, const std::vector<SpillFile>& spill);
 
   // The file of dataset `k` with this suffix.
   static std::string path_in(const std::filesystem::path& folder, size_t k,
@@ -70,7 +69,7 @@ class RunFiles {
                        const std::vector<std::string>& input_names,
                        const InputParts& input_parts = {});
   // How the last passes write to the .idx.
-  PlacedDatasetWriter& pair(size_t k) { return datasets_.at(k)->pair; }
+  SharedPairWriter& pair(size_t k) { return datasets_.at(k)->pair; }
   TokenType type() const { return type_; }
   bool has_origins() const { return has_origins_; }
   std::filesystem::path path_of(size_t k, const std::string& suffix) const;
@@ -78,12 +77,12 @@ class RunFiles {
  private:
   struct Dataset {
     Dataset(const RunFiles& files, size_t k, TokenType type, bool make);
-    PlacedDatasetWriter pair;
+    SharedPairWriter pair;
     OutputFile sources;
   };
-  void write_sources(size_t k, const TaskBase& before, int32_t input_idx,
-                     const TokenizedChunk::Output& output);
-  std::shared_ptr<OutputFile> stage_file(int64_t task);
+  void write_sources(size_t k, const TaskOffset& before, int32_t input_idx,
+                     const Batch::Output& output);
+  std::shared_ptr<OutputFile> spill_file(int64_t task);
 
   std::filesystem::path folder_;
   TokenType type_;
@@ -92,7 +91,7 @@ class RunFiles {
   std::vector<std::unique_ptr<Dataset>> datasets_;
   std::atomic<bool> has_new_files_{true};  // since the folder was synced
   std::mutex mutex_;
-  std::map<int64_t, std::shared_ptr<OutputFile>> stages_;
+  std::map<int64_t, std::shared_ptr<OutputFile>> spills_;
 };
 
 }  // namespace weft

@@ -12,18 +12,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kPrefix[] = "stage.";
+constexpr char kPrefix[] = "spill.";
 
-// So much of a segment is in memory when it is copied to its place.
+// So much of a batch is in memory when it is copied to its place.
 constexpr uint64_t kBlockBytes = 4 << 20;
 
 }  // namespace
 
-fs::path stage_path(const fs::path& folder, int64_t task, int64_t writer) {
+fs::path spill_path(const fs::path& folder, int64_t task, int64_t writer) {
   return folder / (kPrefix + std::to_string(task) + "." + std::to_string(writer));
 }
 
-bool is_stage_name(const std::string& name) {
+bool is_spill_name(const std::string& name) {
   const std::string numbers = name.starts_with(kPrefix) ? name.substr(std::size(kPrefix) - 1) : "";
   const size_t dot = numbers.find('.');
   return dot != std::string::npos && dot > 0 && dot + 1 < numbers.size() &&
@@ -31,32 +31,32 @@ bool is_stage_name(const std::string& name) {
          numbers.find_first_not_of("0123456789", dot + 1) == std::string::npos;
 }
 
-bool has_stage(const fs::path& folder, int64_t task, const std::vector<StageFile>& stage) {
-  return std::all_of(stage.begin(), stage.end(), [&](const StageFile& file) {
+bool has_spills(const fs::path& folder, int64_t task, const std::vector<SpillFile>& spill) {
+  return std::all_of(spill.begin(), spill.end(), [&](const SpillFile& file) {
     std::error_code error;
-    const auto size_bytes = fs::file_size(stage_path(folder, task, file.writer), error);
+    const auto size_bytes = fs::file_size(spill_path(folder, task, file.writer), error);
     return !error && static_cast<int64_t>(size_bytes) >= file.num_bytes;
   });
 }
 
-void remove_stale_stages(const fs::path& folder, const std::map<int64_t, TaskProgress>& progress) {
+void remove_stale_spills(const fs::path& folder, const std::map<int64_t, TaskProgress>& progress) {
   std::set<fs::path> wanted;
   for (const auto& [task, its_progress] : progress) {
-    for (const StageFile& file : its_progress.stage) {
-      wanted.insert(stage_path(folder, task, file.writer));
+    for (const SpillFile& file : its_progress.spill) {
+      wanted.insert(spill_path(folder, task, file.writer));
     }
   }
   std::vector<fs::path> stale;
   for (const auto& entry : fs::directory_iterator(folder)) {
-    if (is_stage_name(entry.path().filename().string()) && !wanted.contains(entry.path())) {
+    if (is_spill_name(entry.path().filename().string()) && !wanted.contains(entry.path())) {
       stale.push_back(entry.path());
     }
   }
   for (const fs::path& path : stale) remove_file(path);
 }
 
-StagedHeader StageReader::read_header() {
-  StagedHeader header;
+SpillHeader SpillReader::read_header() {
+  SpillHeader header;
   read_into(&header, sizeof header);
   // Each on its own first: the sum of hostile numbers could overflow.
   const auto rest = static_cast<uint64_t>(num_bytes_ - position_);
@@ -69,9 +69,9 @@ StagedHeader StageReader::read_header() {
   return header;
 }
 
-DatasetCounts StageReader::copy(const DatasetCounts& before, PlacedDatasetWriter& pair,
-                                TokenizedChunk::Output& output) {
-  const StagedHeader header = read_header();
+DatasetCounts SpillReader::copy(const DatasetCounts& before, SharedPairWriter& pair,
+                                Batch::Output& output) {
+  const SpillHeader header = read_header();
   std::vector<std::byte> tokens;
   for (uint64_t done = 0; done < header.num_bytes; done += tokens.size()) {
     read_values(tokens, std::min(kBlockBytes, header.num_bytes - done));
@@ -92,7 +92,7 @@ DatasetCounts StageReader::copy(const DatasetCounts& before, PlacedDatasetWriter
           static_cast<int64_t>(header.num_bytes) / weft::size_bytes(type_)};
 }
 
-void StageReader::read_into(void* data, size_t size_bytes) {
+void SpillReader::read_into(void* data, size_t size_bytes) {
   const int64_t end_bytes = std::min(num_bytes_, file_.size_bytes());
   if (static_cast<int64_t>(size_bytes) > end_bytes - position_) {
     throw ChecksumMismatch(file_.path().string() +

@@ -1,11 +1,11 @@
-// PREFIX.work/stage.N.W: documents of task N whose place in the output was not known, as process W
-// found them. Nobody else writes to it, so a process that was given up, or belongs to an earlier
-// run, may wake up and write on. Whoever goes on with the task begins a file of his own behind it.
+// PREFIX.work/spill.N.W: documents of task N whose place in the output was not known, as process W
+// found them. No other process writes to it, so one of an earlier run may wake up and write on. The
+// process that goes on with the task begins a file of its own behind it.
 //
-//   stage  := segment*                       in the order of the task
-//   segment:= for each key: num_bytes:u64 num_sequences:u64 num_documents:u64
-//             tokens lengths:i32[] document_sequences:i32[] line_offsets:i64[]
-//             origins:byte[32][]           if they are kept
+//   spill := batch*                        in the order of the task
+//   batch := for each key: num_bytes:u64 num_sequences:u64 num_documents:u64
+//            tokens lengths:i32[] document_sequences:i32[] line_offsets:i64[]
+//            origins:byte[32][]            if they are kept
 #pragma once
 
 #include <cstdint>
@@ -18,23 +18,23 @@
 #include "indexed_dataset/pair/shared_pair_writer.h"
 #include "indexed_dataset/storage/file_io.h"
 #include "preprocess/datasets/source_map.h"
-#include "preprocess/documents/tokenized_chunk.h"
+#include "preprocess/documents/batch.h"
 #include "preprocess/ledger/ledger_link.h"
 
 namespace weft {
 
-std::filesystem::path stage_path(const std::filesystem::path& folder, int64_t task, int64_t writer);
-bool is_stage_name(const std::string& name);
+std::filesystem::path spill_path(const std::filesystem::path& folder, int64_t task, int64_t writer);
+bool is_spill_name(const std::string& name);
 
-// Whether the stage files are there, and hold so much.
-bool has_stage(const std::filesystem::path& folder, int64_t task,
-               const std::vector<StageFile>& stage);
+// Whether the spill files are there, and hold so much.
+bool has_spills(const std::filesystem::path& folder, int64_t task,
+                const std::vector<SpillFile>& spill);
 
-// Removes the stage files that nobody's progress speaks of. Throws std::system_error.
-void remove_stale_stages(const std::filesystem::path& folder,
+// Removes the spill files that nobody's progress speaks of. Throws std::system_error.
+void remove_stale_spills(const std::filesystem::path& folder,
                          const std::map<int64_t, TaskProgress>& progress);
 
-struct StagedHeader {
+struct SpillHeader {
   uint64_t num_bytes = 0, num_sequences = 0, num_documents = 0;
   // Behind the header.
   uint64_t size_bytes(bool has_origins) const {
@@ -42,11 +42,11 @@ struct StagedHeader {
   }
 };
 
-// Reads a stage file from front to back.
-class StageReader {
+// Reads a spill file from front to back.
+class SpillReader {
  public:
   // Its first `num_bytes`.
-  StageReader(const std::filesystem::path& path, int64_t num_bytes, TokenType type,
+  SpillReader(const std::filesystem::path& path, int64_t num_bytes, TokenType type,
               bool has_origins)
       : file_(path, Links::kRefuse),
         num_bytes_(num_bytes),
@@ -55,14 +55,13 @@ class StageReader {
 
   bool at_end() const { return position_ == num_bytes_; }
 
-  // Writes the tokens and lengths of one key's part of a segment to their place behind `before`, a
+  // Writes the tokens and lengths of one key's part of a batch to their place behind `before`, a
   // few megabytes at a time, and leaves the rest of it in `output`. Returns what it holds. Throws
-  // std::runtime_error if the file does not hold whole segments; std::system_error.
-  DatasetCounts copy(const DatasetCounts& before, PlacedDatasetWriter& pair,
-                     TokenizedChunk::Output& output);
+  // std::runtime_error if the file does not hold whole batches; std::system_error.
+  DatasetCounts copy(const DatasetCounts& before, SharedPairWriter& pair, Batch::Output& output);
 
  private:
-  StagedHeader read_header();
+  SpillHeader read_header();
   void read_into(void* data, size_t size_bytes);
   template <typename T>
   void read_values(std::vector<T>& values, uint64_t count) {

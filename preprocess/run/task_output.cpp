@@ -8,7 +8,7 @@ namespace weft {
 namespace {
 
 TaskCounts counts_of(const Chunk& chunk) {
-  const TokenizedChunk& result = chunk.batch;
+  const Batch& result = chunk.batch;
   TaskCounts counts;
   PipelineTotals& totals = counts.totals;
   totals.num_file_bytes = chunk.num_file_bytes;
@@ -20,7 +20,7 @@ TaskCounts counts_of(const Chunk& chunk) {
   totals.num_replaced_surrogates = result.num_replaced_surrogates;
   totals.bad_lines = result.bad_line_counts;
   counts.bad_lines = result.bad_lines;
-  for (const TokenizedChunk::Output& output : result.outputs) {
+  for (const Batch::Output& output : result.outputs) {
     counts.datasets.push_back(output.counts());
   }
   counts.written = chunk.written;
@@ -29,9 +29,9 @@ TaskCounts counts_of(const Chunk& chunk) {
 
 }  // namespace
 
-int64_t TaskOutput::Batch::held_bytes() const {
+int64_t TaskOutput::PlacedBatch::held_bytes() const {
   auto size_bytes = static_cast<int64_t>(sizeof *this);
-  for (const TokenizedChunk::Output& output : tokens.outputs) size_bytes += output.held_bytes();
+  for (const Batch::Output& output : tokens.outputs) size_bytes += output.held_bytes();
   return size_bytes;
 }
 
@@ -39,18 +39,18 @@ TaskOutput::TaskOutput(const Task& task, TaskProgress progress, size_t num_datas
     : task_(task),
       counts_(progress.counts),
       given_(progress.counts.datasets),
-      before_stage_(progress.stage.empty() ? progress.counts.datasets : progress.before_stage),
-      earlier_stage_(progress.stage),
+      before_spill_(progress.spill.empty() ? progress.counts.datasets : progress.before_spill),
+      earlier_spill_(progress.spill),
       writer_(writer),
       is_read_(progress.is_read),
-      is_spilling_(!progress.stage.empty()),
+      is_spilling_(!progress.spill.empty()),
       written_(std::move(progress)) {
   for (TaskCounts* counts : {&counts_, &written_.counts}) {
     counts->datasets.resize(num_datasets);
     counts->written.resize(num_datasets);
   }
   given_.resize(num_datasets);
-  before_stage_.resize(num_datasets);
+  before_spill_.resize(num_datasets);
 }
 
 ChunkPtr TaskOutput::take_next() {
@@ -60,8 +60,8 @@ ChunkPtr TaskOutput::take_next() {
   return std::move(arrived_.extract(found).mapped());
 }
 
-const TaskOutput::Batch& TaskOutput::add(Chunk& chunk) {
-  auto batch = std::make_shared<Batch>();
+const TaskOutput::PlacedBatch& TaskOutput::add(Chunk& chunk) {
+  auto batch = std::make_shared<PlacedBatch>();
   batch->counts = counts_of(chunk);
   batch->next_offset_bytes = chunk.next_offset_bytes;
   batch->tokens = std::move(chunk.batch);
@@ -80,31 +80,31 @@ void TaskOutput::end(const Chunk& chunk) {
   advance_written();
 }
 
-void TaskOutput::set_base(const TaskBase& base) { base_ = base; }
+void TaskOutput::set_offset(const TaskOffset& offset) { offset_ = offset; }
 
-std::vector<StageFile> TaskOutput::stage() const {
-  std::vector<StageFile> stage = earlier_stage_;
-  if (num_spilled_bytes_ > 0) stage.push_back({writer_, num_spilled_bytes_});
-  return stage;
+std::vector<SpillFile> TaskOutput::spill() const {
+  std::vector<SpillFile> spill = earlier_spill_;
+  if (num_spilled_bytes_ > 0) spill.push_back({writer_, num_spilled_bytes_});
+  return spill;
 }
 
-TaskBase TaskOutput::spill_base() const {
-  TaskBase base = *base_;
-  for (size_t k = 0; k < before_stage_.size(); ++k) base.datasets.at(k).add(before_stage_[k]);
-  return base;
+TaskOffset TaskOutput::spill_offset() const {
+  TaskOffset offset = *offset_;
+  for (size_t k = 0; k < before_spill_.size(); ++k) offset.datasets.at(k).add(before_spill_[k]);
+  return offset;
 }
 
 std::vector<TaskOutput::BatchPtr> TaskOutput::take_writable() {
   std::vector<BatchPtr> batches;
-  if (!base_ && !is_spilling_) return batches;
+  if (!offset_ && !is_spilling_) return batches;
   for (; !held_.empty(); held_.pop_front()) {
     BatchPtr& batch = held_.front();
-    if (base_) {
-      batch->place = *base_;
+    if (offset_) {
+      batch->place = *offset_;
       for (size_t k = 0; k < given_.size(); ++k) batch->place.datasets.at(k).add(given_[k]);
     } else {
       batch->spilled_at = num_spilled_bytes_;
-      batch->spilled_bytes = RunFiles::staged_size(batch->tokens.outputs);
+      batch->spilled_bytes = RunFiles::spill_size(batch->tokens.outputs);
       num_spilled_bytes_ += batch->spilled_bytes;
       ++num_spilling_;
     }
@@ -117,13 +117,13 @@ std::vector<TaskOutput::BatchPtr> TaskOutput::take_writable() {
 }
 
 bool TaskOutput::take_unspill() {
-  if (!base_ || num_spilling_ > 0 || unspill_ != Unspill::kNone) return false;
-  if (earlier_stage_.empty() && num_spilled_bytes_ == 0) return false;
+  if (!offset_ || num_spilling_ > 0 || unspill_ != Unspill::kNone) return false;
+  if (earlier_spill_.empty() && num_spilled_bytes_ == 0) return false;
   unspill_ = Unspill::kUnderway;
   return true;
 }
 
-void TaskOutput::batch_written(Batch& batch) {
+void TaskOutput::batch_written(PlacedBatch& batch) {
   batch.is_written = true;
   batch.tokens = {};
   batch.long_line_permit.reset();
@@ -133,22 +133,22 @@ void TaskOutput::batch_written(Batch& batch) {
 
 void TaskOutput::unspilled() {
   unspill_ = Unspill::kDone;
-  written_.stage.clear();
-  written_.before_stage.clear();
+  written_.spill.clear();
+  written_.before_spill.clear();
   is_changed_ = true;
   advance_written();
 }
 
 void TaskOutput::advance_written() {
   while (!written_or_underway_.empty() && written_or_underway_.front()->is_written) {
-    const Batch& batch = *written_or_underway_.front();
-    const bool is_staged = batch.spilled_at >= 0;
+    const PlacedBatch& batch = *written_or_underway_.front();
+    const bool is_spilled = batch.spilled_at >= 0;
     // Progress is all in spill files, or all at its place.
-    if (!is_staged && !written_.stage.empty()) break;
-    if (is_staged) {
-      if (written_.stage.size() == earlier_stage_.size()) written_.stage.push_back({writer_, 0});
-      written_.stage.back().num_bytes += batch.spilled_bytes;
-      written_.before_stage = before_stage_;
+    if (!is_spilled && !written_.spill.empty()) break;
+    if (is_spilled) {
+      if (written_.spill.size() == earlier_spill_.size()) written_.spill.push_back({writer_, 0});
+      written_.spill.back().num_bytes += batch.spilled_bytes;
+      written_.before_spill = before_spill_;
     }
     written_.counts.add(batch.counts);
     written_.next_offset_bytes = batch.next_offset_bytes;

@@ -18,11 +18,11 @@ namespace weft {
 class TaskOutput {
  public:
   // A tokenized chunk on its way to the disk.
-  struct Batch {
-    TokenizedChunk tokens;
+  struct PlacedBatch {
+    Batch tokens;
     TaskCounts counts;
     int64_t next_offset_bytes = 0;
-    TaskBase place;           // where it goes, or
+    TaskOffset place;         // where it goes, or
     int64_t spilled_at = -1;  // its offset in the spill file
     int64_t spilled_bytes = 0;
     bool is_written = false;
@@ -30,7 +30,7 @@ class TaskOutput {
 
     int64_t held_bytes() const;  // in memory
   };
-  using BatchPtr = std::shared_ptr<Batch>;
+  using BatchPtr = std::shared_ptr<PlacedBatch>;
 
   // Goes on where `progress` ends; `writer` is this process in names of spill files.
   TaskOutput(const Task& task, TaskProgress progress, size_t num_datasets, int64_t writer);
@@ -40,19 +40,19 @@ class TaskOutput {
   const TaskCounts& counts() const { return counts_; }
   bool is_read() const { return is_read_; }
   bool has_failed() const { return has_failed_; }
-  bool has_base() const { return base_.has_value(); }
+  bool has_offset() const { return offset_.has_value(); }
 
   // Takes a chunk in any order; the next one in order, until there is none.
   void put(ChunkPtr chunk) { arrived_.emplace(chunk->idx, std::move(chunk)); }
   ChunkPtr take_next();
   // Adds the batch of the chunk that take_next() gave, and takes it out of the chunk.
-  const Batch& add(Chunk& chunk);
+  const PlacedBatch& add(Chunk& chunk);
   void end(const Chunk& chunk);
   void fail() { has_failed_ = true; }
 
-  void set_base(const TaskBase& base);
+  void set_offset(const TaskOffset& offset);
   void begin_spilling() { is_spilling_ = true; }
-  bool is_spilling() const { return is_spilling_ && !base_; }
+  bool is_spilling() const { return is_spilling_ && !offset_; }
 
   // The batches that can be written now, in order: each has its place, or its place in this
   // process's spill file. Each is given once.
@@ -61,10 +61,10 @@ class TaskOutput {
   // True once when all that was spilled is on disk and its place is known: it can be copied there.
   bool take_unspill();
   // All that was spilled, by earlier owners of the task and by this one.
-  std::vector<StageFile> stage() const;
-  TaskBase spill_base() const;  // where the stage's documents go; the base must be known
+  std::vector<SpillFile> spill() const;
+  TaskOffset spill_offset() const;  // where the spill's documents go; the offset must be known
 
-  void batch_written(Batch& batch);
+  void batch_written(PlacedBatch& batch);
   void unspilled();
 
   // written() says how much is at its place or in a spill file; true if that has changed since the
@@ -78,15 +78,15 @@ class TaskOutput {
 
   Task task_;
   TaskCounts counts_;
-  std::optional<TaskBase> base_;
+  std::optional<TaskOffset> offset_;
   std::map<int64_t, ChunkPtr> arrived_;
   int64_t next_idx_ = 0;
   std::deque<BatchPtr> held_;  // not given out
   std::deque<BatchPtr> written_or_underway_;
-  std::vector<DatasetCounts> given_;  // counts of all that was given out, to stage or place
+  std::vector<DatasetCounts> given_;  // counts of all that was given out, to spill or place
   // Counts of what an earlier run has placed: the spill file goes on behind it.
-  std::vector<DatasetCounts> before_stage_;
-  const std::vector<StageFile> earlier_stage_;
+  std::vector<DatasetCounts> before_spill_;
+  const std::vector<SpillFile> earlier_spill_;
   const int64_t writer_;
   int64_t num_held_bytes_ = 0;
   int64_t num_spilled_bytes_ = 0, num_spilling_ = 0;  // in this process's spill file

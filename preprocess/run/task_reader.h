@@ -1,4 +1,4 @@
-// Reads one task of a run, segment by segment.
+// Reads one task of a run, chunk by chunk.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct ReadLimits {
 // Not thread-safe. What it is given must outlive it.
 class TaskReader {
  public:
-  // Begins at `next_offset_bytes` behind the task's begin (decompressed), 0 or where a segment
+  // Begins at `next_offset_bytes` behind the task's begin (decompressed), 0 or where a chunk
   // ended. Throws as open_input_range and ByteSource::read. Where a window is needed that `windows`
   // does not give without a claim, this or next() waits for one and decodes the task again up to
   // where it was.
@@ -35,7 +35,7 @@ class TaskReader {
   // The next whole lines of the task, offset_bytes counted from its begin; false at its end.
   bool next(LineChunk& chunk);
 
-  // Where the next segment begins, from the task's begin.
+  // Where the next chunk begins, from the task's begin.
   int64_t next_offset_bytes() const { return chunker_->offset_bytes(); }
   // Taken from the file so far, what was passed over to begin included.
   int64_t num_file_bytes() const { return std::max(num_file_bytes_, lines_->num_bytes_taken()); }

@@ -34,7 +34,7 @@ void TokenizerPool::tokenize(ChunkPtr chunk) {
     try {
       tokenizer.tokenize(text->lines, text->batch);
       text->written.clear();
-      for (const TokenizedChunk::Output& output : text->batch.outputs) {
+      for (const Batch::Output& output : text->batch.outputs) {
         text->written.push_back(written_checksums(output, text->input_idx));
       }
     } catch (...) {

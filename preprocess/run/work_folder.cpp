@@ -35,7 +35,7 @@ constexpr char kMarkerText[] =
 constexpr char kNamesOfARun[] =
     R"((journal|commit|ranks)(\.part)?)"
     R"(|\d+\.(bin|idx|bounds|sources|checksums|manifest\.json)(\.part)?)"
-    R"(|stage\.\d+\.\d+)"
+    R"(|spill\.\d+\.\d+)"
     R"(|\.nfs[0-9a-f]{8,}|weft-data\.work)";
 
 bool is_of_a_run(const std::string& name) {

@@ -76,7 +76,7 @@ void measure(const std::shared_ptr<const weft::Vocabulary>& vocabulary, const st
   weft::TokenizeRules rules;
   rules.on_bad_line = weft::OnBadLine::kSkip;
   weft::ChunkTokenizer chunk_tokenizer(vocabulary, rules);
-  weft::TokenizedChunk result;
+  weft::Batch result;
   double encoder = 1e9, chunk = 1e9, lines = 1e9;
   size_t num_ids = 0, num_tokens = 0, num_line_bytes = 0;
   for (int pass = 0; pass < kPasses; ++pass) {  // the first is the caches' and cannot be the best

@@ -18,7 +18,7 @@
 namespace weft {
 namespace {
 
-constexpr int64_t kSegmentBytes = 1 << 20;
+constexpr int64_t kChunkBytes = 1 << 20;
 // GPT-2's ids take 2 bytes, and English text 4.3 bytes a token.
 int64_t token_bytes(int64_t text_bytes) { return text_bytes / 2; }
 // One plain stream: about what one reader thread copies and cuts.
@@ -90,18 +90,18 @@ double thread_cpu_s() {
 // A task that a rank has not finished.
 struct OpenTask {
   int64_t size_bytes = 0;
-  double done_bytes = 0;     // tokenized, from the task's begin
-  int64_t synced_bytes = 0;  // told as durable
-  int64_t staged_bytes = 0;  // of tokens, told or not
-  bool is_reading = false, is_staging = false, has_base = false, is_unstaging = false;
+  double done_bytes = 0;      // tokenized, from the task's begin
+  int64_t synced_bytes = 0;   // told as durable
+  int64_t spilled_bytes = 0;  // of tokens, told or not
+  bool is_reading = false, is_spilling = false, has_offset = false, is_unspilling = false;
   bool is_dirty = false;
 
-  int64_t whole_segments() const {
+  int64_t whole_chunks() const {
     const auto bytes = static_cast<int64_t>(done_bytes);
-    return bytes >= size_bytes ? size_bytes : bytes / kSegmentBytes * kSegmentBytes;
+    return bytes >= size_bytes ? size_bytes : bytes / kChunkBytes * kChunkBytes;
   }
   int64_t held_bytes() const {
-    return has_base || is_staging ? 0 : token_bytes(whole_segments() - synced_bytes);
+    return has_offset || is_spilling ? 0 : token_bytes(whole_chunks() - synced_bytes);
   }
 };
 
@@ -132,7 +132,7 @@ struct Event {
     kTick,
     kPoll,
     kRead,
-    kUnstaged,
+    kUnspilled,
     kRequest,
     kReply,
     kDeath,
@@ -157,11 +157,11 @@ class Simulation {
         tasks_(tasks),
         ledger_(plain(tasks), names(tasks), 1, limits(cluster, tasks)) {
     ranks_.resize(static_cast<size_t>(cluster.num_ranks));
-    expected_base_.push_back({});
+    expected_offset_.push_back({});
     for (const SimulatedTask& task : tasks) {
-      DatasetCounts next = expected_base_.back();
+      DatasetCounts next = expected_offset_.back();
       next.add(counts_of(task.text_bytes).datasets[0]);
-      expected_base_.push_back(next);
+      expected_offset_.push_back(next);
       total_bytes_ += static_cast<double>(task.text_bytes);
     }
     durable_bytes_.resize(tasks.size());
@@ -202,7 +202,7 @@ class Simulation {
     Ledger::Limits limits;
     limits.num_ranks = cluster.num_ranks;
     limits.written_files = WrittenFiles{{"out"}, TokenType::kUInt16, false};
-    limits.max_stage_bytes = cluster.max_staged_bytes;
+    limits.max_spill_bytes = cluster.max_spilled_bytes;
     for (const SimulatedTask& task : tasks) {
       limits.output_bytes.push_back(token_bytes(task.text_bytes));
     }
@@ -236,18 +236,18 @@ class Simulation {
       }
       return;
     }
-    if (event.kind == Event::Kind::kUnstaged) {
+    if (event.kind == Event::Kind::kUnspilled) {
       OpenTask& task = rank.open.at(event.number);
-      task.is_staging = task.is_unstaging = false;
-      staged_now_bytes_ -= task.staged_bytes;
-      task.staged_bytes = 0;
+      task.is_spilling = task.is_unspilling = false;
+      spilled_now_bytes_ -= task.spilled_bytes;
+      task.spilled_bytes = 0;
       task.is_dirty = true;
     } else if (event.kind == Event::Kind::kReply) {
       take_reply(event.rank, event.message);
     }
     if (rank.is_done) return;
     end_reading(event.rank);
-    stage(rank);
+    spill(rank);
     sync(rank);
     send_request(event.rank);
     if (event.kind == Event::Kind::kTick) {
@@ -330,14 +330,14 @@ class Simulation {
     }
     if (has_changed) plan_reading(rank_idx);
   }
-  void stage(SimulatedRank& rank) {
+  void spill(SimulatedRank& rank) {
     int64_t held = 0;
     for (const auto& [number, task] : rank.open) held += task.held_bytes();
     for (auto each = rank.open.rbegin(); each != rank.open.rend(); ++each) {
       if (held <= cluster_.max_held_bytes_per_worker * cluster_.num_workers) break;
       if (each->second.held_bytes() == 0) continue;
       held -= each->second.held_bytes();
-      each->second.is_staging = each->second.is_dirty = true;
+      each->second.is_spilling = each->second.is_dirty = true;
     }
   }
   void sync(SimulatedRank& rank) {
@@ -346,24 +346,24 @@ class Simulation {
     rank.last_sync_s = now_s_;
     for (auto each = rank.open.begin(); each != rank.open.end();) {
       OpenTask& task = each->second;
-      const bool is_at_its_place = task.has_base && !task.is_staging;
-      if (!task.is_dirty || task.is_unstaging || !(is_at_its_place || task.is_staging)) {
+      const bool is_at_its_place = task.has_offset && !task.is_spilling;
+      if (!task.is_dirty || task.is_unspilling || !(is_at_its_place || task.is_spilling)) {
         ++each;
         continue;
       }
       task.is_dirty = false;
-      const int64_t bytes = task.whole_segments();
-      if (task.is_staging) {
-        staged_bytes_ += token_bytes(bytes) - task.staged_bytes;
-        staged_now_bytes_ += token_bytes(bytes) - task.staged_bytes;
-        peak_staged_bytes_ = std::max(peak_staged_bytes_, staged_now_bytes_);
-        task.staged_bytes = token_bytes(bytes);
+      const int64_t bytes = task.whole_chunks();
+      if (task.is_spilling) {
+        spilled_bytes_ += token_bytes(bytes) - task.spilled_bytes;
+        spilled_now_bytes_ += token_bytes(bytes) - task.spilled_bytes;
+        peak_spilled_bytes_ = std::max(peak_spilled_bytes_, spilled_now_bytes_);
+        task.spilled_bytes = token_bytes(bytes);
       }
       task.synced_bytes = bytes;
       TaskProgress progress;
       progress.counts = counts_of(bytes);
       progress.next_offset_bytes = bytes;
-      if (task.staged_bytes > 0) progress.stage = {{1, task.staged_bytes}};
+      if (task.spilled_bytes > 0) progress.spill = {{1, task.spilled_bytes}};
       progress.is_read = bytes == task.size_bytes;
       rank.request.durable.push_back({each->first, progress});
       const bool is_finished = progress.is_done();
@@ -399,30 +399,30 @@ class Simulation {
     const LedgerReply reply = ledger_reply_from(message);
     rank.is_waiting = false;
     if (reply.failure) mistake("rank " + std::to_string(rank_idx) + ": " + reply.failure->message);
-    rank.may_be_given_tasks = !reply.tasks.empty();
-    for (const LedgerReply::Given& given : reply.tasks) take_task(rank, given);
-    for (const LedgerReply::Based& based : reply.bases) {
+    rank.may_be_given_tasks = !reply.assigned.empty();
+    for (const LedgerReply::Assigned& given : reply.assigned) take_task(rank, given);
+    for (const LedgerReply::OffsetKnown& based : reply.offsets_known) {
       OpenTask& task = rank.open.at(based.task);
-      task.has_base = task.is_dirty = true;
-      if (!(based.base.datasets.at(0) == expected_base_[static_cast<size_t>(based.task)])) {
-        mistake("wrong base of task " + std::to_string(based.task));
+      task.has_offset = task.is_dirty = true;
+      if (!(based.offset.datasets.at(0) == expected_offset_[static_cast<size_t>(based.task)])) {
+        mistake("wrong offset of task " + std::to_string(based.task));
       }
     }
     for (auto& [number, task] : rank.open) {
       // A second pass at the disk's speed, once the task is whole and its place is known.
-      if (!task.is_staging || !task.has_base || task.is_unstaging || task.is_reading) continue;
-      if (task.is_dirty) continue;  // staged, but not synced yet
-      task.is_unstaging = true;
+      if (!task.is_spilling || !task.has_offset || task.is_unspilling || task.is_reading) continue;
+      if (task.is_dirty) continue;  // spilled, but not synced yet
+      task.is_unspilling = true;
       rank.disk_free_at_s =
           std::max(rank.disk_free_at_s, now_s_) +
-          static_cast<double>(task.staged_bytes) / cluster_.rank_write_bytes_per_s;
-      push({Event::Kind::kUnstaged, rank.disk_free_at_s, rank_idx, number, "", 0});
+          static_cast<double>(task.spilled_bytes) / cluster_.rank_write_bytes_per_s;
+      push({Event::Kind::kUnspilled, rank.disk_free_at_s, rank_idx, number, "", 0});
     }
     for (const LastPassPart& part : reply.parts) {
       rank.parts.push_back({part, part_bytes(part)});
     }
     rank.may_be_given_parts = !reply.parts.empty();
-    if (!reply.tasks.empty() || !reply.parts.empty()) plan_reading(rank_idx);
+    if (!reply.assigned.empty() || !reply.parts.empty()) plan_reading(rank_idx);
     const bool is_idle = rank.num_reading == 0 && rank.open.empty() && rank.parts.empty();
     if (!is_idle) rank.idle_interval_s = 1e-3;
     rank.exchange_interval_s = is_idle ? rank.idle_interval_s : cluster_.exchange_interval_s;
@@ -443,14 +443,14 @@ class Simulation {
     return static_cast<double>(num_documents * (kIndexReadBytes + kIndexWrittenBytes)) +
            cluster_.index_sync_s * cluster_.check_bytes_per_s;
   }
-  void take_task(SimulatedRank& rank, const LedgerReply::Given& given) {
+  void take_task(SimulatedRank& rank, const LedgerReply::Assigned& given) {
     const auto number = static_cast<size_t>(given.task.number);
     OpenTask task;
     task.size_bytes = tasks_[number].text_bytes;
     task.synced_bytes = given.progress.next_offset_bytes;
     task.done_bytes = static_cast<double>(task.synced_bytes);
-    task.staged_bytes = num_bytes_of(given.progress.stage);
-    task.is_staging = task.staged_bytes > 0;
+    task.spilled_bytes = num_bytes_of(given.progress.spill);
+    task.is_spilling = task.spilled_bytes > 0;
     task.is_reading = !given.progress.is_read;
     if (task.synced_bytes != durable_bytes_[number]) {
       mistake("task " + std::to_string(number) + " goes on at another place than it got to");
@@ -518,7 +518,8 @@ class Simulation {
                 " times");
       }
     }
-    if (!(ledger_.end().datasets.at(0) == expected_base_.back())) mistake("wrong sums at the end");
+    if (!(ledger_.end().datasets.at(0) == expected_offset_.back()))
+      mistake("wrong sums at the end");
     if (ledger_.failure()) mistake(ledger_.failure()->message);
     if (ledger_.all_done()) {
       const double before_s = cluster_.measure_leader ? thread_cpu_s() : 0;
@@ -547,8 +548,8 @@ class Simulation {
     found.num_messages = num_messages_;
     found.message_bytes = message_bytes_;
     found.journal_bytes = journal_bytes_;
-    found.staged_bytes = staged_bytes_;
-    found.peak_staged_bytes = peak_staged_bytes_;
+    found.spilled_bytes = spilled_bytes_;
+    found.peak_spilled_bytes = peak_spilled_bytes_;
     found.bytes_done_twice = tokenized - total_bytes_;
     found.mistakes = mistakes_;
     return found;
@@ -562,10 +563,10 @@ class Simulation {
   int64_t num_events_ = 0;
   double now_s_ = 0, leader_free_at_s_ = 0, leader_busy_s_ = 0, journal_busy_s_ = 0,
          makespan_s_ = 0, total_bytes_ = 0, tasks_done_s_ = -1;
-  int64_t num_messages_ = 0, message_bytes_ = 0, journal_bytes_ = 0, staged_bytes_ = 0;
-  int64_t staged_now_bytes_ = 0, peak_staged_bytes_ = 0;
-  std::vector<DatasetCounts> expected_base_;  // of every task, and behind the last
-  std::vector<int64_t> durable_bytes_;        // by task, as the ledger was told
+  int64_t num_messages_ = 0, message_bytes_ = 0, journal_bytes_ = 0, spilled_bytes_ = 0;
+  int64_t spilled_now_bytes_ = 0, peak_spilled_bytes_ = 0;
+  std::vector<DatasetCounts> expected_offset_;  // of every task, and behind the last
+  std::vector<int64_t> durable_bytes_;          // by task, as the ledger was told
   std::vector<int> num_times_done_;
   std::vector<std::string> mistakes_;
 };

@@ -1,6 +1,6 @@
 // A run of many ranks in virtual time: the real Ledger and the real bytes of its messages, with
 // readers, workers, disks and networks as rates. Ranks follow preprocess/run/rank.cpp: so many
-// readers, one task each; results without a place are held, then staged; progress is synced and
+// readers, one task each; results without a place are held, then spilled; progress is synced and
 // told once a second; requests go out when there is news, one at a time.
 #pragma once
 
@@ -18,15 +18,15 @@ struct SimulatedCluster {
   double tokenize_bytes_per_s = 200e6;    // of text, one core
   double decompress_bytes_per_s = 0;      // of text, one core, one stream; 0: plain text
   double rank_read_bytes_per_s = 12.5e9;  // of text: network of one machine
-  double rank_write_bytes_per_s = 5e9;    // for staged tokens to their places
+  double rank_write_bytes_per_s = 5e9;    // for spilled tokens to their places
   // Of all ranks together: text that is read, tokens that are written and read back.
   double file_system_bytes_per_s = 1e18;
-  double one_way_s = 50e-6;               // of a message
+  double one_way_s = 50e-6;  // of a message
   double leader_message_s =
       20e-6;                    // of rank 0's thread that answers, for one request, MPI included
   bool measure_leader = false;  // add the time that the ledger really took (else not deterministic)
   int64_t max_held_bytes_per_worker = int64_t{24} << 20;
-  int64_t max_staged_bytes = INT64_MAX;  // Ledger::Limits::max_stage_bytes
+  int64_t max_spilled_bytes = INT64_MAX;  // Ledger::Limits::max_spill_bytes
   double sync_interval_s = 1, exchange_interval_s = 0.1, journal_interval_s = 2;
   int num_readers = 8;
   double check_bytes_per_s = 2e9;   // read back, hashed and compared by one core
@@ -58,9 +58,9 @@ struct SimulationResult {
   double leader_s_per_task = 0, leader_s_per_message = 0;
   double messages_per_s = 0;
   int64_t num_messages = 0, message_bytes = 0, journal_bytes = 0;
-  int64_t staged_bytes = 0, peak_staged_bytes = 0;  // written in all; at a time
-  double bytes_done_twice = 0;                      // of text, because of failures
-  // Checks: every task done once, all bases right, the end as if one rank had done everything.
+  int64_t spilled_bytes = 0, peak_spilled_bytes = 0;  // written in all; at a time
+  double bytes_done_twice = 0;                        // of text, because of failures
+  // Checks: every task done once, all offsets right, the end as if one rank had done everything.
   std::vector<std::string> mistakes;
 };
 

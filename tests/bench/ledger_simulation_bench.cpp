@@ -46,7 +46,7 @@ void print_case(const Case& each) {
       number(result.messages_per_s, 0),
       number(1e-6 * static_cast<double>(result.message_bytes) / result.makespan_s, 1),
       number(1e-6 * static_cast<double>(result.journal_bytes), 0),
-      number(1e-9 * static_cast<double>(result.staged_bytes), 0),
+      number(1e-9 * static_cast<double>(result.spilled_bytes), 0),
       number(1e-9 * result.bytes_done_twice, 1)};
   fmt::print("| {} |\n", fmt::join(cells, " | "));
   std::fflush(stdout);
@@ -85,7 +85,7 @@ void run_all(bool quick) {
 
   fmt::print(
       "| case | machines | tasks | s | tail s | tail % | limit s | cores idle % | server thread % | journal % | us a "
-      "task | us a message | messages/s | MB/s of messages | journal MB | GB staged | GB done "
+      "task | us a message | messages/s | MB/s of messages | journal MB | GB spilled | GB done "
       "twice "
       "|\n|");
   for (int i = 0; i < 17; ++i) fmt::print(" --- |");

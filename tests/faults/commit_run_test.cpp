@@ -33,7 +33,7 @@ class Commit : public ::testing::Test {
       write(root_ / ("a" + std::string(suffix)), "old");
     write(work_ / "journal", "journal");
     write(work_ / "0.bounds", "bounds");
-    write(work_ / "stage.3.77", "stage");
+    write(work_ / "spill.3.77", "spill");
     for (const char* k : {"0", "1"}) {
       for (const char* suffix : {".bin", ".idx", ".sources"})
         write(work_ / (std::string(k) + suffix), "new");

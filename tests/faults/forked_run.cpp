@@ -179,7 +179,7 @@ void ForkedRuns::remove_output() const {
 }
 
 void ForkedRuns::make_reference() {
-  // One worker, one task for each input, nothing staged: nothing that could go wrong.
+  // One worker, one task for each input, nothing spilled: nothing that could go wrong.
   const PipelineConfig small = config_;
   config_.num_workers = 1;
   config_.task_bytes = int64_t{1} << 30;

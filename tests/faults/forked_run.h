@@ -31,7 +31,7 @@ struct RunEnd {
 
 class ForkedRuns : public ::testing::Test {
  protected:
-  // Small tasks and chunks, results that are staged, syncs all the time. `parent`: where the folder
+  // Small tasks and chunks, results that are spilled, syncs all the time. `parent`: where the folder
   // of this test is made.
   explicit ForkedRuns(const std::filesystem::path& parent = memory_folder());
 

@@ -86,22 +86,22 @@ TEST_F(FullDisk, FilesThatMayNotGrow) {
   }
 }
 
-// With no room for stage files nothing is read ahead of its place, and all gets done.
-class StageLimit : public ForkedRuns {};
+// With no room for spill files nothing is read ahead of its place, and all gets done.
+class SpillLimit : public ForkedRuns {};
 
-TEST_F(StageLimit, NoneIsStagedBeyondIt) {
+TEST_F(SpillLimit, NoneIsSpilledBeyondIt) {
   config_.num_workers = 4;  // so many streams are read at once
   for (const char* name : {"a.jsonl.xz", "b.jsonl.xz", "c.jsonl"}) add_input(name, 40'000, 7);
   config_.max_held_bytes_per_worker = 0;
   make_reference();
-  bool has_staged = false;
-  for (int i = 0; i < 100 && !has_staged; ++i) {  // once would do, but for a strange scheduler
-    has_staged = run(crash_at("staged")).is_killed();
+  bool has_spilled = false;
+  for (int i = 0; i < 100 && !has_spilled; ++i) {  // once would do, but for a strange scheduler
+    has_spilled = run(crash_at("spilled")).is_killed();
     remove_output();
   }
-  EXPECT_TRUE(has_staged) << "nothing to be limited";
-  config_.max_staged_bytes = 0;
-  const RunEnd end = run(crash_at("staged"));
+  EXPECT_TRUE(has_spilled) << "nothing to be limited";
+  config_.max_spilled_bytes = 0;
+  const RunEnd end = run(crash_at("spilled"));
   EXPECT_EQ(end.exit_code, 0) << end.message;
   EXPECT_TRUE(output() == reference_);
 }

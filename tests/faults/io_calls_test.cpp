@@ -71,7 +71,7 @@ TEST_F(IoCalls, EachFailsInEveryWay) {
 }
 #endif
 
-// Of a run that goes on, too: its journal and its stages are met again.
+// Of a run that goes on, too: its journal and its spills are met again.
 TEST_F(IoCalls, SomeFailInARunThatGoesOn) {
   for (const int64_t n : calls(WEFT_FAULTS_LONG ? 150 : 15)) {
     remove_output();

@@ -23,8 +23,8 @@ TaskProgress progress_of(int64_t next_offset_bytes) {
   progress.counts.totals.num_documents = next_offset_bytes / 10;
   progress.counts.datasets = {{1, 2, 3}, {4, 5, 6}};
   progress.counts.written = {{{7, 8}, {9, 10}, {11, 12}, {UINT32_MAX, 14}}, {}};
-  progress.stage = {{5, 3}, {6, 4}};
-  progress.before_stage = {{1, 1, 1}, {0, 0, 0}};
+  progress.spill = {{5, 3}, {6, 4}};
+  progress.before_spill = {{1, 1, 1}, {0, 0, 0}};
   return progress;
 }
 
@@ -50,8 +50,8 @@ TEST_F(JournalFile, KeepsTheLastProgressOfEachTask) {
   EXPECT_EQ(progress.counts.totals.num_documents, 20);
   EXPECT_EQ(progress.counts.datasets, progress_of(0).counts.datasets);
   EXPECT_EQ(progress.counts.written, progress_of(0).counts.written);
-  EXPECT_EQ(progress.stage, progress_of(0).stage);
-  EXPECT_EQ(progress.before_stage, progress_of(0).before_stage);
+  EXPECT_EQ(progress.spill, progress_of(0).spill);
+  EXPECT_EQ(progress.before_spill, progress_of(0).before_spill);
 }
 
 TEST_F(JournalFile, TornAtAnyByteLosesOnlyWhatWasTornAndGoesOn) {

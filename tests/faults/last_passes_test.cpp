@@ -149,7 +149,7 @@ TEST_F(Passes, ReadEveryByteOnce) {
       ASSERT_EQ(files.size(), 3U);
       const DatasetCounts& total = totals_[k];
       EXPECT_EQ(files[0].size_bytes, total.num_tokens * 4);
-      EXPECT_EQ(files[1].size_bytes, PlacedDatasetWriter::index_bytes(total));
+      EXPECT_EQ(files[1].size_bytes, SharedPairWriter::index_bytes(total));
       EXPECT_EQ(files[2].size_bytes, 64 + 44 * total.num_documents + 55);
       constexpr Kind kKinds[] = {Kind::kBin, Kind::kIdx, Kind::kSources};
       for (size_t file = 0; file < 3; ++file) {

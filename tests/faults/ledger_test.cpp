@@ -18,7 +18,7 @@ constexpr size_t kNumDatasets = 2;
 
 struct TaskText {
   TaskCounts counts;      // of the whole task
-  int64_t fails_at = -1;  // of its segments; -1: it does not
+  int64_t fails_at = -1;  // of its chunks; -1: it does not
 };
 
 // What the tasks hold; what ranks do with them is up to chance.
@@ -31,11 +31,11 @@ class Simulation {
       tasks_.push_back({number, input_idx, number * 100, (number + 1) * 100});
       if (chance(3) == 0) ++input_idx;
       texts_.push_back(some_text());
-      if (with_failures && chance(4) == 0) texts_.back().fails_at = chance(kNumSegments);
-      limits_.output_bytes.push_back(kNumSegments * 10);  // what staging all of it takes
+      if (with_failures && chance(4) == 0) texts_.back().fails_at = chance(kNumChunks);
+      limits_.output_bytes.push_back(kNumChunks * 10);  // what spilling all of it takes
     }
     // Nothing ahead, a little, or all of it.
-    limits_.max_stage_bytes = chance(3) == 0 ? INT64_MAX : chance(5) * kNumSegments * 10;
+    limits_.max_spill_bytes = chance(3) == 0 ? INT64_MAX : chance(5) * kNumChunks * 10;
     for (int32_t i = 0; i <= input_idx; ++i) names_.push_back("input " + std::to_string(i));
     placed_.resize(tasks_.size());
   }
@@ -52,11 +52,11 @@ class Simulation {
   }
 
  private:
-  static constexpr int64_t kNumSegments = 5;
+  static constexpr int64_t kNumChunks = 5;
   struct Holding {
-    int64_t num_read = 0, num_durable = 0;  // segments
-    int64_t num_staged = 0;
-    bool has_base = false, has_failed = false, is_told = false;
+    int64_t num_read = 0, num_durable = 0;  // chunks
+    int64_t num_spilled = 0;
+    bool has_offset = false, has_failed = false, is_told = false;
   };
 
   int64_t chance(int64_t n) { return std::uniform_int_distribution<int64_t>(0, n - 1)(random_); }
@@ -64,27 +64,27 @@ class Simulation {
   TaskText some_text() {
     TaskText text;
     text.counts.datasets.resize(kNumDatasets);
-    // So that any number of segments is a share in whole numbers.
+    // So that any number of chunks is a share in whole numbers.
     for (DatasetCounts& counts : text.counts.datasets) {
-      counts = {kNumSegments * chance(4), kNumSegments * chance(4), kNumSegments * chance(9)};
+      counts = {kNumChunks * chance(4), kNumChunks * chance(4), kNumChunks * chance(9)};
     }
-    text.counts.totals.num_lines = kNumSegments * chance(6);
+    text.counts.totals.num_lines = kNumChunks * chance(6);
     text.counts.totals.num_documents = text.counts.totals.num_lines;
     text.counts.num_range_bytes = 100 + chance(50);
     return text;
   }
 
-  TaskCounts part(int64_t number, int64_t num_segments) const {
+  TaskCounts part(int64_t number, int64_t num_chunks) const {
     const TaskCounts& whole = texts_[static_cast<size_t>(number)].counts;
     TaskCounts counts;
     for (const DatasetCounts& all : whole.datasets) {
-      counts.datasets.push_back({all.num_documents * num_segments / kNumSegments,
-                                 all.num_sequences * num_segments / kNumSegments,
-                                 all.num_tokens * num_segments / kNumSegments});
+      counts.datasets.push_back({all.num_documents * num_chunks / kNumChunks,
+                                 all.num_sequences * num_chunks / kNumChunks,
+                                 all.num_tokens * num_chunks / kNumChunks});
     }
-    counts.totals.num_lines = whole.totals.num_lines * num_segments / kNumSegments;
+    counts.totals.num_lines = whole.totals.num_lines * num_chunks / kNumChunks;
     counts.totals.num_documents = counts.totals.num_lines;
-    if (num_segments == kNumSegments) counts.num_range_bytes = whole.num_range_bytes;
+    if (num_chunks == kNumChunks) counts.num_range_bytes = whole.num_range_bytes;
     return counts;
   }
 
@@ -92,24 +92,24 @@ class Simulation {
     TaskProgress progress;
     progress.counts = part(number, holding.num_durable);
     progress.next_offset_bytes = holding.num_durable;
-    if (holding.num_staged > 0) progress.stage = {{1, holding.num_staged}};
-    progress.is_read = holding.num_durable == kNumSegments;
+    if (holding.num_spilled > 0) progress.spill = {{1, holding.num_spilled}};
+    progress.is_read = holding.num_durable == kNumChunks;
     return progress;
   }
 
-  // The base of a task, by adding up.
-  TaskBase true_base(int64_t number) const {
-    TaskBase base;
-    base.datasets.resize(kNumDatasets);
+  // The offset of a task, by adding up.
+  TaskOffset true_offset(int64_t number) const {
+    TaskOffset offset;
+    offset.datasets.resize(kNumDatasets);
     const int32_t input_idx = tasks_[static_cast<size_t>(number)].input_idx;
     for (int64_t i = 0; i < number; ++i) {
       const TaskCounts& counts = texts_[static_cast<size_t>(i)].counts;
-      for (size_t k = 0; k < kNumDatasets; ++k) base.datasets[k].add(counts.datasets[k]);
+      for (size_t k = 0; k < kNumDatasets; ++k) offset.datasets[k].add(counts.datasets[k]);
       if (tasks_[static_cast<size_t>(i)].input_idx != input_idx) continue;
-      base.num_input_lines += counts.totals.num_lines;
-      base.num_input_bytes += counts.num_range_bytes;
+      offset.num_input_lines += counts.totals.num_lines;
+      offset.num_input_bytes += counts.num_range_bytes;
     }
-    return base;
+    return offset;
   }
 
   void start(const std::map<int64_t, TaskProgress>& journal) {
@@ -118,8 +118,8 @@ class Simulation {
     ranks_.clear();
     lost_.clear();
     for (const auto& [number, progress] : journal) ledger_->restore(number, progress);
-    // What an earlier run has staged is there, and may have had its place then.
-    most_stage_bytes_ = std::max(limits_.max_stage_bytes, ledger_->stage_bytes());
+    // What an earlier run has spilled is there, and may have had its place then.
+    most_spill_bytes_ = std::max(limits_.max_spill_bytes, ledger_->spill_bytes());
   }
 
   void step(int rank) {
@@ -143,20 +143,20 @@ class Simulation {
     LedgerRequest request = work(ranks_[rank]);
     request.num_tasks_wanted = chance(3);
     const LedgerReply reply = ledger_->answer(rank, request);
-    EXPECT_LE(ledger_->stage_bytes(), most_stage_bytes_);
-    EXPECT_LE(num_staged_bytes(), ledger_->stage_bytes());
+    EXPECT_LE(ledger_->spill_bytes(), most_spill_bytes_);
+    EXPECT_LE(num_spilled_bytes(), ledger_->spill_bytes());
     for (const auto& durable : ledger_->take_changed()) journal_[durable.task] = durable.progress;
     if (reply.failure) return;
     take(reply, ranks_[rank]);
   }
 
-  // Reads, stages and places a little of what it holds.
+  // Reads, spills and places a little of what it holds.
   LedgerRequest work(std::map<int64_t, Holding>& holdings) {
     LedgerRequest request;
     for (auto at = holdings.begin(); at != holdings.end();) {
       auto& [number, holding] = *at;
       const TaskText& text = texts_[static_cast<size_t>(number)];
-      if (!holding.has_failed && holding.num_read < kNumSegments && chance(2) == 0) {
+      if (!holding.has_failed && holding.num_read < kNumChunks && chance(2) == 0) {
         if (text.fails_at == holding.num_read) {
           holding.has_failed = true;
           RunFailure failure{3, "task " + std::to_string(number), {}};
@@ -166,16 +166,16 @@ class Simulation {
           ++holding.num_read;
         }
       }
-      if (holding.num_read == kNumSegments && !holding.is_told) {
+      if (holding.num_read == kNumChunks && !holding.is_told) {
         holding.is_told = true;
         request.read_tasks.push_back({number, text.counts});
       }
-      const bool can_write = holding.has_base || holding.num_staged > 0 || chance(3) == 0;
+      const bool can_write = holding.has_offset || holding.num_spilled > 0 || chance(3) == 0;
       if (can_write && chance(2) == 0) {
         holding.num_durable = std::min(holding.num_read, holding.num_durable + 1 + chance(2));
-        holding.num_staged = holding.has_base ? 0 : 10 * holding.num_durable;
+        holding.num_spilled = holding.has_offset ? 0 : 10 * holding.num_durable;
         request.durable.push_back({number, progress(number, holding)});
-        if (holding.num_durable == kNumSegments && holding.num_staged == 0) {
+        if (holding.num_durable == kNumChunks && holding.num_spilled == 0) {
           place(number);
           at = holdings.erase(at);
           continue;
@@ -186,11 +186,11 @@ class Simulation {
     return request;
   }
 
-  int64_t num_staged_bytes() const {
+  int64_t num_spilled_bytes() const {
     int64_t sum = 0;
     for (const auto& [rank, holdings] : ranks_) {
       for (const auto& [number, holding] : holdings) {
-        sum += holding.num_staged;
+        sum += holding.num_spilled;
       }
     }
     return sum;
@@ -199,25 +199,25 @@ class Simulation {
   void place(int64_t number) { ++placed_[static_cast<size_t>(number)]; }
 
   void take(const LedgerReply& reply, std::map<int64_t, Holding>& holdings) {
-    for (const auto& given : reply.tasks) {
+    for (const auto& given : reply.assigned) {
       const int64_t number = given.task.number;
       for (const auto& [rank, others] : ranks_) {
         EXPECT_FALSE(others.contains(number)) << "task " << number << " is given twice";
       }
       Holding holding;
       holding.num_durable = holding.num_read = given.progress.next_offset_bytes;
-      holding.num_staged = num_bytes_of(given.progress.stage);
+      holding.num_spilled = num_bytes_of(given.progress.spill);
       holdings[number] = holding;
     }
-    for (const auto& based : reply.bases) {
+    for (const auto& based : reply.offsets_known) {
       const auto found = holdings.find(based.task);
-      ASSERT_NE(found, holdings.end()) << "a base of a task that this rank does not hold";
-      EXPECT_FALSE(found->second.has_base) << "told twice";
-      found->second.has_base = true;
-      const TaskBase want = true_base(based.task);
-      EXPECT_EQ(based.base.datasets, want.datasets) << "task " << based.task;
-      EXPECT_EQ(based.base.num_input_lines, want.num_input_lines);
-      EXPECT_EQ(based.base.num_input_bytes, want.num_input_bytes);
+      ASSERT_NE(found, holdings.end()) << "a offset of a task that this rank does not hold";
+      EXPECT_FALSE(found->second.has_offset) << "told twice";
+      found->second.has_offset = true;
+      const TaskOffset want = true_offset(based.task);
+      EXPECT_EQ(based.offset.datasets, want.datasets) << "task " << based.task;
+      EXPECT_EQ(based.offset.num_input_lines, want.num_input_lines);
+      EXPECT_EQ(based.offset.num_input_bytes, want.num_input_bytes);
     }
   }
 
@@ -233,7 +233,7 @@ class Simulation {
       return;
     }
     EXPECT_FALSE(ledger_->failure());
-    TaskBase end = true_base(std::ssize(tasks_) - 1);
+    TaskOffset end = true_offset(std::ssize(tasks_) - 1);
     for (size_t k = 0; k < kNumDatasets; ++k) {
       end.datasets[k].add(texts_.back().counts.datasets[k]);
     }
@@ -246,7 +246,7 @@ class Simulation {
       EXPECT_GE(placed_[static_cast<size_t>(task.number)], 1) << task.number;
       ASSERT_TRUE(journal_.contains(task.number));
       EXPECT_TRUE(journal_.at(task.number).is_read);
-      EXPECT_TRUE(journal_.at(task.number).stage.empty());
+      EXPECT_TRUE(journal_.at(task.number).spill.empty());
     }
     EXPECT_EQ(num_counted, num_lines);
   }
@@ -261,7 +261,7 @@ class Simulation {
   std::map<int64_t, TaskProgress> journal_;
   std::vector<int> placed_;
   Ledger::Limits limits_;
-  int64_t most_stage_bytes_ = 0;
+  int64_t most_spill_bytes_ = 0;
   int num_steps_ = 0;
 };
 
@@ -289,7 +289,7 @@ class BehindASlowStream : public ::testing::Test {
     for (int32_t i = 0; i < 10; ++i) tasks.push_back({i, i, 0, 100});
     Ledger::Limits limits;
     limits.num_ranks = 1;
-    limits.max_stage_bytes = 300;
+    limits.max_spill_bytes = 300;
     limits.output_bytes.assign(10, 100);
     ledger_.emplace(tasks, std::vector<std::string>(10, "shard"), 1, limits);
   }
@@ -301,10 +301,10 @@ class BehindASlowStream : public ::testing::Test {
     }
     return numbers;
   }
-  static TaskProgress whole(int64_t num_staged_bytes) {
+  static TaskProgress whole(int64_t num_spilled_bytes) {
     TaskProgress progress;
     progress.counts.datasets = {{1, 1, 50}};
-    if (num_staged_bytes > 0) progress.stage = {{1, num_staged_bytes}};
+    if (num_spilled_bytes > 0) progress.spill = {{1, num_spilled_bytes}};
     progress.is_read = true;
     return progress;
   }
@@ -312,22 +312,22 @@ class BehindASlowStream : public ::testing::Test {
   std::optional<Ledger> ledger_;
 };
 
-TEST_F(BehindASlowStream, NoMoreIsHandedOutThanMayBeStaged) {
+TEST_F(BehindASlowStream, NoMoreIsHandedOutThanMayBeSpilled) {
   EXPECT_EQ(given(1), (Numbers{0, 1, 2, 3}));
-  EXPECT_EQ(ledger_->stage_bytes(), 300);
+  EXPECT_EQ(ledger_->spill_bytes(), 300);
   EXPECT_EQ(given(2), Numbers{});
-  // Staged to its end: what it really takes counts. Half of it, so half a task more would fit.
-  LedgerRequest staged;
-  staged.durable = {{1, whole(50)}};
-  EXPECT_EQ(given(1, staged), Numbers{});
-  staged.durable = {{2, whole(50)}};
-  EXPECT_EQ(given(1, staged), Numbers{4});
-  // The stream has come to its end, and 3 need not be staged. 1 and 2 are still to be copied.
+  // Spilled to its end: what it really takes counts. Half of it, so half a task more would fit.
+  LedgerRequest spilled;
+  spilled.durable = {{1, whole(50)}};
+  EXPECT_EQ(given(1, spilled), Numbers{});
+  spilled.durable = {{2, whole(50)}};
+  EXPECT_EQ(given(1, spilled), Numbers{4});
+  // The stream has come to its end, and 3 need not be spilled. 1 and 2 are still to be copied.
   LedgerRequest read;
   read.read_tasks = {{0, whole(0).counts}};
   EXPECT_EQ(given(1, read), Numbers{});
   EXPECT_EQ(given(1), Numbers{5});
-  EXPECT_EQ(ledger_->stage_bytes(), 300) << "1 and 2, 4 and 5";
+  EXPECT_EQ(ledger_->spill_bytes(), 300) << "1 and 2, 4 and 5";
   LedgerRequest copied;
   copied.durable = {{1, whole(0)}, {2, whole(0)}};
   EXPECT_EQ(given(1, copied), Numbers{6});
@@ -335,23 +335,23 @@ TEST_F(BehindASlowStream, NoMoreIsHandedOutThanMayBeStaged) {
 
 TEST_F(BehindASlowStream, WhoseRankIsLostItsTaskIsGivenToTheNext) {
   EXPECT_EQ(given(1), (Numbers{0, 1, 2, 3}));
-  LedgerRequest staged;
-  staged.durable = {{1, whole(100)}, {2, whole(100)}, {3, whole(100)}};
-  EXPECT_EQ(given(1, staged), Numbers{});
+  LedgerRequest spilled;
+  spilled.durable = {{1, whole(100)}, {2, whole(100)}, {3, whole(100)}};
+  EXPECT_EQ(given(1, spilled), Numbers{});
   EXPECT_EQ(given(2), Numbers{});
   ledger_->rank_lost(1);
-  EXPECT_EQ(given(2), (Numbers{0, 1, 2, 3})) << "its stage files are counted already";
-  EXPECT_EQ(ledger_->stage_bytes(), 300);
+  EXPECT_EQ(given(2), (Numbers{0, 1, 2, 3})) << "its spill files are counted already";
+  EXPECT_EQ(ledger_->spill_bytes(), 300);
 }
 
 TEST_F(BehindASlowStream, AStreamThatIsLongerThanThoughtCountsAsItIs) {
   EXPECT_EQ(given(1), (Numbers{0, 1, 2, 3}));
-  LedgerRequest staged;
+  LedgerRequest spilled;
   TaskProgress half = whole(180);
   half.is_read = false;
-  staged.durable = {{1, half}, {2, whole(100)}};
-  EXPECT_EQ(given(1, staged), Numbers{});
-  EXPECT_EQ(ledger_->stage_bytes(), 380) << "a task that was given goes on to its end";
+  spilled.durable = {{1, half}, {2, whole(100)}};
+  EXPECT_EQ(given(1, spilled), Numbers{});
+  EXPECT_EQ(ledger_->spill_bytes(), 380) << "a task that was given goes on to its end";
 }
 
 }  // namespace

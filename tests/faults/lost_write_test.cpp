@@ -49,10 +49,10 @@ TEST_F(LostWrite, IsAnErrorAndTheNextRunMakesItAnew) {
   for (const int64_t n : calls(60)) {
     const RunEnd end = lose(n);
     if (end.exit_code == 6) {
-      for (const char* name : {"0.bin", "0.idx", "0.bounds", "0.sources", "stage."}) {
+      for (const char* name : {"0.bin", "0.idx", "0.bounds", "0.sources", "spill."}) {
         if (end.message.find(name) != std::string::npos) files.insert(name);
       }
-      if (end.message.find("stage.") == std::string::npos) {
+      if (end.message.find("spill.") == std::string::npos) {
         EXPECT_NE(end.message.find("--shard"), std::string::npos) << end.message;
         expect_rerun_completes("behind call " + std::to_string(n) + " lost a page");
       }

@@ -157,7 +157,7 @@ TEST(OwnedLines, LinesLongerThanItsBlocks) {
 class TaskReading : public ::testing::Test {
  protected:
   void write_input(const std::string& bytes) { std::ofstream(path_, std::ios::binary) << bytes; }
-  // Reads task by task; begins each segment anew where `restart` says so.
+  // Reads task by task; begins each chunk anew where `restart` says so.
   std::string read_tasks(int64_t task_bytes, size_t chunk_bytes, std::mt19937* random) {
     const WorkPlan plan = plan_work({path_}, task_bytes);
     num_tasks_ = std::ssize(plan.tasks);

@@ -37,8 +37,8 @@ class Differential : public ForkedRuns {
       std::string when;
       for (int life = 0; life < 3; ++life) {
         config_.sync_interval = std::chrono::milliseconds(0);
-        constexpr const char* kPlaces[] = {"journal_synced", "journal_behind", "staged",
-                                           "pair_placed", "segment_unstaged"};
+        constexpr const char* kPlaces[] = {"journal_synced", "journal_behind", "spilled",
+                                           "pair_placed", "batch_unspilled"};
         const std::string place =
             std::string(kPlaces[random_() % 5]) + ":" + std::to_string(random_() % 12 + 1);
         when += sizes() + " until " + place + "; ";

@@ -1,4 +1,4 @@
-// Documents that wait in a stage file come to the same places as those that are written at once.
+// Documents that wait in a spill file come to the same places as those that are written at once.
 #include "preprocess/run/run_files.h"
 
 #include <gtest/gtest.h>
@@ -17,9 +17,9 @@ namespace weft {
 namespace {
 
 namespace fs = std::filesystem;
-using Output = TokenizedChunk::Output;
+using Output = Batch::Output;
 
-class Staging : public ::testing::Test {
+class Spilling : public ::testing::Test {
  protected:
   Output some_output() {
     Output output;
@@ -38,9 +38,9 @@ class Staging : public ::testing::Test {
     }
     return output;
   }
-  static void add(TaskBase& base, const std::vector<Output>& outputs) {
+  static void add(TaskOffset& offset, const std::vector<Output>& outputs) {
     for (size_t k = 0; k < outputs.size(); ++k) {
-      base.datasets[k].add(outputs[k].counts());
+      offset.datasets[k].add(outputs[k].counts());
     }
   }
   static void finish(RunFiles& files, size_t k, const DatasetCounts& total) {
@@ -64,55 +64,56 @@ class Staging : public ::testing::Test {
   TemporaryFolder folder_{memory_folder()};
 };
 
-TEST_F(Staging, GivesTheSameFiles) { expect_the_same_files(); }
+TEST_F(Spilling, GivesTheSameFiles) { expect_the_same_files(); }
 
-TEST_F(Staging, GivesTheSameFilesWithOrigins) {
+TEST_F(Spilling, GivesTheSameFilesWithOrigins) {
   has_origins_ = true;
   expect_the_same_files();
-  EXPECT_TRUE(SourceMap(folder_.path() / "staged/1.sources").has_origins());
+  EXPECT_TRUE(SourceMap(folder_.path() / "spilled/1.sources").has_origins());
 }
 
-void Staging::expect_the_same_files() {
-  const fs::path direct = make("direct"), staged = make("staged");
+void Spilling::expect_the_same_files() {
+  const fs::path direct = make("direct"), spilled = make("spilled");
   RunFiles files(direct, 2, TokenType::kUInt16, true, has_origins_);
-  RunFiles stage_files(staged, 2, TokenType::kUInt16, true, has_origins_);
-  TaskBase base{{{}, {}}, 0, 0};
+  RunFiles spill_files(spilled, 2, TokenType::kUInt16, true, has_origins_);
+  TaskOffset offset{{{}, {}}, 0, 0};
   for (int64_t task = 0; task < 3; ++task) {
-    base.num_input_bytes = 10'000 * task;
-    const TaskBase task_base = base;
-    int64_t num_staged_bytes = 0;
+    offset.num_input_bytes = 10'000 * task;
+    const TaskOffset task_offset = offset;
+    int64_t num_spilled_bytes = 0;
     for (int i = 0; i < 20; ++i) {
       const std::vector<Output> outputs = {some_output(), some_output()};
-      files.write(base, 7, outputs);
-      stage_files.stage(task, num_staged_bytes, outputs);
-      num_staged_bytes += RunFiles::staged_size(outputs);
-      add(base, outputs);
+      files.write(offset, 7, outputs);
+      spill_files.spill(task, num_spilled_bytes, outputs);
+      num_spilled_bytes += RunFiles::spill_size(outputs);
+      add(offset, outputs);
     }
-    stage_files.stage(task, num_staged_bytes, {some_output(), some_output()});  // not told any more
-    const std::vector<StageFile> stage = {{stage_files.writer(), num_staged_bytes}};
-    EXPECT_TRUE(has_stage(staged, task, stage));
-    stage_files.sync();
-    stage_files.close_stage(task);
-    stage_files.unstage(task, stage, task_base, 7);
-    stage_files.remove_stage(task, stage);
-    EXPECT_FALSE(has_stage(staged, task, {{stage_files.writer(), 1}}));
+    spill_files.spill(task, num_spilled_bytes,
+                      {some_output(), some_output()});  // not told any more
+    const std::vector<SpillFile> spill = {{spill_files.writer(), num_spilled_bytes}};
+    EXPECT_TRUE(has_spills(spilled, task, spill));
+    spill_files.sync();
+    spill_files.close_spill(task);
+    spill_files.unspill(task, spill, task_offset, 7);
+    spill_files.remove_spills(task, spill);
+    EXPECT_FALSE(has_spills(spilled, task, {{spill_files.writer(), 1}}));
   }
   for (size_t k = 0; k < 2; ++k) {
-    finish(files, k, base.datasets[k]);
-    finish(stage_files, k, base.datasets[k]);
-    finish(stage_files, k, base.datasets[k]);  // again, as after a crash
+    finish(files, k, offset.datasets[k]);
+    finish(spill_files, k, offset.datasets[k]);
+    finish(spill_files, k, offset.datasets[k]);  // again, as after a crash
     for (const char* suffix : {".bin", ".idx", ".sources"}) {
-      EXPECT_EQ(content(direct, k, suffix), content(staged, k, suffix)) << k << suffix;
+      EXPECT_EQ(content(direct, k, suffix), content(spilled, k, suffix)) << k << suffix;
     }
-    EXPECT_EQ(SourceMap(staged / (std::to_string(k) + ".sources")).num_documents(),
-              base.datasets[k].num_documents);
+    EXPECT_EQ(SourceMap(spilled / (std::to_string(k) + ".sources")).num_documents(),
+              offset.datasets[k].num_documents);
   }
 }
 
-// A segment of megabytes goes from file to file.
-TEST_F(Staging, GivesTheSameFilesForALongDocument) {
-  const fs::path direct = make("direct"), staged = make("staged");
-  RunFiles files(direct, 1, TokenType::kInt32), stage_files(staged, 1, TokenType::kInt32);
+// A batch of megabytes goes from file to file.
+TEST_F(Spilling, GivesTheSameFilesForALongDocument) {
+  const fs::path direct = make("direct"), spilled = make("spilled");
+  RunFiles files(direct, 1, TokenType::kInt32), spill_files(spilled, 1, TokenType::kInt32);
   std::vector<Output> outputs(1);
   outputs[0].document_sequences = {3};
   outputs[0].line_offsets = {5};
@@ -120,101 +121,101 @@ TEST_F(Staging, GivesTheSameFilesForALongDocument) {
     for (int32_t i = 0; i < length; ++i) outputs[0].tokens_32.push_back(i ^ length);
     outputs[0].sequence_lengths.push_back(length);
   }
-  TaskBase base{{{}}, 0, 0};
+  TaskOffset offset{{{}}, 0, 0};
   std::vector<Output> small = {some_output()};
   small[0].tokens_32.assign(static_cast<size_t>(small[0].counts().num_tokens), 7);
   small[0].tokens_16.clear();
-  for (const auto* segment : {&small, &outputs, &small}) {
-    files.write(base, 0, *segment);
-    add(base, *segment);
+  for (const auto* batch : {&small, &outputs, &small}) {
+    files.write(offset, 0, *batch);
+    add(offset, *batch);
   }
-  int64_t num_staged_bytes = 0;
-  for (const auto* segment : {&small, &outputs, &small}) {
-    stage_files.stage(0, num_staged_bytes, *segment);
-    num_staged_bytes += RunFiles::staged_size(*segment);
+  int64_t num_spilled_bytes = 0;
+  for (const auto* batch : {&small, &outputs, &small}) {
+    spill_files.spill(0, num_spilled_bytes, *batch);
+    num_spilled_bytes += RunFiles::spill_size(*batch);
   }
-  stage_files.unstage(0, {{stage_files.writer(), num_staged_bytes}}, {{{}}, 0, 0}, 0);
-  finish(files, 0, base.datasets[0]);
-  finish(stage_files, 0, base.datasets[0]);
+  spill_files.unspill(0, {{spill_files.writer(), num_spilled_bytes}}, {{{}}, 0, 0}, 0);
+  finish(files, 0, offset.datasets[0]);
+  finish(spill_files, 0, offset.datasets[0]);
   for (const char* suffix : {".bin", ".idx", ".sources"}) {
-    EXPECT_TRUE(content(direct, 0, suffix) == content(staged, 0, suffix)) << suffix;
+    EXPECT_TRUE(content(direct, 0, suffix) == content(spilled, 0, suffix)) << suffix;
   }
 }
 
-// A process that was given up, or is of an earlier run, wakes up and stages what it had: the same
+// A process that was given up, or is of an earlier run, wakes up and spills what it had: the same
 // task from another beginning.
-TEST_F(Staging, WhatALateProcessWritesIsReadByNobody) {
-  const fs::path direct = make("direct"), staged = make("staged");
-  RunFiles files(direct, 1, TokenType::kUInt16), late(staged, 1, TokenType::kUInt16),
-      next(staged, 1, TokenType::kUInt16);
+TEST_F(Spilling, WhatALateProcessWritesIsReadByNobody) {
+  const fs::path direct = make("direct"), spilled = make("spilled");
+  RunFiles files(direct, 1, TokenType::kUInt16), late(spilled, 1, TokenType::kUInt16),
+      next(spilled, 1, TokenType::kUInt16);
   const auto some = [this] {
     std::vector<Output> outputs = {some_output()};
     while (outputs[0].sequence_lengths.empty()) outputs = {some_output()};
     return outputs;
   };
-  TaskBase base{{{}}, 0, 0};
-  std::vector<StageFile> stage;
+  TaskOffset offset{{{}}, 0, 0};
+  std::vector<SpillFile> spill;
   for (RunFiles* writer : {&late, &next}) {  // that goes on where the first one was cut off
     const std::vector<Output> outputs = some();
-    files.write(base, 0, outputs);
-    add(base, outputs);
-    writer->stage(0, 0, outputs);
-    stage.push_back({writer->writer(), RunFiles::staged_size(outputs)});
+    files.write(offset, 0, outputs);
+    add(offset, outputs);
+    writer->spill(0, 0, outputs);
+    spill.push_back({writer->writer(), RunFiles::spill_size(outputs)});
   }
-  late.stage(0, stage[0].num_bytes, some());
-  next.unstage(0, stage, {{{}}, 0, 0}, 0);
-  finish(files, 0, base.datasets[0]);
-  finish(next, 0, base.datasets[0]);
+  late.spill(0, spill[0].num_bytes, some());
+  next.unspill(0, spill, {{{}}, 0, 0}, 0);
+  finish(files, 0, offset.datasets[0]);
+  finish(next, 0, offset.datasets[0]);
   for (const char* suffix : {".bin", ".idx", ".sources"}) {
-    EXPECT_EQ(content(direct, 0, suffix), content(staged, 0, suffix)) << suffix;
+    EXPECT_EQ(content(direct, 0, suffix), content(spilled, 0, suffix)) << suffix;
   }
 }
 
-TEST_F(Staging, OnlyStageFilesThatNoProgressSpeaksOfAreStale) {
+TEST_F(Spilling, OnlySpillFilesThatNoProgressSpeaksOfAreStale) {
   const fs::path path = make("run");
   RunFiles earlier(path, 1, TokenType::kUInt16), later(path, 1, TokenType::kUInt16);
   for (RunFiles* files : {&earlier, &later}) {
-    for (const int64_t task : {0, 10}) files->stage(task, 0, {some_output()});
+    for (const int64_t task : {0, 10}) files->spill(task, 0, {some_output()});
   }
-  write_file_atomically(path / "stage.txt", "somebody's");
+  write_file_atomically(path / "spill.txt", "somebody's");
   std::map<int64_t, TaskProgress> progress;
-  progress[0].stage = {{earlier.writer(), 1}};
-  progress[10].stage = {{earlier.writer(), 1}, {later.writer(), 1}};
-  remove_stale_stages(path, progress);
-  EXPECT_TRUE(fs::exists(stage_path(path, 0, earlier.writer())));
-  EXPECT_FALSE(fs::exists(stage_path(path, 0, later.writer())));
-  EXPECT_TRUE(fs::exists(stage_path(path, 10, earlier.writer())));
-  EXPECT_TRUE(fs::exists(stage_path(path, 10, later.writer())));
-  EXPECT_TRUE(fs::exists(path / "stage.txt"));
+  progress[0].spill = {{earlier.writer(), 1}};
+  progress[10].spill = {{earlier.writer(), 1}, {later.writer(), 1}};
+  remove_stale_spills(path, progress);
+  EXPECT_TRUE(fs::exists(spill_path(path, 0, earlier.writer())));
+  EXPECT_FALSE(fs::exists(spill_path(path, 0, later.writer())));
+  EXPECT_TRUE(fs::exists(spill_path(path, 10, earlier.writer())));
+  EXPECT_TRUE(fs::exists(spill_path(path, 10, later.writer())));
+  EXPECT_TRUE(fs::exists(path / "spill.txt"));
 }
 
-TEST_F(Staging, ADamagedStageFileIsAnErrorAtAnyByte) { expect_errors_of_damage(); }
+TEST_F(Spilling, ADamagedSpillFileIsAnErrorAtAnyByte) { expect_errors_of_damage(); }
 
-TEST_F(Staging, ADamagedStageFileWithOriginsIsAnErrorAtAnyByte) {
+TEST_F(Spilling, ADamagedSpillFileWithOriginsIsAnErrorAtAnyByte) {
   has_origins_ = true;
   expect_errors_of_damage();
 }
 
-void Staging::expect_errors_of_damage() {
+void Spilling::expect_errors_of_damage() {
   const fs::path path = make("run");
   RunFiles files(path, 1, TokenType::kUInt16, true, has_origins_);
   std::vector<Output> outputs = {some_output()};
   while (outputs[0].sequence_lengths.empty()) outputs = {some_output()};
-  files.stage(0, 0, outputs);
-  const int64_t size_bytes = RunFiles::staged_size(outputs);
-  const fs::path file = stage_path(path, 0, files.writer());
-  const auto stage_of = [&](int64_t num_bytes) {
-    return std::vector<StageFile>{{files.writer(), num_bytes}};
+  files.spill(0, 0, outputs);
+  const int64_t size_bytes = RunFiles::spill_size(outputs);
+  const fs::path file = spill_path(path, 0, files.writer());
+  const auto spill_of = [&](int64_t num_bytes) {
+    return std::vector<SpillFile>{{files.writer(), num_bytes}};
   };
   const std::string whole = read_file(file);
   ASSERT_EQ(std::ssize(whole), size_bytes);
   for (int64_t size = 0; size < size_bytes; ++size) {
     fs::resize_file(file, static_cast<uintmax_t>(size));
-    EXPECT_FALSE(has_stage(path, 0, stage_of(size_bytes)));
-    EXPECT_ANY_THROW(files.unstage(0, stage_of(size_bytes), {{{}}, 0, 0}, 0)) << size;
+    EXPECT_FALSE(has_spills(path, 0, spill_of(size_bytes)));
+    EXPECT_ANY_THROW(files.unspill(0, spill_of(size_bytes), {{{}}, 0, 0}, 0)) << size;
     write_file_atomically(file, whole);
     if (size > 0) {
-      EXPECT_THROW(files.unstage(0, stage_of(size), {{{}}, 0, 0}, 0), std::runtime_error) << size;
+      EXPECT_THROW(files.unspill(0, spill_of(size), {{{}}, 0, 0}, 0), std::runtime_error) << size;
     }
   }
   // Counts that lie.
@@ -223,42 +224,42 @@ void Staging::expect_errors_of_damage() {
     const uint64_t lie = ~uint64_t{0} / 3;
     std::memcpy(lying.data() + at, &lie, sizeof lie);
     write_file_atomically(file, lying);
-    EXPECT_THROW(files.unstage(0, stage_of(size_bytes), {{{}}, 0, 0}, 0), std::runtime_error) << at;
+    EXPECT_THROW(files.unspill(0, spill_of(size_bytes), {{{}}, 0, 0}, 0), std::runtime_error) << at;
   }
 }
 
 // Files that lost what was written to them (a power cut behind a lying disk, another program), and
 // that no checksums of tasks tell of.
-TEST_F(Staging, PairsThatLostSomethingAreNotFinished) {
+TEST_F(Spilling, PairsThatLostSomethingAreNotFinished) {
   for (const char* suffix : {".bin", ".idx", ".bounds"}) {
     const fs::path path = make(suffix);
     RunFiles files(path, 1, TokenType::kUInt16);
-    TaskBase base{{{}}, 0, 0};
-    while (base.datasets[0].num_documents < 5 || base.datasets[0].num_sequences < 5) {
+    TaskOffset offset{{{}}, 0, 0};
+    while (offset.datasets[0].num_documents < 5 || offset.datasets[0].num_sequences < 5) {
       const std::vector<Output> outputs = {some_output()};
-      files.write(base, 0, outputs);
-      add(base, outputs);
+      files.write(offset, 0, outputs);
+      add(offset, outputs);
     }
     const fs::path file = path / (std::string("0") + suffix);
     const std::string whole = read_file(file);
     fs::resize_file(file, whole.size() / 2);
-    EXPECT_THROW(files.pair(0).finish(base.datasets[0]), std::system_error) << suffix;
+    EXPECT_THROW(files.pair(0).finish(offset.datasets[0]), std::system_error) << suffix;
     // The same with a hole of zeros at its end. That of .bin cannot be told here.
     if (suffix == std::string(".bin")) continue;
     fs::resize_file(file, whole.size());
-    EXPECT_THROW(files.pair(0).finish(base.datasets[0]), std::system_error) << suffix;
+    EXPECT_THROW(files.pair(0).finish(offset.datasets[0]), std::system_error) << suffix;
   }
 }
 
-TEST_F(Staging, AStageFileThatCannotBeMadeIsOnlyThat) {
+TEST_F(Spilling, ASpillFileThatCannotBeMadeIsOnlyThat) {
   const fs::path path = make("run");
   RunFiles files(path, 1, TokenType::kUInt16);
-  fs::create_directory(stage_path(path, 0, files.writer()));
-  EXPECT_THROW(files.stage(0, 0, {some_output()}), std::system_error);
+  fs::create_directory(spill_path(path, 0, files.writer()));
+  EXPECT_THROW(files.spill(0, 0, {some_output()}), std::system_error);
   files.sync();
 }
 
-TEST_F(Staging, KnowsWhetherTheFilesAreThere) {
+TEST_F(Spilling, KnowsWhetherTheFilesAreThere) {
   const fs::path path = make("run");
   { const RunFiles files(path, 2, TokenType::kUInt16); }
   EXPECT_TRUE(RunFiles::are_there(path, 2));

@@ -147,9 +147,9 @@ TEST_F(SameFolder, FilesThatAreMissingInTheWorkAreNoReasonToFail) {
   }
   ASSERT_TRUE(run(crash_at("journal_synced:1")).is_killed());
   for (const auto& entry : fs::directory_iterator(out_folder_ / "d.work")) {
-    if (entry.path().filename().string().starts_with("stage.")) fs::remove(entry.path());
+    if (entry.path().filename().string().starts_with("spill.")) fs::remove(entry.path());
   }
-  expect_rerun_completes("without stages");
+  expect_rerun_completes("without spills");
 }
 
 TEST_F(SameFolder, ForeignFilesInTheWorkFolderAreLeftAlone) {

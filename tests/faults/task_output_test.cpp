@@ -1,4 +1,4 @@
-// A task in the hands of a rank: chunks in any order, a base that comes at any time, writes that
+// A task in the hands of a rank: chunks in any order, an offset that comes at any time, writes that
 // end in any order, and crashes that leave what was told last.
 #include "preprocess/run/task_output.h"
 
@@ -15,7 +15,7 @@
 namespace weft {
 namespace {
 
-constexpr int64_t kBaseDocuments = 1000;
+constexpr int64_t kOffsetDocuments = 1000;
 
 // Documents are their numbers, in the token of their one sequence: what lies where can be compared.
 class Crashes {
@@ -35,7 +35,7 @@ class Crashes {
     }
     EXPECT_EQ(told_.counts.totals.num_documents, num_documents_);
     ASSERT_EQ(std::ssize(placed_), num_documents_);
-    for (const auto& [place, document] : placed_) EXPECT_EQ(place, kBaseDocuments + document);
+    for (const auto& [place, document] : placed_) EXPECT_EQ(place, kOffsetDocuments + document);
   }
 
  private:
@@ -49,7 +49,7 @@ class Crashes {
     if (made->ends_task) return made;
     made->next_offset_bytes = number + 1;
     made->batch.outputs.resize(1);
-    TokenizedChunk::Output& output = made->batch.outputs[0];
+    Batch::Output& output = made->batch.outputs[0];
     const int64_t begin = first_documents_[static_cast<size_t>(number)],
                   end = first_documents_[static_cast<size_t>(number) + 1];
     for (int64_t document = begin; document < end; ++document) {
@@ -91,12 +91,12 @@ class Crashes {
           }
           break;
         case 1:
-          if (chance(6) == 0 && !task.has_base()) {
-            task.set_base({{{kBaseDocuments, kBaseDocuments, kBaseDocuments}}, 0, 0});
+          if (chance(6) == 0 && !task.has_offset()) {
+            task.set_offset({{{kOffsetDocuments, kOffsetDocuments, kOffsetDocuments}}, 0, 0});
           }
           break;
         case 2:
-          if (chance(3) == 0 && !task.has_base() && task.num_held_bytes() > 0)
+          if (chance(3) == 0 && !task.has_offset() && task.num_held_bytes() > 0)
             task.begin_spilling();
           break;
         case 3:
@@ -106,7 +106,7 @@ class Crashes {
             task.batch_written(**at);
             underway.erase(at);
           } else if (is_unspilling) {
-            unstage(task.spill_base().datasets[0].num_documents, task.stage());
+            unspill(task.spill_offset().datasets[0].num_documents, task.spill());
             task.unspilled();
             is_unspilling = false;
           }
@@ -122,10 +122,10 @@ class Crashes {
     if (task.is_done()) told_ = task.written();
   }
 
-  void write(const TaskOutput::Batch& batch) {
+  void write(const TaskOutput::PlacedBatch& batch) {
     int64_t place = batch.spilled_at >= 0 ? -1 : batch.place.datasets[0].num_documents;
     if (batch.spilled_at >= 0) {
-      stage_[{num_lives_, batch.spilled_at}] = {batch.tokens.outputs[0].line_offsets,
+      spill_[{num_lives_, batch.spilled_at}] = {batch.tokens.outputs[0].line_offsets,
                                                 batch.spilled_at + batch.spilled_bytes};
       return;
     }
@@ -133,32 +133,32 @@ class Crashes {
   }
 
   // What the first bytes of the spill files hold.
-  std::vector<int64_t> staged(const std::vector<StageFile>& stage) {
+  std::vector<int64_t> spilled(const std::vector<SpillFile>& spill) {
     std::vector<int64_t> documents;
-    for (const StageFile& file : stage) {
+    for (const SpillFile& file : spill) {
       for (int64_t at = 0; at < file.num_bytes;) {
-        const SpilledBatch& batch = stage_.at({file.writer, at});
+        const SpilledBatch& batch = spill_.at({file.writer, at});
         documents.insert(documents.end(), batch.documents.begin(), batch.documents.end());
         at = batch.end;
       }
     }
     return documents;
   }
-  void unstage(int64_t place, const std::vector<StageFile>& stage) {
-    for (const int64_t document : staged(stage)) placed_[place++] = document;
+  void unspill(int64_t place, const std::vector<SpillFile>& spill) {
+    for (const int64_t document : spilled(spill)) placed_[place++] = document;
   }
 
   // All documents that were told are at their place, or in the spill file, in order.
   void check_told() {
     int64_t num_placed = told_.counts.totals.num_documents;
-    if (!told_.stage.empty()) {
-      num_placed = told_.before_stage.at(0).num_documents;
-      const std::vector<int64_t> documents = staged(told_.stage);
+    if (!told_.spill.empty()) {
+      num_placed = told_.before_spill.at(0).num_documents;
+      const std::vector<int64_t> documents = spilled(told_.spill);
       ASSERT_EQ(num_placed + std::ssize(documents), told_.counts.totals.num_documents);
       for (size_t i = 0; i < documents.size(); ++i)
         ASSERT_EQ(documents[i], num_placed + static_cast<int64_t>(i));
     }
-    for (int64_t i = 0; i < num_placed; ++i) ASSERT_EQ(placed_.at(kBaseDocuments + i), i);
+    for (int64_t i = 0; i < num_placed; ++i) ASSERT_EQ(placed_.at(kOffsetDocuments + i), i);
     ASSERT_EQ(told_.counts.totals.num_documents,
               first_documents_[static_cast<size_t>(told_.next_offset_bytes)]);
   }
@@ -173,7 +173,7 @@ class Crashes {
     std::vector<int64_t> documents;
     int64_t end = 0;
   };
-  std::map<std::pair<int64_t, int64_t>, SpilledBatch> stage_;  // by writer and offset
+  std::map<std::pair<int64_t, int64_t>, SpilledBatch> spill_;  // by writer and offset
   int64_t num_lives_ = 0;
 };
 

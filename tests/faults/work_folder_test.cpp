@@ -55,10 +55,10 @@ TEST_F(WorkFolder, NamesThatBeginLikeThoseOfARunAreNotTakenForThem) {
                            ".nfs",
                            ".nfsshare",
                            "thesis.txt",
-                           "stage",
-                           "stage.3",
-                           "stage.3.",
-                           "stage.3.x",
+                           "spill",
+                           "spill.3",
+                           "spill.3.",
+                           "spill.3.x",
                            "0",
                            "x.bin",
                            "12.",
@@ -74,7 +74,7 @@ TEST_F(WorkFolder, NamesThatBeginLikeThoseOfARunAreNotTakenForThem) {
     ASSERT_FALSE(fs::exists(work_)) << name;
   }
   make_work_folder(work_);
-  fs::create_directory(work_ / "stage.4.1");
+  fs::create_directory(work_ / "spill.4.1");
   EXPECT_THROW(remove_work_folder(work_), std::invalid_argument);
 }
 
@@ -82,7 +82,7 @@ TEST_F(WorkFolder, FilesOfARunAreRemoved) {
   make_work_folder(work_);
   for (const char* name : {"journal", "journal.part", "commit", "commit.part", "0.bin", "17.idx",
                            "0.bounds", "0.sources", "0.checksums", "0.checksums.part",
-                           "0.manifest.json", "stage.3.12345", ".nfs000000000012af0300000001"}) {
+                           "0.manifest.json", "spill.3.12345", ".nfs000000000012af0300000001"}) {
     write(work_ / name);
   }
   remove_work_folder(work_);

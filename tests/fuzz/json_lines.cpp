@@ -100,8 +100,8 @@ LineChunk chunk_of(std::string_view text) {
   return chunk;
 }
 
-void check_sums(const TokenizedChunk& result, int64_t num_bytes) {
-  const TokenizedChunk::Output& output = result.outputs[0];
+void check_sums(const Batch& result, int64_t num_bytes) {
+  const Batch::Output& output = result.outputs[0];
   int64_t num_tokens = 0, num_sequences = 0, num_empty = 0, last_offset = -1;
   for (const int32_t length : output.sequence_lengths) {
     FUZZ_CHECK(length > 0);
@@ -125,7 +125,7 @@ void check_sums(const TokenizedChunk& result, int64_t num_bytes) {
   FUZZ_CHECK(result.num_documents + result.bad_line_counts.total() == result.num_lines);
 }
 
-std::vector<std::string> decoded_sequences(const TokenizedChunk::Output& output,
+std::vector<std::string> decoded_sequences(const Batch::Output& output,
                                            const Tokenizer& tokenizer) {
   std::vector<std::string> texts;
   auto next = output.tokens_16.begin();
@@ -140,7 +140,7 @@ std::vector<std::string> decoded_sequences(const TokenizedChunk::Output& output,
 // A line alone gives what it should, and what it gives is added to `all`.
 void check_line(std::string_view line, ChunkTokenizer& chunk_tokenizer, const Tokenizer& tokenizer,
                 std::vector<std::string>& all) {
-  TokenizedChunk result;
+  Batch result;
   LineChunk chunk = chunk_of(line);
   chunk_tokenizer.tokenize(chunk, result);
   if (line.empty()) return;
@@ -175,12 +175,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const Tokenizer tokenizer(vocabulary);
 
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  TokenizedChunk result;
+  Batch result;
   LineChunk chunk = chunk_of(text);
   chunk_tokenizer.tokenize(chunk, result);
   check_sums(result, static_cast<int64_t>(size));
   FUZZ_CHECK(result.outputs[0].origins.size() == result.outputs[0].line_offsets.size());
-  TokenizedChunk plain;
+  Batch plain;
   chunk = chunk_of(text);
   without_origins.tokenize(chunk, plain);
   FUZZ_CHECK(plain.outputs[0].origins.empty());

@@ -43,8 +43,8 @@ LedgerRequest full_request() {
 
 LedgerReply full_reply() {
   LedgerReply reply;
-  reply.tasks = {{{9, 2, 100, -1}, {counts(500), 13, {{22, 14}}, {}, false}}};
-  reply.bases = {{9, {{{1, 2, 3}, {4, 5, 6}}, 7, 8}}};
+  reply.assigned = {{{9, 2, 100, -1}, {counts(500), 13, {{22, 14}}, {}, false}}};
+  reply.offsets_known = {{9, {{{1, 2, 3}, {4, 5, 6}}, 7, 8}}};
   reply.parts = {{3, 1, LastPassPart::Kind::kIndex, {4, 5, 6}, {{{1, 2, 3}, 4}, {}}, 0, 0, {}},
                  {4, 0, LastPassPart::Kind::kIdx, {}, {}, 100, 300, {150, 200}}};
   reply.journaled_request = 6;
@@ -61,9 +61,9 @@ TEST(LedgerMessages, EveryFieldComesBack) {
   EXPECT_EQ(read.durable.at(0).progress.counts.written, counts(400).written);
   EXPECT_EQ(read.part_results.at(0).checksums.at(1), Crc32(UINT32_MAX, 4));
   EXPECT_EQ(read.part_results.at(0).block_hashes, (std::vector<uint64_t>{5, UINT64_MAX}));
-  EXPECT_EQ(num_bytes_of(read.durable.at(0).progress.stage), 12);
-  EXPECT_EQ(read.durable.at(0).progress.stage.at(1), (StageFile{21, 7}));
-  EXPECT_EQ(read.durable.at(0).progress.before_stage.at(1).num_tokens, 6);
+  EXPECT_EQ(num_bytes_of(read.durable.at(0).progress.spill), 12);
+  EXPECT_EQ(read.durable.at(0).progress.spill.at(1), (SpillFile{21, 7}));
+  EXPECT_EQ(read.durable.at(0).progress.before_spill.at(1).num_tokens, 6);
   EXPECT_TRUE(read.durable.at(0).progress.is_read);
   EXPECT_EQ(read.read_tasks.at(1).counts.bad_lines.at(1).message(), bad_line().message());
   EXPECT_EQ(read.newly_seen.bad_lines.total(), 108);
@@ -74,7 +74,7 @@ TEST(LedgerMessages, EveryFieldComesBack) {
   const LedgerReply read_reply = ledger_reply_from(reply);
   EXPECT_EQ(to_message(read_reply), reply);
   EXPECT_EQ(read_reply.tasks.at(0).task.end, -1);
-  EXPECT_EQ(read_reply.bases.at(0).base.datasets.at(1).num_tokens, 6);
+  EXPECT_EQ(read_reply.offsets.at(0).offset.datasets.at(1).num_tokens, 6);
   EXPECT_EQ(read_reply.parts.at(0).places.at(0).before.num_tokens, 3);
   EXPECT_EQ(read_reply.parts.at(1).kind, LastPassPart::Kind::kIdx);
   EXPECT_EQ(read_reply.parts.at(1).cuts, (std::vector<int64_t>{150, 200}));

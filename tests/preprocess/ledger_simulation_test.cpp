@@ -23,7 +23,7 @@ SimulatedCluster eight_ranks() {
   return cluster;
 }
 
-// Streams that cannot be cut, of very different lengths: most of it must be staged.
+// Streams that cannot be cut, of very different lengths: most of it must be spilled.
 std::vector<SimulatedTask> streams() {
   std::vector<SimulatedTask> tasks;
   for (int64_t i = 0; i < 40; ++i) {
@@ -79,7 +79,7 @@ TEST(LedgerSimulation, EveryTaskIsPlacedOnceAndNobodyIsIdle) {
   const auto result = simulate(eight_ranks(), even_tasks(100'000 * kMiB, 32 * kMiB), {});
   EXPECT_THAT(result.mistakes, IsEmpty());
   EXPECT_LT(result.idle_share, 0.05);
-  EXPECT_EQ(result.staged_bytes, 0) << "tasks in order have their places soon";
+  EXPECT_EQ(result.spilled_bytes, 0) << "tasks in order have their places soon";
   EXPECT_NEAR(result.bytes_done_twice, 0, 1e3);
 }
 
@@ -94,31 +94,31 @@ TEST(LedgerSimulation, TheLastPassesAreShort) {
   }
 }
 
-TEST(LedgerSimulation, StreamsOfDifferentLengthsAreStaged) {
+TEST(LedgerSimulation, StreamsOfDifferentLengthsAreSpilled) {
   SimulatedCluster cluster = eight_ranks();
   cluster.decompress_bytes_per_s = 700e6;
   const auto result = simulate(cluster, streams(), {});
   EXPECT_THAT(result.mistakes, IsEmpty());
-  EXPECT_GT(result.staged_bytes, 0);
+  EXPECT_GT(result.spilled_bytes, 0);
 }
 
 // One long stream in front of a corpus: all behind it waits for its place.
-TEST(LedgerSimulation, ASlowFirstStreamLetsNoMoreBeStagedThanTheLimit) {
+TEST(LedgerSimulation, ASlowFirstStreamLetsNoMoreBeSpilledThanTheLimit) {
   std::vector<SimulatedTask> tasks = even_tasks(100'000 * kMiB, 32 * kMiB);
   tasks.front().text_bytes = 20'000 * kMiB;
   SimulatedCluster cluster = eight_ranks();
   cluster.max_held_bytes_per_worker = kMiB;
   const auto free = simulate(cluster, tasks, {});
   EXPECT_THAT(free.mistakes, IsEmpty());
-  cluster.max_staged_bytes = 5'000 * kMiB;
-  EXPECT_GT(free.peak_staged_bytes, 3 * cluster.max_staged_bytes) << "nothing to be limited";
+  cluster.max_spilled_bytes = 5'000 * kMiB;
+  EXPECT_GT(free.peak_spilled_bytes, 3 * cluster.max_spilled_bytes) << "nothing to be limited";
   const auto limited = simulate(cluster, tasks, {});
   EXPECT_THAT(limited.mistakes, IsEmpty());
-  EXPECT_LE(limited.peak_staged_bytes, cluster.max_staged_bytes);
-  EXPECT_GT(limited.peak_staged_bytes, cluster.max_staged_bytes / 2);
+  EXPECT_LE(limited.peak_spilled_bytes, cluster.max_spilled_bytes);
+  EXPECT_GT(limited.peak_spilled_bytes, cluster.max_spilled_bytes / 2);
   // Whoever reads the first stream, and whoever comes after it, may be lost; also with no room.
   for (const int64_t mib : {0, 100, 5'000}) {
-    cluster.max_staged_bytes = mib * kMiB;
+    cluster.max_spilled_bytes = mib * kMiB;
     const std::vector<SimulatedFailure> failures = {{1, 0, 10}, {12, 1, 60}, {80, 2, 10}};
     EXPECT_THAT(simulate(cluster, tasks, failures).mistakes, IsEmpty()) << mib << " MiB";
     EXPECT_THAT(simulate(cluster, streams(), failures).mistakes, IsEmpty()) << mib << " MiB";

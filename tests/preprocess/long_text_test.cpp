@@ -103,16 +103,16 @@ class LongTexts : public ::testing::Test {
     return lines;
   }
 
-  TokenizedChunk tokenize(const std::string& lines, const TokenizeRules& rules,
-                          size_t text_piece_bytes = kTextPieceBytes) {
+  Batch tokenize(const std::string& lines, const TokenizeRules& rules,
+                 size_t text_piece_bytes = kTextPieceBytes) {
     LineChunk chunk;
     chunk.buffer.assign(lines.begin(), lines.end());
     chunk.size_bytes = lines.size();
-    TokenizedChunk result;
+    Batch result;
     ChunkTokenizer(vocabulary_, rules, text_piece_bytes).tokenize(chunk, result);
     return result;
   }
-  static std::string all_tokens(const TokenizedChunk::Output& output) {
+  static std::string all_tokens(const Batch::Output& output) {
     const auto bytes = output.token_bytes();
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
@@ -133,8 +133,8 @@ TEST_F(LongTexts, GiveTheSameInPieces) {
     if (random_() % 2 == 0) rules.token_type = TokenType::kInt32;
     if (random_() % 2 == 0) rules.empty_documents = EmptyDocuments::kSkip;
     const std::string lines = random_lines(4);
-    const TokenizedChunk expected = tokenize(lines, rules);
-    const TokenizedChunk got = tokenize(lines, rules, 16 + random_() % 100);
+    const Batch expected = tokenize(lines, rules);
+    const Batch got = tokenize(lines, rules, 16 + random_() % 100);
     ASSERT_EQ(got.num_tokens, expected.num_tokens);
     ASSERT_EQ(got.num_documents, expected.num_documents);
     ASSERT_EQ(got.num_empty_documents, expected.num_empty_documents);
@@ -165,8 +165,8 @@ TEST_F(LongTexts, OfMegabytesWithoutAPlaceToCut) {
     while (line.size() < size_t{3} << 20) line += unit;
     line += "\"]}\n";
     // Nothing is cut.
-    const TokenizedChunk expected = tokenize(line, rules, size_t{1} << 30);
-    const TokenizedChunk got = tokenize(line, rules);
+    const Batch expected = tokenize(line, rules, size_t{1} << 30);
+    const Batch got = tokenize(line, rules);
     ASSERT_EQ(got.num_documents, 1);
     EXPECT_TRUE(all_tokens(got.outputs[0]) == all_tokens(expected.outputs[0])) << unit;
     EXPECT_TRUE(got.outputs[0].sequence_lengths == expected.outputs[0].sequence_lengths) << unit;
@@ -191,7 +191,7 @@ TEST_F(LongTexts, GiveTheSameAsAChunkOfTheirOwn) {
       line[random_() % line.size()] = wrong[random_() % wrong.size()];
     }
     const std::string end = std::vector<std::string>{"\n", "\r\n", "\r", ""}[random_() % 4];
-    const TokenizedChunk expected = tokenize(line + end, rules);
+    const Batch expected = tokenize(line + end, rules);
 
     const std::string text = line + end + (end.empty() ? "" : "the next line");
     StringSource source(text, 1 + random_() % 300);
@@ -202,7 +202,7 @@ TEST_F(LongTexts, GiveTheSameAsAChunkOfTheirOwn) {
     ASSERT_TRUE(chunk.long_line_permit || chunk.is_too_long_line);
     ASSERT_EQ(chunk.num_bytes(), std::ssize(line + end));
     ASSERT_EQ(chunker.offset_bytes(), chunk.num_bytes());
-    TokenizedChunk got;
+    Batch got;
     ChunkTokenizer(vocabulary_, rules, 16 + random_() % 100).tokenize(chunk, got);
     chunk.drop_grown();
 

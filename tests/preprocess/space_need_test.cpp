@@ -57,25 +57,25 @@ TEST(SpaceNeed, IsComparedWithWhatIsFree) {
   EXPECT_THAT(*lack_of_space(folder.path(), work, too_much),
               HasSubstr("about 4611686018427386904"));
   EXPECT_FALSE(lack_of_space(folder.path(), work, 1000));
-  // But not what is staged there.
-  write_file_atomically(work / "stage.3", std::string(5000, 'x'));
+  // But not what is spilled there.
+  write_file_atomically(work / "spill.3", std::string(5000, 'x'));
   EXPECT_THAT(*lack_of_space(folder.path(), work, too_much),
               HasSubstr("about 4611686018427386904"));
   EXPECT_FALSE(lack_of_space(folder.path() / "absent", work, too_much));  // does not say
 }
 
-TEST(SpaceNeed, StageFilesMayTakeHalfOfWhatIsSpared) {
+TEST(SpaceNeed, SpillFilesMayTakeHalfOfWhatIsSpared) {
   const TemporaryFolder folder;
   const auto work = folder.path() / "x.work";
   EXPECT_EQ(estimated_task_bytes(plan_of("gzip", 7'000'000), TokenType::kUInt16),
             (std::vector<int64_t>{3 * (2'000'000 + 875 * 28), 3 * (2'000'000 + 875 * 28)}));
   // Other programs fill and clear disks meanwhile: only what holds whatever is free.
-  EXPECT_EQ(stage_limit_bytes(folder.path(), work, int64_t{1} << 62), kLeastStageLimitBytes);
-  EXPECT_GE(stage_limit_bytes(folder.path(), work, 0), kLeastStageLimitBytes);
-  EXPECT_EQ(stage_limit_bytes(folder.path() / "absent", work, 0), INT64_MAX);  // does not say
-  EXPECT_EQ(most_staged_bytes({500, 30, 40}, INT64_MAX), 70) << "the first one never waits";
-  EXPECT_EQ(most_staged_bytes({500, 30, 40}, 60), 60);
-  EXPECT_EQ(most_staged_bytes({}, 60), 0);
+  EXPECT_EQ(spill_limit_bytes(folder.path(), work, int64_t{1} << 62), kLeastSpillLimitBytes);
+  EXPECT_GE(spill_limit_bytes(folder.path(), work, 0), kLeastSpillLimitBytes);
+  EXPECT_EQ(spill_limit_bytes(folder.path() / "absent", work, 0), INT64_MAX);  // does not say
+  EXPECT_EQ(most_spilled_bytes({500, 30, 40}, INT64_MAX), 70) << "the first one never waits";
+  EXPECT_EQ(most_spilled_bytes({500, 30, 40}, 60), 60);
+  EXPECT_EQ(most_spilled_bytes({}, 60), 0);
   const auto warning = lack_of_space(folder.path(), work, 1000, int64_t{1} << 62);
   ASSERT_TRUE(warning);
   EXPECT_THAT(*warning, AllOf(HasSubstr("about 1000 bytes more"),

@@ -34,7 +34,7 @@ class TokenizeChunk : public ::testing::Test {
     std::ofstream(path, std::ios::binary) << text;
   }
 
-  const TokenizedChunk& tokenize(const std::string& text) {
+  const Batch& tokenize(const std::string& text) {
     LineChunk chunk;
     chunk.buffer.assign(text.begin(), text.end());
     chunk.size_bytes = text.size();
@@ -49,7 +49,7 @@ class TokenizeChunk : public ::testing::Test {
 
   std::shared_ptr<const Vocabulary> vocabulary_;
   TokenizeRules rules_;
-  TokenizedChunk result_;
+  Batch result_;
 };
 
 TEST_F(TokenizeChunk, AStringIsADocumentOfOneSequence) {

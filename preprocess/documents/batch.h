@@ -13,7 +13,7 @@
 namespace weft {
 
 // Reused from chunk to chunk.
-struct TokenizedChunk {
+struct Batch {
   struct Output {
     // In the file's type; the other one stays empty. The tokenizer appends to it: no copy.
     std::vector<uint16_t> tokens_16;
@@ -39,7 +39,7 @@ struct TokenizedChunk {
     int64_t num_tokens() const { return std::ssize(tokens_16) + std::ssize(tokens_32); }
     int64_t num_sequences() const { return std::ssize(sequence_lengths); }
     DatasetCounts counts() const {
-      return PlacedDatasetWriter::counts_of(sequence_lengths, document_sequences);
+      return SharedPairWriter::counts_of(sequence_lengths, document_sequences);
     }
     int64_t held_bytes() const;
 

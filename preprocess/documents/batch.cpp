@@ -1,10 +1,10 @@
-#include "preprocess/documents/tokenized_chunk.h"
+#include "preprocess/documents/batch.h"
 
 #include <algorithm>
 
 namespace weft {
 
-using Output = TokenizedChunk::Output;
+using Output = Batch::Output;
 
 int64_t Output::held_bytes() const {
   const size_t in_memory = token_bytes().size() + 4 * sequence_lengths.capacity() +
@@ -28,7 +28,7 @@ void Output::clear() {
   origins.clear();
 }
 
-void TokenizedChunk::clear(size_t num_keys) {
+void Batch::clear(size_t num_keys) {
   outputs.resize(num_keys);
   for (Output& output : outputs) output.clear();
   num_lines = num_documents = num_empty_documents = num_tokens = num_replaced_surrogates = 0;
