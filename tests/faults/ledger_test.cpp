@@ -296,7 +296,7 @@ class BehindASlowStream : public ::testing::Test {
   std::vector<int64_t> given(int rank, LedgerRequest request = {}) {
     request.num_tasks_wanted = 10;
     std::vector<int64_t> numbers;
-    for (const auto& given : ledger_->answer(rank, request).tasks) {
+    for (const auto& given : ledger_->answer(rank, request).assigned) {
       numbers.push_back(given.task.number);
     }
     return numbers;

@@ -73,8 +73,8 @@ TEST(LedgerMessages, EveryFieldComesBack) {
   const std::string reply = to_message(full_reply());
   const LedgerReply read_reply = ledger_reply_from(reply);
   EXPECT_EQ(to_message(read_reply), reply);
-  EXPECT_EQ(read_reply.tasks.at(0).task.end, -1);
-  EXPECT_EQ(read_reply.offsets.at(0).offset.datasets.at(1).num_tokens, 6);
+  EXPECT_EQ(read_reply.assigned.at(0).task.end, -1);
+  EXPECT_EQ(read_reply.offsets_known.at(0).offset.datasets.at(1).num_tokens, 6);
   EXPECT_EQ(read_reply.parts.at(0).places.at(0).before.num_tokens, 3);
   EXPECT_EQ(read_reply.parts.at(1).kind, LastPassPart::Kind::kIdx);
   EXPECT_EQ(read_reply.parts.at(1).cuts, (std::vector<int64_t>{150, 200}));

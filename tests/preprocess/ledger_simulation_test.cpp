@@ -40,16 +40,16 @@ TEST(Ledger, NobodyIsGivenMoreThanItsShareOfWhatIsLeft) {
   LedgerRequest request;
   request.num_tasks_wanted = 24;
   const LedgerReply first = ledger.answer(0, request);
-  EXPECT_EQ(first.tasks.size(), 15u);
-  EXPECT_EQ(ledger.answer(0, request).tasks.size(), 0u) << "asked again at once";
-  EXPECT_EQ(ledger.answer(1, request).tasks.size(), 15u);
+  EXPECT_EQ(first.assigned.size(), 15u);
+  EXPECT_EQ(ledger.answer(0, request).assigned.size(), 0u) << "asked again at once";
+  EXPECT_EQ(ledger.answer(1, request).assigned.size(), 15u);
   // One read to its end: nothing is left to be given. What a lost rank held is.
   LedgerRequest read;
   read.read_tasks = {{0, {{}, {{}}, {}, {}, 0}}};
   read.num_tasks_wanted = 24;
-  EXPECT_EQ(ledger.answer(0, read).tasks.size(), 0u);
+  EXPECT_EQ(ledger.answer(0, read).assigned.size(), 0u);
   ledger.rank_lost(1);
-  EXPECT_EQ(ledger.answer(0, request).tasks.size(), 15u) << "nobody else is left";
+  EXPECT_EQ(ledger.answer(0, request).assigned.size(), 15u) << "nobody else is left";
 }
 
 TEST(LedgerSimulation, FewStreamsAreSharedEvenly) {

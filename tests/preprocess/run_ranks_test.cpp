@@ -96,7 +96,7 @@ class RunRanksTest : public ::testing::Test {
     const LedgerReply reply = ranks.exchange(request);
     LedgerRequest done;
     done.number = 2;
-    for (const auto& assigned : reply.tasks) {
+    for (const auto& assigned : reply.assigned) {
       TaskProgress progress;
       progress.counts.datasets = {{1, 1, 5}};
       progress.is_read = true;
