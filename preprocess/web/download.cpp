@@ -42,6 +42,14 @@ class PartFile final : public FetchSink {
     file_ = OutputFile(part_, /*keep=*/was_continued_);
   }
 
+  // A part without a state is of no use to the next call, which could not know it for a download's.
+  ~PartFile() {
+    if (saving_.valid()) saving_.wait();
+    std::error_code ignored;
+    if (!std::filesystem::exists(state_file_, ignored)) std::filesystem::remove(part_, ignored);
+  }
+  PartFile(const PartFile&) = delete;
+
   // Returns when the part is whole and synced.
   void fetch() {
     try {
