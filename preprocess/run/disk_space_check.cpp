@@ -33,12 +33,13 @@ std::optional<int64_t> free_bytes(const fs::path& folder) {
   return static_cast<int64_t>(std::min<std::uintmax_t>(space.available, INT64_MAX));
 }
 
-// True if no file can be made any more, whatever space there is. Some file systems (Btrfs) have no
-// such limit and report 0 inodes.
-bool has_no_inodes(const fs::path& folder) {
+// True if the file system has fewer inodes left than a run makes files; some of a run that failed are
+// removed before this is asked. File systems without such a limit (Btrfs) report 0 inodes in all.
+bool lacks_inodes(const fs::path& folder) {
+  constexpr fsfilcnt_t kFilesOfRun = 16;
   struct statvfs status {};
   return ::statvfs(folder.empty() ? "." : folder.c_str(), &status) == 0 && status.f_files > 0 &&
-         status.f_favail == 0;
+         status.f_favail < kFilesOfRun;
 }
 
 // Counts the bytes of finished places: what is spilled needs its room in the output all the same, and
@@ -125,13 +126,13 @@ bool is_lack_of_space(const std::error_code& code) {
 
 std::string how_to_go_on(const fs::path& folder, bool work_is_kept) {
   const auto free = free_bytes(folder);
-  const bool lacks_inodes = has_no_inodes(folder);
+  const bool needs_inodes = lacks_inodes(folder);
   return fmt::format(
       "; the file system of '{}' has {}{} bytes free. {}, then run the same command again{}",
       folder.empty() ? "." : folder.string(),
-      lacks_inodes ? "room for no more files (its inodes are used up), and " : "",
+      needs_inodes ? "no room for more files (its inodes are used up), and " : "",
       free ? std::to_string(*free) : "an unknown number of",
-      lacks_inodes ? "Delete files" : "Make space",
+      needs_inodes ? "Delete files" : "Make space",
       work_is_kept ? ": it goes on with the work so far" : ", from the start: the input is a pipe");
 }
 
