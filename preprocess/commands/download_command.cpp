@@ -206,9 +206,9 @@ class DownloadCommand final : public Command {
                                   "; give another --output or --output-folder, or --overwrite");
     }
     if (request.sha256.empty()) {
-      print_message(name +
-                    ": is there already, perhaps from another URL: only --sha256 could tell; "
-                    "--overwrite fetches it again");
+      print_message(name + (origin.empty() ? ": is there already, perhaps from another URL: only "
+                                             "--sha256 could tell; --overwrite fetches it again"
+                                           : ": is there already; --overwrite fetches it again"));
       return true;
     }
     std::string expected = request.sha256;
