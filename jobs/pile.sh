@@ -12,8 +12,9 @@
 # what is done stays done.
 #
 # What to expect: a shard is one zstd frame, which one thread decompresses at 0.7 GB/s of text. So up to 30 machines have something to
-# do, and nothing ends before the 40 s that the longest of 28 GB takes; two machines of 96 cores need about 80 s, and as long as
-# their file system needs to give 426 GB and take 400 GB of tokens twice (stage files: tests/bench/results/2026-11-21-ledger-simulation.md).
+# do, and nothing ends before the 45 s that the longest of 28 GB takes; two machines of 96 cores need about 90 s, and as long as
+# their file system needs to give 426 GB and take 400 GB of tokens twice (spill files), which are then read back once
+# (simulated: tests/bench/results/2026-11-22-last-passes.md).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
