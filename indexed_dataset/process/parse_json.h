@@ -27,12 +27,12 @@ struct TooManyMembers : std::runtime_error {
 // throws.
 template <typename Json>
 Json parse_json(std::string_view text) {
-  constexpr bool keeps_order = requires { typename Json::object_t::Container; };
+  constexpr bool kKeepsOrder = requires { typename Json::object_t::Container; };
   std::array<int, kMaxDocumentDepth + 2> num_members{};  // of the object that is open at each depth
   return Json::parse(text, [&](int depth, typename Json::parse_event_t event, const Json&) {
     if (depth > kMaxDocumentDepth) throw NestedTooDeeply();
     auto& count = num_members[static_cast<size_t>(depth)];
-    if (event == Json::parse_event_t::key && ++count > kMaxOrderedMembers && keeps_order) {
+    if (event == Json::parse_event_t::key && ++count > kMaxOrderedMembers && kKeepsOrder) {
       throw TooManyMembers();
     }
     if (event == Json::parse_event_t::object_start) num_members[static_cast<size_t>(depth) + 1] = 0;

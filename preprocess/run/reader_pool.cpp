@@ -107,7 +107,7 @@ void ReaderPool::read_task(const TaskToRead& assigned) {
       file_bytes_before = reader.num_file_bytes();
       chunk->ends_task = !has_text;
       if (!has_text) chunk->num_range_bytes = reader.num_range_bytes();
-      use_(std::move(chunk));
+      use_(std::exchange(chunk, {}));
       if (has_text && !take_chunk()) return;
     }
   } catch (const ReadCancelled&) {

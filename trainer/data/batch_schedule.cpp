@@ -10,8 +10,9 @@ BatchSchedule::BatchSchedule(const Config& config, int64_t dp_size)
     start_ = config.rampup_batch_size[0];
     increment_ = config.rampup_batch_size[1];
     rampup_samples_ = config.rampup_batch_size[2];
+    const int64_t num_increments = (full_ - start_) / increment_;
     samples_per_increment_ =
-        static_cast<double>(rampup_samples_) / static_cast<double>((full_ - start_) / increment_);
+        static_cast<double>(rampup_samples_) / static_cast<double>(num_increments);
   }
   num_train_samples_ = config.train_samples ? *config.train_samples : *config.train_iters * full_;
   num_iterations_ = config.train_iters ? *config.train_iters : count_iterations();
