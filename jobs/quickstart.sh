@@ -67,7 +67,7 @@ elif download_vocabulary "$HOME/.cache/weft/gpt2" 2>"$out/download-vocabulary.lo
   vocab=(--vocab-file "$dir/vocab.json" --merge-file "$dir/merges.txt")
 else
   echo "GPT-2's vocabulary could not be had ($(tail -n 1 "$out/download-vocabulary.log")); learning a small one from the corpus"
-  "$bin/weft-data" train-vocab --input "$corpus" --vocab-size 4096 --output "$out/vocabulary"
+  "$bin/weft-data" train-vocab --input "$corpus" --vocab-size 4096 --output "$out/vocabulary" --overwrite
   vocab=(--vocab-file "$out/vocabulary/vocab.json" --merge-file "$out/vocabulary/merges.txt")
 fi
 "$bin/weft-data" preprocess --input "$corpus" --output-prefix "$out/corpus" --append-eod --on-bad-line skip \

@@ -19,7 +19,7 @@ CORPUS = [("english", 4096), ("multilingual", 32000), ("code", 20000)]
 
 def weft_merges(program, work_dir, input_file, vocab_size, min_frequency):
     options = {"--input": input_file, "--vocab-size": vocab_size, "--min-frequency": min_frequency, "--output": work_dir}
-    command = [program, "train-vocab", *(str(word) for option in options.items() for word in option)]
+    command = [program, "train-vocab", *(str(word) for option in options.items() for word in option), "--overwrite"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     with open(f"{work_dir}/merges.txt", encoding="utf-8") as file:
         return file.read().splitlines()
