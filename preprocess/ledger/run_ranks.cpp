@@ -125,7 +125,7 @@ void RunRanks::handle(RankMessage& message) {
       peer.has_left = true;
       RunFailure failure = run_failure_from(message.bytes);
       if (failure.exit_code == 0) break;
-      failure.message = name_of(message.rank) + ": " + failure.message;
+      if (!was_told(failure)) failure.message = name_of(message.rank) + ": " + failure.message;
       note_failure(std::move(failure));
       break;
     }
@@ -195,6 +195,17 @@ void RunRanks::note_failure(RunFailure failure) {
   if (!failure_) failure_ = std::move(failure);
   if (!abort_at_) abort_at_ = Clock::now() + options_.peer_timeout;
   news_.notify_all();
+}
+
+// A rank that ends because of what the ledger told it may leave before the rank that has failed.
+bool RunRanks::was_told(const RunFailure& failure) const {
+  bool is_the_same = false;
+  if (ledger_) {
+    ledger_->with_ledger([&](const Ledger& ledger) {
+      is_the_same = ledger.failure() && ledger.failure()->message == failure.message;
+    });
+  }
+  return is_the_same;
 }
 
 void RunRanks::abort(int exit_code, const std::string& message) {
