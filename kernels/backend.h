@@ -10,29 +10,37 @@
 // assigned. Sums are fp32 or better and have a fixed order, so equal calls give equal bits.
 //
 // Every operation is enqueued on the compute stream and returns at once (the CPU executes it in
-// place). No operation allocates or waits for the device. Wrong arguments (shapes, types) throw
-// std::invalid_argument, failures of the device throw std::runtime_error. A backend is not
-// thread-safe: one thread drives it, copies on the copy stream included.
+// place). No operation allocates or waits for the device; tune() does, once, at start. Wrong
+// arguments (shapes, types) throw std::invalid_argument, failures of the device throw DeviceLost or
+// DeviceOutOfMemory. A backend is not thread-safe: one thread drives it, copies on the copy stream
+// included.
+//
+// Operations with more than six tensors take a struct, which callers fill by designated
+// initialisers: two equal shapes that are swapped by position would pass every check.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <string>
 
+#include "kernels/dropout.h"
 #include "kernels/tensor.h"
 
 namespace weft {
 
 enum class DeviceKind { kCpu, kCuda };
 enum class Memory { kDevice, kPinnedHost };
-enum class Stream { kCompute, kCopy };
+// Operations run on kCompute. kCommunication has a higher priority, so that a collective that is
+// ready starts before queued kernels; nothing runs there but what its caller enqueues.
+enum class Stream { kCompute, kCommunication, kCopy };
 
 // An event marks a point in a stream's work. It is created once and recorded often.
 using EventId = int;
 
-// Bernoulli dropout by counter (kernels/philox.h). Element e of a tensor is dropped when
-// philox_word(seed, stream, first_element + e) < p * 2^32, else it is scaled by 1/(1-p). The index
-// first_element + e is that of the *global* tensor. p == 0 costs nothing.
+// Bernoulli dropout by counter. Whether element e of a tensor is dropped is a function of seed,
+// stream and first_element + e, its index in the *global* tensor (kernels/dropout.h). Kept elements
+// are scaled so that the mean stays. The probability is p to 1/131,072; p == 0 costs nothing.
 struct Dropout {
   float p = 0.0F;
   uint64_t seed = 0;
@@ -40,7 +48,85 @@ struct Dropout {
   uint64_t first_element = 0;  // index of this tensor's first element in the global one
 };
 
+// The device failed, or the driver lost it: the process cannot go on, another one may.
+struct DeviceLost : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+// The device's memory is exhausted.
+struct DeviceOutOfMemory : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 enum class Gelu { kTanh, kErf };
+
+// The arguments of the residual stream's one operation:
+//   residual_out = residual + dropout(branch + branch_bias)
+//   normed       = LayerNorm(residual_out) = (residual_out - mean) * rstd * weight + bias
+// Without `residual` the sum begins with the branch (the embedding). Without `branch` residual_out
+// is empty and `residual` itself is normalised. Without `weight` there is the sum alone, and normed,
+// mean, rstd and bias are empty (the end of a pipeline stage). Under tensor parallelism the branch
+// is already summed over ranks, so that its bias counts once. [Ba et al. 2016, arXiv:1607.06450]
+struct ResidualNorm {
+  Tensor normed = {}, residual_out = {};  // (N,C) x, written; residual_out may be residual's memory
+  Tensor mean = {}, rstd = {};            // (N) fp32, written
+  Tensor residual = {}, branch = {};      // (N,C) x
+  // (C) x; or (S,C) x with S >= bias_period, of which row n gets (first_row + n) % bias_period: the
+  // position embedding.
+  Tensor branch_bias = {};
+  int64_t bias_period = 1, first_row = 0;
+  Tensor weight = {}, bias = {};  // (C) x
+  float epsilon = 1e-5F;
+  Dropout dropout = {};
+};
+
+// The arguments of its backward pass. With g, the gradient of dnormed through the LayerNorm:
+//   dresidual    = g + dresidual_in     gradient of residual_out
+//   dbranch      = dropout'(dresidual)  empty where there is no branch, or p == 0: then dresidual is
+//                                       the branch's gradient
+//   dbranch_bias = sums of the stored rows of the branch's gradient; empty where there is no bias
+// Without `weight` (the sum alone) g is 0, and dnormed, residual, mean, rstd, dweight and dbias are
+// empty. dresidual may be the memory of dresidual_in.
+struct ResidualNormBackward {
+  Tensor dresidual = {}, dbranch = {};  // (N,C) x, assigned
+  Tensor dbranch_bias = {};             // as branch_bias, fp32
+  Tensor dweight = {}, dbias = {};      // (C) fp32
+  Tensor dnormed = {};                  // (N,C) x
+  Tensor dresidual_in = {};             // (N,C) x; may be empty where there is a weight
+  Tensor residual = {};                 // (N,C) x: what was normalised, forward's residual_out
+  Tensor mean = {}, rstd = {};          // (N) fp32
+  Tensor weight = {};                   // (C) x
+  int64_t bias_period = 1, first_row = 0;
+  Dropout dropout = {};
+  bool accumulate = true;  // of dbranch_bias, dweight and dbias
+};
+
+// This rank's heads among those of the whole model; total == 0 means that it has all.
+struct Heads {
+  int64_t first = 0, total = 0;
+};
+
+// Causal self-attention, never materialising the scores [Dao 2023, arXiv:2307.08691]:
+//   out = dropout(softmax(scale * q k^T + causal mask)) * v, per sample and head.
+// CUDA takes D = 64, 96 and 128. Dropout's element index is
+//   first_element + ((b * total + first + h) * T + query) * T64 + key,
+// where T64 is attention_mask_length(T); first_element is a multiple of 8.
+struct Attention {
+  Tensor out = {};  // (B,T,H,D) x, written
+  Tensor lse = {};  // (B,H,T) fp32, written: the logarithm of the softmax's sum
+  // (B,H,attention_mask_words(T)) int32, written: dropout's bits; empty where p == 0.
+  Tensor kept = {};
+  Tensor qkv = {};  // (B,T,H,3,D) x: query, key and value of each head, in Megatron's order
+  float scale = 1.0F;
+  Heads heads = {};
+  Dropout dropout = {};
+};
+struct AttentionBackward {
+  Tensor dqkv = {};                                // (B,T,H,3,D) x, written
+  Tensor dout = {};                                // (B,T,H,D) x
+  Tensor out = {}, lse = {}, kept = {}, qkv = {};  // forward's
+  float scale = 1.0F;
+  float dropout_p = 0.0F;  // forward's; the bits are in `kept`
+};
 
 // The arguments of AdamW over one flat range [Loshchilov & Hutter 2019]. All tensors have n
 // elements; n is a multiple of kOptimizerBlock.
@@ -58,11 +144,12 @@ struct AdamW {
 };
 constexpr int64_t kOptimizerBlock = 1024;
 
-// The sizes that the workspace must serve; a size that does not occur is 0.
+// The sizes that the workspace must serve and tune() prepares for; a size that does not occur is 0.
 struct WorkspaceShape {
   int64_t B = 0, T = 0, C = 0, H = 0, D = 0, F = 0, Vp = 0;
   int64_t num_parameters = 0;
   DType x = DType::kFloat32;
+  Gelu gelu = Gelu::kTanh;
 };
 
 class Backend {
@@ -76,7 +163,7 @@ class Backend {
   virtual int64_t total_memory_bytes() const = 0;
   virtual int64_t free_memory_bytes() const = 0;
   // Returns zeroed memory, 256-byte aligned. The backend frees what is left when it is destroyed.
-  // Throws std::bad_alloc.
+  // Throws std::bad_alloc, or DeviceOutOfMemory where it is a GPU's memory that is exhausted.
   virtual void* allocate(int64_t num_bytes, Memory memory) = 0;
   virtual void release(void* data, Memory memory) = 0;
   // Copies between any two memories. The copy is asynchronous when the host side is pinned;
@@ -89,47 +176,42 @@ class Backend {
   virtual void wait(Stream stream, EventId event) = 0;  // the stream waits, the host does not
   virtual void synchronize(EventId event) = 0;          // the host waits
   virtual void synchronize() = 0;                       // the host waits for everything
+  // Tells whether all work before the event's last record is done. It never waits.
+  virtual bool has_happened(EventId event) = 0;
   // Both events must have happened.
   virtual float elapsed_ms(EventId start, EventId stop) = 0;
+  // The stream for libraries that enqueue work of their own: a cudaStream_t; null on the CPU.
+  virtual void* native_stream(Stream stream) const = 0;
 
   // All operations share one scratch memory, which is planned at start: the caller asks for its
   // size, allocates it and passes it to set_workspace.
   virtual int64_t workspace_bytes(const WorkspaceShape& shape) const = 0;
   virtual void set_workspace(void* data, int64_t num_bytes) = 0;
 
-  // --- embedding ---
-  // out[n] = dropout(word[tokens[n] - first_word] + position[n % T]). A token outside [first_word,
-  // first_word + rows of word) belongs to another rank and gives a zero word vector. An empty
-  // `position` adds nothing.
-  // out (B,T,C) x; tokens (B,T) int32; word (Vp/tp,C) x; position (S,C) x with S >= T.
-  virtual void embedding_forward(Tensor out, Tensor tokens, Tensor word, Tensor position,
-                                 int64_t first_word, const Dropout& dropout) = 0;
-  // Adds the rows of dout to dword and dposition, in order of position.
-  // dword (Vp/tp,C), dposition (S,C) fp32, accumulated; dout (B,T,C) x.
-  virtual void embedding_backward(Tensor dword, Tensor dposition, Tensor dout, Tensor tokens,
-                                  int64_t first_word, const Dropout& dropout) = 0;
+  // --- choice of algorithms ---
+  // Times the matrix products of `shape` that the table of algorithms lacks, and adds them to it.
+  // It allocates and waits; it needs no workspace and leaves none behind. Returns notes for the
+  // user, a line each, for example that the table's file cannot be written.
+  virtual std::string tune(const WorkspaceShape& shape) = 0;
+  // Returns the table as text, sorted: equal texts mean equal bits. It is empty where nothing is
+  // timed.
+  virtual std::string algorithms() const = 0;
+  // Takes the choices of such a text before tune(); they win over those of the file. Throws
+  // std::runtime_error for a text of another kind.
+  virtual void use_algorithms(const std::string& text) = 0;
 
-  // --- LayerNorm, fused with the residual stream [Ba et al. 2016, arXiv:1607.06450] ---
-  // normed = (inp - mean) * rstd * weight + bias.
-  // normed, inp (N,C) x; mean, rstd (N) fp32; weight, bias (C) x.
-  virtual void layernorm_forward(Tensor normed, Tensor mean, Tensor rstd, Tensor inp, Tensor weight,
-                                 Tensor bias, float epsilon) = 0;
-  // residual_out = residual + dropout(branch); normed = LayerNorm(residual_out).
-  // All four are (N,C) x; residual_out may be the memory of residual.
-  virtual void residual_layernorm_forward(Tensor normed, Tensor residual_out, Tensor mean,
-                                          Tensor rstd, Tensor residual, Tensor branch,
-                                          Tensor weight, Tensor bias, float epsilon,
-                                          const Dropout& dropout) = 0;
-  // The backward pass of both. With g, the gradient of dnormed through the LayerNorm:
-  //   dresidual = g + dresidual_in      gradient of the LayerNorm's input; an empty dresidual_in
-  //                                     adds nothing; dresidual may be the memory of dresidual_in
-  //   dbranch   = dropout'(dresidual)   gradient of `branch`; empty where there is no branch or
-  //                                     p == 0 (dresidual is the branch's gradient then)
-  // All (N,C) x; dweight, dbias (C) fp32. `inp` is the tensor that was normalised (residual_out).
-  virtual void layernorm_backward(Tensor dresidual, Tensor dbranch, Tensor dweight, Tensor dbias,
-                                  Tensor dnormed, Tensor dresidual_in, Tensor inp, Tensor mean,
-                                  Tensor rstd, Tensor weight, const Dropout& dropout,
-                                  bool accumulate) = 0;
+  // --- embedding ---
+  // out[n] = word[tokens[n] - first_word]. A token outside [first_word, first_word + rows of word)
+  // belongs to another rank and gives zeros.
+  // out (B,T,C) x; tokens (B,T) int32; word (Vp/tp,C) x.
+  virtual void embedding_forward(Tensor out, Tensor tokens, Tensor word, int64_t first_word) = 0;
+  // Adds the rows of dout to dword, in order of position.
+  // dword (Vp/tp,C) fp32, accumulated; dout (B,T,C) x.
+  virtual void embedding_backward(Tensor dword, Tensor dout, Tensor tokens, int64_t first_word) = 0;
+
+  // --- the residual stream ---
+  virtual void residual_norm_forward(const ResidualNorm& args) = 0;
+  virtual void residual_norm_backward(const ResidualNormBackward& args) = 0;
 
   // --- linear layers; weight (O,I) as Megatron stores it ---
   // out = inp * weight^T + bias. out (N,O), inp (N,I) x; bias (O) x or empty.
@@ -146,16 +228,9 @@ class Backend {
   virtual void linear_backward_weight(Tensor dweight, Tensor dbias, Tensor dout, Tensor inp,
                                       bool accumulate) = 0;
 
-  // --- causal self-attention, never materialising the scores [Dao 2023, arXiv:2307.08691] --- out
-  // = dropout(softmax(scale * q k^T + causal mask)) * v, per sample and head. qkv (B,T,H,3,D) x
-  // holds query, key and value of each head, in Megatron's order; out (B,T,H,D) x; lse (B,H,T) fp32
-  // is the logarithm of the softmax's sum. CUDA takes D = 64, 96 and 128. Dropout's element index
-  // is first_element + ((b * H + h) * T + query) * T + key.
-  virtual void attention_forward(Tensor out, Tensor lse, Tensor qkv, float scale,
-                                 const Dropout& dropout) = 0;
-  // Computes dqkv (B,T,H,3,D) x from dout, out (B,T,H,D), lse and qkv.
-  virtual void attention_backward(Tensor dqkv, Tensor dout, Tensor out, Tensor lse, Tensor qkv,
-                                  float scale, const Dropout& dropout) = 0;
+  // --- attention ---
+  virtual void attention_forward(const Attention& args) = 0;
+  virtual void attention_backward(const AttentionBackward& args) = 0;
 
   // --- loss ---
   // losses[n] = (logsumexp(logits[n, :V]) - logits[n, targets[n]]) * loss_mask[n], where V is
@@ -164,6 +239,18 @@ class Backend {
   // losses (N) fp32; logits (N,Vp) x; targets (N) int32; loss_mask (N) fp32, or empty: all ones.
   virtual void cross_entropy(Tensor losses, Tensor logits, Tensor targets, Tensor loss_mask,
                              int64_t vocabulary_size, float gradient_scale, bool gradient) = 0;
+  // The same over a vocabulary that is sharded over R ranks, in two operations around one all-gather
+  // of the statistics. The columns of logits (N,Vp/R) are the words from first_word on; words from
+  // vocabulary_size on are left out. statistics (N,3) fp32: the largest logit, the sum of
+  // exponentials relative to it, and the target's logit (0 where another rank has it).
+  virtual void cross_entropy_statistics(Tensor statistics, Tensor logits, Tensor targets,
+                                        int64_t first_word, int64_t vocabulary_size) = 0;
+  // Takes the statistics (R,N,3) of all ranks. Every rank gets all losses; with `gradient` the
+  // logits are replaced by their gradients as above.
+  virtual void cross_entropy_gradient(Tensor losses, Tensor logits, Tensor statistics,
+                                      Tensor targets, Tensor loss_mask, int64_t first_word,
+                                      int64_t vocabulary_size, float gradient_scale,
+                                      bool gradient) = 0;
   // out (1) fp32 = scale * sum of inp (N) fp32, plus out where `accumulate`. The order is fixed.
   virtual void sum(Tensor out, Tensor inp, float scale, bool accumulate) = 0;
 
@@ -179,10 +266,11 @@ class Backend {
 // Creates the CPU backend: plain loops over threads, and OpenBLAS. num_threads == 0 means
 // OMP_NUM_THREADS, or else the number of CPUs of this process.
 std::unique_ptr<Backend> create_cpu_backend(int num_threads = 0);
-// Creates the CUDA backend of one device. `algorithm_cache` is the file of timed GEMM algorithms;
-// an empty name keeps none. Throws std::runtime_error with a hint where there was no toolkit at
-// build time, there is no driver, or there is no such device.
-std::unique_ptr<Backend> create_cuda_backend(int device_idx, const std::string& algorithm_cache);
+// Creates the CUDA backend of one device. `algorithm_file` keeps the table of timed GEMM algorithms;
+// with an empty name nothing is timed. Throws std::invalid_argument with a hint where there was no
+// toolkit at build time, there is no driver, or there is no such device; std::runtime_error where
+// the file is of another kind.
+std::unique_ptr<Backend> create_cuda_backend(int device_idx, const std::string& algorithm_file);
 // Returns the number of usable CUDA devices. Where it is 0, *why tells the reason.
 int num_cuda_devices(std::string* why = nullptr);
 

@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace weft {
 
@@ -103,15 +104,28 @@ class Checker {
   const char* operation_;
 };
 
-void check_normalised(const Checker& check, const Tensor& normed, const Tensor& mean,
-                      const Tensor& rstd, const Tensor& inp, const Tensor& weight,
-                      const Tensor& bias) {
-  const int64_t N = num_rows(inp), C = num_columns(inp);
-  check.rows("normed", normed, inp.dtype(), N, C);
-  check.elements("mean", mean, DType::kFloat32, N);
-  check.elements("rstd", rstd, DType::kFloat32, N);
-  check.tensor("weight", weight, inp.dtype(), {C});
-  check.tensor("bias", bias, inp.dtype(), {C});
+// Checks the bias of a branch: (C), or (S,C) with a row for each of the period.
+void check_branch_bias(const Checker& check, const char* name, const Tensor& bias, DType dtype,
+                       int64_t C, int64_t period, int64_t first_row) {
+  if (!bias) return;
+  check.require(period >= 1 && first_row >= 0, "bias_period is " + std::to_string(period) +
+                                                   " and first_row " + std::to_string(first_row));
+  if (period == 1) {
+    check.elements(name, bias, dtype, C);
+    return;
+  }
+  check.rows(name, bias, dtype, num_rows(bias), C);
+  check.require(num_rows(bias) >= period, std::string(name) + " is " + text_of(bias) +
+                                              ", should have " + std::to_string(period) +
+                                              " rows or more");
+}
+
+// Checks that tensors that belong together are all absent.
+void check_absent(const Checker& check, const char* why,
+                  std::initializer_list<std::pair<const char*, const Tensor*>> tensors) {
+  for (const auto& [name, tensor] : tensors) {
+    check.require(tensor->empty(), std::string(name) + " is given, but there is no " + why);
+  }
 }
 
 void check_linear(const Checker& check, const Tensor& out, const Tensor& inp, const Tensor& weight,
@@ -135,15 +149,18 @@ void check_input_gradient(const Checker& check, const char* dinp_name, const Ten
   check.rows(dinp_name, dinp, weight.dtype(), N, weight.shape(1));
 }
 
-void check_attention(const Checker& check, const Tensor& out, const Tensor& lse, const Tensor& qkv,
-                     const Dropout& dropout) {
+void check_attention(const Checker& check, const Tensor& out, const Tensor& lse, const Tensor& kept,
+                     const Tensor& qkv, float dropout_p) {
   check.model_type("qkv", qkv);
   check.require(qkv.rank() == 5 && qkv.shape(3) == 3,
                 "qkv is " + text_of(qkv) + ", should be (B,T,H,3,D)");
   const int64_t B = qkv.shape(0), T = qkv.shape(1), H = qkv.shape(2), D = qkv.shape(4);
   check.tensor("out", out, qkv.dtype(), {B, T, H, D});
   check.tensor("lse", lse, DType::kFloat32, {B, H, T});
-  check.dropout(dropout);
+  check.dropout({.p = dropout_p});
+  if (dropout_p > 0.0F) {
+    check.tensor("kept", kept, DType::kInt32, {B, H, attention_mask_words(T)});
+  }
 }
 
 }  // namespace
@@ -155,83 +172,91 @@ void check_cast(const Tensor& dst, const Tensor& src) {
   check.elements("dst", dst, dst.dtype(), src.num_elements());
 }
 
-void check_embedding_forward(const Tensor& out, const Tensor& tokens, const Tensor& word,
-                             const Tensor& position, const Dropout& dropout) {
+void check_embedding_forward(const Tensor& out, const Tensor& tokens, const Tensor& word) {
   const Checker check("embedding_forward");
   check.model_type("out", out);
   check.require(out.rank() == 3, "out is " + text_of(out) + ", should be (B,T,C)");
-  const int64_t B = out.shape(0), T = out.shape(1), C = out.shape(2);
-  check.tensor("tokens", tokens, DType::kInt32, {B, T});
-  check.rows("word", word, out.dtype(), num_rows(word), C);
-  if (position) {
-    check.rows("position", position, out.dtype(), num_rows(position), C);
-    check.require(num_rows(position) >= T, "position is " + text_of(position) + ", should have " +
-                                               std::to_string(T) + " rows or more");
-  }
-  check.dropout(dropout);
+  check.tensor("tokens", tokens, DType::kInt32, {out.shape(0), out.shape(1)});
+  check.rows("word", word, out.dtype(), num_rows(word), out.shape(2));
 }
 
-void check_embedding_backward(const Tensor& dword, const Tensor& dposition, const Tensor& dout,
-                              const Tensor& tokens, const Dropout& dropout) {
+void check_embedding_backward(const Tensor& dword, const Tensor& dout, const Tensor& tokens) {
   const Checker check("embedding_backward");
   check.model_type("dout", dout);
   check.require(dout.rank() == 3, "dout is " + text_of(dout) + ", should be (B,T,C)");
-  const int64_t B = dout.shape(0), T = dout.shape(1), C = dout.shape(2);
-  check.tensor("tokens", tokens, DType::kInt32, {B, T});
-  check.rows("dword", dword, DType::kFloat32, num_rows(dword), C);
-  if (dposition) {
-    check.rows("dposition", dposition, DType::kFloat32, num_rows(dposition), C);
-    check.require(num_rows(dposition) >= T, "dposition is " + text_of(dposition) +
-                                                ", should have " + std::to_string(T) +
-                                                " rows or more");
+  check.tensor("tokens", tokens, DType::kInt32, {dout.shape(0), dout.shape(1)});
+  check.rows("dword", dword, DType::kFloat32, num_rows(dword), dout.shape(2));
+}
+
+void check_residual_norm_forward(const ResidualNorm& args) {
+  const Checker check("residual_norm_forward");
+  const bool has_branch = !args.branch.empty();
+  const char* name = has_branch ? "branch" : "residual";
+  const Tensor& rows = has_branch ? args.branch : args.residual;
+  check.model_type(name, rows);
+  check.rank(name, rows, 2, "(N,C)");
+  const DType x = rows.dtype();
+  const int64_t N = num_rows(rows), C = num_columns(rows);
+  if (has_branch) {
+    if (args.residual) check.rows("residual", args.residual, x, N, C);
+    check.rows("residual_out", args.residual_out, x, N, C);
+    check_branch_bias(check, "branch_bias", args.branch_bias, x, C, args.bias_period,
+                      args.first_row);
+  } else {
+    check_absent(check, "branch",
+                 {{"residual_out", &args.residual_out}, {"branch_bias", &args.branch_bias}});
+    check.require(args.dropout.p == 0.0F, "dropout is given, but there is no branch");
   }
-  check.dropout(dropout);
+  if (args.weight) {
+    check.rows("normed", args.normed, x, N, C);
+    check.elements("mean", args.mean, DType::kFloat32, N);
+    check.elements("rstd", args.rstd, DType::kFloat32, N);
+    check.tensor("weight", args.weight, x, {C});
+    check.tensor("bias", args.bias, x, {C});
+  } else {
+    check.require(has_branch, "neither a branch nor a weight is given: nothing to do");
+    check_absent(check, "weight",
+                 {{"normed", &args.normed},
+                  {"mean", &args.mean},
+                  {"rstd", &args.rstd},
+                  {"bias", &args.bias}});
+  }
+  check.dropout(args.dropout);
 }
 
-void check_layernorm_forward(const Tensor& normed, const Tensor& mean, const Tensor& rstd,
-                             const Tensor& inp, const Tensor& weight, const Tensor& bias) {
-  const Checker check("layernorm_forward");
-  check.model_type("inp", inp);
-  check.rank("inp", inp, 2, "(N,C)");
-  check_normalised(check, normed, mean, rstd, inp, weight, bias);
-}
-
-void check_residual_layernorm_forward(const Tensor& normed, const Tensor& residual_out,
-                                      const Tensor& mean, const Tensor& rstd,
-                                      const Tensor& residual, const Tensor& branch,
-                                      const Tensor& weight, const Tensor& bias,
-                                      const Dropout& dropout) {
-  const Checker check("residual_layernorm_forward");
-  check.model_type("residual", residual);
-  check.rank("residual", residual, 2, "(N,C)");
-  const int64_t N = num_rows(residual), C = num_columns(residual);
-  check.rows("branch", branch, residual.dtype(), N, C);
-  check.rows("residual_out", residual_out, residual.dtype(), N, C);
-  check_normalised(check, normed, mean, rstd, residual, weight, bias);
-  check.dropout(dropout);
-}
-
-void check_layernorm_backward(const Tensor& dresidual, const Tensor& dbranch, const Tensor& dweight,
-                              const Tensor& dbias, const Tensor& dnormed,
-                              const Tensor& dresidual_in, const Tensor& inp, const Tensor& mean,
-                              const Tensor& rstd, const Tensor& weight, const Dropout& dropout) {
-  const Checker check("layernorm_backward");
-  check.model_type("inp", inp);
-  check.rank("inp", inp, 2, "(N,C)");
-  const DType x = inp.dtype();
-  const int64_t N = num_rows(inp), C = num_columns(inp);
-  check.rows("dresidual", dresidual, x, N, C);
-  if (dbranch) check.rows("dbranch", dbranch, x, N, C);
-  check.require(dbranch.empty() || dbranch.data() != dresidual.data(),
+void check_residual_norm_backward(const ResidualNormBackward& args) {
+  const Checker check("residual_norm_backward");
+  check.model_type("dresidual", args.dresidual);
+  check.rank("dresidual", args.dresidual, 2, "(N,C)");
+  const DType x = args.dresidual.dtype();
+  const int64_t N = num_rows(args.dresidual), C = num_columns(args.dresidual);
+  if (args.dresidual_in) check.rows("dresidual_in", args.dresidual_in, x, N, C);
+  if (args.dbranch) check.rows("dbranch", args.dbranch, x, N, C);
+  check.require(args.dbranch.empty() || args.dbranch.data() != args.dresidual.data(),
                 "dbranch and dresidual are the same memory; leave dbranch empty where p == 0");
-  check.tensor("dweight", dweight, DType::kFloat32, {C});
-  check.tensor("dbias", dbias, DType::kFloat32, {C});
-  check.rows("dnormed", dnormed, x, N, C);
-  if (dresidual_in) check.rows("dresidual_in", dresidual_in, x, N, C);
-  check.elements("mean", mean, DType::kFloat32, N);
-  check.elements("rstd", rstd, DType::kFloat32, N);
-  check.tensor("weight", weight, x, {C});
-  check.dropout(dropout);
+  check.require(args.dropout.p == 0.0F || args.dbranch,
+                "dropout is given, but dbranch, which it applies to, is empty");
+  check_branch_bias(check, "dbranch_bias", args.dbranch_bias, DType::kFloat32, C, args.bias_period,
+                    args.first_row);
+  if (args.weight) {
+    check.tensor("weight", args.weight, x, {C});
+    check.rows("dnormed", args.dnormed, x, N, C);
+    check.rows("residual", args.residual, x, N, C);
+    check.elements("mean", args.mean, DType::kFloat32, N);
+    check.elements("rstd", args.rstd, DType::kFloat32, N);
+    check.tensor("dweight", args.dweight, DType::kFloat32, {C});
+    check.tensor("dbias", args.dbias, DType::kFloat32, {C});
+  } else {
+    check.rows("dresidual_in", args.dresidual_in, x, N, C);
+    check_absent(check, "weight",
+                 {{"dnormed", &args.dnormed},
+                  {"residual", &args.residual},
+                  {"mean", &args.mean},
+                  {"rstd", &args.rstd},
+                  {"dweight", &args.dweight},
+                  {"dbias", &args.dbias}});
+  }
+  check.dropout(args.dropout);
 }
 
 void check_linear_forward(const Tensor& out, const Tensor& inp, const Tensor& weight,
@@ -269,18 +294,27 @@ void check_linear_backward_weight(const Tensor& dweight, const Tensor& dbias, co
   if (dbias) check.tensor("dbias", dbias, DType::kFloat32, {O});
 }
 
-void check_attention_forward(const Tensor& out, const Tensor& lse, const Tensor& qkv,
-                             const Dropout& dropout) {
-  check_attention(Checker("attention_forward"), out, lse, qkv, dropout);
+void check_attention_forward(const Attention& args) {
+  const Checker check("attention_forward");
+  check_attention(check, args.out, args.lse, args.kept, args.qkv, args.dropout.p);
+  const Heads& heads = args.heads;
+  const int64_t H = args.qkv.shape(2);
+  check.require(
+      heads.first >= 0 && (heads.total == 0 ? heads.first == 0 : heads.first + H <= heads.total),
+      "heads from " + std::to_string(heads.first) + " on of " + std::to_string(heads.total) +
+          " are given, but qkv is " + text_of(args.qkv));
+  check.require(args.dropout.first_element % kDropoutsPerBlock == 0,
+                "dropout's first element is " + std::to_string(args.dropout.first_element) +
+                    ", should be a multiple of " + std::to_string(kDropoutsPerBlock));
 }
 
-void check_attention_backward(const Tensor& dqkv, const Tensor& dout, const Tensor& out,
-                              const Tensor& lse, const Tensor& qkv, const Dropout& dropout) {
+void check_attention_backward(const AttentionBackward& args) {
   const Checker check("attention_backward");
-  check_attention(check, out, lse, qkv, dropout);
+  check_attention(check, args.out, args.lse, args.kept, args.qkv, args.dropout_p);
+  const Tensor& qkv = args.qkv;
   const int64_t B = qkv.shape(0), T = qkv.shape(1), H = qkv.shape(2), D = qkv.shape(4);
-  check.tensor("dqkv", dqkv, qkv.dtype(), {B, T, H, 3, D});
-  check.tensor("dout", dout, qkv.dtype(), {B, T, H, D});
+  check.tensor("dqkv", args.dqkv, qkv.dtype(), {B, T, H, 3, D});
+  check.tensor("dout", args.dout, qkv.dtype(), {B, T, H, D});
 }
 
 void check_cross_entropy(const Tensor& losses, const Tensor& logits, const Tensor& targets,
@@ -295,6 +329,39 @@ void check_cross_entropy(const Tensor& losses, const Tensor& logits, const Tenso
   check.require(vocabulary_size > 0 && vocabulary_size <= num_columns(logits),
                 "vocabulary_size is " + std::to_string(vocabulary_size) + ", but logits is " +
                     text_of(logits));
+}
+
+void check_cross_entropy_statistics(const Tensor& statistics, const Tensor& logits,
+                                    const Tensor& targets, int64_t first_word,
+                                    int64_t vocabulary_size) {
+  const Checker check("cross_entropy_statistics");
+  check.model_type("logits", logits);
+  check.rank("logits", logits, 2, "(N,Vp/tp)");
+  const int64_t N = num_rows(logits);
+  check.tensor("statistics", statistics, DType::kFloat32, {N, 3});
+  check.elements("targets", targets, DType::kInt32, N);
+  check.require(vocabulary_size > 0 && first_word >= 0,
+                "vocabulary_size is " + std::to_string(vocabulary_size) + " and first_word " +
+                    std::to_string(first_word));
+}
+
+void check_cross_entropy_gradient(const Tensor& losses, const Tensor& logits,
+                                  const Tensor& statistics, const Tensor& targets,
+                                  const Tensor& loss_mask, int64_t first_word,
+                                  int64_t vocabulary_size) {
+  const Checker check("cross_entropy_gradient");
+  check.model_type("logits", logits);
+  check.rank("logits", logits, 2, "(N,Vp/tp)");
+  const int64_t N = num_rows(logits);
+  check.require(statistics.rank() == 3,
+                "statistics is " + text_of(statistics) + ", should be (tp,N,3)");
+  check.tensor("statistics", statistics, DType::kFloat32, {statistics.shape(0), N, 3});
+  check.elements("losses", losses, DType::kFloat32, N);
+  check.elements("targets", targets, DType::kInt32, N);
+  if (loss_mask) check.elements("loss_mask", loss_mask, DType::kFloat32, N);
+  check.require(vocabulary_size > 0 && first_word >= 0,
+                "vocabulary_size is " + std::to_string(vocabulary_size) + " and first_word " +
+                    std::to_string(first_word));
 }
 
 void check_sum(const char* operation, const Tensor& out, const Tensor& inp) {

@@ -20,21 +20,10 @@ inline int64_t num_columns(const Tensor& tensor) {
 }
 
 void check_cast(const Tensor& dst, const Tensor& src);
-void check_embedding_forward(const Tensor& out, const Tensor& tokens, const Tensor& word,
-                             const Tensor& position, const Dropout& dropout);
-void check_embedding_backward(const Tensor& dword, const Tensor& dposition, const Tensor& dout,
-                              const Tensor& tokens, const Dropout& dropout);
-void check_layernorm_forward(const Tensor& normed, const Tensor& mean, const Tensor& rstd,
-                             const Tensor& inp, const Tensor& weight, const Tensor& bias);
-void check_residual_layernorm_forward(const Tensor& normed, const Tensor& residual_out,
-                                      const Tensor& mean, const Tensor& rstd,
-                                      const Tensor& residual, const Tensor& branch,
-                                      const Tensor& weight, const Tensor& bias,
-                                      const Dropout& dropout);
-void check_layernorm_backward(const Tensor& dresidual, const Tensor& dbranch, const Tensor& dweight,
-                              const Tensor& dbias, const Tensor& dnormed,
-                              const Tensor& dresidual_in, const Tensor& inp, const Tensor& mean,
-                              const Tensor& rstd, const Tensor& weight, const Dropout& dropout);
+void check_embedding_forward(const Tensor& out, const Tensor& tokens, const Tensor& word);
+void check_embedding_backward(const Tensor& dword, const Tensor& dout, const Tensor& tokens);
+void check_residual_norm_forward(const ResidualNorm& args);
+void check_residual_norm_backward(const ResidualNormBackward& args);
 void check_linear_forward(const Tensor& out, const Tensor& inp, const Tensor& weight,
                           const Tensor& bias);
 void check_linear_gelu_forward(const Tensor& out, const Tensor& pre, const Tensor& inp,
@@ -44,12 +33,17 @@ void check_linear_gelu_backward_input(const Tensor& dpre, const Tensor& dout, co
                                       const Tensor& pre);
 void check_linear_backward_weight(const Tensor& dweight, const Tensor& dbias, const Tensor& dout,
                                   const Tensor& inp);
-void check_attention_forward(const Tensor& out, const Tensor& lse, const Tensor& qkv,
-                             const Dropout& dropout);
-void check_attention_backward(const Tensor& dqkv, const Tensor& dout, const Tensor& out,
-                              const Tensor& lse, const Tensor& qkv, const Dropout& dropout);
+void check_attention_forward(const Attention& args);
+void check_attention_backward(const AttentionBackward& args);
 void check_cross_entropy(const Tensor& losses, const Tensor& logits, const Tensor& targets,
                          const Tensor& loss_mask, int64_t vocabulary_size);
+void check_cross_entropy_statistics(const Tensor& statistics, const Tensor& logits,
+                                    const Tensor& targets, int64_t first_word,
+                                    int64_t vocabulary_size);
+void check_cross_entropy_gradient(const Tensor& losses, const Tensor& logits,
+                                  const Tensor& statistics, const Tensor& targets,
+                                  const Tensor& loss_mask, int64_t first_word,
+                                  int64_t vocabulary_size);
 void check_sum(const char* operation, const Tensor& out, const Tensor& inp);
 void check_clip_coefficient(const Tensor& clip, const Tensor& sum_of_squares);
 void check_adamw(const AdamW& args);

@@ -4,7 +4,7 @@
 option(WEFT_SANITIZED_TESTS "run tests of build/asan (target attacks, preset asan) beside those of this build" OFF)
 
 # Hostile bytes, damaged files, lost ranks: what others write is read, by threads that are hindered.
-set(attack_programs faults_engine_test faults_hostile_test inputs_test preprocess_test ranks_test tokenize_chunk_test)
+set(attack_programs faults_engine_test faults_hostile_test inputs_test preprocess_test ranks_test documents_test stream_test)
 
 if(WEFT_SANITIZER)
   add_executable(sanitizer_probe ${CMAKE_CURRENT_LIST_DIR}/sanitizer_probe.cpp)

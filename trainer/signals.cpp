@@ -2,6 +2,8 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdint>
+#include <ctime>
 #include <initializer_list>
 
 namespace weft {
@@ -9,15 +11,31 @@ namespace weft {
 namespace {
 
 std::atomic<int> received{0};
-static_assert(std::atomic<int>::is_always_lock_free, "used in a signal handler");
+std::atomic<int64_t> received_at_s{0};
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<int64_t>::is_always_lock_free,
+              "used in a signal handler");
+
+// Launchers deliver a signal to a process twice within a moment: directly, and through its parent.
+// The same signal later than this means that the run does not come to an end by itself.
+constexpr int64_t kRepeatedAfterSeconds = 5;
+
+int64_t now_s() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec;
+}
 
 void on_signal(int signal_number) {
+  // The time comes first: a second delivery, on another thread, may already see the signal.
+  int64_t never = 0;
+  received_at_s.compare_exchange_strong(never, now_s());
   int none = 0;
-  const bool first = received.compare_exchange_strong(none, signal_number);
-  if (!first && signal_number == SIGINT) {
-    std::signal(SIGINT, SIG_DFL);
-    std::raise(SIGINT);
-  }
+  if (received.compare_exchange_strong(none, signal_number)) return;
+  const bool repeated =
+      received == signal_number && now_s() - received_at_s > kRepeatedAfterSeconds;
+  if (signal_number != SIGINT && !repeated) return;
+  std::signal(signal_number, SIG_DFL);
+  std::raise(signal_number);
 }
 
 }  // namespace
@@ -29,6 +47,10 @@ void catch_stop_signals() {
   sigemptyset(&action.sa_mask);
   for (const int signal_number : {SIGTERM, SIGUSR1, SIGINT})
     sigaction(signal_number, &action, nullptr);
+  // A closed terminal stops a run like any other request, except under nohup.
+  struct sigaction hangup {};
+  sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
 }
 
 int received_stop_signal() { return received.load(); }
@@ -41,11 +63,16 @@ const char* name_of_signal(int signal_number) {
       return "SIGUSR1";
     case SIGINT:
       return "SIGINT";
+    case SIGHUP:
+      return "SIGHUP";
     default:
       return "a signal";
   }
 }
 
-void forget_stop_signal() { received.store(0); }
+void forget_stop_signal() {
+  received.store(0);
+  received_at_s.store(0);
+}
 
 }  // namespace weft

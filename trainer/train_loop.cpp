@@ -33,11 +33,12 @@ ExitCode TrainLoop::run() {
 ExitCode TrainLoop::train() {
   log_->training_starts();
   if (evaluation_was_cut_short() && !evaluate_validation(/*at_end=*/false)) {
-    return stop(StopReason::kSignal);  // once more; the checkpoint is still valid
+    return stop(decide_control());  // once more; the checkpoint is still valid
   }
   while (iteration() < schedule_.num_iterations()) {
     const double waited_ms = train_loader_->waited_ms();
     const GlobalBatch batch = train_loader_->next();
+    ranks_.recorder().set_iteration(iteration() + 1);
     trainer_->step(batch, {.learning_rate = lr_.current(), .params_norm = config_.log_params_norm});
     record_step(train_loader_->waited_ms() - waited_ms);
     read_results(results_in_flight_);  // those of the step before, while this one runs
@@ -46,7 +47,7 @@ ExitCode TrainLoop::train() {
     if (control.evaluate || control.save || control.stop != StopReason::kNone) read_results(0);
     if (control.evaluate && !evaluate_validation(/*at_end=*/false)) control = decide_control();
     if (control.save) save();
-    if (control.stop != StopReason::kNone) return stop(control.stop);
+    if (control.stop != StopReason::kNone) return stop(control);
   }
   read_results(0);
   return ExitCode::kDone;
@@ -102,12 +103,18 @@ int64_t TrainLoop::reserved_bytes() const {
   return backend_->total_memory_bytes() - backend_->free_memory_bytes();
 }
 
-Control TrainLoop::decide_control() const {
+// Signals arrive at ranks at different times, and clocks differ: all ranks do what one has seen. It
+// is the one small message of a step.
+Control TrainLoop::decide_control() {
+  const bool is_over = config_.exit_duration_in_mins &&
+                       ms_since(process_start_) / 6e4 > *config_.exit_duration_in_mins;
+  int64_t seen[] = {received_stop_signal(), is_over ? 1 : 0};
+  ranks_.max(seen);
   Control control;
-  if (received_stop_signal() != 0) {
+  control.stop_signal = static_cast<int>(seen[0]);
+  if (control.stop_signal != 0) {
     control.stop = StopReason::kSignal;
-  } else if (config_.exit_duration_in_mins &&
-             ms_since(process_start_) / 6e4 > *config_.exit_duration_in_mins) {
+  } else if (seen[1] != 0) {
     control.stop = StopReason::kDuration;
   } else if (config_.exit_interval && iteration() % *config_.exit_interval == 0) {
     control.stop = StopReason::kInterval;
@@ -118,12 +125,18 @@ Control TrainLoop::decide_control() const {
   return control;
 }
 
-ExitCode TrainLoop::stop(StopReason reason) {
+bool TrainLoop::is_stop_requested() {
+  int64_t signal[] = {received_stop_signal()};
+  ranks_.max(signal);
+  return signal[0] != 0;
+}
+
+ExitCode TrainLoop::stop(const Control& control) {
   std::string event;
-  switch (reason) {
+  switch (control.stop) {
     case StopReason::kSignal:
-      event = fmt::format("exiting program after receiving {}.",
-                          name_of_signal(received_stop_signal()));
+      event =
+          fmt::format("exiting program after receiving {}.", name_of_signal(control.stop_signal));
       break;
     case StopReason::kDuration:
       event = fmt::format("exiting program after {} minutes", ms_since(process_start_) / 6e4);
@@ -135,18 +148,19 @@ ExitCode TrainLoop::stop(StopReason reason) {
       break;
   }
   log_->print(datetime_line(event, timestamp_now()));
-  if (reason != StopReason::kSignal) return ExitCode::kDone;
+  if (control.stop != StopReason::kSignal) return ExitCode::kDone;
   if (config_.save.empty()) log_->print("WARNING: no --save: the state of this run is lost\n");
   return ExitCode::kStoppedOnRequest;
 }
 
 ExitCode TrainLoop::finish() {
   log_->print(datetime_line("after training is done", timestamp_now()));
+  check_data_unchanged();
   const bool unsaved = !config_.skip_train && iteration() > 0 && saved_iteration_ != iteration();
   if (unsaved && !config_.save.empty()) save();
   const bool evaluated = (!datasets_.valid || evaluate_validation(/*at_end=*/true)) &&
                          (!datasets_.test || evaluate_test());
-  return evaluated ? ExitCode::kDone : stop(StopReason::kSignal);
+  return evaluated ? ExitCode::kDone : stop(decide_control());
 }
 
 // --- evaluation ---
@@ -163,7 +177,7 @@ std::optional<double> TrainLoop::mean_loss(DataLoader& loader) {
       loader.release();
     }
   };
-  while (begun < config_.eval_iters && received_stop_signal() == 0) {
+  while (begun < config_.eval_iters && !is_stop_requested()) {
     trainer_->evaluate(loader.next());
     read_until(++begun - static_cast<int64_t>(results_in_flight_));
   }
@@ -203,15 +217,29 @@ bool TrainLoop::evaluation_was_cut_short() const {
 
 // --- checkpoints ---
 
+// A run whose data is changed under it trains on a mixture, and a checkpoint of it would be tied to
+// bytes that it was not trained on.
+void TrainLoop::check_data_unchanged() {
+  const std::string warning = dataset_watch_.check();
+  if (!warning.empty()) log_->print("WARNING: " + warning + "\n");
+}
+
 void TrainLoop::save() {
+  check_data_unchanged();
   const RunLog::Pause pause(*log_);
   const Clock::time_point start = Clock::now();
   log_->print(saving_line(iteration(), config_.save));
   const RunState state{.scalars = trainer_->scalar_state(),
                        .consumed_valid_samples = consumed_valid_samples_,
                        .lr = lr_};
-  save_checkpoint(config_.save, checkpoint_info(state, trainer_->shape(), config_),
-                  trainer_->state_tensors(/*optimizer=*/!config_.no_save_optim), *backend_);
+  CheckpointInfo info = checkpoint_info(state, trainer_->shape(), config_, data_identity());
+  info.gemm_algorithms = backend_->algorithms();
+  save_checkpoint(config_.save, info,
+                  written_by(groups_.layout, config_.shards_optimizer(),
+                             trainer_->state_tensors(/*optimizer=*/!config_.no_save_optim)),
+                  *staging_, ranks_);
+  if (config_.keep_last && is_first_rank())
+    remove_old_checkpoints(config_.save, iteration(), *config_.keep_last, config_.keep_every);
   saved_iteration_ = iteration();
   log_->print(saved_line(iteration(), config_.save));
   const Timer timer{"save-checkpoint", ms_since(start)};

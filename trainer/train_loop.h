@@ -12,9 +12,13 @@
 
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/storage/lock_file.h"
+#include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/resume.h"
+#include "trainer/data/data_identity.h"
 #include "trainer/data/data_loader.h"
 #include "trainer/log/run_log.h"
+#include "trainer/parallel/agreement.h"
+#include "trainer/parallel/process_groups.h"
 #include "trainer/train_setup.h"
 
 namespace weft {
@@ -26,11 +30,11 @@ struct NotFinite : std::runtime_error {
 
 enum class StopReason { kNone, kSignal, kDuration, kInterval };
 
-// The actions of all ranks after an iteration. They are decided in one place and fit into one small
-// message.
+// The actions of all ranks after an iteration.
 struct Control {
   bool evaluate = false, save = false;
   StopReason stop = StopReason::kNone;
+  int stop_signal = 0;  // the signal that a rank has received, if any
 };
 
 class TrainLoop {
@@ -38,10 +42,11 @@ class TrainLoop {
   using Clock = std::chrono::steady_clock;
 
   // Builds model and optimizer, loads the checkpoint, opens the dataset, and reports all of it to
-  // `out` as Megatron does. `config` has no problems() and its defaults are filled in; `notes` are
-  // printed. Exceptions are those of exit_code.h.
+  // `out` as Megatron does: the first rank prints text, the last one iterations. `config` has no
+  // problems() and its defaults are filled in; `notes` are printed. `ranks` outlives the loop.
+  // Exceptions are those of exit_code.h.
   TrainLoop(const Config& config, const std::vector<std::string>& notes,
-            Clock::time_point process_start, std::FILE* out);
+            Clock::time_point process_start, HostGroup& ranks, std::FILE* out);
   TrainLoop(const TrainLoop&) = delete;
   TrainLoop& operator=(const TrainLoop&) = delete;
 
@@ -54,8 +59,9 @@ class TrainLoop {
   void record_step(double batch_wait_ms);
   void read_results(size_t max_in_flight);
   int64_t reserved_bytes() const;
-  Control decide_control() const;
-  ExitCode stop(StopReason reason);
+  Control decide_control();
+  bool is_stop_requested();
+  ExitCode stop(const Control& control);
   ExitCode finish();
 
   std::optional<double> mean_loss(DataLoader& loader);
@@ -63,30 +69,40 @@ class TrainLoop {
   bool evaluate_test();
   bool evaluation_was_cut_short() const;
   void save();
+  void check_data_unchanged();
 
+  bool is_first_rank() const { return ranks_.rank() == 0; }
+  void print(const std::string& text) const;  // before there is a log
+  void create_groups();
+  Facts facts() const;
+  std::optional<CheckpointChoice> choose_checkpoint_of_all_ranks();
   void lock_folders();
   void open_data();
-  void warn_of_overwriting() const;
-  void load_or_initialize();
+  void load_or_initialize(const std::optional<CheckpointChoice>& checkpoint);
   void load(int64_t saved_iteration, const Resume& resume);
   void start_loaders();
   void check_samples_suffice() const;
   void write_manifest() const;
   std::unique_ptr<DataLoader> make_loader(const GptDataset& dataset, int64_t first_sample,
                                           DataLoader::BatchSizes batch_sizes);
+  DataIdentity data_identity() const { return {{dataset_watch_.identity()}, vocabulary_}; }
   int64_t iteration() const { return trainer_->scalar_state().iteration; }
   int64_t consumed_samples() const { return trainer_->scalar_state().consumed_samples; }
 
   const Config& config_;
   const Clock::time_point process_start_;
+  HostGroup& ranks_;
   std::FILE* out_;
   const BatchSchedule schedule_;
   std::deque<LockFile> locks_;  // one for each folder that this run writes to
-  VocabularySize vocabulary_;
+  RunVocabulary vocabulary_;
+  DatasetWatch dataset_watch_;
   std::unique_ptr<Backend> backend_;
+  ProcessGroups groups_;
   DatasetTargetSizes sizes_;
   GptDatasets datasets_;
   std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<CheckpointStaging> staging_;
   std::unique_ptr<RunLog> log_;
   std::unique_ptr<DataLoader> train_loader_, valid_loader_;
 

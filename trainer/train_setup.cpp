@@ -6,8 +6,6 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "indexed_dataset/process/exit_code.h"
-
 namespace weft {
 
 namespace {
@@ -19,15 +17,7 @@ std::string default_algorithm_cache() {
 
 }  // namespace
 
-DeviceChoice choose_device(const Config& config) {
-  if (config.device == "cpu") return {DeviceKind::kCpu, "--device cpu"};
-  std::string why;
-  const int num_devices = num_cuda_devices(&why);
-  if (num_devices == 0) {
-    if (config.device == "auto") return {DeviceKind::kCpu, "no GPU: " + why};
-    throw std::runtime_error("--device cuda: no usable GPU: " + why +
-                             "; --device cpu trains without one");
-  }
+void check_head_size(const Config& config) {
   const int64_t head_size = config.head_size();
   if (head_size != 64 && head_size != 96 && head_size != 128) {
     throw std::invalid_argument(fmt::format(
@@ -35,16 +25,37 @@ DeviceChoice choose_device(const Config& config) {
         "attention on the GPU takes 64, 96 or 128; change the heads, or give --device cpu",
         head_size, config.hidden_size, config.num_attention_heads));
   }
+}
+
+DeviceChoice choose_device(const Config& config) {
+  if (config.device == "cpu") return {DeviceKind::kCpu, "--device cpu"};
+  std::string why;
+  const int num_devices = num_cuda_devices(&why);
+  if (num_devices == 0) {
+    if (config.device == "auto") return {DeviceKind::kCpu, "no GPU: " + why};
+    const bool has_hint = why.find("--device cpu") != std::string::npos;
+    throw std::invalid_argument("--device cuda: no usable GPU: " + why +
+                                (has_hint ? "" : "; --device cpu trains without one"));
+  }
+  check_head_size(config);
   return {DeviceKind::kCuda, config.device == "auto"
                                  ? fmt::format("{} GPU(s) found, the first is used", num_devices)
                                  : "--device cuda"};
 }
 
-std::unique_ptr<Backend> create_backend(DeviceKind kind, const Config& config) {
+std::unique_ptr<Backend> create_backend(DeviceKind kind, const Config& config, int local_rank) {
   if (kind == DeviceKind::kCpu) return create_cpu_backend();
   const std::string cache =
       config.gemm_algorithm_cache.empty() ? default_algorithm_cache() : config.gemm_algorithm_cache;
-  return create_cuda_backend(0, cache);
+  return create_cuda_backend(local_rank % num_cuda_devices(), cache);
+}
+
+void check_padding(const Config& config, const RunVocabulary& vocabulary) {
+  const int64_t padded = config.padded_vocab_size(vocabulary.num_tokens);
+  if (padded >= vocabulary.num_tokens) return;
+  throw std::invalid_argument(
+      fmt::format("--pad-vocab-size-to {} is smaller than the vocabulary of {} ({})", padded,
+                  vocabulary.num_tokens, vocabulary.source));
 }
 
 DatasetTargetSizes target_sizes(const Config& config, const BatchSchedule& schedule) {
@@ -53,17 +64,6 @@ DatasetTargetSizes target_sizes(const Config& config, const BatchSchedule& sched
                            config.eval_interval, config.eval_iters);
   sizes.train_samples = config.skip_train ? 0 : schedule.num_train_samples();
   return sizes;
-}
-
-void check_memory(const MemoryPlan& plan, const Backend& backend) {
-  const int64_t needed = plan.device_bytes(), available = backend.free_memory_bytes();
-  if (needed <= available) return;
-  constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
-  throw LimitExceeded(
-      fmt::format("this run needs {:.2f} GiB on {}, which has {:.2f} GiB free; "
-                  "lower --micro-batch-size or the model (--dry-run shows the plan)",
-                  static_cast<double>(needed) / kGiB, backend.description(),
-                  static_cast<double>(available) / kGiB));
 }
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// Choices that a training run makes before it starts: the device, the samples, whether it fits.
+// Choices that a training run makes before it starts: the device and the samples.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 #include "trainer/checkpoint/resume.h"
 #include "trainer/config/config.h"
 #include "trainer/data/batch_schedule.h"
-#include "trainer/data/vocabulary_size.h"
+#include "trainer/data/run_vocabulary.h"
 #include "trainer/step/trainer.h"
 
 namespace weft {
@@ -19,16 +19,19 @@ struct DeviceChoice {
   DeviceKind kind = DeviceKind::kCpu;
   std::string why;
 };
-// Resolves --device. Throws std::invalid_argument for a head size that the GPU's attention kernels
-// do not have, std::runtime_error for --device cuda without a usable GPU.
+// Resolves --device. Throws std::invalid_argument as check_head_size(), and for --device cuda
+// without a usable GPU.
 DeviceChoice choose_device(const Config& config);
-std::unique_ptr<Backend> create_backend(DeviceKind kind, const Config& config);
+// Throws std::invalid_argument for a head size that the GPU's attention kernels do not have.
+void check_head_size(const Config& config);
+// Ranks of one host take its GPUs in turn.
+std::unique_ptr<Backend> create_backend(DeviceKind kind, const Config& config, int local_rank);
+
+// Throws std::invalid_argument where --pad-vocab-size-to is smaller than the vocabulary.
+void check_padding(const Config& config, const RunVocabulary& vocabulary);
 
 // Returns the number of samples that the run needs of each split; iterations follow the batch size
 // ramp-up.
 DatasetTargetSizes target_sizes(const Config& config, const BatchSchedule& schedule);
-
-// Throws LimitExceeded with both numbers where the plan needs more memory than the device has free.
-void check_memory(const MemoryPlan& plan, const Backend& backend);
 
 }  // namespace weft

@@ -1,5 +1,4 @@
-// The start of a run, from its options to the first step: locks, model, checkpoint, data. --dry-run
-// does the same without a device's memory.
+// The start of a run, from its options to the first step: locks, model, checkpoint, data.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +9,8 @@
 #include <system_error>
 
 #include "trainer/checkpoint/checkpoint.h"
-#include "trainer/config/options.h"
+#include "trainer/config/option_text.h"
+#include "trainer/limits.h"
 #include "trainer/log/banner.h"
 #include "trainer/log/log_lines.h"
 #include "trainer/log/run_manifest.h"
@@ -32,12 +32,14 @@ std::string print_timers(std::initializer_list<Timer> timers) {
   return timer_line(LogFormat::kMegatron2021, {timers.begin(), timers.size()});
 }
 
-void check_padding(const Config& config, const VocabularySize& vocabulary) {
-  const int64_t padded = config.padded_vocab_size(vocabulary.num_tokens);
-  if (padded >= vocabulary.num_tokens) return;
-  throw std::invalid_argument(
-      fmt::format("--pad-vocab-size-to {} is smaller than the vocabulary of {} ({})", padded,
-                  vocabulary.num_tokens, vocabulary.source));
+void create_folder(const char* flag, const std::string& folder) {
+  if (folder.empty()) return;
+  try {
+    std::filesystem::create_directories(folder);
+  } catch (const std::filesystem::filesystem_error& error) {
+    throw std::system_error(error.code(),
+                            fmt::format("{} {}: cannot create this folder", flag, folder));
+  }
 }
 
 // Prints lines of the constructor, before there is a RunLog.
@@ -49,56 +51,115 @@ void print_to(std::FILE* out, const std::string& text) {
 }  // namespace
 
 TrainLoop::TrainLoop(const Config& config, const std::vector<std::string>& notes,
-                     Clock::time_point process_start, std::FILE* out)
+                     Clock::time_point process_start, HostGroup& ranks, std::FILE* out)
     : config_(config),
       process_start_(process_start),
+      ranks_(ranks),
       out_(out),
       schedule_(config),
-      vocabulary_(find_vocabulary_size(config)),
+      vocabulary_(find_run_vocabulary(config)),
+      dataset_watch_(dataset_prefix(config)),
       lr_(lr_settings(config)) {
   check_padding(config_, vocabulary_);
-  lock_folders();
+  check_threads(config_);
+  lock_folders();  // first: the folder of a live run gets no failure.json of this one
+  if (!config_.run_folder().empty()) ranks_.set_failure_folder(config_.run_folder());
+  check_ranks_agree(ranks_, facts());
+  const std::optional<CheckpointChoice> checkpoint = choose_checkpoint_of_all_ranks();
   const DeviceChoice device = choose_device(config_);
-  print_to(out_, start_banner(config_, notes, schedule_, vocabulary_));
-  backend_ = create_backend(device.kind, config_);
-  print_to(out_, fmt::format("> device: {} ({})\n", backend_->description(), device.why));
+  print(start_banner(config_, notes, schedule_, vocabulary_));
+  backend_ = create_backend(device.kind, config_, local_rank(ranks_));
+  if (device.kind == DeviceKind::kCuda) {
+    check_ranks_agree(ranks_, {{"the device", backend_->description()}});
+  }
+  create_groups();
+  print(fmt::format("> device: {} ({})\n", backend_->description(), device.why));
   // The CPU executes in place, so there is nothing to overlap, and a result that waits is a log
   // line that is late.
   results_in_flight_ = device.kind == DeviceKind::kCuda ? 1 : 0;
   const Clock::time_point initialized = Clock::now();
-  print_to(out_, fmt::format("time to initialize megatron (seconds): {:.3f}\n",
-                             ms_between(process_start_, initialized) / 1e3) +
-                     datetime_line("after megatron is initialized", timestamp_now()));
+  print(fmt::format("time to initialize megatron (seconds): {:.3f}\n",
+                    ms_between(process_start_, initialized) / 1e3) +
+        datetime_line("after megatron is initialized", timestamp_now()));
 
-  load_or_initialize();
+  load_or_initialize(checkpoint);
   const Clock::time_point model_built = Clock::now();
-  print_to(out_, datetime_line("after model, optimizer, and learning rate scheduler are built",
-                               timestamp_now()));
+  print(datetime_line("after model, optimizer, and learning rate scheduler are built",
+                      timestamp_now()));
   open_data();
   start_loaders();
-  print_to(out_,
-           datetime_line("after dataloaders are built", timestamp_now()) + "done with setup ...\n" +
-               print_timers({{"model-and-optimizer-setup", ms_between(initialized, model_built)},
-                             {"train/valid/test-data-iterators-setup",
-                              ms_between(model_built, Clock::now())}}));
+  print(datetime_line("after dataloaders are built", timestamp_now()) + "done with setup ...\n" +
+        print_timers(
+            {{"model-and-optimizer-setup", ms_between(initialized, model_built)},
+             {"train/valid/test-data-iterators-setup", ms_between(model_built, Clock::now())}}));
 
-  if (!config_.run_folder().empty()) write_manifest();
+  if (!config_.run_folder().empty() && is_first_rank()) write_manifest();
   log_ = std::make_unique<RunLog>(RunLog::Options{.config = config_,
                                                   .shape = trainer_->shape(),
                                                   .device = backend_->description(),
                                                   .num_iterations = schedule_.num_iterations(),
                                                   .resumed_iteration = iteration(),
-                                                  .resumed_samples = consumed_samples()},
+                                                  .resumed_samples = consumed_samples(),
+                                                  .prints_text = is_first_rank(),
+                                                  .logs_steps = ranks_.rank() + 1 == ranks_.size()},
                                   out_);
+}
+
+void TrainLoop::print(const std::string& text) const {
+  if (is_first_rank()) print_to(out_, text);
+}
+
+// Everything that decides what a rank computes.
+Facts TrainLoop::facts() const {
+  Facts facts;
+  for (const auto& [name, value] : resolved_options(config_)) {
+    std::string flag = "--" + name;
+    std::replace(flag.begin(), flag.end(), '_', '-');
+    facts.emplace_back(flag, value);
+  }
+  facts.emplace_back("the program's checksum", program_checksum());
+  facts.emplace_back("the vocabulary",
+                     fmt::format("{} tokens {} {}", vocabulary_.num_tokens,
+                                 vocabulary_.vocab_sha256, vocabulary_.merge_sha256));
+  facts.emplace_back("the dataset", describe(dataset_watch_.identity()));
+  return facts;
+}
+
+// The first rank writes for all: it clears up before the others look.
+std::optional<CheckpointChoice> TrainLoop::choose_checkpoint_of_all_ranks() {
+  if (is_first_rank() && loads_from_its_save_folder(config_)) remove_leftovers(config_.save);
+  ranks_.all_gather("");
+  const std::optional<CheckpointChoice> checkpoint = checkpoint_to_load(config_);
+  const std::string iteration = checkpoint ? std::to_string(checkpoint->iteration) : "none";
+  check_ranks_agree(ranks_, {{"the iteration of the checkpoint in --load", iteration}});
+  if (is_first_rank()) check_save_folder(config_, checkpoint.has_value());
+  return checkpoint;
+}
+
+void TrainLoop::create_groups() {
+  const Topology topology = topology_of(
+      config_.world_size, config_.tensor_model_parallel_size, config_.pipeline_model_parallel_size,
+      config_.use_tp_pp_dp_mapping ? RankOrder::kTpPpDp : RankOrder::kTpDpPp);
+  if (backend_->kind() == DeviceKind::kCuda && ranks_.size() > 1) {
+    throw std::invalid_argument(
+        "several ranks train on CPUs only in this version: give --device cpu, or start one process");
+  }
+  groups_ = ranks_.size() == 1 ? create_lone_process_groups()
+                               : create_host_process_groups(ranks_, topology);
+  if (ranks_.size() == 1) return;
+  const std::vector<std::string> devices = ranks_.all_gather(backend_->description());
+  print(rank_table(ranks_, topology, devices));
 }
 
 // Two runs that save into one folder would tear each other's checkpoints and metrics.
 void TrainLoop::lock_folders() {
+  if (!is_first_rank()) return;  // it writes for all
   std::set<std::filesystem::path> folders;
-  for (const std::string& folder : {config_.save, config_.run_folder()}) {
-    if (folder.empty()) continue;
-    std::filesystem::create_directories(folder);
-    folders.insert(std::filesystem::canonical(folder));
+  create_folder("--tensorboard-dir", config_.tensorboard_dir);
+  for (const auto& [flag, folder] :
+       {std::pair{"--save", config_.save}, {"--run-dir", config_.run_folder()}}) {
+    create_folder(flag, folder);
+    if (!folder.empty()) folders.insert(std::filesystem::canonical(folder));
   }
   for (const std::filesystem::path& folder : folders) {
     try {
@@ -108,53 +169,47 @@ void TrainLoop::lock_folders() {
       // lock.
       const int code = error.code().value();
       if (code != ENOSYS && code != EOPNOTSUPP && code != ENOLCK) throw;
-      print_to(out_,
-               fmt::format("WARNING: {}: nothing keeps a second run out of it\n", error.what()));
+      print(fmt::format("WARNING: {}: nothing keeps a second run out of it\n", error.what()));
     }
   }
 }
 
-void TrainLoop::warn_of_overwriting() const {
-  if (config_.save.empty()) return;
-  const std::optional<int64_t> latest = latest_iteration(config_.save);
-  if (!latest) return;
-  print_to(out_, fmt::format("WARNING: --save {} holds checkpoints, the latest of iteration {}; "
-                             "this run loads none of them, starts anew and overwrites them\n",
-                             config_.save, *latest));
-}
-
-void TrainLoop::load_or_initialize() {
-  print_to(out_, "building GPT model ...\n");
-  trainer_ = std::make_unique<Trainer>(*backend_, trainer_options(config_, vocabulary_.num_tokens));
+void TrainLoop::load_or_initialize(const std::optional<CheckpointChoice>& checkpoint) {
+  print("building GPT model ...\n");
+  trainer_ = std::make_unique<Trainer>(*backend_, trainer_options(config_, vocabulary_.num_tokens),
+                                       groups_);
   const ParameterTable& parameters = trainer_->parameters();
-  print_to(
-      out_,
+  print(
       fmt::format(" > number of parameters on (tensor, pipeline) model parallel rank (0, 0): {}\n",
                   parameters.num_parameters()));
-  print_to(out_,
-           fmt::format(" > weight decay on {} parameters, none on {}\n", parameters.num_decaying(),
-                       parameters.num_parameters() - parameters.num_decaying()));
-  print_to(out_, fmt::format("> learning rate decay style: {}\n", name_of(lr_.settings().style)));
-  const std::optional<int64_t> saved = iteration_to_load(config_);
+  print(fmt::format(" > weight decay on {} parameters, none on {}\n", parameters.num_decaying(),
+                    parameters.num_parameters() - parameters.num_decaying()));
+  print(fmt::format("> learning rate decay style: {}\n", name_of(lr_.settings().style)));
   std::optional<Resume> resume;
-  if (saved)
-    resume = plan_resume(read_checkpoint_info(config_.load, *saved), trainer_->shape(), config_);
+  if (checkpoint) {
+    const CheckpointInfo info = read_checkpoint_info(config_.load, checkpoint->iteration);
+    resume = plan_resume(info, trainer_->shape(), config_, data_identity());
+    if (!info.gemm_algorithms.empty()) backend_->use_algorithms(info.gemm_algorithms);
+    for (const std::string& warning : checkpoint->warnings) print("WARNING: " + warning + "\n");
+  }
 
-  check_memory(trainer_->plan(), *backend_);
+  sizes_ = target_sizes(config_, schedule_);
+  check_memory(trainer_->plan(), *backend_,
+               sample_index_bytes(sizes_, dataset_watch_.identity(), config_.seq_length),
+               config_.num_workers);
+  print(trainer_->tune());
   trainer_->allocate();
-  print_to(out_, trainer_->plan().to_string());
+  staging_ = std::make_unique<CheckpointStaging>(*backend_, trainer_->state_tensors(true));
+  print(trainer_->plan().to_string());
   if (resume) {
-    load(*saved, *resume);
+    load(checkpoint->iteration, *resume);
   } else {
     if (!config_.load.empty()) {
-      print_to(
-          out_,
-          fmt::format(
-              "WARNING: could not find the metadata file {}/latest_checkpointed_iteration.txt \n"
-              "    will not load any checkpoints and will start from random\n",
-              config_.load));
+      print(fmt::format(
+          "WARNING: could not find the metadata file {}/latest_checkpointed_iteration.txt \n"
+          "    will not load any checkpoints and will start from random\n",
+          config_.load));
     }
-    warn_of_overwriting();
     trainer_->initialize_parameters();
   }
   lr_consumed_samples_ = consumed_samples();
@@ -163,38 +218,35 @@ void TrainLoop::load_or_initialize() {
 
 void TrainLoop::load(int64_t saved_iteration, const Resume& resume) {
   const Clock::time_point start = Clock::now();
-  print_to(out_, fmt::format(" loading checkpoint from {} at iteration {}\n", config_.load,
-                             saved_iteration));
-  for (const std::string& warning : resume.warnings) print_to(out_, "WARNING: " + warning + "\n");
+  print(
+      fmt::format(" loading checkpoint from {} at iteration {}\n", config_.load, saved_iteration));
+  for (const std::string& warning : resume.warnings) print("WARNING: " + warning + "\n");
   load_checkpoint(config_.load, saved_iteration, trainer_->state_tensors(resume.load_optimizer),
-                  *backend_);
+                  *staging_);
   trainer_->parameters_loaded();
   trainer_->set_scalar_state(resume.state.scalars);
   lr_ = resume.state.lr;
   consumed_valid_samples_ = resume.state.consumed_valid_samples;
   if (config_.load == config_.save) saved_iteration_ = iteration();
   if (!resume.load_optimizer)
-    print_to(out_, fmt::format(" > weights only: iteration {}, fresh optimizer\n", iteration()));
-  print_to(out_, fmt::format("  successfully loaded checkpoint from {} at iteration {}\n",
-                             config_.load, saved_iteration) +
-                     print_timers({{"load-checkpoint", ms_between(start, Clock::now())}}));
+    print(fmt::format(" > weights only: iteration {}, fresh optimizer\n", iteration()));
+  print(fmt::format("  successfully loaded checkpoint from {} at iteration {}\n", config_.load,
+                    saved_iteration) +
+        print_timers({{"load-checkpoint", ms_between(start, Clock::now())}}));
 }
 
 void TrainLoop::open_data() {
-  print_to(out_, "> building train, validation, and test datasets ...\n");
-  sizes_ = target_sizes(config_, schedule_);
-  print_to(out_,
-           dataset_sizes_lines(sizes_.train_samples, sizes_.valid_samples, sizes_.test_samples));
+  print("> building train, validation, and test datasets ...\n");
+  print(dataset_sizes_lines(sizes_.train_samples, sizes_.valid_samples, sizes_.test_samples));
   datasets_ = build_gpt_datasets(dataset_prefix(config_), config_.split, sizes_, config_.seq_length,
                                  config_.seed);
   const auto samples = [](const std::optional<GptDataset>& dataset) {
     return dataset ? dataset->num_samples() : 0;
   };
-  print_to(out_, fmt::format(
-                     " > {}: {} documents, {} tokens; samples: train {}, validation {}, test {}\n",
-                     dataset_prefix(config_), datasets_.reader->num_documents(),
-                     datasets_.reader->num_tokens(), samples(datasets_.train),
-                     samples(datasets_.valid), samples(datasets_.test)));
+  print(fmt::format(" > {}: {} documents, {} tokens; samples: train {}, validation {}, test {}\n",
+                    dataset_prefix(config_), datasets_.reader->num_documents(),
+                    datasets_.reader->num_tokens(), samples(datasets_.train),
+                    samples(datasets_.valid), samples(datasets_.test)));
 }
 
 void TrainLoop::check_samples_suffice() const {
@@ -217,6 +269,8 @@ void TrainLoop::check_samples_suffice() const {
 std::unique_ptr<DataLoader> TrainLoop::make_loader(const GptDataset& dataset, int64_t first_sample,
                                                    DataLoader::BatchSizes batch_sizes) {
   DataLoaderOptions options{.micro_batch_size = config_.micro_batch_size,
+                            .dp_rank = groups_.layout.dp_rank,
+                            .dp_size = groups_.layout.dp_size,
                             .first_sample = first_sample,
                             .vocab_size = vocabulary_.num_tokens,
                             .num_threads = config_.num_workers};
@@ -249,48 +303,14 @@ void TrainLoop::write_manifest() const {
                      {.config = config_,
                       .device = backend_->description(),
                       .dataset_prefix = dataset_prefix(config_),
-                      .vocabulary_size = vocabulary_.num_tokens,
+                      .data = data_identity(),
                       .padded_vocabulary_size = trainer_->shape().padded_vocab_size,
                       .num_parameters = trainer_->parameters().num_parameters(),
-                      .vocabulary_source = vocabulary_.source,
                       .num_iterations = schedule_.num_iterations(),
                       .train_samples = schedule_.num_train_samples(),
                       .valid_samples = sizes_.valid_samples,
                       .test_samples = sizes_.test_samples,
                       .resumed_iteration = iteration()});
-}
-
-void dry_run(const Config& config, const std::vector<std::string>& notes, std::FILE* out) {
-  const BatchSchedule schedule(config);
-  const VocabularySize vocabulary = find_vocabulary_size(config);
-  check_padding(config, vocabulary);
-  const DeviceChoice device = choose_device(config);
-  const auto backend = create_backend(device.kind, config);
-  const Trainer trainer(*backend, trainer_options(config, vocabulary.num_tokens));
-  std::string text = start_banner(config, notes, schedule, vocabulary);
-  text += fmt::format("> device: {} ({})\n", backend->description(), device.why);
-  text +=
-      fmt::format(" > number of parameters on (tensor, pipeline) model parallel rank (0, 0): {}\n",
-                  trainer.parameters().num_parameters());
-  text += trainer.plan().to_string();
-
-  constexpr int64_t kRows = 10;
-  text += "    iteration  consumed samples  global batch size  learning rate\n";
-  const LrSchedule lr(lr_settings(config));
-  const int64_t last = schedule.num_iterations();
-  for (int64_t row = 0; row <= kRows; ++row) {
-    const int64_t iteration = std::max<int64_t>(1, last * row / kRows);
-    const int64_t consumed = schedule.consumed_samples_after(iteration - 1);
-    text += fmt::format(" {:12d} {:17d} {:18d} {:14.6E}\n", iteration, consumed,
-                        schedule.global_batch_size(consumed), lr.at(consumed));
-  }
-  const DatasetTargetSizes sizes = target_sizes(config, schedule);
-  text += dataset_sizes_lines(sizes.train_samples, sizes.valid_samples, sizes.test_samples);
-  const DatasetReader reader(dataset_prefix(config));
-  text += fmt::format(" > {}: {} documents, {} tokens\n", dataset_prefix(config),
-                      reader.num_documents(), reader.num_tokens());
-  print_to(out, text);
-  check_memory(trainer.plan(), *backend);
 }
 
 }  // namespace weft

@@ -1,42 +1,84 @@
 // weft-train trains a GPT with Megatron's options. The work is in train_loop.h.
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <new>
 #include <string>
 #include <vector>
 
 #include "indexed_dataset/process/standard_streams.h"
 #include "indexed_dataset/storage/bus_error.h"
-#include "trainer/config/config.h"
+#include "kernels/backend.h"
+#include "trainer/config/command_line.h"
+#include "trainer/config/problems.h"
+#include "trainer/parallel/join_ranks.h"
 #include "trainer/signals.h"
 #include "trainer/train_loop.h"
 
 namespace {
 
-weft::ExitCode run(const std::vector<std::string>& arguments,
+void print_error(const std::string& message) {
+  std::fprintf(stderr, "error: %s\n", message.c_str());
+  std::fflush(stderr);
+}
+
+std::string joined(const std::vector<std::string>& problems) {
+  std::string text;
+  for (const std::string& problem : problems) text += (text.empty() ? "" : "\nerror: ") + problem;
+  return text;
+}
+
+// Returns whether the command line of any rank has problems. The first rank prints its own, and
+// those of ranks that have others.
+bool print_problems(const std::vector<std::string>& problems, weft::HostGroup& ranks) {
+  const std::vector<std::string> by_rank = ranks.all_gather(joined(problems));
+  bool any = false;
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    const std::string& text = by_rank[static_cast<size_t>(rank)];
+    if (text.empty()) continue;
+    any = true;
+    const bool is_known = rank > 0 && text == by_rank[0];
+    if (ranks.rank() == 0 && !is_known)
+      print_error(rank == 0 ? text : ranks.name_of(rank) + ": " + text);
+  }
+  return any;
+}
+
+weft::ExitCode run(weft::ParsedArguments& parsed, weft::HostGroup& ranks,
                    weft::TrainLoop::Clock::time_point process_start) {
-  weft::ParsedArguments parsed = weft::parse_arguments(arguments);
-  if (parsed.help) {
-    std::fputs(parsed.help->c_str(), stdout);
-    return weft::ExitCode::kDone;
-  }
   weft::Config& config = parsed.config;
-  for (const std::string& problem : config.problems()) parsed.problems.push_back(problem);
-  if (!parsed.problems.empty()) {
-    for (const std::string& problem : parsed.problems)
-      std::fprintf(stderr, "error: %s\n", problem.c_str());
-    return weft::ExitCode::kUsage;
-  }
+  config.world_size = ranks.size();
+  for (const std::string& problem : weft::problems_of(config)) parsed.problems.push_back(problem);
+  if (print_problems(parsed.problems, ranks)) return weft::ExitCode::kUsage;
   if (!config.global_batch_size) {
     parsed.notes.push_back("setting global batch size to " + std::to_string(config.global_batch()));
   }
   config.fill_defaults();
   if (config.dry_run) {
-    weft::dry_run(config, parsed.notes, stdout);
+    if (ranks.rank() == 0) weft::dry_run(config, parsed.notes, stdout);
     return weft::ExitCode::kDone;
   }
   weft::catch_stop_signals();
-  return weft::TrainLoop(config, parsed.notes, process_start, stdout).run();
+  return weft::TrainLoop(config, parsed.notes, process_start, ranks, stdout).run();
+}
+
+// The exit code and the words for the exception that is under way.
+std::pair<weft::ExitCode, std::string> current_failure() {
+  try {
+    throw;
+  } catch (const weft::NotFinite& error) {
+    return {weft::ExitCode::kNotFinite, error.what()};
+  } catch (const std::bad_alloc&) {
+    return {weft::ExitCode::kOutOfMemory,
+            "out of memory; lower --micro-batch-size, or see --dry-run for the plan"};
+  } catch (const weft::DeviceOutOfMemory& error) {
+    return {weft::ExitCode::kDeviceOutOfMemory, error.what()};
+  } catch (const weft::DeviceLost& error) {
+    return {weft::ExitCode::kDeviceLost,
+            std::string("the GPU failed, start the run again on another one: ") + error.what()};
+  } catch (const std::exception& error) {
+    return {weft::exit_code_for(error), error.what()};
+  }
 }
 
 }  // namespace
@@ -45,17 +87,26 @@ int main(int argc, char** argv) {
   weft::protect_standard_streams();
   weft::explain_bus_errors();
   const auto process_start = weft::TrainLoop::Clock::now();
+  std::unique_ptr<weft::HostGroup> ranks;
   try {
-    return static_cast<int>(run({argv + 1, argv + argc}, process_start));
-  } catch (const weft::NotFinite& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
-    return static_cast<int>(weft::ExitCode::kNotFinite);
-  } catch (const std::bad_alloc&) {
-    std::fputs("error: out of memory; lower --micro-batch-size, or see --dry-run for the plan\n",
-               stderr);
-    return static_cast<int>(weft::ExitCode::kOutOfMemory);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
-    return static_cast<int>(weft::exit_code_for(error));
+    weft::ParsedArguments parsed = weft::parse_arguments({argv + 1, argv + argc});
+    if (parsed.help) {
+      std::fputs(parsed.help->c_str(), stdout);
+      return static_cast<int>(weft::ExitCode::kDone);
+    }
+    weft::TransportGroupOptions options{.print_error = print_error};
+    const double minutes = parsed.config.distributed_timeout_minutes;
+    if (minutes > 0 && minutes < 1e6) {
+      options.timeout = std::chrono::milliseconds(static_cast<int64_t>(minutes * 6e4));
+    }
+    ranks = weft::join_ranks(options);
+    const weft::ExitCode code = run(parsed, *ranks, process_start);
+    ranks->end();
+    return static_cast<int>(code);
+  } catch (...) {
+    const auto [code, message] = current_failure();
+    if (ranks) ranks->fail(static_cast<int>(code), message);  // returns in a process that is alone
+    print_error(message);
+    return static_cast<int>(code);
   }
 }

@@ -133,7 +133,7 @@ void SharedPairWriter::finish(const DatasetCounts& total, const std::function<vo
 }
 
 void SharedPairWriter::prepare(const DatasetCounts& total) {
-  // What an interrupted pass or a preallocation left behind the ends goes.
+  // An interrupted pass or a preallocation may have left bytes behind the ends.
   bin_.truncate(total.num_tokens * weft::size_bytes(type_));
   bounds_.truncate(8 * (total.num_documents + 1));
   idx_.truncate(offsets_at(total));

@@ -18,7 +18,6 @@ ExitCode exit_code_for(const std::exception& error) {
   if (is(std::type_identity<NetworkError>{})) return ExitCode::kNetwork;
   if (is(std::type_identity<LockedByAnotherRun>{})) return ExitCode::kLocked;
   if (is(std::type_identity<LimitExceeded>{})) return ExitCode::kOutOfMemory;
-  if (is(std::type_identity<PeerLost>{})) return ExitCode::kPeerLost;
   if (is(std::type_identity<ConfigurationDiffers>{})) return ExitCode::kConfigurationDiffers;
   if (is(std::type_identity<std::bad_alloc>{})) return ExitCode::kOutOfMemory;
   if (const auto* system = dynamic_cast<const std::system_error*>(&error)) {

@@ -6,7 +6,6 @@
 //   NetworkError           a download failed for good            -> 7
 //   LockedByAnotherRun     the output belongs to a live run      -> 8
 //   LimitExceeded          over a configured limit               -> 9
-//   PeerLost               another process of this run is gone   -> 13
 //   ConfigurationDiffers   ranks were started differently        -> 14
 //   std::bad_alloc         out of memory                         -> 9
 //   RunFailed              its own code
@@ -37,6 +36,8 @@ enum class ExitCode : int {
   kHang = 12,
   kPeerLost = 13,
   kConfigurationDiffers = 14,
+  kDeviceLost = 15,         // weft-train: a GPU failed; the job may be started again
+  kDeviceOutOfMemory = 16,  // weft-train
 };
 
 struct ChecksumMismatch : std::runtime_error {
@@ -49,9 +50,6 @@ struct LockedByAnotherRun : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 struct LimitExceeded : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-struct PeerLost : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 struct ConfigurationDiffers : std::runtime_error {

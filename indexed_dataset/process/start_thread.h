@@ -19,7 +19,7 @@ std::thread start_thread(F&& f) {
     throw LimitExceeded(
         std::string("cannot start another thread (") + error.code().message() +
         "): the limit of processes (ulimit -u) or of memory (ulimit -v) is reached; "
-        "raise it, or give fewer --workers");
+        "raise it, or give fewer threads (--workers, --num-workers, OMP_NUM_THREADS)");
   }
 }
 

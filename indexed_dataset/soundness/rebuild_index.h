@@ -18,7 +18,7 @@
 
 namespace weft {
 
-// A new .idx while it is made. All of it is in the file, and about 2 MiB in memory.
+// A new .idx while it is made: all of it is in the file, and about 2 MiB are in memory.
 class IndexDraft {
  public:
   // Makes the file, or empties it. All members throw std::system_error.
@@ -26,7 +26,7 @@ class IndexDraft {
 
   // Empties the draft.
   void restart(TokenType type);
-  void add_length(int32_t num_tokens);  // of the next sequence
+  void add_length(int32_t num_tokens);  // the length of the next sequence
   int64_t num_sequences() const { return num_sequences_; }
 
   // Writes what follows from the lengths, the document bounds, and the header, and syncs.
@@ -56,7 +56,7 @@ bool add_lengths_by_end_of_document(const std::filesystem::path& bin, TokenType 
 // Returns the last token of a .bin; nothing if it holds none.
 std::optional<int64_t> last_token(const std::filesystem::path& bin, TokenType type);
 
-// What is known without the .idx; -1: nothing.
+// Counts that are known without the .idx; -1: not known.
 struct ExpectedCounts {
   int64_t num_documents = -1, num_tokens = -1;
 };

@@ -222,4 +222,23 @@ void InputFile::read_at(void* data, size_t size_bytes, int64_t offset_bytes) con
   }
 }
 
+void write_file_atomically(const std::filesystem::path& path, std::string_view content,
+                           bool is_private) {
+  std::filesystem::path part = path;
+  part += ".part";
+  try {
+    // A file that a killed run left may be readable by others.
+    if (is_private) remove_file(part);
+    OutputFile file = is_private ? OutputFile::create_private(part) : OutputFile(part);
+    file.append(content.data(), content.size());
+    file.sync();
+    file.close();
+    commit_rename(part, path);
+  } catch (...) {
+    std::error_code ignored;
+    std::filesystem::remove(part, ignored);
+    throw;
+  }
+}
+
 }  // namespace weft

@@ -1,28 +1,17 @@
-// The one thin layer for files that must survive: every call can be made to fail by tests, and
-// every error names the path. Complete-or-absent files are written as NAME.part, synced and
-// renamed.
-//
-// Fault hook: WEFT_IO_FAIL_AT=N or N:ERRNO (environment, default errno 5, EIO) or set_io_fault()
-// makes the N-th call of this process fail with that errno, so that a test can fail each call in
-// turn. With KILL for the errno (kIoFaultKills) the process is killed there instead; with LOSE
-// (kIoFaultLosesPage) the next write of that thread says that it wrote its first 4096 bytes, and did
-// not, as a file system does that loses a page. Only builds with tests have the
-// hook; there, WEFT_STATFS_TYPE=0x6969 makes every file system one of that type.
+// The one thin layer for files that must survive: every call can be made to fail by tests
+// (io_fault.h), and every error names the path. Complete-or-absent files are written as NAME.part,
+// synced and renamed.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
+#include "indexed_dataset/storage/io_fault.h"
 #include "indexed_dataset/storage/whole_files.h"
 
 namespace weft {
-
-inline constexpr int kIoFaultKills = -1, kIoFaultLosesPage = -2;
-// Makes the `fail_at`-th I/O call from now on fail with `error_number` (0: none). For tests.
-void set_io_fault(int64_t fail_at, int error_number);
-// Number of I/O calls made so far.
-int64_t num_io_calls();
 
 // A file read at offsets, from any number of threads. Against a MappedFile: a disk that fails or a
 // file that shrinks meanwhile gives an exception with the path and not a signal. Move-only.
@@ -87,5 +76,10 @@ class OutputFile {
   int fd_ = -1;
   int64_t size_bytes_ = 0;
 };
+
+// Writes a whole small file: NAME.part, fsync, rename, folder sync. Only its owner may read one
+// that is `is_private` (mode 0600).
+void write_file_atomically(const std::filesystem::path& path, std::string_view content,
+                           bool is_private = false);
 
 }  // namespace weft

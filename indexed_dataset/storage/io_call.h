@@ -1,5 +1,5 @@
-// What the system calls behind file_io.h have in common: the fault hook, and errors that name the
-// path. For the sources of this folder only.
+// System calls as file_io.h makes them: with the fault hook, and with errors that name the path. For
+// the sources of this folder only.
 #pragma once
 
 #include <sys/types.h>
@@ -9,14 +9,10 @@
 #include <filesystem>
 #include <string>
 
+#include "indexed_dataset/storage/io_fault.h"
+
 namespace weft::io_call {
 
-// Counts one I/O call; true (with errno set) when the hook wants it to fail. A build without tests
-// has no hook: always false.
-bool is_made_to_fail();
-// True once after is_made_to_fail(), where the hook wants the next write of this thread to lose a
-// page.
-bool is_made_to_lose_page();
 // std::system_error of errno.
 [[noreturn]] void throw_errno(const std::string& what);
 std::string quoted(const std::filesystem::path& path);

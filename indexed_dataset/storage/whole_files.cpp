@@ -11,7 +11,6 @@
 
 #include "indexed_dataset/process/crash_point.h"
 #include "indexed_dataset/storage/bus_error.h"
-#include "indexed_dataset/storage/file_io.h"
 #include "indexed_dataset/storage/io_call.h"
 
 namespace weft {
@@ -46,25 +45,6 @@ void commit_rename(const std::filesystem::path& from, const std::filesystem::pat
     throw_errno("cannot rename " + quoted(from) + " to " + quoted(to));
   }
   sync_folder(folder_of(to));
-}
-
-void write_file_atomically(const std::filesystem::path& path, std::string_view content,
-                           bool is_private) {
-  std::filesystem::path part = path;
-  part += ".part";
-  try {
-    // A file that a killed run left may be readable by others.
-    if (is_private) remove_file(part);
-    OutputFile file = is_private ? OutputFile::create_private(part) : OutputFile(part);
-    file.append(content.data(), content.size());
-    file.sync();
-    file.close();
-    commit_rename(part, path);
-  } catch (...) {
-    std::error_code ignored;
-    std::filesystem::remove(part, ignored);
-    throw;
-  }
 }
 
 std::string read_file(const std::filesystem::path& path, Links links) {

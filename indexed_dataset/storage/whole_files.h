@@ -1,5 +1,4 @@
-// Files and folders as a whole, by the rules of file_io.h: written completely or not at all,
-// renamed, removed, read, mapped.
+// Files and folders as a whole, by the rules of file_io.h: renamed, removed, synced, read, mapped.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +15,6 @@ void remove_file(const std::filesystem::path& path);
 void sync_folder(const std::filesystem::path& folder);
 // Renames `from` to `to` and syncs the folder, so that the new name survives a power cut.
 void commit_rename(const std::filesystem::path& from, const std::filesystem::path& to);
-// Writes a whole small file: NAME.part, fsync, rename, folder sync. Only its owner may read one
-// that is `is_private` (mode 0600).
-void write_file_atomically(const std::filesystem::path& path, std::string_view content,
-                           bool is_private = false);
 // A symbolic link is followed, or opening it fails (ELOOP); the latter is for files that no user makes.
 enum class Links { kFollow, kRefuse };
 // The whole file. Throws std::system_error.

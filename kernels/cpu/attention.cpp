@@ -67,10 +67,14 @@ void gemm(Op op_a, Op op_b, int64_t m, int64_t n, int64_t k, float alpha, const 
 // The place of one head in qkv (B,T,H,3,D) and out (B,T,H,D).
 struct Head {
   int64_t b, h, T, H, D;
+  int64_t global;  // this head's number among all samples and all ranks' heads
   int64_t qkv_row(int64_t t, int64_t part) const { return (((b * T + t) * H + h) * 3 + part) * D; }
   int64_t out_row(int64_t t) const { return ((b * T + t) * H + h) * D; }
   int64_t lse_row() const { return (b * H + h) * T; }
-  int64_t score_row(int64_t query) const { return ((b * H + h) * T + query) * T; }
+  int64_t score_row(int64_t query) const { return (global * T + query) * attention_mask_length(T); }
+  uint32_t* kept_words(const Tensor& kept) const {
+    return kept.as<uint32_t>() + (b * H + h) * attention_mask_words(T);
+  }
 };
 
 // Returns part 0, 1 or 2 (query, key, value) of a head as fp32 (T,D).
@@ -93,7 +97,7 @@ void store_part(const Tensor& dqkv, const Head& head, int64_t part, int64_t firs
 struct Panels {
   float *q, *k, *v, *dout, *dk, *dv;      // (T,D)
   float *probabilities, *dprobabilities;  // (kQueryBlock,T)
-  float* multipliers;                     // (T)
+  float* multipliers;                     // (T, rounded up to whole words)
   float *block, *row;                     // (kQueryBlock,D), (D)
   Panels(float* scratch, int64_t T, int64_t D)
       : q(scratch),
@@ -105,20 +109,43 @@ struct Panels {
         probabilities(dv + T * D),
         dprobabilities(probabilities + kQueryBlock * T),
         multipliers(dprobabilities + kQueryBlock * T),
-        block(multipliers + T),
+        block(multipliers + attention_mask_length(T)),
         row(block + kQueryBlock * D) {}
 };
 
-void head_forward(const Panels& panels, const Head& head, Tensor out, Tensor lse, Tensor qkv,
-                  float scale, const Dropout& dropout) {
+// Stores which of the keys that `query` can see are kept, 32 to a word; the multipliers reach to the
+// end of the last word's group.
+void store_kept(const Head& head, const Tensor& kept, int64_t query, const float* multipliers) {
+  uint32_t* words = head.kept_words(kept);
+  for (int64_t word = 0; word < 2 * (query / 64 + 1); ++word) {
+    uint32_t bits = 0;
+    for (int64_t i = 0; i < 32; ++i) {
+      if (multipliers[32 * word + i] != 0.0F) bits |= 1U << i;
+    }
+    words[attention_mask_word(head.T, query, word)] = bits;
+  }
+}
+
+void load_kept(const Head& head, const Tensor& kept, int64_t query, float scale,
+               float* multipliers) {
+  const uint32_t* words = head.kept_words(kept);
+  for (int64_t key = 0; key <= query; ++key) {
+    const uint32_t bits = words[attention_mask_word(head.T, query, key / 32)];
+    multipliers[key] = (bits >> (key % 32) & 1) != 0 ? scale : 0.0F;
+  }
+}
+
+void head_forward(const Panels& panels, const Head& head, const Attention& args) {
   const int64_t T = head.T, D = head.D;
+  const Tensor &out = args.out, &lse = args.lse, &qkv = args.qkv;
+  const Dropout& dropout = args.dropout;
   load_part(panels.q, qkv, head, 0);
   load_part(panels.k, qkv, head, 1);
   load_part(panels.v, qkv, head, 2);
   for (int64_t first = 0; first < T; first += kQueryBlock) {
     const int64_t num_queries = std::min(kQueryBlock, T - first);
     const int64_t num_keys = first + num_queries;  // no query of the block looks further
-    gemm(Op::kPlain, Op::kTransposed, num_queries, num_keys, D, scale, panels.q + first * D, D,
+    gemm(Op::kPlain, Op::kTransposed, num_queries, num_keys, D, args.scale, panels.q + first * D, D,
          panels.k, D, 0.0F, panels.probabilities, num_keys);
     for (int64_t r = 0; r < num_queries; ++r) {
       float* row = panels.probabilities + r * num_keys;
@@ -128,7 +155,10 @@ void head_forward(const Panels& panels, const Head& head, Tensor out, Tensor lse
       lse.as<float>()[head.lse_row() + first + r] = max + std::log(sum);
       scale_row(row, 1.0F / sum, num_visible);
       if (dropout.p > 0) {
-        dropout_multipliers(panels.multipliers, dropout, head.score_row(first + r), num_visible);
+        const int64_t query = first + r;
+        dropout_multipliers(panels.multipliers, dropout, head.score_row(query),
+                            (query / 64 + 1) * 64);
+        store_kept(head, args.kept, query, panels.multipliers);
         multiply_row(row, panels.multipliers, num_visible);
       }
       std::fill(row + num_visible, row + num_keys, 0.0F);
@@ -144,30 +174,31 @@ void head_forward(const Panels& panels, const Head& head, Tensor out, Tensor lse
 // Turns scores into P (with dropout applied, for dV) and dP into dS, in place, for the rows of one
 // query block.
 void block_backward(const Panels& panels, const Head& head, int64_t first, int64_t num_queries,
-                    Tensor out, Tensor lse, float scale, const Dropout& dropout) {
+                    const AttentionBackward& args) {
   const int64_t D = head.D, num_keys = first + num_queries;
+  const bool drops = args.dropout_p > 0;
   for (int64_t r = 0; r < num_queries; ++r) {
     float* p = panels.probabilities + r * num_keys;
     float* dp = panels.dprobabilities + r * num_keys;
     const int64_t num_visible = first + r + 1;
-    exp_row(p, lse.as<float>()[head.lse_row() + first + r], num_visible);
+    exp_row(p, args.lse.as<float>()[head.lse_row() + first + r], num_visible);
     // delta is the sum over keys of P * dP, which equals that over D of dout * out.
     const float delta = dot(panels.dout + (first + r) * D,
-                            read_row(out, head.out_row(first + r), D, panels.row), D);
-    if (dropout.p > 0) {
-      dropout_multipliers(panels.multipliers, dropout, head.score_row(first + r), num_visible);
+                            read_row(args.out, head.out_row(first + r), D, panels.row), D);
+    if (drops) {
+      load_kept(head, args.kept, first + r, dropout_scale(args.dropout_p), panels.multipliers);
       multiply_row(dp, panels.multipliers, num_visible);
     }
-    softmax_backward_row(dp, p, delta, scale, num_visible);
-    if (dropout.p > 0) multiply_row(p, panels.multipliers, num_visible);
+    softmax_backward_row(dp, p, delta, args.scale, num_visible);
+    if (drops) multiply_row(p, panels.multipliers, num_visible);
     std::fill(p + num_visible, p + num_keys, 0.0F);
     std::fill(dp + num_visible, dp + num_keys, 0.0F);
   }
 }
 
-void head_backward(const Panels& panels, const Head& head, Tensor dqkv, Tensor dout, Tensor out,
-                   Tensor lse, Tensor qkv, float scale, const Dropout& dropout) {
+void head_backward(const Panels& panels, const Head& head, const AttentionBackward& args) {
   const int64_t T = head.T, D = head.D;
+  const Tensor &dqkv = args.dqkv, &dout = args.dout, &qkv = args.qkv;
   load_part(panels.q, qkv, head, 0);
   load_part(panels.k, qkv, head, 1);
   load_part(panels.v, qkv, head, 2);
@@ -180,11 +211,11 @@ void head_backward(const Panels& panels, const Head& head, Tensor dqkv, Tensor d
     const int64_t num_queries = std::min(kQueryBlock, T - first), num_keys = first + num_queries;
     const float* q = panels.q + first * D;
     const float* block_dout = panels.dout + first * D;
-    gemm(Op::kPlain, Op::kTransposed, num_queries, num_keys, D, scale, q, D, panels.k, D, 0.0F,
+    gemm(Op::kPlain, Op::kTransposed, num_queries, num_keys, D, args.scale, q, D, panels.k, D, 0.0F,
          panels.probabilities, num_keys);
     gemm(Op::kPlain, Op::kTransposed, num_queries, num_keys, D, 1.0F, block_dout, D, panels.v, D,
          0.0F, panels.dprobabilities, num_keys);
-    block_backward(panels, head, first, num_queries, out, lse, scale, dropout);
+    block_backward(panels, head, first, num_queries, args);
     gemm(Op::kTransposed, Op::kPlain, num_keys, D, num_queries, 1.0F, panels.probabilities,
          num_keys, block_dout, D, 1.0F, panels.dv, D);
     gemm(Op::kPlain, Op::kPlain, num_queries, D, num_keys, 1.0F, panels.dprobabilities, num_keys,
@@ -198,33 +229,34 @@ void head_backward(const Panels& panels, const Head& head, Tensor dqkv, Tensor d
 }
 
 template <typename Task>
-void for_each_head(const Context& context, const Tensor& qkv, const Task& task) {
+void for_each_head(const Context& context, const Tensor& qkv, const Heads& heads,
+                   const Task& task) {
   const int64_t B = qkv.shape(0), T = qkv.shape(1), H = qkv.shape(2), D = qkv.shape(4);
+  const int64_t total = heads.total > 0 ? heads.total : H;
   context.for_each(B * H, [&](int64_t i, int thread) {
-    task(Panels(context.scratch(thread), T, D), Head{i / H, i % H, T, H, D});
+    const int64_t b = i / H, h = i % H;
+    task(Panels(context.scratch(thread), T, D), Head{b, h, T, H, D, b * total + heads.first + h});
   });
 }
 
 }  // namespace
 
 int64_t attention_scratch_floats(int64_t T, int64_t D) {
-  return 6 * T * D + 2 * kQueryBlock * T + T + kQueryBlock * D + D;
+  return 6 * T * D + 2 * kQueryBlock * T + attention_mask_length(T) + kQueryBlock * D + D;
 }
 
-void attention_forward(const Context& context, Tensor out, Tensor lse, Tensor qkv, float scale,
-                       const Dropout& dropout) {
-  context.need_scratch("attention_forward", attention_scratch_floats(qkv.shape(1), qkv.shape(4)));
-  for_each_head(context, qkv, [&](const Panels& panels, const Head& head) {
-    head_forward(panels, head, out, lse, qkv, scale, dropout);
-  });
+void attention_forward(const Context& context, const Attention& args) {
+  context.need_scratch("attention_forward",
+                       attention_scratch_floats(args.qkv.shape(1), args.qkv.shape(4)));
+  for_each_head(context, args.qkv, args.heads,
+                [&](const Panels& panels, const Head& head) { head_forward(panels, head, args); });
 }
 
-void attention_backward(const Context& context, Tensor dqkv, Tensor dout, Tensor out, Tensor lse,
-                        Tensor qkv, float scale, const Dropout& dropout) {
-  context.need_scratch("attention_backward", attention_scratch_floats(qkv.shape(1), qkv.shape(4)));
-  for_each_head(context, qkv, [&](const Panels& panels, const Head& head) {
-    head_backward(panels, head, dqkv, dout, out, lse, qkv, scale, dropout);
-  });
+void attention_backward(const Context& context, const AttentionBackward& args) {
+  context.need_scratch("attention_backward",
+                       attention_scratch_floats(args.qkv.shape(1), args.qkv.shape(4)));
+  for_each_head(context, args.qkv, Heads{},
+                [&](const Panels& panels, const Head& head) { head_backward(panels, head, args); });
 }
 
 }  // namespace weft::cpu

@@ -46,12 +46,17 @@ class CpuBackend final : public Backend {
   void wait(Stream, EventId event) override { device_.check_event("wait", event); }
   void synchronize(EventId event) override { device_.check_event("synchronize", event); }
   void synchronize() override {}
+  bool has_happened(EventId event) override {
+    device_.check_event("has_happened", event);
+    return true;
+  }
+  void* native_stream(Stream) const override { return nullptr; }
   float elapsed_ms(EventId start, EventId stop) override { return device_.elapsed_ms(start, stop); }
 
   int64_t workspace_bytes(const WorkspaceShape& shape) const override {
     const int64_t floats =
         std::max({linear_scratch_floats(), embedding_scratch_floats(shape.C),
-                  layernorm_scratch_floats(shape.C), cross_entropy_scratch_floats(shape.Vp),
+                  residual_norm_scratch_floats(shape.C), cross_entropy_scratch_floats(shape.Vp),
                   attention_scratch_floats(shape.T, shape.D)});
     return (floats + 15) / 16 * 16 * static_cast<int64_t>(sizeof(float)) * context_.num_threads();
   }
@@ -60,37 +65,27 @@ class CpuBackend final : public Backend {
                            num_bytes / static_cast<int64_t>(sizeof(float)));
   }
 
-  void embedding_forward(Tensor out, Tensor tokens, Tensor word, Tensor position,
-                         int64_t first_word, const Dropout& dropout) override {
-    check_embedding_forward(out, tokens, word, position, dropout);
-    cpu::embedding_forward(context_, out, tokens, word, position, first_word, dropout);
+  // The CPU has one way to compute a product.
+  std::string tune(const WorkspaceShape&) override { return ""; }
+  std::string algorithms() const override { return ""; }
+  void use_algorithms(const std::string&) override {}
+
+  void embedding_forward(Tensor out, Tensor tokens, Tensor word, int64_t first_word) override {
+    check_embedding_forward(out, tokens, word);
+    cpu::embedding_forward(context_, out, tokens, word, first_word);
   }
-  void embedding_backward(Tensor dword, Tensor dposition, Tensor dout, Tensor tokens,
-                          int64_t first_word, const Dropout& dropout) override {
-    check_embedding_backward(dword, dposition, dout, tokens, dropout);
-    cpu::embedding_backward(context_, dword, dposition, dout, tokens, first_word, dropout);
+  void embedding_backward(Tensor dword, Tensor dout, Tensor tokens, int64_t first_word) override {
+    check_embedding_backward(dword, dout, tokens);
+    cpu::embedding_backward(context_, dword, dout, tokens, first_word);
   }
 
-  void layernorm_forward(Tensor normed, Tensor mean, Tensor rstd, Tensor inp, Tensor weight,
-                         Tensor bias, float epsilon) override {
-    check_layernorm_forward(normed, mean, rstd, inp, weight, bias);
-    cpu::layernorm_forward(context_, normed, {}, mean, rstd, inp, {}, weight, bias, epsilon, {});
+  void residual_norm_forward(const ResidualNorm& args) override {
+    check_residual_norm_forward(args);
+    cpu::residual_norm_forward(context_, args);
   }
-  void residual_layernorm_forward(Tensor normed, Tensor residual_out, Tensor mean, Tensor rstd,
-                                  Tensor residual, Tensor branch, Tensor weight, Tensor bias,
-                                  float epsilon, const Dropout& dropout) override {
-    check_residual_layernorm_forward(normed, residual_out, mean, rstd, residual, branch, weight,
-                                     bias, dropout);
-    cpu::layernorm_forward(context_, normed, residual_out, mean, rstd, residual, branch, weight,
-                           bias, epsilon, dropout);
-  }
-  void layernorm_backward(Tensor dresidual, Tensor dbranch, Tensor dweight, Tensor dbias,
-                          Tensor dnormed, Tensor dresidual_in, Tensor inp, Tensor mean, Tensor rstd,
-                          Tensor weight, const Dropout& dropout, bool accumulate) override {
-    check_layernorm_backward(dresidual, dbranch, dweight, dbias, dnormed, dresidual_in, inp, mean,
-                             rstd, weight, dropout);
-    cpu::layernorm_backward(context_, dresidual, dbranch, dweight, dbias, dnormed, dresidual_in,
-                            inp, mean, rstd, weight, dropout, accumulate);
+  void residual_norm_backward(const ResidualNormBackward& args) override {
+    check_residual_norm_backward(args);
+    cpu::residual_norm_backward(context_, args);
   }
 
   void linear_forward(Tensor out, Tensor inp, Tensor weight, Tensor bias) override {
@@ -117,15 +112,13 @@ class CpuBackend final : public Backend {
     cpu::linear_backward_weight(context_, dweight, dbias, dout, inp, accumulate);
   }
 
-  void attention_forward(Tensor out, Tensor lse, Tensor qkv, float scale,
-                         const Dropout& dropout) override {
-    check_attention_forward(out, lse, qkv, dropout);
-    cpu::attention_forward(context_, out, lse, qkv, scale, dropout);
+  void attention_forward(const Attention& args) override {
+    check_attention_forward(args);
+    cpu::attention_forward(context_, args);
   }
-  void attention_backward(Tensor dqkv, Tensor dout, Tensor out, Tensor lse, Tensor qkv, float scale,
-                          const Dropout& dropout) override {
-    check_attention_backward(dqkv, dout, out, lse, qkv, dropout);
-    cpu::attention_backward(context_, dqkv, dout, out, lse, qkv, scale, dropout);
+  void attention_backward(const AttentionBackward& args) override {
+    check_attention_backward(args);
+    cpu::attention_backward(context_, args);
   }
 
   void cross_entropy(Tensor losses, Tensor logits, Tensor targets, Tensor loss_mask,
@@ -133,6 +126,20 @@ class CpuBackend final : public Backend {
     check_cross_entropy(losses, logits, targets, loss_mask, vocabulary_size);
     cpu::cross_entropy(context_, losses, logits, targets, loss_mask, vocabulary_size,
                        gradient_scale, gradient);
+  }
+  void cross_entropy_statistics(Tensor statistics, Tensor logits, Tensor targets,
+                                int64_t first_word, int64_t vocabulary_size) override {
+    check_cross_entropy_statistics(statistics, logits, targets, first_word, vocabulary_size);
+    cpu::cross_entropy_statistics(context_, statistics, logits, targets, first_word,
+                                  vocabulary_size);
+  }
+  void cross_entropy_gradient(Tensor losses, Tensor logits, Tensor statistics, Tensor targets,
+                              Tensor loss_mask, int64_t first_word, int64_t vocabulary_size,
+                              float gradient_scale, bool gradient) override {
+    check_cross_entropy_gradient(losses, logits, statistics, targets, loss_mask, first_word,
+                                 vocabulary_size);
+    cpu::cross_entropy_gradient(context_, losses, logits, statistics, targets, loss_mask,
+                                first_word, vocabulary_size, gradient_scale, gradient);
   }
   void sum(Tensor out, Tensor inp, float scale, bool accumulate) override {
     check_sum("sum", out, inp);

@@ -9,9 +9,10 @@ namespace weft::cpu {
 
 namespace {
 
-constexpr int kLanes = 16;  // Philox blocks computed side by side; 64 elements
+constexpr int kLanes = 16;  // Philox blocks computed side by side
+constexpr int kElements = kDropoutsPerBlock * kLanes;
 
-// Computes the multipliers of 4 * kLanes elements from block `counter` on, with the rounds of
+// Computes the multipliers of kElements elements from block `counter` on, with the rounds of
 // kernels/philox.h in all lanes side by side.
 WEFT_VECTOR_CLONES void multipliers_of_blocks(float* out, uint64_t key, uint64_t stream,
                                               uint64_t counter, uint32_t threshold, float scale) {
@@ -24,7 +25,7 @@ WEFT_VECTOR_CLONES void multipliers_of_blocks(float* out, uint64_t key, uint64_t
     c3[lane] = static_cast<uint32_t>(stream >> 32);
   }
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < kDropoutRounds; ++round) {
 #pragma omp simd
     for (int lane = 0; lane < kLanes; ++lane) {
       const uint64_t p0 = 0xD2511F53ULL * c0[lane], p1 = 0xCD9E8D57ULL * c2[lane];
@@ -36,12 +37,11 @@ WEFT_VECTOR_CLONES void multipliers_of_blocks(float* out, uint64_t key, uint64_t
     k0 += 0x9E3779B9U;
     k1 += 0xBB67AE85U;
   }
-#pragma omp simd
   for (int lane = 0; lane < kLanes; ++lane) {
-    out[4 * lane] = c0[lane] < threshold ? 0.0F : scale;
-    out[4 * lane + 1] = c1[lane] < threshold ? 0.0F : scale;
-    out[4 * lane + 2] = c2[lane] < threshold ? 0.0F : scale;
-    out[4 * lane + 3] = c3[lane] < threshold ? 0.0F : scale;
+    const PhiloxBlock block = {{c0[lane], c1[lane], c2[lane], c3[lane]}};
+    for (int i = 0; i < kDropoutsPerBlock; ++i) {
+      out[kDropoutsPerBlock * lane + i] = dropout_number(block, i) < threshold ? 0.0F : scale;
+    }
   }
 }
 
@@ -52,12 +52,13 @@ void dropout_multipliers(float* out, const Dropout& dropout, int64_t first, int6
   const float scale = dropout_scale(dropout.p);
   uint64_t element = dropout.first_element + static_cast<uint64_t>(first);
   for (int64_t i = 0; i < n;) {
-    const int64_t skip = static_cast<int64_t>(element & 3);
-    float block[4 * kLanes];
-    const bool whole = skip == 0 && n - i >= 4 * kLanes;
+    const auto skip = static_cast<int64_t>(element % kDropoutsPerBlock);
+    float block[kElements];
+    const bool whole = skip == 0 && n - i >= kElements;
     float* target = whole ? out + i : block;
-    multipliers_of_blocks(target, dropout.seed, dropout.stream, element >> 2, threshold, scale);
-    const int64_t count = std::min<int64_t>(n - i, 4 * kLanes - skip);
+    multipliers_of_blocks(target, dropout.seed, dropout.stream, element / kDropoutsPerBlock,
+                          threshold, scale);
+    const int64_t count = std::min<int64_t>(n - i, kElements - skip);
     if (!whole) std::copy_n(block + skip, count, out + i);
     i += count;
     element += static_cast<uint64_t>(count);

@@ -1,7 +1,6 @@
-// Word and position embeddings, forward and backward.
+// The word embedding, forward and backward.
 #include <algorithm>
 
-#include "kernels/cpu/dropout.h"
 #include "kernels/cpu/operations.h"
 #include "kernels/cpu/rows.h"
 
@@ -14,60 +13,40 @@ constexpr int64_t kColumnBlock = 64;  // columns per task of the backward pass
 
 }  // namespace
 
-int64_t embedding_scratch_floats(int64_t C) { return 2 * std::max(C, kColumnBlock); }
+int64_t embedding_scratch_floats(int64_t C) { return std::max(C, kColumnBlock); }
 
 void embedding_forward(const Context& context, Tensor out, Tensor tokens, Tensor word,
-                       Tensor position, int64_t first_word, const Dropout& dropout) {
-  const int64_t T = out.shape(1), C = out.shape(2), N = out.shape(0) * T;
+                       int64_t first_word) {
+  const int64_t C = out.shape(2), N = out.shape(0) * out.shape(1);
   const int64_t num_words = word.num_elements() / C;
-  context.need_scratch("embedding_forward", embedding_scratch_floats(C));
-  context.for_each_range(N, kGrain, [&](int64_t begin, int64_t end, int thread) {
-    float* buffer = context.scratch(thread);
+  const int64_t row_bytes = C * size_bytes(out.dtype());
+  context.for_each_range(N, kGrain, [&](int64_t begin, int64_t end, int) {
     for (int64_t n = begin; n < end; ++n) {
-      float* row = row_target(out, n * C, buffer + C);
+      char* row = out.as<char>() + n * row_bytes;
       const int64_t id = tokens.as<int32_t>()[n] - first_word;
       if (id >= 0 && id < num_words) {
-        std::copy_n(read_row(word, id * C, C, buffer), C, row);
+        std::copy_n(word.as<const char>() + id * row_bytes, row_bytes, row);
       } else {
-        std::fill_n(row, C, 0.0F);
+        std::fill_n(row, row_bytes, char{0});
       }
-      if (position) add_rows(row, row, read_row(position, n % T * C, C, buffer), C);
-      if (dropout.p > 0) {
-        dropout_multipliers(buffer, dropout, n * C, C);
-        multiply_row(row, buffer, C);
-      }
-      store_row(out, n * C, C, row);
     }
   });
 }
 
-// One task owns a block of columns of both gradients and walks all rows in order, so no two tasks
-// add to the same number.
-void embedding_backward(const Context& context, Tensor dword, Tensor dposition, Tensor dout,
-                        Tensor tokens, int64_t first_word, const Dropout& dropout) {
-  const int64_t T = dout.shape(1), C = dout.shape(2), N = dout.shape(0) * T;
+// One task owns a block of columns and walks all rows in order, so no two tasks add to the same
+// number.
+void embedding_backward(const Context& context, Tensor dword, Tensor dout, Tensor tokens,
+                        int64_t first_word) {
+  const int64_t C = dout.shape(2), N = dout.shape(0) * dout.shape(1);
   const int64_t num_words = dword.num_elements() / C;
   context.need_scratch("embedding_backward", embedding_scratch_floats(C));
   context.for_each_range(C, kColumnBlock, [&](int64_t begin, int64_t end, int thread) {
-    const int64_t width = end - begin;
-    float* gradient = context.scratch(thread);
-    float* multipliers = gradient + kColumnBlock;
     for (int64_t n = 0; n < N; ++n) {
-      const float* row = read_row(dout, n * C + begin, width, gradient);
-      if (dropout.p > 0) {
-        dropout_multipliers(multipliers, dropout, n * C + begin, width);
-        multiply_row(multipliers, row, width);
-        row = multipliers;
-      }
       const int64_t id = tokens.as<int32_t>()[n] - first_word;
-      if (id >= 0 && id < num_words) {
-        float* sum = dword.as<float>() + id * C + begin;
-        add_rows(sum, sum, row, width);
-      }
-      if (dposition) {
-        float* sum = dposition.as<float>() + n % T * C + begin;
-        add_rows(sum, sum, row, width);
-      }
+      if (id < 0 || id >= num_words) continue;
+      float* sum = dword.as<float>() + id * C + begin;
+      add_rows(sum, sum, read_row(dout, n * C + begin, end - begin, context.scratch(thread)),
+               end - begin);
     }
   });
 }

@@ -22,25 +22,24 @@ WEFT_VECTOR_CLONES void add_to_sums(double* sums, const float* values, int64_t n
 // tile.
 Tensor in_place(const Tensor& out) { return out.dtype() == DType::kFloat32 ? out : Tensor(); }
 
-// Computes dbias (O): one task owns a block of columns of dout (N,O) and walks all rows in order.
-void bias_gradient(const Context& context, Tensor dbias, Tensor dout, bool accumulate) {
-  const int64_t O = dbias.num_elements(), N = dout.num_elements() / O;
-  context.for_each_range(O, kColumnBlock, [&](int64_t begin, int64_t end, int thread) {
-    double sums[kColumnBlock] = {};
-    for (int64_t n = 0; n < N; ++n) {
-      const float* row = read_row(dout, n * O + begin, end - begin, context.scratch(thread));
-      add_to_sums(sums, row, end - begin);
-    }
-    for (int64_t i = begin; i < end; ++i) {
-      float& dbias_i = dbias.as<float>()[i];
-      dbias_i = static_cast<float>(sums[i - begin]) + (accumulate ? dbias_i : 0.0F);
-    }
-  });
-}
-
 }  // namespace
 
 int64_t linear_scratch_floats() { return kGemmScratchFloats; }
+
+void column_sums(const Context& context, Tensor out, Tensor inp, bool accumulate) {
+  const int64_t O = out.num_elements(), N = inp.num_elements() / O;
+  context.for_each_range(O, kColumnBlock, [&](int64_t begin, int64_t end, int thread) {
+    double sums[kColumnBlock] = {};
+    for (int64_t n = 0; n < N; ++n) {
+      const float* row = read_row(inp, n * O + begin, end - begin, context.scratch(thread));
+      add_to_sums(sums, row, end - begin);
+    }
+    for (int64_t i = begin; i < end; ++i) {
+      float& out_i = out.as<float>()[i];
+      out_i = static_cast<float>(sums[i - begin]) + (accumulate ? out_i : 0.0F);
+    }
+  });
+}
 
 void linear_forward(const Context& context, Tensor out, Tensor pre, Tensor inp, Tensor weight,
                     Tensor bias, Gelu gelu) {
@@ -89,7 +88,7 @@ void linear_backward_weight(const Context& context, Tensor dweight, Tensor dbias
   context.need_scratch("linear_backward_weight", linear_scratch_floats());
   multiply(context, dweight, {dout, O, true}, {inp, I, false}, O, I, N, accumulate,
            [](const Tile&) {});
-  if (dbias) bias_gradient(context, dbias, dout, accumulate);
+  if (dbias) column_sums(context, dbias, dout, accumulate);
 }
 
 }  // namespace weft::cpu

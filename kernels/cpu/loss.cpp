@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "kernels/check_shapes.h"
 #include "kernels/cpu/operations.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/simd.h"
@@ -30,23 +31,50 @@ WEFT_VECTOR_CLONES void softmax_row(float* out, const float* values, float lse, 
   for (int64_t i = 0; i < n; ++i) out[i] = scale * fast_exp(values[i] - lse);
 }
 
-float logsumexp(const float* values, int64_t n) {
-  const float max = max_of_row(values, n);
+// The sum of e^(value - shift).
+double exp_sum(const float* values, float shift, int64_t n) {
   double sum = 0;
   for (int64_t i = 0; i < n; i += kSumBlock) {
-    sum += static_cast<double>(sum_of_exp(values + i, max, std::min(kSumBlock, n - i)));
+    sum += static_cast<double>(sum_of_exp(values + i, shift, std::min(kSumBlock, n - i)));
   }
-  return max + static_cast<float>(std::log(sum));
+  return sum;
 }
 
-void check_targets(const Tensor& targets, int64_t N, int64_t vocabulary_size) {
+float logsumexp(const float* values, int64_t n) {
+  const float max = max_of_row(values, n);
+  return max + static_cast<float>(std::log(exp_sum(values, max, n)));
+}
+
+void check_targets(const char* operation, const Tensor& targets, int64_t N,
+                   int64_t vocabulary_size) {
   for (int64_t n = 0; n < N; ++n) {
     const int64_t target = targets.as<int32_t>()[n];
     if (target >= 0 && target < vocabulary_size) continue;
-    throw std::invalid_argument("cross_entropy: target " + std::to_string(target) + " of row " +
-                                std::to_string(n) + " is not in the vocabulary of " +
+    throw std::invalid_argument(std::string(operation) + ": target " + std::to_string(target) +
+                                " of row " + std::to_string(n) + " is not in the vocabulary of " +
                                 std::to_string(vocabulary_size));
   }
+}
+
+// Replaces row n of the logits, of which `row` holds the first V, by its gradient. A target outside
+// [0, V) belongs to another rank. `buffer` holds a whole row.
+void gradient_row(const Tensor& logits, int64_t n, const float* row, float lse, float scale,
+                  int64_t target, int64_t V, float* buffer) {
+  const int64_t columns = num_columns(logits);
+  float* out = row_target(logits, n * columns, buffer);
+  if (scale == 0.0F) {
+    std::fill_n(out, V, 0.0F);
+  } else {
+    softmax_row(out, row, lse, scale, V);
+    if (target >= 0 && target < V) out[target] -= scale;
+  }
+  std::fill(out + V, out + columns, 0.0F);
+  store_row(logits, n * columns, columns, out);
+}
+
+// The number of a rank's columns that are words and not padding.
+int64_t own_words(int64_t columns, int64_t first_word, int64_t vocabulary_size) {
+  return std::clamp<int64_t>(vocabulary_size - first_word, 0, columns);
 }
 
 }  // namespace
@@ -57,7 +85,7 @@ void cross_entropy(const Context& context, Tensor losses, Tensor logits, Tensor 
                    Tensor loss_mask, int64_t vocabulary_size, float gradient_scale, bool gradient) {
   const int64_t N = losses.num_elements(), Vp = logits.num_elements() / N, V = vocabulary_size;
   context.need_scratch("cross_entropy", cross_entropy_scratch_floats(Vp));
-  check_targets(targets, N, V);
+  check_targets("cross_entropy", targets, N, V);
   context.for_each_range(N, kGrain, [&](int64_t begin, int64_t end, int thread) {
     float* buffer = context.scratch(thread);
     for (int64_t n = begin; n < end; ++n) {
@@ -68,16 +96,61 @@ void cross_entropy(const Context& context, Tensor losses, Tensor logits, Tensor 
       // A row that the mask leaves out has loss 0, even where its logits are not finite.
       losses.as<float>()[n] = mask == 0.0F ? 0.0F : (lse - row[target]) * mask;
       if (!gradient) continue;
-      float* out = row_target(logits, n * Vp, buffer + Vp);
-      const float scale = gradient_scale * mask;
-      if (scale == 0.0F) {
-        std::fill_n(out, V, 0.0F);
-      } else {
-        softmax_row(out, row, lse, scale, V);
-        out[target] -= scale;
+      gradient_row(logits, n, row, lse, gradient_scale * mask, target, V, buffer + Vp);
+    }
+  });
+}
+
+void cross_entropy_statistics(const Context& context, Tensor statistics, Tensor logits,
+                              Tensor targets, int64_t first_word, int64_t vocabulary_size) {
+  const int64_t N = targets.num_elements(), columns = logits.num_elements() / N;
+  const int64_t V = own_words(columns, first_word, vocabulary_size);
+  context.need_scratch("cross_entropy_statistics", cross_entropy_scratch_floats(columns));
+  check_targets("cross_entropy_statistics", targets, N, vocabulary_size);
+  context.for_each_range(N, kGrain, [&](int64_t begin, int64_t end, int thread) {
+    for (int64_t n = begin; n < end; ++n) {
+      const float* row = read_row(logits, n * columns, V, context.scratch(thread));
+      const int64_t target = targets.as<int32_t>()[n] - first_word;
+      float* result = statistics.as<float>() + 3 * n;
+      result[0] = V > 0 ? max_of_row(row, V) : -INFINITY;
+      result[1] = V > 0 ? static_cast<float>(exp_sum(row, result[0], V)) : 0.0F;
+      result[2] = target >= 0 && target < V ? row[target] : 0.0F;
+    }
+  });
+}
+
+void cross_entropy_gradient(const Context& context, Tensor losses, Tensor logits, Tensor statistics,
+                            Tensor targets, Tensor loss_mask, int64_t first_word,
+                            int64_t vocabulary_size, float gradient_scale, bool gradient) {
+  const int64_t N = losses.num_elements(), columns = logits.num_elements() / N;
+  const int64_t num_ranks = statistics.shape(0);
+  const int64_t V = own_words(columns, first_word, vocabulary_size);
+  context.need_scratch("cross_entropy_gradient", cross_entropy_scratch_floats(columns));
+  context.for_each_range(N, kGrain, [&](int64_t begin, int64_t end, int thread) {
+    float* buffer = context.scratch(thread);
+    for (int64_t n = begin; n < end; ++n) {
+      const float mask = loss_mask ? loss_mask.as<float>()[n] : 1.0F;
+      const auto of_rank = [&](int64_t rank) {
+        return statistics.as<float>() + 3 * (rank * N + n);
+      };
+      float max = -INFINITY, target_logit = 0;
+      for (int64_t rank = 0; rank < num_ranks; ++rank) {
+        const float* values = of_rank(rank);
+        max = std::max(max, values[0]);
+        target_logit += values[2];
       }
-      std::fill(out + V, out + Vp, 0.0F);
-      store_row(logits, n * Vp, Vp, out);
+      double sum = 0;
+      for (int64_t rank = 0; rank < num_ranks; ++rank) {
+        const float* values = of_rank(rank);
+        if (values[1] != 0.0F) {
+          sum += static_cast<double>(values[1]) * std::exp(static_cast<double>(values[0] - max));
+        }
+      }
+      const float lse = max + static_cast<float>(std::log(sum));
+      losses.as<float>()[n] = mask == 0.0F ? 0.0F : (lse - target_logit) * mask;
+      if (!gradient) continue;
+      gradient_row(logits, n, read_row(logits, n * columns, V, buffer), lse, gradient_scale * mask,
+                   targets.as<int32_t>()[n] - first_word, V, buffer + columns);
     }
   });
 }

@@ -15,18 +15,17 @@ void cast(const Context& context, Tensor dst, Tensor src);
 
 int64_t embedding_scratch_floats(int64_t C);
 void embedding_forward(const Context& context, Tensor out, Tensor tokens, Tensor word,
-                       Tensor position, int64_t first_word, const Dropout& dropout);
-void embedding_backward(const Context& context, Tensor dword, Tensor dposition, Tensor dout,
-                        Tensor tokens, int64_t first_word, const Dropout& dropout);
+                       int64_t first_word);
+void embedding_backward(const Context& context, Tensor dword, Tensor dout, Tensor tokens,
+                        int64_t first_word);
 
-int64_t layernorm_scratch_floats(int64_t C);
-// With an empty `branch` (and residual_out) it normalises `residual` itself.
-void layernorm_forward(const Context& context, Tensor normed, Tensor residual_out, Tensor mean,
-                       Tensor rstd, Tensor residual, Tensor branch, Tensor weight, Tensor bias,
-                       float epsilon, const Dropout& dropout);
-void layernorm_backward(const Context& context, Tensor dresidual, Tensor dbranch, Tensor dweight,
-                        Tensor dbias, Tensor dnormed, Tensor dresidual_in, Tensor inp, Tensor mean,
-                        Tensor rstd, Tensor weight, const Dropout& dropout, bool accumulate);
+int64_t residual_norm_scratch_floats(int64_t C);
+void residual_norm_forward(const Context& context, const ResidualNorm& args);
+void residual_norm_backward(const Context& context, const ResidualNormBackward& args);
+
+// out (O) fp32 = column sums of inp (N,O), plus out where `accumulate`. One task owns a block of
+// columns and walks all rows in order. It needs linear_scratch_floats() or less.
+void column_sums(const Context& context, Tensor out, Tensor inp, bool accumulate);
 
 int64_t linear_scratch_floats();
 // With an empty `pre` there is no GELU.
@@ -39,14 +38,18 @@ void linear_backward_weight(const Context& context, Tensor dweight, Tensor dbias
                             Tensor inp, bool accumulate);
 
 int64_t attention_scratch_floats(int64_t T, int64_t D);
-void attention_forward(const Context& context, Tensor out, Tensor lse, Tensor qkv, float scale,
-                       const Dropout& dropout);
-void attention_backward(const Context& context, Tensor dqkv, Tensor dout, Tensor out, Tensor lse,
-                        Tensor qkv, float scale, const Dropout& dropout);
+void attention_forward(const Context& context, const Attention& args);
+void attention_backward(const Context& context, const AttentionBackward& args);
 
 int64_t cross_entropy_scratch_floats(int64_t Vp);
 void cross_entropy(const Context& context, Tensor losses, Tensor logits, Tensor targets,
                    Tensor loss_mask, int64_t vocabulary_size, float gradient_scale, bool gradient);
+
+void cross_entropy_statistics(const Context& context, Tensor statistics, Tensor logits,
+                              Tensor targets, int64_t first_word, int64_t vocabulary_size);
+void cross_entropy_gradient(const Context& context, Tensor losses, Tensor logits, Tensor statistics,
+                            Tensor targets, Tensor loss_mask, int64_t first_word,
+                            int64_t vocabulary_size, float gradient_scale, bool gradient);
 
 // These return the fp64 sum of n floats and of their squares. The order depends on n alone.
 double sum(const Context& context, const float* inp, int64_t n);

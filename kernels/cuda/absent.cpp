@@ -12,7 +12,7 @@ constexpr const char* kWhy =
 }
 
 std::unique_ptr<Backend> create_cuda_backend(int, const std::string&) {
-  throw std::runtime_error(kWhy);
+  throw std::invalid_argument(kWhy);
 }
 
 int num_cuda_devices(std::string* why) {

@@ -19,11 +19,11 @@ constexpr int kMinimumMajor = 8;
 cudaDeviceProp properties_of(int device_idx) {
   std::string why;
   const int count = num_cuda_devices(&why);
-  if (count == 0) throw std::runtime_error("no usable CUDA device: " + why);
+  if (count == 0) throw std::invalid_argument("no usable CUDA device: " + why);
   if (device_idx < 0 || device_idx >= count)
-    throw std::runtime_error("there is no CUDA device " + std::to_string(device_idx) + " (" +
-                             std::to_string(count) +
-                             " found); start no more ranks per node than it has GPUs");
+    throw std::invalid_argument("there is no CUDA device " + std::to_string(device_idx) + " (" +
+                                std::to_string(count) +
+                                " found); start no more ranks per node than it has GPUs");
   cudaDeviceProp properties;
   CUDA_CHECK(cudaGetDeviceProperties(&properties, device_idx));
   return properties;
@@ -31,12 +31,15 @@ cudaDeviceProp properties_of(int device_idx) {
 
 }  // namespace
 
-CudaBackend::CudaBackend(int device_idx, const std::string& algorithm_cache)
+CudaBackend::CudaBackend(int device_idx, const std::string& algorithm_file)
     : device_idx_(device_idx), properties_(properties_of(device_idx)) {
   CUDA_CHECK(cudaSetDevice(device_idx));
   CUDA_CHECK(cudaStreamCreateWithFlags(&compute_, cudaStreamNonBlocking));
   CUDA_CHECK(cudaStreamCreateWithFlags(&copy_, cudaStreamNonBlocking));
-  gemm_ = std::make_unique<Gemm>(compute_, properties_.name, algorithm_cache);
+  int lowest = 0, highest = 0;
+  CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
+  CUDA_CHECK(cudaStreamCreateWithPriority(&communication_, cudaStreamNonBlocking, highest));
+  gemm_ = std::make_unique<Gemm>(compute_, properties_.name, algorithm_file);
 }
 
 CudaBackend::~CudaBackend() {
@@ -51,6 +54,7 @@ CudaBackend::~CudaBackend() {
     }
   }
   cudaStreamDestroy(compute_);
+  cudaStreamDestroy(communication_);
   cudaStreamDestroy(copy_);
 }
 
@@ -76,9 +80,16 @@ void* CudaBackend::allocate(int64_t num_bytes, Memory memory) {
   const cudaError_t error = memory == Memory::kDevice
                                 ? cudaMalloc(&data, size)
                                 : cudaHostAlloc(&data, size, cudaHostAllocDefault);
-  if (error == cudaErrorMemoryAllocation) {
+  if (error == cudaErrorMemoryAllocation && memory == Memory::kPinnedHost) {
     cudaGetLastError();  // clears the error, which is not sticky
     throw std::bad_alloc();
+  }
+  if (error == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    throw DeviceOutOfMemory("CUDA: " + std::to_string(size >> 20) + " MiB are wanted on " +
+                            description() + ", which has " +
+                            std::to_string(free_memory_bytes() >> 20) +
+                            " MiB free; use a smaller micro-batch or a smaller model");
   }
   CUDA_CHECK(error);
   allocations_.emplace(data, memory);
@@ -133,6 +144,16 @@ void CudaBackend::synchronize(EventId event) { CUDA_CHECK(cudaEventSynchronize(e
 
 void CudaBackend::synchronize() { CUDA_CHECK(cudaDeviceSynchronize()); }
 
+bool CudaBackend::has_happened(EventId event) {
+  const cudaError_t error = cudaEventQuery(event_of(event));
+  if (error == cudaErrorNotReady) {
+    cudaGetLastError();  // clears the answer, which is no failure
+    return false;
+  }
+  CUDA_CHECK(error);
+  return true;
+}
+
 float CudaBackend::elapsed_ms(EventId start, EventId stop) {
   float ms = 0.0F;
   CUDA_CHECK(cudaEventElapsedTime(&ms, event_of(start), event_of(stop)));
@@ -144,13 +165,13 @@ int64_t CudaBackend::workspace_bytes(const WorkspaceShape& shape) const {
   int64_t scratch = kSumScratchBytes;
   const auto need = [&scratch](int64_t num_bytes) { scratch = std::max(scratch, num_bytes); };
   if (N > 0 && shape.C > 0) {
-    need(layernorm_backward_scratch_bytes(N, shape.C, shape.x));
+    need(residual_norm_backward_scratch_bytes(N, shape.C, shape.x));
     need(embedding_backward_scratch_bytes(N, shape.C));
     for (const int64_t O : {shape.C, 3 * shape.H * shape.D, shape.F, shape.Vp})
       if (O > 0) need(column_sums_scratch_bytes(N, O));
   }
   if (N > 0 && shape.H > 0 && shape.D > 0)
-    need(attention_workspace_bytes(shape.B, shape.T, shape.H, shape.D, shape.x));
+    need(attention_workspace_bytes(shape.B, shape.T, shape.H));
   return Gemm::kWorkspaceBytes + (scratch + 255) / 256 * 256;
 }
 
@@ -175,8 +196,8 @@ void* CudaBackend::scratch(const char* operation, int64_t num_bytes) const {
 
 }  // namespace cuda
 
-std::unique_ptr<Backend> create_cuda_backend(int device_idx, const std::string& algorithm_cache) {
-  return std::make_unique<cuda::CudaBackend>(device_idx, algorithm_cache);
+std::unique_ptr<Backend> create_cuda_backend(int device_idx, const std::string& algorithm_file) {
+  return std::make_unique<cuda::CudaBackend>(device_idx, algorithm_file);
 }
 
 int num_cuda_devices(std::string* why) {

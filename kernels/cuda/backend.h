@@ -1,5 +1,5 @@
-// The CUDA backend: one device, a compute stream and a copy stream, cuBLASLt for the matrix
-// products, own kernels for the rest.
+// The CUDA backend: one device, a stream each for computing, communication and copies, cuBLASLt for
+// the matrix products, own kernels for the rest.
 //
 // The constructor makes its device current on the calling thread, and only that thread may use the
 // backend. The workspace begins with cuBLASLt's part; all operations use the rest as scratch, one
@@ -20,7 +20,7 @@ namespace weft::cuda {
 
 class CudaBackend final : public Backend {
  public:
-  CudaBackend(int device_idx, const std::string& algorithm_cache);
+  CudaBackend(int device_idx, const std::string& algorithm_file);
   ~CudaBackend() override;
   CudaBackend(const CudaBackend&) = delete;
   CudaBackend& operator=(const CudaBackend&) = delete;
@@ -39,24 +39,23 @@ class CudaBackend final : public Backend {
   void wait(Stream stream, EventId event) override;
   void synchronize(EventId event) override;
   void synchronize() override;
+  bool has_happened(EventId event) override;
   float elapsed_ms(EventId start, EventId stop) override;
+  void* native_stream(Stream stream) const override { return stream_of(stream); }
   int64_t workspace_bytes(const WorkspaceShape& shape) const override;
   void set_workspace(void* data, int64_t num_bytes) override;
 
+  // --- choice of algorithms (tune.cpp) ---
+  std::string tune(const WorkspaceShape& shape) override;
+  std::string algorithms() const override { return gemm_->table().text_in_use(); }
+  void use_algorithms(const std::string& text) override;
+
   // --- operations (operations.cpp; linear layers: linear.cpp) ---
   void cast(Tensor dst, Tensor src) override;
-  void embedding_forward(Tensor out, Tensor tokens, Tensor word, Tensor position,
-                         int64_t first_word, const Dropout& dropout) override;
-  void embedding_backward(Tensor dword, Tensor dposition, Tensor dout, Tensor tokens,
-                          int64_t first_word, const Dropout& dropout) override;
-  void layernorm_forward(Tensor normed, Tensor mean, Tensor rstd, Tensor inp, Tensor weight,
-                         Tensor bias, float epsilon) override;
-  void residual_layernorm_forward(Tensor normed, Tensor residual_out, Tensor mean, Tensor rstd,
-                                  Tensor residual, Tensor branch, Tensor weight, Tensor bias,
-                                  float epsilon, const Dropout& dropout) override;
-  void layernorm_backward(Tensor dresidual, Tensor dbranch, Tensor dweight, Tensor dbias,
-                          Tensor dnormed, Tensor dresidual_in, Tensor inp, Tensor mean, Tensor rstd,
-                          Tensor weight, const Dropout& dropout, bool accumulate) override;
+  void embedding_forward(Tensor out, Tensor tokens, Tensor word, int64_t first_word) override;
+  void embedding_backward(Tensor dword, Tensor dout, Tensor tokens, int64_t first_word) override;
+  void residual_norm_forward(const ResidualNorm& args) override;
+  void residual_norm_backward(const ResidualNormBackward& args) override;
   void linear_forward(Tensor out, Tensor inp, Tensor weight, Tensor bias) override;
   void linear_gelu_forward(Tensor out, Tensor pre, Tensor inp, Tensor weight, Tensor bias,
                            Gelu gelu) override;
@@ -65,12 +64,15 @@ class CudaBackend final : public Backend {
                                   Gelu gelu) override;
   void linear_backward_weight(Tensor dweight, Tensor dbias, Tensor dout, Tensor inp,
                               bool accumulate) override;
-  void attention_forward(Tensor out, Tensor lse, Tensor qkv, float scale,
-                         const Dropout& dropout) override;
-  void attention_backward(Tensor dqkv, Tensor dout, Tensor out, Tensor lse, Tensor qkv, float scale,
-                          const Dropout& dropout) override;
+  void attention_forward(const Attention& args) override;
+  void attention_backward(const AttentionBackward& args) override;
   void cross_entropy(Tensor losses, Tensor logits, Tensor targets, Tensor loss_mask,
                      int64_t vocabulary_size, float gradient_scale, bool gradient) override;
+  void cross_entropy_statistics(Tensor statistics, Tensor logits, Tensor targets,
+                                int64_t first_word, int64_t vocabulary_size) override;
+  void cross_entropy_gradient(Tensor losses, Tensor logits, Tensor statistics, Tensor targets,
+                              Tensor loss_mask, int64_t first_word, int64_t vocabulary_size,
+                              float gradient_scale, bool gradient) override;
   void sum(Tensor out, Tensor inp, float scale, bool accumulate) override;
   void sum_of_squares(Tensor out, Tensor inp) override;
   void clip_coefficient(Tensor clip, Tensor sum_of_squares, float max_norm) override;
@@ -78,15 +80,19 @@ class CudaBackend final : public Backend {
 
  private:
   cudaStream_t stream_of(Stream stream) const {
-    return stream == Stream::kCompute ? compute_ : copy_;
+    return stream == Stream::kCompute         ? compute_
+           : stream == Stream::kCommunication ? communication_
+                                              : copy_;
   }
   cudaEvent_t event_of(EventId event) const;
   // Returns at least `num_bytes` of scratch. Throws std::invalid_argument where there is less.
   void* scratch(const char* operation, int64_t num_bytes) const;
+  // Runs all products of `shape` once, while timing is on.
+  void time_products(const WorkspaceShape& shape);
 
   int device_idx_;
   cudaDeviceProp properties_ = {};
-  cudaStream_t compute_ = nullptr, copy_ = nullptr;
+  cudaStream_t compute_ = nullptr, communication_ = nullptr, copy_ = nullptr;
   std::vector<cudaEvent_t> events_;
   std::map<void*, Memory> allocations_;
   char* scratch_ = nullptr;

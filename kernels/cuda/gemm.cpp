@@ -86,21 +86,6 @@ void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attrib
   CUBLAS_CHECK(cublasLtMatmulDescSetAttribute(description, attribute, &value, sizeof value));
 }
 
-// Memory that takes the place of D while candidates of an accumulating product are timed.
-class TemporaryMemory {
- public:
-  explicit TemporaryMemory(int64_t num_bytes) {
-    if (num_bytes > 0) CUDA_CHECK(cudaMalloc(&data_, static_cast<size_t>(num_bytes)));
-  }
-  ~TemporaryMemory() { cudaFree(data_); }
-  TemporaryMemory(const TemporaryMemory&) = delete;
-  TemporaryMemory& operator=(const TemporaryMemory&) = delete;
-  void* data() const { return data_; }
-
- private:
-  void* data_ = nullptr;
-};
-
 // A product that assigns may be repeated on its own operands; one that reads what it writes must
 // not.
 int64_t stand_in_bytes(const GemmProblem& problem, const GemmOperands& operands) {
@@ -150,8 +135,8 @@ size_t Gemm::Hash::operator()(const GemmProblem& problem) const {
   return hash;
 }
 
-Gemm::Gemm(cudaStream_t stream, std::string device_name, const std::string& cache_path)
-    : stream_(stream), device_name_(std::move(device_name)), cache_(cache_path) {
+Gemm::Gemm(cudaStream_t stream, std::string device_name, const std::string& table_path)
+    : stream_(stream), device_name_(std::move(device_name)), table_(table_path) {
   std::replace(device_name_.begin(), device_name_.end(), ' ', '_');
   CUBLAS_CHECK(cublasLtCreate(&handle_));
   CUDA_CHECK(cudaEventCreate(&start_));
@@ -170,8 +155,8 @@ void Gemm::run(const GemmProblem& problem, const GemmOperands& operands) {
     throw std::invalid_argument("a matrix product before set_workspace was called");
   Plan& plan = plan_of(problem, operands);
   if (!plan.found)
-    throw std::runtime_error("cuBLASLt has no algorithm for the product " + text_of(problem) +
-                             "; make all dimensions multiples of 8 (pad the vocabulary)");
+    throw std::invalid_argument("cuBLASLt has no algorithm for the product " + text_of(problem) +
+                                "; make all dimensions multiples of 8 (pad the vocabulary)");
   launch(plan, plan.algorithm, operands);
 }
 
@@ -180,10 +165,10 @@ bool Gemm::fused_is_faster(const GemmProblem& fused, const GemmProblem& plain,
   if (const auto it = fused_.find(fused); it != fused_.end()) return it->second;
   Plan& fused_plan = plan_of(fused, operands);
   bool answer = fused_plan.found;
-  if (fused_plan.found && cache_.enabled()) {
+  if (fused_plan.found) {
     const std::string key = key_of(fused) + ",fused";
-    std::optional<std::string> known = cache_.find(key);
-    if (!known) {
+    std::optional<std::string> known = table_.find(key);
+    if (!known && timing_) {
       Plan& plain_plan = plan_of(plain, operands);
       const TemporaryMemory stand_in(stand_in_bytes(fused, operands));
       const GemmOperands safe = with_stand_in(operands, stand_in);
@@ -198,12 +183,18 @@ bool Gemm::fused_is_faster(const GemmProblem& fused, const GemmProblem& plain,
         const std::vector<float> ms = median_ms({run_fused, run_plain}, 15);
         wins = ms[0] < ms[1];
       }
-      known = cache_.add(key, wins ? "1" : "0");
+      known = wins ? "1" : "0";
+      table_.add(key, *known);
     }
-    answer = *known == "1";
+    if (known) answer = *known == "1";
   }
   fused_.emplace(fused, answer);
   return answer;
+}
+
+void Gemm::forget_choices() {
+  plans_.clear();
+  fused_.clear();
 }
 
 Gemm::Plan& Gemm::plan_of(const GemmProblem& problem, const GemmOperands& operands) {
@@ -282,15 +273,16 @@ std::vector<cublasLtMatmulAlgo_t> Gemm::candidates(const Plan& plan) const {
 }
 
 void Gemm::choose_algorithm(Plan& plan, const GemmProblem& problem, const GemmOperands& operands) {
-  const std::string key = cache_.enabled() ? key_of(problem) : std::string();
-  std::optional<std::string> text = cache_.enabled() ? cache_.find(key) : std::nullopt;
+  const std::string key = key_of(problem);
+  std::optional<std::string> text = table_.find(key);
   if (!text) {
     const std::vector<cublasLtMatmulAlgo_t> algorithms = candidates(plan);
     plan.found = !algorithms.empty();
     if (!plan.found) return;
     plan.algorithm = algorithms.front();
-    if (!cache_.enabled()) return;
-    text = cache_.add(key, hex_of(fastest(plan, algorithms, problem, operands)));
+    if (!timing_) return;
+    text = hex_of(fastest(plan, algorithms, problem, operands));
+    table_.add(key, *text);
   }
   cublasLtMatmulHeuristicResult_t result = {};
   plan.found = try_parse(*text, &plan.algorithm) &&
@@ -298,7 +290,8 @@ void Gemm::choose_algorithm(Plan& plan, const GemmProblem& problem, const GemmOp
                                        &plan.algorithm, &result) == CUBLAS_STATUS_SUCCESS &&
                result.workspaceSize <= static_cast<size_t>(kWorkspaceBytes);
   if (!plan.found)
-    throw std::runtime_error(cache_.path() + ": the entry of " + key +
+    throw std::runtime_error((table_.has_file() ? table_.path() : "the stored GEMM algorithms") +
+                             ": the entry of " + key +
                              " is not an algorithm of this cuBLASLt; remove the file to time anew");
 }
 
@@ -312,11 +305,12 @@ cublasLtMatmulAlgo_t Gemm::fastest(Plan& plan, const std::vector<cublasLtMatmulA
   const GemmOperands safe = with_stand_in(operands, stand_in);
   std::vector<std::pair<float, size_t>> ranking;
   for (size_t i = 0; i < algorithms.size(); ++i) {
-    try {
-      launch(plan, algorithms[i], safe);
-    } catch (const std::runtime_error&) {
+    const cublasStatus_t status = try_launch(plan, algorithms[i], safe);
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
+        status == CUBLAS_STATUS_ARCH_MISMATCH) {
       continue;  // this candidate cannot run
     }
+    CUBLAS_CHECK(status);
     ranking.emplace_back(median_ms({[&] { launch(plan, algorithms[i], safe); }}, 3)[0], i);
   }
   if (ranking.empty()) return algorithms.front();
@@ -330,16 +324,21 @@ cublasLtMatmulAlgo_t Gemm::fastest(Plan& plan, const std::vector<cublasLtMatmulA
   return algorithms[ranking[static_cast<size_t>(best)].second];
 }
 
-void Gemm::launch(Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const GemmOperands& operands) {
+cublasStatus_t Gemm::try_launch(Plan& plan, const cublasLtMatmulAlgo_t& algorithm,
+                                const GemmOperands& operands) {
   const Epilogue epilogue = plan.epilogue;
   if (epilogue != Epilogue::kNone && epilogue != Epilogue::kDGelu)
     set(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
   if (epilogue == Epilogue::kGeluAuxBias || epilogue == Epilogue::kDGelu)
     set(plan.description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.aux);
   const float alpha = 1.0F;
-  CUBLAS_CHECK(cublasLtMatmul(handle_, plan.description, &alpha, operands.a, plan.a, operands.b,
-                              plan.b, &plan.beta, operands.d, plan.d, operands.d, plan.d,
-                              &algorithm, workspace_, kWorkspaceBytes, stream_));
+  return cublasLtMatmul(handle_, plan.description, &alpha, operands.a, plan.a, operands.b, plan.b,
+                        &plan.beta, operands.d, plan.d, operands.d, plan.d, &algorithm, workspace_,
+                        kWorkspaceBytes, stream_);
+}
+
+void Gemm::launch(Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const GemmOperands& operands) {
+  CUBLAS_CHECK(try_launch(plan, algorithm, operands));
 }
 
 std::vector<float> Gemm::median_ms(const std::vector<std::function<void()>>& works, int turns) {

@@ -1,10 +1,10 @@
 // Matrix products through cuBLASLt, with one algorithm per problem for the life of the process.
 //
 // The descriptors, layouts and the algorithm that cuBLASLt needs are made at a problem's first use
-// and kept. Without a cache file the algorithm is the heuristic's first choice. With one, the
-// choice comes from the file. When the file does not know the problem, the heuristic's candidates
-// are timed on the operands of that first call and the choice is added to the file. So a restart
-// with the same file repeats the same bits. Candidates that add split-K parts with atomics are
+// and kept. The choice comes from the table of algorithms; for a problem that it lacks, it is the
+// heuristic's first choice. While timing is on (tune() of the backend), the heuristic's candidates
+// are timed on the operands of the call instead, and the choice is added to the table. So a restart
+// with the same table repeats the same bits. Candidates that add split-K parts with atomics are
 // never taken.
 #pragma once
 
@@ -17,7 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "kernels/cuda/algorithm_cache.h"
+#include "kernels/cuda/algorithm_table.h"
 #include "kernels/tensor.h"
 
 namespace weft::cuda {
@@ -56,22 +56,29 @@ class Gemm {
   static constexpr int64_t kWorkspaceBytes = int64_t{64} << 20;
 
   // Uses the current device; runs on `stream`.
-  Gemm(cudaStream_t stream, std::string device_name, const std::string& cache_path);
+  Gemm(cudaStream_t stream, std::string device_name, const std::string& table_path);
   ~Gemm();
   Gemm(const Gemm&) = delete;
   Gemm& operator=(const Gemm&) = delete;
 
   // kWorkspaceBytes of device memory, 256-byte aligned.
   void set_workspace(void* workspace) { workspace_ = workspace; }
+  void* workspace() const { return workspace_; }
 
-  // Runs one product. The first use of a problem may time candidates: it then waits for the device,
-  // and where it accumulates it takes memory of D's size for that time. Throws std::runtime_error
-  // when cuBLASLt has no algorithm for the problem.
+  AlgorithmTable& table() { return table_; }
+  const AlgorithmTable& table() const { return table_; }
+  // With timing on, run() and fused_is_faster() time what the table lacks. They wait for the device
+  // then, and where a product accumulates they take memory of D's size for that time.
+  void set_timing(bool timing) { timing_ = timing; }
+  // Makes the next use of each problem ask the table again.
+  void forget_choices();
+
+  // Runs one product. Throws std::invalid_argument when cuBLASLt has no algorithm for the problem.
   void run(const GemmProblem& problem, const GemmOperands& operands);
 
   // Returns whether `fused` is faster than `plain` followed by `rest`, which launches on the stream
-  // and must be repeatable. The answer is decided at first use, as algorithms are; without a cache
-  // file it is true where cuBLASLt can do `fused` at all.
+  // and must be repeatable. The answer comes from the table or from timing, as algorithms do; else it
+  // is true where cuBLASLt can do `fused` at all.
   bool fused_is_faster(const GemmProblem& fused, const GemmProblem& plain,
                        const GemmOperands& operands, const std::function<void()>& rest);
 
@@ -87,6 +94,8 @@ class Gemm {
   void choose_algorithm(Plan& plan, const GemmProblem& problem, const GemmOperands& operands);
   cublasLtMatmulAlgo_t fastest(Plan& plan, const std::vector<cublasLtMatmulAlgo_t>& algorithms,
                                const GemmProblem& problem, const GemmOperands& operands);
+  cublasStatus_t try_launch(Plan& plan, const cublasLtMatmulAlgo_t& algorithm,
+                            const GemmOperands& operands);
   void launch(Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const GemmOperands& operands);
   // Returns the median time of each work. They are measured in turns.
   std::vector<float> median_ms(const std::vector<std::function<void()>>& works, int turns);
@@ -94,7 +103,8 @@ class Gemm {
 
   cudaStream_t stream_;
   std::string device_name_;
-  AlgorithmCache cache_;
+  AlgorithmTable table_;
+  bool timing_ = false;
   cublasLtHandle_t handle_ = nullptr;
   cudaEvent_t start_ = nullptr, stop_ = nullptr;
   void* workspace_ = nullptr;

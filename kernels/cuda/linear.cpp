@@ -136,7 +136,7 @@ void CudaBackend::linear_backward_weight(Tensor dweight, Tensor dbias, Tensor do
   if (dout.dtype() == DType::kBFloat16 && gemm_->fused_is_faster(fused, plain, operands, add_up)) {
     if (!accumulate) operands.bias = dbias.data();
     gemm_->run(fused, operands);
-    if (accumulate) sum_partials(compute_, dbias.as<float>(), nullptr, memory, 1, O, O, true);
+    if (accumulate) sum_partials(compute_, {dbias.as<float>()}, memory, 1, O, O, true);
     return;
   }
   gemm_->run(plain, operands);

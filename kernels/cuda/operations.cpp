@@ -28,90 +28,59 @@ void CudaBackend::cast(Tensor dst, Tensor src) {
   cuda::cast(compute_, dst.data(), dst.dtype(), src.data(), src.dtype(), src.num_elements());
 }
 
-void CudaBackend::embedding_forward(Tensor out, Tensor tokens, Tensor word, Tensor position,
-                                    int64_t first_word, const Dropout& dropout) {
-  check_embedding_forward(out, tokens, word, position, dropout);
-  const int64_t B = out.shape(0), T = out.shape(1), C = out.shape(2);
-  require_multiple_of_8("embedding_forward", "the hidden size", C);
-  require_aligned("embedding_forward", {out, word, position});
+void CudaBackend::embedding_forward(Tensor out, Tensor tokens, Tensor word, int64_t first_word) {
+  check_embedding_forward(out, tokens, word);
+  require_multiple_of_8("embedding_forward", "the hidden size", num_columns(out));
+  require_aligned("embedding_forward", {out, word});
   cuda::embedding_forward(compute_, out.data(), tokens.as<const int32_t>(), word.data(),
-                          position.data(), out.dtype(), B, T, C, first_word, word.shape(0),
-                          dropout);
+                          out.dtype(), num_rows(out), num_columns(out), first_word, num_rows(word));
 }
 
-void CudaBackend::embedding_backward(Tensor dword, Tensor dposition, Tensor dout, Tensor tokens,
-                                     int64_t first_word, const Dropout& dropout) {
+void CudaBackend::embedding_backward(Tensor dword, Tensor dout, Tensor tokens, int64_t first_word) {
   constexpr const char* kName = "embedding_backward";
-  check_embedding_backward(dword, dposition, dout, tokens, dropout);
-  const int64_t B = dout.shape(0), T = dout.shape(1), C = dout.shape(2);
+  check_embedding_backward(dword, dout, tokens);
+  const int64_t N = num_rows(dout), C = num_columns(dout);
   require_multiple_of_8(kName, "the hidden size", C);
-  require_aligned(kName, {dword, dposition, dout});
-  void* memory = scratch(kName, embedding_backward_scratch_bytes(B * T, C));
-  cuda::embedding_backward(compute_, dword.as<float>(), dposition.as<float>(), dout.data(),
-                           tokens.as<const int32_t>(), dout.dtype(), B, T, C, first_word,
-                           dword.shape(0), dropout, memory);
+  require_aligned(kName, {dword, dout});
+  cuda::embedding_backward(compute_, dword.as<float>(), dout.data(), tokens.as<const int32_t>(),
+                           dout.dtype(), N, C, first_word, num_rows(dword),
+                           scratch(kName, embedding_backward_scratch_bytes(N, C)));
 }
 
-void CudaBackend::layernorm_forward(Tensor normed, Tensor mean, Tensor rstd, Tensor inp,
-                                    Tensor weight, Tensor bias, float epsilon) {
-  constexpr const char* kName = "layernorm_forward";
-  check_layernorm_forward(normed, mean, rstd, inp, weight, bias);
-  require_multiple_of_8(kName, "the hidden size", num_columns(inp));
-  require_aligned(kName, {normed, inp, weight, bias});
-  cuda::layernorm_forward(compute_, normed.data(), nullptr, mean.as<float>(), rstd.as<float>(),
-                          inp.data(), nullptr, weight.data(), bias.data(), inp.dtype(),
-                          num_rows(inp), num_columns(inp), epsilon, Dropout());
+void CudaBackend::residual_norm_forward(const ResidualNorm& args) {
+  constexpr const char* kName = "residual_norm_forward";
+  check_residual_norm_forward(args);
+  require_multiple_of_8(kName, "the hidden size",
+                        num_columns(args.branch ? args.branch : args.residual));
+  require_aligned(kName, {args.normed, args.residual_out, args.residual, args.branch,
+                          args.branch_bias, args.weight, args.bias});
+  cuda::residual_norm_forward(compute_, args);
 }
 
-void CudaBackend::residual_layernorm_forward(Tensor normed, Tensor residual_out, Tensor mean,
-                                             Tensor rstd, Tensor residual, Tensor branch,
-                                             Tensor weight, Tensor bias, float epsilon,
-                                             const Dropout& dropout) {
-  constexpr const char* kName = "residual_layernorm_forward";
-  check_residual_layernorm_forward(normed, residual_out, mean, rstd, residual, branch, weight, bias,
-                                   dropout);
-  require_multiple_of_8(kName, "the hidden size", num_columns(residual));
-  require_aligned(kName, {normed, residual_out, residual, branch, weight, bias});
-  cuda::layernorm_forward(compute_, normed.data(), residual_out.data(), mean.as<float>(),
-                          rstd.as<float>(), residual.data(), branch.data(), weight.data(),
-                          bias.data(), residual.dtype(), num_rows(residual), num_columns(residual),
-                          epsilon, dropout);
-}
-
-void CudaBackend::layernorm_backward(Tensor dresidual, Tensor dbranch, Tensor dweight, Tensor dbias,
-                                     Tensor dnormed, Tensor dresidual_in, Tensor inp, Tensor mean,
-                                     Tensor rstd, Tensor weight, const Dropout& dropout,
-                                     bool accumulate) {
-  constexpr const char* kName = "layernorm_backward";
-  check_layernorm_backward(dresidual, dbranch, dweight, dbias, dnormed, dresidual_in, inp, mean,
-                           rstd, weight, dropout);
-  const int64_t N = num_rows(inp), C = num_columns(inp);
+void CudaBackend::residual_norm_backward(const ResidualNormBackward& args) {
+  constexpr const char* kName = "residual_norm_backward";
+  check_residual_norm_backward(args);
+  const int64_t N = num_rows(args.dresidual), C = num_columns(args.dresidual);
   require_multiple_of_8(kName, "the hidden size", C);
-  require_aligned(kName, {dresidual, dbranch, dnormed, dresidual_in, inp, weight});
-  void* memory = scratch(kName, layernorm_backward_scratch_bytes(N, C, inp.dtype()));
-  cuda::layernorm_backward(compute_, dresidual.data(), dbranch.data(), dweight.as<float>(),
-                           dbias.as<float>(), dnormed.data(), dresidual_in.data(), inp.data(),
-                           mean.as<const float>(), rstd.as<const float>(), weight.data(),
-                           inp.dtype(), N, C, dropout, accumulate, memory);
+  require_aligned(kName, {args.dresidual, args.dbranch, args.dbranch_bias, args.dnormed,
+                          args.dresidual_in, args.residual, args.weight});
+  const DType x = args.dresidual.dtype();
+  cuda::residual_norm_backward(compute_, args,
+                               scratch(kName, residual_norm_backward_scratch_bytes(N, C, x)));
 }
 
-void CudaBackend::attention_forward(Tensor out, Tensor lse, Tensor qkv, float scale,
-                                    const Dropout& dropout) {
-  check_attention_forward(out, lse, qkv, dropout);
-  const int64_t B = qkv.shape(0), T = qkv.shape(1), H = qkv.shape(2), D = qkv.shape(4);
-  const int64_t num_bytes = attention_workspace_bytes(B, T, H, D, qkv.dtype());
-  cuda::attention_forward(compute_, out.data(), lse.as<float>(), qkv.data(), qkv.dtype(), B, T, H,
-                          D, scale, dropout, scratch("attention_forward", num_bytes), num_bytes);
+void CudaBackend::attention_forward(const Attention& args) {
+  check_attention_forward(args);
+  require_aligned("attention_forward", {args.out, args.qkv});
+  cuda::attention_forward(compute_, args);
 }
 
-void CudaBackend::attention_backward(Tensor dqkv, Tensor dout, Tensor out, Tensor lse, Tensor qkv,
-                                     float scale, const Dropout& dropout) {
-  check_attention_backward(dqkv, dout, out, lse, qkv, dropout);
-  const int64_t B = qkv.shape(0), T = qkv.shape(1), H = qkv.shape(2), D = qkv.shape(4);
-  const int64_t num_bytes = attention_workspace_bytes(B, T, H, D, qkv.dtype());
-  cuda::attention_backward(compute_, dqkv.data(), dout.data(), out.data(), lse.as<const float>(),
-                           qkv.data(), qkv.dtype(), B, T, H, D, scale, dropout,
-                           scratch("attention_backward", num_bytes), num_bytes);
+void CudaBackend::attention_backward(const AttentionBackward& args) {
+  constexpr const char* kName = "attention_backward";
+  check_attention_backward(args);
+  require_aligned(kName, {args.dqkv, args.dout, args.out, args.qkv});
+  const int64_t B = args.qkv.shape(0), T = args.qkv.shape(1), H = args.qkv.shape(2);
+  cuda::attention_backward(compute_, args, scratch(kName, attention_workspace_bytes(B, T, H)));
 }
 
 void CudaBackend::cross_entropy(Tensor losses, Tensor logits, Tensor targets, Tensor loss_mask,
@@ -123,6 +92,32 @@ void CudaBackend::cross_entropy(Tensor losses, Tensor logits, Tensor targets, Te
   cuda::cross_entropy(compute_, losses.as<float>(), logits.data(), targets.as<const int32_t>(),
                       loss_mask.as<const float>(), logits.dtype(), num_rows(logits),
                       num_columns(logits), vocabulary_size, gradient_scale, gradient);
+}
+
+void CudaBackend::cross_entropy_statistics(Tensor statistics, Tensor logits, Tensor targets,
+                                           int64_t first_word, int64_t vocabulary_size) {
+  constexpr const char* kName = "cross_entropy_statistics";
+  check_cross_entropy_statistics(statistics, logits, targets, first_word, vocabulary_size);
+  require_multiple_of_8(kName, "the padded vocabulary of a rank", num_columns(logits));
+  require_aligned(kName, {logits});
+  cuda::cross_entropy_statistics(compute_, statistics.as<float>(), logits.data(),
+                                 targets.as<const int32_t>(), logits.dtype(), num_rows(logits),
+                                 num_columns(logits), first_word, vocabulary_size);
+}
+
+void CudaBackend::cross_entropy_gradient(Tensor losses, Tensor logits, Tensor statistics,
+                                         Tensor targets, Tensor loss_mask, int64_t first_word,
+                                         int64_t vocabulary_size, float gradient_scale,
+                                         bool gradient) {
+  constexpr const char* kName = "cross_entropy_gradient";
+  check_cross_entropy_gradient(losses, logits, statistics, targets, loss_mask, first_word,
+                               vocabulary_size);
+  require_multiple_of_8(kName, "the padded vocabulary of a rank", num_columns(logits));
+  require_aligned(kName, {logits});
+  cuda::cross_entropy_gradient(
+      compute_, losses.as<float>(), logits.data(), statistics.as<const float>(),
+      statistics.shape(0), targets.as<const int32_t>(), loss_mask.as<const float>(), logits.dtype(),
+      num_rows(logits), num_columns(logits), first_word, vocabulary_size, gradient_scale, gradient);
 }
 
 void CudaBackend::sum(Tensor out, Tensor inp, float scale, bool accumulate) {

@@ -1,5 +1,4 @@
-// Makes the sub-commands of weft-data. Each is one file: its options, and one call into a lower
-// room.
+// Makes the sub-commands of weft-data: each is its options, and one call into a lower room.
 #pragma once
 
 #include <memory>

@@ -1,24 +1,22 @@
 // weft-data download fetches files from the web, each whole or not at all.
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <chrono>
-#include <cstdio>
 #include <set>
 #include <system_error>
 
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/storage/file_io.h"
 #include "indexed_dataset/storage/lock_file.h"
+#include "indexed_dataset/storage/sha256.h"
 #include "preprocess/commands/commands.h"
 #include "preprocess/commands/messages.h"
 #include "preprocess/commands/progress.h"
 #include "preprocess/terminal/stop_signal.h"
 #include "preprocess/terminal/terminal_text.h"
 #include "preprocess/web/download.h"
-#include "preprocess/web/sha256.h"
 #include "preprocess/web/sha256_list.h"
 #include "preprocess/web/url.h"
+#include "preprocess/web/url_source.h"
 
 namespace weft {
 namespace {
@@ -28,15 +26,14 @@ constexpr int64_t kMaxListBytes = int64_t{128} << 20;
 
 class DownloadCommand final : public Command {
  public:
-  std::string name() const override { return "download"; }
-  std::string description() const override {
-    return "fetch files over https: many connections, continued after a kill, checked";
-  }
+  DownloadCommand()
+      : Command("download",
+                "fetch files over https: many connections, continued after a kill, checked") {}
 
   void declare(OptionSet& options) override {
-    options.positionals("URL", urls_,
-                        "https addresses; a file that is there already is left alone. HF_TOKEN "
-                        "(environment) goes to Hugging Face's own addresses only");
+    options.texts("URL", urls_,
+                  "https addresses; a file that is there already is left alone. HF_TOKEN "
+                  "(environment) goes to Hugging Face's own addresses only");
     options.text("--output", output_,
                  "the file to write, for one URL; default: the URL's last component. What has come "
                  "before the end lies in OUTPUT.part and OUTPUT.part.json");
@@ -49,17 +46,17 @@ class DownloadCommand final : public Command {
                  "file or URL with lines 'CHECKSUM  NAME', as sha256sum prints them: all URLs must "
                  "be in it, by the ends of their paths");
     options.flag("--overwrite", overwrite_, "fetch again what is there already");
-    options.integer("--connections", num_connections_, "at a time, for one file", 1, 64);
+    options.integer("--connections", fetch_.num_connections, "at a time, for one file", 1, 64);
     options.integer("--part-bytes", fetch_.part_bytes,
                     "of one request; 0: a quarter of what one connection gets, 4 to 64 MiB", 0);
     options.integer("--max-bytes", fetch_.max_bytes, "a longer file is refused", 1);
-    options.integer("--attempts", num_attempts_,
+    options.integer("--attempts", fetch_.num_attempts,
                     "tries in a row that bring the file no further before it gives up", 1, 1000);
     options.integer("--retry-delay-ms", retry_delay_ms_,
                     "pause after the first failure; doubles with each more, up to a minute; the "
                     "server's Retry-After counts if it is longer",
                     1, 60'000);
-    options.integer("--stall-timeout", stall_timeout_s_,
+    options.integer("--stall-timeout", fetch_.http.stall_timeout_s,
                     "seconds below 1 kB/s after which a connection counts as broken", 1, 3600);
     options.flag("--allow-http", fetch_.http.allow_http,
                  "accept unencrypted http URLs (never by a redirect from https)");
@@ -67,10 +64,11 @@ class DownloadCommand final : public Command {
 
   void validate(OptionSet& options) const override {
     if (urls_.empty()) options.problem("give the URL to download");
-    for (const std::vector<std::string>* addresses : {&urls_, &mirrors_}) {
-      for (const std::string& url : *addresses) check(url, options);
-    }
-    if (looks_like_url(sha256sums_)) check(sha256sums_, options);
+    std::vector<std::string> addresses = urls_;
+    addresses.insert(addresses.end(), mirrors_.begin(), mirrors_.end());
+    if (looks_like_url(sha256sums_)) addresses.push_back(sha256sums_);
+    for (const std::string& url : addresses)
+      options.check([&] { check_url(url, fetch_.http.allow_http); });
     if (urls_.size() > 1) {
       for (const char* name : {"--output", "--mirror", "--sha256"}) {
         if (options.given(name)) options.problem(std::string(name) + " is for one URL");
@@ -78,7 +76,7 @@ class DownloadCommand final : public Command {
     }
     if (!output_.empty() && options.given("--output-folder"))
       options.problem("--output and --output-folder exclude each other");
-    if (!sha256_.empty() && !is_sha256_text(sha256_))
+    if (!sha256_.empty() && lower_sha256(sha256_).empty())
       options.problem(fmt::format("--sha256: '{}' is not 64 hexadecimal digits", sha256_));
     if (!sha256_.empty() && !sha256sums_.empty())
       options.problem("--sha256 and --sha256sums exclude each other");
@@ -87,10 +85,7 @@ class DownloadCommand final : public Command {
 
   int run(const OptionSet&) override {
     install_stop_signals();
-    fetch_.num_connections = static_cast<int>(num_connections_);
-    fetch_.num_attempts = static_cast<int>(num_attempts_);
     fetch_.first_backoff_s = static_cast<double>(retry_delay_ms_) / 1000;
-    fetch_.http.stall_timeout_s = static_cast<int>(stall_timeout_s_);
     try {
       const std::vector<std::string> checksums = find_checksums();
       int exit_code = 0;
@@ -100,30 +95,20 @@ class DownloadCommand final : public Command {
         } catch (const std::exception& error) {
           // The others may still come. The program ends with the code of the first failure.
           if (urls_.size() == 1) throw;
-          clear_line();
+          live_line_.clear();
           const int code = print_error(error);
           if (exit_code == 0) exit_code = code;
         }
       }
       return exit_code;
-    } catch (const DownloadStopped&) {
-      clear_line();
+    } catch (const ReadCancelled&) {
+      live_line_.clear();
       print_message("stopped: the same command continues where the server allows it");
       throw StoppedBySignal(stop_signal());
     }
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
-  void check(const std::string& url, OptionSet& options) const {
-    try {
-      check_url(url, fetch_.http.allow_http);
-    } catch (const std::invalid_argument& error) {
-      options.problem(error.what());
-    }
-  }
-
   std::filesystem::path output_of(const std::string& url) const {
     return output_.empty() ? std::filesystem::path(folder_) / url_file_name(url)
                            : std::filesystem::path(output_);
@@ -165,9 +150,8 @@ class DownloadCommand final : public Command {
   std::vector<std::string> find_checksums() {
     std::vector<std::string> checksums(urls_.size(), sha256_);
     if (sha256sums_.empty()) return checksums;
-    const auto keep_going = [](int64_t, int64_t) { return stop_signal() == 0; };
     const std::string text = looks_like_url(sha256sums_)
-                                 ? download_text(sha256sums_, fetch_, kMaxListBytes, keep_going)
+                                 ? read_url(sha256sums_, fetch_, kMaxListBytes, stop_flag())
                                  : read_file(sha256sums_);
     const Sha256List list(looks_like_url(sha256sums_) ? display_url(sha256sums_) : sha256sums_,
                           text);
@@ -186,11 +170,10 @@ class DownloadCommand final : public Command {
     const LockFile lock(name + ".lock");
     if (is_there_already(request)) return;
     check_part_is_of_a_download(request.output, lock.was_left_behind());
-    shown_name_ = name;
     const DownloadResult result = download_file(
         request,
-        [this](int64_t num_bytes, int64_t total_bytes) { return show(num_bytes, total_bytes); });
-    clear_line();
+        [&](int64_t num_bytes, int64_t total_bytes) { return show(name, num_bytes, total_bytes); });
+    live_line_.clear();
     print_message(fmt::format("{}: {}, SHA-256 {}{}", name,
                               with_prefix(static_cast<double>(result.num_bytes), "B"),
                               result.sha256, result.is_checked ? " (as expected)" : ""));
@@ -211,9 +194,7 @@ class DownloadCommand final : public Command {
                                            : ": is there already; --overwrite fetches it again"));
       return true;
     }
-    std::string expected = request.sha256;
-    for (char& c : expected) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    if (sha256_of_file(request.output) != expected) {
+    if (sha256_of_file(request.output) != lower_sha256(request.sha256)) {
       print_message(name + ": is there already, with another checksum: replacing it");
       return false;
     }
@@ -221,28 +202,16 @@ class DownloadCommand final : public Command {
     return true;
   }
 
-  void clear_line() const {
-    if (is_terminal_) std::fputs("\r\033[K", stderr);
-  }
-
-  // Shows a refreshed line on a terminal, and a line every 30 s in a log.
-  bool show(int64_t num_bytes, int64_t total_bytes) {
-    const auto now = Clock::now();
-    if (now - last_shown_ >
-            (is_terminal_ ? std::chrono::milliseconds(200) : std::chrono::seconds(30)) &&
-        num_bytes > 0) {
-      last_shown_ = now;
-      std::string line =
-          shown_name_ + ": downloaded " + with_prefix(static_cast<double>(num_bytes), "B");
+  // Shows how far a file is; false if the program is to stop.
+  bool show(const std::string& name, int64_t num_bytes, int64_t total_bytes) {
+    if (num_bytes > 0 && live_line_.is_due()) {
+      std::string line = name + ": downloaded " + with_prefix(static_cast<double>(num_bytes), "B");
       if (total_bytes > 0) {
         line +=
             fmt::format(" of {} ({:.1f}%)", with_prefix(static_cast<double>(total_bytes), "B"),
                         100.0 * static_cast<double>(num_bytes) / static_cast<double>(total_bytes));
       }
-      clear_line();
-      line = escape_message(line);
-      if (is_terminal_) line = fit_to_terminal(line, STDERR_FILENO);
-      std::fprintf(stderr, is_terminal_ ? "%s" : "%s\n", line.c_str());
+      live_line_.show(line);
     }
     return stop_signal() == 0;
   }
@@ -251,10 +220,8 @@ class DownloadCommand final : public Command {
   std::string output_, folder_ = ".", sha256_, sha256sums_;
   FetchOptions fetch_;
   bool overwrite_ = false;
-  int64_t num_connections_ = 8, num_attempts_ = 5, retry_delay_ms_ = 1000, stall_timeout_s_ = 30;
-  std::string shown_name_;
-  bool is_terminal_ = ::isatty(STDERR_FILENO) == 1;
-  Clock::time_point last_shown_ = Clock::now();
+  int64_t retry_delay_ms_ = 1000;
+  LiveLine live_line_;
 };
 
 }  // namespace

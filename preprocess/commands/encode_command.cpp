@@ -4,14 +4,12 @@
 
 #include <atomic>
 #include <charconv>
-#include <chrono>
 #include <cstdio>
-#include <exception>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "indexed_dataset/process/parallel_for.h"
 #include "preprocess/commands/commands.h"
 #include "preprocess/commands/find_vocabulary.h"
 #include "preprocess/stream/byte_source.h"
@@ -96,31 +94,28 @@ uint64_t hash_of(const std::vector<std::vector<Id>>& ids_of_chunks) {
   return hash;
 }
 
-// Measures wall-clock time, and the processor time of all threads of this program, which other
-// programs on the machine cannot lengthen.
-class Stopwatch {
- public:
-  double wall_s() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
-  double processor_s() const { return processor_now_s() - processor_start_s_; }
-
- private:
-  static double processor_now_s() {
-    timespec time;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-  }
-
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  double processor_start_s_ = processor_now_s();
+// Wall-clock time, and the processor time of all threads of this program, which other programs on
+// the machine cannot lengthen.
+struct Seconds {
+  double wall, processor;
 };
+
+template <typename Work>
+Seconds measure(const Work& work) {
+  const auto now_s = [](clockid_t clock) {
+    timespec time;
+    clock_gettime(clock, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  };
+  const double wall_s = now_s(CLOCK_MONOTONIC), processor_s = now_s(CLOCK_PROCESS_CPUTIME_ID);
+  work();
+  return {now_s(CLOCK_MONOTONIC) - wall_s, now_s(CLOCK_PROCESS_CPUTIME_ID) - processor_s};
+}
 
 class EncodeCommand final : public Command {
  public:
-  std::string name() const override { return "encode"; }
-  std::string description() const override {
-    return "print the token ids of a text, or with --decode the text of token ids";
+  EncodeCommand()
+      : Command("encode", "print the token ids of a text, or with --decode the text of token ids") {
   }
 
   void declare(OptionSet& options) override {
@@ -169,41 +164,27 @@ class EncodeCommand final : public Command {
     std::vector<std::vector<Id>> ids_of_chunks(chunks.size());
     for (size_t i = 0; i < chunks.size(); ++i) ids_of_chunks[i].reserve(chunks[i].size() / 3);
     for (int64_t repeat = 0; repeat < num_repeats_; ++repeat) {
-      const Stopwatch stopwatch;
-      encode_chunks(chunks, tokenizers, ids_of_chunks);
-      const Speed speed = speed_of(text.size(), stopwatch);
+      const Seconds seconds = measure([&] { encode_chunks(chunks, tokenizers, ids_of_chunks); });
       size_t num_tokens = 0;
       for (const auto& ids : ids_of_chunks) num_tokens += ids.size();
-      report(repeat, speed, num_tokens, hash_of(ids_of_chunks));
+      report(repeat, seconds, text.size(), num_tokens, hash_of(ids_of_chunks));
     }
     if (!quiet_) print_ids(ids_of_chunks);
   }
 
-  // Each thread takes the next chunk that is left. An exception of any of them is thrown here.
+  // Each tokenizer, in a thread of its own, takes the next chunk that is left.
   template <typename Id>
   static void encode_chunks(const std::vector<std::string_view>& chunks,
                             std::vector<Tokenizer>& tokenizers,
                             std::vector<std::vector<Id>>& ids_of_chunks) {
     std::atomic<size_t> next_chunk = 0;
-    std::vector<std::exception_ptr> errors(tokenizers.size());
-    const auto work = [&](size_t thread) {
-      try {
-        for (size_t i; (i = next_chunk++) < chunks.size() && stop_signal() == 0;) {
-          ids_of_chunks[i].clear();
-          tokenizers[thread].encode(chunks[i], ids_of_chunks[i]);
-        }
-      } catch (...) {
-        errors[thread] = std::current_exception();
+    const int64_t num_threads = std::ssize(tokenizers);
+    parallel_for(num_threads, static_cast<int>(num_threads), [&](int64_t thread) {
+      for (size_t i; (i = next_chunk++) < chunks.size() && stop_signal() == 0;) {
+        ids_of_chunks[i].clear();
+        tokenizers[static_cast<size_t>(thread)].encode(chunks[i], ids_of_chunks[i]);
       }
-    };
-    {
-      std::vector<std::jthread> threads;
-      for (size_t i = 1; i < tokenizers.size(); ++i) threads.emplace_back(work, i);
-      work(0);
-    }
-    for (const std::exception_ptr& error : errors) {
-      if (error) std::rethrow_exception(error);
-    }
+    });
     if (stop_signal() != 0) throw StoppedBySignal(stop_signal());
   }
 
@@ -212,33 +193,23 @@ class EncodeCommand final : public Command {
     std::string text;
     for (int64_t repeat = 0; repeat < num_repeats_; ++repeat) {
       text.clear();
-      const Stopwatch stopwatch;
-      tokenizer.decode(ids.data(), ids.size(), text);
-      const Speed speed = speed_of(text.size(), stopwatch);
+      const Seconds seconds = measure([&] { tokenizer.decode(ids.data(), ids.size(), text); });
       if (stop_signal() != 0) throw StoppedBySignal(stop_signal());
-      report(repeat, speed, ids.size(), hash_of<int32_t>({ids}));
+      report(repeat, seconds, text.size(), ids.size(), hash_of<int32_t>({ids}));
     }
     if (!quiet_) std::fwrite(text.data(), 1, text.size(), stdout);
   }
 
-  struct Speed {
-    size_t num_bytes;
-    double wall_mb_per_s, processor_mb_per_s;
-  };
-  static Speed speed_of(size_t num_bytes, const Stopwatch& stopwatch) {
-    const double megabytes = static_cast<double>(num_bytes) / 1e6;
-    return {num_bytes, megabytes / std::max(stopwatch.wall_s(), 1e-9),
-            megabytes / std::max(stopwatch.processor_s(), 1e-9)};
-  }
-
-  void report(int64_t repeat, const Speed& speed, size_t num_tokens, uint64_t hash) const {
+  void report(int64_t repeat, const Seconds& seconds, size_t num_bytes, size_t num_tokens,
+              uint64_t hash) const {
     if (!reports_) return;
+    const double megabytes = static_cast<double>(num_bytes) / 1e6;
     fmt::print(
         quiet_ ? stdout : stderr,
         "{} {}: {:.1f} MB/s, {:.1f} MB a second of processor time, {} bytes, {} tokens, hash "
         "{:016x}\n",
-        decode_ ? "decode" : "encode", repeat + 1, speed.wall_mb_per_s, speed.processor_mb_per_s,
-        speed.num_bytes, num_tokens, hash);
+        decode_ ? "decode" : "encode", repeat + 1, megabytes / std::max(seconds.wall, 1e-9),
+        megabytes / std::max(seconds.processor, 1e-9), num_bytes, num_tokens, hash);
   }
 
   template <typename Id>

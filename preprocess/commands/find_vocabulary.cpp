@@ -7,10 +7,10 @@
 
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/storage/lock_file.h"
+#include "indexed_dataset/storage/sha256.h"
 #include "preprocess/commands/messages.h"
 #include "preprocess/terminal/stop_signal.h"
 #include "preprocess/web/download.h"
-#include "preprocess/web/sha256.h"
 
 namespace weft {
 namespace {
@@ -76,7 +76,7 @@ VocabularyFiles download_vocabulary() {
     print_message("Downloading " + request.url + " to " + request.output.string());
     try {
       download_file(request, [](int64_t, int64_t) { return stop_signal() == 0; });
-    } catch (const DownloadStopped&) {
+    } catch (const ReadCancelled&) {
       throw StoppedBySignal(stop_signal());
     } catch (const NetworkError& error) {
       throw NetworkError(

@@ -14,36 +14,24 @@
 namespace weft {
 namespace {
 
-// Tells files apart. What is read of a pipe is gone.
-struct FileId {
-  dev_t device;
-  ino_t number;
-  bool is_pipe;
-  auto operator<=>(const FileId&) const = default;
-};
-
-FileId id_of(const struct stat& status) {
-  return {status.st_dev, status.st_ino, S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode)};
-}
-
-// Returns nothing for standard input and files that are not there.
-std::optional<FileId> find_id(const std::string& path) {
+// Tells files apart; nothing for standard input and files that are not there.
+std::optional<std::pair<dev_t, ino_t>> find_id(const std::string& path) {
   struct stat status {};
   if (path == "-" || ::stat(path.c_str(), &status) != 0) return std::nullopt;
-  return id_of(status);
+  return std::pair(status.st_dev, status.st_ino);
 }
 
 }  // namespace
 
 std::string problem_of_inputs(const std::vector<std::string>& inputs) {
   if (inputs.empty()) return "--input is required: give one or more JSONL files, or '-'";
+  // Bytes that were read from a pipe are gone, whatever name it was read by.
   struct stat status {};
-  const bool has_standard_input = ::fstat(STDIN_FILENO, &status) == 0;
-  const FileId standard_input = id_of(status);
+  const bool is_pipe =
+      ::fstat(STDIN_FILENO, &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode));
   std::string first;
   for (const std::string& input : inputs) {
-    const bool is_its_pipe =
-        has_standard_input && standard_input.is_pipe && find_id(input) == standard_input;
+    const bool is_its_pipe = is_pipe && find_id(input) == std::pair(status.st_dev, status.st_ino);
     if (input != "-" && !is_its_pipe) continue;
     if (first.empty()) {
       first = input;
@@ -58,7 +46,7 @@ std::string problem_of_inputs(const std::vector<std::string>& inputs) {
 }
 
 std::string describe_repeated_inputs(const std::vector<std::string>& inputs) {
-  std::map<FileId, const std::string*> files;
+  std::map<std::pair<dev_t, ino_t>, const std::string*> files;
   std::map<std::string, const std::string*> urls;
   std::pair<const std::string*, const std::string*> first_two{};
   int64_t num_repeated = 0;

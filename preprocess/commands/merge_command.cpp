@@ -17,12 +17,10 @@ namespace {
 
 class MergeCommand final : public Command {
  public:
-  std::string name() const override { return "merge"; }
-  std::string description() const override {
-    return "make one dataset of several, in the order of the command line";
-  }
+  MergeCommand()
+      : Command("merge", "make one dataset of several, in the order of the command line") {}
   void declare(OptionSet& options) override {
-    options.positionals("PREFIX", prefixes_, "the datasets: their paths without .bin and .idx");
+    options.texts("PREFIX", prefixes_, "the datasets: their paths without .bin and .idx");
     options.text("--output-prefix", output_prefix_,
                  "writes PREFIX.bin, .idx and what goes with them");
     threads_.declare(options);
@@ -61,11 +59,11 @@ class MergeCommand final : public Command {
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     for (const std::string& note : report.notes) print_message("note: " + note);
-    const size_t num_parts = config.prefixes.size();
-    fmt::print("{} {}.bin and .idx: {} part{}, {} documents, {} tokens",
+    fmt::print("{} {}.bin and .idx: {}, {} documents, {} tokens",
                report.was_there ? "is there already:" : "wrote",
-               escape_message(config.output_prefix.string()), num_parts, num_parts == 1 ? "" : "s",
-               report.num_documents, report.num_tokens);
+               escape_message(config.output_prefix.string()),
+               counted(std::ssize(config.prefixes), "part"), report.num_documents,
+               report.num_tokens);
     if (!report.was_there) fmt::print(", {} bytes in {:.2f} s", report.num_bytes, seconds);
     fmt::print("\n");
     return 0;

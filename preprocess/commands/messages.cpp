@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <new>
@@ -31,10 +32,12 @@ void print_message(const std::string& message) {
   std::fprintf(stderr, "%s\n", escape_message(message).c_str());
 }
 
+std::string message_of(const std::exception& error) {
+  return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ? "out of memory" : error.what();
+}
+
 int print_error(const std::exception& error) {
-  const bool is_out_of_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
-  const std::string what = is_out_of_memory ? "out of memory" : error.what();
-  print_message("error: " + what + umask_hint(error));
+  print_message("error: " + message_of(error) + umask_hint(error));
   return static_cast<int>(exit_code_for(error));
 }
 
@@ -43,6 +46,28 @@ void make_folder(const std::filesystem::path& folder, const std::string& option)
   std::filesystem::create_directories(folder, error);
   if (!error) return;
   throw std::system_error(error, option + ": cannot make the folder '" + folder.string() + "'");
+}
+
+LiveLine::LiveLine() : is_terminal_(::isatty(STDERR_FILENO) == 1) {}
+
+bool LiveLine::is_due() const {
+  return std::chrono::steady_clock::now() - last_shown_ >
+         (is_terminal_ ? std::chrono::milliseconds(200) : std::chrono::seconds(30));
+}
+
+void LiveLine::show(const std::string& line) {
+  last_shown_ = std::chrono::steady_clock::now();
+  clear();
+  const std::string shown = escape_message(line);
+  if (is_terminal_) {
+    std::fputs(fit_to_terminal(shown, STDERR_FILENO).c_str(), stderr);
+  } else {
+    std::fprintf(stderr, "%s\n", shown.c_str());
+  }
+}
+
+void LiveLine::clear() const {
+  if (is_terminal_) std::fputs("\r\033[K", stderr);
 }
 
 }  // namespace weft

@@ -3,6 +3,7 @@
 // ends no run.
 #pragma once
 
+#include <chrono>
 #include <exception>
 #include <filesystem>
 #include <string>
@@ -12,10 +13,31 @@ namespace weft {
 // Prints a line on standard error.
 void print_message(const std::string& message);
 
+// Returns what is said of an exception that ends the program.
+std::string message_of(const std::exception& error);
+
 // Prints "error: ..." for an exception that ends the program, and returns its exit code.
 int print_error(const std::exception& error);
 
 // Makes a folder and those above it. Throws std::system_error whose message begins with `option`.
 void make_folder(const std::filesystem::path& folder, const std::string& option);
+
+// A line on standard error that says how far the work is: refreshed on a terminal, one every 30 s in
+// a log.
+class LiveLine {
+ public:
+  LiveLine();
+  bool is_terminal() const { return is_terminal_; }
+  // True when the next line may be shown.
+  bool is_due() const;
+  // Names of files in `line` are escaped, and on a terminal what does not fit is cut off.
+  void show(const std::string& line);
+  // Makes room for another message; the line comes back with the next show().
+  void clear() const;
+
+ private:
+  bool is_terminal_;
+  std::chrono::steady_clock::time_point last_shown_ = std::chrono::steady_clock::now();
+};
 
 }  // namespace weft

@@ -1,7 +1,6 @@
 // weft-data preprocess has the options and the output of Megatron-LM's tools/preprocess_data.py.
 #include <fmt/format.h>
 #include <stdio_ext.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
@@ -15,7 +14,7 @@
 #include "preprocess/datasets/output_conflicts.h"
 #include "preprocess/ledger/run_ranks.h"
 #include "preprocess/ledger/work_plan.h"
-#include "preprocess/report/data_report.h"
+#include "preprocess/report/gather_report.h"
 #include "preprocess/run/pipeline.h"
 #include "preprocess/run/run_manifest.h"
 #include "preprocess/run/work_folder.h"
@@ -39,28 +38,21 @@ double seconds_since(Clock::time_point start) {
 class ProgressPrinter {
  public:
   explicit ProgressPrinter(int64_t log_interval)
-      : log_interval_(log_interval),
-        text_(log_interval),
-        is_terminal_(::isatty(STDERR_FILENO) == 1) {}
+      : log_interval_(log_interval), text_(log_interval) {}
 
   void begin(int64_t num_file_bytes, const PipelineTotals& before) {
     text_ = ProgressText(log_interval_, num_file_bytes, before);
   }
   void update(const PipelineTotals& totals) {
-    const double seconds = seconds_since(start_);
-    if (!is_terminal_) {
-      std::fputs(text_.log_lines(totals, seconds).c_str(), stderr);
-    } else if (seconds - last_shown_s_ > 0.2) {
-      last_shown_s_ = seconds;
-      const std::string line = fit_to_terminal(text_.live_line(totals, seconds), STDERR_FILENO);
-      std::fprintf(stderr, "\r\033[K%s", line.c_str());
-      std::fflush(stderr);
+    if (!live_line_.is_terminal()) {
+      std::fputs(text_.log_lines(totals, seconds()).c_str(), stderr);
+    } else if (live_line_.is_due()) {
+      live_line_.show(text_.live_line(totals, seconds()));
     }
   }
-  // Prints a message on a line of its own: the live line makes room, and comes back with the next
-  // update.
+  // Prints a message on a line of its own.
   void print_line(const std::string& line) {
-    if (is_terminal_) std::fputs("\r\033[K", stderr);
+    live_line_.clear();
     print_message(line);
   }
   void print_summary(const PipelineTotals& totals) {
@@ -71,21 +63,19 @@ class ProgressPrinter {
  private:
   int64_t log_interval_;
   ProgressText text_;
-  bool is_terminal_;
+  LiveLine live_line_;
   Clock::time_point start_ = Clock::now();
-  double last_shown_s_ = -1;
 };
 
 class PreprocessCommand final : public Command {
  public:
-  std::string name() const override { return "preprocess"; }
-  std::string description() const override { return "tokenize JSONL files into Megatron datasets"; }
+  PreprocessCommand() : Command("preprocess", "tokenize JSONL files into Megatron datasets") {}
   void declare(OptionSet& options) override { options_.declare(options); }
   void validate(OptionSet& options) const override { options_.validate(options); }
 
   int run(const OptionSet& options) override {
     install_stop_signals();
-    if (options_.ranks == "off") return run_rank(options);
+    if (!options_.joins_ranks) return run_rank(options);
     const auto print_problem = [](const std::string& message) {
       print_message("error: " + message);
     };
@@ -97,10 +87,8 @@ class PreprocessCommand final : public Command {
       return ranks_->end(exit_code, "");
     } catch (const StoppedBySignal& stopped) {
       return ranks_->end(128 + stopped.signal, stopped.what());
-    } catch (const std::bad_alloc& error) {
-      return ranks_->end(static_cast<int>(exit_code_for(error)), "out of memory");
     } catch (const std::exception& error) {
-      return ranks_->end(static_cast<int>(exit_code_for(error)), error.what());
+      return ranks_->end(static_cast<int>(exit_code_for(error)), message_of(error));
     }
   }
 
@@ -110,7 +98,7 @@ class PreprocessCommand final : public Command {
     const Clock::time_point start = Clock::now();
     options_.check_files();
     if (is_leader_) print_configuration(options);
-    print_to_log("Opening " + display_name(options_.inputs[0]));
+    print_to_log("Opening " + display_name(options_.config.inputs[0]));
 
     const FoundVocabulary found = find_or_download_vocabulary(options_.vocabulary);
     ManifestOrigin origin;
@@ -223,7 +211,7 @@ class PreprocessCommand final : public Command {
     const std::vector<std::filesystem::path> paths = options_.report_files();
     for (size_t k = 0; k < report.outputs.size(); ++k) {
       write_report(report.outputs[k].prefix, paths.at(k),
-                   {files.vocab_file, files.merge_file, static_cast<int>(options_.num_workers)});
+                   {files.vocab_file, files.merge_file, options_.config.num_workers});
       progress.print_line("wrote " + paths.at(k).string());
     }
   }

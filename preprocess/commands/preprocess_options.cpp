@@ -10,7 +10,7 @@
 #include "preprocess/datasets/output_conflicts.h"
 #include "preprocess/datasets/shard.h"
 #include "preprocess/ledger/work_plan.h"
-#include "preprocess/report/data_report.h"
+#include "preprocess/report/gather_report.h"
 #include "preprocess/run/work_folder.h"
 #include "preprocess/stream/byte_source.h"
 #include "preprocess/web/open_input.h"
@@ -19,32 +19,39 @@
 namespace weft {
 
 void PreprocessOptions::declare(OptionSet& options) {
-  options.texts("--input", inputs,
+  options.texts("--input", config.inputs,
                 "JSONL files or https URLs in this order, '-' is standard input; gzip, xz, zstd "
                 "and bzip2 are decompressed on the fly, URLs while they are downloaded");
-  options.flag("--allow-http", allow_http,
+  options.flag("--allow-http", config.allow_http,
                "accept unencrypted http URLs (never by a redirect from https)");
   options.text("--output-prefix", output_prefix, "writes PREFIX_KEY_document.bin and .idx");
-  options.texts("--json-keys", json_keys, "keys whose strings are tokenized; one dataset each");
-  options.choice("--tokenizer-type", tokenizer_type, {"GPT2BPETokenizer"}, "as in Megatron-LM");
+  options.texts("--json-keys", config.rules.json_keys,
+                "keys whose strings are tokenized; one dataset each");
+  options.choice("--tokenizer-type", tokenizer_type, {{tokenizer_type, tokenizer_type}},
+                 "as in Megatron-LM");
   vocabulary.declare(options, "$WEFT_GPT2_DIR, ~/.cache/weft/gpt2, download");
-  options.flag("--append-eod", append_eod,
+  options.flag("--append-eod", config.rules.append_eod,
                "end every document that has a token with <|endoftext|>");
-  options.integer("--workers", num_workers, "threads that parse and tokenize", 1, 1024);
+  options.integer("--workers", config.num_workers, "threads that parse and tokenize", 1, 1024);
   options.integer("--log-interval", log_interval,
                   "documents between two lines of progress in a log", 1);
-  options.choice("--special", special, {"literal", "token", "error"},
+  options.choice("--special", config.rules.special_tokens,
+                 {{"literal", SpecialTokens::kLiteral},
+                  {"token", SpecialTokens::kToken},
+                  {"error", SpecialTokens::kError}},
                  "what <|endoftext|> in a text is: its letters, the token, or a bad line");
   options.choice(
-      "--empty-docs", empty_docs, {"record", "skip"},
+      "--empty-docs", config.rules.empty_documents,
+      {{"record", EmptyDocuments::kRecord}, {"skip", EmptyDocuments::kSkip}},
       "texts without a token: an empty document (Megatron-Core), or nothing (older Megatron)");
-  options.choice("--on-bad-line", on_bad_line, {"stop", "skip"},
+  options.choice("--on-bad-line", config.rules.on_bad_line,
+                 {{"stop", OnBadLine::kStop}, {"skip", OnBadLine::kSkip}},
                  "what is no document ends the run, or is left out and counted");
-  options.integer("--max-bad-lines", max_bad_lines,
+  options.integer("--max-bad-lines", config.max_bad_lines,
                   "with --on-bad-line skip: more than this end the run; -1: any number", -1);
-  options.integer("--max-line-bytes", max_line_bytes, "longer lines are bad lines", 1,
+  options.integer("--max-line-bytes", config.rules.max_line_bytes, "longer lines are bad lines", 1,
                   (int64_t{1} << 31) - 8);
-  options.integer("--max-output", max_output,
+  options.integer("--max-output", config.max_output_bytes,
                   "bytes that one compressed input may give; more are taken for a bomb", 1);
   options.integer("--decoder-memory", decoder_memory,
                   "bytes that the windows and dictionaries of compressed inputs may take at a time "
@@ -54,8 +61,10 @@ void PreprocessOptions::declare(OptionSet& options) {
   options.text("--shard", shard,
                "I/N: only part I (from 0) of N of the work; weft-data merge puts the parts "
                "together, in their order");
-  options.choice("--dtype", dtype, {"auto", "uint16", "int32"},
-                 "type of the token ids; auto: as Megatron-LM, uint16 below 65500 entries");
+  options.choice(
+      "--dtype", config.rules.token_type,
+      {{"auto", std::nullopt}, {"uint16", TokenType::kUInt16}, {"int32", TokenType::kInt32}},
+      "type of the token ids; auto: as Megatron-LM, uint16 below 65500 entries");
   options.text("--origin-key", origin_key,
                "where a line says what it is from: a key such as url or meta.url (keys with dots "
                "between them; 'meta\\.url' is one key with a dot), auto (the usual ones of web "
@@ -71,17 +80,17 @@ void PreprocessOptions::declare(OptionSet& options) {
   options.text("--report", report,
                "also write a report on the data, FILE.html or FILE.json: lengths, duplicates, "
                "repetition, bad lines, domains and sources");
-  options.choice("--ranks", ranks, {"auto", "off"},
+  options.choice("--ranks", joins_ranks, {{"auto", true}, {"off", false}},
                  "processes that mpirun or srun --mpi=pmix started together make one output; off: "
                  "each is on its own, and MPI is not touched");
   options.integer(
       "--peer-timeout", peer_timeout_s,
       "seconds after which a silent rank ends the run; the same command goes on with it", 1, 86400);
   options.flag(
-      "--allow-incoherent-file-system", allow_incoherent_file_system,
+      "--allow-incoherent-file-system", config.allow_incoherent_file_system,
       "let several ranks write to NFS, SMB, 9p, AFS or an unknown FUSE file system, which is "
       "only safe if all run on one computer");
-  options.flag("--overwrite", overwrite,
+  options.flag("--overwrite", config.overwrite,
                "replace a finished dataset, and drop unfinished work, of other options");
   // Scripts for older versions of Megatron-LM have these.
   options.advise("--vocab", "it is called --vocab-file");
@@ -96,23 +105,18 @@ void PreprocessOptions::declare(OptionSet& options) {
 }
 
 void PreprocessOptions::validate(OptionSet& options) const {
-  if (const std::string problem = problem_of_inputs(inputs); !problem.empty())
+  if (const std::string problem = problem_of_inputs(config.inputs); !problem.empty())
     options.problem(problem);
   if (output_prefix.empty()) options.problem("--output-prefix is required");
+  const std::vector<std::string>& json_keys = config.rules.json_keys;
   if (json_keys.empty()) options.problem("--json-keys: give at least one key");
   vocabulary.validate(options);
-  if (max_bad_lines >= 0 && on_bad_line == "stop")
+  if (config.max_bad_lines >= 0 && config.rules.on_bad_line == OnBadLine::kStop)
     options.problem("--max-bad-lines needs --on-bad-line skip: without it the first one stops");
-  for (const std::string& path : inputs) {
-    if (!looks_like_url(path)) continue;
-    try {
-      check_url(path, allow_http);
-    } catch (const std::invalid_argument& error) {
-      options.problem(error.what());
-    }
+  for (const std::string& path : config.inputs) {
+    if (looks_like_url(path)) options.check([&] { check_url(path, config.allow_http); });
   }
-  if (const std::string problem = problem_of_origin_key(resolved_origin_key()); !problem.empty())
-    options.problem(problem);
+  options.check([&] { (void)origin_paths(resolved_origin_key()); });
   if (!report.empty() && !report_format(report))
     options.problem("--report: '" + report + "' ends in neither .html nor .json");
   int64_t index = 0, count = 1;
@@ -127,45 +131,45 @@ void PreprocessOptions::validate(OptionSet& options) const {
 }
 
 void PreprocessOptions::check_files() const {
-  check_inputs_can_be_opened(inputs);
+  check_inputs_can_be_opened(config.inputs);
   if (!vocabulary.vocab_file.empty())
     check_inputs_can_be_opened({vocabulary.vocab_file, vocabulary.merge_file});
-  guard_outputs(output_prefixes(), output_prefix + ".lock", report_files(), inputs);
+  guard_outputs(output_prefixes(), output_prefix + ".lock", report_files(), config.inputs);
 }
 
 std::vector<std::string> PreprocessOptions::notes() const {
   std::vector<std::string> notes;
   // A few more than cores may help where reading waits; so many cost memory and time to start.
   const int64_t num_cores = std::thread::hardware_concurrency();
-  if (num_cores > 0 && num_workers > 4 * num_cores) {
+  if (num_cores > 0 && config.num_workers > 4 * num_cores) {
     notes.push_back(fmt::format("{} workers on {} cores: not faster, and each may take 64 MiB",
-                                num_workers, num_cores));
+                                config.num_workers, num_cores));
   }
-  if (!append_eod) {
+  if (!config.rules.append_eod) {
     notes.emplace_back(
         "without --append-eod no <|endoftext|> stands between documents, which training a GPT "
         "expects");
   }
   if (num_partitions > 1 && !keep_sequential_samples)
     notes.emplace_back("--partitions has no effect: documents stand in the order of the input");
-  if (const std::string repeated = describe_repeated_inputs(inputs); !repeated.empty())
+  if (const std::string repeated = describe_repeated_inputs(config.inputs); !repeated.empty())
     notes.push_back(repeated);
   return notes;
 }
 
 std::vector<std::filesystem::path> PreprocessOptions::output_prefixes() const {
   std::vector<std::filesystem::path> prefixes;
-  for (const std::string& key : json_keys)
+  for (const std::string& key : config.rules.json_keys)
     prefixes.push_back(output_prefix + "_" + key + "_document");
   return prefixes;
 }
 
 std::vector<std::filesystem::path> PreprocessOptions::report_files() const {
   if (report.empty()) return {};
-  if (json_keys.size() == 1) return {report};
+  if (config.rules.json_keys.size() == 1) return {report};
   std::vector<std::filesystem::path> files;
   const std::string extension = std::filesystem::path(report).extension().string();
-  for (const std::string& key : json_keys)
+  for (const std::string& key : config.rules.json_keys)
     files.push_back(std::filesystem::path(report).replace_extension("." + key + extension));
   return files;
 }
@@ -176,32 +180,14 @@ std::string PreprocessOptions::resolved_origin_key() const {
 }
 
 PipelineConfig PreprocessOptions::pipeline_config() const {
-  PipelineConfig config;
-  config.inputs = inputs;
-  config.output_prefixes = output_prefixes();
-  config.rules.json_keys = json_keys;
-  config.rules.append_eod = append_eod;
-  config.rules.special_tokens = special == "literal" ? SpecialTokens::kLiteral
-                                : special == "token" ? SpecialTokens::kToken
-                                                     : SpecialTokens::kError;
-  config.rules.empty_documents =
-      empty_docs == "skip" ? EmptyDocuments::kSkip : EmptyDocuments::kRecord;
-  config.rules.on_bad_line = on_bad_line == "skip" ? OnBadLine::kSkip : OnBadLine::kStop;
-  config.rules.max_line_bytes = static_cast<size_t>(max_line_bytes);
-  if (dtype != "auto")
-    config.rules.token_type = dtype == "uint16" ? TokenType::kUInt16 : TokenType::kInt32;
-  config.rules.origin_key = resolved_origin_key();
-  config.is_origin_key_default = origin_key.empty();
-  config.max_bad_lines = max_bad_lines;
-  config.work_prefix = output_prefix;
-  config.overwrite = overwrite;
-  config.max_output_bytes = max_output;
-  if (decoder_memory) config.windows = {.total = *decoder_memory, .max = *decoder_memory};
-  config.allow_http = allow_http;
-  config.allow_incoherent_file_system = allow_incoherent_file_system;
-  if (!shard.empty()) parse_shard(shard, config.shard_idx, config.num_shards);
-  config.num_workers = static_cast<int>(num_workers);
-  return config;
+  PipelineConfig result = config;
+  result.output_prefixes = output_prefixes();
+  result.work_prefix = output_prefix;
+  result.rules.origin_key = resolved_origin_key();
+  result.is_origin_key_default = origin_key.empty();
+  if (decoder_memory) result.windows = {.total = *decoder_memory, .max = *decoder_memory};
+  if (!shard.empty()) parse_shard(shard, result.shard_idx, result.num_shards);
+  return result;
 }
 
 }  // namespace weft

@@ -14,32 +14,19 @@
 namespace weft {
 
 struct PreprocessOptions {
-  std::vector<std::string> inputs;
+  PipelineConfig config;  // what the options set at once; pipeline_config() has the rest
   std::string output_prefix;
-  std::vector<std::string> json_keys{"text"};
   std::string tokenizer_type = "GPT2BPETokenizer";
   VocabularyOptions vocabulary;
-  bool append_eod = false;
-  bool allow_http = false;
-  int64_t num_workers = 1;
   int64_t log_interval = 1000;
-  std::string special = "literal";
-  std::string empty_docs = "record";
-  std::string on_bad_line = "stop";
-  int64_t max_bad_lines = -1;
-  int64_t max_line_bytes = int64_t{256} << 20;
-  int64_t max_output = kDefaultMaxOutputBytes;
   std::optional<int64_t> decoder_memory;
   std::string shard;
-  std::string dtype = "auto";
   std::string origin_key;  // if empty, a report decides
   int64_t num_partitions = 1;
   bool keep_sequential_samples = false;
-  bool overwrite = false;
   std::string report;
-  std::string ranks = "auto";
+  bool joins_ranks = true;
   int64_t peer_timeout_s = 60;
-  bool allow_incoherent_file_system = false;
 
   void declare(OptionSet& options);
   void validate(OptionSet& options) const;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "preprocess/terminal/terminal_text.h"
+
 namespace weft {
 
 std::string python_float(double value) {
@@ -73,7 +75,7 @@ std::string ProgressText::live_line(const PipelineTotals& totals, double seconds
                       rate(totals.num_documents - before_.num_documents),
                       rate(totals.num_tokens - before_.num_tokens));
   const int64_t num_bad = totals.bad_lines.total();
-  if (num_bad > 0) line += fmt::format(" | {} bad line{}", num_bad, num_bad == 1 ? "" : "s");
+  if (num_bad > 0) line += " | " + counted(num_bad, "bad line");
   const int64_t num_read = totals.num_file_bytes - before_.num_file_bytes;
   if (total_file_bytes_ > 0 && num_read > 0) {
     const auto left = static_cast<double>(total_file_bytes_ - totals.num_file_bytes);

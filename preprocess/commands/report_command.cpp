@@ -6,7 +6,7 @@
 #include "preprocess/commands/commands.h"
 #include "preprocess/datasets/dataset_text.h"
 #include "preprocess/datasets/output_conflicts.h"
-#include "preprocess/report/data_report.h"
+#include "preprocess/report/gather_report.h"
 #include "preprocess/report/report_labels.h"
 #include "preprocess/terminal/prefix_options.h"
 #include "preprocess/terminal/terminal_text.h"
@@ -16,11 +16,11 @@ namespace {
 
 class ReportCommand final : public Command {
  public:
-  std::string name() const override { return "report"; }
-  std::string description() const override {
-    return "lengths, duplicates, repetition, bad lines and domains of a dataset, as a page or as "
-           "JSON";
-  }
+  ReportCommand()
+      : Command(
+            "report",
+            "lengths, duplicates, repetition, bad lines and domains of a dataset, as a page or as "
+            "JSON") {}
   void declare(OptionSet& options) override {
     options_.declare(options);
     options.text("--output", output_, "FILE.html or FILE.json; without it: a summary is printed");

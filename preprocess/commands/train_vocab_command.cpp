@@ -21,10 +21,8 @@ namespace {
 
 class TrainVocabCommand final : public Command {
  public:
-  std::string name() const override { return "train-vocab"; }
-  std::string description() const override {
-    return "learn a byte-level BPE vocabulary from JSONL files";
-  }
+  TrainVocabCommand()
+      : Command("train-vocab", "learn a byte-level BPE vocabulary from JSONL files") {}
 
   void declare(OptionSet& options) override {
     options.texts("--input", inputs_,

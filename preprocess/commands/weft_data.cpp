@@ -54,17 +54,12 @@ int main(int argc, char** argv) {
   prepare_for_out_of_memory();
   release_large_buffers();
   std::vector<std::unique_ptr<Command>> commands;
-  commands.push_back(make_download_command());
-  commands.push_back(make_preprocess_command());
-  commands.push_back(make_info_command());
-  commands.push_back(make_verify_command());
-  commands.push_back(make_repair_command());
-  commands.push_back(make_report_command());
-  commands.push_back(make_merge_command());
-  commands.push_back(make_inspect_samples_command());
-  commands.push_back(make_inspect_document_command());
-  commands.push_back(make_train_vocab_command());
-  commands.push_back(make_encode_command());
+  for (const auto make_command :
+       {make_download_command, make_preprocess_command, make_info_command, make_verify_command,
+        make_repair_command, make_report_command, make_merge_command, make_inspect_samples_command,
+        make_inspect_document_command, make_train_vocab_command, make_encode_command}) {
+    commands.push_back(make_command());
+  }
   try {
     return exit_code_after_flush(run_command_line(
         argc, argv, "Weft's data tools: text corpora to Megatron datasets, samples back to text.",

@@ -35,7 +35,6 @@ class PeekedSource final : public ByteSource {
   int64_t num_bytes_taken() const override {
     return raw_->num_bytes_taken() - static_cast<int64_t>(num_peeked_ - num_replayed_);
   }
-  std::string format() const override { return raw_->format(); }
   void interrupt() noexcept override { raw_->interrupt(); }
 
  private:
@@ -75,7 +74,6 @@ class DecodedSource final : public ByteSource {
     }
   }
   int64_t num_bytes_taken() const override { return num_consumed_; }
-  std::string format() const override { return decoder_->format(); }
   void interrupt() noexcept override { raw_->interrupt(); }
 
  private:

@@ -15,12 +15,6 @@
 namespace weft {
 namespace {
 
-// bzip2's counters are 32-bit.
-constexpr size_t kMaxStep = 1 << 30;
-unsigned clamp_step(size_t size_bytes) {
-  return static_cast<unsigned>(size_bytes < kMaxStep ? size_bytes : kMaxStep);
-}
-
 class Bzip2Decoder final : public StreamDecoder {
  public:
   Bzip2Decoder() { start(); }
@@ -32,18 +26,14 @@ class Bzip2Decoder final : public StreamDecoder {
       BZ2_bzDecompressEnd(&stream_);
       start();
     }
-    stream_.next_in = const_cast<char*>(in.data());
-    stream_.avail_in = clamp_step(in.size());
-    stream_.next_out = out.data();
-    stream_.avail_out = clamp_step(out.size());
-    const size_t had_in = stream_.avail_in, had_out = stream_.avail_out;
-    const int result = BZ2_bzDecompress(&stream_);
+    int result = BZ_OK;
+    const Step step = run_library(stream_, in, out, [&] { result = BZ2_bzDecompress(&stream_); });
     if (result == BZ_MEM_ERROR) throw std::bad_alloc();
     if (result == BZ_DATA_ERROR) throw CorruptStream("block checksum or structure is wrong");
     if (result == BZ_DATA_ERROR_MAGIC) throw CorruptStream("no bzip2 stream starts here");
     if (result != BZ_OK && result != BZ_STREAM_END) throw CorruptStream("corrupt stream");
     complete_ = result == BZ_STREAM_END;
-    return {had_in - stream_.avail_in, had_out - stream_.avail_out};
+    return step;
   }
   bool complete() const override { return complete_; }
   std::string format() const override { return "bzip2"; }
@@ -140,7 +130,7 @@ std::unique_ptr<StreamDecoder> decoder_for(std::string_view first_bytes,
 }
 
 std::unique_ptr<StreamDecoder> make_decoder(std::string_view format, const WindowLimits& window) {
-  if (format == "gzip") return make_gzip_decoder(default_gzip_library());
+  if (format == "gzip") return make_gzip_decoder();
   if (format == "xz") return xz_part_decoder(kXzStreamBegin, kXzFileEnd, window);
   if (format == "zstd") return std::make_unique<ZstdDecoder>(window);
   if (format == "bzip2") return std::make_unique<Bzip2Decoder>();

@@ -9,11 +9,11 @@
 #include <string_view>
 #include <system_error>
 
-#include "preprocess/compressed/decoded_source.h"
+#include "indexed_dataset/storage/file_io.h"
 #include "preprocess/compressed/decompress.h"
 #include "preprocess/compressed/xz_blocks.h"
+#include "preprocess/compressed/xz_decoder.h"
 #include "preprocess/compressed/zstd_frames.h"
-#include "preprocess/stream/random_access_file.h"
 
 namespace weft {
 namespace {
@@ -28,10 +28,10 @@ bool is_regular_file(const std::string& path) {
   return S_ISREG(status.st_mode);
 }
 
-std::unique_ptr<StreamDecoder> decoder_at_start(const RandomAccessFile& file) {
+std::unique_ptr<StreamDecoder> decoder_at_start(const InputFile& file) {
   std::array<char, kNumMagicBytes> magic{};
   const auto num_magic = static_cast<size_t>(std::min<int64_t>(file.size_bytes(), kNumMagicBytes));
-  if (!file.read_at(0, magic.data(), num_magic)) return nullptr;
+  file.read_at(magic.data(), num_magic, 0);
   return decoder_for(std::string_view(magic.data(), num_magic));
 }
 
@@ -43,20 +43,6 @@ size_t part_at(const InputLayout& layout, int64_t offset) {
   return static_cast<size_t>(found - begins.begin());
 }
 
-// Fills in where the parts of `file` begin; layout.format must be known.
-void find_parts(const RandomAccess& file, const LayoutLimits& limits, InputLayout& layout) {
-  if (layout.format == "zstd") layout.part_begins = zstd_part_begins(file, limits);
-  if (layout.format != "xz") return;
-  const XzParts found = xz_parts(file, limits);
-  layout.xz_longest_block_bytes = found.longest_block_bytes;
-  if (found.parts.size() == 1) return;
-  layout.part_begins.clear();
-  for (const XzPart& part : found.parts) {
-    layout.part_begins.push_back(part.begin);
-    layout.xz_checks.push_back(static_cast<int8_t>(part.check));
-  }
-}
-
 }  // namespace
 
 InputLayout input_layout(const std::string& path, const LayoutLimits& limits) {
@@ -66,12 +52,13 @@ InputLayout input_layout(const std::string& path, const LayoutLimits& limits) {
     layout.file_bytes = -1;
     return layout;
   }
-  const RandomAccessFile file(path);
+  const InputFile file(path);
   layout.file_bytes = file.size_bytes();
   const auto decoder = decoder_at_start(file);
   layout.format = decoder ? decoder->format() : "plain";
   layout.cut_anywhere = !decoder;
-  find_parts(file, limits, layout);
+  if (layout.format == "zstd") find_zstd_parts(file, limits, layout);
+  if (layout.format == "xz") find_xz_parts(file, limits, layout);
   return layout;
 }
 

@@ -7,11 +7,11 @@
 #include <string>
 
 #include "indexed_dataset/process/exit_code.h"
-#include "preprocess/compressed/decompress.h"
+#include "preprocess/compressed/stream_decoder.h"
 
 namespace weft {
 
-// Nothing for LZMA_OK and LZMA_STREAM_END; else throws what stands for `result`.
+// Returns for LZMA_OK and LZMA_STREAM_END; throws what stands for any other result.
 inline void check_lzma(lzma_ret result) {
   switch (result) {
     case LZMA_OK:

@@ -14,7 +14,7 @@
 
 namespace weft {
 
-// In bytes. In total at a time, for one, and for one that need not claim it.
+// Sizes in bytes: of all windows at a time, of the largest one, and of one that needs no claim.
 struct WindowSizes {
   // The dictionary of xz -7, twice the largest window of zstd below --ultra.
   static constexpr int64_t kFree = int64_t{16} << 20;
@@ -24,14 +24,14 @@ struct WindowSizes {
   int64_t free = kFree;
 };
 
-// What the 256 MiB and 64 MiB a worker that a run may take leave for windows.
+// A run may take 256 MiB and 64 MiB a worker; so much of it is left for windows.
 inline WindowSizes window_sizes_for(int num_workers) {
   return {.total = WindowLimits::kDefaultMaxBytes + num_workers * (int64_t{16} << 20)};
 }
 
 // Claims are made in the order in which they are asked for, so that a large one is not passed over
-// for ever. Who waits for one must hold nothing that others need to come to their end: no part of
-// the budget, no permit for a long line or chunk.
+// for ever. A thread that waits for one must hold nothing that others need to finish: no part of the
+// budget, no permit for a long line or chunk.
 class WindowBudget {
  public:
   // `on_first_wait` is called, by whichever thread, with the claim that was the first to wait.
@@ -39,6 +39,7 @@ class WindowBudget {
                         std::function<void(int64_t claim_bytes)> on_first_wait = {})
       : sizes_(sizes), on_first_wait_(std::move(on_first_wait)) {}
   int64_t max_bytes() const { return sizes_.max; }
+  int64_t total_bytes() const { return sizes_.total; }
   int64_t taken_bytes() const {
     const std::lock_guard lock(mutex_);
     return taken_bytes_;
@@ -63,18 +64,18 @@ class WindowBudget {
     // The budget must outlive it.
     explicit Claim(WindowBudget& budget) : budget_(budget) {}
     Claim(const Claim&) = delete;
-    ~Claim() { budget_.give_back(size_bytes_); }
+    ~Claim() { budget_.release(size_bytes_); }
 
-    // What a decoder may take under it.
+    // The limits of a decoder that works under this claim.
     WindowLimits limits() const {
       return {
           .size_bytes = std::max(size_bytes_, std::min(budget_.sizes_.free, budget_.sizes_.max)),
           .max_bytes = budget_.sizes_.max};
     }
-    // Gives back what it has and waits for `size_bytes`. Throws ReadCancelled once the budget is
+    // Releases what it has and waits for `size_bytes`. Throws ReadCancelled once the budget is
     // closed.
     void renew(int64_t size_bytes) {
-      budget_.give_back(std::exchange(size_bytes_, 0));
+      budget_.release(std::exchange(size_bytes_, 0));
       budget_.take(size_bytes);
       size_bytes_ = size_bytes;
     }
@@ -103,7 +104,7 @@ class WindowBudget {
     changed_.notify_all();  // the next one may fit, too
   }
 
-  void give_back(int64_t size_bytes) {
+  void release(int64_t size_bytes) {
     {
       const std::lock_guard lock(mutex_);
       taken_bytes_ -= size_bytes;

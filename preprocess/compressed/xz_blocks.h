@@ -2,29 +2,14 @@
 // tukaani.org/xz/xz-file-format.txt); xz_decoder.h decodes from there.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
-#include "preprocess/compressed/input_layout.h"
-#include "preprocess/compressed/xz_decoder.h"
-#include "preprocess/stream/random_access_file.h"
+#include "indexed_dataset/storage/file_io.h"
+#include "preprocess/compressed/input_parts.h"
 
 namespace weft {
 
-struct XzPart {
-  int64_t begin;  // file offset
-  int check;      // the blocks' kind of checksum (lzma_check); kXzStreamBegin
-};
-
-struct XzParts {
-  std::vector<XzPart> parts{{0, kXzStreamBegin}};
-  int64_t longest_block_bytes = 0;  // decompressed, as the indexes say; 0: not known
-};
-
-// Parts at least `limits.min_part_bytes` apart, the first at 0, found from the file's end through
-// each stream's footer and index. One part for a file in which anything does not fit (the decoder
-// will say what), which has more than 16,384 streams, or an index that needs over 16 MiB (a million
-// blocks).
-XzParts xz_parts(const RandomAccess& file, const LayoutLimits& limits);
+// Fills in the parts of an xz file, at least `limits.min_part_bytes` apart, by the indexes at its
+// streams' ends. One part for a file in which anything does not fit (the decoder will say what), or
+// whose indexes need over 16 MiB (a million blocks). Throws as InputFile.
+void find_xz_parts(const InputFile& file, const LayoutLimits& limits, InputLayout& layout);
 
 }  // namespace weft

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
+#include <memory>
 #include <new>
 #include <string>
 
@@ -15,30 +15,14 @@ namespace {
 
 constexpr size_t kHeaderBytes = LZMA_STREAM_HEADER_SIZE;  // the footer has as many
 
-// Options of filters are allocated by liblzma with malloc.
-class Filters {
- public:
-  Filters() { forget(); }
-  Filters(const Filters&) = delete;
-  ~Filters() { release(); }
-  lzma_filter* get() { return filters_.data(); }
-  uint64_t dictionary_bytes() const {
-    uint64_t size_bytes = 0;
-    for (const lzma_filter& filter : filters_) {
-      if (filter.id == LZMA_FILTER_LZMA2 && filter.options != nullptr)
-        size_bytes = static_cast<const lzma_options_lzma*>(filter.options)->dict_size;
-    }
-    return size_bytes;
+uint64_t dictionary_bytes_of(const lzma_filter* filters) {
+  uint64_t size_bytes = 0;
+  for (; filters->id != LZMA_VLI_UNKNOWN; ++filters) {
+    if (filters->id == LZMA_FILTER_LZMA2)
+      size_bytes = static_cast<const lzma_options_lzma*>(filters->options)->dict_size;
   }
-  void release() {
-    for (lzma_filter& filter : filters_) std::free(filter.options);
-    forget();
-  }
-
- private:
-  void forget() { filters_.fill({LZMA_VLI_UNKNOWN, nullptr}); }
-  std::array<lzma_filter, LZMA_FILTERS_MAX + 1> filters_{};
-};
+  return size_bytes;
+}
 
 class XzPartDecoder final : public StreamDecoder {
  public:
@@ -128,12 +112,15 @@ class XzPartDecoder final : public StreamDecoder {
     block_ = {};
     block_.version = 1;
     block_.check = check_;
-    block_.filters = filters_.get();
     block_.header_size = header_bytes;
+    std::array<lzma_filter, LZMA_FILTERS_MAX + 1> filters;
+    block_.filters = filters.data();
     check_lzma(lzma_block_header_decode(&block_, nullptr, gathered()));
     gathered_.clear();
+    const std::unique_ptr<lzma_filter, void (*)(lzma_filter*)> options(
+        filters.data(), [](lzma_filter* used) { lzma_filters_free(used, nullptr); });
     if (lzma_check_is_supported(check_) == 0) check_lzma(LZMA_UNSUPPORTED_CHECK);
-    dictionary_bytes_ = filters_.dictionary_bytes();
+    dictionary_bytes_ = dictionary_bytes_of(filters.data());
     if (block_.uncompressed_size != LZMA_VLI_UNKNOWN) {
       need_window_for(block_.uncompressed_size);
     } else {
@@ -141,7 +128,6 @@ class XzPartDecoder final : public StreamDecoder {
     }
     num_block_bytes_ = 0;
     check_lzma(lzma_block_decoder(&stream_, &block_));
-    filters_.release();
     block_.filters = nullptr;
     state_ = State::kBlock;
   }
@@ -225,7 +211,6 @@ class XzPartDecoder final : public StreamDecoder {
   uint64_t dictionary_bytes_ = 0, num_block_bytes_ = 0;  // of the block that goes on now
   lzma_stream stream_ = LZMA_STREAM_INIT;
   lzma_block block_{};
-  Filters filters_;
   std::string gathered_;           // a header that is not complete
   bool has_stream_begin_ = false;  // of the stream that goes on now
   lzma_index_hash* index_hash_ = nullptr;

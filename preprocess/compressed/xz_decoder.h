@@ -5,14 +5,14 @@
 #include <cstdint>
 #include <memory>
 
-#include "preprocess/compressed/decompress.h"
+#include "preprocess/compressed/stream_decoder.h"
 
 namespace weft {
 
 // In place of a kind of checksum: a stream begins here, or the file ends here.
 constexpr int kXzStreamBegin = -1, kXzFileEnd = -1;
 
-// What an index may take while it is decoded, beside the window. A million blocks.
+// Memory for an index while it is decoded, beside the window; about a million blocks.
 constexpr uint64_t kXzIndexMemoryBytes = uint64_t{16} << 20;
 
 // A decoder for the bytes from one part's begin to another's (xz_blocks.h); `begin_check` and

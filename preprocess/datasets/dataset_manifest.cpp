@@ -1,7 +1,6 @@
 #include "preprocess/datasets/dataset_manifest.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "indexed_dataset/process/parse_json.h"
@@ -17,7 +16,7 @@ using Json = nlohmann::ordered_json;
 // bytes.
 constexpr int64_t kMaxCount = int64_t{1} << 53;
 
-// The identity as it was, as far as the manifest has it; "" in older manifests.
+// The identity of the run as it was when the manifest was written; "" in older manifests.
 std::string stored_identity(const Json& manifest) {
   if (!manifest.contains("run_options") || !manifest.contains("inputs")) return "";
   return Json{{"options", manifest["run_options"]}, {"inputs", manifest["inputs"]}}.dump(
@@ -30,13 +29,21 @@ std::filesystem::path manifest_path(const std::filesystem::path& prefix) {
   return prefix.string() + ".manifest.json";
 }
 
+std::string StoredManifest::option(const std::string& name) const {
+  const auto options = json.find("options");
+  if (options == json.end() || !options->is_object()) return "";
+  const auto found = options->find(name);
+  return found != options->end() && found->is_string() ? found->get<std::string>() : "";
+}
+
 std::optional<StoredManifest> read_dataset_manifest(const std::filesystem::path& prefix) {
   const std::filesystem::path path = manifest_path(prefix);
   if (!std::filesystem::exists(path)) return std::nullopt;
   const std::string text = read_file(path);
   try {
-    const Json json = parse_json<Json>(text);
     StoredManifest manifest;
+    manifest.json = parse_json<Json>(text);
+    const Json& json = manifest.json;
     manifest.num_documents = json_integer(json.at("dataset").at("documents"));
     manifest.num_tokens = json_integer(json.at("dataset").at("tokens"));
     if (std::min(manifest.num_documents, manifest.num_tokens) < 0 ||

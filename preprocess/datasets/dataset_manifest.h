@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -12,7 +13,7 @@ namespace weft {
 
 std::filesystem::path manifest_path(const std::filesystem::path& prefix);
 
-// The part of the manifest that the tools need.
+// Holds what the tools need of a manifest, and all of it as JSON.
 struct StoredManifest {
   int64_t num_documents = 0, num_tokens = 0;
   int32_t vocabulary_size = 0;
@@ -20,6 +21,10 @@ struct StoredManifest {
   std::string vocab_sha256, merge_sha256;
   // They identify the inputs and options of the run; empty in older manifests.
   std::string run_identity, run_hash;
+  nlohmann::ordered_json json;  // an object
+
+  // The value of an option of the command that made the dataset; "" if it is not there.
+  std::string option(const std::string& name) const;
 };
 
 // Returns nothing if there is no manifest. Throws std::runtime_error if the file is none.

@@ -2,8 +2,8 @@
 
 #include <system_error>
 
+#include "indexed_dataset/storage/sha256.h"
 #include "preprocess/datasets/dataset_manifest.h"
-#include "preprocess/web/sha256.h"
 
 namespace weft {
 

@@ -9,12 +9,8 @@
 
 namespace weft {
 
-struct NotAnInteger : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-// Returns the value of an integer. Throws NotAnInteger for anything else, and for one that T cannot
-// hold: the library would convert 1e300, which is undefined.
+// Returns the value of an integer. Throws std::runtime_error for anything else, and for one that T
+// cannot hold: the library would convert 1e300, which is undefined.
 template <typename T = int64_t, typename Json>
 T json_integer(const Json& json) {
   const bool fits =
@@ -23,7 +19,8 @@ T json_integer(const Json& json) {
           : json.is_number_integer() &&
                 json.template get<int64_t>() >= std::numeric_limits<T>::min() &&
                 json.template get<int64_t>() <= std::numeric_limits<T>::max();
-  if (!fits) throw NotAnInteger("an integer was expected, not a " + std::string(json.type_name()));
+  if (!fits)
+    throw std::runtime_error("an integer was expected, not a " + std::string(json.type_name()));
   return json.template get<T>();
 }
 

@@ -31,7 +31,7 @@ class OutputParts {
   // Part files that are there are a killed merge's, which has left its lock, too. Throws
   // std::invalid_argument for those of others.
   OutputParts(fs::path prefix, const LockFile& lock) : prefix_(std::move(prefix)) {
-    for (const char* suffix : {".bin", ".idx", ".sources", ".checksums", ".manifest.json"}) {
+    for (const char* suffix : kDatasetSuffixes) {
       if (lock.was_left_behind() || !fs::exists(part(suffix))) continue;
       throw std::invalid_argument("'" + part(suffix).string() +
                                   "' was not left by a merge, and would be overwritten; move it "
@@ -68,19 +68,6 @@ class OutputParts {
 
   fs::path prefix_;
 };
-
-void refuse_output_that_is_a_part(const MergeConfig& config) {
-  for (const fs::path& prefix : config.prefixes) {
-    for (const char* suffix : {".bin", ".idx"}) {
-      std::error_code no_such_file;
-      const fs::path output = config.output_prefix.string() + suffix;
-      if (fs::equivalent(output, prefix.string() + suffix, no_such_file)) {
-        throw std::invalid_argument("--output-prefix: '" + output.string() +
-                                    "' is one of the datasets to merge; give another name");
-      }
-    }
-  }
-}
 
 // True if an earlier merge has made the output of these parts, none of which is younger. Throws
 // std::invalid_argument if there is a dataset of other parts.
@@ -155,15 +142,16 @@ class SourcesMerge {
     }
     SourcesMerge merge;
     for (const PairMerge::Part& part : pairs.parts()) {
-      const fs::path path = sources_path(part.reader.prefix());
-      if (!fs::exists(path)) {
-        notes.push_back(what + path.string() + " is not there");
+      const std::string path = sources_path(part.reader.prefix()).string();
+      auto map = open_source_map_of(part.reader);
+      if (!map) {
+        notes.push_back(what + path + " is not there");
         return std::nullopt;
       }
-      const std::string lost = merge.add(part, path);
+      const std::string lost = merge.add({std::move(*map), part.documents_before, {}});
       if (lost.empty()) continue;
       notes.push_back(
-          what + path.string() + " counts the bytes of " + lost +
+          what + path + " counts the bytes of " + lost +
           " from the begin of its part, and the part before it does not come before it");
       return std::nullopt;
     }
@@ -199,7 +187,7 @@ class SourcesMerge {
         const NewInput& input = part->new_inputs[entry.input_idx];
         entry.input_idx = input.idx;
         if (__builtin_add_overflow(entry.offset_bytes, input.shift_bytes, &entry.offset_bytes)) {
-          throw std::runtime_error(part->path.string() +
+          throw std::runtime_error(part->map.path().string() +
                                    ": a document beyond the end of all files: it is damaged");
         }
         append_source_entry(bytes, entry, has_origins_);
@@ -217,7 +205,6 @@ class SourcesMerge {
     int64_t shift_bytes;
   };
   struct OnePart {
-    fs::path path;
     SourceMap map;
     int64_t documents_before;
     std::vector<NewInput> new_inputs;
@@ -225,14 +212,7 @@ class SourcesMerge {
 
   // Returns the name of an input whose entries have no place in the merged map; "" if there is
   // none.
-  std::string add(const PairMerge::Part& part, const fs::path& path) {
-    OnePart one{path, SourceMap(path), part.documents_before, {}};
-    if (one.map.num_documents() != part.num_documents) {
-      throw std::runtime_error(path.string() + ": holds the sources of " +
-                               std::to_string(one.map.num_documents()) +
-                               " documents, but the dataset has " +
-                               std::to_string(part.num_documents) + "; " + kSourcesHint);
-    }
+  std::string add(OnePart one) {
     std::map<std::string, int> num_seen;
     for (size_t i = 0; i < one.map.inputs().size(); ++i) {
       const std::string& input = one.map.inputs()[i];
@@ -247,7 +227,7 @@ class SourcesMerge {
       if (!shift_bytes) return input;
       one.new_inputs.push_back({place->second, *shift_bytes});
     }
-    num_documents_ += part.num_documents;
+    num_documents_ += one.map.num_documents();
     has_origins_ |= one.map.has_origins();
     parts_.push_back(std::move(one));
     return "";
@@ -266,15 +246,17 @@ class SourcesMerge {
 
 MergeReport merge_datasets(const MergeConfig& config, const std::function<void()>& check) {
   const fs::path lock_file = config.output_prefix.string() + ".lock";
-  refuse_output_that_is_a_part(config);
-  guard_outputs({config.output_prefix}, lock_file, {}, {});
+  std::vector<std::string> inputs;
+  for (const fs::path& prefix : config.prefixes) {
+    for (const char* suffix : {".bin", ".idx"}) inputs.push_back(prefix.string() + suffix);
+  }
+  guard_outputs({config.output_prefix}, lock_file, {}, inputs);
   const LockFile lock(lock_file);
   const PairMerge pairs(config.prefixes);
   MergeReport report;
   const auto sources = SourcesMerge::open(pairs, report.notes);
-  const std::string manifest = merged_manifest(config, pairs);
-  const std::string shards = shards_out_of_order(config.prefixes);
-  if (!shards.empty()) report.notes.push_back(shards);
+  const auto [manifest, note] = merged_manifest(pairs, config.program_version, config.options);
+  if (!note.empty()) report.notes.push_back(note);
   report.num_documents = pairs.num_documents();
   report.num_tokens = pairs.num_tokens();
   report.was_there = is_there_already(config, manifest);

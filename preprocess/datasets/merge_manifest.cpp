@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 
 #include "indexed_dataset/process/parse_json.h"
@@ -31,171 +31,161 @@ void add_counts(Json& sum, const Json& from) {
   }
 }
 
-// Returns null if the file is no JSON that could be ours.
-Json parsed_or_nothing(const std::filesystem::path& path) {
-  const std::string text = read_file(path);
-  try {
-    return parse_json<Json>(text);
-  } catch (const std::exception&) {
-    return {};
+// Adds the next shard's part of an input to those before it; false if it is not of that input.
+bool append_input(Json& sum, const Json& next) {
+  for (const char* name : {"path", "version"}) {
+    if (sum.value(name, Json()) != next.value(name, Json())) return false;
   }
-}
-
-// Returns the value of an option in a manifest; "" if there is none.
-std::string option_in(const Json& manifest, const char* name) {
-  if (!manifest.is_object() || !manifest.contains("options")) return "";
-  const Json& options = manifest["options"];
-  if (!options.is_object() || !options.contains(name) || !options[name].is_string()) return "";
-  return options[name].get<std::string>();
-}
-
-std::string option_of(const std::filesystem::path& prefix, const char* name) {
-  if (!std::filesystem::exists(manifest_path(prefix))) return "";
-  return option_in(parsed_or_nothing(manifest_path(prefix)), name);
+  if (json_integer(next.at("lines")) < 0) return false;
+  for (const char* name : {"file_bytes", "jsonl_bytes", "lines"}) {
+    int64_t count = 0;
+    if (__builtin_add_overflow(json_integer(sum.at(name)), json_integer(next.at(name)), &count))
+      return false;
+    sum[name] = count;
+  }
+  return true;
 }
 
 // Lists the inputs of all parts. Shards of one run that follow each other are put together, so that
 // the list is that of the whole run.
 class MergedInputs {
  public:
-  void add(const Json& manifest) {
+  // `manifest` is null for a part without one.
+  void add(const StoredManifest* manifest) {
+    const std::string option = manifest == nullptr ? "" : manifest->option("shard");
+    int64_t shard = 0, num_shards = 1;
+    if (!option.empty() && !parse_shard(option, shard, num_shards)) {
+      knows_shards_ = is_known_ = false;
+      return;
+    }
+    names_ += (names_.empty() ? "" : ", ") + (option.empty() ? "none" : option);
+    is_in_order_ &= shard == next_shard_ && (shard == 0 || num_shards == num_shards_);
+    next_shard_ = shard + 1 < num_shards ? shard + 1 : 0;
+    num_shards_ = num_shards;
     try {
-      is_known_ = is_known_ && try_add(manifest);
+      is_known_ = is_known_ && manifest != nullptr && try_add(manifest->json, shard == 0);
     } catch (const std::exception&) {  // a strange manifest
       is_known_ = false;
     }
   }
+  bool is_in_order() const { return is_in_order_ && next_shard_ == 0; }
+  // Shards and parts that are none, in words; "" if what a manifest says of them is not known.
+  std::string names() const { return knows_shards_ ? names_ : ""; }
   // Returns null if not all of them are known: a list of some would be taken for all.
-  Json all() const { return is_known_ && next_shard_ == 0 ? all_ : Json(); }
+  Json all() const { return is_known_ && is_in_order() ? all_ : Json(); }
 
  private:
-  bool try_add(const Json& manifest) {
+  bool try_add(const Json& manifest, bool begins_run) {
     const Json inputs = manifest.value("inputs", Json());
-    int64_t shard = 0, num_shards = 1;
-    const std::string option = option_in(manifest, "shard");
-    if (!option.empty() && !parse_shard(option, shard, num_shards)) return false;
-    if (!inputs.is_array() || shard != next_shard_) return false;
     Json options = manifest.value("run_options", Json::object());
+    if (!inputs.is_array()) return false;
     if (options.is_object()) options.erase("--shard");
-    if (shard == 0) {
-      run_ = inputs;
+    if (begins_run) {
+      run_begin_ = all_.size();
       run_options_ = options;
-      num_shards_ = num_shards;
-    } else if (num_shards != num_shards_ || options != run_options_ || !append(inputs)) {
-      return false;
+      all_.insert(all_.end(), inputs.begin(), inputs.end());
+      return true;
     }
-    next_shard_ = shard + 1 < num_shards ? shard + 1 : 0;
-    if (next_shard_ == 0) all_.insert(all_.end(), run_.begin(), run_.end());
-    return true;
-  }
-
-  bool append(const Json& inputs) {
-    if (inputs.size() != run_.size()) return false;
+    if (options != run_options_ || inputs.size() != all_.size() - run_begin_) return false;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      if (!append(run_[i], inputs[i])) return false;
+      if (!append_input(all_[run_begin_ + i], inputs[i])) return false;
     }
     return true;
   }
 
-  // The next part of one input.
-  static bool append(Json& sum, const Json& next) {
-    for (const char* name : {"path", "version"}) {
-      if (sum.value(name, Json()) != next.value(name, Json())) return false;
-    }
-    if (json_integer(next.at("lines")) < 0) return false;
-    for (const char* name : {"file_bytes", "jsonl_bytes", "lines"}) {
-      int64_t count = 0;
-      if (__builtin_add_overflow(json_integer(sum.at(name)), json_integer(next.at(name)), &count))
-        return false;
-      sum[name] = count;
-    }
-    return true;
-  }
-
-  bool is_known_ = true;
+  bool is_known_ = true, is_in_order_ = true, knows_shards_ = true;
   Json all_ = Json::array();
-  Json run_, run_options_;  // what the shards of one run so far have in common
+  size_t run_begin_ = 0;  // of the inputs of the last run
+  Json run_options_;      // which its shards have in common
   int64_t next_shard_ = 0, num_shards_ = 1;
+  std::string names_;
 };
 
 }  // namespace
 
-std::string merged_manifest(const MergeConfig& config, const PairMerge& pairs) {
+MergedManifest merged_manifest(const PairMerge& pairs, const std::string& version,
+                               const std::vector<std::pair<std::string, std::string>>& options) {
   Json parts = Json::array(), counts = Json::object();
+  bool all_have_counts = true;
+  // The vocabulary of the first part that names one; the others must name the same.
   Json vocabulary = {{"size", 0},
                      {"vocab_file", ""},
                      {"vocab_sha256", ""},
                      {"merge_file", ""},
                      {"merge_sha256", ""}};
-  std::filesystem::path vocabulary_of;
-  bool all_have_counts = true;
+  std::string vocabulary_of;
   MergedInputs inputs;
   for (const PairMerge::Part& part : pairs.parts()) {
     const std::filesystem::path& prefix = part.reader.prefix();
     parts.push_back({{"prefix", std::filesystem::absolute(prefix).string()},
                      {"documents", part.num_documents},
                      {"tokens", part.reader.num_tokens()}});
-    const auto stored = read_dataset_manifest(prefix);
-    if (!stored) {
-      all_have_counts = false;
-      inputs.add({});
-      continue;
-    }
-    const Json manifest = parse_json<Json>(read_file(manifest_path(prefix)));
-    inputs.add(manifest);
-    all_have_counts &= manifest.contains("input_counts");
-    if (all_have_counts) {
-      try {
-        add_counts(counts, manifest["input_counts"]);
-      } catch (const Json::exception& error) {
-        throw std::runtime_error(manifest_path(prefix).string() +
-                                 ": input_counts: " + error.what());
-      }
-    }
-    if (stored->vocab_sha256.empty()) continue;
-    if (vocabulary_of.empty()) {
-      vocabulary = manifest["vocabulary"];
-      vocabulary_of = prefix;
-    } else if (vocabulary["vocab_sha256"] != stored->vocab_sha256 ||
-               vocabulary["merge_sha256"] != stored->merge_sha256) {
+    const auto manifest = read_dataset_manifest(prefix);
+    inputs.add(manifest ? &*manifest : nullptr);
+    all_have_counts &= manifest && manifest->json.contains("input_counts");
+    if (!manifest) continue;
+    if (!manifest->vocab_sha256.empty() && vocabulary_of.empty()) {
+      vocabulary = manifest->json["vocabulary"];
+      vocabulary_of = prefix.string();
+    } else if (!manifest->vocab_sha256.empty() &&
+               (vocabulary["vocab_sha256"] != manifest->vocab_sha256 ||
+                vocabulary["merge_sha256"] != manifest->merge_sha256)) {
       throw std::runtime_error(manifest_path(prefix).string() +
-                               ": names another vocabulary than that of " + vocabulary_of.string() +
+                               ": names another vocabulary than that of " + vocabulary_of +
                                ": the same id would mean different text in one dataset");
     }
+    if (!all_have_counts) continue;
+    try {
+      add_counts(counts, manifest->json["input_counts"]);
+    } catch (const Json::exception& error) {
+      throw std::runtime_error(manifest_path(prefix).string() + ": input_counts: " + error.what());
+    }
   }
-  Json options = Json::object();
-  for (const auto& [name, value] : config.options) options[name] = value;
+  Json option_values = Json::object();
+  for (const auto& [name, value] : options) option_values[name] = value;
   Json manifest = {{"program", "weft-data merge"},
-                   {"version", config.program_version},
-                   {"options", options},
+                   {"version", version},
+                   {"options", option_values},
                    {"vocabulary", vocabulary},
                    {"parts", parts}};
   if (Json all = inputs.all(); !all.is_null()) manifest["inputs"] = std::move(all);
   // A sum over some of the parts would be taken for one over all.
   if (all_have_counts) manifest["input_counts"] = counts;
   manifest["dataset"] = {{"documents", pairs.num_documents()}, {"tokens", pairs.num_tokens()}};
-  return manifest.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  MergedManifest merged;
+  merged.text = manifest.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (const std::string names = inputs.names(); !inputs.is_in_order() && !names.empty()) {
+    merged.note =
+        "the parts are not all shards of a run in their order, the result is not what one run "
+        "makes: " +
+        names;
+  }
+  return merged;
 }
 
 std::string difference_from_merged(const std::filesystem::path& path, const std::string& manifest) {
   if (!std::filesystem::exists(path))
     return "which has no manifest: it was not made by this command";
-  const Json there = parsed_or_nothing(path);
+  const std::string text = read_file(path);
+  Json there;
+  try {
+    there = parse_json<Json>(text);
+  } catch (const std::exception&) {  // it is no JSON that could be ours
+  }
   const Json wanted = Json::parse(manifest);
   if (!there.is_object() || !there.contains("parts") || !there["parts"].is_array())
     return "which merge has not made";
   const Json &before = there["parts"], &after = wanted["parts"];
+  const auto prefix_of = [](const Json& part) {
+    return part.is_object() && part.contains("prefix")
+               ? part["prefix"].dump(-1, ' ', false, Json::error_handler_t::replace)
+               : "?";
+  };
   for (size_t i = 0; i < std::min(before.size(), after.size()); ++i) {
     if (before[i] == after[i]) continue;
-    const auto prefix_of = [](const Json& part) {
-      return part.is_object() && part.contains("prefix")
-                 ? part["prefix"].dump(-1, ' ', false, Json::error_handler_t::replace)
-                 : "?";
-    };
-    if (prefix_of(before[i]) == prefix_of(after[i]))
-      return "made when part " + prefix_of(after[i]) + " was another one";
-    return fmt::format("made of other parts (part {}: was {}, is {})", i + 1, prefix_of(before[i]),
-                       prefix_of(after[i]));
+    const std::string was = prefix_of(before[i]), is = prefix_of(after[i]);
+    if (was == is) return "made when part " + is + " was another one";
+    return fmt::format("made of other parts (part {}: was {}, is {})", i + 1, was, is);
   }
   if (before.size() != after.size())
     return fmt::format("made of other parts (was {} of them, is {})", before.size(), after.size());
@@ -204,24 +194,6 @@ std::string difference_from_merged(const std::filesystem::path& path, const std:
       return fmt::format("made when the parts were others ({})", name);
   }
   return "";
-}
-
-std::string shards_out_of_order(const std::vector<std::filesystem::path>& prefixes) {
-  std::string names, want;
-  bool is_in_order = true;
-  for (const std::filesystem::path& prefix : prefixes) {
-    const std::string shard = option_of(prefix, "shard");
-    int64_t index = 0, count = 1;
-    if (!shard.empty() && !parse_shard(shard, index, count)) return "";
-    names += (names.empty() ? "" : ", ") + (shard.empty() ? "none" : shard);
-    const std::string first = fmt::format("0/{}", count);
-    is_in_order &= fmt::format("{}/{}", index, count) == (want.empty() ? first : want);
-    want = index + 1 < count ? fmt::format("{}/{}", index + 1, count) : "";
-  }
-  if (is_in_order && want.empty()) return "";
-  return "the parts are not all shards of a run in their order, the result is not what one run "
-         "makes: " +
-         names;
 }
 
 }  // namespace weft

@@ -1,12 +1,12 @@
 #include "preprocess/datasets/repair.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <system_error>
 
 #include "indexed_dataset/process/exit_code.h"
-#include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/soundness/block_checksums.h"
 #include "indexed_dataset/soundness/problem_list.h"
 #include "indexed_dataset/soundness/rebuild_index.h"
@@ -15,6 +15,7 @@
 #include "indexed_dataset/storage/file_io.h"
 #include "indexed_dataset/storage/lock_file.h"
 #include "preprocess/datasets/dataset_manifest.h"
+#include "preprocess/datasets/kth_smallest.h"
 #include "preprocess/datasets/source_map.h"
 
 namespace weft {
@@ -25,9 +26,9 @@ namespace fs = std::filesystem;
 // Holds what is known of the dataset without its .idx.
 struct Evidence {
   ExpectedCounts counts;
-  std::optional<bool> has_end_of_document;  // as --append-eod in the manifest says
-  std::optional<FileChecksums> checksums;   // those of the .idx
-  std::vector<std::string> problems;        // what is wrong with the evidence itself
+  std::string append_eod;                  // --append-eod in the manifest; "" if it is not known
+  std::optional<FileChecksums> checksums;  // those of the .idx
+  std::vector<std::string> problems;       // what is wrong with the evidence itself
 };
 
 Evidence gather_evidence(const fs::path& prefix) {
@@ -35,11 +36,7 @@ Evidence gather_evidence(const fs::path& prefix) {
   try {
     if (const auto manifest = read_dataset_manifest(prefix)) {
       evidence.counts = {manifest->num_documents, manifest->num_tokens};
-      const auto json = parse_json<nlohmann::json>(read_file(manifest_path(prefix)));
-      if (json.contains("options") && json["options"].contains("append-eod")) {
-        const auto& value = json["options"]["append-eod"];
-        evidence.has_end_of_document = value == "true" || value == true;
-      }
+      evidence.append_eod = manifest->option("append-eod");
     }
     if (const auto stored = read_block_checksums(checksums_path(prefix))) {
       for (const FileChecksums& file : *stored) {
@@ -54,42 +51,31 @@ Evidence gather_evidence(const fs::path& prefix) {
   return evidence;
 }
 
-// The documents with the shortest lines by .sources, told by the longest of these: nothing is held
-// for each of them. The end of the last document of an input is not known: it is taken for a long one.
-class ShortLines {
+// Tells the lines of empty documents by .sources, as those that are shorter than all others. The end
+// of the last document of an input is not known: its line is taken for a long one.
+class ShortestLines {
  public:
-  // Nothing if there is no .sources of so many documents, or if it has not exactly `count` lines that
-  // are shorter than all others.
-  static std::optional<ShortLines> find(const fs::path& path, int64_t num_documents,
-                                        int64_t count) {
+  // Returns nothing if there is no .sources of so many documents, or if it has not exactly `count`
+  // lines that are shorter than all others.
+  static std::optional<ShortestLines> find(const fs::path& path, int64_t num_documents,
+                                           int64_t count) {
     if (!fs::exists(path)) return std::nullopt;
-    ShortLines lines(path);
-    if (lines.sources_.num_documents() != num_documents) return std::nullopt;
-    // The upper half of the length that divides the lines, then the lower one.
-    int64_t num_shorter = 0, upper = 0;
-    const std::vector<int64_t> by_upper = lines.count_by([](int64_t bytes) { return bytes >> 16; });
-    // One line at least must be known to be longer.
-    if (std::accumulate(by_upper.begin(), by_upper.end(), int64_t{0}) <= count) return std::nullopt;
-    while (upper < kNumBins && num_shorter + by_upper[static_cast<size_t>(upper)] < count)
-      num_shorter += by_upper[static_cast<size_t>(upper++)];
-    if (upper == kNumBins) return std::nullopt;
-    const std::vector<int64_t> by_lower = lines.count_by(
-        [upper](int64_t bytes) { return bytes >> 16 == upper ? bytes & 0xffff : -1; });
-    int64_t lower = 0;
-    while (num_shorter + by_lower[static_cast<size_t>(lower)] < count)
-      num_shorter += by_lower[static_cast<size_t>(lower++)];
-    if (num_shorter + by_lower[static_cast<size_t>(lower)] != count) return std::nullopt;
-    lines.longest_bytes_ = (upper << 16) + lower;
+    ShortestLines lines(path);
+    if (lines.sources_.num_documents() != num_documents || count >= num_documents)
+      return std::nullopt;
+    const auto bytes_of = [&](int64_t document) { return lines.bytes_of(document); };
+    lines.longest_bytes_ = kth_smallest(num_documents, count - 1, bytes_of);
+    const int64_t next_bytes = kth_smallest(num_documents, count, bytes_of);
+    if (lines.longest_bytes_ == next_bytes || next_bytes == kLongLine) return std::nullopt;
     return lines;
   }
 
   bool contains(int64_t document) const { return bytes_of(document) <= longest_bytes_; }
 
  private:
-  static constexpr int64_t kNumBins = 1 << 16;
   static constexpr int64_t kLongLine = INT64_MAX;
 
-  explicit ShortLines(const fs::path& path) : sources_(path) {}
+  explicit ShortestLines(const fs::path& path) : sources_(path) {}
 
   int64_t bytes_of(int64_t document) const {
     if (document + 1 >= sources_.num_documents()) return kLongLine;
@@ -97,17 +83,6 @@ class ShortLines {
     const bool is_known =
         entry.input_idx == next.input_idx && next.offset_bytes > entry.offset_bytes;
     return is_known ? next.offset_bytes - entry.offset_bytes : kLongLine;
-  }
-
-  // Numbers of lines by the bin of their lengths; a line of another bin is not counted.
-  template <typename BinOf>
-  std::vector<int64_t> count_by(const BinOf& bin_of) const {
-    std::vector<int64_t> counts(kNumBins);
-    for (int64_t i = 0; i < sources_.num_documents(); ++i) {
-      const int64_t bin = bin_of(bytes_of(i));
-      if (bin >= 0 && bin < kNumBins) ++counts[static_cast<size_t>(bin)];
-    }
-    return counts;
   }
 
   SourceMap sources_;
@@ -145,7 +120,7 @@ class Repair {
   bool try_end_of_documents() {
     const auto type = token_type();
     if (!type) return false;
-    if (evidence_.has_end_of_document == false && !config_.end_of_document) {
+    if (evidence_.append_eod == "false" && !config_.end_of_document) {
       refuse(
           "the dataset was made without --append-eod (manifest): nothing in .bin says where "
           "documents end");
@@ -156,32 +131,25 @@ class Repair {
     draft_.restart(*type);
     if (bin_bytes_ > 0 && !add_lengths_by_end_of_document(bin_, *type, eod.value_or(-1),
                                                           config_.num_threads, draft_)) {
-      refuse(bin_.string() + ": does not end with token " + std::to_string(eod.value_or(-1)) +
-             ", so its documents cannot be told by it");
+      refuse(fmt::format("{}: does not end with token {}, so its documents cannot be told by it",
+                         bin_.string(), eod.value_or(-1)));
       return false;
     }
     const int64_t num_sequences = draft_.num_sequences();
     const int64_t num_empty =
         evidence_.counts.num_documents < 0 ? 0 : evidence_.counts.num_documents - num_sequences;
-    const std::string counts = std::to_string(num_sequences) + " documents by token " +
-                               std::to_string(eod.value_or(-1)) + ", the manifest says " +
-                               std::to_string(evidence_.counts.num_documents);
-    if (num_empty < 0) {
-      refuse(bin_.string() + ": " + counts + ": that token stands within documents, too");
+    if (num_empty < 0 || !write_bounds(num_empty)) {
+      refuse(fmt::format("{}: {} documents by token {}, the manifest says {}: {}", bin_.string(),
+                         num_sequences, eod.value_or(-1), evidence_.counts.num_documents,
+                         num_empty < 0 ? "that token stands within documents, too"
+                                       : "where the empty documents stand cannot be told (by "
+                                         ".sources they are not exactly the shortest lines)"));
       return false;
     }
-    if (!write_bounds(num_empty)) {
-      refuse(bin_.string() + ": " + counts +
-             ": where the empty documents stand cannot be told (by .sources they are not "
-             "exactly the shortest lines)");
-      return false;
-    }
-    return accept(
-        "made anew from " + std::to_string(num_sequences) + " end-of-document tokens (" +
-            std::to_string(eod.value_or(-1)) + ")" +
-            (num_empty > 0 ? " and the sources of " + std::to_string(num_empty) + " empty documents"
-                           : ""),
-        num_empty > 0);
+    std::string how = fmt::format("made anew from {} end-of-document tokens ({})", num_sequences,
+                                  eod.value_or(-1));
+    if (num_empty > 0) how += fmt::format(" and the sources of {} empty documents", num_empty);
+    return accept(how, /*needs_proof=*/num_empty > 0);
   }
 
   void commit(const fs::path& idx) {
@@ -216,15 +184,15 @@ class Repair {
 
   // Documents have one sequence each, but for the empty ones, which have none.
   bool write_bounds(int64_t num_empty) {
-    std::optional<ShortLines> short_lines;
+    std::optional<ShortestLines> empty_lines;
     if (num_empty > 0) {
-      short_lines =
-          ShortLines::find(sources_path(config_.prefix), evidence_.counts.num_documents, num_empty);
-      if (!short_lines) return false;
+      empty_lines = ShortestLines::find(sources_path(config_.prefix),
+                                        evidence_.counts.num_documents, num_empty);
+      if (!empty_lines) return false;
     }
     int64_t bound = 0, document = -1;  // of the bound
     return draft_.finish(draft_.num_sequences() + num_empty + 1, [&] {
-      if (document >= 0 && !(short_lines && short_lines->contains(document))) ++bound;
+      if (document >= 0 && !(empty_lines && empty_lines->contains(document))) ++bound;
       ++document;
       return bound;
     });
@@ -276,8 +244,9 @@ class Repair {
     if (item_bytes == 4) return TokenType::kInt32;
     refuse(num_tokens < 0
                ? "there is no manifest: give --token-bytes and --eod-id"
-               : bin_.string() + ": its " + std::to_string(bin_bytes_) + " bytes do not fit the " +
-                     std::to_string(num_tokens) + " tokens of the manifest: it is damaged, too");
+               : fmt::format("{}: its {} bytes do not fit the {} tokens of the manifest: it is "
+                             "damaged, too",
+                             bin_.string(), bin_bytes_, num_tokens));
     return std::nullopt;
   }
 
@@ -290,7 +259,7 @@ class Repair {
   std::vector<std::string> refusals_;
 };
 
-// Parts what is wrong with the dataset into faults of the .idx and others. The checksum of the .idx
+// Divides what is wrong with the dataset into faults of the .idx and others. The checksum of the .idx
 // decides; without one an .idx that contradicts itself or the size of .bin is at fault.
 struct Blame {
   bool idx_is_sound = true;

@@ -12,16 +12,12 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::optional<int64_t> integer_or_nothing(const Json& arguments, const char* name) {
+// Returns nothing if the value is absent or null.
+template <typename T>
+std::optional<T> find_value(const Json& arguments, const char* name) {
   const auto found = arguments.find(name);
   if (found == arguments.end() || found->is_null()) return std::nullopt;
-  return found->get<int64_t>();
-}
-
-std::string text_or_nothing(const Json& arguments, const char* name) {
-  const auto found = arguments.find(name);
-  if (found == arguments.end() || found->is_null()) return "";
-  return found->get<std::string>();
+  return found->get<T>();
 }
 
 // Megatron takes a list; one dataset may stand alone in it.
@@ -35,7 +31,7 @@ std::string single_data_path(const Json& arguments) {
 SampleOrder from_manifest(const Json& manifest) {
   const Json& arguments = manifest.at("arguments");
   SampleOrder order;
-  order.data_path = text_or_nothing(manifest, "dataset_prefix");
+  order.data_path = find_value<std::string>(manifest, "dataset_prefix").value_or("");
   if (order.data_path.empty()) order.data_path = single_data_path(arguments);
   if (const auto samples = manifest.find("dataset_samples"); samples != manifest.end()) {
     order.asked_samples =
@@ -46,21 +42,19 @@ SampleOrder from_manifest(const Json& manifest) {
   order.seq_length = arguments.at("seq_length").get<int64_t>();
   order.split = arguments.at("split").get<std::string>();
   order.seed = arguments.at("seed").get<int64_t>();
-  order.train_samples = integer_or_nothing(arguments, "train_samples");
+  order.train_samples = find_value<int64_t>(arguments, "train_samples");
   // Megatron derives train_iters from train_samples and keeps both: the samples were what was asked
   // for.
-  if (!order.train_samples) order.train_iters = integer_or_nothing(arguments, "train_iters");
+  if (!order.train_samples) order.train_iters = find_value<int64_t>(arguments, "train_iters");
   order.eval_iters = arguments.at("eval_iters").get<int64_t>();
   order.eval_interval = arguments.at("eval_interval").get<int64_t>();
-  order.global_batch_size = integer_or_nothing(arguments, "global_batch_size");
+  order.global_batch_size = find_value<int64_t>(arguments, "global_batch_size");
   if (!order.global_batch_size)
-    order.global_batch_size = integer_or_nothing(arguments, "micro_batch_size");
-  const auto rampup = arguments.find("rampup_batch_size");
-  if (rampup != arguments.end() && !rampup->is_null()) {
-    order.rampup_batch_size = rampup->get<std::vector<int64_t>>();
-  }
-  order.vocab_file = text_or_nothing(arguments, "vocab_file");
-  order.merge_file = text_or_nothing(arguments, "merge_file");
+    order.global_batch_size = find_value<int64_t>(arguments, "micro_batch_size");
+  order.rampup_batch_size = find_value<std::vector<int64_t>>(arguments, "rampup_batch_size")
+                                .value_or(order.rampup_batch_size);
+  order.vocab_file = find_value<std::string>(arguments, "vocab_file").value_or("");
+  order.merge_file = find_value<std::string>(arguments, "merge_file").value_or("");
   return order;
 }
 
@@ -85,6 +79,12 @@ DatasetTargetSizes target_sizes(const SampleOrder& order, Split split) {
   const int64_t eval_iters = split == Split::kTrain ? 0 : order.eval_iters;
   return dataset_target_sizes(order.train_samples, order.train_iters.value_or(0),
                               order.global_batch_size.value_or(1), order.eval_interval, eval_iters);
+}
+
+int64_t& samples_of(DatasetTargetSizes& sizes, Split split) {
+  return split == Split::kTrain   ? sizes.train_samples
+         : split == Split::kValid ? sizes.valid_samples
+                                  : sizes.test_samples;
 }
 
 }  // namespace
@@ -121,17 +121,15 @@ std::pair<int64_t, int64_t> samples_of_iteration(const SampleOrder& order, int64
 }
 
 int64_t num_asked_samples(const SampleOrder& order, Split split) {
-  const DatasetTargetSizes sizes = target_sizes(order, split);
-  return split == Split::kTrain   ? sizes.train_samples
-         : split == Split::kValid ? sizes.valid_samples
-                                  : sizes.test_samples;
+  DatasetTargetSizes sizes = target_sizes(order, split);
+  return samples_of(sizes, split);
 }
 
 GptDataset build_split(const SampleOrder& order, Split split) {
   DatasetTargetSizes sizes = target_sizes(order, split);
-  if (split != Split::kTrain) sizes.train_samples = 0;
-  if (split != Split::kValid) sizes.valid_samples = 0;
-  if (split != Split::kTest) sizes.test_samples = 0;
+  for (const Split other : {Split::kTrain, Split::kValid, Split::kTest}) {
+    if (other != split) samples_of(sizes, other) = 0;
+  }
   GptDatasets datasets = build_gpt_datasets(without_suffix(order.data_path), order.split, sizes,
                                             *order.seq_length, order.seed);
   std::optional<GptDataset>& dataset = split == Split::kTrain   ? datasets.train

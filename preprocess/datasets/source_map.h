@@ -59,7 +59,7 @@ void append_source_entry(std::vector<std::byte>& bytes, const SourceEntry& entry
 // Makes an entry count from `num_bytes` behind the begin of the input.
 void subtract_from_source_offset(std::byte* entry, int64_t num_bytes);
 
-// What is written around the entries. Without `parts` all inputs are whole.
+// The bytes around the entries. Without `parts` all inputs are whole.
 struct SourceMapFrame {
   std::string header, footer;
 };
@@ -80,6 +80,7 @@ class SourceMap {
   // std::runtime_error with what is wrong and where; std::system_error if it cannot be opened.
   explicit SourceMap(const std::filesystem::path& path);
 
+  const std::filesystem::path& path() const { return path_; }
   int64_t num_documents() const { return num_documents_; }
   bool has_origins() const { return has_origins_; }  // otherwise those of all entries are empty
   const std::vector<std::string>& inputs() const { return inputs_; }
@@ -87,6 +88,8 @@ class SourceMap {
   // Throws std::out_of_range for a document that is not there, std::runtime_error where the entry
   // names no input, has a negative offset or an origin that is no text.
   SourceEntry entry(int64_t document_idx) const;
+  // The same in words: "FILE, byte N (from ORIGIN)". Names are as they are: unescaped.
+  std::string describe(int64_t document_idx) const;
 
  private:
   std::filesystem::path path_;

@@ -39,7 +39,7 @@ class Crc32 {
   int64_t num_bytes_ = 0;
 };
 
-// What a task, or a part of it, adds to one dataset.
+// Checksums of the bytes that a task, or a part of it, adds to one dataset.
 struct WrittenChecksums {
   Crc32 tokens;     // of .bin
   Crc32 lengths;    // of .idx: an int32 for each sequence
@@ -50,7 +50,7 @@ struct WrittenChecksums {
   bool operator==(const WrittenChecksums&) const = default;
 };
 
-// Of a batch for one dataset.
+// Makes the checksums of a batch for one dataset.
 WrittenChecksums written_checksums(const Batch::Output& output, int32_t input_idx);
 
 }  // namespace weft

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "preprocess/documents/exact_json_line.h"
+#include "preprocess/documents/json_scanner.h"
 #include "preprocess/terminal/terminal_text.h"
 
 namespace weft {
@@ -27,7 +28,7 @@ constexpr const char* kUtf16 = "convert it first (iconv -f UTF-16 -t UTF-8 FILE)
 constexpr const char* kUtf32 = "convert it first (iconv -f UTF-32 -t UTF-8 FILE)";
 constexpr const char* kFetchFile = "fetch the file itself";
 
-// What people have instead of JSON lines, by the first bytes. The longer one of two that begin
+// Lists what people have instead of JSON lines, by the first bytes. The longer one of two that begin
 // alike comes first.
 constexpr FileKind kFileKinds[] = {
     {0, "PAR1"sv, "a Parquet file", kPandas},
@@ -78,55 +79,26 @@ std::string_view trimmed(std::string_view text) {
 }
 
 std::string shown_key(std::string_view key) {
-  constexpr size_t kMostBytes = 40;
-  if (key.size() <= kMostBytes) return '"' + escape_for_terminal(key) + '"';
-  size_t end = kMostBytes;
-  while (end > 0 && (key[end] & 0xC0) == 0x80) --end;  // not within a character
-  return '"' + escape_for_terminal(key.substr(0, end)) + "...\"";
-}
-
-// The first keys of an object that was found to be valid, as they stand in the line: there may be
-// millions of them, of megabytes each.
-struct FirstKeys {
-  static constexpr size_t kMost = 8;
-  std::vector<std::string_view> keys;
-  int64_t num_others = 0;
-};
-
-FirstKeys first_keys(std::string_view line) {
-  FirstKeys found;
-  JsonScanner scanner(line);
-  scanner.skip_space();
-  scanner.take('{');
-  scanner.skip_space();
-  for (JsonString key; scanner.peek() == '"' && scanner.string(key);) {
-    const auto& keys = found.keys;
-    if (std::find(keys.begin(), keys.end(), key.raw) == keys.end()) {
-      if (keys.size() < FirstKeys::kMost) {
-        found.keys.push_back(key.raw);
-      } else {
-        ++found.num_others;
-      }
-    }
-    scanner.skip_space();
-    scanner.take(':');
-    scanner.skip_space();
-    if (!scanner.value()) break;
-    scanner.skip_space();
-    scanner.take(',');
-    scanner.skip_space();
-  }
-  return found;
+  const std::string_view beginning = beginning_of(key, 40);
+  return '"' + escape_for_terminal(beginning) + (beginning.size() < key.size() ? "...\"" : "\"");
 }
 
 std::string missing_key_hint(std::string_view line, const std::vector<std::string>& wanted) {
-  const FirstKeys found = first_keys(line);
-  std::string hint = "the line has no keys";
-  for (size_t i = 0; i < found.keys.size(); ++i) {
-    if (i == 0) hint = found.keys.size() == 1 ? "the line has the key " : "the line has the keys ";
-    hint += (i == 0 ? "" : ", ") + shown_key(found.keys[i]);
-  }
-  if (found.num_others > 0) hint += fmt::format(" and {} more", found.num_others);
+  // There may be millions of keys, of megabytes each: the first ones are shown as they stand.
+  constexpr size_t kMostShown = 8;
+  std::vector<std::string_view> shown;
+  int64_t num_others = 0;
+  JsonScanner scanner(line);
+  scanner.skip_space();
+  scanner.object([&](std::string_view key, std::string_view) {
+    if (std::find(shown.begin(), shown.end(), key) != shown.end()) return;
+    shown.size() < kMostShown ? shown.push_back(key) : void(++num_others);
+  });
+  std::string hint = shown.empty()       ? "the line has no keys"
+                     : shown.size() == 1 ? "the line has the key "
+                                         : "the line has the keys ";
+  for (size_t i = 0; i < shown.size(); ++i) hint += (i == 0 ? "" : ", ") + shown_key(shown[i]);
+  if (num_others > 0) hint += fmt::format(" and {} more", num_others);
   for (const std::string& key : wanted) {
     if (key.find(',') == key.npos) continue;
     if (ExactJsonLine({key}).parse(line).problem != LineProblem::kMissingKey) continue;
@@ -146,7 +118,7 @@ std::string not_a_string_hint(std::string_view value) {
   return "it is a number";
 }
 
-// For a line in which something that is not JSON begins at `position`.
+// Explains a line in which something that is not JSON begins at `position`.
 std::string not_json_hint(std::string_view line, size_t position, bool is_first, bool is_too_deep) {
   const std::string_view content = trimmed(line);
   if (is_too_deep) {
@@ -178,10 +150,8 @@ std::string not_json_hint(std::string_view line, size_t position, bool is_first,
   return "";
 }
 
-}  // namespace
-
-std::string bad_line_hint(std::string_view text, std::string_view line, bool is_first,
-                          const LineOutcome& outcome, const std::vector<std::string>& keys) {
+std::string hint_for(std::string_view text, std::string_view line, bool is_first,
+                     const LineOutcome& outcome, const std::vector<std::string>& keys) {
   const bool is_no_object =
       outcome.problem == LineProblem::kNotJson || outcome.problem == LineProblem::kNotAnObject;
   if (is_no_object || outcome.problem == LineProblem::kInvalidUtf8) {
@@ -204,6 +174,18 @@ std::string bad_line_hint(std::string_view text, std::string_view line, bool is_
     default:
       return "";
   }
+}
+
+}  // namespace
+
+void explain_bad_line(BadLine& bad_line, std::string_view text, std::string_view line,
+                      const std::vector<std::string>& keys) {
+  LineOutcome& outcome = bad_line.outcome;
+  if (outcome.problem == LineProblem::kInvalidUtf8) {
+    outcome.position = num_valid_utf8_bytes(line);
+    outcome.detail = fmt::format("byte 0x{:02X}", static_cast<uint8_t>(line[outcome.position]));
+  }
+  bad_line.hint = hint_for(text, line, bad_line.offset_bytes == 0, outcome, keys);
 }
 
 }  // namespace weft

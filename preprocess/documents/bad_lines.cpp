@@ -4,7 +4,24 @@
 
 #include <numeric>
 
+#include "preprocess/terminal/terminal_text.h"
+
 namespace weft {
+
+const char* describe(LineProblem problem) {
+  static constexpr std::array<const char*, kNumLineProblems> kNames = {
+      "",
+      "blank line",
+      "invalid UTF-8",
+      "not valid JSON",
+      "not a JSON object",
+      "missing key",
+      "not a string",
+      "line too long",
+      "special token in the text",
+  };
+  return kNames.at(static_cast<size_t>(problem));
+}
 
 std::string BadLine::message() const {
   std::string text =
@@ -34,7 +51,7 @@ std::string BadLineCounts::summary() const {
     reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", by_problem[i],
                            describe(static_cast<LineProblem>(i)));
   }
-  std::string text = fmt::format("{} bad line{}", total(), total() == 1 ? "" : "s");
+  std::string text = counted(total(), "bad line");
   if (!reasons.empty()) text += " (" + reasons + ")";
   return text;
 }

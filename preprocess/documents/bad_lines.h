@@ -1,16 +1,36 @@
-// Lines that are no documents: counted by reason, the first ones kept with their place.
+// Lines that are no documents: why, counted by reason, the first ones kept with their place.
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
-
-#include "preprocess/documents/line_problem.h"
 
 namespace weft {
 
-// How many are shown: enough to see the pattern, few enough for a log.
+enum class LineProblem : uint8_t {
+  kNone,
+  kBlank,
+  kInvalidUtf8,
+  kNotJson,
+  kNotAnObject,
+  kMissingKey,
+  kNotAString,
+  kTooLong,
+  kSpecialToken,
+};
+constexpr int kNumLineProblems = 9;
+
+// "not valid JSON" and so on; kNone gives "".
+const char* describe(LineProblem problem);
+
+struct LineOutcome {
+  LineProblem problem = LineProblem::kNone;
+  std::string detail;   // what exactly, "" if `problem` says it all
+  size_t position = 0;  // byte in the line where it was noticed
+};
+
+// The first so many are shown: enough to see the pattern, few enough for a log.
 constexpr int kNumShownBadLines = 10;
 
 struct BadLine {
@@ -19,7 +39,7 @@ struct BadLine {
   int64_t offset_bytes = 0;  // of the line, in the decompressed stream
   LineOutcome outcome;
   std::string hint{};  // what to do about it, "" if nothing is known
-  // Of a part of the work (--shard) that begins within the input: lines are counted from there, and
+  // In a part of the work (--shard) that begins within the input lines are counted from there, and
   // bytes as well if the input is compressed.
   bool counts_lines_of_part = false, counts_bytes_of_part = false;
 

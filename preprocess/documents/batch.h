@@ -1,4 +1,4 @@
-// What became of one chunk of lines: tokens as they go to disk, sequences, documents, bad lines.
+// The result of one chunk of lines: tokens as they go to disk, sequences, documents, bad lines.
 #pragma once
 
 #include <cstddef>
@@ -15,14 +15,14 @@ namespace weft {
 // Reused from chunk to chunk.
 struct Batch {
   struct Output {
-    // In the file's type; the other one stays empty. The tokenizer appends to it: no copy.
+    // Tokens in the file's type; the other one stays empty. The tokenizer appends to it: no copy.
     std::vector<uint16_t> tokens_16;
     std::vector<int32_t> tokens_32;
     std::vector<int32_t> sequence_lengths;  // tokens of each sequence, > 0
-    // Of each document that goes into the file: 1 sequence, 0 if it is empty, or one for each
+    // Sequences of each document that goes into the file: 1, 0 if it is empty, or one for each
     // string with tokens of a list.
     std::vector<int32_t> document_sequences;
-    // Of each document: where its line begins, in the decompressed stream.
+    // The begin of each document's line, in the decompressed stream.
     std::vector<int64_t> line_offsets;
     std::vector<Origin> origins;  // of each document, or none if they are not kept
 
@@ -31,7 +31,7 @@ struct Batch {
       if constexpr (sizeof(Id) == 2) return tokens_16;
       if constexpr (sizeof(Id) == 4) return tokens_32;
     }
-    // As they go into the file; valid until they change.
+    // The tokens as they go into the file; valid until they change.
     std::span<const std::byte> token_bytes() const {
       return tokens_32.empty() ? std::as_bytes(std::span(tokens_16))
                                : std::as_bytes(std::span(tokens_32));

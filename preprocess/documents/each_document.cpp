@@ -1,7 +1,6 @@
 #include "preprocess/documents/each_document.h"
 
 #include <string>
-#include <utility>
 
 #include "preprocess/documents/bad_line_hint.h"
 #include "preprocess/documents/json_line.h"
@@ -19,43 +18,34 @@ void for_each_document(const std::string& input, const std::string& json_key,
   constexpr size_t kMaxLineBytes = size_t{256} << 20;
   const auto source = open_input(input, cancelled);
   LineChunker chunker(*source, kChunkBytes, kMaxLineBytes);
-  JsonLineParser parser({json_key});
-  LineChunk chunk;
+  JsonLineParser parser({json_key}, kNoOriginKey, kMaxLineBytes);  // texts in one piece
   int64_t num_lines = 0;
-  while (chunker.next(chunk)) {
+  for (LineChunk chunk; chunker.next(chunk);) {
     if (chunk.is_too_long_line) {
       ++num_lines;
       bad_lines.add(LineProblem::kTooLong);
       continue;
     }
     LineWalker lines(chunk.text());
-    std::string_view line;
-    while (lines.next(line)) {
+    for (std::string_view line; lines.next(line);) {
       if (cancelled.load(std::memory_order_relaxed)) throw ReadCancelled{};
       ++num_lines;
-      const std::string_view text = chunk.text();
-      const auto at = static_cast<size_t>(line.data() - text.data());
-      const LineOutcome outcome = parser.parse(line, text.size() - at - line.size());
-      if (outcome.problem != LineProblem::kNone) {
-        if (bad_lines.total() == 0) {
-          const std::string hint =
-              bad_line_hint(text.substr(at), line, num_lines == 1, outcome, {json_key});
-          first_bad_line = BadLine{display_name(input), num_lines,
-                                   chunk.offset_bytes + static_cast<int64_t>(at), outcome, hint}
-                               .message();
-        }
-        bad_lines.add(outcome.problem);
-      } else {
-        std::string begun;  // of a long text, which comes in pieces
-        for (TextPiece piece; parser.next_text(0, piece);) {
-          if (piece.is_first && piece.is_last) {
-            use(piece.text);
-            continue;
-          }
-          begun += piece.text;
-          if (piece.is_last) use(std::exchange(begun, {}));
-        }
+      const auto at = static_cast<size_t>(line.data() - chunk.text().data());
+      const LineOutcome outcome = parser.parse(line, chunk.size_bytes - at - line.size());
+      if (outcome.problem == LineProblem::kNone) {
+        parser.each_text(0, [&](const TextPiece& piece) {
+          use(piece.text);
+          return true;
+        });
+        continue;
       }
+      if (bad_lines.total() == 0) {
+        BadLine bad_line{display_name(input), num_lines,
+                         chunk.offset_bytes + static_cast<int64_t>(at), outcome};
+        explain_bad_line(bad_line, chunk.text().substr(at), line, {json_key});
+        first_bad_line = bad_line.message();
+      }
+      bad_lines.add(outcome.problem);
     }
   }
 }

@@ -7,18 +7,18 @@
 //   - of a key that occurs twice, the last value counts; keys are compared after unescaping;
 //   - a lone surrogate escape is accepted. Python cannot encode it; here it becomes U+FFFD and is
 //     counted.
-// This is the definition of what a line means. It is plain rather than fast: DomJsonLine reads the
-// lines that have none of these peculiarities. Differences from Python: README, "Decisions".
+// This is the definition of what a line means. It is plain rather than fast: simdjson reads the
+// lines that have none of these peculiarities (json_line.h). Differences from Python: README, "Decisions".
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "preprocess/documents/json_scanner.h"
-#include "preprocess/documents/line_problem.h"
-#include "preprocess/documents/origin_strings.h"
+#include "preprocess/documents/bad_lines.h"
+#include "preprocess/documents/origin.h"
 
 namespace weft {
 
@@ -32,46 +32,37 @@ struct TextPiece {
   bool is_first = true, is_last = true;  // of its string
 };
 
+// Takes a piece, which is valid during the call. Returns false if it wants no more.
+using UseText = std::function<bool(const TextPiece&)>;
+
 // Reuses its buffers from line to line: one per thread.
 class ExactJsonLine {
  public:
-  // A longer string comes in pieces of up to `text_piece_bytes` (at least 16) of the line. Throws
-  // std::invalid_argument for what is no origin key (origin_strings.h).
+  // A longer string than `text_piece_bytes` comes in pieces of so many or a few more bytes. Throws
+  // std::invalid_argument for what is no origin key (origin.h).
   explicit ExactJsonLine(std::vector<std::string> keys, std::string_view origin_key = kNoOriginKey,
                          size_t text_piece_bytes = kTextPieceBytes);
 
-  // Parses one line, which must be valid UTF-8. If the outcome is kNone, next_text() then has the
-  // strings of every key.
+  // Parses one line, which must be valid UTF-8. If the outcome is kNone, each_text() then has the
+  // strings of every key, as long as the line is there.
   LineOutcome parse(std::string_view line);
 
-  // As JsonLineParser::next_text().
-  bool next_text(size_t key_idx, TextPiece& piece);
-  Origin origin() { return origins_.origin(); }
+  // Does what JsonLineParser::each_text() does.
+  bool each_text(size_t key_idx, const UseText& use);
+  Origin origin() const;
   // Lone surrogates that were replaced in the texts of the last line so far.
   int64_t num_replaced_surrogates() const { return num_replaced_surrogates_; }
 
  private:
-  struct Value {
-    enum class Kind : uint8_t { kAbsent, kString, kList, kMixedList, kOther } kind = Kind::kAbsent;
-    size_t position = 0;  // in the line; of a mixed list: of what is no string in it
-    JsonString string;
-    std::string_view rest;  // of a list, between its brackets
-    bool goes_on = false;   // next_text() has given a piece of `string`, which is the rest
-    bool is_read = false;   // nothing is left for next_text()
-  };
-  bool read_member(JsonScanner& scanner, const JsonString& key);
-  Value* find_value(std::string_view key);
-  bool read_value(JsonScanner& scanner, Value& value);
-  LineOutcome check_values() const;
-  static bool next_of_list(Value& value);
-  static bool next_string(Value& value);
+  LineOutcome check_values(std::string_view line) const;
+  bool use_string(std::string_view value, const UseText& use);
 
   std::vector<std::string> keys_;
+  std::vector<OriginPath> origin_paths_;
   size_t text_piece_bytes_;
-  std::vector<Value> values_;
-  OriginStrings origins_;
-  std::string key_buffer_;
-  std::string text_buffer_;  // of a piece with escapes
+  // Values as they stand in the line, "" where it has none: by key, and by the first key of each path.
+  std::vector<std::string_view> values_, origin_values_;
+  std::string text_buffer_;  // of a piece
   int64_t num_replaced_surrogates_ = 0;
 };
 

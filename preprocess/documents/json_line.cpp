@@ -3,26 +3,114 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <new>
 
 namespace weft {
+namespace {
+
+namespace dom = simdjson::dom;
+
+// ExactJsonLine allows more: a line that is nested deeper is left to it.
+constexpr size_t kMaxDomDepth = 500;
+
+static_assert(kDomPaddingBytes >= simdjson::SIMDJSON_PADDING);
+
+// Sets `value` to that of the last member of this name; false if there is none, or if `container`
+// is no object.
+bool find_member(const dom::element& container, std::string_view name, dom::element& value) {
+  dom::object members;
+  if (container.get(members) != simdjson::SUCCESS) return false;
+  bool is_found = false;
+  for (const auto [key, member] : members) {
+    if (key != name) continue;
+    value = member;
+    is_found = true;
+  }
+  return is_found;
+}
+
+bool is_string_or_list_of_strings(const dom::element& value) {
+  dom::array list;
+  return value.is_string() || (value.get(list) == simdjson::SUCCESS &&
+                               std::all_of(list.begin(), list.end(), [](const dom::element& each) {
+                                 return each.is_string();
+                               }));
+}
+
+}  // namespace
+
+struct JsonLineParser::Dom {
+  // True if the line is an object with a string or a list of strings under every key.
+  bool parse(std::string_view line, size_t num_readable_behind);
+
+  std::vector<std::string> keys;
+  std::vector<OriginPath> paths;
+  dom::element object{};
+  std::vector<dom::element> values{};  // by key
+  dom::parser parser{};
+  dom::document document{};
+};
+
+bool JsonLineParser::Dom::parse(std::string_view line, size_t num_readable_behind) {
+  // Newer versions of simdjson skip a byte order mark. White space before the object is rare.
+  if (!line.starts_with('{')) return false;
+  if (document.capacity() == 0 &&
+      (parser.allocate(kMaxDomLineBytes, kMaxDomDepth) != simdjson::SUCCESS ||
+       document.allocate(kMaxDomLineBytes) != simdjson::SUCCESS)) {
+    throw std::bad_alloc();
+  }
+  const bool copies = num_readable_behind < kDomPaddingBytes;
+  if (parser.parse_into_document(document, line.data(), line.size(), copies).get(object) !=
+      simdjson::SUCCESS) {
+    return false;
+  }
+  values.resize(keys.size());
+  for (size_t k = 0; k < keys.size(); ++k) {
+    if (!find_member(object, keys[k], values[k]) || !is_string_or_list_of_strings(values[k]))
+      return false;
+  }
+  return true;
+}
 
 JsonLineParser::JsonLineParser(const std::vector<std::string>& keys, std::string_view origin_key,
                                size_t text_piece_bytes)
-    : dom_(keys, origin_key),
+    : dom_(std::make_unique<Dom>(Dom{keys, origin_paths(origin_key)})),
       exact_(keys, origin_key, text_piece_bytes),
       max_dom_bytes_(std::min(text_piece_bytes, kMaxDomLineBytes)) {}
 
+JsonLineParser::~JsonLineParser() = default;
+
 LineOutcome JsonLineParser::parse(std::string_view line, size_t num_readable_behind) {
-  is_dom_ = line.size() <= max_dom_bytes_ && dom_.parse(line, num_readable_behind);
+  is_dom_ = line.size() <= max_dom_bytes_ && dom_->parse(line, num_readable_behind);
   if (is_dom_) return {};
   if (!simdjson::validate_utf8(line)) return {LineProblem::kInvalidUtf8, "", 0};
   return exact_.parse(line);
 }
 
-bool JsonLineParser::next_text(size_t key_idx, TextPiece& piece) {
-  if (!is_dom_) return exact_.next_text(key_idx, piece);
-  piece = {};
-  return dom_.next_text(key_idx, piece.text);
+bool JsonLineParser::each_text(size_t key_idx, const UseText& use) {
+  if (!is_dom_) return exact_.each_text(key_idx, use);
+  const dom::element& value = dom_->values[key_idx];
+  TextPiece piece;
+  if (value.get(piece.text) == simdjson::SUCCESS) return use(piece);
+  const dom::array list = value.get_array().value_unsafe();
+  return std::all_of(list.begin(), list.end(), [&](const dom::element& each) {
+    return each.get(piece.text) == simdjson::SUCCESS && use(piece);
+  });
+}
+
+Origin JsonLineParser::origin() const {
+  if (!is_dom_) return exact_.origin();
+  for (const OriginPath& path : dom_->paths) {
+    dom::element value = dom_->object;
+    std::string_view text;
+    const bool is_found = std::all_of(path.begin(), path.end(), [&](const std::string& key) {
+      return find_member(value, key, value);
+    });
+    if (!is_found || value.get(text) != simdjson::SUCCESS) continue;
+    const Origin origin = origin_of(text);
+    if (!origin.is_empty()) return origin;
+  }
+  return {};
 }
 
 }  // namespace weft

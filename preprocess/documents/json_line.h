@@ -1,44 +1,58 @@
-// Finds the strings under some keys in one line of JSON: by simdjson (DomJsonLine), or where that
-// gives up by the exact definition of what a line means (ExactJsonLine).
+// Finds the strings under some keys in one line of JSON: by simdjson's DOM, which nearly every line
+// takes, or by the exact definition of what a line means (ExactJsonLine).
+//
+// simdjson gives the same strings and the same origin as ExactJsonLine, or it gives up: where it
+// refuses the line (NaN, numbers beyond 64 bits, lone surrogates, invalid UTF-8, a byte order mark,
+// deep nesting, no JSON at all) and where the line is no document. ExactJsonLine then decides, and
+// says what is wrong.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "preprocess/documents/dom_json_line.h"
 #include "preprocess/documents/exact_json_line.h"
-#include "preprocess/documents/line_problem.h"
 
 namespace weft {
 
-// Reuses its buffers from line to line: one per thread.
+// Longer lines are left to ExactJsonLine: simdjson holds 14 bytes of memory for each byte of the
+// longest line, as far as a line uses them.
+constexpr size_t kMaxDomLineBytes = size_t{1} << 20;
+
+// A line with fewer readable bytes behind it is copied for simdjson.
+constexpr size_t kDomPaddingBytes = 64;
+
+// Reuses its memory from line to line: one per thread.
 class JsonLineParser {
  public:
-  // As ExactJsonLine.
+  // Takes what ExactJsonLine takes. Throws std::bad_alloc as well.
   explicit JsonLineParser(const std::vector<std::string>& keys,
                           std::string_view origin_key = kNoOriginKey,
                           size_t text_piece_bytes = kTextPieceBytes);
+  ~JsonLineParser();
 
-  // Parses one line. If the outcome is kNone, next_text() then has the strings of every key. With
-  // fewer than kDomPaddingBytes of any readable bytes behind the line it is copied.
+  // Parses one line. If the outcome is kNone, each_text() then has the strings of every key, until
+  // the next call and as long as the line is there.
   LineOutcome parse(std::string_view line, size_t num_readable_behind = 0);
 
-  // Steps to the next string of a key: its only one, or those of its list in order; false after the
-  // last. A long one comes in several pieces, cut between two characters. Valid as long as the line
-  // and until the next call of either function.
-  bool next_text(size_t key_idx, TextPiece& piece);
-  // Where the document says that it is from.
-  Origin origin() { return is_dom_ ? dom_.origin() : exact_.origin(); }
+  // Calls use() for the string under a key, or for those of its list in order; a long one comes in
+  // several pieces, cut between two characters. Ends, and returns false, where use() does.
+  bool each_text(size_t key_idx, const UseText& use);
+  // The origin that the document names, by the first origin path with a string that names something.
+  Origin origin() const;
   // Lone surrogates that were replaced in the texts of the last line so far.
   int64_t num_replaced_surrogates() const { return is_dom_ ? 0 : exact_.num_replaced_surrogates(); }
+  // True if simdjson has read the last line.
+  bool is_read_by_simdjson() const { return is_dom_; }
 
  private:
-  DomJsonLine dom_;
+  struct Dom;
+  std::unique_ptr<Dom> dom_;
   ExactJsonLine exact_;
   size_t max_dom_bytes_;  // so that the texts of such a line need no pieces
-  bool is_dom_ = false;   // the last line was read by `dom_`
+  bool is_dom_ = false;
 };
 
 }  // namespace weft

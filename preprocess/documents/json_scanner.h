@@ -1,29 +1,14 @@
 // Checks the grammar of JSON text as Python's json.loads does (exact_json_line.h), without building
-// values.
+// values, and says what its strings stand for.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
-#include "preprocess/documents/json_string.h"
-
 namespace weft {
-
-struct JsonString {
-  std::string_view raw;  // between the quotes
-  bool has_escapes = false;
-};
-
-// What a key stands for: itself, or its unescaped text in `buffer`.
-std::string_view unescaped_key(const JsonString& key, std::string& buffer);
-
-// What an array holds, for those who want an array of strings.
-struct JsonArray {
-  std::string_view raw;      // between the brackets
-  bool only_strings = true;  // so for the empty array
-  size_t first_other = 0;    // position in the line of the first element that is none
-};
 
 // Deeper nesting is refused, as by Python, whose parser gives up at its recursion limit of 1000.
 constexpr int kMaxJsonDepth = 990;
@@ -39,29 +24,32 @@ class JsonScanner {
   bool at_end() const { return position_ == end_; }
   // The next byte, '\0' at the end (where a real NUL is an error as well).
   char peek() const { return position_ == end_ ? '\0' : *position_; }
-  bool take(char expected);  // steps over `expected` if it comes next
   bool value();
-  bool string(JsonString& out);  // position at the opening quote
-  bool array(JsonArray& out);    // position at the opening bracket
-  // Position at the opening brace. Calls read_value(key) at the value of every member, which steps
-  // over it and returns whether it could.
-  template <typename ReadValue>
-  bool object(const ReadValue& read_value);
-  // As object(), but without counting its depth: for the line's own.
-  template <typename ReadValue>
-  bool members(const ReadValue& read_value);
+  // At the opening quote. `raw` is what lies between the quotes.
+  bool string(std::string_view& raw);
+  // At an opening brace. Calls use_member, if there is one, with each name (between its quotes) and
+  // value as they stand in the text.
+  using UseMember = std::function<void(std::string_view name, std::string_view value)>;
+  bool object(const UseMember& use_member = {});
+  // At an opening bracket. Calls use_element, if there is one, with each value as it stands.
+  using UseElement = std::function<void(std::string_view value)>;
+  bool array(const UseElement& use_element = {});
   bool fail(const char* why);
 
   const char* error() const { return error_; }
   size_t position() const { return static_cast<size_t>(position_ - begin_); }
 
  private:
-  bool go_deeper();
   template <typename IsOne>
   void skip(const IsOne& is_one);
+  bool take(char expected);
+  bool skip_escape();
   bool number();
   bool literal(std::string_view word);
   bool digits();
+  std::string_view text_from(const char* begin) const {
+    return {begin, static_cast<size_t>(position_ - begin)};
+  }
 
   const char* begin_;
   const char* position_;
@@ -70,30 +58,16 @@ class JsonScanner {
   int depth_ = 0;
 };
 
-template <typename ReadValue>
-bool JsonScanner::object(const ReadValue& read_value) {
-  if (!go_deeper() || !members(read_value)) return false;
-  --depth_;
-  return true;
-}
+// Takes the beginning of a JSON string from `raw`, which lies between quotes and is valid, and
+// appends what it stands for to `out`: whole characters, until `out` has `max_bytes` or a few more.
+// Returns the number of lone surrogate escapes, each of which becomes U+FFFD.
+int64_t unescape_json(std::string_view& raw, size_t max_bytes, std::string& out);
 
-template <typename ReadValue>
-bool JsonScanner::members(const ReadValue& read_value) {
-  ++position_;
-  skip_space();
-  if (take('}')) return true;
-  do {
-    skip_space();
-    JsonString key;
-    if (peek() != '"') return fail("expected a property name in double quotes");
-    if (!string(key)) return false;
-    skip_space();
-    if (!take(':')) return fail("expected ':'");
-    skip_space();
-    if (!read_value(key)) return false;
-    skip_space();
-  } while (take(','));
-  return take('}') || fail("expected ',' or '}'");
-}
+// The value of the last member of this name in a valid JSON object; "" if there is none, or if
+// `value` is no object.
+std::string_view find_member(std::string_view value, std::string_view name);
+
+// True if a name, as it stands between its quotes, is `name`.
+bool is_name(std::string_view raw, std::string_view name);
 
 }  // namespace weft

@@ -4,19 +4,21 @@
 
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
+
+#include "preprocess/terminal/terminal_text.h"
 
 namespace weft {
 namespace {
 
-constexpr std::string_view kEllipsis = "\xE2\x80\xA6";
-constexpr size_t kMaxCutBytes = kOriginBytes - kEllipsis.size();
+constexpr const char* kEllipsis = "\xE2\x80\xA6";
+constexpr size_t kMaxCutBytes = kOriginBytes - 3;
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool is_of_scheme(char c) {
   return is_letter(c) || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.';
 }
 bool is_space_or_control(char c) { return static_cast<unsigned char>(c) <= ' '; }
-bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && is_space_or_control(text.front())) text.remove_prefix(1);
@@ -62,24 +64,21 @@ std::string_view host_of(std::string_view after_scheme) {
   return host;
 }
 
-void put(Origin& origin, std::string_view first, std::string_view second = {}) {
-  std::memcpy(origin.bytes.data(), first.data(), first.size());
-  if (!second.empty())
-    std::memcpy(origin.bytes.data() + first.size(), second.data(), second.size());
+void put(Origin& origin, const std::string& text) {
+  std::memcpy(origin.bytes.data(), text.data(), text.size());
 }
 
 void put_beginning(Origin& origin, std::string_view text) {
-  if (text.size() <= kOriginBytes) return put(origin, text);
-  size_t end = kMaxCutBytes;
-  while (continues_character(text[end])) --end;
-  put(origin, text.substr(0, end), kEllipsis);
+  const bool fits = text.size() <= kOriginBytes;
+  put(origin, std::string(beginning_of(text, fits ? kOriginBytes : kMaxCutBytes)) +
+                  (fits ? "" : kEllipsis));
 }
 
 void put_end(Origin& origin, std::string_view text) {
-  if (text.size() <= kOriginBytes) return put(origin, text);
+  if (text.size() <= kOriginBytes) return put(origin, std::string(text));
   size_t begin = text.size() - kMaxCutBytes;
-  while (continues_character(text[begin])) ++begin;
-  put(origin, kEllipsis, text.substr(begin));
+  while ((text[begin] & 0xC0) == 0x80) ++begin;  // not within a character
+  put(origin, kEllipsis + std::string(text.substr(begin)));
 }
 
 void put_host(Origin& origin, std::string_view host) {
@@ -94,6 +93,27 @@ void put_host(Origin& origin, std::string_view host) {
   for (char& c : origin.bytes) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c | 0x20);
   }
+}
+
+// The keys of a path, without their escapes.
+OriginPath keys_of(std::string_view path) {
+  const auto refuse = [path](const std::string& why) {
+    throw std::invalid_argument("--origin-key: '" + std::string(path) + "' " + why);
+  };
+  OriginPath keys{""};
+  for (size_t i = 0; i < path.size(); ++i) {
+    if (path[i] == '.') {
+      keys.emplace_back();
+      continue;
+    }
+    const bool is_escape = path[i] == '\\';
+    if (is_escape && (++i == path.size() || (path[i] != '.' && path[i] != '\\')))
+      refuse(R"(has a \ before neither a dot nor a \; a \ in a key is written \\)");
+    keys.back() += path[i];
+  }
+  if (std::find(keys.begin(), keys.end(), "") != keys.end())
+    refuse("has an empty key in it; give keys with dots between them, as in meta.url");
+  return keys;
 }
 
 }  // namespace
@@ -112,7 +132,7 @@ bool is_valid(const Origin& origin) {
 
 Origin origin_of(std::string_view value) {
   Origin origin;
-  value = trimmed(value);
+  value = trimmed(beginning_of(value, kMaxOriginTextBytes));
   const size_t scheme_bytes = scheme_length(value);
   if (scheme_bytes == 0) {
     put_beginning(origin, trimmed(value.substr(0, value.find('\0'))));
@@ -125,6 +145,17 @@ Origin origin_of(std::string_view value) {
     put_beginning(origin, value.substr(0, scheme_bytes));
   }
   return origin;
+}
+
+std::vector<OriginPath> origin_paths(std::string_view origin_key) {
+  if (origin_key == kNoOriginKey) return {};
+  std::vector<OriginPath> paths;
+  if (origin_key == "auto") {
+    for (const std::string_view path : kAutoOriginPaths) paths.push_back(keys_of(path));
+  } else {
+    paths.push_back(keys_of(origin_key));
+  }
+  return paths;
 }
 
 }  // namespace weft

@@ -1,41 +1,22 @@
 #include "preprocess/documents/tokenize_chunk.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
 
 #include "preprocess/documents/bad_line_hint.h"
-#include "preprocess/terminal/terminal_text.h"
 
 namespace weft {
 namespace {
 
-// What a text in pieces leaves waiting is far less with vocabularies that are made as GPT-2's.
+// A text in pieces leaves far less than this waiting with vocabularies that are made as GPT-2's.
 constexpr size_t kMaxKeptWaitingBytes = 4 << 20;
 
-// Of larger chunks the number of tokens is bounded beforehand: vectors that grow take twice their
-// size while they are copied.
+// For larger chunks the memory is reserved beforehand: vectors that grow take twice their size while
+// they are copied.
 constexpr size_t kLargeChunkBytes = 2 << 20;
 
 constexpr std::string_view kSpecialTokenText = "<|endoftext|>";
-
-std::string byte_text(char byte) {
-  return fmt::format("byte 0x{:02X}", static_cast<uint8_t>(byte));
-}
-
-// Says more of a bad line that will be shown. Its line lies in `text`.
-void explain(BadLine& bad_line, std::string_view text, std::string_view line,
-             const std::vector<std::string>& keys) {
-  LineOutcome& outcome = bad_line.outcome;
-  if (outcome.problem == LineProblem::kInvalidUtf8) {
-    outcome.position = num_valid_utf8_bytes(line);
-    outcome.detail = byte_text(line[outcome.position]);
-  }
-  const std::string_view from_line = text.substr(static_cast<size_t>(line.data() - text.data()));
-  bad_line.hint = bad_line_hint(from_line, line, bad_line.offset_bytes == 0, outcome, keys);
-}
 
 }  // namespace
 
@@ -67,7 +48,10 @@ void ChunkTokenizer::tokenize(const LineChunk& chunk, Batch& result) {
     result.bad_line_counts.add(outcome.problem);
     if (std::ssize(result.bad_lines) >= kNumShownBadLines) return;
     result.bad_lines.push_back({"", result.num_lines, offset_bytes, std::move(outcome)});
-    if (!line.empty()) explain(result.bad_lines.back(), text, line, rules_.json_keys);
+    if (line.empty()) return;
+    explain_bad_line(result.bad_lines.back(),
+                     text.substr(static_cast<size_t>(line.data() - text.data())), line,
+                     rules_.json_keys);
   };
   const std::string too_long =
       "more than " + std::to_string(rules_.max_line_bytes) + " bytes (--max-line-bytes)";
@@ -111,8 +95,8 @@ LineOutcome ChunkTokenizer::tokenize_line(std::string_view line, const LineChunk
                                      : append_line<int32_t>(offset_bytes, result);
 }
 
-// A line is a document under every key or under none: of a line that turns out to be bad, nothing
-// stays.
+// A line is a document under every key or under none: a line that turns out to be bad leaves nothing
+// behind.
 template <typename Id>
 LineOutcome ChunkTokenizer::append_line(int64_t offset_bytes, Batch& result) {
   const Origin origin = rules_.keeps_origins() ? parser_.origin() : Origin{};
@@ -138,17 +122,15 @@ LineOutcome ChunkTokenizer::append_line(int64_t offset_bytes, Batch& result) {
 // special token is in a text and must not be.
 template <typename Id>
 bool ChunkTokenizer::append_texts(size_t key_idx, Batch::Output& output) {
-  std::vector<Id>& tokens = output.tokens<Id>();
-  TextPiece piece;
   int64_t begin = output.num_tokens();  // of this text's tokens
-  while (parser_.next_text(key_idx, piece)) {
-    if (!append_piece<Id>(piece, tokens)) return false;
+  return parser_.each_text(key_idx, [&](const TextPiece& piece) {
+    if (!append_piece<Id>(piece, output.tokens<Id>())) return false;
     if (piece.is_last && output.num_tokens() > begin) {
       output.sequence_lengths.push_back(static_cast<int32_t>(output.num_tokens() - begin));
       begin = output.num_tokens();
     }
-  }
-  return true;
+    return true;
+  });
 }
 
 // The special token is looked for here as well, so that any other error of the tokenizer stays an
@@ -168,9 +150,6 @@ bool ChunkTokenizer::append_piece(const TextPiece& piece, std::vector<Id>& token
   waiting_ += piece.text;
   // A token that goes on in the next piece waits as a whole.
   if (refuses_special && waiting_.find(kSpecialTokenText) != waiting_.npos) return false;
-  // Escapes stand for little text; what cannot be settled yet would be encoded again for each.
-  constexpr size_t kCutBytes = 16;
-  if (!piece.is_last && waiting_.size() + kCutBytes < text_piece_bytes_) return true;
   waiting_.erase(0, tokenizer_.encode_part(waiting_, piece.is_last, begun_, tokens));
   if (piece.is_last && waiting_.capacity() > kMaxKeptWaitingBytes) waiting_ = {};
   return true;

@@ -26,7 +26,7 @@ struct TokenizeRules {
   OnBadLine on_bad_line = OnBadLine::kStop;
   size_t max_line_bytes = size_t{256} << 20;
   std::optional<TokenType> token_type;  // of the file, uint16 or int32; nothing: by Megatron's rule
-  std::string origin_key{kNoOriginKey};  // origin_strings.h
+  std::string origin_key{kNoOriginKey};  // origin.h
 
   bool keeps_origins() const { return origin_key != kNoOriginKey; }
 };
@@ -46,7 +46,7 @@ class ChunkTokenizer {
   void tokenize(const LineChunk& chunk, Batch& result);
 
  private:
-  // How much of an output lines before the current one made.
+  // The size of an output before the current line.
   struct Mark {
     int64_t num_tokens = 0, num_sequences = 0;
   };
@@ -69,7 +69,7 @@ class ChunkTokenizer {
   Tokenizer tokenizer_;
   JsonLineParser parser_;
   std::vector<Mark> marks_;  // by key
-  // Of a text in pieces: what was not encoded yet, and what was begun.
+  // The end of a text in pieces that is not encoded yet, and the state of its encoding.
   std::string waiting_;
   BegunText begun_;
 };

@@ -75,6 +75,7 @@ std::optional<Journal::Content> Journal::read(const std::filesystem::path& path)
     throw std::runtime_error(path.string() + ": not a journal of this version of weft-data (" +
                              error.what() + "); remove the folder it is in to start anew");
   }
+  content.num_bytes = static_cast<int64_t>(text.size() - rest.size());
   return content;
 }
 
@@ -84,19 +85,10 @@ std::string Journal::line(const LedgerRequest::Durable& durable) {
 
 Journal::Journal(const std::filesystem::path& path, const std::string& identity) {
   const auto content = read(path);
-  if (!content || content->identity != identity) {
-    write_file_atomically(path, line_of(identity));
-    file_ = OutputFile(path, /*keep=*/true);
-    whole_bytes_ = file_.size_bytes();
-    return;
-  }
-  const std::string text = read_file(path, Links::kRefuse);
-  std::string_view rest = text;
-  while (next_line(rest)) {
-  }
+  const bool goes_on = content && content->identity == identity;
+  if (!goes_on) write_file_atomically(path, line_of(identity));
   file_ = OutputFile(path, /*keep=*/true);
-  whole_bytes_ = static_cast<int64_t>(text.size() - rest.size());
-  if (!rest.empty()) file_.truncate(whole_bytes_);
+  num_bytes_ = goes_on ? content->num_bytes : file_.size_bytes();
 }
 
 void Journal::add(const std::vector<LedgerRequest::Durable>& changed) {
@@ -104,10 +96,10 @@ void Journal::add(const std::vector<LedgerRequest::Durable>& changed) {
   std::string lines;
   for (const LedgerRequest::Durable& durable : changed) lines += line(durable);
   crash_point("journal_behind");  // the files are synced, the journal does not know it
-  // A write that failed half-way, on a full disk, would hide what comes behind it.
-  if (file_.size_bytes() != whole_bytes_) file_.truncate(whole_bytes_);
+  // A line that is torn, by a power cut or on a full disk, would hide what comes behind it.
+  if (file_.size_bytes() != num_bytes_) file_.truncate(num_bytes_);
   file_.append(lines.data(), lines.size());
-  whole_bytes_ = file_.size_bytes();
+  num_bytes_ = file_.size_bytes();
   crash_point("journal_unsynced");
   file_.sync();
   crash_point("journal_synced");

@@ -2,9 +2,9 @@
 //
 //   16 hex digits, a space, a text, "\n"          XXH3-64 of the text
 //
-// the first of which says what the run makes of what, as JSON. The text of all others is the progress
-// of one task: a LedgerRequest::Durable as ledger_messages.h writes it, in hex digits. Of a task the
-// last line counts. A torn last line, as a power cut leaves it, is dropped.
+// The first line is the run's identity, as JSON. The text of every other line is the progress of one
+// task: a LedgerRequest::Durable as ledger_messages.h writes it, in hex digits. The last line of a task
+// counts. A torn last line, as a power cut leaves it, is dropped.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,9 @@ class Journal {
   struct Content {
     std::string identity;                      // JSON, run_identity.h
     std::map<int64_t, TaskProgress> progress;  // by task
+    int64_t num_bytes = 0;                     // of its whole lines
   };
-  // Nothing if there is no journal, or none with a whole first line. Throws std::system_error;
+  // Returns nothing if there is no journal, or none with a whole first line. Throws std::system_error;
   // std::runtime_error if it is not one of this version.
   static std::optional<Content> read(const std::filesystem::path& path);
 
@@ -40,7 +41,7 @@ class Journal {
 
  private:
   OutputFile file_;
-  int64_t whole_bytes_ = 0;  // of lines that were written whole
+  int64_t num_bytes_ = 0;  // of lines that were written whole
 };
 
 }  // namespace weft

@@ -25,6 +25,27 @@ int64_t share_of(int64_t num_left, int64_t num_ranks) {
   return std::max<int64_t>(1, num_left / (2 * std::max<int64_t>(1, num_ranks)));
 }
 
+void check_fits(const LastPassPart& part, const LastPassResult& result) {
+  bool fits = false;
+  if (part.kind == Kind::kIndex) {
+    // Three for each task, and three of all together: there is one place more than there are tasks.
+    fits = result.checksums.size() == 3 * part.places.size() && result.block_hashes.empty();
+  } else {
+    const int64_t num_bytes = part.end_bytes - part.begin_bytes;
+    fits = result.checksums.size() == part.cuts.size() + 1 &&
+           std::ssize(result.block_hashes) ==
+               (num_bytes + kChecksumBlockBytes - 1) / kChecksumBlockBytes;
+    int64_t at = part.begin_bytes;
+    for (size_t i = 0; fits && i <= part.cuts.size(); ++i) {
+      at += result.checksums[i].num_bytes();
+      fits = at == (i == part.cuts.size() ? part.end_bytes : part.cuts[i]);
+    }
+  }
+  if (fits) return;
+  throw std::invalid_argument("last passes: a result does not fit part " +
+                              std::to_string(part.number));
+}
+
 }  // namespace
 
 const char* file_suffix(Kind kind) {
@@ -119,9 +140,9 @@ void LastPasses::index_is_complete() {
     add_ranges(sources, 0);
     sources.add(frame.sources_footer, 0, 0);
     idx.add(frame.index_header, 0, 0);
-    for (int64_t i = 0; i < std::ssize(dataset.tasks); ++i) {
-      idx.add(dataset.tasks[static_cast<size_t>(i)].lengths, i, i + 1);
-    }
+    Crc32 lengths;
+    for (const WrittenChecksums& task : dataset.tasks) lengths.append(task.lengths);
+    idx.add(lengths, 0, 0);
     add_ranges(idx, 2);
     idx.add(Crc32::of(std::array<std::byte, 8>{}), 0, 0);  // the first of the document bounds
     add_ranges(idx, 1);
@@ -188,49 +209,8 @@ void LastPasses::take(int rank, LastPassResult result) {
   if (--num_index_parts_left_ == 0) index_is_complete();
 }
 
-void LastPasses::check_fits(const LastPassPart& part, const LastPassResult& result) const {
-  const int64_t entry_bytes = source_entry_bytes(files_.has_origins);
-  std::vector<int64_t> num_bytes;  // of each checksum
-  int64_t num_blocks = 0;
-  if (part.kind == Kind::kIndex) {
-    const DatasetCounts &from = part.places.front().before, &to = part.places.back().before;
-    for (size_t i = 0; i + 1 < part.places.size(); ++i) {
-      const DatasetCounts &begin = part.places[i].before, &end = part.places[i + 1].before;
-      num_bytes.push_back(4 * (end.num_sequences - begin.num_sequences));
-      num_bytes.push_back(4 * (end.num_documents - begin.num_documents));
-      num_bytes.push_back(entry_bytes * (end.num_documents - begin.num_documents));
-    }
-    num_bytes.push_back(8 * (to.num_sequences - from.num_sequences));
-    num_bytes.push_back(8 * (to.num_documents - from.num_documents));
-    num_bytes.push_back(entry_bytes * (to.num_documents - from.num_documents));
-  } else {
-    int64_t begin = part.begin_bytes;
-    for (const int64_t cut : part.cuts) num_bytes.push_back(cut - std::exchange(begin, cut));
-    num_bytes.push_back(part.end_bytes - begin);
-    num_blocks =
-        (part.end_bytes - part.begin_bytes + kChecksumBlockBytes - 1) / kChecksumBlockBytes;
-  }
-  const bool fits = std::ssize(result.block_hashes) == num_blocks &&
-                    std::equal(num_bytes.begin(), num_bytes.end(), result.checksums.begin(),
-                               result.checksums.end(), [](int64_t bytes, const Crc32& crc) {
-                                 return bytes == crc.num_bytes();
-                               });
-  if (fits) return;
-  throw std::invalid_argument("last passes: a result does not fit part " +
-                              std::to_string(part.number));
-}
-
-void LastPasses::rank_lost(int rank) {
-  for (int64_t number = 0; number < std::ssize(parts_); ++number) {
-    Part& part = parts_[static_cast<size_t>(number)];
-    if (part.rank != rank || part.is_done) continue;
-    part.rank = -1;
-    waiting_.push_front(number);
-  }
-}
-
-// Of what the index was made from, and of the sources, which only the begin of a task makes
-// comparable.
+// Compares the lengths and bounds that the index was made from, and the sources, whose offsets were
+// made to count from the task's begin.
 void LastPasses::compare_index(const Part& part) {
   const Dataset& dataset = datasets_[part.dataset];
   const std::string& path = files_.paths[part.dataset];
@@ -257,7 +237,7 @@ void LastPasses::compare_index(const Part& part) {
   }
 }
 
-// Of all parts from the begin of the file that are done.
+// Compares the parts that are done, in the order of the file, up to the first one that is not.
 void LastPasses::compare_blocks(size_t k, Kind kind) {
   File& of = file(k, kind);
   for (; of.num_compared_parts < of.parts.size(); ++of.num_compared_parts) {
@@ -286,11 +266,6 @@ std::vector<LostBytes> LastPasses::lost_bytes() const {
   std::stable_sort(lost.begin(), lost.end(), [&](const LostBytes& one, const LostBytes& other) {
     return place_of(one) < place_of(other);
   });
-  // Lengths are read twice.
-  const auto same = [&](const LostBytes& one, const LostBytes& other) {
-    return place_of(one) == place_of(other);
-  };
-  lost.erase(std::unique(lost.begin(), lost.end(), same), lost.end());
   return lost;
 }
 

@@ -19,7 +19,7 @@
 
 #include "indexed_dataset/pair/dtype.h"
 #include "indexed_dataset/soundness/block_checksums.h"
-#include "preprocess/ledger/last_pass.h"
+#include "preprocess/ledger/ledger_link.h"
 
 namespace weft {
 
@@ -30,12 +30,12 @@ struct WrittenFiles {
   bool has_origins = false;
 };
 
-// What does not come from tasks, in the files of one dataset.
+// Checksums of those bytes of a dataset's files that do not come from tasks.
 struct DatasetFrame {
   Crc32 index_header, sources_header, sources_footer;
 };
 
-// What is in a file there is not what was written.
+// A range of a file that does not hold what was written there.
 struct LostBytes {
   std::string path;
   int64_t begin_bytes = 0, end_bytes = 0;
@@ -56,8 +56,6 @@ class LastPasses {
   // A result of `rank`; nothing happens if it does not hold that part. Throws std::invalid_argument
   // for one that does not fit its part.
   void take(int rank, LastPassResult result);
-  // What the rank holds goes to others.
-  void rank_lost(int rank);
 
   bool all_done() const { return has_index_ && num_done_ == std::ssize(parts_); }
   // When all is done: in order of files and bytes.
@@ -104,7 +102,6 @@ class LastPasses {
   void add_index_parts(size_t k);
   void index_is_complete();
   LastPassPart message_of(int64_t number) const;
-  void check_fits(const LastPassPart& part, const LastPassResult& result) const;
   void compare_index(const Part& part);
   void compare_blocks(size_t k, Kind kind);
   File& file(size_t k, Kind kind) { return datasets_[k].files[static_cast<size_t>(kind)]; }

@@ -28,16 +28,21 @@ int64_t num_bytes_of(const std::vector<SpillFile>& spill) {
   return num_bytes;
 }
 
+RunFailure failure_of(const std::exception& error) {
+  return {static_cast<int>(exit_code_for(error)), error.what(), {}};
+}
+
 Ledger::Ledger(std::vector<Task> tasks, std::vector<std::string> input_names, size_t num_datasets,
                Limits limits)
     : tasks_(std::move(tasks)),
       input_names_(std::move(input_names)),
       limits_(std::move(limits)),
       states_(tasks_.size()),
-      num_waiting_(std::ssize(tasks_)),
+      num_unread_(std::ssize(tasks_)),
       first_failed_task_(std::ssize(tasks_)) {
-  next_offset_.datasets.resize(num_datasets);
-  offsets_.push_back(next_offset_);
+  TaskOffset& begin = offsets_.emplace_back();
+  begin.datasets.resize(num_datasets);
+  if (!tasks_.empty() && !is_compressed(0)) begin.num_input_bytes = tasks_.front().begin;
   if (limits_.written_files) last_passes_.emplace(*limits_.written_files);
 }
 
@@ -60,7 +65,7 @@ void Ledger::restore(int64_t number, TaskProgress progress) {
   if (progress.is_done()) {
     state.kind = State::Kind::kDone;
     ++num_done_;
-    --num_waiting_;
+    --num_unread_;
   }
   state.progress = std::move(progress);
   count_spill(number);
@@ -69,18 +74,11 @@ void Ledger::restore(int64_t number, TaskProgress progress) {
 
 LedgerReply Ledger::answer(int rank, const LedgerRequest& request) {
   LedgerReply reply;
-  if (gone_.contains(rank)) {
-    reply.failure = RunFailure{static_cast<int>(ExitCode::kPeerLost),
-                               "this rank was silent for too long and was given up; its work went "
-                               "to the other ranks",
-                               {}};
-    return reply;
-  }
   seen_.add(request.newly_seen);
   for (const auto& durable : request.durable) {
     if (!holds(rank, durable.task)) continue;
     if (durable.progress.is_read) end_reading(rank, durable.task);
-    note_durable(durable.task, durable.progress);
+    note_durable(durable);
     count_spill(durable.task);
   }
   for (const auto& read : request.read_tasks) {
@@ -104,20 +102,20 @@ LedgerReply Ledger::answer(int rank, const LedgerRequest& request) {
   give_tasks(rank, request.num_tasks_wanted, reply);
   tell_offsets(rank, reply);
   if (last_passes_) {
-    reply.parts = last_passes_->give(rank, request.num_parts_wanted, num_ranks_left());
+    reply.parts = last_passes_->give(rank, request.num_parts_wanted, limits_.num_ranks);
   }
   return reply;
 }
 
 bool Ledger::holds(int rank, int64_t number) const {
-  const auto found = held_.find(rank);
-  return found != held_.end() && found->second.contains(number);
+  return number >= 0 && number < std::ssize(states_) && at(number).rank == rank &&
+         at(number).kind == State::Kind::kHeld;
 }
 
 void Ledger::note_read(int64_t number, const TaskCounts& counts) {
   State& state = at(number);
   if (state.is_read) return;
-  if (counts.datasets.size() != next_offset_.datasets.size() ||
+  if (counts.datasets.size() != offsets_.back().datasets.size() ||
       (last_passes_ && counts.written.size() != counts.datasets.size())) {
     throw std::invalid_argument("ledger: counts of " + std::to_string(counts.datasets.size()) +
                                 " datasets for task " + std::to_string(number));
@@ -126,64 +124,34 @@ void Ledger::note_read(int64_t number, const TaskCounts& counts) {
   state.counts = counts;
 }
 
-void Ledger::note_durable(int64_t number, const TaskProgress& progress) {
-  State& state = at(number);
-  if (state.kind == State::Kind::kDone) return;
-  state.progress = progress;
-  changed_.insert(number);
-  if (!progress.is_read) return;
-  note_read(number, progress.counts);
-  if (!progress.is_done()) return;
-  held_[state.rank].erase(number);
-  untold_[state.rank].erase(number);
+void Ledger::note_durable(const LedgerRequest::Durable& durable) {
+  State& state = at(durable.task);
+  state.progress = durable.progress;
+  state.copied_spill.insert(state.copied_spill.end(), durable.copied_spill.begin(),
+                            durable.copied_spill.end());
+  changed_.insert(durable.task);
+  if (!state.progress.is_read) return;
+  note_read(durable.task, state.progress.counts);
+  if (!state.progress.is_done()) return;
+  untold_[state.rank].erase(durable.task);
   state.kind = State::Kind::kDone;
   ++num_done_;
 }
 
-void Ledger::rank_lost(int rank) {
-  if (!gone_.insert(rank).second) return;
-  for (const int64_t number : held_[rank]) {
-    State& state = at(number);
-    end_reading(rank, number);
-    state.kind = State::Kind::kWaiting;
-    ++num_waiting_;
-    state.failure.reset();  // whoever reads it next meets it again
-    returned_.insert(number);
-    count_spill(number);
-  }
-  held_.erase(rank);
-  untold_.erase(rank);
-  if (last_passes_) last_passes_->rank_lost(rank);
-  first_failed_task_ = std::ssize(tasks_);
-  for (int64_t number = num_offsets_known_; number < next_task_; ++number) {
-    if (at(number).failure) first_failed_task_ = std::min(first_failed_task_, number);
-  }
-}
-
-// How many more tasks `rank` may be given: with those it reads, 1/num_ranks of all that are being
-// read or wait for somebody, rounded up. So a rank that reads nothing is given one if there is one.
-int64_t Ledger::fair_share(int rank) const {
-  const int64_t num_ranks = num_ranks_left();
-  const auto reading = num_reading_.find(rank);
-  return (num_waiting_ + num_reading_in_all_ + num_ranks - 1) / num_ranks -
-         (reading == num_reading_.end() ? 0 : reading->second);
+// How many more tasks `rank` may be given: with those it reads, 1/num_ranks of all that are not read
+// to their ends, rounded up. So a rank that reads nothing is given one if there is one.
+int64_t Ledger::fair_share(int rank) {
+  return (num_unread_ + limits_.num_ranks - 1) / limits_.num_ranks - num_reading_[rank];
 }
 
 void Ledger::end_reading(int rank, int64_t number) {
-  State& state = at(number);
-  num_reading_[rank] -= state.is_reading ? 1 : 0;
-  num_reading_in_all_ -= state.is_reading ? 1 : 0;
-  state.is_reading = false;
+  if (!std::exchange(at(number).is_reading, false)) return;
+  --num_reading_[rank];
+  --num_unread_;
 }
 
 void Ledger::give_tasks(int rank, int64_t num_wanted, LedgerReply& reply) {
   num_wanted = std::min(num_wanted, fair_share(rank));
-  for (; num_wanted > 0 && !returned_.empty(); --num_wanted) {
-    const int64_t number = *returned_.begin();
-    if (number > first_failed_task_ || !may_be_spilled(number)) return;
-    returned_.erase(returned_.begin());
-    give(rank, number, reply);
-  }
   while (num_wanted > 0 && next_task_ < std::ssize(tasks_) && next_task_ < first_failed_task_) {
     const int64_t number = next_task_;
     const bool is_done = at(number).kind == State::Kind::kDone;
@@ -198,19 +166,17 @@ void Ledger::give_tasks(int rank, int64_t num_wanted, LedgerReply& reply) {
 void Ledger::give(int rank, int64_t number, LedgerReply& reply) {
   State& state = at(number);
   state.kind = State::Kind::kHeld;
-  --num_waiting_;
   state.rank = rank;
-  state.is_offset_told = number <= num_offsets_known_;  // in the same reply
-  held_[rank].insert(number);
+  state.is_offset_told = number <= num_offsets_known();  // in the same reply
   untold_[rank].insert(number);
-  state.is_reading = !state.progress.is_read;
-  num_reading_[rank] += state.is_reading ? 1 : 0;
-  num_reading_in_all_ += state.is_reading ? 1 : 0;
+  state.is_reading = true;
+  ++num_reading_[rank];
+  if (state.progress.is_read) end_reading(rank, number);
   count_spill(number);
   reply.assigned.push_back({tasks_[static_cast<size_t>(number)], state.progress});
 }
 
-// Of a task whose offset is not known.
+// The most that a task can come to hold in spill files, if its offset is not known.
 int64_t Ledger::most_spill_bytes(int64_t number) const {
   const TaskProgress& progress = at(number).progress;
   const int64_t spilled_bytes = num_bytes_of(progress.spill);
@@ -218,10 +184,10 @@ int64_t Ledger::most_spill_bytes(int64_t number) const {
   return std::max(spilled_bytes, limits_.output_bytes.at(static_cast<size_t>(number)));
 }
 
-// Tasks up to num_offsets_known_ have an offset and need no spill file: so the one that all others wait for
-// can always be given.
+// A task that has an offset needs no spill file: so the one that all others wait for can always be
+// given.
 bool Ledger::may_be_spilled(int64_t number) const {
-  if (number <= num_offsets_known_) return true;
+  if (number <= num_offsets_known()) return true;
   const int64_t others_bytes = spill_bytes_ - at(number).spill_bytes;
   return most_spill_bytes(number) <= limits_.max_spill_bytes - others_bytes;
 }
@@ -241,13 +207,15 @@ void Ledger::fail(RunFailure failure) {
 
 std::vector<LedgerRequest::Durable> Ledger::take_changed() {
   std::vector<LedgerRequest::Durable> changed;
-  for (const int64_t number : changed_) changed.push_back({number, at(number).progress});
+  for (const int64_t number : changed_) {
+    changed.push_back({number, at(number).progress, std::exchange(at(number).copied_spill, {})});
+  }
   changed_.clear();
   return changed;
 }
 
 void Ledger::note_placed() {
-  for (; last_passes_ && num_placed_ < num_offsets_known_; ++num_placed_) {
+  for (; last_passes_ && num_placed_ < num_offsets_known(); ++num_placed_) {
     const State& state = at(num_placed_);
     if (state.kind != State::Kind::kDone) return;
     const TaskOffset& offset = offsets_.at(static_cast<size_t>(num_placed_));
@@ -259,7 +227,7 @@ void Ledger::note_placed() {
 }
 
 void Ledger::complete_last_passes(const std::vector<DatasetFrame>& frames) {
-  last_passes_.value().complete(next_offset_.datasets, frames);
+  last_passes_.value().complete(end().datasets, frames);
 }
 
 void Ledger::take_results(int rank, const std::vector<LastPassResult>& results) {

@@ -1,5 +1,5 @@
-// Who reads what, where it goes in the output, and what is done: the bookkeeping of a run, without
-// files, threads or clocks. One thread at a time.
+// The books of a run: which rank reads which task, where its documents go in the output, and what is
+// done. No files, threads or clocks. One thread at a time.
 #pragma once
 
 #include <algorithm>
@@ -19,38 +19,32 @@ class Ledger {
  public:
   struct Limits {
     int64_t max_bad_lines = -1;  // < 0: any number
-    // Ranks that may come. None is given more unread tasks than its share of all that are left, or
-    // the first one would take every stream of a corpus of few.
+    // No rank is given more unread tasks than its share of all that are left, or the first one
+    // would take every stream of a corpus of few.
     int num_ranks = 1;
     // Decompressed, of one input for which `is_compressed` is true, over all its tasks.
     int64_t max_output_bytes = INT64_MAX;
     std::vector<bool> is_compressed{};  // by input; empty: none is
-    // What is read behind a task that is not read to its end yet may have to be spilled. No more
-    // tasks are handed out than may lie in spill files of so many bytes; only the first task that
-    // is not read is given to anyone who asks. `output_bytes` is an estimate for each task.
+    // Documents that are read behind a task that is not read to its end yet may have to be spilled.
+    // No more tasks are handed out than may lie in spill files of so many bytes; only the first task
+    // that is not read is given to any rank that asks. `output_bytes` is an estimate for each task.
     int64_t max_spill_bytes = INT64_MAX;
     std::vector<int64_t> output_bytes{};
     // There are last passes, over these files: complete_last_passes() is to be called.
     std::optional<WrittenFiles> written_files{};
   };
   // `tasks` in output order, numbered from 0; `input_names` is how messages call the inputs;
-  // `num_datasets` is the number of keys.
+  // `num_datasets` is the number of keys. Where the first task begins within its input, lines count
+  // from there; bytes do if the input is compressed, so that it is not known how far it is.
   Ledger(std::vector<Task> tasks, std::vector<std::string> input_names, size_t num_datasets,
          Limits limits);
 
-  // Before all else, for a part of the work that begins within its first input: so far into its
-  // text, or nobody knows how far (nothing): then bytes count from there. Lines do in any case.
-  void begin_within(std::optional<int64_t> num_input_bytes);
   // Before the first request: what an earlier run of the same work has done of task `number`.
   void restore(int64_t number, TaskProgress progress);
 
   // Answers one request of `rank`. Takes time in proportion to what the request says and the reply
   // holds.
   LedgerReply answer(int rank, const LedgerRequest& request);
-
-  // What `rank` held goes to others, from its last durable progress on. Later requests of that rank
-  // have no effect on tasks.
-  void rank_lost(int rank);
 
   // Tasks whose durable progress has changed since the last call.
   std::vector<LedgerRequest::Durable> take_changed();
@@ -71,7 +65,7 @@ class Ledger {
   int64_t num_tasks_handed_out() const { return next_task_; }
   // When all is done: counts of one task, and of all together.
   const TaskCounts& counts(int64_t number) const { return at(number).counts; }
-  const TaskOffset& end() const { return next_offset_; }
+  const TaskOffset& end() const { return offsets_.back(); }
   // About what lies in spill files, or may come to by what was handed out.
   int64_t spill_bytes() const { return spill_bytes_; }
 
@@ -79,11 +73,12 @@ class Ledger {
   struct State {
     enum class Kind : uint8_t { kWaiting, kHeld, kDone } kind = Kind::kWaiting;
     int rank = -1;            // that holds it
-    bool is_reading = false;  // by that rank
+    bool is_reading = false;  // by that rank, and counted in num_reading_
     bool is_read = false;     // counts are those of the whole task
     bool is_offset_told = false;
     TaskCounts counts;
     TaskProgress progress;
+    std::vector<SpillFile> copied_spill;  // not in the journal yet
     std::optional<RunFailure> failure;
     int64_t spill_bytes = 0;  // its part of spill_bytes_
   };
@@ -91,11 +86,8 @@ class Ledger {
   const State& at(int64_t number) const;
   bool holds(int rank, int64_t number) const;
   void note_read(int64_t number, const TaskCounts& counts);
-  void note_durable(int64_t number, const TaskProgress& progress);
-  int64_t num_ranks_left() const {
-    return std::max<int64_t>(limits_.num_ranks - std::ssize(gone_), 1);
-  }
-  int64_t fair_share(int rank) const;
+  void note_durable(const LedgerRequest::Durable& durable);
+  int64_t fair_share(int rank);
   void end_reading(int rank, int64_t number);
   void give_tasks(int rank, int64_t num_wanted, LedgerReply& reply);
   void give(int rank, int64_t number, LedgerReply& reply);
@@ -104,9 +96,11 @@ class Ledger {
   void count_spill(int64_t number);
   void tell_offsets(int rank, LedgerReply& reply);
   void extend_offsets();
+  // Tasks up to this one have an offset.
+  int64_t num_offsets_known() const { return std::ssize(offsets_) - 1; }
   void add_bad_lines(int64_t number);
   void complete(BadLine& bad_line, int64_t number) const;
-  void check_output(int64_t number);
+  void check_output(int64_t number, int64_t num_input_bytes);
   bool is_compressed(int64_t number) const;
   void meet_failure(int64_t number);
   void take_results(int rank, const std::vector<LastPassResult>& results);
@@ -117,21 +111,18 @@ class Ledger {
   std::vector<std::string> input_names_;
   Limits limits_;
   std::vector<State> states_;
-  std::vector<TaskOffset> offsets_;          // of the tasks before num_offsets_known_, and one more
-  TaskOffset next_offset_;                   // behind the last task whose counts are known in a row
-  int64_t num_offsets_known_ = 0;            // tasks 0..num_offsets_known_ have an offset
-  int64_t next_task_ = 0;                    // tasks before it were handed out at least once
-  std::set<int64_t> returned_;               // handed out, and given back by lost ranks
-  std::map<int, std::set<int64_t>> held_;    // by rank: tasks that it has not finished
-  std::map<int, int64_t> num_reading_;       // by rank: how many of them it still reads
-  std::map<int, std::set<int64_t>> untold_;  // by rank: those of them whose offset it was not told
+  // The offsets of all tasks up to the first one whose counts are not known, and in the end one more:
+  // where the last task ends.
+  std::vector<TaskOffset> offsets_;
+  int64_t next_task_ = 0;                    // tasks before it were handed out, or were done before
+  std::map<int, int64_t> num_reading_;       // by rank: tasks that it reads
+  std::map<int, std::set<int64_t>> untold_;  // by rank: tasks whose offset it was not told
   std::set<int64_t> changed_;
-  std::set<int> gone_;
-  bool begins_within_ = false, knows_where_ = true;  // its first input
   int64_t spill_bytes_ = 0;  // that lie in spill files, or may come to by what was handed out
-  int64_t num_done_ = 0, num_waiting_, num_reading_in_all_ = 0;
+  int64_t num_done_ = 0;
+  int64_t num_unread_;         // tasks that are not read to their ends, or were not handed out
   int64_t first_failed_task_;  // no later one is handed out
-  int64_t num_bad_lines_ = 0, num_bad_lines_taken_ = 0;
+  int64_t num_bad_lines_taken_ = 0;
   std::vector<BadLine> new_bad_lines_;
   std::optional<RunFailure> failure_;
   PipelineTotals seen_;

@@ -1,4 +1,4 @@
-// What the ranks of a run and its ledger say to each other.
+// The requests of a run's ranks to its ledger, and the ledger's replies.
 //
 // The work is a list of tasks, each a range of one input that one rank reads from front to back. A
 // task's documents stand in the output behind those of all tasks before it, so its *offset* is the
@@ -7,12 +7,13 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "indexed_dataset/pair/dataset_counts.h"
 #include "preprocess/datasets/written_checksums.h"
-#include "preprocess/ledger/last_pass.h"
 #include "preprocess/ledger/pipeline_totals.h"
 
 namespace weft {
@@ -25,7 +26,7 @@ struct Task {
   int64_t begin = 0, end = 0;  // bytes of the file; end -1: to its end, wherever that is (a pipe)
 };
 
-// What a task, or the part of it that was read so far, holds.
+// Counts and checksums of a task, or of the part of it that was read so far.
 struct TaskCounts {
   PipelineTotals totals;
   std::vector<DatasetCounts> datasets;    // one per key
@@ -56,8 +57,8 @@ int64_t num_bytes_of(const std::vector<SpillFile>& spill);
 struct TaskProgress {
   TaskCounts counts;
   int64_t next_offset_bytes = 0;  // decompressed, from the task's begin: where reading goes on
-  // Its spill files, in the order of the task, each by who went on with it; empty: everything is at
-  // its place in the output.
+  // Its spill files, in the order of the task: one for each process that has worked on it. Empty if
+  // everything is at its place in the output.
   std::vector<SpillFile> spill;
   // With a spill: what of `counts` is at its place all the same, and not in a spill file. A run
   // that goes on may know of a part that was placed before it knows the place again.
@@ -67,7 +68,7 @@ struct TaskProgress {
   bool is_done() const { return is_read && spill.empty(); }
 };
 
-// What stands in the output, and in the task's input, before a task.
+// The counts of everything that stands before a task, in the output and in the task's input.
 struct TaskOffset {
   std::vector<DatasetCounts> datasets;
   int64_t num_input_lines = 0;  // in earlier tasks of the same input
@@ -75,6 +76,41 @@ struct TaskOffset {
   // compressed input.
   int64_t num_input_bytes = 0;
 };
+
+// When the documents of every task are at their places, the index is completed and every byte is
+// read back for the checksums: parts of that work go to all ranks as tasks did before.
+
+// The places of a task's documents.
+struct WrittenPlace {
+  DatasetCounts before;         // in the dataset
+  int64_t num_input_bytes = 0;  // in the input, as TaskOffset::num_input_bytes
+};
+
+struct LastPassPart {
+  int64_t number = 0;   // from 0
+  int64_t dataset = 0;  // of the keys
+  // kIndex completes the .idx for the documents of some tasks, the others read a file back.
+  enum class Kind : uint8_t { kIndex, kBin, kSources, kIdx } kind = Kind::kIndex;
+  // kIndex: all of the dataset, each task's place, and the place behind the last one.
+  DatasetCounts total;
+  std::vector<WrittenPlace> places;
+  // Else: bytes from a multiple of kChecksumBlockBytes to another one, or to the file's end, and
+  // where between them what different tasks wrote meets.
+  int64_t begin_bytes = 0, end_bytes = 0;
+  std::vector<int64_t> cuts;
+};
+
+struct LastPassResult {
+  int64_t number = 0;
+  // kIndex: lengths, documents and sources of each task as they were read (WrittenChecksums); then
+  // of all together the bytes of offsets, document bounds and sources in the files. Else: the bytes
+  // between cuts.
+  std::vector<Crc32> checksums;
+  std::vector<uint64_t> block_hashes;  // of block_checksums.h; kIndex: none
+};
+
+// The suffix of the file that a part is about.
+const char* file_suffix(LastPassPart::Kind kind);
 
 // Why a run fails. Of several, the one first in input order counts.
 struct RunFailure {
@@ -84,8 +120,9 @@ struct RunFailure {
   std::optional<BadLine> bad_line;
 };
 
+RunFailure failure_of(const std::exception& error);
+
 struct LedgerRequest {
-  int64_t number = 0;  // counts up from 1 with every request of a rank
   int64_t num_tasks_wanted = 0;
   int64_t num_parts_wanted = 0;  // of the last passes
   PipelineTotals newly_seen;     // tokenized since the last request, for progress lines
@@ -97,6 +134,8 @@ struct LedgerRequest {
   struct Durable {
     int64_t task = 0;
     TaskProgress progress;
+    // Spill files that were copied to their place: with this in the journal they are removed.
+    std::vector<SpillFile> copied_spill{};
   };
   std::vector<Durable> durable;
   std::vector<LastPassResult> part_results;
@@ -122,10 +161,8 @@ struct LedgerReply {
     TaskOffset offset;
   };
   std::vector<OffsetKnown> offsets_known;  // of tasks this rank holds, each told once
-  // Everything said in requests up to this number is in the journal.
-  int64_t journaled_request = 0;
-  bool all_done = false;              // the last passes are done, too: the rank may leave
-  std::optional<RunFailure> failure;  // the run ends for all ranks
+  bool all_done = false;                   // the last passes are done, too: the rank may leave
+  std::optional<RunFailure> failure;       // the run ends for all ranks
 };
 
 // Thrown by a rank that was asked to stop, or that hears of another one that was; what is on disk

@@ -40,7 +40,7 @@ class Reader {
     text.assign(rest_.substr(0, size));
     rest_.remove_prefix(size);
   }
-  // Of a string or list; everything in a list has at least one byte.
+  // The length of a string or list; everything in a list has at least one byte.
   size_t length() {
     int64_t size = 0;
     (*this)(size);
@@ -154,7 +154,7 @@ void fields(Archive& archive, T& v) {
   } else if constexpr (Is<T, LedgerRequest::Read>) {
     archive(v.task), fields(archive, v.counts);
   } else if constexpr (Is<T, LedgerRequest::Durable>) {
-    archive(v.task), fields(archive, v.progress);
+    archive(v.task), fields(archive, v.progress), list(archive, v.copied_spill);
   } else if constexpr (Is<T, LedgerRequest::Failed>) {
     archive(v.task), fields(archive, v.failure);
   } else if constexpr (Is<T, LedgerReply::Assigned>) {
@@ -177,14 +177,12 @@ void fields(Archive& archive, T& v) {
     archive(bits);
     if constexpr (kIsReading<Archive>) v = static_cast<uint64_t>(bits);
   } else if constexpr (Is<T, LedgerRequest>) {
-    archive(v.number), archive(v.num_tasks_wanted), archive(v.num_parts_wanted);
-    fields(archive, v.newly_seen);
+    archive(v.num_tasks_wanted), archive(v.num_parts_wanted), fields(archive, v.newly_seen);
     list(archive, v.read_tasks), list(archive, v.durable), list(archive, v.part_results);
     option(archive, v.failed_task), option(archive, v.leaving);
   } else {
     static_assert(Is<T, LedgerReply>);
     list(archive, v.assigned), list(archive, v.parts), list(archive, v.offsets_known);
-    archive(v.journaled_request);
     small(archive, v.all_done, 0, 1);
     option(archive, v.failure);
   }

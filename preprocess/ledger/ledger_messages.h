@@ -1,5 +1,5 @@
-// What ranks tell each other, and what the journal keeps of it, as bytes: integers as 8 bytes little-endian, strings and lists with
-// their length in front, in the order of ledger_link.h.
+// Requests, replies and the journal's progress as bytes: integers as 8 bytes little-endian, strings
+// and lists with their length in front, in the order of ledger_link.h.
 //
 // The reading side believes nothing: every length is checked against the bytes that are left before
 // anything is allocated, and bytes left over are an error.

@@ -4,11 +4,10 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <exception>
-#include <map>
+#include <functional>
 #include <mutex>
-#include <thread>
 
+#include "indexed_dataset/process/thread_group.h"
 #include "preprocess/ledger/journal.h"
 #include "preprocess/ledger/ledger.h"
 
@@ -16,54 +15,49 @@ namespace weft {
 
 class LocalLedger final : public LedgerLink {
  public:
-  LocalLedger(Ledger ledger, Journal journal)
-      : journal_(std::move(journal)), ledger_(std::move(ledger)) {}
+  // Called for a spill file when the journal says that it is not needed any more.
+  using RemoveSpill = std::function<void(int64_t task, const SpillFile& file)>;
+  LocalLedger(Ledger ledger, Journal journal, RemoveSpill remove_spill)
+      : journal_(std::move(journal)),
+        remove_spill_(std::move(remove_spill)),
+        ledger_(std::move(ledger)) {}
+  ~LocalLedger() override { end_thread(); }
 
-  LedgerReply answer(int rank, const LedgerRequest& request);
-  // Rank 0's own requests.
-  LedgerReply exchange(const LedgerRequest& request) override { return answer(0, request); }
-  void rank_lost(int rank);
-  void fail(RunFailure failure);
-
-  // Writes what has changed since the last call to the journal, and syncs it.
-  void write_journal();
-
-  // Calls f(Ledger&) while nobody else uses it.
+  // Calls f(Ledger&) while no other thread uses it.
   template <typename F>
   auto with_ledger(F&& f) {
     const std::lock_guard lock(mutex_);
     return f(ledger_);
   }
 
+  LedgerReply answer(int rank, const LedgerRequest& request) {
+    return with_ledger([&](Ledger& ledger) { return ledger.answer(rank, request); });
+  }
+  // Rank 0's own requests.
+  LedgerReply exchange(const LedgerRequest& request) override { return answer(0, request); }
+  void fail(RunFailure failure) {
+    with_ledger([&](Ledger& ledger) { ledger.fail(std::move(failure)); });
+  }
+
+  // Writes the journal from time to time, in a thread of its own: a disk may take seconds to sync,
+  // and no rank should wait for that. If the journal cannot be written, the run fails.
+  void keep_journal(std::chrono::milliseconds interval);
+  // Ends that, and writes what is left. Throws why the journal could not be written.
+  void close_journal();
+
  private:
-  std::mutex journal_mutex_;  // taken first
+  void write_journal();
+  void end_thread();
+
   Journal journal_;
+  RemoveSpill remove_spill_;
   std::mutex mutex_;
   Ledger ledger_;
-  std::map<int, int64_t> requests_, journaled_;  // by rank
-};
 
-// Writes the ledger's journal from time to time, in a thread of its own: a disk may take seconds to
-// sync, and nobody should wait for that.
-class JournalThread {
- public:
-  JournalThread(LocalLedger& ledger, std::chrono::milliseconds interval);
-  ~JournalThread();  // as end()
-
-  // Ends the thread; what is left is not written. If the journal could not be written, the run has
-  // been made to fail, and this is why; else null.
-  std::exception_ptr end();
-
- private:
-  void write();
-
-  LocalLedger& ledger_;
-  std::chrono::milliseconds interval_;
-  std::mutex mutex_;
+  std::mutex end_mutex_;
   std::condition_variable ended_;
   bool ends_ = false;
-  std::exception_ptr error_;
-  std::thread thread_;
+  ThreadGroup thread_;
 };
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// What a run, or a part of it, has read and made so far.
+// Counts of what a run, or a part of it, has read and made so far.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "indexed_dataset/process/exit_code.h"
-#include "preprocess/ledger/launcher.h"
+#include "indexed_dataset/ranks/launcher.h"
 #include "preprocess/ledger/ledger_messages.h"
 
 namespace weft {
@@ -39,7 +39,9 @@ std::unique_ptr<RunRanks> RunRanks::join(RunRanksOptions options) {
         ", and no PMIX_RANK); start them with srun --mpi=pmix, or give --ranks off for a process "
         "of its own each");
   }
-  std::unique_ptr<RankTransport> transport = make_mpi_transport();
+  std::unique_ptr<RankTransport> transport = make_mpi_transport(
+      "give each a part of the work (--ranks off --shard I/N) and put the parts together with "
+      "weft-data merge");
   if (transport->num_ranks() > 1) {
     return std::make_unique<RunRanks>(std::move(transport), std::move(options));
   }
@@ -244,19 +246,11 @@ void RunRanks::serve(std::shared_ptr<LocalLedger> ledger, const std::string& wor
   for (int rank = 1; rank < num_ranks_; ++rank) send(rank, kWork, work);
 }
 
-void RunRanks::fail(RunFailure failure) {
-  const Lock lock(mutex_);
-  note_failure(std::move(failure));
-}
-
-void RunRanks::wait_for_others() {
+void RunRanks::end_work(std::optional<RunFailure> failure) {
   Lock lock(mutex_);
+  if (failure) note_failure(*failure);
   news_.wait(lock, [this] { return have_others_left(); });
-}
-
-void RunRanks::throw_if_failed() {
-  const Lock lock(mutex_);
-  if (failure_) throw RunFailed(failure_->exit_code, failure_->message);
+  if (!failure && failure_) throw RunFailed(failure_->exit_code, failure_->message);
 }
 
 // ---- other ranks ----

@@ -2,7 +2,7 @@
 //
 //   other ranks    rank 0
 //   identity  ->             what this rank is about to make, for rank 0 to compare
-//             <-   work      the ledger answers; a word that only those read who see the work folder
+//             <-   work      the ledger answers; a word that is also in the work folder of rank 0
 //   request   ->             to the ledger (ledger_link.h), as often as there is something to say
 //             <-   reply
 //   leave     ->             this rank has ended its work, and why if something is wrong
@@ -28,8 +28,8 @@
 #include <thread>
 #include <vector>
 
+#include "indexed_dataset/ranks/rank_transport.h"
 #include "preprocess/ledger/local_ledger.h"
-#include "preprocess/ledger/rank_transport.h"
 
 namespace weft {
 
@@ -42,7 +42,7 @@ struct RunRanksOptions {
 class RunRanks final : public LedgerLink {
  public:
   using StopRequested = std::function<bool()>;
-  // What differs between the identities of two ranks, in words; empty if they agree.
+  // Says in words what differs between the identities of two ranks; empty if they agree.
   using Difference =
       std::function<std::string(const std::string& rank_0, const std::string& other)>;
 
@@ -68,11 +68,9 @@ class RunRanks final : public LedgerLink {
                const StopRequested& stop_requested);
   // From now on the ledger answers requests; `work` goes to all ranks.
   void serve(std::shared_ptr<LocalLedger> ledger, const std::string& work);
-  // Makes the ledger tell all ranks that the run has failed.
-  void fail(RunFailure failure);
-  // Waits until all other ranks have ended their work or are lost.
-  void wait_for_others();
-  void throw_if_failed();
+  // Waits until all other ranks have ended their work or are lost. With a failure of this rank the
+  // ledger tells it to them first; without one, that of another rank is thrown (RunFailed).
+  void end_work(std::optional<RunFailure> failure = {});
 
   // For the other ranks, in this order.
 

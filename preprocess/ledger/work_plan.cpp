@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fstream>
 #include <limits>
 #include <stdexcept>
 #include <system_error>
@@ -12,7 +13,6 @@
 #include "indexed_dataset/soundness/xxh3.h"
 #include "preprocess/compressed/decompress.h"
 #include "preprocess/stream/byte_source.h"
-#include "preprocess/stream/random_access_file.h"
 #include "preprocess/terminal/stop_signal.h"
 #include "preprocess/web/open_input.h"
 #include "preprocess/web/url_source.h"
@@ -26,16 +26,15 @@ constexpr int64_t kMaxTasksOfFile = 1 << 20;
 // 9 PB: what file sizes sum up to stays far below an overflow.
 constexpr int64_t kMaxInputBytes = int64_t{1} << 53;
 
-constexpr int64_t kOneTask = std::numeric_limits<int64_t>::max();  // all of the input is one
+// Bytes of a task that is a whole input.
+constexpr int64_t kOneTask = std::numeric_limits<int64_t>::max();
 
 constexpr char kFileVersion[] = "changed ";  // of a local file: when it was changed last
 
 // True for a file that has bytes to read although its size is 0, as those of /proc and of some FUSE
 // file systems: it is read as a pipe is.
 bool has_hidden_bytes(const std::string& path) {
-  const RandomAccessFile file(path);
-  char byte = 0;
-  return file.read_some(0, &byte, 1) == 1;
+  return std::ifstream(path, std::ios::binary).peek() != std::ifstream::traits_type::eof();
 }
 
 InputIdentity identity_of(const std::string& path) {
@@ -60,6 +59,7 @@ InputLayout layout_of_url(bool allow_http, InputIdentity& identity) {
   UrlOptions options;
   options.fetch.http.allow_http = allow_http;
   const UrlStat stat = stat_url(identity.path, options, stop_flag());
+  identity.at_url = stat.identity;
   identity.version = version_text(stat.identity);
   identity.file_bytes = stat.identity.size_bytes;
   InputLayout layout;
@@ -76,7 +76,6 @@ void add_tasks(const InputLayout& layout, int32_t input_idx, int64_t task_bytes,
   const auto add = [&](int64_t begin, int64_t end) {
     tasks.push_back({std::ssize(tasks), input_idx, begin, end});
   };
-  if (task_bytes == kOneTask) return add(0, layout.file_bytes);
   if (layout.cut_anywhere) {
     int64_t begin = 0;
     task_bytes = std::max(task_bytes, layout.file_bytes / kMaxTasksOfFile);

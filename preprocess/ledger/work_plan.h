@@ -1,4 +1,4 @@
-// What there is to do: the inputs cut into tasks, in output order. Depends on the inputs only, so
+// The work of a run: the inputs cut into tasks, in output order. It depends on the inputs only, so
 // that every rank, and every later run, cuts alike.
 #pragma once
 
@@ -9,6 +9,7 @@
 
 #include "preprocess/compressed/input_layout.h"
 #include "preprocess/ledger/ledger_link.h"
+#include "preprocess/web/url.h"
 
 namespace weft {
 
@@ -16,7 +17,7 @@ namespace weft {
 // being read; a message to the ledger for so much costs nothing.
 inline constexpr int64_t kTaskBytes = int64_t{32} << 20;
 
-// What tells whether an input is still the same: its size and time of change, a server's ETag.
+// Tells whether an input is still the same: by its size and time of change, or a server's ETag.
 struct InputIdentity {
   std::string path;
   std::string version;      // empty: cannot be told (a pipe), so a stopped run starts anew
@@ -24,6 +25,7 @@ struct InputIdentity {
   // The time when a local file's content, name or rights changed last. Other computers may have
   // copies of the file, so this only tells whether a run on this one can go on.
   std::string status_changed{};
+  UrlIdentity at_url{};  // of a URL: what its server said of the file
 };
 
 struct WorkPlan {
@@ -44,7 +46,7 @@ WorkPlan plan_work(const std::vector<std::string>& inputs, int64_t task_bytes,
 // The first input that is no longer what the plan was made for; nothing if all are.
 std::optional<std::string> find_changed_input(const WorkPlan& plan);
 
-// Of all tasks; -1 if one does not know where it ends.
+// The bytes of files that all tasks read; -1 if it is not known where one of them ends.
 int64_t num_file_bytes(const WorkPlan& plan);
 
 // The share of the plan for part `index` of `count`: a run of consecutive tasks with about the same

@@ -12,15 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "preprocess/report/duplicates.h"
-#include "preprocess/report/origin_counts.h"
-
 namespace weft {
-
-struct ReportOptions {
-  std::filesystem::path vocab_file, merge_file;  // empty: those of the dataset's manifest
-  int num_threads = 1;
-};
 
 // A document in one of the tables.
 struct ReportedDocument {
@@ -34,6 +26,29 @@ struct ReportedDocument {
 struct ReportedInput {
   std::string name;
   int64_t num_documents = 0, num_tokens = 0;
+};
+
+struct DuplicateGroup {
+  int64_t first_document = 0, num_documents = 0;
+  int64_t num_tokens = 0;  // the length of each
+};
+
+struct Duplicates {
+  int64_t num_groups = 0;     // a group is at least two equal documents
+  int64_t num_documents = 0;  // all in groups except the first of each
+  int64_t num_tokens = 0;     // the tokens of these, which a dataset without them would save
+  std::vector<DuplicateGroup> largest;  // ordered by tokens saved, then by first document
+};
+
+struct OriginCount {
+  std::string origin;  // any text, as the document has it
+  int64_t num_documents = 0, num_tokens = 0;
+};
+
+struct OriginCounts {
+  int64_t num_origins = 0;  // the number of different origins
+  int64_t num_documents_without = 0, num_tokens_without = 0;
+  std::vector<OriginCount> largest;  // ordered by documents, equal ones by their first document
 };
 
 struct DataReport {
@@ -76,11 +91,6 @@ inline constexpr double kRepetitiveCharacters = 0.6, kRepetitiveTokens = 0.97;
 inline constexpr double kSuspiciousShare = 0.01;
 inline constexpr size_t kNumReported = 20, kNumReportedOrigins = 30;
 
-// Reads the whole dataset. It takes 16 bytes of memory a document, for its duplicates and after
-// that for its origins, and some MB a thread. The result does not depend on the number of threads.
-// Throws what DatasetReader throws, and std::runtime_error if the index is damaged.
-DataReport gather_report(const std::filesystem::path& prefix, const ReportOptions& options);
-
 // The share of nothing is 0.
 inline double share_of(int64_t part, int64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
@@ -90,12 +100,5 @@ inline double share_of(int64_t part, int64_t whole) {
 // escaped.
 std::string report_json(const DataReport& report);
 std::string report_html(const DataReport& report);
-
-// Gathers the report and writes it to `path`, whole or not at all. Throws std::invalid_argument if
-// `path` ends in neither .html nor .json.
-void write_report(const std::filesystem::path& prefix, const std::filesystem::path& path,
-                  const ReportOptions& options);
-// "html" or "json" by the end of the name; nothing for other names.
-std::optional<std::string> report_format(const std::filesystem::path& path);
 
 }  // namespace weft

@@ -1,11 +1,17 @@
 // Finds documents that have something in common, their text or their origin, by its hash. It takes
-// 16 bytes of memory a document, however many different ones there are.
+// 16 bytes of memory a document, however many different ones there are: corpora have tens of
+// millions of domains.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
+
+#include "indexed_dataset/process/parallel_for.h"
+#include "preprocess/datasets/source_map.h"
+#include "preprocess/report/data_report.h"
 
 namespace weft {
 
@@ -14,6 +20,7 @@ namespace weft {
 class DocumentGroups {
  public:
   static constexpr int64_t kMaxDocuments = int64_t{1} << 40;
+  static constexpr uint64_t kDocumentMask = static_cast<uint64_t>(kMaxDocuments) - 1;
 
   // Throws std::length_error for kMaxDocuments and more.
   explicit DocumentGroups(int64_t num_documents);
@@ -21,20 +28,15 @@ class DocumentGroups {
   // group.
   void set(int64_t document_idx, uint64_t hash_high, uint64_t hash_low);
 
-  class Entry {
-   public:
-    int64_t document_idx() const { return static_cast<int64_t>(low_ & kDocumentMask); }
+  struct Entry {
+    uint64_t high = UINT64_MAX, low = UINT64_MAX;  // bits of the hash; the number is in `low`
 
-   private:
-    friend DocumentGroups;
-    static constexpr uint64_t kDocumentMask = static_cast<uint64_t>(kMaxDocuments) - 1;
+    int64_t document_idx() const { return static_cast<int64_t>(low & kDocumentMask); }
     bool is_set() const { return *this != Entry{}; }
     bool is_like(const Entry& other) const {
-      return high_ == other.high_ && (low_ & ~kDocumentMask) == (other.low_ & ~kDocumentMask);
+      return high == other.high && (low & ~kDocumentMask) == (other.low & ~kDocumentMask);
     }
     friend auto operator<=>(const Entry&, const Entry&) = default;
-
-    uint64_t high_ = UINT64_MAX, low_ = UINT64_MAX;
   };
   // The documents of one hash, at least one, ordered by number. Valid as long as this object.
   using Group = std::span<const Entry>;
@@ -68,6 +70,9 @@ class BestFew {
     values_.push_back(value);
     if (values_.size() >= 2 * count_ + 64) cut();
   }
+  void add_all(const BestFew& other) {
+    for (const Value& value : other.values_) add(value);
+  }
   std::vector<Value> take() {
     cut();
     return std::move(values_);
@@ -84,5 +89,26 @@ class BestFew {
   IsBetter is_better_;
   std::vector<Value> values_;
 };
+
+// Calls use(begin, end) for ranges of the documents [0, count), on several threads, in which each takes
+// a few milliseconds.
+template <typename Use>
+void for_each_range(int64_t count, int num_threads, const Use& use) {
+  const int64_t size = std::clamp<int64_t>(count / (64 * std::max(num_threads, 1)), 1, 4096);
+  parallel_for((count + size - 1) / size, num_threads,
+               [&](int64_t i) { use(i * size, std::min((i + 1) * size, count)); });
+}
+
+using NumTokensOf = std::function<int64_t(int64_t document_idx)>;  // called by any thread
+
+// `groups` holds the documents by their text; empty ones are never set and not compared. Sorts
+// `groups`.
+Duplicates find_duplicates(DocumentGroups& groups, int num_threads, size_t num_largest,
+                           const NumTokensOf& num_tokens_of);
+
+// `sources` must have origins. The result does not depend on the number of threads. Throws what
+// SourceMap::entry() throws.
+OriginCounts count_origins(const SourceMap& sources, int num_threads, size_t num_largest,
+                           const NumTokensOf& num_tokens_of);
 
 }  // namespace weft

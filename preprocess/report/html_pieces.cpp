@@ -35,6 +35,34 @@ std::string escaped(std::string_view text) {
   return html;
 }
 
+HtmlTable::HtmlTable(const std::vector<Column>& columns) : columns_(columns) {
+  for (const auto& [css_class, title] : columns)
+    head_ += fmt::format("<th class=\"{}\">{}</th>", css_class, title);
+}
+
+void HtmlTable::add_row(const std::vector<std::string>& cells) {
+  rows_ += "<tr>";
+  for (size_t i = 0; i < cells.size(); ++i)
+    rows_ += fmt::format("<td class=\"{}\">{}</td>", columns_.at(i).css_class, cells[i]);
+  rows_ += "</tr>\n";
+}
+
+std::string HtmlTable::html() const {
+  if (rows_.empty()) return "<p>None.</p>\n";
+  return "<div class=\"w\"><table>\n<tr>" + head_ + "</tr>\n" + rows_ + "</table></div>\n";
+}
+
+std::string facts_table(const Facts& facts, const std::string& table_class,
+                        const std::string& value_class) {
+  std::string rows;
+  for (const auto& [name, value] : facts) {
+    rows += fmt::format("<tr><th>{}</th><td class=\"{}\">{}</td></tr>\n", escaped(name),
+                        value_class, escaped(value));
+  }
+  return fmt::format("<div class=\"w\"><table class=\"{}\">\n{}</table></div>\n", table_class,
+                     rows);
+}
+
 std::string bar_chart(const std::vector<Bar>& bars) {
   constexpr int kLabelWidth = 190, kBarWidth = 420, kRowHeight = 18;
   int64_t largest = 1;

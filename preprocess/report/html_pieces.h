@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace weft {
@@ -11,6 +12,28 @@ namespace weft {
 // Makes corpus text visible (control characters, invalid bytes, text that turns its direction) and
 // then harmless in HTML, also within attributes.
 std::string escaped(std::string_view text);
+
+struct Column {
+  const char* css_class;  // of its cells and its title
+  std::string title;
+};
+// A table that can be scrolled sideways. Cells and titles are HTML.
+class HtmlTable {
+ public:
+  explicit HtmlTable(const std::vector<Column>& columns);
+  void add_row(const std::vector<std::string>& cells);  // one for each column
+  // A paragraph that says so if there are no rows.
+  std::string html() const;
+
+ private:
+  std::vector<Column> columns_;
+  std::string head_, rows_;
+};
+
+// A table of names with their values, which are escaped here.
+using Facts = std::vector<std::pair<std::string, std::string>>;
+std::string facts_table(const Facts& facts, const std::string& table_class = "",
+                        const std::string& value_class = "n");
 
 struct Bar {
   std::string label;

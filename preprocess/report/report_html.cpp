@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
+#include "indexed_dataset/pair/sources_layout.h"
+#include "indexed_dataset/storage/sha256.h"
 #include "preprocess/report/data_report.h"
 #include "preprocess/report/html_pieces.h"
 #include "preprocess/report/report_labels.h"
-#include "preprocess/terminal/terminal_text.h"
-#include "preprocess/web/sha256.h"
 
 namespace weft {
 namespace {
@@ -28,12 +28,8 @@ constexpr std::string_view kStyle =
     "div.w{overflow-x:auto}div.w>svg{min-width:44rem}table.o th{font-weight:normal;color:#666}"
     "table.o{margin-bottom:1.5rem}table.o "
     "td.t{min-width:0}p.verdict{font-size:1.05rem;font-weight:600}"
-    "p.note{color:#666}svg{height:auto}td.r{color:#666}td.b{width:9rem}"
+    "p.note{color:#666}svg{height:auto}span.r{color:#666}td.b{width:9rem}"
     "rect{fill:#3b6ea5}svg text{font:11px system-ui,sans-serif;fill:#444}";
-
-std::string row(const std::string& name, const std::string& value) {
-  return fmt::format("<tr><th>{}</th><td class=\"n\">{}</td></tr>\n", name, value);
-}
 
 std::string per_byte(int64_t num_tokens, const std::optional<int64_t>& num_bytes) {
   if (!num_bytes || *num_bytes == 0) return "not known";
@@ -44,19 +40,21 @@ std::string overview(const DataReport& report) {
   const auto or_unknown = [](const std::optional<int64_t>& value) {
     return value ? grouped(*value) : std::string("not known");
   };
-  return "<div class=\"w\"><table>\n" + row("documents", grouped(report.num_documents)) +
-         row("of them empty", grouped(report.num_empty_documents)) +
-         row("tokens", grouped(report.num_tokens)) +
-         row("tokens of the shortest document (not empty)", grouped(report.min_tokens)) +
-         row("tokens of the median document", grouped(report.median_tokens)) +
-         row("tokens of the longest document", grouped(report.max_tokens)) +
-         row("bytes of text", or_unknown(report.num_text_bytes)) +
-         row("tokens per byte of text", per_byte(report.num_tokens, report.num_text_bytes)) +
-         row("bytes of the corpus (JSONL)", or_unknown(report.num_jsonl_bytes)) +
-         row("tokens per byte of the corpus", per_byte(report.num_tokens, report.num_jsonl_bytes)) +
-         row("bad lines", or_unknown(report.num_bad_lines)) +
-         row("superfluous documents (exact duplicates)", grouped(report.duplicates.num_documents)) +
-         row("tokens in these", grouped(report.duplicates.num_tokens)) + "</table></div>\n";
+  return facts_table({
+      {"documents", grouped(report.num_documents)},
+      {"of them empty", grouped(report.num_empty_documents)},
+      {"tokens", grouped(report.num_tokens)},
+      {"tokens of the shortest document (not empty)", grouped(report.min_tokens)},
+      {"tokens of the median document", grouped(report.median_tokens)},
+      {"tokens of the longest document", grouped(report.max_tokens)},
+      {"bytes of text", or_unknown(report.num_text_bytes)},
+      {"tokens per byte of text", per_byte(report.num_tokens, report.num_text_bytes)},
+      {"bytes of the corpus (JSONL)", or_unknown(report.num_jsonl_bytes)},
+      {"tokens per byte of the corpus", per_byte(report.num_tokens, report.num_jsonl_bytes)},
+      {"bad lines", or_unknown(report.num_bad_lines)},
+      {"superfluous documents (exact duplicates)", grouped(report.duplicates.num_documents)},
+      {"tokens in these", grouped(report.duplicates.num_tokens)},
+  });
 }
 
 std::string headline(const DataReport& report) {
@@ -67,15 +65,11 @@ std::string headline(const DataReport& report) {
           "tokens; "
           "{2:.0f} % or more of exact duplicates or of empty documents; any bad line.</p>\n",
           100 * kRepetitiveCharacters, 100 * kRepetitiveTokens, 100 * kSuspiciousShare);
-  html += "<div class=\"w\"><table class=\"o\">\n";
-  const auto add = [&](const std::string& name, const std::string& value) {
-    html += "<tr><th>" + escaped(name) + "</th><td class=\"t\">" + escaped(value) + "</td></tr>\n";
-  };
-  add("dataset", report.prefix.string());
+  Facts facts = {{"dataset", report.prefix.string()}};
   if (!report.manifest_written.empty())
-    add("made (its manifest was written)", report.manifest_written);
-  for (const auto& [name, value] : report.main_options) add("--" + name, value);
-  return html + "</table></div>\n";
+    facts.emplace_back("made (its manifest was written)", report.manifest_written);
+  for (const auto& [name, value] : report.main_options) facts.emplace_back("--" + name, value);
+  return html + facts_table(facts, "o", "t");
 }
 
 std::string histogram(const DataReport& report) {
@@ -93,52 +87,51 @@ std::string histogram(const DataReport& report) {
 }
 
 // Shows the beginning of a text on one line, and more of it where the mouse rests.
-std::string excerpt_cell(const std::string& beginning) {
+std::string excerpt(const std::string& beginning) {
   constexpr size_t kShownCharacters = 100;
-  return "<td class=\"e\" title=\"" + escaped(beginning) + "\">" +
-         escaped(first_characters(beginning, kShownCharacters)) + "</td>";
+  return "<span title=\"" + escaped(beginning) + "\">" +
+         escaped(first_characters(beginning, kShownCharacters)) + "</span>";
+}
+
+std::string heading(const std::string& title, const std::string& explanation) {
+  return "<h2>" + title + "</h2>\n<p class=\"note\">" + explanation + "</p>\n";
 }
 
 std::string document_table(const std::string& title, const std::string& explanation,
-                           const std::vector<ReportedDocument>& table, bool has_ratio,
+                           const std::vector<ReportedDocument>& documents, bool has_ratio,
                            bool has_sources) {
-  std::string html = "<h2>" + title + "</h2>\n<p class=\"note\">" + explanation + "</p>\n";
-  if (table.empty()) return html + "<p>None.</p>\n";
-  html += "<div class=\"w\"><table>\n<tr><th class=\"n\">document</th><th class=\"n\">tokens</th>";
-  if (has_ratio) html += "<th class=\"n\">repeated</th>";
-  if (has_sources) html += "<th>source</th>";
-  html += "<th>begins with</th></tr>\n";
-  for (const ReportedDocument& document : table) {
-    html += fmt::format("<tr><td class=\"n\">{}</td><td class=\"n\">{}</td>", document.document_idx,
-                        grouped(document.num_tokens));
-    if (has_ratio) html += "<td class=\"n\">" + percent(document.ratio) + "</td>";
-    if (has_sources) html += "<td class=\"t\">" + escaped(document.source) + "</td>";
-    html += excerpt_cell(document.beginning) + "</tr>\n";
+  std::vector<Column> columns = {{"n", "document"}, {"n", "tokens"}};
+  if (has_ratio) columns.push_back({"n", "repeated"});
+  if (has_sources) columns.push_back({"t", "source"});
+  columns.push_back({"e", "begins with"});
+  HtmlTable table(columns);
+  for (const ReportedDocument& document : documents) {
+    std::vector<std::string> row = {std::to_string(document.document_idx),
+                                    grouped(document.num_tokens)};
+    if (has_ratio) row.push_back(percent(document.ratio));
+    if (has_sources) row.push_back(escaped(document.source));
+    row.push_back(excerpt(document.beginning));
+    table.add_row(row);
   }
-  return html + "</table></div>\n";
+  return heading(title, explanation) + table.html();
 }
 
 std::string duplicates(const DataReport& report) {
   const Duplicates& found = report.duplicates;
-  std::string html = fmt::format(
-      "<h2>Exact duplicates</h2>\n<p class=\"note\">{} groups of equal documents "
-      "(token by token); without all but the first of each, {} documents and {} tokens "
-      "less. The groups that waste most:</p>\n",
-      grouped(found.num_groups), grouped(found.num_documents), grouped(found.num_tokens));
-  if (found.largest.empty()) return html + "<p>None.</p>\n";
-  html +=
-      "<div class=\"w\"><table>\n<tr><th class=\"n\">first document</th><th "
-      "class=\"n\">documents</th>"
-      "<th class=\"n\">tokens of each</th><th>begins with</th></tr>\n";
+  HtmlTable table(
+      {{"n", "first document"}, {"n", "documents"}, {"n", "tokens of each"}, {"e", "begins with"}});
   for (size_t i = 0; i < found.largest.size(); ++i) {
     const DuplicateGroup& group = found.largest[i];
-    html += fmt::format(
-        "<tr><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>"
-        "{}</tr>\n",
-        group.first_document, grouped(group.num_documents), grouped(group.num_tokens),
-        excerpt_cell(report.duplicate_beginnings[i]));
+    table.add_row({std::to_string(group.first_document), grouped(group.num_documents),
+                   grouped(group.num_tokens), excerpt(report.duplicate_beginnings[i])});
   }
-  return html + "</table></div>\n";
+  return heading("Exact duplicates",
+                 fmt::format("{} groups of equal documents (token by token); without all but the "
+                             "first of each, {} documents and {} tokens less. The groups that "
+                             "waste most:",
+                             grouped(found.num_groups), grouped(found.num_documents),
+                             grouped(found.num_tokens))) +
+         table.html();
 }
 
 // Says "One file." or "All 7 files, by tokens." or "The first 20 of 1,234 files, by tokens."
@@ -158,67 +151,55 @@ std::string bad_lines_and_inputs(const DataReport& report) {
     html += "<h2>Bad lines by reason</h2>\n" + bar_chart(bars);
   }
   if (report.inputs.empty()) return html;
-  html += fmt::format(
-      "<h2>Inputs</h2>\n<p class=\"note\">{}</p>\n<div class=\"w\"><table>\n<tr><th>file</th>"
-      "<th class=\"n\">documents</th><th class=\"n\">tokens</th></tr>\n",
-      how_many_shown(std::ssize(report.inputs), report.num_inputs, "file", "by tokens"));
-  for (const ReportedInput& input : report.inputs) {
-    html += fmt::format(
-        "<tr><td class=\"t\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
-        escaped(input.name), grouped(input.num_documents), grouped(input.num_tokens));
-  }
-  return html + "</table></div>\n";
-}
-
-std::string origin_row(const std::string& name_cell, int64_t num_documents, int64_t num_tokens,
-                       double share, const std::string& bar = "") {
-  return fmt::format(
-      "<tr>{}<td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>"
-      "<td class=\"b\">{}</td></tr>\n",
-      name_cell, grouped(num_documents), grouped(num_tokens), percent(share), bar);
+  HtmlTable table({{"t", "file"}, {"n", "documents"}, {"n", "tokens"}});
+  for (const ReportedInput& input : report.inputs)
+    table.add_row({escaped(input.name), grouped(input.num_documents), grouped(input.num_tokens)});
+  return html +
+         heading("Inputs", how_many_shown(std::ssize(report.inputs), report.num_inputs, "file",
+                                          "by tokens")) +
+         table.html();
 }
 
 // The last rows say what the table leaves out, so that it sums up to the whole.
 std::string origins(const DataReport& report) {
   if (!report.origins) return "";
   const OriginCounts& counts = *report.origins;
-  std::string html = fmt::format(
-      "<h2>Top domains and sources</h2>\n<p class=\"note\">{} As the lines of the corpus "
-      "name them (--origin-key; names over {} bytes are cut). Documents that name none: {} of "
-      "{}.</p>\n",
-      how_many_shown(std::ssize(counts.largest), counts.num_origins, "name", "by documents"),
-      kOriginBytes, grouped(counts.num_documents_without), grouped(report.num_documents));
-  if (counts.largest.empty()) return html + "<p>None.</p>\n";
-  html +=
-      "<div class=\"w\"><table>\n<tr><th>from</th><th class=\"n\">documents</th><th "
-      "class=\"n\">tokens</th>"
-      "<th class=\"n\">share of tokens</th><th></th></tr>\n";
-  double largest_share = 1e-9;
+  HtmlTable table(
+      {{"t", "from"}, {"n", "documents"}, {"n", "tokens"}, {"n", "share of tokens"}, {"b", ""}});
+  const auto add = [&](const std::string& name, int64_t num_documents, int64_t num_tokens,
+                       const std::string& bar = "") {
+    table.add_row({name, grouped(num_documents), grouped(num_tokens),
+                   percent(share_of(num_tokens, report.num_tokens)), bar});
+  };
+  int64_t most_tokens = 1;
   OriginCount others{"", report.num_documents - counts.num_documents_without,
                      report.num_tokens - counts.num_tokens_without};
   for (const OriginCount& count : counts.largest) {
-    largest_share = std::max(largest_share, share_of(count.num_tokens, report.num_tokens));
+    most_tokens = std::max(most_tokens, count.num_tokens);
     others.num_documents -= count.num_documents;
     others.num_tokens -= count.num_tokens;
   }
   for (const OriginCount& count : counts.largest) {
-    const double share = share_of(count.num_tokens, report.num_tokens);
-    html += origin_row("<td class=\"t\">" + escaped(count.origin) + "</td>", count.num_documents,
-                       count.num_tokens, share,
-                       fmt::format("<svg viewBox=\"0 0 100 9\" width=\"140\" role=\"img\">"
-                                   "<rect width=\"{:.1f}\" height=\"9\"/></svg>",
-                                   100 * share / largest_share));
+    add(escaped(count.origin), count.num_documents, count.num_tokens,
+        fmt::format("<svg viewBox=\"0 0 100 9\" width=\"140\" role=\"img\">"
+                    "<rect width=\"{:.1f}\" height=\"9\"/></svg>",
+                    100 * share_of(count.num_tokens, most_tokens)));
   }
-  const auto add_rest = [&](const std::string& name, int64_t num_documents, int64_t num_tokens) {
-    html += origin_row("<td class=\"r\">" + name + "</td>", num_documents, num_tokens,
-                       share_of(num_tokens, report.num_tokens));
-  };
   const int64_t num_others = counts.num_origins - std::ssize(counts.largest);
-  if (num_others > 0)
-    add_rest("the other " + grouped(num_others), others.num_documents, others.num_tokens);
-  if (counts.num_documents_without > 0)
-    add_rest("none named", counts.num_documents_without, counts.num_tokens_without);
-  return html + "</table></div>\n";
+  if (!counts.largest.empty() && num_others > 0)
+    add("<span class=\"r\">the other " + grouped(num_others) + "</span>", others.num_documents,
+        others.num_tokens);
+  if (!counts.largest.empty() && counts.num_documents_without > 0)
+    add("<span class=\"r\">none named</span>", counts.num_documents_without,
+        counts.num_tokens_without);
+  return heading("Top domains and sources",
+                 fmt::format("{} As the lines of the corpus name them (--origin-key; names over "
+                             "{} bytes are cut). Documents that name none: {} of {}.",
+                             how_many_shown(std::ssize(counts.largest), counts.num_origins, "name",
+                                            "by documents"),
+                             kOriginBytes, grouped(counts.num_documents_without),
+                             grouped(report.num_documents))) +
+         table.html();
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "preprocess/terminal/terminal_text.h"
+
 namespace weft {
 
 std::string grouped(int64_t value) {
@@ -20,12 +22,8 @@ std::string percent(double share) {
 }
 
 std::string first_characters(std::string_view text, size_t num_characters) {
-  size_t num_seen = 0;
-  for (size_t at = 0; at < text.size(); ++at) {
-    const bool begins = (static_cast<uint8_t>(text[at]) & 0xC0) != 0x80;
-    if (begins && num_seen++ == num_characters) return std::string(text.substr(0, at)) + "...";
-  }
-  return std::string(text);
+  const std::string first = first_columns(std::string(text), num_characters);
+  return first.size() < text.size() ? first + "..." : first;
 }
 
 std::vector<std::string> findings_of(const DataReport& report) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "preprocess/datasets/output_conflicts.h"
 #include "preprocess/datasets/source_map.h"
 
 namespace weft {
@@ -28,7 +29,7 @@ double expansion_of(const std::string& format) {
 // Free for this user; nothing if the file system does not say.
 std::optional<int64_t> free_bytes(const fs::path& folder) {
   std::error_code error;
-  const fs::space_info space = fs::space(folder.empty() ? "." : folder, error);
+  const fs::space_info space = fs::space(folder, error);
   if (error || space.available == static_cast<std::uintmax_t>(-1)) return std::nullopt;
   return static_cast<int64_t>(std::min<std::uintmax_t>(space.available, INT64_MAX));
 }
@@ -38,7 +39,7 @@ std::optional<int64_t> free_bytes(const fs::path& folder) {
 bool lacks_inodes(const fs::path& folder) {
   constexpr fsfilcnt_t kFilesOfRun = 16;
   struct statvfs status {};
-  return ::statvfs(folder.empty() ? "." : folder.c_str(), &status) == 0 && status.f_files > 0 &&
+  return ::statvfs(folder.c_str(), &status) == 0 && status.f_files > 0 &&
          status.f_favail < kFilesOfRun;
 }
 
@@ -88,8 +89,8 @@ std::vector<int64_t> estimated_task_bytes(const WorkPlan& plan, TokenType type) 
   return bytes;
 }
 
-int64_t spill_limit_bytes(const fs::path& folder, const fs::path& work_folder, int64_t need_bytes) {
-  const auto free = free_bytes(folder);
+int64_t spill_limit_bytes(const fs::path& work_folder, int64_t need_bytes) {
+  const auto free = free_bytes(folder_of(work_folder));
   if (!free) return INT64_MAX;
   const int64_t missing_bytes = std::max<int64_t>(need_bytes - bytes_in(work_folder), 0);
   return std::max(kLeastSpillLimitBytes, (*free - missing_bytes) / 2);
@@ -101,8 +102,9 @@ int64_t most_spilled_bytes(const std::vector<int64_t>& task_bytes, int64_t limit
   return std::min(rounded(sum), limit_bytes);
 }
 
-std::optional<std::string> lack_of_space(const fs::path& folder, const fs::path& work_folder,
-                                         int64_t need_bytes, int64_t spilled_bytes) {
+std::optional<std::string> lack_of_space(const fs::path& work_folder, int64_t need_bytes,
+                                         int64_t spilled_bytes) {
+  const fs::path folder = folder_of(work_folder);
   const auto free = free_bytes(folder);
   const int64_t missing_bytes = need_bytes - bytes_in(work_folder);
   if (!free || missing_bytes <= *free - spilled_bytes) return std::nullopt;
@@ -115,22 +117,20 @@ std::optional<std::string> lack_of_space(const fs::path& folder, const fs::path&
       "warning: the output needs about {} bytes more (estimated from the size of the inputs){}, "
       "the file system of '{}' has {} free; a run that does not fit ends with exit code 5, and the "
       "same command goes on when there is room",
-      missing_bytes, for_a_while, folder.empty() ? "." : folder.string(), *free);
+      missing_bytes, for_a_while, folder.string(), *free);
 }
 
 bool is_lack_of_space(const std::error_code& code) {
-  return code == std::errc::no_space_on_device ||
-         code == std::error_code(EDQUOT, std::generic_category()) ||
-         code == std::error_code(EDQUOT, std::system_category());
+  return code.value() == ENOSPC || code.value() == EDQUOT;
 }
 
-std::string how_to_go_on(const fs::path& folder, bool work_is_kept) {
+std::string how_to_go_on(const fs::path& work_folder, bool work_is_kept) {
+  const fs::path folder = folder_of(work_folder);
   const auto free = free_bytes(folder);
   const bool needs_inodes = lacks_inodes(folder);
   return fmt::format(
       "; the file system of '{}' has {}{} bytes free. {}, then run the same command again{}",
-      folder.empty() ? "." : folder.string(),
-      needs_inodes ? "no room for more files (its inodes are used up), and " : "",
+      folder.string(), needs_inodes ? "no room for more files (its inodes are used up), and " : "",
       free ? std::to_string(*free) : "an unknown number of",
       needs_inodes ? "Delete files" : "Make space",
       work_is_kept ? ": it goes on with the work so far" : ", from the start: the input is a pipe");

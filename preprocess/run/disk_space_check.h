@@ -28,16 +28,14 @@ std::vector<int64_t> estimated_task_bytes(const WorkPlan& plan, TokenType type);
 inline constexpr int64_t kLeastSpillLimitBytes = int64_t{1} << 30;
 // How much may lie in spill files at a time: half of what `need_bytes` leave free beside what is in
 // `work_folder`, but at least kLeastSpillLimitBytes. No limit if the file system does not say.
-int64_t spill_limit_bytes(const std::filesystem::path& folder,
-                          const std::filesystem::path& work_folder, int64_t need_bytes);
-// What can come to lie there: all tasks but the first, or the limit.
+int64_t spill_limit_bytes(const std::filesystem::path& work_folder, int64_t need_bytes);
+// The most that can come to lie there: all tasks but the first, or the limit.
 int64_t most_spilled_bytes(const std::vector<int64_t>& task_bytes, int64_t limit_bytes);
 
-// In a sentence, that the file system of `folder` has less room left than the work needs beside
-// what lies in `work_folder` already, `spilled_bytes` of it for a while. Nothing if it has enough, or
-// does not say.
-std::optional<std::string> lack_of_space(const std::filesystem::path& folder,
-                                         const std::filesystem::path& work_folder,
+// In a sentence, that the file system around `work_folder` has less room left than the work needs
+// beside what lies in the folder already, `spilled_bytes` of it for a while. Nothing if it has
+// enough, or does not say.
+std::optional<std::string> lack_of_space(const std::filesystem::path& work_folder,
                                          int64_t need_bytes, int64_t spilled_bytes = 0);
 
 // No room, or none within the quota: ENOSPC or EDQUOT.
@@ -54,8 +52,8 @@ class OutOfSpace : public std::system_error {
   std::string message_;
 };
 
-// What to add to such an error's message: free bytes of `folder`, and that the same command goes
-// on.
-std::string how_to_go_on(const std::filesystem::path& folder, bool work_is_kept);
+// Words to add to such an error's message: how much is free around `work_folder`, and that the same
+// command goes on.
+std::string how_to_go_on(const std::filesystem::path& work_folder, bool work_is_kept);
 
 }  // namespace weft

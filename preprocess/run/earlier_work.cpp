@@ -7,10 +7,10 @@
 
 #include "indexed_dataset/soundness/verify.h"
 #include "preprocess/datasets/dataset_manifest.h"
-#include "preprocess/run/commit_run.h"
-#include "preprocess/run/run_files.h"
+#include "preprocess/rank/run_files.h"
+#include "preprocess/rank/spill_file.h"
+#include "preprocess/run/finish_run.h"
 #include "preprocess/run/run_identity.h"
-#include "preprocess/run/spill_file.h"
 #include "preprocess/run/work_folder.h"
 
 namespace weft {
@@ -23,13 +23,14 @@ bool holds_documents(const Journal::Content& work) {
                      [](const auto& task) { return task.second.counts.totals.num_documents > 0; });
 }
 
-// Of this run, or of one that differs in an --origin-key which nobody asked for: --report asks for
+// True for the hash of this run, or of one with another --origin-key if none was given: --report asks for
 // origins, and need not make a dataset again.
 bool is_hash_of_finished(const PlannedRun& run, const std::string& hash) {
   if (hash == run.hash) return true;
   if (!run.config.is_origin_key_default) return false;
-  const std::string other = run.config.rules.keeps_origins() ? std::string(kNoOriginKey) : "auto";
-  return hash == run_hash(run_identity_with(run.config, other, run.type, run.plan.identities));
+  PipelineConfig other = run.config;
+  other.rules.origin_key = run.config.rules.keeps_origins() ? std::string(kNoOriginKey) : "auto";
+  return hash == run_hash(run_identity(other, run.type, run.plan.identities));
 }
 
 // Why a finished dataset is not what this run makes.
@@ -45,27 +46,28 @@ std::string origin_of_finished(const PlannedRun& run, const fs::path& prefix) {
                                  "(standard input, or a pipe)";
 }
 
-// Work of other options or other files is somebody's, or somebody mistyped; of inputs that have
-// changed nothing can be used.
-void check_work_is_ours(const PlannedRun& run, const std::optional<Journal::Content>& work) {
-  if (!work || work->identity == run.journal_identity || run.config.overwrite) return;
-  if (!holds_documents(*work)) return;
-  const IdentityDifference differs = difference(work->identity, run.journal_identity);
-  if (differs.is_lost || (differs.same_options && differs.same_inputs)) return;
-  throw std::invalid_argument(
-      "'" + run.folder.string() + "' holds the unfinished work of a run " +
-      (differs.same_options ? "of other inputs (" : "with other options (") + differs.text +
-      "); run with those to go on, or give --overwrite to drop it");
+// Drops work of another run, with a note. Throws if it may be wanted, because of other options or
+// other files, or if an option was mistyped. Work on inputs whose content has changed is of no use.
+void drop_work_of_others(const PlannedRun& run, const Journal::Content& work) {
+  const IdentityDifference differs = difference(work.identity, run.journal_identity);
+  const bool is_of_use = !differs.is_lost && !(differs.same_options && differs.same_inputs);
+  if (is_of_use && holds_documents(work) && !run.config.overwrite) {
+    throw std::invalid_argument(
+        "'" + run.folder.string() + "' holds the unfinished work of a run " +
+        (differs.same_options ? "of other inputs (" : "with other options (") + differs.text +
+        "); run with those to go on, or give --overwrite to drop it");
+  }
+  run.events.on_note("the work in " + run.folder.string() + " is dropped: " + differs.text);
 }
 
 }  // namespace
 
-void resume_commit(const PlannedRun& run) {
-  const auto commit = InterruptedCommit::find(run.folder, run.config.output_prefixes);
-  if (!commit) return;
-  if (is_hash_of_finished(run, commit->run_hash())) {
-    commit->resume();
-    run.note("finished the commit of an earlier run");
+void resume_earlier_commit(const PlannedRun& run) {
+  const auto hash = find_interrupted_commit(run.folder);
+  if (!hash) return;
+  if (is_hash_of_finished(run, *hash)) {
+    resume_commit(run.folder, run.config.output_prefixes);
+    run.events.on_note("finished the commit of an earlier run");
     return;
   }
   if (run.config.overwrite) return;
@@ -93,10 +95,6 @@ std::optional<std::vector<OutputReport>> find_finished(const PlannedRun& run) {
 
 void check_outputs_are_free(const PlannedRun& run) {
   for (const fs::path& prefix : run.config.output_prefixes) {
-    if (prefix.filename().string().find('\n') != std::string::npos) {
-      throw std::invalid_argument("'" + prefix.string() +
-                                  "': names of datasets cannot have line ends in them");
-    }
     if (run.config.overwrite) continue;
     if (!fs::exists(prefix.string() + ".idx")) {
       if (!fs::exists(prefix.string() + ".bin")) continue;
@@ -113,17 +111,13 @@ void check_outputs_are_free(const PlannedRun& run) {
 
 std::optional<Journal::Content> find_work(const PlannedRun& run) {
   auto work = Journal::read(run.folder / "journal");
-  if (work && work->identity == run.journal_identity && run.plan.can_resume()) {
-    if (work->progress.empty() ||
-        RunFiles::are_there(run.folder, run.config.output_prefixes.size())) {
-      return work;
-    }
-    run.note("the work in " + run.folder.string() + " is dropped: files are missing there");
-  }
-  check_work_is_ours(run, work);
   if (work && work->identity != run.journal_identity) {
-    run.note("the work in " + run.folder.string() +
-             " is dropped: " + difference(work->identity, run.journal_identity).text);
+    drop_work_of_others(run, *work);
+  } else if (work && run.plan.can_resume()) {
+    const size_t num_datasets = run.config.output_prefixes.size();
+    if (work->progress.empty() || RunFiles::are_there(run.folder, num_datasets)) return work;
+    run.events.on_note("the work in " + run.folder.string() +
+                       " is dropped: files are missing there");
   }
   remove_work_folder(run.folder);
   return std::nullopt;
@@ -142,12 +136,6 @@ bool is_work_of_use(const PlannedRun& run) noexcept {
 Ledger restored_ledger(const PlannedRun& run, const std::optional<Journal::Content>& work,
                        const Ledger::Limits& limits) {
   Ledger ledger(run.plan.tasks, run.input_names(), run.config.output_prefixes.size(), limits);
-  // A shard that begins within an input knows at which byte of it if nothing was decompressed.
-  if (!run.plan.tasks.empty() && run.plan.tasks.front().begin > 0) {
-    const Task& first = run.plan.tasks.front();
-    const bool is_compressed = run.plan.compressed_inputs()[static_cast<size_t>(first.input_idx)];
-    ledger.begin_within(is_compressed ? std::nullopt : std::optional(first.begin));
-  }
   if (!work) return ledger;
   remove_stale_spills(run.folder, work->progress);
   int64_t num_done = 0;
@@ -159,9 +147,9 @@ Ledger restored_ledger(const PlannedRun& run, const std::optional<Journal::Conte
     ledger.restore(number, progress);
     num_done += progress.is_done() ? 1 : 0;
   }
-  run.note(fmt::format("going on with the work in {}: {} of {} parts are done, {} documents",
-                       run.folder.string(), num_done, run.plan.tasks.size(),
-                       ledger.seen().num_documents));
+  run.events.on_note(fmt::format(
+      "going on with the work in {}: {} of {} parts are done, {} documents", run.folder.string(),
+      num_done, run.plan.tasks.size(), ledger.seen().num_documents));
   return ledger;
 }
 

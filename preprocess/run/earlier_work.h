@@ -1,4 +1,4 @@
-// What earlier runs have left where this one works: a finished dataset, a commit that was
+// Finds what earlier runs have left where this one works: a finished dataset, a commit that was
 // interrupted, unfinished work to go on with, or something of others that is in the way.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace weft {
 
 // Carries out a commit of this run that was interrupted. Throws std::invalid_argument for one of
 // other options or inputs: it would give names to files that this run was not asked for.
-void resume_commit(const PlannedRun& run);
+void resume_earlier_commit(const PlannedRun& run);
 
 // The datasets that this run would make, if all are there and need not be replaced.
 std::optional<std::vector<OutputReport>> find_finished(const PlannedRun& run);

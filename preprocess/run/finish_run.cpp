@@ -4,19 +4,25 @@
 
 #include "indexed_dataset/process/crash_point.h"
 #include "indexed_dataset/soundness/block_checksums.h"
+#include "indexed_dataset/storage/file_io.h"
 #include "preprocess/datasets/dataset_files.h"
-#include "preprocess/run/commit_run.h"
 #include "preprocess/run/run_identity.h"
+#include "preprocess/run/work_folder.h"
 
 namespace weft {
 namespace {
 
 namespace fs = std::filesystem;
 
+constexpr char kMagic[] = "weft-commit 3 ";
+
+fs::path commit_path(const fs::path& folder) { return folder / "commit"; }
+
 void report_work(const PlannedRun& run, const Ledger& ledger, PipelineReport& report) {
   const PipelineConfig& config = run.config;
   for (size_t i = 0; i < config.inputs.size(); ++i) {
-    report.inputs.push_back({input_name(config.inputs[i]), run.plan.layouts[i].format, 0, 0, 0});
+    report.inputs.push_back({input_name(config.inputs[i]), run.plan.identities[i].version,
+                             run.plan.layouts[i].format, 0, 0, 0});
   }
   for (const Task& task : ledger.tasks()) {
     const PipelineTotals& totals = ledger.counts(task.number).totals;
@@ -50,7 +56,7 @@ InputParts input_parts(const PlannedRun& run, const Ledger& ledger) {
 // An empty corpus is one; a corpus of bad lines only is a mistake, in --json-keys for one.
 void check_any_document(const PlannedRun& run, const PipelineTotals& totals) {
   if (totals.num_lines == 0 && run.config.num_shards == 1)
-    run.note("note: there is no line in the input");
+    run.events.on_note("note: there is no line in the input");
   if (totals.num_documents > 0 || totals.bad_lines.total() == 0) return;
   throw std::runtime_error("no line of the input is a document: " + totals.bad_lines.summary() +
                            "; nothing was written");
@@ -92,26 +98,59 @@ bool begin_last_passes(const PlannedRun& run, RunFiles& files, LocalLedger& ledg
 
 void commit_datasets(const PlannedRun& run, const RunFiles& files, LocalLedger& ledger,
                      PipelineReport& report) {
-  std::vector<FinishedFile> others, indexes;
   ledger.with_ledger([&](const Ledger& books) {
     const std::vector<DatasetCounts>& totals = books.end().datasets;
     for (size_t k = 0; k < totals.size(); ++k) {
-      const fs::path& prefix = run.config.output_prefixes[k];
-      report.outputs.push_back({prefix, totals[k].num_documents, totals[k].num_tokens});
+      report.outputs.push_back(
+          {run.config.output_prefixes[k], totals[k].num_documents, totals[k].num_tokens});
       write_block_checksums(files.path_of(k, ".checksums"), books.last_passes().checksums(k));
       crash_point("checksums_written");
-      for (const std::string suffix : kDatasetSuffixes) {
-        (suffix == ".idx" ? indexes : others)
-            .push_back({files.path_of(k, suffix).filename(), prefix.string() + suffix});
-      }
     }
   });
-  for (size_t k = 0; k < report.outputs.size() && run.events.write_manifest; ++k) {
+  for (size_t k = 0; k < report.outputs.size(); ++k) {
     run.events.write_manifest(report, k, files.path_of(k, ".manifest.json"));
   }
   crash_point("last_passes");
-  if (run.stop_requested()) throw PipelineStopped{run.plan.can_resume()};
-  commit_run(run.folder, run.hash, others, indexes);
+  if (run.events.stop_requested()) throw RankStopped{};
+  commit_run(run.folder, run.hash, run.config.output_prefixes);
+}
+
+void commit_run(const fs::path& folder, const std::string& run_hash,
+                const std::vector<fs::path>& prefixes) {
+  crash_point("commit_begin");
+  write_file_atomically(commit_path(folder), kMagic + run_hash + "\n");
+  crash_point("commit_written");
+  resume_commit(folder, prefixes);
+}
+
+std::optional<std::string> find_interrupted_commit(const fs::path& folder) {
+  if (!fs::exists(fs::symlink_status(commit_path(folder)))) return std::nullopt;
+  const std::string text = read_file(commit_path(folder), Links::kRefuse);
+  const size_t begin = std::size(kMagic) - 1;
+  if (!text.starts_with(kMagic) || text.find('\n') != text.size() - 1 || text.size() < begin + 2) {
+    throw std::runtime_error(commit_path(folder).string() +
+                             ": not a commit file of this version of weft-data; remove " +
+                             folder.string() + " to start anew");
+  }
+  return text.substr(begin, text.size() - begin - 1);
+}
+
+void resume_commit(const fs::path& folder, const std::vector<fs::path>& prefixes) {
+  for (size_t k = 0; k < prefixes.size(); ++k) {
+    if (!fs::exists(RunFiles::path_in(folder, k, ".idx"))) continue;
+    crash_point("commit_replace");
+    remove_file(prefixes[k].string() + ".idx");
+  }
+  for (const char* suffix : kDatasetSuffixes) {
+    for (size_t k = 0; k < prefixes.size(); ++k) {
+      const fs::path from = RunFiles::path_in(folder, k, suffix);
+      if (!fs::exists(from)) continue;  // it has its name already
+      crash_point("commit_rename");
+      commit_rename(from, prefixes[k].string() + suffix);
+    }
+  }
+  crash_point("commit_done");
+  remove_work_folder(folder);
 }
 
 }  // namespace weft

@@ -1,8 +1,7 @@
-// What one run is going to do, and where. It is fixed before anything is done; the steps of the run
+// The work of one run and where it is done. It is fixed before anything is done; the steps of the run
 // are functions of it:
 //
 //   earlier_work.h    what earlier runs have left: finished, unfinished, or in the way
-//   shared_folder.h   whether all ranks write to the same files
 //   rank.h            the work itself
 //   finish_run.h      from written documents to datasets under their names
 #pragma once
@@ -12,7 +11,7 @@
 #include <vector>
 
 #include "preprocess/ledger/work_plan.h"
-#include "preprocess/run/pipeline.h"
+#include "preprocess/run/pipeline_config.h"
 
 namespace weft {
 
@@ -24,10 +23,6 @@ struct PlannedRun {
   // inputs that several ranks cannot share.
   void look_at_inputs();
 
-  bool stop_requested() const { return events.stop_requested && events.stop_requested(); }
-  void note(const std::string& text) const {
-    if (events.on_note) events.on_note(text);
-  }
   std::vector<std::string> input_names() const;
   // About how many bytes the output takes while it is made.
   int64_t need_bytes() const;

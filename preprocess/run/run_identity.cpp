@@ -16,6 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr const char* kSpecialNames[] = {"literal", "token", "error"};  // by SpecialTokens
 constexpr const char* kOriginKeyOption = "--origin-key";
 
 // Paths may hold any bytes: those that are not UTF-8 are replaced, not refused.
@@ -70,18 +71,6 @@ std::string shown(const Json& value) {
   return dump_lenient(words);
 }
 
-std::string name_of(SpecialTokens special) {
-  switch (special) {
-    case SpecialTokens::kLiteral:
-      return "literal";
-    case SpecialTokens::kToken:
-      return "token";
-    case SpecialTokens::kError:
-      return "error";
-  }
-  return "?";
-}
-
 }  // namespace
 
 std::string input_name(const std::string& path) {
@@ -106,7 +95,7 @@ std::string run_identity(const PipelineConfig& config, TokenType type,
       {"options",
        {{"--json-keys", rules.json_keys},
         {"--append-eod", rules.append_eod},
-        {"--special", name_of(rules.special_tokens)},
+        {"--special", kSpecialNames[static_cast<size_t>(rules.special_tokens)]},
         {"--empty-docs", rules.empty_documents == EmptyDocuments::kSkip ? "skip" : "record"},
         {"--max-line-bytes", rules.max_line_bytes},
         {"--dtype", type == TokenType::kUInt16 ? "uint16" : "int32"},
@@ -117,12 +106,6 @@ std::string run_identity(const PipelineConfig& config, TokenType type,
   // Not without origins: runs of programs that knew none are still the same.
   if (rules.keeps_origins()) identity["options"][kOriginKeyOption] = rules.origin_key;
   return dump_lenient(identity);
-}
-
-std::string run_identity_with(PipelineConfig config, const std::string& origin_key, TokenType type,
-                              const std::vector<InputIdentity>& inputs) {
-  config.rules.origin_key = origin_key;
-  return run_identity(config, type, inputs);
 }
 
 std::string rank_identity(const PipelineConfig& config, const std::string& identity) {

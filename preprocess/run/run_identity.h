@@ -1,11 +1,12 @@
-// What a run makes of what: equal for runs whose work can be put together, so that a stopped run
+// The identity of a run: its inputs and the options that decide what it makes of them. It is equal for
+// runs whose work can be put together, so that a stopped run
 // goes on, and a finished one is not done again.
 #pragma once
 
 #include <string>
 
 #include "preprocess/ledger/work_plan.h"
-#include "preprocess/run/pipeline.h"
+#include "preprocess/run/pipeline_config.h"
 
 namespace weft {
 
@@ -24,11 +25,7 @@ std::string run_identity(const PipelineConfig& config, TokenType type,
 // shown as \xHH, so that names that differ there only stay different.
 std::string input_name(const std::string& path);
 
-// run_identity() with another --origin-key in rules.
-std::string run_identity_with(PipelineConfig config, const std::string& origin_key, TokenType type,
-                              const std::vector<InputIdentity>& inputs);
-
-// What the ranks of one run must agree about: an identity, and what is not part of one.
+// Everything that the ranks of one run must agree about: its identity, and some options more.
 std::string rank_identity(const PipelineConfig& config, const std::string& identity);
 
 // Short name of an identity: 32 hex digits.

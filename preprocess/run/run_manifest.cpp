@@ -25,10 +25,9 @@ Json counts_json(const PipelineTotals& totals) {
 
 Json inputs_json(const PipelineReport& report) {
   Json array = Json::array();
-  for (size_t i = 0; i < report.inputs.size(); ++i) {
-    const InputReport& input = report.inputs[i];
+  for (const InputReport& input : report.inputs) {
     array.push_back({{"path", input.path},
-                     {"version", report.identities.at(i).version},
+                     {"version", input.version},
                      {"format", input.format},
                      {"file_bytes", input.num_file_bytes},
                      {"jsonl_bytes", input.num_bytes},

@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "preprocess/run/pipeline.h"
+#include "preprocess/run/pipeline_config.h"
 
 namespace weft {
 
-// What is stored besides the counts of the report.
+// The part of a manifest that the report does not hold.
 struct ManifestOrigin {
   std::string program_version, unicode_version;
   std::vector<std::pair<std::string, std::string>> options;  // resolved

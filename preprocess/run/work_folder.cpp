@@ -4,16 +4,22 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <iterator>
 #include <optional>
+#include <random>
 #include <regex>
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include "indexed_dataset/process/crash_point.h"
 #include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/storage/file_system.h"
+#include "preprocess/datasets/output_conflicts.h"
+#include "preprocess/ledger/ledger_link.h"
 
 namespace weft {
 namespace {
@@ -24,6 +30,10 @@ constexpr char kMarker[] = "weft-data.work";
 constexpr char kMarkerText[] =
     "weft-data keeps unfinished work in this folder. The command that began it goes on with it, and "
     "removes the folder at its end.\n";
+
+constexpr char kRanks[] = "ranks";
+// Clients of shared file systems may know for some seconds that a new file is not there.
+constexpr std::chrono::seconds kFileIsSeenWithin{10};
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& why) {
   throw std::invalid_argument("'" + path.string() + "' " + why +
@@ -49,10 +59,6 @@ struct stat status_of(const fs::path& path) {
     throw std::system_error(errno, std::generic_category(), "cannot stat '" + path.string() + "'");
   }
   return status;
-}
-
-fs::path folder_around(const fs::path& folder) {
-  return folder.has_parent_path() ? folder.parent_path() : fs::path(".");
 }
 
 // The owner that files of this process have in `folder`: not always this user, since NFS servers
@@ -91,12 +97,12 @@ void check_work_folder(const fs::path& folder) {
   const struct stat status = status_of(folder);
   if (!S_ISDIR(status.st_mode))
     refuse(folder, S_ISLNK(status.st_mode) ? "is a link" : "is no folder");
-  OwnerCheck owner(folder_around(folder));
+  OwnerCheck owner(folder_of(folder));
   if (!owner.is_own(status.st_uid)) {
     refuse(folder, "belongs to another user (" + std::to_string(status.st_uid) + ")");
   }
   struct stat around {};
-  if (::stat(folder_around(folder).c_str(), &around) == 0 &&
+  if (::stat(folder_of(folder).c_str(), &around) == 0 &&
       (status.st_mode & ~around.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     refuse(folder, "can be written to by other users");
   }
@@ -117,7 +123,7 @@ void check_work_folder(const fs::path& folder) {
 
 void make_work_folder(const fs::path& folder) {
   if (::mkdir(folder.c_str(), 0755) == 0) {
-    sync_folder(folder_around(folder));
+    sync_folder(folder_of(folder));
   } else if (errno != EEXIST) {
     throw std::system_error(errno, std::generic_category(),
                             "cannot create folder '" + folder.string() + "'");
@@ -168,6 +174,40 @@ void try_remove_work_folder(const fs::path& folder) noexcept {
   try {
     remove_work_folder(folder);
   } catch (const std::exception&) {  // the next run meets it again
+  }
+}
+
+void check_file_system(const fs::path& folder) {
+  const fs::path around = folder_of(folder);
+  const auto name = incoherent_file_system(around);
+  if (!name) return;
+  throw std::invalid_argument(
+      "'" + around.string() + "' is on " + *name +
+      ", where computers that write to one file can overwrite each other's bytes unnoticed; give "
+      "each process a part of the work with --shard I/N and put the parts together with weft-data "
+      "merge, or write to Lustre, GPFS, BeeGFS, CephFS or a local disk. If all ranks run on one "
+      "computer, --allow-incoherent-file-system is safe");
+}
+
+std::string publish_work_folder(const fs::path& folder) {
+  const std::string word = std::to_string(std::random_device()());
+  write_file_atomically(folder / kRanks, word);
+  return word;
+}
+
+void check_sees_work_folder(const fs::path& folder, const std::string& word,
+                            const std::string& rank_0_name,
+                            const std::function<bool()>& stop_requested) {
+  const fs::path path = folder / kRanks;
+  const auto deadline = std::chrono::steady_clock::now() + kFileIsSeenWithin;
+  while (!fs::exists(path) || read_file(path, Links::kRefuse) != word) {
+    if (stop_requested()) throw RankStopped{};
+    if (std::chrono::steady_clock::now() > deadline) {
+      throw std::invalid_argument(
+          "'" + folder.string() + "' is not the folder of that name of " + rank_0_name +
+          "; give an --output-prefix on a file system that all ranks share");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
 }
 

@@ -2,19 +2,19 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <limits>
 #include <stdexcept>
 #include <system_error>
-
-#include "preprocess/stream/random_access_file.h"
 
 namespace weft {
 namespace {
 
-// The bytes of the file as they are.
+// The bytes of a file as they are, or of a range of it.
 class FileSource final : public ByteSource {
  public:
   FileSource(const std::string& path, const std::atomic<bool>& cancelled)
@@ -33,7 +33,19 @@ class FileSource final : public ByteSource {
     if (owns_fd_) ::close(fd_);
   }
 
+  // Gives only [begin, end), of a file that must have `file_bytes` bytes.
+  void restrict_to(int64_t file_bytes, int64_t begin, int64_t end) {
+    struct stat status {};
+    if (::fstat(fd_, &status) != 0) fail("cannot read its size");
+    if (status.st_size != file_bytes) fail_as_changed(status.st_size, file_bytes);
+    if (::lseek(fd_, begin, SEEK_SET) < 0) fail("cannot seek");
+    file_bytes_ = file_bytes;
+    num_bytes_left_ = end - begin;
+  }
+
   size_t read(char* data, size_t size_bytes) override {
+    size_bytes = static_cast<size_t>(
+        std::min(static_cast<uint64_t>(size_bytes), static_cast<uint64_t>(num_bytes_left_)));
     for (;;) {
       pollfd waiting{fd_, POLLIN, 0};
       // 100 ms: a pipe that stays silent must not keep a stopped run alive.
@@ -44,20 +56,27 @@ class FileSource final : public ByteSource {
       }
       if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
       const ssize_t got = ::read(fd_, data, size_bytes);
+      if (got == 0 && size_bytes > 0 && file_bytes_ >= 0)
+        fail_as_changed(::lseek(fd_, 0, SEEK_CUR), file_bytes_);
       if (got >= 0) {
         num_bytes_taken_ += got;
+        num_bytes_left_ -= got;
         return static_cast<size_t>(got);
       }
       if (errno != EINTR && errno != EAGAIN) fail("reading failed");
     }
   }
   int64_t num_bytes_taken() const override { return num_bytes_taken_; }
-  std::string format() const override { return "plain"; }
   void interrupt() noexcept override { interrupted_.store(true, std::memory_order_relaxed); }
 
  private:
   [[noreturn]] void fail(const std::string& what) const {
     throw std::system_error(errno, std::generic_category(), name_ + ": " + what);
+  }
+  [[noreturn]] void fail_as_changed(int64_t now_bytes, int64_t then_bytes) const {
+    throw std::runtime_error(name_ + ": has " + std::to_string(now_bytes) + " bytes now and had " +
+                             std::to_string(then_bytes) +
+                             " when the run began: inputs must not change during a run");
   }
 
   std::string name_;
@@ -66,43 +85,8 @@ class FileSource final : public ByteSource {
   int fd_ = -1;
   bool owns_fd_ = false;
   int64_t num_bytes_taken_ = 0;
-};
-
-class FileRangeSource final : public ByteSource {
- public:
-  FileRangeSource(const std::string& path, int64_t file_bytes, int64_t begin, int64_t end,
-                  const std::atomic<bool>& cancelled)
-      : file_(path), begin_(begin), end_(end), offset_(begin), cancelled_(cancelled) {
-    if (file_.size_bytes() != file_bytes) {
-      throw std::runtime_error(path + ": has " + std::to_string(file_.size_bytes()) +
-                               " bytes now and had " + std::to_string(file_bytes) +
-                               " when the run began: inputs must not change during a run");
-    }
-#ifdef POSIX_FADV_SEQUENTIAL
-    file_.advise(POSIX_FADV_SEQUENTIAL);
-#endif
-  }
-
-  size_t read(char* data, size_t size_bytes) override {
-    if (cancelled_.load(std::memory_order_relaxed)) throw ReadCancelled{};
-    const auto rest = static_cast<size_t>(end_ - offset_);
-    if (rest == 0) return 0;
-    const size_t got = file_.read_some(offset_, data, std::min(size_bytes, rest));
-    if (got == 0) {
-      throw std::runtime_error(file_.path() + ": ends at byte " + std::to_string(offset_) +
-                               " and had " + std::to_string(file_.size_bytes()) +
-                               " bytes when it was opened: inputs must not change during a run");
-    }
-    offset_ += static_cast<int64_t>(got);
-    return got;
-  }
-  int64_t num_bytes_taken() const override { return offset_ - begin_; }
-  std::string format() const override { return "plain"; }
-
- private:
-  RandomAccessFile file_;
-  int64_t begin_, end_, offset_;
-  const std::atomic<bool>& cancelled_;
+  int64_t num_bytes_left_ = std::numeric_limits<int64_t>::max();  // of the range
+  int64_t file_bytes_ = -1;                                       // -1: any
 };
 
 }  // namespace
@@ -116,7 +100,9 @@ std::unique_ptr<ByteSource> open_file_range(const std::string& path, int64_t fil
                                             const std::atomic<bool>& cancelled) {
   if (begin < 0 || begin > end || end > file_bytes)
     throw std::logic_error("open_file_range: not a range of the file");
-  return std::make_unique<FileRangeSource>(path, file_bytes, begin, end, cancelled);
+  auto source = std::make_unique<FileSource>(path, cancelled);
+  source->restrict_to(file_bytes, begin, end);
+  return source;
 }
 
 std::string file_name(const std::string& path) { return path == "-" ? "<stdin>" : path; }

@@ -20,8 +20,6 @@ class ByteSource {
   virtual size_t read(char* data, size_t size_bytes) = 0;
   // Bytes taken from the file so far: compressed ones where it is compressed. For progress.
   virtual int64_t num_bytes_taken() const = 0;
-  // "plain", "gzip", "xz", "zstd" or "bzip2".
-  virtual std::string format() const = 0;
   // From any thread: a read that waits for data, and every later one, throws ReadCancelled soon.
   // Sources that never wait need not do anything.
   virtual void interrupt() noexcept {}

@@ -25,7 +25,8 @@ const char* find(const char* begin, const char* end, char wanted) {
   return found != nullptr ? static_cast<const char*>(found) : end;
 }
 
-// Behind the first line end, or where the stream ends; 0 if neither is known.
+}  // namespace
+
 size_t end_of_first_line(std::string_view text, bool at_end) {
   const char* const end = text.data() + text.size();
   const char* const newline = find(text.data(), end, '\n');
@@ -36,8 +37,6 @@ size_t end_of_first_line(std::string_view text, bool at_end) {
   const bool both = carriage_return + 1 == newline && newline != end;
   return static_cast<size_t>(carriage_return - text.data()) + (both ? 2 : 1);
 }
-
-}  // namespace
 
 // Appends to the chunk until it holds `target_bytes` or the stream ends.
 void LineChunker::read_some(LineChunk& chunk, size_t target_bytes) {
@@ -131,12 +130,7 @@ void LineChunker::skip_rest_of_line(LineChunk& chunk) {
     chunk.buffer[0] = '\r';
     chunk.size_bytes = num_kept;
     read_some(chunk, std::max<size_t>(chunk_bytes_, 2));
-    // The first line end, not the last: only this line is dropped.
-    const std::string_view text = chunk.text();
-    const size_t end = text.find_first_of("\r\n");
-    if (end == std::string_view::npos || (text[end] == '\r' && end + 1 == text.size() && !at_end_))
-      continue;
-    cut = end + (text.substr(end, 2) == "\r\n" ? 2 : 1);
+    cut = end_of_first_line(chunk.text(), at_end_);  // not the last one: only this line is dropped
   }
   if (cut == 0) cut = chunk.size_bytes;  // the stream ended within the line
   finish_chunk(chunk, cut);

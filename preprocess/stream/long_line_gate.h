@@ -20,6 +20,11 @@ class LongLineGate {
   explicit LongLineGate(size_t free_bytes, int max_large_chunks = 4)
       : free_bytes_(free_bytes), num_large_left_(max_large_chunks) {}
   size_t free_bytes() const { return free_bytes_; }
+  // Number of threads that wait for a permit.
+  int num_waiting() const {
+    const std::lock_guard lock(mutex_);
+    return num_waiting_;
+  }
 
   // Both wait for their permit, and throw ReadCancelled once closed. A chunk asks for each permit
   // once, first for that of a large chunk. The holder of the long line's permit waits neither for
@@ -38,7 +43,9 @@ class LongLineGate {
  private:
   Permit take(int& num_left) {
     std::unique_lock lock(mutex_);
+    ++num_waiting_;
     freed_.wait(lock, [&] { return closed_ || num_left > 0; });
+    --num_waiting_;
     if (closed_) throw ReadCancelled{};
     --num_left;
     return {&num_left, [this](int* taken) { release(*taken); }};
@@ -53,9 +60,9 @@ class LongLineGate {
   }
 
   size_t free_bytes_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable freed_;
-  int num_long_left_ = 1, num_large_left_;
+  int num_long_left_ = 1, num_large_left_, num_waiting_ = 0;
   bool closed_ = false;
 };
 

@@ -6,15 +6,12 @@
 // "\r" and "\n".
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "preprocess/stream/byte_source.h"
-#include "preprocess/stream/line_chunks.h"
 
 namespace weft {
 
@@ -31,7 +28,6 @@ class OwnedLines final : public ByteSource {
   int64_t num_bytes_taken() const override {
     return range_ ? range_->num_bytes_taken() : num_bytes_taken_;
   }
-  std::string format() const override { return format_; }
 
   // Where in the decompressed range the first owned line starts.
   int64_t first_offset_bytes() const { return first_offset_bytes_; }
@@ -40,17 +36,15 @@ class OwnedLines final : public ByteSource {
 
  private:
   void skip_to_first_line();
+  void read_block();
   size_t read_range(char* data, size_t size_bytes);
-  size_t read_rest(char* data, size_t size_bytes);
-  void enter_rest();
-  bool rest_starts_with_newline();
-  size_t take_carried(char* data, size_t size_bytes);
 
   std::unique_ptr<ByteSource> range_, rest_;
   OpenRest open_rest_;
-  std::string format_;
-  std::vector<char> carried_;  // read, but not given out yet
-  bool is_in_rest_ = false, is_at_end_ = false;
+  std::string pending_;  // read, but not handed out yet; only of the range, or only of the rest
+  bool is_in_rest_ = false;
+  bool has_ended_ = false;  // nothing follows pending_ in the input
+  bool is_cut_ = false;     // nothing behind pending_ is owned
   int64_t first_offset_bytes_ = 0, num_range_bytes_ = 0;
   int64_t num_bytes_taken_ = 0;  // of the range, when it is gone
 };

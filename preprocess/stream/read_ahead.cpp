@@ -2,68 +2,53 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
+#include <utility>
 
 #include "indexed_dataset/process/start_thread.h"
 
 namespace weft {
 
-ReadAheadSource::ReadAheadSource(std::unique_ptr<ByteSource> inner)
-    : inner_(std::move(inner)), format_(inner_->format()) {
-  for (Buffer& buffer : buffers_) buffer.bytes.resize(kBufferBytes);
+ReadAheadSource::ReadAheadSource(std::unique_ptr<ByteSource> inner) : inner_(std::move(inner)) {
+  for (Buffer& buffer : buffers_) {
+    buffer.bytes.resize(kBufferBytes);
+    empty_.push(&buffer);
+  }
   thread_ = start_thread([this] { fill_buffers(); });
 }
 
 ReadAheadSource::~ReadAheadSource() {
-  {
-    std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  changed_.notify_all();
+  stop_ = true;
+  empty_.close();
   inner_->interrupt();
   thread_.join();
 }
 
 size_t ReadAheadSource::read(char* data, size_t size_bytes) {
   for (;;) {
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return num_filled_ > num_emptied_; });
-    }
-    const Buffer& buffer = buffers_[num_emptied_ % kNumBuffers];
-    num_bytes_taken_ = buffer.num_bytes_taken;
-    const size_t got = std::min(size_bytes, buffer.size_bytes - position_);
+    if (current_ == nullptr) current_ = *full_.pop();
+    num_bytes_taken_ = current_->num_bytes_taken;
+    const size_t got = std::min(size_bytes, current_->size_bytes - position_);
     if (got > 0) {
-      std::memcpy(data, buffer.bytes.data() + position_, got);
+      std::memcpy(data, current_->bytes.data() + position_, got);
       position_ += got;
       return got;
     }
-    if (buffer.error) std::rethrow_exception(buffer.error);
-    if (buffer.last) return 0;
-    {
-      std::lock_guard lock(mutex_);
-      ++num_emptied_;
-    }
-    changed_.notify_all();
+    if (current_->error) std::rethrow_exception(current_->error);
+    if (current_->last) return 0;
+    empty_.push(std::exchange(current_, nullptr));
     position_ = 0;
   }
 }
 
 void ReadAheadSource::fill_buffers() {
-  for (;;) {
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return stop_ || num_filled_ < num_emptied_ + kNumBuffers; });
-      if (stop_) return;
-    }
-    Buffer& buffer = buffers_[num_filled_ % kNumBuffers];
-    fill(buffer);
-    const bool last = buffer.last;
-    {
-      std::lock_guard lock(mutex_);
-      ++num_filled_;
-    }
-    changed_.notify_all();
-    if (last) return;
+  bool last = false;
+  while (!last) {
+    const std::optional<Buffer*> buffer = empty_.pop();
+    if (!buffer) return;
+    fill(**buffer);
+    last = (*buffer)->last;
+    full_.push(*buffer);
   }
 }
 

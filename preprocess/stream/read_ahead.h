@@ -4,15 +4,13 @@
 
 #include <array>
 #include <atomic>
-#include <condition_variable>
 #include <exception>
 #include <memory>
-#include <mutex>
-#include <string>
 #include <thread>
 #include <vector>
 
 #include "preprocess/stream/byte_source.h"
+#include "preprocess/stream/queue.h"
 
 namespace weft {
 
@@ -31,7 +29,6 @@ class ReadAheadSource final : public ByteSource {
   size_t read(char* data, size_t size_bytes) override;
   // Number of bytes handed out, rounded to whole buffers.
   int64_t num_bytes_taken() const override { return num_bytes_taken_; }
-  std::string format() const override { return format_; }
   void interrupt() noexcept override { inner_->interrupt(); }
 
  private:
@@ -47,13 +44,11 @@ class ReadAheadSource final : public ByteSource {
   void fill(Buffer& buffer) const;
 
   std::unique_ptr<ByteSource> inner_;
-  std::string format_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
   std::array<Buffer, kNumBuffers> buffers_;
-  size_t num_filled_ = 0, num_emptied_ = 0;  // guarded by mutex_; buffer i is i % kNumBuffers
+  Queue<Buffer*> empty_, full_;
   std::atomic<bool> stop_{false};
-  size_t position_ = 0;  // in the buffer being handed out
+  Buffer* current_ = nullptr;  // handed out now, up to position_
+  size_t position_ = 0;
   int64_t num_bytes_taken_ = 0;
   std::thread thread_;
 };

@@ -6,30 +6,15 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <span>
-#include <sstream>
 #include <stdexcept>
 #include <string_view>
+
+#include "indexed_dataset/process/nearest_name.h"
 
 namespace weft {
 namespace {
 
 using Words = std::vector<std::string>;
-
-int edit_distance(const std::string& a, const std::string& b) {
-  std::vector<int> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int>(j);
-  for (size_t i = 1; i <= a.size(); ++i) {
-    int diagonal = row[0];
-    row[0] = static_cast<int>(i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const int replaced = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-    }
-  }
-  return row[b.size()];
-}
 
 // A command's own parser. It knows no other command, so that a dataset may have a command's name.
 struct CommandParser {
@@ -70,16 +55,16 @@ bool take_out_options_without_value(const CLI::App& app, OptionSet& options, Wor
     const CLI::Option* option = is_option(name) ? app.get_option_no_throw(name) : nullptr;
     const bool wants_value = option != nullptr && option->get_items_expected_min() > 0;
     const bool has_equals = name.size() < words[i].size();
-    const bool is_followed_by_option = i + 1 < words.size() && is_option(words[i + 1]);
-    if (wants_value && has_equals && words[i].size() == name.size() + 1) {
-      options.problem(name + ": its value is missing");
-    } else if (wants_value && !has_equals && is_followed_by_option) {
-      options.problem(fmt::format("{0}: its value is missing; if it is '{1}', write {0}={1}", name,
-                                  words[i + 1]));
-    } else if (wants_value && !has_equals && i + 1 == words.size()) {
+    const bool is_last = i + 1 == words.size();
+    const bool has_value =
+        has_equals ? words[i].size() > name.size() + 1 : !is_last && !is_option(words[i + 1]);
+    if (has_value || !wants_value) {
+      kept.push_back(words[i]);
+    } else if (has_equals || is_last) {
       options.problem(name + ": its value is missing");
     } else {
-      kept.push_back(words[i]);
+      options.problem(fmt::format("{0}: its value is missing; if it is '{1}', write {0}={1}", name,
+                                  words[i + 1]));
     }
   }
   const bool has_taken_out = kept.size() < words.size();
@@ -154,95 +139,62 @@ int run_command(const std::string& program, Command& command, Words words) {
   return command.run(options);
 }
 
-Words words_of(const std::string& text) {
-  std::istringstream stream(text);
-  return {std::istream_iterator<std::string>(stream), {}};
+void print_help(const std::string& program, const std::string& description,
+                const std::vector<Command*>& commands, bool with_options) {
+  fmt::print("{}\nUsage: {} COMMAND [OPTIONS]\n\nCommands:\n", description, program);
+  for (const Command* command : commands)
+    fmt::print("  {:<18} {}\n", command->name(), command->description());
+  const std::string name = program.substr(0, program.find(' '));
+  fmt::print(
+      "\n{0} COMMAND --help lists the options of one, {0} --help-all those of all.\n"
+      "{0} --version prints the version.\n",
+      name);
+  if (!with_options) return;
+  for (Command* command : commands) fmt::print("\n{}", CommandParser(name, *command).app.help());
 }
 
-bool begins_with(const Words& words, const Words& begin) {
-  return words.size() >= begin.size() && std::equal(begin.begin(), begin.end(), words.begin());
+// Answers words that name no command, or only the first of its two words.
+int answer_without_command(std::string program, const std::string& description,
+                           const std::string& version_text,
+                           const std::vector<std::unique_ptr<Command>>& commands, Words words) {
+  std::string group;  // "inspect ", or "" for all commands
+  for (const auto& command : commands) {
+    if (!words.empty() && command->name().starts_with(words[0] + " ")) group = words[0] + " ";
+  }
+  if (!group.empty()) {
+    program += " " + words[0];
+    words.erase(words.begin());
+  }
+  std::vector<Command*> meant;
+  Words names;  // of which one is wanted next
+  for (const auto& command : commands) {
+    if (!command->name().starts_with(group)) continue;
+    meant.push_back(command.get());
+    const std::string rest = command->name().substr(group.size());
+    const std::string name = rest.substr(0, rest.find(' '));
+    if (names.empty() || names.back() != name) names.push_back(name);
+  }
+  const std::string word = words.empty() ? "" : words[0];
+  if (word == "-v" || word == "--version") {
+    fmt::print("{}\n", version_text);
+    return 0;
+  }
+  if (word == "-h" || word == "--help" || word == "--help-all") {
+    print_help(program, description, meant, word == "--help-all");
+    return 0;
+  }
+  std::string text = fmt::format("give one of the commands {}", fmt::join(names, ", "));
+  if (word.starts_with('-')) {
+    text = fmt::format("{}: options stand behind the command; {}", word, text);
+  } else if (!words.empty()) {
+    const std::string nearest = nearest_name(word, names);
+    text = fmt::format("'{}': unknown command; {}", word,
+                       nearest.empty() ? text : "did you mean " + nearest + "?");
+  }
+  throw std::invalid_argument(text + "\n  " + program + " --help lists them");
 }
-
-// Answers a command line that names no command of `program`, or only the first of its two words.
-class NoCommand {
- public:
-  NoCommand(std::string program, const std::vector<std::unique_ptr<Command>>& commands,
-            const Words& words)
-      : program_(std::move(program)), commands_(commands), rest_(words) {
-    if (!words.empty() && !names_in_group(words[0]).empty()) {
-      group_ = words[0];
-      rest_ = rest_.subspan(1);
-    }
-  }
-  std::string first_word() const { return rest_.empty() ? "" : rest_[0]; }
-
-  void print_help(const std::string& description, bool with_options) const {
-    fmt::print("{}\nUsage: {} COMMAND [OPTIONS]\n\nCommands:\n", description, called());
-    for (const auto& command : commands_) {
-      if (!is_in_group(*command)) continue;
-      fmt::print("  {:<18} {}\n", command->name(), command->description());
-    }
-    fmt::print(
-        "\n{0} COMMAND --help lists the options of one, {0} --help-all those of all.\n"
-        "{0} --version prints the version.\n",
-        program_);
-    for (const auto& command : commands_) {
-      if (!with_options || !is_in_group(*command)) continue;
-      fmt::print("\n{}", CommandParser(program_, *command).app.help());
-    }
-  }
-
-  [[noreturn]] void fail() const {
-    const Words names = names_in_group(group_);
-    std::string text = fmt::format("give one of the commands {}", fmt::join(names, ", "));
-    if (first_word().starts_with('-')) {
-      text = fmt::format("{}: options stand behind the command; {}", first_word(), text);
-    } else if (!rest_.empty()) {
-      const std::string nearest = nearest_name(first_word(), names);
-      text = fmt::format("'{}': unknown command; {}", first_word(),
-                         nearest.empty() ? text : "did you mean " + nearest + "?");
-    }
-    throw std::invalid_argument(text + "\n  " + called() + " --help lists them");
-  }
-
- private:
-  std::string called() const { return group_.empty() ? program_ : program_ + " " + group_; }
-  bool is_in_group(const Command& command) const {
-    return group_.empty() || command.name().starts_with(group_ + " ");
-  }
-  // The second words of the commands whose first one is `group`; with an empty one: the first words
-  // of all commands.
-  Words names_in_group(const std::string& group) const {
-    Words names;
-    for (const auto& command : commands_) {
-      const Words words = words_of(command->name());
-      if (!group.empty() && (words.size() < 2 || words[0] != group)) continue;
-      const std::string& name = group.empty() ? words[0] : words[1];
-      if (names.empty() || names.back() != name) names.push_back(name);
-    }
-    return names;
-  }
-
-  std::string program_, group_;
-  const std::vector<std::unique_ptr<Command>>& commands_;
-  std::span<const std::string> rest_;
-};
 
 }  // namespace
-
-std::string nearest_name(const std::string& name, const std::vector<std::string>& names) {
-  // With more than a third of its letters wrong (at least two), another word is meant.
-  int best = std::max(2, static_cast<int>(name.size()) / 3) + 1;
-  std::string nearest;
-  for (const std::string& candidate : names) {
-    const int distance = edit_distance(name, candidate);
-    if (distance < best) {
-      best = distance;
-      nearest = candidate;
-    }
-  }
-  return nearest;
-}
 
 int run_command_line(int argc, const char* const* argv, const std::string& program_description,
                      const std::string& version_text,
@@ -255,21 +207,15 @@ int run_command_line(int argc, const char* const* argv, const std::string& progr
     words.emplace_back("--help");
   }
   for (const auto& command : commands) {
-    const Words name = words_of(command->name());
-    if (!begins_with(words, name)) continue;
-    words.erase(words.begin(), words.begin() + std::ssize(name));
+    const auto num_words = std::min<ptrdiff_t>(
+        1 + std::count(command->name().begin(), command->name().end(), ' '), std::ssize(words));
+    const auto end = words.begin() + num_words;
+    if (fmt::format("{}", fmt::join(words.begin(), end, " ")) != command->name()) continue;
+    words.erase(words.begin(), end);
     return run_command(program, *command, std::move(words));
   }
-  const NoCommand no_command(program, commands, words);
-  const std::string word = no_command.first_word();
-  if (word == "-v" || word == "--version") {
-    fmt::print("{}\n", version_text);
-  } else if (word == "-h" || word == "--help" || word == "--help-all") {
-    no_command.print_help(program_description, word == "--help-all");
-  } else {
-    no_command.fail();
-  }
-  return 0;
+  return answer_without_command(program, program_description, version_text, commands,
+                                std::move(words));
 }
 
 }  // namespace weft

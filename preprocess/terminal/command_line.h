@@ -4,23 +4,29 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "preprocess/terminal/option_set.h"
 
 namespace weft {
 
-// A sub-command of a program.
+// A sub-command of a program; one of a sub-command has a name of two words.
 class Command {
  public:
+  Command(std::string name, std::string description)
+      : name_(std::move(name)), description_(std::move(description)) {}
   virtual ~Command() = default;
-  virtual std::string name() const = 0;  // two words for a sub-command of a sub-command
-  virtual std::string description() const = 0;
+  const std::string& name() const { return name_; }
+  const std::string& description() const { return description_; }
   virtual void declare(OptionSet& options) = 0;
   // Adds what is wrong with the options as a whole. Runs before run(), touches nothing but file
   // attributes.
   virtual void validate(OptionSet& options) const = 0;
   virtual int run(const OptionSet& options) = 0;  // the exit code
+
+ private:
+  std::string name_, description_;
 };
 
 // Parses, validates and runs one of `commands`. Returns the exit code; help and version go to
@@ -29,9 +35,5 @@ class Command {
 int run_command_line(int argc, const char* const* argv, const std::string& program_description,
                      const std::string& version_text,
                      const std::vector<std::unique_ptr<Command>>& commands);
-
-// Returns the one of `names` that is nearest to `name` by edit distance; "" if none is near enough
-// to be meant.
-std::string nearest_name(const std::string& name, const std::vector<std::string>& names);
 
 }  // namespace weft

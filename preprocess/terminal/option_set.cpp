@@ -6,23 +6,19 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <stdexcept>
 
 #include "preprocess/web/url.h"
 
 namespace weft {
 
 std::optional<int64_t> parse_int64(const std::string& text) {
-  std::string digits;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '_') {
-      digits += text[i];
-      continue;
-    }
-    const auto is_digit_at = [&](size_t at) {
-      return at < text.size() && text[at] >= '0' && text[at] <= '9';
-    };
-    if (i == 0 || !is_digit_at(i - 1) || !is_digit_at(i + 1)) return std::nullopt;
-  }
+  // Underscores stand between digits.
+  if (text.starts_with('_') || text.ends_with('_') || text.find("__") != text.npos ||
+      text.starts_with("-_"))
+    return std::nullopt;
+  std::string digits = text;
+  std::erase(digits, '_');
   int64_t value = 0;
   const char* end = digits.data() + digits.size();
   const auto [stop, error] = std::from_chars(digits.data(), end, value);
@@ -49,6 +45,9 @@ std::string shown(const std::vector<std::string>& values) {
   return joined;
 }
 
+// Arguments have no type in --help.
+const char* type_of_text(const std::string& name) { return name.starts_with("--") ? "TEXT" : ""; }
+
 std::string with_default(const std::string& help, const std::string& value) {
   return value.empty() ? help : help + " (default: " + value + ")";
 }
@@ -57,6 +56,14 @@ std::string with_default(const std::string& help, const std::string& value) {
 
 void OptionSet::remember(const std::string& name, std::function<std::string()> value) {
   values_.emplace_back(name, std::move(value));
+}
+
+void OptionSet::check(const std::function<void()>& run) {
+  try {
+    run();
+  } catch (const std::invalid_argument& error) {
+    problem(error.what());
+  }
 }
 
 bool OptionSet::given(const std::string& name) const { return app_.count(name) > 0; }
@@ -87,15 +94,14 @@ std::string OptionSet::command_line() const {
 }
 
 void OptionSet::text(const std::string& name, std::string& value, const std::string& help) {
-  app_.add_option(name, value, with_default(help, value))->type_name("TEXT");
+  app_.add_option(name, value, with_default(help, value))->type_name(type_of_text(name));
   remember(name, [&value] { return shown(value); });
 }
 
 void OptionSet::texts(const std::string& name, std::vector<std::string>& values,
                       const std::string& help) {
-  const auto joined = [&values] { return shown(values); };
-  app_.add_option(name, values, with_default(help, joined()))->type_name("TEXT");
-  remember(name, joined);
+  app_.add_option(name, values, with_default(help, shown(values)))->type_name(type_of_text(name));
+  remember(name, [&values] { return shown(values); });
 }
 
 void OptionSet::flag(const std::string& name, bool& value, const std::string& help) {
@@ -103,17 +109,20 @@ void OptionSet::flag(const std::string& name, bool& value, const std::string& he
   remember(name, [&value] { return value ? "true" : "false"; });
 }
 
-void OptionSet::choice(const std::string& name, std::string& value,
-                       const std::vector<std::string>& choices, const std::string& help) {
-  const auto set = [this, name, &value, choices](const std::string& given) {
-    if (std::find(choices.begin(), choices.end(), given) == choices.end()) {
-      problem(fmt::format("{}: '{}' is none of {}", name, given, fmt::join(choices, ", ")));
+void OptionSet::declare_choice(const std::string& name, const std::vector<std::string>& names,
+                               const std::string& help, const std::function<void(size_t i)>& set,
+                               const std::function<std::string()>& value) {
+  const auto parse = [this, name, names, set](const std::string& given) {
+    const auto found = std::find(names.begin(), names.end(), given);
+    if (found == names.end()) {
+      problem(fmt::format("{}: '{}' is none of {}", name, given, fmt::join(names, ", ")));
+    } else {
+      set(static_cast<size_t>(found - names.begin()));
     }
-    value = given;
   };
-  app_.add_option_function<std::string>(name, set, with_default(help, value))
-      ->type_name(fmt::format("{}", fmt::join(choices, "|")));
-  remember(name, [&value] { return value; });
+  app_.add_option_function<std::string>(name, parse, with_default(help, value()))
+      ->type_name(fmt::format("{}", fmt::join(names, "|")));
+  remember(name, value);
 }
 
 std::optional<int64_t> OptionSet::parse_integer(const std::string& name, const std::string& text,
@@ -134,23 +143,16 @@ std::optional<int64_t> OptionSet::parse_integer(const std::string& name, const s
   return value;
 }
 
-void OptionSet::integer(const std::string& name, int64_t& value, const std::string& help,
-                        int64_t min, int64_t max) {
-  const auto set = [this, name, &value, min, max](const std::string& text) {
-    value = parse_integer(name, text, min, max).value_or(value);
+void OptionSet::declare_integer(const std::string& name, const std::string& help, int64_t min,
+                                int64_t max, const std::function<void(int64_t)>& set,
+                                const std::function<std::optional<int64_t>()>& value) {
+  const auto parse = [this, name, min, max, set](const std::string& text) {
+    if (const auto number = parse_integer(name, text, min, max)) set(*number);
   };
-  app_.add_option_function<std::string>(name, set, with_default(help, std::to_string(value)))
+  const auto value_text = [value] { return value() ? std::to_string(*value()) : ""; };
+  app_.add_option_function<std::string>(name, parse, with_default(help, value_text()))
       ->type_name("N");
-  remember(name, [&value] { return std::to_string(value); });
-}
-
-void OptionSet::integer(const std::string& name, std::optional<int64_t>& value,
-                        const std::string& help, int64_t min, int64_t max) {
-  const auto set = [this, name, &value, min, max](const std::string& text) {
-    value = parse_integer(name, text, min, max);
-  };
-  app_.add_option_function<std::string>(name, set, help)->type_name("N");
-  remember(name, [&value] { return value ? std::to_string(*value) : ""; });
+  remember(name, value_text);
 }
 
 void OptionSet::integers(const std::string& name, std::vector<int64_t>& values, int count,
@@ -166,17 +168,6 @@ void OptionSet::integers(const std::string& name, std::vector<int64_t>& values, 
       ->expected(count)
       ->type_name("N");
   remember(name, [&values] { return fmt::format("{}", fmt::join(values, " ")); });
-}
-
-void OptionSet::positional(const std::string& name, std::string& value, const std::string& help) {
-  app_.add_option(name, value, help)->type_name("");
-  remember(name, [&value] { return shown(value); });
-}
-
-void OptionSet::positionals(const std::string& name, std::vector<std::string>& values,
-                            const std::string& help) {
-  app_.add_option(name, values, help)->type_name("");
-  remember(name, [&values] { return shown(values); });
 }
 
 }  // namespace weft

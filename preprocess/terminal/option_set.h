@@ -12,6 +12,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -26,24 +27,36 @@ class OptionSet {
  public:
   explicit OptionSet(CLI::App& app) : app_(app) {}
 
+  // A name without dashes is that of an argument: of the next one, or of all that are left.
   void text(const std::string& name, std::string& value, const std::string& help);
   void texts(const std::string& name, std::vector<std::string>& values, const std::string& help);
   void flag(const std::string& name, bool& value, const std::string& help);
-  void choice(const std::string& name, std::string& value, const std::vector<std::string>& choices,
-              const std::string& help);
-  void integer(const std::string& name, int64_t& value, const std::string& help, int64_t min = 0,
-               int64_t max = std::numeric_limits<int64_t>::max());
-  void integer(const std::string& name, std::optional<int64_t>& value, const std::string& help,
-               int64_t min = 0, int64_t max = std::numeric_limits<int64_t>::max());
+  // Declares an option with the names of some values, of which `value` is one.
+  template <typename T>
+  void choice(const std::string& name, T& value,
+              const std::type_identity_t<std::vector<std::pair<std::string, T>>>& choices,
+              const std::string& help) {
+    std::vector<std::string> names;
+    for (const auto& [choice, meaning] : choices) names.push_back(choice);
+    declare_choice(
+        name, names, help, [&value, choices](size_t i) { value = choices[i].second; },
+        [&value, choices] {
+          size_t i = 0;
+          while (choices.at(i).second != value) ++i;
+          return choices[i].first;
+        });
+  }
+  // `value` is an integer, or an optional one.
+  template <typename T>
+  void integer(const std::string& name, T& value, const std::string& help, int64_t min = 0,
+               int64_t max = std::numeric_limits<int64_t>::max()) {
+    declare_integer(
+        name, help, min, max, [&value](int64_t number) { value = static_cast<T>(number); },
+        [&value] { return std::optional<int64_t>(value); });
+  }
   // Declares an option with two or more integers after its name.
   void integers(const std::string& name, std::vector<int64_t>& values, int count,
                 const std::string& help);
-  // Declares an argument without a name.
-  void positional(const std::string& name, std::string& value, const std::string& help);
-
-  // Declares all arguments without a name as one list.
-  void positionals(const std::string& name, std::vector<std::string>& values,
-                   const std::string& help);
 
   // Gives advice for an option that this command does not have, but that people know from
   // elsewhere.
@@ -56,6 +69,8 @@ class OptionSet {
 
   // Notes a problem. All are reported together before the command runs.
   void problem(const std::string& what) { problems_.push_back(what); }
+  // Runs a check; the std::invalid_argument that it throws is a problem.
+  void check(const std::function<void()>& run);
   const std::vector<std::string>& problems() const { return problems_; }
 
   // Returns every option with its value, in the order of declaration.
@@ -64,6 +79,12 @@ class OptionSet {
   std::string command_line() const;
 
  private:
+  void declare_choice(const std::string& name, const std::vector<std::string>& names,
+                      const std::string& help, const std::function<void(size_t i)>& set,
+                      const std::function<std::string()>& value);
+  void declare_integer(const std::string& name, const std::string& help, int64_t min, int64_t max,
+                       const std::function<void(int64_t)>& set,
+                       const std::function<std::optional<int64_t>()>& value);
   std::optional<int64_t> parse_integer(const std::string& name, const std::string& text,
                                        int64_t min, int64_t max);
   void remember(const std::string& name, std::function<std::string()> value);

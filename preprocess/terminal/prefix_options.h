@@ -1,8 +1,9 @@
 // Options that several commands share.
 #pragma once
 
-#include <cstdint>
+#include <algorithm>
 #include <string>
+#include <thread>
 
 #include "preprocess/terminal/option_set.h"
 
@@ -28,7 +29,7 @@ struct PrefixOptions {
   VocabularyOptions vocabulary;
 
   void declare(OptionSet& options) {
-    options.positional("PREFIX", prefix, "the dataset: its path without .bin and .idx");
+    options.text("PREFIX", prefix, "the dataset: its path without .bin and .idx");
     vocabulary.declare(options, "the one in the dataset's manifest");
   }
   void validate(OptionSet& options) const {
@@ -39,13 +40,16 @@ struct PrefixOptions {
 
 // The option --threads of commands that read whole datasets.
 struct ThreadsOption {
-  int64_t num_threads = 0;
+  int num_threads = 0;
 
   void declare(OptionSet& options) {
     options.integer("--threads", num_threads, "threads that read; 0: as many as there are cores", 0,
                     1024);
   }
-  int resolved() const;
+  int resolved() const {
+    if (num_threads > 0) return num_threads;
+    return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 1024U));
+  }
 };
 
 }  // namespace weft

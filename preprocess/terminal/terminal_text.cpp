@@ -41,10 +41,6 @@ bool is_dangerous(uint32_t c) {
   return control || separator || bidi || tag;
 }
 
-}  // namespace
-
-namespace {
-
 std::string escape(std::string_view text, bool is_message) {
   std::string out;
   while (!text.empty()) {
@@ -90,6 +86,16 @@ std::string fit_to_terminal(const std::string& line, int fd) {
   winsize size{};
   const bool is_known = ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
   return first_columns(line, is_known ? size.ws_col - 1U : 79);
+}
+
+std::string counted(int64_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+std::string_view beginning_of(std::string_view text, size_t max_bytes) {
+  if (text.size() <= max_bytes) return text;
+  while (max_bytes > 0 && (text[max_bytes] & 0xC0) == 0x80) --max_bytes;
+  return text.substr(0, max_bytes);
 }
 
 size_t num_valid_utf8_bytes(std::string_view text) {

@@ -2,6 +2,7 @@
 // obey.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -22,6 +23,12 @@ std::string escape_message(std::string_view text);
 std::string fit_to_terminal(const std::string& line, int fd);
 // The first `num_columns` characters.
 std::string first_columns(const std::string& line, size_t num_columns);
+
+// "1 document", "7 documents".
+std::string counted(int64_t count, const std::string& what);
+
+// The beginning of a text: at most `max_bytes`, cut between two characters.
+std::string_view beginning_of(std::string_view text, size_t max_bytes);
 
 // Returns the position of the first byte of `text` that is not UTF-8, or its size.
 size_t num_valid_utf8_bytes(std::string_view text);

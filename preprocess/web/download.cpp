@@ -10,35 +10,34 @@
 
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/storage/sha256.h"
 #include "preprocess/web/download_state.h"
 #include "preprocess/web/fetch.h"
-#include "preprocess/web/sha256.h"
 
 namespace weft {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What a crash may cost. Each time, all that has come is synced: more often would slow the disk.
+// A crash may cost so much. Each time, all that has come is synced: more often would slow the disk.
 constexpr auto kSaveInterval = std::chrono::seconds(2);
 
 constexpr char kOriginAttribute[] = "user.xdg.origin.url";
-
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
 
 // OUTPUT.part with its state, while it is fetched from one URL.
 class PartFile final : public FetchSink {
  public:
   PartFile(const DownloadRequest& request, const std::string& url, const DownloadProgress& progress)
-      : request_(request), url_(url), progress_(progress), part_(request.output) {
-    part_ += ".part";
-    state_file_ = part_;
-    state_file_ += ".json";
-    if (!load_state()) remove_file(state_file_);  // before the part is: it must not outlive it
+      : request_(request),
+        url_(url),
+        progress_(progress),
+        part_(request.output.string() + ".part"),
+        state_file_(part_.string() + ".json"),
+        state_(find_state()),
+        was_continued_(state_.num_bytes > 0),
+        fetch_(url_, request.fetch, {state_.num_bytes, ByteRange::kEndless}, state_.identity,
+               *this) {
+    if (!was_continued_) remove_file(state_file_);  // before the part is: it must not outlive it
     file_ = OutputFile(part_, /*keep=*/was_continued_);
   }
 
@@ -53,15 +52,15 @@ class PartFile final : public FetchSink {
   // Returns when the part is whole and synced.
   void fetch() {
     try {
-      Fetch(url_, request_.fetch, identity_, plan_, *this).run();
+      fetch_.run();
       saving_ = {};
-      file_.truncate(identity_.size_bytes);
+      file_.truncate(size_bytes());
       file_.sync();
       file_.close();
     } catch (const NetworkError&) {
       save_at_end();
       throw;
-    } catch (const DownloadStopped&) {
+    } catch (const ReadCancelled&) {
       save_at_end();
       throw;
     } catch (const LimitExceeded&) {
@@ -71,7 +70,8 @@ class PartFile final : public FetchSink {
   }
 
   DownloadResult check_and_commit() {
-    const std::string expected = lower(request_.sha256.empty() ? linked_sha256_ : request_.sha256);
+    const std::string expected =
+        request_.sha256.empty() ? linked_sha256_ : lower_sha256(request_.sha256);
     const std::string found = sha256_of_file(part_);
     if (!expected.empty() && found != expected) {
       forget();
@@ -83,13 +83,10 @@ class PartFile final : public FetchSink {
     (void)::setxattr(part_.c_str(), kOriginAttribute, origin.data(), origin.size(), 0);
     commit_rename(part_, request_.output);
     remove_file(state_file_);
-    return {url_, identity_.size_bytes, found, !expected.empty()};
+    return {url_, size_bytes(), found, !expected.empty()};
   }
 
-  int64_t num_bytes_held() const {
-    return identity_.size_bytes >= 0 ? plan_.num_bytes_held(identity_.size_bytes)
-                                     : plan_.first_missing();
-  }
+  int64_t num_bytes_held() const { return fetch_.num_bytes_held(); }
 
   // True if some of it came in an earlier call.
   bool was_continued() const { return was_continued_; }
@@ -108,7 +105,7 @@ class PartFile final : public FetchSink {
     const auto folder = request_.output.has_parent_path() ? request_.output.parent_path() : ".";
     std::error_code unknown;
     const auto space = std::filesystem::space(folder, unknown);
-    const int64_t needed = identity.size_bytes - plan_.num_bytes_held(identity.size_bytes);
+    const int64_t needed = identity.size_bytes - fetch_.num_bytes_held();
     if (unknown || static_cast<uint64_t>(needed) <= space.available) return;
     throw std::system_error(ENOSPC, std::generic_category(),
                             fmt::format("'{}' needs {} more bytes, its file system has {}",
@@ -119,42 +116,44 @@ class PartFile final : public FetchSink {
     has_news_ = true;
   }
   void on_tick() override {
-    if (progress_ && !progress_(num_bytes_held(), identity_.size_bytes)) throw DownloadStopped{};
+    if (progress_ && !progress_(num_bytes_held(), size_bytes())) throw ReadCancelled{};
     const auto now = Clock::now();
     if (has_news_ && now - last_saved_ >= kSaveInterval) save(now);
   }
 
  private:
-  bool load_state() {
+  int64_t size_bytes() const { return state_.identity.size_bytes; }
+  bool can_be_continued() const {
+    return !state_.identity.validator().empty() && fetch_.first_missing() > 0;
+  }
+
+  // The state that an earlier call has left; 0 bytes if nothing can be continued.
+  DownloadState find_state() {
+    const DownloadState none{.url = display_url(url_), .identity = {}};
     std::error_code no_part;
-    const auto size = std::filesystem::file_size(part_, no_part);
-    if (no_part || !std::filesystem::exists(state_file_)) return false;
-    const auto state = parse_download_state(read_file(state_file_), static_cast<int64_t>(size));
-    if (!state) return false;
-    if (state->url == display_url(url_)) {
-      identity_ = state->identity;
-    } else {
-      // Another server's ETag proves nothing here, but the checksum will.
-      if (request_.sha256.empty() || state->identity.size_bytes < 0) return false;
-      known_size_bytes_ = state->identity.size_bytes;
-    }
-    plan_ = FetchPlan(state->missing);
-    was_continued_ = true;
-    return true;
+    const auto part_bytes = std::filesystem::file_size(part_, no_part);
+    if (no_part || !std::filesystem::exists(state_file_)) return none;
+    auto state = parse_download_state(read_file(state_file_), static_cast<int64_t>(part_bytes));
+    if (!state) return none;
+    if (state->url == none.url) return *state;
+    // Another server's ETag proves nothing here, but the checksum will.
+    if (request_.sha256.empty() || state->identity.size_bytes < 0) return none;
+    known_size_bytes_ = state->identity.size_bytes;
+    return {none.url, {}, state->num_bytes};
   }
 
   // In the background, so that the connections go on: the disk may take its time. A state only
   // speaks of bytes that are on the disk.
   void save(Clock::time_point now) {
-    if (identity_.validator().empty()) return;  // nothing could continue it
+    if (!can_be_continued()) return;
     if (saving_.valid()) {
       if (saving_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
       saving_.get();
     }
     last_saved_ = now;
     has_news_ = false;
-    const std::string json = to_json({display_url(url_), identity_, plan_.missing()});
-    saving_ = std::async(std::launch::async, [this, json] {
+    state_.num_bytes = fetch_.first_missing();
+    saving_ = std::async(std::launch::async, [this, json = to_json(state_)] {
       file_.sync();
       write_file_atomically(state_file_, json);
     });
@@ -162,7 +161,7 @@ class PartFile final : public FetchSink {
 
   void save_at_end() {
     if (saving_.valid()) saving_.get();
-    if (identity_.validator().empty() || num_bytes_held() == 0) return forget();
+    if (!can_be_continued()) return forget();
     if (has_news_) save(Clock::now());
     if (saving_.valid()) saving_.get();
   }
@@ -170,14 +169,14 @@ class PartFile final : public FetchSink {
   const DownloadRequest& request_;
   const std::string url_;
   const DownloadProgress& progress_;
-  std::filesystem::path part_, state_file_;
-  UrlIdentity identity_;
-  FetchPlan plan_;
+  const std::filesystem::path part_, state_file_;
+  int64_t known_size_bytes_ = -1;  // of the file, by another mirror whose bytes are there
+  DownloadState state_;
+  const bool was_continued_;
+  Fetch fetch_;
   OutputFile file_;
   std::string linked_sha256_;
-  bool was_continued_ = false;
-  int64_t known_size_bytes_ = -1;  // what another mirror said, whose bytes are there
-  bool has_news_ = false;          // since the state was saved
+  bool has_news_ = false;  // since the state was saved
   Clock::time_point last_saved_ = Clock::now();
   std::future<void> saving_;  // last: waits for it before the rest goes
 };
@@ -186,7 +185,7 @@ class PartFile final : public FetchSink {
 void wait_before_retry(double seconds, const DownloadProgress& progress) {
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   while (Clock::now() < end) {
-    if (progress && !progress(0, -1)) throw DownloadStopped{};
+    if (progress && !progress(0, -1)) throw ReadCancelled{};
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 }
@@ -215,24 +214,6 @@ DownloadResult download_from(const std::string& url, const DownloadRequest& requ
     wait_before_retry(request.fetch.first_backoff_s * std::min(num_fruitless, 60), progress);
   }
 }
-
-// A whole file in memory.
-class TextSink final : public FetchSink {
- public:
-  explicit TextSink(const DownloadProgress& progress) : progress_(progress) {}
-  void on_identity(const UrlIdentity&, const std::string&) override {}
-  void write(int64_t offset_bytes, std::string_view bytes) override {
-    text.resize(std::max(text.size(), static_cast<size_t>(offset_bytes) + bytes.size()));
-    std::copy(bytes.begin(), bytes.end(), text.begin() + offset_bytes);
-  }
-  void on_tick() override {
-    if (progress_ && !progress_(static_cast<int64_t>(text.size()), -1)) throw DownloadStopped{};
-  }
-  std::string text;
-
- private:
-  const DownloadProgress& progress_;
-};
 
 }  // namespace
 
@@ -273,23 +254,6 @@ std::string origin_url_of(const std::filesystem::path& file) {
   const ssize_t size = ::getxattr(file.c_str(), kOriginAttribute, url.data(), url.size());
   url.resize(size > 0 ? static_cast<size_t>(size) : 0);
   return url;
-}
-
-std::string download_text(const std::string& url, const FetchOptions& options, int64_t max_bytes,
-                          const DownloadProgress& progress) {
-  check_url(url, options.http.allow_http);
-  FetchOptions limited = options;
-  limited.max_bytes = max_bytes;
-  limited.num_connections = 1;
-  UrlIdentity identity;
-  FetchPlan plan;
-  TextSink sink(progress);
-  try {
-    Fetch(url, limited, identity, plan, sink).run();
-  } catch (const CannotContinue& cause) {
-    throw NetworkError(display_url(url) + ": " + cause.why);
-  }
-  return sink.text;
 }
 
 }  // namespace weft

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "preprocess/stream/byte_source.h"
 #include "preprocess/web/fetch_options.h"
 
 namespace weft {
@@ -32,15 +33,14 @@ struct DownloadResult {
 // download.
 using DownloadProgress = std::function<bool(int64_t num_bytes, int64_t total_bytes)>;
 
-// Thrown when `progress` said stop. What was received stays for the next call.
-struct DownloadStopped {};
-
 // Downloads into OUTPUT.part, checks, renames. What an earlier call left (OUTPUT.part and
 // OUTPUT.part.json) is continued where the server proves that the file is still the same; otherwise
-// it starts from the first byte. After a crash at most the last few seconds are fetched again. A
-// wrong checksum removes the part and goes to the next mirror; so does a network failure. Throws
-// NetworkError (URL, cause), ChecksumMismatch, LimitExceeded, std::system_error (writing; too
-// little space, before it begins), std::invalid_argument (not an http(s) URL), DownloadStopped.
+// it starts from the first byte. Only what has come without a gap is continued: after a crash, the
+// parts behind it that were on their way at the same time are fetched again. A wrong checksum
+// removes the part and goes to the next mirror; so does a network failure. Throws NetworkError (URL,
+// cause), ChecksumMismatch, LimitExceeded, std::system_error (writing; too little space, before it
+// begins), std::invalid_argument (not an http(s) URL), and ReadCancelled when `progress` said stop:
+// what was received stays for the next call.
 DownloadResult download_file(const DownloadRequest& request, const DownloadProgress& progress = {});
 
 // For a caller that holds OUTPUT.lock: throws std::invalid_argument if OUTPUT.part or OUTPUT.part.json
@@ -51,10 +51,5 @@ void check_part_is_of_a_download(const std::filesystem::path& output, bool was_l
 // The address that a file was downloaded from, as display_url() shows it: download_file() keeps it in
 // the file's attribute user.xdg.origin.url, as browsers do. Empty if it has none.
 std::string origin_url_of(const std::filesystem::path& file);
-
-// A small file into memory, such as a list of checksums. Throws as download_file(), LimitExceeded
-// for more than `max_bytes`.
-std::string download_text(const std::string& url, const FetchOptions& options, int64_t max_bytes,
-                          const DownloadProgress& progress = {});
 
 }  // namespace weft

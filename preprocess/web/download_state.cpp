@@ -1,6 +1,5 @@
 #include "preprocess/web/download_state.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "indexed_dataset/process/parse_json.h"
@@ -10,81 +9,48 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::optional<std::string> text_of(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  if (found == json.end() || !found->is_string()) return std::nullopt;
-  return found->get<std::string>();
+Json json_of(const DownloadState& state) {
+  return {{"version", 2},
+          {"url", state.url},
+          {"size_bytes", state.identity.size_bytes},
+          {"etag", state.identity.etag},
+          {"last_modified", state.identity.last_modified},
+          {"num_bytes", state.num_bytes}};
 }
 
-std::optional<int64_t> number_of(const Json& json) {
-  if (json.is_number_unsigned() && json.get<uint64_t>() > INT64_MAX) return std::nullopt;
-  if (!json.is_number_integer()) return std::nullopt;
-  return json.get<int64_t>();
-}
-
-// The end of an endless range is -1 in the file.
-std::optional<std::vector<ByteRange>> ranges_of(const Json& json, int64_t size_bytes) {
-  if (!json.is_array()) return std::nullopt;
-  std::vector<ByteRange> ranges;
-  const int64_t limit = size_bytes >= 0 ? size_bytes : FetchPlan::kEndless;
-  for (const Json& pair : json) {
-    if (!pair.is_array() || pair.size() != 2) return std::nullopt;
-    const auto begin = number_of(pair[0]);
-    auto end = number_of(pair[1]);
-    if (!begin || !end) return std::nullopt;
-    if (*end == -1) end = FetchPlan::kEndless;
-    const bool is_behind = ranges.empty() ? *begin >= 0 : *begin > ranges.back().end;
-    if (!is_behind || *end <= *begin || *end > limit) return std::nullopt;
-    ranges.push_back({*begin, *end});
-  }
-  return ranges;
+// They go back to the server in headers.
+bool has_clean_validators(const UrlIdentity& identity) {
+  return !identity.validator().empty() &&
+         (identity.etag.empty() || is_clean_validator(identity.etag, /*is_etag=*/true)) &&
+         (identity.last_modified.empty() ||
+          is_clean_validator(identity.last_modified, /*is_etag=*/false));
 }
 
 }  // namespace
 
 std::string to_json(const DownloadState& state) {
-  Json missing = Json::array();
-  for (const ByteRange& range : state.missing)
-    missing.push_back({range.begin, range.end == FetchPlan::kEndless ? -1 : range.end});
-  const Json json{{"version", 1},
-                  {"url", state.url},
-                  {"size_bytes", state.identity.size_bytes},
-                  {"etag", state.identity.etag},
-                  {"last_modified", state.identity.last_modified},
-                  {"missing", missing}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_of(state).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::optional<DownloadState> parse_download_state(std::string_view text, int64_t part_bytes) {
-  Json json;
+  DownloadState state;
   try {
-    json = parse_json<Json>(text);
+    const Json json = parse_json<Json>(text);
+    json.at("url").get_to(state.url);
+    json.at("size_bytes").get_to(state.identity.size_bytes);
+    json.at("etag").get_to(state.identity.etag);
+    json.at("last_modified").get_to(state.identity.last_modified);
+    json.at("num_bytes").get_to(state.num_bytes);
+    // Another version, other keys, numbers that are no whole ones.
+    if (json != json_of(state)) return std::nullopt;
   } catch (const std::exception&) {
     return std::nullopt;
   }
-  if (!json.is_object() || json.value("version", Json()) != 1) return std::nullopt;
-  const auto url = text_of(json, "url"), etag = text_of(json, "etag"),
-             last_modified = text_of(json, "last_modified");
-  const auto size_bytes = number_of(json.value("size_bytes", Json()));
-  if (!url || !etag || !last_modified || !size_bytes || *size_bytes < -1) return std::nullopt;
-  // They go back to the server in headers.
-  if (!etag->empty() && !is_clean_validator(*etag, /*is_etag=*/true)) return std::nullopt;
-  if (!last_modified->empty() && !is_clean_validator(*last_modified, /*is_etag=*/false))
+  const int64_t size_bytes = state.identity.size_bytes;
+  if (size_bytes < -1 || state.num_bytes < 0 || state.num_bytes > part_bytes ||
+      (size_bytes >= 0 && state.num_bytes > size_bytes) || !has_clean_validators(state.identity)) {
     return std::nullopt;
-  const auto missing = ranges_of(json.value("missing", Json()), *size_bytes);
-  if (!missing) return std::nullopt;
-  DownloadState state{*url, {*size_bytes, *etag, *last_modified}, *missing};
-  if (state.identity.validator().empty()) return std::nullopt;
-  // Where the last of what is said to be there ends.
-  int64_t claimed = 0;
-  int64_t previous_end = 0;
-  for (const ByteRange& range : *missing) {
-    if (range.begin > previous_end) claimed = range.begin;
-    previous_end = range.end;
   }
-  if (*size_bytes > previous_end) claimed = *size_bytes;
-  if (missing->empty() && *size_bytes < 0) return std::nullopt;
-  if (claimed > part_bytes) return std::nullopt;
   return state;
 }
 

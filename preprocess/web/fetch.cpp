@@ -6,7 +6,6 @@
 #include <mutex>
 
 #include "indexed_dataset/process/exit_code.h"
-#include "preprocess/web/fetch_state.h"
 
 namespace weft {
 namespace {
@@ -48,33 +47,37 @@ IdleMultis& idle_multis() {
   return *multis;
 }
 
-FetchClock::duration duration_of(double seconds) {
-  return std::chrono::duration_cast<FetchClock::duration>(std::chrono::duration<double>(seconds));
+std::chrono::steady_clock::duration duration_of(double seconds) {
+  using std::chrono::steady_clock;
+  return std::chrono::duration_cast<steady_clock::duration>(std::chrono::duration<double>(seconds));
 }
 
 }  // namespace
 
-void Fetch::State::PutBack::operator()(CURLM* multi) const { idle_multis().put(multi); }
+void Fetch::PutBack::operator()(CURLM* multi) const { idle_multis().put(multi); }
 
-Fetch::State::State(std::string url, const FetchOptions& options, UrlIdentity& identity,
-                    FetchPlan& plan, FetchSink& sink)
+Fetch::Fetch(std::string url, const FetchOptions& options, ByteRange wanted, UrlIdentity& identity,
+             FetchSink& sink)
     : url_(std::move(url)),
       options_(options),
       identity_(identity),
-      plan_(plan),
       sink_(sink),
+      next_begin_(wanted.begin),
+      end_(wanted.end),
       multi_(idle_multis().take()),
       num_allowed_(options.num_connections) {
+  if (!identity.validator().empty() && identity.size_bytes >= 0)
+    end_ = std::min(end_, identity.size_bytes);
   for (int i = 0; i < options.num_connections; ++i)
     connections_.push_back(std::make_unique<Connection>(*this, options.http));
 }
 
-Fetch::State::~State() {
+Fetch::~Fetch() {
   for (const auto& connection : connections_) stop(*connection);
 }
 
-void Fetch::State::run() {
-  while (!plan_.is_complete()) {
+void Fetch::run() {
+  while (first_missing() < end_) {
     start_connections();
     int num_running = 0;
     curl_multi_perform(multi_.get(), &num_running);
@@ -83,79 +86,102 @@ void Fetch::State::run() {
     // An ended request makes room for the next at once.
     if (!take_results()) curl_multi_poll(multi_.get(), nullptr, 0, wait_ms(), nullptr);
   }
-  // What a server adds to what was asked for is not waited for.
-  for (const auto& connection : connections_) {
-    stop(*connection);
-    connection->part = kNoPart;
-  }
+  // A server may add to what was asked for: that is not waited for.
+  for (const auto& connection : connections_) stop(*connection);
 }
 
-int64_t Fetch::State::part_bytes() const {
-  if (is_single_) return FetchPlan::kEndless;
-  if (options_.part_bytes > 0) return options_.part_bytes;
+int64_t Fetch::first_missing() const {
+  int64_t first = std::min(next_begin_, end_);
+  for (const auto& connection : connections_) {
+    if (connection->part && !connection->is_done())
+      first = std::min(first, connection->part->begin);
+  }
+  return first;
+}
+
+int64_t Fetch::num_bytes_held() const {
+  int64_t num_bytes = std::min(next_begin_, end_);
+  for (const auto& connection : connections_) {
+    if (connection->part) num_bytes -= connection->part->end - connection->part->begin;
+  }
+  return num_bytes;
+}
+
+int64_t Fetch::part_bytes() const {
+  if (options_.part_bytes > 0) return std::min(options_.part_bytes, int64_t{1} << 40);
   return std::clamp(identity_.size_bytes / (4 * options_.num_connections), kMinPartBytes,
                     kMaxPartBytes);
 }
 
 // The first answer tells whether there can be several.
-int Fetch::State::num_connections() const { return is_known_ && !is_single_ ? num_allowed_ : 1; }
+int Fetch::num_connections() const { return is_known_ && !is_single_ ? num_allowed_ : 1; }
+
+// The first bytes that no connection has taken. Nothing if they are not wanted yet, or lie so far
+// behind a gap that a kill would lose much: only what lies before the gap can be continued.
+std::optional<ByteRange> Fetch::next_part() {
+  const ByteRange part{next_begin_, next_begin_ + std::min(part_bytes(), end_ - next_begin_)};
+  const int64_t far_bytes = 2 * options_.num_connections * part_bytes();
+  if (part.begin >= part.end || part.end > sink_.window_end() ||
+      part.end - first_missing() > far_bytes) {
+    return std::nullopt;
+  }
+  next_begin_ = part.end;
+  return part;
+}
 
 // Until the next pause ends; at most a fifth of a second, which is how often on_tick() is called.
-int Fetch::State::wait_ms() const {
-  FetchClock::duration wait = std::chrono::milliseconds(200);
+int Fetch::wait_ms() const {
+  Clock::duration wait = std::chrono::milliseconds(200);
   for (const auto& connection : connections_) {
-    if (connection->is_running || connection->part == kNoPart) continue;
-    wait = std::min(wait, std::max(connection->retry_at, hold_until_) - FetchClock::now());
+    if (connection->is_running || !connection->part) continue;
+    const auto pause = std::max(connection->retry_at, hold_until_) - Clock::now();
+    if (pause.count() > 0) wait = std::min(wait, pause);
   }
-  const int64_t count = std::chrono::ceil<std::chrono::milliseconds>(wait).count();
-  return static_cast<int>(std::max<int64_t>(0, count));
+  return static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(wait).count());
 }
 
-void Fetch::State::start_connections() {
-  int num_busy = 0;
-  for (const auto& connection : connections_) num_busy += connection->part != kNoPart;
-  const auto now = FetchClock::now();
+void Fetch::start_connections() {
+  int num_busy = 0, num_running = 0;
   for (const auto& connection : connections_) {
+    num_busy += connection->part ? 1 : 0;
+    num_running += connection->is_running ? 1 : 0;
+  }
+  const auto now = Clock::now();
+  for (const auto& connection : connections_) {
+    if (num_running >= num_connections()) return;
     if (connection->is_running || now < std::max(connection->retry_at, hold_until_)) continue;
-    if (connection->part == kNoPart) {
-      if (num_busy >= num_connections()) continue;
-      // A part that has begun must never wait for the reader, who may wait for an earlier one.
-      const auto part =
-          plan_.take(part_bytes(), is_single_ ? FetchPlan::kEndless : sink_.window_end());
-      if (!part) continue;
-      connection->part = *part;
-      ++num_busy;
-    } else if (num_busy > num_connections()) {
-      plan_.give_back(connection->part);
-      connection->part = kNoPart;
-      --num_busy;
-      continue;
+    // A part that has begun must never wait for the reader, which may wait for an earlier one.
+    if (!connection->part && num_busy < num_connections()) {
+      connection->part = next_part();
+      num_busy += connection->part ? 1 : 0;
     }
+    if (!connection->part) continue;
     start(*connection);
+    ++num_running;
   }
 }
 
-void Fetch::State::start(Connection& connection) {
-  const ByteRange missing = plan_.missing_of(connection.part);
+void Fetch::start(Connection& connection) {
   if (is_whole_only_) {
-    connection.request.prepare(url_, std::nullopt, "");
+    connection.prepare(url_, std::nullopt, "");
   } else {
-    connection.request.prepare(url_, missing, identity_.validator());
+    connection.prepare(url_, connection.part, identity_.validator());
   }
-  connection.begin = missing.begin;
+  connection.begin = connection.part->begin;
+  connection.is_whole_file = false;
   connection.is_cancelled = false;
   connection.is_running = true;
-  curl_multi_add_handle(multi_.get(), connection.request.handle());
+  curl_multi_add_handle(multi_.get(), connection.handle());
 }
 
-void Fetch::State::stop(Connection& connection) {
+void Fetch::stop(Connection& connection) {
   if (!connection.is_running) return;
-  curl_multi_remove_handle(multi_.get(), connection.request.handle());
+  curl_multi_remove_handle(multi_.get(), connection.handle());
   connection.is_running = false;
 }
 
 // True if a request has ended.
-bool Fetch::State::take_results() {
+bool Fetch::take_results() {
   bool has_ended = false;
   int num_left = 0;
   while (const CURLMsg* message = curl_multi_info_read(multi_.get(), &num_left)) {
@@ -164,7 +190,7 @@ bool Fetch::State::take_results() {
     const CURLcode result = message->data.result;  // the message goes with the handle
     const auto connection =
         std::find_if(connections_.begin(), connections_.end(),
-                     [&](const auto& candidate) { return candidate->request.handle() == handle; });
+                     [&](const auto& candidate) { return candidate->handle() == handle; });
     stop(**connection);
     end(**connection, result);
     has_ended = true;
@@ -175,38 +201,31 @@ bool Fetch::State::take_results() {
   return has_ended;
 }
 
-void Fetch::State::resume_paused() {
+void Fetch::resume_paused() {
   for (const auto& connection : connections_) {
-    if (!connection->is_running || !connection->request.is_paused()) continue;
-    if (connection->request.resume()) continue;
+    if (!connection->is_running || !connection->is_paused()) continue;
+    if (connection->resume()) continue;
     stop(*connection);
     end(*connection, CURLE_WRITE_ERROR);
   }
 }
 
-bool Fetch::State::is_done(const Connection& connection) const {
-  const ByteRange missing = plan_.missing_of(connection.part);
-  return missing.begin >= missing.end;
-}
-
-void Fetch::State::end(Connection& connection, CURLcode result) {
+void Fetch::end(Connection& connection, CURLcode result) {
   if (connection.is_cancelled) return;
   try {
     try {
-      connection.request.finish(result);
+      connection.finish(result);
+      // A body without a length ends where the file does.
+      if (connection.is_whole_file && identity_.size_bytes < 0) set_size(connection.position);
     } catch (const HttpFailure&) {
       // Where all that was asked for has come, what the server wanted to add does not matter.
-      if (!is_done(connection)) throw;
+      if (!connection.is_done()) throw;
     }
-    const ByteRange missing = plan_.missing_of(connection.part);
-    // A body without a length ends where the file does.
-    if (missing.end == FetchPlan::kEndless && identity_.size_bytes < 0) set_size(missing.begin);
-    if (is_done(connection)) {
-      plan_.give_back(connection.part);
-      connection.part = kNoPart;
+    if (connection.is_done()) {
+      connection.part.reset();
       connection.num_fruitless = 0;
       allow_more();
-    } else if (missing.begin <= connection.begin) {
+    } else if (connection.part->begin <= connection.begin) {
       throw HttpFailure{"the server sent nothing of what is missing", true};
     }
     // Else the server sent less than asked for: the rest is asked for at once.
@@ -217,7 +236,7 @@ void Fetch::State::end(Connection& connection, CURLcode result) {
   }
 }
 
-void Fetch::State::retry_later(Connection& connection, const HttpFailure& failure) {
+void Fetch::retry_later(Connection& connection, const HttpFailure& failure) {
   ++num_failures_;
   const bool is_further = num_received_ > connection.num_received_before && !failure.is_too_slow;
   connection.num_received_before = num_received_;
@@ -236,13 +255,13 @@ void Fetch::State::retry_later(Connection& connection, const HttpFailure& failur
   const double pause =
       std::min(doubled, kMaxBackoffSeconds) * std::uniform_real_distribution<>(0.5, 1)(random_);
   const double asked = std::min(static_cast<double>(failure.retry_after_s), kMaxRetryAfterSeconds);
-  connection.retry_at = FetchClock::now() + duration_of(std::max(pause, asked));
+  connection.retry_at = Clock::now() + duration_of(std::max(pause, asked));
   if (failure.is_overload) hold_back(asked);
 }
 
 // The server wants less: half as many connections, and none before it said.
-void Fetch::State::hold_back(double seconds) {
-  const auto now = FetchClock::now();
+void Fetch::hold_back(double seconds) {
+  const auto now = Clock::now();
   // Those that run at the same time are refused together: that counts once.
   if (now >= hold_until_) num_allowed_ = std::max(1, num_allowed_ / 2);
   hold_until_ = std::max(hold_until_, now + duration_of(seconds));
@@ -250,18 +269,11 @@ void Fetch::State::hold_back(double seconds) {
 }
 
 // They come back one by one.
-void Fetch::State::allow_more() {
+void Fetch::allow_more() {
   if (num_allowed_ == options_.num_connections || ++num_parts_since_overload_ < 2 * num_allowed_)
     return;
   ++num_allowed_;
   num_parts_since_overload_ = 0;
 }
-
-Fetch::Fetch(std::string url, const FetchOptions& options, UrlIdentity& identity, FetchPlan& plan,
-             FetchSink& sink)
-    : state_(std::make_unique<State>(std::move(url), options, identity, plan, sink)) {}
-Fetch::~Fetch() = default;
-void Fetch::run() { state_->run(); }
-void Fetch::wake() { state_->wake(); }
 
 }  // namespace weft

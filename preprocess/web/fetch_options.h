@@ -17,7 +17,7 @@ struct FetchOptions {
   int num_connections = 8;
   int num_attempts = 5;        // in a row that bring the file no further
   double first_backoff_s = 1;  // doubles with each of them, up to 60 s; up to half of it is random
-  // Of one request; 0: a quarter of what one connection gets, from 4 to 64 MiB.
+  // Asked for in one request; 0: a quarter of the bytes that one connection gets, 4 to 64 MiB.
   int64_t part_bytes = 0;
   // A longer file, or a body without end, is refused.
   int64_t max_bytes = int64_t{1} << 40;

@@ -8,11 +8,10 @@
 #include <mutex>
 #include <stdexcept>
 
+#include "indexed_dataset/storage/sha256.h"
+
 namespace weft {
 namespace {
-
-// Far above any server's; all answers of one request together, redirects included.
-constexpr size_t kMaxHeaderBytes = size_t{256} << 10;
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -41,8 +40,18 @@ std::optional<int64_t> parse_bytes(std::string_view text) {
   return value;
 }
 
-bool is_sha256(const std::string& text) {
-  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == text.npos;
+// Reads "bytes 0-9/100", "bytes 0-9/*" or "bytes */100" (RFC 9110, 14.4) into `response`.
+void read_content_range(std::string_view text, HttpResponse& response) {
+  if (!text.starts_with("bytes ")) return;
+  text.remove_prefix(6);
+  const size_t slash = text.find('/'), dash = text.find('-');
+  if (slash == text.npos) return;
+  response.identity.size_bytes = parse_bytes(text.substr(slash + 1)).value_or(-1);
+  if (dash == text.npos || dash > slash) return;
+  const auto first = parse_bytes(text.substr(0, dash));
+  const auto last = parse_bytes(text.substr(dash + 1, slash - dash - 1));
+  if (first && last && *last >= *first && *last < ByteRange::kEndless)
+    response.range = ByteRange{*first, *last + 1};
 }
 
 // Trouble with certificates, protocols or redirects is the same a second later.
@@ -75,18 +84,12 @@ HttpFailure failure_of_status(long status, int64_t retry_after_s) {
   return failure;
 }
 
-HttpRequest::HttpRequest(HttpHandler& handler, const HttpOptions& options)
-    : handler_(handler), token_(hugging_face_token()) {
+HttpRequest::HttpRequest(const HttpOptions& options) : token_(hugging_face_token()) {
   static std::once_flag curl_started;
   std::call_once(curl_started, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
   curl_.reset(curl_easy_init());
   if (!curl_) throw std::bad_alloc();
-  configure(options);
-}
-
-void HttpRequest::configure(const HttpOptions& options) {
   CURL* curl = curl_.get();
-  curl_easy_setopt(curl, CURLOPT_PRIVATE, &handler_);
   curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, options.allow_http ? "https,http" : "https");
   curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 1L);
   curl_easy_setopt(curl, CURLOPT_MAXREDIRS, 5L);
@@ -95,16 +98,13 @@ void HttpRequest::configure(const HttpOptions& options) {
   // One connection for each request is what makes them fast together; HTTP/2 would send all over
   // one.
   curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
-  curl_easy_setopt(curl, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
   curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, 256L << 10);
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, static_cast<long>(options.connect_timeout_s));
   curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1000L);
   curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(options.stall_timeout_s));
   curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, error_text_);
-  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, &HttpRequest::on_body);
+  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, &HttpRequest::take_body);
   curl_easy_setopt(curl, CURLOPT_WRITEDATA, this);
-  curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, &HttpRequest::on_header);
-  curl_easy_setopt(curl, CURLOPT_HEADERDATA, this);
   // The curl program knows these names, the library does not.
   for (const char* name : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
     const std::string file = environment(name);
@@ -123,9 +123,6 @@ void HttpRequest::add_header(const std::string& line) {
 
 void HttpRequest::prepare(const std::string& url, std::optional<ByteRange> range,
                           const std::string& if_range) {
-  response_ = {};
-  content_length_ = -1;
-  num_header_bytes_ = 0;
   is_answered_ = is_paused_ = false;
   error_ = nullptr;
   error_text_[0] = '\0';
@@ -133,7 +130,7 @@ void HttpRequest::prepare(const std::string& url, std::optional<ByteRange> range
   add_header("Accept-Encoding: identity");
   if (range) {
     const std::string last =
-        range->end == FetchPlan::kEndless ? "" : std::to_string(range->end - 1);
+        range->end == ByteRange::kEndless ? "" : std::to_string(range->end - 1);
     add_header(fmt::format("Range: bytes={}-{}", range->begin, last));
     if (!if_range.empty()) add_header("If-Range: " + if_range);
   }
@@ -158,10 +155,10 @@ bool HttpRequest::resume() {
 
 void HttpRequest::finish(CURLcode result) {
   if (error_) std::rethrow_exception(error_);
-  if (result == CURLE_OK && !is_answered_) {  // an answer without a body
-    if (!guarded([&] { answer(); })) std::rethrow_exception(error_);
+  if (result == CURLE_OK) {
+    if (!is_answered_) answer();  // it has no body
+    return;
   }
-  if (result == CURLE_OK) return;
   HttpFailure failure;
   failure.why = error_text_[0] != '\0' ? error_text_ : curl_easy_strerror(result);
   failure.may_pass = may_pass(result);
@@ -171,98 +168,57 @@ void HttpRequest::finish(CURLcode result) {
   throw failure;
 }
 
-void HttpRequest::take_header(std::string_view line) {
-  num_header_bytes_ += line.size();
-  if (num_header_bytes_ > kMaxHeaderBytes)
-    throw HttpFailure{
-        fmt::format("the server sends more than {} bytes of headers", kMaxHeaderBytes)};
-  while (!line.empty() && (line.back() == '\r' || line.back() == '\n')) line.remove_suffix(1);
-  if (line.starts_with("HTTP/")) {
-    // A new answer (redirects have several): what is known belongs to the one before.
-    const std::string linked = response_.linked_sha256;
-    if (!is_answered_) response_ = {};
-    response_.linked_sha256 = linked;
-    content_length_ = -1;
-    return;
-  }
-  const size_t colon = line.find(':');
-  if (colon == line.npos || is_answered_) return;
-  std::string name(line.substr(0, colon));
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return std::tolower(c); });
-  std::string value(line.substr(colon + 1));
-  value.erase(0, value.find_first_not_of(" \t"));
-  value.erase(value.find_last_not_of(" \t") + 1);
-  take_field(name, value);
+// A field of the last answer, or of another one where redirects came before; "" if it is not there.
+std::string HttpRequest::field(const char* name, int request_idx) const {
+  curl_header* found = nullptr;
+  const CURLHcode result =
+      curl_easy_header(curl_.get(), name, 0, CURLH_HEADER, request_idx, &found);
+  return result == CURLHE_OK ? found->value : "";
 }
 
-void HttpRequest::take_field(const std::string& name, const std::string& value) {
-  if (name == "etag" && is_clean_validator(value, /*is_etag=*/true)) {
-    response_.identity.etag = value;
-  } else if (name == "last-modified" && is_clean_validator(value, /*is_etag=*/false)) {
-    response_.identity.last_modified = value;
-  } else if (name == "content-length") {
-    content_length_ = parse_bytes(value).value_or(-1);
-  } else if (name == "content-range" && value.starts_with("bytes ")) {
-    // "bytes 0-9/100", "bytes 0-9/*" or "bytes */100" (RFC 9110, 14.4)
-    const std::string_view text = std::string_view(value).substr(6);
-    const size_t slash = text.find('/'), dash = text.find('-');
-    if (slash == text.npos) return;
-    response_.identity.size_bytes = parse_bytes(text.substr(slash + 1)).value_or(-1);
-    if (dash == text.npos || dash > slash) return;
-    const auto first = parse_bytes(text.substr(0, dash));
-    const auto last = parse_bytes(text.substr(dash + 1, slash - dash - 1));
-    if (first && last && *last >= *first && *last < FetchPlan::kEndless)
-      response_.range = ByteRange{*first, *last + 1};
-  } else if (name == "x-linked-etag" && is_hugging_face_ && response_.linked_sha256.empty()) {
-    const std::string bare =
-        value.size() > 2 && value[0] == '"' ? value.substr(1, value.size() - 2) : value;
-    if (is_sha256(bare)) response_.linked_sha256 = bare;
-  }
-}
-
+// Hands on what the answer's headers say.
 void HttpRequest::answer() {
   is_answered_ = true;
-  curl_easy_getinfo(curl_.get(), CURLINFO_RESPONSE_CODE, &response_.status);
-  if (response_.status == 200) {
-    response_.identity.size_bytes = content_length_;
-    response_.range.reset();
-  } else if (response_.status != 206 && response_.status != 416) {
-    curl_off_t retry_after = 0;
-    curl_easy_getinfo(curl_.get(), CURLINFO_RETRY_AFTER, &retry_after);
-    throw failure_of_status(response_.status, retry_after);
+  HttpResponse response;
+  curl_easy_getinfo(curl_.get(), CURLINFO_RESPONSE_CODE, &response.status);
+  if (response.status == 200) {
+    curl_off_t size_bytes = -1;
+    curl_easy_getinfo(curl_.get(), CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &size_bytes);
+    response.identity.size_bytes = size_bytes;
+  } else if (response.status == 206 || response.status == 416) {
+    read_content_range(field("Content-Range"), response);
+  } else {
+    curl_off_t retry_after_s = 0;
+    curl_easy_getinfo(curl_.get(), CURLINFO_RETRY_AFTER, &retry_after_s);
+    throw failure_of_status(response.status, retry_after_s);
   }
-  handler_.on_response(response_);
+  const std::string etag = field("ETag"), last_modified = field("Last-Modified");
+  if (is_clean_validator(etag, /*is_etag=*/true)) response.identity.etag = etag;
+  if (is_clean_validator(last_modified, /*is_etag=*/false))
+    response.identity.last_modified = last_modified;
+  if (is_hugging_face_) {
+    // The answer that redirects to the storage has it; where a repository was renamed, another
+    // redirect comes first.
+    std::string linked;
+    long num_redirects = 0;
+    curl_easy_getinfo(curl_.get(), CURLINFO_REDIRECT_COUNT, &num_redirects);
+    for (int i = 0; i <= num_redirects && linked.empty(); ++i) linked = field("X-Linked-Etag", i);
+    std::erase(linked, '"');
+    response.linked_sha256 = lower_sha256(linked);
+  }
+  on_response(response);
 }
 
-// Exceptions must not cross libcurl: they wait in `error_` for finish().
-template <typename Action>
-bool HttpRequest::guarded(Action action) {
+size_t HttpRequest::take_body(char* data, size_t, size_t size_bytes, void* self) {
+  auto& request = *static_cast<HttpRequest*>(self);
   try {
-    action();
-    return true;
-  } catch (...) {
-    error_ = std::current_exception();
-    return false;
-  }
-}
-
-size_t HttpRequest::on_header(char* data, size_t, size_t size_bytes, void* self) {
-  auto& request = *static_cast<HttpRequest*>(self);
-  const bool good = request.guarded([&] { request.take_header({data, size_bytes}); });
-  return good ? size_bytes : size_bytes + 1;  // another number than given makes libcurl stop
-}
-
-size_t HttpRequest::on_body(char* data, size_t, size_t size_bytes, void* self) {
-  auto& request = *static_cast<HttpRequest*>(self);
-  bool has_room = true;
-  const bool good = request.guarded([&] {
     if (!request.is_answered_) request.answer();
-    has_room = request.handler_.on_body({data, size_bytes});
-  });
-  if (!good) return size_bytes + 1;
-  request.is_paused_ = !has_room;
-  return has_room ? size_bytes : CURL_WRITEFUNC_PAUSE;
+    request.is_paused_ = !request.on_body({data, size_bytes});
+  } catch (...) {
+    request.error_ = std::current_exception();
+    return size_bytes + 1;  // another number than given makes libcurl stop
+  }
+  return request.is_paused_ ? CURL_WRITEFUNC_PAUSE : size_bytes;
 }
 
 }  // namespace weft

@@ -24,7 +24,7 @@ std::unique_ptr<ByteSource> open_input(const std::string& path, const std::atomi
 
 namespace {
 
-// Why a name that nobody has may have been given.
+// Guesses why somebody gave a name that no file has.
 std::string hint_of_missing(const std::string& path) {
   const bool has_drive = path.size() > 2 && std::isalpha(static_cast<unsigned char>(path[0])) &&
                          path[1] == ':' && (path[2] == '\\' || path[2] == '/');

@@ -1,9 +1,8 @@
 #include "preprocess/web/sha256_list.h"
 
-#include <algorithm>
-#include <cctype>
 #include <stdexcept>
 
+#include "indexed_dataset/storage/sha256.h"
 #include "preprocess/web/url.h"
 
 namespace weft {
@@ -12,37 +11,34 @@ namespace {
 constexpr size_t kNumDigits = 64;
 
 // Name and checksum; an empty name for a line of another form.
-std::pair<std::string, std::string> parse_line(std::string_view line) {
+std::pair<std::string, std::string> parse_line(const std::string& line) {
   constexpr std::string_view kBsdStart = "SHA256 (", kBsdEnd = ") = ";
+  std::string name, checksum;
   if (line.starts_with(kBsdStart)) {
     const size_t end = line.rfind(kBsdEnd);
-    if (end == line.npos || !is_sha256_text(line.substr(end + kBsdEnd.size()))) return {};
-    return {std::string(line.substr(kBsdStart.size(), end - kBsdStart.size())),
-            std::string(line.substr(end + kBsdEnd.size()))};
+    if (end == line.npos) return {};
+    name = line.substr(kBsdStart.size(), end - kBsdStart.size());
+    checksum = line.substr(end + kBsdEnd.size());
+  } else if (line.size() > kNumDigits + 1 &&
+             (line[kNumDigits] == ' ' || line[kNumDigits] == '\t')) {
+    const char mark = line[kNumDigits + 1];
+    name = line.substr(kNumDigits + (mark == ' ' || mark == '*' ? 2 : 1));
+    checksum = line.substr(0, kNumDigits);
   }
-  if (line.size() < kNumDigits + 2 || !is_sha256_text(line.substr(0, kNumDigits))) return {};
-  const bool is_separated = line[kNumDigits] == ' ' || line[kNumDigits] == '\t';
-  if (!is_separated) return {};
-  std::string_view name = line.substr(kNumDigits + 1);
-  if (name[0] == ' ' || name[0] == '*') name.remove_prefix(1);
-  return {std::string(name), std::string(line.substr(0, kNumDigits))};
+  checksum = lower_sha256(checksum);
+  return {checksum.empty() ? "" : name, checksum};
 }
 
 }  // namespace
-
-bool is_sha256_text(std::string_view text) {
-  return text.size() == kNumDigits &&
-         std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isxdigit(c); });
-}
 
 Sha256List::Sha256List(const std::string& name, std::string_view text) : name_(name) {
   int line_number = 0;
   while (!text.empty()) {
     const size_t end = text.find('\n');
-    std::string_view line = text.substr(0, end);
+    std::string line(text.substr(0, end));
     text.remove_prefix(end == text.npos ? text.size() : end + 1);
     ++line_number;
-    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.ends_with('\r')) line.pop_back();
     if (line.find_first_not_of(" \t") == line.npos || line.starts_with('#')) continue;
     auto [file, checksum] = parse_line(line);
     if (file.empty()) {
@@ -51,8 +47,6 @@ Sha256List::Sha256List(const std::string& name, std::string_view text) : name_(n
                                "spaces, a name)");
     }
     if (file.starts_with("./")) file.erase(0, 2);
-    std::transform(checksum.begin(), checksum.end(), checksum.begin(),
-                   [](unsigned char c) { return std::tolower(c); });
     entries_.emplace_back(std::move(file), std::move(checksum));
   }
 }

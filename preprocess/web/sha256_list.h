@@ -8,8 +8,6 @@
 
 namespace weft {
 
-bool is_sha256_text(std::string_view text);  // 64 hexadecimal digits, upper or lower case
-
 class Sha256List {
  public:
   // Lines "HEX  NAME", "HEX *NAME" or "SHA256 (NAME) = HEX"; blank lines and lines from '#' on do

@@ -38,7 +38,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-// What to do with an address that is none of the web.
+// Says how to get at an address that is none of the web.
 std::string advice_for_scheme(const std::string& scheme) {
   if (scheme == "file") return "; give the path itself, without file://";
   if (scheme == "hf") {
@@ -47,13 +47,6 @@ std::string advice_for_scheme(const std::string& scheme) {
   if (scheme == "s3" || scheme == "gs" || scheme == "az" || scheme == "abfs")
     return "; give its https address, or copy it to a disk first (with the store's own program)";
   return "";
-}
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
 }
 
 }  // namespace
@@ -96,16 +89,13 @@ std::string display_url(const std::string& url) {
 }
 
 std::string url_path(const std::string& url) {
-  // Decoded here: libcurl refuses control characters, and a name should still come of it.
+  // CURLU_URLDECODE refuses control characters, and a name should still come of them.
   const std::string path = part_of(parse(url), CURLUPART_PATH);
-  std::string decoded;
-  for (size_t i = 0; i < path.size(); ++i) {
-    const int high = i + 2 < path.size() ? hex_digit(path[i + 1]) : -1;
-    const int low = i + 2 < path.size() ? hex_digit(path[i + 2]) : -1;
-    const bool is_escape = path[i] == '%' && high >= 0 && low >= 0;
-    decoded += is_escape ? static_cast<char>(high * 16 + low) : path[i];
-    if (is_escape) i += 2;
-  }
+  int size_bytes = 0;
+  char* text = curl_easy_unescape(nullptr, path.data(), static_cast<int>(path.size()), &size_bytes);
+  if (text == nullptr) throw std::bad_alloc();
+  std::string decoded(text, static_cast<size_t>(size_bytes));
+  curl_free(text);
   return decoded;
 }
 
@@ -113,11 +103,9 @@ std::string url_file_name(const std::string& url) {
   const std::string path = url_path(url);
   std::string name = path.substr(path.rfind('/') + 1);
   for (char& c : name) {
-    const bool is_alphanumeric =
-        (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-    if (!is_alphanumeric && c != '.' && c != '_' && c != '-') c = '_';
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '.' && c != '_' && c != '-')
+      c = '_';
   }
-  name.erase(0, std::min(name.find_first_not_of('.'), name.size()));
   // The end of a name tells its format.
   if (name.size() > 200) name.erase(0, name.size() - 200);
   name.erase(0, std::min(name.find_first_not_of('.'), name.size()));

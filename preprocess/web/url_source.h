@@ -21,12 +21,12 @@ struct UrlOptions {
     fetch.part_bytes = int64_t{8} << 20;
   }
   FetchOptions fetch;
-  // What an earlier look at the file said: another file is refused. Without validator() any is
+  // The file that an earlier look has found: another one is refused. Without validator() any is
   // taken.
   UrlIdentity expected;
 };
 
-// What the server says of the file. Throws NetworkError, std::invalid_argument (not an http(s)
+// A file as its server describes it. stat_url() throws NetworkError, std::invalid_argument (not an http(s)
 // URL), ReadCancelled.
 struct UrlStat {
   UrlIdentity identity;
@@ -42,9 +42,13 @@ UrlStat stat_url(const std::string& url, const UrlOptions& options,
 std::unique_ptr<ByteSource> open_url_source(const std::string& url, const UrlOptions& options,
                                             int64_t begin, const std::atomic<bool>& cancelled);
 
+// A small file in memory, such as a list of checksums. Throws as stat_url(), and LimitExceeded for
+// more than `max_bytes`.
+std::string read_url(const std::string& url, const FetchOptions& options, int64_t max_bytes,
+                     const std::atomic<bool>& cancelled);
+
 // The identity as one line of text ("SIZE etag ETAG" or "SIZE changed DATE"), "" without a
-// validator; and back (anything else gives an identity without one).
+// validator.
 std::string version_text(const UrlIdentity& identity);
-UrlIdentity parse_version_text(const std::string& text);
 
 }  // namespace weft

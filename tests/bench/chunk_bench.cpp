@@ -1,4 +1,4 @@
-// What JSON, UTF-8 and bookkeeping cost beside the encoder, on one thread in memory.
+// Times JSON, UTF-8 and bookkeeping beside the encoder, on one thread in memory.
 //
 //   weft_chunk_bench VOCAB.json MERGES.txt FILE.jsonl...
 //
@@ -56,7 +56,10 @@ void for_each_text(const std::vector<weft::LineChunk>& chunks, Use use) {
       const char* const end = line.data() + line.size();
       const auto num_behind = static_cast<size_t>(chunk.text().data() + chunk.text().size() - end);
       if (parser.parse(line, num_behind).problem != weft::LineProblem::kNone) continue;
-      for (weft::TextPiece piece; parser.next_text(0, piece);) use(piece.text);
+      parser.each_text(0, [&](const weft::TextPiece& piece) {
+        use(piece.text);
+        return true;
+      });
     }
   }
 }

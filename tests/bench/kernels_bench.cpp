@@ -170,7 +170,7 @@ struct Buffers {
   int64_t N, D, F, num_parameters;
   Tensor tokens, word, position, dword, dposition, x1, x2, x3, x4, wide1, wide2, qkv, dqkv, att,
       datt;
-  Tensor logits, weight, bias, dweight, dbias, mean, rstd, lse, losses, one, two;
+  Tensor logits, weight, bias, dweight, dbias, mean, rstd, lse, kept, losses, one, two;
   AdamW adamw;
 
   Buffers(Arrays arrays, const Options& options) : o(options) {
@@ -190,6 +190,7 @@ struct Buffers {
     weight = arrays.make(o.x, {F, o.C}), bias = arrays.make(o.x, {F});
     dweight = arrays.make(f32, {F, o.C}), dbias = arrays.make(f32, {F});
     mean = arrays.make(f32, {N}), rstd = arrays.make(f32, {N});
+    if (o.dropout > 0) kept = arrays.make(DType::kInt32, {o.B, o.H, attention_mask_words(o.T)});
     lse = arrays.make(f32, {o.B, o.H, o.T}), losses = arrays.make(f32, {N});
     one = arrays.make(f32, {1}), two = arrays.make(f32, {2});
     adamw.master = arrays.make(f32, {num_parameters});
@@ -206,7 +207,7 @@ struct Buffers {
 };
 
 void add_linear(std::vector<Row>& rows, Backend& backend, const Buffers& b, const std::string& name,
-                int64_t I, int64_t O, bool gelu_out, bool gelu_in) {
+                int64_t I, int64_t O, bool gelu_out, bool gelu_in, bool has_bias = true) {
   const int64_t N = b.N, calls = name == "head" ? 1 : b.o.L;
   const double flops =
       2.0 * static_cast<double>(N) * static_cast<double>(I) * static_cast<double>(O);
@@ -218,9 +219,9 @@ void add_linear(std::vector<Row>& rows, Backend& backend, const Buffers& b, cons
   const Tensor out = Buffers::view(name == "head" ? b.logits : b.wide2, {N, O});
   const bool head = name == "head";
   const Tensor weight = head ? b.word : Buffers::view(b.weight, {O, I});
-  const Tensor bias = head ? Tensor() : Buffers::view(b.bias, {O});
+  const Tensor bias = !has_bias ? Tensor() : Buffers::view(b.bias, {O});
   const Tensor dweight = head ? b.dword : Buffers::view(b.dweight, {O, I});
-  const Tensor dbias = head ? Tensor() : Buffers::view(b.dbias, {O});
+  const Tensor dbias = !has_bias ? Tensor() : Buffers::view(b.dbias, {O});
   if (gelu_out) {
     // pre needs its own (N,O): the logits' memory serves.
     const Tensor kept = Buffers::view(b.logits, {N, O});
@@ -229,7 +230,7 @@ void add_linear(std::vector<Row>& rows, Backend& backend, const Buffers& b, cons
                       backend.linear_gelu_forward(out, kept, inp, weight, bias, Gelu::kTanh);
                     }});
   } else {
-    rows.push_back({name + (head ? " forward" : " forward +bias"), calls, flops,
+    rows.push_back({name + (has_bias ? " forward +bias" : " forward"), calls, flops,
                     inp_bytes + out_bytes + weights * x,
                     [=, &backend] { backend.linear_forward(out, inp, weight, bias); }});
   }
@@ -243,7 +244,7 @@ void add_linear(std::vector<Row>& rows, Backend& backend, const Buffers& b, cons
     rows.push_back({name + " backward input", calls, flops, inp_bytes + out_bytes + weights * x,
                     [=, &backend] { backend.linear_backward_input(inp, out, weight); }});
   }
-  rows.push_back({name + (head ? " backward weight" : " backward weight +bias"), calls, flops,
+  rows.push_back({name + (has_bias ? " backward weight +bias" : " backward weight"), calls, flops,
                   inp_bytes + out_bytes + 8 * weights, [=, &backend] {
                     backend.linear_backward_weight(dweight, dbias, out, inp, true);
                   }});
@@ -261,38 +262,64 @@ std::vector<Row> rows_of(Backend& backend, const Buffers& b) {
   const float scale = 0.125F;
   const Tensor w = Buffers::view(b.bias, {o.C}), dw = Buffers::view(b.dbias, {o.C});
   const Tensor db = Buffers::view(b.dweight, {o.C});
-  const Tensor dbranch = o.dropout > 0 ? b.x4 : Tensor();
+  const Tensor dbranch_bias(b.dword.data(), DType::kFloat32, {o.C});
   std::vector<Row> rows;
-  rows.push_back({"embedding forward", 1, 0, 2 * act, [=, &backend] {
-                    backend.embedding_forward(b.x1, b.tokens, b.word, b.position, 0, dropout);
+  rows.push_back({"embedding forward", 1, 0, 2 * act,
+                  [=, &backend] { backend.embedding_forward(b.x1, b.tokens, b.word, 0); }});
+  rows.push_back({"embedding backward", 1, 0, act + 8.0 * static_cast<double>(b.N * o.C),
+                  [=, &backend] { backend.embedding_backward(b.dword, b.x1, b.tokens, 0); }});
+  const Tensor x1 = Buffers::view(b.x1, {b.N, o.C}), x2 = Buffers::view(b.x2, {b.N, o.C});
+  const Tensor x3 = Buffers::view(b.x3, {b.N, o.C}), x4 = Buffers::view(b.x4, {b.N, o.C});
+  rows.push_back({"residual+norm forward", 2 * o.L, 0, 4 * act, [=, &backend] {
+                    backend.residual_norm_forward({.normed = x2,
+                                                   .residual_out = x3,
+                                                   .mean = b.mean,
+                                                   .rstd = b.rstd,
+                                                   .residual = x3,
+                                                   .branch = x4,
+                                                   .branch_bias = w,
+                                                   .weight = w,
+                                                   .bias = w,
+                                                   .dropout = dropout});
                   }});
   rows.push_back(
-      {"embedding backward", 1, 0, act + 8.0 * static_cast<double>(b.N * o.C), [=, &backend] {
-         backend.embedding_backward(b.dword, b.dposition, b.x1, b.tokens, 0, dropout);
-       }});
-  rows.push_back({"layernorm forward", 1, 0, 2 * act, [=, &backend] {
-                    backend.layernorm_forward(b.x2, b.mean, b.rstd, b.x3, w, w, 1e-5F);
-                  }});
-  rows.push_back({"residual+layernorm forward", 2 * o.L, 0, 4 * act, [=, &backend] {
-                    backend.residual_layernorm_forward(b.x2, b.x3, b.mean, b.rstd, b.x3, b.x4, w, w,
-                                                       1e-5F, dropout);
-                  }});
-  rows.push_back(
-      {"residual+layernorm backward", 2 * o.L + 1, 0, (o.dropout > 0 ? 5 : 4) * act, [=, &backend] {
-         backend.layernorm_backward(b.x2, dbranch, dw, db, b.x1, b.x2, b.x3, b.mean, b.rstd, w,
-                                    dropout, true);
+      {"residual+norm backward", 2 * o.L + 1, 0, (o.dropout > 0 ? 5 : 4) * act, [=, &backend] {
+         backend.residual_norm_backward({.dresidual = x2,
+                                         .dbranch = o.dropout > 0 ? x4 : Tensor(),
+                                         .dbranch_bias = dbranch_bias,
+                                         .dweight = dw,
+                                         .dbias = db,
+                                         .dnormed = x1,
+                                         .dresidual_in = x2,
+                                         .residual = x3,
+                                         .mean = b.mean,
+                                         .rstd = b.rstd,
+                                         .weight = w,
+                                         .dropout = dropout});
        }});
   add_linear(rows, backend, b, "qkv", o.C, 3 * o.C, false, false);
-  add_linear(rows, backend, b, "proj", o.C, o.C, false, false);
+  add_linear(rows, backend, b, "proj", o.C, o.C, false, false, /*bias=*/false);
   add_linear(rows, backend, b, "fc1", o.C, b.F, true, false);
-  add_linear(rows, backend, b, "fc2", b.F, o.C, false, true);
+  add_linear(rows, backend, b, "fc2", b.F, o.C, false, true, /*bias=*/false);
   rows.push_back({"attention forward", o.L, att_flops, 4 * act, [=, &backend] {
-                    backend.attention_forward(b.att, b.lse, b.qkv, scale, dropout);
+                    backend.attention_forward({.out = b.att,
+                                               .lse = b.lse,
+                                               .kept = b.kept,
+                                               .qkv = b.qkv,
+                                               .scale = scale,
+                                               .dropout = dropout});
                   }});
   rows.push_back({"attention backward", o.L, 2.5 * att_flops, 8 * act, [=, &backend] {
-                    backend.attention_backward(b.dqkv, b.datt, b.att, b.lse, b.qkv, scale, dropout);
+                    backend.attention_backward({.dqkv = b.dqkv,
+                                                .dout = b.datt,
+                                                .out = b.att,
+                                                .lse = b.lse,
+                                                .kept = b.kept,
+                                                .qkv = b.qkv,
+                                                .scale = scale,
+                                                .dropout_p = dropout.p});
                   }});
-  add_linear(rows, backend, b, "head", o.C, o.Vp, false, false);
+  add_linear(rows, backend, b, "head", o.C, o.Vp, false, false, /*bias=*/false);
   rows.push_back({"cross_entropy", 1, 0, 2 * logit_bytes, [=, &backend] {
                     backend.cross_entropy(b.losses, b.logits, b.tokens, {}, o.Vp, 1e-4F, true);
                   }});
@@ -323,6 +350,7 @@ void run(const Options& o) {
                              .Vp = o.Vp,
                              .num_parameters = buffers.num_parameters,
                              .x = o.x};
+  std::fputs(backend->tune(shape).c_str(), stdout);
   const int64_t workspace_bytes = backend->workspace_bytes(shape);
   backend->set_workspace(backend->allocate(workspace_bytes, Memory::kDevice), workspace_bytes);
   std::printf(

@@ -23,9 +23,9 @@ constexpr int64_t kChunkBytes = 1 << 20;
 int64_t token_bytes(int64_t text_bytes) { return text_bytes / 2; }
 // One plain stream: about what one reader thread copies and cuts.
 constexpr double kPlainStreamBytesPerS = 2.4e9;
-// Of text that is read, with what comes of it to be written.
+// A byte of text is read, and half a byte of tokens is written for it.
 constexpr double kFileSystemBytesPerTextByte = 1.5;
-// Of one document: what completing its index reads and writes.
+// Completing the index reads and writes so many bytes a document.
 constexpr int64_t kIndexReadBytes = 4 + 8 + 12, kIndexWrittenBytes = 16;
 
 // Everything that is written is zeros. Most tasks are of one size.
@@ -112,9 +112,8 @@ struct OpenPart {
 };
 
 struct SimulatedRank {
-  bool is_alive = true, is_waiting = false, is_done = false;
+  bool is_waiting = false, is_done = false;
   bool may_be_given_tasks = true;
-  double died_at_s = -1;
   double advanced_to_s = 0, last_exchange_s = -1, last_sync_s = 0, disk_free_at_s = 0;
   int64_t version = 0;  // of the rates: an event of an older one is void
   std::map<int64_t, OpenTask> open;
@@ -135,8 +134,6 @@ struct Event {
     kUnspilled,
     kRequest,
     kReply,
-    kDeath,
-    kNoticed,
     kJournal,
     kPrepared
   } kind;
@@ -168,12 +165,7 @@ class Simulation {
     num_times_done_.resize(tasks.size());
   }
 
-  SimulationResult run(const std::vector<SimulatedFailure>& failures) {
-    for (const SimulatedFailure& failure : failures) {
-      push({Event::Kind::kDeath, failure.time_s, failure.rank, 0, "", 0});
-      push({Event::Kind::kNoticed, failure.time_s + failure.noticed_after_s, failure.rank, 0, "",
-            0});
-    }
+  SimulationResult run() {
     for (int rank = 0; rank < cluster_.num_ranks; ++rank) {
       push({Event::Kind::kTick, 1e-4 * rank / cluster_.num_ranks, rank, 0, "", 0});
     }
@@ -210,7 +202,7 @@ class Simulation {
   }
   bool all_ended() const {
     return std::all_of(ranks_.begin(), ranks_.end(),
-                       [](const SimulatedRank& rank) { return rank.is_done || !rank.is_alive; });
+                       [](const SimulatedRank& rank) { return rank.is_done; });
   }
   SimulatedRank& at(int rank) { return ranks_[static_cast<size_t>(rank)]; }
   void push(Event event) {
@@ -222,20 +214,11 @@ class Simulation {
   void handle(const Event& event) {
     SimulatedRank& rank = at(event.rank);
     if (event.kind == Event::Kind::kRequest) return answer(event.rank, event.message);
-    if (event.kind == Event::Kind::kNoticed) return ledger_.rank_lost(event.rank);
     if (event.kind == Event::Kind::kJournal) return write_journal();
     if (event.kind == Event::Kind::kPrepared) return complete_last_passes();
-    if (!rank.is_alive || rank.is_done) return;
+    if (rank.is_done) return;
     if (event.kind == Event::Kind::kRead && event.number != rank.version) return;
     advance(rank);
-    if (event.kind == Event::Kind::kDeath) {
-      rank.is_alive = false;
-      rank.died_at_s = now_s_;
-      for (int each = 0; each < cluster_.num_ranks; ++each) {
-        if (at(each).is_alive) advance(at(each)), plan_reading(each);  // more of the file system
-      }
-      return;
-    }
     if (event.kind == Event::Kind::kUnspilled) {
       OpenTask& task = rank.open.at(event.number);
       task.is_spilling = task.is_unspilling = false;
@@ -287,11 +270,9 @@ class Simulation {
     ++rank.version;
     const auto num_parts = static_cast<double>(num_active_parts(rank));
     if (rank.num_reading == 0 && num_parts == 0) return;
-    const auto num_alive = static_cast<double>(
-        std::count_if(ranks_.begin(), ranks_.end(), [](const auto& r) { return r.is_alive; }));
     // Every stream has the same share of the network and of the file system.
     const double network = cluster_.rank_read_bytes_per_s / (rank.num_reading + num_parts);
-    const double file_system = cluster_.file_system_bytes_per_s / num_alive /
+    const double file_system = cluster_.file_system_bytes_per_s / cluster_.num_ranks /
                                (kFileSystemBytesPerTextByte * rank.num_reading + num_parts);
     const double stream = cluster_.decompress_bytes_per_s > 0 ? cluster_.decompress_bytes_per_s
                                                               : kPlainStreamBytesPerS;
@@ -381,7 +362,6 @@ class Simulation {
     if (rank.is_waiting || !(has_news || is_due)) return;
     rank.is_waiting = true;
     rank.last_exchange_s = now_s_;
-    ++rank.request.number;
     rank.request.num_tasks_wanted = std::max(0, cluster_.num_readers - rank.num_reading);
     const int most_parts =
         rank.num_reading == 0 ? 2 * cluster_.num_workers : 1 + cluster_.num_workers / 4;
@@ -390,9 +370,7 @@ class Simulation {
     rank.bytes_since_exchange = 0;
     push({Event::Kind::kRequest, now_s_ + cluster_.one_way_s, rank_idx, 0, to_message(rank.request),
           0});
-    const int64_t number = rank.request.number;
     rank.request = {};
-    rank.request.number = number;
   }
   void take_reply(int rank_idx, const std::string& message) {
     SimulatedRank& rank = at(rank_idx);
@@ -433,7 +411,7 @@ class Simulation {
     rank.is_done = reply.all_done || reply.failure;
     if (reply.all_done) makespan_s_ = std::max(makespan_s_, now_s_);
   }
-  // What a worker reads for it, or could read in the time.
+  // Returns the bytes that a worker reads for the part, or could read in the time it takes.
   double part_bytes(const LastPassPart& part) const {
     if (part.kind != LastPassPart::Kind::kIndex) {
       return static_cast<double>(part.end_bytes - part.begin_bytes);
@@ -464,8 +442,7 @@ class Simulation {
   void answer(int rank_idx, const std::string& message) {
     const double before_s = cluster_.measure_leader ? thread_cpu_s() : 0;
     const LedgerRequest request = ledger_request_from(message);
-    LedgerReply reply = ledger_.answer(rank_idx, request);
-    reply.journaled_request = request.number;
+    const LedgerReply reply = ledger_.answer(rank_idx, request);
     std::string answer_message = to_message(reply);
     double cost_s = cluster_.leader_message_s;
     if (cluster_.measure_leader) cost_s += thread_cpu_s() - before_s;
@@ -474,7 +451,6 @@ class Simulation {
     leader_free_at_s_ = std::max(leader_free_at_s_, now_s_) + cost_s;
     ++num_messages_;
     message_bytes_ += std::ssize(message) + std::ssize(answer_message);
-    // Nobody is given up while a request of it is under way: what it says is what counts.
     for (const auto& each : request.durable) note_durable(each);
     if (ledger_.tasks_done() && tasks_done_s_ < 0) {
       tasks_done_s_ = now_s_;
@@ -530,7 +506,7 @@ class Simulation {
     SimulationResult found;
     double rank_seconds = 0, tokenized = 0;
     for (const SimulatedRank& rank : ranks_) {
-      rank_seconds += rank.is_alive ? makespan_s_ : rank.died_at_s;
+      rank_seconds += makespan_s_;
       tokenized += rank.tokenized_bytes;
     }
     found.makespan_s = makespan_s_;
@@ -550,7 +526,6 @@ class Simulation {
     found.journal_bytes = journal_bytes_;
     found.spilled_bytes = spilled_bytes_;
     found.peak_spilled_bytes = peak_spilled_bytes_;
-    found.bytes_done_twice = tokenized - total_bytes_;
     found.mistakes = mistakes_;
     return found;
   }
@@ -573,9 +548,9 @@ class Simulation {
 
 }  // namespace
 
-SimulationResult simulate(const SimulatedCluster& cluster, const std::vector<SimulatedTask>& tasks,
-                          const std::vector<SimulatedFailure>& failures) {
-  return Simulation(cluster, tasks).run(failures);
+SimulationResult simulate(const SimulatedCluster& cluster,
+                          const std::vector<SimulatedTask>& tasks) {
+  return Simulation(cluster, tasks).run();
 }
 
 std::vector<SimulatedTask> even_tasks(int64_t corpus_bytes, int64_t task_bytes) {

@@ -1,5 +1,5 @@
 // A run of many ranks in virtual time: the real Ledger and the real bytes of its messages, with
-// readers, workers, disks and networks as rates. Ranks follow preprocess/run/rank.cpp: so many
+// readers, workers, disks and networks as rates. Ranks follow preprocess/rank/rank.cpp: so many
 // readers, one task each; results without a place are held, then spilled; progress is synced and
 // told once a second; requests go out when there is news, one at a time.
 #pragma once
@@ -19,7 +19,7 @@ struct SimulatedCluster {
   double decompress_bytes_per_s = 0;      // of text, one core, one stream; 0: plain text
   double rank_read_bytes_per_s = 12.5e9;  // of text: network of one machine
   double rank_write_bytes_per_s = 5e9;    // for spilled tokens to their places
-  // Of all ranks together: text that is read, tokens that are written and read back.
+  // The bytes of all ranks together: text that is read, tokens that are written and read back.
   double file_system_bytes_per_s = 1e18;
   double one_way_s = 50e-6;  // of a message
   double leader_message_s =
@@ -36,12 +36,6 @@ struct SimulatedCluster {
   double give_up_after_s = 20'000;  // a run that is not done by then never will be: a mistake
 };
 
-struct SimulatedFailure {
-  double time_s = 0;
-  int rank = 1;
-  double noticed_after_s = 10;  // killed: the connection breaks; frozen: --peer-timeout
-};
-
 struct SimulatedTask {
   Task task;
   int64_t text_bytes = 0;
@@ -50,7 +44,7 @@ struct SimulatedTask {
 struct SimulationResult {
   double makespan_s = 0;  // with the commit
   double tail_s = 0;      // from when the last task is durable
-  // Nothing but the most loaded of cores, network cards and file system, busy all the time.
+  // The time if the most loaded of cores, network cards and file system were busy throughout.
   double limit_s = 0;
   double idle_share = 0;          // of the cores of living ranks
   double leader_busy_share = 0;   // of one core of rank 0: its server thread
@@ -59,13 +53,11 @@ struct SimulationResult {
   double messages_per_s = 0;
   int64_t num_messages = 0, message_bytes = 0, journal_bytes = 0;
   int64_t spilled_bytes = 0, peak_spilled_bytes = 0;  // written in all; at a time
-  double bytes_done_twice = 0;                        // of text, because of failures
   // Checks: every task done once, all offsets right, the end as if one rank had done everything.
   std::vector<std::string> mistakes;
 };
 
-SimulationResult simulate(const SimulatedCluster& cluster, const std::vector<SimulatedTask>& tasks,
-                          const std::vector<SimulatedFailure>& failures);
+SimulationResult simulate(const SimulatedCluster& cluster, const std::vector<SimulatedTask>& tasks);
 
 // Plain text, or files with many frames: cut into tasks of `task_bytes` of text.
 std::vector<SimulatedTask> even_tasks(int64_t corpus_bytes, int64_t task_bytes);

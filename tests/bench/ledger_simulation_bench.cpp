@@ -19,14 +19,13 @@ struct Case {
   std::string name;
   SimulatedCluster cluster;
   std::vector<SimulatedTask> tasks;
-  std::vector<SimulatedFailure> failures;
 };
 
 std::string only_case;  // empty: all
 
 void print_case(const Case& each) {
   if (!only_case.empty() && each.name != only_case) return;
-  const SimulationResult result = simulate(each.cluster, each.tasks, each.failures);
+  const SimulationResult result = simulate(each.cluster, each.tasks);
   const auto number = [](double value, int digits) {
     return fmt::format("{:.{}f}", value, digits);
   };
@@ -46,8 +45,7 @@ void print_case(const Case& each) {
       number(result.messages_per_s, 0),
       number(1e-6 * static_cast<double>(result.message_bytes) / result.makespan_s, 1),
       number(1e-6 * static_cast<double>(result.journal_bytes), 0),
-      number(1e-9 * static_cast<double>(result.spilled_bytes), 0),
-      number(1e-9 * result.bytes_done_twice, 1)};
+      number(1e-9 * static_cast<double>(result.spilled_bytes), 0)};
   fmt::print("| {} |\n", fmt::join(cells, " | "));
   std::fflush(stdout);
   for (size_t i = 0; i < std::min<size_t>(result.mistakes.size(), 5); ++i) {
@@ -80,40 +78,29 @@ void run_all(bool quick) {
   };
   const auto plain_tasks = even_tasks(corpus, int64_t{32} << 20);
   const auto zstd_tasks = even_tasks(corpus, 3 * (int64_t{32} << 20));  // 32 MiB compressed
-  std::vector<SimulatedFailure> failures;
-  for (int i = 1; i <= 10; ++i) failures.push_back({8.0 * i, 7 * i, i % 2 == 0 ? 60.0 : 10.0});
 
   fmt::print(
       "| case | machines | tasks | s | tail s | tail % | limit s | cores idle % | server thread % | journal % | us a "
-      "task | us a message | messages/s | MB/s of messages | journal MB | GB spilled | GB done "
-      "twice "
-      "|\n|");
-  for (int i = 0; i < 17; ++i) fmt::print(" --- |");
+      "task | us a message | messages/s | MB/s of messages | journal MB | GB spilled |\n|");
+  for (int i = 0; i < 16; ++i) fmt::print(" --- |");
   fmt::print("\n");
-  print_case({"plain", base, plain_tasks, {}});
-  print_case({"plain, file system of 1 TB/s", shared(base, 1e12), plain_tasks, {}});
-  print_case({"plain, file system of 100 GB/s", shared(base, 1e11), plain_tasks, {}});
-  print_case({"zstd, many frames", zstd(base), zstd_tasks, {}});
-  print_case({"zstd, 30 shards of one frame", zstd(base), shards(30, corpus / 30), {}});
-  print_case({"zstd, 3000 shards of one frame", zstd(base), shards(3000, corpus / 3000), {}});
-  print_case(
-      {"plain, 100 GB/s, 5 machines killed, 5 frozen", shared(base, 1e11), plain_tasks, failures});
-  print_case({"zstd frames, 100 GB/s, the same", shared(zstd(base), 1e11), zstd_tasks, failures});
+  print_case({"plain", base, plain_tasks});
+  print_case({"plain, file system of 1 TB/s", shared(base, 1e12), plain_tasks});
+  print_case({"plain, file system of 100 GB/s", shared(base, 1e11), plain_tasks});
+  print_case({"zstd, many frames", zstd(base), zstd_tasks});
+  print_case({"zstd, 30 shards of one frame", zstd(base), shards(30, corpus / 30)});
+  print_case({"zstd, 3000 shards of one frame", zstd(base), shards(3000, corpus / 3000)});
   for (const int count : {2, 8, 30}) {
-    print_case({"the Pile: 30 shards of 28 GB in one zstd frame",
-                zstd(with_ranks(base, count)),
-                shards(30, 28'000'000'000),
-                {}});
+    print_case({"the Pile: 30 shards of 28 GB in one zstd frame", zstd(with_ranks(base, count)),
+                shards(30, 28'000'000'000)});
   }
   for (const int count : {1, 10, 50, 200, 400, 800, 1600}) {
     if (quick && count > 100) break;
-    print_case({"plain", with_ranks(base, count), plain_tasks, {}});
+    print_case({"plain", with_ranks(base, count), plain_tasks});
   }
   for (const int64_t mib : {8, 128, 512}) {
-    print_case({fmt::format("plain, tasks of {} MiB", mib),
-                with_ranks(base, 400),
-                even_tasks(corpus, mib << 20),
-                {}});
+    print_case({fmt::format("plain, tasks of {} MiB", mib), with_ranks(base, 400),
+                even_tasks(corpus, mib << 20)});
   }
 }
 

@@ -12,7 +12,7 @@ inline double thread_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// Of `function()`.
+// Returns the seconds that `function()` takes.
 template <typename Function>
 double seconds(Function function) {
   const double start = thread_seconds();

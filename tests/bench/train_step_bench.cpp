@@ -112,6 +112,7 @@ int run(const Options& options) {
   Trainer trainer(*backend, options.trainer());
   std::printf("%lld parameters\n%s", static_cast<long long>(trainer.parameters().num_parameters()),
               trainer.plan().to_string().c_str());
+  std::fputs(trainer.tune().c_str(), stdout);
   trainer.allocate();
   trainer.initialize_parameters();
   const PinnedBatch batch(*backend, options);

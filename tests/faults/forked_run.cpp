@@ -13,7 +13,7 @@
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/storage/file_io.h"
 #include "preprocess/run/run_manifest.h"
-#include "tests/preprocess/compressors.h"
+#include "tests/preprocess/compressed/compressors.h"
 #include "tokenizer/train_vocabulary.h"
 
 namespace weft {

@@ -48,9 +48,9 @@ class ForkedRuns : public ::testing::Test {
   // The files of the dataset by suffix, "" where one is missing.
   std::map<std::string, std::string> output() const;
   void remove_output() const;
-  // What an undisturbed run makes; call it once, first.
+  // Makes the output of an undisturbed run; call it once, first.
   void make_reference();
-  // Nothing with a final name is incomplete: no .idx, or everything.
+  // Expects that no file with a final name is incomplete: no .idx is there, or all files are.
   void expect_nothing_half_done(const std::string& when) const;
   // The same command again makes what an undisturbed run makes, and tidies up. Its end.
   RunEnd expect_rerun_completes(const std::string& when) const;

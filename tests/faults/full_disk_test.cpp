@@ -25,7 +25,7 @@ class FullDisk : public ForkedRuns {
   void TearDown() override {
     if (is_mounted_) ::umount2(out_folder_.c_str(), MNT_DETACH);
   }
-  // Whether a disk of that size could be mounted where the output goes. Needs root.
+  // Returns whether a disk of that size could be mounted where the output goes. Needs root.
   bool mount_disk(int64_t size_bytes, unsigned long flags = 0) {
     const std::string options = "size=" + std::to_string(size_bytes);
     if (::mount("weft-test", out_folder_.c_str(), "tmpfs", flags, options.c_str()) != 0)

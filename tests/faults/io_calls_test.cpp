@@ -71,7 +71,7 @@ TEST_F(IoCalls, EachFailsInEveryWay) {
 }
 #endif
 
-// Of a run that goes on, too: its journal and its spills are met again.
+// Calls also fail in a run that goes on, which reads its journal and its spill files again.
 TEST_F(IoCalls, SomeFailInARunThatGoesOn) {
   for (const int64_t n : calls(WEFT_FAULTS_LONG ? 150 : 15)) {
     remove_output();

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "preprocess/ledger/local_ledger.h"
 #include "tests/preprocess/temporary_folder.h"
 
 namespace weft {
@@ -125,6 +126,33 @@ TEST_F(JournalFile, LinesThatAreNoProgressAreAnError) {
         std::string(progress).replace(0, 1, "x")}) {
     EXPECT_THROW(reads(text), std::runtime_error) << text;
   }
+}
+
+// Before, the next run could need them.
+TEST_F(JournalFile, SpillFilesAreRemovedWhenItSaysThatTheyWereCopied) {
+  std::vector<int64_t> removed;  // their writers
+  LocalLedger ledger(Ledger({{0, 0, 0, 100}}, {"corpus"}, 1, {}), Journal(path_, kIdentity),
+                     [&](int64_t task, const SpillFile& file) {
+                       EXPECT_EQ(Journal::read(path_)->progress.at(task).next_offset_bytes, 100);
+                       removed.push_back(file.writer);
+                     });
+  LedgerRequest request;
+  request.num_tasks_wanted = 1;
+  ASSERT_EQ(ledger.exchange(request).assigned.size(), 1U);
+  TaskProgress progress;
+  progress.counts.datasets = {{1, 1, 5}};
+  progress.next_offset_bytes = 100;
+  LedgerRequest copied, done;
+  copied.durable = {{0, progress, {{7, 30}, {8, 5}}}};
+  progress.is_read = true;
+  done.durable = {{0, progress}};
+  ledger.exchange(copied);
+  ledger.exchange(done);  // before the journal was written
+  EXPECT_TRUE(removed.empty());
+  ledger.close_journal();
+  EXPECT_EQ(removed, (std::vector<int64_t>{7, 8}));
+  ledger.close_journal();
+  EXPECT_EQ(removed.size(), 2U) << "each is removed once";
 }
 
 TEST_F(JournalFile, OfAnotherRunIsBegunAnew) {

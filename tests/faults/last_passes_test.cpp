@@ -1,6 +1,5 @@
-// The last passes with any ranks: every byte is read once, whatever was lost is found and named, and
-// what a lost rank held goes to others. Everything that was written is zeros, whose checksums take
-// no reading.
+// The last passes with any ranks: every byte is read once, and whatever was lost is found and named.
+// Everything that was written is zeros, whose checksums take no reading.
 #include "preprocess/ledger/last_passes.h"
 
 #include <gtest/gtest.h>
@@ -77,7 +76,7 @@ class Passes : public ::testing::Test {
     passes_.emplace(WrittenFiles{{"k0", "k1"}, TokenType::kInt32, /*has_origins=*/true});
   }
 
-  // Until all is done: random ranks, of which some are lost. Part `lie_at` gets a result in which
+  // Until all is done: random ranks. Part `lie_at` gets a result in which
   // one checksum, of no empty bytes, is another one; true if there was one.
   bool work(int64_t lie_at = -1) {
     bool has_lied = false;
@@ -97,13 +96,6 @@ class Passes : public ::testing::Test {
       EXPECT_LT(++num_steps, 1'000'000);
       if (num_steps >= 1'000'000) return false;
       const int rank = static_cast<int>(chance(5));
-      if (chance(50) == 0) {
-        passes_->rank_lost(rank);
-        for (const LastPassPart& part : held[rank]) num_index_left -= part.kind == Kind::kIndex;
-        if (!held[rank].empty()) passes_->take(rank, result_of(held[rank][0]));
-        held[rank].clear();
-        continue;
-      }
       while (!held[rank].empty() && chance(4) > 0) {
         const LastPassPart part = held[rank].back();
         held[rank].pop_back();

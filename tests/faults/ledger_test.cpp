@@ -1,5 +1,5 @@
-// The ledger with ranks of every kind: fast and slow ones, ones that are lost, that stop half-way,
-// and a run that goes on from its journal.
+// The ledger with ranks of every kind: fast and slow ones, ones that stop half-way, and a run that
+// goes on from its journal.
 #include "preprocess/ledger/ledger.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ struct TaskText {
   int64_t fails_at = -1;  // of its chunks; -1: it does not
 };
 
-// What the tasks hold; what ranks do with them is up to chance.
+// Holds the tasks; chance decides what ranks do with them.
 class Simulation {
  public:
   Simulation(uint32_t seed, bool with_failures) : random_(seed) {
@@ -34,7 +34,7 @@ class Simulation {
       if (with_failures && chance(4) == 0) texts_.back().fails_at = chance(kNumChunks);
       limits_.output_bytes.push_back(kNumChunks * 10);  // what spilling all of it takes
     }
-    // Nothing ahead, a little, or all of it.
+    // Ranks may spill all that is ahead, a little of it, or none.
     limits_.max_spill_bytes = chance(3) == 0 ? INT64_MAX : chance(5) * kNumChunks * 10;
     for (int32_t i = 0; i <= input_idx; ++i) names_.push_back("input " + std::to_string(i));
     placed_.resize(tasks_.size());
@@ -116,30 +116,12 @@ class Simulation {
     limits_.num_ranks = static_cast<int>(1 + chance(5));
     ledger_.emplace(tasks_, names_, kNumDatasets, limits_);
     ranks_.clear();
-    lost_.clear();
     for (const auto& [number, progress] : journal) ledger_->restore(number, progress);
-    // What an earlier run has spilled is there, and may have had its place then.
+    // The spill files of an earlier run are there; the limit of that run held for them.
     most_spill_bytes_ = std::max(limits_.max_spill_bytes, ledger_->spill_bytes());
   }
 
   void step(int rank) {
-    if (chance(60) == 0 && lost_.size() + 1 < 3) {
-      ledger_->rank_lost(rank);
-      ranks_.erase(rank);
-      lost_.insert(rank);
-      return;
-    }
-    if (lost_.contains(rank)) {
-      // A rank that was given up comes back as another one only in a new run of the program; what
-      // it says now must not matter.
-      LedgerRequest late;
-      late.num_tasks_wanted = 1;
-      late.read_tasks.push_back({0, part(0, 1)});
-      EXPECT_EQ(ledger_->answer(rank, late).failure->exit_code,
-                static_cast<int>(ExitCode::kPeerLost));
-      if (chance(4) == 0) rank = 2;  // one is never lost
-      if (lost_.contains(rank)) return;
-    }
     LedgerRequest request = work(ranks_[rank]);
     request.num_tasks_wanted = chance(3);
     const LedgerReply reply = ledger_->answer(rank, request);
@@ -257,7 +239,6 @@ class Simulation {
   std::vector<TaskText> texts_;
   std::optional<Ledger> ledger_;
   std::map<int, std::map<int64_t, Holding>> ranks_;
-  std::set<int> lost_;
   std::map<int64_t, TaskProgress> journal_;
   std::vector<int> placed_;
   Ledger::Limits limits_;
@@ -331,17 +312,6 @@ TEST_F(BehindASlowStream, NoMoreIsHandedOutThanMayBeSpilled) {
   LedgerRequest copied;
   copied.durable = {{1, whole(0)}, {2, whole(0)}};
   EXPECT_EQ(given(1, copied), Numbers{6});
-}
-
-TEST_F(BehindASlowStream, WhoseRankIsLostItsTaskIsGivenToTheNext) {
-  EXPECT_EQ(given(1), (Numbers{0, 1, 2, 3}));
-  LedgerRequest spilled;
-  spilled.durable = {{1, whole(100)}, {2, whole(100)}, {3, whole(100)}};
-  EXPECT_EQ(given(1, spilled), Numbers{});
-  EXPECT_EQ(given(2), Numbers{});
-  ledger_->rank_lost(1);
-  EXPECT_EQ(given(2), (Numbers{0, 1, 2, 3})) << "its spill files are counted already";
-  EXPECT_EQ(ledger_->spill_bytes(), 300);
 }
 
 TEST_F(BehindASlowStream, AStreamThatIsLongerThanThoughtCountsAsItIs) {

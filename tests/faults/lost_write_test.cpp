@@ -31,7 +31,7 @@ class LostWrite : public ForkedRuns {
     EXPECT_EQ(output().at(".idx"), "") << when;
     return end;
   }
-  // Of a run, spread evenly: about `count` calls.
+  // Returns about `count` calls of a run, spread evenly.
   std::set<int64_t> calls(int64_t count) const {
     std::set<int64_t> chosen;
     for (int64_t i = 0; i < count; ++i) chosen.insert(1 + i * num_reference_calls_ / count);
@@ -65,7 +65,7 @@ TEST_F(LostWrite, IsAnErrorAndTheNextRunMakesItAnew) {
   }
 }
 
-// What was lost before a run was killed is known to the next one, from the journal.
+// The next run knows from the journal what was lost before a run was killed.
 TEST_F(LostWrite, IsFoundByTheRunThatGoesOn) {
   add_input("a.jsonl", 30'000, 1);
   make_reference();

@@ -11,9 +11,9 @@
 #include <fstream>
 #include <ostream>
 
-#include "indexed_dataset/storage/whole_files.h"
+#include "indexed_dataset/storage/file_io.h"
 #include "tests/faults/memory_run.h"
-#include "tests/preprocess/compressors.h"
+#include "tests/preprocess/compressed/compressors.h"
 
 namespace weft {
 namespace {

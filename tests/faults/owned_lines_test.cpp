@@ -13,8 +13,8 @@
 
 #include "indexed_dataset/process/exit_code.h"
 #include "preprocess/ledger/work_plan.h"
-#include "preprocess/run/task_reader.h"
-#include "tests/preprocess/compressors.h"
+#include "preprocess/rank/task_reader.h"
+#include "tests/preprocess/compressed/compressors.h"
 #include "tests/preprocess/temporary_folder.h"
 
 namespace weft {
@@ -31,7 +31,6 @@ class Text final : public ByteSource {
     return count;
   }
   int64_t num_bytes_taken() const override { return static_cast<int64_t>(position_); }
-  std::string format() const override { return "plain"; }
 
  private:
   std::string text_;
@@ -164,13 +163,14 @@ class TaskReading : public ::testing::Test {
     const std::atomic<bool> cancelled{false};
     LongLineGate gate(1 << 20);
     WindowBudget windows({.total = 1 << 20, .max = 1 << 20, .free = 1024});
-    const ReadLimits limits{.chunk_bytes = chunk_bytes};
+    RankOptions options;
+    options.chunk_bytes = chunk_bytes;
     std::string text;
     int64_t range_bytes = 0;
     for (const Task& task : plan.tasks) {
       int64_t next = 0;
       auto reader =
-          std::make_unique<TaskReader>(plan, task, next, limits, gate, windows, cancelled);
+          std::make_unique<TaskReader>(plan, task, next, options, gate, windows, cancelled);
       LineChunk chunk;
       while (reader->next(chunk)) {
         // Where the text stands in its task: the lines begin behind the earlier tasks' bytes.
@@ -179,7 +179,8 @@ class TaskReading : public ::testing::Test {
         next = reader->next_offset_bytes();
         if (random != nullptr && (*random)() % 2 == 0) {
           reader.reset();  // gives back its window
-          reader = std::make_unique<TaskReader>(plan, task, next, limits, gate, windows, cancelled);
+          reader =
+              std::make_unique<TaskReader>(plan, task, next, options, gate, windows, cancelled);
         }
       }
       range_bytes += reader->num_range_bytes();

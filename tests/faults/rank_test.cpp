@@ -1,5 +1,5 @@
 // A sync that fails: what it was to make last is lost, though the next sync succeeds.
-#include "preprocess/run/rank.h"
+#include "preprocess/rank/rank.h"
 
 #include <cerrno>
 #include <system_error>
@@ -33,11 +33,9 @@ class FailingSync : public ForkedRuns {
 TEST_F(FailingSync, NothingIsToldAfterIt) {
   add_input("a.jsonl", 20'000, 1);
   const WorkPlan plan = plan_work(config_.inputs, config_.task_bytes);
-  RankSettings settings;
-  settings.rules = config_.rules;
-  settings.num_workers = 2;
-  settings.read_limits.chunk_bytes = config_.chunk_bytes;
-  settings.sync_interval = std::chrono::milliseconds(0);
+  RankOptions options = config_;
+  options.num_workers = 2;
+  options.sync_interval = std::chrono::milliseconds(0);
   int num_failed_syncs = 0;
   bool has_failed = true;
   for (int64_t n = 1; has_failed; ++n) {
@@ -46,7 +44,7 @@ TEST_F(FailingSync, NothingIsToldAfterIt) {
     Recorder ledger(plan);
     RunFiles files(out_folder_, 1, TokenType::kUInt16);
     set_io_fault(n, EIO);
-    Rank rank(settings, plan, vocabulary_, files, ledger);
+    Rank rank(options, plan, vocabulary_, files, ledger, [](const std::string&) {});
     has_failed = false;
     try {
       rank.run([] { return false; }, [] {});

@@ -1,5 +1,5 @@
 // Documents that wait in a spill file come to the same places as those that are written at once.
-#include "preprocess/run/run_files.h"
+#include "preprocess/rank/run_files.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,8 @@
 
 #include "indexed_dataset/storage/file_io.h"
 #include "preprocess/datasets/source_map.h"
-#include "preprocess/run/spill_file.h"
+#include "preprocess/rank/last_pass_work.h"
+#include "preprocess/rank/spill_file.h"
 #include "tests/preprocess/temporary_folder.h"
 
 namespace weft {
@@ -95,8 +96,6 @@ void Spilling::expect_the_same_files() {
     spill_files.sync();
     spill_files.close_spill(task);
     spill_files.unspill(task, spill, task_offset, 7);
-    spill_files.remove_spills(task, spill);
-    EXPECT_FALSE(has_spills(spilled, task, {{spill_files.writer(), 1}}));
   }
   for (size_t k = 0; k < 2; ++k) {
     finish(files, k, offset.datasets[k]);
@@ -257,6 +256,31 @@ TEST_F(Spilling, ASpillFileThatCannotBeMadeIsOnlyThat) {
   fs::create_directory(spill_path(path, 0, files.writer()));
   EXPECT_THROW(files.spill(0, 0, {some_output()}), std::system_error);
   files.sync();
+}
+
+// A link that somebody planted in the work folder would lead to another file.
+TEST_F(Spilling, TheLastPassesFollowNoLink) {
+  const fs::path path = make("run");
+  RunFiles files(path, 1, TokenType::kUInt16);
+  DatasetCounts total;
+  while (total.num_tokens == 0) {
+    const std::vector<Output> outputs = {some_output()};
+    files.write({{total}, 0, 0}, 0, outputs);
+    total.add(outputs[0].counts());
+  }
+  files.prepare(0, total, {"a"});
+  using Kind = LastPassPart::Kind;
+  for (const Kind kind : {Kind::kIndex, Kind::kBin, Kind::kSources, Kind::kIdx}) {
+    const char* suffix = kind == Kind::kIndex ? ".sources" : file_suffix(kind);
+    const fs::path file = path / (std::string("0") + suffix), moved = folder_.path() / "moved";
+    LastPassPart part{0, 0, kind, total, {{{}, 0}, {total, 0}}, 0, 0, {}};
+    part.end_bytes = static_cast<int64_t>(fs::file_size(file));
+    EXPECT_NO_THROW(carry_out(part, files, [] {})) << suffix;
+    fs::rename(file, moved);
+    fs::create_symlink(moved, file);
+    EXPECT_THROW(carry_out(part, files, [] {}), std::system_error) << suffix;
+    fs::rename(moved, file);
+  }
 }
 
 TEST_F(Spilling, KnowsWhetherTheFilesAreThere) {

@@ -1,6 +1,6 @@
 // A task in the hands of a rank: chunks in any order, an offset that comes at any time, writes that
 // end in any order, and crashes that leave what was told last.
-#include "preprocess/run/task_output.h"
+#include "preprocess/rank/task_output.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "preprocess/run/run_files.h"
+#include "preprocess/rank/run_files.h"
 
 namespace weft {
 namespace {
@@ -132,7 +132,7 @@ class Crashes {
     for (const int64_t document : batch.tokens.outputs[0].line_offsets) placed_[place++] = document;
   }
 
-  // What the first bytes of the spill files hold.
+  // Returns the documents that the first bytes of the spill files hold.
   std::vector<int64_t> spilled(const std::vector<SpillFile>& spill) {
     std::vector<int64_t> documents;
     for (const SpillFile& file : spill) {

@@ -179,6 +179,9 @@ TEST_F(WorkFolder, ALinkInItIsRefused) {
   EXPECT_THROW(OutputFile::existing(work_ / "0.bin"), std::system_error);
   EXPECT_THROW(read_file(work_ / "0.bin", Links::kRefuse), std::system_error);
   EXPECT_THROW(InputFile(work_ / "0.bin", Links::kRefuse), std::system_error);
+  fs::create_symlink(folder_.path() / "victim", work_ / "ranks");
+  EXPECT_THROW(check_sees_work_folder(work_, "precious", "rank 0", [] { return false; }),
+               std::system_error);
   EXPECT_EQ(read_file(folder_.path() / "victim"), "precious");
 }
 

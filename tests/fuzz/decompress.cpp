@@ -25,7 +25,6 @@ class MemorySource final : public ByteSource {
     return got;
   }
   int64_t num_bytes_taken() const override { return num_bytes_taken_; }
-  std::string format() const override { return "plain"; }
 
  private:
   std::string_view rest_;

@@ -1,4 +1,4 @@
-// What fuzz targets say when an answer is wrong: the program ends, libFuzzer keeps the input.
+// Ends the program of a fuzz target when an answer is wrong, so that libFuzzer keeps the input.
 #pragma once
 
 #include <cstdio>

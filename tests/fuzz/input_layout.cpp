@@ -48,7 +48,7 @@ void check(const MemoryFile& file, size_t size) {
     const int64_t end = i + 1 < begins.size() ? begins[i + 1] : layout.file_bytes;
     parts_are_sound = append_range(file.path(), layout, begins[i], end, parts);
   }
-  // What the whole refuses for its sum, parts may give.
+  // Parts may give what the whole refuses for its sum.
   if (parts_are_sound && static_cast<int64_t>(parts.size()) <= kMaxOutputBytes)
     FUZZ_CHECK(whole_is_sound && parts == whole);
 }

@@ -12,7 +12,7 @@
 
 #include "preprocess/documents/tokenize_chunk.h"
 #include "tests/fuzz/fuzz_check.h"
-#include "tests/preprocess/both_json_readers.h"
+#include "tests/preprocess/documents/both_json_readers.h"
 
 namespace weft {
 namespace {

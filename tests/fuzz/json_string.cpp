@@ -4,7 +4,7 @@
 
 #include "preprocess/stream/line_chunks.h"
 #include "tests/fuzz/fuzz_check.h"
-#include "tests/preprocess/both_json_readers.h"
+#include "tests/preprocess/documents/both_json_readers.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static weft::BothJsonReaders readers({"text"});

@@ -129,7 +129,7 @@ write("sidecars", "checksums_raw", b"C" + sums + b"end 2d06800538d394c2\n")
 def progress(problem):  # of a task, as ledger_messages.h writes it
     bad_line = struct.pack("<qqqqq3sqq", 0, 1, 2, problem, 3, b"why", 4, 0)
     counts = struct.pack("<16q", 1, 2, 3, 5, 6, 7, 0, *[0] * 9) + struct.pack("<4q", 1, 1, 2, 3) + struct.pack("<9q", 1, *range(8)) + struct.pack("<q", 1) + bad_line + struct.pack("<q", 9)
-    return (struct.pack("<q", 0) + counts + struct.pack("<q3q4qq", 1, 1, 7, 2, 1, 1, 2, 3, 1)).hex().encode()
+    return (struct.pack("<q", 0) + counts + struct.pack("<q3q4qqq", 1, 1, 7, 2, 1, 1, 2, 3, 1, 0)).hex().encode()
 write("sidecars", "journal", b'j{"program":"x"}\n' + progress(3) + b"\n")
 write("sidecars", "journal_problem", b"j{}\n" + progress(9))
 write("sidecars", "journal_raw", b'J0123456789abcdef {"program":"x"}\n')
@@ -149,13 +149,13 @@ def string(value):
 
 
 totals = numbers(*range(7), *[0] * 9)
-bad_line = string(b"in") + numbers(1, 2, 3) + string(b"why") + numbers(4)
+bad_line = string(b"in") + numbers(1, 2, 3) + string(b"why") + numbers(4) + string(b"hint")
 counts = totals + numbers(1, 5, 6, 7) + numbers(1, *range(8)) + numbers(1) + bad_line + numbers(99)
 progress = counts + numbers(10, 0, 0, 1)
 failure = numbers(4) + string(b"message") + numbers(1) + bad_line
-write("messages", "request", b"q" + numbers(1, 2, 3) + totals + numbers(0, 0, 0, 0, 0))
-write("messages", "request_full", b"q" + numbers(1, 2, 3) + totals + numbers(1, 3) + counts + numbers(1, 4) + progress + numbers(1, 7, 1, 5, 6, 1, 9) + numbers(1, 5) + failure +
+write("messages", "request", b"q" + numbers(2, 3) + totals + numbers(0, 0, 0, 0, 0))
+write("messages", "request_full", b"q" + numbers(2, 3) + totals + numbers(1, 3) + counts + numbers(1, 4) + progress + numbers(1, 5, 6) + numbers(1, 7, 1, 5, 6, 1, 9) + numbers(1, 5) + failure +
       numbers(1) + failure)
-write("messages", "answer", b"a" + numbers(0, 0, 0, 7, 1, 0))
-write("messages", "answer_full", b"a" + numbers(1, 0, 0, 0, 100) + progress + numbers(2, 3, 0, 0, 4, 5, 6, 1, 1, 2, 3, 4, 0, 0, 0, 4, 0, 1, 0, 0, 0, 0, 10, 30, 1, 20) + numbers(1, 8, 1, 1, 2, 3, 4, 5) + numbers(7, 0, 1) + failure)
+write("messages", "answer", b"a" + numbers(0, 0, 0, 1, 0))
+write("messages", "answer_full", b"a" + numbers(1, 0, 0, 0, 100) + progress + numbers(2, 3, 0, 0, 4, 5, 6, 1, 1, 2, 3, 4, 0, 0, 0, 4, 0, 1, 0, 0, 0, 0, 10, 30, 1, 20) + numbers(1, 8, 1, 1, 2, 3, 4, 5) + numbers(0, 1) + failure)
 write("messages", "end", b"e" + failure)

@@ -1,5 +1,5 @@
-// What ranks read from each other, of any content: refused, or exactly what would be written for
-// it. The first byte says what: `q` a request, `a` an answer, `e` how a rank ends.
+// Bytes of any content that a rank reads from another are refused, or are exactly what would be
+// written for them. The first byte is the kind: `q` a request, `a` an answer, `e` how a rank ends.
 #include <stdexcept>
 #include <string_view>
 

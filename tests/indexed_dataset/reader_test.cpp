@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "indexed_dataset/storage/file_io.h"
 #include "tests/indexed_dataset/test_files.h"
 
 namespace weft {
@@ -38,7 +39,7 @@ class DamagedDataset {
     write_file_atomically(folder_ / "d.idx", idx);
     write_file_atomically(folder_ / "d.bin", bin);
   }
-  // What the reader says when it opens the files; "" when it accepts them.
+  // Returns the error of the reader that opens the files, or "" if it accepts them.
   std::string open_error() const {
     save();
     try {

@@ -10,11 +10,15 @@ namespace {
 
 struct Shape {
   int64_t B, T, H, D;
+  Heads heads = {};
 };
 
 std::string shape_name(const char* operation, DType x, const Shape& s, float p) {
   return std::string(operation) + "_" + type_name(x) + "_B" + std::to_string(s.B) + "_T" +
          std::to_string(s.T) + "_H" + std::to_string(s.H) + "_D" + std::to_string(s.D) +
+         (s.heads.total > 0
+              ? "_from" + std::to_string(s.heads.first) + "of" + std::to_string(s.heads.total)
+              : "") +
          (p > 0 ? "_dropout" : "");
 }
 
@@ -37,12 +41,59 @@ struct Inputs {
 };
 
 struct Buffers {
-  Tensor qkv, out, lse;
+  Tensor qkv, out, lse, kept;
   Buffers(Arrays& arrays, DType x, const Shape& s, const Inputs& in)
       : qkv(arrays.make(x, {s.B, s.T, s.H, 3, s.D}, in.qkv)),
         out(arrays.make(x, {s.B, s.T, s.H, s.D})),
-        lse(arrays.make(DType::kFloat32, {s.B, s.H, s.T})) {}
+        lse(arrays.make(DType::kFloat32, {s.B, s.H, s.T})),
+        kept(arrays.make(DType::kInt32, {s.B, s.H, attention_mask_words(s.T)})) {}
 };
+
+// Returns the bit of each query and key that the query can see, in order of b, h, query, key.
+Values visible_bits(const Values& words, const Shape& s) {
+  Values bits;
+  for (int64_t head = 0; head < s.B * s.H; ++head) {
+    const double* of_head = words.data() + head * attention_mask_words(s.T);
+    for (int64_t query = 0; query < s.T; ++query) {
+      for (int64_t key = 0; key <= query; ++key) {
+        const auto word = static_cast<uint32_t>(
+            static_cast<int32_t>(of_head[attention_mask_word(s.T, query, key / 32)]));
+        bits.push_back(word >> (key % 32) & 1);
+      }
+    }
+  }
+  return bits;
+}
+Values expected_bits(const Shape& s, float p) {
+  const int64_t total = s.heads.total > 0 ? s.heads.total : s.H, T64 = attention_mask_length(s.T);
+  const Values mask = reference::dropout_multipliers(dropout_of(p), s.B * total * s.T * T64);
+  Values bits;
+  for (int64_t b = 0; b < s.B; ++b) {
+    for (int64_t h = 0; h < s.H; ++h) {
+      for (int64_t query = 0; query < s.T; ++query) {
+        const int64_t row = (b * total + s.heads.first + h) * s.T + query;
+        for (int64_t key = 0; key <= query; ++key)
+          bits.push_back(mask[static_cast<size_t>(row * T64 + key)] != 0 ? 1 : 0);
+      }
+    }
+  }
+  return bits;
+}
+
+void run_forward(Backend& backend, const Shape& s, const Buffers& buffers, float p) {
+  backend.attention_forward({.out = buffers.out,
+                             .lse = buffers.lse,
+                             .kept = buffers.kept,
+                             .qkv = buffers.qkv,
+                             .scale = scale_of(s),
+                             .heads = s.heads,
+                             .dropout = dropout_of(p)});
+}
+
+reference::AttentionResult definition(const Values& qkv, const Shape& s, float p) {
+  return reference::attention(qkv, s.B, s.T, s.H, s.D, static_cast<double>(scale_of(s)), s.heads,
+                              dropout_of(p));
+}
 
 OpCase forward(DType x, Shape s, float p) {
   return {shape_name("attention_forward", x, s, p),
@@ -50,16 +101,18 @@ OpCase forward(DType x, Shape s, float p) {
             const Inputs in(x, s);
             Arrays arrays(backend, workspace(x, s));
             const Buffers buffers(arrays, x, s, in);
-            backend.attention_forward(buffers.out, buffers.lse, buffers.qkv, scale_of(s),
-                                      dropout_of(p));
-            return {arrays.output("out", buffers.out), arrays.output("lse", buffers.lse)};
+            run_forward(backend, s, buffers, p);
+            Outputs outputs{arrays.output("out", buffers.out), arrays.output("lse", buffers.lse)};
+            if (p > 0) outputs.push_back({"kept", visible_bits(arrays.read(buffers.kept), s)});
+            return outputs;
           },
           [=]() -> Outputs {
-            const auto result =
-                reference::attention(Inputs(x, s).qkv, s.B, s.T, s.H, s.D,
-                                     static_cast<double>(scale_of(s)), dropout_of(p));
-            return {{"out", result.out}, {"lse", result.lse}};
-          }};
+            const auto result = definition(Inputs(x, s).qkv, s, p);
+            Outputs outputs{{"out", result.out}, {"lse", result.lse}};
+            if (p > 0) outputs.push_back({"kept", expected_bits(s, p)});
+            return outputs;
+          },
+          Accuracy::kAttention};
 }
 
 // Forward runs first: backward takes its out and lse.
@@ -70,22 +123,23 @@ OpCase backward(DType x, Shape s, float p) {
             Arrays arrays(backend, workspace(x, s));
             const Buffers buffers(arrays, x, s, in);
             const Tensor dqkv = arrays.make(x, {s.B, s.T, s.H, 3, s.D});
-            backend.attention_forward(buffers.out, buffers.lse, buffers.qkv, scale_of(s),
-                                      dropout_of(p));
-            backend.attention_backward(dqkv, arrays.make(x, {s.B, s.T, s.H, s.D}, in.dout),
-                                       buffers.out, buffers.lse, buffers.qkv, scale_of(s),
-                                       dropout_of(p));
+            run_forward(backend, s, buffers, p);
+            backend.attention_backward({.dqkv = dqkv,
+                                        .dout = arrays.make(x, {s.B, s.T, s.H, s.D}, in.dout),
+                                        .out = buffers.out,
+                                        .lse = buffers.lse,
+                                        .kept = buffers.kept,
+                                        .qkv = buffers.qkv,
+                                        .scale = scale_of(s),
+                                        .dropout_p = p});
             return {arrays.output("dqkv", dqkv)};
           },
           [=]() -> Outputs {
             const Inputs in(x, s);
-            const auto f = [&](const Values& qkv) {
-              return reference::attention(qkv, s.B, s.T, s.H, s.D, static_cast<double>(scale_of(s)),
-                                          dropout_of(p))
-                  .out;
-            };
+            const auto f = [&](const Values& qkv) { return definition(qkv, s, p).out; };
             return {{"dqkv", reference::gradient(f, in.qkv, in.dout)}};
-          }};
+          },
+          Accuracy::kAttentionBackward};
 }
 
 }  // namespace
@@ -95,10 +149,11 @@ void add_attention_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
   // of 64 queries.
   const std::vector<Shape> shapes =
       sizes == Sizes::kSmall
-          ? std::vector<Shape>{{1, 1, 1, 8}, {2, 7, 3, 8}, {1, 67, 1, 4}}
-          : std::vector<Shape>{{1, 1, 1, 64},    {2, 64, 3, 64},  {1, 65, 2, 64},  {2, 200, 2, 64},
-                               {1, 513, 1, 64},  {1, 128, 2, 96}, {2, 77, 2, 96},  {1, 300, 1, 96},
-                               {1, 128, 2, 128}, {2, 33, 3, 128}, {1, 321, 1, 128}};
+          ? std::vector<Shape>{{1, 1, 1, 8}, {2, 7, 3, 8}, {1, 67, 1, 4}, {2, 5, 2, 4, {1, 5}}}
+          : std::vector<Shape>{{1, 1, 1, 64},   {2, 64, 3, 64},   {1, 65, 2, 64},
+                               {2, 200, 2, 64}, {1, 513, 1, 64},  {1, 128, 2, 96},
+                               {2, 77, 2, 96},  {1, 300, 1, 96},  {1, 128, 2, 128},
+                               {2, 33, 3, 128}, {1, 321, 1, 128}, {2, 130, 2, 64, {2, 6}}};
   for (const Shape& s : shapes) {
     for (const float p : {0.0F, 0.1F}) {
       cases.push_back(forward(x, s, p));

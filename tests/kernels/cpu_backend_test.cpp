@@ -77,6 +77,7 @@ TEST(CpuBackend, EventsMeasureTime) {
   backend->record(stop, Stream::kCopy);
   backend->wait(Stream::kCompute, stop);
   backend->synchronize(stop);
+  EXPECT_TRUE(backend->has_happened(stop));
   EXPECT_GE(backend->elapsed_ms(start, stop), 0.0F);
   EXPECT_THROW(backend->record(stop + 1, Stream::kCompute), std::invalid_argument);
 }
@@ -96,15 +97,21 @@ TEST(CpuBackend, WrongArgumentsNameOperationTensorAndWhatItShouldBe) {
   EXPECT_EQ(message_of([&] { backend->linear_forward({}, inp, weight, {}); }),
             "linear_forward: out is empty, but the operation needs it");
   EXPECT_EQ(message_of([&] {
-              backend->attention_forward(inp, inp, arrays.make(kSingle, {1, 4, 2, 2, 8}), 1.0F, {});
+              backend->attention_forward(
+                  {.out = inp, .lse = inp, .qkv = arrays.make(kSingle, {1, 4, 2, 2, 8})});
             }),
             "attention_forward: qkv is fp32 (1,4,2,2,8), should be (B,T,H,3,D)");
   EXPECT_EQ(message_of([&] {
-              backend->embedding_forward(arrays.make(kSingle, {1, 4, 8}),
-                                         arrays.make(DType::kInt32, {1, 4}), weight, {}, 0,
-                                         {.p = 1.0F});
+              backend->residual_norm_forward(
+                  {.residual_out = inp, .branch = inp, .dropout = {.p = 1.0F}});
             }),
-            "embedding_forward: dropout probability is 1.000000, should be in [0, 1)");
+            "residual_norm_forward: dropout probability is 1.000000, should be in [0, 1)");
+  EXPECT_EQ(message_of([&] { backend->residual_norm_forward({.branch = inp}); }),
+            "residual_norm_forward: residual_out is empty, but the operation needs it");
+  EXPECT_EQ(message_of([&] {
+              backend->residual_norm_forward({.normed = inp, .residual_out = inp, .branch = inp});
+            }),
+            "residual_norm_forward: normed is given, but there is no weight");
 }
 
 TEST(CpuBackend, RefusesTargetsOutsideTheVocabulary) {
@@ -129,7 +136,7 @@ TEST(CpuBackend, RefusesToWorkInTooSmallAWorkspace) {
     lse = Tensor(backend->allocate(4 * 4, Memory::kDevice), kSingle, {1, 1, 4});
   }
   backend->set_workspace(data, 64);
-  EXPECT_THAT(message_of([&] { backend->attention_forward(out, lse, qkv, 1.0F, {}); }),
+  EXPECT_THAT(message_of([&] { backend->attention_forward({.out = out, .lse = lse, .qkv = qkv}); }),
               testing::HasSubstr("has 64; plan it with workspace_bytes"));
 }
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
 
 #include "kernels/philox.h"
 #include "tests/kernels/op_case.h"
@@ -35,20 +36,41 @@ TEST(Philox, MatchesRandom123) {
   EXPECT_EQ(pi.word[3], 0x24126ea1U);
 }
 
-TEST(Dropout, ThresholdIsProbabilityTimesTwoToThe32RoundedUp) {
+TEST(Dropout, ThresholdIsProbabilityTimesTwoToThe16Rounded) {
   EXPECT_EQ(dropout_threshold(0.0F), 0U);
-  EXPECT_EQ(dropout_threshold(0.5F), 0x80000000U);
+  EXPECT_EQ(dropout_threshold(0.1F), 6554U);
+  EXPECT_EQ(dropout_threshold(0.5F), 0x8000U);
   EXPECT_EQ(dropout_threshold(0x1p-40F), 1U);
-  EXPECT_EQ(dropout_threshold(0x0.ffffffp0F), 0xffffff00U);
+  EXPECT_EQ(dropout_threshold(0x0.ffffffp0F), 0xffffU);
+  EXPECT_FLOAT_EQ(dropout_scale(0.0F), 1.0F);
+  EXPECT_FLOAT_EQ(dropout_scale(0.5F), 2.0F);
+  EXPECT_FLOAT_EQ(dropout_scale(0.1F), 65536.0F / (65536 - 6554));
 }
 
-// Returns the multipliers of n elements as an operation applies them, in the embedding of ones.
+// Every query and every group of keys that it sees has a word of its own, and none is left over.
+TEST(Dropout, AttentionsWordsFillTheirPlace) {
+  for (const int64_t T : {1, 63, 64, 65, 200}) {
+    std::set<int64_t> places;
+    int64_t num_words = 0;
+    for (int64_t query = 0; query < attention_mask_length(T); ++query) {
+      for (int64_t word = 0; word < 2 * (query / 64 + 1); ++word, ++num_words)
+        places.insert(attention_mask_word(T, query, word));
+    }
+    EXPECT_EQ(static_cast<int64_t>(places.size()), num_words) << T;
+    EXPECT_EQ(*places.begin(), 0) << T;
+    EXPECT_EQ(*places.rbegin() + 1, attention_mask_words(T)) << T;
+    EXPECT_EQ(num_words, attention_mask_words(T)) << T;
+  }
+}
+
+// Returns the multipliers of n elements as an operation applies them, to a branch of ones.
 Values multipliers(Backend& backend, int64_t n, const Dropout& dropout) {
-  Arrays arrays(backend, {.B = 1, .T = 1, .C = n, .Vp = 1});
-  const Tensor out = arrays.make(kSingle, {1, 1, n});
-  backend.embedding_forward(out, arrays.make(DType::kInt32, {1, 1}),
-                            arrays.make(kSingle, {1, n}, Values(static_cast<size_t>(n), 1.0)), {},
-                            0, dropout);
+  Arrays arrays(backend, {.B = 1, .T = 1, .C = n});
+  const Tensor out = arrays.make(kSingle, {1, n});
+  backend.residual_norm_forward(
+      {.residual_out = out,
+       .branch = arrays.make(kSingle, {1, n}, Values(static_cast<size_t>(n), 1.0)),
+       .dropout = dropout});
   return arrays.read(out);
 }
 
@@ -62,7 +84,7 @@ TEST(Dropout, DropsTheFractionItShouldAndKeepsTheMean) {
       num_dropped += value == 0;
       sum += value;
       if (value == 0) continue;
-      ASSERT_FLOAT_EQ(static_cast<float>(value), 1.0F / (1.0F - p));
+      ASSERT_FLOAT_EQ(static_cast<float>(value), dropout_scale(p));
     }
     // Five standard deviations of a binomial: 5 * sqrt(p (1-p) / 10^6) <= 0.0025.
     EXPECT_NEAR(num_dropped / kCount, static_cast<double>(p), 0.0025);
@@ -97,20 +119,30 @@ TEST(Dropout, PartsOfATensorDropWhatTheWholeDrops) {
 TEST(Dropout, AttentionOfABatchEqualsAttentionOfItsParts) {
   const auto backend = create_cpu_backend(2);
   constexpr int64_t kBatch = 2, kT = 70, kH = 2, kD = 8, kPart = kT * kH * kD;
-  const Dropout dropout{.p = 0.2F, .seed = 4, .stream = 5, .first_element = 12};
+  constexpr int64_t kWords = attention_mask_words(kT);
+  const Dropout dropout{.p = 0.2F, .seed = 4, .stream = 5, .first_element = 16};
   Arrays arrays(*backend, {.B = kBatch, .T = kT, .H = kH, .D = kD});
   const Values qkv = random_values(3 * kBatch * kPart, 1, kSingle);
   const Tensor out = arrays.make(kSingle, {kBatch, kT, kH, kD});
   const Tensor all = arrays.make(kSingle, {kBatch, kT, kH, 3, kD}, qkv);
-  backend->attention_forward(out, arrays.make(kSingle, {kBatch, kH, kT}), all, 0.3F, dropout);
+  backend->attention_forward({.out = out,
+                              .lse = arrays.make(kSingle, {kBatch, kH, kT}),
+                              .kept = arrays.make(DType::kInt32, {kBatch, kH, kWords}),
+                              .qkv = all,
+                              .scale = 0.3F,
+                              .dropout = dropout});
   const Values wanted = arrays.read(out);
   for (int64_t b = 0; b < kBatch; ++b) {
     Dropout part = dropout;
-    part.first_element += static_cast<uint64_t>(b * kH * kT * kT);
+    part.first_element += static_cast<uint64_t>(b * kH * kT * attention_mask_length(kT));
     const Tensor part_out = arrays.make(kSingle, {1, kT, kH, kD});
-    backend->attention_forward(part_out, arrays.make(kSingle, {1, kH, kT}),
-                               Tensor(all.as<float>() + 3 * b * kPart, kSingle, {1, kT, kH, 3, kD}),
-                               0.3F, part);
+    backend->attention_forward(
+        {.out = part_out,
+         .lse = arrays.make(kSingle, {1, kH, kT}),
+         .kept = arrays.make(DType::kInt32, {1, kH, kWords}),
+         .qkv = Tensor(all.as<float>() + 3 * b * kPart, kSingle, {1, kT, kH, 3, kD}),
+         .scale = 0.3F,
+         .dropout = part});
     EXPECT_EQ(arrays.read(part_out),
               Values(wanted.begin() + b * kPart, wanted.begin() + (b + 1) * kPart));
   }

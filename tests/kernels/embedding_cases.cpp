@@ -21,79 +21,49 @@ WorkspaceShape workspace(DType x, const Shape& s) {
   return {.B = s.B, .T = s.T, .C = s.C, .Vp = s.num_words, .x = x};
 }
 
-Dropout dropout_of(float p) { return {.p = p, .seed = 5, .stream = 9, .first_element = 41}; }
-
-// The table of positions is longer than the sequence.
-int64_t num_positions(const Shape& s) { return s.T + 3; }
-
 struct Inputs {
-  Values tokens, word, position, dout, dword, dposition;
+  Values tokens, word, dout, dword;
   Inputs(DType x, const Shape& s)
       : tokens(random_ids(s.B * s.T, 1, s.V)),
         word(random_values(s.num_words * s.C, 2, x)),
-        position(random_values(num_positions(s) * s.C, 3, x)),
         dout(random_values(s.B * s.T * s.C, 4, x)),
-        dword(random_values(s.num_words * s.C, 5, DType::kFloat32)),
-        dposition(random_values(num_positions(s) * s.C, 6, DType::kFloat32)) {}
+        dword(random_values(s.num_words * s.C, 5, DType::kFloat32)) {}
 };
 
-OpCase forward(DType x, Shape s, float p, bool with_position) {
-  const std::string name = shape_name("embedding_forward", x, s) + (p > 0 ? "_dropout" : "") +
-                           (with_position ? "_position" : "");
-  return {name,
+OpCase forward(DType x, Shape s) {
+  return {shape_name("embedding_forward", x, s),
           [=](Backend& backend) -> Outputs {
             const Inputs in(x, s);
             Arrays arrays(backend, workspace(x, s));
             const Tensor out = arrays.make(x, {s.B, s.T, s.C});
-            const Tensor position =
-                with_position ? arrays.make(x, {num_positions(s), s.C}, in.position) : Tensor();
             backend.embedding_forward(out, arrays.make(DType::kInt32, {s.B, s.T}, in.tokens),
-                                      arrays.make(x, {s.num_words, s.C}, in.word), position,
-                                      s.first_word, dropout_of(p));
+                                      arrays.make(x, {s.num_words, s.C}, in.word), s.first_word);
             return {arrays.output("out", out)};
           },
           [=]() -> Outputs {
             const Inputs in(x, s);
-            const Values sum = reference::embedding(
-                in.tokens, in.word, with_position ? in.position : Values(), s.T, s.C, s.first_word);
-            const auto n = static_cast<int64_t>(sum.size());
-            return {{"out",
-                     reference::multiply(sum, reference::dropout_multipliers(dropout_of(p), n))}};
+            return {{"out", reference::embedding(in.tokens, in.word, s.C, s.first_word)}};
           }};
 }
 
-OpCase backward(DType x, Shape s, float p, bool with_position) {
-  const std::string name = shape_name("embedding_backward", x, s) + (p > 0 ? "_dropout" : "") +
-                           (with_position ? "_position" : "");
-  return {name,
+OpCase backward(DType x, Shape s) {
+  return {shape_name("embedding_backward", x, s),
           [=](Backend& backend) -> Outputs {
             const Inputs in(x, s);
             Arrays arrays(backend, workspace(x, s));
             const Tensor dword = arrays.make(DType::kFloat32, {s.num_words, s.C}, in.dword);
-            const Tensor dposition =
-                arrays.make(DType::kFloat32, {num_positions(s), s.C}, in.dposition);
-            backend.embedding_backward(dword, with_position ? dposition : Tensor(),
-                                       arrays.make(x, {s.B, s.T, s.C}, in.dout),
+            backend.embedding_backward(dword, arrays.make(x, {s.B, s.T, s.C}, in.dout),
                                        arrays.make(DType::kInt32, {s.B, s.T}, in.tokens),
-                                       s.first_word, dropout_of(p));
-            return {arrays.output("dword", dword), arrays.output("dposition", dposition)};
+                                       s.first_word);
+            return {arrays.output("dword", dword)};
           },
           [=]() -> Outputs {
             const Inputs in(x, s);
-            const auto n = static_cast<int64_t>(in.dout.size());
-            const Values dsum =
-                reference::multiply(in.dout, reference::dropout_multipliers(dropout_of(p), n));
             const auto of_word = [&](const Values& word) {
-              return reference::embedding(in.tokens, word, in.position, s.T, s.C, s.first_word);
+              return reference::embedding(in.tokens, word, s.C, s.first_word);
             };
-            const auto of_position = [&](const Values& position) {
-              return reference::embedding(in.tokens, in.word, position, s.T, s.C, s.first_word);
-            };
-            const Values dword = reference::gradient(of_word, in.word, dsum);
-            const Values dposition = reference::gradient(of_position, in.position, dsum);
-            return {{"dword", reference::add(in.dword, dword)},
-                    {"dposition",
-                     with_position ? reference::add(in.dposition, dposition) : in.dposition}};
+            const Values dword = reference::gradient(of_word, in.word, in.dout);
+            return {{"dword", reference::add(in.dword, dword)}};
           }};
 }
 
@@ -108,12 +78,8 @@ void add_embedding_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
                                {2, 300, 200, 64, 16, 32},
                                {4, 512, 96, 7, 0, 7}};
   for (const Shape& s : shapes) {
-    for (const float p : {0.0F, 0.1F}) {
-      for (const bool with_position : {false, true}) {
-        cases.push_back(forward(x, s, p, with_position));
-        cases.push_back(backward(x, s, p, with_position));
-      }
-    }
+    cases.push_back(forward(x, s));
+    cases.push_back(backward(x, s));
   }
 }
 

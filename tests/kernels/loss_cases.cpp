@@ -53,6 +53,54 @@ OpCase cross_entropy(DType x, Shape s, bool with_mask, bool with_gradient) {
       }};
 }
 
+// The loss over a vocabulary that `num_ranks` ranks share, each with its columns. The ranks run one
+// after the other, and their statistics are joined as an all-gather would join them.
+OpCase sharded_cross_entropy(DType x, Shape s, int64_t num_ranks, bool with_mask) {
+  const int64_t columns = s.Vp / num_ranks;
+  const auto shard = [=](const Values& logits, int64_t rank) {
+    Values part;
+    for (int64_t n = 0; n < s.N; ++n) {
+      const auto first = logits.begin() + n * s.Vp + rank * columns;
+      part.insert(part.end(), first, first + columns);
+    }
+    return part;
+  };
+  return {"sharded_" + shape_name(x, s) + "_ranks" + std::to_string(num_ranks) +
+              (with_mask ? "_mask" : ""),
+          [=](Backend& backend) -> Outputs {
+            const Inputs in(x, s);
+            Arrays arrays(backend, {.B = 1, .T = s.N, .Vp = columns, .x = x});
+            const Tensor targets = arrays.make(DType::kInt32, {s.N}, in.targets);
+            const Tensor mask = with_mask ? arrays.make(DType::kFloat32, {s.N}, in.mask) : Tensor();
+            const Tensor statistics = arrays.make(DType::kFloat32, {num_ranks, s.N, 3});
+            std::vector<Tensor> logits;
+            for (int64_t rank = 0; rank < num_ranks; ++rank) {
+              logits.push_back(arrays.make(x, {s.N, columns}, shard(in.logits, rank)));
+              const Tensor own(statistics.as<float>() + rank * s.N * 3, DType::kFloat32, {s.N, 3});
+              backend.cross_entropy_statistics(own, logits.back(), targets, rank * columns, s.V);
+            }
+            Outputs outputs;
+            for (int64_t rank = 0; rank < num_ranks; ++rank) {
+              const Tensor losses = arrays.make(DType::kFloat32, {s.N});
+              const Tensor own = logits[static_cast<size_t>(rank)];
+              backend.cross_entropy_gradient(losses, own, statistics, targets, mask, rank * columns,
+                                             s.V, kGradientScale, true);
+              outputs.push_back(arrays.output("losses " + std::to_string(rank), losses));
+              outputs.push_back(arrays.output("logits " + std::to_string(rank), own));
+            }
+            return outputs;
+          },
+          [=]() -> Outputs {
+            const Outputs whole = cross_entropy(x, s, with_mask, true).expected();
+            Outputs outputs;
+            for (int64_t rank = 0; rank < num_ranks; ++rank) {
+              outputs.push_back({"losses " + std::to_string(rank), whole[0].values});
+              outputs.push_back({"logits " + std::to_string(rank), shard(whole[1].values, rank)});
+            }
+            return outputs;
+          }};
+}
+
 OpCase sum(int64_t n, bool accumulate) {
   constexpr double kBefore = 3.0, kScale = 0.5;
   return {"sum_n" + std::to_string(n) + (accumulate ? "_accumulate" : ""),
@@ -84,6 +132,15 @@ void add_loss_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
       cases.push_back(cross_entropy(x, s, with_mask, true));
       cases.push_back(cross_entropy(x, s, with_mask, false));
     }
+  }
+  // The last rank of the second shape has nothing but padding.
+  const std::vector<Shape> sharded = sizes == Sizes::kSmall
+                                         ? std::vector<Shape>{{6, 32, 27}, {9, 64, 40}}
+                                         : std::vector<Shape>{{37, 1024, 1000}, {65, 51200, 37001}};
+  for (const Shape& s : sharded) {
+    cases.push_back(sharded_cross_entropy(x, s, 1, false));
+    cases.push_back(sharded_cross_entropy(x, s, 4, false));
+    cases.push_back(sharded_cross_entropy(x, s, 4, true));
   }
   if (x != DType::kFloat32) return;
   for (const int64_t n : {1, 1000, 65537}) {

@@ -23,12 +23,17 @@ struct Output {
 };
 using Outputs = std::vector<Output>;
 
+// Results of two devices that round to bf16 differ by the last rounding only, or by products of
+// rounded probabilities (attention), or by differences of such products (its backward).
+enum class Accuracy { kRounded, kAttention, kAttentionBackward };
+
 struct OpCase {
   std::string name;  // letters, digits and _
   std::function<Outputs(Backend&)> run;
   // Computes the result in fp64 from the formulas, gradients by finite differences of the forward
   // formula. The dtypes are not filled in.
   std::function<Outputs()> expected;
+  Accuracy accuracy = Accuracy::kRounded;
 };
 
 std::string name_of(const testing::TestParamInfo<OpCase>& test);
@@ -40,7 +45,7 @@ void PrintTo(const OpCase& op_case, std::ostream* out);  // NOLINT(readability-i
 enum class Sizes { kSmall, kDevice };
 
 void add_linear_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
-void add_layernorm_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
+void add_residual_norm_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
 void add_embedding_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
 void add_attention_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
 void add_loss_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
@@ -80,15 +85,14 @@ Values rounded(Values values, DType dtype);
 // Returns "bf16" or "fp32".
 std::string type_name(DType dtype);
 
-// The difference that is allowed between a and b, given the root mean square of b. All operations
-// share one table.
+// The difference that is allowed between a and b, given the root mean square of b.
 struct Tolerance {
   double relative = 0;    // times |b|
   double of_typical = 0;  // times the rms of b: sums of numbers larger than their result
   double of_norm = 0;     // bounds the rms of all differences, times the rms of b
 };
 Tolerance reference_tolerance(DType dtype);
-Tolerance device_tolerance(DType dtype);
+Tolerance device_tolerance(DType dtype, Accuracy accuracy);
 
 // Returns "" if every value of `got` is within `tolerance` of `wanted`, else where it is worst.
 std::string differences(const Outputs& got, const Outputs& wanted,

@@ -13,10 +13,12 @@ size_t index(int64_t i) { return static_cast<size_t>(i); }
 Values dropout_multipliers(const Dropout& dropout, int64_t n) {
   Values out(index(n), 1.0);
   if (dropout.p == 0.0F) return out;
-  const double p = static_cast<double>(dropout.p);
+  const double threshold = std::round(static_cast<double>(dropout.p) * 65536);
   for (size_t i = 0; i < out.size(); ++i) {
-    const uint32_t word = philox_word(dropout.seed, dropout.stream, dropout.first_element + i);
-    out[i] = word < p * 4294967296.0 ? 0.0 : 1.0 / (1.0 - p);
+    const uint64_t element = dropout.first_element + i;
+    const PhiloxBlock block = philox<7>(dropout.seed, dropout.stream, element / 8);
+    const uint32_t number = block.word[element % 8 / 2] >> (element % 2 * 16) & 0xffff;
+    out[i] = number < threshold ? 0.0 : 65536 / (65536 - threshold);
   }
   return out;
 }
@@ -75,10 +77,12 @@ Normalised layernorm(const Values& inp, const Values& weight, const Values& bias
   return result;
 }
 
-Attention attention(const Values& qkv, int64_t B, int64_t T, int64_t H, int64_t D, double scale,
-                    const Dropout& dropout) {
-  Attention result{Values(index(B * T * H * D)), Values(index(B * H * T))};
-  const Values mask = dropout_multipliers(dropout, B * H * T * T);
+AttentionResult attention(const Values& qkv, int64_t B, int64_t T, int64_t H, int64_t D,
+                          double scale, const Heads& heads, const Dropout& dropout) {
+  AttentionResult result{Values(index(B * T * H * D)), Values(index(B * H * T))};
+  const int64_t total = heads.total > 0 ? heads.total : H;
+  const int64_t T64 = (T + 63) / 64 * 64;
+  const Values mask = dropout_multipliers(dropout, B * total * T * T64);
   const auto at = [&](int64_t b, int64_t t, int64_t h, int64_t part, int64_t d) {
     return qkv[index((((b * T + t) * H + h) * 3 + part) * D + d)];
   };
@@ -96,7 +100,8 @@ Attention attention(const Values& qkv, int64_t B, int64_t T, int64_t H, int64_t 
         const int64_t row = (b * H + h) * T + query;
         result.lse[index(row)] = std::log(sum);
         for (int64_t key = 0; key <= query; ++key) {
-          const double p = weights[index(key)] / sum * mask[index(row * T + key)];
+          const int64_t global = ((b * total + heads.first + h) * T + query) * T64 + key;
+          const double p = weights[index(key)] / sum * mask[index(global)];
           for (int64_t d = 0; d < D; ++d) {
             result.out[index(((b * T + query) * H + h) * D + d)] += p * at(b, key, h, 2, d);
           }
@@ -107,17 +112,14 @@ Attention attention(const Values& qkv, int64_t B, int64_t T, int64_t H, int64_t 
   return result;
 }
 
-Values embedding(const Values& tokens, const Values& word, const Values& position, int64_t T,
-                 int64_t C, int64_t first_word) {
+Values embedding(const Values& tokens, const Values& word, int64_t C, int64_t first_word) {
   Values out(tokens.size() * index(C));
   const int64_t num_words = static_cast<int64_t>(word.size()) / C;
   for (size_t n = 0; n < tokens.size(); ++n) {
     const int64_t id = static_cast<int64_t>(tokens[n]) - first_word;
     const bool here = id >= 0 && id < num_words;
-    for (int64_t c = 0; c < C; ++c) {
-      double& value = out[n * index(C) + index(c)];
-      if (here) value += word[index(id * C + c)];
-      if (!position.empty()) value += position[n % index(T) * index(C) + index(c)];
+    for (int64_t c = 0; c < C && here; ++c) {
+      out[n * index(C) + index(c)] = word[index(id * C + c)];
     }
   }
   return out;

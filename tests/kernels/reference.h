@@ -20,15 +20,14 @@ struct Normalised {
 };
 Normalised layernorm(const Values& inp, const Values& weight, const Values& bias, double epsilon);
 
-struct Attention {
+struct AttentionResult {
   Values out, lse;
 };
-Attention attention(const Values& qkv, int64_t B, int64_t T, int64_t H, int64_t D, double scale,
-                    const Dropout& dropout);
+AttentionResult attention(const Values& qkv, int64_t B, int64_t T, int64_t H, int64_t D,
+                          double scale, const Heads& heads, const Dropout& dropout);
 
-// Returns (B*T, C) before dropout.
-Values embedding(const Values& tokens, const Values& word, const Values& position, int64_t T,
-                 int64_t C, int64_t first_word);
+// Returns (B*T, C).
+Values embedding(const Values& tokens, const Values& word, int64_t C, int64_t first_word);
 
 // Returns the loss of each row, not masked.
 Values cross_entropy(const Values& logits, const Values& targets, int64_t Vp, int64_t V);

@@ -3,7 +3,7 @@
 # nodes, equal to that of one process; a node that dies, upon which the job requeues itself; a signal before the time limit; and an array
 # with a merge.
 #
-# Nothing here depends on speed: WEFT_CRASH_AT (indexed_dataset/process/crash_point.h) holds or stops chosen ranks at chosen places, and
+# The test does not depend on speed: WEFT_CRASH_AT (indexed_dataset/process/crash_point.h) holds or stops chosen ranks at chosen places, and
 # everything else waits for a condition.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -47,7 +47,7 @@ gzip "$DATA_PATH/in/07.jsonl"
 "$bin/weft-data" train-vocab --input "$work/all.jsonl" --vocab-size 600 --output "$DATA_PATH" >/dev/null
 export INPUT="$DATA_PATH/in/*" WORKERS=2 LOG_INTERVAL=50
 
-# What the ranks run: weft-data, with a crash point where the test has put one for this rank.
+# The ranks run weft-data, with a crash point where the test has put one for this rank.
 cat >"$work/bin/weft-data" <<EOF
 #!/usr/bin/env bash
 if [ -f "$work/hold.\${SLURM_PROCID:-}" ]; then export WEFT_CRASH_AT=\$(cat "$work/hold.\$SLURM_PROCID"); fi
@@ -115,6 +115,8 @@ wait_until_held 1
 has_done_a_task() { [ "$(wc -l <"$DATA_PATH/lost.work/journal")" -ge 2 ]; }  # the first line of a journal is no task
 wait_for "rank 1's first task to be in the journal" has_done_a_task
 kill -STOP "$(processes_of_rank 1)"
+# The rank's other worker may have done all tasks but the held one: the second start is held at the first task that it places.
+echo "pair_placed:1:$work/go.1" >"$work/hold.1"
 wait_for "the job to be requeued" grep -q "requeueing" "$work/lost.out"
 grep -qE "^0: error: rank 1 \(node2, process [0-9]+\) was silent for 5 s" "$work/lost.out" || fail "the frozen rank is not named"
 wait_for "the frozen rank to be killed" rank_is_gone 1

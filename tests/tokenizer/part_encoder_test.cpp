@@ -86,7 +86,7 @@ TEST(PartEncoder, PartsGiveTheIdsOfTheWhole) {
   }
 }
 
-// Of texts that are one word, or nearly, no more than the unsettled bytes wait for what follows.
+// In a text that is one word, or nearly, only the unsettled bytes wait for those that follow.
 TEST(PartEncoder, WordsWithoutEndDoNotWait) {
   const auto vocabulary = tiny_vocabulary();
   const auto encoder = make_text_encoder(*vocabulary);

@@ -43,7 +43,7 @@ def load_hugging_face(vocab_file, merge_file, special=False):
     return tokenizer
 
 
-# What splits, joins, hides or looks alike: one entry is drawn at a time.
+# Characters that split, join, hide or look alike: one entry is drawn at a time.
 HOSTILE = [
     *"abzABZ019 '\"\t\n\r\x0b\x0c-_=.,<|>\\/\x00\x1c\x1f\x7f", *[" "] * 8, "  ", "   ", "\n\n", "\r\n",
     "'s", "'t", "'re", "'ve", "'m", "'ll", "'d", "'S", "'RE", "'l", "'r", "'v", "\u2019s", "''", "the", " the", "ing", "2024", "0000000",

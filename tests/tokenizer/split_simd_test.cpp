@@ -38,7 +38,7 @@ class SplitSimd : public testing::TestWithParam<Simd> {
   }
 };
 
-// What pieces turn on: classes of all widths, white space of 1 to 3 bytes, contractions and their
+// Pieces depend on these: classes of all widths, white space of 1 to 3 bytes, contractions and their
 // beginnings, and bytes that are not UTF-8.
 const std::vector<std::vector<std::string>> kAlphabets = {
     {"a", "b", "S", " ", " ", "1", ".", "\n"},

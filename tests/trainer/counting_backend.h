@@ -44,34 +44,27 @@ class CountingBackend final : public Backend {
   EventId create_event() override { return inner_->create_event(); }
   void record(EventId event, Stream stream) override { inner_->record(event, stream); }
   void wait(Stream stream, EventId event) override { inner_->wait(stream, event); }
+  bool has_happened(EventId event) override { return inner_->has_happened(event); }
+  void* native_stream(Stream stream) const override { return inner_->native_stream(stream); }
   float elapsed_ms(EventId a, EventId b) override { return inner_->elapsed_ms(a, b); }
   int64_t workspace_bytes(const WorkspaceShape& s) const override {
     return inner_->workspace_bytes(s);
   }
   void set_workspace(void* data, int64_t n) override { inner_->set_workspace(data, n); }
-  void embedding_forward(Tensor out, Tensor tokens, Tensor word, Tensor position, int64_t first,
-                         const Dropout& d) override {
-    inner_->embedding_forward(out, tokens, word, position, first, d);
+  std::string tune(const WorkspaceShape& s) override { return inner_->tune(s); }
+  std::string algorithms() const override { return inner_->algorithms(); }
+  void use_algorithms(const std::string& text) override { inner_->use_algorithms(text); }
+  void embedding_forward(Tensor out, Tensor tokens, Tensor word, int64_t first) override {
+    inner_->embedding_forward(out, tokens, word, first);
   }
-  void embedding_backward(Tensor dword, Tensor dposition, Tensor dout, Tensor tokens, int64_t first,
-                          const Dropout& d) override {
-    inner_->embedding_backward(dword, dposition, dout, tokens, first, d);
+  void embedding_backward(Tensor dword, Tensor dout, Tensor tokens, int64_t first) override {
+    inner_->embedding_backward(dword, dout, tokens, first);
   }
-  void layernorm_forward(Tensor normed, Tensor mean, Tensor rstd, Tensor inp, Tensor weight,
-                         Tensor bias, float epsilon) override {
-    inner_->layernorm_forward(normed, mean, rstd, inp, weight, bias, epsilon);
+  void residual_norm_forward(const ResidualNorm& args) override {
+    inner_->residual_norm_forward(args);
   }
-  void residual_layernorm_forward(Tensor normed, Tensor residual_out, Tensor mean, Tensor rstd,
-                                  Tensor residual, Tensor branch, Tensor weight, Tensor bias,
-                                  float epsilon, const Dropout& d) override {
-    inner_->residual_layernorm_forward(normed, residual_out, mean, rstd, residual, branch, weight,
-                                       bias, epsilon, d);
-  }
-  void layernorm_backward(Tensor dresidual, Tensor dbranch, Tensor dweight, Tensor dbias,
-                          Tensor dnormed, Tensor dresidual_in, Tensor inp, Tensor mean, Tensor rstd,
-                          Tensor weight, const Dropout& d, bool accumulate) override {
-    inner_->layernorm_backward(dresidual, dbranch, dweight, dbias, dnormed, dresidual_in, inp, mean,
-                               rstd, weight, d, accumulate);
+  void residual_norm_backward(const ResidualNormBackward& args) override {
+    inner_->residual_norm_backward(args);
   }
   void linear_forward(Tensor out, Tensor inp, Tensor weight, Tensor bias) override {
     inner_->linear_forward(out, inp, weight, bias);
@@ -91,17 +84,23 @@ class CountingBackend final : public Backend {
                               bool accumulate) override {
     inner_->linear_backward_weight(dweight, dbias, dout, inp, accumulate);
   }
-  void attention_forward(Tensor out, Tensor lse, Tensor qkv, float scale,
-                         const Dropout& d) override {
-    inner_->attention_forward(out, lse, qkv, scale, d);
-  }
-  void attention_backward(Tensor dqkv, Tensor dout, Tensor out, Tensor lse, Tensor qkv, float scale,
-                          const Dropout& d) override {
-    inner_->attention_backward(dqkv, dout, out, lse, qkv, scale, d);
+  void attention_forward(const Attention& args) override { inner_->attention_forward(args); }
+  void attention_backward(const AttentionBackward& args) override {
+    inner_->attention_backward(args);
   }
   void cross_entropy(Tensor losses, Tensor logits, Tensor targets, Tensor mask, int64_t vocabulary,
                      float gradient_scale, bool gradient) override {
     inner_->cross_entropy(losses, logits, targets, mask, vocabulary, gradient_scale, gradient);
+  }
+  void cross_entropy_statistics(Tensor statistics, Tensor logits, Tensor targets, int64_t first,
+                                int64_t vocabulary) override {
+    inner_->cross_entropy_statistics(statistics, logits, targets, first, vocabulary);
+  }
+  void cross_entropy_gradient(Tensor losses, Tensor logits, Tensor statistics, Tensor targets,
+                              Tensor mask, int64_t first, int64_t vocabulary, float gradient_scale,
+                              bool gradient) override {
+    inner_->cross_entropy_gradient(losses, logits, statistics, targets, mask, first, vocabulary,
+                                   gradient_scale, gradient);
   }
   void sum(Tensor out, Tensor inp, float scale, bool accumulate) override {
     inner_->sum(out, inp, scale, accumulate);

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/storage/file_io.h"
 #include "tests/trainer/training_run.h"
 
 namespace weft {
@@ -18,6 +19,58 @@ TEST_F(Training, ADatasetThatIsCutOffUnderwayIsAnIoErrorWithItsName) {
   EXPECT_EQ(wait(child), static_cast<int>(ExitCode::kIo));
   EXPECT_THAT(output(),
               HasSubstr("error: '" + prefix_ + ".bin' was made shorter while it was read"));
+}
+
+TEST_F(Training, ADatasetThatWasReplacedUnderItsNameIsRefusedOnResume) {
+  ASSERT_EQ(run(arguments("run", 30, {"--exit-interval", "5"})), 0) << output();
+  const auto before = metrics("run");
+  for (const char* suffix : {".bin", ".idx"})
+    std::filesystem::rename(prefix_ + suffix, prefix_ + suffix + std::string(".old"));
+  write_tiny_dataset(prefix_, 200);
+  EXPECT_EQ(run(arguments("run")), static_cast<int>(ExitCode::kBadInput)) << output();
+  EXPECT_THAT(output(), HasSubstr("the dataset " + prefix_ + " was replaced or changed"));
+  EXPECT_THAT(output(), HasSubstr("200 documents"));
+  EXPECT_EQ(metrics("run"), before);
+
+  for (const char* suffix : {".bin", ".idx"}) {
+    std::filesystem::rename(prefix_ + suffix + std::string(".old"),
+                            (folder_ / "moved").string() + suffix);
+  }
+  Arguments moved = arguments("run");
+  std::replace(moved.begin(), moved.end(), prefix_, (folder_ / "moved").string());
+  EXPECT_EQ(run(moved), 0) << output();
+  EXPECT_THAT(output(), testing::Not(HasSubstr("samples from here on"))) << "the same bytes";
+}
+
+TEST_F(Training, ADatasetThatIsOverwrittenUnderwayEndsTheRun) {
+  const pid_t child = start(arguments("run", 1'000'000, {"--log-interval", "1000"}));
+  wait_for_iteration("run", 3, child);
+  std::fstream(prefix_ + ".bin", std::ios::binary | std::ios::in | std::ios::out)
+      << std::string(100, '\0');
+  EXPECT_EQ(wait(child), static_cast<int>(ExitCode::kBadInput));
+  EXPECT_THAT(output(), HasSubstr("error: " + prefix_ + ".bin was changed while this run read it"));
+}
+
+TEST_F(Training, ADatasetThatIsReplacedUnderwayIsAWarning) {
+  const pid_t child = start(arguments("run", 1'000'000, {"--log-interval", "1000"}));
+  wait_for_iteration("run", 3, child);
+  std::filesystem::remove(prefix_ + ".bin");
+  const int64_t reached = metrics("run").back().at("iteration");
+  wait_for_iteration("run", reached + 30, child);
+  kill(child, SIGTERM);
+  EXPECT_EQ(wait(child), static_cast<int>(ExitCode::kStoppedOnRequest));
+  EXPECT_THAT(output(), HasSubstr("WARNING: " + prefix_ + ".bin was removed while this run reads"));
+}
+
+TEST_F(Training, AnIndexWhoseOffsetsAreDamagedIsBadInput) {
+  constexpr int64_t kHeaderBytes = 34, kDocuments = 300;
+  std::fstream idx(prefix_ + ".idx", std::ios::binary | std::ios::in | std::ios::out);
+  idx.seekp(kHeaderBytes + 4 * kDocuments + 8 * 7);
+  const int64_t offset_bytes = 2;
+  idx.write(reinterpret_cast<const char*>(&offset_bytes), sizeof offset_bytes);
+  idx.close();
+  EXPECT_EQ(run(arguments("run")), static_cast<int>(ExitCode::kBadInput)) << output();
+  EXPECT_THAT(output(), HasSubstr(".idx: sequence 7 has "));
 }
 
 TEST_F(Training, WeightsThatAreCutOffUnderwayAreAnIoErrorWithTheirName) {

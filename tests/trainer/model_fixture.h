@@ -1,5 +1,5 @@
 // Small models and batches for tests of the trainer. Tests that use them are compiled for the CPU
-// and, with WEFT_TEST_CUDA, for the GPU, where all of them are skipped if there is none.
+// and, with WEFT_TEST_CUDA, for the GPU (tests/needs_gpu.h).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,22 +13,13 @@
 #include "kernels/bfloat16.h"
 #include "kernels/philox.h"
 #include "trainer/step/trainer.h"
+#ifdef WEFT_TEST_CUDA
+#include "tests/needs_gpu.h"
+#endif
 
 namespace weft {
 
 #ifdef WEFT_TEST_CUDA
-// Skips each test where there is no GPU; the program's summary shows that, too.
-class NeedsGpu : public testing::EmptyTestEventListener {
- public:
-  void OnTestStart(const testing::TestInfo&) override {
-    std::string why;
-    if (num_cuda_devices(&why) == 0) GTEST_SKIP() << "no GPU: " << why;
-  }
-};
-inline const bool kNeedsGpu = [] {
-  testing::UnitTest::GetInstance()->listeners().Append(new NeedsGpu);
-  return true;
-}();
 inline std::unique_ptr<Backend> create_test_backend() { return create_cuda_backend(0, ""); }
 constexpr int64_t kTestHeadSize = 64;  // the smallest that CUDA's attention has
 #else
@@ -105,8 +96,9 @@ struct TrainerOnDevice {
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Trainer> trainer;
   explicit TrainerOnDevice(const TrainerOptions& options,
-                           std::unique_ptr<Backend> on = create_test_backend())
-      : backend(std::move(on)), trainer(std::make_unique<Trainer>(*backend, options)) {
+                           std::unique_ptr<Backend> on = create_test_backend(),
+                           const ProcessGroups& groups = lone_process_groups())
+      : backend(std::move(on)), trainer(std::make_unique<Trainer>(*backend, options, groups)) {
     trainer->allocate();
     trainer->initialize_parameters();
   }

@@ -7,8 +7,10 @@
 
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/storage/sha256.h"
 #include "tests/indexed_dataset/nested_json.h"
 #include "tests/trainer/tiny_dataset.h"
+#include "trainer/limits.h"
 #include "trainer/log/banner.h"
 #include "trainer/log/run_manifest.h"
 #include "trainer/train_setup.h"
@@ -49,48 +51,72 @@ struct Environment {
   std::optional<std::string> gpt2 = get("WEFT_GPT2_DIR"), home = get("HOME");
 };
 
-TEST(VocabularySize, ComesFromTheMostParticularSource) {
+TEST(RunVocabulary, ComesFromTheMostParticularSource) {
   const TemporaryFolder folder;
   const Environment environment((folder / "environment").string());
   Config config = base_config();
   config.data_path = {(folder / "data").string()};
-  EXPECT_THROW(find_vocabulary_size(config), std::invalid_argument);
+  EXPECT_THROW(find_run_vocabulary(config), std::invalid_argument);
 
   std::filesystem::create_directories(folder / "environment/.cache/weft/gpt2");
   write_file_atomically(folder / "environment/.cache/weft/gpt2/vocab.json", R"({"a":0})");
   // If WEFT_GPT2_DIR is set, no other folder is searched: a mistyped name must not mean another
   // one.
-  EXPECT_THROW(find_vocabulary_size(config), std::invalid_argument);
+  EXPECT_THROW(find_run_vocabulary(config), std::invalid_argument);
   unsetenv("WEFT_GPT2_DIR");
-  EXPECT_EQ(find_vocabulary_size(config).num_tokens, 1);
+  EXPECT_EQ(find_run_vocabulary(config).num_tokens, 1);
   setenv("WEFT_GPT2_DIR", (folder / "environment").c_str(), 1);
   write_file_atomically(folder / "environment/vocab.json", R"({"a":0,"b":1})");
-  EXPECT_EQ(find_vocabulary_size(config).num_tokens, 2);
+  EXPECT_EQ(find_run_vocabulary(config).num_tokens, 2);
   write_file_atomically(folder / "data.manifest.json", R"({"vocabulary":{"size":3}})");
-  EXPECT_EQ(find_vocabulary_size(config).num_tokens, 3);
-  EXPECT_EQ(find_vocabulary_size(config).source, (folder / "data.manifest.json").string());
+  EXPECT_EQ(find_run_vocabulary(config).num_tokens, 3);
+  EXPECT_EQ(find_run_vocabulary(config).source, (folder / "data.manifest.json").string());
   config.vocab_file = (folder / "vocab.json").string();
-  EXPECT_THROW(find_vocabulary_size(config), std::system_error);
+  EXPECT_THROW(find_run_vocabulary(config), std::system_error);
   write_file_atomically(folder / "vocab.json", R"({"a":0,"b":1,"c":2,"<|endoftext|>":3})");
-  EXPECT_EQ(find_vocabulary_size(config).num_tokens, 4);
-  EXPECT_EQ(find_vocabulary_size(config).end_of_document_id(), 3);
+  EXPECT_EQ(find_run_vocabulary(config).num_tokens, 4);
+  EXPECT_EQ(find_run_vocabulary(config).end_of_document_id(), 3);
   config.vocab_size = 50257;
-  EXPECT_EQ(find_vocabulary_size(config).num_tokens, 50257);
+  EXPECT_EQ(find_run_vocabulary(config).num_tokens, 50257);
 }
 
-TEST(VocabularySize, AFileThatIsNoVocabularyIsBadInput) {
+TEST(RunVocabulary, AnotherFileThanTheDatasetsIsRefused) {
+  const TemporaryFolder folder;
+  Config config = base_config();
+  config.data_path = {(folder / "data").string()};
+  write_file_atomically(folder / "right.json", R"({"a":0,"b":1})");
+  write_file_atomically(folder / "wrong.json", R"({"a":0,"c":1})");
+  const std::string sha256 = sha256_of_file(folder / "right.json");
+  write_file_atomically(folder / "data.manifest.json",
+                        R"({"vocabulary":{"size":2,"vocab_file":"/v.json","vocab_sha256":")" +
+                            sha256 + R"(","merge_file":"/m.txt","merge_sha256":"00"}})");
+  EXPECT_EQ(find_run_vocabulary(config).vocab_sha256, sha256);
+  EXPECT_EQ(find_run_vocabulary(config).merge_file, "/m.txt");
+  config.vocab_file = (folder / "right.json").string();
+  EXPECT_EQ(find_run_vocabulary(config).vocab_sha256, sha256);
+  EXPECT_EQ(find_run_vocabulary(config).merge_sha256, "00");
+  config.vocab_file = (folder / "wrong.json").string();
+  EXPECT_THROW(find_run_vocabulary(config), std::invalid_argument);
+  config.vocab_file.clear();
+  config.vocab_size = 1;
+  EXPECT_THROW(find_run_vocabulary(config), std::invalid_argument);
+  config.vocab_size = 3;
+  EXPECT_EQ(find_run_vocabulary(config).vocab_sha256, sha256);
+}
+
+TEST(RunVocabulary, AFileThatIsNoVocabularyIsBadInput) {
   const TemporaryFolder folder;
   Config config = base_config();
   config.vocab_file = (folder / "vocab.json").string();
   write_file_atomically(config.vocab_file, "[1, 2]");
-  EXPECT_THROW(find_vocabulary_size(config), std::runtime_error);
+  EXPECT_THROW(find_run_vocabulary(config), std::runtime_error);
   write_file_atomically(config.vocab_file, "{\"a\":");
-  EXPECT_THROW(find_vocabulary_size(config), std::runtime_error);
+  EXPECT_THROW(find_run_vocabulary(config), std::runtime_error);
   write_file_atomically(config.vocab_file, "{\"a\": " + nested_json(200'000) + "}");
-  EXPECT_THROW(find_vocabulary_size(config), std::runtime_error);
+  EXPECT_THROW(find_run_vocabulary(config), std::runtime_error);
 }
 
-TEST(VocabularySize, IsNotTakenFromAManifestThatDoesNotSay) {
+TEST(RunVocabulary, IsNotTakenFromAManifestThatDoesNotSay) {
   const TemporaryFolder folder;
   const Environment environment((folder / "environment").string());
   Config config = base_config();
@@ -98,10 +124,10 @@ TEST(VocabularySize, IsNotTakenFromAManifestThatDoesNotSay) {
   const auto manifest = folder / "data.manifest.json";
   for (const char* text : {"[]", R"({"vocabulary": 3})", R"({"vocabulary": {"size": "big"}})"}) {
     write_file_atomically(manifest, text);
-    EXPECT_THROW(find_vocabulary_size(config), std::invalid_argument) << text;
+    EXPECT_THROW(find_run_vocabulary(config), std::invalid_argument) << text;
   }
   write_file_atomically(manifest, nested_json(200'000));
-  EXPECT_THROW(find_vocabulary_size(config), std::runtime_error);
+  EXPECT_THROW(find_run_vocabulary(config), std::runtime_error);
 }
 
 TEST(DatasetPrefix, LeavesOutWeightAndSuffix) {
@@ -139,19 +165,37 @@ TEST(TargetSizes, FollowTheRampUp) {
   EXPECT_EQ(target_sizes(config, BatchSchedule(config)).valid_samples, 116 * 2048);
 }
 
+DataIdentity data_of_run() {
+  DataIdentity data;
+  data.datasets.push_back({.prefix = "/data/p",
+                           .num_documents = 3,
+                           .num_sequences = 3,
+                           .num_tokens = 100,
+                           .bin_bytes = 200,
+                           .idx_xxh3 = 1,
+                           .bin_xxh3 = 2});
+  data.vocabulary = {.num_tokens = 64,
+                     .source = "s",
+                     .vocab_file = "/v/vocab.json",
+                     .vocab_sha256 = "aa",
+                     .merge_file = "/v/merges.txt",
+                     .merge_sha256 = "bb"};
+  return data;
+}
+
 CheckpointInfo saved_by(const Config& config, const ModelShape& shape) {
   LrSchedule lr(lr_settings(config));
   lr.advance(24);
   return checkpoint_info({.scalars = {.iteration = 3, .consumed_samples = 24, .adam_step = 3},
                           .consumed_valid_samples = 16,
                           .lr = lr},
-                         shape, config);
+                         shape, config, data_of_run());
 }
 
 TEST(Resume, GoesOnWhereTheCheckpointEnded) {
   const Config config = base_config();
   const ModelShape shape = model_shape(config, 64);
-  const Resume resume = plan_resume(saved_by(config, shape), shape, config);
+  const Resume resume = plan_resume(saved_by(config, shape), shape, config, data_of_run());
   EXPECT_TRUE(resume.load_optimizer);
   EXPECT_EQ(resume.state.scalars.iteration, 3);
   EXPECT_EQ(resume.state.scalars.adam_step, 3);
@@ -163,11 +207,55 @@ TEST(Resume, WarnsOfWhatChangesTheOrderOfTheSamples) {
   Config config = base_config();
   const ModelShape shape = model_shape(config, 64);
   const CheckpointInfo info = saved_by(config, shape);
-  EXPECT_THAT(plan_resume(info, shape, config).warnings, testing::IsEmpty());
+  EXPECT_THAT(plan_resume(info, shape, config, data_of_run()).warnings, testing::IsEmpty());
   config.seed += 1;
   config.split = "80,10,10";
-  EXPECT_THAT(plan_resume(info, shape, config).warnings,
-              testing::ElementsAre(HasSubstr("--split was"), HasSubstr("--seed was")));
+  config.global_batch_size = 16;
+  config.override_lr_scheduler = true;
+  EXPECT_THAT(plan_resume(info, shape, config, data_of_run()).warnings,
+              testing::ElementsAre(HasSubstr("--split was"), HasSubstr("--seed was"),
+                                   HasSubstr("--global-batch-size was 8 when")));
+}
+
+TEST(Resume, BytesThatWereReplacedUnderTheirNameAreRefused) {
+  const Config config = base_config();
+  const ModelShape shape = model_shape(config, 64);
+  const CheckpointInfo info = saved_by(config, shape);
+  const auto message = [&](const DataIdentity& ours) {
+    try {
+      plan_resume(info, shape, config, ours);
+    } catch (const std::runtime_error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  DataIdentity ours = data_of_run();
+  EXPECT_EQ(message(ours), "");
+  ours.datasets[0].bin_xxh3 = 3;
+  EXPECT_THAT(message(ours), testing::AllOf(HasSubstr("/data/p was replaced or changed"),
+                                            HasSubstr("3 documents, 100 tokens")));
+  ours.datasets[0].prefix = "/data/other";
+  EXPECT_EQ(message(ours), "") << "another dataset was asked for";
+  EXPECT_THAT(plan_resume(info, shape, config, ours).warnings,
+              testing::ElementsAre(HasSubstr("/data/other")));
+  ours.datasets[0].bin_xxh3 = 2;
+  EXPECT_THAT(plan_resume(info, shape, config, ours).warnings, testing::IsEmpty())
+      << "a copy of the same bytes";
+}
+
+TEST(Resume, AVocabularyOfOtherEntriesIsRefused) {
+  Config config = base_config();
+  const ModelShape shape = model_shape(config, 64);
+  const CheckpointInfo info = saved_by(config, shape);
+  DataIdentity ours = data_of_run();
+  ours.vocabulary.merge_sha256 = "cc";
+  EXPECT_THROW(plan_resume(info, shape, config, ours), std::runtime_error);
+  config.finetune = true;
+  EXPECT_THAT(plan_resume(info, shape, config, ours).warnings,
+              testing::ElementsAre(HasSubstr("the same token ids stand for other text")));
+  config.finetune = false;
+  ours.vocabulary.vocab_sha256 = ours.vocabulary.merge_sha256 = "";
+  EXPECT_THAT(plan_resume(info, shape, config, ours).warnings, testing::IsEmpty());
 }
 
 TEST(Resume, AnotherArchitectureIsRefusedWithEveryDifference) {
@@ -176,7 +264,7 @@ TEST(Resume, AnotherArchitectureIsRefusedWithEveryDifference) {
   config.num_layers = 3;
   config.hidden_size = 64;
   try {
-    plan_resume(info, model_shape(config, 64), config);
+    plan_resume(info, model_shape(config, 64), config, data_of_run());
     FAIL() << "no exception";
   } catch (const std::invalid_argument& error) {
     EXPECT_THAT(error.what(), testing::AllOf(HasSubstr("num_layers"), HasSubstr("hidden_size")));
@@ -188,12 +276,12 @@ TEST(Resume, AnotherScheduleIsRefusedUnlessTold) {
   const ModelShape shape = model_shape(config, 64);
   const CheckpointInfo info = saved_by(config, shape);
   config.lr = 2e-3;
-  EXPECT_THROW(plan_resume(info, shape, config), std::invalid_argument);
+  EXPECT_THROW(plan_resume(info, shape, config, data_of_run()), std::invalid_argument);
   config.override_lr_scheduler = true;
-  EXPECT_EQ(plan_resume(info, shape, config).state.lr.settings().max_lr, 2e-3);
+  EXPECT_EQ(plan_resume(info, shape, config, data_of_run()).state.lr.settings().max_lr, 2e-3);
   config.override_lr_scheduler = false;
   config.use_checkpoint_lr_scheduler = true;
-  EXPECT_EQ(plan_resume(info, shape, config).state.lr.settings().max_lr, 1e-3);
+  EXPECT_EQ(plan_resume(info, shape, config, data_of_run()).state.lr.settings().max_lr, 1e-3);
 }
 
 TEST(Resume, FinetuningAndImportedWeightsStartAtIterationZero) {
@@ -201,41 +289,41 @@ TEST(Resume, FinetuningAndImportedWeightsStartAtIterationZero) {
   const ModelShape shape = model_shape(config, 64);
   const CheckpointInfo info = saved_by(config, shape);
   config.finetune = true;
-  EXPECT_EQ(plan_resume(info, shape, config).state.scalars.iteration, 0);
-  EXPECT_FALSE(plan_resume(info, shape, config).load_optimizer);
+  EXPECT_EQ(plan_resume(info, shape, config, data_of_run()).state.scalars.iteration, 0);
+  EXPECT_FALSE(plan_resume(info, shape, config, data_of_run()).load_optimizer);
   config.finetune = false;
   CheckpointInfo imported;
   imported.architecture = info.architecture;
   imported.has_optimizer = false;
-  EXPECT_EQ(plan_resume(imported, shape, config).state.scalars.iteration, 0);
-  EXPECT_FALSE(plan_resume(imported, shape, config).load_optimizer);
+  EXPECT_EQ(plan_resume(imported, shape, config, data_of_run()).state.scalars.iteration, 0);
+  EXPECT_FALSE(plan_resume(imported, shape, config, data_of_run()).load_optimizer);
 }
 
 TEST(Resume, WithoutTheOptimizerItsStepsStartAfresh) {
   Config config = base_config();
   const ModelShape shape = model_shape(config, 64);
   config.no_load_optim = true;
-  const Resume resume = plan_resume(saved_by(config, shape), shape, config);
+  const Resume resume = plan_resume(saved_by(config, shape), shape, config, data_of_run());
   EXPECT_FALSE(resume.load_optimizer);
   EXPECT_EQ(resume.state.scalars.iteration, 3);
   EXPECT_EQ(resume.state.scalars.adam_step, 0);
   config.no_load_optim = false;
   CheckpointInfo weights = saved_by(config, shape);
   weights.has_optimizer = false;  // --no-save-optim
-  EXPECT_FALSE(plan_resume(weights, shape, config).load_optimizer);
-  EXPECT_EQ(plan_resume(weights, shape, config).state.scalars.iteration, 3);
+  EXPECT_FALSE(plan_resume(weights, shape, config, data_of_run()).load_optimizer);
+  EXPECT_EQ(plan_resume(weights, shape, config, data_of_run()).state.scalars.iteration, 3);
 }
 
 TEST(Resume, AMissingCheckpointIsAnErrorWhereAskedFor) {
   const TemporaryFolder folder;
   Config config = base_config();
-  EXPECT_FALSE(iteration_to_load(config));
+  EXPECT_FALSE(checkpoint_to_load(config));
   config.load = (folder / "none").string();
-  EXPECT_FALSE(iteration_to_load(config));
+  EXPECT_FALSE(checkpoint_to_load(config));
   config.exit_on_missing_checkpoint = true;
-  EXPECT_THROW(iteration_to_load(config), std::runtime_error);
+  EXPECT_THROW(checkpoint_to_load(config), std::runtime_error);
   config.ckpt_step = 40;
-  EXPECT_EQ(iteration_to_load(config), 40);
+  EXPECT_EQ(checkpoint_to_load(config)->iteration, 40);
 }
 
 TEST(Memory, APlanLargerThanTheDeviceIsRefusedWithBothNumbers) {
@@ -243,7 +331,16 @@ TEST(Memory, APlanLargerThanTheDeviceIsRefusedWithBothNumbers) {
   MemoryPlan plan;
   Tensor tensor;
   plan.add(MemoryClass::kParameters, "huge", &tensor, DType::kFloat32, {int64_t{1} << 50});
-  EXPECT_THROW(check_memory(plan, *backend), LimitExceeded);
+  EXPECT_THROW(check_memory(plan, *backend, 0, 2), LimitExceeded);
+}
+
+TEST(Memory, TheIndexOfTheSamplesIsCountedBySamplesAndEpochs) {
+  const DatasetIdentity dataset{
+      .prefix = "p", .num_documents = 100, .num_sequences = 100, .num_tokens = 10'000};
+  EXPECT_EQ(sample_index_bytes({}, dataset, 100), 4 * 100);
+  EXPECT_EQ(sample_index_bytes({.train_samples = 1000}, dataset, 100), 4 * 100 * 11 + 12 * 1000);
+  const auto backend = create_cpu_backend(1);
+  EXPECT_THROW(check_memory(MemoryPlan(), *backend, int64_t{1} << 50, 2), LimitExceeded);
 }
 
 TEST(RunManifest, HoldsTheArgumentsThatMapIterationsToSamples) {
@@ -253,10 +350,9 @@ TEST(RunManifest, HoldsTheArgumentsThatMapIterationsToSamples) {
   write_run_manifest(folder / "run", {.config = config,
                                       .device = "CPU",
                                       .dataset_prefix = "/data/p",
-                                      .vocabulary_size = 64,
+                                      .data = data_of_run(),
                                       .padded_vocabulary_size = 128,
                                       .num_parameters = 5,
-                                      .vocabulary_source = "s",
                                       .num_iterations = 10,
                                       .train_samples = 80,
                                       .valid_samples = 3,
@@ -266,7 +362,8 @@ TEST(RunManifest, HoldsTheArgumentsThatMapIterationsToSamples) {
   for (const char* field :
        {"\"arguments\": {", "\"dataset_prefix\": \"/data/p\"", "\"global_batch_size\": 8",
         "\"seq_length\": 16", "\"train_iters\": 10", "\"train_samples\": null",
-        "\"split\": \"969,30,1\"", "\"seed\": 1234", "\"eval_interval\": 1000"}) {
+        "\"split\": \"969,30,1\"", "\"documents\": 3", "\"vocab_sha256\": \"aa\"", "\"seed\": 1234",
+        "\"eval_interval\": 1000"}) {
     EXPECT_THAT(text, HasSubstr(field));
   }
 }

@@ -85,17 +85,21 @@ class Training : public testing::Test {
   }
 
   pid_t start(Arguments all) {
-    const std::string out = (folder_ / "out").string(),
-                      program = std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-train";
+    all.insert(all.begin(), std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-train");
+    return start_program(std::move(all));
+  }
+  // Starts a program, whose path is the first word of `command`; output() is what it prints.
+  pid_t start_program(Arguments command) {
+    const std::string out = (folder_ / "out").string();
     const pid_t child = fork();
     if (child == 0) {
       const int fd = open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
       dup2(fd, 1);
       dup2(fd, 2);
-      std::vector<char*> argv{const_cast<char*>(program.c_str())};
-      for (std::string& argument : all) argv.push_back(argument.data());
+      std::vector<char*> argv;
+      for (std::string& word : command) argv.push_back(word.data());
       argv.push_back(nullptr);
-      execv(program.c_str(), argv.data());
+      execv(argv[0], argv.data());
       _exit(127);
     }
     return child;

@@ -8,6 +8,9 @@ namespace weft {
 
 namespace {
 
+// The padded size where the padding is trained (--train-padded-vocabulary), else absent.
+const std::string kTrainedPadding = "padded_vocab_size";
+
 const std::string& field(const std::map<std::string, std::string>& architecture,
                          const std::string& name) {
   const auto found = architecture.find(name);
@@ -35,16 +38,20 @@ std::string shortest(float value) {
 }  // namespace
 
 std::map<std::string, std::string> architecture_of(const ModelShape& shape) {
-  return {{"num_layers", std::to_string(shape.num_layers)},
-          {"hidden_size", std::to_string(shape.hidden_size)},
-          {"num_attention_heads", std::to_string(shape.num_heads)},
-          {"kv_channels", std::to_string(shape.head_size)},
-          {"ffn_hidden_size", std::to_string(shape.ffn_size)},
-          {"max_position_embeddings", std::to_string(shape.max_positions)},
-          {"vocab_size", std::to_string(shape.vocab_size)},
-          {"padded_vocab_size", std::to_string(shape.padded_vocab_size)},
-          {"layernorm_epsilon", shortest(shape.layernorm_epsilon)},
-          {"gelu", shape.gelu == Gelu::kTanh ? "tanh" : "erf"}};
+  std::map<std::string, std::string> architecture = {
+      {"num_layers", std::to_string(shape.num_layers)},
+      {"hidden_size", std::to_string(shape.hidden_size)},
+      {"num_attention_heads", std::to_string(shape.num_heads)},
+      {"kv_channels", std::to_string(shape.head_size)},
+      {"ffn_hidden_size", std::to_string(shape.ffn_size)},
+      {"max_position_embeddings", std::to_string(shape.max_positions)},
+      {"vocab_size", std::to_string(shape.vocab_size)},
+      {"layernorm_epsilon", shortest(shape.layernorm_epsilon)},
+      {"gelu", shape.gelu == Gelu::kTanh ? "tanh" : "erf"}};
+  // Padding is a property of a run, unless it is trained.
+  if (shape.train_padded_vocabulary)
+    architecture[kTrainedPadding] = std::to_string(shape.padded_vocab_size);
+  return architecture;
 }
 
 ModelShape shape_from(const std::map<std::string, std::string>& architecture) {
@@ -56,10 +63,29 @@ ModelShape shape_from(const std::map<std::string, std::string>& architecture) {
   shape.ffn_size = number<int64_t>(architecture, "ffn_hidden_size");
   shape.max_positions = shape.seq_length = number<int64_t>(architecture, "max_position_embeddings");
   shape.vocab_size = number<int64_t>(architecture, "vocab_size");
-  shape.padded_vocab_size = number<int64_t>(architecture, "padded_vocab_size");
+  shape.train_padded_vocabulary = architecture.contains(kTrainedPadding);
   shape.layernorm_epsilon = number<float>(architecture, "layernorm_epsilon");
   shape.gelu = field(architecture, "gelu") == "erf" ? Gelu::kErf : Gelu::kTanh;
   shape.micro_batch_size = 1;
+  // No model has more, and products of such numbers do not overflow.
+  constexpr int64_t kLimit = 1 << 24;
+  for (const int64_t size : {shape.num_layers, shape.hidden_size, shape.num_heads, shape.head_size,
+                             shape.ffn_size, shape.max_positions, shape.vocab_size}) {
+    if (size < 1 || size > kLimit) {
+      throw std::runtime_error("the checkpoint's architecture has a size of " +
+                               std::to_string(size) + ", outside of 1 to " +
+                               std::to_string(kLimit));
+    }
+  }
+  // Without trained padding any will do; this one suits every backend.
+  constexpr int64_t kMultiple = 128;
+  shape.padded_vocab_size = shape.train_padded_vocabulary
+                                ? number<int64_t>(architecture, kTrainedPadding)
+                                : (shape.vocab_size + kMultiple - 1) / kMultiple * kMultiple;
+  if (shape.padded_vocab_size < shape.vocab_size || shape.padded_vocab_size > 2 * kLimit)
+    throw std::runtime_error("the checkpoint's padded_vocab_size is out of range");
+  if (!(shape.layernorm_epsilon > 0))
+    throw std::runtime_error("the checkpoint's layernorm_epsilon is not positive");
   return shape;
 }
 
@@ -74,6 +100,10 @@ std::vector<std::string> architecture_differences(
       differences.push_back(name + " is " + stored + " in the checkpoint and " + value +
                             " in this run");
   }
+  if (checkpoint.contains(kTrainedPadding) && !run.contains(kTrainedPadding))
+    differences.push_back("the checkpoint was trained with its padded vocabulary (" +
+                          checkpoint.at(kTrainedPadding) +
+                          " words); give --train-padded-vocabulary");
   return differences;
 }
 

@@ -12,7 +12,7 @@ namespace weft {
 
 // architecture_of() returns the architecture of `shape`; micro-batch, dropout, seed and type are
 // not part of it. shape_from() is its inverse and throws std::runtime_error for a field that is
-// absent or no number.
+// absent, no number, or out of range.
 std::map<std::string, std::string> architecture_of(const ModelShape& shape);
 ModelShape shape_from(const std::map<std::string, std::string>& architecture);
 // Returns one sentence per field in which a checkpoint and this run differ.

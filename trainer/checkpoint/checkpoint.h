@@ -1,14 +1,13 @@
-// Checkpoints: topology-free, atomic, checksummed.
+// Saving and loading checkpoints: by all ranks at once, atomic, checksummed, free of the topology.
 //
-//   DIR/latest_checkpointed_iteration.txt       decimal iteration; written last ("the tracker")
-//   DIR/iter_0000300/state_00000.safetensors    the slices of rank 0, one entry per StateTensor
-//   DIR/iter_0000300/manifest.json              scalars and arguments; of each tensor its file,
-//                                               global shape, slice and XXH3 checksum
+//   DIR/iter_0000300/state_00002.safetensors    the pieces of tensors that rank 2 has written
+//   DIR/iter_0000300/manifest.json              scalars and arguments; of each piece its file,
+//                                               tensor, place in it and XXH3 checksum
 //
 // A checkpoint is written into iter_0000300.part, every file is synced, the folder is renamed, and
-// only then the tracker names it. So a run that is killed at any instant leaves the previous
-// checkpoint or the new one. The names and the tracker are Megatron-LM's
-// [megatron/training/checkpointing.py], so that scripts that read or edit them keep working.
+// only then the tracker names it (checkpoint_folder.h). So a run that is killed at any instant
+// leaves the previous checkpoint or the new one. Every element of a tensor lies in one file, and
+// each rank that loads takes what it needs from all files (tensor_piece.h).
 #pragma once
 
 #include <cstdint>
@@ -17,32 +16,70 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/checkpoint/checkpoint_info.h"
+#include "trainer/parallel/host_group.h"
+#include "trainer/parallel/parallel_layout.h"
 #include "trainer/step/training_state.h"
 
 namespace weft {
 
-// Returns DIR/iter_%07d.
-std::filesystem::path checkpoint_folder(const std::filesystem::path& dir, int64_t iteration);
+// Pinned memory through which saves and loads copy. It is allocated at start, because a rank must
+// not allocate pinned memory while another one waits for it in a collective operation.
+class CheckpointStaging {
+ public:
+  // Allocates what copies of `tensors` need, at most 64 MiB: large enough for the full rate, and
+  // small enough to pin anywhere. `backend` must outlive it. Throws std::bad_alloc.
+  CheckpointStaging(Backend& backend, const std::vector<StateTensor>& tensors);
+  ~CheckpointStaging();
+  CheckpointStaging(const CheckpointStaging&) = delete;
+  CheckpointStaging& operator=(const CheckpointStaging&) = delete;
 
-// Returns the iteration that DIR's tracker names, or nothing where there is no tracker. Throws
-// std::runtime_error if the tracker holds no number.
-std::optional<int64_t> latest_iteration(const std::filesystem::path& dir);
+  Backend& backend() const { return backend_; }
+  char* data() const { return static_cast<char*>(data_); }
+  int64_t num_bytes() const { return num_bytes_; }
 
-// Saves `tensors` and `info` as iteration info.scalars.iteration and points the tracker at it. It
-// waits for the device. An existing checkpoint of that iteration is replaced in one step. Throws
+ private:
+  Backend& backend_;
+  int64_t num_bytes_ = 0;
+  void* data_ = nullptr;
+};
+
+// Returns those of a rank's state tensors that it writes, so that all ranks together write each
+// element once. Replicas over data-parallel ranks are dealt out among them, what all tensor-parallel
+// ranks hold is written by the first one, and the last stage's copy of the word embeddings is not
+// written. With `shards_optimizer` each data-parallel rank holds its own part of "optimizer/...".
+std::vector<StateTensor> written_by(const ParallelLayout& layout, bool shards_optimizer,
+                                    const std::vector<StateTensor>& tensors);
+
+// Saves `tensors`, which are written_by() this rank, and `info` as iteration info.scalars.iteration
+// and points the tracker at it. All ranks call it; each writes its file, and the first one commits.
+// It waits for the device. An existing checkpoint of that iteration is replaced in one step. Throws
 // std::system_error, and then the old state is still there.
 void save_checkpoint(const std::filesystem::path& dir, const CheckpointInfo& info,
+                     const std::vector<StateTensor>& tensors, CheckpointStaging& staging,
+                     HostGroup& ranks);
+// The same for a process that is alone.
+void save_checkpoint(const std::filesystem::path& dir, const CheckpointInfo& info,
                      const std::vector<StateTensor>& tensors, Backend& backend);
+
+// Removes the checkpoints before `iteration` but the newest, so that `keep_last` with it remain,
+// and but those of iterations that are multiples of `keep_every`. Folders that hold no checkpoint
+// of ours stay.
+void remove_old_checkpoints(const std::filesystem::path& dir, int64_t iteration, int64_t keep_last,
+                            std::optional<int64_t> keep_every);
 
 // Reads the manifest alone. Throws std::runtime_error if it is absent or no manifest,
 // ChecksumMismatch if it is damaged.
 CheckpointInfo read_checkpoint_info(const std::filesystem::path& dir, int64_t iteration);
 
-// Fills `tensors` from the checkpoint and verifies the checksum of each. Stored tensors that
-// `tensors` does not name are skipped. A tensor that the checkpoint lacks, or that has another
-// shape or type there, is a std::runtime_error that names both. "model/X" of another type is taken
-// from "optimizer/master/X" or converted, so that weights load into fp32 and bf16 runs.
+// Fills `tensors`, whatever pieces of the stored tensors they are, and verifies the checksum of
+// each stored piece that it reads. Stored tensors that `tensors` does not name are skipped. A tensor
+// that the checkpoint lacks, or that has another shape there, is a std::runtime_error that names
+// both. "model/X" of another type is taken from "optimizer/master/X" or converted, so that weights
+// load into fp32 and bf16 runs.
+void load_checkpoint(const std::filesystem::path& dir, int64_t iteration,
+                     const std::vector<StateTensor>& tensors, CheckpointStaging& staging);
 void load_checkpoint(const std::filesystem::path& dir, int64_t iteration,
                      const std::vector<StateTensor>& tensors, Backend& backend);
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "trainer/data/data_identity.h"
 #include "trainer/step/training_state.h"
 
 namespace weft {
@@ -12,7 +13,6 @@ namespace weft {
 struct CheckpointInfo {
   ScalarState scalars;
   int64_t consumed_valid_samples = 0;
-  int64_t skipped_iterations = 0;
   // The run's learning-rate schedule in samples. A run that loads the checkpoint compares it with
   // its own [Megatron-LM optimizer_param_scheduler.py].
   double max_lr = 0, min_lr = 0;
@@ -21,6 +21,12 @@ struct CheckpointInfo {
   std::string lr_decay_style;
   // Names and values that must be equal in the run that loads it: "num_layers" -> "12", ...
   std::map<std::string, std::string> architecture;
+  // The bytes that the run was trained on. Empty in imported weights and in checkpoints of version
+  // 0.1.
+  DataIdentity data;
+  // The table of GEMM algorithms that the run used (Backend::algorithms()). A run that resumes uses
+  // it again, so that it goes on bit for bit on another node.
+  std::string gemm_algorithms;
   // Reading sets this to false where there are weights alone (an imported model); the optimizer
   // then starts afresh.
   bool has_optimizer = true;

@@ -2,13 +2,15 @@
 #include <stdexcept>
 
 #include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/storage/sha256.h"
 #include "kernels/bfloat16.h"
 #include "trainer/checkpoint/architecture.h"
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/checkpoint_reader.h"
 #include "trainer/checkpoint/hf_gpt2.h"
 #include "trainer/checkpoint/hf_layout.h"
 #include "trainer/checkpoint/safetensors.h"
-#include "trainer/data/vocabulary_size.h"
+#include "trainer/data/run_vocabulary.h"
 
 namespace weft {
 
@@ -78,17 +80,14 @@ void write_weights(const HfExport& options, const ModelShape& shape, const fs::p
   OutputFile file(path.string() + ".part");
   const std::string header = safetensors_header(entries, {{"format", "pt"}});
   file.append(header.data(), header.size());
-  const auto cpu = create_cpu_backend();
+  CheckpointReader reader(options.load, options.iteration);
   for (size_t i = 0; i < tensors.size(); ++i) {
     const Parameter& parameter = table.find(tensors[i].parameter);
     std::vector<float> ours(static_cast<size_t>(parameter.num_elements));
-    const StateTensor wanted{"model/" + parameter.name,
-                             parameter.global_shape,
-                             -1,
-                             0,
-                             0,
-                             Tensor(ours.data(), DType::kFloat32, {parameter.num_elements})};
-    load_checkpoint(options.load, options.iteration, {wanted}, *cpu);
+    reader.read({.name = "model/" + parameter.name,
+                 .global_shape = parameter.global_shape,
+                 .count = parameter.num_own},
+                DType::kFloat32, reinterpret_cast<char*>(ours.data()));
     std::vector<float> theirs(static_cast<size_t>(entries[i].end - entries[i].begin) /
                               static_cast<size_t>(size_bytes(options.dtype)));
     to_hf(theirs.data(), ours.data(), tensors[i], parameter, shape);
@@ -101,17 +100,69 @@ void write_weights(const HfExport& options, const ModelShape& shape, const fs::p
 }
 
 // With another tokenizer's files beside it a model would write nonsense, without any message.
-void check_vocabulary(const HfExport& options, int64_t vocab_size) {
+void check_vocabulary(const HfExport& options, const RunVocabulary& known, int64_t vocab_size) {
   if (options.vocab_file.empty()) return;
+  constexpr const char* kHint =
+      ": give the --vocab-file and --merge-file that its dataset was made with, or --no-tokenizer";
   const int64_t entries = count_vocabulary(options.vocab_file);
-  if (entries == vocab_size) return;
-  throw std::invalid_argument(
-      options.vocab_file.string() + " has " + std::to_string(entries) +
-      " entries, the model's vocabulary " + std::to_string(vocab_size) +
-      ": give the --vocab-file and --merge-file that its dataset was made with, or --no-tokenizer");
+  if (entries != vocab_size) {
+    throw std::invalid_argument(options.vocab_file.string() + " has " + std::to_string(entries) +
+                                " entries, the model's vocabulary " + std::to_string(vocab_size) +
+                                kHint);
+  }
+  for (const auto& [file, wanted] : {std::pair{options.vocab_file, known.vocab_sha256},
+                                     {options.merge_file, known.merge_sha256}}) {
+    if (wanted.empty()) continue;
+    const std::string found = sha256_of_file(file);
+    if (found == wanted) continue;
+    throw std::invalid_argument(file.string() + " has SHA-256 " + found +
+                                ", but the model's data was made with a file of SHA-256 " + wanted +
+                                kHint);
+  }
+}
+
+// The files that an export writes, and those by which transformers would read another tokenizer.
+constexpr const char* kExportedFiles[] = {"config.json", "model.safetensors"};
+constexpr const char* kTokenizerFiles[] = {"vocab.json",        "merges.txt",
+                                           "tokenizer.json",    "tokenizer_config.json",
+                                           "added_tokens.json", "special_tokens_map.json"};
+
+// An older export goes as a whole: its tokenizer beside new weights would be another model's.
+void make_room(const HfExport& options) {
+  if (fs::exists(options.output) && !fs::is_empty(options.output) && !options.overwrite) {
+    throw std::invalid_argument("the folder " + options.output.string() +
+                                " holds files already: give another --output, or --overwrite");
+  }
+  fs::create_directories(options.output);
+  for (const char* name : kExportedFiles) remove_file(options.output / name);
+  for (const char* name : kTokenizerFiles) remove_file(options.output / name);
+}
+
+bool has_checksum(const fs::path& file, const std::string& sha256) {
+  return !file.empty() && fs::exists(file) && (sha256.empty() || sha256_of_file(file) == sha256);
 }
 
 }  // namespace
+
+std::pair<fs::path, fs::path> find_tokenizer_files(const CheckpointInfo& checkpoint) {
+  const RunVocabulary& known = checkpoint.data.vocabulary;
+  const fs::path folder = vocabulary_folder();
+  for (const auto& [vocab_file, merge_file] :
+       {std::pair<fs::path, fs::path>{known.vocab_file, known.merge_file},
+        {folder / "vocab.json", folder / "merges.txt"}}) {
+    if (has_checksum(vocab_file, known.vocab_sha256) &&
+        has_checksum(merge_file, known.merge_sha256))
+      return {vocab_file, merge_file};
+  }
+  const std::string what =
+      known.vocab_sha256.empty()
+          ? "no vocab.json and merges.txt in " + folder.string()
+          : "neither " + known.vocab_file + " nor " + folder.string() +
+                " has the vocabulary that the model's data was made with (SHA-256 " +
+                known.vocab_sha256 + ")";
+  throw std::invalid_argument(
+      what + ", for the tokenizer files; give --vocab-file and --merge-file, or --no-tokenizer");
+}
 
 void export_hf_gpt2(const HfExport& options) {
   const CheckpointInfo info = read_checkpoint_info(options.load, options.iteration);
@@ -122,8 +173,8 @@ void export_hf_gpt2(const HfExport& options) {
                              std::to_string(shape.num_heads) + " heads of " +
                              std::to_string(shape.head_size));
   }
-  check_vocabulary(options, shape.vocab_size);
-  fs::create_directories(options.output);
+  check_vocabulary(options, info.data.vocabulary, shape.vocab_size);
+  make_room(options);
   if (!options.vocab_file.empty()) {
     write_file_atomically(options.output / "vocab.json", read_file(options.vocab_file));
     write_file_atomically(options.output / "merges.txt", read_file(options.merge_file));

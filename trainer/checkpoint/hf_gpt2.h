@@ -8,8 +8,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <utility>
 
 #include "kernels/backend.h"
+#include "trainer/checkpoint/checkpoint_info.h"
 
 namespace weft {
 
@@ -19,14 +21,25 @@ struct HfExport {
   std::filesystem::path output;  // folder; created
   // These are copied as vocab.json and merges.txt. Where they are empty, no tokenizer files are
   // written.
-  std::filesystem::path vocab_file, merge_file;
+  std::filesystem::path vocab_file = {}, merge_file = {};
+  // Replaces the files of an older export; otherwise the folder must be empty or absent.
+  bool overwrite = false;
   // The type of the weights that are written. They come from the fp32 masters where the checkpoint
   // has them.
   DType dtype = DType::kFloat32;
 };
 // Writes the folder; every file is complete or absent. Throws std::runtime_error for a checkpoint
-// that is damaged or no GPT-2, std::system_error where files cannot be read or written.
+// that is damaged or no GPT-2, std::invalid_argument for a folder that holds files already and for
+// a tokenizer that is not the one of the model's data, std::system_error where files cannot be read
+// or written.
 void export_hf_gpt2(const HfExport& options);
+
+// Returns the vocab.json and merges.txt that the data of a checkpoint was tokenized with: the
+// files themselves where they still have their checksums, else equal ones in vocabulary_folder().
+// Those of vocabulary_folder() serve any checkpoint that does not know its vocabulary. Throws
+// std::invalid_argument if they are not found.
+std::pair<std::filesystem::path, std::filesystem::path> find_tokenizer_files(
+    const CheckpointInfo& checkpoint);
 
 struct HfImport {
   std::filesystem::path input;  // folder with config.json and model.safetensors or its shards

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/storage/sha256.h"
 #include "kernels/bfloat16.h"
 #include "trainer/checkpoint/architecture.h"
 #include "trainer/checkpoint/checkpoint.h"
@@ -147,6 +148,17 @@ class HfWeights {
   std::vector<std::unique_ptr<SafetensorsFile>> files_;
 };
 
+// The tokenizer's files are part of most folders.
+RunVocabulary vocabulary_of(const fs::path& folder, int64_t num_tokens) {
+  RunVocabulary vocabulary{.num_tokens = num_tokens, .source = folder.string()};
+  if (!fs::exists(folder / "vocab.json") || !fs::exists(folder / "merges.txt")) return vocabulary;
+  vocabulary.vocab_file = fs::absolute(folder / "vocab.json").string();
+  vocabulary.vocab_sha256 = sha256_of_file(folder / "vocab.json");
+  vocabulary.merge_file = fs::absolute(folder / "merges.txt").string();
+  vocabulary.merge_sha256 = sha256_of_file(folder / "merges.txt");
+  return vocabulary;
+}
+
 void import_folder(const HfImport& options) {
   const fs::path config_path = options.input / "config.json";
   const ModelShape shape =
@@ -162,10 +174,11 @@ void import_folder(const HfImport& options) {
     std::vector<float>& ours = storage.emplace_back(static_cast<size_t>(parameter.num_elements));
     from_hf(ours.data(), theirs.data(), tensor, parameter, shape);
     tensors.push_back({"model/" + parameter.name, parameter.global_shape, -1, 0, 0,
-                       Tensor(ours.data(), DType::kFloat32, {parameter.num_elements})});
+                       Tensor(ours.data(), DType::kFloat32, {parameter.num_own})});
   }
   CheckpointInfo info;
   info.architecture = architecture_of(shape);
+  info.data.vocabulary = vocabulary_of(options.input, shape.vocab_size);
   info.lr_decay_style = "none";
   const auto cpu = create_cpu_backend();
   save_checkpoint(options.save, info, tensors, *cpu);

@@ -2,22 +2,26 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <stdexcept>
 
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/process/parse_json.h"
+#include "indexed_dataset/soundness/xxh3.h"
 #include "indexed_dataset/storage/file_io.h"
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include "trainer/checkpoint/checkpoint_folder.h"
+#include "trainer/checkpoint/safetensors.h"
 
 namespace weft {
+
+namespace fs = std::filesystem;
 
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr const char* kFormat = "weft-checkpoint-1";
+constexpr const char *kFormat = "weft-checkpoint-2", *kFormat1 = "weft-checkpoint-1";
 
 std::string hex(uint64_t value) {
   char text[17];
@@ -33,8 +37,13 @@ uint64_t from_hex(const std::string& text) {
   return value;
 }
 
+// JSON cannot hold a path that is not UTF-8; such bytes are replaced.
+std::string dump(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
 std::string checksum_of(const Json& json) {
-  const std::string text = json.dump();
+  const std::string text = dump(json, -1);
   return hex(XXH3_64bits(text.data(), text.size()));
 }
 
@@ -43,7 +52,6 @@ Json info_to_json(const CheckpointInfo& info) {
           {"consumed_train_samples", info.scalars.consumed_samples},
           {"adam_step", info.scalars.adam_step},
           {"consumed_valid_samples", info.consumed_valid_samples},
-          {"skipped_iterations", info.skipped_iterations},
           {"lr_scheduler",
            {{"max_lr", info.max_lr},
             {"min_lr", info.min_lr},
@@ -51,7 +59,29 @@ Json info_to_json(const CheckpointInfo& info) {
             {"decay_samples", info.lr_decay_samples},
             {"decay_style", info.lr_decay_style}}},
           {"architecture", info.architecture},
+          {"data", to_json(info.data)},
+          {"gemm_algorithms", info.gemm_algorithms},
           {"arguments", Json::parse(info.arguments_json)}};
+}
+
+void check(bool sound, const std::string& what) {
+  if (!sound) throw std::runtime_error(what);
+}
+
+// A manifest may be forged, with a checksum that fits.
+void check_numbers(const CheckpointInfo& info) {
+  // Far more than any run, and sums of them do not overflow.
+  constexpr int64_t kMaxCount = int64_t{1} << 53;
+  const auto is_count = [](int64_t value) { return value >= 0 && value <= kMaxCount; };
+  const auto is_rate = [](double value) { return std::isfinite(value) && value >= 0; };
+  check(is_count(info.scalars.iteration), "its iteration is out of range");
+  check(is_count(info.scalars.consumed_samples), "consumed_train_samples is out of range");
+  check(is_count(info.consumed_valid_samples), "consumed_valid_samples is out of range");
+  check(info.scalars.adam_step >= 0 && info.scalars.adam_step <= info.scalars.iteration,
+        "adam_step is out of range");
+  check(is_rate(info.max_lr) && is_rate(info.min_lr), "a learning rate is out of range");
+  check(is_rate(info.lr_warmup_samples) && is_count(info.lr_decay_samples),
+        "the length of the learning-rate schedule is out of range");
 }
 
 CheckpointInfo info_from_json(const Json& json) {
@@ -60,7 +90,6 @@ CheckpointInfo info_from_json(const Json& json) {
   json.at("consumed_train_samples").get_to(info.scalars.consumed_samples);
   json.at("adam_step").get_to(info.scalars.adam_step);
   json.at("consumed_valid_samples").get_to(info.consumed_valid_samples);
-  json.at("skipped_iterations").get_to(info.skipped_iterations);
   const Json& schedule = json.at("lr_scheduler");
   schedule.at("max_lr").get_to(info.max_lr);
   schedule.at("min_lr").get_to(info.min_lr);
@@ -68,54 +97,95 @@ CheckpointInfo info_from_json(const Json& json) {
   schedule.at("decay_samples").get_to(info.lr_decay_samples);
   schedule.at("decay_style").get_to(info.lr_decay_style);
   json.at("architecture").get_to(info.architecture);
+  if (json.contains("data")) info.data = data_identity_from_json(json["data"]);
+  info.gemm_algorithms = json.value("gemm_algorithms", "");
   info.arguments_json = json.at("arguments").dump();
+  check_numbers(info);
   return info;
 }
 
-ManifestTensor tensor_from_json(const Json& json) {
-  ManifestTensor tensor;
-  json.at("name").get_to(tensor.name);
-  json.at("file").get_to(tensor.file);
-  json.at("dtype").get_to(tensor.dtype);
-  json.at("global_shape").get_to(tensor.global_shape);
-  json.at("split_dim").get_to(tensor.split_dim);
-  json.at("begin").get_to(tensor.begin);
-  json.at("end").get_to(tensor.end);
-  tensor.xxh3 = from_hex(json.at("xxh3").get<std::string>());
-  return tensor;
+void check_piece(const StoredPiece& stored) {
+  const auto fail = [&](const std::string& what) {
+    throw std::runtime_error("tensor " + stored.piece.name + ": " + what);
+  };
+  const fs::path file = stored.file;
+  if (file.empty() || file != file.filename() || stored.file == "." || stored.file == "..")
+    fail("its file is no plain name");
+  const std::string problem = problem_of_piece(stored.piece);
+  if (!problem.empty()) fail(problem);
+}
+
+Json to_json(const StoredPiece& stored) {
+  const TensorPiece& piece = stored.piece;
+  return {{"name", piece.name},
+          {"file", stored.file},
+          {"key", stored.key},
+          {"dtype", stored.dtype},
+          {"global_shape", piece.global_shape},
+          {"split_dim", piece.split_dim},
+          {"begin", piece.begin},
+          {"end", piece.end},
+          {"first", piece.first},
+          {"count", piece.count},
+          {"xxh3", hex(stored.xxh3)}};
+}
+
+StoredPiece piece_from_json(const Json& json) {
+  StoredPiece stored;
+  TensorPiece& piece = stored.piece;
+  json.at("name").get_to(piece.name);
+  json.at("file").get_to(stored.file);
+  json.at("dtype").get_to(stored.dtype);
+  json.at("global_shape").get_to(piece.global_shape);
+  json.at("split_dim").get_to(piece.split_dim);
+  json.at("begin").get_to(piece.begin);
+  json.at("end").get_to(piece.end);
+  stored.xxh3 = from_hex(json.at("xxh3").get<std::string>());
+  // Format 1 has whole slices under their own names.
+  stored.key = json.value("key", piece.name);
+  piece.count = 0;
+  check_piece(stored);
+  piece.first = json.value("first", int64_t{0});
+  piece.count = json.contains("count") ? json["count"].get<int64_t>() : slice_elements(piece);
+  check_piece(stored);
+  return stored;
+}
+
+Json to_json(const std::vector<StoredPiece>& pieces) {
+  Json array = Json::array();
+  for (const StoredPiece& piece : pieces) array.push_back(to_json(piece));
+  return array;
 }
 
 }  // namespace
 
-const ManifestTensor* Manifest::find(std::string_view name) const {
-  const auto found = std::find_if(tensors.begin(), tensors.end(),
-                                  [&](const auto& tensor) { return tensor.name == name; });
-  return found == tensors.end() ? nullptr : &*found;
+fs::path manifest_path(const fs::path& folder) { return folder / "manifest.json"; }
+
+std::string pieces_to_text(const std::vector<StoredPiece>& pieces) {
+  return dump(to_json(pieces), -1);
+}
+
+std::vector<StoredPiece> pieces_from_text(std::string_view text) {
+  std::vector<StoredPiece> pieces;
+  for (const Json& json : Json::parse(text)) pieces.push_back(piece_from_json(json));
+  return pieces;
 }
 
 std::string to_json(const Manifest& manifest) {
-  Json json = {
-      {"format", kFormat}, {"info", info_to_json(manifest.info)}, {"tensors", Json::array()}};
-  for (const ManifestTensor& tensor : manifest.tensors) {
-    json["tensors"].push_back({{"name", tensor.name},
-                               {"file", tensor.file},
-                               {"dtype", tensor.dtype},
-                               {"global_shape", tensor.global_shape},
-                               {"split_dim", tensor.split_dim},
-                               {"begin", tensor.begin},
-                               {"end", tensor.end},
-                               {"xxh3", hex(tensor.xxh3)}});
-  }
+  Json json = {{"format", kFormat},
+               {"info", info_to_json(manifest.info)},
+               {"pieces", to_json(manifest.pieces)}};
   json["checksum"] = checksum_of(json);
-  return json.dump(1) + "\n";
+  return dump(json, 1) + "\n";
 }
 
-Manifest read_manifest(const std::filesystem::path& path) {
+Manifest read_manifest(const fs::path& path) {
   const std::string text = read_file(path);
   Manifest manifest;
   try {
     Json json = parse_json<Json>(text);
-    if (json.at("format") != kFormat)
+    const bool is_format_1 = json.at("format") == kFormat1;
+    if (json["format"] != kFormat && !is_format_1)
       throw std::runtime_error("its format is " + json.at("format").dump() + ", not " + kFormat);
     const std::string stored = json.at("checksum").get<std::string>();
     json.erase("checksum");
@@ -125,17 +195,46 @@ Manifest read_manifest(const std::filesystem::path& path) {
           " expected, " + checksum_of(json) + " found); load another iteration with --ckpt-step");
     }
     manifest.info = info_from_json(json.at("info"));
-    for (const Json& tensor : json.at("tensors"))
-      manifest.tensors.push_back(tensor_from_json(tensor));
+    for (const Json& piece : json.at(is_format_1 ? "tensors" : "pieces"))
+      manifest.pieces.push_back(piece_from_json(piece));
   } catch (const ChecksumMismatch&) {
     throw;
   } catch (const std::exception& error) {
     throw std::runtime_error(path.string() + ": not a checkpoint manifest: " + error.what());
   }
-  manifest.info.has_optimizer = std::any_of(
-      manifest.tensors.begin(), manifest.tensors.end(),
-      [](const ManifestTensor& tensor) { return tensor.name.starts_with("optimizer/exp_avg/"); });
+  manifest.info.has_optimizer =
+      std::any_of(manifest.pieces.begin(), manifest.pieces.end(), [](const StoredPiece& stored) {
+        return stored.piece.name.starts_with("optimizer/exp_avg/");
+      });
   return manifest;
+}
+
+Manifest manifest_of(const fs::path& dir, int64_t iteration) {
+  const fs::path path = manifest_path(checkpoint_folder(dir, iteration));
+  if (!fs::exists(path)) {
+    throw std::runtime_error("no checkpoint of iteration " + std::to_string(iteration) + ": " +
+                             path.string() +
+                             " does not exist; choose one of the iter_ folders in " + dir.string() +
+                             " with --ckpt-step");
+  }
+  Manifest manifest = read_manifest(path);
+  if (manifest.info.scalars.iteration != iteration) {
+    throw std::runtime_error(path.string() + " is of iteration " +
+                             std::to_string(manifest.info.scalars.iteration) +
+                             ", not of the one that its folder names");
+  }
+  return manifest;
+}
+
+std::string problem_of_checkpoint(const fs::path& dir, int64_t iteration) {
+  try {
+    std::set<std::string> files;
+    for (const StoredPiece& stored : manifest_of(dir, iteration).pieces) files.insert(stored.file);
+    for (const std::string& file : files) SafetensorsFile(checkpoint_folder(dir, iteration) / file);
+  } catch (const std::runtime_error& error) {  // std::system_error is one
+    return error.what();
+  }
+  return "";
 }
 
 }  // namespace weft

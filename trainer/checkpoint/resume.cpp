@@ -7,7 +7,7 @@
 
 #include "trainer/checkpoint/architecture.h"
 #include "trainer/checkpoint/checkpoint.h"
-#include "trainer/config/options.h"
+#include "trainer/config/option_text.h"
 
 namespace weft {
 
@@ -27,31 +27,48 @@ LrConflict lr_conflict(const Config& config) {
   return LrConflict::kFail;
 }
 
-// The number of consumed samples tells the position of a run only while the order of samples stays.
-std::vector<std::string> data_differences(const std::string& saved_arguments,
-                                          const Config& config) {
+// Says which arguments a run changes that it may change. The number of consumed samples tells its
+// position only while the order of samples stays; the others change what it learns.
+std::vector<std::string> argument_differences(const std::string& saved_arguments,
+                                              const Config& config) {
   const auto saved = nlohmann::json::parse(saved_arguments, nullptr, /*allow_exceptions=*/false);
-  const auto ours = nlohmann::json::parse(config.resolved_json());
+  const auto ours = nlohmann::json::parse(resolved_json(config));
   std::vector<std::string> differences;
-  for (const auto& [name, flag] : {std::pair{"data_path", "--data-path"},
-                                   {"split", "--split"},
-                                   {"seq_length", "--seq-length"},
-                                   {"seed", "--seed"},
-                                   {"train_iters", "--train-iters"},
-                                   {"train_samples", "--train-samples"}}) {
+  struct Argument {
+    const char *name, *flag;
+    bool moves_samples;
+  };
+  for (const auto& [name, flag, moves_samples] :
+       {Argument{"split", "--split", true},
+        {"seq_length", "--seq-length", true},
+        {"seed", "--seed", true},
+        {"train_iters", "--train-iters", true},
+        {"train_samples", "--train-samples", true},
+        {"global_batch_size", "--global-batch-size", false},
+        {"rampup_batch_size", "--rampup-batch-size", false},
+        {"bf16", "--bf16", false},
+        {"attention_dropout", "--attention-dropout", false},
+        {"hidden_dropout", "--hidden-dropout", false},
+        {"adam_beta1", "--adam-beta1", false},
+        {"adam_beta2", "--adam-beta2", false},
+        {"adam_eps", "--adam-eps", false},
+        {"weight_decay", "--weight-decay", false},
+        {"clip_grad", "--clip-grad", false},
+        {"eod_mask_loss", "--eod-mask-loss", false}}) {
     if (!saved.is_object() || !saved.contains(name) || saved[name] == ours[name]) continue;
     differences.push_back(
-        fmt::format("{} was {} when the checkpoint was saved and is {} now: "
-                    "samples from here on may be others than without the change",
-                    flag, saved[name].dump(), ours[name].dump()));
+        fmt::format("{} was {} when the checkpoint was saved and is {} now: {}", flag,
+                    saved[name].dump(), ours[name].dump(),
+                    moves_samples ? "samples from here on may be others than without the change"
+                                  : "the run goes on with the new value"));
   }
   return differences;
 }
 
 }  // namespace
 
-CheckpointInfo checkpoint_info(const RunState& state, const ModelShape& shape,
-                               const Config& config) {
+CheckpointInfo checkpoint_info(const RunState& state, const ModelShape& shape, const Config& config,
+                               const DataIdentity& data) {
   const LrSettings& lr = state.lr.settings();
   CheckpointInfo info;
   info.scalars = state.scalars;
@@ -62,24 +79,52 @@ CheckpointInfo checkpoint_info(const RunState& state, const ModelShape& shape,
   info.lr_decay_samples = lr.decay_steps;
   info.lr_decay_style = name_of(lr.style);
   info.architecture = architecture_of(shape);
-  info.arguments_json = config.resolved_json();
+  info.data = data;
+  info.arguments_json = resolved_json(config);
   return info;
 }
 
-std::optional<int64_t> iteration_to_load(const Config& config) {
+std::optional<CheckpointChoice> checkpoint_to_load(const Config& config) {
   if (config.load.empty()) return std::nullopt;
-  if (config.ckpt_step) return config.ckpt_step;
-  const std::optional<int64_t> iteration = latest_iteration(config.load);
-  if (!iteration && config.exit_on_missing_checkpoint) {
-    throw std::runtime_error(
-        config.load +
-        ": no latest_checkpointed_iteration.txt, so there is no checkpoint to load (--exit-on-missing-checkpoint)");
+  if (config.ckpt_step) return CheckpointChoice{*config.ckpt_step};
+  const std::optional<CheckpointChoice> choice = choose_checkpoint(config.load);
+  if (!choice && config.exit_on_missing_checkpoint) {
+    throw std::runtime_error(config.load +
+                             ": no latest_checkpointed_iteration.txt, so there is no "
+                             "checkpoint to load (--exit-on-missing-checkpoint)");
   }
-  return iteration;
+  return choice;
 }
 
-Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape,
-                   const Config& config) {
+bool loads_from_its_save_folder(const Config& config) {
+  if (config.load.empty() || config.save.empty()) return false;
+  namespace fs = std::filesystem;
+  return fs::weakly_canonical(config.load) == fs::weakly_canonical(config.save);
+}
+
+void check_save_folder(const Config& config, bool loads) {
+  if (config.save.empty()) return;
+  for (const int64_t iteration : stored_iterations(config.save)) {
+    const std::filesystem::path folder = checkpoint_folder(config.save, iteration);
+    if (!std::filesystem::exists(folder) || is_replaceable(folder)) continue;
+    throw std::invalid_argument(folder.string() +
+                                " holds files, but no checkpoint of Weft, so this run could not "
+                                "save under that name; move it away or give another --save");
+  }
+  if (config.overwrite) return;
+  if (loads && loads_from_its_save_folder(config) && !config.finetune) return;
+  const std::vector<int64_t> stored = stored_iterations(config.save);
+  if (stored.empty() && !latest_iteration(config.save)) return;
+  throw std::invalid_argument(fmt::format(
+      "--save {} holds checkpoints{}, and this run would {} and overwrite them: give --load {} to "
+      "resume, another --save, or --overwrite",
+      config.save,
+      stored.empty() ? "" : fmt::format(", the newest of iteration {}", stored.front()),
+      loads ? "start from " + config.load : "start anew", config.save));
+}
+
+Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape, const Config& config,
+                   const DataIdentity& data) {
   const auto differences =
       architecture_differences(checkpoint.architecture, architecture_of(shape));
   if (!differences.empty()) {
@@ -90,8 +135,17 @@ Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape,
   const LrSettings ours = lr_settings(config);
   // Imported weights have neither iterations nor a schedule.
   const bool has_past = checkpoint.scalars.iteration > 0;
-  if (config.finetune || !has_past)
-    return {.state = {.scalars = {}, .lr = LrSchedule(ours)}, .load_optimizer = false};
+  if (config.finetune || !has_past) {
+    // The order of samples begins anew, so only the vocabulary matters.
+    return {.state = {.scalars = {}, .lr = LrSchedule(ours)},
+            .load_optimizer = false,
+            .warnings = compare_data({{}, checkpoint.data.vocabulary}, data).refused};
+  }
+  DataDifferences data_changes = compare_data(checkpoint.data, data);
+  if (!data_changes.refused.empty()) {
+    throw std::runtime_error("the checkpoint in " + config.load +
+                             " does not fit the data of this run: " + data_changes.refused.front());
+  }
 
   const LrSettings saved{.max_lr = checkpoint.max_lr,
                          .min_lr = checkpoint.min_lr,
@@ -104,7 +158,9 @@ Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape,
                           .lr = LrSchedule(reconcile(ours, saved, lr_conflict(config)),
                                            checkpoint.scalars.consumed_samples)},
                 .load_optimizer = checkpoint.has_optimizer && !config.no_load_optim,
-                .warnings = data_differences(checkpoint.arguments_json, config)};
+                .warnings = std::move(data_changes.allowed)};
+  for (std::string& change : argument_differences(checkpoint.arguments_json, config))
+    resume.warnings.push_back(std::move(change));
   if (!resume.load_optimizer) resume.state.scalars.adam_step = 0;
   return resume;
 }

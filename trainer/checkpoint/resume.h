@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/checkpoint/checkpoint_info.h"
 #include "trainer/config/config.h"
 #include "trainer/config/lr_schedule.h"
@@ -20,24 +21,36 @@ struct RunState {
   LrSchedule lr;
 };
 
-CheckpointInfo checkpoint_info(const RunState& state, const ModelShape& shape,
-                               const Config& config);
+CheckpointInfo checkpoint_info(const RunState& state, const ModelShape& shape, const Config& config,
+                               const DataIdentity& data);
 
-// Returns the iteration to load: --ckpt-step, else the one that the tracker in --load names. Where
+// Returns the checkpoint to load: that of --ckpt-step, else choose_checkpoint() of --load. Where
 // there is none, it returns nothing, or throws std::runtime_error with
-// --exit-on-missing-checkpoint.
-std::optional<int64_t> iteration_to_load(const Config& config);
+// --exit-on-missing-checkpoint. Throws what choose_checkpoint() throws.
+std::optional<CheckpointChoice> checkpoint_to_load(const Config& config);
+
+// Returns whether both options name one folder, however they spell it.
+bool loads_from_its_save_folder(const Config& config);
+
+// Throws std::invalid_argument if --save holds an iter_ folder of another program, or if the run
+// would start anew, or from another folder, and overwrite
+// the checkpoints in --save, unless --overwrite asks for that. `loads` tells whether it loads one.
+void check_save_folder(const Config& config, bool loads);
 
 struct Resume {
   RunState state;
   bool load_optimizer = true;
-  // Differences that are allowed, but make the run read other samples than the one that was saved.
+  // Differences that are allowed, although the run reads other samples than the one that was saved,
+  // or a vocabulary of other words.
   std::vector<std::string> warnings = {};
 };
 // Checks that a checkpoint fits this run and says where the run goes on. With --finetune, and from
 // imported weights, it starts at iteration 0. From weights saved with --no-save-optim, or with
 // --no-load-optim, it goes on with a fresh optimizer. Throws std::invalid_argument, which names
-// every difference of the architecture, and where the learning-rate schedules differ (reconcile()).
-Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape, const Config& config);
+// every difference of the architecture, and where the learning-rate schedules differ (reconcile());
+// std::runtime_error where the bytes of the dataset were changed under its name, or its vocabulary
+// is another one.
+Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape, const Config& config,
+                   const DataIdentity& data);
 
 }  // namespace weft

@@ -51,19 +51,34 @@ SafetensorsEntry parse_entry(const std::string& name, const nlohmann::json& valu
 
 // nlohmann silently keeps the last of two equal keys, but a file with two tensors of one name is
 // damaged or forged.
-nlohmann::json parse_without_duplicates(std::string_view text) {
-  std::vector<std::set<std::string>> open_objects;
-  return nlohmann::json::parse(
-      text, [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
-        using Event = nlohmann::json::parse_event_t;
-        if (depth > kMaxDocumentDepth) throw NestedTooDeeply();
-        if (event == Event::object_start) open_objects.emplace_back();
-        if (event == Event::object_end) open_objects.pop_back();
-        if (event == Event::key && !open_objects.back().insert(parsed.get<std::string>()).second) {
-          throw std::runtime_error("two entries named " + parsed.dump());
-        }
-        return true;
-      });
+class HeaderLimits : public DocumentLimits<nlohmann::json> {
+ public:
+  bool key(std::string& name) override {
+    names_.resize(static_cast<size_t>(depth()) + 1);
+    if (!names_.back().insert(name).second)
+      throw std::runtime_error("two entries named \"" + name + "\"");
+    return DocumentLimits<nlohmann::json>::key(name);
+  }
+  bool end_object() override {
+    names_.resize(std::min(names_.size(), static_cast<size_t>(depth())));
+    return DocumentLimits<nlohmann::json>::end_object();
+  }
+
+ private:
+  std::vector<std::set<std::string>> names_;  // of the object that is open at each depth
+};
+
+nlohmann::json parse_header(std::string_view text) {
+  HeaderLimits limits;
+  nlohmann::json::sax_parse(text, &limits);
+  return nlohmann::json::parse(text);
+}
+
+// Opening a pipe would wait for someone who writes into it.
+const std::filesystem::path& regular_file(const std::filesystem::path& path) {
+  if (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path))
+    throw std::runtime_error(path.string() + ": not a sound safetensors file: no regular file");
+  return path;
 }
 
 }  // namespace
@@ -84,14 +99,18 @@ std::string_view safetensors_dtype(DType dtype) {
 
 std::string safetensors_header(std::vector<SafetensorsEntry>& entries,
                                const std::map<std::string, std::string>& metadata) {
-  nlohmann::ordered_json header;
+  using Json = nlohmann::ordered_json;
+  Json header = Json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
+  Json::object_t::Container& members = header.get_ref<Json::object_t&>();
   int64_t offset = 0;
   for (SafetensorsEntry& entry : entries) {
     entry.begin = offset;
     entry.end = offset += num_bytes(entry);
-    header[entry.name] = {
-        {"dtype", entry.dtype}, {"shape", entry.shape}, {"data_offsets", {entry.begin, entry.end}}};
+    // operator[] would compare the name with all before it.
+    members.emplace_back(entry.name, Json{{"dtype", entry.dtype},
+                                          {"shape", entry.shape},
+                                          {"data_offsets", {entry.begin, entry.end}}});
   }
   std::string json = header.dump();
   const size_t unpadded = sizeof(uint64_t) + json.size();
@@ -102,7 +121,8 @@ std::string safetensors_header(std::vector<SafetensorsEntry>& entries,
   return out + json;
 }
 
-SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path), file_(path) {
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
+    : path_(path), file_(regular_file(path)) {
   const auto fail = [&](const std::string& why) {
     throw std::runtime_error(path_.string() + ": not a sound safetensors file: " + why);
   };
@@ -116,8 +136,8 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
   }
   data_begin_ = static_cast<int64_t>(sizeof length + length);
   try {
-    const auto header = parse_without_duplicates(
-        {reinterpret_cast<const char*>(bytes.data()) + sizeof length, length});
+    const auto header =
+        parse_header({reinterpret_cast<const char*>(bytes.data()) + sizeof length, length});
     for (const auto& [name, value] : header.items()) {
       if (name == "__metadata__") {
         metadata_ = value.get<std::map<std::string, std::string>>();
@@ -145,12 +165,12 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
     fail("tensors end at byte " + std::to_string(expected) + " of " + std::to_string(data_bytes) +
          (expected > data_bytes ? " (truncated)" : ""));
   }
+  for (size_t i = 0; i < entries_.size(); ++i) by_name_.emplace(entries_[i].name, i);
 }
 
 const SafetensorsEntry* SafetensorsFile::find(std::string_view name) const {
-  const auto found = std::find_if(entries_.begin(), entries_.end(),
-                                  [&](const auto& entry) { return entry.name == name; });
-  return found == entries_.end() ? nullptr : &*found;
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : &entries_[found->second];
 }
 
 std::span<const std::byte> SafetensorsFile::bytes(const SafetensorsEntry& entry) const {

@@ -51,6 +51,7 @@ class SafetensorsFile {
   MappedFile file_;
   int64_t data_begin_ = 0;
   std::vector<SafetensorsEntry> entries_;
+  std::map<std::string, size_t, std::less<>> by_name_;  // places in entries_
   std::map<std::string, std::string> metadata_;
 };
 

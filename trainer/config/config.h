@@ -1,6 +1,6 @@
 // Every option of weft-train, in Megatron's words. options.h holds the table of their names and
-// help texts, problems.cpp the checks. [Megatron-LM megatron/training/arguments.py, core_r0.7 and
-// v2.x]
+// help texts; command_line.h parses, problems.h checks and option_text.h prints them.
+// [Megatron-LM megatron/training/arguments.py, core_r0.7 and v2.x]
 #pragma once
 
 #include <cstdint>
@@ -22,6 +22,7 @@ struct Config {
   std::optional<int64_t> ffn_hidden_size, kv_channels, max_position_embeddings;
   int64_t make_vocab_size_divisible_by = 128;
   std::optional<int64_t> pad_vocab_size_to;
+  bool train_padded_vocabulary = false;
   float layernorm_epsilon = 1e-5F;
   bool no_bias_gelu_fusion = false;  // Megatron's unfused GELU is by erf, the fused one by tanh
   float attention_dropout = 0.1F, hidden_dropout = 0.1F;
@@ -34,7 +35,7 @@ struct Config {
   bool exit_on_missing_checkpoint = false, skip_train = false;
   int64_t eval_iters = 100, eval_interval = 1000;
   // optimizer and schedule
-  float adam_beta1 = 0.9F, adam_beta2 = 0.999F, adam_eps = 1e-8F, weight_decay = 0.01F;
+  double adam_beta1 = 0.9, adam_beta2 = 0.999, adam_eps = 1e-8, weight_decay = 0.01;
   float clip_grad = 1.0F;
   double lr = 0, min_lr = 0;
   LrDecayStyle lr_decay_style = LrDecayStyle::kLinear;
@@ -46,18 +47,28 @@ struct Config {
   // precision and device
   bool bf16 = false;
   std::string device = "auto";  // auto, cuda, cpu
-  // parallelism; sizes other than 1 are refused because they are not built
+  std::string device_profile;   // with --dry-run: the kind of GPU to plan for (device_profile.h)
+  // parallelism; model-parallel sizes other than 1 are refused because they are not built
   int64_t tensor_model_parallel_size = 1, pipeline_model_parallel_size = 1;
+  bool use_tp_pp_dp_mapping = false;
+  bool use_distributed_optimizer = false;
+  std::optional<int64_t> zero_stage, ddp_bucket_size;
+  double distributed_timeout_minutes = 10;
+  int64_t world_size = 1;  // the number of ranks; no option: the launcher decides
   // data
   std::vector<std::string> data_path;
   std::string split = "969,30,1";
   std::string vocab_file, merge_file;
-  std::optional<int64_t> vocab_size;  // the tokenizer's; vocabulary_size.h finds it if not given
+  std::optional<int64_t> vocab_size;  // the tokenizer's; run_vocabulary.h finds it if not given
   bool eod_mask_loss = false;
   int64_t num_workers = 2;
   // checkpoint
   std::string save, load;
   std::optional<int64_t> save_interval;
+  // Which checkpoints a run removes after a save: all but the newest keep_last, and those of
+  // iterations that are multiples of keep_every. Without keep_last none is removed.
+  std::optional<int64_t> keep_last, keep_every;
+  bool overwrite = false;  // a run may start anew over the checkpoints in --save
   bool no_save_optim = false, no_load_optim = false, finetune = false;
   std::optional<int64_t> ckpt_step;
   // logging
@@ -74,36 +85,35 @@ struct Config {
   int64_t head_size() const { return kv_channels.value_or(hidden_size / num_attention_heads); }
   int64_t ffn_size() const { return ffn_hidden_size.value_or(4 * hidden_size); }
   int64_t positions() const { return max_position_embeddings.value_or(seq_length); }
-  int64_t global_batch() const { return global_batch_size.value_or(micro_batch_size); }
+  int64_t data_parallel_size() const;  // at least 1
+  int64_t global_batch() const {
+    return global_batch_size.value_or(micro_batch_size * data_parallel_size());
+  }
+  bool shards_optimizer() const { return use_distributed_optimizer || zero_stage.value_or(0) == 1; }
   DType dtype() const { return bf16 ? DType::kBFloat16 : DType::kFloat32; }
   Gelu gelu() const { return no_bias_gelu_fusion ? Gelu::kErf : Gelu::kTanh; }
   std::string run_folder() const { return run_dir.empty() ? save : run_dir; }
   // Returns pad_vocab_size_to, or the next multiple of make_vocab_size_divisible_by * tp.
   int64_t padded_vocab_size(int64_t tokenizer_vocab_size) const;
 
-  // Returns every problem of the configuration, in sentences that name the flags and both values.
-  std::vector<std::string> problems() const;
-  // Returns what is unusual but allowed, for the log. There must be no problems().
-  std::vector<std::string> warnings() const;
   // Sets the options that were not given and follow from others (global_batch_size,
   // ffn_hidden_size, ...). There must be no problems().
   void fill_defaults();
-  // Returns (snake_case name, value in Python's spelling) sorted by name, as Megatron's banner
-  // prints them.
-  std::vector<std::pair<std::string, std::string>> resolved() const;
-  // Returns the same as the text of one JSON object.
-  std::string resolved_json() const;
 };
 
-struct ParsedArguments {
-  Config config;
-  // Problems of the command line itself: unknown flags, values that are not numbers, ...
-  std::vector<std::string> problems;
-  std::vector<std::string> notes;   // accepted flags that have no effect, with the reason
-  std::optional<std::string> help;  // the text to print if --help or --version was asked for
+// The words of --lr-decay-style and --log-format.
+inline constexpr std::pair<const char*, LrDecayStyle> kLrDecayStyles[] = {
+    {"constant", LrDecayStyle::kConstant},
+    {"linear", LrDecayStyle::kLinear},
+    {"cosine", LrDecayStyle::kCosine},
+    {"inverse-square-root", LrDecayStyle::kInverseSquareRoot},
 };
-
-// Reads a command line (without the program's name). Never throws for what a user may type.
-ParsedArguments parse_arguments(std::vector<std::string> arguments);
+inline constexpr std::pair<const char*, LogFormat> kLogFormats[] = {
+    {"megatron-2021", LogFormat::kMegatron2021},
+    {"megatron-ds", LogFormat::kMegatronDeepSpeed},
+    {"megatron-2024", LogFormat::kMegatron2024},
+};
+const char* name_of(LrDecayStyle style);
+const char* name_of(LogFormat format);
 
 }  // namespace weft

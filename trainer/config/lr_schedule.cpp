@@ -7,8 +7,6 @@
 #include <numbers>
 #include <stdexcept>
 
-#include "trainer/config/options.h"
-
 namespace weft {
 
 LrSettings lr_settings(const Config& config) {

@@ -1,7 +1,6 @@
 #include "trainer/config/megatron_flags.h"
 
-#include <algorithm>
-#include <numeric>
+#include <utility>
 
 namespace weft {
 
@@ -36,21 +35,19 @@ std::span<const KnownFlag> flags_without_effect() {
       {"--mmap-warmup", 0, "datasets are always memory maps"},
       {"--dataloader-type", 1, "samples are always read in order (single)", "single"},
       {"--distributed-backend", 1, "the device decides", "nccl|gloo|mpi"},
-      {"--distributed-timeout-minutes", 1, "there is one process"},
-      {"--local_rank", 1, "there is one process"},
-      {"--local-rank", 1, "there is one process"},
+      {"--DDP-impl", 1, "gradients are reduced in buckets", "local|torch"},
+      {"--local_rank", 1, "MPI numbers the ranks"},
+      {"--local-rank", 1, "MPI numbers the ranks"},
       {"--position-embedding-type", 1, "learned absolute positions", "absolute|learned_absolute"},
       {"--normalization", 1, "always LayerNorm here", "LayerNorm"},
       {"--optimizer", 1, "adam", "adam"},
       {"--sync-tp-duplicated-parameters", 0, "tensor-parallel copies cannot drift here"},
-      {"--zero-stage", 1, "there is one data-parallel rank", "0|1"},
-      {"--use-distributed-optimizer", 0, "there is one data-parallel rank"},
-      {"--overlap-grad-reduce", 0, "there is one data-parallel rank"},
-      {"--overlap-param-gather", 0, "there is one data-parallel rank"},
-      {"--ddp-bucket-size", 1, "there is one data-parallel rank"},
+      {"--overlap-grad-reduce", 0, "gradients are always reduced in buckets while backward runs"},
+      {"--overlap-param-gather", 0,
+       "parameters are gathered at the end of the step in this version"},
       {"--ckpt-format", 1, "checkpoints are safetensors"},
       {"--tensorboard-queue-size", 1, "events are written at once"},
-      {"--timing-log-option", 1, "there is one rank"},
+      {"--timing-log-option", 1, "times are those of the last rank"},
       {"--log-progress", 0, kAlways},
       {"--log-timers-to-tensorboard", 0, kAlways},
       {"--log-batch-size-to-tensorboard", 0, kAlways},
@@ -68,7 +65,8 @@ std::span<const KnownFlag> flags_without_effect() {
 }
 
 std::span<const KnownFlag> flags_not_supported() {
-  static constexpr std::string_view kParallel = "this version trains in one process";
+  static constexpr std::string_view kParallel =
+      "ranks are data parallel in this version: leave the flag out";
   static constexpr std::string_view kRecompute =
       "activations are always kept: lower --micro-batch-size";
   static constexpr std::string_view kPrecision = "use --bf16, or neither for fp32";
@@ -87,7 +85,6 @@ std::span<const KnownFlag> flags_not_supported() {
       {"--context-parallel-size", 1, kParallel},
       {"--num-layers-per-virtual-pipeline-stage", 1, kParallel},
       {"--pp-partition-method", 1, kParallel},
-      {"--use-tp-pp-dp-mapping", 0, kParallel},
       {"--no-scatter-gather-tensors-in-pipeline", 0, kParallel},
       {"--checkpoint-activations", 0, kRecompute},
       {"--checkpoint-num-layers", 1, kRecompute},
@@ -134,7 +131,7 @@ std::span<const KnownFlag> flags_not_supported() {
       {"--mock-data", 0, "give --data-path"},
       {"--reset-position-ids", 0, "positions run through the whole sample"},
       {"--reset-attention-mask", 0, "attention crosses documents"},
-      {"--universal-checkpoint", 0, "every checkpoint loads anywhere: leave the flag out"},
+      {"--universal-checkpoint", 0, "every checkpoint loads on every topology: leave the flag out"},
       {"--use-checkpoint-args", 0, "give the arguments; they are compared with the checkpoint's"},
       {"--async-save", 0, "checkpoints are written in the step"},
       {"--inference", 0, "weft-train only trains"},
@@ -143,39 +140,33 @@ std::span<const KnownFlag> flags_not_supported() {
   return kFlags;
 }
 
-namespace {
-
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
-    }
+std::string_view megatron_name_of(std::string_view flag) {
+  static constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"--learning-rate", "--lr"},
+      {"--min-learning-rate", "--min-lr"},
+      {"--batch-size", "--micro-batch-size"},
+      {"--train-batch-size", "--global-batch-size"},
+      {"--per-device-train-batch-size", "--micro-batch-size"},
+      {"--gradient-accumulation-steps", "--global-batch-size, in samples of a whole step"},
+      {"--max-steps", "--train-iters"},
+      {"--num-steps", "--train-iters"},
+      {"--epochs", "--train-iters or --train-samples"},
+      {"--num-epochs", "--train-iters or --train-samples"},
+      {"--num-train-epochs", "--train-iters or --train-samples"},
+      {"--warmup", "--lr-warmup-fraction"},
+      {"--warmup-steps", "--lr-warmup-iters"},
+      {"--max-grad-norm", "--clip-grad"},
+      {"--max-seq-length", "--seq-length"},
+      {"--block-size", "--seq-length"},
+      {"--model-parallel-size", "--tensor-model-parallel-size"},
+      {"--output-dir", "--save"},
+      {"--save-steps", "--save-interval"},
+      {"--resume-from-checkpoint", "--load"},
+  };
+  for (const auto& [theirs, megatrons] : kNames) {
+    if (flag == theirs) return megatrons;
   }
-  return row[b.size()];
-}
-
-}  // namespace
-
-std::string nearest_flag(std::string_view flag, const std::vector<std::string>& known) {
-  // Megatron joins words with dashes; --micro_batch_size is the commonest slip.
-  std::string dashed(flag);
-  std::replace(dashed.begin(), dashed.end(), '_', '-');
-  std::string best;
-  size_t best_distance = std::max<size_t>(2, flag.size() / 3);
-  for (const std::string& candidate : known) {
-    const size_t distance = edit_distance(dashed, candidate);
-    if (distance <= best_distance && (best.empty() || distance < best_distance)) {
-      best = candidate;
-      best_distance = distance;
-    }
-  }
-  return best;
+  return {};
 }
 
 }  // namespace weft

@@ -4,9 +4,7 @@
 #pragma once
 
 #include <span>
-#include <string>
 #include <string_view>
-#include <vector>
 
 namespace weft {
 
@@ -20,7 +18,7 @@ struct KnownFlag {
 std::span<const KnownFlag> flags_without_effect();
 std::span<const KnownFlag> flags_not_supported();
 
-// Returns the flag of `known` that is nearest to `flag` by edit distance, or "" if none is near.
-std::string nearest_flag(std::string_view flag, const std::vector<std::string>& known);
+// Returns Megatron's flag for one that other trainers have, as "--lr" for "--learning-rate", or "".
+std::string_view megatron_name_of(std::string_view flag);
 
 }  // namespace weft

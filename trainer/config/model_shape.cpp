@@ -32,6 +32,7 @@ ModelShape model_shape(const Config& config, int64_t vocab_size) {
   shape.max_positions = config.positions();
   shape.vocab_size = vocab_size;
   shape.padded_vocab_size = config.padded_vocab_size(vocab_size);
+  shape.train_padded_vocabulary = config.train_padded_vocabulary;
   shape.micro_batch_size = config.micro_batch_size;
   shape.layernorm_epsilon = config.layernorm_epsilon;
   shape.attention_dropout = config.attention_dropout;

@@ -14,12 +14,17 @@ struct ModelShape {
   int64_t num_layers = 0, hidden_size = 0, num_heads = 0, head_size = 0, ffn_size = 0;
   int64_t seq_length = 0, max_positions = 0;
   int64_t vocab_size = 0, padded_vocab_size = 0;
+  // Megatron's behaviour: the padding takes part in the softmax, is trained and is stored.
+  bool train_padded_vocabulary = false;
   int64_t micro_batch_size = 0;
   float layernorm_epsilon = 1e-5F, attention_dropout = 0, hidden_dropout = 0;
   Gelu gelu = Gelu::kTanh;
   DType dtype = DType::kFloat32;
   double init_method_std = 0.02;
   uint64_t seed = 1234;
+
+  // Returns the number of words that the model knows; the other rows of the padded table are zero.
+  int64_t num_words() const { return train_padded_vocabulary ? padded_vocab_size : vocab_size; }
 
   // Returns the number of parameters with the padded vocabulary; the tied head is counted once. For
   // F = 4C and H*D = C it is L(12C^2 + 13C) + Vp*C + S*C + 2C.

@@ -23,6 +23,8 @@ void visit_options(C& c, Visitor& v) {
   v("make-vocab-size-divisible-by", c.make_vocab_size_divisible_by,
     "the vocabulary is padded to a multiple of this");
   v("pad-vocab-size-to", c.pad_vocab_size_to, "exact padded vocabulary size");
+  v("train-padded-vocabulary", c.train_padded_vocabulary,
+    "as Megatron: the padding is part of the softmax, trained and stored");
   v("layernorm-epsilon", c.layernorm_epsilon, "epsilon of every LayerNorm");
   v("no-bias-gelu-fusion", c.no_bias_gelu_fusion,
     "GELU by erf instead of tanh, as Megatron's unfused path");
@@ -31,7 +33,8 @@ void visit_options(C& c, Visitor& v) {
 
   v.group("Batch and duration");
   v("micro-batch-size", c.micro_batch_size, "samples per forward pass of one rank");
-  v("global-batch-size", c.global_batch_size, "samples per step (default: micro-batch-size)");
+  v("global-batch-size", c.global_batch_size,
+    "samples per step (default: micro-batch-size times data-parallel ranks)");
   v("rampup-batch-size", c.rampup_batch_size,
     "START INCREMENT SAMPLES: grow the batch over that many samples");
   v("train-iters", c.train_iters, "steps to train; this or --train-samples");
@@ -69,8 +72,19 @@ void visit_options(C& c, Visitor& v) {
   v("bf16", c.bf16,
     "bfloat16 weights and activations, fp32 master weights and gradients (default: fp32)");
   v("device", c.device, "auto, cuda or cpu");
+  v("device-profile", c.device_profile,
+    "with --dry-run: plan for this kind of GPU (h200) or this profile file, without a GPU");
   v("tensor-model-parallel-size", c.tensor_model_parallel_size, "1 in this version");
   v("pipeline-model-parallel-size", c.pipeline_model_parallel_size, "1 in this version");
+  v("use-tp-pp-dp-mapping", c.use_tp_pp_dp_mapping,
+    "number ranks in the order tensor, pipeline, data (default: tensor, data, pipeline)");
+  v("use-distributed-optimizer", c.use_distributed_optimizer,
+    "each data-parallel rank holds a part of the optimizer's state (ZeRO-1)");
+  v("zero-stage", c.zero_stage, "0: replicated optimizer; 1: as --use-distributed-optimizer");
+  v("ddp-bucket-size", c.ddp_bucket_size,
+    "gradients that are reduced together (default: 40M, or 1M per data-parallel rank)");
+  v("distributed-timeout-minutes", c.distributed_timeout_minutes,
+    "ranks that wait longer for others end the run and name them");
   v("gemm-algorithm-cache", c.gemm_algorithm_cache,
     "file of timed GEMM algorithms (default: ~/.cache/weft/gemm-algorithms)");
 
@@ -87,7 +101,10 @@ void visit_options(C& c, Visitor& v) {
   v.group("Checkpoints");
   v("save", c.save, "folder of checkpoints; needs --save-interval");
   v("save-interval", c.save_interval, "steps between checkpoints");
+  v("keep-last", c.keep_last, "after a save remove all checkpoints but the newest so many");
+  v("keep-every", c.keep_every, "with --keep-last: keep those of iterations that are multiples");
   v("load", c.load, "folder to resume from");
+  v("overwrite", c.overwrite, "start anew even if --save holds checkpoints");
   v("ckpt-step", c.ckpt_step, "with --load: this iteration instead of the latest");
   v("no-save-optim", c.no_save_optim, "weights only");
   v("no-load-optim", c.no_load_optim, "start with a fresh optimizer");
@@ -108,8 +125,5 @@ void visit_options(C& c, Visitor& v) {
   v("run-dir", c.run_dir, "run_manifest.json and metrics.jsonl (default: --save)");
   v("dry-run", c.dry_run, "print what the run would be, allocate nothing, exit");
 }
-
-const char* name_of(LrDecayStyle style);
-const char* name_of(LogFormat format);
 
 }  // namespace weft

@@ -1,114 +1,38 @@
 // The checks of a configuration. Every message names the flags and both values, because a silently
 // wrong shape costs days (BigScience's "104B" model was a 58B one: a stale --ffn-hidden-size).
+#include "trainer/config/problems.h"
+
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstdlib>
-#include <limits>
+#include <cmath>
 #include <stdexcept>
 
 #include "indexed_dataset/samples/split.h"
-#include "trainer/config/config.h"
 #include "trainer/config/lr_schedule.h"
+#include "trainer/config/problem_list.h"
 
 namespace weft {
 
 namespace {
-
-class Problems {
- public:
-  template <typename... Args>
-  void add_if(bool wrong, fmt::format_string<Args...> format, Args&&... args) {
-    if (wrong) list.push_back(fmt::format(format, std::forward<Args>(args)...));
-  }
-  void required(int64_t value, const char* flag) {
-    add_if(value <= 0, "{} is required and must be positive (got {})", flag, value);
-  }
-  void positive(const std::optional<int64_t>& value, const char* flag) {
-    add_if(value && *value <= 0, "{} must be positive (got {})", flag, value.value_or(0));
-  }
-  void at_most(int64_t value, int64_t limit, const char* flag) {
-    add_if(value > limit, "{} {} is beyond the limit of {}", flag, value, limit);
-  }
-  std::vector<std::string> list;
-};
 
 bool product_fits(int64_t a, int64_t b) {
   int64_t product = 0;
   return !__builtin_mul_overflow(a, b, &product);
 }
 
-// These limits are far above anything that can be trained. Below them no size, count or offset
-// overflows.
-void check_limits(const Config& c, Problems& p) {
-  constexpr int64_t kWidth = 1 << 24, kCount = std::numeric_limits<int32_t>::max();
-  const size_t before = p.list.size();
-  p.at_most(c.num_layers, 1 << 16, "--num-layers");
-  p.at_most(c.hidden_size, kWidth, "--hidden-size");
-  p.at_most(c.num_attention_heads, kWidth, "--num-attention-heads");
-  p.at_most(c.kv_channels.value_or(0), kWidth, "--kv-channels");
-  p.at_most(c.ffn_hidden_size.value_or(0), kWidth, "--ffn-hidden-size");
-  p.at_most(c.seq_length, kCount, "--seq-length");
-  p.at_most(c.max_position_embeddings.value_or(0), kCount, "--max-position-embeddings");
-  p.at_most(c.vocab_size.value_or(0), kCount, "--vocab-size");
-  p.at_most(c.pad_vocab_size_to.value_or(0), kCount, "--pad-vocab-size-to");
-  p.at_most(c.make_vocab_size_divisible_by, kCount, "--make-vocab-size-divisible-by");
-  p.at_most(c.micro_batch_size, kCount, "--micro-batch-size");
-  p.at_most(c.global_batch_size.value_or(0), kCount, "--global-batch-size");
-  if (p.list.size() != before || c.num_attention_heads <= 0) return;
-  const auto wide = [](int64_t value) { return static_cast<double>(value); };
-  const double L = wide(c.num_layers), C = wide(c.hidden_size), F = wide(c.ffn_size()),
-               A = wide(c.num_attention_heads) * wide(c.head_size()), V = wide(kCount),
-               N = wide(c.micro_batch_size) * wide(c.seq_length);
-  const double bytes =
-      18 * (L * (4 * A + 2 * F + 9) * C + 2 * V * C) + 4 * N * (L * (5 * C + 4 * A + 2 * F) + V);
-  p.add_if(
-      bytes > 9e18,
-      "the model or its micro-batch is too large to be counted in bytes; "
-      "check --num-layers {}, --hidden-size {}, --ffn-hidden-size {}, --micro-batch-size {} and --seq-length {}",
-      c.num_layers, c.hidden_size, c.ffn_size(), c.micro_batch_size, c.seq_length);
+// Returns the first step with a batch of start + increment samples. [data/batch_schedule.h]
+int64_t first_step_of_increment(const Config& c) {
+  const int64_t start = c.rampup_batch_size[0], increment = c.rampup_batch_size[1];
+  const int64_t num_increments = (c.global_batch() - start) / increment;
+  const double samples =
+      static_cast<double>(c.rampup_batch_size[2]) / static_cast<double>(num_increments);
+  return static_cast<int64_t>(std::ceil(samples / static_cast<double>(start))) + 1;
 }
 
-void check_shape(const Config& c, Problems& p) {
-  p.required(c.num_layers, "--num-layers");
-  p.required(c.hidden_size, "--hidden-size");
-  p.required(c.num_attention_heads, "--num-attention-heads");
-  p.required(c.seq_length, "--seq-length");
-  p.positive(c.ffn_hidden_size, "--ffn-hidden-size");
-  p.positive(c.kv_channels, "--kv-channels");
-  p.positive(c.vocab_size, "--vocab-size");
-  p.positive(c.pad_vocab_size_to, "--pad-vocab-size-to");
-  p.positive(c.make_vocab_size_divisible_by, "--make-vocab-size-divisible-by");
-  p.add_if(
-      !c.kv_channels && c.num_attention_heads > 0 && c.hidden_size % c.num_attention_heads != 0,
-      "--hidden-size {} is not a multiple of --num-attention-heads {}; "
-      "choose sizes that divide, or give --kv-channels",
-      c.hidden_size, c.num_attention_heads);
-  p.add_if(!c.max_position_embeddings,
-           "--max-position-embeddings is required (usually --seq-length, {})", c.seq_length);
-  p.add_if(c.max_position_embeddings && *c.max_position_embeddings < c.seq_length,
-           "--max-position-embeddings {} is smaller than --seq-length {}",
-           c.max_position_embeddings.value_or(0), c.seq_length);
-  p.add_if(c.pad_vocab_size_to && c.make_vocab_size_divisible_by > 0 &&
-               *c.pad_vocab_size_to % c.make_vocab_size_divisible_by != 0,
-           "--pad-vocab-size-to {} is not a multiple of --make-vocab-size-divisible-by {}",
-           c.pad_vocab_size_to.value_or(0), c.make_vocab_size_divisible_by);
-  p.add_if(c.pad_vocab_size_to && c.vocab_size && *c.pad_vocab_size_to < *c.vocab_size,
-           "--pad-vocab-size-to {} is smaller than --vocab-size {}",
-           c.pad_vocab_size_to.value_or(0), c.vocab_size.value_or(0));
-  p.add_if(!(c.layernorm_epsilon > 0), "--layernorm-epsilon must be positive (got {})",
-           c.layernorm_epsilon);
-  p.add_if(!(c.init_method_std > 0), "--init-method-std must be positive (got {})",
-           c.init_method_std);
-  const auto is_dropout = [](float value) { return value >= 0 && value < 1; };
-  p.add_if(!is_dropout(c.attention_dropout), "--attention-dropout must be in [0, 1) (got {})",
-           c.attention_dropout);
-  p.add_if(!is_dropout(c.hidden_dropout), "--hidden-dropout must be in [0, 1) (got {})",
-           c.hidden_dropout);
-}
-
-void check_rampup(const Config& c, Problems& p) {
+void check_rampup(const Config& c, ProblemList& p) {
   const auto& rampup = c.rampup_batch_size;
   if (rampup.empty()) return;
   if (rampup.size() != 3) {
@@ -136,15 +60,17 @@ void check_rampup(const Config& c, Problems& p) {
   }
   if (c.micro_batch_size <= 0) return;
   // Where these two divide, all batches between them do.
-  for (const int64_t batch : {start, start + increment}) {
-    p.add_if(batch % c.micro_batch_size != 0,
-             "--rampup-batch-size {} {} {} reaches a batch of {}, "
-             "not a multiple of --micro-batch-size {}",
-             start, increment, samples, batch, c.micro_batch_size);
-  }
+  const int64_t unit = c.micro_batch_size * c.data_parallel_size();
+  const int64_t wrong = start % unit != 0 ? start : start + increment;
+  if (wrong % unit == 0) return;
+  p.add_if(true,
+           "--rampup-batch-size {} {} {} reaches a batch of {} in step {}, "
+           "not a multiple of --micro-batch-size {} times data-parallel size {}",
+           start, increment, samples, wrong, wrong == start ? 1 : first_step_of_increment(c),
+           c.micro_batch_size, c.data_parallel_size());
 }
 
-void check_duration(const Config& c, Problems& p) {
+void check_duration(const Config& c, ProblemList& p) {
   p.required(c.micro_batch_size, "--micro-batch-size");
   p.positive(c.global_batch_size, "--global-batch-size");
   p.positive(c.train_iters, "--train-iters");
@@ -152,9 +78,9 @@ void check_duration(const Config& c, Problems& p) {
   p.positive(c.exit_interval, "--exit-interval");
   p.add_if(
       c.global_batch_size && c.micro_batch_size > 0 &&
-          *c.global_batch_size % c.micro_batch_size != 0,
-      "--global-batch-size {} is not a multiple of --micro-batch-size {} times data-parallel size 1",
-      c.global_batch_size.value_or(0), c.micro_batch_size);
+          *c.global_batch_size % (c.micro_batch_size * c.data_parallel_size()) != 0,
+      "--global-batch-size {} is not a multiple of --micro-batch-size {} times data-parallel size {}",
+      c.global_batch_size.value_or(0), c.micro_batch_size, c.data_parallel_size());
   p.add_if(!c.train_iters && !c.train_samples,
            "one of --train-iters and --train-samples is required");
   p.add_if(c.train_iters && c.train_samples,
@@ -173,7 +99,7 @@ void check_duration(const Config& c, Problems& p) {
   check_rampup(c, p);
 }
 
-void check_units_of_schedule(const Config& c, Problems& p) {
+void check_units_of_schedule(const Config& c, ProblemList& p) {
   if (c.train_iters) {
     p.add_if(c.lr_decay_samples.has_value(),
              "--lr-decay-samples belongs to --train-samples; give --lr-decay-iters");
@@ -193,7 +119,7 @@ void check_units_of_schedule(const Config& c, Problems& p) {
            c.lr_warmup_fraction.value_or(0), c.lr_warmup_samples.value_or(0));
 }
 
-void check_optimizer(const Config& c, Problems& p) {
+void check_optimizer(const Config& c, ProblemList& p) {
   p.add_if(!(c.lr > 0), "--lr is required and must be positive (got {})", c.lr);
   p.add_if(c.min_lr < 0 || c.min_lr > c.lr, "--min-lr {} must lie between 0 and --lr {}", c.min_lr,
            c.lr);
@@ -224,10 +150,13 @@ void check_optimizer(const Config& c, Problems& p) {
              "(--lr-warmup-*, --lr-decay-*)",
              settings.warmup_steps, settings.decay_steps);
   }
-  const auto is_beta = [](float value) { return value >= 0 && value < 1; };
+  const auto is_beta = [](double value) { return value >= 0 && value < 1; };
   p.add_if(!is_beta(c.adam_beta1), "--adam-beta1 must be in [0, 1) (got {})", c.adam_beta1);
   p.add_if(!is_beta(c.adam_beta2), "--adam-beta2 must be in [0, 1) (got {})", c.adam_beta2);
-  p.add_if(!(c.adam_eps > 0), "--adam-eps must be positive (got {})", c.adam_eps);
+  p.add_if(
+      !(static_cast<float>(c.adam_eps) > 0),
+      "--adam-eps must be positive and no smaller than 1.4e-45, the least number of fp32 (got {})",
+      c.adam_eps);
   p.add_if(c.weight_decay < 0, "--weight-decay must be at least 0 (got {})", c.weight_decay);
   p.add_if(c.clip_grad < 0, "--clip-grad must be at least 0 (got {})", c.clip_grad);
   p.add_if(c.seed < 0, "--seed must be at least 0 (got {})", c.seed);
@@ -248,7 +177,7 @@ std::array<bool, 3> shares_of_split(const std::string& split) {
   return {ranges[0].has_value(), ranges[1].has_value(), ranges[2].has_value()};
 }
 
-void check_data(const Config& c, Problems& p) {
+void check_data(const Config& c, ProblemList& p) {
   p.add_if(c.data_path.empty(), "--data-path is required: the PREFIX of PREFIX.bin and PREFIX.idx");
   const bool one_prefix =
       c.data_path.size() == 1 || (c.data_path.size() == 2 && is_number(c.data_path[0]));
@@ -266,9 +195,10 @@ void check_data(const Config& c, Problems& p) {
     p.add_if(true, "--split {}: {}", c.split, error.what());
   }
   p.add_if(c.num_workers < 1, "--num-workers must be at least 1 (got {})", c.num_workers);
+  p.at_most(c.num_workers, 1024, "--num-workers");
 }
 
-void check_checkpoints(const Config& c, Problems& p) {
+void check_checkpoints(const Config& c, ProblemList& p) {
   p.positive(c.save_interval, "--save-interval");
   p.add_if(!c.save.empty() && !c.save_interval, "--save {} needs --save-interval", c.save);
   p.add_if(c.save.empty() && c.save_interval, "--save-interval {} needs --save",
@@ -277,11 +207,18 @@ void check_checkpoints(const Config& c, Problems& p) {
   p.add_if(!load && c.ckpt_step, "--ckpt-step {} needs --load", c.ckpt_step.value_or(0));
   p.add_if(!load && c.finetune, "--finetune needs --load");
   p.add_if(!load && c.exit_on_missing_checkpoint, "--exit-on-missing-checkpoint needs --load");
+  p.positive(c.keep_last, "--keep-last");
+  p.positive(c.keep_every, "--keep-every");
+  p.add_if(c.keep_every && !c.keep_last, "--keep-every {} needs --keep-last",
+           c.keep_every.value_or(0));
+  p.add_if(c.keep_last && c.save.empty(), "--keep-last {} needs --save", c.keep_last.value_or(0));
+  p.add_if(!c.device_profile.empty() && !c.dry_run, "--device-profile {} needs --dry-run",
+           c.device_profile);
   p.add_if(c.ckpt_step.value_or(0) < 0, "--ckpt-step must be at least 0 (got {})",
            c.ckpt_step.value_or(0));
 }
 
-void check_logs(const Config& c, Problems& p) {
+void check_logs(const Config& c, ProblemList& p) {
   p.add_if(c.log_interval < 1, "--log-interval must be positive (got {})", c.log_interval);
   p.add_if(c.tensorboard_log_interval < 1, "--tensorboard-log-interval must be positive (got {})",
            c.tensorboard_log_interval);
@@ -289,8 +226,7 @@ void check_logs(const Config& c, Problems& p) {
            "--timing-log-level must be 0, 1 or 2 (got {})", c.timing_log_level);
 }
 
-// Several processes would each run the whole training and overwrite each other's checkpoints.
-void check_world(const Config& c, Problems& p) {
+void check_world(const Config& c, ProblemList& p) {
   p.add_if(c.tensor_model_parallel_size != 1,
            "--tensor-model-parallel-size {} is not supported yet: only 1",
            c.tensor_model_parallel_size);
@@ -299,66 +235,44 @@ void check_world(const Config& c, Problems& p) {
            c.pipeline_model_parallel_size);
   p.add_if(c.device != "auto" && c.device != "cuda" && c.device != "cpu",
            "--device {} is none of auto, cuda, cpu", c.device);
-  for (const char* name : {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"}) {
-    const char* text = std::getenv(name);
-    if (text != nullptr && std::atoi(text) > 1) {
-      p.add_if(
-          true,
-          "started as one of {} processes ({}={}), but this version trains in one process; start one task",
-          text, name, text);
-      return;
-    }
-  }
+  p.add_if(c.zero_stage && *c.zero_stage != 0 && *c.zero_stage != 1,
+           "--zero-stage must be 0 or 1 (got {}): gradients and parameters are never sharded",
+           c.zero_stage.value_or(0));
+  p.add_if(c.zero_stage == 0 && c.use_distributed_optimizer,
+           "--zero-stage 0 and --use-distributed-optimizer exclude each other");
+  p.positive(c.ddp_bucket_size, "--ddp-bucket-size");
+  p.add_if(!(c.distributed_timeout_minutes > 0),
+           "--distributed-timeout-minutes must be positive (got {})",
+           c.distributed_timeout_minutes);
 }
 
 }  // namespace
 
-std::vector<std::string> Config::problems() const {
-  Problems p;
-  check_shape(*this, p);
-  check_limits(*this, p);
-  check_duration(*this, p);
-  check_optimizer(*this, p);
-  check_data(*this, p);
-  check_checkpoints(*this, p);
-  check_logs(*this, p);
-  check_world(*this, p);
+std::vector<std::string> problems_of(const Config& config) {
+  ProblemList p;
+  check_shape(config, p);
+  check_limits(config, p);
+  check_duration(config, p);
+  check_optimizer(config, p);
+  check_data(config, p);
+  check_checkpoints(config, p);
+  check_logs(config, p);
+  check_world(config, p);
   return p.list;
 }
 
-std::vector<std::string> Config::warnings() const {
+std::vector<std::string> warnings_of(const Config& config) {
   std::vector<std::string> list;
-  if (ffn_hidden_size && *ffn_hidden_size != 4 * hidden_size) {
+  if (config.ffn_hidden_size && *config.ffn_hidden_size != 4 * config.hidden_size) {
     list.push_back(fmt::format("--ffn-hidden-size {} is not 4 * --hidden-size ({})",
-                               *ffn_hidden_size, 4 * hidden_size));
+                               *config.ffn_hidden_size, 4 * config.hidden_size));
   }
-  if (eval_iters > 0 && !shares_of_split(split)[2]) {
-    list.push_back(fmt::format("--split {} gives the test set 0 %: no test at the end", split));
+  if (config.eval_iters > 0 && !shares_of_split(config.split)[2]) {
+    list.push_back(
+        fmt::format("--split {} gives the test set 0 %: no test at the end", config.split));
   }
-  if (save.empty()) list.emplace_back("no --save: the trained weights will be lost");
+  if (config.save.empty()) list.emplace_back("no --save: the trained weights will be lost");
   return list;
-}
-
-void Config::fill_defaults() {
-  ffn_hidden_size = ffn_size();
-  kv_channels = head_size();
-  max_position_embeddings = positions();
-  global_batch_size = global_batch();
-  if (train_iters) {
-    lr_decay_iters = lr_decay_iters.value_or(*train_iters);
-    if (!lr_warmup_fraction) lr_warmup_iters = lr_warmup_iters.value_or(0);
-  } else {
-    lr_decay_samples = lr_decay_samples.value_or(*train_samples);
-    if (!lr_warmup_fraction) lr_warmup_samples = lr_warmup_samples.value_or(0);
-  }
-  run_dir = run_folder();
-  data_path = {data_path.back()};  // the weight of a single dataset has no meaning
-}
-
-int64_t Config::padded_vocab_size(int64_t tokenizer_vocab_size) const {
-  if (pad_vocab_size_to) return *pad_vocab_size_to;
-  const int64_t multiple = make_vocab_size_divisible_by * tensor_model_parallel_size;
-  return (tokenizer_vocab_size + multiple - 1) / multiple * multiple;
 }
 
 }  // namespace weft

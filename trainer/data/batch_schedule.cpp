@@ -2,10 +2,10 @@
 
 namespace weft {
 
-BatchSchedule::BatchSchedule(const Config& config, int64_t dp_size)
+BatchSchedule::BatchSchedule(const Config& config)
     : micro_batch_size_(config.micro_batch_size),
-      dp_size_(dp_size),
-      full_(config.global_batch_size.value_or(config.micro_batch_size * dp_size)) {
+      dp_size_(config.data_parallel_size()),
+      full_(config.global_batch()) {
   if (!config.rampup_batch_size.empty()) {
     start_ = config.rampup_batch_size[0];
     increment_ = config.rampup_batch_size[1];

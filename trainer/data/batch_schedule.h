@@ -10,8 +10,8 @@ namespace weft {
 
 class BatchSchedule {
  public:
-  // `config` has no problems(); the batches are shared by `dp_size` data-parallel ranks.
-  explicit BatchSchedule(const Config& config, int64_t dp_size = 1);
+  // `config` has no problems(); its data-parallel ranks share the batches.
+  explicit BatchSchedule(const Config& config);
 
   // Returns the number of samples of the step that starts after `consumed_samples`.
   int64_t global_batch_size(int64_t consumed_samples) const;

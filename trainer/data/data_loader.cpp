@@ -6,6 +6,8 @@
 #include <chrono>
 #include <stdexcept>
 
+#include "indexed_dataset/process/start_thread.h"
+
 namespace weft {
 
 DataLoader::DataLoader(Backend& backend, const GptDataset& dataset,
@@ -18,11 +20,18 @@ DataLoader::DataLoader(Backend& backend, const GptDataset& dataset,
       next_sample_(options.first_sample),
       consumed_samples_(options.first_sample) {
   allocate_slots();
-  for (int64_t i = 0; i < options_.num_threads; ++i)
-    threads_.emplace_back([this] { run_worker(); });
+  try {
+    for (int64_t i = 0; i < options_.num_threads; ++i)
+      threads_.push_back(start_thread([this] { run_worker(); }));
+  } catch (...) {
+    stop();
+    throw;
+  }
 }
 
-DataLoader::~DataLoader() {
+DataLoader::~DataLoader() { stop(); }
+
+void DataLoader::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;

@@ -46,7 +46,7 @@ class DataLoader {
   };
 
   // Starts the threads, which prepare batches until the dataset's samples are used up. `dataset`
-  // and `backend` must outlive the loader.
+  // and `backend` must outlive the loader. Throws LimitExceeded if there can be no more threads.
   DataLoader(Backend& backend, const GptDataset& dataset, const DataLoaderOptions& options,
              BatchSizes batch_sizes);
   DataLoader(const DataLoader&) = delete;
@@ -80,6 +80,7 @@ class DataLoader {
   };
 
   void allocate_slots();
+  void stop();  // joins the threads and frees the slots
   void run_worker();
   bool can_hand_out() const;  // the caller holds mutex_
   Work hand_out();

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "trainer/config/option_text.h"
+#include "trainer/config/problems.h"
 #include "trainer/log/log_lines.h"
 
 namespace weft {
@@ -27,13 +29,15 @@ std::string batch_lines(const Config& config, const BatchSchedule& schedule) {
 }  // namespace
 
 std::string start_banner(const Config& config, const std::vector<std::string>& notes,
-                         const BatchSchedule& schedule, const VocabularySize& vocabulary) {
-  std::string text =
-      "using world size: 1, data-parallel-size: 1, tensor-model-parallel size: 1, pipeline-model-parallel size: 1 \n";
+                         const BatchSchedule& schedule, const RunVocabulary& vocabulary) {
+  std::string text = fmt::format(
+      "using world size: {}, data-parallel-size: {}, tensor-model-parallel size: {}, pipeline-model-parallel size: {} \n",
+      config.world_size, config.data_parallel_size(), config.tensor_model_parallel_size,
+      config.pipeline_model_parallel_size);
   if (config.bf16) text += "accumulate and all-reduce gradients in fp32 for bfloat16 data type.\n";
   text += fmt::format("using {} for parameters ...\n", config.bf16 ? "bfloat16" : "float32");
-  text += arguments_banner(config.resolved());
-  for (const std::string& warning : config.warnings()) text += "WARNING: " + warning + "\n";
+  text += arguments_banner(resolved_options(config));
+  for (const std::string& warning : warnings_of(config)) text += "WARNING: " + warning + "\n";
   for (const std::string& note : notes) text += " > " + note + "\n";
   text += batch_lines(config, schedule);
   const int64_t padded = config.padded_vocab_size(vocabulary.num_tokens);
@@ -41,9 +45,10 @@ std::string start_banner(const Config& config, const std::vector<std::string>& n
       fmt::format(" > vocabulary of {} tokens from {}\n", vocabulary.num_tokens, vocabulary.source);
   text += fmt::format(" > padded vocab (size: {}) with {} dummy tokens (new size: {})\n",
                       vocabulary.num_tokens, padded - vocabulary.num_tokens, padded);
-  text +=
-      "> initialized tensor model parallel with size 1\n"
-      "> initialized pipeline model parallel with size 1\n";
+  text += fmt::format(
+      "> initialized tensor model parallel with size {}\n"
+      "> initialized pipeline model parallel with size {}\n",
+      config.tensor_model_parallel_size, config.pipeline_model_parallel_size);
   text += fmt::format("> setting random seeds to {} ...\n", config.seed);
   return text;
 }

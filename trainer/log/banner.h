@@ -7,13 +7,13 @@
 
 #include "trainer/config/config.h"
 #include "trainer/data/batch_schedule.h"
-#include "trainer/data/vocabulary_size.h"
+#include "trainer/data/run_vocabulary.h"
 
 namespace weft {
 
 // The banner shows the world, the precision, all arguments, warnings and notes, the batch schedule,
 // the vocabulary with its padding, and the seed.
 std::string start_banner(const Config& config, const std::vector<std::string>& notes,
-                         const BatchSchedule& schedule, const VocabularySize& vocabulary);
+                         const BatchSchedule& schedule, const RunVocabulary& vocabulary);
 
 }  // namespace weft

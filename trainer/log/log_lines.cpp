@@ -57,7 +57,7 @@ std::string iteration_line(LogFormat format, const IterationLine& line,
   text += fmt::format(" iteration {:8d}/{:8d} | consumed samples: {:12d} |", line.iteration,
                       line.num_iterations, line.consumed_samples);
   if (format == LogFormat::kMegatronDeepSpeed) {
-    text += fmt::format(" consumed tokens: {:12d} | elapsed time per iteration (s): {:.2f} |",
+    text += fmt::format(" consumed tokens: {:12d} | elapsed time per iteration (s): {:.4f} |",
                         line.consumed_tokens, line.elapsed_ms / 1e3);
   } else {
     text += fmt::format(" elapsed time per iteration (ms): {:.1f} |", line.elapsed_ms);

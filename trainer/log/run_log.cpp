@@ -18,39 +18,46 @@ RunLog::RunLog(const Options& options, std::FILE* out)
       shape_(options.shape),
       num_iterations_(options.num_iterations),
       peak_tflops_(options.config.bf16 ? peak_tflops(options.device) : std::nullopt),
-      out_(out) {
+      out_(out),
+      prints_text_(options.prints_text),
+      logs_steps_(options.logs_steps) {
   const std::string folder = config_.run_folder();
-  if (!folder.empty()) {
+  if (!folder.empty() && logs_steps_) {
     std::filesystem::create_directories(folder);
     metrics_ = std::make_unique<MetricsFile>(std::filesystem::path(folder) / "metrics.jsonl",
                                              options.resumed_iteration);
   }
-  if (!config_.tensorboard_dir.empty()) {
+  if (!config_.tensorboard_dir.empty() && logs_steps_) {
     drop_events_after(config_.tensorboard_dir, options.resumed_iteration, options.resumed_samples);
     events_ = std::make_unique<EventFile>(config_.tensorboard_dir);
   }
-  training_starts();
 }
 
 void RunLog::print(const std::string& text) {
+  if (prints_text_) print_line(text);
+}
+
+void RunLog::print_line(const std::string& text) {
   std::fputs(text.c_str(), out_);
   std::fflush(out_);
 }
 
-void RunLog::training_starts() { interval_start_ = last_step_ = Clock::now(); }
+void RunLog::training_starts() { after_pause_ = true; }
 
 void RunLog::on_step(const StepRecord& record, const StepResult& result) {
-  const Clock::time_point now = Clock::now();
-  const double elapsed_ms = std::chrono::duration<double, std::milli>(now - last_step_).count();
-  last_step_ = now;
+  if (!logs_steps_) return;
+  // The host reads a result while the next step runs, so its own clock would tell the time between
+  // two readings. Device time between the ends of two steps is what a step costs.
+  const double elapsed_ms = after_pause_ ? result.device_ms : result.since_previous_ms;
+  after_pause_ = false;
   interval_.num_steps += 1;
+  interval_.elapsed_ms += elapsed_ms;
   interval_.num_samples += record.global_batch_size;
   if (std::isfinite(result.loss)) {
     interval_.num_finite += 1;
     interval_.loss += result.loss;
-  } else {
-    interval_.num_nan += 1;
   }
+  if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) interval_.num_nan += 1;
   interval_.batch_wait_ms += record.batch_wait_ms;
   interval_.forward_ms += result.forward_ms;
   interval_.backward_ms += result.backward_ms;
@@ -77,14 +84,11 @@ void RunLog::on_step(const StepRecord& record, const StepResult& result) {
 }
 
 void RunLog::log_interval(const StepRecord& record, const StepResult& result) {
-  const Clock::time_point now = Clock::now();
-  const double total_ms = std::chrono::duration<double, std::milli>(now - interval_start_).count();
-  const double elapsed_ms = total_ms / static_cast<double>(interval_.num_steps);
-  print(iteration_line(config_.log_format, iteration_line_of(record, result, elapsed_ms),
-                       timestamp_now()));
-  print(timer_line(config_.log_format, timers()));
+  const double elapsed_ms = interval_.elapsed_ms / static_cast<double>(interval_.num_steps);
+  print_line(iteration_line(config_.log_format, iteration_line_of(record, result, elapsed_ms),
+                            timestamp_now()));
+  print_line(timer_line(config_.log_format, timers()));
   interval_ = {};
-  interval_start_ = now;
 }
 
 IterationLine RunLog::iteration_line_of(const StepRecord& record, const StepResult& result,
@@ -104,7 +108,10 @@ IterationLine RunLog::iteration_line_of(const StepRecord& record, const StepResu
   if (config_.log_params_norm) line.params_norm = result.params_norm;
   const double tokens = static_cast<double>(interval_.num_samples * shape_.seq_length);
   const double seconds = elapsed_ms * static_cast<double>(interval_.num_steps) / 1e3;
-  if (seconds > 0) line.tflops = model_flops(shape_, tokens) / seconds / 1e12;
+  if (seconds > 0) {
+    line.tflops =
+        model_flops(shape_, tokens) / seconds / 1e12 / static_cast<double>(config_.world_size);
+  }
   if (peak_tflops_) line.mfu = 100.0 * line.tflops / *peak_tflops_;
   return line;
 }
@@ -138,7 +145,7 @@ void RunLog::write_events(const StepRecord& record, const StepResult& result, do
   add("grad-norm", result.grad_norm);
   if (config_.log_params_norm) add("params-norm", result.params_norm);
   add("iteration-time", elapsed_ms / 1e3);
-  by_step.push_back({"world-size", 1.0F});
+  by_step.push_back({"world-size", static_cast<float>(config_.world_size)});
   by_step.push_back({"forward-compute-time", result.forward_ms / 1e3F});
   by_step.push_back({"backward-compute-time", result.backward_ms / 1e3F});
   by_step.push_back({"optimizer-time", result.optimizer_ms / 1e3F});
@@ -147,11 +154,12 @@ void RunLog::write_events(const StepRecord& record, const StepResult& result, do
 }
 
 void RunLog::on_evaluation(const Evaluation& evaluation) {
+  if (!logs_steps_) return;
   const auto& [set, loss, iteration, consumed_samples, at_end] = evaluation;
   std::string at = "iteration " + std::to_string(iteration);
   if (at_end)
     at = "the end of training for " + std::string(set == "validation" ? "val" : "test") + " data";
-  print(validation_lines(at, loss));
+  print_line(validation_lines(at, loss));
   if (metrics_) metrics_->add(to_json_line(iteration, set, loss, at_end));
   if (!events_) return;
   const auto value = static_cast<float>(loss), ppl = static_cast<float>(perplexity(loss));

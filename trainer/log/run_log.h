@@ -1,7 +1,6 @@
 // Writes log lines, metrics.jsonl and TensorBoard events from one record per step.
 #pragma once
 
-#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -38,13 +37,16 @@ class RunLog {
     int64_t num_iterations = 0;
     // Points of earlier runs that lie after these are dropped.
     int64_t resumed_iteration = 0, resumed_samples = 0;
+    // As in Megatron, the first rank prints text and the last one iterations, metrics and events.
+    bool prints_text = true, logs_steps = true;
   };
   RunLog(const Options& options, std::FILE* out);
 
   // Prints text for people and flushes it, because logs are followed through pipes.
   void print(const std::string& text);
 
-  // Starts the clock of "elapsed time per iteration".
+  // Call it before the first step, and before the first one after a Pause, whose elapsed time is
+  // then its own alone.
   void training_starts();
   void on_step(const StepRecord& record, const StepResult& result);
   struct Evaluation {
@@ -58,30 +60,27 @@ class RunLog {
   // While a Pause lives (evaluation, saving) the clock stands still, as in Megatron-LM core_r0.7.
   class Pause {
    public:
-    explicit Pause(RunLog& log) : log_(log), start_(Clock::now()) {}
+    explicit Pause(RunLog& log) : log_(log) {}
     Pause(const Pause&) = delete;
     Pause& operator=(const Pause&) = delete;
-    ~Pause() {
-      log_.interval_start_ += Clock::now() - start_;
-      log_.last_step_ += Clock::now() - start_;
-    }
+    ~Pause() { log_.training_starts(); }
 
    private:
     RunLog& log_;
-    std::chrono::steady_clock::time_point start_;
   };
 
  private:
-  using Clock = std::chrono::steady_clock;
   // Sums over the steps since the last iteration line.
   struct Interval {
     int64_t num_steps = 0, num_finite = 0, num_nan = 0, num_samples = 0;
-    double loss = 0, batch_wait_ms = 0, forward_ms = 0, backward_ms = 0, optimizer_ms = 0;
+    double elapsed_ms = 0, loss = 0, batch_wait_ms = 0, forward_ms = 0, backward_ms = 0,
+           optimizer_ms = 0;
   };
 
   IterationLine iteration_line_of(const StepRecord& record, const StepResult& result,
                                   double elapsed_ms) const;
   std::vector<Timer> timers() const;
+  void print_line(const std::string& text);
   void log_interval(const StepRecord& record, const StepResult& result);
   void write_events(const StepRecord& record, const StepResult& result, double elapsed_ms);
 
@@ -90,10 +89,11 @@ class RunLog {
   const int64_t num_iterations_;
   const std::optional<double> peak_tflops_;
   std::FILE* out_;
+  const bool prints_text_, logs_steps_;
   std::unique_ptr<MetricsFile> metrics_;
   std::unique_ptr<EventFile> events_;
   Interval interval_;
-  Clock::time_point interval_start_, last_step_;
+  bool after_pause_ = true;  // the step before the next one is no measure of its time
 };
 
 }  // namespace weft

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "indexed_dataset/storage/file_io.h"
+#include "trainer/config/option_text.h"
 #include "trainer/log/log_lines.h"
 
 namespace weft {
@@ -12,6 +13,8 @@ namespace weft {
 void write_run_manifest(const std::filesystem::path& run_folder, const RunManifest& manifest) {
   char host[256] = "localhost";
   gethostname(host, sizeof host - 1);
+  nlohmann::ordered_json vocabulary = to_json(manifest.data)["vocabulary"];
+  vocabulary["padded_size"] = manifest.padded_vocabulary_size;
   const nlohmann::ordered_json json = {
       {"program", "weft-train"},
       {"version", WEFT_VERSION},
@@ -25,13 +28,11 @@ void write_run_manifest(const std::filesystem::path& run_folder, const RunManife
        {{"train", manifest.train_samples},
         {"validation", manifest.valid_samples},
         {"test", manifest.test_samples}}},
-      {"vocabulary",
-       {{"size", manifest.vocabulary_size},
-        {"padded_size", manifest.padded_vocabulary_size},
-        {"source", manifest.vocabulary_source}}},
+      {"datasets", to_json(manifest.data)["datasets"]},
+      {"vocabulary", vocabulary},
       {"num_parameters", manifest.num_parameters},
       {"num_iterations", manifest.num_iterations},
-      {"arguments", nlohmann::ordered_json::parse(manifest.config.resolved_json())},
+      {"arguments", nlohmann::ordered_json::parse(resolved_json(manifest.config))},
   };
   std::filesystem::create_directories(run_folder);
   write_file_atomically(

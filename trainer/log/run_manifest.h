@@ -7,6 +7,7 @@
 #include <string>
 
 #include "trainer/config/config.h"
+#include "trainer/data/data_identity.h"
 
 namespace weft {
 
@@ -14,8 +15,8 @@ struct RunManifest {
   const Config& config;  // with defaults filled in; becomes "arguments"
   std::string device;
   std::string dataset_prefix;  // written as an absolute path: a run is inspected from anywhere
-  int64_t vocabulary_size = 0, padded_vocabulary_size = 0, num_parameters = 0;
-  std::string vocabulary_source;
+  const DataIdentity& data;
+  int64_t padded_vocabulary_size = 0, num_parameters = 0;
   int64_t num_iterations = 0;
   // The samples that the run asks of the dataset.
   int64_t train_samples = 0, valid_samples = 0, test_samples = 0;

@@ -117,7 +117,7 @@ void initial_values(const Parameter& parameter, uint64_t seed, float* values) {
     return;
   }
   // A row of the slice is a contiguous run of the global tensor, whichever dimension is sharded.
-  const int64_t rows = parameter.shape[0], cols = parameter.shape[1];
+  const int64_t cols = parameter.shape[1], rows = parameter.num_own / cols;
   const int64_t global_cols = parameter.global_shape[1];
   const int64_t first_row = parameter.split_dim == 0 ? parameter.begin : 0;
   const int64_t first_col = parameter.split_dim == 1 ? parameter.begin : 0;
@@ -127,6 +127,7 @@ void initial_values(const Parameter& parameter, uint64_t seed, float* values) {
     normal_run(seed, stream, parameter.init_std, (first_row + row) * global_cols + first_col, cols,
                values + row * cols);
   }
+  std::fill(values + parameter.num_own, values + parameter.num_elements, 0.0F);
 }
 
 }  // namespace weft

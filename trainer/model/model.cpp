@@ -15,11 +15,10 @@ uint64_t dropout_stream(int64_t iteration, int64_t layer, uint64_t op) {
 }
 
 void check_layout(const ParallelLayout& layout) {
-  if (layout.world_size() == 1) return;
+  if (layout.tp_size == 1 && layout.pp_size == 1) return;
   throw std::invalid_argument("model: tensor-parallel size " + std::to_string(layout.tp_size) +
                               ", pipeline size " + std::to_string(layout.pp_size) +
-                              ", data-parallel size " + std::to_string(layout.dp_size) +
-                              ": only 1, 1 and 1 are built");
+                              ": only 1 and 1 are built");
 }
 
 void check_shape(const ModelShape& shape, DeviceKind device) {
@@ -43,31 +42,31 @@ Tensor rows(Tensor t, int64_t columns) {
 
 }  // namespace
 
-ModelParameters::ModelParameters(const ParameterTable& table, const ModelShape& shape,
-                                 Tensor arena) {
+ModelParameters::ModelParameters(const ParameterTable& table, Tensor arena) {
   const auto view = [&](const std::string& name) {
     return ParameterTable::slice(arena, table.find(name));
   };
-  word = view("embedding.word_embeddings.weight");
-  position = view("embedding.position_embeddings.weight");
-  final_ln_weight = view("decoder.final_layernorm.weight");
-  final_ln_bias = view("decoder.final_layernorm.bias");
-  for (int64_t layer = 0; layer < shape.num_layers; ++layer) {
-    const std::string prefix = "decoder.layers." + std::to_string(layer) + ".";
-    LayerParameters p;
-    p.ln1_weight = view(prefix + "input_layernorm.weight");
-    p.ln1_bias = view(prefix + "input_layernorm.bias");
-    p.qkv_weight = view(prefix + "self_attention.linear_qkv.weight");
-    p.qkv_bias = view(prefix + "self_attention.linear_qkv.bias");
-    p.proj_weight = view(prefix + "self_attention.linear_proj.weight");
-    p.proj_bias = view(prefix + "self_attention.linear_proj.bias");
-    p.ln2_weight = view(prefix + "pre_mlp_layernorm.weight");
-    p.ln2_bias = view(prefix + "pre_mlp_layernorm.bias");
-    p.fc1_weight = view(prefix + "mlp.linear_fc1.weight");
-    p.fc1_bias = view(prefix + "mlp.linear_fc1.bias");
-    p.fc2_weight = view(prefix + "mlp.linear_fc2.weight");
-    p.fc2_bias = view(prefix + "mlp.linear_fc2.bias");
-    layers.push_back(p);
+  const Chunk& chunk = table.chunk();
+  if (chunk.has_embedding || chunk.has_head) word = view("embedding.word_embeddings.weight");
+  if (chunk.has_embedding) position = view("embedding.position_embeddings.weight");
+  if (chunk.has_head) {
+    final_ln_weight = view("decoder.final_layernorm.weight");
+    final_ln_bias = view("decoder.final_layernorm.bias");
+  }
+  for (int64_t i = 0; i < chunk.num_layers; ++i) {
+    const std::string prefix = "decoder.layers." + std::to_string(chunk.first_layer + i) + ".";
+    layers.push_back({.ln1_weight = view(prefix + "input_layernorm.weight"),
+                      .ln1_bias = view(prefix + "input_layernorm.bias"),
+                      .qkv_weight = view(prefix + "self_attention.linear_qkv.weight"),
+                      .qkv_bias = view(prefix + "self_attention.linear_qkv.bias"),
+                      .proj_weight = view(prefix + "self_attention.linear_proj.weight"),
+                      .proj_bias = view(prefix + "self_attention.linear_proj.bias"),
+                      .ln2_weight = view(prefix + "pre_mlp_layernorm.weight"),
+                      .ln2_bias = view(prefix + "pre_mlp_layernorm.bias"),
+                      .fc1_weight = view(prefix + "mlp.linear_fc1.weight"),
+                      .fc1_bias = view(prefix + "mlp.linear_fc1.bias"),
+                      .fc2_weight = view(prefix + "mlp.linear_fc2.weight"),
+                      .fc2_bias = view(prefix + "mlp.linear_fc2.bias")});
   }
 }
 
@@ -77,10 +76,11 @@ Model::Model(Backend& backend, Communicator& tensor_parallel, const ModelShape& 
       tensor_parallel_(tensor_parallel),
       shape_(shape),
       layout_(layout),
+      chunk_(chunk_of(shape, layout)),
       heads_(shape.num_heads / layout.tp_size),
       ffn_(shape.ffn_size / layout.tp_size),
       vocab_rows_(shape.padded_vocab_size / layout.tp_size),
-      layers_(static_cast<size_t>(shape.num_layers)) {
+      layers_(static_cast<size_t>(chunk_.num_layers)) {
   check_layout(layout);
   check_shape(shape, backend.kind());
   plan_buffers(plan);
@@ -93,7 +93,8 @@ void Model::plan_buffers(MemoryPlan& plan) {
   const auto keep = MemoryClass::kActivations, scratch = MemoryClass::kScratch;
   for (size_t i = 0; i < layers_.size(); ++i) {
     LayerActivations& a = layers_[i];
-    const std::string prefix = "layer " + std::to_string(i) + " ";
+    const std::string prefix =
+        "layer " + std::to_string(chunk_.first_layer + static_cast<int64_t>(i)) + " ";
     plan.add(keep, prefix + "residual", &a.residual, x, {N, C});
     plan.add(keep, prefix + "ln1", &a.ln1, x, {N, C});
     plan.add(keep, prefix + "mean1", &a.mean1, f, {N});
@@ -101,6 +102,10 @@ void Model::plan_buffers(MemoryPlan& plan) {
     plan.add(keep, prefix + "qkv", &a.qkv, x, {B, T, heads_, 3, D});
     plan.add(keep, prefix + "att", &a.att, x, {B, T, heads_, D});
     plan.add(keep, prefix + "lse", &a.lse, f, {B, heads_, T});
+    if (shape_.attention_dropout > 0) {
+      plan.add(keep, prefix + "dropout bits", &a.kept, DType::kInt32,
+               {B, heads_, attention_mask_words(T)});
+    }
     plan.add(keep, prefix + "residual_mid", &a.residual_mid, x, {N, C});
     plan.add(keep, prefix + "ln2", &a.ln2, x, {N, C});
     plan.add(keep, prefix + "mean2", &a.mean2, f, {N});
@@ -109,15 +114,19 @@ void Model::plan_buffers(MemoryPlan& plan) {
     plan.add(keep, prefix + "fc1", &a.fc1, x, {N, ffn_});
   }
   plan.add(keep, "final residual", &final_residual_, x, {N, C});
-  plan.add(keep, "final ln", &final_ln_, x, {N, C});
-  plan.add(keep, "final mean", &final_mean_, f, {N});
-  plan.add(keep, "final rstd", &final_rstd_, f, {N});
+  if (chunk_.has_head) {
+    plan.add(keep, "final ln", &final_ln_, x, {N, C});
+    plan.add(keep, "final mean", &final_mean_, f, {N});
+    plan.add(keep, "final rstd", &final_rstd_, f, {N});
+  }
   plan.add(scratch, "branch", &branch_, x, {N, C});
   plan.add(scratch, "dresidual", &dresidual_, x, {N, C});
   plan.add(scratch, "dnormed", &dnormed_, x, {N, std::max(C, heads_ * D)});
   plan.add(scratch, "dwide", &dwide_, x, {N, std::max(ffn_, 3 * heads_ * D)});
-  plan.add(MemoryClass::kLogits, "logits", &logits_, x, {N, vocab_rows_});
-  plan.add(MemoryClass::kLogits, "losses", &losses_, f, {N});
+  if (chunk_.has_head) {
+    plan.add(MemoryClass::kLogits, "logits", &logits_, x, {N, vocab_rows_});
+    plan.add(MemoryClass::kLogits, "losses", &losses_, f, {N});
+  }
 }
 
 WorkspaceShape Model::workspace_shape(int64_t num_parameters) const {
@@ -128,15 +137,25 @@ WorkspaceShape Model::workspace_shape(int64_t num_parameters) const {
   w.H = heads_;
   w.D = shape_.head_size;
   w.F = ffn_;
-  w.Vp = vocab_rows_;
+  w.Vp = chunk_.has_head ? vocab_rows_ : 0;
   w.num_parameters = num_parameters;
   w.x = shape_.dtype;
+  w.gelu = shape_.gelu;
   return w;
 }
 
 void Model::bind(const ParameterTable& table, Tensor parameters, Tensor gradients) {
-  weights_ = ModelParameters(table, shape_, parameters);
-  gradients_ = ModelParameters(table, shape_, gradients);
+  weights_ = ModelParameters(table, parameters);
+  gradients_ = ModelParameters(table, gradients);
+  arena_ends_.clear();
+  for (int64_t i = 0; i < chunk_.num_layers; ++i) {
+    // The bias of qkv is the last parameter of a layer that tensor parallelism shards; replicated
+    // ones lie at the end of the arena (parameters.h).
+    const Parameter& parameter =
+        table.find("decoder.layers." + std::to_string(chunk_.first_layer + i) +
+                   ".self_attention.linear_qkv.bias");
+    arena_ends_.push_back(parameter.arena_offset + parameter.num_elements);
+  }
 }
 
 Dropout Model::hidden_dropout(const MicroBatch& batch, int64_t layer, Op op) const {
@@ -147,71 +166,137 @@ Dropout Model::hidden_dropout(const MicroBatch& batch, int64_t layer, Op op) con
 }
 
 Dropout Model::attention_dropout(const MicroBatch& batch, int64_t layer) const {
-  const int64_t per_sample = shape_.num_heads * shape_.seq_length * shape_.seq_length;
+  const int64_t T = shape_.seq_length;
+  const int64_t per_sample = shape_.num_heads * T * attention_mask_length(T);
   return {shape_.attention_dropout, shape_.seed,
           dropout_stream(batch.iteration, layer, static_cast<uint64_t>(Op::kAttention)),
           static_cast<uint64_t>(batch.first_sample * per_sample)};
 }
 
+Heads Model::own_heads() const { return {layout_.tp_rank * heads_, shape_.num_heads}; }
+
+float Model::attention_scale() const {
+  return 1.0F / std::sqrt(static_cast<float>(shape_.head_size));
+}
+
 void Model::reduce_over_tensor_parallel(Tensor partial) {
-  if (tensor_parallel_.size() > 1) tensor_parallel_.all_reduce(partial, Reduce::kSum);
+  if (tensor_parallel_.size() > 1)
+    tensor_parallel_.all_reduce(partial, Reduce::kSum, Stream::kCompute);
+}
+
+Tensor Model::embedded(Tensor rows) const {
+  return Tensor(rows.data(), rows.dtype(),
+                {shape_.micro_batch_size, shape_.seq_length, shape_.hidden_size});
+}
+
+Model::Branch Model::branch_before(int64_t i, const MicroBatch& batch, bool training) const {
+  Branch branch;
+  const int64_t layer = chunk_.first_layer + i - 1;
+  if (i > 0) {
+    const auto before = static_cast<size_t>(i - 1);
+    branch.residual = layers_[before].residual_mid;
+    branch.output = branch_;
+    branch.bias = weights_.layers[before].fc2_bias;
+    branch.dbias = gradients_.layers[before].fc2_bias;
+    if (training) branch.dropout = hidden_dropout(batch, layer, Op::kMlpBranch);
+  } else if (chunk_.has_embedding) {
+    branch.output = branch_;
+    branch.bias = weights_.position;
+    branch.dbias = gradients_.position;
+    branch.bias_period = shape_.seq_length;
+    if (training) branch.dropout = hidden_dropout(batch, 0, Op::kEmbedding);
+  } else {
+    branch.residual = layers_[0].residual;
+  }
+  return branch;
+}
+
+Model::Branch Model::attention_branch(int64_t i, const MicroBatch& batch, bool training) const {
+  const auto idx = static_cast<size_t>(i);
+  Branch branch;
+  branch.residual = layers_[idx].residual;
+  branch.output = branch_;
+  branch.bias = weights_.layers[idx].proj_bias;
+  branch.dbias = gradients_.layers[idx].proj_bias;
+  if (training) {
+    branch.dropout = hidden_dropout(batch, chunk_.first_layer + i, Op::kAttentionBranch);
+  }
+  return branch;
 }
 
 void Model::forward(const MicroBatch& batch, bool training) {
-  LayerActivations& first = layers_[0];
-  const LayerParameters& w = weights_.layers[0];
-  const Dropout dropout = training ? hidden_dropout(batch, 0, Op::kEmbedding) : Dropout{};
-  const int64_t B = shape_.micro_batch_size, T = shape_.seq_length;
-  const Tensor embedded(first.residual.data(), shape_.dtype, {B, T, shape_.hidden_size});
-  backend_.embedding_forward(embedded, batch.tokens, weights_.word, weights_.position,
-                             layout_.tp_rank * vocab_rows_, dropout);
-  reduce_over_tensor_parallel(embedded);
-  backend_.layernorm_forward(first.ln1, first.mean1, first.rstd1, first.residual, w.ln1_weight,
-                             w.ln1_bias, shape_.layernorm_epsilon);
-  for (int64_t layer = 0; layer < shape_.num_layers; ++layer) {
-    forward_layer(layer, batch, training);
+  if (chunk_.has_embedding) {
+    backend_.embedding_forward(embedded(branch_), batch.tokens, weights_.word,
+                               layout_.tp_rank * vocab_rows_);
+    reduce_over_tensor_parallel(branch_);
   }
-  backend_.linear_forward(logits_, final_ln_, weights_.word, Tensor());
+  for (int64_t i = 0; i < chunk_.num_layers; ++i) forward_layer(i, batch, training);
+  forward_end(batch, training);
 }
 
-// Computes everything from this layer's ln1 to the next layer's: each residual addition is fused
-// with the LayerNorm that follows it.
-void Model::forward_layer(int64_t layer, const MicroBatch& batch, bool training) {
-  LayerActivations& a = layers_[static_cast<size_t>(layer)];
-  const LayerParameters& w = weights_.layers[static_cast<size_t>(layer)];
-  const bool is_last = layer + 1 == shape_.num_layers;
-  const Dropout no_dropout;
-  // Row-parallel outputs are summed over ranks, so only one rank adds the bias.
-  const bool adds_bias = layout_.tp_rank == 0;
+void Model::forward_layer(int64_t i, const MicroBatch& batch, bool training) {
+  LayerActivations& a = layers_[static_cast<size_t>(i)];
+  const LayerParameters& w = weights_.layers[static_cast<size_t>(i)];
   const int64_t att_columns = heads_ * shape_.head_size;
-  const float scale = 1.0F / std::sqrt(static_cast<float>(shape_.head_size));
 
+  const Branch in = branch_before(i, batch, training);
+  backend_.residual_norm_forward({.normed = a.ln1,
+                                  .residual_out = in.output ? a.residual : Tensor(),
+                                  .mean = a.mean1,
+                                  .rstd = a.rstd1,
+                                  .residual = in.residual,
+                                  .branch = in.output,
+                                  .branch_bias = in.bias,
+                                  .bias_period = in.bias_period,
+                                  .weight = w.ln1_weight,
+                                  .bias = w.ln1_bias,
+                                  .epsilon = shape_.layernorm_epsilon,
+                                  .dropout = in.dropout});
   backend_.linear_forward(rows(a.qkv, 3 * att_columns), a.ln1, w.qkv_weight, w.qkv_bias);
-  backend_.attention_forward(a.att, a.lse, a.qkv, scale,
-                             training ? attention_dropout(batch, layer) : no_dropout);
-  backend_.linear_forward(branch_, rows(a.att, att_columns), w.proj_weight,
-                          adds_bias ? w.proj_bias : Tensor());
+  backend_.attention_forward(
+      {.out = a.att,
+       .lse = a.lse,
+       .kept = a.kept,
+       .qkv = a.qkv,
+       .scale = attention_scale(),
+       .heads = own_heads(),
+       .dropout = training ? attention_dropout(batch, chunk_.first_layer + i) : Dropout{}});
+  backend_.linear_forward(branch_, rows(a.att, att_columns), w.proj_weight, Tensor());
   reduce_over_tensor_parallel(branch_);
-  backend_.residual_layernorm_forward(
-      a.ln2, a.residual_mid, a.mean2, a.rstd2, a.residual, branch_, w.ln2_weight, w.ln2_bias,
-      shape_.layernorm_epsilon,
-      training ? hidden_dropout(batch, layer, Op::kAttentionBranch) : no_dropout);
 
+  const Branch attention = attention_branch(i, batch, training);
+  backend_.residual_norm_forward({.normed = a.ln2,
+                                  .residual_out = a.residual_mid,
+                                  .mean = a.mean2,
+                                  .rstd = a.rstd2,
+                                  .residual = attention.residual,
+                                  .branch = attention.output,
+                                  .branch_bias = attention.bias,
+                                  .weight = w.ln2_weight,
+                                  .bias = w.ln2_bias,
+                                  .epsilon = shape_.layernorm_epsilon,
+                                  .dropout = attention.dropout});
   backend_.linear_gelu_forward(a.fc1, a.fc1_pre, a.ln2, w.fc1_weight, w.fc1_bias, shape_.gelu);
-  backend_.linear_forward(branch_, a.fc1, w.fc2_weight, adds_bias ? w.fc2_bias : Tensor());
+  backend_.linear_forward(branch_, a.fc1, w.fc2_weight, Tensor());
   reduce_over_tensor_parallel(branch_);
-  const Dropout dropout = training ? hidden_dropout(batch, layer, Op::kMlpBranch) : no_dropout;
-  if (is_last) {
-    backend_.residual_layernorm_forward(final_ln_, final_residual_, final_mean_, final_rstd_,
-                                        a.residual_mid, branch_, weights_.final_ln_weight,
-                                        weights_.final_ln_bias, shape_.layernorm_epsilon, dropout);
-  } else {
-    LayerActivations& next = layers_[static_cast<size_t>(layer) + 1];
-    const LayerParameters& next_w = weights_.layers[static_cast<size_t>(layer) + 1];
-    backend_.residual_layernorm_forward(next.ln1, next.residual, next.mean1, next.rstd1,
-                                        a.residual_mid, branch_, next_w.ln1_weight, next_w.ln1_bias,
-                                        shape_.layernorm_epsilon, dropout);
-  }
+}
+
+// Adds the last layer's branch; with the head, computes the logits.
+void Model::forward_end(const MicroBatch& batch, bool training) {
+  const Branch last = branch_before(chunk_.num_layers, batch, training);
+  backend_.residual_norm_forward({.normed = final_ln_,
+                                  .residual_out = final_residual_,
+                                  .mean = final_mean_,
+                                  .rstd = final_rstd_,
+                                  .residual = last.residual,
+                                  .branch = last.output,
+                                  .branch_bias = last.bias,
+                                  .bias_period = last.bias_period,
+                                  .weight = weights_.final_ln_weight,
+                                  .bias = weights_.final_ln_bias,
+                                  .epsilon = shape_.layernorm_epsilon,
+                                  .dropout = last.dropout});
+  if (chunk_.has_head) backend_.linear_forward(logits_, final_ln_, weights_.word, Tensor());
 }
 
 void Model::loss(Tensor loss, const MicroBatch& batch, float loss_scale, bool accumulate,
@@ -220,78 +305,117 @@ void Model::loss(Tensor loss, const MicroBatch& batch, float loss_scale, bool ac
   const Tensor targets(batch.targets.data(), DType::kInt32, {N});
   const Tensor mask =
       batch.loss_mask ? Tensor(batch.loss_mask.data(), DType::kFloat32, {N}) : Tensor();
-  // Padded vocabulary rows take part in the softmax, as in Megatron.
-  backend_.cross_entropy(losses_, logits_, targets, mask, shape_.padded_vocab_size, gradient_scale,
+  backend_.cross_entropy(losses_, logits_, targets, mask, shape_.num_words(), gradient_scale,
                          gradient);
   backend_.sum(loss, losses_, loss_scale, accumulate);
 }
 
-void Model::backward(const MicroBatch& batch, bool accumulate) {
-  const int64_t last = shape_.num_layers - 1;
-  const Tensor dfinal_ln(dnormed_.data(), shape_.dtype,
-                         {losses_.num_elements(), shape_.hidden_size});
-  // The head and the embedding share their weights. The head's gradient comes first (and is
-  // assigned on the first micro-batch), the embedding's is added at the very end.
-  backend_.linear_backward_weight(gradients_.word, Tensor(), logits_, final_ln_, accumulate);
-  backend_.linear_backward_input(dfinal_ln, logits_, weights_.word);
-  reduce_over_tensor_parallel(dfinal_ln);
-  const Dropout dropout = hidden_dropout(batch, last, Op::kMlpBranch);
-  backend_.layernorm_backward(dresidual_, dropout.p > 0 ? branch_ : Tensor(),
-                              gradients_.final_ln_weight, gradients_.final_ln_bias, dfinal_ln,
-                              Tensor(), final_residual_, final_mean_, final_rstd_,
-                              weights_.final_ln_weight, dropout, accumulate);
-  for (int64_t layer = last; layer >= 0; --layer) backward_layer(layer, batch, accumulate);
-
-  const int64_t B = shape_.micro_batch_size, T = shape_.seq_length;
-  const Tensor dembedded(dresidual_.data(), shape_.dtype, {B, T, shape_.hidden_size});
-  if (!accumulate) backend_.zero(gradients_.position);  // embedding_backward always adds
-  backend_.embedding_backward(gradients_.word, gradients_.position, dembedded, batch.tokens,
-                              layout_.tp_rank * vocab_rows_,
-                              hidden_dropout(batch, 0, Op::kEmbedding));
+void Model::backward(const MicroBatch& batch, bool accumulate, GradientReducer* reducer) {
+  backward_end(batch, accumulate);
+  for (int64_t i = chunk_.num_layers - 1; i >= 0; --i) {
+    backward_layer(i, batch, accumulate);
+    if (reducer) reducer->layer(arena_ends_[static_cast<size_t>(i)]);
+  }
+  if (!chunk_.has_embedding) return;
+  // The head and the embedding share their weights. The head's gradient came first (and was
+  // assigned on the first micro-batch), the embedding's is added.
+  if (!chunk_.has_head && !accumulate) backend_.zero(gradients_.word);
+  backend_.embedding_backward(gradients_.word, embedded(dbranch()), batch.tokens,
+                              layout_.tp_rank * vocab_rows_);
 }
 
-// Turns the gradient of this layer's output (dresidual_, and branch_ behind dropout) into the
-// gradient of its input.
-void Model::backward_layer(int64_t layer, const MicroBatch& batch, bool accumulate) {
-  const LayerActivations& a = layers_[static_cast<size_t>(layer)];
-  const LayerParameters& w = weights_.layers[static_cast<size_t>(layer)];
-  const LayerParameters& dw = gradients_.layers[static_cast<size_t>(layer)];
-  const int64_t N = losses_.num_elements(), C = shape_.hidden_size, D = shape_.head_size;
+// Turns the gradient of the logits, or that of the chunk's output in dresidual_, into that of the
+// last layer's branch and skip connection.
+void Model::backward_end(const MicroBatch& batch, bool accumulate) {
+  Tensor dfinal_ln;
+  if (chunk_.has_head) {
+    dfinal_ln =
+        rows(Tensor(dnormed_.data(), shape_.dtype, {branch_.num_elements()}), shape_.hidden_size);
+    backend_.linear_backward_weight(gradients_.word, Tensor(), logits_, final_ln_, accumulate);
+    backend_.linear_backward_input(dfinal_ln, logits_, weights_.word);
+    reduce_over_tensor_parallel(dfinal_ln);
+  }
+  const Branch last = branch_before(chunk_.num_layers, batch, /*training=*/true);
+  const bool head = chunk_.has_head;
+  backend_.residual_norm_backward({.dresidual = dresidual_,
+                                   .dbranch = dbranch_target(),
+                                   .dbranch_bias = last.dbias,
+                                   .dweight = gradients_.final_ln_weight,
+                                   .dbias = gradients_.final_ln_bias,
+                                   .dnormed = dfinal_ln,
+                                   .dresidual_in = head ? Tensor() : dresidual_,
+                                   .residual = head ? final_residual_ : Tensor(),
+                                   .mean = final_mean_,
+                                   .rstd = final_rstd_,
+                                   .weight = weights_.final_ln_weight,
+                                   .bias_period = last.bias_period,
+                                   .dropout = last.dropout,
+                                   .accumulate = accumulate});
+}
+
+// Turns the gradient of this layer's output (dresidual_ along the skip connection, dbranch() of the
+// branch) into the gradient of its input.
+void Model::backward_layer(int64_t i, const MicroBatch& batch, bool accumulate) {
+  const LayerActivations& a = layers_[static_cast<size_t>(i)];
+  const LayerParameters& w = weights_.layers[static_cast<size_t>(i)];
+  const LayerParameters& dw = gradients_.layers[static_cast<size_t>(i)];
+  const int64_t N = a.mean1.num_elements(), C = shape_.hidden_size, D = shape_.head_size;
   const int64_t att_columns = heads_ * D;
-  const float scale = 1.0F / std::sqrt(static_cast<float>(D));
-  // Without dropout the gradient of a branch is that of the skip connection: no copy is written.
-  const Tensor dbranch_out = shape_.hidden_dropout > 0 ? branch_ : Tensor();
-  const Tensor dbranch = dbranch_out ? branch_ : dresidual_;
   const Tensor dln(dnormed_.data(), shape_.dtype, {N, C});
 
   const Tensor dfc1(dwide_.data(), shape_.dtype, {N, ffn_});
-  backend_.linear_backward_weight(dw.fc2_weight, dw.fc2_bias, dbranch, a.fc1, accumulate);
-  backend_.linear_gelu_backward_input(dfc1, dbranch, w.fc2_weight, a.fc1_pre, shape_.gelu);
+  backend_.linear_backward_weight(dw.fc2_weight, Tensor(), dbranch(), a.fc1, accumulate);
+  backend_.linear_gelu_backward_input(dfc1, dbranch(), w.fc2_weight, a.fc1_pre, shape_.gelu);
   backend_.linear_backward_weight(dw.fc1_weight, dw.fc1_bias, dfc1, a.ln2, accumulate);
   backend_.linear_backward_input(dln, dfc1, w.fc1_weight);
   reduce_over_tensor_parallel(dln);
-  backend_.layernorm_backward(dresidual_, dbranch_out, dw.ln2_weight, dw.ln2_bias, dln, dresidual_,
-                              a.residual_mid, a.mean2, a.rstd2, w.ln2_weight,
-                              hidden_dropout(batch, layer, Op::kAttentionBranch), accumulate);
+  const Branch attention = attention_branch(i, batch, /*training=*/true);
+  backend_.residual_norm_backward({.dresidual = dresidual_,
+                                   .dbranch = dbranch_target(),
+                                   .dbranch_bias = attention.dbias,
+                                   .dweight = dw.ln2_weight,
+                                   .dbias = dw.ln2_bias,
+                                   .dnormed = dln,
+                                   .dresidual_in = dresidual_,
+                                   .residual = a.residual_mid,
+                                   .mean = a.mean2,
+                                   .rstd = a.rstd2,
+                                   .weight = w.ln2_weight,
+                                   .dropout = attention.dropout,
+                                   .accumulate = accumulate});
 
   const Tensor datt(dnormed_.data(), shape_.dtype, {a.att.shape(0), a.att.shape(1), heads_, D});
   const Tensor dqkv(dwide_.data(), shape_.dtype, {a.att.shape(0), a.att.shape(1), heads_, 3, D});
-  backend_.linear_backward_weight(dw.proj_weight, dw.proj_bias, dbranch, rows(a.att, att_columns),
+  backend_.linear_backward_weight(dw.proj_weight, Tensor(), dbranch(), rows(a.att, att_columns),
                                   accumulate);
-  backend_.linear_backward_input(rows(datt, att_columns), dbranch, w.proj_weight);
-  backend_.attention_backward(dqkv, datt, a.att, a.lse, a.qkv, scale,
-                              attention_dropout(batch, layer));
+  backend_.linear_backward_input(rows(datt, att_columns), dbranch(), w.proj_weight);
+  backend_.attention_backward({.dqkv = dqkv,
+                               .dout = datt,
+                               .out = a.att,
+                               .lse = a.lse,
+                               .kept = a.kept,
+                               .qkv = a.qkv,
+                               .scale = attention_scale(),
+                               .dropout_p = shape_.attention_dropout});
   const Tensor dqkv_rows = rows(dqkv, 3 * att_columns);
   backend_.linear_backward_weight(dw.qkv_weight, dw.qkv_bias, dqkv_rows, a.ln1, accumulate);
   backend_.linear_backward_input(dln, dqkv_rows, w.qkv_weight);
   reduce_over_tensor_parallel(dln);
-  // The input of LN1 is the previous layer's MLP branch added to its skip connection. Below layer 0
-  // lies the embedding, which applies its own dropout.
-  const bool has_branch = layer > 0;
-  backend_.layernorm_backward(
-      dresidual_, has_branch ? dbranch_out : Tensor(), dw.ln1_weight, dw.ln1_bias, dln, dresidual_,
-      a.residual, a.mean1, a.rstd1, w.ln1_weight,
-      has_branch ? hidden_dropout(batch, layer - 1, Op::kMlpBranch) : Dropout{}, accumulate);
+  const Branch in = branch_before(i, batch, /*training=*/true);
+  backend_.residual_norm_backward({.dresidual = dresidual_,
+                                   .dbranch = in.output ? dbranch_target() : Tensor(),
+                                   .dbranch_bias = in.dbias,
+                                   .dweight = dw.ln1_weight,
+                                   .dbias = dw.ln1_bias,
+                                   .dnormed = dln,
+                                   .dresidual_in = dresidual_,
+                                   .residual = a.residual,
+                                   .mean = a.mean1,
+                                   .rstd = a.rstd1,
+                                   .weight = w.ln1_weight,
+                                   .bias_period = in.bias_period,
+                                   .dropout = in.dropout,
+                                   .accumulate = accumulate});
 }
 
 }  // namespace weft

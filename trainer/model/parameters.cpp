@@ -1,5 +1,6 @@
 #include "trainer/model/parameters.h"
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
@@ -32,7 +33,8 @@ Parameter make(std::string name, int64_t rows, int64_t cols, int split_dim,
     p.begin = p.shape[dim] * layout.tp_rank;
     p.end = p.begin + p.shape[dim];
   }
-  p.num_elements = cols == 0 ? p.shape[0] : p.shape[0] * p.shape[1];
+  p.num_elements = p.num_own = cols == 0 ? p.shape[0] : p.shape[0] * p.shape[1];
+  p.is_sharded = split_dim >= 0;
   p.decays = cols != 0;
   return p;
 }
@@ -51,62 +53,99 @@ Parameter vector(std::string name, int64_t size, int split_dim, float value,
   return p;
 }
 
-}  // namespace
-
-ParameterTable::ParameterTable(const ModelShape& shape, const ParallelLayout& layout) {
-  check_divides("number of layers", shape.num_layers, "pipeline stages", layout.pp_size);
-  check_divides("number of heads", shape.num_heads, "tensor-parallel size", layout.tp_size);
-  check_divides("feed-forward size", shape.ffn_size, "tensor-parallel size", layout.tp_size);
-  check_divides("padded vocabulary", shape.padded_vocab_size, "tensor-parallel size",
-                layout.tp_size);
-  const bool first_stage = layout.pp_rank == 0, last_stage = layout.pp_rank == layout.pp_size - 1;
-  const int64_t C = shape.hidden_size, num_layers = shape.num_layers / layout.pp_size;
-  const int64_t first_layer = layout.pp_rank * num_layers;
-
-  if (last_stage) {
-    add(vector("decoder.final_layernorm.weight", C, -1, 1, layout));
-    add(vector("decoder.final_layernorm.bias", C, -1, 0, layout));
-  }
-  for (int64_t layer = first_layer + num_layers - 1; layer >= first_layer; --layer) {
-    add_layer(shape, layout, layer);
-  }
-  const double std = shape.init_method_std;
-  if (first_stage) {
-    add(matrix("embedding.position_embeddings.weight", shape.max_positions, C, -1, std, layout));
-  }
-  if (first_stage || last_stage) {
-    add(matrix("embedding.word_embeddings.weight", shape.padded_vocab_size, C, 0, std, layout));
-  }
-}
-
-void ParameterTable::add_layer(const ModelShape& shape, const ParallelLayout& layout,
-                               int64_t layer) {
+void append_layer(std::vector<Parameter>& parameters, const ModelShape& shape,
+                  const ParallelLayout& layout, int64_t layer) {
   const std::string prefix = "decoder.layers." + std::to_string(layer) + ".";
   const int64_t C = shape.hidden_size, F = shape.ffn_size, A = shape.num_heads * shape.head_size;
   const double std = shape.init_method_std;
   // The variances of the 2L residual branches add up; with this factor they make as much as one
   // [Radford et al. 2019, section 2.3].
   const double branch_std = std / std::sqrt(2.0 * static_cast<double>(shape.num_layers));
-  add(matrix(prefix + "mlp.linear_fc2.weight", C, F, 1, branch_std, layout));
-  add(vector(prefix + "mlp.linear_fc2.bias", C, -1, 0, layout));
-  add(matrix(prefix + "mlp.linear_fc1.weight", F, C, 0, std, layout));
-  add(vector(prefix + "mlp.linear_fc1.bias", F, 0, 0, layout));
-  add(vector(prefix + "pre_mlp_layernorm.weight", C, -1, 1, layout));
-  add(vector(prefix + "pre_mlp_layernorm.bias", C, -1, 0, layout));
-  add(matrix(prefix + "self_attention.linear_proj.weight", C, A, 1, branch_std, layout));
-  add(vector(prefix + "self_attention.linear_proj.bias", C, -1, 0, layout));
-  add(matrix(prefix + "self_attention.linear_qkv.weight", 3 * A, C, 0, std, layout));
-  add(vector(prefix + "self_attention.linear_qkv.bias", 3 * A, 0, 0, layout));
-  add(vector(prefix + "input_layernorm.weight", C, -1, 1, layout));
-  add(vector(prefix + "input_layernorm.bias", C, -1, 0, layout));
+  const auto add_matrix = [&](const char* name, int64_t rows, int64_t cols, int split_dim,
+                              double init_std) {
+    parameters.push_back(matrix(prefix + name, rows, cols, split_dim, init_std, layout));
+  };
+  const auto add_vector = [&](const char* name, int64_t size, int split_dim, float value) {
+    parameters.push_back(vector(prefix + name, size, split_dim, value, layout));
+  };
+  add_matrix("mlp.linear_fc2.weight", C, F, 1, branch_std);
+  add_vector("mlp.linear_fc2.bias", C, -1, 0);
+  add_matrix("mlp.linear_fc1.weight", F, C, 0, std);
+  add_vector("mlp.linear_fc1.bias", F, 0, 0);
+  add_vector("pre_mlp_layernorm.weight", C, -1, 1);
+  add_vector("pre_mlp_layernorm.bias", C, -1, 0);
+  add_matrix("self_attention.linear_proj.weight", C, A, 1, branch_std);
+  add_vector("self_attention.linear_proj.bias", C, -1, 0);
+  add_matrix("self_attention.linear_qkv.weight", 3 * A, C, 0, std);
+  add_vector("self_attention.linear_qkv.bias", 3 * A, 0, 0);
+  add_vector("input_layernorm.weight", C, -1, 1);
+  add_vector("input_layernorm.bias", C, -1, 0);
 }
 
-void ParameterTable::add(Parameter parameter) {
-  parameter.arena_offset = arena_elements_;
-  arena_elements_ += round_up(parameter.num_elements, kOptimizerBlock);
-  num_parameters_ += parameter.num_elements;
-  if (parameter.decays) num_decaying_ += parameter.num_elements;
-  parameters_.push_back(std::move(parameter));
+// Marks the rows from `num_rows` on as padding.
+Parameter without_padding(Parameter p, int64_t num_rows) {
+  const int64_t cols = p.global_shape[1];
+  p.global_shape[0] = num_rows;
+  if (p.split_dim == 0) {
+    p.begin = std::min(p.begin, num_rows);
+    p.end = std::min(p.end, num_rows);
+    p.num_own = (p.end - p.begin) * cols;
+  } else {
+    p.num_own = num_rows * cols;
+  }
+  return p;
+}
+
+}  // namespace
+
+Chunk chunk_of(const ModelShape& shape, const ParallelLayout& layout) {
+  check_divides("number of layers", shape.num_layers, "pipeline stages", layout.pp_size);
+  const int64_t num_layers = shape.num_layers / layout.pp_size;
+  return {.first_layer = layout.pp_rank * num_layers,
+          .num_layers = num_layers,
+          .has_embedding = layout.pp_rank == 0,
+          .has_head = layout.pp_rank == layout.pp_size - 1};
+}
+
+ParameterTable::ParameterTable(const ModelShape& shape, const ParallelLayout& layout)
+    : chunk_(chunk_of(shape, layout)) {
+  check_divides("number of heads", shape.num_heads, "tensor-parallel size", layout.tp_size);
+  check_divides("feed-forward size", shape.ffn_size, "tensor-parallel size", layout.tp_size);
+  check_divides("padded vocabulary", shape.padded_vocab_size, "tensor-parallel size",
+                layout.tp_size);
+  const int64_t C = shape.hidden_size;
+  std::vector<Parameter> parameters;
+  if (chunk_.has_head) {
+    parameters.push_back(vector("decoder.final_layernorm.weight", C, -1, 1, layout));
+    parameters.push_back(vector("decoder.final_layernorm.bias", C, -1, 0, layout));
+  }
+  for (int64_t i = chunk_.num_layers - 1; i >= 0; --i) {
+    append_layer(parameters, shape, layout, chunk_.first_layer + i);
+  }
+  const double std = shape.init_method_std;
+  if (chunk_.has_embedding) {
+    parameters.push_back(
+        matrix("embedding.position_embeddings.weight", shape.max_positions, C, -1, std, layout));
+  }
+  if (chunk_.has_embedding || chunk_.has_head) {
+    parameters.push_back(without_padding(
+        matrix("embedding.word_embeddings.weight", shape.padded_vocab_size, C, 0, std, layout),
+        shape.num_words()));
+  }
+  place(std::move(parameters));
+}
+
+void ParameterTable::place(std::vector<Parameter> parameters) {
+  const auto is_sharded = [](const Parameter& parameter) { return parameter.is_sharded; };
+  std::stable_partition(parameters.begin(), parameters.end(), is_sharded);
+  for (Parameter& parameter : parameters) {
+    parameter.arena_offset = arena_elements_;
+    arena_elements_ += round_up(parameter.num_elements, kOptimizerBlock);
+    num_parameters_ += parameter.num_elements;
+    if (parameter.decays) num_decaying_ += parameter.num_elements;
+    if (parameter.is_sharded) replicated_begin_ = arena_elements_;
+  }
+  parameters_ = std::move(parameters);
 }
 
 const Parameter& ParameterTable::find(std::string_view name) const {

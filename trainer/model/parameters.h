@@ -1,10 +1,12 @@
 // The parameters of a rank, their names and their places in the flat arenas.
 //
 // Values (x), fp32 master copies, Adam's two moments and fp32 gradients are five arenas of one
-// layout: `arena_offset` is valid in each. Parameters lie in the order in which backward completes
-// their gradients (final LayerNorm, layers from last to first, position and word embeddings). So
-// ranges of the arena can be reduced as buckets while backward still runs, and an optimizer shard
-// is any range of whole blocks of kOptimizerBlock elements. Padding between parameters is zero and
+// layout: `arena_offset` is valid in each. The parameters that tensor parallelism shards lie first,
+// in the order in which backward completes their gradients (layers from last to first, word
+// embedding); those that every tensor-parallel rank holds whole (LayerNorms, the biases of proj and
+// fc2, positions) lie behind them in one region. So ranges of the arena can be reduced as buckets
+// while backward still runs, one reduction serves the replicated ones, and an optimizer shard is
+// any range of whole blocks of kOptimizerBlock elements. Padding between parameters is zero and
 // stays zero.
 #pragma once
 
@@ -15,6 +17,7 @@
 
 #include "kernels/backend.h"
 #include "trainer/config/model_shape.h"
+#include "trainer/model/chunk.h"
 #include "trainer/parallel/parallel_layout.h"
 
 namespace weft {
@@ -23,46 +26,55 @@ namespace weft {
 // ("embedding.word_embeddings.weight", "decoder.layers.0.self_attention.linear_qkv.weight", ...),
 // with global layer numbers. Weights are stored [out, in]; the rows of linear_qkv are ordered per
 // head: [query, key, value] times D.
+//
+// The word embedding has more rows in memory than the vocabulary has words, so that products are
+// fast and ranks get equal shares. Those rows are no part of the model: they are zero, get no
+// gradient, and no checkpoint holds them.
 struct Parameter {
   std::string name;
-  std::vector<int64_t> global_shape;
-  int split_dim = -1;          // the dimension that is sharded over tp; -1 means replicated
-  int64_t begin = 0, end = 0;  // this rank's range of split_dim
-  std::vector<int64_t> shape;  // the slice's shape
-  int64_t arena_offset = 0;    // first element in the flat arenas, a multiple of kOptimizerBlock
-  int64_t num_elements = 0;
-  bool decays = false;  // weight decay applies: to matrices and embeddings, never to vectors
-  double init_std = 0;  // 0 means the constant init_value
+  std::vector<int64_t> global_shape;  // of the model, without padding
+  int split_dim = -1;                 // the dimension that is sharded over tp; -1 means replicated
+  int64_t begin = 0, end = 0;         // this rank's range of split_dim, without padding
+  std::vector<int64_t> shape;         // the slice's shape in memory, with padding
+  int64_t arena_offset = 0;  // first element in the flat arenas, a multiple of kOptimizerBlock
+  int64_t num_elements = 0;  // in memory
+  int64_t num_own = 0;       // of the model: the first num_own elements, the rest is padding
+  bool is_sharded = false;   // tensor parallelism of any size shards it
+  bool decays = false;       // weight decay applies: to matrices and embeddings, never to vectors
+  double init_std = 0;       // 0 means the constant init_value
   float init_value = 0;
 };
 
 class ParameterTable {
  public:
-  // Lists the parameters of one rank. The first pipeline stage has the embeddings, the last one the
-  // final LayerNorm and its copy of the word embeddings. Throws std::invalid_argument where sizes
+  // Lists the parameters of one rank. The chunk with the embedding has both tables, the one with the
+  // head the final LayerNorm and its copy of the word embedding. Throws std::invalid_argument where sizes
   // do not divide.
   ParameterTable(const ModelShape& shape, const ParallelLayout& layout);
 
+  const Chunk& chunk() const { return chunk_; }
   const std::vector<Parameter>& all() const { return parameters_; }
   const Parameter& find(std::string_view name) const;         // throws std::out_of_range
-  int64_t num_parameters() const { return num_parameters_; }  // on this rank, without padding
+  int64_t num_parameters() const { return num_parameters_; }  // on this rank, rows of padding too
   int64_t num_decaying() const { return num_decaying_; }      // those with weight decay
   int64_t arena_elements() const { return arena_elements_; }  // with padding
-  std::vector<uint8_t> decay_flags() const;                   // one per kOptimizerBlock
+  // The first element of the region of replicated parameters, which ends with the arena.
+  int64_t replicated_begin() const { return replicated_begin_; }
+  std::vector<uint8_t> decay_flags() const;  // one per kOptimizerBlock
 
   // Returns the slice of `parameter` in an arena, in the slice's shape.
   static Tensor slice(Tensor arena, const Parameter& parameter);
 
  private:
-  void add(Parameter parameter);
-  void add_layer(const ModelShape& shape, const ParallelLayout& layout, int64_t layer);
+  void place(std::vector<Parameter> parameters);
+  Chunk chunk_;
   std::vector<Parameter> parameters_;
-  int64_t num_parameters_ = 0, num_decaying_ = 0, arena_elements_ = 0;
+  int64_t num_parameters_ = 0, num_decaying_ = 0, arena_elements_ = 0, replicated_begin_ = 0;
 };
 
 // Fills in the initial values of `parameter`, num_elements of them. Element e of the *global*
 // tensor is a function of (seed, name, e) alone, in arithmetic that every IEEE machine does alike,
-// so every topology and device starts from the same weights. It uses OpenMP.
+// so every topology and device starts from the same weights. Padding gets zeros. It uses OpenMP.
 void initial_values(const Parameter& parameter, uint64_t seed, float* values);
 
 }  // namespace weft

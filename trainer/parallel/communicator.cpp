@@ -9,12 +9,17 @@ class SelfCommunicator final : public Communicator {
  public:
   int rank() const override { return 0; }
   int size() const override { return 1; }
-  void all_reduce(Tensor /*inout*/, Reduce /*reduce*/) override {}
-  void all_gather(Tensor out, Tensor inp) override { check_same_memory(out, inp); }
-  void reduce_scatter(Tensor out, Tensor inp) override { check_same_memory(out, inp); }
-  void broadcast(Tensor /*inout*/, int /*root*/) override {}
-  void send(Tensor /*inp*/, int /*to*/) override { assert(!"a group of one has no peer"); }
-  void recv(Tensor /*out*/, int /*from*/) override { assert(!"a group of one has no peer"); }
+  void all_reduce(Tensor /*inout*/, Reduce /*reduce*/, Stream /*stream*/) override {}
+  void reduce_scatter(Tensor out, Tensor inp, Stream /*stream*/) override {
+    check_same_memory(out, inp);
+  }
+  void all_gather(Tensor out, Tensor inp, Stream /*stream*/) override {
+    check_same_memory(out, inp);
+  }
+  void broadcast(Tensor /*inout*/, int /*root*/, Stream /*stream*/) override {}
+  void exchange([[maybe_unused]] std::span<const Transfer> transfers, Stream /*stream*/) override {
+    assert(transfers.empty() && "a group of one has no peer");
+  }
 
  private:
   static void check_same_memory([[maybe_unused]] Tensor out, [[maybe_unused]] Tensor inp) {

@@ -1,27 +1,40 @@
-// Collective operations over one group of ranks. They are enqueued on the backend's compute stream
-// and return at once; every rank of the group calls the same operations in the same order.
+// Collective operations over one group of ranks. They are enqueued on a stream of the backend and
+// return at once; on CPUs they are done when they return. Every rank of the group calls the same
+// operations, with the same sizes, in the same order. Sums are made in a fixed order, so two runs
+// of one topology get equal bits.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <span>
 
-#include "kernels/tensor.h"
+#include "kernels/backend.h"
 
 namespace weft {
 
 enum class Reduce { kSum, kMax };
 
+// Memory of this rank that goes to, or comes from, rank `peer` of the group.
+struct Transfer {
+  Tensor tensor;
+  int peer = 0;
+  bool sends = false;
+};
+
 class Communicator {
  public:
   virtual ~Communicator() = default;
-  virtual int rank() const = 0;
+  virtual int rank() const = 0;  // in the group
   virtual int size() const = 0;
-  virtual void all_reduce(Tensor inout, Reduce reduce) = 0;
-  virtual void all_gather(Tensor out, Tensor inp) = 0;      // out = size() times inp, in rank order
-  virtual void reduce_scatter(Tensor out, Tensor inp) = 0;  // inp = size() times out
-  virtual void broadcast(Tensor inout, int root) = 0;
-  virtual void send(Tensor inp, int to) = 0;
-  virtual void recv(Tensor out, int from) = 0;
+  // Reductions take fp32 and bf16 (summed in fp32); the others take every type.
+  virtual void all_reduce(Tensor inout, Reduce reduce, Stream stream) = 0;
+  // inp = size() times out, in rank order. `out` may be this rank's part of `inp`.
+  virtual void reduce_scatter(Tensor out, Tensor inp, Stream stream) = 0;
+  // out = size() times inp, in rank order. `inp` may be this rank's part of `out`.
+  virtual void all_gather(Tensor out, Tensor inp, Stream stream) = 0;
+  virtual void broadcast(Tensor inout, int root, Stream stream) = 0;
+  // Starts all transfers together, so that no send can block a receive.
+  virtual void exchange(std::span<const Transfer> transfers, Stream stream) = 0;
 };
 
 // Creates the communicator of a group of one. Its reductions are the identity; gather and scatter

@@ -1,16 +1,47 @@
-// The place of this process among all ranks of a run.
+// The place of each rank of a run among its tensor-, data- and pipeline-parallel groups.
 #pragma once
+
+#include <cstdint>
+#include <vector>
 
 namespace weft {
 
-// Ranks are numbered in the order tp-dp-pp: rank = tp + TP * (dp + DP * pp)
-// [Megatron-LM parallel_state.py, default order].
-struct ParallelLayout {
-  int tp_rank = 0, tp_size = 1;
-  int pp_rank = 0, pp_size = 1;
-  int dp_rank = 0, dp_size = 1;
-  int world_rank() const { return tp_rank + tp_size * (dp_rank + dp_size * pp_rank); }
+// The dimension that changes fastest with the rank stands first.
+//   tp-dp-pp   rank = tp + TP * (dp + DP * pp)    Megatron's default
+//   tp-pp-dp   rank = tp + TP * (pp + PP * dp)    --use-tp-pp-dp-mapping
+// [Megatron-LM megatron/core/parallel_state.py]
+enum class RankOrder { kTpDpPp, kTpPpDp };
+const char* name_of(RankOrder order);
+
+struct Topology {
+  int tp_size = 1, pp_size = 1, dp_size = 1;
+  RankOrder order = RankOrder::kTpDpPp;
   int world_size() const { return tp_size * pp_size * dp_size; }
 };
+
+struct Coordinates {
+  int tp_rank = 0, pp_rank = 0, dp_rank = 0;
+};
+
+// The topology of a run together with the place of one rank in it.
+struct ParallelLayout : Topology, Coordinates {
+  int world_rank() const;
+};
+
+// Returns the topology of `world_size` ranks: what tensor and pipeline parallelism leave over is
+// data parallelism. Throws std::invalid_argument, which names all sizes, where they do not divide.
+Topology topology_of(int64_t world_size, int64_t tp_size, int64_t pp_size,
+                     RankOrder order = RankOrder::kTpDpPp);
+
+ParallelLayout layout_of(const Topology& topology, int rank);
+
+// kModel is the ranks that hold one copy of the model together (gradient norms); kTied the first
+// and last stage of a pipeline, which both hold the word embedding.
+enum class GroupKind { kTensor, kPipeline, kData, kModel, kTied };
+const char* name_of(GroupKind kind);
+
+// Returns the ranks of the group of this kind to which `layout` belongs, in ascending order. A
+// middle stage belongs to no tied pair: it gets its own rank alone.
+std::vector<int> ranks_of(const ParallelLayout& layout, GroupKind kind);
 
 }  // namespace weft

@@ -1,48 +1,38 @@
 #include "trainer/step/optimizer.h"
 
+#include <algorithm>
+
 namespace weft {
-namespace {
-
-Tensor range_of(Tensor tensor, int64_t first, int64_t count) {
-  return Tensor(tensor.as<char>() + first * size_bytes(tensor.dtype()), tensor.dtype(), {count});
-}
-
-// Returns the arena's ranges of the parameters that rank `tp_rank` counts, with neighbours joined.
-// The padding between them is zero and does no harm.
-std::vector<std::pair<int64_t, int64_t>> counted_ranges(const ParameterTable& table, int tp_rank) {
-  std::vector<std::pair<int64_t, int64_t>> ranges;
-  const std::vector<Parameter>& all = table.all();
-  for (size_t i = 0; i < all.size(); ++i) {
-    if (tp_rank > 0 && all[i].split_dim < 0) continue;
-    const int64_t first = all[i].arena_offset;
-    const int64_t end = i + 1 < all.size() ? all[i + 1].arena_offset : table.arena_elements();
-    if (!ranges.empty() && ranges.back().first + ranges.back().second == first) {
-      ranges.back().second = end - ranges.back().first;
-    } else {
-      ranges.emplace_back(first, end - first);
-    }
-  }
-  return ranges;
-}
-
-}  // namespace
-
-Optimizer::Optimizer(Backend& backend, Communicator& tensor_parallel, const ParameterTable& table,
-                     DType dtype, const OptimizerOptions& options, MemoryPlan& plan)
+Optimizer::Optimizer(Backend& backend, const ProcessGroups& groups, const ParameterTable& table,
+                     const ArenaShards& shards, DType dtype, const OptimizerOptions& options,
+                     MemoryPlan& plan)
     : backend_(backend),
-      tensor_parallel_(tensor_parallel),
+      groups_(groups),
       table_(table),
+      shards_(shards),
       dtype_(dtype),
-      options_(options),
-      counted_ranges_(counted_ranges(table, tensor_parallel.rank())) {
-  const int64_t n = table.arena_elements();
+      options_(options) {
+  const int64_t counted_end =
+      groups.layout.tp_rank == 0 ? shards.padded_elements() : table.replicated_begin();
+  // Replicated, one call updates the whole arena.
+  const std::vector<ArenaRange> whole{{0, shards.padded_elements()}};
+  int64_t state_first = 0;
+  for (const ArenaRange& bucket : shards.is_sharded() ? shards.buckets() : whole) {
+    const ArenaRange own = shards.own_part(bucket);
+    parts_.push_back({own, {state_first, own.count}});
+    const int64_t count = std::min(counted_end, own.end()) - own.first;
+    if (count > 0) counted_.push_back({{own.first, count}, {state_first, count}});
+    state_first += own.count;
+  }
+  const int64_t n = shards.own_elements();
   const auto kClass = MemoryClass::kOptimizer;
   if (has_master()) plan.add(kClass, "master", &master_, DType::kFloat32, {n});
   plan.add(kClass, "exp_avg", &exp_avg_, DType::kFloat32, {n});
   plan.add(kClass, "exp_avg_sq", &exp_avg_sq_, DType::kFloat32, {n});
-  plan.add(kClass, "decay flags", &decays_, DType::kUInt8, {n / kOptimizerBlock});
+  plan.add(kClass, "decay flags", &decays_, DType::kUInt8,
+           {shards.padded_elements() / kOptimizerBlock});
   plan.add(kClass, "norm", &range_sums_, DType::kFloat32,
-           {static_cast<int64_t>(counted_ranges_.size())});
+           {std::max<int64_t>(1, static_cast<int64_t>(counted_.size()))});
   plan.add(kClass, "norm sum", &sum_, DType::kFloat32, {1});
 }
 
@@ -50,47 +40,88 @@ void Optimizer::bind(Tensor parameters, Tensor gradients) {
   parameters_ = parameters;
   gradients_ = gradients;
   if (!has_master()) master_ = parameters;
-  const std::vector<uint8_t> flags = table_.decay_flags();
+  std::vector<uint8_t> flags = table_.decay_flags();
+  flags.resize(static_cast<size_t>(decays_.num_elements()), 0);
   backend_.copy(decays_.data(), flags.data(), decays_.num_bytes(), Stream::kCompute);
 }
 
-void Optimizer::sum_of_squares(Tensor out, Tensor arena) {
-  if (counted_ranges_.size() == 1) {
-    backend_.sum_of_squares(out,
-                            range_of(arena, counted_ranges_[0].first, counted_ranges_[0].second));
-  } else {
-    for (size_t i = 0; i < counted_ranges_.size(); ++i) {
-      backend_.sum_of_squares(range_of(range_sums_, static_cast<int64_t>(i), 1),
-                              range_of(arena, counted_ranges_[i].first, counted_ranges_[i].second));
-    }
-    backend_.sum(out, range_sums_, 1, /*accumulate=*/false);
+// fp32 models keep their masters in the arena of parameters.
+Tensor Optimizer::master_of(const Part& part) const {
+  return has_master() ? range_of(master_, part.state) : range_of(parameters_, part.arena);
+}
+
+// Sums over the elements that this rank counts, then over the ranks that hold others.
+void Optimizer::sum_of_squares(Tensor out, Tensor values, bool is_state) {
+  for (size_t i = 0; i < counted_.size(); ++i) {
+    const Tensor sum = range_of(range_sums_, {static_cast<int64_t>(i), 1});
+    backend_.sum_of_squares(sum,
+                            range_of(values, is_state ? counted_[i].state : counted_[i].arena));
   }
-  if (tensor_parallel_.size() > 1) tensor_parallel_.all_reduce(out, Reduce::kSum);
+  if (counted_.empty()) backend_.zero(range_sums_);
+  backend_.sum(out, range_sums_, 1, /*accumulate=*/false);
+  if (shards_.is_sharded()) groups_.data->all_reduce(out, Reduce::kSum, Stream::kCompute);
+  if (groups_.model->size() > 1) groups_.model->all_reduce(out, Reduce::kSum, Stream::kCompute);
 }
 
 void Optimizer::gradient_norm(Tensor norm_and_clip) {
-  sum_of_squares(sum_, gradients_);
+  sum_of_squares(sum_, gradients_, /*is_state=*/false);
   backend_.clip_coefficient(norm_and_clip, sum_, options_.clip_grad);
 }
 
 void Optimizer::update(Tensor norm_and_clip, double learning_rate, int64_t step) {
-  AdamW args;
-  args.param = parameters_;
-  args.master = master_;
-  args.m = exp_avg_;
-  args.v = exp_avg_sq_;
-  args.grad = gradients_;
-  args.decays = decays_;
-  args.clip = norm_and_clip;
-  args.lr = static_cast<float>(learning_rate);
-  args.beta1 = options_.beta1;
-  args.beta2 = options_.beta2;
-  args.eps = options_.eps;
-  args.weight_decay = options_.weight_decay;
-  args.step = step;
-  backend_.adamw(args);
+  for (const Part& part : parts_) {
+    AdamW args;
+    args.param = range_of(parameters_, part.arena);
+    args.master = master_of(part);
+    args.m = range_of(exp_avg_, part.state);
+    args.v = range_of(exp_avg_sq_, part.state);
+    args.grad = range_of(gradients_, part.arena);
+    args.decays =
+        range_of(decays_, {part.arena.first / kOptimizerBlock, part.arena.count / kOptimizerBlock});
+    args.clip = norm_and_clip;
+    args.lr = learning_rate;
+    args.beta1 = options_.beta1;
+    args.beta2 = options_.beta2;
+    args.eps = options_.eps;
+    args.weight_decay = options_.weight_decay;
+    args.step = step;
+    backend_.adamw(args);
+  }
 }
 
-void Optimizer::parameters_sum_of_squares(Tensor out) { sum_of_squares(out, master_); }
+void Optimizer::gather_parameters() {
+  if (!shards_.is_sharded()) return;
+  // The next forward begins with the parameters at the end of the arena.
+  const std::vector<ArenaRange>& buckets = shards_.buckets();
+  for (auto bucket = buckets.rbegin(); bucket != buckets.rend(); ++bucket) {
+    groups_.data->all_gather(range_of(parameters_, *bucket),
+                             range_of(parameters_, shards_.own_part(*bucket)), Stream::kCompute);
+  }
+}
+
+std::vector<Optimizer::Piece> Optimizer::pieces_of(const Parameter& parameter,
+                                                   int64_t num_elements) const {
+  std::vector<Piece> pieces;
+  for (const Part& part : parts_) {
+    const int64_t first = std::max(parameter.arena_offset, part.arena.first);
+    const int64_t end = std::min(parameter.arena_offset + num_elements, part.arena.end());
+    if (first >= end) continue;
+    pieces.push_back({first - parameter.arena_offset,
+                      {first, end - first},
+                      {part.state.first + first - part.arena.first, end - first}});
+  }
+  return pieces;
+}
+
+void Optimizer::parameters_from_masters() {
+  if (!has_master()) return;
+  for (const Part& part : parts_) {
+    backend_.cast(range_of(parameters_, part.arena), range_of(master_, part.state));
+  }
+}
+
+void Optimizer::parameters_sum_of_squares(Tensor out) {
+  sum_of_squares(out, master_, /*is_state=*/has_master());
+}
 
 }  // namespace weft

@@ -1,28 +1,31 @@
-// AdamW over the flat arenas. The gradient norm and the clip factor stay on the device.
+// AdamW over the flat arenas, or over this data-parallel rank's part of them. The gradient norm and
+// the clip factor stay on the device.
 // [Loshchilov & Hutter 2019, arXiv:1711.05101; Megatron-LM megatron/core/optimizer]
 #pragma once
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "kernels/backend.h"
 #include "trainer/config/memory_plan.h"
 #include "trainer/model/parameters.h"
-#include "trainer/parallel/communicator.h"
+#include "trainer/parallel/gradient_reducer.h"
+#include "trainer/parallel/process_groups.h"
 
 namespace weft {
 
 struct OptimizerOptions {
-  float beta1 = 0.9F, beta2 = 0.999F, eps = 1e-8F, weight_decay = 0.01F;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01;
   float clip_grad = 1.0F;  // limit of the global L2 norm; 0 clips nothing but reports the norm
 };
 
 class Optimizer {
  public:
-  // Plans the optimizer's state. For fp32 models the master copies are the parameters themselves.
-  Optimizer(Backend& backend, Communicator& tensor_parallel, const ParameterTable& table,
-            DType dtype, const OptimizerOptions& options, MemoryPlan& plan);
+  // Plans the optimizer's state, of the rank's own elements. For fp32 models the master copies are
+  // the parameters themselves. All references must outlive the optimizer.
+  Optimizer(Backend& backend, const ProcessGroups& groups, const ParameterTable& table,
+            const ArenaShards& shards, DType dtype, const OptimizerOptions& options,
+            MemoryPlan& plan);
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
@@ -32,27 +35,46 @@ class Optimizer {
   // norm_and_clip (2) fp32, on the device, gets the norm over all ranks' gradients and the factor
   // that clips it.
   void gradient_norm(Tensor norm_and_clip);
-  // Enqueues update number `step`, 1 for the first. It does not wait.
+  // Enqueues update number `step`, 1 for the first, of the rank's own elements. It does not wait.
   void update(Tensor norm_and_clip, double learning_rate, int64_t step);
+  // Gathers the parameters that other data-parallel ranks have updated.
+  void gather_parameters();
+  // Derives the rank's own parameters from their masters, after these were loaded.
+  void parameters_from_masters();
   // sum_of_squares (1) fp32, on the device, gets the sum over all parameters in fp32.
   void parameters_sum_of_squares(Tensor sum_of_squares);
 
-  Tensor master() const { return master_; }  // fp32 arenas
+  // A run of a parameter's elements that this rank updates: `first` counts in the parameter, the
+  // ranges are its places in the arenas and in the optimizer's state.
+  struct Piece {
+    int64_t first = 0;
+    ArenaRange arena, state;
+  };
+  std::vector<Piece> pieces_of(const Parameter& parameter, int64_t num_elements) const;
+  // fp32, own_elements() of `shards` long; master() of an fp32 model is the arena of parameters.
+  Tensor master() const { return master_; }
   Tensor exp_avg() const { return exp_avg_; }
   Tensor exp_avg_sq() const { return exp_avg_sq_; }
   bool has_master() const { return dtype_ != DType::kFloat32; }
 
  private:
-  void sum_of_squares(Tensor out, Tensor arena);
+  // The elements that this rank updates, of one bucket.
+  struct Part {
+    ArenaRange arena, state;  // their places in the arenas and in the optimizer's state
+  };
+  void sum_of_squares(Tensor out, Tensor values, bool is_state);
+  Tensor master_of(const Part& part) const;
 
   Backend& backend_;
-  Communicator& tensor_parallel_;
+  const ProcessGroups& groups_;
   const ParameterTable& table_;
+  const ArenaShards& shards_;
   DType dtype_;
   OptimizerOptions options_;
-  // The arena ranges (first element, count) that this rank counts in norms. Replicated parameters
-  // count on rank 0 only.
-  std::vector<std::pair<int64_t, int64_t>> counted_ranges_;
+  std::vector<Part> parts_;
+  // The elements that this rank counts in norms. Parameters that all tensor-parallel ranks hold
+  // whole count on the first of these only.
+  std::vector<Part> counted_;
   Tensor parameters_, gradients_;                  // owned by the trainer
   Tensor master_, exp_avg_, exp_avg_sq_, decays_;  // decays: uint8 per block
   Tensor range_sums_, sum_;                        // (ranges), (1)

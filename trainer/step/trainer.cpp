@@ -21,25 +21,29 @@ Tensor element(Tensor tensor, int64_t idx, int64_t count = 1) {
 // The events of one step and the place of its results.
 struct Trainer::ResultSlot {
   float* host = nullptr;  // kNumResults
-  EventId begin = 0, updated = 0, copied = 0;
+  EventId begin = 0, end = 0, copied = 0;
   std::vector<EventId> forward_done, backward_done;  // per micro-batch
   int64_t num_micro_batches = 0;
   bool training = false, params_norm = false;
 };
 
-Trainer::Trainer(Backend& backend, const TrainerOptions& options)
+Trainer::Trainer(Backend& backend, const TrainerOptions& options, const ProcessGroups& groups)
     : backend_(backend),
       options_(options),
-      tensor_parallel_(create_self_communicator()),
-      table_(options.shape, options.layout),
-      model_(backend, *tensor_parallel_, options.shape, options.layout, plan_),
-      optimizer_(backend, *tensor_parallel_, table_, options.shape.dtype, options.optimizer,
-                 plan_) {
+      groups_(groups),
+      table_(options.shape, groups.layout),
+      shards_(table_.arena_elements(), options.bucket_elements, groups.layout.dp_rank,
+              groups.layout.dp_size, options.shards_optimizer),
+      model_(backend, *groups.tensor, options.shape, groups.layout, plan_),
+      optimizer_(backend, groups, table_, shards_, options.shape.dtype, options.optimizer, plan_),
+      reducer_(backend, *groups.data, shards_) {
   const int64_t B = options.shape.micro_batch_size, T = options.shape.seq_length;
-  const int64_t n = table_.arena_elements();
+  const int64_t n = shards_.padded_elements();
   plan_.add(MemoryClass::kParameters, "parameters", &parameters_, options.shape.dtype, {n});
   plan_.add(MemoryClass::kGradients, "gradients", &gradients_, DType::kFloat32, {n});
-  const int64_t workspace_bytes = backend.workspace_bytes(model_.workspace_shape(n));
+  const int64_t workspace_bytes = options.planned_workspace_bytes
+                                      ? *options.planned_workspace_bytes
+                                      : backend.workspace_bytes(model_.workspace_shape(n));
   if (workspace_bytes > 0) {
     plan_.add(MemoryClass::kWorkspace, "workspace", &workspace_, DType::kUInt8, {workspace_bytes});
   }
@@ -55,19 +59,24 @@ Trainer::Trainer(Backend& backend, const TrainerOptions& options)
 
 Trainer::~Trainer() = default;
 
+std::string Trainer::tune() {
+  return backend_.tune(model_.workspace_shape(table_.arena_elements()));
+}
+
 void Trainer::allocate() {
   plan_.allocate(backend_);
   if (!workspace_.empty()) backend_.set_workspace(workspace_.data(), workspace_.num_bytes());
   model_.bind(table_, parameters_, gradients_);
   optimizer_.bind(parameters_, gradients_);
+  reducer_.bind(gradients_);
   for (int i = 0; i < kResultsInFlight; ++i) {
     auto slot = std::make_unique<ResultSlot>();
     slot->host = host_results_.as<float>() + i * kNumResults;
     slot->begin = backend_.create_event();
-    slot->updated = backend_.create_event();
     slot->copied = backend_.create_event();
     slots_.push_back(std::move(slot));
   }
+  for (int i = 0; i <= kResultsInFlight; ++i) end_events_.push_back(backend_.create_event());
 }
 
 void Trainer::initialize_parameters() {
@@ -75,8 +84,16 @@ void Trainer::initialize_parameters() {
   for (const Parameter& parameter : table_.all()) {
     values.resize(static_cast<size_t>(parameter.num_elements));
     initial_values(parameter, options_.shape.seed, values.data());
-    const Tensor master = ParameterTable::slice(optimizer_.master(), parameter);
-    backend_.copy(master.data(), values.data(), master.num_bytes(), Stream::kCompute);
+    if (!optimizer_.has_master()) {
+      const Tensor weight = ParameterTable::slice(parameters_, parameter);
+      backend_.copy(weight.data(), values.data(), weight.num_bytes(), Stream::kCompute);
+      continue;
+    }
+    for (const Optimizer::Piece& piece : optimizer_.pieces_of(parameter, parameter.num_elements)) {
+      const Tensor master = range_of(optimizer_.master(), piece.state);
+      backend_.copy(master.data(), values.data() + piece.first, master.num_bytes(),
+                    Stream::kCompute);
+    }
   }
   backend_.zero(optimizer_.exp_avg());
   backend_.zero(optimizer_.exp_avg_sq());
@@ -85,7 +102,8 @@ void Trainer::initialize_parameters() {
 }
 
 void Trainer::parameters_loaded() {
-  if (optimizer_.has_master()) backend_.cast(parameters_, optimizer_.master());
+  optimizer_.parameters_from_masters();
+  if (optimizer_.has_master()) optimizer_.gather_parameters();
   backend_.synchronize();
 }
 
@@ -99,13 +117,14 @@ void Trainer::step(const GlobalBatch& batch, const StepOptions& options) {
   const Tensor norm_and_clip = element(results_, kNorm, 2);
   optimizer_.gradient_norm(norm_and_clip);
   optimizer_.update(norm_and_clip, options.learning_rate, ++scalars_.adam_step);
+  optimizer_.gather_parameters();
   if (options.params_norm) {
     optimizer_.parameters_sum_of_squares(element(results_, kParamsSumOfSquares));
   }
   end_result(slot);
   scalars_.iteration += 1;
   scalars_.consumed_samples +=
-      batch.num_micro_batches * options_.shape.micro_batch_size * options_.layout.dp_size;
+      batch.num_micro_batches * options_.shape.micro_batch_size * groups_.layout.dp_size;
 }
 
 void Trainer::evaluate(const GlobalBatch& batch) {
@@ -133,15 +152,20 @@ void Trainer::run_micro_batches(const GlobalBatch& batch, bool training, ResultS
     micro_batch_to_device(batch, i);
     const MicroBatch micro_batch = micro_batch_at(batch, i);
     const double mask_sum = batch.loss_mask ? batch.mask_sums[i] : num_tokens;
-    const auto scale = static_cast<float>(1.0 / (mask_sum * static_cast<double>(num)));
-    // Gradients are summed over data-parallel ranks, each of which has its own mean.
-    const float gradient_scale = scale / static_cast<float>(options_.layout.dp_size);
+    // Losses and gradients are summed over micro-batches and data-parallel ranks: each micro-batch
+    // has an equal share of the mean.
+    const double num_shares = static_cast<double>(num * groups_.layout.dp_size);
+    const auto scale = static_cast<float>(1.0 / (mask_sum * num_shares));
     model_.forward(micro_batch, training);
-    model_.loss(loss, micro_batch, scale, accumulate, training, gradient_scale);
+    model_.loss(loss, micro_batch, scale, accumulate, training, scale);
     if (slot) backend_.record(slot->forward_done[static_cast<size_t>(i)], Stream::kCompute);
-    if (training) model_.backward(micro_batch, accumulate);
+    const bool is_last = i + 1 == num;
+    if (training && is_last) reducer_.begin();
+    if (training) model_.backward(micro_batch, accumulate, is_last ? &reducer_ : nullptr);
     if (slot) backend_.record(slot->backward_done[static_cast<size_t>(i)], Stream::kCompute);
   }
+  if (training) reducer_.finish();
+  groups_.data->all_reduce(loss, Reduce::kSum, Stream::kCompute);
 }
 
 // Copies on the compute stream: half a megabyte takes microseconds, and by stream order the buffers
@@ -164,7 +188,7 @@ MicroBatch Trainer::micro_batch_at(const GlobalBatch& batch, int64_t micro_batch
   micro_batch.iteration = scalars_.iteration;
   // Megatron's order: micro-batch i is the i-th run of B * DP consecutive samples, of which rank r
   // takes the r-th B.
-  const ParallelLayout& layout = options_.layout;
+  const ParallelLayout& layout = groups_.layout;
   micro_batch.first_sample =
       (micro_batch_idx * layout.dp_size + layout.dp_rank) * options_.shape.micro_batch_size;
   return micro_batch;
@@ -178,7 +202,9 @@ Trainer::ResultSlot& Trainer::begin_result(int64_t num_micro_batches) {
     throw std::logic_error("trainer: " + std::to_string(kResultsInFlight) +
                            " results are unread; call result() first");
   }
-  ResultSlot& slot = *slots_[static_cast<size_t>(results_begun_++ % kResultsInFlight)];
+  ResultSlot& slot = *slots_[static_cast<size_t>(results_begun_ % kResultsInFlight)];
+  slot.end = end_events_[static_cast<size_t>(results_begun_) % end_events_.size()];
+  ++results_begun_;
   slot.num_micro_batches = num_micro_batches;
   while (static_cast<int64_t>(slot.forward_done.size()) < num_micro_batches) {
     slot.forward_done.push_back(backend_.create_event());
@@ -189,7 +215,7 @@ Trainer::ResultSlot& Trainer::begin_result(int64_t num_micro_batches) {
 }
 
 void Trainer::end_result(ResultSlot& slot) {
-  backend_.record(slot.updated, Stream::kCompute);
+  backend_.record(slot.end, Stream::kCompute);
   backend_.copy(slot.host, results_.data(), results_.num_bytes(), Stream::kCompute);
   backend_.record(slot.copied, Stream::kCompute);
 }
@@ -198,9 +224,15 @@ StepResult Trainer::result() {
   if (results_read_ == results_begun_) {
     throw std::logic_error("trainer: result() without an unread step() or evaluate()");
   }
-  const ResultSlot& slot = *slots_[static_cast<size_t>(results_read_++ % kResultsInFlight)];
+  const int64_t idx = results_read_++;
+  const ResultSlot& slot = *slots_[static_cast<size_t>(idx % kResultsInFlight)];
   backend_.synchronize(slot.copied);
   StepResult result;
+  result.device_ms = result.since_previous_ms = backend_.elapsed_ms(slot.begin, slot.end);
+  if (idx > 0) {
+    const EventId previous_end = end_events_[static_cast<size_t>(idx - 1) % end_events_.size()];
+    result.since_previous_ms = backend_.elapsed_ms(previous_end, slot.end);
+  }
   result.loss = slot.host[kLoss];
   if (slot.training) result.grad_norm = slot.host[kNorm];
   if (slot.params_norm) result.params_norm = std::sqrt(slot.host[kParamsSumOfSquares]);
@@ -210,7 +242,7 @@ StepResult Trainer::result() {
     result.backward_ms += backend_.elapsed_ms(slot.forward_done[i], slot.backward_done[i]);
     previous = slot.backward_done[i];
   }
-  result.optimizer_ms = backend_.elapsed_ms(previous, slot.updated);
+  result.optimizer_ms = backend_.elapsed_ms(previous, slot.end);
   return result;
 }
 
@@ -226,14 +258,18 @@ Tensor Trainer::weight(const Parameter& parameter) const {
 
 std::vector<StateTensor> Trainer::state_tensors(bool optimizer) const {
   std::vector<StateTensor> tensors;
-  const auto add = [&](const std::string& prefix, Tensor arena) {
+  for (const Parameter& p : table_.all()) {
+    tensors.push_back({"model/" + p.name, p.global_shape, p.split_dim, p.begin, p.end,
+                       range_of(parameters_, {p.arena_offset, p.num_own})});
+  }
+  const auto add = [&](const std::string& prefix, Tensor state) {
     for (const Parameter& p : table_.all()) {
-      const Tensor slice = ParameterTable::slice(arena, p);
-      tensors.push_back({prefix + p.name, p.global_shape, p.split_dim, p.begin, p.end,
-                         Tensor(slice.data(), slice.dtype(), {p.num_elements})});
+      for (const Optimizer::Piece& piece : optimizer_.pieces_of(p, p.num_own)) {
+        tensors.push_back({prefix + p.name, p.global_shape, p.split_dim, p.begin, p.end,
+                           range_of(state, piece.state), piece.first});
+      }
     }
   };
-  add("model/", parameters_);
   if (optimizer_.has_master()) add("optimizer/master/", optimizer_.master());
   if (!optimizer) return tensors;
   add("optimizer/exp_avg/", optimizer_.exp_avg());

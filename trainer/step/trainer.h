@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,8 @@
 #include "trainer/data/global_batch.h"
 #include "trainer/model/model.h"
 #include "trainer/model/parameters.h"
-#include "trainer/parallel/communicator.h"
-#include "trainer/parallel/parallel_layout.h"
+#include "trainer/parallel/gradient_reducer.h"
+#include "trainer/parallel/process_groups.h"
 #include "trainer/step/optimizer.h"
 #include "trainer/step/training_state.h"
 
@@ -28,9 +29,12 @@ namespace weft {
 
 struct TrainerOptions {
   ModelShape shape;
-  ParallelLayout layout;
   OptimizerOptions optimizer;
-  bool has_loss_mask = false;  // plans memory for GlobalBatch::loss_mask
+  bool has_loss_mask = false;     // plans memory for GlobalBatch::loss_mask
+  bool shards_optimizer = false;  // over data-parallel ranks (ZeRO-1), else each holds all of it
+  int64_t bucket_elements = 40'000'000;  // of gradients that are reduced together
+  // The workspace of another device than the backend's, to plan for it; else the backend is asked.
+  std::optional<int64_t> planned_workspace_bytes = {};
 };
 TrainerOptions trainer_options(const Config& config, int64_t vocab_size);
 
@@ -40,24 +44,33 @@ struct StepOptions {
 };
 
 struct StepResult {
-  double loss = 0;         // mean over micro-batches of sum(loss * mask) / sum(mask)
+  double loss = 0;         // mean over all ranks' micro-batches of sum(loss * mask) / sum(mask)
   double grad_norm = 0;    // before clipping; 0 after evaluate()
   double params_norm = 0;  // after the update; 0 unless StepOptions asks for it
   float forward_ms = 0, backward_ms = 0, optimizer_ms = 0;  // time on the device
+  double device_ms = 0;  // from the beginning of the step to its end, on the device
+  // From the end of the step or evaluation before to the end of this one, on the device. The first
+  // one has none: device_ms then.
+  double since_previous_ms = 0;
 };
 
 class Trainer {
  public:
-  // `backend` must outlive the trainer. Throws std::invalid_argument for impossible sizes or
-  // layouts.
-  Trainer(Backend& backend, const TrainerOptions& options);
+  // `backend` and `groups` must outlive the trainer. Throws std::invalid_argument for impossible
+  // sizes or layouts.
+  Trainer(Backend& backend, const TrainerOptions& options,
+          const ProcessGroups& groups = lone_process_groups());
   ~Trainer();
 
   const MemoryPlan& plan() const { return plan_; }
   const ParameterTable& parameters() const { return table_; }
   const ModelShape& shape() const { return options_.shape; }
+  const ParallelLayout& layout() const { return groups_.layout; }
   Model& model() { return model_; }
-  void allocate();  // throws std::bad_alloc
+  // Times the model's matrix products where the backend's table lacks them; call it before
+  // allocate(), while the memory is free. Returns notes for the user, a line each.
+  std::string tune();
+  void allocate();  // throws std::bad_alloc or DeviceOutOfMemory
 
   // Sets the initial weights of the seed. It computes them on the host and waits for the copies.
   void initialize_parameters();
@@ -72,17 +85,21 @@ class Trainer {
   static constexpr int kResultsInFlight = 2;
 
   // Computes the gradients of a global batch without an update, waits, and returns its loss (for
-  // tests and diagnosis). Dropout is that of the next step.
+  // tests and diagnosis). Dropout is that of the next step. With a sharded optimizer only the
+  // elements that this rank updates are sums over all ranks.
   double forward_backward(const GlobalBatch& batch);
   Tensor gradient(const Parameter& parameter) const;  // fp32, device, in the slice's shape
   Tensor weight(const Parameter& parameter) const;    // x, device
 
   // --- checkpoints ---
   // Returns all tensors of this rank; without `optimizer` only the weights and their fp32 masters.
+  // All data-parallel ranks hold the same weights, and the same optimizer state unless it is
+  // sharded.
   std::vector<StateTensor> state_tensors(bool optimizer) const;
   const ScalarState& scalar_state() const { return scalars_; }
   void set_scalar_state(const ScalarState& scalars) { scalars_ = scalars; }
-  // Derives x from the fp32 masters. Call it after copying into state_tensors().
+  // Derives x from the fp32 masters, on all ranks together. Call it after copying into
+  // state_tensors().
   void parameters_loaded();
 
  private:
@@ -95,11 +112,13 @@ class Trainer {
 
   Backend& backend_;
   TrainerOptions options_;
-  std::unique_ptr<Communicator> tensor_parallel_;
+  const ProcessGroups& groups_;
   ParameterTable table_;
+  ArenaShards shards_;
   MemoryPlan plan_;
   Model model_;
   Optimizer optimizer_;
+  GradientReducer reducer_;
   Tensor parameters_, gradients_;  // arenas: x, fp32
   Tensor workspace_;
   Tensor tokens_, targets_, loss_mask_;  // one micro-batch
@@ -107,6 +126,9 @@ class Trainer {
   Tensor host_results_;                  // pinned, kResultsInFlight times results_
   ScalarState scalars_;
   std::vector<std::unique_ptr<ResultSlot>> slots_;
+  // The end of result n is event n modulo their number. That of the result before the oldest unread
+  // one is still needed.
+  std::vector<EventId> end_events_;
   int64_t results_begun_ = 0, results_read_ = 0;
 };
 

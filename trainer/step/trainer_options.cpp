@@ -1,4 +1,6 @@
 // Turns the options of the command line into those of the trainer.
+#include <algorithm>
+
 #include "trainer/config/config.h"
 #include "trainer/step/trainer.h"
 
@@ -7,11 +9,14 @@ namespace weft {
 TrainerOptions trainer_options(const Config& config, int64_t vocab_size) {
   TrainerOptions options;
   options.shape = model_shape(config, vocab_size);
-  options.layout.tp_size = static_cast<int>(config.tensor_model_parallel_size);
-  options.layout.pp_size = static_cast<int>(config.pipeline_model_parallel_size);
   options.optimizer = {config.adam_beta1, config.adam_beta2, config.adam_eps, config.weight_decay,
                        config.clip_grad};
   options.has_loss_mask = config.eod_mask_loss;
+  options.shards_optimizer = config.shards_optimizer();
+  // Megatron's default [megatron/core/distributed/param_and_grad_buffer.py].
+  const int64_t dp_size = config.data_parallel_size();
+  options.bucket_elements =
+      config.ddp_bucket_size.value_or(std::max<int64_t>(40'000'000, 1'000'000 * dp_size));
   return options;
 }
 

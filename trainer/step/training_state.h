@@ -10,7 +10,10 @@
 
 namespace weft {
 
-// A slice of a global tensor: its name and place for a checkpoint, and its memory on the device.
+// A piece of a global tensor: its name and place for a checkpoint, and its memory on the device. The
+// slice of a tensor-parallel rank is [begin, end) of split_dim; of the slice's elements in row-major
+// order the piece is [first, first + tensor.num_elements()). With a sharded optimizer a data-parallel
+// rank holds pieces; else a piece is the whole slice. Padding is no part of it.
 struct StateTensor {
   // "model/NAME" (x); "optimizer/master/NAME" (fp32, bf16 models only); "optimizer/exp_avg/NAME"
   // and "optimizer/exp_avg_sq/NAME" (fp32).
@@ -18,7 +21,8 @@ struct StateTensor {
   std::vector<int64_t> global_shape;
   int split_dim = -1;
   int64_t begin = 0, end = 0;
-  Tensor tensor;  // device memory; the slice's shape is flattened to (num_elements)
+  Tensor tensor;  // device memory, flat
+  int64_t first = 0;
 };
 
 // The counters beside the tensors. Learning rate, data position and dropout follow from them.

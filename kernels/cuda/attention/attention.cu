@@ -1,18 +1,15 @@
-// Attention's entry points: they check the arguments, lay out the workspace and choose the kernels.
+// Attention's entry points: they check sizes, lay out the workspace and choose the kernels.
 #include <limits>
 #include <stdexcept>
 #include <string>
 
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention/mma.cuh"
+#include "kernels/cuda/memory_bound/check.h"
 
 namespace weft::cuda {
 namespace attention {
 namespace {
-
-[[noreturn]] void fail(const std::string& what, cudaError_t error) {
-  throw std::runtime_error(what + ": " + cudaGetErrorString(error));
-}
 
 // Computes lse2 and delta with one warp per row; rows from T on get the padding's values.
 __global__ void attention_backward_rows_fp32_kernel(const Params p, int D) {
@@ -69,25 +66,24 @@ void require(bool condition, const std::string& what) {
   if (!condition) throw std::invalid_argument("attention: " + what);
 }
 
-Params checked_params(const void* qkv, DType x, int64_t B, int64_t T, int64_t H, int64_t D,
-                      float scale, const Dropout& dropout) {
-  require(x == DType::kFloat32 || x == DType::kBFloat16, "the type must be float32 or bfloat16");
+Params checked_params(const Tensor& qkv, const Heads& heads, float scale, const Dropout& dropout) {
+  const int64_t B = qkv.shape(0), T = qkv.shape(1), H = qkv.shape(2), D = qkv.shape(4);
   require(D == 64 || D == 96 || D == 128, "head size " + std::to_string(D) +
                                               " is not supported on the GPU; choose hidden size "
                                               "and heads for a head size of 64, 96 or 128");
-  require(B >= 1 && T >= 1 && H >= 1, "B, T and H must be at least 1");
   require(scale > 0, "the scale must be positive");
-  require(dropout.p >= 0 && dropout.p < 1, "the dropout probability must be in [0, 1)");
   // Grids are one-dimensional, and block indices have 32 bits.
   require(B * H * ((T + 31) / 32) <= std::numeric_limits<int32_t>::max() && T <= (1 << 24),
           "B * H * T is too large; use a smaller micro-batch");
-  require(x == DType::kBFloat16 || B * H <= 65535,
+  require(qkv.dtype() == DType::kBFloat16 || B * H <= 65535,
           "B * H is beyond 65535; use a smaller micro-batch");
   Params params;
-  params.qkv = qkv;
+  params.qkv = qkv.data();
   params.B = static_cast<int>(B);
   params.T = static_cast<int>(T);
   params.H = static_cast<int>(H);
+  params.first_head = static_cast<int>(heads.first);
+  params.total_heads = static_cast<int>(heads.total > 0 ? heads.total : H);
   params.scale = scale;
   params.dropout = dropout_args(dropout);
   params.heads_per_group = heads_per_group(T, D, B, H);
@@ -97,17 +93,11 @@ Params checked_params(const void* qkv, DType x, int64_t B, int64_t T, int64_t H,
 }  // namespace
 
 void check_launch(const char* kernel) {
-  const cudaError_t error = cudaGetLastError();
-  if (error != cudaSuccess) fail(std::string("launch of ") + kernel, error);
+  check_cuda(cudaGetLastError(), kernel, __FILE__, __LINE__);
 }
 
 void allow_shared_memory(const void* kernel, int num_bytes, const char* name) {
-  const cudaError_t error =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, num_bytes);
-  if (error != cudaSuccess) {
-    fail(std::string(name) + " needs " + std::to_string(num_bytes) + " bytes of shared memory",
-         error);
-  }
+  cuda::allow_shared_memory(kernel, num_bytes, name);
 }
 
 void backward_rows(cudaStream_t stream, const Params& params, DType x, int64_t D) {
@@ -126,18 +116,19 @@ void backward_rows(cudaStream_t stream, const Params& params, DType x, int64_t D
 
 }  // namespace attention
 
-int64_t attention_workspace_bytes(int64_t B, int64_t T, int64_t H, int64_t /*D*/, DType /*x*/) {
+int64_t attention_workspace_bytes(int64_t B, int64_t T, int64_t H) {
   return 2 * B * H * attention::padded_length(T) * static_cast<int64_t>(sizeof(float));
 }
 
-void attention_forward(cudaStream_t stream, void* out, float* lse, const void* qkv, DType x,
-                       int64_t B, int64_t T, int64_t H, int64_t D, float scale,
-                       const Dropout& dropout, void* /*workspace*/, int64_t /*workspace_bytes*/) {
-  attention::Params params = attention::checked_params(qkv, x, B, T, H, D, scale, dropout);
-  params.out = out;
-  params.lse = lse;
-  const bool drop = dropout.p > 0;
-  if (x == DType::kFloat32) {
+void attention_forward(cudaStream_t stream, const Attention& args) {
+  attention::Params params =
+      attention::checked_params(args.qkv, args.heads, args.scale, args.dropout);
+  params.out = args.out.data();
+  params.lse = args.lse.as<float>();
+  params.kept = args.kept.as<uint32_t>();
+  const bool drop = args.dropout.p > 0;
+  const int64_t D = args.qkv.shape(4);
+  if (args.qkv.dtype() == DType::kFloat32) {
     attention::forward_fp32(stream, params, D, drop);
   } else if (D == 64) {
     attention::forward_bf16<64>(stream, params, drop);
@@ -148,23 +139,21 @@ void attention_forward(cudaStream_t stream, void* out, float* lse, const void* q
   }
 }
 
-void attention_backward(cudaStream_t stream, void* dqkv, const void* dout, const void* out,
-                        const float* lse, const void* qkv, DType x, int64_t B, int64_t T, int64_t H,
-                        int64_t D, float scale, const Dropout& dropout, void* workspace,
-                        int64_t workspace_bytes) {
-  attention::Params params = attention::checked_params(qkv, x, B, T, H, D, scale, dropout);
-  attention::require(workspace_bytes >= attention_workspace_bytes(B, T, H, D, x),
-                     "the workspace holds " + std::to_string(workspace_bytes) +
-                         " bytes, attention_workspace_bytes asks for more");
-  params.dqkv = dqkv;
-  params.dout = dout;
-  params.out_in = out;
-  params.lse = const_cast<float*>(lse);  // only forward writes it
+void attention_backward(cudaStream_t stream, const AttentionBackward& args, void* workspace) {
+  attention::Params params =
+      attention::checked_params(args.qkv, Heads{}, args.scale, Dropout{.p = args.dropout_p});
+  params.kept = args.kept.as<uint32_t>();
+  params.dqkv = args.dqkv.data();
+  params.dout = args.dout.data();
+  params.out_in = args.out.data();
+  params.lse = args.lse.as<float>();
   params.lse2 = static_cast<float*>(workspace);
-  params.delta = params.lse2 + B * H * attention::padded_length(T);
-  const bool drop = dropout.p > 0;
-  if (x == DType::kFloat32) {
-    attention::backward_rows(stream, params, x, D);
+  params.delta =
+      params.lse2 + static_cast<int64_t>(params.B) * params.H * attention::padded_length(params.T);
+  const bool drop = args.dropout_p > 0;
+  const int64_t D = args.qkv.shape(4);
+  if (args.qkv.dtype() == DType::kFloat32) {
+    attention::backward_rows(stream, params, args.qkv.dtype(), D);
     attention::backward_fp32(stream, params, D, drop);
   } else if (D == 64) {
     attention::backward_bf16<64>(stream, params, drop);

@@ -31,6 +31,12 @@ struct BackwardShape {
   static_assert(kRowPadding % kStep == 0 && kRowPadding % kOwned == 0);
 };
 
+// Returns dP - delta, where `dp` lacks only dropout's scale.
+template <bool kDropout>
+__device__ inline float score_gradient(float dp, const DropoutArgs& dropout, float delta) {
+  return kDropout ? fmaf(dp, dropout.keep_scale, -delta) : dp - delta;
+}
+
 // The place of a (batch, head) in the tensors.
 template <int D>
 struct HeadView {
@@ -112,7 +118,12 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     multiply_rows<D, kM, kN>(dp, dout_tile, warp_row, v_tile(j));
     const bool masked = first_key + Shape::kStep > warp_query + 1;
     if constexpr (kDropout) {
-      drop_rows<kM, kN>(dp, p.dropout, element_index(p, place.bh, warp_query, first_key), p.T);
+#pragma unroll
+      for (int m = 0; m < kM; ++m) {
+        uint32_t kept[2][kN / 4];
+        read_rows<kN>(kept, p, place.bh, warp_query + m * 16, first_key);
+        drop_rows<kN>(dp[m], kept);
+      }
     }
 #pragma unroll
     for (int m = 0; m < kM; ++m) {
@@ -124,7 +135,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
           const int key = first_key + n * 8 + (lane & 3) * 2 + i % 2;
           float probability = fast_exp2(s[m][n][i] * scale_log2 - lse2[m][i / 2]);
           if (masked && key > query) probability = 0;
-          s[m][n][i] = probability * (dp[m][n][i] - delta[m][i / 2]);
+          s[m][n][i] =
+              probability * score_gradient<kDropout>(dp[m][n][i], p.dropout, delta[m][i / 2]);
         }
       }
     }
@@ -199,11 +211,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     multiply_rows<D, kM, kN>(dp, v_tile, warp_row, dout_tile(j));
 #pragma unroll
     for (int m = 0; m < kM; ++m) {
-      [[maybe_unused]] uint32_t kept[4];
-      if constexpr (kDropout) {
-        kept_in_columns<kN>(kept, p.dropout,
-                            element_index(p, place.bh, first_query, warp_key + m * 16), p.T);
-      }
+      [[maybe_unused]] uint32_t kept[kN][2];
+      if constexpr (kDropout) read_columns<kN>(kept, p, place.bh, first_query, warp_key + m * 16);
 #pragma unroll
       for (int n = 0; n < kN; ++n) {
         const int column = n * 8 + (lane & 3) * 2;
@@ -218,10 +227,11 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
           if (masked && key > query) probability = 0;
           s[m][n][i] = probability;
           if constexpr (kDropout) {
-            s[m][n][i] = drop(probability, p.dropout, kept[i], 4 * n);
-            dp[m][n][i] = drop(dp[m][n][i], p.dropout, kept[i], 4 * n);
+            s[m][n][i] = drop(probability, kept[n][i % 2], 8 * (i / 2));
+            dp[m][n][i] = drop(dp[m][n][i], kept[n][i % 2], 8 * (i / 2));
           }
-          dp[m][n][i] = probability * (dp[m][n][i] - (i % 2 == 0 ? row_delta.x : row_delta.y));
+          const float delta_i = i % 2 == 0 ? row_delta.x : row_delta.y;
+          dp[m][n][i] = probability * score_gradient<kDropout>(dp[m][n][i], p.dropout, delta_i);
         }
       }
     }
@@ -232,15 +242,16 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     multiply_columns<D, kM, kN / 2>(dk, operand, q_tile(j));
   }
 
-  float row_scale[kM][2], one[kM][2];
+  float row_scale[kM][2], keep_scale[kM][2];
 #pragma unroll
   for (int m = 0; m < kM; ++m) {
     row_scale[m][0] = row_scale[m][1] = p.scale;
-    one[m][0] = one[m][1] = 1;
+    keep_scale[m][0] = keep_scale[m][1] = p.dropout.keep_scale;
   }
   __nv_bfloat16* dk_out = head.dq + D + first_key * head.token_stride;
   store_rows<D, kM>(dk, row_scale, k_tile, warp_row, dk_out, head.token_stride, p.T - first_key);
-  store_rows<D, kM>(dv, one, v_tile, warp_row, dk_out + D, head.token_stride, p.T - first_key);
+  store_rows<D, kM>(dv, keep_scale, v_tile, warp_row, dk_out + D, head.token_stride,
+                    p.T - first_key);
 }
 
 template <class Shape>

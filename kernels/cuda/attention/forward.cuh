@@ -128,7 +128,12 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     softmax_step<kM, kN>(s, row_max, row_sum, correction, scale_log2,
                          first_key + Shape::kKeys > warp_query + 1, warp_query, first_key);
     if constexpr (kDropout) {
-      drop_rows<kM, kN>(s, p.dropout, element_index(p, place.bh, warp_query, first_key), p.T);
+#pragma unroll
+      for (int m = 0; m < kM; ++m) {
+        uint32_t kept[2][kN / 4];
+        draw_rows<kN>(kept, p, place.bh, warp_query + m * 16, first_key);
+        drop_rows<kN>(s[m], kept);
+      }
     }
 #pragma unroll
     for (int m = 0; m < kM; ++m) {
@@ -152,7 +157,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
       float sum = row_sum[m][half];
       sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 1);
       sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);
-      inverse[m][half] = 1.0F / sum;
+      inverse[m][half] = p.dropout.keep_scale / sum;
       const int query = warp_query + m * 16 + half * 8 + (lane >> 2);
       if ((lane & 3) == 0 && query < p.T) {
         p.lse[static_cast<int64_t>(place.bh) * p.T + query] =

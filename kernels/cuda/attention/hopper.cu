@@ -3,6 +3,7 @@
 #include <cudaTypedefs.h>
 #include <cuda_runtime.h>
 
+#include <cstdlib>
 #include <stdexcept>
 #include <string>
 
@@ -18,7 +19,7 @@ PFN_cuTensorMapEncodeTiled_v12000 encode_tiled() {
   const cudaError_t error = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function,
                                                              12000, cudaEnableDefault, &result);
   if (error != cudaSuccess || result != cudaDriverEntryPointSuccess) {
-    throw std::runtime_error(
+    throw std::invalid_argument(
         "the driver has no cuTensorMapEncodeTiled; driver 525 or newer is needed on Hopper GPUs");
   }
   return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(function);
@@ -43,7 +44,7 @@ CUtensorMap tensor_map(const void* data, int D, int num_rows, int T, int B) {
              wide ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
              CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) {
-    throw std::runtime_error(
+    throw DeviceLost(
         "cuTensorMapEncodeTiled failed with " + std::to_string(static_cast<int>(result)) +
         " for a tensor of " + std::to_string(B) + " x " + std::to_string(T) + " x " +
         std::to_string(num_rows) + " x " + std::to_string(D) + "; is it 16-byte aligned?");
@@ -52,6 +53,8 @@ CUtensorMap tensor_map(const void* data, int D, int num_rows, int T, int B) {
 }
 
 bool runs_on_hopper(const void* kernel) {
+  static const char* choice = std::getenv("WEFT_ATTENTION");
+  if (choice != nullptr && std::string(choice) == "mma_sync") return false;
   cudaFuncAttributes attributes{};
   if (cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess) {
     static_cast<void>(cudaGetLastError());  // clears the error of this question

@@ -103,11 +103,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     wgmma_fence();
     start_rows_product<D, kStep>(s[0], q_tile, k_tile(step));
     start_rows_product<D, kStep>(dp[0], dout_tile, v_tile(step));
-    [[maybe_unused]] uint32_t kept[(kN + 7) / 8][2];
-    if constexpr (kDropout) {
-      kept_in_rows<kN>(kept, p.dropout,
-                       element_index(p, place.bh, group_query + warp_row, first_key), p.T);
-    }
+    [[maybe_unused]] uint32_t kept[2][kN / 4];
+    if constexpr (kDropout) read_rows<kN>(kept, p, place.bh, group_query + warp_row, first_key);
     wgmma_wait<1>();
     pin(s[0]);
 #pragma unroll
@@ -130,11 +127,12 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     }
     wgmma_wait<0>();
     pin(dp[0]);
-    if constexpr (kDropout) drop_rows<kN>(dp[0], p.dropout, kept);
+    if constexpr (kDropout) drop_rows<kN>(dp[0], kept);
 #pragma unroll
     for (int n = 0; n < kN; ++n) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) s[0][n][i] *= dp[0][n][i] - delta[i / 2];
+      for (int i = 0; i < 4; ++i)
+        s[0][n][i] *= score_gradient<kDropout>(dp[0][n][i], p.dropout, delta[i / 2]);
     }
     uint32_t ds[1][kN / 2][4];
     round_to_operand<1, kN>(ds, s);
@@ -225,11 +223,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     wgmma_fence();
     start_rows_product<D, kStep>(s[0], k_tile, q_tile(step));
     start_rows_product<D, kStep>(dp[0], v_tile, dout_tile(step));
-    [[maybe_unused]] uint32_t kept[4];
-    if constexpr (kDropout) {
-      kept_in_columns<kN>(kept, p.dropout,
-                          element_index(p, place.bh, first_query, group_key + warp_row), p.T);
-    }
+    [[maybe_unused]] uint32_t kept[kN][2];
+    if constexpr (kDropout) read_columns<kN>(kept, p, place.bh, first_query, group_key + warp_row);
     wgmma_wait<1>();
     pin(s[0]);
     const uint32_t column_rows = rows(step) + (lane & 3) * 8;
@@ -259,7 +254,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
 #pragma unroll
       for (int n = 0; n < kN; ++n) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) kept_s[0][n][i] = drop(s[0][n][i], p.dropout, kept[i], 4 * n);
+        for (int i = 0; i < 4; ++i) kept_s[0][n][i] = drop(s[0][n][i], kept[n][i % 2], 8 * (i / 2));
       }
       round_to_operand<1, kN>(probabilities, kept_s);
     } else {
@@ -275,8 +270,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
       load_pair(delta, column_rows + kStep * 4 + n * 32);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        if constexpr (kDropout) dp[0][n][i] = drop(dp[0][n][i], p.dropout, kept[i], 4 * n);
-        s[0][n][i] *= dp[0][n][i] - delta[i % 2];
+        if constexpr (kDropout) dp[0][n][i] = drop(dp[0][n][i], kept[n][i % 2], 8 * (i / 2));
+        s[0][n][i] *= score_gradient<kDropout>(dp[0][n][i], p.dropout, delta[i % 2]);
       }
     }
     uint32_t ds[1][kN / 2][4];
@@ -291,11 +286,12 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   }
   // After this barrier no thread reads the group's own tiles; the results take their place.
   sync_warpgroup();
-  const float row_scale[1][2] = {{p.scale, p.scale}}, one[1][2] = {{1, 1}};
+  const float row_scale[1][2] = {{p.scale, p.scale}};
+  const float keep_scale[1][2] = {{p.dropout.keep_scale, p.dropout.keep_scale}};
   __nv_bfloat16* dk_out = head.dq + D + group_key * head.token_stride;
   store_rows<D, 1>(dk, row_scale, Tile<D>{k_tile.base}, warp_row, dk_out, head.token_stride,
                    p.T - group_key);
-  store_rows<D, 1>(dv, one, Tile<D>{v_tile.base}, warp_row, dk_out + D, head.token_stride,
+  store_rows<D, 1>(dv, keep_scale, Tile<D>{v_tile.base}, warp_row, dk_out + D, head.token_stride,
                    p.T - group_key);
 #endif
 }

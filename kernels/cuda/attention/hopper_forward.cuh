@@ -67,17 +67,14 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     start_rows_product<D, kStep>(s[0], q_tile, k_tile(step));
     if constexpr (!kFirst)
       start_columns_product<D, kStep>(acc[0], probabilities[0], v_tile(step - 1));
-    [[maybe_unused]] uint32_t kept[(kN + 7) / 8][2];
-    if constexpr (kDropout) {
-      kept_in_rows<kN>(kept, p.dropout,
-                       element_index(p, place.bh, group_query + warp_row, first_key), p.T);
-    }
+    [[maybe_unused]] uint32_t kept[2][kN / 4];
+    if constexpr (kDropout) draw_rows<kN>(kept, p, place.bh, group_query + warp_row, first_key);
     wgmma_wait<kFirst ? 0 : 1>();
     pin(s[0]);
     float correction[1][2];
     softmax_step<1, kN>(s, row_max, row_sum, correction, scale_log2,
                         first_key + kStep > group_query, group_query + warp_row, first_key);
-    if constexpr (kDropout) drop_rows<kN>(s[0], p.dropout, kept);
+    if constexpr (kDropout) drop_rows<kN>(s[0], kept);
     if constexpr (!kFirst) {
       wgmma_wait<0>();
       pin(acc[0]);
@@ -112,7 +109,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     float sum = row_sum[0][half];
     sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 1);
     sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);
-    inverse[0][half] = 1.0F / sum;
+    inverse[0][half] = p.dropout.keep_scale / sum;
     const int query = group_query + warp_row + half * 8 + (lane >> 2);
     if ((lane & 3) == 0 && query < p.T) {
       p.lse[static_cast<int64_t>(place.bh) * p.T + query] =

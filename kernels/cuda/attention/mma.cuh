@@ -208,94 +208,75 @@ __device__ inline void store_rows(const float (&acc)[kM][D / 8][4], const float 
   }
 }
 
-// --- dropout --- A random block decides on four neighbouring keys, which lie in different lanes.
-// So every lane draws whole blocks and turns them into bits, and the lanes exchange the bits. This
-// takes one block per four elements and one register per eight.
+// --- dropout --- Forward draws the bits of its tiles and stores them, backward reads them. A word
+// holds the bits of one query and 32 keys. In a tile of queries by keys, lane l draws the words of
+// query l % 16 and key word l / 16; the lanes exchange words, because the four lanes of a query
+// share its keys.
 
-// Several blocks are drawn at a time, because one block is a chain of ten dependent rounds.
-constexpr int kDropoutUnroll = 2;
-
-// Bit i of the result tells whether element + i is kept. Where T or the first element is odd, four
-// elements may lie in two blocks.
-__device__ inline uint32_t kept_bits(const DropoutArgs& dropout, uint64_t element) {
-  const auto of_block = [&](uint64_t block_idx) {
-    const PhiloxBlock block = philox(dropout.seed, dropout.stream, block_idx);
-    uint32_t bits = 0;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) bits |= block.word[i] >= dropout.threshold ? 1U << i : 0U;
-    return bits;
-  };
-  const uint32_t offset = static_cast<uint32_t>(element) & 3;
-  uint32_t bits = of_block(element >> 2);
-  if (offset != 0) bits = (bits | of_block((element >> 2) + 1) << 4) >> offset & 15;
-  return bits;
-}
-
-// Draws the bits of a warp's tile of 16 queries by 8 * kN keys: bit 4 * (n % 8) + i of kept[n /
-// 8][half] is for accumulator [n][2 * half + i]. `element` is the index of the tile's first
-// element.
+// Draws and stores the words of a warp's tile of 16 queries by 8 * kN keys. Bit 8 * (n % 4) + i of
+// kept[half][n / 4] is for accumulator [n][2 * half + i].
 template <int kN>
-__device__ inline void kept_in_rows(uint32_t (&kept)[(kN + 7) / 8][2], const DropoutArgs& dropout,
-                                    uint64_t element, int T) {
-  const int lane = threadIdx.x & 31, odd = lane & 1;
-  const uint64_t mine =
-      element + static_cast<uint64_t>(T) * (odd * 8 + (lane >> 2)) + (lane & 2) * 2;
+__device__ inline void draw_rows(uint32_t (&kept)[2][kN / 4], const Params& p, int bh,
+                                 int first_query, int first_key) {
+  static_assert(kN == 4 || kN == 8);
+  const int lane = threadIdx.x & 31;
+  const int query = first_query + (lane & 15);
+  const int key_word = first_key / 32 + (kN == 8 ? lane >> 4 : 0);
+  const uint32_t word = draw_kept(p, bh, query, key_word);
+  if (query < p.T && (kN == 8 || lane < 16)) *kept_word(p, bh, query, key_word) = word;
 #pragma unroll
-  for (int part = 0; part < (kN + 7) / 8; ++part) {
-    uint32_t bits = 0;
-#pragma unroll kDropoutUnroll
-    for (int n = 0; n < (kN < 8 ? kN : 8); ++n) {
-      bits |= kept_bits(dropout, mine + part * 64 + n * 8) << (4 * n);
+  for (int half = 0; half < 2; ++half) {
+#pragma unroll
+    for (int k = 0; k < kN / 4; ++k) {
+      kept[half][k] =
+          __shfl_sync(0xFFFFFFFFu, word, (lane >> 2) + 8 * half + 16 * k) >> (2 * (lane & 3));
     }
-    const uint32_t others = __shfl_xor_sync(0xFFFFFFFFu, bits, 1);
-    kept[part][0] = (odd == 0 ? bits : others) >> (2 * odd);
-    kept[part][1] = (odd == 0 ? others : bits) >> (2 * odd);
   }
 }
 
-// Draws the bits of a warp's transposed tile of 16 keys by 64 queries: bit 4 * n of kept[i] is for
-// accumulator [n][i].
+// Reads what draw_rows has stored.
 template <int kN>
-__device__ inline void kept_in_columns(uint32_t (&kept)[4], const DropoutArgs& dropout,
-                                       uint64_t element, int T) {
-  static_assert(kN <= 8);
-  const int lane = threadIdx.x & 31, unit = lane >> 2 & 3;
-  const uint64_t mine = element + static_cast<uint64_t>(T) * ((lane & 3) * 2 + unit % 2) +
-                        unit / 2 * 8 + (lane >> 4) * 4;
-  uint32_t bits = 0;
-#pragma unroll 2
-  for (int n = 0; n < kN; ++n)
-    bits |= kept_bits(dropout, mine + static_cast<uint64_t>(T) * (n * 8)) << (4 * n);
+__device__ inline void read_rows(uint32_t (&kept)[2][kN / 4], const Params& p, int bh,
+                                 int first_query, int first_key) {
+  const int lane = threadIdx.x & 31;
 #pragma unroll
-  for (int i = 0; i < 4; ++i)
-    kept[i] = __shfl_sync(0xFFFFFFFFu, bits, (lane & ~12) | i << 2) >> unit;
+  for (int half = 0; half < 2; ++half) {
+    const int query = first_query + 8 * half + (lane >> 2);
+#pragma unroll
+    for (int k = 0; k < kN / 4; ++k) {
+      kept[half][k] =
+          query < p.T ? *kept_word(p, bh, query, first_key / 32 + k) >> (2 * (lane & 3)) : 0;
+    }
+  }
 }
 
-__device__ inline float drop(float x, const DropoutArgs& dropout, uint32_t kept, int bit) {
-  return (kept >> bit & 1) != 0 ? x * dropout.keep_scale : 0.0F;
-}
-
-// Applies dropout to a warp's tile of 16 queries by 8 * kN keys.
+// Reads the words of a warp's transposed tile of 16 keys by 8 * kN queries. Bit 8 * (i / 2) of
+// kept[n][i % 2] is for accumulator [n][i].
 template <int kN>
-__device__ inline void drop_rows(float (&p)[kN][4], const DropoutArgs& dropout,
-                                 const uint32_t (&kept)[(kN + 7) / 8][2]) {
+__device__ inline void read_columns(uint32_t (&kept)[kN][2], const Params& p, int bh,
+                                    int first_query, int first_key) {
+  const int lane = threadIdx.x & 31;
+  const uint32_t* words = kept_word(p, bh, first_query, first_key / 32) + 2 * (lane & 3);
+  const int shift = (first_key & 16) + (lane >> 2);
+#pragma unroll
+  for (int n = 0; n < kN; ++n) {
+    const uint2 pair = *reinterpret_cast<const uint2*>(words + 8 * n);
+    kept[n][0] = pair.x >> shift;
+    kept[n][1] = pair.y >> shift;
+  }
+}
+
+__device__ inline float drop(float x, uint32_t kept, int bit) {
+  return (kept >> bit & 1) != 0 ? x : 0.0F;
+}
+
+// Drops what dropout does not keep in a warp's tile of 16 queries by 8 * kN keys.
+template <int kN>
+__device__ inline void drop_rows(float (&x)[kN][4], const uint32_t (&kept)[2][kN / 4]) {
 #pragma unroll
   for (int n = 0; n < kN; ++n) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i)
-      p[n][i] = drop(p[n][i], dropout, kept[n / 8][i / 2], 4 * (n % 8) + i % 2);
-  }
-}
-
-// Applies it to kM such tiles below each other; `element` is the index of their first element.
-template <int kM, int kN>
-__device__ inline void drop_rows(float (&p)[kM][kN][4], const DropoutArgs& dropout,
-                                 uint64_t element, int T) {
-#pragma unroll
-  for (int m = 0; m < kM; ++m) {
-    uint32_t kept[(kN + 7) / 8][2];
-    kept_in_rows<kN>(kept, dropout, element + static_cast<uint64_t>(T) * (m * 16), T);
-    drop_rows<kN>(p[m], dropout, kept);
+    for (int i = 0; i < 4; ++i) x[n][i] = drop(x[n][i], kept[i / 2][n / 4], 8 * (n % 4) + i % 2);
   }
 }
 

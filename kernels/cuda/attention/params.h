@@ -22,29 +22,31 @@ WEFT_HOST_DEVICE constexpr int64_t padded_length(int64_t T) {
   return (T + kRowPadding - 1) / kRowPadding * kRowPadding;
 }
 
-// Dropout with p > 0 as the device uses it: an element is dropped when its random word is below
-// `threshold`.
+// Dropout as the device uses it. Kept probabilities are multiplied by keep_scale, which is 1 without
+// dropout; the kernels apply it to sums of probabilities, where it costs nothing.
 struct DropoutArgs {
-  uint64_t seed = 0, stream = 0, first_element = 0;
+  uint64_t seed = 0, stream = 0, first_block = 0;  // of eight elements
   uint32_t threshold = 0;
   float keep_scale = 1;
 };
 
 inline DropoutArgs dropout_args(const Dropout& dropout) {
-  return {dropout.seed, dropout.stream, dropout.first_element, dropout_threshold(dropout.p),
-          dropout_scale(dropout.p)};
+  return {dropout.seed, dropout.stream, dropout.first_element / kDropoutsPerBlock,
+          dropout_threshold(dropout.p), dropout_scale(dropout.p)};
 }
 
 struct Params {
   const void* qkv = nullptr;   // (B,T,H,3,D)
   const void* dout = nullptr;  // (B,T,H,D), backward only
   const void* out_in = nullptr;
-  void* out = nullptr;     // (B,T,H,D), forward only
-  void* dqkv = nullptr;    // (B,T,H,3,D), backward only
-  float* lse = nullptr;    // (B,H,T)
-  float* lse2 = nullptr;   // (B,H,padded T): lse * log2(e), backward only
-  float* delta = nullptr;  // (B,H,padded T): sum over D of dout * out, backward only
+  void* out = nullptr;       // (B,T,H,D), forward only
+  void* dqkv = nullptr;      // (B,T,H,3,D), backward only
+  float* lse = nullptr;      // (B,H,T)
+  float* lse2 = nullptr;     // (B,H,padded T): lse * log2(e), backward only
+  float* delta = nullptr;    // (B,H,padded T): sum over D of dout * out, backward only
+  uint32_t* kept = nullptr;  // (B,H,words): dropout's bits, see attention_mask_word
   int B = 0, T = 0, H = 0;
+  int first_head = 0, total_heads = 0;  // this rank's among those of the whole model
   float scale = 1;
   DropoutArgs dropout;
   int heads_per_group = 1;  // see block_order
@@ -76,11 +78,33 @@ __device__ inline BlockPlace block_order(const Params& p, int num_tiles) {
   return {first + rest % size, rest / size};
 }
 
-// Returns the dropout index of the probability (query, key) of a head.
-__device__ inline uint64_t element_index(const Params& p, int bh, int query, int key) {
-  const uint64_t row =
-      static_cast<uint64_t>(bh) * static_cast<uint64_t>(p.T) + static_cast<uint64_t>(query);
-  return p.dropout.first_element + row * static_cast<uint64_t>(p.T) + static_cast<uint64_t>(key);
+// Draws dropout's bits of 32 keys, the keys of `key_word`, for one query of a head. The element
+// index counts the heads of the whole model.
+__device__ inline uint32_t draw_kept(const Params& p, int bh, int query, int key_word) {
+  const auto head = static_cast<uint64_t>(static_cast<int64_t>(bh / p.H) * p.total_heads +
+                                          p.first_head + bh % p.H);
+  const auto blocks_per_row = static_cast<uint64_t>(attention_mask_length(p.T) / kDropoutsPerBlock);
+  const uint64_t row = head * static_cast<uint64_t>(p.T) + static_cast<uint64_t>(query);
+  const uint64_t first = p.dropout.first_block + row * blocks_per_row +
+                         static_cast<uint64_t>(key_word) * (32 / kDropoutsPerBlock);
+  uint32_t kept = 0;
+  // Two blocks are drawn at a time, because one is a chain of dependent rounds.
+#pragma unroll 2
+  for (int b = 0; b < 32 / kDropoutsPerBlock; ++b) {
+    const PhiloxBlock block =
+        dropout_block(p.dropout.seed, p.dropout.stream, first + static_cast<uint64_t>(b));
+    uint32_t bits = 0;
+#pragma unroll
+    for (int i = 0; i < kDropoutsPerBlock; ++i)
+      bits |= dropout_number(block, i) >= p.dropout.threshold ? 1U << i : 0U;
+    kept |= bits << (b * kDropoutsPerBlock);
+  }
+  return kept;
+}
+
+// Returns the place of dropout's bits of a query and the 32 keys of `key_word`.
+__device__ inline uint32_t* kept_word(const Params& p, int bh, int query, int key_word) {
+  return p.kept + bh * attention_mask_words(p.T) + attention_mask_word(p.T, query, key_word);
 }
 
 // There is one function per head size and direction, each in its own .cu: they compile slowly.
@@ -96,10 +120,9 @@ void backward_fp32(cudaStream_t stream, const Params& params, int64_t D, bool dr
 // Fills lse2 and delta; x is kBFloat16 or kFloat32.
 void backward_rows(cudaStream_t stream, const Params& params, DType x, int64_t D);
 
-// Throws std::runtime_error, which names the kernel, if its launch failed.
+// Checks the launch of the kernel of that name (memory_bound/check.h).
 void check_launch(const char* kernel);
-// Lets a kernel use more than 48 KiB of shared memory. Throws std::runtime_error if the device has
-// less than `num_bytes`.
+// As in memory_bound/check.h.
 void allow_shared_memory(const void* kernel, int num_bytes, const char* name);
 
 }  // namespace weft::cuda::attention

@@ -16,11 +16,12 @@ namespace weft::cuda::attention {
 // --- host side (hopper.cu) ---
 
 // Returns a tensor map of a (B, T, num_rows, D) bf16 tensor, with boxes of 64 tokens of one row and
-// one panel. Throws std::runtime_error.
+// one panel. Throws DeviceLost.
 CUtensorMap tensor_map(const void* data, int D, int num_rows, int T, int B);
 
 // Returns whether the current device runs sm_90a code and `kernel` was compiled for it. (The kernel
-// has static shared memory in that code only.)
+// has static shared memory in that code only.) WEFT_ATTENTION=mma_sync says no, which lets tests run
+// the kernels of other GPUs.
 bool runs_on_hopper(const void* kernel);
 
 // --- device side ---

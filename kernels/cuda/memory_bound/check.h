@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "kernels/tensor.h"
+#include "kernels/backend.h"
 
 namespace weft::cuda {
 
@@ -30,19 +30,95 @@ inline const char* hint_of(cudaError_t error) {
   }
 }
 
+// Returns whether the GPU itself has failed, or has stopped the work, so that another one may do it.
+// Other errors would be met there again.
+inline bool is_device_lost(cudaError_t error) {
+  switch (error) {
+    case cudaErrorDevicesUnavailable:
+    case cudaErrorNoDevice:
+    case cudaErrorSystemNotReady:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalAddress:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorMapBufferObjectFailed:
+    case cudaErrorContextIsDestroyed:
+    case cudaErrorUnknown:
+      return true;
+    default:
+      return false;
+  }
+}
+
+inline bool is_device_lost(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_EXECUTION_FAILED || status == CUBLAS_STATUS_INTERNAL_ERROR ||
+         status == CUBLAS_STATUS_MAPPING_ERROR;
+}
+
+// Throws DeviceOutOfMemory; DeviceLost if is_device_lost(); std::invalid_argument where this driver
+// or this build cannot serve the GPU; std::logic_error for any other error, a mistake of ours.
 inline void check_cuda(cudaError_t error, const char* call, const char* file, int line) {
   if (error == cudaSuccess) return;
-  throw std::runtime_error(std::string("CUDA: ") + call + " failed at " + file + ":" +
-                           std::to_string(line) + ": " + cudaGetErrorString(error) + " (" +
-                           cudaGetErrorName(error) + ")" + hint_of(error));
+  const std::string message = std::string("CUDA: ") + call + " failed at " + file + ":" +
+                              std::to_string(line) + ": " + cudaGetErrorString(error) + " (" +
+                              cudaGetErrorName(error) + ")" + hint_of(error);
+  if (error == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // clears the error, which is not sticky
+    throw DeviceOutOfMemory(message);
+  }
+  if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInsufficientDriver)
+    throw std::invalid_argument(message);
+  if (is_device_lost(error)) throw DeviceLost(message);
+  throw std::logic_error(message);
+}
+
+// Lets a kernel use `num_bytes` of dynamic shared memory. Throws std::invalid_argument if a block of
+// this GPU has less.
+inline void allow_shared_memory(const void* kernel, int num_bytes, const char* name) {
+  const cudaError_t error =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, num_bytes);
+  if (error == cudaErrorInvalidValue) {
+    throw std::invalid_argument(std::string("CUDA: ") + name + " needs " +
+                                std::to_string(num_bytes / 1024) +
+                                " KiB of shared memory a block, and this GPU has less; A100, H100 "
+                                "and their successors have enough");
+  }
+  check_cuda(error, name, __FILE__, __LINE__);
 }
 
 inline void check_cublas(cublasStatus_t status, const char* call, const char* file, int line) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw std::runtime_error(std::string("cuBLASLt: ") + call + " failed at " + file + ":" +
-                           std::to_string(line) + ": " + cublasLtGetStatusString(status) +
-                           "; CUBLASLT_LOG_LEVEL=5 makes the library say more");
+  const std::string message = std::string("cuBLASLt: ") + call + " failed at " + file + ":" +
+                              std::to_string(line) + ": " + cublasLtGetStatusString(status) +
+                              "; CUBLASLT_LOG_LEVEL=5 makes the library say more";
+  if (status == CUBLAS_STATUS_ALLOC_FAILED) throw DeviceOutOfMemory(message);
+  if (is_device_lost(status)) throw DeviceLost(message);
+  throw std::logic_error(message);
 }
+
+// Device memory for the time of a measurement.
+class TemporaryMemory {
+ public:
+  explicit TemporaryMemory(int64_t num_bytes) {
+    if (num_bytes > 0) {
+      check_cuda(cudaMalloc(&data_, static_cast<size_t>(num_bytes)), "cudaMalloc", __FILE__,
+                 __LINE__);
+    }
+  }
+  ~TemporaryMemory() { cudaFree(data_); }
+  TemporaryMemory(const TemporaryMemory&) = delete;
+  TemporaryMemory& operator=(const TemporaryMemory&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
+};
 
 // Throws std::invalid_argument for a tensor that does not begin at a multiple of 16 bytes: kernels
 // and cuBLASLt algorithms read 16-byte vectors.

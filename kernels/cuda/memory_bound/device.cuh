@@ -122,10 +122,10 @@ __device__ inline float block_max(float value) {
   return warp_max(lane < num_warps ? shared[lane] : -INFINITY);
 }
 
-// Dropout (kernels/backend.h) as the device uses it: the threshold and the scale are computed once.
+// Dropout (kernels/dropout.h) as the device uses it: the threshold and the scale are computed once.
 struct DropoutMask {
   uint64_t seed, stream, first_element;
-  uint32_t threshold;  // dropped when the element's word is below; 0: no dropout
+  uint32_t threshold;  // dropped when the element's number is below; 0: no dropout
   float scale;
 };
 
@@ -138,20 +138,21 @@ inline DropoutMask make_mask(const Dropout& dropout) {
 template <int kCount>
 __device__ inline void apply_mask(const DropoutMask& mask, uint64_t element,
                                   float (&values)[kCount]) {
-  static_assert(kCount % 4 == 0);
+  static_assert(kCount == 4 || kCount == kDropoutsPerBlock);
   const uint64_t first = mask.first_element + element;
-  if ((first & 3) == 0) {
+  const int within = static_cast<int>(first % kDropoutsPerBlock);
+  if (within % kCount == 0) {  // all lie in one block
+    const PhiloxBlock block = dropout_block(mask.seed, mask.stream, first / kDropoutsPerBlock);
 #pragma unroll
-    for (int i = 0; i < kCount; i += 4) {
-      const PhiloxBlock block = philox(mask.seed, mask.stream, (first + i) >> 2);
-#pragma unroll
-      for (int j = 0; j < 4; ++j)
-        values[i + j] = block.word[j] < mask.threshold ? 0.0F : values[i + j] * mask.scale;
+    for (int i = 0; i < kCount; ++i) {
+      const uint32_t number =
+          kCount == 4 && within != 0 ? dropout_number(block, i + 4) : dropout_number(block, i);
+      values[i] = number < mask.threshold ? 0.0F : values[i] * mask.scale;
     }
   } else {
     for (int i = 0; i < kCount; ++i) {
-      const uint32_t word = philox_word(mask.seed, mask.stream, first + i);
-      values[i] = word < mask.threshold ? 0.0F : values[i] * mask.scale;
+      const uint32_t number = dropout_number_of(mask.seed, mask.stream, first + i);
+      values[i] = number < mask.threshold ? 0.0F : values[i] * mask.scale;
     }
   }
 }

@@ -1,4 +1,4 @@
-// Casts, GELU and its derivative.
+// Casts, GELU and its derivative, random numbers.
 #include "kernels/cuda/memory_bound/device.cuh"
 #include "kernels/cuda/memory_bound/kernels.h"
 
@@ -78,7 +78,28 @@ void launch_gelu(cudaStream_t stream, void* out, const void* pre, DType x, int64
   CUDA_CHECK(cudaGetLastError());
 }
 
+// A thread makes the four numbers of a Philox block.
+template <typename T>
+__global__ void fill_random_kernel(T* data, int64_t n) {
+  const int64_t first = (blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x) * 4;
+  const PhiloxBlock block = philox(1, 1, static_cast<uint64_t>(first));
+  for (int i = 0; i < 4 && first + i < n; ++i) {
+    data[first + i] =
+        static_cast<T>(static_cast<float>(static_cast<int32_t>(block.word[i])) * 0x1p-31F);
+  }
+}
+
 }  // namespace
+
+void fill_random(cudaStream_t stream, void* data, DType type, int64_t n) {
+  if (n == 0) return;
+  dispatch(type, [&](auto t) {
+    using T = decltype(t);
+    fill_random_kernel<T>
+        <<<grid_size(ceil_div(n, 4 * kThreads)), kThreads, 0, stream>>>(static_cast<T*>(data), n);
+  });
+  CUDA_CHECK(cudaGetLastError());
+}
 
 void cast(cudaStream_t stream, void* dst, DType dst_type, const void* src, DType src_type,
           int64_t n) {

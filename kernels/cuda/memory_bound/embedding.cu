@@ -1,4 +1,4 @@
-// Token and position embedding.
+// The word embedding.
 //
 // Backward sums the rows of dout that share a token without atomics. Positions are sorted by token
 // (stably, so that positions ascend within a token), the sorted list is cut into pieces of 32
@@ -20,23 +20,17 @@ constexpr int kPiece = 32;  // positions
 
 template <typename T>
 __global__ void embedding_forward_kernel(T* out, const int32_t* tokens, const T* word,
-                                         const T* position, int64_t num_vecs, int64_t T_, int64_t C,
-                                         int64_t first_word, int64_t num_words, DropoutMask mask) {
+                                         int64_t num_vecs, int64_t C, int64_t first_word,
+                                         int64_t num_words) {
   constexpr int kSize = Vec<T>::kSize;
   const int64_t index = blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x;
   if (index >= num_vecs) return;
   const int64_t vecs_per_row = C / kSize, n = index / vecs_per_row;
   const int64_t column = (index - n * vecs_per_row) * kSize;
   const int64_t row = tokens[n] - first_word;
-  float values[kSize] = {}, added[kSize];
-  if (row >= 0 && row < num_words) unpack(load_vec(word + row * C + column), values);
-  if (position != nullptr) {
-    unpack(load_vec(position + (n % T_) * C + column), added);
-#pragma unroll
-    for (int j = 0; j < kSize; ++j) values[j] += added[j];
-  }
-  if (mask.threshold != 0) apply_mask(mask, index * kSize, values);
-  store_vec(out + index * kSize, pack(values));
+  Vec<T> values = {};
+  if (row >= 0 && row < num_words) values = load_vec(word + row * C + column);
+  store_vec(out + index * kSize, values);
 }
 
 // Computes the keys for sorting: the row of dword, or num_words for another rank's tokens, which
@@ -54,8 +48,8 @@ __global__ void make_keys_kernel(uint32_t* keys, uint32_t* positions, const int3
 // that begins here and goes on in the next.
 template <typename T>
 __global__ void sum_runs_kernel(float* dword, float* partials, const T* dout, const uint32_t* keys,
-                                const uint32_t* positions, int64_t N, int64_t C, uint32_t num_words,
-                                DropoutMask mask) {
+                                const uint32_t* positions, int64_t N, int64_t C,
+                                uint32_t num_words) {
   constexpr int kSize = Vec<T>::kSize;
   __shared__ uint32_t key[kPiece + 2];  // with a neighbour on either side
   __shared__ uint32_t position[kPiece];
@@ -85,7 +79,6 @@ __global__ void sum_runs_kernel(float* dword, float* partials, const T* dout, co
       if (i >= count || key[i + 1] == num_words) return;  // all further tokens are other ranks'
       float values[kSize];
       unpack(vecs[k], values);
-      if (mask.threshold != 0) apply_mask(mask, position[i] * C + column, values);
 #pragma unroll
       for (int j = 0; j < kSize; ++j) total[j] += values[j];
       const bool ends = key[i + 2] != key[i + 1];
@@ -134,41 +127,18 @@ __global__ void join_runs_kernel(float* dword, const float* partials, const uint
   dword[key * C + column] += total;
 }
 
-// One thread per vector of a position's row adds over the batch in order.
-template <typename T>
-__global__ void position_kernel(float* dposition, const T* dout, int64_t B, int64_t vecs_per_batch,
-                                DropoutMask mask) {
-  constexpr int kSize = Vec<T>::kSize;
-  const int64_t index = blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x;
-  if (index >= vecs_per_batch) return;
-  float total[kSize] = {};
-#pragma unroll 8
-  for (int64_t b = 0; b < B; ++b) {
-    const int64_t element = (b * vecs_per_batch + index) * kSize;
-    float values[kSize];
-    unpack(load_vec(dout + element), values);
-    if (mask.threshold != 0) apply_mask(mask, element, values);
-#pragma unroll
-    for (int j = 0; j < kSize; ++j) total[j] += values[j];
-  }
-  float* target = dposition + index * kSize;
-#pragma unroll
-  for (int j = 0; j < kSize; ++j) target[j] += total[j];
-}
-
 int64_t round_up(int64_t n) { return ceil_div(n, 256) * 256; }
 
 }  // namespace
 
 void embedding_forward(cudaStream_t stream, void* out, const int32_t* tokens, const void* word,
-                       const void* position, DType x, int64_t B, int64_t T, int64_t C,
-                       int64_t first_word, int64_t num_words, const Dropout& dropout) {
+                       DType x, int64_t N, int64_t C, int64_t first_word, int64_t num_words) {
   dispatch(x, [&](auto type) {
     using X = decltype(type);
-    const int64_t num_vecs = B * T * C / Vec<X>::kSize;
+    const int64_t num_vecs = N * C / Vec<X>::kSize;
     embedding_forward_kernel<<<grid_size(ceil_div(num_vecs, kThreads)), kThreads, 0, stream>>>(
-        static_cast<X*>(out), tokens, static_cast<const X*>(word), static_cast<const X*>(position),
-        num_vecs, T, C, first_word, num_words, make_mask(dropout));
+        static_cast<X*>(out), tokens, static_cast<const X*>(word), num_vecs, C, first_word,
+        num_words);
   });
   CUDA_CHECK(cudaGetLastError());
 }
@@ -178,11 +148,10 @@ int64_t embedding_backward_scratch_bytes(int64_t N, int64_t C) {
          sort_pairs_scratch_bytes(N);
 }
 
-void embedding_backward(cudaStream_t stream, float* dword, float* dposition, const void* dout,
-                        const int32_t* tokens, DType x, int64_t B, int64_t T, int64_t C,
-                        int64_t first_word, int64_t num_words, const Dropout& dropout,
+void embedding_backward(cudaStream_t stream, float* dword, const void* dout, const int32_t* tokens,
+                        DType x, int64_t N, int64_t C, int64_t first_word, int64_t num_words,
                         void* scratch) {
-  const int64_t N = B * T, num_pieces = ceil_div(N, kPiece);
+  const int64_t num_pieces = ceil_div(N, kPiece);
   auto* bytes = static_cast<char*>(scratch);
   uint32_t* lists[4];  // keys, positions, sorted keys, sorted positions
   for (uint32_t*& list : lists) {
@@ -196,7 +165,6 @@ void embedding_backward(cudaStream_t stream, float* dword, float* dposition, con
       lists[0], lists[1], tokens, N, first_word, num_words);
   sort_pairs(stream, lists[2], lists[3], lists[0], lists[1], N,
              std::bit_width(static_cast<uint64_t>(num_words)), bytes, sort_pairs_scratch_bytes(N));
-  const DropoutMask mask = make_mask(dropout);
   const auto num_words_key = static_cast<uint32_t>(num_words);
   dispatch(x, [&](auto type) {
     using X = decltype(type);
@@ -205,12 +173,7 @@ void embedding_backward(cudaStream_t stream, float* dword, float* dposition, con
         static_cast<unsigned>(std::min<int64_t>(kThreads, ceil_div(vecs_per_row, 32) * 32));
     const dim3 grid(grid_size(num_pieces), static_cast<unsigned>(ceil_div(vecs_per_row, threads)));
     sum_runs_kernel<<<grid, threads, 0, stream>>>(dword, partials, static_cast<const X*>(dout),
-                                                  lists[2], lists[3], N, C, num_words_key, mask);
-    if (dposition != nullptr) {
-      const int64_t vecs_per_batch = T * vecs_per_row;
-      position_kernel<<<grid_size(ceil_div(vecs_per_batch, kThreads)), kThreads, 0, stream>>>(
-          dposition, static_cast<const X*>(dout), B, vecs_per_batch, mask);
-    }
+                                                  lists[2], lists[3], N, C, num_words_key);
   });
   const dim3 grid(grid_size(num_pieces), static_cast<unsigned>(ceil_div(C, kThreads)));
   join_runs_kernel<<<grid, kThreads, 0, stream>>>(dword, partials, lists[2], N, C, num_words_key);

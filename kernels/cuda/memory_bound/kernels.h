@@ -17,13 +17,20 @@ namespace weft::cuda {
 // --- elementwise.cu ---
 void cast(cudaStream_t stream, void* dst, DType dst_type, const void* src, DType src_type,
           int64_t n);
+// Fills n elements with numbers in [-1, 1): operands for measurements.
+void fill_random(cudaStream_t stream, void* data, DType type, int64_t n);
 void gelu_forward(cudaStream_t stream, void* out, const void* pre, DType x, int64_t n, Gelu gelu);
 // dpre *= gelu'(pre), in place.
 void gelu_backward(cudaStream_t stream, void* dpre, const void* pre, DType x, int64_t n, Gelu gelu);
 
-// --- reduce.cu --- out[c] (+)= sum over rows i of partials[i * stride + c], for c < num_columns,
-// in fp32. If `second` is given, it gets the sums of columns num_columns to 2 * num_columns - 1.
-void sum_partials(cudaStream_t stream, float* out, float* second, const float* partials,
+// --- reduce.cu ---
+// Up to three rows of sums that lie side by side in the partial sums.
+struct SumTargets {
+  float *first, *second = nullptr, *third = nullptr;
+};
+// first[c] (+)= sum over rows i of partials[i * stride + c], for c < num_columns, in fp32; second
+// and third get the sums of the next num_columns columns and of those after them.
+void sum_partials(cudaStream_t stream, const SumTargets& targets, const float* partials,
                   int64_t num_rows, int64_t stride, int64_t num_columns, bool accumulate);
 // out[c] (+)= sum of column c over the N rows of inp (N,O).
 int64_t column_sums_scratch_bytes(int64_t N, int64_t O);
@@ -34,27 +41,17 @@ void sum(cudaStream_t stream, float* out, const float* inp, int64_t n, float sca
          void* scratch);
 void sum_of_squares(cudaStream_t stream, float* out, const float* inp, int64_t n, void* scratch);
 
-// --- layernorm.cu; without a branch it is the plain LayerNorm of inp and writes no residual_out
-// ---
-void layernorm_forward(cudaStream_t stream, void* normed, void* residual_out, float* mean,
-                       float* rstd, const void* inp, const void* branch, const void* weight,
-                       const void* bias, DType x, int64_t N, int64_t C, float epsilon,
-                       const Dropout& dropout);
-int64_t layernorm_backward_scratch_bytes(int64_t N, int64_t C, DType x);
-void layernorm_backward(cudaStream_t stream, void* dresidual, void* dbranch, float* dweight,
-                        float* dbias, const void* dnormed, const void* dresidual_in,
-                        const void* inp, const float* mean, const float* rstd, const void* weight,
-                        DType x, int64_t N, int64_t C, const Dropout& dropout, bool accumulate,
-                        void* scratch);
+// --- residual_norm.cu ---
+void residual_norm_forward(cudaStream_t stream, const ResidualNorm& args);
+int64_t residual_norm_backward_scratch_bytes(int64_t N, int64_t C, DType x);
+void residual_norm_backward(cudaStream_t stream, const ResidualNormBackward& args, void* scratch);
 
-// --- embedding.cu; position may be nullptr ---
+// --- embedding.cu ---
 void embedding_forward(cudaStream_t stream, void* out, const int32_t* tokens, const void* word,
-                       const void* position, DType x, int64_t B, int64_t T, int64_t C,
-                       int64_t first_word, int64_t num_words, const Dropout& dropout);
+                       DType x, int64_t N, int64_t C, int64_t first_word, int64_t num_words);
 int64_t embedding_backward_scratch_bytes(int64_t N, int64_t C);
-void embedding_backward(cudaStream_t stream, float* dword, float* dposition, const void* dout,
-                        const int32_t* tokens, DType x, int64_t B, int64_t T, int64_t C,
-                        int64_t first_word, int64_t num_words, const Dropout& dropout,
+void embedding_backward(cudaStream_t stream, float* dword, const void* dout, const int32_t* tokens,
+                        DType x, int64_t N, int64_t C, int64_t first_word, int64_t num_words,
                         void* scratch);
 
 // --- sort.cu: stable sort of n (key, value) pairs by the low `num_bits` bits of the key ---
@@ -67,6 +64,16 @@ void sort_pairs(cudaStream_t stream, uint32_t* sorted_keys, uint32_t* sorted_val
 void cross_entropy(cudaStream_t stream, float* losses, void* logits, const int32_t* targets,
                    const float* loss_mask, DType x, int64_t N, int64_t Vp, int64_t vocabulary_size,
                    float gradient_scale, bool gradient);
+
+// A vocabulary that is sharded over ranks. The logits (N,columns) are the words from first_word on.
+void cross_entropy_statistics(cudaStream_t stream, float* statistics, const void* logits,
+                              const int32_t* targets, DType x, int64_t N, int64_t columns,
+                              int64_t first_word, int64_t vocabulary_size);
+void cross_entropy_gradient(cudaStream_t stream, float* losses, void* logits,
+                            const float* statistics, int64_t num_ranks, const int32_t* targets,
+                            const float* loss_mask, DType x, int64_t N, int64_t columns,
+                            int64_t first_word, int64_t vocabulary_size, float gradient_scale,
+                            bool gradient);
 
 // --- optimizer.cu ---
 void clip_coefficient(cudaStream_t stream, float* clip, const float* sum_of_squares,

@@ -11,11 +11,11 @@ namespace {
 // A block of 32 x 32 threads owns 32 columns; thread row y adds rows y, y + 32, ...; then row 0
 // adds the 32 sums.
 __global__ void __launch_bounds__(1024)
-    sum_partials_kernel(float* first, float* second, const float* partials, int64_t num_rows,
-                        int64_t stride, int64_t num_columns, bool accumulate) {
+    sum_partials_kernel(SumTargets targets, const float* partials, int64_t num_rows, int64_t stride,
+                        int64_t num_columns, bool accumulate) {
   __shared__ float shared[32][33];
   const int64_t column = blockIdx.x * 32LL + threadIdx.x;
-  float* out = blockIdx.y == 0 ? first : second;
+  float* out = blockIdx.y == 0 ? targets.first : blockIdx.y == 1 ? targets.second : targets.third;
   partials += blockIdx.y * num_columns;
   float total = 0.0F;
   if (column < num_columns) {
@@ -112,10 +112,11 @@ void launch_sum(cudaStream_t stream, float* out, const float* inp, int64_t n, bo
 
 }  // namespace
 
-void sum_partials(cudaStream_t stream, float* out, float* second, const float* partials,
+void sum_partials(cudaStream_t stream, const SumTargets& targets, const float* partials,
                   int64_t num_rows, int64_t stride, int64_t num_columns, bool accumulate) {
-  const dim3 grid(grid_size(ceil_div(num_columns, 32)), second != nullptr ? 2 : 1);
-  sum_partials_kernel<<<grid, dim3(32, 32), 0, stream>>>(out, second, partials, num_rows, stride,
+  const unsigned num_targets = targets.third != nullptr ? 3 : targets.second != nullptr ? 2 : 1;
+  const dim3 grid(grid_size(ceil_div(num_columns, 32)), num_targets);
+  sum_partials_kernel<<<grid, dim3(32, 32), 0, stream>>>(targets, partials, num_rows, stride,
                                                          num_columns, accumulate);
   CUDA_CHECK(cudaGetLastError());
 }
@@ -134,7 +135,7 @@ void column_sums(cudaStream_t stream, float* out, const void* inp, DType x, int6
     column_sums_kernel<<<grid, dim3(32, 8), 0, stream>>>(partials, static_cast<const T*>(inp), N, O,
                                                          ceil_div(N, chunks));
   });
-  sum_partials(stream, out, nullptr, partials, chunks, O, O, accumulate);
+  sum_partials(stream, {out}, partials, chunks, O, O, accumulate);
 }
 
 void sum(cudaStream_t stream, float* out, const float* inp, int64_t n, float scale, bool accumulate,

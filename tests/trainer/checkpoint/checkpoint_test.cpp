@@ -8,12 +8,17 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/storage/file_io.h"
 #include "kernels/bfloat16.h"
 #include "tests/indexed_dataset/nested_json.h"
+
+#define XXH_INLINE_ALL
+#include <fmt/format.h>
+#include <xxhash.h>
 
 namespace weft {
 namespace {
@@ -206,6 +211,62 @@ TEST_F(Checkpoint, ADamagedManifestIsFound) {
     std::ofstream(path, std::ios::binary) << nested;
     EXPECT_THROW(read_checkpoint_info(dir_, 5), std::runtime_error);
   }
+}
+
+TEST_F(Checkpoint, TheFolderAndTheManifestAreOfOneIteration) {
+  save(5, 3.0F);
+  fs::rename(dir_ / "iter_0000005", dir_ / "iter_0000010");
+  EXPECT_THROW(read_checkpoint_info(dir_, 10), std::runtime_error);
+}
+
+// Replaces a text in the manifest and gives it a checksum that fits, as a forger would.
+void forge(const fs::path& path, const std::string& from, const std::string& to) {
+  std::string text = read_file(path);
+  const size_t at = text.find(from);
+  ASSERT_NE(at, std::string::npos) << from;
+  auto json = nlohmann::ordered_json::parse(text.replace(at, from.size(), to));
+  json.erase("checksum");
+  const std::string body = json.dump();
+  json["checksum"] = fmt::format("{:016x}", XXH3_64bits(body.data(), body.size()));
+  std::ofstream(path, std::ios::binary) << json.dump(1);
+}
+
+TEST_F(Checkpoint, AForgedManifestIsNotBelieved) {
+  const fs::path path = dir_ / "iter_0000005/manifest.json";
+  for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
+           {R"("file": "state_00000.safetensors")", R"("file": "/etc/passwd")"},
+           {R"("file": "state_00000.safetensors")", R"("file": "../state_00000.safetensors")"},
+           {R"("file": "state_00000.safetensors")", R"("file": "..")"},
+           {R"("iteration": 5)", R"("iteration": 9223372036854775807)"},
+           {R"("consumed_train_samples": 40)", R"("consumed_train_samples": -1)"},
+           {R"("adam_step": 4)", R"("adam_step": 6)"},
+           {R"("max_lr": 0.0006)", R"("max_lr": -1)"},
+           {R"("decay_samples": 1000)", R"("decay_samples": -1)"},
+           {R"("split_dim": -1)", R"("split_dim": 7)"}}) {
+    save(5, 3.0F);
+    forge(path, from, to);
+    EXPECT_THROW(read_checkpoint_info(dir_, 5), std::runtime_error) << to;
+    EXPECT_THROW(choose_checkpoint(dir_), std::runtime_error) << to;
+  }
+}
+
+TEST_F(Checkpoint, AReplacedCheckpointComesBackIfItsSuccessorNeverCame) {
+  save(100, 1.0F);
+  fs::rename(dir_ / "iter_0000100", dir_ / "iter_0000100.replaced");
+  remove_leftovers(dir_);
+  EXPECT_EQ(loaded_salt(), 1.0F);
+}
+
+TEST_F(Checkpoint, AForeignFolderIsNotReplaced) {
+  fs::create_directories(dir_ / "iter_0000100/mine");
+  EXPECT_THROW(save(100, 1.0F), std::runtime_error);
+  EXPECT_TRUE(fs::exists(dir_ / "iter_0000100/mine"));
+}
+
+TEST_F(Checkpoint, ATrackerOfAnotherKindIsNotRead) {
+  save(5, 3.0F);
+  std::ofstream(dir_ / "latest_checkpointed_iteration.txt") << std::string(1 << 20, '0');
+  EXPECT_THROW(latest_iteration(dir_), std::runtime_error);
 }
 
 TEST_F(Checkpoint, ATrackerWithoutANumberIsAnError) {

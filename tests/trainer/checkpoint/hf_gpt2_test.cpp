@@ -115,7 +115,7 @@ TEST_F(HfGpt2, TensorsAreByteIdenticalAfterARoundTrip) {
     write_hf(prefix);
     import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
     EXPECT_EQ(latest_iteration(dir_ / "ckpt"), 0);
-    export_hf_gpt2({dir_ / "ckpt", 0, dir_ / "out", {}, {}, DType::kFloat32});
+    export_hf_gpt2({.load = dir_ / "ckpt", .output = dir_ / "out"});
     const SafetensorsFile before(dir_ / "hf/model.safetensors"),
         after(dir_ / "out/model.safetensors");
     ASSERT_EQ(before.entries().size(), after.entries().size());
@@ -153,22 +153,21 @@ TEST_F(HfGpt2, QkvRowsAreOrderedPerHead) {
   }
 }
 
-TEST_F(HfGpt2, PaddingRowsAreZeroAndLeftOutAgain) {
+TEST_F(HfGpt2, PaddingIsNoPartOfACheckpoint) {
   write_hf("");
   import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
-  std::vector<float> word(128 * 12, 1.0F);
+  std::vector<float> word(50 * 12, 1.0F);
   load_checkpoint(dir_ / "ckpt", 0,
                   {{"model/embedding.word_embeddings.weight",
-                    {128, 12},
+                    {50, 12},
                     -1,
                     0,
                     0,
-                    Tensor(word.data(), DType::kFloat32, {128 * 12})}},
+                    Tensor(word.data(), DType::kFloat32, {50 * 12})}},
                   *create_cpu_backend(1));
   EXPECT_EQ(word[49 * 12 + 11], 150.0F);
-  for (size_t i = 50 * 12; i < word.size(); ++i) ASSERT_EQ(word[i], 0.0F);
   const CheckpointInfo info = read_checkpoint_info(dir_ / "ckpt", 0);
-  EXPECT_EQ(info.architecture.at("padded_vocab_size"), "128");
+  EXPECT_FALSE(info.architecture.contains("padded_vocab_size"));
   EXPECT_FALSE(info.has_optimizer);
 }
 
@@ -177,8 +176,11 @@ TEST_F(HfGpt2, ConfigSaysWhatTheModelIs) {
   import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
   write_vocabulary(50);
   std::ofstream(dir_ / "m.txt") << "#version: 0.2\n";
-  export_hf_gpt2(
-      {dir_ / "ckpt", 0, dir_ / "out", dir_ / "v.json", dir_ / "m.txt", DType::kBFloat16});
+  export_hf_gpt2({.load = dir_ / "ckpt",
+                  .output = dir_ / "out",
+                  .vocab_file = dir_ / "v.json",
+                  .merge_file = dir_ / "m.txt",
+                  .dtype = DType::kBFloat16});
   const auto config = nlohmann::json::parse(read_file(dir_ / "out/config.json"));
   EXPECT_EQ(config["activation_function"], "gelu");
   EXPECT_EQ(config["vocab_size"], 50);
@@ -224,10 +226,52 @@ TEST_F(HfGpt2, AnotherModelsTokenizerIsRefused) {
   import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
   std::ofstream(dir_ / "m.txt") << "#version: 0.2\n";
   write_vocabulary(49);
-  EXPECT_THROW(export_hf_gpt2({dir_ / "ckpt", 0, dir_ / "out", dir_ / "v.json", dir_ / "m.txt",
-                               DType::kFloat32}),
-               std::invalid_argument);
+  const HfExport with_tokenizer{.load = dir_ / "ckpt",
+                                .output = dir_ / "out",
+                                .vocab_file = dir_ / "v.json",
+                                .merge_file = dir_ / "m.txt"};
+  EXPECT_THROW(export_hf_gpt2(with_tokenizer), std::invalid_argument);
   EXPECT_FALSE(fs::exists(dir_ / "out"));
+}
+
+TEST_F(HfGpt2, TheTokenizerIsThatOfTheModelsData) {
+  write_hf("");
+  write_vocabulary(50);
+  std::ofstream(dir_ / "m.txt") << "#version: 0.2\n";
+  fs::copy(dir_ / "v.json", dir_ / "hf/vocab.json");
+  fs::copy(dir_ / "m.txt", dir_ / "hf/merges.txt");
+  import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
+  const CheckpointInfo info = read_checkpoint_info(dir_ / "ckpt", 0);
+  EXPECT_EQ(find_tokenizer_files(info).first, fs::absolute(dir_ / "hf/vocab.json"));
+
+  // An equal copy elsewhere serves; a file of as many other entries does not.
+  fs::remove_all(dir_ / "hf");
+  EXPECT_THROW(find_tokenizer_files(info), std::invalid_argument);
+  const HfExport with_tokenizer{.load = dir_ / "ckpt",
+                                .output = dir_ / "out",
+                                .vocab_file = dir_ / "v.json",
+                                .merge_file = dir_ / "m.txt"};
+  export_hf_gpt2(with_tokenizer);
+  std::ofstream(dir_ / "m.txt", std::ios::app) << "a b\n";
+  HfExport another = with_tokenizer;
+  another.output = dir_ / "out2";
+  EXPECT_THROW(export_hf_gpt2(another), std::invalid_argument);
+  EXPECT_FALSE(fs::exists(dir_ / "out2"));
+}
+
+TEST_F(HfGpt2, NothingIsReplacedWithoutBeingAsked) {
+  write_hf("");
+  import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
+  fs::create_directories(dir_ / "out");
+  std::ofstream(dir_ / "out/tokenizer.json") << "mine";
+  HfExport options{.load = dir_ / "ckpt", .output = dir_ / "out"};
+  EXPECT_THROW(export_hf_gpt2(options), std::invalid_argument);
+  EXPECT_EQ(read_file(dir_ / "out/tokenizer.json"), "mine");
+  EXPECT_FALSE(fs::exists(dir_ / "out/config.json"));
+  options.overwrite = true;
+  export_hf_gpt2(options);
+  EXPECT_TRUE(fs::exists(dir_ / "out/config.json"));
+  EXPECT_FALSE(fs::exists(dir_ / "out/tokenizer.json")) << "it would be another model's";
 }
 
 TEST_F(HfGpt2, RefusesWhatIsNotGpt2) {

@@ -2,7 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -67,6 +71,34 @@ TEST_F(Safetensors, HeaderRoundTripsAndAlignsTheData) {
   const SafetensorsFile file(write(header + std::string(60 + 14, 'z')));
   EXPECT_EQ(file.find("x")->end, 60);
   EXPECT_EQ(file.find("y \"quoted\"")->begin, 60);
+}
+
+TEST_F(Safetensors, AHeaderOfManyTensorsIsReadInLinearTime) {
+  const auto seconds_of = [&](int num_tensors) {
+    std::vector<SafetensorsEntry> entries;
+    for (int i = 0; i < num_tensors; ++i) entries.push_back({std::to_string(i), "U8", {1}, 0, 0});
+    const std::string header = safetensors_header(entries, {});
+    const fs::path path = write(header + std::string(entries.size(), 'z'));
+    double least = 1e9;
+    for (int round = 0; round < 3; ++round) {
+      const auto start = std::chrono::steady_clock::now();
+      const SafetensorsFile file(path);
+      const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+      least = std::min(least, elapsed.count());
+      EXPECT_EQ(file.find(std::to_string(num_tensors - 1))->begin, num_tensors - 1);
+    }
+    return least;
+  };
+  // 16 times the tensors took 256 times as long when each was compared with all before it.
+  EXPECT_LT(seconds_of(16'000), 80 * seconds_of(1000));
+}
+
+TEST_F(Safetensors, APipeIsRefusedAndNotWaitedFor) {
+  const auto pipe =
+      std::filesystem::temp_directory_path() / ("weft-pipe-" + std::to_string(getpid()));
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THROW(SafetensorsFile file(pipe), std::runtime_error);
+  std::filesystem::remove(pipe);
 }
 
 TEST_F(Safetensors, RefusesFilesThatLie) {

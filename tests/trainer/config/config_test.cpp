@@ -1,9 +1,13 @@
-#include "trainer/config/config.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <sstream>
+
+#include "trainer/config/command_line.h"
+#include "trainer/config/device_profile.h"
+#include "trainer/config/option_text.h"
+#include "trainer/config/problems.h"
 
 namespace weft {
 namespace {
@@ -28,7 +32,7 @@ const std::string kGood =
 std::vector<std::string> problems_of(const std::string& line) {
   const ParsedArguments parsed = parse_arguments(words(line));
   std::vector<std::string> all = parsed.problems;
-  for (const std::string& problem : parsed.config.problems()) all.push_back(problem);
+  for (const std::string& problem : problems_of(parsed.config)) all.push_back(problem);
   return all;
 }
 
@@ -56,6 +60,49 @@ TEST(Config, UnknownFlagsNameTheNearestKnownOne) {
               ElementsAre("unknown flag --micro_batch_size: did you mean --micro-batch-size?",
                           "unknown flag --trian-iters: did you mean --train-iters?",
                           "unknown flag --zzzzzzzzzzzzzzzz; --help lists all"));
+}
+
+TEST(Config, NamesOfOtherTrainersLeadToMegatrons) {
+  EXPECT_THAT(problems_of(kGood + "--learning-rate 1e-4 --max-steps 7"),
+              ElementsAre("unknown flag --learning-rate: Megatron's name for it is --lr",
+                          "unknown flag --max-steps: Megatron's name for it is --train-iters"));
+}
+
+TEST(Config, ShortHelpIsHelp) { EXPECT_TRUE(parse_arguments({"-h"}).help.has_value()); }
+
+TEST(DeviceProfile, IsKnownByNameOrReadFromAFile) {
+  const DeviceProfile h200 = find_device_profile("h200");
+  EXPECT_EQ(h200.name, "NVIDIA H200");
+  EXPECT_NEAR(static_cast<double>(h200.free_bytes()) / (1 << 30), 139.3, 0.1);
+  const std::string path = testing::TempDir() + "profile.txt";
+  const auto error_of = [&](const std::string& text) {
+    std::ofstream(path) << text;
+    try {
+      find_device_profile(path);
+    } catch (const std::invalid_argument& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(error_of("# mine\nname X\nmemory_mib 1000\n"), "");
+  EXPECT_EQ(find_device_profile(path).memory_bytes, 1000 << 20);
+  EXPECT_THAT(error_of("name X\n"), HasSubstr("memory_mib is missing"));
+  EXPECT_THAT(error_of("name X\nmemory_mib 1e3\n"), HasSubstr("memory_mib is no number of MiB"));
+  EXPECT_THAT(error_of("name X\nmemory 3\n"), HasSubstr("unknown line \"memory 3\""));
+  EXPECT_THROW(find_device_profile("h2000"), std::invalid_argument);
+}
+
+// The CUDA backend asked for this workspace on an H200 (tests/bench/results, weft-train --dry-run).
+TEST(DeviceProfile, PlansTheWorkspaceOfAGpuClosely) {
+  ModelShape shape;
+  shape.micro_batch_size = 64;
+  shape.seq_length = 1024;
+  shape.num_heads = 12;
+  shape.hidden_size = 768;
+  const auto mib =
+      static_cast<double>(find_device_profile("h200").workspace_bytes(shape)) / (1 << 20);
+  EXPECT_GT(mib, 64 + 6);
+  EXPECT_LT(mib, 100);
 }
 
 TEST(Config, SizesThatWouldOverflowAreProblems) {
@@ -110,7 +157,7 @@ TEST(Config, MegatronFlagsThatAreNotBuiltAreRefused) {
           "--position-embedding-type rope --dataloader-type cyclic"),
       testing::UnorderedElementsAre(
           "--fp16 is not supported yet: use --bf16, or neither for fp32",
-          "--sequence-parallel is not supported yet: this version trains in one process",
+          "--sequence-parallel is not supported yet: ranks are data parallel in this version: leave the flag out",
           HasSubstr("--recompute-granularity is not supported yet"),
           "--tensor-model-parallel-size 2 is not supported yet: only 1",
           "--position-embedding-type rope is not supported yet: only absolute|learned_absolute is",
@@ -177,6 +224,9 @@ INSTANTIATE_TEST_SUITE_P(
              "--lr-decay-style exponential: is none of constant, linear, cosine"},
         Case{"--override-lr-scheduler --use-checkpoint-lr-scheduler", "exclude each other"},
         Case{"--adam-beta2 1", "--adam-beta2 must be in [0, 1)"},
+        Case{"--adam-eps 1e-300", "--adam-eps must be positive and no smaller than"},
+        Case{"--adam-eps 1e-999", "--adam-eps 1e-999: is too large or too small"},
+        Case{"--num-workers 100000", "--num-workers 100000 is beyond the limit of 1024"},
         Case{"--clip-grad -1", "--clip-grad must be at least 0"},
         Case{"--data-path 0.5 a 0.5 b", "blends of datasets are not supported yet"},
         Case{"--split 0,50,50", "--split 0,50,50 gives training 0 %"},
@@ -198,7 +248,8 @@ TEST(Config, RampUpIsCheckedOverItsWholeLength) {
   EXPECT_THAT(
       problems_of(samples +
                   "--micro-batch-size 4 --global-batch-size 32 --rampup-batch-size 8 6 100"),
-      ElementsAre(HasSubstr("reaches a batch of 14, not a multiple of --micro-batch-size 4")));
+      ElementsAre(
+          HasSubstr("reaches a batch of 14 in step 5, not a multiple of --micro-batch-size 4")));
   EXPECT_THAT(
       problems_of(samples +
                   "--micro-batch-size 4 --global-batch-size 32 --rampup-batch-size 8 7 100"),
@@ -209,16 +260,31 @@ TEST(Config, RampUpIsCheckedOverItsWholeLength) {
       ElementsAre(HasSubstr("a whole number of increments of 8")));
 }
 
-TEST(Config, ManyProcessesAreRefused) {
-  setenv("WORLD_SIZE", "4", 1);
-  const auto problems = problems_of(kGood);
-  unsetenv("WORLD_SIZE");
-  EXPECT_THAT(problems, ElementsAre(HasSubstr("started as one of 4 processes (WORLD_SIZE=4)")));
+TEST(Config, BatchesAreSharedByTheDataParallelRanks) {
+  auto parsed = parse_arguments(words(kGood));
+  parsed.config.world_size = 3;
+  EXPECT_THAT(problems_of(parsed.config), ElementsAre(HasSubstr("times data-parallel size 3")));
+  parsed.config.global_batch_size.reset();
+  EXPECT_EQ(parsed.config.global_batch(), 3 * parsed.config.micro_batch_size);
+
+  const std::string ramp =
+      "--num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 16 "
+      "--max-position-embeddings 16 --train-samples 1000 --lr 1e-3 --data-path x "
+      "--micro-batch-size 2 --global-batch-size 32 --rampup-batch-size 8 4 120";
+  parsed = parse_arguments(words(ramp));
+  EXPECT_THAT(problems_of(parsed.config), ElementsAre());
+  parsed.config.world_size = 2;
+  EXPECT_THAT(problems_of(parsed.config), ElementsAre());
+  // 120 samples over 6 increments: the batch is 12 from sample 20 on, after steps of 8, 8 and 8.
+  parsed.config.world_size = 4;
+  EXPECT_THAT(problems_of(parsed.config),
+              ElementsAre(HasSubstr("reaches a batch of 12 in step 4, not a multiple of "
+                                    "--micro-batch-size 2 times data-parallel size 4")));
 }
 
 TEST(Config, AStaleFeedForwardSizeIsWarnedOf) {
   const auto parsed = parse_arguments(words(kGood + "--ffn-hidden-size 20480"));
-  EXPECT_THAT(parsed.config.warnings(),
+  EXPECT_THAT(warnings_of(parsed.config),
               Contains("--ffn-hidden-size 20480 is not 4 * --hidden-size (128)"));
 }
 
@@ -238,7 +304,7 @@ TEST(Config, ResolvedArgumentsAreSortedAndSpelledAsPython) {
   Config config =
       parse_arguments(words(kGood + "--bf16 --adam-beta2 0.95 --weight-decay 1")).config;
   config.fill_defaults();
-  const auto resolved = config.resolved();
+  const auto resolved = resolved_options(config);
   EXPECT_TRUE(std::is_sorted(resolved.begin(), resolved.end()));
   using Pair = std::pair<std::string, std::string>;
   EXPECT_THAT(resolved,
@@ -251,7 +317,7 @@ TEST(Config, ResolvedArgumentsAreSortedAndSpelledAsPython) {
 
 TEST(Config, ResolvedJsonKeepsTypes) {
   Config config = parse_arguments(words(kGood + "--adam-beta2 0.95")).config;
-  const std::string json = config.resolved_json();
+  const std::string json = resolved_json(config);
   EXPECT_THAT(json, HasSubstr("\"adam_beta2\":0.95"));
   EXPECT_THAT(json, HasSubstr("\"train_samples\":null"));
   EXPECT_THAT(json, HasSubstr("\"data_path\":[\"my_text_document\"]"));

@@ -53,9 +53,10 @@ TEST(BatchSchedule, MicroBatchesFillTheGlobalBatch) {
   Config config = samples_config(1000, 24);
   config.micro_batch_size = 3;
   EXPECT_EQ(BatchSchedule(config).num_micro_batches(0), 8);
-  EXPECT_EQ(BatchSchedule(config, 4).num_micro_batches(0), 2);
+  config.world_size = 4;
+  EXPECT_EQ(BatchSchedule(config).num_micro_batches(0), 2);
   config.global_batch_size.reset();
-  EXPECT_EQ(BatchSchedule(config, 4).global_batch_size(0), 12);
+  EXPECT_EQ(BatchSchedule(config).global_batch_size(0), 12);
 }
 
 TEST(BatchSchedule, IterationBasedRunsCountTheirSamples) {

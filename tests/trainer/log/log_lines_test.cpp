@@ -38,7 +38,7 @@ TEST(LogLines, IterationAsMegatronDeepSpeed) {
       iteration_line(LogFormat::kMegatronDeepSpeed, line, ""),
       " iteration       25/73242187 | consumed samples:           50 | consumed tokens:       "
       "102400 | elapsed time per "
-      "iteration (s): 0.09 | learning rate: 1.638E-08 | global batch size:     2 | lm loss: "
+      "iteration (s): 0.0870 | learning rate: 1.638E-08 | global batch size:     2 | lm loss: "
       "1.086954E+01 | loss scale: "
       "1.0 | grad norm: 0.500 | params norm: 12.346 | number of skipped iterations:   0 | number "
       "of nan iterations:   0 "

@@ -113,14 +113,46 @@ TEST(Model, DropoutDiffersByIterationAndIsAbsentInEvaluation) {
   EXPECT_EQ(model->result().loss, without->result().loss);
 }
 
+// The padding takes part only where that is asked for, as in Megatron.
 TEST(Model, InitialLossIsThatOfAUniformGuess) {
-  TrainerOptions options = small_options();
-  options.shape.init_method_std = 0.01;
-  TrainerOnDevice model(options);
-  const HostBatch batch(options.shape, 2);
-  model->evaluate(batch.view());
-  EXPECT_NEAR(model->result().loss, std::log(64.0),
-              0.02);  // over the padded vocabulary, as Megatron
+  for (const bool train_padded_vocabulary : {false, true}) {
+    TrainerOptions options = small_options();
+    options.shape.init_method_std = 0.01;
+    options.shape.train_padded_vocabulary = train_padded_vocabulary;
+    TrainerOnDevice model(options);
+    const HostBatch batch(options.shape, 2);
+    model->evaluate(batch.view());
+    EXPECT_NEAR(model->result().loss, std::log(train_padded_vocabulary ? 64.0 : 50.0), 0.02);
+  }
+}
+
+// Another padding, which another tensor-parallel size brings, is the same model.
+TEST(Model, PaddingOfTheVocabularyChangesNeitherLossNorWeights) {
+  std::vector<std::vector<float>> losses, words;
+  for (const int64_t padded : {56, 64, 128}) {
+    TrainerOptions options = small_options();
+    options.shape.padded_vocab_size = padded;
+    TrainerOnDevice model(options);
+    std::vector<float>& own = losses.emplace_back();
+    for (int64_t step = 0; step < 3; ++step) {
+      const HostBatch batch(options.shape, 4, static_cast<uint64_t>(step));
+      model->step(batch.view(), {.learning_rate = 1e-2, .params_norm = true});
+      const StepResult result = model->result();
+      own.insert(own.end(), {static_cast<float>(result.loss), static_cast<float>(result.grad_norm),
+                             static_cast<float>(result.params_norm)});
+    }
+    const Parameter& word = model->parameters().find("embedding.word_embeddings.weight");
+    EXPECT_EQ(word.num_own, 50 * 32);
+    const std::vector<float> table = to_host(*model.backend, model->weight(word));
+    const auto padding = table.begin() + word.num_own;
+    EXPECT_EQ(std::vector<float>(padding, table.end()),
+              std::vector<float>(static_cast<size_t>((padded - 50) * 32), 0.0F));
+    words.emplace_back(table.begin(), padding);
+  }
+  for (size_t i = 1; i < losses.size(); ++i) {
+    EXPECT_LE(relative_error(losses[i], losses[0]), 1e-6);
+    EXPECT_LE(relative_error(words[i], words[0]), 1e-5);
+  }
 }
 
 TEST(Model, MaskedTokensDoNotCount) {
@@ -146,17 +178,16 @@ TEST(Model, RefusesLayoutsAndSizesThatAreNotBuilt) {
   const auto backend = create_test_backend();
   TrainerOptions options = small_options();
   options.shape.num_heads = 4;
-  options.layout.tp_size = 2;
-  EXPECT_THROW(Trainer(*backend, options), std::invalid_argument);
+  ProcessGroups groups = create_lone_process_groups();
+  groups.layout.tp_size = 2;
+  EXPECT_THROW(Trainer(*backend, options, groups), std::invalid_argument);
+  groups = create_lone_process_groups();
   options = small_options();
-  options.layout.pp_size = 2;
-  EXPECT_THROW(Trainer(*backend, options), std::invalid_argument);
-  options = small_options();
-  options.layout.dp_size = 2;
-  EXPECT_THROW(Trainer(*backend, options), std::invalid_argument);
-  options = small_options();
+  groups.layout.pp_size = 2;
+  EXPECT_THROW(Trainer(*backend, options, groups), std::invalid_argument);
+  groups = create_lone_process_groups();
   options.shape.max_positions = 15;
-  EXPECT_THROW(Trainer(*backend, options), std::invalid_argument);
+  EXPECT_THROW(Trainer(*backend, options, groups), std::invalid_argument);
 }
 
 }  // namespace

@@ -84,10 +84,44 @@ TEST(Parameters, ArenaHoldsEachOnceInBackwardOrder) {
     end = p.arena_offset + p.num_elements;
   }
   EXPECT_LE(end, table.arena_elements());
-  EXPECT_EQ(table.all().front().name, "decoder.final_layernorm.weight");
-  EXPECT_EQ(table.all().back().name, "embedding.word_embeddings.weight");
   EXPECT_LT(table.find("decoder.layers.2.mlp.linear_fc1.weight").arena_offset,
             table.find("decoder.layers.1.mlp.linear_fc1.weight").arena_offset);
+}
+
+// One reduction over the region serves all of them, and the region is the same for every size.
+TEST(Parameters, ReplicatedOnesLieInOneRegionAtTheEnd) {
+  for (const int tp_size : {1, 4}) {
+    const ParameterTable table(gpt(3, 64, 4, 24, 128), layout_of(tp_size, 1));
+    for (const Parameter& p : table.all()) {
+      const bool replicated = p.name.find("layernorm") != std::string::npos ||
+                              p.name.find("linear_proj.bias") != std::string::npos ||
+                              p.name.find("linear_fc2.bias") != std::string::npos ||
+                              p.name.find("position") != std::string::npos;
+      EXPECT_EQ(p.arena_offset >= table.replicated_begin(), replicated) << p.name;
+    }
+    EXPECT_EQ(table.replicated_begin() % kOptimizerBlock, 0);
+    EXPECT_EQ(table.all().front().name, "decoder.layers.2.mlp.linear_fc2.weight");
+    EXPECT_EQ(table.all().back().name, "embedding.position_embeddings.weight");
+  }
+}
+
+// 100 words over four ranks of 32 rows: the last rank has four of them, and 28 rows of padding.
+TEST(Parameters, PaddingOfTheVocabularyIsNoPartOfTheModel) {
+  ModelShape shape = gpt(2, 64, 4, 24, 100);
+  shape.padded_vocab_size = 128;
+  for (int tp_rank = 0; tp_rank < 4; ++tp_rank) {
+    const ParameterTable table(shape, layout_of(4, 1, tp_rank));
+    const Parameter& word = table.find("embedding.word_embeddings.weight");
+    EXPECT_EQ(word.global_shape, (std::vector<int64_t>{100, 64}));
+    EXPECT_EQ(word.shape, (std::vector<int64_t>{32, 64}));
+    EXPECT_EQ(word.begin, 32 * tp_rank);
+    EXPECT_EQ(word.end, std::min(100, 32 * tp_rank + 32));
+    EXPECT_EQ(word.num_own, (word.end - word.begin) * 64);
+  }
+  EXPECT_EQ(ParameterTable(shape, {}).find("embedding.word_embeddings.weight").num_own, 100 * 64);
+  shape.train_padded_vocabulary = true;
+  const ParameterTable trained(shape, {});
+  EXPECT_EQ(trained.find("embedding.word_embeddings.weight").num_own, 128 * 64);
 }
 
 TEST(Parameters, OnlyMatricesDecay) {
@@ -186,7 +220,7 @@ TEST(InitialValues, AreTheDocumentedFunctionOfSeedNameAndElement) {
   Parameter p;
   p.name = "embedding.word_embeddings.weight";
   p.global_shape = p.shape = {2, 4};
-  p.num_elements = 8;
+  p.num_elements = p.num_own = 8;
   p.init_std = 1;
   const std::vector<float> expected = {-1.52515982F, -0.618353915F, -0.593667959F, -1.28666634F,
                                        0.454125455F, -1.56704161F,  0.107580369F,  0.497588783F};

@@ -54,6 +54,25 @@ TEST_P(Steps, RepeatToTheLastBit) {
   }
 }
 
+TEST_P(Steps, AreTimedBetweenTheirEndsOnTheDevice) {
+  TrainerOnDevice model(options_of(GetParam()));
+  const HostBatch batch(model->shape(), 4);
+  const StepOptions options{.learning_rate = 1e-2};
+  model->step(batch.view(), options);
+  std::vector<StepResult> results;
+  for (int i = 0; i < 4; ++i) {  // as the loop does: a step is enqueued before a result is read
+    model->step(batch.view(), options);
+    results.push_back(model->result());
+  }
+  EXPECT_EQ(results[0].since_previous_ms, results[0].device_ms);
+  for (const StepResult& result : results) {
+    EXPECT_GT(result.device_ms, 0);
+    EXPECT_GE(result.since_previous_ms, result.device_ms) << "steps follow each other";
+    EXPECT_NEAR(result.device_ms, result.forward_ms + result.backward_ms + result.optimizer_ms,
+                0.1 * result.device_ms + 0.1);
+  }
+}
+
 TEST_P(Steps, ContinueToTheLastBitFromCopiedState) {
   std::vector<StepResult> undisturbed, resumed;
   TrainerOnDevice model(options_of(GetParam()));

@@ -1,0 +1,199 @@
+// The residual stream: a branch's bias, its dropout, the sum, and the LayerNorm after it; and the
+// backward of all. [Ba et al. 2016, arXiv:1607.06450]
+#include <algorithm>
+
+#include "kernels/check_shapes.h"
+#include "kernels/cpu/dropout.h"
+#include "kernels/cpu/operations.h"
+#include "kernels/cpu/rows.h"
+#include "kernels/cpu/simd.h"
+
+namespace weft::cpu {
+
+namespace {
+
+constexpr int64_t kGrain = 16;        // rows per task
+constexpr int64_t kColumnBlock = 64;  // columns per task of the parameter gradients
+
+WEFT_VECTOR_CLONES float mean_of(const float* inp, int64_t n) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) sum += inp[i];
+  return sum / static_cast<float>(n);
+}
+
+WEFT_VECTOR_CLONES float variance_of(const float* inp, float mean, int64_t n) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) sum += (inp[i] - mean) * (inp[i] - mean);
+  return sum / static_cast<float>(n);
+}
+
+WEFT_VECTOR_CLONES void normalise(float* out, const float* inp, float mean, float rstd,
+                                  const float* weight, const float* bias, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) out[i] = (inp[i] - mean) * rstd * weight[i] + bias[i];
+}
+
+// With w = weight * dnormed and y = (inp - mean) * rstd:
+//   dinp = rstd * (w - mean(w) - y * mean(w * y))
+WEFT_VECTOR_CLONES void normalise_backward(float* dinp, const float* dnormed, const float* inp,
+                                           float mean, float rstd, const float* weight, int64_t n) {
+  float sum_w = 0, sum_wy = 0;
+#pragma omp simd reduction(+ : sum_w, sum_wy)
+  for (int64_t i = 0; i < n; ++i) {
+    const float w = weight[i] * dnormed[i];
+    sum_w += w;
+    sum_wy += w * (inp[i] - mean) * rstd;
+  }
+  const float mean_w = sum_w / static_cast<float>(n), mean_wy = sum_wy / static_cast<float>(n);
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const float w = weight[i] * dnormed[i];
+    dinp[i] = rstd * (w - mean_w - (inp[i] - mean) * rstd * mean_wy);
+  }
+}
+
+WEFT_VECTOR_CLONES void add_parameter_gradient(double* dweight, double* dbias, const float* dnormed,
+                                               const float* inp, float mean, float rstd,
+                                               int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    dweight[i] += static_cast<double>(dnormed[i] * (inp[i] - mean) * rstd);
+    dbias[i] += static_cast<double>(dnormed[i]);
+  }
+}
+
+// One task owns a block of columns and walks all rows in order.
+void parameter_gradients(const Context& context, const ResidualNormBackward& args) {
+  const int64_t C = args.dweight.num_elements(), N = args.residual.num_elements() / C;
+  context.for_each_range(C, kColumnBlock, [&](int64_t begin, int64_t end, int thread) {
+    const int64_t width = end - begin;
+    float* buffer = context.scratch(thread);
+    double dw[kColumnBlock] = {}, db[kColumnBlock] = {};
+    for (int64_t n = 0; n < N; ++n) {
+      add_parameter_gradient(dw, db, read_row(args.dnormed, n * C + begin, width, buffer),
+                             read_row(args.residual, n * C + begin, width, buffer + kColumnBlock),
+                             args.mean.as<float>()[n], args.rstd.as<float>()[n], width);
+    }
+    for (int64_t i = 0; i < width; ++i) {
+      float& dweight_i = args.dweight.as<float>()[begin + i];
+      float& dbias_i = args.dbias.as<float>()[begin + i];
+      dweight_i = static_cast<float>(dw[i]) + (args.accumulate ? dweight_i : 0.0F);
+      dbias_i = static_cast<float>(db[i]) + (args.accumulate ? dbias_i : 0.0F);
+    }
+  });
+}
+
+// Adds row n of dbranch (N,C) to row (first_row + n) % period of dbias. One task owns a block of
+// columns and walks all rows in order.
+void periodic_sums(const Context& context, const ResidualNormBackward& args, Tensor dbranch) {
+  const int64_t C = num_columns(dbranch), N = num_rows(dbranch);
+  const Tensor dbias = args.dbranch_bias;
+  context.for_each_range(C, kColumnBlock, [&](int64_t begin, int64_t end, int thread) {
+    const int64_t width = end - begin;
+    if (!args.accumulate) {
+      for (int64_t row = 0; row < num_rows(dbias); ++row) {
+        std::fill_n(dbias.as<float>() + row * C + begin, width, 0.0F);
+      }
+    }
+    for (int64_t n = 0; n < N; ++n) {
+      float* sum = dbias.as<float>() + (args.first_row + n) % args.bias_period * C + begin;
+      add_rows(sum, sum, read_row(dbranch, n * C + begin, width, context.scratch(thread)), width);
+    }
+  });
+}
+
+// Computes dropout(branch + branch_bias) of row n, in `buffer` (3*C floats) or in place.
+const float* added_row(const ResidualNorm& args, int64_t n, int64_t C, float* buffer) {
+  const float* added = read_row(args.branch, n * C, C, buffer);
+  if (args.branch_bias) {
+    const int64_t row = (args.first_row + n) % args.bias_period;
+    add_rows(buffer + C, added, read_row(args.branch_bias, row * C, C, buffer + 2 * C), C);
+    added = buffer + C;
+  }
+  if (args.dropout.p > 0) {
+    dropout_multipliers(buffer + 2 * C, args.dropout, n * C, C);
+    multiply_row(buffer + 2 * C, added, C);
+    added = buffer + 2 * C;
+  }
+  return added;
+}
+
+}  // namespace
+
+int64_t residual_norm_scratch_floats(int64_t C) { return 6 * std::max(C, kColumnBlock); }
+
+void residual_norm_forward(const Context& context, const ResidualNorm& args) {
+  const Tensor& rows = args.branch ? args.branch : args.residual;
+  const int64_t C = num_columns(rows), N = num_rows(rows);
+  context.need_scratch("residual_norm_forward", residual_norm_scratch_floats(C));
+  context.for_each_range(N, kGrain, [&](int64_t begin, int64_t end, int thread) {
+    float* buffer = context.scratch(thread);
+    for (int64_t n = begin; n < end; ++n) {
+      float* sum_buffer = buffer + 2 * C;
+      if (args.branch) {
+        const float* added = added_row(args, n, C, buffer + 3 * C);
+        float* sum = row_target(args.residual_out, n * C, sum_buffer);
+        if (args.residual) {
+          add_rows(sum, read_row(args.residual, n * C, C, sum_buffer), added, C);
+        } else {
+          std::copy_n(added, C, sum);
+        }
+        store_row(args.residual_out, n * C, C, sum);
+      }
+      if (!args.weight) continue;
+      // Normalises the sum as it was stored, because backward will read that one.
+      const float* inp =
+          read_row(args.branch ? args.residual_out : args.residual, n * C, C, sum_buffer);
+      const float m = mean_of(inp, C);
+      const float r = 1.0F / std::sqrt(variance_of(inp, m, C) + args.epsilon);
+      args.mean.as<float>()[n] = m;
+      args.rstd.as<float>()[n] = r;
+      float* out = row_target(args.normed, n * C, buffer + 3 * C);
+      normalise(out, inp, m, r, read_row(args.weight, 0, C, buffer),
+                read_row(args.bias, 0, C, buffer + C), C);
+      store_row(args.normed, n * C, C, out);
+    }
+  });
+}
+
+void residual_norm_backward(const Context& context, const ResidualNormBackward& args) {
+  const int64_t C = num_columns(args.dresidual), N = num_rows(args.dresidual);
+  context.need_scratch("residual_norm_backward", residual_norm_scratch_floats(C));
+  // This comes first, because dresidual may be the memory of dnormed.
+  if (args.weight) parameter_gradients(context, args);
+  context.for_each_range(N, kGrain, [&](int64_t begin, int64_t end, int thread) {
+    float* buffer = context.scratch(thread);
+    for (int64_t n = begin; n < end; ++n) {
+      float* gradient = buffer + 3 * C;
+      if (args.weight) {
+        normalise_backward(gradient, read_row(args.dnormed, n * C, C, buffer + C),
+                           read_row(args.residual, n * C, C, buffer + 2 * C),
+                           args.mean.as<float>()[n], args.rstd.as<float>()[n],
+                           read_row(args.weight, 0, C, buffer), C);
+        if (args.dresidual_in) {
+          add_rows(gradient, gradient, read_row(args.dresidual_in, n * C, C, buffer + C), C);
+        }
+      } else {
+        std::copy_n(read_row(args.dresidual_in, n * C, C, buffer), C, gradient);
+      }
+      store_row(args.dresidual, n * C, C, gradient);
+      if (!args.dbranch) continue;
+      if (args.dropout.p > 0) {
+        dropout_multipliers(buffer + C, args.dropout, n * C, C);
+        multiply_row(gradient, buffer + C, C);
+      }
+      store_row(args.dbranch, n * C, C, gradient);
+    }
+  });
+  if (!args.dbranch_bias) return;
+  const Tensor dbranch = args.dbranch ? args.dbranch : args.dresidual;
+  if (args.bias_period == 1) {
+    column_sums(context, args.dbranch_bias, dbranch, args.accumulate);
+  } else {
+    periodic_sums(context, args, dbranch);
+  }
+}
+
+}  // namespace weft::cpu

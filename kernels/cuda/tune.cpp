@@ -1,0 +1,156 @@
+// tune(): times the products of a model once, at start, on operands of its own.
+//
+// Operands are random, because matrix units draw less power and run faster on zeros. They take the
+// memory of the largest product, which is released before the run allocates its own.
+#include <algorithm>
+#include <cstddef>
+
+#include "kernels/cuda/backend.h"
+#include "kernels/cuda/memory_bound/check.h"
+#include "kernels/cuda/memory_bound/kernels.h"
+
+namespace weft::cuda {
+namespace {
+
+// One linear layer of the model, (N,I) -> (N,O).
+struct Layer {
+  int64_t I, O;
+  bool bias;      // forward adds it in the product, and backward sums its gradient
+  bool gelu_out;  // forward applies GELU to the outputs
+  bool gelu_in;   // backward applies GELU's derivative to the gradient of the inputs
+};
+
+// The biases of proj and fc2 are added in the residual stream.
+std::vector<Layer> layers_of(const WorkspaceShape& shape) {
+  const int64_t C = shape.C, A = shape.H * shape.D;
+  std::vector<Layer> layers;
+  const auto add = [&layers](const Layer& layer) {
+    if (layer.I > 0 && layer.O > 0) layers.push_back(layer);
+  };
+  add({C, 3 * A, true, false, false});      // qkv
+  add({A, C, false, false, false});         // proj
+  add({C, shape.F, true, true, false});     // fc1
+  add({shape.F, C, false, false, true});    // fc2
+  add({C, shape.Vp, false, false, false});  // head
+  return layers;
+}
+
+// Random operands that serve every layer, one after the other.
+class Operands {
+ public:
+  Operands(cudaStream_t stream, const std::vector<Layer>& layers, int64_t N, DType x)
+      : N_(N),
+        x_(x),
+        inp_(N * largest(layers, &Layer::I) * size_bytes(x)),
+        out_(N * largest(layers, &Layer::O) * size_bytes(x)),
+        pre_(N * largest_gelu(layers) * size_bytes(x)),
+        weight_(largest_weight(layers) * size_bytes(x)),
+        dweight_(largest_weight(layers) * 4),
+        bias_(largest(layers, &Layer::O) * size_bytes(x)),
+        dbias_(largest(layers, &Layer::O) * 4) {
+    fill_random(stream, inp_.data(), x, N * largest(layers, &Layer::I));
+    fill_random(stream, out_.data(), x, N * largest(layers, &Layer::O));
+    fill_random(stream, pre_.data(), x, N * largest_gelu(layers));
+    fill_random(stream, weight_.data(), x, largest_weight(layers));
+    fill_random(stream, dweight_.data(), DType::kFloat32, largest_weight(layers));
+    fill_random(stream, bias_.data(), x, largest(layers, &Layer::O));
+    fill_random(stream, dbias_.data(), DType::kFloat32, largest(layers, &Layer::O));
+  }
+  Tensor inp(const Layer& l) const { return {inp_.data(), x_, {N_, l.I}}; }
+  Tensor out(const Layer& l) const { return {out_.data(), x_, {N_, l.O}}; }
+  Tensor pre(int64_t columns) const { return {pre_.data(), x_, {N_, columns}}; }
+  Tensor weight(const Layer& l) const { return {weight_.data(), x_, {l.O, l.I}}; }
+  Tensor dweight(const Layer& l) const { return {dweight_.data(), DType::kFloat32, {l.O, l.I}}; }
+  Tensor bias(const Layer& l) const { return l.bias ? Tensor(bias_.data(), x_, {l.O}) : Tensor(); }
+  Tensor dbias(const Layer& l) const {
+    return l.bias ? Tensor(dbias_.data(), DType::kFloat32, {l.O}) : Tensor();
+  }
+
+ private:
+  static int64_t largest(const std::vector<Layer>& layers, int64_t Layer::*size) {
+    int64_t result = 0;
+    for (const Layer& layer : layers) result = std::max(result, layer.*size);
+    return result;
+  }
+  static int64_t largest_gelu(const std::vector<Layer>& layers) {
+    int64_t result = 0;
+    for (const Layer& layer : layers) {
+      if (layer.gelu_out) result = std::max(result, layer.O);
+      if (layer.gelu_in) result = std::max(result, layer.I);
+    }
+    return result;
+  }
+  static int64_t largest_weight(const std::vector<Layer>& layers) {
+    int64_t result = 0;
+    for (const Layer& layer : layers) result = std::max(result, layer.I * layer.O);
+    return result;
+  }
+
+  int64_t N_;
+  DType x_;
+  TemporaryMemory inp_, out_, pre_, weight_, dweight_, bias_, dbias_;
+};
+
+}  // namespace
+
+void CudaBackend::time_products(const WorkspaceShape& shape) {
+  const std::vector<Layer> layers = layers_of(shape);
+  const int64_t N = shape.B * shape.T;
+  if (layers.empty() || N == 0) return;
+  const Operands operands(compute_, layers, N, shape.x);
+  for (const Layer& layer : layers) {
+    const Tensor inp = operands.inp(layer), out = operands.out(layer);
+    const Tensor weight = operands.weight(layer);
+    if (layer.gelu_out) {
+      linear_gelu_forward(out, operands.pre(layer.O), inp, weight, operands.bias(layer),
+                          shape.gelu);
+    } else {
+      linear_forward(out, inp, weight, operands.bias(layer));
+    }
+    if (layer.gelu_in) {
+      linear_gelu_backward_input(inp, out, weight, operands.pre(layer.I), shape.gelu);
+    } else {
+      linear_backward_input(inp, out, weight);
+    }
+    for (const bool accumulate : {false, true}) {
+      linear_backward_weight(operands.dweight(layer), operands.dbias(layer), out, inp, accumulate);
+    }
+  }
+  CUDA_CHECK(cudaStreamSynchronize(compute_));  // the operands are released next
+}
+
+std::string CudaBackend::tune(const WorkspaceShape& shape) {
+  if (!gemm_->table().has_file()) return "";
+  const int64_t num_bytes = workspace_bytes(shape);
+  void* const old_workspace = gemm_->workspace();
+  const int64_t old_bytes = old_workspace == nullptr ? 0 : Gemm::kWorkspaceBytes + scratch_bytes_;
+  std::string note;
+  const auto restore = [&] {
+    gemm_->set_timing(false);
+    gemm_->forget_choices();
+    set_workspace(old_workspace, old_bytes);
+  };
+  try {
+    const TemporaryMemory workspace(num_bytes);
+    set_workspace(workspace.data(), num_bytes);
+    gemm_->set_timing(true);
+    time_products(shape);
+    restore();
+  } catch (const DeviceOutOfMemory& error) {
+    restore();
+    note = std::string("GEMM algorithms are not timed, the library's own choice is used: ") +
+           error.what() + "\n";
+  } catch (...) {
+    restore();
+    throw;
+  }
+  const std::string unkept = gemm_->table().store();
+  return unkept.empty() ? note : note + unkept + "\n";
+}
+
+void CudaBackend::use_algorithms(const std::string& text) {
+  gemm_->table().take(text);
+  gemm_->forget_choices();
+}
+
+}  // namespace weft::cuda

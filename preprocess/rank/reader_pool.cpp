@@ -1,0 +1,116 @@
+#include "preprocess/rank/reader_pool.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace weft {
+namespace {
+
+// Number of tokenizer threads that one reader of such a format keeps busy.
+double num_workers_fed(const std::string& format) {
+  if (format == "xz") return 0.5;
+  if (format == "bzip2") return 0.25;
+  if (format == "gzip") return 2;
+  if (format == "zstd") return 4;
+  return 12;
+}
+
+int num_readers_for(const WorkPlan& plan, int num_workers) {
+  double count = 1;
+  for (const InputLayout& layout : plan.layouts) {
+    count = std::max(count, num_workers / num_workers_fed(layout.format));
+  }
+  return static_cast<int>(std::min<double>(count + 0.999, num_workers));
+}
+
+}  // namespace
+
+ReaderPool::ReaderPool(const WorkPlan& plan, const RankOptions& options, LongLineGate& gate,
+                       WindowBudget& windows, std::function<void(ChunkPtr)> use)
+    : plan_(plan),
+      options_(options),
+      num_readers_(num_readers_for(plan, options.num_workers)),
+      gate_(gate),
+      windows_(windows),
+      use_(std::move(use)) {}
+
+void ReaderPool::start() {
+  // Two for each worker: one in work and one waiting; one more for each reader.
+  for (int i = 0; i < 2 * options_.num_workers + num_readers_; ++i)
+    free_.push(std::make_unique<Chunk>());
+  for (int i = 0; i < num_readers_; ++i) {
+    threads_.start([this] {
+      while (const auto task = tasks_.pop()) read_task(*task);
+    });
+  }
+}
+
+void ReaderPool::end() {
+  is_cancelled_ = true;
+  gate_.close();
+  windows_.close();
+  free_.close();
+  tasks_.close();
+  threads_.join();
+}
+
+void ReaderPool::read(const LedgerReply::Assigned& assigned) {
+  ++num_reading_;
+  tasks_.push({assigned.task, assigned.progress.next_offset_bytes,
+               assigned.progress.counts.totals.num_file_bytes});
+}
+
+void ReaderPool::recycle(ChunkPtr chunk) {
+  // Memory that one huge line took goes back: all chunks would grow to the longest line in time.
+  LineChunk& lines = chunk->lines;
+  if (lines.buffer.capacity() > 2 * options_.chunk_bytes) lines.buffer = std::vector<char>();
+  lines.long_line_permit.reset();
+  lines.large_chunk_permit.reset();
+  free_.push(std::move(chunk));
+}
+
+void ReaderPool::read_task(const TaskToRead& assigned) {
+  ChunkPtr chunk;
+  int64_t idx = 0;
+  // The next chunk, with nothing in it; false if the rank ends.
+  const auto take_chunk = [&] {
+    auto taken = free_.pop();
+    if (!taken) return false;
+    chunk = std::move(*taken);
+    chunk->task = assigned.task.number;
+    chunk->input_idx = assigned.task.input_idx;
+    chunk->idx = idx++;
+    chunk->error = nullptr;
+    chunk->ends_task = false;
+    chunk->lines.size_bytes = 0;
+    chunk->lines.is_too_long_line = false;
+    return true;
+  };
+  if (!take_chunk()) return;
+  try {
+    TaskReader reader(plan_, assigned.task, assigned.next_offset_bytes, options_, gate_, windows_,
+                      is_cancelled_);
+    // A plain file is read from where it goes on, a compressed one from its begin again.
+    const bool goes_on = plan_.layouts[static_cast<size_t>(assigned.task.input_idx)].cut_anywhere;
+    int64_t file_bytes_before = goes_on ? 0 : assigned.num_file_bytes;
+    for (bool has_text = true; has_text;) {
+      has_text = reader.next(chunk->lines);
+      chunk->next_offset_bytes = reader.next_offset_bytes();
+      chunk->num_file_bytes = reader.num_file_bytes() - file_bytes_before;
+      file_bytes_before = reader.num_file_bytes();
+      chunk->ends_task = !has_text;
+      if (!has_text) chunk->num_range_bytes = reader.num_range_bytes();
+      use_(std::exchange(chunk, {}));
+      if (has_text && !take_chunk()) return;
+    }
+  } catch (const ReadCancelled&) {
+  } catch (...) {
+    if (!chunk && !take_chunk()) return;
+    chunk->error = std::current_exception();
+    chunk->lines.size_bytes = 0;
+    use_(std::move(chunk));
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,164 @@
+#include "preprocess/rank/task_output.h"
+
+#include <utility>
+
+#include "preprocess/rank/run_files.h"
+
+namespace weft {
+namespace {
+
+TaskCounts counts_of(const Chunk& chunk) {
+  const Batch& result = chunk.batch;
+  TaskCounts counts;
+  PipelineTotals& totals = counts.totals;
+  totals.num_file_bytes = chunk.num_file_bytes;
+  totals.num_bytes = chunk.lines.num_bytes();
+  totals.num_lines = result.num_lines;
+  totals.num_documents = result.num_documents;
+  totals.num_empty_documents = result.num_empty_documents;
+  totals.num_tokens = result.num_tokens;
+  totals.num_replaced_surrogates = result.num_replaced_surrogates;
+  totals.bad_lines = result.bad_line_counts;
+  counts.bad_lines = result.bad_lines;
+  for (const Batch::Output& output : result.outputs) {
+    counts.datasets.push_back(output.counts());
+  }
+  counts.written = chunk.written;
+  return counts;
+}
+
+}  // namespace
+
+int64_t TaskOutput::PlacedBatch::held_bytes() const {
+  auto size_bytes = static_cast<int64_t>(sizeof *this);
+  for (const Batch::Output& output : tokens.outputs) size_bytes += output.held_bytes();
+  return size_bytes;
+}
+
+TaskOutput::TaskOutput(const Task& task, TaskProgress progress, size_t num_datasets, int64_t writer)
+    : task_(task),
+      counts_(progress.counts),
+      before_spill_(progress.spill.empty() ? progress.counts.datasets : progress.before_spill),
+      earlier_spill_(progress.spill),
+      writer_(writer),
+      is_read_(progress.is_read),
+      is_spilling_(!progress.spill.empty()),
+      written_(std::move(progress)) {
+  for (TaskCounts* counts : {&counts_, &written_.counts}) {
+    counts->datasets.resize(num_datasets);
+    counts->written.resize(num_datasets);
+  }
+  before_spill_.resize(num_datasets);
+}
+
+ChunkPtr TaskOutput::take_next() {
+  const auto found = arrived_.find(next_idx_);
+  if (found == arrived_.end()) return nullptr;
+  ++next_idx_;
+  return std::move(arrived_.extract(found).mapped());
+}
+
+const TaskOutput::PlacedBatch& TaskOutput::add(Chunk& chunk) {
+  auto batch = std::make_shared<PlacedBatch>();
+  batch->counts = counts_of(chunk);
+  batch->next_offset_bytes = chunk.next_offset_bytes;
+  batch->tokens = std::move(chunk.batch);
+  chunk.batch = {};
+  batch->long_line_permit = std::move(chunk.lines.long_line_permit);
+  batch->place.datasets = counts_.datasets;
+  counts_.add(batch->counts);
+  num_held_bytes_ += batch->held_bytes();
+  held_.push_back(std::move(batch));
+  return *held_.back();
+}
+
+void TaskOutput::end(const Chunk& chunk) {
+  counts_.num_range_bytes = chunk.num_range_bytes;
+  counts_.totals.num_file_bytes += chunk.num_file_bytes;
+  is_read_ = true;
+  advance_written();
+}
+
+void TaskOutput::set_offset(const TaskOffset& offset) { offset_ = offset; }
+
+std::vector<SpillFile> TaskOutput::spill() const {
+  std::vector<SpillFile> spill = earlier_spill_;
+  if (num_spilled_bytes_ > 0) spill.push_back({writer_, num_spilled_bytes_});
+  return spill;
+}
+
+TaskOffset TaskOutput::spill_offset() const {
+  TaskOffset offset = *offset_;
+  for (size_t k = 0; k < before_spill_.size(); ++k) offset.datasets.at(k).add(before_spill_[k]);
+  return offset;
+}
+
+std::vector<TaskOutput::BatchPtr> TaskOutput::take_writable() {
+  std::vector<BatchPtr> batches;
+  if (!offset_ && !is_spilling_) return batches;
+  for (; !held_.empty(); held_.pop_front()) {
+    BatchPtr& batch = held_.front();
+    if (offset_) {
+      for (size_t k = 0; k < offset_->datasets.size(); ++k) {
+        batch->place.datasets.at(k).add(offset_->datasets[k]);
+      }
+      batch->place.num_input_bytes = offset_->num_input_bytes;
+    } else {
+      batch->spilled_at = num_spilled_bytes_;
+      batch->spilled_bytes = RunFiles::spill_size(batch->tokens.outputs);
+      num_spilled_bytes_ += batch->spilled_bytes;
+      ++num_spilling_;
+    }
+    written_or_underway_.push_back(batch);
+    batches.push_back(std::move(batch));
+  }
+  num_held_bytes_ = 0;
+  return batches;
+}
+
+bool TaskOutput::take_unspill() {
+  if (!offset_ || num_spilling_ > 0 || has_begun_unspill_) return false;
+  if (earlier_spill_.empty() && num_spilled_bytes_ == 0) return false;
+  has_begun_unspill_ = true;
+  return true;
+}
+
+void TaskOutput::batch_written(PlacedBatch& batch) {
+  batch.is_written = true;
+  batch.tokens = {};
+  batch.long_line_permit.reset();
+  if (batch.spilled_at >= 0) --num_spilling_;
+  advance_written();
+}
+
+void TaskOutput::unspilled() {
+  copied_spill_ = spill();
+  written_.spill.clear();
+  written_.before_spill.clear();
+  is_changed_ = true;
+  advance_written();
+}
+
+void TaskOutput::advance_written() {
+  while (!written_or_underway_.empty() && written_or_underway_.front()->is_written) {
+    const PlacedBatch& batch = *written_or_underway_.front();
+    const bool is_spilled = batch.spilled_at >= 0;
+    // Progress is all in spill files, or all at its place.
+    if (!is_spilled && !written_.spill.empty()) break;
+    if (is_spilled) {
+      if (written_.spill.size() == earlier_spill_.size()) written_.spill.push_back({writer_, 0});
+      written_.spill.back().num_bytes += batch.spilled_bytes;
+      written_.before_spill = before_spill_;
+    }
+    written_.counts.add(batch.counts);
+    written_.next_offset_bytes = batch.next_offset_bytes;
+    is_changed_ = true;
+    written_or_underway_.pop_front();
+  }
+  if (!is_read_ || written_.is_read || !held_.empty() || !written_or_underway_.empty()) return;
+  written_.counts = counts_;
+  written_.is_read = true;
+  is_changed_ = true;
+}
+
+}  // namespace weft

@@ -1,0 +1,252 @@
+// The residual stream: N rows, C columns, with and without each of its parts.
+#include "tests/kernels/op_case.h"
+#include "tests/kernels/reference.h"
+
+namespace weft::test {
+
+namespace {
+
+constexpr float kEpsilon = 1e-5F;
+
+struct Shape {
+  int64_t N, C;
+};
+
+struct Parts {
+  bool residual = true, branch = true, bias = false, norm = true;
+  int64_t period = 1;  // of the bias; above 1 it has three rows more than that
+  float p = 0;
+  bool in_place = false;   // residual_out is residual; backward: dresidual is dresidual_in
+  bool accumulate = true;  // backward only
+  int64_t first_row() const { return period > 1 ? 4 : 0; }
+  int64_t bias_rows() const { return period > 1 ? period + 3 : 1; }
+};
+
+std::string name_of(const char* operation, DType x, const Shape& s, const Parts& o) {
+  return std::string(operation) + "_" + type_name(x) + "_N" + std::to_string(s.N) + "_C" +
+         std::to_string(s.C) + (o.residual ? "_residual" : "") + (o.branch ? "_branch" : "") +
+         (o.bias ? "_bias" : "") + (o.period > 1 ? "_period" + std::to_string(o.period) : "") +
+         (o.norm ? "_norm" : "") + (o.p > 0 ? "_dropout" : "") + (o.in_place ? "_in_place" : "") +
+         (o.accumulate ? "" : "_assign");
+}
+
+WorkspaceShape workspace(DType x, const Shape& s) { return {.B = 1, .T = s.N, .C = s.C, .x = x}; }
+
+Dropout dropout_of(float p) {
+  return {.p = p, .seed = 77, .stream = (5ULL << 40) + 3, .first_element = (1ULL << 33) + 6};
+}
+
+struct Inputs {
+  Values residual, branch, branch_bias, weight, bias, dnormed, dresidual_in, dweight, dbias,
+      dbranch_bias;
+  reference::Normalised normalised;  // residual, normalised
+  Inputs(DType x, const Shape& s, const Parts& o)
+      : residual(random_values(s.N * s.C, 1, x, 2.0)),
+        branch(random_values(s.N * s.C, 2, x)),
+        branch_bias(random_values(o.bias_rows() * s.C, 9, x)),
+        weight(random_values(s.C, 3, x)),
+        bias(random_values(s.C, 4, x)),
+        dnormed(random_values(s.N * s.C, 5, x)),
+        dresidual_in(random_values(s.N * s.C, 6, x)),
+        dweight(random_values(s.C, 7, DType::kFloat32)),
+        dbias(random_values(s.C, 8, DType::kFloat32)),
+        dbranch_bias(random_values(o.bias_rows() * s.C, 10, DType::kFloat32)),
+        normalised(reference::layernorm(residual, weight, bias, kEpsilon)) {}
+};
+
+Tensor bias_tensor(Arrays& arrays, DType dtype, const Shape& s, const Parts& o,
+                   const Values& values) {
+  if (!o.bias) return {};
+  return o.period > 1 ? arrays.make(dtype, {o.bias_rows(), s.C}, values)
+                      : arrays.make(dtype, {s.C}, values);
+}
+
+Outputs run_forward(Backend& backend, DType x, const Shape& s, const Parts& o) {
+  const Inputs in(x, s, o);
+  Arrays arrays(backend, workspace(x, s));
+  ResidualNorm args;
+  args.epsilon = kEpsilon;
+  args.dropout = dropout_of(o.p);
+  args.bias_period = o.period;
+  args.first_row = o.first_row();
+  if (o.residual) args.residual = arrays.make(x, {s.N, s.C}, in.residual);
+  if (o.branch) {
+    args.branch = arrays.make(x, {s.N, s.C}, in.branch);
+    args.branch_bias = bias_tensor(arrays, x, s, o, in.branch_bias);
+    args.residual_out = o.in_place ? args.residual : arrays.make(x, {s.N, s.C});
+  }
+  if (o.norm) {
+    args.normed = arrays.make(x, {s.N, s.C});
+    args.mean = arrays.make(DType::kFloat32, {s.N});
+    args.rstd = arrays.make(DType::kFloat32, {s.N});
+    args.weight = arrays.make(x, {s.C}, in.weight);
+    args.bias = arrays.make(x, {s.C}, in.bias);
+  }
+  backend.residual_norm_forward(args);
+  Outputs outputs;
+  if (o.branch) outputs.push_back(arrays.output("residual_out", args.residual_out));
+  if (o.norm) {
+    outputs.push_back(arrays.output("normed", args.normed));
+    // A bf16 sum that is nearly a tie may be stored either way, and its statistics follow.
+    outputs.push_back({"mean", arrays.read(args.mean), x});
+    outputs.push_back({"rstd", arrays.read(args.rstd), x});
+  }
+  return outputs;
+}
+
+// Returns the branch with its bias.
+Values with_bias(const Inputs& in, const Shape& s, const Parts& o) {
+  Values sum = in.branch;
+  for (size_t i = 0; i < sum.size() && o.bias; ++i) {
+    const auto C = static_cast<size_t>(s.C), n = i / C;
+    const size_t row = (n + static_cast<size_t>(o.first_row())) % static_cast<size_t>(o.period);
+    sum[i] += in.branch_bias[row * C + i % C];
+  }
+  return sum;
+}
+
+Outputs expected_forward(DType x, const Shape& s, const Parts& o) {
+  const Inputs in(x, s, o);
+  Values sum = o.residual ? in.residual : Values(static_cast<size_t>(s.N * s.C), 0.0);
+  Outputs outputs;
+  if (o.branch) {
+    const Values mask = reference::dropout_multipliers(dropout_of(o.p), s.N * s.C);
+    // The sum is normalised as it was stored.
+    sum = rounded(reference::add(sum, reference::multiply(with_bias(in, s, o), mask)), x);
+    outputs.push_back({"residual_out", sum});
+  }
+  if (o.norm) {
+    const auto result = reference::layernorm(sum, in.weight, in.bias, kEpsilon);
+    outputs.push_back({"normed", result.normed});
+    outputs.push_back({"mean", result.mean});
+    outputs.push_back({"rstd", result.rstd});
+  }
+  return outputs;
+}
+
+Outputs run_backward(Backend& backend, DType x, const Shape& s, const Parts& o) {
+  const Inputs in(x, s, o);
+  Arrays arrays(backend, workspace(x, s));
+  ResidualNormBackward args;
+  args.dropout = dropout_of(o.p);
+  args.accumulate = o.accumulate;
+  args.bias_period = o.period;
+  args.first_row = o.first_row();
+  if (o.residual) args.dresidual_in = arrays.make(x, {s.N, s.C}, in.dresidual_in);
+  args.dresidual = o.in_place ? args.dresidual_in : arrays.make(x, {s.N, s.C});
+  if (o.branch && o.p > 0) args.dbranch = arrays.make(x, {s.N, s.C});
+  args.dbranch_bias = bias_tensor(arrays, DType::kFloat32, s, o, in.dbranch_bias);
+  if (o.norm) {
+    args.dweight = arrays.make(DType::kFloat32, {s.C}, in.dweight);
+    args.dbias = arrays.make(DType::kFloat32, {s.C}, in.dbias);
+    args.dnormed = arrays.make(x, {s.N, s.C}, in.dnormed);
+    args.residual = arrays.make(x, {s.N, s.C}, in.residual);
+    args.mean = arrays.make(DType::kFloat32, {s.N}, in.normalised.mean);
+    args.rstd = arrays.make(DType::kFloat32, {s.N}, in.normalised.rstd);
+    args.weight = arrays.make(x, {s.C}, in.weight);
+  }
+  backend.residual_norm_backward(args);
+  Outputs outputs{arrays.output("dresidual", args.dresidual)};
+  if (args.dbranch) outputs.push_back(arrays.output("dbranch", args.dbranch));
+  // The sums are those of the stored rows, which may be neighbours in bf16.
+  if (o.bias) outputs.push_back({"dbranch_bias", arrays.read(args.dbranch_bias), x});
+  if (o.norm) {
+    outputs.push_back(arrays.output("dweight", args.dweight));
+    outputs.push_back(arrays.output("dbias", args.dbias));
+  }
+  return outputs;
+}
+
+// Returns the gradients of the norm's input, weight and bias.
+reference::Normalised gradients_of_norm(const Inputs& in) {
+  const auto of_inp = [&](const Values& v) {
+    return reference::layernorm(v, in.weight, in.bias, kEpsilon).normed;
+  };
+  const auto of_weight = [&](const Values& v) {
+    return reference::layernorm(in.residual, v, in.bias, kEpsilon).normed;
+  };
+  const auto of_bias = [&](const Values& v) {
+    return reference::layernorm(in.residual, in.weight, v, kEpsilon).normed;
+  };
+  return {reference::gradient(of_inp, in.residual, in.dnormed),
+          reference::gradient(of_weight, in.weight, in.dnormed),
+          reference::gradient(of_bias, in.bias, in.dnormed)};
+}
+
+Values sums_for_bias(const Values& dbranch, const Shape& s, const Parts& o, Values sums) {
+  if (!o.accumulate) std::fill(sums.begin(), sums.end(), 0.0);
+  for (size_t i = 0; i < dbranch.size(); ++i) {
+    const auto C = static_cast<size_t>(s.C), n = i / C;
+    const size_t row = (n + static_cast<size_t>(o.first_row())) % static_cast<size_t>(o.period);
+    sums[row * C + i % C] += dbranch[i];
+  }
+  return sums;
+}
+
+Outputs expected_backward(DType x, const Shape& s, const Parts& o) {
+  const Inputs in(x, s, o);
+  Values dresidual(static_cast<size_t>(s.N * s.C), 0.0), dweight, dbias;
+  if (o.norm) {
+    const reference::Normalised gradients = gradients_of_norm(in);
+    dresidual = gradients.normed;
+    dweight = o.accumulate ? reference::add(gradients.mean, in.dweight) : gradients.mean;
+    dbias = o.accumulate ? reference::add(gradients.rstd, in.dbias) : gradients.rstd;
+  }
+  if (o.residual) dresidual = reference::add(dresidual, in.dresidual_in);
+  const Values dbranch =
+      reference::multiply(dresidual, reference::dropout_multipliers(dropout_of(o.p), s.N * s.C));
+  Outputs outputs{{"dresidual", dresidual}};
+  if (o.branch && o.p > 0) outputs.push_back({"dbranch", dbranch});
+  if (o.bias) {
+    outputs.push_back({"dbranch_bias", sums_for_bias(rounded(dbranch, x), s, o, in.dbranch_bias)});
+  }
+  if (o.norm) {
+    outputs.push_back({"dweight", dweight});
+    outputs.push_back({"dbias", dbias});
+  }
+  return outputs;
+}
+
+OpCase forward(DType x, Shape s, Parts o) {
+  return {name_of("residual_norm_forward", x, s, o),
+          [=](Backend& backend) { return run_forward(backend, x, s, o); },
+          [=] { return expected_forward(x, s, o); }};
+}
+
+OpCase backward(DType x, Shape s, Parts o) {
+  return {name_of("residual_norm_backward", x, s, o),
+          [=](Backend& backend) { return run_backward(backend, x, s, o); },
+          [=] { return expected_backward(x, s, o); }};
+}
+
+}  // namespace
+
+void add_residual_norm_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
+  const std::vector<Shape> shapes =
+      sizes == Sizes::kSmall ? std::vector<Shape>{{4, 8}, {5, 24}, {19, 72}}
+                             : std::vector<Shape>{{3, 64},    {37, 96},   {257, 768}, {130, 1032},
+                                                  {65, 2048}, {17, 5120}, {5, 12288}};
+  for (const Shape& s : shapes) {
+    for (const float p : {0.0F, 0.1F}) {
+      for (const Parts& o : {
+               Parts{.bias = true, .p = p},                                         // every layer
+               Parts{.bias = true, .p = p, .in_place = true, .accumulate = false},  //
+               Parts{.residual = false, .bias = true, .period = 7, .p = p},         // embedding
+               Parts{.bias = true, .norm = false, .p = p, .in_place = true},        // a stage's end
+               Parts{.norm = false, .p = p},                                        //
+               Parts{.p = p, .accumulate = false},                                  // no bias
+           }) {
+        cases.push_back(forward(x, s, o));
+        cases.push_back(backward(x, s, o));
+      }
+    }
+    // A later stage begins with a whole sum.
+    cases.push_back(forward(x, s, {.branch = false}));
+    cases.push_back(backward(x, s, {.branch = false, .in_place = true}));
+    cases.push_back(backward(x, s, {.residual = false, .branch = false}));
+    cases.push_back(backward(
+        x, s, {.residual = false, .bias = true, .period = 7, .p = 0.1F, .accumulate = false}));
+  }
+}
+
+}  // namespace weft::test

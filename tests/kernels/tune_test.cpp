@@ -1,0 +1,107 @@
+// Timed GEMM algorithms, which is what users run: the table repeats the bits, and what goes wrong
+// with its file is a note.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+
+#include "tests/kernels/op_case.h"
+#include "tests/needs_gpu.h"
+
+namespace weft::test {
+namespace {
+
+constexpr WorkspaceShape kShape{
+    .B = 2, .T = 256, .C = 256, .H = 4, .D = 64, .F = 1024, .Vp = 1024, .x = DType::kBFloat16};
+
+class TuneTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / ("weft_tune_" + std::to_string(getpid()));
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::filesystem::path folder_;
+};
+
+// Runs the products of fc1 and fc2 in both directions.
+Outputs run_products(Backend& backend) {
+  Arrays arrays(backend, kShape);
+  const int64_t N = kShape.B * kShape.T, C = kShape.C, F = kShape.F;
+  const DType x = kShape.x;
+  const Tensor inp = arrays.make(x, {N, C}, random_values(N * C, 1, x));
+  const Tensor weight = arrays.make(x, {F, C}, random_values(F * C, 2, x, 0.1));
+  const Tensor bias = arrays.make(x, {F}, random_values(F, 3, x));
+  const Tensor pre = arrays.make(x, {N, F}), out = arrays.make(x, {N, F});
+  backend.linear_gelu_forward(out, pre, inp, weight, bias, Gelu::kTanh);
+  const Tensor weight2 = arrays.make(x, {C, F}, random_values(F * C, 4, x, 0.1));
+  const Tensor out2 = arrays.make(x, {N, C}), dpre = arrays.make(x, {N, F});
+  backend.linear_forward(out2, out, weight2, {});
+  backend.linear_gelu_backward_input(dpre, inp, weight2, pre, Gelu::kTanh);
+  const Tensor dweight = arrays.make(DType::kFloat32, {F, C});
+  const Tensor dbias = arrays.make(DType::kFloat32, {F});
+  backend.linear_backward_weight(dweight, dbias, dpre, inp, false);
+  backend.linear_backward_weight(dweight, dbias, dpre, inp, true);
+  return {arrays.output("out", out), arrays.output("out2", out2), arrays.output("dpre", dpre),
+          arrays.output("dweight", dweight), arrays.output("dbias", dbias)};
+}
+
+TEST_F(TuneTest, TextOfTheTableRepeatsTheBits) {
+  const auto tuned = create_cuda_backend(0, folder_ / "algorithms");
+  EXPECT_EQ(tuned->algorithms(), "");
+  const int64_t free_before = tuned->free_memory_bytes();
+  EXPECT_EQ(tuned->tune(kShape), "");
+  EXPECT_NEAR(static_cast<double>(tuned->free_memory_bytes()), static_cast<double>(free_before),
+              64e6)
+      << "what tuning took is released (but what cuBLASLt keeps)";
+  const std::string text = tuned->algorithms();
+  EXPECT_THAT(text, testing::StartsWith("weft-gemm-algorithms 1\n"));
+  EXPECT_THAT(text, testing::HasSubstr(",fused "));
+  const Outputs wanted = run_products(*tuned);
+  EXPECT_EQ(tuned->algorithms(), text) << "a step brings nothing new";
+
+  const auto other = create_cuda_backend(0, "");
+  other->use_algorithms(text);
+  const Outputs got = run_products(*other);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    EXPECT_EQ(got[i].values, wanted[i].values) << wanted[i].name;
+  }
+  const auto untuned = create_cuda_backend(0, "");
+  // GELU's epilogue is an approximation, and what follows from it differs.
+  const auto tolerance = [](DType) {
+    return device_tolerance(DType::kBFloat16, Accuracy::kAttention);
+  };
+  EXPECT_EQ(differences(run_products(*untuned), wanted, tolerance), "");
+}
+
+// The first process has also timed the products that lost against their fused form.
+TEST_F(TuneTest, AnotherProcessFindsTheFilesChoices) {
+  const auto first = create_cuda_backend(0, folder_ / "algorithms");
+  first->tune(kShape);
+  const std::string timed = first->algorithms();
+  const auto second = create_cuda_backend(0, folder_ / "algorithms");
+  second->tune(kShape);
+  std::istringstream found(second->algorithms());
+  int num_lines = 0;
+  for (std::string line; std::getline(found, line); ++num_lines) {
+    EXPECT_THAT(timed, testing::HasSubstr(line + "\n"));
+  }
+  EXPECT_GT(num_lines, 10);
+}
+
+TEST_F(TuneTest, AFileThatCannotBeWrittenIsANote) {
+  std::ofstream(folder_ / "file") << "no folder";
+  const auto backend = create_cuda_backend(0, folder_ / "file" / "algorithms");
+  EXPECT_THAT(backend->tune(kShape), testing::HasSubstr("GEMM algorithms are not kept"));
+  EXPECT_NE(backend->algorithms(), "");
+  EXPECT_EQ(run_products(*backend).size(), 5U);
+}
+
+}  // namespace
+}  // namespace weft::test

@@ -1,0 +1,147 @@
+#!/usr/bin/env bash
+# The commands that read or write the files beside a dataset: merge, verify, repair, inspect, report.
+. "$WEFT_SOURCE_DIR/tests/preprocess/lib.sh" || exit
+make_vocabulary
+make_corpus 600 >corpus.jsonl
+head -n 200 corpus.jsonl >a.jsonl && tail -n +201 corpus.jsonl >b.jsonl
+for part in corpus a b; do
+  expect 0 '' "$data" preprocess --append-eod --input $part.jsonl --output-prefix $part
+done
+
+# --- merge: the dataset of all documents, in the order of the command line
+expect 0 'wrote whole.bin and .idx: 2 parts, 600 documents' "$data" merge a_text_document b_text_document --output-prefix whole --threads 2
+cmp whole.bin corpus_text_document.bin && cmp whole.idx corpus_text_document.idx || fail "merge is not the dataset of all documents"
+[ -z "$(ls ./*.part ./*.lock 2>/dev/null)" ] || fail "merge left $(ls ./*.part ./*.lock)"
+expect 0 'line 1 of the corpus' "$data" info whole
+expect 0 'a_text_document' cat whole.manifest.json
+expect 0 'wrote other.bin' "$data" merge b_text_document.idx a_text_document --output-prefix other
+cmp -s other.bin whole.bin && fail "the order of parts does not matter"
+expect 0 'is there already: whole.bin and .idx: 2 parts, 600 documents' "$data" merge a_text_document b_text_document --output-prefix whole
+cp whole.idx kept
+expect 2 'of other parts' "$data" merge b_text_document a_text_document --output-prefix whole
+touch -d '1 hour' a_text_document.idx
+expect 2 "made before 'a_text_document.idx' was" "$data" merge a_text_document b_text_document --output-prefix whole
+touch -d '1 hour ago' a_text_document.idx
+cmp whole.idx kept || fail "a merge that was refused replaced the dataset"
+expect 0 'wrote other.bin' "$data" merge a_text_document b_text_document --output-prefix other --overwrite
+cmp whole.idx other.idx || fail "merge --overwrite did not replace the dataset"
+expect 2 "which merge has not made" "$data" merge a_text_document --output-prefix corpus_text_document
+# Shards that are missing, twice, or in the order of a shell's `*`: said, and done.
+for part in 0 1 2; do expect 0 '' "$data" preprocess --append-eod --input a.jsonl b.jsonl a.jsonl --output-prefix "s$part" --shard "$part/3"; done
+shards=(s0_text_document s1_text_document s2_text_document)
+expect 0 'wrote s.bin' "$data" merge "${shards[@]}" --output-prefix s
+! grep -q 'note:' out.log || fail "shards in order: $(cat out.log)"
+expect 0 'what one run makes: 0/3, 2/3' "$data" merge s0_text_document s2_text_document --output-prefix s02
+expect 0 'what one run makes: 0/3, 2/3, 1/3' "$data" merge s0_text_document s2_text_document s1_text_document --output-prefix s021
+expect 0 'what one run makes: 0/3, 1/3' "$data" merge s0_text_document s1_text_document --output-prefix s01
+expect 0 'what one run makes: 0/3, none' "$data" merge s0_text_document a_text_document --output-prefix s0a
+expect 0 'wrote sa.bin' "$data" merge a_text_document "${shards[@]}" b_text_document --output-prefix sa
+! grep -q 'note:' out.log || fail "shards in order between others: $(cat out.log)"
+grep -qF '"bad_lines_by_reason": {}' sa.manifest.json || fail "no bad lines: $(cat sa.manifest.json)"
+expect 2 'give the datasets' "$data" merge
+expect 2 "'a_text_document' is given twice, as .bin and as .idx" "$data" merge a_text_document.bin a_text_document.idx --output-prefix x
+expect 2 'which the output would replace' "$data" merge a_text_document b_text_document --output-prefix b_text_document
+expect 4 "no dataset file 'absent.idx'" "$data" merge a_text_document absent --output-prefix x
+expect 4 'nowhere' "$data" merge a_text_document b_text_document --output-prefix nowhere/x
+[ -z "$(ls x* 2>/dev/null)" ] || fail "a merge that failed left $(ls x*)"
+expect 5 'No space left' env WEFT_IO_FAIL_AT=20:28 "$data" merge a_text_document b_text_document --output-prefix x
+expect 137 '' env WEFT_IO_FAIL_AT=30:KILL "$data" merge a_text_document b_text_document --output-prefix x
+[ ! -e x.idx ] || fail "a killed merge looks complete"
+expect 0 'wrote x.bin' "$data" merge a_text_document b_text_document --output-prefix x
+cmp x.bin whole.bin && cmp x.idx whole.idx && cmp x.checksums whole.checksums || fail "after a kill the same command gives other files"
+
+# --- verify: every bit, where there are checksums
+expect 0 'sound; 600 documents' "$data" verify whole --threads 2
+grep -q 'every block as its checksum' out.log || fail "verify does not say that it compared checksums"
+rm -f a_text_document.checksums
+expect 0 'only the structure was checked' "$data" verify a_text_document
+flip() { # FILE OFFSET: the lowest bit of that byte
+  local byte
+  byte=$(od -An -tu1 -j "$2" -N 1 "$1")
+  printf "\\x$(printf %x $((byte ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+flip whole.bin 1000
+expect 6 'whole.bin: block 0 (bytes 0 to ' "$data" verify whole
+grep -q 'documents 0 to 599 lie there' out.log || fail "verify does not name the documents"
+flip whole.bin 1000 && flip whole.idx 40
+expect 6 'whole.idx: block 0' "$data" verify whole
+flip whole.idx 40 && flip whole.checksums 60
+expect 6 'whole.checksums: is damaged' "$data" verify whole
+flip whole.checksums 60
+expect 0 'sound' "$data" verify whole
+mv whole.idx lost
+expect 4 'weft-data repair whole' "$data" verify whole
+
+# --- repair: the lost index, and only that
+expect 0 'it fits its checksum' "$data" repair whole
+cmp whole.idx lost || fail "repair made another index"
+expect 0 'is sound, nothing was done' "$data" repair whole
+expect 0 'sound' "$data" verify whole
+flip whole.idx 35
+expect 0 'it fits its checksum' "$data" repair whole
+cmp whole.idx lost || fail "repair mended to another index"
+[ -e whole.idx.damaged ] || fail "repair did not keep the damaged index"
+expect 0 '' "$data" preprocess --input corpus.jsonl --output-prefix without
+rm without_text_document.idx
+expect 3 'made without --append-eod' "$data" repair without_text_document
+[ ! -e without_text_document.idx ] || fail "a repair that failed left an index"
+expect 4 'tokenize the corpus anew' "$data" repair absent
+expect 2 'give the dataset' "$data" repair
+# --- inspect: where a document came from, also through a merge and a sample
+at=$(head -n 30 b.jsonl | wc -c)
+expect 0 'line 231 of the corpus' "$data" inspect document whole 230
+grep -qF 'file: b.jsonl' out.log && grep -qF "byte: $at (of the line" out.log || { cat out.log; fail "inspect document: file and byte"; }
+tail -c +$((at + 1)) b.jsonl | sed -n 1p | grep -F 'line 231 of' >out.log || fail "another line begins at that byte"
+expect 0 "\"input\":\"b.jsonl\",\"offset_bytes\":$at," "$data" inspect document whole 230 --format jsonl
+expect 0 'tokens in 1 sequence' "$data" inspect document whole 599 --max-tokens 3
+expect 2 'there is no document 600, there are 600' "$data" inspect document whole 600
+expect 2 'give the number of the document' "$data" inspect document whole x
+expect 2 'give the number of the document' "$data" inspect document whole
+order=(--data-path whole --split 90,10,0 --seq-length 16 --seed 7 --train-samples 64)
+expect 0 '.jsonl, byte ' "$data" inspect samples "${order[@]}" --sample-range 3 4
+expect 0 '"offset_bytes":' "$data" inspect samples "${order[@]}" --sample-range 3 4 --format jsonl
+mv whole.sources hidden
+expect 0 'there is no source map' "$data" inspect document whole 230
+expect 0 'sample 3 of train' "$data" inspect samples "${order[@]}" --sample-range 3 4
+cp a_text_document.sources whole.sources
+expect 3 'it is not of this dataset' "$data" inspect document whole 230
+head -c 100 hidden >whole.sources
+for command in 'inspect document whole 230' 'report whole' 'merge whole --output-prefix never'; do
+  expect 3 'move the file away (everything but file names and origins works without it)' "$data" $command
+done
+mv hidden whole.sources
+
+# --- report
+printf '{"text": "<script>alert(1)</script> \\u001b[31m"}\n{"text": "%s"}\nbad\n' "$(printf '%0300d' 0)" >odd.jsonl
+cat corpus.jsonl >>odd.jsonl && head -n 5 corpus.jsonl >>odd.jsonl
+expect 0 '' "$data" preprocess --append-eod --on-bad-line skip --input odd.jsonl --output-prefix odd
+expect 0 'most repeated characters: document 1, ' "$data" report odd_text_document
+for text in 'verdict: 2 kinds of findings: 1 document of almost nothing but repetition; 1 bad line' '% repeated, ' \
+  'documents: 607 (0 of them empty)' 'bad lines: 1' 'exact duplicates: 5 groups, 5 superfluous documents' \
+  'odd.jsonl, byte ' 'longest: document '; do
+  grep -qF "$text" out.log || { cat out.log; fail "the report does not say '$text'"; }
+done
+expect 0 'wrote odd.html' "$data" report odd_text_document --output odd.html --threads 2
+expect 0 "default-src 'none'" cat odd.html
+grep -qF '<script' odd.html && fail "text of a document became part of the page"
+expect 0 'wrote odd.json' "$data" report odd_text_document.idx --output odd.json --threads 1
+python3 - odd.json <<'PYTHON' || fail "the report's JSON"
+import json, sys
+report = json.load(open(sys.argv[1]))
+assert report["documents"] == 607 and report["bad_lines_by_reason"] == {"not valid JSON": 1}, report
+assert sum(entry["documents"] for entry in report["length_histogram"]) == 607
+assert report["most_repeated_characters"][0]["document"] == 1
+PYTHON
+expect 2 'ends in neither .html nor .json' "$data" report odd_text_document --output odd.txt
+expect 4 'absent' "$data" report absent
+expect 4 'nowhere' "$data" report odd_text_document --output nowhere/x.html
+# --- a dataset that is cut off while it is looked at (report maps .idx, then .bin): the message names the file
+expect 0 '' "$data" preprocess --append-eod --input a.jsonl --output-prefix cut
+WEFT_CRASH_AT='file_mapped:2:cut.go' "$data" report cut_text_document >cut.log 2>&1 &
+run=$!
+for _ in $(seq 1200); do [ ! -e cut.go.waiting ] || break; sleep 0.05; done
+: >cut_text_document.bin
+touch cut.go
+code=0 && wait $run || code=$?
+[ $code = 4 ] && grep -qF "error: 'cut_text_document.bin' was made shorter while it was read" cut.log || { cat cut.log; fail "a .bin that was cut off gave exit code $code"; }
+echo "all passed"

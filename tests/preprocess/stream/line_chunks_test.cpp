@@ -1,0 +1,175 @@
+#include "preprocess/stream/line_chunks.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <random>
+#include <string>
+#include <thread>
+
+namespace weft {
+namespace {
+
+// Hands a text out in pieces of a fixed size.
+class PieceSource final : public ByteSource {
+ public:
+  PieceSource(std::string text, size_t piece_bytes)
+      : text_(std::move(text)), piece_bytes_(piece_bytes) {}
+  size_t read(char* data, size_t size_bytes) override {
+    const size_t got = std::min({size_bytes, piece_bytes_, text_.size() - position_});
+    text_.copy(data, got, position_);
+    position_ += got;
+    return got;
+  }
+  int64_t num_bytes_taken() const override { return static_cast<int64_t>(position_); }
+
+ private:
+  std::string text_;
+  size_t piece_bytes_, position_ = 0;
+};
+
+struct Line {
+  int64_t offset_bytes;
+  std::string text;  // "(too long)" for one over the limit
+  bool operator==(const Line&) const = default;
+};
+void PrintTo(const Line& line, std::ostream* out) { *out << line.offset_bytes << ":" << line.text; }
+
+// Python's universal newlines, byte by byte.
+std::vector<Line> simple_lines(const std::string& text, size_t max_line_bytes) {
+  std::vector<Line> lines;
+  size_t start = 0;
+  const auto end_line = [&](size_t end) {
+    const std::string line = text.substr(start, end - start);
+    lines.push_back(
+        {static_cast<int64_t>(start), line.size() > max_line_bytes ? "(too long)" : line});
+  };
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\n' && text[i] != '\r') continue;
+    end_line(i);
+    if (text[i] == '\r' && i + 1 < text.size() && text[i + 1] == '\n') ++i;
+    start = i + 1;
+  }
+  if (start < text.size()) end_line(text.size());
+  return lines;
+}
+
+std::vector<Line> chunked_lines(const std::string& text, size_t piece, size_t chunk_bytes,
+                                size_t max_line_bytes) {
+  PieceSource source(text, piece);
+  LineChunker chunker(source, chunk_bytes, max_line_bytes);
+  std::vector<Line> lines;
+  LineChunk chunk;
+  while (chunker.next(chunk)) {
+    if (chunk.is_too_long_line) {
+      lines.push_back({chunk.offset_bytes, "(too long)"});
+      continue;
+    }
+    LineWalker walker(chunk.text());
+    std::string_view line;
+    while (walker.next(line)) {
+      lines.push_back({chunk.offset_bytes + (line.data() - chunk.buffer.data()),
+                       line.size() > max_line_bytes ? "(too long)" : std::string(line)});
+    }
+  }
+  EXPECT_EQ(chunker.offset_bytes(), static_cast<int64_t>(text.size()));
+  return lines;
+}
+
+TEST(LineChunks, EndLinesAsPythonDoes) {
+  const std::vector<Line> expected = {{0, "a"}, {2, "b"}, {5, ""}, {6, "c"}, {8, ""}, {9, "d"}};
+  EXPECT_EQ(chunked_lines("a\nb\r\n\nc\r\rd", 100, 100, 100), expected);
+  EXPECT_TRUE(chunked_lines("", 1, 1, 1).empty());
+}
+
+TEST(LineChunks, DoNotDependOnChunksOrReads) {
+  std::mt19937 random(20261120);
+  for (int round = 0; round < 3000; ++round) {
+    std::string text;
+    const size_t size = random() % 60;
+    // Few kinds of bytes, so that line ends meet every border.
+    const std::string letters = round % 3 == 0 ? "ab\n" : "aaab\r\n";
+    for (size_t i = 0; i < size; ++i) text += letters[random() % letters.size()];
+    const size_t piece = 1 + random() % 9, chunk_bytes = 1 + random() % 20,
+                 max_line_bytes = 1 + random() % 12;
+    SCOPED_TRACE(::testing::PrintToString(text) + " piece " + std::to_string(piece) + " chunk " +
+                 std::to_string(chunk_bytes) + " limit " + std::to_string(max_line_bytes));
+    ASSERT_EQ(chunked_lines(text, piece, chunk_bytes, max_line_bytes),
+              simple_lines(text, max_line_bytes));
+  }
+}
+
+std::vector<int64_t> chunk_begins(const std::string& text, size_t begin, size_t piece,
+                                  size_t chunk_bytes, size_t max_line_bytes) {
+  PieceSource source(text.substr(begin), piece);
+  LineChunker chunker(source, chunk_bytes, max_line_bytes, nullptr, static_cast<int64_t>(begin));
+  std::vector<int64_t> begins;
+  for (LineChunk chunk; chunker.next(chunk);) begins.push_back(chunk.offset_bytes);
+  return begins;
+}
+
+// Lines that are longer than a chunk leave more than a chunk behind.
+TEST(LineChunks, AreTheSameForWhoGoesOnAtOne) {
+  std::mt19937 random(20261122);
+  for (int round = 0; round < 3000; ++round) {
+    std::string text;
+    for (size_t lines = random() % 12; lines > 0; --lines) {
+      text += std::string(random() % (random() % 3 == 0 ? 40 : 6), 'a');
+      text += std::array{"\n", "\r\n", "\r", "\n"}[random() % 4];
+    }
+    text += std::string(random() % 8, 'b');
+    const size_t chunk_bytes = 1 + random() % 12, max_line_bytes = 1 + random() % 50;
+    SCOPED_TRACE(::testing::PrintToString(text) + " chunk " + std::to_string(chunk_bytes) +
+                 " limit " + std::to_string(max_line_bytes));
+    const std::vector<int64_t> all = chunk_begins(text, 0, 7, chunk_bytes, max_line_bytes);
+    for (size_t i = 0; i < all.size(); ++i) {
+      ASSERT_EQ(chunk_begins(text, static_cast<size_t>(all[i]), 1 + random() % 9, chunk_bytes,
+                             max_line_bytes),
+                std::vector<int64_t>(all.begin() + static_cast<std::ptrdiff_t>(i), all.end()))
+          << "from " << all[i];
+    }
+  }
+}
+
+TEST(LineChunks, HoldALineOverTheLimitOnlyInPart) {
+  PieceSource source(std::string(1 << 22, 'x') + "\nend\n", 1 << 16);
+  LineChunker chunker(source, 1 << 12, 1 << 14);
+  LineChunk chunk;
+  ASSERT_TRUE(chunker.next(chunk));
+  EXPECT_TRUE(chunk.is_too_long_line);
+  EXPECT_LE(chunk.buffer.size(), size_t{1} << 15);
+  ASSERT_TRUE(chunker.next(chunk));
+  EXPECT_EQ(chunk.text(), "end\n");
+  EXPECT_EQ(chunk.offset_bytes, (1 << 22) + 1);
+}
+
+// So that the memory of grown chunks does not depend on how many workers there are.
+TEST(LineChunks, GrownChunksWaitForEachOther) {
+  const std::string line = std::string(100, 'x') + "\n", text = line + line + line;
+  PieceSource source(text, 50);
+  LongLineGate gate(1 << 20, /*max_large_chunks=*/1);
+  LineChunker chunker(source, 16, 1000, &gate);
+  LineChunk first, second, third;
+  ASSERT_TRUE(chunker.next(first));
+  ASSERT_NE(first.large_chunk_permit, nullptr);
+  std::atomic<bool> has_second{false};
+  std::thread reader([&] {
+    EXPECT_TRUE(chunker.next(second));
+    has_second = true;
+    EXPECT_THROW(chunker.next(third), ReadCancelled);
+  });
+  // It waits, or has a chunk that it should have waited for.
+  while (gate.num_waiting() == 0 && !has_second) std::this_thread::yield();
+  EXPECT_FALSE(has_second);
+  first.drop_grown();
+  EXPECT_EQ(first.buffer.capacity(), 0u);
+  while (!has_second) std::this_thread::yield();
+  EXPECT_EQ(second.text(), line);
+  gate.close();
+  reader.join();
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# weft-train on a real Slurm of four virtual nodes, by the job script that users submit (srun --mpi=pmix), as data-parallel ranks on CPUs:
+# a job that finishes; a signal before the time limit, upon which the job requeues itself; a node that dies, after which the job goes on on
+# other nodes. The numbers of every run are those of the straight one, to the bit.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+source_dir=${WEFT_SOURCE_DIR:-$(cd "$here/../.." && pwd)}
+bin=${WEFT_BIN_DIR:?}
+
+skip() { echo "skipped: $*"; exit 77; }
+fail() { echo "FAILED: $*" >&2; tail -n 60 "$work"/*.out >&2 2>/dev/null || true; exit 1; }
+[ "$(id -u)" = 0 ] || skip "the local Slurm needs root"
+export PATH=$PATH:/usr/sbin:/sbin
+for program in slurmctld slurmd munged sbatch jq; do command -v $program >/dev/null || skip "$program is not installed"; done
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/weft-train-nodes.XXXXXX")
+chmod 755 "$work"  # munge wants every folder above its socket open to all
+export LOCAL_SLURM_DIR=$work/slurm
+trap '"$here/stop-local-slurm.sh" >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
+"$here/start-local-slurm.sh" -n 4 -c 2 -m 8000 || fail "the local Slurm did not start"
+# shellcheck disable=SC1091
+source "$LOCAL_SLURM_DIR/env.sh"
+# shellcheck disable=SC1091
+MODE=$(. "$LOCAL_SLURM_DIR/settings" && echo "$MODE")
+[ "$MODE" = netns ] || skip "virtual nodes need network namespaces"
+cd "$work"
+# Slurm's plugin opens libpmix.so, which is in Debian's libpmix-dev.
+srun --mpi=pmix --nodes=4 --ntasks=4 true 2>"$work/pmix.err" || skip "srun --mpi=pmix does not work here: $(cat "$work/pmix.err")"
+
+wait_for() { # WHAT COMMAND...: until it succeeds
+  local what=$1; shift
+  for _ in $(seq 900); do "$@" >/dev/null 2>&1 && return 0; sleep 0.2; done
+  fail "waited in vain for: $what"
+}
+
+# The corpus: this repository's own text, and a vocabulary learned from it.
+export DATA_PATH=$work/data WEFT_HOME=$source_dir WEFT_BIN=$bin
+mkdir -p "$DATA_PATH"
+find "$source_dir/jobs" "$source_dir/trainer" -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.md' \) -print0 |
+  sort -z | xargs -0 -I{} jq -Rsc '{text: .}' {} >"$work/all.jsonl"
+"$bin/weft-data" train-vocab --input "$work/all.jsonl" --vocab-size 600 --output "$DATA_PATH" >/dev/null
+"$bin/weft-data" preprocess --ranks off --input "$work/all.jsonl" --output-prefix "$DATA_PATH/my-gpt2" --append-eod \
+  --vocab-file "$DATA_PATH/vocab.json" --merge-file "$DATA_PATH/merges.txt" >/dev/null 2>&1 || fail "no dataset"
+export NUM_LAYERS=2 HIDDEN_SIZE=64 NUM_ATTENTION_HEADS=2 SEQ_LENGTH=64 MICRO_BATCH_SIZE=2 GLOBAL_BATCH_SIZE=12 \
+  EVAL_INTERVAL=100 EVAL_ITERS=1 SPLIT=90,10,0 DEVICE=cpu LR=1e-3 MIN_LR=1e-4 SAVE_INTERVAL=50 TRAIN_ITERS=300 OMP_NUM_THREADS=1 \
+  VOCAB_FILE=$DATA_PATH/vocab.json MERGE_FILE=$DATA_PATH/merges.txt EXTRA_ARGS="--distributed-timeout-minutes 0.25"
+submit() { # NAME: the job script on three nodes; prints the job's number
+  SAVE_DIR=$work/$1 sbatch --parsable --nodes=3 --output="$work/$1.out" "$source_dir/jobs/2.distributed-training.sbatch"
+}
+state_is() { scontrol show job "$1" | grep -q "JobState=$2"; } # JOB STATE
+ended() { state_is "$1" COMPLETED || state_is "$1" FAILED; }
+wait_for_end() { # JOB
+  wait_for "the end of job $1" ended "$1"
+  state_is "$1" COMPLETED || fail "job $1 failed"
+}
+numbers() { jq -r 'select(.lm_loss != null) | "\(.iteration) \(.lm_loss) \(.grad_norm)"' "$work/$1/metrics.jsonl"; }
+expect_straight() { diff <(numbers straight) <(numbers "$1") >"$work/$1.diff" || { head -5 "$work/$1.diff" >&2; fail "$1 differs from the straight run"; }; }
+iteration_is_reached() { [ "$(numbers "$1" | tail -n 1 | cut -d' ' -f1)" -ge "$2" ]; } # NAME ITERATION
+
+echo "1. three nodes, a rank on each"
+job=$(submit straight)
+wait_for_end "$job"
+grep -q '^0: using world size: 3, data-parallel-size: 3' "$work/straight.out" || fail "MPI did not number the ranks"
+grep -qE '^0: +2  node[1-4] ' "$work/straight.out" || fail "no table of ranks"
+grep -qE '^2: +iteration +300/ +300 \|' "$work/straight.out" || fail "the last rank prints no iterations"
+[ "$(cat "$work/straight/latest_checkpointed_iteration.txt")" = 300 ] || fail "iteration 300 is not saved"
+
+echo "2. a signal before the time limit: the job requeues itself and goes on"
+job=$(submit signalled)
+wait_for "iteration 20" iteration_is_reached signalled 20
+scancel --signal=USR1 "$job"
+wait_for "the job to requeue itself" grep -q "stopped on request" "$work/signalled.out"
+wait_for_end "$job"
+grep -q 'restart 1' "$work/signalled.out" || fail "the job was not requeued"
+expect_straight signalled
+
+echo "3. a node dies: its rank is named, the job goes on on other nodes"
+job=$(submit lost)
+wait_for "iteration 60" iteration_is_reached lost 60
+dead=$(scontrol show hostnames "$(scontrol show job "$job" | sed -n 's/^ *NodeList=//p')" | tail -n 1)
+"$here/local-slurm-node.sh" kill "$dead"
+wait_for "the second start" grep -q 'restart 1' "$work/lost.out"
+wait_for_end "$job"
+grep -qE "error: rank 2 \($dead, process [0-9]+\)" "$work/lost.out" || grep -qi "node failure" "$work/lost.out" || fail "the dead node's rank is not named"
+expect_straight lost
+
+echo "4. tasks that do not know each other are refused"
+status=0
+SRUN_MPI=none SAVE_DIR=$work/none sbatch --wait --nodes=2 --output="$work/none.out" "$source_dir/jobs/2.distributed-training.sbatch" || status=$?
+[ "$status" = 2 ] || fail "srun without MPI ended with $status, not 2"
+grep -q 'start the ranks with srun --mpi=pmix' "$work/none.out" || fail "no hint how to start"
+echo "passed"

@@ -1,0 +1,232 @@
+// A checkpoint that one topology has written is read by any other one to the bit, each element once.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <map>
+#include <numeric>
+
+#include "indexed_dataset/storage/file_io.h"
+#include "tests/trainer/parallel/thread_ranks.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/compare_checkpoints.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The tensors of a small model: split by rows, by columns, or held whole by all tensor ranks.
+struct Shape {
+  const char* name;
+  std::vector<int64_t> global_shape;
+  int split_dim;
+};
+const Shape kShapes[] = {
+    {"w", {8, 6}, 0}, {"v", {6, 8}, 1}, {"bias", {5}, -1}, {"big", {40, 4}, 0}};
+
+// The tensors of one rank, with values that name their global element.
+class RankState {
+ public:
+  RankState(const ParallelLayout& layout, bool shards_optimizer, bool has_values) {
+    for (const char* prefix : {"model/", "optimizer/exp_avg/"}) {
+      for (const Shape& shape : kShapes) {
+        const bool is_sharded = shards_optimizer && std::string(prefix) != "model/";
+        add(prefix, shape, layout, is_sharded, has_values);
+      }
+    }
+  }
+  std::vector<StateTensor> tensors() {
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      tensors_[i].tensor =
+          Tensor(values_[i].data(), DType::kFloat32, {static_cast<int64_t>(values_[i].size())});
+    }
+    return tensors_;
+  }
+  const std::vector<std::vector<float>>& values() const { return values_; }
+
+ private:
+  void add(const std::string& prefix, const Shape& shape, const ParallelLayout& layout,
+           bool is_sharded, bool has_values) {
+    StateTensor tensor{
+        .name = prefix + shape.name, .global_shape = shape.global_shape, .tensor = {}};
+    if (layout.tp_size > 1) tensor.split_dim = shape.split_dim;
+    if (tensor.split_dim >= 0) {
+      const int64_t size = shape.global_shape[static_cast<size_t>(shape.split_dim)];
+      tensor.begin = size / layout.tp_size * layout.tp_rank;
+      tensor.end = tensor.begin + size / layout.tp_size;
+    }
+    const int64_t in_slice = slice_elements({.name = "",
+                                             .global_shape = shape.global_shape,
+                                             .split_dim = tensor.split_dim,
+                                             .begin = tensor.begin,
+                                             .end = tensor.end});
+    // Two buckets, of which each data-parallel rank has a part, as with a sharded optimizer.
+    std::vector<std::pair<int64_t, int64_t>> ranges = {{0, in_slice}};
+    if (is_sharded) {
+      const int64_t half = in_slice / 2;
+      ranges = {part_of(0, half, layout), part_of(half, in_slice, layout)};
+    }
+    for (const auto& [first, end] : ranges) {
+      tensor.first = first;
+      tensors_.push_back(tensor);
+      values_.emplace_back(static_cast<size_t>(end - first), -1.0F);
+      if (!has_values) continue;
+      std::vector<float> global(1000);
+      std::iota(global.begin(), global.end(), prefix == "model/" ? 0.0F : 5000.0F);
+      const TensorPiece whole{
+          .name = "",
+          .global_shape = shape.global_shape,
+          .count = std::accumulate(shape.global_shape.begin(), shape.global_shape.end(), int64_t{1},
+                                   std::multiplies())};
+      const TensorPiece mine{.name = "",
+                             .global_shape = shape.global_shape,
+                             .split_dim = tensor.split_dim,
+                             .begin = tensor.begin,
+                             .end = tensor.end,
+                             .first = first,
+                             .count = end - first};
+      for_each_common_run(whole, mine, [&](int64_t from, int64_t to, int64_t count) {
+        std::copy_n(global.begin() + from, count, values_.back().begin() + to);
+      });
+    }
+  }
+  static std::pair<int64_t, int64_t> part_of(int64_t begin, int64_t end,
+                                             const ParallelLayout& layout) {
+    const int64_t size = end - begin;
+    return {begin + size * layout.dp_rank / layout.dp_size,
+            begin + size * (layout.dp_rank + 1) / layout.dp_size};
+  }
+
+  std::vector<StateTensor> tensors_;
+  std::vector<std::vector<float>> values_;
+};
+
+struct Arrangement {
+  int tp_size, dp_size;
+  bool shards_optimizer;
+  Topology topology() const { return {.tp_size = tp_size, .dp_size = dp_size}; }
+  std::string name() const {
+    return std::string("tp") + std::to_string(tp_size) + "dp" + std::to_string(dp_size) +
+           (shards_optimizer ? "sharded" : "");
+  }
+};
+const Arrangement kArrangements[] = {{1, 1, false}, {1, 2, false}, {1, 4, true},  {2, 1, false},
+                                     {2, 2, false}, {2, 2, true},  {4, 1, false}, {1, 3, true}};
+
+class Resharding : public testing::Test {
+ protected:
+  void SetUp() override { fs::create_directories(dir_); }
+  void TearDown() override { fs::remove_all(dir_); }
+  void save(const Arrangement& run) const {
+    const Topology topology = run.topology();
+    run_ranks(topology.world_size(), [&](HostGroup& ranks) {
+      const ParallelLayout layout = layout_of(topology, ranks.rank());
+      RankState state(layout, run.shards_optimizer, /*has_values=*/true);
+      const auto backend = create_cpu_backend(1);
+      CheckpointStaging staging(*backend, state.tensors());
+      CheckpointInfo info;
+      info.scalars.iteration = 7;
+      info.lr_decay_style = "cosine";
+      save_checkpoint(dir_ / run.name(), info,
+                      written_by(layout, run.shards_optimizer, state.tensors()), staging, ranks);
+    });
+  }
+  fs::path dir_ = fs::temp_directory_path() / ("weft-resharding-" + std::to_string(::getpid()));
+};
+
+TEST_F(Resharding, EveryTopologyReadsEveryOthersCheckpointToTheBit) {
+  for (const Arrangement& saved : kArrangements) {
+    save(saved);
+    for (const Arrangement& loaded : kArrangements) {
+      const Topology topology = loaded.topology();
+      for (int rank = 0; rank < topology.world_size(); ++rank) {
+        const ParallelLayout layout = layout_of(topology, rank);
+        RankState state(layout, loaded.shards_optimizer, /*has_values=*/false);
+        load_checkpoint(dir_ / saved.name(), 7, state.tensors(), *create_cpu_backend(1));
+        EXPECT_EQ(state.values(), RankState(layout, loaded.shards_optimizer, true).values())
+            << saved.name() << " read by rank " << rank << " of " << loaded.name();
+      }
+    }
+  }
+}
+
+TEST_F(Resharding, EachElementIsWrittenOnce) {
+  int64_t expected = 0;
+  for (const Shape& shape : kShapes) {
+    expected += 2 * std::accumulate(shape.global_shape.begin(), shape.global_shape.end(),
+                                    int64_t{1}, std::multiplies());
+  }
+  for (const Arrangement& run : kArrangements) {
+    save(run);
+    int64_t stored = 0;
+    std::map<std::string, int64_t> of_file;
+    for (const StoredPiece& piece : manifest_of(dir_ / run.name(), 7).pieces) {
+      stored += piece.piece.count;
+      of_file[piece.file] += piece.piece.count;
+    }
+    EXPECT_EQ(stored, expected) << run.name();
+    EXPECT_EQ(of_file.size(), static_cast<size_t>(run.topology().world_size())) << run.name();
+  }
+}
+
+TEST_F(Resharding, AMissingPieceIsNamed) {
+  save({2, 2, true});
+  const fs::path path = manifest_path(checkpoint_folder(dir_ / "tp2dp2sharded", 7));
+  Manifest manifest = read_manifest(path);
+  const auto lost = std::find_if(
+      manifest.pieces.begin(), manifest.pieces.end(),
+      [](const StoredPiece& stored) { return stored.piece.name == "optimizer/exp_avg/big"; });
+  manifest.pieces.erase(lost);
+  write_file_atomically(path, to_json(manifest));
+  RankState state(layout_of({}, 0), false, false);
+  try {
+    load_checkpoint(dir_ / "tp2dp2sharded", 7, state.tensors(), *create_cpu_backend(1));
+    FAIL() << "no exception";
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("optimizer/exp_avg/big there are "));
+  }
+}
+
+TEST_F(Resharding, CheckpointsOfTwoTopologiesCompareEqualAndDifferencesAreNamed) {
+  save({1, 1, false});
+  save({2, 2, true});
+  CheckpointReader first(dir_ / "tp1dp1", 7), second(dir_ / "tp2dp2sharded", 7);
+  EXPECT_EQ(compare_checkpoints(first, second).num_equal, 8);
+  EXPECT_THAT(compare_checkpoints(first, second).lines, testing::IsEmpty());
+
+  RankState state(layout_of({}, 0), false, true);
+  std::vector<StateTensor> tensors = state.tensors();
+  tensors[0].tensor.as<float>()[3] += 2.0F;
+  tensors.pop_back();
+  CheckpointInfo info;
+  info.scalars.iteration = 8;
+  info.lr_decay_style = "cosine";
+  save_checkpoint(dir_ / "tp1dp1", info, tensors, *create_cpu_backend(1));
+  CheckpointReader changed(dir_ / "tp1dp1", 8);
+  EXPECT_THAT(
+      compare_checkpoints(first, changed).lines,
+      testing::ElementsAre(testing::HasSubstr("model/w: 1 elements differ, by 2.000e+00 at most"),
+                           "optimizer/exp_avg/big: only in the first one"));
+}
+
+TEST_F(Resharding, OldCheckpointsGoButTheNewestAndTheMultiples) {
+  RankState state(layout_of({}, 0), false, true);
+  for (int64_t iteration = 1; iteration <= 9; ++iteration) {
+    CheckpointInfo info;
+    info.scalars.iteration = iteration;
+    info.lr_decay_style = "cosine";
+    save_checkpoint(dir_, info, state.tensors(), *create_cpu_backend(1));
+  }
+  fs::create_directories(dir_ / "iter_0000002.mine");
+  fs::remove(manifest_path(checkpoint_folder(dir_, 1)));  // another program's folder
+  remove_old_checkpoints(dir_, 8, 2, 3);
+  EXPECT_THAT(stored_iterations(dir_), testing::ElementsAre(9, 8, 7, 6, 3, 1));
+  remove_old_checkpoints(dir_, 9, 1, std::nullopt);
+  EXPECT_THAT(stored_iterations(dir_), testing::ElementsAre(9, 1));
+  EXPECT_TRUE(fs::exists(dir_ / "iter_0000002.mine"));
+}
+
+}  // namespace
+}  // namespace weft

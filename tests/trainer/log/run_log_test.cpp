@@ -1,0 +1,71 @@
+// The lines of a run are made of the device's times, not of the moments at which the host reads
+// the results.
+#include "trainer/log/run_log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <optional>
+#include <string>
+
+namespace weft {
+namespace {
+
+using testing::HasSubstr;
+
+class Log : public testing::Test {
+ protected:
+  Log() {
+    config_.log_interval = 1;
+    config_.log_format = LogFormat::kMegatron2021;
+    config_.num_layers = 1;
+    config_.seq_length = 16;
+    log_.emplace(RunLog::Options{.config = config_, .shape = {}, .device = "CPU"}, out_);
+  }
+  ~Log() override { std::fclose(out_); }
+
+  // Returns the text that a step with these times adds to the log.
+  std::string text_of(int64_t iteration, double device_ms, double since_previous_ms,
+                      double grad_norm = 1) {
+    const long begin = std::ftell(out_);
+    log_->on_step({.iteration = iteration,
+                   .consumed_samples = 8 * iteration,
+                   .global_batch_size = 8,
+                   .learning_rate = 1,
+                   .next_learning_rate = 1,
+                   .batch_wait_ms = 0},
+                  {.loss = 2,
+                   .grad_norm = grad_norm,
+                   .device_ms = device_ms,
+                   .since_previous_ms = since_previous_ms});
+    const long end = std::ftell(out_);
+    std::string text(static_cast<size_t>(end - begin), '\0');
+    std::fseek(out_, begin, SEEK_SET);
+    EXPECT_EQ(std::fread(text.data(), 1, text.size(), out_), text.size());
+    std::fseek(out_, 0, SEEK_END);
+    return text;
+  }
+
+  Config config_;
+  std::FILE* out_ = std::tmpfile();
+  std::optional<RunLog> log_;
+};
+
+TEST_F(Log, ElapsedTimeLiesBetweenTheEndsOfStepsOnTheDevice) {
+  log_->training_starts();
+  EXPECT_THAT(text_of(1, 2390, 9000), HasSubstr("elapsed time per iteration (ms): 2390.0 |"));
+  EXPECT_THAT(text_of(2, 2390, 2400), HasSubstr("elapsed time per iteration (ms): 2400.0 |"));
+  { const RunLog::Pause pause(*log_); }  // an evaluation or a save
+  EXPECT_THAT(text_of(3, 2391, 60'000), HasSubstr("elapsed time per iteration (ms): 2391.0 |"));
+  EXPECT_THAT(text_of(4, 2390, 2392), HasSubstr("elapsed time per iteration (ms): 2392.0 |"));
+}
+
+TEST_F(Log, AGradientNormThatIsNotFiniteCountsAsANanIteration) {
+  EXPECT_THAT(text_of(1, 1, 1, std::nan("")), HasSubstr("number of nan iterations:   1 |"));
+  EXPECT_THAT(text_of(2, 1, 1), HasSubstr("number of nan iterations:   0 |"));
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,173 @@
+#include "trainer/checkpoint/checkpoint_folder.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <stdexcept>
+#include <system_error>
+
+#include "indexed_dataset/storage/file_io.h"
+#include "trainer/checkpoint/manifest.h"
+
+namespace weft {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kTrackerFile = "latest_checkpointed_iteration.txt";
+constexpr std::string_view kPrefix = "iter_", kPart = ".part", kReplaced = ".replaced";
+
+// Returns the number of "iter_0000300", or nothing for any other name.
+std::optional<int64_t> iteration_of(const std::string& name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  int64_t iteration = -1;
+  const char* end = name.data() + name.size();
+  const auto [parsed, error] = std::from_chars(name.data() + kPrefix.size(), end, iteration);
+  if (error != std::errc{} || parsed != end || iteration < 0) return std::nullopt;
+  return iteration;
+}
+
+// Returns whether a folder holds only what checkpoints of ours are made of, whole or torn.
+bool holds_only_our_files(const fs::path& folder) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_state = name.starts_with("state") && name.ends_with(".safetensors");
+    if (!entry.is_regular_file() || !(is_state || entry.path() == manifest_path(folder)))
+      return false;
+  }
+  return true;
+}
+
+std::string names_of_folders(const std::vector<int64_t>& iterations) {
+  constexpr size_t kShown = 5;
+  std::string text;
+  for (size_t i = 0; i < std::min(kShown, iterations.size()); ++i)
+    text += (i > 0 ? ", " : "") + checkpoint_folder("", iterations[i]).string();
+  return iterations.size() > kShown ? text + ", ..." : text;
+}
+
+}  // namespace
+
+fs::path checkpoint_folder(const fs::path& dir, int64_t iteration) {
+  return dir / fmt::format("iter_{:07d}", iteration);
+}
+
+std::optional<int64_t> latest_iteration(const fs::path& dir) {
+  const fs::path tracker = dir / kTrackerFile;
+  if (!fs::exists(tracker)) return std::nullopt;
+  // A tracker is a few bytes long; anything longer is another file, which is not read.
+  constexpr uintmax_t kMaxBytes = 64;
+  const std::string text =
+      fs::is_regular_file(tracker) && fs::file_size(tracker) <= kMaxBytes ? read_file(tracker) : "";
+  const bool is_number = !text.empty() &&
+                         text.find_first_not_of("0123456789\r\n ") == std::string::npos &&
+                         text[0] != '\n';
+  if (!is_number || text.size() > 18) {
+    throw std::runtime_error(
+        tracker.string() +
+        ": holds no iteration number; write the number of an iter_ folder into it");
+  }
+  return std::stoll(text);
+}
+
+void set_latest_iteration(const fs::path& dir, int64_t iteration) {
+  write_file_atomically(dir / kTrackerFile, std::to_string(iteration) + "\n");
+}
+
+std::vector<int64_t> stored_iterations(const fs::path& dir) {
+  std::vector<int64_t> iterations;
+  if (!fs::is_directory(dir)) return iterations;
+  for (const fs::directory_entry& entry : fs::directory_iterator(dir)) {
+    const std::optional<int64_t> iteration = iteration_of(entry.path().filename().string());
+    if (iteration && entry.is_directory()) iterations.push_back(*iteration);
+  }
+  std::sort(iterations.begin(), iterations.end(), std::greater());
+  return iterations;
+}
+
+bool is_replaceable(const fs::path& folder) {
+  return fs::exists(manifest_path(folder)) || holds_only_our_files(folder);
+}
+
+void commit_folder(const fs::path& part, const fs::path& final_folder) {
+  if (!fs::exists(final_folder)) return commit_rename(part, final_folder);
+  if (!is_replaceable(final_folder)) {
+    throw std::runtime_error(final_folder.string() +
+                             " holds files but no checkpoint of Weft, so it is not replaced; move "
+                             "it away or give another --save");
+  }
+  const fs::path replaced = final_folder.string() + std::string(kReplaced);
+  // With RENAME_EXCHANGE (2) the name stands for a whole checkpoint at every instant.
+  if (syscall(SYS_renameat2, AT_FDCWD, part.c_str(), AT_FDCWD, final_folder.c_str(), 2U) == 0) {
+    // The replaced folder gets a name of its own, so that the exchange is on disk before it is
+    // removed.
+    commit_rename(part, replaced);
+  } else if (errno == EINVAL || errno == ENOSYS) {
+    // This file system (NFS, Lustre) cannot exchange names. Whoever finds the name gone takes the
+    // replaced folder back: see remove_leftovers().
+    commit_rename(final_folder, replaced);
+    commit_rename(part, final_folder);
+  } else {
+    throw std::system_error(errno, std::generic_category(),
+                            "cannot replace checkpoint " + final_folder.string());
+  }
+  fs::remove_all(replaced);
+}
+
+void remove_leftovers(const fs::path& dir) {
+  if (!fs::exists(dir)) return;
+  std::vector<fs::path> leftovers;
+  for (const fs::directory_entry& entry : fs::directory_iterator(dir)) {
+    const std::string name = entry.path().filename().string();
+    for (const std::string_view suffix : {kPart, kReplaced}) {
+      if (name.ends_with(suffix) && iteration_of(name.substr(0, name.size() - suffix.size())))
+        leftovers.push_back(entry.path());
+    }
+  }
+  for (const fs::path& leftover : leftovers) {
+    const std::string path = leftover.string();
+    const bool was_replaced = path.ends_with(kReplaced);
+    const std::string successor = path.substr(0, path.size() - kReplaced.size());
+    if (was_replaced && !fs::exists(successor)) {
+      commit_rename(leftover, successor);
+    } else {
+      fs::remove_all(leftover);
+    }
+  }
+}
+
+std::optional<CheckpointChoice> choose_checkpoint(const fs::path& dir) {
+  const std::optional<int64_t> tracked = latest_iteration(dir);
+  const std::vector<int64_t> stored = stored_iterations(dir);
+  if (!tracked && stored.empty()) return std::nullopt;
+  std::string problem = "there is no " + std::string(kTrackerFile);
+  if (tracked) {
+    problem = problem_of_checkpoint(dir, *tracked);
+    if (problem.empty()) return CheckpointChoice{*tracked};
+    problem = fmt::format("iteration {}, which the tracker names, cannot be loaded: {}", *tracked,
+                          problem);
+  }
+  for (const int64_t iteration : stored) {
+    if (tracked && iteration >= *tracked) continue;
+    const std::string reason = problem_of_checkpoint(dir, iteration);
+    if (reason.empty()) {
+      return CheckpointChoice{
+          iteration,
+          {fmt::format("{}: {}; the newest whole checkpoint, of iteration {}, is taken",
+                       dir.string(), problem, iteration)}};
+    }
+    problem += "; " + reason;
+  }
+  throw std::runtime_error(
+      fmt::format("{} holds {}, but no checkpoint that can be loaded: {}; choose one with "
+                  "--ckpt-step, or give a --load folder without any to start anew",
+                  dir.string(), stored.empty() ? "a tracker" : names_of_folders(stored), problem));
+}
+
+}  // namespace weft

@@ -1,0 +1,150 @@
+#include "trainer/checkpoint/checkpoint_reader.h"
+
+#include <cstring>
+#include <stdexcept>
+
+#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/soundness/xxh3.h"
+#include "kernels/bfloat16.h"
+#include "trainer/checkpoint/checkpoint_folder.h"
+
+namespace weft {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string printable(const std::vector<int64_t>& shape) {
+  std::string text = "(";
+  for (size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + ")";
+}
+
+bool is_word_embedding(std::string_view name) {
+  return name.ends_with("/embedding.word_embeddings.weight");
+}
+
+// Checkpoints of version 0.1 hold the padding rows of the word embeddings, too; the model's rows
+// come first.
+bool shapes_fit(const TensorPiece& stored, const TensorPiece& want) {
+  if (stored.global_shape == want.global_shape) return true;
+  std::vector<int64_t> shape = stored.global_shape;
+  if (!is_word_embedding(want.name) || shape.size() != want.global_shape.size()) return false;
+  if (shape.empty() || shape[0] < want.global_shape[0]) return false;
+  shape[0] = want.global_shape[0];
+  return shape == want.global_shape;
+}
+
+// Copies `count` elements of type `from_type` ("F32" or "BF16") and makes them `type`.
+void copy_elements(char* to, DType type, const std::byte* from, std::string_view from_type,
+                   int64_t count) {
+  if (from_type == safetensors_dtype(type)) {
+    std::memcpy(to, from, static_cast<size_t>(count * size_bytes(type)));
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    if (type == DType::kFloat32) {
+      BFloat16 value;
+      std::memcpy(&value, from + 2 * i, 2);
+      const auto wide = static_cast<float>(value);
+      std::memcpy(to + 4 * i, &wide, 4);
+    } else {
+      float value;
+      std::memcpy(&value, from + 4 * i, 4);
+      const BFloat16 narrow(value);
+      std::memcpy(to + 2 * i, &narrow, 2);
+    }
+  }
+}
+
+// "model/X" may come from its fp32 master and the other way round.
+std::string other_name(std::string_view name) {
+  constexpr std::string_view kModel = "model/", kMaster = "optimizer/master/";
+  if (name.starts_with(kModel))
+    return std::string(kMaster) + std::string(name.substr(kModel.size()));
+  if (name.starts_with(kMaster))
+    return std::string(kModel) + std::string(name.substr(kMaster.size()));
+  return "";
+}
+
+}  // namespace
+
+CheckpointReader::CheckpointReader(const fs::path& dir, int64_t iteration)
+    : folder_(checkpoint_folder(dir, iteration)), manifest_(manifest_of(dir, iteration)) {
+  for (size_t i = 0; i < manifest_.pieces.size(); ++i)
+    by_name_[manifest_.pieces[i].piece.name].push_back(i);
+}
+
+std::vector<std::string> CheckpointReader::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, pieces] : by_name_) names.push_back(name);
+  return names;
+}
+
+const std::vector<int64_t>& CheckpointReader::shape_of(const std::string& name) const {
+  return manifest_.pieces[by_name_.at(name).front()].piece.global_shape;
+}
+
+const std::vector<size_t>& CheckpointReader::pieces_for(const TensorPiece& want, DType type) const {
+  const auto same_name = by_name_.find(want.name);
+  const auto has_type = [&](const auto& found) {
+    return manifest_.pieces[found->second.front()].dtype == safetensors_dtype(type);
+  };
+  if (same_name != by_name_.end() && has_type(same_name)) return same_name->second;
+  const auto other = by_name_.find(other_name(want.name));
+  if (other != by_name_.end()) return other->second;
+  if (same_name != by_name_.end()) return same_name->second;
+  const bool is_optimizers = want.name.starts_with("optimizer/");
+  throw std::runtime_error(
+      folder_.string() + " holds no tensor " + want.name +
+      (is_optimizers ? "; load its weights alone with --finetune or --no-load-optim" : ""));
+}
+
+std::span<const std::byte> CheckpointReader::bytes_of(const StoredPiece& stored) {
+  const fs::path path = folder_ / stored.file;
+  const SafetensorsFile& file = files_.try_emplace(stored.file, path).first->second;
+  const SafetensorsEntry* entry = file.find(stored.key);
+  const int64_t element_bytes = stored.dtype == "F32" ? 4 : 2;
+  if (stored.dtype != "F32" && stored.dtype != "BF16") {
+    throw std::runtime_error(path.string() + ": tensor " + stored.piece.name + " has type " +
+                             stored.dtype);
+  }
+  if (entry == nullptr || entry->dtype != stored.dtype ||
+      entry->end - entry->begin != stored.piece.count * element_bytes) {
+    throw ChecksumMismatch(path.string() + ": tensor " + stored.piece.name +
+                           " is not what the manifest says it is");
+  }
+  const std::span<const std::byte> bytes = file.bytes(*entry);
+  if (verified_.emplace(stored.file, stored.key).second &&
+      XXH3_64bits(bytes.data(), bytes.size()) != stored.xxh3) {
+    throw ChecksumMismatch(path.string() + ": the bytes of tensor " + stored.piece.name +
+                           " are not those that were saved (checksum differs); "
+                           "load another iteration with --ckpt-step");
+  }
+  return bytes;
+}
+
+void CheckpointReader::read(const TensorPiece& want, DType type, char* to) {
+  int64_t num_found = 0;
+  for (const size_t idx : pieces_for(want, type)) {
+    const StoredPiece& stored = manifest_.pieces[idx];
+    if (!shapes_fit(stored.piece, want)) {
+      throw std::runtime_error(folder_.string() + ": tensor " + stored.piece.name + " has shape " +
+                               printable(stored.piece.global_shape) + ", this run needs " +
+                               printable(want.global_shape));
+    }
+    const int64_t from_bytes = stored.dtype == "F32" ? 4 : 2, to_bytes = size_bytes(type);
+    for_each_common_run(stored.piece, want, [&](int64_t have_at, int64_t want_at, int64_t count) {
+      copy_elements(to + want_at * to_bytes, type, bytes_of(stored).data() + have_at * from_bytes,
+                    stored.dtype, count);
+      num_found += count;
+    });
+  }
+  if (num_found == want.count) return;
+  throw std::runtime_error(folder_.string() + ": of tensor " + want.name + " there are " +
+                           std::to_string(num_found) + " elements where " +
+                           std::to_string(want.count) +
+                           " are needed: a piece is missing, or double");
+}
+
+}  // namespace weft

@@ -1,0 +1,46 @@
+// Reads tensors of a checkpoint piece by piece, in any type and cut in any way.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "kernels/tensor.h"
+#include "trainer/checkpoint/manifest.h"
+#include "trainer/checkpoint/safetensors.h"
+
+namespace weft {
+
+class CheckpointReader {
+ public:
+  // Reads the manifest; files are mapped when they are needed. Throws as manifest_of().
+  CheckpointReader(const std::filesystem::path& dir, int64_t iteration);
+
+  const CheckpointInfo& info() const { return manifest_.info; }
+  // Returns the names of all tensors, in ascending order.
+  std::vector<std::string> names() const;
+  // Returns the global shape of a tensor. Throws std::out_of_range if there is none of that name.
+  const std::vector<int64_t>& shape_of(const std::string& name) const;
+
+  // Writes the elements of `want`, as fp32 or bf16, to `to`. Throws std::runtime_error if the
+  // checkpoint does not hold all of them, ChecksumMismatch if they are damaged.
+  void read(const TensorPiece& want, DType type, char* to);
+
+ private:
+  const std::vector<size_t>& pieces_for(const TensorPiece& want, DType type) const;
+  std::span<const std::byte> bytes_of(const StoredPiece& stored);
+
+  std::filesystem::path folder_;
+  Manifest manifest_;
+  std::map<std::string, std::vector<size_t>, std::less<>> by_name_;  // places in manifest_.pieces
+  std::map<std::string, SafetensorsFile> files_;
+  std::set<std::pair<std::string, std::string>> verified_;  // (file, key)
+};
+
+}  // namespace weft

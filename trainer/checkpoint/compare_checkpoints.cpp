@@ -1,0 +1,73 @@
+#include "trainer/checkpoint/compare_checkpoints.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace weft {
+
+namespace {
+
+struct Sums {
+  int64_t num_different = 0;
+  double greatest = 0, difference_squares = 0, first_squares = 0;
+};
+
+Sums compare_tensor(const std::string& name, const std::vector<int64_t>& shape,
+                    CheckpointReader& first, CheckpointReader& second) {
+  constexpr int64_t kChunkElements = 1 << 22;
+  TensorPiece piece{.name = name, .global_shape = shape};
+  const int64_t num_elements = slice_elements(piece);
+  std::vector<float> a(static_cast<size_t>(std::min(kChunkElements, num_elements))), b(a.size());
+  Sums sums;
+  for (piece.first = 0; piece.first < num_elements; piece.first += kChunkElements) {
+    piece.count = std::min(kChunkElements, num_elements - piece.first);
+    first.read(piece, DType::kFloat32, reinterpret_cast<char*>(a.data()));
+    second.read(piece, DType::kFloat32, reinterpret_cast<char*>(b.data()));
+    for (size_t i = 0; i < static_cast<size_t>(piece.count); ++i) {
+      const double difference = std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i]));
+      const bool both_nan = std::isnan(a[i]) && std::isnan(b[i]);
+      if (!both_nan && !(difference == 0)) ++sums.num_different;  // counts a NaN on one side, too
+      sums.greatest = std::fmax(sums.greatest, difference);
+      sums.difference_squares += difference * difference;
+      sums.first_squares += static_cast<double>(a[i]) * static_cast<double>(a[i]);
+    }
+  }
+  return sums;
+}
+
+}  // namespace
+
+CheckpointDifferences compare_checkpoints(CheckpointReader& first, CheckpointReader& second) {
+  CheckpointDifferences differences;
+  const std::vector<std::string> of_first = first.names(), of_second = second.names();
+  std::set<std::string> all(of_first.begin(), of_first.end());
+  all.insert(of_second.begin(), of_second.end());
+  const auto has = [](const std::vector<std::string>& names, const std::string& name) {
+    return std::binary_search(names.begin(), names.end(), name);
+  };
+  for (const std::string& name : all) {
+    if (!has(of_first, name) || !has(of_second, name)) {
+      differences.lines.push_back(
+          fmt::format("{}: only in the {} one", name, has(of_first, name) ? "first" : "second"));
+      continue;
+    }
+    if (first.shape_of(name) != second.shape_of(name)) {
+      differences.lines.push_back(name + ": the shapes differ");
+      continue;
+    }
+    const Sums sums = compare_tensor(name, first.shape_of(name), first, second);
+    if (sums.num_different == 0) {
+      ++differences.num_equal;
+      continue;
+    }
+    differences.lines.push_back(fmt::format(
+        "{}: {} elements differ, by {:.3e} at most; relative norm {:.3e}", name, sums.num_different,
+        sums.greatest, std::sqrt(sums.difference_squares / std::max(sums.first_squares, 1e-300))));
+  }
+  return differences;
+}
+
+}  // namespace weft

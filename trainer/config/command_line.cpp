@@ -1,0 +1,264 @@
+#include "trainer/config/command_line.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <type_traits>
+
+#include "indexed_dataset/process/nearest_name.h"
+#include "trainer/config/megatron_flags.h"
+#include "trainer/config/options.h"
+
+namespace weft {
+
+namespace {
+
+// --- text to value: each returns what is wrong, or an empty string ---
+
+// Digits may be grouped with single underscores, as in Python's int().
+std::string parse(std::string text, int64_t& value) {
+  const bool grouped_badly = text.empty() || text.front() == '_' || text.back() == '_' ||
+                             text.find("__") != std::string::npos;
+  std::erase(text, '_');
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc::result_out_of_range) return "does not fit into 64 bits";
+  const bool whole = error == std::errc{} && end == text.data() + text.size();
+  return whole && !grouped_badly ? "" : "is not an integer";
+}
+
+template <typename Real>
+requires std::is_floating_point_v<Real> std::string parse(const std::string& text, Real& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc::result_out_of_range) return "is too large or too small";
+  const bool whole = error == std::errc{} && end == text.data() + text.size();
+  return whole && std::isfinite(value) ? "" : "is not a number";
+}
+
+std::string parse(const std::string& text, std::string& value) {
+  value = text;
+  return "";
+}
+
+template <typename Enum, size_t kSize>
+std::string parse_name(const std::string& text, Enum& value,
+                       const std::pair<const char*, Enum> (&names)[kSize]) {
+  std::string choices;
+  for (const auto& [name, candidate] : names) {
+    if (text == name) {
+      value = candidate;
+      return "";
+    }
+    choices += fmt::format("{}{}", choices.empty() ? "" : ", ", name);
+  }
+  return "is none of " + choices;
+}
+
+std::string parse(const std::string& text, LrDecayStyle& value) {
+  return parse_name(text, value, kLrDecayStyles);
+}
+std::string parse(const std::string& text, LogFormat& value) {
+  return parse_name(text, value, kLogFormats);
+}
+
+template <typename T>
+std::string parse(const std::string& text, std::optional<T>& value) {
+  return parse(text, value.emplace());
+}
+
+template <typename T>
+struct IsVector : std::false_type {};
+template <typename T>
+struct IsVector<std::vector<T>> : std::true_type {};
+
+// Declares every option to CLI11. Values arrive as text and are parsed here, so that all bad values
+// are reported together.
+class Declare {
+ public:
+  Declare(CLI::App& app, std::vector<std::string>& problems, std::vector<std::string>& flags)
+      : app_(app), problems_(problems), flags_(flags) {}
+
+  void group(const char* name) { group_ = name; }
+
+  template <typename T>
+  void operator()(const std::string& name, T& value, const std::string& help) {
+    const std::string flag = "--" + name;
+    flags_.push_back(flag);
+    if constexpr (std::is_same_v<T, bool>) {
+      const std::string spellings = name == "no-log-learning-rate-to-tensorboard"
+                                        ? flag + ",--no-log-learnig-rate-to-tensorboard"
+                                        : flag;
+      app_.add_flag(spellings, value, help)->group(group_);
+    } else if constexpr (IsVector<T>::value) {
+      app_.add_option_function<std::vector<std::string>>(
+              flag, [this, flag, &value](const auto& texts) { set_all(flag, texts, value); }, help)
+          ->group(group_)
+          ->expected(0, -1);
+    } else {
+      app_.add_option_function<std::string>(
+              flag,
+              [this, flag, &value](const std::string& text) {
+                report(flag, text, parse(text, value));
+              },
+              help + default_text(value))
+          ->group(group_)
+          ->expected(0, 1)  // a missing value is reported like a bad one, together with the rest
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+          ->type_name(type_name<T>());
+    }
+  }
+
+ private:
+  void report(const std::string& flag, const std::string& text, const std::string& what) {
+    if (text.empty()) {
+      problems_.push_back(flag + ": needs a value");
+    } else if (!what.empty()) {
+      problems_.push_back(fmt::format("{} {}: {}", flag, text, what));
+    }
+  }
+  template <typename T>
+  void set_all(const std::string& flag, const std::vector<std::string>& texts,
+               std::vector<T>& values) {
+    values.assign(texts.size(), T{});
+    for (size_t i = 0; i < texts.size(); ++i) report(flag, texts[i], parse(texts[i], values[i]));
+  }
+  template <typename T>
+  static std::string type_name() {
+    if constexpr (std::is_same_v<T, int64_t> || std::is_same_v<T, std::optional<int64_t>>)
+      return "INT";
+    if constexpr (std::is_floating_point_v<T> || std::is_same_v<T, std::optional<double>>)
+      return "FLOAT";
+    return "TEXT";
+  }
+  template <typename T>
+  static std::string default_text(const T& value) {
+    std::string text;
+    if constexpr (std::is_arithmetic_v<T>) text = value == T{} ? "" : fmt::format("{}", value);
+    if constexpr (std::is_enum_v<T>) text = name_of(value);
+    if constexpr (std::is_same_v<T, std::string>) text = value;
+    return text.empty() ? "" : " [" + text + "]";
+  }
+
+  CLI::App& app_;
+  std::vector<std::string>& problems_;
+  std::vector<std::string>& flags_;
+  std::string group_;
+};
+
+bool is_one_of(std::string_view value, std::string_view choices) {
+  while (true) {
+    const size_t bar = choices.find('|');
+    if (choices.substr(0, bar) == value) return true;
+    if (bar == std::string_view::npos) return false;
+    choices.remove_prefix(bar + 1);
+  }
+}
+
+void declare_known_flag(CLI::App& app, const KnownFlag& known, bool supported,
+                        ParsedArguments& parsed) {
+  const std::string flag(known.flag);
+  const auto seen = [&parsed, &known, flag, supported](const std::vector<std::string>& values) {
+    const std::string given = values.empty() ? flag : fmt::format("{} {}", flag, values[0]);
+    const bool harmless =
+        known.values.empty() || (!values.empty() && is_one_of(values[0], known.values));
+    if (!supported) {
+      parsed.problems.push_back(fmt::format("{} is not supported yet: {}", flag, known.reason));
+    } else if (!harmless) {
+      parsed.problems.push_back(
+          fmt::format("{} is not supported yet: only {} is", given, known.values));
+    } else {
+      parsed.notes.push_back(fmt::format("{} has no effect: {}", given, known.reason));
+    }
+  };
+  if (known.num_values == 0) {
+    app.add_flag_callback(flag, [seen] { seen({}); })->group("");
+  } else {
+    app.add_option_function<std::vector<std::string>>(flag, seen)
+        ->group("")
+        ->expected(0, known.num_values < 0 ? -1 : 1);
+  }
+}
+
+// Takes off one pair of quotes: scripts that do not pass through `bash -c` deliver those of
+// 'type:transformer' literally.
+void strip_stray_quotes(std::string& text) {
+  if (text.size() >= 2 && text.front() == text.back() &&
+      (text.front() == '\'' || text.front() == '"')) {
+    text = text.substr(1, text.size() - 2);
+  }
+}
+
+void report_unknown(const std::vector<std::string>& extras, const std::vector<std::string>& flags,
+                    std::vector<std::string>& problems) {
+  for (size_t i = 0; i < extras.size(); ++i) {
+    const std::string flag = extras[i].substr(0, extras[i].find('='));
+    if (!flag.starts_with("-")) {
+      // The value of an unknown flag is not a problem of its own.
+      const bool is_value = i > 0 && extras[i - 1].starts_with("-");
+      if (!is_value)
+        problems.push_back(fmt::format("{}: every argument belongs to a --flag", flag));
+      continue;
+    }
+    const std::string_view ours = megatron_name_of(flag);
+    if (!ours.empty()) {
+      problems.push_back(fmt::format("unknown flag {}: Megatron's name for it is {}", flag, ours));
+      continue;
+    }
+    const std::string nearest = nearest_name(flag, flags);
+    problems.push_back(nearest.empty()
+                           ? fmt::format("unknown flag {}; --help lists all", flag)
+                           : fmt::format("unknown flag {}: did you mean {}?", flag, nearest));
+  }
+}
+
+// The text tells the number of CUDA devices, or why there are none: scripts choose a model by it.
+std::string version_text() {
+  std::string why;
+  const int devices = num_cuda_devices(&why);
+  return fmt::format("weft-train {}\nCUDA devices: {}{}\n", WEFT_VERSION, devices,
+                     devices == 0 ? " (" + why + ")" : "");
+}
+
+}  // namespace
+
+ParsedArguments parse_arguments(std::vector<std::string> arguments) {
+  ParsedArguments parsed;
+  CLI::App app(
+      "Trains a GPT on Megatron datasets.\n\n"
+      "  weft-train --num-layers 12 --hidden-size 768 --num-attention-heads 12 --seq-length 1024\n"
+      "    --max-position-embeddings 1024 --micro-batch-size 8 --global-batch-size 64 --train-iters 1000 --lr 6e-4\n"
+      "    --bf16 --data-path my_text_document --save checkpoints --save-interval 100 --load checkpoints",
+      "weft-train");
+  app.allow_extras();
+  app.option_defaults()->always_capture_default(false);
+  app.set_help_flag("-h,--help", "print this and exit");
+  bool version = false;
+  app.add_flag("--version", version, "print the version and the CUDA devices, and exit");
+  std::vector<std::string> flags{"-h", "--help", "--version"};
+  Declare declare(app, parsed.problems, flags);
+  visit_options(parsed.config, declare);
+  // --eval-only is Megatron-DeepSpeed's word for --skip-train.
+  app.add_flag("--eval-only", parsed.config.skip_train)->group("");
+  for (const KnownFlag& known : flags_without_effect())
+    declare_known_flag(app, known, true, parsed);
+  for (const KnownFlag& known : flags_not_supported())
+    declare_known_flag(app, known, false, parsed);
+
+  for (std::string& argument : arguments) strip_stray_quotes(argument);
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes a vector back to front
+  try {
+    app.parse(std::move(arguments));
+  } catch (const CLI::CallForHelp&) {
+    parsed.help = app.help();
+    return parsed;
+  } catch (const CLI::ParseError& error) {
+    parsed.problems.emplace_back(error.what());
+  }
+  if (version) parsed.help = version_text();
+  report_unknown(app.remaining(), flags, parsed.problems);
+  return parsed;
+}
+
+}  // namespace weft

@@ -1,0 +1,28 @@
+// A device profile tells the memory plan about a kind of GPU, so that a login node without one can
+// plan. Each kind has a text file in device_profiles/, which is built into the program.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "trainer/config/model_shape.h"
+
+namespace weft {
+
+struct DeviceProfile {
+  std::string name;           // "NVIDIA H200"
+  int64_t memory_bytes = 0;   // all of the device's
+  int64_t context_bytes = 0;  // those that the CUDA context and libraries take of it
+  int64_t gemm_workspace_bytes = 0;
+
+  int64_t free_bytes() const { return memory_bytes - context_bytes; }
+  // Returns an upper bound of the workspace that the CUDA backend asks for.
+  int64_t workspace_bytes(const ModelShape& shape) const;
+};
+
+// Returns the profile of that name ("h200"), or the one in a file of that path. A file has lines
+// "KEY VALUE" and comments that begin with '#'. Throws std::invalid_argument, which lists the known
+// names, if there is none, or if the file lacks a key or has an unknown one.
+DeviceProfile find_device_profile(const std::string& name_or_path);
+
+}  // namespace weft

@@ -1,0 +1,39 @@
+// The problems of a configuration, collected so that all of them are reported together.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "trainer/config/config.h"
+
+namespace weft {
+
+class ProblemList {
+ public:
+  template <typename... Args>
+  void add_if(bool wrong, fmt::format_string<Args...> format, Args&&... args) {
+    if (wrong) list.push_back(fmt::format(format, std::forward<Args>(args)...));
+  }
+  void required(int64_t value, const char* flag) {
+    add_if(value <= 0, "{} is required and must be positive (got {})", flag, value);
+  }
+  void positive(const std::optional<int64_t>& value, const char* flag) {
+    add_if(value && *value <= 0, "{} must be positive (got {})", flag, value.value_or(0));
+  }
+  void at_most(int64_t value, int64_t limit, const char* flag) {
+    add_if(value > limit, "{} {} is beyond the limit of {}", flag, value, limit);
+  }
+  std::vector<std::string> list;
+};
+
+// Sizes that make no model (shape_problems.cpp).
+void check_shape(const Config& config, ProblemList& problems);
+// Sizes that no product of could be counted in 64 bits (shape_problems.cpp).
+void check_limits(const Config& config, ProblemList& problems);
+
+}  // namespace weft

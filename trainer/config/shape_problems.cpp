@@ -1,0 +1,77 @@
+// The checks of the model's sizes.
+#include <limits>
+
+#include "trainer/config/problem_list.h"
+
+namespace weft {
+
+// These limits are far above anything that can be trained. Below them no size, count or offset
+// overflows.
+void check_limits(const Config& c, ProblemList& p) {
+  constexpr int64_t kWidth = 1 << 24, kCount = std::numeric_limits<int32_t>::max();
+  const size_t before = p.list.size();
+  p.at_most(c.num_layers, 1 << 16, "--num-layers");
+  p.at_most(c.hidden_size, kWidth, "--hidden-size");
+  p.at_most(c.num_attention_heads, kWidth, "--num-attention-heads");
+  p.at_most(c.kv_channels.value_or(0), kWidth, "--kv-channels");
+  p.at_most(c.ffn_hidden_size.value_or(0), kWidth, "--ffn-hidden-size");
+  p.at_most(c.seq_length, kCount, "--seq-length");
+  p.at_most(c.max_position_embeddings.value_or(0), kCount, "--max-position-embeddings");
+  p.at_most(c.vocab_size.value_or(0), kCount, "--vocab-size");
+  p.at_most(c.pad_vocab_size_to.value_or(0), kCount, "--pad-vocab-size-to");
+  p.at_most(c.make_vocab_size_divisible_by, kCount, "--make-vocab-size-divisible-by");
+  p.at_most(c.micro_batch_size, kCount, "--micro-batch-size");
+  p.at_most(c.global_batch_size.value_or(0), kCount, "--global-batch-size");
+  if (p.list.size() != before || c.num_attention_heads <= 0) return;
+  const auto wide = [](int64_t value) { return static_cast<double>(value); };
+  const double L = wide(c.num_layers), C = wide(c.hidden_size), F = wide(c.ffn_size()),
+               A = wide(c.num_attention_heads) * wide(c.head_size()), V = wide(kCount),
+               N = wide(c.micro_batch_size) * wide(c.seq_length);
+  const double bytes =
+      18 * (L * (4 * A + 2 * F + 9) * C + 2 * V * C) + 4 * N * (L * (5 * C + 4 * A + 2 * F) + V);
+  p.add_if(
+      bytes > 9e18,
+      "the model or its micro-batch is too large to be counted in bytes; "
+      "check --num-layers {}, --hidden-size {}, --ffn-hidden-size {}, --micro-batch-size {} and --seq-length {}",
+      c.num_layers, c.hidden_size, c.ffn_size(), c.micro_batch_size, c.seq_length);
+}
+
+void check_shape(const Config& c, ProblemList& p) {
+  p.required(c.num_layers, "--num-layers");
+  p.required(c.hidden_size, "--hidden-size");
+  p.required(c.num_attention_heads, "--num-attention-heads");
+  p.required(c.seq_length, "--seq-length");
+  p.positive(c.ffn_hidden_size, "--ffn-hidden-size");
+  p.positive(c.kv_channels, "--kv-channels");
+  p.positive(c.vocab_size, "--vocab-size");
+  p.positive(c.pad_vocab_size_to, "--pad-vocab-size-to");
+  p.positive(c.make_vocab_size_divisible_by, "--make-vocab-size-divisible-by");
+  p.add_if(
+      !c.kv_channels && c.num_attention_heads > 0 && c.hidden_size % c.num_attention_heads != 0,
+      "--hidden-size {} is not a multiple of --num-attention-heads {}; "
+      "choose sizes that divide, or give --kv-channels",
+      c.hidden_size, c.num_attention_heads);
+  p.add_if(!c.max_position_embeddings,
+           "--max-position-embeddings is required (usually --seq-length, {})", c.seq_length);
+  p.add_if(c.max_position_embeddings && *c.max_position_embeddings < c.seq_length,
+           "--max-position-embeddings {} is smaller than --seq-length {}",
+           c.max_position_embeddings.value_or(0), c.seq_length);
+  p.add_if(c.pad_vocab_size_to && c.make_vocab_size_divisible_by > 0 &&
+               *c.pad_vocab_size_to % c.make_vocab_size_divisible_by != 0,
+           "--pad-vocab-size-to {} is not a multiple of --make-vocab-size-divisible-by {}",
+           c.pad_vocab_size_to.value_or(0), c.make_vocab_size_divisible_by);
+  p.add_if(c.pad_vocab_size_to && c.vocab_size && *c.pad_vocab_size_to < *c.vocab_size,
+           "--pad-vocab-size-to {} is smaller than --vocab-size {}",
+           c.pad_vocab_size_to.value_or(0), c.vocab_size.value_or(0));
+  p.add_if(!(c.layernorm_epsilon > 0), "--layernorm-epsilon must be positive (got {})",
+           c.layernorm_epsilon);
+  p.add_if(!(c.init_method_std > 0), "--init-method-std must be positive (got {})",
+           c.init_method_std);
+  const auto is_dropout = [](float value) { return value >= 0 && value < 1; };
+  p.add_if(!is_dropout(c.attention_dropout), "--attention-dropout must be in [0, 1) (got {})",
+           c.attention_dropout);
+  p.add_if(!is_dropout(c.hidden_dropout), "--hidden-dropout must be in [0, 1) (got {})",
+           c.hidden_dropout);
+}
+
+}  // namespace weft

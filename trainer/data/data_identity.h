@@ -1,0 +1,80 @@
+// Ties a run to the bytes that it reads. Checkpoints and run manifests hold the identity of the
+// dataset and of its vocabulary, so that a dataset which was replaced under the same name, or a
+// vocabulary of equal size with other entries, is noticed.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "indexed_dataset/pair/reader.h"
+#include "trainer/data/run_vocabulary.h"
+
+namespace weft {
+
+struct DatasetIdentity {
+  std::string prefix;  // absolute, symbolic links resolved
+  int64_t num_documents = 0, num_sequences = 0, num_tokens = 0;
+  int64_t bin_bytes = 0;
+  uint64_t idx_xxh3 = 0;  // of the whole .idx
+  // XXH3 of the .bin: of all of it up to 64 MiB, else of 64 pieces of 1 MiB at equal distances, the
+  // first and the last one among them.
+  uint64_t bin_xxh3 = 0;
+  // XXH3 of the .bin's block checksums in PREFIX.checksums, which cover every byte; absent where
+  // there is no such file, or where it is of a .bin of another size.
+  std::optional<uint64_t> blocks_xxh3 = {};
+};
+
+// Returns whether both are of the same bytes, wherever these lie.
+bool same_bytes(const DatasetIdentity& a, const DatasetIdentity& b);
+// Returns "300 documents, 25012 tokens (.idx XXH3 ..., .bin XXH3 ...)".
+std::string describe(const DatasetIdentity& dataset);
+
+// Reads the .idx once, and of the .bin what the checksum needs. Throws std::runtime_error if the
+// offsets of the .idx do not follow from its lengths, and what DatasetReader throws.
+DatasetIdentity identify_dataset(const std::filesystem::path& prefix);
+
+struct DataIdentity {
+  std::vector<DatasetIdentity> datasets;
+  RunVocabulary vocabulary;
+};
+
+// {"datasets": [...], "vocabulary": {...}}. from_json() throws std::runtime_error or a JSON
+// exception for anything else.
+nlohmann::ordered_json to_json(const DataIdentity& data);
+DataIdentity data_identity_from_json(const nlohmann::ordered_json& json);
+
+// The differences between the data of a checkpoint and that of the run which loads it.
+struct DataDifferences {
+  // The bytes under one name were replaced, or the vocabulary is another one.
+  std::vector<std::string> refused;
+  std::vector<std::string> allowed;  // the run was told to go on with another dataset
+};
+DataDifferences compare_data(const DataIdentity& saved, const DataIdentity& ours);
+
+// Notices that the files of a dataset are changed while a run reads them.
+class DatasetWatch {
+ public:
+  // Identifies the dataset. Throws as identify_dataset(), std::system_error if a file is not there.
+  explicit DatasetWatch(const std::filesystem::path& prefix);
+  const DatasetIdentity& identity() const { return identity_; }
+  // Throws std::runtime_error if the files were written to and their bytes differ. Returns a
+  // warning, once, if other files took their place: the run still reads the old ones.
+  std::string check();
+
+ private:
+  struct File {
+    std::filesystem::path path;
+    struct stat status {};
+    bool is_lost = false;  // other files took its place, or none
+  };
+  std::vector<File> files_;
+  DatasetIdentity identity_;
+};
+
+}  // namespace weft

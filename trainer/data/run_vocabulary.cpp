@@ -1,0 +1,137 @@
+#include "trainer/data/run_vocabulary.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "indexed_dataset/storage/sha256.h"
+#include "trainer/data/json_file.h"
+
+namespace weft {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string text_of(const nlohmann::json& object, const char* name) {
+  return object.contains(name) && object[name].is_string() ? object[name].get<std::string>() : "";
+}
+
+// Returns what the dataset's manifest says of the vocabulary; num_tokens is 0 where it says
+// nothing.
+RunVocabulary vocabulary_in(const fs::path& manifest) {
+  RunVocabulary found;
+  if (!fs::exists(manifest)) return found;
+  const nlohmann::json json = read_json_file(manifest);
+  if (!json.is_object() || !json.contains("vocabulary")) return found;
+  const nlohmann::json& vocabulary = json["vocabulary"];
+  if (!vocabulary.is_object() || !vocabulary.contains("size")) return found;
+  if (!vocabulary["size"].is_number_integer()) return found;
+  found.num_tokens = vocabulary["size"].get<int64_t>();
+  found.source = manifest.string();
+  found.vocab_sha256 = text_of(vocabulary, "vocab_sha256");
+  found.merge_sha256 = text_of(vocabulary, "merge_sha256");
+  if (!found.vocab_sha256.empty()) found.vocab_file = text_of(vocabulary, "vocab_file");
+  if (!found.merge_sha256.empty()) found.merge_file = text_of(vocabulary, "merge_file");
+  return found;
+}
+
+// Two vocabularies may have equally many entries and still give other ids to the same text.
+void check_is_the_datasets(const char* flag, const std::string& file, const std::string& sha256,
+                           const std::string& wanted, const std::string& dataset) {
+  if (wanted.empty() || sha256 == wanted) return;
+  throw std::invalid_argument(
+      fmt::format("{} {} is not the file that the dataset {} was made with: its SHA-256 is {}, the "
+                  "dataset's manifest names {}; leave the flag out, or give that file",
+                  flag, file, dataset, sha256, wanted));
+}
+
+void check_is_large_enough(int64_t given, int64_t needed, const std::string& needed_by) {
+  if (given >= needed) return;
+  throw std::invalid_argument(
+      fmt::format("--vocab-size {} is smaller than the vocabulary of {} tokens in {}: the dataset "
+                  "may hold every id below {}",
+                  given, needed, needed_by, needed));
+}
+
+// Sets the files of `vocabulary` to vocab.json and merges.txt of a folder or of the command line.
+void set_files(RunVocabulary& vocabulary, const fs::path& vocab_file, const fs::path& merge_file) {
+  vocabulary.vocab_file = fs::absolute(vocab_file).string();
+  vocabulary.vocab_sha256 = sha256_of_file(vocab_file);
+  if (merge_file.empty() || !fs::exists(merge_file)) return;
+  vocabulary.merge_file = fs::absolute(merge_file).string();
+  vocabulary.merge_sha256 = sha256_of_file(merge_file);
+}
+
+// Returns the vocabulary of --vocab-file and --merge-file.
+RunVocabulary given_vocabulary(const Config& config, const RunVocabulary& manifest) {
+  RunVocabulary given;
+  given.num_tokens = count_vocabulary(config.vocab_file);
+  given.source = config.vocab_file;
+  set_files(given, config.vocab_file, config.merge_file);
+  const std::string dataset = dataset_prefix(config);
+  check_is_the_datasets("--vocab-file", config.vocab_file, given.vocab_sha256,
+                        manifest.vocab_sha256, dataset);
+  if (!given.merge_sha256.empty()) {
+    check_is_the_datasets("--merge-file", config.merge_file, given.merge_sha256,
+                          manifest.merge_sha256, dataset);
+  } else {
+    given.merge_file = manifest.merge_file;
+    given.merge_sha256 = manifest.merge_sha256;
+  }
+  return given;
+}
+
+}  // namespace
+
+int64_t count_vocabulary(const fs::path& vocab_file) {
+  const nlohmann::json json = read_json_file(vocab_file);
+  if (!json.is_object() || json.empty()) {
+    throw std::runtime_error(vocab_file.string() +
+                             ": not a vocabulary: expected a JSON object of token: id");
+  }
+  return static_cast<int64_t>(json.size());
+}
+
+std::string dataset_prefix(const Config& config) {
+  std::string prefix = config.data_path.empty() ? "" : config.data_path.back();
+  for (const char* suffix : {".bin", ".idx"}) {
+    if (prefix.ends_with(suffix)) prefix.resize(prefix.size() - 4);
+  }
+  return prefix;
+}
+
+fs::path vocabulary_folder() {
+  if (const char* given = std::getenv("WEFT_GPT2_DIR"); given && *given) return given;
+  const char* home = std::getenv("HOME");
+  return fs::path(home && *home ? home : "/") / ".cache/weft/gpt2";
+}
+
+RunVocabulary find_run_vocabulary(const Config& config) {
+  const std::string manifest = dataset_prefix(config) + ".manifest.json";
+  RunVocabulary vocabulary = vocabulary_in(manifest);
+  if (!config.vocab_file.empty()) {
+    vocabulary = given_vocabulary(config, vocabulary);
+  } else if (vocabulary.num_tokens <= 0 && !config.vocab_size) {
+    const fs::path path = vocabulary_folder() / "vocab.json";
+    if (!fs::exists(path)) {
+      throw std::invalid_argument(
+          "the size of the vocabulary is not known: no --vocab-size, no --vocab-file, no " +
+          manifest + " beside the dataset, no " + path.string() +
+          " ($WEFT_GPT2_DIR, else ~/.cache/weft/gpt2); for GPT-2 give --vocab-size 50257");
+    }
+    vocabulary.num_tokens = count_vocabulary(path);
+    vocabulary.source = path.string();
+    set_files(vocabulary, path, vocabulary_folder() / "merges.txt");
+  }
+  if (config.vocab_size) {
+    check_is_large_enough(*config.vocab_size, vocabulary.num_tokens, vocabulary.source);
+    vocabulary.num_tokens = *config.vocab_size;
+    vocabulary.source = "--vocab-size";
+  }
+  return vocabulary;
+}
+
+}  // namespace weft

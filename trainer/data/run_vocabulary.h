@@ -1,0 +1,44 @@
+// Finds the vocabulary that the dataset was made with. The trainer does not tokenize: it counts the
+// tokens, and keeps the checksums of the files for checkpoints and exported models.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "trainer/config/config.h"
+
+namespace weft {
+
+struct RunVocabulary {
+  int64_t num_tokens = 0;
+  std::string source;  // the origin of the number, for the log: "--vocab-size" or a path
+  // The vocab.json and merges.txt that made the dataset, as absolute paths, and their SHA-256 in
+  // hexadecimal digits; each is empty where it is not known.
+  std::string vocab_file = {}, vocab_sha256 = {}, merge_file = {}, merge_sha256 = {};
+
+  // The end-of-document token is the last one, as in GPT-2 (50256 of 50257).
+  int32_t end_of_document_id() const { return static_cast<int32_t>(num_tokens - 1); }
+};
+
+// Returns the number of tokens from the first of these that there is: --vocab-size; the number of
+// entries of --vocab-file; "vocabulary": {"size"} of the dataset's PREFIX.manifest.json, which
+// weft-data writes; the number of entries of vocab.json in vocabulary_folder(). The checksums are
+// the manifest's, or else those of the files.
+// Throws std::invalid_argument if there is no such source, if --vocab-size is smaller than the
+// vocabulary of the manifest or of --vocab-file, and if --vocab-file or --merge-file is another file
+// than the manifest says; std::runtime_error for a file that is no vocabulary, std::system_error if
+// it cannot be read.
+RunVocabulary find_run_vocabulary(const Config& config);
+
+// Returns the folder of GPT-2's files: $WEFT_GPT2_DIR if that is set, even where it does not exist
+// (a mistyped name must not mean another vocabulary), else ~/.cache/weft/gpt2.
+std::filesystem::path vocabulary_folder();
+
+// Counts the entries of a vocab.json. Throws std::runtime_error for a file that is no vocabulary.
+int64_t count_vocabulary(const std::filesystem::path& vocab_file);
+
+// Returns the dataset's prefix: --data-path without a leading weight and without .bin or .idx.
+std::string dataset_prefix(const Config& config);
+
+}  // namespace weft

@@ -1,0 +1,95 @@
+// --dry-run: what a run would be, without the memory of a device.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+
+#include "trainer/config/device_profile.h"
+#include "trainer/limits.h"
+#include "trainer/log/banner.h"
+#include "trainer/log/log_lines.h"
+#include "trainer/train_loop.h"
+
+namespace weft {
+
+namespace {
+
+// The device to plan for: that of this machine, or the kind that --device-profile names.
+struct PlannedDevice {
+  explicit PlannedDevice(const Config& config) {
+    if (config.device_profile.empty()) {
+      const DeviceChoice choice = choose_device(config);
+      backend = create_backend(choice.kind, config, 0);
+      description = fmt::format("{} ({})", backend->description(), choice.why);
+      return;
+    }
+    check_head_size(config);
+    profile = find_device_profile(config.device_profile);
+    backend = create_cpu_backend(1);  // it only answers for the sizes of buffers
+    description =
+        fmt::format("{} ({:.2f} GiB; --device-profile {})", profile->name,
+                    static_cast<double>(profile->memory_bytes) / (1 << 30), config.device_profile);
+  }
+
+  std::optional<DeviceProfile> profile;
+  std::unique_ptr<Backend> backend;
+  std::string description;
+};
+
+std::string schedule_table(const Config& config, const BatchSchedule& schedule) {
+  constexpr int64_t kRows = 10;
+  std::string text = "    iteration  consumed samples  global batch size  learning rate\n";
+  const LrSchedule lr(lr_settings(config));
+  const int64_t last = schedule.num_iterations();
+  for (int64_t row = 0; row <= kRows; ++row) {
+    const int64_t iteration = std::max<int64_t>(1, last * row / kRows);
+    const int64_t consumed = schedule.consumed_samples_after(iteration - 1);
+    text += fmt::format(" {:12d} {:17d} {:18d} {:14.6E}\n", iteration, consumed,
+                        schedule.global_batch_size(consumed), lr.at(consumed));
+  }
+  return text;
+}
+
+}  // namespace
+
+void dry_run(const Config& config, const std::vector<std::string>& notes, std::FILE* out) {
+  const BatchSchedule schedule(config);
+  const RunVocabulary vocabulary = find_run_vocabulary(config);
+  check_padding(config, vocabulary);
+  const PlannedDevice device(config);
+  TrainerOptions options = trainer_options(config, vocabulary.num_tokens);
+  if (device.profile)
+    options.planned_workspace_bytes = device.profile->workspace_bytes(options.shape);
+  ProcessGroups groups = create_lone_process_groups();
+  groups.layout = layout_of(topology_of(config.world_size, config.tensor_model_parallel_size,
+                                        config.pipeline_model_parallel_size),
+                            0);
+  const Trainer trainer(*device.backend, options, groups);
+  std::string text = start_banner(config, notes, schedule, vocabulary);
+  text += fmt::format("> device: {}\n", device.description);
+  text +=
+      fmt::format(" > number of parameters on (tensor, pipeline) model parallel rank (0, 0): {}\n",
+                  trainer.parameters().num_parameters());
+  text += trainer.plan().to_string();
+
+  text += schedule_table(config, schedule);
+  const DatasetTargetSizes sizes = target_sizes(config, schedule);
+  text += dataset_sizes_lines(sizes.train_samples, sizes.valid_samples, sizes.test_samples);
+  const DatasetIdentity dataset = identify_dataset(dataset_prefix(config));
+  text += fmt::format(" > {}: {} documents, {} tokens\n", dataset_prefix(config),
+                      dataset.num_documents, dataset.num_tokens);
+  const int64_t index_bytes = sample_index_bytes(sizes, dataset, config.seq_length);
+  text += fmt::format(" > index of the samples: {:.2f} MiB of host memory\n",
+                      static_cast<double>(index_bytes) / (1 << 20));
+  std::fputs(text.c_str(), out);
+  std::fflush(out);
+  if (device.profile) {
+    check_device_memory(trainer.plan().device_bytes(), device.profile->free_bytes(),
+                        device.profile->name);
+  } else {
+    check_memory(trainer.plan(), *device.backend, index_bytes, config.num_workers);
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,128 @@
+#include "trainer/limits.h"
+
+#include <fmt/format.h>
+#include <omp.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <fstream>
+#include <limits>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/process/start_thread.h"
+
+namespace weft {
+
+namespace {
+
+constexpr int64_t kMiB = 1 << 20;
+// OpenBLAS maps a buffer for each thread that multiplies, and tries for ever if it gets none.
+constexpr int64_t kBlasBufferBytes = 128 * kMiB;
+constexpr int64_t kStackBytes = 8 * kMiB;
+// Libraries, file maps and small allocations that come after the check.
+constexpr int64_t kOtherBytes = 64 * kMiB;
+
+double gib(int64_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0); }
+
+// Train, validation and test loaders may live at the same time.
+int64_t num_loader_threads(int64_t num_workers) { return 3 * num_workers; }
+
+// Returns the bytes that the process may still map, or the largest number where there is no limit.
+int64_t address_space_left() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+    return std::numeric_limits<int64_t>::max();
+  int64_t num_pages = 0;
+  std::ifstream("/proc/self/statm") >> num_pages;
+  return static_cast<int64_t>(limit.rlim_cur) - num_pages * sysconf(_SC_PAGESIZE);
+}
+
+void check_host_memory(int64_t plan_bytes, int64_t index_bytes, int64_t num_workers,
+                       int64_t free_bytes) {
+  const int64_t memory_needed = plan_bytes + index_bytes;
+  if (index_bytes > free_bytes) {
+    throw LimitExceeded(fmt::format(
+        "the index of the samples needs {:.2f} GiB of host memory, which has {:.2f} GiB "
+        "free; lower --train-iters or --train-samples, or --eval-iters",
+        gib(index_bytes), gib(free_bytes)));
+  }
+  const int64_t address_needed = memory_needed + omp_get_max_threads() * kBlasBufferBytes +
+                                 num_loader_threads(num_workers) * kStackBytes + kOtherBytes;
+  const int64_t left = address_space_left();
+  if (address_needed <= left) return;
+  throw LimitExceeded(
+      fmt::format("this run needs {:.2f} GiB of address space, and the process may have {:.2f} GiB "
+                  "more (ulimit -v); raise the limit, or lower --micro-batch-size, the model or "
+                  "OMP_NUM_THREADS",
+                  gib(address_needed), gib(std::max<int64_t>(left, 0))));
+}
+
+}  // namespace
+
+int64_t sample_index_bytes(const DatasetTargetSizes& sizes, const DatasetIdentity& dataset,
+                           int64_t seq_length) {
+  const double samples = static_cast<double>(sizes.train_samples) +
+                         static_cast<double>(sizes.valid_samples) +
+                         static_cast<double>(sizes.test_samples);
+  const double sequences = static_cast<double>(dataset.num_sequences);
+  const double epochs = 1 + samples * static_cast<double>(seq_length) /
+                                static_cast<double>(std::max<int64_t>(1, dataset.num_tokens));
+  // 4 bytes for each sequence of each epoch, 12 for each sample (indexed_dataset/samples).
+  return static_cast<int64_t>(std::min(9e18, 4 * sequences * epochs + 12 * samples));
+}
+
+void check_device_memory(int64_t needed_bytes, int64_t free_bytes, const std::string& device) {
+  if (needed_bytes <= free_bytes) return;
+  throw LimitExceeded(
+      fmt::format("this run needs {:.2f} GiB on {}, which has {:.2f} GiB free; "
+                  "lower --micro-batch-size or the model (--dry-run shows the plan)",
+                  gib(needed_bytes), device, gib(free_bytes)));
+}
+
+void check_memory(const MemoryPlan& plan, const Backend& backend, int64_t index_bytes,
+                  int64_t num_workers) {
+  const int64_t needed = plan.device_bytes(), available = backend.free_memory_bytes();
+  check_device_memory(needed, available, backend.description());
+  if (backend.kind() == DeviceKind::kCpu) {
+    check_host_memory(needed, index_bytes, num_workers, available);
+  } else {
+    check_host_memory(0, index_bytes, num_workers, create_cpu_backend(1)->free_memory_bytes());
+  }
+}
+
+void check_threads(const Config& config) {
+  // OpenMP's threads and those of the CPU backend are as many each.
+  const int64_t count = num_loader_threads(config.num_workers) + 2 * omp_get_max_threads();
+  std::mutex mutex;
+  std::condition_variable released;
+  bool may_end = false;
+  std::vector<std::thread> threads;
+  const auto end_all = [&] {
+    {
+      const std::lock_guard lock(mutex);
+      may_end = true;
+    }
+    released.notify_all();
+    for (std::thread& thread : threads) thread.join();
+  };
+  try {
+    threads.reserve(static_cast<size_t>(count));
+    for (int64_t i = 0; i < count; ++i) {
+      threads.push_back(start_thread([&] {
+        std::unique_lock lock(mutex);
+        released.wait(lock, [&] { return may_end; });
+      }));
+    }
+  } catch (...) {
+    end_all();
+    throw;
+  }
+  end_all();
+}
+
+}  // namespace weft

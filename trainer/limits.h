@@ -1,0 +1,32 @@
+// Compares what a run needs of its host with the limits of the process and the machine before the
+// first step, so that it ends with a sentence and not with an abort underway.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "indexed_dataset/samples/gpt_dataset.h"
+#include "kernels/backend.h"
+#include "trainer/config/config.h"
+#include "trainer/config/memory_plan.h"
+#include "trainer/data/data_identity.h"
+
+namespace weft {
+
+// Returns the bytes of the sample indexes of all splits, which lie in host memory. They grow with
+// the number of samples, not with the model.
+int64_t sample_index_bytes(const DatasetTargetSizes& sizes, const DatasetIdentity& dataset,
+                           int64_t seq_length);
+
+// Throws LimitExceeded, with both numbers and the options to lower, where the plan needs more memory
+// than the device has free, or the host has too little memory or address space (ulimit -v) for its
+// part.
+void check_device_memory(int64_t needed_bytes, int64_t free_bytes, const std::string& device);
+void check_memory(const MemoryPlan& plan, const Backend& backend, int64_t index_bytes,
+                  int64_t num_workers);
+
+// Starts as many threads as the run will have at a time, and ends them. Throws LimitExceeded if the
+// process may not have so many (ulimit -u): a thread that is missing later would end the process.
+void check_threads(const Config& config);
+
+}  // namespace weft

@@ -1,0 +1,22 @@
+// The part of a model that one rank's pipeline stage computes.
+#pragma once
+
+#include <cstdint>
+
+#include "trainer/config/model_shape.h"
+#include "trainer/parallel/parallel_layout.h"
+
+namespace weft {
+
+// A run of layers. The first chunk of a model begins with the embedding; the last one ends with the
+// final LayerNorm and the head, which is tied to the word embedding.
+struct Chunk {
+  int64_t first_layer = 0, num_layers = 0;
+  bool has_embedding = true, has_head = true;
+};
+
+// Returns the chunk of a rank where every stage has one, all with equally many layers. Throws
+// std::invalid_argument where the layers do not divide.
+Chunk chunk_of(const ModelShape& shape, const ParallelLayout& layout);
+
+}  // namespace weft

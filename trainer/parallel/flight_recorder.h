@@ -1,0 +1,61 @@
+// Remembers the last operations that need other ranks, so that a run that hangs can say where each
+// rank stands. Thread-safe.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace weft {
+
+class FlightRecorder {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr size_t kNumKept = 256;
+
+  struct Operation {
+    int64_t number = 0;     // counted from 1 on this rank
+    int64_t iteration = 0;  // the step that runs; 0 before the first
+    std::string name = {};  // "all-reduce of 12 MiB over data-parallel ranks"
+    Clock::time_point begun = {}, ended = {};
+    bool has_ended = false;
+  };
+
+  // The iteration that operations from now on belong to.
+  void set_iteration(int64_t iteration);
+  void begin(std::string name);
+  void end();
+  // Subtracts a time in which this process did not run from the operation that is under way.
+  void forgive(Clock::duration pause);
+
+  // The latest operation; its number is 0 before the first.
+  Operation latest() const;
+  // Returns the operations that are kept, oldest first, a line each.
+  std::string to_text() const;
+
+  // An operation lasts as long as its Scope.
+  class Scope {
+   public:
+    Scope(FlightRecorder& recorder, std::string name) : recorder_(recorder) {
+      recorder_.begin(std::move(name));
+    }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+    ~Scope() { recorder_.end(); }
+
+   private:
+    FlightRecorder& recorder_;
+  };
+
+ private:
+  const Operation& at(int64_t number) const;
+
+  mutable std::mutex mutex_;
+  std::array<Operation, kNumKept> ring_;
+  int64_t last_ = 0, iteration_ = 0;
+};
+
+}  // namespace weft

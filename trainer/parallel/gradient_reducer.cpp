@@ -1,0 +1,60 @@
+#include "trainer/parallel/gradient_reducer.h"
+
+#include <algorithm>
+
+namespace weft {
+namespace {
+
+int64_t round_up(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+}  // namespace
+
+Tensor range_of(Tensor arena, const ArenaRange& range) {
+  return Tensor(arena.as<char>() + range.first * size_bytes(arena.dtype()), arena.dtype(),
+                {range.count});
+}
+
+ArenaShards::ArenaShards(int64_t arena_elements, int64_t bucket_elements, int rank, int size,
+                         bool sharded)
+    : rank_(rank), size_(size), sharded_(sharded && size > 1) {
+  const int64_t unit = sharded_ ? size * kOptimizerBlock : kOptimizerBlock;
+  padded_elements_ = round_up(arena_elements, unit);
+  const int64_t bucket = size == 1 ? padded_elements_ : round_up(bucket_elements, unit);
+  for (int64_t first = 0; first < padded_elements_; first += bucket) {
+    buckets_.push_back({first, std::min(bucket, padded_elements_ - first)});
+  }
+}
+
+ArenaRange ArenaShards::own_part(const ArenaRange& bucket) const {
+  if (!sharded_) return bucket;
+  const int64_t part = bucket.count / size_;
+  return {bucket.first + rank_ * part, part};
+}
+
+GradientReducer::GradientReducer(Backend& backend, Communicator& data, const ArenaShards& shards)
+    : backend_(backend), data_(data), shards_(shards) {}
+
+void GradientReducer::bind(Tensor gradients) { gradients_ = gradients; }
+
+void GradientReducer::layer(int64_t arena_end) {
+  if (data_.size() == 1) return;
+  const std::vector<ArenaRange>& buckets = shards_.buckets();
+  while (num_reduced_ < buckets.size() && buckets[num_reduced_].end() <= arena_end) {
+    reduce(buckets[num_reduced_++]);
+  }
+}
+
+void GradientReducer::finish() { layer(shards_.padded_elements()); }
+
+void GradientReducer::reduce(const ArenaRange& bucket) {
+  const Tensor sums = range_of(gradients_, bucket);
+  if (shards_.is_sharded()) {
+    data_.reduce_scatter(range_of(gradients_, shards_.own_part(bucket)), sums, Stream::kCompute);
+  } else {
+    data_.all_reduce(sums, Reduce::kSum, Stream::kCompute);
+  }
+}
+
+}  // namespace weft

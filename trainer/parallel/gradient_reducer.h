@@ -1,0 +1,80 @@
+// Sums gradients over data-parallel ranks while backward still runs.
+//
+// The arena of gradients lies in the order in which backward finishes it. It is cut into buckets of
+// equal size; each is reduced when the layers that lie in it are done:
+//
+//   arena     | layer L-1 |  ...  | layer 0 | word embedding | LayerNorms, biases, positions |
+//   buckets   |      0       |       1       |       2       |       3                       |
+//   sharded   | r0 r1 r2 r3  | r0 r1 r2 r3   |  ...    each rank keeps the sums of its part
+//
+// Replicated, every rank gets the sums of all buckets (all-reduce). Sharded (ZeRO-1), it gets those
+// of its part of each bucket (reduce-scatter), updates that part, and the parameters are gathered
+// (all-gather). [Rajbhandari et al. 2020, arXiv:1910.02054]
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "trainer/parallel/communicator.h"
+
+namespace weft {
+
+// Elements [first, first + count) of the arenas.
+struct ArenaRange {
+  int64_t first = 0, count = 0;
+  int64_t end() const { return first + count; }
+};
+
+// How an arena is shared out over data-parallel ranks.
+class ArenaShards {
+ public:
+  ArenaShards() = default;
+  // `bucket_elements` is rounded up to whole blocks of kOptimizerBlock for every rank.
+  ArenaShards(int64_t arena_elements, int64_t bucket_elements, int rank, int size, bool sharded);
+
+  bool is_sharded() const { return sharded_; }
+  // Every arena has so many elements: the parameters' and padding that makes buckets divide.
+  int64_t padded_elements() const { return padded_elements_; }
+  const std::vector<ArenaRange>& buckets() const { return buckets_; }
+  // Returns the part of a bucket that this rank updates; replicated, that is all of it.
+  ArenaRange own_part(const ArenaRange& bucket) const;
+  // Returns the number of elements that this rank updates, over all buckets. Its optimizer state
+  // holds their values, bucket after bucket.
+  int64_t own_elements() const { return sharded_ ? padded_elements_ / size_ : padded_elements_; }
+
+ private:
+  int rank_ = 0, size_ = 1;
+  bool sharded_ = false;
+  int64_t padded_elements_ = 0;
+  std::vector<ArenaRange> buckets_;
+};
+
+class GradientReducer {
+ public:
+  // All must outlive the reducer; `data` is the data-parallel group.
+  GradientReducer(Backend& backend, Communicator& data, const ArenaShards& shards);
+
+  // Takes the arena of gradients, fp32, padded_elements() long.
+  void bind(Tensor gradients);
+  // Backward of the last micro-batch begins: from now on gradients are final when they are done.
+  void begin() { num_reduced_ = 0; }
+  // The gradients up to this element of the arena are enqueued.
+  void layer(int64_t arena_end);
+  // All gradients are enqueued. The compute stream waits for the sums.
+  void finish();
+
+ private:
+  void reduce(const ArenaRange& bucket);
+
+  Backend& backend_;
+  Communicator& data_;
+  const ArenaShards& shards_;
+  Tensor gradients_;
+  size_t num_reduced_ = 0;  // buckets
+};
+
+// Returns `range` of a flat tensor.
+Tensor range_of(Tensor arena, const ArenaRange& range);
+
+}  // namespace weft

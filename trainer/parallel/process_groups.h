@@ -1,0 +1,36 @@
+// The communicators of one rank: one for each group that it belongs to.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "trainer/parallel/communicator.h"
+#include "trainer/parallel/host_group.h"
+#include "trainer/parallel/parallel_layout.h"
+
+namespace weft {
+
+struct ProcessGroups {
+  ParallelLayout layout;
+  HostGroup* host = nullptr;  // all ranks; it outlives the groups; null for a process alone
+  std::unique_ptr<Communicator> tensor, pipeline, data;
+  std::unique_ptr<Communicator> model;  // tensor times pipeline, for gradient norms
+  std::unique_ptr<Communicator> tied;   // the first and last stage, which share the word embedding
+
+  Communicator& of(GroupKind kind) const;
+};
+
+// Creates the groups of a process that is alone.
+ProcessGroups create_lone_process_groups();
+// Returns such groups, which live as long as the program.
+const ProcessGroups& lone_process_groups();
+
+// Creates the groups of ranks on CPUs. `topology` has host.size() ranks.
+ProcessGroups create_host_process_groups(HostGroup& host, const Topology& topology);
+
+// Returns a table of all ranks for people: rank, host, device, and the place in each group.
+// `devices` is one text for each rank.
+std::string rank_table(const HostGroup& host, const Topology& topology,
+                       const std::vector<std::string>& devices);
+
+}  // namespace weft
