@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <system_error>
 
 #include "indexed_dataset/soundness/block_checksums.h"
 #include "indexed_dataset/soundness/xxh3.h"
@@ -225,6 +227,15 @@ std::string DatasetWatch::check() {
     if (now.st_size == before.st_size && now.st_mtim.tv_sec == before.st_mtim.tv_sec &&
         now.st_mtim.tv_nsec == before.st_mtim.tv_nsec) {
       continue;
+    }
+    if (now.st_size < before.st_size) {
+      // A read behind the new end would say the same (bus_error.h): which of the two comes first is
+      // chance.
+      throw std::system_error(
+          EIO, std::generic_category(),
+          fmt::format("'{}' was made shorter while it was read; restore it, then run the same "
+                      "command again",
+                      file.path.string()));
     }
     const DatasetIdentity found = identify_dataset(identity_.prefix);
     if (same_bytes(found, identity_)) continue;

@@ -63,8 +63,9 @@ class DatasetWatch {
   // Identifies the dataset. Throws as identify_dataset(), std::system_error if a file is not there.
   explicit DatasetWatch(const std::filesystem::path& prefix);
   const DatasetIdentity& identity() const { return identity_; }
-  // Throws std::runtime_error if the files were written to and their bytes differ. Returns a
-  // warning, once, if other files took their place: the run still reads the old ones.
+  // Throws std::runtime_error if the files were written to and their bytes differ, and
+  // std::system_error if one was made shorter. Returns a warning, once, if other files took their
+  // place: the run still reads the old ones.
   std::string check();
 
  private:
