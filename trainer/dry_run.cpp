@@ -62,15 +62,15 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, std::F
   if (device.profile)
     options.planned_workspace_bytes = device.profile->workspace_bytes(options.shape);
   ProcessGroups groups = create_lone_process_groups();
-  groups.layout = layout_of(topology_of(config.world_size, config.tensor_model_parallel_size,
-                                        config.pipeline_model_parallel_size),
-                            0);
+  const Topology topology = topology_of(config);
+  groups.layout = layout_of(topology, 0);
   const Trainer trainer(*device.backend, options, groups);
   std::string text = start_banner(config, notes, schedule, vocabulary);
   text += fmt::format("> device: {}\n", device.description);
-  text +=
-      fmt::format(" > number of parameters on (tensor, pipeline) model parallel rank (0, 0): {}\n",
-                  trainer.parameters().num_parameters());
+  text += num_parameters_lines(trainer.shape(), topology);
+  if (config.world_size > 1) {
+    text += fmt::format(" > each of {} ranks plans the same memory:\n", config.world_size);
+  }
   text += trainer.plan().to_string();
 
   text += schedule_table(config, schedule);

@@ -50,6 +50,25 @@ std::unique_ptr<Backend> create_backend(DeviceKind kind, const Config& config, i
   return create_cuda_backend(local_rank % num_cuda_devices(), cache);
 }
 
+Topology topology_of(const Config& config) {
+  Topology topology = topology_of(
+      config.world_size, config.tensor_model_parallel_size, config.pipeline_model_parallel_size,
+      config.use_tp_pp_dp_mapping ? RankOrder::kTpPpDp : RankOrder::kTpDpPp);
+  topology.sequence_parallel = config.shares_sequence();
+  return topology;
+}
+
+std::string num_parameters_lines(const ModelShape& shape, const Topology& topology) {
+  std::string text;
+  ParallelLayout layout = layout_of(topology, 0);
+  for (; layout.tp_rank < topology.tp_size; ++layout.tp_rank) {
+    text += fmt::format(
+        " > number of parameters on (tensor, pipeline) model parallel rank ({}, 0): {}\n",
+        layout.tp_rank, ParameterTable(shape, layout).num_parameters());
+  }
+  return text;
+}
+
 void check_padding(const Config& config, const RunVocabulary& vocabulary) {
   const int64_t padded = config.padded_vocab_size(vocabulary.num_tokens);
   if (padded >= vocabulary.num_tokens) return;

@@ -27,6 +27,11 @@ void check_head_size(const Config& config);
 // Ranks of one host take its GPUs in turn.
 std::unique_ptr<Backend> create_backend(DeviceKind kind, const Config& config, int local_rank);
 
+// Returns how the run's ranks are arranged.
+Topology topology_of(const Config& config);
+// Returns Megatron's line for each tensor-parallel rank: the number of its parameters.
+std::string num_parameters_lines(const ModelShape& shape, const Topology& topology);
+
 // Throws std::invalid_argument where --pad-vocab-size-to is smaller than the vocabulary.
 void check_padding(const Config& config, const RunVocabulary& vocabulary);
 

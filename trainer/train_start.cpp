@@ -137,18 +137,15 @@ std::optional<CheckpointChoice> TrainLoop::choose_checkpoint_of_all_ranks() {
 }
 
 void TrainLoop::create_groups() {
-  const Topology topology = topology_of(
-      config_.world_size, config_.tensor_model_parallel_size, config_.pipeline_model_parallel_size,
-      config_.use_tp_pp_dp_mapping ? RankOrder::kTpPpDp : RankOrder::kTpDpPp);
   if (backend_->kind() == DeviceKind::kCuda && ranks_.size() > 1) {
     throw std::invalid_argument(
         "several ranks train on CPUs only in this version: give --device cpu, or start one process");
   }
   groups_ = ranks_.size() == 1 ? create_lone_process_groups()
-                               : create_host_process_groups(ranks_, topology);
+                               : create_host_process_groups(ranks_, topology_of(config_));
   if (ranks_.size() == 1) return;
   const std::vector<std::string> devices = ranks_.all_gather(backend_->description());
-  print(rank_table(ranks_, topology, devices));
+  print(rank_table(ranks_, groups_.layout, devices));
 }
 
 // Two runs that save into one folder would tear each other's checkpoints and metrics.
@@ -179,9 +176,7 @@ void TrainLoop::load_or_initialize(const std::optional<CheckpointChoice>& checkp
   trainer_ = std::make_unique<Trainer>(*backend_, trainer_options(config_, vocabulary_.num_tokens),
                                        groups_);
   const ParameterTable& parameters = trainer_->parameters();
-  print(
-      fmt::format(" > number of parameters on (tensor, pipeline) model parallel rank (0, 0): {}\n",
-                  parameters.num_parameters()));
+  print(num_parameters_lines(trainer_->shape(), groups_.layout));
   print(fmt::format(" > weight decay on {} parameters, none on {}\n", parameters.num_decaying(),
                     parameters.num_parameters() - parameters.num_decaying()));
   print(fmt::format("> learning rate decay style: {}\n", name_of(lr_.settings().style)));

@@ -1,4 +1,5 @@
 // weft-train trains a GPT with Megatron's options. The work is in train_loop.h.
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <memory>
@@ -48,6 +49,9 @@ weft::ExitCode run(weft::ParsedArguments& parsed, weft::HostGroup& ranks,
                    weft::TrainLoop::Clock::time_point process_start) {
   weft::Config& config = parsed.config;
   config.world_size = ranks.size();
+  // A process alone plans for the ranks that hold one model together.
+  if (config.dry_run && ranks.size() == 1)
+    config.world_size = std::max<int64_t>(1, config.tensor_model_parallel_size);
   for (const std::string& problem : weft::problems_of(config)) parsed.problems.push_back(problem);
   if (print_problems(parsed.problems, ranks)) return weft::ExitCode::kUsage;
   if (!config.global_batch_size) {

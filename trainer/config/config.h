@@ -48,8 +48,9 @@ struct Config {
   bool bf16 = false;
   std::string device = "auto";  // auto, cuda, cpu
   std::string device_profile;   // with --dry-run: the kind of GPU to plan for (device_profile.h)
-  // parallelism; model-parallel sizes other than 1 are refused because they are not built
+  // parallelism; pipeline sizes other than 1 are refused because they are not built
   int64_t tensor_model_parallel_size = 1, pipeline_model_parallel_size = 1;
+  bool sequence_parallel = false;
   bool use_tp_pp_dp_mapping = false;
   bool use_distributed_optimizer = false;
   std::optional<int64_t> zero_stage, ddp_bucket_size;
@@ -89,6 +90,8 @@ struct Config {
   int64_t global_batch() const {
     return global_batch_size.value_or(micro_batch_size * data_parallel_size());
   }
+  // Without tensor parallelism Megatron turns the flag off.
+  bool shares_sequence() const { return sequence_parallel && tensor_model_parallel_size > 1; }
   bool shards_optimizer() const { return use_distributed_optimizer || zero_stage.value_or(0) == 1; }
   DType dtype() const { return bf16 ? DType::kBFloat16 : DType::kFloat32; }
   Gelu gelu() const { return no_bias_gelu_fusion ? Gelu::kErf : Gelu::kTanh; }

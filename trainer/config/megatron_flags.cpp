@@ -66,7 +66,7 @@ std::span<const KnownFlag> flags_without_effect() {
 
 std::span<const KnownFlag> flags_not_supported() {
   static constexpr std::string_view kParallel =
-      "ranks are data parallel in this version: leave the flag out";
+      "ranks are tensor and data parallel in this version: leave the flag out";
   static constexpr std::string_view kRecompute =
       "activations are always kept: lower --micro-batch-size";
   static constexpr std::string_view kPrecision = "use --bf16, or neither for fp32";
@@ -81,7 +81,6 @@ std::span<const KnownFlag> flags_not_supported() {
       {"--fp16-lm-cross-entropy", 0, kPrecision},
       {"--fp32-residual-connection", 0, kPrecision},
       {"--fp8-format", 1, kPrecision},
-      {"--sequence-parallel", 0, kParallel},
       {"--context-parallel-size", 1, kParallel},
       {"--num-layers-per-virtual-pipeline-stage", 1, kParallel},
       {"--pp-partition-method", 1, kParallel},

@@ -74,8 +74,11 @@ void visit_options(C& c, Visitor& v) {
   v("device", c.device, "auto, cuda or cpu");
   v("device-profile", c.device_profile,
     "with --dry-run: plan for this kind of GPU (h200) or this profile file, without a GPU");
-  v("tensor-model-parallel-size", c.tensor_model_parallel_size, "1 in this version");
+  v("tensor-model-parallel-size", c.tensor_model_parallel_size,
+    "ranks that share each layer: its heads, its feed-forward columns, the vocabulary");
   v("pipeline-model-parallel-size", c.pipeline_model_parallel_size, "1 in this version");
+  v("sequence-parallel", c.sequence_parallel,
+    "tensor-parallel ranks also share LayerNorms, residuals and hidden dropout, by tokens");
   v("use-tp-pp-dp-mapping", c.use_tp_pp_dp_mapping,
     "number ranks in the order tensor, pipeline, data (default: tensor, data, pipeline)");
   v("use-distributed-optimizer", c.use_distributed_optimizer,

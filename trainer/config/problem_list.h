@@ -33,6 +33,8 @@ class ProblemList {
 
 // Sizes that make no model (shape_problems.cpp).
 void check_shape(const Config& config, ProblemList& problems);
+// Sizes that do not divide over the ranks (shape_problems.cpp).
+void check_shares(const Config& config, ProblemList& problems);
 // Sizes that no product of could be counted in 64 bits (shape_problems.cpp).
 void check_limits(const Config& config, ProblemList& problems);
 

@@ -227,9 +227,6 @@ void check_logs(const Config& c, ProblemList& p) {
 }
 
 void check_world(const Config& c, ProblemList& p) {
-  p.add_if(c.tensor_model_parallel_size != 1,
-           "--tensor-model-parallel-size {} is not supported yet: only 1",
-           c.tensor_model_parallel_size);
   p.add_if(c.pipeline_model_parallel_size != 1,
            "--pipeline-model-parallel-size {} is not supported yet: only 1",
            c.pipeline_model_parallel_size);
@@ -251,7 +248,9 @@ void check_world(const Config& c, ProblemList& p) {
 std::vector<std::string> problems_of(const Config& config) {
   ProblemList p;
   check_shape(config, p);
+  const size_t before = p.list.size();
   check_limits(config, p);
+  if (p.list.size() == before) check_shares(config, p);  // nothing overflows
   check_duration(config, p);
   check_optimizer(config, p);
   check_data(config, p);
@@ -270,6 +269,9 @@ std::vector<std::string> warnings_of(const Config& config) {
   if (config.eval_iters > 0 && !shares_of_split(config.split)[2]) {
     list.push_back(
         fmt::format("--split {} gives the test set 0 %: no test at the end", config.split));
+  }
+  if (config.sequence_parallel && !config.shares_sequence()) {
+    list.emplace_back("--sequence-parallel is off: --tensor-model-parallel-size is 1");
   }
   if (config.save.empty()) list.emplace_back("no --save: the trained weights will be lost");
   return list;

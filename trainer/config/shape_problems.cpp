@@ -74,4 +74,38 @@ void check_shape(const Config& c, ProblemList& p) {
            c.hidden_dropout);
 }
 
+void check_shares(const Config& c, ProblemList& p) {
+  constexpr int64_t kMaxRanks = 1 << 20;
+  const int64_t tp = c.tensor_model_parallel_size, pp = c.pipeline_model_parallel_size;
+  p.required(tp, "--tensor-model-parallel-size");
+  p.at_most(tp, kMaxRanks, "--tensor-model-parallel-size");
+  p.at_most(pp, kMaxRanks, "--pipeline-model-parallel-size");
+  if (tp < 1 || pp < 1 || tp > kMaxRanks || pp > kMaxRanks) return;
+  p.add_if(c.world_size % (tp * pp) != 0,
+           "{} ranks are not a multiple of --tensor-model-parallel-size {} times "
+           "--pipeline-model-parallel-size {}; start a multiple of {} ranks (mpirun -n {} ...)",
+           c.world_size, tp, pp, tp * pp, tp * pp);
+  if (tp == 1) return;
+  p.add_if(c.num_attention_heads % tp != 0,
+           "--num-attention-heads {} is not a multiple of --tensor-model-parallel-size {}: every "
+           "rank has equally many heads; change one of them",
+           c.num_attention_heads, tp);
+  p.add_if(
+      c.ffn_size() % tp != 0,
+      "{} {} is not a multiple of --tensor-model-parallel-size {}: every rank has equally many "
+      "columns of the feed-forward layer; change one of them",
+      c.ffn_hidden_size ? "--ffn-hidden-size" : "the feed-forward size 4 * --hidden-size",
+      c.ffn_size(), tp);
+  p.add_if(
+      c.pad_vocab_size_to.value_or(0) % tp != 0,
+      "--pad-vocab-size-to {} is not a multiple of --tensor-model-parallel-size {}: every rank "
+      "has equally many rows of the vocabulary; change it, or leave it out",
+      c.pad_vocab_size_to.value_or(0), tp);
+  p.add_if(c.shares_sequence() && c.micro_batch_size * c.seq_length % tp != 0,
+           "--sequence-parallel: --micro-batch-size {} times --seq-length {} is not a multiple of "
+           "--tensor-model-parallel-size {}: every rank has equally many tokens; change one of "
+           "them, or leave --sequence-parallel out",
+           c.micro_batch_size, c.seq_length, tp);
+}
+
 }  // namespace weft

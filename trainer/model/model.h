@@ -3,6 +3,7 @@
 // megatron/core/models/gpt]
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -47,28 +48,30 @@ struct ModelParameters {
 };
 
 // The tensors of one layer that backward needs: 32*C bytes per token in bf16 (for F = 4C), without
-// the statistics. The outputs of the branches are not kept.
+// the statistics. The outputs of the branches are not kept. R is the number of this rank's rows of
+// the residual stream: N, or N/tp with sequence parallelism.
 struct LayerActivations {
-  Tensor residual;           // (N,C)     input of LN1 and of the skip connection
-  Tensor ln1, mean1, rstd1;  // (N,C), (N), (N)
+  Tensor residual;           // (R,C)     input of LN1 and of the skip connection
+  Tensor ln1, mean1, rstd1;  // (R,C), (R), (R)
   Tensor qkv, att, lse;      // (B,T,H/tp,3,D), (B,T,H/tp,D), (B,H/tp,T)
   Tensor kept;               // (B,H/tp,words) dropout's bits in attention; empty without dropout
-  Tensor residual_mid;       // (N,C)     input of LN2
-  Tensor ln2, mean2, rstd2;  // (N,C), (N), (N)
+  Tensor residual_mid;       // (R,C)     input of LN2
+  Tensor ln2, mean2, rstd2;  // (R,C), (R), (R)
   Tensor fc1_pre, fc1;       // (N,F/tp)  before and after GELU
 };
 
 class Model {
  public:
   // Plans the model's buffers in `plan`; the model is usable after plan.allocate() and bind(). All
-  // references must outlive the model. Throws std::invalid_argument for a layout that is not built
-  // (more than one rank).
+  // references must outlive the model. Throws std::invalid_argument for sizes or a layout that are not
+  // built (pipeline stages).
   Model(Backend& backend, Communicator& tensor_parallel, const ModelShape& shape,
         const ParallelLayout& layout, MemoryPlan& plan);
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  // `parameters` (x) and `gradients` (fp32) are allocated arenas.
+  // `parameters` (x) and `gradients` (fp32) are allocated arenas. From here on `tensor_parallel`
+  // must be the group of the layout; to plan, a group of one serves too.
   void bind(const ParameterTable& table, Tensor parameters, Tensor gradients);
 
   // Computes the logits of a micro-batch. Without `training` there is no dropout.
@@ -93,15 +96,16 @@ class Model {
   enum class Op : uint64_t { kEmbedding = 0, kAttention = 1, kAttentionBranch = 2, kMlpBranch = 3 };
   Dropout hidden_dropout(const MicroBatch& batch, int64_t layer, Op op) const;
   Dropout attention_dropout(const MicroBatch& batch, int64_t layer) const;
-  Heads own_heads() const;
-  float attention_scale() const;
+  Heads own_heads() const { return {layout_.tp_rank * heads_, shape_.num_heads}; }
+  float attention_scale() const { return 1.0F / std::sqrt(static_cast<float>(shape_.head_size)); }
+  int64_t first_word() const { return layout_.tp_rank * vocab_rows_; }
   // A residual branch that is computed but not yet added to the stream: the operation that adds it
   // also applies the LayerNorm of what comes next.
   struct Branch {
-    Tensor residual;     // (N,C), or empty: the embedding begins the stream
-    Tensor output;       // (N,C), without bias; or empty: a later stage begins with a whole sum
+    Tensor residual;     // (R,C), or empty: the embedding begins the stream
+    Tensor output;       // (R,C), without bias; or empty: a later stage begins with a whole sum
     Tensor bias, dbias;  // (C), or the table of positions (S,C)
-    int64_t bias_period = 1;
+    int64_t bias_period = 1, first_row = 0;
     Dropout dropout;
   };
   // Returns what layer `i` of the chunk begins with, and for i == num_layers what the chunk ends
@@ -113,13 +117,31 @@ class Model {
   Tensor dbranch_target() const { return shape_.hidden_dropout > 0 ? branch_ : Tensor(); }
   Tensor dbranch() const { return shape_.hidden_dropout > 0 ? branch_ : dresidual_; }
 
+  // --- rows of the residual stream (residual_stream.cpp) ---
+  bool shares_rows() const { return layout_.num_row_shares() > 1; }
+  int64_t first_row() const { return shares_rows() ? layout_.tp_rank * num_rows_ : 0; }
+  // Returns all N rows of `own` (R,C), which a column-parallel product reads: `own` itself, or where
+  // ranks share the rows all_rows_, which the next gathering or product overwrites.
+  Tensor gather_rows(Tensor own);
+  // A row-parallel product writes its partial sums, N rows, to partials_of(own); sum_partials() puts
+  // this rank's rows of the sums over ranks into `own`.
+  Tensor partials_of(Tensor own) const { return shares_rows() ? all_rows_ : own; }
+  void sum_partials(Tensor own);
+
   void plan_buffers(MemoryPlan& plan);
   void forward_layer(int64_t i, const MicroBatch& batch, bool training);
   void forward_end(const MicroBatch& batch, bool training);
   void backward_end(const MicroBatch& batch, bool accumulate);
   void backward_layer(int64_t i, const MicroBatch& batch, bool accumulate);
-  Tensor embedded(Tensor rows) const;  // (N,C) as (B,T,C)
-  void reduce_over_tensor_parallel(Tensor partial);
+  // Returns rows (N,C) as (B,T,C), and a tensor (B,T,...) as rows.
+  Tensor embedded(Tensor rows) const {
+    return {rows.data(),
+            rows.dtype(),
+            {shape_.micro_batch_size, shape_.seq_length, shape_.hidden_size}};
+  }
+  static Tensor rows(Tensor t, int64_t columns) {
+    return {t.data(), t.dtype(), {t.num_elements() / columns, columns}};
+  }
 
   Backend& backend_;
   Communicator& tensor_parallel_;
@@ -127,15 +149,17 @@ class Model {
   ParallelLayout layout_;
   Chunk chunk_;
   int64_t heads_, ffn_, vocab_rows_;  // H/tp, F/tp, Vp/tp
+  int64_t num_rows_;                  // R
 
   ModelParameters weights_, gradients_;
   std::vector<int64_t> arena_ends_;       // per layer: behind its sharded parameters in the arenas
   std::vector<LayerActivations> layers_;  // of the chunk
-  Tensor final_residual_, final_ln_, final_mean_, final_rstd_;  // (N,C), (N,C), (N), (N)
-  Tensor logits_, losses_;                                      // (N,Vp/tp), (N)
-  Tensor branch_;     // (N,C) output of the embedding, proj or fc2; in backward its gradient
-  Tensor dresidual_;  // (N,C) gradient along the skip connection
-  Tensor dnormed_;    // (N,C) gradient of a LayerNorm's output, or of the attention's output
+  Tensor final_residual_, final_ln_, final_mean_, final_rstd_;  // (R,C), (R,C), (R), (R)
+  Tensor logits_, losses_, statistics_;                         // (N,Vp/tp), (N), (tp,N,3)
+  Tensor branch_;     // (R,C) output of the embedding, proj or fc2; in backward its gradient
+  Tensor all_rows_;   // (N,C) gathered rows, or partial sums; planned where ranks share the rows
+  Tensor dresidual_;  // (R,C) gradient along the skip connection
+  Tensor dnormed_;    // gradient of a LayerNorm's output (R,C), or of the attention's (N,H*D/tp)
   Tensor dwide_;      // (N, max(F, 3*H*D)/tp) gradient of fc1's or qkv's output
 };
 

@@ -33,8 +33,9 @@ ArenaRange ArenaShards::own_part(const ArenaRange& bucket) const {
   return {bucket.first + rank_ * part, part};
 }
 
-GradientReducer::GradientReducer(Backend& backend, Communicator& data, const ArenaShards& shards)
-    : backend_(backend), data_(data), shards_(shards) {}
+GradientReducer::GradientReducer(const ProcessGroups& groups, const ArenaShards& shards,
+                                 ArenaRange partial)
+    : tensor_(*groups.tensor), data_(*groups.data), shards_(shards), partial_(partial) {}
 
 void GradientReducer::bind(Tensor gradients) { gradients_ = gradients; }
 
@@ -46,7 +47,12 @@ void GradientReducer::layer(int64_t arena_end) {
   }
 }
 
-void GradientReducer::finish() { layer(shards_.padded_elements()); }
+void GradientReducer::finish() {
+  if (partial_.count > 0) {
+    tensor_.all_reduce(range_of(gradients_, partial_), Reduce::kSum, Stream::kCompute);
+  }
+  layer(shards_.padded_elements());
+}
 
 void GradientReducer::reduce(const ArenaRange& bucket) {
   const Tensor sums = range_of(gradients_, bucket);

@@ -1,4 +1,4 @@
-// Sums gradients over data-parallel ranks while backward still runs.
+// Sums gradients over ranks while backward still runs.
 //
 // The arena of gradients lies in the order in which backward finishes it. It is cut into buckets of
 // equal size; each is reduced when the layers that lie in it are done:
@@ -6,6 +6,10 @@
 //   arena     | layer L-1 |  ...  | layer 0 | word embedding | LayerNorms, biases, positions |
 //   buckets   |      0       |       1       |       2       |       3                       |
 //   sharded   | r0 r1 r2 r3  | r0 r1 r2 r3   |  ...    each rank keeps the sums of its part
+//
+// With sequence parallelism each tensor-parallel rank has summed the gradients of the LayerNorms,
+// biases and positions over its own rows, so that region is first summed over the tensor-parallel
+// ranks, once per step.
 //
 // Replicated, every rank gets the sums of all buckets (all-reduce). Sharded (ZeRO-1), it gets those
 // of its part of each bucket (reduce-scatter), updates that part, and the parameters are gathered
@@ -16,7 +20,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
-#include "trainer/parallel/communicator.h"
+#include "trainer/parallel/process_groups.h"
 
 namespace weft {
 
@@ -52,8 +56,8 @@ class ArenaShards {
 
 class GradientReducer {
  public:
-  // All must outlive the reducer; `data` is the data-parallel group.
-  GradientReducer(Backend& backend, Communicator& data, const ArenaShards& shards);
+  // All must outlive the reducer. `partial` are the gradients that tensor-parallel ranks sum.
+  GradientReducer(const ProcessGroups& groups, const ArenaShards& shards, ArenaRange partial);
 
   // Takes the arena of gradients, fp32, padded_elements() long.
   void bind(Tensor gradients);
@@ -67,9 +71,10 @@ class GradientReducer {
  private:
   void reduce(const ArenaRange& bucket);
 
-  Backend& backend_;
+  Communicator& tensor_;
   Communicator& data_;
   const ArenaShards& shards_;
+  const ArenaRange partial_;
   Tensor gradients_;
   size_t num_reduced_ = 0;  // buckets
 };

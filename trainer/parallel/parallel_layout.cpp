@@ -62,7 +62,7 @@ Topology topology_of(int64_t world_size, int64_t tp_size, int64_t pp_size, RankO
                     world_size, tp_size, pp_size));
   }
   return {static_cast<int>(tp_size), static_cast<int>(pp_size),
-          static_cast<int>(world_size / (tp_size * pp_size)), order};
+          static_cast<int>(world_size / (tp_size * pp_size)), order, false};
 }
 
 ParallelLayout layout_of(const Topology& topology, int rank) {

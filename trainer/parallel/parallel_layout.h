@@ -16,7 +16,11 @@ const char* name_of(RankOrder order);
 struct Topology {
   int tp_size = 1, pp_size = 1, dp_size = 1;
   RankOrder order = RankOrder::kTpDpPp;
+  // Each tensor-parallel rank has its rows of what all of them would hold whole: LayerNorms,
+  // residuals, hidden dropout. Alone, a rank has all rows.
+  bool sequence_parallel = false;
   int world_size() const { return tp_size * pp_size * dp_size; }
+  int num_row_shares() const { return sequence_parallel ? tp_size : 1; }
 };
 
 struct Coordinates {

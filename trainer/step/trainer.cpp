@@ -16,6 +16,12 @@ Tensor element(Tensor tensor, int64_t idx, int64_t count = 1) {
   return Tensor(tensor.as<float>() + idx, DType::kFloat32, {count});
 }
 
+// Sequence parallelism: each tensor-parallel rank sums over its rows what all of them hold whole.
+ArenaRange partial_gradients(const ParallelLayout& layout, const ParameterTable& table) {
+  if (layout.num_row_shares() == 1) return {};
+  return {table.replicated_begin(), table.arena_elements() - table.replicated_begin()};
+}
+
 }  // namespace
 
 // The events of one step and the place of its results.
@@ -36,7 +42,7 @@ Trainer::Trainer(Backend& backend, const TrainerOptions& options, const ProcessG
               groups.layout.dp_size, options.shards_optimizer),
       model_(backend, *groups.tensor, options.shape, groups.layout, plan_),
       optimizer_(backend, groups, table_, shards_, options.shape.dtype, options.optimizer, plan_),
-      reducer_(backend, *groups.data, shards_) {
+      reducer_(groups, shards_, partial_gradients(groups.layout, table_)) {
   const int64_t B = options.shape.micro_batch_size, T = options.shape.seq_length;
   const int64_t n = shards_.padded_elements();
   plan_.add(MemoryClass::kParameters, "parameters", &parameters_, options.shape.dtype, {n});
@@ -259,6 +265,7 @@ Tensor Trainer::weight(const Parameter& parameter) const {
 std::vector<StateTensor> Trainer::state_tensors(bool optimizer) const {
   std::vector<StateTensor> tensors;
   for (const Parameter& p : table_.all()) {
+    if (p.num_own == 0) continue;  // the words of a rank may all be padding
     tensors.push_back({"model/" + p.name, p.global_shape, p.split_dim, p.begin, p.end,
                        range_of(parameters_, {p.arena_offset, p.num_own})});
   }

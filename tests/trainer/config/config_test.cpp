@@ -151,15 +151,14 @@ TEST(Config, HarmlessMegatronFlagsAreAcceptedAndSaySo) {
 
 TEST(Config, MegatronFlagsThatAreNotBuiltAreRefused) {
   EXPECT_THAT(
-      problems_of(
-          kGood +
-          "--fp16 --sequence-parallel --recompute-granularity full --tensor-model-parallel-size 2 "
-          "--position-embedding-type rope --dataloader-type cyclic"),
+      problems_of(kGood + "--fp16 --recompute-granularity full --pipeline-model-parallel-size 2 "
+                          "--position-embedding-type rope --dataloader-type cyclic"),
       testing::UnorderedElementsAre(
           "--fp16 is not supported yet: use --bf16, or neither for fp32",
-          "--sequence-parallel is not supported yet: ranks are data parallel in this version: leave the flag out",
           HasSubstr("--recompute-granularity is not supported yet"),
-          "--tensor-model-parallel-size 2 is not supported yet: only 1",
+          "1 ranks are not a multiple of --tensor-model-parallel-size 1 times "
+          "--pipeline-model-parallel-size 2; start a multiple of 2 ranks (mpirun -n 2 ...)",
+          "--pipeline-model-parallel-size 2 is not supported yet: only 1",
           "--position-embedding-type rope is not supported yet: only absolute|learned_absolute is",
           "--dataloader-type cyclic is not supported yet: only single is"));
 }
@@ -280,6 +279,47 @@ TEST(Config, BatchesAreSharedByTheDataParallelRanks) {
   EXPECT_THAT(problems_of(parsed.config),
               ElementsAre(HasSubstr("reaches a batch of 12 in step 4, not a multiple of "
                                     "--micro-batch-size 2 times data-parallel size 4")));
+}
+
+TEST(Config, WhatTensorParallelRanksShareMustDivide) {
+  const auto problems = [](const std::string& flags, int64_t world_size) {
+    auto parsed = parse_arguments(words(kGood + flags));
+    parsed.config.world_size = world_size;
+    return problems_of(parsed.config);
+  };
+  EXPECT_THAT(problems("--tensor-model-parallel-size 4 --sequence-parallel", 4), IsEmpty());
+  EXPECT_THAT(problems("--tensor-model-parallel-size 2", 8), IsEmpty());
+  EXPECT_THAT(problems("--tensor-model-parallel-size 2", 3),
+              ElementsAre("3 ranks are not a multiple of --tensor-model-parallel-size 2 times "
+                          "--pipeline-model-parallel-size 1; start a multiple of 2 ranks "
+                          "(mpirun -n 2 ...)"));
+  EXPECT_THAT(problems("--tensor-model-parallel-size 8 --kv-channels 8", 8),
+              ElementsAre(HasSubstr("--num-attention-heads 4 is not a multiple of "
+                                    "--tensor-model-parallel-size 8")));
+  EXPECT_THAT(problems("--tensor-model-parallel-size 4 --ffn-hidden-size 130", 4),
+              ElementsAre(HasSubstr("--ffn-hidden-size 130 is not a multiple of")));
+  EXPECT_THAT(problems("--tensor-model-parallel-size 3 --num-attention-heads 6 --kv-channels 8", 3),
+              ElementsAre(HasSubstr("the feed-forward size 4 * --hidden-size 128 is not")));
+  EXPECT_THAT(problems("--tensor-model-parallel-size 4 --make-vocab-size-divisible-by 1 "
+                       "--pad-vocab-size-to 50258",
+                       4),
+              ElementsAre(HasSubstr("--pad-vocab-size-to 50258 is not a multiple of "
+                                    "--tensor-model-parallel-size 4")));
+  EXPECT_THAT(problems("--tensor-model-parallel-size 4 --sequence-parallel --seq-length 7", 4),
+              ElementsAre(HasSubstr("--sequence-parallel: --micro-batch-size 2 times --seq-length "
+                                    "7 is not a multiple")));
+  EXPECT_THAT(problems("--tensor-model-parallel-size 0", 4),
+              ElementsAre(HasSubstr("--tensor-model-parallel-size is required and must be")));
+  EXPECT_THAT(problems("--tensor-model-parallel-size 4000000000000000000", 4),
+              ElementsAre(HasSubstr("is beyond the limit")));
+}
+
+TEST(Config, SequenceParallelismAloneIsOffAsInMegatron) {
+  const auto parsed = parse_arguments(words(kGood + "--sequence-parallel"));
+  EXPECT_THAT(problems_of(parsed.config), IsEmpty());
+  EXPECT_FALSE(parsed.config.shares_sequence());
+  EXPECT_THAT(warnings_of(parsed.config),
+              Contains("--sequence-parallel is off: --tensor-model-parallel-size is 1"));
 }
 
 TEST(Config, AStaleFeedForwardSizeIsWarnedOf) {

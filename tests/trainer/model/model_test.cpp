@@ -177,10 +177,12 @@ TEST(Model, MaskedTokensDoNotCount) {
 TEST(Model, RefusesLayoutsAndSizesThatAreNotBuilt) {
   const auto backend = create_test_backend();
   TrainerOptions options = small_options();
-  options.shape.num_heads = 4;
   ProcessGroups groups = create_lone_process_groups();
   groups.layout.tp_size = 2;
-  EXPECT_THROW(Trainer(*backend, options, groups), std::invalid_argument);
+  EXPECT_THROW(Trainer(*backend, options, groups), std::invalid_argument) << "three heads";
+  options.shape.num_heads = 4;
+  Trainer planned(*backend, options, groups);
+  EXPECT_THROW(planned.allocate(), std::logic_error) << "a lone process can only plan";
   groups = create_lone_process_groups();
   options = small_options();
   groups.layout.pp_size = 2;

@@ -1,0 +1,201 @@
+// A small model that ranks train together, as threads of one process.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "tests/trainer/model_fixture.h"
+#include "tests/trainer/parallel/thread_ranks.h"
+#include "trainer/checkpoint/tensor_piece.h"
+
+namespace weft {
+
+constexpr int64_t kGlobalBatch = 8, kNumSteps = 6;
+
+struct Variant {
+  Topology topology = {};
+  int64_t micro_batch_size = 1;
+  bool shards_optimizer = false;
+  int64_t bucket_elements = 40'000'000;
+  DType dtype = DType::kFloat32;
+  bool masks = true;
+  float dropout = 0.1F;
+  int64_t vocab_size = 50;
+  bool train_padded_vocabulary = false;
+
+  std::string name() const {
+    return "tp" + std::to_string(topology.tp_size) + " dp" + std::to_string(topology.dp_size) +
+           (topology.sequence_parallel ? " sp" : "") + (shards_optimizer ? " zero1" : "") +
+           (dtype == DType::kBFloat16 ? " bf16" : "") + " micro-batch " +
+           std::to_string(micro_batch_size) + (masks ? " masked" : "") + " dropout " +
+           std::to_string(dropout) + " vocabulary " + std::to_string(vocab_size) +
+           (train_padded_vocabulary ? " padded" : "") + " bucket " +
+           std::to_string(bucket_elements);
+  }
+  TrainerOptions options() const {
+    TrainerOptions options = small_options();
+    options.shape.num_heads = 4;
+    options.shape.micro_batch_size = micro_batch_size;
+    options.shape.dtype = dtype;
+    options.shape.vocab_size = vocab_size;
+    options.shape.train_padded_vocabulary = train_padded_vocabulary;
+    options.shape.hidden_dropout = options.shape.attention_dropout = dropout;
+    options.optimizer.clip_grad = 0.5F;  // below the norm of these gradients
+    options.has_loss_mask = masks;
+    options.shards_optimizer = shards_optimizer;
+    options.bucket_elements = bucket_elements;
+    return options;
+  }
+};
+
+// This rank's share of a global batch, in Megatron's order. Some tokens have no loss.
+class RankBatch {
+ public:
+  RankBatch(const ModelShape& shape, const ParallelLayout& layout, uint64_t seed, bool masks) {
+    ModelShape one = shape;
+    one.micro_batch_size = 1;
+    HostBatch whole(one, kGlobalBatch, seed);
+    const int64_t B = shape.micro_batch_size, T = shape.seq_length, dp = layout.dp_size;
+    batch_.num_micro_batches = kGlobalBatch / (B * dp);
+    for (int64_t k = 0; k < batch_.num_micro_batches; ++k) {
+      double sum = 0;
+      for (int64_t s = 0; s < B; ++s) {
+        const int64_t sample = (k * dp + layout.dp_rank) * B + s;
+        for (int64_t t = 0; t < T; ++t) {
+          const auto at = static_cast<size_t>(sample * T + t);
+          tokens_.push_back(whole.tokens()[at]);
+          targets_.push_back(whole.targets()[at]);
+          // The same number of tokens counts in every sample: Megatron's mean over micro-batches
+          // depends on their size otherwise.
+          mask_.push_back((t + sample) % 4 == 0 ? 0.0F : 1.0F);
+          sum += static_cast<double>(mask_.back());
+        }
+      }
+      sums_.push_back(sum);
+    }
+    batch_.tokens = tokens_.data();
+    batch_.targets = targets_.data();
+    if (!masks) return;
+    batch_.loss_mask = mask_.data();
+    batch_.mask_sums = sums_.data();
+  }
+  const GlobalBatch& view() const { return batch_; }
+
+ private:
+  GlobalBatch batch_;
+  std::vector<int32_t> tokens_, targets_;
+  std::vector<float> mask_;
+  std::vector<double> sums_;
+};
+
+using GlobalTensors = std::map<std::string, std::vector<float>>;
+
+// Puts the slices of all ranks together. Elements that several ranks hold must be equal to the bit.
+class GlobalTensorsOfRanks {
+ public:
+  void add(const Parameter& p, const std::vector<float>& values) {
+    const TensorPiece slice{p.name, p.global_shape, p.split_dim, p.begin, p.end, 0, p.num_own};
+    TensorPiece whole{p.name, p.global_shape, -1, 0, 0, 0, 0};
+    whole.count = slice_elements(whole);
+    const std::lock_guard lock(mutex_);
+    std::vector<float>& global = tensors_[p.name];
+    global.resize(static_cast<size_t>(whole.count), NAN);
+    for_each_common_run(slice, whole, [&](int64_t from, int64_t to, int64_t count) {
+      for (int64_t i = 0; i < count; ++i) {
+        float& element = global[static_cast<size_t>(to + i)];
+        const float value = values[static_cast<size_t>(from + i)];
+        if (std::isnan(element)) element = value;
+        num_different_ += element != value ? 1 : 0;
+      }
+    });
+  }
+  GlobalTensors take() {
+    EXPECT_EQ(num_different_, 0) << "ranks hold different values of the same elements";
+    return std::move(tensors_);
+  }
+
+ private:
+  std::mutex mutex_;
+  GlobalTensors tensors_;
+  int64_t num_different_ = 0;
+};
+
+struct Outcome {
+  double first_loss = 0;
+  std::vector<StepResult> steps;
+  double evaluation = 0;
+  GlobalTensors initial, gradients,
+      weights;  // gradients: of first_loss; with a replicated optimizer
+};
+
+inline Outcome train(const Variant& variant, int64_t num_steps = kNumSteps) {
+  std::vector<Outcome> outcomes(static_cast<size_t>(variant.topology.world_size()));
+  GlobalTensorsOfRanks initial, gradients, weights;
+  run_topology(variant.topology, [&](ProcessGroups& groups) {
+    const TrainerOptions options = variant.options();
+    TrainerOnDevice model(options, create_cpu_backend(1), groups);
+    const auto collect = [&](GlobalTensorsOfRanks& of_ranks, bool gradient) {
+      for (const Parameter& p : model->parameters().all()) {
+        of_ranks.add(p, to_host(*model.backend, gradient ? model->gradient(p) : model->weight(p)));
+      }
+    };
+    collect(initial, false);
+    Outcome& outcome = outcomes[static_cast<size_t>(groups.layout.world_rank())];
+    const auto batch_of = [&](uint64_t seed) {
+      return RankBatch(options.shape, groups.layout, seed, variant.masks);
+    };
+    outcome.first_loss = model->forward_backward(batch_of(0).view());
+    if (!variant.shards_optimizer) collect(gradients, true);
+    for (int64_t step = 0; step < num_steps; ++step) {
+      const RankBatch batch = batch_of(static_cast<uint64_t>(step));
+      model->step(batch.view(), {.learning_rate = 1e-2, .params_norm = true});
+      outcome.steps.push_back(model->result());
+    }
+    EXPECT_EQ(model->scalar_state().consumed_samples, num_steps * kGlobalBatch);
+    const RankBatch batch = batch_of(99);
+    model->evaluate(batch.view());
+    outcome.evaluation = model->result().loss;
+    collect(weights, false);
+  });
+  // Every rank has the same results, to the bit.
+  for (const Outcome& other : outcomes) {
+    EXPECT_EQ(other.first_loss, outcomes[0].first_loss);
+    for (size_t i = 0; i < other.steps.size(); ++i) {
+      EXPECT_EQ(other.steps[i].loss, outcomes[0].steps[i].loss);
+      EXPECT_EQ(other.steps[i].grad_norm, outcomes[0].steps[i].grad_norm);
+      EXPECT_EQ(other.steps[i].params_norm, outcomes[0].steps[i].params_norm);
+    }
+    EXPECT_EQ(other.evaluation, outcomes[0].evaluation);
+  }
+  Outcome outcome = std::move(outcomes[0]);
+  outcome.initial = initial.take();
+  outcome.gradients = gradients.take();
+  outcome.weights = weights.take();
+  return outcome;
+}
+
+inline void expect_near(const Outcome& a, const Outcome& b, double tolerance) {
+  for (size_t i = 0; i < a.steps.size(); ++i) {
+    const StepResult &x = a.steps[i], &y = b.steps[i];
+    EXPECT_NEAR(x.loss, y.loss, tolerance * y.loss) << "step " << i;
+    EXPECT_NEAR(x.grad_norm, y.grad_norm, 10 * tolerance * y.grad_norm) << "step " << i;
+    EXPECT_NEAR(x.params_norm, y.params_norm, tolerance * y.params_norm) << "step " << i;
+  }
+  EXPECT_NEAR(a.evaluation, b.evaluation, tolerance * b.evaluation);
+}
+
+inline void expect_equal(const Outcome& a, const Outcome& b) {
+  ASSERT_EQ(a.steps.size(), b.steps.size());
+  for (size_t i = 0; i < a.steps.size(); ++i) {
+    EXPECT_EQ(a.steps[i].loss, b.steps[i].loss) << "step " << i;
+    EXPECT_EQ(a.steps[i].grad_norm, b.steps[i].grad_norm) << "step " << i;
+  }
+  EXPECT_EQ(a.weights, b.weights);
+}
+
+}  // namespace weft

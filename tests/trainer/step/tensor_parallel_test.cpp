@@ -1,0 +1,146 @@
+// Ranks that share each layer train the model that one rank trains, with LayerNorms whole on every
+// rank or shared by rows, alone and times data parallelism.
+#include <gtest/gtest.h>
+
+#include "tests/trainer/step/parallel_training.h"
+
+namespace weft {
+namespace {
+
+Topology tp(int tp_size, int dp_size, bool sequence_parallel) {
+  return {.tp_size = tp_size, .dp_size = dp_size, .sequence_parallel = sequence_parallel};
+}
+
+const std::pair<int, int> kSizes[] = {{2, 1}, {4, 1}, {2, 2}};
+
+// The norm over all elements of the model, each counted once.
+double norm_of(const GlobalTensors& tensors) {
+  double squares = 0;
+  for (const auto& [name, values] : tensors) {
+    for (const float value : values)
+      squares += static_cast<double>(value) * static_cast<double>(value);
+  }
+  return std::sqrt(squares);
+}
+
+void expect_same_model(const Variant& variant, const Outcome& one) {
+  SCOPED_TRACE(variant.name());
+  const Outcome many = train(variant);
+  EXPECT_EQ(many.initial, one.initial) << "initial weights are equal to the bit";
+  EXPECT_NEAR(many.first_loss, one.first_loss, 1e-5 * one.first_loss);
+  for (const auto& [name, gradient] : many.gradients) {
+    EXPECT_LE(relative_error(gradient, one.gradients.at(name)), 1e-5) << name;
+  }
+  if (!variant.shards_optimizer) {
+    const double norm = norm_of(many.gradients);
+    EXPECT_NEAR(many.steps[0].grad_norm, norm, 1e-5 * norm) << "every parameter counts once";
+  }
+  const double params_norm = norm_of(many.weights);
+  EXPECT_NEAR(many.steps.back().params_norm, params_norm, 1e-5 * params_norm);
+  expect_near(many, one, 1e-5);
+}
+
+TEST(TensorParallel, LossGradientsAndStepsAreThoseOfOneRank) {
+  for (const int64_t micro_batch_size : {1, 2}) {
+    const Outcome one = train({.micro_batch_size = micro_batch_size});
+    EXPECT_LT(one.steps.back().loss, one.steps.front().loss);
+    EXPECT_GT(one.steps.front().grad_norm, 0.5) << "gradients are clipped";
+    for (const auto& [tp_size, dp_size] : kSizes) {
+      for (const bool sp : {false, true}) {
+        expect_same_model(
+            {.topology = tp(tp_size, dp_size, sp), .micro_batch_size = micro_batch_size}, one);
+      }
+    }
+  }
+}
+
+// With 37 words in 64 rows the last of four ranks has padding only.
+TEST(TensorParallel, AnOddVocabularyMayLeaveARankWithoutWords) {
+  for (const bool padded : {false, true}) {
+    const Outcome one = train({.vocab_size = 37, .train_padded_vocabulary = padded});
+    for (const bool sp : {false, true}) {
+      expect_same_model(
+          {.topology = tp(4, 1, sp), .vocab_size = 37, .train_padded_vocabulary = padded}, one);
+    }
+  }
+}
+
+TEST(TensorParallel, WithoutDropoutAndMaskToo) {
+  const Outcome one = train({.micro_batch_size = 2, .masks = false, .dropout = 0});
+  for (const bool sp : {false, true}) {
+    expect_same_model(
+        {.topology = tp(2, 2, sp), .micro_batch_size = 2, .masks = false, .dropout = 0}, one);
+  }
+}
+
+TEST(TensorParallel, ShardedOptimizersAndBucketsChangeRoundingOnly) {
+  const Outcome one = train({});
+  for (const bool sp : {false, true}) {
+    for (const int64_t bucket : {int64_t{4096}, int64_t{40'000'000}}) {
+      for (const bool shards : {false, true}) {
+        expect_same_model(
+            {.topology = tp(2, 2, sp), .shards_optimizer = shards, .bucket_elements = bucket}, one);
+      }
+    }
+  }
+}
+
+TEST(TensorParallel, Bf16TrainsTheModelOfOneRank) {
+  const Outcome one = train({.micro_batch_size = 2, .dtype = DType::kBFloat16});
+  for (const bool sp : {false, true}) {
+    for (const bool shards : {false, true}) {
+      SCOPED_TRACE(sp);
+      expect_near(train({.topology = tp(2, 2, sp),
+                         .micro_batch_size = 2,
+                         .shards_optimizer = shards,
+                         .dtype = DType::kBFloat16}),
+                  one, 3e-3);
+    }
+  }
+}
+
+TEST(TensorParallel, ASecondRunHasTheSameBits) {
+  for (const bool sp : {false, true}) {
+    const Variant variant{
+        .topology = tp(2, 2, sp), .shards_optimizer = sp, .bucket_elements = 4096};
+    expect_equal(train(variant), train(variant));
+  }
+}
+
+// A rank keeps its rows of what LayerNorms and residuals need, and its heads and columns of the rest.
+TEST(SequenceParallel, KeepsOwnRowsOnly) {
+  const auto backend = create_cpu_backend(1);
+  const auto bytes_of = [&](int tp_size, bool sp, MemoryClass memory_class) {
+    ProcessGroups groups = create_lone_process_groups();
+    groups.layout = layout_of(tp(tp_size, 1, sp), 0);
+    const TrainerOptions options = Variant{.masks = false, .dropout = 0}.options();
+    return Trainer(*backend, options, groups).plan().class_bytes(memory_class);
+  };
+  const ModelShape shape = Variant{}.options().shape;
+  const int64_t N = shape.micro_batch_size * shape.seq_length, C = shape.hidden_size;
+  const int64_t L = shape.num_layers;
+  // Per row residual, ln1, residual_mid, ln2, and the two of the end.
+  const int64_t stream = 4 * N * C * (4 * L + 2);
+  const int64_t saved =
+      bytes_of(4, false, MemoryClass::kActivations) - bytes_of(4, true, MemoryClass::kActivations);
+  EXPECT_EQ(saved, stream * 3 / 4) << "buffers of statistics are smaller than their alignment";
+  EXPECT_EQ(bytes_of(1, true, MemoryClass::kActivations),
+            bytes_of(1, false, MemoryClass::kActivations));
+  EXPECT_LT(bytes_of(4, false, MemoryClass::kParameters),
+            bytes_of(1, false, MemoryClass::kParameters));
+}
+
+TEST(SequenceParallel, TokensThatDoNotDivideAreRefused) {
+  const auto backend = create_cpu_backend(1);
+  ProcessGroups groups = create_lone_process_groups();
+  groups.layout = layout_of(tp(4, 1, true), 0);
+  TrainerOptions options = Variant{}.options();
+  options.shape.seq_length = 14;
+  EXPECT_THROW(Trainer(*backend, options, groups), std::invalid_argument);
+  options.shape.micro_batch_size = 2;
+  const Trainer planned(*backend, options, groups);
+  EXPECT_GT(planned.plan().device_bytes(), 0);
+}
+
+}  // namespace
+}  // namespace weft

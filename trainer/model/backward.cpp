@@ -1,0 +1,118 @@
+// Backward of one micro-batch.
+#include "trainer/model/model.h"
+
+namespace weft {
+
+void Model::backward(const MicroBatch& batch, bool accumulate, GradientReducer* reducer) {
+  backward_end(batch, accumulate);
+  for (int64_t i = chunk_.num_layers - 1; i >= 0; --i) {
+    backward_layer(i, batch, accumulate);
+    if (reducer) reducer->layer(arena_ends_[static_cast<size_t>(i)]);
+  }
+  if (!chunk_.has_embedding) return;
+  // The head and the embedding share their weights. The head's gradient came first (and was
+  // assigned on the first micro-batch), the embedding's is added.
+  if (!chunk_.has_head && !accumulate) backend_.zero(gradients_.word);
+  backend_.embedding_backward(gradients_.word, embedded(gather_rows(dbranch())), batch.tokens,
+                              first_word());
+}
+
+// Turns the gradient of the logits, or that of the chunk's output in dresidual_, into that of the
+// last layer's branch and skip connection.
+void Model::backward_end(const MicroBatch& batch, bool accumulate) {
+  Tensor dfinal_ln;
+  if (chunk_.has_head) {
+    dfinal_ln = Tensor(dnormed_.data(), shape_.dtype, {num_rows_, shape_.hidden_size});
+    backend_.linear_backward_weight(gradients_.word, Tensor(), logits_, gather_rows(final_ln_),
+                                    accumulate);
+    backend_.linear_backward_input(partials_of(dfinal_ln), logits_, weights_.word);
+    sum_partials(dfinal_ln);
+  }
+  const Branch last = branch_before(chunk_.num_layers, batch, /*training=*/true);
+  const bool head = chunk_.has_head;
+  backend_.residual_norm_backward({.dresidual = dresidual_,
+                                   .dbranch = dbranch_target(),
+                                   .dbranch_bias = last.dbias,
+                                   .dweight = gradients_.final_ln_weight,
+                                   .dbias = gradients_.final_ln_bias,
+                                   .dnormed = dfinal_ln,
+                                   .dresidual_in = head ? Tensor() : dresidual_,
+                                   .residual = head ? final_residual_ : Tensor(),
+                                   .mean = final_mean_,
+                                   .rstd = final_rstd_,
+                                   .weight = weights_.final_ln_weight,
+                                   .bias_period = last.bias_period,
+                                   .first_row = last.first_row,
+                                   .dropout = last.dropout,
+                                   .accumulate = accumulate});
+}
+
+// Turns the gradient of this layer's output (dresidual_ along the skip connection, dbranch() of the
+// branch) into the gradient of its input.
+void Model::backward_layer(int64_t i, const MicroBatch& batch, bool accumulate) {
+  const LayerActivations& a = layers_[static_cast<size_t>(i)];
+  const LayerParameters& w = weights_.layers[static_cast<size_t>(i)];
+  const LayerParameters& dw = gradients_.layers[static_cast<size_t>(i)];
+  const int64_t N = a.fc1.shape(0), D = shape_.head_size, att_columns = heads_ * D;
+  const Tensor dln(dnormed_.data(), shape_.dtype, {num_rows_, shape_.hidden_size});
+
+  const Tensor dfc1(dwide_.data(), shape_.dtype, {N, ffn_});
+  const Tensor dmlp = gather_rows(dbranch());
+  backend_.linear_backward_weight(dw.fc2_weight, Tensor(), dmlp, a.fc1, accumulate);
+  backend_.linear_gelu_backward_input(dfc1, dmlp, w.fc2_weight, a.fc1_pre, shape_.gelu);
+  backend_.linear_backward_weight(dw.fc1_weight, dw.fc1_bias, dfc1, gather_rows(a.ln2), accumulate);
+  backend_.linear_backward_input(partials_of(dln), dfc1, w.fc1_weight);
+  sum_partials(dln);
+  const Branch attention = attention_branch(i, batch, /*training=*/true);
+  backend_.residual_norm_backward({.dresidual = dresidual_,
+                                   .dbranch = dbranch_target(),
+                                   .dbranch_bias = attention.dbias,
+                                   .dweight = dw.ln2_weight,
+                                   .dbias = dw.ln2_bias,
+                                   .dnormed = dln,
+                                   .dresidual_in = dresidual_,
+                                   .residual = a.residual_mid,
+                                   .mean = a.mean2,
+                                   .rstd = a.rstd2,
+                                   .weight = w.ln2_weight,
+                                   .dropout = attention.dropout,
+                                   .accumulate = accumulate});
+
+  const Tensor datt(dnormed_.data(), shape_.dtype, {a.att.shape(0), a.att.shape(1), heads_, D});
+  const Tensor dqkv(dwide_.data(), shape_.dtype, {a.att.shape(0), a.att.shape(1), heads_, 3, D});
+  const Tensor dproj = gather_rows(dbranch());
+  backend_.linear_backward_weight(dw.proj_weight, Tensor(), dproj, rows(a.att, att_columns),
+                                  accumulate);
+  backend_.linear_backward_input(rows(datt, att_columns), dproj, w.proj_weight);
+  backend_.attention_backward({.dqkv = dqkv,
+                               .dout = datt,
+                               .out = a.att,
+                               .lse = a.lse,
+                               .kept = a.kept,
+                               .qkv = a.qkv,
+                               .scale = attention_scale(),
+                               .dropout_p = shape_.attention_dropout});
+  const Tensor dqkv_rows = rows(dqkv, 3 * att_columns);
+  backend_.linear_backward_weight(dw.qkv_weight, dw.qkv_bias, dqkv_rows, gather_rows(a.ln1),
+                                  accumulate);
+  backend_.linear_backward_input(partials_of(dln), dqkv_rows, w.qkv_weight);
+  sum_partials(dln);
+  const Branch in = branch_before(i, batch, /*training=*/true);
+  backend_.residual_norm_backward({.dresidual = dresidual_,
+                                   .dbranch = in.output ? dbranch_target() : Tensor(),
+                                   .dbranch_bias = in.dbias,
+                                   .dweight = dw.ln1_weight,
+                                   .dbias = dw.ln1_bias,
+                                   .dnormed = dln,
+                                   .dresidual_in = dresidual_,
+                                   .residual = a.residual,
+                                   .mean = a.mean1,
+                                   .rstd = a.rstd1,
+                                   .weight = w.ln1_weight,
+                                   .bias_period = in.bias_period,
+                                   .first_row = in.first_row,
+                                   .dropout = in.dropout,
+                                   .accumulate = accumulate});
+}
+
+}  // namespace weft

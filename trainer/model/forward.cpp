@@ -1,0 +1,105 @@
+// Forward of one micro-batch, and its loss.
+#include "trainer/model/model.h"
+
+namespace weft {
+
+void Model::forward(const MicroBatch& batch, bool training) {
+  if (chunk_.has_embedding) {
+    backend_.embedding_forward(embedded(partials_of(branch_)), batch.tokens, weights_.word,
+                               first_word());
+    sum_partials(branch_);
+  }
+  for (int64_t i = 0; i < chunk_.num_layers; ++i) forward_layer(i, batch, training);
+  forward_end(batch, training);
+}
+
+void Model::forward_layer(int64_t i, const MicroBatch& batch, bool training) {
+  LayerActivations& a = layers_[static_cast<size_t>(i)];
+  const LayerParameters& w = weights_.layers[static_cast<size_t>(i)];
+  const int64_t att_columns = heads_ * shape_.head_size;
+
+  const Branch in = branch_before(i, batch, training);
+  backend_.residual_norm_forward({.normed = a.ln1,
+                                  .residual_out = in.output ? a.residual : Tensor(),
+                                  .mean = a.mean1,
+                                  .rstd = a.rstd1,
+                                  .residual = in.residual,
+                                  .branch = in.output,
+                                  .branch_bias = in.bias,
+                                  .bias_period = in.bias_period,
+                                  .first_row = in.first_row,
+                                  .weight = w.ln1_weight,
+                                  .bias = w.ln1_bias,
+                                  .epsilon = shape_.layernorm_epsilon,
+                                  .dropout = in.dropout});
+  backend_.linear_forward(rows(a.qkv, 3 * att_columns), gather_rows(a.ln1), w.qkv_weight,
+                          w.qkv_bias);
+  backend_.attention_forward(
+      {.out = a.att,
+       .lse = a.lse,
+       .kept = a.kept,
+       .qkv = a.qkv,
+       .scale = attention_scale(),
+       .heads = own_heads(),
+       .dropout = training ? attention_dropout(batch, chunk_.first_layer + i) : Dropout{}});
+  backend_.linear_forward(partials_of(branch_), rows(a.att, att_columns), w.proj_weight, Tensor());
+  sum_partials(branch_);
+
+  const Branch attention = attention_branch(i, batch, training);
+  backend_.residual_norm_forward({.normed = a.ln2,
+                                  .residual_out = a.residual_mid,
+                                  .mean = a.mean2,
+                                  .rstd = a.rstd2,
+                                  .residual = attention.residual,
+                                  .branch = attention.output,
+                                  .branch_bias = attention.bias,
+                                  .weight = w.ln2_weight,
+                                  .bias = w.ln2_bias,
+                                  .epsilon = shape_.layernorm_epsilon,
+                                  .dropout = attention.dropout});
+  backend_.linear_gelu_forward(a.fc1, a.fc1_pre, gather_rows(a.ln2), w.fc1_weight, w.fc1_bias,
+                               shape_.gelu);
+  backend_.linear_forward(partials_of(branch_), a.fc1, w.fc2_weight, Tensor());
+  sum_partials(branch_);
+}
+
+// Adds the last layer's branch; with the head, computes the logits.
+void Model::forward_end(const MicroBatch& batch, bool training) {
+  const Branch last = branch_before(chunk_.num_layers, batch, training);
+  backend_.residual_norm_forward({.normed = final_ln_,
+                                  .residual_out = final_residual_,
+                                  .mean = final_mean_,
+                                  .rstd = final_rstd_,
+                                  .residual = last.residual,
+                                  .branch = last.output,
+                                  .branch_bias = last.bias,
+                                  .bias_period = last.bias_period,
+                                  .first_row = last.first_row,
+                                  .weight = weights_.final_ln_weight,
+                                  .bias = weights_.final_ln_bias,
+                                  .epsilon = shape_.layernorm_epsilon,
+                                  .dropout = last.dropout});
+  if (!chunk_.has_head) return;
+  backend_.linear_forward(logits_, gather_rows(final_ln_), weights_.word, Tensor());
+}
+
+void Model::loss(Tensor loss, const MicroBatch& batch, float loss_scale, bool accumulate,
+                 bool gradient, float gradient_scale) {
+  const int64_t N = losses_.num_elements();
+  const Tensor targets(batch.targets.data(), DType::kInt32, {N});
+  const Tensor mask =
+      batch.loss_mask ? Tensor(batch.loss_mask.data(), DType::kFloat32, {N}) : Tensor();
+  if (layout_.tp_size == 1) {
+    backend_.cross_entropy(losses_, logits_, targets, mask, shape_.num_words(), gradient_scale,
+                           gradient);
+  } else {
+    const Tensor own(statistics_.as<float>() + layout_.tp_rank * N * 3, DType::kFloat32, {N, 3});
+    backend_.cross_entropy_statistics(own, logits_, targets, first_word(), shape_.num_words());
+    tensor_parallel_.all_gather(statistics_, own, Stream::kCompute);
+    backend_.cross_entropy_gradient(losses_, logits_, statistics_, targets, mask, first_word(),
+                                    shape_.num_words(), gradient_scale, gradient);
+  }
+  backend_.sum(loss, losses_, loss_scale, accumulate);
+}
+
+}  // namespace weft

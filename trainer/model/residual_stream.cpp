@@ -1,0 +1,88 @@
+// The residual stream: what is added to it where, with which dropout, and how tensor-parallel ranks
+// share it.
+//
+// Without sequence parallelism every rank has all N rows, and the partial sums of row-parallel
+// products are all-reduced. With it rank r has rows [r*N/tp, (r+1)*N/tp) of LayerNorms, residuals
+// and dropout: rows are gathered before a column-parallel product, and its partial sums are
+// reduce-scattered. [Korthikanti et al. 2022, arXiv:2205.05198, by rows instead of positions]
+#include "trainer/model/model.h"
+
+namespace weft {
+namespace {
+
+// Packs iteration, layer and operation into the 63 low bits. The highest bit is clear; initial
+// weights have it set.
+uint64_t dropout_stream(int64_t iteration, int64_t layer, uint64_t op) {
+  return (static_cast<uint64_t>(iteration) << 24 | static_cast<uint64_t>(layer) << 4 | op) &
+         ~(uint64_t{1} << 63);
+}
+
+}  // namespace
+
+Tensor Model::gather_rows(Tensor own) {
+  if (!shares_rows()) return own;
+  tensor_parallel_.all_gather(all_rows_, own, Stream::kCompute);
+  return all_rows_;
+}
+
+void Model::sum_partials(Tensor own) {
+  if (shares_rows()) {
+    tensor_parallel_.reduce_scatter(own, all_rows_, Stream::kCompute);
+  } else if (layout_.tp_size > 1) {
+    tensor_parallel_.all_reduce(own, Reduce::kSum, Stream::kCompute);
+  }
+}
+
+Dropout Model::hidden_dropout(const MicroBatch& batch, int64_t layer, Op op) const {
+  const int64_t per_sample = shape_.seq_length * shape_.hidden_size;
+  return {
+      shape_.hidden_dropout, shape_.seed,
+      dropout_stream(batch.iteration, layer, static_cast<uint64_t>(op)),
+      static_cast<uint64_t>(batch.first_sample * per_sample + first_row() * shape_.hidden_size)};
+}
+
+Dropout Model::attention_dropout(const MicroBatch& batch, int64_t layer) const {
+  const int64_t T = shape_.seq_length;
+  const int64_t per_sample = shape_.num_heads * T * attention_mask_length(T);
+  return {shape_.attention_dropout, shape_.seed,
+          dropout_stream(batch.iteration, layer, static_cast<uint64_t>(Op::kAttention)),
+          static_cast<uint64_t>(batch.first_sample * per_sample)};
+}
+
+Model::Branch Model::branch_before(int64_t i, const MicroBatch& batch, bool training) const {
+  Branch branch;
+  const int64_t layer = chunk_.first_layer + i - 1;
+  if (i > 0) {
+    const auto before = static_cast<size_t>(i - 1);
+    branch.residual = layers_[before].residual_mid;
+    branch.output = branch_;
+    branch.bias = weights_.layers[before].fc2_bias;
+    branch.dbias = gradients_.layers[before].fc2_bias;
+    if (training) branch.dropout = hidden_dropout(batch, layer, Op::kMlpBranch);
+  } else if (chunk_.has_embedding) {
+    branch.output = branch_;
+    branch.bias = weights_.position;
+    branch.dbias = gradients_.position;
+    branch.bias_period = shape_.seq_length;
+    branch.first_row = first_row();
+    if (training) branch.dropout = hidden_dropout(batch, 0, Op::kEmbedding);
+  } else {
+    branch.residual = layers_[0].residual;
+  }
+  return branch;
+}
+
+Model::Branch Model::attention_branch(int64_t i, const MicroBatch& batch, bool training) const {
+  const auto idx = static_cast<size_t>(i);
+  Branch branch;
+  branch.residual = layers_[idx].residual;
+  branch.output = branch_;
+  branch.bias = weights_.layers[idx].proj_bias;
+  branch.dbias = gradients_.layers[idx].proj_bias;
+  if (training) {
+    branch.dropout = hidden_dropout(batch, chunk_.first_layer + i, Op::kAttentionBranch);
+  }
+  return branch;
+}
+
+}  // namespace weft
