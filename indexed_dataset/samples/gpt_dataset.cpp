@@ -47,14 +47,24 @@ SequenceRange range_with_sequences(Split split, const std::optional<SequenceRang
 
 }  // namespace
 
+HeldIndex hold(GptIndex index) {
+  const auto memory = std::make_shared<const GptIndex>(std::move(index));
+  return {.view = memory->view(), .memory = memory};
+}
+
+GptDataset::GptDataset(std::shared_ptr<const DatasetReader> reader, int64_t sequence_length,
+                       HeldIndex index)
+    : reader_(std::move(reader)), sequence_length_(sequence_length), index_(std::move(index)) {}
+
 GptDataset::GptDataset(std::shared_ptr<const DatasetReader> reader, SequenceRange range,
-                       std::optional<int64_t> num_samples, int64_t sequence_length, int64_t seed)
-    : reader_(std::move(reader)),
-      sequence_length_(sequence_length),
-      index_(build_gpt_index(reader_->lengths(), {.range = range,
-                                                  .num_samples = num_samples,
-                                                  .sequence_length = sequence_length,
-                                                  .seed = seed})) {}
+                       std::optional<int64_t> num_samples, int64_t sequence_length, int64_t seed,
+                       OrderKind order)
+    : GptDataset(reader, sequence_length,
+                 hold(build_gpt_index(reader->lengths(), {.range = range,
+                                                          .num_samples = num_samples,
+                                                          .sequence_length = sequence_length,
+                                                          .seed = seed,
+                                                          .order = order}))) {}
 
 template <typename Use>
 void GptDataset::for_each_part(int64_t i, Use use) const {
@@ -62,11 +72,12 @@ void GptDataset::for_each_part(int64_t i, Use use) const {
     throw std::out_of_range("no sample " + std::to_string(i) + " (there are " +
                             std::to_string(num_samples()) + ")");
   }
-  const int64_t row_idx = index_.shuffled(i);
-  const GptIndex::Row begin = index_.row(row_idx);
-  const GptIndex::Row end = index_.row(row_idx + 1);  // its offset is that of the last token
+  const GptIndexView& index = index_.view;
+  const int64_t row_idx = index.shuffled(i);
+  const GptIndexView::Row begin = index.row(row_idx);
+  const GptIndexView::Row end = index.row(row_idx + 1);  // its offset is that of the last token
   for (int64_t position = begin.position; position <= end.position; ++position) {
-    const int64_t sequence_idx = index_.document_index[static_cast<size_t>(position)];
+    const int64_t sequence_idx = index.document_index[static_cast<size_t>(position)];
     const int64_t from = position == begin.position ? begin.offset_tokens : 0;
     const int64_t to =
         position == end.position ? end.offset_tokens + 1 : reader_->length(sequence_idx);
@@ -117,16 +128,16 @@ DatasetTargetSizes dataset_target_sizes(std::optional<int64_t> train_samples, in
 
 GptDatasets build_gpt_datasets(const std::filesystem::path& prefix, std::string_view split,
                                const DatasetTargetSizes& sizes, int64_t sequence_length,
-                               int64_t seed) {
+                               int64_t seed, OrderKind order) {
   GptDatasets datasets;
   datasets.reader = std::make_shared<DatasetReader>(prefix);
-  const auto ranges = split_ranges(split, datasets.reader->num_sequences());
+  const auto ranges = split_ranges(split, datasets.reader->num_sequences(), order);
   const auto build = [&](Split which, int64_t num_samples, std::optional<GptDataset>& dataset) {
     const auto& range = ranges[static_cast<size_t>(which)];
     if (num_samples == 0 || (which == Split::kTest && !range)) return;
     const SequenceRange sequences =
         range_with_sequences(which, range, num_samples, sizes.eval_iters, split, *datasets.reader);
-    dataset.emplace(datasets.reader, sequences, num_samples, sequence_length, seed);
+    dataset.emplace(datasets.reader, sequences, num_samples, sequence_length, seed, order);
   };
   build(Split::kTrain, sizes.train_samples, datasets.train);
   build(Split::kValid, sizes.valid_samples, datasets.valid);

@@ -23,16 +23,25 @@ struct SamplePart {
   bool operator==(const SamplePart&) const = default;
 };
 
-// Thread-safe after construction. Builds its index in memory: equal in every process, nothing is
-// shared or cached.
+// An index and the memory or the mapped files that it lies in.
+struct HeldIndex {
+  GptIndexView view;
+  std::shared_ptr<const void> memory;
+};
+HeldIndex hold(GptIndex index);
+
+// Thread-safe after construction.
 class GptDataset {
  public:
   // The sequences `range` of the reader's dataset; at least `num_samples` samples, or those of one
-  // epoch. Throws as build_gpt_index does.
+  // epoch. Builds its index in memory, equal in every process. Throws as build_gpt_index does.
   GptDataset(std::shared_ptr<const DatasetReader> reader, SequenceRange range,
-             std::optional<int64_t> num_samples, int64_t sequence_length, int64_t seed);
+             std::optional<int64_t> num_samples, int64_t sequence_length, int64_t seed,
+             OrderKind order = OrderKind::kCore);
+  // With an index that was built before, for samples of this length with an extra token.
+  GptDataset(std::shared_ptr<const DatasetReader> reader, int64_t sequence_length, HeldIndex index);
 
-  int64_t num_samples() const { return index_.plan.num_samples; }
+  int64_t num_samples() const { return index_.view.plan.num_samples; }
   int64_t sequence_length() const { return sequence_length_; }
   // Writes the sequence_length() + 1 tokens of sample i: inputs are the first, labels the last
   // sequence_length(). Throws std::out_of_range for a sample that is not there, std::runtime_error
@@ -41,7 +50,7 @@ class GptDataset {
   // The pieces of sample i in order; their tokens add up to sequence_length() + 1.
   std::vector<SamplePart> sample_parts(int64_t i) const;
 
-  const GptIndex& index() const { return index_; }
+  const GptIndexView& index() const { return index_.view; }
   const DatasetReader& reader() const { return *reader_; }
 
  private:
@@ -51,7 +60,7 @@ class GptDataset {
 
   std::shared_ptr<const DatasetReader> reader_;
   int64_t sequence_length_ = 0;
-  GptIndex index_;
+  HeldIndex index_;
 };
 
 // How many samples a run wants from each split.
@@ -82,6 +91,6 @@ struct GptDatasets {
 // DatasetReader and build_gpt_index do.
 GptDatasets build_gpt_datasets(const std::filesystem::path& prefix, std::string_view split,
                                const DatasetTargetSizes& sizes, int64_t sequence_length,
-                               int64_t seed);
+                               int64_t seed, OrderKind order = OrderKind::kCore);
 
 }  // namespace weft

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "indexed_dataset/process/thread_group.h"
 #include "indexed_dataset/samples/numpy_random.h"
 
 namespace weft {
@@ -43,13 +44,14 @@ int64_t num_samples_of(int64_t num_tokens, const GptIndexOptions& options) {
 }
 
 std::vector<int32_t> build_document_index(const EpochPlan& plan, const SequenceRange& range,
-                                          RandomState& random) {
+                                          bool shuffles, RandomState& random) {
   const auto num_sequences = static_cast<size_t>(range.end - range.begin);
   std::vector<int32_t> index(static_cast<size_t>(plan.num_epochs) * num_sequences);
   for (size_t epoch_at = 0; epoch_at < index.size(); epoch_at += num_sequences) {
     const auto epoch = std::span(index).subspan(epoch_at, num_sequences);
     std::iota(epoch.begin(), epoch.end(), static_cast<int32_t>(range.begin));
   }
+  if (!shuffles) return index;
   const size_t num_apart = plan.separate_last_epoch ? num_sequences : 0;
   random.shuffle(std::span(index).first(index.size() - num_apart));
   random.shuffle(std::span(index).last(num_apart));
@@ -57,15 +59,18 @@ std::vector<int32_t> build_document_index(const EpochPlan& plan, const SequenceR
 }
 
 template <typename T>
-std::vector<T> build_shuffle_index(const EpochPlan& plan, RandomState& random) {
+std::vector<T> build_shuffle_index(const EpochPlan& plan, bool shuffles, RandomState& random) {
   std::vector<T> index(static_cast<size_t>(plan.num_samples));
   std::iota(index.begin(), index.end(), T{0});
+  if (!shuffles) return index;
   const auto num_first = static_cast<size_t>(
       plan.separate_last_epoch ? plan.num_samples_before_last_epoch : plan.num_samples);
   random.shuffle(std::span(index).first(num_first));
   random.shuffle(std::span(index).subspan(num_first));
   return index;
 }
+
+}  // namespace
 
 int64_t sum_tokens(const SequenceLengths& lengths, const SequenceRange& range) {
   int64_t sum = 0;
@@ -78,8 +83,6 @@ int64_t sum_tokens(const SequenceLengths& lengths, const SequenceRange& range) {
   }
   return sum;
 }
-
-}  // namespace
 
 EpochPlan plan_epochs(int64_t num_tokens_per_epoch, const GptIndexOptions& options) {
   check_options(options);
@@ -102,8 +105,9 @@ EpochPlan plan_epochs(int64_t num_tokens_per_epoch, const GptIndexOptions& optio
   const int64_t before_last = ((plan.num_epochs - 1) * num_tokens_per_epoch - extra) / length;
   const int64_t from_last = *options.num_samples - before_last;
   const int64_t per_epoch = (num_tokens_per_epoch - extra) / length;
-  plan.separate_last_epoch = from_last < static_cast<int64_t>(options.separation_threshold *
-                                                              static_cast<double>(per_epoch));
+  plan.separate_last_epoch =
+      from_last < static_cast<int64_t>(rules_of(options.order).separation_threshold *
+                                       static_cast<double>(per_epoch));
   if (plan.separate_last_epoch) plan.num_samples_before_last_epoch = before_last;
   return plan;
 }
@@ -167,33 +171,57 @@ GptIndex build_gpt_index(const SequenceLengths& lengths, const GptIndexOptions& 
     throw std::runtime_error(std::to_string(range.end) +
                              " sequences; Megatron's document index ends at 2^31-1");
   }
+  const bool shuffles = rules_of(options.order).shuffles;
   GptIndex result;
   result.plan = plan_epochs(sum_tokens(lengths, range), options);
   RandomState random(static_cast<uint32_t>(options.seed));
-  result.document_index = build_document_index(result.plan, range, random);
-  // Megatron's rule also asks for the longest sequence, which always fits: its length is stored in
-  // 32 bits.
-  if (static_cast<int64_t>(result.document_index.size()) <= kMaxInt32) {
-    result.sample_index =
-        build_sample_index<int32_t>(lengths, result.document_index, result.plan, options);
-  } else {
+  result.document_index = build_document_index(result.plan, range, shuffles, random);
+  // The random stream goes on with the samples, and where they start does not depend on it.
+  ThreadGroup shuffling;
+  shuffling.start([&] {
+    if (has_wide_shuffle(result.plan)) {
+      result.shuffle_index = build_shuffle_index<int64_t>(result.plan, shuffles, random);
+    } else {
+      result.shuffle_index = build_shuffle_index<uint32_t>(result.plan, shuffles, random);
+    }
+  });
+  if (has_wide_rows(result.plan, std::ssize(result.document_index), options.order)) {
     result.sample_index =
         build_sample_index<int64_t>(lengths, result.document_index, result.plan, options);
-  }
-  if (result.plan.num_samples < std::numeric_limits<uint32_t>::max() - int64_t{1}) {
-    result.shuffle_index = build_shuffle_index<uint32_t>(result.plan, random);
   } else {
-    result.shuffle_index = build_shuffle_index<int64_t>(result.plan, random);
+    result.sample_index =
+        build_sample_index<int32_t>(lengths, result.document_index, result.plan, options);
   }
+  shuffling.join();
+  shuffling.check();
   return result;
 }
 
-GptIndex::Row GptIndex::row(int64_t idx) const {
+bool has_wide_rows(const EpochPlan& plan, int64_t num_positions, OrderKind order) {
+  if (num_positions > kMaxInt32) return true;
+  // Megatron-Core's rule also asks for the longest sequence, which always fits: its length is stored
+  // in 32 bits.
+  return rules_of(order).widens_by_count && 2 * (plan.num_samples + 1) >= kMaxInt32;
+}
+
+bool has_wide_shuffle(const EpochPlan& plan) {
+  return plan.num_samples >= std::numeric_limits<uint32_t>::max() - int64_t{1};
+}
+
+GptIndexView GptIndex::view() const {
+  GptIndexView view{
+      .plan = plan, .document_index = document_index, .sample_index = {}, .shuffle_index = {}};
+  std::visit([&](const auto& rows) { view.sample_index = std::span(rows); }, sample_index);
+  std::visit([&](const auto& order) { view.shuffle_index = std::span(order); }, shuffle_index);
+  return view;
+}
+
+GptIndexView::Row GptIndexView::row(int64_t idx) const {
   const auto at = static_cast<size_t>(2 * idx);
   return std::visit([at](const auto& rows) { return Row{rows[at], rows[at + 1]}; }, sample_index);
 }
 
-int64_t GptIndex::shuffled(int64_t idx) const {
+int64_t GptIndexView::shuffled(int64_t idx) const {
   const auto at = static_cast<size_t>(idx);
   return std::visit([at](const auto& order) { return static_cast<int64_t>(order[at]); },
                     shuffle_index);

@@ -1,9 +1,9 @@
 // Which tokens make sample number i of a split, as Megatron-Core orders them
 // (core/datasets/gpt_dataset.py and its C++ extension; the idea with numbers stands in README.md).
 //
-//   document_index  sequence ids of all epochs, shuffled: their tokens in this order form one long
-//   stream sample_index    where each sample starts in that stream: rows (position in
-//   document_index, token offset) shuffle_index   in which order the samples are used
+//   document_index  sequence ids of all epochs, shuffled: their tokens in this order are one stream
+//   sample_index    where each sample starts in that stream: (position in document_index, offset)
+//   shuffle_index   in which order the samples are used
 //
 // Memory: 4 bytes per sequence and epoch, 12 bytes per sample (more only beyond 2^31 sequences x
 // epochs).
@@ -11,10 +11,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <variant>
 #include <vector>
 
 #include "indexed_dataset/pair/reader.h"
+#include "indexed_dataset/samples/order_kind.h"
 #include "indexed_dataset/samples/split.h"
 
 namespace weft {
@@ -29,9 +31,7 @@ struct GptIndexOptions {
   bool add_extra_token = true;
   // Megatron can keep the last incomplete sequence of the validation split.
   bool drop_last_partial_sequence = true;
-  // The last epoch is shuffled apart if it gives less than this share of its samples (bigscience's
-  // fork: 0.95).
-  double separation_threshold = 0.80;
+  OrderKind order = OrderKind::kCore;
 };
 
 // How often the split is read.
@@ -47,13 +47,14 @@ struct EpochPlan {
 // tokens.
 EpochPlan plan_epochs(int64_t num_tokens_per_epoch, const GptIndexOptions& options);
 
-struct GptIndex {
+// The three arrays, wherever they lie.
+struct GptIndexView {
   EpochPlan plan;
-  std::vector<int32_t> document_index;
+  std::span<const int32_t> document_index;
   // (num_samples + 1, 2), flat; 64 bits when a position does not fit 32.
-  std::variant<std::vector<int32_t>, std::vector<int64_t>> sample_index;
+  std::variant<std::span<const int32_t>, std::span<const int64_t>> sample_index;
   // 64 bits when there are 2^32-2 samples or more.
-  std::variant<std::vector<uint32_t>, std::vector<int64_t>> shuffle_index;
+  std::variant<std::span<const uint32_t>, std::span<const int64_t>> shuffle_index;
 
   struct Row {
     int64_t position;  // in document_index
@@ -63,9 +64,30 @@ struct GptIndex {
   int64_t shuffled(int64_t idx) const;  // row of the idx-th sample in the order of use
 };
 
+// The arrays in memory.
+struct GptIndex {
+  EpochPlan plan;
+  std::vector<int32_t> document_index;
+  std::variant<std::vector<int32_t>, std::vector<int64_t>> sample_index;
+  std::variant<std::vector<uint32_t>, std::vector<int64_t>> shuffle_index;
+
+  GptIndexView view() const;  // valid while this lives and is not moved
+  GptIndexView::Row row(int64_t idx) const { return view().row(idx); }
+  int64_t shuffled(int64_t idx) const { return view().shuffled(idx); }
+};
+
+// Returns whether the rows of the sample index have 64 bits.
+bool has_wide_rows(const EpochPlan& plan, int64_t num_positions, OrderKind order);
+// Returns whether the entries of the shuffle index have 64 bits.
+bool has_wide_shuffle(const EpochPlan& plan);
+
 // Deterministic: equal arguments give equal arrays everywhere. Throws as plan_epochs does, and
-// std::runtime_error for a range beyond 2^31-1 sequences.
+// std::runtime_error for a range beyond 2^31-1 sequences. A second thread shuffles the samples while
+// the first one cuts them.
 GptIndex build_gpt_index(const SequenceLengths& lengths, const GptIndexOptions& options);
+
+// The tokens of one epoch. Throws std::runtime_error for a negative length.
+int64_t sum_tokens(const SequenceLengths& lengths, const SequenceRange& range);
 
 // The sample index alone, with rows of type T (int32_t or int64_t).
 template <typename T>
