@@ -3,7 +3,8 @@
 // fail with that errno. With KILL for the errno (kIoFaultKills) the process is killed there instead;
 // with LOSE (kIoFaultLosesPage) the next write of that thread says that it wrote its first 4096 bytes,
 // and did not, as a file system does that loses a page. Only builds with tests have the hook; there,
-// WEFT_STATFS_TYPE=0x6969 makes every file system one of that type.
+// WEFT_STATFS_TYPE=0x6969 makes every file system one of that type, and WEFT_NO_EXCHANGE=1 one that
+// cannot exchange two names.
 #pragma once
 
 #include <cstdint>

@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <system_error>
 #include <utility>
 
@@ -20,6 +22,14 @@ using namespace io_call;
 
 std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : ".";
+}
+
+bool can_exchange_names() {
+#ifdef WEFT_TEST_HOOKS
+  return std::getenv("WEFT_NO_EXCHANGE") == nullptr;
+#else
+  return true;
+#endif
 }
 
 }  // namespace
@@ -45,6 +55,18 @@ void commit_rename(const std::filesystem::path& from, const std::filesystem::pat
     throw_errno("cannot rename " + quoted(from) + " to " + quoted(to));
   }
   sync_folder(folder_of(to));
+}
+
+bool exchange_names(const std::filesystem::path& first, const std::filesystem::path& second) {
+  constexpr unsigned kExchange = 2;  // RENAME_EXCHANGE
+  if (!can_exchange_names()) return false;
+  if (is_made_to_fail() ||
+      ::syscall(SYS_renameat2, AT_FDCWD, first.c_str(), AT_FDCWD, second.c_str(), kExchange) != 0) {
+    if (errno == EINVAL || errno == ENOSYS) return false;
+    throw_errno("cannot exchange " + quoted(first) + " and " + quoted(second));
+  }
+  sync_folder(folder_of(second));
+  return true;
 }
 
 std::string read_file(const std::filesystem::path& path, Links links) {

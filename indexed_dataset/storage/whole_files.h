@@ -15,6 +15,9 @@ void remove_file(const std::filesystem::path& path);
 void sync_folder(const std::filesystem::path& folder);
 // Renames `from` to `to` and syncs the folder, so that the new name survives a power cut.
 void commit_rename(const std::filesystem::path& from, const std::filesystem::path& to);
+// Exchanges two names in one step and syncs the folder of `second`. Returns false, and has changed
+// nothing, where the file system cannot do that (NFS, Lustre). Throws std::system_error.
+bool exchange_names(const std::filesystem::path& first, const std::filesystem::path& second);
 // A symbolic link is followed, or opening it fails (ELOOP); the latter is for files that no user makes.
 enum class Links { kFollow, kRefuse };
 // The whole file. Throws std::system_error.

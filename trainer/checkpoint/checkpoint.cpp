@@ -101,15 +101,20 @@ CheckpointStaging::~CheckpointStaging() {
 std::vector<StateTensor> written_by(const ParallelLayout& layout, bool shards_optimizer,
                                     const std::vector<StateTensor>& tensors) {
   std::vector<StateTensor> written;
-  int replica = 0;
+  // All ranks count alike, because they hold the same replicas in the same order.
+  std::vector<int64_t> dealt_bytes(static_cast<size_t>(layout.dp_size));
+  const auto is_dealt_to_this_rank = [&](const StateTensor& tensor) {
+    const auto least = std::min_element(dealt_bytes.begin(), dealt_bytes.end());
+    *least += tensor.tensor.num_bytes();
+    return least - dealt_bytes.begin() == layout.dp_rank;
+  };
   for (const StateTensor& tensor : tensors) {
     const bool is_tied_copy =
         layout.pp_rank > 0 && tensor.name.ends_with("/embedding.word_embeddings.weight");
     const bool is_sharded = shards_optimizer && tensor.name.starts_with("optimizer/");
-    // All ranks count alike, because they hold the same replicas in the same order.
-    const bool is_dealt_to_another = !is_sharded && replica++ % layout.dp_size != layout.dp_rank;
-    const bool is_first_tensor_ranks = tensor.split_dim < 0 && layout.tp_rank > 0;
-    if (!is_tied_copy && !is_dealt_to_another && !is_first_tensor_ranks) written.push_back(tensor);
+    const bool is_of_first_tensor_rank = tensor.split_dim < 0 && layout.tp_rank > 0;
+    if (is_tied_copy || is_of_first_tensor_rank) continue;
+    if (is_sharded || is_dealt_to_this_rank(tensor)) written.push_back(tensor);
   }
   return written;
 }
@@ -159,10 +164,14 @@ void remove_old_checkpoints(const fs::path& dir, int64_t iteration, int64_t keep
   int64_t num_kept = 0;
   for (const int64_t stored : stored_iterations(dir)) {  // newest first
     // Those after it are of a past that this run has left; it replaces them one by one.
-    if (stored > iteration || num_kept++ < keep_last) continue;
-    if (keep_every && stored % *keep_every == 0) continue;
+    if (stored > iteration) continue;
     const fs::path folder = checkpoint_folder(dir, stored);
-    if (!fs::exists(manifest_path(folder))) continue;
+    if (!fs::exists(manifest_path(folder))) continue;  // no checkpoint of ours
+    if (num_kept < keep_last && problem_of_checkpoint(dir, stored).empty()) {
+      ++num_kept;
+      continue;
+    }
+    if (keep_every && stored % *keep_every == 0) continue;
     // A kill underway leaves a folder that remove_leftovers() knows.
     const fs::path removed = folder.string() + ".part";
     commit_rename(folder, removed);

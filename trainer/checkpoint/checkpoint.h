@@ -46,7 +46,7 @@ class CheckpointStaging {
 };
 
 // Returns those of a rank's state tensors that it writes, so that all ranks together write each
-// element once. Replicas over data-parallel ranks are dealt out among them, what all tensor-parallel
+// element once. Replicas over data-parallel ranks are dealt out among them by size, what all tensor-parallel
 // ranks hold is written by the first one, and the last stage's copy of the word embeddings is not
 // written. With `shards_optimizer` each data-parallel rank holds its own part of "optimizer/...".
 std::vector<StateTensor> written_by(const ParallelLayout& layout, bool shards_optimizer,

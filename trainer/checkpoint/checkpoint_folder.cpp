@@ -1,12 +1,8 @@
 #include "trainer/checkpoint/checkpoint_folder.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <stdexcept>
 #include <system_error>
@@ -30,6 +26,8 @@ std::optional<int64_t> iteration_of(const std::string& name) {
   const char* end = name.data() + name.size();
   const auto [parsed, error] = std::from_chars(name.data() + kPrefix.size(), end, iteration);
   if (error != std::errc{} || parsed != end || iteration < 0) return std::nullopt;
+  // "iter_300" is nobody's name for iteration 300.
+  if (checkpoint_folder("", iteration) != name) return std::nullopt;
   return iteration;
 }
 
@@ -63,17 +61,19 @@ std::optional<int64_t> latest_iteration(const fs::path& dir) {
   if (!fs::exists(tracker)) return std::nullopt;
   // A tracker is a few bytes long; anything longer is another file, which is not read.
   constexpr uintmax_t kMaxBytes = 64;
-  const std::string text =
+  std::string text =
       fs::is_regular_file(tracker) && fs::file_size(tracker) <= kMaxBytes ? read_file(tracker) : "";
-  const bool is_number = !text.empty() &&
-                         text.find_first_not_of("0123456789\r\n ") == std::string::npos &&
-                         text[0] != '\n';
-  if (!is_number || text.size() > 18) {
+  text.erase(text.find_last_not_of(" \t\r\n") + 1);  // people edit it
+  text.erase(0, text.find_first_not_of(" \t\r\n"));
+  int64_t iteration = -1;
+  const char* end = text.data() + text.size();
+  const auto [parsed, error] = std::from_chars(text.data(), end, iteration);
+  if (error != std::errc{} || parsed != end || iteration < 0) {
     throw std::runtime_error(
         tracker.string() +
         ": holds no iteration number; write the number of an iter_ folder into it");
   }
-  return std::stoll(text);
+  return iteration;
 }
 
 void set_latest_iteration(const fs::path& dir, int64_t iteration) {
@@ -103,19 +103,19 @@ void commit_folder(const fs::path& part, const fs::path& final_folder) {
                              "it away or give another --save");
   }
   const fs::path replaced = final_folder.string() + std::string(kReplaced);
-  // With RENAME_EXCHANGE (2) the name stands for a whole checkpoint at every instant.
-  if (syscall(SYS_renameat2, AT_FDCWD, part.c_str(), AT_FDCWD, final_folder.c_str(), 2U) == 0) {
-    // The replaced folder gets a name of its own, so that the exchange is on disk before it is
-    // removed.
+  // With an exchange the name stands for a whole checkpoint at every instant.
+  if (exchange_names(part, final_folder)) {
     commit_rename(part, replaced);
-  } else if (errno == EINVAL || errno == ENOSYS) {
-    // This file system (NFS, Lustre) cannot exchange names. Whoever finds the name gone takes the
-    // replaced folder back: see remove_leftovers().
-    commit_rename(final_folder, replaced);
-    commit_rename(part, final_folder);
   } else {
-    throw std::system_error(errno, std::generic_category(),
-                            "cannot replace checkpoint " + final_folder.string());
+    try {
+      commit_rename(final_folder, replaced);
+      commit_rename(part, final_folder);
+    } catch (...) {
+      // A killed run leaves this to remove_leftovers().
+      std::error_code ignored;
+      if (!fs::exists(final_folder)) fs::rename(replaced, final_folder, ignored);
+      throw;
+    }
   }
   fs::remove_all(replaced);
 }

@@ -1,5 +1,6 @@
 #include "trainer/checkpoint/checkpoint_reader.h"
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 
@@ -13,12 +14,6 @@ namespace weft {
 namespace fs = std::filesystem;
 
 namespace {
-
-std::string printable(const std::vector<int64_t>& shape) {
-  std::string text = "(";
-  for (size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
-  return text + ")";
-}
 
 bool is_word_embedding(std::string_view name) {
   return name.ends_with("/embedding.word_embeddings.weight");
@@ -125,26 +120,42 @@ std::span<const std::byte> CheckpointReader::bytes_of(const StoredPiece& stored)
 }
 
 void CheckpointReader::read(const TensorPiece& want, DType type, char* to) {
-  int64_t num_found = 0;
-  for (const size_t idx : pieces_for(want, type)) {
+  read_pieces(pieces_for(want, type), want, type, to);
+}
+
+void CheckpointReader::read_as_stored(const TensorPiece& want, DType type, char* to) {
+  read_pieces(by_name_.at(want.name), want, type, to);
+}
+
+void CheckpointReader::read_pieces(const std::vector<size_t>& pieces, const TensorPiece& want,
+                                   DType type, char* to) {
+  std::vector<std::pair<int64_t, int64_t>> found;  // the first element of each run, and its length
+  for (const size_t idx : pieces) {
     const StoredPiece& stored = manifest_.pieces[idx];
     if (!shapes_fit(stored.piece, want)) {
       throw std::runtime_error(folder_.string() + ": tensor " + stored.piece.name + " has shape " +
-                               printable(stored.piece.global_shape) + ", this run needs " +
-                               printable(want.global_shape));
+                               shape_text(stored.piece.global_shape) + ", this run needs " +
+                               shape_text(want.global_shape));
     }
     const int64_t from_bytes = stored.dtype == "F32" ? 4 : 2, to_bytes = size_bytes(type);
     for_each_common_run(stored.piece, want, [&](int64_t have_at, int64_t want_at, int64_t count) {
       copy_elements(to + want_at * to_bytes, type, bytes_of(stored).data() + have_at * from_bytes,
                     stored.dtype, count);
-      num_found += count;
+      found.emplace_back(want_at, count);
     });
   }
-  if (num_found == want.count) return;
-  throw std::runtime_error(folder_.string() + ": of tensor " + want.name + " there are " +
-                           std::to_string(num_found) + " elements where " +
-                           std::to_string(want.count) +
-                           " are needed: a piece is missing, or double");
+  std::sort(found.begin(), found.end());
+  int64_t end = 0;
+  bool is_once = true;
+  for (const auto& [first, count] : found) {
+    is_once = is_once && first == end;
+    end = first + count;
+  }
+  if (is_once && end == want.count) return;
+  throw std::runtime_error(folder_.string() + ": a piece of tensor " + want.name +
+                           " is missing, or double: its elements " + std::to_string(want.first) +
+                           " to " + std::to_string(want.first + want.count - 1) +
+                           " are not there once each");
 }
 
 }  // namespace weft

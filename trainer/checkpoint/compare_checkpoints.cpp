@@ -24,15 +24,17 @@ Sums compare_tensor(const std::string& name, const std::vector<int64_t>& shape,
   Sums sums;
   for (piece.first = 0; piece.first < num_elements; piece.first += kChunkElements) {
     piece.count = std::min(kChunkElements, num_elements - piece.first);
-    first.read(piece, DType::kFloat32, reinterpret_cast<char*>(a.data()));
-    second.read(piece, DType::kFloat32, reinterpret_cast<char*>(b.data()));
+    first.read_as_stored(piece, DType::kFloat32, reinterpret_cast<char*>(a.data()));
+    second.read_as_stored(piece, DType::kFloat32, reinterpret_cast<char*>(b.data()));
     for (size_t i = 0; i < static_cast<size_t>(piece.count); ++i) {
-      const double difference = std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i]));
-      const bool both_nan = std::isnan(a[i]) && std::isnan(b[i]);
-      if (!both_nan && !(difference == 0)) ++sums.num_different;  // counts a NaN on one side, too
-      sums.greatest = std::fmax(sums.greatest, difference);
+      const double x = static_cast<double>(a[i]), y = static_cast<double>(b[i]);
+      if (std::isfinite(x)) sums.first_squares += x * x;
+      // Two infinities of one sign are equal, and so are two NaNs.
+      if (x == y || (std::isnan(x) && std::isnan(y))) continue;
+      ++sums.num_different;
+      const double difference = std::isnan(x - y) ? INFINITY : std::abs(x - y);
+      sums.greatest = std::max(sums.greatest, difference);
       sums.difference_squares += difference * difference;
-      sums.first_squares += static_cast<double>(a[i]) * static_cast<double>(a[i]);
     }
   }
   return sums;
@@ -55,7 +57,9 @@ CheckpointDifferences compare_checkpoints(CheckpointReader& first, CheckpointRea
       continue;
     }
     if (first.shape_of(name) != second.shape_of(name)) {
-      differences.lines.push_back(name + ": the shapes differ");
+      differences.lines.push_back(name + ": the shapes differ, " +
+                                  shape_text(first.shape_of(name)) + " and " +
+                                  shape_text(second.shape_of(name)));
       continue;
     }
     const Sums sums = compare_tensor(name, first.shape_of(name), first, second);

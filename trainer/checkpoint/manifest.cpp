@@ -86,15 +86,15 @@ void check_numbers(const CheckpointInfo& info) {
 
 CheckpointInfo info_from_json(const Json& json) {
   CheckpointInfo info;
-  json.at("iteration").get_to(info.scalars.iteration);
-  json.at("consumed_train_samples").get_to(info.scalars.consumed_samples);
-  json.at("adam_step").get_to(info.scalars.adam_step);
-  json.at("consumed_valid_samples").get_to(info.consumed_valid_samples);
+  info.scalars.iteration = whole_number(json.at("iteration"));
+  info.scalars.consumed_samples = whole_number(json.at("consumed_train_samples"));
+  info.scalars.adam_step = whole_number(json.at("adam_step"));
+  info.consumed_valid_samples = whole_number(json.at("consumed_valid_samples"));
   const Json& schedule = json.at("lr_scheduler");
   schedule.at("max_lr").get_to(info.max_lr);
   schedule.at("min_lr").get_to(info.min_lr);
   schedule.at("warmup_samples").get_to(info.lr_warmup_samples);
-  schedule.at("decay_samples").get_to(info.lr_decay_samples);
+  info.lr_decay_samples = whole_number(schedule.at("decay_samples"));
   schedule.at("decay_style").get_to(info.lr_decay_style);
   json.at("architecture").get_to(info.architecture);
   if (json.contains("data")) info.data = data_identity_from_json(json["data"]);
@@ -136,17 +136,18 @@ StoredPiece piece_from_json(const Json& json) {
   json.at("name").get_to(piece.name);
   json.at("file").get_to(stored.file);
   json.at("dtype").get_to(stored.dtype);
-  json.at("global_shape").get_to(piece.global_shape);
-  json.at("split_dim").get_to(piece.split_dim);
-  json.at("begin").get_to(piece.begin);
-  json.at("end").get_to(piece.end);
+  piece.global_shape = whole_numbers(json.at("global_shape"));
+  piece.split_dim =
+      static_cast<int>(std::clamp<int64_t>(whole_number(json.at("split_dim")), -2, 64));
+  piece.begin = whole_number(json.at("begin"));
+  piece.end = whole_number(json.at("end"));
   stored.xxh3 = from_hex(json.at("xxh3").get<std::string>());
   // Format 1 has whole slices under their own names.
   stored.key = json.value("key", piece.name);
   piece.count = 0;
   check_piece(stored);
-  piece.first = json.value("first", int64_t{0});
-  piece.count = json.contains("count") ? json["count"].get<int64_t>() : slice_elements(piece);
+  piece.first = json.contains("first") ? whole_number(json["first"]) : 0;
+  piece.count = json.contains("count") ? whole_number(json["count"]) : slice_elements(piece);
   check_piece(stored);
   return stored;
 }

@@ -42,10 +42,10 @@ SafetensorsEntry parse_entry(const std::string& name, const nlohmann::json& valu
   SafetensorsEntry entry;
   entry.name = name;
   entry.dtype = value.at("dtype").get<std::string>();
-  entry.shape = value.at("shape").get<std::vector<int64_t>>();
+  entry.shape = whole_numbers(value.at("shape"));
   const auto& offsets = value.at("data_offsets");
-  entry.begin = offsets.at(0).get<int64_t>();
-  entry.end = offsets.at(1).get<int64_t>();
+  entry.begin = whole_number(offsets.at(0));
+  entry.end = whole_number(offsets.at(1));
   return entry;
 }
 
@@ -156,7 +156,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
     if (element_bytes(entry.dtype) == 0)
       fail("tensor " + entry.name + " has the unknown type " + entry.dtype);
     if (entry.begin != expected) fail("a hole or an overlap before tensor " + entry.name);
-    if (entry.end - entry.begin != num_bytes(entry))
+    if (entry.end < entry.begin || entry.end - entry.begin != num_bytes(entry))
       fail("tensor " + entry.name + " has another size than its shape");
     expected = entry.end;
   }

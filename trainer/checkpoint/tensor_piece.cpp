@@ -50,6 +50,12 @@ class Intervals {
 
 }  // namespace
 
+std::string shape_text(const std::vector<int64_t>& shape) {
+  std::string text = "(";
+  for (size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + ")";
+}
+
 int64_t slice_elements(const TensorPiece& piece) {
   int64_t elements = 1;
   for (size_t dim = 0; dim < piece.global_shape.size(); ++dim) {
@@ -60,9 +66,12 @@ int64_t slice_elements(const TensorPiece& piece) {
 }
 
 std::string problem_of_piece(const TensorPiece& piece) {
+  // With this limit, sizes in bytes do not overflow either.
+  constexpr int64_t kMaxElements = int64_t{1} << 56;
   int64_t elements = 1;
   for (const int64_t size : piece.global_shape) {
-    if (size < 1 || __builtin_mul_overflow(elements, size, &elements)) return "bad global_shape";
+    if (size < 1 || __builtin_mul_overflow(elements, size, &elements) || elements > kMaxElements)
+      return "bad global_shape";
   }
   const auto rank = static_cast<int>(piece.global_shape.size());
   if (piece.split_dim < -1 || piece.split_dim >= rank) return "bad split_dim";

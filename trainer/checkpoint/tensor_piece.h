@@ -19,6 +19,9 @@ struct TensorPiece {
   int64_t first = 0, count = 0;
 };
 
+// Returns a shape for people: "(1000, 3)".
+std::string shape_text(const std::vector<int64_t>& shape);
+
 // Returns the number of elements of the slice that `piece` is a part of.
 int64_t slice_elements(const TensorPiece& piece);
 

@@ -185,7 +185,44 @@ TEST_F(Resharding, AMissingPieceIsNamed) {
     load_checkpoint(dir_ / "tp2dp2sharded", 7, state.tensors(), *create_cpu_backend(1));
     FAIL() << "no exception";
   } catch (const std::runtime_error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("optimizer/exp_avg/big there are "));
+    EXPECT_THAT(error.what(), testing::HasSubstr("a piece of tensor optimizer/exp_avg/big is "));
+  }
+}
+
+// As many elements as are needed, but one piece of them twice and another not at all.
+TEST_F(Resharding, APieceInPlaceOfAnotherIsFound) {
+  save({2, 2, true});
+  const fs::path path = manifest_path(checkpoint_folder(dir_ / "tp2dp2sharded", 7));
+  Manifest manifest = read_manifest(path);
+  std::vector<StoredPiece*> same_size;
+  for (StoredPiece& stored : manifest.pieces) {
+    if (stored.piece.name == "optimizer/exp_avg/big") same_size.push_back(&stored);
+  }
+  ASSERT_GE(same_size.size(), 2U);
+  ASSERT_EQ(same_size[0]->piece.count, same_size[1]->piece.count);
+  *same_size[1] = *same_size[0];
+  write_file_atomically(path, to_json(manifest));
+  RankState state(layout_of({}, 0), false, false);
+  EXPECT_THROW(load_checkpoint(dir_ / "tp2dp2sharded", 7, state.tensors(), *create_cpu_backend(1)),
+               std::runtime_error);
+}
+
+// The embedding is the largest tensor three times over; it must not be one rank's each time.
+TEST_F(Resharding, ReplicasAreDealtOutBySize) {
+  std::vector<StateTensor> tensors;
+  for (int64_t i = 0; i < 8; ++i) {  // of a run of 4 ranks, each fourth tensor is large
+    const int64_t count = i % 4 == 0 ? 1000 : 10;
+    tensors.push_back({.name = "model/" + std::to_string(i),
+                       .global_shape = {count},
+                       .tensor = Tensor(nullptr, DType::kFloat32, {count})});
+  }
+  for (int rank = 0; rank < 4; ++rank) {
+    int64_t num_large = 0;
+    for (const StateTensor& tensor :
+         written_by(layout_of({.dp_size = 4}, rank), /*shards_optimizer=*/false, tensors)) {
+      if (tensor.tensor.num_elements() == 1000) ++num_large;
+    }
+    EXPECT_LE(num_large, 1) << rank;
   }
 }
 
@@ -223,6 +260,10 @@ TEST_F(Resharding, OldCheckpointsGoButTheNewestAndTheMultiples) {
   fs::remove(manifest_path(checkpoint_folder(dir_, 1)));  // another program's folder
   remove_old_checkpoints(dir_, 8, 2, 3);
   EXPECT_THAT(stored_iterations(dir_), testing::ElementsAre(9, 8, 7, 6, 3, 1));
+  fs::resize_file(dir_ / "iter_0000008/state_00000.safetensors", 100);
+  remove_old_checkpoints(dir_, 9, 2, std::nullopt);
+  EXPECT_THAT(stored_iterations(dir_), testing::ElementsAre(9, 7, 1))
+      << "a torn one does not count";
   remove_old_checkpoints(dir_, 9, 1, std::nullopt);
   EXPECT_THAT(stored_iterations(dir_), testing::ElementsAre(9, 1));
   EXPECT_TRUE(fs::exists(dir_ / "iter_0000002.mine"));

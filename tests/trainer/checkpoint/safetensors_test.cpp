@@ -125,6 +125,13 @@ TEST_F(Safetensors, RefusesFilesThatLie) {
       error_of(with_header(
           R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", "")),
       HasSubstr("another size than its shape"));
+  for (const char* offsets : {"[0,1e300]", "[0,8.5]", "[0,18446744073709551615]", "[0,-1]"}) {
+    EXPECT_NE(error_of(with_header(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":)" +
+                                       std::string(offsets) + "}}",
+                                   "12345678")),
+              "")
+        << offsets;
+  }
   EXPECT_THAT(error_of(with_header(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
                                    "12345678")),
               HasSubstr("a hole or an overlap before tensor a"));

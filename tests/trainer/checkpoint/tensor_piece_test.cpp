@@ -101,6 +101,11 @@ TEST(TensorPiece, ContradictionsAreNamed) {
               p.global_shape = {int64_t{1} << 40, 1 << 30};
             }),
             "bad global_shape");
+  EXPECT_EQ(problem_with([](TensorPiece& p) {
+              p.global_shape = {int64_t{1} << 31, int64_t{1} << 31};
+            }),
+            "bad global_shape")
+      << "its bytes do not fit into 64 bits";
 }
 
 }  // namespace
