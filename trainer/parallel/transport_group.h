@@ -26,6 +26,8 @@
 
 #include "indexed_dataset/ranks/rank_transport.h"
 #include "trainer/parallel/host_group.h"
+#include "trainer/parallel/peer_processes.h"
+#include "trainer/parallel/rank_progress.h"
 
 namespace weft {
 
@@ -62,11 +64,8 @@ class TransportGroup final : public HostGroup {
   };
   struct Peer {
     Clock::time_point last_heard, last_told;
-    int process_handle = -1;  // pidfd of a process of this machine, or -1
     bool is_gone = false;
-    // Rank 0: the latest operation of this rank, as it was told.
-    int64_t number = 0, iteration = 0, waited_ms = -1;
-    std::string operation;
+    RankProgress progress;  // rank 0: as it was told
   };
   struct Failure {
     int exit_code = 0;
@@ -77,25 +76,21 @@ class TransportGroup final : public HostGroup {
   using Combine = std::function<std::string(const std::vector<std::string>& by_rank)>;
   std::string round(const char* name, std::string mine, const Combine& combine);
   void gather_places();
-  void open_process_handles();
   void wait_until(const std::function<bool()>& is_there);
 
-  // The thread.
-  void watch();
-  void wait_for_ends_of_processes();
-
   // All with mutex_ held.
+  enum Tag : int { kRound = 1, kAlive, kFailed, kEnd };
   void pump();
   void handle(RankMessage& message);
   void send(int to, int tag, std::string bytes = {});
+
+  // The thread, and with mutex_ held what it does (transport_watch.cpp).
+  void watch();
   void say_alive(Clock::time_point now);
-  std::string progress() const;
-  void note_progress(Peer& peer, const std::string& text);
   void forgive_own_pause(Clock::time_point now);
   void check_processes(Lock& lock, Clock::time_point now);
   void check_silence(Lock& lock, Clock::time_point now);
   void check_waiting(Lock& lock);
-  std::string hang_message(const std::vector<Peer>& peers, int waiting_rank) const;
   bool is_reporter() const;
   // Tells all ranks, prints, writes failure.json and ends all processes.
   [[noreturn]] void conclude(Lock& lock, const Failure& failure);
@@ -112,6 +107,7 @@ class TransportGroup final : public HostGroup {
   mutable std::mutex mutex_;
   std::vector<Place> places_;
   std::vector<Peer> peers_;
+  PeerProcesses processes_;                      // those of this machine
   std::vector<std::deque<std::string>> rounds_;  // rank 0: by rank; other ranks: results, in [0]
   std::optional<Failure> failed_;                // rank 0: what another rank has told first
   std::optional<Failure> end_;                   // other ranks: what rank 0 has told

@@ -1,0 +1,193 @@
+// The thread of a TransportGroup, and the end of all ranks.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/storage/file_io.h"
+#include "trainer/parallel/failure_file.h"
+#include "trainer/parallel/transport_group.h"
+
+namespace weft {
+namespace {
+
+using std::chrono::milliseconds;
+
+// How often the thread looks at processes, messages and clocks. The main thread looks by itself
+// while it waits.
+constexpr milliseconds kWatchInterval{50};
+// A rank tells that it is alive at least so often; a thread does it, whatever else the rank does.
+constexpr milliseconds kAliveInterval{1'000};
+// A process whose thread is silent for so long is stopped or lost, however long collectives may
+// take.
+constexpr milliseconds kLongestSilence{60'000};
+// A process that did not run for so long was suspended, or its machine was.
+constexpr milliseconds kLongestRound{1'000};
+// The end of a process is seen at once. The reason, if it had one to tell, arrives within this
+// time, which must be shorter than the second that mpirun leaves to the other processes.
+constexpr milliseconds kGrace{300};
+// A rank that has reported to another one ends the run by itself if it still lives after this time.
+constexpr milliseconds kPatience{5'000};
+
+int code(ExitCode exit_code) { return static_cast<int>(exit_code); }
+
+std::string seconds(milliseconds time) {
+  return fmt::format("{:g} s", static_cast<double>(time.count()) / 1e3);
+}
+
+milliseconds since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - start);
+}
+
+}  // namespace
+
+void TransportGroup::watch() {
+  while (true) {
+    const std::vector<int> ended = processes_.wait_for_ends(kWatchInterval);
+    Lock lock(mutex_);
+    for (const int rank : ended) peers_[static_cast<size_t>(rank)].is_gone = true;
+    if (is_ending_) return;
+    try {
+      const auto now = Clock::now();
+      forgive_own_pause(now);
+      pump();
+      say_alive(now);
+      if (failed_ || end_) report(lock, {});
+      check_processes(lock, now);
+      check_silence(lock, now);
+      check_waiting(lock);
+    } catch (const std::exception& error) {
+      report(lock, {code(ExitCode::kPeerLost), name_of(rank_) + ": " + error.what()});
+    }
+  }
+}
+
+void TransportGroup::say_alive(Clock::time_point now) {
+  if (rank_ == 0) return;  // it answers
+  const auto interval = std::min(options_.timeout / 8, kAliveInterval);
+  if (now - peers_[0].last_told >= interval) send(0, kAlive, to_text(progress_of(recorder_)));
+}
+
+void TransportGroup::forgive_own_pause(Clock::time_point now) {
+  const auto pause = now - std::exchange(last_watched_, now);
+  if (pause < kLongestRound) return;
+  for (Peer& peer : peers_) peer.last_heard += pause;
+  recorder_.forgive(pause);
+}
+
+void TransportGroup::check_processes(Lock& lock, Clock::time_point now) {
+  const auto gone =
+      std::find_if(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.is_gone; });
+  if (gone == peers_.end()) return;
+  if (!gone_at_) gone_at_ = now;
+  if (now - *gone_at_ < kGrace) return;
+  report(lock, {code(ExitCode::kPeerLost),
+                name_of(static_cast<int>(gone - peers_.begin())) +
+                    ": its process has ended without a word; it was killed (see the kernel's log "
+                    "for the out-of-memory killer) or has crashed"});
+}
+
+void TransportGroup::check_silence(Lock& lock, Clock::time_point now) {
+  const auto limit = std::min(options_.timeout, kLongestSilence);
+  for (int rank = 0; rank < (rank_ == 0 ? size_ : 1); ++rank) {
+    Peer& peer = peers_[static_cast<size_t>(rank)];
+    if (rank == rank_ || now - peer.last_heard <= limit) continue;
+    peer.is_gone = true;
+    report(lock, {code(ExitCode::kHang), name_of(rank) + " was silent for " + seconds(limit) +
+                                             ": its process is stopped, or its machine or the "
+                                             "network to it is lost"});
+  }
+}
+
+void TransportGroup::check_waiting(Lock& lock) {
+  if (rank_ != 0) return;
+  peers_[0].progress = progress_of(recorder_);
+  std::vector<RankProgress> ranks;
+  std::vector<std::string> names;
+  for (int rank = 0; rank < size_; ++rank) {
+    ranks.push_back(peers_[static_cast<size_t>(rank)].progress);
+    names.push_back(name_of(rank));
+  }
+  const std::string message = hang_message(ranks, names, options_.timeout);
+  if (!message.empty()) report(lock, {code(ExitCode::kHang), message});
+}
+
+// --- the end of all ---
+
+// Rank 0 reports while it lives; else the first rank that this one does not know to be gone.
+bool TransportGroup::is_reporter() const {
+  for (int rank = 0; rank < rank_; ++rank) {
+    if (!peers_[static_cast<size_t>(rank)].is_gone) return false;
+  }
+  return true;
+}
+
+void TransportGroup::report(Lock& lock, const Failure& failure) {
+  // The first to tell a failure has named its cause; later ones follow from it.
+  const Failure first = end_ ? *end_ : failed_ ? *failed_ : failure;
+  if (!end_ && is_reporter()) conclude(lock, first);
+  if (!end_ && !peers_[0].is_gone) {
+    send(0, kFailed,
+         nlohmann::json{first.exit_code, first.message}.dump(
+             -1, ' ', false, nlohmann::json::error_handler_t::replace));
+  }
+  const auto start = Clock::now();
+  bool has_written = false;
+  while (since(start) < kPatience) {
+    pump();
+    if (end_ && !std::exchange(has_written, true) && end_->exit_code == code(ExitCode::kHang)) {
+      write_operations();
+    }
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  if (end_) end_process(lock, end_->exit_code);
+  conclude(lock, first);
+}
+
+void TransportGroup::conclude(Lock& lock, const Failure& failure) {
+  options_.print_error(failure.message);
+  write_failure(failure);
+  const bool hangs = failure.exit_code == code(ExitCode::kHang);
+  if (hangs) write_operations();
+  const std::string text = nlohmann::json{failure.exit_code, failure.message}.dump(
+      -1, ' ', false, nlohmann::json::error_handler_t::replace);
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank != rank_) transport_->send(rank, kEnd, text);
+  }
+  const auto start = Clock::now();
+  const milliseconds patience(hangs ? 500 : 200);  // after a hang the others write operations
+  while (since(start) < patience) {
+    if (transport_->is_all_sent() && !hangs) break;
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  end_process(lock, failure.exit_code);
+}
+
+void TransportGroup::end_process(Lock& /*lock*/, int exit_code) {
+  transport_->abort(exit_code);
+  std::terminate();  // it does not return
+}
+
+void TransportGroup::write_failure(const Failure& failure) const {
+  std::vector<RankAtFailure> ranks;
+  for (int rank = 0; rank < size_; ++rank) {
+    const Peer& peer = peers_[static_cast<size_t>(rank)];
+    ranks.push_back({transport_->place_of(rank), peer.is_gone,
+                     rank == rank_ ? progress_of(recorder_) : peer.progress});
+  }
+  write_failure_file(failure_folder_, failure.exit_code, failure.message, ranks);
+}
+
+void TransportGroup::write_operations() const {
+  if (failure_folder_.empty()) return;
+  try {
+    write_file_atomically(failure_folder_ / fmt::format("operations.rank_{:05d}.txt", rank_),
+                          recorder_.to_text());
+  } catch (const std::exception&) {
+  }
+}
+
+}  // namespace weft
