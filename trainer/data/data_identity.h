@@ -8,36 +8,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/pair/reader.h"
+#include "indexed_dataset/soundness/dataset_identity.h"
 #include "trainer/data/run_vocabulary.h"
 
 namespace weft {
-
-struct DatasetIdentity {
-  std::string prefix;  // absolute, symbolic links resolved
-  int64_t num_documents = 0, num_sequences = 0, num_tokens = 0;
-  int64_t bin_bytes = 0;
-  uint64_t idx_xxh3 = 0;  // of the whole .idx
-  // XXH3 of the .bin: of all of it up to 64 MiB, else of 64 pieces of 1 MiB at equal distances, the
-  // first and the last one among them.
-  uint64_t bin_xxh3 = 0;
-  // XXH3 of the .bin's block checksums in PREFIX.checksums, which cover every byte; absent where
-  // there is no such file, or where it is of a .bin of another size.
-  std::optional<uint64_t> blocks_xxh3 = {};
-};
-
-// Returns whether both are of the same bytes, wherever these lie.
-bool same_bytes(const DatasetIdentity& a, const DatasetIdentity& b);
-// Returns "300 documents, 25012 tokens (.idx XXH3 ..., .bin XXH3 ...)".
-std::string describe(const DatasetIdentity& dataset);
-
-// Reads the .idx once, and of the .bin what the checksum needs. Throws std::runtime_error if the
-// offsets of the .idx do not follow from its lengths, and what DatasetReader throws.
-DatasetIdentity identify_dataset(const std::filesystem::path& prefix);
 
 struct DataIdentity {
   std::vector<DatasetIdentity> datasets;
