@@ -305,7 +305,8 @@ void TrainLoop::write_manifest() const {
                       .train_samples = schedule_.num_train_samples(),
                       .valid_samples = sizes_.valid_samples,
                       .test_samples = sizes_.test_samples,
-                      .resumed_iteration = iteration()});
+                      .resumed_iteration = iteration(),
+                      .resumed_samples = consumed_samples()});
 }
 
 }  // namespace weft

@@ -10,7 +10,7 @@
 #include "preprocess/commands/messages.h"
 #include "preprocess/datasets/dataset_text.h"
 #include "preprocess/datasets/documents.h"
-#include "preprocess/datasets/sample_query.h"
+#include "preprocess/datasets/run_segments.h"
 #include "preprocess/datasets/source_map.h"
 #include "preprocess/terminal/prefix_options.h"
 #include "preprocess/terminal/terminal_text.h"
@@ -196,13 +196,28 @@ class InspectSamplesCommand final : public Command {
   void validate(OptionSet& options) const override { options_.validate(options); }
 
   int run(const OptionSet&) override {
-    SampleOrder order =
-        options_.run_folder.empty() ? options_.order : read_run_manifest(options_.run_folder);
-    if (!options_.vocabulary.vocab_file.empty()) {
-      order.vocab_file = options_.vocabulary.vocab_file;
-      order.merge_file = options_.vocabulary.merge_file;
+    // Arguments that are given by hand are a run that was never resumed.
+    const std::vector<RunSegment> segments =
+        options_.run_folder.empty() ? std::vector{RunSegment{options_.order, {}, {}, {}}}
+                                    : read_run_segments(options_.run_folder);
+    std::vector<SegmentSamples> parts;
+    if (options_.iteration) {
+      parts = {samples_of_iteration(segments, *options_.iteration)};
+    } else {
+      parts = samples_in_range(segments, options_.split, options_.sample_range[0],
+                               options_.sample_range[1]);
     }
-    const auto [first, last] = wanted_samples(order);
+    for (const SegmentSamples& part : parts) {
+      if (part.segment->dataset)
+        check_same_dataset(without_suffix(part.segment->order.data_path), *part.segment->dataset);
+      print(*part.segment, part.first, part.last);
+    }
+    return 0;
+  }
+
+ private:
+  void print(const RunSegment& segment, int64_t first, int64_t last) const {
+    const SampleOrder& order = segment.order;
     std::string split_name;
     for (const auto& [name, split] : kSplits) {
       if (split == options_.split) split_name = name;
@@ -210,25 +225,19 @@ class InspectSamplesCommand final : public Command {
     const GptDataset dataset = build_split(order, options_.split);
     // The index often holds more samples, from the last epoch that it needs. No iteration takes
     // them.
-    if (const int64_t num_asked = num_asked_samples(order, options_.split); last > num_asked) {
+    if (const int64_t end = end_of_samples(segment, options_.split); last > end) {
       throw std::invalid_argument(
           fmt::format("samples {} to {} are asked for, but the run takes only {} from {}", first,
-                      last, num_asked, split_name));
+                      last, end, split_name));
     }
-    const SamplePrinter printer(
-        dataset, split_name,
-        find_vocabulary(without_suffix(order.data_path), order.vocab_file, order.merge_file));
+    const VocabularyOptions& given = options_.vocabulary;
+    const bool is_given = !given.vocab_file.empty();
+    const SamplePrinter printer(dataset, split_name,
+                                find_vocabulary(without_suffix(order.data_path),
+                                                is_given ? given.vocab_file : order.vocab_file,
+                                                is_given ? given.merge_file : order.merge_file));
     for (int64_t sample = first; sample < last; ++sample)
       options_.as_json ? printer.print_json(sample) : printer.print_text(sample);
-    return 0;
-  }
-
- private:
-  std::pair<int64_t, int64_t> wanted_samples(const SampleOrder& order) const {
-    if (!options_.iteration) return {options_.sample_range[0], options_.sample_range[1]};
-    if (!order.global_batch_size)
-      throw std::runtime_error("the run's manifest holds no global_batch_size");
-    return samples_of_iteration(order, *options_.iteration);
   }
 
   InspectOptions options_;

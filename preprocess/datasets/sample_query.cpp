@@ -3,14 +3,12 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "indexed_dataset/process/parse_json.h"
-#include "indexed_dataset/storage/file_io.h"
 #include "preprocess/datasets/dataset_text.h"
 
 namespace weft {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 // Returns nothing if the value is absent or null.
 template <typename T>
@@ -26,36 +24,6 @@ std::string single_data_path(const Json& arguments) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_array() && value.size() == 1) return value[0].get<std::string>();
   throw std::runtime_error("the run's data_path is not one dataset; blends cannot be inspected");
-}
-
-SampleOrder from_manifest(const Json& manifest) {
-  const Json& arguments = manifest.at("arguments");
-  SampleOrder order;
-  order.data_path = find_value<std::string>(manifest, "dataset_prefix").value_or("");
-  if (order.data_path.empty()) order.data_path = single_data_path(arguments);
-  if (const auto samples = manifest.find("dataset_samples"); samples != manifest.end()) {
-    order.asked_samples =
-        DatasetTargetSizes{.train_samples = samples->at("train").get<int64_t>(),
-                           .valid_samples = samples->at("validation").get<int64_t>(),
-                           .test_samples = samples->at("test").get<int64_t>()};
-  }
-  order.seq_length = arguments.at("seq_length").get<int64_t>();
-  order.split = arguments.at("split").get<std::string>();
-  order.seed = arguments.at("seed").get<int64_t>();
-  order.train_samples = find_value<int64_t>(arguments, "train_samples");
-  // Megatron derives train_iters from train_samples and keeps both: the samples were what was asked
-  // for.
-  if (!order.train_samples) order.train_iters = find_value<int64_t>(arguments, "train_iters");
-  order.eval_iters = arguments.at("eval_iters").get<int64_t>();
-  order.eval_interval = arguments.at("eval_interval").get<int64_t>();
-  order.global_batch_size = find_value<int64_t>(arguments, "global_batch_size");
-  if (!order.global_batch_size)
-    order.global_batch_size = find_value<int64_t>(arguments, "micro_batch_size");
-  order.rampup_batch_size = find_value<std::vector<int64_t>>(arguments, "rampup_batch_size")
-                                .value_or(order.rampup_batch_size);
-  order.vocab_file = find_value<std::string>(arguments, "vocab_file").value_or("");
-  order.merge_file = find_value<std::string>(arguments, "merge_file").value_or("");
-  return order;
 }
 
 int64_t global_batch_size_at(const SampleOrder& order, int64_t consumed_samples) {
@@ -89,29 +57,48 @@ int64_t& samples_of(DatasetTargetSizes& sizes, Split split) {
 
 }  // namespace
 
-SampleOrder read_run_manifest(const std::filesystem::path& run_folder) {
-  const std::filesystem::path path = run_folder / "run_manifest.json";
-  const std::string text = read_file(path);
-  try {
-    return from_manifest(parse_json<Json>(text));
-  } catch (const Json::exception& error) {
-    throw std::runtime_error(path.string() +
-                             ": not the manifest of a training run: " + error.what());
-  } catch (const std::runtime_error& error) {
-    throw std::runtime_error(path.string() + ": " + error.what());
+SampleOrder sample_order_from(const Json& manifest) {
+  const Json& arguments = manifest.at("arguments");
+  SampleOrder order;
+  order.data_path = find_value<std::string>(manifest, "dataset_prefix").value_or("");
+  if (order.data_path.empty()) order.data_path = single_data_path(arguments);
+  if (const auto samples = manifest.find("dataset_samples"); samples != manifest.end()) {
+    order.asked_samples =
+        DatasetTargetSizes{.train_samples = samples->at("train").get<int64_t>(),
+                           .valid_samples = samples->at("validation").get<int64_t>(),
+                           .test_samples = samples->at("test").get<int64_t>()};
   }
+  order.seq_length = arguments.at("seq_length").get<int64_t>();
+  order.split = arguments.at("split").get<std::string>();
+  order.seed = arguments.at("seed").get<int64_t>();
+  order.train_samples = find_value<int64_t>(arguments, "train_samples");
+  // Megatron derives train_iters from train_samples and keeps both: the samples were what was asked
+  // for.
+  if (!order.train_samples) order.train_iters = find_value<int64_t>(arguments, "train_iters");
+  order.eval_iters = arguments.at("eval_iters").get<int64_t>();
+  order.eval_interval = arguments.at("eval_interval").get<int64_t>();
+  order.global_batch_size = find_value<int64_t>(arguments, "global_batch_size");
+  if (!order.global_batch_size)
+    order.global_batch_size = find_value<int64_t>(arguments, "micro_batch_size");
+  order.rampup_batch_size = find_value<std::vector<int64_t>>(arguments, "rampup_batch_size")
+                                .value_or(order.rampup_batch_size);
+  order.vocab_file = find_value<std::string>(arguments, "vocab_file").value_or("");
+  order.merge_file = find_value<std::string>(arguments, "merge_file").value_or("");
+  return order;
 }
 
-std::pair<int64_t, int64_t> samples_of_iteration(const SampleOrder& order, int64_t iteration) {
+std::pair<int64_t, int64_t> samples_of_iteration(const SampleOrder& order, int64_t iteration,
+                                                 const Resumption& resumed) {
+  if (!order.global_batch_size) throw std::runtime_error("the run tells no global_batch_size");
   const int64_t full = *order.global_batch_size;
-  int64_t consumed = 0, num_done = 0;
+  int64_t consumed = resumed.samples, done = resumed.iteration;
   // During the ramp-up step by step; the rest of the run has one batch size.
-  while (num_done + 1 < iteration && global_batch_size_at(order, consumed) != full) {
+  while (done + 1 < iteration && global_batch_size_at(order, consumed) != full) {
     consumed += global_batch_size_at(order, consumed);
-    ++num_done;
+    ++done;
   }
   int64_t rest = 0, last = 0;
-  if (__builtin_mul_overflow(iteration - 1 - num_done, full, &rest) ||
+  if (__builtin_mul_overflow(iteration - 1 - done, full, &rest) ||
       __builtin_add_overflow(consumed, rest, &consumed) ||
       __builtin_add_overflow(consumed, global_batch_size_at(order, consumed), &last)) {
     throw std::invalid_argument("--iteration " + std::to_string(iteration) +

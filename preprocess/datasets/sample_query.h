@@ -1,9 +1,9 @@
 // Finds the samples of a training run by the options that decide the sample order, which are given
-// by hand or read from the run's manifest.
+// by hand or read from the run's manifest (run_segments.h).
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -30,15 +30,20 @@ struct SampleOrder {
   std::string vocab_file, merge_file;
 };
 
-// Reads DIR/run_manifest.json, which weft-train writes: {"arguments": {"data_path": ...,
-// "seq_length": ..., ...}}. Throws std::runtime_error naming what is missing; std::system_error if
-// the file cannot be read.
-SampleOrder read_run_manifest(const std::filesystem::path& run_folder);
+// The order of "arguments" in a run manifest, or of a file that has them alone. Throws a JSON
+// exception or std::runtime_error for what is missing.
+SampleOrder sample_order_from(const nlohmann::ordered_json& manifest);
 
-// Returns the samples [first, last) that iteration `iteration` (from 1) takes, with batch size
-// ramp-up if there is one (Megatron-LM core/num_microbatches_calculator.py). Needs
+// A run that was resumed counts iterations and samples from there on.
+struct Resumption {
+  int64_t iteration = 0, samples = 0;
+};
+
+// Returns the samples [first, last) that iteration `iteration` (from resumed.iteration + 1) takes,
+// with batch size ramp-up if there is one (Megatron-LM core/num_microbatches_calculator.py). Needs
 // global_batch_size. Throws std::invalid_argument where they do not fit 64 bits.
-std::pair<int64_t, int64_t> samples_of_iteration(const SampleOrder& order, int64_t iteration);
+std::pair<int64_t, int64_t> samples_of_iteration(const SampleOrder& order, int64_t iteration,
+                                                 const Resumption& resumed = {});
 
 // Returns the most samples of `split` that the run takes.
 int64_t num_asked_samples(const SampleOrder& order, Split split);

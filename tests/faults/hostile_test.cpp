@@ -14,7 +14,7 @@
 #include "indexed_dataset/soundness/rebuild_index.h"
 #include "indexed_dataset/storage/file_io.h"
 #include "preprocess/datasets/dataset_manifest.h"
-#include "preprocess/datasets/sample_query.h"
+#include "preprocess/datasets/run_segments.h"
 #include "preprocess/datasets/source_map.h"
 #include "preprocess/ledger/journal.h"
 #include "preprocess/ledger/work_plan.h"
@@ -156,7 +156,7 @@ TEST(HostileJson, NestingEndsNoStack) {
     write_file_atomically(manifest_path(prefix), text);
     EXPECT_THROW(read_dataset_manifest(prefix), std::runtime_error);
     write_file_atomically(folder.path() / "run_manifest.json", text);
-    EXPECT_THROW(read_run_manifest(folder.path()), std::runtime_error);
+    EXPECT_THROW(read_run_segments(folder.path()), std::runtime_error);
     EXPECT_FALSE(parse_download_state(text, 1 << 20));
     write_source_map(sources_path(prefix), text);
     EXPECT_THROW(SourceMap{sources_path(prefix)}, std::runtime_error);

@@ -4,18 +4,57 @@
 
 #include <nlohmann/json.hpp>
 
+#include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/storage/file_io.h"
 #include "trainer/config/option_text.h"
 #include "trainer/log/log_lines.h"
 
 namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kFileName = "run_manifest.json";
+
+bool is_same_folder(const fs::path& a, const fs::path& b) {
+  return !a.empty() && !b.empty() && fs::weakly_canonical(a) == fs::weakly_canonical(b);
+}
+
+// Returns the segments in the folder's manifest that ended where this run begins.
+Json earlier_segments(const fs::path& run_folder, const RunManifest& manifest) {
+  Json kept = Json::array();
+  const fs::path path = run_folder / kFileName;
+  if (manifest.resumed_iteration == 0 || !fs::exists(path)) return kept;
+  try {
+    Json last = parse_json<Json>(read_file(path));
+    const std::string& load = manifest.config.load;
+    if (!is_same_folder(load, run_folder) &&
+        !is_same_folder(load, last.at("arguments").at("save").get<std::string>())) {
+      return kept;
+    }
+    Json segments = last.value("earlier", Json::array());
+    last.erase("earlier");
+    segments.push_back(std::move(last));
+    for (Json& segment : segments) {
+      if (segment.at("resumed_iteration").get<int64_t>() < manifest.resumed_iteration)
+        kept.push_back(std::move(segment));
+    }
+  } catch (const std::exception&) {
+    // A damaged manifest tells nothing. Whoever asks for those iterations is told so.
+    return Json::array();
+  }
+  return kept;
+}
+
+}  // namespace
 
 void write_run_manifest(const std::filesystem::path& run_folder, const RunManifest& manifest) {
   char host[256] = "localhost";
   gethostname(host, sizeof host - 1);
-  nlohmann::ordered_json vocabulary = to_json(manifest.data)["vocabulary"];
+  Json vocabulary = to_json(manifest.data)["vocabulary"];
   vocabulary["padded_size"] = manifest.padded_vocabulary_size;
-  const nlohmann::ordered_json json = {
+  const Json json = {
       {"program", "weft-train"},
       {"version", WEFT_VERSION},
       {"compiler", __VERSION__},
@@ -23,6 +62,7 @@ void write_run_manifest(const std::filesystem::path& run_folder, const RunManife
       {"host", host},
       {"device", manifest.device},
       {"resumed_iteration", manifest.resumed_iteration},
+      {"resumed_samples", manifest.resumed_samples},
       {"dataset_prefix", std::filesystem::absolute(manifest.dataset_prefix).string()},
       {"dataset_samples",
        {{"train", manifest.train_samples},
@@ -32,12 +72,12 @@ void write_run_manifest(const std::filesystem::path& run_folder, const RunManife
       {"vocabulary", vocabulary},
       {"num_parameters", manifest.num_parameters},
       {"num_iterations", manifest.num_iterations},
-      {"arguments", nlohmann::ordered_json::parse(resolved_json(manifest.config))},
+      {"arguments", Json::parse(resolved_json(manifest.config))},
+      {"earlier", earlier_segments(run_folder, manifest)},
   };
-  std::filesystem::create_directories(run_folder);
-  write_file_atomically(
-      run_folder / "run_manifest.json",
-      json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+  fs::create_directories(run_folder);
+  write_file_atomically(run_folder / kFileName,
+                        json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 }  // namespace weft

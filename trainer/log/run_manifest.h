@@ -1,5 +1,10 @@
 // RUN_DIR/run_manifest.json describes a run. `weft-data inspect samples --run RUN_DIR` reads it to
 // map iterations to text.
+//
+// A run that was resumed has several segments, whose arguments may differ. The file describes the
+// last one, and "earlier" in it is the list of those before, oldest first. A segment holds the
+// iterations from its resumed_iteration + 1 to the next one's resumed_iteration; its first sample
+// is number resumed_samples of the training set.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +25,12 @@ struct RunManifest {
   int64_t num_iterations = 0;
   // The samples that the run asks of the dataset.
   int64_t train_samples = 0, valid_samples = 0, test_samples = 0;
-  int64_t resumed_iteration = 0;
+  int64_t resumed_iteration = 0, resumed_samples = 0;
 };
 
-// Creates the folder and writes the file whole or not at all. Throws std::system_error.
+// Creates the folder and writes the file whole or not at all. The segments of a file that is there
+// already are kept as far as this run goes on from them: where it loaded what that run had saved.
+// Throws std::system_error.
 void write_run_manifest(const std::filesystem::path& run_folder, const RunManifest& manifest);
 
 }  // namespace weft

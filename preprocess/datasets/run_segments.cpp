@@ -1,0 +1,127 @@
+#include "preprocess/datasets/run_segments.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "indexed_dataset/process/parse_json.h"
+#include "indexed_dataset/storage/file_io.h"
+
+namespace weft {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+RunSegment segment_from(const Json& manifest) {
+  RunSegment segment;
+  segment.order = sample_order_from(manifest);
+  segment.resumed.iteration = manifest.value("resumed_iteration", int64_t{0});
+  if (segment.resumed.iteration > 0) {
+    if (!manifest.contains("resumed_samples")) {
+      throw std::runtime_error(fmt::format(
+          "an older version wrote it when the run was resumed at iteration {}, and it does not "
+          "tell with which sample; give the arguments by hand (--data-path ...)",
+          segment.resumed.iteration));
+    }
+    segment.resumed.samples = manifest["resumed_samples"].get<int64_t>();
+  }
+  if (const auto datasets = manifest.find("datasets");
+      datasets != manifest.end() && datasets->size() == 1) {
+    segment.dataset = dataset_identity_from_json(datasets->front());
+  }
+  if (manifest.contains("num_iterations"))
+    segment.num_iterations = manifest["num_iterations"].get<int64_t>();
+  return segment;
+}
+
+bool have_equal_samples(const RunSegment& a, const RunSegment& b, Split split) {
+  const bool same_bytes_known = !a.dataset || !b.dataset || same_bytes(*a.dataset, *b.dataset);
+  return same_bytes_known && a.order.data_path == b.order.data_path &&
+         a.order.split == b.order.split && a.order.seq_length == b.order.seq_length &&
+         a.order.seed == b.order.seed &&
+         num_asked_samples(a.order, split) == num_asked_samples(b.order, split);
+}
+
+}  // namespace
+
+std::vector<RunSegment> read_run_segments(const std::filesystem::path& run_folder) {
+  const std::filesystem::path path = run_folder / "run_manifest.json";
+  const std::string text = read_file(path);
+  try {
+    const Json manifest = parse_json<Json>(text);
+    std::vector<RunSegment> segments;
+    if (const auto earlier = manifest.find("earlier"); earlier != manifest.end()) {
+      for (const Json& segment : *earlier) segments.push_back(segment_from(segment));
+    }
+    segments.push_back(segment_from(manifest));
+    const auto begins_later = [](const RunSegment& a, const RunSegment& b) {
+      return a.resumed.iteration >= b.resumed.iteration || a.resumed.samples > b.resumed.samples;
+    };
+    if (std::adjacent_find(segments.begin(), segments.end(), begins_later) != segments.end())
+      throw std::runtime_error("its segments are not in order");
+    return segments;
+  } catch (const Json::exception& error) {
+    throw std::runtime_error(path.string() +
+                             ": not the manifest of a training run: " + error.what());
+  } catch (const std::runtime_error& error) {
+    throw std::runtime_error(path.string() + ": " + error.what());
+  }
+}
+
+SegmentSamples samples_of_iteration(const std::vector<RunSegment>& segments, int64_t iteration) {
+  const auto next = std::find_if(segments.begin(), segments.end(), [&](const RunSegment& segment) {
+    return segment.resumed.iteration >= iteration;
+  });
+  if (next == segments.begin()) {
+    throw std::runtime_error(
+        fmt::format("the run's folder tells of iterations from {} on: the run began there, from a "
+                    "checkpoint of another run, whose folder may tell of iteration {}",
+                    segments.front().resumed.iteration + 1, iteration));
+  }
+  const RunSegment& segment = *(next - 1);
+  const auto [first, last] = samples_of_iteration(segment.order, iteration, segment.resumed);
+  return {&segment, first, last};
+}
+
+int64_t end_of_samples(const RunSegment& segment, Split split) {
+  const int64_t num_asked = num_asked_samples(segment.order, split);
+  if (split != Split::kTrain || segment.resumed.iteration == 0 || !segment.num_iterations)
+    return num_asked;
+  const auto last =
+      samples_of_iteration(segment.order, *segment.num_iterations, segment.resumed).second;
+  return std::max(num_asked, last);
+}
+
+std::vector<SegmentSamples> samples_in_range(const std::vector<RunSegment>& segments, Split split,
+                                             int64_t first, int64_t last) {
+  if (split != Split::kTrain) {
+    const RunSegment& newest = segments.back();
+    for (const RunSegment& segment : segments) {
+      if (have_equal_samples(segment, newest, split)) continue;
+      throw std::runtime_error(fmt::format(
+          "the run was resumed at iteration {} with other data, length, seed or number of samples, "
+          "and its folder does not tell which evaluation took samples {} to {} of {}; give the "
+          "arguments of the part that you mean by hand (--data-path ...)",
+          newest.resumed.iteration, first, last, split_name(split)));
+    }
+    return {{&newest, first, last}};
+  }
+  if (first < segments.front().resumed.samples) {
+    throw std::runtime_error(
+        fmt::format("the run's folder tells of samples from {} on: the run began there, from a "
+                    "checkpoint of another run, whose folder may tell of sample {}",
+                    segments.front().resumed.samples, first));
+  }
+  std::vector<SegmentSamples> parts;
+  for (size_t i = 0; i < segments.size(); ++i) {
+    const bool is_last = i + 1 == segments.size();
+    const int64_t begin = std::max(first, segments[i].resumed.samples);
+    const int64_t end = is_last ? last : std::min(last, segments[i + 1].resumed.samples);
+    if (begin < end) parts.push_back({&segments[i], begin, end});
+  }
+  return parts;
+}
+
+}  // namespace weft

@@ -1,0 +1,49 @@
+// A training run as its folder tells it: DIR/run_manifest.json, which weft-train writes (trainer/log/
+// run_manifest.h). Each time the program goes on with a run, its arguments may change, and with
+// them the samples that an iteration takes: every such segment of the run has an order of its own.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "indexed_dataset/soundness/dataset_identity.h"
+#include "preprocess/datasets/sample_query.h"
+
+namespace weft {
+
+struct RunSegment {
+  SampleOrder order;
+  Resumption resumed;  // where it begins
+  // The dataset that was read; a file that holds arguments only does not tell.
+  std::optional<DatasetIdentity> dataset;
+  // The number of iterations of the whole run, if the file tells it. A run that goes on with a
+  // smaller batch size takes more samples than its arguments ask for, as long as the index has them.
+  std::optional<int64_t> num_iterations;
+};
+
+// Samples [first, last) of one segment.
+struct SegmentSamples {
+  const RunSegment* segment = nullptr;
+  int64_t first = 0, last = 0;
+};
+
+// Oldest first. Throws std::runtime_error that names what is missing, and std::system_error if the
+// file cannot be read.
+std::vector<RunSegment> read_run_segments(const std::filesystem::path& run_folder);
+
+// Returns what an iteration took. Throws std::runtime_error where the folder does not tell: the
+// run began there from another run's checkpoint.
+SegmentSamples samples_of_iteration(const std::vector<RunSegment>& segments, int64_t iteration);
+
+// Returns the number of the sample of `split` that follows the last one which the run may take.
+int64_t end_of_samples(const RunSegment& segment, Split split);
+
+// Returns whose samples [first, last) of `split` are; for the training set these may be several
+// segments', in order. Throws std::runtime_error where the folder does not tell: before the first
+// segment, or for a validation or test set that was another one before the run was resumed.
+std::vector<SegmentSamples> samples_in_range(const std::vector<RunSegment>& segments, Split split,
+                                             int64_t first, int64_t last);
+
+}  // namespace weft
