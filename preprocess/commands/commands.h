@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "preprocess/terminal/command_line.h"
+#include "indexed_dataset/terminal/command_line.h"
 
 namespace weft {
 

@@ -5,14 +5,14 @@
 #include <system_error>
 
 #include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/process/stop_signal.h"
 #include "indexed_dataset/storage/file_io.h"
 #include "indexed_dataset/storage/lock_file.h"
 #include "indexed_dataset/storage/sha256.h"
+#include "indexed_dataset/terminal/terminal_text.h"
 #include "preprocess/commands/commands.h"
 #include "preprocess/commands/messages.h"
 #include "preprocess/commands/progress.h"
-#include "preprocess/terminal/stop_signal.h"
-#include "preprocess/terminal/terminal_text.h"
 #include "preprocess/web/download.h"
 #include "preprocess/web/sha256_list.h"
 #include "preprocess/web/url.h"

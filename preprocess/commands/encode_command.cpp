@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "indexed_dataset/process/parallel_for.h"
+#include "indexed_dataset/process/stop_signal.h"
 #include "preprocess/commands/commands.h"
 #include "preprocess/commands/find_vocabulary.h"
 #include "preprocess/stream/byte_source.h"
-#include "preprocess/terminal/stop_signal.h"
 #include "preprocess/web/open_input.h"
 #include "tokenizer/tokenizer.h"
 

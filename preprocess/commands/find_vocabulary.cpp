@@ -6,10 +6,10 @@
 #include <thread>
 
 #include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/process/stop_signal.h"
 #include "indexed_dataset/storage/lock_file.h"
 #include "indexed_dataset/storage/sha256.h"
 #include "preprocess/commands/messages.h"
-#include "preprocess/terminal/stop_signal.h"
 #include "preprocess/web/download.h"
 
 namespace weft {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "preprocess/terminal/prefix_options.h"
+#include "preprocess/commands/prefix_options.h"
 #include "tokenizer/vocabulary.h"
 
 namespace weft {

@@ -6,11 +6,11 @@
 #include <stdexcept>
 
 #include "indexed_dataset/pair/reader.h"
+#include "indexed_dataset/terminal/terminal_text.h"
 #include "preprocess/commands/commands.h"
+#include "preprocess/commands/prefix_options.h"
 #include "preprocess/datasets/dataset_text.h"
 #include "preprocess/datasets/kth_smallest.h"
-#include "preprocess/terminal/prefix_options.h"
-#include "preprocess/terminal/terminal_text.h"
 
 namespace weft {
 namespace {

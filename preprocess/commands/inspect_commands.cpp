@@ -6,14 +6,14 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "indexed_dataset/terminal/terminal_text.h"
 #include "preprocess/commands/commands.h"
 #include "preprocess/commands/messages.h"
+#include "preprocess/commands/prefix_options.h"
 #include "preprocess/datasets/dataset_text.h"
 #include "preprocess/datasets/documents.h"
 #include "preprocess/datasets/run_segments.h"
 #include "preprocess/datasets/source_map.h"
-#include "preprocess/terminal/prefix_options.h"
-#include "preprocess/terminal/terminal_text.h"
 
 namespace weft {
 namespace {

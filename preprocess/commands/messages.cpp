@@ -9,7 +9,7 @@
 #include <system_error>
 
 #include "indexed_dataset/process/exit_code.h"
-#include "preprocess/terminal/terminal_text.h"
+#include "indexed_dataset/terminal/terminal_text.h"
 
 namespace weft {
 namespace {

@@ -6,6 +6,8 @@
 #include <cstdio>
 
 #include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/process/stop_signal.h"
+#include "indexed_dataset/terminal/terminal_text.h"
 #include "preprocess/commands/commands.h"
 #include "preprocess/commands/find_vocabulary.h"
 #include "preprocess/commands/messages.h"
@@ -19,8 +21,6 @@
 #include "preprocess/run/run_manifest.h"
 #include "preprocess/run/work_folder.h"
 #include "preprocess/stream/byte_source.h"
-#include "preprocess/terminal/stop_signal.h"
-#include "preprocess/terminal/terminal_text.h"
 #include "preprocess/web/open_input.h"
 #include "preprocess/web/url.h"
 #include "tokenizer/split/unicode_classes.h"

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "preprocess/commands/prefix_options.h"
 #include "preprocess/compressed/decoded_source.h"
 #include "preprocess/run/pipeline.h"
-#include "preprocess/terminal/prefix_options.h"
 
 namespace weft {
 

@@ -3,13 +3,13 @@
 
 #include <cstdio>
 
+#include "indexed_dataset/terminal/terminal_text.h"
 #include "preprocess/commands/commands.h"
+#include "preprocess/commands/prefix_options.h"
 #include "preprocess/datasets/dataset_text.h"
 #include "preprocess/datasets/output_conflicts.h"
 #include "preprocess/report/gather_report.h"
 #include "preprocess/report/report_labels.h"
-#include "preprocess/terminal/prefix_options.h"
-#include "preprocess/terminal/terminal_text.h"
 
 namespace weft {
 namespace {

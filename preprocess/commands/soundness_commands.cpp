@@ -11,14 +11,14 @@
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/soundness/block_checksums.h"
 #include "indexed_dataset/soundness/verify.h"
+#include "indexed_dataset/terminal/terminal_text.h"
 #include "preprocess/commands/commands.h"
 #include "preprocess/commands/messages.h"
+#include "preprocess/commands/prefix_options.h"
 #include "preprocess/datasets/dataset_manifest.h"
 #include "preprocess/datasets/dataset_text.h"
 #include "preprocess/datasets/repair.h"
 #include "preprocess/datasets/source_map.h"
-#include "preprocess/terminal/prefix_options.h"
-#include "preprocess/terminal/terminal_text.h"
 #include "tokenizer/vocabulary.h"
 
 namespace weft {

@@ -5,15 +5,15 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "indexed_dataset/process/stop_signal.h"
 #include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/terminal/terminal_text.h"
 #include "preprocess/commands/commands.h"
 #include "preprocess/commands/input_checks.h"
 #include "preprocess/commands/messages.h"
 #include "preprocess/documents/bad_lines.h"
 #include "preprocess/documents/each_document.h"
 #include "preprocess/stream/byte_source.h"
-#include "preprocess/terminal/stop_signal.h"
-#include "preprocess/terminal/terminal_text.h"
 #include "tokenizer/train_vocabulary.h"
 
 namespace weft {

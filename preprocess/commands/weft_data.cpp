@@ -9,10 +9,10 @@
 
 #include "indexed_dataset/process/out_of_memory.h"
 #include "indexed_dataset/process/standard_streams.h"
+#include "indexed_dataset/process/stop_signal.h"
 #include "indexed_dataset/storage/bus_error.h"
 #include "preprocess/commands/commands.h"
 #include "preprocess/commands/messages.h"
-#include "preprocess/terminal/stop_signal.h"
 #include "tokenizer/split/unicode_classes.h"
 
 namespace {

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "indexed_dataset/terminal/terminal_text.h"
 #include "preprocess/documents/exact_json_line.h"
 #include "preprocess/documents/json_scanner.h"
-#include "preprocess/terminal/terminal_text.h"
 
 namespace weft {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "preprocess/terminal/terminal_text.h"
+#include "indexed_dataset/terminal/terminal_text.h"
 
 namespace weft {
 namespace {

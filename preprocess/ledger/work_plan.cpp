@@ -10,10 +10,10 @@
 #include <system_error>
 #include <utility>
 
+#include "indexed_dataset/process/stop_signal.h"
 #include "indexed_dataset/soundness/xxh3.h"
 #include "preprocess/compressed/decompress.h"
 #include "preprocess/stream/byte_source.h"
-#include "preprocess/terminal/stop_signal.h"
 #include "preprocess/web/open_input.h"
 #include "preprocess/web/url_source.h"
 

@@ -9,12 +9,12 @@
 #include <stdexcept>
 
 #include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/terminal/terminal_text.h"
 #include "preprocess/datasets/dataset_manifest.h"
 #include "preprocess/datasets/dataset_text.h"
 #include "preprocess/datasets/kth_smallest.h"
 #include "preprocess/report/document_examiner.h"
 #include "preprocess/report/report_labels.h"
-#include "preprocess/terminal/terminal_text.h"
 
 namespace weft {
 namespace {

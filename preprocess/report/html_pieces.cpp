@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "indexed_dataset/terminal/terminal_text.h"
 #include "preprocess/report/report_labels.h"
-#include "preprocess/terminal/terminal_text.h"
 
 namespace weft {
 

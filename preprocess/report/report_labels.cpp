@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "preprocess/terminal/terminal_text.h"
+#include "indexed_dataset/terminal/terminal_text.h"
 
 namespace weft {
 

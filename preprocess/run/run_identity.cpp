@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "indexed_dataset/soundness/xxh3.h"
+#include "indexed_dataset/terminal/terminal_text.h"
 #include "preprocess/stream/byte_source.h"
-#include "preprocess/terminal/terminal_text.h"
 #include "preprocess/web/open_input.h"
 
 namespace weft {

@@ -51,14 +51,6 @@ std::string advice_for_scheme(const std::string& scheme) {
 
 }  // namespace
 
-bool looks_like_url(std::string_view text) {
-  const size_t end = text.find("://");
-  if (end == text.npos || end == 0) return false;
-  return std::all_of(text.begin(), text.begin() + static_cast<ptrdiff_t>(end), [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '+' || c == '-' || c == '.';
-  });
-}
-
 void check_url(const std::string& url, bool allow_http) {
   const std::string shown = std::string(1, '\'').append(display_url(url)).append(1, '\'');
   const ParsedUrl parsed = parse(url);
@@ -76,16 +68,6 @@ void check_url(const std::string& url, bool allow_http) {
     throw std::invalid_argument(
         shown + ": unencrypted; use an https URL, or --allow-http if you trust the network");
   }
-}
-
-std::string display_url(const std::string& url) {
-  std::string shown = url.substr(0, url.find_first_of("?#"));
-  const size_t host = shown.find("://");
-  if (host == shown.npos) return shown;
-  const size_t path = shown.find('/', host + 3);
-  const size_t at = shown.rfind('@', path == shown.npos ? path : path - 1);
-  if (at != shown.npos && at > host) shown.erase(host + 3, at - host - 2);
-  return shown;
 }
 
 std::string url_path(const std::string& url) {

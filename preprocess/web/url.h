@@ -6,19 +6,14 @@
 #include <string>
 #include <string_view>
 
-namespace weft {
+#include "indexed_dataset/terminal/terminal_text.h"  // looks_like_url, display_url
 
-// True for anything with a scheme ("https://..."): everything else is a path.
-bool looks_like_url(std::string_view text);
+namespace weft {
 
 // Throws std::invalid_argument for what is no http(s) URL, for unencrypted http unless
 // `allow_http`, and for a URL with a user name or password in it (command lines and logs are no
 // place for these).
 void check_url(const std::string& url, bool allow_http);
-
-// The URL as messages, logs and state files may show it: without query and fragment, which may hold
-// a signature.
-std::string display_url(const std::string& url);
 
 // The decoded path: "/a b/c.jsonl".
 std::string url_path(const std::string& url);

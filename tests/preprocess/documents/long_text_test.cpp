@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "indexed_dataset/terminal/terminal_text.h"
 #include "preprocess/documents/json_scanner.h"
 #include "preprocess/documents/tokenize_chunk.h"
 #include "preprocess/stream/line_chunks.h"
-#include "preprocess/terminal/terminal_text.h"
 #include "tests/preprocess/compressed/byte_sources.h"
 #include "tests/preprocess/temporary_folder.h"
 #include "tokenizer/train_vocabulary.h"

@@ -1,4 +1,4 @@
-#include "preprocess/terminal/option_set.h"
+#include "indexed_dataset/terminal/option_set.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,7 +8,7 @@
 #include <charconv>
 #include <stdexcept>
 
-#include "preprocess/web/url.h"
+#include "indexed_dataset/terminal/terminal_text.h"
 
 namespace weft {
 

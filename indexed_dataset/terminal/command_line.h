@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "preprocess/terminal/option_set.h"
+#include "indexed_dataset/terminal/option_set.h"
 
 namespace weft {
 

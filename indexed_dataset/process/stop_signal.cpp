@@ -1,4 +1,4 @@
-#include "preprocess/terminal/stop_signal.h"
+#include "indexed_dataset/process/stop_signal.h"
 
 #include <atomic>
 #include <csignal>

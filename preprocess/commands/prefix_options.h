@@ -5,7 +5,7 @@
 #include <string>
 #include <thread>
 
-#include "preprocess/terminal/option_set.h"
+#include "indexed_dataset/terminal/option_set.h"
 
 namespace weft {
 

@@ -1,8 +1,10 @@
-#include "preprocess/terminal/terminal_text.h"
+#include "indexed_dataset/terminal/terminal_text.h"
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cstdint>
 
 namespace weft {
@@ -72,6 +74,24 @@ std::string escape(std::string_view text, bool is_message) {
 std::string escape_for_terminal(std::string_view text) { return escape(text, false); }
 
 std::string escape_message(std::string_view text) { return escape(text, true); }
+
+bool looks_like_url(std::string_view text) {
+  const size_t end = text.find("://");
+  if (end == text.npos || end == 0) return false;
+  return std::all_of(text.begin(), text.begin() + static_cast<ptrdiff_t>(end), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '+' || c == '-' || c == '.';
+  });
+}
+
+std::string display_url(const std::string& url) {
+  std::string shown = url.substr(0, url.find_first_of("?#"));
+  const size_t host = shown.find("://");
+  if (host == shown.npos) return shown;
+  const size_t path = shown.find('/', host + 3);
+  const size_t at = shown.rfind('@', path == shown.npos ? path : path - 1);
+  if (at != shown.npos && at > host) shown.erase(host + 3, at - host - 2);
+  return shown;
+}
 
 std::string first_columns(const std::string& line, size_t num_columns) {
   size_t at = 0;

@@ -1,5 +1,5 @@
-// Makes text of a corpus safe for terminals: it may hold escape sequences that a terminal would
-// obey.
+// Makes text safe to show: a corpus may hold escape sequences that a terminal would obey, and an
+// address a signature.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,13 @@ std::string escape_for_terminal(std::string_view text);
 // two spaces behind it, which is how our messages go on in a second line. A name can therefore
 // begin no line of its own in a log.
 std::string escape_message(std::string_view text);
+
+// True for anything with a scheme ("https://..."): everything else is a path.
+bool looks_like_url(std::string_view text);
+
+// The URL as messages, logs and state files may show it: without query and fragment, which may hold
+// a signature.
+std::string display_url(const std::string& url);
 
 // Cuts `line` to one line of the terminal behind `fd` (80 columns if it does not tell) without its
 // last column: a refreshed line must not wrap, or each refresh would leave one behind.

@@ -1,4 +1,4 @@
-#include "preprocess/terminal/command_line.h"
+#include "indexed_dataset/terminal/command_line.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
