@@ -4,9 +4,9 @@
 
 #include <cmath>
 
+#include "indexed_dataset/process/stop_signal.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/log/log_lines.h"
-#include "trainer/signals.h"
 
 namespace weft {
 
@@ -108,7 +108,7 @@ int64_t TrainLoop::reserved_bytes() const {
 Control TrainLoop::decide_control() {
   const bool is_over = config_.exit_duration_in_mins &&
                        ms_since(process_start_) / 6e4 > *config_.exit_duration_in_mins;
-  int64_t seen[] = {received_stop_signal(), is_over ? 1 : 0};
+  int64_t seen[] = {stop_signal(), is_over ? 1 : 0};
   ranks_.max(seen);
   Control control;
   control.stop_signal = static_cast<int>(seen[0]);
@@ -126,7 +126,7 @@ Control TrainLoop::decide_control() {
 }
 
 bool TrainLoop::is_stop_requested() {
-  int64_t signal[] = {received_stop_signal()};
+  int64_t signal[] = {stop_signal()};
   ranks_.max(signal);
   return signal[0] != 0;
 }

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "indexed_dataset/process/standard_streams.h"
+#include "indexed_dataset/process/stop_signal.h"
 #include "indexed_dataset/storage/bus_error.h"
 #include "kernels/backend.h"
 #include "trainer/config/command_line.h"
 #include "trainer/config/problems.h"
 #include "trainer/parallel/join_ranks.h"
-#include "trainer/signals.h"
 #include "trainer/train_loop.h"
 
 namespace {
@@ -62,7 +62,7 @@ weft::ExitCode run(weft::ParsedArguments& parsed, weft::HostGroup& ranks,
     if (ranks.rank() == 0) weft::dry_run(config, parsed.notes, stdout);
     return weft::ExitCode::kDone;
   }
-  weft::catch_stop_signals();
+  weft::install_stop_signals();
   return weft::TrainLoop(config, parsed.notes, process_start, ranks, stdout).run();
 }
 

@@ -26,13 +26,12 @@ std::optional<int64_t> parse_int64(const std::string& text) {
   return value;
 }
 
-namespace {
-
-// For a text that parse_int64() refuses: true if it is a number that does not fit.
 bool is_written_as_integer(const std::string& text) {
   const size_t begin = text.starts_with('-') ? 1 : 0;
   return text.size() > begin && text.find_first_not_of("0123456789", begin) == text.npos;
 }
+
+namespace {
 
 // Returns a value as logs and manifests may show it: the query of a URL may hold a signature.
 std::string shown(const std::string& value) {

@@ -98,5 +98,7 @@ class OptionSet {
 // Reads decimal digits with single underscores between them, as Python's int() does: "300_000_000",
 // "-5". Returns nothing for other texts and for numbers that do not fit.
 std::optional<int64_t> parse_int64(const std::string& text);
+// For a text that parse_int64() refuses: true if it is a number that does not fit.
+bool is_written_as_integer(const std::string& text);
 
 }  // namespace weft

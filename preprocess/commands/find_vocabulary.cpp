@@ -9,7 +9,7 @@
 #include "indexed_dataset/process/stop_signal.h"
 #include "indexed_dataset/storage/lock_file.h"
 #include "indexed_dataset/storage/sha256.h"
-#include "preprocess/commands/messages.h"
+#include "indexed_dataset/terminal/messages.h"
 #include "preprocess/web/download.h"
 
 namespace weft {
@@ -88,6 +88,13 @@ VocabularyFiles download_vocabulary() {
 }
 
 }  // namespace
+
+void make_folder(const std::filesystem::path& folder, const std::string& option) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (!error) return;
+  throw std::system_error(error, option + ": cannot make the folder '" + folder.string() + "'");
+}
 
 FoundVocabulary find_or_download_vocabulary(const VocabularyOptions& given) {
   FoundVocabulary found;

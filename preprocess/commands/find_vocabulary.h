@@ -1,6 +1,7 @@
 // Finds GPT-2's vocabulary files where they usually lie, or downloads them.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -21,5 +22,9 @@ struct FoundVocabulary {
 // do; std::runtime_error if the merges beside GPT-2's vocab.json are not GPT-2's, and what
 // Vocabulary::load() throws; StoppedBySignal soon after a signal that asks to stop.
 FoundVocabulary find_or_download_vocabulary(const VocabularyOptions& given);
+
+// Makes a folder for a vocabulary, and those above it. Throws std::system_error whose message begins
+// with `option`.
+void make_folder(const std::filesystem::path& folder, const std::string& option);
 
 }  // namespace weft

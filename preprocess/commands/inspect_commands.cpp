@@ -6,9 +6,9 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "indexed_dataset/terminal/messages.h"
 #include "indexed_dataset/terminal/terminal_text.h"
 #include "preprocess/commands/commands.h"
-#include "preprocess/commands/messages.h"
 #include "preprocess/commands/prefix_options.h"
 #include "preprocess/datasets/dataset_text.h"
 #include "preprocess/datasets/documents.h"

@@ -7,10 +7,10 @@
 
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/process/stop_signal.h"
+#include "indexed_dataset/terminal/messages.h"
 #include "indexed_dataset/terminal/terminal_text.h"
 #include "preprocess/commands/commands.h"
 #include "preprocess/commands/find_vocabulary.h"
-#include "preprocess/commands/messages.h"
 #include "preprocess/commands/preprocess_options.h"
 #include "preprocess/commands/progress.h"
 #include "preprocess/datasets/output_conflicts.h"

@@ -7,10 +7,11 @@
 
 #include "indexed_dataset/process/stop_signal.h"
 #include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/terminal/messages.h"
 #include "indexed_dataset/terminal/terminal_text.h"
 #include "preprocess/commands/commands.h"
+#include "preprocess/commands/find_vocabulary.h"
 #include "preprocess/commands/input_checks.h"
-#include "preprocess/commands/messages.h"
 #include "preprocess/documents/bad_lines.h"
 #include "preprocess/documents/each_document.h"
 #include "preprocess/stream/byte_source.h"

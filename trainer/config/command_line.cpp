@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "indexed_dataset/process/nearest_name.h"
+#include "indexed_dataset/terminal/option_set.h"
 #include "trainer/config/megatron_flags.h"
 #include "trainer/config/options.h"
 
@@ -18,15 +19,11 @@ namespace {
 
 // --- text to value: each returns what is wrong, or an empty string ---
 
-// Digits may be grouped with single underscores, as in Python's int().
-std::string parse(std::string text, int64_t& value) {
-  const bool grouped_badly = text.empty() || text.front() == '_' || text.back() == '_' ||
-                             text.find("__") != std::string::npos;
-  std::erase(text, '_');
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc::result_out_of_range) return "does not fit into 64 bits";
-  const bool whole = error == std::errc{} && end == text.data() + text.size();
-  return whole && !grouped_badly ? "" : "is not an integer";
+std::string parse(const std::string& text, int64_t& value) {
+  const std::optional<int64_t> number = parse_int64(text);
+  value = number.value_or(value);
+  if (number) return "";
+  return is_written_as_integer(text) ? "does not fit into 64 bits" : "is not an integer";
 }
 
 template <typename Real>

@@ -1,11 +1,10 @@
-// Prints what the commands say to people. Messages may quote names of files, in which anything can
+// Prints what programs say to people. Messages may quote names of files, in which anything can
 // stand: all control characters are escaped. Nothing is thrown here: a log that cannot be written
 // ends no run.
 #pragma once
 
 #include <chrono>
 #include <exception>
-#include <filesystem>
 #include <string>
 
 namespace weft {
@@ -18,9 +17,6 @@ std::string message_of(const std::exception& error);
 
 // Prints "error: ..." for an exception that ends the program, and returns its exit code.
 int print_error(const std::exception& error);
-
-// Makes a folder and those above it. Throws std::system_error whose message begins with `option`.
-void make_folder(const std::filesystem::path& folder, const std::string& option);
 
 // A line on standard error that says how far the work is: refreshed on a terminal, one every 30 s in
 // a log.

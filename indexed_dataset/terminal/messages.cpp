@@ -1,4 +1,4 @@
-#include "preprocess/commands/messages.h"
+#include "indexed_dataset/terminal/messages.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -39,13 +39,6 @@ std::string message_of(const std::exception& error) {
 int print_error(const std::exception& error) {
   print_message("error: " + message_of(error) + umask_hint(error));
   return static_cast<int>(exit_code_for(error));
-}
-
-void make_folder(const std::filesystem::path& folder, const std::string& option) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (!error) return;
-  throw std::system_error(error, option + ": cannot make the folder '" + folder.string() + "'");
 }
 
 LiveLine::LiveLine() : is_terminal_(::isatty(STDERR_FILENO) == 1) {}
