@@ -7,7 +7,7 @@
 //            | input_idx:u32 offset_bytes:u64 origin[32]     version 2: 44 bytes, at 64 + 44 * i
 //   footer  := {"inputs": [{"path": "a.jsonl.zst"}, ...]}   JSON, to the end of the file
 //
-// preprocess/datasets/source_map.h says what the fields mean, writes the file and reads it.
+// indexed_dataset/beside/source_map.h says what the fields mean, writes the file and reads it.
 #pragma once
 
 #include <cstddef>

@@ -5,12 +5,13 @@
 #include <cstdio>
 #include <stdexcept>
 
+#include "indexed_dataset/beside/kth_smallest.h"
+#include "indexed_dataset/pair/dataset_files.h"
 #include "indexed_dataset/pair/reader.h"
 #include "indexed_dataset/terminal/terminal_text.h"
 #include "preprocess/commands/commands.h"
 #include "preprocess/commands/prefix_options.h"
-#include "preprocess/datasets/dataset_text.h"
-#include "preprocess/datasets/kth_smallest.h"
+#include "preprocess/documents/dataset_text.h"
 
 namespace weft {
 namespace {

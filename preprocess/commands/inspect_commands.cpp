@@ -6,14 +6,16 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "indexed_dataset/beside/documents.h"
+#include "indexed_dataset/beside/run_segments.h"
+#include "indexed_dataset/beside/source_map.h"
+#include "indexed_dataset/pair/dataset_files.h"
+#include "indexed_dataset/samples/sample_query.h"
 #include "indexed_dataset/terminal/messages.h"
 #include "indexed_dataset/terminal/terminal_text.h"
 #include "preprocess/commands/commands.h"
 #include "preprocess/commands/prefix_options.h"
-#include "preprocess/datasets/dataset_text.h"
-#include "preprocess/datasets/documents.h"
-#include "preprocess/datasets/run_segments.h"
-#include "preprocess/datasets/source_map.h"
+#include "preprocess/documents/dataset_text.h"
 
 namespace weft {
 namespace {

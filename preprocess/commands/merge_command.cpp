@@ -4,13 +4,13 @@
 #include <chrono>
 #include <map>
 
+#include "indexed_dataset/beside/merge.h"
+#include "indexed_dataset/pair/dataset_files.h"
 #include "indexed_dataset/process/stop_signal.h"
 #include "indexed_dataset/terminal/messages.h"
 #include "indexed_dataset/terminal/terminal_text.h"
 #include "preprocess/commands/commands.h"
 #include "preprocess/commands/prefix_options.h"
-#include "preprocess/datasets/dataset_text.h"
-#include "preprocess/datasets/merge.h"
 
 namespace weft {
 namespace {

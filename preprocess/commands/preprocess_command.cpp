@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "indexed_dataset/beside/output_conflicts.h"
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/process/stop_signal.h"
 #include "indexed_dataset/terminal/messages.h"
@@ -13,7 +14,6 @@
 #include "preprocess/commands/find_vocabulary.h"
 #include "preprocess/commands/preprocess_options.h"
 #include "preprocess/commands/progress.h"
-#include "preprocess/datasets/output_conflicts.h"
 #include "preprocess/ledger/run_ranks.h"
 #include "preprocess/ledger/work_plan.h"
 #include "preprocess/report/gather_report.h"

@@ -5,10 +5,10 @@
 #include <set>
 #include <thread>
 
+#include "indexed_dataset/beside/dataset_manifest.h"
+#include "indexed_dataset/beside/output_conflicts.h"
+#include "indexed_dataset/beside/shard.h"
 #include "preprocess/commands/input_checks.h"
-#include "preprocess/datasets/dataset_manifest.h"
-#include "preprocess/datasets/output_conflicts.h"
-#include "preprocess/datasets/shard.h"
 #include "preprocess/ledger/work_plan.h"
 #include "preprocess/report/gather_report.h"
 #include "preprocess/run/work_folder.h"
@@ -134,7 +134,11 @@ void PreprocessOptions::check_files() const {
   check_inputs_can_be_opened(config.inputs);
   if (!vocabulary.vocab_file.empty())
     check_inputs_can_be_opened({vocabulary.vocab_file, vocabulary.merge_file});
-  guard_outputs(output_prefixes(), output_prefix + ".lock", report_files(), config.inputs);
+  std::vector<std::filesystem::path> input_files;
+  for (const std::string& input : config.inputs) {
+    if (input != "-" && !looks_like_url(input)) input_files.emplace_back(input);
+  }
+  guard_outputs(output_prefixes(), output_prefix + ".lock", report_files(), input_files);
 }
 
 std::vector<std::string> PreprocessOptions::notes() const {

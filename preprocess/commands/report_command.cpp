@@ -3,11 +3,11 @@
 
 #include <cstdio>
 
+#include "indexed_dataset/beside/output_conflicts.h"
+#include "indexed_dataset/pair/dataset_files.h"
 #include "indexed_dataset/terminal/terminal_text.h"
 #include "preprocess/commands/commands.h"
 #include "preprocess/commands/prefix_options.h"
-#include "preprocess/datasets/dataset_text.h"
-#include "preprocess/datasets/output_conflicts.h"
 #include "preprocess/report/gather_report.h"
 #include "preprocess/report/report_labels.h"
 

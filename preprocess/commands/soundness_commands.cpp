@@ -7,6 +7,10 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "indexed_dataset/beside/dataset_manifest.h"
+#include "indexed_dataset/beside/repair.h"
+#include "indexed_dataset/beside/source_map.h"
+#include "indexed_dataset/pair/dataset_files.h"
 #include "indexed_dataset/pair/reader.h"
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/soundness/block_checksums.h"
@@ -15,10 +19,6 @@
 #include "indexed_dataset/terminal/terminal_text.h"
 #include "preprocess/commands/commands.h"
 #include "preprocess/commands/prefix_options.h"
-#include "preprocess/datasets/dataset_manifest.h"
-#include "preprocess/datasets/dataset_text.h"
-#include "preprocess/datasets/repair.h"
-#include "preprocess/datasets/source_map.h"
 #include "tokenizer/vocabulary.h"
 
 namespace weft {

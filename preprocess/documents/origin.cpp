@@ -1,7 +1,5 @@
 #include "preprocess/documents/origin.h"
 
-#include <simdjson.h>
-
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
@@ -117,18 +115,6 @@ OriginPath keys_of(std::string_view path) {
 }
 
 }  // namespace
-
-std::string_view Origin::view() const {
-  const auto end = std::find(bytes.begin(), bytes.end(), '\0');
-  return {bytes.data(), static_cast<size_t>(end - bytes.begin())};
-}
-
-bool is_valid(const Origin& origin) {
-  const std::string_view text = origin.view();
-  return std::all_of(origin.bytes.begin() + static_cast<ptrdiff_t>(text.size()), origin.bytes.end(),
-                     [](char c) { return c == '\0'; }) &&
-         (text.empty() || simdjson::validate_utf8(text));
-}
 
 Origin origin_of(std::string_view value) {
   Origin origin;

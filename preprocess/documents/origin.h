@@ -2,27 +2,14 @@
 // which keys lines of JSON name it.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "indexed_dataset/pair/sources_layout.h"
+#include "indexed_dataset/beside/source_map.h"
 
 namespace weft {
-
-// At most 32 bytes of valid UTF-8 without a zero byte, padded with zeros; empty: not known.
-struct Origin {
-  std::array<char, kOriginBytes> bytes{};
-
-  std::string_view view() const;
-  bool is_empty() const { return bytes[0] == '\0'; }
-  friend bool operator==(const Origin&, const Origin&) = default;
-};
-
-// True if the bytes are such text: in a file they may be anything.
-bool is_valid(const Origin& origin);
 
 // Longer strings are looked at up to here only. A host has at most 253 bytes.
 constexpr size_t kMaxOriginTextBytes = 4096;

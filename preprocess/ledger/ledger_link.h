@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "indexed_dataset/pair/dataset_counts.h"
-#include "preprocess/datasets/written_checksums.h"
+#include "preprocess/documents/written_checksums.h"
 #include "preprocess/ledger/pipeline_totals.h"
 
 namespace weft {

@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "preprocess/datasets/written_checksums.h"
 #include "preprocess/documents/tokenize_chunk.h"
+#include "preprocess/documents/written_checksums.h"
 #include "preprocess/stream/line_chunks.h"
 
 namespace weft {

@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
+#include "indexed_dataset/beside/source_map.h"
 #include "indexed_dataset/process/crash_point.h"
 #include "indexed_dataset/storage/file_io.h"
-#include "preprocess/datasets/source_map.h"
 #include "preprocess/rank/spill_file.h"
 
 namespace weft {

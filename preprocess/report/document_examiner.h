@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <map>
 
-#include "preprocess/datasets/documents.h"
-#include "preprocess/datasets/source_map.h"
+#include "indexed_dataset/beside/documents.h"
+#include "indexed_dataset/beside/source_map.h"
 #include "preprocess/report/data_report.h"
 #include "preprocess/report/document_facts.h"
 #include "preprocess/report/document_groups.h"

@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
+#include "indexed_dataset/beside/source_map.h"
 #include "indexed_dataset/process/parallel_for.h"
-#include "preprocess/datasets/source_map.h"
 #include "preprocess/report/data_report.h"
 
 namespace weft {

@@ -8,11 +8,11 @@
 #include <ctime>
 #include <stdexcept>
 
+#include "indexed_dataset/beside/dataset_manifest.h"
+#include "indexed_dataset/beside/kth_smallest.h"
 #include "indexed_dataset/storage/file_io.h"
 #include "indexed_dataset/terminal/terminal_text.h"
-#include "preprocess/datasets/dataset_manifest.h"
-#include "preprocess/datasets/dataset_text.h"
-#include "preprocess/datasets/kth_smallest.h"
+#include "preprocess/documents/dataset_text.h"
 #include "preprocess/report/document_examiner.h"
 #include "preprocess/report/report_labels.h"
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "indexed_dataset/beside/dataset_manifest.h"
 #include "indexed_dataset/soundness/verify.h"
-#include "preprocess/datasets/dataset_manifest.h"
 #include "preprocess/rank/run_files.h"
 #include "preprocess/rank/spill_file.h"
 #include "preprocess/run/finish_run.h"

@@ -11,7 +11,7 @@
 #include "indexed_dataset/storage/file_io.h"
 #include "preprocess/run/finish_run.h"
 #include "preprocess/run/work_folder.h"
-#include "tests/preprocess/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace weft {
 namespace {

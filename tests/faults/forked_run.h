@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "preprocess/run/pipeline.h"
-#include "tests/preprocess/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace weft {
 

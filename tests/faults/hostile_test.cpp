@@ -10,12 +10,13 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "indexed_dataset/beside/dataset_manifest.h"
+#include "indexed_dataset/beside/run_segments.h"
+#include "indexed_dataset/beside/source_map.h"
 #include "indexed_dataset/process/parse_json.h"
+#include "indexed_dataset/samples/sample_query.h"
 #include "indexed_dataset/soundness/rebuild_index.h"
 #include "indexed_dataset/storage/file_io.h"
-#include "preprocess/datasets/dataset_manifest.h"
-#include "preprocess/datasets/run_segments.h"
-#include "preprocess/datasets/source_map.h"
 #include "preprocess/ledger/journal.h"
 #include "preprocess/ledger/work_plan.h"
 #include "preprocess/run/finish_run.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "preprocess/ledger/local_ledger.h"
-#include "tests/preprocess/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace weft {
 namespace {

@@ -9,8 +9,8 @@
 #include <random>
 #include <utility>
 
+#include "indexed_dataset/beside/source_map.h"
 #include "indexed_dataset/pair/shared_pair_writer.h"
-#include "preprocess/datasets/source_map.h"
 #include "tests/faults/zeros_crc.h"
 
 namespace weft {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/preprocess/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace weft {
 

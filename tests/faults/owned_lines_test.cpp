@@ -15,7 +15,7 @@
 #include "preprocess/ledger/work_plan.h"
 #include "preprocess/rank/task_reader.h"
 #include "tests/preprocess/compressed/compressors.h"
-#include "tests/preprocess/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace weft {
 namespace {

@@ -8,11 +8,11 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "indexed_dataset/beside/source_map.h"
 #include "indexed_dataset/storage/file_io.h"
-#include "preprocess/datasets/source_map.h"
 #include "preprocess/rank/last_pass_work.h"
 #include "preprocess/rank/spill_file.h"
-#include "tests/preprocess/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace weft {
 namespace {

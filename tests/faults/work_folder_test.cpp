@@ -12,7 +12,7 @@
 #include <stdexcept>
 
 #include "indexed_dataset/storage/file_io.h"
-#include "tests/preprocess/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace weft {
 namespace {

@@ -8,15 +8,15 @@
 #include <stdexcept>
 #include <string>
 
+#include "indexed_dataset/beside/source_map.h"
 #include "indexed_dataset/pair/index_view.h"
 #include "indexed_dataset/soundness/block_checksums.h"
 #include "indexed_dataset/soundness/rebuild_index.h"
 #include "indexed_dataset/soundness/xxh3.h"
-#include "preprocess/datasets/source_map.h"
 #include "preprocess/ledger/journal.h"
 #include "tests/fuzz/fuzz_check.h"
 #include "tests/fuzz/memory_file.h"
-#include "tests/preprocess/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace weft {
 namespace {

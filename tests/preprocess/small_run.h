@@ -7,7 +7,7 @@
 
 #include "indexed_dataset/storage/file_io.h"
 #include "preprocess/run/pipeline.h"
-#include "tests/preprocess/temporary_folder.h"
+#include "tests/temporary_folder.h"
 #include "tokenizer/train_vocabulary.h"
 
 namespace weft {

@@ -15,7 +15,7 @@
 #include "preprocess/web/open_input.h"
 #include "tests/preprocess/compressed/byte_sources.h"
 #include "tests/preprocess/compressed/compressors.h"
-#include "tests/preprocess/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace weft {
 namespace {

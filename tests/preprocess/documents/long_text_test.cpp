@@ -12,7 +12,7 @@
 #include "preprocess/documents/tokenize_chunk.h"
 #include "preprocess/stream/line_chunks.h"
 #include "tests/preprocess/compressed/byte_sources.h"
-#include "tests/preprocess/temporary_folder.h"
+#include "tests/temporary_folder.h"
 #include "tokenizer/train_vocabulary.h"
 
 namespace weft {

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "preprocess/documents/json_scanner.h"
-#include "tests/preprocess/temporary_folder.h"
+#include "tests/temporary_folder.h"
 #include "tokenizer/train_vocabulary.h"
 
 namespace weft {

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "indexed_dataset/process/exit_code.h"
-#include "tests/preprocess/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace weft {
 namespace {

@@ -6,16 +6,17 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "indexed_dataset/beside/source_map.h"
 #include "indexed_dataset/pair/reader.h"
 #include "indexed_dataset/pair/writer.h"
 #include "indexed_dataset/storage/file_io.h"
 #include "indexed_dataset/storage/sha256.h"
-#include "preprocess/datasets/source_map.h"
+#include "preprocess/documents/origin.h"
 #include "preprocess/report/document_facts.h"
 #include "preprocess/report/document_groups.h"
 #include "preprocess/report/gather_report.h"
 #include "preprocess/report/report_labels.h"
-#include "tests/preprocess/temporary_folder.h"
+#include "tests/temporary_folder.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/train_vocabulary.h"
 

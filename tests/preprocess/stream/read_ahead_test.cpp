@@ -12,7 +12,7 @@
 #include "indexed_dataset/process/exit_code.h"
 #include "preprocess/web/open_input.h"
 #include "tests/preprocess/compressed/compressors.h"
-#include "tests/preprocess/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace weft {
 namespace {

@@ -8,8 +8,8 @@
 #include <random>
 
 #include "indexed_dataset/process/exit_code.h"
-#include "tests/preprocess/temporary_folder.h"
 #include "tests/preprocess/web/bad_http_server.h"
+#include "tests/temporary_folder.h"
 
 namespace weft {
 namespace {

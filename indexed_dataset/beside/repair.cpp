@@ -1,4 +1,4 @@
-#include "preprocess/datasets/repair.h"
+#include "indexed_dataset/beside/repair.h"
 
 #include <fmt/format.h>
 
@@ -6,6 +6,9 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "indexed_dataset/beside/dataset_manifest.h"
+#include "indexed_dataset/beside/kth_smallest.h"
+#include "indexed_dataset/beside/source_map.h"
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/soundness/block_checksums.h"
 #include "indexed_dataset/soundness/problem_list.h"
@@ -14,9 +17,6 @@
 #include "indexed_dataset/soundness/verify.h"
 #include "indexed_dataset/storage/file_io.h"
 #include "indexed_dataset/storage/lock_file.h"
-#include "preprocess/datasets/dataset_manifest.h"
-#include "preprocess/datasets/kth_smallest.h"
-#include "preprocess/datasets/source_map.h"
 
 namespace weft {
 namespace {

@@ -1,4 +1,4 @@
-#include "preprocess/datasets/merge_manifest.h"
+#include "indexed_dataset/beside/merge_manifest.h"
 
 #include <fmt/format.h>
 
@@ -6,11 +6,11 @@
 #include <optional>
 #include <stdexcept>
 
+#include "indexed_dataset/beside/dataset_manifest.h"
+#include "indexed_dataset/beside/json_integer.h"
+#include "indexed_dataset/beside/shard.h"
 #include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/storage/file_io.h"
-#include "preprocess/datasets/dataset_manifest.h"
-#include "preprocess/datasets/json_integer.h"
-#include "preprocess/datasets/shard.h"
 
 namespace weft {
 namespace {

@@ -1,4 +1,4 @@
-#include "preprocess/datasets/output_conflicts.h"
+#include "indexed_dataset/beside/output_conflicts.h"
 
 #include <unistd.h>
 
@@ -6,8 +6,7 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "preprocess/datasets/dataset_files.h"
-#include "preprocess/web/url.h"
+#include "indexed_dataset/pair/dataset_files.h"
 
 namespace weft {
 namespace {
@@ -45,8 +44,7 @@ fs::path folder_of(const fs::path& file) {
 }
 
 void guard_outputs(const std::vector<fs::path>& dataset_prefixes, const fs::path& lock_file,
-                   const std::vector<fs::path>& other_files,
-                   const std::vector<std::string>& inputs) {
+                   const std::vector<fs::path>& other_files, const std::vector<fs::path>& inputs) {
   std::vector<fs::path> files;
   for (const fs::path& prefix : dataset_prefixes) {
     for (const char* suffix : kDatasetSuffixes) files.push_back(prefix.string() + suffix);
@@ -65,9 +63,9 @@ void guard_outputs(const std::vector<fs::path>& dataset_prefixes, const fs::path
     std::error_code error;
     // Looking at each of tens of thousands of inputs takes time.
     if (!fs::exists(file, error)) continue;
-    for (const std::string& input : inputs) {
-      if (input == "-" || looks_like_url(input) || !fs::equivalent(file, input, error)) continue;
-      throw std::invalid_argument("'" + file.string() + "' is the input '" + input +
+    for (const fs::path& input : inputs) {
+      if (!fs::equivalent(file, input, error)) continue;
+      throw std::invalid_argument("'" + file.string() + "' is the input '" + input.string() +
                                   "', which the output would replace; choose another name");
     }
   }

@@ -1,4 +1,4 @@
-#include "preprocess/datasets/shard.h"
+#include "indexed_dataset/beside/shard.h"
 
 #include <charconv>
 #include <system_error>

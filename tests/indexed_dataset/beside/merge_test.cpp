@@ -1,5 +1,5 @@
 // Merging datasets: bytes of the result, what is refused, and what is left after every failure.
-#include "preprocess/datasets/merge.h"
+#include "indexed_dataset/beside/merge.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,15 +11,15 @@
 #include <csignal>
 #include <system_error>
 
+#include "indexed_dataset/beside/dataset_manifest.h"
+#include "indexed_dataset/beside/source_map.h"
 #include "indexed_dataset/pair/merge_pairs.h"
 #include "indexed_dataset/pair/writer.h"
 #include "indexed_dataset/soundness/block_checksums.h"
 #include "indexed_dataset/soundness/verify.h"
 #include "indexed_dataset/storage/file_io.h"
 #include "indexed_dataset/storage/free_space.h"
-#include "preprocess/datasets/dataset_manifest.h"
-#include "preprocess/datasets/source_map.h"
-#include "tests/preprocess/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace weft {
 namespace {

@@ -1,5 +1,5 @@
 // A lost or damaged .idx: what can be made again, what cannot, and what is never touched.
-#include "preprocess/datasets/repair.h"
+#include "indexed_dataset/beside/repair.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,14 +14,14 @@
 #include <new>
 #include <random>
 
+#include "indexed_dataset/beside/dataset_manifest.h"
+#include "indexed_dataset/beside/kth_smallest.h"
+#include "indexed_dataset/beside/source_map.h"
 #include "indexed_dataset/pair/writer.h"
 #include "indexed_dataset/soundness/block_checksums.h"
 #include "indexed_dataset/soundness/rebuild_index.h"
 #include "indexed_dataset/storage/file_io.h"
-#include "preprocess/datasets/dataset_manifest.h"
-#include "preprocess/datasets/kth_smallest.h"
-#include "preprocess/datasets/source_map.h"
-#include "tests/preprocess/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace weft {
 namespace {

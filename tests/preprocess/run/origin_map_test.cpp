@@ -2,13 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "indexed_dataset/beside/merge.h"
+#include "indexed_dataset/beside/source_map.h"
 #include "indexed_dataset/pair/reader.h"
 #include "indexed_dataset/pair/writer.h"
 #include "indexed_dataset/soundness/block_checksums.h"
 #include "indexed_dataset/soundness/verify.h"
 #include "indexed_dataset/storage/file_io.h"
-#include "preprocess/datasets/merge.h"
-#include "preprocess/datasets/source_map.h"
 #include "preprocess/run/run_manifest.h"
 #include "tests/preprocess/small_run.h"
 

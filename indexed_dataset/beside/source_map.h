@@ -5,23 +5,24 @@
 // InputPart. weft-data merge puts parts in a row together.
 //
 // Version 2 is written where --origin-key was given: origin is the domain or the name that the line
-// has for itself (origin.h), UTF-8, padded with zeros, all zeros if it has none. The version, and
+// has for itself (preprocess/documents/origin.h), all zeros if it has none. The version, and
 // so the size of an entry, holds for the whole file.
 //
 // offset_bytes is where the document's line begins in the decompressed input. Documents are those
 // of the .idx, empty ones included. The header is written last: a file without it is not complete.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "indexed_dataset/pair/sources_layout.h"
 #include "indexed_dataset/storage/file_io.h"
-#include "preprocess/documents/origin.h"
 
 namespace weft {
 
@@ -29,6 +30,19 @@ namespace weft {
 inline constexpr const char* kSourcesHint =
     "move the file away (everything but file names and origins works without it) or make the "
     "dataset again";
+
+// What a line says that it is from: at most 32 bytes of valid UTF-8 without a zero byte, padded with
+// zeros; empty: not known.
+struct Origin {
+  std::array<char, kOriginBytes> bytes{};
+
+  std::string_view view() const;
+  bool is_empty() const { return bytes[0] == '\0'; }
+  friend bool operator==(const Origin&, const Origin&) = default;
+};
+
+// True if the bytes are such text: in a file they may be anything.
+bool is_valid(const Origin& origin);
 
 struct SourceEntry {
   uint32_t input_idx = 0;

@@ -1,4 +1,4 @@
-#include "preprocess/datasets/source_map.h"
+#include "indexed_dataset/beside/source_map.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,10 +7,11 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "indexed_dataset/beside/json_integer.h"
 #include "indexed_dataset/pair/reader.h"
 #include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/storage/little_endian.h"
-#include "preprocess/datasets/json_integer.h"
+#include "indexed_dataset/terminal/terminal_text.h"
 
 namespace weft {
 namespace {
@@ -188,6 +189,18 @@ SourceEntry SourceMap::entry(int64_t document_idx) const {
                          ") is no UTF-8 with zeros behind it: it is damaged");
   }
   return entry;
+}
+
+std::string_view Origin::view() const {
+  const auto end = std::find(bytes.begin(), bytes.end(), '\0');
+  return {bytes.data(), static_cast<size_t>(end - bytes.begin())};
+}
+
+bool is_valid(const Origin& origin) {
+  const std::string_view text = origin.view();
+  return std::all_of(origin.bytes.begin() + static_cast<ptrdiff_t>(text.size()), origin.bytes.end(),
+                     [](char c) { return c == '\0'; }) &&
+         num_valid_utf8_bytes(text) == text.size();
 }
 
 std::string SourceMap::describe(int64_t document_idx) const {

@@ -1,10 +1,10 @@
-#include "preprocess/datasets/written_checksums.h"
+#include "preprocess/documents/written_checksums.h"
 
 #include <zlib.h>
 
 #include <vector>
 
-#include "preprocess/datasets/source_map.h"
+#include "indexed_dataset/beside/source_map.h"
 
 #if defined(WEFT_HAVE_ISAL)
 #include <isa-l/crc.h>

@@ -1,4 +1,4 @@
-#include "preprocess/datasets/merge.h"
+#include "indexed_dataset/beside/merge.h"
 
 #include <algorithm>
 #include <map>
@@ -7,6 +7,11 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "indexed_dataset/beside/dataset_manifest.h"
+#include "indexed_dataset/beside/merge_manifest.h"
+#include "indexed_dataset/beside/output_conflicts.h"
+#include "indexed_dataset/beside/source_map.h"
+#include "indexed_dataset/pair/dataset_files.h"
 #include "indexed_dataset/pair/merge_pairs.h"
 #include "indexed_dataset/process/parallel_for.h"
 #include "indexed_dataset/soundness/block_checksums.h"
@@ -14,11 +19,6 @@
 #include "indexed_dataset/storage/file_io.h"
 #include "indexed_dataset/storage/free_space.h"
 #include "indexed_dataset/storage/lock_file.h"
-#include "preprocess/datasets/dataset_files.h"
-#include "preprocess/datasets/dataset_manifest.h"
-#include "preprocess/datasets/merge_manifest.h"
-#include "preprocess/datasets/output_conflicts.h"
-#include "preprocess/datasets/source_map.h"
 
 namespace weft {
 namespace {
@@ -246,9 +246,9 @@ class SourcesMerge {
 
 MergeReport merge_datasets(const MergeConfig& config, const std::function<void()>& check) {
   const fs::path lock_file = config.output_prefix.string() + ".lock";
-  std::vector<std::string> inputs;
+  std::vector<fs::path> inputs;
   for (const fs::path& prefix : config.prefixes) {
-    for (const char* suffix : {".bin", ".idx"}) inputs.push_back(prefix.string() + suffix);
+    for (const char* suffix : {".bin", ".idx"}) inputs.emplace_back(prefix.string() + suffix);
   }
   guard_outputs({config.output_prefix}, lock_file, {}, inputs);
   const LockFile lock(lock_file);

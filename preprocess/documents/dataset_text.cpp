@@ -1,17 +1,11 @@
-#include "preprocess/datasets/dataset_text.h"
+#include "preprocess/documents/dataset_text.h"
 
 #include <system_error>
 
+#include "indexed_dataset/beside/dataset_manifest.h"
 #include "indexed_dataset/storage/sha256.h"
-#include "preprocess/datasets/dataset_manifest.h"
 
 namespace weft {
-
-std::filesystem::path without_suffix(const std::string& prefix) {
-  if (prefix.ends_with(".bin") || prefix.ends_with(".idx"))
-    return prefix.substr(0, prefix.size() - 4);
-  return prefix;
-}
 
 namespace {
 

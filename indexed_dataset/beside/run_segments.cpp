@@ -1,4 +1,4 @@
-#include "preprocess/datasets/run_segments.h"
+#include "indexed_dataset/beside/run_segments.h"
 
 #include <fmt/format.h>
 

@@ -1,9 +1,9 @@
-#include "preprocess/datasets/sample_query.h"
+#include "indexed_dataset/samples/sample_query.h"
 
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "preprocess/datasets/dataset_text.h"
+#include "indexed_dataset/pair/dataset_files.h"
 
 namespace weft {
 namespace {

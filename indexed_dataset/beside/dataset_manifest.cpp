@@ -1,11 +1,11 @@
-#include "preprocess/datasets/dataset_manifest.h"
+#include "indexed_dataset/beside/dataset_manifest.h"
 
 #include <algorithm>
 #include <stdexcept>
 
+#include "indexed_dataset/beside/json_integer.h"
 #include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/storage/file_io.h"
-#include "preprocess/datasets/json_integer.h"
 
 namespace weft {
 namespace {

@@ -5,13 +5,13 @@
 #include <cstring>
 #include <functional>
 
+#include "indexed_dataset/beside/source_map.h"
 #include "indexed_dataset/pair/writer.h"
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/soundness/block_checksums.h"
 #include "indexed_dataset/soundness/verify.h"
 #include "indexed_dataset/storage/file_io.h"
-#include "preprocess/datasets/source_map.h"
-#include "tests/preprocess/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace weft {
 namespace {

@@ -13,11 +13,11 @@ namespace weft {
 //   replaced; if one of `other_files` has the name of a dataset's file; if a name has a line end;
 // - std::system_error if a name is too long for its file system, if a folder has it, or if the
 //   folder for it is not there.
-// Standard input and URLs are passed over. An empty `lock_file` means that there is none.
+// An empty `lock_file` means that there is none.
 void guard_outputs(const std::vector<std::filesystem::path>& dataset_prefixes,
                    const std::filesystem::path& lock_file,
                    const std::vector<std::filesystem::path>& other_files,
-                   const std::vector<std::string>& inputs);
+                   const std::vector<std::filesystem::path>& inputs);
 
 // Returns the folder of a file; "." for a name without one.
 std::filesystem::path folder_of(const std::filesystem::path& file);

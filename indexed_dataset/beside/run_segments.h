@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
+#include "indexed_dataset/samples/sample_query.h"
 #include "indexed_dataset/soundness/dataset_identity.h"
-#include "preprocess/datasets/sample_query.h"
 
 namespace weft {
 

@@ -11,9 +11,6 @@
 
 namespace weft {
 
-// Makes "x" of "x.bin" and "x.idx": people paste file names where a prefix is meant.
-std::filesystem::path without_suffix(const std::string& prefix);
-
 // Loads the given files; else those named in the dataset's manifest, or else those of
 // find_vocabulary_files(), but only if their checksums are those in the manifest: another
 // vocabulary would make other text of the same ids. Without a manifest the latter are taken as they

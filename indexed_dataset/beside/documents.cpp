@@ -1,4 +1,4 @@
-#include "preprocess/datasets/documents.h"
+#include "indexed_dataset/beside/documents.h"
 
 #include <stdexcept>
 
