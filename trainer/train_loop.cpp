@@ -7,6 +7,7 @@
 #include "indexed_dataset/process/stop_signal.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/log/log_lines.h"
+#include "trainer/step/weight_check.h"
 
 namespace weft {
 
@@ -44,7 +45,9 @@ ExitCode TrainLoop::train() {
     read_results(results_in_flight_);  // those of the step before, while this one runs
 
     Control control = decide_control();
-    if (control.evaluate || control.save || control.stop != StopReason::kNone) read_results(0);
+    const bool acts = control.check_weights || control.evaluate || control.save;
+    if (acts || control.stop != StopReason::kNone) read_results(0);
+    if (control.check_weights) check_weights();
     if (control.evaluate && !evaluate_validation(/*at_end=*/false)) control = decide_control();
     if (control.save) save();
     if (control.stop != StopReason::kNone) return stop(control);
@@ -120,6 +123,8 @@ Control TrainLoop::decide_control() {
     control.stop = StopReason::kInterval;
   }
   const bool stops = control.stop != StopReason::kNone;
+  control.check_weights =
+      config_.check_weights_interval && iteration() % *config_.check_weights_interval == 0;
   control.evaluate = datasets_.valid && iteration() % config_.eval_interval == 0;
   control.save = !config_.save.empty() && (stops || iteration() % *config_.save_interval == 0);
   return control;
@@ -216,6 +221,14 @@ bool TrainLoop::evaluation_was_cut_short() const {
 }
 
 // --- checkpoints ---
+
+// It comes before saving, so that no checkpoint holds weights that have drifted apart.
+void TrainLoop::check_weights() {
+  const RunLog::Pause pause(*log_);
+  weft::check_weights(*backend_, trainer_->state_tensors(/*optimizer=*/true), groups_.layout,
+                      config_.shards_optimizer(), ranks_);
+  log_->print(fmt::format(">>> Weight hashes match after {} iterations...\n", iteration()));
+}
 
 // A run whose data is changed under it trains on a mixture, and a checkpoint of it would be tied to
 // bytes that it was not trained on.

@@ -32,7 +32,7 @@ enum class StopReason { kNone, kSignal, kDuration, kInterval };
 
 // The actions of all ranks after an iteration.
 struct Control {
-  bool evaluate = false, save = false;
+  bool check_weights = false, evaluate = false, save = false;
   StopReason stop = StopReason::kNone;
   int stop_signal = 0;  // the signal that a rank has received, if any
 };
@@ -69,6 +69,7 @@ class TrainLoop {
   bool evaluate_test();
   bool evaluation_was_cut_short() const;
   void save();
+  void check_weights();
   void check_data_unchanged();
 
   bool is_first_rank() const { return ranks_.rank() == 0; }

@@ -54,6 +54,7 @@ struct Config {
   bool use_tp_pp_dp_mapping = false;
   bool use_distributed_optimizer = false;
   std::optional<int64_t> zero_stage, ddp_bucket_size;
+  std::optional<int64_t> check_weights_interval;
   double distributed_timeout_minutes = 10;
   int64_t world_size = 1;  // the number of ranks; no option: the launcher decides
   // data

@@ -81,6 +81,8 @@ std::span<const KnownFlag> flags_not_supported() {
       {"--fp16-lm-cross-entropy", 0, kPrecision},
       {"--fp32-residual-connection", 0, kPrecision},
       {"--fp8-format", 1, kPrecision},
+      {"--check-weight-hash-across-dp-replicas-interval", 1,
+       "give --check-weights-interval, which compares more"},
       {"--context-parallel-size", 1, kParallel},
       {"--num-layers-per-virtual-pipeline-stage", 1, kParallel},
       {"--pp-partition-method", 1, kParallel},

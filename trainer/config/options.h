@@ -86,6 +86,8 @@ void visit_options(C& c, Visitor& v) {
   v("zero-stage", c.zero_stage, "0: replicated optimizer; 1: as --use-distributed-optimizer");
   v("ddp-bucket-size", c.ddp_bucket_size,
     "gradients that are reduced together (default: 40M, or 1M per data-parallel rank)");
+  v("check-weights-interval", c.check_weights_interval,
+    "steps between checks that ranks hold equal weights, and masters equal to theirs (default: none)");
   v("distributed-timeout-minutes", c.distributed_timeout_minutes,
     "ranks that wait longer for others end the run and name them");
   v("gemm-algorithm-cache", c.gemm_algorithm_cache,

@@ -238,6 +238,7 @@ void check_world(const Config& c, ProblemList& p) {
   p.add_if(c.zero_stage == 0 && c.use_distributed_optimizer,
            "--zero-stage 0 and --use-distributed-optimizer exclude each other");
   p.positive(c.ddp_bucket_size, "--ddp-bucket-size");
+  p.positive(c.check_weights_interval, "--check-weights-interval");
   p.add_if(!(c.distributed_timeout_minutes > 0),
            "--distributed-timeout-minutes must be positive (got {})",
            c.distributed_timeout_minutes);

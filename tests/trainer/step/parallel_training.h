@@ -27,6 +27,9 @@ struct Variant {
   float dropout = 0.1F;
   int64_t vocab_size = 50;
   bool train_padded_vocabulary = false;
+  int64_t num_layers = 2, num_heads = 4, head_size = 16, ffn_size = 64, seq_length = 16;
+  float clip_grad = 0.5F;  // below the norm of these gradients
+  Gelu gelu = Gelu::kTanh;
 
   std::string name() const {
     return "tp" + std::to_string(topology.tp_size) + " dp" + std::to_string(topology.dp_size) +
@@ -35,17 +38,25 @@ struct Variant {
            std::to_string(micro_batch_size) + (masks ? " masked" : "") + " dropout " +
            std::to_string(dropout) + " vocabulary " + std::to_string(vocab_size) +
            (train_padded_vocabulary ? " padded" : "") + " bucket " +
-           std::to_string(bucket_elements);
+           std::to_string(bucket_elements) + " layers " + std::to_string(num_layers) + " heads " +
+           std::to_string(num_heads) + " x " + std::to_string(head_size) + " ffn " +
+           std::to_string(ffn_size) + " sequence " + std::to_string(seq_length) + " clip " +
+           std::to_string(clip_grad) + (gelu == Gelu::kErf ? " erf" : "");
   }
   TrainerOptions options() const {
     TrainerOptions options = small_options();
-    options.shape.num_heads = 4;
+    options.shape.num_layers = num_layers;
+    options.shape.num_heads = num_heads;
+    options.shape.head_size = head_size;
+    options.shape.ffn_size = ffn_size;
+    options.shape.seq_length = seq_length;
+    options.shape.gelu = gelu;
     options.shape.micro_batch_size = micro_batch_size;
     options.shape.dtype = dtype;
     options.shape.vocab_size = vocab_size;
     options.shape.train_padded_vocabulary = train_padded_vocabulary;
     options.shape.hidden_dropout = options.shape.attention_dropout = dropout;
-    options.optimizer.clip_grad = 0.5F;  // below the norm of these gradients
+    options.optimizer.clip_grad = clip_grad;
     options.has_loss_mask = masks;
     options.shards_optimizer = shards_optimizer;
     options.bucket_elements = bucket_elements;

@@ -1,0 +1,85 @@
+// Random compositions of topology, sizes and options train the model that one rank trains: trainers
+// fail where kinds of parallelism meet. WEFT_TEST_SEED repeats a run, WEFT_TEST_ROUNDS sets its length.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <random>
+
+#include "tests/trainer/step/parallel_training.h"
+
+namespace weft {
+namespace {
+
+uint64_t from_environment(const char* name, uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+class Chooser {
+ public:
+  explicit Chooser(uint64_t seed) : random_(seed) {}
+  template <typename T>
+  T of(std::initializer_list<T> values) {
+    return values.begin()[random_() % values.size()];
+  }
+  int64_t between(int64_t first, int64_t last) {
+    return first + static_cast<int64_t>(random_() % static_cast<uint64_t>(last - first + 1));
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+Variant any_variant(Chooser& choose) {
+  Variant v;
+  v.topology.tp_size = choose.of({1, 2, 4});
+  v.topology.dp_size = v.topology.tp_size == 4 ? choose.of({1, 2}) : choose.of({1, 2, 4});
+  v.micro_batch_size = choose.of({int64_t{1}, int64_t{2}});
+  v.shards_optimizer = choose.of({false, true});
+  v.bucket_elements = choose.of({int64_t{1024}, int64_t{10'000}, int64_t{40'000'000}});
+  v.dtype = choose.of({DType::kFloat32, DType::kFloat32, DType::kBFloat16});
+  v.masks = choose.of({false, true});
+  v.dropout = choose.of({0.0F, 0.1F, 0.3F});
+  v.vocab_size = choose.between(5, 64);
+  v.train_padded_vocabulary = choose.of({false, false, true});
+  v.num_layers = choose.between(1, 3);
+  v.num_heads = 4 * choose.between(1, 2);
+  v.head_size = choose.of({int64_t{8}, int64_t{16}});
+  v.ffn_size = 4 * choose.between(1, 40);
+  v.seq_length = choose.between(4, 20);
+  v.clip_grad = choose.of({0.0F, 0.5F});
+  v.gelu = choose.of({Gelu::kTanh, Gelu::kErf});
+  v.topology.sequence_parallel =
+      v.micro_batch_size * v.seq_length % v.topology.tp_size == 0 && choose.of({false, true, true});
+  return v;
+}
+
+TEST(RandomTopologies, TrainTheModelOfOneRank) {
+  const uint64_t seed = from_environment("WEFT_TEST_SEED", std::random_device{}());
+  const uint64_t rounds = from_environment("WEFT_TEST_ROUNDS", 8);
+  std::cout << "WEFT_TEST_SEED=" << seed << " WEFT_TEST_ROUNDS=" << rounds << "\n";
+  Chooser choose(seed);
+  for (uint64_t round = 0; round < rounds; ++round) {
+    const Variant many = any_variant(choose);
+    SCOPED_TRACE("seed " + std::to_string(seed) + " round " + std::to_string(round) + ": " +
+                 many.name());
+    Variant one = many;
+    one.topology = {};
+    const Outcome expected = train(one, 3), outcome = train(many, 3);
+    EXPECT_EQ(outcome.initial, expected.initial);
+    // Adam's first updates are signs, which bf16's rounding of small gradients turns around.
+    const bool is_fp32 = many.dtype == DType::kFloat32;
+    EXPECT_NEAR(outcome.first_loss, expected.first_loss,
+                (is_fp32 ? 1e-5 : 3e-3) * expected.first_loss);
+    for (const auto& [name, gradient] : outcome.gradients) {
+      EXPECT_LE(relative_error(gradient, expected.gradients.at(name)), is_fp32 ? 1e-5 : 0.05)
+          << name;
+    }
+    expect_near(outcome, expected, is_fp32 ? 1e-5 : 2e-2);
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace weft
