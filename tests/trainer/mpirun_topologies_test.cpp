@@ -44,7 +44,10 @@ TEST_F(Topologies, TwoHundredStepsAreThoseOfOneProcess) {
   EXPECT_THAT(output(), HasSubstr("data-parallel-size: 1, tensor-model-parallel size: 2"));
   EXPECT_THAT(output(), HasSubstr("model parallel rank (1, 0): "));
   expect_near("tp2", "one");
-  ASSERT_EQ(run_ranks(4, model("tp2dp2", kLong, kTp2Shared)), 0) << output();
+  ASSERT_EQ(
+      run_ranks(4, model("tp2dp2", kLong, with(kTp2Shared, {"--check-weights-interval", "50"}))), 0)
+      << output();
+  EXPECT_EQ(count(output(), ">>> Weight hashes match after "), 4U) << output();
   expect_near("tp2dp2", "one");
 }
 
@@ -56,6 +59,11 @@ TEST_F(Topologies, InBf16Too) {
   expect_near("tp2", "one", 1e-2);
   ASSERT_EQ(run_ranks(4, model("tp2dp2", kLong, with(kTp2Shared, bf16))), 0) << output();
   expect_near("tp2dp2", "one", 1e-2);
+
+  const Arguments broken = model("broken", kLong, with(kTp2Shared, bf16));
+  ASSERT_EQ(run_ranks(4, with(broken, {"--exit-interval", "150"})), 0) << output();
+  ASSERT_EQ(run_ranks(4, broken), 0) << output();
+  EXPECT_EQ(trajectory("broken"), trajectory("tp2dp2")) << "one topology, equal bits";
 }
 
 TEST_F(Topologies, GoOnToTheBitAndFromEachOthersCheckpoints) {

@@ -235,6 +235,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"--finetune", "--finetune needs --load"},
         Case{"--log-interval 0", "--log-interval must be positive"},
         Case{"--timing-log-level 3", "--timing-log-level must be 0, 1 or 2"},
+        Case{"--check-weights-interval 0", "--check-weights-interval must be positive (got 0)"},
         Case{"--device tpu", "is none of auto, cuda, cpu"},
         Case{"--num-workers 0", "--num-workers must be at least 1"},
         Case{"--seed", "--seed: needs a value"}));
