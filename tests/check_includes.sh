@@ -6,7 +6,7 @@ set -euo pipefail
 cd "${WEFT_SOURCE_DIR:-$(dirname "$0")/..}"
 map='
 tokenizer        : split merge known_words top
-indexed_dataset  : process terminal,ranks,storage pair soundness,samples beside
+indexed_dataset  : process terminal,ranks,storage pair soundness,samples blends beside
 preprocess       > tokenizer indexed_dataset : stream compressed web documents ledger rank run,report commands
 kernels          : top cpu,cuda/memory_bound cuda/attention cuda
 trainer          > indexed_dataset kernels : config data,parallel model step checkpoint,log top

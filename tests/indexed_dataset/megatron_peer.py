@@ -36,7 +36,7 @@ def install_stand_ins():
     torch = module("torch", Tensor=Tensor)
     torch.utils = module("torch.utils")
     torch.utils.data = module("torch.utils.data", Dataset=Dataset)
-    torch.distributed = module("torch.distributed", is_initialized=lambda: False)
+    torch.distributed = module("torch.distributed", is_initialized=lambda: False, get_rank=lambda: 0)
 
     found = importlib.util.find_spec("megatron")  # a namespace package: nothing is executed
     folder = os.path.join(list(found.submodule_search_locations)[0], "core")
@@ -172,4 +172,5 @@ def main():
         file.write("".join(line + "\n" for line in lines))
 
 
-main()
+if __name__ == "__main__":
+    main()

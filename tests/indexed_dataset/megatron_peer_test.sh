@@ -25,4 +25,8 @@ for seed in 1 2 3; do
     --documents $((seed * 700)) --cases 25 --seed "$seed"
   echo "seed $seed: $(wc -l <"$out/$seed/samples.txt") indexes by Megatron-Core"
   WEFT_MEGATRON_GOLDEN_DIR=$out/$seed "$test_program" --gtest_filter='MegatronGolden.*' --gtest_brief=1
+  "$venv/bin/python" "$source_dir/tests/indexed_dataset/megatron_blend_peer.py" "$out/blends-$seed" --cases 150 --seed "$seed" \
+    --datasets $((seed * 10))
+  echo "seed $seed: $(wc -l <"$out/blends-$seed/blends.txt") blends by Megatron-Core"
+  WEFT_MEGATRON_BLENDS_DIR=$out/blends-$seed "$test_program" --gtest_filter='MegatronBlends.*' --gtest_brief=1
 done

@@ -1,0 +1,51 @@
+#include "indexed_dataset/blends/blend_sizes.h"
+
+#include <cmath>
+#include <stdexcept>
+#include <string>
+
+#include "indexed_dataset/blends/numpy_sum.h"
+
+namespace weft {
+namespace {
+
+constexpr double kOldSurplus = 1.005;
+
+int64_t rounded_up(double value) {
+  constexpr double kMost = 9.0e18;
+  if (!(value < kMost))
+    throw std::invalid_argument("a blend's number of samples does not fit 64 bits");
+  return static_cast<int64_t>(std::ceil(value));
+}
+
+}  // namespace
+
+BlendSizes blend_sizes(std::span<const double> weights, int64_t num_samples, OrderKind order,
+                       double surplus) {
+  if (!(surplus >= 0 && std::isfinite(surplus)))
+    throw std::invalid_argument("--mid-level-dataset-surplus must be 0 or more");
+  const auto wanted = static_cast<double>(num_samples);
+  BlendSizes sizes;
+  if (rules_of(order).has_old_blend_sizes) {
+    double sum = 0;
+    for (const double weight : weights) sum += weight;
+    for (const double weight : weights) {
+      sizes.weights.push_back(weight / sum);
+      sizes.num_to_build.push_back(rounded_up(wanted * (weight / sum) * kOldSurplus));
+    }
+    sizes.size = num_samples;
+  } else {
+    sizes.weights = normalize_weights(weights);
+    for (const double weight : sizes.weights) {
+      const int64_t target = rounded_up(wanted * weight);
+      sizes.num_to_build.push_back(rounded_up(static_cast<double>(target) * (1 + surplus)));
+      if (__builtin_add_overflow(sizes.size, target, &sizes.size))
+        throw std::invalid_argument("a blend's number of samples does not fit 64 bits");
+    }
+  }
+  // All programs normalize once more where the index is built: the last bits can change.
+  sizes.weights = normalize_weights(sizes.weights);
+  return sizes;
+}
+
+}  // namespace weft

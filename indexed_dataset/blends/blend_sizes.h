@@ -1,0 +1,34 @@
+// How many samples a blend has, and how many are built of each of its datasets, so that a few more
+// than the greedy rule draws are there.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "indexed_dataset/samples/order_kind.h"
+
+namespace weft {
+
+// Megatron-Core's --mid-level-dataset-surplus.
+inline constexpr double kDefaultSurplus = 0.005;
+
+struct BlendSizes {
+  std::vector<double> weights;        // as the blending index takes them: normalized
+  std::vector<int64_t> num_to_build;  // of each dataset, at least
+  int64_t size = 0;                   // of the blend
+};
+
+// For `num_samples` > 0 and weights as they were given.
+//
+//   core, sequential  size = sum of ceil(num_samples * w); ceil(ceil(num_samples * w) * (1 + surplus))
+//                     are built [Megatron-Core 0.13, core/datasets/blended_megatron_dataset_builder.py]
+//   the older ones    ceil(num_samples * w * 1.005) are built [Megatron-LM v2, data/dataset_utils.py]
+//
+// The older programs give their blend the sum of these numbers, or of all samples that the datasets
+// have. No run takes more than num_samples of them, so here `size` ends there: the blending index
+// begins with the same entries.
+BlendSizes blend_sizes(std::span<const double> weights, int64_t num_samples, OrderKind order,
+                       double surplus = kDefaultSurplus);
+
+}  // namespace weft

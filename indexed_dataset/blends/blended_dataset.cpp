@@ -1,0 +1,40 @@
+#include "indexed_dataset/blends/blended_dataset.h"
+
+#include <stdexcept>
+#include <utility>
+
+namespace weft {
+
+BlendedDataset::BlendedDataset(GptDataset dataset) { datasets_.push_back(std::move(dataset)); }
+
+BlendedDataset::BlendedDataset(std::vector<GptDataset> datasets, HeldBlendingIndex index)
+    : datasets_(std::move(datasets)), index_(std::move(index)) {
+  if (datasets_.empty()) throw std::logic_error("a blend of no datasets");
+}
+
+BlendedDataset::Place BlendedDataset::locate(int64_t i) const {
+  if (i < 0 || i >= num_samples()) {
+    throw std::out_of_range(description() + ": no sample " + std::to_string(i) + " (there are " +
+                            std::to_string(num_samples()) + ")");
+  }
+  if (!index_) return {.dataset_idx = 0, .sample_idx = i};
+  return {.dataset_idx = index_->view.dataset_of(i),
+          .sample_idx = index_->view.sample_index[static_cast<size_t>(i)]};
+}
+
+void BlendedDataset::sample(int64_t i, int32_t* tokens) const {
+  const Place place = locate(i);
+  dataset(place.dataset_idx).sample(place.sample_idx, tokens);
+}
+
+std::vector<SamplePart> BlendedDataset::sample_parts(int64_t i) const {
+  const Place place = locate(i);
+  return dataset(place.dataset_idx).sample_parts(place.sample_idx);
+}
+
+std::string BlendedDataset::description() const {
+  if (num_datasets() == 1) return datasets_[0].reader().prefix().string();
+  return "the blend of " + std::to_string(num_datasets()) + " datasets";
+}
+
+}  // namespace weft

@@ -1,0 +1,53 @@
+// The samples of one split: those of a single dataset, or of several that are blended.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "indexed_dataset/blends/blending_index.h"
+#include "indexed_dataset/samples/gpt_dataset.h"
+
+namespace weft {
+
+// A blending index and the memory or the mapped files that it lies in.
+struct HeldBlendingIndex {
+  BlendingIndexView view;
+  std::shared_ptr<const void> memory;
+};
+
+// Thread-safe after construction.
+class BlendedDataset {
+ public:
+  // A single dataset: its samples in its order.
+  explicit BlendedDataset(GptDataset dataset);
+  // Throws std::logic_error if `datasets` is empty.
+  BlendedDataset(std::vector<GptDataset> datasets, HeldBlendingIndex index);
+
+  int64_t num_samples() const { return index_ ? index_->view.size() : datasets_[0].num_samples(); }
+  int64_t sequence_length() const { return datasets_[0].sequence_length(); }
+
+  struct Place {
+    int64_t dataset_idx = 0;
+    int64_t sample_idx = 0;  // in that dataset
+  };
+  // Throws std::out_of_range for a sample that is not there.
+  Place locate(int64_t i) const;
+  // As GptDataset::sample() and sample_parts(). A message of an exception names the dataset.
+  void sample(int64_t i, int32_t* tokens) const;
+  std::vector<SamplePart> sample_parts(int64_t i) const;
+
+  int64_t num_datasets() const { return std::ssize(datasets_); }
+  const GptDataset& dataset(int64_t idx) const { return datasets_[static_cast<size_t>(idx)]; }
+  bool is_blend() const { return index_.has_value(); }
+  // "PREFIX", or "the blend of N datasets": for messages.
+  std::string description() const;
+
+ private:
+  std::vector<GptDataset> datasets_;
+  std::optional<HeldBlendingIndex> index_;
+};
+
+}  // namespace weft

@@ -1,0 +1,216 @@
+#include "indexed_dataset/blends/build_datasets.h"
+
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+#include "indexed_dataset/blends/numpy_sum.h"
+#include "indexed_dataset/process/parallel_for.h"
+
+namespace weft {
+namespace {
+
+using Readers = std::unordered_map<std::string, std::shared_ptr<const DatasetReader>>;
+
+std::string short_text(double number) {
+  std::ostringstream text;
+  text << number;
+  return text.str();
+}
+
+int num_threads_of(const DatasetOptions& options) {
+  if (options.num_threads > 0) return options.num_threads;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+Readers open_readers(const DatasetOptions& options, TrainingDatasets& datasets) {
+  const std::vector<std::string> prefixes = options.blends.prefixes();
+  datasets.readers.resize(prefixes.size());
+  parallel_for(std::ssize(prefixes), num_threads_of(options), [&](int64_t i) {
+    const auto at = static_cast<size_t>(i);
+    datasets.readers[at] = std::make_shared<DatasetReader>(prefixes[at]);
+  });
+  Readers readers;
+  for (size_t i = 0; i < prefixes.size(); ++i) readers[prefixes[i]] = datasets.readers[i];
+  return readers;
+}
+
+// Builds the blends of one split.
+class SplitBuilder {
+ public:
+  SplitBuilder(const DatasetOptions& options, const Readers& readers, Split split,
+               const DatasetTargetSizes& sizes)
+      : options_(options), readers_(readers), split_(split), sizes_(sizes) {}
+
+  BlendedDataset build(const Blend& blend, int64_t num_samples) const {
+    if (blend.prefixes.size() == 1 && blend.weights.empty())
+      return BlendedDataset(build_one(blend, 0, num_samples));
+    if (blend.weights.empty()) return build_by_size(blend, num_samples);
+    const BlendSizes sizes =
+        blend_sizes(blend.weights, num_samples, options_.order, options_.surplus);
+    std::vector<GptDataset> datasets =
+        build_all(blend, [&](size_t i) { return std::optional<int64_t>(sizes.num_to_build[i]); });
+    BlendingIndex index = build_blending_index(sizes.weights, sizes.size);
+    check_not_outrun(index, datasets);
+    return {std::move(datasets), hold_blend(std::move(index))};
+  }
+
+  // Whether the split gets a share of any of its datasets.
+  bool has_share(const Blend& blend) const {
+    for (size_t i = 0; i < blend.prefixes.size(); ++i) {
+      if (range_of(blend, i)) return true;
+    }
+    return false;
+  }
+
+ private:
+  // Without weights each dataset gives one epoch, in shares of the samples that this makes.
+  BlendedDataset build_by_size(const Blend& blend, int64_t num_samples) const {
+    std::vector<GptDataset> datasets =
+        build_all(blend, [](size_t) { return std::optional<int64_t>(); });
+    std::vector<double> weights;
+    int64_t total = 0;
+    for (size_t i = 0; i < datasets.size(); ++i) {
+      const int64_t count = datasets[i].num_samples();
+      if (count < 1) {
+        throw std::invalid_argument(where(blend, i) + ": it gives no " +
+                                    std::string(split_name(split_)) + " sample of " +
+                                    std::to_string(options_.sequence_length) +
+                                    " tokens; leave it out, or give weights (it is then repeated)");
+      }
+      weights.push_back(static_cast<double>(count));
+      total += count;
+    }
+    BlendingIndex index =
+        build_blending_index(normalize_weights(weights), std::min(num_samples, total));
+    check_not_outrun(index, datasets);
+    return {std::move(datasets), hold_blend(std::move(index))};
+  }
+
+  template <typename NumSamples>
+  std::vector<GptDataset> build_all(const Blend& blend, NumSamples num_samples) const {
+    std::vector<std::optional<GptDataset>> built(blend.prefixes.size());
+    parallel_for(std::ssize(built), num_threads_of(options_), [&](int64_t i) {
+      const auto at = static_cast<size_t>(i);
+      built[at].emplace(build_one(blend, at, num_samples(at)));
+    });
+    std::vector<GptDataset> datasets;
+    datasets.reserve(built.size());
+    for (auto& dataset : built) datasets.push_back(std::move(*dataset));
+    return datasets;
+  }
+
+  GptDataset build_one(const Blend& blend, size_t i, std::optional<int64_t> num_samples) const {
+    const auto& reader = readers_.at(blend.prefixes[i]);
+    try {
+      return GptDataset(reader, range_with_sequences(blend, i), num_samples,
+                        options_.sequence_length, options_.seed, options_.order);
+    } catch (const std::runtime_error& error) {
+      throw std::runtime_error(where(blend, i) + ": " + error.what());
+    }
+  }
+
+  std::optional<SequenceRange> range_of(const Blend& blend, size_t i) const {
+    const int64_t num_sequences = readers_.at(blend.prefixes[i])->num_sequences();
+    if (!blend.shares.empty()) {
+      const auto [begin, end] = blend.shares[i];
+      return range_of_share(begin, end, num_sequences);
+    }
+    return split_ranges(options_.split, num_sequences, options_.order)[static_cast<size_t>(split_)];
+  }
+
+  // The range of a split from which samples are wanted.
+  SequenceRange range_with_sequences(const Blend& blend, size_t i) const {
+    const std::optional<SequenceRange> range = range_of(blend, i);
+    if (range && range->begin < range->end) return *range;
+    const DatasetReader& reader = *readers_.at(blend.prefixes[i]);
+    const std::string share =
+        range ? "too little of the " + std::to_string(reader.num_sequences()) + " documents in " +
+                    reader.prefix().string() + " for even one"
+              : "0 %";
+    throw std::invalid_argument(
+        request() + " but " +
+        (options_.blends.has_own_paths ? "its data path" : "--split " + options_.split) +
+        " gives it " + share + (split_ == Split::kTrain ? "" : "; change --split or --eval-iters"));
+  }
+
+  std::string request() const {
+    return std::string(split_name(split_)) + " requested (" +
+           (split_ == Split::kTrain ? std::to_string(sizes_.train_samples) + " samples"
+                                    : "--eval-iters " + std::to_string(sizes_.eval_iters)) +
+           ")";
+  }
+
+  std::string where(const Blend& blend, size_t i) const {
+    return readers_.at(blend.prefixes[i])->prefix().string();
+  }
+
+  // The greedy rule takes the first sample of a dataset of small weight early, so that a short run
+  // can ask for more than the surplus.
+  void check_not_outrun(const BlendingIndex& index, const std::vector<GptDataset>& datasets) const {
+    for (size_t i = 0; i < datasets.size(); ++i) {
+      const int64_t needed = index.counts[i], available = datasets[i].num_samples();
+      if (needed <= available) continue;
+      throw std::invalid_argument(
+          "the " + std::string(split_name(split_)) + " blend needs " + std::to_string(needed) +
+          " samples of dataset " + std::to_string(i) + ", " +
+          datasets[i].reader().prefix().string() + ", but only " + std::to_string(available) +
+          " were built for its weight; give it a larger weight or leave it out" +
+          (rules_of(options_.order).has_old_blend_sizes
+               ? ""
+               : ", or raise --mid-level-dataset-surplus (" + short_text(options_.surplus) +
+                     " now) five- to tenfold"));
+    }
+  }
+
+  static HeldBlendingIndex hold_blend(BlendingIndex index) {
+    const auto memory = std::make_shared<const BlendingIndex>(std::move(index));
+    return {.view = memory->view(), .memory = memory};
+  }
+
+  const DatasetOptions& options_;
+  const Readers& readers_;
+  const Split split_;
+  const DatasetTargetSizes& sizes_;
+};
+
+}  // namespace
+
+const BlendedDataset* TrainingDatasets::first(Split split) const {
+  if (split == Split::kTrain) return train ? &*train : nullptr;
+  const auto& groups = split == Split::kValid ? valid : test;
+  return groups.empty() ? nullptr : &groups.front().dataset;
+}
+
+TrainingDatasets build_training_datasets(const DatasetOptions& options,
+                                         const DatasetTargetSizes& sizes) {
+  TrainingDatasets datasets;
+  const Readers readers = open_readers(options, datasets);
+  const auto build = [&](Split split, int64_t num_samples, auto use) {
+    if (num_samples == 0) return;
+    const SplitBuilder builder(options, readers, split, sizes);
+    for (const Blend& blend : options.blends.of(split)) {
+      if (split == Split::kTest && !builder.has_share(blend)) continue;
+      use(blend, builder.build(blend, num_samples));
+    }
+    if (split != Split::kTest && options.blends.of(split).empty()) {
+      throw std::invalid_argument(std::string(split_name(split)) +
+                                  " requested but no dataset is named for it; give --" +
+                                  std::string(short_split_name(split)) + "-data-path" +
+                                  (split == Split::kTrain ? "" : " or --eval-iters 0"));
+    }
+  };
+  build(Split::kTrain, sizes.train_samples,
+        [&](const Blend&, BlendedDataset dataset) { datasets.train.emplace(std::move(dataset)); });
+  build(Split::kValid, sizes.valid_samples, [&](const Blend& blend, BlendedDataset dataset) {
+    datasets.valid.push_back({blend.name, std::move(dataset)});
+  });
+  build(Split::kTest, sizes.test_samples, [&](const Blend& blend, BlendedDataset dataset) {
+    datasets.test.push_back({blend.name, std::move(dataset)});
+  });
+  return datasets;
+}
+
+}  // namespace weft

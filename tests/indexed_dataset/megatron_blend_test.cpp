@@ -1,0 +1,102 @@
+// Blends that Megatron-Core's own code built (megatron_blend_peer.py; tests/golden/blends/README.md)
+// against ours. WEFT_MEGATRON_BLENDS_DIR points to other such files than the shipped ones.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <sstream>
+
+#include "indexed_dataset/blends/build_datasets.h"
+#include "indexed_dataset/storage/whole_files.h"
+#include "tests/indexed_dataset/md5.h"
+
+namespace weft {
+namespace {
+
+std::filesystem::path blends_folder() {
+  if (const char* folder = std::getenv("WEFT_MEGATRON_BLENDS_DIR")) return folder;
+  const char* source = std::getenv("WEFT_SOURCE_DIR");
+  return std::filesystem::path(source != nullptr ? source : ".") / "tests/golden/blends";
+}
+
+// One line of blends.txt.
+struct BlendCase {
+  std::string which;
+  DatasetOptions options;
+  DatasetTargetSizes sizes;
+  int64_t num_samples = 0;
+  std::string dataset_md5, sample_md5, text_md5;
+
+  explicit BlendCase(const std::string& line) {
+    std::istringstream words(line);
+    size_t num_values = 0;
+    words >> which >> options.split >> sizes.train_samples >> sizes.valid_samples >>
+        sizes.test_samples >> options.sequence_length >> options.seed >> options.surplus >>
+        num_values;
+    DataPaths paths;
+    paths.data_path.resize(num_values);
+    for (std::string& value : paths.data_path) {
+      words >> value;
+      if (value.starts_with("d")) value = (blends_folder() / value).string();
+    }
+    options.blends = resolve_data_paths(paths);
+    // Splits of weight 0 are not built there.
+    const auto shares = split_shares(options.split);
+    if (!shares[1]) sizes.valid_samples = 0;
+    if (which != "refused") words >> num_samples >> dataset_md5 >> sample_md5 >> text_md5;
+    EXPECT_FALSE(words.fail()) << line;
+  }
+};
+
+std::string text_md5_of(const BlendedDataset& dataset) {
+  const auto count = std::min<int64_t>(dataset.num_samples(), 2000);
+  const int64_t size = dataset.sequence_length() + 1;
+  std::vector<int32_t> tokens(static_cast<size_t>(size * count));
+  for (int64_t i = 0; i < count; ++i) dataset.sample(i, &tokens[static_cast<size_t>(i * size)]);
+  return md5_of(tokens);
+}
+
+void expect_same(const BlendCase& expected, const BlendedDataset& dataset) {
+  EXPECT_EQ(dataset.num_samples(), expected.num_samples);
+  EXPECT_EQ(dataset.is_blend(), expected.dataset_md5 != "-");
+  if (dataset.is_blend()) {
+    std::vector<int16_t> datasets;
+    std::vector<int64_t> samples;
+    for (int64_t i = 0; i < dataset.num_samples(); ++i) {
+      const auto place = dataset.locate(i);
+      datasets.push_back(static_cast<int16_t>(place.dataset_idx));
+      samples.push_back(place.sample_idx);
+    }
+    EXPECT_EQ(md5_of(datasets), expected.dataset_md5);
+    EXPECT_EQ(md5_of(samples), expected.sample_md5);
+  }
+  EXPECT_EQ(text_md5_of(dataset), expected.text_md5);
+}
+
+TEST(MegatronBlends, SizesIndexesAndTokensAreTheSame) {
+  std::istringstream lines(read_file(blends_folder() / "blends.txt"));
+  int64_t num_compared = 0, num_refused = 0;
+  for (std::string line; std::getline(lines, line);) {
+    SCOPED_TRACE(line);
+    const BlendCase expected(line);
+    if (expected.which == "refused") {
+      EXPECT_THROW(build_training_datasets(expected.options, expected.sizes),
+                   std::invalid_argument);
+      ++num_refused;
+      continue;
+    }
+    const TrainingDatasets datasets = build_training_datasets(expected.options, expected.sizes);
+    const auto split = static_cast<Split>(std::stoi(expected.which));
+    const BlendedDataset* dataset = datasets.first(split);
+    ASSERT_NE(dataset, nullptr);
+    expect_same(expected, *dataset);
+    ++num_compared;
+  }
+  EXPECT_GT(num_compared, 20);
+  if (std::getenv("WEFT_MEGATRON_BLENDS_DIR") == nullptr) {
+    EXPECT_EQ(num_refused, 2);
+  }
+}
+
+}  // namespace
+}  // namespace weft
