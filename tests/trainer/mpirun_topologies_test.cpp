@@ -100,7 +100,7 @@ TEST_F(Topologies, SizesThatDoNotDivideAreRefusedOnce) {
   EXPECT_EQ(count(output(), "error: --num-attention-heads 4 is not a multiple of "), 1U)
       << output();
   EXPECT_EQ(run_ranks(3, model("usage", 5, kTp2)), 2);
-  EXPECT_THAT(output(), HasSubstr("start a multiple of 2 ranks (mpirun -n 2 ...)"));
+  EXPECT_THAT(output(), HasSubstr("start a multiple of 2 (mpirun -n 2 ...)"));
   EXPECT_EQ(run(model("usage", 5, with(kTp2, {"--dry-run"}))), 0) << output();
   EXPECT_THAT(output(), HasSubstr("each of 2 ranks plans the same memory"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "usage"));

@@ -82,8 +82,8 @@ void check_shares(const Config& c, ProblemList& p) {
   p.at_most(pp, kMaxRanks, "--pipeline-model-parallel-size");
   if (tp < 1 || pp < 1 || tp > kMaxRanks || pp > kMaxRanks) return;
   p.add_if(c.world_size % (tp * pp) != 0,
-           "{} ranks are not a multiple of --tensor-model-parallel-size {} times "
-           "--pipeline-model-parallel-size {}; start a multiple of {} ranks (mpirun -n {} ...)",
+           "the number of ranks, {}, is not a multiple of --tensor-model-parallel-size {} times "
+           "--pipeline-model-parallel-size {}; start a multiple of {} (mpirun -n {} ...)",
            c.world_size, tp, pp, tp * pp, tp * pp);
   if (tp == 1) return;
   p.add_if(c.num_attention_heads % tp != 0,

@@ -156,8 +156,8 @@ TEST(Config, MegatronFlagsThatAreNotBuiltAreRefused) {
       testing::UnorderedElementsAre(
           "--fp16 is not supported yet: use --bf16, or neither for fp32",
           HasSubstr("--recompute-granularity is not supported yet"),
-          "1 ranks are not a multiple of --tensor-model-parallel-size 1 times "
-          "--pipeline-model-parallel-size 2; start a multiple of 2 ranks (mpirun -n 2 ...)",
+          "the number of ranks, 1, is not a multiple of --tensor-model-parallel-size 1 times "
+          "--pipeline-model-parallel-size 2; start a multiple of 2 (mpirun -n 2 ...)",
           "--pipeline-model-parallel-size 2 is not supported yet: only 1",
           "--position-embedding-type rope is not supported yet: only absolute|learned_absolute is",
           "--dataloader-type cyclic is not supported yet: only single is"));
@@ -290,10 +290,12 @@ TEST(Config, WhatTensorParallelRanksShareMustDivide) {
   };
   EXPECT_THAT(problems("--tensor-model-parallel-size 4 --sequence-parallel", 4), IsEmpty());
   EXPECT_THAT(problems("--tensor-model-parallel-size 2", 8), IsEmpty());
-  EXPECT_THAT(problems("--tensor-model-parallel-size 2", 3),
-              ElementsAre("3 ranks are not a multiple of --tensor-model-parallel-size 2 times "
-                          "--pipeline-model-parallel-size 1; start a multiple of 2 ranks "
-                          "(mpirun -n 2 ...)"));
+  EXPECT_THAT(
+      problems("--tensor-model-parallel-size 2", 3),
+      ElementsAre(
+          "the number of ranks, 3, is not a multiple of --tensor-model-parallel-size 2 times "
+          "--pipeline-model-parallel-size 1; start a multiple of 2 "
+          "(mpirun -n 2 ...)"));
   EXPECT_THAT(problems("--tensor-model-parallel-size 8 --kv-channels 8", 8),
               ElementsAre(HasSubstr("--num-attention-heads 4 is not a multiple of "
                                     "--tensor-model-parallel-size 8")));
