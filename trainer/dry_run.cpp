@@ -76,10 +76,15 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, std::F
   text += schedule_table(config, schedule);
   const DatasetTargetSizes sizes = target_sizes(config, schedule);
   text += dataset_sizes_lines(sizes.train_samples, sizes.valid_samples, sizes.test_samples);
-  const DatasetIdentity dataset = identify_dataset(dataset_prefix(config));
-  text += fmt::format(" > {}: {} documents, {} tokens\n", dataset_prefix(config),
-                      dataset.num_documents, dataset.num_tokens);
-  const int64_t index_bytes = sample_index_bytes(sizes, dataset, config.seq_length);
+  const std::vector<DatasetIdentity> datasets = DataWatch(dataset_prefixes(config)).identities();
+  int64_t num_documents = 0, num_tokens = 0;
+  for (const DatasetIdentity& dataset : datasets) {
+    num_documents += dataset.num_documents;
+    num_tokens += dataset.num_tokens;
+  }
+  text += fmt::format(" > {}: {} documents, {} tokens\n", name_of_datasets(config), num_documents,
+                      num_tokens);
+  const int64_t index_bytes = sample_index_bytes(sizes, datasets, config.seq_length);
   text += fmt::format(" > index of the samples: {:.2f} MiB of host memory\n",
                       static_cast<double>(index_bytes) / (1 << 20));
   std::fputs(text.c_str(), out);

@@ -64,16 +64,21 @@ void check_host_memory(int64_t plan_bytes, int64_t index_bytes, int64_t num_work
 
 }  // namespace
 
-int64_t sample_index_bytes(const DatasetTargetSizes& sizes, const DatasetIdentity& dataset,
-                           int64_t seq_length) {
+int64_t sample_index_bytes(const DatasetTargetSizes& sizes,
+                           std::span<const DatasetIdentity> datasets, int64_t seq_length) {
   const double samples = static_cast<double>(sizes.train_samples) +
                          static_cast<double>(sizes.valid_samples) +
                          static_cast<double>(sizes.test_samples);
-  const double sequences = static_cast<double>(dataset.num_sequences);
-  const double epochs = 1 + samples * static_cast<double>(seq_length) /
-                                static_cast<double>(std::max<int64_t>(1, dataset.num_tokens));
-  // 4 bytes for each sequence of each epoch, 12 for each sample (indexed_dataset/samples).
-  return static_cast<int64_t>(std::min(9e18, 4 * sequences * epochs + 12 * samples));
+  double sequences = 0, tokens = 0;
+  for (const DatasetIdentity& dataset : datasets) {
+    sequences += static_cast<double>(dataset.num_sequences);
+    tokens += static_cast<double>(dataset.num_tokens);
+  }
+  const double epochs = 1 + samples * static_cast<double>(seq_length) / std::max(1.0, tokens);
+  // 4 bytes for each sequence of each epoch, 12 for each sample (indexed_dataset/samples), and 10
+  // for each sample of a blend (indexed_dataset/blends).
+  const double per_sample = datasets.size() > 1 ? 22 : 12;
+  return static_cast<int64_t>(std::min(9e18, 4 * sequences * epochs + per_sample * samples));
 }
 
 void check_device_memory(int64_t needed_bytes, int64_t free_bytes, const std::string& device) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "indexed_dataset/samples/gpt_dataset.h"
@@ -15,8 +16,8 @@ namespace weft {
 
 // Returns the bytes of the sample indexes of all splits, which lie in host memory. They grow with
 // the number of samples, not with the model.
-int64_t sample_index_bytes(const DatasetTargetSizes& sizes, const DatasetIdentity& dataset,
-                           int64_t seq_length);
+int64_t sample_index_bytes(const DatasetTargetSizes& sizes,
+                           std::span<const DatasetIdentity> datasets, int64_t seq_length);
 
 // Throws LimitExceeded, with both numbers and the options to lower, where the plan needs more memory
 // than the device has free, or the host has too little memory or address space (ulimit -v) for its

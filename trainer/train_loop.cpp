@@ -19,6 +19,11 @@ double ms_since(TrainLoop::Clock::time_point start) {
 
 double without_sign_of_nan(double value) { return std::isnan(value) ? std::fabs(value) : value; }
 
+// "validation", or "validation NAME" for one of several groups.
+std::string set_name(const std::string& set, const NamedDataset& group) {
+  return group.name.empty() ? set : set + " " + group.name;
+}
+
 }  // namespace
 
 ExitCode TrainLoop::run() {
@@ -125,7 +130,7 @@ Control TrainLoop::decide_control() {
   const bool stops = control.stop != StopReason::kNone;
   control.check_weights =
       config_.check_weights_interval && iteration() % *config_.check_weights_interval == 0;
-  control.evaluate = datasets_.valid && iteration() % config_.eval_interval == 0;
+  control.evaluate = !datasets_.valid.empty() && iteration() % config_.eval_interval == 0;
   control.save = !config_.save.empty() && (stops || iteration() % *config_.save_interval == 0);
   return control;
 }
@@ -163,8 +168,8 @@ ExitCode TrainLoop::finish() {
   check_data_unchanged();
   const bool unsaved = !config_.skip_train && iteration() > 0 && saved_iteration_ != iteration();
   if (unsaved && !config_.save.empty()) save();
-  const bool evaluated = (!datasets_.valid || evaluate_validation(/*at_end=*/true)) &&
-                         (!datasets_.test || evaluate_test());
+  const bool evaluated =
+      (datasets_.valid.empty() || evaluate_validation(/*at_end=*/true)) && evaluate_test();
   return evaluated ? ExitCode::kDone : stop(decide_control());
 }
 
@@ -195,26 +200,33 @@ std::optional<double> TrainLoop::mean_loss(DataLoader& loader) {
 // was.
 bool TrainLoop::evaluate_validation(bool at_end) {
   const RunLog::Pause pause(*log_);
-  const std::optional<double> loss = mean_loss(*valid_loader_);
-  if (!loss) return false;
-  consumed_valid_samples_ = valid_loader_->consumed_samples();
-  log_->on_evaluation({"validation", *loss, iteration(), consumed_samples(), at_end});
+  for (size_t i = 0; i < valid_loaders_.size(); ++i) {
+    const std::optional<double> loss = mean_loss(*valid_loaders_[i]);
+    if (!loss) return false;
+    log_->on_evaluation({set_name("validation", datasets_.valid[i]), *loss, iteration(),
+                         consumed_samples(), at_end});
+  }
+  consumed_valid_samples_ = valid_loaders_.front()->consumed_samples();
   return true;
 }
 
 bool TrainLoop::evaluate_test() {
   const int64_t batch = config_.global_batch();
-  const auto loader = make_loader(*datasets_.test, 0, {[batch](int64_t) { return batch; }, batch});
-  const std::optional<double> loss = mean_loss(*loader);
-  if (loss) log_->on_evaluation({"test", *loss, iteration(), consumed_samples(), /*at_end=*/true});
-  return loss.has_value();
+  for (const NamedDataset& group : datasets_.test) {
+    const auto loader = make_loader(group.dataset, 0, {[batch](int64_t) { return batch; }, batch});
+    const std::optional<double> loss = mean_loss(*loader);
+    if (!loss) return false;
+    log_->on_evaluation(
+        {set_name("test", group), *loss, iteration(), consumed_samples(), /*at_end=*/true});
+  }
+  return true;
 }
 
 // Returns whether the checkpoint of this run was saved on a signal in place of the evaluation that
 // was due. That evaluation is made up for, so that later ones use the samples that an undisturbed
 // run uses.
 bool TrainLoop::evaluation_was_cut_short() const {
-  if (!datasets_.valid || iteration() == 0 || iteration() % config_.eval_interval != 0)
+  if (datasets_.valid.empty() || iteration() == 0 || iteration() % config_.eval_interval != 0)
     return false;
   const int64_t per_evaluation = config_.eval_iters * config_.global_batch();
   return consumed_valid_samples_ == (iteration() / config_.eval_interval - 1) * per_evaluation;
@@ -233,8 +245,7 @@ void TrainLoop::check_weights() {
 // A run whose data is changed under it trains on a mixture, and a checkpoint of it would be tied to
 // bytes that it was not trained on.
 void TrainLoop::check_data_unchanged() {
-  const std::string warning = dataset_watch_.check();
-  if (!warning.empty()) log_->print("WARNING: " + warning + "\n");
+  for (const std::string& warning : data_watch_.check()) log_->print("WARNING: " + warning + "\n");
 }
 
 void TrainLoop::save() {

@@ -84,9 +84,9 @@ class TrainLoop {
   void start_loaders();
   void check_samples_suffice() const;
   void write_manifest() const;
-  std::unique_ptr<DataLoader> make_loader(const GptDataset& dataset, int64_t first_sample,
+  std::unique_ptr<DataLoader> make_loader(const BlendedDataset& dataset, int64_t first_sample,
                                           DataLoader::BatchSizes batch_sizes);
-  DataIdentity data_identity() const { return {{dataset_watch_.identity()}, vocabulary_}; }
+  DataIdentity data_identity() const { return {data_watch_.identities(), vocabulary_}; }
   int64_t iteration() const { return trainer_->scalar_state().iteration; }
   int64_t consumed_samples() const { return trainer_->scalar_state().consumed_samples; }
 
@@ -97,15 +97,16 @@ class TrainLoop {
   const BatchSchedule schedule_;
   std::deque<LockFile> locks_;  // one for each folder that this run writes to
   RunVocabulary vocabulary_;
-  DatasetWatch dataset_watch_;
+  DataWatch data_watch_;
   std::unique_ptr<Backend> backend_;
   ProcessGroups groups_;
   DatasetTargetSizes sizes_;
-  GptDatasets datasets_;
+  TrainingDatasets datasets_;
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<CheckpointStaging> staging_;
   std::unique_ptr<RunLog> log_;
-  std::unique_ptr<DataLoader> train_loader_, valid_loader_;
+  std::unique_ptr<DataLoader> train_loader_;
+  std::vector<std::unique_ptr<DataLoader>> valid_loaders_;  // one for each group
 
   LrSchedule lr_;
   int64_t consumed_valid_samples_ = 0;

@@ -85,4 +85,18 @@ DatasetTargetSizes target_sizes(const Config& config, const BatchSchedule& sched
   return sizes;
 }
 
+DatasetOptions dataset_options(const Config& config) {
+  return {.blends = resolve_data_paths(config.data_paths()),
+          .split = config.split,
+          .order = config.sample_order,
+          .sequence_length = config.seq_length,
+          .seed = config.seed,
+          .surplus = config.mid_level_dataset_surplus};
+}
+
+std::string name_of_datasets(const Config& config) {
+  const std::vector<std::string> prefixes = dataset_prefixes(config);
+  return prefixes.size() == 1 ? prefixes.front() : fmt::format("{} datasets", prefixes.size());
+}
+
 }  // namespace weft

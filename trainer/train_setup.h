@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/samples/gpt_dataset.h"
+#include "indexed_dataset/blends/build_datasets.h"
 #include "kernels/backend.h"
 #include "trainer/checkpoint/resume.h"
 #include "trainer/config/config.h"
@@ -38,5 +38,11 @@ void check_padding(const Config& config, const RunVocabulary& vocabulary);
 // Returns the number of samples that the run needs of each split; iterations follow the batch size
 // ramp-up.
 DatasetTargetSizes target_sizes(const Config& config, const BatchSchedule& schedule);
+
+// Returns what decides the samples of a run. Throws as resolve_data_paths().
+DatasetOptions dataset_options(const Config& config);
+
+// Returns the prefix of the run's dataset, or "N datasets": for the log.
+std::string name_of_datasets(const Config& config);
 
 }  // namespace weft

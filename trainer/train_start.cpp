@@ -58,7 +58,7 @@ TrainLoop::TrainLoop(const Config& config, const std::vector<std::string>& notes
       out_(out),
       schedule_(config),
       vocabulary_(find_run_vocabulary(config)),
-      dataset_watch_(dataset_prefix(config)),
+      data_watch_(dataset_prefixes(config)),
       lr_(lr_settings(config)) {
   check_padding(config_, vocabulary_);
   check_threads(config_);
@@ -94,15 +94,16 @@ TrainLoop::TrainLoop(const Config& config, const std::vector<std::string>& notes
              {"train/valid/test-data-iterators-setup", ms_between(model_built, Clock::now())}}));
 
   if (!config_.run_folder().empty() && is_first_rank()) write_manifest();
-  log_ = std::make_unique<RunLog>(RunLog::Options{.config = config_,
-                                                  .shape = trainer_->shape(),
-                                                  .device = backend_->description(),
-                                                  .num_iterations = schedule_.num_iterations(),
-                                                  .resumed_iteration = iteration(),
-                                                  .resumed_samples = consumed_samples(),
-                                                  .prints_text = is_first_rank(),
-                                                  .logs_steps = ranks_.rank() + 1 == ranks_.size()},
-                                  out_);
+  log_ = std::make_unique<RunLog>(
+      RunLog::Options{.config = config_,
+                      .shape = trainer_->shape(),
+                      .device = backend_->description(),
+                      .num_iterations = schedule_.num_iterations(),
+                      .resumed_iteration = iteration(),
+                      .resumed_samples = consumed_samples(),
+                      .prints_text = is_first_rank(),
+                      .logs_steps = ranks_.rank() + 1 == ranks_.size()},
+      out_);
 }
 
 void TrainLoop::print(const std::string& text) const {
@@ -121,7 +122,8 @@ Facts TrainLoop::facts() const {
   facts.emplace_back("the vocabulary",
                      fmt::format("{} tokens {} {}", vocabulary_.num_tokens,
                                  vocabulary_.vocab_sha256, vocabulary_.merge_sha256));
-  facts.emplace_back("the dataset", describe(dataset_watch_.identity()));
+  for (const DatasetIdentity& dataset : data_watch_.identities())
+    facts.emplace_back("the dataset " + dataset.prefix, describe(dataset));
   return facts;
 }
 
@@ -190,7 +192,7 @@ void TrainLoop::load_or_initialize(const std::optional<CheckpointChoice>& checkp
 
   sizes_ = target_sizes(config_, schedule_);
   check_memory(trainer_->plan(), *backend_,
-               sample_index_bytes(sizes_, dataset_watch_.identity(), config_.seq_length),
+               sample_index_bytes(sizes_, data_watch_.identities(), config_.seq_length),
                config_.num_workers);
   print(trainer_->tune());
   trainer_->allocate();
@@ -233,15 +235,19 @@ void TrainLoop::load(int64_t saved_iteration, const Resume& resume) {
 void TrainLoop::open_data() {
   print("> building train, validation, and test datasets ...\n");
   print(dataset_sizes_lines(sizes_.train_samples, sizes_.valid_samples, sizes_.test_samples));
-  datasets_ = build_gpt_datasets(dataset_prefix(config_), config_.split, sizes_, config_.seq_length,
-                                 config_.seed);
-  const auto samples = [](const std::optional<GptDataset>& dataset) {
+  datasets_ = build_training_datasets(dataset_options(config_), sizes_);
+  int64_t num_documents = 0, num_tokens = 0;
+  for (const auto& reader : datasets_.readers) {
+    num_documents += reader->num_documents();
+    num_tokens += reader->num_tokens();
+  }
+  const auto samples = [&](Split split) {
+    const BlendedDataset* dataset = datasets_.first(split);
     return dataset ? dataset->num_samples() : 0;
   };
   print(fmt::format(" > {}: {} documents, {} tokens; samples: train {}, validation {}, test {}\n",
-                    dataset_prefix(config_), datasets_.reader->num_documents(),
-                    datasets_.reader->num_tokens(), samples(datasets_.train),
-                    samples(datasets_.valid), samples(datasets_.test)));
+                    name_of_datasets(config_), num_documents, num_tokens, samples(Split::kTrain),
+                    samples(Split::kValid), samples(Split::kTest)));
 }
 
 void TrainLoop::check_samples_suffice() const {
@@ -261,7 +267,8 @@ void TrainLoop::check_samples_suffice() const {
       iteration(), consumed_samples(), needed, datasets_.train->num_samples()));
 }
 
-std::unique_ptr<DataLoader> TrainLoop::make_loader(const GptDataset& dataset, int64_t first_sample,
+std::unique_ptr<DataLoader> TrainLoop::make_loader(const BlendedDataset& dataset,
+                                                   int64_t first_sample,
                                                    DataLoader::BatchSizes batch_sizes) {
   DataLoaderOptions options{.micro_batch_size = config_.micro_batch_size,
                             .dp_rank = groups_.layout.dp_rank,
@@ -281,23 +288,26 @@ void TrainLoop::start_loaders() {
         *datasets_.train, consumed_samples(),
         {[this](int64_t consumed) { return schedule_.global_batch_size(consumed); }, batch});
   }
-  if (datasets_.valid) {
+  for (const NamedDataset& group : datasets_.valid) {
     // A run that resumes with a shorter --eval-interval may need more samples than are left. It
     // then starts again with the first one.
     const int64_t evaluations = schedule_.num_iterations() / config_.eval_interval -
                                 iteration() / config_.eval_interval + 1;
     const int64_t needed = consumed_valid_samples_ + evaluations * config_.eval_iters * batch;
-    if (needed > datasets_.valid->num_samples()) consumed_valid_samples_ = 0;
-    valid_loader_ = make_loader(*datasets_.valid, consumed_valid_samples_,
-                                {[batch](int64_t) { return batch; }, batch});
+    if (needed > group.dataset.num_samples()) consumed_valid_samples_ = 0;
+  }
+  for (const NamedDataset& group : datasets_.valid) {
+    valid_loaders_.push_back(make_loader(group.dataset, consumed_valid_samples_,
+                                         {[batch](int64_t) { return batch; }, batch}));
   }
 }
 
 void TrainLoop::write_manifest() const {
+  const std::vector<std::string> prefixes = dataset_prefixes(config_);
   write_run_manifest(config_.run_folder(),
                      {.config = config_,
                       .device = backend_->description(),
-                      .dataset_prefix = dataset_prefix(config_),
+                      .dataset_prefix = prefixes.size() == 1 ? prefixes.front() : "",
                       .data = data_identity(),
                       .padded_vocabulary_size = trainer_->shape().padded_vocab_size,
                       .num_parameters = trainer_->parameters().num_parameters(),

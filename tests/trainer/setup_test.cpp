@@ -133,7 +133,7 @@ TEST(RunVocabulary, IsNotTakenFromAManifestThatDoesNotSay) {
 TEST(DatasetPrefix, LeavesOutWeightAndSuffix) {
   Config config = base_config();
   config.data_path = {"1.0", "folder/data_text_document.bin"};
-  EXPECT_EQ(dataset_prefix(config), "folder/data_text_document");
+  EXPECT_THAT(dataset_prefixes(config), testing::ElementsAre("folder/data_text_document"));
 }
 
 // Sizes that Megatron-LM printed: 146484375 samples, batch 288, evaluation of 40 batches every 1000
@@ -337,8 +337,9 @@ TEST(Memory, APlanLargerThanTheDeviceIsRefusedWithBothNumbers) {
 TEST(Memory, TheIndexOfTheSamplesIsCountedBySamplesAndEpochs) {
   const DatasetIdentity dataset{
       .prefix = "p", .num_documents = 100, .num_sequences = 100, .num_tokens = 10'000};
-  EXPECT_EQ(sample_index_bytes({}, dataset, 100), 4 * 100);
-  EXPECT_EQ(sample_index_bytes({.train_samples = 1000}, dataset, 100), 4 * 100 * 11 + 12 * 1000);
+  EXPECT_EQ(sample_index_bytes({}, {&dataset, 1}, 100), 4 * 100);
+  EXPECT_EQ(sample_index_bytes({.train_samples = 1000}, {&dataset, 1}, 100),
+            4 * 100 * 11 + 12 * 1000);
   const auto backend = create_cpu_backend(1);
   EXPECT_THROW(check_memory(MemoryPlan(), *backend, int64_t{1} << 50, 2), LimitExceeded);
 }

@@ -59,6 +59,9 @@ std::string parse(const std::string& text, LrDecayStyle& value) {
 std::string parse(const std::string& text, LogFormat& value) {
   return parse_name(text, value, kLogFormats);
 }
+std::string parse(const std::string& text, OrderKind& value) {
+  return parse_name(text, value, kOrderKinds);
+}
 
 template <typename T>
 std::string parse(const std::string& text, std::optional<T>& value) {

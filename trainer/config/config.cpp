@@ -31,7 +31,18 @@ void Config::fill_defaults() {
     if (!lr_warmup_fraction) lr_warmup_samples = lr_warmup_samples.value_or(0);
   }
   run_dir = run_folder();
-  data_path = {data_path.back()};  // the weight of a single dataset has no meaning
+}
+
+DataPaths Config::data_paths() const {
+  return {.data_path = data_path,
+          .train_data_path = train_data_path,
+          .valid_data_path = valid_data_path,
+          .test_data_path = test_data_path,
+          .data_args_path = data_args_path,
+          .per_split_data_args_path = per_split_data_args_path,
+          .train_weighted_split_paths = train_weighted_split_paths,
+          .valid_weighted_split_paths = valid_weighted_split_paths,
+          .test_weighted_split_paths = test_weighted_split_paths};
 }
 
 int64_t Config::data_parallel_size() const {

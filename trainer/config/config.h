@@ -9,6 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "indexed_dataset/blends/blend_sizes.h"
+#include "indexed_dataset/blends/data_paths.h"
+#include "indexed_dataset/samples/order_kind.h"
 #include "kernels/backend.h"
 
 namespace weft {
@@ -58,7 +61,12 @@ struct Config {
   double distributed_timeout_minutes = 10;
   int64_t world_size = 1;  // the number of ranks; no option: the launcher decides
   // data
-  std::vector<std::string> data_path;
+  std::vector<std::string> data_path, train_data_path, valid_data_path, test_data_path;
+  std::string data_args_path, per_split_data_args_path;
+  std::vector<std::string> train_weighted_split_paths, valid_weighted_split_paths,
+      test_weighted_split_paths;
+  OrderKind sample_order = OrderKind::kCore;
+  double mid_level_dataset_surplus = kDefaultSurplus;
   std::string split = "969,30,1";
   std::string vocab_file, merge_file;
   std::optional<int64_t> vocab_size;  // the tokenizer's; run_vocabulary.h finds it if not given
@@ -96,6 +104,8 @@ struct Config {
   bool shards_optimizer() const { return use_distributed_optimizer || zero_stage.value_or(0) == 1; }
   DType dtype() const { return bf16 ? DType::kBFloat16 : DType::kFloat32; }
   Gelu gelu() const { return no_bias_gelu_fusion ? Gelu::kErf : Gelu::kTanh; }
+  // Returns the options that name datasets; resolve_data_paths() reads them.
+  DataPaths data_paths() const;
   std::string run_folder() const { return run_dir.empty() ? save : run_dir; }
   // Returns pad_vocab_size_to, or the next multiple of make_vocab_size_divisible_by * tp.
   int64_t padded_vocab_size(int64_t tokenizer_vocab_size) const;

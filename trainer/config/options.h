@@ -94,8 +94,25 @@ void visit_options(C& c, Visitor& v) {
     "file of timed GEMM algorithms (default: ~/.cache/weft/gemm-algorithms)");
 
   v.group("Data");
-  v("data-path", c.data_path, "dataset: PREFIX of PREFIX.bin and PREFIX.idx");
+  v("data-path", c.data_path,
+    "dataset: PREFIX of PREFIX.bin and PREFIX.idx; or a blend: WEIGHT PREFIX WEIGHT PREFIX ..., or "
+    "PREFIX PREFIX ... in proportion to their sizes");
+  v("data-args-path", c.data_args_path, "a file with the values of --data-path");
+  v("train-data-path", c.train_data_path, "dataset or blend of training alone; no --split then");
+  v("valid-data-path", c.valid_data_path, "dataset or blend of validation alone");
+  v("test-data-path", c.test_data_path, "dataset or blend of the test alone");
+  v("per-split-data-args-path", c.per_split_data_args_path,
+    "JSON file with the values of the three: {\"train\": [...], \"valid\": [...], \"test\": [...]}");
+  v("train-weighted-split-paths", c.train_weighted_split_paths,
+    "\"NAME: WEIGHT BEGIN:END PREFIX, ...\", as in bigscience's Megatron-DeepSpeed");
+  v("valid-weighted-split-paths", c.valid_weighted_split_paths,
+    "the same for validation; each of several is evaluated by itself");
+  v("test-weighted-split-paths", c.test_weighted_split_paths, "the same for the test");
   v("split", c.split, "shares of train, validation and test");
+  v("sample-order", c.sample_order,
+    "the program whose order is built: core, legacy, bigscience, neox; or sequential");
+  v("mid-level-dataset-surplus", c.mid_level_dataset_surplus,
+    "share of samples that are built of each dataset of a blend beyond its weight");
   v("vocab-file", c.vocab_file, "GPT-2 vocab.json; only counted here");
   v("merge-file", c.merge_file, "GPT-2 merges.txt; kept for the run manifest");
   v("vocab-size", c.vocab_size,

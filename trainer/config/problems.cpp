@@ -164,12 +164,6 @@ void check_optimizer(const Config& c, ProblemList& p) {
            "--override-lr-scheduler and --use-checkpoint-lr-scheduler exclude each other");
 }
 
-bool is_number(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc{} && end == text.data() + text.size();
-}
-
 // Returns for train, validation and test whether the split gives it any sequence of a large
 // dataset.
 std::array<bool, 3> shares_of_split(const std::string& split) {
@@ -177,13 +171,8 @@ std::array<bool, 3> shares_of_split(const std::string& split) {
   return {ranges[0].has_value(), ranges[1].has_value(), ranges[2].has_value()};
 }
 
-void check_data(const Config& c, ProblemList& p) {
-  p.add_if(c.data_path.empty(), "--data-path is required: the PREFIX of PREFIX.bin and PREFIX.idx");
-  const bool one_prefix =
-      c.data_path.size() == 1 || (c.data_path.size() == 2 && is_number(c.data_path[0]));
-  p.add_if(!c.data_path.empty() && !one_prefix,
-           "--data-path with {} values: blends of datasets are not supported yet; give one PREFIX",
-           c.data_path.size());
+// Shares of one --split; with own paths it means nothing.
+void check_split(const Config& c, ProblemList& p) {
   try {
     const auto has_share = shares_of_split(c.split);
     p.add_if(!has_share[0] && !c.skip_train, "--split {} gives training 0 %", c.split);
@@ -194,6 +183,23 @@ void check_data(const Config& c, ProblemList& p) {
   } catch (const std::invalid_argument& error) {
     p.add_if(true, "--split {}: {}", c.split, error.what());
   }
+}
+
+void check_data(const Config& c, ProblemList& p) {
+  try {
+    const SplitBlends blends = resolve_data_paths(c.data_paths());
+    if (!blends.has_own_paths) check_split(c, p);
+    p.add_if(blends.of(Split::kTrain).empty() && !c.skip_train,
+             "no dataset is named for training; give --train-data-path");
+    p.add_if(c.eval_iters > 0 && blends.of(Split::kValid).empty(),
+             "validation requested (--eval-iters {}) but no dataset is named for it; "
+             "give --valid-data-path or --eval-iters 0",
+             c.eval_iters);
+  } catch (const std::exception& error) {
+    p.add_if(true, "{}", error.what());
+  }
+  p.add_if(!(c.mid_level_dataset_surplus >= 0),
+           "--mid-level-dataset-surplus must be at least 0 (got {})", c.mid_level_dataset_surplus);
   p.add_if(c.num_workers < 1, "--num-workers must be at least 1 (got {})", c.num_workers);
   p.at_most(c.num_workers, 1024, "--num-workers");
 }

@@ -7,6 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <system_error>
+#include <thread>
+#include <unordered_map>
+
+#include "indexed_dataset/process/parallel_for.h"
 
 namespace weft {
 
@@ -30,6 +34,41 @@ void add_dataset_differences(const DatasetIdentity& saved, const DatasetIdentity
       fmt::format("the dataset was {} with {} when the checkpoint was saved and is {} with {} now: "
                   "samples from here on are others than without the change",
                   saved.prefix, describe(saved), ours.prefix, describe(ours)));
+}
+
+// Datasets of one name are compared with each other, the others in their order.
+void add_blend_differences(const std::vector<DatasetIdentity>& saved,
+                           const std::vector<DatasetIdentity>& ours, DataDifferences& differences) {
+  std::unordered_map<std::string, const DatasetIdentity*> ours_by_prefix;
+  for (const DatasetIdentity& dataset : ours) ours_by_prefix[dataset.prefix] = &dataset;
+  std::vector<const DatasetIdentity*> gone;
+  for (const DatasetIdentity& dataset : saved) {
+    const auto found = ours_by_prefix.find(dataset.prefix);
+    if (found == ours_by_prefix.end()) {
+      gone.push_back(&dataset);
+    } else if (found->second != nullptr) {
+      add_dataset_differences(dataset, *found->second, differences);
+      found->second = nullptr;  // compared
+    }
+  }
+  std::vector<const DatasetIdentity*> added;
+  for (const DatasetIdentity& dataset : ours) {
+    if (ours_by_prefix[dataset.prefix] != nullptr) added.push_back(&dataset);
+  }
+  const size_t num_pairs = std::min(gone.size(), added.size());
+  for (size_t i = 0; i < num_pairs; ++i) add_dataset_differences(*gone[i], *added[i], differences);
+  for (size_t i = num_pairs; i < gone.size(); ++i) {
+    differences.allowed.push_back(
+        fmt::format("the dataset {} of the checkpoint is not read any more: samples from here on "
+                    "are others than without the change",
+                    gone[i]->prefix));
+  }
+  for (size_t i = num_pairs; i < added.size(); ++i) {
+    differences.allowed.push_back(
+        fmt::format("the dataset {} was not read before the checkpoint: samples from here on are "
+                    "others than without the change",
+                    added[i]->prefix));
+  }
 }
 
 void add_vocabulary_differences(const RunVocabulary& saved, const RunVocabulary& ours,
@@ -79,8 +118,7 @@ DataIdentity data_identity_from_json(const Json& json) {
 DataDifferences compare_data(const DataIdentity& saved, const DataIdentity& ours) {
   DataDifferences differences;
   // Imported weights and checkpoints of version 0.1 know no dataset.
-  for (size_t i = 0; i < std::min(saved.datasets.size(), ours.datasets.size()); ++i)
-    add_dataset_differences(saved.datasets[i], ours.datasets[i], differences);
+  if (!saved.datasets.empty()) add_blend_differences(saved.datasets, ours.datasets, differences);
   add_vocabulary_differences(saved.vocabulary, ours.vocabulary, differences);
   return differences;
 }
@@ -131,6 +169,29 @@ std::string DatasetWatch::check() {
                     file.path.string(), describe(identity_), describe(found)));
   }
   return warning;
+}
+
+DataWatch::DataWatch(const std::vector<std::string>& prefixes) : watches_(prefixes.size()) {
+  const auto num_threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  parallel_for(std::ssize(prefixes), num_threads, [&](int64_t i) {
+    const auto at = static_cast<size_t>(i);
+    watches_[at] = std::make_unique<DatasetWatch>(prefixes[at]);
+  });
+}
+
+std::vector<DatasetIdentity> DataWatch::identities() const {
+  std::vector<DatasetIdentity> identities;
+  for (const auto& watch : watches_) identities.push_back(watch->identity());
+  return identities;
+}
+
+std::vector<std::string> DataWatch::check() {
+  std::vector<std::string> warnings;
+  for (const auto& watch : watches_) {
+    if (std::string warning = watch->check(); !warning.empty())
+      warnings.push_back(std::move(warning));
+  }
+  return warnings;
 }
 
 }  // namespace weft

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -53,6 +54,19 @@ class DatasetWatch {
   };
   std::vector<File> files_;
   DatasetIdentity identity_;
+};
+
+// The watches of all datasets of a run.
+class DataWatch {
+ public:
+  // Identifies the datasets, several at a time.
+  explicit DataWatch(const std::vector<std::string>& prefixes);
+  std::vector<DatasetIdentity> identities() const;
+  // As DatasetWatch::check(), for all of them; the warnings are lines.
+  std::vector<std::string> check();
+
+ private:
+  std::vector<std::unique_ptr<DatasetWatch>> watches_;
 };
 
 }  // namespace weft

@@ -10,7 +10,7 @@
 
 namespace weft {
 
-DataLoader::DataLoader(Backend& backend, const GptDataset& dataset,
+DataLoader::DataLoader(Backend& backend, const BlendedDataset& dataset,
                        const DataLoaderOptions& options, BatchSizes batch_sizes)
     : backend_(backend),
       dataset_(dataset),
@@ -139,9 +139,9 @@ DataLoader::Work DataLoader::hand_out() {
 void DataLoader::begin_batch() {
   const int64_t batch_size = batch_sizes_.at(next_sample_);
   if (next_sample_ + batch_size > dataset_.num_samples()) {
-    throw std::runtime_error(fmt::format(
-        "{}: its {} samples are used up: the next batch needs {} from sample {} on",
-        dataset_.reader().prefix().string(), dataset_.num_samples(), batch_size, next_sample_));
+    throw std::runtime_error(
+        fmt::format("{}: its {} samples are used up: the next batch needs {} from sample {} on",
+                    dataset_.description(), dataset_.num_samples(), batch_size, next_sample_));
   }
   Slot& slot = slot_of(made_);
   slot.first_sample = next_sample_;
@@ -179,6 +179,7 @@ void DataLoader::check_tokens(int64_t sample_idx, const int32_t* tokens) const {
   const int32_t* wrong = std::find_if(
       tokens, tokens + count, [this](int32_t id) { return id < 0 || id >= options_.vocab_size; });
   if (wrong == tokens + count) return;
+  const BlendedDataset::Place place = dataset_.locate(sample_idx);
   int64_t position = wrong - tokens;
   int64_t document = -1;
   for (const SamplePart& part : dataset_.sample_parts(sample_idx)) {
@@ -189,8 +190,8 @@ void DataLoader::check_tokens(int64_t sample_idx, const int32_t* tokens) const {
   throw std::runtime_error(fmt::format(
       "{}: sample {}, position {} (document {}) holds token id {}, outside the vocabulary of {}; "
       "was the dataset made with another vocabulary? Give the right --vocab-file or --vocab-size",
-      dataset_.reader().prefix().string(), sample_idx, wrong - tokens, document, *wrong,
-      options_.vocab_size));
+      dataset_.dataset(place.dataset_idx).reader().prefix().string(), sample_idx, wrong - tokens,
+      document, *wrong, options_.vocab_size));
 }
 
 }  // namespace weft

@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-#include "indexed_dataset/samples/gpt_dataset.h"
+#include "indexed_dataset/blends/blended_dataset.h"
 #include "kernels/backend.h"
 #include "trainer/data/global_batch.h"
 
@@ -47,7 +47,7 @@ class DataLoader {
 
   // Starts the threads, which prepare batches until the dataset's samples are used up. `dataset`
   // and `backend` must outlive the loader. Throws LimitExceeded if there can be no more threads.
-  DataLoader(Backend& backend, const GptDataset& dataset, const DataLoaderOptions& options,
+  DataLoader(Backend& backend, const BlendedDataset& dataset, const DataLoaderOptions& options,
              BatchSizes batch_sizes);
   DataLoader(const DataLoader&) = delete;
   DataLoader& operator=(const DataLoader&) = delete;
@@ -92,7 +92,7 @@ class DataLoader {
   }
 
   Backend& backend_;
-  const GptDataset& dataset_;
+  const BlendedDataset& dataset_;
   const DataLoaderOptions options_;
   const BatchSizes batch_sizes_;
   const int64_t tokens_per_micro_batch_;

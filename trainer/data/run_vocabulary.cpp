@@ -65,13 +65,37 @@ void set_files(RunVocabulary& vocabulary, const fs::path& vocab_file, const fs::
   vocabulary.merge_sha256 = sha256_of_file(merge_file);
 }
 
+// Returns what the datasets' manifests say. One id must mean one text in all datasets of a blend.
+RunVocabulary vocabulary_of_datasets(const std::vector<std::string>& prefixes) {
+  RunVocabulary common;
+  for (const std::string& prefix : prefixes) {
+    const RunVocabulary found = vocabulary_in(prefix + ".manifest.json");
+    if (found.num_tokens <= 0) continue;
+    if (common.num_tokens <= 0) {
+      common = found;
+      continue;
+    }
+    const auto differ = [](const std::string& a, const std::string& b) {
+      return !a.empty() && !b.empty() && a != b;
+    };
+    if (found.num_tokens != common.num_tokens || differ(found.vocab_sha256, common.vocab_sha256) ||
+        differ(found.merge_sha256, common.merge_sha256)) {
+      throw std::invalid_argument(fmt::format(
+          "{} and {} name different vocabularies ({} and {} tokens): datasets of one run must be "
+          "made with the same vocab.json and merges.txt",
+          common.source, found.source, common.num_tokens, found.num_tokens));
+    }
+  }
+  return common;
+}
+
 // Returns the vocabulary of --vocab-file and --merge-file.
-RunVocabulary given_vocabulary(const Config& config, const RunVocabulary& manifest) {
+RunVocabulary given_vocabulary(const Config& config, const RunVocabulary& manifest,
+                               const std::string& dataset) {
   RunVocabulary given;
   given.num_tokens = count_vocabulary(config.vocab_file);
   given.source = config.vocab_file;
   set_files(given, config.vocab_file, config.merge_file);
-  const std::string dataset = dataset_prefix(config);
   check_is_the_datasets("--vocab-file", config.vocab_file, given.vocab_sha256,
                         manifest.vocab_sha256, dataset);
   if (!given.merge_sha256.empty()) {
@@ -95,12 +119,8 @@ int64_t count_vocabulary(const fs::path& vocab_file) {
   return static_cast<int64_t>(json.size());
 }
 
-std::string dataset_prefix(const Config& config) {
-  std::string prefix = config.data_path.empty() ? "" : config.data_path.back();
-  for (const char* suffix : {".bin", ".idx"}) {
-    if (prefix.ends_with(suffix)) prefix.resize(prefix.size() - 4);
-  }
-  return prefix;
+std::vector<std::string> dataset_prefixes(const Config& config) {
+  return resolve_data_paths(config.data_paths()).prefixes();
 }
 
 fs::path vocabulary_folder() {
@@ -110,10 +130,11 @@ fs::path vocabulary_folder() {
 }
 
 RunVocabulary find_run_vocabulary(const Config& config) {
-  const std::string manifest = dataset_prefix(config) + ".manifest.json";
-  RunVocabulary vocabulary = vocabulary_in(manifest);
+  const std::vector<std::string> prefixes = dataset_prefixes(config);
+  const std::string manifest = prefixes.front() + ".manifest.json";
+  RunVocabulary vocabulary = vocabulary_of_datasets(prefixes);
   if (!config.vocab_file.empty()) {
-    vocabulary = given_vocabulary(config, vocabulary);
+    vocabulary = given_vocabulary(config, vocabulary, prefixes.front());
   } else if (vocabulary.num_tokens <= 0 && !config.vocab_size) {
     const fs::path path = vocabulary_folder() / "vocab.json";
     if (!fs::exists(path)) {

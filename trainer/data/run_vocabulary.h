@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "trainer/config/config.h"
 
@@ -26,8 +27,8 @@ struct RunVocabulary {
 // weft-data writes; the number of entries of vocab.json in vocabulary_folder(). The checksums are
 // the manifest's, or else those of the files.
 // Throws std::invalid_argument if there is no such source, if --vocab-size is smaller than the
-// vocabulary of the manifest or of --vocab-file, and if --vocab-file or --merge-file is another file
-// than the manifest says; std::runtime_error for a file that is no vocabulary, std::system_error if
+// vocabulary of the manifest or of --vocab-file, if --vocab-file or --merge-file is another file
+// than the manifest says, and if the datasets of a blend were made with different vocabularies; std::runtime_error for a file that is no vocabulary, std::system_error if
 // it cannot be read.
 RunVocabulary find_run_vocabulary(const Config& config);
 
@@ -38,7 +39,8 @@ std::filesystem::path vocabulary_folder();
 // Counts the entries of a vocab.json. Throws std::runtime_error for a file that is no vocabulary.
 int64_t count_vocabulary(const std::filesystem::path& vocab_file);
 
-// Returns the dataset's prefix: --data-path without a leading weight and without .bin or .idx.
-std::string dataset_prefix(const Config& config);
+// Returns the prefixes of all datasets of the run, each once, without .bin or .idx. Throws as
+// resolve_data_paths().
+std::vector<std::string> dataset_prefixes(const Config& config);
 
 }  // namespace weft

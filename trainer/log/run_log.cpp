@@ -158,7 +158,11 @@ void RunLog::on_evaluation(const Evaluation& evaluation) {
   const auto& [set, loss, iteration, consumed_samples, at_end] = evaluation;
   std::string at = "iteration " + std::to_string(iteration);
   if (at_end)
-    at = "the end of training for " + std::string(set == "validation" ? "val" : "test") + " data";
+    at = "the end of training for " + std::string(set.starts_with("validation") ? "val" : "test") +
+         " data";
+  // One of several groups: "validation NAME".
+  if (const size_t space = set.find(' '); space != std::string::npos)
+    at += " of " + set.substr(space + 1);
   print_line(validation_lines(at, loss));
   if (metrics_) metrics_->add(to_json_line(iteration, set, loss, at_end));
   if (!events_) return;

@@ -50,7 +50,7 @@ class RunLog {
   void training_starts();
   void on_step(const StepRecord& record, const StepResult& result);
   struct Evaluation {
-    std::string set;  // "validation" or "test"
+    std::string set;  // "validation" or "test", with " NAME" for one of several groups
     double loss = 0;
     int64_t iteration = 0, consumed_samples = 0;
     bool at_end = false;  // after the last step of training

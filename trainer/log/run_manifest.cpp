@@ -63,7 +63,10 @@ void write_run_manifest(const std::filesystem::path& run_folder, const RunManife
       {"device", manifest.device},
       {"resumed_iteration", manifest.resumed_iteration},
       {"resumed_samples", manifest.resumed_samples},
-      {"dataset_prefix", std::filesystem::absolute(manifest.dataset_prefix).string()},
+      {"dataset_prefix", manifest.dataset_prefix.empty()
+                             ? Json()
+                             : Json(fs::absolute(manifest.dataset_prefix).string())},
+      {"working_directory", fs::current_path().string()},
       {"dataset_samples",
        {{"train", manifest.train_samples},
         {"validation", manifest.valid_samples},

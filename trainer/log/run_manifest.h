@@ -19,7 +19,9 @@ namespace weft {
 struct RunManifest {
   const Config& config;  // with defaults filled in; becomes "arguments"
   std::string device;
-  std::string dataset_prefix;  // written as an absolute path: a run is inspected from anywhere
+  // Written as an absolute path: a run is inspected from anywhere. Empty where there are several;
+  // their paths are in "arguments", relative ones to "working_directory".
+  std::string dataset_prefix;
   const DataIdentity& data;
   int64_t padded_vocabulary_size = 0, num_parameters = 0;
   int64_t num_iterations = 0;

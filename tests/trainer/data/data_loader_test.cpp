@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "indexed_dataset/blends/build_datasets.h"
 #include "tests/trainer/tiny_dataset.h"
 
 namespace weft {
@@ -12,10 +13,11 @@ constexpr int64_t kLength = 16;
 
 class Loader : public testing::Test {
  protected:
-  GptDatasets open(int64_t num_samples) {
-    DatasetTargetSizes sizes;
-    sizes.train_samples = num_samples;
-    return build_gpt_datasets(prefix_, "100,0,0", sizes, kLength, 1234);
+  TrainingDatasets open(int64_t num_samples) {
+    return build_training_datasets({.blends = resolve_data_paths({.data_path = {prefix_}}),
+                                    .split = "100,0,0",
+                                    .sequence_length = kLength},
+                                   {.train_samples = num_samples});
   }
   static DataLoader::BatchSizes constant(int64_t size) {
     return {[size](int64_t) { return size; }, size};
@@ -30,7 +32,7 @@ class Loader : public testing::Test {
     return all;
   }
   // Returns the same from the dataset, sample by sample.
-  static std::vector<int32_t> expected(const GptDataset& dataset,
+  static std::vector<int32_t> expected(const BlendedDataset& dataset,
                                        const std::vector<int64_t>& samples) {
     std::vector<int32_t> tokens, targets, sample(kLength + 1);
     for (const int64_t i : samples) {
@@ -48,7 +50,7 @@ class Loader : public testing::Test {
 };
 
 TEST_F(Loader, GivesSamplesInOrderWhateverTheThreads) {
-  const GptDatasets datasets = open(400);
+  const TrainingDatasets datasets = open(400);
   for (const int64_t num_threads : {1, 2, 5}) {
     DataLoader loader(
         *backend_, *datasets.train,
@@ -64,7 +66,7 @@ TEST_F(Loader, GivesSamplesInOrderWhateverTheThreads) {
 }
 
 TEST_F(Loader, ResumesAtTheConsumedSamples) {
-  const GptDatasets datasets = open(400);
+  const TrainingDatasets datasets = open(400);
   DataLoader loader(*backend_, *datasets.train,
                     {.micro_batch_size = 3, .first_sample = 35, .vocab_size = kTinyVocabulary},
                     constant(3));
@@ -73,7 +75,7 @@ TEST_F(Loader, ResumesAtTheConsumedSamples) {
 }
 
 TEST_F(Loader, RanksTakeTheirBlockOfEachMicroBatch) {
-  const GptDatasets datasets = open(400);
+  const TrainingDatasets datasets = open(400);
   DataLoader loader(*backend_, *datasets.train,
                     {.micro_batch_size = 2,
                      .dp_rank = 1,
@@ -87,7 +89,7 @@ TEST_F(Loader, RanksTakeTheirBlockOfEachMicroBatch) {
 }
 
 TEST_F(Loader, FollowsTheBatchSizeRampUp) {
-  const GptDatasets datasets = open(400);
+  const TrainingDatasets datasets = open(400);
   DataLoader loader(*backend_, *datasets.train,
                     {.micro_batch_size = 1, .vocab_size = kTinyVocabulary},
                     {[](int64_t consumed) { return consumed < 4 ? 2 : 3; }, 3});
@@ -97,7 +99,7 @@ TEST_F(Loader, FollowsTheBatchSizeRampUp) {
 }
 
 TEST_F(Loader, MasksTheLossWhereTheInputEndsADocument) {
-  const GptDatasets datasets = open(200);
+  const TrainingDatasets datasets = open(200);
   DataLoader loader(
       *backend_, *datasets.train,
       {.micro_batch_size = 4, .vocab_size = kTinyVocabulary, .end_of_document_id = 63},
@@ -120,7 +122,7 @@ TEST_F(Loader, MasksTheLossWhereTheInputEndsADocument) {
 }
 
 TEST_F(Loader, WithoutMaskThereAreNoMaskSums) {
-  const GptDatasets datasets = open(100);
+  const TrainingDatasets datasets = open(100);
   DataLoader loader(*backend_, *datasets.train,
                     {.micro_batch_size = 4, .vocab_size = kTinyVocabulary}, constant(4));
   const GlobalBatch batch = loader.next();
@@ -129,7 +131,7 @@ TEST_F(Loader, WithoutMaskThereAreNoMaskSums) {
 }
 
 TEST_F(Loader, ATokenOutsideTheVocabularyNamesSampleAndDocument) {
-  const GptDatasets datasets = open(100);
+  const TrainingDatasets datasets = open(100);
   DataLoader loader(*backend_, *datasets.train,
                     {.micro_batch_size = 1, .vocab_size = 63, .num_threads = 1}, constant(1));
   try {
@@ -146,7 +148,7 @@ TEST_F(Loader, ATokenOutsideTheVocabularyNamesSampleAndDocument) {
 }
 
 TEST_F(Loader, AUsedUpDatasetSaysSoOnlyWhenAsked) {
-  const GptDatasets datasets = open(10);
+  const TrainingDatasets datasets = open(10);
   const int64_t num_samples = datasets.train->num_samples();
   DataLoader loader(
       *backend_, *datasets.train,
@@ -157,7 +159,7 @@ TEST_F(Loader, AUsedUpDatasetSaysSoOnlyWhenAsked) {
 }
 
 TEST_F(Loader, BatchesStayValidUntilTheirRelease) {
-  const GptDatasets datasets = open(400);
+  const TrainingDatasets datasets = open(400);
   DataLoader loader(*backend_, *datasets.train,
                     {.micro_batch_size = 1, .vocab_size = kTinyVocabulary, .num_slots = 3},
                     constant(1));
@@ -172,7 +174,7 @@ TEST_F(Loader, BatchesStayValidUntilTheirRelease) {
 }
 
 TEST_F(Loader, EndsWhileBatchesAreBeingMade) {
-  const GptDatasets datasets = open(400);
+  const TrainingDatasets datasets = open(400);
   for (int i = 0; i < 20; ++i) {
     const DataLoader loader(
         *backend_, *datasets.train,

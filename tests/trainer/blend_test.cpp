@@ -1,0 +1,90 @@
+// Training on several datasets: the blend's samples, over restarts, and what checkpoints say of them.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "indexed_dataset/process/exit_code.h"
+#include "tests/trainer/training_run.h"
+
+namespace weft {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using testing::SizeIs;
+
+class BlendRun : public Training {
+ protected:
+  // Arguments with these words in the place of --data-path PREFIX --split 90,5,5.
+  Arguments blend(const std::string& run, int64_t num_iterations, const Arguments& data,
+                  const Arguments& more = {}) const {
+    Arguments all = arguments(run, num_iterations, more);
+    const auto at = std::find(all.begin(), all.end(), "--data-path");
+    all.erase(at, at + 4);
+    all.insert(all.end(), data.begin(), data.end());
+    return all;
+  }
+  nlohmann::json manifest_of(const std::string& run) const {
+    return nlohmann::json::parse(read_file(folder_ / (run + "/run_manifest.json")));
+  }
+  std::string other_ = write_tiny_dataset(folder_ / "other", 80);
+  const Arguments weighted_ = {"--data-path", "0.25", prefix_, "0.75", other_, "--split", "90,5,5"};
+};
+
+TEST_F(BlendRun, GoesOnAfterARestartAsIfNothingHadHappened) {
+  ASSERT_EQ(run(blend("whole", 20, weighted_)), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("2 datasets: 380 documents"));
+  ASSERT_EQ(run(blend("parts", 20, weighted_, {"--exit-interval", "7"})), 0) << output();
+  ASSERT_EQ(run(blend("parts", 20, weighted_)), 0) << output();
+  EXPECT_EQ(trajectory("parts"), trajectory("whole"));
+  // Both datasets alone give other losses.
+  ASSERT_EQ(run(arguments("alone", 20)), 0) << output();
+  EXPECT_NE(trajectory("alone"), trajectory("whole"));
+}
+
+TEST_F(BlendRun, CheckpointsKnowEveryDataset) {
+  ASSERT_EQ(run(blend("run", 20, weighted_, {"--exit-interval", "5"})), 0) << output();
+  const nlohmann::json manifest = manifest_of("run");
+  EXPECT_THAT(manifest.at("datasets"), SizeIs(2));
+  EXPECT_TRUE(manifest.at("dataset_prefix").is_null());
+
+  Arguments other_weights = weighted_;
+  other_weights[1] = "0.5";
+  ASSERT_EQ(run(blend("run", 20, other_weights, {"--exit-interval", "10"})), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("--data-path was"));
+
+  write_tiny_dataset(folder_ / "other", 81);
+  EXPECT_EQ(run(blend("run", 20, weighted_)), static_cast<int>(ExitCode::kBadInput)) << output();
+  EXPECT_THAT(output(), HasSubstr("the dataset " + other_ + " was replaced or changed"));
+}
+
+TEST_F(BlendRun, EachValidationGroupIsEvaluated) {
+  const Arguments groups = {"--train-weighted-split-paths",
+                            "T: 1 0:0.9 " + prefix_ + ", 2 0:0.9 " + other_,
+                            "--valid-weighted-split-paths",
+                            "ONE: 1 0.9:1 " + prefix_,
+                            "TWO: 1 0.9:1 " + other_,
+                            "--sample-order",
+                            "bigscience"};
+  ASSERT_EQ(run(blend("run", 10, groups)), 0) << output();
+  int num_one = 0, num_two = 0;
+  for (const nlohmann::json& line : metrics("run")) {
+    num_one += line.dump().find("validation ONE") != std::string::npos ? 1 : 0;
+    num_two += line.dump().find("validation TWO") != std::string::npos ? 1 : 0;
+  }
+  EXPECT_GE(num_one, 1);
+  EXPECT_EQ(num_one, num_two);
+}
+
+TEST_F(BlendRun, OwnPathsOfEachSplitNeedNoSplit) {
+  ASSERT_EQ(
+      run(blend("run", 10, {"--train-data-path", prefix_, other_, "--valid-data-path", other_})), 0)
+      << output();
+  EXPECT_THAT(output(), Not(HasSubstr("for test data")));
+  EXPECT_EQ(run(blend("none", 10, {"--train-data-path", prefix_})),
+            static_cast<int>(ExitCode::kUsage));
+  EXPECT_THAT(output(), HasSubstr("give --valid-data-path or --eval-iters 0"));
+}
+
+}  // namespace
+}  // namespace weft
