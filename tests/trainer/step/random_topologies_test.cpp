@@ -1,12 +1,16 @@
-// Random compositions of topology, sizes and options train the model that one rank trains: trainers
-// fail where kinds of parallelism meet. WEFT_TEST_SEED repeats a run, WEFT_TEST_ROUNDS sets its length.
+// Random compositions of topology, sizes and options train the model that one rank trains and go on
+// from each other's checkpoints: trainers fail where kinds of parallelism meet.
+//
+// WEFT_TEST_SEED repeats a run, WEFT_TEST_ROUNDS sets its length.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <random>
 
 #include "tests/trainer/step/parallel_training.h"
+#include "trainer/checkpoint/checkpoint.h"
 
 namespace weft {
 namespace {
@@ -55,15 +59,21 @@ Variant any_variant(Chooser& choose) {
   return v;
 }
 
-TEST(RandomTopologies, TrainTheModelOfOneRank) {
+void for_each_round(uint64_t default_rounds, const std::function<void(Chooser&)>& body) {
   const uint64_t seed = from_environment("WEFT_TEST_SEED", std::random_device{}());
-  const uint64_t rounds = from_environment("WEFT_TEST_ROUNDS", 8);
+  const uint64_t rounds = from_environment("WEFT_TEST_ROUNDS", default_rounds);
   std::cout << "WEFT_TEST_SEED=" << seed << " WEFT_TEST_ROUNDS=" << rounds << "\n";
   Chooser choose(seed);
-  for (uint64_t round = 0; round < rounds; ++round) {
+  for (uint64_t round = 0; round < rounds && !testing::Test::HasFailure(); ++round) {
+    SCOPED_TRACE("WEFT_TEST_SEED=" + std::to_string(seed) + " round " + std::to_string(round));
+    body(choose);
+  }
+}
+
+TEST(RandomTopologies, TrainTheModelOfOneRank) {
+  for_each_round(8, [](Chooser& choose) {
     const Variant many = any_variant(choose);
-    SCOPED_TRACE("seed " + std::to_string(seed) + " round " + std::to_string(round) + ": " +
-                 many.name());
+    SCOPED_TRACE(many.name());
     Variant one = many;
     one.topology = {};
     const Outcome expected = train(one, 3), outcome = train(many, 3);
@@ -77,8 +87,75 @@ TEST(RandomTopologies, TrainTheModelOfOneRank) {
           << name;
     }
     expect_near(outcome, expected, is_fp32 ? 1e-5 : 2e-2);
-    if (HasFailure()) return;
-  }
+  });
+}
+
+constexpr int64_t kSaved = 2;  // steps before the checkpoint, and after it
+
+// Loads the checkpoint in `dir`, or trains up to it and saves it. Returns losses and norms of the
+// kSaved steps after it.
+std::vector<double> losses_after(const std::filesystem::path& dir, const Variant& variant,
+                                 bool loads) {
+  std::vector<double> losses;
+  run_topology(variant.topology, [&](ProcessGroups& groups) {
+    const TrainerOptions options = variant.options();
+    TrainerOnDevice model(options, create_cpu_backend(1), groups);
+    const auto step = [&] {
+      const auto seed = static_cast<uint64_t>(model->scalar_state().iteration);
+      const RankBatch batch(options.shape, groups.layout, seed, variant.masks);
+      model->step(batch.view(), {.learning_rate = 1e-3});
+      return model->result();
+    };
+    if (loads) {
+      load_checkpoint(dir, kSaved, model->state_tensors(true), *model.backend);
+      model->parameters_loaded();
+      model->set_scalar_state(read_checkpoint_info(dir, kSaved).scalars);
+    } else {
+      for (int64_t i = 0; i < kSaved; ++i) step();
+      CheckpointStaging staging(*model.backend, model->state_tensors(true));
+      CheckpointInfo info;
+      info.scalars = model->scalar_state();
+      info.lr_decay_style = "cosine";
+      save_checkpoint(
+          dir, info,
+          written_by(groups.layout, variant.shards_optimizer, model->state_tensors(true)), staging,
+          *groups.host);
+    }
+    for (int64_t i = 0; i < kSaved; ++i) {
+      const StepResult result = step();
+      if (groups.layout.world_rank() == 0) {
+        losses.insert(losses.end(), {result.loss, result.grad_norm});
+      }
+    }
+  });
+  return losses;
+}
+
+TEST(RandomTopologies, GoOnFromEachOthersCheckpoints) {
+  std::string name = (std::filesystem::temp_directory_path() / "weft-random-XXXXXX").string();
+  const std::filesystem::path root = mkdtemp(name.data());
+  int number = 0;
+  for_each_round(6, [&](Chooser& choose) {
+    const std::filesystem::path dir = root / std::to_string(number++);
+    const Variant saved = any_variant(choose);
+    const std::vector<double> expected = losses_after(dir, saved, /*loads=*/false);
+    EXPECT_EQ(losses_after(dir, saved, /*loads=*/true), expected) << "to the bit: " << saved.name();
+
+    Variant loaded = saved;
+    const Variant other = any_variant(choose);
+    loaded.topology = other.topology;
+    loaded.shards_optimizer = other.shards_optimizer;
+    loaded.bucket_elements = other.bucket_elements;
+    if (saved.micro_batch_size * saved.seq_length % loaded.topology.tp_size != 0)
+      loaded.topology.sequence_parallel = false;
+    SCOPED_TRACE("saved by " + saved.name() + ", loaded by " + loaded.name());
+    const std::vector<double> losses = losses_after(dir, loaded, /*loads=*/true);
+    const bool is_fp32 = saved.dtype == DType::kFloat32;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_NEAR(losses[i], expected[i], (is_fp32 ? 1e-5 : 2e-2) * expected[i]);
+    }
+  });
+  std::filesystem::remove_all(root);
 }
 
 }  // namespace
