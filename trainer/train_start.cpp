@@ -94,16 +94,15 @@ TrainLoop::TrainLoop(const Config& config, const std::vector<std::string>& notes
              {"train/valid/test-data-iterators-setup", ms_between(model_built, Clock::now())}}));
 
   if (!config_.run_folder().empty() && is_first_rank()) write_manifest();
-  log_ = std::make_unique<RunLog>(
-      RunLog::Options{.config = config_,
-                      .shape = trainer_->shape(),
-                      .device = backend_->description(),
-                      .num_iterations = schedule_.num_iterations(),
-                      .resumed_iteration = iteration(),
-                      .resumed_samples = consumed_samples(),
-                      .prints_text = is_first_rank(),
-                      .logs_steps = ranks_.rank() + 1 == ranks_.size()},
-      out_);
+  log_ = std::make_unique<RunLog>(RunLog::Options{.config = config_,
+                                                  .shape = trainer_->shape(),
+                                                  .device = backend_->description(),
+                                                  .num_iterations = schedule_.num_iterations(),
+                                                  .resumed_iteration = iteration(),
+                                                  .resumed_samples = consumed_samples(),
+                                                  .prints_text = is_first_rank(),
+                                                  .logs_steps = ranks_.rank() + 1 == ranks_.size()},
+                                  out_);
 }
 
 void TrainLoop::print(const std::string& text) const {
