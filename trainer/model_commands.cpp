@@ -10,6 +10,7 @@
 #include "indexed_dataset/terminal/messages.h"
 #include "indexed_dataset/terminal/terminal_text.h"
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/choose_checkpoint.h"
 #include "trainer/checkpoint/compare_checkpoints.h"
 #include "trainer/checkpoint/hf_gpt2.h"
 

@@ -8,7 +8,6 @@
 #include <system_error>
 
 #include "indexed_dataset/storage/file_io.h"
-#include "trainer/checkpoint/manifest.h"
 
 namespace weft {
 
@@ -16,7 +15,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kTrackerFile = "latest_checkpointed_iteration.txt";
 constexpr std::string_view kPrefix = "iter_", kPart = ".part", kReplaced = ".replaced";
 
 // Returns the number of "iter_0000300", or nothing for any other name.
@@ -42,19 +40,13 @@ bool holds_only_our_files(const fs::path& folder) {
   return true;
 }
 
-std::string names_of_folders(const std::vector<int64_t>& iterations) {
-  constexpr size_t kShown = 5;
-  std::string text;
-  for (size_t i = 0; i < std::min(kShown, iterations.size()); ++i)
-    text += (i > 0 ? ", " : "") + checkpoint_folder("", iterations[i]).string();
-  return iterations.size() > kShown ? text + ", ..." : text;
-}
-
 }  // namespace
 
 fs::path checkpoint_folder(const fs::path& dir, int64_t iteration) {
   return dir / fmt::format("iter_{:07d}", iteration);
 }
+
+fs::path manifest_path(const fs::path& folder) { return folder / "manifest.json"; }
 
 std::optional<int64_t> latest_iteration(const fs::path& dir) {
   const fs::path tracker = dir / kTrackerFile;
@@ -140,34 +132,6 @@ void remove_leftovers(const fs::path& dir) {
       fs::remove_all(leftover);
     }
   }
-}
-
-std::optional<CheckpointChoice> choose_checkpoint(const fs::path& dir) {
-  const std::optional<int64_t> tracked = latest_iteration(dir);
-  const std::vector<int64_t> stored = stored_iterations(dir);
-  if (!tracked && stored.empty()) return std::nullopt;
-  std::string problem = "there is no " + std::string(kTrackerFile);
-  if (tracked) {
-    problem = problem_of_checkpoint(dir, *tracked);
-    if (problem.empty()) return CheckpointChoice{*tracked};
-    problem = fmt::format("iteration {}, which the tracker names, cannot be loaded: {}", *tracked,
-                          problem);
-  }
-  for (const int64_t iteration : stored) {
-    if (tracked && iteration >= *tracked) continue;
-    const std::string reason = problem_of_checkpoint(dir, iteration);
-    if (reason.empty()) {
-      return CheckpointChoice{
-          iteration,
-          {fmt::format("{}: {}; the newest whole checkpoint, of iteration {}, is taken",
-                       dir.string(), problem, iteration)}};
-    }
-    problem += "; " + reason;
-  }
-  throw std::runtime_error(
-      fmt::format("{} holds {}, but no checkpoint that can be loaded: {}; choose one with "
-                  "--ckpt-step, or give a --load folder without any to start anew",
-                  dir.string(), stored.empty() ? "a tracker" : names_of_folders(stored), problem));
 }
 
 }  // namespace weft

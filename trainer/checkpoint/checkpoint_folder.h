@@ -12,13 +12,16 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <string>
 #include <vector>
 
 namespace weft {
 
+inline constexpr const char* kTrackerFile = "latest_checkpointed_iteration.txt";
+
 // Returns DIR/iter_%07d.
 std::filesystem::path checkpoint_folder(const std::filesystem::path& dir, int64_t iteration);
+// Returns FOLDER/manifest.json.
+std::filesystem::path manifest_path(const std::filesystem::path& folder);
 
 // Returns the iteration that DIR's tracker names, or nothing where there is no tracker. Throws
 // std::runtime_error if the tracker holds no number.
@@ -41,15 +44,5 @@ void commit_folder(const std::filesystem::path& part, const std::filesystem::pat
 // one whose successor never got its name gets its own name back. No other process may be saving
 // into DIR.
 void remove_leftovers(const std::filesystem::path& dir);
-
-struct CheckpointChoice {
-  int64_t iteration = 0;
-  std::vector<std::string> warnings = {};  // why it is not the one that was to be expected
-};
-// Returns the checkpoint that a run resumes from: the one that the tracker names; where that is not
-// whole, or there is no tracker, the newest whole one (not newer than the tracker's), with a
-// warning. Returns nothing where there is neither a tracker nor an iter_ folder. Throws
-// std::runtime_error, which names the folders, where none can be loaded.
-std::optional<CheckpointChoice> choose_checkpoint(const std::filesystem::path& dir);
 
 }  // namespace weft

@@ -160,8 +160,6 @@ Json to_json(const std::vector<StoredPiece>& pieces) {
 
 }  // namespace
 
-fs::path manifest_path(const fs::path& folder) { return folder / "manifest.json"; }
-
 std::string pieces_to_text(const std::vector<StoredPiece>& pieces) {
   return dump(to_json(pieces), -1);
 }

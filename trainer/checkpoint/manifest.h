@@ -26,9 +26,6 @@ struct Manifest {
   std::vector<StoredPiece> pieces;
 };
 
-// Returns FOLDER/manifest.json.
-std::filesystem::path manifest_path(const std::filesystem::path& folder);
-
 // The part of a manifest that a rank sends to the first one. from_text() throws what JSON throws.
 std::string pieces_to_text(const std::vector<StoredPiece>& pieces);
 std::vector<StoredPiece> pieces_from_text(std::string_view text);

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/checkpoint/checkpoint_info.h"
+#include "trainer/checkpoint/choose_checkpoint.h"
 #include "trainer/config/config.h"
 #include "trainer/config/lr_schedule.h"
 #include "trainer/config/model_shape.h"

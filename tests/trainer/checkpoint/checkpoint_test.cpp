@@ -15,6 +15,7 @@
 #include "indexed_dataset/storage/file_io.h"
 #include "kernels/bfloat16.h"
 #include "tests/indexed_dataset/nested_json.h"
+#include "trainer/checkpoint/choose_checkpoint.h"
 #include "trainer/checkpoint/compare_checkpoints.h"
 
 #define XXH_INLINE_ALL
