@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "indexed_dataset/pair/dataset_files.h"
+#include "indexed_dataset/samples/batch_rampup.h"
 
 namespace weft {
 namespace {
@@ -24,21 +25,6 @@ std::string single_data_path(const Json& arguments) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_array() && value.size() == 1) return value[0].get<std::string>();
   throw std::runtime_error("the run's data_path is not one dataset; blends cannot be inspected");
-}
-
-int64_t global_batch_size_at(const SampleOrder& order, int64_t consumed_samples) {
-  const int64_t full = *order.global_batch_size;
-  if (order.rampup_batch_size.size() != 3) return full;
-  const int64_t start = order.rampup_batch_size[0], increment = order.rampup_batch_size[1];
-  const int64_t ramp_samples = order.rampup_batch_size[2];
-  if (consumed_samples > ramp_samples || ramp_samples == 0 || start >= full || increment <= 0)
-    return full;
-  const int64_t num_increments = (full - start) / increment;
-  const double samples_per_increment =
-      static_cast<double>(ramp_samples) / static_cast<double>(num_increments);
-  const auto steps =
-      static_cast<int64_t>(static_cast<double>(consumed_samples) / samples_per_increment);
-  return start + steps * increment;
 }
 
 DatasetTargetSizes target_sizes(const SampleOrder& order, Split split) {
@@ -90,21 +76,14 @@ SampleOrder sample_order_from(const Json& manifest) {
 std::pair<int64_t, int64_t> samples_of_iteration(const SampleOrder& order, int64_t iteration,
                                                  const Resumption& resumed) {
   if (!order.global_batch_size) throw std::runtime_error("the run tells no global_batch_size");
-  const int64_t full = *order.global_batch_size;
-  int64_t consumed = resumed.samples, done = resumed.iteration;
-  // During the ramp-up step by step; the rest of the run has one batch size.
-  while (done + 1 < iteration && global_batch_size_at(order, consumed) != full) {
-    consumed += global_batch_size_at(order, consumed);
-    ++done;
-  }
-  int64_t rest = 0, last = 0;
-  if (__builtin_mul_overflow(iteration - 1 - done, full, &rest) ||
-      __builtin_add_overflow(consumed, rest, &consumed) ||
-      __builtin_add_overflow(consumed, global_batch_size_at(order, consumed), &last)) {
+  const BatchRampup rampup(*order.global_batch_size, order.rampup_batch_size);
+  const auto first = rampup.consumed_after(iteration - 1 - resumed.iteration, resumed.samples);
+  const auto last = first ? rampup.consumed_after(1, *first) : std::nullopt;
+  if (!last) {
     throw std::invalid_argument("--iteration " + std::to_string(iteration) +
                                 ": its samples do not fit 64 bits");
   }
-  return {consumed, last};
+  return {*first, *last};
 }
 
 int64_t num_asked_samples(const SampleOrder& order, Split split) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "indexed_dataset/samples/batch_rampup.h"
 #include "trainer/config/config.h"
 
 namespace weft {
@@ -14,7 +15,9 @@ class BatchSchedule {
   explicit BatchSchedule(const Config& config);
 
   // Returns the number of samples of the step that starts after `consumed_samples`.
-  int64_t global_batch_size(int64_t consumed_samples) const;
+  int64_t global_batch_size(int64_t consumed_samples) const {
+    return rampup_.batch_size(consumed_samples);
+  }
   // Returns the number of micro-batches of that step per data-parallel rank.
   int64_t num_micro_batches(int64_t consumed_samples) const {
     return global_batch_size(consumed_samples) / (micro_batch_size_ * dp_size_);
@@ -22,18 +25,19 @@ class BatchSchedule {
   // Returns the number of steps of the whole run; a last incomplete batch is dropped.
   int64_t num_iterations() const { return num_iterations_; }
   // Returns the samples that the first `iterations` steps consume.
-  int64_t consumed_samples_after(int64_t iterations) const;
+  int64_t consumed_samples_after(int64_t iterations) const {
+    return rampup_.consumed_after(iterations).value();
+  }
   // Returns the samples that the run asks of its dataset: --train-samples, or iterations times
   // batch size.
   int64_t num_train_samples() const { return num_train_samples_; }
-  bool ramps_up() const { return increment_ > 0; }
+  bool ramps_up() const { return rampup_.ramps_up(); }
 
  private:
   int64_t count_iterations() const;
 
   int64_t micro_batch_size_ = 0, dp_size_ = 1, full_ = 0;
-  int64_t start_ = 0, increment_ = 0, rampup_samples_ = 0;
-  double samples_per_increment_ = 0;
+  BatchRampup rampup_;
   int64_t num_iterations_ = 0, num_train_samples_ = 0;
 };
 
