@@ -4,12 +4,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <thread>
 
 #include "indexed_dataset/process/exit_code.h"
+#include "tests/indexed_dataset/thread_network.h"
 #include "tests/temporary_folder.h"
 
 namespace weft {
@@ -19,49 +19,9 @@ using std::chrono::milliseconds;
 using ::testing::ExitedWithCode;
 using ::testing::HasSubstr;
 
-struct Network {
-  explicit Network(size_t num_ranks) : inboxes(num_ranks) {}
-  std::mutex mutex;
-  std::vector<std::deque<RankMessage>> inboxes;
-  std::vector<std::string> places{"node 0", "node 1", "node 2"};
-};
-
-class InProcess final : public RankTransport {
- public:
-  InProcess(Network& network, int rank) : network_(network), rank_(rank) {}
-  int rank() const override { return rank_; }
-  int num_ranks() const override { return static_cast<int>(network_.inboxes.size()); }
-  const std::string& place_of(int rank) const override {
-    return network_.places.at(static_cast<size_t>(rank));
-  }
-  void send(int to, int tag, std::string bytes) override {
-    const std::lock_guard lock(network_.mutex);
-    network_.inboxes.at(static_cast<size_t>(to)).push_back({rank_, tag, std::move(bytes)});
-  }
-  bool is_all_sent() override { return true; }
-  std::optional<RankMessage> receive() override {
-    const std::lock_guard lock(network_.mutex);
-    auto& inbox = network_.inboxes.at(static_cast<size_t>(rank_));
-    if (inbox.empty()) return std::nullopt;
-    RankMessage message = std::move(inbox.front());
-    inbox.pop_front();
-    return message;
-  }
-  void exchange(std::span<const RankBuffer> /*buffers*/, int /*channel*/) override {
-    throw std::logic_error("the ledger sends messages only");
-  }
-  bool is_exchanged() override { return true; }
-  void end() override {}
-  void abort(int exit_code) override { ::_exit(exit_code); }
-
- private:
-  Network& network_;
-  int rank_;
-};
-
-std::unique_ptr<RunRanks> rank_of(Network& network, int rank,
+std::unique_ptr<RunRanks> rank_of(ThreadNetwork& network, int rank,
                                   milliseconds peer_timeout = milliseconds(60'000)) {
-  return std::make_unique<RunRanks>(std::make_unique<InProcess>(network, rank),
+  return std::make_unique<RunRanks>(std::make_unique<ThreadTransport>(network, rank),
                                     RunRanksOptions{peer_timeout, [](const std::string& message) {
                                                       std::fprintf(stderr, "error: %s\n",
                                                                    message.c_str());
@@ -111,7 +71,7 @@ class RunRanksTest : public ::testing::Test {
 };
 
 TEST_F(RunRanksTest, AskTheLedgerOfRank0AndEndTogether) {
-  Network network(3);
+  ThreadNetwork network(3);
   std::vector<std::thread> others;
   std::atomic<int> num_done = 0;
   for (int rank = 1; rank < 3; ++rank) {
@@ -135,7 +95,7 @@ TEST_F(RunRanksTest, AskTheLedgerOfRank0AndEndTogether) {
 }
 
 TEST_F(RunRanksTest, EndWellWhereThereIsNothingToDo) {
-  Network network(2);
+  ThreadNetwork network(2);
   std::thread other([&] {
     const auto ranks = rank_of(network, 1);
     EXPECT_EQ(ranks->wait_for_work("same", never), std::nullopt);
@@ -148,7 +108,7 @@ TEST_F(RunRanksTest, EndWellWhereThereIsNothingToDo) {
 }
 
 TEST_F(RunRanksTest, OneThatDiffersIsNamedAndEndsAll) {
-  Network network(3);
+  ThreadNetwork network(3);
   std::vector<std::thread> others;
   for (int rank = 1; rank < 3; ++rank) {
     others.emplace_back([&, rank] {
@@ -163,14 +123,14 @@ TEST_F(RunRanksTest, OneThatDiffersIsNamedAndEndsAll) {
   const auto ranks = rank_of(network, 0);
   const auto failure = failure_of([&] { ranks->compare("same", compared, never); });
   ASSERT_TRUE(failure);
-  EXPECT_THAT(failure->message, HasSubstr("rank 2 (node 2)"));
+  EXPECT_THAT(failure->message, HasSubstr("rank 2 (thread 2)"));
   EXPECT_THAT(failure->message, HasSubstr("same is not other"));
   EXPECT_EQ(ranks->end(failure->exit_code, failure->message), 14);
   for (std::thread& other : others) other.join();
 }
 
 TEST_F(RunRanksTest, AFailureOfOneIsToldToAllWithItsName) {
-  Network network(3);
+  ThreadNetwork network(3);
   std::thread failing([&] {
     const auto ranks = rank_of(network, 1);
     ranks->wait_for_work("same", never);
@@ -184,7 +144,7 @@ TEST_F(RunRanksTest, AFailureOfOneIsToldToAllWithItsName) {
     ranks->wait_for_work("same", never);
     std::optional<RunFailure> failure;
     while (!failure) failure = ranks->exchange({}).failure;
-    EXPECT_EQ(failure->message, "rank 1 (node 1): cannot write");
+    EXPECT_EQ(failure->message, "rank 1 (thread 1): cannot write");
     EXPECT_EQ(ranks->end(failure->exit_code, failure->message), code(ExitCode::kIo));
   });
   const auto ranks = rank_of(network, 0);
@@ -193,14 +153,14 @@ TEST_F(RunRanksTest, AFailureOfOneIsToldToAllWithItsName) {
   const auto failure = failure_of([&] { ranks->end_work(); });
   ASSERT_TRUE(failure);
   EXPECT_EQ(failure->exit_code, code(ExitCode::kIo));
-  EXPECT_EQ(failure->message, "rank 1 (node 1): cannot write");
+  EXPECT_EQ(failure->message, "rank 1 (thread 1): cannot write");
   EXPECT_EQ(ranks->end(failure->exit_code, failure->message), code(ExitCode::kIo));
   failing.join();
   other.join();
 }
 
 TEST_F(RunRanksTest, OneThatWaitsCanBeStoppedAndAllEnd) {
-  Network network(2);
+  ThreadNetwork network(2);
   std::thread other([&] {
     const auto ranks = rank_of(network, 1);
     EXPECT_THROW(ranks->wait_for_work("same", [] { return true; }), RankStopped);
@@ -220,26 +180,26 @@ using RunRanksDeathTest = RunRanksTest;
 
 TEST_F(RunRanksDeathTest, ASilentRankIsNamedAndAllAreAborted) {
   const auto run = [] {
-    Network network(2);
+    ThreadNetwork network(2);
     const auto ranks = rank_of(network, 0, milliseconds(300));
     const auto failure = failure_of([&] { ranks->compare("same", compared, never); });
     ranks->end(failure->exit_code, failure->message);
   };
-  EXPECT_EXIT(run(), ExitedWithCode(13), "error: rank 1 \\(node 1\\) was silent for 0 s");
+  EXPECT_EXIT(run(), ExitedWithCode(13), "error: rank 1 \\(thread 1\\) was silent for 0 s");
 }
 
 TEST_F(RunRanksDeathTest, ASilentRank0IsNamed) {
   const auto run = [] {
-    Network network(2);
+    ThreadNetwork network(2);
     const auto ranks = rank_of(network, 1, milliseconds(300));
     ranks->wait_for_work("same", never);
   };
-  EXPECT_EXIT(run(), ExitedWithCode(13), "error: rank 0 \\(node 0\\) was silent for 0 s");
+  EXPECT_EXIT(run(), ExitedWithCode(13), "error: rank 0 \\(thread 0\\) was silent for 0 s");
 }
 
 TEST_F(RunRanksDeathTest, ARankThatDoesNotEndAfterAFailureIsNamed) {
   const auto run = [] {
-    Network network(2);
+    ThreadNetwork network(2);
     std::thread other([&] {
       const auto ranks = rank_of(network, 1, milliseconds(300));
       std::this_thread::sleep_for(std::chrono::seconds(60));  // it lives, and does not listen
@@ -247,13 +207,13 @@ TEST_F(RunRanksDeathTest, ARankThatDoesNotEndAfterAFailureIsNamed) {
     const auto ranks = rank_of(network, 0, milliseconds(300));
     ranks->end(3, "a bad line");
   };
-  EXPECT_EXIT(run(), ExitedWithCode(3), "a bad line\n  rank 1 \\(node 1\\) did not end within");
+  EXPECT_EXIT(run(), ExitedWithCode(3), "a bad line\n  rank 1 \\(thread 1\\) did not end within");
 }
 
 TEST_F(RunRanksDeathTest, NonsenseIsAMistakeOfTheProgram) {
   const auto run = [] {
-    Network network(2);
-    InProcess(network, 1).send(0, 3, "no request");
+    ThreadNetwork network(2);
+    ThreadTransport(network, 1).send(0, 3, "no request");
     const auto ranks = rank_of(network, 0);
     failure_of([&] { ranks->compare("same", compared, never); });
   };
