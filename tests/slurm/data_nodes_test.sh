@@ -5,36 +5,8 @@
 #
 # The test does not depend on speed: WEFT_CRASH_AT (indexed_dataset/process/crash_point.h) holds or stops chosen ranks at chosen places, and
 # everything else waits for a condition.
-set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-source_dir=${WEFT_SOURCE_DIR:-$(cd "$here/../.." && pwd)}
-bin=${WEFT_BIN_DIR:?}
-
-skip() { echo "skipped: $*"; exit 77; }
-fail() { echo "FAILED: $*" >&2; tail -n 60 "$work"/*.out >&2 2>/dev/null || true; exit 1; }
-[ "$(id -u)" = 0 ] || skip "the local Slurm needs root"
-export PATH=$PATH:/usr/sbin:/sbin
-for program in slurmctld slurmd munged sbatch jq zstd gzip; do command -v $program >/dev/null || skip "$program is not installed"; done
-
-work=$(mktemp -d "${TMPDIR:-/tmp}/weft-data-nodes.XXXXXX")
-chmod 755 "$work"  # munge wants every folder above its socket open to all
-export LOCAL_SLURM_DIR=$work/slurm
-trap '"$here/stop-local-slurm.sh" >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
-"$here/start-local-slurm.sh" -n 3 -c 2 -m 8000 || fail "the local Slurm did not start"
-# shellcheck disable=SC1091
-source "$LOCAL_SLURM_DIR/env.sh"
-# shellcheck disable=SC1091
-MODE=$(. "$LOCAL_SLURM_DIR/settings" && echo "$MODE")
-[ "$MODE" = netns ] || skip "virtual nodes need network namespaces"
-cd "$work"
-# Slurm's plugin opens libpmix.so, which is in Debian's libpmix-dev.
-srun --mpi=pmix --nodes=3 --ntasks=3 true 2>"$work/pmix.err" || skip "srun --mpi=pmix does not work here: $(cat "$work/pmix.err")"
-
-wait_for() { # WHAT COMMAND...: until it succeeds
-  local what=$1; shift
-  for _ in $(seq 900); do "$@" >/dev/null 2>&1 && return 0; sleep 0.2; done
-  fail "waited in vain for: $what"
-}
+. "$(dirname "$0")/test-lib.sh" || exit
+start_slurm 3 zstd gzip
 
 # The corpus: this repository's own text in 12 files of several formats, and a vocabulary learned from it.
 export DATA_PATH=$work/data WEFT_HOME=$source_dir

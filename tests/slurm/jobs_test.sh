@@ -1,25 +1,8 @@
 #!/usr/bin/env bash
 # Submits the two sbatch scripts as a user does, on a real local Slurm: corpus -> dataset -> trained model, the same folder
 # variable for both; a job that is stopped before its time limit goes on by itself; wrong input ends with its message.
-set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-source_dir=${WEFT_SOURCE_DIR:-$(cd "$here/../.." && pwd)}
-bin=${WEFT_BIN_DIR:?}
-
-skip() { echo "skipped: $*"; exit 77; }
-fail() { echo "FAILED: $*" >&2; tail -n 40 "$work"/*.out >&2 2>/dev/null || true; exit 1; }
-[ "$(id -u)" = 0 ] || skip "the local Slurm needs root"
-export PATH=$PATH:/usr/sbin:/sbin
-for program in slurmctld slurmd munged sbatch jq; do command -v $program >/dev/null || skip "$program is not installed"; done
-
-work=$(mktemp -d "${TMPDIR:-/tmp}/weft-slurm-jobs.XXXXXX")
-chmod 755 "$work"  # munge wants every folder above its socket open to all
-export LOCAL_SLURM_DIR=$work/slurm
-trap '"$here/stop-local-slurm.sh" >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
-"$here/start-local-slurm.sh" -n 1 -c 2 -m 8000 || fail "the local Slurm did not start"
-# shellcheck disable=SC1091
-source "$LOCAL_SLURM_DIR/env.sh"
-cd "$work"
+. "$(dirname "$0")/test-lib.sh" || exit
+start_slurm 1
 
 # The corpus: this repository's own text, and a vocabulary learned from it, where the jobs look for them.
 export DATA_PATH=$work/data WEFT_HOME=$source_dir WEFT_BIN=$bin

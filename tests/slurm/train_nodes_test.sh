@@ -2,36 +2,8 @@
 # weft-train on a real Slurm of four virtual nodes, by the job script that users submit (srun --mpi=pmix), as data-parallel ranks on CPUs:
 # a job that finishes; a signal before the time limit, upon which the job requeues itself; a node that dies, after which the job goes on on
 # other nodes. The numbers of every run are those of the straight one, to the bit.
-set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-source_dir=${WEFT_SOURCE_DIR:-$(cd "$here/../.." && pwd)}
-bin=${WEFT_BIN_DIR:?}
-
-skip() { echo "skipped: $*"; exit 77; }
-fail() { echo "FAILED: $*" >&2; tail -n 60 "$work"/*.out >&2 2>/dev/null || true; exit 1; }
-[ "$(id -u)" = 0 ] || skip "the local Slurm needs root"
-export PATH=$PATH:/usr/sbin:/sbin
-for program in slurmctld slurmd munged sbatch jq; do command -v $program >/dev/null || skip "$program is not installed"; done
-
-work=$(mktemp -d "${TMPDIR:-/tmp}/weft-train-nodes.XXXXXX")
-chmod 755 "$work"  # munge wants every folder above its socket open to all
-export LOCAL_SLURM_DIR=$work/slurm
-trap '"$here/stop-local-slurm.sh" >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
-"$here/start-local-slurm.sh" -n 4 -c 2 -m 8000 || fail "the local Slurm did not start"
-# shellcheck disable=SC1091
-source "$LOCAL_SLURM_DIR/env.sh"
-# shellcheck disable=SC1091
-MODE=$(. "$LOCAL_SLURM_DIR/settings" && echo "$MODE")
-[ "$MODE" = netns ] || skip "virtual nodes need network namespaces"
-cd "$work"
-# Slurm's plugin opens libpmix.so, which is in Debian's libpmix-dev.
-srun --mpi=pmix --nodes=4 --ntasks=4 true 2>"$work/pmix.err" || skip "srun --mpi=pmix does not work here: $(cat "$work/pmix.err")"
-
-wait_for() { # WHAT COMMAND...: until it succeeds
-  local what=$1; shift
-  for _ in $(seq 900); do "$@" >/dev/null 2>&1 && return 0; sleep 0.2; done
-  fail "waited in vain for: $what"
-}
+. "$(dirname "$0")/test-lib.sh" || exit
+start_slurm 4
 
 # The corpus: this repository's own text, and a vocabulary learned from it.
 export DATA_PATH=$work/data WEFT_HOME=$source_dir WEFT_BIN=$bin
