@@ -23,10 +23,46 @@ std::string stored_identity(const Json& manifest) {
       -1, ' ', false, Json::error_handler_t::replace);
 }
 
+DatasetVocabulary vocabulary_from(const Json& json) {
+  DatasetVocabulary vocabulary;
+  if (!json.is_object()) return vocabulary;
+  const auto take = [&json](const char* name, std::string& value) {
+    if (json.contains(name) && json[name].is_string()) value = json[name].get<std::string>();
+  };
+  take("vocab_file", vocabulary.vocab_file);
+  take("vocab_sha256", vocabulary.vocab_sha256);
+  take("merge_file", vocabulary.merge_file);
+  take("merge_sha256", vocabulary.merge_sha256);
+  if (json.contains("size") && json["size"].is_number_integer())
+    vocabulary.size = std::clamp<int64_t>(json["size"].get<int64_t>(), 0, kMaxCount);
+  return vocabulary;
+}
+
 }  // namespace
 
-std::filesystem::path manifest_path(const std::filesystem::path& prefix) {
+std::filesystem::path dataset_manifest_path(const std::filesystem::path& prefix) {
   return prefix.string() + ".manifest.json";
+}
+
+Json to_json(const DatasetVocabulary& vocabulary) {
+  return {{"size", vocabulary.size},
+          {"vocab_file", vocabulary.vocab_file},
+          {"vocab_sha256", vocabulary.vocab_sha256},
+          {"merge_file", vocabulary.merge_file},
+          {"merge_sha256", vocabulary.merge_sha256}};
+}
+
+DatasetVocabulary read_dataset_vocabulary(const std::filesystem::path& prefix) {
+  const std::filesystem::path path = dataset_manifest_path(prefix);
+  if (!std::filesystem::exists(path)) return {};
+  const std::string text = read_file(path);
+  try {
+    const Json json = parse_json<Json>(text);
+    return json.is_object() ? vocabulary_from(json.value("vocabulary", Json()))
+                            : DatasetVocabulary();
+  } catch (const std::exception& error) {
+    throw std::runtime_error(path.string() + ": not JSON: " + error.what());
+  }
 }
 
 std::string StoredManifest::option(const std::string& name) const {
@@ -37,7 +73,7 @@ std::string StoredManifest::option(const std::string& name) const {
 }
 
 std::optional<StoredManifest> read_dataset_manifest(const std::filesystem::path& prefix) {
-  const std::filesystem::path path = manifest_path(prefix);
+  const std::filesystem::path path = dataset_manifest_path(prefix);
   if (!std::filesystem::exists(path)) return std::nullopt;
   const std::string text = read_file(path);
   try {
@@ -50,11 +86,7 @@ std::optional<StoredManifest> read_dataset_manifest(const std::filesystem::path&
         std::max(manifest.num_documents, manifest.num_tokens) > kMaxCount) {
       throw std::runtime_error("a dataset of a size that none has");
     }
-    manifest.vocabulary_size = json_integer<int32_t>(json.at("vocabulary").at("size"));
-    manifest.vocab_file = json.at("vocabulary").at("vocab_file").get<std::string>();
-    manifest.merge_file = json.at("vocabulary").at("merge_file").get<std::string>();
-    manifest.vocab_sha256 = json.at("vocabulary").at("vocab_sha256").get<std::string>();
-    manifest.merge_sha256 = json.at("vocabulary").at("merge_sha256").get<std::string>();
+    manifest.vocabulary = vocabulary_from(json.at("vocabulary"));
     manifest.run_hash = json.value("run", "");
     manifest.run_identity = stored_identity(json);
     return manifest;

@@ -1,6 +1,6 @@
 // Reads PREFIX.manifest.json, which stands beside PREFIX.bin and PREFIX.idx and says how they were
-// made. Training does not need it; `info`, `verify` and `inspect` find the vocabulary and the
-// expected counts in it.
+// made. `info`, `verify` and `inspect` find the vocabulary and the expected counts in it, and
+// training the vocabulary.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,25 @@
 
 namespace weft {
 
-std::filesystem::path manifest_path(const std::filesystem::path& prefix);
+std::filesystem::path dataset_manifest_path(const std::filesystem::path& prefix);
+
+// The vocabulary that a dataset was made with, "vocabulary" in its manifest.
+struct DatasetVocabulary {
+  int64_t size = 0;                    // 0 where it is not known
+  std::string vocab_file, merge_file;  // these are empty where they are not known
+  std::string vocab_sha256, merge_sha256;
+};
+
+// {"size", "vocab_file", "vocab_sha256", "merge_file", "merge_sha256"}
+nlohmann::ordered_json to_json(const DatasetVocabulary& vocabulary);
+// Reads it from PREFIX.manifest.json, which may hold nothing else. What is absent there, or no such
+// value, is not known. Throws std::runtime_error if the file is no JSON.
+DatasetVocabulary read_dataset_vocabulary(const std::filesystem::path& prefix);
 
 // Holds what the tools need of a manifest, and all of it as JSON.
 struct StoredManifest {
   int64_t num_documents = 0, num_tokens = 0;
-  int32_t vocabulary_size = 0;
-  std::filesystem::path vocab_file, merge_file;
-  std::string vocab_sha256, merge_sha256;
+  DatasetVocabulary vocabulary;
   // They identify the inputs and options of the run; empty in older manifests.
   std::string run_identity, run_hash;
   nlohmann::ordered_json json;  // an object

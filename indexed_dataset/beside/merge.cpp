@@ -74,7 +74,7 @@ class OutputParts {
 bool is_there_already(const MergeConfig& config, const std::string& manifest) {
   const fs::path index = config.output_prefix.string() + ".idx";
   if (config.overwrite || !fs::exists(index)) return false;
-  std::string why = difference_from_merged(manifest_path(config.output_prefix), manifest);
+  std::string why = difference_from_merged(dataset_manifest_path(config.output_prefix), manifest);
   if (!fs::exists(config.output_prefix.string() + ".bin")) why = "of which the .bin is missing";
   for (const fs::path& prefix : config.prefixes) {
     const fs::path part = prefix.string() + ".idx";

@@ -108,11 +108,7 @@ MergedManifest merged_manifest(const PairMerge& pairs, const std::string& versio
   Json parts = Json::array(), counts = Json::object();
   bool all_have_counts = true;
   // The vocabulary of the first part that names one; the others must name the same.
-  Json vocabulary = {{"size", 0},
-                     {"vocab_file", ""},
-                     {"vocab_sha256", ""},
-                     {"merge_file", ""},
-                     {"merge_sha256", ""}};
+  DatasetVocabulary vocabulary;
   std::string vocabulary_of;
   MergedInputs inputs;
   for (const PairMerge::Part& part : pairs.parts()) {
@@ -124,13 +120,13 @@ MergedManifest merged_manifest(const PairMerge& pairs, const std::string& versio
     inputs.add(manifest ? &*manifest : nullptr);
     all_have_counts &= manifest && manifest->json.contains("input_counts");
     if (!manifest) continue;
-    if (!manifest->vocab_sha256.empty() && vocabulary_of.empty()) {
-      vocabulary = manifest->json["vocabulary"];
+    const DatasetVocabulary& other = manifest->vocabulary;
+    if (!other.vocab_sha256.empty() && vocabulary_of.empty()) {
+      vocabulary = other;
       vocabulary_of = prefix.string();
-    } else if (!manifest->vocab_sha256.empty() &&
-               (vocabulary["vocab_sha256"] != manifest->vocab_sha256 ||
-                vocabulary["merge_sha256"] != manifest->merge_sha256)) {
-      throw std::runtime_error(manifest_path(prefix).string() +
+    } else if (!other.vocab_sha256.empty() && (vocabulary.vocab_sha256 != other.vocab_sha256 ||
+                                               vocabulary.merge_sha256 != other.merge_sha256)) {
+      throw std::runtime_error(dataset_manifest_path(prefix).string() +
                                ": names another vocabulary than that of " + vocabulary_of +
                                ": the same id would mean different text in one dataset");
     }
@@ -138,7 +134,8 @@ MergedManifest merged_manifest(const PairMerge& pairs, const std::string& versio
     try {
       add_counts(counts, manifest->json["input_counts"]);
     } catch (const Json::exception& error) {
-      throw std::runtime_error(manifest_path(prefix).string() + ": input_counts: " + error.what());
+      throw std::runtime_error(dataset_manifest_path(prefix).string() +
+                               ": input_counts: " + error.what());
     }
   }
   Json option_values = Json::object();
@@ -146,7 +143,7 @@ MergedManifest merged_manifest(const PairMerge& pairs, const std::string& versio
   Json manifest = {{"program", "weft-data merge"},
                    {"version", version},
                    {"options", option_values},
-                   {"vocabulary", vocabulary},
+                   {"vocabulary", to_json(vocabulary)},
                    {"parts", parts}};
   if (Json all = inputs.all(); !all.is_null()) manifest["inputs"] = std::move(all);
   // A sum over some of the parts would be taken for one over all.

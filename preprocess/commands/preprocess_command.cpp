@@ -108,11 +108,10 @@ class PreprocessCommand final : public Command {
     for (auto& [name, value] : origin.options) {
       if (name == "origin-key") value = options_.resolved_origin_key();
     }
-    origin.vocab_file = std::filesystem::absolute(found.files.vocab_file);
-    origin.merge_file = std::filesystem::absolute(found.files.merge_file);
-    origin.vocab_sha256 = found.vocab_sha256;
-    origin.merge_sha256 = found.merge_sha256;
-    origin.vocabulary_size = found.vocabulary->size();
+    origin.vocabulary = {found.vocabulary->size(),
+                         std::filesystem::absolute(found.files.vocab_file).string(),
+                         std::filesystem::absolute(found.files.merge_file).string(),
+                         found.vocab_sha256, found.merge_sha256};
     print_to_log("Time to startup: " + python_float(seconds_since(start)));
 
     ProgressPrinter progress(options_.log_interval);
@@ -170,7 +169,7 @@ class PreprocessCommand final : public Command {
                               ProgressPrinter& progress, ManifestOrigin& origin) {
     PipelineConfig config = options_.pipeline_config();
     config.ranks = ranks_.get();
-    config.vocabulary_id = origin.vocab_sha256 + " " + origin.merge_sha256;
+    config.vocabulary_id = origin.vocabulary.vocab_sha256 + " " + origin.vocabulary.merge_sha256;
     PipelineEvents events;
     bool is_first_input = true;
     events.on_input = [&](const std::string& input) {

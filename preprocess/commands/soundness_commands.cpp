@@ -45,7 +45,7 @@ class VerifyCommand final : public Command {
     const std::filesystem::path prefix = without_suffix(options_.prefix);
     check_index_is_there(prefix);
     const auto manifest = read_dataset_manifest(prefix);
-    int64_t vocabulary_size = manifest ? manifest->vocabulary_size : 0;
+    int64_t vocabulary_size = manifest ? manifest->vocabulary.size : 0;
     if (!options_.vocabulary.vocab_file.empty()) {
       vocabulary_size =
           Vocabulary::load(options_.vocabulary.vocab_file, options_.vocabulary.merge_file)->size();
@@ -74,7 +74,8 @@ class VerifyCommand final : public Command {
     const auto compare_count = [&](const char* what, int64_t said, int64_t held) {
       if (said == held) return;
       problems.push_back(fmt::format("{}: says {} {}, the index holds {}",
-                                     manifest_path(reader.prefix()).string(), said, what, held));
+                                     dataset_manifest_path(reader.prefix()).string(), said, what,
+                                     held));
     };
     compare_count("documents", manifest.num_documents, reader.num_documents());
     compare_count("tokens", manifest.num_tokens, reader.num_tokens());

@@ -9,12 +9,12 @@ namespace weft {
 
 namespace {
 
-bool is_vocabulary_of(const StoredManifest& manifest, const VocabularyFiles& files) {
+bool is_vocabulary_of(const DatasetVocabulary& vocabulary, const VocabularyFiles& files) {
   std::error_code ignored;
   return std::filesystem::exists(files.vocab_file, ignored) &&
          std::filesystem::exists(files.merge_file, ignored) &&
-         sha256_of_file(files.vocab_file) == manifest.vocab_sha256 &&
-         sha256_of_file(files.merge_file) == manifest.merge_sha256;
+         sha256_of_file(files.vocab_file) == vocabulary.vocab_sha256 &&
+         sha256_of_file(files.merge_file) == vocabulary.merge_sha256;
 }
 
 }  // namespace
@@ -25,11 +25,12 @@ std::shared_ptr<const Vocabulary> find_dataset_vocabulary(const std::filesystem:
   const auto files = find_vocabulary_files(vocab_file, merge_file);
   const auto manifest = vocab_file.empty() ? read_dataset_manifest(prefix) : std::nullopt;
   // A merged dataset whose parts had no manifest knows no vocabulary.
-  if (manifest && !manifest->vocab_sha256.empty()) {
-    const VocabularyFiles of_manifest{manifest->vocab_file, manifest->merge_file};
-    if (is_vocabulary_of(*manifest, of_manifest))
+  if (manifest && !manifest->vocabulary.vocab_sha256.empty()) {
+    const VocabularyFiles of_manifest{manifest->vocabulary.vocab_file,
+                                      manifest->vocabulary.merge_file};
+    if (is_vocabulary_of(manifest->vocabulary, of_manifest))
       return Vocabulary::load(of_manifest.vocab_file, of_manifest.merge_file);
-    if (files && !is_vocabulary_of(*manifest, *files)) return nullptr;
+    if (files && !is_vocabulary_of(manifest->vocabulary, *files)) return nullptr;
   }
   return files ? Vocabulary::load(files->vocab_file, files->merge_file) : nullptr;
 }

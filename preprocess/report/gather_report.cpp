@@ -38,7 +38,7 @@ void read_manifest(DataReport& report) {
           "There is no manifest: bad lines and bytes of the corpus are not known.");
       return;
     }
-    report.manifest_written = time_written(manifest_path(report.prefix));
+    report.manifest_written = time_written(dataset_manifest_path(report.prefix));
     for (const char* name : {"json-keys", "vocab-file", "append-eod", "special", "empty-docs",
                              "on-bad-line", "dtype", "origin-key", "shard"}) {
       const std::string value = manifest->option(name);

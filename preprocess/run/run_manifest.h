@@ -1,12 +1,12 @@
-// Writes PREFIX.manifest.json: how a run made its dataset (datasets/dataset_manifest.h reads it).
+// Writes PREFIX.manifest.json: how a run made its dataset (dataset_manifest.h reads it).
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "indexed_dataset/beside/dataset_manifest.h"
 #include "preprocess/run/pipeline_config.h"
 
 namespace weft {
@@ -15,9 +15,7 @@ namespace weft {
 struct ManifestOrigin {
   std::string program_version, unicode_version;
   std::vector<std::pair<std::string, std::string>> options;  // resolved
-  std::filesystem::path vocab_file, merge_file;
-  std::string vocab_sha256, merge_sha256;
-  int32_t vocabulary_size = 0;
+  DatasetVocabulary vocabulary;
   double seconds = 0;
 };
 

@@ -154,7 +154,7 @@ TEST(HostileJson, NestingEndsNoStack) {
   const std::string deep = nested_json(200'000);
   const fs::path prefix = folder.path() / "d";
   for (const std::string& text : {deep, "{\"dataset\":" + deep + "}", std::string(100'000, '[')}) {
-    write_file_atomically(manifest_path(prefix), text);
+    write_file_atomically(dataset_manifest_path(prefix), text);
     EXPECT_THROW(read_dataset_manifest(prefix), std::runtime_error);
     write_file_atomically(folder.path() / "run_manifest.json", text);
     EXPECT_THROW(read_run_segments(folder.path()), std::runtime_error);
@@ -169,10 +169,10 @@ TEST(HostileJson, CountsThatCannotBeCountedInBytesAreNone) {
   const TemporaryFolder folder(memory_folder());
   const fs::path prefix = folder.path() / "d";
   const auto write = [&](const std::string& documents, const std::string& tokens) {
-    write_file_atomically(manifest_path(prefix), R"({"vocabulary": {"size": 301,
+    write_file_atomically(dataset_manifest_path(prefix), R"({"vocabulary": {"size": 301,
         "vocab_file": "", "vocab_sha256": "", "merge_file": "", "merge_sha256": ""},
         "dataset": {"documents": )" + documents + R"(, "tokens": )" +
-                                                     tokens + "}}");
+                                                             tokens + "}}");
   };
   write("1", "2");
   EXPECT_EQ(read_dataset_manifest(prefix)->num_tokens, 2);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "indexed_dataset/beside/dataset_manifest.h"
 #include "indexed_dataset/storage/sha256.h"
 #include "trainer/data/json_file.h"
 
@@ -15,26 +16,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string text_of(const nlohmann::json& object, const char* name) {
-  return object.contains(name) && object[name].is_string() ? object[name].get<std::string>() : "";
-}
-
 // Returns what the dataset's manifest says of the vocabulary; num_tokens is 0 where it says
 // nothing.
-RunVocabulary vocabulary_in(const fs::path& manifest) {
-  RunVocabulary found;
-  if (!fs::exists(manifest)) return found;
-  const nlohmann::json json = read_json_file(manifest);
-  if (!json.is_object() || !json.contains("vocabulary")) return found;
-  const nlohmann::json& vocabulary = json["vocabulary"];
-  if (!vocabulary.is_object() || !vocabulary.contains("size")) return found;
-  if (!vocabulary["size"].is_number_integer()) return found;
-  found.num_tokens = vocabulary["size"].get<int64_t>();
-  found.source = manifest.string();
-  found.vocab_sha256 = text_of(vocabulary, "vocab_sha256");
-  found.merge_sha256 = text_of(vocabulary, "merge_sha256");
-  if (!found.vocab_sha256.empty()) found.vocab_file = text_of(vocabulary, "vocab_file");
-  if (!found.merge_sha256.empty()) found.merge_file = text_of(vocabulary, "merge_file");
+RunVocabulary vocabulary_of_dataset(const std::string& prefix) {
+  const DatasetVocabulary vocabulary = read_dataset_vocabulary(prefix);
+  if (vocabulary.size == 0) return {};
+  RunVocabulary found{vocabulary.size, dataset_manifest_path(prefix).string()};
+  found.vocab_sha256 = vocabulary.vocab_sha256;
+  found.merge_sha256 = vocabulary.merge_sha256;
+  if (!found.vocab_sha256.empty()) found.vocab_file = vocabulary.vocab_file;
+  if (!found.merge_sha256.empty()) found.merge_file = vocabulary.merge_file;
   return found;
 }
 
@@ -69,7 +60,7 @@ void set_files(RunVocabulary& vocabulary, const fs::path& vocab_file, const fs::
 RunVocabulary vocabulary_of_datasets(const std::vector<std::string>& prefixes) {
   RunVocabulary common;
   for (const std::string& prefix : prefixes) {
-    const RunVocabulary found = vocabulary_in(prefix + ".manifest.json");
+    const RunVocabulary found = vocabulary_of_dataset(prefix);
     if (found.num_tokens <= 0) continue;
     if (common.num_tokens <= 0) {
       common = found;
@@ -131,7 +122,6 @@ fs::path vocabulary_folder() {
 
 RunVocabulary find_run_vocabulary(const Config& config) {
   const std::vector<std::string> prefixes = dataset_prefixes(config);
-  const std::string manifest = prefixes.front() + ".manifest.json";
   RunVocabulary vocabulary = vocabulary_of_datasets(prefixes);
   if (!config.vocab_file.empty()) {
     vocabulary = given_vocabulary(config, vocabulary, prefixes.front());
@@ -140,7 +130,8 @@ RunVocabulary find_run_vocabulary(const Config& config) {
     if (!fs::exists(path)) {
       throw std::invalid_argument(
           "the size of the vocabulary is not known: no --vocab-size, no --vocab-file, no " +
-          manifest + " beside the dataset, no " + path.string() +
+          dataset_manifest_path(prefixes.front()).string() + " beside the dataset, no " +
+          path.string() +
           " ($WEFT_GPT2_DIR, else ~/.cache/weft/gpt2); for GPT-2 give --vocab-size 50257");
     }
     vocabulary.num_tokens = count_vocabulary(path);

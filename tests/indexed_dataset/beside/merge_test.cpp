@@ -219,7 +219,7 @@ TEST(Merge, RefusesPartsOfDifferentVocabularies) {
   const TemporaryFolder folder;
   const auto part = [&](const std::string& name, const std::string& sha256) {
     write_documents(folder.path() / name, {{1}});
-    write_file_atomically(manifest_path(folder.path() / name),
+    write_file_atomically(dataset_manifest_path(folder.path() / name),
                           R"({"vocabulary": {"size": 300, "vocab_file": "v", "vocab_sha256": ")" +
                               sha256 + R"(", "merge_file": "m", "merge_sha256": "0"},
                               "input_counts": {"documents": 5, "bad_lines_by_reason": {"blank": 2}},
@@ -230,7 +230,7 @@ TEST(Merge, RefusesPartsOfDifferentVocabularies) {
   EXPECT_THAT(merge_error<std::runtime_error>(p, {part("a", "1"), part("b", "2")}),
               HasSubstr("names another vocabulary than that of"));
   merge(p, {part("a", "1"), part("b", "1")});
-  EXPECT_EQ(read_dataset_manifest(p).value().vocab_sha256, "1");
+  EXPECT_EQ(read_dataset_manifest(p).value().vocabulary.vocab_sha256, "1");
   const std::string text = with_suffix(p, ".manifest.json");
   EXPECT_THAT(text, HasSubstr("\"blank\": 4"));
   EXPECT_THAT(text, HasSubstr("\"documents\": 10"));
@@ -272,7 +272,7 @@ class FailingMerge : public ::testing::Test {
       if (!fs::exists(name) || read_file(name) != with_suffix(folder_.path() / "want", suffix))
         return false;
     }
-    return fs::exists(manifest_path(p_));
+    return fs::exists(dataset_manifest_path(p_));
   }
   // Whatever happened: with an .idx there is a whole dataset, the old or the new one.
   void expect_nothing_looks_complete(const std::string& when) {

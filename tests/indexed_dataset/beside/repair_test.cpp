@@ -61,13 +61,13 @@ class RepairTest : public ::testing::Test {
     writer.finish();
     OutputFile(sources_path(prefix_)).write_at(entries.data(), entries.size(), source_entry_at(0));
     seal_source_map(sources_path(prefix_), std::ssize(documents), {"corpus.jsonl"});
-    write_file_atomically(manifest_path(prefix_), R"({"options": {"append-eod": ")" +
-                                                      std::string(with_eod ? "true" : "false") +
-                                                      R"("}, "vocabulary": {"size": 301,
+    write_file_atomically(
+        dataset_manifest_path(prefix_), R"({"options": {"append-eod": ")" +
+                                            std::string(with_eod ? "true" : "false") +
+                                            R"("}, "vocabulary": {"size": 301,
         "vocab_file": "", "vocab_sha256": "", "merge_file": "", "merge_sha256": ""},
         "dataset": {"documents": )" + std::to_string(documents.size()) +
-                                                      R"(, "tokens": )" +
-                                                      std::to_string(num_tokens) + "}}");
+                                            R"(, "tokens": )" + std::to_string(num_tokens) + "}}");
     const std::vector<DatasetFile> files = {
         {".bin", prefix_.string() + ".bin"}, {".idx", idx()}, {".sources", sources_path(prefix_)}};
     write_block_checksums(checksums_path(prefix_), files, 1);
@@ -133,7 +133,7 @@ TEST_F(RepairTest, WithoutChecksumsTheCountsMustFit) {
 TEST_F(RepairTest, WithoutManifestTheTokenIsTold) {
   write({{1, 2, 3}, {4}});
   remove_file(idx());
-  remove_file(manifest_path(prefix_));
+  remove_file(dataset_manifest_path(prefix_));
   EXPECT_THAT(refusal(), HasSubstr("give --token-bytes and --eod-id"));
   EXPECT_TRUE(repair(kEod, 2).is_proven);
   EXPECT_EQ(read_file(idx()), sound_);
@@ -207,7 +207,8 @@ TEST_F(RepairTest, ACutOrOverwrittenIndexIsMendedWhileOneOfTwoCopiesIsThere) {
 // Tokens of 2 bytes read as ones of 4 made an .idx that the next repair called sound.
 TEST_F(RepairTest, AWrongSizeOfTokensIsRefused) {
   write({{1, 2, 3, 4, 5, 1000}, {4, 2}, {9, 2, 1}});
-  for (const fs::path& file : {fs::path(idx()), checksums_path(prefix_), manifest_path(prefix_)}) {
+  for (const fs::path& file :
+       {fs::path(idx()), checksums_path(prefix_), dataset_manifest_path(prefix_)}) {
     remove_file(file);
   }
   EXPECT_THROW(repair(std::nullopt, 4), std::runtime_error);
@@ -236,7 +237,7 @@ TEST_F(RepairTest, MemoryDoesNotGrowWithDocuments) {
   seal_source_map(sources_path(prefix_), kDocuments, {"corpus.jsonl"});
   const std::vector<DatasetFile> files = {{".idx", idx()}};
   write_block_checksums(checksums_path(prefix_), files, 1);
-  write_file_atomically(manifest_path(prefix_), R"({"options": {"append-eod": "true"},
+  write_file_atomically(dataset_manifest_path(prefix_), R"({"options": {"append-eod": "true"},
       "vocabulary": {"size": 301, "vocab_file": "", "vocab_sha256": "", "merge_file": "",
       "merge_sha256": ""}, "dataset": {"documents": 1500000, "tokens": 2000000}})");
   for (const bool is_lost : {true, false}) {

@@ -216,7 +216,7 @@ TEST_F(Shards, MergedInOrderHaveTheInputsOfTheWholeInTheirManifest) {
   config.inputs = {path("a.zst"), path("empty"), path("b"), path("b")};
   run_shards();
   const auto manifest_of = [](const std::string& prefix) {
-    return nlohmann::ordered_json::parse(read_file(manifest_path(prefix)));
+    return nlohmann::ordered_json::parse(read_file(dataset_manifest_path(prefix)));
   };
   const auto inputs_of_merged = [&](const std::vector<std::string>& prefixes) {
     merge(path("merged"), prefixes);
@@ -250,7 +250,7 @@ TEST_F(Shards, MergedInOrderHaveTheInputsOfTheWholeInTheirManifest) {
   for (int what = 0; what < 8; ++what) {
     auto damaged = sound;
     damage(damaged, what);
-    write_file_atomically(manifest_path(shard(1)), damaged.dump());
+    write_file_atomically(dataset_manifest_path(shard(1)), damaged.dump());
     EXPECT_TRUE(inputs_of_merged({shard(0), shard(1), shard(2)}).is_null()) << what;
   }
 }
