@@ -64,12 +64,14 @@ OutputFile OutputFile::create_private(std::filesystem::path path) {
 OutputFile::OutputFile(OutputFile&& other) noexcept
     : path_(std::move(other.path_)),
       fd_(std::exchange(other.fd_, -1)),
-      size_bytes_(std::exchange(other.size_bytes_, 0)) {}
+      size_bytes_(std::exchange(other.size_bytes_, 0)),
+      written_out_bytes_(std::exchange(other.written_out_bytes_, 0)) {}
 
 OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(fd_, other.fd_);
   std::swap(size_bytes_, other.size_bytes_);
+  std::swap(written_out_bytes_, other.written_out_bytes_);
   return *this;
 }
 
@@ -160,6 +162,23 @@ void OutputFile::truncate(int64_t size_bytes) {
                 " bytes");
   }
   size_bytes_ = size_bytes;
+}
+
+void OutputFile::bound_unwritten(int64_t max_bytes) {
+  const auto call = [this](int64_t end_bytes, unsigned flags) {
+    if (!is_made_to_fail() &&
+        ::sync_file_range(fd_, written_out_bytes_, end_bytes - written_out_bytes_, flags) == 0) {
+      return;
+    }
+    // sync() would not hear of these a second time.
+    if (errno == EIO || errno == ENOSPC || errno == EDQUOT)
+      throw_errno("cannot write out " + quoted(path_) + free_space_text(fd_));
+  };
+  call(size_bytes_, SYNC_FILE_RANGE_WRITE);
+  const int64_t end_bytes = size_bytes_ - max_bytes;
+  if (end_bytes <= written_out_bytes_) return;
+  call(end_bytes, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+  written_out_bytes_ = end_bytes;
 }
 
 void OutputFile::sync() {

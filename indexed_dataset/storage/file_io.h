@@ -64,6 +64,10 @@ class OutputFile {
   void copy_at(const InputFile& from, int64_t from_offset_bytes, int64_t size_bytes,
                int64_t offset_bytes);
   void truncate(int64_t size_bytes);
+  // Has the kernel write out what was appended, and waits until at most `max_bytes` of it are not on
+  // the disk. A large file is then written at an even pace, and sync() is short. It does not replace
+  // sync(), and does nothing where the file system has no such call.
+  void bound_unwritten(int64_t max_bytes);
   void sync();   // fdatasync
   void close();  // throws if the kernel reports a late error
   int64_t size_bytes() const { return size_bytes_; }
@@ -75,6 +79,7 @@ class OutputFile {
   std::filesystem::path path_;
   int fd_ = -1;
   int64_t size_bytes_ = 0;
+  int64_t written_out_bytes_ = 0;  // what bound_unwritten() has waited for
 };
 
 // Writes a whole small file: NAME.part, fsync, rename, folder sync. Only its owner may read one

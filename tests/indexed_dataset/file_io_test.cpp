@@ -47,6 +47,27 @@ TEST(OutputFile, AppendsAndWritesAtOffsets) {
   EXPECT_EQ(read_file(folder / "a"), "Jello world!");
 }
 
+TEST(OutputFile, IsWrittenOutAtAnEvenPace) {
+  const TempFolder folder;
+  const std::string block(1 << 16, 'x');
+  OutputFile file(folder / "a");
+  for (int i = 0; i < 64; ++i) {
+    file.append(block.data(), block.size());
+    file.bound_unwritten(1 << 20);
+  }
+  file.close();
+  EXPECT_EQ(read_file(folder / "a"), std::string(64 << 16, 'x'));
+
+  OutputFile other(folder / "b");
+  other.append("x", 1);
+  set_io_fault(1, EINVAL);  // a file system without that call
+  other.bound_unwritten(0);
+  set_io_fault(1, ENOSPC);
+  EXPECT_THAT(message_of([&] { other.bound_unwritten(0); }),
+              ::testing::AllOf(HasSubstr("/b'"), HasSubstr("No space left on device")));
+  set_io_fault(0, 0);
+}
+
 TEST(OutputFile, ErrorsNameThePath) {
   EXPECT_THAT(message_of([] { OutputFile file("/nonexistent/x.bin"); }),
               HasSubstr("'/nonexistent/x.bin'"));

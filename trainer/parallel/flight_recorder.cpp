@@ -25,10 +25,16 @@ void FlightRecorder::end() {
   operation.has_ended = true;
 }
 
+void FlightRecorder::note_work() {
+  const std::lock_guard lock(mutex_);
+  ring_[static_cast<size_t>(last_) % kNumKept].worked = Clock::now();
+}
+
 void FlightRecorder::forgive(Clock::duration pause) {
   const std::lock_guard lock(mutex_);
   Operation& operation = ring_[static_cast<size_t>(last_) % kNumKept];
   if (!operation.has_ended) operation.begun += pause;
+  if (operation.worked != Clock::time_point{}) operation.worked += pause;
 }
 
 const FlightRecorder::Operation& FlightRecorder::at(int64_t number) const {

@@ -22,12 +22,16 @@ class FlightRecorder {
     std::string name = {};  // "all-reduce of 12 MiB over data-parallel ranks"
     Clock::time_point begun = {}, ended = {};
     bool has_ended = false;
+    Clock::time_point worked = {};  // the last note_work() since it began, if any
   };
 
   // The iteration that operations from now on belong to.
   void set_iteration(int64_t iteration);
   void begin(std::string name);
   void end();
+  // Tells that this rank goes on with work that needs no other rank and may take long, such as
+  // writing a checkpoint. Others that wait for it meanwhile do not hang.
+  void note_work();
   // Subtracts a time in which this process did not run from the operation that is under way.
   void forgive(Clock::duration pause);
 

@@ -12,8 +12,9 @@ int64_t round_up(int64_t value, int64_t multiple) {
 }  // namespace
 
 Tensor range_of(Tensor arena, const ArenaRange& range) {
-  return Tensor(arena.as<char>() + range.first * size_bytes(arena.dtype()), arena.dtype(),
-                {range.count});
+  char* data = arena.as<char>();  // null while the arena is only planned
+  if (data != nullptr) data += range.first * size_bytes(arena.dtype());
+  return Tensor(data, arena.dtype(), {range.count});
 }
 
 ArenaShards::ArenaShards(int64_t arena_elements, int64_t bucket_elements, int rank, int size,

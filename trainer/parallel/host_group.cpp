@@ -18,6 +18,7 @@ class LoneHostGroup final : public HostGroup {
     return "rank " + std::to_string(rank) + " (" + host_ + ")";
   }
   const std::string& host_of(int /*rank*/) const override { return host_; }
+  std::vector<std::string> gather(std::string_view mine) override { return {std::string(mine)}; }
   std::vector<std::string> all_gather(std::string_view mine) override {
     return {std::string(mine)};
   }

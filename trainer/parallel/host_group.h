@@ -26,6 +26,8 @@ class HostGroup {
   virtual std::string name_of(int rank) const = 0;
   virtual const std::string& host_of(int rank) const = 0;
 
+  // Returns on rank 0 what each rank has given, by rank, and nothing on the others.
+  virtual std::vector<std::string> gather(std::string_view mine) = 0;
   // Returns what each rank has given, by rank. It is also the barrier. Texts should be small: rank
   // 0 sends all of them to all.
   virtual std::vector<std::string> all_gather(std::string_view mine) = 0;

@@ -24,23 +24,28 @@ RankProgress progress_of(const FlightRecorder& recorder) {
   const FlightRecorder::Operation latest = recorder.latest();
   RankProgress progress{
       .number = latest.number, .iteration = latest.iteration, .operation = latest.name};
+  const auto ms_since = [](FlightRecorder::Clock::time_point start) {
+    const auto time = FlightRecorder::Clock::now() - start;
+    return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
+  };
   if (latest.number > 0 && !latest.has_ended) {
-    progress.waited_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
-                             FlightRecorder::Clock::now() - latest.begun)
-                             .count();
+    progress.waited_ms = ms_since(latest.begun);
+  } else if (latest.worked != FlightRecorder::Clock::time_point{}) {
+    progress.idle_ms = ms_since(latest.worked);
   }
   return progress;
 }
 
 std::string to_text(const RankProgress& progress) {
-  return fmt::format("{} {} {} {}", progress.number, progress.iteration, progress.waited_ms,
-                     progress.operation);
+  return fmt::format("{} {} {} {} {}", progress.number, progress.iteration, progress.waited_ms,
+                     progress.idle_ms, progress.operation);
 }
 
 RankProgress progress_from_text(const std::string& text) {
   RankProgress progress;
   std::istringstream words(text);
-  words >> progress.number >> progress.iteration >> progress.waited_ms >> std::ws;
+  words >> progress.number >> progress.iteration >> progress.waited_ms >> progress.idle_ms >>
+      std::ws;
   std::getline(words, progress.operation);
   return progress;
 }
@@ -53,6 +58,9 @@ std::string hang_message(const std::vector<RankProgress>& ranks,
       ranks.begin(), ranks.end(),
       [](const RankProgress& a, const RankProgress& b) { return a.waited_ms < b.waited_ms; });
   if (longest == ranks.end() || longest->waited_ms < timeout.count()) return "";
+  for (const RankProgress& rank : ranks) {
+    if (rank.idle_ms >= 0 && rank.idle_ms < timeout.count()) return "";
+  }
   const RankProgress& waiting = *longest;
   int64_t fewest = waiting.number;
   bool all_wait = true;

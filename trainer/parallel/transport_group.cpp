@@ -83,6 +83,15 @@ const std::string& TransportGroup::host_of(int rank) const {
 
 // --- the calls of all ranks ---
 
+std::vector<std::string> TransportGroup::gather(std::string_view mine) {
+  std::vector<std::string> all;
+  round("gather", std::string(mine), [&all](const std::vector<std::string>& by_rank) {
+    all = by_rank;
+    return std::string();
+  });
+  return all;
+}
+
 std::vector<std::string> TransportGroup::all_gather(std::string_view mine) {
   return split(round("gather", std::string(mine), join));
 }

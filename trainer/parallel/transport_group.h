@@ -47,6 +47,7 @@ class TransportGroup final : public HostGroup {
   int size() const override { return size_; }
   std::string name_of(int rank) const override;
   const std::string& host_of(int rank) const override;
+  std::vector<std::string> gather(std::string_view mine) override;
   std::vector<std::string> all_gather(std::string_view mine) override;
   void max(std::span<int64_t> values) override;
   void exchange(std::span<const RankBuffer> buffers, int channel) override;
