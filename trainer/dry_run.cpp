@@ -64,7 +64,10 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, std::F
   ProcessGroups groups = create_lone_process_groups();
   const Topology topology = topology_of(config);
   groups.layout = layout_of(topology, 0);
-  const Trainer trainer(*device.backend, options, groups);
+  Trainer trainer(*device.backend, options, groups);
+  Tensor staging, snapshot;
+  const int64_t snapshot_bytes =
+      add_checkpoint_memory(trainer, groups.layout, config, staging, snapshot);
   std::string text = start_banner(config, notes, schedule, vocabulary);
   text += fmt::format("> device: {}\n", device.description);
   text += num_parameters_lines(trainer.shape(), topology);
@@ -94,6 +97,10 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, std::F
                         device.profile->name);
   } else {
     check_memory(trainer.plan(), *device.backend, index_bytes, config.num_workers);
+    const bool is_on_host = device.backend->kind() == DeviceKind::kCpu;
+    check_snapshot_memory(snapshot_bytes,
+                          free_host_bytes() - (is_on_host ? trainer.plan().device_bytes() : 0),
+                          "this host");
   }
 }
 

@@ -64,6 +64,8 @@ void check_host_memory(int64_t plan_bytes, int64_t index_bytes, int64_t num_work
 
 }  // namespace
 
+int64_t free_host_bytes() { return create_cpu_backend(1)->free_memory_bytes(); }
+
 int64_t sample_index_bytes(const DatasetTargetSizes& sizes,
                            std::span<const DatasetIdentity> datasets, int64_t seq_length) {
   const double samples = static_cast<double>(sizes.train_samples) +
@@ -89,14 +91,23 @@ void check_device_memory(int64_t needed_bytes, int64_t free_bytes, const std::st
                   gib(needed_bytes), device, gib(free_bytes)));
 }
 
+void check_snapshot_memory(int64_t needed_bytes, int64_t free_bytes, const std::string& host) {
+  if (needed_bytes <= free_bytes) return;
+  throw LimitExceeded(fmt::format(
+      "--async-save needs {:.2f} GiB of memory on {} for the copies that its ranks write, and "
+      "{:.2f} GiB are free; leave --async-save out, or spread the ranks over more hosts",
+      gib(needed_bytes), host, gib(std::max<int64_t>(free_bytes, 0))));
+}
+
 void check_memory(const MemoryPlan& plan, const Backend& backend, int64_t index_bytes,
                   int64_t num_workers) {
   const int64_t needed = plan.device_bytes(), available = backend.free_memory_bytes();
+  const int64_t pinned = plan.class_bytes(MemoryClass::kPinnedHost);
   check_device_memory(needed, available, backend.description());
   if (backend.kind() == DeviceKind::kCpu) {
-    check_host_memory(needed, index_bytes, num_workers, available);
+    check_host_memory(needed + pinned, index_bytes, num_workers, available);
   } else {
-    check_host_memory(0, index_bytes, num_workers, create_cpu_backend(1)->free_memory_bytes());
+    check_host_memory(pinned, index_bytes, num_workers, free_host_bytes());
   }
 }
 

@@ -14,6 +14,9 @@
 
 namespace weft {
 
+// Returns the bytes of host memory that programs may still take.
+int64_t free_host_bytes();
+
 // Returns the bytes of the sample indexes of all splits, which lie in host memory. They grow with
 // the number of samples, not with the model.
 int64_t sample_index_bytes(const DatasetTargetSizes& sizes,
@@ -23,6 +26,8 @@ int64_t sample_index_bytes(const DatasetTargetSizes& sizes,
 // than the device has free, or the host has too little memory or address space (ulimit -v) for its
 // part.
 void check_device_memory(int64_t needed_bytes, int64_t free_bytes, const std::string& device);
+// The same for the host's memory and the snapshots (--async-save) of all its ranks.
+void check_snapshot_memory(int64_t needed_bytes, int64_t free_bytes, const std::string& host);
 void check_memory(const MemoryPlan& plan, const Backend& backend, int64_t index_bytes,
                   int64_t num_workers);
 

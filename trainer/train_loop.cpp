@@ -27,6 +27,18 @@ std::string set_name(const std::string& set, const NamedDataset& group) {
 }  // namespace
 
 ExitCode TrainLoop::run() {
+  try {
+    const ExitCode code = train_and_finish();
+    finish_background_save();
+    return code;
+  } catch (...) {
+    // The state that is being saved is sound. Several ranks cannot go on together.
+    if (ranks_.size() == 1) try_to_finish_background_save();
+    throw;
+  }
+}
+
+ExitCode TrainLoop::train_and_finish() {
   if (!config_.skip_train) {
     log_->print("training ...\n" +
                 datetime_line("before the start of training step", timestamp_now()));
@@ -93,6 +105,7 @@ void TrainLoop::read_results(size_t max_in_flight) {
           memory_line(0, record.iteration, trainer_->plan().device_bytes(), reserved_bytes()));
     }
     if (std::isfinite(result.loss) && std::isfinite(result.grad_norm)) continue;
+    finish_background_save();  // all ranks see the same numbers
     throw NotFinite(fmt::format(
         "iteration {} (samples {} to {} of the training set): lm loss {}, grad norm {}; "
         "training stops and no checkpoint is written, {}; "
@@ -116,8 +129,11 @@ int64_t TrainLoop::reserved_bytes() const {
 Control TrainLoop::decide_control() {
   const bool is_over = config_.exit_duration_in_mins &&
                        ms_since(process_start_) / 6e4 > *config_.exit_duration_in_mins;
-  int64_t seen[] = {stop_signal(), is_over ? 1 : 0};
+  const bool is_saving = background_save_ && background_save_->is_running();
+  int64_t seen[] = {stop_signal(), is_over ? 1 : 0,
+                    is_saving && background_save_->is_busy() ? 1 : 0};
   ranks_.max(seen);
+  if (is_saving && seen[2] == 0) advance_background_save();
   Control control;
   control.stop_signal = static_cast<int>(seen[0]);
   if (control.stop_signal != 0) {
@@ -142,6 +158,7 @@ bool TrainLoop::is_stop_requested() {
 }
 
 ExitCode TrainLoop::stop(const Control& control) {
+  finish_background_save();
   std::string event;
   switch (control.stop) {
     case StopReason::kSignal:
@@ -252,22 +269,54 @@ void TrainLoop::save() {
   check_data_unchanged();
   const RunLog::Pause pause(*log_);
   const Clock::time_point start = Clock::now();
+  if (background_save_ && background_save_->is_running()) {
+    log_->print(
+        "WARNING: Starting a checkpoint save before previous has finished. Consider increasing the "
+        "checkpoint interval.\n");
+    finish_background_save();
+  }
   log_->print(saving_line(iteration(), config_.save));
   const RunState state{.scalars = trainer_->scalar_state(),
                        .consumed_valid_samples = consumed_valid_samples_,
                        .lr = lr_};
   CheckpointInfo info = checkpoint_info(state, trainer_->shape(), config_, data_identity());
   info.gemm_algorithms = backend_->algorithms();
-  save_checkpoint(config_.save, info,
-                  written_by(groups_.layout, config_.shards_optimizer(),
-                             trainer_->state_tensors(/*optimizer=*/!config_.no_save_optim)),
-                  *staging_, ranks_);
-  if (config_.keep_last && is_first_rank())
-    remove_old_checkpoints(config_.save, iteration(), *config_.keep_last, config_.keep_every);
+  if (background_save_) {
+    trainer_->hold_update_for(background_save_->begin(info, saved_tensors()));
+    log_->print(scheduled_save_line(iteration(), config_.save));
+  } else {
+    save_checkpoint(config_.save, info, saved_tensors(), *staging_, ranks_);
+    if (config_.keep_last && is_first_rank())
+      remove_old_checkpoints(config_.save, iteration(), *config_.keep_last, config_.keep_every);
+    log_->print(saved_line(iteration(), config_.save));
+  }
   saved_iteration_ = iteration();
-  log_->print(saved_line(iteration(), config_.save));
   const Timer timer{"save-checkpoint", ms_since(start)};
   log_->print(timer_line(LogFormat::kMegatron2021, {&timer, 1}));
+}
+
+std::vector<StateTensor> TrainLoop::saved_tensors() const {
+  return written_by(groups_.layout, config_.shards_optimizer(),
+                    trainer_->state_tensors(/*optimizer=*/!config_.no_save_optim));
+}
+
+void TrainLoop::advance_background_save() {
+  if (background_save_->advance())
+    log_->print(saved_line(background_save_->iteration(), config_.save));
+}
+
+void TrainLoop::finish_background_save() {
+  if (!background_save_ || !background_save_->is_running()) return;
+  background_save_->finish();
+  log_->print(saved_line(background_save_->iteration(), config_.save));
+}
+
+void TrainLoop::try_to_finish_background_save() noexcept {
+  try {
+    finish_background_save();
+  } catch (...) {
+    // The run has another failure to tell already.
+  }
 }
 
 }  // namespace weft

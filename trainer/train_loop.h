@@ -12,6 +12,7 @@
 
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/storage/lock_file.h"
+#include "trainer/checkpoint/background_save.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/resume.h"
 #include "trainer/data/data_identity.h"
@@ -55,6 +56,7 @@ class TrainLoop {
   ExitCode run();
 
  private:
+  ExitCode train_and_finish();
   ExitCode train();
   void record_step(double batch_wait_ms);
   void read_results(size_t max_in_flight);
@@ -70,6 +72,10 @@ class TrainLoop {
   bool evaluation_was_cut_short() const;
   void save();
   void check_weights();
+  std::vector<StateTensor> saved_tensors() const;
+  void advance_background_save();
+  void finish_background_save();
+  void try_to_finish_background_save() noexcept;
   void check_data_unchanged();
 
   bool is_first_rank() const { return ranks_.rank() == 0; }
@@ -79,6 +85,7 @@ class TrainLoop {
   std::optional<CheckpointChoice> choose_checkpoint_of_all_ranks();
   void lock_folders();
   void open_data();
+  void plan_checkpoint_memory();
   void load_or_initialize(const std::optional<CheckpointChoice>& checkpoint);
   void load(int64_t saved_iteration, const Resume& resume);
   void start_loaders();
@@ -103,14 +110,16 @@ class TrainLoop {
   DatasetTargetSizes sizes_;
   TrainingDatasets datasets_;
   std::unique_ptr<Trainer> trainer_;
+  Tensor staging_memory_, snapshot_memory_;  // of the trainer's plan
   std::unique_ptr<CheckpointStaging> staging_;
+  std::unique_ptr<BackgroundSave> background_save_;  // with --async-save
   std::unique_ptr<RunLog> log_;
   std::unique_ptr<DataLoader> train_loader_;
   std::vector<std::unique_ptr<DataLoader>> valid_loaders_;  // one for each group
 
   LrSchedule lr_;
   int64_t consumed_valid_samples_ = 0;
-  int64_t saved_iteration_ = -1;
+  int64_t saved_iteration_ = -1;     // of the latest save that has begun, or of the loaded one
   int64_t lr_consumed_samples_ = 0;  // consumed samples when lr_ advanced last
   int64_t first_iteration_ = 1;      // the first one of this process
   size_t results_in_flight_ = 0;     // results that stay unread while the next step is enqueued

@@ -6,6 +6,9 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "trainer/checkpoint/background_save.h"
+#include "trainer/checkpoint/checkpoint.h"
+
 namespace weft {
 
 namespace {
@@ -97,6 +100,19 @@ DatasetOptions dataset_options(const Config& config) {
 std::string name_of_datasets(const Config& config) {
   const std::vector<std::string> prefixes = dataset_prefixes(config);
   return prefixes.size() == 1 ? prefixes.front() : fmt::format("{} datasets", prefixes.size());
+}
+
+int64_t add_checkpoint_memory(Trainer& trainer, const ParallelLayout& layout, const Config& config,
+                              Tensor& staging, Tensor& snapshot) {
+  trainer.plan().add(MemoryClass::kPinnedHost, "staging of checkpoints", &staging, DType::kUInt8,
+                     {staging_bytes(trainer.state_tensors(/*optimizer=*/true))});
+  if (!config.async_save) return 0;
+  const int64_t num_bytes =
+      snapshot_bytes(written_by(layout, config.shards_optimizer(),
+                                trainer.state_tensors(/*optimizer=*/!config.no_save_optim)));
+  trainer.plan().add(MemoryClass::kPinnedHost, "snapshot of --async-save", &snapshot, DType::kUInt8,
+                     {num_bytes});
+  return num_bytes;
 }
 
 }  // namespace weft

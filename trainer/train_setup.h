@@ -35,6 +35,11 @@ std::string num_parameters_lines(const ModelShape& shape, const Topology& topolo
 // Throws std::invalid_argument where --pad-vocab-size-to is smaller than the vocabulary.
 void check_padding(const Config& config, const RunVocabulary& vocabulary);
 
+// Adds the memory through which checkpoints are copied to the trainer's plan, and with --async-save
+// that of the snapshot, whose size it returns.
+int64_t add_checkpoint_memory(Trainer& trainer, const ParallelLayout& layout, const Config& config,
+                              Tensor& staging, Tensor& snapshot);
+
 // Returns the number of samples that the run needs of each split; iterations follow the batch size
 // ramp-up.
 DatasetTargetSizes target_sizes(const Config& config, const BatchSchedule& schedule);

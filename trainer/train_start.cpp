@@ -190,12 +190,19 @@ void TrainLoop::load_or_initialize(const std::optional<CheckpointChoice>& checkp
   }
 
   sizes_ = target_sizes(config_, schedule_);
+  plan_checkpoint_memory();
   check_memory(trainer_->plan(), *backend_,
                sample_index_bytes(sizes_, data_watch_.identities(), config_.seq_length),
                config_.num_workers);
   print(trainer_->tune());
   trainer_->allocate();
-  staging_ = std::make_unique<CheckpointStaging>(*backend_, trainer_->state_tensors(true));
+  staging_ = std::make_unique<CheckpointStaging>(CheckpointStaging{*backend_, staging_memory_});
+  if (config_.async_save) {
+    background_save_ = std::make_unique<BackgroundSave>(
+        *backend_, ranks_,
+        BackgroundSaveOptions{config_.save, config_.keep_last, config_.keep_every},
+        snapshot_memory_);
+  }
   print(trainer_->plan().to_string());
   if (resume) {
     load(checkpoint->iteration, *resume);
@@ -212,13 +219,29 @@ void TrainLoop::load_or_initialize(const std::optional<CheckpointChoice>& checkp
   first_iteration_ = iteration() + 1;
 }
 
+void TrainLoop::plan_checkpoint_memory() {
+  const int64_t num_bytes =
+      add_checkpoint_memory(*trainer_, groups_.layout, config_, staging_memory_, snapshot_memory_);
+  if (!config_.async_save) return;
+  int64_t of_this_host = 0;
+  const std::vector<std::string> by_rank = ranks_.all_gather(std::to_string(num_bytes));
+  for (int rank = 0; rank < ranks_.size(); ++rank) {
+    if (ranks_.host_of(rank) != ranks_.host_of(ranks_.rank())) continue;
+    of_this_host += std::stoll(by_rank[static_cast<size_t>(rank)]);
+  }
+  const bool is_on_host = backend_->kind() == DeviceKind::kCpu;
+  check_snapshot_memory(of_this_host,
+                        free_host_bytes() - (is_on_host ? trainer_->plan().device_bytes() : 0),
+                        ranks_.host_of(ranks_.rank()));
+}
+
 void TrainLoop::load(int64_t saved_iteration, const Resume& resume) {
   const Clock::time_point start = Clock::now();
   print(
       fmt::format(" loading checkpoint from {} at iteration {}\n", config_.load, saved_iteration));
   for (const std::string& warning : resume.warnings) print("WARNING: " + warning + "\n");
   load_checkpoint(config_.load, saved_iteration, trainer_->state_tensors(resume.load_optimizer),
-                  *staging_);
+                  *staging_, ranks_);
   trainer_->parameters_loaded();
   trainer_->set_scalar_state(resume.state.scalars);
   lr_ = resume.state.lr;

@@ -334,6 +334,17 @@ TEST(Memory, APlanLargerThanTheDeviceIsRefusedWithBothNumbers) {
   EXPECT_THROW(check_memory(plan, *backend, 0, 2), LimitExceeded);
 }
 
+TEST(Memory, ASnapshotThatDoesNotFitIntoTheHostIsRefusedWithBothNumbers) {
+  check_snapshot_memory(int64_t{3} << 30, int64_t{3} << 30, "node3");
+  try {
+    check_snapshot_memory(int64_t{3} << 30, int64_t{2} << 30, "node3");
+    FAIL() << "no exception";
+  } catch (const LimitExceeded& error) {
+    EXPECT_THAT(error.what(), HasSubstr("--async-save needs 3.00 GiB of memory on node3"));
+    EXPECT_THAT(error.what(), HasSubstr("2.00 GiB are free"));
+  }
+}
+
 TEST(Memory, TheIndexOfTheSamplesIsCountedBySamplesAndEpochs) {
   const DatasetIdentity dataset{
       .prefix = "p", .num_documents = 100, .num_sequences = 100, .num_tokens = 10'000};

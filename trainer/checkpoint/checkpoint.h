@@ -24,31 +24,23 @@
 
 namespace weft {
 
-// Pinned memory through which saves and loads copy. It is allocated at start, because a rank must
-// not allocate pinned memory while another one waits for it in a collective operation.
-class CheckpointStaging {
- public:
-  // Allocates what copies of `tensors` need, at most 64 MiB: large enough for the full rate, and
-  // small enough to pin anywhere. `backend` must outlive it. Throws std::bad_alloc.
-  CheckpointStaging(Backend& backend, const std::vector<StateTensor>& tensors);
-  ~CheckpointStaging();
-  CheckpointStaging(const CheckpointStaging&) = delete;
-  CheckpointStaging& operator=(const CheckpointStaging&) = delete;
+// Pinned memory through which saves and loads copy. It belongs to the plan of the run, because a rank
+// must not allocate pinned memory while another one waits for it in a collective operation.
+struct CheckpointStaging {
+  Backend& backend;
+  Tensor memory;  // bytes
 
-  Backend& backend() const { return backend_; }
-  char* data() const { return static_cast<char*>(data_); }
-  int64_t num_bytes() const { return num_bytes_; }
-
- private:
-  Backend& backend_;
-  int64_t num_bytes_ = 0;
-  void* data_ = nullptr;
+  char* data() const { return memory.as<char>(); }
+  int64_t num_bytes() const { return memory.num_bytes(); }
 };
+// Returns the size that copies of `tensors` need, at most 64 MiB: large enough for the full rate, and
+// small enough to pin anywhere.
+int64_t staging_bytes(const std::vector<StateTensor>& tensors);
 
 // Returns those of a rank's state tensors that it writes, so that all ranks together write each
-// element once. Replicas over data-parallel ranks are dealt out among them by size, what all tensor-parallel
-// ranks hold is written by the first one, and the last stage's copy of the word embeddings is not
-// written. With `shards_optimizer` each data-parallel rank holds its own part of "optimizer/...".
+// element once. Replicas over data-parallel ranks are dealt out among them by size, what all
+// tensor-parallel ranks hold is written by the first one, and the last stage's copy of the word
+// embeddings is not written. With `shards_optimizer` each data-parallel rank holds its own part of "optimizer/...".
 std::vector<StateTensor> written_by(const ParallelLayout& layout, bool shards_optimizer,
                                     const std::vector<StateTensor>& tensors);
 
@@ -62,6 +54,16 @@ void save_checkpoint(const std::filesystem::path& dir, const CheckpointInfo& inf
 // The same for a process that is alone.
 void save_checkpoint(const std::filesystem::path& dir, const CheckpointInfo& info,
                      const std::vector<StateTensor>& tensors, Backend& backend);
+
+// The parts of a save, which the background save (background_save.h) spreads over several steps.
+// All ranks call begin_checkpoint(); then the folder is there into which each writes its file.
+std::filesystem::path begin_checkpoint(const std::filesystem::path& dir, int64_t iteration,
+                                       HostGroup& ranks);
+// The first rank calls it, with what pieces_to_text() of each rank has returned.
+void commit_checkpoint(const std::filesystem::path& dir, const CheckpointInfo& info,
+                       const std::vector<std::string>& pieces_by_rank);
+// Removes what was written since begin_checkpoint(): half a checkpoint would keep a full disk full.
+void abandon_checkpoint(const std::filesystem::path& dir, int64_t iteration);
 
 // Removes the checkpoints before `iteration` but the newest, so that `keep_last` with it remain,
 // and but those of iterations that are multiples of `keep_every`. Folders that hold no checkpoint
@@ -79,7 +81,8 @@ CheckpointInfo read_checkpoint_info(const std::filesystem::path& dir, int64_t it
 // both. "model/X" of another type is taken from "optimizer/master/X" or converted, so that weights
 // load into fp32 and bf16 runs.
 void load_checkpoint(const std::filesystem::path& dir, int64_t iteration,
-                     const std::vector<StateTensor>& tensors, CheckpointStaging& staging);
+                     const std::vector<StateTensor>& tensors, CheckpointStaging& staging,
+                     HostGroup& ranks);
 void load_checkpoint(const std::filesystem::path& dir, int64_t iteration,
                      const std::vector<StateTensor>& tensors, Backend& backend);
 

@@ -78,6 +78,7 @@ struct Config {
   // Which checkpoints a run removes after a save: all but the newest keep_last, and those of
   // iterations that are multiples of keep_every. Without keep_last none is removed.
   std::optional<int64_t> keep_last, keep_every;
+  bool async_save = false;
   bool overwrite = false;  // a run may start anew over the checkpoints in --save
   bool no_save_optim = false, no_load_optim = false, finetune = false;
   std::optional<int64_t> ckpt_step;

@@ -128,7 +128,6 @@ std::span<const KnownFlag> flags_not_supported() {
       {"--reset-attention-mask", 0, "attention crosses documents"},
       {"--universal-checkpoint", 0, "every checkpoint loads on every topology: leave the flag out"},
       {"--use-checkpoint-args", 0, "give the arguments; they are compared with the checkpoint's"},
-      {"--async-save", 0, "checkpoints are written in the step"},
       {"--inference", 0, "weft-train only trains"},
       {"--log-num-zeros-in-grad", 0, "the gradient norm is logged"},
   };

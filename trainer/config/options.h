@@ -123,6 +123,8 @@ void visit_options(C& c, Visitor& v) {
   v.group("Checkpoints");
   v("save", c.save, "folder of checkpoints; needs --save-interval");
   v("save-interval", c.save_interval, "steps between checkpoints");
+  v("async-save", c.async_save,
+    "copy the state to host memory and write it while the next steps run");
   v("keep-last", c.keep_last, "after a save remove all checkpoints but the newest so many");
   v("keep-every", c.keep_every, "with --keep-last: keep those of iterations that are multiples");
   v("load", c.load, "folder to resume from");

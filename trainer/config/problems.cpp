@@ -213,6 +213,7 @@ void check_checkpoints(const Config& c, ProblemList& p) {
   p.add_if(!load && c.ckpt_step, "--ckpt-step {} needs --load", c.ckpt_step.value_or(0));
   p.add_if(!load && c.finetune, "--finetune needs --load");
   p.add_if(!load && c.exit_on_missing_checkpoint, "--exit-on-missing-checkpoint needs --load");
+  p.add_if(c.async_save && c.save.empty(), "--async-save needs --save");
   p.positive(c.keep_last, "--keep-last");
   p.positive(c.keep_every, "--keep-every");
   p.add_if(c.keep_every && !c.keep_last, "--keep-every {} needs --keep-last",

@@ -126,6 +126,11 @@ std::string saving_line(int64_t iteration, const std::string& folder) {
   return fmt::format("saving checkpoint at iteration {:7d} to {}\n", iteration, folder);
 }
 
+std::string scheduled_save_line(int64_t iteration, const std::string& folder) {
+  return fmt::format("  scheduled an async checkpoint save at iteration {:7d} to {}\n", iteration,
+                     folder);
+}
+
 std::string saved_line(int64_t iteration, const std::string& folder) {
   return fmt::format("  successfully saved checkpoint at iteration {:7d} to {}\n", iteration,
                      folder);

@@ -47,6 +47,7 @@ std::string datetime_line(const std::string& event, const std::string& timestamp
 std::string memory_line(int rank, int64_t iterations, int64_t allocated_bytes,
                         int64_t reserved_bytes);
 std::string saving_line(int64_t iteration, const std::string& folder);
+std::string scheduled_save_line(int64_t iteration, const std::string& folder);  // --async-save
 std::string saved_line(int64_t iteration, const std::string& folder);
 std::string dataset_sizes_lines(int64_t train, int64_t validation, int64_t test);
 

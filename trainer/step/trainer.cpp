@@ -122,6 +122,8 @@ void Trainer::step(const GlobalBatch& batch, const StepOptions& options) {
   run_micro_batches(batch, /*training=*/true, &slot);
   const Tensor norm_and_clip = element(results_, kNorm, 2);
   optimizer_.gradient_norm(norm_and_clip);
+  if (state_is_read_until_) backend_.wait(Stream::kCompute, *state_is_read_until_);
+  state_is_read_until_.reset();
   optimizer_.update(norm_and_clip, options.learning_rate, ++scalars_.adam_step);
   optimizer_.gather_parameters();
   if (options.params_norm) {

@@ -63,6 +63,8 @@ class Trainer {
   ~Trainer();
 
   const MemoryPlan& plan() const { return plan_; }
+  // Before allocate() others add the memory that they need beside the trainer's.
+  MemoryPlan& plan() { return plan_; }
   const ParameterTable& parameters() const { return table_; }
   const ModelShape& shape() const { return options_.shape; }
   const ParallelLayout& layout() const { return groups_.layout; }
@@ -98,6 +100,8 @@ class Trainer {
   std::vector<StateTensor> state_tensors(bool optimizer) const;
   const ScalarState& scalar_state() const { return scalars_; }
   void set_scalar_state(const ScalarState& scalars) { scalars_ = scalars; }
+  // The next update waits on the device for `event`: until then something else reads the state.
+  void hold_update_for(EventId event) { state_is_read_until_ = event; }
   // Derives x from the fp32 masters, on all ranks together. Call it after copying into
   // state_tensors().
   void parameters_loaded();
@@ -125,6 +129,7 @@ class Trainer {
   Tensor results_;                       // on the device: see kLoss, ... in trainer.cpp
   Tensor host_results_;                  // pinned, kResultsInFlight times results_
   ScalarState scalars_;
+  std::optional<EventId> state_is_read_until_;
   std::vector<std::unique_ptr<ResultSlot>> slots_;
   // The end of result n is event n modulo their number. That of the result before the oldest unread
   // one is still needed.

@@ -125,7 +125,9 @@ class Resharding : public testing::Test {
       const ParallelLayout layout = layout_of(topology, ranks.rank());
       RankState state(layout, run.shards_optimizer, /*has_values=*/true);
       const auto backend = create_cpu_backend(1);
-      CheckpointStaging staging(*backend, state.tensors());
+      std::vector<char> memory(static_cast<size_t>(staging_bytes(state.tensors())));
+      CheckpointStaging staging{
+          *backend, Tensor(memory.data(), DType::kUInt8, {static_cast<int64_t>(memory.size())})};
       CheckpointInfo info;
       info.scalars.iteration = 7;
       info.lr_decay_style = "cosine";
