@@ -121,7 +121,12 @@ void BackgroundSave::begin_writing() {
       written_bytes_ += num_bytes;
       changed_.notify_all();
     };
-    pieces_ = pieces_to_text(write_rank_file(file_, tensors_, read_from_memory, count));
+    try {
+      pieces_ = pieces_to_text(write_rank_file(file_, tensors_, read_from_memory, count));
+    } catch (...) {
+      abandon_rank_file(options_.dir, iteration(), ranks_);
+      throw;
+    }
   });
 }
 
@@ -134,7 +139,6 @@ void BackgroundSave::start_worker(std::function<void()> work) {
       work();
     } catch (...) {
       failure = std::current_exception();
-      abandon_checkpoint(options_.dir, iteration());
     }
     const std::lock_guard lock(mutex_);
     failure_ = failure;

@@ -20,6 +20,11 @@ fs::path part_folder(const fs::path& dir, int64_t iteration) {
   return checkpoint_folder(dir, iteration).string() + ".part";
 }
 
+void abandon_checkpoint(const fs::path& dir, int64_t iteration) {
+  std::error_code ignored;
+  fs::remove_all(part_folder(dir, iteration), ignored);
+}
+
 // The memory of a save or load without a plan.
 struct LoneStaging {
   LoneStaging(Backend& backend, const std::vector<StateTensor>& tensors) : staging{backend, {}} {
@@ -87,22 +92,28 @@ void commit_checkpoint(const fs::path& dir, const CheckpointInfo& info,
                        const std::vector<std::string>& pieces_by_rank) {
   const int64_t iteration = info.scalars.iteration;
   const fs::path part = part_folder(dir, iteration);
-  Manifest manifest;
-  manifest.info = info;
-  for (const std::string& text : pieces_by_rank) {
-    const std::vector<StoredPiece> pieces = pieces_from_text(text);
-    manifest.pieces.insert(manifest.pieces.end(), pieces.begin(), pieces.end());
+  try {
+    Manifest manifest;
+    manifest.info = info;
+    for (const std::string& text : pieces_by_rank) {
+      const std::vector<StoredPiece> pieces = pieces_from_text(text);
+      manifest.pieces.insert(manifest.pieces.end(), pieces.begin(), pieces.end());
+    }
+    write_file_atomically(manifest_path(part), to_json(manifest));
+    crash_point("checkpoint_manifest_written");
+    commit_folder(part, checkpoint_folder(dir, iteration));
+  } catch (...) {
+    abandon_checkpoint(dir, iteration);
+    throw;
   }
-  write_file_atomically(manifest_path(part), to_json(manifest));
-  crash_point("checkpoint_manifest_written");
-  commit_folder(part, checkpoint_folder(dir, iteration));
   crash_point("checkpoint_renamed");
   set_latest_iteration(dir, iteration);
 }
 
-void abandon_checkpoint(const fs::path& dir, int64_t iteration) {
+void abandon_rank_file(const fs::path& dir, int64_t iteration, HostGroup& ranks) {
+  if (ranks.size() == 1) return abandon_checkpoint(dir, iteration);
   std::error_code ignored;
-  fs::remove_all(part_folder(dir, iteration), ignored);
+  fs::remove(part_folder(dir, iteration) / file_of_rank(ranks.rank()), ignored);
 }
 
 void save_checkpoint(const fs::path& dir, const CheckpointInfo& info,
@@ -110,19 +121,20 @@ void save_checkpoint(const fs::path& dir, const CheckpointInfo& info,
                      HostGroup& ranks) {
   staging.backend.synchronize();
   const fs::path part = begin_checkpoint(dir, info.scalars.iteration, ranks);
+  std::vector<StoredPiece> mine;
   try {
-    const std::vector<StoredPiece> mine = write_rank_file(
+    mine = write_rank_file(
         part / file_of_rank(ranks.rank()), tensors,
         [&](const StateTensor& tensor, const Consume& consume) {
           read_through(staging, tensor, consume);
         },
         [&](int64_t /*num_bytes*/) { ranks.recorder().note_work(); });
-    const std::vector<std::string> of_ranks = ranks.gather(pieces_to_text(mine));
-    if (ranks.rank() == 0) commit_checkpoint(dir, info, of_ranks);
   } catch (...) {
-    abandon_checkpoint(dir, info.scalars.iteration);
+    abandon_rank_file(dir, info.scalars.iteration, ranks);
     throw;
   }
+  const std::vector<std::string> of_ranks = ranks.gather(pieces_to_text(mine));
+  if (ranks.rank() == 0) commit_checkpoint(dir, info, of_ranks);
 }
 
 void save_checkpoint(const fs::path& dir, const CheckpointInfo& info,

@@ -62,8 +62,10 @@ std::filesystem::path begin_checkpoint(const std::filesystem::path& dir, int64_t
 // The first rank calls it, with what pieces_to_text() of each rank has returned.
 void commit_checkpoint(const std::filesystem::path& dir, const CheckpointInfo& info,
                        const std::vector<std::string>& pieces_by_rank);
-// Removes what was written since begin_checkpoint(): half a checkpoint would keep a full disk full.
-void abandon_checkpoint(const std::filesystem::path& dir, int64_t iteration);
+// Half a checkpoint would keep a full disk full. A rank that fails to write removes its own file: the
+// others may still write, and without their folder they would fail for another reason, and first. If
+// it is alone, or if the commit fails, the folder goes as a whole.
+void abandon_rank_file(const std::filesystem::path& dir, int64_t iteration, HostGroup& ranks);
 
 // Removes the checkpoints before `iteration` but the newest, so that `keep_last` with it remain,
 // and but those of iterations that are multiples of `keep_every`. Folders that hold no checkpoint
