@@ -57,6 +57,9 @@ struct Variant {
     options.shape.train_padded_vocabulary = train_padded_vocabulary;
     options.shape.hidden_dropout = options.shape.attention_dropout = dropout;
     options.optimizer.clip_grad = clip_grad;
+    // Some gradients are rounding alone (a key's bias changes no softmax). With a smaller epsilon
+    // Adam makes whole updates of them, by their signs.
+    options.optimizer.eps = 1e-5;
     options.has_loss_mask = masks;
     options.shards_optimizer = shards_optimizer;
     options.bucket_elements = bucket_elements;
