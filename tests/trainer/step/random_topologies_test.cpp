@@ -112,7 +112,9 @@ std::vector<double> losses_after(const std::filesystem::path& dir, const Variant
       model->set_scalar_state(read_checkpoint_info(dir, kSaved).scalars);
     } else {
       for (int64_t i = 0; i < kSaved; ++i) step();
-      CheckpointStaging staging(*model.backend, model->state_tensors(true));
+      std::vector<char> memory(static_cast<size_t>(staging_bytes(model->state_tensors(true))));
+      CheckpointStaging staging{*model.backend, Tensor(memory.data(), DType::kUInt8,
+                                                       {static_cast<int64_t>(memory.size())})};
       CheckpointInfo info;
       info.scalars = model->scalar_state();
       info.lr_decay_style = "cosine";
