@@ -228,13 +228,11 @@ bool TrainLoop::evaluate_validation(bool at_end) {
 }
 
 bool TrainLoop::evaluate_test() {
-  const int64_t batch = config_.global_batch();
-  for (const NamedDataset& group : datasets_.test) {
-    const auto loader = make_loader(group.dataset, 0, {[batch](int64_t) { return batch; }, batch});
-    const std::optional<double> loss = mean_loss(*loader);
+  for (size_t i = 0; i < datasets_.test.size(); ++i) {
+    const std::optional<double> loss = mean_loss(*test_loaders_[i]);
     if (!loss) return false;
-    log_->on_evaluation(
-        {set_name("test", group), *loss, iteration(), consumed_samples(), /*at_end=*/true});
+    log_->on_evaluation({set_name("test", datasets_.test[i]), *loss, iteration(),
+                         consumed_samples(), /*at_end=*/true});
   }
   return true;
 }

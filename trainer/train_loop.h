@@ -115,7 +115,7 @@ class TrainLoop {
   std::unique_ptr<BackgroundSave> background_save_;  // with --async-save
   std::unique_ptr<RunLog> log_;
   std::unique_ptr<DataLoader> train_loader_;
-  std::vector<std::unique_ptr<DataLoader>> valid_loaders_;  // one for each group
+  std::vector<std::unique_ptr<DataLoader>> valid_loaders_, test_loaders_;  // one for each group
 
   LrSchedule lr_;
   int64_t consumed_valid_samples_ = 0;

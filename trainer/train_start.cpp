@@ -322,6 +322,11 @@ void TrainLoop::start_loaders() {
     valid_loaders_.push_back(make_loader(group.dataset, consumed_valid_samples_,
                                          {[batch](int64_t) { return batch; }, batch}));
   }
+  // Already here: a rank must not pin memory later, while another one waits for it.
+  for (const NamedDataset& group : datasets_.test) {
+    test_loaders_.push_back(
+        make_loader(group.dataset, 0, {[batch](int64_t) { return batch; }, batch}));
+  }
 }
 
 void TrainLoop::write_manifest() const {

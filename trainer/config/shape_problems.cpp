@@ -56,6 +56,10 @@ void check_shape(const Config& c, ProblemList& p) {
   p.add_if(c.max_position_embeddings && *c.max_position_embeddings < c.seq_length,
            "--max-position-embeddings {} is smaller than --seq-length {}",
            c.max_position_embeddings.value_or(0), c.seq_length);
+  p.add_if(c.seq_length == 1 && c.positions() > 1,
+           "--seq-length 1 has one position, but --max-position-embeddings is {}: samples need 2 "
+           "tokens at least",
+           c.positions());
   p.add_if(c.pad_vocab_size_to && c.make_vocab_size_divisible_by > 0 &&
                *c.pad_vocab_size_to % c.make_vocab_size_divisible_by != 0,
            "--pad-vocab-size-to {} is not a multiple of --make-vocab-size-divisible-by {}",

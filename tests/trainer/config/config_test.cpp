@@ -234,6 +234,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"--ckpt-step 5", "--ckpt-step 5 needs --load"},
         Case{"--finetune", "--finetune needs --load"},
         Case{"--async-save", "--async-save needs --save"},
+        Case{"--seq-length 1", "--seq-length 1 has one position"},
         Case{"--log-interval 0", "--log-interval must be positive"},
         Case{"--timing-log-level 3", "--timing-log-level must be 0, 1 or 2"},
         Case{"--check-weights-interval 0", "--check-weights-interval must be positive (got 0)"},
