@@ -94,7 +94,10 @@ DatasetOptions dataset_options(const Config& config) {
           .order = config.sample_order,
           .sequence_length = config.seq_length,
           .seed = config.seed,
-          .surplus = config.mid_level_dataset_surplus};
+          .surplus = config.mid_level_dataset_surplus,
+          .cache_path = config.data_cache_path,
+          .vocab_file = config.vocab_file,
+          .merge_file = config.merge_file};
 }
 
 std::string name_of_datasets(const Config& config) {

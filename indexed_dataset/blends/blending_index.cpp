@@ -254,8 +254,7 @@ BlendingIndex blend_any(std::span<const double> weights, std::span<const int64_t
   if (weights.empty() || weights.size() >= static_cast<size_t>(INT32_MAX))
     throw std::invalid_argument("a blend of " + std::to_string(weights.size()) + " datasets");
   BlendingIndex index;
-  // Megatron's limit for its 16 bits.
-  if (weights.size() < 32767) {
+  if (weights.size() <= kMaxMegatronDatasets) {
     index.dataset_index = blend<int16_t>(weights, sizes, size, index);
   } else {
     index.dataset_index = blend<int32_t>(weights, sizes, size, index);

@@ -17,9 +17,11 @@
 
 namespace weft {
 
+// As many datasets fit the 16 bits of Megatron's files; here more are possible.
+inline constexpr size_t kMaxMegatronDatasets = 32766;
+
 // The two arrays, wherever they lie; both have one entry per sample of the blend.
 struct BlendingIndexView {
-  // Megatron's files have 16 bits, for up to 32,766 datasets; here more are possible.
   std::variant<std::span<const int16_t>, std::span<const int32_t>> dataset_index;
   std::span<const int64_t> sample_index;
 

@@ -1,11 +1,14 @@
 #include "indexed_dataset/blends/build_datasets.h"
 
+#include <chrono>
 #include <sstream>
 #include <stdexcept>
+#include <system_error>
 #include <thread>
 #include <unordered_map>
 #include <utility>
 
+#include "indexed_dataset/blends/index_cache.h"
 #include "indexed_dataset/blends/numpy_sum.h"
 #include "indexed_dataset/process/parallel_for.h"
 
@@ -18,6 +21,10 @@ std::string short_text(double number) {
   std::ostringstream text;
   text << number;
   return text.str();
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 int num_threads_of(const DatasetOptions& options) {
@@ -41,20 +48,20 @@ Readers open_readers(const DatasetOptions& options, TrainingDatasets& datasets) 
 class SplitBuilder {
  public:
   SplitBuilder(const DatasetOptions& options, const Readers& readers, Split split,
-               const DatasetTargetSizes& sizes)
-      : options_(options), readers_(readers), split_(split), sizes_(sizes) {}
+               const DatasetTargetSizes& sizes, std::vector<IndexReport>& reports)
+      : options_(options), readers_(readers), split_(split), sizes_(sizes), reports_(reports) {}
 
-  BlendedDataset build(const Blend& blend, int64_t num_samples) const {
-    if (blend.prefixes.size() == 1 && blend.weights.empty())
-      return BlendedDataset(build_one(blend, 0, num_samples));
+  BlendedDataset build(const Blend& blend, int64_t num_samples) {
+    if (blend.prefixes.size() == 1 && blend.weights.empty()) {
+      reports_.emplace_back();
+      return BlendedDataset(build_one(blend, 0, num_samples, reports_.back()));
+    }
     if (blend.weights.empty()) return build_by_size(blend, num_samples);
     const BlendSizes sizes =
         blend_sizes(blend.weights, num_samples, options_.order, options_.surplus);
-    std::vector<GptDataset> datasets =
-        build_all(blend, [&](size_t i) { return std::optional<int64_t>(sizes.num_to_build[i]); });
-    BlendingIndex index = build_blending_index(sizes.weights, sizes.size);
-    check_not_outrun(index, datasets);
-    return {std::move(datasets), hold_blend(std::move(index))};
+    const std::vector<std::optional<int64_t>> asked(sizes.num_to_build.begin(),
+                                                    sizes.num_to_build.end());
+    return join(blend, asked, build_all(blend, asked), sizes.weights, sizes.size);
   }
 
   // Whether the split gets a share of any of its datasets.
@@ -67,9 +74,9 @@ class SplitBuilder {
 
  private:
   // Without weights each dataset gives one epoch, in shares of the samples that this makes.
-  BlendedDataset build_by_size(const Blend& blend, int64_t num_samples) const {
-    std::vector<GptDataset> datasets =
-        build_all(blend, [](size_t) { return std::optional<int64_t>(); });
+  BlendedDataset build_by_size(const Blend& blend, int64_t num_samples) {
+    const std::vector<std::optional<int64_t>> asked(blend.prefixes.size());
+    std::vector<GptDataset> datasets = build_all(blend, asked);
     std::vector<double> weights;
     int64_t total = 0;
     for (size_t i = 0; i < datasets.size(); ++i) {
@@ -83,33 +90,98 @@ class SplitBuilder {
       weights.push_back(static_cast<double>(count));
       total += count;
     }
-    BlendingIndex index =
-        build_blending_index(normalize_weights(weights), std::min(num_samples, total));
-    check_not_outrun(index, datasets);
-    return {std::move(datasets), hold_blend(std::move(index))};
+    return join(blend, asked, std::move(datasets), normalize_weights(weights),
+                std::min(num_samples, total));
   }
 
-  template <typename NumSamples>
-  std::vector<GptDataset> build_all(const Blend& blend, NumSamples num_samples) const {
+  // The blend of datasets that are built. Only Megatron-Core keeps files of blends.
+  BlendedDataset join(const Blend& blend, const std::vector<std::optional<int64_t>>& asked,
+                      std::vector<GptDataset> datasets, const std::vector<double>& weights,
+                      int64_t size) {
+    const auto start = std::chrono::steady_clock::now();
+    CachedBlend built;
+    if (options_.cache_path.empty() || options_.order != OrderKind::kCore ||
+        datasets.size() > kMaxMegatronDatasets) {
+      const auto index = std::make_shared<const BlendingIndex>(build_blending_index(weights, size));
+      built = {.index = {.view = index->view(), .memory = index}, .counts = index->counts};
+    } else {
+      std::vector<IndexDescription> descriptions;
+      for (size_t i = 0; i < asked.size(); ++i)
+        descriptions.push_back(describe(blend, i, asked[i]));
+      built = open_cached_blend(options_.cache_path,
+                                core_blend_description(descriptions, weights, size), split_,
+                                weights, size);
+    }
+    reports_.push_back({.split = split_,
+                        .name = "blend",
+                        .num_asked = size,
+                        .num_samples = size,
+                        .was_cached = built.was_there,
+                        .seconds = seconds_since(start)});
+    check_not_outrun(built.counts, datasets);
+    return {std::move(datasets), std::move(built.index)};
+  }
+
+  std::vector<GptDataset> build_all(const Blend& blend,
+                                    const std::vector<std::optional<int64_t>>& asked) {
     std::vector<std::optional<GptDataset>> built(blend.prefixes.size());
+    std::vector<IndexReport> reports(built.size());
     parallel_for(std::ssize(built), num_threads_of(options_), [&](int64_t i) {
       const auto at = static_cast<size_t>(i);
-      built[at].emplace(build_one(blend, at, num_samples(at)));
+      built[at].emplace(build_one(blend, at, asked[at], reports[at]));
     });
+    reports_.insert(reports_.end(), reports.begin(), reports.end());
     std::vector<GptDataset> datasets;
     datasets.reserve(built.size());
     for (auto& dataset : built) datasets.push_back(std::move(*dataset));
     return datasets;
   }
 
-  GptDataset build_one(const Blend& blend, size_t i, std::optional<int64_t> num_samples) const {
+  // Thread-safe.
+  GptDataset build_one(const Blend& blend, size_t i, std::optional<int64_t> num_samples,
+                       IndexReport& report) const {
     const auto& reader = readers_.at(blend.prefixes[i]);
+    const GptIndexOptions options{.range = range_with_sequences(blend, i),
+                                  .num_samples = num_samples,
+                                  .sequence_length = options_.sequence_length,
+                                  .seed = options_.seed,
+                                  .order = options_.order};
+    const auto start = std::chrono::steady_clock::now();
+    CachedIndex built;
     try {
-      return GptDataset(reader, range_with_sequences(blend, i), num_samples,
-                        options_.sequence_length, options_.seed, options_.order);
+      built = options_.cache_path.empty()
+                  ? CachedIndex{hold(build_gpt_index(reader->lengths(), options))}
+                  : open_cached_index(options_.cache_path, describe(blend, i, num_samples), *reader,
+                                      options);
+    } catch (const std::system_error&) {
+      throw;
     } catch (const std::runtime_error& error) {
       throw std::runtime_error(where(blend, i) + ": " + error.what());
     }
+    report = {.split = split_,
+              .name = where(blend, i),
+              .num_asked = num_samples.value_or(-1),
+              .num_samples = built.index.view.plan.num_samples,
+              .num_epochs = built.index.view.plan.num_epochs,
+              .was_cached = built.was_there,
+              .seconds = seconds_since(start)};
+    return {reader, options_.sequence_length, std::move(built.index)};
+  }
+
+  IndexDescription describe(const Blend& blend, size_t i,
+                            std::optional<int64_t> num_samples) const {
+    IndexDescription description{
+        .order = options_.order,
+        .dataset_path = blend.prefixes[i],
+        .num_samples = num_samples,
+        .split = split_,
+        .group = blend.name,
+        .seed = options_.seed,
+        .sequence_length = options_.sequence_length,
+        .split_string = {},
+        .tokenizer = tokenizer_description(options_.vocab_file, options_.merge_file)};
+    if (!options_.blends.has_own_paths) description.split_string = options_.split;
+    return description;
   }
 
   std::optional<SequenceRange> range_of(const Blend& blend, size_t i) const {
@@ -149,9 +221,10 @@ class SplitBuilder {
 
   // The greedy rule takes the first sample of a dataset of small weight early, so that a short run
   // can ask for more than the surplus.
-  void check_not_outrun(const BlendingIndex& index, const std::vector<GptDataset>& datasets) const {
+  void check_not_outrun(const std::vector<int64_t>& counts,
+                        const std::vector<GptDataset>& datasets) const {
     for (size_t i = 0; i < datasets.size(); ++i) {
-      const int64_t needed = index.counts[i], available = datasets[i].num_samples();
+      const int64_t needed = counts[i], available = datasets[i].num_samples();
       if (needed <= available) continue;
       throw std::invalid_argument(
           "the " + std::string(split_name(split_)) + " blend needs " + std::to_string(needed) +
@@ -165,15 +238,11 @@ class SplitBuilder {
     }
   }
 
-  static HeldBlendingIndex hold_blend(BlendingIndex index) {
-    const auto memory = std::make_shared<const BlendingIndex>(std::move(index));
-    return {.view = memory->view(), .memory = memory};
-  }
-
   const DatasetOptions& options_;
   const Readers& readers_;
   const Split split_;
   const DatasetTargetSizes& sizes_;
+  std::vector<IndexReport>& reports_;
 };
 
 }  // namespace
@@ -190,7 +259,7 @@ TrainingDatasets build_training_datasets(const DatasetOptions& options,
   const Readers readers = open_readers(options, datasets);
   const auto build = [&](Split split, int64_t num_samples, auto use) {
     if (num_samples == 0) return;
-    const SplitBuilder builder(options, readers, split, sizes);
+    SplitBuilder builder(options, readers, split, sizes, datasets.reports);
     for (const Blend& blend : options.blends.of(split)) {
       if (split == Split::kTest && !builder.has_share(blend)) continue;
       use(blend, builder.build(blend, num_samples));

@@ -20,7 +20,21 @@ struct DatasetOptions {
   int64_t sequence_length = 0;
   int64_t seed = 1234;
   double surplus = kDefaultSurplus;
+  // Indexes are mapped from files in this folder, and written there first if need be (index_cache.h);
+  // "": they are built in memory.
+  std::string cache_path = {};
+  std::string vocab_file = {}, merge_file = {};  // stand in the names of Megatron-Core's caches
   int num_threads = 0;  // datasets of a blend are built in parallel; 0: as many as there are cores
+};
+
+// Tells how the index of a dataset, or of a blend, was had.
+struct IndexReport {
+  Split split = Split::kTrain;
+  std::string name;        // the prefix of the dataset, or "blend"
+  int64_t num_asked = -1;  // samples; -1: one epoch
+  int64_t num_samples = 0, num_epochs = 0;
+  bool was_cached = false;
+  double seconds = 0;
 };
 
 // A group of validation or test datasets, or the only one, whose name is then empty.
@@ -33,6 +47,8 @@ struct TrainingDatasets {
   std::optional<BlendedDataset> train;
   std::vector<NamedDataset> valid, test;
   std::vector<std::shared_ptr<const DatasetReader>> readers;  // in the order of the prefixes
+
+  std::vector<IndexReport> reports;
 
   // The first group; null if there is none.
   const BlendedDataset* first(Split split) const;

@@ -25,12 +25,16 @@ namespace {
                           std::string(what) + " '" + path.string() + "'");
 }
 
-// The first line.
-std::string text_of(int fd) {
+std::string first_bytes_of(int fd) {
   std::array<char, 512> text{};
   const ssize_t got = ::pread(fd, text.data(), text.size() - 1, 0);
-  std::string owner(text.data(), got > 0 ? static_cast<size_t>(got) : 0);
-  return owner.substr(0, owner.find('\n'));
+  return {text.data(), got > 0 ? static_cast<size_t>(got) : 0};
+}
+
+// The first line.
+std::string text_of(int fd) {
+  const std::string text = first_bytes_of(fd);
+  return text.substr(0, text.find('\n'));
 }
 
 std::string host_name() {
@@ -132,10 +136,9 @@ LockFile::Attempt LockFile::try_lock_by_name(bool is_new) {
 }
 
 void LockFile::refuse_foreign_file() const {
-  const std::string text = text_of(fd_);
-  struct stat status {};
-  if (::fstat(fd_, &status) != 0) fail(path_, "cannot stat lock file");
-  if (status.st_size == 0 || owner_of(text)) return;
+  // One read decides: the owner may write its text at this moment.
+  const std::string text = first_bytes_of(fd_);
+  if (text.empty() || owner_of(text.substr(0, text.find('\n')))) return;
   throw std::invalid_argument("'" + path_.string() +
                               "' is not a lock file of weft, but would be used, and removed, as "
                               "one; choose another name for the output");

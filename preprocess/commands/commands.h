@@ -15,6 +15,7 @@ std::unique_ptr<Command> make_verify_command();
 std::unique_ptr<Command> make_repair_command();
 std::unique_ptr<Command> make_report_command();
 std::unique_ptr<Command> make_merge_command();
+std::unique_ptr<Command> make_index_command();
 std::unique_ptr<Command> make_inspect_samples_command();
 std::unique_ptr<Command> make_inspect_document_command();
 std::unique_ptr<Command> make_train_vocab_command();

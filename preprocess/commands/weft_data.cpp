@@ -28,8 +28,9 @@ int main(int argc, char** argv) {
   std::vector<std::unique_ptr<Command>> commands;
   for (const auto make_command :
        {make_download_command, make_preprocess_command, make_info_command, make_verify_command,
-        make_repair_command, make_report_command, make_merge_command, make_inspect_samples_command,
-        make_inspect_document_command, make_train_vocab_command, make_encode_command}) {
+        make_repair_command, make_report_command, make_merge_command, make_index_command,
+        make_inspect_samples_command, make_inspect_document_command, make_train_vocab_command,
+        make_encode_command}) {
     commands.push_back(make_command());
   }
   return run_program(

@@ -6,12 +6,14 @@ Needs numpy and megatron-core, as megatron_peer.py, whose stand-ins for PyTorch 
 blends.txt has one split of one blend a line: which split (0 train, 1 valid, 2 test), --split, samples asked for of all
 three, sequence length, seed, surplus, the number of values of --data-path and these values; then the results: samples of
 the blend, MD5 of dataset index and of dataset sample index, and of the tokens (i32) of the first 2000 samples. A blend that
-Megatron refuses because it outruns a dataset has "refused" for the split. With --keep-caches OUT_DIR/cache has the files
-of Megatron's index caches.
+Megatron refuses because it outruns a dataset has "refused" for the split. caches.txt has MD5 and name of each
+file of Megatron's index caches.
 """
 import argparse
+import hashlib
 import os
 import random
+import shutil
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -77,7 +79,6 @@ def main():
     parser.add_argument("--cases", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--datasets", type=int, default=9)
-    parser.add_argument("--keep-caches", action="store_true")
     args = parser.parse_args()
     rng = random.Random(args.seed)
     os.makedirs(args.out_dir, exist_ok=True)
@@ -117,10 +118,11 @@ def main():
                 lines.append([which, *head, *results_of(dataset)])
     with open("blends.txt", "w") as file:
         file.write("".join(" ".join(map(str, line)) + "\n" for line in lines))
-    if not args.keep_caches:
-        import shutil
-
-        shutil.rmtree("cache", ignore_errors=True)
+    with open("caches.txt", "w") as file:
+        for name in sorted(os.listdir("cache")):
+            with open(os.path.join("cache", name), "rb") as content:
+                file.write(f"{hashlib.md5(content.read()).hexdigest()} {name}\n")
+    shutil.rmtree("cache")
 
 
 if __name__ == "__main__":

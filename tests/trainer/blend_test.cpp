@@ -42,6 +42,35 @@ TEST_F(BlendRun, GoesOnAfterARestartAsIfNothingHadHappened) {
   EXPECT_NE(trajectory("alone"), trajectory("whole"));
 }
 
+TEST_F(BlendRun, CachesChangeNothing) {
+  const std::string cache = (folder_ / "cache").string();
+  ASSERT_EQ(run(blend("memory", 10, weighted_)), 0) << output();
+  ASSERT_EQ(run(blend("written", 10, weighted_, {"--data-cache-path", cache})), 0) << output();
+  ASSERT_EQ(run(blend("mapped", 10, weighted_, {"--data-cache-path", cache})), 0) << output();
+  EXPECT_EQ(trajectory("written"), trajectory("memory"));
+  EXPECT_EQ(trajectory("mapped"), trajectory("memory"));
+
+  // weft-data index finds all of it.
+  Arguments index = {std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-data",
+                     "index",
+                     "--seq-length",
+                     "16",
+                     "--train-iters",
+                     "10",
+                     "--global-batch-size",
+                     "8",
+                     "--eval-iters",
+                     "1",
+                     "--eval-interval",
+                     "10",
+                     "--data-cache-path",
+                     cache};
+  index.insert(index.end(), weighted_.begin(), weighted_.end());
+  ASSERT_EQ(wait(start_program(index)), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("was there, mapped"));
+  EXPECT_THAT(output(), Not(HasSubstr("built")));
+}
+
 TEST_F(BlendRun, CheckpointsKnowEveryDataset) {
   ASSERT_EQ(run(blend("run", 20, weighted_, {"--exit-interval", "5"})), 0) << output();
   const nlohmann::json manifest = manifest_of("run");

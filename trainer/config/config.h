@@ -67,6 +67,7 @@ struct Config {
       test_weighted_split_paths;
   OrderKind sample_order = OrderKind::kCore;
   double mid_level_dataset_surplus = kDefaultSurplus;
+  std::string data_cache_path;  // empty: indexes are built in memory
   std::string split = "969,30,1";
   std::string vocab_file, merge_file;
   std::optional<int64_t> vocab_size;  // the tokenizer's; run_vocabulary.h finds it if not given

@@ -122,7 +122,6 @@ std::span<const KnownFlag> flags_not_supported() {
       {"--deepspeed", 0, "give Megatron's own flags"},
       {"--deepspeed_config", 1, "give Megatron's own flags"},
       {"--curriculum-learning", 0, "sequences always have --seq-length tokens"},
-      {"--data-cache-path", 1, "sample indexes are built in memory"},
       {"--mock-data", 0, "give --data-path"},
       {"--reset-position-ids", 0, "positions run through the whole sample"},
       {"--reset-attention-mask", 0, "attention crosses documents"},

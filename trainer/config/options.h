@@ -113,6 +113,8 @@ void visit_options(C& c, Visitor& v) {
     "the program whose order is built: core, legacy, bigscience, neox; or sequential");
   v("mid-level-dataset-surplus", c.mid_level_dataset_surplus,
     "share of samples that are built of each dataset of a blend beyond its weight");
+  v("data-cache-path", c.data_cache_path,
+    "folder of index caches, read and written under Megatron's names (default: in memory)");
   v("vocab-file", c.vocab_file, "GPT-2 vocab.json; only counted here");
   v("merge-file", c.merge_file, "GPT-2 merges.txt; kept for the run manifest");
   v("vocab-size", c.vocab_size,

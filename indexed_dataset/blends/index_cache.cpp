@@ -1,0 +1,248 @@
+#include "indexed_dataset/blends/index_cache.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <chrono>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+#include "indexed_dataset/blends/npy_file.h"
+#include "indexed_dataset/process/parse_json.h"
+#include "indexed_dataset/soundness/xxh3.h"
+#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/storage/lock_file.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+// Building takes a minute at most; a process that waits longer says who holds the lock.
+constexpr std::chrono::minutes kPatience{10};
+
+// Size and time of the .idx that a reader has mapped.
+Json idx_facts(const DatasetReader& reader) {
+  const std::string path = reader.prefix().string() + ".idx";
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0)
+    throw std::system_error(errno, std::generic_category(), "'" + path + "'");
+  return {
+      {"idx_bytes", status.st_size},
+      {"idx_mtime_ns", int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec}};
+}
+
+std::string hash_lengths(const DatasetReader& reader) {
+  const SequenceLengths lengths = reader.lengths();
+  return std::to_string(
+      XXH3_64bits(lengths.address(0), static_cast<size_t>(lengths.size()) * sizeof(int32_t)));
+}
+
+// What an index was built for, apart from the data.
+Json request_facts(const GptIndexOptions& options) {
+  return {{"version", 1},
+          {"first", options.range.begin},
+          {"end", options.range.end},
+          {"asked", options.num_samples ? Json(*options.num_samples) : Json()},
+          {"order", name_of(options.order)},
+          {"seed", options.seed},
+          {"sequence_length", options.sequence_length}};
+}
+
+bool has_all(const Json& stamp, const Json& facts) {
+  for (const auto& [key, value] : facts.items()) {
+    if (!stamp.contains(key) || stamp[key] != value) return false;
+  }
+  return true;
+}
+
+Json plan_facts(const EpochPlan& plan) {
+  return {{"tokens_per_epoch", plan.num_tokens_per_epoch},
+          {"epochs", plan.num_epochs},
+          {"samples", plan.num_samples},
+          {"samples_before_last_epoch",
+           plan.separate_last_epoch ? Json(plan.num_samples_before_last_epoch) : Json()}};
+}
+
+EpochPlan plan_of(const Json& stamp) {
+  EpochPlan plan;
+  stamp.at("tokens_per_epoch").get_to(plan.num_tokens_per_epoch);
+  stamp.at("epochs").get_to(plan.num_epochs);
+  stamp.at("samples").get_to(plan.num_samples);
+  plan.separate_last_epoch = !stamp.at("samples_before_last_epoch").is_null();
+  if (plan.separate_last_epoch)
+    stamp.at("samples_before_last_epoch").get_to(plan.num_samples_before_last_epoch);
+  return plan;
+}
+
+// The text of a stamp, or "" where there is none.
+std::string find_stamp(const fs::path& path) {
+  try {
+    return read_file(path);
+  } catch (const std::system_error& error) {
+    if (error.code() == std::errc::no_such_file_or_directory) return "";
+    throw;
+  }
+}
+
+// Files that another process replaces meanwhile, and damaged ones, count as absent. Other errors,
+// such as a disk that fails, are thrown.
+template <typename Open>
+auto open_or_nothing(Open open) -> decltype(open()) {
+  try {
+    return open();
+  } catch (const std::system_error& error) {
+    if (error.code() != std::errc::no_such_file_or_directory) throw;
+  } catch (const std::runtime_error&) {
+  } catch (const Json::exception&) {
+  }
+  return {};
+}
+
+struct MappedIndex {
+  NpyArray document_index, sample_index, shuffle_index;
+};
+
+std::vector<int64_t> shape(int64_t rows) { return {rows}; }
+
+// Maps the arrays of a stamp, or throws std::runtime_error where they have other shapes or types.
+HeldIndex map_index(const fs::path& folder, const CacheNames& names, const Json& stamp,
+                    const GptIndexOptions& options) {
+  const auto mapped = std::make_shared<const MappedIndex>(
+      MappedIndex{NpyArray(folder / names.document_index), NpyArray(folder / names.sample_index),
+                  NpyArray(folder / names.shuffle_index)});
+  const EpochPlan plan = plan_of(stamp);
+  const int64_t num_positions = plan.num_epochs * (options.range.end - options.range.begin);
+  HeldIndex held{.view = {.plan = plan,
+                          .document_index = mapped->document_index.values<int32_t>(),
+                          .sample_index = {},
+                          .shuffle_index = {}},
+                 .memory = mapped};
+  if (has_wide_rows(plan, num_positions, options.order)) {
+    held.view.sample_index = mapped->sample_index.values<int64_t>();
+  } else {
+    held.view.sample_index = mapped->sample_index.values<int32_t>();
+  }
+  if (has_wide_shuffle(plan)) {
+    held.view.shuffle_index = mapped->shuffle_index.values<int64_t>();
+  } else {
+    held.view.shuffle_index = mapped->shuffle_index.values<uint32_t>();
+  }
+  if (mapped->document_index.shape() != shape(num_positions) ||
+      mapped->sample_index.shape() != std::vector<int64_t>{plan.num_samples + 1, 2} ||
+      mapped->shuffle_index.shape() != shape(plan.num_samples)) {
+    throw std::runtime_error("the arrays have other shapes than their stamp says");
+  }
+  return held;
+}
+
+std::optional<HeldIndex> find_index(const fs::path& folder, const CacheNames& names,
+                                    const DatasetReader& reader, const GptIndexOptions& options) {
+  return open_or_nothing([&]() -> std::optional<HeldIndex> {
+    const std::string text = find_stamp(folder / names.stamp);
+    if (text.empty()) return std::nullopt;
+    const Json stamp = parse_json<Json>(text);
+    if (!has_all(stamp, request_facts(options))) return std::nullopt;
+    if (!has_all(stamp, idx_facts(reader)) && stamp.at("lengths_xxh3") != hash_lengths(reader))
+      return std::nullopt;
+    HeldIndex held = map_index(folder, names, stamp, options);
+    // A writer removes the stamp before it replaces an array.
+    if (find_stamp(folder / names.stamp) != text) return std::nullopt;
+    return held;
+  });
+}
+
+void write_index(const fs::path& folder, const CacheNames& names, const GptIndex& index,
+                 Json stamp) {
+  remove_file(folder / names.stamp);
+  if (!names.description.empty()) write_file_atomically(folder / names.description, names.text);
+  write_npy(folder / names.document_index, std::span<const int32_t>(index.document_index));
+  std::visit([&](auto rows) { write_npy(folder / names.sample_index, rows, 2); },
+             index.view().sample_index);
+  std::visit([&](auto order) { write_npy(folder / names.shuffle_index, order); },
+             index.view().shuffle_index);
+  stamp.update(plan_facts(index.plan));
+  write_file_atomically(folder / names.stamp, stamp.dump() + "\n");
+}
+
+void create_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error)
+    throw std::system_error(error, "--data-cache-path " + folder.string() + ": cannot create it");
+}
+
+struct MappedBlend {
+  NpyArray dataset_index, sample_index;
+};
+
+std::optional<CachedBlend> find_blend(const fs::path& folder, const BlendCacheNames& names,
+                                      int64_t size) {
+  return open_or_nothing([&]() -> std::optional<CachedBlend> {
+    const std::string text = find_stamp(folder / names.stamp);
+    if (text.empty()) return std::nullopt;
+    const auto mapped = std::make_shared<const MappedBlend>(MappedBlend{
+        NpyArray(folder / names.dataset_index), NpyArray(folder / names.dataset_sample_index)});
+    CachedBlend blend;
+    parse_json<Json>(text).at("counts").get_to(blend.counts);
+    blend.index = {.view = {.dataset_index = mapped->dataset_index.values<int16_t>(),
+                            .sample_index = mapped->sample_index.values<int64_t>()},
+                   .memory = mapped};
+    if (mapped->dataset_index.shape() != shape(size) || mapped->sample_index.shape() != shape(size))
+      return std::nullopt;
+    blend.was_there = true;
+    return blend;
+  });
+}
+
+}  // namespace
+
+CachedIndex open_cached_index(const fs::path& folder, const IndexDescription& description,
+                              const DatasetReader& reader, const GptIndexOptions& options) {
+  const CacheNames names = cache_names(description);
+  if (auto found = find_index(folder, names, reader, options)) return {std::move(*found), true};
+  create_folder(folder);
+  const LockFile lock(folder / (names.stamp + ".lock"), kPatience);
+  if (auto found = find_index(folder, names, reader, options)) return {std::move(*found), true};
+  Json stamp = request_facts(options);
+  stamp.update(idx_facts(reader));  // before the lengths are read: a change meanwhile is noticed
+  stamp["lengths_xxh3"] = hash_lengths(reader);
+  write_index(folder, names, build_gpt_index(reader.lengths(), options), std::move(stamp));
+  auto written = find_index(folder, names, reader, options);
+  if (!written) {
+    throw std::runtime_error(folder.string() + ": the index of " + reader.prefix().string() +
+                             " was written, but does not fit its dataset any more: was it replaced "
+                             "meanwhile? Run the same command again");
+  }
+  return {std::move(*written), false};
+}
+
+CachedBlend open_cached_blend(const fs::path& folder, const Json& description, Split split,
+                              const std::vector<double>& weights, int64_t size) {
+  const BlendCacheNames names = blend_cache_names(description, split);
+  if (auto found = find_blend(folder, names, size)) return std::move(*found);
+  create_folder(folder);
+  const LockFile lock(folder / (names.stamp + ".lock"), kPatience);
+  if (auto found = find_blend(folder, names, size)) return std::move(*found);
+  remove_file(folder / names.stamp);
+  std::vector<int64_t> counts;
+  {
+    const BlendingIndex index = build_blending_index(weights, size);
+    write_file_atomically(folder / names.description, names.text);
+    std::visit([&](auto of) { write_npy(folder / names.dataset_index, of); },
+               index.view().dataset_index);
+    write_npy(folder / names.dataset_sample_index, index.view().sample_index);
+    counts = index.counts;
+  }
+  write_file_atomically(folder / names.stamp,
+                        Json{{"version", 1}, {"counts", counts}}.dump() + "\n");
+  auto written = find_blend(folder, names, size);
+  if (!written)
+    throw std::runtime_error(folder.string() + ": the blend that was just written is not there");
+  written->was_there = false;
+  return std::move(*written);
+}
+
+}  // namespace weft
