@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <unordered_set>
 
+#include "indexed_dataset/pair/dataset_files.h"
 #include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/storage/whole_files.h"
 
@@ -43,10 +44,9 @@ double parse_weight(const std::string& text, const std::string& prefix, const st
 }
 
 std::string prefix_of(const std::string& text, const std::string& option) {
-  std::string prefix = trimmed(text);
+  const std::string prefix = trimmed(text);
   if (prefix.empty()) throw_bad(option, "an empty name stands where a PREFIX is expected");
-  if (prefix.ends_with(".bin") || prefix.ends_with(".idx")) prefix.resize(prefix.size() - 4);
-  return prefix;
+  return without_suffix(prefix).string();
 }
 
 std::vector<std::string> words_of(const std::string& text) {

@@ -88,13 +88,14 @@ class RunRanks final : public LedgerLink {
  private:
   using Clock = std::chrono::steady_clock;
   using Lock = std::unique_lock<std::mutex>;
+  enum Tag : int { kIdentity = 1, kWork, kRequest, kReply, kLeave, kEnd, kAlive };
   struct Peer {
     Clock::time_point last_heard, last_told;
     std::optional<std::string> identity;
     bool has_left = false, is_lost = false;
   };
 
-  // The thread. All with mutex_ held.
+  // The thread (run_ranks_thread.cpp). All with mutex_ held.
   void talk();
   void forgive_own_pause(Clock::time_point now);
   void handle(RankMessage& message);
