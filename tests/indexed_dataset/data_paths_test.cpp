@@ -54,7 +54,7 @@ TEST(DataPaths, ListsThatAreNoneAreErrors) {
 }
 
 TEST(DataPaths, FilesHoldTheSameLists) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const auto list = (folder / "list").string(), splits = (folder / "splits.json").string();
   write_file_atomically(list, "0.5 a\n0.25 b  0.25 c\n");
   const SplitBlends same = resolve_data_paths({.data_args_path = list});
@@ -113,7 +113,7 @@ class BuildDatasetsTest : public ::testing::Test {
                   std::vector<std::vector<uint16_t>>(num_documents, std::vector<uint16_t>(10, 7)));
     return (folder_ / name).string();
   }
-  TempFolder folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(BuildDatasetsTest, WeightsThatOutrunADatasetNameItAndTheFix) {

@@ -30,7 +30,7 @@ std::string message_of(const std::function<void()>& action) {
 }
 
 TEST(OutputFile, AppendsAndWritesAtOffsets) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   OutputFile file(folder / "a");
   file.append("hello", 5);
   file.append(" world", 6);
@@ -48,7 +48,7 @@ TEST(OutputFile, AppendsAndWritesAtOffsets) {
 }
 
 TEST(OutputFile, IsWrittenOutAtAnEvenPace) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const std::string block(1 << 16, 'x');
   OutputFile file(folder / "a");
   for (int i = 0; i < 64; ++i) {
@@ -82,7 +82,7 @@ TEST(ReadFile, ReadsFilesThatReportNoSize) {
 }
 
 TEST(MappedFile, OfAnEmptyFileIsEmpty) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_file_atomically(folder / "empty", "");
   EXPECT_TRUE(MappedFile(folder / "empty").bytes().empty());
 }
@@ -98,7 +98,7 @@ void read_a_byte_that_is_gone(const std::filesystem::path& path) {
 
 TEST(MappedFileDeathTest, ThatWasMadeShorterEndsTheProgramWithItsName) {
   ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_file_atomically(folder / "cut", std::string(10000, 'x'));
   EXPECT_EXIT(read_a_byte_that_is_gone(folder / "cut"),
               ::testing::ExitedWithCode(static_cast<int>(ExitCode::kIo)),
@@ -130,13 +130,13 @@ TEST(MappedFileDeathTest, OtherBusErrorsKillAsEver) {
 }
 
 TEST(RemoveFile, AcceptsAMissingFile) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   EXPECT_NO_THROW(remove_file(folder / "nothing"));
 }
 
 // The code that a program started with this fault would see; 0 if nothing fails.
 int error_with_fault_from_environment() {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   try {
     write_file_atomically(folder / "f", "text");
   } catch (const std::system_error& error) {
@@ -157,7 +157,7 @@ TEST(FaultHookDeathTest, IsSetByTheEnvironment) {
 }
 
 TEST(WriteFileAtomically, KeepsTheOldContentWhicheverCallFails) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_file_atomically(folder / "f", "old");
   int num_failures = 0;
   for (int64_t fail_at = 1;; ++fail_at) {

@@ -35,7 +35,7 @@ class GptDatasetTest : public ::testing::Test {
   }
   std::filesystem::path prefix() const { return folder_ / "d"; }
 
-  TempFolder folder_;
+  TemporaryFolder folder_;
   std::shared_ptr<const DatasetReader> reader_;
 };
 

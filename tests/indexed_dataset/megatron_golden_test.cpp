@@ -48,7 +48,7 @@ TEST(MegatronGolden, WriterMakesTheSameBytes) {
     int type_code = 0;
     words >> name >> type_code;
     const auto theirs = golden_folder() / name;
-    const TempFolder folder;
+    const TemporaryFolder folder;
     const auto ours = folder / "d";
     if (static_cast<TokenType>(type_code) == TokenType::kUInt16) {
       write_dataset(ours, TokenType::kUInt16, documents_of<uint16_t>(theirs.string() + ".txt"));

@@ -57,11 +57,11 @@ class DamagedDataset {
   std::string idx, bin;
 
  private:
-  TempFolder folder_;
+  TemporaryFolder folder_;
 };
 
 TEST(Reader, ReadsWhatWasWritten) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_dataset(folder / "d", TokenType::kUInt16, kDocuments);
   const DatasetReader reader(folder / "d");
   EXPECT_EQ(reader.token_type(), TokenType::kUInt16);
@@ -77,7 +77,7 @@ TEST(Reader, ReadsWhatWasWritten) {
 }
 
 TEST(Reader, WidensEveryTokenType) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const auto check = [&folder]<typename T>(TokenType type, const std::vector<T>& document) {
     write_dataset<T>(folder / "d", type, {document});
     EXPECT_THAT(DatasetReader(folder / "d").tokens(0),
@@ -92,7 +92,7 @@ TEST(Reader, WidensEveryTokenType) {
 }
 
 TEST(Reader, RefusesIdsBeyond32Bits) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_dataset<int64_t>(folder / "d", TokenType::kInt64, {{1, int64_t{1} << 31}});
   const DatasetReader reader(folder / "d");
   EXPECT_THROW(reader.tokens(0), std::runtime_error);

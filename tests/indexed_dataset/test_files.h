@@ -10,32 +10,9 @@
 
 #include "indexed_dataset/pair/writer.h"
 #include "indexed_dataset/storage/file_io.h"
+#include "tests/temporary_folder.h"
 
 namespace weft {
-
-// A folder that is empty at first and gone at the end of the test.
-class TempFolder {
- public:
-  TempFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "weft_test_XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~TempFolder() { std::filesystem::remove_all(path_); }
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-
-  std::filesystem::path operator/(const char* name) const { return path_ / name; }
-  std::vector<std::string> file_names() const {
-    std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(path_)) {
-      names.push_back(entry.path().filename().string());
-    }
-    return names;
-  }
-
- private:
-  std::filesystem::path path_;
-};
 
 template <typename T>
 void append(DatasetWriter& writer, const std::vector<T>& document) {

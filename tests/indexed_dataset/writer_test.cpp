@@ -23,7 +23,7 @@ using ::testing::UnorderedElementsAre;
 const std::vector<std::vector<uint16_t>> kThreeDocuments = {{1, 2, 3}, {}, {4, 50256}};
 
 TEST(Writer, WritesTheBytesOfMegatronCore) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_dataset(folder / "d", TokenType::kUInt16, kThreeDocuments);
   EXPECT_EQ(to_hex(read_file(folder / "d.bin")), "010002000300040050c4");
   EXPECT_EQ(to_hex(read_file(folder / "d.idx")),
@@ -46,7 +46,7 @@ TEST(Writer, OutputDoesNotDependOnHowDocumentsArriveInBatches) {
     lengths.push_back(static_cast<int32_t>(random() % 200));
     for (int k = 0; k < lengths.back(); ++k) tokens.push_back(static_cast<uint16_t>(random()));
   }
-  const TempFolder folder;
+  const TemporaryFolder folder;
   DatasetWriter whole(folder / "whole", TokenType::kUInt16);
   whole.append_documents(std::as_bytes(std::span(tokens)), lengths);
   whole.finish();
@@ -66,7 +66,7 @@ TEST(Writer, OutputDoesNotDependOnHowDocumentsArriveInBatches) {
 }
 
 TEST(Writer, WritesDocumentsOfSeveralSequences) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   DatasetWriter writer(folder / "d", TokenType::kUInt16);
   const std::vector<uint16_t> tokens = {1, 2, 3, 4, 5, 6};
   const std::vector<int32_t> lengths = {1, 2, 3}, sequences = {2, 0, 1};
@@ -83,7 +83,7 @@ TEST(Writer, WritesDocumentsOfSeveralSequences) {
 }
 
 TEST(Writer, WritesAnEmptyDataset) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_dataset<uint16_t>(folder / "d", TokenType::kUInt16, {});
   EXPECT_EQ(std::filesystem::file_size(folder / "d.idx"), 42u);
   EXPECT_EQ(DatasetReader(folder / "d").num_tokens(), 0);
@@ -91,7 +91,7 @@ TEST(Writer, WritesAnEmptyDataset) {
 }
 
 TEST(Writer, RefusesTokensThatDoNotFitTheLengths) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   DatasetWriter writer(folder / "d", TokenType::kInt32);
   const std::vector<uint16_t> tokens = {1, 2, 3};
   const int32_t length = 3;
@@ -106,7 +106,7 @@ TEST(Writer, RefusesTokensThatDoNotFitTheLengths) {
 }
 
 TEST(Writer, WithoutFinishLeavesNothing) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   {
     DatasetWriter writer(folder / "d", TokenType::kUInt16);
     append<uint16_t>(writer, {1, 2});
@@ -120,7 +120,7 @@ TEST(Writer, LeavesNoCompleteLookingOutputWhicheverCallFails) {
   for (const bool replaces : {false, true}) {
     int num_failures = 0;
     for (bool failed = true; failed;) {
-      const TempFolder folder;
+      const TemporaryFolder folder;
       if (replaces) write_dataset<uint16_t>(folder / "d", TokenType::kUInt16, {{9, 9}});
       set_io_fault(num_failures + 1, ENOSPC);
       try {
@@ -145,7 +145,7 @@ TEST(Writer, LeavesNoCompleteLookingOutputWhicheverCallFails) {
 }
 
 TEST(Writer, KilledLeavesOnlyPartFiles) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {

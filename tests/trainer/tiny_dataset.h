@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "indexed_dataset/pair/writer.h"
+#include "tests/temporary_folder.h"
 
 namespace weft {
 
@@ -31,19 +32,5 @@ inline std::string write_tiny_dataset(const std::filesystem::path& prefix,
   writer.finish();
   return prefix.string();
 }
-
-// A folder that belongs to one test and is removed at its end.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "weft-trainer-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
-};
 
 }  // namespace weft
