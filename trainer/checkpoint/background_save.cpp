@@ -141,7 +141,7 @@ void BackgroundSave::start_worker(std::function<void()> work) {
       failure = std::current_exception();
     }
     const std::lock_guard lock(mutex_);
-    failure_ = failure;
+    failure_ = std::move(failure);
     works_ = false;
     changed_.notify_all();
   });
