@@ -8,11 +8,13 @@
 #include <system_error>
 
 #include "indexed_dataset/beside/dataset_manifest.h"
+#include "indexed_dataset/beside/merge_checks.h"
 #include "indexed_dataset/beside/merge_manifest.h"
 #include "indexed_dataset/beside/output_conflicts.h"
 #include "indexed_dataset/beside/source_map.h"
 #include "indexed_dataset/pair/dataset_files.h"
 #include "indexed_dataset/pair/merge_pairs.h"
+#include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/process/parallel_for.h"
 #include "indexed_dataset/soundness/block_checksums.h"
 #include "indexed_dataset/soundness/verify.h"
@@ -164,22 +166,24 @@ class SourcesMerge {
     return source_entry_at(num_documents_, has_origins_) + footer_bytes_;
   }
 
-  void write(const fs::path& path, int num_threads, const std::function<void()>& check) const {
+  // Returns the checksum of all entries, which begin at source_entry_at(0, ...).
+  Crc32 write(const fs::path& path, int num_threads, const std::function<void()>& check) const {
     constexpr int64_t kEntries = int64_t{1} << 18;  // 3 MB a piece, 12 with origins
     struct Piece {
       const OnePart* part;
       int64_t first, count;
+      Crc32 crc;
     };
     std::vector<Piece> pieces;
     for (const OnePart& part : parts_) {
       for (int64_t i = 0; i < part.map.num_documents(); i += kEntries)
-        pieces.push_back({&part, i, std::min(kEntries, part.map.num_documents() - i)});
+        pieces.push_back({&part, i, std::min(kEntries, part.map.num_documents() - i), {}});
     }
     OutputFile file(path);
     file.truncate(source_entry_at(num_documents_, has_origins_));
     parallel_for(static_cast<int64_t>(pieces.size()), num_threads, [&](int64_t i) {
       check();
-      const auto& [part, first, count] = pieces[static_cast<size_t>(i)];
+      auto& [part, first, count, crc] = pieces[static_cast<size_t>(i)];
       std::vector<std::byte> bytes;
       bytes.reserve(static_cast<size_t>(source_entry_bytes(has_origins_) * count));
       for (int64_t k = first; k < first + count; ++k) {
@@ -192,12 +196,17 @@ class SourcesMerge {
         }
         append_source_entry(bytes, entry, has_origins_);
       }
+      crc.add(bytes);
       file.write_at(bytes.data(), bytes.size(),
                     source_entry_at(part->documents_before + first, has_origins_));
     });
     file.close();
     seal_source_map(path, num_documents_, inputs_, input_parts_, has_origins_);
+    Crc32 entries;
+    for (const Piece& piece : pieces) entries.append(piece.crc);
+    return entries;
   }
+  int64_t entries_begin() const { return source_entry_at(0, has_origins_); }
 
  private:
   struct NewInput {
@@ -242,6 +251,17 @@ class SourcesMerge {
   bool has_origins_ = false;  // true if any part has origins; those of the others are empty then
 };
 
+// The entries of a source map are compared; its header and list of inputs are checked by reading.
+void check_opens(const fs::path& sources) {
+  try {
+    SourceMap{sources};
+  } catch (const std::system_error&) {
+    throw;
+  } catch (const std::runtime_error& error) {
+    throw ChecksumMismatch(std::string("what was written to it was lost: ") + error.what());
+  }
+}
+
 }  // namespace
 
 MergeReport merge_datasets(const MergeConfig& config, const std::function<void()>& check) {
@@ -268,15 +288,29 @@ MergeReport merge_datasets(const MergeConfig& config, const std::function<void()
   require_free_space(config.output_prefix, pair_bytes + (sources ? sources->size_bytes() : 0) +
                                                pair_bytes / 900000 +
                                                static_cast<int64_t>(manifest.size()));
-  pairs.write(parts.part(".bin"), parts.part(".idx"), config.num_threads, check);
+  const PartChecks part_checks(pairs, config.num_threads);
+  const auto see_part = [&](size_t part, int64_t at, std::span<const std::byte> bytes) {
+    check();
+    part_checks.compare(part, at, bytes);
+  };
+  const auto [bin, idx] =
+      pairs.write(parts.part(".bin"), parts.part(".idx"), config.num_threads, see_part);
   std::vector<DatasetFile> files = {{".bin", parts.part(".bin")}, {".idx", parts.part(".idx")}};
+  std::vector<WrittenFile> written = {{files[0].path, 0, bin}, {files[1].path, 0, idx}};
   if (sources) {
-    sources->write(parts.part(".sources"), config.num_threads, check);
     files.push_back({".sources", parts.part(".sources")});
+    const Crc32 entries = sources->write(files[2].path, config.num_threads, check);
+    written.push_back({files[2].path, sources->entries_begin(), entries});
   }
-  const auto see = [&check](size_t, int64_t, std::span<const std::byte>) { check(); };
-  write_block_checksums(parts.part(".checksums"),
-                        compute_block_checksums(files, config.num_threads, see));
+  ReadBack read_back(std::move(written));
+  const auto see_result = [&](size_t file, int64_t at, std::span<const std::byte> bytes) {
+    check();
+    read_back.see(file, at, bytes);
+  };
+  const auto checksums = compute_block_checksums(files, config.num_threads, see_result);
+  read_back.check();
+  if (sources) check_opens(parts.part(".sources"));
+  write_block_checksums(parts.part(".checksums"), checksums);
   write_file_atomically(parts.part(".manifest.json"), manifest);
   check();
   parts.commit();

@@ -37,6 +37,8 @@ Evidence gather_evidence(const fs::path& prefix) {
     if (const auto manifest = read_dataset_manifest(prefix)) {
       evidence.counts = {manifest->num_documents, manifest->num_tokens};
       evidence.append_eod = manifest->option("append-eod");
+    } else if (fs::exists(sources_path(prefix))) {
+      evidence.counts.num_documents = SourceMap(sources_path(prefix)).num_documents();
     }
     if (const auto stored = read_block_checksums(checksums_path(prefix))) {
       for (const FileChecksums& file : *stored) {
@@ -139,8 +141,9 @@ class Repair {
     const int64_t num_empty =
         evidence_.counts.num_documents < 0 ? 0 : evidence_.counts.num_documents - num_sequences;
     if (num_empty < 0 || !write_bounds(num_empty)) {
-      refuse(fmt::format("{}: {} documents by token {}, the manifest says {}: {}", bin_.string(),
-                         num_sequences, eod.value_or(-1), evidence_.counts.num_documents,
+      refuse(fmt::format("{}: {} documents by token {}, the manifest or .sources says {}: {}",
+                         bin_.string(), num_sequences, eod.value_or(-1),
+                         evidence_.counts.num_documents,
                          num_empty < 0 ? "that token stands within documents, too"
                                        : "where the empty documents stand cannot be told (by "
                                          ".sources they are not exactly the shortest lines)"));
@@ -154,9 +157,9 @@ class Repair {
 
   void commit(const fs::path& idx) {
     if (fs::exists(idx)) {
-      const InputFile damaged(idx);
+      const MappedFile damaged(idx);
       OutputFile copy(idx.string() + ".damaged");
-      copy.copy_at(damaged, 0, damaged.size_bytes(), 0);
+      copy.write_at(damaged.bytes().data(), damaged.bytes().size(), 0);
       copy.sync();
       copy.close();
     }
@@ -307,13 +310,18 @@ RepairReport repair_dataset(const RepairConfig& config) {
     report.other_problems = blame.others;
     if (report.was_sound) return report;
   }
+  if (const fs::path kept = idx.string() + ".damaged"; has_idx && fs::exists(kept)) {
+    throw std::invalid_argument(kept.string() +
+                                " is there already, which an earlier repair kept (or somebody "
+                                "else); move it away, then give the command again");
+  }
   Repair repair(config, std::move(evidence));
   const bool is_made = (has_idx && repair.try_mending(idx)) || repair.try_end_of_documents();
   if (!is_made) {
     std::string message = idx.string() + ": cannot be made again:";
     for (const std::string& problem : repair.evidence_problems()) message += "\n  " + problem;
     for (const std::string& refusal : repair.refusals()) message += "\n  " + refusal;
-    throw std::runtime_error(message + "\ntokenize the corpus anew");
+    throw std::runtime_error(message + "\n  tokenize the corpus anew");
   }
   repair.commit(idx);
   report.how = repair.how();

@@ -1,6 +1,8 @@
 #include "indexed_dataset/pair/merge_pairs.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 
@@ -10,9 +12,6 @@
 
 namespace weft {
 namespace {
-
-// Many times what starting a copy costs, and often enough to be stopped.
-constexpr int64_t kCopyBytes = int64_t{64} << 20;
 
 [[noreturn]] void throw_damaged(const DatasetReader& reader, const std::string& what) {
   throw std::runtime_error(reader.prefix().string() + ".idx: " + what +
@@ -28,15 +27,18 @@ class Int64Writer {
     if (values_.size() == 1 << 17) flush();
   }
   void flush() {
+    crc_.add(std::as_bytes(std::span(values_)));
     file_.write_at(values_.data(), 8 * values_.size(), at_);
     at_ += static_cast<int64_t>(8 * values_.size());
     values_.clear();
   }
+  const Crc32& crc() const { return crc_; }  // of what was flushed
 
  private:
   OutputFile& file_;
   int64_t at_;
   std::vector<int64_t> values_;
+  Crc32 crc_;
 };
 
 }  // namespace
@@ -76,48 +78,63 @@ int64_t PairMerge::idx_bytes() const {
   return kIndexHeaderBytes + 12 * num_sequences_ + 8 * (num_documents_ + 1);
 }
 
-void PairMerge::write(const std::filesystem::path& bin_path, const std::filesystem::path& idx_path,
-                      int num_threads, const std::function<void()>& check) const {
-  struct Copy {
-    const Part* part;
+PairMerge::Written PairMerge::write(const std::filesystem::path& bin_path,
+                                    const std::filesystem::path& idx_path, int num_threads,
+                                    const SeePiece& see) const {
+  struct Piece {
+    size_t part_idx;
     int64_t offset_bytes, size_bytes;
+    Crc32 crc;
   };
-  std::vector<Copy> copies;
-  for (const Part& part : parts_) {
-    const int64_t part_bytes = part.reader.num_tokens() * size_bytes(type_);
-    for (int64_t at = 0; at < part_bytes; at += kCopyBytes)
-      copies.push_back({&part, at, std::min(kCopyBytes, part_bytes - at)});
+  std::vector<Piece> pieces;
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    const int64_t part_bytes = parts_[i].reader.num_tokens() * size_bytes(type_);
+    for (int64_t at = 0; at < part_bytes; at += kPieceBytes)
+      pieces.push_back({i, at, std::min(kPieceBytes, part_bytes - at), {}});
   }
   OutputFile bin(bin_path), idx(idx_path);
   bin.truncate(bin_bytes_);
   idx.truncate(idx_bytes());
   // Indexes first: a damaged one ends the work before the long copies.
-  const auto num_parts = static_cast<int64_t>(parts_.size());
-  parallel_for(num_parts, num_threads, [&](int64_t i) {
-    check();
-    write_index_of(parts_[static_cast<size_t>(i)], idx);
+  std::vector<IndexPiece> indexes(parts_.size());
+  parallel_for(std::ssize(parts_), num_threads, [&](int64_t i) {
+    indexes[static_cast<size_t>(i)] = write_index_of(parts_[static_cast<size_t>(i)], idx);
   });
-  parallel_for(static_cast<int64_t>(copies.size()), num_threads, [&](int64_t i) {
-    check();
-    const Copy& copy = copies[static_cast<size_t>(i)];
-    const InputFile from(copy.part->reader.prefix().string() + ".bin");
-    bin.copy_at(from, copy.offset_bytes, copy.size_bytes,
-                copy.part->bin_bytes_before + copy.offset_bytes);
+  // Every byte passes through memory: a copy in the kernel would leave nothing to compare with.
+  parallel_for(std::ssize(pieces), num_threads, [&](int64_t i) {
+    Piece& piece = pieces[static_cast<size_t>(i)];
+    const Part& part = parts_[piece.part_idx];
+    const auto bytes = part.reader.bin_bytes().subspan(static_cast<size_t>(piece.offset_bytes),
+                                                       static_cast<size_t>(piece.size_bytes));
+    see(piece.part_idx, piece.offset_bytes, bytes);
+    piece.crc.add(bytes);
+    bin.write_at(bytes.data(), bytes.size(), part.bin_bytes_before + piece.offset_bytes);
   });
-  write_header(idx);
+  Written written;
+  for (const Piece& piece : pieces) written.bin.append(piece.crc);
+  written.idx = write_header(idx);
+  for (const IndexPiece& index : indexes) written.idx.append(index.lengths);
+  for (const IndexPiece& index : indexes) written.idx.append(index.offsets);
+  const int64_t first_bound = 0;
+  idx.write_at(&first_bound, 8, kIndexHeaderBytes + 12 * num_sequences_);
+  written.idx.append(Crc32::of(std::as_bytes(std::span(&first_bound, 1))));
+  for (const IndexPiece& index : indexes) written.idx.append(index.bounds);
   for (OutputFile* file : {&bin, &idx}) {
     file->sync();
     file->close();
   }
+  return written;
 }
 
-void PairMerge::write_index_of(const Part& part, OutputFile& file) const {
+PairMerge::IndexPiece PairMerge::write_index_of(const Part& part, OutputFile& file) const {
   const DatasetReader& reader = part.reader;
   const int64_t num_sequences = reader.num_sequences();
   const int64_t lengths_at = kIndexHeaderBytes, offsets_at = lengths_at + 4 * num_sequences_,
                 bounds_at = offsets_at + 8 * num_sequences_;
-  file.write_at(reader.lengths().address(0), static_cast<size_t>(4 * num_sequences),
-                lengths_at + 4 * part.sequences_before);
+  const std::span lengths(reader.lengths().address(0), static_cast<size_t>(4 * num_sequences));
+  IndexPiece piece;
+  piece.lengths.add(lengths);
+  file.write_at(lengths.data(), lengths.size(), lengths_at + 4 * part.sequences_before);
 
   Int64Writer offsets(file, offsets_at + 8 * part.sequences_before);
   int64_t offset_bytes = 0;
@@ -130,8 +147,9 @@ void PairMerge::write_index_of(const Part& part, OutputFile& file) const {
     offset_bytes += reader.length(i) * size_bytes(type_);
   }
   offsets.flush();
+  piece.offsets = offsets.crc();
 
-  if (part.num_documents == 0) return;
+  if (part.num_documents == 0) return piece;
   // Bound k + 1 of the result ends document k.
   Int64Writer bounds(file, bounds_at + 8 * (part.documents_before + 1));
   for (int64_t i = 1, last = 0; i <= part.num_documents; ++i) {
@@ -144,18 +162,21 @@ void PairMerge::write_index_of(const Part& part, OutputFile& file) const {
     last = bound;
   }
   bounds.flush();
+  piece.bounds = bounds.crc();
+  return piece;
 }
 
-void PairMerge::write_header(OutputFile& file) const {
+Crc32 PairMerge::write_header(OutputFile& file) const {
+  std::array<std::byte, kIndexHeaderBytes> header{};
   const auto num_sequences = static_cast<uint64_t>(num_sequences_);
   const auto num_bounds = static_cast<uint64_t>(num_documents_ + 1);
-  const int64_t first_bound = 0;
-  file.write_at(kIndexMagic.data(), kIndexMagic.size(), 0);
-  file.write_at(&kIndexVersion, 8, 9);
-  file.write_at(&type_, 1, 17);
-  file.write_at(&num_sequences, 8, 18);
-  file.write_at(&num_bounds, 8, 26);
-  file.write_at(&first_bound, 8, kIndexHeaderBytes + 12 * num_sequences_);
+  std::memcpy(header.data(), kIndexMagic.data(), kIndexMagic.size());
+  std::memcpy(header.data() + 9, &kIndexVersion, 8);
+  std::memcpy(header.data() + 17, &type_, 1);
+  std::memcpy(header.data() + 18, &num_sequences, 8);
+  std::memcpy(header.data() + 26, &num_bounds, 8);
+  file.write_at(header.data(), header.size(), 0);
+  return Crc32::of(header);
 }
 
 }  // namespace weft

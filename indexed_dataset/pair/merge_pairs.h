@@ -11,9 +11,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "indexed_dataset/pair/reader.h"
+#include "indexed_dataset/storage/crc32.h"
 #include "indexed_dataset/storage/file_io.h"
 
 namespace weft {
@@ -42,15 +44,26 @@ class PairMerge {
   int64_t bin_bytes() const { return bin_bytes_; }
   int64_t idx_bytes() const;
 
-  // Writes and syncs both files under these names. `check` is called before every piece of about
-  // 64 MB, from any thread; what it throws ends the work. Throws std::system_error;
-  // std::runtime_error if the index of a part is damaged.
-  void write(const std::filesystem::path& bin_path, const std::filesystem::path& idx_path,
-             int num_threads, const std::function<void()>& check) const;
+  static constexpr int64_t kPieceBytes = int64_t{16} << 20;
+  // Sees each piece of a part's .bin before it is written, from any thread: it begins at a multiple
+  // of kPieceBytes. What it throws ends the work.
+  using SeePiece =
+      std::function<void(size_t part_idx, int64_t offset_bytes, std::span<const std::byte> bytes)>;
+  struct Written {
+    Crc32 bin, idx;
+  };
+
+  // Writes and syncs both files under these names; returns checksums of what they must hold, taken
+  // in memory. Throws std::system_error; std::runtime_error if the index of a part is damaged.
+  Written write(const std::filesystem::path& bin_path, const std::filesystem::path& idx_path,
+                int num_threads, const SeePiece& see) const;
 
  private:
-  void write_index_of(const Part& part, OutputFile& file) const;
-  void write_header(OutputFile& file) const;
+  struct IndexPiece {
+    Crc32 lengths, offsets, bounds;
+  };
+  IndexPiece write_index_of(const Part& part, OutputFile& file) const;
+  Crc32 write_header(OutputFile& file) const;
 
   std::vector<Part> parts_;
   TokenType type_ = TokenType::kUInt16;

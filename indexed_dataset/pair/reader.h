@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,9 @@ class DatasetReader {
   void copy_tokens(int64_t sequence_idx, int64_t begin, int64_t count, int32_t* tokens) const;
   std::vector<int32_t> tokens(int64_t sequence_idx) const;
   const std::filesystem::path& prefix() const { return prefix_; }
+  // The files as they were opened, whatever has their names now.
+  std::span<const std::byte> bin_bytes() const { return bin_.bytes(); }
+  std::span<const std::byte> idx_bytes() const { return idx_.bytes(); }
 
  private:
   std::filesystem::path prefix_;

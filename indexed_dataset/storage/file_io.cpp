@@ -120,42 +120,6 @@ void OutputFile::preallocate(int64_t offset_bytes, int64_t size_bytes) {
   (void)::fallocate(fd_, FALLOC_FL_KEEP_SIZE, offset_bytes, size_bytes);
 }
 
-void OutputFile::copy_at(const InputFile& from, int64_t from_offset_bytes, int64_t size_bytes,
-                         int64_t offset_bytes) {
-  while (size_bytes > 0) {
-    off_t from_at = from_offset_bytes, at = offset_bytes;
-    const ssize_t copied =
-        is_made_to_fail()
-            ? -1
-            : ::copy_file_range(from.fd_, &from_at, fd_, &at, static_cast<size_t>(size_bytes), 0);
-    if (copied < 0 && errno == EINTR) continue;
-    // Two file systems, one that cannot do it, or a kernel that does not have it; 0 comes from some
-    // special files, and at the end of a file, which read_at reports.
-    if (copied == 0 || (copied < 0 && (errno == EXDEV || errno == EINVAL || errno == ENOSYS ||
-                                       errno == EOPNOTSUPP || errno == EPERM))) {
-      break;
-    }
-    if (copied < 0) {
-      throw_errno("cannot copy " + std::to_string(size_bytes) + " bytes from offset " +
-                  std::to_string(from_offset_bytes) + " of " + quoted(from.path()) + " to offset " +
-                  std::to_string(offset_bytes) + " of " + quoted(path_));
-    }
-    from_offset_bytes += copied;
-    offset_bytes += copied;
-    size_bytes -= copied;
-    note_end(offset_bytes);
-  }
-  std::vector<char> buffer(static_cast<size_t>(std::min(size_bytes, int64_t{1} << 20)));
-  while (size_bytes > 0) {
-    const auto count = std::min(buffer.size(), static_cast<size_t>(size_bytes));
-    from.read_at(buffer.data(), count, from_offset_bytes);
-    write_at(buffer.data(), count, offset_bytes);
-    from_offset_bytes += static_cast<int64_t>(count);
-    offset_bytes += static_cast<int64_t>(count);
-    size_bytes -= static_cast<int64_t>(count);
-  }
-}
-
 void OutputFile::truncate(int64_t size_bytes) {
   if (is_made_to_fail() || ::ftruncate(fd_, size_bytes) != 0) {
     throw_errno("cannot truncate " + quoted(path_) + " to " + std::to_string(size_bytes) +

@@ -29,7 +29,6 @@ class InputFile {
   const std::filesystem::path& path() const { return path_; }
 
  private:
-  friend class OutputFile;  // copy_at
   std::filesystem::path path_;
   int fd_ = -1;
   int64_t size_bytes_ = 0;
@@ -54,15 +53,11 @@ class OutputFile {
   ~OutputFile();
 
   void append(const void* data, size_t size_bytes);  // at the end of what was appended so far
-  // pwrite, whole. Thread-safe among calls of write_at, copy_at and preallocate.
+  // pwrite, whole. Thread-safe among calls of write_at and preallocate.
   void write_at(const void* data, size_t size_bytes, int64_t offset_bytes);
   // Asks for space without changing the file's size, where the file system can: fewer fragments
   // when several threads write. Whatever is refused here is met by the write itself.
   void preallocate(int64_t offset_bytes, int64_t size_bytes);
-  // A piece of another file, copied within the kernel where both file systems can (on some of them
-  // without moving any data), else through a buffer of 1 MiB.
-  void copy_at(const InputFile& from, int64_t from_offset_bytes, int64_t size_bytes,
-               int64_t offset_bytes);
   void truncate(int64_t size_bytes);
   // Has the kernel write out what was appended, and waits until at most `max_bytes` of it are not on
   // the disk. A large file is then written at an even pace, and sync() is short. It does not replace

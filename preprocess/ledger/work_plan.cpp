@@ -149,8 +149,10 @@ WorkPlan plan_work(const std::vector<std::string>& inputs, int64_t task_bytes, b
 
 std::optional<std::string> find_changed_input(const WorkPlan& plan) {
   for (const InputIdentity& identity : plan.identities) {
-    if (identity.version.starts_with(kFileVersion) &&
-        identity_of(identity.path).version != identity.version) {
+    if (!identity.version.starts_with(kFileVersion)) continue;
+    const InputIdentity now = identity_of(identity.path);
+    if (now.version != identity.version || now.file_bytes != identity.file_bytes ||
+        now.status_changed != identity.status_changed) {
       return identity.path;
     }
   }

@@ -6,6 +6,7 @@
 #include "preprocess/run/disk_space_check.h"
 #include "preprocess/run/run_identity.h"
 #include "preprocess/run/work_folder.h"
+#include "preprocess/stream/byte_source.h"
 
 namespace weft {
 
@@ -18,7 +19,11 @@ PlannedRun::PlannedRun(const PipelineConfig& its_config, const PipelineEvents& i
       folder(work_folder(work_prefix)) {}
 
 void PlannedRun::look_at_inputs() {
-  plan = plan_work(config.inputs, config.task_bytes, config.allow_http);
+  try {
+    plan = plan_work(config.inputs, config.task_bytes, config.allow_http);
+  } catch (const ReadCancelled&) {  // a signal while a server was asked
+    throw PipelineStopped{.work_is_kept = std::filesystem::exists(folder / "journal")};
+  }
   if (config.num_shards > 1) plan = shard_of(std::move(plan), config.shard_idx, config.num_shards);
   identity = run_identity(config, type, plan.identities);
   hash = run_hash(identity);

@@ -74,6 +74,11 @@ class RepairTest : public ::testing::Test {
     sound_ = read_file(idx());
   }
   fs::path idx() const { return prefix_.string() + ".idx"; }
+  // Puts these bytes in the place of the .idx; what an earlier repair has kept is gone.
+  void damage(const std::string& bytes) {
+    remove_file(idx().string() + ".damaged");
+    write_file_atomically(idx(), bytes);
+  }
   RepairReport repair(std::optional<int64_t> eod = {}, std::optional<int64_t> token_bytes = {}) {
     return repair_dataset({prefix_, eod, token_bytes, 2});
   }
@@ -127,7 +132,7 @@ TEST_F(RepairTest, WithoutChecksumsTheCountsMustFit) {
   EXPECT_EQ(read_file(idx()), sound_);
   write({{1, kEod, 3}, {4}});  // the token stands within a text, too
   remove_file(idx());
-  EXPECT_THAT(refusal(), HasSubstr("3 documents by token 300, the manifest says 2"));
+  EXPECT_THAT(refusal(), HasSubstr("3 documents by token 300, the manifest or .sources says 2"));
 }
 
 TEST_F(RepairTest, WithoutManifestTheTokenIsTold) {
@@ -137,6 +142,28 @@ TEST_F(RepairTest, WithoutManifestTheTokenIsTold) {
   EXPECT_THAT(refusal(), HasSubstr("give --token-bytes and --eod-id"));
   EXPECT_TRUE(repair(kEod, 2).is_proven);
   EXPECT_EQ(read_file(idx()), sound_);
+}
+
+TEST_F(RepairTest, WithoutManifestTheSourcesCountTheDocuments) {
+  write({{1, 2, 3}, {}, {4}, {5, 6, 7, 8}});
+  for (const fs::path& file : {checksums_path(prefix_), manifest_path(prefix_)}) remove_file(file);
+  damage(sound_.substr(0, 40));
+  try {
+    repair(kEod, 2);
+    FAIL() << "made an index of " << read_file(idx()).size() << " bytes";
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("the sources of 1 empty documents: is a guess"));
+  }
+  EXPECT_EQ(read_file(idx()), sound_.substr(0, 40));
+}
+
+TEST_F(RepairTest, WhatAnEarlierRepairHasKeptIsNotReplaced) {
+  write({{1, 2, 3}, {4}});
+  damage(sound_.substr(0, 40));
+  write_file_atomically(idx().string() + ".damaged", "the first one");
+  EXPECT_THROW(repair(), std::invalid_argument);
+  EXPECT_EQ(read_file(idx().string() + ".damaged"), "the first one");
+  EXPECT_EQ(read_file(idx()), sound_.substr(0, 40));
 }
 
 TEST_F(RepairTest, SaysWhatCannotBeMadeAgain) {
@@ -172,7 +199,7 @@ TEST_F(RepairTest, EveryFlippedBitOfAnIndexIsMended) {
     for (size_t bit = 0; bit < 8 * sound_.size(); ++bit) {
       std::string damaged = sound_;
       damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
-      OutputFile(idx()).append(damaged.data(), damaged.size());
+      damage(damaged);
       const RepairReport report = repair();
       ASSERT_TRUE(report.is_proven) << bit;
       ASSERT_EQ(read_file(idx()), sound_) << bit;
@@ -186,7 +213,7 @@ TEST_F(RepairTest, ACutOrOverwrittenIndexIsMendedWhileOneOfTwoCopiesIsThere) {
   write({{1, 2, 3}, {4}, {5, 6, 7, 8}, {9}}, /*with_eod=*/false);
   const size_t lengths_end = 34 + 4 * 4;
   for (size_t size = lengths_end; size < sound_.size(); ++size) {
-    OutputFile(idx()).append(sound_.data(), size);
+    damage(sound_.substr(0, size));
     ASSERT_TRUE(repair().is_proven) << size;
     ASSERT_EQ(read_file(idx()), sound_);
   }
@@ -194,12 +221,12 @@ TEST_F(RepairTest, ACutOrOverwrittenIndexIsMendedWhileOneOfTwoCopiesIsThere) {
        {std::pair<size_t, size_t>{0, 34 + 16}, {34 + 16, sound_.size()}}) {
     std::string damaged = sound_;
     for (size_t i = begin; i < end; ++i) damaged[i] = '\x5a';
-    OutputFile(idx()).append(damaged.data(), damaged.size());
+    damage(damaged);
     ASSERT_TRUE(repair().is_proven) << begin;
     ASSERT_EQ(read_file(idx()), sound_);
   }
   const std::string garbage(sound_.size(), 'x');
-  OutputFile(idx()).append(garbage.data(), garbage.size());
+  damage(garbage);
   EXPECT_THAT(refusal(), HasSubstr("too much of"));
   EXPECT_EQ(read_file(idx()), garbage);
 }

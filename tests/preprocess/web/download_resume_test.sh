@@ -25,6 +25,25 @@ is_whole held
 served=$(tail -n +$((num_requests + 1)) bad.requests | awk '{n += $5} END {print n}')
 [ "$served" = "$missing" ] || fail "$served bytes were sent again, $missing were missing"
 
+# --- stopped while a server that never answers is asked what it has
+python3 -c 'import socket
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+connections = []
+while True:
+    connections.append(listener.accept()[0])
+    open("asked", "w").close()' >silent.port &
+servers+=($!)
+wait_until test -s silent.port
+"$data" preprocess --input "http://127.0.0.1:$(cat silent.port)/x.jsonl" --allow-http --output-prefix silent >log_of_silent 2>&1 &
+run=$!
+wait_until test -e asked
+kill -TERM $run
+code=0 && wait $run || code=$?
+[ $code = 143 ] || fail "SIGTERM gave $code: $(cat log_of_silent)"
+grep -qF 'stopped by signal 15' log_of_silent || fail "$(cat log_of_silent)"
+[ ! -e silent.lock ] || fail "a stopped run has left its lock"
+
 # --- stopped: 128 + 15, continued as well; a state that cannot be right starts over
 rm -f release held
 $held >log_of_held 2>&1 &
