@@ -26,6 +26,7 @@ served=$(tail -n +$((num_requests + 1)) bad.requests | awk '{n += $5} END {print
 [ "$served" = "$missing" ] || fail "$served bytes were sent again, $missing were missing"
 
 # --- stopped while a server that never answers is asked what it has
+make_vocabulary
 python3 -c 'import socket
 listener = socket.create_server(("127.0.0.1", 0))
 print(listener.getsockname()[1], flush=True)
