@@ -22,7 +22,7 @@ using ::testing::StartsWith;
 
 // The first bytes of what numpy.save() of NumPy 2.4.6 writes.
 TEST(NpyFile, HasNumPysBytes) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const std::vector<int32_t> rows(22, 7);
   write_npy(folder / "rows", std::span(rows), 2);
   const std::string spaces(57, ' ');
@@ -41,7 +41,7 @@ TEST(NpyFile, HasNumPysBytes) {
 }
 
 TEST(NpyFile, RefusesDamagedFiles) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const std::vector<int32_t> values(100, 7);
   write_npy(folder / "good", std::span(values));
   const std::string good = read_file(folder / "good");
@@ -152,7 +152,7 @@ class IndexCacheTest : public ::testing::Test {
     std::sort(names.begin(), names.end());
     return names;
   }
-  TempFolder folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(IndexCacheTest, SecondRunMapsWhatTheFirstOneWrote) {

@@ -108,7 +108,7 @@ TEST(MegatronBlends, CachesHaveTheSameNamesAndBytes) {
   for (std::string md5, name; lines >> md5 >> name;) theirs[name] = md5;
   ASSERT_GT(theirs.size(), 100U);
 
-  const TempFolder cache;
+  const TemporaryFolder cache;
   std::istringstream blends(read_file(blends_folder() / "blends.txt"));
   const std::filesystem::path before = std::filesystem::current_path();
   std::filesystem::current_path(blends_folder());  // the paths in the descriptions are relative
