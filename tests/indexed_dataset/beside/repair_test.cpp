@@ -146,7 +146,8 @@ TEST_F(RepairTest, WithoutManifestTheTokenIsTold) {
 
 TEST_F(RepairTest, WithoutManifestTheSourcesCountTheDocuments) {
   write({{1, 2, 3}, {}, {4}, {5, 6, 7, 8}});
-  for (const fs::path& file : {checksums_path(prefix_), manifest_path(prefix_)}) remove_file(file);
+  for (const fs::path& file : {checksums_path(prefix_), dataset_manifest_path(prefix_)})
+    remove_file(file);
   damage(sound_.substr(0, 40));
   try {
     repair(kEod, 2);
