@@ -27,6 +27,29 @@ std::string single_data_path(const Json& arguments) {
   throw std::runtime_error("the run's data_path is not one dataset; blends cannot be inspected");
 }
 
+// Samples of a blend, or of another order, would be others than those that are shown.
+void check_is_known(const Json& arguments) {
+  const auto order = find_value<std::string>(arguments, "sample_order");
+  if (order && *order != "core") {
+    throw std::runtime_error("the run's --sample-order is " + *order +
+                             "; in this version only the order core can be inspected");
+  }
+  const auto is_given = [&](const char* name) {
+    const auto found = arguments.find(name);
+    return found != arguments.end() && !found->is_null() && !found->empty() && *found != "";
+  };
+  const auto paths = arguments.find("data_path");
+  const bool is_blend = paths != arguments.end() && paths->is_array() && paths->size() > 1;
+  for (const char* name : {"data_args_path", "train_data_path", "valid_data_path", "test_data_path",
+                           "per_split_data_args_path", "train_weighted_split_paths",
+                           "valid_weighted_split_paths", "test_weighted_split_paths"}) {
+    if (!is_given(name) && !is_blend) continue;
+    throw std::runtime_error(
+        "the run's data is a blend or has paths for each split; in this version only runs of one "
+        "--data-path can be inspected");
+  }
+}
+
 DatasetTargetSizes target_sizes(const SampleOrder& order, Split split) {
   if (order.asked_samples) return *order.asked_samples;
   // The train split does not depend on the batch size unless iterations are counted.
@@ -45,6 +68,7 @@ int64_t& samples_of(DatasetTargetSizes& sizes, Split split) {
 
 SampleOrder sample_order_from(const Json& manifest) {
   const Json& arguments = manifest.at("arguments");
+  check_is_known(arguments);
   SampleOrder order;
   order.data_path = find_value<std::string>(manifest, "dataset_prefix").value_or("");
   if (order.data_path.empty()) order.data_path = single_data_path(arguments);

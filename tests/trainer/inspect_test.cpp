@@ -115,6 +115,20 @@ TEST_F(InspectRun, RefusesWhatTheFolderDoesNotTell) {
   EXPECT_THAT(output(), HasSubstr("tells of samples from 40 on"));
 }
 
+TEST_F(InspectRun, RefusesOrdersAndBlendsThatItDoesNotKnow) {
+  ASSERT_EQ(run(arguments("legacy", 6, {"--sample-order", "legacy"})), 0) << output();
+  EXPECT_EQ(inspect_run("legacy", {"--iteration", "3"}), static_cast<int>(ExitCode::kBadInput));
+  EXPECT_THAT(output(), HasSubstr("the run's --sample-order is legacy"));
+  write_tiny_dataset(folder_ / "other", 200);
+  Arguments blend = arguments("blend", 6);
+  const auto path = std::find(blend.begin(), blend.end(), prefix_);
+  *path = "0.3";
+  blend.insert(path + 1, {prefix_, "0.7", (folder_ / "other").string()});
+  ASSERT_EQ(run(blend), 0) << output();
+  EXPECT_EQ(inspect_run("blend", {"--iteration", "3"}), static_cast<int>(ExitCode::kBadInput));
+  EXPECT_THAT(output(), HasSubstr("the run's data is a blend"));
+}
+
 TEST_F(InspectRun, RefusesADatasetThatWasReplaced) {
   ASSERT_EQ(run(arguments("run", 6)), 0) << output();
   for (const char* suffix : {".bin", ".idx"}) std::filesystem::remove(prefix_ + suffix);
