@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <string_view>
 
 #include "indexed_dataset/process/exit_code.h"
@@ -34,8 +35,16 @@ const Mapping* find_mapping(uintptr_t address) {
   return nullptr;
 }
 
-void print(std::string_view text) {
-  if (::write(STDERR_FILENO, text.data(), text.size()) < 0) return;  // standard error is gone, too
+// Other threads print meanwhile: a message of several writes would be torn by their lines.
+void print(std::initializer_list<std::string_view> texts) {
+  static std::array<char, 8192> line;
+  size_t size = 0;
+  for (const std::string_view text : texts) {
+    const size_t length = std::min(text.size(), line.size() - size);
+    std::memcpy(line.data() + size, text.data(), length);
+    size += length;
+  }
+  if (::write(STDERR_FILENO, line.data(), size) < 0) return;  // standard error is gone, too
 }
 
 void on_bus_error(int signal, siginfo_t* info, void*) {
@@ -50,12 +59,12 @@ void on_bus_error(int signal, siginfo_t* info, void*) {
   struct stat status {};
   const bool is_shorter = ::stat(mapping->path.data(), &status) == 0 &&
                           static_cast<size_t>(status.st_size) < mapping->size_bytes;
-  print("error: '");
-  print(mapping->path.data());
-  print(is_shorter
-            ? "' was made shorter while it was read; restore it, then run the same command again\n"
-            : "' cannot be read any more: its disk or file system fails (Input/output error); when "
-              "that works again, run the same command again\n");
+  print(
+      {"error: '", mapping->path.data(),
+       is_shorter
+           ? "' was made shorter while it was read; restore it, then run the same command again\n"
+           : "' cannot be read any more: its disk or file system fails (Input/output error); when "
+             "that works again, run the same command again\n"});
   ::_exit(static_cast<int>(ExitCode::kIo));
 }
 
