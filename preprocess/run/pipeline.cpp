@@ -116,11 +116,7 @@ void work(const PlannedRun& run, std::shared_ptr<const Vocabulary> vocabulary, R
   } catch (const std::exception& error) {
     if (ranks) ranks->end_work(failure_of(error));
     tell();
-    try {
-      ledger->close_journal();
-    } catch (const std::exception&) {
-      // The first error is the one to tell. What the journal lacks is done again.
-    }
+    ledger->close_journal();
     throw;
   }
   tell();
