@@ -1,6 +1,6 @@
-// What a merge compares: its parts with their checksums while they are read, and what it has written
-// with what the file system gives back. A flipped bit of a part, or bytes that a network file system
-// has lost, would otherwise be sound from then on: the result gets checksums of its own.
+// A merge compares its parts with their checksums while it reads them, and what it has written with
+// what the file system gives back. A flipped bit of a part, or bytes that a network file system has
+// lost, would otherwise be sound from then on: the result gets checksums of its own.
 #pragma once
 
 #include <cstdint>

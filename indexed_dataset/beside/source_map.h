@@ -31,8 +31,8 @@ inline constexpr const char* kSourcesHint =
     "move the file away (everything but file names and origins works without it) or make the "
     "dataset again";
 
-// What a line says that it is from: at most 32 bytes of valid UTF-8 without a zero byte, padded with
-// zeros; empty: not known.
+// A line may say where it is from. This holds at most 32 bytes of that, valid UTF-8 without a zero
+// byte, padded with zeros; it is empty where the line says nothing.
 struct Origin {
   std::array<char, kOriginBytes> bytes{};
 

@@ -64,7 +64,7 @@ class SplitBuilder {
     return join(blend, asked, build_all(blend, asked), sizes.weights, sizes.size);
   }
 
-  // Whether the split gets a share of any of its datasets.
+  // Returns true if the split gets a share of any of its datasets.
   bool has_share(const Blend& blend) const {
     for (size_t i = 0; i < blend.prefixes.size(); ++i) {
       if (range_of(blend, i)) return true;

@@ -15,7 +15,7 @@
 
 namespace weft {
 
-// What describes the index of one split of one dataset.
+// These values decide the index of one split of one dataset, and the names of its cache files.
 struct IndexDescription {
   OrderKind order = OrderKind::kCore;
   std::string dataset_path;            // as the option names it, without .bin and .idx
@@ -24,7 +24,7 @@ struct IndexDescription {
   std::string group;  // of bigscience's groups of datasets: takes the place of the split's name
   int64_t seed = 1234, sequence_length = 0;
   std::optional<std::string> split_string;  // none where each split has datasets of its own
-  // What Megatron-Core writes of the tokenizer; null where the vocabulary is not known.
+  // Megatron-Core writes this of the tokenizer. It is null where the vocabulary is not known.
   nlohmann::ordered_json tokenizer;
 };
 

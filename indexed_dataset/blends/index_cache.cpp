@@ -40,7 +40,7 @@ std::string hash_lengths(const DatasetReader& reader) {
       XXH3_64bits(lengths.address(0), static_cast<size_t>(lengths.size()) * sizeof(int32_t)));
 }
 
-// What an index was built for, apart from the data.
+// Returns the request that an index was built for; the data is described apart.
 Json request_facts(const GptIndexOptions& options) {
   return {{"version", 1},
           {"first", options.range.begin},

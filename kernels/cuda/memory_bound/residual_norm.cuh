@@ -1,4 +1,4 @@
-// What forward and backward of the residual norm share: a row of up to a number of vectors belongs to
+// Forward and backward of the residual norm share this. A row of up to a number of vectors belongs to
 // a warp, so that it needs no barrier. A longer one belongs to a block with few vectors per thread.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What weft-data says while it works.
+// These tests check the lines that weft-data prints while it works.
 #include "preprocess/commands/progress.h"
 
 #include <gtest/gtest.h>
