@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "indexed_dataset/beside/dataset_locks.h"
 #include "indexed_dataset/beside/dataset_manifest.h"
 #include "indexed_dataset/beside/merge_checks.h"
 #include "indexed_dataset/beside/merge_manifest.h"
@@ -20,7 +21,6 @@
 #include "indexed_dataset/soundness/verify.h"
 #include "indexed_dataset/storage/file_io.h"
 #include "indexed_dataset/storage/free_space.h"
-#include "indexed_dataset/storage/lock_file.h"
 
 namespace weft {
 namespace {
@@ -32,7 +32,7 @@ class OutputParts {
  public:
   // Part files that are there are a killed merge's, which has left its lock, too. Throws
   // std::invalid_argument for those of others.
-  OutputParts(fs::path prefix, const LockFile& lock) : prefix_(std::move(prefix)) {
+  OutputParts(fs::path prefix, const DatasetLocks& lock) : prefix_(std::move(prefix)) {
     for (const char* suffix : kDatasetSuffixes) {
       if (lock.was_left_behind() || !fs::exists(part(suffix))) continue;
       throw std::invalid_argument("'" + part(suffix).string() +
@@ -75,9 +75,18 @@ class OutputParts {
 // std::invalid_argument if there is a dataset of other parts.
 bool is_there_already(const MergeConfig& config, const std::string& manifest) {
   const fs::path index = config.output_prefix.string() + ".idx";
-  if (config.overwrite || !fs::exists(index)) return false;
+  const fs::path bin = config.output_prefix.string() + ".bin";
+  if (config.overwrite) return false;
+  if (!fs::exists(index)) {
+    // A merge that was killed while it gave names had the index still before it.
+    if (!fs::exists(bin) || fs::exists(index.string() + ".part")) return false;
+    throw std::invalid_argument("'" + bin.string() +
+                                "' is there without its .idx, which weft-data repair may be able "
+                                "to make again, or the end of the run that was giving it its name; "
+                                "give --overwrite to replace it, or another --output-prefix");
+  }
   std::string why = difference_from_merged(dataset_manifest_path(config.output_prefix), manifest);
-  if (!fs::exists(config.output_prefix.string() + ".bin")) why = "of which the .bin is missing";
+  if (!fs::exists(bin)) why = "of which the .bin is missing";
   for (const fs::path& prefix : config.prefixes) {
     const fs::path part = prefix.string() + ".idx";
     if (why.empty() && fs::last_write_time(part) > fs::last_write_time(index))
@@ -265,13 +274,12 @@ void check_opens(const fs::path& sources) {
 }  // namespace
 
 MergeReport merge_datasets(const MergeConfig& config, const std::function<void()>& check) {
-  const fs::path lock_file = config.output_prefix.string() + ".lock";
   std::vector<fs::path> inputs;
   for (const fs::path& prefix : config.prefixes) {
     for (const char* suffix : {".bin", ".idx"}) inputs.emplace_back(prefix.string() + suffix);
   }
-  guard_outputs({config.output_prefix}, lock_file, {}, inputs);
-  const LockFile lock(lock_file);
+  guard_outputs({config.output_prefix}, {}, {}, inputs);
+  const DatasetLocks lock({config.output_prefix});
   const PairMerge pairs(config.prefixes);
   MergeReport report;
   const auto sources = SourcesMerge::open(pairs, report.notes);

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "indexed_dataset/beside/dataset_locks.h"
 #include "indexed_dataset/pair/dataset_files.h"
 
 namespace weft {
@@ -57,6 +58,7 @@ void guard_outputs(const std::vector<fs::path>& dataset_prefixes, const fs::path
     }
   }
   files.insert(files.end(), other_files.begin(), other_files.end());
+  for (const fs::path& prefix : dataset_prefixes) files.push_back(dataset_lock_path(prefix));
   if (!lock_file.empty()) files.push_back(lock_file);
   for (const fs::path& file : files) {
     check_name(file);

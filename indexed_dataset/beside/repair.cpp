@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "indexed_dataset/beside/dataset_locks.h"
 #include "indexed_dataset/beside/dataset_manifest.h"
 #include "indexed_dataset/beside/kth_smallest.h"
 #include "indexed_dataset/beside/source_map.h"
@@ -16,7 +17,6 @@
 #include "indexed_dataset/soundness/token_id_check.h"
 #include "indexed_dataset/soundness/verify.h"
 #include "indexed_dataset/storage/file_io.h"
-#include "indexed_dataset/storage/lock_file.h"
 
 namespace weft {
 namespace {
@@ -300,7 +300,7 @@ RepairReport repair_dataset(const RepairConfig& config) {
                                 "' is not there: the tokens cannot be made again from anything "
                                 "beside them; tokenize the corpus anew");
   }
-  const LockFile lock(config.prefix.string() + ".lock");
+  const DatasetLocks lock({config.prefix});
   RepairReport report;
   Evidence evidence = gather_evidence(config.prefix);
   const bool has_idx = fs::exists(idx), has_checksum = evidence.checksums.has_value();

@@ -60,12 +60,30 @@ void drop_work_of_others(const PlannedRun& run, const Journal::Content& work) {
   run.events.on_note("the work in " + run.folder.string() + " is dropped: " + differs.text);
 }
 
+// The .idx of a dataset that is not of the commit that was interrupted, but has one of its names. One
+// that --overwrite allowed to replace goes before the first file gets its name.
+std::optional<fs::path> find_newer_dataset(const PlannedRun& run) {
+  if (run.config.overwrite && !has_begun_renaming(run.folder)) return std::nullopt;
+  for (size_t k = 0; k < run.config.output_prefixes.size(); ++k) {
+    const fs::path idx = run.config.output_prefixes[k].string() + ".idx";
+    if (fs::exists(RunFiles::path_in(run.folder, k, ".idx")) && fs::exists(idx)) return idx;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 void resume_earlier_commit(const PlannedRun& run) {
   const auto hash = find_interrupted_commit(run.folder);
   if (!hash) return;
   if (is_hash_of_finished(run, *hash)) {
+    if (const auto newer = find_newer_dataset(run)) {
+      if (run.config.overwrite) return;
+      throw std::invalid_argument(
+          "'" + newer->string() + "' is a finished dataset, which another program has made since " +
+          "a run ended while it gave its files their names; give --overwrite to replace it, or "
+          "another --output-prefix");
+    }
     resume_commit(run.folder, run.config.output_prefixes);
     run.events.on_note("finished the commit of an earlier run");
     return;

@@ -12,7 +12,8 @@
 namespace weft {
 
 // Carries out a commit of this run that was interrupted. Throws std::invalid_argument for one of
-// other options or inputs: it would give names to files that this run was not asked for.
+// other options or inputs: it would give names to files that this run was not asked for; and if
+// another program has made a dataset of one of the names since.
 void resume_earlier_commit(const PlannedRun& run);
 
 // The datasets that this run would make, if all are there and need not be replaced.

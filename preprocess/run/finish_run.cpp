@@ -96,8 +96,8 @@ bool begin_last_passes(const PlannedRun& run, RunFiles& files, LocalLedger& ledg
   return true;
 }
 
-void commit_datasets(const PlannedRun& run, const RunFiles& files, LocalLedger& ledger,
-                     PipelineReport& report) {
+void complete_datasets(const PlannedRun& run, const RunFiles& files, LocalLedger& ledger,
+                       PipelineReport& report) {
   ledger.with_ledger([&](const Ledger& books) {
     const std::vector<DatasetCounts>& totals = books.end().datasets;
     for (size_t k = 0; k < totals.size(); ++k) {
@@ -112,7 +112,6 @@ void commit_datasets(const PlannedRun& run, const RunFiles& files, LocalLedger& 
   }
   crash_point("last_passes");
   if (run.events.stop_requested()) throw RankStopped{};
-  commit_run(run.folder, run.hash, run.config.output_prefixes);
 }
 
 void commit_run(const fs::path& folder, const std::string& run_hash,
@@ -133,6 +132,10 @@ std::optional<std::string> find_interrupted_commit(const fs::path& folder) {
                              folder.string() + " to start anew");
   }
   return text.substr(begin, text.size() - begin - 1);
+}
+
+bool has_begun_renaming(const fs::path& folder) {
+  return !fs::exists(RunFiles::path_in(folder, 0, kDatasetSuffixes[0]));
 }
 
 void resume_commit(const fs::path& folder, const std::vector<fs::path>& prefixes) {

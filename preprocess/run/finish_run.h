@@ -29,18 +29,23 @@ namespace weft {
 bool begin_last_passes(const PlannedRun& run, RunFiles& files, LocalLedger& ledger,
                        PipelineReport& report);
 
-// When the last passes are done: writes checksums and manifests, and gives all files their names.
-// Throws RankStopped, std::system_error.
-void commit_datasets(const PlannedRun& run, const RunFiles& files, LocalLedger& ledger,
-                     PipelineReport& report);
+// When the last passes are done: writes checksums and manifests. Throws RankStopped,
+// std::system_error.
+void complete_datasets(const PlannedRun& run, const RunFiles& files, LocalLedger& ledger,
+                       PipelineReport& report);
 
-// `prefixes` are those of the datasets, in the order of their keys. Throws std::system_error.
+// Gives all files their names. `prefixes` are those of the datasets, in the order of their keys; the
+// caller holds their locks (DatasetLocks) and knows that nothing is lost there. Throws
+// std::system_error.
 void commit_run(const std::filesystem::path& folder, const std::string& run_hash,
                 const std::vector<std::filesystem::path>& prefixes);
 
 // The hash of the run whose commit was interrupted; nothing if none was. Throws std::runtime_error
 // for a commit file that no run writes.
 std::optional<std::string> find_interrupted_commit(const std::filesystem::path& folder);
+
+// True if the commit had begun to give files their names: every .idx that stood there before is gone.
+bool has_begun_renaming(const std::filesystem::path& folder);
 
 // Ends the commit of a run with these prefixes. Throws std::system_error.
 void resume_commit(const std::filesystem::path& folder,

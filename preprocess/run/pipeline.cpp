@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "indexed_dataset/beside/dataset_locks.h"
 #include "indexed_dataset/process/crash_point.h"
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/storage/lock_file.h"
@@ -124,22 +125,26 @@ void work(const PlannedRun& run, std::shared_ptr<const Vocabulary> vocabulary, R
 
 // Rank 0 has the ledger, and makes, prepares and commits the files.
 void lead(PlannedRun& run, std::shared_ptr<const Vocabulary> vocabulary, PipelineReport& report) {
-  const LockFile lock(run.work_prefix.string() + ".lock");
+  const LockFile lock(run.lock_path());
   check_work_folder(run.folder);
   run.look_at_inputs();
   report.run_identity = run.identity;
   report.run_hash = run.hash;
   compare_ranks(run);
-  resume_earlier_commit(run);
-  if (auto finished = find_finished(run)) {
-    report.outputs = std::move(*finished);
-    report.was_there = true;
-    // The rest that a crash behind the commit left goes; the work of a run with other options stays.
-    const auto left = Journal::read(run.folder / "journal");
-    if (!left || left->identity == run.journal_identity) remove_work_folder(run.folder);
-    return;
+  {
+    const DatasetLocks datasets(run.config.output_prefixes, run.lock_path());
+    resume_earlier_commit(run);
+    if (auto finished = find_finished(run)) {
+      report.outputs = std::move(*finished);
+      report.was_there = true;
+      // The rest that a crash behind the commit left goes; the work of a run with other options
+      // stays.
+      const auto left = Journal::read(run.folder / "journal");
+      if (!left || left->identity == run.journal_identity) remove_work_folder(run.folder);
+      return;
+    }
+    check_outputs_are_free(run);
   }
-  check_outputs_are_free(run);
   const auto earlier = find_work(run);
   const Ledger::Limits limits = ledger_limits(run);
   warn_of_lack_of_space(run, limits);
@@ -156,7 +161,11 @@ void lead(PlannedRun& run, std::shared_ptr<const Vocabulary> vocabulary, Pipelin
     crash_point("journal_begun");
     RunFiles files = open_files(run, /*make=*/true);
     work(run, std::move(vocabulary), files, ledger, report);
-    commit_datasets(run, files, *ledger, report);
+    complete_datasets(run, files, *ledger, report);
+    // Another program may have made a dataset of one of these names since the run began.
+    const DatasetLocks datasets(run.config.output_prefixes, run.lock_path());
+    check_outputs_are_free(run);
+    commit_run(run.folder, run.hash, run.config.output_prefixes);
   } catch (const RankStopped&) {
     if (!run.plan.can_resume()) try_remove_work_folder(run.folder);
     throw;

@@ -24,14 +24,16 @@ struct PlannedRun {
   void look_at_inputs();
 
   std::vector<std::string> input_names() const;
+  // PREFIX.lock, which rank 0 holds from the beginning to the end.
+  std::filesystem::path lock_path() const { return work_prefix.string() + ".lock"; }
   // About how many bytes the output takes while it is made.
   int64_t need_bytes() const;
 
   const PipelineConfig& config;
   const PipelineEvents& events;
   const TokenType type;
-  const std::filesystem::path work_prefix;  // of PREFIX.lock
-  const std::filesystem::path folder;       // PREFIX.work
+  const std::filesystem::path work_prefix;
+  const std::filesystem::path folder;  // PREFIX.work
   WorkPlan plan;
   std::string identity, hash;    // what is made of what; equal for datasets that are as good
   std::string journal_identity;  // the same of the very same files: unfinished work belongs to it

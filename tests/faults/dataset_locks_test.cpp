@@ -1,0 +1,135 @@
+// Two programs that give files to one dataset: the .bin of one never comes to stand under the .idx
+// of the other, and nobody's finished dataset is replaced unasked.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "indexed_dataset/beside/merge.h"
+#include "indexed_dataset/beside/repair.h"
+#include "indexed_dataset/pair/reader.h"
+#include "indexed_dataset/pair/writer.h"
+#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/storage/lock_file.h"
+#include "tests/faults/forked_run.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+class OneDataset : public ForkedRuns {
+ protected:
+  void SetUp() override {
+    add_input("a.jsonl", 20'000, 1);
+    make_reference();
+    // As of --output-prefix: the names of the run and of its dataset differ.
+    config_.work_prefix = out_folder_ / "o";
+    const std::vector<uint16_t> tokens = {7, 7, 7};
+    DatasetWriter part(path("part"), TokenType::kUInt16);
+    const int32_t length = 3;
+    part.append_documents(std::as_bytes(std::span(tokens)), std::span(&length, 1));
+    part.finish();
+  }
+  // The exit code of a program that calls `act`. Crash points are for processes in which nothing was
+  // mapped before.
+  static int in_a_process(const std::function<void()>& act) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      try {
+        act();
+      } catch (const std::exception& error) {
+        ::_exit(static_cast<int>(exit_code_for(error)));
+      }
+      ::_exit(0);
+    }
+    int status = 0;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  fs::path dataset() const { return config_.output_prefixes[0]; }
+  void merge_into_the_dataset(bool overwrite = false) const {
+    MergeConfig config;
+    config.prefixes = {path("part")};
+    config.output_prefix = dataset();
+    config.overwrite = overwrite;
+    merge_datasets(config, [] {});
+  }
+  void expect_dataset_of_the_merge() const {
+    EXPECT_EQ(read_file(dataset().string() + ".bin"), read_file(path("part.bin")));
+    EXPECT_EQ(in_a_process([this] {
+                if (!verify_dataset(dataset()).empty()) throw std::runtime_error("damaged");
+              }),
+              0);
+  }
+  // Calls `act` in the run once, when nothing but the commit is left to do.
+  void before_commit(const std::function<void()>& act) {
+    stop_if_ = [this, act, is_done = false]() mutable {
+      if (is_done || !fs::exists(out_folder_ / "o.work" / "0.manifest.json")) return false;
+      is_done = true;
+      act();
+      return false;
+    };
+  }
+  void expect_rerun_goes_on() {
+    stop_if_ = {};
+    const RunEnd end = expect_rerun_completes("after the other program");
+    EXPECT_NE(end.notes.find("going on with the work"), std::string::npos) << end.notes;
+  }
+};
+
+TEST_F(OneDataset, ADatasetThatAnotherProgramMadeMeanwhileIsNotReplaced) {
+  before_commit([this] { merge_into_the_dataset(); });
+  const RunEnd end = run();
+  EXPECT_EQ(end.exit_code, 2);
+  EXPECT_NE(end.message.find("d.idx' is a finished dataset"), std::string::npos) << end.message;
+  expect_dataset_of_the_merge();
+  config_.overwrite = true;
+  expect_rerun_goes_on();
+}
+
+TEST_F(OneDataset, TheCommitHoldsTheLockOfItsDataset) {
+  before_commit([this] { new LockFile(dataset().string() + ".lock"); });
+  const RunEnd end = run();
+  EXPECT_EQ(end.exit_code, 8) << end.message;
+  EXPECT_NE(end.message.find("d.lock' is locked"), std::string::npos) << end.message;
+  EXPECT_FALSE(fs::exists(dataset().string() + ".bin"));
+  expect_rerun_goes_on();
+}
+
+TEST_F(OneDataset, ARunDoesNotBeginBesideAMergeOrARepair) {
+  const LockFile lock(dataset().string() + ".lock");
+  EXPECT_EQ(run().exit_code, 8);
+  EXPECT_FALSE(fs::exists(out_folder_ / "o.work"));
+  EXPECT_EQ(in_a_process([this] { merge_into_the_dataset(); }), 8);
+  fs::copy_file(path("part.bin"), dataset().string() + ".bin");
+  EXPECT_EQ(in_a_process([this] {
+              repair_dataset({.prefix = dataset(), .end_of_document = {}, .token_bytes = {}});
+            }),
+            8);
+}
+
+TEST_F(OneDataset, AnInterruptedCommitIsNotMixedWithADatasetThatWasMadeSince) {
+  ASSERT_TRUE(run(crash_at("commit_rename:2")).is_killed());
+  ASSERT_TRUE(fs::exists(dataset().string() + ".bin"));
+  EXPECT_EQ(in_a_process([this] { merge_into_the_dataset(); }), 2) << "the .bin is the run's";
+  ASSERT_EQ(in_a_process([this] { merge_into_the_dataset(/*overwrite=*/true); }), 0);
+  const RunEnd end = run();
+  EXPECT_EQ(end.exit_code, 2);
+  EXPECT_NE(end.message.find("which another program has made since"), std::string::npos)
+      << end.message;
+  expect_dataset_of_the_merge();
+  config_.overwrite = true;
+  expect_rerun_completes("--overwrite");
+}
+
+TEST_F(OneDataset, ACommitThatHadRenamedNothingReplacesANewerDatasetOnlyWhenAsked) {
+  ASSERT_TRUE(run(crash_at("commit_rename:1")).is_killed());
+  ASSERT_EQ(in_a_process([this] { merge_into_the_dataset(); }), 0);
+  EXPECT_EQ(run().exit_code, 2);
+  expect_dataset_of_the_merge();
+  config_.overwrite = true;
+  EXPECT_TRUE(expect_rerun_completes("--overwrite").notes.starts_with("finished the commit"));
+}
+
+}  // namespace
+}  // namespace weft
