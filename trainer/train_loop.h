@@ -108,6 +108,7 @@ class TrainLoop {
   std::unique_ptr<Backend> backend_;
   ProcessGroups groups_;
   DatasetTargetSizes sizes_;
+  SplitBlends blends_;  // the names of datasets_
   TrainingDatasets datasets_;
   std::unique_ptr<Trainer> trainer_;
   Tensor staging_memory_, snapshot_memory_;  // of the trainer's plan

@@ -257,7 +257,9 @@ void TrainLoop::load(int64_t saved_iteration, const Resume& resume) {
 void TrainLoop::open_data() {
   print("> building train, validation, and test datasets ...\n");
   print(dataset_sizes_lines(sizes_.train_samples, sizes_.valid_samples, sizes_.test_samples));
-  datasets_ = build_training_datasets(dataset_options(config_), sizes_);
+  const DatasetOptions options = dataset_options(config_);
+  blends_ = options.blends;
+  datasets_ = build_training_datasets(options, sizes_);
   int64_t num_documents = 0, num_tokens = 0;
   for (const auto& reader : datasets_.readers) {
     num_documents += reader->num_documents();
@@ -335,6 +337,7 @@ void TrainLoop::write_manifest() const {
                      {.config = config_,
                       .device = backend_->description(),
                       .dataset_prefix = prefixes.size() == 1 ? prefixes.front() : "",
+                      .blends = blends_,
                       .data = data_identity(),
                       .padded_vocabulary_size = trainer_->shape().padded_vocab_size,
                       .num_parameters = trainer_->parameters().num_parameters(),

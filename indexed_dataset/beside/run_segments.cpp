@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -27,20 +28,42 @@ RunSegment segment_from(const Json& manifest) {
     }
     segment.resumed.samples = manifest["resumed_samples"].get<int64_t>();
   }
-  if (const auto datasets = manifest.find("datasets");
-      datasets != manifest.end() && datasets->size() == 1) {
-    segment.dataset = dataset_identity_from_json(datasets->front());
+  if (const auto datasets = manifest.find("datasets"); datasets != manifest.end()) {
+    for (const Json& dataset : *datasets)
+      segment.datasets.push_back(dataset_identity_from_json(dataset));
+    if (segment.datasets.size() != segment.order.data.blends.prefixes().size())
+      throw std::runtime_error("it has not one identity for each dataset");
   }
   if (manifest.contains("num_iterations"))
     segment.num_iterations = manifest["num_iterations"].get<int64_t>();
   return segment;
 }
 
+// Returns the identity of each dataset of a split by its prefix.
+std::map<std::string, const DatasetIdentity*> identities_of(const RunSegment& segment,
+                                                            Split split) {
+  std::map<std::string, const DatasetIdentity*> all, of_split;
+  const std::vector<std::string> prefixes = segment.order.data.blends.prefixes();
+  for (size_t i = 0; i < segment.datasets.size(); ++i) all[prefixes[i]] = &segment.datasets[i];
+  for (const Blend& blend : segment.order.data.blends.of(split)) {
+    for (const std::string& prefix : blend.prefixes) {
+      if (const auto found = all.find(prefix); found != all.end()) of_split.insert(*found);
+    }
+  }
+  return of_split;
+}
+
 bool have_equal_samples(const RunSegment& a, const RunSegment& b, Split split) {
-  const bool same_bytes_known = !a.dataset || !b.dataset || same_bytes(*a.dataset, *b.dataset);
-  return same_bytes_known && a.order.data_path == b.order.data_path &&
-         a.order.split == b.order.split && a.order.seq_length == b.order.seq_length &&
-         a.order.seed == b.order.seed &&
+  const auto of_b = identities_of(b, split);
+  for (const auto& [prefix, identity] : identities_of(a, split)) {
+    const auto found = of_b.find(prefix);
+    if (found != of_b.end() && !same_bytes(*identity, *found->second)) return false;
+  }
+  const DatasetOptions &x = a.order.data, &y = b.order.data;
+  return x.blends.of(split) == y.blends.of(split) &&
+         x.blends.has_own_paths == y.blends.has_own_paths && x.split == y.split &&
+         x.order == y.order && x.sequence_length == y.sequence_length && x.seed == y.seed &&
+         x.surplus == y.surplus &&
          num_asked_samples(a.order, split) == num_asked_samples(b.order, split);
 }
 
@@ -67,6 +90,14 @@ std::vector<RunSegment> read_run_segments(const std::filesystem::path& run_folde
                              ": not the manifest of a training run: " + error.what());
   } catch (const std::runtime_error& error) {
     throw std::runtime_error(path.string() + ": " + error.what());
+  }
+}
+
+void check_same_datasets(const RunSegment& segment, Split split, const std::string& group) {
+  const auto identities = identities_of(segment, split);
+  for (const std::string& prefix : find_group(segment.order.data.blends, split, group).prefixes) {
+    if (const auto found = identities.find(prefix); found != identities.end())
+      check_same_dataset(prefix, *found->second);
   }
 }
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "indexed_dataset/samples/sample_query.h"
+#include "indexed_dataset/blends/sample_query.h"
 #include "indexed_dataset/soundness/dataset_identity.h"
 
 namespace weft {
@@ -16,12 +16,17 @@ namespace weft {
 struct RunSegment {
   SampleOrder order;
   Resumption resumed;  // where it begins
-  // The dataset that was read; a file that holds arguments only does not tell.
-  std::optional<DatasetIdentity> dataset;
+  // The datasets that were read, in the order of SplitBlends::prefixes(); a file that holds arguments
+  // only does not tell.
+  std::vector<DatasetIdentity> datasets;
   // The number of iterations of the whole run, if the file tells it. A run that goes on with a
   // smaller batch size takes more samples than its arguments ask for, as long as the index has them.
   std::optional<int64_t> num_iterations;
 };
+
+// Throws std::runtime_error that names a dataset of this group which is not the one that the segment
+// has read. What it reads of each has a bound (dataset_identity.h).
+void check_same_datasets(const RunSegment& segment, Split split, const std::string& group);
 
 // Samples [first, last) of one segment.
 struct SegmentSamples {

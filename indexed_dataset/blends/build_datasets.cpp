@@ -100,8 +100,8 @@ class SplitBuilder {
                       int64_t size) {
     const auto start = std::chrono::steady_clock::now();
     CachedBlend built;
-    if (options_.cache_path.empty() || options_.order != OrderKind::kCore ||
-        datasets.size() > kMaxMegatronDatasets) {
+    if (options_.cache_path.empty() || options_.maps_caches_only ||
+        options_.order != OrderKind::kCore || datasets.size() > kMaxMegatronDatasets) {
       const auto index = std::make_shared<const BlendingIndex>(build_blending_index(weights, size));
       built = {.index = {.view = index->view(), .memory = index}, .counts = index->counts};
     } else {
@@ -149,10 +149,7 @@ class SplitBuilder {
     const auto start = std::chrono::steady_clock::now();
     CachedIndex built;
     try {
-      built = options_.cache_path.empty()
-                  ? CachedIndex{hold(build_gpt_index(reader->lengths(), options))}
-                  : open_cached_index(options_.cache_path, describe(blend, i, num_samples), *reader,
-                                      options);
+      built = open_index(describe(blend, i, num_samples), *reader, options);
     } catch (const std::system_error&) {
       throw;
     } catch (const std::runtime_error& error) {
@@ -166,6 +163,17 @@ class SplitBuilder {
               .was_cached = built.was_there,
               .seconds = seconds_since(start)};
     return {reader, options_.sequence_length, std::move(built.index)};
+  }
+
+  CachedIndex open_index(const IndexDescription& description, const DatasetReader& reader,
+                         const GptIndexOptions& options) const {
+    const std::string& folder = options_.cache_path;
+    if (!folder.empty() && !options_.maps_caches_only)
+      return open_cached_index(folder, description, reader, options);
+    if (!folder.empty()) {
+      if (auto found = find_cached_index(folder, description, reader, options)) return *found;
+    }
+    return {hold(build_gpt_index(reader.lengths(), options))};
   }
 
   IndexDescription describe(const Blend& blend, size_t i,

@@ -37,6 +37,8 @@ struct Blend {
   // The share [first, second) of each dataset's sequences that belongs to the split; empty: what
   // --split says.
   std::vector<std::pair<double, double>> shares;
+
+  bool operator==(const Blend&) const = default;
 };
 
 struct SplitBlends {

@@ -199,6 +199,15 @@ std::optional<CachedBlend> find_blend(const fs::path& folder, const BlendCacheNa
 
 }  // namespace
 
+std::optional<CachedIndex> find_cached_index(const fs::path& folder,
+                                             const IndexDescription& description,
+                                             const DatasetReader& reader,
+                                             const GptIndexOptions& options) {
+  auto found = find_index(folder, cache_names(description), reader, options);
+  if (!found) return std::nullopt;
+  return CachedIndex{std::move(*found), true};
+}
+
 CachedIndex open_cached_index(const fs::path& folder, const IndexDescription& description,
                               const DatasetReader& reader, const GptIndexOptions& options) {
   const CacheNames names = cache_names(description);

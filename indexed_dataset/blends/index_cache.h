@@ -15,6 +15,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "indexed_dataset/blends/blended_dataset.h"
@@ -33,6 +34,12 @@ struct CachedIndex {
 CachedIndex open_cached_index(const std::filesystem::path& folder,
                               const IndexDescription& description, const DatasetReader& reader,
                               const GptIndexOptions& options);
+
+// Returns nothing if the files are not there or do not fit the dataset; writes nothing.
+std::optional<CachedIndex> find_cached_index(const std::filesystem::path& folder,
+                                             const IndexDescription& description,
+                                             const DatasetReader& reader,
+                                             const GptIndexOptions& options);
 
 struct CachedBlend {
   HeldBlendingIndex index;

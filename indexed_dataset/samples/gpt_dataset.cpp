@@ -23,28 +23,6 @@ void check_not_negative(int64_t value, const char* option) {
   }
 }
 
-std::string request_of(Split split, int64_t num_samples, int64_t eval_iters) {
-  std::string text(split_name(split));
-  text += " requested (";
-  text += split == Split::kTrain ? std::to_string(num_samples) + " samples"
-                                 : "--eval-iters " + std::to_string(eval_iters);
-  return text + ")";
-}
-
-// The range of a split from which samples are wanted.
-SequenceRange range_with_sequences(Split split, const std::optional<SequenceRange>& range,
-                                   int64_t num_samples, int64_t eval_iters,
-                                   std::string_view split_string, const DatasetReader& reader) {
-  if (range && range->begin < range->end) return *range;
-  const std::string share = range
-                                ? "too little of the " + std::to_string(reader.num_sequences()) +
-                                      " documents in " + reader.prefix().string() + " for even one"
-                                : "0 %";
-  throw std::invalid_argument(request_of(split, num_samples, eval_iters) + " but --split " +
-                              std::string(split_string) + " gives it " + share +
-                              (split == Split::kTrain ? "" : "; change --split or --eval-iters"));
-}
-
 }  // namespace
 
 HeldIndex hold(GptIndex index) {
@@ -124,25 +102,6 @@ DatasetTargetSizes dataset_target_sizes(std::optional<int64_t> train_samples, in
   sizes.valid_samples =
       multiplied(sizes.train_iters / eval_interval + 1, sizes.test_samples, "validation samples");
   return sizes;
-}
-
-GptDatasets build_gpt_datasets(const std::filesystem::path& prefix, std::string_view split,
-                               const DatasetTargetSizes& sizes, int64_t sequence_length,
-                               int64_t seed, OrderKind order) {
-  GptDatasets datasets;
-  datasets.reader = std::make_shared<DatasetReader>(prefix);
-  const auto ranges = split_ranges(split, datasets.reader->num_sequences(), order);
-  const auto build = [&](Split which, int64_t num_samples, std::optional<GptDataset>& dataset) {
-    const auto& range = ranges[static_cast<size_t>(which)];
-    if (num_samples == 0 || (which == Split::kTest && !range)) return;
-    const SequenceRange sequences =
-        range_with_sequences(which, range, num_samples, sizes.eval_iters, split, *datasets.reader);
-    dataset.emplace(datasets.reader, sequences, num_samples, sequence_length, seed, order);
-  };
-  build(Split::kTrain, sizes.train_samples, datasets.train);
-  build(Split::kValid, sizes.valid_samples, datasets.valid);
-  build(Split::kTest, sizes.test_samples, datasets.test);
-  return datasets;
 }
 
 }  // namespace weft

@@ -2,10 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "indexed_dataset/pair/reader.h"
@@ -78,19 +76,5 @@ struct DatasetTargetSizes {
 DatasetTargetSizes dataset_target_sizes(std::optional<int64_t> train_samples, int64_t train_iters,
                                         int64_t global_batch_size, int64_t eval_interval,
                                         int64_t eval_iters);
-
-struct GptDatasets {
-  std::shared_ptr<const DatasetReader> reader;
-  std::optional<GptDataset> train, valid, test;
-};
-
-// Opens PREFIX.idx and .bin and builds each split of which samples are wanted. A split of which
-// none are wanted is not built. A test split of weight 0 is not built either, as in Megatron:
-// --split 98,2,0 runs without a test. Throws std::invalid_argument when samples are wanted from a
-// split that gets no sequence, std::runtime_error when its sequences hold no tokens; and as
-// DatasetReader and build_gpt_index do.
-GptDatasets build_gpt_datasets(const std::filesystem::path& prefix, std::string_view split,
-                               const DatasetTargetSizes& sizes, int64_t sequence_length,
-                               int64_t seed, OrderKind order = OrderKind::kCore);
 
 }  // namespace weft

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <stdexcept>
 
+#include "indexed_dataset/blends/order_options.h"
 #include "indexed_dataset/terminal/messages.h"
 #include "indexed_dataset/terminal/terminal_text.h"
 #include "preprocess/commands/commands.h"
@@ -34,15 +35,8 @@ class IndexCommand final : public Command {
 
   void declare(OptionSet& options) override {
     data_.declare(options);
-    options.text("--split", split_, "weights of train, valid and test");
-    options.integer("--seq-length", seq_length_, "tokens of a sample", 1, INT32_MAX - 1);
-    options.integer("--seed", seed_, "of the sample order", 0, UINT32_MAX);
-    options.integer("--train-samples", train_samples_, "samples to train; or --train-iters", 1);
-    options.integer("--train-iters", train_iters_, "steps to train; needs --global-batch-size", 1);
-    options.integer("--global-batch-size", global_batch_size_, "samples of a step", 1);
-    options.integer("--eval-iters", eval_iters_,
-                    "batches of each validation and test; 0: neither is built");
-    options.integer("--eval-interval", eval_interval_, "steps between validations", 1);
+    order_.order.eval_iters = 0;  // unless they are asked for, only training is indexed
+    order_.declare(options);
     options.text("--vocab-file", vocab_file_,
                  "stands in the names of Megatron-Core's caches, and is not read");
     options.text("--merge-file", merge_file_, "the same");
@@ -52,29 +46,26 @@ class IndexCommand final : public Command {
   void validate(OptionSet& options) const override {
     data_.validate(options);
     if (data_.paths.empty()) options.problem("--data-path is required");
-    if (!seq_length_) options.problem("--seq-length is required");
-    if (train_samples_.has_value() == train_iters_.has_value())
-      options.problem("give either --train-samples or --train-iters");
-    if ((train_iters_ || eval_iters_ > 0) && !global_batch_size_)
-      options.problem("--global-batch-size is needed with --train-iters and with --eval-iters");
+    order_.validate(options, order_.order.eval_iters > 0);
     if (data_.cache_path.empty()) options.problem("--data-cache-path is required: files go there");
   }
 
   int run(const OptionSet&) override {
     const auto start = std::chrono::steady_clock::now();
-    const DatasetOptions options{.blends = resolve_data_paths(data_.paths),
-                                 .split = split_,
-                                 .order = data_.order,
-                                 .sequence_length = *seq_length_,
-                                 .seed = seed_,
-                                 .surplus = data_.surplus_value(),
-                                 .cache_path = data_.cache_path,
-                                 .vocab_file = vocab_file_,
-                                 .merge_file = merge_file_,
-                                 .num_threads = num_threads_.value_or(0)};
+    const SampleOrder& order = order_.order;
+    DatasetOptions options = order.data;
+    options.blends = resolve_data_paths(data_.paths);
+    options.order = data_.order;
+    options.sequence_length = *order_.seq_length;
+    options.surplus = data_.surplus_value();
+    options.cache_path = data_.cache_path;
+    options.vocab_file = vocab_file_;
+    options.merge_file = merge_file_;
+    options.num_threads = num_threads_.value_or(0);
     const TrainingDatasets datasets = build_training_datasets(
-        options, dataset_target_sizes(train_samples_, train_iters_.value_or(0),
-                                      global_batch_size_.value_or(1), eval_interval_, eval_iters_));
+        options, dataset_target_sizes(order.train_samples, order.train_iters.value_or(0),
+                                      order.global_batch_size.value_or(1), order.eval_interval,
+                                      order.eval_iters));
     int64_t num_tokens = 0;
     for (const auto& reader : datasets.readers) num_tokens += reader->num_tokens();
     for (const IndexReport& report : datasets.reports) print(report);
@@ -97,10 +88,9 @@ class IndexCommand final : public Command {
   }
 
   DataOptions data_;
-  std::string split_ = "969,30,1", vocab_file_, merge_file_;
-  std::optional<int64_t> seq_length_, train_samples_, train_iters_, global_batch_size_;
+  OrderOptions order_;
+  std::string vocab_file_, merge_file_;
   std::optional<int> num_threads_;
-  int64_t seed_ = 1234, eval_iters_ = 0, eval_interval_ = 1000;
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "indexed_dataset/blends/build_datasets.h"
 #include "tests/indexed_dataset/test_files.h"
 
 namespace weft {
@@ -34,6 +35,14 @@ class GptDatasetTest : public ::testing::Test {
     reader_ = std::make_shared<DatasetReader>(prefix());
   }
   std::filesystem::path prefix() const { return folder_ / "d"; }
+  TrainingDatasets build(const std::string& split, const DatasetTargetSizes& sizes,
+                         const std::string& name = "d") const {
+    return build_training_datasets(
+        {.blends = resolve_data_paths({.data_path = {(folder_ / name).string()}}),
+         .split = split,
+         .sequence_length = 4},
+        sizes);
+  }
 
   TemporaryFolder folder_;
   std::shared_ptr<const DatasetReader> reader_;
@@ -147,35 +156,37 @@ TEST(DatasetTargetSizes, RefuseImpossibleNumbers) {
 
 TEST_F(GptDatasetTest, BuildsEachSplitThatIsWanted) {
   const auto sizes = dataset_target_sizes(12, 0, 2, 4, 1);  // valid 2 x 1 x 2, test 2
-  const GptDatasets datasets = build_gpt_datasets(prefix(), "6,1,1", sizes, 4, 1234);
-  ASSERT_TRUE(datasets.train && datasets.valid && datasets.test);
+  const TrainingDatasets datasets = build("6,1,1", sizes);
+  ASSERT_TRUE(datasets.train);
+  ASSERT_EQ(datasets.valid.size(), 1U);
+  ASSERT_EQ(datasets.test.size(), 1U);
   EXPECT_GE(datasets.train->num_samples(), 12);
-  EXPECT_GE(datasets.valid->num_samples(), 4);
-  EXPECT_GE(datasets.test->num_samples(), 2);
-  for (const SamplePart& part : datasets.valid->sample_parts(0)) EXPECT_EQ(part.sequence_idx, 6);
-  for (const SamplePart& part : datasets.test->sample_parts(0)) EXPECT_EQ(part.sequence_idx, 7);
+  EXPECT_GE(datasets.first(Split::kValid)->num_samples(), 4);
+  EXPECT_GE(datasets.first(Split::kTest)->num_samples(), 2);
+  for (const SamplePart& part : datasets.first(Split::kValid)->sample_parts(0))
+    EXPECT_EQ(part.sequence_idx, 6);
+  for (const SamplePart& part : datasets.first(Split::kTest)->sample_parts(0))
+    EXPECT_EQ(part.sequence_idx, 7);
 }
 
 TEST_F(GptDatasetTest, BuildsNothingWhereNothingIsWanted) {
   const auto sizes = dataset_target_sizes(12, 0, 2, 0, 0);
-  const GptDatasets datasets = build_gpt_datasets(prefix(), "6,1,1", sizes, 4, 1234);
+  const TrainingDatasets datasets = build("6,1,1", sizes);
   EXPECT_TRUE(datasets.train);
-  EXPECT_FALSE(datasets.valid || datasets.test);
-  EXPECT_EQ(datasets.reader->num_documents(), 10);
+  EXPECT_TRUE(datasets.valid.empty() && datasets.test.empty());
+  EXPECT_EQ(datasets.readers.front()->num_documents(), 10);
 }
 
 TEST_F(GptDatasetTest, RunsWithoutATestSplit) {
   const auto sizes = dataset_target_sizes(12, 0, 2, 4, 1);
-  const GptDatasets datasets = build_gpt_datasets(prefix(), "6,2,0", sizes, 4, 1234);
-  EXPECT_TRUE(datasets.train && datasets.valid);
-  EXPECT_FALSE(datasets.test);
+  const TrainingDatasets datasets = build("6,2,0", sizes);
+  EXPECT_TRUE(datasets.train && !datasets.valid.empty());
+  EXPECT_TRUE(datasets.test.empty());
 }
 
 TEST_F(GptDatasetTest, SaysWhichSplitIsMissing) {
   const auto sizes = dataset_target_sizes(800, 0, 8, 1000, 40);
-  const auto error = [&](const char* split) {
-    return error_of([&] { build_gpt_datasets(prefix(), split, sizes, 4, 1234); });
-  };
+  const auto error = [&](const char* split) { return error_of([&] { build(split, sizes); }); };
   EXPECT_THAT(error("100,0,0"), HasSubstr("validation requested (--eval-iters 40) but --split "
                                           "100,0,0 gives it 0 %"));
   EXPECT_THAT(error("0,1,1"),
@@ -187,7 +198,7 @@ TEST_F(GptDatasetTest, SaysWhichSplitIsMissing) {
 TEST_F(GptDatasetTest, RefusesADatasetWithoutTokens) {
   write_dataset<uint16_t>(folder_ / "empty", TokenType::kUInt16, {{}, {}});
   const auto sizes = dataset_target_sizes(8, 0, 8, 0, 0);
-  EXPECT_THAT(error_of([&] { build_gpt_datasets(folder_ / "empty", "100", sizes, 4, 1234); }),
+  EXPECT_THAT(error_of([&] { build("100", sizes, "empty"); }),
               HasSubstr("gives it too little of the 0 documents"));
 }
 

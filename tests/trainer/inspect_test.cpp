@@ -6,52 +6,12 @@
 
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/storage/file_io.h"
-#include "tests/trainer/training_run.h"
+#include "tests/trainer/inspect_run.h"
 
 namespace weft {
 namespace {
 
 using testing::HasSubstr;
-
-class InspectRun : public Training {
- protected:
-  // Returns the exit code; output() is what weft-data prints.
-  int inspect(const Arguments& more) {
-    Arguments command{std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-data", "inspect", "samples",
-                      "--format", "jsonl"};
-    command.insert(command.end(), more.begin(), more.end());
-    return wait(start_program(command));
-  }
-  int inspect_run(const std::string& run, const Arguments& more) {
-    Arguments all = more;
-    all.insert(all.end(), {"--run", (folder_ / run).string()});
-    return inspect(all);
-  }
-  // Returns the samples that were printed; the lines of messages are left out.
-  std::vector<nlohmann::json> samples() const {
-    std::istringstream in(output());
-    std::vector<nlohmann::json> samples;
-    for (std::string line; std::getline(in, line);) {
-      nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
-      if (!json.is_discarded()) samples.push_back(std::move(json));
-    }
-    return samples;
-  }
-  // Expects that inspect shows, for each iteration of metrics.jsonl, the samples between the
-  // consumed ones before it and after it.
-  void expect_samples_of_metrics(const std::string& run) {
-    int64_t consumed = 0;
-    for (const nlohmann::json& line : metrics(run)) {
-      if (!line.contains("lm_loss")) continue;
-      const std::string iteration = line.at("iteration").dump();
-      ASSERT_EQ(inspect_run(run, {"--iteration", iteration}), 0) << output();
-      const auto shown = samples();
-      ASSERT_EQ(std::ssize(shown), line.at("global_batch_size")) << iteration << output();
-      for (const nlohmann::json& sample : shown) EXPECT_EQ(sample.at("sample"), consumed++);
-      EXPECT_EQ(line.at("consumed_samples"), consumed) << iteration;
-    }
-  }
-};
 
 TEST_F(InspectRun, AgreesWithTheMetricsOfARunThatWasResumedWithAnotherBatchSize) {
   ASSERT_EQ(run(arguments("run", 30, {"--exit-interval", "5"})), 0) << output();
@@ -115,18 +75,30 @@ TEST_F(InspectRun, RefusesWhatTheFolderDoesNotTell) {
   EXPECT_THAT(output(), HasSubstr("tells of samples from 40 on"));
 }
 
-TEST_F(InspectRun, RefusesOrdersAndBlendsThatItDoesNotKnow) {
-  ASSERT_EQ(run(arguments("legacy", 6, {"--sample-order", "legacy"})), 0) << output();
-  EXPECT_EQ(inspect_run("legacy", {"--iteration", "3"}), static_cast<int>(ExitCode::kBadInput));
-  EXPECT_THAT(output(), HasSubstr("the run's --sample-order is legacy"));
-  write_tiny_dataset(folder_ / "other", 200);
-  Arguments blend = arguments("blend", 6);
+TEST_F(InspectRun, RefusesAnOrderThatItDoesNotKnow) {
+  ASSERT_EQ(run(arguments("run", 6)), 0) << output();
+  const std::filesystem::path path = folder_ / "run/run_manifest.json";
+  nlohmann::json manifest = nlohmann::json::parse(read_file(path));
+  manifest["arguments"]["sample_order"] = "later";
+  write_file_atomically(path, manifest.dump());
+  EXPECT_EQ(inspect_run("run", {"--iteration", "3"}), static_cast<int>(ExitCode::kBadInput));
+  EXPECT_THAT(output(), HasSubstr("the run's --sample-order is later"));
+}
+
+TEST_F(InspectRun, RefusesADatasetOfABlendThatWasReplaced) {
+  const std::string other = write_tiny_dataset(folder_ / "other", 200);
+  Arguments blend = arguments("run", 6);
   const auto path = std::find(blend.begin(), blend.end(), prefix_);
   *path = "0.3";
-  blend.insert(path + 1, {prefix_, "0.7", (folder_ / "other").string()});
+  blend.insert(path + 1, {prefix_, "0.7", other});
   ASSERT_EQ(run(blend), 0) << output();
-  EXPECT_EQ(inspect_run("blend", {"--iteration", "3"}), static_cast<int>(ExitCode::kBadInput));
-  EXPECT_THAT(output(), HasSubstr("the run's data is a blend"));
+  EXPECT_EQ(inspect_run("run", {"--iteration", "3"}), 0) << output();
+  for (const char* suffix : {".bin", ".idx"}) std::filesystem::remove(other + suffix);
+  write_tiny_dataset(other, 201);
+  EXPECT_EQ(inspect_run("run", {"--iteration", "3"}), static_cast<int>(ExitCode::kBadInput));
+  EXPECT_THAT(output(), HasSubstr("the dataset " + other +
+                                  " was replaced or changed: the run read "
+                                  "200 documents"));
 }
 
 TEST_F(InspectRun, RefusesADatasetThatWasReplaced) {

@@ -362,6 +362,7 @@ TEST(RunManifest, HoldsTheArgumentsThatMapIterationsToSamples) {
   write_run_manifest(folder / "run", {.config = config,
                                       .device = "CPU",
                                       .dataset_prefix = "/data/p",
+                                      .blends = {},
                                       .data = data_of_run(),
                                       .padded_vocabulary_size = 128,
                                       .num_parameters = 5,

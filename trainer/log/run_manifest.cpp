@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "indexed_dataset/blends/blend_json.h"
 #include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/storage/file_io.h"
 #include "trainer/config/option_text.h"
@@ -67,6 +68,7 @@ void write_run_manifest(const std::filesystem::path& run_folder, const RunManife
                              ? Json()
                              : Json(fs::absolute(manifest.dataset_prefix).string())},
       {"working_directory", fs::current_path().string()},
+      {"blends", to_json(manifest.blends)},
       {"dataset_samples",
        {{"train", manifest.train_samples},
         {"validation", manifest.valid_samples},

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <string>
 
+#include "indexed_dataset/blends/data_paths.h"
 #include "trainer/config/config.h"
 #include "trainer/data/data_identity.h"
 
@@ -19,9 +20,11 @@ namespace weft {
 struct RunManifest {
   const Config& config;  // with defaults filled in; becomes "arguments"
   std::string device;
-  // Written as an absolute path: a run is inspected from anywhere. Empty where there are several;
-  // their paths are in "arguments", relative ones to "working_directory".
+  // Written as an absolute path: a run is inspected from anywhere. Empty where there are several.
   std::string dataset_prefix;
+  // What the options and the files that they name said at the start; the file has "working_directory"
+  // for relative prefixes.
+  const SplitBlends& blends;
   const DataIdentity& data;
   int64_t padded_vocabulary_size = 0, num_parameters = 0;
   int64_t num_iterations = 0;

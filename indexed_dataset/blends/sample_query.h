@@ -9,17 +9,14 @@
 #include <utility>
 #include <vector>
 
-#include "indexed_dataset/samples/gpt_dataset.h"
+#include "indexed_dataset/blends/build_datasets.h"
 
 namespace weft {
 
 // The options have Megatron's names and defaults; a value that differs from the training run's
 // gives other samples.
 struct SampleOrder {
-  std::string data_path;
-  std::string split = "969,30,1";
-  std::optional<int64_t> seq_length;
-  int64_t seed = 1234;
+  DatasetOptions data;
   std::optional<int64_t> train_samples, train_iters;
   int64_t eval_iters = 100, eval_interval = 1000;
   std::optional<int64_t> global_batch_size;
@@ -27,11 +24,11 @@ struct SampleOrder {
   // The numbers of samples that the run asked for, if its manifest has them; else they follow from
   // the values above.
   std::optional<DatasetTargetSizes> asked_samples;
-  std::string vocab_file, merge_file;
 };
 
-// The order of "arguments" in a run manifest, or of a file that has them alone. Throws a JSON
-// exception or std::runtime_error for what is missing.
+// The order of "arguments" in a run manifest, or of a file that has them alone. Paths are absolute if
+// the file tells the run's working directory. Caches of indexes are mapped if their folder is there,
+// and never written. Throws a JSON exception or std::runtime_error for what is missing.
 SampleOrder sample_order_from(const nlohmann::ordered_json& manifest);
 
 // A run that was resumed counts iterations and samples from there on.
@@ -48,8 +45,12 @@ std::pair<int64_t, int64_t> samples_of_iteration(const SampleOrder& order, int64
 // Returns the most samples of `split` that the run takes.
 int64_t num_asked_samples(const SampleOrder& order, Split split);
 
-// Builds only the split that is asked for, with the number of samples that the run would ask for.
-// Throws as build_gpt_datasets does; std::invalid_argument if the split has no samples.
-GptDataset build_split(const SampleOrder& order, Split split);
+// Returns the group of this name; "" is the only one that there is. Throws std::invalid_argument that
+// names all groups if there is none, or if "" could be several.
+const Blend& find_group(const SplitBlends& blends, Split split, const std::string& name);
+
+// Builds only the datasets of this group, as the training run does. Throws as
+// build_training_datasets() does; std::invalid_argument if the split has no samples.
+BlendedDataset build_group(const SampleOrder& order, Split split, const std::string& group);
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-#include "indexed_dataset/samples/sample_query.h"
+#include "indexed_dataset/blends/sample_query.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,21 @@
+// The options that decide how many samples a run takes and how long they are, for commands that are
+// told of a run by hand.
+#pragma once
+
+#include <optional>
+
+#include "indexed_dataset/blends/sample_query.h"
+#include "indexed_dataset/terminal/option_set.h"
+
+namespace weft {
+
+struct OrderOptions {
+  SampleOrder order;  // all but its datasets
+  std::optional<int64_t> seq_length;
+
+  void declare(OptionSet& options);
+  // Notes what is missing. `needs_batch`: the command does not work without the batch size.
+  void validate(OptionSet& options, bool needs_batch) const;
+};
+
+}  // namespace weft

@@ -1,0 +1,190 @@
+#include "indexed_dataset/blends/sample_query.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "indexed_dataset/blends/blend_json.h"
+#include "indexed_dataset/samples/batch_rampup.h"
+
+namespace weft {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Returns nothing if the value is absent or null.
+template <typename T>
+std::optional<T> find_value(const Json& arguments, const char* name) {
+  const auto found = arguments.find(name);
+  if (found == arguments.end() || found->is_null()) return std::nullopt;
+  return found->get<T>();
+}
+
+// Megatron writes a list; one dataset may stand alone as a text.
+std::vector<std::string> find_list(const Json& arguments, const char* name) {
+  const auto found = arguments.find(name);
+  if (found == arguments.end() || found->is_null()) return {};
+  if (found->is_string()) return {found->get<std::string>()};
+  return found->get<std::vector<std::string>>();
+}
+
+std::string find_text(const Json& arguments, const char* name) {
+  return find_value<std::string>(arguments, name).value_or("");
+}
+
+DataPaths data_paths_from(const Json& arguments) {
+  return {.data_path = find_list(arguments, "data_path"),
+          .train_data_path = find_list(arguments, "train_data_path"),
+          .valid_data_path = find_list(arguments, "valid_data_path"),
+          .test_data_path = find_list(arguments, "test_data_path"),
+          .data_args_path = find_text(arguments, "data_args_path"),
+          .per_split_data_args_path = find_text(arguments, "per_split_data_args_path"),
+          .train_weighted_split_paths = find_list(arguments, "train_weighted_split_paths"),
+          .valid_weighted_split_paths = find_list(arguments, "valid_weighted_split_paths"),
+          .test_weighted_split_paths = find_list(arguments, "test_weighted_split_paths")};
+}
+
+// Manifests of older versions and files of arguments alone have no "blends".
+SplitBlends blends_from(const Json& manifest) {
+  if (const auto found = manifest.find("blends"); found != manifest.end())
+    return split_blends_from_json(*found);
+  DataPaths paths = data_paths_from(manifest.at("arguments"));
+  if (const auto prefix = find_value<std::string>(manifest, "dataset_prefix");
+      prefix && paths.data_path.size() == 1) {
+    paths.data_path = {*prefix};
+  }
+  return resolve_data_paths(paths);
+}
+
+OrderKind order_kind_from(const Json& arguments) {
+  const auto name = find_value<std::string>(arguments, "sample_order");
+  if (!name) return OrderKind::kCore;
+  for (const auto& [known, kind] : kOrderKinds) {
+    if (*name == known) return kind;
+  }
+  throw std::runtime_error("the run's --sample-order is " + *name +
+                           ", which this version does not know");
+}
+
+// A cache is a help only: a folder that was removed since is not created anew.
+std::string folder_if_there(const std::string& folder) {
+  std::error_code error;
+  return !folder.empty() && std::filesystem::is_directory(folder, error) ? folder : "";
+}
+
+DatasetOptions dataset_options_from(const Json& manifest) {
+  const Json& arguments = manifest.at("arguments");
+  const std::filesystem::path directory = find_text(manifest, "working_directory");
+  DatasetOptions data;
+  data.blends = blends_from(manifest);
+  resolve_prefixes(data.blends, directory);
+  arguments.at("split").get_to(data.split);
+  data.order = order_kind_from(arguments);
+  arguments.at("seq_length").get_to(data.sequence_length);
+  arguments.at("seed").get_to(data.seed);
+  data.surplus =
+      find_value<double>(arguments, "mid_level_dataset_surplus").value_or(kDefaultSurplus);
+  if (const std::string cache = find_text(arguments, "data_cache_path"); !cache.empty())
+    data.cache_path = folder_if_there((directory / cache).string());
+  data.maps_caches_only = true;
+  data.vocab_file = find_text(arguments, "vocab_file");
+  data.merge_file = find_text(arguments, "merge_file");
+  return data;
+}
+
+DatasetTargetSizes target_sizes(const SampleOrder& order, Split split) {
+  if (order.asked_samples) return *order.asked_samples;
+  // The train split does not depend on the batch size unless iterations are counted.
+  const int64_t eval_iters = split == Split::kTrain ? 0 : order.eval_iters;
+  return dataset_target_sizes(order.train_samples, order.train_iters.value_or(0),
+                              order.global_batch_size.value_or(1), order.eval_interval, eval_iters);
+}
+
+int64_t& samples_of(DatasetTargetSizes& sizes, Split split) {
+  return split == Split::kTrain   ? sizes.train_samples
+         : split == Split::kValid ? sizes.valid_samples
+                                  : sizes.test_samples;
+}
+
+}  // namespace
+
+SampleOrder sample_order_from(const Json& manifest) {
+  const Json& arguments = manifest.at("arguments");
+  SampleOrder order;
+  order.data = dataset_options_from(manifest);
+  if (const auto samples = manifest.find("dataset_samples"); samples != manifest.end()) {
+    order.asked_samples =
+        DatasetTargetSizes{.train_samples = samples->at("train").get<int64_t>(),
+                           .valid_samples = samples->at("validation").get<int64_t>(),
+                           .test_samples = samples->at("test").get<int64_t>()};
+  }
+  order.train_samples = find_value<int64_t>(arguments, "train_samples");
+  // Megatron derives train_iters from train_samples and keeps both: the samples were what was asked
+  // for.
+  if (!order.train_samples) order.train_iters = find_value<int64_t>(arguments, "train_iters");
+  order.eval_iters = arguments.at("eval_iters").get<int64_t>();
+  order.eval_interval = arguments.at("eval_interval").get<int64_t>();
+  order.global_batch_size = find_value<int64_t>(arguments, "global_batch_size");
+  if (!order.global_batch_size)
+    order.global_batch_size = find_value<int64_t>(arguments, "micro_batch_size");
+  order.rampup_batch_size = find_value<std::vector<int64_t>>(arguments, "rampup_batch_size")
+                                .value_or(order.rampup_batch_size);
+  return order;
+}
+
+std::pair<int64_t, int64_t> samples_of_iteration(const SampleOrder& order, int64_t iteration,
+                                                 const Resumption& resumed) {
+  if (!order.global_batch_size) throw std::runtime_error("the run tells no global_batch_size");
+  const BatchRampup rampup(*order.global_batch_size, order.rampup_batch_size);
+  const auto first = rampup.consumed_after(iteration - 1 - resumed.iteration, resumed.samples);
+  const auto last = first ? rampup.consumed_after(1, *first) : std::nullopt;
+  if (!last) {
+    throw std::invalid_argument("--iteration " + std::to_string(iteration) +
+                                ": its samples do not fit 64 bits");
+  }
+  return {*first, *last};
+}
+
+int64_t num_asked_samples(const SampleOrder& order, Split split) {
+  DatasetTargetSizes sizes = target_sizes(order, split);
+  return samples_of(sizes, split);
+}
+
+const Blend& find_group(const SplitBlends& blends, Split split, const std::string& name) {
+  const std::vector<Blend>& groups = blends.of(split);
+  if (groups.size() == 1 && name.empty()) return groups.front();
+  std::string names;
+  for (const Blend& group : groups) {
+    if (group.name == name && !name.empty()) return group;
+    names += (names.empty() ? "" : ", ") + (group.name.empty() ? "one without a name" : group.name);
+  }
+  const std::string split_text(split_name(split));
+  if (groups.empty()) throw std::invalid_argument("the run names no dataset for " + split_text);
+  if (name.empty())
+    throw std::invalid_argument(split_text +
+                                " has several groups; give one with --group: " + names);
+  throw std::invalid_argument("--group " + name + ": " + split_text +
+                              " has no group of this name: " + names);
+}
+
+BlendedDataset build_group(const SampleOrder& order, Split split, const std::string& group) {
+  DatasetOptions options = order.data;
+  DatasetTargetSizes sizes = target_sizes(order, split);
+  sizes.eval_iters = order.eval_iters;
+  for (const Split other : {Split::kTrain, Split::kValid, Split::kTest}) {
+    if (other == split) continue;
+    samples_of(sizes, other) = 0;
+    options.blends.blends[static_cast<size_t>(other)].clear();
+  }
+  options.blends.blends[static_cast<size_t>(split)] = {find_group(order.data.blends, split, group)};
+  TrainingDatasets datasets = build_training_datasets(options, sizes);
+  if (datasets.train) return std::move(*datasets.train);
+  for (auto* groups : {&datasets.valid, &datasets.test}) {
+    if (!groups->empty()) return std::move(groups->front().dataset);
+  }
+  throw std::invalid_argument("the " + std::string(split_name(split)) +
+                              " split has no samples in this run (--split " + options.split +
+                              ", --eval-iters " + std::to_string(order.eval_iters) + ")");
+}
+
+}  // namespace weft

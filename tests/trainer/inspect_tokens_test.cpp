@@ -1,0 +1,212 @@
+// weft-data inspect samples --run shows the tokens that training and evaluation really took: a backend
+// writes down what it is given, for every way to name datasets and every order.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "tests/trainer/forwarding_backend.h"
+#include "tests/trainer/inspect_run.h"
+#include "trainer/config/command_line.h"
+#include "trainer/config/problems.h"
+#include "trainer/parallel/join_ranks.h"
+#include "trainer/train_loop.h"
+
+namespace weft {
+namespace {
+
+// The tokens of one micro-batch, and whether gradients followed.
+struct Pass {
+  std::vector<int32_t> tokens;
+  bool trains = false;
+};
+std::vector<Pass> passes;
+
+class RecordingBackend final : public ForwardingBackend {
+ public:
+  using ForwardingBackend::ForwardingBackend;
+  void embedding_forward(Tensor out, Tensor tokens, Tensor word, int64_t first) override {
+    const auto* ids = tokens.as<const int32_t>();
+    passes.push_back({{ids, ids + tokens.num_elements()}, false});
+    ForwardingBackend::embedding_forward(out, tokens, word, first);
+  }
+  void embedding_backward(Tensor dword, Tensor dout, Tensor tokens, int64_t first) override {
+    passes.back().trains = true;
+    ForwardingBackend::embedding_backward(dword, dout, tokens, first);
+  }
+};
+
+}  // namespace
+
+// The linker leads the trainer's calls of create_cpu_backend() to the first of these (--wrap).
+std::unique_ptr<Backend> create_recording_backend(int num_threads) asm(
+    "__wrap__ZN4weft18create_cpu_backendEi");
+std::unique_ptr<Backend> create_real_cpu_backend(int num_threads) asm(
+    "__real__ZN4weft18create_cpu_backendEi");
+std::unique_ptr<Backend> create_recording_backend(int num_threads) {
+  return std::make_unique<RecordingBackend>(create_real_cpu_backend(num_threads));
+}
+
+namespace {
+
+constexpr int64_t kLength = 16;
+
+class InspectTokens : public InspectRun {
+ protected:
+  void SetUp() override {
+    InspectRun::SetUp();
+    // Ids suffice here, and to load a vocabulary takes longer than all the rest of a call.
+    unsetenv("WEFT_GPT2_DIR");
+    setenv("HOME", folder_.path().c_str(), 1);
+  }
+  // Arguments with these words in the place of the datasets, for this many samples.
+  Arguments run_of(const Arguments& data, const std::string& train_samples,
+                   const Arguments& more = {}) const {
+    Arguments all = arguments("run");
+    for (const auto& [flag, count] :
+         {std::pair{"--data-path", 4}, {"--train-iters", 2}, {"--lr-warmup-iters", 2}}) {
+      const auto at = std::find(all.begin(), all.end(), flag);
+      all.erase(at, at + count);
+    }
+    all.insert(all.end(), {"--train-samples", train_samples, "--lr-warmup-samples", "16"});
+    all.insert(all.end(), data.begin(), data.end());
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+
+  // Trains in this process, whose passes are written down.
+  void train(const Arguments& all) {
+    ParsedArguments parsed = parse_arguments(all);
+    ASSERT_THAT(parsed.problems, testing::IsEmpty());
+    ASSERT_THAT(problems_of(parsed.config), testing::IsEmpty());
+    parsed.config.fill_defaults();
+    const auto ranks = join_ranks({});
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::tmpfile(), std::fclose);
+    TrainLoop(parsed.config, {}, TrainLoop::Clock::now(), *ranks, out.get()).run();
+  }
+
+  // Returns the samples of all passes that trained, or of the others, in order.
+  static std::vector<std::vector<int32_t>> samples_of_passes(bool trains) {
+    std::vector<std::vector<int32_t>> samples;
+    for (const Pass& pass : passes) {
+      if (pass.trains != trains) continue;
+      for (auto at = pass.tokens.begin(); at != pass.tokens.end(); at += kLength)
+        samples.emplace_back(at, at + kLength);
+    }
+    return samples;
+  }
+  // Appends the inputs of the samples that inspect shows, and checks that their parts name them.
+  void append_shown(const Arguments& more, std::vector<std::vector<int32_t>>& all) {
+    ASSERT_EQ(inspect_run("run", more), 0) << output();
+    for (const nlohmann::json& sample : samples()) {
+      all.push_back(sample.at("ids").get<std::vector<int32_t>>());
+      EXPECT_EQ(all.back(), tokens_of_parts(sample)) << sample;
+      ASSERT_EQ(all.back().size(), kLength + 1);
+      all.back().pop_back();
+    }
+  }
+  static std::vector<int32_t> tokens_of_parts(const nlohmann::json& sample) {
+    const DatasetReader reader(sample.at("dataset").get<std::string>());
+    std::vector<int32_t> tokens;
+    for (const nlohmann::json& part : sample.at("parts")) {
+      const auto count = part.at("num_tokens").get<int64_t>();
+      tokens.resize(tokens.size() + static_cast<size_t>(count));
+      reader.copy_tokens(part.at("sequence"), part.at("begin_token"), count,
+                         &*tokens.end() - count);
+    }
+    return tokens;
+  }
+  void expect_shown_is_trained() {
+    std::vector<std::vector<int32_t>> shown;
+    const auto num_iterations = metrics("run").back().at("iteration").get<int64_t>();
+    for (int64_t i = 1; i <= num_iterations; ++i)
+      append_shown({"--iteration", std::to_string(i)}, shown);
+    EXPECT_EQ(shown, samples_of_passes(/*trains=*/true));
+  }
+  // A ramp-up from 4 to 8, then a resumption with batches of 6.
+  void train_in_two_segments(const Arguments& data) {
+    passes.clear();
+    train(run_of(data, "96", {"--rampup-batch-size", "4", "2", "24", "--exit-interval", "8"}));
+    train(run_of(data, "96", {"--global-batch-size", "6", "--override-lr-scheduler"}));
+    expect_shown_is_trained();
+  }
+
+  std::string other_ = write_tiny_dataset(folder_ / "other", 80);
+  const Arguments weighted_ = {"--data-path", "0.25", prefix_, "0.75", other_, "--split", "90,5,5"};
+};
+
+TEST_F(InspectTokens, OfEveryOrderAreThoseThatWereTrained) {
+  for (const auto& [name, kind] : kOrderKinds) {
+    SCOPED_TRACE(name);
+    Arguments data = weighted_;
+    data.insert(data.end(), {"--sample-order", name});
+    train_in_two_segments(data);
+    std::filesystem::remove_all(folder_ / "run");
+  }
+}
+
+TEST_F(InspectTokens, OfEveryFormOfABlendAreThoseThatWereTrained) {
+  const std::string list = (folder_ / "list").string(), lists = (folder_ / "lists.json").string();
+  write_file_atomically(list, "1 " + prefix_ + "\n3 " + other_ + "\n");
+  write_file_atomically(lists, nlohmann::json{{"train", {"0.5", prefix_, "0.5", other_}},
+                                              {"valid", {other_}},
+                                              {"test", {prefix_}}}
+                                   .dump());
+  for (const Arguments& data :
+       {Arguments{"--data-path", prefix_, other_, "--split", "90,5,5"},
+        Arguments{"--data-args-path", list, "--split", "90,5,5"},
+        Arguments{"--per-split-data-args-path", lists},
+        Arguments{"--train-data-path", "2", prefix_, "1", other_, "--valid-data-path", other_}}) {
+    SCOPED_TRACE(data.front());
+    train_in_two_segments(data);
+    // What the files say now is not what they said then.
+    if (data.front() == "--data-args-path") {
+      write_file_atomically(list, "3 " + prefix_ + "\n1 " + other_ + "\n");
+      expect_shown_is_trained();
+    }
+    std::filesystem::remove_all(folder_ / "run");
+  }
+}
+
+TEST_F(InspectTokens, OfCachedIndexesAreThoseThatWereTrained) {
+  Arguments data = weighted_;
+  data.insert(data.end(), {"--data-cache-path", (folder_ / "cache").string()});
+  train_in_two_segments(data);
+}
+
+TEST_F(InspectTokens, OfEveryGroupAreThoseThatWereEvaluated) {
+  const Arguments groups = {"--train-weighted-split-paths",
+                            "T: 1 0:0.8 " + prefix_ + ", 2 0:0.8 " + other_,
+                            "--valid-weighted-split-paths",
+                            "ONE: 1 0.8:0.9 " + prefix_ + ", 3 0.8:0.9 " + other_,
+                            "TWO: 1 0.8:0.9 " + other_,
+                            "--test-weighted-split-paths",
+                            "LAST: 1 0.9:1 " + prefix_,
+                            "--sample-order",
+                            "bigscience"};
+  passes.clear();
+  train(run_of(groups, "160", {"--eval-interval", "8"}));
+  expect_shown_is_trained();
+  std::vector<std::vector<int32_t>> shown;
+  // After iterations 8 and 16, and at the end.
+  for (const std::string first : {"0", "8", "16"}) {
+    const std::string last = std::to_string(std::stoi(first) + 8);
+    for (const std::string group : {"ONE", "TWO"}) {
+      append_shown({"--split-name", "valid", "--group", group, "--sample-range", first, last},
+                   shown);
+    }
+  }
+  append_shown({"--split-name", "test", "--sample-range", "0", "8"}, shown);
+  EXPECT_EQ(shown, samples_of_passes(/*trains=*/false));
+
+  EXPECT_EQ(inspect_run("run", {"--split-name", "valid", "--sample-range", "0", "1"}),
+            static_cast<int>(ExitCode::kUsage));
+  EXPECT_THAT(output(), testing::HasSubstr("several groups; give one with --group: ONE, TWO"));
+  EXPECT_EQ(
+      inspect_run("run", {"--split-name", "valid", "--group", "X", "--sample-range", "0", "1"}),
+      static_cast<int>(ExitCode::kUsage));
+  EXPECT_THAT(output(), testing::HasSubstr("no group of this name: ONE, TWO"));
+}
+
+}  // namespace
+}  // namespace weft
