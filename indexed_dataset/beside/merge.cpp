@@ -12,6 +12,7 @@
 #include "indexed_dataset/beside/merge_checks.h"
 #include "indexed_dataset/beside/merge_manifest.h"
 #include "indexed_dataset/beside/output_conflicts.h"
+#include "indexed_dataset/beside/part_versions.h"
 #include "indexed_dataset/beside/source_map.h"
 #include "indexed_dataset/pair/dataset_files.h"
 #include "indexed_dataset/pair/merge_pairs.h"
@@ -282,6 +283,7 @@ MergeReport merge_datasets(const MergeConfig& config, const std::function<void()
   const DatasetLocks lock({config.output_prefix});
   const PairMerge pairs(config.prefixes);
   MergeReport report;
+  report.notes = compare_part_versions(pairs);
   const auto sources = SourcesMerge::open(pairs, report.notes);
   const auto [manifest, note] = merged_manifest(pairs, config.program_version, config.options);
   if (!note.empty()) report.notes.push_back(note);

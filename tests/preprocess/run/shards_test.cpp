@@ -237,7 +237,7 @@ TEST_F(Shards, MergedInOrderHaveTheInputsOfTheWholeInTheirManifest) {
   for (const auto& prefixes : not_whole) EXPECT_TRUE(inputs_of_merged(prefixes).is_null());
   // Parts of other files, or by other options, are no whole; nor is one of which nothing is known.
   const auto damage = [](auto& manifest, int what) {
-    if (what == 0) manifest["inputs"][0]["version"] = "another";
+    if (what == 0) manifest["inputs"][0]["version"] = "changed 1.5";
     if (what == 1) manifest["inputs"].erase(1);
     if (what == 2) manifest["run_options"]["--append-eod"] = "perhaps";
     if (what == 3) manifest["inputs"][2]["lines"] = "xyz";

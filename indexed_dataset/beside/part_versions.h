@@ -1,0 +1,22 @@
+// Were the parts of a merge made of the same inputs, and by the same program? Shards of a corpus that
+// was written anew between two jobs would otherwise become one dataset, in which some lines are
+// missing and others come twice.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "indexed_dataset/pair/merge_pairs.h"
+
+namespace weft {
+
+// Compares what the manifests and source maps of shards of one run (preprocess --shard I/N) say of
+// each input. A shard that was there before, or of another N, begins the next run. Throws
+// std::runtime_error that names both parts and the input if its size or a server's version of it
+// differs.
+//
+// Returns notes on what may be meant: a file of the same size with another time (nodes may have
+// copies), shards of other options, parts that other versions of weft-data made.
+std::vector<std::string> compare_part_versions(const PairMerge& pairs);
+
+}  // namespace weft
