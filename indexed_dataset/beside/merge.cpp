@@ -1,9 +1,5 @@
 #include "indexed_dataset/beside/merge.h"
 
-#include <algorithm>
-#include <map>
-#include <memory>
-#include <optional>
 #include <stdexcept>
 #include <system_error>
 
@@ -11,13 +7,12 @@
 #include "indexed_dataset/beside/dataset_manifest.h"
 #include "indexed_dataset/beside/merge_checks.h"
 #include "indexed_dataset/beside/merge_manifest.h"
+#include "indexed_dataset/beside/merge_sources.h"
 #include "indexed_dataset/beside/output_conflicts.h"
 #include "indexed_dataset/beside/part_versions.h"
-#include "indexed_dataset/beside/source_map.h"
 #include "indexed_dataset/pair/dataset_files.h"
 #include "indexed_dataset/pair/merge_pairs.h"
 #include "indexed_dataset/process/exit_code.h"
-#include "indexed_dataset/process/parallel_for.h"
 #include "indexed_dataset/soundness/block_checksums.h"
 #include "indexed_dataset/soundness/verify.h"
 #include "indexed_dataset/storage/file_io.h"
@@ -100,166 +95,6 @@ bool is_there_already(const MergeConfig& config, const std::string& manifest) {
   throw std::invalid_argument("'" + index.string() + "' is a finished dataset, " + why +
                               "; give --overwrite to replace it, or another --output-prefix");
 }
-
-// Adds up the parts of one input of the merged source map.
-class MergedInput {
- public:
-  // Returns what must be added to the offsets of a part's entries; nothing if that cannot be known,
-  // because what lies before the part in the input was not added last.
-  std::optional<int64_t> add(const std::optional<InputPart>& part) {
-    is_whole_ |= !part;
-    if (!part) return 0;
-    if (!sum_ || sum_->is_empty()) {
-      if (is_whole_ && !part->counts_from_input) return std::nullopt;
-      sum_ = part;
-      return 0;
-    }
-    if (part->is_empty()) return 0;
-    const bool follows = sum_->file_end == part->file_begin;
-    if (part->counts_from_input ? !sum_->counts_from_input : !follows) return std::nullopt;
-    // If the text before a part of a compressed input is known, entries count from the input's
-    // begin.
-    const int64_t text_begin = sum_->counts_from_input ? sum_->file_begin : 0;
-    const int64_t shift = part->counts_from_input ? 0 : text_begin + sum_->num_bytes;
-    if (!follows) {
-      sum_ = part;
-    } else {
-      sum_->file_end = part->file_end;
-      if (__builtin_add_overflow(sum_->num_bytes, part->num_bytes, &sum_->num_bytes))
-        return std::nullopt;
-    }
-    return shift;
-  }
-
-  // Returns the part of the input that the merged dataset has.
-  std::optional<InputPart> part() const {
-    return is_whole_ || !sum_ || sum_->is_whole() ? std::nullopt : sum_;
-  }
-
- private:
-  std::optional<InputPart> sum_;  // the last parts that follow each other, as one
-  bool is_whole_ = false;
-};
-
-// Makes one map of the sources of all parts. Inputs of one name in several parts are one input; the
-// second of a name in one part is the second of that name in others.
-class SourcesMerge {
- public:
-  // Returns nothing if a part has no sources; a note says which.
-  static std::optional<SourcesMerge> open(const PairMerge& pairs, std::vector<std::string>& notes) {
-    const char* what = "the result has no source map: ";
-    if (!pairs.has_bounds()) {
-      notes.push_back(std::string(what) + "no part has document bounds");
-      return std::nullopt;
-    }
-    SourcesMerge merge;
-    for (const PairMerge::Part& part : pairs.parts()) {
-      const std::string path = sources_path(part.reader.prefix()).string();
-      auto map = open_source_map_of(part.reader);
-      if (!map) {
-        notes.push_back(what + path + " is not there");
-        return std::nullopt;
-      }
-      const std::string lost = merge.add({std::move(*map), part.documents_before, {}});
-      if (lost.empty()) continue;
-      notes.push_back(
-          what + path + " counts the bytes of " + lost +
-          " from the begin of its part, and the part before it does not come before it");
-      return std::nullopt;
-    }
-    for (const MergedInput& input : merge.merged_inputs_)
-      merge.input_parts_.push_back(input.part());
-    return merge;
-  }
-
-  int64_t size_bytes() const {
-    return source_entry_at(num_documents_, has_origins_) + footer_bytes_;
-  }
-
-  // Returns the checksum of all entries, which begin at source_entry_at(0, ...).
-  Crc32 write(const fs::path& path, int num_threads, const std::function<void()>& check) const {
-    constexpr int64_t kEntries = int64_t{1} << 18;  // 3 MB a piece, 12 with origins
-    struct Piece {
-      const OnePart* part;
-      int64_t first, count;
-      Crc32 crc;
-    };
-    std::vector<Piece> pieces;
-    for (const OnePart& part : parts_) {
-      for (int64_t i = 0; i < part.map.num_documents(); i += kEntries)
-        pieces.push_back({&part, i, std::min(kEntries, part.map.num_documents() - i), {}});
-    }
-    OutputFile file(path);
-    file.truncate(source_entry_at(num_documents_, has_origins_));
-    parallel_for(static_cast<int64_t>(pieces.size()), num_threads, [&](int64_t i) {
-      check();
-      auto& [part, first, count, crc] = pieces[static_cast<size_t>(i)];
-      std::vector<std::byte> bytes;
-      bytes.reserve(static_cast<size_t>(source_entry_bytes(has_origins_) * count));
-      for (int64_t k = first; k < first + count; ++k) {
-        SourceEntry entry = part->map.entry(k);
-        const NewInput& input = part->new_inputs[entry.input_idx];
-        entry.input_idx = input.idx;
-        if (__builtin_add_overflow(entry.offset_bytes, input.shift_bytes, &entry.offset_bytes)) {
-          throw std::runtime_error(part->map.path().string() +
-                                   ": a document beyond the end of all files: it is damaged");
-        }
-        append_source_entry(bytes, entry, has_origins_);
-      }
-      crc.add(bytes);
-      file.write_at(bytes.data(), bytes.size(),
-                    source_entry_at(part->documents_before + first, has_origins_));
-    });
-    file.close();
-    seal_source_map(path, num_documents_, inputs_, input_parts_, has_origins_);
-    Crc32 entries;
-    for (const Piece& piece : pieces) entries.append(piece.crc);
-    return entries;
-  }
-  int64_t entries_begin() const { return source_entry_at(0, has_origins_); }
-
- private:
-  struct NewInput {
-    uint32_t idx;
-    int64_t shift_bytes;
-  };
-  struct OnePart {
-    SourceMap map;
-    int64_t documents_before;
-    std::vector<NewInput> new_inputs;
-  };
-
-  // Returns the name of an input whose entries have no place in the merged map; "" if there is
-  // none.
-  std::string add(OnePart one) {
-    std::map<std::string, int> num_seen;
-    for (size_t i = 0; i < one.map.inputs().size(); ++i) {
-      const std::string& input = one.map.inputs()[i];
-      const auto [place, is_new] = index_of_input_.emplace(std::pair(input, num_seen[input]++),
-                                                           static_cast<uint32_t>(inputs_.size()));
-      if (is_new) {
-        inputs_.push_back(input);
-        merged_inputs_.emplace_back();
-        footer_bytes_ += static_cast<int64_t>(input.size()) + 160;  // with a part's numbers
-      }
-      const auto shift_bytes = merged_inputs_[place->second].add(one.map.parts()[i]);
-      if (!shift_bytes) return input;
-      one.new_inputs.push_back({place->second, *shift_bytes});
-    }
-    num_documents_ += one.map.num_documents();
-    has_origins_ |= one.map.has_origins();
-    parts_.push_back(std::move(one));
-    return "";
-  }
-
-  std::vector<OnePart> parts_;
-  std::vector<std::string> inputs_;
-  std::vector<MergedInput> merged_inputs_;  // beside inputs_
-  InputParts input_parts_;
-  std::map<std::pair<std::string, int>, uint32_t> index_of_input_;  // by name and how many before
-  int64_t num_documents_ = 0, footer_bytes_ = 32;
-  bool has_origins_ = false;  // true if any part has origins; those of the others are empty then
-};
 
 // The entries of a source map are compared; its header and list of inputs are checked by reading.
 void check_opens(const fs::path& sources) {
