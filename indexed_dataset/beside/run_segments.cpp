@@ -45,10 +45,13 @@ std::map<std::string, const DatasetIdentity*> identities_of(const RunSegment& se
   std::map<std::string, const DatasetIdentity*> all, of_split;
   const std::vector<std::string> prefixes = segment.order.data.blends.prefixes();
   for (size_t i = 0; i < segment.datasets.size(); ++i) all[prefixes[i]] = &segment.datasets[i];
-  for (const Blend& blend : segment.order.data.blends.of(split)) {
-    for (const std::string& prefix : blend.prefixes) {
-      if (const auto found = all.find(prefix); found != all.end()) of_split.insert(*found);
-    }
+  SplitBlends blends = segment.order.data.blends;
+  for (const Split other : {Split::kTrain, Split::kValid, Split::kTest}) {
+    if (other != split) blends.blends[static_cast<size_t>(other)].clear();
+  }
+  if (split != Split::kTrain) blends.changes.clear();
+  for (const std::string& prefix : blends.prefixes()) {
+    if (const auto found = all.find(prefix); found != all.end()) of_split.insert(*found);
   }
   return of_split;
 }
@@ -94,10 +97,13 @@ std::vector<RunSegment> read_run_segments(const std::filesystem::path& run_folde
 }
 
 void check_same_datasets(const RunSegment& segment, Split split, const std::string& group) {
-  const auto identities = identities_of(segment, split);
-  for (const std::string& prefix : find_group(segment.order.data.blends, split, group).prefixes) {
-    if (const auto found = identities.find(prefix); found != identities.end())
-      check_same_dataset(prefix, *found->second);
+  const std::vector<std::string>& named =
+      find_group(segment.order.data.blends, split, group).prefixes;
+  for (const auto& [prefix, identity] : identities_of(segment, split)) {
+    // Training has one group, whose blend may change.
+    const bool is_read =
+        split == Split::kTrain || std::find(named.begin(), named.end(), prefix) != named.end();
+    if (is_read) check_same_dataset(prefix, *identity);
   }
 }
 

@@ -39,6 +39,11 @@ Json to_json(const SplitBlends& blends) {
     Json& list = json[std::string(short_split_name(split))] = Json::array();
     for (const Blend& blend : blends.of(split)) list.push_back(json_of(blend));
   }
+  for (const BlendChange& change : blends.changes) {
+    Json& entry = json["changes"].emplace_back(Json{{"blend", json_of(change.blend)}});
+    if (change.from_samples) entry["from_samples"] = *change.from_samples;
+    if (change.from_tokens) entry["from_tokens"] = *change.from_tokens;
+  }
   return json;
 }
 
@@ -49,15 +54,26 @@ SplitBlends split_blends_from_json(const Json& json) {
     for (const Json& blend : json.at(std::string(short_split_name(split))))
       blends.blends[static_cast<size_t>(split)].push_back(blend_from(blend));
   }
+  if (const auto changes = json.find("changes"); changes != json.end()) {
+    for (const Json& entry : *changes) {
+      BlendChange& change = blends.changes.emplace_back();
+      change.blend = blend_from(entry.at("blend"));
+      const bool is_in_samples = entry.contains("from_samples");
+      const auto first = entry.at(is_in_samples ? "from_samples" : "from_tokens").get<int64_t>();
+      (is_in_samples ? change.from_samples : change.from_tokens) = first;
+    }
+  }
   return blends;
 }
 
 void resolve_prefixes(SplitBlends& blends, const std::filesystem::path& working_directory) {
+  const auto resolve = [&](Blend& blend) {
+    for (std::string& prefix : blend.prefixes) prefix = (working_directory / prefix).string();
+  };
   for (auto& of_split : blends.blends) {
-    for (Blend& blend : of_split) {
-      for (std::string& prefix : blend.prefixes) prefix = (working_directory / prefix).string();
-    }
+    for (Blend& blend : of_split) resolve(blend);
   }
+  for (BlendChange& change : blends.changes) resolve(change.blend);
 }
 
 }  // namespace weft

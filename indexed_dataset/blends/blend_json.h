@@ -10,7 +10,8 @@
 namespace weft {
 
 // {"own_paths": bool, "train": [{"name": "", "prefixes": [...], "weights": [...], "shares": [[0, 0.9],
-// ...]}, ...], "valid": ..., "test": ...}. Weights and shares are exact: the shortest text that reads
+// ...]}, ...], "valid": ..., "test": ..., "changes": [{"blend": {...}, "from_samples": N}, ...]}; the
+// last one only where there are some. Weights and shares are exact: the shortest text that reads
 // back as the same double.
 nlohmann::ordered_json to_json(const SplitBlends& blends);
 

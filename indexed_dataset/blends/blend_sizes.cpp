@@ -1,6 +1,7 @@
 #include "indexed_dataset/blends/blend_sizes.h"
 
 #include <cmath>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 
@@ -46,6 +47,24 @@ BlendSizes blend_sizes(std::span<const double> weights, int64_t num_samples, Ord
   // All programs normalize once more where the index is built: the last bits can change.
   sizes.weights = normalize_weights(sizes.weights);
   return sizes;
+}
+
+void check_not_outrun(Split split, OrderKind order, double surplus,
+                      const std::vector<int64_t>& counts, const std::vector<GptDataset>& datasets) {
+  for (size_t i = 0; i < datasets.size(); ++i) {
+    const int64_t needed = counts[i], available = datasets[i].num_samples();
+    if (needed <= available) continue;
+    std::ostringstream surplus_text;
+    surplus_text << surplus;
+    throw std::invalid_argument(
+        "the " + std::string(split_name(split)) + " blend needs " + std::to_string(needed) +
+        " samples of dataset " + std::to_string(i) + ", " + datasets[i].reader().prefix().string() +
+        ", but only " + std::to_string(available) +
+        " were built for its weight; give it a larger weight or leave it out" +
+        (rules_of(order).has_old_blend_sizes ? ""
+                                             : ", or raise --mid-level-dataset-surplus (" +
+                                                   surplus_text.str() + " now) five- to tenfold"));
+  }
 }
 
 }  // namespace weft

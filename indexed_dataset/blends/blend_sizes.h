@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "indexed_dataset/samples/gpt_dataset.h"
 #include "indexed_dataset/samples/order_kind.h"
 
 namespace weft {
@@ -30,5 +31,11 @@ struct BlendSizes {
 // begins with the same entries.
 BlendSizes blend_sizes(std::span<const double> weights, int64_t num_samples, OrderKind order,
                        double surplus = kDefaultSurplus);
+
+// Throws std::invalid_argument that names a dataset which has fewer samples than the blending index
+// takes of it (`counts`), both numbers, and what to change. The greedy rule takes the first sample of a
+// dataset of small weight early, so that a short run can ask for more than the surplus.
+void check_not_outrun(Split split, OrderKind order, double surplus,
+                      const std::vector<int64_t>& counts, const std::vector<GptDataset>& datasets);
 
 }  // namespace weft

@@ -1,13 +1,13 @@
 #include "indexed_dataset/blends/build_datasets.h"
 
 #include <chrono>
-#include <sstream>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
 #include <unordered_map>
 #include <utility>
 
+#include "indexed_dataset/blends/blend_schedule.h"
 #include "indexed_dataset/blends/index_cache.h"
 #include "indexed_dataset/blends/numpy_sum.h"
 #include "indexed_dataset/process/parallel_for.h"
@@ -16,12 +16,6 @@ namespace weft {
 namespace {
 
 using Readers = std::unordered_map<std::string, std::shared_ptr<const DatasetReader>>;
-
-std::string short_text(double number) {
-  std::ostringstream text;
-  text << number;
-  return text.str();
-}
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -52,6 +46,8 @@ class SplitBuilder {
       : options_(options), readers_(readers), split_(split), sizes_(sizes), reports_(reports) {}
 
   BlendedDataset build(const Blend& blend, int64_t num_samples) {
+    if (split_ == Split::kTrain && !options_.blends.changes.empty())
+      return build_scheduled(blend, num_samples);
     if (blend.prefixes.size() == 1 && blend.weights.empty()) {
       reports_.emplace_back();
       return BlendedDataset(build_one(blend, 0, num_samples, reports_.back()));
@@ -94,6 +90,28 @@ class SplitBuilder {
                 std::min(num_samples, total));
   }
 
+  BlendedDataset build_scheduled(const Blend& first, int64_t num_samples) {
+    const auto start = std::chrono::steady_clock::now();
+    BlendPlan plan = plan_blends(first, options_.blends.changes, num_samples,
+                                 options_.sequence_length, options_.order, options_.surplus);
+    std::vector<GptDataset> datasets = build_all(plan.datasets, plan.num_asked);
+    std::vector<int64_t> counts;
+    for (const GptDataset& dataset : datasets) counts.push_back(dataset.num_samples());
+    for (const auto& [dataset_idx, lap] : split_into_laps(plan.index, counts)) {
+      const auto at = static_cast<size_t>(dataset_idx);
+      if (lap > 0)
+        datasets.push_back(
+            build_one(plan.datasets, at, plan.num_asked[at], reports_.emplace_back(), lap));
+    }
+    reports_.push_back({.split = split_,
+                        .name = "blend",
+                        .num_asked = num_samples,
+                        .num_samples = num_samples,
+                        .seconds = seconds_since(start)});
+    const auto index = std::make_shared<const BlendingIndex>(std::move(plan.index));
+    return {std::move(datasets), {.view = index->view(), .memory = index}};
+  }
+
   // The blend of datasets that are built. Only Megatron-Core keeps files of blends.
   BlendedDataset join(const Blend& blend, const std::vector<std::optional<int64_t>>& asked,
                       std::vector<GptDataset> datasets, const std::vector<double>& weights,
@@ -107,7 +125,7 @@ class SplitBuilder {
     } else {
       std::vector<IndexDescription> descriptions;
       for (size_t i = 0; i < asked.size(); ++i)
-        descriptions.push_back(describe(blend, i, asked[i]));
+        descriptions.push_back(describe(blend, i, asked[i], options_.seed));
       built = open_cached_blend(options_.cache_path,
                                 core_blend_description(descriptions, weights, size), split_,
                                 weights, size);
@@ -118,7 +136,7 @@ class SplitBuilder {
                         .num_samples = size,
                         .was_cached = built.was_there,
                         .seconds = seconds_since(start)});
-    check_not_outrun(built.counts, datasets);
+    check_not_outrun(split_, options_.order, options_.surplus, built.counts, datasets);
     return {std::move(datasets), std::move(built.index)};
   }
 
@@ -137,19 +155,20 @@ class SplitBuilder {
     return datasets;
   }
 
-  // Thread-safe.
+  // Thread-safe. Each lap has an order of its own.
   GptDataset build_one(const Blend& blend, size_t i, std::optional<int64_t> num_samples,
-                       IndexReport& report) const {
+                       IndexReport& report, int64_t lap = 0) const {
+    const int64_t seed = (options_.seed + lap) & UINT32_MAX;
     const auto& reader = readers_.at(blend.prefixes[i]);
     const GptIndexOptions options{.range = range_with_sequences(blend, i),
                                   .num_samples = num_samples,
                                   .sequence_length = options_.sequence_length,
-                                  .seed = options_.seed,
+                                  .seed = seed,
                                   .order = options_.order};
     const auto start = std::chrono::steady_clock::now();
     CachedIndex built;
     try {
-      built = open_index(describe(blend, i, num_samples), *reader, options);
+      built = open_index(describe(blend, i, num_samples, seed), *reader, options);
     } catch (const std::system_error&) {
       throw;
     } catch (const std::runtime_error& error) {
@@ -176,15 +195,15 @@ class SplitBuilder {
     return {hold(build_gpt_index(reader.lengths(), options))};
   }
 
-  IndexDescription describe(const Blend& blend, size_t i,
-                            std::optional<int64_t> num_samples) const {
+  IndexDescription describe(const Blend& blend, size_t i, std::optional<int64_t> num_samples,
+                            int64_t seed) const {
     IndexDescription description{
         .order = options_.order,
         .dataset_path = blend.prefixes[i],
         .num_samples = num_samples,
         .split = split_,
         .group = blend.name,
-        .seed = options_.seed,
+        .seed = seed,
         .sequence_length = options_.sequence_length,
         .split_string = {},
         .tokenizer = tokenizer_description(options_.vocab_file, options_.merge_file)};
@@ -225,25 +244,6 @@ class SplitBuilder {
 
   std::string where(const Blend& blend, size_t i) const {
     return readers_.at(blend.prefixes[i])->prefix().string();
-  }
-
-  // The greedy rule takes the first sample of a dataset of small weight early, so that a short run
-  // can ask for more than the surplus.
-  void check_not_outrun(const std::vector<int64_t>& counts,
-                        const std::vector<GptDataset>& datasets) const {
-    for (size_t i = 0; i < datasets.size(); ++i) {
-      const int64_t needed = counts[i], available = datasets[i].num_samples();
-      if (needed <= available) continue;
-      throw std::invalid_argument(
-          "the " + std::string(split_name(split_)) + " blend needs " + std::to_string(needed) +
-          " samples of dataset " + std::to_string(i) + ", " +
-          datasets[i].reader().prefix().string() + ", but only " + std::to_string(available) +
-          " were built for its weight; give it a larger weight or leave it out" +
-          (rules_of(options_.order).has_old_blend_sizes
-               ? ""
-               : ", or raise --mid-level-dataset-surplus (" + short_text(options_.surplus) +
-                     " now) five- to tenfold"));
-    }
   }
 
   const DatasetOptions& options_;

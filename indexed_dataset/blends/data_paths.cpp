@@ -1,14 +1,11 @@
 #include "indexed_dataset/blends/data_paths.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <stdexcept>
 #include <unordered_set>
 
-#include "indexed_dataset/pair/dataset_files.h"
+#include "indexed_dataset/blends/blend_schedule.h"
 #include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/storage/whole_files.h"
 
@@ -17,50 +14,6 @@ namespace {
 
 [[noreturn]] void throw_bad(const std::string& option, const std::string& what) {
   throw std::invalid_argument(option + ": " + what);
-}
-
-std::string trimmed(const std::string& text) {
-  constexpr const char* kSpaces = " \t\r\n";
-  const size_t begin = text.find_first_not_of(kSpaces);
-  if (begin == std::string::npos) return "";
-  return text.substr(begin, text.find_last_not_of(kSpaces) - begin + 1);
-}
-
-std::optional<double> find_number(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-double parse_weight(const std::string& text, const std::string& prefix, const std::string& option) {
-  const std::optional<double> weight = find_number(trimmed(text));
-  if (!weight) throw_bad(option, "'" + text + "', the weight of " + prefix + ", is not a number");
-  if (!std::isfinite(*weight) || *weight <= 0) {
-    throw_bad(option, "the weight of " + prefix + " is " + text +
-                          ", it must be positive; leave out a dataset that is not wanted");
-  }
-  return *weight;
-}
-
-std::string prefix_of(const std::string& text, const std::string& option) {
-  const std::string prefix = trimmed(text);
-  if (prefix.empty()) throw_bad(option, "an empty name stands where a PREFIX is expected");
-  return without_suffix(prefix).string();
-}
-
-std::vector<std::string> words_of(const std::string& text) {
-  std::istringstream stream(text);
-  std::vector<std::string> words;
-  for (std::string word; stream >> word;) words.push_back(word);
-  return words;
-}
-
-std::vector<std::string> pieces_of(const std::string& text, char separator) {
-  std::vector<std::string> pieces;
-  std::istringstream stream(text);
-  for (std::string piece; std::getline(stream, piece, separator);) pieces.push_back(piece);
-  return pieces;
 }
 
 // The lists of train, valid and test in the file of --per-split-data-args-path: texts or arrays.
@@ -111,87 +64,7 @@ std::vector<Blend> parse_groups(const std::vector<std::string>& values, const st
   return groups;
 }
 
-}  // namespace
-
-bool DataPaths::empty() const {
-  return data_path.empty() && train_data_path.empty() && valid_data_path.empty() &&
-         test_data_path.empty() && data_args_path.empty() && per_split_data_args_path.empty() &&
-         train_weighted_split_paths.empty() && valid_weighted_split_paths.empty() &&
-         test_weighted_split_paths.empty();
-}
-
-std::vector<std::string> SplitBlends::prefixes() const {
-  std::vector<std::string> all;
-  std::unordered_set<std::string> known;
-  for (const auto& of_split : blends) {
-    for (const Blend& blend : of_split) {
-      for (const std::string& prefix : blend.prefixes) {
-        if (known.insert(prefix).second) all.push_back(prefix);
-      }
-    }
-  }
-  return all;
-}
-
-// Megatron's rule: an odd number of values are prefixes; an even one are pairs if every first value
-// of a pair is a number, and prefixes if none is.
-Blend parse_blend(const std::vector<std::string>& values, const std::string& option) {
-  Blend blend;
-  size_t num_weights = 0;
-  const bool is_even = values.size() % 2 == 0;
-  for (size_t i = 0; is_even && i < values.size(); i += 2)
-    num_weights += find_number(trimmed(values[i])) ? 1 : 0;
-  if (num_weights == 0 || values.size() == 1) {
-    for (const std::string& value : values) {
-      if (values.size() > 1 && !is_even && find_number(trimmed(value))) {
-        throw_bad(option, std::to_string(values.size()) + " values, and '" + value +
-                              "' is a number: a weight or a PREFIX is missing");
-      }
-      blend.prefixes.push_back(prefix_of(value, option));
-    }
-    return blend;
-  }
-  if (num_weights != values.size() / 2) {
-    throw_bad(option, "only " + std::to_string(num_weights) + " of " +
-                          std::to_string(values.size() / 2) +
-                          " pairs begin with a number; give every PREFIX a weight, or none");
-  }
-  for (size_t i = 0; i < values.size(); i += 2) {
-    blend.prefixes.push_back(prefix_of(values[i + 1], option));
-    blend.weights.push_back(parse_weight(values[i], blend.prefixes.back(), option));
-  }
-  return blend;
-}
-
-Blend parse_weighted_split(const std::string& value, const std::string& option) {
-  constexpr const char* kForm = "; give \"NAME: WEIGHT BEGIN:END PREFIX, WEIGHT BEGIN:END PREFIX\"";
-  const size_t colon = value.find(':');
-  if (colon == std::string::npos) throw_bad(option, "'" + value + "' has no NAME:" + kForm);
-  Blend blend;
-  blend.name = trimmed(value.substr(0, colon));
-  for (const std::string& piece : pieces_of(value.substr(colon + 1), ',')) {
-    const std::vector<std::string> words = words_of(piece);
-    if (words.size() != 3)
-      throw_bad(option, "'" + trimmed(piece) + "' has not three words" + kForm);
-    const std::vector<std::string> bounds = pieces_of(words[1], ':');
-    const auto bound = [&](size_t i) {
-      return i < bounds.size() ? find_number(bounds[i]) : std::nullopt;
-    };
-    if (bounds.size() != 2 || !bound(0) || !bound(1) || !(*bound(0) >= 0) ||
-        !(*bound(0) < *bound(1)) || !(*bound(1) <= 1)) {
-      throw_bad(option, "'" + words[1] + "' is no range BEGIN:END within 0:1" + kForm);
-    }
-    blend.prefixes.push_back(prefix_of(words[2], option));
-    blend.weights.push_back(parse_weight(words[0], words[2], option));
-    blend.shares.emplace_back(*bound(0), *bound(1));
-  }
-  if (blend.prefixes.empty()) throw_bad(option, "'" + value + "' names no dataset" + kForm);
-  // A single dataset is not blended, so its weight has no meaning.
-  if (blend.prefixes.size() == 1) blend.weights.clear();
-  return blend;
-}
-
-SplitBlends resolve_data_paths(const DataPaths& paths) {
+SplitBlends resolve_blends(const DataPaths& paths) {
   check_one_way(paths);
   SplitBlends result;
   if (!paths.data_path.empty() || !paths.data_args_path.empty()) {
@@ -233,6 +106,39 @@ SplitBlends resolve_data_paths(const DataPaths& paths) {
     throw std::invalid_argument(
         "--data-path is required: the PREFIX of PREFIX.bin and PREFIX.idx, or a blend of several");
   return result;
+}
+
+}  // namespace
+
+bool DataPaths::empty() const {
+  return data_path.empty() && train_data_path.empty() && valid_data_path.empty() &&
+         test_data_path.empty() && data_args_path.empty() && per_split_data_args_path.empty() &&
+         train_weighted_split_paths.empty() && valid_weighted_split_paths.empty() &&
+         test_weighted_split_paths.empty();
+}
+
+std::vector<std::string> SplitBlends::prefixes() const {
+  std::vector<std::string> all;
+  std::unordered_set<std::string> known;
+  const auto add = [&](const Blend& blend) {
+    for (const std::string& prefix : blend.prefixes) {
+      if (known.insert(prefix).second) all.push_back(prefix);
+    }
+  };
+  for (const auto& of_split : blends) {
+    for (const Blend& blend : of_split) add(blend);
+  }
+  for (const BlendChange& change : changes) add(change.blend);
+  return all;
+}
+
+SplitBlends resolve_data_paths(const DataPaths& paths) {
+  SplitBlends blends = resolve_blends(paths);
+  if (paths.blend_schedule.empty()) return blends;
+  if (blends.of(Split::kTrain).empty())
+    throw_bad("--blend-schedule", "no dataset is named for training");
+  blends.changes = read_blend_schedule(paths.blend_schedule, blends.of(Split::kTrain).front());
+  return blends;
 }
 
 }  // namespace weft

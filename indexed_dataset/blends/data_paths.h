@@ -4,12 +4,10 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "indexed_dataset/blends/blend.h"
 #include "indexed_dataset/samples/split.h"
 
 namespace weft {
@@ -25,20 +23,9 @@ struct DataPaths {
   // "NAME: WEIGHT BEGIN:END PREFIX, WEIGHT BEGIN:END PREFIX"; several for validation and test.
   std::vector<std::string> train_weighted_split_paths = {}, valid_weighted_split_paths = {},
                            test_weighted_split_paths = {};
+  std::string blend_schedule = {};  // JSON: how the training blend changes (blend_schedule.h)
 
   bool empty() const;
-};
-
-// Datasets that are drawn from together.
-struct Blend {
-  std::string name;  // of a bigscience group, else empty
-  std::vector<std::string> prefixes;
-  std::vector<double> weights;  // one for each prefix, as given; empty if none were
-  // The share [first, second) of each dataset's sequences that belongs to the split; empty: what
-  // --split says.
-  std::vector<std::pair<double, double>> shares;
-
-  bool operator==(const Blend&) const = default;
 };
 
 struct SplitBlends {
@@ -46,6 +33,7 @@ struct SplitBlends {
   // evaluated apart.
   std::array<std::vector<Blend>, 3> blends;
   bool has_own_paths = false;  // each split has datasets of its own, and --split means nothing
+  std::vector<BlendChange> changes;  // of training, in the order of the file
 
   const std::vector<Blend>& of(Split split) const { return blends[static_cast<size_t>(split)]; }
   // All prefixes, each once, in the order in which they are named.
@@ -55,11 +43,5 @@ struct SplitBlends {
 // Reads the files that are named. Throws std::invalid_argument in words of the options, for
 // datasets named in two ways, or lists that are none; std::system_error if a file cannot be read.
 SplitBlends resolve_data_paths(const DataPaths& paths);
-
-// One list: prefixes, or pairs of a weight and a prefix. `option` is for messages.
-Blend parse_blend(const std::vector<std::string>& values, const std::string& option);
-
-// "NAME: WEIGHT BEGIN:END PREFIX, ..."
-Blend parse_weighted_split(const std::string& value, const std::string& option);
 
 }  // namespace weft

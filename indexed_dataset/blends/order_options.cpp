@@ -3,6 +3,8 @@
 namespace weft {
 
 void OrderOptions::declare(OptionSet& options) {
+  options.text("--blend-schedule", blend_schedule,
+               "JSON file: from which sample or token on training has another blend");
   options.text("--split", order.data.split, "weights of train, valid and test, as for training");
   options.integer("--seq-length", seq_length, "tokens of a sample, as for training", 1,
                   INT32_MAX - 1);
@@ -14,6 +16,11 @@ void OrderOptions::declare(OptionSet& options) {
                   "batches of each validation and test, as for training");
   options.integer("--eval-interval", order.eval_interval, "as for training", 1);
   options.integer("--global-batch-size", order.global_batch_size, "as for training", 1);
+}
+
+SplitBlends OrderOptions::resolve(DataPaths paths) const {
+  paths.blend_schedule = blend_schedule;
+  return resolve_data_paths(paths);
 }
 
 void OrderOptions::validate(OptionSet& options, bool needs_batch) const {

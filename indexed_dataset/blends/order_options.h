@@ -12,8 +12,11 @@ namespace weft {
 struct OrderOptions {
   SampleOrder order;  // all but its datasets
   std::optional<int64_t> seq_length;
+  std::string blend_schedule;
 
   void declare(OptionSet& options);
+  // The datasets that `paths` and --blend-schedule name.
+  SplitBlends resolve(DataPaths paths) const;
   // Notes what is missing. `needs_batch`: the command does not work without the batch size.
   void validate(OptionSet& options, bool needs_batch) const;
 };

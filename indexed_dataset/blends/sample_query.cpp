@@ -41,7 +41,8 @@ DataPaths data_paths_from(const Json& arguments) {
           .per_split_data_args_path = find_text(arguments, "per_split_data_args_path"),
           .train_weighted_split_paths = find_list(arguments, "train_weighted_split_paths"),
           .valid_weighted_split_paths = find_list(arguments, "valid_weighted_split_paths"),
-          .test_weighted_split_paths = find_list(arguments, "test_weighted_split_paths")};
+          .test_weighted_split_paths = find_list(arguments, "test_weighted_split_paths"),
+          .blend_schedule = find_text(arguments, "blend_schedule")};
 }
 
 // Manifests of older versions and files of arguments alone have no "blends".
@@ -176,6 +177,7 @@ BlendedDataset build_group(const SampleOrder& order, Split split, const std::str
     samples_of(sizes, other) = 0;
     options.blends.blends[static_cast<size_t>(other)].clear();
   }
+  if (split != Split::kTrain) options.blends.changes.clear();
   options.blends.blends[static_cast<size_t>(split)] = {find_group(order.data.blends, split, group)};
   TrainingDatasets datasets = build_training_datasets(options, sizes);
   if (datasets.train) return std::move(*datasets.train);

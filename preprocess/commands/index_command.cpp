@@ -54,7 +54,7 @@ class IndexCommand final : public Command {
     const auto start = std::chrono::steady_clock::now();
     const SampleOrder& order = order_.order;
     DatasetOptions options = order.data;
-    options.blends = resolve_data_paths(data_.paths);
+    options.blends = order_.resolve(data_.paths);
     options.order = data_.order;
     options.sequence_length = *order_.seq_length;
     options.surplus = data_.surplus_value();

@@ -66,7 +66,7 @@ struct InspectOptions {
 
   SampleOrder given_order() const {
     SampleOrder given = order.order;
-    given.data.blends = resolve_data_paths(data.paths);
+    given.data.blends = order.resolve(data.paths);
     given.data.order = data.order;
     given.data.sequence_length = *order.seq_length;
     given.data.surplus = data.surplus_value();

@@ -124,10 +124,11 @@ class InspectTokens : public InspectRun {
     EXPECT_EQ(shown, samples_of_passes(/*trains=*/true));
   }
   // A ramp-up from 4 to 8, then a resumption with batches of 6.
-  void train_in_two_segments(const Arguments& data) {
+  void train_in_two_segments(const Arguments& data) { train_in_two_segments(data, data); }
+  void train_in_two_segments(const Arguments& data, const Arguments& later) {
     passes.clear();
     train(run_of(data, "96", {"--rampup-batch-size", "4", "2", "24", "--exit-interval", "8"}));
-    train(run_of(data, "96", {"--global-batch-size", "6", "--override-lr-scheduler"}));
+    train(run_of(later, "96", {"--global-batch-size", "6", "--override-lr-scheduler"}));
     expect_shown_is_trained();
   }
 
@@ -172,6 +173,29 @@ TEST_F(InspectTokens, OfCachedIndexesAreThoseThatWereTrained) {
   Arguments data = weighted_;
   data.insert(data.end(), {"--data-cache-path", (folder_ / "cache").string()});
   train_in_two_segments(data);
+}
+
+TEST_F(InspectTokens, OfABlendThatChangesAreThoseThatWereTrained) {
+  const std::string third = write_tiny_dataset(folder_ / "third", 40);
+  const std::string path = (folder_ / "schedule").string();
+  write_file_atomically(
+      path, nlohmann::json{{{"from_samples", 50}, {"blend", {0.6, prefix_, 0.4, third}}},
+                           {{"from_tokens", 80 * kLength}, {"blend", {1, other_, 3, third}}}}
+                .dump());
+  Arguments scheduled = weighted_;
+  scheduled.insert(scheduled.end(), {"--blend-schedule", path});
+  train_in_two_segments(scheduled, scheduled);
+  const auto whole = samples_of_passes(/*trains=*/true);
+  std::filesystem::remove_all(folder_ / "run");
+  // The schedule comes when 48 samples are consumed.
+  train_in_two_segments(weighted_, scheduled);
+  EXPECT_EQ(samples_of_passes(/*trains=*/true), whole);
+  // All datasets of the schedule are known by their bytes.
+  for (const char* suffix : {".bin", ".idx"}) std::filesystem::remove(third + suffix);
+  write_tiny_dataset(third, 41);
+  EXPECT_EQ(inspect_run("run", {"--iteration", "2"}), 0) << output();
+  EXPECT_EQ(inspect_run("run", {"--iteration", "12"}), static_cast<int>(ExitCode::kBadInput));
+  EXPECT_THAT(output(), testing::HasSubstr("the dataset " + third + " was replaced"));
 }
 
 TEST_F(InspectTokens, OfEveryGroupAreThoseThatWereEvaluated) {

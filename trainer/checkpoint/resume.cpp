@@ -45,6 +45,7 @@ std::vector<std::string> argument_differences(const std::string& saved_arguments
         {"per_split_data_args_path", "--per-split-data-args-path", true},
         {"train_data_path", "--train-data-path", true},
         {"train_weighted_split_paths", "--train-weighted-split-paths", true},
+        {"blend_schedule", "--blend-schedule", true},
         {"sample_order", "--sample-order", true},
         {"mid_level_dataset_surplus", "--mid-level-dataset-surplus", true},
         {"seq_length", "--seq-length", true},

@@ -42,7 +42,8 @@ DataPaths Config::data_paths() const {
           .per_split_data_args_path = per_split_data_args_path,
           .train_weighted_split_paths = train_weighted_split_paths,
           .valid_weighted_split_paths = valid_weighted_split_paths,
-          .test_weighted_split_paths = test_weighted_split_paths};
+          .test_weighted_split_paths = test_weighted_split_paths,
+          .blend_schedule = blend_schedule};
 }
 
 int64_t Config::data_parallel_size() const {

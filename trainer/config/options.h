@@ -108,6 +108,8 @@ void visit_options(C& c, Visitor& v) {
   v("valid-weighted-split-paths", c.valid_weighted_split_paths,
     "the same for validation; each of several is evaluated by itself");
   v("test-weighted-split-paths", c.test_weighted_split_paths, "the same for the test");
+  v("blend-schedule", c.blend_schedule,
+    "JSON file: from which sample or token on training has another blend");
   v("split", c.split, "shares of train, validation and test");
   v("sample-order", c.sample_order,
     "the program whose order is built: core, legacy, bigscience, neox; or sequential");

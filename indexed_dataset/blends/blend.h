@@ -1,0 +1,41 @@
+// One blend, in the forms that Megatron's options have.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace weft {
+
+// Datasets that are drawn from together.
+struct Blend {
+  std::string name;  // of a bigscience group, else empty
+  std::vector<std::string> prefixes;
+  std::vector<double> weights;  // one for each prefix, as given; empty if none were
+  // The share [first, second) of each dataset's sequences that belongs to the split; empty: what
+  // --split says.
+  std::vector<std::pair<double, double>> shares;
+
+  bool operator==(const Blend&) const = default;
+};
+
+// Another blend of training from a sample or a token of the run on; one of the two is given.
+struct BlendChange {
+  std::optional<int64_t> from_samples, from_tokens;
+  Blend blend;  // with weights
+
+  bool operator==(const BlendChange&) const = default;
+};
+
+// The words between spaces, tabs and ends of lines.
+std::vector<std::string> words_of(const std::string& text);
+
+// One list: prefixes, or pairs of a weight and a prefix. `option` is for messages.
+Blend parse_blend(const std::vector<std::string>& values, const std::string& option);
+
+// "NAME: WEIGHT BEGIN:END PREFIX, ..."
+Blend parse_weighted_split(const std::string& value, const std::string& option);
+
+}  // namespace weft
