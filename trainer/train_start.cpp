@@ -275,14 +275,7 @@ void TrainLoop::open_data() {
 }
 
 void TrainLoop::check_samples_suffice() const {
-  int64_t needed = consumed_samples();
-  for (int64_t i = iteration(); i < schedule_.num_iterations(); ++i) {
-    needed += schedule_.global_batch_size(needed);
-    if (!schedule_.ramps_up()) {
-      needed += (schedule_.num_iterations() - i - 1) * config_.global_batch();
-      break;
-    }
-  }
+  const int64_t needed = schedule_.consumed_at_end(iteration(), consumed_samples());
   if (needed <= datasets_.train->num_samples()) return;
   throw std::invalid_argument(fmt::format(
       "the run resumes at iteration {} with {} consumed samples and would end at sample {}, "
@@ -308,9 +301,10 @@ void TrainLoop::start_loaders() {
   const int64_t batch = config_.global_batch();
   if (datasets_.train) {
     check_samples_suffice();
-    train_loader_ = make_loader(
-        *datasets_.train, consumed_samples(),
-        {[this](int64_t consumed) { return schedule_.global_batch_size(consumed); }, batch});
+    train_loader_ =
+        make_loader(*datasets_.train, consumed_samples(),
+                    {[this](int64_t consumed) { return schedule_.global_batch_size(consumed); },
+                     schedule_.largest_global_batch_size()});
   }
   for (const NamedDataset& group : datasets_.valid) {
     // A run that resumes with a shorter --eval-interval may need more samples than are left. It

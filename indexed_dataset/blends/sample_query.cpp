@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "indexed_dataset/blends/blend_json.h"
-#include "indexed_dataset/samples/batch_rampup.h"
+#include "indexed_dataset/samples/batch_size_plan.h"
 
 namespace weft {
 namespace {
@@ -130,15 +130,19 @@ SampleOrder sample_order_from(const Json& manifest) {
     order.global_batch_size = find_value<int64_t>(arguments, "micro_batch_size");
   order.rampup_batch_size = find_value<std::vector<int64_t>>(arguments, "rampup_batch_size")
                                 .value_or(order.rampup_batch_size);
+  order.step_batch_size_schedule = find_text(arguments, "step_batch_size_schedule");
   return order;
 }
 
 std::pair<int64_t, int64_t> samples_of_iteration(const SampleOrder& order, int64_t iteration,
                                                  const Resumption& resumed) {
   if (!order.global_batch_size) throw std::runtime_error("the run tells no global_batch_size");
-  const BatchRampup rampup(*order.global_batch_size, order.rampup_batch_size);
-  const auto first = rampup.consumed_after(iteration - 1 - resumed.iteration, resumed.samples);
-  const auto last = first ? rampup.consumed_after(1, *first) : std::nullopt;
+  const std::string& steps = order.step_batch_size_schedule;
+  const BatchSizePlan plan = steps.empty()
+                                 ? BatchSizePlan(*order.global_batch_size, order.rampup_batch_size)
+                                 : BatchSizePlan::of_steps(steps, order.data.sequence_length);
+  const auto first = plan.consumed_after(iteration - 1 - resumed.iteration, resumed.samples);
+  const auto last = first ? plan.consumed_after(1, *first) : std::nullopt;
   if (!last) {
     throw std::invalid_argument("--iteration " + std::to_string(iteration) +
                                 ": its samples do not fit 64 bits");

@@ -21,6 +21,7 @@ struct SampleOrder {
   int64_t eval_iters = 100, eval_interval = 1000;
   std::optional<int64_t> global_batch_size;
   std::vector<int64_t> rampup_batch_size;  // start, increment, samples; or empty
+  std::string step_batch_size_schedule;
   // The numbers of samples that the run asked for, if its manifest has them; else they follow from
   // the values above.
   std::optional<DatasetTargetSizes> asked_samples;
@@ -37,7 +38,7 @@ struct Resumption {
 };
 
 // Returns the samples [first, last) that iteration `iteration` (from resumed.iteration + 1) takes,
-// with batch size ramp-up if there is one (Megatron-LM core/num_microbatches_calculator.py). Needs
+// with batch sizes that change if they do (Megatron-LM core/num_microbatches_calculator.py). Needs
 // global_batch_size. Throws std::invalid_argument where they do not fit 64 bits.
 std::pair<int64_t, int64_t> samples_of_iteration(const SampleOrder& order, int64_t iteration,
                                                  const Resumption& resumed = {});

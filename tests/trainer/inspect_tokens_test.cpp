@@ -175,6 +175,24 @@ TEST_F(InspectTokens, OfCachedIndexesAreThoseThatWereTrained) {
   train_in_two_segments(data);
 }
 
+TEST_F(InspectTokens, OfBatchesWhoseSizeStepsAreThoseThatWereTrained) {
+  Arguments data = weighted_;
+  data.insert(data.end(), {"--step-batch-size-schedule", "0:2 160:4,0.4K:8 1040:4"});
+  passes.clear();
+  Arguments all = run_of(data, "96", {"--exit-interval", "9"});
+  const auto at = std::find(all.begin(), all.end(), "--global-batch-size");
+  all.erase(at, at + 2);
+  for (int segment = 0; segment < 3; ++segment) train(all);
+  std::vector<int64_t> sizes;
+  for (const nlohmann::json& line : metrics("run")) {
+    if (line.contains("lm_loss")) sizes.push_back(line.at("global_batch_size"));
+  }
+  // 10 samples of 16 tokens are 160 tokens; 25 and 65 begin the next sizes.
+  EXPECT_THAT(sizes,
+              testing::ElementsAre(2, 2, 2, 2, 2, 4, 4, 4, 4, 8, 8, 8, 8, 8, 4, 4, 4, 4, 4, 4, 4));
+  expect_shown_is_trained();
+}
+
 TEST_F(InspectTokens, OfABlendThatChangesAreThoseThatWereTrained) {
   const std::string third = write_tiny_dataset(folder_ / "third", 40);
   const std::string path = (folder_ / "schedule").string();

@@ -54,6 +54,7 @@ std::vector<std::string> argument_differences(const std::string& saved_arguments
         {"train_samples", "--train-samples", true},
         {"global_batch_size", "--global-batch-size", false},
         {"rampup_batch_size", "--rampup-batch-size", false},
+        {"step_batch_size_schedule", "--step-batch-size-schedule", false},
         {"bf16", "--bf16", false},
         {"attention_dropout", "--attention-dropout", false},
         {"hidden_dropout", "--hidden-dropout", false},

@@ -46,6 +46,18 @@ DataPaths Config::data_paths() const {
           .blend_schedule = blend_schedule};
 }
 
+int64_t Config::global_batch() const {
+  if (global_batch_size) return *global_batch_size;
+  if (!step_batch_size_schedule.empty()) return batch_size_plan().last();
+  return micro_batch_size * data_parallel_size();
+}
+
+BatchSizePlan Config::batch_size_plan() const {
+  if (!step_batch_size_schedule.empty())
+    return BatchSizePlan::of_steps(step_batch_size_schedule, seq_length);
+  return BatchSizePlan(global_batch(), rampup_batch_size);
+}
+
 int64_t Config::data_parallel_size() const {
   const int64_t model_parallel_size = tensor_model_parallel_size * pipeline_model_parallel_size;
   return model_parallel_size < 1 ? 1 : std::max<int64_t>(1, world_size / model_parallel_size);

@@ -11,6 +11,7 @@
 
 #include "indexed_dataset/blends/blend_sizes.h"
 #include "indexed_dataset/blends/data_paths.h"
+#include "indexed_dataset/samples/batch_size_plan.h"
 #include "indexed_dataset/samples/order_kind.h"
 #include "kernels/backend.h"
 
@@ -33,6 +34,7 @@ struct Config {
   int64_t micro_batch_size = 0;
   std::optional<int64_t> global_batch_size;
   std::vector<int64_t> rampup_batch_size;  // start, increment, samples; or empty
+  std::string step_batch_size_schedule;    // "TOKENS:SIZE ...", or empty
   std::optional<int64_t> train_iters, train_samples, exit_interval;
   std::optional<double> exit_duration_in_mins;
   bool exit_on_missing_checkpoint = false, skip_train = false;
@@ -99,9 +101,10 @@ struct Config {
   int64_t ffn_size() const { return ffn_hidden_size.value_or(4 * hidden_size); }
   int64_t positions() const { return max_position_embeddings.value_or(seq_length); }
   int64_t data_parallel_size() const;  // at least 1
-  int64_t global_batch() const {
-    return global_batch_size.value_or(micro_batch_size * data_parallel_size());
-  }
+  // The global batch size of evaluations and of the end of the run.
+  int64_t global_batch() const;
+  // The sizes of all batches. Throws std::invalid_argument for a step schedule that is none.
+  BatchSizePlan batch_size_plan() const;
   // Without tensor parallelism Megatron turns the flag off.
   bool shares_sequence() const { return sequence_parallel && tensor_model_parallel_size > 1; }
   bool shards_optimizer() const { return use_distributed_optimizer || zero_stage.value_or(0) == 1; }

@@ -37,6 +37,9 @@ void visit_options(C& c, Visitor& v) {
     "samples per step (default: micro-batch-size times data-parallel ranks)");
   v("rampup-batch-size", c.rampup_batch_size,
     "START INCREMENT SAMPLES: grow the batch over that many samples");
+  v("step-batch-size-schedule", c.step_batch_size_schedule,
+    "\"TOKENS:SIZE TOKENS:SIZE ...\": the batch has that size from that token on; K, M, B, T are 10^3 "
+    "to 10^12");
   v("train-iters", c.train_iters, "steps to train; this or --train-samples");
   v("train-samples", c.train_samples, "samples to train; this or --train-iters");
   v("exit-interval", c.exit_interval, "save and exit when the iteration is a multiple of this");

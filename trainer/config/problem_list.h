@@ -35,6 +35,10 @@ class ProblemList {
 void check_shape(const Config& config, ProblemList& problems);
 // Sizes that do not divide over the ranks (shape_problems.cpp).
 void check_shares(const Config& config, ProblemList& problems);
+// A text of --step-batch-size-schedule that is none is reported and cleared (batch_problems.cpp).
+void check_step_schedule(Config& config, ProblemList& problems);
+// Batch sizes and the run's length (batch_problems.cpp).
+void check_duration(const Config& config, ProblemList& problems);
 // Sizes that no product of could be counted in 64 bits (shape_problems.cpp).
 void check_limits(const Config& config, ProblemList& problems);
 

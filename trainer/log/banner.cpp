@@ -12,7 +12,10 @@ namespace {
 
 std::string batch_lines(const Config& config, const BatchSchedule& schedule) {
   std::string text;
-  if (schedule.ramps_up()) {
+  if (!config.step_batch_size_schedule.empty()) {
+    text += fmt::format("will use step batch size schedule {} (tokens:size)\n",
+                        config.step_batch_size_schedule);
+  } else if (schedule.batch_size_changes()) {
     text += fmt::format(
         "will use batch size rampup starting from global batch size {} to global batch size {} with batch size increments {} over {} samples.\n",
         config.rampup_batch_size[0], config.global_batch(), config.rampup_batch_size[1],

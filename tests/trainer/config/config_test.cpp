@@ -207,6 +207,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"--hidden-dropout -0.1", "--hidden-dropout must be in [0, 1)"},
         Case{"--rampup-batch-size 2 2 100", "--rampup-batch-size needs --train-samples"},
         Case{"--rampup-batch-size 2 2", "takes START INCREMENT SAMPLES (got 2 values)"},
+        Case{"--step-batch-size-schedule 0:8", "--step-batch-size-schedule needs --train-samples"},
+        Case{"--step-batch-size-schedule 0:4,64:x", "'0:4,64:x': 64:x is not TOKENS:SIZE"},
         Case{"--exit-interval 0", "--exit-interval must be positive (got 0)"},
         Case{"--exit-duration-in-mins 0", "--exit-duration-in-mins must be positive"},
         Case{"--eval-iters -1", "--eval-iters must be at least 0"},
@@ -260,6 +262,21 @@ TEST(Config, RampUpIsCheckedOverItsWholeLength) {
       problems_of(samples +
                   "--micro-batch-size 4 --global-batch-size 32 --rampup-batch-size 32 8 100"),
       ElementsAre(HasSubstr("a whole number of increments of 8")));
+}
+
+TEST(Config, StepsOfTheBatchSizeAreChecked) {
+  const std::string samples =
+      "--num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 16 "
+      "--max-position-embeddings 16 --train-samples 1000 --lr 1e-3 --data-path x "
+      "--micro-batch-size 4 --step-batch-size-schedule ";
+  EXPECT_THAT(problems_of(samples + "0:8,1K:16"), ElementsAre());
+  EXPECT_EQ(parse_arguments(words(samples + "0:8,1K:16")).config.global_batch(), 16);
+  EXPECT_THAT(problems_of(samples + "0:6,1K:16"),
+              ElementsAre(HasSubstr("a batch of 6, not a multiple of --micro-batch-size 4")));
+  EXPECT_THAT(problems_of(samples + "0:8,1K:16 --global-batch-size 8"),
+              ElementsAre(HasSubstr("8 is not the last size of --step-batch-size-schedule, 16")));
+  EXPECT_THAT(problems_of(samples + "0:8,1K:16 --rampup-batch-size 4 4 100"),
+              testing::Contains(HasSubstr("exclude each other")));
 }
 
 TEST(Config, BatchesAreSharedByTheDataParallelRanks) {
