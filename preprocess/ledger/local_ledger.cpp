@@ -1,5 +1,6 @@
 #include "preprocess/ledger/local_ledger.h"
 
+#include <string_view>
 #include <vector>
 
 #include "indexed_dataset/process/crash_point.h"
@@ -25,6 +26,14 @@ void LocalLedger::close_journal() {
   end_thread();
   thread_.check();
   write_journal();
+}
+
+void LocalLedger::close_journal_after(const std::exception& error) {
+  try {
+    close_journal();
+  } catch (const std::exception& of_journal) {
+    if (std::string_view(of_journal.what()) == error.what()) throw;
+  }
 }
 
 void LocalLedger::end_thread() {

@@ -44,6 +44,9 @@ class LocalLedger final : public LedgerLink {
   void keep_journal(std::chrono::milliseconds interval);
   // Ends that, and writes what is left. Throws why the journal could not be written.
   void close_journal();
+  // The same for a run that has failed with `error`, which is what its user is to see: only if it is
+  // the news that the journal had failed is that thrown, with its own type.
+  void close_journal_after(const std::exception& error);
 
  private:
   void write_journal();

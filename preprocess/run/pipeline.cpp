@@ -117,7 +117,7 @@ void work(const PlannedRun& run, std::shared_ptr<const Vocabulary> vocabulary, R
   } catch (const std::exception& error) {
     if (ranks) ranks->end_work(failure_of(error));
     tell();
-    ledger->close_journal();
+    ledger->close_journal_after(error);
     throw;
   }
   tell();

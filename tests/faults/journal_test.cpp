@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "indexed_dataset/process/exit_code.h"
 #include "preprocess/ledger/local_ledger.h"
 #include "tests/temporary_folder.h"
 
@@ -153,6 +154,44 @@ TEST_F(JournalFile, SpillFilesAreRemovedWhenItSaysThatTheyWereCopied) {
   EXPECT_EQ(removed, (std::vector<int64_t>{7, 8}));
   ledger.close_journal();
   EXPECT_EQ(removed.size(), 2U) << "each is removed once";
+}
+
+// The error of the clean-up hid why the run had failed.
+TEST_F(JournalFile, ThatCannotBeWrittenAtTheEndOfAFailedRunHidesNoOtherError) {
+  const auto ledger_with_news = [this] {
+    auto ledger =
+        std::make_unique<LocalLedger>(Ledger({{0, 0, 0, 100}}, {"corpus"}, 1, {}),
+                                      Journal(path_, kIdentity), LocalLedger::RemoveSpill());
+    LedgerRequest request, durable;
+    request.num_tasks_wanted = 1;
+    ledger->exchange(request);
+    durable.durable = {{0, progress_of(50)}};
+    durable.durable[0].progress.counts.datasets = {{1, 1, 5}};
+    ledger->exchange(durable);
+    return ledger;
+  };
+  auto ledger = ledger_with_news();
+  set_io_fault(1, ENOSPC);
+  EXPECT_THROW(ledger->close_journal(), std::system_error);
+  set_io_fault(1, ENOSPC);
+  EXPECT_NO_THROW(ledger->close_journal_after(std::runtime_error("a bad line")));
+  set_io_fault(0, 0);
+
+  // The thread that keeps the journal fails first, and the run hears of it through the ledger.
+  ledger = ledger_with_news();
+  set_io_fault(1, ENOSPC);
+  ledger->keep_journal(std::chrono::milliseconds(1));
+  std::optional<RunFailure> failure;
+  while (!failure) failure = ledger->exchange({}).failure;
+  set_io_fault(0, 0);
+  const RunFailed news(failure->exit_code, failure->message);
+  try {
+    ledger->close_journal_after(news);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code().value(), ENOSPC);
+    EXPECT_EQ(exit_code_for(error), exit_code_for(news));
+  }
 }
 
 TEST_F(JournalFile, OfAnotherRunIsBegunAnew) {

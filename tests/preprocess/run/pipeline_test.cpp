@@ -300,8 +300,9 @@ TEST_F(Pipeline, DatasetsOfSeveralKeysGetTheirNamesTogether) {
     bool failed = false;
     try {
       run();
-    } catch (const std::system_error&) {
+    } catch (const std::exception& failure) {
       failed = true;
+      EXPECT_EQ(exit_code_for(failure), ExitCode::kNoSpace) << failure.what() << ", " << fail_at;
     }
     set_io_fault(0, 0);
     if (!failed) break;
