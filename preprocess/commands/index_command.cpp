@@ -2,30 +2,17 @@
 // itself, and prints what there is.
 #include <fmt/format.h>
 
-#include <charconv>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
-#include <stdexcept>
 
+#include "indexed_dataset/blends/build_datasets.h"
+#include "indexed_dataset/blends/data_options.h"
 #include "indexed_dataset/blends/order_options.h"
 #include "indexed_dataset/terminal/messages.h"
 #include "indexed_dataset/terminal/terminal_text.h"
 #include "preprocess/commands/commands.h"
-#include "preprocess/commands/data_options.h"
 
 namespace weft {
-
-double DataOptions::surplus_value() const {
-  double value = 0;
-  const auto [end, error] = std::from_chars(surplus.data(), surplus.data() + surplus.size(), value);
-  if (error != std::errc() || end != surplus.data() + surplus.size() || !(value >= 0) ||
-      !std::isfinite(value)) {
-    throw std::invalid_argument("--mid-level-dataset-surplus " + surplus +
-                                ": it must be a number, 0 or more");
-  }
-  return value;
-}
 
 namespace {
 

@@ -7,11 +7,11 @@
 #include <set>
 
 #include "indexed_dataset/beside/run_segments.h"
+#include "indexed_dataset/blends/data_options.h"
 #include "indexed_dataset/blends/order_options.h"
 #include "indexed_dataset/terminal/messages.h"
 #include "indexed_dataset/terminal/terminal_text.h"
 #include "preprocess/commands/commands.h"
-#include "preprocess/commands/data_options.h"
 #include "preprocess/commands/inspect_output.h"
 #include "preprocess/commands/prefix_options.h"
 #include "preprocess/documents/dataset_text.h"

@@ -1,0 +1,48 @@
+#include "indexed_dataset/blends/data_options.h"
+
+#include <charconv>
+#include <cmath>
+#include <iterator>
+#include <stdexcept>
+
+namespace weft {
+
+void DataOptions::declare(OptionSet& options) {
+  options.texts("--data-path", paths.data_path,
+                "PREFIX of a dataset; or a blend: WEIGHT PREFIX WEIGHT PREFIX ..., or PREFIX "
+                "PREFIX ... in proportion to their sizes");
+  options.text("--data-args-path", paths.data_args_path, "a file with the values of --data-path");
+  options.texts("--train-data-path", paths.train_data_path, "dataset or blend of training alone");
+  options.texts("--valid-data-path", paths.valid_data_path, "of validation alone");
+  options.texts("--test-data-path", paths.test_data_path, "of the test alone");
+  options.text("--per-split-data-args-path", paths.per_split_data_args_path,
+               "JSON file with the values of the three");
+  options.texts("--train-weighted-split-paths", paths.train_weighted_split_paths,
+                "\"NAME: WEIGHT BEGIN:END PREFIX, ...\", as in bigscience's Megatron-DeepSpeed");
+  options.texts("--valid-weighted-split-paths", paths.valid_weighted_split_paths,
+                "the same for validation, one for each group");
+  options.texts("--test-weighted-split-paths", paths.test_weighted_split_paths,
+                "the same for the test");
+  options.choice("--sample-order", order, {std::begin(kOrderKinds), std::end(kOrderKinds)},
+                 "the program whose order is built, or sequential: nothing is shuffled");
+  options.text("--mid-level-dataset-surplus", surplus,
+               "share of samples that are built of each dataset of a blend beyond its weight");
+  options.text("--data-cache-path", cache_path, "folder of index caches");
+}
+
+void DataOptions::validate(OptionSet& options) const {
+  options.check([this] { surplus_value(); });
+}
+
+double DataOptions::surplus_value() const {
+  double value = 0;
+  const auto [end, error] = std::from_chars(surplus.data(), surplus.data() + surplus.size(), value);
+  if (error != std::errc() || end != surplus.data() + surplus.size() || !(value >= 0) ||
+      !std::isfinite(value)) {
+    throw std::invalid_argument("--mid-level-dataset-surplus " + surplus +
+                                ": it must be a number, 0 or more");
+  }
+  return value;
+}
+
+}  // namespace weft

@@ -1,0 +1,24 @@
+// The options that decide which samples a run sees, with Megatron's names and defaults, for commands
+// that are told of a run by hand.
+#pragma once
+
+#include <string>
+
+#include "indexed_dataset/blends/data_paths.h"
+#include "indexed_dataset/samples/order_kind.h"
+#include "indexed_dataset/terminal/option_set.h"
+
+namespace weft {
+
+struct DataOptions {
+  DataPaths paths;
+  OrderKind order = OrderKind::kCore;
+  std::string surplus = "0.005", cache_path;
+
+  void declare(OptionSet& options);
+  void validate(OptionSet& options) const;
+  // Throws std::invalid_argument if it is no number, 0 or more.
+  double surplus_value() const;
+};
+
+}  // namespace weft
