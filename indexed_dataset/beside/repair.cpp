@@ -8,88 +8,19 @@
 
 #include "indexed_dataset/beside/dataset_locks.h"
 #include "indexed_dataset/beside/dataset_manifest.h"
-#include "indexed_dataset/beside/kth_smallest.h"
+#include "indexed_dataset/beside/repair_evidence.h"
 #include "indexed_dataset/beside/source_map.h"
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/soundness/block_checksums.h"
 #include "indexed_dataset/soundness/problem_list.h"
 #include "indexed_dataset/soundness/rebuild_index.h"
 #include "indexed_dataset/soundness/token_id_check.h"
-#include "indexed_dataset/soundness/verify.h"
 #include "indexed_dataset/storage/file_io.h"
 
 namespace weft {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Holds what is known of the dataset without its .idx.
-struct Evidence {
-  ExpectedCounts counts;
-  std::string append_eod;                  // --append-eod in the manifest; "" if it is not known
-  std::optional<FileChecksums> checksums;  // those of the .idx
-  std::vector<std::string> problems;       // what is wrong with the evidence itself
-};
-
-Evidence gather_evidence(const fs::path& prefix) {
-  Evidence evidence;
-  try {
-    if (const auto manifest = read_dataset_manifest(prefix)) {
-      evidence.counts = {manifest->num_documents, manifest->num_tokens};
-      evidence.append_eod = manifest->option("append-eod");
-    } else if (fs::exists(sources_path(prefix))) {
-      evidence.counts.num_documents = SourceMap(sources_path(prefix)).num_documents();
-    }
-    if (const auto stored = read_block_checksums(checksums_path(prefix))) {
-      for (const FileChecksums& file : *stored) {
-        if (file.suffix == ".idx") evidence.checksums = file;
-      }
-    }
-  } catch (const std::system_error&) {
-    throw;
-  } catch (const std::runtime_error& error) {
-    evidence.problems.push_back(error.what());
-  }
-  return evidence;
-}
-
-// Tells the lines of empty documents by .sources, as those that are shorter than all others. The end
-// of the last document of an input is not known: its line is taken for a long one.
-class ShortestLines {
- public:
-  // Returns nothing if there is no .sources of so many documents, or if it has not exactly `count`
-  // lines that are shorter than all others.
-  static std::optional<ShortestLines> find(const fs::path& path, int64_t num_documents,
-                                           int64_t count) {
-    if (!fs::exists(path)) return std::nullopt;
-    ShortestLines lines(path);
-    if (lines.sources_.num_documents() != num_documents || count >= num_documents)
-      return std::nullopt;
-    const auto bytes_of = [&](int64_t document) { return lines.bytes_of(document); };
-    lines.longest_bytes_ = kth_smallest(num_documents, count - 1, bytes_of);
-    const int64_t next_bytes = kth_smallest(num_documents, count, bytes_of);
-    if (lines.longest_bytes_ == next_bytes || next_bytes == kLongLine) return std::nullopt;
-    return lines;
-  }
-
-  bool contains(int64_t document) const { return bytes_of(document) <= longest_bytes_; }
-
- private:
-  static constexpr int64_t kLongLine = INT64_MAX;
-
-  explicit ShortestLines(const fs::path& path) : sources_(path) {}
-
-  int64_t bytes_of(int64_t document) const {
-    if (document + 1 >= sources_.num_documents()) return kLongLine;
-    const SourceEntry entry = sources_.entry(document), next = sources_.entry(document + 1);
-    const bool is_known =
-        entry.input_idx == next.input_idx && next.offset_bytes > entry.offset_bytes;
-    return is_known ? next.offset_bytes - entry.offset_bytes : kLongLine;
-  }
-
-  SourceMap sources_;
-  int64_t longest_bytes_ = 0;
-};
 
 // Candidates in the order of trust; the first one that is not refused is written.
 class Repair {
@@ -261,34 +192,6 @@ class Repair {
   std::string how_;
   std::vector<std::string> refusals_;
 };
-
-// Divides what is wrong with the dataset into faults of the .idx and others. The checksum of the .idx
-// decides; without one an .idx that contradicts itself or the size of .bin is at fault.
-struct Blame {
-  bool idx_is_sound = true;
-  std::vector<std::string> others;
-};
-
-Blame find_blame(const fs::path& prefix, bool idx_has_checksum, int num_threads) {
-  const VerifyResult result = verify_dataset_files(prefix, 0, num_threads);
-  const std::string idx = prefix.string() + ".idx: ", bin_size = prefix.string() + ".bin: has ";
-  Blame blame;
-  for (const std::string& problem : result.checksum_problems) {
-    if (problem.starts_with(idx)) {
-      blame.idx_is_sound = false;
-    } else {
-      blame.others.push_back(problem);
-    }
-  }
-  for (const std::string& problem : result.structure_problems) {
-    if (!idx_has_checksum && (problem.starts_with(idx) || problem.starts_with(bin_size))) {
-      blame.idx_is_sound = false;
-    } else if (!problem.starts_with(idx)) {
-      blame.others.push_back(problem);
-    }
-  }
-  return blame;
-}
 
 }  // namespace
 
