@@ -160,7 +160,7 @@ void write_block_checksums(const std::filesystem::path& path,
     for (const uint64_t block : file.blocks) text += to_hex(block) + "\n";
   }
   text += "end " + to_hex(XXH3_64bits(text.data(), text.size())) + "\n";
-  write_file_atomically(path, text);
+  write_synced_file(path, text);
 }
 
 std::optional<std::vector<FileChecksums>> read_block_checksums(const std::filesystem::path& path) {

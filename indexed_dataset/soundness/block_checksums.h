@@ -58,8 +58,8 @@ uint64_t compute_block_checksum(
 // Computes those of bytes in memory.
 FileChecksums compute_block_checksums(std::string suffix, std::span<const std::byte> bytes);
 
-// Computes and writes `path` (PREFIX.checksums, or a part name), whole or not at all. What `see`
-// throws ends it.
+// Computes and writes `path`, a name under which nobody takes it for complete yet (x.checksums.part).
+// What `see` throws ends it.
 void write_block_checksums(const std::filesystem::path& path, std::span<const DatasetFile> files,
                            int num_threads, const SeePiece& see = {});
 void write_block_checksums(const std::filesystem::path& path,

@@ -6,8 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <random>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -54,11 +58,20 @@ OutputFile OutputFile::existing(std::filesystem::path path) {
   return file;
 }
 
-OutputFile OutputFile::create_private(std::filesystem::path path) {
+OutputFile OutputFile::create_part(const std::filesystem::path& final_path, bool is_private) {
   OutputFile file;
-  file.fd_ = open_file(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-  file.path_ = std::move(path);
-  return file;
+  for (std::random_device random;;) {
+    std::array<char, kPartNameBytes + 1> ending{};
+    std::snprintf(ending.data(), ending.size(), ".%08x.part", random());
+    file.path_ = final_path.string() + ending.data();
+    try {
+      file.fd_ =
+          open_file(file.path_, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, is_private ? 0600 : 0666);
+      return file;
+    } catch (const std::system_error& error) {
+      if (error.code() != std::errc::file_exists) throw;
+    }
+  }
 }
 
 OutputFile::OutputFile(OutputFile&& other) noexcept
@@ -173,12 +186,14 @@ InputFile::InputFile(std::filesystem::path path, Links links) : path_(std::move(
 InputFile::InputFile(InputFile&& other) noexcept
     : path_(std::move(other.path_)),
       fd_(std::exchange(other.fd_, -1)),
-      size_bytes_(std::exchange(other.size_bytes_, 0)) {}
+      size_bytes_(std::exchange(other.size_bytes_, 0)),
+      has_zeros_behind_end_(other.has_zeros_behind_end_) {}
 
 InputFile& InputFile::operator=(InputFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(fd_, other.fd_);
   std::swap(size_bytes_, other.size_bytes_);
+  std::swap(has_zeros_behind_end_, other.has_zeros_behind_end_);
   return *this;
 }
 
@@ -191,6 +206,10 @@ void InputFile::read_at(void* data, size_t size_bytes, int64_t offset_bytes) con
   while (size_bytes > 0) {
     const ssize_t got = is_made_to_fail() ? -1 : ::pread(fd_, rest, size_bytes, offset_bytes);
     if (got < 0 && errno == EINTR) continue;
+    if (got == 0 && has_zeros_behind_end_) {
+      std::memset(rest, 0, size_bytes);
+      return;
+    }
     if (got <= 0) {
       const int error_number = errno;  // building the message may change it
       const std::string what = "cannot read " + std::to_string(size_bytes) + " bytes at offset " +
@@ -205,21 +224,24 @@ void InputFile::read_at(void* data, size_t size_bytes, int64_t offset_bytes) con
   }
 }
 
+void write_synced_file(const std::filesystem::path& path, std::string_view content) {
+  OutputFile file(path);
+  file.append(content.data(), content.size());
+  file.sync();
+  file.close();
+}
+
 void write_file_atomically(const std::filesystem::path& path, std::string_view content,
                            bool is_private) {
-  std::filesystem::path part = path;
-  part += ".part";
+  OutputFile file = OutputFile::create_part(path, is_private);
   try {
-    // A file that a killed run left may be readable by others.
-    if (is_private) remove_file(part);
-    OutputFile file = is_private ? OutputFile::create_private(part) : OutputFile(part);
     file.append(content.data(), content.size());
     file.sync();
     file.close();
-    commit_rename(part, path);
+    commit_rename(file.path(), path);
   } catch (...) {
     std::error_code ignored;
-    std::filesystem::remove(part, ignored);
+    std::filesystem::remove(file.path(), ignored);
     throw;
   }
 }

@@ -1,6 +1,7 @@
 // The one thin layer for files that must survive: every call can be made to fail by tests
-// (io_fault.h), and every error names the path. Complete-or-absent files are written as NAME.part,
-// synced and renamed.
+// (io_fault.h), and every error names the path. Complete-or-absent files are written under another
+// name, synced and renamed: small ones as NAME.XXXXXXXX.part, and large ones, which a killed program
+// must not leave behind again and again, as NAME.part, under a lock that tells whose it is.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,9 @@ class InputFile {
   ~InputFile();
   // Exactly these bytes. Throws std::system_error; std::runtime_error if the file ends before.
   void read_at(void* data, size_t size_bytes, int64_t offset_bytes) const;
+  // From now on bytes behind the end are zeros: a file that has lost its end is as one that has lost
+  // a page.
+  void read_zeros_behind_end() { has_zeros_behind_end_ = true; }
   int64_t size_bytes() const { return size_bytes_; }  // when it was opened
   const std::filesystem::path& path() const { return path_; }
 
@@ -32,6 +36,7 @@ class InputFile {
   std::filesystem::path path_;
   int fd_ = -1;
   int64_t size_bytes_ = 0;
+  bool has_zeros_behind_end_ = false;
 };
 
 // A file written from front to back or at offsets; descriptor closed by the destructor, errors
@@ -45,9 +50,10 @@ class OutputFile {
   explicit OutputFile(std::filesystem::path path, bool keep = false);
   // A file that another process has made; std::system_error if it is not there (any more).
   static OutputFile existing(std::filesystem::path path);
-  // A new file that only its owner can open, from its first instant (mode 0600). Throws
-  // std::system_error if `path` exists.
-  static OutputFile create_private(std::filesystem::path path);
+  // A new file beside `final_path`, for what will be renamed to it: FINAL_PATH.XXXXXXXX.part with
+  // random digits, which no file had before, so that nobody's is overwritten. Only its owner can open
+  // one that `is_private`, from its first instant (mode 0600).
+  static OutputFile create_part(const std::filesystem::path& final_path, bool is_private = false);
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&& other) noexcept;
   ~OutputFile();
@@ -77,8 +83,14 @@ class OutputFile {
   int64_t written_out_bytes_ = 0;  // what bound_unwritten() has waited for
 };
 
-// Writes a whole small file: NAME.part, fsync, rename, folder sync. Only its owner may read one
-// that is `is_private` (mode 0600).
+// What the name of a part has more than the final one has.
+inline constexpr int kPartNameBytes = 14;
+
+// Writes and syncs a whole small file under a name that nobody takes for complete yet.
+void write_synced_file(const std::filesystem::path& path, std::string_view content);
+
+// Writes a whole small file: OutputFile::create_part, fsync, rename, folder sync. Only its owner may
+// read one that is `is_private` (mode 0600).
 void write_file_atomically(const std::filesystem::path& path, std::string_view content,
                            bool is_private = false);
 

@@ -86,8 +86,9 @@ LastPassResult complete_index(const LastPassPart& part, RunFiles& files,
 
 LastPassResult read_blocks(const LastPassPart& part, const RunFiles& files,
                            const std::function<void()>& check) {
-  const InputFile file(files.path_of(static_cast<size_t>(part.dataset), file_suffix(part.kind)),
-                       Links::kRefuse);
+  InputFile file(files.path_of(static_cast<size_t>(part.dataset), file_suffix(part.kind)),
+                 Links::kRefuse);
+  file.read_zeros_behind_end();
   LastPassResult result{part.number, {}, {}};
   Crc32 crc;
   auto cut = part.cuts.begin();

@@ -43,8 +43,8 @@ constexpr std::chrono::seconds kFileIsSeenWithin{10};
 
 // NFS keeps a removed file that is still open under a name of its own.
 constexpr char kNamesOfARun[] =
-    R"((journal|commit|ranks)(\.part)?)"
-    R"(|\d+\.(bin|idx|bounds|sources|checksums|manifest\.json)(\.part)?)"
+    R"((journal|commit|ranks)((\.[0-9a-f]{8})?\.part)?)"
+    R"(|\d+\.(bin|idx|bounds|sources|checksums|manifest\.json)((\.[0-9a-f]{8})?\.part)?)"
     R"(|spill\.\d+\.\d+)"
     R"(|\.nfs[0-9a-f]{8,}|weft-data\.work)";
 

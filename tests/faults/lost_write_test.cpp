@@ -109,5 +109,19 @@ TEST_F(LostWrite, NamesInputAndPlace) {
   EXPECT_LT(again.num_restored, num_reference_documents_);
 }
 
+// It took three runs to heal.
+TEST_F(LostWrite, OfTheEndOfAFileIsFoundAsWhatItIs) {
+  add_input("a.jsonl", 60'000, 1);
+  make_reference();
+  ASSERT_TRUE(run(crash_at("dataset_prepared")).is_killed());
+  const fs::path bin = out_folder_ / "d.work" / "0.bin";
+  fs::resize_file(bin, fs::file_size(bin) / 2);
+  const RunEnd end = run();
+  EXPECT_EQ(end.exit_code, 6) << end.message;
+  EXPECT_NE(end.message.find(bin.string()), std::string::npos) << end.message;
+  const RunEnd again = expect_rerun_completes("the end of .bin was lost");
+  EXPECT_GT(again.num_restored, num_reference_documents_ / 4);
+}
+
 }  // namespace
 }  // namespace weft

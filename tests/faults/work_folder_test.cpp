@@ -80,8 +80,8 @@ TEST_F(WorkFolder, NamesThatBeginLikeThoseOfARunAreNotTakenForThem) {
 
 TEST_F(WorkFolder, FilesOfARunAreRemoved) {
   make_work_folder(work_);
-  for (const char* name : {"journal", "journal.part", "commit", "commit.part", "0.bin", "17.idx",
-                           "0.bounds", "0.sources", "0.checksums", "0.checksums.part",
+  for (const char* name : {"journal", "journal.part", "commit", "commit.012abcdf.part", "0.bin",
+                           "17.idx", "0.bounds", "0.sources", "0.checksums", "0.checksums.part",
                            "0.manifest.json", "spill.3.12345", ".nfs000000000012af0300000001"}) {
     write(work_ / name);
   }

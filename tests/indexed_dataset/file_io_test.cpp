@@ -156,6 +156,22 @@ TEST(FaultHookDeathTest, IsSetByTheEnvironment) {
   ::unsetenv("WEFT_IO_FAIL_AT");
 }
 
+// Two programs that write one file at a time do not disturb each other either.
+TEST(WriteFileAtomically, LeavesFilesOfOthersAlone) {
+  const TemporaryFolder folder;
+  OutputFile(folder / "f.part").append("precious", 8);
+  write_file_atomically(folder / "f", "text");
+  EXPECT_THAT(folder.file_names(), ::testing::UnorderedElementsAre("f", "f.part"));
+  EXPECT_EQ(read_file(folder / "f.part"), "precious");
+  const OutputFile first = OutputFile::create_part(folder / "f"),
+                   second = OutputFile::create_part(folder / "f", /*is_private=*/true);
+  EXPECT_NE(first.path(), second.path());
+  EXPECT_EQ(first.path().string().size(), (folder / "f").string().size() + kPartNameBytes);
+  using std::filesystem::perms;
+  EXPECT_EQ(std::filesystem::status(second.path()).permissions(),
+            perms::owner_read | perms::owner_write);
+}
+
 TEST(WriteFileAtomically, KeepsTheOldContentWhicheverCallFails) {
   const TemporaryFolder folder;
   write_file_atomically(folder / "f", "old");
