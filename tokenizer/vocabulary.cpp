@@ -25,6 +25,13 @@ namespace {
 constexpr size_t kMaxEntries = size_t{1} << 24;
 
 std::string read_file(const std::filesystem::path& path) {
+  std::error_code is_missing;
+  if (const auto status = std::filesystem::status(path, is_missing);
+      std::filesystem::is_other(status) || std::filesystem::is_fifo(status)) {
+    throw std::system_error(
+        EINVAL, std::generic_category(),
+        path.string() + ": cannot read the vocabulary from a pipe or a device, only from a file");
+  }
   std::ifstream in(path, std::ios::binary);
   std::string content;
   if (in) content.assign(std::istreambuf_iterator<char>(in), {});

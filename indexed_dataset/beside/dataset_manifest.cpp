@@ -55,7 +55,7 @@ Json to_json(const DatasetVocabulary& vocabulary) {
 DatasetVocabulary read_dataset_vocabulary(const std::filesystem::path& prefix) {
   const std::filesystem::path path = dataset_manifest_path(prefix);
   if (!std::filesystem::exists(path)) return {};
-  const std::string text = read_file(path);
+  const std::string text = read_regular_file(path);
   try {
     const Json json = parse_json<Json>(text);
     return json.is_object() ? vocabulary_from(json.value("vocabulary", Json()))
@@ -75,7 +75,7 @@ std::string StoredManifest::option(const std::string& name) const {
 std::optional<StoredManifest> read_dataset_manifest(const std::filesystem::path& prefix) {
   const std::filesystem::path path = dataset_manifest_path(prefix);
   if (!std::filesystem::exists(path)) return std::nullopt;
-  const std::string text = read_file(path);
+  const std::string text = read_regular_file(path);
   try {
     StoredManifest manifest;
     manifest.json = parse_json<Json>(text);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -31,6 +32,35 @@ bool can_exchange_names() {
   return true;
 #endif
 }
+
+int open_regular_file(const std::filesystem::path& path, int flags) {
+  const int fd = open_file(path, O_RDONLY | O_NONBLOCK | flags);
+  struct stat status {};
+  if (::fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) return fd;
+  ::close(fd);
+  errno = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
+  throw_errno("cannot read " + quoted(path) + ", which is no regular file");
+}
+
+// All that is left in a file.
+std::string read_all(int fd, const std::filesystem::path& path) {
+  std::string content(static_cast<size_t>(size_of(fd, path)), '\0');
+  size_t size_bytes = 0;
+  for (;;) {  // until end of file: /proc files have a size of 0, others may still grow
+    if (size_bytes == content.size()) content.resize(size_bytes + 4096);
+    const ssize_t got = is_made_to_fail()
+                            ? -1
+                            : ::read(fd, content.data() + size_bytes, content.size() - size_bytes);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw_errno("cannot read " + quoted(path));
+    if (got == 0) break;
+    size_bytes += static_cast<size_t>(got);
+  }
+  content.resize(size_bytes);
+  return content;
+}
+
+int flags_of(Links links) { return links == Links::kRefuse ? O_NOFOLLOW : 0; }
 
 }  // namespace
 
@@ -70,25 +100,17 @@ bool exchange_names(const std::filesystem::path& first, const std::filesystem::p
 }
 
 std::string read_file(const std::filesystem::path& path, Links links) {
-  const FdGuard guard{open_file(path, O_RDONLY | (links == Links::kRefuse ? O_NOFOLLOW : 0))};
-  std::string content(static_cast<size_t>(size_of(guard.fd, path)), '\0');
-  size_t size_bytes = 0;
-  for (;;) {  // until end of file: /proc files have a size of 0, others may still grow
-    if (size_bytes == content.size()) content.resize(size_bytes + 4096);
-    const ssize_t got = is_made_to_fail() ? -1
-                                          : ::read(guard.fd, content.data() + size_bytes,
-                                                   content.size() - size_bytes);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw_errno("cannot read " + quoted(path));
-    if (got == 0) break;
-    size_bytes += static_cast<size_t>(got);
-  }
-  content.resize(size_bytes);
-  return content;
+  const FdGuard guard{open_file(path, O_RDONLY | flags_of(links))};
+  return read_all(guard.fd, path);
+}
+
+std::string read_regular_file(const std::filesystem::path& path, Links links) {
+  const FdGuard guard{open_regular_file(path, flags_of(links))};
+  return read_all(guard.fd, path);
 }
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
-  const FdGuard guard{open_file(path, O_RDONLY)};
+  const FdGuard guard{open_regular_file(path, 0)};
   size_bytes_ = static_cast<size_t>(size_of(guard.fd, path));
   if (size_bytes_ == 0) return;
   void* map = is_made_to_fail() ? MAP_FAILED

@@ -23,7 +23,11 @@ enum class Links { kFollow, kRefuse };
 // The whole file. Throws std::system_error.
 std::string read_file(const std::filesystem::path& path, Links links = Links::kFollow);
 
-// A read-only memory map of a whole file (empty files give an empty span). Move-only. A file that
+// The same of a file that must be a regular one. A pipe that nobody writes to would be waited for, and
+// a signal would not end that. Throws std::system_error.
+std::string read_regular_file(const std::filesystem::path& path, Links links = Links::kFollow);
+
+// A read-only memory map of a whole regular file (empty files give an empty span). Move-only. A file that
 // shrinks meanwhile, or whose disk fails, ends the program: see bus_error.h.
 class MappedFile {
  public:

@@ -60,7 +60,7 @@ std::optional<std::string_view> next_line(std::string_view& rest) {
 
 std::optional<Journal::Content> Journal::read(const std::filesystem::path& path) {
   if (!std::filesystem::exists(path)) return std::nullopt;
-  const std::string text = read_file(path, Links::kRefuse);
+  const std::string text = read_regular_file(path, Links::kRefuse);
   std::string_view rest = text;
   Content content;
   const auto first = next_line(rest);

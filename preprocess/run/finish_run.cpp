@@ -124,7 +124,7 @@ void commit_run(const fs::path& folder, const std::string& run_hash,
 
 std::optional<std::string> find_interrupted_commit(const fs::path& folder) {
   if (!fs::exists(fs::symlink_status(commit_path(folder)))) return std::nullopt;
-  const std::string text = read_file(commit_path(folder), Links::kRefuse);
+  const std::string text = read_regular_file(commit_path(folder), Links::kRefuse);
   const size_t begin = std::size(kMagic) - 1;
   if (!text.starts_with(kMagic) || text.find('\n') != text.size() - 1 || text.size() < begin + 2) {
     throw std::runtime_error(commit_path(folder).string() +
