@@ -184,7 +184,7 @@ class DownloadCommand final : public Command {
     if (overwrite_ || !std::filesystem::exists(request.output)) return false;
     const std::string name = request.output.string();
     const std::string origin = origin_url_of(request.output);
-    if (request.sha256.empty() && !origin.empty() && origin != display_url(request.url)) {
+    if (request.sha256.empty() && !origin.empty() && origin != url_without_secrets(request.url)) {
       throw std::invalid_argument("'" + name + "' is there already, but comes from " + origin +
                                   "; give another --output or --output-folder, or --overwrite");
     }

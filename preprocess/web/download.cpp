@@ -79,7 +79,7 @@ class PartFile final : public FetchSink {
                              expected + "; the download was removed");
     }
     // Some file systems have no attributes.
-    const std::string origin = display_url(request_.url);
+    const std::string origin = url_without_secrets(request_.url);
     (void)::setxattr(part_.c_str(), kOriginAttribute, origin.data(), origin.size(), 0);
     commit_rename(part_, request_.output);
     remove_file(state_file_);
@@ -129,7 +129,7 @@ class PartFile final : public FetchSink {
 
   // The state that an earlier call has left; 0 bytes if nothing can be continued.
   DownloadState find_state() {
-    const DownloadState none{.url = display_url(url_), .identity = {}};
+    const DownloadState none{.url = url_without_secrets(url_), .identity = {}};
     std::error_code no_part;
     const auto part_bytes = std::filesystem::file_size(part_, no_part);
     if (no_part || !std::filesystem::exists(state_file_)) return none;

@@ -48,7 +48,7 @@ DownloadResult download_file(const DownloadRequest& request, const DownloadProgr
 // a state; then its lock `was_left_behind`.
 void check_part_is_of_a_download(const std::filesystem::path& output, bool was_left_behind);
 
-// The address that a file was downloaded from, as display_url() shows it: download_file() keeps it in
+// The address that a file was downloaded from, as url_without_secrets() shows it: download_file() keeps it in
 // the file's attribute user.xdg.origin.url, as browsers do. Empty if it has none.
 std::string origin_url_of(const std::filesystem::path& file);
 

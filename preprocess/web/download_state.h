@@ -11,7 +11,7 @@
 namespace weft {
 
 struct DownloadState {
-  std::string url;  // as display_url() shows it; signatures stay out of files
+  std::string url;  // url_without_secrets()
   UrlIdentity identity;
   int64_t num_bytes = 0;  // the first ones of the file, which NAME.part has on the disk
 };

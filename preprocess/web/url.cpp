@@ -6,6 +6,8 @@
 #include <memory>
 #include <stdexcept>
 
+#include "indexed_dataset/storage/sha256.h"
+
 namespace weft {
 namespace {
 
@@ -92,6 +94,17 @@ std::string url_file_name(const std::string& url) {
   if (name.size() > 200) name.erase(0, name.size() - 200);
   name.erase(0, std::min(name.find_first_not_of('.'), name.size()));
   return name;
+}
+
+std::string url_without_secrets(const std::string& url) {
+  const std::string query = part_of(parse(url), CURLUPART_QUERY);
+  const std::string names = std::string(1, '&').append(lower(query));
+  for (const char* signature :
+       {"&x-amz-signature=", "&x-goog-signature=", "&signature=", "&sig="}) {
+    if (names.find(signature) != std::string::npos) return display_url(url);
+  }
+  if (query.empty()) return display_url(url);
+  return display_url(url) + " (query " + sha256_base64(query).substr(0, 16) + ")";
 }
 
 bool is_https(const std::string& url) {

@@ -37,6 +37,10 @@ done
 grep -q '^/weak bytes=[1-9]' bad.requests && fail "a weak ETag was trusted"
 expect 0 '' get 'hops?left=5' && is_whole hops
 expect 7 'Maximum (5) redirects' get 'hops?left=6' --overwrite
+# Another query may be another file, and the same one is there; what it says is nobody else's.
+expect 0 'is there already; --overwrite' get 'hops?left=5'
+expect 2 'is there already, but comes from' get 'hops?left=4&key=secret-0815'
+grep -q secret-0815 out.log && fail "a query is shown"
 # Between its parts the file becomes another one: no mixture, whether or not the server knows If-Range.
 expect 0 '' get changed && cmp other changed
 expect 0 '' get throttled && is_whole throttled

@@ -9,6 +9,19 @@
 namespace weft {
 namespace {
 
+TEST(Url, IsToldFromOthersOfAnotherQueryWithoutShowingIt) {
+  const auto one = url_without_secrets("https://h/get?id=1&key=secret"),
+             two = url_without_secrets("https://h/get?id=2&key=secret");
+  EXPECT_NE(one, two);
+  EXPECT_EQ(one, url_without_secrets("https://h/get?id=1&key=secret"));
+  EXPECT_EQ(one.find("secret"), std::string::npos);
+  EXPECT_EQ(one.find("https://h/get (query "), 0U);
+  EXPECT_EQ(url_without_secrets("https://h/get"), "https://h/get");
+  for (const char* query : {"id=1&X-Amz-Signature=ab", "Signature=ab&Expires=7", "sv=1&sig=ab"}) {
+    EXPECT_EQ(url_without_secrets(std::string("https://h/get?") + query), "https://h/get") << query;
+  }
+}
+
 TEST(DownloadState, ComesBackAsItWasWritten) {
   for (const int64_t size : {int64_t{-1}, int64_t{7}, int64_t{1} << 40}) {
     const DownloadState state{"https://h/f", {size, "", "Wed, 21 Oct 2026"}, 7};
