@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <set>
+#include <stdexcept>
 
 namespace weft {
 
@@ -15,6 +16,13 @@ DatasetLocks::DatasetLocks(const std::vector<fs::path>& prefixes, const fs::path
     locks_.emplace_back(path, std::chrono::seconds(2));
     was_left_behind_ |= locks_.back().was_left_behind();
   }
+}
+
+void DatasetLocks::check_is_ours(const fs::path& part) const {
+  if (was_left_behind_ || !fs::exists(fs::symlink_status(part))) return;
+  throw std::invalid_argument("'" + part.string() +
+                              "' was not left by weft-data, and would be overwritten; move it "
+                              "away, or choose another name for the dataset");
 }
 
 fs::path dataset_lock_path(const fs::path& prefix) { return prefix.string() + ".lock"; }

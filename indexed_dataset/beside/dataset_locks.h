@@ -20,8 +20,9 @@ class DatasetLocks {
   explicit DatasetLocks(const std::vector<std::filesystem::path>& prefixes,
                         const std::filesystem::path& held = {});
 
-  // A program that was killed had left a lock: what else it left may be removed.
-  bool was_left_behind() const { return was_left_behind_; }
+  // Part files of these datasets that are there are those of a killed program, which has left its
+  // lock, too: they may be overwritten. Throws std::invalid_argument for another program's file.
+  void check_is_ours(const std::filesystem::path& part) const;
 
  private:
   std::list<LockFile> locks_;

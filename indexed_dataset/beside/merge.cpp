@@ -26,15 +26,8 @@ namespace fs = std::filesystem;
 // Holds the output files under their part names, and removes them unless they were committed.
 class OutputParts {
  public:
-  // Part files that are there are a killed merge's, which has left its lock, too. Throws
-  // std::invalid_argument for those of others.
   OutputParts(fs::path prefix, const DatasetLocks& lock) : prefix_(std::move(prefix)) {
-    for (const char* suffix : kDatasetSuffixes) {
-      if (lock.was_left_behind() || !fs::exists(part(suffix))) continue;
-      throw std::invalid_argument("'" + part(suffix).string() +
-                                  "' was not left by a merge, and would be overwritten; move it "
-                                  "away, or choose another --output-prefix");
-    }
+    for (const char* suffix : kDatasetSuffixes) lock.check_is_ours(part(suffix));
     remove();
   }
   ~OutputParts() { remove(); }
@@ -58,10 +51,7 @@ class OutputParts {
  private:
   void remove() noexcept {
     std::error_code ignored;
-    for (const char* suffix : kDatasetSuffixes) {
-      fs::remove(part(suffix), ignored);
-      fs::remove(part(suffix).string() + ".part", ignored);  // of write_file_atomically
-    }
+    for (const char* suffix : kDatasetSuffixes) fs::remove(part(suffix), ignored);
   }
 
   fs::path prefix_;
@@ -156,7 +146,7 @@ MergeReport merge_datasets(const MergeConfig& config, const std::function<void()
   read_back.check();
   if (sources) check_opens(parts.part(".sources"));
   write_block_checksums(parts.part(".checksums"), checksums);
-  write_file_atomically(parts.part(".manifest.json"), manifest);
+  write_synced_file(parts.part(".manifest.json"), manifest);
   check();
   parts.commit();
 

@@ -8,6 +8,7 @@
 
 #include "indexed_dataset/beside/dataset_locks.h"
 #include "indexed_dataset/pair/dataset_files.h"
+#include "indexed_dataset/storage/file_io.h"
 
 namespace weft {
 namespace {
@@ -30,7 +31,7 @@ void check_name(const fs::path& file) {
     fail(ENOENT, "folder '" + folder.string() + "' for the output does not exist; create it first");
   }
   const long longest = ::pathconf(folder.c_str(), _PC_NAME_MAX);
-  if (std::ssize(name) > (longest > 0 ? longest : NAME_MAX)) {
+  if (std::ssize(name) + kPartNameBytes > (longest > 0 ? longest : NAME_MAX)) {
     fail(ENAMETOOLONG, "'" + file.string() + "' cannot be written; choose a shorter name");
   }
   if (fs::is_directory(file, error)) {

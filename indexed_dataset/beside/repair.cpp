@@ -218,6 +218,7 @@ RepairReport repair_dataset(const RepairConfig& config) {
                                 " is there already, which an earlier repair kept (or somebody "
                                 "else); move it away, then give the command again");
   }
+  lock.check_is_ours(idx.string() + ".part");
   Repair repair(config, std::move(evidence));
   const bool is_made = (has_idx && repair.try_mending(idx)) || repair.try_end_of_documents();
   if (!is_made) {

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <stdexcept>
 #include <string_view>
+#include <utility>
 
 #include "indexed_dataset/process/nearest_name.h"
 
@@ -75,8 +76,10 @@ bool take_out_options_without_value(const CLI::App& app, OptionSet& options, Wor
 // Notes what the parser left over: unknown options, and words that belong nowhere.
 void note_unknown_arguments(const CLI::App& app, OptionSet& options) {
   bool after_option = false;
+  bool after_mark = false;  // behind "--" no word is an option
   for (const std::string& argument : app.remaining()) {
-    const bool is_option = argument.size() > 1 && argument[0] == '-';
+    if (argument == "--" && !std::exchange(after_mark, true)) continue;
+    const bool is_option = !after_mark && argument.size() > 1 && argument[0] == '-';
     if (is_option) {
       const std::string name = name_before_equals(argument);
       const std::string nearest = nearest_name(name, option_names(app));

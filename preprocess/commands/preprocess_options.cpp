@@ -1,6 +1,7 @@
 #include "preprocess/commands/preprocess_options.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <set>
 #include <thread>
@@ -8,7 +9,6 @@
 #include "indexed_dataset/beside/dataset_manifest.h"
 #include "indexed_dataset/beside/output_conflicts.h"
 #include "indexed_dataset/beside/shard.h"
-#include "preprocess/commands/input_checks.h"
 #include "preprocess/ledger/work_plan.h"
 #include "preprocess/report/gather_report.h"
 #include "preprocess/run/work_folder.h"
@@ -91,7 +91,8 @@ void PreprocessOptions::declare(OptionSet& options) {
       "let several ranks write to NFS, SMB, 9p, AFS or an unknown FUSE file system, which is "
       "only safe if all run on one computer");
   options.flag("--overwrite", config.overwrite,
-               "replace a finished dataset, and drop unfinished work, of other options");
+               "replace a finished dataset, and drop unfinished work, of other options; replace a "
+               "file that is no report by --report");
   // Scripts for older versions of Megatron-LM have these.
   options.advise("--vocab", "it is called --vocab-file");
   options.advise("--output", "it is called --output-prefix");
@@ -130,7 +131,23 @@ void PreprocessOptions::validate(OptionSet& options) const {
   }
 }
 
+// A run holds four files of each dataset open, and in the end its lock; each worker may have some
+// inputs and spill files. The limit is raised as far as this process may.
+void PreprocessOptions::check_open_files() const {
+  const auto num_keys = static_cast<rlim_t>(config.rules.json_keys.size());
+  const rlim_t needed = 5 * num_keys + 8 * static_cast<rlim_t>(config.num_workers) + 64;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
+  limit.rlim_cur = std::min(limit.rlim_max, needed);
+  if (limit.rlim_cur == needed && ::setrlimit(RLIMIT_NOFILE, &limit) == 0) return;
+  throw std::invalid_argument(fmt::format(
+      "{} keys and {} workers may need {} open files at a time, and only {} are allowed here: raise "
+      "that (ulimit -n {}), or give the keys to several runs",
+      num_keys, config.num_workers, needed, limit.rlim_max, needed));
+}
+
 void PreprocessOptions::check_files() const {
+  check_open_files();
   check_inputs_can_be_opened(config.inputs);
   if (!vocabulary.vocab_file.empty())
     check_inputs_can_be_opened({vocabulary.vocab_file, vocabulary.merge_file});
@@ -139,6 +156,8 @@ void PreprocessOptions::check_files() const {
     if (input != "-" && !looks_like_url(input)) input_files.emplace_back(input);
   }
   guard_outputs(output_prefixes(), output_prefix + ".lock", report_files(), input_files);
+  if (config.overwrite) return;
+  for (const std::filesystem::path& file : report_files()) check_is_report(file);
 }
 
 std::vector<std::string> PreprocessOptions::notes() const {

@@ -33,6 +33,7 @@ struct PreprocessOptions {
   // Finds what the file system lacks, and what would be lost, before anything is made. Throws
   // std::system_error, and std::invalid_argument if an output is an input.
   void check_files() const;
+  void check_open_files() const;
   // Says what is allowed but perhaps not meant.
   std::vector<std::string> notes() const;
   std::string resolved_origin_key() const;

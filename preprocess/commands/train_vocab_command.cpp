@@ -11,10 +11,10 @@
 #include "indexed_dataset/terminal/terminal_text.h"
 #include "preprocess/commands/commands.h"
 #include "preprocess/commands/find_vocabulary.h"
-#include "preprocess/commands/input_checks.h"
 #include "preprocess/documents/bad_lines.h"
 #include "preprocess/documents/each_document.h"
 #include "preprocess/stream/byte_source.h"
+#include "preprocess/web/open_input.h"
 #include "tokenizer/train_vocabulary.h"
 
 namespace weft {

@@ -14,6 +14,9 @@
 
 namespace weft {
 
+// Every report names its program at its head, by which the next one knows that it may replace the file.
+inline constexpr char kReportProgram[] = "weft-data report";
+
 // A document in one of the tables.
 struct ReportedDocument {
   int64_t document_idx = 0;

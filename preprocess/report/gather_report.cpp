@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <fstream>
 #include <stdexcept>
 
 #include "indexed_dataset/beside/dataset_manifest.h"
@@ -173,6 +174,18 @@ std::optional<std::string> report_format(const std::filesystem::path& path) {
   if (path.extension() == ".html") return "html";
   if (path.extension() == ".json") return "json";
   return std::nullopt;
+}
+
+void check_is_report(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path)) return;
+  if (std::filesystem::is_regular_file(path)) {
+    std::string begin(1024, '\0');
+    std::ifstream(path, std::ios::binary).read(begin.data(), std::ssize(begin));
+    if (begin.find(kReportProgram) != std::string::npos) return;
+  }
+  throw std::invalid_argument("'" + path.string() +
+                              "' is there, and is no report of weft-data; give --overwrite to "
+                              "replace it, or another name");
 }
 
 void write_report(const std::filesystem::path& prefix, const std::filesystem::path& path,

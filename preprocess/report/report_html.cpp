@@ -210,9 +210,10 @@ std::string report_html(const DataReport& report) {
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
       "style-src 'sha256-{}'; base-uri 'none'; form-action 'none'\">\n"
+      "<meta name=\"generator\" content=\"{}\">\n"
       "<title>{}: data report</title>\n<style>{}</style>\n</head>\n<body>\n"
       "<h1>{}</h1>\n",
-      sha256_base64(kStyle), name, kStyle, name);
+      sha256_base64(kStyle), kReportProgram, name, kStyle, name);
   html += headline(report) + overview(report) + histogram(report) + bad_lines_and_inputs(report) +
           origins(report);
   html += document_table(

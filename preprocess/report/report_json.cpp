@@ -86,6 +86,7 @@ std::string report_json(const DataReport& report) {
         {{"name", input.name}, {"documents", input.num_documents}, {"tokens", input.num_tokens}});
   }
   const Json json = {
+      {"program", kReportProgram},
       {"dataset", report.prefix.string()},
       {"manifest_written",
        report.manifest_written.empty() ? Json() : Json(report.manifest_written)},

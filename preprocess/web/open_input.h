@@ -22,6 +22,13 @@ std::unique_ptr<ByteSource> open_input(const std::string& path, const std::atomi
 // or may not be read), so that a run does not learn of the last one after hours. Looks at no URL.
 void check_inputs_can_be_opened(const std::vector<std::string>& paths);
 
+// Says what is wrong with the names as a whole: there is none, or standard input is among them
+// twice, as '-' or as the file /dev/stdin. "" if nothing is.
+std::string problem_of_inputs(const std::vector<std::string>& inputs);
+
+// Names inputs that are the same file or URL under one or two names; "" if none are.
+std::string describe_repeated_inputs(const std::vector<std::string>& inputs);
+
 // How messages call this input: its path, its URL without the query, or "<stdin>" for "-".
 std::string display_name(const std::string& path);
 

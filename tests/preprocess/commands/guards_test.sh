@@ -81,6 +81,25 @@ for suffix in .lock .part .part.json; do
   foreign "file$suffix" "$data" download https://name.invalid/file --attempts 1
 done
 ls file* d.* Cargo* 2>/dev/null && fail "something was left"
+# A report replaces reports only.
+foreign thesis.html "$data" report x_text_document --output thesis.html
+foreign thesis.json "$data" preprocess --input corpus.jsonl --output-prefix x --report thesis.json
+echo precious >made.html
+expect 0 'wrote made.html' "$data" report x_text_document --output made.html --overwrite
+for report in made.html made.json; do
+  echo precious >$report.part
+  for time in first second; do expect 0 "wrote $report" "$data" report x_text_document --output $report; done
+  [ "$(cat $report.part)" = precious ] || fail "$report.part was overwritten"
+done
+# Other files of people beside those that are written.
+mkdir vocabulary
+for name in vocab.json merges.txt; do echo precious >vocabulary/$name.part; done
+expect 0 'entries learned' "$data" train-vocab --input corpus.jsonl --vocab-size 260 --output vocabulary
+[ "$(cat vocabulary/*.part)" = $'precious\nprecious' ] || fail "train-vocab overwrote a .part file"
+mv x_text_document.idx kept
+foreign x_text_document.idx.part "$data" repair x_text_document --eod-id 0
+mv kept x_text_document.idx
+rm -r made.html* made.json* vocabulary
 # The lock tells that the remains of a killed merge are ours.
 echo 'process 1 on elsewhere' >d.lock
 echo half >d.bin.part
