@@ -160,6 +160,8 @@ class Backend {
   virtual DeviceKind kind() const = 0;
   // For example "NVIDIA H200 (sm_90, 139 GiB)" or "CPU (16 threads)".
   virtual std::string description() const = 0;
+  // Differs between any two GPUs (their UUID); empty for a CPU.
+  virtual std::string device_id() const = 0;
   virtual int64_t total_memory_bytes() const = 0;
   virtual int64_t free_memory_bytes() const = 0;
   // Returns zeroed memory, 256-byte aligned. The backend frees what is left when it is destroyed.

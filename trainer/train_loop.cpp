@@ -34,6 +34,7 @@ ExitCode TrainLoop::run() {
   } catch (...) {
     // The state that is being saved is sound. Several ranks cannot go on together.
     if (ranks_.size() == 1) try_to_finish_background_save();
+    groups_ = {};  // the device would wait for ever for ranks that do not come
     throw;
   }
 }

@@ -80,7 +80,6 @@ class TrainLoop {
 
   bool is_first_rank() const { return ranks_.rank() == 0; }
   void print(const std::string& text) const;  // before there is a log
-  void create_groups();
   Facts facts() const;
   std::optional<CheckpointChoice> choose_checkpoint_of_all_ranks();
   void lock_folders();

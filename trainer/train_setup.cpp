@@ -8,6 +8,7 @@
 
 #include "trainer/checkpoint/background_save.h"
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/parallel/agreement.h"
 
 namespace weft {
 
@@ -42,7 +43,7 @@ DeviceChoice choose_device(const Config& config) {
   }
   check_head_size(config);
   return {DeviceKind::kCuda, config.device == "auto"
-                                 ? fmt::format("{} GPU(s) found, the first is used", num_devices)
+                                 ? fmt::format("{} GPU(s) found, one for each rank", num_devices)
                                  : "--device cuda"};
 }
 
@@ -51,6 +52,39 @@ std::unique_ptr<Backend> create_backend(DeviceKind kind, const Config& config, i
   const std::string cache =
       config.gemm_algorithm_cache.empty() ? default_algorithm_cache() : config.gemm_algorithm_cache;
   return create_cuda_backend(local_rank % num_cuda_devices(), cache);
+}
+
+ProcessGroups create_groups(const Config& config, HostGroup& ranks, Backend& backend,
+                            std::string& text) {
+  if (ranks.size() == 1) return create_lone_process_groups();
+  const Topology topology = topology_of(config);
+  std::string how = "MPI";
+  ProcessGroups groups;
+  if (backend.kind() == DeviceKind::kCpu) {
+    groups = create_host_process_groups(ranks, topology);
+  } else if (config.distributed_backend != "nccl") {
+    groups = create_pinned_process_groups(ranks, topology, backend);
+    how = "MPI, through pinned memory of the host: slow, for ranks that share a GPU";
+  } else {
+    check_devices_differ(ranks, backend.device_id());
+    groups = create_nccl_process_groups(ranks, topology, backend, how);
+  }
+  text = rank_table(ranks, groups.layout, ranks.all_gather(backend.description())) +
+         "> tensors travel by " + how + "\n";
+  return groups;
+}
+
+std::string tune_on_first_rank(Trainer& trainer, Backend& backend, HostGroup& ranks) {
+  std::string notes;
+  if (ranks.rank() == 0) notes = trainer.tune();
+  if (ranks.size() == 1) return notes;
+  const std::string table = ranks.all_gather(ranks.rank() == 0 ? backend.algorithms() : "")[0];
+  if (ranks.rank() != 0) {
+    backend.use_algorithms(table);
+    notes = trainer.tune();  // times nothing, and counts what it finds as in use
+  }
+  check_ranks_agree(ranks, {{"the table of GEMM algorithms", backend.algorithms()}});
+  return notes;
 }
 
 Topology topology_of(const Config& config) {

@@ -69,14 +69,15 @@ TrainLoop::TrainLoop(const Config& config, const std::vector<std::string>& notes
   const DeviceChoice device = choose_device(config_);
   print(start_banner(config_, notes, schedule_, vocabulary_));
   backend_ = create_backend(device.kind, config_, local_rank(ranks_));
-  if (device.kind == DeviceKind::kCuda) {
-    check_ranks_agree(ranks_, {{"the device", backend_->description()}});
-  }
-  create_groups();
+  const bool is_gpu = device.kind == DeviceKind::kCuda;
+  check_ranks_agree(ranks_, {{"the device", is_gpu ? backend_->description() : "a CPU"}});
+  std::string where;
+  groups_ = create_groups(config_, ranks_, *backend_, where);
+  print(where);
   print(fmt::format("> device: {} ({})\n", backend_->description(), device.why));
   // The CPU executes in place, so there is nothing to overlap, and a result that waits is a log
   // line that is late.
-  results_in_flight_ = device.kind == DeviceKind::kCuda ? 1 : 0;
+  results_in_flight_ = is_gpu ? 1 : 0;
   const Clock::time_point initialized = Clock::now();
   print(fmt::format("time to initialize megatron (seconds): {:.3f}\n",
                     ms_between(process_start_, initialized) / 1e3) +
@@ -137,18 +138,6 @@ std::optional<CheckpointChoice> TrainLoop::choose_checkpoint_of_all_ranks() {
   return checkpoint;
 }
 
-void TrainLoop::create_groups() {
-  if (backend_->kind() == DeviceKind::kCuda && ranks_.size() > 1) {
-    throw std::invalid_argument(
-        "several ranks train on CPUs only in this version: give --device cpu, or start one process");
-  }
-  groups_ = ranks_.size() == 1 ? create_lone_process_groups()
-                               : create_host_process_groups(ranks_, topology_of(config_));
-  if (ranks_.size() == 1) return;
-  const std::vector<std::string> devices = ranks_.all_gather(backend_->description());
-  print(rank_table(ranks_, groups_.layout, devices));
-}
-
 // Two runs that save into one folder would tear each other's checkpoints and metrics.
 void TrainLoop::lock_folders() {
   if (!is_first_rank()) return;  // it writes for all
@@ -194,7 +183,7 @@ void TrainLoop::load_or_initialize(const std::optional<CheckpointChoice>& checkp
   check_memory(trainer_->plan(), *backend_,
                sample_index_bytes(sizes_, data_watch_.identities(), config_.seq_length),
                config_.num_workers);
-  print(trainer_->tune());
+  print(tune_on_first_rank(*trainer_, *backend_, ranks_));
   trainer_->allocate();
   staging_ = std::make_unique<CheckpointStaging>(CheckpointStaging{*backend_, staging_memory_});
   if (config_.async_save) {

@@ -29,6 +29,7 @@ class CpuBackend final : public Backend {
     const int n = context_.num_threads();
     return "CPU (" + std::to_string(n) + (n == 1 ? " thread)" : " threads)");
   }
+  std::string device_id() const override { return ""; }
   int64_t total_memory_bytes() const override { return Device::total_memory_bytes(); }
   int64_t free_memory_bytes() const override { return Device::free_memory_bytes(); }
   void* allocate(int64_t num_bytes, Memory) override { return device_.allocate(num_bytes); }

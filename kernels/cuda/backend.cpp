@@ -64,6 +64,19 @@ std::string CudaBackend::description() const {
          " GiB)";
 }
 
+// As nvidia-smi -L prints it.
+std::string CudaBackend::device_id() const {
+  constexpr const char* kDigits = "0123456789abcdef";
+  std::string text = "GPU-";
+  for (size_t i = 0; i < sizeof properties_.uuid.bytes; ++i) {
+    const auto byte = static_cast<unsigned char>(properties_.uuid.bytes[i]);
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
+
 int64_t CudaBackend::total_memory_bytes() const {
   return static_cast<int64_t>(properties_.totalGlobalMem);
 }

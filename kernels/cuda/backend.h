@@ -28,6 +28,7 @@ class CudaBackend final : public Backend {
   // --- device (backend.cpp) ---
   DeviceKind kind() const override { return DeviceKind::kCuda; }
   std::string description() const override;
+  std::string device_id() const override;
   int64_t total_memory_bytes() const override;
   int64_t free_memory_bytes() const override;
   void* allocate(int64_t num_bytes, Memory memory) override;

@@ -21,6 +21,7 @@ class ForwardingBackend : public Backend {
   void synchronize() override { inner_->synchronize(); }
   DeviceKind kind() const override { return inner_->kind(); }
   std::string description() const override { return inner_->description(); }
+  std::string device_id() const override { return inner_->device_id(); }
   int64_t total_memory_bytes() const override { return inner_->total_memory_bytes(); }
   int64_t free_memory_bytes() const override { return inner_->free_memory_bytes(); }
   void release(void* data, Memory memory) override { inner_->release(data, memory); }

@@ -60,6 +60,7 @@ struct Config {
   bool use_distributed_optimizer = false;
   std::optional<int64_t> zero_stage, ddp_bucket_size;
   std::optional<int64_t> check_weights_interval;
+  std::string distributed_backend = "nccl";  // of ranks on GPUs
   double distributed_timeout_minutes = 10;
   int64_t world_size = 1;  // the number of ranks; no option: the launcher decides
   // data

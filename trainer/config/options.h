@@ -91,6 +91,8 @@ void visit_options(C& c, Visitor& v) {
     "gradients that are reduced together (default: 40M, or 1M per data-parallel rank)");
   v("check-weights-interval", c.check_weights_interval,
     "steps between checks that ranks hold equal weights, and masters equal to theirs (default: none)");
+  v("distributed-backend", c.distributed_backend,
+    "how GPUs exchange tensors: nccl; or mpi (gloo), through host memory, where ranks may share a GPU");
   v("distributed-timeout-minutes", c.distributed_timeout_minutes,
     "ranks that wait longer for others end the run and name them");
   v("gemm-algorithm-cache", c.gemm_algorithm_cache,

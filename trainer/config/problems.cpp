@@ -167,6 +167,9 @@ void check_world(const Config& c, ProblemList& p) {
            "--zero-stage 0 and --use-distributed-optimizer exclude each other");
   p.positive(c.ddp_bucket_size, "--ddp-bucket-size");
   p.positive(c.check_weights_interval, "--check-weights-interval");
+  p.add_if(c.distributed_backend != "nccl" && c.distributed_backend != "mpi" &&
+               c.distributed_backend != "gloo",
+           "--distributed-backend {} is none of nccl, mpi, gloo", c.distributed_backend);
   p.add_if(!(c.distributed_timeout_minutes > 0),
            "--distributed-timeout-minutes must be positive (got {})",
            c.distributed_timeout_minutes);

@@ -1,6 +1,9 @@
 #include "trainer/parallel/communicator.h"
 
+#include <fmt/format.h>
+
 #include <cassert>
+#include <stdexcept>
 
 namespace weft {
 namespace {
@@ -31,6 +34,13 @@ class SelfCommunicator final : public Communicator {
 
 std::unique_ptr<Communicator> create_self_communicator() {
   return std::make_unique<SelfCommunicator>();
+}
+
+void check_parts(Tensor whole, Tensor part, int size) {
+  if (whole.dtype() == part.dtype() && whole.num_elements() == size * part.num_elements()) return;
+  throw std::invalid_argument(
+      fmt::format("communicator: {} elements are not {} times {}, or types differ",
+                  whole.num_elements(), size, part.num_elements()));
 }
 
 }  // namespace weft

@@ -1,7 +1,7 @@
 // Collective operations over one group of ranks. They are enqueued on a stream of the backend and
-// return at once; on CPUs they are done when they return. Every rank of the group calls the same
-// operations, with the same sizes, in the same order. Sums are made in a fixed order, so two runs
-// of one topology get equal bits.
+// return at once; those that go through host memory are done when they return. Every rank of the
+// group calls the same operations, with the same sizes, in the same order. Sums are made in a fixed
+// order, so two runs of one topology get equal bits.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,8 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual int rank() const = 0;  // in the group
   virtual int size() const = 0;
-  // Reductions take fp32 and bf16 (summed in fp32); the others take every type.
+  // Reductions take fp32 and bf16; the others take every type. Host memory sums bf16 in fp32 and
+  // rounds once, NCCL rounds after every rank.
   virtual void all_reduce(Tensor inout, Reduce reduce, Stream stream) = 0;
   // inp = size() times out, in rank order. `out` may be this rank's part of `inp`.
   virtual void reduce_scatter(Tensor out, Tensor inp, Stream stream) = 0;
@@ -40,5 +41,8 @@ class Communicator {
 // Creates the communicator of a group of one. Its reductions are the identity; gather and scatter
 // copy nothing because `out` and `inp` must be the same memory.
 std::unique_ptr<Communicator> create_self_communicator();
+
+// Throws std::invalid_argument unless `whole` is `size` times `part`, of the same type.
+void check_parts(Tensor whole, Tensor part, int size);
 
 }  // namespace weft

@@ -34,11 +34,19 @@ ArenaRange ArenaShards::own_part(const ArenaRange& bucket) const {
   return {bucket.first + rank_ * part, part};
 }
 
-GradientReducer::GradientReducer(const ProcessGroups& groups, const ArenaShards& shards,
-                                 ArenaRange partial)
-    : tensor_(*groups.tensor), data_(*groups.data), shards_(shards), partial_(partial) {}
+GradientReducer::GradientReducer(Backend& backend, const ProcessGroups& groups,
+                                 const ArenaShards& shards, ArenaRange partial)
+    : backend_(backend),
+      tensor_(*groups.tensor),
+      data_(*groups.data),
+      shards_(shards),
+      partial_(partial) {}
 
-void GradientReducer::bind(Tensor gradients) { gradients_ = gradients; }
+void GradientReducer::bind(Tensor gradients) {
+  gradients_ = gradients;
+  ready_ = backend_.create_event();
+  reduced_ = backend_.create_event();
+}
 
 void GradientReducer::layer(int64_t arena_end) {
   if (data_.size() == 1) return;
@@ -53,14 +61,20 @@ void GradientReducer::finish() {
     tensor_.all_reduce(range_of(gradients_, partial_), Reduce::kSum, Stream::kCompute);
   }
   layer(shards_.padded_elements());
+  if (data_.size() == 1) return;
+  backend_.record(reduced_, Stream::kCommunication);
+  backend_.wait(Stream::kCompute, reduced_);
 }
 
 void GradientReducer::reduce(const ArenaRange& bucket) {
   const Tensor sums = range_of(gradients_, bucket);
+  backend_.record(ready_, Stream::kCompute);
+  backend_.wait(Stream::kCommunication, ready_);
   if (shards_.is_sharded()) {
-    data_.reduce_scatter(range_of(gradients_, shards_.own_part(bucket)), sums, Stream::kCompute);
+    data_.reduce_scatter(range_of(gradients_, shards_.own_part(bucket)), sums,
+                         Stream::kCommunication);
   } else {
-    data_.all_reduce(sums, Reduce::kSum, Stream::kCompute);
+    data_.all_reduce(sums, Reduce::kSum, Stream::kCommunication);
   }
 }
 

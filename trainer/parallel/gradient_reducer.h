@@ -11,7 +11,8 @@
 // biases and positions over its own rows, so that region is first summed over the tensor-parallel
 // ranks, once per step.
 //
-// Replicated, every rank gets the sums of all buckets (all-reduce). Sharded (ZeRO-1), it gets those
+// The data-parallel sums run on the communication stream while backward goes on on the compute
+// stream. Replicated, every rank gets the sums of all buckets (all-reduce). Sharded (ZeRO-1), it gets those
 // of its part of each bucket (reduce-scatter), updates that part, and the parameters are gathered
 // (all-gather). [Rajbhandari et al. 2020, arXiv:1910.02054]
 #pragma once
@@ -57,7 +58,8 @@ class ArenaShards {
 class GradientReducer {
  public:
   // All must outlive the reducer. `partial` are the gradients that tensor-parallel ranks sum.
-  GradientReducer(const ProcessGroups& groups, const ArenaShards& shards, ArenaRange partial);
+  GradientReducer(Backend& backend, const ProcessGroups& groups, const ArenaShards& shards,
+                  ArenaRange partial);
 
   // Takes the arena of gradients, fp32, padded_elements() long.
   void bind(Tensor gradients);
@@ -71,12 +73,14 @@ class GradientReducer {
  private:
   void reduce(const ArenaRange& bucket);
 
+  Backend& backend_;
   Communicator& tensor_;
   Communicator& data_;
   const ArenaShards& shards_;
   const ArenaRange partial_;
   Tensor gradients_;
-  size_t num_reduced_ = 0;  // buckets
+  EventId ready_ = 0, reduced_ = 0;  // of the latest bucket
+  size_t num_reduced_ = 0;           // buckets
 };
 
 // Returns `range` of a flat tensor.

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "trainer/parallel/host_communicator.h"
+#include "trainer/parallel/nccl_world.h"
+#include "trainer/parallel/pinned_communicator.h"
 
 namespace weft {
 namespace {
@@ -45,19 +48,66 @@ const ProcessGroups& lone_process_groups() {
   return groups;
 }
 
-ProcessGroups create_host_process_groups(HostGroup& host, const Topology& topology) {
+namespace {
+
+// `create` is called for each kind of group in turn, with this rank's group, on all ranks alike.
+template <typename Create>
+ProcessGroups create_groups(HostGroup& host, const Topology& topology, const Create& create) {
   ProcessGroups groups;
   groups.layout = layout_of(topology, host.rank());
   groups.host = &host;
   for (const GroupKind kind : kKinds) {
-    const std::vector<int> ranks = ranks_of(groups.layout, kind);
-    // Each kind of group is a channel: a rank is in one group of a kind.
-    place_of(groups, kind) =
-        ranks.size() == 1
-            ? create_self_communicator()
-            : create_host_communicator(host, ranks, static_cast<int>(kind), name_of(kind));
+    place_of(groups, kind) = create(ranks_of(groups.layout, kind), kind);
   }
   return groups;
+}
+
+// Each kind of group is a channel: a rank is in one group of a kind.
+std::unique_ptr<Communicator> create_on_host(HostGroup& host, const std::vector<int>& ranks,
+                                             GroupKind kind) {
+  if (ranks.size() == 1) return create_self_communicator();
+  return create_host_communicator(host, ranks, static_cast<int>(kind), name_of(kind));
+}
+
+}  // namespace
+
+ProcessGroups create_host_process_groups(HostGroup& host, const Topology& topology) {
+  return create_groups(host, topology, [&](const std::vector<int>& ranks, GroupKind kind) {
+    return create_on_host(host, ranks, kind);
+  });
+}
+
+ProcessGroups create_pinned_process_groups(HostGroup& host, const Topology& topology,
+                                           Backend& backend) {
+  const Tensor staging(backend.allocate(kPinnedStagingBytes, Memory::kPinnedHost), DType::kUInt8,
+                       {kPinnedStagingBytes});
+  return create_groups(host, topology, [&](const std::vector<int>& ranks, GroupKind kind) {
+    auto on_host = create_on_host(host, ranks, kind);
+    if (ranks.size() == 1) return on_host;
+    return create_pinned_communicator(backend, staging, std::move(on_host));
+  });
+}
+
+ProcessGroups create_nccl_process_groups(HostGroup& host, const Topology& topology,
+                                         Backend& backend, std::string& description) {
+  const std::unique_ptr<NcclWorld> world = create_nccl_world(host, backend);
+  description = world->description();
+  return create_groups(host, topology, [&](const std::vector<int>& ranks, GroupKind kind) {
+    return world->split(ranks, name_of(kind));
+  });
+}
+
+void check_devices_differ(HostGroup& host, const std::string& device_id) {
+  const std::vector<std::string> ids = host.all_gather(device_id);
+  for (size_t rank = 0; rank < ids.size(); ++rank) {
+    const auto first =
+        static_cast<size_t>(std::find(ids.begin(), ids.end(), ids[rank]) - ids.begin());
+    if (first == rank) continue;
+    throw std::invalid_argument(fmt::format(
+        "{} and {} have the same GPU ({}): start no more ranks on a host than it has GPUs, or give "
+        "--distributed-backend mpi, by which ranks share a GPU (slowly)",
+        host.name_of(static_cast<int>(first)), host.name_of(static_cast<int>(rank)), ids[rank]));
+  }
 }
 
 std::string rank_table(const HostGroup& host, const Topology& topology,

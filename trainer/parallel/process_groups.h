@@ -27,6 +27,17 @@ const ProcessGroups& lone_process_groups();
 
 // Creates the groups of ranks on CPUs. `topology` has host.size() ranks.
 ProcessGroups create_host_process_groups(HostGroup& host, const Topology& topology);
+// The same for ranks on GPUs, whose data goes through pinned host memory. `backend` outlives them.
+ProcessGroups create_pinned_process_groups(HostGroup& host, const Topology& topology,
+                                           Backend& backend);
+// The same over NCCL; each rank has a GPU of its own. Throws as create_nccl_world(). `description`
+// gets that of the library.
+ProcessGroups create_nccl_process_groups(HostGroup& host, const Topology& topology,
+                                         Backend& backend, std::string& description);
+
+// All ranks call it. Throws std::invalid_argument on each where two of them have the same device;
+// `device_id` is this rank's (Backend::device_id).
+void check_devices_differ(HostGroup& host, const std::string& device_id);
 
 // Returns a table of all ranks for people: rank, host, device, and the place in each group.
 // `devices` is one text for each rank.

@@ -42,7 +42,7 @@ Trainer::Trainer(Backend& backend, const TrainerOptions& options, const ProcessG
               groups.layout.dp_size, options.shards_optimizer),
       model_(backend, *groups.tensor, options.shape, groups.layout, plan_),
       optimizer_(backend, groups, table_, shards_, options.shape.dtype, options.optimizer, plan_),
-      reducer_(groups, shards_, partial_gradients(groups.layout, table_)) {
+      reducer_(backend, groups, shards_, partial_gradients(groups.layout, table_)) {
   const int64_t B = options.shape.micro_batch_size, T = options.shape.seq_length;
   const int64_t n = shards_.padded_elements();
   plan_.add(MemoryClass::kParameters, "parameters", &parameters_, options.shape.dtype, {n});
@@ -228,13 +228,20 @@ void Trainer::end_result(ResultSlot& slot) {
   backend_.record(slot.copied, Stream::kCompute);
 }
 
+// Where a rank does not come, the device waits for it, and the host for the device.
+void Trainer::wait_for(EventId event) {
+  if (groups_.host == nullptr) return backend_.synchronize(event);
+  const FlightRecorder::Scope scope(groups_.host->recorder(), "the device, which ends a step");
+  backend_.synchronize(event);
+}
+
 StepResult Trainer::result() {
   if (results_read_ == results_begun_) {
     throw std::logic_error("trainer: result() without an unread step() or evaluate()");
   }
   const int64_t idx = results_read_++;
   const ResultSlot& slot = *slots_[static_cast<size_t>(idx % kResultsInFlight)];
-  backend_.synchronize(slot.copied);
+  wait_for(slot.copied);
   StepResult result;
   result.device_ms = result.since_previous_ms = backend_.elapsed_ms(slot.begin, slot.end);
   if (idx > 0) {

@@ -113,6 +113,7 @@ class Trainer {
   ResultSlot& begin_result(int64_t num_micro_batches);
   void run_micro_batches(const GlobalBatch& batch, bool training, ResultSlot* slot);
   void end_result(ResultSlot& slot);
+  void wait_for(EventId event);
 
   Backend& backend_;
   TrainerOptions options_;

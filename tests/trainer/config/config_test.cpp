@@ -145,7 +145,7 @@ TEST(Config, HarmlessMegatronFlagsAreAcceptedAndSaySo) {
       "0 "
       "--accumulate-allreduce-grads-in-fp32 --dataloader-type single --attention-softmax-in-fp32"));
   EXPECT_THAT(parsed.problems, IsEmpty());
-  EXPECT_EQ(parsed.notes.size(), 11U);
+  EXPECT_EQ(parsed.notes.size(), 10U);
   EXPECT_THAT(parsed.notes, Contains("--use-flash-attn has no effect: attention is always fused"));
 }
 

@@ -1,0 +1,141 @@
+// Ranks on GPUs: several that share one through pinned memory, and with two GPUs over NCCL. They
+// train what one process trains, twice alike, over a restart, and from each other's checkpoints.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "tests/needs_gpu.h"
+#include "tests/trainer/mpirun_ranks.h"
+
+namespace weft {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int64_t kSteps = 30;
+
+class GpuRanks : public Ranks {
+ protected:
+  // Dropout, four heads of 64, and a vocabulary whose padding differs by topology.
+  Arguments model(const std::string& run, const Arguments& more = {}) const {
+    return arguments(run, kSteps,
+                     with({"--device",
+                           "cuda",
+                           "--hidden-size",
+                           "256",
+                           "--num-attention-heads",
+                           "4",
+                           "--vocab-size",
+                           "67",
+                           "--make-vocab-size-divisible-by",
+                           "8",
+                           "--lr",
+                           "5e-4",
+                           "--min-lr",
+                           "5e-5",
+                           "--save-interval",
+                           "10",
+                           "--eval-interval",
+                           "15",
+                           "--gemm-algorithm-cache",
+                           (folder_ / "gemm").string()},
+                          more));
+  }
+  void expect_topologies(const Arguments& backend) {
+    const Arguments tp2 = with(backend, {"--tensor-model-parallel-size", "2"});
+    const Arguments shared = {"--sequence-parallel", "--use-distributed-optimizer"};
+    ASSERT_EQ(run(model("one")), 0) << output();
+    ASSERT_EQ(run_ranks(2, model("dp2 sharded", with(backend, {"--use-distributed-optimizer",
+                                                               "--check-weights-interval", "10",
+                                                               "--ddp-bucket-size", "100000"}))),
+              0)
+        << output();
+    expect_near("dp2 sharded", "one", 1e-4);
+    ASSERT_EQ(run_ranks(2, model("tp2", tp2)), 0) << output();
+    expect_near("tp2", "one", 1e-4);
+    const Arguments sp = with(tp2, shared);
+    ASSERT_EQ(run_ranks(2, model("sp2", with(sp, {"--check-weights-interval", "10"}))), 0)
+        << output();
+    expect_near("sp2", "one", 1e-4);
+    ASSERT_EQ(run_ranks(2, model("sp2 again", with(sp, {"--exit-interval", "20"}))), 0) << output();
+    ASSERT_EQ(run_ranks(2, model("sp2 again", with(sp, {"--async-save"}))), 0) << output();
+    EXPECT_EQ(trajectory("sp2 again"), trajectory("sp2")) << "one topology, equal bits";
+  }
+};
+
+TEST_F(GpuRanks, ThroughPinnedMemoryTrainWhatOneProcessTrains) {
+  expect_topologies({"--distributed-backend", "mpi"});
+  EXPECT_THAT(output(), HasSubstr("tensors travel by MPI, through pinned memory"));
+}
+
+TEST_F(GpuRanks, ThroughPinnedMemoryInBf16) {
+  const Arguments four = {"--distributed-backend",        "mpi",
+                          "--tensor-model-parallel-size", "2",
+                          "--sequence-parallel",          "--use-distributed-optimizer"};
+  ASSERT_EQ(run(model("one", {"--bf16"})), 0) << output();
+  ASSERT_EQ(run_ranks(4, model("tp2dp2", with({"--bf16"}, four))), 0) << output();
+  expect_near("tp2dp2", "one", 1e-2);
+}
+
+TEST_F(GpuRanks, WithOneGpuNeedAnotherBackendOrFewerRanks) {
+  const int num_devices = num_cuda_devices();
+  EXPECT_EQ(run_ranks(num_devices + 1, model("many", {"--global-batch-size", "24"})), 2)
+      << output();
+  EXPECT_THAT(output(), HasSubstr("have the same GPU (GPU-"));
+  EXPECT_THAT(output(), HasSubstr("--distributed-backend mpi"));
+}
+
+class NcclRanks : public GpuRanks {
+ protected:
+  void SetUp() override {
+    GpuRanks::SetUp();
+    if (num_cuda_devices() < 2) GTEST_SKIP() << "NCCL needs a GPU for each rank: two GPUs";
+  }
+};
+
+TEST_F(NcclRanks, TrainWhatOneProcessTrains) {
+  expect_topologies({});
+  EXPECT_THAT(output(), HasSubstr("tensors travel by NCCL 2."));
+}
+
+TEST_F(NcclRanks, TrainWhatOneProcessTrainsInBf16) {
+  ASSERT_EQ(run(model("one", {"--bf16"})), 0) << output();
+  ASSERT_EQ(run_ranks(2, model("dp2", {"--bf16"})), 0) << output();
+  expect_near("dp2", "one", 1e-2);
+  ASSERT_EQ(run_ranks(2, model("sp2", {"--bf16", "--tensor-model-parallel-size", "2",
+                                       "--sequence-parallel"})),
+            0)
+      << output();
+  expect_near("sp2", "one", 1e-2);
+}
+
+TEST_F(NcclRanks, AllEndWhenOneIsKilledInTheMiddleOfAStep) {
+  const pid_t mpirun =
+      start_ranks(2, model("killed", {"--train-iters", "1000000", "--save-interval", "1000000",
+                                      "--eval-interval", "1000000"}));
+  wait_for_iteration("killed", 50, mpirun);
+  const std::vector<pid_t> ranks = ranks_of(mpirun);
+  ASSERT_EQ(ranks.size(), 2U);
+  const auto start = std::chrono::steady_clock::now();
+  kill(ranks[1], SIGKILL);
+  EXPECT_NE(wait(mpirun), 0);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30)) << "a hang";
+  EXPECT_EQ(failure("killed").at("exit_code"), 13) << output();
+}
+
+TEST_F(NcclRanks, ThatStandStillAreNamed) {
+  const pid_t mpirun = start_ranks(
+      2, model("stopped", {"--train-iters", "1000000", "--save-interval", "1000000",
+                           "--eval-interval", "1000000", "--distributed-timeout-minutes", "0.1"}));
+  wait_for_iteration("stopped", 50, mpirun);
+  const std::vector<pid_t> ranks = ranks_of(mpirun);
+  ASSERT_EQ(ranks.size(), 2U);
+  kill(ranks[1], SIGSTOP);
+  EXPECT_NE(wait(mpirun), 0);
+  EXPECT_EQ(failure("stopped").at("exit_code"), 12) << output();
+  EXPECT_THAT(failure("stopped").at("reason").get<std::string>(), HasSubstr("rank 1"));
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,177 @@
+#include "trainer/parallel/nccl_world.h"
+
+#include <fmt/format.h>
+#include <nccl.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+
+namespace weft {
+namespace {
+
+// `comm` may be null.
+void check(ncclResult_t result, const std::string& operation, ncclComm_t comm = nullptr) {
+  if (result == ncclSuccess || result == ncclInProgress) return;
+  const std::string text = fmt::format("NCCL: {}: {}: {}", operation, ncclGetErrorString(result),
+                                       ncclGetLastError(comm));
+  if (result == ncclInvalidArgument || result == ncclInvalidUsage) throw std::logic_error(text);
+  throw DeviceLost(text + "; NCCL_DEBUG=INFO says more");
+}
+
+ncclDataType_t summed_type(Tensor tensor) {
+  if (tensor.dtype() == DType::kFloat32) return ncclFloat;
+  if (tensor.dtype() == DType::kBFloat16) return ncclBfloat16;
+  throw std::invalid_argument("communicator: only fp32 and bf16 are summed");
+}
+
+class NcclCommunicator final : public Communicator {
+ public:
+  NcclCommunicator(HostGroup& host, Backend& backend, ncclComm_t comm, int rank, int size,
+                   std::string name)
+      : host_(host),
+        backend_(backend),
+        comm_(comm),
+        rank_(rank),
+        size_(size),
+        name_(std::move(name)) {}
+  NcclCommunicator(const NcclCommunicator&) = delete;
+  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
+  // Ends operations that wait for ranks which will never come, as a rank that fails alone must.
+  ~NcclCommunicator() override { ncclCommAbort(comm_); }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+
+  void all_reduce(Tensor inout, Reduce reduce, Stream stream) override {
+    enqueue("all-reduce", inout, [&] {
+      return ncclAllReduce(inout.data(), inout.data(), elements(inout), summed_type(inout),
+                           reduce == Reduce::kSum ? ncclSum : ncclMax, comm_, native(stream));
+    });
+  }
+
+  void reduce_scatter(Tensor out, Tensor inp, Stream stream) override {
+    check_parts(inp, out, size_);
+    enqueue("reduce-scatter", inp, [&] {
+      return ncclReduceScatter(inp.data(), out.data(), elements(out), summed_type(inp), ncclSum,
+                               comm_, native(stream));
+    });
+  }
+
+  void all_gather(Tensor out, Tensor inp, Stream stream) override {
+    check_parts(out, inp, size_);
+    enqueue("all-gather", out, [&] {
+      return ncclAllGather(inp.data(), out.data(), bytes(inp), ncclInt8, comm_, native(stream));
+    });
+  }
+
+  void broadcast(Tensor inout, int root, Stream stream) override {
+    enqueue("broadcast", inout, [&] {
+      return ncclBroadcast(inout.data(), inout.data(), bytes(inout), ncclInt8, root, comm_,
+                           native(stream));
+    });
+  }
+
+  void exchange(std::span<const Transfer> transfers, Stream stream) override {
+    const FlightRecorder::Scope scope(host_.recorder(), "exchange over " + name_ + " ranks");
+    check(ncclGroupStart(), "exchange");
+    for (const Transfer& t : transfers) {
+      check(
+          t.sends
+              ? ncclSend(t.tensor.data(), bytes(t.tensor), ncclInt8, t.peer, comm_, native(stream))
+              : ncclRecv(t.tensor.data(), bytes(t.tensor), ncclInt8, t.peer, comm_, native(stream)),
+          "exchange", comm_);
+    }
+    check(ncclGroupEnd(), "exchange", comm_);
+  }
+
+ private:
+  template <typename Operation>
+  void enqueue(const char* operation, Tensor tensor, const Operation& call) {
+    const std::string label =
+        fmt::format("{} of {} bytes over {} ranks", operation, tensor.num_bytes(), name_);
+    const FlightRecorder::Scope scope(host_.recorder(), label);
+    check(call(), label, comm_);
+  }
+  cudaStream_t native(Stream stream) const {
+    return static_cast<cudaStream_t>(backend_.native_stream(stream));
+  }
+  static size_t elements(Tensor tensor) { return static_cast<size_t>(tensor.num_elements()); }
+  static size_t bytes(Tensor tensor) { return static_cast<size_t>(tensor.num_bytes()); }
+
+  HostGroup& host_;
+  Backend& backend_;
+  ncclComm_t comm_;
+  const int rank_, size_;
+  const std::string name_;
+};
+
+class World final : public NcclWorld {
+ public:
+  World(HostGroup& host, Backend& backend) : host_(host), backend_(backend) {
+    pin("NCCL_ALGO", "Ring");
+    pin("NCCL_PROTO", "Simple");
+    // Operations of several communicators run on two streams. Without an order they could wait for
+    // each other [NCCL user guide, "Using multiple NCCL communicators concurrently"].
+    pin("NCCL_LAUNCH_ORDER_IMPLICIT", "1");
+    ncclUniqueId id{};
+    if (host.rank() == 0) check(ncclGetUniqueId(&id), "its first id");
+    const std::string text =
+        host.all_gather(host.rank() == 0 ? std::string(id.internal, sizeof id.internal) : "")[0];
+    std::memcpy(id.internal, text.data(), std::min(sizeof id.internal, text.size()));
+    const FlightRecorder::Scope scope(host.recorder(), "the ranks meet in NCCL");
+    check(ncclCommInitRank(&comm_, host.size(), id, host.rank()), "the ranks meet");
+  }
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+  ~World() override { ncclCommAbort(comm_); }
+
+  std::unique_ptr<Communicator> split(const std::vector<int>& ranks,
+                                      const std::string& name) override {
+    const bool is_alone = ranks.size() == 1;
+    const auto key =
+        static_cast<int>(std::find(ranks.begin(), ranks.end(), host_.rank()) - ranks.begin());
+    ncclComm_t comm = nullptr;
+    const FlightRecorder::Scope scope(host_.recorder(), "NCCL joins the " + name + " ranks");
+    check(ncclCommSplit(comm_, is_alone ? NCCL_SPLIT_NOCOLOR : ranks.front(), key, &comm, nullptr),
+          "the " + name + " ranks meet", comm_);
+    if (is_alone) return create_self_communicator();
+    auto communicator = std::make_unique<NcclCommunicator>(host_, backend_, comm, key,
+                                                           static_cast<int>(ranks.size()), name);
+    connect(*communicator);
+    return communicator;
+  }
+
+  std::string description() const override {
+    int version = 0;
+    ncclGetVersion(&version);
+    return fmt::format("NCCL {}.{}.{}, NCCL_ALGO={}, NCCL_PROTO={}", version / 10000,
+                       version / 100 % 100, version % 100, std::getenv("NCCL_ALGO"),
+                       std::getenv("NCCL_PROTO"));
+  }
+
+ private:
+  static void pin(const char* variable, const char* value) { setenv(variable, value, 0); }
+
+  // NCCL connects ranks and takes its memory in the first operation: it should fail now, not after
+  // the memory is planned.
+  void connect(Communicator& communicator) {
+    void* const memory = backend_.allocate(sizeof(float), Memory::kDevice);
+    communicator.all_reduce(Tensor(memory, DType::kFloat32, {1}), Reduce::kSum, Stream::kCompute);
+    backend_.synchronize();
+    backend_.release(memory, Memory::kDevice);
+  }
+
+  HostGroup& host_;
+  Backend& backend_;
+  ncclComm_t comm_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<NcclWorld> create_nccl_world(HostGroup& host, Backend& backend) {
+  return std::make_unique<World>(host, backend);
+}
+
+}  // namespace weft
