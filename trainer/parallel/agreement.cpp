@@ -34,7 +34,7 @@ void check_ranks_agree(HostGroup& ranks, const Facts& facts) {
   const std::string mine =
       nlohmann::json(facts).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   // Rank 0 sends what it gathers to all, so first only checksums travel.
-  const auto checksums = ranks.all_gather(std::to_string(XXH3_64bits(mine.data(), mine.size())));
+  const auto checksums = ranks.all_gather(checksum_of(mine));
   std::vector<size_t> different;
   for (size_t rank = 1; rank < checksums.size() && different.size() < kMaxNamed; ++rank) {
     if (checksums[rank] != checksums[0]) different.push_back(rank);
@@ -55,10 +55,13 @@ void check_ranks_agree(HostGroup& ranks, const Facts& facts) {
   throw ConfigurationDiffers(message);
 }
 
+std::string checksum_of(std::string_view text) {
+  return fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
+}
+
 std::string program_checksum() {
   try {
-    const std::string bytes = read_file("/proc/self/exe");
-    return fmt::format("{:016x}", XXH3_64bits(bytes.data(), bytes.size()));
+    return checksum_of(read_file("/proc/self/exe"));
   } catch (const std::exception&) {
     return "unknown";
   }

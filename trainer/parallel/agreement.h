@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,9 @@ using Facts = std::vector<std::pair<std::string, std::string>>;
 // Compares the facts of all ranks. Throws ConfigurationDiffers on every rank alike, with each fact
 // in which a rank differs from rank 0; the first eight ranks that differ are named.
 void check_ranks_agree(HostGroup& ranks, const Facts& facts);
+
+// Returns the XXH3 of a text, in hexadecimal digits: for facts that are long.
+std::string checksum_of(std::string_view text);
 
 // Returns the XXH3 of this program's file, in hexadecimal digits; "unknown" if it cannot be read.
 std::string program_checksum();

@@ -40,6 +40,8 @@ void Optimizer::bind(Tensor parameters, Tensor gradients) {
   parameters_ = parameters;
   gradients_ = gradients;
   if (!has_master()) master_ = parameters;
+  updated_ = backend_.create_event();
+  gathered_ = backend_.create_event();
   std::vector<uint8_t> flags = table_.decay_flags();
   flags.resize(static_cast<size_t>(decays_.num_elements()), 0);
   backend_.copy(decays_.data(), flags.data(), decays_.num_bytes(), Stream::kCompute);
@@ -68,35 +70,52 @@ void Optimizer::gradient_norm(Tensor norm_and_clip) {
   backend_.clip_coefficient(norm_and_clip, sum_, options_.clip_grad);
 }
 
+// The next forward begins with the parameters at the end of the arena.
 void Optimizer::update(Tensor norm_and_clip, double learning_rate, int64_t step) {
-  for (const Part& part : parts_) {
-    AdamW args;
-    args.param = range_of(parameters_, part.arena);
-    args.master = master_of(part);
-    args.m = range_of(exp_avg_, part.state);
-    args.v = range_of(exp_avg_sq_, part.state);
-    args.grad = range_of(gradients_, part.arena);
-    args.decays =
-        range_of(decays_, {part.arena.first / kOptimizerBlock, part.arena.count / kOptimizerBlock});
-    args.clip = norm_and_clip;
-    args.lr = learning_rate;
-    args.beta1 = options_.beta1;
-    args.beta2 = options_.beta2;
-    args.eps = options_.eps;
-    args.weight_decay = options_.weight_decay;
-    args.step = step;
-    backend_.adamw(args);
+  for (size_t bucket = parts_.size(); bucket-- > 0;) {
+    update_part(parts_[bucket], norm_and_clip, learning_rate, step);
+    start_gathering(bucket);
   }
+  finish_gathering();
 }
 
 void Optimizer::gather_parameters() {
+  for (size_t bucket = parts_.size(); bucket-- > 0;) start_gathering(bucket);
+  finish_gathering();
+}
+
+void Optimizer::update_part(const Part& part, Tensor norm_and_clip, double learning_rate,
+                            int64_t step) {
+  AdamW args;
+  args.param = range_of(parameters_, part.arena);
+  args.master = master_of(part);
+  args.m = range_of(exp_avg_, part.state);
+  args.v = range_of(exp_avg_sq_, part.state);
+  args.grad = range_of(gradients_, part.arena);
+  args.decays =
+      range_of(decays_, {part.arena.first / kOptimizerBlock, part.arena.count / kOptimizerBlock});
+  args.clip = norm_and_clip;
+  args.lr = learning_rate;
+  args.beta1 = options_.beta1;
+  args.beta2 = options_.beta2;
+  args.eps = options_.eps;
+  args.weight_decay = options_.weight_decay;
+  args.step = step;
+  backend_.adamw(args);
+}
+
+void Optimizer::start_gathering(size_t bucket) {
   if (!shards_.is_sharded()) return;
-  // The next forward begins with the parameters at the end of the arena.
-  const std::vector<ArenaRange>& buckets = shards_.buckets();
-  for (auto bucket = buckets.rbegin(); bucket != buckets.rend(); ++bucket) {
-    groups_.data->all_gather(range_of(parameters_, *bucket),
-                             range_of(parameters_, shards_.own_part(*bucket)), Stream::kCompute);
-  }
+  backend_.record(updated_, Stream::kCompute);
+  backend_.wait(Stream::kCommunication, updated_);
+  groups_.data->all_gather(range_of(parameters_, shards_.buckets()[bucket]),
+                           range_of(parameters_, parts_[bucket].arena), Stream::kCommunication);
+}
+
+void Optimizer::finish_gathering() {
+  if (!shards_.is_sharded()) return;
+  backend_.record(gathered_, Stream::kCommunication);
+  backend_.wait(Stream::kCompute, gathered_);
 }
 
 std::vector<Optimizer::Piece> Optimizer::pieces_of(const Parameter& parameter,

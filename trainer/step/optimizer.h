@@ -35,9 +35,10 @@ class Optimizer {
   // norm_and_clip (2) fp32, on the device, gets the norm over all ranks' gradients and the factor
   // that clips it.
   void gradient_norm(Tensor norm_and_clip);
-  // Enqueues update number `step`, 1 for the first, of the rank's own elements. It does not wait.
+  // Enqueues update number `step`, 1 for the first, of the rank's own elements, and gathers those
+  // that other data-parallel ranks update, bucket by bucket: one travels while the next is computed.
   void update(Tensor norm_and_clip, double learning_rate, int64_t step);
-  // Gathers the parameters that other data-parallel ranks have updated.
+  // Gathers the parameters that other data-parallel ranks hold.
   void gather_parameters();
   // Derives the rank's own parameters from their masters, after these were loaded.
   void parameters_from_masters();
@@ -63,6 +64,9 @@ class Optimizer {
     ArenaRange arena, state;  // their places in the arenas and in the optimizer's state
   };
   void sum_of_squares(Tensor out, Tensor values, bool is_state);
+  void update_part(const Part& part, Tensor norm_and_clip, double learning_rate, int64_t step);
+  void start_gathering(size_t bucket);
+  void finish_gathering();
   Tensor master_of(const Part& part) const;
 
   Backend& backend_;
@@ -78,6 +82,7 @@ class Optimizer {
   Tensor parameters_, gradients_;                  // owned by the trainer
   Tensor master_, exp_avg_, exp_avg_sq_, decays_;  // decays: uint8 per block
   Tensor range_sums_, sum_;                        // (ranges), (1)
+  EventId updated_ = 0, gathered_ = 0;             // the latest bucket
 };
 
 }  // namespace weft

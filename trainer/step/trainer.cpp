@@ -125,7 +125,6 @@ void Trainer::step(const GlobalBatch& batch, const StepOptions& options) {
   if (state_is_read_until_) backend_.wait(Stream::kCompute, *state_is_read_until_);
   state_is_read_until_.reset();
   optimizer_.update(norm_and_clip, options.learning_rate, ++scalars_.adam_step);
-  optimizer_.gather_parameters();
   if (options.params_norm) {
     optimizer_.parameters_sum_of_squares(element(results_, kParamsSumOfSquares));
   }
