@@ -31,9 +31,11 @@ namespace weft {
 
 enum class DeviceKind { kCpu, kCuda };
 enum class Memory { kDevice, kPinnedHost };
-// Operations run on kCompute. kCommunication has a higher priority, so that a collective that is
-// ready starts before queued kernels; nothing runs there but what its caller enqueues.
-enum class Stream { kCompute, kCommunication, kCopy };
+// Operations run on kCompute; nothing runs on the others but what their caller enqueues. The two for
+// collectives have a higher priority, so that one that is ready starts before queued kernels:
+// kCommunication is for those that the next kernels need, kReduction for large ones that must not
+// delay these.
+enum class Stream { kCompute, kCommunication, kReduction, kCopy };
 
 // An event marks a point in a stream's work. It is created once and recorded often.
 using EventId = int;

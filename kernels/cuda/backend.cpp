@@ -39,6 +39,7 @@ CudaBackend::CudaBackend(int device_idx, const std::string& algorithm_file)
   int lowest = 0, highest = 0;
   CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
   CUDA_CHECK(cudaStreamCreateWithPriority(&communication_, cudaStreamNonBlocking, highest));
+  CUDA_CHECK(cudaStreamCreateWithPriority(&reduction_, cudaStreamNonBlocking, highest));
   gemm_ = std::make_unique<Gemm>(compute_, properties_.name, algorithm_file);
 }
 
@@ -55,6 +56,7 @@ CudaBackend::~CudaBackend() {
   }
   cudaStreamDestroy(compute_);
   cudaStreamDestroy(communication_);
+  cudaStreamDestroy(reduction_);
   cudaStreamDestroy(copy_);
 }
 

@@ -1,4 +1,4 @@
-// The CUDA backend: one device, a stream each for computing, communication and copies, cuBLASLt for
+// The CUDA backend: one device, a stream each for computing, two kinds of communication and copies, cuBLASLt for
 // the matrix products, own kernels for the rest.
 //
 // The constructor makes its device current on the calling thread, and only that thread may use the
@@ -83,6 +83,7 @@ class CudaBackend final : public Backend {
   cudaStream_t stream_of(Stream stream) const {
     return stream == Stream::kCompute         ? compute_
            : stream == Stream::kCommunication ? communication_
+           : stream == Stream::kReduction     ? reduction_
                                               : copy_;
   }
   cudaEvent_t event_of(EventId event) const;
@@ -93,7 +94,7 @@ class CudaBackend final : public Backend {
 
   int device_idx_;
   cudaDeviceProp properties_ = {};
-  cudaStream_t compute_ = nullptr, communication_ = nullptr, copy_ = nullptr;
+  cudaStream_t compute_ = nullptr, communication_ = nullptr, reduction_ = nullptr, copy_ = nullptr;
   std::vector<cudaEvent_t> events_;
   std::map<void*, Memory> allocations_;
   char* scratch_ = nullptr;

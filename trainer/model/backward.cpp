@@ -23,10 +23,12 @@ void Model::backward_end(const MicroBatch& batch, bool accumulate) {
   Tensor dfinal_ln;
   if (chunk_.has_head) {
     dfinal_ln = Tensor(dnormed_.data(), shape_.dtype, {num_rows_, shape_.hidden_size});
-    backend_.linear_backward_weight(gradients_.word, Tensor(), logits_, gather_rows(final_ln_),
-                                    accumulate);
+    start_gathering_rows(final_ln_);
     backend_.linear_backward_input(partials_of(dfinal_ln), logits_, weights_.word);
-    sum_partials(dfinal_ln);
+    start_summing_partials(dfinal_ln);
+    backend_.linear_backward_weight(gradients_.word, Tensor(), logits_, gathered_rows(final_ln_),
+                                    accumulate);
+    wait_for_sums();
   }
   const Branch last = branch_before(chunk_.num_layers, batch, /*training=*/true);
   const bool head = chunk_.has_head;
@@ -60,9 +62,12 @@ void Model::backward_layer(int64_t i, const MicroBatch& batch, bool accumulate) 
   const Tensor dmlp = gather_rows(dbranch());
   backend_.linear_backward_weight(dw.fc2_weight, Tensor(), dmlp, a.fc1, accumulate);
   backend_.linear_gelu_backward_input(dfc1, dmlp, w.fc2_weight, a.fc1_pre, shape_.gelu);
-  backend_.linear_backward_weight(dw.fc1_weight, dw.fc1_bias, dfc1, gather_rows(a.ln2), accumulate);
+  start_gathering_rows(a.ln2);
   backend_.linear_backward_input(partials_of(dln), dfc1, w.fc1_weight);
-  sum_partials(dln);
+  start_summing_partials(dln);
+  backend_.linear_backward_weight(dw.fc1_weight, dw.fc1_bias, dfc1, gathered_rows(a.ln2),
+                                  accumulate);
+  wait_for_sums();
   const Branch attention = attention_branch(i, batch, /*training=*/true);
   backend_.residual_norm_backward({.dresidual = dresidual_,
                                    .dbranch = dbranch_target(),
@@ -84,6 +89,7 @@ void Model::backward_layer(int64_t i, const MicroBatch& batch, bool accumulate) 
   backend_.linear_backward_weight(dw.proj_weight, Tensor(), dproj, rows(a.att, att_columns),
                                   accumulate);
   backend_.linear_backward_input(rows(datt, att_columns), dproj, w.proj_weight);
+  start_gathering_rows(a.ln1);
   backend_.attention_backward({.dqkv = dqkv,
                                .dout = datt,
                                .out = a.att,
@@ -93,10 +99,11 @@ void Model::backward_layer(int64_t i, const MicroBatch& batch, bool accumulate) 
                                .scale = attention_scale(),
                                .dropout_p = shape_.attention_dropout});
   const Tensor dqkv_rows = rows(dqkv, 3 * att_columns);
-  backend_.linear_backward_weight(dw.qkv_weight, dw.qkv_bias, dqkv_rows, gather_rows(a.ln1),
-                                  accumulate);
   backend_.linear_backward_input(partials_of(dln), dqkv_rows, w.qkv_weight);
-  sum_partials(dln);
+  start_summing_partials(dln);
+  backend_.linear_backward_weight(dw.qkv_weight, dw.qkv_bias, dqkv_rows, gathered_rows(a.ln1),
+                                  accumulate);
+  wait_for_sums();
   const Branch in = branch_before(i, batch, /*training=*/true);
   backend_.residual_norm_backward({.dresidual = dresidual_,
                                    .dbranch = in.output ? dbranch_target() : Tensor(),

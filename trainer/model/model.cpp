@@ -117,7 +117,10 @@ void Model::plan_buffers(MemoryPlan& plan) {
     plan.add(keep, "final rstd", &final_rstd_, f, {R});
   }
   plan.add(scratch, "branch", &branch_, x, {R, C});
-  if (shares_rows()) plan.add(scratch, "all rows", &all_rows_, x, {N, C});
+  if (shares_rows()) {
+    plan.add(scratch, "all rows", &all_rows_, x, {N, C});
+    plan.add(scratch, "partial sums", &partials_, x, {N, C});
+  }
   plan.add(scratch, "dresidual", &dresidual_, x, {R, C});
   plan.add(scratch, "dnormed", &dnormed_, x, {std::max(R * C, N * heads_ * D)});
   plan.add(scratch, "dwide", &dwide_, x, {N, std::max(ffn_, 3 * heads_ * D)});
@@ -151,6 +154,9 @@ void Model::bind(const ParameterTable& table, Tensor parameters, Tensor gradient
                            std::to_string(tensor_parallel_.size()) + " ranks instead of " +
                            std::to_string(layout_.tp_size) + ": it can only be planned");
   }
+  computed_ = backend_.create_event();
+  rows_gathered_ = backend_.create_event();
+  summed_ = backend_.create_event();
   weights_ = ModelParameters(table, parameters);
   gradients_ = ModelParameters(table, gradients);
   arena_ends_.clear();

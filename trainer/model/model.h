@@ -121,12 +121,18 @@ class Model {
   bool shares_rows() const { return layout_.num_row_shares() > 1; }
   int64_t first_row() const { return shares_rows() ? layout_.tp_rank * num_rows_ : 0; }
   // Returns all N rows of `own` (R,C), which a column-parallel product reads: `own` itself, or where
-  // ranks share the rows all_rows_, which the next gathering or product overwrites.
+  // ranks share the rows all_rows_, which the next gathering overwrites.
   Tensor gather_rows(Tensor own);
   // A row-parallel product writes its partial sums, N rows, to partials_of(own); sum_partials() puts
   // this rank's rows of the sums over ranks into `own`.
-  Tensor partials_of(Tensor own) const { return shares_rows() ? all_rows_ : own; }
+  Tensor partials_of(Tensor own) const { return shares_rows() ? partials_ : own; }
   void sum_partials(Tensor own);
+  // The same in two halves: what is enqueued between them runs beside the collective. Backward does
+  // that with gradients of weights, which need no sum.
+  void start_gathering_rows(Tensor own);
+  Tensor gathered_rows(Tensor own);
+  void start_summing_partials(Tensor own);
+  void wait_for_sums();
 
   void plan_buffers(MemoryPlan& plan);
   void forward_layer(int64_t i, const MicroBatch& batch, bool training);
@@ -156,8 +162,9 @@ class Model {
   std::vector<LayerActivations> layers_;  // of the chunk
   Tensor final_residual_, final_ln_, final_mean_, final_rstd_;  // (R,C), (R,C), (R), (R)
   Tensor logits_, losses_, statistics_;                         // (N,Vp/tp), (N), (tp,N,3)
-  Tensor branch_;     // (R,C) output of the embedding, proj or fc2; in backward its gradient
-  Tensor all_rows_;   // (N,C) gathered rows, or partial sums; planned where ranks share the rows
+  Tensor branch_;  // (R,C) output of the embedding, proj or fc2; in backward its gradient
+  Tensor all_rows_, partials_;  // (N,C) gathered rows, partial sums; where ranks share the rows
+  EventId computed_ = 0, rows_gathered_ = 0, summed_ = 0;
   Tensor dresidual_;  // (R,C) gradient along the skip connection
   Tensor dnormed_;    // gradient of a LayerNorm's output (R,C), or of the attention's (N,H*D/tp)
   Tensor dwide_;      // (N, max(F, 3*H*D)/tp) gradient of fc1's or qkv's output

@@ -27,10 +27,40 @@ Tensor Model::gather_rows(Tensor own) {
 
 void Model::sum_partials(Tensor own) {
   if (shares_rows()) {
-    tensor_parallel_.reduce_scatter(own, all_rows_, Stream::kCompute);
+    tensor_parallel_.reduce_scatter(own, partials_, Stream::kCompute);
   } else if (layout_.tp_size > 1) {
     tensor_parallel_.all_reduce(own, Reduce::kSum, Stream::kCompute);
   }
+}
+
+void Model::start_gathering_rows(Tensor own) {
+  if (!shares_rows()) return;
+  backend_.record(computed_, Stream::kCompute);
+  backend_.wait(Stream::kCommunication, computed_);
+  tensor_parallel_.all_gather(all_rows_, own, Stream::kCommunication);
+  backend_.record(rows_gathered_, Stream::kCommunication);
+}
+
+Tensor Model::gathered_rows(Tensor own) {
+  if (!shares_rows()) return own;
+  backend_.wait(Stream::kCompute, rows_gathered_);
+  return all_rows_;
+}
+
+void Model::start_summing_partials(Tensor own) {
+  if (layout_.tp_size == 1) return;
+  backend_.record(computed_, Stream::kCompute);
+  backend_.wait(Stream::kCommunication, computed_);
+  if (shares_rows()) {
+    tensor_parallel_.reduce_scatter(own, partials_, Stream::kCommunication);
+  } else {
+    tensor_parallel_.all_reduce(own, Reduce::kSum, Stream::kCommunication);
+  }
+  backend_.record(summed_, Stream::kCommunication);
+}
+
+void Model::wait_for_sums() {
+  if (layout_.tp_size > 1) backend_.wait(Stream::kCompute, summed_);
 }
 
 Dropout Model::hidden_dropout(const MicroBatch& batch, int64_t layer, Op op) const {

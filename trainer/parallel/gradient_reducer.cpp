@@ -62,19 +62,19 @@ void GradientReducer::finish() {
   }
   layer(shards_.padded_elements());
   if (data_.size() == 1) return;
-  backend_.record(reduced_, Stream::kCommunication);
+  backend_.record(reduced_, Stream::kReduction);
   backend_.wait(Stream::kCompute, reduced_);
 }
 
 void GradientReducer::reduce(const ArenaRange& bucket) {
   const Tensor sums = range_of(gradients_, bucket);
   backend_.record(ready_, Stream::kCompute);
-  backend_.wait(Stream::kCommunication, ready_);
+  backend_.wait(Stream::kReduction, ready_);
   if (shards_.is_sharded()) {
     data_.reduce_scatter(range_of(gradients_, shards_.own_part(bucket)), sums,
-                         Stream::kCommunication);
+                         Stream::kReduction);
   } else {
-    data_.all_reduce(sums, Reduce::kSum, Stream::kCommunication);
+    data_.all_reduce(sums, Reduce::kSum, Stream::kReduction);
   }
 }
 

@@ -11,7 +11,7 @@
 // biases and positions over its own rows, so that region is first summed over the tensor-parallel
 // ranks, once per step.
 //
-// The data-parallel sums run on the communication stream while backward goes on on the compute
+// The data-parallel sums run on the reduction stream while backward goes on on the compute
 // stream. Replicated, every rank gets the sums of all buckets (all-reduce). Sharded (ZeRO-1), it gets those
 // of its part of each bucket (reduce-scatter), updates that part, and the parameters are gathered
 // (all-gather). [Rajbhandari et al. 2020, arXiv:1910.02054]

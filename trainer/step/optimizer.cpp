@@ -107,14 +107,14 @@ void Optimizer::update_part(const Part& part, Tensor norm_and_clip, double learn
 void Optimizer::start_gathering(size_t bucket) {
   if (!shards_.is_sharded()) return;
   backend_.record(updated_, Stream::kCompute);
-  backend_.wait(Stream::kCommunication, updated_);
+  backend_.wait(Stream::kReduction, updated_);
   groups_.data->all_gather(range_of(parameters_, shards_.buckets()[bucket]),
-                           range_of(parameters_, parts_[bucket].arena), Stream::kCommunication);
+                           range_of(parameters_, parts_[bucket].arena), Stream::kReduction);
 }
 
 void Optimizer::finish_gathering() {
   if (!shards_.is_sharded()) return;
-  backend_.record(gathered_, Stream::kCommunication);
+  backend_.record(gathered_, Stream::kReduction);
   backend_.wait(Stream::kCompute, gathered_);
 }
 
