@@ -3,13 +3,17 @@
 
 namespace weft {
 
-void Model::forward(const MicroBatch& batch, bool training) {
+void Model::forward(const MicroBatch& batch, bool training, ParameterGatherer* gatherer) {
+  if (gatherer) gatherer->wait_from(arena_ends_.front());
   if (chunk_.has_embedding) {
     backend_.embedding_forward(embedded(partials_of(branch_)), batch.tokens, weights_.word,
                                first_word());
     sum_partials(branch_);
   }
-  for (int64_t i = 0; i < chunk_.num_layers; ++i) forward_layer(i, batch, training);
+  for (int64_t i = 0; i < chunk_.num_layers; ++i) {
+    if (gatherer) gatherer->wait_from(arena_begins_[static_cast<size_t>(i)]);
+    forward_layer(i, batch, training);
+  }
   forward_end(batch, training);
 }
 

@@ -168,6 +168,8 @@ void Model::bind(const ParameterTable& table, Tensor parameters, Tensor gradient
                    ".self_attention.linear_qkv.bias");
     arena_ends_.push_back(parameter.arena_offset + parameter.num_elements);
   }
+  arena_begins_.assign(arena_ends_.begin() + 1, arena_ends_.end());
+  arena_begins_.push_back(0);
 }
 
 }  // namespace weft

@@ -16,6 +16,7 @@
 #include "trainer/parallel/communicator.h"
 #include "trainer/parallel/gradient_reducer.h"
 #include "trainer/parallel/parallel_layout.h"
+#include "trainer/parallel/parameter_gatherer.h"
 
 namespace weft {
 
@@ -74,8 +75,9 @@ class Model {
   // must be the group of the layout; to plan, a group of one serves too.
   void bind(const ParameterTable& table, Tensor parameters, Tensor gradients);
 
-  // Computes the logits of a micro-batch. Without `training` there is no dropout.
-  void forward(const MicroBatch& batch, bool training);
+  // Computes the logits of a micro-batch. Without `training` there is no dropout. `gatherer`, if it is
+  // given, is asked for the parameters of each layer before they are read.
+  void forward(const MicroBatch& batch, bool training, ParameterGatherer* gatherer = nullptr);
   // (N,Vp/tp) x; after loss(gradient) they are the gradients of the logits.
   Tensor logits() const { return logits_; }
 
@@ -158,8 +160,9 @@ class Model {
   int64_t num_rows_;                  // R
 
   ModelParameters weights_, gradients_;
-  std::vector<int64_t> arena_ends_;       // per layer: behind its sharded parameters in the arenas
-  std::vector<LayerActivations> layers_;  // of the chunk
+  // Per layer: where its sharded parameters begin and end in the arenas. The last layer comes first.
+  std::vector<int64_t> arena_begins_, arena_ends_;
+  std::vector<LayerActivations> layers_;                        // of the chunk
   Tensor final_residual_, final_ln_, final_mean_, final_rstd_;  // (R,C), (R,C), (R), (R)
   Tensor logits_, losses_, statistics_;                         // (N,Vp/tp), (N), (tp,N,3)
   Tensor branch_;  // (R,C) output of the embedding, proj or fc2; in backward its gradient

@@ -40,8 +40,6 @@ void Optimizer::bind(Tensor parameters, Tensor gradients) {
   parameters_ = parameters;
   gradients_ = gradients;
   if (!has_master()) master_ = parameters;
-  updated_ = backend_.create_event();
-  gathered_ = backend_.create_event();
   std::vector<uint8_t> flags = table_.decay_flags();
   flags.resize(static_cast<size_t>(decays_.num_elements()), 0);
   backend_.copy(decays_.data(), flags.data(), decays_.num_bytes(), Stream::kCompute);
@@ -70,18 +68,21 @@ void Optimizer::gradient_norm(Tensor norm_and_clip) {
   backend_.clip_coefficient(norm_and_clip, sum_, options_.clip_grad);
 }
 
-// The next forward begins with the parameters at the end of the arena.
-void Optimizer::update(Tensor norm_and_clip, double learning_rate, int64_t step) {
+void Optimizer::update(Tensor norm_and_clip, double learning_rate, int64_t step,
+                       ParameterGatherer& gatherer) {
   for (size_t bucket = parts_.size(); bucket-- > 0;) {
     update_part(parts_[bucket], norm_and_clip, learning_rate, step);
-    start_gathering(bucket);
+    gatherer.gather(bucket);
   }
-  finish_gathering();
 }
 
-void Optimizer::gather_parameters() {
-  for (size_t bucket = parts_.size(); bucket-- > 0;) start_gathering(bucket);
-  finish_gathering();
+void Optimizer::parameters_from_masters(ParameterGatherer& gatherer) {
+  if (!has_master()) return;
+  for (size_t bucket = parts_.size(); bucket-- > 0;) {
+    const Part& part = parts_[bucket];
+    backend_.cast(range_of(parameters_, part.arena), range_of(master_, part.state));
+    gatherer.gather(bucket);
+  }
 }
 
 void Optimizer::update_part(const Part& part, Tensor norm_and_clip, double learning_rate,
@@ -104,20 +105,6 @@ void Optimizer::update_part(const Part& part, Tensor norm_and_clip, double learn
   backend_.adamw(args);
 }
 
-void Optimizer::start_gathering(size_t bucket) {
-  if (!shards_.is_sharded()) return;
-  backend_.record(updated_, Stream::kCompute);
-  backend_.wait(Stream::kReduction, updated_);
-  groups_.data->all_gather(range_of(parameters_, shards_.buckets()[bucket]),
-                           range_of(parameters_, parts_[bucket].arena), Stream::kReduction);
-}
-
-void Optimizer::finish_gathering() {
-  if (!shards_.is_sharded()) return;
-  backend_.record(gathered_, Stream::kReduction);
-  backend_.wait(Stream::kCompute, gathered_);
-}
-
 std::vector<Optimizer::Piece> Optimizer::pieces_of(const Parameter& parameter,
                                                    int64_t num_elements) const {
   std::vector<Piece> pieces;
@@ -130,13 +117,6 @@ std::vector<Optimizer::Piece> Optimizer::pieces_of(const Parameter& parameter,
                       {part.state.first + first - part.arena.first, end - first}});
   }
   return pieces;
-}
-
-void Optimizer::parameters_from_masters() {
-  if (!has_master()) return;
-  for (const Part& part : parts_) {
-    backend_.cast(range_of(parameters_, part.arena), range_of(master_, part.state));
-  }
 }
 
 void Optimizer::parameters_sum_of_squares(Tensor out) {

@@ -10,6 +10,7 @@
 #include "trainer/config/memory_plan.h"
 #include "trainer/model/parameters.h"
 #include "trainer/parallel/gradient_reducer.h"
+#include "trainer/parallel/parameter_gatherer.h"
 #include "trainer/parallel/process_groups.h"
 
 namespace weft {
@@ -35,13 +36,12 @@ class Optimizer {
   // norm_and_clip (2) fp32, on the device, gets the norm over all ranks' gradients and the factor
   // that clips it.
   void gradient_norm(Tensor norm_and_clip);
-  // Enqueues update number `step`, 1 for the first, of the rank's own elements, and gathers those
-  // that other data-parallel ranks update, bucket by bucket: one travels while the next is computed.
-  void update(Tensor norm_and_clip, double learning_rate, int64_t step);
-  // Gathers the parameters that other data-parallel ranks hold.
-  void gather_parameters();
-  // Derives the rank's own parameters from their masters, after these were loaded.
-  void parameters_from_masters();
+  // Enqueues update number `step`, 1 for the first, of the rank's own elements, bucket by bucket, and
+  // hands each bucket to the gatherer. It does not wait.
+  void update(Tensor norm_and_clip, double learning_rate, int64_t step,
+              ParameterGatherer& gatherer);
+  // Derives the rank's own parameters from their masters, after these were loaded; as update().
+  void parameters_from_masters(ParameterGatherer& gatherer);
   // sum_of_squares (1) fp32, on the device, gets the sum over all parameters in fp32.
   void parameters_sum_of_squares(Tensor sum_of_squares);
 
@@ -65,8 +65,6 @@ class Optimizer {
   };
   void sum_of_squares(Tensor out, Tensor values, bool is_state);
   void update_part(const Part& part, Tensor norm_and_clip, double learning_rate, int64_t step);
-  void start_gathering(size_t bucket);
-  void finish_gathering();
   Tensor master_of(const Part& part) const;
 
   Backend& backend_;
@@ -82,7 +80,6 @@ class Optimizer {
   Tensor parameters_, gradients_;                  // owned by the trainer
   Tensor master_, exp_avg_, exp_avg_sq_, decays_;  // decays: uint8 per block
   Tensor range_sums_, sum_;                        // (ranges), (1)
-  EventId updated_ = 0, gathered_ = 0;             // the latest bucket
 };
 
 }  // namespace weft

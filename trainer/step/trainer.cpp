@@ -42,7 +42,8 @@ Trainer::Trainer(Backend& backend, const TrainerOptions& options, const ProcessG
               groups.layout.dp_size, options.shards_optimizer),
       model_(backend, *groups.tensor, options.shape, groups.layout, plan_),
       optimizer_(backend, groups, table_, shards_, options.shape.dtype, options.optimizer, plan_),
-      reducer_(backend, groups, shards_, partial_gradients(groups.layout, table_)) {
+      reducer_(backend, groups, shards_, partial_gradients(groups.layout, table_)),
+      gatherer_(backend, groups, shards_) {
   const int64_t B = options.shape.micro_batch_size, T = options.shape.seq_length;
   const int64_t n = shards_.padded_elements();
   plan_.add(MemoryClass::kParameters, "parameters", &parameters_, options.shape.dtype, {n});
@@ -75,6 +76,7 @@ void Trainer::allocate() {
   model_.bind(table_, parameters_, gradients_);
   optimizer_.bind(parameters_, gradients_);
   reducer_.bind(gradients_);
+  gatherer_.bind(parameters_);
   for (int i = 0; i < kResultsInFlight; ++i) {
     auto slot = std::make_unique<ResultSlot>();
     slot->host = host_results_.as<float>() + i * kNumResults;
@@ -108,8 +110,8 @@ void Trainer::initialize_parameters() {
 }
 
 void Trainer::parameters_loaded() {
-  optimizer_.parameters_from_masters();
-  if (optimizer_.has_master()) optimizer_.gather_parameters();
+  optimizer_.parameters_from_masters(gatherer_);
+  gatherer_.wait_for_all();
   backend_.synchronize();
 }
 
@@ -124,7 +126,7 @@ void Trainer::step(const GlobalBatch& batch, const StepOptions& options) {
   optimizer_.gradient_norm(norm_and_clip);
   if (state_is_read_until_) backend_.wait(Stream::kCompute, *state_is_read_until_);
   state_is_read_until_.reset();
-  optimizer_.update(norm_and_clip, options.learning_rate, ++scalars_.adam_step);
+  optimizer_.update(norm_and_clip, options.learning_rate, ++scalars_.adam_step, gatherer_);
   if (options.params_norm) {
     optimizer_.parameters_sum_of_squares(element(results_, kParamsSumOfSquares));
   }
@@ -163,7 +165,7 @@ void Trainer::run_micro_batches(const GlobalBatch& batch, bool training, ResultS
     // has an equal share of the mean.
     const double num_shares = static_cast<double>(num * groups_.layout.dp_size);
     const auto scale = static_cast<float>(1.0 / (mask_sum * num_shares));
-    model_.forward(micro_batch, training);
+    model_.forward(micro_batch, training, &gatherer_);
     model_.loss(loss, micro_batch, scale, accumulate, training, scale);
     if (slot) backend_.record(slot->forward_done[static_cast<size_t>(i)], Stream::kCompute);
     const bool is_last = i + 1 == num;
@@ -266,11 +268,13 @@ Tensor Trainer::gradient(const Parameter& parameter) const {
   return ParameterTable::slice(gradients_, parameter);
 }
 
-Tensor Trainer::weight(const Parameter& parameter) const {
+Tensor Trainer::weight(const Parameter& parameter) {
+  gatherer_.wait_for_all();
   return ParameterTable::slice(parameters_, parameter);
 }
 
-std::vector<StateTensor> Trainer::state_tensors(bool optimizer) const {
+std::vector<StateTensor> Trainer::state_tensors(bool optimizer) {
+  gatherer_.wait_for_all();
   std::vector<StateTensor> tensors;
   for (const Parameter& p : table_.all()) {
     if (p.num_own == 0) continue;  // the words of a rank may all be padding

@@ -21,6 +21,7 @@
 #include "trainer/model/model.h"
 #include "trainer/model/parameters.h"
 #include "trainer/parallel/gradient_reducer.h"
+#include "trainer/parallel/parameter_gatherer.h"
 #include "trainer/parallel/process_groups.h"
 #include "trainer/step/optimizer.h"
 #include "trainer/step/training_state.h"
@@ -91,13 +92,13 @@ class Trainer {
   // elements that this rank updates are sums over all ranks.
   double forward_backward(const GlobalBatch& batch);
   Tensor gradient(const Parameter& parameter) const;  // fp32, device, in the slice's shape
-  Tensor weight(const Parameter& parameter) const;    // x, device
+  Tensor weight(const Parameter& parameter);          // x, device, as state_tensors()
 
   // --- checkpoints ---
   // Returns all tensors of this rank; without `optimizer` only the weights and their fp32 masters.
   // All data-parallel ranks hold the same weights, and the same optimizer state unless it is
-  // sharded.
-  std::vector<StateTensor> state_tensors(bool optimizer) const;
+  // sharded. What is enqueued on the compute stream from now on may read them.
+  std::vector<StateTensor> state_tensors(bool optimizer);
   const ScalarState& scalar_state() const { return scalars_; }
   void set_scalar_state(const ScalarState& scalars) { scalars_ = scalars; }
   // The next update waits on the device for `event`: until then something else reads the state.
@@ -124,6 +125,7 @@ class Trainer {
   Model model_;
   Optimizer optimizer_;
   GradientReducer reducer_;
+  ParameterGatherer gatherer_;
   Tensor parameters_, gradients_;  // arenas: x, fp32
   Tensor workspace_;
   Tensor tokens_, targets_, loss_mask_;  // one micro-batch
