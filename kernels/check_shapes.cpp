@@ -303,9 +303,9 @@ void check_attention_forward(const Attention& args) {
       heads.first >= 0 && (heads.total == 0 ? heads.first == 0 : heads.first + H <= heads.total),
       "heads from " + std::to_string(heads.first) + " on of " + std::to_string(heads.total) +
           " are given, but qkv is " + text_of(args.qkv));
-  check.require(args.dropout.first_element % kDropoutsPerBlock == 0,
+  check.require(args.dropout.first_element % kMaskBitsPerDraw == 0,
                 "dropout's first element is " + std::to_string(args.dropout.first_element) +
-                    ", should be a multiple of " + std::to_string(kDropoutsPerBlock));
+                    ", should be a multiple of " + std::to_string(kMaskBitsPerDraw));
 }
 
 void check_attention_backward(const AttentionBackward& args) {

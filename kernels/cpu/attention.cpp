@@ -71,7 +71,6 @@ struct Head {
   int64_t qkv_row(int64_t t, int64_t part) const { return (((b * T + t) * H + h) * 3 + part) * D; }
   int64_t out_row(int64_t t) const { return ((b * T + t) * H + h) * D; }
   int64_t lse_row() const { return (b * H + h) * T; }
-  int64_t score_row(int64_t query) const { return (global * T + query) * attention_mask_length(T); }
   uint32_t* kept_words(const Tensor& kept) const {
     return kept.as<uint32_t>() + (b * H + h) * attention_mask_words(T);
   }
@@ -97,7 +96,7 @@ void store_part(const Tensor& dqkv, const Head& head, int64_t part, int64_t firs
 struct Panels {
   float *q, *k, *v, *dout, *dk, *dv;      // (T,D)
   float *probabilities, *dprobabilities;  // (kQueryBlock,T)
-  float* multipliers;                     // (T, rounded up to whole words)
+  float* multipliers;                     // (T, rounded up to whole tiles of the mask)
   float *block, *row;                     // (kQueryBlock,D), (D)
   Panels(float* scratch, int64_t T, int64_t D)
       : q(scratch),
@@ -109,29 +108,20 @@ struct Panels {
         probabilities(dv + T * D),
         dprobabilities(probabilities + kQueryBlock * T),
         multipliers(dprobabilities + kQueryBlock * T),
-        block(multipliers + attention_mask_length(T)),
+        block(multipliers + attention_mask_tiles(T) * kMaskTile),
         row(block + kQueryBlock * D) {}
 };
 
-// Stores which of the keys that `query` can see are kept, 32 to a word; the multipliers reach to the
-// end of the last word's group.
-void store_kept(const Head& head, const Tensor& kept, int64_t query, const float* multipliers) {
-  uint32_t* words = head.kept_words(kept);
-  for (int64_t word = 0; word < 2 * (query / 64 + 1); ++word) {
-    uint32_t bits = 0;
-    for (int64_t i = 0; i < 32; ++i) {
-      if (multipliers[32 * word + i] != 0.0F) bits |= 1U << i;
-    }
-    words[attention_mask_word(head.T, query, word)] = bits;
-  }
-}
-
+// Computes the multipliers of the keys that `query` can see, and of the rest of its last tile.
 void load_kept(const Head& head, const Tensor& kept, int64_t query, float scale,
                float* multipliers) {
   const uint32_t* words = head.kept_words(kept);
-  for (int64_t key = 0; key <= query; ++key) {
-    const uint32_t bits = words[attention_mask_word(head.T, query, key / 32)];
-    multipliers[key] = (bits >> (key % 32) & 1) != 0 ? scale : 0.0F;
+  for (int64_t key = 0; key < (query / kMaskTile + 1) * kMaskTile; key += kMaskTile) {
+    const uint32_t* row = words + attention_mask_word(query, key);
+    for (int64_t i = 0; i < kMaskTile; ++i) {
+      const uint32_t bit = row[i % 8 / 2] >> attention_mask_bit(query, i) & 1;
+      multipliers[key + i] = bit != 0 ? scale : 0.0F;
+    }
   }
 }
 
@@ -142,6 +132,10 @@ void head_forward(const Panels& panels, const Head& head, const Attention& args)
   load_part(panels.q, qkv, head, 0);
   load_part(panels.k, qkv, head, 1);
   load_part(panels.v, qkv, head, 2);
+  if (dropout.p > 0) {
+    const int64_t num_words = attention_mask_words(T);
+    dropout_words(head.kept_words(args.kept), dropout, head.global * num_words, num_words);
+  }
   for (int64_t first = 0; first < T; first += kQueryBlock) {
     const int64_t num_queries = std::min(kQueryBlock, T - first);
     const int64_t num_keys = first + num_queries;  // no query of the block looks further
@@ -155,10 +149,7 @@ void head_forward(const Panels& panels, const Head& head, const Attention& args)
       lse.as<float>()[head.lse_row() + first + r] = max + std::log(sum);
       scale_row(row, 1.0F / sum, num_visible);
       if (dropout.p > 0) {
-        const int64_t query = first + r;
-        dropout_multipliers(panels.multipliers, dropout, head.score_row(query),
-                            (query / 64 + 1) * 64);
-        store_kept(head, args.kept, query, panels.multipliers);
+        load_kept(head, args.kept, first + r, dropout_scale(dropout.p), panels.multipliers);
         multiply_row(row, panels.multipliers, num_visible);
       }
       std::fill(row + num_visible, row + num_keys, 0.0F);
@@ -242,7 +233,8 @@ void for_each_head(const Context& context, const Tensor& qkv, const Heads& heads
 }  // namespace
 
 int64_t attention_scratch_floats(int64_t T, int64_t D) {
-  return 6 * T * D + 2 * kQueryBlock * T + attention_mask_length(T) + kQueryBlock * D + D;
+  return 6 * T * D + 2 * kQueryBlock * T + attention_mask_tiles(T) * kMaskTile + kQueryBlock * D +
+         D;
 }
 
 void attention_forward(const Context& context, const Attention& args) {

@@ -12,11 +12,16 @@ namespace {
 constexpr int kLanes = 16;  // Philox blocks computed side by side
 constexpr int kElements = kDropoutsPerBlock * kLanes;
 
-// Computes the multipliers of kElements elements from block `counter` on, with the rounds of
-// kernels/philox.h in all lanes side by side.
-WEFT_VECTOR_CLONES void multipliers_of_blocks(float* out, uint64_t key, uint64_t stream,
-                                              uint64_t counter, uint32_t threshold, float scale) {
-  uint32_t c0[kLanes], c1[kLanes], c2[kLanes], c3[kLanes];
+// Blocks side by side: word i of block `lane` is word[i][lane].
+struct Blocks {
+  uint32_t word[4][kLanes];
+};
+
+// Computes the blocks from `counter` on, with the rounds of kernels/philox.h in all lanes side by
+// side.
+[[gnu::always_inline]] inline void compute_blocks(Blocks& blocks, uint64_t key, uint64_t stream,
+                                                  uint64_t counter) {
+  uint32_t *c0 = blocks.word[0], *c1 = blocks.word[1], *c2 = blocks.word[2], *c3 = blocks.word[3];
   for (int lane = 0; lane < kLanes; ++lane) {
     const uint64_t block = counter + static_cast<uint64_t>(lane);
     c0[lane] = static_cast<uint32_t>(block);
@@ -37,11 +42,33 @@ WEFT_VECTOR_CLONES void multipliers_of_blocks(float* out, uint64_t key, uint64_t
     k0 += 0x9E3779B9U;
     k1 += 0xBB67AE85U;
   }
+}
+
+// Computes the multipliers of kElements elements from block `counter` on.
+WEFT_VECTOR_CLONES void multipliers_of_blocks(float* out, uint64_t key, uint64_t stream,
+                                              uint64_t counter, uint32_t threshold, float scale) {
+  Blocks blocks;
+  compute_blocks(blocks, key, stream, counter);
   for (int lane = 0; lane < kLanes; ++lane) {
-    const PhiloxBlock block = {{c0[lane], c1[lane], c2[lane], c3[lane]}};
+    const PhiloxBlock block = {
+        {blocks.word[0][lane], blocks.word[1][lane], blocks.word[2][lane], blocks.word[3][lane]}};
     for (int i = 0; i < kDropoutsPerBlock; ++i) {
       out[kDropoutsPerBlock * lane + i] = dropout_number(block, i) < threshold ? 0.0F : scale;
     }
+  }
+}
+
+// Draws the words of attention's mask whose first digit is block `counter`.
+WEFT_VECTOR_CLONES void draw_words(uint32_t* words, uint64_t key, uint64_t stream, uint64_t counter,
+                                   uint32_t threshold) {
+  static_assert(kLanes == kDropoutDigits);
+  Blocks blocks;
+  compute_blocks(blocks, key, stream, counter);
+  for (int i = 0; i < kMaskWordsPerDraw; ++i) {
+    uint32_t kept = ~0U;
+    for (int digit = kDropoutDigits - 1; digit >= 0; --digit)
+      kept = dropout_digit(threshold, digit, kept, blocks.word[i][digit]);
+    words[i] = kept;
   }
 }
 
@@ -62,6 +89,16 @@ void dropout_multipliers(float* out, const Dropout& dropout, int64_t first, int6
     if (!whole) std::copy_n(block + skip, count, out + i);
     i += count;
     element += static_cast<uint64_t>(count);
+  }
+}
+
+void dropout_words(uint32_t* words, const Dropout& dropout, int64_t first_word, int64_t num_words) {
+  const uint32_t threshold = dropout_threshold(dropout.p);
+  const uint64_t first_draw = dropout.first_element / kMaskBitsPerDraw +
+                              static_cast<uint64_t>(first_word / kMaskWordsPerDraw);
+  for (int64_t i = 0; i < num_words / kMaskWordsPerDraw; ++i) {
+    draw_words(words + kMaskWordsPerDraw * i, dropout.seed, dropout.stream,
+               (first_draw + static_cast<uint64_t>(i)) * kDropoutDigits, threshold);
   }
 }
 

@@ -71,14 +71,14 @@ void CudaBackend::residual_norm_backward(const ResidualNormBackward& args) {
 
 void CudaBackend::attention_forward(const Attention& args) {
   check_attention_forward(args);
-  require_aligned("attention_forward", {args.out, args.qkv});
+  require_aligned("attention_forward", {args.out, args.kept, args.qkv});
   cuda::attention_forward(compute_, args);
 }
 
 void CudaBackend::attention_backward(const AttentionBackward& args) {
   constexpr const char* kName = "attention_backward";
   check_attention_backward(args);
-  require_aligned(kName, {args.dqkv, args.dout, args.out, args.qkv});
+  require_aligned(kName, {args.dqkv, args.dout, args.out, args.kept, args.qkv});
   const int64_t B = args.qkv.shape(0), T = args.qkv.shape(1), H = args.qkv.shape(2);
   cuda::attention_backward(compute_, args, scratch(kName, attention_workspace_bytes(B, T, H)));
 }

@@ -56,24 +56,27 @@ Values visible_bits(const Values& words, const Shape& s) {
     const double* of_head = words.data() + head * attention_mask_words(s.T);
     for (int64_t query = 0; query < s.T; ++query) {
       for (int64_t key = 0; key <= query; ++key) {
-        const auto word = static_cast<uint32_t>(
-            static_cast<int32_t>(of_head[attention_mask_word(s.T, query, key / 32)]));
-        bits.push_back(word >> (key % 32) & 1);
+        const auto word =
+            static_cast<uint32_t>(static_cast<int32_t>(of_head[attention_mask_word(query, key)]));
+        bits.push_back(word >> attention_mask_bit(query, key) & 1);
       }
     }
   }
   return bits;
 }
 Values expected_bits(const Shape& s, float p) {
-  const int64_t total = s.heads.total > 0 ? s.heads.total : s.H, T64 = attention_mask_length(s.T);
-  const Values mask = reference::dropout_multipliers(dropout_of(p), s.B * total * s.T * T64);
+  const int64_t total = s.heads.total > 0 ? s.heads.total : s.H;
+  const int64_t head_elements = 32 * attention_mask_words(s.T);
+  const Values mask = reference::mask_multipliers(dropout_of(p), s.B * total * head_elements);
   Values bits;
   for (int64_t b = 0; b < s.B; ++b) {
     for (int64_t h = 0; h < s.H; ++h) {
+      const int64_t first = (b * total + s.heads.first + h) * head_elements;
       for (int64_t query = 0; query < s.T; ++query) {
-        const int64_t row = (b * total + s.heads.first + h) * s.T + query;
-        for (int64_t key = 0; key <= query; ++key)
-          bits.push_back(mask[static_cast<size_t>(row * T64 + key)] != 0 ? 1 : 0);
+        for (int64_t key = 0; key <= query; ++key) {
+          const int64_t element = first + reference::mask_element(query, key);
+          bits.push_back(mask[static_cast<size_t>(element)] != 0 ? 1 : 0);
+        }
       }
     }
   }

@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
 #include <set>
+#include <vector>
 
 #include "kernels/philox.h"
 #include "tests/kernels/op_case.h"
@@ -47,19 +49,55 @@ TEST(Dropout, ThresholdIsProbabilityTimesTwoToThe16Rounded) {
   EXPECT_FLOAT_EQ(dropout_scale(0.1F), 65536.0F / (65536 - 6554));
 }
 
-// Every query and every group of keys that it sees has a word of its own, and none is left over.
-TEST(Dropout, AttentionsWordsFillTheirPlace) {
+// Digits below the last 1 decide nothing.
+TEST(Dropout, DigitsEndWithTheThresholdsLastOne) {
+  EXPECT_EQ(dropout_digits(0), 0);
+  EXPECT_EQ(dropout_digits(1), 16);
+  EXPECT_EQ(dropout_digits(dropout_threshold(0.1F)), 15);
+  EXPECT_EQ(dropout_digits(dropout_threshold(26 / 256.0F)), 7);
+  EXPECT_EQ(dropout_digits(dropout_threshold(0.5F)), 1);
+}
+
+// Every query and key of a tile has a bit of its own, and none is left over.
+TEST(Dropout, AttentionsBitsFillTheirPlace) {
   for (const int64_t T : {1, 63, 64, 65, 200}) {
     std::set<int64_t> places;
-    int64_t num_words = 0;
-    for (int64_t query = 0; query < attention_mask_length(T); ++query) {
-      for (int64_t word = 0; word < 2 * (query / 64 + 1); ++word, ++num_words)
-        places.insert(attention_mask_word(T, query, word));
+    const int64_t tiles = attention_mask_tiles(T);
+    for (int64_t query = 0; query < 64 * tiles; ++query) {
+      for (int64_t key = 0; key < (query / 64 + 1) * 64; ++key)
+        places.insert(32 * attention_mask_word(query, key) + attention_mask_bit(query, key));
     }
-    EXPECT_EQ(static_cast<int64_t>(places.size()), num_words) << T;
+    const int64_t num_bits = 64 * 64 * tiles * (tiles + 1) / 2;
+    EXPECT_EQ(static_cast<int64_t>(places.size()), num_bits) << T;
     EXPECT_EQ(*places.begin(), 0) << T;
-    EXPECT_EQ(*places.rbegin() + 1, attention_mask_words(T)) << T;
-    EXPECT_EQ(num_words, attention_mask_words(T)) << T;
+    EXPECT_EQ(*places.rbegin() + 1, num_bits) << T;
+    EXPECT_EQ(32 * attention_mask_words(T), num_bits) << T;
+  }
+}
+
+// Returns the words of attention's mask for one sample and head.
+std::vector<uint32_t> attention_mask(Backend& backend, int64_t T, const Dropout& dropout) {
+  constexpr int64_t kD = 1;
+  Arrays arrays(backend, {.B = 1, .T = T, .H = 1, .D = kD});
+  const Tensor kept = arrays.make(DType::kInt32, {1, 1, attention_mask_words(T)});
+  backend.attention_forward({.out = arrays.make(kSingle, {1, T, 1, kD}),
+                             .lse = arrays.make(kSingle, {1, 1, T}),
+                             .kept = kept,
+                             .qkv = arrays.make(kSingle, {1, T, 1, 3, kD}),
+                             .dropout = dropout});
+  const auto* words = kept.as<uint32_t>();
+  return {words, words + attention_mask_words(T)};
+}
+
+TEST(Dropout, AttentionDropsTheFractionItShould) {
+  const auto backend = create_cpu_backend(1);
+  for (const float p : {0.001F, 0.1F, 0.5F, 0.9F}) {
+    const auto words = attention_mask(*backend, 1024, {.p = p, .seed = 6, .stream = 7});
+    const double num_bits = 32.0 * static_cast<double>(words.size());
+    double num_kept = 0;
+    for (const uint32_t word : words) num_kept += __builtin_popcount(word);
+    const double q = static_cast<double>(p);
+    EXPECT_NEAR(1 - num_kept / num_bits, q, 5 * std::sqrt(q * (1 - q) / num_bits)) << p;
   }
 }
 
@@ -120,7 +158,7 @@ TEST(Dropout, AttentionOfABatchEqualsAttentionOfItsParts) {
   const auto backend = create_cpu_backend(2);
   constexpr int64_t kBatch = 2, kT = 70, kH = 2, kD = 8, kPart = kT * kH * kD;
   constexpr int64_t kWords = attention_mask_words(kT);
-  const Dropout dropout{.p = 0.2F, .seed = 4, .stream = 5, .first_element = 16};
+  const Dropout dropout{.p = 0.2F, .seed = 4, .stream = 5, .first_element = 128};
   Arrays arrays(*backend, {.B = kBatch, .T = kT, .H = kH, .D = kD});
   const Values qkv = random_values(3 * kBatch * kPart, 1, kSingle);
   const Tensor out = arrays.make(kSingle, {kBatch, kT, kH, kD});
@@ -134,7 +172,7 @@ TEST(Dropout, AttentionOfABatchEqualsAttentionOfItsParts) {
   const Values wanted = arrays.read(out);
   for (int64_t b = 0; b < kBatch; ++b) {
     Dropout part = dropout;
-    part.first_element += static_cast<uint64_t>(b * kH * kT * attention_mask_length(kT));
+    part.first_element += static_cast<uint64_t>(b * kH * 32 * kWords);
     const Tensor part_out = arrays.make(kSingle, {1, kT, kH, kD});
     backend->attention_forward(
         {.out = part_out,

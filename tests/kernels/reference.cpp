@@ -23,6 +23,31 @@ Values dropout_multipliers(const Dropout& dropout, int64_t n) {
   return out;
 }
 
+Values mask_multipliers(const Dropout& dropout, int64_t n) {
+  Values out(index(n), 1.0);
+  if (dropout.p == 0.0F) return out;
+  const double threshold = std::round(static_cast<double>(dropout.p) * 65536);
+  for (size_t i = 0; i < out.size(); i += 128) {
+    const uint64_t first_block = (dropout.first_element + i) / 128 * 16;
+    uint32_t numbers[128] = {};
+    for (uint64_t digit = 0; digit < 16; ++digit) {
+      const PhiloxBlock block = philox<7>(dropout.seed, dropout.stream, first_block + digit);
+      for (size_t e = 0; e < 128; ++e)
+        numbers[e] = numbers[e] * 2 + (block.word[e / 32] >> (e % 32) & 1);
+    }
+    for (size_t e = 0; e < 128; ++e)
+      out[i + e] = numbers[e] < threshold ? 0.0 : 65536 / (65536 - threshold);
+  }
+  return out;
+}
+
+int64_t mask_element(int64_t query, int64_t key) {
+  const int64_t query_tile = query / 64, tile = query_tile * (query_tile + 1) / 2 + key / 64;
+  const int64_t lane = query % 8 * 4 + key % 8 / 2;
+  const int64_t word = tile * 128 + query % 64 / 16 * 32 + lane;
+  return word * 32 + key % 2 * 16 + key % 64 / 8 * 2 + query % 16 / 8;
+}
+
 Values multiply(const Values& a, const Values& b) {
   Values out(a);
   for (size_t i = 0; i < out.size(); ++i) out[i] *= b[i];
@@ -81,8 +106,8 @@ AttentionResult attention(const Values& qkv, int64_t B, int64_t T, int64_t H, in
                           double scale, const Heads& heads, const Dropout& dropout) {
   AttentionResult result{Values(index(B * T * H * D)), Values(index(B * H * T))};
   const int64_t total = heads.total > 0 ? heads.total : H;
-  const int64_t T64 = (T + 63) / 64 * 64;
-  const Values mask = dropout_multipliers(dropout, B * total * T * T64);
+  const int64_t tiles = (T + 63) / 64, head_elements = tiles * (tiles + 1) / 2 * 64 * 64;
+  const Values mask = mask_multipliers(dropout, B * total * head_elements);
   const auto at = [&](int64_t b, int64_t t, int64_t h, int64_t part, int64_t d) {
     return qkv[index((((b * T + t) * H + h) * 3 + part) * D + d)];
   };
@@ -100,8 +125,9 @@ AttentionResult attention(const Values& qkv, int64_t B, int64_t T, int64_t H, in
         const int64_t row = (b * H + h) * T + query;
         result.lse[index(row)] = std::log(sum);
         for (int64_t key = 0; key <= query; ++key) {
-          const int64_t global = ((b * total + heads.first + h) * T + query) * T64 + key;
-          const double p = weights[index(key)] / sum * mask[index(global)];
+          const int64_t element =
+              (b * total + heads.first + h) * head_elements + mask_element(query, key);
+          const double p = weights[index(key)] / sum * mask[index(element)];
           for (int64_t d = 0; d < D; ++d) {
             result.out[index(((b * T + query) * H + h) * D + d)] += p * at(b, key, h, 2, d);
           }

@@ -8,6 +8,10 @@ namespace weft::test::reference {
 
 // Returns 0 for each of the n elements from `first` on that is dropped, else 1/(1-p).
 Values dropout_multipliers(const Dropout& dropout, int64_t n);
+// The same of n elements of attention's mask, whose digits are ordered otherwise.
+Values mask_multipliers(const Dropout& dropout, int64_t n);
+// The element of a query and key among those of their head: the bit in the tiles of 64 x 64.
+int64_t mask_element(int64_t query, int64_t key);
 Values multiply(const Values& a, const Values& b);
 Values add(const Values& a, const Values& b);
 

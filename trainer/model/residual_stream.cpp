@@ -72,8 +72,7 @@ Dropout Model::hidden_dropout(const MicroBatch& batch, int64_t layer, Op op) con
 }
 
 Dropout Model::attention_dropout(const MicroBatch& batch, int64_t layer) const {
-  const int64_t T = shape_.seq_length;
-  const int64_t per_sample = shape_.num_heads * T * attention_mask_length(T);
+  const int64_t per_sample = shape_.num_heads * 32 * attention_mask_words(shape_.seq_length);
   return {shape_.attention_dropout, shape_.seed,
           dropout_stream(batch.iteration, layer, static_cast<uint64_t>(Op::kAttention)),
           static_cast<uint64_t>(batch.first_sample * per_sample)};

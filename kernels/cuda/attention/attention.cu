@@ -127,6 +127,7 @@ void attention_forward(cudaStream_t stream, const Attention& args) {
   params.lse = args.lse.as<float>();
   params.kept = args.kept.as<uint32_t>();
   const bool drop = args.dropout.p > 0;
+  if (drop) attention::draw_kept(stream, params);
   const int64_t D = args.qkv.shape(4);
   if (args.qkv.dtype() == DType::kFloat32) {
     attention::forward_fp32(stream, params, D, drop);

@@ -120,9 +120,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     if constexpr (kDropout) {
 #pragma unroll
       for (int m = 0; m < kM; ++m) {
-        uint32_t kept[2][kN / 4];
-        read_rows<kN>(kept, p, place.bh, warp_query + m * 16, first_key);
-        drop_rows<kN>(dp[m], kept);
+        const int query = warp_query + m * 16;
+        const uint32_t kept = mask_word(p, place.bh, query, first_key);
+        drop_rows<kN>(dp[m], kept >> (first_key % kMaskTile / 4));
       }
     }
 #pragma unroll
@@ -209,10 +209,19 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     multiply_rows<D, kM, kN>(s, k_tile, warp_row, q_tile(j));
     float dp[kM][kN][4] = {};
     multiply_rows<D, kM, kN>(dp, v_tile, warp_row, dout_tile(j));
+    [[maybe_unused]] uint32_t kept_rows[kN / 2];
+    if constexpr (kDropout) {
+#pragma unroll
+      for (int i = 0; i < kN / 2; ++i)
+        kept_rows[i] = mask_word(p, place.bh, first_query + 16 * i, warp_key);
+    }
 #pragma unroll
     for (int m = 0; m < kM; ++m) {
-      [[maybe_unused]] uint32_t kept[kN][2];
-      if constexpr (kDropout) read_columns<kN>(kept, p, place.bh, first_query, warp_key + m * 16);
+      [[maybe_unused]] uint32_t kept = 0;
+      if constexpr (kDropout) {
+        kept = columns_word(kept_rows, warp_key + m * 16);
+        drop_columns<kN>(dp[m], kept);
+      }
 #pragma unroll
       for (int n = 0; n < kN; ++n) {
         const int column = n * 8 + (lane & 3) * 2;
@@ -226,14 +235,11 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
               fast_exp2(s[m][n][i] * scale_log2 - (i % 2 == 0 ? row_lse2.x : row_lse2.y));
           if (masked && key > query) probability = 0;
           s[m][n][i] = probability;
-          if constexpr (kDropout) {
-            s[m][n][i] = drop(probability, kept[n][i % 2], 8 * (i / 2));
-            dp[m][n][i] = drop(dp[m][n][i], kept[n][i % 2], 8 * (i / 2));
-          }
           const float delta_i = i % 2 == 0 ? row_delta.x : row_delta.y;
           dp[m][n][i] = probability * score_gradient<kDropout>(dp[m][n][i], p.dropout, delta_i);
         }
       }
+      if constexpr (kDropout) drop_columns<kN>(s[m], kept);
     }
     uint32_t operand[kM][kN / 2][4];
     round_to_operand<kM, kN>(operand, s);

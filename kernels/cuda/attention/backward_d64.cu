@@ -10,8 +10,7 @@ template <bool kDropout>
 void run(cudaStream_t stream, const Params& params) {
   using HopperQuery = HopperShape<64, 2, 64, 3, 2>;
   // With dropout the bits take so many registers that three blocks do not fit.
-  using HopperKey =
-      std::conditional_t<kDropout, HopperShape<64, 1, 64, 4, 2>, HopperShape<64, 1, 64, 3, 3>>;
+  using HopperKey = HopperShape<64, 1, 64, 3, 3>;
   using QueryShape = BackwardShape<64, 2, 4, 32, 2>;
   using KeyShape = BackwardShape<64, 2, 4, 32, 2>;
   if (!launch_backward_hopper<HopperQuery, HopperKey, kDropout>(stream, params)) {

@@ -130,9 +130,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     if constexpr (kDropout) {
 #pragma unroll
       for (int m = 0; m < kM; ++m) {
-        uint32_t kept[2][kN / 4];
-        draw_rows<kN>(kept, p, place.bh, warp_query + m * 16, first_key);
-        drop_rows<kN>(s[m], kept);
+        const int query = warp_query + m * 16;
+        const uint32_t kept = mask_word(p, place.bh, query, first_key);
+        drop_rows<kN>(s[m], kept >> (first_key % kMaskTile / 4));
       }
     }
 #pragma unroll

@@ -84,19 +84,10 @@ struct HeadPlace {
 
 // Returns keep_scale where the probability is kept, else 0.
 __device__ inline float keep(const Params& p, const HeadPlace& head, int query, int key) {
-  if (query >= p.T) return 0.0F;
-  const uint32_t word = *kept_word(p, static_cast<int>(head.bh), query, key / 32);
-  return (word >> (key % 32) & 1) != 0 ? p.dropout.keep_scale : 0.0F;
-}
-
-// Draws the bits of a query and the warp's 32 keys and stores them; lane 0 does it.
-__device__ inline uint32_t draw_word(const Params& p, const HeadPlace& head, int query, int key0) {
-  uint32_t word = 0;
-  if ((threadIdx.x & 31) == 0 && query < p.T) {
-    word = draw_kept(p, static_cast<int>(head.bh), query, key0 / 32);
-    *kept_word(p, static_cast<int>(head.bh), query, key0 / 32) = word;
-  }
-  return __shfl_sync(0xFFFFFFFFu, word, 0);
+  if (query >= p.T || key > query) return 0.0F;
+  const uint32_t word =
+      p.kept[head.bh * attention_mask_words(p.T) + attention_mask_word(query, key)];
+  return (word >> attention_mask_bit(query, key) & 1) != 0 ? p.dropout.keep_scale : 0.0F;
 }
 
 template <int D, bool kDropout>
@@ -131,10 +122,7 @@ __global__ void __launch_bounds__(kThreads) attention_forward_fp32_kernel(const 
       max[r] = new_max;
       s[r] = expf(score - new_max);
       sum[r] = sum[r] * correction + s[r];
-      if constexpr (kDropout) {
-        const bool kept = (draw_word(p, head, query, key0) >> lane & 1) != 0;
-        s[r] *= kept ? p.dropout.keep_scale : 0.0F;
-      }
+      if constexpr (kDropout) s[r] *= keep(p, head, query, key0 + lane);
 #pragma unroll
       for (int c = 0; c < D / 32; ++c) acc[r][c] *= correction;
     }

@@ -59,6 +59,10 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     return StepTile{stage_base + Stages::stage(step) * 2 * Shape::kStepBytes};
   };
   const auto v_tile = [&](int step) { return StepTile{k_tile(step).base + Shape::kStepBytes}; };
+  const uint32_t mask_base = stage_base + Shape::kStages * 2 * Shape::kStepBytes;
+  const auto mask = [&](int step, int of_group) {
+    return mask_base + Stages::stage(step) * Shape::kMaskBytes + of_group * kMaskTileBytes;
+  };
   const Stages ring{shared_address(barriers)};
 
   const int num_tiles = (p.T + Shape::kOwned - 1) / Shape::kOwned;
@@ -67,9 +71,13 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const int first_query = (num_tiles - 1 - place.tile) * Shape::kOwned;
   const int num_steps = (min(first_query + Shape::kOwned, p.T) - 1) / kStep + 1;
   const auto load_keys = [&](int step) {
-    expect_bytes(ring.full(step), 2 * Shape::kStepBytes);
-    k_tile(step).load(qkv_map, 3 * h + 1, step * kStep, b, ring.full(step));
-    v_tile(step).load(qkv_map, 3 * h + 2, step * kStep, b, ring.full(step));
+    const uint32_t full = ring.full(step);
+    expect_bytes(full, 2 * Shape::kStepBytes + (kDropout ? Shape::kMaskBytes : 0));
+    k_tile(step).load(qkv_map, 3 * h + 1, step * kStep, b, full);
+    v_tile(step).load(qkv_map, 3 * h + 2, step * kStep, b, full);
+    for (int g = 0; kDropout && g < Shape::kGroups; ++g)
+      load_bytes(mask(step, g), mask_tile(p, place.bh, first_query / kMaskTile + g, step),
+                 kMaskTileBytes, full);
   };
   const auto load_own = [&](uint32_t barrier) {
     expect_bytes(barrier, 2 * Shape::kGroups * Shape::kOwnBytes);
@@ -103,8 +111,6 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     wgmma_fence();
     start_rows_product<D, kStep>(s[0], q_tile, k_tile(step));
     start_rows_product<D, kStep>(dp[0], dout_tile, v_tile(step));
-    [[maybe_unused]] uint32_t kept[2][kN / 4];
-    if constexpr (kDropout) read_rows<kN>(kept, p, place.bh, group_query + warp_row, first_key);
     wgmma_wait<1>();
     pin(s[0]);
 #pragma unroll
@@ -127,7 +133,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     }
     wgmma_wait<0>();
     pin(dp[0]);
-    if constexpr (kDropout) drop_rows<kN>(dp[0], kept);
+    if constexpr (kDropout)
+      drop_rows<kN>(dp[0], load_word(mask(step, group) + threadIdx.x % 128 * 4));
 #pragma unroll
     for (int n = 0; n < kN; ++n) {
 #pragma unroll
@@ -177,6 +184,10 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const auto rows = [&](int step) {
     return rows_base + Stages::stage(step) * 2 * kStep * 4;
   };  // lse2, delta
+  const uint32_t mask_base = rows_base + Shape::kStages * 2 * kStep * 4;
+  const auto mask = [&](int step, int of_group) {
+    return mask_base + Stages::stage(step) * Shape::kMaskBytes + of_group * kMaskTileBytes;
+  };
   const Stages ring{shared_address(barriers)};
 
   const int num_tiles = (p.T + Shape::kOwned - 1) / Shape::kOwned;
@@ -189,11 +200,14 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const auto load_queries = [&](int step) {
     const int query = (skipped + step) * kStep;
     const uint32_t full = ring.full(step);
-    expect_bytes(full, 2 * Shape::kStepBytes + 2 * kStep * 4);
+    expect_bytes(full, 2 * Shape::kStepBytes + 2 * kStep * 4 + (kDropout ? Shape::kMaskBytes : 0));
     q_tile(step).load(qkv_map, 3 * h, query, b, full);
     dout_tile(step).load(dout_map, h, query, b, full);
     load_bytes(rows(step), head.lse2 + query, kStep * 4, full);
     load_bytes(rows(step) + kStep * 4, head.delta + query, kStep * 4, full);
+    for (int g = 0; kDropout && g < Shape::kGroups; ++g)
+      load_bytes(mask(step, g), mask_tile(p, place.bh, skipped + step, first_key / kMaskTile + g),
+                 kMaskTileBytes, full);
   };
   const auto load_own = [&](uint32_t barrier) {
     expect_bytes(barrier, 2 * Shape::kGroups * Shape::kOwnBytes);
@@ -223,8 +237,16 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     wgmma_fence();
     start_rows_product<D, kStep>(s[0], k_tile, q_tile(step));
     start_rows_product<D, kStep>(dp[0], v_tile, dout_tile(step));
-    [[maybe_unused]] uint32_t kept[kN][2];
-    if constexpr (kDropout) read_columns<kN>(kept, p, place.bh, first_query, group_key + warp_row);
+    // The bits are read twice: registers are scarce in between.
+    const auto read_kept = [&] {
+      uint32_t words[kStep / 16];
+#pragma unroll
+      for (int i = 0; i < kStep / 16; ++i)
+        words[i] = load_word(mask(step, group) + (i * kMaskRowsWords + lane) * 4);
+      return columns_word(words, warp_row);
+    };
+    [[maybe_unused]] uint32_t kept = 0;
+    if constexpr (kDropout) kept = read_kept();
     wgmma_wait<1>();
     pin(s[0]);
     const uint32_t column_rows = rows(step) + (lane & 3) * 8;
@@ -254,8 +276,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
 #pragma unroll
       for (int n = 0; n < kN; ++n) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) kept_s[0][n][i] = drop(s[0][n][i], kept[n][i % 2], 8 * (i / 2));
+        for (int i = 0; i < 4; ++i) kept_s[0][n][i] = s[0][n][i];
       }
+      drop_columns<kN>(kept_s[0], kept);
       round_to_operand<1, kN>(probabilities, kept_s);
     } else {
       round_to_operand<1, kN>(probabilities, s);
@@ -264,13 +287,13 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     start_columns_product<D, kStep>(dv[0], probabilities[0], dout_tile(step));
     wgmma_wait<1>();  // dp is complete, dv is not
     pin(dp[0]);
+    if constexpr (kDropout) drop_columns<kN>(dp[0], read_kept());
 #pragma unroll
     for (int n = 0; n < kN; ++n) {
       float delta[2];
       load_pair(delta, column_rows + kStep * 4 + n * 32);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        if constexpr (kDropout) dp[0][n][i] = drop(dp[0][n][i], kept[n][i % 2], 8 * (i / 2));
         s[0][n][i] *= score_gradient<kDropout>(dp[0][n][i], p.dropout, delta[i % 2]);
       }
     }
@@ -296,11 +319,11 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
 #endif
 }
 
-template <class Shape>
+template <class Shape, bool kDropout>
 void launch_hopper_part(cudaStream_t stream, const Params& p,
                         void (*kernel)(Params, CUtensorMap, CUtensorMap),
                         const CUtensorMap& qkv_map, const CUtensorMap& dout_map, const char* name) {
-  constexpr int kSharedBytes = Shape::shared_bytes(2);
+  constexpr int kSharedBytes = Shape::shared_bytes(2, kDropout);
   allow_shared_memory(reinterpret_cast<const void*>(kernel), kSharedBytes, name);
   const int num_tiles = (p.T + Shape::kOwned - 1) / Shape::kOwned;
   kernel<<<num_tiles * p.B * p.H, Shape::kThreads, kSharedBytes, stream>>>(p, qkv_map, dout_map);
@@ -316,10 +339,10 @@ bool launch_backward_hopper(cudaStream_t stream, const Params& p) {
   if (!usable) return false;
   const CUtensorMap qkv_map = tensor_map(p.qkv, QueryShape::D, 3 * p.H, p.T, p.B);
   const CUtensorMap dout_map = tensor_map(p.dout, QueryShape::D, p.H, p.T, p.B);
-  launch_hopper_part<QueryShape>(stream, p, query_kernel, qkv_map, dout_map,
-                                 "attention_backward_query_hopper_kernel");
-  launch_hopper_part<KeyShape>(stream, p, key_kernel, qkv_map, dout_map,
-                               "attention_backward_key_hopper_kernel");
+  launch_hopper_part<QueryShape, kDropout>(stream, p, query_kernel, qkv_map, dout_map,
+                                           "attention_backward_query_hopper_kernel");
+  launch_hopper_part<KeyShape, kDropout>(stream, p, key_kernel, qkv_map, dout_map,
+                                         "attention_backward_key_hopper_kernel");
   return true;
 }
 

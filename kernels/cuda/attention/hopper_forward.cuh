@@ -29,6 +29,10 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     return StepTile{stage_base + Stages::stage(step) * 2 * Shape::kStepBytes};
   };
   const auto v_tile = [&](int step) { return StepTile{k_tile(step).base + Shape::kStepBytes}; };
+  const uint32_t mask_base = stage_base + Shape::kStages * 2 * Shape::kStepBytes;
+  const auto mask = [&](int step, int of_group) {
+    return mask_base + Stages::stage(step) * Shape::kMaskBytes + of_group * kMaskTileBytes;
+  };
   const Stages ring{shared_address(barriers)};
 
   const int num_tiles = (p.T + Shape::kOwned - 1) / Shape::kOwned;
@@ -37,9 +41,13 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const int first_query = (num_tiles - 1 - place.tile) * Shape::kOwned;
   const int num_steps = (min(first_query + Shape::kOwned, p.T) - 1) / kStep + 1;
   const auto load_keys = [&](int step) {
-    expect_bytes(ring.full(step), 2 * Shape::kStepBytes);
-    k_tile(step).load(qkv_map, 3 * h + 1, step * kStep, b, ring.full(step));
-    v_tile(step).load(qkv_map, 3 * h + 2, step * kStep, b, ring.full(step));
+    const uint32_t full = ring.full(step);
+    expect_bytes(full, 2 * Shape::kStepBytes + (kDropout ? Shape::kMaskBytes : 0));
+    k_tile(step).load(qkv_map, 3 * h + 1, step * kStep, b, full);
+    v_tile(step).load(qkv_map, 3 * h + 2, step * kStep, b, full);
+    for (int g = 0; kDropout && g < Shape::kGroups; ++g)
+      load_bytes(mask(step, g), mask_tile(p, place.bh, first_query / kMaskTile + g, step),
+                 kMaskTileBytes, full);
   };
   const auto load_own = [&](uint32_t barrier) {
     expect_bytes(barrier, Shape::kGroups * Shape::kOwnBytes);
@@ -67,14 +75,13 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     start_rows_product<D, kStep>(s[0], q_tile, k_tile(step));
     if constexpr (!kFirst)
       start_columns_product<D, kStep>(acc[0], probabilities[0], v_tile(step - 1));
-    [[maybe_unused]] uint32_t kept[2][kN / 4];
-    if constexpr (kDropout) draw_rows<kN>(kept, p, place.bh, group_query + warp_row, first_key);
     wgmma_wait<kFirst ? 0 : 1>();
     pin(s[0]);
     float correction[1][2];
     softmax_step<1, kN>(s, row_max, row_sum, correction, scale_log2,
                         first_key + kStep > group_query, group_query + warp_row, first_key);
-    if constexpr (kDropout) drop_rows<kN>(s[0], kept);
+    if constexpr (kDropout)
+      drop_rows<kN>(s[0], load_word(mask(step, group) + threadIdx.x % 128 * 4));
     if constexpr (!kFirst) {
       wgmma_wait<0>();
       pin(acc[0]);
@@ -132,7 +139,7 @@ bool launch_forward_hopper(cudaStream_t stream, const Params& p) {
   const void* function = reinterpret_cast<const void*>(kernel);
   static const bool usable = runs_on_hopper(function);
   if (!usable) return false;
-  constexpr int kSharedBytes = Shape::shared_bytes(1);
+  constexpr int kSharedBytes = Shape::shared_bytes(1, kDropout);
   allow_shared_memory(function, kSharedBytes, "attention_forward_hopper_kernel");
   const int num_tiles = (p.T + Shape::kOwned - 1) / Shape::kOwned;
   kernel<<<num_tiles * p.B * p.H, Shape::kThreads, kSharedBytes, stream>>>(

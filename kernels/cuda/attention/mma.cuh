@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/attention/dropout.cuh"
 #include "kernels/cuda/attention/params.h"
 
 namespace weft::cuda::attention {
@@ -205,78 +206,6 @@ __device__ inline void store_rows(const float (&acc)[kM][D / 8][4], const float 
                  : "r"(tile.at(r, chunk))
                  : "memory");
     if (r < num_valid) *reinterpret_cast<uint4*>(dst + r * row_stride + chunk * 8) = value;
-  }
-}
-
-// --- dropout --- Forward draws the bits of its tiles and stores them, backward reads them. A word
-// holds the bits of one query and 32 keys. In a tile of queries by keys, lane l draws the words of
-// query l % 16 and key word l / 16; the lanes exchange words, because the four lanes of a query
-// share its keys.
-
-// Draws and stores the words of a warp's tile of 16 queries by 8 * kN keys. Bit 8 * (n % 4) + i of
-// kept[half][n / 4] is for accumulator [n][2 * half + i].
-template <int kN>
-__device__ inline void draw_rows(uint32_t (&kept)[2][kN / 4], const Params& p, int bh,
-                                 int first_query, int first_key) {
-  static_assert(kN == 4 || kN == 8);
-  const int lane = threadIdx.x & 31;
-  const int query = first_query + (lane & 15);
-  const int key_word = first_key / 32 + (kN == 8 ? lane >> 4 : 0);
-  const uint32_t word = draw_kept(p, bh, query, key_word);
-  if (query < p.T && (kN == 8 || lane < 16)) *kept_word(p, bh, query, key_word) = word;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-#pragma unroll
-    for (int k = 0; k < kN / 4; ++k) {
-      kept[half][k] =
-          __shfl_sync(0xFFFFFFFFu, word, (lane >> 2) + 8 * half + 16 * k) >> (2 * (lane & 3));
-    }
-  }
-}
-
-// Reads what draw_rows has stored.
-template <int kN>
-__device__ inline void read_rows(uint32_t (&kept)[2][kN / 4], const Params& p, int bh,
-                                 int first_query, int first_key) {
-  const int lane = threadIdx.x & 31;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int query = first_query + 8 * half + (lane >> 2);
-#pragma unroll
-    for (int k = 0; k < kN / 4; ++k) {
-      kept[half][k] =
-          query < p.T ? *kept_word(p, bh, query, first_key / 32 + k) >> (2 * (lane & 3)) : 0;
-    }
-  }
-}
-
-// Reads the words of a warp's transposed tile of 16 keys by 8 * kN queries. Bit 8 * (i / 2) of
-// kept[n][i % 2] is for accumulator [n][i].
-template <int kN>
-__device__ inline void read_columns(uint32_t (&kept)[kN][2], const Params& p, int bh,
-                                    int first_query, int first_key) {
-  const int lane = threadIdx.x & 31;
-  const uint32_t* words = kept_word(p, bh, first_query, first_key / 32) + 2 * (lane & 3);
-  const int shift = (first_key & 16) + (lane >> 2);
-#pragma unroll
-  for (int n = 0; n < kN; ++n) {
-    const uint2 pair = *reinterpret_cast<const uint2*>(words + 8 * n);
-    kept[n][0] = pair.x >> shift;
-    kept[n][1] = pair.y >> shift;
-  }
-}
-
-__device__ inline float drop(float x, uint32_t kept, int bit) {
-  return (kept >> bit & 1) != 0 ? x : 0.0F;
-}
-
-// Drops what dropout does not keep in a warp's tile of 16 queries by 8 * kN keys.
-template <int kN>
-__device__ inline void drop_rows(float (&x)[kN][4], const uint32_t (&kept)[2][kN / 4]) {
-#pragma unroll
-  for (int n = 0; n < kN; ++n) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) x[n][i] = drop(x[n][i], kept[i / 2][n / 4], 8 * (n % 4) + i % 2);
   }
 }
 

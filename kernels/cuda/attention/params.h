@@ -25,13 +25,13 @@ WEFT_HOST_DEVICE constexpr int64_t padded_length(int64_t T) {
 // Dropout as the device uses it. Kept probabilities are multiplied by keep_scale, which is 1 without
 // dropout; the kernels apply it to sums of probabilities, where it costs nothing.
 struct DropoutArgs {
-  uint64_t seed = 0, stream = 0, first_block = 0;  // of eight elements
+  uint64_t seed = 0, stream = 0, first_draw = 0;  // of kMaskBitsPerDraw elements
   uint32_t threshold = 0;
   float keep_scale = 1;
 };
 
 inline DropoutArgs dropout_args(const Dropout& dropout) {
-  return {dropout.seed, dropout.stream, dropout.first_element / kDropoutsPerBlock,
+  return {dropout.seed, dropout.stream, dropout.first_element / kMaskBitsPerDraw,
           dropout_threshold(dropout.p), dropout_scale(dropout.p)};
 }
 
@@ -44,7 +44,7 @@ struct Params {
   float* lse = nullptr;      // (B,H,T)
   float* lse2 = nullptr;     // (B,H,padded T): lse * log2(e), backward only
   float* delta = nullptr;    // (B,H,padded T): sum over D of dout * out, backward only
-  uint32_t* kept = nullptr;  // (B,H,words): dropout's bits, see attention_mask_word
+  uint32_t* kept = nullptr;  // (B,H,words): dropout's bits
   int B = 0, T = 0, H = 0;
   int first_head = 0, total_heads = 0;  // this rank's among those of the whole model
   float scale = 1;
@@ -78,35 +78,6 @@ __device__ inline BlockPlace block_order(const Params& p, int num_tiles) {
   return {first + rest % size, rest / size};
 }
 
-// Draws dropout's bits of 32 keys, the keys of `key_word`, for one query of a head. The element
-// index counts the heads of the whole model.
-__device__ inline uint32_t draw_kept(const Params& p, int bh, int query, int key_word) {
-  const auto head = static_cast<uint64_t>(static_cast<int64_t>(bh / p.H) * p.total_heads +
-                                          p.first_head + bh % p.H);
-  const auto blocks_per_row = static_cast<uint64_t>(attention_mask_length(p.T) / kDropoutsPerBlock);
-  const uint64_t row = head * static_cast<uint64_t>(p.T) + static_cast<uint64_t>(query);
-  const uint64_t first = p.dropout.first_block + row * blocks_per_row +
-                         static_cast<uint64_t>(key_word) * (32 / kDropoutsPerBlock);
-  uint32_t kept = 0;
-  // Two blocks are drawn at a time, because one is a chain of dependent rounds.
-#pragma unroll 2
-  for (int b = 0; b < 32 / kDropoutsPerBlock; ++b) {
-    const PhiloxBlock block =
-        dropout_block(p.dropout.seed, p.dropout.stream, first + static_cast<uint64_t>(b));
-    uint32_t bits = 0;
-#pragma unroll
-    for (int i = 0; i < kDropoutsPerBlock; ++i)
-      bits |= dropout_number(block, i) >= p.dropout.threshold ? 1U << i : 0U;
-    kept |= bits << (b * kDropoutsPerBlock);
-  }
-  return kept;
-}
-
-// Returns the place of dropout's bits of a query and the 32 keys of `key_word`.
-__device__ inline uint32_t* kept_word(const Params& p, int bh, int query, int key_word) {
-  return p.kept + bh * attention_mask_words(p.T) + attention_mask_word(p.T, query, key_word);
-}
-
 // There is one function per head size and direction, each in its own .cu: they compile slowly.
 template <int D>
 void forward_bf16(cudaStream_t stream, const Params& params, bool dropout);
@@ -116,6 +87,9 @@ void backward_bf16(cudaStream_t stream, const Params& params, bool dropout);
 // The fp32 kernels take any of the head sizes.
 void forward_fp32(cudaStream_t stream, const Params& params, int64_t D, bool dropout);
 void backward_fp32(cudaStream_t stream, const Params& params, int64_t D, bool dropout);
+
+// Draws dropout's bits into `kept`. Forward begins with it.
+void draw_kept(cudaStream_t stream, const Params& params);
 
 // Fills lse2 and delta; x is kBFloat16 or kFloat32.
 void backward_rows(cudaStream_t stream, const Params& params, DType x, int64_t D);

@@ -73,6 +73,11 @@ __device__ inline void load_bytes(uint32_t dst, const void* src, int num_bytes, 
       : "memory");
 }
 
+__device__ inline uint32_t load_word(uint32_t address) {
+  uint32_t word;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(address));
+  return word;
+}
 __device__ inline void load_pair(float (&x)[2], uint32_t address) {
   asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x[0]), "=f"(x[1]) : "r"(address));
 }
@@ -302,9 +307,12 @@ struct HopperShape {
   static constexpr int kBlocksPerSm = kMinBlocks;
   static constexpr int kOwnBytes = 64 * D * 2;      // one tensor of one warpgroup
   static constexpr int kStepBytes = kStep * D * 2;  // one tensor of one stage
-  static constexpr int shared_bytes(int num_own) {
+  // With dropout, each warpgroup has a tile of the mask in a stage.
+  static_assert(kStep == kMaskTile);
+  static constexpr int kMaskBytes = kGroups * kMaskTileBytes;
+  static constexpr int shared_bytes(int num_own, bool dropout) {
     return kSharedAlignment + num_own * kGroups * kOwnBytes +
-           kStages * (2 * kStepBytes + 2 * kStep * 4);
+           kStages * (2 * kStepBytes + 2 * kStep * 4 + (dropout ? kMaskBytes : 0));
   }
 };
 
