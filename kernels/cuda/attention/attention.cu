@@ -96,6 +96,10 @@ void check_launch(const char* kernel) {
   check_cuda(cudaGetLastError(), kernel, __FILE__, __LINE__);
 }
 
+bool fits_shared_memory(const void* kernel, int num_bytes) {
+  return cuda::fits_shared_memory(kernel, num_bytes);
+}
+
 void allow_shared_memory(const void* kernel, int num_bytes, const char* name) {
   cuda::allow_shared_memory(kernel, num_bytes, name);
 }

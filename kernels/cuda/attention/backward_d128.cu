@@ -8,10 +8,15 @@ template <bool kDropout>
 void run(cudaStream_t stream, const Params& params) {
   using HopperQuery = HopperShape<128, 3, 64, 3, 1>;
   using HopperKey = HopperShape<128, 2, 64, 4, 1>;
-  using QueryShape = BackwardShape<128, 1, 8, 64, 1>;
-  using KeyShape = BackwardShape<128, 1, 8, 64, 1>;
-  if (!launch_backward_hopper<HopperQuery, HopperKey, kDropout>(stream, params)) {
-    launch_backward<QueryShape, KeyShape, kDropout>(stream, params);
+  using Shape = BackwardShape<128, 1, 8, 64, 1>;
+  using SmallShape = BackwardShape<128, 1, 8, 32, 1>;  // fits in 99 KiB
+  if (launch_backward_hopper<HopperQuery, HopperKey, kDropout>(stream, params)) return;
+  const void* kernel =
+      reinterpret_cast<const void*>(attention_backward_key_kernel<Shape, kDropout>);
+  if (fits_shared_memory(kernel, Shape::kSharedBytes)) {
+    launch_backward<Shape, Shape, kDropout>(stream, params);
+  } else {
+    launch_backward<SmallShape, SmallShape, kDropout>(stream, params);
   }
 }
 

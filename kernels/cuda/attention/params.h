@@ -98,5 +98,6 @@ void backward_rows(cudaStream_t stream, const Params& params, DType x, int64_t D
 void check_launch(const char* kernel);
 // As in memory_bound/check.h.
 void allow_shared_memory(const void* kernel, int num_bytes, const char* name);
+bool fits_shared_memory(const void* kernel, int num_bytes);
 
 }  // namespace weft::cuda::attention

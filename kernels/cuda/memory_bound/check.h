@@ -5,7 +5,9 @@
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <initializer_list>
 #include <stdexcept>
 #include <string>
@@ -30,8 +32,8 @@ inline const char* hint_of(cudaError_t error) {
   }
 }
 
-// Returns whether the GPU itself has failed, or has stopped the work, so that another one may do it.
-// Other errors would be met there again.
+// Returns whether the GPU itself has failed, or has stopped the work, so that another one may do
+// it. Other errors would be met there again.
 inline bool is_device_lost(cudaError_t error) {
   switch (error) {
     case cudaErrorDevicesUnavailable:
@@ -78,11 +80,36 @@ inline void check_cuda(cudaError_t error, const char* call, const char* file, in
   throw std::logic_error(message);
 }
 
-// Lets a kernel use `num_bytes` of dynamic shared memory. Throws std::invalid_argument if a block of
-// this GPU has less.
+// Returns the bytes of shared memory that a block of this GPU may have. WEFT_SHARED_MEMORY_KIB says
+// less, which lets tests run what kernels choose on smaller GPUs.
+inline int shared_memory_limit() {
+  static const int limit = [] {
+    int device = 0, num_bytes = 0;
+    check_cuda(cudaGetDevice(&device), "cudaGetDevice", __FILE__, __LINE__);
+    check_cuda(cudaDeviceGetAttribute(&num_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+               "cudaDeviceGetAttribute", __FILE__, __LINE__);
+    const char* kib = std::getenv("WEFT_SHARED_MEMORY_KIB");
+    return kib == nullptr ? num_bytes : std::min(num_bytes, std::atoi(kib) * 1024);
+  }();
+  return limit;
+}
+
+// Returns whether a block may have `num_bytes` of dynamic shared memory beside the kernel's static
+// one.
+inline bool fits_shared_memory(const void* kernel, int num_bytes) {
+  cudaFuncAttributes attributes{};
+  check_cuda(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes", __FILE__,
+             __LINE__);
+  return static_cast<int>(attributes.sharedSizeBytes) + num_bytes <= shared_memory_limit();
+}
+
+// Lets a kernel use `num_bytes` of dynamic shared memory. Throws std::invalid_argument if a block
+// of this GPU has less.
 inline void allow_shared_memory(const void* kernel, int num_bytes, const char* name) {
   const cudaError_t error =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, num_bytes);
+      fits_shared_memory(kernel, num_bytes)
+          ? cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, num_bytes)
+          : cudaErrorInvalidValue;
   if (error == cudaErrorInvalidValue) {
     throw std::invalid_argument(std::string("CUDA: ") + name + " needs " +
                                 std::to_string(num_bytes / 1024) +
