@@ -109,8 +109,8 @@ struct Heads {
 
 // Causal self-attention, never materialising the scores [Dao 2023, arXiv:2307.08691]:
 //   out = dropout(softmax(scale * q k^T + causal mask)) * v, per sample and head.
-// CUDA takes D = 64, 96 and 128. Dropout's elements are the bits of `kept` (kernels/dropout.h), and bit
-// 0 of sample b and head h is element
+// CUDA takes D = 64, 96 and 128. Dropout's elements are the bits of `kept` (kernels/dropout.h), and
+// bit 0 of sample b and head h is element
 //   first_element + (b * total + first + h) * 32 * attention_mask_words(T);
 // first_element is a multiple of 128.
 struct Attention {

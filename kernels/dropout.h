@@ -1,17 +1,17 @@
 // Dropout's decisions, equal on every device and for every topology.
 //
-// Every element of a global tensor has a 16-bit number, and it is dropped when the number is below the
-// threshold, the probability times 2^16, rounded. Kept elements are multiplied by the reciprocal of
-// the probability that results, so the mean is exact. 128 neighbouring elements take the 16 blocks of
-// Philox4x32-7 from block e / 8 on, in one of two orders:
+// Every element of a global tensor has a 16-bit number, and it is dropped when the number is below
+// the threshold, the probability times 2^16, rounded. Kept elements are multiplied by the
+// reciprocal of the probability that results, so the mean is exact. 128 neighbouring elements take
+// the 16 blocks of Philox4x32-7 from block e / 8 on, in one of two orders:
 //
 //   residual stream  The number of element e is half e % 8 of block e / 8, where half 2i is the low
 //                    half of word i. A thread draws what its 16-byte vector needs.
-//   attention        The mask is stored as words of 32 bits, so the numbers lie across words. Digit d
-//                    (0 is the most significant) of the number of bit e is bit e % 32 of word
-//                    e / 32 % 4 of block e / 128 * 16 + d. 32 decisions are then one AND or OR a digit
-//                    (dropout_digit), and digits below the threshold's last 1 need not be drawn: 15 of
-//                    16 are at p = 0.1, and 1 is at p = 0.5.
+//   attention        The mask is stored as words of 32 bits, so the numbers lie across words. Digit
+//                    d (0 is the most significant) of the number of bit e is bit e % 32 of word
+//                    e / 32 % 4 of block e / 128 * 16 + d. 32 decisions are then one AND or OR a
+//                    digit (dropout_digit), and digits below the threshold's last 1 need not be
+//                    drawn: p = 0.1 takes 15 of 16, and p = 0.5 takes 1.
 #pragma once
 
 #include <cstdint>
@@ -56,16 +56,17 @@ WEFT_HOST_DEVICE inline uint32_t dropout_number_of(uint64_t seed, uint64_t strea
 }
 
 // --- attention's mask ---
+//
 // Forward draws and stores a bit for each query and key that the causal mask lets it see (1: kept),
 // and backward reads them. The bits form tiles of 64 queries by 64 keys; those of a head are stored
-// row by row up to the diagonal, so about half of T * T bits are. A tile has 128 words. A word holds
-// what one lane of a warp needs of 16 queries by 64 keys where the tensor cores compute the scores:
-// of queries r and r + 8, keys 8 n + 2 c and the next one for n = 0..7. It is word 4 r + c of the 32
-// words of these queries, and its bit 16 i + 2 n + j is for query r + 8 j and key 8 n + 2 c + i.
-// Bits of keys after the query mean nothing.
+// row by row up to the diagonal, so about half of T * T bits are. A tile has 128 words. A word
+// holds what one lane of a warp needs of 16 queries by 64 keys where the tensor cores compute the
+// scores: of queries r and r + 8, keys 8 n + 2 c and the next one for n = 0..7. It is word 4 r + c
+// of the 32 words of these queries, and its bit 16 i + 2 n + j is for query r + 8 j and key 8 n + 2
+// c + i. Bits of keys after the query mean nothing.
 //
-// The mask's bits are numbered as they are stored in the tensor of all samples and of all heads of the
-// model, (samples, heads, words).
+// The mask's bits are numbered as they are stored in the tensor of all samples and of all heads of
+// the model, (samples, heads, words).
 
 constexpr int kMaskTile = 64;        // queries, and keys
 constexpr int kMaskTileWords = 128;  // of a tile
@@ -88,8 +89,8 @@ WEFT_HOST_DEVICE constexpr int64_t attention_mask_tile(int64_t query_tile, int64
   return kMaskTileWords * (query_tile * (query_tile + 1) / 2 + key_tile);
 }
 
-// The word of a query and key in their head, and the bit in the word. The key may be after the query,
-// but not in a later tile.
+// The word of a query and key in their head, and the bit in the word. The key may be after the
+// query, but not in a later tile.
 WEFT_HOST_DEVICE constexpr int64_t attention_mask_word(int64_t query, int64_t key) {
   return attention_mask_tile(query / kMaskTile, key / kMaskTile) + query % kMaskTile / 16 * 32 +
          query % 8 * 4 + key % 8 / 2;
@@ -105,9 +106,9 @@ WEFT_HOST_DEVICE inline int dropout_digits(uint32_t threshold) {
   return digits;
 }
 
-// Returns which of 32 numbers are not below the threshold, as far as the digits from `digit` on tell:
-// `kept` is what the less significant ones tell (all bits before the first), and `random` holds the
-// numbers' digits `digit`.
+// Returns which of 32 numbers are not below the threshold, as far as the digits from `digit` on
+// tell: `kept` is what the less significant ones tell (all bits before the first), and `random`
+// holds the numbers' digits `digit`.
 WEFT_HOST_DEVICE inline uint32_t dropout_digit(uint32_t threshold, int digit, uint32_t kept,
                                                uint32_t random) {
   const uint32_t zero = (threshold >> (kDropoutDigits - 1 - digit) & 1) - 1;  // all bits, or none

@@ -1,5 +1,6 @@
-// Philox4x32, the counter-based random generator behind initial weights (10 rounds) and dropout (7).
-// [Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"; constants from Random123]
+// Philox4x32, the counter-based random generator behind initial weights (10 rounds) and dropout
+// (7). [Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"; constants from
+// Random123]
 //
 // The generator has no state: the random number of element e is a pure function of (key, stream,
 // e). So every topology, device and restart sees the same numbers, and backward recomputes the
@@ -20,8 +21,8 @@ struct PhiloxBlock {
   uint32_t word[4];
 };
 
-// Multiplies to 64 bits. On the GPU it is one instruction; the compiler adds another to the shift that takes
-// the high word of a plain product.
+// Multiplies to 64 bits. On the GPU it is one instruction; the compiler adds another to the shift
+// that takes the high word of a plain product.
 WEFT_HOST_DEVICE inline void multiply_wide(uint32_t& high, uint32_t& low, uint32_t a, uint32_t b) {
 #if defined(__CUDA_ARCH__)
   asm("{ .reg .b64 t; mul.wide.u32 t, %2, %3; mov.b64 {%1, %0}, t; }"

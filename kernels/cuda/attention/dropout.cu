@@ -1,6 +1,6 @@
-// Draws the bits of dropout. It is a kernel of its own, because a draw is a long chain of multiplications:
-// with few registers, all threads of a multiprocessor run it side by side, while the forward kernel had
-// registers for one chain a thread and waited for it.
+// Draws the bits of dropout. It is a kernel of its own, because a draw is a long chain of
+// multiplications: with few registers, all threads of a multiprocessor run it side by side, while
+// the forward kernel had registers for one chain a thread and waited for it.
 #include "kernels/cuda/attention/params.h"
 
 namespace weft::cuda::attention {

@@ -2,7 +2,7 @@
 // accelerator copies into swizzled shared memory, mbarriers, and wgmma with fp32 sums. [PTX ISA,
 // "Asynchronous Warpgroup Level Matrix Operations"]
 //
-// The device code exists only where the compiler targets sm_90a; hopper.cu tests that at run time.
+// The device code exists only where the compiler targets sm_90a; wgmma.cu tests that at run time.
 #pragma once
 
 #include <cuda.h>
@@ -13,7 +13,7 @@
 
 namespace weft::cuda::attention {
 
-// --- host side (hopper.cu) ---
+// --- host side (wgmma.cu) ---
 
 // Returns a tensor map of a (B, T, num_rows, D) bf16 tensor, with boxes of 64 tokens of one row and
 // one panel. Throws DeviceLost.
