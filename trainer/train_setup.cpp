@@ -124,6 +124,12 @@ DatasetTargetSizes target_sizes(const Config& config, const BatchSchedule& sched
 }
 
 DatasetOptions dataset_options(const Config& config) {
+  std::optional<CyclicOptions> cyclic;
+  if (config.dataloader_type == "cyclic") {
+    cyclic = {.micro_batch_size = config.micro_batch_size,
+              .data_parallel_size = config.data_parallel_size(),
+              .shards = !config.no_data_sharding};
+  }
   return {.blends = resolve_data_paths(config.data_paths()),
           .split = config.split,
           .order = config.sample_order,
@@ -131,6 +137,7 @@ DatasetOptions dataset_options(const Config& config) {
           .seed = config.seed,
           .surplus = config.mid_level_dataset_surplus,
           .cache_path = config.data_cache_path,
+          .cyclic = cyclic,
           .vocab_file = config.vocab_file,
           .merge_file = config.merge_file};
 }

@@ -265,7 +265,15 @@ void TrainLoop::open_data() {
 
 void TrainLoop::check_samples_suffice() const {
   const int64_t needed = schedule_.consumed_at_end(iteration(), consumed_samples());
-  if (needed <= datasets_.train->num_samples()) return;
+  if (const CyclicOrder* order = datasets_.train->cyclic_order();
+      order != nullptr && !order->is_aligned(consumed_samples())) {
+    throw std::invalid_argument(fmt::format(
+        "the run resumes with {} consumed samples, where no micro-batch of --dataloader-type cyclic "
+        "begins: its order depends on --micro-batch-size and the data-parallel size; give those that "
+        "the run had",
+        consumed_samples()));
+  }
+  if (needed <= datasets_.train->end()) return;
   throw std::invalid_argument(fmt::format(
       "the run resumes at iteration {} with {} consumed samples and would end at sample {}, "
       "but its training set has {}: "
@@ -301,7 +309,9 @@ void TrainLoop::start_loaders() {
     const int64_t evaluations = schedule_.num_iterations() / config_.eval_interval -
                                 iteration() / config_.eval_interval + 1;
     const int64_t needed = consumed_valid_samples_ + evaluations * config_.eval_iters * batch;
-    if (needed > group.dataset.num_samples()) consumed_valid_samples_ = 0;
+    const CyclicOrder* order = group.dataset.cyclic_order();
+    const bool is_aligned = order == nullptr || order->is_aligned(consumed_valid_samples_);
+    if (needed > group.dataset.end() || !is_aligned) consumed_valid_samples_ = 0;
   }
   for (const NamedDataset& group : datasets_.valid) {
     valid_loaders_.push_back(make_loader(group.dataset, consumed_valid_samples_,

@@ -66,7 +66,7 @@ bool have_equal_samples(const RunSegment& a, const RunSegment& b, Split split) {
   return x.blends.of(split) == y.blends.of(split) &&
          x.blends.has_own_paths == y.blends.has_own_paths && x.split == y.split &&
          x.order == y.order && x.sequence_length == y.sequence_length && x.seed == y.seed &&
-         x.surplus == y.surplus &&
+         x.surplus == y.surplus && x.cyclic == y.cyclic &&
          num_asked_samples(a.order, split) == num_asked_samples(b.order, split);
 }
 

@@ -12,11 +12,16 @@ BlendedDataset::BlendedDataset(std::vector<GptDataset> datasets, HeldBlendingInd
   if (datasets_.empty()) throw std::logic_error("a blend of no datasets");
 }
 
+void BlendedDataset::read_cyclically(const CyclicOptions& options) {
+  cyclic_ = std::make_shared<const CyclicOrder>(num_samples(), options);
+}
+
 BlendedDataset::Place BlendedDataset::locate(int64_t i) const {
-  if (i < 0 || i >= num_samples()) {
+  if (i < 0 || i >= end()) {
     throw std::out_of_range(description() + ": no sample " + std::to_string(i) + " (there are " +
                             std::to_string(num_samples()) + ")");
   }
+  if (cyclic_) i = cyclic_->sample_at(i);
   if (!index_) return {.dataset_idx = 0, .sample_idx = i};
   return {.dataset_idx = index_->view.dataset_of(i),
           .sample_idx = index_->view.sample_index[static_cast<size_t>(i)]};

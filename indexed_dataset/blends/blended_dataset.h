@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "indexed_dataset/blends/blending_index.h"
+#include "indexed_dataset/samples/cyclic_order.h"
 #include "indexed_dataset/samples/gpt_dataset.h"
 
 namespace weft {
@@ -29,6 +30,12 @@ class BlendedDataset {
   int64_t num_samples() const { return index_ ? index_->view.size() : datasets_[0].num_samples(); }
   int64_t sequence_length() const { return datasets_[0].sequence_length(); }
 
+  // From now on sample i is what stands at position i of this order, and i has no end.
+  void read_cyclically(const CyclicOptions& options);
+  const CyclicOrder* cyclic_order() const { return cyclic_.get(); }  // null: in order
+  // The first i that is not there.
+  int64_t end() const { return cyclic_ ? INT64_MAX : num_samples(); }
+
   struct Place {
     int64_t dataset_idx = 0;
     int64_t sample_idx = 0;  // in that dataset
@@ -48,6 +55,7 @@ class BlendedDataset {
  private:
   std::vector<GptDataset> datasets_;
   std::optional<HeldBlendingIndex> index_;
+  std::shared_ptr<const CyclicOrder> cyclic_;
 };
 
 }  // namespace weft

@@ -270,7 +270,9 @@ TrainingDatasets build_training_datasets(const DatasetOptions& options,
     SplitBuilder builder(options, readers, split, sizes, datasets.reports);
     for (const Blend& blend : options.blends.of(split)) {
       if (split == Split::kTest && !builder.has_share(blend)) continue;
-      use(blend, builder.build(blend, num_samples));
+      BlendedDataset dataset = builder.build(blend, num_samples);
+      if (options.cyclic) dataset.read_cyclically(*options.cyclic);
+      use(blend, std::move(dataset));
     }
     if (split != Split::kTest && options.blends.of(split).empty()) {
       throw std::invalid_argument(std::string(split_name(split)) +

@@ -24,6 +24,7 @@ struct DatasetOptions {
   // "": they are built in memory.
   std::string cache_path = {};
   bool maps_caches_only = false;                 // what is not in that folder is built in memory
+  std::optional<CyclicOptions> cyclic = {};      // --dataloader-type cyclic
   std::string vocab_file = {}, merge_file = {};  // stand in the names of Megatron-Core's caches
   int num_threads = 0;  // datasets of a blend are built in parallel; 0: as many as there are cores
 };

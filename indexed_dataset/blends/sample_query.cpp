@@ -88,6 +88,11 @@ DatasetOptions dataset_options_from(const Json& manifest) {
   if (const std::string cache = find_text(arguments, "data_cache_path"); !cache.empty())
     data.cache_path = folder_if_there((directory / cache).string());
   data.maps_caches_only = true;
+  if (find_text(arguments, "dataloader_type") == "cyclic") {
+    data.cyclic = {.micro_batch_size = arguments.at("micro_batch_size").get<int64_t>(),
+                   .data_parallel_size = manifest.at("data_parallel_size").get<int64_t>(),
+                   .shards = !find_value<bool>(arguments, "no_data_sharding").value_or(false)};
+  }
   data.vocab_file = find_text(arguments, "vocab_file");
   data.merge_file = find_text(arguments, "merge_file");
   return data;

@@ -108,7 +108,7 @@ class SamplePrinter {
     const std::optional<SourceMap>& sources = sources_of(reader);
     fmt::print("sample {} of {}: {} tokens from {}\n", sample_idx, split_name_, ids.size(),
                counted(std::ssize(parts), "document"));
-    if (dataset_.is_blend()) {
+    if (dataset_.is_blend() || place.sample_idx != sample_idx) {
       fmt::print("  dataset {}, its sample {}\n", escape_for_terminal(reader.prefix().string()),
                  place.sample_idx);
     }
@@ -202,7 +202,7 @@ class InspectSamplesCommand final : public Command {
     const BlendedDataset dataset = build_group(segment.order, options_.split, options_.group);
     // The index often holds more samples, from the last epoch that it needs. No iteration takes
     // them.
-    const int64_t end = std::min(end_of_samples(segment, options_.split), dataset.num_samples());
+    const int64_t end = std::min(end_of_samples(segment, options_.split), dataset.end());
     if (last > end) {
       throw std::invalid_argument(
           fmt::format("samples {} to {} are asked for, but the run takes only {} from {}", first,

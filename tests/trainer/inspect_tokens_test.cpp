@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <set>
 
 #include "tests/trainer/forwarding_backend.h"
 #include "tests/trainer/inspect_run.h"
@@ -191,6 +192,25 @@ TEST_F(InspectTokens, OfBatchesWhoseSizeStepsAreThoseThatWereTrained) {
   EXPECT_THAT(sizes,
               testing::ElementsAre(2, 2, 2, 2, 2, 4, 4, 4, 4, 8, 8, 8, 8, 8, 4, 4, 4, 4, 4, 4, 4));
   expect_shown_is_trained();
+}
+
+TEST_F(InspectTokens, OfTheCyclicSamplerAreThoseThatWereTrained) {
+  // One epoch of both has fewer samples than the run takes.
+  const std::string small = write_tiny_dataset(folder_ / "small", 6);
+  for (const Arguments& sharding : {Arguments{}, Arguments{"--no-data-sharding"}}) {
+    Arguments data = {"--train-data-path",
+                      small,
+                      write_tiny_dataset(folder_ / "tinier", 3),
+                      "--valid-data-path",
+                      other_,
+                      "--dataloader-type",
+                      "cyclic"};
+    data.insert(data.end(), sharding.begin(), sharding.end());
+    train_in_two_segments(data);
+    const auto trained = samples_of_passes(/*trains=*/true);
+    EXPECT_LT(std::set(trained.begin(), trained.end()).size(), trained.size());
+    std::filesystem::remove_all(folder_ / "run");
+  }
 }
 
 TEST_F(InspectTokens, OfABlendThatChangesAreThoseThatWereTrained) {

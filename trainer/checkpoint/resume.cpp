@@ -46,6 +46,8 @@ std::vector<std::string> argument_differences(const std::string& saved_arguments
         {"train_data_path", "--train-data-path", true},
         {"train_weighted_split_paths", "--train-weighted-split-paths", true},
         {"blend_schedule", "--blend-schedule", true},
+        {"dataloader_type", "--dataloader-type", true},
+        {"no_data_sharding", "--no-data-sharding", true},
         {"sample_order", "--sample-order", true},
         {"mid_level_dataset_surplus", "--mid-level-dataset-surplus", true},
         {"seq_length", "--seq-length", true},

@@ -68,7 +68,9 @@ struct Config {
   std::string data_args_path, per_split_data_args_path;
   std::vector<std::string> train_weighted_split_paths, valid_weighted_split_paths,
       test_weighted_split_paths;
-  std::string blend_schedule;  // a file that changes the training blend during the run
+  std::string blend_schedule;              // a file that changes the training blend during the run
+  std::string dataloader_type = "single";  // or cyclic
+  bool no_data_sharding = false;
   OrderKind sample_order = OrderKind::kCore;
   double mid_level_dataset_surplus = kDefaultSurplus;
   std::string data_cache_path;  // empty: indexes are built in memory

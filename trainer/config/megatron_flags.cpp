@@ -33,7 +33,6 @@ std::span<const KnownFlag> flags_without_effect() {
        "GPT2BPETokenizer"},
       {"--data-impl", 1, "datasets are always memory maps", "mmap|infer"},
       {"--mmap-warmup", 0, "datasets are always memory maps"},
-      {"--dataloader-type", 1, "samples are always read in order (single)", "single"},
       {"--DDP-impl", 1, "gradients are reduced in buckets", "local|torch"},
       {"--local_rank", 1, "MPI numbers the ranks"},
       {"--local-rank", 1, "MPI numbers the ranks"},

@@ -118,6 +118,10 @@ void visit_options(C& c, Visitor& v) {
   v("split", c.split, "shares of train, validation and test");
   v("sample-order", c.sample_order,
     "the program whose order is built: core, legacy, bigscience, neox; or sequential");
+  v("dataloader-type", c.dataloader_type,
+    "single: samples in order; cyclic: again and again, shuffled each epoch");
+  v("no-data-sharding", c.no_data_sharding,
+    "cyclic: ranks take turns in one permutation, instead of a range of samples each");
   v("mid-level-dataset-surplus", c.mid_level_dataset_surplus,
     "share of samples that are built of each dataset of a blend beyond its weight");
   v("data-cache-path", c.data_cache_path,

@@ -138,7 +138,7 @@ DataLoader::Work DataLoader::hand_out() {
 
 void DataLoader::begin_batch() {
   const int64_t batch_size = batch_sizes_.at(next_sample_);
-  if (next_sample_ + batch_size > dataset_.num_samples()) {
+  if (next_sample_ + batch_size > dataset_.end()) {
     throw std::runtime_error(
         fmt::format("{}: its {} samples are used up: the next batch needs {} from sample {} on",
                     dataset_.description(), dataset_.num_samples(), batch_size, next_sample_));

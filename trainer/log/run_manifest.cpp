@@ -69,6 +69,7 @@ void write_run_manifest(const std::filesystem::path& run_folder, const RunManife
                              : Json(fs::absolute(manifest.dataset_prefix).string())},
       {"working_directory", fs::current_path().string()},
       {"blends", to_json(manifest.blends)},
+      {"data_parallel_size", manifest.config.data_parallel_size()},
       {"dataset_samples",
        {{"train", manifest.train_samples},
         {"validation", manifest.valid_samples},

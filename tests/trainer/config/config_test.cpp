@@ -143,7 +143,7 @@ TEST(Config, HarmlessMegatronFlagsAreAcceptedAndSaySo) {
       "--use-mcore-models --use-flash-attn --transformer-impl local --no-masked-softmax-fusion "
       "--tokenizer-type GPT2BPETokenizer --data-impl mmap --distributed-backend nccl --local_rank "
       "0 "
-      "--accumulate-allreduce-grads-in-fp32 --dataloader-type single --attention-softmax-in-fp32"));
+      "--accumulate-allreduce-grads-in-fp32 --mmap-warmup --attention-softmax-in-fp32"));
   EXPECT_THAT(parsed.problems, IsEmpty());
   EXPECT_EQ(parsed.notes.size(), 10U);
   EXPECT_THAT(parsed.notes, Contains("--use-flash-attn has no effect: attention is always fused"));
@@ -152,7 +152,7 @@ TEST(Config, HarmlessMegatronFlagsAreAcceptedAndSaySo) {
 TEST(Config, MegatronFlagsThatAreNotBuiltAreRefused) {
   EXPECT_THAT(
       problems_of(kGood + "--fp16 --recompute-granularity full --pipeline-model-parallel-size 2 "
-                          "--position-embedding-type rope --dataloader-type cyclic"),
+                          "--position-embedding-type rope --dataloader-type external"),
       testing::UnorderedElementsAre(
           "--fp16 is not supported yet: use --bf16, or neither for fp32",
           HasSubstr("--recompute-granularity is not supported yet"),
@@ -160,7 +160,7 @@ TEST(Config, MegatronFlagsThatAreNotBuiltAreRefused) {
           "--pipeline-model-parallel-size 2; start a multiple of 2 (mpirun -n 2 ...)",
           "--pipeline-model-parallel-size 2 is not supported yet: only 1",
           "--position-embedding-type rope is not supported yet: only absolute|learned_absolute is",
-          "--dataloader-type cyclic is not supported yet: only single is"));
+          "--dataloader-type external is none of single, cyclic"));
 }
 
 TEST(Config, AllProblemsAreReportedAtOnce) {

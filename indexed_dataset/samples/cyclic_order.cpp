@@ -1,0 +1,80 @@
+#include "indexed_dataset/samples/cyclic_order.h"
+
+#include <numeric>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace weft {
+namespace {
+
+// From here on PyTorch draws 64 bits for a number [aten/src/ATen/native/TensorFactories.cpp].
+constexpr int64_t kPermutationLimit = int64_t{0xffffffff} / 20;
+
+int64_t samples_of_epoch(int64_t num_samples, const CyclicOptions& options) {
+  const int64_t unit = options.micro_batch_size * options.data_parallel_size;
+  if (num_samples >= unit) return num_samples - num_samples % unit;
+  throw std::invalid_argument(
+      "--dataloader-type cyclic: the dataset has " + std::to_string(num_samples) +
+      " samples, less than one micro-batch of all ranks (" + std::to_string(unit) + ")");
+}
+
+int64_t size_of_bucket(int64_t num_samples, const CyclicOptions& options) {
+  const int64_t batch = options.micro_batch_size;
+  return options.shards ? num_samples / (batch * options.data_parallel_size) * batch
+                        : num_samples / batch * batch;
+}
+
+}  // namespace
+
+std::vector<int32_t> torch_randperm(int64_t n, uint64_t seed) {
+  if (n >= kPermutationLimit) {
+    throw std::invalid_argument("--dataloader-type cyclic: " + std::to_string(n) +
+                                " samples of a rank; here less than " +
+                                std::to_string(kPermutationLimit) + " can be shuffled");
+  }
+  // PyTorch's generator takes the lower half of a seed.
+  std::mt19937 engine(static_cast<uint32_t>(seed));
+  std::vector<int32_t> permutation(static_cast<size_t>(n));
+  std::iota(permutation.begin(), permutation.end(), 0);
+  for (int64_t i = 0; i + 1 < n; ++i) {
+    const auto step = static_cast<int64_t>(engine() % static_cast<uint64_t>(n - i));
+    std::swap(permutation[static_cast<size_t>(i)], permutation[static_cast<size_t>(i + step)]);
+  }
+  return permutation;
+}
+
+CyclicOrder::CyclicOrder(int64_t num_samples, const CyclicOptions& options)
+    : options_(options),
+      unit_(options.micro_batch_size * options.data_parallel_size),
+      active_(samples_of_epoch(num_samples, options)),
+      bucket_size_(size_of_bucket(num_samples, options)) {
+  permutation_of(0);
+}
+
+std::shared_ptr<const CyclicOrder::Permutation> CyclicOrder::permutation_of(int64_t epoch) const {
+  const std::lock_guard lock(mutex_);
+  Epoch& kept = epochs_[static_cast<size_t>(epoch % 2)];
+  if (kept.number != epoch) {
+    kept = {epoch, std::make_shared<const Permutation>(
+                       torch_randperm(bucket_size_, static_cast<uint64_t>(epoch)))};
+  }
+  return kept.permutation;
+}
+
+int64_t CyclicOrder::sample_at(int64_t position) const {
+  const int64_t in_epoch = position % active_, in_batch = in_epoch % unit_;
+  const int64_t rank = in_batch / options_.micro_batch_size,
+                slot = in_batch % options_.micro_batch_size;
+  const auto permutation = permutation_of(position / active_);
+  const int64_t begin = in_epoch - in_batch;
+  if (!options_.shards) {
+    const int64_t at = begin + slot * options_.data_parallel_size + rank;
+    return (*permutation)[static_cast<size_t>(at)];
+  }
+  const int64_t at = begin / options_.data_parallel_size + slot;
+  return rank * bucket_size_ + (*permutation)[static_cast<size_t>(at)];
+}
+
+}  // namespace weft

@@ -1,0 +1,59 @@
+// The order of --dataloader-type cyclic: a run takes the samples of a dataset again and again, in a new
+// order each epoch. [Megatron-LM megatron/legacy/data/data_samplers.py, MegatronPretrainingRandomSampler]
+//
+// A run that has consumed `c` samples is in epoch c / A, where A is the number of samples rounded down to
+// whole micro-batches of all ranks; the others are not used. With sharding, rank r takes its samples from
+// the r-th of dp equal ranges, all in the order of PyTorch's randperm with the epoch as its seed; without,
+// the ranks take turns in one permutation of all samples.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace weft {
+
+struct CyclicOptions {
+  int64_t micro_batch_size = 1, data_parallel_size = 1;
+  bool shards = true;  // false: --no-data-sharding
+
+  bool operator==(const CyclicOptions&) const = default;
+};
+
+// torch.randperm(n) on the CPU after manual_seed(seed), for n below 214,748,364; beyond it PyTorch has
+// another rule, and std::invalid_argument is thrown.
+std::vector<int32_t> torch_randperm(int64_t n, uint64_t seed);
+
+// Thread-safe.
+class CyclicOrder {
+ public:
+  // Throws std::invalid_argument for a dataset of less than one micro-batch of all ranks, and for one
+  // that torch_randperm() does not take.
+  CyclicOrder(int64_t num_samples, const CyclicOptions& options);
+
+  // Returns the sample of the dataset that stands at `position` of the run: position c + r * B + s is
+  // slot s of rank r in the micro-batch of B samples that begins after c consumed ones.
+  int64_t sample_at(int64_t position) const;
+  // True if a micro-batch may begin after so many samples; a run that is resumed with other sizes may
+  // stand elsewhere.
+  bool is_aligned(int64_t consumed) const { return consumed % active_ % unit_ == 0; }
+
+ private:
+  using Permutation = std::vector<int32_t>;
+  std::shared_ptr<const Permutation> permutation_of(int64_t epoch) const;
+
+  const CyclicOptions options_;
+  const int64_t unit_;         // samples of a micro-batch of all ranks
+  const int64_t active_;       // samples of an epoch
+  const int64_t bucket_size_;  // numbers that are permuted
+  struct Epoch {
+    int64_t number = -1;
+    std::shared_ptr<const Permutation> permutation;
+  };
+  mutable std::mutex mutex_;
+  mutable std::array<Epoch, 2> epochs_;  // even and odd: loaders read on while a new one begins
+};
+
+}  // namespace weft
