@@ -339,7 +339,9 @@ void TrainLoop::write_manifest() const {
                       .valid_samples = sizes_.valid_samples,
                       .test_samples = sizes_.test_samples,
                       .resumed_iteration = iteration(),
-                      .resumed_samples = consumed_samples()});
+                      .resumed_samples = consumed_samples(),
+                      .resumed_valid_samples = consumed_valid_samples_,
+                      .makes_up_evaluation = evaluation_was_cut_short()});
 }
 
 }  // namespace weft

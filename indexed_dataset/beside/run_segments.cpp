@@ -34,6 +34,10 @@ RunSegment segment_from(const Json& manifest) {
     if (segment.datasets.size() != segment.order.data.blends.prefixes().size())
       throw std::runtime_error("it has not one identity for each dataset");
   }
+  if (segment.resumed.iteration == 0) segment.resumed_valid_samples = 0;
+  if (manifest.contains("resumed_valid_samples"))
+    segment.resumed_valid_samples = manifest["resumed_valid_samples"].get<int64_t>();
+  segment.makes_up_evaluation = manifest.value("makes_up_evaluation", false);
   if (manifest.contains("num_iterations"))
     segment.num_iterations = manifest["num_iterations"].get<int64_t>();
   return segment;
@@ -68,6 +72,19 @@ bool have_equal_samples(const RunSegment& a, const RunSegment& b, Split split) {
          x.order == y.order && x.sequence_length == y.sequence_length && x.seed == y.seed &&
          x.surplus == y.surplus && x.cyclic == y.cyclic &&
          num_asked_samples(a.order, split) == num_asked_samples(b.order, split);
+}
+
+const RunSegment& segment_of(const std::vector<RunSegment>& segments, int64_t iteration) {
+  const auto next = std::find_if(segments.begin(), segments.end(), [&](const RunSegment& segment) {
+    return segment.resumed.iteration >= iteration;
+  });
+  if (next == segments.begin()) {
+    throw std::runtime_error(
+        fmt::format("the run's folder tells of iterations from {} on: the run began there, from a "
+                    "checkpoint of another run, whose folder may tell of iteration {}",
+                    segments.front().resumed.iteration + 1, iteration));
+  }
+  return *(next - 1);
 }
 
 }  // namespace
@@ -108,18 +125,37 @@ void check_same_datasets(const RunSegment& segment, Split split, const std::stri
 }
 
 SegmentSamples samples_of_iteration(const std::vector<RunSegment>& segments, int64_t iteration) {
-  const auto next = std::find_if(segments.begin(), segments.end(), [&](const RunSegment& segment) {
-    return segment.resumed.iteration >= iteration;
-  });
-  if (next == segments.begin()) {
-    throw std::runtime_error(
-        fmt::format("the run's folder tells of iterations from {} on: the run began there, from a "
-                    "checkpoint of another run, whose folder may tell of iteration {}",
-                    segments.front().resumed.iteration + 1, iteration));
-  }
-  const RunSegment& segment = *(next - 1);
+  const RunSegment& segment = segment_of(segments, iteration);
   const auto [first, last] = samples_of_iteration(segment.order, iteration, segment.resumed);
   return {&segment, first, last};
+}
+
+SegmentSamples samples_of_evaluation(const std::vector<RunSegment>& segments, int64_t iteration) {
+  const auto makes_up = [&](const RunSegment& segment) {
+    return segment.makes_up_evaluation && segment.resumed.iteration == iteration;
+  };
+  const auto made_up = std::find_if(segments.rbegin(), segments.rend(), makes_up);
+  const RunSegment& segment =
+      made_up != segments.rend() ? *made_up : segment_of(segments, iteration);
+  const SampleOrder& order = segment.order;
+  if (order.eval_iters == 0 || iteration % order.eval_interval != 0) {
+    throw std::invalid_argument(fmt::format(
+        "--iteration {}: no evaluation follows it (--eval-iters {}, --eval-interval {})", iteration,
+        order.eval_iters, order.eval_interval));
+  }
+  if (!segment.resumed_valid_samples || !order.global_batch_size) {
+    throw std::runtime_error(
+        "the run's folder does not tell with which validation sample it was resumed; give "
+        "--sample-range");
+  }
+  const int64_t num_before = made_up != segments.rend()
+                                 ? 0
+                                 : iteration / order.eval_interval -
+                                       segment.resumed.iteration / order.eval_interval - 1 +
+                                       (segment.makes_up_evaluation ? 1 : 0);
+  const int64_t per_evaluation = order.eval_iters * *order.global_batch_size;
+  const int64_t first = *segment.resumed_valid_samples + num_before * per_evaluation;
+  return {&segment, first, first + per_evaluation};
 }
 
 int64_t end_of_samples(const RunSegment& segment, Split split) {

@@ -16,6 +16,10 @@ namespace weft {
 struct RunSegment {
   SampleOrder order;
   Resumption resumed;  // where it begins
+  // The sample with which its first evaluation begins, if the file tells it; that evaluation may be one
+  // which was cut short where the segment begins.
+  std::optional<int64_t> resumed_valid_samples;
+  bool makes_up_evaluation = false;
   // The datasets that were read, in the order of SplitBlends::prefixes(); a file that holds arguments
   // only does not tell.
   std::vector<DatasetIdentity> datasets;
@@ -41,6 +45,11 @@ std::vector<RunSegment> read_run_segments(const std::filesystem::path& run_folde
 // Returns what an iteration took. Throws std::runtime_error where the folder does not tell: the
 // run began there from another run's checkpoint.
 SegmentSamples samples_of_iteration(const std::vector<RunSegment>& segments, int64_t iteration);
+
+// Returns what the evaluation after an iteration took of each group of validation datasets; the one at
+// the end of the run, which comes in addition, goes on behind the last one. Throws
+// std::invalid_argument where there was none, and std::runtime_error as above.
+SegmentSamples samples_of_evaluation(const std::vector<RunSegment>& segments, int64_t iteration);
 
 // Returns the number of the sample of `split` that follows the last one which the run may take.
 int64_t end_of_samples(const RunSegment& segment, Split split);

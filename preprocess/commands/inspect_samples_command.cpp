@@ -45,8 +45,9 @@ struct InspectOptions {
     options.integers(
         "--sample-range", sample_range, 2,
         "samples A to B, without B: A is what the log calls consumed samples before the first one");
-    options.integer("--iteration", iteration, "the samples of this iteration of the log (from 1)",
-                    1);
+    options.integer(
+        "--iteration", iteration,
+        "the samples of this iteration of the log (from 1), or of the validation after it", 1);
     declare_format(options, as_json);
   }
 
@@ -58,8 +59,8 @@ struct InspectOptions {
       options.problem(
           fmt::format("--sample-range: {} {} holds no sample", sample_range[0], sample_range[1]));
     }
-    if (iteration && split != Split::kTrain)
-      options.problem("--iteration counts training iterations: it needs --split-name train");
+    if (iteration && split == Split::kTest)
+      options.problem("the test follows the last iteration: give --sample-range, from 0");
     vocabulary.validate(options);
     run_folder.empty() ? validate_order(options) : validate_run(options);
   }
@@ -176,13 +177,19 @@ class InspectSamplesCommand final : public Command {
   void validate(OptionSet& options) const override { options_.validate(options); }
 
   int run(const OptionSet&) override {
-    // Arguments that are given by hand are a run that was never resumed.
-    const std::vector<RunSegment> segments =
-        options_.run_folder.empty() ? std::vector{RunSegment{options_.given_order(), {}, {}, {}}}
-                                    : read_run_segments(options_.run_folder);
+    std::vector<RunSegment> segments;
+    if (!options_.run_folder.empty()) {
+      segments = read_run_segments(options_.run_folder);
+    } else {
+      // Arguments that are given by hand are a run that was never resumed.
+      segments.emplace_back().order = options_.given_order();
+      segments.back().resumed_valid_samples = 0;
+    }
     std::vector<SegmentSamples> parts;
     if (options_.iteration) {
-      parts = {samples_of_iteration(segments, *options_.iteration)};
+      const int64_t iteration = *options_.iteration;
+      parts = {options_.split == Split::kTrain ? samples_of_iteration(segments, iteration)
+                                               : samples_of_evaluation(segments, iteration)};
     } else {
       parts = samples_in_range(segments, options_.split, options_.sample_range[0],
                                options_.sample_range[1]);

@@ -213,6 +213,19 @@ TEST_F(InspectTokens, OfTheCyclicSamplerAreThoseThatWereTrained) {
   }
 }
 
+TEST_F(InspectTokens, OfEvaluationsAreThoseThatWereEvaluatedAlsoAfterAResumption) {
+  passes.clear();
+  train(run_of(weighted_, "96", {"--eval-interval", "3", "--exit-interval", "7"}));
+  train(run_of(weighted_, "96", {"--eval-interval", "2", "--eval-iters", "2"}));
+  std::vector<std::vector<int32_t>> shown;
+  for (const std::string iteration : {"3", "6", "8", "10", "12"})
+    append_shown({"--split-name", "valid", "--iteration", iteration}, shown);
+  auto evaluated = samples_of_passes(/*trains=*/false);
+  ASSERT_GT(evaluated.size(), shown.size());  // the ends of the run come behind
+  evaluated.resize(shown.size());
+  EXPECT_EQ(shown, evaluated);
+}
+
 TEST_F(InspectTokens, OfABlendThatChangesAreThoseThatWereTrained) {
   const std::string third = write_tiny_dataset(folder_ / "third", 40);
   const std::string path = (folder_ / "schedule").string();
@@ -260,6 +273,18 @@ TEST_F(InspectTokens, OfEveryGroupAreThoseThatWereEvaluated) {
   }
   append_shown({"--split-name", "test", "--sample-range", "0", "8"}, shown);
   EXPECT_EQ(shown, samples_of_passes(/*trains=*/false));
+  std::vector<std::vector<int32_t>> by_iteration;
+  for (const std::string iteration : {"8", "16"}) {
+    for (const std::string group : {"ONE", "TWO"}) {
+      append_shown({"--split-name", "valid", "--group", group, "--iteration", iteration},
+                   by_iteration);
+    }
+  }
+  shown.resize(by_iteration.size());
+  EXPECT_EQ(by_iteration, shown);
+  EXPECT_EQ(inspect_run("run", {"--split-name", "valid", "--group", "ONE", "--iteration", "9"}),
+            static_cast<int>(ExitCode::kUsage));
+  EXPECT_THAT(output(), testing::HasSubstr("no evaluation follows it"));
 
   EXPECT_EQ(inspect_run("run", {"--split-name", "valid", "--sample-range", "0", "1"}),
             static_cast<int>(ExitCode::kUsage));

@@ -31,6 +31,9 @@ struct RunManifest {
   // The samples that the run asks of the dataset.
   int64_t train_samples = 0, valid_samples = 0, test_samples = 0;
   int64_t resumed_iteration = 0, resumed_samples = 0;
+  // Where the first evaluation begins; it may be one that was cut short at resumed_iteration.
+  int64_t resumed_valid_samples = 0;
+  bool makes_up_evaluation = false;
 };
 
 // Creates the folder and writes the file whole or not at all. The segments of a file that is there
