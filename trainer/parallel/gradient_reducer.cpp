@@ -71,8 +71,7 @@ void GradientReducer::reduce(const ArenaRange& bucket) {
   backend_.record(ready_, Stream::kCompute);
   backend_.wait(Stream::kReduction, ready_);
   if (shards_.is_sharded()) {
-    data_.reduce_scatter(range_of(gradients_, shards_.own_part(bucket)), sums,
-                         Stream::kReduction);
+    data_.reduce_scatter(range_of(gradients_, shards_.own_part(bucket)), sums, Stream::kReduction);
   } else {
     data_.all_reduce(sums, Reduce::kSum, Stream::kReduction);
   }
