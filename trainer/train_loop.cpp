@@ -34,7 +34,6 @@ ExitCode TrainLoop::run() {
   } catch (...) {
     // The state that is being saved is sound. Several ranks cannot go on together.
     if (ranks_.size() == 1) try_to_finish_background_save();
-    groups_ = {};  // the device would wait for ever for ranks that do not come
     throw;
   }
 }
@@ -253,6 +252,7 @@ bool TrainLoop::evaluation_was_cut_short() const {
 // It comes before saving, so that no checkpoint holds weights that have drifted apart.
 void TrainLoop::check_weights() {
   const RunLog::Pause pause(*log_);
+  trainer_->finish_gathering();
   weft::check_weights(*backend_, trainer_->state_tensors(/*optimizer=*/true), groups_.layout,
                       config_.shards_optimizer(), ranks_);
   log_->print(fmt::format(">>> Weight hashes match after {} iterations...\n", iteration()));
@@ -267,6 +267,7 @@ void TrainLoop::check_data_unchanged() {
 void TrainLoop::save() {
   check_data_unchanged();
   const RunLog::Pause pause(*log_);
+  trainer_->finish_gathering();
   const Clock::time_point start = Clock::now();
   if (background_save_ && background_save_->is_running()) {
     log_->print(

@@ -100,7 +100,7 @@ class TrainLoop {
   const Clock::time_point process_start_;
   HostGroup& ranks_;
   std::FILE* out_;
-  const BatchSchedule schedule_;
+  BatchSchedule schedule_;
   std::deque<LockFile> locks_;  // one for each folder that this run writes to
   RunVocabulary vocabulary_;
   DataWatch data_watch_;

@@ -45,6 +45,25 @@ bool print_problems(const std::vector<std::string>& problems, weft::HostGroup& r
   return any;
 }
 
+// The exit code and the words for the exception that is under way.
+std::pair<weft::ExitCode, std::string> current_failure() {
+  try {
+    throw;
+  } catch (const weft::NotFinite& error) {
+    return {weft::ExitCode::kNotFinite, error.what()};
+  } catch (const std::bad_alloc&) {
+    return {weft::ExitCode::kOutOfMemory,
+            "out of memory; lower --micro-batch-size, or see --dry-run for the plan"};
+  } catch (const weft::DeviceOutOfMemory& error) {
+    return {weft::ExitCode::kDeviceOutOfMemory, error.what()};
+  } catch (const weft::DeviceLost& error) {
+    return {weft::ExitCode::kDeviceLost,
+            std::string("the GPU failed, start the run again on another one: ") + error.what()};
+  } catch (const std::exception& error) {
+    return {weft::exit_code_for(error), error.what()};
+  }
+}
+
 weft::ExitCode run(weft::ParsedArguments& parsed, weft::HostGroup& ranks,
                    weft::TrainLoop::Clock::time_point process_start) {
   weft::Config& config = parsed.config;
@@ -63,25 +82,16 @@ weft::ExitCode run(weft::ParsedArguments& parsed, weft::HostGroup& ranks,
     return weft::ExitCode::kDone;
   }
   weft::install_stop_signals();
-  return weft::TrainLoop(config, parsed.notes, process_start, ranks, stdout).run();
-}
-
-// The exit code and the words for the exception that is under way.
-std::pair<weft::ExitCode, std::string> current_failure() {
+  weft::TrainLoop loop(config, parsed.notes, process_start, ranks, stdout);
   try {
+    const weft::ExitCode code = loop.run();
+    ranks.all_gather("");  // no rank takes its communicators apart while another one needs them
+    return code;
+  } catch (...) {
+    // The others learn of it before the loop is destroyed: its device may wait for them for ever.
+    const auto [code, message] = current_failure();
+    ranks.fail(static_cast<int>(code), message);  // returns in a process that is alone
     throw;
-  } catch (const weft::NotFinite& error) {
-    return {weft::ExitCode::kNotFinite, error.what()};
-  } catch (const std::bad_alloc&) {
-    return {weft::ExitCode::kOutOfMemory,
-            "out of memory; lower --micro-batch-size, or see --dry-run for the plan"};
-  } catch (const weft::DeviceOutOfMemory& error) {
-    return {weft::ExitCode::kDeviceOutOfMemory, error.what()};
-  } catch (const weft::DeviceLost& error) {
-    return {weft::ExitCode::kDeviceLost,
-            std::string("the GPU failed, start the run again on another one: ") + error.what()};
-  } catch (const std::exception& error) {
-    return {weft::exit_code_for(error), error.what()};
   }
 }
 

@@ -64,8 +64,13 @@ bool is_there_already(const MergeConfig& config, const std::string& manifest) {
   const fs::path bin = config.output_prefix.string() + ".bin";
   if (config.overwrite) return false;
   if (!fs::exists(index)) {
-    // A merge that was killed while it gave names had the index still before it.
-    if (!fs::exists(bin) || fs::exists(index.string() + ".part")) return false;
+    // A merge of these parts that was killed while it gave names had the index still before it.
+    const fs::path final_manifest = dataset_manifest_path(config.output_prefix);
+    const fs::path its_part = final_manifest.string() + ".part";
+    const bool was_killed =
+        fs::exists(index.string() + ".part") &&
+        difference_from_merged(fs::exists(its_part) ? its_part : final_manifest, manifest).empty();
+    if (!fs::exists(bin) || was_killed) return false;
     throw std::invalid_argument("'" + bin.string() +
                                 "' is there without its .idx, which weft-data repair may be able "
                                 "to make again, or the end of the run that was giving it its name; "

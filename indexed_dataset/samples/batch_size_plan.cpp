@@ -111,8 +111,9 @@ std::optional<int64_t> BatchSizePlan::consumed_after(int64_t iterations, int64_t
   return consumed;
 }
 
-int64_t BatchSizePlan::iterations_within(int64_t num_samples) const {
-  int64_t iterations = 0, consumed = 0;
+int64_t BatchSizePlan::iterations_within(int64_t num_samples, int64_t consumed) const {
+  int64_t iterations = 0;
+  if (consumed >= num_samples) return 0;
   while (true) {
     const Stretch stretch = stretch_at(consumed);
     const int64_t count =

@@ -34,8 +34,8 @@ class BatchSizePlan {
   // Returns the samples that are consumed `iterations` after `consumed` were; nothing if the number
   // does not fit 64 bits. Takes time for each iteration of a ramp, and for each step.
   std::optional<int64_t> consumed_after(int64_t iterations, int64_t consumed = 0) const;
-  // Returns the number of whole batches from the run's beginning within `num_samples`.
-  int64_t iterations_within(int64_t num_samples) const;
+  // Returns the number of whole batches within `num_samples` after `consumed` ones.
+  int64_t iterations_within(int64_t num_samples, int64_t consumed = 0) const;
 
  private:
   struct Step {

@@ -151,6 +151,9 @@ void remove_work_folder(const fs::path& folder) {
   }
   remove_file(folder / "journal");
   crash_point("journal_removed");
+  // A commit that lacks some of its files would be taken for one that has given them their names.
+  remove_file(folder / "commit");
+  crash_point("commit_removed");
   std::error_code is_still_open;
   for (const fs::path& path : rest) {
     if (path.filename().string().starts_with(".nfs")) {
@@ -160,7 +163,6 @@ void remove_work_folder(const fs::path& folder) {
     }
   }
   crash_point("work_removed");
-  remove_file(folder / "commit");
   // Files that are still open on NFS are removed by the next run.
   if (std::distance(fs::directory_iterator(folder), {}) > (fs::exists(folder / kMarker) ? 1 : 0)) {
     return;

@@ -217,6 +217,20 @@ TEST(Resume, WarnsOfWhatChangesTheOrderOfTheSamples) {
                                    HasSubstr("--global-batch-size was 8 when")));
 }
 
+TEST(Resume, TheCyclicOrderNeedsTheSizesThatItIsCutInto) {
+  Config config = base_config();
+  config.dataloader_type = "cyclic";
+  const ModelShape shape = model_shape(config, 64);
+  const CheckpointInfo info = saved_by(config, shape);
+  EXPECT_NO_THROW(plan_resume(info, shape, config, data_of_run()));
+  Config ranks = config;
+  ranks.world_size *= 2;
+  EXPECT_THROW(plan_resume(info, shape, ranks, data_of_run()), std::invalid_argument);
+  Config micro_batch = config;
+  micro_batch.micro_batch_size *= 2;
+  EXPECT_THROW(plan_resume(info, shape, micro_batch, data_of_run()), std::invalid_argument);
+}
+
 TEST(Resume, BytesThatWereReplacedUnderTheirNameAreRefused) {
   const Config config = base_config();
   const ModelShape shape = model_shape(config, 64);

@@ -21,6 +21,25 @@ LrDecayStyle style_named(const std::string& name) {
   throw std::runtime_error("the checkpoint's learning rate decay style is not known: " + name);
 }
 
+constexpr const char* kDataParallelSize = "data_parallel_size";  // among the arguments
+
+// The order of --dataloader-type cyclic is cut into micro-batches and ranks. With other sizes a run
+// would go on in another order, and repeat and lose samples.
+void check_cyclic_order(const std::string& saved_arguments, const Config& config) {
+  const auto saved = nlohmann::json::parse(saved_arguments, nullptr, /*allow_exceptions=*/false);
+  if (config.dataloader_type != "cyclic" || !saved.is_object() ||
+      saved.value("dataloader_type", "") != "cyclic")
+    return;
+  const int64_t micro_batch = saved.value("micro_batch_size", config.micro_batch_size);
+  const int64_t ranks = saved.value(kDataParallelSize, config.data_parallel_size());
+  if (micro_batch == config.micro_batch_size && ranks == config.data_parallel_size()) return;
+  throw std::invalid_argument(fmt::format(
+      "the order of --dataloader-type cyclic depends on --micro-batch-size and the number of "
+      "data-parallel ranks, which were {} and {} when the checkpoint was saved and are {} and {} "
+      "now: resume with the old ones, or start another run with --finetune",
+      micro_batch, ranks, config.micro_batch_size, config.data_parallel_size()));
+}
+
 LrConflict lr_conflict(const Config& config) {
   if (config.override_lr_scheduler) return LrConflict::kCommandLineWins;
   if (config.use_checkpoint_lr_scheduler) return LrConflict::kCheckpointWins;
@@ -93,7 +112,9 @@ CheckpointInfo checkpoint_info(const RunState& state, const ModelShape& shape, c
   info.lr_decay_style = name_of(lr.style);
   info.architecture = architecture_of(shape);
   info.data = data;
-  info.arguments_json = resolved_json(config);
+  auto arguments = nlohmann::ordered_json::parse(resolved_json(config));
+  arguments[kDataParallelSize] = config.data_parallel_size();
+  info.arguments_json = arguments.dump();
   return info;
 }
 
@@ -159,6 +180,8 @@ Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape, co
     throw std::runtime_error("the checkpoint in " + config.load +
                              " does not fit the data of this run: " + data_changes.refused.front());
   }
+
+  check_cyclic_order(checkpoint.arguments_json, config);
 
   const LrSettings saved{.max_lr = checkpoint.max_lr,
                          .min_lr = checkpoint.min_lr,

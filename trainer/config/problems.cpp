@@ -123,6 +123,9 @@ void check_data(const Config& c, ProblemList& p) {
            "--mid-level-dataset-surplus must be at least 0 (got {})", c.mid_level_dataset_surplus);
   p.add_if(c.dataloader_type != "single" && c.dataloader_type != "cyclic",
            "--dataloader-type {} is none of single, cyclic", c.dataloader_type);
+  p.add_if(c.dataloader_type == "cyclic" && !c.blend_schedule.empty(),
+           "--dataloader-type cyclic shuffles all samples of a run, so --blend-schedule would mean "
+           "nothing; leave one of them out");
   p.add_if(c.num_workers < 1, "--num-workers must be at least 1 (got {})", c.num_workers);
   p.at_most(c.num_workers, 1024, "--num-workers");
 }

@@ -14,6 +14,10 @@ class BatchSchedule {
   // `config` has no problems(); its data-parallel ranks share the batches.
   explicit BatchSchedule(const Config& config);
 
+  // The run goes on at this iteration. With --train-samples the rest is counted anew: sizes may have
+  // been others before.
+  void resume_at(int64_t iteration, int64_t consumed_samples);
+
   // Returns the number of samples of the step that starts after `consumed_samples`.
   int64_t global_batch_size(int64_t consumed_samples) const {
     return plan_.batch_size(consumed_samples);
@@ -42,6 +46,7 @@ class BatchSchedule {
   int64_t micro_batch_size_ = 0, dp_size_ = 1;
   BatchSizePlan plan_;
   int64_t num_iterations_ = 0, num_train_samples_ = 0;
+  bool counts_samples_ = false;  // --train-samples
 };
 
 }  // namespace weft

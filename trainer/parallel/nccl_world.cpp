@@ -8,6 +8,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "trainer/parallel/agreement.h"
+
 namespace weft {
 namespace {
 
@@ -38,7 +40,7 @@ class NcclCommunicator final : public Communicator {
         name_(std::move(name)) {}
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
-  // Ends operations that wait for ranks which will never come, as a rank that fails alone must.
+  // Needs no other rank, while ncclCommDestroy would wait for them.
   ~NcclCommunicator() override { ncclCommAbort(comm_); }
 
   int rank() const override { return rank_; }
@@ -110,11 +112,18 @@ class NcclCommunicator final : public Communicator {
 class World final : public NcclWorld {
  public:
   World(HostGroup& host, Backend& backend) : host_(host), backend_(backend) {
-    pin("NCCL_ALGO", "Ring");
-    pin("NCCL_PROTO", "Simple");
-    // Operations of several communicators run on two streams. Without an order they could wait for
+    setenv("NCCL_ALGO", "Ring", /*overwrite=*/0);
+    setenv("NCCL_PROTO", "Simple", /*overwrite=*/0);
+    // Operations of several communicators run on several streams. Without an order they could wait for
     // each other [NCCL user guide, "Using multiple NCCL communicators concurrently"].
-    pin("NCCL_LAUNCH_ORDER_IMPLICIT", "1");
+    setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/1);
+    if (version() < NCCL_VERSION(2, 26, 0)) {
+      throw std::invalid_argument(
+          description() +
+          ": several GPUs need NCCL 2.26 or newer, which keeps the order of "
+          "operations; look for an older libnccl.so.2 in LD_LIBRARY_PATH");
+    }
+    check_ranks_agree(host, {{"the library", description()}});
     ncclUniqueId id{};
     if (host.rank() == 0) check(ncclGetUniqueId(&id), "its first id");
     const std::string text =
@@ -144,21 +153,25 @@ class World final : public NcclWorld {
   }
 
   std::string description() const override {
-    int version = 0;
-    ncclGetVersion(&version);
-    return fmt::format("NCCL {}.{}.{}, NCCL_ALGO={}, NCCL_PROTO={}", version / 10000,
-                       version / 100 % 100, version % 100, std::getenv("NCCL_ALGO"),
-                       std::getenv("NCCL_PROTO"));
+    const int v = version();
+    return fmt::format("NCCL {}.{}.{}, NCCL_ALGO={}, NCCL_PROTO={}", v / 10000, v / 100 % 100,
+                       v % 100, std::getenv("NCCL_ALGO"), std::getenv("NCCL_PROTO"));
   }
 
  private:
-  static void pin(const char* variable, const char* value) { setenv(variable, value, 0); }
+  // That of the library that runs; the header's may be another one.
+  static int version() {
+    int version = 0;
+    ncclGetVersion(&version);
+    return version;
+  }
 
   // NCCL connects ranks and takes its memory in the first operation: it should fail now, not after
   // the memory is planned.
   void connect(Communicator& communicator) {
     void* const memory = backend_.allocate(sizeof(float), Memory::kDevice);
     communicator.all_reduce(Tensor(memory, DType::kFloat32, {1}), Reduce::kSum, Stream::kCompute);
+    const FlightRecorder::Scope scope(host_.recorder(), "the first operation of NCCL");
     backend_.synchronize();
     backend_.release(memory, Memory::kDevice);
   }

@@ -92,9 +92,12 @@ ProcessGroups create_nccl_process_groups(HostGroup& host, const Topology& topolo
                                          Backend& backend, std::string& description) {
   const std::unique_ptr<NcclWorld> world = create_nccl_world(host, backend);
   description = world->description();
-  return create_groups(host, topology, [&](const std::vector<int>& ranks, GroupKind kind) {
-    return world->split(ranks, name_of(kind));
-  });
+  ProcessGroups groups =
+      create_groups(host, topology, [&](const std::vector<int>& ranks, GroupKind kind) {
+        return world->split(ranks, name_of(kind));
+      });
+  host.all_gather("");  // the world may go when no rank needs it any more
+  return groups;
 }
 
 void check_devices_differ(HostGroup& host, const std::string& device_id) {

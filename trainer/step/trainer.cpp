@@ -77,6 +77,7 @@ void Trainer::allocate() {
   optimizer_.bind(parameters_, gradients_);
   reducer_.bind(gradients_);
   gatherer_.bind(parameters_);
+  settled_ = backend_.create_event();
   for (int i = 0; i < kResultsInFlight; ++i) {
     auto slot = std::make_unique<ResultSlot>();
     slot->host = host_results_.as<float>() + i * kNumResults;
@@ -111,8 +112,7 @@ void Trainer::initialize_parameters() {
 
 void Trainer::parameters_loaded() {
   optimizer_.parameters_from_masters(gatherer_);
-  gatherer_.wait_for_all();
-  backend_.synchronize();
+  finish_gathering();
 }
 
 // --- steps ---
@@ -227,6 +227,12 @@ void Trainer::end_result(ResultSlot& slot) {
   backend_.record(slot.end, Stream::kCompute);
   backend_.copy(slot.host, results_.data(), results_.num_bytes(), Stream::kCompute);
   backend_.record(slot.copied, Stream::kCompute);
+}
+
+void Trainer::finish_gathering() {
+  gatherer_.wait_for_all();
+  backend_.record(settled_, Stream::kCompute);
+  wait_for(settled_);
 }
 
 // Where a rank does not come, the device waits for it, and the host for the device.

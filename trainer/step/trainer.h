@@ -101,6 +101,9 @@ class Trainer {
   std::vector<StateTensor> state_tensors(bool optimizer);
   const ScalarState& scalar_state() const { return scalars_; }
   void set_scalar_state(const ScalarState& scalars) { scalars_ = scalars; }
+  // Waits until the parameters that other ranks have updated are here, where a rank that does not
+  // come is noticed.
+  void finish_gathering();
   // The next update waits on the device for `event`: until then something else reads the state.
   void hold_update_for(EventId event) { state_is_read_until_ = event; }
   // Derives x from the fp32 masters, on all ranks together. Call it after copying into
@@ -133,6 +136,7 @@ class Trainer {
   Tensor host_results_;                  // pinned, kResultsInFlight times results_
   ScalarState scalars_;
   std::optional<EventId> state_is_read_until_;
+  EventId settled_ = 0;
   std::vector<std::unique_ptr<ResultSlot>> slots_;
   // The end of result n is event n modulo their number. That of the result before the oldest unread
   // one is still needed.

@@ -132,6 +132,11 @@ expect 0 'wrote d.bin' "$data" merge --output-prefix d x_text_document x_text_do
 mv x_text_document.idx kept
 expect 2 "x_text_document.bin' is there without its .idx" "${again[@]}"
 mv kept x_text_document.idx
+mv d.idx kept
+touch d.idx.part  # as a repair that was killed leaves it
+expect 2 "d.bin' is there without its .idx" "$data" merge --output-prefix d x_text_document
+rm d.idx.part
+mv kept d.idx
 rm -r ../sound
 
 # --- a first line that is bad: nothing is left

@@ -163,6 +163,11 @@ TEST(Config, MegatronFlagsThatAreNotBuiltAreRefused) {
           "--dataloader-type external is none of single, cyclic"));
 }
 
+TEST(Config, TheCyclicOrderHasNoBlendSchedule) {
+  EXPECT_THAT(problems_of(kGood + "--dataloader-type cyclic --blend-schedule there.json"),
+              Contains(HasSubstr("so --blend-schedule would mean nothing")));
+}
+
 TEST(Config, AllProblemsAreReportedAtOnce) {
   EXPECT_THAT(
       problems_of(

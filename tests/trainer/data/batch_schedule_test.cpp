@@ -49,6 +49,24 @@ TEST(BatchSchedule, BatchGrowsAndStaysFull) {
   EXPECT_EQ(schedule.global_batch_size(31), 8);
 }
 
+TEST(BatchSchedule, ARunThatGoesOnWithOtherSizesTakesAllOfItsSamples) {
+  BatchSchedule schedule(samples_config(4000, 8));
+  EXPECT_EQ(schedule.num_iterations(), 500);
+  schedule.resume_at(250, 2000);  // as it would have come without a change
+  EXPECT_EQ(schedule.num_iterations(), 500);
+  schedule.resume_at(500, 2000);  // 500 steps of 4 samples before
+  EXPECT_EQ(schedule.num_iterations(), 750);
+  EXPECT_EQ(schedule.consumed_at_end(500, 2000), 4000);
+  schedule.resume_at(700, 4000);
+  EXPECT_EQ(schedule.num_iterations(), 700);
+  Config by_iterations = samples_config(4000, 8);
+  by_iterations.train_samples.reset();
+  by_iterations.train_iters = 600;
+  BatchSchedule steps(by_iterations);
+  steps.resume_at(500, 2000);
+  EXPECT_EQ(steps.num_iterations(), 600);
+}
+
 TEST(BatchSchedule, MicroBatchesFillTheGlobalBatch) {
   Config config = samples_config(1000, 24);
   config.micro_batch_size = 3;
