@@ -32,9 +32,9 @@ namespace weft {
 enum class DeviceKind { kCpu, kCuda };
 enum class Memory { kDevice, kPinnedHost };
 // Operations run on kCompute; nothing runs on the others but what their caller enqueues. The two for
-// collectives have a higher priority, so that one that is ready starts before queued kernels:
-// kCommunication is for those that the next kernels need, kReduction for large ones that must not
-// delay these.
+// collectives have a higher priority, so that one that is ready starts before queued kernels.
+// kCommunication is for collectives that the next kernels need. kReduction is for large ones that
+// run beside the kernels.
 enum class Stream { kCompute, kCommunication, kReduction, kCopy };
 
 // An event marks a point in a stream's work. It is created once and recorded often.

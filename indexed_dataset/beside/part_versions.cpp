@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What a part says of an input.
+// A part's sources or manifest record this of an input.
 struct InputVersion {
   std::string part;
   int64_t file_bytes = -1;  // -1 if it is not known

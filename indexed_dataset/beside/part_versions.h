@@ -1,5 +1,5 @@
-// Were the parts of a merge made of the same inputs, and by the same program? Shards of a corpus that
-// was written anew between two jobs would otherwise become one dataset, in which some lines are
+// Finds out whether the parts of a merge were made of the same inputs, and by the same program. Shards
+// of a corpus that was written anew between two jobs would otherwise become one dataset, in which some lines are
 // missing and others come twice.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What is known of a dataset whose .idx is lost or damaged: the evidence that a repair goes by.
+// Gathers what is known of a dataset whose .idx is lost or damaged. A repair goes by this evidence.
 #pragma once
 
 #include <cstdint>

@@ -49,7 +49,7 @@ class BatchSizePlan {
   Stretch stretch_at(int64_t consumed) const;
 
   std::vector<Step> steps_;  // at least one, which begins at 0
-  // Of a ramp-up, else 0.
+  // They describe a ramp-up and are 0 without one.
   int64_t start_ = 0, increment_ = 0, samples_ = 0;
   double samples_per_increment_ = 0;
 };

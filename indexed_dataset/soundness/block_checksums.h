@@ -59,7 +59,7 @@ uint64_t compute_block_checksum(
 FileChecksums compute_block_checksums(std::string suffix, std::span<const std::byte> bytes);
 
 // Computes and writes `path`, a name under which nobody takes it for complete yet (x.checksums.part).
-// What `see` throws ends it.
+// An exception of `see` ends it.
 void write_block_checksums(const std::filesystem::path& path, std::span<const DatasetFile> files,
                            int num_threads, const SeePiece& see = {});
 void write_block_checksums(const std::filesystem::path& path,

@@ -83,7 +83,7 @@ class OutputFile {
   int64_t written_out_bytes_ = 0;  // what bound_unwritten() has waited for
 };
 
-// What the name of a part has more than the final one has.
+// The name of a part is so much longer than the final one.
 inline constexpr int kPartNameBytes = 14;
 
 // Writes and syncs a whole small file under a name that nobody takes for complete yet.

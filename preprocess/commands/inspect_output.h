@@ -1,4 +1,4 @@
-// What the commands of weft-data inspect print alike.
+// The commands of weft-data inspect share these parts of their output.
 #pragma once
 
 #include <filesystem>

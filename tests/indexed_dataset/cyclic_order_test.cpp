@@ -20,7 +20,7 @@ TEST(TorchRandperm, GivesTheNumbersOfPyTorch) {
   EXPECT_THROW(torch_randperm(214'748'364, 0), std::invalid_argument);
 }
 
-// What Megatron's sampler yields to each rank, written as it is there: lists that are cut.
+// Returns what Megatron's sampler yields to a rank. It cuts lists, as the sampler does.
 std::vector<std::vector<int64_t>> micro_batches_of_rank(int64_t total, int64_t consumed,
                                                         const CyclicOptions& options,
                                                         int64_t rank) {

@@ -161,7 +161,7 @@ TEST_F(InspectTokens, OfEveryFormOfABlendAreThoseThatWereTrained) {
         Arguments{"--train-data-path", "2", prefix_, "1", other_, "--valid-data-path", other_}}) {
     SCOPED_TRACE(data.front());
     train_in_two_segments(data);
-    // What the files say now is not what they said then.
+    // The files change after the run; inspect must not read them.
     if (data.front() == "--data-args-path") {
       write_file_atomically(list, "3 " + prefix_ + "\n1 " + other_ + "\n");
       expect_shown_is_trained();

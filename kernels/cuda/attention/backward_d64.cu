@@ -9,7 +9,6 @@ namespace {
 template <bool kDropout>
 void run(cudaStream_t stream, const Params& params) {
   using HopperQuery = HopperShape<64, 2, 64, 3, 2>;
-  // With dropout the bits take so many registers that three blocks do not fit.
   using HopperKey = HopperShape<64, 1, 64, 3, 3>;
   using QueryShape = BackwardShape<64, 2, 4, 32, 2>;
   using KeyShape = BackwardShape<64, 2, 4, 32, 2>;
