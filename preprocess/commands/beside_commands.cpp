@@ -11,6 +11,7 @@
 
 #include "indexed_dataset/beside/dataset_manifest.h"
 #include "indexed_dataset/beside/merge.h"
+#include "indexed_dataset/beside/prefix_options.h"
 #include "indexed_dataset/beside/repair.h"
 #include "indexed_dataset/beside/source_map.h"
 #include "indexed_dataset/pair/dataset_files.h"
@@ -22,7 +23,6 @@
 #include "indexed_dataset/terminal/messages.h"
 #include "indexed_dataset/terminal/terminal_text.h"
 #include "preprocess/commands/commands.h"
-#include "preprocess/commands/prefix_options.h"
 #include "tokenizer/vocabulary.h"
 
 namespace weft {

@@ -1,4 +1,5 @@
-// Makes the sub-commands of weft-data: each is its options, and one call into a lower room.
+// Makes the sub-commands of weft-data: each is its options, and one call into a lower room. Those of
+// weft-data inspect stand in inspect/commands.
 #pragma once
 
 #include <memory>
@@ -16,8 +17,6 @@ std::unique_ptr<Command> make_repair_command();
 std::unique_ptr<Command> make_report_command();
 std::unique_ptr<Command> make_merge_command();
 std::unique_ptr<Command> make_index_command();
-std::unique_ptr<Command> make_inspect_samples_command();
-std::unique_ptr<Command> make_inspect_document_command();
 std::unique_ptr<Command> make_train_vocab_command();
 std::unique_ptr<Command> make_encode_command();
 

@@ -8,12 +8,12 @@
 
 #include "indexed_dataset/beside/kth_smallest.h"
 #include "indexed_dataset/beside/output_conflicts.h"
+#include "indexed_dataset/beside/prefix_options.h"
 #include "indexed_dataset/pair/dataset_files.h"
 #include "indexed_dataset/pair/reader.h"
 #include "indexed_dataset/terminal/terminal_text.h"
+#include "inspect/text/dataset_text.h"
 #include "preprocess/commands/commands.h"
-#include "preprocess/commands/prefix_options.h"
-#include "preprocess/documents/dataset_text.h"
 #include "preprocess/report/gather_report.h"
 #include "preprocess/report/report_labels.h"
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "preprocess/commands/prefix_options.h"
+#include "indexed_dataset/beside/prefix_options.h"
 #include "tokenizer/vocabulary.h"
 
 namespace weft {

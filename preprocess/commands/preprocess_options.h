@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "preprocess/commands/prefix_options.h"
+#include "indexed_dataset/beside/prefix_options.h"
 #include "preprocess/compressed/decoded_source.h"
 #include "preprocess/run/pipeline.h"
 

@@ -3,6 +3,7 @@
 
 #include "indexed_dataset/storage/bus_error.h"
 #include "indexed_dataset/terminal/program.h"
+#include "inspect/commands/commands.h"
 #include "preprocess/commands/commands.h"
 #include "tokenizer/split/unicode_classes.h"
 
@@ -29,10 +30,10 @@ int main(int argc, char** argv) {
   for (const auto make_command :
        {make_download_command, make_preprocess_command, make_info_command, make_verify_command,
         make_repair_command, make_report_command, make_merge_command, make_index_command,
-        make_inspect_samples_command, make_inspect_document_command, make_train_vocab_command,
-        make_encode_command}) {
+        make_train_vocab_command, make_encode_command}) {
     commands.push_back(make_command());
   }
+  for (auto& command : make_inspect_commands()) commands.push_back(std::move(command));
   return run_program(
       argc, argv, "Weft's data tools: text corpora to Megatron datasets, samples back to text.",
       "weft-data " WEFT_VERSION ", Unicode " + std::string(kUnicodeVersion), commands);

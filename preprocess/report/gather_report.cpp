@@ -13,7 +13,7 @@
 #include "indexed_dataset/beside/kth_smallest.h"
 #include "indexed_dataset/storage/file_io.h"
 #include "indexed_dataset/terminal/terminal_text.h"
-#include "preprocess/documents/dataset_text.h"
+#include "inspect/text/dataset_text.h"
 #include "preprocess/report/document_examiner.h"
 #include "preprocess/report/report_labels.h"
 

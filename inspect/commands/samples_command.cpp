@@ -6,15 +6,15 @@
 #include <map>
 #include <set>
 
+#include "indexed_dataset/beside/prefix_options.h"
 #include "indexed_dataset/beside/run_segments.h"
 #include "indexed_dataset/blends/data_options.h"
 #include "indexed_dataset/blends/order_options.h"
 #include "indexed_dataset/terminal/messages.h"
 #include "indexed_dataset/terminal/terminal_text.h"
-#include "preprocess/commands/commands.h"
-#include "preprocess/commands/inspect_output.h"
-#include "preprocess/commands/prefix_options.h"
-#include "preprocess/documents/dataset_text.h"
+#include "inspect/commands/commands.h"
+#include "inspect/commands/output.h"
+#include "inspect/text/dataset_text.h"
 
 namespace weft {
 namespace {

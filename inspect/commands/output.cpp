@@ -1,10 +1,10 @@
-#include "preprocess/commands/inspect_output.h"
+#include "inspect/commands/output.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "indexed_dataset/terminal/messages.h"
-#include "preprocess/documents/dataset_text.h"
+#include "inspect/text/dataset_text.h"
 
 namespace weft {
 

@@ -2,13 +2,13 @@
 #include <fmt/format.h>
 
 #include "indexed_dataset/beside/documents.h"
+#include "indexed_dataset/beside/prefix_options.h"
 #include "indexed_dataset/pair/dataset_files.h"
 #include "indexed_dataset/terminal/messages.h"
 #include "indexed_dataset/terminal/terminal_text.h"
-#include "preprocess/commands/commands.h"
-#include "preprocess/commands/inspect_output.h"
-#include "preprocess/commands/prefix_options.h"
-#include "preprocess/documents/dataset_text.h"
+#include "inspect/commands/commands.h"
+#include "inspect/commands/output.h"
+#include "inspect/text/dataset_text.h"
 
 namespace weft {
 namespace {

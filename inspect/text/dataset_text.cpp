@@ -1,4 +1,4 @@
-#include "preprocess/documents/dataset_text.h"
+#include "inspect/text/dataset_text.h"
 
 #include <system_error>
 

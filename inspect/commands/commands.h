@@ -1,0 +1,17 @@
+// Makes the commands of weft-data inspect: each is its options, and calls into lower rooms.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "indexed_dataset/terminal/command_line.h"
+
+namespace weft {
+
+std::unique_ptr<Command> make_inspect_samples_command();
+std::unique_ptr<Command> make_inspect_document_command();
+
+// All of them, in the order of the help.
+std::vector<std::unique_ptr<Command>> make_inspect_commands();
+
+}  // namespace weft
