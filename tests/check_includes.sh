@@ -10,7 +10,7 @@ indexed_dataset  : process terminal,ranks,storage pair soundness,samples blends 
 inspect          > tokenizer indexed_dataset : text commands
 preprocess       > tokenizer indexed_dataset inspect : stream compressed web documents ledger rank run,report commands
 kernels          : top cpu,cuda/memory_bound cuda/attention cuda
-trainer          > indexed_dataset kernels : config data,parallel model step checkpoint,log top
+trainer          > indexed_dataset kernels : config data,ranks parallel model step checkpoint,log model_tool top
 '
 awk -v map="$map" '
   BEGIN {

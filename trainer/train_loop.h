@@ -18,8 +18,8 @@
 #include "trainer/data/data_identity.h"
 #include "trainer/data/data_loader.h"
 #include "trainer/log/run_log.h"
-#include "trainer/parallel/agreement.h"
 #include "trainer/parallel/process_groups.h"
+#include "trainer/ranks/agreement.h"
 #include "trainer/train_setup.h"
 
 namespace weft {

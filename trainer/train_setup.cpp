@@ -8,7 +8,7 @@
 
 #include "trainer/checkpoint/background_save.h"
 #include "trainer/checkpoint/checkpoint.h"
-#include "trainer/parallel/agreement.h"
+#include "trainer/ranks/agreement.h"
 
 namespace weft {
 

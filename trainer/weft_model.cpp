@@ -1,7 +1,7 @@
 // weft-model turns checkpoints into Hugging Face folders and back, and compares them.
 #include "indexed_dataset/storage/bus_error.h"
 #include "indexed_dataset/terminal/program.h"
-#include "trainer/model_commands.h"
+#include "trainer/model_tool/model_commands.h"
 
 int main(int argc, char** argv) {
   weft::explain_bus_errors();

@@ -13,7 +13,7 @@
 #include "kernels/backend.h"
 #include "trainer/config/command_line.h"
 #include "trainer/config/problems.h"
-#include "trainer/parallel/join_ranks.h"
+#include "trainer/ranks/join_ranks.h"
 #include "trainer/train_loop.h"
 
 namespace {

@@ -10,7 +10,7 @@
 #include "tests/trainer/inspect_run.h"
 #include "trainer/config/command_line.h"
 #include "trainer/config/problems.h"
-#include "trainer/parallel/join_ranks.h"
+#include "trainer/ranks/join_ranks.h"
 #include "trainer/train_loop.h"
 
 namespace weft {

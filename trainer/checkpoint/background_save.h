@@ -26,7 +26,7 @@
 
 #include "kernels/backend.h"
 #include "trainer/checkpoint/checkpoint_info.h"
-#include "trainer/parallel/host_group.h"
+#include "trainer/ranks/host_group.h"
 #include "trainer/step/training_state.h"
 
 namespace weft {

@@ -18,8 +18,8 @@
 #include "kernels/backend.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/checkpoint/checkpoint_info.h"
-#include "trainer/parallel/host_group.h"
 #include "trainer/parallel/parallel_layout.h"
+#include "trainer/ranks/host_group.h"
 #include "trainer/step/training_state.h"
 
 namespace weft {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "trainer/parallel/communicator.h"
-#include "trainer/parallel/host_group.h"
+#include "trainer/ranks/host_group.h"
 
 namespace weft {
 

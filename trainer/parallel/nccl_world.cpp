@@ -8,7 +8,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "trainer/parallel/agreement.h"
+#include "trainer/ranks/agreement.h"
 
 namespace weft {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "trainer/parallel/communicator.h"
-#include "trainer/parallel/host_group.h"
 #include "trainer/parallel/parallel_layout.h"
+#include "trainer/ranks/host_group.h"
 
 namespace weft {
 

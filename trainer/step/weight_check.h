@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "kernels/backend.h"
-#include "trainer/parallel/host_group.h"
 #include "trainer/parallel/parallel_layout.h"
+#include "trainer/ranks/host_group.h"
 #include "trainer/step/training_state.h"
 
 namespace weft {

@@ -12,7 +12,7 @@
 #include "indexed_dataset/storage/file_io.h"
 #include "tests/trainer/forwarding_backend.h"
 #include "tests/trainer/model_fixture.h"
-#include "tests/trainer/parallel/thread_ranks.h"
+#include "tests/trainer/ranks/thread_ranks.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/manifest.h"
 

@@ -16,7 +16,7 @@
 #include "kernels/bfloat16.h"
 #include "tests/indexed_dataset/nested_json.h"
 #include "trainer/checkpoint/choose_checkpoint.h"
-#include "trainer/checkpoint/compare_checkpoints.h"
+#include "trainer/model_tool/compare_checkpoints.h"
 
 #define XXH_INLINE_ALL
 #include <fmt/format.h>

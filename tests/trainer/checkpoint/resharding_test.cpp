@@ -8,9 +8,9 @@
 #include <numeric>
 
 #include "indexed_dataset/storage/file_io.h"
-#include "tests/trainer/parallel/thread_ranks.h"
+#include "tests/trainer/ranks/thread_ranks.h"
 #include "trainer/checkpoint/checkpoint.h"
-#include "trainer/checkpoint/compare_checkpoints.h"
+#include "trainer/model_tool/compare_checkpoints.h"
 
 namespace weft {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <set>
 
-#include "trainer/parallel/join_ranks.h"
 #include "trainer/parallel/parallel_layout.h"
+#include "trainer/ranks/join_ranks.h"
 
 namespace weft {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tests/trainer/model_fixture.h"
-#include "tests/trainer/parallel/thread_ranks.h"
+#include "tests/trainer/ranks/thread_ranks.h"
 #include "trainer/checkpoint/tensor_piece.h"
 
 namespace weft {

@@ -1,4 +1,4 @@
-#include "trainer/parallel/join_ranks.h"
+#include "trainer/ranks/join_ranks.h"
 
 #include <cstdlib>
 #include <stdexcept>

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/parallel/flight_recorder.h"
+#include "trainer/ranks/flight_recorder.h"
 
 namespace weft {
 

@@ -1,4 +1,4 @@
-#include "trainer/model_commands.h"
+#include "trainer/model_tool/model_commands.h"
 
 #include <fmt/format.h>
 
@@ -11,8 +11,8 @@
 #include "indexed_dataset/terminal/terminal_text.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/choose_checkpoint.h"
-#include "trainer/checkpoint/compare_checkpoints.h"
-#include "trainer/checkpoint/hf_gpt2.h"
+#include "trainer/model_tool/compare_checkpoints.h"
+#include "trainer/model_tool/hf_gpt2.h"
 
 namespace weft {
 namespace {

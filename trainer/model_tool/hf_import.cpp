@@ -10,10 +10,10 @@
 #include "kernels/bfloat16.h"
 #include "trainer/checkpoint/architecture.h"
 #include "trainer/checkpoint/checkpoint.h"
-#include "trainer/checkpoint/hf_gpt2.h"
-#include "trainer/checkpoint/hf_layout.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/data/json_file.h"
+#include "trainer/model_tool/hf_gpt2.h"
+#include "trainer/model_tool/hf_layout.h"
 
 namespace weft {
 

@@ -1,4 +1,4 @@
-#include "trainer/parallel/transport_group.h"
+#include "trainer/ranks/transport_group.h"
 
 #include <unistd.h>
 

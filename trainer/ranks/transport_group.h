@@ -25,9 +25,9 @@
 #include <thread>
 
 #include "indexed_dataset/ranks/rank_transport.h"
-#include "trainer/parallel/host_group.h"
-#include "trainer/parallel/peer_processes.h"
-#include "trainer/parallel/rank_progress.h"
+#include "trainer/ranks/host_group.h"
+#include "trainer/ranks/peer_processes.h"
+#include "trainer/ranks/rank_progress.h"
 
 namespace weft {
 

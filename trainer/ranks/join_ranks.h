@@ -11,8 +11,8 @@
 #include <memory>
 
 #include "indexed_dataset/ranks/launcher.h"
-#include "trainer/parallel/host_group.h"
-#include "trainer/parallel/transport_group.h"
+#include "trainer/ranks/host_group.h"
+#include "trainer/ranks/transport_group.h"
 
 namespace weft {
 

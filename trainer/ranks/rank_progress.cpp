@@ -1,4 +1,4 @@
-#include "trainer/parallel/rank_progress.h"
+#include "trainer/ranks/rank_progress.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "trainer/parallel/failure_file.h"
+#include "trainer/ranks/failure_file.h"
 
 #include <exception>
 #include <nlohmann/json.hpp>

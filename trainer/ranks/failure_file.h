@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/parallel/rank_progress.h"
+#include "trainer/ranks/rank_progress.h"
 
 namespace weft {
 

@@ -1,4 +1,4 @@
-#include "trainer/checkpoint/compare_checkpoints.h"
+#include "trainer/model_tool/compare_checkpoints.h"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "trainer/parallel/host_group.h"
+#include "trainer/ranks/host_group.h"
 
 namespace weft {
 

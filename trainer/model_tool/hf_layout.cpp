@@ -1,4 +1,4 @@
-#include "trainer/checkpoint/hf_layout.h"
+#include "trainer/model_tool/hf_layout.h"
 
 #include <algorithm>
 

@@ -7,10 +7,10 @@
 #include "trainer/checkpoint/architecture.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/checkpoint_reader.h"
-#include "trainer/checkpoint/hf_gpt2.h"
-#include "trainer/checkpoint/hf_layout.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/data/run_vocabulary.h"
+#include "trainer/model_tool/hf_gpt2.h"
+#include "trainer/model_tool/hf_layout.h"
 
 namespace weft {
 

@@ -1,4 +1,4 @@
-#include "trainer/parallel/agreement.h"
+#include "trainer/ranks/agreement.h"
 
 #include <fmt/format.h>
 #include <xxhash.h>

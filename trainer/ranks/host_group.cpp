@@ -1,4 +1,4 @@
-#include "trainer/parallel/host_group.h"
+#include "trainer/ranks/host_group.h"
 
 #include <unistd.h>
 

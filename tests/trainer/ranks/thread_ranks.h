@@ -11,7 +11,7 @@
 
 #include "tests/indexed_dataset/thread_network.h"
 #include "trainer/parallel/process_groups.h"
-#include "trainer/parallel/transport_group.h"
+#include "trainer/ranks/transport_group.h"
 
 namespace weft {
 

@@ -1,4 +1,4 @@
-#include "trainer/checkpoint/hf_gpt2.h"
+#include "trainer/model_tool/hf_gpt2.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 #include "indexed_dataset/storage/file_io.h"
 #include "tests/indexed_dataset/nested_json.h"
 #include "trainer/checkpoint/checkpoint.h"
-#include "trainer/checkpoint/hf_layout.h"
 #include "trainer/checkpoint/safetensors.h"
+#include "trainer/model_tool/hf_layout.h"
 
 namespace weft {
 namespace {

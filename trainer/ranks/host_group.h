@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "indexed_dataset/ranks/rank_transport.h"
-#include "trainer/parallel/flight_recorder.h"
+#include "trainer/ranks/flight_recorder.h"
 
 namespace weft {
 

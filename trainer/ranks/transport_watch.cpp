@@ -8,8 +8,8 @@
 
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/storage/file_io.h"
-#include "trainer/parallel/failure_file.h"
-#include "trainer/parallel/transport_group.h"
+#include "trainer/ranks/failure_file.h"
+#include "trainer/ranks/transport_group.h"
 
 namespace weft {
 namespace {

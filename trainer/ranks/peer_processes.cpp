@@ -1,4 +1,4 @@
-#include "trainer/parallel/peer_processes.h"
+#include "trainer/ranks/peer_processes.h"
 
 #include <poll.h>
 #include <sys/syscall.h>

@@ -1,4 +1,4 @@
-#include "trainer/parallel/flight_recorder.h"
+#include "trainer/ranks/flight_recorder.h"
 
 #include <fmt/format.h>
 
