@@ -83,7 +83,20 @@ class Gemm {
                        const GemmOperands& operands, const std::function<void()>& rest);
 
  private:
-  struct Plan;
+  // What cuBLASLt needs to run one product.
+  struct Plan {
+    cublasLtMatmulDesc_t description = nullptr;
+    cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
+    cublasLtMatmulAlgo_t algorithm = {};
+    bool found = false;  // cuBLASLt has an algorithm for the problem
+    float beta = 0.0F;
+    Epilogue epilogue = Epilogue::kNone;
+
+    Plan() = default;
+    Plan(const Plan&) = delete;
+    Plan& operator=(const Plan&) = delete;
+    ~Plan();
+  };
   struct Hash {
     size_t operator()(const GemmProblem& problem) const;
   };

@@ -6,6 +6,7 @@
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention/mma.cuh"
 #include "kernels/cuda/memory_bound/check.h"
+#include "kernels/cuda/memory_bound/shared_memory.h"
 
 namespace weft::cuda {
 namespace attention {

@@ -5,9 +5,7 @@
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
-#include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <initializer_list>
 #include <stdexcept>
 #include <string>
@@ -78,45 +76,6 @@ inline void check_cuda(cudaError_t error, const char* call, const char* file, in
     throw std::invalid_argument(message);
   if (is_device_lost(error)) throw DeviceLost(message);
   throw std::logic_error(message);
-}
-
-// Returns the bytes of shared memory that a block of this GPU may have. WEFT_SHARED_MEMORY_KIB says
-// less, which lets tests run what kernels choose on smaller GPUs.
-inline int shared_memory_limit() {
-  static const int limit = [] {
-    int device = 0, num_bytes = 0;
-    check_cuda(cudaGetDevice(&device), "cudaGetDevice", __FILE__, __LINE__);
-    check_cuda(cudaDeviceGetAttribute(&num_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
-               "cudaDeviceGetAttribute", __FILE__, __LINE__);
-    const char* kib = std::getenv("WEFT_SHARED_MEMORY_KIB");
-    return kib == nullptr ? num_bytes : std::min(num_bytes, std::atoi(kib) * 1024);
-  }();
-  return limit;
-}
-
-// Returns whether a block may have `num_bytes` of dynamic shared memory beside the kernel's static
-// one.
-inline bool fits_shared_memory(const void* kernel, int num_bytes) {
-  cudaFuncAttributes attributes{};
-  check_cuda(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes", __FILE__,
-             __LINE__);
-  return static_cast<int>(attributes.sharedSizeBytes) + num_bytes <= shared_memory_limit();
-}
-
-// Lets a kernel use `num_bytes` of dynamic shared memory. Throws std::invalid_argument if a block
-// of this GPU has less.
-inline void allow_shared_memory(const void* kernel, int num_bytes, const char* name) {
-  const cudaError_t error =
-      fits_shared_memory(kernel, num_bytes)
-          ? cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, num_bytes)
-          : cudaErrorInvalidValue;
-  if (error == cudaErrorInvalidValue) {
-    throw std::invalid_argument(std::string("CUDA: ") + name + " needs " +
-                                std::to_string(num_bytes / 1024) +
-                                " KiB of shared memory a block, and this GPU has less; A100, H100 "
-                                "and their successors have enough");
-  }
-  check_cuda(error, name, __FILE__, __LINE__);
 }
 
 inline void check_cublas(cublasStatus_t status, const char* call, const char* file, int line) {

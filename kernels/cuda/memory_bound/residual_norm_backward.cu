@@ -6,6 +6,7 @@
 #include "kernels/check_shapes.h"
 #include "kernels/cuda/memory_bound/kernels.h"
 #include "kernels/cuda/memory_bound/residual_norm_backward.cuh"
+#include "kernels/cuda/memory_bound/shared_memory.h"
 
 namespace weft::cuda {
 namespace {

@@ -1,0 +1,85 @@
+// The softmax of a row, which the loss and the loss over a sharded vocabulary share. A block owns a
+// row.
+#pragma once
+
+#include "kernels/cuda/memory_bound/device.cuh"
+
+namespace weft::cuda {
+
+constexpr int kLossThreads = 1024;
+
+// Returns exp(x - maximum). bf16 models use the special-function unit, in two instructions. Its
+// error of about 2^-22 is nothing beside bf16's rounding; __expf needs four more instructions to
+// get denormal results right.
+template <typename T>
+__device__ inline float exponential(float x, float maximum) {
+  if constexpr (sizeof(T) == 4) return expf(x - maximum);
+  constexpr float kLog2E = 1.4426950408889634F;
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(fmaf(x, kLog2E, -maximum * kLog2E)));
+  return result;
+}
+
+__device__ inline float largest_of(const Vec<float>& vec) {
+  return fmaxf(fmaxf(vec.v[0], vec.v[1]), fmaxf(vec.v[2], vec.v[3]));
+}
+
+__device__ inline float largest_of(const Vec<bf16>& vec) {
+  const auto* pairs = reinterpret_cast<const __nv_bfloat162*>(&vec);
+  const float2 pair =
+      __bfloat1622float2(__hmax2(__hmax2(pairs[0], pairs[1]), __hmax2(pairs[2], pairs[3])));
+  return fmaxf(pair.x, pair.y);
+}
+
+// Puts minus infinity into the columns that do not take part.
+template <typename T>
+__device__ inline void leave_out_columns_from(int count, Vec<T>& vec) {
+#pragma unroll
+  for (int j = 0; j < Vec<T>::kSize; ++j)
+    if (j >= count) vec.v[j] = static_cast<T>(-INFINITY);
+}
+
+// The largest logit and the sum of exponentials relative to it.
+// [Milakov & Gimelshein 2018, arXiv:1805.02867]
+template <typename T>
+struct LogSum {
+  float maximum = -INFINITY, total = 0.0F;
+
+  __device__ void absorb(const Vec<T>& vec) {
+    const float largest = largest_of(vec);
+    if (largest > maximum) {
+      total *= exponential<T>(maximum, largest);
+      maximum = largest;
+    }
+    if (maximum == -INFINITY) return;  // a vector of left-out columns only
+    float values[Vec<T>::kSize];
+    unpack(vec, values);
+#pragma unroll
+    for (int j = 0; j < Vec<T>::kSize; ++j) total += exponential<T>(values[j], maximum);
+  }
+
+  // Combines the values of all lanes; every lane gets the result.
+  __device__ void join_warp() {
+    const float largest = warp_max(maximum);
+    total = warp_sum(maximum == -INFINITY ? 0.0F : total * exponential<T>(maximum, largest));
+    maximum = largest;
+  }
+
+  // Combines the values of all threads. `turn` alternates between two places, so that one barrier
+  // suffices: no thread writes where others still read.
+  __device__ void join_block(int turn) {
+    __shared__ float shared[2][2][32];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, num_warps = blockDim.x / 32;
+    join_warp();
+    if (lane == 0) {
+      shared[turn][0][warp] = maximum;
+      shared[turn][1][warp] = total;
+    }
+    __syncthreads();
+    maximum = lane < num_warps ? shared[turn][0][lane] : -INFINITY;
+    total = lane < num_warps ? shared[turn][1][lane] : 0.0F;
+    join_warp();
+  }
+};
+
+}  // namespace weft::cuda
