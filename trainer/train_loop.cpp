@@ -5,24 +5,13 @@
 #include <cmath>
 
 #include "indexed_dataset/process/stop_signal.h"
-#include "trainer/checkpoint/checkpoint.h"
 #include "trainer/log/log_lines.h"
-#include "trainer/step/weight_check.h"
 
 namespace weft {
 
 namespace {
 
-double ms_since(TrainLoop::Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(TrainLoop::Clock::now() - start).count();
-}
-
 double without_sign_of_nan(double value) { return std::isnan(value) ? std::fabs(value) : value; }
-
-// "validation", or "validation NAME" for one of several groups.
-std::string set_name(const std::string& set, const NamedDataset& group) {
-  return group.name.empty() ? set : set + " " + group.name;
-}
 
 }  // namespace
 
@@ -188,135 +177,6 @@ ExitCode TrainLoop::finish() {
   const bool evaluated =
       (datasets_.valid.empty() || evaluate_validation(/*at_end=*/true)) && evaluate_test();
   return evaluated ? ExitCode::kDone : stop(decide_control());
-}
-
-// --- evaluation ---
-
-// Returns the mean over eval_iters global batches, with as many results in flight as in training,
-// or nothing if a signal cut it short: between SIGTERM and SIGKILL there may be 30 seconds, in
-// which the state must be saved.
-std::optional<double> TrainLoop::mean_loss(DataLoader& loader) {
-  double sum = 0;
-  int64_t begun = 0, num_read = 0;
-  const auto read_until = [&](int64_t count) {
-    for (; num_read < count; ++num_read) {
-      sum += trainer_->result().loss;
-      loader.release();
-    }
-  };
-  while (begun < config_.eval_iters && !is_stop_requested()) {
-    trainer_->evaluate(loader.next());
-    read_until(++begun - static_cast<int64_t>(results_in_flight_));
-  }
-  read_until(begun);
-  if (begun < config_.eval_iters) return std::nullopt;
-  return sum / static_cast<double>(config_.eval_iters);
-}
-
-// Returns false if a signal cut it short; the position in the validation set then stays where it
-// was.
-bool TrainLoop::evaluate_validation(bool at_end) {
-  const RunLog::Pause pause(*log_);
-  for (size_t i = 0; i < valid_loaders_.size(); ++i) {
-    const std::optional<double> loss = mean_loss(*valid_loaders_[i]);
-    if (!loss) return false;
-    log_->on_evaluation({set_name("validation", datasets_.valid[i]), *loss, iteration(),
-                         consumed_samples(), at_end});
-  }
-  consumed_valid_samples_ = valid_loaders_.front()->consumed_samples();
-  return true;
-}
-
-bool TrainLoop::evaluate_test() {
-  for (size_t i = 0; i < datasets_.test.size(); ++i) {
-    const std::optional<double> loss = mean_loss(*test_loaders_[i]);
-    if (!loss) return false;
-    log_->on_evaluation({set_name("test", datasets_.test[i]), *loss, iteration(),
-                         consumed_samples(), /*at_end=*/true});
-  }
-  return true;
-}
-
-// Returns whether the checkpoint of this run was saved on a signal in place of the evaluation that
-// was due. That evaluation is made up for, so that later ones use the samples that an undisturbed
-// run uses.
-bool TrainLoop::evaluation_was_cut_short() const {
-  if (datasets_.valid.empty() || iteration() == 0 || iteration() % config_.eval_interval != 0)
-    return false;
-  const int64_t per_evaluation = config_.eval_iters * config_.global_batch();
-  return consumed_valid_samples_ == (iteration() / config_.eval_interval - 1) * per_evaluation;
-}
-
-// --- checkpoints ---
-
-// It comes before saving, so that no checkpoint holds weights that have drifted apart.
-void TrainLoop::check_weights() {
-  const RunLog::Pause pause(*log_);
-  trainer_->finish_gathering();
-  weft::check_weights(*backend_, trainer_->state_tensors(/*optimizer=*/true), groups_.layout,
-                      config_.shards_optimizer(), ranks_);
-  log_->print(fmt::format(">>> Weight hashes match after {} iterations...\n", iteration()));
-}
-
-// A run whose data is changed under it trains on a mixture, and a checkpoint of it would be tied to
-// bytes that it was not trained on.
-void TrainLoop::check_data_unchanged() {
-  for (const std::string& warning : data_watch_.check()) log_->print("WARNING: " + warning + "\n");
-}
-
-void TrainLoop::save() {
-  check_data_unchanged();
-  const RunLog::Pause pause(*log_);
-  trainer_->finish_gathering();
-  const Clock::time_point start = Clock::now();
-  if (background_save_ && background_save_->is_running()) {
-    log_->print(
-        "WARNING: Starting a checkpoint save before previous has finished. Consider increasing the "
-        "checkpoint interval.\n");
-    finish_background_save();
-  }
-  log_->print(saving_line(iteration(), config_.save));
-  const RunState state{.scalars = trainer_->scalar_state(),
-                       .consumed_valid_samples = consumed_valid_samples_,
-                       .lr = lr_};
-  CheckpointInfo info = checkpoint_info(state, trainer_->shape(), config_, data_identity());
-  info.gemm_algorithms = backend_->algorithms();
-  if (background_save_) {
-    trainer_->hold_update_for(background_save_->begin(info, saved_tensors()));
-    log_->print(scheduled_save_line(iteration(), config_.save));
-  } else {
-    save_checkpoint(config_.save, info, saved_tensors(), *staging_, ranks_);
-    if (config_.keep_last && is_first_rank())
-      remove_old_checkpoints(config_.save, iteration(), *config_.keep_last, config_.keep_every);
-    log_->print(saved_line(iteration(), config_.save));
-  }
-  saved_iteration_ = iteration();
-  const Timer timer{"save-checkpoint", ms_since(start)};
-  log_->print(timer_line(LogFormat::kMegatron2021, {&timer, 1}));
-}
-
-std::vector<StateTensor> TrainLoop::saved_tensors() const {
-  return written_by(groups_.layout, config_.shards_optimizer(),
-                    trainer_->state_tensors(/*optimizer=*/!config_.no_save_optim));
-}
-
-void TrainLoop::advance_background_save() {
-  if (background_save_->advance())
-    log_->print(saved_line(background_save_->iteration(), config_.save));
-}
-
-void TrainLoop::finish_background_save() {
-  if (!background_save_ || !background_save_->is_running()) return;
-  background_save_->finish();
-  log_->print(saved_line(background_save_->iteration(), config_.save));
-}
-
-void TrainLoop::try_to_finish_background_save() noexcept {
-  try {
-    finish_background_save();
-  } catch (...) {
-    // The run has another failure to tell already.
-  }
 }
 
 }  // namespace weft

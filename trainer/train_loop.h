@@ -93,6 +93,9 @@ class TrainLoop {
   std::unique_ptr<DataLoader> make_loader(const BlendedDataset& dataset, int64_t first_sample,
                                           DataLoader::BatchSizes batch_sizes);
   DataIdentity data_identity() const { return {data_watch_.identities(), vocabulary_}; }
+  static double ms_since(Clock::time_point start) {
+    return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  }
   int64_t iteration() const { return trainer_->scalar_state().iteration; }
   int64_t consumed_samples() const { return trainer_->scalar_state().consumed_samples; }
 

@@ -2,19 +2,9 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cmath>
-#include <stdexcept>
 
 namespace weft {
 namespace {
-
-// The elements of results_, which the host reads after a step in one copy.
-constexpr int64_t kNorm = 0, kClip = 1, kLoss = 2, kParamsSumOfSquares = 3, kNumResults = 4;
-static_assert(kClip == kNorm + 1, "clip_coefficient writes the pair");
-
-Tensor element(Tensor tensor, int64_t idx, int64_t count = 1) {
-  return Tensor(tensor.as<float>() + idx, DType::kFloat32, {count});
-}
 
 // Sequence parallelism: each tensor-parallel rank sums over its rows what all of them hold whole.
 ArenaRange partial_gradients(const ParallelLayout& layout, const ParameterTable& table) {
@@ -23,15 +13,6 @@ ArenaRange partial_gradients(const ParallelLayout& layout, const ParameterTable&
 }
 
 }  // namespace
-
-// The events of one step and the place of its results.
-struct Trainer::ResultSlot {
-  float* host = nullptr;  // kNumResults
-  EventId begin = 0, end = 0, copied = 0;
-  std::vector<EventId> forward_done, backward_done;  // per micro-batch
-  int64_t num_micro_batches = 0;
-  bool training = false, params_norm = false;
-};
 
 Trainer::Trainer(Backend& backend, const TrainerOptions& options, const ProcessGroups& groups)
     : backend_(backend),
@@ -43,7 +24,8 @@ Trainer::Trainer(Backend& backend, const TrainerOptions& options, const ProcessG
       model_(backend, *groups.tensor, options.shape, groups.layout, plan_),
       optimizer_(backend, groups, table_, shards_, options.shape.dtype, options.optimizer, plan_),
       reducer_(backend, groups, shards_, partial_gradients(groups.layout, table_)),
-      gatherer_(backend, groups, shards_) {
+      gatherer_(backend, groups, shards_),
+      results_(backend) {
   const int64_t B = options.shape.micro_batch_size, T = options.shape.seq_length;
   const int64_t n = shards_.padded_elements();
   plan_.add(MemoryClass::kParameters, "parameters", &parameters_, options.shape.dtype, {n});
@@ -59,12 +41,8 @@ Trainer::Trainer(Backend& backend, const TrainerOptions& options, const ProcessG
   if (options.has_loss_mask) {
     plan_.add(MemoryClass::kBatch, "loss mask", &loss_mask_, DType::kFloat32, {B, T});
   }
-  plan_.add(MemoryClass::kBatch, "results", &results_, DType::kFloat32, {kNumResults});
-  plan_.add(MemoryClass::kPinnedHost, "results on the host", &host_results_, DType::kFloat32,
-            {kResultsInFlight, kNumResults});
+  results_.plan(plan_);
 }
-
-Trainer::~Trainer() = default;
 
 std::string Trainer::tune() {
   return backend_.tune(model_.workspace_shape(table_.arena_elements()));
@@ -77,15 +55,8 @@ void Trainer::allocate() {
   optimizer_.bind(parameters_, gradients_);
   reducer_.bind(gradients_);
   gatherer_.bind(parameters_);
+  results_.bind();
   settled_ = backend_.create_event();
-  for (int i = 0; i < kResultsInFlight; ++i) {
-    auto slot = std::make_unique<ResultSlot>();
-    slot->host = host_results_.as<float>() + i * kNumResults;
-    slot->begin = backend_.create_event();
-    slot->copied = backend_.create_event();
-    slots_.push_back(std::move(slot));
-  }
-  for (int i = 0; i <= kResultsInFlight; ++i) end_events_.push_back(backend_.create_event());
 }
 
 void Trainer::initialize_parameters() {
@@ -118,44 +89,41 @@ void Trainer::parameters_loaded() {
 // --- steps ---
 
 void Trainer::step(const GlobalBatch& batch, const StepOptions& options) {
-  ResultSlot& slot = begin_result(batch.num_micro_batches);
-  slot.training = true;
-  slot.params_norm = options.params_norm;
-  run_micro_batches(batch, /*training=*/true, &slot);
-  const Tensor norm_and_clip = element(results_, kNorm, 2);
+  results_.begin(batch.num_micro_batches, {.training = true, .params_norm = options.params_norm});
+  run_micro_batches(batch, /*training=*/true, /*timed=*/true);
+  const Tensor norm_and_clip = results_.norm_and_clip();
   optimizer_.gradient_norm(norm_and_clip);
   if (state_is_read_until_) backend_.wait(Stream::kCompute, *state_is_read_until_);
   state_is_read_until_.reset();
   optimizer_.update(norm_and_clip, options.learning_rate, ++scalars_.adam_step, gatherer_);
   if (options.params_norm) {
-    optimizer_.parameters_sum_of_squares(element(results_, kParamsSumOfSquares));
+    optimizer_.parameters_sum_of_squares(results_.params_sum_of_squares());
   }
-  end_result(slot);
+  results_.end();
   scalars_.iteration += 1;
   scalars_.consumed_samples +=
       batch.num_micro_batches * options_.shape.micro_batch_size * groups_.layout.dp_size;
 }
 
 void Trainer::evaluate(const GlobalBatch& batch) {
-  ResultSlot& slot = begin_result(batch.num_micro_batches);
-  slot.training = slot.params_norm = false;
-  run_micro_batches(batch, /*training=*/false, &slot);
-  end_result(slot);
+  results_.begin(batch.num_micro_batches, {});
+  run_micro_batches(batch, /*training=*/false, /*timed=*/true);
+  results_.end();
 }
 
 double Trainer::forward_backward(const GlobalBatch& batch) {
-  run_micro_batches(batch, /*training=*/true, nullptr);
+  run_micro_batches(batch, /*training=*/true, /*timed=*/false);
   float loss = 0;
-  backend_.copy(&loss, element(results_, kLoss).data(), sizeof loss, Stream::kCompute);
+  backend_.copy(&loss, results_.loss().data(), sizeof loss, Stream::kCompute);
   backend_.synchronize();
   return loss;
 }
 
-void Trainer::run_micro_batches(const GlobalBatch& batch, bool training, ResultSlot* slot) {
+void Trainer::run_micro_batches(const GlobalBatch& batch, bool training, bool timed) {
   const int64_t num = batch.num_micro_batches;
   const double num_tokens =
       static_cast<double>(options_.shape.micro_batch_size * options_.shape.seq_length);
-  const Tensor loss = element(results_, kLoss);
+  const Tensor loss = results_.loss();
   for (int64_t i = 0; i < num; ++i) {
     const bool accumulate = i > 0;
     micro_batch_to_device(batch, i);
@@ -167,11 +135,11 @@ void Trainer::run_micro_batches(const GlobalBatch& batch, bool training, ResultS
     const auto scale = static_cast<float>(1.0 / (mask_sum * num_shares));
     model_.forward(micro_batch, training, &gatherer_);
     model_.loss(loss, micro_batch, scale, accumulate, training, scale);
-    if (slot) backend_.record(slot->forward_done[static_cast<size_t>(i)], Stream::kCompute);
+    if (timed) results_.forward_done(i);
     const bool is_last = i + 1 == num;
     if (training && is_last) reducer_.begin();
     if (training) model_.backward(micro_batch, accumulate, is_last ? &reducer_ : nullptr);
-    if (slot) backend_.record(slot->backward_done[static_cast<size_t>(i)], Stream::kCompute);
+    if (timed) results_.backward_done(i);
   }
   if (training) reducer_.finish();
   groups_.data->all_reduce(loss, Reduce::kSum, Stream::kCompute);
@@ -203,32 +171,6 @@ MicroBatch Trainer::micro_batch_at(const GlobalBatch& batch, int64_t micro_batch
   return micro_batch;
 }
 
-// --- results ---
-
-Trainer::ResultSlot& Trainer::begin_result(int64_t num_micro_batches) {
-  assert(num_micro_batches > 0);
-  if (results_begun_ - results_read_ >= kResultsInFlight) {
-    throw std::logic_error("trainer: " + std::to_string(kResultsInFlight) +
-                           " results are unread; call result() first");
-  }
-  ResultSlot& slot = *slots_[static_cast<size_t>(results_begun_ % kResultsInFlight)];
-  slot.end = end_events_[static_cast<size_t>(results_begun_) % end_events_.size()];
-  ++results_begun_;
-  slot.num_micro_batches = num_micro_batches;
-  while (static_cast<int64_t>(slot.forward_done.size()) < num_micro_batches) {
-    slot.forward_done.push_back(backend_.create_event());
-    slot.backward_done.push_back(backend_.create_event());
-  }
-  backend_.record(slot.begin, Stream::kCompute);
-  return slot;
-}
-
-void Trainer::end_result(ResultSlot& slot) {
-  backend_.record(slot.end, Stream::kCompute);
-  backend_.copy(slot.host, results_.data(), results_.num_bytes(), Stream::kCompute);
-  backend_.record(slot.copied, Stream::kCompute);
-}
-
 void Trainer::finish_gathering() {
   gatherer_.wait_for_all();
   backend_.record(settled_, Stream::kCompute);
@@ -243,29 +185,8 @@ void Trainer::wait_for(EventId event) {
 }
 
 StepResult Trainer::result() {
-  if (results_read_ == results_begun_) {
-    throw std::logic_error("trainer: result() without an unread step() or evaluate()");
-  }
-  const int64_t idx = results_read_++;
-  const ResultSlot& slot = *slots_[static_cast<size_t>(idx % kResultsInFlight)];
-  wait_for(slot.copied);
-  StepResult result;
-  result.device_ms = result.since_previous_ms = backend_.elapsed_ms(slot.begin, slot.end);
-  if (idx > 0) {
-    const EventId previous_end = end_events_[static_cast<size_t>(idx - 1) % end_events_.size()];
-    result.since_previous_ms = backend_.elapsed_ms(previous_end, slot.end);
-  }
-  result.loss = slot.host[kLoss];
-  if (slot.training) result.grad_norm = slot.host[kNorm];
-  if (slot.params_norm) result.params_norm = std::sqrt(slot.host[kParamsSumOfSquares]);
-  EventId previous = slot.begin;
-  for (size_t i = 0; i < static_cast<size_t>(slot.num_micro_batches); ++i) {
-    result.forward_ms += backend_.elapsed_ms(previous, slot.forward_done[i]);
-    result.backward_ms += backend_.elapsed_ms(slot.forward_done[i], slot.backward_done[i]);
-    previous = slot.backward_done[i];
-  }
-  result.optimizer_ms = backend_.elapsed_ms(previous, slot.end);
-  return result;
+  wait_for(results_.oldest_is_here());
+  return results_.take();
 }
 
 // --- state ---

@@ -10,7 +10,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +23,7 @@
 #include "trainer/parallel/parameter_gatherer.h"
 #include "trainer/parallel/process_groups.h"
 #include "trainer/step/optimizer.h"
+#include "trainer/step/step_results.h"
 #include "trainer/step/training_state.h"
 
 namespace weft {
@@ -44,24 +44,12 @@ struct StepOptions {
   bool params_norm = false;
 };
 
-struct StepResult {
-  double loss = 0;         // mean over all ranks' micro-batches of sum(loss * mask) / sum(mask)
-  double grad_norm = 0;    // before clipping; 0 after evaluate()
-  double params_norm = 0;  // after the update; 0 unless StepOptions asks for it
-  float forward_ms = 0, backward_ms = 0, optimizer_ms = 0;  // time on the device
-  double device_ms = 0;  // from the beginning of the step to its end, on the device
-  // From the end of the step or evaluation before to the end of this one, on the device. The first
-  // one has none: device_ms then.
-  double since_previous_ms = 0;
-};
-
 class Trainer {
  public:
   // `backend` and `groups` must outlive the trainer. Throws std::invalid_argument for impossible
   // sizes or layouts.
   Trainer(Backend& backend, const TrainerOptions& options,
           const ProcessGroups& groups = lone_process_groups());
-  ~Trainer();
 
   const MemoryPlan& plan() const { return plan_; }
   // Before allocate() others add the memory that they need beside the trainer's.
@@ -85,7 +73,7 @@ class Trainer {
   void evaluate(const GlobalBatch& batch);
   // Waits for the oldest unread step() or evaluate() and returns its result.
   StepResult result();
-  static constexpr int kResultsInFlight = 2;
+  static constexpr int kResultsInFlight = StepResults::kInFlight;
 
   // Computes the gradients of a global batch without an update, waits, and returns its loss (for
   // tests and diagnosis). Dropout is that of the next step. With a sharded optimizer only the
@@ -111,12 +99,10 @@ class Trainer {
   void parameters_loaded();
 
  private:
-  struct ResultSlot;
   void micro_batch_to_device(const GlobalBatch& batch, int64_t micro_batch_idx);
   MicroBatch micro_batch_at(const GlobalBatch& batch, int64_t micro_batch_idx) const;
-  ResultSlot& begin_result(int64_t num_micro_batches);
-  void run_micro_batches(const GlobalBatch& batch, bool training, ResultSlot* slot);
-  void end_result(ResultSlot& slot);
+  // With `timed` the result that has begun gets the times of its micro-batches.
+  void run_micro_batches(const GlobalBatch& batch, bool training, bool timed);
   void wait_for(EventId event);
 
   Backend& backend_;
@@ -132,16 +118,10 @@ class Trainer {
   Tensor parameters_, gradients_;  // arenas: x, fp32
   Tensor workspace_;
   Tensor tokens_, targets_, loss_mask_;  // one micro-batch
-  Tensor results_;                       // on the device: see kLoss, ... in trainer.cpp
-  Tensor host_results_;                  // pinned, kResultsInFlight times results_
+  StepResults results_;
   ScalarState scalars_;
   std::optional<EventId> state_is_read_until_;
   EventId settled_ = 0;
-  std::vector<std::unique_ptr<ResultSlot>> slots_;
-  // The end of result n is event n modulo their number. That of the result before the oldest unread
-  // one is still needed.
-  std::vector<EventId> end_events_;
-  int64_t results_begun_ = 0, results_read_ = 0;
 };
 
 }  // namespace weft

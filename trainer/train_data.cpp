@@ -1,0 +1,92 @@
+// The datasets of a run, and the loaders that make its batches.
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+#include "trainer/log/log_lines.h"
+#include "trainer/train_loop.h"
+
+namespace weft {
+
+void TrainLoop::open_data() {
+  print("> building train, validation, and test datasets ...\n");
+  print(dataset_sizes_lines(sizes_.train_samples, sizes_.valid_samples, sizes_.test_samples));
+  const DatasetOptions options = dataset_options(config_);
+  blends_ = options.blends;
+  datasets_ = build_training_datasets(options, sizes_);
+  int64_t num_documents = 0, num_tokens = 0;
+  for (const auto& reader : datasets_.readers) {
+    num_documents += reader->num_documents();
+    num_tokens += reader->num_tokens();
+  }
+  const auto samples = [&](Split split) {
+    const BlendedDataset* dataset = datasets_.first(split);
+    return dataset ? dataset->num_samples() : 0;
+  };
+  print(fmt::format(" > {}: {} documents, {} tokens; samples: train {}, validation {}, test {}\n",
+                    name_of_datasets(config_), num_documents, num_tokens, samples(Split::kTrain),
+                    samples(Split::kValid), samples(Split::kTest)));
+}
+
+void TrainLoop::check_samples_suffice() const {
+  const int64_t needed = schedule_.consumed_at_end(iteration(), consumed_samples());
+  if (const CyclicOrder* order = datasets_.train->cyclic_order();
+      order != nullptr && !order->is_aligned(consumed_samples())) {
+    throw std::invalid_argument(fmt::format(
+        "the run resumes with {} consumed samples, where no micro-batch of --dataloader-type cyclic "
+        "begins: its order depends on --micro-batch-size and the data-parallel size; give those that "
+        "the run had",
+        consumed_samples()));
+  }
+  if (needed <= datasets_.train->end()) return;
+  throw std::invalid_argument(fmt::format(
+      "the run resumes at iteration {} with {} consumed samples and would end at sample {}, "
+      "but its training set has {}: "
+      "was --global-batch-size changed? Give --train-samples, or the old batch size",
+      iteration(), consumed_samples(), needed, datasets_.train->num_samples()));
+}
+
+std::unique_ptr<DataLoader> TrainLoop::make_loader(const BlendedDataset& dataset,
+                                                   int64_t first_sample,
+                                                   DataLoader::BatchSizes batch_sizes) {
+  DataLoaderOptions options{.micro_batch_size = config_.micro_batch_size,
+                            .dp_rank = groups_.layout.dp_rank,
+                            .dp_size = groups_.layout.dp_size,
+                            .first_sample = first_sample,
+                            .vocab_size = vocabulary_.num_tokens,
+                            .num_threads = config_.num_workers};
+  if (config_.eod_mask_loss) options.end_of_document_id = vocabulary_.end_of_document_id();
+  return std::make_unique<DataLoader>(*backend_, dataset, options, std::move(batch_sizes));
+}
+
+void TrainLoop::start_loaders() {
+  const int64_t batch = config_.global_batch();
+  if (datasets_.train) {
+    check_samples_suffice();
+    train_loader_ =
+        make_loader(*datasets_.train, consumed_samples(),
+                    {[this](int64_t consumed) { return schedule_.global_batch_size(consumed); },
+                     schedule_.largest_global_batch_size()});
+  }
+  for (const NamedDataset& group : datasets_.valid) {
+    // A run that resumes with a shorter --eval-interval may need more samples than are left. It
+    // then starts again with the first one.
+    const int64_t evaluations = schedule_.num_iterations() / config_.eval_interval -
+                                iteration() / config_.eval_interval + 1;
+    const int64_t needed = consumed_valid_samples_ + evaluations * config_.eval_iters * batch;
+    const CyclicOrder* order = group.dataset.cyclic_order();
+    const bool is_aligned = order == nullptr || order->is_aligned(consumed_valid_samples_);
+    if (needed > group.dataset.end() || !is_aligned) consumed_valid_samples_ = 0;
+  }
+  for (const NamedDataset& group : datasets_.valid) {
+    valid_loaders_.push_back(make_loader(group.dataset, consumed_valid_samples_,
+                                         {[batch](int64_t) { return batch; }, batch}));
+  }
+  // Already here: a rank must not pin memory later, while another one waits for it.
+  for (const NamedDataset& group : datasets_.test) {
+    test_loaders_.push_back(
+        make_loader(group.dataset, 0, {[batch](int64_t) { return batch; }, batch}));
+  }
+}
+
+}  // namespace weft
