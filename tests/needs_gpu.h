@@ -1,5 +1,6 @@
 // Include it in a test program that needs a GPU: where none can be used, every test is skipped with
-// the reason, or fails where WEFT_REQUIRE_GPU=1 promises a GPU.
+// the reason, or fails where WEFT_REQUIRE_GPU promises a GPU. Its value is the number of GPUs that
+// are promised: tests that need more than one skip with fewer, and fail where so many are promised.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,14 +12,18 @@
 
 namespace weft::test {
 
+inline int num_promised_gpus() {
+  const char* promised = std::getenv("WEFT_REQUIRE_GPU");
+  return promised == nullptr ? 0 : std::atoi(promised);
+}
+
 class NeedsGpu : public testing::EmptyTestEventListener {
  public:
   void OnTestStart(const testing::TestInfo&) override {
     std::string why;
     if (num_cuda_devices(&why) > 0) return;
-    const char* required = std::getenv("WEFT_REQUIRE_GPU");
-    if (required != nullptr && std::string(required) == "1") {
-      FAIL() << "WEFT_REQUIRE_GPU=1, but CUDA cannot be used: " << why;
+    if (num_promised_gpus() > 0) {
+      FAIL() << "WEFT_REQUIRE_GPU promises a GPU, but CUDA cannot be used: " << why;
     }
     GTEST_SKIP() << "no CUDA device: " << why;
   }

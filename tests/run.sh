@@ -4,7 +4,7 @@
 # usage: tests/run.sh [--no-install] [ctest options...]      e.g. tests/run.sh -L fast, tests/run.sh -R Tokenizer
 # Without options of ctest's, all but those that take minutes (label long: tests/run.sh -L long).
 #
-# Uses, when set: WEFT_GPT2_DIR (vocab.json, merges.txt), WEFT_CORPUS_DIR (*.jsonl.zst), WEFT_REQUIRE_GPU=1 (a missing GPU fails),
+# Uses, when set: WEFT_GPT2_DIR (vocab.json, merges.txt), WEFT_CORPUS_DIR (*.jsonl.zst), WEFT_REQUIRE_GPU=N (fewer GPUs than N fail),
 # WEFT_SANITIZE=1 (tests that attack weft-data's parts also run under sanitizers: a second build, minutes more).
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -80,17 +80,26 @@ TEST_F(GpuRanks, ThroughPinnedMemoryInBf16) {
 
 TEST_F(GpuRanks, WithOneGpuNeedAnotherBackendOrFewerRanks) {
   const int num_devices = num_cuda_devices();
-  EXPECT_EQ(run_ranks(num_devices + 1, model("many", {"--global-batch-size", "24"})), 2)
+  const std::string batch = std::to_string(4 * (num_devices + 1));
+  EXPECT_EQ(run_ranks(num_devices + 1, model("many", {"--global-batch-size", batch})), 2)
       << output();
   EXPECT_THAT(output(), HasSubstr("have the same GPU (GPU-"));
   EXPECT_THAT(output(), HasSubstr("--distributed-backend mpi"));
 }
 
+// NCCL needs a GPU for each rank.
 class NcclRanks : public GpuRanks {
  protected:
   void SetUp() override {
     GpuRanks::SetUp();
-    if (num_cuda_devices() < 2) GTEST_SKIP() << "NCCL needs a GPU for each rank: two GPUs";
+    need_gpus(2);
+  }
+  static void need_gpus(int count) {
+    if (num_cuda_devices() >= count) return;
+    if (test::num_promised_gpus() >= count) {
+      FAIL() << "WEFT_REQUIRE_GPU promises " << count << " GPUs; found: " << num_cuda_devices();
+    }
+    GTEST_SKIP() << "NCCL needs a GPU for each rank: " << count << " GPUs";
   }
 };
 
@@ -108,6 +117,17 @@ TEST_F(NcclRanks, TrainWhatOneProcessTrainsInBf16) {
             0)
       << output();
   expect_near("sp2", "one", 1e-2);
+}
+
+// The other rank is in a sum that the failing one will never join.
+TEST_F(NcclRanks, AFailureOfOneEndsAllWithItsCode) {
+  const Arguments failing = make_second_rank_fail_at(20);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(run_ranks(2, model("failed", failing)), 3) << output();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60)) << "a hang";
+  EXPECT_EQ(count(output(), "error: rank 1 ("), 1U) << output();
+  EXPECT_THAT(output(), HasSubstr("holds token id 65535"));
+  EXPECT_EQ(failure("failed").at("exit_code"), 3) << output();
 }
 
 TEST_F(NcclRanks, AllEndWhenOneIsKilledInTheMiddleOfAStep) {
@@ -135,6 +155,30 @@ TEST_F(NcclRanks, ThatStandStillAreNamed) {
   EXPECT_NE(wait(mpirun), 0);
   EXPECT_EQ(failure("stopped").at("exit_code"), 12) << output();
   EXPECT_THAT(failure("stopped").at("reason").get<std::string>(), HasSubstr("rank 1"));
+}
+
+class FourNcclRanks : public NcclRanks {
+ protected:
+  void SetUp() override {
+    NcclRanks::SetUp();
+    if (!IsSkipped() && !HasFatalFailure()) need_gpus(4);
+  }
+};
+
+TEST_F(FourNcclRanks, TrainWhatOneProcessTrainsTwiceAlike) {
+  const Arguments buckets = {"--use-distributed-optimizer", "--ddp-bucket-size", "100000"};
+  const Arguments tp2 = with(buckets, {"--tensor-model-parallel-size", "2"});
+  ASSERT_EQ(run(model("one")), 0) << output();
+  for (const auto& [name, topology] : {std::pair<std::string, Arguments>{"dp4", {}},
+                                       {"dp4 sharded", buckets},
+                                       {"tp2dp2", tp2},
+                                       {"sp2dp2", with(tp2, {"--sequence-parallel"})},
+                                       {"tp4", {"--tensor-model-parallel-size", "4"}}}) {
+    ASSERT_EQ(run_ranks(4, model(name, topology)), 0) << output();
+    expect_near(name, "one", 1e-4);
+    ASSERT_EQ(run_ranks(4, model(name + " again", topology)), 0) << output();
+    EXPECT_EQ(trajectory(name + " again"), trajectory(name)) << "one topology, equal bits";
+  }
 }
 
 }  // namespace

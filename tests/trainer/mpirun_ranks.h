@@ -69,6 +69,16 @@ class Ranks : public Training {
     for (size_t i = 0; i < a.size(); ++i)
       EXPECT_NEAR(a[i], b[i], tolerance * b[i]) << run << " " << i;
   }
+  // Makes the second of two ranks fail at `iteration`: puts a token that no vocabulary has into a
+  // sample that it alone reads. Returns the arguments that a run needs for that.
+  Arguments make_second_rank_fail_at(int64_t iteration) const {
+    constexpr int64_t kGlobalBatch = 8, kMicroBatch = 2, kSequence = 16;  // those of arguments()
+    const int64_t sample = (iteration - 1) * kGlobalBatch + kMicroBatch;
+    std::fstream bin(prefix_ + ".bin", std::ios::binary | std::ios::in | std::ios::out);
+    bin.seekp((sample * kSequence + kSequence / 2) * static_cast<int64_t>(sizeof(uint16_t)));
+    bin.write("\xff\xff", sizeof(uint16_t));
+    return {"--sample-order", "sequential"};
+  }
   // The processes of the ranks, which mpirun has started itself; ascending.
   static std::vector<pid_t> ranks_of(pid_t mpirun) {
     std::vector<pid_t> ranks;

@@ -234,6 +234,22 @@ TEST_F(SavingRanks, ADiskThatIsFullOnOneRankEndsAllWithItsCode) {
   setenv("OMPI_MCA_btl", "self,vader,tcp", 1);
 }
 
+// A rank that fails has a thread that never ends, as a device does that waits for other ranks. The
+// others must hear of the failure before anything waits for that thread.
+TEST_F(SavingRanks, AFailureIsToldBeforeTheRankTakesItselfApart) {
+  close_gate();
+  const Arguments failing = make_second_rank_fail_at(9);
+  EXPECT_EQ(run_ranks(2, arguments("failed", 12,
+                                   with(failing, {"--async-save", "--distributed-timeout-minutes",
+                                                  "0.2", "--save-interval", "6"}))),
+            3)
+      << output();
+  EXPECT_EQ(count(output(), "error: rank 1 ("), 1U) << output();
+  EXPECT_THAT(output(), HasSubstr("sample 66, position 8 (document 13) holds token id 65535"));
+  EXPECT_EQ(failure("failed").at("exit_code"), 3);
+  EXPECT_EQ(metrics("failed").back().at("iteration"), 8);
+}
+
 // Weights of any run start another one, whatever optimizer its ranks shared.
 TEST_F(SavingRanks, RanksFinetuneAndLoadWithoutTheOptimizer) {
   const Arguments sharded = {"--use-distributed-optimizer"};
