@@ -32,6 +32,13 @@ struct PlannedDevice {
                     static_cast<double>(profile->memory_bytes) / (1 << 30), config.device_profile);
   }
 
+  // What NCCL takes beside the plan.
+  int64_t nccl_bytes(const Config& config, const Topology& topology) const {
+    const bool is_gpu = profile || backend->kind() == DeviceKind::kCuda;
+    if (!is_gpu || config.distributed_backend != "nccl") return 0;
+    return num_groups_of_several(topology) * kNcclGroupBytes;
+  }
+
   std::optional<DeviceProfile> profile;
   std::unique_ptr<Backend> backend;
   std::string description;
@@ -53,7 +60,8 @@ std::string schedule_table(const Config& config, const BatchSchedule& schedule) 
 
 }  // namespace
 
-void dry_run(const Config& config, const std::vector<std::string>& notes, std::FILE* out) {
+void dry_run(const Config& config, const std::vector<std::string>& notes, int64_t ranks_on_host,
+             std::FILE* out) {
   const BatchSchedule schedule(config);
   const RunVocabulary vocabulary = find_run_vocabulary(config);
   check_padding(config, vocabulary);
@@ -75,6 +83,11 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, std::F
     text += fmt::format(" > each of {} ranks plans the same memory:\n", config.world_size);
   }
   text += trainer.plan().to_string();
+  const int64_t nccl_bytes = device.nccl_bytes(config, topology);
+  if (nccl_bytes > 0) {
+    text += fmt::format(" > NCCL: at most {} MiB more on each device, {} for each of {} groups\n",
+                        nccl_bytes >> 20, kNcclGroupBytes >> 20, num_groups_of_several(topology));
+  }
 
   text += schedule_table(config, schedule);
   const DatasetTargetSizes sizes = target_sizes(config, schedule);
@@ -93,10 +106,15 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, std::F
   std::fputs(text.c_str(), out);
   std::fflush(out);
   if (device.profile) {
-    check_device_memory(trainer.plan().device_bytes(), device.profile->free_bytes(),
+    check_device_memory(trainer.plan().device_bytes() + nccl_bytes, device.profile->free_bytes(),
                         device.profile->name);
   } else {
+    check_device_memory(trainer.plan().device_bytes() + nccl_bytes,
+                        device.backend->free_memory_bytes(), device.backend->description());
     check_memory(trainer.plan(), *device.backend, index_bytes, config.num_workers);
+    check_memory_of_host(ranks_on_host,
+                         ranks_on_host * host_bytes(trainer.plan(), *device.backend, index_bytes),
+                         free_host_bytes(), "this host");
     const bool is_on_host = device.backend->kind() == DeviceKind::kCpu;
     check_snapshot_memory(snapshot_bytes,
                           free_host_bytes() - (is_on_host ? trainer.plan().device_bytes() : 0),

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <limits>
 #include <mutex>
+#include <sstream>
 #include <thread>
 #include <vector>
 
@@ -109,6 +110,37 @@ void check_memory(const MemoryPlan& plan, const Backend& backend, int64_t index_
   } else {
     check_host_memory(pinned, index_bytes, num_workers, free_host_bytes());
   }
+}
+
+int64_t host_bytes(const MemoryPlan& plan, const Backend& backend, int64_t index_bytes) {
+  const bool is_on_host = backend.kind() == DeviceKind::kCpu;
+  return plan.class_bytes(MemoryClass::kPinnedHost) + index_bytes +
+         (is_on_host ? plan.device_bytes() : 0);
+}
+
+void check_memory_of_host(int64_t num_ranks, int64_t needed_bytes, int64_t free_bytes,
+                          const std::string& host) {
+  if (needed_bytes <= free_bytes) return;
+  throw LimitExceeded(fmt::format(
+      "the {} ranks on {} need {:.2f} GiB of its memory together, and {:.2f} GiB are free; lower "
+      "--micro-batch-size or the model, or start fewer ranks on a host",
+      num_ranks, host, gib(needed_bytes), gib(free_bytes)));
+}
+
+void check_memory_of_hosts(HostGroup& ranks, int64_t needed_bytes, int64_t free_bytes) {
+  const std::string& host = ranks.host_of(ranks.rank());
+  int64_t num_ranks = 0, needed_on_host = 0, free_on_host = free_bytes;
+  const std::vector<std::string> by_rank =
+      ranks.all_gather(fmt::format("{} {}", needed_bytes, free_bytes));
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    if (ranks.host_of(rank) != host) continue;
+    int64_t needed = 0, free = 0;
+    std::istringstream(by_rank[static_cast<size_t>(rank)]) >> needed >> free;
+    ++num_ranks;
+    needed_on_host += needed;
+    free_on_host = std::min(free_on_host, free);
+  }
+  check_memory_of_host(num_ranks, needed_on_host, free_on_host, host);
 }
 
 void check_threads(const Config& config) {

@@ -11,6 +11,7 @@
 #include "trainer/config/config.h"
 #include "trainer/config/memory_plan.h"
 #include "trainer/data/data_identity.h"
+#include "trainer/ranks/host_group.h"
 
 namespace weft {
 
@@ -30,6 +31,16 @@ void check_device_memory(int64_t needed_bytes, int64_t free_bytes, const std::st
 void check_snapshot_memory(int64_t needed_bytes, int64_t free_bytes, const std::string& host);
 void check_memory(const MemoryPlan& plan, const Backend& backend, int64_t index_bytes,
                   int64_t num_workers);
+
+// Returns the bytes of its host's memory that a rank needs.
+int64_t host_bytes(const MemoryPlan& plan, const Backend& backend, int64_t index_bytes);
+// Throws LimitExceeded where the ranks of a host need more memory together than it has free: each
+// of them alone may find enough.
+void check_memory_of_host(int64_t num_ranks, int64_t needed_bytes, int64_t free_bytes,
+                          const std::string& host);
+// The same for the host of every rank. All ranks call it, with what they need and see free, before
+// one of them takes its memory.
+void check_memory_of_hosts(HostGroup& ranks, int64_t needed_bytes, int64_t free_bytes);
 
 // Starts as many threads as the run will have at a time, and ends them. Throws LimitExceeded if the
 // process may not have so many (ulimit -u): a thread that is missing later would end the process.

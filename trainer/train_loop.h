@@ -129,7 +129,9 @@ class TrainLoop {
   std::deque<StepRecord> unread_;    // steps whose results are unread, oldest first
 };
 
-// Prints what the run would be to `out`. Nothing is allocated on the device.
-void dry_run(const Config& config, const std::vector<std::string>& notes, std::FILE* out);
+// Prints what the run would be to `out`. Nothing is allocated on the device. `ranks_on_host` of its
+// ranks share this host's memory.
+void dry_run(const Config& config, const std::vector<std::string>& notes, int64_t ranks_on_host,
+             std::FILE* out);
 
 }  // namespace weft

@@ -181,9 +181,11 @@ void TrainLoop::load_or_initialize(const std::optional<CheckpointChoice>& checkp
 
   sizes_ = target_sizes(config_, schedule_);
   plan_checkpoint_memory();
-  check_memory(trainer_->plan(), *backend_,
-               sample_index_bytes(sizes_, data_watch_.identities(), config_.seq_length),
-               config_.num_workers);
+  const int64_t index_bytes =
+      sample_index_bytes(sizes_, data_watch_.identities(), config_.seq_length);
+  check_memory(trainer_->plan(), *backend_, index_bytes, config_.num_workers);
+  check_memory_of_hosts(ranks_, host_bytes(trainer_->plan(), *backend_, index_bytes),
+                        free_host_bytes());
   print(tune_on_first_rank(*trainer_, *backend_, ranks_));
   trainer_->allocate();
   staging_ = std::make_unique<CheckpointStaging>(CheckpointStaging{*backend_, staging_memory_});

@@ -45,6 +45,15 @@ bool print_problems(const std::vector<std::string>& problems, weft::HostGroup& r
   return any;
 }
 
+// Returns the number of ranks on the host of this one.
+int64_t num_ranks_beside(const weft::HostGroup& ranks) {
+  int64_t count = 0;
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    if (ranks.host_of(rank) == ranks.host_of(ranks.rank())) ++count;
+  }
+  return count;
+}
+
 // The exit code and the words for the exception that is under way.
 std::pair<weft::ExitCode, std::string> current_failure() {
   try {
@@ -78,7 +87,7 @@ weft::ExitCode run(weft::ParsedArguments& parsed, weft::HostGroup& ranks,
   }
   config.fill_defaults();
   if (config.dry_run) {
-    if (ranks.rank() == 0) weft::dry_run(config, parsed.notes, stdout);
+    if (ranks.rank() == 0) weft::dry_run(config, parsed.notes, num_ranks_beside(ranks), stdout);
     return weft::ExitCode::kDone;
   }
   weft::install_stop_signals();

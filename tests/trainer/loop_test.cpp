@@ -329,6 +329,12 @@ TEST_F(Training, DryRunPlansForAGpuThatIsNotHere) {
                              "--num-attention-heads", "96", "--kv-channels", "128"});
   EXPECT_EQ(run(large), 9) << output();
   EXPECT_THAT(output(), HasSubstr(" GiB on NVIDIA H200, which has 139.28 GiB free"));
+  EXPECT_THAT(output(), Not(HasSubstr("NCCL")));
+  Arguments ranks = planned;
+  ranks.insert(ranks.end(), {"--tensor-model-parallel-size", "2"});
+  ASSERT_EQ(run(arguments("run", 30, ranks)), 0) << output();
+  EXPECT_THAT(output(),
+              HasSubstr(" > NCCL: at most 320 MiB more on each device, 320 for each of 1 groups"));
   EXPECT_EQ(run(arguments("run", 30, {"--device-profile", "h200"})), 2) << "it is for --dry-run";
 }
 

@@ -9,6 +9,7 @@
 #include "indexed_dataset/storage/file_io.h"
 #include "indexed_dataset/storage/sha256.h"
 #include "tests/indexed_dataset/nested_json.h"
+#include "tests/trainer/ranks/thread_ranks.h"
 #include "tests/trainer/tiny_dataset.h"
 #include "trainer/limits.h"
 #include "trainer/log/banner.h"
@@ -357,6 +358,24 @@ TEST(Memory, ASnapshotThatDoesNotFitIntoTheHostIsRefusedWithBothNumbers) {
     EXPECT_THAT(error.what(), HasSubstr("--async-save needs 3.00 GiB of memory on node3"));
     EXPECT_THAT(error.what(), HasSubstr("2.00 GiB are free"));
   }
+}
+
+// Each of three ranks would fit, but they share their host's memory.
+TEST(Memory, TheRanksOfAHostAreAddedUp) {
+  run_ranks(3, [](HostGroup& ranks) {
+    const int64_t gib = int64_t{1} << 30;
+    EXPECT_NO_THROW(check_memory_of_hosts(ranks, 2 * gib, 6 * gib));
+    // The one that looked last sees least.
+    const int64_t seen_free = (ranks.rank() == 2 ? 5 : 8) * gib;
+    try {
+      check_memory_of_hosts(ranks, 2 * gib, seen_free);
+      ADD_FAILURE() << "no exception";
+    } catch (const LimitExceeded& error) {
+      EXPECT_THAT(error.what(), HasSubstr("the 3 ranks on " + ranks.host_of(0) +
+                                          " need 6.00 GiB of its memory together"));
+      EXPECT_THAT(error.what(), HasSubstr("5.00 GiB are free"));
+    }
+  });
 }
 
 TEST(Memory, TheIndexOfTheSamplesIsCountedBySamplesAndEpochs) {

@@ -36,6 +36,8 @@ class Communicator {
   virtual void broadcast(Tensor inout, int root, Stream stream) = 0;
   // Starts all transfers together, so that no send can block a receive.
   virtual void exchange(std::span<const Transfer> transfers, Stream stream) = 0;
+  // Throws where an operation that is under way has failed and the library can tell. It never waits.
+  virtual void throw_if_failed() {}
 };
 
 // Creates the communicator of a group of one. Its reductions are the identity; gather and scatter

@@ -8,18 +8,26 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "trainer/parallel/first_operations.h"
+#include "trainer/parallel/nccl_failure.h"
 #include "trainer/ranks/agreement.h"
 
 namespace weft {
 namespace {
 
+static_assert(ncclUnhandledCudaError == static_cast<int>(NcclResult::kUnhandledCudaError));
+static_assert(ncclSystemError == static_cast<int>(NcclResult::kSystemError));
+static_assert(ncclInternalError == static_cast<int>(NcclResult::kInternalError));
+static_assert(ncclInvalidArgument == static_cast<int>(NcclResult::kInvalidArgument));
+static_assert(ncclInvalidUsage == static_cast<int>(NcclResult::kInvalidUsage));
+static_assert(ncclRemoteError == static_cast<int>(NcclResult::kRemoteError));
+
 // `comm` may be null.
 void check(ncclResult_t result, const std::string& operation, ncclComm_t comm = nullptr) {
   if (result == ncclSuccess || result == ncclInProgress) return;
-  const std::string text = fmt::format("NCCL: {}: {}: {}", operation, ncclGetErrorString(result),
-                                       ncclGetLastError(comm));
-  if (result == ncclInvalidArgument || result == ncclInvalidUsage) throw std::logic_error(text);
-  throw DeviceLost(text + "; NCCL_DEBUG=INFO says more");
+  throw_nccl_failure(static_cast<NcclResult>(result),
+                     fmt::format("NCCL: {}: {}: {}", operation, ncclGetErrorString(result),
+                                 ncclGetLastError(comm)));
 }
 
 ncclDataType_t summed_type(Tensor tensor) {
@@ -88,6 +96,13 @@ class NcclCommunicator final : public Communicator {
     check(ncclGroupEnd(), "exchange", comm_);
   }
 
+  // Connections that are not NVLink's, between hosts above all, notice that the other side is gone.
+  void throw_if_failed() override {
+    ncclResult_t result = ncclSuccess;
+    check(ncclCommGetAsyncError(comm_, &result), "the " + name_ + " ranks", comm_);
+    check(result, "an operation over " + name_ + " ranks", comm_);
+  }
+
  private:
   template <typename Operation>
   void enqueue(const char* operation, Tensor tensor, const Operation& call) {
@@ -148,7 +163,10 @@ class World final : public NcclWorld {
     if (is_alone) return create_self_communicator();
     auto communicator = std::make_unique<NcclCommunicator>(host_, backend_, comm, key,
                                                            static_cast<int>(ranks.size()), name);
-    connect(*communicator);
+    // NCCL connects ranks and takes its memory in the first operations: they should fail now, not
+    // after the memory is planned.
+    const FlightRecorder::Scope first(host_.recorder(), "the first operations of NCCL");
+    run_first_operations(*communicator, backend_);
     return communicator;
   }
 
@@ -164,16 +182,6 @@ class World final : public NcclWorld {
     int version = 0;
     ncclGetVersion(&version);
     return version;
-  }
-
-  // NCCL connects ranks and takes its memory in the first operation: it should fail now, not after
-  // the memory is planned.
-  void connect(Communicator& communicator) {
-    void* const memory = backend_.allocate(sizeof(float), Memory::kDevice);
-    communicator.all_reduce(Tensor(memory, DType::kFloat32, {1}), Reduce::kSum, Stream::kCompute);
-    const FlightRecorder::Scope scope(host_.recorder(), "the first operation of NCCL");
-    backend_.synchronize();
-    backend_.release(memory, Memory::kDevice);
   }
 
   HostGroup& host_;

@@ -20,7 +20,7 @@ class NcclWorld {
  public:
   virtual ~NcclWorld() = default;
   // Every rank of the run calls it at the same time with its own group, ranks ascending; a rank that
-  // is alone gets the communicator of a group of one. The first operation has run on return.
+  // is alone gets the communicator of a group of one. Operations of each kind have run on return.
   virtual std::unique_ptr<Communicator> split(const std::vector<int>& ranks,
                                               const std::string& name) = 0;
   // "NCCL 2.28.9, NCCL_ALGO=Ring, NCCL_PROTO=Simple"
@@ -28,8 +28,8 @@ class NcclWorld {
 };
 
 // All ranks of `host` call it together; both arguments outlive the world and what is split from it.
-// Throws std::invalid_argument if this program was built without NCCL and DeviceLost where NCCL
-// fails, as its operations do.
+// Throws std::invalid_argument if this program was built without NCCL, and as throw_nccl_failure()
+// where NCCL fails; so do its operations.
 std::unique_ptr<NcclWorld> create_nccl_world(HostGroup& host, Backend& backend);
 
 }  // namespace weft

@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <set>
 #include <stdexcept>
+#include <thread>
+#include <vector>
 
 #include "trainer/parallel/host_communicator.h"
 #include "trainer/parallel/nccl_world.h"
@@ -15,7 +19,7 @@ namespace {
 constexpr GroupKind kKinds[] = {GroupKind::kTensor, GroupKind::kPipeline, GroupKind::kData,
                                 GroupKind::kModel, GroupKind::kTied};
 
-std::unique_ptr<Communicator>& place_of(ProcessGroups& groups, GroupKind kind) {
+std::shared_ptr<Communicator>& place_of(ProcessGroups& groups, GroupKind kind) {
   switch (kind) {
     case GroupKind::kTensor:
       return groups.tensor;
@@ -37,6 +41,28 @@ Communicator& ProcessGroups::of(GroupKind kind) const {
   return *place_of(const_cast<ProcessGroups&>(*this), kind);
 }
 
+void ProcessGroups::wait_for(Backend& backend, EventId event) const {
+  if (host == nullptr) return backend.synchronize(event);
+  constexpr std::chrono::milliseconds kCheckInterval{100};
+  const FlightRecorder::Scope scope(host->recorder(), "the device, which ends a step");
+  auto checked = std::chrono::steady_clock::now();
+  while (!backend.has_happened(event)) {
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    if (std::chrono::steady_clock::now() - checked < kCheckInterval) continue;
+    for (const GroupKind kind : kKinds) of(kind).throw_if_failed();
+    checked = std::chrono::steady_clock::now();
+  }
+}
+
+int num_groups_of_several(const Topology& topology) {
+  std::set<std::vector<int>> groups;
+  for (const GroupKind kind : kKinds) {
+    std::vector<int> ranks = ranks_of(layout_of(topology, 0), kind);
+    if (ranks.size() > 1) groups.insert(std::move(ranks));
+  }
+  return static_cast<int>(groups.size());
+}
+
 ProcessGroups create_lone_process_groups() {
   ProcessGroups groups;
   for (const GroupKind kind : kKinds) place_of(groups, kind) = create_self_communicator();
@@ -50,14 +76,21 @@ const ProcessGroups& lone_process_groups() {
 
 namespace {
 
-// `create` is called for each kind of group in turn, with this rank's group, on all ranks alike.
+// `create` is called for each kind of group in turn, with this rank's group, on all ranks alike; but
+// not for a kind whose groups are those of a kind before.
 template <typename Create>
 ProcessGroups create_groups(HostGroup& host, const Topology& topology, const Create& create) {
   ProcessGroups groups;
   groups.layout = layout_of(topology, host.rank());
   groups.host = &host;
   for (const GroupKind kind : kKinds) {
-    place_of(groups, kind) = create(ranks_of(groups.layout, kind), kind);
+    const std::vector<int> ranks = ranks_of(groups.layout, kind);
+    std::shared_ptr<Communicator>& place = place_of(groups, kind);
+    for (const GroupKind before : kKinds) {
+      if (before == kind || ranks.size() == 1) break;
+      if (ranks_of(groups.layout, before) == ranks) place = place_of(groups, before);
+    }
+    if (place == nullptr) place = create(ranks, kind);
   }
   return groups;
 }
@@ -91,11 +124,14 @@ ProcessGroups create_pinned_process_groups(HostGroup& host, const Topology& topo
 ProcessGroups create_nccl_process_groups(HostGroup& host, const Topology& topology,
                                          Backend& backend, std::string& description) {
   const std::unique_ptr<NcclWorld> world = create_nccl_world(host, backend);
-  description = world->description();
+  const int64_t free_bytes = backend.free_memory_bytes();
   ProcessGroups groups =
       create_groups(host, topology, [&](const std::vector<int>& ranks, GroupKind kind) {
         return world->split(ranks, name_of(kind));
       });
+  description = fmt::format("{}, {} MiB for {} groups of this rank", world->description(),
+                            (free_bytes - backend.free_memory_bytes()) >> 20,
+                            num_groups_of_several(topology));
   host.all_gather("");  // the world may go when no rank needs it any more
   return groups;
 }

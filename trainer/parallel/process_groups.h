@@ -1,6 +1,7 @@
 // The communicators of one rank: one for each group that it belongs to.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -13,12 +14,23 @@ namespace weft {
 struct ProcessGroups {
   ParallelLayout layout;
   HostGroup* host = nullptr;  // all ranks; it outlives the groups; null for a process alone
-  std::unique_ptr<Communicator> tensor, pipeline, data;
-  std::unique_ptr<Communicator> model;  // tensor times pipeline, for gradient norms
-  std::unique_ptr<Communicator> tied;   // the first and last stage, which share the word embedding
+  // Groups of the same ranks share a communicator: each one takes memory of the device.
+  std::shared_ptr<Communicator> tensor, pipeline, data;
+  std::shared_ptr<Communicator> model;  // tensor times pipeline, for gradient norms
+  std::shared_ptr<Communicator> tied;   // the first and last stage, which share the word embedding
 
   Communicator& of(GroupKind kind) const;
+  // Waits until `event` of `backend` has happened. Where a rank does not come, the device waits for
+  // it, and the host for the device: the wait is recorded, and ends where a communicator has failed.
+  void wait_for(Backend& backend, EventId event) const;
 };
+
+// An upper bound of the device memory that NCCL takes for a group of several ranks: 32 channels with
+// buffers of 4 MiB (Simple), 4.7 MiB (LL128) and 0.5 MiB (LL) for each of its protocols, and its own
+// tables. The log of a run tells what all of its groups have really taken.
+constexpr int64_t kNcclGroupBytes = int64_t{320} << 20;
+// The number of groups of several ranks that take such memory.
+int num_groups_of_several(const Topology& topology);
 
 // Creates the groups of a process that is alone.
 ProcessGroups create_lone_process_groups();

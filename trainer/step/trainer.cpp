@@ -174,18 +174,11 @@ MicroBatch Trainer::micro_batch_at(const GlobalBatch& batch, int64_t micro_batch
 void Trainer::finish_gathering() {
   gatherer_.wait_for_all();
   backend_.record(settled_, Stream::kCompute);
-  wait_for(settled_);
-}
-
-// Where a rank does not come, the device waits for it, and the host for the device.
-void Trainer::wait_for(EventId event) {
-  if (groups_.host == nullptr) return backend_.synchronize(event);
-  const FlightRecorder::Scope scope(groups_.host->recorder(), "the device, which ends a step");
-  backend_.synchronize(event);
+  groups_.wait_for(backend_, settled_);
 }
 
 StepResult Trainer::result() {
-  wait_for(results_.oldest_is_here());
+  groups_.wait_for(backend_, results_.oldest_is_here());
   return results_.take();
 }
 

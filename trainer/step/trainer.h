@@ -103,7 +103,6 @@ class Trainer {
   MicroBatch micro_batch_at(const GlobalBatch& batch, int64_t micro_batch_idx) const;
   // With `timed` the result that has begun gets the times of its micro-batches.
   void run_micro_batches(const GlobalBatch& batch, bool training, bool timed);
-  void wait_for(EventId event);
 
   Backend& backend_;
   TrainerOptions options_;

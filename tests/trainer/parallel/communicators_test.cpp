@@ -3,10 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 
+#include "indexed_dataset/process/exit_code.h"
 #include "kernels/bfloat16.h"
 #include "kernels/philox.h"
+#include "tests/trainer/forwarding_backend.h"
 #include "tests/trainer/ranks/thread_ranks.h"
+#include "trainer/parallel/first_operations.h"
+#include "trainer/parallel/nccl_failure.h"
 
 namespace weft {
 namespace {
@@ -113,6 +118,137 @@ TEST(Communicators, ExchangeInARingWithoutBlocking) {
     ring.exchange(transfers, Stream::kCompute);
     EXPECT_EQ(received, std::vector<float>(mine.size(), static_cast<float>((ring.rank() + 3) % 4)));
   });
+}
+
+// Each kind of operation that training uses runs once, whatever the number of ranks.
+TEST(FirstOperations, RunOverAnyNumberOfRanks) {
+  for (const int size : {2, 3, 5}) {
+    run_topology({.dp_size = size}, [](ProcessGroups& groups) {
+      const auto backend = create_cpu_backend(1);
+      EXPECT_NO_THROW(run_first_operations(*groups.data, *backend));
+    });
+  }
+}
+
+// A communicator that gets one kind of operation wrong.
+class WrongCommunicator final : public Communicator {
+ public:
+  WrongCommunicator(Communicator& inner, int wrong) : inner_(inner), wrong_(wrong) {}
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  void all_reduce(Tensor inout, Reduce reduce, Stream stream) override {
+    inner_.all_reduce(inout, reduce, stream);
+    if (wrong_ == 0) std::memset(inout.data(), 0, static_cast<size_t>(inout.num_bytes()));
+  }
+  void reduce_scatter(Tensor out, Tensor inp, Stream stream) override {
+    inner_.reduce_scatter(out, inp, stream);
+    if (wrong_ == 1) std::memset(out.data(), 0, static_cast<size_t>(out.num_bytes()));
+  }
+  void all_gather(Tensor out, Tensor inp, Stream stream) override {
+    if (wrong_ == 3) throw std::invalid_argument("no algorithm for it");
+    inner_.all_gather(out, inp, stream);
+    if (wrong_ == 2) std::memset(out.data(), 0, static_cast<size_t>(out.num_bytes()));
+  }
+  void broadcast(Tensor inout, int root, Stream stream) override {
+    inner_.broadcast(inout, root, stream);
+  }
+  void exchange(std::span<const Transfer> transfers, Stream stream) override {
+    inner_.exchange(transfers, stream);
+  }
+
+ private:
+  Communicator& inner_;
+  int wrong_;
+};
+
+TEST(FirstOperations, TellWhichOneIsWrong) {
+  const char* const expected[] = {"the first sum over 2 ranks gave 0 instead of 2",
+                                  "the first reduce-scatter over 2 ranks gave 0",
+                                  "the first all-gather over 2 ranks gave 0 instead of 1"};
+  for (int wrong = 0; wrong < 3; ++wrong) {
+    run_topology({.dp_size = 2}, [&](ProcessGroups& groups) {
+      const auto backend = create_cpu_backend(1);
+      WrongCommunicator communicator(*groups.data, wrong);
+      try {
+        run_first_operations(communicator, *backend);
+        ADD_FAILURE() << expected[wrong];
+      } catch (const DeviceLost& error) {
+        EXPECT_THAT(error.what(), testing::HasSubstr(expected[wrong]));
+      }
+    });
+  }
+  run_topology({.dp_size = 2}, [&](ProcessGroups& groups) {
+    const auto backend = create_cpu_backend(1);
+    WrongCommunicator communicator(*groups.data, 3);
+    EXPECT_THROW(run_first_operations(communicator, *backend), std::invalid_argument);
+  });
+}
+
+// Without pipeline stages the ranks of one model are its tensor-parallel ranks.
+TEST(ProcessGroups, OfTheSameRanksAreOneCommunicator) {
+  const Topology topology{.tp_size = 2, .dp_size = 2};
+  run_topology(topology, [](ProcessGroups& groups) {
+    EXPECT_EQ(groups.model, groups.tensor);
+    EXPECT_NE(groups.data, groups.tensor);
+    EXPECT_EQ(groups.model->size(), 2);
+  });
+  EXPECT_EQ(num_groups_of_several(topology), 2);
+  EXPECT_EQ(num_groups_of_several({.tp_size = 2}), 1);
+  EXPECT_EQ(num_groups_of_several({.tp_size = 2, .pp_size = 4, .dp_size = 2}), 5);
+  EXPECT_EQ(num_groups_of_several({}), 0);
+}
+
+// A communicator that has failed while the device waits ends the wait.
+TEST(ProcessGroups, WaitForTheDeviceOrAFailure) {
+  class FailedCommunicator final : public Communicator {
+   public:
+    int rank() const override { return 0; }
+    int size() const override { return 1; }
+    void all_reduce(Tensor, Reduce, Stream) override {}
+    void reduce_scatter(Tensor, Tensor, Stream) override {}
+    void all_gather(Tensor, Tensor, Stream) override {}
+    void broadcast(Tensor, int, Stream) override {}
+    void exchange(std::span<const Transfer>, Stream) override {}
+    void throw_if_failed() override { throw std::runtime_error("the network is gone"); }
+  };
+  class BusyBackend final : public ForwardingBackend {
+   public:
+    using ForwardingBackend::ForwardingBackend;
+    bool has_happened(EventId) override { return false; }
+  };
+  run_ranks(2, [](HostGroup& host) {
+    ProcessGroups groups = create_lone_process_groups();
+    groups.host = &host;
+    const auto idle = create_cpu_backend(1);
+    const EventId event = idle->create_event();
+    idle->record(event, Stream::kCompute);
+    groups.tensor = std::make_shared<FailedCommunicator>();
+    EXPECT_NO_THROW(groups.wait_for(*idle, event)) << "the event has happened";
+    BusyBackend busy(create_cpu_backend(1));
+    EXPECT_THROW(groups.wait_for(busy, event), std::runtime_error);
+  });
+}
+
+TEST(NcclFailures, HaveTheExitCodeOfTheirCause) {
+  const auto code_of = [](NcclResult result, const std::string& text) -> std::string {
+    try {
+      throw_nccl_failure(result, text);
+    } catch (const DeviceOutOfMemory&) {
+      return "device out of memory";
+    } catch (const DeviceLost&) {
+      return "device lost";
+    } catch (const std::exception& error) {
+      return std::to_string(static_cast<int>(exit_code_for(error)));
+    }
+  };
+  EXPECT_EQ(code_of(NcclResult::kUnhandledCudaError, "Cuda failure 2 'out of memory'"),
+            "device out of memory");
+  EXPECT_EQ(code_of(NcclResult::kUnhandledCudaError, "an illegal memory access"), "device lost");
+  EXPECT_EQ(code_of(NcclResult::kSystemError, "socket"), "13");
+  EXPECT_EQ(code_of(NcclResult::kRemoteError, "gone"), "13");
+  EXPECT_EQ(code_of(NcclResult::kInvalidUsage, "Duplicate GPU"), "2");
+  EXPECT_EQ(code_of(NcclResult::kInternalError, "?"), "1");
+  EXPECT_EQ(code_of(NcclResult::kInvalidArgument, "?"), "1");
 }
 
 TEST(RankTable, NamesEachRanksPlace) {

@@ -19,7 +19,7 @@ using testing::Not;
 // Forgets to sum over a group what `forgets` says.
 class ForgetfulCommunicator final : public Communicator {
  public:
-  ForgetfulCommunicator(std::unique_ptr<Communicator> inner, std::function<bool(Tensor)> forgets)
+  ForgetfulCommunicator(std::shared_ptr<Communicator> inner, std::function<bool(Tensor)> forgets)
       : inner_(std::move(inner)), forgets_(std::move(forgets)) {}
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
@@ -40,7 +40,7 @@ class ForgetfulCommunicator final : public Communicator {
   }
 
  private:
-  std::unique_ptr<Communicator> inner_;
+  std::shared_ptr<Communicator> inner_;
   std::function<bool(Tensor)> forgets_;
 };
 
@@ -125,7 +125,7 @@ std::vector<Variant> sound_variants() {
   return variants;
 }
 
-void forget(std::unique_ptr<Communicator>& group, std::function<bool(Tensor)> forgets) {
+void forget(std::shared_ptr<Communicator>& group, std::function<bool(Tensor)> forgets) {
   group = std::make_unique<ForgetfulCommunicator>(std::move(group), std::move(forgets));
 }
 
