@@ -60,6 +60,8 @@ std::map<std::string, const DatasetIdentity*> identities_of(const RunSegment& se
   return of_split;
 }
 
+}  // namespace
+
 bool have_equal_samples(const RunSegment& a, const RunSegment& b, Split split) {
   const auto of_b = identities_of(b, split);
   for (const auto& [prefix, identity] : identities_of(a, split)) {
@@ -67,12 +69,15 @@ bool have_equal_samples(const RunSegment& a, const RunSegment& b, Split split) {
     if (found != of_b.end() && !same_bytes(*identity, *found->second)) return false;
   }
   const DatasetOptions &x = a.order.data, &y = b.order.data;
+  if (split == Split::kTrain && x.blends.changes != y.blends.changes) return false;
   return x.blends.of(split) == y.blends.of(split) &&
          x.blends.has_own_paths == y.blends.has_own_paths && x.split == y.split &&
          x.order == y.order && x.sequence_length == y.sequence_length && x.seed == y.seed &&
          x.surplus == y.surplus && x.cyclic == y.cyclic &&
          num_asked_samples(a.order, split) == num_asked_samples(b.order, split);
 }
+
+namespace {
 
 const RunSegment& segment_of(const std::vector<RunSegment>& segments, int64_t iteration) {
   const auto next = std::find_if(segments.begin(), segments.end(), [&](const RunSegment& segment) {

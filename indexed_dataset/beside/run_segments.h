@@ -32,6 +32,9 @@ struct RunSegment {
 // has read. What it reads of each has a bound (dataset_identity.h).
 void check_same_datasets(const RunSegment& segment, Split split, const std::string& group);
 
+// Returns true if sample i of `split` is the same in both segments, for every i and every group.
+bool have_equal_samples(const RunSegment& a, const RunSegment& b, Split split);
+
 // Samples [first, last) of one segment.
 struct SegmentSamples {
   const RunSegment* segment = nullptr;

@@ -49,6 +49,8 @@ class BlendedDataset {
   int64_t num_datasets() const { return std::ssize(datasets_); }
   const GptDataset& dataset(int64_t idx) const { return datasets_[static_cast<size_t>(idx)]; }
   bool is_blend() const { return index_.has_value(); }
+  // Null for a single dataset without a blend.
+  const BlendingIndexView* blending_index() const { return index_ ? &index_->view : nullptr; }
   // "PREFIX", or "the blend of N datasets": for messages.
   std::string description() const;
 

@@ -117,27 +117,29 @@ class SplitBuilder {
                       std::vector<GptDataset> datasets, const std::vector<double>& weights,
                       int64_t size) {
     const auto start = std::chrono::steady_clock::now();
-    CachedBlend built;
-    if (options_.cache_path.empty() || options_.maps_caches_only ||
-        options_.order != OrderKind::kCore || datasets.size() > kMaxMegatronDatasets) {
-      const auto index = std::make_shared<const BlendingIndex>(build_blending_index(weights, size));
-      built = {.index = {.view = index->view(), .memory = index}, .counts = index->counts};
-    } else {
+    std::optional<CachedBlend> built;
+    if (!options_.cache_path.empty() && options_.order == OrderKind::kCore &&
+        datasets.size() <= kMaxMegatronDatasets) {
       std::vector<IndexDescription> descriptions;
       for (size_t i = 0; i < asked.size(); ++i)
         descriptions.push_back(describe(blend, i, asked[i], options_.seed));
-      built = open_cached_blend(options_.cache_path,
-                                core_blend_description(descriptions, weights, size), split_,
-                                weights, size);
+      const auto description = core_blend_description(descriptions, weights, size);
+      built = options_.maps_caches_only
+                  ? find_cached_blend(options_.cache_path, description, split_, size)
+                  : open_cached_blend(options_.cache_path, description, split_, weights, size);
+    }
+    if (!built) {
+      const auto index = std::make_shared<const BlendingIndex>(build_blending_index(weights, size));
+      built = {.index = {.view = index->view(), .memory = index}, .counts = index->counts};
     }
     reports_.push_back({.split = split_,
                         .name = "blend",
                         .num_asked = size,
                         .num_samples = size,
-                        .was_cached = built.was_there,
+                        .was_cached = built->was_there,
                         .seconds = seconds_since(start)});
-    check_not_outrun(split_, options_.order, options_.surplus, built.counts, datasets);
-    return {std::move(datasets), std::move(built.index)};
+    check_not_outrun(split_, options_.order, options_.surplus, built->counts, datasets);
+    return {std::move(datasets), std::move(built->index)};
   }
 
   std::vector<GptDataset> build_all(const Blend& blend,

@@ -228,6 +228,11 @@ CachedIndex open_cached_index(const fs::path& folder, const IndexDescription& de
   return {std::move(*written), false};
 }
 
+std::optional<CachedBlend> find_cached_blend(const fs::path& folder, const Json& description,
+                                             Split split, int64_t size) {
+  return find_blend(folder, blend_cache_names(description, split), size);
+}
+
 CachedBlend open_cached_blend(const fs::path& folder, const Json& description, Split split,
                               const std::vector<double>& weights, int64_t size) {
   const BlendCacheNames names = blend_cache_names(description, split);

@@ -52,4 +52,9 @@ CachedBlend open_cached_blend(const std::filesystem::path& folder,
                               const nlohmann::ordered_json& description, Split split,
                               const std::vector<double>& weights, int64_t size);
 
+// Returns nothing if the files are not there; writes nothing.
+std::optional<CachedBlend> find_cached_blend(const std::filesystem::path& folder,
+                                             const nlohmann::ordered_json& description, Split split,
+                                             int64_t size);
+
 }  // namespace weft

@@ -5,7 +5,6 @@
 #include <stdexcept>
 
 #include "indexed_dataset/blends/blend_json.h"
-#include "indexed_dataset/samples/batch_size_plan.h"
 
 namespace weft {
 namespace {
@@ -98,6 +97,12 @@ DatasetOptions dataset_options_from(const Json& manifest) {
   return data;
 }
 
+// One divides by these.
+void check_positive(const std::optional<int64_t>& value, const char* name) {
+  if (value && *value < 1)
+    throw std::runtime_error(std::string(name) + " is " + std::to_string(*value));
+}
+
 DatasetTargetSizes target_sizes(const SampleOrder& order, Split split) {
   if (order.asked_samples) return *order.asked_samples;
   // The train split does not depend on the batch size unless iterations are counted.
@@ -136,16 +141,25 @@ SampleOrder sample_order_from(const Json& manifest) {
   order.rampup_batch_size = find_value<std::vector<int64_t>>(arguments, "rampup_batch_size")
                                 .value_or(order.rampup_batch_size);
   order.step_batch_size_schedule = find_text(arguments, "step_batch_size_schedule");
+  order.micro_batch_size = find_value<int64_t>(arguments, "micro_batch_size");
+  order.data_parallel_size = find_value<int64_t>(manifest, "data_parallel_size");
+  check_positive(order.global_batch_size, "global_batch_size");
+  check_positive(order.micro_batch_size, "micro_batch_size");
+  check_positive(order.data_parallel_size, "data_parallel_size");
+  if (order.eval_iters != 0) check_positive(order.eval_interval, "eval_interval");
   return order;
+}
+
+BatchSizePlan batch_sizes_of(const SampleOrder& order) {
+  if (!order.global_batch_size) throw std::runtime_error("the run tells no global_batch_size");
+  const std::string& steps = order.step_batch_size_schedule;
+  return steps.empty() ? BatchSizePlan(*order.global_batch_size, order.rampup_batch_size)
+                       : BatchSizePlan::of_steps(steps, order.data.sequence_length);
 }
 
 std::pair<int64_t, int64_t> samples_of_iteration(const SampleOrder& order, int64_t iteration,
                                                  const Resumption& resumed) {
-  if (!order.global_batch_size) throw std::runtime_error("the run tells no global_batch_size");
-  const std::string& steps = order.step_batch_size_schedule;
-  const BatchSizePlan plan = steps.empty()
-                                 ? BatchSizePlan(*order.global_batch_size, order.rampup_batch_size)
-                                 : BatchSizePlan::of_steps(steps, order.data.sequence_length);
+  const BatchSizePlan plan = batch_sizes_of(order);
   const auto first = plan.consumed_after(iteration - 1 - resumed.iteration, resumed.samples);
   const auto last = first ? plan.consumed_after(1, *first) : std::nullopt;
   if (!last) {
@@ -177,7 +191,8 @@ const Blend& find_group(const SplitBlends& blends, Split split, const std::strin
                               " has no group of this name: " + names);
 }
 
-BlendedDataset build_group(const SampleOrder& order, Split split, const std::string& group) {
+std::optional<BlendedDataset> find_samples_of_group(const SampleOrder& order, Split split,
+                                                    const std::string& group) {
   DatasetOptions options = order.data;
   DatasetTargetSizes sizes = target_sizes(order, split);
   sizes.eval_iters = order.eval_iters;
@@ -193,8 +208,13 @@ BlendedDataset build_group(const SampleOrder& order, Split split, const std::str
   for (auto* groups : {&datasets.valid, &datasets.test}) {
     if (!groups->empty()) return std::move(groups->front().dataset);
   }
+  return std::nullopt;
+}
+
+BlendedDataset build_group(const SampleOrder& order, Split split, const std::string& group) {
+  if (auto dataset = find_samples_of_group(order, split, group)) return std::move(*dataset);
   throw std::invalid_argument("the " + std::string(split_name(split)) +
-                              " split has no samples in this run (--split " + options.split +
+                              " split has no samples in this run (--split " + order.data.split +
                               ", --eval-iters " + std::to_string(order.eval_iters) + ")");
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "indexed_dataset/blends/build_datasets.h"
+#include "indexed_dataset/samples/batch_size_plan.h"
 
 namespace weft {
 
@@ -22,6 +23,8 @@ struct SampleOrder {
   std::optional<int64_t> global_batch_size;
   std::vector<int64_t> rampup_batch_size;  // start, increment, samples; or empty
   std::string step_batch_size_schedule;
+  // Which rank takes which of an iteration's samples follows from these, where they are told.
+  std::optional<int64_t> micro_batch_size, data_parallel_size;
   // The numbers of samples that the run asked for, if its manifest has them; else they follow from
   // the values above.
   std::optional<DatasetTargetSizes> asked_samples;
@@ -37,6 +40,9 @@ struct Resumption {
   int64_t iteration = 0, samples = 0;
 };
 
+// Returns the batch sizes of the run. Throws std::runtime_error if it tells no global_batch_size.
+BatchSizePlan batch_sizes_of(const SampleOrder& order);
+
 // Returns the samples [first, last) that iteration `iteration` (from resumed.iteration + 1) takes,
 // with batch sizes that change if they do (Megatron-LM core/num_microbatches_calculator.py). Needs
 // global_batch_size. Throws std::invalid_argument where they do not fit 64 bits.
@@ -50,8 +56,11 @@ int64_t num_asked_samples(const SampleOrder& order, Split split);
 // names all groups if there is none, or if "" could be several.
 const Blend& find_group(const SplitBlends& blends, Split split, const std::string& name);
 
-// Builds only the datasets of this group, as the training run does. Throws as
-// build_training_datasets() does; std::invalid_argument if the split has no samples.
+// Builds only the datasets of this group, as the training run does. Returns nothing for a test split
+// that gets no share. Throws as build_training_datasets() does.
+std::optional<BlendedDataset> find_samples_of_group(const SampleOrder& order, Split split,
+                                                    const std::string& group);
+// The same; throws std::invalid_argument if the split has no samples.
 BlendedDataset build_group(const SampleOrder& order, Split split, const std::string& group);
 
 }  // namespace weft

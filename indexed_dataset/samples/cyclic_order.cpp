@@ -77,4 +77,11 @@ int64_t CyclicOrder::sample_at(int64_t position) const {
   return rank * bucket_size_ + (*permutation)[static_cast<size_t>(at)];
 }
 
+int64_t CyclicOrder::position_of(int64_t at, int64_t rank) const {
+  const int64_t batch = options_.micro_batch_size;
+  if (options_.shards) return at / batch * unit_ + rank * batch + at % batch;
+  const int64_t num_ranks = options_.data_parallel_size, in_batch = at % unit_;
+  return at - in_batch + in_batch % num_ranks * batch + in_batch / num_ranks;
+}
+
 }  // namespace weft

@@ -7,6 +7,7 @@
 // the ranks take turns in one permutation of all samples.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -36,6 +37,24 @@ class CyclicOrder {
   // Returns the sample of the dataset that stands at `position` of the run: position c + r * B + s is
   // slot s of rank r in the micro-batch of B samples that begins after c consumed ones.
   int64_t sample_at(int64_t position) const;
+  // The inverse: calls use(position, sample) for each position in [first, last) at which one of
+  // `samples` (ascending) stands. Shuffles each epoch of the range once.
+  template <typename Use>
+  void for_each_position(const std::vector<int64_t>& samples, int64_t first, int64_t last,
+                         const Use& use) const {
+    for (int64_t epoch = first / active_; epoch * active_ < last; ++epoch) {
+      const auto permutation = permutation_of(epoch);
+      for (int64_t at = 0; at < std::ssize(*permutation); ++at) {
+        const int64_t shuffled = (*permutation)[static_cast<size_t>(at)];
+        for (int64_t rank = 0; rank < num_buckets(); ++rank) {
+          const int64_t sample = rank * bucket_size_ + shuffled;
+          if (!std::binary_search(samples.begin(), samples.end(), sample)) continue;
+          const int64_t in_epoch = position_of(at, rank), position = epoch * active_ + in_epoch;
+          if (in_epoch < active_ && position >= first && position < last) use(position, sample);
+        }
+      }
+    }
+  }
   // True if a micro-batch may begin after so many samples; a run that is resumed with other sizes may
   // stand elsewhere.
   bool is_aligned(int64_t consumed) const { return consumed % active_ % unit_ == 0; }
@@ -43,6 +62,10 @@ class CyclicOrder {
  private:
   using Permutation = std::vector<int32_t>;
   std::shared_ptr<const Permutation> permutation_of(int64_t epoch) const;
+  int64_t num_buckets() const { return options_.shards ? options_.data_parallel_size : 1; }
+  // Where in an epoch entry `at` of the permutation stands for this rank; without sharding the entry
+  // alone says it.
+  int64_t position_of(int64_t at, int64_t rank) const;
 
   const CyclicOptions options_;
   const int64_t unit_;         // samples of a micro-batch of all ranks

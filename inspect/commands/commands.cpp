@@ -4,7 +4,8 @@ namespace weft {
 
 std::vector<std::unique_ptr<Command>> make_inspect_commands() {
   std::vector<std::unique_ptr<Command>> commands;
-  for (const auto make_command : {make_inspect_samples_command, make_inspect_document_command})
+  for (const auto make_command : {make_inspect_samples_command, make_inspect_documents_command,
+                                  make_inspect_document_command})
     commands.push_back(make_command());
   return commands;
 }

@@ -10,6 +10,7 @@ namespace weft {
 
 std::unique_ptr<Command> make_inspect_samples_command();
 std::unique_ptr<Command> make_inspect_document_command();
+std::unique_ptr<Command> make_inspect_documents_command();
 
 // All of them, in the order of the help.
 std::vector<std::unique_ptr<Command>> make_inspect_commands();

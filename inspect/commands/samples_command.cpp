@@ -4,16 +4,12 @@
 
 #include <cstdio>
 #include <map>
-#include <set>
 
-#include "indexed_dataset/beside/prefix_options.h"
-#include "indexed_dataset/beside/run_segments.h"
-#include "indexed_dataset/blends/data_options.h"
-#include "indexed_dataset/blends/order_options.h"
 #include "indexed_dataset/terminal/messages.h"
 #include "indexed_dataset/terminal/terminal_text.h"
 #include "inspect/commands/commands.h"
 #include "inspect/commands/output.h"
+#include "inspect/commands/run_options.h"
 #include "inspect/text/dataset_text.h"
 
 namespace weft {
@@ -22,26 +18,15 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct InspectOptions {
-  DataOptions data;
-  OrderOptions order;
-  VocabularyOptions vocabulary;
-  std::string run_folder, group;
-  Split split = Split::kTrain;
+  RunOptions run;
+  SplitOptions split;
   bool as_json = false;
   std::vector<int64_t> sample_range;
   std::optional<int64_t> iteration;
 
   void declare(OptionSet& options) {
-    options.text("--run", run_folder,
-                 "a training run's folder: its run_manifest.json gives all options down to "
-                 "--global-batch-size");
-    data.declare(options);
-    order.declare(options);
-    vocabulary.declare(options, "the one in the run's or the dataset's manifest");
-    options.choice("--split-name", split,
-                   {{"train", Split::kTrain}, {"valid", Split::kValid}, {"test", Split::kTest}},
-                   "which split");
-    options.text("--group", group, "which of several groups of validation or test datasets");
+    run.declare(options);
+    split.declare(options);
     options.integers(
         "--sample-range", sample_range, 2,
         "samples A to B, without B: A is what the log calls consumed samples before the first one");
@@ -52,45 +37,15 @@ struct InspectOptions {
   }
 
   void validate(OptionSet& options) const {
-    data.validate(options);
+    run.validate(options, iteration || split.split != Split::kTrain);
     if (sample_range.empty() == !iteration)
       options.problem("give either --sample-range A B or --iteration I");
     if (sample_range.size() == 2 && sample_range[0] >= sample_range[1]) {
       options.problem(
           fmt::format("--sample-range: {} {} holds no sample", sample_range[0], sample_range[1]));
     }
-    if (iteration && split == Split::kTest)
+    if (iteration && split.split == Split::kTest)
       options.problem("the test follows the last iteration: give --sample-range, from 0");
-    vocabulary.validate(options);
-    run_folder.empty() ? validate_order(options) : validate_run(options);
-  }
-
-  SampleOrder given_order() const {
-    SampleOrder given = order.order;
-    given.data.blends = order.resolve(data.paths);
-    given.data.order = data.order;
-    given.data.sequence_length = *order.seq_length;
-    given.data.surplus = data.surplus_value();
-    given.data.cache_path = data.cache_path;
-    given.data.vocab_file = vocabulary.vocab_file;
-    given.data.merge_file = vocabulary.merge_file;
-    return given;
-  }
-
- private:
-  static void validate_run(OptionSet& options) {
-    const std::set<std::string> allowed = {"run",   "vocab-file",   "merge-file", "split-name",
-                                           "group", "sample-range", "iteration",  "format"};
-    for (const auto& [name, value] : options.resolved()) {
-      if (allowed.contains(name) || !options.given("--" + name)) continue;
-      options.problem(
-          fmt::format("--run already says how the run was trained: leave --{} out", name));
-    }
-  }
-
-  void validate_order(OptionSet& options) const {
-    if (data.paths.empty()) options.problem("--data-path is required without --run");
-    order.validate(options, iteration || split != Split::kTrain);
   }
 };
 
@@ -177,25 +132,18 @@ class InspectSamplesCommand final : public Command {
   void validate(OptionSet& options) const override { options_.validate(options); }
 
   int run(const OptionSet&) override {
-    std::vector<RunSegment> segments;
-    if (!options_.run_folder.empty()) {
-      segments = read_run_segments(options_.run_folder);
-    } else {
-      // Arguments that are given by hand are a run that was never resumed.
-      segments.emplace_back().order = options_.given_order();
-      segments.back().resumed_valid_samples = 0;
-    }
+    const std::vector<RunSegment> segments = options_.run.segments();
+    const Split split = options_.split.split;
     std::vector<SegmentSamples> parts;
     if (options_.iteration) {
       const int64_t iteration = *options_.iteration;
-      parts = {options_.split == Split::kTrain ? samples_of_iteration(segments, iteration)
-                                               : samples_of_evaluation(segments, iteration)};
+      parts = {split == Split::kTrain ? samples_of_iteration(segments, iteration)
+                                      : samples_of_evaluation(segments, iteration)};
     } else {
-      parts = samples_in_range(segments, options_.split, options_.sample_range[0],
-                               options_.sample_range[1]);
+      parts = samples_in_range(segments, split, options_.sample_range[0], options_.sample_range[1]);
     }
     for (const SegmentSamples& part : parts) {
-      check_same_datasets(*part.segment, options_.split, options_.group);
+      check_same_datasets(*part.segment, split, options_.split.group);
       print(*part.segment, part.first, part.last);
     }
     return 0;
@@ -203,24 +151,20 @@ class InspectSamplesCommand final : public Command {
 
  private:
   void print(const RunSegment& segment, int64_t first, int64_t last) const {
-    const DatasetOptions& data = segment.order.data;
-    std::string name(short_split_name(options_.split));
-    if (!options_.group.empty()) name += " " + options_.group;
-    const BlendedDataset dataset = build_group(segment.order, options_.split, options_.group);
+    const auto& [split, group] = options_.split;
+    const std::string name = options_.split.name();
+    const BlendedDataset dataset = build_group(segment.order, split, group);
     // The index often holds more samples, from the last epoch that it needs. No iteration takes
     // them.
-    const int64_t end = std::min(end_of_samples(segment, options_.split), dataset.end());
+    const int64_t end = std::min(end_of_samples(segment, split), dataset.end());
     if (last > end) {
       throw std::invalid_argument(
           fmt::format("samples {} to {} are asked for, but the run takes only {} from {}", first,
                       last, end, name));
     }
-    const VocabularyOptions& given = options_.vocabulary;
-    const bool is_given = !given.vocab_file.empty();
-    SamplePrinter printer(dataset, name,
-                          find_vocabulary(dataset.dataset(0).reader().prefix(),
-                                          is_given ? given.vocab_file : data.vocab_file,
-                                          is_given ? given.merge_file : data.merge_file));
+    SamplePrinter printer(
+        dataset, name,
+        options_.run.find_vocabulary_of(segment, dataset.dataset(0).reader().prefix()));
     for (int64_t sample = first; sample < last; ++sample)
       options_.as_json ? printer.print_json(sample) : printer.print_text(sample);
   }

@@ -37,6 +37,11 @@ std::shared_ptr<const Vocabulary> find_dataset_vocabulary(const std::filesystem:
 
 std::string decode_ids(const std::vector<int32_t>& ids, const Vocabulary& vocabulary) {
   std::string text;
+  append_decoded(text, ids, vocabulary);
+  return text;
+}
+
+void append_decoded(std::string& text, std::span<const int32_t> ids, const Vocabulary& vocabulary) {
   for (const int32_t id : ids) {
     if (id >= 0 && id < vocabulary.size()) {
       text += vocabulary.bytes(id);
@@ -44,7 +49,6 @@ std::string decode_ids(const std::vector<int32_t>& ids, const Vocabulary& vocabu
       text += "<id " + std::to_string(id) + ">";
     }
   }
-  return text;
 }
 
 }  // namespace weft

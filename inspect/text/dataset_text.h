@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,5 +23,8 @@ std::shared_ptr<const Vocabulary> find_dataset_vocabulary(const std::filesystem:
 // Returns the bytes of `ids`, which may end within a character. An id that the vocabulary does not
 // have becomes "<id N>".
 std::string decode_ids(const std::vector<int32_t>& ids, const Vocabulary& vocabulary);
+
+// The same behind `text`.
+void append_decoded(std::string& text, std::span<const int32_t> ids, const Vocabulary& vocabulary);
 
 }  // namespace weft

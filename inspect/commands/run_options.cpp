@@ -1,0 +1,82 @@
+#include "inspect/commands/run_options.h"
+
+#include <fmt/format.h>
+
+#include "inspect/commands/output.h"
+
+namespace weft {
+
+void RunOptions::declare(OptionSet& options) {
+  options.text("--run", run_folder,
+               "a training run's folder: its run_manifest.json gives all options down to "
+               "--data-parallel-size");
+  const size_t num_before = options.resolved().size();
+  data_.declare(options);
+  order_.declare(options);
+  options.integer("--micro-batch-size", order_.order.micro_batch_size,
+                  "as for training: tells which rank took a sample", 1);
+  options.integer("--data-parallel-size", order_.order.data_parallel_size,
+                  "number of data-parallel ranks, as for training", 1);
+  const auto declared = options.resolved();
+  for (size_t i = num_before; i < declared.size(); ++i) names_.push_back(declared[i].first);
+  vocabulary.declare(options, "the one in the run's or the dataset's manifest");
+}
+
+void RunOptions::validate(OptionSet& options, bool needs_batch) const {
+  data_.validate(options);
+  vocabulary.validate(options);
+  if (run_folder.empty()) {
+    if (data_.paths.empty()) options.problem("--data-path is required without --run");
+    order_.validate(options, needs_batch);
+    return;
+  }
+  for (const std::string& name : names_) {
+    if (options.given("--" + name))
+      options.problem(
+          fmt::format("--run already says how the run was trained: leave --{} out", name));
+  }
+}
+
+std::vector<RunSegment> RunOptions::segments() const {
+  if (!run_folder.empty()) return read_run_segments(run_folder);
+  std::vector<RunSegment> segments(1);
+  SampleOrder& order = segments[0].order;
+  order = order_.order;
+  order.data.blends = order_.resolve(data_.paths);
+  order.data.order = data_.order;
+  order.data.sequence_length = *order_.seq_length;
+  order.data.surplus = data_.surplus_value();
+  order.data.cache_path = data_.cache_path;
+  order.data.vocab_file = vocabulary.vocab_file;
+  order.data.merge_file = vocabulary.merge_file;
+  segments[0].resumed_valid_samples = 0;
+  return segments;
+}
+
+std::shared_ptr<const Vocabulary> RunOptions::find_vocabulary_of(
+    const RunSegment& segment, const std::filesystem::path& prefix) const {
+  const DatasetOptions& data = segment.order.data;
+  const bool is_given = !vocabulary.vocab_file.empty();
+  return find_vocabulary(prefix, is_given ? vocabulary.vocab_file : data.vocab_file,
+                         is_given ? vocabulary.merge_file : data.merge_file);
+}
+
+void SplitOptions::declare(OptionSet& options) {
+  options.choice("--split-name", split,
+                 {{"train", Split::kTrain}, {"valid", Split::kValid}, {"test", Split::kTest}},
+                 "which split");
+  options.text("--group", group, "which of several groups of validation or test datasets");
+}
+
+std::string SplitOptions::name() const {
+  const std::string split_text(short_split_name(split));
+  return group.empty() ? split_text : split_text + " " + group;
+}
+
+std::vector<std::string> group_names(const RunSegment& segment, Split split) {
+  std::vector<std::string> names;
+  for (const Blend& blend : segment.order.data.blends.of(split)) names.push_back(blend.name);
+  return names;
+}
+
+}  // namespace weft

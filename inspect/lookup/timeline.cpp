@@ -1,0 +1,179 @@
+#include "inspect/lookup/timeline.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string_view>
+
+#include "indexed_dataset/storage/file_io.h"
+
+namespace weft {
+namespace {
+
+int64_t num_iterations_of(const RunSegment& segment) {
+  if (segment.num_iterations) return *segment.num_iterations;
+  if (segment.order.train_iters) return *segment.order.train_iters;
+  return segment.resumed.iteration +
+         batch_sizes_of(segment.order)
+             .iterations_within(segment.order.train_samples.value_or(0), segment.resumed.samples);
+}
+
+// The iterations of a segment, whole batches only.
+Stretch training_of(const RunSegment& segment, const RunSegment* next) {
+  Stretch stretch{.segment = &segment, .first = segment.resumed.samples};
+  if (next) {
+    stretch.last = next->resumed.samples;
+  } else if (!segment.order.global_batch_size) {
+    stretch.last = end_of_samples(segment, Split::kTrain);
+  } else {
+    const int64_t last = num_iterations_of(segment);
+    stretch.last = last <= segment.resumed.iteration
+                       ? stretch.first
+                       : samples_of_iteration(segment.order, last, segment.resumed).second;
+  }
+  return stretch;
+}
+
+int64_t samples_per_evaluation(const SampleOrder& order) {
+  if (!order.global_batch_size) throw std::runtime_error("the run tells no global_batch_size");
+  int64_t samples = 0;
+  if (__builtin_mul_overflow(order.eval_iters, *order.global_batch_size, &samples))
+    throw std::invalid_argument("the samples of an evaluation do not fit 64 bits");
+  return samples;
+}
+
+// The evaluation when training is done, which goes on behind those before it.
+Stretch last_evaluation(const RunSegment& segment, int64_t num_iterations) {
+  const SampleOrder& order = segment.order;
+  if (!segment.resumed_valid_samples)
+    throw std::runtime_error(
+        "the run's folder does not tell with which validation sample it was resumed");
+  const int64_t num_before = num_iterations / order.eval_interval -
+                             segment.resumed.iteration / order.eval_interval +
+                             (segment.makes_up_evaluation ? 1 : 0);
+  const int64_t samples = samples_per_evaluation(order);
+  const int64_t first = *segment.resumed_valid_samples + num_before * samples;
+  return {.segment = &segment,
+          .split = Split::kValid,
+          .first = first,
+          .last = first + samples,
+          .iteration = num_iterations,
+          .at_end = true};
+}
+
+// Segments may differ in their interval: the evaluations of each follow its own.
+std::vector<Stretch> evaluations_of(const std::vector<RunSegment>& segments) {
+  std::vector<Stretch> stretches;
+  const auto add = [&](int64_t iteration) {
+    const SegmentSamples samples = samples_of_evaluation(segments, iteration);
+    stretches.push_back({.segment = samples.segment,
+                         .split = Split::kValid,
+                         .first = samples.first,
+                         .last = samples.last,
+                         .iteration = iteration});
+  };
+  for (size_t i = 0; i < segments.size(); ++i) {
+    const RunSegment& segment = segments[i];
+    const int64_t interval = segment.order.eval_interval;
+    if (segment.order.eval_iters == 0 || segment.order.data.blends.of(Split::kValid).empty())
+      continue;
+    const bool is_last = i + 1 == segments.size();
+    const int64_t end = is_last ? num_iterations_of(segment) : segments[i + 1].resumed.iteration;
+    for (int64_t at = segment.resumed.iteration / interval * interval + interval; at <= end;
+         at += interval) {
+      // The next segment makes up for one that was cut short.
+      const bool is_made_up = !is_last && at == end && segments[i + 1].makes_up_evaluation;
+      if (!is_made_up) add(at);
+    }
+    if (segment.makes_up_evaluation) {
+      const int64_t first = segment.resumed_valid_samples.value_or(0);
+      stretches.push_back({.segment = &segment,
+                           .split = Split::kValid,
+                           .first = first,
+                           .last = first + samples_per_evaluation(segment.order),
+                           .iteration = segment.resumed.iteration});
+    }
+    if (is_last) stretches.push_back(last_evaluation(segment, end));
+  }
+  std::stable_sort(stretches.begin(), stretches.end(),
+                   [](const Stretch& a, const Stretch& b) { return a.iteration < b.iteration; });
+  return stretches;
+}
+
+}  // namespace
+
+std::vector<Stretch> stretches_of(const std::vector<RunSegment>& segments, Split split) {
+  if (split == Split::kValid) return evaluations_of(segments);
+  std::vector<Stretch> stretches;
+  if (split == Split::kTest) {
+    const RunSegment& last = segments.back();
+    if (last.order.eval_iters == 0 || last.order.data.blends.of(split).empty()) return {};
+    return {{.segment = &last,
+             .split = split,
+             .last = samples_per_evaluation(last.order),
+             .iteration = num_iterations_of(last),
+             .at_end = true}};
+  }
+  for (size_t i = 0; i < segments.size(); ++i) {
+    const Stretch stretch =
+        training_of(segments[i], i + 1 < segments.size() ? &segments[i + 1] : nullptr);
+    if (stretch.first < stretch.last) stretches.push_back(stretch);
+  }
+  return stretches;
+}
+
+PlaceFinder::PlaceFinder(const Stretch& stretch) : stretch_(stretch) {
+  begin_ = end_ = stretch.first;
+  if (!stretch.segment->order.global_batch_size) return;
+  if (stretch.split == Split::kTrain) {
+    plan_ = batch_sizes_of(stretch.segment->order);
+    iteration_ = stretch.segment->resumed.iteration;
+  } else {
+    iteration_ = stretch.iteration;
+    end_ = stretch.last;
+  }
+}
+
+SamplePlace PlaceFinder::place_of(int64_t sample_idx) {
+  SamplePlace place;
+  if (!stretch_.segment->order.global_batch_size) return place;
+  if (plan_ && sample_idx >= end_) {
+    const int64_t num_between = plan_->iterations_within(sample_idx, end_);
+    begin_ = plan_->consumed_after(num_between, end_).value();
+    end_ = begin_ + plan_->batch_size(begin_);
+    iteration_ += num_between + 1;
+  }
+  place.iteration = iteration_;
+  const SampleOrder& order = stretch_.segment->order;
+  if (order.micro_batch_size && order.data_parallel_size) {
+    const int64_t batch = *order.micro_batch_size, unit = batch * *order.data_parallel_size;
+    const int64_t at = sample_idx - begin_;
+    place.slot = {.rank = at % unit / batch, .micro_batch = at / unit, .slot = at % batch};
+  }
+  return place;
+}
+
+std::optional<int64_t> last_logged_iteration(const std::filesystem::path& run_folder) {
+  const std::filesystem::path path = run_folder / "metrics.jsonl";
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return std::nullopt;
+  // Lines are a few hundred bytes; the last one may be torn.
+  constexpr size_t kTailBytes = 1 << 16;
+  const MappedFile file(path);
+  const auto bytes = file.bytes().last(std::min(file.bytes().size(), kTailBytes));
+  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  std::optional<int64_t> last;
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    if (end == std::string_view::npos) break;
+    const auto line = nlohmann::json::parse(text.substr(0, end), nullptr, false);
+    text.remove_prefix(end + 1);
+    if (!line.is_object()) continue;
+    const auto iteration = line.find("iteration");
+    if (iteration != line.end() && iteration->is_number_integer())
+      last = std::max(last.value_or(0), iteration->get<int64_t>());
+  }
+  return last;
+}
+
+}  // namespace weft

@@ -1,0 +1,59 @@
+// When a run takes which of its samples: its iterations and evaluations in order, over all of its parts.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "indexed_dataset/beside/run_segments.h"
+
+namespace weft {
+
+// Consecutive samples [first, last) of a split that belong together: the iterations of one segment of the
+// run, or one evaluation.
+struct Stretch {
+  const RunSegment* segment = nullptr;
+  Split split = Split::kTrain;
+  int64_t first = 0, last = 0;
+  int64_t iteration = 0;  // an evaluation follows this one
+  bool at_end = false;    // it is the one at the end of training
+};
+
+// Returns all stretches of a split, for each group of its datasets. The last ones are what the run will
+// take if it goes on as its arguments say. Throws std::runtime_error where the run's folder does not
+// tell, and std::invalid_argument for numbers that do not fit.
+std::vector<Stretch> stretches_of(const std::vector<RunSegment>& segments, Split split);
+
+// Where a sample stands in its iteration or evaluation.
+struct SamplePlace {
+  std::optional<int64_t> iteration;  // nothing if the batch size is not told
+  // The data-parallel rank that took it, the rank's micro-batch (counted within the iteration, or within
+  // the evaluation), and the slot in that; nothing if the run does not tell the micro-batch size.
+  struct Slot {
+    int64_t rank = 0, micro_batch = 0, slot = 0;
+    bool operator==(const Slot&) const = default;
+  };
+  std::optional<Slot> slot;
+  bool operator==(const SamplePlace&) const = default;
+};
+
+// Tells the places of a stretch's samples, which are asked for in ascending order.
+class PlaceFinder {
+ public:
+  explicit PlaceFinder(const Stretch& stretch);
+  SamplePlace place_of(int64_t sample_idx);
+
+ private:
+  const Stretch& stretch_;
+  std::optional<BatchSizePlan> plan_;
+  int64_t iteration_ = 0, begin_ = 0,
+          end_ = 0;  // the iteration of the last answer, and its samples
+};
+
+// Returns the last iteration that metrics.jsonl in the run's folder tells of; nothing if there is no such
+// file or line.
+std::optional<int64_t> last_logged_iteration(const std::filesystem::path& run_folder);
+
+}  // namespace weft
