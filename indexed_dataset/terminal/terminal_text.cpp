@@ -128,4 +128,18 @@ size_t num_valid_utf8_bytes(std::string_view text) {
   return at;
 }
 
+std::string grouped(int64_t value) {
+  std::string text = std::to_string(value);
+  for (int64_t at = std::ssize(text) - 3; at > 0; at -= 3)
+    text.insert(static_cast<size_t>(at), 1, ',');
+  return text;
+}
+
+std::string percent(double share) {
+  const double percents = 100 * share;
+  if (percents > 99.9 && percents < 100) return "over 99.9 %";
+  if (percents > 0 && percents < 0.1) return "under 0.1 %";
+  return fmt::format("{:.1f} %", percents);
+}
+
 }  // namespace weft

@@ -34,6 +34,12 @@ std::string first_columns(const std::string& line, size_t num_columns);
 // "1 document", "7 documents".
 std::string counted(int64_t count, const std::string& what);
 
+// 1234567 -> "1,234,567"
+std::string grouped(int64_t value);
+// 0.2934 -> "29.3 %". A share that is neither all nor nothing is not rounded to it: "over 99.9 %",
+// "under 0.1 %".
+std::string percent(double share);
+
 // The beginning of a text: at most `max_bytes`, cut between two characters.
 std::string_view beginning_of(std::string_view text, size_t max_bytes);
 

@@ -123,20 +123,24 @@ std::vector<Stretch> stretches_of(const std::vector<RunSegment>& segments, Split
 }
 
 PlaceFinder::PlaceFinder(const Stretch& stretch) : stretch_(stretch) {
-  begin_ = end_ = stretch.first;
-  if (!stretch.segment->order.global_batch_size) return;
+  const RunSegment& segment = *stretch.segment;
+  is_known_ =
+      segment.order.global_batch_size && (stretch.split == Split::kTrain || stretch.iteration > 0);
+  if (!is_known_) return;
   if (stretch.split == Split::kTrain) {
-    plan_ = batch_sizes_of(stretch.segment->order);
-    iteration_ = stretch.segment->resumed.iteration;
+    plan_ = batch_sizes_of(segment.order);
+    iteration_ = segment.resumed.iteration;
+    begin_ = end_ = segment.resumed.samples;
   } else {
     iteration_ = stretch.iteration;
+    begin_ = stretch.first;
     end_ = stretch.last;
   }
 }
 
 SamplePlace PlaceFinder::place_of(int64_t sample_idx) {
   SamplePlace place;
-  if (!stretch_.segment->order.global_batch_size) return place;
+  if (!is_known_) return place;
   if (plan_ && sample_idx >= end_) {
     const int64_t num_between = plan_->iterations_within(sample_idx, end_);
     begin_ = plan_->consumed_after(num_between, end_).value();

@@ -11,14 +11,15 @@
 
 namespace weft {
 
-// Consecutive samples [first, last) of a split that belong together: the iterations of one segment of the
-// run, or one evaluation.
+// Consecutive samples [first, last) of a split that belong together: iterations of one segment of the run,
+// or one evaluation.
 struct Stretch {
   const RunSegment* segment = nullptr;
   Split split = Split::kTrain;
   int64_t first = 0, last = 0;
-  int64_t iteration = 0;  // an evaluation follows this one
-  bool at_end = false;    // it is the one at the end of training
+  // An evaluation follows this one; 0: it is not known which evaluation took the samples.
+  int64_t iteration = 0;
+  bool at_end = false;  // it is the one at the end of training
 };
 
 // Returns all stretches of a split, for each group of its datasets. The last ones are what the run will
@@ -28,7 +29,8 @@ std::vector<Stretch> stretches_of(const std::vector<RunSegment>& segments, Split
 
 // Where a sample stands in its iteration or evaluation.
 struct SamplePlace {
-  std::optional<int64_t> iteration;  // nothing if the batch size is not told
+  // Nothing if the batch size is not told, or an evaluation is not known.
+  std::optional<int64_t> iteration;
   // The data-parallel rank that took it, the rank's micro-batch (counted within the iteration, or within
   // the evaluation), and the slot in that; nothing if the run does not tell the micro-batch size.
   struct Slot {
@@ -47,6 +49,7 @@ class PlaceFinder {
 
  private:
   const Stretch& stretch_;
+  bool is_known_ = false;
   std::optional<BatchSizePlan> plan_;
   int64_t iteration_ = 0, begin_ = 0,
           end_ = 0;  // the iteration of the last answer, and its samples

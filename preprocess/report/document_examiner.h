@@ -7,8 +7,8 @@
 
 #include "indexed_dataset/beside/documents.h"
 #include "indexed_dataset/beside/source_map.h"
+#include "inspect/text/document_facts.h"
 #include "preprocess/report/data_report.h"
-#include "preprocess/report/document_facts.h"
 #include "preprocess/report/document_groups.h"
 
 namespace weft {

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "indexed_dataset/pair/sources_layout.h"
-#include "indexed_dataset/storage/sha256.h"
+#include "indexed_dataset/terminal/terminal_text.h"
+#include "inspect/text/html_pieces.h"
 #include "preprocess/report/data_report.h"
-#include "preprocess/report/html_pieces.h"
 #include "preprocess/report/report_labels.h"
 
 namespace weft {
@@ -206,14 +206,8 @@ std::string origins(const DataReport& report) {
 
 std::string report_html(const DataReport& report) {
   const std::string name = escaped(report.prefix.filename().string());
-  std::string html = fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-      "style-src 'sha256-{}'; base-uri 'none'; form-action 'none'\">\n"
-      "<meta name=\"generator\" content=\"{}\">\n"
-      "<title>{}: data report</title>\n<style>{}</style>\n</head>\n<body>\n"
-      "<h1>{}</h1>\n",
-      sha256_base64(kStyle), kReportProgram, name, kStyle, name);
+  std::string html = html_head(name + ": data report", kStyle, kReportProgram);
+  html += "<h1>" + name + "</h1>\n";
   html += headline(report) + overview(report) + histogram(report) + bad_lines_and_inputs(report) +
           origins(report);
   html += document_table(

@@ -10,11 +10,6 @@
 
 namespace weft {
 
-// 1234567 -> "1,234,567"
-std::string grouped(int64_t value);
-// 0.2934 -> "29.3 %". A share that is neither all nor nothing is not rounded to it: "over 99.9 %",
-// "under 0.1 %".
-std::string percent(double share);
 // Returns the first `num_characters` of UTF-8 `text`, with "..." for the rest. Invalid bytes stay.
 std::string first_characters(std::string_view text, size_t num_characters);
 

@@ -36,10 +36,10 @@ TEST_F(InspectRun, ShowsEachPartOfARunInItsOwnOrder) {
   const auto ids_of = [this](int64_t iteration, const std::string& seed) {
     const std::string first = std::to_string(8 * (iteration - 1)),
                       last = std::to_string(8 * iteration);
-    EXPECT_EQ(
-        inspect({"--data-path", prefix_, "--split", "90,5,5", "--seq-length", "16", "--train-iters",
-                 "30", "--global-batch-size", "8", "--seed", seed, "--sample-range", first, last}),
-        0)
+    EXPECT_EQ(inspect({"--data-path", prefix_, "--split", "90,5,5", "--seq-length", "16",
+                       "--train-iters", "30", "--global-batch-size", "8", "--micro-batch-size", "2",
+                       "--data-parallel-size", "1", "--seed", seed, "--sample-range", first, last}),
+              0)
         << output();
     return samples();
   };

@@ -180,14 +180,14 @@ expect 0 '' "$data" inspect samples "${order[@]}" --sample-range 8 12 --format j
 cp out.log by_range
 [ "$(wc -l <by_range)" = 4 ] || fail "--format jsonl prints one line a sample"
 expect 0 '' "$data" inspect samples "${order[@]}" --iteration 3 --global-batch-size 4 --format jsonl
-cmp out.log by_range || fail "iteration 3 of batch size 4 is samples 8 to 12"
+sed 's/"iteration":3,//' out.log | cmp - by_range || fail "iteration 3 of batch size 4 is samples 8 to 12"
 mkdir run
 cat >run/run_manifest.json <<JSON
 {"arguments": {"data_path": ["workers_text_document"], "split": "90,10,0", "seq_length": 16, "seed": 7, "train_samples": 64,
  "train_iters": null, "eval_iters": 2, "eval_interval": 10, "global_batch_size": 4, "vocab_file": null, "merge_file": null}}
 JSON
 expect 0 '' "$data" inspect samples --run run --iteration 3 --format jsonl
-cmp out.log by_range || fail "--run gives other samples"
+sed 's/"iteration":3,//' out.log | cmp - by_range || fail "--run gives other samples"
 expect 0 'sample 0 of valid' "$data" inspect samples --run run --split-name valid --sample-range 0 1
 set -o pipefail
 "$data" inspect samples --run run --sample-range 0 64 2>err.log | head -n 1 >first || fail "a reader that stops early is an error"
@@ -199,9 +199,9 @@ expect 2 'do not fit 64 bits' "$data" inspect samples --run run --iteration 9223
 expect 2 'test' "$data" inspect samples --run run --split-name test --sample-range 0 1
 sed -i 's/^{/{"dataset_prefix": "workers_text_document", "dataset_samples": {"train": 64, "validation": 80, "test": 0}, /' run/run_manifest.json
 expect 0 '' "$data" inspect samples --run run --iteration 3 --format jsonl
-cmp out.log by_range || fail "dataset_samples of the manifest give other samples"
+sed 's/"iteration":3,//' out.log | cmp - by_range || fail "dataset_samples of the manifest give other samples"
 expect 2 'samples 64000 to 64001 are asked for' "$data" inspect samples --run run --sample-range 64000 64001
-expect 2 'give either --sample-range A B or --iteration I' "$data" inspect samples
+expect 2 'give one of --sample-range A B, --iteration I, --iterations A B and --log-line LINE' "$data" inspect samples
 grep -qF -- '--data-path is required without --run' out.log || fail "not all problems at once"
 expect 4 'run_manifest.json' "$data" inspect samples --run absent --iteration 1
 echo '{}' >run/run_manifest.json

@@ -1,11 +1,11 @@
-#include "preprocess/report/html_pieces.h"
+#include "inspect/text/html_pieces.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "indexed_dataset/storage/sha256.h"
 #include "indexed_dataset/terminal/terminal_text.h"
-#include "preprocess/report/report_labels.h"
 
 namespace weft {
 
@@ -33,6 +33,17 @@ std::string escaped(std::string_view text) {
     }
   }
   return html;
+}
+
+std::string html_head(const std::string& title, std::string_view style,
+                      std::string_view generator) {
+  return fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+      "style-src 'sha256-{}'; base-uri 'none'; form-action 'none'\">\n"
+      "<meta name=\"generator\" content=\"{}\">\n"
+      "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n",
+      sha256_base64(style), generator, title, style);
 }
 
 HtmlTable::HtmlTable(const std::vector<Column>& columns) : columns_(columns) {

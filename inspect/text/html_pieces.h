@@ -1,4 +1,4 @@
-// Builds pieces of HTML that know nothing of the report.
+// Builds pieces of HTML that know nothing of the page that they are for.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,10 @@ namespace weft {
 // Makes corpus text visible (control characters, invalid bytes, text that turns its direction) and
 // then harmless in HTML, also within attributes.
 std::string escaped(std::string_view text);
+
+// A page up to its body: one file, no script, nothing loaded from elsewhere, which its content security
+// policy says, too. The title and the generator are HTML.
+std::string html_head(const std::string& title, std::string_view style, std::string_view generator);
 
 struct Column {
   const char* css_class;  // of its cells and its title

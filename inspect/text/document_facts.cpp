@@ -1,4 +1,4 @@
-#include "preprocess/report/document_facts.h"
+#include "inspect/text/document_facts.h"
 
 #include <algorithm>
 

@@ -1,0 +1,173 @@
+#include "inspect/commands/sample_printer.h"
+
+#include <fmt/format.h>
+
+#include "indexed_dataset/terminal/terminal_text.h"
+#include "inspect/commands/output.h"
+#include "inspect/text/dataset_text.h"
+#include "inspect/text/html_pieces.h"
+
+namespace weft {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Ids = std::vector<int32_t>;
+
+constexpr std::string_view kStyle =
+    "body{font:15px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem;"
+    "color:#222;background:#fff}"
+    "h1{font-size:1.5rem}h2{font-size:1.1rem;margin:2rem 0 0}h3{font-size:.95rem;margin:.8rem 0 0}"
+    "p{margin:0;color:#666}"
+    "pre{white-space:pre-wrap;overflow-wrap:anywhere;background:#f5f5f5;padding:.6rem;margin:.3rem 0;"
+    "font:13px/1.5 ui-monospace,monospace}details{color:#666}";
+
+// Text of a corpus with its lines as lines.
+std::string escaped_lines(std::string_view text) {
+  std::string html;
+  while (true) {
+    const size_t end = text.find('\n');
+    html += escaped(text.substr(0, end));
+    if (end == std::string_view::npos) return html;
+    html += '\n';
+    text.remove_prefix(end + 1);
+  }
+}
+
+// "iteration 30, rank 1, micro-batch 4, slot 0", as far as it is known.
+std::string describe(const SamplePlace& place) {
+  std::string text;
+  if (place.iteration) text = fmt::format("iteration {}", *place.iteration);
+  if (place.slot)
+    text += fmt::format(", rank {}, micro-batch {}, slot {}", place.slot->rank,
+                        place.slot->micro_batch, place.slot->slot);
+  return text;
+}
+
+}  // namespace
+
+struct SamplePrinter::Sample {
+  int64_t sample_idx = 0;
+  const SamplePlace& place;
+  BlendedDataset::Place in_dataset;
+  const DatasetReader& reader;
+  const std::optional<SourceMap>& sources;
+  std::vector<SamplePart> parts;
+  Ids ids;
+
+  // Calls use(part, ids of the part).
+  template <typename Use>
+  void for_each_part(const Use& use) const {
+    auto next = ids.begin();
+    for (const SamplePart& part : parts) {
+      use(part, Ids(next, next + part.num_tokens));
+      next += part.num_tokens;
+    }
+  }
+};
+
+void declare_sample_format(OptionSet& options, SampleFormat& format) {
+  options.choice(
+      "--format", format,
+      {{"text", SampleFormat::kText},
+       {"jsonl", SampleFormat::kJsonl},
+       {"html", SampleFormat::kHtml}},
+      "for people, text escaped for terminals; one line of JSON for each; or one page of HTML");
+}
+
+void print_page_head(SampleFormat format, const std::string& title) {
+  if (format != SampleFormat::kHtml) return;
+  const std::string text = escaped(title);
+  fmt::print("{}<h1>{}</h1>\n", html_head(text, kStyle, "weft-data inspect samples"), text);
+}
+
+void print_page_end(SampleFormat format) {
+  if (format == SampleFormat::kHtml) fmt::print("</body>\n</html>\n");
+}
+
+void SamplePrinter::print(int64_t sample_idx, const SamplePlace& place) {
+  const BlendedDataset::Place in_dataset = dataset_.locate(sample_idx);
+  const DatasetReader& reader = dataset_.dataset(in_dataset.dataset_idx).reader();
+  Sample sample{.sample_idx = sample_idx,
+                .place = place,
+                .in_dataset = in_dataset,
+                .reader = reader,
+                .sources = sources_of(reader),
+                .parts = dataset_.sample_parts(sample_idx),
+                .ids = Ids(static_cast<size_t>(dataset_.sequence_length() + 1))};
+  dataset_.sample(sample_idx, sample.ids.data());
+  switch (format_) {
+    case SampleFormat::kText:
+      return print_text(sample);
+    case SampleFormat::kJsonl:
+      return print_json(sample);
+    case SampleFormat::kHtml:
+      return print_html(sample);
+  }
+}
+
+void SamplePrinter::print_text(const Sample& sample) const {
+  fmt::print("sample {} of {}: {} tokens from {}\n", sample.sample_idx, split_name_,
+             sample.ids.size(), counted(std::ssize(sample.parts), "document"));
+  if (const std::string place = describe(sample.place); !place.empty()) fmt::print("  {}\n", place);
+  if (dataset_.is_blend() || sample.in_dataset.sample_idx != sample.sample_idx) {
+    fmt::print("  dataset {}, its sample {}\n",
+               escape_for_terminal(sample.reader.prefix().string()), sample.in_dataset.sample_idx);
+  }
+  sample.for_each_part([&](const SamplePart& part, const Ids& ids) {
+    fmt::print("  document {} (sequence {}), tokens {} to {} of {}\n", part.document_idx,
+               part.sequence_idx, part.begin_token, part.begin_token + part.num_tokens,
+               sample.reader.length(part.sequence_idx));
+    if (sample.sources)
+      fmt::print("    from {}\n", escape_for_terminal(sample.sources->describe(part.document_idx)));
+    fmt::print("    ids: {}\n", fmt::join(ids, " "));
+    if (vocabulary_)
+      fmt::print("    text: {}\n", escape_for_terminal(decode_ids(ids, *vocabulary_)));
+  });
+}
+
+void SamplePrinter::print_json(const Sample& sample) const {
+  Json json = {{"sample", sample.sample_idx}, {"split", split_name_}};
+  if (sample.place.iteration) json["iteration"] = *sample.place.iteration;
+  if (const auto& slot = sample.place.slot) {
+    json["rank"] = slot->rank;
+    json["micro_batch"] = slot->micro_batch;
+    json["slot"] = slot->slot;
+  }
+  json["dataset"] = sample.reader.prefix().string();
+  json["dataset_sample"] = sample.in_dataset.sample_idx;
+  Json& parts = json["parts"] = Json::array();
+  for (const SamplePart& part : sample.parts) {
+    parts.push_back({{"document", part.document_idx},
+                     {"sequence", part.sequence_idx},
+                     {"begin_token", part.begin_token},
+                     {"num_tokens", part.num_tokens}});
+    add_source(parts.back(), sample.sources, part.document_idx);
+  }
+  json["ids"] = sample.ids;
+  if (vocabulary_) json["text"] = decode_ids(sample.ids, *vocabulary_);
+  print_line(json);
+}
+
+void SamplePrinter::print_html(const Sample& sample) const {
+  fmt::print("<h2>sample {} of {}</h2>\n<p>{}{}dataset {}, its sample {}</p>\n", sample.sample_idx,
+             escaped(split_name_), describe(sample.place), sample.place.iteration ? "; " : "",
+             escaped(sample.reader.prefix().string()), sample.in_dataset.sample_idx);
+  sample.for_each_part([&](const SamplePart& part, const Ids& ids) {
+    fmt::print("<h3>document {} (sequence {}), tokens {} to {} of {}</h3>\n", part.document_idx,
+               part.sequence_idx, part.begin_token, part.begin_token + part.num_tokens,
+               sample.reader.length(part.sequence_idx));
+    if (sample.sources)
+      fmt::print("<p>from {}</p>\n", escaped(sample.sources->describe(part.document_idx)));
+    if (vocabulary_) fmt::print("<pre>{}</pre>\n", escaped_lines(decode_ids(ids, *vocabulary_)));
+    fmt::print("<details><summary>{}</summary>{}</details>\n", counted(std::ssize(ids), "id"),
+               fmt::join(ids, " "));
+  });
+}
+
+const std::optional<SourceMap>& SamplePrinter::sources_of(const DatasetReader& reader) {
+  const auto found = sources_.find(&reader);
+  if (found != sources_.end()) return found->second;
+  return sources_.emplace(&reader, open_source_map_of(reader)).first->second;
+}
+
+}  // namespace weft

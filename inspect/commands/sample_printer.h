@@ -1,0 +1,52 @@
+// Prints samples, each with the documents that it is made of, as text, JSON lines or a page of HTML.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "indexed_dataset/beside/source_map.h"
+#include "indexed_dataset/blends/blended_dataset.h"
+#include "indexed_dataset/terminal/option_set.h"
+#include "inspect/lookup/timeline.h"
+#include "tokenizer/vocabulary.h"
+
+namespace weft {
+
+enum class SampleFormat { kText, kJsonl, kHtml };
+void declare_sample_format(OptionSet& options, SampleFormat& format);
+
+// What stands before and behind the samples; nothing but for HTML, where it makes one page of them that
+// loads nothing. `title` is escaped here.
+void print_page_head(SampleFormat format, const std::string& title);
+void print_page_end(SampleFormat format);
+
+class SamplePrinter {
+ public:
+  // `dataset` must outlive it. `vocabulary` may be null: the text is then left out.
+  SamplePrinter(SampleFormat format, const BlendedDataset& dataset, std::string split_name,
+                std::shared_ptr<const Vocabulary> vocabulary)
+      : format_(format),
+        dataset_(dataset),
+        split_name_(std::move(split_name)),
+        vocabulary_(std::move(vocabulary)) {}
+
+  // `place` says when the run took it. Throws as BlendedDataset::sample().
+  void print(int64_t sample_idx, const SamplePlace& place);
+
+ private:
+  struct Sample;
+  void print_text(const Sample& sample) const;
+  void print_json(const Sample& sample) const;
+  void print_html(const Sample& sample) const;
+  const std::optional<SourceMap>& sources_of(const DatasetReader& reader);
+
+  const SampleFormat format_;
+  const BlendedDataset& dataset_;
+  std::map<const DatasetReader*, std::optional<SourceMap>> sources_;  // of datasets that were met
+  std::string split_name_;
+  std::shared_ptr<const Vocabulary> vocabulary_;
+};
+
+}  // namespace weft

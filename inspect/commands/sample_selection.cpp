@@ -1,0 +1,156 @@
+#include "inspect/commands/sample_selection.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+#include <iterator>
+
+namespace weft {
+namespace {
+
+// Samples of the training set within one segment; the places of an iteration begin where the segment does.
+Stretch training_stretch(const SegmentSamples& samples) {
+  return {.segment = samples.segment, .first = samples.first, .last = samples.last};
+}
+
+// By iteration. `given` is a text, or "-" for standard input.
+std::vector<LogLine> read_log_lines(const std::string& given) {
+  const std::string text = given == "-" ? std::string(std::istreambuf_iterator<char>(std::cin),
+                                                      std::istreambuf_iterator<char>())
+                                        : given;
+  std::vector<LogLine> lines = parse_log_lines(text);
+  if (lines.empty()) {
+    throw std::invalid_argument(
+        "--log-line: it has neither 'iteration N/ M |' nor 'validation loss at iteration N'");
+  }
+  std::stable_sort(lines.begin(), lines.end(),
+                   [](const LogLine& a, const LogLine& b) { return a.iteration < b.iteration; });
+  return lines;
+}
+
+}  // namespace
+
+void SampleSelection::declare(OptionSet& options) {
+  split.declare(options);
+  options.integers(
+      "--sample-range", sample_range_, 2,
+      "samples A to B, without B: A is what the log calls consumed samples before the first one");
+  options.integer(
+      "--iteration", iteration_,
+      "the samples of this iteration of the log (from 1), or of the validation after it", 1);
+  options.integers("--iterations", iterations_, 2, "those of iterations A to B, with B");
+  options.text("--log-line", log_line_,
+               "those of the iterations in these lines of the run's log, as Megatron or weft-train "
+               "prints them; - reads standard input");
+}
+
+void SampleSelection::validate(OptionSet& options) const {
+  if (!sample_range_.empty() + !iterations_.empty() + iteration_.has_value() + !log_line_.empty() !=
+      1) {
+    options.problem(
+        "give one of --sample-range A B, --iteration I, --iterations A B and --log-line LINE");
+  }
+  if (sample_range_.size() == 2 && sample_range_[0] >= sample_range_[1]) {
+    options.problem(
+        fmt::format("--sample-range: {} {} holds no sample", sample_range_[0], sample_range_[1]));
+  }
+  if (iterations_.size() == 2 && (iterations_[0] < 1 || iterations_[0] > iterations_[1])) {
+    options.problem(fmt::format("--iterations: {} {} holds no iteration; they are counted from 1",
+                                iterations_[0], iterations_[1]));
+  }
+  if (sample_range_.empty() && split.split == Split::kTest)
+    options.problem("the test follows the last iteration: give --sample-range, from 0");
+}
+
+Stretch SampleSelection::stretch_of(const std::vector<RunSegment>& segments, int64_t iteration,
+                                    bool evaluation) {
+  if (!evaluation) return training_stretch(samples_of_iteration(segments, iteration));
+  const SegmentSamples samples = samples_of_evaluation(segments, iteration);
+  return {.segment = samples.segment,
+          .split = Split::kValid,
+          .first = samples.first,
+          .last = samples.last,
+          .iteration = iteration};
+}
+
+std::vector<Stretch> SampleSelection::select(const std::vector<RunSegment>& segments) const {
+  std::vector<Stretch> selected;
+  const bool is_validation = split.split == Split::kValid;
+  if (!sample_range_.empty()) {
+    for (const SegmentSamples& part :
+         samples_in_range(segments, split.split, sample_range_[0], sample_range_[1])) {
+      selected.push_back(training_stretch(part));
+      selected.back().split = split.split;
+    }
+  } else if (iteration_) {
+    selected = {stretch_of(segments, *iteration_, is_validation)};
+  } else if (!iterations_.empty()) {
+    for (int64_t i = iterations_[0]; i <= iterations_[1]; ++i) {
+      const int64_t interval = segments.back().order.eval_interval;
+      if (is_validation && iterations_[0] < iterations_[1] && i % interval != 0) continue;
+      selected.push_back(stretch_of(segments, i, is_validation));
+    }
+    if (selected.empty())
+      throw std::invalid_argument("--iterations: no validation follows any of them");
+  } else {
+    for (const LogLine& line : read_log_lines(log_line_)) {
+      if (line.is_validation != is_validation) {
+        throw std::invalid_argument(
+            fmt::format("--log-line: a line of {} goes with --split-name {}",
+                        line.is_validation ? "validation" : "training",
+                        line.is_validation ? "valid" : "train"));
+      }
+      selected.push_back(stretch_of_line(segments, line));
+    }
+  }
+  return selected;
+}
+
+Stretch SampleSelection::stretch_of_line(const std::vector<RunSegment>& segments,
+                                         const LogLine& line) {
+  const auto& [iteration, is_validation, consumed, batch] = line;
+  // Without a batch size the line alone tells the samples.
+  if (!is_validation && !segments.back().order.global_batch_size && consumed && batch &&
+      *consumed >= *batch)
+    return {.segment = &segments.back(), .first = *consumed - *batch, .last = *consumed};
+  const Stretch stretch = stretch_of(segments, iteration, is_validation);
+  if (consumed && *consumed != stretch.last) {
+    throw std::runtime_error(
+        fmt::format("--log-line: iteration {} ended with {} consumed samples by the line, and with "
+                    "{} by the run's arguments: they are not those of this log",
+                    iteration, *consumed, stretch.last));
+  }
+  if (batch && *batch != stretch.last - stretch.first) {
+    throw std::runtime_error(
+        fmt::format("--log-line: iteration {} took {} samples by the line, and {} by the run's "
+                    "arguments: they are not those of this log",
+                    iteration, *batch, stretch.last - stretch.first));
+  }
+  return stretch;
+}
+
+void SampleSelection::check_taken(const BlendedDataset& dataset, const Stretch& stretch) const {
+  // The index often holds more samples, from the last epoch that it needs. No iteration takes them.
+  const int64_t end = std::min(end_of_samples(*stretch.segment, split.split), dataset.end());
+  if (stretch.last <= end) return;
+  throw std::invalid_argument(
+      fmt::format("samples {} to {} are asked for, but the run takes only {} from {}",
+                  stretch.first, stretch.last, end, split.name()));
+}
+
+std::string SampleSelection::description() const {
+  std::string what;
+  if (!sample_range_.empty()) {
+    what = fmt::format("{} to {} (without it)", sample_range_[0], sample_range_[1]);
+  } else if (iteration_) {
+    what = fmt::format("iteration {}", *iteration_);
+  } else if (!iterations_.empty()) {
+    what = fmt::format("iterations {} to {}", iterations_[0], iterations_[1]);
+  } else {
+    what = "the log's lines";
+  }
+  return what + " of " + split.name();
+}
+
+}  // namespace weft

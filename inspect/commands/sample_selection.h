@@ -1,0 +1,44 @@
+// The options that say which samples of a run are meant: iterations, consumed samples, or lines of its
+// log.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "inspect/commands/run_options.h"
+#include "inspect/lookup/log_line.h"
+#include "inspect/lookup/timeline.h"
+
+namespace weft {
+
+struct SampleSelection {
+  SplitOptions split;
+
+  void declare(OptionSet& options);
+  void validate(OptionSet& options) const;
+  // True if the run's batch size must be known.
+  bool needs_batch() const {
+    return iteration_ || !iterations_.empty() || split.split != Split::kTrain;
+  }
+  // Returns the selected samples in the order of the run. Throws as samples_of_iteration(), and
+  // std::runtime_error for a line of the log that contradicts the run.
+  std::vector<Stretch> select(const std::vector<RunSegment>& segments) const;
+  // Throws std::invalid_argument for samples that the run does not take.
+  void check_taken(const BlendedDataset& dataset, const Stretch& stretch) const;
+  // "iterations 3 to 5 of train"; for people.
+  std::string description() const;
+
+ private:
+  // The samples of an iteration, or of the evaluation after it.
+  static Stretch stretch_of(const std::vector<RunSegment>& segments, int64_t iteration,
+                            bool evaluation);
+  static Stretch stretch_of_line(const std::vector<RunSegment>& segments, const LogLine& line);
+
+  std::vector<int64_t> sample_range_, iterations_;
+  std::optional<int64_t> iteration_;
+  std::string log_line_;
+};
+
+}  // namespace weft

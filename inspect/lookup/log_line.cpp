@@ -1,0 +1,82 @@
+#include "inspect/lookup/log_line.h"
+
+#include <charconv>
+#include <string>
+
+namespace weft {
+namespace {
+
+constexpr std::string_view kValidation = "validation loss at iteration ";
+
+std::string_view without_spaces(std::string_view text) {
+  const size_t begin = text.find_first_not_of(' ');
+  return begin == std::string_view::npos ? std::string_view() : text.substr(begin);
+}
+
+// Reads a number at the beginning of `text` and takes it away. Nothing if there is none, or one that does
+// not fit 64 bits.
+std::optional<int64_t> take_number(std::string_view& text) {
+  text = without_spaces(text);
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || text.front() == '-') return std::nullopt;
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  return number;
+}
+
+// The number behind "| NAME:".
+std::optional<int64_t> find_field(std::string_view line, std::string_view name) {
+  const size_t at = line.find("| " + std::string(name) + ":");
+  if (at == std::string_view::npos) return std::nullopt;
+  line.remove_prefix(at + name.size() + 3);
+  const auto number = take_number(line);
+  // "1.5E+00" is no count.
+  if (!line.empty() && (line.front() == '.' || line.front() == 'E')) return std::nullopt;
+  return number;
+}
+
+std::optional<LogLine> parse_validation(std::string_view line) {
+  const size_t at = line.find(kValidation);
+  if (at == std::string_view::npos) return std::nullopt;
+  line.remove_prefix(at + kValidation.size());
+  const auto iteration = take_number(line);
+  if (!iteration) return std::nullopt;
+  return LogLine{.iteration = *iteration,
+                 .is_validation = true,
+                 .consumed_samples = {},
+                 .global_batch_size = {}};
+}
+
+// " iteration     200/    1000 |": other words of a log may be "iteration", too.
+std::optional<LogLine> parse_iteration(std::string_view line) {
+  constexpr std::string_view kWord = "iteration ";
+  for (size_t at = line.find(kWord); at != std::string_view::npos; at = line.find(kWord, at + 1)) {
+    if (at > 0 && line[at - 1] != ' ') continue;
+    std::string_view rest = line.substr(at + kWord.size());
+    const auto iteration = take_number(rest);
+    if (!iteration || rest.empty() || rest.front() != '/') continue;
+    rest.remove_prefix(1);
+    if (!take_number(rest) || !without_spaces(rest).starts_with('|')) continue;
+    return LogLine{.iteration = *iteration,
+                   .consumed_samples = find_field(rest, "consumed samples"),
+                   .global_batch_size = find_field(rest, "global batch size")};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<LogLine> parse_log_lines(std::string_view text) {
+  std::vector<LogLine> lines;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    auto parsed = parse_validation(line);
+    if (!parsed) parsed = parse_iteration(line);
+    if (parsed && parsed->iteration > 0) lines.push_back(*parsed);
+  }
+  return lines;
+}
+
+}  // namespace weft
