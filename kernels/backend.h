@@ -256,6 +256,10 @@ class Backend {
                                       Tensor targets, Tensor loss_mask, int64_t first_word,
                                       int64_t vocabulary_size, float gradient_scale,
                                       bool gradient) = 0;
+  // out[b] = sum of losses[b, :] / sum of loss_mask[b, :]: the mean loss of each sample over its unmasked
+  // tokens, and 0 for a sample whose tokens are all masked. The order of the sums is fixed.
+  // out (B), losses (B,T) fp32 as cross_entropy leaves them; loss_mask (B,T) fp32, or empty: all ones.
+  virtual void sample_losses(Tensor out, Tensor losses, Tensor loss_mask) = 0;
   // out (1) fp32 = scale * sum of inp (N) fp32, plus out where `accumulate`. The order is fixed.
   virtual void sum(Tensor out, Tensor inp, float scale, bool accumulate) = 0;
 

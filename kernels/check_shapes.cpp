@@ -364,6 +364,15 @@ void check_cross_entropy_gradient(const Tensor& losses, const Tensor& logits,
                     std::to_string(first_word));
 }
 
+void check_sample_losses(const Tensor& out, const Tensor& losses, const Tensor& loss_mask) {
+  const Checker check("sample_losses");
+  check.rank("losses", losses, 2, "(B,T)");
+  const int64_t B = num_rows(losses), T = num_columns(losses);
+  check.tensor("losses", losses, DType::kFloat32, {B, T});
+  check.elements("out", out, DType::kFloat32, B);
+  if (loss_mask) check.elements("loss_mask", loss_mask, DType::kFloat32, B * T);
+}
+
 void check_sum(const char* operation, const Tensor& out, const Tensor& inp) {
   const Checker check(operation);
   check.elements("inp", inp, DType::kFloat32, inp.num_elements());

@@ -40,6 +40,7 @@ void check_cross_entropy(const Tensor& losses, const Tensor& logits, const Tenso
 void check_cross_entropy_statistics(const Tensor& statistics, const Tensor& logits,
                                     const Tensor& targets, int64_t first_word,
                                     int64_t vocabulary_size);
+void check_sample_losses(const Tensor& out, const Tensor& losses, const Tensor& loss_mask);
 void check_cross_entropy_gradient(const Tensor& losses, const Tensor& logits,
                                   const Tensor& statistics, const Tensor& targets,
                                   const Tensor& loss_mask, int64_t first_word,

@@ -142,6 +142,10 @@ class CpuBackend final : public Backend {
     cpu::cross_entropy_gradient(context_, losses, logits, statistics, targets, loss_mask,
                                 first_word, vocabulary_size, gradient_scale, gradient);
   }
+  void sample_losses(Tensor out, Tensor losses, Tensor loss_mask) override {
+    check_sample_losses(out, losses, loss_mask);
+    cpu::sample_losses(context_, out, losses, loss_mask);
+  }
   void sum(Tensor out, Tensor inp, float scale, bool accumulate) override {
     check_sum("sum", out, inp);
     const double total = cpu::sum(context_, inp.as<float>(), inp.num_elements());

@@ -1,4 +1,4 @@
-// Cross-entropy with its gradient in place of the logits.
+// Cross-entropy with its gradient in place of the logits, and its means over samples.
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
@@ -151,6 +151,20 @@ void cross_entropy_gradient(const Context& context, Tensor losses, Tensor logits
       if (!gradient) continue;
       gradient_row(logits, n, read_row(logits, n * columns, V, buffer), lse, gradient_scale * mask,
                    targets.as<int32_t>()[n] - first_word, V, buffer + columns);
+    }
+  });
+}
+
+void sample_losses(const Context& context, Tensor out, Tensor losses, Tensor loss_mask) {
+  const int64_t B = num_rows(losses), T = num_columns(losses);
+  context.for_each_range(B, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t b = begin; b < end; ++b) {
+      double sum = 0, weight = 0;
+      for (int64_t i = b * T; i < (b + 1) * T; ++i) {
+        sum += static_cast<double>(losses.as<float>()[i]);
+        weight += loss_mask ? static_cast<double>(loss_mask.as<float>()[i]) : 1.0;
+      }
+      out.as<float>()[b] = weight == 0 ? 0.0F : static_cast<float>(sum / weight);
     }
   });
 }

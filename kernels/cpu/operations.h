@@ -51,6 +51,8 @@ void cross_entropy_gradient(const Context& context, Tensor losses, Tensor logits
                             Tensor targets, Tensor loss_mask, int64_t first_word,
                             int64_t vocabulary_size, float gradient_scale, bool gradient);
 
+void sample_losses(const Context& context, Tensor out, Tensor losses, Tensor loss_mask);
+
 // These return the fp64 sum of n floats and of their squares. The order depends on n alone.
 double sum(const Context& context, const float* inp, int64_t n);
 double sum_of_squares(const Context& context, const float* inp, int64_t n);

@@ -74,6 +74,7 @@ class CudaBackend final : public Backend {
   void cross_entropy_gradient(Tensor losses, Tensor logits, Tensor statistics, Tensor targets,
                               Tensor loss_mask, int64_t first_word, int64_t vocabulary_size,
                               float gradient_scale, bool gradient) override;
+  void sample_losses(Tensor out, Tensor losses, Tensor loss_mask) override;
   void sum(Tensor out, Tensor inp, float scale, bool accumulate) override;
   void sum_of_squares(Tensor out, Tensor inp) override;
   void clip_coefficient(Tensor clip, Tensor sum_of_squares, float max_norm) override;

@@ -120,6 +120,12 @@ void CudaBackend::cross_entropy_gradient(Tensor losses, Tensor logits, Tensor st
       num_rows(logits), num_columns(logits), first_word, vocabulary_size, gradient_scale, gradient);
 }
 
+void CudaBackend::sample_losses(Tensor out, Tensor losses, Tensor loss_mask) {
+  check_sample_losses(out, losses, loss_mask);
+  cuda::sample_losses(compute_, out.as<float>(), losses.as<const float>(),
+                      loss_mask.as<const float>(), num_rows(losses), num_columns(losses));
+}
+
 void CudaBackend::sum(Tensor out, Tensor inp, float scale, bool accumulate) {
   check_sum("sum", out, inp);
   require_aligned("sum", {inp});

@@ -323,6 +323,11 @@ std::vector<Row> rows_of(Backend& backend, const Buffers& b) {
   rows.push_back({"cross_entropy", 1, 0, 2 * logit_bytes, [=, &backend] {
                     backend.cross_entropy(b.losses, b.logits, b.tokens, {}, o.Vp, 1e-4F, true);
                   }});
+  rows.push_back({"sample_losses", 1, 0, 4.0 * static_cast<double>(b.N), [=, &backend] {
+                    const Tensor losses(b.losses.data(), DType::kFloat32, {o.B, o.T});
+                    const Tensor means(b.lse.data(), DType::kFloat32, {o.B});
+                    backend.sample_losses(means, losses, {});
+                  }});
   rows.push_back({"sum", 1, 0, 4.0 * static_cast<double>(b.N),
                   [=, &backend] { backend.sum(b.one, b.losses, 1.0F, false); }});
   rows.push_back({"zero gradients", 1, 0, 4 * n, [=, &backend] { backend.zero(b.adamw.grad); }});

@@ -25,6 +25,7 @@ struct Options {
   int64_t num_layers = 12, hidden_size = 768, num_heads = 12, seq_length = 1024;
   int64_t padded_vocab_size = 50304, micro_batch_size = 64, num_micro_batches = 1;
   float dropout = 0;
+  bool sample_losses = false;
   int num_steps = 20, num_warmup_steps = 5;
 
   void declare(CLI::App& app) {
@@ -40,6 +41,8 @@ struct Options {
     app.add_option("--micro-batch-size", micro_batch_size)->capture_default_str();
     app.add_option("--num-micro-batches", num_micro_batches)->capture_default_str();
     app.add_option("--dropout", dropout, "of attention and hidden units")->capture_default_str();
+    app.add_flag("--sample-losses", sample_losses,
+                 "keep the loss of each sample, as training does");
     app.add_option("--steps", num_steps, "timed steps")->capture_default_str();
     app.add_option("--warmup-steps", num_warmup_steps)->capture_default_str();
     app.add_option("--gemm-algorithm-cache", gemm_algorithm_cache, "file; empty: none");
@@ -57,6 +60,7 @@ struct Options {
     shape.vocab_size = shape.padded_vocab_size = padded_vocab_size;
     shape.micro_batch_size = micro_batch_size;
     shape.attention_dropout = shape.hidden_dropout = dropout;
+    if (sample_losses) options.num_sample_losses = num_micro_batches * micro_batch_size;
     shape.dtype = dtype == "bf16" ? DType::kBFloat16 : DType::kFloat32;
     return options;
   }

@@ -1,4 +1,8 @@
 // Cross-entropy over N rows of Vp logits, of which V are words; sums.
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
 #include "tests/kernels/op_case.h"
 #include "tests/kernels/reference.h"
 
@@ -101,6 +105,38 @@ OpCase sharded_cross_entropy(DType x, Shape s, int64_t num_ranks, bool with_mask
           }};
 }
 
+// The mean of each of B samples; with a mask the last one has no token that counts.
+OpCase sample_losses(int64_t B, int64_t T, bool with_mask) {
+  const auto mask_of = [=] {
+    Values mask = random_ids(B * T, 4, 2);
+    std::fill(mask.end() - T, mask.end(), 0.0);
+    return with_mask ? mask : Values(mask.size(), 1.0);
+  };
+  const auto losses_of = [=] {
+    return reference::multiply(random_values(B * T, 5, DType::kFloat32, 12.0), mask_of());
+  };
+  return {
+      "sample_losses_B" + std::to_string(B) + "_T" + std::to_string(T) + (with_mask ? "_mask" : ""),
+      [=](Backend& backend) -> Outputs {
+        Arrays arrays(backend, {.B = B, .T = T});
+        const Tensor out = arrays.make(DType::kFloat32, {B});
+        const Tensor mask = with_mask ? arrays.make(DType::kFloat32, {B, T}, mask_of()) : Tensor();
+        backend.sample_losses(out, arrays.make(DType::kFloat32, {B, T}, losses_of()), mask);
+        return {arrays.output("out", out)};
+      },
+      [=]() -> Outputs {
+        const Values losses = losses_of(), mask = mask_of();
+        Values means;
+        for (int64_t b = 0; b < B; ++b) {
+          const auto of = [&](const Values& values) {
+            return std::accumulate(values.begin() + b * T, values.begin() + (b + 1) * T, 0.0);
+          };
+          means.push_back(of(mask) == 0 ? 0 : of(losses) / of(mask));
+        }
+        return {{"out", means}};
+      }};
+}
+
 OpCase sum(int64_t n, bool accumulate) {
   constexpr double kBefore = 3.0, kScale = 0.5;
   return {"sum_n" + std::to_string(n) + (accumulate ? "_accumulate" : ""),
@@ -143,6 +179,10 @@ void add_loss_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
     cases.push_back(sharded_cross_entropy(x, s, 4, true));
   }
   if (x != DType::kFloat32) return;
+  for (const auto& [B, T] : {std::pair<int64_t, int64_t>{1, 1}, {3, 37}, {5, 1000}, {64, 2048}}) {
+    cases.push_back(sample_losses(B, T, false));
+    cases.push_back(sample_losses(B, T, true));
+  }
   for (const int64_t n : {1, 1000, 65537}) {
     cases.push_back(sum(n, false));
     cases.push_back(sum(n, true));

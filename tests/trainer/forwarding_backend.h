@@ -91,6 +91,9 @@ class ForwardingBackend : public Backend {
     inner_->cross_entropy_gradient(losses, logits, statistics, targets, mask, first, vocabulary,
                                    gradient_scale, gradient);
   }
+  void sample_losses(Tensor out, Tensor losses, Tensor mask) override {
+    inner_->sample_losses(out, losses, mask);
+  }
   void sum(Tensor out, Tensor inp, float scale, bool accumulate) override {
     inner_->sum(out, inp, scale, accumulate);
   }

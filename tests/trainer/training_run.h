@@ -122,7 +122,8 @@ class Training : public testing::Test {
     }
     return lines;
   }
-  // Returns all numbers of a run that must not depend on its interruptions; times are left out.
+  // Returns all numbers of a run that must not depend on its interruptions; times are left out. The
+  // last one is the file with the losses of samples.
   std::vector<std::string> trajectory(const std::string& run) const {
     std::vector<std::string> lines;
     for (nlohmann::json line : metrics(run)) {
@@ -130,6 +131,8 @@ class Training : public testing::Test {
         line.erase(key);
       lines.push_back(line.dump());
     }
+    const std::filesystem::path losses = folder_ / (run + "/sample_losses.bin");
+    lines.push_back(std::filesystem::exists(losses) ? read_file(losses) : "none");
     return lines;
   }
   std::string tracker(const std::string& run) const {

@@ -95,7 +95,8 @@ struct Config {
   bool log_params_norm = false, log_throughput = false;
   std::string tensorboard_dir;
   bool no_log_learning_rate_to_tensorboard = false, no_log_loss_scale_to_tensorboard = false;
-  std::string run_dir;               // run manifest and metrics.jsonl; default: --save, else none
+  std::string run_dir;  // run manifest, metrics, losses of samples; default: --save, else none
+  bool no_sample_losses = false;
   std::string gemm_algorithm_cache;  // default: ~/.cache/weft/gemm-algorithms
   bool dry_run = false;
 

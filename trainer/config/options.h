@@ -159,7 +159,10 @@ void visit_options(C& c, Visitor& v) {
     "leave it out of the event files");
   v("no-log-loss-scale-to-tensorboard", c.no_log_loss_scale_to_tensorboard,
     "leave it out of the event files");
-  v("run-dir", c.run_dir, "run_manifest.json and metrics.jsonl (default: --save)");
+  v("run-dir", c.run_dir,
+    "run_manifest.json, metrics.jsonl and sample_losses.bin (default: --save)");
+  v("no-sample-losses", c.no_sample_losses,
+    "do not keep the loss of every sample, which weft-data inspect spikes reads");
   v("dry-run", c.dry_run, "print what the run would be, allocate nothing, exit");
 }
 

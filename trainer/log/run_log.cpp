@@ -26,11 +26,20 @@ RunLog::RunLog(const Options& options, std::FILE* out)
     std::filesystem::create_directories(folder);
     metrics_ = std::make_unique<MetricsFile>(std::filesystem::path(folder) / "metrics.jsonl",
                                              options.resumed_iteration);
+    open_sample_losses(options.resumed_samples);
   }
   if (!config_.tensorboard_dir.empty() && logs_steps_) {
     drop_events_after(config_.tensorboard_dir, options.resumed_iteration, options.resumed_samples);
     events_ = std::make_unique<EventFile>(config_.tensorboard_dir);
   }
+}
+
+// A run that keeps no losses drops those that follow its begin, too: they are of another past.
+void RunLog::open_sample_losses(int64_t resumed_samples) {
+  const auto path = std::filesystem::path(config_.run_folder()) / kSampleLossesName;
+  if (config_.no_sample_losses && !std::filesystem::exists(path)) return;
+  auto writer = std::make_unique<SampleLossWriter>(path, resumed_samples);
+  if (!config_.no_sample_losses) sample_losses_ = std::move(writer);
 }
 
 void RunLog::print(const std::string& text) {
@@ -63,6 +72,11 @@ void RunLog::on_step(const StepRecord& record, const StepResult& result) {
   interval_.backward_ms += result.backward_ms;
   interval_.optimizer_ms += result.optimizer_ms;
 
+  // First the losses of samples: whoever reads of an iteration in metrics.jsonl finds its samples.
+  if (sample_losses_) {
+    sample_losses_->add(record.iteration, record.consumed_samples - record.global_batch_size,
+                        result.sample_losses);
+  }
   if (metrics_) {
     StepMetrics metrics{.iteration = record.iteration,
                         .consumed_samples = record.consumed_samples,

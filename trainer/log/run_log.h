@@ -1,4 +1,4 @@
-// Writes log lines, metrics.jsonl and TensorBoard events from one record per step.
+// Writes log lines, metrics.jsonl, losses of samples and TensorBoard events from one record per step.
 #pragma once
 
 #include <cstdio>
@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "indexed_dataset/run_folder/sample_losses.h"
 #include "trainer/config/config.h"
 #include "trainer/config/model_shape.h"
 #include "trainer/log/log_lines.h"
@@ -81,6 +82,7 @@ class RunLog {
                                   double elapsed_ms) const;
   std::vector<Timer> timers() const;
   void print_line(const std::string& text);
+  void open_sample_losses(int64_t resumed_samples);
   void log_interval(const StepRecord& record, const StepResult& result);
   void write_events(const StepRecord& record, const StepResult& result, double elapsed_ms);
 
@@ -90,6 +92,7 @@ class RunLog {
   const std::optional<double> peak_tflops_;
   std::FILE* out_;
   const bool prints_text_, logs_steps_;
+  std::unique_ptr<SampleLossWriter> sample_losses_;
   std::unique_ptr<MetricsFile> metrics_;
   std::unique_ptr<EventFile> events_;
   Interval interval_;

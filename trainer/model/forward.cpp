@@ -106,4 +106,10 @@ void Model::loss(Tensor loss, const MicroBatch& batch, float loss_scale, bool ac
   backend_.sum(loss, losses_, loss_scale, accumulate);
 }
 
+void Model::sample_losses(Tensor out, const MicroBatch& batch) {
+  const Tensor losses(losses_.data(), DType::kFloat32,
+                      {shape_.micro_batch_size, shape_.seq_length});
+  backend_.sample_losses(out, losses, batch.loss_mask);
+}
+
 }  // namespace weft

@@ -85,6 +85,9 @@ class Model {
   // With `gradient` the logits are replaced by d(gradient_scale * sum of losses)/d(logits).
   void loss(Tensor loss, const MicroBatch& batch, float loss_scale, bool accumulate, bool gradient,
             float gradient_scale);
+  // out (B) fp32 = the mean loss of each sample over its unmasked tokens, after loss() of the same
+  // batch; 0 where all are masked.
+  void sample_losses(Tensor out, const MicroBatch& batch);
 
   // Computes the gradients of all parameters, after forward(training) and loss(gradient) of the
   // same batch. They are added to what is there where `accumulate`. `reducer`, if it is given, is

@@ -8,7 +8,8 @@
 namespace weft {
 namespace {
 
-// The numbers of a step, which the host reads in one copy.
+// The numbers of a step, which the host reads in one copy together with the losses of samples that
+// follow them.
 constexpr int64_t kNorm = 0, kClip = 1, kLoss = 2, kParamsSumOfSquares = 3, kNumNumbers = 4;
 static_assert(kClip == kNorm + 1, "clip_coefficient writes the pair");
 
@@ -19,16 +20,17 @@ Tensor element(Tensor tensor, int64_t idx, int64_t count = 1) {
 }  // namespace
 
 void StepResults::plan(MemoryPlan& plan) {
-  plan.add(MemoryClass::kBatch, "results", &device_, DType::kFloat32, {kNumNumbers});
+  plan.add(MemoryClass::kBatch, "results", &device_, DType::kFloat32,
+           {kNumNumbers + samples_.most});
   plan.add(MemoryClass::kPinnedHost, "results on the host", &host_, DType::kFloat32,
-           {kInFlight, kNumNumbers});
+           {kInFlight, device_.num_elements()});
 }
 
 void StepResults::bind() {
   slots_.resize(kInFlight);
   for (int i = 0; i < kInFlight; ++i) {
     Slot& slot = slots_[static_cast<size_t>(i)];
-    slot.host = host_.as<float>() + i * kNumNumbers;
+    slot.host = host_.as<float>() + i * device_.num_elements();
     slot.begin = backend_.create_event();
     slot.copied = backend_.create_event();
   }
@@ -38,6 +40,18 @@ void StepResults::bind() {
 Tensor StepResults::loss() const { return element(device_, kLoss); }
 Tensor StepResults::norm_and_clip() const { return element(device_, kNorm, 2); }
 Tensor StepResults::params_sum_of_squares() const { return element(device_, kParamsSumOfSquares); }
+
+Tensor StepResults::losses_of_micro_batch(int64_t micro_batch_idx) const {
+  const int64_t B = samples_.micro_batch_size;
+  return element(losses_of_rank(), micro_batch_idx * B, B);
+}
+Tensor StepResults::losses_of_rank() const {
+  const int64_t own = samples_per_rank(current());
+  return element(losses_of_all_ranks(), samples_.dp_rank * own, own);
+}
+Tensor StepResults::losses_of_all_ranks() const {
+  return element(device_, kNumNumbers, samples_.dp_size * samples_per_rank(current()));
+}
 
 void StepResults::begin(int64_t num_micro_batches, Kind kind) {
   assert(num_micro_batches > 0);
@@ -50,6 +64,7 @@ void StepResults::begin(int64_t num_micro_batches, Kind kind) {
   ++num_begun_;
   slot.num_micro_batches = num_micro_batches;
   slot.kind = kind;
+  assert(!keeps_samples() || samples_.dp_size * samples_per_rank(slot) <= samples_.most);
   while (static_cast<int64_t>(slot.forward_done.size()) < num_micro_batches) {
     slot.forward_done.push_back(backend_.create_event());
     slot.backward_done.push_back(backend_.create_event());
@@ -68,7 +83,10 @@ void StepResults::backward_done(int64_t micro_batch_idx) {
 void StepResults::end() {
   const Slot& slot = current();
   backend_.record(slot.end, Stream::kCompute);
-  backend_.copy(slot.host, device_.data(), device_.num_bytes(), Stream::kCompute);
+  const int64_t num_samples = keeps_samples() ? losses_of_all_ranks().num_elements() : 0;
+  backend_.copy(slot.host, device_.data(),
+                (kNumNumbers + num_samples) * static_cast<int64_t>(sizeof(float)),
+                Stream::kCompute);
   backend_.record(slot.copied, Stream::kCompute);
 }
 
@@ -77,6 +95,21 @@ EventId StepResults::oldest_is_here() const {
     throw std::logic_error("trainer: result() without an unread step() or evaluate()");
   }
   return slot_of(num_taken_).copied;
+}
+
+// On the device they lie rank by rank; in the order of samples each micro-batch has those of all ranks.
+std::vector<float> StepResults::sample_losses_of(const Slot& slot) const {
+  if (!slot.kind.training || samples_.most == 0) return {};
+  const int64_t B = samples_.micro_batch_size, per_rank = samples_per_rank(slot);
+  std::vector<float> in_order;
+  in_order.reserve(static_cast<size_t>(samples_.dp_size * per_rank));
+  for (int64_t first = 0; first < per_rank; first += B) {
+    for (int64_t rank = 0; rank < samples_.dp_size; ++rank) {
+      const float* losses = slot.host + kNumNumbers + rank * per_rank + first;
+      in_order.insert(in_order.end(), losses, losses + B);
+    }
+  }
+  return in_order;
 }
 
 StepResult StepResults::take() {
@@ -89,6 +122,7 @@ StepResult StepResults::take() {
     result.since_previous_ms = backend_.elapsed_ms(previous_end, slot.end);
   }
   result.loss = slot.host[kLoss];
+  result.sample_losses = sample_losses_of(slot);
   if (slot.kind.training) result.grad_norm = slot.host[kNorm];
   if (slot.kind.params_norm) result.params_norm = std::sqrt(slot.host[kParamsSumOfSquares]);
   EventId previous = slot.begin;

@@ -20,6 +20,9 @@ struct StepResult {
   double loss = 0;         // mean over all ranks' micro-batches of sum(loss * mask) / sum(mask)
   double grad_norm = 0;    // before clipping; 0 after evaluate()
   double params_norm = 0;  // after the update; 0 unless StepOptions asks for it
+  // The loss of each sample of the global batch, in the order of samples: the mean over its unmasked
+  // tokens, 0 where all are masked. Empty after evaluate(), or if none are kept.
+  std::vector<float> sample_losses = {};
   float forward_ms = 0, backward_ms = 0, optimizer_ms = 0;  // time on the device
   double device_ms = 0;  // from the beginning of the step to its end, on the device
   // From the end of the step or evaluation before to the end of this one, on the device. The first
@@ -27,11 +30,18 @@ struct StepResult {
   double since_previous_ms = 0;
 };
 
+// The samples of a global batch, as data-parallel ranks share them.
+struct SharedSamples {
+  int64_t most = 0;  // samples of the largest batch whose losses are kept; 0: none are
+  int64_t micro_batch_size = 1, dp_rank = 0, dp_size = 1;
+};
+
 class StepResults {
  public:
   static constexpr int kInFlight = 2;
 
-  explicit StepResults(Backend& backend) : backend_(backend) {}
+  StepResults(Backend& backend, const SharedSamples& samples)
+      : backend_(backend), samples_(samples) {}
 
   void plan(MemoryPlan& plan);
   // Call it after plan.allocate().
@@ -42,6 +52,12 @@ class StepResults {
   Tensor loss() const;
   Tensor norm_and_clip() const;
   Tensor params_sum_of_squares() const;
+  // The same for the losses of the current step's samples, fp32: of a micro-batch of this rank (B), of
+  // all of this rank, and of all ranks, rank by rank. Only where keeps_samples().
+  bool keeps_samples() const { return current().kind.training && samples_.most > 0; }
+  Tensor losses_of_micro_batch(int64_t micro_batch_idx) const;
+  Tensor losses_of_rank() const;
+  Tensor losses_of_all_ranks() const;
 
   // A step begins on the compute stream. Throws std::logic_error where kInFlight are unread.
   struct Kind {
@@ -72,9 +88,16 @@ class StepResults {
     return slots_[static_cast<size_t>(result % kInFlight)];
   }
   Slot& current() { return slot_of(num_begun_ - 1); }
+  const Slot& current() const { return slot_of(num_begun_ - 1); }
+  // The number of samples of a step that each rank computes.
+  int64_t samples_per_rank(const Slot& slot) const {
+    return slot.num_micro_batches * samples_.micro_batch_size;
+  }
+  std::vector<float> sample_losses_of(const Slot& slot) const;
 
   Backend& backend_;
-  Tensor device_;  // (kNumNumbers): see kLoss, ... in step_results.cpp
+  const SharedSamples samples_;
+  Tensor device_;  // (kNumNumbers + samples_.most): see kLoss, ... in step_results.cpp
   Tensor host_;    // pinned, kInFlight times the same
   std::vector<Slot> slots_;
   // The end of result n is event n modulo their number. That of the result before the oldest unread

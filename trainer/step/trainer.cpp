@@ -25,7 +25,10 @@ Trainer::Trainer(Backend& backend, const TrainerOptions& options, const ProcessG
       optimizer_(backend, groups, table_, shards_, options.shape.dtype, options.optimizer, plan_),
       reducer_(backend, groups, shards_, partial_gradients(groups.layout, table_)),
       gatherer_(backend, groups, shards_),
-      results_(backend) {
+      results_(backend, {.most = options.num_sample_losses,
+                         .micro_batch_size = options.shape.micro_batch_size,
+                         .dp_rank = groups.layout.dp_rank,
+                         .dp_size = groups.layout.dp_size}) {
   const int64_t B = options.shape.micro_batch_size, T = options.shape.seq_length;
   const int64_t n = shards_.padded_elements();
   plan_.add(MemoryClass::kParameters, "parameters", &parameters_, options.shape.dtype, {n});
@@ -124,6 +127,7 @@ void Trainer::run_micro_batches(const GlobalBatch& batch, bool training, bool ti
   const double num_tokens =
       static_cast<double>(options_.shape.micro_batch_size * options_.shape.seq_length);
   const Tensor loss = results_.loss();
+  const bool keeps_samples = timed && results_.keeps_samples();
   for (int64_t i = 0; i < num; ++i) {
     const bool accumulate = i > 0;
     micro_batch_to_device(batch, i);
@@ -135,6 +139,7 @@ void Trainer::run_micro_batches(const GlobalBatch& batch, bool training, bool ti
     const auto scale = static_cast<float>(1.0 / (mask_sum * num_shares));
     model_.forward(micro_batch, training, &gatherer_);
     model_.loss(loss, micro_batch, scale, accumulate, training, scale);
+    if (keeps_samples) model_.sample_losses(results_.losses_of_micro_batch(i), micro_batch);
     if (timed) results_.forward_done(i);
     const bool is_last = i + 1 == num;
     if (training && is_last) reducer_.begin();
@@ -143,6 +148,11 @@ void Trainer::run_micro_batches(const GlobalBatch& batch, bool training, bool ti
   }
   if (training) reducer_.finish();
   groups_.data->all_reduce(loss, Reduce::kSum, Stream::kCompute);
+  // No part of that sum, whose rounding may follow the size of the message.
+  if (keeps_samples) {
+    groups_.data->all_gather(results_.losses_of_all_ranks(), results_.losses_of_rank(),
+                             Stream::kCompute);
+  }
 }
 
 // Copies on the compute stream: half a megabyte takes microseconds, and by stream order the buffers

@@ -33,6 +33,8 @@ struct TrainerOptions {
   OptimizerOptions optimizer;
   bool has_loss_mask = false;     // plans memory for GlobalBatch::loss_mask
   bool shards_optimizer = false;  // over data-parallel ranks (ZeRO-1), else each holds all of it
+  // Samples of the largest global batch, whose losses each step() keeps; 0: none are kept.
+  int64_t num_sample_losses = 0;
   int64_t bucket_elements = 40'000'000;  // of gradients that are reduced together
   // The workspace of another device than the backend's, to plan for it; else the backend is asked.
   std::optional<int64_t> planned_workspace_bytes = {};

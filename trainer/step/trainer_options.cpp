@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "trainer/config/config.h"
+#include "trainer/data/batch_schedule.h"
 #include "trainer/step/trainer.h"
 
 namespace weft {
@@ -12,6 +13,8 @@ TrainerOptions trainer_options(const Config& config, int64_t vocab_size) {
   options.optimizer = {config.adam_beta1, config.adam_beta2, config.adam_eps, config.weight_decay,
                        config.clip_grad};
   options.has_loss_mask = config.eod_mask_loss;
+  if (!config.no_sample_losses && !config.run_folder().empty())
+    options.num_sample_losses = BatchSchedule(config).largest_global_batch_size();
   options.shards_optimizer = config.shards_optimizer();
   // Megatron's default [megatron/core/distributed/param_and_grad_buffer.py].
   const int64_t dp_size = config.data_parallel_size();

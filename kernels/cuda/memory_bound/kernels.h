@@ -75,6 +75,9 @@ void cross_entropy_gradient(cudaStream_t stream, float* losses, void* logits,
                             int64_t first_word, int64_t vocabulary_size, float gradient_scale,
                             bool gradient);
 
+void sample_losses(cudaStream_t stream, float* out, const float* losses, const float* loss_mask,
+                   int64_t B, int64_t T);
+
 // --- optimizer.cu ---
 void clip_coefficient(cudaStream_t stream, float* clip, const float* sum_of_squares,
                       float max_norm);

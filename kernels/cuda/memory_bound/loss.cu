@@ -103,6 +103,21 @@ __global__ void __launch_bounds__(kLossThreads, 1) cross_entropy_kernel(LossArgs
   }
 }
 
+constexpr int kSampleThreads = 256;
+
+// A block owns a sample.
+__global__ void __launch_bounds__(kSampleThreads)
+    sample_losses_kernel(float* out, const float* losses, const float* loss_mask, int64_t T) {
+  const int64_t first = blockIdx.x * T;
+  float sums[2] = {};  // of losses, of the mask
+  for (int64_t t = threadIdx.x; t < T; t += kSampleThreads) {
+    sums[0] += losses[first + t];
+    sums[1] += loss_mask != nullptr ? loss_mask[first + t] : 1.0F;
+  }
+  block_sum(sums);
+  if (threadIdx.x == 0) out[blockIdx.x] = sums[1] == 0.0F ? 0.0F : sums[0] / sums[1];
+}
+
 template <typename T>
 void launch(cudaStream_t stream, const LossArgs& args) {
   const int64_t ring_bytes = 2 * args.Vp * static_cast<int64_t>(sizeof(T));
@@ -127,6 +142,12 @@ void cross_entropy(cudaStream_t stream, float* losses, void* logits, const int32
   const LossArgs args{losses, logits,          targets,        loss_mask, N,
                       Vp,     vocabulary_size, gradient_scale, gradient};
   dispatch(x, [&](auto type) { launch<decltype(type)>(stream, args); });
+  CUDA_CHECK(cudaGetLastError());
+}
+
+void sample_losses(cudaStream_t stream, float* out, const float* losses, const float* loss_mask,
+                   int64_t B, int64_t T) {
+  sample_losses_kernel<<<grid_size(B), kSampleThreads, 0, stream>>>(out, losses, loss_mask, T);
   CUDA_CHECK(cudaGetLastError());
 }
 

@@ -57,6 +57,7 @@ struct Variant {
     options.shape.train_padded_vocabulary = train_padded_vocabulary;
     options.shape.hidden_dropout = options.shape.attention_dropout = dropout;
     options.optimizer.clip_grad = clip_grad;
+    options.num_sample_losses = kGlobalBatch;
     // Some gradients are rounding alone (a key's bias changes no softmax). With a smaller epsilon
     // Adam makes whole updates of them, by their signs.
     options.optimizer.eps = 1e-5;
@@ -183,6 +184,7 @@ inline Outcome train(const Variant& variant, int64_t num_steps = kNumSteps) {
       EXPECT_EQ(other.steps[i].loss, outcomes[0].steps[i].loss);
       EXPECT_EQ(other.steps[i].grad_norm, outcomes[0].steps[i].grad_norm);
       EXPECT_EQ(other.steps[i].params_norm, outcomes[0].steps[i].params_norm);
+      EXPECT_EQ(other.steps[i].sample_losses, outcomes[0].steps[i].sample_losses);
     }
     EXPECT_EQ(other.evaluation, outcomes[0].evaluation);
   }
@@ -199,6 +201,11 @@ inline void expect_near(const Outcome& a, const Outcome& b, double tolerance) {
     EXPECT_NEAR(x.loss, y.loss, tolerance * y.loss) << "step " << i;
     EXPECT_NEAR(x.grad_norm, y.grad_norm, 10 * tolerance * y.grad_norm) << "step " << i;
     EXPECT_NEAR(x.params_norm, y.params_norm, tolerance * y.params_norm) << "step " << i;
+    ASSERT_EQ(x.sample_losses.size(), kGlobalBatch) << "step " << i;
+    for (size_t s = 0; s < x.sample_losses.size(); ++s) {
+      EXPECT_NEAR(x.sample_losses[s], y.sample_losses[s], 4 * tolerance * y.loss)
+          << "step " << i << " sample " << s;
+    }
   }
   EXPECT_NEAR(a.evaluation, b.evaluation, tolerance * b.evaluation);
 }
@@ -208,6 +215,7 @@ inline void expect_equal(const Outcome& a, const Outcome& b) {
   for (size_t i = 0; i < a.steps.size(); ++i) {
     EXPECT_EQ(a.steps[i].loss, b.steps[i].loss) << "step " << i;
     EXPECT_EQ(a.steps[i].grad_norm, b.steps[i].grad_norm) << "step " << i;
+    EXPECT_EQ(a.steps[i].sample_losses, b.steps[i].sample_losses) << "step " << i;
   }
   EXPECT_EQ(a.weights, b.weights);
 }
