@@ -30,8 +30,8 @@ constexpr int64_t kOtherBytes = 64 * kMiB;
 
 double gib(int64_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0); }
 
-// Train, validation and test loaders may live at the same time.
-int64_t num_loader_threads(int64_t num_workers) { return 3 * num_workers; }
+// Train, validation and test loaders may live at the same time, each with a thread that reads ahead.
+int64_t num_loader_threads(int64_t num_workers) { return 3 * (num_workers + 1); }
 
 // Returns the bytes that the process may still map, or the largest number where there is no limit.
 int64_t address_space_left() {

@@ -32,6 +32,16 @@ void BlendedDataset::sample(int64_t i, int32_t* tokens) const {
   dataset(place.dataset_idx).sample(place.sample_idx, tokens);
 }
 
+void BlendedDataset::sample(int64_t i, int32_t* inputs, int32_t* labels) const {
+  const Place place = locate(i);
+  dataset(place.dataset_idx).sample(place.sample_idx, inputs, labels);
+}
+
+void BlendedDataset::will_need(int64_t i) const {
+  const Place place = locate(i);
+  dataset(place.dataset_idx).will_need(place.sample_idx);
+}
+
 std::vector<SamplePart> BlendedDataset::sample_parts(int64_t i) const {
   const Place place = locate(i);
   return dataset(place.dataset_idx).sample_parts(place.sample_idx);

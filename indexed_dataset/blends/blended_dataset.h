@@ -44,6 +44,8 @@ class BlendedDataset {
   Place locate(int64_t i) const;
   // As GptDataset::sample() and sample_parts(). A message of an exception names the dataset.
   void sample(int64_t i, int32_t* tokens) const;
+  void sample(int64_t i, int32_t* inputs, int32_t* labels) const;
+  void will_need(int64_t i) const;
   std::vector<SamplePart> sample_parts(int64_t i) const;
 
   int64_t num_datasets() const { return std::ssize(datasets_); }

@@ -204,6 +204,13 @@ void DatasetReader::copy_tokens(int64_t sequence_idx, int64_t begin, int64_t cou
   }
 }
 
+void DatasetReader::will_need(int64_t sequence_idx, int64_t begin, int64_t count) const {
+  if (sequence_idx < 0 || sequence_idx >= num_sequences() || begin < 0 || count < 0) return;
+  const int64_t item_bytes = size_bytes(token_type());
+  bin_.will_need(static_cast<size_t>(offset_bytes(sequence_idx) + begin * item_bytes),
+                 static_cast<size_t>(count * item_bytes));
+}
+
 std::vector<int32_t> DatasetReader::tokens(int64_t sequence_idx) const {
   if (sequence_idx < 0 || sequence_idx >= num_sequences()) {
     copy_tokens(sequence_idx, 0, 0, nullptr);  // throws the message

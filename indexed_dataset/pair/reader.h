@@ -59,6 +59,10 @@ class DatasetReader {
   // std::runtime_error if the index points outside of .bin or an id does not fit int32_t.
   void copy_tokens(int64_t sequence_idx, int64_t begin, int64_t count, int32_t* tokens) const;
   std::vector<int32_t> tokens(int64_t sequence_idx) const;
+  // For readers of training samples, which jump: see MappedFile. will_need() ignores what
+  // copy_tokens() would refuse.
+  void expect_random_reads() const { bin_.expect_random_reads(); }
+  void will_need(int64_t sequence_idx, int64_t begin, int64_t count) const;
   const std::filesystem::path& prefix() const { return prefix_; }
   // The files as they were opened, whatever has their names now.
   std::span<const std::byte> bin_bytes() const { return bin_.bytes(); }

@@ -1,5 +1,6 @@
 #include "indexed_dataset/samples/gpt_dataset.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -67,6 +68,24 @@ void GptDataset::sample(int64_t i, int32_t* tokens) const {
   for_each_part(i, [&](int64_t sequence_idx, int64_t begin, int64_t count) {
     reader_->copy_tokens(sequence_idx, begin, count, tokens);
     tokens += count;
+  });
+}
+
+void GptDataset::sample(int64_t i, int32_t* inputs, int32_t* labels) const {
+  int64_t position = 0;  // of the part's first token in the sample
+  for_each_part(i, [&](int64_t sequence_idx, int64_t begin, int64_t count) {
+    const int64_t num_inputs = std::min(count, sequence_length_ - position);
+    reader_->copy_tokens(sequence_idx, begin, num_inputs, inputs + position);
+    const int64_t skipped = position == 0 ? 1 : 0;  // the sample's first token is only an input
+    reader_->copy_tokens(sequence_idx, begin + skipped, count - skipped,
+                         labels + position + skipped - 1);
+    position += count;
+  });
+}
+
+void GptDataset::will_need(int64_t i) const {
+  for_each_part(i, [&](int64_t sequence_idx, int64_t begin, int64_t count) {
+    reader_->will_need(sequence_idx, begin, count);
   });
 }
 

@@ -45,6 +45,11 @@ class GptDataset {
   // sequence_length(). Throws std::out_of_range for a sample that is not there, std::runtime_error
   // for damaged files.
   void sample(int64_t i, int32_t* tokens) const;
+  // Writes the same as sequence_length() inputs and labels, each token straight from the file.
+  void sample(int64_t i, int32_t* inputs, int32_t* labels) const;
+  // Asks the kernel to read sample i's tokens from the disk; does not wait for them, but for what
+  // of the indexes is not in memory yet.
+  void will_need(int64_t i) const;
   // The pieces of sample i in order; their tokens add up to sequence_length() + 1.
   std::vector<SamplePart> sample_parts(int64_t i) const;
 

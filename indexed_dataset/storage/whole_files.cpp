@@ -116,11 +116,26 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
   void* map = is_made_to_fail() ? MAP_FAILED
                                 : ::mmap(nullptr, size_bytes_, PROT_READ, MAP_SHARED, guard.fd, 0);
   if (map == MAP_FAILED) {
-    throw_errno("cannot map " + quoted(path) + " (" + std::to_string(size_bytes_) + " bytes)");
+    throw_errno("cannot map " + quoted(path) + " (" + std::to_string(size_bytes_) + " bytes" +
+                (errno == ENOMEM ? "; a process has at most vm.max_map_count maps, two for each "
+                                   "dataset: sysctl vm.max_map_count, or ulimit -v)"
+                                 : ")"));
   }
   data_ = static_cast<const std::byte*>(map);
   add_mapping(data_, size_bytes_, path);
   crash_point("file_mapped");
+}
+
+void MappedFile::expect_random_reads() const {
+  if (data_ != nullptr) ::madvise(const_cast<std::byte*>(data_), size_bytes_, MADV_RANDOM);
+}
+
+void MappedFile::will_need(size_t begin, size_t count) const {
+  if (begin >= size_bytes_ || count == 0) return;
+  static const auto page_bytes = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const size_t first = begin / page_bytes * page_bytes;
+  const size_t end = begin + std::min(count, size_bytes_ - begin);
+  ::madvise(const_cast<std::byte*>(data_) + first, end - first, MADV_WILLNEED);  // only a wish
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept

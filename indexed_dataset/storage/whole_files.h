@@ -37,6 +37,11 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
   std::span<const std::byte> bytes() const { return {data_, size_bytes_}; }
+  // From now on the kernel reads no more than what is touched or asked for: readers that jump
+  // would wait for, and fill the page cache with, what it reads around each page otherwise.
+  void expect_random_reads() const;
+  // Asks the kernel to bring bytes [begin, begin + count) into the page cache, and does not wait.
+  void will_need(size_t begin, size_t count) const;
 
  private:
   const std::byte* data_ = nullptr;

@@ -95,6 +95,10 @@ TEST_F(GptDatasetTest, PartsAddUpToTheSampleEverywhere) {
     }
     dataset.sample(i, tokens.data());
     EXPECT_EQ(joined, tokens) << "sample " << i;
+    std::vector<int32_t> inputs(11), labels(11);
+    dataset.sample(i, inputs.data(), labels.data());
+    EXPECT_EQ(inputs, std::vector(tokens.begin(), tokens.end() - 1)) << "sample " << i;
+    EXPECT_EQ(labels, std::vector(tokens.begin() + 1, tokens.end())) << "sample " << i;
   }
 }
 

@@ -20,7 +20,11 @@ DataLoader::DataLoader(Backend& backend, const BlendedDataset& dataset,
       next_sample_(options.first_sample),
       consumed_samples_(options.first_sample) {
   allocate_slots();
+  for (int64_t d = 0; d < dataset.num_datasets(); ++d)
+    dataset.dataset(d).reader().expect_random_reads();
   try {
+    if (options_.read_ahead_batches > 0)
+      threads_.push_back(start_thread([this] { run_read_ahead(); }));
     for (int64_t i = 0; i < options_.num_threads; ++i)
       threads_.push_back(start_thread([this] { run_worker(); }));
   } catch (...) {
@@ -37,6 +41,7 @@ void DataLoader::stop() {
     stopping_ = true;
   }
   work_available_.notify_all();
+  batch_begins_.notify_all();
   for (std::thread& thread : threads_) thread.join();
   try {
     backend_.release(memory_, Memory::kPinnedHost);
@@ -46,8 +51,7 @@ void DataLoader::stop() {
 }
 
 void DataLoader::allocate_slots() {
-  const int64_t max_micro_batches =
-      batch_sizes_.max / (options_.micro_batch_size * options_.dp_size);
+  const int64_t max_micro_batches = batch_sizes_.max / (samples_per_micro_step());
   const int64_t elements = max_micro_batches * tokens_per_micro_batch_;
   // The arrays are tokens, targets and perhaps the mask, with 4 bytes an element.
   const int64_t arrays = options_.end_of_document_id ? 3 : 2;
@@ -74,8 +78,7 @@ GlobalBatch DataLoader::next() {
   batch_ready_.wait(lock, [&] { return is_ready() || error_; });
   if (!is_ready()) std::rethrow_exception(error_);
   ++taken_;
-  consumed_samples_ =
-      slot.first_sample + slot.num_micro_batches * options_.micro_batch_size * options_.dp_size;
+  consumed_samples_ = slot.first_sample + slot.num_micro_batches * samples_per_micro_step();
   waited_ms_ +=
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   return {.num_micro_batches = slot.num_micro_batches,
@@ -118,6 +121,32 @@ void DataLoader::run_worker() {
   }
 }
 
+// Asks for the samples of up to read_ahead_batches that follow the batch in preparation.
+void DataLoader::run_read_ahead() {
+  int64_t first_sample = options_.first_sample;
+  for (int64_t batch_idx = 0;; ++batch_idx) {
+    {
+      std::unique_lock lock(mutex_);
+      batch_begins_.wait(lock, [&] {
+        return stopping_ || error_ || batch_idx <= made_ + options_.read_ahead_batches;
+      });
+      if (stopping_ || error_) return;
+    }
+    const int64_t batch_size = batch_sizes_.at(first_sample);
+    if (first_sample + batch_size > dataset_.end()) return;
+    for (int64_t k = 0; k < batch_size / samples_per_micro_step(); ++k) {
+      const int64_t own = first_sample + k * samples_per_micro_step() +
+                          options_.dp_rank * options_.micro_batch_size;
+      try {
+        for (int64_t b = 0; b < options_.micro_batch_size; ++b) dataset_.will_need(own + b);
+      } catch (const std::exception&) {
+        return;  // The thread that fills this batch will meet the same error and tell it.
+      }
+    }
+    first_sample += batch_size;
+  }
+}
+
 bool DataLoader::can_hand_out() const {
   return batch_begun_ || made_ - released_ < options_.num_slots;
 }
@@ -128,7 +157,7 @@ DataLoader::Work DataLoader::hand_out() {
   Slot& slot = slot_of(made_);
   const Work work{&slot, handed_out_++};
   if (handed_out_ == slot.num_micro_batches) {
-    next_sample_ += slot.num_micro_batches * options_.micro_batch_size * options_.dp_size;
+    next_sample_ += slot.num_micro_batches * samples_per_micro_step();
     batch_begun_ = false;
     ++made_;
   }
@@ -145,10 +174,11 @@ void DataLoader::begin_batch() {
   }
   Slot& slot = slot_of(made_);
   slot.first_sample = next_sample_;
-  slot.num_micro_batches = batch_size / (options_.micro_batch_size * options_.dp_size);
+  slot.num_micro_batches = batch_size / (samples_per_micro_step());
   slot.num_unfinished = slot.num_micro_batches;
   handed_out_ = 0;
   batch_begun_ = true;
+  batch_begins_.notify_all();
 }
 
 void DataLoader::fill(const Work& work) {
@@ -156,17 +186,16 @@ void DataLoader::fill(const Work& work) {
   const int64_t offset = work.micro_batch_idx * tokens_per_micro_batch_;
   const int64_t first_sample =
       work.slot->first_sample + (work.micro_batch_idx * options_.dp_size + options_.dp_rank) * B;
-  std::vector<int32_t> sample(static_cast<size_t>(T + 1));
   double mask_sum = 0;
   for (int64_t b = 0; b < B; ++b) {
-    dataset_.sample(first_sample + b, sample.data());
-    check_tokens(first_sample + b, sample.data());
-    std::copy_n(sample.data(), T, work.slot->tokens + offset + b * T);
-    std::copy_n(sample.data() + 1, T, work.slot->targets + offset + b * T);
+    int32_t* inputs = work.slot->tokens + offset + b * T;
+    int32_t* labels = work.slot->targets + offset + b * T;
+    dataset_.sample(first_sample + b, inputs, labels);
+    check_tokens(first_sample + b, inputs, labels[T - 1]);
     if (!work.slot->loss_mask) continue;
     float* mask = work.slot->loss_mask + offset + b * T;
     for (int64_t t = 0; t < T; ++t) {
-      mask[t] = sample[static_cast<size_t>(t)] == *options_.end_of_document_id ? 0.0F : 1.0F;
+      mask[t] = inputs[t] == *options_.end_of_document_id ? 0.0F : 1.0F;
       mask_sum += static_cast<double>(mask[t]);
     }
   }
@@ -174,24 +203,32 @@ void DataLoader::fill(const Work& work) {
   work.slot->mask_sums[static_cast<size_t>(work.micro_batch_idx)] = std::max(mask_sum, 1.0);
 }
 
-void DataLoader::check_tokens(int64_t sample_idx, const int32_t* tokens) const {
-  const int64_t count = dataset_.sequence_length() + 1;
-  const int32_t* wrong = std::find_if(
-      tokens, tokens + count, [this](int32_t id) { return id < 0 || id >= options_.vocab_size; });
-  if (wrong == tokens + count) return;
+// A sample's tokens are its inputs and its last label. The loop has no way out, so that it takes
+// many tokens at a time.
+void DataLoader::check_tokens(int64_t sample_idx, const int32_t* inputs, int32_t last_label) const {
+  const int64_t T = dataset_.sequence_length();
+  const auto is_wrong = [this](int32_t id) { return id < 0 || id >= options_.vocab_size; };
+  auto largest = static_cast<uint32_t>(last_label);  // negative ids are large
+  for (int64_t t = 0; t < T; ++t) largest = std::max(largest, static_cast<uint32_t>(inputs[t]));
+  if (largest < static_cast<uint64_t>(options_.vocab_size)) return;
+  const int64_t position = std::find_if(inputs, inputs + T, is_wrong) - inputs;
+  throw_wrong_token(sample_idx, position, position < T ? inputs[position] : last_label);
+}
+
+void DataLoader::throw_wrong_token(int64_t sample_idx, int64_t position, int32_t id) const {
   const BlendedDataset::Place place = dataset_.locate(sample_idx);
-  int64_t position = wrong - tokens;
+  int64_t left = position;
   int64_t document = -1;
   for (const SamplePart& part : dataset_.sample_parts(sample_idx)) {
     document = part.document_idx;
-    if (position < part.num_tokens) break;
-    position -= part.num_tokens;
+    if (left < part.num_tokens) break;
+    left -= part.num_tokens;
   }
   throw std::runtime_error(fmt::format(
       "{}: sample {}, position {} (document {}) holds token id {}, outside the vocabulary of {}; "
       "was the dataset made with another vocabulary? Give the right --vocab-file or --vocab-size",
-      dataset_.dataset(place.dataset_idx).reader().prefix().string(), sample_idx, wrong - tokens,
-      document, *wrong, options_.vocab_size));
+      dataset_.dataset(place.dataset_idx).reader().prefix().string(), sample_idx, position,
+      document, id, options_.vocab_size));
 }
 
 }  // namespace weft

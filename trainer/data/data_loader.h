@@ -8,6 +8,10 @@
 //
 // So the samples of a step do not depend on the topology, and a run resumes at its consumed
 // samples.
+//
+// Samples lie all over the mapped files. One more thread goes through the samples of this rank some
+// batches ahead and asks the kernel for their pages, so that cold disks and network file systems
+// read many at once while the threads that fill batches find them in the page cache.
 #pragma once
 
 #include <condition_variable>
@@ -35,6 +39,8 @@ struct DataLoaderOptions {
   int64_t num_threads = 2;
   // Batches in memory: two in flight on the device, one ready, one in preparation.
   int64_t num_slots = 4;
+  // Ahead of the batch in preparation; 0 reads nothing ahead.
+  int64_t read_ahead_batches = 16;
 };
 
 class DataLoader {
@@ -82,11 +88,14 @@ class DataLoader {
   void allocate_slots();
   void stop();  // joins the threads and frees the slots
   void run_worker();
+  void run_read_ahead();
   bool can_hand_out() const;  // the caller holds mutex_
   Work hand_out();
   void begin_batch();
   void fill(const Work& work);
-  void check_tokens(int64_t sample_idx, const int32_t* tokens) const;
+  int64_t samples_per_micro_step() const { return options_.micro_batch_size * options_.dp_size; }
+  void check_tokens(int64_t sample_idx, const int32_t* inputs, int32_t last_label) const;
+  [[noreturn]] void throw_wrong_token(int64_t sample_idx, int64_t position, int32_t id) const;
   Slot& slot_of(int64_t batch_idx) {
     return slots_[static_cast<size_t>(batch_idx % options_.num_slots)];
   }
@@ -100,7 +109,7 @@ class DataLoader {
   std::vector<Slot> slots_;
 
   std::mutex mutex_;
-  std::condition_variable work_available_, batch_ready_;
+  std::condition_variable work_available_, batch_ready_, batch_begins_;
   // Batches are numbered from 0: [released, taken) are in use, [taken, made] are ready or in
   // preparation.
   int64_t made_ = 0, taken_ = 0, released_ = 0;

@@ -1,9 +1,19 @@
 #include "trainer/data/data_loader.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <span>
+#include <thread>
 
 #include "indexed_dataset/blends/build_datasets.h"
+#include "indexed_dataset/pair/writer.h"
 #include "tests/trainer/tiny_dataset.h"
 
 namespace weft {
@@ -119,6 +129,79 @@ TEST_F(Loader, MasksTheLossWhereTheInputEndsADocument) {
     loader.release();
   }
   EXPECT_GT(num_masked, 0);
+}
+
+// How many pages of a file are in the page cache.
+class CachedPages {
+ public:
+  explicit CachedPages(const std::string& path) : fd_(::open(path.c_str(), O_RDONLY)) {
+    struct stat status {};
+    EXPECT_EQ(::fstat(fd_, &status), 0);
+    size_ = static_cast<size_t>(status.st_size);
+    map_ = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, fd_, 0);
+  }
+  ~CachedPages() {
+    ::munmap(map_, size_);
+    ::close(fd_);
+  }
+  void forget() const {
+    ::fdatasync(fd_);
+    ::posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED);
+  }
+  int64_t total() const { return static_cast<int64_t>(pages().size()); }
+  int64_t count() const { return std::ranges::count(pages(), 1); }
+  bool has(int64_t byte) const {
+    return pages()[static_cast<size_t>(byte / ::sysconf(_SC_PAGESIZE))] == 1;
+  }
+
+ private:
+  std::vector<unsigned char> pages() const {
+    const auto page_bytes = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+    std::vector<unsigned char> pages((size_ + page_bytes - 1) / page_bytes);
+    EXPECT_EQ(::mincore(map_, size_, pages.data()), 0);
+    for (unsigned char& page : pages) page &= 1;
+    return pages;
+  }
+
+  int fd_;
+  size_t size_ = 0;
+  void* map_ = nullptr;
+};
+
+TEST_F(Loader, AsksTheDiskForTheSamplesOfTheNextBatchesAndForLittleElse) {
+  constexpr int64_t kDocuments = 20000, kTokens = 1000;
+  const std::string prefix = folder_ / "large";
+  {
+    DatasetWriter writer(prefix, TokenType::kUInt16);
+    const std::vector<uint16_t> tokens(kTokens, 7);
+    const auto length = static_cast<int32_t>(kTokens);
+    for (int64_t d = 0; d < kDocuments; ++d)
+      writer.append_documents(std::as_bytes(std::span(tokens)), std::span(&length, 1));
+    writer.finish();
+  }
+  prefix_ = prefix;
+  const TrainingDatasets datasets = open(400);
+  const CachedPages pages(prefix + ".bin");
+  pages.forget();
+  if (pages.count() > 0) GTEST_SKIP() << "this file system keeps its pages in memory";
+  constexpr int64_t kReadAhead = 8;
+  DataLoader loader(*backend_, *datasets.train,
+                    {.micro_batch_size = 3,
+                     .vocab_size = kTinyVocabulary,
+                     .num_threads = 1,
+                     .num_slots = 2,
+                     .read_ahead_batches = kReadAhead},
+                    constant(3));
+  // Without a call of next(), two batches are prepared, and eight more are asked for.
+  const GptDataset& dataset = datasets.train->dataset(0);
+  const auto has_arrived = [&](int64_t i) {
+    return std::ranges::all_of(dataset.sample_parts(i), [&](const SamplePart& part) {
+      return pages.has(dataset.reader().offset_bytes(part.sequence_idx) + 2 * part.begin_token);
+    });
+  };
+  for (int64_t i = 0; i < 3 * (2 + kReadAhead); ++i)
+    while (!has_arrived(i)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_LT(pages.count(), pages.total() / 10);
 }
 
 TEST_F(Loader, WithoutMaskThereAreNoMaskSums) {
