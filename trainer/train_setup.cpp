@@ -8,7 +8,6 @@
 
 #include "trainer/checkpoint/background_save.h"
 #include "trainer/checkpoint/checkpoint.h"
-#include "trainer/ranks/agreement.h"
 
 namespace weft {
 
@@ -72,20 +71,6 @@ ProcessGroups create_groups(const Config& config, HostGroup& ranks, Backend& bac
   text = rank_table(ranks, groups.layout, ranks.all_gather(backend.description())) +
          "> tensors travel by " + how + "\n";
   return groups;
-}
-
-std::string tune_on_first_rank(Trainer& trainer, Backend& backend, HostGroup& ranks) {
-  std::string notes;
-  if (ranks.rank() == 0) notes = trainer.tune();
-  if (ranks.size() == 1) return notes;
-  const std::string table = ranks.all_gather(ranks.rank() == 0 ? backend.algorithms() : "")[0];
-  if (ranks.rank() != 0) {
-    backend.use_algorithms(table);
-    notes = trainer.tune();  // times nothing, and counts what it finds as in use
-  }
-  check_ranks_agree(
-      ranks, {{"the checksum of the GEMM algorithms in use", checksum_of(backend.algorithms())}});
-  return notes;
 }
 
 Topology topology_of(const Config& config) {

@@ -32,11 +32,6 @@ std::unique_ptr<Backend> create_backend(DeviceKind kind, const Config& config, i
 ProcessGroups create_groups(const Config& config, HostGroup& ranks, Backend& backend,
                             std::string& text);
 
-// Lets rank 0 time the matrix products that the table of algorithms lacks, and all ranks use its
-// table, so that they cannot differ by a bit. All ranks call it, before the trainer allocates.
-// Returns notes for the user. Throws ConfigurationDiffers where the tables differ in the end.
-std::string tune_on_first_rank(Trainer& trainer, Backend& backend, HostGroup& ranks);
-
 // Returns how the run's ranks are arranged.
 Topology topology_of(const Config& config);
 // Returns Megatron's line for each tensor-parallel rank: the number of its parameters.

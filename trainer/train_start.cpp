@@ -15,6 +15,7 @@
 #include "trainer/log/log_lines.h"
 #include "trainer/log/run_manifest.h"
 #include "trainer/train_loop.h"
+#include "trainer/tune_ranks.h"
 
 namespace weft {
 

@@ -9,12 +9,15 @@
 #include "indexed_dataset/storage/file_io.h"
 #include "indexed_dataset/storage/sha256.h"
 #include "tests/indexed_dataset/nested_json.h"
+#include "tests/trainer/forwarding_backend.h"
+#include "tests/trainer/model_fixture.h"
 #include "tests/trainer/ranks/thread_ranks.h"
 #include "tests/trainer/tiny_dataset.h"
 #include "trainer/limits.h"
 #include "trainer/log/banner.h"
 #include "trainer/log/run_manifest.h"
 #include "trainer/train_setup.h"
+#include "trainer/tune_ranks.h"
 
 namespace weft {
 namespace {
@@ -358,6 +361,75 @@ TEST(Memory, ASnapshotThatDoesNotFitIntoTheHostIsRefusedWithBothNumbers) {
     EXPECT_THAT(error.what(), HasSubstr("--async-save needs 3.00 GiB of memory on node3"));
     EXPECT_THAT(error.what(), HasSubstr("2.00 GiB are free"));
   }
+}
+
+// A backend that times products as a GPU does: what its table lacks gets this rank's own choice.
+class TimingBackend final : public ForwardingBackend {
+ public:
+  TimingBackend(int rank, bool has_memory, std::string gpu)
+      : ForwardingBackend(create_cpu_backend(1)),
+        rank_(rank),
+        has_memory_(has_memory),
+        gpu_(std::move(gpu)) {}
+  std::string tune(const WorkspaceShape&) override {
+    if (!has_memory_) return "GEMM algorithms are not timed\n";
+    for (const char* product : {"m=1", "m=2"}) {
+      const std::string key = product + std::string(",workspace=64MiB,cublaslt=1,gpu=") + gpu_;
+      in_use_[key] = known_.count(key) != 0 ? known_[key] : std::to_string(rank_);
+    }
+    return "";
+  }
+  std::string algorithms() const override {
+    std::string text = in_use_.empty() ? "" : "weft-gemm-algorithms 1\n";
+    for (const auto& [key, value] : in_use_) text += key + " " + value + "\n";
+    return text;
+  }
+  void use_algorithms(const std::string& text) override {
+    std::istringstream lines(text);
+    std::string line;
+    std::getline(lines, line);
+    for (std::string key, value; lines >> key >> value;) {
+      known_[key] = value;
+      if (in_use_.count(key) != 0) in_use_[key] = value;
+    }
+  }
+  std::map<std::string, std::string> known_, in_use_;
+
+ private:
+  const int rank_;
+  const bool has_memory_;
+  const std::string gpu_;
+};
+
+// Returns the choices of all ranks for one product, those of `short_ranks` without memory to time.
+std::vector<std::string> tuned(const std::set<int>& short_ranks) {
+  std::vector<std::string> choices(3);
+  run_ranks(3, [&](HostGroup& ranks) {
+    TimingBackend backend(ranks.rank(), short_ranks.count(ranks.rank()) == 0, "H200");
+    Trainer trainer(backend, small_options());
+    tune_on_first_rank(trainer, backend, ranks);
+    const std::string key = "m=1,workspace=64MiB,cublaslt=1,gpu=H200";
+    const bool is_in_use = backend.in_use_.count(key) != 0;
+    choices[static_cast<size_t>(ranks.rank())] =
+        is_in_use ? backend.in_use_[key] : backend.known_[key];
+  });
+  return choices;
+}
+
+TEST(Tuning, AllRanksUseTheChoicesOfTheLowestThatHasMemoryToTime) {
+  EXPECT_THAT(tuned({}), testing::Each("0"));
+  EXPECT_THAT(tuned({0}), testing::Each("1")) << "two ranks have timed, each for itself";
+  EXPECT_THAT(tuned({1}), testing::Each("0"));
+  EXPECT_THAT(tuned({0, 1}), testing::Each("2"));
+  EXPECT_THAT(tuned({0, 1, 2}), testing::Each("")) << "the library's own choice, on all";
+}
+
+TEST(Tuning, RanksWithOtherGpusAreRefused) {
+  run_ranks(2, [](HostGroup& ranks) {
+    TimingBackend backend(ranks.rank(), true, ranks.rank() == 0 ? "H200" : "H100");
+    Trainer trainer(backend, small_options());
+    EXPECT_THROW(tune_on_first_rank(trainer, backend, ranks), ConfigurationDiffers);
+  });
 }
 
 // Each of three ranks would fit, but they share their host's memory.
