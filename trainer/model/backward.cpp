@@ -23,11 +23,11 @@ void Model::backward_end(const MicroBatch& batch, bool accumulate) {
   Tensor dfinal_ln;
   if (chunk_.has_head) {
     dfinal_ln = Tensor(dnormed_.data(), shape_.dtype, {num_rows_, shape_.hidden_size});
-    start_gathering_rows(final_ln_);
     backend_.linear_backward_input(partials_of(dfinal_ln), logits_, weights_.word);
     start_summing_partials(dfinal_ln);
-    backend_.linear_backward_weight(gradients_.word, Tensor(), logits_, gathered_rows(final_ln_),
-                                    accumulate);
+    // Forward has gathered these rows last, for the logits.
+    backend_.linear_backward_weight(gradients_.word, Tensor(), logits_,
+                                    rows_gathered_last(final_ln_), accumulate);
     wait_for_sums();
   }
   const Branch last = branch_before(chunk_.num_layers, batch, /*training=*/true);

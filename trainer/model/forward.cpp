@@ -4,14 +4,20 @@
 namespace weft {
 
 void Model::forward(const MicroBatch& batch, bool training, ParameterGatherer* gatherer) {
-  if (gatherer) gatherer->wait_from(arena_ends_.front());
+  // Each part waits for its own parameters while those of the next part are gathered.
+  const auto wait_for_parameters = [&](int64_t arena_first, int64_t next_part) {
+    const bool is_last = next_part >= chunk_.num_layers;
+    const int64_t next = is_last ? 0 : arena_begins_[static_cast<size_t>(next_part)];
+    if (gatherer) gatherer->wait_from(arena_first, next);
+  };
+  wait_for_parameters(arena_ends_.front(), 0);
   if (chunk_.has_embedding) {
     backend_.embedding_forward(embedded(partials_of(branch_)), batch.tokens, weights_.word,
                                first_word());
     sum_partials(branch_);
   }
   for (int64_t i = 0; i < chunk_.num_layers; ++i) {
-    if (gatherer) gatherer->wait_from(arena_begins_[static_cast<size_t>(i)]);
+    wait_for_parameters(arena_begins_[static_cast<size_t>(i)], i + 1);
     forward_layer(i, batch, training);
   }
   forward_end(batch, training);

@@ -128,6 +128,8 @@ class Model {
   // Returns all N rows of `own` (R,C), which a column-parallel product reads: `own` itself, or where
   // ranks share the rows all_rows_, which the next gathering overwrites.
   Tensor gather_rows(Tensor own);
+  // Returns all rows of `own` where they were gathered last, and no others since.
+  Tensor rows_gathered_last(Tensor own) const { return shares_rows() ? all_rows_ : own; }
   // A row-parallel product writes its partial sums, N rows, to partials_of(own); sum_partials() puts
   // this rank's rows of the sums over ranks into `own`.
   Tensor partials_of(Tensor own) const { return shares_rows() ? partials_ : own; }

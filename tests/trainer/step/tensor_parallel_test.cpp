@@ -2,6 +2,9 @@
 // rank or shared by rows, alone and times data parallelism.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <memory>
+
 #include "tests/trainer/step/parallel_training.h"
 
 namespace weft {
@@ -105,6 +108,104 @@ TEST(TensorParallel, ASecondRunHasTheSameBits) {
         .topology = tp(2, 2, sp), .shards_optimizer = sp, .bucket_elements = 4096};
     expect_equal(train(variant), train(variant));
   }
+}
+
+// Writes down the operations of a group in the order in which the host enqueues them.
+class RecordingCommunicator final : public Communicator {
+ public:
+  RecordingCommunicator(std::shared_ptr<Communicator> inner, std::string name,
+                        std::vector<std::string>& log)
+      : inner_(std::move(inner)), name_(std::move(name)), log_(log) {}
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+  void all_reduce(Tensor inout, Reduce reduce, Stream stream) override {
+    note("all-reduce", inout);
+    inner_->all_reduce(inout, reduce, stream);
+  }
+  void reduce_scatter(Tensor out, Tensor inp, Stream stream) override {
+    note("reduce-scatter", inp);
+    inner_->reduce_scatter(out, inp, stream);
+  }
+  void all_gather(Tensor out, Tensor inp, Stream stream) override {
+    note("all-gather", out);
+    inner_->all_gather(out, inp, stream);
+  }
+  void broadcast(Tensor inout, int root, Stream stream) override {
+    inner_->broadcast(inout, root, stream);
+  }
+  void exchange(std::span<const Transfer> transfers, Stream stream) override {
+    inner_->exchange(transfers, stream);
+  }
+
+ private:
+  void note(const char* operation, Tensor tensor) {
+    log_.push_back(name_ + " " + operation + " " + std::to_string(tensor.num_elements()));
+  }
+
+  const std::shared_ptr<Communicator> inner_;
+  const std::string name_;
+  std::vector<std::string>& log_;
+};
+
+// The operations of two steps and an evaluation, by rank.
+std::vector<std::vector<std::string>> operations_of(const Variant& variant) {
+  std::vector<std::vector<std::string>> logs(static_cast<size_t>(variant.topology.world_size()));
+  run_topology(variant.topology, [&](ProcessGroups& groups) {
+    std::vector<std::string>& log = logs[static_cast<size_t>(groups.layout.world_rank())];
+    groups.tensor = std::make_shared<RecordingCommunicator>(groups.tensor, "tensor", log);
+    groups.data = std::make_shared<RecordingCommunicator>(groups.data, "data", log);
+    const TrainerOptions options = variant.options();
+    TrainerOnDevice model(options, create_cpu_backend(1), groups);
+    log.clear();
+    for (uint64_t step = 0; step < 2; ++step) {
+      const RankBatch batch(options.shape, groups.layout, step, variant.masks);
+      model->step(batch.view(), {.learning_rate = 1e-2});
+      model->result();
+    }
+    const RankBatch batch(options.shape, groups.layout, 2, variant.masks);
+    model->evaluate(batch.view());
+    model->result();
+  });
+  return logs;
+}
+
+// NCCL starts operations in the order in which the host enqueues them, over all communicators: ranks
+// with different orders would wait for each other for ever, and a collective of the first layer
+// waits for what stands before it.
+TEST(TensorParallel, ParametersAreGatheredOneLayerAheadInOneOrderOnAllRanks) {
+  for (const bool sp : {false, true}) {
+    const auto logs = operations_of({.topology = tp(2, 2, sp),
+                                     .micro_batch_size = 2,
+                                     .shards_optimizer = true,
+                                     .bucket_elements = 4096,
+                                     .num_layers = 4});
+    for (const auto& log : logs) EXPECT_EQ(log, logs[0]);
+    const std::vector<std::string>& log = logs[0];
+    const auto is = [&](size_t at, const char* what) { return log[at].rfind(what, 0) == 0; };
+    // Gathers of parameters stand between collectives of layers, in both forwards after an update.
+    const std::string rows = sp ? "tensor reduce-scatter" : "tensor all-reduce";
+    int num_between = 0, num_gathers = 0;
+    for (size_t at = 1; at < log.size(); ++at) {
+      if (!is(at, "data all-gather 4096")) continue;  // a bucket
+      ++num_gathers;
+      if (is(at - 1, rows.c_str())) ++num_between;
+    }
+    EXPECT_GT(num_gathers, 10);
+    EXPECT_GE(num_between, 2 * 3) << "after the embedding and all layers but the last two";
+  }
+}
+
+// The rows before the logits are gathered once for forward and backward.
+TEST(SequenceParallel, GathersTheRowsOfALayerNormOnceWhereTheyAreStillThere) {
+  const int num_layers = 2, num_micro_batches = kGlobalBatch / 2;
+  const auto logs = operations_of({.topology = tp(2, 1, true), .micro_batch_size = 2});
+  const auto gathers = std::count_if(logs[0].begin(), logs[0].end(), [](const std::string& line) {
+    return line.rfind("tensor all-gather", 0) == 0;
+  });
+  // Forward: two LayerNorms a layer, the last one and the loss's statistics. Backward: two branches
+  // and two LayerNorms a layer, and the embedding's gradient.
+  const int forward = 2 * num_layers + 2, backward = 4 * num_layers + 1;
+  EXPECT_EQ(gathers, num_micro_batches * (2 * (forward + backward) + forward));
 }
 
 // A rank keeps its rows of what LayerNorms and residuals need, and its heads and columns of the rest.
