@@ -11,6 +11,10 @@ namespace weft {
 std::unique_ptr<Command> make_inspect_samples_command();
 std::unique_ptr<Command> make_inspect_document_command();
 std::unique_ptr<Command> make_inspect_documents_command();
+std::unique_ptr<Command> make_inspect_grep_command();
+std::unique_ptr<Command> make_inspect_stats_command();
+std::unique_ptr<Command> make_inspect_exposure_command();
+std::unique_ptr<Command> make_inspect_diff_command();
 
 // All of them, in the order of the help.
 std::vector<std::unique_ptr<Command>> make_inspect_commands();

@@ -269,14 +269,9 @@ class InspectDocumentsCommand final : public Command {
     for (const Reading& reading : readings) {
       Json& entry = list.emplace_back(Json{{"split", short_split_name(reading.split)}});
       if (!reading.group.empty()) entry["group"] = reading.group;
-      if (reading.place.iteration) entry["iteration"] = *reading.place.iteration;
+      add_place(entry, reading.place);
       if (reading.at_end) entry["at_end"] = true;
       if (last_iteration_) entry["is_logged"] = !is_to_come(reading);
-      if (const auto& slot = reading.place.slot) {
-        entry["rank"] = slot->rank;
-        entry["micro_batch"] = slot->micro_batch;
-        entry["slot"] = slot->slot;
-      }
       entry["sample"] = reading.sample_idx;
       entry["sequence"] = reading.part.sequence_idx;
       entry["begin_token"] = reading.part.begin_token;

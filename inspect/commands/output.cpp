@@ -33,6 +33,29 @@ void add_source(nlohmann::ordered_json& json, const std::optional<SourceMap>& so
   if (!entry.origin.is_empty()) json["origin"] = entry.origin.view();
 }
 
+std::string describe(const SamplePlace& place) {
+  std::string text;
+  if (place.iteration) text = fmt::format("iteration {}", *place.iteration);
+  if (place.slot)
+    text += fmt::format(", rank {}, micro-batch {}, slot {}", place.slot->rank,
+                        place.slot->micro_batch, place.slot->slot);
+  return text;
+}
+
+void add_place(nlohmann::ordered_json& json, const SamplePlace& place) {
+  if (place.iteration) json["iteration"] = *place.iteration;
+  if (!place.slot) return;
+  json["rank"] = place.slot->rank;
+  json["micro_batch"] = place.slot->micro_batch;
+  json["slot"] = place.slot->slot;
+}
+
+const std::optional<SourceMap>& SourceMaps::of(const DatasetReader& reader) {
+  const auto found = maps_.find(&reader);
+  if (found != maps_.end()) return found->second;
+  return maps_.emplace(&reader, open_source_map_of(reader)).first->second;
+}
+
 void print_line(const nlohmann::ordered_json& json) {
   static const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
   fmt::print("{}\n", json.dump(-1, ' ', is_terminal, nlohmann::json::error_handler_t::replace));

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 
 #include "indexed_dataset/beside/source_map.h"
+#include "indexed_dataset/pair/reader.h"
 #include "indexed_dataset/terminal/option_set.h"
+#include "inspect/lookup/timeline.h"
 #include "tokenizer/vocabulary.h"
 
 namespace weft {
@@ -21,6 +25,20 @@ std::shared_ptr<const Vocabulary> find_vocabulary(const std::filesystem::path& p
 
 void add_source(nlohmann::ordered_json& json, const std::optional<SourceMap>& sources,
                 int64_t document_idx);
+
+// "iteration 30, rank 1, micro-batch 4, slot 0", as far as it is known.
+std::string describe(const SamplePlace& place);
+// The same as members of a JSON object.
+void add_place(nlohmann::ordered_json& json, const SamplePlace& place);
+
+// The source maps of datasets, each opened when it is asked for.
+class SourceMaps {
+ public:
+  const std::optional<SourceMap>& of(const DatasetReader& reader);
+
+ private:
+  std::map<const DatasetReader*, std::optional<SourceMap>> maps_;
+};
 
 // Documents may begin or end within a character: such bytes become U+FFFD. On a terminal everything
 // but ASCII is escaped, which is the same JSON: a terminal obeys controls beyond ASCII, too.

@@ -33,16 +33,6 @@ std::string escaped_lines(std::string_view text) {
   }
 }
 
-// "iteration 30, rank 1, micro-batch 4, slot 0", as far as it is known.
-std::string describe(const SamplePlace& place) {
-  std::string text;
-  if (place.iteration) text = fmt::format("iteration {}", *place.iteration);
-  if (place.slot)
-    text += fmt::format(", rank {}, micro-batch {}, slot {}", place.slot->rank,
-                        place.slot->micro_batch, place.slot->slot);
-  return text;
-}
-
 }  // namespace
 
 struct SamplePrinter::Sample {
@@ -91,7 +81,7 @@ void SamplePrinter::print(int64_t sample_idx, const SamplePlace& place) {
                 .place = place,
                 .in_dataset = in_dataset,
                 .reader = reader,
-                .sources = sources_of(reader),
+                .sources = sources_.of(reader),
                 .parts = dataset_.sample_parts(sample_idx),
                 .ids = Ids(static_cast<size_t>(dataset_.sequence_length() + 1))};
   dataset_.sample(sample_idx, sample.ids.data());
@@ -127,12 +117,7 @@ void SamplePrinter::print_text(const Sample& sample) const {
 
 void SamplePrinter::print_json(const Sample& sample) const {
   Json json = {{"sample", sample.sample_idx}, {"split", split_name_}};
-  if (sample.place.iteration) json["iteration"] = *sample.place.iteration;
-  if (const auto& slot = sample.place.slot) {
-    json["rank"] = slot->rank;
-    json["micro_batch"] = slot->micro_batch;
-    json["slot"] = slot->slot;
-  }
+  add_place(json, sample.place);
   json["dataset"] = sample.reader.prefix().string();
   json["dataset_sample"] = sample.in_dataset.sample_idx;
   Json& parts = json["parts"] = Json::array();
@@ -162,12 +147,6 @@ void SamplePrinter::print_html(const Sample& sample) const {
     fmt::print("<details><summary>{}</summary>{}</details>\n", counted(std::ssize(ids), "id"),
                fmt::join(ids, " "));
   });
-}
-
-const std::optional<SourceMap>& SamplePrinter::sources_of(const DatasetReader& reader) {
-  const auto found = sources_.find(&reader);
-  if (found != sources_.end()) return found->second;
-  return sources_.emplace(&reader, open_source_map_of(reader)).first->second;
 }
 
 }  // namespace weft

@@ -1,14 +1,12 @@
 // Prints samples, each with the documents that it is made of, as text, JSON lines or a page of HTML.
 #pragma once
 
-#include <map>
 #include <memory>
-#include <optional>
 #include <string>
 
-#include "indexed_dataset/beside/source_map.h"
 #include "indexed_dataset/blends/blended_dataset.h"
 #include "indexed_dataset/terminal/option_set.h"
+#include "inspect/commands/output.h"
 #include "inspect/lookup/timeline.h"
 #include "tokenizer/vocabulary.h"
 
@@ -40,11 +38,10 @@ class SamplePrinter {
   void print_text(const Sample& sample) const;
   void print_json(const Sample& sample) const;
   void print_html(const Sample& sample) const;
-  const std::optional<SourceMap>& sources_of(const DatasetReader& reader);
 
   const SampleFormat format_;
   const BlendedDataset& dataset_;
-  std::map<const DatasetReader*, std::optional<SourceMap>> sources_;  // of datasets that were met
+  SourceMaps sources_;
   std::string split_name_;
   std::shared_ptr<const Vocabulary> vocabulary_;
 };

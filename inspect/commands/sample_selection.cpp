@@ -130,10 +130,16 @@ Stretch SampleSelection::stretch_of_line(const std::vector<RunSegment>& segments
   return stretch;
 }
 
-void SampleSelection::check_taken(const BlendedDataset& dataset, const Stretch& stretch) const {
+const BlendedDataset& SampleSelection::find_samples(RunSamples& samples,
+                                                    const Stretch& stretch) const {
+  // An empty name means the only group, whatever it is called.
+  const std::string& group =
+      find_group(stretch.segment->order.data.blends, split.split, split.group).name;
+  const BlendedDataset* dataset = samples.find(*stretch.segment, split.split, group);
+  if (!dataset) throw std::invalid_argument("the test split has no samples in this run");
   // The index often holds more samples, from the last epoch that it needs. No iteration takes them.
-  const int64_t end = std::min(end_of_samples(*stretch.segment, split.split), dataset.end());
-  if (stretch.last <= end) return;
+  const int64_t end = std::min(end_of_samples(*stretch.segment, split.split), dataset->end());
+  if (stretch.last <= end) return *dataset;
   throw std::invalid_argument(
       fmt::format("samples {} to {} are asked for, but the run takes only {} from {}",
                   stretch.first, stretch.last, end, split.name()));

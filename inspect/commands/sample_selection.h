@@ -9,7 +9,7 @@
 
 #include "inspect/commands/run_options.h"
 #include "inspect/lookup/log_line.h"
-#include "inspect/lookup/timeline.h"
+#include "inspect/lookup/run_readings.h"
 
 namespace weft {
 
@@ -25,8 +25,9 @@ struct SampleSelection {
   // Returns the selected samples in the order of the run. Throws as samples_of_iteration(), and
   // std::runtime_error for a line of the log that contradicts the run.
   std::vector<Stretch> select(const std::vector<RunSegment>& segments) const;
-  // Throws std::invalid_argument for samples that the run does not take.
-  void check_taken(const BlendedDataset& dataset, const Stretch& stretch) const;
+  // The samples that a selected stretch is of. Throws as RunSamples::find(), and std::invalid_argument for
+  // samples that the run does not take.
+  const BlendedDataset& find_samples(RunSamples& samples, const Stretch& stretch) const;
   // "iterations 3 to 5 of train"; for people.
   std::string description() const;
 

@@ -31,23 +31,15 @@ class InspectSamplesCommand final : public Command {
     const std::vector<Stretch> selected = selection_.select(segments);
     RunSamples samples(segments);
     for (const Stretch& stretch : selected)
-      selection_.check_taken(find_samples(samples, stretch), stretch);
+      selection_.find_samples(samples, stretch);  // what the run does not take is refused first
     print_page_head(format_, "Samples of " + selection_.description());
-    for (const Stretch& stretch : selected) print(find_samples(samples, stretch), stretch);
+    for (const Stretch& stretch : selected)
+      print(selection_.find_samples(samples, stretch), stretch);
     print_page_end(format_);
     return 0;
   }
 
  private:
-  const BlendedDataset& find_samples(RunSamples& samples, const Stretch& stretch) const {
-    const auto& [split, group] = selection_.split;
-    // An empty name means the only group, whatever it is called.
-    const std::string& name = find_group(stretch.segment->order.data.blends, split, group).name;
-    const BlendedDataset* dataset = samples.find(*stretch.segment, split, name);
-    if (!dataset) throw std::invalid_argument("the test split has no samples in this run");
-    return *dataset;
-  }
-
   void print(const BlendedDataset& dataset, const Stretch& stretch) const {
     SamplePrinter printer(
         format_, dataset, selection_.split.name(),

@@ -1,0 +1,141 @@
+// weft-data inspect grep finds a text in what some iterations of a run took.
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "indexed_dataset/terminal/messages.h"
+#include "indexed_dataset/terminal/terminal_text.h"
+#include "inspect/commands/commands.h"
+#include "inspect/commands/output.h"
+#include "inspect/commands/sample_selection.h"
+#include "inspect/lookup/run_readings.h"
+#include "inspect/lookup/sample_walk.h"
+#include "inspect/text/dataset_text.h"
+
+namespace weft {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A piece of a document that holds the text.
+struct Match {
+  SamplePart part;
+  int64_t count = 0;
+  std::string before, behind;  // what stands around the first one
+};
+
+constexpr size_t kContextBytes = 40;
+
+class InspectGrepCommand final : public Command {
+ public:
+  InspectGrepCommand()
+      : Command("inspect grep", "find a text in what some iterations of a training run took") {}
+
+  void declare(OptionSet& options) override {
+    options.text("TEXT", text_, "the text, byte for byte: no regular expression");
+    run_.declare(options);
+    selection_.declare(options);
+    threads_.declare(options);
+    declare_format(options, as_json_);
+  }
+  void validate(OptionSet& options) const override {
+    if (text_.empty()) options.problem("give the text to look for");
+    run_.validate(options, selection_.needs_batch());
+    selection_.validate(options);
+  }
+
+  int run(const OptionSet&) override {
+    const std::vector<RunSegment> segments = run_.segments();
+    RunSamples samples(segments);
+    for (const Stretch& stretch : selection_.select(segments)) {
+      const BlendedDataset& dataset = selection_.find_samples(samples, stretch);
+      const auto vocabulary =
+          run_.find_vocabulary_of(*stretch.segment, dataset.dataset(0).reader().prefix());
+      if (!vocabulary)
+        throw std::runtime_error("a text can be found only with the dataset's vocabulary");
+      PlaceFinder places(stretch);
+      walk_samples(
+          stretch.first, stretch.last, threads_.resolved(),
+          [&](int64_t sample) { return matches_in(dataset, sample, *vocabulary); },
+          [&](int64_t sample, const std::vector<Match>& matches) {
+            if (matches.empty()) return;
+            const SamplePlace place = places.place_of(sample);
+            for (const Match& match : matches) print(dataset, sample, place, match);
+          });
+    }
+    std::fflush(stdout);  // before the message, where both go to one file
+    print_message(fmt::format("found {} in {} of {}", counted(num_matches_, "time"),
+                              counted(num_pieces_, "document piece"), selection_.description()));
+    return 0;
+  }
+
+ private:
+  std::vector<Match> matches_in(const BlendedDataset& dataset, int64_t sample_idx,
+                                const Vocabulary& vocabulary) const {
+    std::vector<Match> matches;
+    std::string decoded;
+    for_each_piece_of(dataset, sample_idx,
+                      [&](const SamplePart& part, std::span<const int32_t> ids) {
+                        decoded.clear();
+                        append_decoded(decoded, ids, vocabulary);
+                        const size_t at = decoded.find(text_);
+                        if (at == std::string::npos) return;
+                        Match& match = matches.emplace_back();
+                        match.part = part;
+                        const size_t begin = at - std::min(at, kContextBytes);
+                        match.before = decoded.substr(begin, at - begin);
+                        match.behind = decoded.substr(at + text_.size(), kContextBytes);
+                        for (size_t next = at; next != std::string::npos;
+                             next = decoded.find(text_, next + text_.size()))
+                          ++match.count;
+                      });
+    return matches;
+  }
+
+  void print(const BlendedDataset& dataset, int64_t sample_idx, const SamplePlace& place,
+             const Match& match) {
+    num_matches_ += match.count;
+    ++num_pieces_;
+    const DatasetReader& reader = dataset.dataset(dataset.locate(sample_idx).dataset_idx).reader();
+    const std::optional<SourceMap>& sources = sources_.of(reader);
+    if (as_json_) {
+      Json json = {{"sample", sample_idx}, {"split", selection_.split.name()}};
+      add_place(json, place);
+      json["dataset"] = reader.prefix().string();
+      json["document"] = match.part.document_idx;
+      json["begin_token"] = match.part.begin_token;
+      json["num_tokens"] = match.part.num_tokens;
+      add_source(json, sources, match.part.document_idx);
+      json["matches"] = match.count;
+      json["before"] = match.before;
+      json["behind"] = match.behind;
+      print_line(json);
+      return;
+    }
+    const std::string where = describe(place);
+    fmt::print("sample {}{}{}: document {} of {}, tokens {} to {}, {}\n", sample_idx,
+               where.empty() ? "" : ", ", where, match.part.document_idx,
+               escape_for_terminal(reader.prefix().string()), match.part.begin_token,
+               match.part.begin_token + match.part.num_tokens, counted(match.count, "time"));
+    if (sources)
+      fmt::print("  from {}\n", escape_for_terminal(sources->describe(match.part.document_idx)));
+    fmt::print("  {}[{}]{}\n", escape_for_terminal(match.before), escape_for_terminal(text_),
+               escape_for_terminal(match.behind));
+  }
+
+  std::string text_;
+  RunOptions run_;
+  SampleSelection selection_;
+  ThreadsOption threads_;
+  bool as_json_ = false;
+  SourceMaps sources_;
+  int64_t num_matches_ = 0, num_pieces_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_inspect_grep_command() {
+  return std::make_unique<InspectGrepCommand>();
+}
+
+}  // namespace weft

@@ -1,0 +1,263 @@
+// weft-data inspect stats shows which documents stand out among those that some iterations of a run took.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "indexed_dataset/terminal/messages.h"
+#include "indexed_dataset/terminal/terminal_text.h"
+#include "inspect/commands/commands.h"
+#include "inspect/commands/output.h"
+#include "inspect/commands/sample_selection.h"
+#include "inspect/lookup/run_readings.h"
+#include "inspect/lookup/sample_walk.h"
+#include "inspect/lookup/text_anomaly.h"
+#include "inspect/text/dataset_text.h"
+
+namespace weft {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A piece that was measured.
+struct MeasuredPiece {
+  SamplePart part;
+  Measures measures{};
+};
+
+// A document, by its most suspicious piece.
+struct Suspect {
+  const BlendedDataset* dataset = nullptr;
+  const DatasetReader* reader = nullptr;
+  int64_t sample_idx = 0;
+  SamplePlace place;
+  MeasuredPiece worst;
+  AnomalyScale::Score score;
+  int64_t num_pieces = 0, num_tokens = 0;  // of the document in the range
+};
+
+// Lends each caller an object that no other thread uses meanwhile.
+template <typename T>
+class Pool {
+ public:
+  template <typename Make, typename Use>
+  auto with(const Make& make, const Use& use) {
+    std::unique_ptr<T> object;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!free_.empty()) {
+        object = std::move(free_.back());
+        free_.pop_back();
+      }
+    }
+    if (!object) object = make();
+    auto result = use(*object);
+    const std::lock_guard lock(mutex_);
+    free_.push_back(std::move(object));
+    return result;
+  }
+  std::vector<std::unique_ptr<T>>& all() { return free_; }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<T>> free_;
+};
+
+class InspectStatsCommand final : public Command {
+ public:
+  InspectStatsCommand()
+      : Command("inspect stats",
+                "show which documents stand out in what some iterations of a run took") {}
+
+  void declare(OptionSet& options) override {
+    run_.declare(options);
+    selection_.declare(options);
+    options.integer("--top", num_shown_, "how many documents are shown, most suspicious first", 1);
+    threads_.declare(options);
+    declare_format(options, as_json_);
+  }
+  void validate(OptionSet& options) const override {
+    run_.validate(options, selection_.needs_batch());
+    selection_.validate(options);
+  }
+
+  int run(const OptionSet&) override {
+    const std::vector<RunSegment> segments = run_.segments();
+    RunSamples samples(segments);
+    const std::vector<Stretch> stretches = selection_.select(segments);
+    std::vector<const BlendedDataset*> datasets;
+    for (const Stretch& stretch : stretches)
+      datasets.push_back(&selection_.find_samples(samples, stretch));
+    const auto vocabulary = run_.find_vocabulary_of(*stretches.front().segment,
+                                                    datasets.front()->dataset(0).reader().prefix());
+    if (!vocabulary) throw std::runtime_error("texts are rated with the dataset's vocabulary");
+    const std::vector<float> bits = count_tokens(stretches, datasets);
+    std::vector<Suspect> suspects = measure(stretches, datasets, *vocabulary, bits);
+    std::sort(suspects.begin(), suspects.end(), [](const Suspect& a, const Suspect& b) {
+      return std::tuple(-a.score.value, -a.num_tokens, a.sample_idx, a.worst.part.begin_token) <
+             std::tuple(-b.score.value, -b.num_tokens, b.sample_idx, b.worst.part.begin_token);
+    });
+    print_message(fmt::format("{} of at least {} tokens in {}",
+                              counted(std::ssize(suspects), "document"), kMinRatedPieceTokens,
+                              selection_.description()));
+    suspects.resize(std::min(suspects.size(), static_cast<size_t>(num_shown_)));
+    for (const Suspect& suspect : suspects)
+      as_json_ ? print_json(suspect, *vocabulary) : print_text(suspect, *vocabulary);
+    return 0;
+  }
+
+ private:
+  std::vector<float> count_tokens(const std::vector<Stretch>& stretches,
+                                  const std::vector<const BlendedDataset*>& datasets) {
+    Pool<TokenCounts> pool;
+    for (size_t i = 0; i < stretches.size(); ++i) {
+      walk_samples(
+          stretches[i].first, stretches[i].last, threads_.resolved(),
+          [&](int64_t sample) {
+            return pool.with([] { return std::make_unique<TokenCounts>(); },
+                             [&](TokenCounts& counts) {
+                               for_each_piece_of(
+                                   *datasets[i], sample,
+                                   [&](const SamplePart&, auto ids) { counts.add(ids); });
+                               return true;
+                             });
+          },
+          [](int64_t, bool) {});
+    }
+    TokenCounts total;
+    for (const auto& counts : pool.all()) total.merge(*counts);
+    return total.bits();
+  }
+
+  std::vector<Suspect> measure(const std::vector<Stretch>& stretches,
+                               const std::vector<const BlendedDataset*>& datasets,
+                               const Vocabulary& vocabulary, const std::vector<float>& bits) {
+    struct Found {
+      size_t stretch = 0;
+      int64_t sample_idx = 0;
+      SamplePlace place;
+      MeasuredPiece piece;
+    };
+    std::vector<Found> found;
+    std::vector<Measures> all;
+    Pool<TextMeter> pool;
+    for (size_t i = 0; i < stretches.size(); ++i) {
+      PlaceFinder places(stretches[i]);
+      walk_samples(
+          stretches[i].first, stretches[i].last, threads_.resolved(),
+          [&](int64_t sample) {
+            return pool.with(
+                [&] { return std::make_unique<TextMeter>(vocabulary, bits); },
+                [&](TextMeter& meter) { return measure_sample(*datasets[i], sample, meter); });
+          },
+          [&](int64_t sample, const std::vector<MeasuredPiece>& pieces) {
+            const SamplePlace place = places.place_of(sample);
+            for (const MeasuredPiece& piece : pieces) {
+              found.push_back({i, sample, place, piece});
+              all.push_back(piece.measures);
+            }
+          });
+    }
+    const AnomalyScale scale(all);
+    std::map<std::pair<std::string, int64_t>, Suspect> by_document;
+    for (const auto& [stretch, sample_idx, place, piece] : found) {
+      const BlendedDataset& dataset = *datasets[stretch];
+      const DatasetReader* reader =
+          &dataset.dataset(dataset.locate(sample_idx).dataset_idx).reader();
+      Suspect& suspect = by_document[{reader->prefix().string(), piece.part.document_idx}];
+      ++suspect.num_pieces;
+      suspect.num_tokens += piece.part.num_tokens;
+      const AnomalyScale::Score score = scale.score(piece.measures);
+      if (suspect.reader && score.value <= suspect.score.value) continue;
+      suspect.dataset = &dataset;
+      suspect.reader = reader;
+      suspect.sample_idx = sample_idx;
+      suspect.place = place;
+      suspect.worst = piece;
+      suspect.score = score;
+    }
+    std::vector<Suspect> suspects;
+    for (auto& [document, suspect] : by_document) suspects.push_back(std::move(suspect));
+    return suspects;
+  }
+
+  static std::vector<MeasuredPiece> measure_sample(const BlendedDataset& dataset,
+                                                   int64_t sample_idx, TextMeter& meter) {
+    std::vector<MeasuredPiece> pieces;
+    for_each_piece_of(dataset, sample_idx,
+                      [&](const SamplePart& part, std::span<const int32_t> ids) {
+                        if (part.num_tokens >= kMinRatedPieceTokens)
+                          pieces.push_back({part, meter.measure(ids)});
+                      });
+    return pieces;
+  }
+
+  // The beginning of the worst piece.
+  static std::string excerpt(const Suspect& suspect, const Vocabulary& vocabulary) {
+    constexpr int64_t kMaxTokens = 100;
+    constexpr size_t kMaxBytes = 100;
+    const SamplePart& part = suspect.worst.part;
+    std::vector<int32_t> ids(static_cast<size_t>(std::min(part.num_tokens, kMaxTokens)));
+    suspect.reader->copy_tokens(part.sequence_idx, part.begin_token, std::ssize(ids), ids.data());
+    const std::string text = decode_ids(ids, vocabulary);
+    return std::string(beginning_of(text, kMaxBytes));
+  }
+
+  void print_text(const Suspect& suspect, const Vocabulary& vocabulary) {
+    const SamplePart& part = suspect.worst.part;
+    const std::optional<SourceMap>& sources = sources_.of(*suspect.reader);
+    const Measures& measures = suspect.worst.measures;
+    const std::string where = describe(suspect.place);
+    fmt::print("score {:.1f} by {}: document {} of {}, {} in {}\n", suspect.score.value,
+               kMeasureNames[suspect.score.measure], part.document_idx,
+               escape_for_terminal(suspect.reader->prefix().string()),
+               counted(suspect.num_tokens, "token"), counted(suspect.num_pieces, "piece"));
+    if (sources)
+      fmt::print("  from {}\n", escape_for_terminal(sources->describe(part.document_idx)));
+    fmt::print("  worst in sample {}{}{}, tokens {} to {}\n", suspect.sample_idx,
+               where.empty() ? "" : ", ", where, part.begin_token,
+               part.begin_token + part.num_tokens);
+    fmt::print(
+        "  repeated characters {}, repeated tokens {}, compressed to {}, {:.1f} bits a token\n",
+        percent(measures[kRepeatedCharacters]), percent(measures[kRepeatedTokens]),
+        percent(measures[kCompressedSize]), measures[kRarity]);
+    fmt::print("  text: {}\n", escape_for_terminal(excerpt(suspect, vocabulary)));
+  }
+
+  void print_json(const Suspect& suspect, const Vocabulary& vocabulary) {
+    const SamplePart& part = suspect.worst.part;
+    const Measures& measures = suspect.worst.measures;
+    Json json = {{"score", suspect.score.value},
+                 {"measure", kMeasureNames[suspect.score.measure]},
+                 {"dataset", suspect.reader->prefix().string()},
+                 {"document", part.document_idx},
+                 {"num_tokens", suspect.num_tokens},
+                 {"num_pieces", suspect.num_pieces}};
+    add_source(json, sources_.of(*suspect.reader), part.document_idx);
+    json["sample"] = suspect.sample_idx;
+    add_place(json, suspect.place);
+    json["begin_token"] = part.begin_token;
+    json["repeated_characters"] = measures[kRepeatedCharacters];
+    json["repeated_tokens"] = measures[kRepeatedTokens];
+    json["compressed_share"] = measures[kCompressedSize];
+    json["bits_per_token"] = measures[kRarity];
+    json["text"] = excerpt(suspect, vocabulary);
+    print_line(json);
+  }
+
+  RunOptions run_;
+  SampleSelection selection_;
+  ThreadsOption threads_;
+  int64_t num_shown_ = 20;
+  bool as_json_ = false;
+  SourceMaps sources_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_inspect_stats_command() {
+  return std::make_unique<InspectStatsCommand>();
+}
+
+}  // namespace weft

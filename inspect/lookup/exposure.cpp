@@ -1,0 +1,112 @@
+#include "inspect/lookup/exposure.h"
+
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+#include <stdexcept>
+
+#include "indexed_dataset/process/parallel_for.h"
+
+namespace weft {
+namespace {
+
+constexpr int64_t kBlock = 1 << 16;
+
+const BlendedDataset& training_samples(RunSamples& samples, const Stretch& stretch) {
+  const std::string& group = stretch.segment->order.data.blends.of(Split::kTrain).at(0).name;
+  return *samples.find(*stretch.segment, Split::kTrain, group);
+}
+
+// Calls use(sample_idx) for each sample of a stretch, on several threads.
+template <typename Use>
+void for_each_sample(const Stretch& stretch, int num_threads, const Use& use) {
+  const int64_t count = stretch.last - stretch.first;
+  parallel_for((count + kBlock - 1) / kBlock, num_threads, [&](int64_t block) {
+    const int64_t end = std::min(stretch.last, stretch.first + (block + 1) * kBlock);
+    for (int64_t sample = stretch.first + block * kBlock; sample < end; ++sample) use(sample);
+  });
+}
+
+void add(int64_t& sum, int64_t value) {
+  std::atomic_ref(sum).fetch_add(value, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+std::vector<Stretch> training_until(const std::vector<RunSegment>& segments,
+                                    std::optional<int64_t> last_iteration) {
+  std::vector<Stretch> stretches;
+  for (Stretch stretch : stretches_of(segments, Split::kTrain)) {
+    const Resumption& resumed = stretch.segment->resumed;
+    if (last_iteration && resumed.iteration >= *last_iteration) continue;
+    if (last_iteration) {
+      const auto last =
+          samples_of_iteration(stretch.segment->order, *last_iteration, resumed).second;
+      stretch.last = std::min(stretch.last, last);
+    }
+    stretches.push_back(stretch);
+  }
+  return stretches;
+}
+
+std::map<std::string, DatasetExposure> exposure_of_datasets(RunSamples& samples,
+                                                            const std::vector<Stretch>& stretches,
+                                                            int num_threads) {
+  std::map<std::string, DatasetExposure> exposures;
+  for (const Stretch& stretch : stretches) {
+    const BlendedDataset& dataset = training_samples(samples, stretch);
+    std::vector<int64_t> counts(static_cast<size_t>(dataset.num_datasets()));
+    if (dataset.is_blend()) {
+      for_each_sample(stretch, num_threads, [&](int64_t sample) {
+        add(counts[static_cast<size_t>(dataset.locate(sample).dataset_idx)], 1);
+      });
+    } else {
+      counts[0] = stretch.last - stretch.first;
+    }
+    for (int64_t i = 0; i < dataset.num_datasets(); ++i) {
+      const GptDataset& part = dataset.dataset(i);
+      DatasetExposure& exposure = exposures[part.reader().prefix().string()];
+      exposure.num_samples += counts[static_cast<size_t>(i)];
+      exposure.num_tokens += counts[static_cast<size_t>(i)] * dataset.sequence_length();
+      exposure.num_tokens_per_epoch = part.index().plan.num_tokens_per_epoch;
+    }
+  }
+  return exposures;
+}
+
+std::map<std::string, SequenceExposure> exposure_of_sequences(RunSamples& samples,
+                                                              const std::vector<Stretch>& stretches,
+                                                              int num_threads) {
+  std::map<std::string, SequenceExposure> exposures;
+  for (const Stretch& stretch : stretches) {
+    const BlendedDataset& dataset = training_samples(samples, stretch);
+    std::vector<SequenceExposure*> of_dataset;
+    for (int64_t i = 0; i < dataset.num_datasets(); ++i) {
+      const GptDataset& part = dataset.dataset(i);
+      SequenceExposure& exposure = exposures[part.reader().prefix().string()];
+      of_dataset.push_back(&exposure);
+      const auto drawn = part.index().document_index;
+      const auto [least, most] = std::minmax_element(drawn.begin(), drawn.end());
+      if (!exposure.reader) {
+        exposure.reader = std::make_shared<DatasetReader>(part.reader().prefix());
+        exposure.num_tokens.resize(static_cast<size_t>(exposure.reader->num_sequences()));
+        exposure.first = *least;
+      }
+      exposure.first = std::min<int64_t>(exposure.first, *least);
+      exposure.last = std::max<int64_t>(exposure.last, *most + 1);
+    }
+    for_each_sample(stretch, num_threads, [&](int64_t sample) {
+      SequenceExposure& exposure =
+          *of_dataset[static_cast<size_t>(dataset.locate(sample).dataset_idx)];
+      int64_t rest = dataset.sequence_length();
+      for (const SamplePart& part : dataset.sample_parts(sample)) {
+        const int64_t count = std::min(rest, part.num_tokens);
+        add(exposure.num_tokens.at(static_cast<size_t>(part.sequence_idx)), count);
+        rest -= count;
+      }
+    });
+  }
+  return exposures;
+}
+
+}  // namespace weft

@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# weft-data inspect grep, stats, exposure and diff on runs of weft-train, with planted poison: a long run of backslashes.
+. "$WEFT_SOURCE_DIR/tests/preprocess/lib.sh" || exit
+command -v python3 >/dev/null || skip "needs python3"
+export OMP_NUM_THREADS=2
+make_vocabulary
+python3 - <<'PYTHON'
+import json, random
+random.seed(5)
+words = [line.split() for line in ("the quick brown fox of corpus times line", "caf\u00e9 jumps over lazy dogs and then sleeps", "numbers 12 345 and 6789 are here")]
+def text(n): return " ".join(random.choice(random.choice(words)) for _ in range(n))
+with open("a.jsonl", "w") as a, open("b.jsonl", "w") as b:
+    for i in range(60): a.write(json.dumps({"text": f"document {i}: " + text(random.randint(20, 120))}) + "\n")
+    for i in range(60):
+        b.write(json.dumps({"text": f"other {i}: " + text(random.randint(20, 120))}) + "\n")
+        if i == 30: b.write(json.dumps({"text": "\\" * 30000}) + "\n")
+PYTHON
+for name in a b; do expect 0 '' "$data" preprocess --input $name.jsonl --output-prefix $name --append-eod; done
+train() { # FOLDER WORD...
+  local folder=$1
+  shift
+  "$WEFT_BIN_DIR/weft-train" --num-layers 1 --hidden-size 16 --num-attention-heads 1 --seq-length 64 --max-position-embeddings 64 \
+    --micro-batch-size 2 --lr 1e-3 --data-path 0.4 a_text_document 0.6 b_text_document --split 1,0,0 --train-iters 40 --log-interval 1 \
+    --eval-iters 0 --global-batch-size 8 --save "$folder" --load "$folder" --save-interval 10 --device cpu "$@"
+}
+expect 0 '' train run --exit-interval 20
+expect 0 '' train run --global-batch-size 12 --override-lr-scheduler --exit-interval 30
+
+# grep finds exactly the pieces whose text holds the text.
+expect 0 '' "$data" inspect samples --run run --iterations 5 25 --format jsonl
+mv out.log samples
+expect 0 '' "$data" inspect grep dogs --run run --iterations 5 25 --format jsonl
+grep '^{' out.log >found
+expect 0 '' "$data" inspect grep dogs --run run --iterations 5 25 --format jsonl --threads 1
+grep '^{' out.log | cmp - found || fail "grep depends on the number of threads"
+python3 - "$data" <<'PYTHON' || fail "grep"
+import json, subprocess, sys
+samples = [json.loads(line) for line in open("samples")]
+found = [json.loads(line) for line in open("found")]
+expected = []
+for sample in samples:
+    # Texts of pieces: their lengths in tokens are known, their texts are told by the tool that decodes.
+    at = 0
+    for part in sample["parts"]:
+        ids = sample["ids"][at:at + part["num_tokens"]]
+        at += part["num_tokens"]
+        text = subprocess.run([sys.argv[1], "encode", "--decode"], input=" ".join(map(str, ids)), stdout=subprocess.PIPE, text=True, check=True).stdout
+        if "dogs" in text:
+            expected.append((sample["iteration"], sample["sample"], part["document"], part["begin_token"], text.count("dogs")))
+assert len(expected) > 10
+assert expected == [(f["iteration"], f["sample"], f["document"], f["begin_token"], f["matches"]) for f in found], (expected[:3], found[:3])
+PYTHON
+expect 0 'found 0 times in 0 document pieces of iterations 1 to 30 of train' "$data" inspect grep 'no such text' --run run --iterations 1 30
+expect 2 'give the text' "$data" inspect grep --run run --iteration 1
+
+# stats: the planted document stands on top of a range that holds it.
+iteration=$("$data" inspect documents --run run --document 31 --dataset b_text_document --format jsonl | python3 -c \
+  'import json, sys; print(next(r["iteration"] for r in json.load(sys.stdin)["readings"] if r["is_logged"] and r["num_tokens"] >= 64))')
+expect 0 '' "$data" inspect stats --run run --iterations $((iteration > 3 ? iteration - 3 : 1)) $iteration --top 3
+sed -n 2p out.log | grep -qE '^score [0-9.]+ by .*: document 31 of .*/b_text_document, ' || { cat out.log; fail "the planted document is not on top"; }
+grep -qF 'from b.jsonl, byte ' out.log || fail "its source"
+expect 0 '' "$data" inspect stats --run run --iterations 1 30 --format jsonl --threads 2 && grep '^{' out.log >two
+expect 0 '' "$data" inspect stats --run run --iterations 1 30 --format jsonl --threads 1 && grep '^{' out.log | cmp - two || fail "stats depend on threads"
+[ "$(wc -l <two)" = 20 ] || fail "--top"
+
+# exposure is the sum of what the samples hold.
+expect 0 '' "$data" inspect samples --run run --iterations 1 30 --format jsonl
+mv out.log samples
+for by in dataset source document; do
+  expect 0 '' "$data" inspect exposure --run run --by $by --format jsonl --top 1000
+  mv out.log by_$by
+done
+python3 - <<'PYTHON' || fail "exposure"
+import collections, json
+by = {name: [json.loads(line) for line in open("by_" + name)] for name in ("dataset", "source", "document")}
+counts, documents, inputs = collections.Counter(), collections.Counter(), collections.Counter()
+for sample in map(json.loads, open("samples")):
+    counts[sample["dataset"]] += 1
+    rest = 64
+    for part in sample["parts"]:
+        tokens = min(rest, part["num_tokens"])
+        rest -= tokens
+        documents[sample["dataset"], part["document"]] += tokens
+        inputs[part["input"]] += tokens
+assert sum(counts.values()) == 20 * 8 + 10 * 12
+assert {row["dataset"]: (row["samples"], row["tokens"]) for row in by["dataset"]} == {d: (n, 64 * n) for d, n in counts.items()}
+assert {row["input"]: row["tokens"] for row in by["source"]} == dict(inputs)
+documents = {key: tokens for key, tokens in documents.items() if tokens}
+assert {(row["dataset"], row["document"]): row["tokens"] for row in by["document"]} == documents
+epochs = [row["epochs"] for row in by["document"]]
+assert epochs == sorted(epochs, reverse=True)
+for row in by["dataset"]: assert abs(row["epochs"] - row["tokens"] / row["tokens_per_epoch"]) < 1e-9
+PYTHON
+expect 0 ' samples, ' "$data" inspect exposure --run run --iteration 7
+rm -r run/metrics.jsonl
+expect 3 'give --iteration' "$data" inspect exposure --run run
+
+# diff
+expect 0 '' train same --exit-interval 20
+expect 0 'iterations 1 to 20: all 160 samples are equal' "$data" inspect diff same run --iterations 1 20
+expect 0 'from iteration 21 on' "$data" inspect diff run same
+grep -qF 'because of --global-batch-size: 12 and 8' out.log || { cat out.log; fail "the reason"; }
+expect 0 '' train other --exit-interval 10 --seed 99
+expect 0 'because of --seed: 1234 and 99' "$data" inspect diff same other
+for run in same other; do "$data" inspect samples --run $run --iterations 1 40 --format jsonl >$run.samples; done
+expect 0 '' "$data" inspect diff same other --format jsonl --top 40
+python3 - <<'PYTHON' || fail "diff"
+import json
+difference = json.load(open("out.log"))
+a, b = ([json.loads(line) for line in open(run + ".samples")] for run in ("same", "other"))
+different = [(x, y) for x, y in zip(a, b) if x["ids"] != y["ids"]]
+assert len(a) == len(b) == difference["samples"] == 320
+assert difference["different_samples"] == len(different) > 0
+assert difference["iterations"][0]["iteration"] == different[0][0]["iteration"]
+assert difference["iterations"][0]["first"] == [different[0][0]["sample"], different[0][1]["sample"]]
+assert difference["different_iterations"] == len({x["iteration"] for x, _ in different})
+PYTHON
+expect 0 '"different_samples":0' "$data" inspect diff run run --format jsonl
+expect 2 'give two folders' "$data" inspect diff run
+expect 4 'run_manifest.json' "$data" inspect diff run absent
+echo ok
