@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
+#include "indexed_dataset/storage/whole_files.h"
 #include "inspect/commands/output.h"
+#include "inspect/lookup/megatron_arguments.h"
 
 namespace weft {
 
@@ -11,6 +15,10 @@ void RunOptions::declare(OptionSet& options) {
                "a training run's folder: its run_manifest.json gives all options down to "
                "--data-parallel-size");
   const size_t num_before = options.resolved().size();
+  options.text(
+      "--megatron-args", megatron_arguments_,
+      "a file with the arguments of a run of Megatron: the banner of its log, or the words "
+      "of its command line; --sample-order says which Megatron it was");
   data_.declare(options);
   order_.declare(options);
   options.integer("--micro-batch-size", order_.order.micro_batch_size,
@@ -25,6 +33,20 @@ void RunOptions::declare(OptionSet& options) {
 void RunOptions::validate(OptionSet& options, bool needs_batch) const {
   data_.validate(options);
   vocabulary.validate(options);
+  if (!megatron_arguments_.empty() && run_folder.empty()) {
+    for (const std::string& name : names_) {
+      const bool goes_with = name == "megatron-args" || name == "sample-order" ||
+                             name == "data-cache-path" || name == "data-parallel-size";
+      if (!goes_with && options.given("--" + name))
+        options.problem("--megatron-args already tells the arguments: leave --" + name + " out");
+    }
+    if (!options.given("--sample-order")) {
+      options.problem(
+          "--sample-order is required with --megatron-args, which do not tell which program it was: "
+          "core, legacy, bigscience or neox");
+    }
+    return;
+  }
   if (run_folder.empty()) {
     if (data_.paths.empty()) options.problem("--data-path is required without --run");
     order_.validate(options, needs_batch);
@@ -41,6 +63,15 @@ std::vector<RunSegment> RunOptions::segments() const {
   if (!run_folder.empty()) return read_run_segments(run_folder);
   std::vector<RunSegment> segments(1);
   SampleOrder& order = segments[0].order;
+  segments[0].resumed_valid_samples = 0;
+  if (!megatron_arguments_.empty()) {
+    auto manifest =
+        parse_megatron_arguments(read_file(megatron_arguments_), order_.order.data_parallel_size);
+    manifest["arguments"]["sample_order"] = name_of(data_.order);
+    if (!data_.cache_path.empty()) manifest["arguments"]["data_cache_path"] = data_.cache_path;
+    order = sample_order_from(manifest);
+    return segments;
+  }
   order = order_.order;
   order.data.blends = order_.resolve(data_.paths);
   order.data.order = data_.order;
@@ -49,7 +80,6 @@ std::vector<RunSegment> RunOptions::segments() const {
   order.data.cache_path = data_.cache_path;
   order.data.vocab_file = vocabulary.vocab_file;
   order.data.merge_file = vocabulary.merge_file;
-  segments[0].resumed_valid_samples = 0;
   return segments;
 }
 

@@ -28,6 +28,7 @@ struct RunOptions {
                                                        const std::filesystem::path& prefix) const;
 
  private:
+  std::string megatron_arguments_;  // a file
   DataOptions data_;
   OrderOptions order_;
   std::vector<std::string> names_;  // of the options that --run replaces

@@ -24,6 +24,7 @@ train() { # FOLDER WORD...
     --eval-iters 0 --global-batch-size 8 --save "$folder" --load "$folder" --save-interval 10 --device cpu "$@"
 }
 expect 0 '' train run --exit-interval 20
+sed 's/^/ 0: /' out.log >train.log
 expect 0 '' train run --global-batch-size 12 --override-lr-scheduler --exit-interval 30
 
 # grep finds exactly the pieces whose text holds the text.
@@ -94,6 +95,17 @@ PYTHON
 expect 0 ' samples, ' "$data" inspect exposure --run run --iteration 7
 rm -r run/metrics.jsonl
 expect 3 'give --iteration' "$data" inspect exposure --run run
+
+# The banner of the log tells the same as the run's folder.
+expect 0 '' "$data" inspect samples --run run --iterations 1 20 --format jsonl
+mv out.log of_run
+expect 0 '' "$data" inspect samples --megatron-args train.log --sample-order core --data-parallel-size 1 --iterations 1 20 --format jsonl
+sed "s|$PWD/||g" of_run | cmp - out.log || fail "the banner of a log"
+expect 0 '' "$data" inspect documents --megatron-args train.log --sample-order core --document 31 --dataset b_text_document
+expect 2 '--sample-order is required with --megatron-args' "$data" inspect samples --megatron-args train.log --iteration 1
+expect 2 '--megatron-args already tells the arguments: leave --seed out' "$data" inspect samples --megatron-args train.log --sample-order core --seed 1 --iteration 1
+echo '--seq-length 64' >words
+expect 2 'it tells neither train_samples nor train_iters' "$data" inspect samples --megatron-args words --sample-order core --iteration 1
 
 # diff
 expect 0 '' train same --exit-interval 20

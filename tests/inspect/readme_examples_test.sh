@@ -12,6 +12,7 @@ for run in checkpoints other; do
   expect 0 '' "$WEFT_BIN_DIR/weft-train" --num-layers 1 --hidden-size 16 --num-attention-heads 1 --seq-length 32 --max-position-embeddings 32 \
     --micro-batch-size 2 --lr 1e-3 --data-path 0.5 wiki_text_document 0.5 web_text_document --split 90,10,0 --train-iters 30 --log-interval 1 \
     --eval-iters 1 --eval-interval 10 --global-batch-size 4 --save $run --save-interval 30 --device cpu --seed $(wc -c <<<$run)
+  [ $run != checkpoints ] || mv out.log train.log
 done
 # The indented lines that begin with a prompt, continuation lines joined; sizes are those of this test.
 count=0
