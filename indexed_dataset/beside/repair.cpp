@@ -154,9 +154,7 @@ class Repair {
   bool accept(const std::string& how, bool needs_proof) {
     if (evidence_.checksums) {
       const std::vector<DatasetFile> files = {{".idx", part_}};
-      const auto found = compute_block_checksums(files, config_.num_threads)[0];
-      if (found.size_bytes != evidence_.checksums->size_bytes ||
-          found.blocks != evidence_.checksums->blocks) {
+      if (compute_block_checksums(files, config_.num_threads)[0] != *evidence_.checksums) {
         refuse(how + ": is not what its checksum says was lost");
         return false;
       }

@@ -34,6 +34,8 @@ struct FileChecksums {
   std::string suffix;  // ".bin"
   int64_t size_bytes = 0;
   std::vector<uint64_t> blocks;
+
+  bool operator==(const FileChecksums&) const = default;
 };
 
 // A file of a dataset, which may lie under another name (".bin" in "x.bin.part").

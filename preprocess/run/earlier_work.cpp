@@ -6,7 +6,9 @@
 #include <stdexcept>
 
 #include "indexed_dataset/beside/dataset_manifest.h"
+#include "indexed_dataset/soundness/block_checksums.h"
 #include "indexed_dataset/soundness/verify.h"
+#include "preprocess/ledger/ledger_link.h"
 #include "preprocess/rank/run_files.h"
 #include "preprocess/rank/spill_file.h"
 #include "preprocess/run/finish_run.h"
@@ -60,13 +62,43 @@ void drop_work_of_others(const PlannedRun& run, const Journal::Content& work) {
   run.events.on_note("the work in " + run.folder.string() + " is dropped: " + differs.text);
 }
 
-// The .idx of a dataset that is not of the commit that was interrupted, but has one of its names. One
-// that --overwrite allowed to replace goes before the first file gets its name.
-std::optional<fs::path> find_newer_dataset(const PlannedRun& run) {
-  if (run.config.overwrite && !has_begun_renaming(run.folder)) return std::nullopt;
+// True if the files of dataset `k`, of which some have their names already, are those that the run has
+// written. Their bytes say so wherever they lie: network file systems may number files anew at each
+// mount, and set their times after the last write.
+bool is_as_written(const PlannedRun& run, size_t k) {
+  const auto path_of = [&](const std::string& suffix) {
+    const fs::path unfinished = RunFiles::path_in(run.folder, k, suffix);
+    return fs::exists(unfinished) ? unfinished
+                                  : fs::path(run.config.output_prefixes[k].string() + suffix);
+  };
+  const auto written = read_block_checksums(path_of(".checksums"));
+  if (!written) return false;
+  std::vector<DatasetFile> files;
+  for (const FileChecksums& file : *written) {
+    files.push_back({file.suffix, path_of(file.suffix)});
+    if (!fs::exists(files.back().path)) return false;
+  }
+  const auto stop_if_asked = [&](size_t, int64_t, std::span<const std::byte>) {
+    if (run.events.stop_requested()) throw RankStopped{};
+  };
+  return compute_block_checksums(files, run.config.num_workers, stop_if_asked) == *written;
+}
+
+// A file that has a name of the commit that was interrupted, and that another program has made.
+// --overwrite allowed to replace what stood there when the commit began.
+std::optional<fs::path> find_file_of_others(const PlannedRun& run) {
+  const bool may_replace = run.config.overwrite;
+  if (may_replace && !has_begun_renaming(run.folder)) return std::nullopt;
   for (size_t k = 0; k < run.config.output_prefixes.size(); ++k) {
-    const fs::path idx = run.config.output_prefixes[k].string() + ".idx";
-    if (fs::exists(RunFiles::path_in(run.folder, k, ".idx")) && fs::exists(idx)) return idx;
+    if (!fs::exists(RunFiles::path_in(run.folder, k, ".idx"))) continue;  // it is complete
+    const fs::path prefix = run.config.output_prefixes[k];
+    const fs::path idx = prefix.string() + ".idx", bin = prefix.string() + ".bin";
+    if (fs::exists(idx)) return idx;
+    if (!fs::exists(RunFiles::path_in(run.folder, k, ".bin"))) {
+      if (!is_as_written(run, k)) return bin;
+    } else if (fs::exists(bin) && !may_replace) {
+      return bin;
+    }
   }
   return std::nullopt;
 }
@@ -77,12 +109,12 @@ void resume_earlier_commit(const PlannedRun& run) {
   const auto hash = find_interrupted_commit(run.folder);
   if (!hash) return;
   if (is_hash_of_finished(run, *hash)) {
-    if (const auto newer = find_newer_dataset(run)) {
+    if (const auto other = find_file_of_others(run)) {
       if (run.config.overwrite) return;
       throw std::invalid_argument(
-          "'" + newer->string() + "' is a finished dataset, which another program has made since " +
-          "a run ended while it gave its files their names; give --overwrite to replace it, or "
-          "another --output-prefix");
+          "'" + other->string() + "' is a file that another program has made since a run ended " +
+          "while it gave its files their names; give --overwrite to replace it, or another "
+          "--output-prefix");
     }
     resume_commit(run.folder, run.config.output_prefixes);
     run.events.on_note("finished the commit of an earlier run");

@@ -13,7 +13,8 @@ namespace weft {
 
 // Carries out a commit of this run that was interrupted. Throws std::invalid_argument for one of
 // other options or inputs: it would give names to files that this run was not asked for; and if
-// another program has made a dataset of one of the names since.
+// another program has made a file of one of the names since. For that, what already has its name is
+// read and compared with its checksums. Throws RankStopped if asked to stop meanwhile.
 void resume_earlier_commit(const PlannedRun& run);
 
 // The datasets that this run would make, if all are there and need not be replaced.

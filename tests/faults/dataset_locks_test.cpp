@@ -115,11 +115,45 @@ TEST_F(OneDataset, AnInterruptedCommitIsNotMixedWithADatasetThatWasMadeSince) {
   ASSERT_EQ(in_a_process([this] { merge_into_the_dataset(/*overwrite=*/true); }), 0);
   const RunEnd end = run();
   EXPECT_EQ(end.exit_code, 2);
-  EXPECT_NE(end.message.find("which another program has made since"), std::string::npos)
+  EXPECT_NE(end.message.find("that another program has made since"), std::string::npos)
       << end.message;
   expect_dataset_of_the_merge();
   config_.overwrite = true;
   expect_rerun_completes("--overwrite");
+}
+
+// The merge is killed at each of its calls; its .bin may then stand where that of the commit stood.
+TEST_F(OneDataset, AnInterruptedCommitIsNotCarriedOnBesideFilesOfAnotherKilledProgram) {
+  for (const char* place : {"commit_rename:1", "commit_rename:2", "commit_rename:4"}) {
+    remove_output();
+    config_.overwrite = false;
+    ASSERT_TRUE(run(crash_at(place)).is_killed());
+    fs::copy(out_folder_, path("killed"), fs::copy_options::recursive);
+    int num_mixtures = 0, exit_code = -1;
+    for (int64_t call = 1; exit_code < 0; ++call) {
+      ASSERT_LT(call, 200);
+      fs::remove_all(out_folder_);
+      fs::copy(path("killed"), out_folder_, fs::copy_options::recursive);
+      exit_code = in_a_process([&] {
+        set_io_fault(call, kIoFaultKills);
+        merge_into_the_dataset(/*overwrite=*/true);
+      });
+      if (exit_code == 0 || !fs::exists(dataset().string() + ".bin") ||
+          read_file(dataset().string() + ".bin") != read_file(path("part.bin")))
+        continue;
+      ++num_mixtures;
+      const RunEnd end = run();
+      EXPECT_EQ(end.exit_code, 2) << place << ", call " << call << ": " << end.notes;
+      EXPECT_NE(end.message.find("another program has made since"), std::string::npos)
+          << end.message;
+      EXPECT_EQ(read_file(dataset().string() + ".bin"), read_file(path("part.bin")));
+    }
+    EXPECT_GT(num_mixtures, 3) << place;
+    fs::remove_all(path("killed"));
+    EXPECT_EQ(run().exit_code, 2) << "the merge is complete now";
+    config_.overwrite = true;
+    expect_rerun_completes("--overwrite");
+  }
 }
 
 TEST_F(OneDataset, ACommitThatHadRenamedNothingReplacesANewerDatasetOnlyWhenAsked) {
