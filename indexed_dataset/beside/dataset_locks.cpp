@@ -12,17 +12,25 @@ DatasetLocks::DatasetLocks(const std::vector<fs::path>& prefixes, const fs::path
   std::set<fs::path> paths;
   for (const fs::path& prefix : prefixes) paths.insert(dataset_lock_path(prefix));
   paths.erase(held);
-  for (const fs::path& path : paths) {
-    locks_.emplace_back(path, std::chrono::seconds(2));
-    was_left_behind_ |= locks_.back().was_left_behind();
-  }
+  for (const fs::path& path : paths) locks_.try_emplace(path, path, std::chrono::seconds(2));
 }
 
-void DatasetLocks::check_is_ours(const fs::path& part) const {
-  if (was_left_behind_ || !fs::exists(fs::symlink_status(part))) return;
-  throw std::invalid_argument("'" + part.string() +
-                              "' was not left by weft-data, and would be overwritten; move it "
-                              "away, or choose another name for the dataset");
+void DatasetLocks::claim_parts(const fs::path& prefix, const std::string& command,
+                               const std::vector<std::string>& suffixes) {
+  LockFile& lock = locks_.at(dataset_lock_path(prefix));
+  std::vector<fs::path> parts;
+  for (const std::string& suffix : suffixes) {
+    parts.emplace_back(prefix.string() + suffix + ".part");
+    if (!fs::exists(fs::symlink_status(parts.back()))) continue;
+    const auto writer = lock.find_writer(parts.back());
+    if (writer == command) continue;
+    throw std::invalid_argument(
+        "'" + parts.back().string() + "' was left by " +
+        (writer ? "weft-data " + *writer + ", which was killed; give that command again, or move it"
+                : "another program, and would be overwritten; move it") +
+        " away, or choose another name for the dataset");
+  }
+  lock.add_files(command, parts);
 }
 
 fs::path dataset_lock_path(const fs::path& prefix) { return prefix.string() + ".lock"; }

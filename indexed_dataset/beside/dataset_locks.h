@@ -5,7 +5,8 @@
 #pragma once
 
 #include <filesystem>
-#include <list>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "indexed_dataset/storage/lock_file.h"
@@ -20,13 +21,14 @@ class DatasetLocks {
   explicit DatasetLocks(const std::vector<std::filesystem::path>& prefixes,
                         const std::filesystem::path& held = {});
 
-  // Part files of these datasets that are there are those of a killed program, which has left its
-  // lock, too: they may be overwritten. Throws std::invalid_argument for another program's file.
-  void check_is_ours(const std::filesystem::path& part) const;
+  // Says in the lock of `prefix` that `command` writes PREFIX.SUFFIX.part for each suffix. Such files
+  // that are there must be those of a killed `command`, and may be overwritten. Throws
+  // std::invalid_argument for another program's file, std::system_error.
+  void claim_parts(const std::filesystem::path& prefix, const std::string& command,
+                   const std::vector<std::string>& suffixes);
 
  private:
-  std::list<LockFile> locks_;
-  bool was_left_behind_ = false;
+  std::map<std::filesystem::path, LockFile> locks_;
 };
 
 // PREFIX.lock

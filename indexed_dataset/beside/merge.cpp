@@ -1,5 +1,6 @@
 #include "indexed_dataset/beside/merge.h"
 
+#include <iterator>
 #include <stdexcept>
 #include <system_error>
 
@@ -26,8 +27,8 @@ namespace fs = std::filesystem;
 // Holds the output files under their part names, and removes them unless they were committed.
 class OutputParts {
  public:
-  OutputParts(fs::path prefix, const DatasetLocks& lock) : prefix_(std::move(prefix)) {
-    for (const char* suffix : kDatasetSuffixes) lock.check_is_ours(part(suffix));
+  OutputParts(fs::path prefix, DatasetLocks& lock) : prefix_(std::move(prefix)) {
+    lock.claim_parts(prefix_, "merge", {std::begin(kDatasetSuffixes), std::end(kDatasetSuffixes)});
     remove();
   }
   ~OutputParts() { remove(); }
@@ -110,7 +111,7 @@ MergeReport merge_datasets(const MergeConfig& config, const std::function<void()
     for (const char* suffix : {".bin", ".idx"}) inputs.emplace_back(prefix.string() + suffix);
   }
   guard_outputs({config.output_prefix}, {}, {}, inputs);
-  const DatasetLocks lock({config.output_prefix});
+  DatasetLocks lock({config.output_prefix});
   const PairMerge pairs(config.prefixes);
   MergeReport report;
   report.notes = compare_part_versions(pairs);

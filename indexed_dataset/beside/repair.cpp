@@ -201,7 +201,7 @@ RepairReport repair_dataset(const RepairConfig& config) {
                                 "' is not there: the tokens cannot be made again from anything "
                                 "beside them; tokenize the corpus anew");
   }
-  const DatasetLocks lock({config.prefix});
+  DatasetLocks lock({config.prefix});
   RepairReport report;
   Evidence evidence = gather_evidence(config.prefix);
   const bool has_idx = fs::exists(idx), has_checksum = evidence.checksums.has_value();
@@ -216,7 +216,7 @@ RepairReport repair_dataset(const RepairConfig& config) {
                                 " is there already, which an earlier repair kept (or somebody "
                                 "else); move it away, then give the command again");
   }
-  lock.check_is_ours(idx.string() + ".part");
+  lock.claim_parts(config.prefix, "repair", {".idx"});
   Repair repair(config, std::move(evidence));
   const bool is_made = (has_idx && repair.try_mending(idx)) || repair.try_end_of_documents();
   if (!is_made) {

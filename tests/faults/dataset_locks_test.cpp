@@ -165,5 +165,64 @@ TEST_F(OneDataset, ACommitThatHadRenamedNothingReplacesANewerDatasetOnlyWhenAske
   EXPECT_TRUE(expect_rerun_completes("--overwrite").notes.starts_with("finished the commit"));
 }
 
+// Part files of a merge that was killed at any call are its own, whatever commands came in between.
+TEST_F(OneDataset, PartsOfAKilledMergeStayItsOwnWhenOtherCommandsFail) {
+  int num_left = 0, exit_code = -1;
+  for (int64_t call = 1; exit_code < 0; ++call) {
+    ASSERT_LT(call, 200);
+    remove_output();
+    exit_code = in_a_process([&] {
+      set_io_fault(call, kIoFaultKills);
+      merge_into_the_dataset();
+    });
+    const fs::path part = dataset().string() + ".idx.part";
+    const bool is_left = fs::exists(part);
+    num_left += is_left ? 1 : 0;
+    EXPECT_EQ(in_a_process([this] {
+                MergeConfig config;
+                config.prefixes = {path("absent")};
+                config.output_prefix = dataset();
+                merge_datasets(config, [] {});
+              }),
+              4);
+    const bool has_bin = fs::exists(dataset().string() + ".bin");
+    if (exit_code < 0) {  // it would overwrite the merge's .idx.part
+      EXPECT_EQ(in_a_process([this] {
+                  repair_dataset({.prefix = dataset(), .end_of_document = 7, .token_bytes = 2});
+                }),
+                !has_bin ? 4 : is_left ? 2 : 0)
+          << call;
+    }
+    EXPECT_EQ(fs::exists(part), is_left) << call;
+    EXPECT_EQ(in_a_process([this] { merge_into_the_dataset(); }), 0) << "killed at call " << call;
+    expect_dataset_of_the_merge();
+    EXPECT_FALSE(fs::exists(dataset().string() + ".lock")) << call;
+    EXPECT_FALSE(fs::exists(part)) << call;
+  }
+  EXPECT_GT(num_left, 10);
+}
+
+TEST_F(OneDataset, ALockThatDoesNotNameAPartLetsNobodyReplaceIt) {
+  for (const char* text : {"process 1 on elsewhere\n",
+                           "process 1 on elsewhere\nmerge may leave d.sources.part\n",
+                           "process 1 on elsewhere\ndownload may leave d.bin.part\n"
+                           "download may leave d.idx.part\n"}) {
+    for (const char* suffix : {".bin.part", ".idx.part"}) {
+      remove_output();
+      write_file_atomically(dataset().string() + ".lock", text);
+      write_file_atomically(dataset().string() + suffix, "precious");
+      EXPECT_EQ(in_a_process([this] { merge_into_the_dataset(); }), 2) << text;
+      EXPECT_EQ(read_file(dataset().string() + suffix), "precious") << text;
+    }
+    fs::copy_file(path("part.bin"), dataset().string() + ".bin");
+    EXPECT_EQ(in_a_process([this] {
+                repair_dataset({.prefix = dataset(), .end_of_document = 7, .token_bytes = 2});
+              }),
+              2)
+        << text;
+    EXPECT_EQ(read_file(dataset().string() + ".idx.part"), "precious") << text;
+  }
+}
+
 }  // namespace
 }  // namespace weft

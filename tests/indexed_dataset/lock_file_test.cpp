@@ -60,6 +60,31 @@ TEST_F(Lock, AFileThatIsNoLockOfOursIsLeftAlone) {
   }
 }
 
+TEST_F(Lock, StaysAsLongAsAFileIsThereThatAKilledOwnerHasNamed) {
+  const std::filesystem::path part = path_.string() + "-d.bin.part";
+  {
+    LockFile lock(path_);
+    lock.add_files("merge", {part, path_.string() + "-d.idx.part"});
+    write_file_atomically(part, "half");
+  }
+  for (int i = 0; i < 2; ++i) {
+    const LockFile lock(path_);
+    EXPECT_EQ(lock.find_writer(part), "merge");
+    EXPECT_EQ(lock.find_writer(path_.string() + "-d.idx.part"), std::nullopt) << "it is not there";
+    EXPECT_THAT(read_file(path_), HasSubstr("process " + std::to_string(::getpid())));
+  }
+  std::filesystem::remove(part);
+  { const LockFile lock(path_); }
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(Lock, FilesThatCannotBeNamedAreNotMade) {
+  LockFile lock(path_);
+  set_io_fault(1, ENOSPC);
+  EXPECT_THROW(lock.add_files("merge", {path_.string() + ".part"}), std::system_error);
+  set_io_fault(0, 0);
+}
+
 // A mount without flock: Lustre answers ENOSYS, NFS without its lock service ENOLCK.
 class LockByName : public Lock, public ::testing::WithParamInterface<int> {
  protected:
@@ -101,8 +126,13 @@ TEST_P(LockByName, OneOfAKilledProcessOfThisHostIsTakenOver) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(0);
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
-  write("process " + std::to_string(child) + " on " + own_host() + "\n");
-  EXPECT_EQ(refusal(), "");
+  const std::filesystem::path part = path_.string() + "-d.part";
+  write("process " + std::to_string(child) + " on " + own_host() + "\nmerge may leave " +
+        part.filename().string() + "\n");
+  write_file_atomically(part, "half");
+  EXPECT_EQ(lock()->find_writer(part), "merge");
+  std::filesystem::remove(part);
+  std::filesystem::remove(path_);
 }
 
 // Its process may live: only a person can tell.

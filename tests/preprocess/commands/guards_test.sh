@@ -100,8 +100,8 @@ mv x_text_document.idx kept
 foreign x_text_document.idx.part "$data" repair x_text_document --eod-id 0
 mv kept x_text_document.idx
 rm -r made.html* made.json* vocabulary
-# The lock tells that the remains of a killed merge are ours.
-echo 'process 1 on elsewhere' >d.lock
+# The lock tells which remains of a killed merge are ours.
+printf 'process 1 on elsewhere\nmerge may leave d.bin.part\n' >d.lock
 echo half >d.bin.part
 expect 0 'wrote d.bin' "$data" merge --output-prefix d x_text_document x_text_document
 [ "$(echo d.*)" = 'd.bin d.checksums d.idx d.manifest.json d.sources' ] || fail "merge left $(echo d.*)"
