@@ -58,6 +58,9 @@ SplitBlends split_blends_from_json(const Json& json) {
     for (const Json& entry : *changes) {
       BlendChange& change = blends.changes.emplace_back();
       change.blend = blend_from(entry.at("blend"));
+      // Runs before had no shares there: a new dataset gave all of its documents.
+      if (blends.has_own_paths && change.blend.shares.empty())
+        change.blend.shares.assign(change.blend.prefixes.size(), {0.0, 1.0});
       const bool is_in_samples = entry.contains("from_samples");
       const auto first = entry.at(is_in_samples ? "from_samples" : "from_tokens").get<int64_t>();
       (is_in_samples ? change.from_samples : change.from_tokens) = first;

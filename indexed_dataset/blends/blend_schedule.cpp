@@ -1,6 +1,7 @@
 #include "indexed_dataset/blends/blend_schedule.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -43,7 +44,7 @@ std::optional<int64_t> find_start(const Json& change, const char* name, const st
 void check_distinct(const Blend& blend, const std::string& option) {
   std::set<std::string> seen;
   for (const std::string& prefix : blend.prefixes) {
-    if (seen.insert(prefix).second) continue;
+    if (seen.insert(files_of_dataset(prefix)).second) continue;
     throw_bad(option, prefix + " stands twice in one blend, so that its next sample is not known");
   }
 }
@@ -94,6 +95,17 @@ std::vector<Phase> phases_of(const Blend& first, const std::vector<BlendChange>&
 
 }  // namespace
 
+std::string files_of_dataset(const std::string& prefix) {
+  std::string files;
+  for (const char* suffix : {".bin", ".idx"}) {
+    std::error_code error;
+    const std::filesystem::path path = std::filesystem::absolute(prefix + suffix);
+    const std::filesystem::path canonical = std::filesystem::weakly_canonical(path, error);
+    files += (error ? path : canonical).string() + "\n";
+  }
+  return files;
+}
+
 std::vector<BlendChange> read_blend_schedule(const std::string& path, const Blend& first) {
   const std::string option = "--blend-schedule " + path;
   if (first.weights.empty() && first.prefixes.size() > 1)
@@ -135,8 +147,7 @@ BlendPlan plan_blends(const Blend& first, const std::vector<BlendChange>& change
       datasets.push_back(at->second);
       if (!is_new) continue;
       plan.datasets.prefixes.push_back(at->first);
-      if (!first.shares.empty())
-        plan.datasets.shares.push_back(phase.first == 0 ? first.shares[i] : std::pair{0.0, 1.0});
+      if (!first.shares.empty()) plan.datasets.shares.push_back(phase.blend.shares.at(i));
       // A dataset that is not blended is asked for no surplus.
       plan.num_asked.push_back(is_alone ? num_samples : rest.num_to_build[i]);
     }

@@ -15,8 +15,11 @@ namespace weft {
 
 // Reads the file of --blend-schedule, for a run that begins with the blend `first`. Throws
 // std::invalid_argument in words of the option for a file that is none, and where `first` has no
-// weights; std::system_error if it cannot be read.
+// weights or a blend has a dataset twice; std::system_error if it cannot be read.
 std::vector<BlendChange> read_blend_schedule(const std::string& path, const Blend& first);
+
+// Equal for two spellings of one dataset: ./a, a, a name that leads to a by links.
+std::string files_of_dataset(const std::string& prefix);
 
 // Returns the first sample of a change: the one that begins at or after its token.
 int64_t first_sample_of(const BlendChange& change, int64_t sequence_length);

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "indexed_dataset/blends/blend_schedule.h"
 #include "indexed_dataset/process/parse_json.h"
@@ -108,6 +110,61 @@ SplitBlends resolve_blends(const DataPaths& paths) {
   return result;
 }
 
+// What of a dataset neither validation nor test reads, which is what training may. `held_out`: their
+// shares.
+std::pair<double, double> share_that_is_left(const std::string& prefix,
+                                             std::vector<std::pair<double, double>> held_out) {
+  std::sort(held_out.begin(), held_out.end());
+  held_out.emplace_back(1.0, 1.0);
+  std::vector<std::pair<double, double>> left;
+  double end = 0;
+  for (const auto& share : held_out) {
+    if (share.first > end) left.emplace_back(end, share.first);
+    end = std::max(end, share.second);
+  }
+  if (left.size() == 1) return left.front();
+  throw_bad("--blend-schedule",
+            "of " + prefix +
+                ", which the run's own training blend does not name, validation and "
+                "test leave " +
+                (left.empty() ? "nothing" : "several parts") +
+                "; name it there with its share, or take it out of the schedule");
+}
+
+// Gives each dataset of a schedule the spelling that it was first named with, by which it is known, and
+// where splits have paths of their own the share of it that is for training.
+void fit_to_blends(SplitBlends& all) {
+  std::unordered_map<std::string, std::string> spellings;
+  std::unordered_map<std::string, std::pair<double, double>> training_shares;
+  std::unordered_map<std::string, std::vector<std::pair<double, double>>> held_out;
+  const auto spell = [&spellings](const std::string& prefix) {
+    return spellings.emplace(files_of_dataset(prefix), prefix).first->second;
+  };
+  for (const Split split : {Split::kTrain, Split::kValid, Split::kTest}) {
+    for (const Blend& blend : all.of(split)) {
+      for (size_t i = 0; i < blend.prefixes.size(); ++i) {
+        const std::string prefix = spell(blend.prefixes[i]);
+        if (blend.shares.empty()) continue;
+        if (split == Split::kTrain) {
+          training_shares.emplace(prefix, blend.shares[i]);
+        } else {
+          held_out[prefix].push_back(blend.shares[i]);
+        }
+      }
+    }
+  }
+  for (BlendChange& change : all.changes) {
+    for (std::string& prefix : change.blend.prefixes) {
+      prefix = spell(prefix);
+      if (!all.has_own_paths) continue;
+      const auto known = training_shares.find(prefix);
+      change.blend.shares.push_back(known != training_shares.end()
+                                        ? known->second
+                                        : share_that_is_left(prefix, held_out[prefix]));
+    }
+  }
+}
+
 }  // namespace
 
 bool DataPaths::empty() const {
@@ -138,6 +195,7 @@ SplitBlends resolve_data_paths(const DataPaths& paths) {
   if (blends.of(Split::kTrain).empty())
     throw_bad("--blend-schedule", "no dataset is named for training");
   blends.changes = read_blend_schedule(paths.blend_schedule, blends.of(Split::kTrain).front());
+  fit_to_blends(blends);
   return blends;
 }
 

@@ -159,6 +159,79 @@ TEST_F(BlendSchedule, ADatasetThatIsUsedUpBeginsAnewInAnotherOrder) {
   EXPECT_EQ(std::set(first.begin(), first.end()).size(), first.size());
 }
 
+TEST_F(BlendSchedule, ADatasetGoesOnUnderAnySpellingOfItsName) {
+  namespace fs = std::filesystem;
+  const std::string change = R"([{"from_samples": 70, "blend": "0.2 )";
+  const auto plain =
+      samples(build({"0.7", a_, "0.3", b_}, change + a_ + " 0.8 " + b_ + "\"}]", 200), 0, 200);
+  fs::create_directory(folder_ / "sub");
+  fs::create_directory_symlink(folder_.path(), folder_ / "link");
+  for (const char* suffix : {".bin", ".idx"})
+    fs::create_symlink(a_ + suffix, folder_ / ("other" + std::string(suffix)));
+  for (const char* spelling : {"./a", "sub/../a", "link/a", "other"}) {
+    const std::string again = folder_ / spelling;
+    const BlendedDataset blend =
+        build({"0.7", a_, "0.3", b_}, change + again + " 0.8 " + b_ + "\"}]", 200);
+    EXPECT_EQ(samples(blend, 0, 200), plain) << spelling;
+    EXPECT_THROW(build({"0.7", a_, "0.3", again}, change + b_ + "\"}]", 200), std::invalid_argument)
+        << spelling;
+    EXPECT_THROW(build({"1", b_}, change + a_ + " 0.8 " + again + "\"}]", 200),
+                 std::invalid_argument)
+        << spelling;
+  }
+}
+
+// A later blend names datasets of which validation and test have a part, or all.
+TEST_F(BlendSchedule, ANewDatasetGivesNoDocumentThatIsHeldOut) {
+  const std::string change = R"([{"from_samples": 10, "blend": "1 )" + c_ + "\"}]";
+  const auto held_out = [&](const Arguments& valid, const Arguments& test) {
+    DataPaths paths{.train_weighted_split_paths = {"T: 1 0:1 " + a_},
+                    .blend_schedule = schedule(change)};
+    for (const std::string& share : valid)
+      paths.valid_weighted_split_paths.push_back("V: 1 " + share + " " + folder_.path().string() +
+                                                 "/./c");
+    for (const std::string& share : test)
+      paths.test_weighted_split_paths.push_back("E: 1 " + share + " " + c_);
+    return paths;
+  };
+  // c has 20 documents, whose tokens are numbered through: where each begins.
+  std::vector<int32_t> begins = {0};
+  for (int d = 0; d < 20; ++d) begins.push_back(begins.back() + 3 + d % 7);
+  struct Case {
+    Arguments valid, test;
+    int first, last;  // documents of c that are left for training
+  };
+  for (const auto& [valid, test, first, last] :
+       {Case{{"0.9:1"}, {}, 0, 18}, Case{{"0.8:0.9"}, {"0.9:1"}, 0, 16},
+        Case{{"0:0.25"}, {}, 5, 20}, Case{{"0:0.25"}, {"0.5:1"}, 5, 10},
+        Case{{"0.5:0.75", "0.5:1"}, {}, 0, 10}, Case{{}, {}, 0, 20}}) {
+    std::set<int32_t> tokens;
+    const BlendedDataset blend = build(held_out(valid, test), 300);
+    for (const auto& [prefix, values] : samples(blend, 10, 300))
+      tokens.insert(values.begin(), values.end());
+    EXPECT_EQ(*tokens.begin(), begins[static_cast<size_t>(first)]);
+    EXPECT_EQ(*tokens.rbegin(), begins[static_cast<size_t>(last)] - 1);
+  }
+  for (const auto& [valid, test] :
+       {std::pair<Arguments, Arguments>{{"0:1"}, {}}, {{"0:0.5"}, {"0.5:1"}}, {{"0.25:0.5"}, {}}}) {
+    try {
+      build(held_out(valid, test), 300);
+      ADD_FAILURE() << "nothing was refused";
+    } catch (const std::invalid_argument& error) {
+      EXPECT_THAT(error.what(), HasSubstr("validation and test"));
+    }
+  }
+  // A dataset that the run trains on from the beginning keeps its share.
+  const BlendedDataset known =
+      build({.train_weighted_split_paths = {"T: 1 0:1 " + a_ + ", 1 0:0.5 " + c_},
+             .valid_weighted_split_paths = {"V: 1 0.9:1 " + c_},
+             .blend_schedule = schedule(change)},
+            300);
+  for (const auto& [prefix, values] : samples(known, 10, 300)) {
+    for (const int32_t token : values) EXPECT_LT(token, begins[10]);
+  }
+}
+
 // The plan against a plain loop over all phases and datasets.
 TEST_F(BlendSchedule, AgreesWithAPlainLoopForRandomSchedules) {
   const unsigned seed = std::random_device{}();
