@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -24,9 +25,33 @@ struct InputVersion {
   std::string version;      // of the manifest; "" if it is not known
 };
 
-// A local file's version is its time (preprocess/ledger/work_plan.cpp), which copies of it need not
-// share.
-bool is_time(const std::string& version) { return version.starts_with("changed "); }
+// The version of an input in a manifest: "changed TIME" of a local file (preprocess/ledger/work_plan.cpp),
+// "BYTES changed TIME" or "BYTES etag ETAG" of one on the web (preprocess/web/url_source.cpp).
+struct VersionParts {
+  std::string bytes;  // "" if it is not said
+  std::string rest;
+
+  explicit VersionParts(const std::string& version) {
+    const size_t end = version.find_first_not_of("0123456789");
+    const bool has_bytes = end != std::string::npos && end > 0 && version[end] == ' ';
+    bytes = has_bytes ? version.substr(0, end) : "";
+    rest = has_bytes ? version.substr(end + 1) : version;
+  }
+  // Copies of a file, on other nodes or on mirrors, need not share it.
+  bool is_time() const { return rest.starts_with("changed "); }
+};
+
+// How two records of one input go together.
+enum class Fit { kSame, kOtherTime, kOtherFile };
+
+Fit fit_of(const InputVersion& a, const InputVersion& b) {
+  if (a.file_bytes >= 0 && b.file_bytes >= 0 && a.file_bytes != b.file_bytes)
+    return Fit::kOtherFile;
+  if (a.version.empty() || b.version.empty() || a.version == b.version) return Fit::kSame;
+  const VersionParts first(a.version), second(b.version);
+  const bool are_times = first.is_time() && second.is_time() && first.bytes == second.bytes;
+  return are_times ? Fit::kOtherTime : Fit::kOtherFile;
+}
 
 std::string text_of(const Json& object, const char* name) {
   const auto found = object.find(name);
@@ -83,29 +108,75 @@ struct Shard {
 // The shards of one run, as far as they have been met.
 class ShardRun {
  public:
-  bool contains_another(const Shard& shard) const {
+  // How a shard goes together with those that were met; nothing if it is of another run.
+  std::optional<Fit> find_fit(const Shard& shard) const {
+    if (!has_room_for(shard)) return std::nullopt;
+    std::optional<Fit> fit;
+    for (const auto& [input, version] : shard.inputs) {
+      if (const auto seen = seen_.find(input); seen != seen_.end())
+        fit = std::max(fit.value_or(Fit::kSame), fit_of(seen->second, version));
+    }
+    if (fit == Fit::kSame && has_other_options(shard)) return Fit::kOtherTime;
+    return fit;
+  }
+
+  // The same of all shards of another run.
+  std::optional<Fit> find_fit(const ShardRun& other) const {
+    ShardRun all = *this;
+    Fit worst = Fit::kSame;
+    for (const Shard& shard : other.shards_) {
+      const std::optional<Fit> fit = find_fit(shard);
+      if (!fit || !all.has_room_for(shard)) return std::nullopt;
+      all.take_room(shard);
+      worst = std::max(worst, *fit);
+    }
+    return worst;
+  }
+
+  void add(const Shard& shard) {
+    take_room(shard);
+    if (first_.empty()) {
+      first_ = shard.part;
+      options_ = shard.options;
+    } else if (options_note_.empty() && has_other_options(shard)) {
+      options_note_ = fmt::format("{} and {} are shards that were made with other options{}",
+                                  first_, shard.part, name_of_difference(shard.options));
+    }
+    for (const auto& [input, version] : shard.inputs) compare(input, shard.part, version);
+    shards_.push_back(shard);
+  }
+
+  void add(const ShardRun& other) {
+    for (const Shard& shard : other.shards_) add(shard);
+  }
+
+  void move_notes_to(std::vector<std::string>& notes) {
+    if (!options_note_.empty()) notes.push_back(std::move(options_note_));
+    if (time_note_.empty()) return;
+    if (const size_t num_others = inputs_of_other_times_.size() - 1; num_others > 0)
+      time_note_ +=
+          fmt::format(" ({} other input{} likewise)", num_others, num_others > 1 ? "s" : "");
+    notes.push_back(std::move(time_note_));
+  }
+
+ private:
+  bool has_room_for(const Shard& shard) const {
     if (!shard.is_known) return !shard.begun_input || !read_inputs_.contains(*shard.begun_input);
     return (count_ == 0 || count_ == shard.count) && !indexes_.contains(shard.index);
   }
 
-  void add(const Shard& shard, std::vector<std::string>& notes) {
+  void take_room(const Shard& shard) {
     if (shard.is_known) {
       count_ = shard.count;
       indexes_.insert(shard.index);
     }
     read_inputs_.insert(shard.read_inputs.begin(), shard.read_inputs.end());
-    if (first_.empty()) {
-      first_ = shard.part;
-      options_ = shard.options;
-    } else if (options_.is_object() && shard.options.is_object() && options_ != shard.options) {
-      notes.push_back(fmt::format("{} and {} are shards that were made with other options{}",
-                                  first_, shard.part, name_of_difference(shard.options)));
-    }
-    for (const auto& [input, version] : shard.inputs)
-      compare(input.first, seen_[input], shard.part, version, notes);
   }
 
- private:
+  bool has_other_options(const Shard& shard) const {
+    return options_.is_object() && shard.options.is_object() && options_ != shard.options;
+  }
+
   std::string name_of_difference(const Json& options) const {
     for (const auto& [name, value] : options.items()) {
       if (options_.value(name, Json()) != value) return " (" + name + ")";
@@ -113,50 +184,65 @@ class ShardRun {
     return "";
   }
 
-  static void compare(const std::string& input, InputVersion& seen, const std::string& part,
-                      const InputVersion& version, std::vector<std::string>& notes) {
+  void compare(const InputKey& input, const std::string& part, const InputVersion& version) {
+    InputVersion& seen = seen_[input];
     if (seen.part.empty()) {
       seen = version;
       seen.part = part;
       return;
     }
-    const bool is_another_size =
-        seen.file_bytes >= 0 && version.file_bytes >= 0 && seen.file_bytes != version.file_bytes;
-    const bool is_another_version =
-        !seen.version.empty() && !version.version.empty() && seen.version != version.version;
-    if (is_another_size) {
+    const Fit fit = fit_of(seen, version);
+    if (fit == Fit::kOtherFile) {
+      const bool is_another_size =
+          seen.file_bytes >= 0 && version.file_bytes >= 0 && seen.file_bytes != version.file_bytes;
       throw std::runtime_error(fmt::format(
-          "{} and {} are shards of two versions of {}, which had {} bytes and then {}: documents "
-          "would be missing and others come twice; make the shards of one version",
-          seen.part, part, input, seen.file_bytes, version.file_bytes));
+          "{} and {} are shards of two versions of {} ({}): documents would be missing and others "
+          "come twice; make the shards of one version",
+          seen.part, part, input.first,
+          is_another_size
+              ? fmt::format("of {} bytes, then of {}", seen.file_bytes, version.file_bytes)
+              : fmt::format("'{}' and '{}'", seen.version, version.version)));
     }
-    if (is_another_version && !(is_time(seen.version) && is_time(version.version))) {
-      throw std::runtime_error(fmt::format(
-          "{} and {} are shards of two versions of {} ('{}' and '{}'): documents would be missing "
-          "and others come twice; make the shards of one version",
-          seen.part, part, input, seen.version, version.version));
-    }
-    if (is_another_version) {
-      notes.push_back(fmt::format(
-          "{} had one time of change when {} was made and another for {}, and the same size: "
-          "unless they are copies, the result is of two versions",
-          input, seen.part, part));
-    }
+    if (fit != Fit::kOtherTime) return;
+    inputs_of_other_times_.insert(input);
+    if (!time_note_.empty()) return;
+    time_note_ = fmt::format(
+        "{} had one time of change when {} was made and another for {}, and the same size: unless "
+        "they are copies, the result is of two versions",
+        input.first, seen.part, part);
   }
 
+  std::vector<Shard> shards_;
   std::string first_;  // the part that began the run
   Json options_;
   int64_t count_ = 0;  // 0 if it is not known
   std::set<int64_t> indexes_;
-  std::set<InputKey> read_inputs_;
+  std::set<InputKey> read_inputs_, inputs_of_other_times_;
   std::map<InputKey, InputVersion> seen_;
+  std::string options_note_, time_note_;  // the first of each kind
 };
+
+// Adds a shard or a run to the run that it goes together with best, if it is no worse than `worst`;
+// otherwise it begins another one.
+template <typename T>
+void add_to_best(std::vector<ShardRun>& runs, const T& item, Fit worst) {
+  ShardRun* best = nullptr;
+  std::optional<Fit> best_fit;
+  for (ShardRun& run : runs) {
+    const std::optional<Fit> fit = run.find_fit(item);
+    if (!fit || *fit > worst || (best_fit && *best_fit <= *fit)) continue;
+    best = &run;
+    best_fit = fit;
+  }
+  if (best == nullptr) best = &runs.emplace_back();
+  best->add(item);
+}
 
 }  // namespace
 
 std::vector<std::string> compare_part_versions(const PairMerge& pairs) {
   std::vector<std::string> notes;
-  ShardRun run;
+  std::vector<ShardRun> alike;
   std::pair<std::string, std::string> first_version;  // the program's, and the part that names it
   bool has_noted_version = false;
   for (const PairMerge::Part& part : pairs.parts()) {
@@ -170,9 +256,12 @@ std::vector<std::string> compare_part_versions(const PairMerge& pairs) {
       }
     }
     if (!shard.is_shard) continue;
-    if (!run.contains_another(shard)) run = ShardRun();
-    run.add(shard, notes);
+    add_to_best(alike, shard, Fit::kSame);
   }
+  // Only when all are known is it clear which of those that differ must be of one run.
+  std::vector<ShardRun> runs;
+  for (const ShardRun& run : alike) add_to_best(runs, run, Fit::kOtherFile);
+  for (ShardRun& run : runs) run.move_notes_to(notes);
   return notes;
 }
 

@@ -11,12 +11,13 @@
 namespace weft {
 
 // Compares what the manifests and source maps of shards of one run (preprocess --shard I/N) say of
-// each input. A shard that was there before, or of another N, begins the next run. Throws
-// std::runtime_error that names both parts and the input if its size or a server's version of it
-// differs.
+// each input. Shards of several runs may come in any order: each joins the run that has no such shard
+// yet and whose inputs, sizes, versions and options are most like its own. Throws std::runtime_error
+// that names both parts and the input if its size or its ETag differs.
 //
-// Returns notes on what may be meant: a file of the same size with another time (nodes may have
-// copies), shards of other options, parts that other versions of weft-data made.
+// Returns notes on what may be meant, one of each kind for a run: files of the same size with another
+// time (nodes or mirrors may have copies), shards of other options; and for the merge, parts that other
+// versions of weft-data made.
 std::vector<std::string> compare_part_versions(const PairMerge& pairs);
 
 }  // namespace weft

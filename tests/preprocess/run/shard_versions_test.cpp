@@ -112,6 +112,53 @@ TEST_F(ShardVersions, OfTheSameSizeAreNotedByTheirTimesAndRefusedByWhatAServerSa
   EXPECT_THAT(error_of_merge({first, second}), AllOf(HasSubstr("etag"), HasSubstr("two versions")));
 }
 
+// A web server that gives no ETag, or mirrors of which each has a date of its own.
+TEST_F(ShardVersions, OfTheSameSizeAndAnotherDateOnTheWebAreNotedOnce) {
+  write_input(lines_of_digits(1, 40'000));
+  const std::string first = shard("a", 0), second = shard("a", 1);
+  const auto set_versions = [](const std::string& prefix, const std::string& in,
+                               const std::string& other) {
+    edit_manifest(prefix, [&](Json& json) {
+      json["inputs"][0]["version"] = in;
+      json["inputs"][1]["version"] = other;
+    });
+  };
+  set_versions(first, "40000 changed Mon, 06 Jul 2026 08:00:00 GMT", "5000 changed Monday");
+  set_versions(second, "40000 changed Tue, 07 Jul 2026 08:00:00 GMT", "5000 changed Tuesday");
+  EXPECT_EQ(error_of_merge({first, second}), "");
+  EXPECT_THAT(notes, ElementsAre(AllOf(HasSubstr(path("in")), HasSubstr("time of change"),
+                                       HasSubstr("(1 other input likewise)"))));
+  set_versions(second, "41000 changed Mon, 06 Jul 2026 08:00:00 GMT", "5000 changed Monday");
+  EXPECT_THAT(error_of_merge({first, second}),
+              AllOf(HasSubstr("two versions"), HasSubstr("'41000 changed")));
+}
+
+TEST_F(ShardVersions, OfSeveralRunsMayComeInAnyOrder) {
+  write_input(lines_of_digits(1, 40'000));
+  const std::string a0 = shard("a", 0), a1 = shard("a", 1);
+  write_input(lines_of_digits(2, 44'000));
+  const std::string b0 = shard("b", 0), b1 = shard("b", 1);
+  // The same size, another time.
+  std::filesystem::last_write_time(
+      path("in"), std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  const std::string c0 = shard("c", 0), c1 = shard("c", 1);
+  config.inputs = {path("third")};
+  write_input(lines_of_digits(3, 30'000), "third");
+  const std::string d1 = shard("d", 1);
+  for (const auto& order : std::vector<std::vector<std::string>>{{a0, b0, a1, b1},
+                                                                 {a0, b1, b0, a1},
+                                                                 {b0, c0, b1, c1},
+                                                                 {c1, a1, b0, a0, b1, c0},
+                                                                 {a0, d1, a1}}) {
+    SCOPED_TRACE(::testing::PrintToString(order));
+    EXPECT_EQ(error_of_merge(order), "");
+    // The order of shards of one run is another matter.
+    for (const std::string& note : notes) EXPECT_THAT(note, HasSubstr("order"));
+  }
+  EXPECT_THAT(error_of_merge({b0, a1, b1}), "") << "a shard that is missing is another matter, too";
+  EXPECT_THAT(error_of_merge({a0, b1}), HasSubstr("two versions"));
+}
+
 TEST_F(ShardVersions, OfOtherProgramsAndOptionsAreNoted) {
   write_input(lines_of_digits(1, 40'000));
   const std::string first = shard("a", 0);
