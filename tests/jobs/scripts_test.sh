@@ -40,4 +40,34 @@ touch "$work/pile/01.jsonl.zst"
 expect 0 'jobs 17_0 to 17_1 tokenize, job 17 merges' pile jobs/pile.sh --array
 expect 2 'weft-train is not there' env WEFT_BIN="$work" bash jobs/2.distributed-training.sbatch
 expect 3 'no dataset .*my-gpt2_text_document' env WEFT_BIN="${WEFT_BIN_DIR:?}" DATA_PATH="$work" bash jobs/2.distributed-training.sbatch
+
+# What the training job would start. A run that goes on keeps its global batch when the number of ranks is another one.
+data=$work/data save=$work/data/checkpoints
+mkdir -p "$save"; touch "$data/my-gpt2_text_document.idx"
+printf '#!/bin/sh\necho "srun $*"\n' >"$work/fake/srun"; chmod +x "$work/fake/srun"
+train() { env PATH="$work/fake:$PATH" WEFT_BIN="$WEFT_BIN_DIR" DATA_PATH="$data" SLURM_GPUS_ON_NODE=4 "$@" bash jobs/2.distributed-training.sbatch; }
+expect 0 '--ntasks=4 .*--global-batch-size 64 ' train
+cat >"$save/run_manifest.json" <<END
+{
+  "arguments": {
+    "micro_batch_size": 16,
+    "global_batch_size": 16,
+    "seed": 1
+  },
+  "earlier": [
+    {
+      "arguments": {
+        "global_batch_size": 8
+      }
+    }
+  ]
+}
+END
+expect 0 '--global-batch-size 64 ' train   # nothing was saved, so nothing goes on
+echo 20 >"$save/latest_checkpointed_iteration.txt"
+expect 2 'has a global batch of 16 samples, which 4 ranks cannot share' train
+expect 0 '--ntasks=4 .*--global-batch-size 16 ' train MICRO_BATCH_SIZE=4
+expect 0 '--ntasks=4 .*--global-batch-size 16 ' train MICRO_BATCH_SIZE=8 TENSOR_PARALLEL=2
+expect 0 '--ntasks=1 .*--global-batch-size 16 ' train RANKS_PER_NODE=1
+expect 0 '--global-batch-size 128 ' train GLOBAL_BATCH_SIZE=128
 echo passed

@@ -28,7 +28,8 @@ grep -qE '^0: +iteration +40/ +40 \|' "$work/straight.out" || fail "no iteration
 export SAVE_DIR=$work/chained
 EXTRA_ARGS="--exit-interval 20" sbatch --wait --output="$work/first.out" "$source_dir/jobs/2.distributed-training.sbatch" || fail "first link failed"
 [ "$(cat "$SAVE_DIR/latest_checkpointed_iteration.txt")" = 20 ] || fail "the first link did not save iteration 20"
-sbatch --wait --output="$work/second.out" "$source_dir/jobs/2.distributed-training.sbatch" || fail "second link failed"
+# It keeps the global batch of 4 samples; MICRO_BATCH_SIZE alone would make it 2.
+env -u GLOBAL_BATCH_SIZE sbatch --wait --output="$work/second.out" "$source_dir/jobs/2.distributed-training.sbatch" || fail "second link failed"
 numbers() { jq -r 'select(.lm_loss != null) | "\(.iteration) \(.lm_loss) \(.grad_norm)"' "$1/metrics.jsonl"; }
 diff <(numbers "$work/straight") <(numbers "$work/chained") || fail "the chained run differs from the straight one"
 
