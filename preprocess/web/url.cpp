@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <memory>
+#include <sstream>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include "indexed_dataset/storage/sha256.h"
 
@@ -49,6 +52,57 @@ std::string advice_for_scheme(const std::string& scheme) {
   if (scheme == "s3" || scheme == "gs" || scheme == "az" || scheme == "abfs")
     return "; give its https address, or copy it to a disk first (with the store's own program)";
   return "";
+}
+
+// Parameters that say who may read a file and until when. They change each time that somebody signs the
+// address, and say nothing of which file it is.
+struct Credentials {
+  // The parameter of which such an address has one; without it the others may mean something else.
+  std::string_view mark;
+  // In lower case; one that ends with '-' stands for all that begin so.
+  std::vector<std::string_view> names;
+};
+
+const Credentials kCredentials[] = {
+    // Amazon S3 and Google Cloud Storage, signatures of version 4. "response-..." sets headers.
+    {"x-amz-signature", {"x-amz-", "response-"}},
+    {"x-goog-signature", {"x-goog-", "response-"}},
+    // Version 2 of both, Alibaba OSS and CloudFront.
+    {"signature",
+     {"signature", "expires", "awsaccesskeyid", "googleaccessid", "ossaccesskeyid",
+      "security-token", "x-amz-security-token", "key-pair-id", "policy", "response-"}},
+    // Azure's shared access signatures.
+    {"sig", {"sig", "sv",    "ss",    "srt",  "sr",    "st",    "se",   "sp",   "si",
+             "sip", "spr",   "sdd",   "ses",  "skoid", "sktid", "skt",  "ske",  "sks",
+             "skv", "saoid", "suoid", "scid", "rscc",  "rscd",  "rsce", "rscl", "rsct"}},
+    // Dropbox.
+    {"rlkey", {"rlkey", "st"}},
+    // GitHub, GitLab, Firebase; Akamai.
+    {"token", {"token"}},
+    {"access_token", {"access_token"}},
+    {"private_token", {"private_token"}},
+    {"hdnea", {"hdnea"}},
+    {"hdnts", {"hdnts"}},
+};
+
+// The query without credentials, its other parameters in their order.
+std::string query_without_credentials(const std::string& query) {
+  std::vector<std::pair<std::string, std::string>> parameters;  // name in lower case, text
+  std::istringstream texts(query);
+  for (std::string text; std::getline(texts, text, '&');)
+    parameters.emplace_back(lower(text.substr(0, text.find('='))), text);
+  for (const auto& [mark, names] : kCredentials) {
+    const auto is_mark = [mark = mark](const auto& parameter) { return parameter.first == mark; };
+    if (std::none_of(parameters.begin(), parameters.end(), is_mark)) continue;
+    for (const std::string_view name : names) {
+      std::erase_if(parameters, [name](const auto& parameter) {
+        return name.ends_with('-') ? parameter.first.starts_with(name) : parameter.first == name;
+      });
+    }
+  }
+  std::string rest;
+  for (const auto& [name, text] : parameters) rest += (rest.empty() ? "" : "&") + text;
+  return rest;
 }
 
 }  // namespace
@@ -97,12 +151,7 @@ std::string url_file_name(const std::string& url) {
 }
 
 std::string url_without_secrets(const std::string& url) {
-  const std::string query = part_of(parse(url), CURLUPART_QUERY);
-  const std::string names = std::string(1, '&').append(lower(query));
-  for (const char* signature :
-       {"&x-amz-signature=", "&x-goog-signature=", "&signature=", "&sig="}) {
-    if (names.find(signature) != std::string::npos) return display_url(url);
-  }
+  const std::string query = query_without_credentials(part_of(parse(url), CURLUPART_QUERY));
   if (query.empty()) return display_url(url);
   return display_url(url) + " (query " + sha256_base64(query).substr(0, 16) + ")";
 }

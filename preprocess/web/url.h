@@ -23,7 +23,8 @@ std::string url_path(const std::string& url);
 std::string url_file_name(const std::string& url);
 
 // Which file an address names, for files and messages: display_url(), and a hash of its query, which
-// may be a secret. A signed query is left out: it says who may read the file, and changes each time.
+// may be a secret. Signatures and tokens are left out of it: they say who may read the file, and change
+// each time.
 std::string url_without_secrets(const std::string& url);
 
 bool is_https(const std::string& url);

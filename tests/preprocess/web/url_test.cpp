@@ -17,9 +17,38 @@ TEST(Url, IsToldFromOthersOfAnotherQueryWithoutShowingIt) {
   EXPECT_EQ(one.find("secret"), std::string::npos);
   EXPECT_EQ(one.find("https://h/get (query "), 0U);
   EXPECT_EQ(url_without_secrets("https://h/get"), "https://h/get");
-  for (const char* query : {"id=1&X-Amz-Signature=ab", "Signature=ab&Expires=7", "sv=1&sig=ab"}) {
-    EXPECT_EQ(url_without_secrets(std::string("https://h/get?") + query), "https://h/get") << query;
+}
+
+// Each address is signed twice.
+TEST(Url, CredentialsDoNotTellFilesApartAndOtherParametersDo) {
+  const auto named = [](const std::string& query) {
+    return url_without_secrets("https://h/get?" + query);
+  };
+  const std::pair<const char*, const char*> kSigned[] = {
+      {"X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=a&X-Amz-Date=1&X-Amz-Signature=ab",
+       "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=c&X-Amz-Date=2&X-Amz-Signature=cd&"
+       "X-Amz-Security-Token=t&response-content-disposition=attachment"},
+      {"X-Goog-Date=1&X-Goog-Signature=ab", "X-Goog-Date=2&X-Goog-Signature=cd"},
+      {"AWSAccessKeyId=a&Expires=7&Signature=ab", "AWSAccessKeyId=b&Expires=8&Signature=cd"},
+      {"GoogleAccessId=a&Expires=7&Signature=ab", "GoogleAccessId=a&Expires=8&Signature=cd"},
+      {"Policy=e&Signature=ab&Key-Pair-Id=K", "Policy=f&Signature=cd&Key-Pair-Id=K"},
+      {"sv=2024-05-04&se=1&sr=b&sp=r&sig=ab", "sv=2024-05-04&st=0&se=2&sr=b&sp=r&sig=cd"},
+      {"rlkey=ab&st=1", "rlkey=cd&st=2"},
+      {"token=ab", "token=cd"},
+      {"access_token=ab", "access_token=cd"},
+  };
+  for (const auto& [first, second] : kSigned) {
+    EXPECT_EQ(named(first), "https://h/get") << first;
+    EXPECT_EQ(named(second), "https://h/get") << second;
+    const std::string version = "versionId=7";
+    EXPECT_NE(named(version + "&" + first), named(first)) << "another version of the file";
+    EXPECT_EQ(named(version + "&" + first), named(std::string(second) + "&" + version));
+    EXPECT_EQ(named(version + "&" + first), named(version));
+    EXPECT_NE(named(version + "&" + first), named("versionId=8&" + std::string(first)));
   }
+  // Without a signature these are parameters like others.
+  for (const char* name : {"Expires", "sr", "st", "Policy", "response-type"})
+    EXPECT_NE(named(name + std::string("=1")), named(name + std::string("=2"))) << name;
 }
 
 TEST(DownloadState, ComesBackAsItWasWritten) {
