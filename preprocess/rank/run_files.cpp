@@ -141,15 +141,18 @@ std::shared_ptr<OutputFile> RunFiles::spill_file(int64_t task) {
 }
 
 void RunFiles::sync() {
-  for (const auto& dataset : datasets_) {
-    dataset->pair.sync();
-    dataset->sources.sync();
-  }
+  // First of all: a spill file that is closed while the others are synced holds what was written
+  // before the call, too.
   std::vector<std::shared_ptr<OutputFile>> spills;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [task, file] : spills_) spills.push_back(file);
   }
+  for (const auto& dataset : datasets_) {
+    dataset->pair.sync();
+    dataset->sources.sync();
+  }
+  crash_point("datasets_synced");
   for (const auto& file : spills) file->sync();
   if (has_new_files_.exchange(false)) sync_folder(folder_);
   crash_point("files_synced");

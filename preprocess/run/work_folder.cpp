@@ -156,6 +156,7 @@ void remove_work_folder(const fs::path& folder) {
   crash_point("commit_removed");
   std::error_code is_still_open;
   for (const fs::path& path : rest) {
+    crash_point("work_file_removed");
     if (path.filename().string().starts_with(".nfs")) {
       fs::remove(path, is_still_open);
     } else {

@@ -190,7 +190,9 @@ TEST_F(OneDataset, PartsOfAKilledMergeStayItsOwnWhenOtherCommandsFail) {
       EXPECT_EQ(in_a_process([this] {
                   repair_dataset({.prefix = dataset(), .end_of_document = 7, .token_bytes = 2});
                 }),
-                !has_bin ? 4 : is_left ? 2 : 0)
+                !has_bin  ? 4
+                : is_left ? 2
+                          : 0)
           << call;
     }
     EXPECT_EQ(fs::exists(part), is_left) << call;
@@ -203,10 +205,10 @@ TEST_F(OneDataset, PartsOfAKilledMergeStayItsOwnWhenOtherCommandsFail) {
 }
 
 TEST_F(OneDataset, ALockThatDoesNotNameAPartLetsNobodyReplaceIt) {
-  for (const char* text : {"process 1 on elsewhere\n",
-                           "process 1 on elsewhere\nmerge may leave d.sources.part\n",
-                           "process 1 on elsewhere\ndownload may leave d.bin.part\n"
-                           "download may leave d.idx.part\n"}) {
+  for (const char* text :
+       {"process 1 on elsewhere\n", "process 1 on elsewhere\nmerge may leave d.sources.part\n",
+        "process 1 on elsewhere\ndownload may leave d.bin.part\n"
+        "download may leave d.idx.part\n"}) {
     for (const char* suffix : {".bin.part", ".idx.part"}) {
       remove_output();
       write_file_atomically(dataset().string() + ".lock", text);
