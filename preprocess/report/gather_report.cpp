@@ -179,13 +179,17 @@ std::optional<std::string> report_format(const std::filesystem::path& path) {
 void check_is_report(const std::filesystem::path& path) {
   if (!std::filesystem::exists(path)) return;
   if (std::filesystem::is_regular_file(path)) {
-    std::string begin(1024, '\0');
+    std::string begin(8192, '\0');
     std::ifstream(path, std::ios::binary).read(begin.data(), std::ssize(begin));
-    if (begin.find(kReportProgram) != std::string::npos) return;
+    const auto has = [&begin](const char* text) { return begin.find(text) != std::string::npos; };
+    // Earlier versions did not name the program.
+    if (has(kReportProgram) || has(": data report</title>") ||
+        (begin.starts_with("{\n  \"dataset\": ") && has("\n  \"manifest_written\": ")))
+      return;
   }
   throw std::invalid_argument("'" + path.string() +
-                              "' is there, and is no report of weft-data; give --overwrite to "
-                              "replace it, or another name");
+                              "' is there, and is no report of weft-data; move it away, or give "
+                              "another name");
 }
 
 void write_report(const std::filesystem::path& prefix, const std::filesystem::path& path,

@@ -82,8 +82,18 @@ for suffix in .lock .part .part.json; do
 done
 ls file* d.* Cargo* 2>/dev/null && fail "something was left"
 # A report replaces reports only.
+for report in made.html made.json; do expect 0 "wrote $report" "$data" report x_text_document --output $report; done
 foreign thesis.html "$data" report x_text_document --output thesis.html
 foreign thesis.json "$data" preprocess --input corpus.jsonl --output-prefix x --report thesis.json
+# Its --overwrite would make the dataset anew.
+grep -q 'move it away, or give another name' out.log || fail "the advice is not to move the file away"
+# Those of earlier versions are reports.
+sed -i 's/<meta name="generator"[^>]*>//' made.html
+sed -i '/"program"/d' made.json
+for report in made.html made.json; do
+  grep -q 'weft-data report' $report && fail "$report names its program"
+  expect 0 "wrote $report" "$data" report x_text_document --output $report
+done
 echo precious >made.html
 expect 0 'wrote made.html' "$data" report x_text_document --output made.html --overwrite
 for report in made.html made.json; do
