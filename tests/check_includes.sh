@@ -7,7 +7,7 @@ cd "${WEFT_SOURCE_DIR:-$(dirname "$0")/..}"
 map='
 tokenizer        : split merge known_words top
 indexed_dataset  : process terminal,ranks,storage pair soundness,samples blends beside,run_folder
-inspect          > tokenizer indexed_dataset : text lookup commands
+inspect          > tokenizer indexed_dataset : text lookup losses commands
 preprocess       > tokenizer indexed_dataset inspect : stream compressed web documents ledger rank run,report commands
 kernels          : top cpu,cuda/memory_bound cuda/attention cuda
 trainer          > indexed_dataset kernels : config data,ranks parallel model step checkpoint,log model_tool top

@@ -15,6 +15,7 @@ std::unique_ptr<Command> make_inspect_grep_command();
 std::unique_ptr<Command> make_inspect_stats_command();
 std::unique_ptr<Command> make_inspect_exposure_command();
 std::unique_ptr<Command> make_inspect_diff_command();
+std::unique_ptr<Command> make_inspect_spikes_command();
 
 // All of them, in the order of the help.
 std::vector<std::unique_ptr<Command>> make_inspect_commands();

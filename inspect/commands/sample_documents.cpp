@@ -1,0 +1,93 @@
+#include "inspect/commands/sample_documents.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "indexed_dataset/terminal/messages.h"
+#include "indexed_dataset/terminal/terminal_text.h"
+#include "inspect/commands/output.h"
+#include "inspect/text/dataset_text.h"
+
+namespace weft {
+namespace {
+
+constexpr int64_t kShownTokens = 16;    // of the text
+constexpr int64_t kShownDocuments = 3;  // the others are counted
+
+}  // namespace
+
+SampleDocuments::Sample SampleDocuments::sample(int64_t sample_idx) const {
+  Sample sample{.reader = &samples_.dataset(samples_.locate(sample_idx).dataset_idx).reader(),
+                .parts = samples_.sample_parts(sample_idx)};
+  std::stable_sort(
+      sample.parts.begin(), sample.parts.end(),
+      [](const SamplePart& a, const SamplePart& b) { return a.num_tokens > b.num_tokens; });
+  return sample;
+}
+
+std::string SampleDocuments::line_of(int64_t sample_idx) {
+  const Sample found = sample(sample_idx);
+  std::string line;
+  const int64_t num_shown = std::min(std::ssize(found.parts), kShownDocuments);
+  for (int64_t i = 0; i < num_shown; ++i) {
+    const SamplePart& part = found.parts[static_cast<size_t>(i)];
+    line += fmt::format("{}document {}, tokens {} to {} of {}{}", i == 0 ? "" : "; ",
+                        part.document_idx, part.begin_token, part.begin_token + part.num_tokens,
+                        found.reader->length(part.sequence_idx),
+                        source_of(*found.reader, part.document_idx));
+    if (i == 0 && vocabulary_) line += fmt::format(": \"{}\"", escape_for_terminal(text_of(found)));
+  }
+  if (num_shown < std::ssize(found.parts))
+    line += fmt::format("; and {} more", std::ssize(found.parts) - num_shown);
+  return line;
+}
+
+std::vector<std::string> SampleDocuments::documents_of(int64_t sample_idx) {
+  const Sample found = sample(sample_idx);
+  std::vector<std::string> documents;
+  for (const SamplePart& part : found.parts) {
+    documents.push_back(fmt::format("document {}{}", part.document_idx,
+                                    source_of(*found.reader, part.document_idx)));
+  }
+  return documents;
+}
+
+// Returns ", of DATASET, FILE, byte N", each as far as it is needed and known.
+std::string SampleDocuments::source_of(const DatasetReader& reader, int64_t document_idx) {
+  std::string text;
+  if (samples_.is_blend())
+    text += fmt::format(", of {}", escape_for_terminal(reader.prefix().string()));
+  if (const std::optional<SourceMap>& sources = sources_of(reader))
+    text += fmt::format(", {}", escape_for_terminal(sources->describe(document_idx)));
+  return text;
+}
+
+void SampleDocuments::add_to(nlohmann::ordered_json& json, int64_t sample_idx) {
+  const Sample found = sample(sample_idx);
+  json["dataset"] = found.reader->prefix().string();
+  json["documents"] = nlohmann::ordered_json::array();
+  for (const SamplePart& part : found.parts) {
+    json["documents"].push_back({{"document", part.document_idx},
+                                 {"sequence", part.sequence_idx},
+                                 {"begin_token", part.begin_token},
+                                 {"num_tokens", part.num_tokens}});
+    add_source(json["documents"].back(), sources_of(*found.reader), part.document_idx);
+  }
+  if (vocabulary_) json["text"] = text_of(found);
+}
+
+std::string SampleDocuments::text_of(const Sample& sample) const {
+  const SamplePart& part = sample.parts.front();
+  std::vector<int32_t> ids(static_cast<size_t>(std::min<int64_t>(part.num_tokens, kShownTokens)));
+  sample.reader->copy_tokens(part.sequence_idx, part.begin_token, std::ssize(ids), ids.data());
+  return decode_ids(ids, *vocabulary_) + (std::ssize(ids) < part.num_tokens ? "..." : "");
+}
+
+const std::optional<SourceMap>& SampleDocuments::sources_of(const DatasetReader& reader) {
+  const auto found = sources_.find(&reader);
+  if (found != sources_.end()) return found->second;
+  return sources_.emplace(&reader, open_source_map_of(reader)).first->second;
+}
+
+}  // namespace weft

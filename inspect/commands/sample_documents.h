@@ -1,0 +1,46 @@
+// What a sample is made of, in a few words: for lists of many samples.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "indexed_dataset/beside/source_map.h"
+#include "indexed_dataset/blends/blended_dataset.h"
+#include "tokenizer/vocabulary.h"
+
+namespace weft {
+
+class SampleDocuments {
+ public:
+  // `samples` must outlive it. `vocabulary` may be null: no text is shown then.
+  SampleDocuments(const BlendedDataset& samples, std::shared_ptr<const Vocabulary> vocabulary)
+      : samples_(samples), vocabulary_(std::move(vocabulary)) {}
+
+  // Returns the documents of a sample, those with most tokens first, each with its source, and how the
+  // first one begins; on one line, safe to print.
+  std::string line_of(int64_t sample_idx);
+  // Returns the documents of a sample, those with most tokens first: "document 77, corpus.jsonl, byte 1234".
+  std::vector<std::string> documents_of(int64_t sample_idx);
+  // Adds "dataset", "documents" and "text" (of the first document's tokens) to `json`.
+  void add_to(nlohmann::ordered_json& json, int64_t sample_idx);
+
+ private:
+  struct Sample {
+    const DatasetReader* reader = nullptr;
+    std::vector<SamplePart> parts;  // the longest first
+  };
+  Sample sample(int64_t sample_idx) const;
+  const std::optional<SourceMap>& sources_of(const DatasetReader& reader);
+  std::string source_of(const DatasetReader& reader, int64_t document_idx);
+  std::string text_of(const Sample& sample) const;
+
+  const BlendedDataset& samples_;
+  std::shared_ptr<const Vocabulary> vocabulary_;
+  std::map<const DatasetReader*, std::optional<SourceMap>> sources_;  // of datasets that were met
+};
+
+}  // namespace weft

@@ -1,0 +1,282 @@
+// weft-data inspect spikes finds the iterations of a run whose loss or gradient norm jumps, and names the
+// samples and documents that carry each jump.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "indexed_dataset/beside/prefix_options.h"
+#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/terminal/messages.h"
+#include "indexed_dataset/terminal/terminal_text.h"
+#include "inspect/commands/commands.h"
+#include "inspect/commands/output.h"
+#include "inspect/commands/sample_documents.h"
+#include "inspect/lookup/run_readings.h"
+#include "inspect/losses/run_losses.h"
+
+namespace weft {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct SpikesOptions {
+  std::string run_folder;
+  VocabularyOptions vocabulary;
+  SpikeOptions spikes;
+  int64_t first = 10, num_samples = 3;
+  bool as_json = false;
+
+  void declare(OptionSet& options) {
+    options.text("--run", run_folder, "the training run's folder; the run may go on meanwhile");
+    options.integer("--window", spikes.window, "so many iterations before one say what is usual",
+                    kFewestBefore);
+    options.integer("--threshold", spikes.threshold,
+                    "a number this many robust standard deviations above the usual one jumps", 1);
+    options.integer("--first", first, "so many iterations at most, the largest jumps first", 1);
+    options.integer("--samples", num_samples, "so many samples of each, the largest losses first",
+                    1);
+    vocabulary.declare(options, "the one in the run's or the dataset's manifest");
+    declare_format(options, as_json);
+  }
+  void validate(OptionSet& options) const {
+    if (run_folder.empty()) options.problem("--run is required: the folder of a training run");
+    vocabulary.validate(options);
+  }
+};
+
+// "9.81 (usual 6.02, z 38.1)"
+std::string number_text(double value, double usual, double z) {
+  return fmt::format("{:.4g} (usual {:.4g}, z {:.1f})", value, usual, z);
+}
+
+// Words for the samples of each part of a run.
+class RunDocuments {
+ public:
+  RunDocuments(const RunLosses& run, const VocabularyOptions& vocabulary)
+      : run_(run), samples_(run.segments()), vocabulary_(vocabulary) {}
+
+  // Throws as RunSamples::find().
+  SampleDocuments& of_iteration(int64_t iteration) {
+    const RunSegment& segment = run_.segment_of(iteration);
+    const std::string& group = find_group(segment.order.data.blends, Split::kTrain, "").name;
+    const BlendedDataset* samples = samples_.find(segment, Split::kTrain, group);
+    const auto known = documents_.find(samples);
+    if (known != documents_.end()) return known->second;
+    const DatasetOptions& data = segment.order.data;
+    const bool is_given = !vocabulary_.vocab_file.empty();
+    auto vocabulary = find_vocabulary(samples->dataset(0).reader().prefix(),
+                                      is_given ? vocabulary_.vocab_file : data.vocab_file,
+                                      is_given ? vocabulary_.merge_file : data.merge_file);
+    return documents_.emplace(samples, SampleDocuments(*samples, std::move(vocabulary)))
+        .first->second;
+  }
+
+ private:
+  const RunLosses& run_;
+  RunSamples samples_;
+  const VocabularyOptions& vocabulary_;
+  std::map<const BlendedDataset*, SampleDocuments> documents_;
+};
+
+// A jump and what is known about its samples.
+struct Finding {
+  Spike spike;
+  std::optional<Suspects> suspects;
+  std::string unknown;  // why there are none
+};
+
+class InspectSpikesCommand final : public Command {
+ public:
+  InspectSpikesCommand()
+      : Command("inspect spikes",
+                "find the iterations whose loss or gradient norm jumps, and the text that did it") {
+  }
+  void declare(OptionSet& options) override { options_.declare(options); }
+  void validate(OptionSet& options) const override { options_.validate(options); }
+
+  int run(const OptionSet&) override {
+    const RunLosses run(options_.run_folder);
+    RunDocuments documents(run, options_.vocabulary);
+    const std::vector<Spike> spikes = find_spikes(run.steps(), options_.spikes);
+    print_counts(std::ssize(run.steps()), std::ssize(spikes));
+    ExitCode code = ExitCode::kDone;
+    std::vector<Finding> findings;
+    for (int64_t i = 0; i < std::min(std::ssize(spikes), options_.first); ++i)
+      findings.push_back(finding_of(run, documents, spikes[static_cast<size_t>(i)], code));
+    if (!options_.as_json) print_documents(documents, findings);
+    for (const Finding& finding : findings)
+      options_.as_json ? print_json(documents, finding) : print_text(documents, finding);
+    return static_cast<int>(code);
+  }
+
+ private:
+  void print_counts(int64_t num_steps, int64_t num_spikes) const {
+    if (num_steps <= kFewestBefore) {
+      print_message(fmt::format("the run has {} so far; one is judged by {} before it",
+                                counted(num_steps, "iteration"), kFewestBefore));
+      return;
+    }
+    print_message(
+        fmt::format("{} of {} jump by {:.0f} or more robust standard deviations{}", num_spikes,
+                    counted(num_steps, "iteration"), options_.spikes.threshold,
+                    num_spikes > options_.first
+                        ? fmt::format("; the {} largest are shown (--first)", options_.first)
+                        : ""));
+  }
+
+  // What cannot be known about one jump does not hide the others: `code` gets its exit code.
+  Finding finding_of(const RunLosses& run, RunDocuments& documents, const Spike& spike,
+                     ExitCode& code) const {
+    Finding finding{.spike = spike, .suspects = {}, .unknown = {}};
+    try {
+      finding.suspects = run.suspects_of(spike.step.iteration, options_.spikes.window);
+      documents.of_iteration(finding.suspects->iteration);
+    } catch (const LossesNotKept& error) {
+      finding.unknown = error.what();
+    } catch (const std::runtime_error& error) {
+      code = exit_code_for(error);
+      finding.suspects.reset();
+      finding.unknown = error.what();
+    }
+    return finding;
+  }
+
+  // The samples that are shown: those that stand out, or the worst ones where none does.
+  std::vector<JudgedSample> shown_of(const Suspects& suspects) const {
+    std::vector<JudgedSample> shown;
+    for (const JudgedSample& sample : suspects.batch.samples) {
+      if (std::ssize(shown) == options_.num_samples) break;
+      if (suspects.stand_out && sample.z < kStandsOut) break;
+      shown.push_back(sample);
+    }
+    return shown;
+  }
+
+  // One line for the fewest documents that all samples which stand out have in common, by the greedy rule: the
+  // one in most of them, then the one in most of the rest. A harmless neighbour in a sample is left out.
+  void print_documents(RunDocuments& run, const std::vector<Finding>& findings) const {
+    std::map<int64_t, double> losses;  // by sample
+    std::map<int64_t, std::vector<std::string>> rest;
+    for (const Finding& finding : findings) {
+      if (!finding.suspects || !finding.suspects->stand_out) continue;
+      SampleDocuments& documents = run.of_iteration(finding.suspects->iteration);
+      for (const JudgedSample& sample : shown_of(*finding.suspects)) {
+        losses[sample.sample] = sample.loss;
+        rest[sample.sample] = documents.documents_of(sample.sample);
+      }
+    }
+    std::vector<std::string> named;
+    while (!rest.empty()) {
+      const std::string document = commonest_of(rest);
+      int64_t num_samples = 0;
+      double worst_loss = 0;
+      std::erase_if(rest, [&](const auto& sample) {
+        const auto& [sample_idx, documents] = sample;
+        if (std::find(documents.begin(), documents.end(), document) == documents.end())
+          return false;
+        ++num_samples;
+        worst_loss = std::max(worst_loss, losses.at(sample_idx));
+        return true;
+      });
+      named.push_back(fmt::format("{} ({}, loss up to {:.4g})", document,
+                                  counted(num_samples, "sample"), worst_loss));
+    }
+    constexpr size_t kMostNamed = 5;
+    const size_t num_more = named.size() - std::min(named.size(), kMostNamed);
+    named.resize(named.size() - num_more);
+    if (num_more > 0) named.push_back(fmt::format("and {} more", num_more));
+    if (!named.empty()) fmt::print("text that stands out: {}\n", fmt::join(named, "; "));
+  }
+
+  // Returns the document in most of the samples; of several the one that is longest in one of them.
+  static std::string commonest_of(const std::map<int64_t, std::vector<std::string>>& samples) {
+    std::map<std::string, int64_t> counts;
+    for (const auto& [sample_idx, documents] : samples) {
+      for (const std::string& document : documents) ++counts[document];
+    }
+    const std::string* commonest = nullptr;
+    for (const auto& [sample_idx, documents] : samples) {
+      for (const std::string& document : documents) {
+        if (!commonest || counts[document] > counts[*commonest]) commonest = &document;
+      }
+    }
+    return *commonest;
+  }
+
+  void print_text(RunDocuments& run, const Finding& finding) const {
+    print_numbers(finding.spike);
+    if (!finding.suspects) {
+      fmt::print("  its samples are not told: {}\n", escape_for_terminal(finding.unknown));
+      return;
+    }
+    const Suspects& suspects = *finding.suspects;
+    if (!suspects.stand_out) {
+      fmt::print("  no sample stands out, nor in the iteration before; the largest losses:\n");
+    } else if (suspects.iteration != finding.spike.step.iteration) {
+      fmt::print(
+          "  none of its samples stands out, but these of iteration {}, whose update came "
+          "before:\n",
+          suspects.iteration);
+    }
+    SampleDocuments& documents = run.of_iteration(suspects.iteration);
+    for (const JudgedSample& sample : shown_of(suspects))
+      fmt::print("  {}; {}\n", text_of(sample), documents.line_of(sample.sample));
+  }
+
+  void print_json(RunDocuments& run, const Finding& finding) const {
+    Json json = json_of(finding.spike);
+    if (!finding.suspects) {
+      json["unknown"] = finding.unknown;
+      return print_line(json);
+    }
+    json["suspects_of_iteration"] = finding.suspects->iteration;
+    json["suspects_stand_out"] = finding.suspects->stand_out;
+    json["samples"] = Json::array();
+    for (const JudgedSample& sample : shown_of(*finding.suspects)) {
+      json["samples"].push_back(json_of(sample));
+      run.of_iteration(finding.suspects->iteration).add_to(json["samples"].back(), sample.sample);
+    }
+    print_line(json);
+  }
+
+  static std::string text_of(const JudgedSample& sample) {
+    std::string text =
+        fmt::format("sample {}: loss {:.4g}, z {:.1f}", sample.sample, sample.loss, sample.z);
+    if (sample.share) text += fmt::format(", {:.0f} % of the jump", 100 * *sample.share);
+    return text;
+  }
+  static Json json_of(const JudgedSample& sample) {
+    Json json = {{"sample", sample.sample}, {"loss", sample.loss}, {"z", sample.z}};
+    if (sample.share) json["share"] = *sample.share;
+    return json;
+  }
+  static void print_numbers(const Spike& spike) {
+    const LoggedStep& step = spike.step;
+    fmt::print("iteration {}: lm loss {}, grad norm {}, samples {} to {}\n", step.iteration,
+               number_text(step.lm_loss, spike.usual_loss, spike.loss_z),
+               number_text(step.grad_norm, spike.usual_grad_norm, spike.grad_norm_z),
+               step.first_sample(), step.consumed_samples);
+  }
+  // Numbers that are not finite become null.
+  static Json json_of(const Spike& spike) {
+    const LoggedStep& step = spike.step;
+    return {{"iteration", step.iteration},         {"first_sample", step.first_sample()},
+            {"end_sample", step.consumed_samples}, {"lm_loss", step.lm_loss},
+            {"usual_loss", spike.usual_loss},      {"loss_z", spike.loss_z},
+            {"grad_norm", step.grad_norm},         {"usual_grad_norm", spike.usual_grad_norm},
+            {"grad_norm_z", spike.grad_norm_z}};
+  }
+
+  SpikesOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_inspect_spikes_command() {
+  return std::make_unique<InspectSpikesCommand>();
+}
+
+}  // namespace weft

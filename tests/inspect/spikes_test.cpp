@@ -1,0 +1,161 @@
+// Jumps of a loss, and the samples that carry them.
+#include "inspect/losses/spikes.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <random>
+
+#include "inspect/losses/run_losses.h"
+#include "tests/temporary_folder.h"
+
+namespace weft {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(Usual, IsTheMedianAndItsRobustDeviation) {
+  const Usual usual = usual_of({1, 2, 3, 4, 100, NAN, INFINITY});
+  EXPECT_EQ(usual.median, 3);
+  EXPECT_DOUBLE_EQ(usual.deviation, 1.4826);
+  EXPECT_DOUBLE_EQ(usual.z_of(3 + 2 * 1.4826), 2);
+  EXPECT_EQ(usual.z_of(NAN), INFINITY);
+  EXPECT_EQ(usual_of({1, 2, 3, 4}).median, 2.5);
+  EXPECT_THROW(usual_of({NAN}), std::invalid_argument);
+}
+
+TEST(Usual, OfEqualNumbersTakesNoRoundingForAJump) {
+  const Usual usual = usual_of(std::vector<double>(20, 3.0));
+  EXPECT_LT(usual.z_of(3.001), 1);
+  EXPECT_GT(usual.z_of(3.1), 10);
+}
+
+TEST(Usual, OfALossThatFallsIsWhereItIsNow) {
+  std::vector<double> falling;
+  for (int i = 0; i < 100; ++i) falling.push_back(10 - 0.05 * i);
+  const Usual usual = usual_after(falling);
+  EXPECT_NEAR(usual.median, falling.back(), 0.3);
+  EXPECT_LT(usual.deviation, 0.06);
+}
+
+// A run whose loss falls with noise, in batches of 8; each sample's loss is noisier.
+class Spikes : public testing::Test {
+ protected:
+  Spikes() {
+    for (int64_t i = 1; i <= 120; ++i) {
+      std::vector<float> losses;
+      for (int s = 0; s < 8; ++s)
+        losses.push_back(static_cast<float>(2 + 6 * std::exp(-0.05 * static_cast<double>(i)) +
+                                            0.2 * noise_(random_)));
+      samples_.push_back(losses);
+    }
+  }
+  // Sets the iteration's loss to the mean of its samples, and writes both files.
+  void write() {
+    std::filesystem::remove(folder_ / kSampleLossesName);
+    SampleLossWriter writer(folder_ / kSampleLossesName, 0);
+    steps_.clear();
+    for (const std::vector<float>& losses : samples_) {
+      const auto iteration = static_cast<int64_t>(steps_.size()) + 1;
+      double sum = 0;
+      for (const float loss : losses) sum += static_cast<double>(loss);
+      steps_.push_back({.iteration = iteration,
+                        .consumed_samples = 8 * iteration,
+                        .global_batch_size = 8,
+                        .lm_loss = sum / 8,
+                        .grad_norm = std::exp(0.1 * noise_(random_))});
+      writer.add(iteration, 8 * (iteration - 1), losses);
+    }
+  }
+  std::vector<int64_t> found() const {
+    std::vector<int64_t> iterations;
+    for (const Spike& spike : find_spikes(steps_, {})) iterations.push_back(spike.step.iteration);
+    return iterations;
+  }
+  JudgedBatch judge(int64_t iteration) const {
+    return judge_samples(steps_, static_cast<size_t>(iteration - 1), 100,
+                         SampleLossReader(folder_ / kSampleLossesName));
+  }
+
+  TemporaryFolder folder_;
+  std::mt19937 random_{5};
+  std::normal_distribution<double> noise_;
+  std::vector<std::vector<float>> samples_;
+  std::vector<LoggedStep> steps_;
+};
+
+TEST_F(Spikes, AreNoneWhereTheLossFallsWithNoise) {
+  write();
+  EXPECT_THAT(found(), testing::IsEmpty());
+}
+
+TEST_F(Spikes, AreFoundWithTheLargestFirst) {
+  samples_[59][3] = 9;
+  samples_[99][5] = 15;
+  samples_[99][6] = 7;
+  write();
+  EXPECT_THAT(found(), ElementsAre(100, 60));
+  steps_[79].grad_norm = 30;
+  steps_[29].lm_loss = NAN;
+  EXPECT_THAT(found(), ElementsAre(30, 80, 100, 60));
+}
+
+TEST_F(Spikes, NameTheSamplesThatCarryThem) {
+  samples_[99][5] = 15;
+  samples_[99][6] = 7;
+  write();
+  const JudgedBatch batch = judge(100);
+  ASSERT_EQ(batch.samples.size(), 8U);
+  EXPECT_EQ(batch.samples[0].sample, 99 * 8 + 5);
+  EXPECT_EQ(batch.samples[1].sample, 99 * 8 + 6);
+  EXPECT_GT(batch.samples[1].z, kStandsOut);
+  EXPECT_LT(batch.samples[2].z, kStandsOut);
+  double shares = 0;
+  for (const JudgedSample& sample : batch.samples) shares += sample.share.value();
+  EXPECT_NEAR(shares, 1, 1e-6);
+  EXPECT_NEAR(*batch.samples[0].share, 13.0 / 18, 0.1);
+}
+
+TEST_F(Spikes, ASampleWhoseLossIsNoNumberIsTheWorst) {
+  samples_[99][2] = NAN;
+  samples_[99][5] = 15;
+  write();
+  EXPECT_EQ(judge(100).samples.front().sample, 99 * 8 + 2);
+  EXPECT_EQ(judge(100).samples.front().z, INFINITY);
+}
+
+TEST_F(Spikes, WhoseLossesWereNotKeptOrAreOfAnotherIterationAreNotJudged) {
+  write();
+  steps_.push_back({.iteration = 121, .consumed_samples = 968, .global_batch_size = 8});
+  EXPECT_THROW(judge(121), LossesNotKept);
+  steps_.back().consumed_samples = 960;
+  try {
+    judge(121);
+    ADD_FAILURE();
+  } catch (const LossesNotKept&) {
+    ADD_FAILURE() << "they are kept, of iteration 120";
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("the two files are not of one run"));
+  }
+}
+
+TEST(LoggedSteps, LeaveOutEvaluationsAndALineThatIsBeingWritten) {
+  const TemporaryFolder folder;
+  const std::string step =
+      R"({"iteration":1,"consumed_samples":8,"global_batch_size":8,"lm_loss":2.5,"grad_norm":null})";
+  write_file_atomically(folder / "metrics.jsonl",
+                        step + "\n{\"iteration\":1,\"validation_loss\":2}\n" + step.substr(0, 30));
+  const std::vector<LoggedStep> steps = read_logged_steps(folder.path());
+  ASSERT_EQ(steps.size(), 1U);
+  EXPECT_EQ(steps[0].lm_loss, 2.5);
+  EXPECT_TRUE(std::isnan(steps[0].grad_norm));
+  write_file_atomically(folder / "metrics.jsonl", step + "\n" + step + "\n");
+  EXPECT_THROW(read_logged_steps(folder.path()), std::runtime_error);
+  write_file_atomically(folder / "metrics.jsonl", "[" + step + "\n");
+  EXPECT_THROW(read_logged_steps(folder.path()), std::runtime_error);
+  EXPECT_THROW(read_logged_steps(folder / "absent"), std::system_error);
+}
+
+}  // namespace
+}  // namespace weft
