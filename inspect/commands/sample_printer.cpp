@@ -43,14 +43,15 @@ struct SamplePrinter::Sample {
   const std::optional<SourceMap>& sources;
   std::vector<SamplePart> parts;
   Ids ids;
+  const LossNote* note = nullptr;
 
-  // Calls use(part, ids of the part).
+  // Calls use(part, ids of the part, what is said of its losses or "").
   template <typename Use>
   void for_each_part(const Use& use) const {
     auto next = ids.begin();
-    for (const SamplePart& part : parts) {
-      use(part, Ids(next, next + part.num_tokens));
-      next += part.num_tokens;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      use(parts[i], Ids(next, next + parts[i].num_tokens), note ? note->part_texts[i] : "");
+      next += parts[i].num_tokens;
     }
   }
 };
@@ -74,7 +75,7 @@ void print_page_end(SampleFormat format) {
   if (format == SampleFormat::kHtml) fmt::print("</body>\n</html>\n");
 }
 
-void SamplePrinter::print(int64_t sample_idx, const SamplePlace& place) {
+void SamplePrinter::print(int64_t sample_idx, const SamplePlace& place, const LossNote* note) {
   const BlendedDataset::Place in_dataset = dataset_.locate(sample_idx);
   const DatasetReader& reader = dataset_.dataset(in_dataset.dataset_idx).reader();
   Sample sample{.sample_idx = sample_idx,
@@ -83,7 +84,8 @@ void SamplePrinter::print(int64_t sample_idx, const SamplePlace& place) {
                 .reader = reader,
                 .sources = sources_.of(reader),
                 .parts = dataset_.sample_parts(sample_idx),
-                .ids = Ids(static_cast<size_t>(dataset_.sequence_length() + 1))};
+                .ids = Ids(static_cast<size_t>(dataset_.sequence_length() + 1)),
+                .note = note};
   dataset_.sample(sample_idx, sample.ids.data());
   switch (format_) {
     case SampleFormat::kText:
@@ -99,16 +101,18 @@ void SamplePrinter::print_text(const Sample& sample) const {
   fmt::print("sample {} of {}: {} tokens from {}\n", sample.sample_idx, split_name_,
              sample.ids.size(), counted(std::ssize(sample.parts), "document"));
   if (const std::string place = describe(sample.place); !place.empty()) fmt::print("  {}\n", place);
+  if (sample.note) fmt::print("  {}\n", sample.note->text);
   if (dataset_.is_blend() || sample.in_dataset.sample_idx != sample.sample_idx) {
     fmt::print("  dataset {}, its sample {}\n",
                escape_for_terminal(sample.reader.prefix().string()), sample.in_dataset.sample_idx);
   }
-  sample.for_each_part([&](const SamplePart& part, const Ids& ids) {
+  sample.for_each_part([&](const SamplePart& part, const Ids& ids, const std::string& losses) {
     fmt::print("  document {} (sequence {}), tokens {} to {} of {}\n", part.document_idx,
                part.sequence_idx, part.begin_token, part.begin_token + part.num_tokens,
                sample.reader.length(part.sequence_idx));
     if (sample.sources)
       fmt::print("    from {}\n", escape_for_terminal(sample.sources->describe(part.document_idx)));
+    if (!losses.empty()) fmt::print("    {}\n", losses);
     fmt::print("    ids: {}\n", fmt::join(ids, " "));
     if (vocabulary_)
       fmt::print("    text: {}\n", escape_for_terminal(decode_ids(ids, *vocabulary_)));
@@ -118,6 +122,7 @@ void SamplePrinter::print_text(const Sample& sample) const {
 void SamplePrinter::print_json(const Sample& sample) const {
   Json json = {{"sample", sample.sample_idx}, {"split", split_name_}};
   add_place(json, sample.place);
+  if (sample.note) json.update(sample.note->json);
   json["dataset"] = sample.reader.prefix().string();
   json["dataset_sample"] = sample.in_dataset.sample_idx;
   Json& parts = json["parts"] = Json::array();
@@ -127,6 +132,7 @@ void SamplePrinter::print_json(const Sample& sample) const {
                      {"begin_token", part.begin_token},
                      {"num_tokens", part.num_tokens}});
     add_source(parts.back(), sample.sources, part.document_idx);
+    if (sample.note) parts.back().update(sample.note->part_jsons[parts.size() - 1]);
   }
   json["ids"] = sample.ids;
   if (vocabulary_) json["text"] = decode_ids(sample.ids, *vocabulary_);
@@ -137,12 +143,14 @@ void SamplePrinter::print_html(const Sample& sample) const {
   fmt::print("<h2>sample {} of {}</h2>\n<p>{}{}dataset {}, its sample {}</p>\n", sample.sample_idx,
              escaped(split_name_), describe(sample.place), sample.place.iteration ? "; " : "",
              escaped(sample.reader.prefix().string()), sample.in_dataset.sample_idx);
-  sample.for_each_part([&](const SamplePart& part, const Ids& ids) {
+  if (sample.note) fmt::print("<p>{}</p>\n", escaped(sample.note->text));
+  sample.for_each_part([&](const SamplePart& part, const Ids& ids, const std::string& losses) {
     fmt::print("<h3>document {} (sequence {}), tokens {} to {} of {}</h3>\n", part.document_idx,
                part.sequence_idx, part.begin_token, part.begin_token + part.num_tokens,
                sample.reader.length(part.sequence_idx));
     if (sample.sources)
       fmt::print("<p>from {}</p>\n", escaped(sample.sources->describe(part.document_idx)));
+    if (!losses.empty()) fmt::print("<p>{}</p>\n", escaped(losses));
     if (vocabulary_) fmt::print("<pre>{}</pre>\n", escaped_lines(decode_ids(ids, *vocabulary_)));
     fmt::print("<details><summary>{}</summary>{}</details>\n", counted(std::ssize(ids), "id"),
                fmt::join(ids, " "));

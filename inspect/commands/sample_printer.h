@@ -2,7 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "indexed_dataset/blends/blended_dataset.h"
 #include "indexed_dataset/terminal/option_set.h"
@@ -20,6 +22,15 @@ void declare_sample_format(OptionSet& options, SampleFormat& format);
 void print_page_head(SampleFormat format, const std::string& title);
 void print_page_end(SampleFormat format);
 
+// What is printed of a sample's loss.
+struct LossNote {
+  std::string text;             // of the sample, for people
+  nlohmann::ordered_json json;  // the members that it adds to the sample's object
+  // The same for each part of the sample, in order.
+  std::vector<std::string> part_texts;
+  std::vector<nlohmann::ordered_json> part_jsons;
+};
+
 class SamplePrinter {
  public:
   // `dataset` must outlive it. `vocabulary` may be null: the text is then left out.
@@ -30,8 +41,9 @@ class SamplePrinter {
         split_name_(std::move(split_name)),
         vocabulary_(std::move(vocabulary)) {}
 
-  // `place` says when the run took it. Throws as BlendedDataset::sample().
-  void print(int64_t sample_idx, const SamplePlace& place);
+  // `place` says when the run took it; `note`, if there is one, what it lost. Throws as
+  // BlendedDataset::sample().
+  void print(int64_t sample_idx, const SamplePlace& place, const LossNote* note = nullptr);
 
  private:
   struct Sample;

@@ -2,12 +2,19 @@
 // text.
 #include <fmt/format.h>
 
+#include <map>
+#include <optional>
+#include <set>
+#include <stdexcept>
+
 #include "indexed_dataset/terminal/messages.h"
+#include "indexed_dataset/terminal/terminal_text.h"
 #include "inspect/commands/commands.h"
 #include "inspect/commands/run_options.h"
 #include "inspect/commands/sample_printer.h"
 #include "inspect/commands/sample_selection.h"
 #include "inspect/lookup/run_readings.h"
+#include "inspect/losses/other_visits.h"
 
 namespace weft {
 namespace {
@@ -20,10 +27,18 @@ class InspectSamplesCommand final : public Command {
     run_.declare(options);
     selection_.declare(options);
     declare_sample_format(options, format_);
+    options.choice(
+        "--sort", by_loss_, {{"order", false}, {"loss", true}},
+        "in the order of the run; or an iteration's largest loss first, beside what is usual");
+    threads_.declare(options);
   }
   void validate(OptionSet& options) const override {
     run_.validate(options, selection_.needs_batch());
     selection_.validate(options);
+    if (by_loss_ && run_.run_folder.empty())
+      options.problem("--sort loss needs --run: the run's folder has the losses");
+    if (by_loss_ && selection_.split.split != Split::kTrain)
+      options.problem("--sort loss: only the samples of training have losses");
   }
 
   int run(const OptionSet&) override {
@@ -33,17 +48,82 @@ class InspectSamplesCommand final : public Command {
     for (const Stretch& stretch : selected)
       selection_.find_samples(samples, stretch);  // what the run does not take is refused first
     print_page_head(format_, "Samples of " + selection_.description());
-    for (const Stretch& stretch : selected)
-      print(selection_.find_samples(samples, stretch), stretch);
+    std::optional<RunLosses> losses;
+    if (by_loss_) losses.emplace(run_.run_folder);
+    for (const Stretch& stretch : selected) {
+      const BlendedDataset& dataset = selection_.find_samples(samples, stretch);
+      losses ? print_by_loss(*losses, samples, dataset, stretch) : print(dataset, stretch);
+    }
     print_page_end(format_);
     return 0;
   }
 
  private:
+  SamplePrinter printer_of(const BlendedDataset& dataset, const Stretch& stretch) const {
+    return {format_, dataset, selection_.split.name(),
+            run_.find_vocabulary_of(*stretch.segment, dataset.dataset(0).reader().prefix())};
+  }
+
+  // The largest loss first, iteration by iteration.
+  void print_by_loss(const RunLosses& losses, RunSamples& samples, const BlendedDataset& dataset,
+                     const Stretch& stretch) const {
+    SamplePrinter printer = printer_of(dataset, stretch);
+    std::map<int64_t, SamplePlace> places;
+    std::set<int64_t> iterations;
+    PlaceFinder finder(stretch);
+    for (int64_t sample = stretch.first; sample < stretch.last; ++sample) {
+      const SamplePlace& place = places[sample] = finder.place_of(sample);
+      if (place.iteration) iterations.insert(*place.iteration);
+    }
+    std::vector<int64_t> sample_idxs;
+    for (const auto& [sample, place] : places) sample_idxs.push_back(sample);
+    const VisitLosses visits(samples, losses, dataset, sample_idxs, threads_.resolved());
+    for (const int64_t iteration : iterations) {
+      const std::optional<JudgedBatch> batch = losses.judge(iteration, SpikeOptions{}.window);
+      if (!batch) {
+        throw std::invalid_argument(fmt::format(
+            "the run has no losses of iteration {}: metrics.jsonl does not tell of it", iteration));
+      }
+      for (const JudgedSample& sample : batch->samples) {
+        const auto place = places.find(sample.sample);
+        if (place == places.end()) continue;  // of the iteration, but not asked for
+        const LossNote note = note_of(*batch, sample, dataset, visits);
+        printer.print(sample.sample, place->second, &note);
+      }
+    }
+  }
+
+  static LossNote note_of(const JudgedBatch& batch, const JudgedSample& sample,
+                          const BlendedDataset& dataset, const VisitLosses& visits) {
+    LossNote note;
+    note.text = fmt::format("loss {:.4g}", sample.loss);
+    note.json["loss"] = sample.loss;
+    if (batch.has_usual) {
+      note.text += fmt::format(" (usual {:.4g}, z {:.1f}); the run's loss before: {:.4g}",
+                               batch.usual.median, sample.z, batch.usual_iteration_loss);
+      note.json["usual_loss"] = batch.usual.median;
+      note.json["loss_z"] = sample.z;
+      note.json["run_loss_before"] = batch.usual_iteration_loss;
+    }
+    const auto place = dataset.locate(sample.sample);
+    const std::string prefix = dataset.dataset(place.dataset_idx).reader().prefix().string();
+    for (const SamplePart& part : dataset.sample_parts(sample.sample)) {
+      const OtherVisits others = visits.of(sample.sample, prefix, part);
+      note.part_texts.push_back(others.num_samples == 0
+                                    ? "in no other sample so far"
+                                    : fmt::format("in {} so far: mean loss {:.4g}, largest {:.4g}",
+                                                  counted(others.num_samples, "other sample"),
+                                                  others.mean_loss, others.largest_loss));
+      note.part_jsons.push_back({{"other_samples", others.num_samples}});
+      if (others.num_samples == 0) continue;
+      note.part_jsons.back()["other_mean_loss"] = others.mean_loss;
+      note.part_jsons.back()["other_largest_loss"] = others.largest_loss;
+    }
+    return note;
+  }
+
   void print(const BlendedDataset& dataset, const Stretch& stretch) const {
-    SamplePrinter printer(
-        format_, dataset, selection_.split.name(),
-        run_.find_vocabulary_of(*stretch.segment, dataset.dataset(0).reader().prefix()));
+    SamplePrinter printer = printer_of(dataset, stretch);
     PlaceFinder places(stretch);
     for (int64_t sample = stretch.first; sample < stretch.last; ++sample)
       printer.print(sample, places.place_of(sample));
@@ -52,6 +132,8 @@ class InspectSamplesCommand final : public Command {
   RunOptions run_;
   SampleSelection selection_;
   SampleFormat format_ = SampleFormat::kText;
+  bool by_loss_ = false;
+  ThreadsOption threads_;
 };
 
 }  // namespace

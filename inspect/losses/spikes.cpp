@@ -90,6 +90,7 @@ JudgedBatch judge_samples(const std::vector<LoggedStep>& steps, size_t at, int64
   const std::vector<double> iterations_before =
       numbers_before(steps, at, window, [](const LoggedStep& earlier) { return earlier.lm_loss; });
   const double usual_loss = iterations_before.empty() ? NAN : usual_after(iterations_before).median;
+  batch.usual_iteration_loss = usual_loss;
   const double jump = step.lm_loss - usual_loss;
   int64_t sample_idx = step.first_sample();
   for (const std::optional<SampleLoss>& sample :

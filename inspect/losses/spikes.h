@@ -52,7 +52,8 @@ struct LossesNotKept : std::runtime_error {
 struct JudgedBatch {
   // False where no loss of a sample is known before the iteration: z and share are not known then.
   bool has_usual = false;
-  Usual usual;  // of samples before the iteration
+  Usual usual;                      // of samples before the iteration
+  double usual_iteration_loss = 0;  // of iterations before; NaN without any
   std::vector<JudgedSample>
       samples;  // all of the iteration, the largest loss first; NaN before all
 };

@@ -62,6 +62,22 @@ while IFS= read -r command; do
   eval "$command" >out.txt 2>messages.txt || fail "$command" out.txt messages.txt
 done < <(sed 1d <<<"$commands")
 
+# The batch with the worst first, each loss beside that of the document's other samples; the same samples as without --sort.
+batch() { "$bin/weft-data" inspect samples --run checkpoints --iteration "$iteration" --format jsonl "$@" 2>/dev/null; }
+batch --sort loss >sorted.jsonl || fail "--sort loss" sorted.jsonl
+sed -E 's/.*"loss":([0-9.]+).*/\1/' sorted.jsonl >losses.txt
+sort -gr losses.txt | diff - losses.txt >&2 && [ "$(wc -l <losses.txt)" = 16 ] || fail "the largest loss is not first" losses.txt
+diff <(batch | grep -oE '^."sample":[0-9]+' | sort) <(grep -oE '^."sample":[0-9]+' sorted.jsonl | sort) >&2 || fail "--sort loss shows other samples"
+head -n 1 sorted.jsonl | grep -qE '"document":217,.*"other_samples":3,"other_mean_loss":' || fail "the other samples of document 217" sorted.jsonl
+# inspect documents finds these three and the sample itself.
+others=$("$bin/weft-data" inspect documents --run checkpoints --document 217 --format jsonl 2>/dev/null | grep -oE '"sample":[0-9]+' | sort -u | wc -l)
+[ "$others" = 4 ] || fail "document 217 is in $others samples"
+for wrong in "--data-path my_text_document --seq-length 128 --train-samples 64 --global-batch-size 16 --iteration 1" \
+  "--run checkpoints --split-name valid --iteration 10"; do
+  code=0; "$bin/weft-data" inspect samples $wrong --sort loss >wrong.txt 2>&1 || code=$?
+  [ $code = 2 ] && grep -q -- '--sort loss' wrong.txt || fail "$wrong (exit $code)" wrong.txt
+done
+
 # Programs read one object for each jump.
 spikes --run checkpoints --format jsonl 2>/dev/null >answer.jsonl
 grep -qE "^\{\"iteration\":$iteration,.*\"samples\":\[\{\"sample\":[0-9]+,\"loss\":.*\"document\":(217|431)," answer.jsonl || fail "no JSON of the first jump" answer.jsonl
@@ -84,6 +100,8 @@ grep -q '"document":\(217\|431\)' resumed.jsonl || fail "the resumed run does no
 # Without losses of samples the jumps are told, and that their samples are not known.
 train none --no-sample-losses
 spikes --run none >none.txt 2>/dev/null || fail "a run without losses" none.txt
+code=0; "$bin/weft-data" inspect samples --run none --iteration 20 --sort loss >unsorted.txt 2>&1 || code=$?
+[ $code = 3 ] && grep -q 'the run kept no losses of samples' unsorted.txt || fail "--sort loss without losses (exit $code)" unsorted.txt
 grep -q 'its samples are not told: the run kept no losses of samples' none.txt || fail "nothing says that no losses were kept" none.txt
 
 # Files that contradict each other, and damaged ones, are refused.
