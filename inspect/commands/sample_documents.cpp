@@ -6,7 +6,6 @@
 
 #include "indexed_dataset/terminal/messages.h"
 #include "indexed_dataset/terminal/terminal_text.h"
-#include "inspect/commands/output.h"
 #include "inspect/text/dataset_text.h"
 
 namespace weft {
@@ -58,7 +57,7 @@ std::string SampleDocuments::source_of(const DatasetReader& reader, int64_t docu
   std::string text;
   if (samples_.is_blend())
     text += fmt::format(", of {}", escape_for_terminal(reader.prefix().string()));
-  if (const std::optional<SourceMap>& sources = sources_of(reader))
+  if (const std::optional<SourceMap>& sources = sources_.of(reader))
     text += fmt::format(", {}", escape_for_terminal(sources->describe(document_idx)));
   return text;
 }
@@ -72,7 +71,7 @@ void SampleDocuments::add_to(nlohmann::ordered_json& json, int64_t sample_idx) {
                                  {"sequence", part.sequence_idx},
                                  {"begin_token", part.begin_token},
                                  {"num_tokens", part.num_tokens}});
-    add_source(json["documents"].back(), sources_of(*found.reader), part.document_idx);
+    add_source(json["documents"].back(), sources_.of(*found.reader), part.document_idx);
   }
   if (vocabulary_) json["text"] = text_of(found);
 }
@@ -82,12 +81,6 @@ std::string SampleDocuments::text_of(const Sample& sample) const {
   std::vector<int32_t> ids(static_cast<size_t>(std::min<int64_t>(part.num_tokens, kShownTokens)));
   sample.reader->copy_tokens(part.sequence_idx, part.begin_token, std::ssize(ids), ids.data());
   return decode_ids(ids, *vocabulary_) + (std::ssize(ids) < part.num_tokens ? "..." : "");
-}
-
-const std::optional<SourceMap>& SampleDocuments::sources_of(const DatasetReader& reader) {
-  const auto found = sources_.find(&reader);
-  if (found != sources_.end()) return found->second;
-  return sources_.emplace(&reader, open_source_map_of(reader)).first->second;
 }
 
 }  // namespace weft

@@ -1,15 +1,13 @@
 // What a sample is made of, in a few words: for lists of many samples.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/beside/source_map.h"
 #include "indexed_dataset/blends/blended_dataset.h"
+#include "inspect/commands/output.h"
 #include "tokenizer/vocabulary.h"
 
 namespace weft {
@@ -34,13 +32,12 @@ class SampleDocuments {
     std::vector<SamplePart> parts;  // the longest first
   };
   Sample sample(int64_t sample_idx) const;
-  const std::optional<SourceMap>& sources_of(const DatasetReader& reader);
   std::string source_of(const DatasetReader& reader, int64_t document_idx);
   std::string text_of(const Sample& sample) const;
 
   const BlendedDataset& samples_;
   std::shared_ptr<const Vocabulary> vocabulary_;
-  std::map<const DatasetReader*, std::optional<SourceMap>> sources_;  // of datasets that were met
+  SourceMaps sources_;
 };
 
 }  // namespace weft
