@@ -178,7 +178,7 @@ class InspectStatsCommand final : public Command {
       suspect.score = score;
     }
     std::vector<Suspect> suspects;
-    for (auto& [document, suspect] : by_document) suspects.push_back(std::move(suspect));
+    for (const auto& [document, suspect] : by_document) suspects.push_back(suspect);
     return suspects;
   }
 
