@@ -32,7 +32,7 @@ struct PlannedDevice {
                     static_cast<double>(profile->memory_bytes) / (1 << 30), config.device_profile);
   }
 
-  // What NCCL takes beside the plan.
+  // Returns the memory that NCCL takes beside the plan.
   int64_t nccl_bytes(const Config& config, const Topology& topology) const {
     const bool is_gpu = profile || backend->kind() == DeviceKind::kCuda;
     if (!is_gpu || config.distributed_backend != "nccl") return 0;

@@ -1,5 +1,5 @@
 // A merge compares its parts with their checksums while it reads them, and what it has written with
-// what the file system gives back. A flipped bit of a part, or bytes that a network file system has
+// the bytes that it then reads. A flipped bit of a part, or bytes that a network file system has
 // lost, would otherwise be sound from then on: the result gets checksums of its own.
 #pragma once
 

@@ -110,8 +110,8 @@ SplitBlends resolve_blends(const DataPaths& paths) {
   return result;
 }
 
-// What of a dataset neither validation nor test reads, which is what training may. `held_out`: their
-// shares.
+// Returns the share of a dataset that neither validation nor test reads: training may read it. `held_out`
+// are the shares of those two.
 std::pair<double, double> share_that_is_left(const std::string& prefix,
                                              std::vector<std::pair<double, double>> held_out) {
   std::sort(held_out.begin(), held_out.end());

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-// Building takes a minute at most; a process that waits longer says who holds the lock.
+// Building takes a minute at most; a process that waits longer names the process that holds the lock.
 constexpr std::chrono::minutes kPatience{10};
 
 // Size and time of the .idx that a reader has mapped.

@@ -11,7 +11,7 @@
 // time of the .idx changed. Files without a stamp (Megatron's own, or of a writer that was killed)
 // are replaced: nothing in them tells from which data they were built.
 //
-// Writers of one index wait for each other (LockFile), and whoever comes second finds the files.
+// Writers of one index wait for each other (LockFile), and the second one finds the files of the first.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// How much of a dataset: also the place behind that much of it.
+// These counts say how much of a dataset there is; they are also the place behind that much of it.
 #pragma once
 
 #include <cstdint>

@@ -60,7 +60,7 @@ uint64_t compute_block_checksum(
 // Computes those of bytes in memory.
 FileChecksums compute_block_checksums(std::string suffix, std::span<const std::byte> bytes);
 
-// Computes and writes `path`, a name under which nobody takes it for complete yet (x.checksums.part).
+// Computes and writes `path`, a name that no program takes for complete yet (x.checksums.part).
 // An exception of `see` ends it.
 void write_block_checksums(const std::filesystem::path& path, std::span<const DatasetFile> files,
                            int num_threads, const SeePiece& see = {});

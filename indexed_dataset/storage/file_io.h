@@ -51,7 +51,7 @@ class OutputFile {
   // A file that another process has made; std::system_error if it is not there (any more).
   static OutputFile existing(std::filesystem::path path);
   // A new file beside `final_path`, for what will be renamed to it: FINAL_PATH.XXXXXXXX.part with
-  // random digits, which no file had before, so that nobody's is overwritten. Only its owner can open
+  // random digits, which no file had before, so that no file is overwritten. Only its owner can open
   // one that `is_private`, from its first instant (mode 0600).
   static OutputFile create_part(const std::filesystem::path& final_path, bool is_private = false);
   OutputFile(OutputFile&& other) noexcept;
@@ -86,7 +86,7 @@ class OutputFile {
 // The name of a part is so much longer than the final one.
 inline constexpr int kPartNameBytes = 14;
 
-// Writes and syncs a whole small file under a name that nobody takes for complete yet.
+// Writes and syncs a whole small file under a name that no program takes for complete yet.
 void write_synced_file(const std::filesystem::path& path, std::string_view content);
 
 // Writes a whole small file: OutputFile::create_part, fsync, rename, folder sync. Only its owner may

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "indexed_dataset/beside/prefix_options.h"
-#include "indexed_dataset/beside/run_segments.h"
 #include "indexed_dataset/blends/data_options.h"
 #include "indexed_dataset/blends/order_options.h"
+#include "indexed_dataset/run_folder/run_segments.h"
 #include "tokenizer/vocabulary.h"
 
 namespace weft {

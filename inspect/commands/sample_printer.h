@@ -17,8 +17,8 @@ namespace weft {
 enum class SampleFormat { kText, kJsonl, kHtml };
 void declare_sample_format(OptionSet& options, SampleFormat& format);
 
-// What stands before and behind the samples; nothing but for HTML, where it makes one page of them that
-// loads nothing. `title` is escaped here.
+// Print the begin and the end of an HTML page around the samples, which loads nothing from elsewhere; the
+// other formats have none. `title` is escaped here.
 void print_page_head(SampleFormat format, const std::string& title);
 void print_page_end(SampleFormat format);
 

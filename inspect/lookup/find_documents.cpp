@@ -117,7 +117,7 @@ std::vector<int64_t> documents_with(const DatasetReader& reader, const Vocabular
       piece_text.clear();
       documents.for_each_piece(i, ids, INT64_MAX, [&](std::span<const int32_t> piece) {
         if (has_text) return;
-        // What a piece ends with may begin the text that is looked for.
+        // The end of a piece may be the beginning of the text that is looked for.
         piece_text.erase(0, piece_text.size() - std::min(piece_text.size(), text.size() - 1));
         append_decoded(piece_text, piece, vocabulary);
         has_text = piece_text.find(text) != std::string::npos;

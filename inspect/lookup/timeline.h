@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/beside/run_segments.h"
+#include "indexed_dataset/run_folder/run_segments.h"
 
 namespace weft {
 

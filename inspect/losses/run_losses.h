@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "indexed_dataset/beside/run_segments.h"
+#include "indexed_dataset/run_folder/run_segments.h"
 #include "inspect/losses/spikes.h"
 
 namespace weft {

@@ -83,7 +83,7 @@ class Gemm {
                        const GemmOperands& operands, const std::function<void()>& rest);
 
  private:
-  // What cuBLASLt needs to run one product.
+  // Holds everything that cuBLASLt needs to run one product.
   struct Plan {
     cublasLtMatmulDesc_t description = nullptr;
     cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;

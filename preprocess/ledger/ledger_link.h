@@ -53,7 +53,7 @@ struct SpillFile {
 inline constexpr int64_t kMaxTaskBytes = int64_t{1} << 48;
 int64_t num_bytes_of(const std::vector<SpillFile>& spill);
 
-// How much of a task cannot be lost any more: whole chunks from its begin on.
+// Says how much of a task cannot be lost any more: whole chunks from its begin on.
 struct TaskProgress {
   TaskCounts counts;
   int64_t next_offset_bytes = 0;  // decompressed, from the task's begin: where reading goes on
@@ -112,7 +112,7 @@ struct LastPassResult {
 // The suffix of the file that a part is about.
 const char* file_suffix(LastPassPart::Kind kind);
 
-// Why a run fails. Of several, the one first in input order counts.
+// Says why a run fails. Among several failures the first in input order counts.
 struct RunFailure {
   int exit_code = 1;
   std::string message;

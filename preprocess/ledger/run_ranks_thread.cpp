@@ -1,4 +1,4 @@
-// The thread of RunRanks: it sends and receives, answers for the ledger, and notices who is silent.
+// The thread of RunRanks: it sends and receives, answers for the ledger, and notices silent ranks.
 #include <algorithm>
 #include <exception>
 #include <stdexcept>

@@ -1,4 +1,4 @@
-// How a rank works. None of it changes what is made, but for the rules.
+// These options say how a rank works. Only the rules among them change what is made.
 #pragma once
 
 #include <chrono>

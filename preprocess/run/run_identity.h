@@ -31,7 +31,7 @@ std::string rank_identity(const PipelineConfig& config, const std::string& ident
 // Short name of an identity: 32 hex digits.
 std::string run_hash(const std::string& identity);
 
-// In words, what differs between two runs: "--append-eod: was false, is true", where "was" and "is"
+// Says in words what differs between two runs: "--append-eod: was false, is true", where "was" and "is"
 // are the words for the first and the second. `same_inputs` tells whether the inputs are those of
 // the same names, and only their contents have changed; `is_lost`, that the first run read what
 // cannot be read again (a pipe), so that its work is worth nothing.

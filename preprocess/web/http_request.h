@@ -34,7 +34,7 @@ struct HttpResponse {
   std::string linked_sha256;       // what Hugging Face says of the file it redirects to; or ""
 };
 
-// Why a request failed, and whether another try may do better.
+// Says why a request failed, and whether another try may do better.
 struct HttpFailure {
   std::string why;
   bool may_pass = false;

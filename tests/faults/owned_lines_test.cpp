@@ -178,7 +178,7 @@ class TaskReading : public ::testing::Test {
         text += chunk.text();
         next = reader->next_offset_bytes();
         if (random != nullptr && (*random)() % 2 == 0) {
-          reader.reset();  // gives back its window
+          reader.reset();  // releases its window
           reader =
               std::make_unique<TaskReader>(plan, task, next, options, gate, windows, cancelled);
         }

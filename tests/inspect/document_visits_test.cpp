@@ -132,7 +132,7 @@ class DocumentVisits : public testing::Test {
     }
   }
 
-  // What every iteration and evaluation takes, sample by sample, as a data loader reads them.
+  // Returns all that iterations and evaluations take, sample by sample, as a data loader reads them.
   static std::vector<Taken> forward(const RandomRun& run) {
     std::vector<Taken> all;
     const auto add = [&](const SegmentSamples& samples, Split split, int64_t iteration) {

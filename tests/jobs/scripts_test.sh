@@ -41,7 +41,7 @@ expect 0 'jobs 17_0 to 17_1 tokenize, job 17 merges' pile jobs/pile.sh --array
 expect 2 'weft-train is not there' env WEFT_BIN="$work" bash jobs/2.distributed-training.sbatch
 expect 3 'no dataset .*my-gpt2_text_document' env WEFT_BIN="${WEFT_BIN_DIR:?}" DATA_PATH="$work" bash jobs/2.distributed-training.sbatch
 
-# What the training job would start. A run that goes on keeps its global batch when the number of ranks is another one.
+# The training job prints what it would start. A run that goes on keeps its global batch when the number of ranks is another one.
 data=$work/data save=$work/data/checkpoints
 mkdir -p "$save"; touch "$data/my-gpt2_text_document.idx"
 printf '#!/bin/sh\necho "srun $*"\n' >"$work/fake/srun"; chmod +x "$work/fake/srun"

@@ -22,8 +22,8 @@ struct RunManifest {
   std::string device;
   // Written as an absolute path: a run is inspected from anywhere. Empty where there are several.
   std::string dataset_prefix;
-  // What the options and the files that they name said at the start; the file has "working_directory"
-  // for relative prefixes.
+  // The blends are those of the options, and of the files that they name, at the start; the manifest has
+  // "working_directory" for relative prefixes.
   const SplitBlends& blends;
   const DataIdentity& data;
   int64_t padded_vocabulary_size = 0, num_parameters = 0;

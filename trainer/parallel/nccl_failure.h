@@ -1,4 +1,4 @@
-// What a failed call of NCCL means for the run. It needs no NCCL, so that every build tests it.
+// Tells what a failed call of NCCL means for the run. This needs no NCCL, so that every build tests it.
 #pragma once
 
 #include <string>

@@ -28,8 +28,8 @@ class ParameterGatherer {
   // The rank's part of this bucket is enqueued on the compute stream. Buckets come in falling order,
   // all of them before the first wait.
   void gather(size_t bucket);
-  // What is enqueued on the compute stream from now on may read parameters from this element of the
-  // arena on; those from `next_first` on are needed soon.
+  // Work that is enqueued on the compute stream from now on may read parameters from this element of
+  // the arena on; those from `next_first` on are needed soon.
   void wait_from(int64_t arena_first, int64_t next_first);
   void wait_for_all() { wait_from(0, 0); }
 

@@ -1,4 +1,4 @@
-#include "indexed_dataset/beside/run_segments.h"
+#include "indexed_dataset/run_folder/run_segments.h"
 
 #include <fmt/format.h>
 
