@@ -46,14 +46,32 @@ struct PlannedDevice {
 
 std::string schedule_table(const Config& config, const BatchSchedule& schedule) {
   constexpr int64_t kRows = 10;
-  std::string text = "    iteration  consumed samples  global batch size  learning rate\n";
-  const LrSchedule lr(lr_settings(config));
+  const bool has_lengths = config.has_curriculum();
+  std::string text = "    iteration  consumed samples  global batch size";
+  if (has_lengths) text += "  sequence length   consumed tokens";
+  text += "  learning rate\n";
+  LrSchedule lr(lr_settings(config));
+  RunPosition position;
+  // The rate by tokens depends on where the warm-up ended, so it is followed step by step.
+  const bool steps_one_by_one = lr.settings().decay_tokens.has_value();
   const int64_t last = schedule.num_iterations();
   for (int64_t row = 0; row <= kRows; ++row) {
     const int64_t iteration = std::max<int64_t>(1, last * row / kRows);
-    const int64_t consumed = schedule.consumed_samples_after(iteration - 1);
-    text += fmt::format(" {:12d} {:17d} {:18d} {:14.6E}\n", iteration, consumed,
-                        schedule.global_batch_size(consumed), lr.at(consumed));
+    while (position.iteration < iteration - 1) {
+      const int64_t num_steps = steps_one_by_one ? 1 : iteration - 1 - position.iteration;
+      const RunPosition next = schedule.after(num_steps, position);
+      lr.advance(next.consumed.rows - position.consumed.rows, position.consumed.tokens,
+                 next.consumed.tokens);
+      position = next;
+    }
+    const int64_t consumed = position.consumed.rows;
+    text += fmt::format(" {:12d} {:17d} {:18d}", iteration, consumed,
+                        schedule.global_batch_size(consumed));
+    if (has_lengths) {
+      text += fmt::format(" {:16d} {:17d}", schedule.curriculum().length(iteration),
+                          position.consumed.tokens);
+    }
+    text += fmt::format(" {:14.6E}\n", lr.current());
   }
   return text;
 }

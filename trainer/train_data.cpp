@@ -29,7 +29,8 @@ void TrainLoop::open_data() {
 }
 
 void TrainLoop::check_samples_suffice() const {
-  const int64_t needed = schedule_.consumed_at_end(iteration(), consumed_samples());
+  const int64_t needed =
+      schedule_.curriculum().samples_begun(schedule_.at_end(position()).consumed);
   if (const CyclicOrder* order = datasets_.train->cyclic_order();
       order != nullptr && !order->is_aligned(consumed_samples())) {
     throw std::invalid_argument(fmt::format(
@@ -46,9 +47,7 @@ void TrainLoop::check_samples_suffice() const {
       iteration(), consumed_samples(), needed, datasets_.train->num_samples()));
 }
 
-std::unique_ptr<DataLoader> TrainLoop::make_loader(const BlendedDataset& dataset,
-                                                   int64_t first_sample,
-                                                   DataLoader::BatchSizes batch_sizes) {
+DataLoaderOptions TrainLoop::loader_options(int64_t first_sample) const {
   DataLoaderOptions options{.micro_batch_size = config_.micro_batch_size,
                             .dp_rank = groups_.layout.dp_rank,
                             .dp_size = groups_.layout.dp_size,
@@ -56,17 +55,23 @@ std::unique_ptr<DataLoader> TrainLoop::make_loader(const BlendedDataset& dataset
                             .vocab_size = vocabulary_.num_tokens,
                             .num_threads = config_.num_workers};
   if (config_.eod_mask_loss) options.end_of_document_id = vocabulary_.end_of_document_id();
-  return std::make_unique<DataLoader>(*backend_, dataset, options, std::move(batch_sizes));
+  return options;
 }
 
 void TrainLoop::start_loaders() {
   const int64_t batch = config_.global_batch();
+  const DataLoader::BatchSizes of_evaluation{[batch](int64_t) { return batch; }, batch};
   if (datasets_.train) {
     check_samples_suffice();
-    train_loader_ =
-        make_loader(*datasets_.train, consumed_samples(),
-                    {[this](int64_t consumed) { return schedule_.global_batch_size(consumed); },
-                     schedule_.largest_global_batch_size()});
+    DataLoaderOptions options = loader_options(consumed_samples());
+    options.curriculum = schedule_.curriculum();
+    options.finished_iterations = iteration();
+    options.consumed_tokens = position().consumed.tokens;
+    train_loader_ = std::make_unique<DataLoader>(
+        *backend_, *datasets_.train, options,
+        DataLoader::BatchSizes{
+            [this](int64_t consumed) { return schedule_.global_batch_size(consumed); },
+            schedule_.largest_global_batch_size()});
   }
   for (const NamedDataset& group : datasets_.valid) {
     // A run that resumes with a shorter --eval-interval may need more samples than are left. It
@@ -78,14 +83,15 @@ void TrainLoop::start_loaders() {
     const bool is_aligned = order == nullptr || order->is_aligned(consumed_valid_samples_);
     if (needed > group.dataset.end() || !is_aligned) consumed_valid_samples_ = 0;
   }
+  // Evaluations take whole samples.
   for (const NamedDataset& group : datasets_.valid) {
-    valid_loaders_.push_back(make_loader(group.dataset, consumed_valid_samples_,
-                                         {[batch](int64_t) { return batch; }, batch}));
+    valid_loaders_.push_back(std::make_unique<DataLoader>(
+        *backend_, group.dataset, loader_options(consumed_valid_samples_), of_evaluation));
   }
   // Already here: a rank must not pin memory later, while another one waits for it.
   for (const NamedDataset& group : datasets_.test) {
     test_loaders_.push_back(
-        make_loader(group.dataset, 0, {[batch](int64_t) { return batch; }, batch}));
+        std::make_unique<DataLoader>(*backend_, group.dataset, loader_options(0), of_evaluation));
   }
 }
 

@@ -47,7 +47,7 @@ ExitCode TrainLoop::train() {
     const GlobalBatch batch = train_loader_->next();
     ranks_.recorder().set_iteration(iteration() + 1);
     trainer_->step(batch, {.learning_rate = lr_.current(), .params_norm = config_.log_params_norm});
-    record_step(train_loader_->waited_ms() - waited_ms);
+    record_step(batch, train_loader_->waited_ms() - waited_ms);
     read_results(results_in_flight_);  // those of the step before, while this one runs
 
     Control control = decide_control();
@@ -64,14 +64,17 @@ ExitCode TrainLoop::train() {
 
 // Counts the step that was just enqueued. The learning rate moves after the step: Megatron logs the
 // next one.
-void TrainLoop::record_step(double batch_wait_ms) {
+void TrainLoop::record_step(const GlobalBatch& batch, double batch_wait_ms) {
   const int64_t batch_size = consumed_samples() - lr_consumed_samples_;
   lr_consumed_samples_ = consumed_samples();
   const double learning_rate = lr_.current();
-  lr_.advance(batch_size);
+  const int64_t tokens = position().consumed.tokens;
+  lr_.advance(batch_size, tokens - batch.num_new_tokens, tokens);
   unread_.push_back({.iteration = iteration(),
                      .consumed_samples = consumed_samples(),
+                     .consumed_tokens = tokens,
                      .global_batch_size = batch_size,
+                     .seq_length = batch.seq_length,
                      .learning_rate = learning_rate,
                      .next_learning_rate = lr_.current(),
                      .batch_wait_ms = batch_wait_ms});

@@ -58,7 +58,7 @@ class TrainLoop {
  private:
   ExitCode train_and_finish();
   ExitCode train();
-  void record_step(double batch_wait_ms);
+  void record_step(const GlobalBatch& batch, double batch_wait_ms);
   void read_results(size_t max_in_flight);
   int64_t reserved_bytes() const;
   Control decide_control();
@@ -90,14 +90,14 @@ class TrainLoop {
   void start_loaders();
   void check_samples_suffice() const;
   void write_manifest() const;
-  std::unique_ptr<DataLoader> make_loader(const BlendedDataset& dataset, int64_t first_sample,
-                                          DataLoader::BatchSizes batch_sizes);
+  DataLoaderOptions loader_options(int64_t first_sample) const;
   DataIdentity data_identity() const { return {data_watch_.identities(), vocabulary_}; }
   static double ms_since(Clock::time_point start) {
     return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   }
   int64_t iteration() const { return trainer_->scalar_state().iteration; }
   int64_t consumed_samples() const { return trainer_->scalar_state().consumed_samples; }
+  RunPosition position() const { return position_of(trainer_->scalar_state()); }
 
   const Config& config_;
   const Clock::time_point process_start_;

@@ -100,10 +100,14 @@ void check_padding(const Config& config, const RunVocabulary& vocabulary) {
                   vocabulary.num_tokens, vocabulary.source));
 }
 
+RunPosition position_of(const ScalarState& scalars) {
+  return {scalars.iteration, {scalars.consumed_samples, scalars.consumed_tokens}};
+}
+
 DatasetTargetSizes target_sizes(const Config& config, const BatchSchedule& schedule) {
   DatasetTargetSizes sizes =
-      dataset_target_sizes(std::nullopt, schedule.num_iterations(), config.global_batch(),
-                           config.eval_interval, config.eval_iters);
+      dataset_target_sizes(std::nullopt, schedule.num_iterations_of_samples(),
+                           config.global_batch(), config.eval_interval, config.eval_iters);
   sizes.train_samples = config.skip_train ? 0 : schedule.num_train_samples();
   return sizes;
 }

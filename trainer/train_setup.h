@@ -45,6 +45,9 @@ void check_padding(const Config& config, const RunVocabulary& vocabulary);
 int64_t add_checkpoint_memory(Trainer& trainer, const ParallelLayout& layout, const Config& config,
                               Tensor& staging, Tensor& snapshot);
 
+// Returns where a run with these counters stands.
+RunPosition position_of(const ScalarState& scalars);
+
 // Returns the number of samples that the run needs of each split; iterations follow the batch size
 // ramp-up.
 DatasetTargetSizes target_sizes(const Config& config, const BatchSchedule& schedule);

@@ -175,7 +175,7 @@ void TrainLoop::load_or_initialize(const std::optional<CheckpointChoice>& checkp
   if (checkpoint) {
     const CheckpointInfo info = read_checkpoint_info(config_.load, checkpoint->iteration);
     resume = plan_resume(info, trainer_->shape(), config_, data_identity());
-    schedule_.resume_at(resume->state.scalars.iteration, resume->state.scalars.consumed_samples);
+    schedule_.resume_at(position_of(resume->state.scalars));
     if (!info.gemm_algorithms.empty()) backend_->use_algorithms(info.gemm_algorithms);
     for (const std::string& warning : checkpoint->warnings) print("WARNING: " + warning + "\n");
   }

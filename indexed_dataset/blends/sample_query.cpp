@@ -147,6 +147,8 @@ SampleOrder sample_order_from(const Json& manifest) {
   check_positive(order.micro_batch_size, "micro_batch_size");
   check_positive(order.data_parallel_size, "data_parallel_size");
   if (order.eval_iters != 0) check_positive(order.eval_interval, "eval_interval");
+  order.curriculum_schedule_type = find_text(arguments, "curriculum_schedule_type");
+  order.curriculum_mode = find_text(arguments, "curriculum_mode");
   return order;
 }
 
@@ -193,6 +195,13 @@ const Blend& find_group(const SplitBlends& blends, Split split, const std::strin
 
 std::optional<BlendedDataset> find_samples_of_group(const SampleOrder& order, Split split,
                                                     const std::string& group) {
+  if (split == Split::kTrain && !order.curriculum_schedule_type.empty()) {
+    throw std::invalid_argument(
+        "the run has a sequence-length curriculum (--curriculum-schedule-type " +
+        order.curriculum_schedule_type + ", --curriculum-mode " + order.curriculum_mode +
+        ") and trained parts of its samples, which this command does not know; its evaluations "
+        "take whole samples: --split-name valid");
+  }
   DatasetOptions options = order.data;
   DatasetTargetSizes sizes = target_sizes(order, split);
   sizes.eval_iters = order.eval_iters;

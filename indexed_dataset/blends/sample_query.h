@@ -25,6 +25,7 @@ struct SampleOrder {
   std::string step_batch_size_schedule;
   // Which rank takes which of an iteration's samples follows from these, where they are told.
   std::optional<int64_t> micro_batch_size, data_parallel_size;
+  std::string curriculum_schedule_type, curriculum_mode;  // "": sequences do not grow
   // The numbers of samples that the run asked for, if its manifest has them; else they follow from
   // the values above.
   std::optional<DatasetTargetSizes> asked_samples;
@@ -57,7 +58,8 @@ int64_t num_asked_samples(const SampleOrder& order, Split split);
 const Blend& find_group(const SplitBlends& blends, Split split, const std::string& name);
 
 // Builds only the datasets of this group, as the training run does. Returns nothing for a test split
-// that gets no share. Throws as build_training_datasets() does.
+// that gets no share. Throws as build_training_datasets() does; std::invalid_argument for the training
+// set of a run with a sequence-length curriculum, which trained parts of samples.
 std::optional<BlendedDataset> find_samples_of_group(const SampleOrder& order, Split split,
                                                     const std::string& group);
 // The same; throws std::invalid_argument if the split has no samples.

@@ -25,6 +25,8 @@ class BatchSizePlan {
   bool changes() const { return increment_ > 0 || steps_.size() > 1; }
   // Returns the size of the batch that starts after `consumed` samples.
   int64_t batch_size(int64_t consumed) const { return stretch_at(consumed).batch_size; }
+  // True if all batches from here on have one size.
+  bool is_last(int64_t consumed) const { return stretch_at(consumed).num_batches == INT64_MAX; }
   // The size at the end of the run, which evaluations have, too; and the largest one.
   int64_t last() const { return steps_.back().batch_size; }
   int64_t largest() const;

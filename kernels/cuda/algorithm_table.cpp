@@ -103,6 +103,11 @@ std::optional<std::string> AlgorithmTable::find(const std::string& key) {
   return it->second;
 }
 
+std::optional<std::string> AlgorithmTable::find_settled(const std::string& key) {
+  if (!in_use_.contains(key) && !taken_.contains(key)) return std::nullopt;
+  return find(key);
+}
+
 void AlgorithmTable::add(const std::string& key, const std::string& value) {
   values_[key] = value;
   in_use_.insert(key);
@@ -112,7 +117,10 @@ void AlgorithmTable::add(const std::string& key, const std::string& value) {
 void AlgorithmTable::take(const std::string& text) {
   if (text.empty()) return;
   std::istringstream stream(text);
-  for (const auto& [key, value] : parse(stream, "the stored GEMM algorithms")) values_[key] = value;
+  for (const auto& [key, value] : parse(stream, "the stored GEMM algorithms")) {
+    values_[key] = value;
+    taken_.insert(key);
+  }
 }
 
 std::string AlgorithmTable::text_in_use() const {

@@ -13,6 +13,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -113,6 +114,11 @@ class Gemm {
   // Returns the median time of each work. They are measured in turns.
   std::vector<float> median_ms(const std::vector<std::function<void()>>& works, int turns);
   std::string key_of(const GemmProblem& problem) const;
+  // Only tune() follows the file: what it has not prepared (shorter sequences of a curriculum) gets the
+  // heuristic's first choice, which is the same on all ranks.
+  std::optional<std::string> find_choice(const std::string& key) {
+    return timing_ ? table_.find(key) : table_.find_settled(key);
+  }
 
   cudaStream_t stream_;
   std::string device_name_;

@@ -56,7 +56,7 @@ bool Gemm::fused_is_faster(const GemmProblem& fused, const GemmProblem& plain,
   bool answer = fused_plan.found;
   if (fused_plan.found) {
     const std::string key = key_of(fused) + ",fused";
-    std::optional<std::string> known = table_.find(key);
+    std::optional<std::string> known = find_choice(key);
     if (!known && timing_) {
       Plan& plain_plan = plan_of(plain, operands);
       const TemporaryMemory stand_in(stand_in_bytes(fused, operands));
@@ -77,7 +77,7 @@ bool Gemm::fused_is_faster(const GemmProblem& fused, const GemmProblem& plain,
     }
     // Where it is timed, the plain product's algorithm gets into the table, too. It counts as in use
     // in both cases, so that the text of the table does not tell who has timed.
-    table_.find(key_of(plain));
+    find_choice(key_of(plain));
     if (known) answer = *known == "1";
   }
   fused_.emplace(fused, answer);
@@ -122,7 +122,7 @@ std::vector<cublasLtMatmulAlgo_t> Gemm::candidates(const Plan& plan) const {
 
 void Gemm::choose_algorithm(Plan& plan, const GemmProblem& problem, const GemmOperands& operands) {
   const std::string key = key_of(problem);
-  std::optional<std::string> text = table_.find(key);
+  std::optional<std::string> text = find_choice(key);
   if (!text) {
     const std::vector<cublasLtMatmulAlgo_t> algorithms = candidates(plan);
     plan.found = !algorithms.empty();

@@ -74,6 +74,19 @@ TEST_F(AlgorithmTableTest, LeavesNothingBesideTheFile) {
   EXPECT_EQ(num_files, 1);
 }
 
+TEST_F(AlgorithmTableTest, OnlyWhatIsSettledIsFoundWhileARunGoesOn) {
+  write("weft-gemm-algorithms 1\nin_file 1\nused 2\n");
+  AlgorithmTable table(path_);
+  table.take("weft-gemm-algorithms 1\ntaken 3\n");
+  EXPECT_EQ(table.find("used"), "2");
+  table.add("timed", "4");
+  EXPECT_EQ(table.find_settled("in_file"), std::nullopt);
+  EXPECT_EQ(table.find_settled("used"), "2");
+  EXPECT_EQ(table.find_settled("taken"), "3");
+  EXPECT_EQ(table.find_settled("timed"), "4");
+  EXPECT_THAT(table.text_in_use(), testing::Not(testing::HasSubstr("in_file")));
+}
+
 // A checkpoint, or another rank, hands over what is in use, and it wins over the file.
 TEST_F(AlgorithmTableTest, TextOfAnotherTableWinsOverTheFile) {
   AlgorithmTable source("");

@@ -50,6 +50,7 @@ class HostBatch {
  public:
   HostBatch(const ModelShape& shape, int64_t num_samples, uint64_t seed = 0)
       : num_micro_batches_(num_samples / shape.micro_batch_size),
+        seq_length_(shape.seq_length),
         tokens_per_micro_batch_(shape.micro_batch_size * shape.seq_length) {
     uint64_t element = 0;
     for (int64_t sample = 0; sample < num_samples; ++sample) {
@@ -73,6 +74,7 @@ class HostBatch {
   GlobalBatch view() const {
     GlobalBatch batch;
     batch.num_micro_batches = num_micro_batches_;
+    batch.seq_length = seq_length_;
     batch.tokens = tokens_.data();
     batch.targets = targets_.data();
     if (!mask_.empty()) {
@@ -85,7 +87,7 @@ class HostBatch {
   std::vector<int32_t>& targets() { return targets_; }
 
  private:
-  int64_t num_micro_batches_, tokens_per_micro_batch_;
+  int64_t num_micro_batches_, seq_length_, tokens_per_micro_batch_;
   std::vector<int32_t> tokens_, targets_;
   std::vector<float> mask_;
   std::vector<double> mask_sums_;

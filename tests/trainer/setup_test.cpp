@@ -204,7 +204,7 @@ TEST(Resume, GoesOnWhereTheCheckpointEnded) {
   EXPECT_EQ(resume.state.scalars.iteration, 3);
   EXPECT_EQ(resume.state.scalars.adam_step, 3);
   EXPECT_EQ(resume.state.consumed_valid_samples, 16);
-  EXPECT_EQ(resume.state.lr.num_steps(), 24);
+  EXPECT_EQ(resume.state.lr.position().samples, 24);
 }
 
 TEST(Resume, WarnsOfWhatChangesTheOrderOfTheSamples) {

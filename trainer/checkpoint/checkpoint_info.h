@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "trainer/data/data_identity.h"
@@ -19,6 +20,10 @@ struct CheckpointInfo {
   double lr_warmup_samples = 0;  // --lr-warmup-fraction need not give a whole number
   int64_t lr_decay_samples = 0;
   std::string lr_decay_style;
+  std::optional<int64_t> lr_decay_tokens, lr_warmup_tokens;
+  bool lr_tokens_as_deepspeed = false;
+  // LrPosition's; checkpoints of version 0.1 have no tokens, and those are then scalars'.
+  int64_t lr_tokens = 0, lr_warmup_end_tokens = 0;
   // Names and values that must be equal in the run that loads it: "num_layers" -> "12", ...
   std::map<std::string, std::string> architecture;
   // The bytes that the run was trained on. Empty in imported weights and in checkpoints of version

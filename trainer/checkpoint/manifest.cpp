@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <stdexcept>
 
@@ -47,9 +48,20 @@ std::string checksum_of(const Json& json) {
   return hex(XXH3_64bits(text.data(), text.size()));
 }
 
+Json number_or_null(const std::optional<int64_t>& number) {
+  return number ? Json(*number) : Json();
+}
+
+std::optional<int64_t> find_number(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  if (found == object.end() || found->is_null()) return std::nullopt;
+  return whole_number(*found);
+}
+
 Json info_to_json(const CheckpointInfo& info) {
   return {{"iteration", info.scalars.iteration},
           {"consumed_train_samples", info.scalars.consumed_samples},
+          {"consumed_train_tokens", info.scalars.consumed_tokens},
           {"adam_step", info.scalars.adam_step},
           {"consumed_valid_samples", info.consumed_valid_samples},
           {"lr_scheduler",
@@ -57,7 +69,12 @@ Json info_to_json(const CheckpointInfo& info) {
             {"min_lr", info.min_lr},
             {"warmup_samples", info.lr_warmup_samples},
             {"decay_samples", info.lr_decay_samples},
-            {"decay_style", info.lr_decay_style}}},
+            {"decay_style", info.lr_decay_style},
+            {"decay_tokens", number_or_null(info.lr_decay_tokens)},
+            {"warmup_tokens", number_or_null(info.lr_warmup_tokens)},
+            {"tokens_as_deepspeed", info.lr_tokens_as_deepspeed},
+            {"num_tokens", info.lr_tokens},
+            {"warmup_end_tokens", info.lr_warmup_end_tokens}}},
           {"architecture", info.architecture},
           {"data", to_json(info.data)},
           {"gemm_algorithms", info.gemm_algorithms},
@@ -76,12 +93,30 @@ void check_numbers(const CheckpointInfo& info) {
   const auto is_rate = [](double value) { return std::isfinite(value) && value >= 0; };
   check(is_count(info.scalars.iteration), "its iteration is out of range");
   check(is_count(info.scalars.consumed_samples), "consumed_train_samples is out of range");
+  // As many samples of 1,000 tokens each.
+  const auto is_token_count = [](int64_t value) { return value >= 0 && value <= kMaxCount * 1000; };
+  for (const int64_t tokens :
+       {info.scalars.consumed_tokens, info.lr_tokens, info.lr_warmup_end_tokens,
+        info.lr_decay_tokens.value_or(0), info.lr_warmup_tokens.value_or(0)})
+    check(is_token_count(tokens), "a number of tokens is out of range");
   check(is_count(info.consumed_valid_samples), "consumed_valid_samples is out of range");
   check(info.scalars.adam_step >= 0 && info.scalars.adam_step <= info.scalars.iteration,
         "adam_step is out of range");
   check(is_rate(info.max_lr) && is_rate(info.min_lr), "a learning rate is out of range");
   check(is_rate(info.lr_warmup_samples) && is_count(info.lr_decay_samples),
         "the length of the learning-rate schedule is out of range");
+}
+
+// Checkpoints of earlier versions count no tokens: all sequences were whole.
+void read_tokens(const Json& json, CheckpointInfo& info) {
+  const Json& schedule = json.at("lr_scheduler");
+  int64_t tokens = 0;
+  if (const auto length = find_number(json.at("arguments"), "seq_length"))
+    check(!__builtin_mul_overflow(info.scalars.consumed_samples, *length, &tokens),
+          "its tokens cannot be counted");
+  info.scalars.consumed_tokens = find_number(json, "consumed_train_tokens").value_or(tokens);
+  info.lr_tokens = find_number(schedule, "num_tokens").value_or(info.scalars.consumed_tokens);
+  info.lr_warmup_end_tokens = find_number(schedule, "warmup_end_tokens").value_or(0);
 }
 
 CheckpointInfo info_from_json(const Json& json) {
@@ -96,10 +131,14 @@ CheckpointInfo info_from_json(const Json& json) {
   schedule.at("warmup_samples").get_to(info.lr_warmup_samples);
   info.lr_decay_samples = whole_number(schedule.at("decay_samples"));
   schedule.at("decay_style").get_to(info.lr_decay_style);
+  info.lr_decay_tokens = find_number(schedule, "decay_tokens");
+  info.lr_warmup_tokens = find_number(schedule, "warmup_tokens");
+  info.lr_tokens_as_deepspeed = schedule.value("tokens_as_deepspeed", false);
   json.at("architecture").get_to(info.architecture);
   if (json.contains("data")) info.data = data_identity_from_json(json["data"]);
   info.gemm_algorithms = json.value("gemm_algorithms", "");
   info.arguments_json = json.at("arguments").dump();
+  read_tokens(json, info);
   check_numbers(info);
   return info;
 }

@@ -40,6 +40,29 @@ void check_cyclic_order(const std::string& saved_arguments, const Config& config
       micro_batch, ranks, config.micro_batch_size, config.data_parallel_size()));
 }
 
+// A reshaping curriculum goes on with the next token, any other run with the next sample. Where some
+// sequences were shorter, the one does not tell the other.
+void check_curriculum_mode(const CheckpointInfo& checkpoint, const Config& config) {
+  const auto saved =
+      nlohmann::json::parse(checkpoint.arguments_json, nullptr, /*allow_exceptions=*/false);
+  if (!saved.is_object() || !saved.contains("curriculum_mode")) return;
+  const auto text = [&](const char* name) {
+    return saved.contains(name) && saved[name].is_string() ? saved[name].get<std::string>() : "";
+  };
+  const bool reshaped =
+      !text("curriculum_schedule_type").empty() && text("curriculum_mode") == "reshape";
+  const int64_t samples = checkpoint.scalars.consumed_samples;
+  if (reshaped == config.length_curriculum().reshapes() ||
+      checkpoint.scalars.consumed_tokens == samples * config.seq_length)
+    return;
+  throw std::invalid_argument(fmt::format(
+      "the checkpoint was saved {} --curriculum-mode reshape, after {} samples of {} tokens in all, and "
+      "this run is {} it: it would repeat or lose tokens; resume with the mode that the run had, or "
+      "start another run with --finetune",
+      reshaped ? "with" : "without", samples, checkpoint.scalars.consumed_tokens,
+      reshaped ? "without" : "with"));
+}
+
 LrConflict lr_conflict(const Config& config) {
   if (config.override_lr_scheduler) return LrConflict::kCommandLineWins;
   if (config.use_checkpoint_lr_scheduler) return LrConflict::kCheckpointWins;
@@ -84,7 +107,17 @@ std::vector<std::string> argument_differences(const std::string& saved_arguments
         {"adam_eps", "--adam-eps", false},
         {"weight_decay", "--weight-decay", false},
         {"clip_grad", "--clip-grad", false},
-        {"eod_mask_loss", "--eod-mask-loss", false}}) {
+        {"eod_mask_loss", "--eod-mask-loss", false},
+        {"train_tokens", "--train-tokens", false},
+        {"curriculum_schedule_type", "--curriculum-schedule-type", false},
+        {"curriculum_mode", "--curriculum-mode", false},
+        {"curriculum_min_difficulty", "--curriculum-min-difficulty", false},
+        {"curriculum_max_difficulty", "--curriculum-max-difficulty", false},
+        {"curriculum_total_step", "--curriculum-total-step", false},
+        {"curriculum_difficulty_step", "--curriculum-difficulty-step", false},
+        {"curriculum_root_degree", "--curriculum-root-degree", false},
+        {"curriculum_difficulty", "--curriculum-difficulty", false},
+        {"curriculum_max_step", "--curriculum-max-step", false}}) {
     if (!saved.is_object() || !saved.contains(name) || saved[name] == ours[name]) continue;
     // A single dataset is known by its bytes (compare_data), wherever it lies.
     if (ours[name].is_array() && ours[name].size() == 1 && saved[name].size() == 1) continue;
@@ -110,6 +143,11 @@ CheckpointInfo checkpoint_info(const RunState& state, const ModelShape& shape, c
   info.lr_warmup_samples = lr.warmup_steps;
   info.lr_decay_samples = lr.decay_steps;
   info.lr_decay_style = name_of(lr.style);
+  info.lr_decay_tokens = lr.decay_tokens;
+  info.lr_warmup_tokens = lr.warmup_tokens;
+  info.lr_tokens_as_deepspeed = lr.counts_as_deepspeed;
+  info.lr_tokens = state.lr.position().tokens;
+  info.lr_warmup_end_tokens = state.lr.position().warmup_end_tokens;
   info.architecture = architecture_of(shape);
   info.data = data;
   auto arguments = nlohmann::ordered_json::parse(resolved_json(config));
@@ -182,17 +220,23 @@ Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape, co
   }
 
   check_cyclic_order(checkpoint.arguments_json, config);
+  check_curriculum_mode(checkpoint, config);
 
   const LrSettings saved{.max_lr = checkpoint.max_lr,
                          .min_lr = checkpoint.min_lr,
                          .warmup_steps = checkpoint.lr_warmup_samples,
                          .decay_steps = checkpoint.lr_decay_samples,
-                         .style = style_named(checkpoint.lr_decay_style)};
+                         .style = style_named(checkpoint.lr_decay_style),
+                         .decay_tokens = checkpoint.lr_decay_tokens,
+                         .warmup_tokens = checkpoint.lr_warmup_tokens,
+                         .counts_as_deepspeed = checkpoint.lr_tokens_as_deepspeed};
   // Every step that was not skipped advanced the schedule by its samples, and none is skipped here.
   Resume resume{.state = {.scalars = checkpoint.scalars,
                           .consumed_valid_samples = checkpoint.consumed_valid_samples,
                           .lr = LrSchedule(reconcile(ours, saved, lr_conflict(config)),
-                                           checkpoint.scalars.consumed_samples)},
+                                           {.samples = checkpoint.scalars.consumed_samples,
+                                            .tokens = checkpoint.lr_tokens,
+                                            .warmup_end_tokens = checkpoint.lr_warmup_end_tokens})},
                 .load_optimizer = checkpoint.has_optimizer && !config.no_load_optim,
                 .warnings = std::move(data_changes.allowed)};
   for (std::string& change : argument_differences(checkpoint.arguments_json, config))

@@ -99,6 +99,7 @@ void check_duration(const Config& c, ProblemList& p) {
   p.positive(c.global_batch_size, "--global-batch-size");
   p.positive(c.train_iters, "--train-iters");
   p.positive(c.train_samples, "--train-samples");
+  p.positive(c.train_tokens, "--train-tokens");
   p.positive(c.exit_interval, "--exit-interval");
   p.add_if(
       c.global_batch_size && c.micro_batch_size > 0 &&

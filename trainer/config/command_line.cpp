@@ -10,6 +10,7 @@
 
 #include "indexed_dataset/process/nearest_name.h"
 #include "indexed_dataset/terminal/option_set.h"
+#include "trainer/config/deepspeed_config.h"
 #include "trainer/config/megatron_flags.h"
 #include "trainer/config/options.h"
 
@@ -257,6 +258,8 @@ ParsedArguments parse_arguments(std::vector<std::string> arguments) {
     parsed.problems.emplace_back(error.what());
   }
   if (version) parsed.help = version_text();
+  const auto is_given = [&app](const std::string& flag) { return app.count(flag) > 0; };
+  apply_deepspeed_config(parsed.config, is_given, parsed.problems, parsed.notes);
   report_unknown(app.remaining(), flags, parsed.problems);
   return parsed;
 }

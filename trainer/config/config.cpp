@@ -30,6 +30,9 @@ void Config::fill_defaults() {
     lr_decay_samples = lr_decay_samples.value_or(*train_samples);
     if (!lr_warmup_fraction) lr_warmup_samples = lr_warmup_samples.value_or(0);
   }
+  if (has_curriculum() && curriculum.max_difficulty == 0) curriculum.max_difficulty = seq_length;
+  // The file tells samples by their numbers, and the rows of a reshaped batch are parts of samples.
+  if (has_curriculum() && curriculum.mode == "reshape") no_sample_losses = true;
   run_dir = run_folder();
 }
 
@@ -56,6 +59,10 @@ BatchSizePlan Config::batch_size_plan() const {
   if (!step_batch_size_schedule.empty())
     return BatchSizePlan::of_steps(step_batch_size_schedule, seq_length);
   return BatchSizePlan(global_batch(), rampup_batch_size);
+}
+
+LengthCurriculum Config::length_curriculum() const {
+  return has_curriculum() ? LengthCurriculum(curriculum, seq_length) : LengthCurriculum(seq_length);
 }
 
 int64_t Config::data_parallel_size() const {

@@ -12,6 +12,7 @@
 #include "indexed_dataset/blends/blend_sizes.h"
 #include "indexed_dataset/blends/data_paths.h"
 #include "indexed_dataset/samples/batch_size_plan.h"
+#include "indexed_dataset/samples/length_curriculum.h"
 #include "indexed_dataset/samples/order_kind.h"
 #include "kernels/backend.h"
 
@@ -35,10 +36,14 @@ struct Config {
   std::optional<int64_t> global_batch_size;
   std::vector<int64_t> rampup_batch_size;  // start, increment, samples; or empty
   std::string step_batch_size_schedule;    // "TOKENS:SIZE ...", or empty
-  std::optional<int64_t> train_iters, train_samples, exit_interval;
+  std::optional<int64_t> train_iters, train_samples, train_tokens, exit_interval;
   std::optional<double> exit_duration_in_mins;
   bool exit_on_missing_checkpoint = false, skip_train = false;
   int64_t eval_iters = 100, eval_interval = 1000;
+  // sequences that grow
+  bool curriculum_learning = false;  // says that there must be a curriculum
+  CurriculumOptions curriculum;
+  std::string deepspeed_config;  // a JSON file (deepspeed_config.h)
   // optimizer and schedule
   double adam_beta1 = 0.9, adam_beta2 = 0.999, adam_eps = 1e-8, weight_decay = 0.01;
   float clip_grad = 1.0F;
@@ -46,6 +51,8 @@ struct Config {
   LrDecayStyle lr_decay_style = LrDecayStyle::kLinear;
   std::optional<int64_t> lr_decay_iters, lr_decay_samples, lr_warmup_iters, lr_warmup_samples;
   std::optional<double> lr_warmup_fraction;
+  std::optional<int64_t> lr_decay_tokens, lr_warmup_tokens;
+  bool lr_tokens_as_deepspeed = false;
   bool override_lr_scheduler = false, use_checkpoint_lr_scheduler = false;
   double init_method_std = 0.02;
   int64_t seed = 1234;
@@ -109,6 +116,14 @@ struct Config {
   int64_t global_batch() const;
   // The sizes of all batches. Throws std::invalid_argument for a step schedule that is none.
   BatchSizePlan batch_size_plan() const;
+  bool has_curriculum() const { return !curriculum.schedule_type.empty(); }
+  // The lengths of the sequences of all batches. Throws std::invalid_argument for a curriculum that is
+  // none.
+  LengthCurriculum length_curriculum() const;
+  // Positions without loss: those of --eod-mask-loss, and those that a reshaping curriculum repeats.
+  bool has_loss_mask() const {
+    return eod_mask_loss || (has_curriculum() && curriculum.mode == "reshape");
+  }
   // Without tensor parallelism Megatron turns the flag off.
   bool shares_sequence() const { return sequence_parallel && tensor_model_parallel_size > 1; }
   bool shards_optimizer() const { return use_distributed_optimizer || zero_stage.value_or(0) == 1; }

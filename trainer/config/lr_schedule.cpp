@@ -19,19 +19,42 @@ LrSettings lr_settings(const Config& config) {
     settings.decay_steps = config.lr_decay_samples.value_or(config.train_samples.value_or(0));
     settings.warmup_steps = static_cast<double>(config.lr_warmup_samples.value_or(0));
   }
+  settings.decay_tokens = config.lr_decay_tokens;
+  settings.warmup_tokens = config.lr_warmup_tokens;
+  settings.counts_as_deepspeed = config.lr_tokens_as_deepspeed;
   if (config.lr_warmup_fraction) {
     settings.warmup_steps = *config.lr_warmup_fraction * static_cast<double>(settings.decay_steps);
   }
   return settings;
 }
 
-double LrSchedule::at(int64_t num_steps) const {
-  const auto& [max_lr, min_lr, warmup, decay_steps, style] = settings_;
-  const auto n = static_cast<double>(num_steps);
-  const auto decay = static_cast<double>(decay_steps);
+void LrSchedule::advance(int64_t num_samples, int64_t tokens_before, int64_t tokens_now) {
+  const auto before = static_cast<double>(position_.samples);
+  position_.samples += num_samples;
+  position_.tokens = settings_.counts_as_deepspeed ? tokens_before : tokens_now;
+  const auto now = static_cast<double>(position_.samples);
+  const double end = settings_.warmup_steps;
+  const bool is_over = settings_.counts_as_deepspeed ? now == end : before < end && now >= end;
+  if (is_over) position_.warmup_end_tokens = position_.tokens;
+}
+
+double LrSchedule::at(const LrPosition& position) const {
+  const double max_lr = settings_.max_lr, min_lr = settings_.min_lr;
+  const LrDecayStyle style = settings_.style;
+  auto n = static_cast<double>(position.samples), warmup = settings_.warmup_steps,
+       decay = static_cast<double>(settings_.decay_steps);
+  if (settings_.warmup_tokens) {
+    n = static_cast<double>(position.tokens);
+    warmup = static_cast<double>(*settings_.warmup_tokens);
+  }
   if (warmup > 0 && n <= warmup) return max_lr * n / warmup;
   if (style == LrDecayStyle::kConstant) return max_lr;
-  if (num_steps > decay_steps) return min_lr;
+  if (settings_.decay_tokens) {
+    n = static_cast<double>(position.tokens);
+    decay = static_cast<double>(*settings_.decay_tokens);
+    if (!settings_.warmup_tokens) warmup = static_cast<double>(position.warmup_end_tokens);
+  }
+  if (n > decay) return min_lr;
   if (style == LrDecayStyle::kInverseSquareRoot) {
     return std::max(min_lr,
                     max_lr * std::sqrt(std::max(warmup, 1.0)) / std::sqrt(std::max(n, 1.0)));
@@ -59,6 +82,12 @@ LrSettings reconcile(const LrSettings& command_line, const LrSettings& checkpoin
   check(command_line.min_lr, checkpoint.min_lr, "minimum learning rate");
   check(command_line.warmup_steps, checkpoint.warmup_steps, "warmup iterations");
   check(command_line.decay_steps, checkpoint.decay_steps, "total number of iterations");
+  check(command_line.decay_tokens.value_or(0), checkpoint.decay_tokens.value_or(0),
+        "number of decay tokens");
+  check(command_line.warmup_tokens.value_or(0), checkpoint.warmup_tokens.value_or(0),
+        "number of warmup tokens");
+  check(command_line.counts_as_deepspeed, checkpoint.counts_as_deepspeed,
+        "--lr-tokens-as-deepspeed");
   check(std::string(name_of(command_line.style)), std::string(name_of(checkpoint.style)),
         "decay style");
   return command_line;

@@ -1,8 +1,11 @@
-// The learning rate as Megatron anneals it; everything is counted in samples.
-// [Megatron-LM core/optimizer_param_scheduler.py]
+// The learning rate as Megatron anneals it. Everything is counted in samples; with --lr-decay-tokens
+// the decay is counted in tokens, as in Megatron-DeepSpeed.
+// [Megatron-LM core/optimizer_param_scheduler.py; bigscience-workshop/Megatron-DeepSpeed
+// megatron/learning_rates.py; microsoft/Megatron-DeepSpeed megatron/optimizer_param_scheduler.py]
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "trainer/config/config.h"
@@ -14,6 +17,18 @@ struct LrSettings {
   double warmup_steps = 0;  // samples; a fraction of decay_steps need not be whole
   int64_t decay_steps = 0;  // samples
   LrDecayStyle style = LrDecayStyle::kLinear;
+  std::optional<int64_t> decay_tokens = {};   // then decay_steps has no meaning
+  std::optional<int64_t> warmup_tokens = {};  // then warmup_steps has none
+  // Count tokens as Megatron-DeepSpeed does: those of a step count one step later, and decay begins at
+  // token 0 unless a step ends exactly with the warm-up's last sample.
+  bool counts_as_deepspeed = false;
+};
+
+// How far a schedule is.
+struct LrPosition {
+  int64_t samples = 0;            // of the successful steps
+  int64_t tokens = 0;             // of these steps
+  int64_t warmup_end_tokens = 0;  // the tokens when the warm-up in samples was over; 0 before
 };
 
 // Returns the settings of a configuration; iterations become samples (times global batch size).
@@ -27,22 +42,27 @@ LrSettings lr_settings(const Config& config);
 //   inverse-square-root   max(min, max * sqrt(max(w, 1) / max(n, 1)))
 //   linear                min + (1 - r) * (max - min)
 //   cosine                min + (1 + cos(pi r)) / 2 * (max - min)
+// With decay_tokens n and d are tokens from the third line on, and w is warmup_end_tokens; with
+// warmup_tokens n is tokens in all lines, and w is warmup_tokens.
 class LrSchedule {
  public:
-  explicit LrSchedule(const LrSettings& settings, int64_t num_steps = 0)
-      : settings_(settings), num_steps_(num_steps) {}
+  explicit LrSchedule(const LrSettings& settings, const LrPosition& position = {})
+      : settings_(settings), position_(position) {}
 
-  double at(int64_t num_steps) const;
+  double at(const LrPosition& position) const;
+  // For schedules in samples.
+  double at(int64_t num_samples) const { return at(LrPosition{.samples = num_samples}); }
   // Returns the rate of the next step. With warm-up the first step runs with 0, as in Megatron.
-  double current() const { return at(num_steps_); }
-  // Call this after a step that updated the weights, with its number of samples.
-  void advance(int64_t num_samples) { num_steps_ += num_samples; }
-  int64_t num_steps() const { return num_steps_; }
+  double current() const { return at(position_); }
+  // Call this after a step that updated the weights, with its number of samples and with all tokens
+  // that the run had consumed before it and has consumed now.
+  void advance(int64_t num_samples, int64_t tokens_before = 0, int64_t tokens_now = 0);
+  const LrPosition& position() const { return position_; }
   const LrSettings& settings() const { return settings_; }
 
  private:
   LrSettings settings_;
-  int64_t num_steps_ = 0;  // samples of the successful steps
+  LrPosition position_;
 };
 
 enum class LrConflict { kFail, kCommandLineWins, kCheckpointWins };

@@ -42,6 +42,8 @@ void visit_options(C& c, Visitor& v) {
     "to 10^12");
   v("train-iters", c.train_iters, "steps to train; this or --train-samples");
   v("train-samples", c.train_samples, "samples to train; this or --train-iters");
+  v("train-tokens", c.train_tokens,
+    "stop with the step that reaches so many tokens, if it comes before the last iteration or sample");
   v("exit-interval", c.exit_interval, "save and exit when the iteration is a multiple of this");
   v("exit-duration-in-mins", c.exit_duration_in_mins, "save and exit after this many minutes");
   v("exit-on-missing-checkpoint", c.exit_on_missing_checkpoint,
@@ -49,6 +51,30 @@ void visit_options(C& c, Visitor& v) {
   v("eval-iters", c.eval_iters, "global batches per validation and test; 0: none");
   v("eval-interval", c.eval_interval, "steps between validations");
   v("skip-train", c.skip_train, "only evaluate");
+
+  v.group("Sequence-length curriculum");
+  v("curriculum-learning", c.curriculum_learning,
+    "the run has a curriculum: by --curriculum-schedule-type, or in --deepspeed_config");
+  v("curriculum-schedule-type", c.curriculum.schedule_type,
+    "how sequences grow: fixed_linear, fixed_root or fixed_discrete (default: they do not)");
+  v("curriculum-mode", c.curriculum.mode,
+    "truncate: train the first tokens of each sample, as DeepSpeed does; reshape: train all of them, "
+    "in rows of the present length");
+  v("curriculum-min-difficulty", c.curriculum.min_difficulty, "tokens of the first sequences");
+  v("curriculum-max-difficulty", c.curriculum.max_difficulty,
+    "tokens of the last ones (default: seq-length)");
+  v("curriculum-total-step", c.curriculum.total_step,
+    "steps until the last length (total_curriculum_step)");
+  v("curriculum-difficulty-step", c.curriculum.difficulty_step,
+    "lengths are multiples of this, but for the last one");
+  v("curriculum-root-degree", c.curriculum.root_degree,
+    "of fixed_root: lengths grow with this root of the steps");
+  v("curriculum-difficulty", c.curriculum.difficulty, "of fixed_discrete: the lengths, in order");
+  v("curriculum-max-step", c.curriculum.max_step,
+    "of fixed_discrete: the last step of each length but the last");
+  v("deepspeed_config", c.deepspeed_config,
+    "DeepSpeed's JSON file: batch sizes, gradient clipping, bf16, ZeRO stage and curriculum_learning "
+    "are read from it");
 
   v.group("Optimizer and learning rate");
   v("adam-beta1", c.adam_beta1, "first moment's decay");
@@ -64,6 +90,11 @@ void visit_options(C& c, Visitor& v) {
   v("lr-warmup-iters", c.lr_warmup_iters, "steps of linear warm-up");
   v("lr-warmup-samples", c.lr_warmup_samples, "samples of linear warm-up");
   v("lr-warmup-fraction", c.lr_warmup_fraction, "warm-up as a share of the decay length");
+  v("lr-decay-tokens", c.lr_decay_tokens, "tokens until min-lr, in place of steps or samples");
+  v("lr-warmup-tokens", c.lr_warmup_tokens, "tokens of linear warm-up; with --lr-decay-tokens");
+  v("lr-tokens-as-deepspeed", c.lr_tokens_as_deepspeed,
+    "count the tokens of the schedule as Megatron-DeepSpeed does, for its numbers: a step late, and "
+    "decay from token 0 unless a step ends exactly with the warm-up");
   v("override-lr-scheduler", c.override_lr_scheduler,
     "on resume this command line's schedule wins");
   v("use-checkpoint-lr-scheduler", c.use_checkpoint_lr_scheduler,

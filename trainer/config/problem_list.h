@@ -39,6 +39,9 @@ void check_shares(const Config& config, ProblemList& problems);
 void check_step_schedule(Config& config, ProblemList& problems);
 // Batch sizes and the run's length (batch_problems.cpp).
 void check_duration(const Config& config, ProblemList& problems);
+// Sequences that grow, and what they exclude (curriculum_problems.cpp). A curriculum that is none is
+// reported and cleared.
+void check_curriculum(Config& config, ProblemList& problems);
 // Sizes that no product of could be counted in 64 bits (shape_problems.cpp).
 void check_limits(const Config& config, ProblemList& problems);
 

@@ -40,6 +40,26 @@ void check_units_of_schedule(const Config& c, ProblemList& p) {
            c.lr_warmup_fraction.value_or(0), c.lr_warmup_samples.value_or(0));
 }
 
+// A schedule that is counted in tokens.
+void check_tokens_of_schedule(const Config& c, ProblemList& p) {
+  p.positive(c.lr_decay_tokens, "--lr-decay-tokens");
+  p.positive(c.lr_warmup_tokens, "--lr-warmup-tokens");
+  p.add_if(c.lr_warmup_tokens && !c.lr_decay_tokens,
+           "--lr-warmup-tokens {} needs --lr-decay-tokens", c.lr_warmup_tokens.value_or(0));
+  p.add_if(c.lr_tokens_as_deepspeed && !c.lr_decay_tokens,
+           "--lr-tokens-as-deepspeed needs --lr-decay-tokens");
+  const bool has_other = c.lr_warmup_iters.value_or(0) != 0 ||
+                         c.lr_warmup_samples.value_or(0) != 0 || c.lr_warmup_fraction;
+  p.add_if(c.lr_warmup_tokens && has_other,
+           "--lr-warmup-tokens excludes --lr-warmup-iters, --lr-warmup-samples and "
+           "--lr-warmup-fraction");
+  p.add_if(c.lr_warmup_tokens && c.lr_decay_tokens && *c.lr_warmup_tokens >= *c.lr_decay_tokens,
+           "--lr-warmup-tokens {} must be less than --lr-decay-tokens {}",
+           c.lr_warmup_tokens.value_or(0), c.lr_decay_tokens.value_or(0));
+  p.add_if(c.lr_decay_tokens && c.lr_decay_style == LrDecayStyle::kInverseSquareRoot,
+           "--lr-decay-tokens goes with --lr-decay-style linear or cosine");
+}
+
 void check_optimizer(const Config& c, ProblemList& p) {
   p.add_if(!(c.lr > 0), "--lr is required and must be positive (got {})", c.lr);
   p.add_if(c.min_lr < 0 || c.min_lr > c.lr, "--min-lr {} must lie between 0 and --lr {}", c.min_lr,
@@ -54,6 +74,7 @@ void check_optimizer(const Config& c, ProblemList& p) {
   p.add_if(fraction < 0 || fraction >= 1, "--lr-warmup-fraction must be in [0, 1) (got {})",
            fraction);
   check_units_of_schedule(c, p);
+  check_tokens_of_schedule(c, p);
   bool fits = true;
   for (const auto& [iterations, flag] : {std::pair{c.train_iters, "--train-iters"},
                                          {c.lr_decay_iters, "--lr-decay-iters"},
@@ -186,6 +207,7 @@ std::vector<std::string> problems_of(const Config& given) {
   ProblemList p;
   Config config = given;
   check_step_schedule(config, p);
+  check_curriculum(config, p);
   check_shape(config, p);
   const size_t before = p.list.size();
   check_limits(config, p);

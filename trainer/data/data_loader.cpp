@@ -16,8 +16,9 @@ DataLoader::DataLoader(Backend& backend, const BlendedDataset& dataset,
       dataset_(dataset),
       options_(options),
       batch_sizes_(std::move(batch_sizes)),
-      tokens_per_micro_batch_(options.micro_batch_size * dataset.sequence_length()),
-      next_sample_(options.first_sample),
+      curriculum_(options.curriculum.value_or(LengthCurriculum(dataset.sequence_length()))),
+      next_iteration_(options.finished_iterations + 1),
+      next_first_{options.first_sample, options.consumed_tokens},
       consumed_samples_(options.first_sample) {
   allocate_slots();
   for (int64_t d = 0; d < dataset.num_datasets(); ++d)
@@ -52,9 +53,10 @@ void DataLoader::stop() {
 
 void DataLoader::allocate_slots() {
   const int64_t max_micro_batches = batch_sizes_.max / (samples_per_micro_step());
-  const int64_t elements = max_micro_batches * tokens_per_micro_batch_;
+  const int64_t elements =
+      max_micro_batches * options_.micro_batch_size * dataset_.sequence_length();
   // The arrays are tokens, targets and perhaps the mask, with 4 bytes an element.
-  const int64_t arrays = options_.end_of_document_id ? 3 : 2;
+  const int64_t arrays = has_mask() ? 3 : 2;
   memory_ = static_cast<int32_t*>(backend_.allocate(
       options_.num_slots * arrays * elements * int64_t{sizeof(int32_t)}, Memory::kPinnedHost));
   slots_.resize(static_cast<size_t>(options_.num_slots));
@@ -62,7 +64,7 @@ void DataLoader::allocate_slots() {
   for (Slot& slot : slots_) {
     slot.tokens = data;
     slot.targets = data + elements;
-    if (options_.end_of_document_id) slot.loss_mask = reinterpret_cast<float*>(data + 2 * elements);
+    if (has_mask()) slot.loss_mask = reinterpret_cast<float*>(data + 2 * elements);
     slot.mask_sums.resize(static_cast<size_t>(max_micro_batches));
     data += arrays * elements;
   }
@@ -78,10 +80,14 @@ GlobalBatch DataLoader::next() {
   batch_ready_.wait(lock, [&] { return is_ready() || error_; });
   if (!is_ready()) std::rethrow_exception(error_);
   ++taken_;
-  consumed_samples_ = slot.first_sample + slot.num_micro_batches * samples_per_micro_step();
+  consumed_samples_ = slot.first.rows + num_rows(slot);
   waited_ms_ +=
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  const LengthCurriculum::Consumed after =
+      curriculum_.after(slot.first, slot.iteration, num_rows(slot));
   return {.num_micro_batches = slot.num_micro_batches,
+          .seq_length = curriculum_.length(slot.iteration),
+          .num_new_tokens = after.tokens - slot.first.tokens,
           .tokens = slot.tokens,
           .targets = slot.targets,
           .loss_mask = slot.loss_mask,
@@ -123,8 +129,9 @@ void DataLoader::run_worker() {
 
 // Asks for the samples of up to read_ahead_batches that follow the batch in preparation.
 void DataLoader::run_read_ahead() {
-  int64_t first_sample = options_.first_sample;
+  LengthCurriculum::Consumed first{options_.first_sample, options_.consumed_tokens};
   for (int64_t batch_idx = 0;; ++batch_idx) {
+    const int64_t iteration = options_.finished_iterations + 1 + batch_idx;
     {
       std::unique_lock lock(mutex_);
       batch_begins_.wait(lock, [&] {
@@ -132,18 +139,20 @@ void DataLoader::run_read_ahead() {
       });
       if (stopping_ || error_) return;
     }
-    const int64_t batch_size = batch_sizes_.at(first_sample);
-    if (first_sample + batch_size > dataset_.end()) return;
+    const int64_t batch_size = batch_sizes_.at(first.rows);
+    const LengthCurriculum::Consumed next = curriculum_.after(first, iteration, batch_size);
+    if (curriculum_.samples_begun(next) > dataset_.end()) return;
     for (int64_t k = 0; k < batch_size / samples_per_micro_step(); ++k) {
-      const int64_t own = first_sample + k * samples_per_micro_step() +
-                          options_.dp_rank * options_.micro_batch_size;
+      const int64_t own =
+          k * samples_per_micro_step() + options_.dp_rank * options_.micro_batch_size;
       try {
-        for (int64_t b = 0; b < options_.micro_batch_size; ++b) dataset_.will_need(own + b);
+        for (int64_t b = 0; b < options_.micro_batch_size; ++b)
+          dataset_.will_need(curriculum_.row(first, iteration, own + b).sample);
       } catch (const std::exception&) {
         return;  // The thread that fills this batch will meet the same error and tell it.
       }
     }
-    first_sample += batch_size;
+    first = next;
   }
 }
 
@@ -157,7 +166,8 @@ DataLoader::Work DataLoader::hand_out() {
   Slot& slot = slot_of(made_);
   const Work work{&slot, handed_out_++};
   if (handed_out_ == slot.num_micro_batches) {
-    next_sample_ += slot.num_micro_batches * samples_per_micro_step();
+    next_first_ = curriculum_.after(next_first_, next_iteration_, num_rows(slot));
+    ++next_iteration_;
     batch_begun_ = false;
     ++made_;
   }
@@ -166,14 +176,18 @@ DataLoader::Work DataLoader::hand_out() {
 }
 
 void DataLoader::begin_batch() {
-  const int64_t batch_size = batch_sizes_.at(next_sample_);
-  if (next_sample_ + batch_size > dataset_.end()) {
+  const int64_t batch_size = batch_sizes_.at(next_first_.rows);
+  const int64_t end =
+      curriculum_.samples_begun(curriculum_.after(next_first_, next_iteration_, batch_size));
+  if (end > dataset_.end()) {
+    const int64_t first = curriculum_.samples_begun(next_first_);
     throw std::runtime_error(
         fmt::format("{}: its {} samples are used up: the next batch needs {} from sample {} on",
-                    dataset_.description(), dataset_.num_samples(), batch_size, next_sample_));
+                    dataset_.description(), dataset_.num_samples(), end - first, first));
   }
   Slot& slot = slot_of(made_);
-  slot.first_sample = next_sample_;
+  slot.iteration = next_iteration_;
+  slot.first = next_first_;
   slot.num_micro_batches = batch_size / (samples_per_micro_step());
   slot.num_unfinished = slot.num_micro_batches;
   handed_out_ = 0;
@@ -182,25 +196,42 @@ void DataLoader::begin_batch() {
 }
 
 void DataLoader::fill(const Work& work) {
-  const int64_t T = dataset_.sequence_length(), B = options_.micro_batch_size;
-  const int64_t offset = work.micro_batch_idx * tokens_per_micro_batch_;
-  const int64_t first_sample =
-      work.slot->first_sample + (work.micro_batch_idx * options_.dp_size + options_.dp_rank) * B;
+  const int64_t B = options_.micro_batch_size;
+  const Slot& slot = *work.slot;
+  const int64_t first_row = (work.micro_batch_idx * options_.dp_size + options_.dp_rank) * B;
   double mask_sum = 0;
   for (int64_t b = 0; b < B; ++b) {
-    int32_t* inputs = work.slot->tokens + offset + b * T;
-    int32_t* labels = work.slot->targets + offset + b * T;
-    dataset_.sample(first_sample + b, inputs, labels);
-    check_tokens(first_sample + b, inputs, labels[T - 1]);
-    if (!work.slot->loss_mask) continue;
-    float* mask = work.slot->loss_mask + offset + b * T;
+    const LengthCurriculum::Row row = curriculum_.row(slot.first, slot.iteration, first_row + b);
+    const int64_t T = row.length, offset = (work.micro_batch_idx * B + b) * T;
+    const int32_t* inputs = slot.tokens + offset;
+    fill_row(row, slot.tokens + offset, slot.targets + offset);
+    if (!slot.loss_mask) continue;
+    float* mask = slot.loss_mask + offset;
+    // No token has the id -1.
+    const int32_t masked_id = options_.end_of_document_id.value_or(-1);
     for (int64_t t = 0; t < T; ++t) {
-      mask[t] = inputs[t] == *options_.end_of_document_id ? 0.0F : 1.0F;
+      mask[t] = t < row.num_repeated || inputs[t] == masked_id ? 0.0F : 1.0F;
       mask_sum += static_cast<double>(mask[t]);
     }
   }
   // A micro-batch of end-of-document tokens alone has loss 0. Dividing by 1 keeps it 0.
   work.slot->mask_sums[static_cast<size_t>(work.micro_batch_idx)] = std::max(mask_sum, 1.0);
+}
+
+// A whole sample goes straight into the batch.
+void DataLoader::fill_row(const LengthCurriculum::Row& row, int32_t* inputs,
+                          int32_t* labels) const {
+  const int64_t L = dataset_.sequence_length();
+  if (row.length == L) {
+    dataset_.sample(row.sample, inputs, labels);
+    check_tokens(row.sample, inputs, labels[L - 1]);
+    return;
+  }
+  std::vector<int32_t> sample(static_cast<size_t>(L + 1));
+  dataset_.sample(row.sample, sample.data());
+  check_tokens(row.sample, sample.data(), sample.back());
+  std::copy_n(sample.data() + row.begin, row.length, inputs);
+  std::copy_n(sample.data() + row.begin + 1, row.length, labels);
 }
 
 // A sample's tokens are its inputs and its last label. The loop has no way out, so that it takes

@@ -7,7 +7,8 @@
 //   consumed + k * B * dp + r * B + s
 //
 // So the samples of a step do not depend on the topology, and a run resumes at its consumed
-// samples.
+// samples. With a curriculum the rows of a batch are pieces of samples, and "sample" above is a row
+// (indexed_dataset/samples/length_curriculum.h).
 //
 // Samples lie all over the mapped files. One more thread goes through the samples of this rank some
 // batches ahead and asks the kernel for their pages, so that cold disks and network file systems
@@ -24,6 +25,7 @@
 #include <vector>
 
 #include "indexed_dataset/blends/blended_dataset.h"
+#include "indexed_dataset/samples/length_curriculum.h"
 #include "kernels/backend.h"
 #include "trainer/data/global_batch.h"
 
@@ -33,7 +35,11 @@ struct DataLoaderOptions {
   int64_t micro_batch_size = 1;
   int64_t dp_rank = 0, dp_size = 1;
   int64_t first_sample = 0;  // samples consumed so far
-  int64_t vocab_size = 0;    // token ids from here on are errors
+  // If it is given, it tells the lengths of sequences and which tokens they hold. The run then needs
+  // to know the iterations and tokens that are behind it, too.
+  std::optional<LengthCurriculum> curriculum = {};
+  int64_t finished_iterations = 0, consumed_tokens = 0;
+  int64_t vocab_size = 0;  // token ids from here on are errors
   // If it is given, positions whose input is this token have no loss.
   std::optional<int32_t> end_of_document_id = {};
   int64_t num_threads = 2;
@@ -67,7 +73,7 @@ class DataLoader {
   // Releases the oldest batch: the device has read it.
   void release();
 
-  // Returns the samples up to the end of the latest batch that next() returned.
+  // Returns the samples (rows) up to the end of the latest batch that next() returned.
   int64_t consumed_samples() const { return consumed_samples_; }
   double waited_ms() const { return waited_ms_; }  // time spent in next() so far
 
@@ -77,7 +83,8 @@ class DataLoader {
     int32_t* targets = nullptr;
     float* loss_mask = nullptr;
     std::vector<double> mask_sums;
-    int64_t first_sample = 0, num_micro_batches = 0;
+    int64_t iteration = 0, num_micro_batches = 0;
+    LengthCurriculum::Consumed first;  // what was consumed before
     int64_t num_unfinished = 0;
   };
   struct Work {
@@ -93,6 +100,11 @@ class DataLoader {
   Work hand_out();
   void begin_batch();
   void fill(const Work& work);
+  void fill_row(const LengthCurriculum::Row& row, int32_t* inputs, int32_t* labels) const;
+  bool has_mask() const { return options_.end_of_document_id || curriculum_.reshapes(); }
+  int64_t num_rows(const Slot& slot) const {
+    return slot.num_micro_batches * samples_per_micro_step();
+  }
   int64_t samples_per_micro_step() const { return options_.micro_batch_size * options_.dp_size; }
   void check_tokens(int64_t sample_idx, const int32_t* inputs, int32_t last_label) const;
   [[noreturn]] void throw_wrong_token(int64_t sample_idx, int64_t position, int32_t id) const;
@@ -104,7 +116,7 @@ class DataLoader {
   const BlendedDataset& dataset_;
   const DataLoaderOptions options_;
   const BatchSizes batch_sizes_;
-  const int64_t tokens_per_micro_batch_;
+  const LengthCurriculum curriculum_;
   int32_t* memory_ = nullptr;
   std::vector<Slot> slots_;
 
@@ -113,9 +125,10 @@ class DataLoader {
   // Batches are numbered from 0: [released, taken) are in use, [taken, made] are ready or in
   // preparation.
   int64_t made_ = 0, taken_ = 0, released_ = 0;
-  int64_t handed_out_ = 0;    // micro-batches of batch made_ that threads have taken
-  int64_t next_sample_ = 0;   // first sample of batch made_
-  bool batch_begun_ = false;  // the slot of batch made_ is set up
+  int64_t handed_out_ = 0;                 // micro-batches of batch made_ that threads have taken
+  int64_t next_iteration_ = 1;             // of batch made_
+  LengthCurriculum::Consumed next_first_;  // what is consumed before it
+  bool batch_begun_ = false;               // the slot of batch made_ is set up
   bool stopping_ = false;
   std::exception_ptr error_;
   std::vector<std::thread> threads_;

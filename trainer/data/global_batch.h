@@ -10,6 +10,10 @@ namespace weft {
 // its step has been read.
 struct GlobalBatch {
   int64_t num_micro_batches = 0;
+  int64_t seq_length = 0;  // T, or 0: that of the model
+  // Tokens of all ranks together by which the run's consumed tokens grow. Those that rows of a
+  // reshaping curriculum repeat do not count.
+  int64_t num_new_tokens = 0;
   const int32_t* tokens = nullptr;   // (num_micro_batches, B, T)
   const int32_t* targets = nullptr;  // (num_micro_batches, B, T)
   const float* loss_mask = nullptr;  // (num_micro_batches, B, T), or null: all ones

@@ -24,7 +24,15 @@ std::string batch_lines(const Config& config, const BatchSchedule& schedule) {
     text += fmt::format("setting number of micro-batches to constant {}\n",
                         schedule.num_micro_batches(0));
   }
-  if (config.train_samples)
+  if (const LengthCurriculum& curriculum = schedule.curriculum(); curriculum.exists()) {
+    const LengthCurriculum::Stretch& last = curriculum.stretches().back();
+    text += fmt::format(
+        "will use a sequence length curriculum ({}, {}) from {} to {} tokens, which iteration {} "
+        "reaches\n",
+        config.curriculum.schedule_type, config.curriculum.mode, curriculum.length(1), last.length,
+        last.first_iteration);
+  }
+  if (config.train_samples || config.train_tokens)
     text += fmt::format("setting training iterations to {}\n", schedule.num_iterations());
   return text;
 }

@@ -37,13 +37,9 @@ std::string speed_fields(const IterationLine& line) {
   const double seconds = line.elapsed_ms / 1e3;
   const double samples_per_s =
       seconds > 0 ? static_cast<double>(line.global_batch_size) / seconds : 0;
-  const double seq_length =
-      line.consumed_samples > 0
-          ? static_cast<double>(line.consumed_tokens) / static_cast<double>(line.consumed_samples)
-          : 0;
   std::string text =
       fmt::format(" samples per second: {:.3f} | TFLOPs: {:.2f} | tokens per second: {:.0f} |",
-                  samples_per_s, line.tflops, samples_per_s * seq_length);
+                  samples_per_s, line.tflops, line.tokens_per_s);
   if (line.mfu) text += fmt::format(" MFU: {:.1f} |", *line.mfu);
   return text;
 }
@@ -71,6 +67,8 @@ std::string iteration_line(LogFormat format, const IterationLine& line,
   }
   text += fmt::format(" global batch size: {:5d} |", line.global_batch_size);
   text += loss_fields(line);
+  if (line.curriculum_seqlen)
+    text += fmt::format(" curriculum seqlen: {:5d} |", *line.curriculum_seqlen);
   text += counter_fields(line);
   if (format == LogFormat::kMegatronDeepSpeed) text += speed_fields(line);
   return text + "\n";

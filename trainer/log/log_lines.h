@@ -24,7 +24,9 @@ struct IterationLine {
   int64_t global_batch_size = 0;
   std::optional<double> loss = {};  // mean over the finite losses of the log interval, if any
   std::optional<double> grad_norm = {}, params_norm = {};
+  std::optional<int64_t> curriculum_seqlen = {};  // the length of sequences, where it may change
   int64_t num_skipped = 0, num_nan = 0;
+  double tokens_per_s = 0;         // of all devices
   double tflops = 0;               // model TFLOP/s of one device; recomputation is not counted
   std::optional<double> mfu = {};  // percent of the device's peak, where the peak is known
   bool log_throughput = false;

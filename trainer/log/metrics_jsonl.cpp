@@ -52,6 +52,7 @@ std::string to_json_line(const StepMetrics& step) {
                {"global_batch_size", step.global_batch_size},
                {"lm_loss", finite_or_null(step.lm_loss)},
                {"grad_norm", finite_or_null(step.grad_norm)}};
+  if (step.curriculum_seqlen) json["curriculum_seqlen"] = *step.curriculum_seqlen;
   if (step.params_norm) json["params_norm"] = finite_or_null(*step.params_norm);
   json["elapsed_ms"] = step.elapsed_ms;
   json["forward_ms"] = step.forward_ms;

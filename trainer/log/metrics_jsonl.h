@@ -14,6 +14,7 @@ struct StepMetrics {
   int64_t iteration = 0, consumed_samples = 0, consumed_tokens = 0;
   double learning_rate = 0;  // the rate that the step used
   int64_t global_batch_size = 0;
+  std::optional<int64_t> curriculum_seqlen = {};  // the length of sequences, where it may change
   double lm_loss = 0, grad_norm = 0;
   std::optional<double> params_norm = {};
   double elapsed_ms = 0, forward_ms = 0, backward_ms = 0, optimizer_ms = 0;

@@ -61,7 +61,11 @@ void RunLog::on_step(const StepRecord& record, const StepResult& result) {
   after_pause_ = false;
   interval_.num_steps += 1;
   interval_.elapsed_ms += elapsed_ms;
-  interval_.num_samples += record.global_batch_size;
+  const int64_t num_tokens = record.global_batch_size * record.seq_length;
+  ModelShape shape = shape_;
+  shape.seq_length = record.seq_length;
+  interval_.num_tokens += num_tokens;
+  interval_.flops += model_flops(shape, static_cast<double>(num_tokens));
   if (std::isfinite(result.loss)) {
     interval_.num_finite += 1;
     interval_.loss += result.loss;
@@ -80,7 +84,7 @@ void RunLog::on_step(const StepRecord& record, const StepResult& result) {
   if (metrics_) {
     StepMetrics metrics{.iteration = record.iteration,
                         .consumed_samples = record.consumed_samples,
-                        .consumed_tokens = record.consumed_samples * shape_.seq_length,
+                        .consumed_tokens = record.consumed_tokens,
                         .learning_rate = record.learning_rate,
                         .global_batch_size = record.global_batch_size,
                         .lm_loss = result.loss,
@@ -89,6 +93,7 @@ void RunLog::on_step(const StepRecord& record, const StepResult& result) {
                         .forward_ms = result.forward_ms,
                         .backward_ms = result.backward_ms,
                         .optimizer_ms = result.optimizer_ms};
+    if (config_.has_curriculum()) metrics.curriculum_seqlen = record.seq_length;
     if (config_.log_params_norm) metrics.params_norm = result.params_norm;
     metrics_->add(to_json_line(metrics));
   }
@@ -110,7 +115,7 @@ IterationLine RunLog::iteration_line_of(const StepRecord& record, const StepResu
   IterationLine line{.iteration = record.iteration,
                      .num_iterations = num_iterations_,
                      .consumed_samples = record.consumed_samples,
-                     .consumed_tokens = record.consumed_samples * shape_.seq_length,
+                     .consumed_tokens = record.consumed_tokens,
                      .elapsed_ms = elapsed_ms,
                      .learning_rate = record.next_learning_rate,
                      .global_batch_size = record.global_batch_size,
@@ -120,11 +125,11 @@ IterationLine RunLog::iteration_line_of(const StepRecord& record, const StepResu
   if (interval_.num_finite > 0)
     line.loss = interval_.loss / static_cast<double>(interval_.num_finite);
   if (config_.log_params_norm) line.params_norm = result.params_norm;
-  const double tokens = static_cast<double>(interval_.num_samples * shape_.seq_length);
+  if (config_.has_curriculum()) line.curriculum_seqlen = record.seq_length;
   const double seconds = elapsed_ms * static_cast<double>(interval_.num_steps) / 1e3;
   if (seconds > 0) {
-    line.tflops =
-        model_flops(shape_, tokens) / seconds / 1e12 / static_cast<double>(config_.world_size);
+    line.tflops = interval_.flops / seconds / 1e12 / static_cast<double>(config_.world_size);
+    line.tokens_per_s = static_cast<double>(interval_.num_tokens) / seconds;
   }
   if (peak_tflops_) line.mfu = 100.0 * line.tflops / *peak_tflops_;
   return line;
@@ -154,6 +159,7 @@ void RunLog::write_events(const StepRecord& record, const StepResult& result, do
   };
   if (!config_.no_log_learning_rate_to_tensorboard) add("learning-rate", record.next_learning_rate);
   add("batch-size", static_cast<double>(record.global_batch_size));
+  if (config_.has_curriculum()) add("curriculum_seqlen", static_cast<double>(record.seq_length));
   add("lm loss", result.loss);
   if (!config_.no_log_loss_scale_to_tensorboard) add("loss-scale", 1.0);
   add("grad-norm", result.grad_norm);

@@ -20,7 +20,9 @@ namespace weft {
 struct StepRecord {
   int64_t iteration = 0;         // counted from 1
   int64_t consumed_samples = 0;  // after the step
+  int64_t consumed_tokens = 0;   // likewise
   int64_t global_batch_size = 0;
+  int64_t seq_length = 0;
   double learning_rate = 0;       // the rate of this step
   double next_learning_rate = 0;  // the rate of the next step, which Megatron prints
   double batch_wait_ms = 0;       // time that the step waited for the data loader
@@ -73,8 +75,8 @@ class RunLog {
  private:
   // Sums over the steps since the last iteration line.
   struct Interval {
-    int64_t num_steps = 0, num_finite = 0, num_nan = 0, num_samples = 0;
-    double elapsed_ms = 0, loss = 0, batch_wait_ms = 0, forward_ms = 0, backward_ms = 0,
+    int64_t num_steps = 0, num_finite = 0, num_nan = 0, num_tokens = 0;  // computed ones
+    double elapsed_ms = 0, flops = 0, loss = 0, batch_wait_ms = 0, forward_ms = 0, backward_ms = 0,
            optimizer_ms = 0;
   };
 

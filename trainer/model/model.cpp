@@ -36,6 +36,11 @@ void check_shape(const ModelShape& shape, DeviceKind device) {
   }
 }
 
+// R, the rows of the residual stream on a rank.
+int64_t rows_of(const ModelShape& shape, const ParallelLayout& layout) {
+  return shape.micro_batch_size * shape.seq_length / layout.num_row_shares();
+}
+
 }  // namespace
 
 ModelParameters::ModelParameters(const ParameterTable& table, Tensor arena) {
@@ -76,14 +81,18 @@ Model::Model(Backend& backend, Communicator& tensor_parallel, const ModelShape& 
       heads_(shape.num_heads / layout.tp_size),
       ffn_(shape.ffn_size / layout.tp_size),
       vocab_rows_(shape.padded_vocab_size / layout.tp_size),
-      num_rows_(shape.micro_batch_size * shape.seq_length / layout.num_row_shares()),
+      planned_length_(shape.seq_length),
+      num_rows_(rows_of(shape, layout)),
       layers_(static_cast<size_t>(chunk_.num_layers)) {
   check_layout(shape, layout);
   check_shape(shape, backend.kind());
   plan_buffers(plan);
 }
 
-void Model::plan_buffers(MemoryPlan& plan) {
+// Calls add(class, name, tensor, type, shape) for each buffer, in the shape that it has at the
+// present sequence length.
+template <typename Add>
+void Model::for_each_buffer(const Add& add) {
   const int64_t B = shape_.micro_batch_size, T = shape_.seq_length, N = B * T, R = num_rows_;
   const int64_t C = shape_.hidden_size, D = shape_.head_size;
   const DType x = shape_.dtype, f = DType::kFloat32;
@@ -92,51 +101,74 @@ void Model::plan_buffers(MemoryPlan& plan) {
     LayerActivations& a = layers_[i];
     const std::string prefix =
         "layer " + std::to_string(chunk_.first_layer + static_cast<int64_t>(i)) + " ";
-    plan.add(keep, prefix + "residual", &a.residual, x, {R, C});
-    plan.add(keep, prefix + "ln1", &a.ln1, x, {R, C});
-    plan.add(keep, prefix + "mean1", &a.mean1, f, {R});
-    plan.add(keep, prefix + "rstd1", &a.rstd1, f, {R});
-    plan.add(keep, prefix + "qkv", &a.qkv, x, {B, T, heads_, 3, D});
-    plan.add(keep, prefix + "att", &a.att, x, {B, T, heads_, D});
-    plan.add(keep, prefix + "lse", &a.lse, f, {B, heads_, T});
+    add(keep, prefix + "residual", &a.residual, x, {R, C});
+    add(keep, prefix + "ln1", &a.ln1, x, {R, C});
+    add(keep, prefix + "mean1", &a.mean1, f, {R});
+    add(keep, prefix + "rstd1", &a.rstd1, f, {R});
+    add(keep, prefix + "qkv", &a.qkv, x, {B, T, heads_, 3, D});
+    add(keep, prefix + "att", &a.att, x, {B, T, heads_, D});
+    add(keep, prefix + "lse", &a.lse, f, {B, heads_, T});
     if (shape_.attention_dropout > 0) {
-      plan.add(keep, prefix + "dropout bits", &a.kept, DType::kInt32,
-               {B, heads_, attention_mask_words(T)});
+      add(keep, prefix + "dropout bits", &a.kept, DType::kInt32,
+          {B, heads_, attention_mask_words(T)});
     }
-    plan.add(keep, prefix + "residual_mid", &a.residual_mid, x, {R, C});
-    plan.add(keep, prefix + "ln2", &a.ln2, x, {R, C});
-    plan.add(keep, prefix + "mean2", &a.mean2, f, {R});
-    plan.add(keep, prefix + "rstd2", &a.rstd2, f, {R});
-    plan.add(keep, prefix + "fc1_pre", &a.fc1_pre, x, {N, ffn_});
-    plan.add(keep, prefix + "fc1", &a.fc1, x, {N, ffn_});
+    add(keep, prefix + "residual_mid", &a.residual_mid, x, {R, C});
+    add(keep, prefix + "ln2", &a.ln2, x, {R, C});
+    add(keep, prefix + "mean2", &a.mean2, f, {R});
+    add(keep, prefix + "rstd2", &a.rstd2, f, {R});
+    add(keep, prefix + "fc1_pre", &a.fc1_pre, x, {N, ffn_});
+    add(keep, prefix + "fc1", &a.fc1, x, {N, ffn_});
   }
-  plan.add(keep, "final residual", &final_residual_, x, {R, C});
+  add(keep, "final residual", &final_residual_, x, {R, C});
   if (chunk_.has_head) {
-    plan.add(keep, "final ln", &final_ln_, x, {R, C});
-    plan.add(keep, "final mean", &final_mean_, f, {R});
-    plan.add(keep, "final rstd", &final_rstd_, f, {R});
+    add(keep, "final ln", &final_ln_, x, {R, C});
+    add(keep, "final mean", &final_mean_, f, {R});
+    add(keep, "final rstd", &final_rstd_, f, {R});
   }
-  plan.add(scratch, "branch", &branch_, x, {R, C});
+  add(scratch, "branch", &branch_, x, {R, C});
   if (shares_rows()) {
-    plan.add(scratch, "all rows", &all_rows_, x, {N, C});
-    plan.add(scratch, "partial sums", &partials_, x, {N, C});
+    add(scratch, "all rows", &all_rows_, x, {N, C});
+    add(scratch, "partial sums", &partials_, x, {N, C});
   }
-  plan.add(scratch, "dresidual", &dresidual_, x, {R, C});
-  plan.add(scratch, "dnormed", &dnormed_, x, {std::max(R * C, N * heads_ * D)});
-  plan.add(scratch, "dwide", &dwide_, x, {N, std::max(ffn_, 3 * heads_ * D)});
+  add(scratch, "dresidual", &dresidual_, x, {R, C});
+  add(scratch, "dnormed", &dnormed_, x, {std::max(R * C, N * heads_ * D)});
+  add(scratch, "dwide", &dwide_, x, {N, std::max(ffn_, 3 * heads_ * D)});
   if (chunk_.has_head) {
-    plan.add(MemoryClass::kLogits, "logits", &logits_, x, {N, vocab_rows_});
-    plan.add(MemoryClass::kLogits, "losses", &losses_, f, {N});
+    add(MemoryClass::kLogits, "logits", &logits_, x, {N, vocab_rows_});
+    add(MemoryClass::kLogits, "losses", &losses_, f, {N});
     if (layout_.tp_size > 1) {
-      plan.add(MemoryClass::kLogits, "loss statistics", &statistics_, f, {layout_.tp_size, N, 3});
+      add(MemoryClass::kLogits, "loss statistics", &statistics_, f, {layout_.tp_size, N, 3});
     }
   }
+}
+
+void Model::plan_buffers(MemoryPlan& plan) {
+  for_each_buffer([&](MemoryClass memory_class, const std::string& name, Tensor* tensor,
+                      DType dtype, std::initializer_list<int64_t> shape) {
+    plan.add(memory_class, name, tensor, dtype, shape);
+  });
+}
+
+void Model::set_sequence_length(int64_t seq_length) {
+  if (seq_length == shape_.seq_length) return;
+  if (seq_length < 2 || seq_length > planned_length_) {
+    throw std::invalid_argument("model: sequence length " + std::to_string(seq_length) +
+                                " in buffers of " + std::to_string(planned_length_));
+  }
+  ModelShape shape = shape_;
+  shape.seq_length = seq_length;
+  check_layout(shape, layout_);
+  shape_ = shape;
+  num_rows_ = rows_of(shape_, layout_);
+  for_each_buffer(
+      [](MemoryClass, const std::string&, Tensor* tensor, DType dtype,
+         std::initializer_list<int64_t> sizes) { *tensor = Tensor(tensor->data(), dtype, sizes); });
 }
 
 WorkspaceShape Model::workspace_shape(int64_t num_parameters) const {
   WorkspaceShape w;
   w.B = shape_.micro_batch_size;
-  w.T = shape_.seq_length;
+  w.T = planned_length_;
   w.C = shape_.hidden_size;
   w.H = heads_;
   w.D = shape_.head_size;

@@ -75,6 +75,11 @@ class Model {
   // must be the group of the layout; to plan, a group of one serves too.
   void bind(const ParameterTable& table, Tensor parameters, Tensor gradients);
 
+  // From here on micro-batches have sequences of this length, at the beginnings of the buffers. Throws
+  // std::invalid_argument for one that is longer than the shape's, or shorter than two tokens, and for
+  // one whose rows ranks cannot share.
+  void set_sequence_length(int64_t seq_length);
+
   // Computes the logits of a micro-batch. Without `training` there is no dropout. `gatherer`, if it is
   // given, is asked for the parameters of each layer before they are read.
   void forward(const MicroBatch& batch, bool training, ParameterGatherer* gatherer = nullptr);
@@ -141,6 +146,8 @@ class Model {
   void start_summing_partials(Tensor own);
   void wait_for_sums();
 
+  template <typename Add>
+  void for_each_buffer(const Add& add);
   void plan_buffers(MemoryPlan& plan);
   void forward_layer(int64_t i, const MicroBatch& batch, bool training);
   void forward_end(const MicroBatch& batch, bool training);
@@ -158,10 +165,11 @@ class Model {
 
   Backend& backend_;
   Communicator& tensor_parallel_;
-  ModelShape shape_;
+  ModelShape shape_;  // with the present sequence length
   ParallelLayout layout_;
   Chunk chunk_;
   int64_t heads_, ffn_, vocab_rows_;  // H/tp, F/tp, Vp/tp
+  int64_t planned_length_;            // the T of the buffers
   int64_t num_rows_;                  // R
 
   ModelParameters weights_, gradients_;

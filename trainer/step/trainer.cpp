@@ -104,6 +104,7 @@ void Trainer::step(const GlobalBatch& batch, const StepOptions& options) {
   }
   results_.end();
   scalars_.iteration += 1;
+  scalars_.consumed_tokens += batch.num_new_tokens;
   scalars_.consumed_samples +=
       batch.num_micro_batches * options_.shape.micro_batch_size * groups_.layout.dp_size;
 }
@@ -122,10 +123,20 @@ double Trainer::forward_backward(const GlobalBatch& batch) {
   return loss;
 }
 
+// Batches of shorter sequences lie at the beginnings of the buffers.
+void Trainer::set_sequence_length(const GlobalBatch& batch) {
+  const int64_t B = options_.shape.micro_batch_size;
+  const int64_t T = batch.seq_length > 0 ? batch.seq_length : options_.shape.seq_length;
+  model_.set_sequence_length(T);
+  for (Tensor* tensor : {&tokens_, &targets_, &loss_mask_}) {
+    if (*tensor) *tensor = Tensor(tensor->data(), tensor->dtype(), {B, T});
+  }
+}
+
 void Trainer::run_micro_batches(const GlobalBatch& batch, bool training, bool timed) {
+  set_sequence_length(batch);
   const int64_t num = batch.num_micro_batches;
-  const double num_tokens =
-      static_cast<double>(options_.shape.micro_batch_size * options_.shape.seq_length);
+  const auto num_tokens = static_cast<double>(tokens_.num_elements());
   const Tensor loss = results_.loss();
   const bool keeps_samples = timed && results_.keeps_samples();
   for (int64_t i = 0; i < num; ++i) {

@@ -101,6 +101,7 @@ class Trainer {
   void parameters_loaded();
 
  private:
+  void set_sequence_length(const GlobalBatch& batch);
   void micro_batch_to_device(const GlobalBatch& batch, int64_t micro_batch_idx);
   MicroBatch micro_batch_at(const GlobalBatch& batch, int64_t micro_batch_idx) const;
   // With `timed` the result that has begun gets the times of its micro-batches.

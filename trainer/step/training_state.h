@@ -30,6 +30,7 @@ struct ScalarState {
   int64_t iteration = 0;         // finished steps; it keys dropout of the next one
   int64_t consumed_samples = 0;  // all data-parallel ranks together
   int64_t adam_step = 0;         // finished updates, for the bias correction
+  int64_t consumed_tokens = 0;   // all data-parallel ranks together
 };
 
 }  // namespace weft

@@ -241,6 +241,8 @@ TEST_F(Checkpoint, AForgedManifestIsNotBelieved) {
            {R"("file": "state_00000.safetensors")", R"("file": "..")"},
            {R"("iteration": 5)", R"("iteration": 9223372036854775807)"},
            {R"("consumed_train_samples": 40)", R"("consumed_train_samples": -1)"},
+           {R"("consumed_train_tokens": 0)", R"("consumed_train_tokens": -1)"},
+           {R"("warmup_end_tokens": 0)", R"("warmup_end_tokens": 9223372036854775807)"},
            {R"("adam_step": 4)", R"("adam_step": 6)"},
            {R"("max_lr": 0.0006)", R"("max_lr": -1)"},
            {R"("decay_samples": 1000)", R"("decay_samples": -1)"},

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "trainer/data/batch_schedule.h"
+
 namespace weft {
 namespace {
 
@@ -86,6 +88,105 @@ TEST(LrSchedule, ResumingWithAnotherScheduleIsAnErrorInMegatronsWords) {
   EXPECT_EQ(reconcile(ours, saved, LrConflict::kCommandLineWins).max_lr, 1e-5);
   EXPECT_EQ(reconcile(ours, saved, LrConflict::kCheckpointWins).max_lr, 3e-5);
   EXPECT_EQ(reconcile(saved, saved, LrConflict::kFail).max_lr, 3e-5);
+}
+
+struct RecipeStep {
+  int64_t iteration, length, samples, tokens;
+  double learning_rate;
+};
+
+// BigScience's tr8-104B with a curriculum: warm-up in samples, decay in tokens. The expected numbers are
+// those of a Python program that follows DeepSpeed's scheduler and Megatron-DeepSpeed's AnnealingLR step
+// by step, and of the same program with our way to count tokens.
+void check_recipe(bool as_deepspeed, const std::vector<RecipeStep>& expected) {
+  Config config;
+  config.seq_length = 2048;
+  config.micro_batch_size = 1;
+  config.global_batch_size = 2048;
+  config.lr = 6e-5;
+  config.min_lr = 6e-6;
+  config.lr_decay_style = LrDecayStyle::kCosine;
+  config.train_samples = 2 * 146'484'375;
+  config.train_tokens = 300'000'000'000;
+  config.lr_decay_samples = 126'953'125;
+  config.lr_decay_tokens = int64_t{126'953'125} * 2048;
+  config.lr_warmup_samples = 216'320;
+  config.lr_tokens_as_deepspeed = as_deepspeed;
+  config.curriculum = {.schedule_type = "fixed_linear",
+                       .min_difficulty = 64,
+                       .max_difficulty = 2048,
+                       .total_step = 36000};
+  const BatchSchedule schedule(config);
+  EXPECT_EQ(schedule.num_iterations(), 89033);
+  EXPECT_EQ(schedule.num_iterations_of_samples(), 143051);
+  LrSchedule lr(lr_settings(config));
+  RunPosition position;
+  auto next = expected.begin();
+  while (position.iteration < schedule.num_iterations()) {
+    const RunPosition after = schedule.after(1, position);
+    lr.advance(after.consumed.rows - position.consumed.rows, position.consumed.tokens,
+               after.consumed.tokens);
+    position = after;
+    if (next == expected.end() || position.iteration != next->iteration) continue;
+    SCOPED_TRACE(position.iteration);
+    EXPECT_EQ(schedule.curriculum().length(position.iteration), next->length);
+    EXPECT_EQ(position.consumed.rows, next->samples);
+    EXPECT_EQ(position.consumed.tokens, next->tokens);
+    EXPECT_DOUBLE_EQ(lr.current(), next->learning_rate);
+    ++next;
+  }
+  EXPECT_EQ(next, expected.end());
+  // Whole strides come to the same place.
+  const RunPosition end = schedule.after(schedule.num_iterations());
+  EXPECT_EQ(end.consumed.tokens, position.consumed.tokens);
+  EXPECT_EQ(end.consumed.rows, position.consumed.rows);
+}
+
+TEST(LrSchedule, FollowsTheRecipeOfTr8AsDeepSpeedCounts) {
+  check_recipe(true, {{1, 64, 2048, 131072, 5.680473372781065e-07},
+                      {105, 64, 215040, 13762560, 5.9644970414201185e-05},
+                      {106, 64, 217088, 13893632, 5.999999962667655e-05},
+                      {107, 64, 219136, 14024704, 5.999999961953177e-05},
+                      {146, 72, 299008, 19152896, 5.9999999288061186e-05},
+                      {1000, 112, 2048000, 179486720, 5.999993666546843e-05},
+                      {18000, 1056, 36864000, 20497432576, 5.917629173519091e-05},
+                      {35999, 2040, 73725952, 77559758848, 4.898727043424414e-05},
+                      {36000, 2048, 73728000, 77563953152, 4.8986172030205776e-05},
+                      {36001, 2048, 73730048, 77568147456, 4.898506927772096e-05},
+                      {60000, 2048, 122880000, 178227249152, 1.814284624225619e-05},
+                      {89033, 2048, 182339584, 300000477184, 6e-06}});
+}
+
+TEST(LrSchedule, FollowsTheRecipeOfTr8) {
+  check_recipe(false, {{1, 64, 2048, 131072, 5.680473372781065e-07},
+                       {105, 64, 215040, 13762560, 5.9644970414201185e-05},
+                       {106, 64, 217088, 13893632, 5.9999999999999995e-05},
+                       {107, 64, 219136, 14024704, 5.999999999996614e-05},
+                       {146, 72, 299008, 19152896, 5.9999999945476565e-05},
+                       {1000, 112, 2048000, 179486720, 5.999994594728671e-05},
+                       {18000, 1056, 36864000, 20497432576, 5.917714209490581e-05},
+                       {35999, 2040, 73725952, 77559758848, 4.898873520101674e-05},
+                       {36000, 2048, 73728000, 77563953152, 4.8987632485052204e-05},
+                       {36001, 2048, 73730048, 77568147456, 4.898652972801968e-05},
+                       {60000, 2048, 122880000, 178227249152, 1.814289408380561e-05},
+                       {89033, 2048, 182339584, 300000477184, 6e-06}});
+}
+
+TEST(LrSchedule, WarmsUpInTokens) {
+  LrSchedule lr({.max_lr = 1.0,
+                 .min_lr = 0.0,
+                 .style = LrDecayStyle::kLinear,
+                 .decay_tokens = 900,
+                 .warmup_tokens = 100});
+  EXPECT_EQ(lr.current(), 0.0);
+  lr.advance(8, 0, 50);
+  EXPECT_DOUBLE_EQ(lr.current(), 0.5);
+  lr.advance(8, 50, 100);
+  EXPECT_DOUBLE_EQ(lr.current(), 1.0);
+  lr.advance(8, 100, 300);
+  EXPECT_DOUBLE_EQ(lr.current(), 0.75);
+  lr.advance(8, 300, 901);
+  EXPECT_EQ(lr.current(), 0.0);
 }
 
 }  // namespace

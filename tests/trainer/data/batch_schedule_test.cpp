@@ -8,6 +8,7 @@ namespace {
 Config samples_config(int64_t train_samples, int64_t global_batch,
                       std::vector<int64_t> rampup = {}) {
   Config config;
+  config.seq_length = 2048;
   config.micro_batch_size = 1;
   config.global_batch_size = global_batch;
   config.train_samples = train_samples;
@@ -32,11 +33,11 @@ TEST(BatchSchedule, IterationsOfRampUps) {
 
 TEST(BatchSchedule, ConsumedSamplesOfRampUps) {
   const BatchSchedule tr11(samples_config(220'000'000, 2048, {192, 16, 9'765'625}));
-  EXPECT_EQ(tr11.consumed_samples_after(12658), 9765808);  // the ramp's part
-  EXPECT_EQ(tr11.consumed_samples_after(12695), 9841584);
-  EXPECT_EQ(tr11.consumed_samples_after(31214), 47768496);
+  EXPECT_EQ(tr11.after(12658).consumed.rows, 9765808);  // the ramp's part
+  EXPECT_EQ(tr11.after(12695).consumed.rows, 9841584);
+  EXPECT_EQ(tr11.after(31214).consumed.rows, 47768496);
   const BatchSchedule tr8(samples_config(300'000'000, 2048, {16, 16, 6'000'000}));
-  EXPECT_EQ(tr8.consumed_samples_after(7000), 260912);
+  EXPECT_EQ(tr8.after(7000).consumed.rows, 260912);
 }
 
 TEST(BatchSchedule, BatchGrowsAndStaysFull) {
@@ -52,18 +53,18 @@ TEST(BatchSchedule, BatchGrowsAndStaysFull) {
 TEST(BatchSchedule, ARunThatGoesOnWithOtherSizesTakesAllOfItsSamples) {
   BatchSchedule schedule(samples_config(4000, 8));
   EXPECT_EQ(schedule.num_iterations(), 500);
-  schedule.resume_at(250, 2000);  // as it would have come without a change
+  schedule.resume_at({250, {2000, 0}});  // as it would have come without a change
   EXPECT_EQ(schedule.num_iterations(), 500);
-  schedule.resume_at(500, 2000);  // 500 steps of 4 samples before
+  schedule.resume_at({500, {2000, 0}});  // 500 steps of 4 samples before
   EXPECT_EQ(schedule.num_iterations(), 750);
-  EXPECT_EQ(schedule.consumed_at_end(500, 2000), 4000);
-  schedule.resume_at(700, 4000);
+  EXPECT_EQ(schedule.at_end({500, {2000, 0}}).consumed.rows, 4000);
+  schedule.resume_at({700, {4000, 0}});
   EXPECT_EQ(schedule.num_iterations(), 700);
   Config by_iterations = samples_config(4000, 8);
   by_iterations.train_samples.reset();
   by_iterations.train_iters = 600;
   BatchSchedule steps(by_iterations);
-  steps.resume_at(500, 2000);
+  steps.resume_at({500, {2000, 0}});
   EXPECT_EQ(steps.num_iterations(), 600);
 }
 
@@ -89,7 +90,7 @@ TEST(BatchSchedule, IterationBasedRunsCountTheirSamples) {
 TEST(BatchSchedule, ARunShorterThanItsRampUpEndsWithTheLastWholeBatch) {
   const BatchSchedule schedule(samples_config(13, 8, {2, 2, 30}));  // 2 2 2 2 2 | 4 would pass 13
   EXPECT_EQ(schedule.num_iterations(), 5);
-  EXPECT_EQ(schedule.consumed_samples_after(5), 10);
+  EXPECT_EQ(schedule.after(5).consumed.rows, 10);
 }
 
 }  // namespace

@@ -265,5 +265,72 @@ TEST_F(Loader, EndsWhileBatchesAreBeingMade) {
   }
 }
 
+// However a batch is cut into ranks and micro-batches, and wherever the loader begins, each row has the
+// tokens that the curriculum says.
+TEST_F(Loader, FollowsTheCurriculum) {
+  const TrainingDatasets datasets = open(400);
+  for (const std::string mode : {"truncate", "reshape"}) {
+    const LengthCurriculum curriculum({.schedule_type = "fixed_discrete",
+                                       .mode = mode,
+                                       .difficulty = {3, 10, 16},
+                                       .max_step = {3, 7}},
+                                      kLength);
+    const auto batch_size = [](int64_t consumed) { return consumed < 24 ? 6 : 12; };
+    for (const auto& [micro_batch_size, dp_size, first_iteration] :
+         {std::tuple{1, 1, 0}, {2, 3, 0}, {3, 2, 4}, {2, 1, 8}}) {
+      SCOPED_TRACE(testing::Message() << mode << micro_batch_size << dp_size << first_iteration);
+      LengthCurriculum::Consumed start;
+      for (int64_t i = 1; i <= first_iteration; ++i)
+        start = curriculum.after(start, i, batch_size(start.rows));
+      for (int64_t rank = 0; rank < dp_size; ++rank) {
+        DataLoader loader(*backend_, *datasets.train,
+                          {.micro_batch_size = micro_batch_size,
+                           .dp_rank = rank,
+                           .dp_size = dp_size,
+                           .first_sample = start.rows,
+                           .curriculum = curriculum,
+                           .finished_iterations = first_iteration,
+                           .consumed_tokens = start.tokens,
+                           .vocab_size = kTinyVocabulary},
+                          {batch_size, 12});
+        LengthCurriculum::Consumed consumed = start;
+        for (int64_t iteration = first_iteration + 1; iteration <= 12; ++iteration) {
+          const GlobalBatch batch = loader.next();
+          const int64_t T = curriculum.length(iteration), B = micro_batch_size;
+          const int64_t rows = batch_size(consumed.rows);
+          ASSERT_EQ(batch.seq_length, T);
+          ASSERT_EQ(batch.num_micro_batches, rows / (B * dp_size));
+          ASSERT_EQ(batch.loss_mask != nullptr, mode == "reshape");
+          for (int64_t k = 0; k < batch.num_micro_batches; ++k) {
+            double mask_sum = 0;
+            for (int64_t s = 0; s < B; ++s) {
+              const LengthCurriculum::Row row =
+                  curriculum.row(consumed, iteration, (k * dp_size + rank) * B + s);
+              std::vector<int32_t> sample(kLength + 1);
+              datasets.train->sample(row.sample, sample.data());
+              for (int64_t t = 0; t < T; ++t) {
+                const int64_t at = (k * B + s) * T + t;
+                ASSERT_EQ(batch.tokens[at], sample[static_cast<size_t>(row.begin + t)]);
+                ASSERT_EQ(batch.targets[at], sample[static_cast<size_t>(row.begin + t + 1)]);
+                if (batch.loss_mask == nullptr) continue;
+                ASSERT_EQ(batch.loss_mask[at], t < row.num_repeated ? 0.0F : 1.0F);
+                mask_sum += static_cast<double>(batch.loss_mask[at]);
+              }
+            }
+            if (batch.loss_mask != nullptr) {
+              ASSERT_EQ(batch.mask_sums[k], mask_sum);
+            }
+          }
+          const LengthCurriculum::Consumed next = curriculum.after(consumed, iteration, rows);
+          ASSERT_EQ(batch.num_new_tokens, next.tokens - consumed.tokens);
+          consumed = next;
+          ASSERT_EQ(loader.consumed_samples(), consumed.rows);
+          loader.release();
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace weft

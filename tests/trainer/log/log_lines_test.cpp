@@ -16,7 +16,8 @@ IterationLine a_line() {
           .learning_rate = 1.638E-08,
           .global_batch_size = 2,
           .loss = 10.86954,
-          .grad_norm = 0.5};
+          .grad_norm = 0.5,
+          .tokens_per_s = 47080};
 }
 
 // This is a line of a Megatron-LM log on Slurm (which was fp16, with a loss scale of 2^32).

@@ -174,6 +174,40 @@ TEST(Model, MaskedTokensDoNotCount) {
   EXPECT_NE(model->forward_backward(batch.view()), loss);
 }
 
+TEST(Model, ShortSequencesInLongBuffersHaveTheSameBits) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    TrainerOptions options = small_options_with_dropout();
+    options.has_loss_mask = true;
+    options.shape.dtype = dtype;
+    TrainerOnDevice long_buffers(options);
+    // They grow, shrink, and end with the whole length.
+    for (const int64_t length : {8, 2, 13, 5, 16}) {
+      SCOPED_TRACE(length);
+      options.shape.seq_length = length;
+      TrainerOnDevice fitting(options);
+      for (const bool masked : {false, true}) {
+        HostBatch batch(options.shape, 4, static_cast<uint64_t>(length));
+        if (masked) batch.mask_every(3);
+        ASSERT_EQ(long_buffers->forward_backward(batch.view()),
+                  fitting->forward_backward(batch.view()));
+        for (const Parameter& p : fitting->parameters().all()) {
+          ASSERT_EQ(to_host(*long_buffers.backend, long_buffers->gradient(p)),
+                    to_host(*fitting.backend, fitting->gradient(p)))
+              << p.name;
+        }
+      }
+    }
+  }
+}
+
+TEST(Model, RefusesSequencesThatDoNotFitItsBuffers) {
+  TrainerOptions options = small_options();
+  TrainerOnDevice model(options);
+  options.shape.seq_length = 17;
+  const HostBatch batch(options.shape, 2);
+  EXPECT_THROW(model->forward_backward(batch.view()), std::invalid_argument);
+}
+
 TEST(Model, RefusesLayoutsAndSizesThatAreNotBuilt) {
   const auto backend = create_test_backend();
   TrainerOptions options = small_options();

@@ -30,6 +30,7 @@ struct Variant {
   int64_t num_layers = 2, num_heads = 4, head_size = 16, ffn_size = 64, seq_length = 16;
   float clip_grad = 0.5F;  // below the norm of these gradients
   Gelu gelu = Gelu::kTanh;
+  int64_t planned_length = 0;  // sequences of the buffers, if batches have shorter ones
 
   std::string name() const {
     return "tp" + std::to_string(topology.tp_size) + " dp" + std::to_string(topology.dp_size) +
@@ -77,6 +78,7 @@ class RankBatch {
     HostBatch whole(one, kGlobalBatch, seed);
     const int64_t B = shape.micro_batch_size, T = shape.seq_length, dp = layout.dp_size;
     batch_.num_micro_batches = kGlobalBatch / (B * dp);
+    batch_.seq_length = T;
     for (int64_t k = 0; k < batch_.num_micro_batches; ++k) {
       double sum = 0;
       for (int64_t s = 0; s < B; ++s) {
@@ -153,7 +155,9 @@ inline Outcome train(const Variant& variant, int64_t num_steps = kNumSteps) {
   GlobalTensorsOfRanks initial, gradients, weights;
   run_topology(variant.topology, [&](ProcessGroups& groups) {
     const TrainerOptions options = variant.options();
-    TrainerOnDevice model(options, create_cpu_backend(1), groups);
+    TrainerOptions planned = options;
+    if (variant.planned_length > 0) planned.shape.seq_length = variant.planned_length;
+    TrainerOnDevice model(planned, create_cpu_backend(1), groups);
     const auto collect = [&](GlobalTensorsOfRanks& of_ranks, bool gradient) {
       for (const Parameter& p : model->parameters().all()) {
         of_ranks.add(p, to_host(*model.backend, gradient ? model->gradient(p) : model->weight(p)));

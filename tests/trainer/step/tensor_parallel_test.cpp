@@ -102,6 +102,15 @@ TEST(TensorParallel, Bf16TrainsTheModelOfOneRank) {
   }
 }
 
+TEST(TensorParallel, ShortSequencesInLongBuffersHaveTheSameBits) {
+  for (const bool sp : {false, true}) {
+    Variant variant{.topology = tp(2, 2, sp), .micro_batch_size = 2, .seq_length = 6};
+    const Outcome fitting = train(variant);
+    variant.planned_length = 16;
+    expect_equal(train(variant), fitting);
+  }
+}
+
 TEST(TensorParallel, ASecondRunHasTheSameBits) {
   for (const bool sp : {false, true}) {
     const Variant variant{

@@ -1,0 +1,177 @@
+#include "trainer/config/deepspeed_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "indexed_dataset/process/parse_json.h"
+#include "indexed_dataset/storage/file_io.h"
+
+namespace weft {
+
+namespace {
+
+using Json = nlohmann::json;
+
+// Moves the members of the file into the configuration, one after the other, and tells which are left.
+class Reader {
+ public:
+  Reader(Config& config, const std::function<bool(const std::string&)>& is_given,
+         std::vector<std::string>& problems, std::vector<std::string>& notes)
+      : config_(config), is_given_(is_given), problems_(problems), notes_(notes) {}
+
+  void read(const Json& file) {
+    take(file, "train_batch_size", "--global-batch-size", config_.global_batch_size);
+    take(file, "train_micro_batch_size_per_gpu", "--micro-batch-size", config_.micro_batch_size);
+    take(file, "gradient_clipping", "--clip-grad", config_.clip_grad);
+    if (const Json* bf16 = find_object(file, "bf16")) {
+      take(*bf16, "enabled", "--bf16", config_.bf16);
+      note_rest(*bf16, "bf16.");
+    }
+    if (const Json* fp16 = find_object(file, "fp16")) {
+      bool enabled = false;
+      take(*fp16, "enabled", "", enabled);
+      if (enabled) problem("fp16 is enabled: enable bf16 instead, or neither for fp32");
+    }
+    if (const Json* zero = find_object(file, "zero_optimization")) {
+      take(*zero, "stage", "--zero-stage", config_.zero_stage);
+      note_rest(*zero, "zero_optimization.");
+    }
+    if (const Json* curriculum = find_object(file, "curriculum_learning"))
+      read_curriculum(*curriculum);
+    report_rest(file, "");
+  }
+
+ private:
+  void problem(const std::string& what) {
+    problems_.push_back(fmt::format("--deepspeed_config {}: {}", config_.deepspeed_config, what));
+  }
+
+  const Json* find(const Json& object, const std::string& name) {
+    seen_.insert({&object, name});
+    const auto found = object.find(name);
+    return found == object.end() || found->is_null() ? nullptr : &*found;
+  }
+
+  const Json* find_object(const Json& object, const std::string& name) {
+    const Json* found = find(object, name);
+    if (found == nullptr || found->is_object()) return found;
+    problem(fmt::format("\"{}\" is {}, it should be an object", name, found->dump()));
+    return nullptr;
+  }
+
+  static bool fits(const Json& json, const int64_t*) { return json.is_number_integer(); }
+  static bool fits(const Json& json, const float*) { return json.is_number(); }
+  static bool fits(const Json& json, const bool*) { return json.is_boolean(); }
+  static bool fits(const Json& json, const std::string*) { return json.is_string(); }
+  static bool fits(const Json& json, const std::vector<int64_t>*) {
+    return json.is_array() && std::all_of(json.begin(), json.end(), [](const Json& value) {
+             return value.is_number_integer();
+           });
+  }
+
+  // Reads a member into an option, if it is there. Returns whether the option has its value now.
+  template <typename T>
+  bool take(const Json& object, const std::string& name, const std::string& flag, T& option) {
+    const Json* json = find(object, name);
+    if (json == nullptr) return false;
+    if (!fits(*json, &option)) {
+      problem(fmt::format("\"{}\" is {}, which is no value for it", name, json->dump()));
+      return false;
+    }
+    const T value = json->get<T>();
+    if (!flag.empty() && is_given_(flag) && option != value) {
+      problem(fmt::format("\"{}\" is {} and {} is {}: leave one of them out", name, json->dump(),
+                          flag, Json(option).dump()));
+      return false;
+    }
+    option = value;
+    return true;
+  }
+  template <typename T>
+  void take(const Json& object, const std::string& name, const std::string& flag,
+            std::optional<T>& option) {
+    T value = option.value_or(T{});
+    if (take(object, name, flag, value)) option = value;
+  }
+
+  void read_curriculum(const Json& json) {
+    bool enabled = false;
+    take(json, "enabled", "", enabled);
+    if (!enabled) {
+      notes_.emplace_back("curriculum_learning of --deepspeed_config has no effect: not enabled");
+      return;
+    }
+    CurriculumOptions& options = config_.curriculum;
+    std::string type = "seqlen";
+    take(json, "curriculum_type", "", type);
+    if (type != "seqlen")
+      problem("curriculum_type " + type + " is not seqlen, the one that is built");
+    take(json, "schedule_type", "--curriculum-schedule-type", options.schedule_type);
+    if (options.schedule_type.empty()) problem("curriculum_learning has no schedule_type");
+    take(json, "min_difficulty", "--curriculum-min-difficulty", options.min_difficulty);
+    take(json, "max_difficulty", "--curriculum-max-difficulty", options.max_difficulty);
+    if (const Json* schedule = find_object(json, "schedule_config")) {
+      take(*schedule, "total_curriculum_step", "--curriculum-total-step", options.total_step);
+      take(*schedule, "difficulty_step", "--curriculum-difficulty-step", options.difficulty_step);
+      take(*schedule, "root_degree", "--curriculum-root-degree", options.root_degree);
+      take(*schedule, "difficulty", "--curriculum-difficulty", options.difficulty);
+      take(*schedule, "max_step", "--curriculum-max-step", options.max_step);
+      report_rest(*schedule, "curriculum_learning.schedule_config.");
+    }
+    report_rest(json, "curriculum_learning.");
+  }
+
+  // Members that nothing has read, where they cannot change what is trained.
+  void note_rest(const Json& object, const std::string& where) {
+    for (const auto& [name, value] : object.items()) {
+      if (seen_.contains({&object, name})) continue;
+      notes_.push_back(
+          fmt::format("\"{}{}\" of --deepspeed_config has no effect here", where, name));
+    }
+  }
+
+  // Those that have no effect here, or a meaning that this program lacks.
+  void report_rest(const Json& object, const std::string& where) {
+    static const std::set<std::string> kHarmless = {
+        "steps_per_print",        "wall_clock_breakdown",        "dump_state",
+        "prescale_gradients",     "gradient_accumulation_steps", "zero_allow_untested_optimizer",
+        "communication_data_type"};
+    for (const auto& [name, value] : object.items()) {
+      if (seen_.contains({&object, name})) continue;
+      if (where.empty() && kHarmless.contains(name)) {
+        notes_.push_back(fmt::format("\"{}\" of --deepspeed_config has no effect here", name));
+      } else {
+        problem(fmt::format("\"{}{}\" is not supported: remove it, or give Megatron's own flags",
+                            where, name));
+      }
+    }
+  }
+
+  Config& config_;
+  const std::function<bool(const std::string&)>& is_given_;
+  std::vector<std::string>&problems_, &notes_;
+  std::set<std::pair<const Json*, std::string>> seen_;
+};
+
+}  // namespace
+
+void apply_deepspeed_config(Config& config,
+                            const std::function<bool(const std::string& flag)>& is_given,
+                            std::vector<std::string>& problems, std::vector<std::string>& notes) {
+  if (config.deepspeed_config.empty()) return;
+  try {
+    const Json file = parse_json<Json>(read_file(config.deepspeed_config));
+    if (!file.is_object()) throw std::runtime_error("it is no JSON object");
+    Reader(config, is_given, problems, notes).read(file);
+  } catch (const std::exception& error) {
+    problems.push_back(
+        fmt::format("--deepspeed_config {}: {}", config.deepspeed_config, error.what()));
+  }
+}
+
+}  // namespace weft
