@@ -1,11 +1,16 @@
 // weft-data inspect diff tells in what the training data of two runs differs.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
+#include <stdexcept>
+
 #include "indexed_dataset/beside/prefix_options.h"
 #include "indexed_dataset/terminal/terminal_text.h"
 #include "inspect/commands/commands.h"
 #include "inspect/commands/output.h"
 #include "inspect/lookup/run_difference.h"
+#include "inspect/lookup/timeline.h"
 
 namespace weft {
 namespace {
@@ -21,7 +26,8 @@ class InspectDiffCommand final : public Command {
     options.text("RUN1", runs_[0], "a training run's folder");
     options.text("RUN2", runs_[1], "another one");
     options.integers("--iterations", iterations_, 2,
-                     "compare iterations A to B, with B; without it: all that both runs have");
+                     "compare iterations A to B, with B, trained or still to come; without it: "
+                     "all that both runs have trained, as their metrics.jsonl tell");
     options.integer("--top", num_shown_, "how many iterations that differ are shown", 1);
     threads_.declare(options);
     declare_format(options, as_json_);
@@ -38,13 +44,28 @@ class InspectDiffCommand final : public Command {
     RunSamples a(first), b(second);
     const bool has_range = !iterations_.empty();
     const RunDifference difference = compare_runs(
-        a, b, has_range ? iterations_[0] : 1,
-        has_range ? std::optional(iterations_[1]) : std::nullopt, num_shown_, threads_.resolved());
+        a, b, has_range ? iterations_[0] : 1, has_range ? iterations_[1] : last_trained_by_both(),
+        num_shown_, threads_.resolved());
     as_json_ ? print_json(difference) : print_text(difference);
     return 0;
   }
 
  private:
+  // What follows from the arguments beyond these iterations is only planned.
+  int64_t last_trained_by_both() const {
+    int64_t last = INT64_MAX;
+    for (const std::string& run : runs_) {
+      const std::optional<int64_t> logged = last_logged_iteration(run);
+      if (!logged) {
+        throw std::runtime_error(
+            run +
+            ": there is no metrics.jsonl that tells how far the run has come; give --iterations");
+      }
+      last = std::min(last, *logged);
+    }
+    return last;
+  }
+
   static std::string text_of(const std::optional<int64_t>& sample) {
     return sample ? std::to_string(*sample) : "none";
   }

@@ -118,9 +118,11 @@ class InspectExposureCommand final : public Command {
     for (int64_t document = 0; document < documents.count(); ++document) {
       const auto [first, last] = documents.sequences(document);
       int64_t seen = 0, there = 0;
-      for (int64_t i = std::max(first, exposure.first); i < std::min(last, exposure.last); ++i) {
-        seen += exposure.num_tokens[static_cast<size_t>(i)];
-        there += exposure.reader->length(i);
+      for (const SequenceRange& drawn : exposure.drawn.ranges()) {
+        for (int64_t i = std::max(first, drawn.begin); i < std::min(last, drawn.end); ++i) {
+          seen += exposure.num_tokens[static_cast<size_t>(i)];
+          there += exposure.reader->length(i);
+        }
       }
       if (there > 0) use(document, seen, there);
     }

@@ -136,6 +136,10 @@ class InspectSpikesCommand final : public Command {
       documents.of_iteration(finding.suspects->iteration);
     } catch (const LossesNotKept& error) {
       finding.unknown = error.what();
+    } catch (const std::invalid_argument& error) {
+      // Such as a run with a curriculum, which trained parts of its samples.
+      finding.suspects.reset();
+      finding.unknown = error.what();
     } catch (const std::runtime_error& error) {
       code = exit_code_for(error);
       finding.suspects.reset();

@@ -27,6 +27,12 @@ void for_each_sample(const Stretch& stretch, int num_threads, const Use& use) {
   });
 }
 
+SequenceRange range_of(const GptDataset& dataset) {
+  const auto drawn = dataset.index().document_index;
+  const auto [least, most] = std::minmax_element(drawn.begin(), drawn.end());
+  return {.begin = *least, .end = *most + 1};
+}
+
 void add(int64_t& sum, int64_t value) {
   std::atomic_ref(sum).fetch_add(value, std::memory_order_relaxed);
 }
@@ -49,10 +55,24 @@ std::vector<Stretch> training_until(const std::vector<RunSegment>& segments,
   return stretches;
 }
 
+void DrawnSequences::add(const SequenceRange& range) {
+  SequenceRange all = range;
+  std::erase_if(ranges_, [&](const SequenceRange& other) {
+    if (other.end < all.begin || all.end < other.begin) return false;
+    all = {.begin = std::min(all.begin, other.begin), .end = std::max(all.end, other.end)};
+    return true;
+  });
+  const auto behind = std::find_if(ranges_.begin(), ranges_.end(), [&](const SequenceRange& other) {
+    return other.begin > all.begin;
+  });
+  ranges_.insert(behind, all);
+}
+
 std::map<std::string, DatasetExposure> exposure_of_datasets(RunSamples& samples,
                                                             const std::vector<Stretch>& stretches,
                                                             int num_threads) {
   std::map<std::string, DatasetExposure> exposures;
+  std::map<std::string, DrawnSequences> drawn;
   for (const Stretch& stretch : stretches) {
     const BlendedDataset& dataset = training_samples(samples, stretch);
     std::vector<int64_t> counts(static_cast<size_t>(dataset.num_datasets()));
@@ -68,7 +88,11 @@ std::map<std::string, DatasetExposure> exposure_of_datasets(RunSamples& samples,
       DatasetExposure& exposure = exposures[part.reader().prefix().string()];
       exposure.num_samples += counts[static_cast<size_t>(i)];
       exposure.num_tokens += counts[static_cast<size_t>(i)] * dataset.sequence_length();
-      exposure.num_tokens_per_epoch = part.index().plan.num_tokens_per_epoch;
+      DrawnSequences& sequences = drawn[part.reader().prefix().string()];
+      sequences.add(range_of(part));
+      exposure.num_tokens_per_epoch = 0;
+      for (const SequenceRange& range : sequences.ranges())
+        exposure.num_tokens_per_epoch += sum_tokens(part.reader().lengths(), range);
     }
   }
   return exposures;
@@ -85,15 +109,11 @@ std::map<std::string, SequenceExposure> exposure_of_sequences(RunSamples& sample
       const GptDataset& part = dataset.dataset(i);
       SequenceExposure& exposure = exposures[part.reader().prefix().string()];
       of_dataset.push_back(&exposure);
-      const auto drawn = part.index().document_index;
-      const auto [least, most] = std::minmax_element(drawn.begin(), drawn.end());
       if (!exposure.reader) {
         exposure.reader = std::make_shared<DatasetReader>(part.reader().prefix());
         exposure.num_tokens.resize(static_cast<size_t>(exposure.reader->num_sequences()));
-        exposure.first = *least;
       }
-      exposure.first = std::min<int64_t>(exposure.first, *least);
-      exposure.last = std::max<int64_t>(exposure.last, *most + 1);
+      exposure.drawn.add(range_of(part));
     }
     for_each_sample(stretch, num_threads, [&](int64_t sample) {
       SequenceExposure& exposure =

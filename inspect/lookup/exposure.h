@@ -13,9 +13,21 @@
 
 namespace weft {
 
+// Sequences of a dataset that training draws from: several ranges where a blend has several shares of
+// one prefix, or a run was resumed with another --split.
+class DrawnSequences {
+ public:
+  void add(const SequenceRange& range);
+  // Ascending; none touches another.
+  const std::vector<SequenceRange>& ranges() const { return ranges_; }
+
+ private:
+  std::vector<SequenceRange> ranges_;
+};
+
 struct DatasetExposure {
   int64_t num_samples = 0, num_tokens = 0;
-  int64_t num_tokens_per_epoch = 0;  // of what --split or the blend's share gives to training
+  int64_t num_tokens_per_epoch = 0;  // of what --split or the blend's shares give to training
 
   double epochs() const {
     return num_tokens_per_epoch == 0
@@ -33,12 +45,11 @@ std::map<std::string, DatasetExposure> exposure_of_datasets(RunSamples& samples,
                                                             const std::vector<Stretch>& stretches,
                                                             int num_threads);
 
-// The tokens of each sequence of a dataset, 8 bytes each, and the sequences [first, last) that training
-// draws from.
+// The tokens of each sequence of a dataset, 8 bytes each.
 struct SequenceExposure {
   std::shared_ptr<const DatasetReader> reader;
   std::vector<int64_t> num_tokens;
-  int64_t first = 0, last = 0;
+  DrawnSequences drawn;
 };
 
 // By the prefix of the dataset. Looks at every sample, on several threads.

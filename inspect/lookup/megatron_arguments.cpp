@@ -49,6 +49,7 @@ constexpr std::string_view kUnknown[] = {
     "full_validation",
     "phase_transition_iterations",
     "skip_train_iteration_range",
+    "iterations_to_skip",
     "hybrid_context_parallel",
     "packing_impl",
 };
@@ -218,6 +219,15 @@ void refuse_unknown(const Arguments& arguments) {
   }
   if (!given.empty())
     throw_bad("with " + given + " a run takes samples that are not computed here");
+  // DeepSpeed reads its curricula from this file, after Megatron has printed its arguments.
+  for (const std::string_view name : {"deepspeed_config", "deepscale_config"}) {
+    if (const Values* values = find(arguments, name)) {
+      throw_bad("with " + std::string(name) + " " + values->front() +
+                " a run follows that file, too, which is not read here; if it has neither "
+                "curriculum_learning nor data_efficiency, take " +
+                std::string(name) + " out of the arguments");
+    }
+  }
 }
 
 Json converted(const Arguments& arguments) {
@@ -282,7 +292,14 @@ Json parse_megatron_arguments(std::string_view text, std::optional<int64_t> data
   Json manifest = {{"arguments", converted(*arguments)}};
   if (const Values* size = find(*arguments, "data_parallel_size"))
     manifest["data_parallel_size"] = number_of("data_parallel_size", size->front());
-  if (data_parallel_size) manifest["data_parallel_size"] = *data_parallel_size;
+  if (data_parallel_size) {
+    if (manifest.value("data_parallel_size", *data_parallel_size) != *data_parallel_size) {
+      throw_bad("it tells data_parallel_size " + manifest["data_parallel_size"].dump() +
+                ", and --data-parallel-size is " + std::to_string(*data_parallel_size) +
+                ": leave the option out");
+    }
+    manifest["data_parallel_size"] = *data_parallel_size;
+  }
   Json& told = manifest["arguments"];
   // Megatron's default: one micro-batch of each rank.
   int64_t batch = 0;

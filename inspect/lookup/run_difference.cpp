@@ -17,9 +17,9 @@ struct Batch {
   int64_t first = 0, last = 0;
 };
 
-// The batches of iterations [first, last], or up to the run's last one.
+// The batches of iterations [first, last], as far as the run's arguments go.
 std::vector<Batch> batches_of(const std::vector<RunSegment>& segments, int64_t first,
-                              std::optional<int64_t> last) {
+                              int64_t last) {
   std::vector<Batch> batches;
   const SegmentSamples begin = samples_of_iteration(segments, first);
   int64_t iteration = first, sample = begin.first;
@@ -27,7 +27,7 @@ std::vector<Batch> batches_of(const std::vector<RunSegment>& segments, int64_t f
     if (stretch.last <= sample) continue;
     sample = std::max(sample, stretch.first);
     const BatchSizePlan plan = batch_sizes_of(stretch.segment->order);
-    for (; sample < stretch.last && (!last || iteration <= *last); ++iteration) {
+    for (; sample < stretch.last && iteration <= last; ++iteration) {
       const int64_t next = sample + plan.batch_size(sample);
       batches.push_back({stretch.segment, sample, next});
       sample = next;
@@ -163,7 +163,7 @@ std::vector<std::string> differences_of(const RunSegment& a, const RunSegment& b
 
 }  // namespace
 
-RunDifference compare_runs(RunSamples& a, RunSamples& b, int64_t first, std::optional<int64_t> last,
+RunDifference compare_runs(RunSamples& a, RunSamples& b, int64_t first, int64_t last,
                            int64_t num_kept, int num_threads) {
   const std::vector<Batch> of_a = batches_of(a.segments(), first, last),
                            of_b = batches_of(b.segments(), first, last);

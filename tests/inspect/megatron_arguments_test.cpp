@@ -85,6 +85,24 @@ TEST(MegatronArguments, HaveMegatronsDefaults) {
   EXPECT_EQ(order.eval_interval, 1000);
 }
 
+TEST(MegatronArguments, ThatSkipNothingAndNameNoFileOfDeepSpeedAreTaken) {
+  std::string banner = kBanner;
+  banner.insert(banner.find("  eval_interval"),
+                "  deepspeed_config ................................ None\n"
+                "  iterations_to_skip .............................. []\n");
+  expect_those_of_tr8(sample_order_from(parse_megatron_arguments(banner)));
+}
+
+TEST(MegatronArguments, AndTheOptionMustNotContradictEachOther) {
+  expect_those_of_tr8(sample_order_from(parse_megatron_arguments(kBanner, 4)));
+  try {
+    parse_megatron_arguments(kBanner, 8);
+    ADD_FAILURE() << "another number of ranks is taken";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_THAT(error.what(), HasSubstr("data_parallel_size 4, and --data-parallel-size is 8"));
+  }
+}
+
 TEST(MegatronArguments, ThatLeaveTheSamplesUnknownAreRefused) {
   const std::string good = "--seq-length 8 --train-iters 3 --global-batch-size 2 --data-path a ";
   parse_megatron_arguments(good);
@@ -95,6 +113,9 @@ TEST(MegatronArguments, ThatLeaveTheSamplesUnknownAreRefused) {
       {good + "--data-path $DATA", "a shell would replace $DATA"},
       {good + "--split '1,2", "quote without its end"},
       {good + "--curriculum-learning", "with curriculum_learning True"},
+      {good + "--iterations-to-skip 5 6", "with iterations_to_skip 5"},
+      {good + "--deepspeed --deepspeed_config ds.json",
+       "with deepspeed_config ds.json a run follows that file, too, which is not read here"},
       {good + "--phase-transition-iterations 5,6", "with phase_transition_iterations 5,6"},
       {good + "--dataloader-type batch", "with dataloader_type batch"},
       {good + "--dataloader-type cyclic", "data_parallel_size, which it does not both tell"},

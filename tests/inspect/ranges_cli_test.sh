@@ -93,8 +93,29 @@ assert epochs == sorted(epochs, reverse=True)
 for row in by["dataset"]: assert abs(row["epochs"] - row["tokens"] / row["tokens_per_epoch"]) < 1e-9
 PYTHON
 expect 0 ' samples, ' "$data" inspect exposure --run run --iteration 7
-rm -r run/metrics.jsonl
+mv run/metrics.jsonl kept
 expect 3 'give --iteration' "$data" inspect exposure --run run
+expect 3 'run: there is no metrics.jsonl that tells how far the run has come; give --iterations' "$data" inspect diff run run
+mv kept run/metrics.jsonl
+
+# Two shares of one dataset: an epoch is both.
+shares() {
+  expect 0 '' "$data" inspect exposure --train-weighted-split-paths "train: $1" --seq-length 64 --train-iters 10 --global-batch-size 4 \
+    --eval-iters 0 --iteration 10 --by $2 --format jsonl
+  grep '^{' out.log
+}
+for by in dataset source; do
+  shares "1 0:1 a_text_document" $by >whole
+  for parts in "0:0.4 0.4:1" "0.4:1 0:0.4" "0:0.6 0.4:1"; do
+    shares "0.5 ${parts% *} a_text_document, 0.5 ${parts#* } a_text_document" $by >parts
+    python3 - <<'PYTHON' || { cat whole parts; fail "an epoch of the shares $parts, by $by"; }
+import json
+whole, parts = ([json.loads(line) for line in open(name)] for name in ("whole", "parts"))
+assert len(whole) == len(parts) == 1
+for name in ("tokens", "tokens_per_epoch", "epochs"): assert whole[0][name] == parts[0][name], name
+PYTHON
+  done
+done
 
 # The banner of the log tells the same as the run's folder.
 expect 0 '' "$data" inspect samples --run run --iterations 1 20 --format jsonl
@@ -110,18 +131,22 @@ expect 2 'it tells neither train_samples nor train_iters' "$data" inspect sample
 # diff
 expect 0 '' train same --exit-interval 20
 expect 0 'iterations 1 to 20: all 160 samples are equal' "$data" inspect diff same run --iterations 1 20
-expect 0 'from iteration 21 on' "$data" inspect diff run same
+# What both have trained is all equal; what only one has is compared if it is asked for.
+expect 0 'iterations 1 to 20: all 160 samples are equal' "$data" inspect diff run same
+if grep -q 'because of' out.log; then cat out.log; fail "iterations that nobody trained"; fi
+expect 0 'from iteration 21 on' "$data" inspect diff run same --iterations 1 30
 grep -qF 'because of --global-batch-size: 12 and 8' out.log || { cat out.log; fail "the reason"; }
 expect 0 '' train other --exit-interval 10 --seed 99
 expect 0 'because of --seed: 1234 and 99' "$data" inspect diff same other
-for run in same other; do "$data" inspect samples --run $run --iterations 1 40 --format jsonl >$run.samples; done
+for run in same other; do "$data" inspect samples --run $run --iterations 1 10 --format jsonl >$run.samples; done
 expect 0 '' "$data" inspect diff same other --format jsonl --top 40
 python3 - <<'PYTHON' || fail "diff"
 import json
 difference = json.load(open("out.log"))
 a, b = ([json.loads(line) for line in open(run + ".samples")] for run in ("same", "other"))
 different = [(x, y) for x, y in zip(a, b) if x["ids"] != y["ids"]]
-assert len(a) == len(b) == difference["samples"] == 320
+assert difference["last_iteration"] == 10
+assert len(a) == len(b) == difference["samples"] == 80
 assert difference["different_samples"] == len(different) > 0
 assert difference["iterations"][0]["iteration"] == different[0][0]["iteration"]
 assert difference["iterations"][0]["first"] == [different[0][0]["sample"], different[0][1]["sample"]]
