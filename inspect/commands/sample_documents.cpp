@@ -42,12 +42,14 @@ std::string SampleDocuments::line_of(int64_t sample_idx) {
   return line;
 }
 
-std::vector<std::string> SampleDocuments::documents_of(int64_t sample_idx) {
+std::vector<SampleDocuments::Document> SampleDocuments::documents_of(int64_t sample_idx) {
   const Sample found = sample(sample_idx);
-  std::vector<std::string> documents;
+  std::vector<Document> documents;
   for (const SamplePart& part : found.parts) {
-    documents.push_back(fmt::format("document {}{}", part.document_idx,
-                                    source_of(*found.reader, part.document_idx)));
+    documents.push_back({.prefix = found.reader->prefix().string(),
+                         .document_idx = part.document_idx,
+                         .text = fmt::format("document {}{}", part.document_idx,
+                                             source_of(*found.reader, part.document_idx))});
   }
   return documents;
 }
@@ -55,7 +57,7 @@ std::vector<std::string> SampleDocuments::documents_of(int64_t sample_idx) {
 // Returns ", of DATASET, FILE, byte N", each as far as it is needed and known.
 std::string SampleDocuments::source_of(const DatasetReader& reader, int64_t document_idx) {
   std::string text;
-  if (samples_.is_blend())
+  if (names_datasets_)
     text += fmt::format(", of {}", escape_for_terminal(reader.prefix().string()));
   if (const std::optional<SourceMap>& sources = sources_.of(reader))
     text += fmt::format(", {}", escape_for_terminal(sources->describe(document_idx)));

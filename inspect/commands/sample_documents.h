@@ -14,15 +14,26 @@ namespace weft {
 
 class SampleDocuments {
  public:
-  // `samples` must outlive it. `vocabulary` may be null: no text is shown then.
-  SampleDocuments(const BlendedDataset& samples, std::shared_ptr<const Vocabulary> vocabulary)
-      : samples_(samples), vocabulary_(std::move(vocabulary)) {}
+  // `samples` must outlive it. `vocabulary` may be null: no text is shown then. `names_datasets`: a
+  // document alone does not say of which dataset it is.
+  SampleDocuments(const BlendedDataset& samples, std::shared_ptr<const Vocabulary> vocabulary,
+                  bool names_datasets)
+      : samples_(samples), vocabulary_(std::move(vocabulary)), names_datasets_(names_datasets) {}
 
   // Returns the documents of a sample, those with most tokens first, each with its source, and how the
   // first one begins; on one line, safe to print.
   std::string line_of(int64_t sample_idx);
-  // Returns the documents of a sample, those with most tokens first: "document 77, corpus.jsonl, byte 1234".
-  std::vector<std::string> documents_of(int64_t sample_idx);
+  struct Document {
+    std::string prefix;  // of its dataset
+    int64_t document_idx = 0;
+    std::string text;  // "document 77, corpus.jsonl, byte 1234"
+
+    bool operator==(const Document& other) const {
+      return prefix == other.prefix && document_idx == other.document_idx;
+    }
+  };
+  // Returns the documents of a sample, those with most tokens first.
+  std::vector<Document> documents_of(int64_t sample_idx);
   // Adds "dataset", "documents" and "text" (of the first document's tokens) to `json`.
   void add_to(nlohmann::ordered_json& json, int64_t sample_idx);
 
@@ -37,6 +48,7 @@ class SampleDocuments {
 
   const BlendedDataset& samples_;
   std::shared_ptr<const Vocabulary> vocabulary_;
+  bool names_datasets_;
   SourceMaps sources_;
 };
 

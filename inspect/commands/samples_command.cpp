@@ -6,6 +6,8 @@
 #include <optional>
 #include <set>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include "indexed_dataset/terminal/messages.h"
 #include "indexed_dataset/terminal/terminal_text.h"
@@ -47,27 +49,38 @@ class InspectSamplesCommand final : public Command {
     RunSamples samples(segments);
     for (const Stretch& stretch : selected)
       selection_.find_samples(samples, stretch);  // what the run does not take is refused first
+    std::vector<ByLoss>
+        by_loss;  // of each stretch; losses that are not there are refused first, too
+    if (by_loss_) {
+      const RunLosses losses(run_.run_folder);
+      for (const Stretch& stretch : selected)
+        by_loss.push_back(
+            sorted_by_loss(losses, samples, selection_.find_samples(samples, stretch), stretch));
+    }
     print_page_head(format_, "Samples of " + selection_.description());
-    std::optional<RunLosses> losses;
-    if (by_loss_) losses.emplace(run_.run_folder);
-    for (const Stretch& stretch : selected) {
-      const BlendedDataset& dataset = selection_.find_samples(samples, stretch);
-      losses ? print_by_loss(*losses, samples, dataset, stretch) : print(dataset, stretch);
+    for (size_t i = 0; i < selected.size(); ++i) {
+      const BlendedDataset& dataset = selection_.find_samples(samples, selected[i]);
+      by_loss_ ? print_by_loss(by_loss[i], dataset, selected[i]) : print(dataset, selected[i]);
     }
     print_page_end(format_);
     return 0;
   }
 
  private:
+  // The samples of a stretch in the order of their losses, iteration by iteration.
+  struct ByLoss {
+    std::map<int64_t, SamplePlace> places;
+    std::vector<JudgedBatch> batches;
+    VisitLosses visits;
+  };
+
   SamplePrinter printer_of(const BlendedDataset& dataset, const Stretch& stretch) const {
     return {format_, dataset, selection_.split.name(),
             run_.find_vocabulary_of(*stretch.segment, dataset.dataset(0).reader().prefix())};
   }
 
-  // The largest loss first, iteration by iteration.
-  void print_by_loss(const RunLosses& losses, RunSamples& samples, const BlendedDataset& dataset,
-                     const Stretch& stretch) const {
-    SamplePrinter printer = printer_of(dataset, stretch);
+  ByLoss sorted_by_loss(const RunLosses& losses, RunSamples& samples, const BlendedDataset& dataset,
+                        const Stretch& stretch) const {
     std::map<int64_t, SamplePlace> places;
     std::set<int64_t> iterations;
     PlaceFinder finder(stretch);
@@ -77,17 +90,28 @@ class InspectSamplesCommand final : public Command {
     }
     std::vector<int64_t> sample_idxs;
     for (const auto& [sample, place] : places) sample_idxs.push_back(sample);
-    const VisitLosses visits(samples, losses, dataset, sample_idxs, threads_.resolved());
+    std::vector<JudgedBatch> batches;
     for (const int64_t iteration : iterations) {
-      const std::optional<JudgedBatch> batch = losses.judge(iteration, SpikeOptions{}.window);
+      std::optional<JudgedBatch> batch = losses.judge(iteration, SpikeOptions{}.window);
       if (!batch) {
         throw std::invalid_argument(fmt::format(
             "the run has no losses of iteration {}: metrics.jsonl does not tell of it", iteration));
       }
-      for (const JudgedSample& sample : batch->samples) {
-        const auto place = places.find(sample.sample);
-        if (place == places.end()) continue;  // of the iteration, but not asked for
-        const LossNote note = note_of(*batch, sample, dataset, visits);
+      batches.push_back(std::move(*batch));
+    }
+    return {.places = std::move(places),
+            .batches = std::move(batches),
+            .visits = VisitLosses(samples, losses, dataset, sample_idxs, threads_.resolved())};
+  }
+
+  void print_by_loss(const ByLoss& by_loss, const BlendedDataset& dataset,
+                     const Stretch& stretch) const {
+    SamplePrinter printer = printer_of(dataset, stretch);
+    for (const JudgedBatch& batch : by_loss.batches) {
+      for (const JudgedSample& sample : batch.samples) {
+        const auto place = by_loss.places.find(sample.sample);
+        if (place == by_loss.places.end()) continue;  // of the iteration, but not asked for
+        const LossNote note = note_of(batch, sample, dataset, by_loss.visits);
         printer.print(sample.sample, place->second, &note);
       }
     }

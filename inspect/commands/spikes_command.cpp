@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -56,7 +57,12 @@ std::string number_text(double value, double usual, double z) {
 class RunDocuments {
  public:
   RunDocuments(const RunLosses& run, const VocabularyOptions& vocabulary)
-      : run_(run), samples_(run.segments()), vocabulary_(vocabulary) {}
+      : run_(run), samples_(run.segments()), vocabulary_(vocabulary) {
+    for (const RunSegment& segment : run.segments()) {
+      const std::vector<std::string> of_segment = segment.order.data.blends.prefixes();
+      prefixes_.insert(of_segment.begin(), of_segment.end());
+    }
+  }
 
   // Throws as RunSamples::find().
   SampleDocuments& of_iteration(int64_t iteration) {
@@ -70,14 +76,15 @@ class RunDocuments {
     auto vocabulary = find_vocabulary(samples->dataset(0).reader().prefix(),
                                       is_given ? vocabulary_.vocab_file : data.vocab_file,
                                       is_given ? vocabulary_.merge_file : data.merge_file);
-    return documents_.emplace(samples, SampleDocuments(*samples, std::move(vocabulary)))
-        .first->second;
+    SampleDocuments documents(*samples, std::move(vocabulary), prefixes_.size() > 1);
+    return documents_.emplace(samples, std::move(documents)).first->second;
   }
 
  private:
   const RunLosses& run_;
   RunSamples samples_;
   const VocabularyOptions& vocabulary_;
+  std::set<std::string> prefixes_;  // of all parts of the run
   std::map<const BlendedDataset*, SampleDocuments> documents_;
 };
 
@@ -159,11 +166,13 @@ class InspectSpikesCommand final : public Command {
     return shown;
   }
 
+  using DocumentsBySample = std::map<int64_t, std::vector<SampleDocuments::Document>>;
+
   // One line for the fewest documents that all samples which stand out have in common, by the greedy rule: the
   // one in most of them, then the one in most of the rest. A harmless neighbour in a sample is left out.
   void print_documents(RunDocuments& run, const std::vector<Finding>& findings) const {
     std::map<int64_t, double> losses;  // by sample
-    std::map<int64_t, std::vector<std::string>> rest;
+    DocumentsBySample rest;
     for (const Finding& finding : findings) {
       if (!finding.suspects || !finding.suspects->stand_out) continue;
       SampleDocuments& documents = run.of_iteration(finding.suspects->iteration);
@@ -174,7 +183,7 @@ class InspectSpikesCommand final : public Command {
     }
     std::vector<std::string> named;
     while (!rest.empty()) {
-      const std::string document = commonest_of(rest);
+      const SampleDocuments::Document document = commonest_of(rest);
       int64_t num_samples = 0;
       double worst_loss = 0;
       std::erase_if(rest, [&](const auto& sample) {
@@ -185,7 +194,7 @@ class InspectSpikesCommand final : public Command {
         worst_loss = std::max(worst_loss, losses.at(sample_idx));
         return true;
       });
-      named.push_back(fmt::format("{} ({}, loss up to {:.4g})", document,
+      named.push_back(fmt::format("{} ({}, loss up to {:.4g})", document.text,
                                   counted(num_samples, "sample"), worst_loss));
     }
     constexpr size_t kMostNamed = 5;
@@ -196,15 +205,20 @@ class InspectSpikesCommand final : public Command {
   }
 
   // Returns the document in most of the samples; of several the one that is longest in one of them.
-  static std::string commonest_of(const std::map<int64_t, std::vector<std::string>>& samples) {
-    std::map<std::string, int64_t> counts;
+  static SampleDocuments::Document commonest_of(const DocumentsBySample& samples) {
+    std::map<std::pair<std::string, int64_t>, int64_t> counts;
     for (const auto& [sample_idx, documents] : samples) {
-      for (const std::string& document : documents) ++counts[document];
+      for (const SampleDocuments::Document& document : documents)
+        ++counts[{document.prefix, document.document_idx}];
     }
-    const std::string* commonest = nullptr;
+    const SampleDocuments::Document* commonest = nullptr;
+    int64_t largest = 0;
     for (const auto& [sample_idx, documents] : samples) {
-      for (const std::string& document : documents) {
-        if (!commonest || counts[document] > counts[*commonest]) commonest = &document;
+      for (const SampleDocuments::Document& document : documents) {
+        const int64_t count = counts[{document.prefix, document.document_idx}];
+        if (count <= largest) continue;
+        commonest = &document;
+        largest = count;
       }
     }
     return *commonest;

@@ -25,6 +25,7 @@ class RunLosses {
   // Throws as read_logged_steps(), read_run_segments() and SampleLossReader.
   explicit RunLosses(const std::filesystem::path& run_folder);
 
+  // The steps of metrics.jsonl that this run has trained: those behind the checkpoint it began with.
   const std::vector<LoggedStep>& steps() const { return steps_; }
   const std::vector<RunSegment>& segments() const { return segments_; }
   // The part of the run that the iteration belongs to. Throws as samples_of_iteration().

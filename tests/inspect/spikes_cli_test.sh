@@ -104,6 +104,23 @@ code=0; "$bin/weft-data" inspect samples --run none --iteration 20 --sort loss >
 [ $code = 3 ] && grep -q 'the run kept no losses of samples' unsorted.txt || fail "--sort loss without losses (exit $code)" unsorted.txt
 grep -q 'its samples are not told: the run kept no losses of samples' none.txt || fail "nothing says that no losses were kept" none.txt
 
+code=0; "$bin/weft-data" inspect samples --run none --iteration 20 --sort loss --format html >page.html 2>messages.txt || code=$?
+[ $code = 3 ] && [ ! -s page.html ] || fail "a page is begun before the losses are there (exit $code)" page.html
+
+# Document 217 of two datasets is two documents, without source maps, too.
+for name in one two; do cp my_text_document.bin $name.bin && cp my_text_document.idx $name.idx; done
+train datasets --data-path one --exit-interval 40
+train datasets --data-path two
+spikes --run datasets >datasets.txt 2>/dev/null || fail "a run of two datasets" datasets.txt
+head -n 1 datasets.txt | grep -qE 'document (217|431), of [^ ;]*one \(' || fail "the first dataset" datasets.txt
+head -n 1 datasets.txt | grep -qE 'document (217|431), of [^ ;]*two \(' || fail "the second dataset" datasets.txt
+
+# A run that began with another run's checkpoint, in a folder where one has left its files: only its own iterations are judged.
+cp -r checkpoints reused
+train reused --load resumed --train-iters 90 --override-lr-scheduler --overwrite
+spikes --run reused --threshold 1 --first 100 >reused.txt 2>messages.txt || fail "a folder that is used again" reused.txt messages.txt
+grep -q '^iteration \([1-6]\?[0-9]\|70\):' reused.txt && fail "iterations of the run before are told" reused.txt
+
 # Files that contradict each other, and damaged ones, are refused.
 cp -r checkpoints mixed && cp resumed/run_manifest.json mixed/
 if spikes --run mixed >mixed.txt 2>&1; then fail "a manifest of another run is taken" mixed.txt; fi
