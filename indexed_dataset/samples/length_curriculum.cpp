@@ -90,6 +90,11 @@ void LengthCurriculum::add_growth(CurriculumOptions options) {
     fail("max-difficulty " + std::to_string(options.max_difficulty) +
          " is less than --curriculum-min-difficulty " + std::to_string(options.min_difficulty));
   }
+  // Refused before the lengths are listed: there is one for each step.
+  if (options.max_difficulty > sequence_length_) {
+    fail("max-difficulty " + std::to_string(options.max_difficulty) +
+         " is more than --seq-length " + std::to_string(sequence_length_));
+  }
   if (options.min_difficulty == options.max_difficulty) {
     stretches_.push_back({1, options.max_difficulty});
     return;

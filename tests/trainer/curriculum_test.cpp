@@ -149,14 +149,43 @@ TEST_F(Curriculum, AnotherModeOnResumeIsRefused) {
 
 // Not all tokens of a sample were trained, or they were trained in several steps.
 TEST_F(Curriculum, InspectRefusesToShowWholeSamples) {
-  ASSERT_EQ(run(arguments("run", 12, growing("truncate"))), 0) << output();
+  ASSERT_EQ(run(arguments("run", 40, growing("truncate"))), 0) << output();
   EXPECT_EQ(inspect_run("run", {"--iteration", "1"}), 2);
   EXPECT_THAT(output(), HasSubstr("the run has a sequence-length curriculum "
                                   "(--curriculum-schedule-type fixed_linear, --curriculum-mode "
                                   "truncate) and trained parts of its samples"));
+  // The jumps of the loss need no samples.
+  Arguments spikes = {std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-data",
+                      "inspect",
+                      "spikes",
+                      "--threshold",
+                      "1",
+                      "--run",
+                      (folder_ / "run").string()};
+  ASSERT_EQ(wait(start_program(spikes)), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("its samples are not told: the run has a sequence-length"));
   // Evaluations take whole samples.
   ASSERT_EQ(inspect_run("run", {"--iteration", "10", "--split-name", "valid"}), 0) << output();
   EXPECT_EQ(samples()[0].at("ids").size(), 17U);
+}
+
+// The iterations before the curriculum took whole samples, of the same datasets.
+TEST_F(Curriculum, InspectRefusesItFromWhereARunWasResumedWithIt) {
+  ASSERT_EQ(run(arguments("run", 12, {"--exit-interval", "6"})), 0) << output();
+  ASSERT_EQ(run(arguments("run", 12, growing("truncate"))), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("--curriculum-schedule-type was"));
+  EXPECT_EQ(inspect_run("run", {"--iterations", "5", "6"}), 0) << output();
+  EXPECT_EQ(inspect_run("run", {"--iterations", "5", "8"}), 2) << output();
+  EXPECT_THAT(output(), HasSubstr("the run has a sequence-length curriculum"));
+  const Arguments documents = {std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-data",
+                               "inspect",
+                               "documents",
+                               "--document",
+                               "1",
+                               "--run",
+                               (folder_ / "run").string()};
+  EXPECT_EQ(wait(start_program(documents)), 2) << output();
+  EXPECT_THAT(output(), HasSubstr("the run has a sequence-length curriculum"));
 }
 
 }  // namespace

@@ -4,11 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/storage/file_io.h"
 #include "indexed_dataset/storage/sha256.h"
+#include "kernels/cuda/algorithm_table.h"
 #include "tests/indexed_dataset/nested_json.h"
+#include "tests/temporary_folder.h"
 #include "tests/trainer/forwarding_backend.h"
 #include "tests/trainer/model_fixture.h"
 #include "tests/trainer/ranks/thread_ranks.h"
@@ -221,6 +224,25 @@ TEST(Resume, WarnsOfWhatChangesTheOrderOfTheSamples) {
                                    HasSubstr("--global-batch-size was 8 when")));
 }
 
+TEST(Resume, WarnsOfACurriculumThatBeginsOrEnds) {
+  const Config plain = base_config();
+  Config growing = plain;
+  growing.curriculum = {.schedule_type = "fixed_linear", .min_difficulty = 8, .total_step = 5};
+  const ModelShape shape = model_shape(plain, 64);
+  CheckpointInfo info = saved_by(plain, shape);
+  const auto begins = testing::Contains(HasSubstr(
+      "--curriculum-schedule-type was null when the checkpoint was saved and is \"fixed_linear\""));
+  EXPECT_THAT(plan_resume(info, shape, growing, data_of_run()).warnings, begins);
+  EXPECT_THAT(plan_resume(saved_by(growing, shape), shape, plain, data_of_run()).warnings,
+              testing::Contains(HasSubstr("--curriculum-schedule-type was \"fixed_linear\"")));
+  // A checkpoint of a version that had no curricula.
+  auto arguments = nlohmann::json::parse(info.arguments_json);
+  for (const char* name : {"curriculum_schedule_type", "curriculum_mode"}) arguments.erase(name);
+  info.arguments_json = arguments.dump();
+  EXPECT_THAT(plan_resume(info, shape, growing, data_of_run()).warnings, begins);
+  EXPECT_THAT(plan_resume(info, shape, plain, data_of_run()).warnings, testing::IsEmpty());
+}
+
 TEST(Resume, TheCyclicOrderNeedsTheSizesThatItIsCutInto) {
   Config config = base_config();
   config.dataloader_type = "cyclic";
@@ -366,52 +388,48 @@ TEST(Memory, ASnapshotThatDoesNotFitIntoTheHostIsRefusedWithBothNumbers) {
 // A backend that times products as a GPU does: what its table lacks gets this rank's own choice.
 class TimingBackend final : public ForwardingBackend {
  public:
-  TimingBackend(int rank, bool has_memory, std::string gpu)
+  TimingBackend(int rank, bool has_memory, const std::string& gpu, const std::string& file = "")
       : ForwardingBackend(create_cpu_backend(1)),
         rank_(rank),
         has_memory_(has_memory),
-        gpu_(std::move(gpu)) {}
+        table_(file),
+        end_of_keys_(",workspace=64MiB,cublaslt=1,gpu=" + gpu) {}
   std::string tune(const WorkspaceShape&) override {
     if (!has_memory_) return "GEMM algorithms are not timed\n";
     for (const char* product : {"m=1", "m=2"}) {
-      const std::string key = product + std::string(",workspace=64MiB,cublaslt=1,gpu=") + gpu_;
-      in_use_[key] = known_.count(key) != 0 ? known_[key] : std::to_string(rank_);
+      const std::string key = product + end_of_keys_;
+      if (!table_.find(key)) table_.add(key, std::to_string(rank_));
     }
     return "";
   }
-  std::string algorithms() const override {
-    std::string text = in_use_.empty() ? "" : "weft-gemm-algorithms 1\n";
-    for (const auto& [key, value] : in_use_) text += key + " " + value + "\n";
-    return text;
-  }
-  void use_algorithms(const std::string& text) override {
-    std::istringstream lines(text);
-    std::string line;
-    std::getline(lines, line);
-    for (std::string key, value; lines >> key >> value;) {
-      known_[key] = value;
-      if (in_use_.count(key) != 0) in_use_[key] = value;
-    }
-  }
-  std::map<std::string, std::string> known_, in_use_;
+  std::string algorithms() const override { return table_.text_in_use(); }
+  void use_algorithms(const std::string& text) override { table_.take(text); }
+  // As Gemm chooses while a run goes on; "" is the library's own choice.
+  std::string choice() { return table_.find_settled("m=1" + end_of_keys_).value_or(""); }
 
  private:
   const int rank_;
   const bool has_memory_;
-  const std::string gpu_;
+  cuda::AlgorithmTable table_;
+  const std::string end_of_keys_;
 };
 
-// Returns the choices of all ranks for one product, those of `short_ranks` without memory to time.
-std::vector<std::string> tuned(const std::set<int>& short_ranks) {
+// Returns the choices of all ranks for one product, those of `short_ranks` without memory to time. With
+// files each rank has one of its own, from earlier runs on its node.
+std::vector<std::string> tuned(const std::set<int>& short_ranks, bool has_files = false) {
+  const TemporaryFolder folder;
   std::vector<std::string> choices(3);
   run_ranks(3, [&](HostGroup& ranks) {
-    TimingBackend backend(ranks.rank(), short_ranks.count(ranks.rank()) == 0, "H200");
+    const std::string rank = std::to_string(ranks.rank());
+    const std::string file = has_files ? (folder / rank).string() : "";
+    if (has_files) {
+      write_file_atomically(
+          file, "weft-gemm-algorithms 1\nm=1,workspace=64MiB,cublaslt=1,gpu=H200 a" + rank + "\n");
+    }
+    TimingBackend backend(ranks.rank(), short_ranks.count(ranks.rank()) == 0, "H200", file);
     Trainer trainer(backend, small_options());
     tune_on_first_rank(trainer, backend, ranks);
-    const std::string key = "m=1,workspace=64MiB,cublaslt=1,gpu=H200";
-    const bool is_in_use = backend.in_use_.count(key) != 0;
-    choices[static_cast<size_t>(ranks.rank())] =
-        is_in_use ? backend.in_use_[key] : backend.known_[key];
+    choices[static_cast<size_t>(ranks.rank())] = backend.choice();
   });
   return choices;
 }
@@ -422,6 +440,13 @@ TEST(Tuning, AllRanksUseTheChoicesOfTheLowestThatHasMemoryToTime) {
   EXPECT_THAT(tuned({1}), testing::Each("0"));
   EXPECT_THAT(tuned({0, 1}), testing::Each("2"));
   EXPECT_THAT(tuned({0, 1, 2}), testing::Each("")) << "the library's own choice, on all";
+}
+
+TEST(Tuning, TheFileOfOneNodeIsFollowedByAllRanksOrByNone) {
+  EXPECT_THAT(tuned({}, true), testing::Each("a0"));
+  EXPECT_THAT(tuned({0}, true), testing::Each("a1"));
+  EXPECT_THAT(tuned({0, 1}, true), testing::Each("a2"));
+  EXPECT_THAT(tuned({0, 1, 2}, true), testing::Each("")) << "nobody has timed";
 }
 
 TEST(Tuning, RanksWithOtherGpusAreRefused) {

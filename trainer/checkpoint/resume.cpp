@@ -73,7 +73,10 @@ LrConflict lr_conflict(const Config& config) {
 // position only while the order of samples stays; the others change what it learns.
 std::vector<std::string> argument_differences(const std::string& saved_arguments,
                                               const Config& config) {
-  const auto saved = nlohmann::json::parse(saved_arguments, nullptr, /*allow_exceptions=*/false);
+  auto saved = nlohmann::json::parse(saved_arguments, nullptr, /*allow_exceptions=*/false);
+  // Versions without the option had no curriculum.
+  if (saved.is_object() && !saved.contains("curriculum_schedule_type"))
+    saved["curriculum_schedule_type"] = nullptr;
   const auto ours = nlohmann::json::parse(resolved_json(config));
   std::vector<std::string> differences;
   struct Argument {

@@ -31,6 +31,10 @@ std::string batch_lines(const Config& config, const BatchSchedule& schedule) {
         "reaches\n",
         config.curriculum.schedule_type, config.curriculum.mode, curriculum.length(1), last.length,
         last.first_iteration);
+    if (curriculum.reshapes()) {
+      text +=
+          "keeps no losses of samples: rows of --curriculum-mode reshape are parts of samples\n";
+    }
   }
   if (config.train_samples || config.train_tokens)
     text += fmt::format("setting training iterations to {}\n", schedule.num_iterations());

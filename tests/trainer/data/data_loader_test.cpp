@@ -199,8 +199,14 @@ TEST_F(Loader, AsksTheDiskForTheSamplesOfTheNextBatchesAndForLittleElse) {
       return pages.has(dataset.reader().offset_bytes(part.sequence_idx) + 2 * part.begin_token);
     });
   };
-  for (int64_t i = 0; i < 3 * (2 + kReadAhead); ++i)
-    while (!has_arrived(i)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  for (int64_t i = 0; i < 3 * (2 + kReadAhead); ++i) {
+    while (!has_arrived(i)) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline)
+          << "sample " << i << " of the next batches was not read from the disk";
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
   EXPECT_LT(pages.count(), pages.total() / 10);
 }
 
