@@ -4,6 +4,8 @@
 #include <set>
 #include <stdexcept>
 
+#include "indexed_dataset/storage/file_io.h"
+
 namespace weft {
 
 namespace fs = std::filesystem;
@@ -27,10 +29,19 @@ void DatasetLocks::claim_parts(const fs::path& prefix, const std::string& comman
     throw std::invalid_argument(
         "'" + parts.back().string() + "' was left by " +
         (writer ? "weft-data " + *writer + ", which was killed; give that command again, or move it"
-                : "another program, and would be overwritten; move it") +
+                : "another program or by an earlier version, and would be overwritten; move it") +
         " away, or choose another name for the dataset");
   }
   lock.add_files(command, parts);
+}
+
+void DatasetLocks::remove_left_parts(const fs::path& prefix, const std::string& command,
+                                     const std::vector<std::string>& suffixes) const {
+  const LockFile& lock = locks_.at(dataset_lock_path(prefix));
+  for (const std::string& suffix : suffixes) {
+    const fs::path part = prefix.string() + suffix + ".part";
+    if (lock.find_writer(part) == command) remove_file(part);
+  }
 }
 
 fs::path dataset_lock_path(const fs::path& prefix) { return prefix.string() + ".lock"; }

@@ -26,6 +26,9 @@ class DatasetLocks {
   // std::invalid_argument for another program's file, std::system_error.
   void claim_parts(const std::filesystem::path& prefix, const std::string& command,
                    const std::vector<std::string>& suffixes);
+  // Removes PREFIX.SUFFIX.part of each suffix if a killed `command` has left it.
+  void remove_left_parts(const std::filesystem::path& prefix, const std::string& command,
+                         const std::vector<std::string>& suffixes) const;
 
  private:
   std::map<std::filesystem::path, LockFile> locks_;

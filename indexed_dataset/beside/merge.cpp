@@ -58,6 +58,21 @@ class OutputParts {
   fs::path prefix_;
 };
 
+// True if a merge that was killed while it gave names has written the .bin that has its name: that of a
+// run may stand there, too.
+bool is_bin_of_killed_merge(const MergeConfig& config) {
+  const auto find = [&](const std::string& suffix) {
+    const fs::path name = config.output_prefix.string() + suffix, part = name.string() + ".part";
+    return fs::exists(part) ? part : name;
+  };
+  const DatasetFile bin = {".bin", find(".bin")};
+  // The .bin is the first that gets its name.
+  if (bin.path.extension() == ".part") return false;
+  const auto written = read_block_checksums(find(".checksums"));
+  if (!written || written->empty()) return false;
+  return compute_block_checksums({&bin, 1}, config.num_threads)[0] == written->front();
+}
+
 // True if an earlier merge has made the output of these parts, none of which is younger. Throws
 // std::invalid_argument if there is a dataset of other parts.
 bool is_there_already(const MergeConfig& config, const std::string& manifest) {
@@ -68,10 +83,13 @@ bool is_there_already(const MergeConfig& config, const std::string& manifest) {
     // A merge of these parts that was killed while it gave names had the index still before it.
     const fs::path final_manifest = dataset_manifest_path(config.output_prefix);
     const fs::path its_part = final_manifest.string() + ".part";
-    const bool was_killed =
-        fs::exists(index.string() + ".part") &&
-        difference_from_merged(fs::exists(its_part) ? its_part : final_manifest, manifest).empty();
-    if (!fs::exists(bin) || was_killed) return false;
+    const auto was_killed = [&] {
+      return fs::exists(index.string() + ".part") &&
+             difference_from_merged(fs::exists(its_part) ? its_part : final_manifest, manifest)
+                 .empty() &&
+             is_bin_of_killed_merge(config);
+    };
+    if (!fs::exists(bin) || was_killed()) return false;
     throw std::invalid_argument("'" + bin.string() +
                                 "' is there without its .idx, which weft-data repair may be able "
                                 "to make again, or the end of the run that was giving it its name; "

@@ -209,7 +209,10 @@ RepairReport repair_dataset(const RepairConfig& config) {
     const Blame blame = find_blame(config.prefix, has_checksum, config.num_threads);
     report.was_sound = blame.idx_is_sound;
     report.other_problems = blame.others;
-    if (report.was_sound) return report;
+    if (report.was_sound) {
+      lock.remove_left_parts(config.prefix, "repair", {".idx"});
+      return report;
+    }
   }
   if (const fs::path kept = idx.string() + ".damaged"; has_idx && fs::exists(kept)) {
     throw std::invalid_argument(kept.string() +

@@ -96,6 +96,19 @@ const RunSegment& segment_of(const std::vector<RunSegment>& segments, int64_t it
   return *(next - 1);
 }
 
+// The one that makes up for the evaluation after an iteration; null if none does.
+const RunSegment* find_made_up(const std::vector<RunSegment>& segments, int64_t iteration) {
+  const auto found =
+      std::find_if(segments.rbegin(), segments.rend(), [&](const RunSegment& segment) {
+        return segment.makes_up_evaluation && segment.resumed.iteration == iteration;
+      });
+  return found == segments.rend() ? nullptr : &*found;
+}
+
+bool evaluates_after(const SampleOrder& order, int64_t iteration) {
+  return order.eval_iters != 0 && iteration % order.eval_interval == 0;
+}
+
 }  // namespace
 
 std::vector<RunSegment> read_run_segments(const std::filesystem::path& run_folder) {
@@ -139,15 +152,16 @@ SegmentSamples samples_of_iteration(const std::vector<RunSegment>& segments, int
   return {&segment, first, last};
 }
 
+bool has_evaluation(const std::vector<RunSegment>& segments, int64_t iteration) {
+  const RunSegment* made_up = find_made_up(segments, iteration);
+  return evaluates_after((made_up ? *made_up : segment_of(segments, iteration)).order, iteration);
+}
+
 SegmentSamples samples_of_evaluation(const std::vector<RunSegment>& segments, int64_t iteration) {
-  const auto makes_up = [&](const RunSegment& segment) {
-    return segment.makes_up_evaluation && segment.resumed.iteration == iteration;
-  };
-  const auto made_up = std::find_if(segments.rbegin(), segments.rend(), makes_up);
-  const RunSegment& segment =
-      made_up != segments.rend() ? *made_up : segment_of(segments, iteration);
+  const RunSegment* made_up = find_made_up(segments, iteration);
+  const RunSegment& segment = made_up ? *made_up : segment_of(segments, iteration);
   const SampleOrder& order = segment.order;
-  if (order.eval_iters == 0 || iteration % order.eval_interval != 0) {
+  if (!evaluates_after(order, iteration)) {
     throw std::invalid_argument(fmt::format(
         "--iteration {}: no evaluation follows it (--eval-iters {}, --eval-interval {})", iteration,
         order.eval_iters, order.eval_interval));
@@ -157,11 +171,10 @@ SegmentSamples samples_of_evaluation(const std::vector<RunSegment>& segments, in
         "the run's folder does not tell with which validation sample it was resumed; give "
         "--sample-range");
   }
-  const int64_t num_before = made_up != segments.rend()
-                                 ? 0
-                                 : iteration / order.eval_interval -
-                                       segment.resumed.iteration / order.eval_interval - 1 +
-                                       (segment.makes_up_evaluation ? 1 : 0);
+  const int64_t num_before = made_up ? 0
+                                     : iteration / order.eval_interval -
+                                           segment.resumed.iteration / order.eval_interval - 1 +
+                                           (segment.makes_up_evaluation ? 1 : 0);
   const int64_t per_evaluation = order.eval_iters * *order.global_batch_size;
   const int64_t first = *segment.resumed_valid_samples + num_before * per_evaluation;
   return {&segment, first, first + per_evaluation};

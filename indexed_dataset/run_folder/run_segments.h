@@ -54,6 +54,10 @@ SegmentSamples samples_of_iteration(const std::vector<RunSegment>& segments, int
 // std::invalid_argument where there was none, and std::runtime_error as above.
 SegmentSamples samples_of_evaluation(const std::vector<RunSegment>& segments, int64_t iteration);
 
+// Returns true if an evaluation follows an iteration, by the segment that takes it. Throws
+// std::runtime_error as above.
+bool has_evaluation(const std::vector<RunSegment>& segments, int64_t iteration);
+
 // Returns the number of the sample of `split` that follows the last one which the run may take.
 int64_t end_of_samples(const RunSegment& segment, Split split);
 

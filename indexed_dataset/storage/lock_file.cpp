@@ -100,9 +100,7 @@ LockFile::LockFile(std::filesystem::path path, std::chrono::milliseconds patienc
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
   }
-  const std::string text = text_before_ + first_bytes_of(fd_);
-  was_left_behind_ = !text.empty();
-  read_leftovers(text);
+  read_leftovers(text_before_ + first_bytes_of(fd_));
   // The text only helps people where there is flock; there the lock holds without it (a full disk is
   // reported by the files that matter).
   if (!write_text() && leftovers_.empty()) {
@@ -113,11 +111,22 @@ LockFile::LockFile(std::filesystem::path path, std::chrono::milliseconds patienc
 void LockFile::read_leftovers(const std::string& text) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
+    if (lines.eof()) break;  // a line that was not written to its end names another file
     const size_t at = line.find(kMayLeave);
     if (at == std::string::npos) continue;
     Leftover leftover{line.substr(0, at), line.substr(at + kMayLeave.size())};
-    if (is_there(leftover)) leftovers_.push_back(std::move(leftover));
+    if (may_be_named(leftover) && is_there(leftover)) leftovers_.push_back(std::move(leftover));
   }
+}
+
+// Anybody may have written the text: it names no other files than such an owner makes.
+bool LockFile::may_be_named(const Leftover& leftover) const {
+  const auto& [command, name] = leftover;
+  if (command != "merge" && command != "repair" && command != "download") return false;
+  std::string output = path_.filename().string();
+  if (output.ends_with(".lock")) output.resize(output.size() - std::string_view(".lock").size());
+  return name.find('/') == std::string::npos && name.starts_with(output) &&
+         (name.ends_with(".part") || name.ends_with(".part.json"));
 }
 
 bool LockFile::is_there(const Leftover& leftover) const noexcept {
@@ -131,8 +140,9 @@ bool LockFile::write_text() const {
   for (const auto& [command, name] : leftovers_)
     text.append(command).append(kMayLeave).append(name).append(1, '\n');
   // The old text is shortened last: a full disk, or a kill, leaves the names of files.
-  return ::pwrite(fd_, text.data(), text.size(), 0) == std::ssize(text) &&
-         ::ftruncate(fd_, std::ssize(text)) == 0;
+  const ssize_t written = ::pwrite(fd_, text.data(), text.size(), 0);
+  if (written >= 0 && written < std::ssize(text)) errno = ENOSPC;
+  return written == std::ssize(text) && ::ftruncate(fd_, std::ssize(text)) == 0;
 }
 
 std::optional<std::string> LockFile::find_writer(const std::filesystem::path& file) const {
@@ -149,6 +159,13 @@ void LockFile::add_files(const std::string& command,
   }
   if (io_call::is_made_to_fail() || !write_text() || ::fdatasync(fd_) != 0)
     fail(path_, "cannot write lock file");
+}
+
+void LockFile::release_files(const std::vector<std::filesystem::path>& files) noexcept {
+  for (const std::filesystem::path& file : files) {
+    std::erase_if(leftovers_,
+                  [&file](const Leftover& leftover) { return leftover.name == file.filename(); });
+  }
 }
 
 LockFile::Attempt LockFile::try_lock() {

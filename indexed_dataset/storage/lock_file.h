@@ -30,14 +30,13 @@ class LockFile {
   ~LockFile();
   LockFile(const LockFile&) = delete;
 
-  // A run that was killed had left the file.
-  bool was_left_behind() const { return was_left_behind_; }
-
   // Returns the command that was killed when it had begun to write `file`; nothing if none says so.
   std::optional<std::string> find_writer(const std::filesystem::path& file) const;
   // Says in the file, before they are made, that `command` writes these files beside it: whoever takes
   // the lock after a kill knows by that whose they are. Throws std::system_error.
   void add_files(const std::string& command, const std::vector<std::filesystem::path>& files);
+  // For an owner that comes to its end and leaves them on purpose: they keep the lock no longer.
+  void release_files(const std::vector<std::filesystem::path>& files) noexcept;
 
  private:
   struct Leftover {
@@ -49,12 +48,12 @@ class LockFile {
   void refuse_foreign_file() const;
   [[noreturn]] void throw_locked() const;
   void read_leftovers(const std::string& text);
+  bool may_be_named(const Leftover& leftover) const;
   bool is_there(const Leftover& leftover) const noexcept;
   bool write_text() const;
 
   std::filesystem::path path_;
   int fd_ = -1;
-  bool was_left_behind_ = false;
   bool has_flock_ = true;
   std::string text_before_;  // of the file that was taken over by its name
   std::vector<Leftover> leftovers_;

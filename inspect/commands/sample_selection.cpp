@@ -87,8 +87,9 @@ std::vector<Stretch> SampleSelection::select(const std::vector<RunSegment>& segm
     selected = {stretch_of(segments, *iteration_, is_validation)};
   } else if (!iterations_.empty()) {
     for (int64_t i = iterations_[0]; i <= iterations_[1]; ++i) {
-      const int64_t interval = segments.back().order.eval_interval;
-      if (is_validation && iterations_[0] < iterations_[1] && i % interval != 0) continue;
+      // Segments may differ in their interval. One iteration alone is told why it has none.
+      if (is_validation && iterations_[0] < iterations_[1] && !has_evaluation(segments, i))
+        continue;
       selected.push_back(stretch_of(segments, i, is_validation));
     }
     if (selected.empty())

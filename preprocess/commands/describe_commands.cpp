@@ -116,7 +116,7 @@ class ReportCommand final : public Command {
     const std::filesystem::path prefix = without_suffix(options_.prefix);
     if (!output_.empty()) {
       guard_outputs({prefix}, {}, {output_}, {});
-      if (!overwrite_) check_is_report(output_);
+      if (!overwrite_) check_is_report(output_, "give another name, or --overwrite");
       write_report(prefix, output_, report_options);
       fmt::print("wrote {}\n", escape_message(output_));
       return 0;

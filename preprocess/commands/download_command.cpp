@@ -167,9 +167,9 @@ class DownloadCommand final : public Command {
     request.sha256 = sha256;
     request.fetch = fetch_;
     const std::string name = request.output.string();
-    const LockFile lock(name + ".lock");
+    LockFile lock(name + ".lock");
     if (is_there_already(request)) return;
-    check_part_is_of_a_download(request.output, lock.was_left_behind());
+    const DownloadPartClaim claim(lock, request.output);
     const DownloadResult result = download_file(
         request,
         [&](int64_t num_bytes, int64_t total_bytes) { return show(name, num_bytes, total_bytes); });
@@ -185,8 +185,15 @@ class DownloadCommand final : public Command {
     const std::string name = request.output.string();
     const std::string origin = origin_url_of(request.output);
     if (request.sha256.empty() && !origin.empty() && origin != url_without_secrets(request.url)) {
+      const char* advice = "; give another --output or --output-folder, or --overwrite";
+      if (origin == display_url(request.url)) {
+        throw std::invalid_argument("'" + name + "' is there already, from " + origin +
+                                    ", with a query that an earlier version did not record: only "
+                                    "--sha256 could tell whether it was this one" +
+                                    advice);
+      }
       throw std::invalid_argument("'" + name + "' is there already, but comes from " + origin +
-                                  "; give another --output or --output-folder, or --overwrite");
+                                  advice);
     }
     if (request.sha256.empty()) {
       print_message(name + (origin.empty() ? ": is there already, perhaps from another URL: only "

@@ -157,7 +157,9 @@ void PreprocessOptions::check_files() const {
   }
   guard_outputs(output_prefixes(), output_prefix + ".lock", report_files(), input_files);
   if (config.overwrite) return;
-  for (const std::filesystem::path& file : report_files()) check_is_report(file);
+  // Its --overwrite would make the dataset anew.
+  for (const std::filesystem::path& file : report_files())
+    check_is_report(file, "give another name");
 }
 
 std::vector<std::string> PreprocessOptions::notes() const {

@@ -176,20 +176,32 @@ std::optional<std::string> report_format(const std::filesystem::path& path) {
   return std::nullopt;
 }
 
-void check_is_report(const std::filesystem::path& path) {
+void check_is_report(const std::filesystem::path& path, const std::string& other_way) {
   if (!std::filesystem::exists(path)) return;
   if (std::filesystem::is_regular_file(path)) {
     std::string begin(8192, '\0');
     std::ifstream(path, std::ios::binary).read(begin.data(), std::ssize(begin));
-    const auto has = [&begin](const char* text) { return begin.find(text) != std::string::npos; };
+    const auto has = [&begin](const std::string& text) {
+      return begin.find(text) != std::string::npos;
+    };
+    constexpr char kPage[] =
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+        "style-src 'sha256-";
+    constexpr char kOldPage[] = "'; base-uri 'none'; form-action 'none'\">\n<title>";
+    const std::string program = kReportProgram;
     // Earlier versions did not name the program.
-    if (has(kReportProgram) || has(": data report</title>") ||
+    if (begin.starts_with(kPage) &&
+        (has("<meta name=\"generator\" content=\"" + program + "\">\n<title>") ||
+         (has(kOldPage) && has(": data report</title>\n<style>"))))
+      return;
+    if (begin.starts_with("{\n  \"program\": \"" + program + "\",\n") ||
         (begin.starts_with("{\n  \"dataset\": ") && has("\n  \"manifest_written\": ")))
       return;
   }
   throw std::invalid_argument("'" + path.string() +
-                              "' is there, and is no report of weft-data; move it away, or give "
-                              "another name");
+                              "' is there, and is no report of weft-data; move it away, or " +
+                              other_way);
 }
 
 void write_report(const std::filesystem::path& prefix, const std::filesystem::path& path,

@@ -62,42 +62,58 @@ void drop_work_of_others(const PlannedRun& run, const Journal::Content& work) {
   run.events.on_note("the work in " + run.folder.string() + " is dropped: " + differs.text);
 }
 
-// True if the files of dataset `k`, of which some have their names already, are those that the run has
-// written. Their bytes say so wherever they lie: network file systems may number files anew at each
-// mount, and set their times after the last write.
-bool is_as_written(const PlannedRun& run, size_t k) {
+// Says what is wrong with the files of dataset `k`, of which some have their names already; nothing if
+// they are those that the run has written. Their bytes say so wherever they lie: network file systems
+// may number files anew at each mount, and set their times after the last write.
+std::optional<std::string> find_difference(const PlannedRun& run, size_t k) {
   const auto path_of = [&](const std::string& suffix) {
     const fs::path unfinished = RunFiles::path_in(run.folder, k, suffix);
     return fs::exists(unfinished) ? unfinished
                                   : fs::path(run.config.output_prefixes[k].string() + suffix);
   };
+  const auto is_missing = [](const fs::path& path) {
+    return fmt::format("'{}' is missing", path.string());
+  };
   const auto written = read_block_checksums(path_of(".checksums"));
-  if (!written) return false;
+  if (!written) return is_missing(path_of(".checksums"));
   std::vector<DatasetFile> files;
   for (const FileChecksums& file : *written) {
     files.push_back({file.suffix, path_of(file.suffix)});
-    if (!fs::exists(files.back().path)) return false;
+    if (!fs::exists(files.back().path)) return is_missing(files.back().path);
   }
+  run.events.on_note("comparing the files of " + run.config.output_prefixes[k].string() +
+                     " with their checksums, since a run ended while it gave them their names");
   const auto stop_if_asked = [&](size_t, int64_t, std::span<const std::byte>) {
     if (run.events.stop_requested()) throw RankStopped{};
   };
-  return compute_block_checksums(files, run.config.num_workers, stop_if_asked) == *written;
+  const auto found = compute_block_checksums(files, run.config.num_workers, stop_if_asked);
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (found[i] == (*written)[i]) continue;
+    // Nobody else writes to the run's folder: then the checksums are another program's.
+    const bool is_in_folder = files[i].path.parent_path() == run.folder;
+    return fmt::format("'{}' is not what the run wrote: another program's, or damaged",
+                       (is_in_folder ? path_of(".checksums") : files[i].path).string());
+  }
+  return std::nullopt;
 }
 
-// A file that has a name of the commit that was interrupted, and that another program has made.
-// --overwrite allowed to replace what stood there when the commit began.
-std::optional<fs::path> find_file_of_others(const PlannedRun& run) {
+// Says why the commit that was interrupted cannot be carried on: something has a name that it would
+// give, or is not there any more. --overwrite allowed to replace what stood there when the commit began.
+std::optional<std::string> find_obstacle(const PlannedRun& run) {
   const bool may_replace = run.config.overwrite;
   if (may_replace && !has_begun_renaming(run.folder)) return std::nullopt;
   for (size_t k = 0; k < run.config.output_prefixes.size(); ++k) {
     if (!fs::exists(RunFiles::path_in(run.folder, k, ".idx"))) continue;  // it is complete
     const fs::path prefix = run.config.output_prefixes[k];
     const fs::path idx = prefix.string() + ".idx", bin = prefix.string() + ".bin";
-    if (fs::exists(idx)) return idx;
+    const auto is_in_the_way = [](const fs::path& path) {
+      return fmt::format("'{}' is in the way", path.string());
+    };
+    if (fs::exists(idx)) return is_in_the_way(idx);
     if (!fs::exists(RunFiles::path_in(run.folder, k, ".bin"))) {
-      if (!is_as_written(run, k)) return bin;
+      if (const auto differs = find_difference(run, k)) return differs;
     } else if (fs::exists(bin) && !may_replace) {
-      return bin;
+      return is_in_the_way(bin);
     }
   }
   return std::nullopt;
@@ -109,12 +125,12 @@ void resume_earlier_commit(const PlannedRun& run) {
   const auto hash = find_interrupted_commit(run.folder);
   if (!hash) return;
   if (is_hash_of_finished(run, *hash)) {
-    if (const auto other = find_file_of_others(run)) {
+    if (const auto obstacle = find_obstacle(run)) {
       if (run.config.overwrite) return;
-      throw std::invalid_argument(
-          "'" + other->string() + "' is a file that another program has made since a run ended " +
-          "while it gave its files their names; give --overwrite to replace it, or another "
-          "--output-prefix");
+      throw std::invalid_argument(*obstacle +
+                                  " (a run ended while it gave its files their names); give "
+                                  "--overwrite to replace what is there, or another "
+                                  "--output-prefix");
     }
     resume_commit(run.folder, run.config.output_prefixes);
     run.events.on_note("finished the commit of an earlier run");

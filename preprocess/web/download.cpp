@@ -237,17 +237,24 @@ DownloadResult download_file(const DownloadRequest& request, const DownloadProgr
   throw NetworkError(failures);
 }
 
-void check_part_is_of_a_download(const std::filesystem::path& output, bool was_left_behind) {
-  if (was_left_behind) return;
-  const std::filesystem::path part = output.string() + ".part", state = part.string() + ".json";
+DownloadPartClaim::DownloadPartClaim(LockFile& lock, const std::filesystem::path& output)
+    : lock_(lock), files_{output.string() + ".part", output.string() + ".part.json"} {
+  const std::filesystem::path& state = files_[1];
   const bool has_state = std::filesystem::exists(state);
-  if (!has_state && !std::filesystem::exists(part)) return;
-  if (has_state && parse_download_state(read_file(state), INT64_MAX)) return;
-  throw std::invalid_argument(
-      "'" + (has_state ? state : part).string() +
-      "' was not left by a download, and would be overwritten; move it away, "
-      "or give another --output");
+  const bool is_continued = has_state && parse_download_state(read_file(state), INT64_MAX);
+  for (const std::filesystem::path& file : files_) {
+    if (is_continued || !std::filesystem::exists(std::filesystem::symlink_status(file)) ||
+        lock.find_writer(file) == "download")
+      continue;
+    throw std::invalid_argument("'" + file.string() +
+                                "' was left by another program or by an earlier version, and would "
+                                "be overwritten; move it away, or give another --output");
+  }
+  lock.add_files("download", files_);
 }
+
+// What is left now can be continued by its state, without the lock.
+DownloadPartClaim::~DownloadPartClaim() { lock_.release_files(files_); }
 
 std::string origin_url_of(const std::filesystem::path& file) {
   std::string url(4096, '\0');

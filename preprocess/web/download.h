@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "indexed_dataset/storage/lock_file.h"
 #include "preprocess/stream/byte_source.h"
 #include "preprocess/web/fetch_options.h"
 
@@ -43,10 +44,20 @@ using DownloadProgress = std::function<bool(int64_t num_bytes, int64_t total_byt
 // what was received stays for the next call.
 DownloadResult download_file(const DownloadRequest& request, const DownloadProgress& progress = {});
 
-// For a caller that holds OUTPUT.lock: throws std::invalid_argument if OUTPUT.part or OUTPUT.part.json
-// is there, is not of a download and would be overwritten. A killed download may leave a part without
-// a state; then its lock `was_left_behind`.
-void check_part_is_of_a_download(const std::filesystem::path& output, bool was_left_behind);
+// While it lives, OUTPUT.lock says that OUTPUT.part and OUTPUT.part.json are a download's: one that is
+// killed may leave a part without a state.
+class DownloadPartClaim {
+ public:
+  // `lock` is OUTPUT.lock. Throws std::invalid_argument if one of the files is there, is not of a download
+  // and would be overwritten; std::system_error if the lock cannot be written.
+  DownloadPartClaim(LockFile& lock, const std::filesystem::path& output);
+  ~DownloadPartClaim();
+  DownloadPartClaim(const DownloadPartClaim&) = delete;
+
+ private:
+  LockFile& lock_;
+  std::vector<std::filesystem::path> files_;
+};
 
 // The address that a file was downloaded from, as url_without_secrets() shows it: download_file() keeps it in
 // the file's attribute user.xdg.origin.url, as browsers do. Empty if it has none.

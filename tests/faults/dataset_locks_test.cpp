@@ -115,8 +115,7 @@ TEST_F(OneDataset, AnInterruptedCommitIsNotMixedWithADatasetThatWasMadeSince) {
   ASSERT_EQ(in_a_process([this] { merge_into_the_dataset(/*overwrite=*/true); }), 0);
   const RunEnd end = run();
   EXPECT_EQ(end.exit_code, 2);
-  EXPECT_NE(end.message.find("that another program has made since"), std::string::npos)
-      << end.message;
+  EXPECT_NE(end.message.find("d.idx' is in the way"), std::string::npos) << end.message;
   expect_dataset_of_the_merge();
   config_.overwrite = true;
   expect_rerun_completes("--overwrite");
@@ -144,8 +143,13 @@ TEST_F(OneDataset, AnInterruptedCommitIsNotCarriedOnBesideFilesOfAnotherKilledPr
       ++num_mixtures;
       const RunEnd end = run();
       EXPECT_EQ(end.exit_code, 2) << place << ", call " << call << ": " << end.notes;
-      EXPECT_NE(end.message.find("another program has made since"), std::string::npos)
+      const auto says = [&end](const char* text) {
+        return end.message.find(text) != std::string::npos;
+      };
+      EXPECT_TRUE(says("' is in the way") || says("d.sources' is missing") ||
+                  says("' is not what the run wrote"))
           << end.message;
+      EXPECT_FALSE(says("o.work")) << "what lies there is the run's";
       EXPECT_EQ(read_file(dataset().string() + ".bin"), read_file(path("part.bin")));
     }
     EXPECT_GT(num_mixtures, 3) << place;
@@ -154,6 +158,41 @@ TEST_F(OneDataset, AnInterruptedCommitIsNotCarriedOnBesideFilesOfAnotherKilledPr
     config_.overwrite = true;
     expect_rerun_completes("--overwrite");
   }
+}
+
+TEST_F(OneDataset, AnInterruptedCommitTellsWhatIsMissingOrDamaged) {
+  ASSERT_TRUE(run(crash_at("commit_rename:2")).is_killed());
+  const fs::path bin = dataset().string() + ".bin";
+  const std::string bytes = read_file(bin);
+  fs::remove(bin);
+  RunEnd end = run();
+  EXPECT_EQ(end.exit_code, 2);
+  EXPECT_NE(end.message.find("d.bin' is missing"), std::string::npos) << end.message;
+  std::string damaged = bytes;
+  damaged.back() = static_cast<char>(damaged.back() ^ 1);
+  write_file_atomically(bin, damaged);
+  end = run();
+  EXPECT_EQ(end.exit_code, 2);
+  EXPECT_NE(end.message.find("d.bin' is not what the run wrote: another program's, or damaged"),
+            std::string::npos)
+      << end.message;
+  EXPECT_NE(end.notes.find("comparing the files of"), std::string::npos) << end.notes;
+  write_file_atomically(bin, bytes);
+  expect_rerun_completes("the bytes are there again");
+}
+
+TEST_F(OneDataset, AnOldBinIsInTheWayOfACommitThatWasToReplaceIt) {
+  ASSERT_EQ(in_a_process([this] { merge_into_the_dataset(); }), 0);
+  config_.overwrite = true;
+  ASSERT_TRUE(run(crash_at("commit_rename:1")).is_killed());
+  ASSERT_FALSE(fs::exists(dataset().string() + ".idx"));
+  config_.overwrite = false;
+  const RunEnd end = run();
+  EXPECT_EQ(end.exit_code, 2);
+  EXPECT_NE(end.message.find("d.bin' is in the way"), std::string::npos) << end.message;
+  EXPECT_NE(end.message.find("give --overwrite"), std::string::npos) << end.message;
+  config_.overwrite = true;
+  expect_rerun_completes("--overwrite");
 }
 
 TEST_F(OneDataset, ACommitThatHadRenamedNothingReplacesANewerDatasetOnlyWhenAsked) {
@@ -202,6 +241,46 @@ TEST_F(OneDataset, PartsOfAKilledMergeStayItsOwnWhenOtherCommandsFail) {
     EXPECT_FALSE(fs::exists(part)) << call;
   }
   EXPECT_GT(num_left, 10);
+}
+
+// The merge is killed at each of its calls, then a run at each of its renames: its .bin may stand beside
+// the merge's other files.
+TEST_F(OneDataset, AMergeThatIsGivenAgainDoesNotReplaceTheBinOfARun) {
+  int num_beside_parts = 0, exit_code = -1;
+  for (int64_t call = 1; exit_code < 0; ++call) {
+    ASSERT_LT(call, 200);
+    remove_output();
+    config_.overwrite = true;
+    exit_code = in_a_process([&] {
+      set_io_fault(call, kIoFaultKills);
+      merge_into_the_dataset();
+    });
+    const fs::path bin = dataset().string() + ".bin";
+    if (exit_code == 0 || !fs::exists(dataset().string() + ".idx.part")) continue;
+    ASSERT_TRUE(run(crash_at("commit_rename:2")).is_killed()) << call;
+    const std::string bytes = read_file(bin);
+    ASSERT_NE(bytes, read_file(path("part.bin")));
+    ++num_beside_parts;
+    EXPECT_EQ(in_a_process([this] { merge_into_the_dataset(); }), 2) << "killed at call " << call;
+    EXPECT_EQ(read_file(bin), bytes) << "killed at call " << call;
+  }
+  EXPECT_GT(num_beside_parts, 5);
+}
+
+TEST_F(OneDataset, APartOfAKilledRepairGoesWhenTheIndexIsSound) {
+  ASSERT_EQ(in_a_process([this] { merge_into_the_dataset(); }), 0);
+  const fs::path part = dataset().string() + ".idx.part", lock = dataset().string() + ".lock";
+  for (const char* command : {"repair", "merge"}) {
+    write_file_atomically(
+        lock, std::string("process 1 on elsewhere\n") + command + " may leave d.idx.part\n");
+    write_file_atomically(part, "half");
+    EXPECT_EQ(in_a_process([this] {
+                repair_dataset({.prefix = dataset(), .end_of_document = {}, .token_bytes = {}});
+              }),
+              0);
+    EXPECT_EQ(fs::exists(part), command == std::string("merge"));
+    EXPECT_EQ(fs::exists(lock), command == std::string("merge"));
+  }
 }
 
 TEST_F(OneDataset, ALockThatDoesNotNameAPartLetsNobodyReplaceIt) {

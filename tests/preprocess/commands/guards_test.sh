@@ -80,20 +80,37 @@ foreign x_text_document.lock "$data" repair x_text_document
 for suffix in .lock .part .part.json; do
   foreign "file$suffix" "$data" download https://name.invalid/file --attempts 1
 done
+# Nor beside the lock of another command that was killed, or of a download of an earlier version.
+for text in 'process 1 on elsewhere' $'process 1 on elsewhere\nmerge may leave file.part\nmerge may leave file.part.json'; do
+  for suffix in .part .part.json; do
+    echo "$text" >file.lock
+    foreign "file$suffix" "$data" download https://name.invalid/file --attempts 1
+  done
+done
+rm -f file.lock
 ls file* d.* Cargo* 2>/dev/null && fail "something was left"
 # A report replaces reports only.
 for report in made.html made.json; do expect 0 "wrote $report" "$data" report x_text_document --output $report; done
 foreign thesis.html "$data" report x_text_document --output thesis.html
+grep -q 'move it away, or give another name, or --overwrite' out.log || fail "--overwrite is not named"
 foreign thesis.json "$data" preprocess --input corpus.jsonl --output-prefix x --report thesis.json
 # Its --overwrite would make the dataset anew.
-grep -q 'move it away, or give another name' out.log || fail "the advice is not to move the file away"
+grep -q 'move it away, or give another name$' out.log || fail "the advice is not to move the file away"
 # Those of earlier versions are reports.
-sed -i 's/<meta name="generator"[^>]*>//' made.html
+sed -i '/<meta name="generator"[^>]*>/d' made.html
 sed -i '/"program"/d' made.json
 for report in made.html made.json; do
   grep -q 'weft-data report' $report && fail "$report names its program"
   expect 0 "wrote $report" "$data" report x_text_document --output $report
 done
+# Pages that speak of reports are none.
+for text in 'My weft-data report' '<title>x: data report</title>' '{"program": "weft-data report"}' \
+  $'<!DOCTYPE html>\n<html lang="en">\n<title>x: data report</title>\n<style>'; do
+  echo "$text" >mine.html
+  expect 2 "mine.html' is there, and is no report" "$data" report x_text_document --output mine.html
+  [ "$(cat mine.html)" = "$text" ] || fail "mine.html was overwritten"
+done
+rm mine.html
 echo precious >made.html
 expect 0 'wrote made.html' "$data" report x_text_document --output made.html --overwrite
 for report in made.html made.json; do

@@ -29,13 +29,17 @@ TEST(Url, CredentialsDoNotTellFilesApartAndOtherParametersDo) {
        "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=c&X-Amz-Date=2&X-Amz-Signature=cd&"
        "X-Amz-Security-Token=t&response-content-disposition=attachment"},
       {"X-Goog-Date=1&X-Goog-Signature=ab", "X-Goog-Date=2&X-Goog-Signature=cd"},
+      {"X-Amz-Signature=ab&x-id=GetObject", "X-Amz-Signature=cd"},
       {"AWSAccessKeyId=a&Expires=7&Signature=ab", "AWSAccessKeyId=b&Expires=8&Signature=cd"},
+      {"AccessKeyId=a&Expires=7&Signature=ab", "AccessKeyId=b&Expires=8&Signature=cd"},
+      {"x-oss-signature-version=OSS4-HMAC-SHA256&x-oss-credential=a&x-oss-date=1&x-oss-signature=ab",
+       "x-oss-expires=9&x-oss-credential=b&x-oss-date=2&x-oss-signature=cd"},
+      {"q-sign-algorithm=sha1&q-ak=a&q-sign-time=1&q-key-time=1&q-header-list=&q-signature=ab",
+       "q-sign-algorithm=sha1&q-ak=a&q-sign-time=2&q-key-time=2&q-url-param-list=&q-signature=cd"},
       {"GoogleAccessId=a&Expires=7&Signature=ab", "GoogleAccessId=a&Expires=8&Signature=cd"},
       {"Policy=e&Signature=ab&Key-Pair-Id=K", "Policy=f&Signature=cd&Key-Pair-Id=K"},
       {"sv=2024-05-04&se=1&sr=b&sp=r&sig=ab", "sv=2024-05-04&st=0&se=2&sr=b&sp=r&sig=cd"},
-      {"rlkey=ab&st=1", "rlkey=cd&st=2"},
-      {"token=ab", "token=cd"},
-      {"access_token=ab", "access_token=cd"},
+      {"sv=1&sig=ab&skdutid=a&sduoid=b", "sv=1&sig=cd&skdutid=c&sduoid=d"},
   };
   for (const auto& [first, second] : kSigned) {
     EXPECT_EQ(named(first), "https://h/get") << first;
@@ -47,8 +51,25 @@ TEST(Url, CredentialsDoNotTellFilesApartAndOtherParametersDo) {
     EXPECT_NE(named(version + "&" + first), named("versionId=8&" + std::string(first)));
   }
   // Without a signature these are parameters like others.
-  for (const char* name : {"Expires", "sr", "st", "Policy", "response-type"})
+  for (const char* name : {"Expires", "sr", "st", "Policy", "response-type", "AccessKeyId", "x-id",
+                           "Signature", "sig=a&se", "x-oss-signature=a&x-oss-process"})
     EXPECT_NE(named(name + std::string("=1")), named(name + std::string("=2"))) << name;
+}
+
+// What may be the name of a file elsewhere is a credential on the hosts that are known for it.
+TEST(Url, ATokenTellsFilesApartExceptOnHostsWhereItIsACredential) {
+  const auto are_same = [](const std::string& path) {
+    return url_without_secrets("https://" + path + "=a") ==
+           url_without_secrets("https://" + path + "=b");
+  };
+  for (const char* path : {"h/get?token", "h/get?access_token", "h/get?rlkey", "github.io/f?token",
+                           "raw.githubusercontent.com.evil/f?token", "xzenodo.org/f?token"})
+    EXPECT_FALSE(are_same(path)) << path;
+  for (const char* path :
+       {"raw.githubusercontent.com/o/r/main/f?token", "RAW.githubusercontent.com/f?token",
+        "firebasestorage.googleapis.com/v0/b/x/o/f?alt=media&token", "zenodo.org/f?token",
+        "www.googleapis.com/f?access_token", "www.dropbox.com/scl/fi/x/f?rlkey"})
+    EXPECT_TRUE(are_same(path)) << path;
 }
 
 TEST(DownloadState, ComesBackAsItWasWritten) {
