@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <stdexcept>
+#include <unordered_map>
 #include <utility>
 
 #include "indexed_dataset/beside/dataset_manifest.h"
@@ -18,11 +19,29 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A part's sources or manifest record this of an input.
+// Numbers texts. Thousands of shards name the same thousands of inputs and versions.
+class Texts {
+ public:
+  int32_t number_of(const std::string& text) {
+    const auto [found, is_new] = numbers_.try_emplace(text, static_cast<int32_t>(texts_.size()));
+    if (is_new) texts_.push_back(&found->first);
+    return found->second;
+  }
+  const std::string& operator[](int32_t number) const {
+    return *texts_[static_cast<size_t>(number)];
+  }
+
+ private:
+  std::unordered_map<std::string, int32_t> numbers_;
+  std::vector<const std::string*> texts_;
+};
+
+// A part's sources or manifest record this of an input. Texts stand by their numbers.
 struct InputVersion {
-  std::string part;
+  int32_t input = 0;        // its name, and how many of that name came before
+  int32_t part = 0;         // the first that records it
+  int32_t version = 0;      // of the manifest; that of "" if it is not known
   int64_t file_bytes = -1;  // -1 if it is not known
-  std::string version;      // of the manifest; "" if it is not known
 };
 
 // The version of an input in a manifest: "changed TIME" of a local file (preprocess/ledger/work_plan.cpp),
@@ -44,11 +63,12 @@ struct VersionParts {
 // How two records of one input go together.
 enum class Fit { kSame, kOtherTime, kOtherFile };
 
-Fit fit_of(const InputVersion& a, const InputVersion& b) {
+Fit fit_of(const InputVersion& a, const InputVersion& b, const Texts& texts) {
   if (a.file_bytes >= 0 && b.file_bytes >= 0 && a.file_bytes != b.file_bytes)
     return Fit::kOtherFile;
-  if (a.version.empty() || b.version.empty() || a.version == b.version) return Fit::kSame;
-  const VersionParts first(a.version), second(b.version);
+  if (a.version == b.version || texts[a.version].empty() || texts[b.version].empty())
+    return Fit::kSame;
+  const VersionParts first(texts[a.version]), second(texts[b.version]);
   const bool are_times = first.is_time() && second.is_time() && first.bytes == second.bytes;
   return are_times ? Fit::kOtherTime : Fit::kOtherFile;
 }
@@ -58,30 +78,58 @@ std::string text_of(const Json& object, const char* name) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-using InputKey = std::pair<std::string, int>;  // the name, and how many of that name came before
+// Numbers the inputs of one list.
+class InputNumbers {
+ public:
+  explicit InputNumbers(Texts& texts) : texts_(texts) {}
+  // Names hold no byte 0: what follows it tells inputs of one name apart.
+  int32_t next(const std::string& name) {
+    const int num_before = num_seen_[name]++;
+    return texts_.number_of(
+        num_before == 0 ? name : name + std::string(1, '\0') + std::to_string(num_before));
+  }
+
+ private:
+  Texts& texts_;
+  std::unordered_map<std::string, int> num_seen_;
+};
 
 // One part of the merge, as far as it is a shard.
 struct Shard {
-  explicit Shard(const DatasetReader& reader) : part(reader.prefix().string()) {
+  Shard(const DatasetReader& reader, Texts& texts) : part(reader.prefix().string()) {
+    const InputVersion unknown{.part = texts.number_of(part), .version = texts.number_of("")};
+    std::map<int32_t, InputVersion> by_input;
+    const auto find = [&](int32_t input) -> InputVersion& {
+      InputVersion& found = by_input.try_emplace(input, unknown).first->second;
+      found.input = input;
+      return found;
+    };
     if (const auto manifest = read_dataset_manifest(reader.prefix())) {
       program_version = text_of(manifest->json, "version");
       is_known = parse_shard(manifest->option("shard"), index, count);
       options = manifest->json.value("run_options", Json());
       if (options.is_object()) options.erase("--shard");
-      read_versions(manifest->json.value("inputs", Json()));
+      const Json list = manifest->json.value("inputs", Json());
+      InputNumbers numbers(texts);
+      for (const Json& input : list.is_array() ? list : Json::array()) {
+        if (!input.is_object()) continue;
+        find(numbers.next(text_of(input, "path"))).version =
+            texts.number_of(text_of(input, "version"));
+      }
     }
     const auto sources = open_source_map_of(reader);
-    std::map<std::string, int> num_seen;
+    InputNumbers numbers(texts);
     for (size_t i = 0; sources && i < sources->inputs().size(); ++i) {
-      const InputKey key{sources->inputs()[i], num_seen[sources->inputs()[i]]++};
+      const int32_t number = numbers.next(sources->inputs()[i]);
       const std::optional<InputPart>& input = sources->parts()[i];
       if (!input) continue;
       is_shard = true;
-      inputs[key].file_bytes = input->file_bytes;
+      find(number).file_bytes = input->file_bytes;
       if (input->is_empty()) continue;
-      if (read_inputs.empty() && input->file_begin == 0) begun_input = key;
-      read_inputs.push_back(key);
+      if (read_inputs.empty() && input->file_begin == 0) begun_input = number;
+      read_inputs.push_back(number);
     }
+    for (const auto& [input, version] : by_input) inputs.push_back(version);
     is_shard = is_shard || (is_known && count > 1);
   }
 
@@ -90,64 +138,43 @@ struct Shard {
   bool is_known = false;  // its index and their count
   int64_t index = 0, count = 0;
   Json options;
-  std::map<InputKey, InputVersion> inputs;
-  std::vector<InputKey> read_inputs;    // of which it has some bytes
-  std::optional<InputKey> begun_input;  // the first of them, if its first line is the input's
-
- private:
-  void read_versions(const Json& list) {
-    std::map<std::string, int> num_seen;
-    for (const Json& input : list.is_array() ? list : Json::array()) {
-      if (!input.is_object()) continue;
-      const std::string name = text_of(input, "path");
-      inputs[{name, num_seen[name]++}].version = text_of(input, "version");
-    }
-  }
+  std::vector<InputVersion> inputs;    // by their numbers
+  std::vector<int32_t> read_inputs;    // of which it has some bytes
+  std::optional<int32_t> begun_input;  // the first of them, if its first line is the input's
 };
 
-// The shards of one run, as far as they have been met.
+// The shards of one run, as far as they have been met: what they say together, not the shards.
 class ShardRun {
  public:
-  // How a shard goes together with those that were met; nothing if it is of another run.
-  std::optional<Fit> find_fit(const Shard& shard) const {
-    if (!has_room_for(shard)) return std::nullopt;
-    std::optional<Fit> fit;
-    for (const auto& [input, version] : shard.inputs) {
-      if (const auto seen = seen_.find(input); seen != seen_.end())
-        fit = std::max(fit.value_or(Fit::kSame), fit_of(seen->second, version));
-    }
-    if (fit == Fit::kSame && has_other_options(shard)) return Fit::kOtherTime;
-    return fit;
-  }
+  explicit ShardRun(const Texts& texts) : texts_(&texts) {}
 
-  // The same of all shards of another run.
-  std::optional<Fit> find_fit(const ShardRun& other) const {
-    ShardRun all = *this;
-    Fit worst = Fit::kSame;
-    for (const Shard& shard : other.shards_) {
-      const std::optional<Fit> fit = find_fit(shard);
-      if (!fit || !all.has_room_for(shard)) return std::nullopt;
-      all.take_room(shard);
-      worst = std::max(worst, *fit);
-    }
-    return worst;
+  // How a shard, or all shards of another run, go together with those that were met; nothing if they
+  // are of another run, or fit worse than `worst`.
+  std::optional<Fit> find_fit(const Shard& shard, Fit worst) const {
+    return has_room_for(shard) ? find_fit(shard.inputs, shard.options, worst) : std::nullopt;
+  }
+  std::optional<Fit> find_fit(const ShardRun& other, Fit worst) const {
+    return has_room_for(other) ? find_fit(other.seen_, other.options_, worst) : std::nullopt;
   }
 
   void add(const Shard& shard) {
-    take_room(shard);
-    if (first_.empty()) {
-      first_ = shard.part;
-      options_ = shard.options;
-    } else if (options_note_.empty() && has_other_options(shard)) {
-      options_note_ = fmt::format("{} and {} are shards that were made with other options{}",
-                                  first_, shard.part, name_of_difference(shard.options));
+    if (shard.is_known) {
+      count_ = shard.count;
+      indexes_.insert(shard.index);
+    } else if (shard.begun_input) {
+      begun_inputs_.push_back(*shard.begun_input);
     }
-    for (const auto& [input, version] : shard.inputs) compare(input, shard.part, version);
-    shards_.push_back(shard);
+    read_inputs_.insert(shard.read_inputs.begin(), shard.read_inputs.end());
+    add(shard.part, shard.options, shard.inputs);
   }
 
   void add(const ShardRun& other) {
-    for (const Shard& shard : other.shards_) add(shard);
+    if (other.count_ > 0) count_ = other.count_;
+    indexes_.insert(other.indexes_.begin(), other.indexes_.end());
+    begun_inputs_.insert(begun_inputs_.end(), other.begun_inputs_.begin(),
+                         other.begun_inputs_.end());
+    read_inputs_.insert(other.read_inputs_.begin(), other.read_inputs_.end());
+    add(other.first_, other.options_, other.seen_);
   }
 
   void move_notes_to(std::vector<std::string>& notes) {
@@ -165,16 +192,56 @@ class ShardRun {
     return (count_ == 0 || count_ == shard.count) && !indexes_.contains(shard.index);
   }
 
-  void take_room(const Shard& shard) {
-    if (shard.is_known) {
-      count_ = shard.count;
-      indexes_.insert(shard.index);
-    }
-    read_inputs_.insert(shard.read_inputs.begin(), shard.read_inputs.end());
+  bool has_room_for(const ShardRun& other) const {
+    if (count_ > 0 && other.count_ > 0 && count_ != other.count_) return false;
+    return std::none_of(other.indexes_.begin(), other.indexes_.end(),
+                        [this](int64_t index) { return indexes_.contains(index); }) &&
+           std::none_of(other.begun_inputs_.begin(), other.begun_inputs_.end(),
+                        [this](int32_t input) { return read_inputs_.contains(input); });
   }
 
-  bool has_other_options(const Shard& shard) const {
-    return options_.is_object() && shard.options.is_object() && options_ != shard.options;
+  std::optional<Fit> find_fit(const std::vector<InputVersion>& inputs, const Json& options,
+                              Fit worst) const {
+    std::optional<Fit> fit;
+    auto seen = seen_.begin();
+    for (const InputVersion& version : inputs) {
+      while (seen != seen_.end() && seen->input < version.input) ++seen;
+      if (seen == seen_.end()) break;
+      if (seen->input != version.input) continue;
+      fit = std::max(fit.value_or(Fit::kSame), fit_of(*seen, version, *texts_));
+      if (*fit > worst) return std::nullopt;
+    }
+    if (fit == Fit::kSame && has_other_options(options)) fit = Fit::kOtherTime;
+    return fit <= worst ? fit : std::nullopt;
+  }
+
+  void add(const std::string& part, const Json& options, const std::vector<InputVersion>& inputs) {
+    if (first_.empty()) {
+      first_ = part;
+      options_ = options;
+    } else if (options_note_.empty() && has_other_options(options)) {
+      options_note_ = fmt::format("{} and {} are shards that were made with other options{}",
+                                  first_, part, name_of_difference(options));
+    }
+    const size_t num_seen = seen_.size();
+    auto seen = seen_.begin();
+    std::vector<InputVersion> new_ones;
+    for (const InputVersion& version : inputs) {
+      while (seen != seen_.end() && seen->input < version.input) ++seen;
+      if (seen == seen_.end() || seen->input != version.input) {
+        new_ones.push_back(version);
+      } else {
+        compare(*seen, version);
+      }
+    }
+    seen_.insert(seen_.end(), new_ones.begin(), new_ones.end());
+    std::inplace_merge(
+        seen_.begin(), seen_.begin() + static_cast<std::ptrdiff_t>(num_seen), seen_.end(),
+        [](const InputVersion& a, const InputVersion& b) { return a.input < b.input; });
+  }
+
+  bool has_other_options(const Json& options) const {
+    return options_.is_object() && options.is_object() && options_ != options;
   }
 
   std::string name_of_difference(const Json& options) const {
@@ -184,57 +251,55 @@ class ShardRun {
     return "";
   }
 
-  void compare(const InputKey& input, const std::string& part, const InputVersion& version) {
-    InputVersion& seen = seen_[input];
-    if (seen.part.empty()) {
-      seen = version;
-      seen.part = part;
-      return;
-    }
-    const Fit fit = fit_of(seen, version);
+  void compare(InputVersion& seen, const InputVersion& version) {
+    const Texts& texts = *texts_;
+    const std::string name = texts[seen.input].c_str();  // to its byte 0
+    const Fit fit = fit_of(seen, version, texts);
     if (fit == Fit::kOtherFile) {
       const bool is_another_size =
           seen.file_bytes >= 0 && version.file_bytes >= 0 && seen.file_bytes != version.file_bytes;
       throw std::runtime_error(fmt::format(
           "{} and {} are shards of two versions of {} ({}): documents would be missing and others "
           "come twice; make the shards of one version",
-          seen.part, part, input.first,
+          texts[seen.part], texts[version.part], name,
           is_another_size
               ? fmt::format("of {} bytes, then of {}", seen.file_bytes, version.file_bytes)
-              : fmt::format("'{}' and '{}'", seen.version, version.version)));
+              : fmt::format("'{}' and '{}'", texts[seen.version], texts[version.version])));
     }
     if (fit != Fit::kOtherTime) return;
-    inputs_of_other_times_.insert(input);
+    inputs_of_other_times_.insert(seen.input);
     if (!time_note_.empty()) return;
     time_note_ = fmt::format(
         "{} had one time of change when {} was made and another for {}, and the same size: unless "
         "they are copies, the result is of two versions",
-        input.first, seen.part, part);
+        name, texts[seen.part], texts[version.part]);
   }
 
-  std::vector<Shard> shards_;
+  const Texts* texts_;
   std::string first_;  // the part that began the run
   Json options_;
   int64_t count_ = 0;  // 0 if it is not known
   std::set<int64_t> indexes_;
-  std::set<InputKey> read_inputs_, inputs_of_other_times_;
-  std::map<InputKey, InputVersion> seen_;
+  std::vector<int32_t> begun_inputs_;  // of shards whose index is not known
+  std::set<int32_t> read_inputs_, inputs_of_other_times_;
+  std::vector<InputVersion> seen_;        // by their numbers
   std::string options_note_, time_note_;  // the first of each kind
 };
 
 // Adds a shard or a run to the run that it goes together with best, if it is no worse than `worst`;
 // otherwise it begins another one.
 template <typename T>
-void add_to_best(std::vector<ShardRun>& runs, const T& item, Fit worst) {
+void add_to_best(std::vector<ShardRun>& runs, const T& item, Fit worst, const Texts& texts) {
   ShardRun* best = nullptr;
   std::optional<Fit> best_fit;
   for (ShardRun& run : runs) {
-    const std::optional<Fit> fit = run.find_fit(item);
-    if (!fit || *fit > worst || (best_fit && *best_fit <= *fit)) continue;
+    const std::optional<Fit> fit = run.find_fit(item, worst);
+    if (!fit || (best_fit && *best_fit <= *fit)) continue;
     best = &run;
     best_fit = fit;
+    if (fit == Fit::kSame) break;
   }
-  if (best == nullptr) best = &runs.emplace_back();
+  if (best == nullptr) best = &runs.emplace_back(texts);
   best->add(item);
 }
 
@@ -242,11 +307,12 @@ void add_to_best(std::vector<ShardRun>& runs, const T& item, Fit worst) {
 
 std::vector<std::string> compare_part_versions(const PairMerge& pairs) {
   std::vector<std::string> notes;
+  Texts texts;
   std::vector<ShardRun> alike;
   std::pair<std::string, std::string> first_version;  // the program's, and the part that names it
   bool has_noted_version = false;
   for (const PairMerge::Part& part : pairs.parts()) {
-    const Shard shard(part.reader);
+    const Shard shard(part.reader, texts);
     if (!shard.program_version.empty()) {
       if (first_version.first.empty()) first_version = {shard.program_version, shard.part};
       if (shard.program_version != first_version.first && !has_noted_version) {
@@ -256,11 +322,11 @@ std::vector<std::string> compare_part_versions(const PairMerge& pairs) {
       }
     }
     if (!shard.is_shard) continue;
-    add_to_best(alike, shard, Fit::kSame);
+    add_to_best(alike, shard, Fit::kSame, texts);
   }
   // Only when all are known is it clear which of those that differ must be of one run.
   std::vector<ShardRun> runs;
-  for (const ShardRun& run : alike) add_to_best(runs, run, Fit::kOtherFile);
+  for (const ShardRun& run : alike) add_to_best(runs, run, Fit::kOtherFile, texts);
   for (ShardRun& run : runs) run.move_notes_to(notes);
   return notes;
 }

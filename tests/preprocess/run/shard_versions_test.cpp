@@ -112,6 +112,25 @@ TEST_F(ShardVersions, OfTheSameSizeAreNotedByTheirTimesAndRefusedByWhatAServerSa
   EXPECT_THAT(error_of_merge({first, second}), AllOf(HasSubstr("etag"), HasSubstr("two versions")));
 }
 
+TEST_F(ShardVersions, OfAnInputThatIsNamedTwiceAreComparedInTheirOrder) {
+  write_input(lines_of_digits(1, 40'000));
+  config.inputs = {path("in"), path("in")};
+  const std::string first = shard("a", 0), second = shard("a", 1);
+  const auto set_versions = [](const std::string& prefix, const char* one, const char* two) {
+    edit_manifest(prefix, [&](Json& json) {
+      json["inputs"][0]["version"] = one;
+      json["inputs"][1]["version"] = two;
+    });
+  };
+  set_versions(first, "etag \"1\"", "etag \"2\"");
+  set_versions(second, "etag \"1\"", "etag \"2\"");
+  EXPECT_EQ(error_of_merge({first, second}), "");
+  EXPECT_THAT(notes, IsEmpty());
+  set_versions(second, "etag \"1\"", "etag \"3\"");
+  EXPECT_THAT(error_of_merge({first, second}),
+              HasSubstr("two versions of " + path("in") + " ('etag \"2\"' and 'etag \"3\"')"));
+}
+
 // A web server that gives no ETag, or mirrors of which each has a date of its own.
 TEST_F(ShardVersions, OfTheSameSizeAndAnotherDateOnTheWebAreNotedOnce) {
   write_input(lines_of_digits(1, 40'000));
