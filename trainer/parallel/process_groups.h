@@ -25,10 +25,10 @@ struct ProcessGroups {
   void wait_for(Backend& backend, EventId event) const;
 };
 
-// An upper bound of the device memory that NCCL takes for a group of several ranks: 32 channels with
-// buffers of 4 MiB (Simple), 4.7 MiB (LL128) and 0.5 MiB (LL) for each of its protocols, and its own
-// tables. The log of a run tells what all of its groups have really taken.
-constexpr int64_t kNcclGroupBytes = int64_t{320} << 20;
+// The device memory that NCCL takes for a group of several ranks, as measured on two H200s of one host
+// (NCCL 2.28.3, Ring, Simple; tests/bench/results/2026-11-23-ranks-h200.md). Larger groups have not
+// been measured. The log of a run tells what all of its groups have really taken.
+constexpr int64_t kNcclGroupBytes = int64_t{672} << 20;
 // The number of groups of several ranks that take such memory.
 int num_groups_of_several(const Topology& topology);
 
