@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <fstream>
@@ -41,11 +42,14 @@ TEST_F(Lock, IsHeldByOneAndRemovedAfterwards) {
 
 TEST_F(Lock, WaitsForAnOwnerThatEnds) {
   auto first = std::make_unique<LockFile>(path_);
-  std::jthread owner([&first] {
+  std::atomic<bool> is_ending = false;
+  std::jthread owner([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    is_ending = true;
     first.reset();
   });
-  EXPECT_NO_THROW(LockFile second(path_, std::chrono::minutes(5)));
+  const LockFile second(path_, std::chrono::minutes(5));
+  EXPECT_TRUE(is_ending) << "it did not wait";
 }
 
 TEST_F(Lock, AFileThatIsNoLockOfOursIsLeftAlone) {
