@@ -1,5 +1,7 @@
 #include "indexed_dataset/beside/merge.h"
 
+#include <algorithm>
+#include <array>
 #include <iterator>
 #include <stdexcept>
 #include <system_error>
@@ -65,12 +67,21 @@ bool is_bin_of_killed_merge(const MergeConfig& config) {
     const fs::path name = config.output_prefix.string() + suffix, part = name.string() + ".part";
     return fs::exists(part) ? part : name;
   };
-  const DatasetFile bin = {".bin", find(".bin")};
+  const DatasetFile bin = {".bin", find(".bin")}, index = {".idx", find(".idx")};
   // The .bin is the first that gets its name.
   if (bin.path.extension() == ".part") return false;
-  const auto written = read_block_checksums(find(".checksums"));
-  if (!written || written->empty()) return false;
-  return compute_block_checksums({&bin, 1}, config.num_threads)[0] == written->front();
+  try {
+    const auto written = read_block_checksums(find(".checksums"));
+    if (!written) return false;
+    // The checksums may be those of a run, too: the index is the merge's, so that it fits only the
+    // merge's checksums. It is small, and looked at first.
+    return std::ranges::all_of(std::array{index, bin}, [&](const DatasetFile& file) {
+      const auto now = compute_block_checksums({&file, 1}, config.num_threads);
+      return std::ranges::find(*written, now[0]) != written->end();
+    });
+  } catch (const ChecksumMismatch&) {  // the file of checksums is damaged: it proves nothing
+    return false;
+  }
 }
 
 // True if an earlier merge has made the output of these parts, none of which is younger. Throws
@@ -89,7 +100,12 @@ bool is_there_already(const MergeConfig& config, const std::string& manifest) {
                  .empty() &&
              is_bin_of_killed_merge(config);
     };
-    if (!fs::exists(bin) || was_killed()) return false;
+    if (!fs::exists(bin)) return false;
+    if (was_killed()) {
+      // It is made anew. Left there, it would stand without its merge's parts after another kill.
+      remove_file(bin);
+      return false;
+    }
     throw std::invalid_argument("'" + bin.string() +
                                 "' is there without its .idx, which weft-data repair may be able "
                                 "to make again, or the end of the run that was giving it its name; "

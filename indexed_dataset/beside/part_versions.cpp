@@ -266,7 +266,14 @@ class ShardRun {
               ? fmt::format("of {} bytes, then of {}", seen.file_bytes, version.file_bytes)
               : fmt::format("'{}' and '{}'", texts[seen.version], texts[version.version])));
     }
-    if (fit != Fit::kOtherTime) return;
+    if (fit == Fit::kSame) {  // a part that knows more of the input than those before tells it
+      if (texts[seen.version].empty()) {
+        seen.version = version.version;
+        seen.part = version.part;
+      }
+      seen.file_bytes = std::max(seen.file_bytes, version.file_bytes);
+      return;
+    }
     inputs_of_other_times_.insert(seen.input);
     if (!time_note_.empty()) return;
     time_note_ = fmt::format(

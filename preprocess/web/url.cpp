@@ -116,8 +116,9 @@ std::string query_without_credentials(const ParsedUrl& url) {
   std::istringstream texts(part_of(url, CURLUPART_QUERY));
   for (std::string text; std::getline(texts, text, '&');)
     parameters.emplace_back(lower(text.substr(0, text.find('='))), text);
-  const auto is_given = [&parameters](std::string_view mark) {
-    return std::any_of(parameters.begin(), parameters.end(),
+  const auto all = parameters;  // one address may have the marks of several kinds
+  const auto is_given = [&all](std::string_view mark) {
+    return std::any_of(all.begin(), all.end(),
                        [mark](const auto& parameter) { return parameter.first == mark; });
   };
   const auto is_host_in = [&host](std::string_view domain) { return is_in_domain(host, domain); };

@@ -243,28 +243,50 @@ TEST_F(OneDataset, PartsOfAKilledMergeStayItsOwnWhenOtherCommandsFail) {
   EXPECT_GT(num_left, 10);
 }
 
-// The merge is killed at each of its calls, then a run at each of its renames: its .bin may stand beside
-// the merge's other files.
+// The merge is killed at each of its calls, then a run between two of its renames: its .bin, or that and
+// its checksums, may stand beside the merge's other files.
 TEST_F(OneDataset, AMergeThatIsGivenAgainDoesNotReplaceTheBinOfARun) {
-  int num_beside_parts = 0, exit_code = -1;
+  config_.overwrite = true;
+  for (const char* rename : {"commit_rename:2", "commit_rename:4"}) {
+    int num_beside_parts = 0, exit_code = -1;
+    for (int64_t call = 1; exit_code < 0; ++call) {
+      ASSERT_LT(call, 200);
+      remove_output();
+      exit_code = in_a_process([&] {
+        set_io_fault(call, kIoFaultKills);
+        merge_into_the_dataset();
+      });
+      const fs::path bin = dataset().string() + ".bin";
+      if (exit_code == 0 || !fs::exists(dataset().string() + ".idx.part")) continue;
+      ASSERT_TRUE(run(crash_at(rename)).is_killed()) << call;
+      const std::string bytes = read_file(bin);
+      ASSERT_NE(bytes, read_file(path("part.bin")));
+      ++num_beside_parts;
+      EXPECT_EQ(in_a_process([this] { merge_into_the_dataset(); }), 2)
+          << "killed at call " << call << ", the run at " << rename;
+      EXPECT_EQ(read_file(bin), bytes) << "killed at call " << call << ", the run at " << rename;
+    }
+    EXPECT_GT(num_beside_parts, 5);
+  }
+}
+
+TEST_F(OneDataset, AMergeThatIsKilledTwiceGoesOn) {
+  int exit_code = -1;
   for (int64_t call = 1; exit_code < 0; ++call) {
     ASSERT_LT(call, 200);
     remove_output();
-    config_.overwrite = true;
-    exit_code = in_a_process([&] {
-      set_io_fault(call, kIoFaultKills);
-      merge_into_the_dataset();
-    });
-    const fs::path bin = dataset().string() + ".bin";
-    if (exit_code == 0 || !fs::exists(dataset().string() + ".idx.part")) continue;
-    ASSERT_TRUE(run(crash_at("commit_rename:2")).is_killed()) << call;
-    const std::string bytes = read_file(bin);
-    ASSERT_NE(bytes, read_file(path("part.bin")));
-    ++num_beside_parts;
-    EXPECT_EQ(in_a_process([this] { merge_into_the_dataset(); }), 2) << "killed at call " << call;
-    EXPECT_EQ(read_file(bin), bytes) << "killed at call " << call;
+    const auto killed_at = [&](int64_t n) {
+      return in_a_process([this, n] {
+        set_io_fault(n, kIoFaultKills);
+        merge_into_the_dataset();
+      });
+    };
+    exit_code = killed_at(call);
+    if (exit_code == 0) break;
+    killed_at(1 + call * 13 % 90);
+    EXPECT_EQ(in_a_process([this] { merge_into_the_dataset(); }), 0) << "killed at call " << call;
+    expect_dataset_of_the_merge();
   }
-  EXPECT_GT(num_beside_parts, 5);
 }
 
 TEST_F(OneDataset, APartOfAKilledRepairGoesWhenTheIndexIsSound) {

@@ -91,11 +91,11 @@ TEST_F(LostWrite, IsFoundByTheRunThatGoesOn) {
   EXPECT_GT(num_found, 2);
 }
 
-// Only the task that was lost is done again.
+// Only the task that was lost is done again. The journal is whole when the checksums are written.
 TEST_F(LostWrite, NamesInputAndPlace) {
   add_input("a.jsonl", 60'000, 1);
   make_reference();
-  ASSERT_TRUE(run(crash_at("dataset_prepared")).is_killed());
+  ASSERT_TRUE(run(crash_at("checksums_written")).is_killed());
   const fs::path bin = out_folder_ / "d.work" / "0.bin";
   std::string bytes = read_file(bin);
   bytes[bytes.size() / 2] ^= 0x40;
@@ -113,7 +113,7 @@ TEST_F(LostWrite, NamesInputAndPlace) {
 TEST_F(LostWrite, OfTheEndOfAFileIsFoundAsWhatItIs) {
   add_input("a.jsonl", 60'000, 1);
   make_reference();
-  ASSERT_TRUE(run(crash_at("dataset_prepared")).is_killed());
+  ASSERT_TRUE(run(crash_at("checksums_written")).is_killed());
   const fs::path bin = out_folder_ / "d.work" / "0.bin";
   fs::resize_file(bin, fs::file_size(bin) / 2);
   const RunEnd end = run();

@@ -131,6 +131,20 @@ TEST_F(ShardVersions, OfAnInputThatIsNamedTwiceAreComparedInTheirOrder) {
               HasSubstr("two versions of " + path("in") + " ('etag \"2\"' and 'etag \"3\"')"));
 }
 
+TEST_F(ShardVersions, AreComparedWithTheFirstOneThatKnowsTheVersion) {
+  write_input(lines_of_digits(1, 40'000));
+  const std::vector<std::string> shards = {shard("a", 0), shard("a", 1), shard("b", 1)};
+  const char* versions[] = {"", "etag \"1\"", "etag \"2\""};
+  for (size_t k = 0; k < shards.size(); ++k) {
+    edit_manifest(shards[k], [&](Json& json) {
+      json["options"]["shard"] = std::to_string(k) + "/3";
+      json["inputs"][0]["version"] = versions[k];
+    });
+  }
+  EXPECT_THAT(error_of_merge(shards),
+              AllOf(HasSubstr("two versions"), HasSubstr(shards[1]), HasSubstr(shards[2])));
+}
+
 // A web server that gives no ETag, or mirrors of which each has a date of its own.
 TEST_F(ShardVersions, OfTheSameSizeAndAnotherDateOnTheWebAreNotedOnce) {
   write_input(lines_of_digits(1, 40'000));

@@ -38,6 +38,9 @@ TEST(Url, CredentialsDoNotTellFilesApartAndOtherParametersDo) {
        "q-sign-algorithm=sha1&q-ak=a&q-sign-time=2&q-key-time=2&q-url-param-list=&q-signature=cd"},
       {"GoogleAccessId=a&Expires=7&Signature=ab", "GoogleAccessId=a&Expires=8&Signature=cd"},
       {"Policy=e&Signature=ab&Key-Pair-Id=K", "Policy=f&Signature=cd&Key-Pair-Id=K"},
+      {"Expires=7&Policy=e&Signature=ab&Key-Pair-Id=K",
+       "Expires=8&Policy=f&Signature=cd&Key-Pair-Id=K"},
+      {"Expires=7&Signature=ab&Key-Pair-Id=K", "Expires=8&Signature=cd&Key-Pair-Id=L"},
       {"sv=2024-05-04&se=1&sr=b&sp=r&sig=ab", "sv=2024-05-04&st=0&se=2&sr=b&sp=r&sig=cd"},
       {"sv=1&sig=ab&skdutid=a&sduoid=b", "sv=1&sig=cd&skdutid=c&sduoid=d"},
   };
