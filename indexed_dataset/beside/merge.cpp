@@ -62,7 +62,7 @@ class OutputParts {
 
 // True if a merge that was killed while it gave names has written the .bin that has its name: that of a
 // run may stand there, too.
-bool is_bin_of_killed_merge(const MergeConfig& config) {
+bool is_bin_of_killed_merge(const MergeConfig& config, const std::function<void()>& check) {
   const auto find = [&](const std::string& suffix) {
     const fs::path name = config.output_prefix.string() + suffix, part = name.string() + ".part";
     return fs::exists(part) ? part : name;
@@ -76,7 +76,8 @@ bool is_bin_of_killed_merge(const MergeConfig& config) {
     // The checksums may be those of a run, too: the index is the merge's, so that it fits only the
     // merge's checksums. It is small, and looked at first.
     return std::ranges::all_of(std::array{index, bin}, [&](const DatasetFile& file) {
-      const auto now = compute_block_checksums({&file, 1}, config.num_threads);
+      const auto now =
+          compute_block_checksums({&file, 1}, config.num_threads, [&check](auto&&...) { check(); });
       return std::ranges::find(*written, now[0]) != written->end();
     });
   } catch (const ChecksumMismatch&) {  // the file of checksums is damaged: it proves nothing
@@ -86,7 +87,8 @@ bool is_bin_of_killed_merge(const MergeConfig& config) {
 
 // True if an earlier merge has made the output of these parts, none of which is younger. Throws
 // std::invalid_argument if there is a dataset of other parts.
-bool is_there_already(const MergeConfig& config, const std::string& manifest) {
+bool is_there_already(const MergeConfig& config, const std::string& manifest,
+                      const std::function<void()>& check) {
   const fs::path index = config.output_prefix.string() + ".idx";
   const fs::path bin = config.output_prefix.string() + ".bin";
   if (config.overwrite) return false;
@@ -98,7 +100,7 @@ bool is_there_already(const MergeConfig& config, const std::string& manifest) {
       return fs::exists(index.string() + ".part") &&
              difference_from_merged(fs::exists(its_part) ? its_part : final_manifest, manifest)
                  .empty() &&
-             is_bin_of_killed_merge(config);
+             is_bin_of_killed_merge(config, check);
     };
     if (!fs::exists(bin)) return false;
     if (was_killed()) {
@@ -154,7 +156,7 @@ MergeReport merge_datasets(const MergeConfig& config, const std::function<void()
   if (!note.empty()) report.notes.push_back(note);
   report.num_documents = pairs.num_documents();
   report.num_tokens = pairs.num_tokens();
-  report.was_there = is_there_already(config, manifest);
+  report.was_there = is_there_already(config, manifest, check);
   if (report.was_there) return report;
 
   OutputParts parts(config.output_prefix, lock);

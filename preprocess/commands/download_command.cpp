@@ -187,10 +187,11 @@ class DownloadCommand final : public Command {
     if (request.sha256.empty() && !origin.empty() && origin != url_without_secrets(request.url)) {
       const char* advice = "; give another --output or --output-folder, or --overwrite";
       if (origin == display_url(request.url)) {
-        throw std::invalid_argument("'" + name + "' is there already, from " + origin +
-                                    ", with a query that an earlier version did not record: only "
-                                    "--sha256 could tell whether it was this one" +
-                                    advice);
+        throw std::invalid_argument(
+            "'" + name + "' is there already, from " + origin +
+            ", with no query, or one that an earlier version did not record: only "
+            "--sha256 could tell whether it was this one" +
+            advice);
       }
       throw std::invalid_argument("'" + name + "' is there already, but comes from " + origin +
                                   advice);

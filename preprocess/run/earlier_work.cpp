@@ -89,8 +89,10 @@ std::optional<std::string> find_difference(const PlannedRun& run, size_t k) {
   const auto found = compute_block_checksums(files, run.config.num_workers, stop_if_asked);
   for (size_t i = 0; i < files.size(); ++i) {
     if (found[i] == (*written)[i]) continue;
-    // Nobody else writes to the run's folder: then the checksums are another program's.
-    const bool is_in_folder = files[i].path.parent_path() == run.folder;
+    // No other program writes to the run's folder: then the checksums are another program's, unless
+    // they lie there, too.
+    const bool is_in_folder = files[i].path.parent_path() == run.folder &&
+                              path_of(".checksums").parent_path() != run.folder;
     return fmt::format("'{}' is not what the run wrote: another program's, or damaged",
                        (is_in_folder ? path_of(".checksums") : files[i].path).string());
   }
@@ -129,7 +131,7 @@ void resume_earlier_commit(const PlannedRun& run) {
       if (run.config.overwrite) return;
       throw std::invalid_argument(*obstacle +
                                   " (a run ended while it gave its files their names); give "
-                                  "--overwrite to replace what is there, or another "
+                                  "--overwrite to make everything anew, or another "
                                   "--output-prefix");
     }
     resume_commit(run.folder, run.config.output_prefixes);
