@@ -103,7 +103,7 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, int64_
   text += trainer.plan().to_string();
   const int64_t nccl_bytes = device.nccl_bytes(config, topology);
   if (nccl_bytes > 0) {
-    text += fmt::format(" > NCCL: at most {} MiB more on each device, {} for each of {} groups\n",
+    text += fmt::format(" > NCCL: about {} MiB more on each device, {} for each of {} groups\n",
                         nccl_bytes >> 20, kNcclGroupBytes >> 20, num_groups_of_several(topology));
   }
 

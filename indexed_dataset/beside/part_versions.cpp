@@ -60,7 +60,7 @@ struct VersionParts {
   bool is_time() const { return rest.starts_with("changed "); }
 };
 
-// How two records of one input go together.
+// Says how two records of one input go together.
 enum class Fit { kSame, kOtherTime, kOtherFile };
 
 Fit fit_of(const InputVersion& a, const InputVersion& b, const Texts& texts) {
@@ -148,7 +148,7 @@ class ShardRun {
  public:
   explicit ShardRun(const Texts& texts) : texts_(&texts) {}
 
-  // How a shard, or all shards of another run, go together with those that were met; nothing if they
+  // Returns how a shard, or all of another run, go together with those that were met; nothing if they
   // are of another run, or fit worse than `worst`.
   std::optional<Fit> find_fit(const Shard& shard, Fit worst) const {
     return has_room_for(shard) ? find_fit(shard.inputs, shard.options, worst) : std::nullopt;

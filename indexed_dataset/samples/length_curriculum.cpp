@@ -130,7 +130,7 @@ LengthCurriculum::Consumed LengthCurriculum::after(Consumed before, int64_t iter
   const int64_t L = sequence_length_, d = length(iteration);
   const Consumed all_new = {before.rows + num_rows, before.tokens + num_rows * d};
   if (!reshapes_ || d == 0) return all_new;
-  // What is left of the sample that is begun takes some rows, each of the others as many.
+  // The rest of the sample that is begun takes rows_of_left rows, each later one rows_of_sample.
   const int64_t left = L - before.tokens % L;
   const int64_t rows_of_left = (left + d - 1) / d, rows_of_sample = (L + d - 1) / d;
   if (num_rows < rows_of_left) return all_new;

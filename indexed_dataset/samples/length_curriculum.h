@@ -20,10 +20,10 @@ struct CurriculumOptions {
   std::string schedule_type = {};  // fixed_linear, fixed_root or fixed_discrete; "": there is none
   std::string mode = "truncate";
   int64_t min_difficulty = 0, max_difficulty = 0;  // tokens; max 0: the run's sequence length
-  // Of fixed_linear and fixed_root: at iteration t the length is
+  // With fixed_linear and fixed_root the length at iteration t is
   // (t / total_step)^(1 / root_degree) * (max - min) + min, rounded down to difficulty_step.
   int64_t total_step = 0, difficulty_step = 8, root_degree = 2;
-  // Of fixed_discrete: difficulty[i] up to iteration max_step[i], the last one from there on.
+  // With fixed_discrete it is difficulty[i] up to iteration max_step[i], then the last one.
   std::vector<int64_t> difficulty = {}, max_step = {};
 };
 

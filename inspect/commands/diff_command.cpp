@@ -51,7 +51,7 @@ class InspectDiffCommand final : public Command {
   }
 
  private:
-  // What follows from the arguments beyond these iterations is only planned.
+  // Later iterations follow from the arguments, too, but are only planned.
   int64_t last_trained_by_both() const {
     int64_t last = INT64_MAX;
     for (const std::string& run : runs_) {

@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 
 enum class By { kDataset, kSource, kDocument };
 
-// What was seen of a dataset, an input or a document, and how much there is of it.
+// Holds how much of a dataset, an input or a document was seen, and how much there is of it.
 struct Seen {
   std::string prefix, name;  // of the input
   int64_t document_idx = 0;

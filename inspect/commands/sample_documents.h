@@ -1,4 +1,4 @@
-// What a sample is made of, in a few words: for lists of many samples.
+// Tells in a few words what a sample is made of, for lists of many samples.
 #pragma once
 
 #include <memory>

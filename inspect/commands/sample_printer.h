@@ -22,7 +22,7 @@ void declare_sample_format(OptionSet& options, SampleFormat& format);
 void print_page_head(SampleFormat format, const std::string& title);
 void print_page_end(SampleFormat format);
 
-// What is printed of a sample's loss.
+// The part of a sample's loss that is printed.
 struct LossNote {
   std::string text;             // of the sample, for people
   nlohmann::ordered_json json;  // the members that it adds to the sample's object

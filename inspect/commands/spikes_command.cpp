@@ -134,7 +134,7 @@ class InspectSpikesCommand final : public Command {
                         : ""));
   }
 
-  // What cannot be known about one jump does not hide the others: `code` gets its exit code.
+  // A jump about which something cannot be known does not hide the others: `code` gets its exit code.
   Finding finding_of(const RunLosses& run, RunDocuments& documents, const Spike& spike,
                      ExitCode& code) const {
     Finding finding{.spike = spike, .suspects = {}, .unknown = {}};

@@ -1,4 +1,4 @@
-// Which documents are meant: by the line that they came from, or by a text that they hold.
+// Finds the documents that are meant: by the line that they came from, or by a text that they hold.
 #pragma once
 
 #include <cstdint>

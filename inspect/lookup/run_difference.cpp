@@ -11,7 +11,7 @@
 namespace weft {
 namespace {
 
-// What one run takes in one iteration.
+// The samples that one run takes in one iteration.
 struct Batch {
   const RunSegment* segment = nullptr;
   int64_t first = 0, last = 0;

@@ -1,4 +1,4 @@
-// How unlike the rest of its range a text is, whatever its language: what stands out among the documents
+// Rates how unlike the rest of its range a text is, whatever its language: what stands out among the documents
 // that a run took before a spike of its loss.
 //
 // Four measures are taken of each piece of a document:

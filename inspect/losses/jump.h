@@ -1,4 +1,4 @@
-// How far a number lies above what was usual before it, counted in robust standard deviations: medians
+// Tells how far a number lies above what was usual before it, counted in robust standard deviations: medians
 // instead of means, so that an earlier jump does not hide the next one.
 #pragma once
 
@@ -17,11 +17,11 @@ struct Usual {
   double z_of(double value) const;
 };
 
-// These leave out values that are not finite, and throw std::invalid_argument if none is left.
+// Both leave out values that are not finite, and throw std::invalid_argument if none is left.
 //
-// Of values in any order.
+// Takes values in any order.
 Usual usual_of(std::vector<double> values);
-// Of values one after another, which may have a trend: the median is that of the last kRecent, and the
+// Takes values one after another, which may have a trend: the median is that of the last kRecent, and the
 // deviation that of differences between neighbours, over the root of 2. So a loss that falls is no noise.
 Usual usual_after(std::vector<double> values);
 inline constexpr int kRecent = 10;

@@ -1,4 +1,4 @@
-// What else a run lost on the documents of a sample: the samples before and behind it that hold tokens of
+// Finds what else a run lost on the documents of a sample: the samples before and behind it that hold tokens of
 // the same documents.
 #pragma once
 

@@ -22,7 +22,7 @@ inline constexpr int64_t kFewestBefore = 10;
 
 struct Spike {
   LoggedStep step;
-  // What was usual before, and by how much the step differs. The gradient norm is compared by its
+  // These say what was usual before, and by how much the step differs. The gradient norm is compared by its
   // logarithm: its distribution has a long tail.
   double usual_loss = 0, loss_z = 0, usual_grad_norm = 0, grad_norm_z = 0;
 

@@ -253,7 +253,7 @@ DownloadPartClaim::DownloadPartClaim(LockFile& lock, const std::filesystem::path
   lock.add_files("download", files_);
 }
 
-// What is left now can be continued by its state, without the lock.
+// Files that are left now can be continued by their state, without the lock.
 DownloadPartClaim::~DownloadPartClaim() { lock_.release_files(files_); }
 
 std::string origin_url_of(const std::filesystem::path& file) {

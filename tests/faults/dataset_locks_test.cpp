@@ -54,6 +54,13 @@ class OneDataset : public ForkedRuns {
     config.overwrite = overwrite;
     merge_datasets(config, [] {});
   }
+  // Returns the exit code of a merge whose I/O call of this number kills it; below 0 if it was killed.
+  int merge_killed_at(int64_t call) const {
+    return in_a_process([this, call] {
+      set_io_fault(call, kIoFaultKills);
+      merge_into_the_dataset();
+    });
+  }
   void expect_dataset_of_the_merge() const {
     EXPECT_EQ(read_file(dataset().string() + ".bin"), read_file(path("part.bin")));
     EXPECT_EQ(in_a_process([this] {
@@ -210,10 +217,7 @@ TEST_F(OneDataset, PartsOfAKilledMergeStayItsOwnWhenOtherCommandsFail) {
   for (int64_t call = 1; exit_code < 0; ++call) {
     ASSERT_LT(call, 200);
     remove_output();
-    exit_code = in_a_process([&] {
-      set_io_fault(call, kIoFaultKills);
-      merge_into_the_dataset();
-    });
+    exit_code = merge_killed_at(call);
     const fs::path part = dataset().string() + ".idx.part";
     const bool is_left = fs::exists(part);
     num_left += is_left ? 1 : 0;
@@ -252,10 +256,7 @@ TEST_F(OneDataset, AMergeThatIsGivenAgainDoesNotReplaceTheBinOfARun) {
     for (int64_t call = 1; exit_code < 0; ++call) {
       ASSERT_LT(call, 200);
       remove_output();
-      exit_code = in_a_process([&] {
-        set_io_fault(call, kIoFaultKills);
-        merge_into_the_dataset();
-      });
+      exit_code = merge_killed_at(call);
       const fs::path bin = dataset().string() + ".bin";
       if (exit_code == 0 || !fs::exists(dataset().string() + ".idx.part")) continue;
       ASSERT_TRUE(run(crash_at(rename)).is_killed()) << call;
@@ -275,15 +276,9 @@ TEST_F(OneDataset, AMergeThatIsKilledTwiceGoesOn) {
   for (int64_t call = 1; exit_code < 0; ++call) {
     ASSERT_LT(call, 200);
     remove_output();
-    const auto killed_at = [&](int64_t n) {
-      return in_a_process([this, n] {
-        set_io_fault(n, kIoFaultKills);
-        merge_into_the_dataset();
-      });
-    };
-    exit_code = killed_at(call);
+    exit_code = merge_killed_at(call);
     if (exit_code == 0) break;
-    killed_at(1 + call * 13 % 90);
+    merge_killed_at(1 + call * 13 % 90);
     EXPECT_EQ(in_a_process([this] { merge_into_the_dataset(); }), 0) << "killed at call " << call;
     expect_dataset_of_the_merge();
   }

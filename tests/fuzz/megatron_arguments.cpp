@@ -1,5 +1,5 @@
-// What people keep of a run's arguments, of any content: refused, or an order whose numbers can be
-// computed with.
+// Arguments of a run, of any content, are refused or become an order whose numbers can be computed
+// with.
 #include "inspect/lookup/megatron_arguments.h"
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// Which samples of a run are meant, where its segments differ.
+// These tests select samples of a run whose segments differ.
 #include "inspect/commands/sample_selection.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What stands out in a range of texts.
+// These tests plant texts that must stand out in a range of others.
 #include "inspect/lookup/text_anomaly.h"
 
 #include <gtest/gtest.h>

@@ -59,7 +59,7 @@ TEST(Url, CredentialsDoNotTellFilesApartAndOtherParametersDo) {
     EXPECT_NE(named(name + std::string("=1")), named(name + std::string("=2"))) << name;
 }
 
-// What may be the name of a file elsewhere is a credential on the hosts that are known for it.
+// A token may name a file; on the hosts that are known for it, it is a credential.
 TEST(Url, ATokenTellsFilesApartExceptOnHostsWhereItIsACredential) {
   const auto are_same = [](const std::string& path) {
     return url_without_secrets("https://" + path + "=a") ==

@@ -131,7 +131,7 @@ TEST_F(Loader, MasksTheLossWhereTheInputEndsADocument) {
   EXPECT_GT(num_masked, 0);
 }
 
-// How many pages of a file are in the page cache.
+// Tells how many pages of a file are in the page cache.
 class CachedPages {
  public:
   explicit CachedPages(const std::string& path) : fd_(::open(path.c_str(), O_RDONLY)) {
