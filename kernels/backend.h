@@ -177,13 +177,15 @@ class Backend {
   virtual void zero(Tensor tensor) = 0;
   virtual void cast(Tensor dst, Tensor src) = 0;  // fp32 <-> bf16, same number of elements
   virtual EventId create_event() = 0;
+  // A timed event may be given to elapsed_ms(); each record of it also writes the device's clock.
+  virtual EventId create_timed_event() = 0;
   virtual void record(EventId event, Stream stream) = 0;
   virtual void wait(Stream stream, EventId event) = 0;  // the stream waits, the host does not
   virtual void synchronize(EventId event) = 0;          // the host waits
   virtual void synchronize() = 0;                       // the host waits for everything
   // Tells whether all work before the event's last record is done. It never waits.
   virtual bool has_happened(EventId event) = 0;
-  // Both events must have happened.
+  // Both events must be timed and have happened.
   virtual float elapsed_ms(EventId start, EventId stop) = 0;
   // The stream for libraries that enqueue work of their own: a cudaStream_t; null on the CPU.
   virtual void* native_stream(Stream stream) const = 0;

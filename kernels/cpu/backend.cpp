@@ -43,6 +43,7 @@ class CpuBackend final : public Backend {
     cpu::cast(context_, dst, src);
   }
   EventId create_event() override { return device_.create_event(); }
+  EventId create_timed_event() override { return device_.create_event(); }
   void record(EventId event, Stream) override { device_.record(event); }
   void wait(Stream, EventId event) override { device_.check_event("wait", event); }
   void synchronize(EventId event) override { device_.check_event("synchronize", event); }

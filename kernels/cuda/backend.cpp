@@ -137,6 +137,11 @@ void CudaBackend::zero(Tensor tensor) {
 }
 
 EventId CudaBackend::create_event() {
+  CUDA_CHECK(cudaEventCreateWithFlags(&events_.emplace_back(), cudaEventDisableTiming));
+  return static_cast<EventId>(events_.size()) - 1;
+}
+
+EventId CudaBackend::create_timed_event() {
   CUDA_CHECK(cudaEventCreate(&events_.emplace_back()));
   return static_cast<EventId>(events_.size()) - 1;
 }

@@ -36,6 +36,7 @@ class CudaBackend final : public Backend {
   void copy(void* dst, const void* src, int64_t num_bytes, Stream stream) override;
   void zero(Tensor tensor) override;
   EventId create_event() override;
+  EventId create_timed_event() override;
   void record(EventId event, Stream stream) override;
   void wait(Stream stream, EventId event) override;
   void synchronize(EventId event) override;

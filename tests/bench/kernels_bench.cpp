@@ -150,7 +150,7 @@ struct Row {
 };
 
 float time_ms(Backend& backend, const std::function<void()>& call, double seconds) {
-  const EventId start = backend.create_event(), stop = backend.create_event();
+  const EventId start = backend.create_timed_event(), stop = backend.create_timed_event();
   const auto run = [&](int64_t times) {
     backend.record(start, Stream::kCompute);
     for (int64_t i = 0; i < times; ++i) call();

@@ -72,7 +72,7 @@ TEST(CpuBackend, DescribesItself) {
 
 TEST(CpuBackend, EventsMeasureTime) {
   const auto backend = create_cpu_backend(1);
-  const EventId start = backend->create_event(), stop = backend->create_event();
+  const EventId start = backend->create_timed_event(), stop = backend->create_timed_event();
   backend->record(start, Stream::kCompute);
   backend->record(stop, Stream::kCopy);
   backend->wait(Stream::kCompute, stop);

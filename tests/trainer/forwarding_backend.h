@@ -31,6 +31,7 @@ class ForwardingBackend : public Backend {
   void zero(Tensor t) override { inner_->zero(t); }
   void cast(Tensor dst, Tensor src) override { inner_->cast(dst, src); }
   EventId create_event() override { return inner_->create_event(); }
+  EventId create_timed_event() override { return inner_->create_timed_event(); }
   void record(EventId event, Stream stream) override { inner_->record(event, stream); }
   void wait(Stream stream, EventId event) override { inner_->wait(stream, event); }
   bool has_happened(EventId event) override { return inner_->has_happened(event); }

@@ -31,10 +31,10 @@ void StepResults::bind() {
   for (int i = 0; i < kInFlight; ++i) {
     Slot& slot = slots_[static_cast<size_t>(i)];
     slot.host = host_.as<float>() + i * device_.num_elements();
-    slot.begin = backend_.create_event();
+    slot.begin = backend_.create_timed_event();
     slot.copied = backend_.create_event();
   }
-  for (int i = 0; i <= kInFlight; ++i) end_events_.push_back(backend_.create_event());
+  for (int i = 0; i <= kInFlight; ++i) end_events_.push_back(backend_.create_timed_event());
 }
 
 Tensor StepResults::loss() const { return element(device_, kLoss); }
@@ -66,8 +66,8 @@ void StepResults::begin(int64_t num_micro_batches, Kind kind) {
   slot.kind = kind;
   assert(!keeps_samples() || samples_.dp_size * samples_per_rank(slot) <= samples_.most);
   while (static_cast<int64_t>(slot.forward_done.size()) < num_micro_batches) {
-    slot.forward_done.push_back(backend_.create_event());
-    slot.backward_done.push_back(backend_.create_event());
+    slot.forward_done.push_back(backend_.create_timed_event());
+    slot.backward_done.push_back(backend_.create_timed_event());
   }
   backend_.record(slot.begin, Stream::kCompute);
 }

@@ -245,6 +245,10 @@ TEST(NcclFailures, HaveTheExitCodeOfTheirCause) {
             "device out of memory");
   EXPECT_EQ(code_of(NcclResult::kUnhandledCudaError, "an illegal memory access"), "device lost");
   EXPECT_EQ(code_of(NcclResult::kSystemError, "socket"), "13");
+  EXPECT_EQ(code_of(NcclResult::kSystemError,
+                    "Error while creating shared memory segment /dev/shm/nccl-x (size 9637888), "
+                    "error: No space left on device (28)"),
+            "9");
   EXPECT_EQ(code_of(NcclResult::kRemoteError, "gone"), "13");
   EXPECT_EQ(code_of(NcclResult::kInvalidUsage, "Duplicate GPU"), "2");
   EXPECT_EQ(code_of(NcclResult::kInternalError, "?"), "1");
