@@ -32,14 +32,15 @@ void BlendedDataset::sample(int64_t i, int32_t* tokens) const {
   dataset(place.dataset_idx).sample(place.sample_idx, tokens);
 }
 
-void BlendedDataset::sample(int64_t i, int32_t* inputs, int32_t* labels) const {
+void BlendedDataset::row(int64_t i, int64_t begin, int64_t length, int32_t* inputs,
+                         int32_t* labels) const {
   const Place place = locate(i);
-  dataset(place.dataset_idx).sample(place.sample_idx, inputs, labels);
+  dataset(place.dataset_idx).row(place.sample_idx, begin, length, inputs, labels);
 }
 
-void BlendedDataset::will_need(int64_t i) const {
+void BlendedDataset::will_need(int64_t i, int64_t begin, int64_t count) const {
   const Place place = locate(i);
-  dataset(place.dataset_idx).will_need(place.sample_idx);
+  dataset(place.dataset_idx).will_need(place.sample_idx, begin, count);
 }
 
 std::vector<SamplePart> BlendedDataset::sample_parts(int64_t i) const {

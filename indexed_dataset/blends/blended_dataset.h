@@ -42,10 +42,10 @@ class BlendedDataset {
   };
   // Throws std::out_of_range for a sample that is not there.
   Place locate(int64_t i) const;
-  // As GptDataset::sample() and sample_parts(). A message of an exception names the dataset.
+  // As the members of GptDataset. A message of an exception names the dataset.
   void sample(int64_t i, int32_t* tokens) const;
-  void sample(int64_t i, int32_t* inputs, int32_t* labels) const;
-  void will_need(int64_t i) const;
+  void row(int64_t i, int64_t begin, int64_t length, int32_t* inputs, int32_t* labels) const;
+  void will_need(int64_t i, int64_t begin, int64_t count) const;
   std::vector<SamplePart> sample_parts(int64_t i) const;
 
   int64_t num_datasets() const { return std::ssize(datasets_); }

@@ -1,16 +1,17 @@
 #include "indexed_dataset/samples/cyclic_order.h"
 
-#include <numeric>
-#include <random>
 #include <stdexcept>
 #include <string>
-#include <utility>
+
+#include "indexed_dataset/samples/torch_randperm.h"
 
 namespace weft {
 namespace {
 
-// From here on PyTorch draws 64 bits for a number [aten/src/ATen/native/TensorFactories.cpp].
-constexpr int64_t kPermutationLimit = int64_t{0xffffffff} / 20;
+// 8 MB. The thread that reads ahead stands some batches before those that fill them, which are many
+// epochs of a small validation set: 21 batches of 25,000 samples are held twice over.
+constexpr int64_t kKeptNumbers = 1 << 21;
+constexpr int64_t kNumbersPerEpoch = 16;  // an epoch takes as much memory beside its permutation
 
 int64_t samples_of_epoch(int64_t num_samples, const CyclicOptions& options) {
   const int64_t unit = options.micro_batch_size * options.data_parallel_size;
@@ -28,34 +29,19 @@ int64_t size_of_bucket(int64_t num_samples, const CyclicOptions& options) {
 
 }  // namespace
 
-std::vector<int32_t> torch_randperm(int64_t n, uint64_t seed) {
-  if (n >= kPermutationLimit) {
-    throw std::invalid_argument("--dataloader-type cyclic: " + std::to_string(n) +
-                                " samples of a rank; here less than " +
-                                std::to_string(kPermutationLimit) + " can be shuffled");
-  }
-  // PyTorch's generator takes the lower half of a seed.
-  std::mt19937 engine(static_cast<uint32_t>(seed));
-  std::vector<int32_t> permutation(static_cast<size_t>(n));
-  std::iota(permutation.begin(), permutation.end(), 0);
-  for (int64_t i = 0; i + 1 < n; ++i) {
-    const auto step = static_cast<int64_t>(engine() % static_cast<uint64_t>(n - i));
-    std::swap(permutation[static_cast<size_t>(i)], permutation[static_cast<size_t>(i + step)]);
-  }
-  return permutation;
-}
-
 CyclicOrder::CyclicOrder(int64_t num_samples, const CyclicOptions& options)
     : options_(options),
       unit_(options.micro_batch_size * options.data_parallel_size),
       active_(samples_of_epoch(num_samples, options)),
-      bucket_size_(size_of_bucket(num_samples, options)) {
+      bucket_size_(size_of_bucket(num_samples, options)),
+      epochs_(static_cast<size_t>(
+          std::max<int64_t>(2, kKeptNumbers / (bucket_size_ + kNumbersPerEpoch)))) {
   permutation_of(0);
 }
 
 std::shared_ptr<const CyclicOrder::Permutation> CyclicOrder::permutation_of(int64_t epoch) const {
   const std::lock_guard lock(mutex_);
-  Epoch& kept = epochs_[static_cast<size_t>(epoch % 2)];
+  Epoch& kept = epochs_[static_cast<size_t>(epoch % std::ssize(epochs_))];
   if (kept.number != epoch) {
     kept = {epoch, std::make_shared<const Permutation>(
                        torch_randperm(bucket_size_, static_cast<uint64_t>(epoch)))};

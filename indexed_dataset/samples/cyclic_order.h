@@ -8,7 +8,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -22,10 +21,6 @@ struct CyclicOptions {
 
   bool operator==(const CyclicOptions&) const = default;
 };
-
-// torch.randperm(n) on the CPU after manual_seed(seed), for n below 214,748,364; beyond it PyTorch has
-// another rule, and std::invalid_argument is thrown.
-std::vector<int32_t> torch_randperm(int64_t n, uint64_t seed);
 
 // Thread-safe.
 class CyclicOrder {
@@ -76,7 +71,8 @@ class CyclicOrder {
     std::shared_ptr<const Permutation> permutation;
   };
   mutable std::mutex mutex_;
-  mutable std::array<Epoch, 2> epochs_;  // even and odd: loaders read on while a new one begins
+  // The latest epochs, at least two: epoch e stands at e % size. Readers stand in several at a time.
+  mutable std::vector<Epoch> epochs_;
 };
 
 }  // namespace weft

@@ -46,7 +46,7 @@ GptDataset::GptDataset(std::shared_ptr<const DatasetReader> reader, SequenceRang
                                                           .order = order}))) {}
 
 template <typename Use>
-void GptDataset::for_each_part(int64_t i, Use use) const {
+void GptDataset::for_each_part(int64_t i, int64_t first, int64_t last, Use use) const {
   if (i < 0 || i >= num_samples()) {
     throw std::out_of_range("no sample " + std::to_string(i) + " (there are " +
                             std::to_string(num_samples()) + ")");
@@ -55,48 +55,57 @@ void GptDataset::for_each_part(int64_t i, Use use) const {
   const int64_t row_idx = index.shuffled(i);
   const GptIndexView::Row begin = index.row(row_idx);
   const GptIndexView::Row end = index.row(row_idx + 1);  // its offset is that of the last token
-  for (int64_t position = begin.position; position <= end.position; ++position) {
+  int64_t begun = 0;                                     // tokens of the sample before this piece
+  for (int64_t position = begin.position; position <= end.position && begun < last; ++position) {
     const int64_t sequence_idx = index.document_index[static_cast<size_t>(position)];
     const int64_t from = position == begin.position ? begin.offset_tokens : 0;
     const int64_t to =
         position == end.position ? end.offset_tokens + 1 : reader_->length(sequence_idx);
-    if (from < to) use(sequence_idx, from, to - from);
+    const int64_t wanted_from = from + std::max<int64_t>(0, first - begun);
+    const int64_t wanted_to = std::min(to, from + last - begun);
+    if (wanted_from < wanted_to) use(sequence_idx, wanted_from, wanted_to - wanted_from);
+    begun += to - from;
   }
 }
 
 void GptDataset::sample(int64_t i, int32_t* tokens) const {
-  for_each_part(i, [&](int64_t sequence_idx, int64_t begin, int64_t count) {
-    reader_->copy_tokens(sequence_idx, begin, count, tokens);
-    tokens += count;
-  });
+  for_each_part(i, 0, sequence_length_ + 1,
+                [&](int64_t sequence_idx, int64_t begin, int64_t count) {
+                  reader_->copy_tokens(sequence_idx, begin, count, tokens);
+                  tokens += count;
+                });
 }
 
-void GptDataset::sample(int64_t i, int32_t* inputs, int32_t* labels) const {
-  int64_t position = 0;  // of the part's first token in the sample
-  for_each_part(i, [&](int64_t sequence_idx, int64_t begin, int64_t count) {
-    const int64_t num_inputs = std::min(count, sequence_length_ - position);
-    reader_->copy_tokens(sequence_idx, begin, num_inputs, inputs + position);
-    const int64_t skipped = position == 0 ? 1 : 0;  // the sample's first token is only an input
-    reader_->copy_tokens(sequence_idx, begin + skipped, count - skipped,
-                         labels + position + skipped - 1);
-    position += count;
-  });
+void GptDataset::row(int64_t i, int64_t begin, int64_t length, int32_t* inputs,
+                     int32_t* labels) const {
+  int64_t position = 0;  // of the part's first token in the row
+  for_each_part(
+      i, begin, begin + length + 1, [&](int64_t sequence_idx, int64_t from, int64_t count) {
+        const int64_t num_inputs = std::min(count, length - position);
+        reader_->copy_tokens(sequence_idx, from, num_inputs, inputs + position);
+        const int64_t skipped = position == 0 ? 1 : 0;  // the row's first token is only an input
+        reader_->copy_tokens(sequence_idx, from + skipped, count - skipped,
+                             labels + position + skipped - 1);
+        position += count;
+      });
 }
 
-void GptDataset::will_need(int64_t i) const {
-  for_each_part(i, [&](int64_t sequence_idx, int64_t begin, int64_t count) {
-    reader_->will_need(sequence_idx, begin, count);
-  });
+void GptDataset::will_need(int64_t i, int64_t begin, int64_t count) const {
+  for_each_part(i, begin, begin + count,
+                [&](int64_t sequence_idx, int64_t from, int64_t num_tokens) {
+                  reader_->will_need(sequence_idx, from, num_tokens);
+                });
 }
 
 std::vector<SamplePart> GptDataset::sample_parts(int64_t i) const {
   std::vector<SamplePart> parts;
-  for_each_part(i, [&](int64_t sequence_idx, int64_t begin, int64_t count) {
-    parts.push_back({.sequence_idx = sequence_idx,
-                     .document_idx = reader_->document_of_sequence(sequence_idx),
-                     .begin_token = begin,
-                     .num_tokens = count});
-  });
+  for_each_part(i, 0, sequence_length_ + 1,
+                [&](int64_t sequence_idx, int64_t begin, int64_t count) {
+                  parts.push_back({.sequence_idx = sequence_idx,
+                                   .document_idx = reader_->document_of_sequence(sequence_idx),
+                                   .begin_token = begin,
+                                   .num_tokens = count});
+                });
   return parts;
 }
 

@@ -45,11 +45,12 @@ class GptDataset {
   // sequence_length(). Throws std::out_of_range for a sample that is not there, std::runtime_error
   // for damaged files.
   void sample(int64_t i, int32_t* tokens) const;
-  // Writes the same as sequence_length() inputs and labels, each token straight from the file.
-  void sample(int64_t i, int32_t* inputs, int32_t* labels) const;
-  // Asks the kernel to read sample i's tokens from the disk; does not wait for them, but for what
-  // of the indexes is not in memory yet.
-  void will_need(int64_t i) const;
+  // Writes tokens [begin, begin + length) of sample i as inputs and [begin + 1, begin + length + 1) as
+  // labels, each straight from the file; no other token of the sample is read.
+  void row(int64_t i, int64_t begin, int64_t length, int32_t* inputs, int32_t* labels) const;
+  // Asks the kernel to read tokens [begin, begin + count) of sample i from the disk; does not wait for
+  // them, but for what of the indexes is not in memory yet.
+  void will_need(int64_t i, int64_t begin, int64_t count) const;
   // The pieces of sample i in order; their tokens add up to sequence_length() + 1.
   std::vector<SamplePart> sample_parts(int64_t i) const;
 
@@ -57,9 +58,9 @@ class GptDataset {
   const DatasetReader& reader() const { return *reader_; }
 
  private:
-  // Calls use(sequence_idx, begin_token, num_tokens) for each piece.
+  // Calls use(sequence_idx, begin_token, num_tokens) for each piece of tokens [first, last) of sample i.
   template <typename Use>
-  void for_each_part(int64_t i, Use use) const;
+  void for_each_part(int64_t i, int64_t first, int64_t last, Use use) const;
 
   std::shared_ptr<const DatasetReader> reader_;
   int64_t sequence_length_ = 0;

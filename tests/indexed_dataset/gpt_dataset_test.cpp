@@ -95,10 +95,17 @@ TEST_F(GptDatasetTest, PartsAddUpToTheSampleEverywhere) {
     }
     dataset.sample(i, tokens.data());
     EXPECT_EQ(joined, tokens) << "sample " << i;
-    std::vector<int32_t> inputs(11), labels(11);
-    dataset.sample(i, inputs.data(), labels.data());
-    EXPECT_EQ(inputs, std::vector(tokens.begin(), tokens.end() - 1)) << "sample " << i;
-    EXPECT_EQ(labels, std::vector(tokens.begin() + 1, tokens.end())) << "sample " << i;
+    for (int64_t begin = 0; begin < 11; ++begin) {
+      for (int64_t length = 1; begin + length <= 11; ++length) {
+        std::vector<int32_t> inputs(static_cast<size_t>(length)), labels(inputs);
+        dataset.row(i, begin, length, inputs.data(), labels.data());
+        const auto first = tokens.begin() + begin;
+        ASSERT_EQ(inputs, std::vector(first, first + length))
+            << "sample " << i << " from " << begin;
+        ASSERT_EQ(labels, std::vector(first + 1, first + length + 1))
+            << "sample " << i << " from " << begin;
+      }
+    }
   }
 }
 

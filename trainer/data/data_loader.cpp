@@ -146,8 +146,10 @@ void DataLoader::run_read_ahead() {
       const int64_t own =
           k * samples_per_micro_step() + options_.dp_rank * options_.micro_batch_size;
       try {
-        for (int64_t b = 0; b < options_.micro_batch_size; ++b)
-          dataset_.will_need(curriculum_.row(first, iteration, own + b).sample);
+        for (int64_t b = 0; b < options_.micro_batch_size; ++b) {
+          const LengthCurriculum::Row row = curriculum_.row(first, iteration, own + b);
+          dataset_.will_need(row.sample, row.begin, row.length + 1);
+        }
       } catch (const std::exception&) {
         return;  // The thread that fills this batch will meet the same error and tell it.
       }
@@ -204,7 +206,8 @@ void DataLoader::fill(const Work& work) {
     const LengthCurriculum::Row row = curriculum_.row(slot.first, slot.iteration, first_row + b);
     const int64_t T = row.length, offset = (work.micro_batch_idx * B + b) * T;
     const int32_t* inputs = slot.tokens + offset;
-    fill_row(row, slot.tokens + offset, slot.targets + offset);
+    dataset_.row(row.sample, row.begin, T, slot.tokens + offset, slot.targets + offset);
+    check_tokens(row, inputs, slot.targets[offset + T - 1]);
     if (!slot.loss_mask) continue;
     float* mask = slot.loss_mask + offset;
     // No token has the id -1.
@@ -218,32 +221,17 @@ void DataLoader::fill(const Work& work) {
   work.slot->mask_sums[static_cast<size_t>(work.micro_batch_idx)] = std::max(mask_sum, 1.0);
 }
 
-// A whole sample goes straight into the batch.
-void DataLoader::fill_row(const LengthCurriculum::Row& row, int32_t* inputs,
-                          int32_t* labels) const {
-  const int64_t L = dataset_.sequence_length();
-  if (row.length == L) {
-    dataset_.sample(row.sample, inputs, labels);
-    check_tokens(row.sample, inputs, labels[L - 1]);
-    return;
-  }
-  std::vector<int32_t> sample(static_cast<size_t>(L + 1));
-  dataset_.sample(row.sample, sample.data());
-  check_tokens(row.sample, sample.data(), sample.back());
-  std::copy_n(sample.data() + row.begin, row.length, inputs);
-  std::copy_n(sample.data() + row.begin + 1, row.length, labels);
-}
-
-// A sample's tokens are its inputs and its last label. The loop has no way out, so that it takes
-// many tokens at a time.
-void DataLoader::check_tokens(int64_t sample_idx, const int32_t* inputs, int32_t last_label) const {
-  const int64_t T = dataset_.sequence_length();
+// A row's tokens are its inputs and its last label. The loop has no way out, so that it takes many
+// tokens at a time.
+void DataLoader::check_tokens(const LengthCurriculum::Row& row, const int32_t* inputs,
+                              int32_t last_label) const {
+  const int64_t T = row.length;
   const auto is_wrong = [this](int32_t id) { return id < 0 || id >= options_.vocab_size; };
   auto largest = static_cast<uint32_t>(last_label);  // negative ids are large
   for (int64_t t = 0; t < T; ++t) largest = std::max(largest, static_cast<uint32_t>(inputs[t]));
   if (largest < static_cast<uint64_t>(options_.vocab_size)) return;
   const int64_t position = std::find_if(inputs, inputs + T, is_wrong) - inputs;
-  throw_wrong_token(sample_idx, position, position < T ? inputs[position] : last_label);
+  throw_wrong_token(row.sample, row.begin + position, position < T ? inputs[position] : last_label);
 }
 
 void DataLoader::throw_wrong_token(int64_t sample_idx, int64_t position, int32_t id) const {

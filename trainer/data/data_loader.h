@@ -100,13 +100,13 @@ class DataLoader {
   Work hand_out();
   void begin_batch();
   void fill(const Work& work);
-  void fill_row(const LengthCurriculum::Row& row, int32_t* inputs, int32_t* labels) const;
   bool has_mask() const { return options_.end_of_document_id || curriculum_.reshapes(); }
   int64_t num_rows(const Slot& slot) const {
     return slot.num_micro_batches * samples_per_micro_step();
   }
   int64_t samples_per_micro_step() const { return options_.micro_batch_size * options_.dp_size; }
-  void check_tokens(int64_t sample_idx, const int32_t* inputs, int32_t last_label) const;
+  void check_tokens(const LengthCurriculum::Row& row, const int32_t* inputs,
+                    int32_t last_label) const;
   [[noreturn]] void throw_wrong_token(int64_t sample_idx, int64_t position, int32_t id) const;
   Slot& slot_of(int64_t batch_idx) {
     return slots_[static_cast<size_t>(batch_idx % options_.num_slots)];
