@@ -6,9 +6,10 @@ set -euo pipefail
 cd "${WEFT_SOURCE_DIR:-$(dirname "$0")/..}"
 map='
 tokenizer        : split merge known_words top
-indexed_dataset  : process terminal,ranks,storage pair soundness,samples blends beside,run_folder
+indexed_dataset  : process terminal,ranks,storage pair soundness,samples curriculum blends beside,run_folder
 inspect          > tokenizer indexed_dataset : text lookup losses commands
-preprocess       > tokenizer indexed_dataset inspect : stream compressed web documents ledger rank run,report commands
+analyze          > tokenizer indexed_dataset inspect : top
+preprocess       > tokenizer indexed_dataset inspect analyze : stream compressed web documents ledger rank run,report commands
 kernels          : top cpu,cuda/memory_bound cuda/attention cuda
 trainer          > indexed_dataset kernels : config data,ranks parallel model step checkpoint,log model_tool top
 '
@@ -47,11 +48,11 @@ awk -v map="$map" '
     if (here != there && floor_of[there] >= floor_of[here]) complain(here " comes before " there ", or beside it: " quoted[2])
   }
   END { exit bad }
-' $(find tokenizer indexed_dataset inspect preprocess kernels trainer -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh')
+' $(find tokenizer indexed_dataset inspect analyze preprocess kernels trainer -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh')
 
 # No unit (a header with its source) reaches itself through includes: tsort names the units of a circle.
 grep -oE '^[ \t]*#[ \t]*include[ \t]*"[^"]+"' \
-  $(find tokenizer indexed_dataset inspect preprocess kernels trainer -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh') |
+  $(find tokenizer indexed_dataset inspect analyze preprocess kernels trainer -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh') |
   sed -E 's/\.(h|cpp|cu|cuh):[^"]*"/ /; s/\.(h|cuh)"$//' | awk '$1 != $2' | tsort >/dev/null || {
   echo "units include each other in a circle"
   exit 1

@@ -8,11 +8,11 @@
 #include <system_error>
 #include <utility>
 
-#include "indexed_dataset/blends/npy_file.h"
 #include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/soundness/xxh3.h"
 #include "indexed_dataset/storage/file_io.h"
 #include "indexed_dataset/storage/lock_file.h"
+#include "indexed_dataset/storage/npy_file.h"
 
 namespace weft {
 namespace {

@@ -9,7 +9,7 @@
 #include <random>
 
 #include "indexed_dataset/blends/build_datasets.h"
-#include "indexed_dataset/blends/npy_file.h"
+#include "indexed_dataset/storage/npy_file.h"
 #include "tests/indexed_dataset/test_files.h"
 
 namespace weft {

@@ -1,4 +1,4 @@
-#include "indexed_dataset/blends/npy_file.h"
+#include "indexed_dataset/storage/npy_file.h"
 
 #include <charconv>
 #include <cstring>
@@ -26,7 +26,7 @@ std::string header_text(const std::string& type, const std::vector<int64_t>& sha
 }
 
 [[noreturn]] void throw_bad(const std::filesystem::path& path, const std::string& what) {
-  throw std::runtime_error(path.string() + ": not an array of an index cache: " + what);
+  throw std::runtime_error(path.string() + ": not an array that is known here: " + what);
 }
 
 // The text between two marks of the header.

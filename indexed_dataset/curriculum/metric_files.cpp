@@ -1,0 +1,158 @@
+#include "indexed_dataset/curriculum/metric_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <stdexcept>
+#include <vector>
+
+#include "indexed_dataset/curriculum/integer_rows.h"
+#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/process/parse_json.h"
+#include "indexed_dataset/soundness/xxh3.h"
+#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/storage/npy_file.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::array kPairs = {"_sample_to_metric", "_index_to_metric", "_index_to_sample",
+                               "_index_to_sample_percentile_merged"};
+constexpr int kPercentileStep = 5;
+
+fs::path stamp_path(const fs::path& folder, const std::string& name) {
+  return folder / name / (name + ".json");
+}
+
+std::string xxh3_of(const fs::path& path) {
+  const MappedFile file(path);
+  return fmt::format("{:016x}", XXH3_64bits(file.bytes().data(), file.bytes().size()));
+}
+
+// The samples by ascending value; those of one value by their numbers.
+std::vector<int64_t> sorted_samples(std::span<const int64_t> values) {
+  std::vector<int64_t> samples(values.size());
+  std::iota(samples.begin(), samples.end(), 0);
+  std::stable_sort(samples.begin(), samples.end(), [&](int64_t a, int64_t b) {
+    return values[static_cast<size_t>(a)] < values[static_cast<size_t>(b)];
+  });
+  return samples;
+}
+
+Json percentiles_of(std::span<const int64_t> values, const std::vector<int64_t>& samples) {
+  Json percentiles = Json::array();
+  for (int percent = 0; percent <= 100 && !samples.empty(); percent += kPercentileStep) {
+    const size_t last = samples.size() - 1;
+    const size_t at =
+        last / 100 * static_cast<size_t>(percent) + last % 100 * static_cast<size_t>(percent) / 100;
+    percentiles.push_back(values[static_cast<size_t>(samples[at])]);
+  }
+  return percentiles;
+}
+
+// The distinct values, and where the samples of each end.
+struct ValueRows {
+  std::vector<int64_t> distinct, ends;
+};
+ValueRows rows_of(std::span<const int64_t> values, const std::vector<int64_t>& samples) {
+  ValueRows rows;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const int64_t value = values[static_cast<size_t>(samples[i])];
+    if (rows.distinct.empty() || rows.distinct.back() != value) {
+      rows.distinct.push_back(value);
+      rows.ends.push_back(0);
+    }
+    rows.ends.back() = static_cast<int64_t>(i + 1);
+  }
+  return rows;
+}
+
+// DeepSpeed joins every so many rows, so that there are about a hundred.
+std::vector<int64_t> merged_ends(const std::vector<int64_t>& ends) {
+  const size_t step = std::max<size_t>(1, ends.size() / 100);
+  std::vector<int64_t> merged;
+  for (size_t first = 0; first < ends.size(); first += step)
+    merged.push_back(ends[std::min(first + step, ends.size()) - 1]);
+  return merged;
+}
+
+std::optional<Json> find_stamp(const fs::path& path) {
+  if (!fs::exists(path)) return std::nullopt;
+  try {
+    Json stamp = parse_json<Json>(read_file(path));
+    if (stamp.at("version") != 1) throw std::runtime_error("its version is not 1");
+    stamp.at("files").get<std::map<std::string, std::string>>();
+    stamp.at("metric").get<std::string>();
+    stamp.at("samples").get<int64_t>();
+    if (!stamp.at("order").is_object()) throw std::runtime_error("it has no order");
+    return stamp;
+  } catch (const std::system_error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw std::runtime_error(path.string() + ": not the stamp of a metric of weft-data analyze: " +
+                             error.what() + "; remove it and analyze again");
+  }
+}
+
+}  // namespace
+
+Json write_metric_files(const fs::path& folder, const MetricRequest& metric,
+                        std::span<const int64_t> values, const Json& order) {
+  const std::string& name = metric.name;
+  const fs::path stamp_file = stamp_path(folder, name), prefix = folder / name / name;
+  fs::create_directories(folder / name);
+  remove_file(stamp_file);
+  write_npy(prefix.string() + ".npy", values);
+  write_integer_rows(prefix.string() + kPairs[0], values);
+  const std::vector<int64_t> samples = sorted_samples(values);
+  const ValueRows rows = rows_of(values, samples);
+  write_integer_rows(prefix.string() + kPairs[1], rows.distinct);
+  write_integer_rows(prefix.string() + kPairs[2], samples, rows.ends);
+  write_integer_rows(prefix.string() + kPairs[3], samples, merged_ends(rows.ends));
+  Json files = {{name + ".npy", xxh3_of(prefix.string() + ".npy")}};
+  for (const char* pair : kPairs) {
+    for (const char* suffix : {".bin", ".idx"})
+      files[name + pair + suffix] = xxh3_of(prefix.string() + pair + suffix);
+  }
+  Json stamp = {{"version", 1},
+                {"metric", name},
+                {"parameters", metric.parameters},
+                {"samples", values.size()},
+                {"distinct_values", rows.distinct.size()},
+                {"percentiles", percentiles_of(values, samples)},
+                {"order", order},
+                {"files", std::move(files)}};
+  write_file_atomically(stamp_file, stamp.dump(2) + "\n");
+  return stamp;
+}
+
+std::optional<Json> find_metric_stamp(const fs::path& folder, const std::string& name) {
+  return find_stamp(stamp_path(folder, name));
+}
+
+std::optional<Json> find_stamp_of_index(const fs::path& prefix) {
+  const std::string text = prefix.string();
+  for (const char* pair : kPairs) {
+    if (text.ends_with(pair))
+      return find_stamp(text.substr(0, text.size() - std::string_view(pair).size()) + ".json");
+  }
+  return std::nullopt;
+}
+
+void check_index_files(const fs::path& prefix, const Json& stamp) {
+  for (const char* suffix : {".bin", ".idx"}) {
+    const fs::path path = prefix.string() + suffix;
+    const auto stored = stamp["files"].find(path.filename().string());
+    if (stored != stamp["files"].end() && *stored == xxh3_of(path)) continue;
+    throw ChecksumMismatch(path.string() +
+                           ": it is not the file that weft-data analyze wrote (its checksum is "
+                           "another one): run weft-data analyze again");
+  }
+}
+
+}  // namespace weft
