@@ -263,6 +263,7 @@ void TrainLoop::write_manifest() const {
                       .test_samples = sizes_.test_samples,
                       .resumed_iteration = iteration(),
                       .resumed_samples = consumed_samples(),
+                      .resumed_tokens = position().consumed.tokens,
                       .resumed_valid_samples = consumed_valid_samples_,
                       .makes_up_evaluation = evaluation_was_cut_short()});
 }

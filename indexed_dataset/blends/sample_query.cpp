@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <type_traits>
 
 #include "indexed_dataset/blends/blend_json.h"
 
@@ -97,6 +98,25 @@ DatasetOptions dataset_options_from(const Json& manifest) {
   return data;
 }
 
+CurriculumOptions curriculum_from(const Json& arguments) {
+  CurriculumOptions options;
+  options.schedule_type = find_text(arguments, "curriculum_schedule_type");
+  if (options.schedule_type.empty()) return options;
+  const auto read = [&](const char* name, auto& value) {
+    using Value = std::remove_reference_t<decltype(value)>;
+    value = find_value<Value>(arguments, name).value_or(value);
+  };
+  read("curriculum_mode", options.mode);
+  read("curriculum_min_difficulty", options.min_difficulty);
+  read("curriculum_max_difficulty", options.max_difficulty);
+  read("curriculum_total_step", options.total_step);
+  read("curriculum_difficulty_step", options.difficulty_step);
+  read("curriculum_root_degree", options.root_degree);
+  read("curriculum_difficulty", options.difficulty);
+  read("curriculum_max_step", options.max_step);
+  return options;
+}
+
 // One divides by these.
 void check_positive(const std::optional<int64_t>& value, const char* name) {
   if (value && *value < 1)
@@ -147,8 +167,7 @@ SampleOrder sample_order_from(const Json& manifest) {
   check_positive(order.micro_batch_size, "micro_batch_size");
   check_positive(order.data_parallel_size, "data_parallel_size");
   if (order.eval_iters != 0) check_positive(order.eval_interval, "eval_interval");
-  order.curriculum_schedule_type = find_text(arguments, "curriculum_schedule_type");
-  order.curriculum_mode = find_text(arguments, "curriculum_mode");
+  order.curriculum = curriculum_from(arguments);
   return order;
 }
 
@@ -195,13 +214,6 @@ const Blend& find_group(const SplitBlends& blends, Split split, const std::strin
 
 std::optional<BlendedDataset> find_samples_of_group(const SampleOrder& order, Split split,
                                                     const std::string& group) {
-  if (split == Split::kTrain && !order.curriculum_schedule_type.empty()) {
-    throw std::invalid_argument(
-        "the run has a sequence-length curriculum (--curriculum-schedule-type " +
-        order.curriculum_schedule_type + ", --curriculum-mode " + order.curriculum_mode +
-        ") and trained parts of its samples, which this command does not know; its evaluations "
-        "take whole samples: --split-name valid");
-  }
   DatasetOptions options = order.data;
   DatasetTargetSizes sizes = target_sizes(order, split);
   sizes.eval_iters = order.eval_iters;

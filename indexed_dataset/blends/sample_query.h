@@ -11,6 +11,7 @@
 
 #include "indexed_dataset/blends/build_datasets.h"
 #include "indexed_dataset/samples/batch_size_plan.h"
+#include "indexed_dataset/samples/length_curriculum.h"
 
 namespace weft {
 
@@ -25,7 +26,8 @@ struct SampleOrder {
   std::string step_batch_size_schedule;
   // Which rank takes which of an iteration's samples follows from these, where they are told.
   std::optional<int64_t> micro_batch_size, data_parallel_size;
-  std::string curriculum_schedule_type, curriculum_mode;  // "": sequences do not grow
+  // With a schedule_type the samples of training are rows of it (samples/curriculum_rows.h).
+  CurriculumOptions curriculum;
   // The numbers of samples that the run asked for, if its manifest has them; else they follow from
   // the values above.
   std::optional<DatasetTargetSizes> asked_samples;
@@ -36,9 +38,10 @@ struct SampleOrder {
 // and never written. Throws a JSON exception or std::runtime_error for what is missing.
 SampleOrder sample_order_from(const nlohmann::ordered_json& manifest);
 
-// A run that was resumed counts iterations and samples from there on.
+// A run that was resumed counts iterations, samples and tokens from there on.
 struct Resumption {
   int64_t iteration = 0, samples = 0;
+  std::optional<int64_t> tokens = 0;  // manifests of older versions do not tell them
 };
 
 // Returns the batch sizes of the run. Throws std::runtime_error if it tells no global_batch_size.

@@ -27,6 +27,9 @@ RunSegment segment_from(const Json& manifest) {
           segment.resumed.iteration));
     }
     segment.resumed.samples = manifest["resumed_samples"].get<int64_t>();
+    segment.resumed.tokens = std::nullopt;
+    if (manifest.contains("resumed_tokens"))
+      segment.resumed.tokens = manifest["resumed_tokens"].get<int64_t>();
   }
   if (const auto datasets = manifest.find("datasets"); datasets != manifest.end()) {
     for (const Json& dataset : *datasets)
@@ -69,11 +72,7 @@ bool have_equal_samples(const RunSegment& a, const RunSegment& b, Split split) {
     if (found != of_b.end() && !same_bytes(*identity, *found->second)) return false;
   }
   const DatasetOptions &x = a.order.data, &y = b.order.data;
-  if (split == Split::kTrain &&
-      (x.blends.changes != y.blends.changes ||
-       a.order.curriculum_schedule_type != b.order.curriculum_schedule_type ||
-       a.order.curriculum_mode != b.order.curriculum_mode))
-    return false;
+  if (split == Split::kTrain && x.blends.changes != y.blends.changes) return false;
   return x.blends.of(split) == y.blends.of(split) &&
          x.blends.has_own_paths == y.blends.has_own_paths && x.split == y.split &&
          x.order == y.order && x.sequence_length == y.sequence_length && x.seed == y.seed &&

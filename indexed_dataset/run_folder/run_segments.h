@@ -32,7 +32,8 @@ struct RunSegment {
 // has read. What it reads of each has a bound (dataset_identity.h).
 void check_same_datasets(const RunSegment& segment, Split split, const std::string& group);
 
-// Returns true if sample i of `split` is the same in both segments, for every i and every group.
+// Returns true if sample i of `split` is the same in both segments, for every i and every group. Of a
+// curriculum's samples they may still train other parts.
 bool have_equal_samples(const RunSegment& a, const RunSegment& b, Split split);
 
 // Samples [first, last) of one segment.

@@ -48,19 +48,19 @@ class InspectGrepCommand final : public Command {
     const std::vector<RunSegment> segments = run_.segments();
     RunSamples samples(segments);
     for (const Stretch& stretch : selection_.select(segments)) {
-      const BlendedDataset& dataset = selection_.find_samples(samples, stretch);
+      const TakenSamples& taken = selection_.find_samples(samples, stretch);
       const auto vocabulary =
-          run_.find_vocabulary_of(*stretch.segment, dataset.dataset(0).reader().prefix());
+          run_.find_vocabulary_of(*stretch.segment, taken.dataset().dataset(0).reader().prefix());
       if (!vocabulary)
         throw std::runtime_error("a text can be found only with the dataset's vocabulary");
       PlaceFinder places(stretch);
       walk_samples(
           stretch.first, stretch.last, threads_.resolved(),
-          [&](int64_t sample) { return matches_in(dataset, sample, *vocabulary); },
+          [&](int64_t sample) { return matches_in(taken, sample, *vocabulary); },
           [&](int64_t sample, const std::vector<Match>& matches) {
             if (matches.empty()) return;
             const SamplePlace place = places.place_of(sample);
-            for (const Match& match : matches) print(dataset, sample, place, match);
+            for (const Match& match : matches) print(taken, sample, place, match);
           });
     }
     std::fflush(stdout);  // before the message, where both go to one file
@@ -70,33 +70,32 @@ class InspectGrepCommand final : public Command {
   }
 
  private:
-  std::vector<Match> matches_in(const BlendedDataset& dataset, int64_t sample_idx,
+  std::vector<Match> matches_in(const TakenSamples& taken, int64_t sample_idx,
                                 const Vocabulary& vocabulary) const {
     std::vector<Match> matches;
     std::string decoded;
-    for_each_piece_of(dataset, sample_idx,
-                      [&](const SamplePart& part, std::span<const int32_t> ids) {
-                        decoded.clear();
-                        append_decoded(decoded, ids, vocabulary);
-                        const size_t at = decoded.find(text_);
-                        if (at == std::string::npos) return;
-                        Match& match = matches.emplace_back();
-                        match.part = part;
-                        const size_t begin = at - std::min(at, kContextBytes);
-                        match.before = decoded.substr(begin, at - begin);
-                        match.behind = decoded.substr(at + text_.size(), kContextBytes);
-                        for (size_t next = at; next != std::string::npos;
-                             next = decoded.find(text_, next + text_.size()))
-                          ++match.count;
-                      });
+    for_each_piece_of(taken, sample_idx, [&](const SamplePart& part, std::span<const int32_t> ids) {
+      decoded.clear();
+      append_decoded(decoded, ids, vocabulary);
+      const size_t at = decoded.find(text_);
+      if (at == std::string::npos) return;
+      Match& match = matches.emplace_back();
+      match.part = part;
+      const size_t begin = at - std::min(at, kContextBytes);
+      match.before = decoded.substr(begin, at - begin);
+      match.behind = decoded.substr(at + text_.size(), kContextBytes);
+      for (size_t next = at; next != std::string::npos;
+           next = decoded.find(text_, next + text_.size()))
+        ++match.count;
+    });
     return matches;
   }
 
-  void print(const BlendedDataset& dataset, int64_t sample_idx, const SamplePlace& place,
+  void print(const TakenSamples& taken, int64_t sample_idx, const SamplePlace& place,
              const Match& match) {
     num_matches_ += match.count;
     ++num_pieces_;
-    const DatasetReader& reader = dataset.dataset(dataset.locate(sample_idx).dataset_idx).reader();
+    const DatasetReader& reader = taken.reader(sample_idx);
     const std::optional<SourceMap>& sources = sources_.of(reader);
     if (as_json_) {
       Json json = {{"sample", sample_idx}, {"split", selection_.split.name()}};

@@ -87,8 +87,12 @@ std::shared_ptr<const Vocabulary> RunOptions::find_vocabulary_of(
     const RunSegment& segment, const std::filesystem::path& prefix) const {
   const DatasetOptions& data = segment.order.data;
   const bool is_given = !vocabulary.vocab_file.empty();
-  return find_vocabulary(prefix, is_given ? vocabulary.vocab_file : data.vocab_file,
-                         is_given ? vocabulary.merge_file : data.merge_file);
+  const std::string& vocab_file = is_given ? vocabulary.vocab_file : data.vocab_file;
+  const std::string& merge_file = is_given ? vocabulary.merge_file : data.merge_file;
+  const auto [found, is_new] =
+      vocabularies_.try_emplace({prefix.string(), vocab_file, merge_file}, nullptr);
+  if (is_new) found->second = find_vocabulary(prefix, vocab_file, merge_file);
+  return found->second;
 }
 
 void SplitOptions::declare(OptionSet& options) {

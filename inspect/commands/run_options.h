@@ -2,6 +2,9 @@
 // that decides what it reads.
 #pragma once
 
+#include <array>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,7 +26,8 @@ struct RunOptions {
   // The parts of the run; arguments that are given by hand are a run that was never resumed. Throws as
   // read_run_segments().
   std::vector<RunSegment> segments() const;
-  // The given vocabulary, else that of the run or the dataset, with a message where there is none.
+  // The given vocabulary, else that of the run or the dataset, with a message where there is none. It is
+  // loaded once: a range of iterations has many stretches.
   std::shared_ptr<const Vocabulary> find_vocabulary_of(const RunSegment& segment,
                                                        const std::filesystem::path& prefix) const;
 
@@ -32,6 +36,8 @@ struct RunOptions {
   DataOptions data_;
   OrderOptions order_;
   std::vector<std::string> names_;  // of the options that --run replaces
+  // By dataset, vocabulary file and merges.
+  mutable std::map<std::array<std::string, 3>, std::shared_ptr<const Vocabulary>> vocabularies_;
 };
 
 // --split-name and --group.

@@ -17,8 +17,7 @@ constexpr int64_t kShownDocuments = 3;  // the others are counted
 }  // namespace
 
 SampleDocuments::Sample SampleDocuments::sample(int64_t sample_idx) const {
-  Sample sample{.reader = &samples_.dataset(samples_.locate(sample_idx).dataset_idx).reader(),
-                .parts = samples_.sample_parts(sample_idx)};
+  Sample sample{.reader = &samples_.reader(sample_idx), .parts = samples_.parts(sample_idx)};
   std::stable_sort(
       sample.parts.begin(), sample.parts.end(),
       [](const SamplePart& a, const SamplePart& b) { return a.num_tokens > b.num_tokens; });

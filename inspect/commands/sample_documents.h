@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/blends/blended_dataset.h"
 #include "inspect/commands/output.h"
+#include "inspect/lookup/taken_samples.h"
 #include "tokenizer/vocabulary.h"
 
 namespace weft {
@@ -16,7 +16,7 @@ class SampleDocuments {
  public:
   // `samples` must outlive it. `vocabulary` may be null: no text is shown then. `names_datasets`: a
   // document alone does not say of which dataset it is.
-  SampleDocuments(const BlendedDataset& samples, std::shared_ptr<const Vocabulary> vocabulary,
+  SampleDocuments(const TakenSamples& samples, std::shared_ptr<const Vocabulary> vocabulary,
                   bool names_datasets)
       : samples_(samples), vocabulary_(std::move(vocabulary)), names_datasets_(names_datasets) {}
 
@@ -46,7 +46,7 @@ class SampleDocuments {
   std::string source_of(const DatasetReader& reader, int64_t document_idx);
   std::string text_of(const Sample& sample) const;
 
-  const BlendedDataset& samples_;
+  const TakenSamples& samples_;
   std::shared_ptr<const Vocabulary> vocabulary_;
   bool names_datasets_;
   SourceMaps sources_;

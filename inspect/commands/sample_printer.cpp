@@ -38,6 +38,7 @@ std::string escaped_lines(std::string_view text) {
 struct SamplePrinter::Sample {
   int64_t sample_idx = 0;
   const SamplePlace& place;
+  LengthCurriculum::Row row;
   BlendedDataset::Place in_dataset;
   const DatasetReader& reader;
   const std::optional<SourceMap>& sources;
@@ -76,17 +77,16 @@ void print_page_end(SampleFormat format) {
 }
 
 void SamplePrinter::print(int64_t sample_idx, const SamplePlace& place, const LossNote* note) {
-  const BlendedDataset::Place in_dataset = dataset_.locate(sample_idx);
-  const DatasetReader& reader = dataset_.dataset(in_dataset.dataset_idx).reader();
+  const DatasetReader& reader = samples_.reader(sample_idx);
   Sample sample{.sample_idx = sample_idx,
                 .place = place,
-                .in_dataset = in_dataset,
+                .row = samples_.row(sample_idx),
+                .in_dataset = samples_.locate(sample_idx),
                 .reader = reader,
                 .sources = sources_.of(reader),
-                .parts = dataset_.sample_parts(sample_idx),
-                .ids = Ids(static_cast<size_t>(dataset_.sequence_length() + 1)),
+                .parts = samples_.parts(sample_idx),
+                .ids = samples_.tokens(sample_idx),
                 .note = note};
-  dataset_.sample(sample_idx, sample.ids.data());
   switch (format_) {
     case SampleFormat::kText:
       return print_text(sample);
@@ -97,12 +97,27 @@ void SamplePrinter::print(int64_t sample_idx, const SamplePlace& place, const Lo
   }
 }
 
+// Tells which part of a sample a curriculum trains, and nothing where it is all of it.
+std::string SamplePrinter::piece_of(const Sample& sample) const {
+  const auto& [sample_idx, begin, length, num_repeated] = sample.row;
+  const int64_t whole = samples_.dataset().sequence_length();
+  if (length == whole) return "";
+  std::string text =
+      fmt::format("tokens {} to {} of {} by the curriculum", begin, begin + length + 1, whole + 1);
+  if (num_repeated > 0) {
+    text += fmt::format("; the first {} were trained before, and have no loss",
+                        counted(num_repeated, "token"));
+  }
+  return text;
+}
+
 void SamplePrinter::print_text(const Sample& sample) const {
   fmt::print("sample {} of {}: {} tokens from {}\n", sample.sample_idx, split_name_,
              sample.ids.size(), counted(std::ssize(sample.parts), "document"));
   if (const std::string place = describe(sample.place); !place.empty()) fmt::print("  {}\n", place);
   if (sample.note) fmt::print("  {}\n", sample.note->text);
-  if (dataset_.is_blend() || sample.in_dataset.sample_idx != sample.sample_idx) {
+  if (const std::string piece = piece_of(sample); !piece.empty()) fmt::print("  {}\n", piece);
+  if (samples_.dataset().is_blend() || sample.in_dataset.sample_idx != sample.sample_idx) {
     fmt::print("  dataset {}, its sample {}\n",
                escape_for_terminal(sample.reader.prefix().string()), sample.in_dataset.sample_idx);
   }
@@ -125,6 +140,10 @@ void SamplePrinter::print_json(const Sample& sample) const {
   if (sample.note) json.update(sample.note->json);
   json["dataset"] = sample.reader.prefix().string();
   json["dataset_sample"] = sample.in_dataset.sample_idx;
+  if (!samples_.are_whole()) {
+    json["begin_in_sample"] = sample.row.begin;
+    json["num_repeated"] = sample.row.num_repeated;
+  }
   Json& parts = json["parts"] = Json::array();
   for (const SamplePart& part : sample.parts) {
     parts.push_back({{"document", part.document_idx},
@@ -143,6 +162,7 @@ void SamplePrinter::print_html(const Sample& sample) const {
   fmt::print("<h2>sample {} of {}</h2>\n<p>{}{}dataset {}, its sample {}</p>\n", sample.sample_idx,
              escaped(split_name_), describe(sample.place), sample.place.iteration ? "; " : "",
              escaped(sample.reader.prefix().string()), sample.in_dataset.sample_idx);
+  if (const std::string piece = piece_of(sample); !piece.empty()) fmt::print("<p>{}</p>\n", piece);
   if (sample.note) fmt::print("<p>{}</p>\n", escaped(sample.note->text));
   sample.for_each_part([&](const SamplePart& part, const Ids& ids, const std::string& losses) {
     fmt::print("<h3>document {} (sequence {}), tokens {} to {} of {}</h3>\n", part.document_idx,

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/blends/blended_dataset.h"
 #include "indexed_dataset/terminal/option_set.h"
 #include "inspect/commands/output.h"
+#include "inspect/lookup/taken_samples.h"
 #include "inspect/lookup/timeline.h"
 #include "tokenizer/vocabulary.h"
 
@@ -33,26 +33,27 @@ struct LossNote {
 
 class SamplePrinter {
  public:
-  // `dataset` must outlive it. `vocabulary` may be null: the text is then left out.
-  SamplePrinter(SampleFormat format, const BlendedDataset& dataset, std::string split_name,
+  // `samples` must outlive it. `vocabulary` may be null: the text is then left out.
+  SamplePrinter(SampleFormat format, const TakenSamples& samples, std::string split_name,
                 std::shared_ptr<const Vocabulary> vocabulary)
       : format_(format),
-        dataset_(dataset),
+        samples_(samples),
         split_name_(std::move(split_name)),
         vocabulary_(std::move(vocabulary)) {}
 
   // `place` says when the run took it; `note`, if there is one, what it lost. Throws as
-  // BlendedDataset::sample().
+  // TakenSamples::tokens().
   void print(int64_t sample_idx, const SamplePlace& place, const LossNote* note = nullptr);
 
  private:
   struct Sample;
+  std::string piece_of(const Sample& sample) const;
   void print_text(const Sample& sample) const;
   void print_json(const Sample& sample) const;
   void print_html(const Sample& sample) const;
 
   const SampleFormat format_;
-  const BlendedDataset& dataset_;
+  const TakenSamples& samples_;
   SourceMaps sources_;
   std::string split_name_;
   std::shared_ptr<const Vocabulary> vocabulary_;

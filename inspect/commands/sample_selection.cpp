@@ -131,16 +131,18 @@ Stretch SampleSelection::stretch_of_line(const std::vector<RunSegment>& segments
   return stretch;
 }
 
-const BlendedDataset& SampleSelection::find_samples(RunSamples& samples,
-                                                    const Stretch& stretch) const {
+const TakenSamples& SampleSelection::find_samples(RunSamples& samples,
+                                                  const Stretch& stretch) const {
   // An empty name means the only group, whatever it is called.
   const std::string& group =
       find_group(stretch.segment->order.data.blends, split.split, split.group).name;
-  const BlendedDataset* dataset = samples.find(*stretch.segment, split.split, group);
-  if (!dataset) throw std::invalid_argument("the test split has no samples in this run");
+  const TakenSamples* taken = samples.find(*stretch.segment, split.split, group);
+  if (!taken) throw std::invalid_argument("the test split has no samples in this run");
   // The index often holds more samples, from the last epoch that it needs. No iteration takes them.
-  const int64_t end = std::min(end_of_samples(*stretch.segment, split.split), dataset->end());
-  if (stretch.last <= end) return *dataset;
+  int64_t end = end_of_samples(*stretch.segment, split.split);
+  if (taken->are_whole()) end = std::min(end, taken->dataset().end());
+  if (stretch.last <= end && taken->row(stretch.last - 1).sample < taken->dataset().end())
+    return *taken;
   throw std::invalid_argument(
       fmt::format("samples {} to {} are asked for, but the run takes only {} from {}",
                   stretch.first, stretch.last, end, split.name()));

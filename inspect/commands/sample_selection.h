@@ -27,7 +27,7 @@ struct SampleSelection {
   std::vector<Stretch> select(const std::vector<RunSegment>& segments) const;
   // The samples that a selected stretch is of. Throws as RunSamples::find(), and std::invalid_argument for
   // samples that the run does not take.
-  const BlendedDataset& find_samples(RunSamples& samples, const Stretch& stretch) const;
+  const TakenSamples& find_samples(RunSamples& samples, const Stretch& stretch) const;
   // "iterations 3 to 5 of train"; for people.
   std::string description() const;
 

@@ -59,8 +59,8 @@ class InspectSamplesCommand final : public Command {
     }
     print_page_head(format_, "Samples of " + selection_.description());
     for (size_t i = 0; i < selected.size(); ++i) {
-      const BlendedDataset& dataset = selection_.find_samples(samples, selected[i]);
-      by_loss_ ? print_by_loss(by_loss[i], dataset, selected[i]) : print(dataset, selected[i]);
+      const TakenSamples& taken = selection_.find_samples(samples, selected[i]);
+      by_loss_ ? print_by_loss(by_loss[i], taken, selected[i]) : print(taken, selected[i]);
     }
     print_page_end(format_);
     return 0;
@@ -74,12 +74,13 @@ class InspectSamplesCommand final : public Command {
     VisitLosses visits;
   };
 
-  SamplePrinter printer_of(const BlendedDataset& dataset, const Stretch& stretch) const {
-    return {format_, dataset, selection_.split.name(),
-            run_.find_vocabulary_of(*stretch.segment, dataset.dataset(0).reader().prefix())};
+  SamplePrinter printer_of(const TakenSamples& taken, const Stretch& stretch) const {
+    return {
+        format_, taken, selection_.split.name(),
+        run_.find_vocabulary_of(*stretch.segment, taken.dataset().dataset(0).reader().prefix())};
   }
 
-  ByLoss sorted_by_loss(const RunLosses& losses, RunSamples& samples, const BlendedDataset& dataset,
+  ByLoss sorted_by_loss(const RunLosses& losses, RunSamples& samples, const TakenSamples& taken,
                         const Stretch& stretch) const {
     std::map<int64_t, SamplePlace> places;
     std::set<int64_t> iterations;
@@ -101,24 +102,24 @@ class InspectSamplesCommand final : public Command {
     }
     return {.places = std::move(places),
             .batches = std::move(batches),
-            .visits = VisitLosses(samples, losses, dataset, sample_idxs, threads_.resolved())};
+            .visits = VisitLosses(samples, losses, taken, sample_idxs, threads_.resolved())};
   }
 
-  void print_by_loss(const ByLoss& by_loss, const BlendedDataset& dataset,
+  void print_by_loss(const ByLoss& by_loss, const TakenSamples& taken,
                      const Stretch& stretch) const {
-    SamplePrinter printer = printer_of(dataset, stretch);
+    SamplePrinter printer = printer_of(taken, stretch);
     for (const JudgedBatch& batch : by_loss.batches) {
       for (const JudgedSample& sample : batch.samples) {
         const auto place = by_loss.places.find(sample.sample);
         if (place == by_loss.places.end()) continue;  // of the iteration, but not asked for
-        const LossNote note = note_of(batch, sample, dataset, by_loss.visits);
+        const LossNote note = note_of(batch, sample, taken, by_loss.visits);
         printer.print(sample.sample, place->second, &note);
       }
     }
   }
 
   static LossNote note_of(const JudgedBatch& batch, const JudgedSample& sample,
-                          const BlendedDataset& dataset, const VisitLosses& visits) {
+                          const TakenSamples& taken, const VisitLosses& visits) {
     LossNote note;
     note.text = fmt::format("loss {:.4g}", sample.loss);
     note.json["loss"] = sample.loss;
@@ -129,9 +130,8 @@ class InspectSamplesCommand final : public Command {
       note.json["loss_z"] = sample.z;
       note.json["run_loss_before"] = batch.usual_iteration_loss;
     }
-    const auto place = dataset.locate(sample.sample);
-    const std::string prefix = dataset.dataset(place.dataset_idx).reader().prefix().string();
-    for (const SamplePart& part : dataset.sample_parts(sample.sample)) {
+    const std::string prefix = taken.reader(sample.sample).prefix().string();
+    for (const SamplePart& part : taken.parts(sample.sample)) {
       const OtherVisits others = visits.of(sample.sample, prefix, part);
       note.part_texts.push_back(others.num_samples == 0
                                     ? "in no other sample so far"
@@ -146,8 +146,8 @@ class InspectSamplesCommand final : public Command {
     return note;
   }
 
-  void print(const BlendedDataset& dataset, const Stretch& stretch) const {
-    SamplePrinter printer = printer_of(dataset, stretch);
+  void print(const TakenSamples& taken, const Stretch& stretch) const {
+    SamplePrinter printer = printer_of(taken, stretch);
     PlaceFinder places(stretch);
     for (int64_t sample = stretch.first; sample < stretch.last; ++sample)
       printer.print(sample, places.place_of(sample));

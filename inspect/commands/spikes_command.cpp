@@ -68,12 +68,12 @@ class RunDocuments {
   SampleDocuments& of_iteration(int64_t iteration) {
     const RunSegment& segment = run_.segment_of(iteration);
     const std::string& group = find_group(segment.order.data.blends, Split::kTrain, "").name;
-    const BlendedDataset* samples = samples_.find(segment, Split::kTrain, group);
+    const TakenSamples* samples = samples_.find(segment, Split::kTrain, group);
     const auto known = documents_.find(samples);
     if (known != documents_.end()) return known->second;
     const DatasetOptions& data = segment.order.data;
     const bool is_given = !vocabulary_.vocab_file.empty();
-    auto vocabulary = find_vocabulary(samples->dataset(0).reader().prefix(),
+    auto vocabulary = find_vocabulary(samples->dataset().dataset(0).reader().prefix(),
                                       is_given ? vocabulary_.vocab_file : data.vocab_file,
                                       is_given ? vocabulary_.merge_file : data.merge_file);
     SampleDocuments documents(*samples, std::move(vocabulary), prefixes_.size() > 1);
@@ -85,7 +85,7 @@ class RunDocuments {
   RunSamples samples_;
   const VocabularyOptions& vocabulary_;
   std::set<std::string> prefixes_;  // of all parts of the run
-  std::map<const BlendedDataset*, SampleDocuments> documents_;
+  std::map<const TakenSamples*, SampleDocuments> documents_;
 };
 
 // A jump and what is known about its samples.
@@ -143,11 +143,7 @@ class InspectSpikesCommand final : public Command {
       documents.of_iteration(finding.suspects->iteration);
     } catch (const LossesNotKept& error) {
       finding.unknown = error.what();
-    } catch (const std::invalid_argument& error) {
-      // Such as a run with a curriculum, which trained parts of its samples.
-      finding.suspects.reset();
-      finding.unknown = error.what();
-    } catch (const std::runtime_error& error) {
+    } catch (const std::exception& error) {
       code = exit_code_for(error);
       finding.suspects.reset();
       finding.unknown = error.what();

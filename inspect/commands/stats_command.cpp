@@ -28,7 +28,6 @@ struct MeasuredPiece {
 
 // A document, by its most suspicious piece.
 struct Suspect {
-  const BlendedDataset* dataset = nullptr;
   const DatasetReader* reader = nullptr;
   int64_t sample_idx = 0;
   SamplePlace place;
@@ -86,11 +85,11 @@ class InspectStatsCommand final : public Command {
     const std::vector<RunSegment> segments = run_.segments();
     RunSamples samples(segments);
     const std::vector<Stretch> stretches = selection_.select(segments);
-    std::vector<const BlendedDataset*> datasets;
+    std::vector<const TakenSamples*> datasets;
     for (const Stretch& stretch : stretches)
       datasets.push_back(&selection_.find_samples(samples, stretch));
-    const auto vocabulary = run_.find_vocabulary_of(*stretches.front().segment,
-                                                    datasets.front()->dataset(0).reader().prefix());
+    const auto vocabulary = run_.find_vocabulary_of(
+        *stretches.front().segment, datasets.front()->dataset().dataset(0).reader().prefix());
     if (!vocabulary) throw std::runtime_error("texts are rated with the dataset's vocabulary");
     const std::vector<float> bits = count_tokens(stretches, datasets);
     std::vector<Suspect> suspects = measure(stretches, datasets, *vocabulary, bits);
@@ -109,7 +108,7 @@ class InspectStatsCommand final : public Command {
 
  private:
   std::vector<float> count_tokens(const std::vector<Stretch>& stretches,
-                                  const std::vector<const BlendedDataset*>& datasets) {
+                                  const std::vector<const TakenSamples*>& datasets) {
     Pool<TokenCounts> pool;
     for (size_t i = 0; i < stretches.size(); ++i) {
       walk_samples(
@@ -131,7 +130,7 @@ class InspectStatsCommand final : public Command {
   }
 
   std::vector<Suspect> measure(const std::vector<Stretch>& stretches,
-                               const std::vector<const BlendedDataset*>& datasets,
+                               const std::vector<const TakenSamples*>& datasets,
                                const Vocabulary& vocabulary, const std::vector<float>& bits) {
     struct Found {
       size_t stretch = 0;
@@ -162,15 +161,12 @@ class InspectStatsCommand final : public Command {
     const AnomalyScale scale(all);
     std::map<std::pair<std::string, int64_t>, Suspect> by_document;
     for (const auto& [stretch, sample_idx, place, piece] : found) {
-      const BlendedDataset& dataset = *datasets[stretch];
-      const DatasetReader* reader =
-          &dataset.dataset(dataset.locate(sample_idx).dataset_idx).reader();
+      const DatasetReader* reader = &datasets[stretch]->reader(sample_idx);
       Suspect& suspect = by_document[{reader->prefix().string(), piece.part.document_idx}];
       ++suspect.num_pieces;
       suspect.num_tokens += piece.part.num_tokens;
       const AnomalyScale::Score score = scale.score(piece.measures);
       if (suspect.reader && score.value <= suspect.score.value) continue;
-      suspect.dataset = &dataset;
       suspect.reader = reader;
       suspect.sample_idx = sample_idx;
       suspect.place = place;
@@ -182,10 +178,10 @@ class InspectStatsCommand final : public Command {
     return suspects;
   }
 
-  static std::vector<MeasuredPiece> measure_sample(const BlendedDataset& dataset,
-                                                   int64_t sample_idx, TextMeter& meter) {
+  static std::vector<MeasuredPiece> measure_sample(const TakenSamples& samples, int64_t sample_idx,
+                                                   TextMeter& meter) {
     std::vector<MeasuredPiece> pieces;
-    for_each_piece_of(dataset, sample_idx,
+    for_each_piece_of(samples, sample_idx,
                       [&](const SamplePart& part, std::span<const int32_t> ids) {
                         if (part.num_tokens >= kMinRatedPieceTokens)
                           pieces.push_back({part, meter.measure(ids)});

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kBlock = 1 << 16;
 
-const BlendedDataset& training_samples(RunSamples& samples, const Stretch& stretch) {
+const TakenSamples& training_samples(RunSamples& samples, const Stretch& stretch) {
   const std::string& group = stretch.segment->order.data.blends.of(Split::kTrain).at(0).name;
   return *samples.find(*stretch.segment, Split::kTrain, group);
 }
@@ -74,20 +74,25 @@ std::map<std::string, DatasetExposure> exposure_of_datasets(RunSamples& samples,
   std::map<std::string, DatasetExposure> exposures;
   std::map<std::string, DrawnSequences> drawn;
   for (const Stretch& stretch : stretches) {
-    const BlendedDataset& dataset = training_samples(samples, stretch);
-    std::vector<int64_t> counts(static_cast<size_t>(dataset.num_datasets()));
+    const TakenSamples& taken = training_samples(samples, stretch);
+    const BlendedDataset& dataset = taken.dataset();
+    std::vector<int64_t> counts(static_cast<size_t>(dataset.num_datasets())), tokens(counts);
     if (dataset.is_blend()) {
       for_each_sample(stretch, num_threads, [&](int64_t sample) {
-        add(counts[static_cast<size_t>(dataset.locate(sample).dataset_idx)], 1);
+        const LengthCurriculum::Row row = taken.row(sample);
+        const auto at = static_cast<size_t>(dataset.locate(row.sample).dataset_idx);
+        add(counts[at], 1);
+        add(tokens[at], row.length - row.num_repeated);
       });
     } else {
       counts[0] = stretch.last - stretch.first;
+      tokens[0] = taken.num_trained_tokens(stretch.first, stretch.last);
     }
     for (int64_t i = 0; i < dataset.num_datasets(); ++i) {
       const GptDataset& part = dataset.dataset(i);
       DatasetExposure& exposure = exposures[part.reader().prefix().string()];
       exposure.num_samples += counts[static_cast<size_t>(i)];
-      exposure.num_tokens += counts[static_cast<size_t>(i)] * dataset.sequence_length();
+      exposure.num_tokens += tokens[static_cast<size_t>(i)];
       DrawnSequences& sequences = drawn[part.reader().prefix().string()];
       sequences.add(range_of(part));
       exposure.num_tokens_per_epoch = 0;
@@ -103,7 +108,8 @@ std::map<std::string, SequenceExposure> exposure_of_sequences(RunSamples& sample
                                                               int num_threads) {
   std::map<std::string, SequenceExposure> exposures;
   for (const Stretch& stretch : stretches) {
-    const BlendedDataset& dataset = training_samples(samples, stretch);
+    const TakenSamples& taken = training_samples(samples, stretch);
+    const BlendedDataset& dataset = taken.dataset();
     std::vector<SequenceExposure*> of_dataset;
     for (int64_t i = 0; i < dataset.num_datasets(); ++i) {
       const GptDataset& part = dataset.dataset(i);
@@ -117,12 +123,15 @@ std::map<std::string, SequenceExposure> exposure_of_sequences(RunSamples& sample
     }
     for_each_sample(stretch, num_threads, [&](int64_t sample) {
       SequenceExposure& exposure =
-          *of_dataset[static_cast<size_t>(dataset.locate(sample).dataset_idx)];
-      int64_t rest = dataset.sequence_length();
-      for (const SamplePart& part : dataset.sample_parts(sample)) {
-        const int64_t count = std::min(rest, part.num_tokens);
-        add(exposure.num_tokens.at(static_cast<size_t>(part.sequence_idx)), count);
-        rest -= count;
+          *of_dataset[static_cast<size_t>(taken.locate(sample).dataset_idx)];
+      const LengthCurriculum::Row row = taken.row(sample);
+      int64_t position = 0;  // of the part's first token in the sample
+      for (const SamplePart& part : taken.parts(sample)) {
+        const int64_t end = position + part.num_tokens;
+        const int64_t count = std::min(end, row.length) - std::max(position, row.num_repeated);
+        add(exposure.num_tokens.at(static_cast<size_t>(part.sequence_idx)),
+            std::max(count, int64_t{0}));
+        position = end;
       }
     });
   }

@@ -1,6 +1,6 @@
 // Counts what a run has seen of its training data: tokens of each dataset, of each file of the corpus, and of each
 // document. A sample counts with its inputs, sequence_length of its tokens: the last one is a label only,
-// and the first input of the next sample.
+// and the first input of the next sample. With a curriculum its trained inputs count.
 #pragma once
 
 #include <cstdint>

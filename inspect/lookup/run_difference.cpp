@@ -46,8 +46,8 @@ const DatasetIdentity* find_identity(const RunSegment& segment, const std::strin
 // Both sides of two batches, whose samples are compared.
 class BatchPair {
  public:
-  BatchPair(const Batch& a, const BlendedDataset& samples_a, const Batch& b,
-            const BlendedDataset& samples_b)
+  BatchPair(const Batch& a, const TakenSamples& samples_a, const Batch& b,
+            const TakenSamples& samples_b)
       : a_(a), b_(b), samples_a_(samples_a), samples_b_(samples_b) {}
 
   DifferentIteration compare() const {
@@ -66,25 +66,17 @@ class BatchPair {
 
  private:
   bool are_equal(int64_t a, int64_t b) const {
-    const DatasetReader &reader_a = reader_of(samples_a_, a), &reader_b = reader_of(samples_b_, b);
+    const LengthCurriculum::Row row_a = samples_a_.row(a), row_b = samples_b_.row(b);
+    if (row_a.length != row_b.length || row_a.num_repeated != row_b.num_repeated) return false;
     // Both runs' datasets were compared with what lies there: one prefix is one dataset.
-    if (reader_a.prefix() == reader_b.prefix() &&
-        samples_a_.sample_parts(a) == samples_b_.sample_parts(b))
+    if (samples_a_.reader(a).prefix() == samples_b_.reader(b).prefix() &&
+        samples_a_.parts(a) == samples_b_.parts(b))
       return true;
-    const int64_t length = samples_a_.sequence_length();
-    if (length != samples_b_.sequence_length()) return false;
-    std::vector<int32_t> ids_a(static_cast<size_t>(length + 1)), ids_b(ids_a.size());
-    samples_a_.sample(a, ids_a.data());
-    samples_b_.sample(b, ids_b.data());
-    return ids_a == ids_b;
-  }
-
-  static const DatasetReader& reader_of(const BlendedDataset& samples, int64_t sample) {
-    return samples.dataset(samples.locate(sample).dataset_idx).reader();
+    return samples_a_.tokens(a) == samples_b_.tokens(b);
   }
 
   const Batch &a_, &b_;
-  const BlendedDataset &samples_a_, &samples_b_;
+  const TakenSamples &samples_a_, &samples_b_;
 };
 
 std::string text_of(const Blend& blend) {
@@ -116,6 +108,17 @@ std::string text_of(const std::optional<CyclicOptions>& cyclic) {
                      cyclic->data_parallel_size, cyclic->shards ? "" : ", without sharding");
 }
 
+std::string text_of(const CurriculumOptions& curriculum) {
+  const auto& [type, mode, from, to, steps, step, root, lengths, ends] = curriculum;
+  if (type.empty()) return "";
+  if (type == "fixed_discrete") {
+    return fmt::format("{} {} of {} tokens up to iterations {}", mode, type,
+                       fmt::join(lengths, ", "), fmt::join(ends, ", "));
+  }
+  return fmt::format("{} {} from {} to {} tokens in {} iterations, by {}{}", mode, type, from, to,
+                     steps, step, type == "fixed_root" ? fmt::format(", root {}", root) : "");
+}
+
 // Every value that decides which samples an iteration takes, by the option's name.
 std::vector<std::pair<std::string, std::string>> facts_of(const RunSegment& segment) {
   const SampleOrder& order = segment.order;
@@ -137,6 +140,7 @@ std::vector<std::pair<std::string, std::string>> facts_of(const RunSegment& segm
   facts.emplace_back("--rampup-batch-size",
                      fmt::format("{}", fmt::join(order.rampup_batch_size, " ")));
   facts.emplace_back("--step-batch-size-schedule", order.step_batch_size_schedule);
+  facts.emplace_back("the curriculum", text_of(order.curriculum));
   for (const std::string& prefix : data.blends.prefixes()) {
     if (const DatasetIdentity* identity = find_identity(segment, prefix))
       facts.emplace_back("the dataset " + prefix, describe(*identity));
@@ -176,7 +180,7 @@ RunDifference compare_runs(RunSamples& a, RunSamples& b, int64_t first, int64_t 
     const std::string& group = batch.segment->order.data.blends.of(Split::kTrain).at(0).name;
     return run.find(*batch.segment, Split::kTrain, group);
   };
-  std::vector<std::pair<const BlendedDataset*, const BlendedDataset*>> samples(count);
+  std::vector<std::pair<const TakenSamples*, const TakenSamples*>> samples(count);
   for (size_t i = 0; i < count; ++i) {
     const bool is_as_before =
         i > 0 && of_a[i].segment == of_a[i - 1].segment && of_b[i].segment == of_b[i - 1].segment;
@@ -189,7 +193,8 @@ RunDifference compare_runs(RunSamples& a, RunSamples& b, int64_t first, int64_t 
     const Batch &x = of_a[i], &y = of_b[i];
     differences[i].num_samples = x.last - x.first;
     // Equal arguments give equal samples: nothing need be looked at.
-    const bool is_same = x.first == y.first && x.last == y.last &&
+    const bool is_same = x.first == y.first && x.last == y.last && samples[i].first->are_whole() &&
+                         samples[i].second->are_whole() &&
                          have_equal_samples(*x.segment, *y.segment, Split::kTrain);
     if (!is_same) differences[i] = BatchPair(x, *samples[i].first, y, *samples[i].second).compare();
   });

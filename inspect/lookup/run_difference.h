@@ -29,7 +29,7 @@ struct RunDifference {
 };
 
 // Compares iterations [first, last], or as far as both runs' arguments go, trained or not. Two samples are equal if they hold the same
-// tokens of the same sequences, or equal tokens. Keeps the first `num_kept` iterations that differ. Throws as
+// tokens of the same sequences, or equal tokens; and repeat as many. Keeps the first `num_kept` iterations that differ. Throws as
 // samples_of_iteration() and RunSamples.
 RunDifference compare_runs(RunSamples& a, RunSamples& b, int64_t first, int64_t last,
                            int64_t num_kept, int num_threads);

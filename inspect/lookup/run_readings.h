@@ -9,20 +9,22 @@
 #include <vector>
 
 #include "inspect/lookup/document_visits.h"
+#include "inspect/lookup/taken_samples.h"
 #include "inspect/lookup/timeline.h"
 
 namespace weft {
 
-// The datasets of a run's parts, each built once: parts that a run was resumed in mostly read the same.
+// The samples of a run's parts. Orders are built once: parts that a run was resumed in mostly read the
+// same.
 class RunSamples {
  public:
   // `segments` must outlive it.
   explicit RunSamples(const std::vector<RunSegment>& segments) : segments_(segments) {}
 
   // Builds or finds the samples of a split's group as this segment reads them; null for a test split
-  // that gets no share. Throws as build_group(), and std::runtime_error if a dataset is not the one that
-  // the segment has read.
-  const BlendedDataset* find(const RunSegment& segment, Split split, const std::string& group);
+  // that gets no share. Throws as build_group() and curriculum_rows_of(), and std::runtime_error if a
+  // dataset is not the one that the segment has read.
+  const TakenSamples* find(const RunSegment& segment, Split split, const std::string& group);
   const std::vector<RunSegment>& segments() const { return segments_; }
 
  private:
@@ -30,7 +32,7 @@ class RunSamples {
     const RunSegment* segment = nullptr;
     Split split = Split::kTrain;
     std::string group;
-    std::unique_ptr<BlendedDataset> samples;
+    std::unique_ptr<TakenSamples> samples;
   };
   const std::vector<RunSegment>& segments_;
   std::vector<Built> built_;

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "indexed_dataset/blends/blended_dataset.h"
 #include "indexed_dataset/process/parallel_for.h"
+#include "inspect/lookup/taken_samples.h"
 
 namespace weft {
 
@@ -35,11 +35,10 @@ void walk_samples(int64_t first, int64_t last, int num_threads, const Look& look
 
 // Calls use(part, ids) for each document's piece of a sample.
 template <typename Use>
-void for_each_piece_of(const BlendedDataset& dataset, int64_t sample_idx, const Use& use) {
-  std::vector<int32_t> ids(static_cast<size_t>(dataset.sequence_length() + 1));
-  dataset.sample(sample_idx, ids.data());
+void for_each_piece_of(const TakenSamples& samples, int64_t sample_idx, const Use& use) {
+  const std::vector<int32_t> ids = samples.tokens(sample_idx);
   std::span<const int32_t> rest(ids);
-  for (const SamplePart& part : dataset.sample_parts(sample_idx)) {
+  for (const SamplePart& part : samples.parts(sample_idx)) {
     const auto count = static_cast<size_t>(part.num_tokens);
     use(part, rest.first(count));
     rest = rest.subspan(count);

@@ -5,14 +5,12 @@
 
 namespace weft {
 
-VisitLosses::VisitLosses(RunSamples& samples, const RunLosses& losses,
-                         const BlendedDataset& dataset, const std::vector<int64_t>& sample_idxs,
-                         int num_threads) {
+VisitLosses::VisitLosses(RunSamples& samples, const RunLosses& losses, const TakenSamples& taken,
+                         const std::vector<int64_t>& sample_idxs, int num_threads) {
   SequencesByDataset sequences;
   for (const int64_t sample_idx : sample_idxs) {
-    const BlendedDataset::Place place = dataset.locate(sample_idx);
-    const std::string prefix = dataset.dataset(place.dataset_idx).reader().prefix().string();
-    for (const SamplePart& part : dataset.sample_parts(sample_idx))
+    const std::string prefix = taken.reader(sample_idx).prefix().string();
+    for (const SamplePart& part : taken.parts(sample_idx))
       sequences[prefix].push_back(part.sequence_idx);
   }
   for (const Reading& reading :

@@ -21,9 +21,9 @@ struct OtherVisits {
 
 class VisitLosses {
  public:
-  // Looks up all documents of these samples of `dataset` at once, in all parts of the run. Throws as
+  // Looks up all documents of these samples of `taken` at once, in all parts of the run. Throws as
   // find_readings() and RunLosses::read().
-  VisitLosses(RunSamples& samples, const RunLosses& losses, const BlendedDataset& dataset,
+  VisitLosses(RunSamples& samples, const RunLosses& losses, const TakenSamples& taken,
               const std::vector<int64_t>& sample_idxs, int num_threads);
 
   // Returns the visits of other samples than `sample_idx` to the document of one of its parts.

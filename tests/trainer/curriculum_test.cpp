@@ -147,45 +147,49 @@ TEST_F(Curriculum, AnotherModeOnResumeIsRefused) {
                                   "352 tokens in all, and this run is with it"));
 }
 
-// Not all tokens of a sample were trained, or they were trained in several steps.
-TEST_F(Curriculum, InspectRefusesToShowWholeSamples) {
-  ASSERT_EQ(run(arguments("run", 40, growing("truncate"))), 0) << output();
-  EXPECT_EQ(inspect_run("run", {"--iteration", "1"}), 2);
-  EXPECT_THAT(output(), HasSubstr("the run has a sequence-length curriculum "
-                                  "(--curriculum-schedule-type fixed_linear, --curriculum-mode "
-                                  "truncate) and trained parts of its samples"));
-  // The jumps of the loss need no samples.
-  Arguments spikes = {std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-data",
-                      "inspect",
-                      "spikes",
-                      "--threshold",
-                      "1",
-                      "--run",
-                      (folder_ / "run").string()};
-  ASSERT_EQ(wait(start_program(spikes)), 0) << output();
-  EXPECT_THAT(output(), HasSubstr("its samples are not told: the run has a sequence-length"));
-  // Evaluations take whole samples.
-  ASSERT_EQ(inspect_run("run", {"--iteration", "10", "--split-name", "valid"}), 0) << output();
-  EXPECT_EQ(samples()[0].at("ids").size(), 17U);
+// inspect_tokens_test.cpp compares what is shown with what was trained.
+TEST_F(Curriculum, InspectShowsAndJudgesThePiecesThatWereTrained) {
+  for (const std::string mode : {"truncate", "reshape"}) {
+    ASSERT_EQ(run(arguments(mode, 40, growing(mode))), 0) << output();
+    ASSERT_EQ(inspect_run(mode, {"--iteration", "6"}), 0) << output();
+    EXPECT_EQ(samples()[0].at("ids").size(), 13U);
+    Arguments spikes = {std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-data",
+                        "inspect",
+                        "spikes",
+                        "--threshold",
+                        "1",
+                        "--run",
+                        (folder_ / mode).string()};
+    ASSERT_EQ(wait(start_program(spikes)), 0) << output();
+    EXPECT_THAT(output(), HasSubstr("  sample "));
+    EXPECT_THAT(output(), testing::Not(HasSubstr("are not told")));
+    // Evaluations take whole samples.
+    ASSERT_EQ(inspect_run(mode, {"--iteration", "10", "--split-name", "valid"}), 0) << output();
+    EXPECT_EQ(samples()[0].at("ids").size(), 17U);
+  }
 }
 
 // The iterations before the curriculum took whole samples, of the same datasets.
-TEST_F(Curriculum, InspectRefusesItFromWhereARunWasResumedWithIt) {
+TEST_F(Curriculum, InspectKnowsWhereARunWasResumedWithIt) {
   ASSERT_EQ(run(arguments("run", 12, {"--exit-interval", "6"})), 0) << output();
   ASSERT_EQ(run(arguments("run", 12, growing("truncate"))), 0) << output();
   EXPECT_THAT(output(), HasSubstr("--curriculum-schedule-type was"));
-  EXPECT_EQ(inspect_run("run", {"--iterations", "5", "6"}), 0) << output();
-  EXPECT_EQ(inspect_run("run", {"--iterations", "5", "8"}), 2) << output();
-  EXPECT_THAT(output(), HasSubstr("the run has a sequence-length curriculum"));
-  const Arguments documents = {std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-data",
-                               "inspect",
-                               "documents",
-                               "--document",
-                               "1",
-                               "--run",
-                               (folder_ / "run").string()};
-  EXPECT_EQ(wait(start_program(documents)), 2) << output();
-  EXPECT_THAT(output(), HasSubstr("the run has a sequence-length curriculum"));
+  ASSERT_EQ(inspect_run("run", {"--iterations", "6", "7"}), 0) << output();
+  EXPECT_EQ(samples().front().at("ids").size(), 17U);
+  EXPECT_EQ(samples().back().at("ids").size(), 13U);
+}
+
+// Manifests of older versions do not tell with which token a segment begins.
+TEST_F(Curriculum, InspectRefusesAResumedPartWhoseFirstTokenIsNotKnown) {
+  ASSERT_EQ(run(arguments("run", 12, growing("reshape", {"--exit-interval", "6"}))), 0) << output();
+  ASSERT_EQ(run(arguments("run", 12, growing("reshape"))), 0) << output();
+  const std::filesystem::path path = folder_ / "run/run_manifest.json";
+  nlohmann::json manifest = nlohmann::json::parse(read_file(path));
+  ASSERT_EQ(manifest.erase("resumed_tokens"), 1U);
+  write_file_atomically(path, manifest.dump());
+  EXPECT_EQ(inspect_run("run", {"--iteration", "6"}), 0) << output();
+  EXPECT_EQ(inspect_run("run", {"--iteration", "7"}), 3) << output();
+  EXPECT_THAT(output(), HasSubstr("resumed at iteration 6: it does not tell with which token"));
 }
 
 }  // namespace

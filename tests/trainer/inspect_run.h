@@ -10,8 +10,9 @@ namespace weft {
 class InspectRun : public Training {
  protected:
   // Returns the exit code; output() is what weft-data prints.
-  int inspect(const Arguments& more) {
-    Arguments command{std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-data", "inspect", "samples",
+  int inspect(const Arguments& more) { return inspect_by("samples", more); }
+  int inspect_by(const std::string& name, const Arguments& more) {
+    Arguments command{std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-data", "inspect", name,
                       "--format", "jsonl"};
     command.insert(command.end(), more.begin(), more.end());
     return wait(start_program(command));
@@ -21,7 +22,7 @@ class InspectRun : public Training {
     all.insert(all.end(), {"--run", (folder_ / run).string()});
     return inspect(all);
   }
-  // Returns the samples that were printed; the lines of messages are left out.
+  // Returns the samples, or other objects, that were printed; the lines of messages are left out.
   std::vector<nlohmann::json> samples() const {
     std::istringstream in(output());
     std::vector<nlohmann::json> samples;

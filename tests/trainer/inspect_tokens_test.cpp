@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <set>
 
 #include "tests/trainer/forwarding_backend.h"
@@ -16,10 +17,13 @@
 namespace weft {
 namespace {
 
-// The tokens of one micro-batch, and whether gradients followed.
+constexpr int64_t kMicroBatch = 2;
+
+// The tokens of one micro-batch, the mask of its loss, and whether gradients followed.
 struct Pass {
   std::vector<int32_t> tokens;
   bool trains = false;
+  std::vector<float> mask = {};  // empty: all ones
 };
 std::vector<Pass> passes;
 
@@ -30,6 +34,15 @@ class RecordingBackend final : public ForwardingBackend {
     const auto* ids = tokens.as<const int32_t>();
     passes.push_back({{ids, ids + tokens.num_elements()}, false});
     ForwardingBackend::embedding_forward(out, tokens, word, first);
+  }
+  void cross_entropy(Tensor losses, Tensor logits, Tensor targets, Tensor mask, int64_t vocabulary,
+                     float gradient_scale, bool gradient) override {
+    if (mask) {
+      const auto* values = mask.as<const float>();
+      passes.back().mask.assign(values, values + mask.num_elements());
+    }
+    ForwardingBackend::cross_entropy(losses, logits, targets, mask, vocabulary, gradient_scale,
+                                     gradient);
   }
   void embedding_backward(Tensor dword, Tensor dout, Tensor tokens, int64_t first) override {
     passes.back().trains = true;
@@ -91,8 +104,9 @@ class InspectTokens : public InspectRun {
     std::vector<std::vector<int32_t>> samples;
     for (const Pass& pass : passes) {
       if (pass.trains != trains) continue;
-      for (auto at = pass.tokens.begin(); at != pass.tokens.end(); at += kLength)
-        samples.emplace_back(at, at + kLength);
+      const auto length = std::ssize(pass.tokens) / kMicroBatch;
+      for (auto at = pass.tokens.begin(); at != pass.tokens.end(); at += length)
+        samples.emplace_back(at, at + length);
     }
     return samples;
   }
@@ -102,7 +116,7 @@ class InspectTokens : public InspectRun {
     for (const nlohmann::json& sample : samples()) {
       all.push_back(sample.at("ids").get<std::vector<int32_t>>());
       EXPECT_EQ(all.back(), tokens_of_parts(sample)) << sample;
-      ASSERT_EQ(all.back().size(), kLength + 1);
+      ASSERT_GE(all.back().size(), 2U);
       all.back().pop_back();
     }
   }
@@ -224,6 +238,141 @@ TEST_F(InspectTokens, OfEvaluationsAreThoseThatWereEvaluatedAlsoAfterAResumption
   ASSERT_GT(evaluated.size(), shown.size());  // the ends of the run come behind
   evaluated.resize(shown.size());
   EXPECT_EQ(shown, evaluated);
+}
+
+// Rows of 4 to 16 tokens, of which a reshaping curriculum repeats some for context.
+class InspectRows : public InspectTokens {
+ protected:
+  Arguments growing(const std::string& mode) const {
+    Arguments data = weighted_;
+    data.insert(data.end(), {"--curriculum-schedule-type", "fixed_linear",
+                             "--curriculum-min-difficulty", "4", "--curriculum-total-step", "11",
+                             "--curriculum-difficulty-step", "4", "--curriculum-mode", mode});
+    return data;
+  }
+  // Returns the samples of all iterations as inspect shows them.
+  std::vector<nlohmann::json> all_shown() {
+    const auto last = last_step().at("iteration").dump();
+    EXPECT_EQ(inspect_run("run", {"--iterations", "1", last}), 0) << output();
+    return samples();
+  }
+  // The line of the last iteration in metrics.jsonl; those of evaluations are behind it.
+  nlohmann::json last_step() const {
+    nlohmann::json last;
+    for (const nlohmann::json& line : metrics("run")) {
+      if (line.contains("lm_loss")) last = line;
+    }
+    return last;
+  }
+  std::vector<nlohmann::json> answers_of(const std::string& command, Arguments more) {
+    more.insert(more.end(), {"--run", (folder_ / "run").string()});
+    EXPECT_EQ(inspect_by(command, more), 0) << output();
+    return samples();
+  }
+  // Every position that a mask leaves out is one of those that inspect says were repeated.
+  static void expect_masks_of_repeated(const std::vector<nlohmann::json>& shown) {
+    std::vector<float> mask;
+    for (const Pass& pass : passes) {
+      if (pass.trains) mask.insert(mask.end(), pass.mask.begin(), pass.mask.end());
+    }
+    std::vector<float> expected;
+    for (const nlohmann::json& sample : shown) {
+      const auto length = sample.at("ids").size() - 1;
+      for (size_t i = 0; i < length; ++i)
+        expected.push_back(i < sample.at("num_repeated") ? 0.0F : 1.0F);
+    }
+    EXPECT_EQ(mask, expected);
+  }
+  // Tokens by dataset and document, without those that are repeated.
+  static std::map<std::pair<std::string, int64_t>, int64_t> seen_in(
+      const std::vector<nlohmann::json>& shown) {
+    std::map<std::pair<std::string, int64_t>, int64_t> seen;
+    for (const nlohmann::json& sample : shown) {
+      int64_t position = 0;
+      const auto repeated = sample.at("num_repeated").get<int64_t>();
+      const auto length = std::ssize(sample.at("ids")) - 1;
+      for (const nlohmann::json& part : sample.at("parts")) {
+        for (int64_t i = 0; i < part.at("num_tokens"); ++i, ++position) {
+          if (position >= repeated && position < length)
+            ++seen[{sample.at("dataset"), part.at("document")}];
+        }
+      }
+    }
+    return seen;
+  }
+};
+
+TEST_F(InspectRows, OfACurriculumAreThoseThatWereTrained) {
+  for (const std::string mode : {"truncate", "reshape"}) {
+    SCOPED_TRACE(mode);
+    train_in_two_segments(growing(mode));
+    const std::vector<nlohmann::json> shown = all_shown();
+    const auto lengths = samples_of_passes(/*trains=*/true);
+    EXPECT_EQ(lengths.front().size(), 4U);
+    EXPECT_EQ(lengths.back().size(), 16U);
+    if (mode == "reshape") expect_masks_of_repeated(shown);
+    std::filesystem::remove_all(folder_ / "run");
+  }
+}
+
+TEST_F(InspectRows, AreCountedAndFoundByDocument) {
+  for (const std::string mode : {"truncate", "reshape"}) {
+    SCOPED_TRACE(mode);
+    train_in_two_segments(growing(mode));
+    const std::vector<nlohmann::json> shown = all_shown();
+    const auto seen = seen_in(shown);
+    decltype(seen_in({})) exposed;
+    for (const nlohmann::json& row : answers_of("exposure", {"--by", "document", "--top", "1000"}))
+      exposed[{row.at("dataset"), row.at("document")}] = row.at("tokens");
+    EXPECT_EQ(exposed, seen);
+    int64_t num_tokens = 0, num_samples = 0;
+    for (const nlohmann::json& row : answers_of("exposure", {})) {
+      num_tokens += row.at("tokens").get<int64_t>();
+      num_samples += row.at("samples").get<int64_t>();
+    }
+    EXPECT_EQ(num_samples, last_step().at("consumed_samples"));
+    EXPECT_EQ(num_tokens, last_step().at("consumed_tokens"));
+    for (const int64_t document : {0, 7, 31}) {
+      std::vector<nlohmann::json> expected;
+      for (const nlohmann::json& sample : shown) {
+        if (sample.at("dataset") != other_) continue;
+        for (const nlohmann::json& part : sample.at("parts")) {
+          if (part.at("document") != document) continue;
+          expected.push_back({sample.at("sample"), sample.at("iteration"), sample.at("slot"),
+                              part.at("begin_token"), part.at("num_tokens")});
+        }
+      }
+      std::vector<nlohmann::json> found;
+      const auto answers = answers_of("documents", {"--document", std::to_string(document),
+                                                    "--dataset", "other", "--split-name", "train"});
+      ASSERT_EQ(answers.size(), 1U);
+      for (const nlohmann::json& reading : answers[0].at("readings")) {
+        if (!reading.at("is_logged").get<bool>()) continue;
+        found.push_back({reading.at("sample"), reading.at("iteration"), reading.at("slot"),
+                         reading.at("begin_token"), reading.at("num_tokens")});
+      }
+      EXPECT_EQ(found, expected) << document;
+    }
+    // Each of these has a loss in the run's folder.
+    EXPECT_EQ(answers_of("samples", {"--iteration", "5", "--sort", "loss"}).size(), 6U) << output();
+    std::filesystem::remove_all(folder_ / "run");
+  }
+}
+
+TEST_F(InspectRows, DifferWhereOneRunHasACurriculumOnly) {
+  train(run_of(growing("reshape"), "96"));
+  std::filesystem::rename(folder_ / "run", folder_ / "reshaped");
+  train(run_of(growing("reshape"), "96", {"--exit-interval", "5"}));
+  train(run_of(growing("reshape"), "96"));
+  const std::string reshaped = (folder_ / "reshaped").string(), run = (folder_ / "run").string();
+  ASSERT_EQ(inspect_by("diff", {reshaped, run}), 0) << output();
+  EXPECT_EQ(samples().at(0).at("different_samples"), 0) << output();
+  std::filesystem::remove_all(run);
+  train(run_of(weighted_, "96"));
+  ASSERT_EQ(inspect_by("diff", {reshaped, run}), 0) << output();
+  EXPECT_EQ(samples().at(0).at("different_iterations"), 12) << output();
+  EXPECT_THAT(output(),
+              testing::HasSubstr("the curriculum: reshape fixed_linear from 4 to 16 tokens"));
 }
 
 TEST_F(InspectTokens, OfABlendThatChangesAreThoseThatWereTrained) {

@@ -31,8 +31,6 @@ void Config::fill_defaults() {
     if (!lr_warmup_fraction) lr_warmup_samples = lr_warmup_samples.value_or(0);
   }
   if (has_curriculum() && curriculum.max_difficulty == 0) curriculum.max_difficulty = seq_length;
-  // The file tells samples by their numbers, and the rows of a reshaped batch are parts of samples.
-  if (has_curriculum() && curriculum.mode == "reshape") no_sample_losses = true;
   run_dir = run_folder();
 }
 

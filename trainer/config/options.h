@@ -193,8 +193,7 @@ void visit_options(C& c, Visitor& v) {
   v("run-dir", c.run_dir,
     "run_manifest.json, metrics.jsonl and sample_losses.bin (default: --save)");
   v("no-sample-losses", c.no_sample_losses,
-    "do not keep the loss of every sample, which weft-data inspect spikes reads; so it is with "
-    "--curriculum-mode reshape, whose rows are parts of samples");
+    "do not keep the loss of every sample, which weft-data inspect spikes reads");
   v("dry-run", c.dry_run, "print what the run would be, allocate nothing, exit");
 }
 

@@ -64,6 +64,7 @@ void write_run_manifest(const std::filesystem::path& run_folder, const RunManife
       {"device", manifest.device},
       {"resumed_iteration", manifest.resumed_iteration},
       {"resumed_samples", manifest.resumed_samples},
+      {"resumed_tokens", manifest.resumed_tokens},
       {"resumed_valid_samples", manifest.resumed_valid_samples},
       {"makes_up_evaluation", manifest.makes_up_evaluation},
       {"dataset_prefix", manifest.dataset_prefix.empty()

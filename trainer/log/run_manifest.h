@@ -30,7 +30,7 @@ struct RunManifest {
   int64_t num_iterations = 0;
   // The samples that the run asks of the dataset.
   int64_t train_samples = 0, valid_samples = 0, test_samples = 0;
-  int64_t resumed_iteration = 0, resumed_samples = 0;
+  int64_t resumed_iteration = 0, resumed_samples = 0, resumed_tokens = 0;
   // Where the first evaluation begins; it may be one that was cut short at resumed_iteration.
   int64_t resumed_valid_samples = 0;
   bool makes_up_evaluation = false;

@@ -1,0 +1,80 @@
+#include "inspect/lookup/taken_samples.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+namespace weft {
+namespace {
+
+// Keeps tokens [begin, begin + count) of a sample.
+std::vector<SamplePart> cut(const std::vector<SamplePart>& parts, int64_t begin, int64_t count) {
+  std::vector<SamplePart> kept;
+  int64_t position = 0;  // of the part's first token in the sample
+  for (SamplePart part : parts) {
+    const int64_t from = std::max(begin - position, int64_t{0});
+    const int64_t to = std::min(begin + count - position, part.num_tokens);
+    position += part.num_tokens;
+    if (from >= to) continue;
+    part.begin_token += from;
+    part.num_tokens = to - from;
+    kept.push_back(part);
+  }
+  return kept;
+}
+
+}  // namespace
+
+std::optional<CurriculumRows> curriculum_rows_of(const RunSegment& segment) {
+  const CurriculumOptions& options = segment.order.curriculum;
+  if (options.schedule_type.empty()) return std::nullopt;
+  const auto& [iteration, samples, tokens] = segment.resumed;
+  if (!tokens && options.mode == "reshape") {
+    throw std::runtime_error(
+        "the run has --curriculum-mode reshape, and an older version wrote its manifest when it was "
+        "resumed at iteration " +
+        std::to_string(iteration) +
+        ": it does not tell with which token, so the rows from there on are not known");
+  }
+  return CurriculumRows(LengthCurriculum(options, segment.order.data.sequence_length),
+                        batch_sizes_of(segment.order), iteration, {samples, tokens.value_or(0)});
+}
+
+LengthCurriculum::Row TakenSamples::row(int64_t i) const {
+  if (rows_) return rows_->at(i);
+  return {.sample = i, .begin = 0, .length = dataset_->sequence_length(), .num_repeated = 0};
+}
+
+std::vector<SamplePart> TakenSamples::parts(int64_t i) const {
+  if (are_whole()) return dataset_->sample_parts(i);
+  const LengthCurriculum::Row taken = row(i);
+  return cut(dataset_->sample_parts(taken.sample), taken.begin, taken.length + 1);
+}
+
+std::vector<int32_t> TakenSamples::tokens(int64_t i) const {
+  const LengthCurriculum::Row taken = row(i);
+  std::vector<int32_t> ids(static_cast<size_t>(dataset_->sequence_length() + 1));
+  dataset_->sample(taken.sample, ids.data());
+  ids.erase(ids.begin(), ids.begin() + taken.begin);
+  ids.resize(static_cast<size_t>(taken.length + 1));
+  return ids;
+}
+
+int64_t TakenSamples::num_trained_tokens(int64_t first, int64_t last) const {
+  if (rows_) return rows_->tokens_before(last) - rows_->tokens_before(first);
+  return (last - first) * dataset_->sequence_length();
+}
+
+int64_t TakenSamples::first_from(int64_t sample, int64_t first, int64_t last) const {
+  while (first < last) {
+    const int64_t middle = first + (last - first) / 2;
+    if (row(middle).sample < sample) {
+      first = middle + 1;
+    } else {
+      last = middle;
+    }
+  }
+  return first;
+}
+
+}  // namespace weft
