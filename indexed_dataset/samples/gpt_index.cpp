@@ -1,18 +1,26 @@
 #include "indexed_dataset/samples/gpt_index.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
+#include "indexed_dataset/process/parallel_for.h"
 #include "indexed_dataset/process/thread_group.h"
+#include "indexed_dataset/samples/huge_pages.h"
 #include "indexed_dataset/samples/numpy_random.h"
+#include "indexed_dataset/samples/sample_cutter.h"
 
 namespace weft {
 namespace {
 
 constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
+// One shuffles and cuts the documents, the other shuffles the samples.
+constexpr int kNumThreads = 2;
 
 void check_options(const GptIndexOptions& options) {
   if (options.sequence_length < 1 || options.sequence_length >= kMaxInt32) {
@@ -43,26 +51,63 @@ int64_t num_samples_of(int64_t num_tokens, const GptIndexOptions& options) {
       std::ceil(static_cast<float>(usable) / static_cast<float>(options.sequence_length)));
 }
 
-std::vector<int32_t> build_document_index(const EpochPlan& plan, const SequenceRange& range,
-                                          bool shuffles, RandomState& random) {
-  const auto num_sequences = static_cast<size_t>(range.end - range.begin);
-  std::vector<int32_t> index(static_cast<size_t>(plan.num_epochs) * num_sequences);
-  for (size_t epoch_at = 0; epoch_at < index.size(); epoch_at += num_sequences) {
-    const auto epoch = std::span(index).subspan(epoch_at, num_sequences);
-    std::iota(epoch.begin(), epoch.end(), static_cast<int32_t>(range.begin));
+// Sequences of all epochs that are shuffled among each other, and those of a last epoch that is
+// shuffled apart.
+struct DocumentParts {
+  size_t together, apart;
+  size_t size() const { return together + apart; }
+};
+DocumentParts document_parts(const EpochPlan& plan, const SequenceRange& range) {
+  const auto per_epoch = static_cast<size_t>(range.end - range.begin);
+  const size_t num_apart = plan.separate_last_epoch ? per_epoch : 0;
+  return {static_cast<size_t>(plan.num_epochs) * per_epoch - num_apart, num_apart};
+}
+
+// Fills the memory of all epochs with the sequences in the order of the dataset. Two threads do it,
+// because most of the time goes to the kernel, which clears the memory at its first touch.
+void lay_out_stream(const SequenceLengths& lengths, const SequenceRange& range,
+                    std::span<StreamEntry> stream) {
+  constexpr size_t kPiece = 1 << 20;
+  const auto num_pieces = static_cast<int64_t>((stream.size() + kPiece - 1) / kPiece);
+  parallel_for(num_pieces, kNumThreads, [&](int64_t piece) {
+    const size_t begin = static_cast<size_t>(piece) * kPiece;
+    int64_t sequence = range.begin + static_cast<int64_t>(begin) % (range.end - range.begin);
+    for (StreamEntry& entry : stream.subspan(begin, std::min(kPiece, stream.size() - begin))) {
+      entry = stream_entry(static_cast<int32_t>(sequence), lengths[sequence]);
+      if (++sequence == range.end) sequence = range.begin;
+    }
+  });
+}
+
+// The document index and the sample index.
+template <typename T>
+void build_stream_indexes(std::span<StreamEntry> stream, const GptIndexOptions& options,
+                          GptIndex& result) {
+  if (rules_of(options.order).shuffles) {
+    const DocumentParts parts = document_parts(result.plan, options.range);
+    RandomState random(static_cast<uint32_t>(options.seed));
+    random.shuffle(stream.first(parts.together));
+    random.shuffle(stream.last(parts.apart));
   }
-  if (!shuffles) return index;
-  const size_t num_apart = plan.separate_last_epoch ? num_sequences : 0;
-  random.shuffle(std::span(index).first(index.size() - num_apart));
-  random.shuffle(std::span(index).last(num_apart));
-  return index;
+  CutStream<T> cut = cut_stream<T>(stream, {.sequence_length = options.sequence_length,
+                                            .extra_tokens = extra_tokens(options),
+                                            .num_samples = result.plan.num_samples});
+  result.document_index = std::move(cut.document_index);
+  result.sample_index = std::move(cut.sample_index);
 }
 
 template <typename T>
-std::vector<T> build_shuffle_index(const EpochPlan& plan, bool shuffles, RandomState& random) {
-  std::vector<T> index(static_cast<size_t>(plan.num_samples));
+std::vector<T> build_shuffle_index(const EpochPlan& plan, const GptIndexOptions& options) {
+  const auto num_samples = static_cast<size_t>(plan.num_samples);
+  auto index = vector_of_huge_pages<T>(num_samples);
+  index.resize(num_samples);
   std::iota(index.begin(), index.end(), T{0});
-  if (!shuffles) return index;
+  if (!rules_of(options.order).shuffles) return index;
+  // The samples' random stream begins where that of the documents ends.
+  RandomState random(static_cast<uint32_t>(options.seed));
+  const DocumentParts parts = document_parts(plan, options.range);
+  random.skip_shuffle(parts.together);
+  random.skip_shuffle(parts.apart);
   const auto num_first = static_cast<size_t>(
       plan.separate_last_epoch ? plan.num_samples_before_last_epoch : plan.num_samples);
   random.shuffle(std::span(index).first(num_first));
@@ -74,12 +119,16 @@ std::vector<T> build_shuffle_index(const EpochPlan& plan, bool shuffles, RandomS
 
 int64_t sum_tokens(const SequenceLengths& lengths, const SequenceRange& range) {
   int64_t sum = 0;
+  int32_t signs = 0;  // of all lengths: a jump for each would keep the loop scalar
   for (int64_t i = range.begin; i < range.end; ++i) {
+    sum += lengths[i];
+    signs |= lengths[i];
+  }
+  for (int64_t i = range.begin; signs < 0 && i < range.end; ++i) {
     if (lengths[i] < 0) {
       throw std::runtime_error("length of sequence " + std::to_string(i) + " is negative (" +
                                std::to_string(lengths[i]) + "): the .idx is damaged");
     }
-    sum += lengths[i];
   }
   return sum;
 }
@@ -112,53 +161,6 @@ EpochPlan plan_epochs(int64_t num_tokens_per_epoch, const GptIndexOptions& optio
   return plan;
 }
 
-template <typename T>
-std::vector<T> build_sample_index(const SequenceLengths& lengths,
-                                  const std::vector<int32_t>& document_index, const EpochPlan& plan,
-                                  const GptIndexOptions& options) {
-  const int64_t extra = extra_tokens(options);
-  const auto last_position = static_cast<int64_t>(document_index.size()) - 1;
-  // A sequence's length is anywhere in the file; asking for it this many steps early hides the wait
-  // for memory.
-  constexpr int64_t kPrefetchDistance = 32;
-  std::vector<T> index;
-  index.reserve(static_cast<size_t>(2 * (plan.num_samples + 1)));
-  index.insert(index.end(), {T{0}, T{0}});
-  int64_t position = 0, offset = 0;
-  for (int64_t sample = 0; sample < plan.num_samples; ++sample) {
-    int64_t needed = options.sequence_length + extra;
-    for (;;) {
-      const int64_t length = lengths[document_index[static_cast<size_t>(position)]];
-      const int64_t available = length - offset;
-      if (available >= needed) {
-        // The next sample starts with this one's last token, which was only a label here.
-        offset += needed - extra;
-        break;
-      }
-      if (position == last_position) {  // an incomplete last sample ends here
-        offset = length - extra;
-        break;
-      }
-      needed -= available;
-      ++position;
-      offset = 0;
-      if (position + kPrefetchDistance <= last_position) {
-        __builtin_prefetch(
-            lengths.address(document_index[static_cast<size_t>(position + kPrefetchDistance)]));
-      }
-    }
-    index.insert(index.end(), {static_cast<T>(position), static_cast<T>(offset)});
-  }
-  return index;
-}
-
-template std::vector<int32_t> build_sample_index(const SequenceLengths&,
-                                                 const std::vector<int32_t>&, const EpochPlan&,
-                                                 const GptIndexOptions&);
-template std::vector<int64_t> build_sample_index(const SequenceLengths&,
-                                                 const std::vector<int32_t>&, const EpochPlan&,
-                                                 const GptIndexOptions&);
-
 GptIndex build_gpt_index(const SequenceLengths& lengths, const GptIndexOptions& options) {
   check_options(options);
   const SequenceRange& range = options.range;
@@ -171,26 +173,25 @@ GptIndex build_gpt_index(const SequenceLengths& lengths, const GptIndexOptions& 
     throw std::runtime_error(std::to_string(range.end) +
                              " sequences; Megatron's document index ends at 2^31-1");
   }
-  const bool shuffles = rules_of(options.order).shuffles;
   GptIndex result;
   result.plan = plan_epochs(sum_tokens(lengths, range), options);
-  RandomState random(static_cast<uint32_t>(options.seed));
-  result.document_index = build_document_index(result.plan, range, shuffles, random);
-  // The random stream goes on with the samples, and where they start does not depend on it.
+  const size_t stream_size = document_parts(result.plan, range).size();
+  const auto memory = std::make_unique_for_overwrite<StreamEntry[]>(stream_size);
+  ask_for_huge_pages(memory.get(), stream_size);
+  const std::span stream(memory.get(), stream_size);
+  lay_out_stream(lengths, range, stream);
   ThreadGroup shuffling;
   shuffling.start([&] {
     if (has_wide_shuffle(result.plan)) {
-      result.shuffle_index = build_shuffle_index<int64_t>(result.plan, shuffles, random);
+      result.shuffle_index = build_shuffle_index<int64_t>(result.plan, options);
     } else {
-      result.shuffle_index = build_shuffle_index<uint32_t>(result.plan, shuffles, random);
+      result.shuffle_index = build_shuffle_index<uint32_t>(result.plan, options);
     }
   });
-  if (has_wide_rows(result.plan, std::ssize(result.document_index), options.order)) {
-    result.sample_index =
-        build_sample_index<int64_t>(lengths, result.document_index, result.plan, options);
+  if (has_wide_rows(result.plan, static_cast<int64_t>(stream_size), options.order)) {
+    build_stream_indexes<int64_t>(stream, options, result);
   } else {
-    result.sample_index =
-        build_sample_index<int32_t>(lengths, result.document_index, result.plan, options);
+    build_stream_indexes<int32_t>(stream, options, result);
   }
   shuffling.join();
   shuffling.check();

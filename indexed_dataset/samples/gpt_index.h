@@ -6,7 +6,7 @@
 //   shuffle_index   in which order the samples are used
 //
 // Memory: 4 bytes per sequence and epoch, 12 bytes per sample (more only beyond 2^31 sequences x
-// epochs).
+// epochs); while it is built, 4 bytes more per sequence and epoch.
 #pragma once
 
 #include <cstdint>
@@ -83,16 +83,10 @@ bool has_wide_shuffle(const EpochPlan& plan);
 
 // Deterministic: equal arguments give equal arrays everywhere. Throws as plan_epochs does, and
 // std::runtime_error for a range beyond 2^31-1 sequences. A second thread shuffles the samples while
-// the first one cuts them.
+// the first one shuffles the documents and cuts them.
 GptIndex build_gpt_index(const SequenceLengths& lengths, const GptIndexOptions& options);
 
 // The tokens of one epoch. Throws std::runtime_error for a negative length.
 int64_t sum_tokens(const SequenceLengths& lengths, const SequenceRange& range);
-
-// The sample index alone, with rows of type T (int32_t or int64_t).
-template <typename T>
-std::vector<T> build_sample_index(const SequenceLengths& lengths,
-                                  const std::vector<int32_t>& document_index, const EpochPlan& plan,
-                                  const GptIndexOptions& options);
 
 }  // namespace weft

@@ -4,8 +4,9 @@
 #pragma once
 
 #include <cstdint>
-#include <random>
 #include <span>
+
+#include "indexed_dataset/samples/mt19937.h"
 
 namespace weft {
 
@@ -20,14 +21,24 @@ class RandomState {
   void shuffle(std::span<int32_t> values);
   void shuffle(std::span<uint32_t> values);
   void shuffle(std::span<int64_t> values);
+  void shuffle(std::span<uint64_t> values);
+
+  // Draws what shuffle() of so many values draws. How much that is depends on the numbers drawn, so
+  // a thread that needs the stream behind a shuffle cannot jump there, but it need not wait for the
+  // shuffle either.
+  void skip_shuffle(size_t num_values);
+  // Draws with which values the values at last, last - 1, ... change places: partners[k] is uniform
+  // in [0, last - k]. There are `last` partners at most.
+  void draw_partners(uint64_t last, std::span<uint64_t> partners);
 
  private:
+  // The same for the first of them, as many as have the same mask, and returns how many these are.
+  size_t draw_of_one_mask(uint32_t last, std::span<uint64_t> partners);
   template <typename T>
   void shuffle_values(std::span<T> values);
 
-  // NumPy seeds with an integer as std::mt19937 does (Knuth's initialiser); with a list it would
-  // not.
-  std::mt19937 engine_;
+  // NumPy seeds with an integer as std::mt19937 does; with a list it would not.
+  Mt19937 engine_;
 };
 
 }  // namespace weft

@@ -8,6 +8,7 @@
 #include <random>
 #include <stdexcept>
 
+#include "indexed_dataset/samples/sample_cutter.h"
 #include "tests/indexed_dataset/md5.h"
 
 namespace weft {
@@ -234,11 +235,77 @@ TEST(GptIndex, EpochsHoldEverySequenceEquallyOften) {
   EXPECT_THAT(uses, ::testing::Each(index.plan.num_epochs));
 }
 
-TEST(GptIndex, RowsOf64BitsHoldTheSameNumbers) {
-  const GptIndex index = build(kSmall);
-  const auto wide = build_sample_index<int64_t>(SequenceLengths(kLengths), index.document_index,
-                                                index.plan, kSmall);
-  EXPECT_THAT(wide, ElementsAreArray(rows_of(index)));
+// Megatron's loop, sequence by sequence.
+std::vector<int64_t> simple_sample_index(const std::vector<StreamEntry>& stream,
+                                         const SampleCuts& cuts) {
+  std::vector<int64_t> index{0, 0};
+  size_t position = 0;
+  int64_t offset = 0;
+  for (int64_t sample = 0; sample < cuts.num_samples; ++sample) {
+    int64_t needed = cuts.sequence_length + cuts.extra_tokens;
+    for (;;) {
+      const auto length = static_cast<int64_t>(stream[position] >> 32);
+      const int64_t available = length - offset;
+      if (available >= needed) {
+        offset += needed - cuts.extra_tokens;
+        break;
+      }
+      if (position + 1 == stream.size()) {
+        offset = length - cuts.extra_tokens;
+        break;
+      }
+      needed -= available;
+      ++position;
+      offset = 0;
+    }
+    index.insert(index.end(), {static_cast<int64_t>(position), offset});
+  }
+  return index;
+}
+
+TEST(CutStream, EqualsTheSimpleLoopOnRandomStreams) {
+  std::mt19937 random(20261123);
+  for (int trial = 0; trial < 300 && !::testing::Test::HasFailure(); ++trial) {
+    SCOPED_TRACE("trial " + std::to_string(trial) + " of std::mt19937(20261123)");
+    // Short and long streams, of sequences without tokens, short ones and ones of many samples.
+    const unsigned longest = trial % 3 == 0 ? 3 : trial % 3 == 1 ? 300 : 30000;
+    std::vector<StreamEntry> stream(1 + random() % (trial % 10 == 0 ? 20000 : 40));
+    std::vector<int32_t> sequences;
+    int64_t num_tokens = 0;
+    for (StreamEntry& entry : stream) {
+      sequences.push_back(static_cast<int32_t>(random() >> 1));
+      const auto length = static_cast<int32_t>(random() % 3 == 0 ? 0 : random() % longest);
+      entry = stream_entry(sequences.back(), length);
+      num_tokens += length;
+    }
+    SampleCuts cuts{.sequence_length = 1 + static_cast<int64_t>(longest / 100 + random() % 100),
+                    .extra_tokens = static_cast<int64_t>(random() % 2)};
+    // Fewer samples than the stream holds, as many, and more, which Megatron's 32-bit floats can ask
+    // for.
+    cuts.num_samples = std::max<int64_t>(num_tokens - cuts.extra_tokens, 0) / cuts.sequence_length +
+                       static_cast<int64_t>(random() % 5) - 2;
+    if (cuts.num_samples < 0) cuts.num_samples = 0;
+    const std::vector<int64_t> expected = simple_sample_index(stream, cuts);
+    std::vector<StreamEntry> copy = stream;
+    const CutStream<int64_t> wide = cut_stream<int64_t>(copy, cuts);
+    EXPECT_EQ(wide.document_index, sequences);
+    EXPECT_EQ(wide.sample_index, expected);
+    const CutStream<int32_t> narrow = cut_stream<int32_t>(stream, cuts);
+    EXPECT_EQ(narrow.document_index, sequences);
+    EXPECT_THAT(narrow.sample_index, ElementsAreArray(expected));
+  }
+}
+
+// 40 MB, of which the front is released while the rest is read.
+TEST(CutStream, ReadsAStreamWhoseFrontIsReleased) {
+  constexpr size_t kSize = 5'000'000;
+  std::vector<StreamEntry> stream(kSize);
+  for (size_t i = 0; i < kSize; ++i)
+    stream[i] = stream_entry(static_cast<int32_t>(i), static_cast<int32_t>(i % 97));
+  const auto cut = cut_stream<int32_t>(
+      stream, {.sequence_length = 48, .extra_tokens = 1, .num_samples = kSize - 100});
+  for (size_t i = 0; i < kSize; ++i) ASSERT_EQ(cut.document_index[i], static_cast<int32_t>(i));
+  EXPECT_EQ(cut.sample_index.size(), 2 * (kSize - 99));
 }
 
 TEST(PlanEpochs, DoesNotOverflowOnTenTrillionTokens) {

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <numeric>
+#include <random>
 #include <vector>
 
 #include "tests/indexed_dataset/md5.h"
@@ -63,6 +65,65 @@ TEST(RandomState, DrawsTheUpperWordFirstBeyond32Bits) {
   EXPECT_EQ(RandomState(1234).bounded(0xffffffff), 822569775u);
   EXPECT_EQ(RandomState(1234).bounded(~uint64_t{0}), (uint64_t{822569775} << 32) + 2137449171u);
   EXPECT_EQ(RandomState(1234).bounded(0), 0u);
+}
+
+// A draw and a swap at a time.
+class SimpleRandomState {
+ public:
+  explicit SimpleRandomState(uint32_t seed) : engine_(seed) {}
+  uint64_t bounded(uint64_t max) {
+    for (;;) {
+      uint64_t value = engine_();
+      if (max > 0xffffffff) value = value << 32 | engine_();
+      value &= ~uint64_t{0} >> std::countl_zero(max);
+      if (value <= max) return value;
+    }
+  }
+  std::vector<int32_t> shuffled_range(size_t size) {
+    std::vector<int32_t> values(size);
+    std::iota(values.begin(), values.end(), 0);
+    for (size_t last = size; last-- > 1;) std::swap(values[last], values[bounded(last)]);
+    return values;
+  }
+
+ private:
+  std::mt19937 engine_;
+};
+
+TEST(Mt19937, GivesTheWordsOfTheStandardLibrary) {
+  for (const uint32_t seed : {0U, 1U, 1234U, 0xffffffffU}) {
+    Mt19937 ours(seed);
+    std::mt19937 theirs(seed);
+    for (int i = 0; i < 5000; ++i)
+      ASSERT_EQ(ours(), theirs()) << "word " << i << " of seed " << seed;
+  }
+}
+
+TEST(RandomState, EqualsTheSimpleShuffle) {
+  std::mt19937 sizes(20261123);
+  for (int trial = 0; trial < 600 && !HasFailure(); ++trial) {
+    // Around powers of two, where the mask changes, and around whole blocks.
+    const size_t size =
+        trial < 300 ? static_cast<size_t>(trial) : sizes() % (trial < 590 ? 3000 : 200'000);
+    SCOPED_TRACE("seed " + std::to_string(trial) + ", size " + std::to_string(size));
+    const auto seed = static_cast<uint32_t>(trial);
+    RandomState ours(seed), skipping(seed);
+    SimpleRandomState simple(seed);
+    EXPECT_EQ(shuffled_range(ours, size), simple.shuffled_range(size));
+    skipping.skip_shuffle(size);
+    const uint64_t next = simple.bounded(0xffffffff);
+    EXPECT_EQ(ours.bounded(0xffffffff), next);
+    EXPECT_EQ(skipping.bounded(0xffffffff), next);
+  }
+}
+
+TEST(RandomState, DrawsPartnersAcross32Bits) {
+  constexpr uint64_t kLast = (uint64_t{1} << 32) + 500;
+  std::vector<uint64_t> partners(1500);
+  RandomState(7).draw_partners(kLast, partners);
+  SimpleRandomState simple(7);
+  for (size_t k = 0; k < partners.size(); ++k)
+    ASSERT_EQ(partners[k], simple.bounded(kLast - k)) << k;
 }
 
 }  // namespace
