@@ -10,10 +10,10 @@
 #include <stdexcept>
 #include <string>
 
+#include "indexed_dataset/blends/furthest_behind.h"
+
 namespace weft {
 namespace {
-
-constexpr double kNever = -std::numeric_limits<double>::infinity();
 
 // Datasets of equal weight. Their order depends only on how often each was taken, so they take turns
 // in the order of the list, and the group is behind by as much as the member whose turn it is.
@@ -52,63 +52,11 @@ struct Columns {
     weights.push_back(weight);
     counts.push_back(count);
   }
+  // With groups that are never taken, to whole groups of lanes.
+  void fill_up() {
+    while (size() % kLanes != 0) add(0, -kNever);
+  }
 };
-
-constexpr size_t kLanes = 8;
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define WEFT_SIMD_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define WEFT_SIMD_CLONES
-#endif
-
-// behind[i] = weights[i] * k - counts[i]
-WEFT_SIMD_CLONES void compute_behind(const double* weights, const double* counts, size_t size,
-                                     double k, double* behind) {
-  for (size_t i = 0; i < size; ++i) behind[i] = weights[i] * k - counts[i];
-}
-
-WEFT_SIMD_CLONES int64_t count_from(const double* values, size_t size, double least) {
-  int64_t count = 0;
-  for (size_t i = 0; i < size; ++i) count += values[i] >= least ? 1 : 0;
-  return count;
-}
-
-// The least weight of those that are behind by `least` or more, and at most 1.
-WEFT_SIMD_CLONES double least_weight_from(const double* weights, const double* behind, size_t size,
-                                          double least) {
-  double lanes[kLanes] = {1, 1, 1, 1, 1, 1, 1, 1};
-  for (size_t i = 0; i < size; ++i) {
-    double& lane = lanes[i % kLanes];
-    const double weight = behind[i] >= least ? weights[i] : 1;
-    lane = weight < lane ? weight : lane;
-  }
-  return *std::min_element(lanes, lanes + kLanes);
-}
-
-// flags[i] is 1 if values[i] plus what it gains in `steps` against `least_weight` reaches `least`.
-WEFT_SIMD_CLONES void flag_within_reach(const double* weights, const double* behind, size_t size,
-                                        double least_weight, double steps, double least,
-                                        uint8_t* flags) {
-  for (size_t i = 0; i < size; ++i) {
-    const double gain = (weights[i] - least_weight) * steps;
-    flags[i] = behind[i] + (gain > 0 ? gain : 0) >= least ? 1 : 0;
-  }
-}
-
-// behind[i] as above, and the largest of each lane. `size` is a multiple of kLanes.
-WEFT_SIMD_CLONES void compute_most_behind(const double* weights, const double* counts, size_t size,
-                                          double k, double* behind, double* most) {
-  double lanes[kLanes];
-  for (size_t lane = 0; lane < kLanes; ++lane) lanes[lane] = kNever;
-  for (size_t i = 0; i < size; i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      const double value = weights[i + lane] * k - counts[i + lane];
-      behind[i + lane] = value;
-      lanes[lane] = value > lanes[lane] ? value : lanes[lane];
-    }
-  }
-  std::copy_n(lanes, kLanes, most);
-}
 
 // Finds a value that at least m values reach, and not many more: the search begins with the last
 // answer, because the next block's values are spread alike.
@@ -150,12 +98,13 @@ class GreedyBlender {
       : groups_(std::move(groups)),
         size_(size),
         block_(std::max<int64_t>(
-            16, static_cast<int64_t>(std::sqrt(static_cast<double>(groups_.size()))))),
+            16, static_cast<int64_t>(2 * std::sqrt(static_cast<double>(groups_.size()))))),
         dataset_index_(dataset_index),
         sample_index_(sample_index) {
     for (const Group& group : groups_) all_.add(group.weight, 0);
-    behind_.resize(all_.size() + kLanes);
-    flags_.resize(all_.size() + kLanes);
+    all_.fill_up();
+    behind_.resize(all_.size());
+    flags_.resize(all_.size());
   }
 
   void run() {
@@ -189,30 +138,33 @@ class GreedyBlender {
         candidates_.add(all_.weights[i], all_.counts[i]);
       }
     }
-    while (candidates_.size() % kLanes != 0) candidates_.add(0, -kNever);
+    candidates_.fill_up();
   }
 
   void take(int64_t k) {
-    double most[kLanes];
-    compute_most_behind(candidates_.weights.data(), candidates_.counts.data(), candidates_.size(),
-                        std::max(static_cast<double>(k), 1.0), behind_.data(), most);
-    const double furthest = *std::max_element(most, most + kLanes);
-    size_t chosen = 0;
-    int32_t dataset = std::numeric_limits<int32_t>::max();
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      if (most[lane] != furthest) continue;
-      for (size_t i = lane; i < candidate_ids_.size(); i += kLanes) {
-        if (behind_[i] != furthest) continue;
-        const Group& group = groups_[candidate_ids_[i]];
-        if (group.members[group.turn] >= dataset) continue;
-        dataset = group.members[group.turn];
-        chosen = i;
-      }
-    }
+    const Furthest furthest =
+        find_furthest(candidates_.weights.data(), candidates_.counts.data(), candidates_.size(),
+                      std::max(static_cast<double>(k), 1.0), behind_.data());
+    const size_t chosen = furthest.count == 1 ? static_cast<size_t>(furthest.sum_of_positions)
+                                              : first_in_list(furthest.behind);
     Group& group = groups_[candidate_ids_[chosen]];
-    dataset_index_[static_cast<size_t>(k)] = static_cast<Id>(dataset);
+    dataset_index_[static_cast<size_t>(k)] = static_cast<Id>(group.members[group.turn]);
     sample_index_[static_cast<size_t>(k)] = group.count;
     if (++group.turn == group.members.size()) finish_round(group, chosen);
+  }
+
+  // The candidate whose dataset comes first in the list, of those that are behind by this.
+  size_t first_in_list(double behind) const {
+    size_t first = 0;
+    int32_t dataset = std::numeric_limits<int32_t>::max();
+    for (size_t i = 0; i < candidate_ids_.size(); ++i) {
+      if (behind_[i] != behind) continue;
+      const Group& group = groups_[candidate_ids_[i]];
+      if (group.members[group.turn] >= dataset) continue;
+      dataset = group.members[group.turn];
+      first = i;
+    }
+    return first;
   }
 
   // Every member of the group was taken once more.
