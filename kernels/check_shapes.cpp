@@ -6,10 +6,6 @@
 
 namespace weft {
 
-namespace {
-
-using Shape = std::initializer_list<int64_t>;
-
 const char* name_of(DType dtype) {
   switch (dtype) {
     case DType::kFloat32:
@@ -23,6 +19,10 @@ const char* name_of(DType dtype) {
   }
   return "?";
 }
+
+namespace {
+
+using Shape = std::initializer_list<int64_t>;
 
 void append_size(std::string& text, int64_t size) {
   if (text.back() != '(') text += ',';

@@ -19,6 +19,9 @@ inline int64_t num_columns(const Tensor& tensor) {
   return tensor.rank() == 0 ? 0 : tensor.shape(tensor.rank() - 1);
 }
 
+// Returns "fp32", "bf16", "int32" or "uint8".
+const char* name_of(DType dtype);
+
 void check_cast(const Tensor& dst, const Tensor& src);
 void check_embedding_forward(const Tensor& out, const Tensor& tokens, const Tensor& word);
 void check_embedding_backward(const Tensor& dword, const Tensor& dout, const Tensor& tokens);

@@ -46,9 +46,13 @@ ExitCode TrainLoop::train() {
     const double waited_ms = train_loader_->waited_ms();
     const GlobalBatch batch = train_loader_->next();
     ranks_.recorder().set_iteration(iteration() + 1);
+    if (profiler_) profiler_->begin_step(iteration() + 1);
     trainer_->step(batch, {.learning_rate = lr_.current(), .params_norm = config_.log_params_norm});
+    if (profiler_) profiler_->end_step();
     record_step(batch, train_loader_->waited_ms() - waited_ms);
-    read_results(results_in_flight_);  // those of the step before, while this one runs
+    // Those of the step before, while this one runs.
+    read_results(ends_profile() ? 0 : results_in_flight_);
+    if (ends_profile()) report_profile();
 
     Control control = decide_control();
     const bool acts = control.check_weights || control.evaluate || control.save;
@@ -92,6 +96,7 @@ void TrainLoop::read_results(size_t max_in_flight) {
     const StepRecord record = unread_.front();
     unread_.pop_front();
     log_->on_step(record, result);
+    if (profiler_) profiler_->step_is_read(record.iteration, result.device_ms);
     if (record.iteration == first_iteration_) {
       log_->print(
           memory_line(0, record.iteration, trainer_->plan().device_bytes(), reserved_bytes()));
@@ -151,6 +156,7 @@ bool TrainLoop::is_stop_requested() {
 
 ExitCode TrainLoop::stop(const Control& control) {
   finish_background_save();
+  if (profiler_ && profiler_->has_unreported_steps()) report_profile();
   std::string event;
   switch (control.stop) {
     case StopReason::kSignal:

@@ -19,6 +19,7 @@
 #include "trainer/data/data_loader.h"
 #include "trainer/log/run_log.h"
 #include "trainer/parallel/process_groups.h"
+#include "trainer/profile/step_profiler.h"
 #include "trainer/ranks/agreement.h"
 #include "trainer/train_setup.h"
 
@@ -78,6 +79,10 @@ class TrainLoop {
   void try_to_finish_background_save() noexcept;
   void check_data_unchanged();
 
+  void start_profiler(ProfilingBackend& backend);
+  bool ends_profile() const { return profiler_ && profiler_->is_last(iteration()); }
+  void report_profile();
+
   bool is_first_rank() const { return ranks_.rank() == 0; }
   void print(const std::string& text) const;  // before there is a log
   Facts facts() const;
@@ -109,6 +114,8 @@ class TrainLoop {
   DataWatch data_watch_;
   std::unique_ptr<Backend> backend_;
   ProcessGroups groups_;
+  std::unique_ptr<StepProfiler> profiler_;  // with --profile-steps
+  std::optional<DeviceCeilings> ceilings_;  // likewise, if they were measured
   DatasetTargetSizes sizes_;
   SplitBlends blends_;  // the names of datasets_
   TrainingDatasets datasets_;

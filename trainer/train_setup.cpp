@@ -11,14 +11,11 @@
 
 namespace weft {
 
-namespace {
-
-std::string default_algorithm_cache() {
+std::string algorithm_cache(const Config& config) {
+  if (!config.gemm_algorithm_cache.empty()) return config.gemm_algorithm_cache;
   const char* home = std::getenv("HOME");
   return home == nullptr ? "" : std::filesystem::path(home) / ".cache/weft/gemm-algorithms";
 }
-
-}  // namespace
 
 void check_head_size(const Config& config) {
   const int64_t head_size = config.head_size();
@@ -31,26 +28,29 @@ void check_head_size(const Config& config) {
 }
 
 DeviceChoice choose_device(const Config& config) {
-  if (config.device == "cpu") return {DeviceKind::kCpu, "--device cpu"};
+  DeviceChoice choice = choose_device(config.device);
+  if (choice.kind == DeviceKind::kCuda) check_head_size(config);
+  return choice;
+}
+
+DeviceChoice choose_device(const std::string& device) {
+  if (device == "cpu") return {DeviceKind::kCpu, "--device cpu"};
   std::string why;
   const int num_devices = num_cuda_devices(&why);
   if (num_devices == 0) {
-    if (config.device == "auto") return {DeviceKind::kCpu, "no GPU: " + why};
+    if (device == "auto") return {DeviceKind::kCpu, "no GPU: " + why};
     const bool has_hint = why.find("--device cpu") != std::string::npos;
     throw std::invalid_argument("--device cuda: no usable GPU: " + why +
                                 (has_hint ? "" : "; --device cpu trains without one"));
   }
-  check_head_size(config);
-  return {DeviceKind::kCuda, config.device == "auto"
+  return {DeviceKind::kCuda, device == "auto"
                                  ? fmt::format("{} GPU(s) found, one for each rank", num_devices)
                                  : "--device cuda"};
 }
 
 std::unique_ptr<Backend> create_backend(DeviceKind kind, const Config& config, int local_rank) {
   if (kind == DeviceKind::kCpu) return create_cpu_backend();
-  const std::string cache =
-      config.gemm_algorithm_cache.empty() ? default_algorithm_cache() : config.gemm_algorithm_cache;
-  return create_cuda_backend(local_rank % num_cuda_devices(), cache);
+  return create_cuda_backend(local_rank % num_cuda_devices(), algorithm_cache(config));
 }
 
 ProcessGroups create_groups(const Config& config, HostGroup& ranks, Backend& backend,

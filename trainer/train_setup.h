@@ -22,8 +22,12 @@ struct DeviceChoice {
 // Resolves --device. Throws std::invalid_argument as check_head_size(), and for --device cuda
 // without a usable GPU.
 DeviceChoice choose_device(const Config& config);
+// The same without the check of the head size, for any model. `device` is the value of --device.
+DeviceChoice choose_device(const std::string& device);
 // Throws std::invalid_argument for a head size that the GPU's attention kernels do not have.
 void check_head_size(const Config& config);
+// Returns the file of --gemm-algorithm-cache; empty where there is neither the option nor a $HOME.
+std::string algorithm_cache(const Config& config);
 // Ranks of one host take its GPUs in turn.
 std::unique_ptr<Backend> create_backend(DeviceKind kind, const Config& config, int local_rank);
 

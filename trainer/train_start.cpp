@@ -14,6 +14,7 @@
 #include "trainer/log/banner.h"
 #include "trainer/log/log_lines.h"
 #include "trainer/log/run_manifest.h"
+#include "trainer/profile/profiling_communicator.h"
 #include "trainer/train_loop.h"
 #include "trainer/tune_ranks.h"
 
@@ -70,10 +71,17 @@ TrainLoop::TrainLoop(const Config& config, const std::vector<std::string>& notes
   const DeviceChoice device = choose_device(config_);
   print(start_banner(config_, notes, schedule_, vocabulary_));
   backend_ = create_backend(device.kind, config_, local_rank(ranks_));
+  ProfilingBackend* profiled = nullptr;
+  if (config_.profiled_steps()) {
+    auto wrapper = std::make_unique<ProfilingBackend>(std::move(backend_));
+    profiled = wrapper.get();
+    backend_ = std::move(wrapper);
+  }
   const bool is_gpu = device.kind == DeviceKind::kCuda;
   check_ranks_agree(ranks_, {{"the device", is_gpu ? backend_->description() : "a CPU"}});
   std::string where;
   groups_ = create_groups(config_, ranks_, *backend_, where);
+  if (profiled) groups_ = with_profile(std::move(groups_), profiled->recorder());
   print(where);
   print(fmt::format("> device: {} ({})\n", backend_->description(), device.why));
   // The CPU executes in place, so there is nothing to overlap, and a result that waits is a log
@@ -85,6 +93,7 @@ TrainLoop::TrainLoop(const Config& config, const std::vector<std::string>& notes
         datetime_line("after megatron is initialized", timestamp_now()));
 
   load_or_initialize(checkpoint);
+  if (profiled) start_profiler(*profiled);
   const Clock::time_point model_built = Clock::now();
   print(datetime_line("after model, optimizer, and learning rate scheduler are built",
                       timestamp_now()));

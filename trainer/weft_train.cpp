@@ -13,6 +13,7 @@
 #include "kernels/backend.h"
 #include "trainer/config/command_line.h"
 #include "trainer/config/problems.h"
+#include "trainer/measure_devices.h"
 #include "trainer/ranks/join_ranks.h"
 #include "trainer/train_loop.h"
 
@@ -80,6 +81,11 @@ weft::ExitCode run(weft::ParsedArguments& parsed, weft::HostGroup& ranks,
   // A process alone plans for the ranks that hold one model together.
   if (config.dry_run && ranks.size() == 1)
     config.world_size = std::max<int64_t>(1, config.tensor_model_parallel_size);
+  if (config.measure_device) {
+    if (print_problems(parsed.problems, ranks)) return weft::ExitCode::kUsage;
+    weft::measure_devices(config, ranks, stdout);
+    return weft::ExitCode::kDone;
+  }
   for (const std::string& problem : weft::problems_of(config)) parsed.problems.push_back(problem);
   if (print_problems(parsed.problems, ranks)) return weft::ExitCode::kUsage;
   if (!config.global_batch_size) {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "tests/trainer/forwarding_backend.h"
+#include "kernels/forwarding_backend.h"
 
 namespace weft {
 

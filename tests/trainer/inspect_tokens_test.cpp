@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "tests/trainer/forwarding_backend.h"
+#include "kernels/forwarding_backend.h"
 #include "tests/trainer/inspect_run.h"
 #include "trainer/config/command_line.h"
 #include "trainer/config/problems.h"

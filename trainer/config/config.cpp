@@ -1,6 +1,11 @@
 #include "trainer/config/config.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <stdexcept>
+
+#include "indexed_dataset/terminal/option_set.h"
 
 namespace weft {
 
@@ -61,6 +66,24 @@ BatchSizePlan Config::batch_size_plan() const {
 
 LengthCurriculum Config::length_curriculum() const {
   return has_curriculum() ? LengthCurriculum(curriculum, seq_length) : LengthCurriculum(seq_length);
+}
+
+std::optional<StepRange> Config::profiled_steps() const {
+  if (profile_steps.empty()) return std::nullopt;
+  // Each step's events stay in memory until the device has passed them.
+  constexpr int64_t kMostSteps = 1000;
+  const size_t colon = profile_steps.find(':');
+  // 0 is no iteration, so it stands for texts that are no numbers.
+  const int64_t first = parse_int64(profile_steps.substr(0, colon)).value_or(0);
+  const int64_t last =
+      colon == std::string::npos ? 0 : parse_int64(profile_steps.substr(colon + 1)).value_or(0);
+  if (first < 1 || last < first || last - first >= kMostSteps) {
+    throw std::invalid_argument(
+        fmt::format("--profile-steps {}: give the first and the last iteration to profile, as in "
+                    "50:59; they count from 1 and are at most {} together",
+                    profile_steps, kMostSteps));
+  }
+  return StepRange{first, last};
 }
 
 int64_t Config::data_parallel_size() const {

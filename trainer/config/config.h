@@ -21,6 +21,11 @@ namespace weft {
 enum class LrDecayStyle { kConstant, kLinear, kCosine, kInverseSquareRoot };
 enum class LogFormat { kMegatron2021, kMegatronDeepSpeed, kMegatron2024 };
 
+// Steps of a run, both included; the first step of training is 1.
+struct StepRange {
+  int64_t first = 0, last = 0;
+};
+
 struct Config {
   // model shape
   int64_t num_layers = 0, hidden_size = 0, num_attention_heads = 0, seq_length = 0;
@@ -104,6 +109,10 @@ struct Config {
   bool no_log_learning_rate_to_tensorboard = false, no_log_loss_scale_to_tensorboard = false;
   std::string run_dir;  // run manifest, metrics, losses of samples; default: --save, else none
   bool no_sample_losses = false;
+  // profiling
+  std::string profile_steps;  // "A:B", or empty
+  bool measure_device = false;
+  std::optional<double> measure_device_seconds;
   std::string gemm_algorithm_cache;  // default: ~/.cache/weft/gemm-algorithms
   bool dry_run = false;
 
@@ -124,6 +133,9 @@ struct Config {
   bool has_loss_mask() const {
     return eod_mask_loss || (has_curriculum() && curriculum.mode == "reshape");
   }
+  // Returns the steps of --profile-steps, if it is given. Throws std::invalid_argument for a text that
+  // is no range of steps.
+  std::optional<StepRange> profiled_steps() const;
   // Without tensor parallelism Megatron turns the flag off.
   bool shares_sequence() const { return sequence_parallel && tensor_model_parallel_size > 1; }
   bool shards_optimizer() const { return use_distributed_optimizer || zero_stage.value_or(0) == 1; }

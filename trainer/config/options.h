@@ -195,6 +195,16 @@ void visit_options(C& c, Visitor& v) {
   v("no-sample-losses", c.no_sample_losses,
     "do not keep the loss of every sample, which weft-data inspect spikes reads");
   v("dry-run", c.dry_run, "print what the run would be, allocate nothing, exit");
+
+  v.group("Profiling");
+  v("profile-steps", c.profile_steps,
+    "A:B: where the time of the iterations A to B goes, operation by operation, beside what the device "
+    "could do; printed, and written to profile_A_B.json in --run-dir");
+  v("measure-device", c.measure_device,
+    "measure what the device can do (products, memory, launches), keep it for --profile-steps beside "
+    "--gemm-algorithm-cache, and exit; needs no other option");
+  v("measure-device-seconds", c.measure_device_seconds,
+    "seconds that the bf16 products run, until power and clock are steady (default: 30, on a CPU 3)");
 }
 
 }  // namespace weft

@@ -180,6 +180,23 @@ void check_logs(const Config& c, ProblemList& p) {
            "--timing-log-level must be 0, 1 or 2 (got {})", c.timing_log_level);
 }
 
+void check_profile(const Config& c, ProblemList& p) {
+  p.add_if(c.measure_device_seconds && !c.measure_device,
+           "--measure-device-seconds {} needs --measure-device",
+           c.measure_device_seconds.value_or(0));
+  try {
+    const std::optional<StepRange> steps = c.profiled_steps();
+    if (!steps) return;
+    p.add_if(c.skip_train, "--profile-steps {} needs training, and --skip-train is given",
+             c.profile_steps);
+    p.add_if(c.train_iters.value_or(steps->last) < steps->last,
+             "--profile-steps {} goes beyond --train-iters {}", c.profile_steps,
+             c.train_iters.value_or(0));
+  } catch (const std::invalid_argument& error) {
+    p.add_if(true, "{}", error.what());
+  }
+}
+
 void check_world(const Config& c, ProblemList& p) {
   p.add_if(c.pipeline_model_parallel_size != 1,
            "--pipeline-model-parallel-size {} is not supported yet: only 1",
@@ -217,6 +234,7 @@ std::vector<std::string> problems_of(const Config& given) {
   check_data(config, p);
   check_checkpoints(config, p);
   check_logs(config, p);
+  check_profile(config, p);
   check_world(config, p);
   return p.list;
 }

@@ -7,8 +7,8 @@
 
 #include "indexed_dataset/process/exit_code.h"
 #include "kernels/bfloat16.h"
+#include "kernels/forwarding_backend.h"
 #include "kernels/philox.h"
-#include "tests/trainer/forwarding_backend.h"
 #include "tests/trainer/ranks/thread_ranks.h"
 #include "trainer/parallel/first_operations.h"
 #include "trainer/parallel/nccl_failure.h"

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "indexed_dataset/process/exit_code.h"
-#include "tests/trainer/forwarding_backend.h"
+#include "kernels/forwarding_backend.h"
 #include "tests/trainer/step/parallel_training.h"
 
 namespace weft {

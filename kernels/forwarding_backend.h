@@ -1,7 +1,7 @@
-// A backend that passes every call on to another one. Tests derive from it what they count or break.
+// A backend that passes every call on to another one. Classes that measure, count or break operations
+// derive from it and override those alone.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -103,6 +103,9 @@ class ForwardingBackend : public Backend {
     inner_->clip_coefficient(clip, squares, max_norm);
   }
   void adamw(const AdamW& args) override { inner_->adamw(args); }
+
+ protected:
+  Backend& inner() { return *inner_; }
 
  private:
   std::unique_ptr<Backend> inner_;

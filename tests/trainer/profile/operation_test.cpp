@@ -1,0 +1,116 @@
+// The work of operations follows from their shapes.
+#include "trainer/profile/operation.h"
+
+#include <gtest/gtest.h>
+
+namespace weft {
+namespace {
+
+char memory[2];  // no operation runs: tensors only must not be empty
+
+Tensor bf16(std::initializer_list<int64_t> shape) { return {memory, DType::kBFloat16, shape}; }
+Tensor fp32(std::initializer_list<int64_t> shape) { return {memory, DType::kFloat32, shape}; }
+
+TEST(Operation, LinearLayersHaveTheFlopsOfTheirProductInEveryDirection) {
+  const Tensor inp = bf16({2, 8, 3}), out = bf16({2, 8, 5}), weight = bf16({5, 3});
+  const double flops = 2.0 * 16 * 5 * 3, moved = 2.0 * (16 * 3 + 16 * 5 + 5 * 3);
+  const Operation forward = linear_forward_operation(out, inp, weight, bf16({5}));
+  EXPECT_EQ(to_string(forward), "linear_forward N=16 O=5 I=3 bf16");
+  EXPECT_EQ(forward.flops, flops);
+  EXPECT_EQ(forward.bytes, moved + 2 * 5) << "the bias, too";
+  EXPECT_EQ(linear_forward_operation(out, inp, weight, {}).bytes, moved);
+  const Operation gelu = linear_gelu_forward_operation(out, out, inp, weight, {});
+  EXPECT_EQ(gelu.flops, flops);
+  EXPECT_EQ(gelu.bytes, moved + 2 * 16 * 5) << "the values before GELU are kept";
+  const Operation dinp = linear_backward_input_operation(inp, out, weight);
+  EXPECT_EQ(to_string(dinp), "linear_backward_input N=16 O=5 I=3 bf16");
+  EXPECT_EQ(dinp.flops, flops);
+  EXPECT_EQ(dinp.bytes, moved);
+  EXPECT_EQ(linear_gelu_backward_input_operation(inp, out, weight, inp).bytes, moved + 2 * 16 * 3);
+  const double gradient = 4.0 * (5 * 3 + 5), read = 2.0 * (16 * 3 + 16 * 5);
+  const Operation assigned =
+      linear_backward_weight_operation(fp32({5, 3}), fp32({5}), out, inp, /*accumulate=*/false);
+  const Operation added =
+      linear_backward_weight_operation(fp32({5, 3}), fp32({5}), out, inp, /*accumulate=*/true);
+  EXPECT_EQ(to_string(added), "linear_backward_weight N=16 O=5 I=3 bf16");
+  EXPECT_EQ(added.flops, flops);
+  EXPECT_EQ(assigned.bytes, read + gradient);
+  EXPECT_EQ(added.bytes, read + 2 * gradient);
+  EXPECT_TRUE(is_same_kind(assigned, added));
+  EXPECT_FALSE(is_same_kind(assigned, dinp));
+}
+
+TEST(Operation, AttentionCountsTheCausalHalfWithTwoProductsForwardAndFiveBackward) {
+  const int64_t B = 2, T = 8, H = 3, D = 4;
+  const Tensor qkv = bf16({B, T, H, 3, D}), att = bf16({B, T, H, D}), lse = fp32({B, H, T});
+  const Operation forward = attention_forward_operation({.out = att, .lse = lse, .qkv = qkv});
+  EXPECT_EQ(to_string(forward), "attention_forward B=2 T=8 H=3 D=4 bf16");
+  // Both products have B H T T D multiplications, of which half is masked.
+  EXPECT_EQ(forward.flops, 2 * (2.0 * B * H * T * T * D / 2));
+  EXPECT_EQ(forward.bytes, 2.0 * (3 + 1) * B * T * H * D + 4.0 * B * H * T);
+  const Operation backward =
+      attention_backward_operation({.dqkv = qkv, .dout = att, .out = att, .lse = lse, .qkv = qkv});
+  EXPECT_EQ(backward.flops, 2.5 * forward.flops);
+  EXPECT_EQ(backward.bytes, 2.0 * (3 + 3 + 1 + 1) * B * T * H * D + 4.0 * B * H * T);
+}
+
+TEST(Operation, ElementwiseOperationsMoveEachTensorOnce) {
+  const Tensor rows = bf16({16, 32}), per_row = fp32({16}), weight = bf16({32});
+  const Operation norm = residual_norm_forward_operation({.normed = rows,
+                                                          .residual_out = rows,
+                                                          .mean = per_row,
+                                                          .rstd = per_row,
+                                                          .residual = rows,
+                                                          .branch = rows,
+                                                          .branch_bias = weight,
+                                                          .weight = weight,
+                                                          .bias = weight});
+  EXPECT_EQ(to_string(norm), "residual_norm_forward N=16 C=32 bf16");
+  EXPECT_EQ(norm.flops, 0);
+  EXPECT_EQ(norm.bytes, 4 * 2.0 * 16 * 32 + 2 * 4.0 * 16 + 3 * 2.0 * 32);
+  EXPECT_EQ(residual_norm_forward_operation({.normed = rows, .branch = rows}).bytes, 4.0 * 16 * 32);
+
+  ResidualNormBackward back{.dresidual = rows, .dnormed = rows, .residual = rows};
+  back.dweight = back.dbias = fp32({32});
+  back.accumulate = false;
+  EXPECT_EQ(residual_norm_backward_operation(back).bytes, 3 * 2.0 * 16 * 32 + 2 * 4.0 * 32);
+  back.accumulate = true;
+  EXPECT_EQ(residual_norm_backward_operation(back).bytes, 3 * 2.0 * 16 * 32 + 4 * 4.0 * 32);
+
+  const Tensor logits = bf16({16, 64});
+  EXPECT_EQ(cross_entropy_operation("cross_entropy", logits, {}, true).bytes, 2 * 2.0 * 16 * 64);
+  EXPECT_EQ(cross_entropy_operation("cross_entropy", logits, {}, false).bytes, 2.0 * 16 * 64);
+
+  const Tensor tokens(memory, DType::kInt32, {2, 8});
+  EXPECT_EQ(embedding_forward_operation(bf16({2, 8, 32}), tokens).bytes, 2 * 2.0 * 16 * 32 + 64);
+  // 16 tokens touch at most 10 rows of a vocabulary of 10 words.
+  EXPECT_EQ(embedding_backward_operation(fp32({10, 32}), bf16({2, 8, 32}), tokens).bytes,
+            2.0 * 16 * 32 + 64 + 2 * 4.0 * 10 * 32);
+}
+
+TEST(Operation, AdamWMovesThirtyBytesOfABf16ParameterAndTwentyEightOfAnFp32One) {
+  char master[1], param[1];
+  constexpr int64_t n = 2048;
+  AdamW args;
+  args.master = Tensor(master, DType::kFloat32, {n});
+  args.m = args.v = args.grad = fp32({n});
+  args.param = Tensor(param, DType::kBFloat16, {n});
+  EXPECT_EQ(adamw_operation(args).bytes, 30.0 * n);
+  args.param = args.master;
+  EXPECT_EQ(adamw_operation(args).bytes, 28.0 * n);
+  EXPECT_EQ(to_string(adamw_operation(args)), "adamw n=2048 fp32");
+}
+
+TEST(Operation, CollectivesCountWhatCrossesALinkOfARing) {
+  const Tensor whole = fp32({1 << 20});
+  const Operation reduce = all_reduce_operation("data", whole, 4);
+  EXPECT_TRUE(reduce.is_collective());
+  EXPECT_EQ(to_string(reduce), "all_reduce 4.000 MiB over 4 data ranks");
+  EXPECT_EQ(reduce.bytes, 2 * 0.75 * 4 * (1 << 20));
+  EXPECT_EQ(reduce_scatter_operation("data", whole, 4).bytes, 0.75 * 4 * (1 << 20));
+  EXPECT_EQ(all_gather_operation("data", whole, 4).bytes, 0.75 * 4 * (1 << 20));
+  EXPECT_FALSE(is_same_kind(reduce, all_reduce_operation("tensor", whole, 4)));
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,202 @@
+#include "trainer/profile/measure_device.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+#include <vector>
+
+#include "kernels/bfloat16.h"
+#include "trainer/profile/power_meter.h"
+
+namespace weft {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Memory of the device that is released with its owner.
+class DeviceMemory {
+ public:
+  DeviceMemory(Backend& device, int64_t num_bytes)
+      : device_(device), data_(device.allocate(num_bytes, Memory::kDevice)) {}
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+  ~DeviceMemory() { device_.release(data_, Memory::kDevice); }
+  void* data() const { return data_; }
+
+ private:
+  Backend& device_;
+  void* data_;
+};
+
+// Matrix units draw less power and run faster on zeros than on numbers as training has them. One run
+// of 1 Mi normal numbers is repeated.
+void fill_random(Backend& device, Tensor tensor) {
+  constexpr int64_t kNumRandom = 1 << 20;
+  std::mt19937 random(1234);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(kNumRandom);
+  for (float& value : values) value = normal(random);
+  std::vector<BFloat16> rounded(values.begin(), values.end());
+  const bool is_bf16 = tensor.dtype() == DType::kBFloat16;
+  const void* source = is_bf16 ? static_cast<const void*>(rounded.data()) : values.data();
+  const int64_t piece_bytes = kNumRandom * size_bytes(tensor.dtype());
+  for (int64_t at = 0; at < tensor.num_bytes(); at += piece_bytes) {
+    device.copy(tensor.as<char>() + at, source, std::min(piece_bytes, tensor.num_bytes() - at),
+                Stream::kCompute);
+  }
+  device.synchronize();
+}
+
+// Runs batches of `call` for `seconds` and returns the mean time of one in seconds, on the device's
+// clock. A batch lasts about a tenth of a second, or one call; `between` is called after each.
+template <typename Call, typename Between>
+double mean_seconds(Backend& device, double seconds, const Call& call, const Between& between) {
+  const EventId begin = device.create_timed_event(), end = device.create_timed_event();
+  const auto seconds_of = [&](int64_t num_calls) {
+    device.record(begin, Stream::kCompute);
+    for (int64_t i = 0; i < num_calls; ++i) call();
+    device.record(end, Stream::kCompute);
+    device.synchronize(end);
+    return device.elapsed_ms(begin, end) / 1e3;
+  };
+  seconds_of(1);  // the first call may load code
+  const double first = std::max(seconds_of(1), 1e-7);
+  const auto batch = std::max<int64_t>(1, static_cast<int64_t>(std::min(0.1, seconds) / first));
+  const Clock::time_point start = Clock::now();
+  double total = 0;
+  int64_t num_calls = 0;
+  do {
+    total += seconds_of(batch);
+    num_calls += batch;
+    between();
+  } while (seconds_since(start) < seconds);
+  return total / static_cast<double>(num_calls);
+}
+
+template <typename Call>
+double mean_seconds(Backend& device, double seconds, const Call& call) {
+  return mean_seconds(device, seconds, call, [] {});
+}
+
+WorkspaceShape product_shape(int64_t n, DType dtype) {
+  return {.B = 1, .T = n, .C = n, .Vp = n, .x = dtype};
+}
+
+// Products (n,n) = (n,n) * (n,n)^T. Returns TFLOP/s.
+double product_tflops(Backend& device, int64_t n, DType dtype, double seconds, PowerMeter* power) {
+  device.tune(product_shape(n, dtype));
+  const int64_t num_bytes = n * n * size_bytes(dtype);
+  const DeviceMemory a(device, num_bytes), b(device, num_bytes), c(device, num_bytes);
+  const Tensor out(a.data(), dtype, {n, n}), inp(b.data(), dtype, {n, n}),
+      weight(c.data(), dtype, {n, n});
+  fill_random(device, inp);
+  fill_random(device, weight);
+  const Clock::time_point start = Clock::now();
+  const double one = mean_seconds(
+      device, seconds, [&] { device.linear_forward(out, inp, weight, Tensor()); },
+      [&] {
+        // The first half warms the device up; its power then is not that of the rest.
+        if (power != nullptr && seconds_since(start) > seconds / 2) power->read();
+      });
+  const auto size = static_cast<double>(n);
+  return 2 * size * size * size / one / 1e12;
+}
+
+// `num_bytes` of each of three tensors. Returns GB/s of a copy and of the sum of two tensors.
+std::pair<double, double> memory_gb_per_s(Backend& device, int64_t num_bytes, double seconds) {
+  const DeviceMemory a(device, num_bytes), b(device, num_bytes), c(device, num_bytes);
+  constexpr int64_t kColumns = 1024;
+  const auto rows = [&](const DeviceMemory& memory) {
+    return Tensor(memory.data(), DType::kFloat32, {num_bytes / 4 / kColumns, kColumns});
+  };
+  const double copy = mean_seconds(
+      device, seconds, [&] { device.copy(b.data(), a.data(), num_bytes, Stream::kCompute); });
+  const double triad = mean_seconds(device, seconds, [&] {
+    device.residual_norm_forward({.residual_out = rows(c), .residual = rows(a), .branch = rows(b)});
+  });
+  const auto bytes = static_cast<double>(num_bytes);
+  return {2 * bytes / copy / 1e9, 3 * bytes / triad / 1e9};
+}
+
+// Sets the workspace of all that is measured while it lives.
+class Workspace {
+ public:
+  Workspace(Backend& device, int64_t n)
+      : device_(device),
+        num_bytes_(std::max(device.workspace_bytes(product_shape(n, DType::kFloat32)),
+                            device.workspace_bytes(product_shape(n, DType::kBFloat16)))),
+        memory_(device, num_bytes_) {
+    device.set_workspace(memory_.data(), num_bytes_);
+  }
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+  ~Workspace() { device_.set_workspace(nullptr, 0); }
+
+ private:
+  Backend& device_;
+  const int64_t num_bytes_;
+  const DeviceMemory memory_;
+};
+
+}  // namespace
+
+DeviceCeilings measure_device(Backend& device, double seconds,
+                              const std::function<void(const std::string&)>& say) {
+  const bool is_gpu = device.kind() == DeviceKind::kCuda;
+  const double part = seconds / 10;
+  DeviceCeilings ceilings{.device = device.description(), .device_id = ceilings_id(device)};
+  const int64_t n = is_gpu ? 8192 : 1024;
+  const Workspace workspace(device, n);
+  PowerMeter power(device.device_id());
+  ceilings.power_limit_w = power.limit_w();
+  if (is_gpu && !power.why().empty()) say("power and clock are not read: " + power.why() + "\n");
+
+  // The last level of a CPU's cache holds smaller tensors; a GPU's is far below them.
+  const auto [copy, triad] = memory_gb_per_s(device, is_gpu ? 512 << 20 : 64 << 20, part);
+  ceilings.copy_gb_per_s = copy;
+  ceilings.triad_gb_per_s = triad;
+  say(fmt::format("memory: copy {:.1f} GB/s, triad {:.1f} GB/s\n", copy, triad));
+
+  const DeviceMemory small(device, 256);
+  const Tensor clip(small.data(), DType::kFloat32, {2});
+  const Tensor sum(static_cast<float*>(small.data()) + 2, DType::kFloat32, {1});
+  const auto launch = [&] { device.clip_coefficient(clip, sum, 1); };
+  ceilings.launch_us = 1e6 * mean_seconds(device, part, launch);
+  constexpr int kNumRoundTrips = 200;
+  const Clock::time_point start = Clock::now();
+  for (int i = 0; i < kNumRoundTrips; ++i) {
+    launch();
+    device.synchronize();
+  }
+  ceilings.round_trip_us = 1e6 * seconds_since(start) / kNumRoundTrips;
+  say(
+      fmt::format("small operations: {:.2f} us from one to the next, {:.2f} us until the host sees "
+                  "the end of one\n",
+                  ceilings.launch_us, ceilings.round_trip_us));
+
+  // fp32 products have a tenth of the rate, so smaller ones fill the device as long.
+  const int64_t n_fp32 = n / 2;
+  ceilings.fp32_tflops = product_tflops(device, n_fp32, DType::kFloat32, part, nullptr);
+  say(fmt::format("fp32 products of {0} x {0} x {0}: {1:.4g} TF/s\n", n_fp32,
+                  ceilings.fp32_tflops));
+  ceilings.bf16_tflops = product_tflops(device, n, DType::kBFloat16, seconds, &power);
+  ceilings.seconds = seconds;
+  ceilings.power_w = power.mean_power_w();
+  ceilings.sm_clock_mhz = power.mean_sm_clock_mhz();
+  std::string at;
+  if (ceilings.power_w) {
+    at = fmt::format(" at {:.0f} W of {:.0f} W and {:.0f} MHz", *ceilings.power_w,
+                     ceilings.power_limit_w.value_or(0), ceilings.sm_clock_mhz.value_or(0));
+  }
+  say(fmt::format("bf16 products of {0} x {0} x {0} for {1:.4g} s: {2:.4g} TF/s{3}\n", n, seconds,
+                  ceilings.bf16_tflops, at));
+  return ceilings;
+}
+
+}  // namespace weft

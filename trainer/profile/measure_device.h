@@ -1,0 +1,18 @@
+// Measures what a device can do at most, through the operations that training uses.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "trainer/profile/device_ceilings.h"
+
+namespace weft {
+
+// Runs bf16 products on random numbers for `seconds` (the GPU then has the clock that its power limit
+// allows for good), and fp32 products, copies, sums and small operations for about a tenth of that
+// each. `say` gets a line for people after each part. measured_at stays empty.
+// Throws DeviceOutOfMemory where 2.5 GiB of a GPU are not free.
+DeviceCeilings measure_device(Backend& device, double seconds,
+                              const std::function<void(const std::string&)>& say);
+
+}  // namespace weft
