@@ -196,8 +196,6 @@ std::vector<Id> blend(std::span<const double> weights, std::span<const int64_t> 
   std::vector<Id> dataset_index(static_cast<size_t>(size));
   index.sample_index.resize(static_cast<size_t>(size));
   GreedyBlender<Id>(group_by_weight(weights, sizes), size, dataset_index, index.sample_index).run();
-  index.counts.assign(weights.size(), 0);
-  for (const Id dataset : dataset_index) ++index.counts[static_cast<size_t>(dataset)];
   return dataset_index;
 }
 
@@ -211,10 +209,27 @@ BlendingIndex blend_any(std::span<const double> weights, std::span<const int64_t
   } else {
     index.dataset_index = blend<int32_t>(weights, sizes, size, index);
   }
+  index.counts = index.view().counts(weights.size());
   return index;
 }
 
 }  // namespace
+
+BlendingIndexView BlendingIndexView::first(int64_t size) const {
+  const auto count = static_cast<size_t>(size);
+  BlendingIndexView view{.dataset_index = {}, .sample_index = sample_index.first(count)};
+  std::visit([&](const auto& of) { view.dataset_index = of.first(count); }, dataset_index);
+  return view;
+}
+
+std::vector<int64_t> BlendingIndexView::counts(size_t num_datasets) const {
+  std::vector<int64_t> counts(num_datasets);
+  const auto count = [&](const auto& of) {
+    for (const auto dataset : of) ++counts[static_cast<size_t>(dataset)];
+  };
+  std::visit(count, dataset_index);
+  return counts;
+}
 
 BlendingIndexView BlendingIndex::view() const {
   BlendingIndexView view{.dataset_index = {}, .sample_index = sample_index};

@@ -26,6 +26,10 @@ struct BlendingIndexView {
   std::span<const int64_t> sample_index;
 
   int64_t size() const { return std::ssize(sample_index); }
+  // The first samples alone: the index of a smaller size is the beginning of that of a larger one.
+  BlendingIndexView first(int64_t size) const;
+  // Returns how many samples each of so many datasets gives.
+  std::vector<int64_t> counts(size_t num_datasets) const;
   int64_t dataset_of(int64_t idx) const {
     return std::visit([idx](const auto& of) { return int64_t{of[static_cast<size_t>(idx)]}; },
                       dataset_index);

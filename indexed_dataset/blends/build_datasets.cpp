@@ -1,5 +1,6 @@
 #include "indexed_dataset/blends/build_datasets.h"
 
+#include <algorithm>
 #include <chrono>
 #include <stdexcept>
 #include <system_error>
@@ -38,12 +39,43 @@ Readers open_readers(const DatasetOptions& options, TrainingDatasets& datasets) 
   return readers;
 }
 
+// A blending index follows from its weights, and a smaller one is the beginning of a larger one. Train
+// has the most samples as a rule and comes first, so the other splits of the same blend need no work.
+class BlendsInMemory {
+ public:
+  CachedBlend find_or_build(const std::vector<double>& weights, int64_t size) {
+    const auto has_them = [&](const Built& built) {
+      return built.weights == weights && std::ssize(built.index->sample_index) >= size;
+    };
+    auto built = std::find_if(built_.begin(), built_.end(), has_them);
+    if (built == built_.end()) {
+      auto index = std::make_shared<const BlendingIndex>(build_blending_index(weights, size));
+      built = built_.insert(built_.end(), {weights, std::move(index)});
+    }
+    const BlendingIndexView view = built->index->view().first(size);
+    return {.index = {.view = view, .memory = built->index}, .counts = view.counts(weights.size())};
+  }
+
+ private:
+  struct Built {
+    std::vector<double> weights;
+    std::shared_ptr<const BlendingIndex> index;
+  };
+  std::vector<Built> built_;
+};
+
 // Builds the blends of one split.
 class SplitBuilder {
  public:
   SplitBuilder(const DatasetOptions& options, const Readers& readers, Split split,
-               const DatasetTargetSizes& sizes, std::vector<IndexReport>& reports)
-      : options_(options), readers_(readers), split_(split), sizes_(sizes), reports_(reports) {}
+               const DatasetTargetSizes& sizes, BlendsInMemory& blends,
+               std::vector<IndexReport>& reports)
+      : options_(options),
+        readers_(readers),
+        split_(split),
+        sizes_(sizes),
+        blends_(blends),
+        reports_(reports) {}
 
   BlendedDataset build(const Blend& blend, int64_t num_samples) {
     if (split_ == Split::kTrain && !options_.blends.changes.empty())
@@ -128,10 +160,7 @@ class SplitBuilder {
                   ? find_cached_blend(options_.cache_path, description, split_, size)
                   : open_cached_blend(options_.cache_path, description, split_, weights, size);
     }
-    if (!built) {
-      const auto index = std::make_shared<const BlendingIndex>(build_blending_index(weights, size));
-      built = {.index = {.view = index->view(), .memory = index}, .counts = index->counts};
-    }
+    if (!built) built = blends_.find_or_build(weights, size);
     reports_.push_back({.split = split_,
                         .name = "blend",
                         .num_asked = size,
@@ -252,6 +281,7 @@ class SplitBuilder {
   const Readers& readers_;
   const Split split_;
   const DatasetTargetSizes& sizes_;
+  BlendsInMemory& blends_;
   std::vector<IndexReport>& reports_;
 };
 
@@ -267,9 +297,10 @@ TrainingDatasets build_training_datasets(const DatasetOptions& options,
                                          const DatasetTargetSizes& sizes) {
   TrainingDatasets datasets;
   const Readers readers = open_readers(options, datasets);
+  BlendsInMemory blends;
   const auto build = [&](Split split, int64_t num_samples, auto use) {
     if (num_samples == 0) return;
-    SplitBuilder builder(options, readers, split, sizes, datasets.reports);
+    SplitBuilder builder(options, readers, split, sizes, blends, datasets.reports);
     for (const Blend& blend : options.blends.of(split)) {
       if (split == Split::kTest && !builder.has_share(blend)) continue;
       BlendedDataset dataset = builder.build(blend, num_samples);

@@ -6,7 +6,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <thread>
 
+#include "indexed_dataset/process/parallel_for.h"
 #include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/storage/file_io.h"
 
@@ -137,12 +139,17 @@ std::vector<RunSegment> read_run_segments(const std::filesystem::path& run_folde
 void check_same_datasets(const RunSegment& segment, Split split, const std::string& group) {
   const std::vector<std::string>& named =
       find_group(segment.order.data.blends, split, group).prefixes;
+  std::vector<std::pair<std::string, const DatasetIdentity*>> read;
   for (const auto& [prefix, identity] : identities_of(segment, split)) {
     // Training has one group, whose blend may change.
-    const bool is_read =
-        split == Split::kTrain || std::find(named.begin(), named.end(), prefix) != named.end();
-    if (is_read) check_same_dataset(prefix, *identity);
+    if (split == Split::kTrain || std::find(named.begin(), named.end(), prefix) != named.end())
+      read.emplace_back(prefix, identity);
   }
+  const auto num_threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  parallel_for(std::ssize(read), num_threads, [&](int64_t i) {
+    const auto& [prefix, identity] = read[static_cast<size_t>(i)];
+    check_same_dataset(prefix, *identity);
+  });
 }
 
 SegmentSamples samples_of_iteration(const std::vector<RunSegment>& segments, int64_t iteration) {

@@ -74,11 +74,11 @@ std::optional<uint64_t> xxh3_of_blocks(const fs::path& prefix, int64_t bin_bytes
   return std::nullopt;
 }
 
+// All but the prefix and the checksum of the index.
 DatasetIdentity identity_without_idx(const DatasetReader& reader) {
   const fs::path& prefix = reader.prefix();
   const InputFile bin(prefix.string() + ".bin");
   DatasetIdentity identity;
-  identity.prefix = fs::weakly_canonical(prefix).string();
   identity.num_documents = reader.num_documents();
   identity.num_sequences = reader.num_sequences();
   identity.num_tokens = reader.num_tokens();
@@ -122,6 +122,7 @@ DatasetIdentity identify_dataset(const fs::path& prefix) {
   const DatasetReader reader(prefix);
   check_offsets(reader);
   DatasetIdentity identity = identity_without_idx(reader);
+  identity.prefix = fs::weakly_canonical(prefix).string();
   identity.idx_xxh3 = xxh3_of_idx(prefix);
   return identity;
 }

@@ -10,27 +10,63 @@
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
+#include <mutex>
+#include <new>
 #include <string_view>
+#include <unordered_map>
+#include <vector>
 
 #include "indexed_dataset/process/exit_code.h"
 
 namespace weft {
 namespace {
 
-// All of it is made for a signal handler, which may neither lock nor allocate: at fixed places,
-// published by `begin`.
+// The signal handler may neither lock nor allocate. So it goes through blocks that stay where they are
+// for ever, and an entry is published by its `begin`.
 struct Mapping {
-  std::atomic<uintptr_t> begin{0};  // 0: free; kBusy: being filled in
+  std::atomic<uintptr_t> begin{0};  // 0: free
   size_t size_bytes = 0;
   std::array<char, 1024> path{};
 };
-constexpr uintptr_t kBusy = 1;
-std::array<Mapping, 1024> mappings;
+struct Block {
+  std::array<Mapping, 256> mappings;
+  std::atomic<Block*> next{nullptr};
+};
+Block first_block;
+
+// All other code finds entries by it: a run of thousands of datasets has tens of thousands.
+struct Registry {
+  std::mutex mutex;
+  std::unordered_map<const void*, Mapping*> used;
+  std::vector<Mapping*> free;
+  Block* last = nullptr;
+};
+// It lives for ever, because static objects may hold maps.
+Registry& registry() {
+  static auto* const registry = new Registry;
+  return *registry;
+}
+
+// Returns a free entry; the caller holds the mutex.
+Mapping* take_entry(Registry& all) {
+  if (all.free.empty()) {
+    all.free.reserve(all.used.size() + first_block.mappings.size());  // for all entries
+    Block* added = all.last ? new Block : &first_block;
+    for (Mapping& mapping : added->mappings) all.free.push_back(&mapping);
+    if (all.last) all.last->next = added;
+    all.last = added;
+  }
+  Mapping* entry = all.free.back();
+  all.free.pop_back();
+  return entry;
+}
 
 const Mapping* find_mapping(uintptr_t address) {
-  for (const Mapping& mapping : mappings) {
-    const uintptr_t begin = mapping.begin.load(std::memory_order_acquire);
-    if (begin > kBusy && address >= begin && address - begin < mapping.size_bytes) return &mapping;
+  for (const Block* block = &first_block; block != nullptr; block = block->next) {
+    for (const Mapping& mapping : block->mappings) {
+      const uintptr_t begin = mapping.begin.load(std::memory_order_acquire);
+      if (begin > 0 && address >= begin && address - begin < mapping.size_bytes) return &mapping;
+    }
   }
   return nullptr;
 }
@@ -77,27 +113,32 @@ void explain_bus_errors() {
   ::sigaction(SIGBUS, &action, nullptr);
 }
 
-void add_mapping(const void* begin, size_t size_bytes, const std::filesystem::path& path) noexcept {
-  for (Mapping& mapping : mappings) {
-    uintptr_t free = 0;
-    if (!mapping.begin.compare_exchange_strong(free, kBusy)) continue;
-    mapping.size_bytes = size_bytes;
-    const std::string_view name = path.native();
-    const size_t length = std::min(name.size(), mapping.path.size() - 1);
-    std::memcpy(mapping.path.data(), name.data(), length);
-    mapping.path[length] = '\0';
-    mapping.begin.store(reinterpret_cast<uintptr_t>(begin), std::memory_order_release);
-    return;
-  }
+void add_mapping(const void* begin, size_t size_bytes, const std::filesystem::path& path) noexcept
+    try {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  Mapping*& entry = all.used[begin];
+  if (entry == nullptr) entry = take_entry(all);
+  entry->size_bytes = size_bytes;
+  const std::string_view name = path.native();
+  const size_t length = std::min(name.size(), entry->path.size() - 1);
+  std::memcpy(entry->path.data(), name.data(), length);
+  entry->path[length] = '\0';
+  entry->begin.store(reinterpret_cast<uintptr_t>(begin), std::memory_order_release);
+} catch (const std::bad_alloc&) {
+  // Without memory the map has no name.
 }
 
 void remove_mapping(const void* begin) noexcept {
-  for (Mapping& mapping : mappings) {
-    if (mapping.begin.load(std::memory_order_relaxed) != reinterpret_cast<uintptr_t>(begin))
-      continue;
-    mapping.begin.store(0, std::memory_order_release);
-    return;
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.used.find(begin);
+  if (found == all.used.end()) return;
+  if (Mapping* entry = found->second) {
+    entry->begin.store(0, std::memory_order_release);
+    all.free.push_back(entry);  // there is room: it was taken from here
   }
+  all.used.erase(found);
 }
 
 }  // namespace weft

@@ -12,8 +12,8 @@ namespace weft {
 // file and with ExitCode::kIo, at once, as a kill would; other ones do what they always did.
 void explain_bus_errors();
 
-// For MappedFile: which file lies where. Thread-safe; of more than 1024 maps at a time the last
-// ones have no name.
+// MappedFile tells by these which file lies where. Thread-safe; a map has no name where there is no
+// memory for it.
 void add_mapping(const void* begin, size_t size_bytes, const std::filesystem::path& path) noexcept;
 void remove_mapping(const void* begin) noexcept;
 

@@ -136,6 +136,30 @@ TEST_F(BuildDatasetsTest, WeightsThatOutrunADatasetNameItAndTheFix) {
   EXPECT_EQ(build_training_datasets(options, {.train_samples = 100}).train->num_samples(), 140);
 }
 
+TEST_F(BuildDatasetsTest, SplitsOfOneBlendShareOneBlendingIndexInMemory) {
+  for (const OrderKind order : {OrderKind::kCore, OrderKind::kLegacy}) {
+    const DatasetOptions options{
+        .blends = resolve_data_paths({.data_path = {"1", make("a", 100), "3", make("b", 90)}}),
+        .split = "80,10,10",
+        .order = order,
+        .sequence_length = 9};
+    const TrainingDatasets all = build_training_datasets(
+        options, {.train_samples = 50, .valid_samples = 20, .test_samples = 7, .eval_iters = 1});
+    const BlendingIndexView& train = *all.train->blending_index();
+    for (const Split split : {Split::kValid, Split::kTest}) {
+      const BlendingIndexView& index = *all.first(split)->blending_index();
+      EXPECT_EQ(index.sample_index.data(), train.sample_index.data());
+      const BlendingIndex alone = build_blending_index(std::vector{0.25, 0.75}, index.size());
+      for (int64_t k = 0; k < index.size(); ++k) {
+        ASSERT_EQ(index.dataset_of(k), alone.view().dataset_of(k));
+        ASSERT_EQ(index.sample_index[static_cast<size_t>(k)],
+                  alone.sample_index[static_cast<size_t>(k)]);
+      }
+      EXPECT_EQ(index.counts(2), alone.counts);
+    }
+  }
+}
+
 TEST_F(BuildDatasetsTest, EachGroupHasItsRangeOfSequences) {
   const std::string a = make("a", 100), b = make("b", 50);
   const DatasetOptions options{

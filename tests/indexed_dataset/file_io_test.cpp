@@ -7,8 +7,10 @@
 #include <csignal>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/storage/bus_error.h"
@@ -116,6 +118,24 @@ TEST(MappedFileDeathTest, ThatWasMadeShorterEndsTheProgramWithItsName) {
       },
       ::testing::ExitedWithCode(static_cast<int>(ExitCode::kIo)),
       "^error: '.*/gone' cannot be read any more: ");
+}
+
+// A run of thousands of datasets maps several files of each.
+TEST(MappedFileDeathTest, ThatIsOneOfThousandsHasItsName) {
+  ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  const TemporaryFolder folder;
+  write_file_atomically(folder / "other", std::string(10, 'x'));
+  write_file_atomically(folder / "cut", std::string(10000, 'x'));
+  EXPECT_EXIT(
+      {
+        std::vector<std::unique_ptr<MappedFile>> maps;
+        for (int i = 0; i < 3000; ++i)
+          maps.push_back(std::make_unique<MappedFile>(folder / "other"));
+        maps.erase(maps.begin() + 100, maps.begin() + 200);
+        read_a_byte_that_is_gone(folder / "cut");
+      },
+      ::testing::ExitedWithCode(static_cast<int>(ExitCode::kIo)),
+      "^error: '.*/cut' was made shorter while it was read; ");
 }
 
 TEST(MappedFileDeathTest, OtherBusErrorsKillAsEver) {

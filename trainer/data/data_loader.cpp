@@ -77,7 +77,8 @@ GlobalBatch DataLoader::next() {
     throw std::logic_error("data loader: all batches are in use");
   Slot& slot = slot_of(taken_);
   const auto is_ready = [&] { return taken_ < made_ && slot.num_unfinished == 0; };
-  batch_ready_.wait(lock, [&] { return is_ready() || error_; });
+  // Another thread may still fill this batch while one has met the end of the dataset behind it.
+  batch_ready_.wait(lock, [&] { return is_ready() || (error_ && num_filling_ == 0); });
   if (!is_ready()) std::rethrow_exception(error_);
   ++taken_;
   consumed_samples_ = slot.first.rows + num_rows(slot);
@@ -113,12 +114,17 @@ void DataLoader::run_worker() {
     if (stopping_ || error_) return;
     try {
       const Work work = hand_out();
+      ++num_filling_;
       lock.unlock();
       fill(work);
       lock.lock();
-      if (--work.slot->num_unfinished == 0) batch_ready_.notify_all();
+      --num_filling_;
+      if (--work.slot->num_unfinished == 0 || error_) batch_ready_.notify_all();
     } catch (...) {
-      if (!lock.owns_lock()) lock.lock();
+      if (!lock.owns_lock()) {
+        lock.lock();
+        --num_filling_;
+      }
       if (!error_) error_ = std::current_exception();
       batch_ready_.notify_all();
       work_available_.notify_all();

@@ -129,8 +129,9 @@ class DataLoader {
   int64_t next_iteration_ = 1;             // of batch made_
   LengthCurriculum::Consumed next_first_;  // what is consumed before it
   bool batch_begun_ = false;               // the slot of batch made_ is set up
+  int64_t num_filling_ = 0;                // micro-batches that threads fill just now
   bool stopping_ = false;
-  std::exception_ptr error_;
+  std::exception_ptr error_;  // no micro-batch is handed out any more
   std::vector<std::thread> threads_;
 
   int64_t consumed_samples_ = 0;
