@@ -2,9 +2,10 @@
 //
 //   weft_sample_index_bench blend [DATASETS [SAMPLES]]     blending index; the plain loop on fewer samples
 //   weft_sample_index_bench order [SEQUENCES [SAMPLES]]    document, sample and shuffle index, in memory
+//   weft_sample_index_bench lengths FILE SEQUENCES         writes the lengths that order takes, 4 bytes each
 //   weft_sample_index_bench idx PREFIX SEQUENCES           writes PREFIX.idx, and a .bin that is a hole
 //
-// Results stand in results/.
+// sample_indexes.py runs it in turns with Megatron-Core. Results stand in results/.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -31,6 +32,13 @@ double seconds_since(Clock::time_point start) {
 }
 // Time of this process on processors: other programs on the machine lengthen it less.
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+// Memory of this process now, and at most.
+double resident_gib() {
+  std::ifstream file("/proc/self/statm");
+  double size = 0, resident = 0;
+  file >> size >> resident;
+  return resident * 4096 / (1 << 30);
+}
 double peak_gib() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -102,9 +110,17 @@ std::vector<int32_t> synthetic_lengths(int64_t count) {
   return lengths;
 }
 
+// Tells permutations apart, and is soon computed in NumPy too: sum of (i + 1) * value, modulo 2^64.
+template <typename Values>
+uint64_t checksum(const Values& values) {
+  uint64_t sum = 0, place = 0;
+  for (const auto value : values) sum += ++place * static_cast<uint64_t>(value);
+  return sum;
+}
+
 void bench_order(int64_t num_sequences, int64_t num_samples) {
   const std::vector<int32_t> lengths = synthetic_lengths(num_sequences);
-  const double cpu_start = cpu_seconds();
+  const double before = resident_gib(), cpu_start = cpu_seconds();
   const auto start = Clock::now();
   const GptIndex index = build_gpt_index(
       SequenceLengths(lengths),
@@ -113,11 +129,14 @@ void bench_order(int64_t num_sequences, int64_t num_samples) {
   const double own = (static_cast<double>(index.document_index.size()) * 4 +
                       static_cast<double>(index.plan.num_samples) * 12) /
                      (1 << 30);
+  const double taken = peak_gib() - before;
+  const auto sum = [](const auto& values) { return checksum(values); };
   fmt::print(
       "{} sequences, {} samples asked, {} built, {} epochs: {:.2f} s, of processor {:.2f} s; "
-      "arrays {:.2f} GiB, peak {:.2f} GiB with {:.2f} GiB of lengths\n",
+      "indexes {:.2f} GiB, built in {:.2f} GiB; checksums {} {} {}\n",
       num_sequences, num_samples, index.plan.num_samples, index.plan.num_epochs, took, cpu, own,
-      peak_gib(), static_cast<double>(num_sequences) * 4 / (1 << 30));
+      taken, sum(index.document_index), std::visit(sum, index.sample_index),
+      std::visit(sum, index.shuffle_index));
 }
 
 template <typename T>
@@ -159,6 +178,9 @@ int main(int argc, char** argv) {
     bench_blend(number(2, 1000), number(3, 150'000'000));
   } else if (what == "order") {
     bench_order(number(2, 300'000'000), number(3, 150'000'000));
+  } else if (what == "lengths" && argc == 4) {
+    std::ofstream file(argv[2], std::ios::binary);
+    write_values(file, synthetic_lengths(number(3, 0)));
   } else if (what == "idx" && argc == 4) {
     write_synthetic_index(argv[2], number(3, 0));
   } else {
