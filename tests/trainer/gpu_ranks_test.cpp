@@ -7,6 +7,7 @@
 
 #include "tests/needs_gpu.h"
 #include "tests/trainer/mpirun_ranks.h"
+#include "tests/trainer/profile_of_run.h"
 
 namespace weft {
 namespace {
@@ -78,6 +79,39 @@ TEST_F(GpuRanks, ThroughPinnedMemoryInBf16) {
   expect_near("tp2dp2", "one", 1e-2);
 }
 
+// A profile must not change a bit, and must account for the whole step on the real streams.
+TEST_F(GpuRanks, AProfileOfOneGpuTellsTheWholeStepBesideItsCeilings) {
+  const Arguments measure = {
+      "--measure-device",       "--measure-device-seconds", "1", "--device", "cuda",
+      "--gemm-algorithm-cache", (folder_ / "gemm").string()};
+  ASSERT_EQ(run(measure), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("bf16 products of 8192 x 8192 x 8192 for 1 s: "));
+  ASSERT_EQ(run(model("plain", {"--bf16"})), 0) << output();
+  ASSERT_EQ(run(model("profiled", {"--bf16", "--profile-steps", "16:20"})), 0) << output();
+  EXPECT_EQ(trajectory("profiled"), trajectory("plain"));
+  const nlohmann::json rank = profiles_of_run(folder_ / "profiled", "16_20")[0];
+  expect_whole_step(rank);
+  EXPECT_TRUE(rank.at("nvtx_ranges"));
+  EXPECT_GT(rank.at("ceilings").at("bf16_tflops"), 50);
+  EXPECT_GT(rank.at("ceilings").at("copy_gb_per_s"), 100);
+  const nlohmann::json qkv = line_of(rank, "linear_forward N=32 O=768 I=256 bf16");
+  EXPECT_EQ(qkv.at("calls"), 8);
+  EXPECT_GT(qkv.at("ceiling_ms"), 0);
+  EXPECT_EQ(line_of(rank, "adamw").at("calls"), 1);
+}
+
+TEST_F(GpuRanks, AProfileTellsWhatGoesThroughPinnedMemory) {
+  const Arguments two = {"--distributed-backend", "mpi", "--tensor-model-parallel-size", "2"};
+  ASSERT_EQ(run_ranks(2, model("plain", two)), 0) << output();
+  ASSERT_EQ(run_ranks(2, model("profiled", with(two, {"--profile-steps", "16:17"}))), 0)
+      << output();
+  EXPECT_EQ(trajectory("profiled"), trajectory("plain"));
+  for (const nlohmann::json& rank : profiles_of_run(folder_ / "profiled", "16_17")) {
+    expect_whole_step(rank);
+    EXPECT_GT(line_of(rank, "all_reduce").at("gb_per_s"), 0);
+  }
+}
+
 TEST_F(GpuRanks, WithOneGpuNeedAnotherBackendOrFewerRanks) {
   const int num_devices = num_cuda_devices();
   const std::string batch = std::to_string(4 * (num_devices + 1));
@@ -117,6 +151,22 @@ TEST_F(NcclRanks, TrainWhatOneProcessTrainsInBf16) {
             0)
       << output();
   expect_near("sp2", "one", 1e-2);
+}
+
+TEST_F(NcclRanks, AProfileTellsWhatIsExposedOfTheirCollectives) {
+  const Arguments topology = {"--use-distributed-optimizer", "--ddp-bucket-size", "100000"};
+  ASSERT_EQ(run_ranks(2, model("plain", topology)), 0) << output();
+  ASSERT_EQ(run_ranks(2, model("profiled", with(topology, {"--profile-steps", "16:20"}))), 0)
+      << output();
+  EXPECT_EQ(trajectory("profiled"), trajectory("plain"));
+  for (const nlohmann::json& rank : profiles_of_run(folder_ / "profiled", "16_20")) {
+    expect_whole_step(rank);
+    for (const char* collective : {"reduce_scatter", "all_gather", "all_reduce"}) {
+      const nlohmann::json line = line_of(rank, collective);
+      ASSERT_FALSE(line.empty()) << collective;
+      EXPECT_LE(line.at("exposed_ms").get<double>(), line.at("ms").get<double>() * 1.001);
+    }
+  }
 }
 
 // The other rank is in a sum that the failing one will never join.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/trainer/mpirun_ranks.h"
+#include "tests/trainer/profile_of_run.h"
 
 namespace weft {
 namespace {
@@ -13,24 +14,10 @@ using testing::HasSubstr;
 
 class ProfiledRun : public Ranks {
  protected:
-  json profile(const std::string& run, const std::string& steps) const {
-    return json::parse(read_file(folder_ / (run + "/profile_" + steps + ".json")));
+  json profiles(const std::string& run, const std::string& steps) const {
+    return profiles_of_run(folder_ / run, steps);
   }
   std::string cache() const { return (folder_ / "cache/gemm-algorithms").string(); }
-  // The time of a step on the compute stream is in exactly one line each.
-  static void expect_whole_step(const json& rank) {
-    double sum = 0;
-    for (const json& line : rank.at("operations")) sum += line.at("exposed_ms").get<double>();
-    const double step_ms = rank.at("step_ms");
-    EXPECT_GT(step_ms, 0);
-    EXPECT_NEAR(sum, step_ms, 1e-3 * step_ms);
-  }
-  static json line(const json& rank, const std::string& beginning) {
-    for (const json& one : rank.at("operations")) {
-      if (one.at("operation").get<std::string>().starts_with(beginning)) return one;
-    }
-    return json::object();
-  }
 };
 
 TEST_F(ProfiledRun, TrainsTheSameBitsAndTellsTheWholeStep) {
@@ -52,19 +39,19 @@ TEST_F(ProfiledRun, TrainsTheSameBitsAndTellsTheWholeStep) {
   EXPECT_EQ(trajectory("profiled"), trajectory("plain"));
   EXPECT_THAT(output(), HasSubstr("profile of iterations 6 to 9 on CPU ("));
   EXPECT_THAT(output(), HasSubstr("recording costs "));
-  const json ranks = profile("profiled", "6_9").at("ranks");
+  const json ranks = profiles("profiled", "6_9");
   ASSERT_EQ(ranks.size(), 1U);
   const json& rank = ranks[0];
   EXPECT_EQ(rank.at("num_steps"), 4);
   expect_whole_step(rank);
   // 4 micro-batches of 2 layers, and the head.
-  const json qkv = line(rank, "linear_forward N=32 O=96 I=32 fp32");
+  const json qkv = line_of(rank, "linear_forward N=32 O=96 I=32 fp32");
   EXPECT_EQ(qkv.at("calls"), 8);
   EXPECT_EQ(qkv.at("flops"), 8 * 2.0 * 32 * 96 * 32);
   EXPECT_GT(qkv.at("ceiling_ms"), 0);
-  EXPECT_EQ(line(rank, "attention_forward B=2 T=16 H=2 D=16 fp32").at("calls"), 8);
-  EXPECT_EQ(line(rank, "cross_entropy N=32 V=128 fp32").at("calls"), 4);
-  EXPECT_EQ(line(rank, "adamw").at("calls"), 1);
+  EXPECT_EQ(line_of(rank, "attention_forward B=2 T=16 H=2 D=16 fp32").at("calls"), 8);
+  EXPECT_EQ(line_of(rank, "cross_entropy N=32 V=128 fp32").at("calls"), 4);
+  EXPECT_EQ(line_of(rank, "adamw").at("calls"), 1);
 }
 
 TEST_F(ProfiledRun, RanksReportTheirCollectives) {
@@ -75,12 +62,12 @@ TEST_F(ProfiledRun, RanksReportTheirCollectives) {
       << output();
   EXPECT_EQ(trajectory("profiled"), trajectory("plain"));
   EXPECT_THAT(output(), HasSubstr("profile of 4 ranks: "));
-  const json ranks = profile("profiled", "3_4").at("ranks");
+  const json ranks = profiles("profiled", "3_4");
   ASSERT_EQ(ranks.size(), 4U);
   for (const json& rank : ranks) {
     expect_whole_step(rank);
     for (const char* collective : {"all_gather", "reduce_scatter", "all_reduce"}) {
-      const json one = line(rank, collective);
+      const json one = line_of(rank, collective);
       ASSERT_FALSE(one.empty()) << collective;
       EXPECT_TRUE(one.at("collective"));
       EXPECT_GT(one.at("gb_per_s"), 0);
@@ -93,7 +80,7 @@ TEST_F(ProfiledRun, IsToldEvenWhenTheRunStopsBeforeTheLastStep) {
   ASSERT_EQ(run(arguments("stopped", 12, {"--profile-steps", "3:9", "--exit-interval", "5"})), 0)
       << output();
   EXPECT_THAT(output(), HasSubstr("profile of iterations 3 to 5 "));
-  EXPECT_EQ(profile("stopped", "3_5").at("ranks")[0].at("num_steps"), 3);
+  EXPECT_EQ(profiles("stopped", "3_5")[0].at("num_steps"), 3);
   // The next process resumes at iteration 5: the range has begun in the past.
   EXPECT_EQ(run(arguments("stopped", 12, {"--profile-steps", "3:9"})), 2) << output();
   EXPECT_THAT(output(), HasSubstr("--profile-steps 3:9: this run trains the iterations 6 to 12"));
