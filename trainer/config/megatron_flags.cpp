@@ -75,6 +75,8 @@ std::span<const KnownFlag> flags_not_supported() {
       "activations are always kept: lower --micro-batch-size";
   static constexpr std::string_view kPrecision = "use --bf16, or neither for fp32";
   static constexpr std::string_view kShape = "the model is GPT-2's";
+  static constexpr std::string_view kProfile =
+      "give --profile-steps FIRST:LAST, which profiles every rank";
   static constexpr KnownFlag kFlags[] = {
       {"--fp16", 0, kPrecision},
       {"--loss-scale", 1, kPrecision},
@@ -87,6 +89,11 @@ std::span<const KnownFlag> flags_not_supported() {
       {"--fp8-format", 1, kPrecision},
       {"--check-weight-hash-across-dp-replicas-interval", 1,
        "give --check-weights-interval, which compares more"},
+      {"--profile", 0, kProfile},
+      {"--profile-step-start", 1, kProfile},
+      {"--profile-step-end", 1, kProfile},
+      {"--profile-ranks", -1, kProfile},
+      {"--use-pytorch-profiler", 0, kProfile},
       {"--context-parallel-size", 1, kParallel},
       {"--num-layers-per-virtual-pipeline-stage", 1, kParallel},
       {"--pp-partition-method", 1, kParallel},

@@ -90,7 +90,7 @@ TEST(Operation, ElementwiseOperationsMoveEachTensorOnce) {
 
 TEST(Operation, AdamWMovesThirtyBytesOfABf16ParameterAndTwentyEightOfAnFp32One) {
   char master[1], param[1];
-  constexpr int64_t n = 2048;
+  const int64_t n = 2048;
   AdamW args;
   args.master = Tensor(master, DType::kFloat32, {n});
   args.m = args.v = args.grad = fp32({n});
