@@ -1,4 +1,4 @@
-// --measure-device: the ceilings of the devices of all ranks, kept for --profile-steps.
+// --measure-device keeps the ceilings of the devices of all ranks for --profile-steps.
 #pragma once
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// --profile-steps: where the time of a run's steps goes.
+// A run with --profile-steps tells where the time of its steps goes.
 #include <fmt/format.h>
 
 #include <filesystem>

@@ -44,7 +44,7 @@ TEST_F(ProfiledRun, TrainsTheSameBitsAndTellsTheWholeStep) {
   const json& rank = ranks[0];
   EXPECT_EQ(rank.at("num_steps"), 4);
   expect_whole_step(rank);
-  // 4 micro-batches of 2 layers, and the head.
+  // There are 4 micro-batches of 2 layers.
   const json qkv = line_of(rank, "linear_forward N=32 O=96 I=32 fp32");
   EXPECT_EQ(qkv.at("calls"), 8);
   EXPECT_EQ(qkv.at("flops"), 8 * 2.0 * 32 * 96 * 32);

@@ -1,4 +1,4 @@
-// What a device can do at most, measured once: the yardstick of a profile.
+// Ceilings are the most that a device can do. They are measured once, and profiles compare with them.
 //
 // The measurements of all devices of a user are one JSON file, device-ceilings.json, beside the table
 // of matrix-product algorithms (~/.cache/weft). A device is known by its UUID; a CPU by its model and
@@ -24,7 +24,7 @@ struct DeviceCeilings {
   double launch_us = 0;      // the shortest time from one small operation to the next
   double round_trip_us = 0;  // the host enqueues a small operation and sees its end
   double seconds = 0;        // time for which the bf16 products ran
-  // While they ran; nothing where the driver does not tell.
+  // These were read while the products ran; they are empty where the driver does not tell.
   std::optional<double> power_limit_w = {}, power_w = {}, sm_clock_mhz = {};
 
   double memory_gb_per_s() const { return std::max(copy_gb_per_s, triad_gb_per_s); }
@@ -48,7 +48,7 @@ std::optional<DeviceCeilings> find_ceilings(const std::filesystem::path& file,
                                             const std::string& device_id,
                                             const std::string& description);
 
-// One measurement as a line of JSON, and back.
+// These turn a measurement into a line of JSON and back.
 std::string to_json_text(const DeviceCeilings& ceilings);
 DeviceCeilings ceilings_from_json_text(const std::string& text);
 

@@ -19,7 +19,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Memory of the device that is released with its owner.
+// Its memory of the device is released with it.
 class DeviceMemory {
  public:
   DeviceMemory(Backend& device, int64_t num_bytes)
@@ -88,7 +88,7 @@ WorkspaceShape product_shape(int64_t n, DType dtype) {
   return {.B = 1, .T = n, .C = n, .Vp = n, .x = dtype};
 }
 
-// Products (n,n) = (n,n) * (n,n)^T. Returns TFLOP/s.
+// Runs products (n,n) = (n,n) * (n,n)^T and returns TFLOP/s.
 double product_tflops(Backend& device, int64_t n, DType dtype, double seconds, PowerMeter* power) {
   device.tune(product_shape(n, dtype));
   const int64_t num_bytes = n * n * size_bytes(dtype);
@@ -108,7 +108,7 @@ double product_tflops(Backend& device, int64_t n, DType dtype, double seconds, P
   return 2 * size * size * size / one / 1e12;
 }
 
-// `num_bytes` of each of three tensors. Returns GB/s of a copy and of the sum of two tensors.
+// Each of the tensors has `num_bytes`. Returns GB/s of a copy and of the sum of two tensors.
 std::pair<double, double> memory_gb_per_s(Backend& device, int64_t num_bytes, double seconds) {
   const DeviceMemory a(device, num_bytes), b(device, num_bytes), c(device, num_bytes);
   constexpr int64_t kColumns = 1024;

@@ -25,7 +25,7 @@ double product(std::initializer_list<int64_t> factors) {
   return result;
 }
 
-// A linear layer in any of its directions: 2 N O I FLOPs.
+// A linear layer has 2 N O I FLOPs in each of its directions.
 Operation linear(const char* name, int64_t N, int64_t O, int64_t I, DType dtype, double bytes) {
   return {.name = name,
           .dimensions = "N O I",

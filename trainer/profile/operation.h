@@ -1,6 +1,6 @@
-// The work of one operation, from the shapes of its arguments alone.
+// Operations know their work: it follows from the shapes of their arguments alone.
 //
-// FLOPs are those of its matrix products, a multiplication and an addition counted as two; attention
+// FLOPs are those of the matrix products, a multiplication and an addition counted as two; attention
 // counts the causal half of the scores, forward with two products and backward with five [Dao 2023,
 // arXiv:2307.08691]. Bytes are the least that must cross the memory bus: each tensor that is read and
 // each that is written counts once, one that is added to twice. A collective's bytes are those that
@@ -17,11 +17,11 @@ namespace weft {
 
 // The texts are literals.
 struct Operation {
-  const char* name = "";        // Backend's or Communicator's: "linear_forward"
-  const char* group = "";       // of a collective: "data"; else empty
+  const char* name = "";        // that of the function of Backend or Communicator
+  const char* group = "";       // a collective has one ("data"), others have none
   const char* dimensions = "";  // the names of `sizes`, separated by spaces: "N O I"
   std::array<int64_t, 4> sizes = {};
-  DType dtype = DType::kFloat32;  // of what it computes with
+  DType dtype = DType::kFloat32;  // the type with which it computes
   double flops = 0, bytes = 0;
 
   bool is_collective() const { return *group != '\0'; }
@@ -33,7 +33,7 @@ bool is_same_kind(const Operation& a, const Operation& b);
 // Returns "linear_forward N=65536 O=2304 I=768 bf16".
 std::string to_string(const Operation& operation);
 
-// --- the operations of a backend, with the arguments that decide their work ---
+// --- These functions describe the operations of a backend by the arguments that decide their work. ---
 Operation zero_operation(Tensor tensor);
 Operation cast_operation(Tensor dst, Tensor src);
 Operation copy_operation(int64_t num_bytes);
@@ -53,12 +53,12 @@ Operation attention_backward_operation(const AttentionBackward& args);
 // `name` tells the three operations of the loss apart; `statistics` is empty for cross_entropy.
 Operation cross_entropy_operation(const char* name, Tensor logits, Tensor statistics,
                                   bool writes_gradient);
-// An operation that reads `inp` and leaves a few sums.
+// The operation reads `inp` and leaves a few sums.
 Operation sum_operation(const char* name, Tensor inp);
 Operation clip_coefficient_operation();
 Operation adamw_operation(const AdamW& args);
 
-// --- collectives over `num_ranks` ranks of `group` ---
+// --- These describe collectives over `num_ranks` ranks of `group`. ---
 Operation all_reduce_operation(const char* group, Tensor inout, int num_ranks);
 // `whole` is the input of a reduce-scatter and the output of an all-gather.
 Operation reduce_scatter_operation(const char* group, Tensor whole, int num_ranks);

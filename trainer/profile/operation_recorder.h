@@ -1,4 +1,4 @@
-// Records when operations ran on the streams of a device: a pair of timed events around each.
+// Records when operations ran on the streams of a device, by a pair of timed events around each.
 //
 // Between begin_step() and end_step() every operation leaves a span. Nothing waits: the events are
 // read when the device has passed them, and then serve again. A wait of the compute stream for
@@ -22,7 +22,7 @@ namespace weft {
 struct OperationSpan {
   static constexpr int kWait = -1;
   int operation = kWait;             // an index into OperationRecorder::operations()
-  Stream stream = Stream::kCompute;  // where it ran; of a wait: the stream that was waited for
+  Stream stream = Stream::kCompute;  // where it ran, or the stream that was waited for
   double begin_ms = 0, end_ms = 0;
 };
 struct RecordedStep {
@@ -64,11 +64,12 @@ class OperationRecorder {
 
   // Reads the spans of the steps that the device has passed.
   void collect();
-  // The last events of the steps that are not collected: they have all happened when these have.
+  // Returns the last events of the steps that are not collected: all others have happened when these
+  // have.
   std::vector<EventId> uncollected_events() const;
 
   const std::vector<Operation>& operations() const { return operations_; }
-  // The steps that are collected, oldest first.
+  // Returns the steps that are collected, oldest first.
   const std::vector<RecordedStep>& steps() const { return steps_; }
 
  private:

@@ -13,14 +13,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A line of the report: an operation, or time of the step that belongs to none.
+// A line is an operation, or time of the step that belongs to none.
 struct ReportLine {
   std::string what = {};
   ProfileLine line = {};
   std::optional<double> ceiling_ms = {}, gap_ms = {};
 
   double sort_key() const { return gap_ms.value_or(line.exposed_ms); }
-  // Rates while the operation runs.
+  // Both are rates while the operation runs.
   double tflops() const { return line.calls * line.operation.flops / (line.ms * 1e9); }
   double gb_per_s() const { return line.calls * line.operation.bytes / (line.ms * 1e6); }
 };
@@ -173,7 +173,7 @@ std::string to_json_text(const RankProfile& p) {
 
 namespace {
 
-// One operation over all ranks that have it.
+// A RanksLine sums up one operation over all ranks that have it.
 struct RanksLine {
   int num_ranks = 0;
   bool is_collective = false, has_gap = true;

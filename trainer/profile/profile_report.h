@@ -1,4 +1,4 @@
-// A profile as text for people and as JSON for programs.
+// Writes a profile as text for people and as JSON for programs.
 #pragma once
 
 #include <optional>
@@ -10,14 +10,14 @@
 
 namespace weft {
 
-// The profile of one rank, together with what it is compared with.
+// A rank's profile comes with what it is compared with.
 struct RankProfile {
   int rank = 0;
   int64_t first_step = 0, last_step = 0;  // iterations
   std::string device = {};
   StepProfile profile = {};
-  // Medians of the device's time of the profiled steps, and of some steps before them: what the
-  // events of the profile cost. 0: there were none.
+  // These are medians of the device's time, of the profiled steps and of some steps before them; the
+  // difference is what the events cost. 0 means that there were no such steps.
   double profiled_ms = 0, unprofiled_ms = 0;
   std::optional<DeviceCeilings> ceilings = {};
 };

@@ -5,7 +5,7 @@
 namespace weft {
 namespace {
 
-// Lines of the kinds of operations, with sums over all steps.
+// The lines hold sums over all steps until averages() divides them.
 class Lines {
  public:
   explicit Lines(const std::vector<Operation>& operations) {

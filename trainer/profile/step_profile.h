@@ -1,4 +1,4 @@
-// From the spans of recorded steps to one line for each kind of operation.
+// Makes one line for each kind of operation from the spans of recorded steps.
 //
 // All of a step's time on the compute stream is in exactly one place:
 //
@@ -22,8 +22,9 @@ namespace weft {
 struct ProfileLine {
   Operation operation = {};  // flops and bytes are those of an average call
   double calls = 0;
-  double ms = 0;          // from the begin of each call to its end
-  double exposed_ms = 0;  // the part that the step waits for; of an operation of the device: all
+  double ms = 0;  // from the begin of each call to its end
+  double exposed_ms =
+      0;  // the part that the step waits for; operations of the device are exposed whole
   double idle_before_ms = 0;  // idle time of the compute stream that ended with these calls
 };
 

@@ -1,4 +1,4 @@
-// --profile-steps A:B: records the steps A to B of a run and tells where their time goes.
+// --profile-steps A:B records the steps A to B of a run and tells where their time goes.
 //
 //   for each step:  profiler.begin_step(i); ... enqueue it ...; profiler.end_step();
 //                   when its result is read: profiler.step_is_read(i, its time on the device)

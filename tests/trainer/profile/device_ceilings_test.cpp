@@ -1,4 +1,4 @@
-// What a device can do at most: measured, kept, and compared with operations.
+// The ceilings of a device are measured, kept, and compared with operations.
 #include "trainer/profile/device_ceilings.h"
 
 #include <gmock/gmock.h>
@@ -88,7 +88,7 @@ TEST(DeviceCeilings, AreMeasuredOnACpuThroughTheOperationsOfTraining) {
   EXPECT_EQ(to_json_text(ceilings_from_json_text(to_json_text(ceilings))), to_json_text(ceilings));
 }
 
-// Two lines whose order by time differs from that by gap.
+// The order of its two lines by time differs from that by gap.
 RankProfile two_lines() {
   RankProfile p{.rank = 0, .first_step = 5, .last_step = 6, .device = "NVIDIA H200"};
   p.profile.num_steps = 2;

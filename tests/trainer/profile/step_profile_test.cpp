@@ -1,4 +1,4 @@
-// From events on streams to the lines of a profile.
+// The lines of a profile follow from events on streams.
 #include "trainer/profile/step_profile.h"
 
 #include <gtest/gtest.h>
@@ -74,12 +74,12 @@ class Profile : public testing::Test {
     ready_ = backend_->create_event();
     reduced_ = backend_->create_event();
   }
-  // An operation on the compute stream.
+  // Runs an operation on the compute stream.
   void compute(double ms) {
     device_->next_ms = ms;
     backend_->zero(tensor_);
   }
-  // The sum of a bucket beside what follows.
+  // Starts the sum of a bucket beside what follows.
   void start_reducing() {
     backend_->record(ready_, Stream::kCompute);
     backend_->wait(Stream::kReduction, ready_);
