@@ -12,10 +12,17 @@ namespace weft {
 // Reads the ceilings now, so that a file of another kind ends the run before it has begun.
 void TrainLoop::start_profiler(ProfilingBackend& backend) {
   const StepRange steps = *config_.profiled_steps();
-  if (steps.first <= iteration() || steps.last > schedule_.num_iterations()) {
-    throw std::invalid_argument(
-        fmt::format("--profile-steps {}: this run trains the iterations {} to {}",
-                    config_.profile_steps, iteration() + 1, schedule_.num_iterations()));
+  if (steps.last > schedule_.num_iterations()) {
+    throw std::invalid_argument(fmt::format("--profile-steps {}: this run ends with iteration {}",
+                                            config_.profile_steps, schedule_.num_iterations()));
+  }
+  // A job that requeues itself has the same command line when its profile is done.
+  if (steps.first <= iteration()) {
+    print(
+        fmt::format("WARNING: --profile-steps {} begins before iteration {}, where this run goes "
+                    "on: nothing is profiled\n",
+                    config_.profile_steps, iteration() + 1));
+    return;
   }
   const std::string algorithms = algorithm_cache(config_);
   if (!algorithms.empty()) {

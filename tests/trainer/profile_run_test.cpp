@@ -82,9 +82,14 @@ TEST_F(ProfiledRun, IsToldEvenWhenTheRunStopsBeforeTheLastStep) {
   EXPECT_THAT(output(), HasSubstr("profile of iterations 3 to 5 "));
   EXPECT_EQ(profiles("stopped", "3_5")[0].at("num_steps"), 3);
   // The next process resumes at iteration 5: the range has begun in the past.
-  EXPECT_EQ(run(arguments("stopped", 12, {"--profile-steps", "3:9"})), 2) << output();
-  EXPECT_THAT(output(), HasSubstr("--profile-steps 3:9: this run trains the iterations 6 to 12"));
-  EXPECT_EQ(run(arguments("stopped", 12, {"--profile-steps", "7:8"})), 0) << output();
+  EXPECT_EQ(run(arguments("stopped", 12, {"--profile-steps", "3:7", "--exit-interval", "8"})), 0)
+      << output();
+  EXPECT_THAT(output(),
+              HasSubstr("WARNING: --profile-steps 3:7 begins before iteration 6, where this "
+                        "run goes on: nothing is profiled"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "stopped/profile_3_7.json"));
+  EXPECT_EQ(run(arguments("stopped", 12, {"--profile-steps", "10:11"})), 0) << output();
+  EXPECT_EQ(profiles("stopped", "10_11")[0].at("num_steps"), 2);
 }
 
 TEST_F(ProfiledRun, RefusesRangesThatAreNone) {
