@@ -57,6 +57,13 @@ Operation collective(const char* name, const char* group, Tensor whole, int num_
           .bytes = static_cast<double>(whole.num_bytes()) * share_on_link};
 }
 
+std::string size_text(int64_t num_bytes) {
+  const auto bytes = static_cast<double>(num_bytes);
+  if (num_bytes >= 1 << 20) return fmt::format("{:.1f} MiB", bytes / (1 << 20));
+  if (num_bytes >= 1 << 10) return fmt::format("{:.1f} KiB", bytes / (1 << 10));
+  return fmt::format("{} bytes", num_bytes);
+}
+
 double all_but_one(int num_ranks) { return static_cast<double>(num_ranks - 1) / num_ranks; }
 
 }  // namespace
@@ -69,8 +76,7 @@ bool is_same_kind(const Operation& a, const Operation& b) {
 std::string to_string(const Operation& operation) {
   std::string text = operation.name;
   if (operation.is_collective()) {
-    const double mib = static_cast<double>(operation.sizes[0]) / (1 << 20);
-    return fmt::format("{} {:.{}f} MiB over {} {} ranks", text, mib, mib < 10 ? 3 : 1,
+    return fmt::format("{} {} over {} {} ranks", text, size_text(operation.sizes[0]),
                        operation.sizes[1], operation.group);
   }
   std::string_view names = operation.dimensions;

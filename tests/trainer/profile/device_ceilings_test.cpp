@@ -147,7 +147,7 @@ TEST(ProfileReport, RanksAreShownByLeastMeanAndMost) {
   // The rank that came last has the shortest time, which is the link's.
   EXPECT_THAT(text,
               HasSubstr("    2.000     2.000    9.1 %     1.000     2.500     4.000       1 GB/s "
-                        "bus  all_reduce 1.000 MiB over 2 data ranks"));
+                        "bus  all_reduce 1.0 MiB over 2 data ranks"));
 }
 
 }  // namespace

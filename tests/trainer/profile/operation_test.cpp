@@ -105,7 +105,9 @@ TEST(Operation, CollectivesCountWhatCrossesALinkOfARing) {
   const Tensor whole = fp32({1 << 20});
   const Operation reduce = all_reduce_operation("data", whole, 4);
   EXPECT_TRUE(reduce.is_collective());
-  EXPECT_EQ(to_string(reduce), "all_reduce 4.000 MiB over 4 data ranks");
+  EXPECT_EQ(to_string(reduce), "all_reduce 4.0 MiB over 4 data ranks");
+  EXPECT_EQ(to_string(all_reduce_operation("model", fp32({1}), 4)),
+            "all_reduce 4 bytes over 4 model ranks");
   EXPECT_EQ(reduce.bytes, 2 * 0.75 * 4 * (1 << 20));
   EXPECT_EQ(reduce_scatter_operation("data", whole, 4).bytes, 0.75 * 4 * (1 << 20));
   EXPECT_EQ(all_gather_operation("data", whole, 4).bytes, 0.75 * 4 * (1 << 20));
