@@ -76,6 +76,9 @@ struct ResidualNorm {
   // position embedding.
   Tensor branch_bias = {};
   int64_t bias_period = 1, first_row = 0;
+  // (B,T,2) int32 with T == bias_period, as in Attention. If it is given, positions count from the
+  // beginning of a document: row n gets the bias of (first_row + n) % bias_period - begin.
+  Tensor document_bounds = {};
   Tensor weight = {}, bias = {};  // (C) x
   float epsilon = 1e-5F;
   Dropout dropout = {};
@@ -98,6 +101,7 @@ struct ResidualNormBackward {
   Tensor mean = {}, rstd = {};          // (N) fp32
   Tensor weight = {};                   // (C) x
   int64_t bias_period = 1, first_row = 0;
+  Tensor document_bounds = {};  // forward's
   Dropout dropout = {};
   bool accumulate = true;  // of dbranch_bias, dweight and dbias
 };
@@ -109,6 +113,7 @@ struct Heads {
 
 // Causal self-attention, never materialising the scores [Dao 2023, arXiv:2307.08691]:
 //   out = dropout(softmax(scale * q k^T + causal mask)) * v, per sample and head.
+// With document_bounds a query sees the keys of its own document alone, up to itself.
 // CUDA takes D = 64, 96 and 128. Dropout's elements are the bits of `kept` (kernels/dropout.h), and
 // bit 0 of sample b and head h is element
 //   first_element + (b * total + first + h) * 32 * attention_mask_words(T);
@@ -119,6 +124,10 @@ struct Attention {
   // (B,H,attention_mask_words(T)) int32, written: dropout's bits; empty where p == 0.
   Tensor kept = {};
   Tensor qkv = {};  // (B,T,H,3,D) x: query, key and value of each head, in Megatron's order
+  // (B,T,2) int32, or empty: begin and end of the document of each token, as positions in its
+  // sample. The document of token t is [begin, end), and begin <= t < end; the documents of a sample
+  // follow each other without gaps.
+  Tensor document_bounds = {};
   float scale = 1.0F;
   Heads heads = {};
   Dropout dropout = {};
@@ -127,6 +136,7 @@ struct AttentionBackward {
   Tensor dqkv = {};                                // (B,T,H,3,D) x, written
   Tensor dout = {};                                // (B,T,H,D) x
   Tensor out = {}, lse = {}, kept = {}, qkv = {};  // forward's
+  Tensor document_bounds = {};                     // forward's
   float scale = 1.0F;
   float dropout_p = 0.0F;  // forward's; the bits are in `kept`
 };

@@ -120,6 +120,21 @@ void check_branch_bias(const Checker& check, const char* name, const Tensor& bia
                                               " rows or more");
 }
 
+// Checks the documents of the tokens whose rows of the residual stream begin with `first_row`.
+void check_positions(const Checker& check, const Tensor& document_bounds, const Tensor& branch_bias,
+                     int64_t N, int64_t period, int64_t first_row) {
+  if (!document_bounds) return;
+  check.require(branch_bias && period > 1,
+                "document_bounds are given, but no table of positions (branch_bias)");
+  check.require(document_bounds.rank() == 3,
+                "document_bounds is " + text_of(document_bounds) + ", should be (B,T,2)");
+  const int64_t B = document_bounds.shape(0);
+  check.tensor("document_bounds", document_bounds, DType::kInt32, {B, period, 2});
+  check.require(first_row + N <= B * period, "document_bounds is " + text_of(document_bounds) +
+                                                 ", but the rows end with " +
+                                                 std::to_string(first_row + N));
+}
+
 // Checks that tensors that belong together are all absent.
 void check_absent(const Checker& check, const char* why,
                   std::initializer_list<std::pair<const char*, const Tensor*>> tensors) {
@@ -150,13 +165,14 @@ void check_input_gradient(const Checker& check, const char* dinp_name, const Ten
 }
 
 void check_attention(const Checker& check, const Tensor& out, const Tensor& lse, const Tensor& kept,
-                     const Tensor& qkv, float dropout_p) {
+                     const Tensor& qkv, const Tensor& document_bounds, float dropout_p) {
   check.model_type("qkv", qkv);
   check.require(qkv.rank() == 5 && qkv.shape(3) == 3,
                 "qkv is " + text_of(qkv) + ", should be (B,T,H,3,D)");
   const int64_t B = qkv.shape(0), T = qkv.shape(1), H = qkv.shape(2), D = qkv.shape(4);
   check.tensor("out", out, qkv.dtype(), {B, T, H, D});
   check.tensor("lse", lse, DType::kFloat32, {B, H, T});
+  if (document_bounds) check.tensor("document_bounds", document_bounds, DType::kInt32, {B, T, 2});
   check.dropout({.p = dropout_p});
   if (dropout_p > 0.0F) {
     check.tensor("kept", kept, DType::kInt32, {B, H, attention_mask_words(T)});
@@ -202,9 +218,13 @@ void check_residual_norm_forward(const ResidualNorm& args) {
     check.rows("residual_out", args.residual_out, x, N, C);
     check_branch_bias(check, "branch_bias", args.branch_bias, x, C, args.bias_period,
                       args.first_row);
+    check_positions(check, args.document_bounds, args.branch_bias, N, args.bias_period,
+                    args.first_row);
   } else {
     check_absent(check, "branch",
-                 {{"residual_out", &args.residual_out}, {"branch_bias", &args.branch_bias}});
+                 {{"residual_out", &args.residual_out},
+                  {"branch_bias", &args.branch_bias},
+                  {"document_bounds", &args.document_bounds}});
     check.require(args.dropout.p == 0.0F, "dropout is given, but there is no branch");
   }
   if (args.weight) {
@@ -238,6 +258,8 @@ void check_residual_norm_backward(const ResidualNormBackward& args) {
                 "dropout is given, but dbranch, which it applies to, is empty");
   check_branch_bias(check, "dbranch_bias", args.dbranch_bias, DType::kFloat32, C, args.bias_period,
                     args.first_row);
+  check_positions(check, args.document_bounds, args.dbranch_bias, N, args.bias_period,
+                  args.first_row);
   if (args.weight) {
     check.tensor("weight", args.weight, x, {C});
     check.rows("dnormed", args.dnormed, x, N, C);
@@ -296,7 +318,8 @@ void check_linear_backward_weight(const Tensor& dweight, const Tensor& dbias, co
 
 void check_attention_forward(const Attention& args) {
   const Checker check("attention_forward");
-  check_attention(check, args.out, args.lse, args.kept, args.qkv, args.dropout.p);
+  check_attention(check, args.out, args.lse, args.kept, args.qkv, args.document_bounds,
+                  args.dropout.p);
   const Heads& heads = args.heads;
   const int64_t H = args.qkv.shape(2);
   check.require(
@@ -310,7 +333,8 @@ void check_attention_forward(const Attention& args) {
 
 void check_attention_backward(const AttentionBackward& args) {
   const Checker check("attention_backward");
-  check_attention(check, args.out, args.lse, args.kept, args.qkv, args.dropout_p);
+  check_attention(check, args.out, args.lse, args.kept, args.qkv, args.document_bounds,
+                  args.dropout_p);
   const Tensor& qkv = args.qkv;
   const int64_t B = qkv.shape(0), T = qkv.shape(1), H = qkv.shape(2), D = qkv.shape(4);
   check.tensor("dqkv", args.dqkv, qkv.dtype(), {B, T, H, 3, D});

@@ -54,7 +54,13 @@ DataLoaderOptions TrainLoop::loader_options(int64_t first_sample) const {
                             .first_sample = first_sample,
                             .vocab_size = vocabulary_.num_tokens,
                             .num_threads = config_.num_workers};
-  if (config_.eod_mask_loss) options.end_of_document_id = vocabulary_.end_of_document_id();
+  options.end_of_document_id = vocabulary_.end_of_document_id();
+  options.eod_mask_loss = config_.eod_mask_loss;
+  if (config_.dataloader_inter_document_masking) {
+    options.document_ends = DocumentEnds::kDataset;
+  } else if (config_.restarts_positions() || config_.masks_other_documents()) {
+    options.document_ends = DocumentEnds::kEndOfDocumentTokens;
+  }
   return options;
 }
 

@@ -1,7 +1,8 @@
 // Causal self-attention with one task per (batch, head), one block of queries at a time. The scores
 // of a block are in memory, never those of a sequence. Backward recomputes them
 // [Dao 2023, arXiv:2307.08691]. The softmax is plain instead of online, because a CPU's cache holds
-// whole rows of a block.
+// whole rows of a block. With documents a block computes the scores from the first key on that any
+// of its queries sees.
 #include <cblas.h>
 
 #include <algorithm>
@@ -74,6 +75,33 @@ struct Head {
   uint32_t* kept_words(const Tensor& kept) const {
     return kept.as<uint32_t>() + (b * H + h) * attention_mask_words(T);
   }
+  // Returns the first key that a query sees.
+  int64_t first_key(const Tensor& document_bounds, int64_t query) const {
+    return document_bounds ? document_bounds.as<int32_t>()[(b * T + query) * 2] : 0;
+  }
+};
+
+// The keys [first, first + count) of a block of queries: the first query's document begins there,
+// and the last query looks no further.
+struct BlockKeys {
+  int64_t first, count;
+  BlockKeys(const Head& head, const Tensor& document_bounds, int64_t first_query,
+            int64_t num_queries)
+      : first(head.first_key(document_bounds, first_query)),
+        count(first_query + num_queries - first) {}
+};
+
+// The part of a row of scores that the query sees, as columns of its block.
+struct VisibleKeys {
+  int64_t begin, end;
+  VisibleKeys(const Head& head, const Tensor& document_bounds, int64_t query, int64_t block_first)
+      : begin(head.first_key(document_bounds, query) - block_first), end(query + 1 - block_first) {}
+  int64_t count() const { return end - begin; }
+  // Sets the columns that the query does not see to 0.
+  void clear_others(float* row, int64_t num_columns) const {
+    std::fill(row, row + begin, 0.0F);
+    std::fill(row + end, row + num_columns, 0.0F);
+  }
 };
 
 // Returns part 0, 1 or 2 (query, key, value) of a head as fp32 (T,D).
@@ -138,24 +166,25 @@ void head_forward(const Panels& panels, const Head& head, const Attention& args)
   }
   for (int64_t first = 0; first < T; first += kQueryBlock) {
     const int64_t num_queries = std::min(kQueryBlock, T - first);
-    const int64_t num_keys = first + num_queries;  // no query of the block looks further
-    gemm(Op::kPlain, Op::kTransposed, num_queries, num_keys, D, args.scale, panels.q + first * D, D,
-         panels.k, D, 0.0F, panels.probabilities, num_keys);
+    const BlockKeys keys(head, args.document_bounds, first, num_queries);
+    gemm(Op::kPlain, Op::kTransposed, num_queries, keys.count, D, args.scale, panels.q + first * D,
+         D, panels.k + keys.first * D, D, 0.0F, panels.probabilities, keys.count);
     for (int64_t r = 0; r < num_queries; ++r) {
-      float* row = panels.probabilities + r * num_keys;
-      const int64_t num_visible = first + r + 1;
-      const float max = max_of_row(row, num_visible);
-      const float sum = exp_row(row, max, num_visible);
+      const VisibleKeys visible(head, args.document_bounds, first + r, keys.first);
+      float* row = panels.probabilities + r * keys.count;
+      float* seen = row + visible.begin;
+      const float max = max_of_row(seen, visible.count());
+      const float sum = exp_row(seen, max, visible.count());
       lse.as<float>()[head.lse_row() + first + r] = max + std::log(sum);
-      scale_row(row, 1.0F / sum, num_visible);
+      scale_row(seen, 1.0F / sum, visible.count());
       if (dropout.p > 0) {
         load_kept(head, args.kept, first + r, dropout_scale(dropout.p), panels.multipliers);
-        multiply_row(row, panels.multipliers, num_visible);
+        multiply_row(seen, panels.multipliers + keys.first + visible.begin, visible.count());
       }
-      std::fill(row + num_visible, row + num_keys, 0.0F);
+      visible.clear_others(row, keys.count);
     }
-    gemm(Op::kPlain, Op::kPlain, num_queries, D, num_keys, 1.0F, panels.probabilities, num_keys,
-         panels.v, D, 0.0F, panels.block, D);
+    gemm(Op::kPlain, Op::kPlain, num_queries, D, keys.count, 1.0F, panels.probabilities, keys.count,
+         panels.v + keys.first * D, D, 0.0F, panels.block, D);
     for (int64_t r = 0; r < num_queries; ++r) {
       store_row(out, head.out_row(first + r), D, panels.block + r * D);
     }
@@ -165,25 +194,27 @@ void head_forward(const Panels& panels, const Head& head, const Attention& args)
 // Turns scores into P (with dropout applied, for dV) and dP into dS, in place, for the rows of one
 // query block.
 void block_backward(const Panels& panels, const Head& head, int64_t first, int64_t num_queries,
-                    const AttentionBackward& args) {
-  const int64_t D = head.D, num_keys = first + num_queries;
+                    const BlockKeys& keys, const AttentionBackward& args) {
+  const int64_t D = head.D;
   const bool drops = args.dropout_p > 0;
   for (int64_t r = 0; r < num_queries; ++r) {
-    float* p = panels.probabilities + r * num_keys;
-    float* dp = panels.dprobabilities + r * num_keys;
-    const int64_t num_visible = first + r + 1;
-    exp_row(p, args.lse.as<float>()[head.lse_row() + first + r], num_visible);
+    const VisibleKeys visible(head, args.document_bounds, first + r, keys.first);
+    float* row = panels.probabilities + r * keys.count;
+    float* drow = panels.dprobabilities + r * keys.count;
+    float *p = row + visible.begin, *dp = drow + visible.begin;
+    exp_row(p, args.lse.as<float>()[head.lse_row() + first + r], visible.count());
     // delta is the sum over keys of P * dP, which equals that over D of dout * out.
     const float delta = dot(panels.dout + (first + r) * D,
                             read_row(args.out, head.out_row(first + r), D, panels.row), D);
+    const float* multipliers = panels.multipliers + keys.first + visible.begin;
     if (drops) {
       load_kept(head, args.kept, first + r, dropout_scale(args.dropout_p), panels.multipliers);
-      multiply_row(dp, panels.multipliers, num_visible);
+      multiply_row(dp, multipliers, visible.count());
     }
-    softmax_backward_row(dp, p, delta, args.scale, num_visible);
-    if (drops) multiply_row(p, panels.multipliers, num_visible);
-    std::fill(p + num_visible, p + num_keys, 0.0F);
-    std::fill(dp + num_visible, dp + num_keys, 0.0F);
+    softmax_backward_row(dp, p, delta, args.scale, visible.count());
+    if (drops) multiply_row(p, multipliers, visible.count());
+    visible.clear_others(row, keys.count);
+    visible.clear_others(drow, keys.count);
   }
 }
 
@@ -199,20 +230,21 @@ void head_backward(const Panels& panels, const Head& head, const AttentionBackwa
   std::fill_n(panels.dk, T * D, 0.0F);
   std::fill_n(panels.dv, T * D, 0.0F);
   for (int64_t first = 0; first < T; first += kQueryBlock) {
-    const int64_t num_queries = std::min(kQueryBlock, T - first), num_keys = first + num_queries;
-    const float* q = panels.q + first * D;
+    const int64_t num_queries = std::min(kQueryBlock, T - first);
+    const BlockKeys keys(head, args.document_bounds, first, num_queries);
+    const float *q = panels.q + first * D, *k = panels.k + keys.first * D;
     const float* block_dout = panels.dout + first * D;
-    gemm(Op::kPlain, Op::kTransposed, num_queries, num_keys, D, args.scale, q, D, panels.k, D, 0.0F,
-         panels.probabilities, num_keys);
-    gemm(Op::kPlain, Op::kTransposed, num_queries, num_keys, D, 1.0F, block_dout, D, panels.v, D,
-         0.0F, panels.dprobabilities, num_keys);
-    block_backward(panels, head, first, num_queries, args);
-    gemm(Op::kTransposed, Op::kPlain, num_keys, D, num_queries, 1.0F, panels.probabilities,
-         num_keys, block_dout, D, 1.0F, panels.dv, D);
-    gemm(Op::kPlain, Op::kPlain, num_queries, D, num_keys, 1.0F, panels.dprobabilities, num_keys,
-         panels.k, D, 0.0F, panels.block, D);
-    gemm(Op::kTransposed, Op::kPlain, num_keys, D, num_queries, 1.0F, panels.dprobabilities,
-         num_keys, q, D, 1.0F, panels.dk, D);
+    gemm(Op::kPlain, Op::kTransposed, num_queries, keys.count, D, args.scale, q, D, k, D, 0.0F,
+         panels.probabilities, keys.count);
+    gemm(Op::kPlain, Op::kTransposed, num_queries, keys.count, D, 1.0F, block_dout, D,
+         panels.v + keys.first * D, D, 0.0F, panels.dprobabilities, keys.count);
+    block_backward(panels, head, first, num_queries, keys, args);
+    gemm(Op::kTransposed, Op::kPlain, keys.count, D, num_queries, 1.0F, panels.probabilities,
+         keys.count, block_dout, D, 1.0F, panels.dv + keys.first * D, D);
+    gemm(Op::kPlain, Op::kPlain, num_queries, D, keys.count, 1.0F, panels.dprobabilities,
+         keys.count, k, D, 0.0F, panels.block, D);
+    gemm(Op::kTransposed, Op::kPlain, keys.count, D, num_queries, 1.0F, panels.dprobabilities,
+         keys.count, q, D, 1.0F, panels.dk + keys.first * D, D);
     store_part(dqkv, head, 0, first, num_queries, panels.block);
   }
   store_part(dqkv, head, 1, 0, T, panels.dk);

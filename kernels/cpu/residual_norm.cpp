@@ -85,8 +85,16 @@ void parameter_gradients(const Context& context, const ResidualNormBackward& arg
   });
 }
 
-// Adds row n of dbranch (N,C) to row (first_row + n) % period of dbias. One task owns a block of
-// columns and walks all rows in order.
+// Returns the row of branch_bias for row n of the branch; `args` are those of either direction.
+template <typename Args>
+int64_t bias_row(const Args& args, int64_t n) {
+  const int64_t row = args.first_row + n, position = row % args.bias_period;
+  return args.document_bounds ? position - args.document_bounds.template as<int32_t>()[2 * row]
+                              : position;
+}
+
+// Adds row n of dbranch (N,C) to its row of dbias. One task owns a block of columns and walks all
+// rows in order.
 void periodic_sums(const Context& context, const ResidualNormBackward& args, Tensor dbranch) {
   const int64_t C = num_columns(dbranch), N = num_rows(dbranch);
   const Tensor dbias = args.dbranch_bias;
@@ -98,7 +106,7 @@ void periodic_sums(const Context& context, const ResidualNormBackward& args, Ten
       }
     }
     for (int64_t n = 0; n < N; ++n) {
-      float* sum = dbias.as<float>() + (args.first_row + n) % args.bias_period * C + begin;
+      float* sum = dbias.as<float>() + bias_row(args, n) * C + begin;
       add_rows(sum, sum, read_row(dbranch, n * C + begin, width, context.scratch(thread)), width);
     }
   });
@@ -108,7 +116,7 @@ void periodic_sums(const Context& context, const ResidualNormBackward& args, Ten
 const float* added_row(const ResidualNorm& args, int64_t n, int64_t C, float* buffer) {
   const float* added = read_row(args.branch, n * C, C, buffer);
   if (args.branch_bias) {
-    const int64_t row = (args.first_row + n) % args.bias_period;
+    const int64_t row = bias_row(args, n);
     add_rows(buffer + C, added, read_row(args.branch_bias, row * C, C, buffer + 2 * C), C);
     added = buffer + C;
   }

@@ -1,4 +1,5 @@
 // The operations with one own kernel each: they check the shapes, then launch.
+#include <algorithm>
 #include <bit>
 #include <stdexcept>
 
@@ -64,21 +65,23 @@ void CudaBackend::residual_norm_backward(const ResidualNormBackward& args) {
   require_multiple_of_8(kName, "the hidden size", C);
   require_aligned(kName, {args.dresidual, args.dbranch, args.dbranch_bias, args.dnormed,
                           args.dresidual_in, args.residual, args.weight});
-  const DType x = args.dresidual.dtype();
-  cuda::residual_norm_backward(compute_, args,
-                               scratch(kName, residual_norm_backward_scratch_bytes(N, C, x)));
+  int64_t scratch_bytes = residual_norm_backward_scratch_bytes(N, C, args.dresidual.dtype());
+  if (args.document_bounds)
+    scratch_bytes = std::max(scratch_bytes, embedding_backward_scratch_bytes(N, C));
+  cuda::residual_norm_backward(compute_, args, scratch(kName, scratch_bytes));
 }
 
 void CudaBackend::attention_forward(const Attention& args) {
   check_attention_forward(args);
-  require_aligned("attention_forward", {args.out, args.kept, args.qkv});
+  require_aligned("attention_forward", {args.out, args.kept, args.qkv, args.document_bounds});
   cuda::attention_forward(compute_, args);
 }
 
 void CudaBackend::attention_backward(const AttentionBackward& args) {
   constexpr const char* kName = "attention_backward";
   check_attention_backward(args);
-  require_aligned(kName, {args.dqkv, args.dout, args.out, args.kept, args.qkv});
+  require_aligned(kName,
+                  {args.dqkv, args.dout, args.out, args.kept, args.qkv, args.document_bounds});
   const int64_t B = args.qkv.shape(0), T = args.qkv.shape(1), H = args.qkv.shape(2);
   cuda::attention_backward(compute_, args, scratch(kName, attention_workspace_bytes(B, T, H)));
 }

@@ -5,7 +5,8 @@
 // tests/bench/attention_bench.cu kernels/cuda/attention/*.cu -o weft_attention_bench
 //
 // TF/s counts the causal half: forward 2*B*T^2*H*D, backward 5*B*T^2*H*D operations (two and five
-// products of T^2*D/2 multiply-adds), as FlashAttention's benchmarks do. A time is the median of 30
+// products of T^2*D/2 multiply-adds), as FlashAttention's benchmarks do, also where rows consist of
+// documents and less is computed. A time is the median of 30
 // calls after 5 for warming up; inputs are random.
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
@@ -31,6 +32,7 @@ struct Case {
   int B, T, H, D;
   float dropout;
   uint64_t first_element = 0;
+  int document_length = 0;  // documents of this length fill each row; 0: rows know no documents
 };
 
 void check(cudaError_t error, const char* what) {
@@ -95,7 +97,7 @@ struct Operands {
   size_t num_tokens, out_elements;
   Dropout dropout;
   float scale;
-  Buffer qkv, out, dout, dqkv, lse, kept, workspace;
+  Buffer qkv, out, dout, dqkv, lse, kept, workspace, bounds;
 
   explicit Operands(const Case& test)
       : c(test),
@@ -110,7 +112,9 @@ struct Operands {
         dqkv(3 * out_elements * element_bytes()),
         lse(num_tokens * 4),
         kept(static_cast<size_t>(c.B * c.H * attention_mask_words(c.T)) * 4),
-        workspace(static_cast<size_t>(attention_workspace_bytes(c.B, c.T, c.H))) {
+        workspace(static_cast<size_t>(attention_workspace_bytes(c.B, c.T, c.H))),
+        bounds(static_cast<size_t>(c.B * c.T) * 2 * sizeof(int32_t)) {
+    fill_bounds();
     // A million random values, repeated at a length that no tensor size divides, keep large cases
     // quick to set up.
     std::mt19937_64 random(static_cast<uint64_t>(c.T * 1000 + c.D));
@@ -124,6 +128,23 @@ struct Operands {
     for (size_t i = 0; i < values.size(); ++i)
       values[i] = source[(i + 3 * out_elements) % source.size()];
     dout.fill(values, c.x);
+  }
+  void fill_bounds() {
+    if (c.document_length == 0) return;
+    std::vector<int32_t> values;
+    for (int row = 0; row < c.B; ++row) {
+      for (int t = 0; t < c.T; ++t) {
+        const int begin = t / c.document_length * c.document_length;
+        values.push_back(begin);
+        values.push_back(std::min(begin + c.document_length, c.T));
+      }
+    }
+    check(cudaMemcpy(bounds.data(), values.data(), values.size() * sizeof(int32_t),
+                     cudaMemcpyDefault),
+          "copy to device");
+  }
+  Tensor bounds_tensor() const {
+    return c.document_length == 0 ? Tensor() : Tensor(bounds.data(), DType::kInt32, {c.B, c.T, 2});
   }
   size_t element_bytes() const { return static_cast<size_t>(size_bytes(c.x)); }
   Tensor qkv_tensor(const Buffer& buffer) const {
@@ -141,6 +162,7 @@ struct Operands {
                                 .lse = lse_tensor(),
                                 .kept = kept_tensor(),
                                 .qkv = qkv_tensor(qkv),
+                                .document_bounds = bounds_tensor(),
                                 .scale = scale,
                                 .dropout = dropout});
   }
@@ -152,6 +174,7 @@ struct Operands {
                         .lse = lse_tensor(),
                         .kept = kept_tensor(),
                         .qkv = qkv_tensor(qkv),
+                        .document_bounds = bounds_tensor(),
                         .scale = scale,
                         .dropout_p = c.dropout},
                        workspace.data());
@@ -326,10 +349,10 @@ void time_case(const Case& c) {
   const double backward = median_ms([&] { a.backward(); });
   const double tflop = 1e-12 * c.B * c.H * c.D * static_cast<double>(c.T) * c.T;
   std::printf(
-      "%s B %2d T %4d H %2d D %3d dropout %.1f  forward %7.3f ms %6.1f TF/s  backward %7.3f ms "
-      "%6.1f TF/s\n",
+      "%s B %2d T %4d H %2d D %3d dropout %.1f documents %4d  forward %7.3f ms %6.1f TF/s  backward "
+      "%7.3f ms %6.1f TF/s\n",
       c.x == DType::kFloat32 ? "fp32" : "bf16", c.B, c.T, c.H, c.D, static_cast<double>(c.dropout),
-      forward, 2e3 * tflop / forward, backward, 5e3 * tflop / backward);
+      c.document_length, forward, 2e3 * tflop / forward, backward, 5e3 * tflop / backward);
 }
 
 bool check_all() {
@@ -355,7 +378,12 @@ void time_cases(int only) {
         Case{kBf16, 8, 2048, 24, 96, 0}, Case{kBf16, 4, 2048, 32, 128, 0},
         Case{kBf16, 1, 8192, 32, 128, 0}, Case{kBf16, 64, 1024, 12, 64, 0.1F},
         Case{kBf16, 8, 2048, 24, 96, 0.1F}, Case{DType::kFloat32, 8, 1024, 12, 64, 0},
-        Case{kBf16, 64, 1024, 12, 64, 0.5F}, Case{kBf16, 4, 2048, 32, 128, 0.1F}}) {
+        Case{kBf16, 64, 1024, 12, 64, 0.5F}, Case{kBf16, 4, 2048, 32, 128, 0.1F},
+        Case{kBf16, 64, 1024, 12, 64, 0, 0, 1024}, Case{kBf16, 64, 1024, 12, 64, 0, 0, 300},
+        Case{kBf16, 64, 1024, 12, 64, 0, 0, 128}, Case{kBf16, 64, 1024, 12, 64, 0.1F, 0, 300},
+        Case{kBf16, 8, 2048, 24, 96, 0, 0, 500}, Case{kBf16, 4, 2048, 32, 128, 0, 0, 2048},
+        Case{kBf16, 4, 2048, 32, 128, 0, 0, 500}, Case{kBf16, 1, 8192, 32, 128, 0, 0, 8192},
+        Case{kBf16, 1, 8192, 32, 128, 0, 0, 1000}}) {
     if (only < 0 || only == idx) time_case(c);
     ++idx;
   }

@@ -3,11 +3,13 @@
 //   weft_data_loader_bench write PREFIX [MILLION_TOKENS [TOKENS_A_DOCUMENT]]   makes a dataset of uint16
 //   weft_data_loader_bench read PREFIX [--seq-length T] [--micro-batch-size B] [--threads N] [--steps N]
 //                               [--step-ms MS] [--read-ahead BATCHES] [--cold]
+//                               [--documents tokens|dataset]
 //
 // A step takes one micro-batch. MB/s are 10^6 bytes of the file (2 bytes a token) that arrive in a
 // batch, once per second of processor time of all threads, once per second of the clock. --step-ms
 // rests after each step, as training does, and then the time that next() waits is what counts.
-// --cold first takes the files out of the page cache. Results stand in results/.
+// --cold first takes the files out of the page cache. --documents adds the bounds of documents, by
+// end-of-document tokens or by the dataset's documents. Results stand in results/.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -43,6 +45,7 @@ void write(const std::string& prefix, int64_t num_tokens, int64_t mean_length) {
   while (writer.num_tokens() < num_tokens) {
     tokens.resize(static_cast<size_t>(1 + lengths(random)));
     for (uint16_t& token : tokens) token = static_cast<uint16_t>(random() % kVocabularySize);
+    tokens.back() = kVocabularySize - 1;
     const auto length = static_cast<int32_t>(tokens.size());
     writer.append_documents(std::as_bytes(std::span(tokens)), std::span(&length, 1));
   }
@@ -77,6 +80,7 @@ struct Reading {
   int64_t read_ahead_batches = DataLoaderOptions{}.read_ahead_batches;
   double step_ms = 0;
   bool cold = false;
+  std::string documents;  // "", tokens or dataset: what ends those whose bounds batches tell
 };
 
 void read(const Reading& reading) {
@@ -92,12 +96,17 @@ void read(const Reading& reading) {
   const int64_t read_before = disk_bytes();
   const std::clock_t cpu_before = std::clock();
   const Clock::time_point start = Clock::now();
-  DataLoader loader(*backend, *datasets.train,
-                    {.micro_batch_size = reading.micro_batch_size,
-                     .vocab_size = kVocabularySize,
-                     .num_threads = reading.num_threads,
-                     .read_ahead_batches = reading.read_ahead_batches},
-                    {[&](int64_t) { return reading.micro_batch_size; }, reading.micro_batch_size});
+  DataLoader loader(
+      *backend, *datasets.train,
+      {.micro_batch_size = reading.micro_batch_size,
+       .vocab_size = kVocabularySize,
+       .end_of_document_id = kVocabularySize - 1,
+       .document_ends = reading.documents.empty()       ? DocumentEnds::kUntold
+                        : reading.documents == "tokens" ? DocumentEnds::kEndOfDocumentTokens
+                                                        : DocumentEnds::kDataset,
+       .num_threads = reading.num_threads,
+       .read_ahead_batches = reading.read_ahead_batches},
+      {[&](int64_t) { return reading.micro_batch_size; }, reading.micro_batch_size});
   double longest_wait_ms = 0, first_wait_ms = 0;
   for (int64_t step = 0; step < reading.num_steps; ++step) {
     const double before = loader.waited_ms();
@@ -140,6 +149,7 @@ int main(int argc, char** argv) {
   reads->add_option("--step-ms", reading.step_ms);
   reads->add_option("--read-ahead", reading.read_ahead_batches);
   reads->add_flag("--cold", reading.cold);
+  reads->add_option("--documents", reading.documents)->check(CLI::IsMember({"tokens", "dataset"}));
   CLI11_PARSE(app, argc, argv);
   try {
     if (*writing) write(prefix, million_tokens * 1000000, mean_length);

@@ -11,6 +11,7 @@ namespace {
 struct Shape {
   int64_t B, T, H, D;
   Heads heads = {};
+  Documents documents = {};
 };
 
 std::string shape_name(const char* operation, DType x, const Shape& s, float p) {
@@ -19,7 +20,7 @@ std::string shape_name(const char* operation, DType x, const Shape& s, float p) 
          (s.heads.total > 0
               ? "_from" + std::to_string(s.heads.first) + "of" + std::to_string(s.heads.total)
               : "") +
-         (p > 0 ? "_dropout" : "");
+         s.documents.name() + (p > 0 ? "_dropout" : "");
 }
 
 WorkspaceShape workspace(DType x, const Shape& s) {
@@ -41,12 +42,15 @@ struct Inputs {
 };
 
 struct Buffers {
-  Tensor qkv, out, lse, kept;
+  Tensor qkv, out, lse, kept, document_bounds;
   Buffers(Arrays& arrays, DType x, const Shape& s, const Inputs& in)
       : qkv(arrays.make(x, {s.B, s.T, s.H, 3, s.D}, in.qkv)),
         out(arrays.make(x, {s.B, s.T, s.H, s.D})),
         lse(arrays.make(DType::kFloat32, {s.B, s.H, s.T})),
-        kept(arrays.make(DType::kInt32, {s.B, s.H, attention_mask_words(s.T)})) {}
+        kept(arrays.make(DType::kInt32, {s.B, s.H, attention_mask_words(s.T)})) {
+    const Values bounds = test::document_bounds(s.documents, s.B, s.T);
+    if (!bounds.empty()) document_bounds = arrays.make(DType::kInt32, {s.B, s.T, 2}, bounds);
+  }
 };
 
 // Returns the bit of each query and key that the query can see, in order of b, h, query, key.
@@ -88,6 +92,7 @@ void run_forward(Backend& backend, const Shape& s, const Buffers& buffers, float
                              .lse = buffers.lse,
                              .kept = buffers.kept,
                              .qkv = buffers.qkv,
+                             .document_bounds = buffers.document_bounds,
                              .scale = scale_of(s),
                              .heads = s.heads,
                              .dropout = dropout_of(p)});
@@ -95,7 +100,7 @@ void run_forward(Backend& backend, const Shape& s, const Buffers& buffers, float
 
 reference::AttentionResult definition(const Values& qkv, const Shape& s, float p) {
   return reference::attention(qkv, s.B, s.T, s.H, s.D, static_cast<double>(scale_of(s)), s.heads,
-                              dropout_of(p));
+                              dropout_of(p), document_bounds(s.documents, s.B, s.T));
 }
 
 OpCase forward(DType x, Shape s, float p) {
@@ -133,6 +138,7 @@ OpCase backward(DType x, Shape s, float p) {
                                         .lse = buffers.lse,
                                         .kept = buffers.kept,
                                         .qkv = buffers.qkv,
+                                        .document_bounds = buffers.document_bounds,
                                         .scale = scale_of(s),
                                         .dropout_p = p});
             return {arrays.output("dqkv", dqkv)};
@@ -145,18 +151,42 @@ OpCase backward(DType x, Shape s, float p) {
           Accuracy::kAttentionBackward};
 }
 
+// Documents of one token, many short ones, some that are longer than the tiles of the kernels, with
+// ends on the tiles' edges and between them, and a single one.
+std::vector<Shape> shapes_with_documents(Sizes sizes) {
+  constexpr bool kRandom = true;
+  if (sizes == Sizes::kSmall) {
+    return {
+        {2, 7, 2, 4, {}, {1}}, {2, 9, 2, 4, {}, {4, kRandom}}, {1, 67, 1, 4, {}, {30, kRandom}}};
+  }
+  std::vector<Shape> shapes;
+  for (const int64_t D : {64, 96, 128}) {
+    shapes.insert(shapes.end(), {{1, 65, 2, D, {}, {1}},
+                                 {2, 200, 2, D, {}, {9, kRandom}},
+                                 {1, 512, 1, D, {}, {64}},
+                                 {2, 513, 2, D, {}, {200, kRandom}},
+                                 {1, 700, 1, D, {}, {600, kRandom}}});
+  }
+  shapes.insert(shapes.end(), {{1, 321, 1, 64, {}, {1000}},
+                               {2, 130, 2, 64, {2, 6}, {50, kRandom}},
+                               {3, 384, 1, 128, {}, {128}},
+                               {1, 1100, 2, 64, {}, {31}}});
+  return shapes;
+}
+
 }  // namespace
 
 void add_attention_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
   // Finite differences check backward where they are quick; T = 67 and 130 cross the CPU's blocks
   // of 64 queries.
-  const std::vector<Shape> shapes =
+  std::vector<Shape> shapes =
       sizes == Sizes::kSmall
           ? std::vector<Shape>{{1, 1, 1, 8}, {2, 7, 3, 8}, {1, 67, 1, 4}, {2, 5, 2, 4, {1, 5}}}
           : std::vector<Shape>{{1, 1, 1, 64},   {2, 64, 3, 64},   {1, 65, 2, 64},
                                {2, 200, 2, 64}, {1, 513, 1, 64},  {1, 128, 2, 96},
                                {2, 77, 2, 96},  {1, 300, 1, 96},  {1, 128, 2, 128},
                                {2, 33, 3, 128}, {1, 321, 1, 128}, {2, 130, 2, 64, {2, 6}}};
+  for (const Shape& s : shapes_with_documents(sizes)) shapes.push_back(s);
   for (const Shape& s : shapes) {
     for (const float p : {0.0F, 0.1F}) {
       cases.push_back(forward(x, s, p));

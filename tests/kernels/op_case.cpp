@@ -157,6 +157,30 @@ std::string name_of(const testing::TestParamInfo<OpCase>& test) { return test.pa
 
 void PrintTo(const OpCase& op_case, std::ostream* out) { *out << op_case.name; }
 
+std::string Documents::name() const {
+  if (length == 0) return "";
+  return std::string(is_random ? "_documents_to" : "_documents_of") + std::to_string(length);
+}
+
+Values document_bounds(const Documents& documents, int64_t B, int64_t T) {
+  Values bounds;
+  if (documents.length == 0) return bounds;
+  uint64_t element = 0;
+  for (int64_t b = 0; b < B; ++b) {
+    for (int64_t begin = 0, end = 0; begin < T; begin = end) {
+      const uint32_t word = philox_word(kSeed, 40, element++);
+      const int64_t length = documents.is_random ? 1 + static_cast<int64_t>(word) % documents.length
+                                                 : documents.length;
+      end = std::min(begin + length, T);
+      for (int64_t t = begin; t < end; ++t) {
+        bounds.push_back(static_cast<double>(begin));
+        bounds.push_back(static_cast<double>(end));
+      }
+    }
+  }
+  return bounds;
+}
+
 std::string type_name(DType dtype) { return dtype == DType::kBFloat16 ? "bf16" : "fp32"; }
 
 std::vector<OpCase> all_cases(Sizes sizes) {

@@ -82,6 +82,15 @@ Values random_values(int64_t n, uint64_t stream, DType dtype, double scale = 1.0
 Values random_ids(int64_t n, uint64_t stream, int64_t bound);
 Values rounded(Values values, DType dtype);
 
+// The lengths of the documents that samples of a case consist of.
+struct Documents {
+  int64_t length = 0;        // of every document; 0: there are none
+  bool is_random = false;    // lengths are from 1 to `length`
+  std::string name() const;  // "", or what a case's name ends with
+};
+// Returns (B,T,2): begin and end of each token's document. It is empty where there are none.
+Values document_bounds(const Documents& documents, int64_t B, int64_t T);
+
 // Returns "bf16" or "fp32".
 std::string type_name(DType dtype);
 

@@ -103,7 +103,8 @@ Normalised layernorm(const Values& inp, const Values& weight, const Values& bias
 }
 
 AttentionResult attention(const Values& qkv, int64_t B, int64_t T, int64_t H, int64_t D,
-                          double scale, const Heads& heads, const Dropout& dropout) {
+                          double scale, const Heads& heads, const Dropout& dropout,
+                          const Values& document_bounds) {
   AttentionResult result{Values(index(B * T * H * D)), Values(index(B * H * T))};
   const int64_t total = heads.total > 0 ? heads.total : H;
   const int64_t tiles = (T + 63) / 64, head_elements = tiles * (tiles + 1) / 2 * 64 * 64;
@@ -116,7 +117,11 @@ AttentionResult attention(const Values& qkv, int64_t B, int64_t T, int64_t H, in
       for (int64_t query = 0; query < T; ++query) {
         Values weights(index(query + 1));
         double sum = 0;
-        for (int64_t key = 0; key <= query; ++key) {
+        const int64_t first_key =
+            document_bounds.empty()
+                ? 0
+                : static_cast<int64_t>(document_bounds[index((b * T + query) * 2)]);
+        for (int64_t key = first_key; key <= query; ++key) {
           double score = 0;
           for (int64_t d = 0; d < D; ++d) score += at(b, query, h, 0, d) * at(b, key, h, 1, d);
           weights[index(key)] = std::exp(scale * score);
@@ -124,7 +129,7 @@ AttentionResult attention(const Values& qkv, int64_t B, int64_t T, int64_t H, in
         }
         const int64_t row = (b * H + h) * T + query;
         result.lse[index(row)] = std::log(sum);
-        for (int64_t key = 0; key <= query; ++key) {
+        for (int64_t key = first_key; key <= query; ++key) {
           const int64_t element =
               (b * total + heads.first + h) * head_elements + mask_element(query, key);
           const double p = weights[index(key)] / sum * mask[index(element)];

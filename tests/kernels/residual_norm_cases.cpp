@@ -16,8 +16,9 @@ struct Parts {
   bool residual = true, branch = true, bias = false, norm = true;
   int64_t period = 1;  // of the bias; above 1 it has three rows more than that
   float p = 0;
-  bool in_place = false;   // residual_out is residual; backward: dresidual is dresidual_in
-  bool accumulate = true;  // backward only
+  bool in_place = false;     // residual_out is residual; backward: dresidual is dresidual_in
+  bool accumulate = true;    // backward only
+  Documents documents = {};  // with a period, which is then the length of a sample
   int64_t first_row() const { return period > 1 ? 4 : 0; }
   int64_t bias_rows() const { return period > 1 ? period + 3 : 1; }
 };
@@ -26,8 +27,8 @@ std::string name_of(const char* operation, DType x, const Shape& s, const Parts&
   return std::string(operation) + "_" + type_name(x) + "_N" + std::to_string(s.N) + "_C" +
          std::to_string(s.C) + (o.residual ? "_residual" : "") + (o.branch ? "_branch" : "") +
          (o.bias ? "_bias" : "") + (o.period > 1 ? "_period" + std::to_string(o.period) : "") +
-         (o.norm ? "_norm" : "") + (o.p > 0 ? "_dropout" : "") + (o.in_place ? "_in_place" : "") +
-         (o.accumulate ? "" : "_assign");
+         o.documents.name() + (o.norm ? "_norm" : "") + (o.p > 0 ? "_dropout" : "") +
+         (o.in_place ? "_in_place" : "") + (o.accumulate ? "" : "_assign");
 }
 
 WorkspaceShape workspace(DType x, const Shape& s) { return {.B = 1, .T = s.N, .C = s.C, .x = x}; }
@@ -54,6 +55,26 @@ struct Inputs {
         normalised(reference::layernorm(residual, weight, bias, kEpsilon)) {}
 };
 
+// The rows are some of those of whole samples.
+Values bounds_of(const Shape& s, const Parts& o) {
+  const int64_t num_samples = (o.first_row() + s.N + o.period - 1) / o.period;
+  return document_bounds(o.documents, num_samples, o.period);
+}
+
+Tensor bounds_tensor(Arrays& arrays, const Shape& s, const Parts& o) {
+  const Values bounds = bounds_of(s, o);
+  if (bounds.empty()) return {};
+  const auto num_samples = static_cast<int64_t>(bounds.size()) / (2 * o.period);
+  return arrays.make(DType::kInt32, {num_samples, o.period, 2}, bounds);
+}
+
+// Returns the row of the bias for row n of the branch.
+size_t bias_row(const Values& bounds, const Parts& o, size_t n) {
+  const size_t row = n + static_cast<size_t>(o.first_row());
+  const size_t begin = bounds.empty() ? 0 : static_cast<size_t>(bounds[2 * row]);
+  return row % static_cast<size_t>(o.period) - begin;
+}
+
 Tensor bias_tensor(Arrays& arrays, DType dtype, const Shape& s, const Parts& o,
                    const Values& values) {
   if (!o.bias) return {};
@@ -73,6 +94,7 @@ Outputs run_forward(Backend& backend, DType x, const Shape& s, const Parts& o) {
   if (o.branch) {
     args.branch = arrays.make(x, {s.N, s.C}, in.branch);
     args.branch_bias = bias_tensor(arrays, x, s, o, in.branch_bias);
+    args.document_bounds = bounds_tensor(arrays, s, o);
     args.residual_out = o.in_place ? args.residual : arrays.make(x, {s.N, s.C});
   }
   if (o.norm) {
@@ -96,10 +118,11 @@ Outputs run_forward(Backend& backend, DType x, const Shape& s, const Parts& o) {
 
 // Returns the branch with its bias.
 Values with_bias(const Inputs& in, const Shape& s, const Parts& o) {
+  const Values bounds = bounds_of(s, o);
   Values sum = in.branch;
   for (size_t i = 0; i < sum.size() && o.bias; ++i) {
-    const auto C = static_cast<size_t>(s.C), n = i / C;
-    const size_t row = (n + static_cast<size_t>(o.first_row())) % static_cast<size_t>(o.period);
+    const auto C = static_cast<size_t>(s.C);
+    const size_t row = bias_row(bounds, o, i / C);
     sum[i] += in.branch_bias[row * C + i % C];
   }
   return sum;
@@ -136,6 +159,7 @@ Outputs run_backward(Backend& backend, DType x, const Shape& s, const Parts& o) 
   args.dresidual = o.in_place ? args.dresidual_in : arrays.make(x, {s.N, s.C});
   if (o.branch && o.p > 0) args.dbranch = arrays.make(x, {s.N, s.C});
   args.dbranch_bias = bias_tensor(arrays, DType::kFloat32, s, o, in.dbranch_bias);
+  args.document_bounds = bounds_tensor(arrays, s, o);
   if (o.norm) {
     args.dweight = arrays.make(DType::kFloat32, {s.C}, in.dweight);
     args.dbias = arrays.make(DType::kFloat32, {s.C}, in.dbias);
@@ -175,9 +199,10 @@ reference::Normalised gradients_of_norm(const Inputs& in) {
 
 Values sums_for_bias(const Values& dbranch, const Shape& s, const Parts& o, Values sums) {
   if (!o.accumulate) std::fill(sums.begin(), sums.end(), 0.0);
+  const Values bounds = bounds_of(s, o);
   for (size_t i = 0; i < dbranch.size(); ++i) {
-    const auto C = static_cast<size_t>(s.C), n = i / C;
-    const size_t row = (n + static_cast<size_t>(o.first_row())) % static_cast<size_t>(o.period);
+    const auto C = static_cast<size_t>(s.C);
+    const size_t row = bias_row(bounds, o, i / C);
     sums[row * C + i % C] += dbranch[i];
   }
   return sums;
@@ -232,9 +257,14 @@ void add_residual_norm_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
                Parts{.bias = true, .p = p},                                         // every layer
                Parts{.bias = true, .p = p, .in_place = true, .accumulate = false},  //
                Parts{.residual = false, .bias = true, .period = 7, .p = p},         // embedding
-               Parts{.bias = true, .norm = false, .p = p, .in_place = true},        // a stage's end
-               Parts{.norm = false, .p = p},                                        //
-               Parts{.p = p, .accumulate = false},                                  // no bias
+               Parts{.residual = false,
+               .bias = true,
+               .period = 7,
+               .p = p,
+               .documents = {.length = 4, .is_random = true}},  // positions in documents
+               Parts{.bias = true, .norm = false, .p = p, .in_place = true},  // a stage's end
+               Parts{.norm = false, .p = p},                                  //
+               Parts{.p = p, .accumulate = false},                            // no bias
            }) {
         cases.push_back(forward(x, s, o));
         cases.push_back(backward(x, s, o));
@@ -246,6 +276,13 @@ void add_residual_norm_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
     cases.push_back(backward(x, s, {.residual = false, .branch = false}));
     cases.push_back(backward(
         x, s, {.residual = false, .bias = true, .period = 7, .p = 0.1F, .accumulate = false}));
+    // Many rows of one position.
+    cases.push_back(backward(x, s,
+                             {.residual = false,
+                              .bias = true,
+                              .period = 130,
+                              .accumulate = false,
+                              .documents = {.length = 2}}));
   }
 }
 

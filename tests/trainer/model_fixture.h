@@ -12,6 +12,7 @@
 
 #include "kernels/bfloat16.h"
 #include "kernels/philox.h"
+#include "trainer/data/document_bounds.h"
 #include "trainer/step/trainer.h"
 #ifdef WEFT_TEST_CUDA
 #include "tests/needs_gpu.h"
@@ -71,6 +72,14 @@ class HostBatch {
       mask_sums_.back() += static_cast<double>(mask_[i]);
     }
   }
+  // Takes every token below 8 for the end of a document, one of six tokens or so.
+  void split_documents() {
+    std::vector<int32_t> marked = tokens_;
+    for (int32_t& token : marked) token = token < 8 ? -1 : token;
+    bounds_.resize(2 * tokens_.size());
+    for (size_t row = 0; row < tokens_.size(); row += static_cast<size_t>(seq_length_))
+      find_bounds_by_tokens(&marked[row], seq_length_, -1, &bounds_[2 * row]);
+  }
   GlobalBatch view() const {
     GlobalBatch batch;
     batch.num_micro_batches = num_micro_batches_;
@@ -81,14 +90,16 @@ class HostBatch {
       batch.loss_mask = mask_.data();
       batch.mask_sums = mask_sums_.data();
     }
+    if (!bounds_.empty()) batch.document_bounds = bounds_.data();
     return batch;
   }
   std::vector<int32_t>& tokens() { return tokens_; }
   std::vector<int32_t>& targets() { return targets_; }
+  const std::vector<int32_t>& document_bounds() const { return bounds_; }
 
  private:
   int64_t num_micro_batches_, seq_length_, tokens_per_micro_batch_;
-  std::vector<int32_t> tokens_, targets_;
+  std::vector<int32_t> tokens_, targets_, bounds_;
   std::vector<float> mask_;
   std::vector<double> mask_sums_;
 };

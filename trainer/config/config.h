@@ -89,7 +89,8 @@ struct Config {
   std::string split = "969,30,1";
   std::string vocab_file, merge_file;
   std::optional<int64_t> vocab_size;  // the tokenizer's; run_vocabulary.h finds it if not given
-  bool eod_mask_loss = false;
+  bool eod_mask_loss = false, reset_position_ids = false, reset_attention_mask = false;
+  bool dataloader_inter_document_masking = false;
   int64_t num_workers = 2;
   // checkpoint
   std::string save, load;
@@ -136,6 +137,13 @@ struct Config {
   // Returns the steps of --profile-steps, if it is given. Throws std::invalid_argument for a text that
   // is no range of steps.
   std::optional<StepRange> profiled_steps() const;
+  // In Megatron-Core inter-document masking restarts the positions, too.
+  bool restarts_positions() const {
+    return reset_position_ids || dataloader_inter_document_masking;
+  }
+  bool masks_other_documents() const {
+    return reset_attention_mask || dataloader_inter_document_masking;
+  }
   // Without tensor parallelism Megatron turns the flag off.
   bool shares_sequence() const { return sequence_parallel && tensor_model_parallel_size > 1; }
   bool shards_optimizer() const { return use_distributed_optimizer || zero_stage.value_or(0) == 1; }

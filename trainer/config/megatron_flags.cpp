@@ -129,8 +129,6 @@ std::span<const KnownFlag> flags_not_supported() {
       {"--skip-train-iteration-range", -1, "no ranges can be skipped in this version"},
       {"--iterations-to-skip", -1, "no ranges can be skipped in this version"},
       {"--mock-data", 0, "give --data-path"},
-      {"--reset-position-ids", 0, "positions run through the whole sample"},
-      {"--reset-attention-mask", 0, "attention crosses documents"},
       {"--universal-checkpoint", 0, "every checkpoint loads on every topology: leave the flag out"},
       {"--use-checkpoint-args", 0, "give the arguments; they are compared with the checkpoint's"},
       {"--inference", 0, "weft-train only trains"},

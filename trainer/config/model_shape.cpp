@@ -37,6 +37,8 @@ ModelShape model_shape(const Config& config, int64_t vocab_size) {
   shape.layernorm_epsilon = config.layernorm_epsilon;
   shape.attention_dropout = config.attention_dropout;
   shape.hidden_dropout = config.hidden_dropout;
+  shape.restarts_positions = config.restarts_positions();
+  shape.masks_other_documents = config.masks_other_documents();
   shape.gelu = config.gelu();
   shape.dtype = config.dtype();
   shape.init_method_std = config.init_method_std;

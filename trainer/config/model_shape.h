@@ -18,10 +18,15 @@ struct ModelShape {
   bool train_padded_vocabulary = false;
   int64_t micro_batch_size = 0;
   float layernorm_epsilon = 1e-5F, attention_dropout = 0, hidden_dropout = 0;
+  // What a document is follows from the batch (data/document_bounds.h).
+  bool restarts_positions = false;     // positions count from the beginning of their document
+  bool masks_other_documents = false;  // tokens attend to those of their own document only
   Gelu gelu = Gelu::kTanh;
   DType dtype = DType::kFloat32;
   double init_method_std = 0.02;
   uint64_t seed = 1234;
+
+  bool needs_document_bounds() const { return restarts_positions || masks_other_documents; }
 
   // Returns the number of words that the model knows; the other rows of the padded table are zero.
   int64_t num_words() const { return train_padded_vocabulary ? padded_vocab_size : vocab_size; }
@@ -32,7 +37,7 @@ struct ModelShape {
 };
 
 // Returns the FLOPs of forward and backward over `num_tokens` tokens (N). Recomputation is not
-// counted and causal masking is not discounted. For F = 4C and H*D = C it is
+// counted, and neither causal masking nor that of other documents is discounted. For F = 4C and H*D = C it is
 // 72 N L C^2 (1 + T/(6C) + Vp/(12 L C)) [Megatron-LM megatron/training/training.py].
 double model_flops(const ModelShape& shape, double num_tokens);
 

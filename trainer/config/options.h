@@ -162,6 +162,12 @@ void visit_options(C& c, Visitor& v) {
   v("vocab-size", c.vocab_size,
     "tokenizer vocabulary (default: counted in --vocab-file, else from PREFIX.manifest.json)");
   v("eod-mask-loss", c.eod_mask_loss, "no loss where the input is the end-of-document token");
+  v("reset-position-ids", c.reset_position_ids,
+    "positions restart after each end-of-document token");
+  v("reset-attention-mask", c.reset_attention_mask,
+    "tokens attend to those of their own document only, which ends with the end-of-document token");
+  v("dataloader-inter-document-masking", c.dataloader_inter_document_masking,
+    "as both flags above, but documents are those of the dataset, whatever they end with");
   v("num-workers", c.num_workers, "data loading threads");
 
   v.group("Checkpoints");

@@ -147,6 +147,11 @@ void check_data(const Config& c, ProblemList& p) {
   p.add_if(c.dataloader_type == "cyclic" && !c.blend_schedule.empty(),
            "--dataloader-type cyclic shuffles all samples of a run, so --blend-schedule would mean "
            "nothing; leave one of them out");
+  const bool resets = c.reset_position_ids || c.reset_attention_mask;
+  p.add_if(c.dataloader_inter_document_masking && resets,
+           "--dataloader-inter-document-masking restarts positions and masks attention at the ends "
+           "of the dataset's documents, --reset-position-ids and --reset-attention-mask at "
+           "end-of-document tokens; give the one or the others");
   p.add_if(c.num_workers < 1, "--num-workers must be at least 1 (got {})", c.num_workers);
   p.at_most(c.num_workers, 1024, "--num-workers");
 }

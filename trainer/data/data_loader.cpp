@@ -55,8 +55,9 @@ void DataLoader::allocate_slots() {
   const int64_t max_micro_batches = batch_sizes_.max / (samples_per_micro_step());
   const int64_t elements =
       max_micro_batches * options_.micro_batch_size * dataset_.sequence_length();
-  // The arrays are tokens, targets and perhaps the mask, with 4 bytes an element.
-  const int64_t arrays = has_mask() ? 3 : 2;
+  // The arrays are tokens, targets and perhaps the mask and the bounds, which are two of them; an
+  // element has 4 bytes.
+  const int64_t arrays = 2 + (has_mask() ? 1 : 0) + (has_bounds() ? 2 : 0);
   memory_ = static_cast<int32_t*>(backend_.allocate(
       options_.num_slots * arrays * elements * int64_t{sizeof(int32_t)}, Memory::kPinnedHost));
   slots_.resize(static_cast<size_t>(options_.num_slots));
@@ -65,6 +66,7 @@ void DataLoader::allocate_slots() {
     slot.tokens = data;
     slot.targets = data + elements;
     if (has_mask()) slot.loss_mask = reinterpret_cast<float*>(data + 2 * elements);
+    if (has_bounds()) slot.document_bounds = data + (arrays - 2) * elements;
     slot.mask_sums.resize(static_cast<size_t>(max_micro_batches));
     data += arrays * elements;
   }
@@ -92,7 +94,8 @@ GlobalBatch DataLoader::next() {
           .tokens = slot.tokens,
           .targets = slot.targets,
           .loss_mask = slot.loss_mask,
-          .mask_sums = slot.loss_mask ? slot.mask_sums.data() : nullptr};
+          .mask_sums = slot.loss_mask ? slot.mask_sums.data() : nullptr,
+          .document_bounds = slot.document_bounds};
 }
 
 void DataLoader::release() {
@@ -210,21 +213,35 @@ void DataLoader::fill(const Work& work) {
   double mask_sum = 0;
   for (int64_t b = 0; b < B; ++b) {
     const LengthCurriculum::Row row = curriculum_.row(slot.first, slot.iteration, first_row + b);
-    const int64_t T = row.length, offset = (work.micro_batch_idx * B + b) * T;
+    const int64_t offset = (work.micro_batch_idx * B + b) * row.length;
     const int32_t* inputs = slot.tokens + offset;
-    dataset_.row(row.sample, row.begin, T, slot.tokens + offset, slot.targets + offset);
-    check_tokens(row, inputs, slot.targets[offset + T - 1]);
-    if (!slot.loss_mask) continue;
-    float* mask = slot.loss_mask + offset;
-    // No token has the id -1.
-    const int32_t masked_id = options_.end_of_document_id.value_or(-1);
-    for (int64_t t = 0; t < T; ++t) {
-      mask[t] = t < row.num_repeated || inputs[t] == masked_id ? 0.0F : 1.0F;
-      mask_sum += static_cast<double>(mask[t]);
-    }
+    dataset_.row(row.sample, row.begin, row.length, slot.tokens + offset, slot.targets + offset);
+    check_tokens(row, inputs, slot.targets[offset + row.length - 1]);
+    if (slot.loss_mask) mask_sum += fill_mask(row, inputs, slot.loss_mask + offset);
+    if (slot.document_bounds) fill_bounds(row, inputs, slot.document_bounds + 2 * offset);
   }
   // A micro-batch of end-of-document tokens alone has loss 0. Dividing by 1 keeps it 0.
   work.slot->mask_sums[static_cast<size_t>(work.micro_batch_idx)] = std::max(mask_sum, 1.0);
+}
+
+double DataLoader::fill_mask(const LengthCurriculum::Row& row, const int32_t* inputs,
+                             float* mask) const {
+  const int32_t masked_id = options_.eod_mask_loss ? options_.end_of_document_id : -1;
+  double sum = 0;
+  for (int64_t t = 0; t < row.length; ++t) {
+    mask[t] = t < row.num_repeated || inputs[t] == masked_id ? 0.0F : 1.0F;
+    sum += static_cast<double>(mask[t]);
+  }
+  return sum;
+}
+
+void DataLoader::fill_bounds(const LengthCurriculum::Row& row, const int32_t* inputs,
+                             int32_t* bounds) const {
+  if (options_.document_ends == DocumentEnds::kDataset) {
+    find_bounds_by_parts(dataset_.sample_parts(row.sample), row, bounds);
+  } else {
+    find_bounds_by_tokens(inputs, row.length, options_.end_of_document_id, bounds);
+  }
 }
 
 // A row's tokens are its inputs and its last label. The loop has no way out, so that it takes many

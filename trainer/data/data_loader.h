@@ -27,6 +27,7 @@
 #include "indexed_dataset/blends/blended_dataset.h"
 #include "indexed_dataset/samples/length_curriculum.h"
 #include "kernels/backend.h"
+#include "trainer/data/document_bounds.h"
 #include "trainer/data/global_batch.h"
 
 namespace weft {
@@ -39,9 +40,10 @@ struct DataLoaderOptions {
   // to know the iterations and tokens that are behind it, too.
   std::optional<LengthCurriculum> curriculum = {};
   int64_t finished_iterations = 0, consumed_tokens = 0;
-  int64_t vocab_size = 0;  // token ids from here on are errors
-  // If it is given, positions whose input is this token have no loss.
-  std::optional<int32_t> end_of_document_id = {};
+  int64_t vocab_size = 0;           // token ids from here on are errors
+  int32_t end_of_document_id = -1;  // no token has the id -1
+  bool eod_mask_loss = false;       // positions whose input is that token have no loss
+  DocumentEnds document_ends = DocumentEnds::kUntold;
   int64_t num_threads = 2;
   // Batches in memory: two in flight on the device, one ready, one in preparation.
   int64_t num_slots = 4;
@@ -82,6 +84,7 @@ class DataLoader {
     int32_t* tokens = nullptr;
     int32_t* targets = nullptr;
     float* loss_mask = nullptr;
+    int32_t* document_bounds = nullptr;
     std::vector<double> mask_sums;
     int64_t iteration = 0, num_micro_batches = 0;
     LengthCurriculum::Consumed first;  // what was consumed before
@@ -100,7 +103,11 @@ class DataLoader {
   Work hand_out();
   void begin_batch();
   void fill(const Work& work);
-  bool has_mask() const { return options_.end_of_document_id || curriculum_.reshapes(); }
+  // Returns the sum of the mask.
+  double fill_mask(const LengthCurriculum::Row& row, const int32_t* inputs, float* mask) const;
+  void fill_bounds(const LengthCurriculum::Row& row, const int32_t* inputs, int32_t* bounds) const;
+  bool has_mask() const { return options_.eod_mask_loss || curriculum_.reshapes(); }
+  bool has_bounds() const { return options_.document_ends != DocumentEnds::kUntold; }
   int64_t num_rows(const Slot& slot) const {
     return slot.num_micro_batches * samples_per_micro_step();
   }

@@ -19,6 +19,8 @@ struct GlobalBatch {
   const float* loss_mask = nullptr;  // (num_micro_batches, B, T), or null: all ones
   // (num_micro_batches) sums of the mask, all > 0; null exactly when loss_mask is.
   const double* mask_sums = nullptr;
+  // (num_micro_batches, B, T, 2), or null: the documents of the tokens (data/document_bounds.h)
+  const int32_t* document_bounds = nullptr;
 };
 
 }  // namespace weft

@@ -45,6 +45,7 @@ void Model::backward_end(const MicroBatch& batch, bool accumulate) {
                                    .weight = weights_.final_ln_weight,
                                    .bias_period = last.bias_period,
                                    .first_row = last.first_row,
+                                   .document_bounds = last.document_bounds,
                                    .dropout = last.dropout,
                                    .accumulate = accumulate});
 }
@@ -96,6 +97,7 @@ void Model::backward_layer(int64_t i, const MicroBatch& batch, bool accumulate) 
                                .lse = a.lse,
                                .kept = a.kept,
                                .qkv = a.qkv,
+                               .document_bounds = attention_documents(batch),
                                .scale = attention_scale(),
                                .dropout_p = shape_.attention_dropout});
   const Tensor dqkv_rows = rows(dqkv, 3 * att_columns);
@@ -118,6 +120,7 @@ void Model::backward_layer(int64_t i, const MicroBatch& batch, bool accumulate) 
                                    .weight = w.ln1_weight,
                                    .bias_period = in.bias_period,
                                    .first_row = in.first_row,
+                                   .document_bounds = in.document_bounds,
                                    .dropout = in.dropout,
                                    .accumulate = accumulate});
 }

@@ -38,6 +38,7 @@ void Model::forward_layer(int64_t i, const MicroBatch& batch, bool training) {
                                   .branch_bias = in.bias,
                                   .bias_period = in.bias_period,
                                   .first_row = in.first_row,
+                                  .document_bounds = in.document_bounds,
                                   .weight = w.ln1_weight,
                                   .bias = w.ln1_bias,
                                   .epsilon = shape_.layernorm_epsilon,
@@ -49,6 +50,7 @@ void Model::forward_layer(int64_t i, const MicroBatch& batch, bool training) {
        .lse = a.lse,
        .kept = a.kept,
        .qkv = a.qkv,
+       .document_bounds = attention_documents(batch),
        .scale = attention_scale(),
        .heads = own_heads(),
        .dropout = training ? attention_dropout(batch, chunk_.first_layer + i) : Dropout{}});
@@ -85,6 +87,7 @@ void Model::forward_end(const MicroBatch& batch, bool training) {
                                   .branch_bias = last.bias,
                                   .bias_period = last.bias_period,
                                   .first_row = last.first_row,
+                                  .document_bounds = last.document_bounds,
                                   .weight = weights_.final_ln_weight,
                                   .bias = weights_.final_ln_bias,
                                   .epsilon = shape_.layernorm_epsilon,

@@ -26,6 +26,8 @@ struct MicroBatch {
   Tensor tokens;     // (B,T) int32
   Tensor targets;    // (B,T) int32
   Tensor loss_mask;  // (B,T) fp32, or empty: all ones
+  // (B,T,2) int32: the documents of the tokens; empty where the shape needs none
+  Tensor document_bounds;
   int64_t iteration = 0;
   int64_t first_sample = 0;  // position of the first sample in the global batch
 };
@@ -106,6 +108,10 @@ class Model {
   enum class Op : uint64_t { kEmbedding = 0, kAttention = 1, kAttentionBranch = 2, kMlpBranch = 3 };
   Dropout hidden_dropout(const MicroBatch& batch, int64_t layer, Op op) const;
   Dropout attention_dropout(const MicroBatch& batch, int64_t layer) const;
+  // Returns the documents that attention does not leave.
+  Tensor attention_documents(const MicroBatch& batch) const {
+    return shape_.masks_other_documents ? batch.document_bounds : Tensor();
+  }
   Heads own_heads() const { return {layout_.tp_rank * heads_, shape_.num_heads}; }
   float attention_scale() const { return 1.0F / std::sqrt(static_cast<float>(shape_.head_size)); }
   int64_t first_word() const { return layout_.tp_rank * vocab_rows_; }
@@ -116,6 +122,7 @@ class Model {
     Tensor output;       // (R,C), without bias; or empty: a later stage begins with a whole sum
     Tensor bias, dbias;  // (C), or the table of positions (S,C)
     int64_t bias_period = 1, first_row = 0;
+    Tensor document_bounds;  // for the table of positions
     Dropout dropout;
   };
   // Returns what layer `i` of the chunk begins with, and for i == num_layers what the chunk ends

@@ -94,6 +94,7 @@ Model::Branch Model::branch_before(int64_t i, const MicroBatch& batch, bool trai
     branch.dbias = gradients_.position;
     branch.bias_period = shape_.seq_length;
     branch.first_row = first_row();
+    if (shape_.restarts_positions) branch.document_bounds = batch.document_bounds;
     if (training) branch.dropout = hidden_dropout(batch, 0, Op::kEmbedding);
   } else {
     branch.residual = layers_[0].residual;

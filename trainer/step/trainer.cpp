@@ -44,6 +44,9 @@ Trainer::Trainer(Backend& backend, const TrainerOptions& options, const ProcessG
   if (options.has_loss_mask) {
     plan_.add(MemoryClass::kBatch, "loss mask", &loss_mask_, DType::kFloat32, {B, T});
   }
+  if (options.shape.needs_document_bounds()) {
+    plan_.add(MemoryClass::kBatch, "document bounds", &document_bounds_, DType::kInt32, {B, T, 2});
+  }
   results_.plan(plan_);
 }
 
@@ -131,6 +134,9 @@ void Trainer::set_sequence_length(const GlobalBatch& batch) {
   for (Tensor* tensor : {&tokens_, &targets_, &loss_mask_}) {
     if (*tensor) *tensor = Tensor(tensor->data(), tensor->dtype(), {B, T});
   }
+  if (document_bounds_) {
+    document_bounds_ = Tensor(document_bounds_.data(), DType::kInt32, {B, T, 2});
+  }
 }
 
 void Trainer::run_micro_batches(const GlobalBatch& batch, bool training, bool timed) {
@@ -172,10 +178,16 @@ void Trainer::micro_batch_to_device(const GlobalBatch& batch, int64_t micro_batc
   const int64_t offset = micro_batch_idx * tokens_.num_elements();
   backend_.copy(tokens_.data(), batch.tokens + offset, tokens_.num_bytes(), Stream::kCompute);
   backend_.copy(targets_.data(), batch.targets + offset, targets_.num_bytes(), Stream::kCompute);
-  if (!batch.loss_mask) return;
-  assert(!loss_mask_.empty());
-  backend_.copy(loss_mask_.data(), batch.loss_mask + offset, loss_mask_.num_bytes(),
-                Stream::kCompute);
+  if (batch.loss_mask) {
+    assert(!loss_mask_.empty());
+    backend_.copy(loss_mask_.data(), batch.loss_mask + offset, loss_mask_.num_bytes(),
+                  Stream::kCompute);
+  }
+  if (document_bounds_) {
+    assert(batch.document_bounds != nullptr);
+    backend_.copy(document_bounds_.data(), batch.document_bounds + 2 * offset,
+                  document_bounds_.num_bytes(), Stream::kCompute);
+  }
 }
 
 MicroBatch Trainer::micro_batch_at(const GlobalBatch& batch, int64_t micro_batch_idx) const {
@@ -183,6 +195,7 @@ MicroBatch Trainer::micro_batch_at(const GlobalBatch& batch, int64_t micro_batch
   micro_batch.tokens = tokens_;
   micro_batch.targets = targets_;
   if (batch.loss_mask) micro_batch.loss_mask = loss_mask_;
+  micro_batch.document_bounds = document_bounds_;
   micro_batch.iteration = scalars_.iteration;
   // Megatron's order: micro-batch i is the i-th run of B * DP consecutive samples, of which rank r
   // takes the r-th B.

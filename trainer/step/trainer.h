@@ -119,7 +119,7 @@ class Trainer {
   ParameterGatherer gatherer_;
   Tensor parameters_, gradients_;  // arenas: x, fp32
   Tensor workspace_;
-  Tensor tokens_, targets_, loss_mask_;  // one micro-batch
+  Tensor tokens_, targets_, loss_mask_, document_bounds_;  // one micro-batch
   StepResults results_;
   ScalarState scalars_;
   std::optional<EventId> state_is_read_until_;

@@ -58,7 +58,7 @@ struct HeadView {
   }
 };
 
-template <class Shape, bool kDropout>
+template <class Shape, bool kDropout, bool kDocuments>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     attention_backward_query_kernel(const Params p) {
   constexpr int D = Shape::D, kM = Shape::kM, kN = Shape::kStep / 8;
@@ -85,7 +85,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
                                                        head.token_stride, p.T - first_query);
   dout_tile.template load<Shape::kOwned, Shape::kThreads>(head.dout + first_query * head.out_stride,
                                                           head.out_stride, p.T - first_query);
-  load_keys(0);
+  const int b = place.bh / p.H;
+  const int first_step = kDocuments ? first_key_of(p, b, first_query) / Shape::kStep : 0;
+  load_keys(first_step);
   commit_copies();
 
   const int lane = threadIdx.x & 31;
@@ -103,20 +105,29 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     }
   }
 
+  int first_keys[kM][2];
+  [[maybe_unused]] int warp_begin = 0, warp_last_begin = 0;  // of the documents of the warp's rows
+  if constexpr (kDocuments) {
+    load_first_keys(first_keys, p, b, warp_query);
+    warp_begin = first_key_of(p, b, warp_query);
+    warp_last_begin = first_key_of(p, b, warp_query + Shape::kWarpRows - 1);
+  }
   float dq[kM][D / 8][4] = {};
   const int num_steps = (min(first_query + Shape::kOwned, p.T) - 1) / Shape::kStep + 1;
-  for (int j = 0; j < num_steps; ++j) {
+  for (int j = first_step; j < num_steps; ++j) {
     wait_copies<0>();
     __syncthreads();  // tile j has arrived, and no thread still reads tile j - 1
     if (j + 1 < num_steps) load_keys(j + 1);
     commit_copies();
     const int first_key = j * Shape::kStep;
     if (first_key >= warp_query + Shape::kWarpRows) continue;  // the causal mask hides all of it
+    if (kDocuments && first_key + Shape::kStep <= warp_begin) continue;  // other documents
     float s[kM][kN][4] = {};
     multiply_rows<D, kM, kN>(s, q_tile, warp_row, k_tile(j));
     float dp[kM][kN][4] = {};
     multiply_rows<D, kM, kN>(dp, dout_tile, warp_row, v_tile(j));
     const bool masked = first_key + Shape::kStep > warp_query + 1;
+    [[maybe_unused]] const bool other_documents = first_key < warp_last_begin;
     if constexpr (kDropout) {
 #pragma unroll
       for (int m = 0; m < kM; ++m) {
@@ -135,6 +146,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
           const int key = first_key + n * 8 + (lane & 3) * 2 + i % 2;
           float probability = fast_exp2(s[m][n][i] * scale_log2 - lse2[m][i / 2]);
           if (masked && key > query) probability = 0;
+          if constexpr (kDocuments) {
+            if (other_documents && key < first_keys[m][i / 2]) probability = 0;
+          }
           s[m][n][i] =
               probability * score_gradient<kDropout>(dp[m][n][i], p.dropout, delta[m][i / 2]);
         }
@@ -152,7 +166,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
                     head.token_stride, p.T - first_query);
 }
 
-template <class Shape, bool kDropout>
+template <class Shape, bool kDropout, bool kDocuments>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     attention_backward_key_kernel(const Params p) {
   constexpr int D = Shape::D, kM = Shape::kM, kN = Shape::kStep / 8;
@@ -182,7 +196,10 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     }
   };
   const int first_step = first_key / Shape::kStep;
-  const int num_steps = (p.T + Shape::kStep - 1) / Shape::kStep;
+  const int b = place.bh / p.H;
+  const int end_of_queries =
+      kDocuments ? end_of_queries_of(p, b, first_key + Shape::kOwned - 1) : p.T;
+  const int num_steps = (end_of_queries + Shape::kStep - 1) / Shape::kStep;
   const __nv_bfloat16* k = head.q + D + first_key * head.token_stride;
   k_tile.template load<Shape::kOwned, Shape::kThreads>(k, head.token_stride, p.T - first_key);
   v_tile.template load<Shape::kOwned, Shape::kThreads>(k + D, head.token_stride, p.T - first_key);
@@ -193,6 +210,13 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const int warp_row = (threadIdx.x / 32) * Shape::kWarpRows;
   const int warp_key = first_key + warp_row;
   const float scale_log2 = p.scale * kLog2E;
+  int ends[kM][2];
+  [[maybe_unused]] int warp_end = 0, warp_first_end = 0;  // of the documents of the warp's rows
+  if constexpr (kDocuments) {
+    load_ends_of_queries(ends, p, b, warp_key);
+    warp_end = end_of_queries_of(p, b, warp_key + Shape::kWarpRows - 1);
+    warp_first_end = end_of_queries_of(p, b, warp_key);
+  }
   float dk[kM][D / 8][4] = {}, dv[kM][D / 8][4] = {};
   for (int j = first_step; j < num_steps; ++j) {
     wait_copies<0>();
@@ -201,7 +225,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     commit_copies();
     const int first_query = j * Shape::kStep;
     if (first_query + Shape::kStep <= warp_key) continue;  // all queries are before the warp's keys
+    if (kDocuments && first_query >= warp_end) continue;   // all queries are of other documents
     const bool masked = first_query < warp_key + Shape::kWarpRows - 1;
+    [[maybe_unused]] const bool other_documents = first_query + Shape::kStep > warp_first_end;
     const float* lse2 = rows + (j & 1) * 2 * Shape::kStep;
     const float* delta = lse2 + Shape::kStep;
 
@@ -234,6 +260,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
           float probability =
               fast_exp2(s[m][n][i] * scale_log2 - (i % 2 == 0 ? row_lse2.x : row_lse2.y));
           if (masked && key > query) probability = 0;
+          if constexpr (kDocuments) {
+            if (other_documents && query >= ends[m][i / 2]) probability = 0;
+          }
           s[m][n][i] = probability;
           const float delta_i = i % 2 == 0 ? row_delta.x : row_delta.y;
           dp[m][n][i] = probability * score_gradient<kDropout>(dp[m][n][i], p.dropout, delta_i);
@@ -269,13 +298,15 @@ void launch_backward_part(cudaStream_t stream, const Params& p, void (*kernel)(P
   check_launch(name);
 }
 
-template <class QueryShape, class KeyShape, bool kDropout>
+template <class QueryShape, class KeyShape, bool kDropout, bool kDocuments>
 void launch_backward(cudaStream_t stream, const Params& p) {
   backward_rows(stream, p, DType::kBFloat16, QueryShape::D);
-  launch_backward_part<KeyShape>(stream, p, attention_backward_key_kernel<KeyShape, kDropout>,
+  launch_backward_part<KeyShape>(stream, p,
+                                 attention_backward_key_kernel<KeyShape, kDropout, kDocuments>,
                                  "attention_backward_key_kernel");
-  launch_backward_part<QueryShape>(stream, p, attention_backward_query_kernel<QueryShape, kDropout>,
-                                   "attention_backward_query_kernel");
+  launch_backward_part<QueryShape>(
+      stream, p, attention_backward_query_kernel<QueryShape, kDropout, kDocuments>,
+      "attention_backward_query_kernel");
 }
 
 }  // namespace weft::cuda::attention

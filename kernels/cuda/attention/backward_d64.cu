@@ -6,14 +6,14 @@
 namespace weft::cuda::attention {
 namespace {
 
-template <bool kDropout>
+template <bool kDropout, bool kDocuments>
 void run(cudaStream_t stream, const Params& params) {
   using HopperQuery = HopperShape<64, 2, 64, 3, 2>;
   using HopperKey = HopperShape<64, 1, 64, 3, 3>;
   using QueryShape = BackwardShape<64, 2, 4, 32, 2>;
   using KeyShape = BackwardShape<64, 2, 4, 32, 2>;
-  if (!launch_backward_hopper<HopperQuery, HopperKey, kDropout>(stream, params)) {
-    launch_backward<QueryShape, KeyShape, kDropout>(stream, params);
+  if (!launch_backward_hopper<HopperQuery, HopperKey, kDropout, kDocuments>(stream, params)) {
+    launch_backward<QueryShape, KeyShape, kDropout, kDocuments>(stream, params);
   }
 }
 
@@ -21,7 +21,8 @@ void run(cudaStream_t stream, const Params& params) {
 
 template <>
 void backward_bf16<64>(cudaStream_t stream, const Params& params, bool dropout) {
-  dropout ? run<true>(stream, params) : run<false>(stream, params);
+  choose_kernel(params, dropout,
+                [&](auto drops, auto documents) { run<drops(), documents()>(stream, params); });
 }
 
 }  // namespace weft::cuda::attention

@@ -4,14 +4,14 @@
 namespace weft::cuda::attention {
 namespace {
 
-template <bool kDropout>
+template <bool kDropout, bool kDocuments>
 void run(cudaStream_t stream, const Params& params) {
   using HopperQuery = HopperShape<96, 3, 64, 3, 1>;
   using HopperKey = HopperShape<96, 1, 64, 3, 2>;
   using QueryShape = BackwardShape<96, 2, 4, 32, 2>;
   using KeyShape = BackwardShape<96, 1, 8, 64, 1>;
-  if (!launch_backward_hopper<HopperQuery, HopperKey, kDropout>(stream, params)) {
-    launch_backward<QueryShape, KeyShape, kDropout>(stream, params);
+  if (!launch_backward_hopper<HopperQuery, HopperKey, kDropout, kDocuments>(stream, params)) {
+    launch_backward<QueryShape, KeyShape, kDropout, kDocuments>(stream, params);
   }
 }
 
@@ -19,7 +19,8 @@ void run(cudaStream_t stream, const Params& params) {
 
 template <>
 void backward_bf16<96>(cudaStream_t stream, const Params& params, bool dropout) {
-  dropout ? run<true>(stream, params) : run<false>(stream, params);
+  choose_kernel(params, dropout,
+                [&](auto drops, auto documents) { run<drops(), documents()>(stream, params); });
 }
 
 }  // namespace weft::cuda::attention

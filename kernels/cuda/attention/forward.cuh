@@ -27,10 +27,14 @@ struct ForwardShape {
 };
 
 // Masks and exponentiates one tile of scores. The older sums must be multiplied by `correction`.
-template <int kM, int kN>
+// With documents rows see no key before first_keys, where `other_documents` says that there are any
+// in this tile.
+template <bool kDocuments, int kM, int kN>
 __device__ inline void softmax_step(float (&s)[kM][kN][4], float (&row_max)[kM][2],
                                     float (&row_sum)[kM][2], float (&correction)[kM][2],
-                                    float scale_log2, bool masked, int first_query, int first_key) {
+                                    float scale_log2, bool masked, int first_query, int first_key,
+                                    [[maybe_unused]] const int (&first_keys)[kM][2],
+                                    [[maybe_unused]] bool other_documents) {
   const int lane = threadIdx.x & 31;
 #pragma unroll
   for (int m = 0; m < kM; ++m) {
@@ -45,6 +49,17 @@ __device__ inline void softmax_step(float (&s)[kM][kN][4], float (&row_max)[kM][
           if (key + 1 > last_key) s[m][n][2 * half + 1] = -INFINITY;
         }
       }
+      if constexpr (kDocuments) {
+        if (other_documents) {
+          const int begin = first_keys[m][half] - first_key;
+#pragma unroll
+          for (int n = 0; n < kN; ++n) {
+            const int key = n * 8 + (lane & 3) * 2;
+            if (key < begin) s[m][n][2 * half] = -INFINITY;
+            if (key + 1 < begin) s[m][n][2 * half + 1] = -INFINITY;
+          }
+        }
+      }
       float max = row_max[m][half];
 #pragma unroll
       for (int n = 0; n < kN; ++n) {
@@ -52,9 +67,12 @@ __device__ inline void softmax_step(float (&s)[kM][kN][4], float (&row_max)[kM][
       }
       max = fmaxf(max, __shfl_xor_sync(0xFFFFFFFFu, max, 1));
       max = fmaxf(max, __shfl_xor_sync(0xFFFFFFFFu, max, 2));
-      correction[m][half] = fast_exp2((row_max[m][half] - max) * scale_log2);
+      // A row whose document begins in a later tile has no maximum yet. Any finite number keeps its
+      // sums at 0.
+      const float shift = kDocuments && max == -INFINITY ? 0.0F : max;
+      correction[m][half] = fast_exp2((row_max[m][half] - shift) * scale_log2);
       row_max[m][half] = max;
-      const float offset = max * scale_log2;
+      const float offset = shift * scale_log2;
       float sum = row_sum[m][half] * correction[m][half];
 #pragma unroll
       for (int n = 0; n < kN; ++n) {
@@ -68,7 +86,7 @@ __device__ inline void softmax_step(float (&s)[kM][kN][4], float (&row_max)[kM][
   }
 }
 
-template <class Shape, bool kDropout>
+template <class Shape, bool kDropout, bool kDocuments>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     attention_forward_kernel(const Params p) {
   constexpr int D = Shape::D, kM = Shape::kM, kN = Shape::kKeys / 8;
@@ -99,9 +117,10 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
 
   const int last_query = min(first_query + Shape::kQueries, p.T) - 1;
   const int num_steps = last_query / Shape::kKeys + 1;
+  const int first_step = kDocuments ? first_key_of(p, b, first_query) / Shape::kKeys : 0;
   q_tile.template load<Shape::kQueries, Shape::kThreads>(q + first_query * token_stride,
                                                          token_stride, p.T - first_query);
-  load_keys(0);
+  load_keys(first_step);
   commit_copies();
 
   const int warp_row = (threadIdx.x / 32) * Shape::kWarpRows;
@@ -114,19 +133,28 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     row_max[m][0] = row_max[m][1] = -INFINITY;
     row_sum[m][0] = row_sum[m][1] = 0;
   }
+  int first_keys[kM][2];
+  [[maybe_unused]] int warp_begin = 0, warp_last_begin = 0;  // of the documents of the warp's rows
+  if constexpr (kDocuments) {
+    load_first_keys(first_keys, p, b, warp_query);
+    warp_begin = first_key_of(p, b, warp_query);
+    warp_last_begin = first_key_of(p, b, warp_query + Shape::kWarpRows - 1);
+  }
 
-  for (int j = 0; j < num_steps; ++j) {
+  for (int j = first_step; j < num_steps; ++j) {
     wait_copies<0>();
     __syncthreads();  // tile j has arrived, and no thread still reads tile j - 1
     if (j + 1 < num_steps) load_keys(j + 1);
     commit_copies();
     const int first_key = j * Shape::kKeys;
     if (first_key >= warp_query + Shape::kWarpRows) continue;  // the causal mask hides all of it
+    if (kDocuments && first_key + Shape::kKeys <= warp_begin) continue;  // other documents
     float s[kM][kN][4] = {};
     multiply_rows<D, kM, kN>(s, q_tile, warp_row, k_tile(j));
     float correction[kM][2];
-    softmax_step<kM, kN>(s, row_max, row_sum, correction, scale_log2,
-                         first_key + Shape::kKeys > warp_query + 1, warp_query, first_key);
+    softmax_step<kDocuments>(s, row_max, row_sum, correction, scale_log2,
+                             first_key + Shape::kKeys > warp_query + 1, warp_query, first_key,
+                             first_keys, first_key < warp_last_begin);
     if constexpr (kDropout) {
 #pragma unroll
       for (int m = 0; m < kM; ++m) {
@@ -172,9 +200,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   store_rows<D, kM>(acc, inverse, q_tile, warp_row, out, out_stride, p.T - first_query);
 }
 
-template <class Shape, bool kDropout>
+template <class Shape, bool kDropout, bool kDocuments>
 void launch_forward(cudaStream_t stream, const Params& p) {
-  const auto kernel = attention_forward_kernel<Shape, kDropout>;
+  const auto kernel = attention_forward_kernel<Shape, kDropout, kDocuments>;
   allow_shared_memory(reinterpret_cast<const void*>(kernel), Shape::kSharedBytes,
                       "attention_forward_kernel");
   const int num_tiles = (p.T + Shape::kQueries - 1) / Shape::kQueries;

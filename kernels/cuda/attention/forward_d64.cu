@@ -4,12 +4,12 @@
 namespace weft::cuda::attention {
 namespace {
 
-template <bool kDropout>
+template <bool kDropout, bool kDocuments>
 void run(cudaStream_t stream, const Params& params) {
   using Hopper = HopperShape<64, 2, 64, 4, 2>;
   using Shape = ForwardShape<64, 2, 4, 64, 2>;
-  if (!launch_forward_hopper<Hopper, kDropout>(stream, params)) {
-    launch_forward<Shape, kDropout>(stream, params);
+  if (!launch_forward_hopper<Hopper, kDropout, kDocuments>(stream, params)) {
+    launch_forward<Shape, kDropout, kDocuments>(stream, params);
   }
 }
 
@@ -17,7 +17,8 @@ void run(cudaStream_t stream, const Params& params) {
 
 template <>
 void forward_bf16<64>(cudaStream_t stream, const Params& params, bool dropout) {
-  dropout ? run<true>(stream, params) : run<false>(stream, params);
+  choose_kernel(params, dropout,
+                [&](auto drops, auto documents) { run<drops(), documents()>(stream, params); });
 }
 
 }  // namespace weft::cuda::attention

@@ -73,14 +73,30 @@ __device__ void store_row(float* dst, const float (&acc)[D / 32], float factor) 
 struct HeadPlace {
   int64_t token_stride, out_stride, qkv, out, element,
       bh;  // strides, and offsets of the head's token 0
+  int b;
 
-  __device__ HeadPlace(const Params& p, int D) : bh(blockIdx.y) {
+  __device__ HeadPlace(const Params& p, int D)
+      : bh(blockIdx.y), b(static_cast<int>(blockIdx.y) / p.H) {
     token_stride = static_cast<int64_t>(3) * p.H * D;
     out_stride = static_cast<int64_t>(p.H) * D;
     qkv = bh / p.H * p.T * token_stride + bh % p.H * 3 * D;
     out = bh / p.H * p.T * out_stride + bh % p.H * D;
   }
 };
+
+// Loads the first key that each of a warp's rows from `first_query` on sees.
+template <bool kDocuments>
+__device__ void load_first_keys(int (&first_keys)[kRows], const Params& p, int b, int first_query) {
+#pragma unroll
+  for (int r = 0; r < kRows; ++r)
+    first_keys[r] = kDocuments ? first_key_of(p, b, first_query + r) : 0;
+}
+
+// Returns the first key of the tile where the keys of these queries begin.
+template <bool kDocuments>
+__device__ int first_tile(const Params& p, int b, int first_query) {
+  return kDocuments ? first_key_of(p, b, first_query) / 32 * 32 : 0;
+}
 
 // Returns keep_scale where the probability is kept, else 0.
 __device__ inline float keep(const Params& p, const HeadPlace& head, int query, int key) {
@@ -90,7 +106,7 @@ __device__ inline float keep(const Params& p, const HeadPlace& head, int query, 
   return (word >> attention_mask_bit(query, key) & 1) != 0 ? p.dropout.keep_scale : 0.0F;
 }
 
-template <int D, bool kDropout>
+template <int D, bool kDropout, bool kDocuments>
 __global__ void __launch_bounds__(kThreads) attention_forward_fp32_kernel(const Params p) {
   __shared__ Rows<D> q_rows;
   extern __shared__ float dynamic[];
@@ -104,7 +120,10 @@ __global__ void __launch_bounds__(kThreads) attention_forward_fp32_kernel(const 
 
   float acc[kRows][D / 32] = {}, max[kRows], sum[kRows] = {};
   for (int r = 0; r < kRows; ++r) max[r] = -INFINITY;
-  for (int key0 = 0; key0 < min(first_query + kOwned, p.T); key0 += 32) {
+  int first_keys[kRows];
+  load_first_keys<kDocuments>(first_keys, p, head.b, first_query + row);
+  for (int key0 = first_tile<kDocuments>(p, head.b, first_query);
+       key0 < min(first_query + kOwned, p.T); key0 += 32) {
     __syncthreads();
     load_rows<D>(k_rows, q + D + key0 * head.token_stride, head.token_stride, p.T - key0);
     load_rows<D>(v_rows, q + 2 * D + key0 * head.token_stride, head.token_stride, p.T - key0);
@@ -114,13 +133,16 @@ __global__ void __launch_bounds__(kThreads) attention_forward_fp32_kernel(const 
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       const int query = first_query + row + r;
-      const float score = key0 + lane <= query ? s[r] * p.scale : -INFINITY;
+      const bool visible = key0 + lane <= query && (!kDocuments || key0 + lane >= first_keys[r]);
+      const float score = visible ? s[r] * p.scale : -INFINITY;
       float new_max = fmaxf(max[r], score);
       for (int i = 16; i > 0; i /= 2)
         new_max = fmaxf(new_max, __shfl_xor_sync(0xFFFFFFFFu, new_max, i));
-      const float correction = expf(max[r] - new_max);
+      // A row whose document begins in a later tile has no maximum yet.
+      const float shift = kDocuments && new_max == -INFINITY ? 0.0F : new_max;
+      const float correction = expf(max[r] - shift);
       max[r] = new_max;
-      s[r] = expf(score - new_max);
+      s[r] = expf(score - shift);
       sum[r] = sum[r] * correction + s[r];
       if constexpr (kDropout) s[r] *= keep(p, head, query, key0 + lane);
 #pragma unroll
@@ -144,7 +166,7 @@ __device__ inline float probability(const Params& p, float s, float lse2) {
   return expf(s * p.scale - lse2 * 0.6931471805599453F);
 }
 
-template <int D, bool kDropout>
+template <int D, bool kDropout, bool kDocuments>
 __global__ void __launch_bounds__(kThreads) attention_backward_query_fp32_kernel(const Params p) {
   extern __shared__ float dynamic[];
   auto* tiles = reinterpret_cast<Rows<D>*>(dynamic);
@@ -161,7 +183,10 @@ __global__ void __launch_bounds__(kThreads) attention_backward_query_fp32_kernel
   const float* delta = p.delta + head.bh * padded_length(p.T) + first_query + row;
 
   float dq[kRows][D / 32] = {};
-  for (int key0 = 0; key0 < min(first_query + kOwned, p.T); key0 += 32) {
+  int first_keys[kRows];
+  load_first_keys<kDocuments>(first_keys, p, head.b, first_query + row);
+  for (int key0 = first_tile<kDocuments>(p, head.b, first_query);
+       key0 < min(first_query + kOwned, p.T); key0 += 32) {
     __syncthreads();
     load_rows<D>(k_rows, q + D + key0 * head.token_stride, head.token_stride, p.T - key0);
     load_rows<D>(v_rows, q + 2 * D + key0 * head.token_stride, head.token_stride, p.T - key0);
@@ -173,7 +198,8 @@ __global__ void __launch_bounds__(kThreads) attention_backward_query_fp32_kernel
     for (int r = 0; r < kRows; ++r) {
       const int query = first_query + row + r;
       if constexpr (kDropout) dp[r] *= keep(p, head, query, key0 + lane);
-      const float weight = key0 + lane <= query ? probability(p, s[r], lse2[r]) : 0.0F;
+      const bool visible = key0 + lane <= query && (!kDocuments || key0 + lane >= first_keys[r]);
+      const float weight = visible ? probability(p, s[r], lse2[r]) : 0.0F;
       s[r] = weight * (dp[r] - delta[r]);
     }
     add_weighted_rows<D>(dq, s, k_rows);
@@ -185,7 +211,7 @@ __global__ void __launch_bounds__(kThreads) attention_backward_query_fp32_kernel
   }
 }
 
-template <int D, bool kDropout>
+template <int D, bool kDropout, bool kDocuments>
 __global__ void __launch_bounds__(kThreads) attention_backward_key_fp32_kernel(const Params p) {
   extern __shared__ float dynamic[];
   auto* tiles = reinterpret_cast<Rows<D>*>(dynamic);
@@ -200,7 +226,12 @@ __global__ void __launch_bounds__(kThreads) attention_backward_key_fp32_kernel(c
   load_rows<D>(v_rows, k + D, head.token_stride, p.T - first_key);
 
   float dk[kRows][D / 32] = {}, dv[kRows][D / 32] = {};
-  for (int query0 = first_key; query0 < p.T; query0 += 32) {
+  int ends[kRows];  // of the queries that see each key
+#pragma unroll
+  for (int r = 0; r < kRows; ++r)
+    ends[r] = kDocuments ? end_of_queries_of(p, head.b, first_key + row + r) : p.T;
+  const int end = kDocuments ? end_of_queries_of(p, head.b, first_key + kOwned - 1) : p.T;
+  for (int query0 = first_key; query0 < end; query0 += 32) {
     __syncthreads();
     load_rows<D>(q_rows, q + query0 * head.token_stride, head.token_stride, p.T - query0);
     load_rows<D>(dout_rows, dout + query0 * head.out_stride, head.out_stride, p.T - query0);
@@ -214,7 +245,8 @@ __global__ void __launch_bounds__(kThreads) attention_backward_key_fp32_kernel(c
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       const int key = first_key + row + r;
-      const float weight = key <= query ? probability(p, s[r], lse2) : 0.0F;
+      const bool visible = key <= query && (!kDocuments || query < ends[r]);
+      const float weight = visible ? probability(p, s[r], lse2) : 0.0F;
       s[r] = weight;
       if constexpr (kDropout) {
         const float factor = keep(p, head, query, key);
@@ -245,20 +277,22 @@ void launch(cudaStream_t stream, const Params& p, void (*kernel)(Params), int nu
   check_launch(name);
 }
 
-template <int D, bool kDropout>
-void backward(cudaStream_t stream, const Params& p) {
-  launch<D>(stream, p, attention_backward_query_fp32_kernel<D, kDropout>, 4,
-            "attention_backward_query_fp32_kernel");
-  launch<D>(stream, p, attention_backward_key_fp32_kernel<D, kDropout>, 4,
-            "attention_backward_key_fp32_kernel");
+template <int D>
+void backward(cudaStream_t stream, const Params& p, bool dropout) {
+  choose_kernel(p, dropout, [&](auto drops, auto documents) {
+    launch<D>(stream, p, attention_backward_query_fp32_kernel<D, drops(), documents()>, 4,
+              "attention_backward_query_fp32_kernel");
+    launch<D>(stream, p, attention_backward_key_fp32_kernel<D, drops(), documents()>, 4,
+              "attention_backward_key_fp32_kernel");
+  });
 }
 
 template <int D>
 void forward(cudaStream_t stream, const Params& p, bool dropout) {
-  launch<D>(
-      stream, p,
-      dropout ? attention_forward_fp32_kernel<D, true> : attention_forward_fp32_kernel<D, false>, 2,
-      "attention_forward_fp32_kernel");
+  choose_kernel(p, dropout, [&](auto drops, auto documents) {
+    launch<D>(stream, p, attention_forward_fp32_kernel<D, drops(), documents()>, 2,
+              "attention_forward_fp32_kernel");
+  });
 }
 
 }  // namespace
@@ -269,13 +303,8 @@ void forward_fp32(cudaStream_t stream, const Params& params, int64_t D, bool dro
 }
 
 void backward_fp32(cudaStream_t stream, const Params& params, int64_t D, bool dropout) {
-  const auto kept = D == 64   ? backward<64, false>
-                    : D == 96 ? backward<96, false>
-                              : backward<128, false>;
-  const auto dropped = D == 64   ? backward<64, true>
-                       : D == 96 ? backward<96, true>
-                                 : backward<128, true>;
-  (dropout ? dropped : kept)(stream, params);
+  const auto run = D == 64 ? backward<64> : D == 96 ? backward<96> : backward<128>;
+  run(stream, params, dropout);
 }
 
 }  // namespace weft::cuda::attention

@@ -39,7 +39,7 @@ __device__ inline void row_values(float& lse2, float& delta, const Params& p, in
   }
 }
 
-template <class Shape, bool kDropout>
+template <class Shape, bool kDropout, bool kDocuments>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     attention_backward_query_hopper_kernel(const Params p,
                                            const __grid_constant__ CUtensorMap qkv_map,
@@ -69,14 +69,16 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const BlockPlace place = block_order(p, num_tiles);
   const int b = place.bh / p.H, h = place.bh % p.H;
   const int first_query = (num_tiles - 1 - place.tile) * Shape::kOwned;
-  const int num_steps = (min(first_query + Shape::kOwned, p.T) - 1) / kStep + 1;
+  // Steps begin with the first tile of keys that any of the block's queries sees.
+  const int skipped = kDocuments ? uniform(first_key_of(p, b, first_query)) / kStep : 0;
+  const int num_steps = (min(first_query + Shape::kOwned, p.T) - 1) / kStep + 1 - skipped;
   const auto load_keys = [&](int step) {
     const uint32_t full = ring.full(step);
     expect_bytes(full, 2 * Shape::kStepBytes + (kDropout ? Shape::kMaskBytes : 0));
-    k_tile(step).load(qkv_map, 3 * h + 1, step * kStep, b, full);
-    v_tile(step).load(qkv_map, 3 * h + 2, step * kStep, b, full);
+    k_tile(step).load(qkv_map, 3 * h + 1, (skipped + step) * kStep, b, full);
+    v_tile(step).load(qkv_map, 3 * h + 2, (skipped + step) * kStep, b, full);
     for (int g = 0; kDropout && g < Shape::kGroups; ++g)
-      load_bytes(mask(step, g), mask_tile(p, place.bh, first_query / kMaskTile + g, step),
+      load_bytes(mask(step, g), mask_tile(p, place.bh, first_query / kMaskTile + g, skipped + step),
                  kMaskTileBytes, full);
   };
   const auto load_own = [&](uint32_t barrier) {
@@ -99,13 +101,24 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     row_values<D>(lse2[half], delta[half], p, place.bh,
                   group_query + warp_row + half * 8 + (lane >> 2));
   }
+  int first_keys[1][2];
+  [[maybe_unused]] int warp_last_begin = 0;  // of the document of the warp's last query
+  if constexpr (kDocuments) {
+    load_first_keys(first_keys, p, b, group_query + warp_row);
+    warp_last_begin = uniform(first_key_of(p, b, group_query + warp_row + 15));
+  }
   float dq[1][D / 8][4] = {};
-  // The causal mask hides all later steps from the group.
-  const int num_active = min(num_steps, (group_query + 63) / kStep + 1);
+  // The causal mask hides all later steps from the group, and its documents begin behind the
+  // earlier ones.
+  const int num_active = min(num_steps, (group_query + 63) / kStep + 1 - skipped);
+  const int first_active =
+      kDocuments ? uniform(first_key_of(p, b, group_query)) / kStep - skipped : 0;
   wait_barrier(ring.own(), 0);
-  for (int step = 0; step < num_active; ++step) {
-    const int first_key = step * kStep;
+  if constexpr (kDocuments) ring.pass(0, first_active, num_steps, load_keys);
+  for (int step = first_active; step < num_active; ++step) {
+    const int first_key = (skipped + step) * kStep;
     const bool masked = first_key + kStep > group_query;
+    [[maybe_unused]] const bool other_documents = first_key < warp_last_begin;
     float s[1][kN][4], dp[1][kN][4];
     ring.wait(step);
     wgmma_fence();
@@ -128,6 +141,18 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
           const int key = first_key + n * 8 + (lane & 3) * 2 + i % 2;
           const int query = group_query + warp_row + i / 2 * 8 + (lane >> 2);
           if (key > query) s[0][n][i] = 0;
+        }
+      }
+    }
+    if constexpr (kDocuments) {
+      if (other_documents) {
+#pragma unroll
+        for (int n = 0; n < kN; ++n) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            const int key = first_key + n * 8 + (lane & 3) * 2 + i % 2;
+            if (key < first_keys[0][i / 2]) s[0][n][i] = 0;
+          }
         }
       }
     }
@@ -160,7 +185,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
 #endif
 }
 
-template <class Shape, bool kDropout>
+template <class Shape, bool kDropout, bool kDocuments>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     attention_backward_key_hopper_kernel(const Params p,
                                          const __grid_constant__ CUtensorMap qkv_map,
@@ -196,7 +221,10 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const int b = place.bh / p.H, h = place.bh % p.H;
   const int first_key = place.tile * Shape::kOwned;
   const int skipped = first_key / kStep;
-  const int num_steps = (p.T + kStep - 1) / kStep - skipped;
+  // Steps end with the last tile of queries that see any of the block's keys.
+  const int end_of_queries =
+      kDocuments ? uniform(end_of_queries_of(p, b, first_key + Shape::kOwned - 1)) : p.T;
+  const int num_steps = (end_of_queries + kStep - 1) / kStep - skipped;
   const auto load_queries = [&](int step) {
     const int query = (skipped + step) * kStep;
     const uint32_t full = ring.full(step);
@@ -224,14 +252,25 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const int warp_row = threadIdx.x / 32 % 4 * 16;
   const int group_key = first_key + 64 * group;
   const float scale_log2 = p.scale * kLog2E;
+  int ends[1][2];
+  [[maybe_unused]] int warp_first_end = 0;  // of the document of the warp's first key
+  if constexpr (kDocuments) {
+    load_ends_of_queries(ends, p, b, group_key + warp_row);
+    warp_first_end = uniform(end_of_queries_of(p, b, group_key + warp_row));
+  }
   float dk[1][D / 8][4] = {}, dv[1][D / 8][4] = {};
-  // All queries of earlier steps are before the group's first key.
+  // All queries of earlier steps are before the group's first key, those of later ones behind the
+  // document of its last key.
   const int first_active = min(num_steps, group_key / kStep - skipped);
+  const int num_active =
+      kDocuments ? (uniform(end_of_queries_of(p, b, group_key + 63)) + kStep - 1) / kStep - skipped
+                 : num_steps;
   wait_barrier(ring.own(), 0);
   ring.pass(0, first_active, num_steps, load_queries);
-  for (int step = first_active; step < num_steps; ++step) {
+  for (int step = first_active; step < num_active; ++step) {
     const int first_query = (skipped + step) * kStep;
     const bool masked = first_query < group_key + 64;
+    [[maybe_unused]] const bool other_documents = first_query + kStep > warp_first_end;
     float s[1][kN][4], dp[1][kN][4];
     ring.wait(step);
     wgmma_fence();
@@ -267,6 +306,18 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
           const int key = group_key + warp_row + i / 2 * 8 + (lane >> 2);
           const int query = first_query + n * 8 + (lane & 3) * 2 + i % 2;
           if (key > query) s[0][n][i] = 0;
+        }
+      }
+    }
+    if constexpr (kDocuments) {
+      if (other_documents) {
+#pragma unroll
+        for (int n = 0; n < kN; ++n) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            const int query = first_query + n * 8 + (lane & 3) * 2 + i % 2;
+            if (query >= ends[0][i / 2]) s[0][n][i] = 0;
+          }
         }
       }
     }
@@ -307,6 +358,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     pin(dv[0]);
     ring.release(step);
   }
+  if constexpr (kDocuments) ring.pass(num_active, num_steps, num_steps, load_queries);
   // After this barrier no thread reads the group's own tiles; the results take their place.
   sync_warpgroup();
   const float row_scale[1][2] = {{p.scale, p.scale}};
@@ -331,10 +383,11 @@ void launch_hopper_part(cudaStream_t stream, const Params& p,
 }
 
 // Launches nothing and returns false where the kernels cannot run.
-template <class QueryShape, class KeyShape, bool kDropout>
+template <class QueryShape, class KeyShape, bool kDropout, bool kDocuments>
 bool launch_backward_hopper(cudaStream_t stream, const Params& p) {
-  const auto query_kernel = attention_backward_query_hopper_kernel<QueryShape, kDropout>;
-  const auto key_kernel = attention_backward_key_hopper_kernel<KeyShape, kDropout>;
+  const auto query_kernel =
+      attention_backward_query_hopper_kernel<QueryShape, kDropout, kDocuments>;
+  const auto key_kernel = attention_backward_key_hopper_kernel<KeyShape, kDropout, kDocuments>;
   static const bool usable = runs_on_hopper(reinterpret_cast<const void*>(query_kernel));
   if (!usable) return false;
   const CUtensorMap qkv_map = tensor_map(p.qkv, QueryShape::D, 3 * p.H, p.T, p.B);

@@ -12,7 +12,7 @@
 
 namespace weft::cuda::attention {
 
-template <class Shape, bool kDropout>
+template <class Shape, bool kDropout, bool kDocuments>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     attention_forward_hopper_kernel(const Params p, const __grid_constant__ CUtensorMap qkv_map) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -39,14 +39,16 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const BlockPlace place = block_order(p, num_tiles);
   const int b = place.bh / p.H, h = place.bh % p.H;
   const int first_query = (num_tiles - 1 - place.tile) * Shape::kOwned;
-  const int num_steps = (min(first_query + Shape::kOwned, p.T) - 1) / kStep + 1;
+  // Steps begin with the first tile of keys that any of the block's queries sees.
+  const int skipped = kDocuments ? uniform(first_key_of(p, b, first_query)) / kStep : 0;
+  const int num_steps = (min(first_query + Shape::kOwned, p.T) - 1) / kStep + 1 - skipped;
   const auto load_keys = [&](int step) {
     const uint32_t full = ring.full(step);
     expect_bytes(full, 2 * Shape::kStepBytes + (kDropout ? Shape::kMaskBytes : 0));
-    k_tile(step).load(qkv_map, 3 * h + 1, step * kStep, b, full);
-    v_tile(step).load(qkv_map, 3 * h + 2, step * kStep, b, full);
+    k_tile(step).load(qkv_map, 3 * h + 1, (skipped + step) * kStep, b, full);
+    v_tile(step).load(qkv_map, 3 * h + 2, (skipped + step) * kStep, b, full);
     for (int g = 0; kDropout && g < Shape::kGroups; ++g)
-      load_bytes(mask(step, g), mask_tile(p, place.bh, first_query / kMaskTile + g, step),
+      load_bytes(mask(step, g), mask_tile(p, place.bh, first_query / kMaskTile + g, skipped + step),
                  kMaskTileBytes, full);
   };
   const auto load_own = [&](uint32_t barrier) {
@@ -62,13 +64,19 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const int warp_row = threadIdx.x / 32 % 4 * 16;
   const int group_query = first_query + 64 * group;
   const float scale_log2 = p.scale * kLog2E;
+  int first_keys[1][2];
+  [[maybe_unused]] int warp_last_begin = 0;  // of the document of the warp's last query
+  if constexpr (kDocuments) {
+    load_first_keys(first_keys, p, b, group_query + warp_row);
+    warp_last_begin = uniform(first_key_of(p, b, group_query + warp_row + 15));
+  }
   float acc[1][D / 8][4] = {};
   float row_max[1][2] = {{-INFINITY, -INFINITY}}, row_sum[1][2] = {};
   uint32_t probabilities[1][kN / 2][4];
   // No product may run from one iteration into the next: ptxas would serialise them all.
   const auto iterate = [&](auto is_first, int step) {
     constexpr bool kFirst = decltype(is_first)::value;
-    const int first_key = step * kStep;
+    const int first_key = (skipped + step) * kStep;
     float s[1][kN][4];
     ring.wait(step);
     wgmma_fence();
@@ -78,8 +86,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     wgmma_wait<kFirst ? 0 : 1>();
     pin(s[0]);
     float correction[1][2];
-    softmax_step<1, kN>(s, row_max, row_sum, correction, scale_log2,
-                        first_key + kStep > group_query, group_query + warp_row, first_key);
+    softmax_step<kDocuments>(s, row_max, row_sum, correction, scale_log2,
+                             first_key + kStep > group_query, group_query + warp_row, first_key,
+                             first_keys, first_key < warp_last_begin);
     if constexpr (kDropout)
       drop_rows<kN>(s[0], load_word(mask(step, group) + threadIdx.x % 128 * 4));
     if constexpr (!kFirst) {
@@ -96,11 +105,15 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     ring.refill(step, num_steps, load_keys);
   };
 
-  // The causal mask hides all later steps from the group.
-  const int num_active = min(num_steps, (group_query + 63) / kStep + 1);
+  // The causal mask hides all later steps from the group, and its documents begin behind the
+  // earlier ones.
+  const int num_active = min(num_steps, (group_query + 63) / kStep + 1 - skipped);
+  const int first_active =
+      kDocuments ? uniform(first_key_of(p, b, group_query)) / kStep - skipped : 0;
   wait_barrier(ring.own(), 0);
-  iterate(std::true_type{}, 0);
-  for (int step = 1; step < num_active; ++step) iterate(std::false_type{}, step);
+  if constexpr (kDocuments) ring.pass(0, first_active, num_steps, load_keys);
+  iterate(std::true_type{}, first_active);
+  for (int step = first_active + 1; step < num_active; ++step) iterate(std::false_type{}, step);
   wgmma_fence();
   start_columns_product<D, kStep>(acc[0], probabilities[0], v_tile(num_active - 1));
   wgmma_wait<0>();
@@ -133,9 +146,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
 }
 
 // Launches nothing and returns false where the kernel cannot run.
-template <class Shape, bool kDropout>
+template <class Shape, bool kDropout, bool kDocuments>
 bool launch_forward_hopper(cudaStream_t stream, const Params& p) {
-  const auto kernel = attention_forward_hopper_kernel<Shape, kDropout>;
+  const auto kernel = attention_forward_hopper_kernel<Shape, kDropout, kDocuments>;
   const void* function = reinterpret_cast<const void*>(kernel);
   static const bool usable = runs_on_hopper(function);
   if (!usable) return false;

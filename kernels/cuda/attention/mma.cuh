@@ -171,6 +171,33 @@ __device__ inline void round_to_operand(uint32_t (&a)[kM][kN / 2][4], const floa
   }
 }
 
+// Loads the first key that each of this lane's rows sees, of a warp's rows from `first_query` on.
+template <int kM>
+__device__ inline void load_first_keys(int (&first_keys)[kM][2], const Params& p, int b,
+                                       int first_query) {
+#pragma unroll
+  for (int m = 0; m < kM; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = m * 16 + half * 8 + static_cast<int>(threadIdx.x & 31) / 4;
+      first_keys[m][half] = first_key_of(p, b, first_query + row);
+    }
+  }
+}
+// The same of keys: the first query behind those that see them.
+template <int kM>
+__device__ inline void load_ends_of_queries(int (&ends)[kM][2], const Params& p, int b,
+                                            int first_key) {
+#pragma unroll
+  for (int m = 0; m < kM; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = m * 16 + half * 8 + static_cast<int>(threadIdx.x & 31) / 4;
+      ends[m][half] = end_of_queries_of(p, b, first_key + row);
+    }
+  }
+}
+
 // Writes a warp's accumulators (16 * kM rows from `row` on) to global memory as bf16, through the
 // warp's own rows of `tile`, so that whole rows leave in 16-byte pieces. No other warp may use
 // those rows meanwhile; `dst` is the tile's row 0.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/backend.h"
 #include "kernels/dropout.h"
@@ -49,8 +50,27 @@ struct Params {
   int first_head = 0, total_heads = 0;  // this rank's among those of the whole model
   float scale = 1;
   DropoutArgs dropout;
-  int heads_per_group = 1;  // see block_order
+  int heads_per_group = 1;                // see block_order
+  const int2* document_bounds = nullptr;  // (B,T): begin and end of each token's document, or null
 };
+
+// Calls function(kDropout, kDocuments) with the std::bool_constants of the kernels to run. Kernels
+// that know no documents have no instruction for them.
+template <typename Function>
+void choose_kernel(const Params& p, bool dropout, Function function) {
+  const auto choose_documents = [&](auto drops) {
+    if (p.document_bounds != nullptr) {
+      function(drops, std::true_type{});
+    } else {
+      function(drops, std::false_type{});
+    }
+  };
+  if (dropout) {
+    choose_documents(std::true_type{});
+  } else {
+    choose_documents(std::false_type{});
+  }
+}
 
 // Returns the number of heads whose keys and values (or queries and gradients) fit in L2 together
 // while their blocks run.
@@ -76,6 +96,20 @@ __device__ inline BlockPlace block_order(const Params& p, int num_tiles) {
   const int size = min(p.heads_per_group, num_heads - first);
   const int rest = blockIdx.x - first * num_tiles;
   return {first + rest % size, rest / size};
+}
+
+// --- documents ---
+//
+// A query sees no key before the begin of its document, and a key is seen by no query from the end
+// of its document on. Both ascend along T, so the first row of a tile tells where its tiles of keys
+// begin, and the last row where its tiles of queries end.
+
+// Tokens from T on have the bounds of the last one.
+__device__ inline int first_key_of(const Params& p, int b, int query) {
+  return p.document_bounds[static_cast<int64_t>(b) * p.T + min(query, p.T - 1)].x;
+}
+__device__ inline int end_of_queries_of(const Params& p, int b, int key) {
+  return p.document_bounds[static_cast<int64_t>(b) * p.T + min(key, p.T - 1)].y;
 }
 
 // There is one function per head size and direction, each in its own .cu: they compile slowly.

@@ -277,11 +277,10 @@ struct Ring {
   }
 };
 
-// Returns the index of this thread's warpgroup, in a form that the compiler knows to be equal in all
-// lanes.
-__device__ inline int warpgroup_index() {
-  return __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / 128, 0);
-}
+// Returns `x`, which is equal in all lanes of a warp, in a form that the compiler knows to be so.
+__device__ inline int uniform(int x) { return __shfl_sync(0xFFFFFFFFu, x, 0); }
+// Returns the index of this thread's warpgroup, in that form.
+__device__ inline int warpgroup_index() { return uniform(static_cast<int>(threadIdx.x) / 128); }
 __device__ inline void sync_warpgroup() {
   asm volatile("bar.sync %0, 128;" ::"r"(1 + static_cast<int>(threadIdx.x) / 128) : "memory");
 }

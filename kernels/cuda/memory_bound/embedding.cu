@@ -1,4 +1,4 @@
-// The word embedding.
+// The word embedding, and the gradient of positions that restart inside a sample.
 //
 // Backward sums the rows of dout that share a token without atomics. Positions are sorted by token
 // (stably, so that positions ascend within a token), the sorted list is cut into pieces of 32
@@ -41,6 +41,18 @@ __global__ void make_keys_kernel(uint32_t* keys, uint32_t* positions, const int3
   if (i >= n) return;
   const int64_t row = tokens[i] - first_word;
   keys[i] = static_cast<uint32_t>(row >= 0 && row < num_words ? row : num_words);
+  positions[i] = static_cast<uint32_t>(i);
+}
+
+// The same for positions that count from the beginning of a document. Row i of the gradient is row
+// first_row + i of all samples, which have `period` rows each.
+__global__ void make_position_keys_kernel(uint32_t* keys, uint32_t* positions,
+                                          const int32_t* document_bounds, int64_t n, int64_t period,
+                                          int64_t first_row) {
+  const int64_t i = blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x;
+  if (i >= n) return;
+  const int64_t row = first_row + i;
+  keys[i] = static_cast<uint32_t>(row % period - document_bounds[2 * row]);
   positions[i] = static_cast<uint32_t>(i);
 }
 
@@ -129,6 +141,47 @@ __global__ void join_runs_kernel(float* dword, const float* partials, const uint
 
 int64_t round_up(int64_t n) { return ceil_div(n, 256) * 256; }
 
+// The scratch of a sum of rows by keys.
+struct KeyedRows {
+  uint32_t *keys, *positions, *sorted_keys, *sorted_positions;
+  float* partials;
+  void* sort_scratch;
+  KeyedRows(void* scratch, int64_t N, int64_t C) {
+    auto* bytes = static_cast<char*>(scratch);
+    for (uint32_t** list : {&keys, &positions, &sorted_keys, &sorted_positions}) {
+      *list = reinterpret_cast<uint32_t*>(bytes);
+      bytes += round_up(N * 4);
+    }
+    partials = reinterpret_cast<float*>(bytes);
+    sort_scratch = bytes + round_up(ceil_div(N, kPiece) * 2 * C * 4);
+  }
+};
+
+// Adds row rows.positions[i] of dout (N,C) to row rows.keys[i] of `sums`, for all i whose key is
+// below num_keys.
+void add_rows_by_key(cudaStream_t stream, float* sums, const void* dout, DType x, int64_t N,
+                     int64_t C, int64_t num_keys, const KeyedRows& rows) {
+  sort_pairs(stream, rows.sorted_keys, rows.sorted_positions, rows.keys, rows.positions, N,
+             std::bit_width(static_cast<uint64_t>(num_keys)), rows.sort_scratch,
+             sort_pairs_scratch_bytes(N));
+  const int64_t num_pieces = ceil_div(N, kPiece);
+  const auto no_key = static_cast<uint32_t>(num_keys);
+  dispatch(x, [&](auto type) {
+    using X = decltype(type);
+    const int64_t vecs_per_row = C / Vec<X>::kSize;
+    const auto threads =
+        static_cast<unsigned>(std::min<int64_t>(kThreads, ceil_div(vecs_per_row, 32) * 32));
+    const dim3 grid(grid_size(num_pieces), static_cast<unsigned>(ceil_div(vecs_per_row, threads)));
+    sum_runs_kernel<<<grid, threads, 0, stream>>>(sums, rows.partials, static_cast<const X*>(dout),
+                                                  rows.sorted_keys, rows.sorted_positions, N, C,
+                                                  no_key);
+  });
+  const dim3 grid(grid_size(num_pieces), static_cast<unsigned>(ceil_div(C, kThreads)));
+  join_runs_kernel<<<grid, kThreads, 0, stream>>>(sums, rows.partials, rows.sorted_keys, N, C,
+                                                  no_key);
+  CUDA_CHECK(cudaGetLastError());
+}
+
 }  // namespace
 
 void embedding_forward(cudaStream_t stream, void* out, const int32_t* tokens, const void* word,
@@ -151,33 +204,20 @@ int64_t embedding_backward_scratch_bytes(int64_t N, int64_t C) {
 void embedding_backward(cudaStream_t stream, float* dword, const void* dout, const int32_t* tokens,
                         DType x, int64_t N, int64_t C, int64_t first_word, int64_t num_words,
                         void* scratch) {
-  const int64_t num_pieces = ceil_div(N, kPiece);
-  auto* bytes = static_cast<char*>(scratch);
-  uint32_t* lists[4];  // keys, positions, sorted keys, sorted positions
-  for (uint32_t*& list : lists) {
-    list = reinterpret_cast<uint32_t*>(bytes);
-    bytes += round_up(N * 4);
-  }
-  auto* partials = reinterpret_cast<float*>(bytes);
-  bytes += round_up(num_pieces * 2 * C * 4);
-
+  const KeyedRows rows(scratch, N, C);
   make_keys_kernel<<<grid_size(ceil_div(N, kThreads)), kThreads, 0, stream>>>(
-      lists[0], lists[1], tokens, N, first_word, num_words);
-  sort_pairs(stream, lists[2], lists[3], lists[0], lists[1], N,
-             std::bit_width(static_cast<uint64_t>(num_words)), bytes, sort_pairs_scratch_bytes(N));
-  const auto num_words_key = static_cast<uint32_t>(num_words);
-  dispatch(x, [&](auto type) {
-    using X = decltype(type);
-    const int64_t vecs_per_row = C / Vec<X>::kSize;
-    const auto threads =
-        static_cast<unsigned>(std::min<int64_t>(kThreads, ceil_div(vecs_per_row, 32) * 32));
-    const dim3 grid(grid_size(num_pieces), static_cast<unsigned>(ceil_div(vecs_per_row, threads)));
-    sum_runs_kernel<<<grid, threads, 0, stream>>>(dword, partials, static_cast<const X*>(dout),
-                                                  lists[2], lists[3], N, C, num_words_key);
-  });
-  const dim3 grid(grid_size(num_pieces), static_cast<unsigned>(ceil_div(C, kThreads)));
-  join_runs_kernel<<<grid, kThreads, 0, stream>>>(dword, partials, lists[2], N, C, num_words_key);
-  CUDA_CHECK(cudaGetLastError());
+      rows.keys, rows.positions, tokens, N, first_word, num_words);
+  add_rows_by_key(stream, dword, dout, x, N, C, num_words, rows);
+}
+
+void document_positions_backward(cudaStream_t stream, float* dtable, const void* dout,
+                                 const int32_t* document_bounds, DType x, int64_t N, int64_t C,
+                                 int64_t period, int64_t first_row, int64_t num_positions,
+                                 void* scratch) {
+  const KeyedRows rows(scratch, N, C);
+  make_position_keys_kernel<<<grid_size(ceil_div(N, kThreads)), kThreads, 0, stream>>>(
+      rows.keys, rows.positions, document_bounds, N, period, first_row);
+  add_rows_by_key(stream, dtable, dout, x, N, C, num_positions, rows);
 }
 
 }  // namespace weft::cuda

@@ -44,6 +44,7 @@ void sum_of_squares(cudaStream_t stream, float* out, const float* inp, int64_t n
 // --- residual_norm.cu ---
 void residual_norm_forward(cudaStream_t stream, const ResidualNorm& args);
 int64_t residual_norm_backward_scratch_bytes(int64_t N, int64_t C, DType x);
+// With document_bounds the scratch must also suffice for embedding_backward.
 void residual_norm_backward(cudaStream_t stream, const ResidualNormBackward& args, void* scratch);
 
 // --- embedding.cu ---
@@ -53,6 +54,14 @@ int64_t embedding_backward_scratch_bytes(int64_t N, int64_t C);
 void embedding_backward(cudaStream_t stream, float* dword, const void* dout, const int32_t* tokens,
                         DType x, int64_t N, int64_t C, int64_t first_word, int64_t num_words,
                         void* scratch);
+
+// Adds the rows of dout (N,C) to the rows of dtable (num_positions,C) that their positions in their
+// documents name, with embedding_backward's scratch. Row n is row first_row + n of samples of
+// `period` rows; document_bounds are as in kernels/backend.h.
+void document_positions_backward(cudaStream_t stream, float* dtable, const void* dout,
+                                 const int32_t* document_bounds, DType x, int64_t N, int64_t C,
+                                 int64_t period, int64_t first_row, int64_t num_positions,
+                                 void* scratch);
 
 // --- sort.cu: stable sort of n (key, value) pairs by the low `num_bits` bits of the key ---
 int64_t sort_pairs_scratch_bytes(int64_t n);

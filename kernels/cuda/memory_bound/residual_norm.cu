@@ -17,6 +17,7 @@ struct ForwardArgs {
   int64_t N, C, bias_period, first_row;
   float epsilon;
   DropoutMask mask;
+  const int32_t* document_bounds;
 };
 
 ForwardArgs device_args(const ResidualNorm& args) {
@@ -28,7 +29,14 @@ ForwardArgs device_args(const ResidualNorm& args) {
           args.bias.data(),        num_rows(rows),
           num_columns(rows),       args.bias_period,
           args.first_row,          args.epsilon,
-          make_mask(args.dropout)};
+          make_mask(args.dropout), args.document_bounds.as<const int32_t>()};
+}
+
+// Returns the row of branch_bias for a row of the branch.
+__device__ inline int64_t bias_row(const ForwardArgs& args, int64_t row) {
+  const int64_t position = (args.first_row + row) % args.bias_period;
+  if (args.document_bounds == nullptr) return position;
+  return position - args.document_bounds[2 * (args.first_row + row)];
 }
 
 // Adds the branch to x, the residual's vectors of a row (zeros where there is none), and stores the
@@ -47,8 +55,7 @@ __device__ inline void add_branch(Vec<T> (&x)[kVecs], const ForwardArgs& args, i
       branch[i] = load_vec(static_cast<const T*>(args.branch) + first + vec * kSize);
   }
   const T* bias = static_cast<const T*>(args.branch_bias);
-  if (bias != nullptr && args.bias_period > 1)
-    bias += (args.first_row + row) % args.bias_period * args.C;
+  if (bias != nullptr && args.bias_period > 1) bias += bias_row(args, row) * args.C;
 #pragma unroll
   for (int i = 0; i < kVecs; ++i) {
     const int vec = lane + i * group;

@@ -147,7 +147,19 @@ void residual_norm_backward(cudaStream_t stream, const ResidualNormBackward& arg
                   num_rows(dbranch), num_columns(dbranch), args.accumulate, scratch);
     }
   }
-  if (args.dbranch_bias && !one_bias_row) periodic_bias_backward(stream, args, dbranch);
+  if (!args.dbranch_bias || one_bias_row) return;
+  if (args.document_bounds) {
+    const Tensor& table = args.dbranch_bias;
+    if (!args.accumulate) {
+      CUDA_CHECK(cudaMemsetAsync(table.data(), 0, static_cast<size_t>(table.num_bytes()), stream));
+    }
+    document_positions_backward(stream, table.as<float>(), dbranch.data(),
+                                args.document_bounds.as<const int32_t>(), dbranch.dtype(),
+                                num_rows(dbranch), num_columns(dbranch), args.bias_period,
+                                args.first_row, num_rows(table), scratch);
+  } else {
+    periodic_bias_backward(stream, args, dbranch);
+  }
 }
 
 }  // namespace weft::cuda

@@ -110,10 +110,12 @@ TEST_F(Loader, FollowsTheBatchSizeRampUp) {
 
 TEST_F(Loader, MasksTheLossWhereTheInputEndsADocument) {
   const TrainingDatasets datasets = open(200);
-  DataLoader loader(
-      *backend_, *datasets.train,
-      {.micro_batch_size = 4, .vocab_size = kTinyVocabulary, .end_of_document_id = 63},
-      constant(8));
+  DataLoader loader(*backend_, *datasets.train,
+                    {.micro_batch_size = 4,
+                     .vocab_size = kTinyVocabulary,
+                     .end_of_document_id = 63,
+                     .eod_mask_loss = true},
+                    constant(8));
   int64_t num_masked = 0;
   for (int step = 0; step < 20; ++step) {
     const GlobalBatch batch = loader.next();

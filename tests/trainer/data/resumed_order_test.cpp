@@ -160,7 +160,8 @@ class ResumedOrder : public testing::Test {
                               .vocab_size = kTinyVocabulary,
                               .num_threads = ranks.num_threads,
                               .read_ahead_batches = ranks.read_ahead};
-    if (ends_documents_) options.end_of_document_id = 63;
+    options.end_of_document_id = 63;
+    options.eod_mask_loss = ends_documents_;
     DataLoader loader(*backend_, dataset, options,
                       {[&](int64_t consumed) { return schedule.global_batch_size(consumed); },
                        schedule.largest_global_batch_size()});

@@ -21,6 +21,7 @@ void check_gradients(const TrainerOptions& options, bool masked = false) {
   TrainerOnDevice model(options);
   HostBatch batch(options.shape, 2 * options.shape.micro_batch_size);
   if (masked) batch.mask_every(3);
+  if (options.shape.needs_document_bounds()) batch.split_documents();
   model->forward_backward(batch.view());
   std::map<std::string, std::vector<float>> gradients;
   for (const Parameter& p : model->parameters().all()) {
@@ -62,6 +63,15 @@ TEST(ModelGradients, MatchFiniteDifferencesWithLossMaskAndErf) {
   options.has_loss_mask = true;
   options.shape.gelu = Gelu::kErf;
   check_gradients(options, /*masked=*/true);
+}
+
+TEST(ModelGradients, MatchFiniteDifferencesWithDocuments) {
+  for (const bool restarts : {false, true}) {
+    TrainerOptions options = small_options_with_dropout();
+    options.shape.restarts_positions = restarts;
+    options.shape.masks_other_documents = true;
+    check_gradients(options);
+  }
 }
 
 TEST(Model, LossAndGradientsDoNotDependOnMicroBatching) {

@@ -30,14 +30,16 @@ struct Variant {
   int64_t num_layers = 2, num_heads = 4, head_size = 16, ffn_size = 64, seq_length = 16;
   float clip_grad = 0.5F;  // below the norm of these gradients
   Gelu gelu = Gelu::kTanh;
+  bool documents = false;      // positions restart, and attention stays inside documents
   int64_t planned_length = 0;  // sequences of the buffers, if batches have shorter ones
 
   std::string name() const {
     return "tp" + std::to_string(topology.tp_size) + " dp" + std::to_string(topology.dp_size) +
            (topology.sequence_parallel ? " sp" : "") + (shards_optimizer ? " zero1" : "") +
            (dtype == DType::kBFloat16 ? " bf16" : "") + " micro-batch " +
-           std::to_string(micro_batch_size) + (masks ? " masked" : "") + " dropout " +
-           std::to_string(dropout) + " vocabulary " + std::to_string(vocab_size) +
+           std::to_string(micro_batch_size) + (masks ? " masked" : "") +
+           (documents ? " documents" : "") + " dropout " + std::to_string(dropout) +
+           " vocabulary " + std::to_string(vocab_size) +
            (train_padded_vocabulary ? " padded" : "") + " bucket " +
            std::to_string(bucket_elements) + " layers " + std::to_string(num_layers) + " heads " +
            std::to_string(num_heads) + " x " + std::to_string(head_size) + " ffn " +
@@ -63,6 +65,7 @@ struct Variant {
     // Adam makes whole updates of them, by their signs.
     options.optimizer.eps = 1e-5;
     options.has_loss_mask = masks;
+    options.shape.restarts_positions = options.shape.masks_other_documents = documents;
     options.shards_optimizer = shards_optimizer;
     options.bucket_elements = bucket_elements;
     return options;
@@ -76,6 +79,7 @@ class RankBatch {
     ModelShape one = shape;
     one.micro_batch_size = 1;
     HostBatch whole(one, kGlobalBatch, seed);
+    whole.split_documents();
     const int64_t B = shape.micro_batch_size, T = shape.seq_length, dp = layout.dp_size;
     batch_.num_micro_batches = kGlobalBatch / (B * dp);
     batch_.seq_length = T;
@@ -87,6 +91,8 @@ class RankBatch {
           const auto at = static_cast<size_t>(sample * T + t);
           tokens_.push_back(whole.tokens()[at]);
           targets_.push_back(whole.targets()[at]);
+          bounds_.push_back(whole.document_bounds()[2 * at]);
+          bounds_.push_back(whole.document_bounds()[2 * at + 1]);
           // The same number of tokens counts in every sample: Megatron's mean over micro-batches
           // depends on their size otherwise.
           mask_.push_back((t + sample) % 4 == 0 ? 0.0F : 1.0F);
@@ -97,6 +103,7 @@ class RankBatch {
     }
     batch_.tokens = tokens_.data();
     batch_.targets = targets_.data();
+    batch_.document_bounds = bounds_.data();
     if (!masks) return;
     batch_.loss_mask = mask_.data();
     batch_.mask_sums = sums_.data();
@@ -105,7 +112,7 @@ class RankBatch {
 
  private:
   GlobalBatch batch_;
-  std::vector<int32_t> tokens_, targets_;
+  std::vector<int32_t> tokens_, targets_, bounds_;
   std::vector<float> mask_;
   std::vector<double> sums_;
 };

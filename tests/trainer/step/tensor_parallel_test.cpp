@@ -76,6 +76,21 @@ TEST(TensorParallel, WithoutDropoutAndMaskToo) {
   }
 }
 
+TEST(TensorParallel, DocumentsAreThoseOfOneRank) {
+  for (const int64_t micro_batch_size : {1, 2}) {
+    const Outcome one = train({.micro_batch_size = micro_batch_size, .documents = true});
+    EXPECT_NE(one.first_loss, train({.micro_batch_size = micro_batch_size}, 1).first_loss);
+    for (const auto& [tp_size, dp_size] : kSizes) {
+      for (const bool sp : {false, true}) {
+        expect_same_model({.topology = tp(tp_size, dp_size, sp),
+                           .micro_batch_size = micro_batch_size,
+                           .documents = true},
+                          one);
+      }
+    }
+  }
+}
+
 TEST(TensorParallel, ShardedOptimizersAndBucketsChangeRoundingOnly) {
   const Outcome one = train({});
   for (const bool sp : {false, true}) {
@@ -104,10 +119,13 @@ TEST(TensorParallel, Bf16TrainsTheModelOfOneRank) {
 
 TEST(TensorParallel, ShortSequencesInLongBuffersHaveTheSameBits) {
   for (const bool sp : {false, true}) {
-    Variant variant{.topology = tp(2, 2, sp), .micro_batch_size = 2, .seq_length = 6};
-    const Outcome fitting = train(variant);
-    variant.planned_length = 16;
-    expect_equal(train(variant), fitting);
+    for (const bool documents : {false, true}) {
+      Variant variant{
+          .topology = tp(2, 2, sp), .micro_batch_size = 2, .seq_length = 6, .documents = documents};
+      const Outcome fitting = train(variant);
+      variant.planned_length = 16;
+      expect_equal(train(variant), fitting);
+    }
   }
 }
 

@@ -1,0 +1,84 @@
+// Runs whose positions restart and whose attention ends with the documents.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/trainer/training_run.h"
+
+namespace weft {
+namespace {
+
+using testing::HasSubstr;
+
+const std::vector<std::string> kBoth = {"--reset-position-ids", "--reset-attention-mask"};
+
+class Documents : public Training {
+ protected:
+  static Arguments with(Arguments flags, const Arguments& more) {
+    flags.insert(flags.end(), more.begin(), more.end());
+    return flags;
+  }
+};
+
+TEST_F(Documents, StoppedAnywhereARunEndsWithTheSameBits) {
+  const Arguments more = with(kBoth, {"--attention-dropout", "0.1", "--eod-mask-loss"});
+  ASSERT_EQ(run(arguments("whole", 12, more)), 0) << output();
+  for (int i = 0; i < 3; ++i)
+    ASSERT_EQ(run(arguments("pieces", 12, with(more, {"--exit-interval", "5"}))), 0) << output();
+  EXPECT_EQ(trajectory("pieces"), trajectory("whole"));
+}
+
+TEST_F(Documents, EachFlagChangesTheTraining) {
+  const std::vector<Arguments> variants = {{}, {kBoth[0]}, {kBoth[1]}, kBoth};
+  std::vector<std::vector<std::string>> trajectories;
+  for (size_t i = 0; i < variants.size(); ++i) {
+    const std::string name = "run" + std::to_string(i);
+    ASSERT_EQ(run(arguments(name, 4, variants[i])), 0) << output();
+    for (const auto& other : trajectories) EXPECT_NE(trajectory(name), other);
+    trajectories.push_back(trajectory(name));
+  }
+  // The documents of this dataset end with the token.
+  ASSERT_EQ(run(arguments("core", 4, {"--dataloader-inter-document-masking"})), 0) << output();
+  EXPECT_EQ(trajectory("core"), trajectories.back());
+}
+
+// Rows of a curriculum, too: what a document is follows from the row.
+TEST_F(Documents, MicroBatchesDoNotChangeWhatAStepSees) {
+  const Arguments more =
+      with(kBoth, {"--curriculum-schedule-type", "fixed_linear", "--curriculum-min-difficulty", "8",
+                   "--curriculum-total-step", "6", "--curriculum-difficulty-step", "8"});
+  ASSERT_EQ(run(arguments("two", 8, more)), 0) << output();
+  ASSERT_EQ(run(arguments("one", 8, with(more, {"--micro-batch-size", "1"}))), 0) << output();
+  const auto two = metrics("two"), one = metrics("one");
+  ASSERT_EQ(two.size(), one.size());
+  int num_compared = 0;
+  for (size_t i = 0; i < two.size(); ++i) {
+    if (!two[i].contains("lm_loss")) continue;
+    const double loss = two[i].at("lm_loss");
+    EXPECT_NEAR(one[i].at("lm_loss").get<double>(), loss, 1e-5 * loss);
+    ++num_compared;
+  }
+  EXPECT_GE(num_compared, 8);
+}
+
+TEST_F(Documents, AChangedFlagIsToldOnResume) {
+  ASSERT_EQ(run(arguments("run", 12, {"--exit-interval", "5"})), 0) << output();
+  ASSERT_EQ(run(arguments("run", 12, kBoth)), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("--reset-position-ids was false when the checkpoint was saved "
+                                  "and is true now: the run goes on with the new value"));
+  EXPECT_THAT(output(), HasSubstr("--reset-attention-mask was false when"));
+}
+
+TEST_F(Documents, TheDryRunPlansTheirBounds) {
+  ASSERT_EQ(run(arguments("run", 12, with(kBoth, {"--dry-run"}))), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("document bounds"));
+  ASSERT_EQ(run(arguments("run", 12, {"--dry-run"})), 0) << output();
+  EXPECT_THAT(output(), testing::Not(HasSubstr("document bounds")));
+}
+
+TEST_F(Documents, TwoMeaningsOfADocumentAreRefused) {
+  ASSERT_EQ(run(arguments("run", 12, with(kBoth, {"--dataloader-inter-document-masking"}))), 2);
+  EXPECT_THAT(output(), HasSubstr("give the one or the others"));
+}
+
+}  // namespace
+}  // namespace weft
