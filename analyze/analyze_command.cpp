@@ -92,7 +92,7 @@ class AnalyzeCommand final : public Command {
     const BlendedDataset& samples = *datasets.train;
     AnalysisOptions analysis{.output = output_,
                              .metrics = {},
-                             .order = describe_order(samples, options),
+                             .order = describe_order(samples, order_arguments(options)),
                              .num_threads = num_threads_.value_or(static_cast<int>(
                                  std::max(1U, std::thread::hardware_concurrency())))};
     fs::create_directories(analysis.output);
@@ -190,7 +190,7 @@ class AnalyzeCommand final : public Command {
     const auto stamp = find_metric_stamp(output_, metric.name);
     if (!stamp || overwrite_) return false;
     const std::string folder = (fs::path(output_) / metric.name).string();
-    check_same_order((*stamp)["order"], samples, options, folder);
+    check_same_order((*stamp)["order"], samples, order_arguments(options), folder);
     if (stamp->value("parameters", Json()) != metric.parameters)
       throw std::runtime_error(folder + " was made of other scores");
     fmt::print("{}: it was there already\n", metric.name);

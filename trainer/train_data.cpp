@@ -19,6 +19,8 @@ void TrainLoop::open_data() {
     num_documents += reader->num_documents();
     num_tokens += reader->num_tokens();
   }
+  if (!datasets_.curriculum_summary.empty())
+    print(" > curriculum: " + datasets_.curriculum_summary + "\n");
   const auto samples = [&](Split split) {
     const BlendedDataset* dataset = datasets_.first(split);
     return dataset ? dataset->num_samples() : 0;

@@ -127,6 +127,7 @@ DatasetOptions dataset_options(const Config& config) {
           .surplus = config.mid_level_dataset_surplus,
           .cache_path = config.data_cache_path,
           .cyclic = cyclic,
+          .curriculum = config.metric_curriculum(),
           .vocab_file = config.vocab_file,
           .merge_file = config.merge_file};
 }

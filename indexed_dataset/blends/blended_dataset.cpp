@@ -19,9 +19,10 @@ void BlendedDataset::read_cyclically(const CyclicOptions& options) {
 BlendedDataset::Place BlendedDataset::locate(int64_t i) const {
   if (i < 0 || i >= end()) {
     throw std::out_of_range(description() + ": no sample " + std::to_string(i) + " (there are " +
-                            std::to_string(num_samples()) + ")");
+                            std::to_string(end()) + ")");
   }
   if (cyclic_) i = cyclic_->sample_at(i);
+  if (drawn_) i = drawn_->sample_at(i);
   if (!index_) return {.dataset_idx = 0, .sample_idx = i};
   return {.dataset_idx = index_->view.dataset_of(i),
           .sample_idx = index_->view.sample_index[static_cast<size_t>(i)]};

@@ -5,10 +5,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "indexed_dataset/blends/blending_index.h"
 #include "indexed_dataset/samples/cyclic_order.h"
+#include "indexed_dataset/samples/drawn_order.h"
 #include "indexed_dataset/samples/gpt_dataset.h"
 
 namespace weft {
@@ -33,8 +35,11 @@ class BlendedDataset {
   // From now on sample i is what stands at position i of this order, and i has no end.
   void read_cyclically(const CyclicOptions& options);
   const CyclicOrder* cyclic_order() const { return cyclic_.get(); }  // null: in order
+  // From now on sample i is the i-th draw, and there are as many as draws.
+  void read_drawn(std::shared_ptr<const DrawnOrder> order) { drawn_ = std::move(order); }
+  const DrawnOrder* drawn_order() const { return drawn_.get(); }  // null: in order
   // The first i that is not there.
-  int64_t end() const { return cyclic_ ? INT64_MAX : num_samples(); }
+  int64_t end() const { return cyclic_ ? INT64_MAX : drawn_ ? drawn_->size() : num_samples(); }
 
   struct Place {
     int64_t dataset_idx = 0;
@@ -60,6 +65,7 @@ class BlendedDataset {
   std::vector<GptDataset> datasets_;
   std::optional<HeldBlendingIndex> index_;
   std::shared_ptr<const CyclicOrder> cyclic_;
+  std::shared_ptr<const DrawnOrder> drawn_;
 };
 
 }  // namespace weft

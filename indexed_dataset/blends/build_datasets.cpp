@@ -11,6 +11,7 @@
 #include "indexed_dataset/blends/blend_schedule.h"
 #include "indexed_dataset/blends/index_cache.h"
 #include "indexed_dataset/blends/numpy_sum.h"
+#include "indexed_dataset/blends/order_description.h"
 #include "indexed_dataset/process/parallel_for.h"
 
 namespace weft {
@@ -285,6 +286,24 @@ class SplitBuilder {
   std::vector<IndexReport>& reports_;
 };
 
+// From here on training reads the draws of its curriculum.
+void draw_by_difficulty(const DatasetOptions& options, int64_t num_draws,
+                        TrainingDatasets& datasets) {
+  BlendedDataset& train = *datasets.train;
+  OpenedCurriculum opened = open_curriculum(
+      *options.curriculum,
+      {.num_samples = train.num_samples(),
+       .num_draws = num_draws,
+       .sequence_length = options.sequence_length,
+       .cache_path = options.cache_path,
+       .maps_caches_only = options.maps_caches_only,
+       .check_order = [&](const nlohmann::ordered_json& order, const std::string& of_what) {
+         check_same_order(order, train, order_arguments(options), of_what);
+       }});
+  train.read_drawn(std::move(opened.order));
+  datasets.curriculum_summary = std::move(opened.summary);
+}
+
 }  // namespace
 
 const BlendedDataset* TrainingDatasets::first(Split split) const {
@@ -314,8 +333,10 @@ TrainingDatasets build_training_datasets(const DatasetOptions& options,
                                   (split == Split::kTrain ? "" : " or --eval-iters 0"));
     }
   };
-  build(Split::kTrain, sizes.train_samples,
-        [&](const Blend&, BlendedDataset dataset) { datasets.train.emplace(std::move(dataset)); });
+  build(Split::kTrain, sizes.train_samples, [&](const Blend&, BlendedDataset dataset) {
+    datasets.train.emplace(std::move(dataset));
+    if (options.curriculum) draw_by_difficulty(options, sizes.train_samples, datasets);
+  });
   build(Split::kValid, sizes.valid_samples, [&](const Blend& blend, BlendedDataset dataset) {
     datasets.valid.push_back({blend.name, std::move(dataset)});
   });

@@ -10,6 +10,7 @@
 #include "indexed_dataset/blends/blend_sizes.h"
 #include "indexed_dataset/blends/blended_dataset.h"
 #include "indexed_dataset/blends/data_paths.h"
+#include "indexed_dataset/curriculum/metric_curriculum.h"
 
 namespace weft {
 
@@ -23,9 +24,10 @@ struct DatasetOptions {
   // Indexes are mapped from files in this folder, and written there first if need be (index_cache.h);
   // "": they are built in memory.
   std::string cache_path = {};
-  bool maps_caches_only = false;                 // what is not in that folder is built in memory
-  std::optional<CyclicOptions> cyclic = {};      // --dataloader-type cyclic
-  std::string vocab_file = {}, merge_file = {};  // stand in the names of Megatron-Core's caches
+  bool maps_caches_only = false;                    // what is not in that folder is built in memory
+  std::optional<CyclicOptions> cyclic = {};         // --dataloader-type cyclic
+  std::optional<MetricCurriculum> curriculum = {};  // training draws samples by difficulty
+  std::string vocab_file = {}, merge_file = {};     // stand in the names of Megatron-Core's caches
   int num_threads = 0;  // datasets of a blend are built in parallel; 0: as many as there are cores
 };
 
@@ -51,6 +53,7 @@ struct TrainingDatasets {
   std::vector<std::shared_ptr<const DatasetReader>> readers;  // in the order of the prefixes
 
   std::vector<IndexReport> reports;
+  std::string curriculum_summary = {};  // what training draws by, for a log
 
   // The first group; null if there is none.
   const BlendedDataset* first(Split split) const;
@@ -60,7 +63,7 @@ struct TrainingDatasets {
 // share is left out, as Megatron does (--split 98,2,0). Throws std::invalid_argument when samples are
 // wanted from a split that gets no sequence, and for weights that outrun a dataset: naming it, the
 // samples that it would have to give and has, and what to change. std::runtime_error when its
-// sequences hold no tokens; and as DatasetReader and build_gpt_index do.
+// sequences hold no tokens; and as DatasetReader, build_gpt_index and open_curriculum do.
 TrainingDatasets build_training_datasets(const DatasetOptions& options,
                                          const DatasetTargetSizes& sizes);
 

@@ -11,13 +11,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // All but the identities of the datasets.
-Json describe_arguments(const BlendedDataset& samples, const DatasetOptions& options) {
-  const Blend& blend = options.blends.of(Split::kTrain).front();
+Json describe_arguments(const BlendedDataset& samples, const OrderArguments& arguments) {
+  const Blend& blend = arguments.blend;
   Json json = {{"samples", samples.num_samples()},
-               {"sequence_length", options.sequence_length},
-               {"sample_order", name_of(options.order)},
-               {"seed", options.seed},
-               {"split", options.blends.has_own_paths ? Json() : Json(options.split)},
+               {"sequence_length", arguments.sequence_length},
+               {"sample_order", name_of(arguments.order)},
+               {"seed", arguments.seed},
+               {"split", arguments.split ? Json(*arguments.split) : Json()},
                {"datasets", Json::array()}};
   for (int64_t i = 0; i < samples.num_datasets(); ++i) {
     const auto at = static_cast<size_t>(i);
@@ -44,8 +44,8 @@ Json describe_arguments(const BlendedDataset& samples, const DatasetOptions& opt
 
 }  // namespace
 
-Json describe_order(const BlendedDataset& samples, const DatasetOptions& options) {
-  Json json = describe_arguments(samples, options);
+Json describe_order(const BlendedDataset& samples, const OrderArguments& arguments) {
+  Json json = describe_arguments(samples, arguments);
   for (int64_t i = 0; i < samples.num_datasets(); ++i)
     json["datasets"][static_cast<size_t>(i)]["identity"] =
         to_json(identify_dataset(samples.dataset(i).reader().prefix()));
@@ -53,8 +53,8 @@ Json describe_order(const BlendedDataset& samples, const DatasetOptions& options
 }
 
 void check_same_order(const Json& described, const BlendedDataset& samples,
-                      const DatasetOptions& options, const std::string& of_what) {
-  const Json ours = describe_arguments(samples, options);
+                      const OrderArguments& arguments, const std::string& of_what) {
+  const Json ours = describe_arguments(samples, arguments);
   const auto check = [&](const Json& theirs, const Json& our_values, const std::string& where) {
     for (const auto& [name, value] : our_values.items()) {
       if (name == "datasets") continue;

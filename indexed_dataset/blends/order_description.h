@@ -8,18 +8,44 @@
 // The order is a pure function of these values, so that equal ones mean equal samples.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
 
-#include "indexed_dataset/blends/build_datasets.h"
+#include "indexed_dataset/blends/blend.h"
+#include "indexed_dataset/blends/blended_dataset.h"
+#include "indexed_dataset/samples/order_kind.h"
+#include "indexed_dataset/samples/split.h"
 
 namespace weft {
 
-// `samples` is the training set of `options`. Reads the datasets' indexes whole, for their checksums.
-nlohmann::ordered_json describe_order(const BlendedDataset& samples, const DatasetOptions& options);
+// The arguments of a run that decide its training set.
+struct OrderArguments {
+  Blend blend;
+  std::optional<std::string> split;  // nothing where each split has paths of its own
+  OrderKind order = OrderKind::kCore;
+  int64_t sequence_length = 0, seed = 0;
+};
+// Takes them from DatasetOptions, whose unit stands above this one.
+template <typename DatasetOptions>
+OrderArguments order_arguments(const DatasetOptions& options) {
+  OrderArguments arguments{.blend = options.blends.of(Split::kTrain).front(),
+                           .split = options.split,
+                           .order = options.order,
+                           .sequence_length = options.sequence_length,
+                           .seed = options.seed};
+  if (options.blends.has_own_paths) arguments.split.reset();
+  return arguments;
+}
+
+// `samples` is the training set of these arguments. Reads the datasets' indexes whole, for their checksums.
+nlohmann::ordered_json describe_order(const BlendedDataset& samples,
+                                      const OrderArguments& arguments);
 
 // Throws std::runtime_error, which begins with `of_what` and names the first difference, if `described` is
 // of other samples or of another order. Of a large dataset it reads as much as check_same_dataset() does.
 void check_same_order(const nlohmann::ordered_json& described, const BlendedDataset& samples,
-                      const DatasetOptions& options, const std::string& of_what);
+                      const OrderArguments& arguments, const std::string& of_what);
 
 }  // namespace weft

@@ -93,6 +93,16 @@ DatasetOptions dataset_options_from(const Json& manifest) {
                    .data_parallel_size = manifest.at("data_parallel_size").get<int64_t>(),
                    .shards = !find_value<bool>(arguments, "no_data_sharding").value_or(false)};
   }
+  if (const std::string metrics = find_text(arguments, "curriculum_metrics"); !metrics.empty()) {
+    data.curriculum = MetricCurriculum{
+        .metrics = metrics,
+        .seed = find_value<int64_t>(arguments, "curriculum_metrics_seed").value_or(1234),
+        .global_batch_size = arguments.at("global_batch_size").get<int64_t>(),
+        .rampup_batch_size = find_value<std::vector<int64_t>>(arguments, "rampup_batch_size")
+                                 .value_or(std::vector<int64_t>()),
+        .step_batch_size_schedule = find_text(arguments, "step_batch_size_schedule"),
+        .directory = directory.string()};
+  }
   data.vocab_file = find_text(arguments, "vocab_file");
   data.merge_file = find_text(arguments, "merge_file");
   return data;

@@ -74,7 +74,9 @@ bool have_equal_samples(const RunSegment& a, const RunSegment& b, Split split) {
     if (found != of_b.end() && !same_bytes(*identity, *found->second)) return false;
   }
   const DatasetOptions &x = a.order.data, &y = b.order.data;
-  if (split == Split::kTrain && x.blends.changes != y.blends.changes) return false;
+  if (split == Split::kTrain &&
+      (x.blends.changes != y.blends.changes || x.curriculum != y.curriculum))
+    return false;
   return x.blends.of(split) == y.blends.of(split) &&
          x.blends.has_own_paths == y.blends.has_own_paths && x.split == y.split &&
          x.order == y.order && x.sequence_length == y.sequence_length && x.seed == y.seed &&

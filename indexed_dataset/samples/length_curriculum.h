@@ -13,19 +13,9 @@
 #include <string>
 #include <vector>
 
-namespace weft {
+#include "indexed_dataset/samples/difficulty_schedule.h"
 
-// The names are those of DeepSpeed's JSON, without total_"curriculum_"step.
-struct CurriculumOptions {
-  std::string schedule_type = {};  // fixed_linear, fixed_root or fixed_discrete; "": there is none
-  std::string mode = "truncate";
-  int64_t min_difficulty = 0, max_difficulty = 0;  // tokens; max 0: the run's sequence length
-  // With fixed_linear and fixed_root the length at iteration t is
-  // (t / total_step)^(1 / root_degree) * (max - min) + min, rounded down to difficulty_step.
-  int64_t total_step = 0, difficulty_step = 8, root_degree = 2;
-  // With fixed_discrete it is difficulty[i] up to iteration max_step[i], then the last one.
-  std::vector<int64_t> difficulty = {}, max_step = {};
-};
+namespace weft {
 
 class LengthCurriculum {
  public:
@@ -64,9 +54,6 @@ class LengthCurriculum {
   int64_t samples_begun(Consumed consumed) const;
 
  private:
-  void add_steps(const CurriculumOptions& options);
-  void add_growth(CurriculumOptions options);
-
   int64_t sequence_length_;
   bool exists_ = false, reshapes_ = false;
   std::vector<Stretch> stretches_;  // the first one begins with iteration 1; lengths differ

@@ -146,9 +146,10 @@ std::vector<Visit> samples_of_blend(const std::map<int64_t, Pieces>& by_dataset,
   return visits;
 }
 
-// Where the samples of a dataset or blend stand in a cyclic order.
-std::vector<Visit> placed_cyclically(const CyclicOrder& order, const std::vector<Visit>& visits,
-                                     int64_t first, int64_t last) {
+// Where the samples of a dataset or blend stand in a cyclic or drawn order.
+template <typename Order>
+std::vector<Visit> placed_in(const Order& order, const std::vector<Visit>& visits, int64_t first,
+                             int64_t last) {
   std::vector<int64_t> samples;
   for (const Visit& visit : visits) {
     if (samples.empty() || samples.back() != visit.sample_idx) samples.push_back(visit.sample_idx);
@@ -174,8 +175,8 @@ std::vector<Visit> placed_cyclically(const CyclicOrder& order, const std::vector
 
 std::vector<Visit> find_visits(const BlendedDataset& dataset, const SequencesByDataset& sequences,
                                int64_t first, int64_t last, int num_threads) {
-  const bool is_cyclic = dataset.cyclic_order() != nullptr;
-  const int64_t end = is_cyclic ? dataset.num_samples() : std::min(last, dataset.num_samples());
+  const bool is_reordered = dataset.cyclic_order() != nullptr || dataset.drawn_order() != nullptr;
+  const int64_t end = is_reordered ? dataset.num_samples() : std::min(last, dataset.num_samples());
   std::map<int64_t, Pieces> by_dataset;
   for (int64_t i = 0; i < dataset.num_datasets(); ++i) {
     const GptDataset& part = dataset.dataset(i);
@@ -197,7 +198,10 @@ std::vector<Visit> find_visits(const BlendedDataset& dataset, const SequencesByD
     for (const auto& [sample, part] : by_dataset.begin()->second)
       visits.push_back({.sample_idx = sample, .dataset_idx = 0, .part = part});
   }
-  if (is_cyclic) return placed_cyclically(*dataset.cyclic_order(), visits, first, last);
+  if (const CyclicOrder* order = dataset.cyclic_order())
+    return placed_in(*order, visits, first, last);
+  if (const DrawnOrder* order = dataset.drawn_order())
+    return placed_in(*order, visits, first, last);
   std::erase_if(visits, [&](const Visit& visit) { return visit.sample_idx < first; });
   return visits;
 }

@@ -133,6 +133,9 @@ std::vector<std::pair<std::string, std::string>> facts_of(const RunSegment& segm
   facts.emplace_back("--seed", std::to_string(data.seed));
   facts.emplace_back("--mid-level-dataset-surplus", fmt::format("{}", data.surplus));
   facts.emplace_back("--dataloader-type", text_of(data.cyclic));
+  facts.emplace_back("--curriculum-metrics", data.curriculum ? data.curriculum->metrics : "none");
+  facts.emplace_back("--curriculum-metrics-seed",
+                     data.curriculum ? std::to_string(data.curriculum->seed) : "none");
   facts.emplace_back("training samples that are asked for",
                      std::to_string(num_asked_samples(order, Split::kTrain)));
   facts.emplace_back("--global-batch-size",

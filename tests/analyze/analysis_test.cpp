@@ -110,12 +110,13 @@ TEST(Analysis, ValuesAreThoseOfTheDefinitions) {
 TEST(Analysis, FilesAreThoseOfDeepSpeedsAnalyzer) {
   const TemporaryFolder folder;
   const Fixture fixture(folder);
-  const auto stamps = analyze_samples(fixture.train(),
-                                      {.output = folder / "out",
-                                       .metrics = {metric("document_length")},
-                                       .order = describe_order(fixture.train(), fixture.options),
-                                       .num_threads = 2},
-                                      [](const auto&) {});
+  const auto stamps =
+      analyze_samples(fixture.train(),
+                      {.output = folder / "out",
+                       .metrics = {metric("document_length")},
+                       .order = describe_order(fixture.train(), order_arguments(fixture.options)),
+                       .num_threads = 2},
+                      [](const auto&) {});
   const auto values = values_of(folder / "out", "document_length");
   const auto prefix = (folder / "out" / "document_length" / "document_length").string();
   const IntegerRows metrics(prefix + "_index_to_metric"), samples(prefix + "_index_to_sample"),
@@ -137,16 +138,19 @@ TEST(Analysis, FilesAreThoseOfDeepSpeedsAnalyzer) {
   }
   EXPECT_EQ(std::ssize(seen), std::ssize(values));
   EXPECT_EQ(stamps[0]["samples"], values.size());
-  check_same_order(stamps[0]["order"], fixture.train(), fixture.options, "metric");
+  check_same_order(stamps[0]["order"], fixture.train(), order_arguments(fixture.options), "metric");
 
   DatasetOptions other = fixture.options;
   other.seed = 99;
   EXPECT_THAT(
-      [&] { check_same_order(stamps[0]["order"], fixture.train(), other, "metric"); },
+      [&] {
+        check_same_order(stamps[0]["order"], fixture.train(), order_arguments(other), "metric");
+      },
       ThrowsMessage<std::runtime_error>(HasSubstr("metric was made of other samples, or of another "
                                                   "order of them: seed was 1234 and is 99")));
   const Fixture replaced(folder, 3);
-  EXPECT_THROW(check_same_order(stamps[0]["order"], replaced.train(), replaced.options, "metric"),
+  EXPECT_THROW(check_same_order(stamps[0]["order"], replaced.train(),
+                                order_arguments(replaced.options), "metric"),
                std::runtime_error);
 }
 

@@ -63,6 +63,28 @@ void check_curriculum_mode(const CheckpointInfo& checkpoint, const Config& confi
       reshaped ? "without" : "with"));
 }
 
+// The steps of a curriculum by difficulty begin with draws that follow from the sizes of all batches. With
+// other sizes it would repeat or leave out samples.
+void check_batch_sizes_of_draws(const CheckpointInfo& checkpoint, const Config& config) {
+  const auto saved =
+      nlohmann::json::parse(checkpoint.arguments_json, nullptr, /*allow_exceptions=*/false);
+  if (config.curriculum_metrics.empty() || !saved.is_object() ||
+      !saved.contains("curriculum_metrics") || !saved["curriculum_metrics"].is_string())
+    return;
+  const auto ours = nlohmann::json::parse(resolved_json(config));
+  for (const auto& [name, flag] :
+       {std::pair("global_batch_size", "--global-batch-size"),
+        std::pair("rampup_batch_size", "--rampup-batch-size"),
+        std::pair("step_batch_size_schedule", "--step-batch-size-schedule")}) {
+    if (!saved.contains(name) || saved[name] == ours[name]) continue;
+    throw std::invalid_argument(fmt::format(
+        "{} was {} when the checkpoint was saved and is {} now: the iterations of --curriculum-metrics "
+        "would begin with other samples, and some would come twice or not at all; resume with the old "
+        "batch sizes, or start another run with --finetune",
+        flag, saved[name].dump(), ours[name].dump()));
+  }
+}
+
 LrConflict lr_conflict(const Config& config) {
   if (config.override_lr_scheduler) return LrConflict::kCommandLineWins;
   if (config.use_checkpoint_lr_scheduler) return LrConflict::kCheckpointWins;
@@ -75,8 +97,9 @@ std::vector<std::string> argument_differences(const std::string& saved_arguments
                                               const Config& config) {
   auto saved = nlohmann::json::parse(saved_arguments, nullptr, /*allow_exceptions=*/false);
   // Versions without the option had no curriculum.
-  if (saved.is_object() && !saved.contains("curriculum_schedule_type"))
-    saved["curriculum_schedule_type"] = nullptr;
+  for (const char* name : {"curriculum_schedule_type", "curriculum_metrics"}) {
+    if (saved.is_object() && !saved.contains(name)) saved[name] = nullptr;
+  }
   const auto ours = nlohmann::json::parse(resolved_json(config));
   std::vector<std::string> differences;
   struct Argument {
@@ -94,6 +117,8 @@ std::vector<std::string> argument_differences(const std::string& saved_arguments
         {"dataloader_type", "--dataloader-type", true},
         {"no_data_sharding", "--no-data-sharding", true},
         {"sample_order", "--sample-order", true},
+        {"curriculum_metrics", "--curriculum-metrics", true},
+        {"curriculum_metrics_seed", "--curriculum-metrics-seed", true},
         {"mid_level_dataset_surplus", "--mid-level-dataset-surplus", true},
         {"seq_length", "--seq-length", true},
         {"seed", "--seed", true},
@@ -227,6 +252,7 @@ Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape, co
 
   check_cyclic_order(checkpoint.arguments_json, config);
   check_curriculum_mode(checkpoint, config);
+  check_batch_sizes_of_draws(checkpoint, config);
 
   const LrSettings saved{.max_lr = checkpoint.max_lr,
                          .min_lr = checkpoint.min_lr,

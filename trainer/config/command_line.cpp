@@ -260,6 +260,7 @@ ParsedArguments parse_arguments(std::vector<std::string> arguments) {
   if (version) parsed.help = version_text();
   const auto is_given = [&app](const std::string& flag) { return app.count(flag) > 0; };
   apply_deepspeed_config(parsed.config, is_given, parsed.problems, parsed.notes);
+  load_curriculum_metrics(parsed.config, parsed.problems);
   report_unknown(app.remaining(), flags, parsed.problems);
   return parsed;
 }

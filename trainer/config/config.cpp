@@ -64,6 +64,15 @@ BatchSizePlan Config::batch_size_plan() const {
   return BatchSizePlan(global_batch(), rampup_batch_size);
 }
 
+std::optional<MetricCurriculum> Config::metric_curriculum() const {
+  if (curriculum_metrics.empty()) return std::nullopt;
+  return MetricCurriculum{.metrics = curriculum_metrics,
+                          .seed = curriculum_metrics_seed,
+                          .global_batch_size = global_batch(),
+                          .rampup_batch_size = rampup_batch_size,
+                          .step_batch_size_schedule = step_batch_size_schedule};
+}
+
 LengthCurriculum Config::length_curriculum() const {
   return has_curriculum() ? LengthCurriculum(curriculum, seq_length) : LengthCurriculum(seq_length);
 }

@@ -11,6 +11,7 @@
 
 #include "indexed_dataset/blends/blend_sizes.h"
 #include "indexed_dataset/blends/data_paths.h"
+#include "indexed_dataset/curriculum/metric_curriculum.h"
 #include "indexed_dataset/samples/batch_size_plan.h"
 #include "indexed_dataset/samples/length_curriculum.h"
 #include "indexed_dataset/samples/order_kind.h"
@@ -48,7 +49,11 @@ struct Config {
   // sequences that grow
   bool curriculum_learning = false;  // says that there must be a curriculum
   CurriculumOptions curriculum;
-  std::string deepspeed_config;  // a JSON file (deepspeed_config.h)
+  // Samples by difficulty: DeepSpeed's JSON object of metrics. On the command line it may be a file.
+  std::string curriculum_metrics;
+  int64_t curriculum_metrics_seed = 1234;
+  bool data_efficiency_curriculum_learning = false;  // says that there must be metrics
+  std::string deepspeed_config;                      // a JSON file (deepspeed_config.h)
   // optimizer and schedule
   double adam_beta1 = 0.9, adam_beta2 = 0.999, adam_eps = 1e-8, weight_decay = 0.01;
   float clip_grad = 1.0F;
@@ -127,6 +132,8 @@ struct Config {
   // The sizes of all batches. Throws std::invalid_argument for a step schedule that is none.
   BatchSizePlan batch_size_plan() const;
   bool has_curriculum() const { return !curriculum.schedule_type.empty(); }
+  // Returns what decides the order of samples by difficulty; nothing if there is no such curriculum.
+  std::optional<MetricCurriculum> metric_curriculum() const;
   // The lengths of the sequences of all batches. Throws std::invalid_argument for a curriculum that is
   // none.
   LengthCurriculum length_curriculum() const;

@@ -1,4 +1,4 @@
-// The checks of the sequence-length curriculum, and of what is counted in tokens.
+// The checks of curricula, by the length of sequences and by difficulty, and of what is counted in tokens.
 #include <stdexcept>
 
 #include "trainer/config/problem_list.h"
@@ -75,6 +75,36 @@ void check_curriculum(Config& c, ProblemList& p) {
   }
   check_companions(c, p);
   if (c.micro_batch_size > 0 && c.tensor_model_parallel_size > 0) check_lengths(c, p);
+}
+
+void check_metric_curriculum(Config& c, ProblemList& p) {
+  if (c.curriculum_metrics.empty()) {
+    p.add_if(c.data_efficiency_curriculum_learning,
+             "--data-efficiency-curriculum-learning needs --curriculum-metrics, or a "
+             "--deepspeed_config whose data_efficiency has curriculum_metrics that are enabled");
+    p.add_if(c.curriculum_metrics_seed != Config().curriculum_metrics_seed,
+             "--curriculum-metrics-seed needs --curriculum-metrics");
+    return;
+  }
+  p.add_if(c.curriculum_metrics_seed < 0, "--curriculum-metrics-seed must not be negative (got {})",
+           c.curriculum_metrics_seed);
+  try {
+    parse_curriculum_metrics(c.curriculum_metrics);
+  } catch (const std::invalid_argument& error) {
+    p.add_if(true, "{}", error.what());
+    c.curriculum_metrics.clear();
+    return;
+  }
+  p.add_if(
+      c.dataloader_type == "cyclic",
+      "--curriculum-metrics draws samples by difficulty, again and again, and --dataloader-type "
+      "cyclic in an order of its own: give --dataloader-type single");
+  p.add_if(!c.blend_schedule.empty(),
+           "--curriculum-metrics draws from all samples of a run, so --blend-schedule would mean "
+           "nothing; leave one of them out");
+  p.add_if(c.has_curriculum() && c.curriculum.mode == "reshape",
+           "--curriculum-mode reshape takes all tokens of a sample one after the other, and "
+           "--curriculum-metrics draws whole samples: give --curriculum-mode truncate");
 }
 
 }  // namespace weft

@@ -43,6 +43,8 @@ class Reader {
     }
     if (const Json* curriculum = find_object(file, "curriculum_learning"))
       read_curriculum(*curriculum);
+    if (const Json* efficiency = find_object(file, "data_efficiency"))
+      read_data_efficiency(*efficiency);
     report_rest(file, "");
   }
 
@@ -113,6 +115,11 @@ class Reader {
       problem("curriculum_type " + type + " is not seqlen, the one that is built");
     take(json, "schedule_type", "--curriculum-schedule-type", options.schedule_type);
     if (options.schedule_type.empty()) problem("curriculum_learning has no schedule_type");
+    read_schedule(json, options, "curriculum_learning.");
+    report_rest(json, "curriculum_learning.");
+  }
+
+  void read_schedule(const Json& json, CurriculumOptions& options, const std::string& where) {
     take(json, "min_difficulty", "--curriculum-min-difficulty", options.min_difficulty);
     take(json, "max_difficulty", "--curriculum-max-difficulty", options.max_difficulty);
     if (const Json* schedule = find_object(json, "schedule_config")) {
@@ -121,9 +128,73 @@ class Reader {
       take(*schedule, "root_degree", "--curriculum-root-degree", options.root_degree);
       take(*schedule, "difficulty", "--curriculum-difficulty", options.difficulty);
       take(*schedule, "max_step", "--curriculum-max-step", options.max_step);
-      report_rest(*schedule, "curriculum_learning.schedule_config.");
+      report_rest(*schedule, where + "schedule_config.");
     }
-    report_rest(json, "curriculum_learning.");
+  }
+
+  // Returns the member if it is an object that is enabled; notes that it has no effect otherwise.
+  const Json* find_enabled(const Json& object, const std::string& name) {
+    const Json* found = find_object(object, name);
+    if (found == nullptr) return nullptr;
+    bool enabled = false;
+    take(*found, "enabled", "", enabled);
+    if (enabled) return found;
+    notes_.push_back(name + " of --deepspeed_config has no effect: not enabled");
+    return nullptr;
+  }
+
+  void read_data_efficiency(const Json& json) {
+    bool enabled = false;
+    take(json, "enabled", "", enabled);
+    if (!enabled) {
+      notes_.emplace_back("data_efficiency of --deepspeed_config has no effect: not enabled");
+      return;
+    }
+    take(json, "seed", "--curriculum-metrics-seed", config_.curriculum_metrics_seed);
+    if (find_enabled(json, "data_routing") != nullptr)
+      problem("data_routing is enabled: random layerwise token dropping is not built");
+    if (const Json* sampling = find_enabled(json, "data_sampling")) {
+      if (find_enabled(*sampling, "dynamic_batching") != nullptr)
+        problem("dynamic_batching is enabled: batches of changing shape are not built");
+      if (const Json* curriculum = find_enabled(*sampling, "curriculum_learning")) {
+        if (const Json* metrics = find_object(*curriculum, "curriculum_metrics")) {
+          read_metrics(*metrics);
+        } else {
+          problem("data_sampling.curriculum_learning has no curriculum_metrics");
+        }
+        note_rest(*curriculum, "data_efficiency.data_sampling.curriculum_learning.");
+      }
+      // The options of the run tell its length, and its loader has threads of its own.
+      note_rest(*sampling, "data_efficiency.data_sampling.");
+    }
+    report_rest(json, "data_efficiency.");
+    if (config_.curriculum_metrics.empty() && config_.curriculum.schedule_type.empty())
+      config_.curriculum_metrics_seed = Config().curriculum_metrics_seed;
+  }
+
+  // DeepSpeed's metrics seqlen_truncate and seqlen_reshape draw nothing: they cut samples that others draw.
+  void read_metrics(const Json& metrics) {
+    Json drawn = Json::object();
+    for (const auto& [name, metric] : metrics.items()) {
+      if (name == "seqlen_reshape") {
+        problem(
+            "seqlen_reshape is not built as DeepSpeed has it: give --curriculum-mode reshape and a "
+            "schedule by --curriculum-schedule-type");
+      } else if (name == "seqlen_truncate" && metric.is_object()) {
+        const std::string where = "curriculum_metrics.seqlen_truncate.";
+        take(metric, "schedule_type", "--curriculum-schedule-type",
+             config_.curriculum.schedule_type);
+        if (config_.curriculum.schedule_type.empty()) problem(where + "schedule_type is missing");
+        read_schedule(metric, config_.curriculum, where);
+        note_rest(metric, where);
+      } else {
+        drawn[name] = metric;
+      }
+    }
+    if (drawn.empty()) return;
+    if (is_given_("--curriculum-metrics"))
+      problem("curriculum_metrics are there and in --curriculum-metrics: leave one of them out");
+    config_.curriculum_metrics = drawn.dump();
   }
 
   // Members that nothing has read, where they cannot change what is trained.
@@ -159,6 +230,18 @@ class Reader {
 };
 
 }  // namespace
+
+void load_curriculum_metrics(Config& config, std::vector<std::string>& problems) {
+  std::string& metrics = config.curriculum_metrics;
+  if (metrics.empty()) return;
+  try {
+    const std::string text = metrics.starts_with("{") ? metrics : read_file(metrics);
+    metrics = parse_json<Json>(text).dump();
+  } catch (const std::exception& error) {
+    problems.push_back(fmt::format("--curriculum-metrics: {}", error.what()));
+    metrics.clear();
+  }
+}
 
 void apply_deepspeed_config(Config& config,
                             const std::function<bool(const std::string& flag)>& is_given,

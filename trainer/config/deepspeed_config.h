@@ -1,6 +1,7 @@
 // Reads DeepSpeed's JSON file (--deepspeed_config) into the options of a run: train_batch_size,
-// train_micro_batch_size_per_gpu, gradient_clipping, bf16, zero_optimization.stage and
-// curriculum_learning. [DeepSpeed runtime/config.py, docs/_pages/config-json.md]
+// train_micro_batch_size_per_gpu, gradient_clipping, bf16, zero_optimization.stage,
+// curriculum_learning, and of data_efficiency the sampling by difficulty.
+// [DeepSpeed runtime/config.py, docs/_pages/config-json.md]
 #pragma once
 
 #include <functional>
@@ -17,5 +18,9 @@ namespace weft {
 void apply_deepspeed_config(Config& config,
                             const std::function<bool(const std::string& flag)>& is_given,
                             std::vector<std::string>& problems, std::vector<std::string>& notes);
+
+// Reads the file that --curriculum-metrics names, unless it is the JSON text itself: the run's manifest
+// keeps the text. One that cannot be read is a problem, and is cleared.
+void load_curriculum_metrics(Config& config, std::vector<std::string>& problems);
 
 }  // namespace weft

@@ -77,6 +77,9 @@ std::span<const KnownFlag> flags_not_supported() {
   static constexpr std::string_view kShape = "the model is GPT-2's";
   static constexpr std::string_view kProfile =
       "give --profile-steps FIRST:LAST, which profiles every rank";
+  static constexpr std::string_view kForcedIndex =
+      "indexes follow from the data, --split, --seq-length and --seed, for weft-data analyze as well: "
+      "leave the flag out";
   static constexpr KnownFlag kFlags[] = {
       {"--fp16", 0, kPrecision},
       {"--loss-scale", 1, kPrecision},
@@ -129,6 +132,11 @@ std::span<const KnownFlag> flags_not_supported() {
       {"--skip-train-iteration-range", -1, "no ranges can be skipped in this version"},
       {"--iterations-to-skip", -1, "no ranges can be skipped in this version"},
       {"--mock-data", 0, "give --data-path"},
+      {"--train-idx-path", 1, kForcedIndex},
+      {"--train-desc-path", 1, kForcedIndex},
+      {"--train-doc-idx-path", 1, kForcedIndex},
+      {"--train-sample-idx-path", 1, kForcedIndex},
+      {"--train-shuffle-idx-path", 1, kForcedIndex},
       {"--universal-checkpoint", 0, "every checkpoint loads on every topology: leave the flag out"},
       {"--use-checkpoint-args", 0, "give the arguments; they are compared with the checkpoint's"},
       {"--inference", 0, "weft-train only trains"},

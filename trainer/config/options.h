@@ -73,8 +73,16 @@ void visit_options(C& c, Visitor& v) {
   v("curriculum-max-step", c.curriculum.max_step,
     "of fixed_discrete: the last step of each length but the last");
   v("deepspeed_config", c.deepspeed_config,
-    "DeepSpeed's JSON file: batch sizes, gradient clipping, bf16, ZeRO stage and curriculum_learning "
-    "are read from it");
+    "DeepSpeed's JSON file: batch sizes, gradient clipping, bf16, ZeRO stage, curriculum_learning and "
+    "data_efficiency are read from it");
+
+  v.group("Curriculum by difficulty");
+  v("curriculum-metrics", c.curriculum_metrics,
+    "JSON file (or its text) with DeepSpeed's curriculum_metrics: draw samples by metrics of weft-data "
+    "analyze");
+  v("curriculum-metrics-seed", c.curriculum_metrics_seed, "of the draws, as data_efficiency.seed");
+  v("data-efficiency-curriculum-learning", c.data_efficiency_curriculum_learning,
+    "the run has such a curriculum: by --curriculum-metrics, or in --deepspeed_config");
 
   v.group("Optimizer and learning rate");
   v("adam-beta1", c.adam_beta1, "first moment's decay");

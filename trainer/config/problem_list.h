@@ -42,6 +42,8 @@ void check_duration(const Config& config, ProblemList& problems);
 // Sequences that grow, and what they exclude (curriculum_problems.cpp). A curriculum that is none is
 // reported and cleared.
 void check_curriculum(Config& config, ProblemList& problems);
+// The same for samples by difficulty (curriculum_problems.cpp).
+void check_metric_curriculum(Config& config, ProblemList& problems);
 // Sizes that no product of could be counted in 64 bits (shape_problems.cpp).
 void check_limits(const Config& config, ProblemList& problems);
 

@@ -230,6 +230,7 @@ std::vector<std::string> problems_of(const Config& given) {
   Config config = given;
   check_step_schedule(config, p);
   check_curriculum(config, p);
+  check_metric_curriculum(config, p);
   check_shape(config, p);
   const size_t before = p.list.size();
   check_limits(config, p);

@@ -170,5 +170,66 @@ TEST_F(CurriculumConfig, WhatDeepSpeedsFileMayNotSayIsNamed) {
               ElementsAre(HasSubstr("--deepspeed_config /nowhere.json: ")));
 }
 
+constexpr const char* kMetric =
+    "{\"index_to_sample_path\": \"m/x_index_to_sample\", \"difficulty_type\": \"percentile\", "
+    "\"clustering_type\": \"schedule_based\", \"min_difficulty\": 1, \"max_difficulty\": 100, "
+    "\"schedule_type\": \"fixed_root\", \"schedule_config\": {\"total_curriculum_step\": 10, "
+    "\"difficulty_step\": 1, \"root_degree\": 2}}";
+
+// The file of DeepSpeed's documentation, and its metric that cuts sequences beside one that draws.
+TEST_F(CurriculumConfig, DataEfficiencyIsReadFromDeepSpeedsFile) {
+  const auto file = [](const std::string& metrics, const std::string& more = "") {
+    return "{\"data_efficiency\": {\"enabled\": true, \"seed\": 99, \"data_sampling\": {\"enabled\": "
+           "true, \"num_epochs\": 1, \"num_workers\": 0, \"curriculum_learning\": {\"enabled\": true, "
+           "\"data_cluster_path\": \"clusters\", \"curriculum_metrics\": {" +
+           metrics + "}}}" + more + "}}";
+  };
+  const std::string drawn = std::string("\"vocabularyrarity\": ") + kMetric;
+  const ParsedArguments parsed = parse_file(file(drawn), "--data-efficiency-curriculum-learning");
+  EXPECT_THAT(parsed.problems, IsEmpty());
+  EXPECT_EQ(parsed.config.curriculum_metrics_seed, 99);
+  const auto metrics = parse_curriculum_metrics(parsed.config.curriculum_metrics);
+  ASSERT_EQ(metrics.size(), 1U);
+  EXPECT_EQ(metrics[0].name, "vocabularyrarity");
+  EXPECT_TRUE(metrics[0].by_percentile);
+  EXPECT_EQ(metrics[0].schedule.total_step, 10);
+  EXPECT_THAT(parsed.notes, testing::Contains(HasSubstr("data_cluster_path")));
+
+  const std::string truncated =
+      "\"seqlen_truncate\": {\"difficulty_type\": \"value\", \"clustering_type\": \"single_cluster\", "
+      "\"min_difficulty\": 8, \"max_difficulty\": 16, \"schedule_type\": \"fixed_linear\", "
+      "\"schedule_config\": {\"total_curriculum_step\": 5, \"difficulty_step\": 8}}";
+  const ParsedArguments both = parse_file(file(truncated + ", " + drawn));
+  EXPECT_THAT(both.problems, IsEmpty());
+  EXPECT_EQ(both.config.length_curriculum().length(1), 8);
+  EXPECT_EQ(parse_curriculum_metrics(both.config.curriculum_metrics).size(), 1U);
+
+  EXPECT_THAT(parse_file(file(drawn), "--curriculum-metrics-seed 5").problems,
+              testing::Contains(HasSubstr("\"seed\" is 99 and --curriculum-metrics-seed is 5")));
+  EXPECT_THAT(parse_file(file(drawn, ", \"data_routing\": {\"enabled\": true}")).problems,
+              testing::Contains(HasSubstr("random layerwise token dropping is not built")));
+  EXPECT_THAT(parse_file(file("\"seqlen_reshape\": {}")).problems,
+              testing::Contains(HasSubstr("seqlen_reshape is not built")));
+  EXPECT_THAT(parse_file("{\"data_efficiency\": {\"enabled\": false}}").problems, IsEmpty());
+}
+
+TEST_F(CurriculumConfig, MetricsFromAFileAndWhatDoesNotGoWithThem) {
+  const std::string file = (folder_ / "metrics.json").string();
+  write_file_atomically(file, std::string("{\"x\": ") + kMetric + "}");
+  const std::string metrics = "--curriculum-metrics " + file + " ";
+  EXPECT_THAT(problems(metrics), IsEmpty());
+  EXPECT_THAT(problems(metrics + kLinear), IsEmpty());
+  const auto refuses = [&](const std::string& flags, const std::string& what) {
+    EXPECT_THAT(problems(flags), testing::Contains(HasSubstr(what)));
+  };
+  refuses(metrics + "--dataloader-type cyclic", "give --dataloader-type single");
+  refuses(metrics + kLinear + "--curriculum-mode reshape", "give --curriculum-mode truncate");
+  refuses("--curriculum-metrics nowhere.json", "nowhere.json");
+  refuses("--curriculum-metrics {}", "they should be a JSON object");
+  refuses("--data-efficiency-curriculum-learning", "needs --curriculum-metrics");
+  refuses("--curriculum-metrics-seed 3", "needs --curriculum-metrics");
+  refuses("--train-doc-idx-path x", "indexes follow from the data");
+}
+
 }  // namespace
 }  // namespace weft

@@ -9,6 +9,8 @@
 #include <random>
 
 #include "indexed_dataset/blends/build_datasets.h"
+#include "indexed_dataset/blends/order_description.h"
+#include "indexed_dataset/curriculum/metric_files.h"
 #include "tests/trainer/tiny_dataset.h"
 #include "trainer/data/batch_schedule.h"
 #include "trainer/data/data_loader.h"
@@ -17,7 +19,7 @@ namespace weft {
 namespace {
 
 constexpr int64_t kUnit = 12;  // batches can be divided by each number of rows that ranks share
-enum class Data { kOne, kBlend, kUnweighted, kScheduled, kCyclic };
+enum class Data { kOne, kBlend, kUnweighted, kScheduled, kCyclic, kByDifficulty };
 enum class Sizes { kConstant, kRampUp, kSteps };
 enum class Lengths { kWhole, kTruncate, kReshape };
 
@@ -87,7 +89,9 @@ class ResumedOrder : public testing::Test {
     Blend blend;
     blend.prefixes = {a_};
     if (data != Data::kOne && data != Data::kCyclic) blend.prefixes.push_back(b_);
-    if (data == Data::kBlend || data == Data::kScheduled) blend.weights = {some(), some()};
+    const bool has_weights =
+        data == Data::kBlend || data == Data::kScheduled || data == Data::kByDifficulty;
+    if (has_weights) blend.weights = {some(), some()};
     options_.blends.blends[0] = {blend};
     if (data == Data::kScheduled) {
       blend.weights = {some(), some()};
@@ -96,6 +100,7 @@ class ResumedOrder : public testing::Test {
       change.blend = blend;
       options_.blends.changes = {change};
     }
+    if (data == Data::kByDifficulty) choose_difficulties(choose);
     is_cyclic_ = data == Data::kCyclic;
     shards_ = choose.of({false, true});
   }
@@ -115,6 +120,24 @@ class ResumedOrder : public testing::Test {
       curriculum.total_step = choose.between(2, 15);
       curriculum.difficulty_step = choose.between(1, 2);
     }
+  }
+
+  // Random scores, of which all are admitted at a random step.
+  void choose_difficulties(Chooser& choose) {
+    const TrainingDatasets plain =
+        build_training_datasets(options_, {.train_samples = *config_.train_samples});
+    std::vector<int64_t> scores(static_cast<size_t>(plain.train->num_samples()));
+    for (int64_t& score : scores) score = choose.between(0, 30);
+    write_metric_files(folder_ / "metrics", {.name = "score"}, scores,
+                       describe_order(*plain.train, order_arguments(options_)));
+    config_.curriculum_metrics =
+        R"({"score": {"index_to_sample_path": ")" +
+        (folder_ / "metrics" / "score" / "score_index_to_sample").string() +
+        R"(", "difficulty_type": "percentile", "min_difficulty": 1, "max_difficulty": 20,)"
+        R"( "schedule_type": "fixed_root", "schedule_config": {"total_curriculum_step": )" +
+        std::to_string(choose.between(2, 15)) + R"(, "difficulty_step": 1, "root_degree": 2}}})";
+    config_.curriculum_metrics_seed = choose.between(0, 10000);
+    options_.curriculum = config_.metric_curriculum();
   }
 
   Ranks any_ranks(Chooser& choose) {
@@ -237,10 +260,12 @@ TEST_F(ResumedOrder, IsThatOfTheUndisturbedRunForEveryCombination) {
   Chooser choose(seed);
   for (uint64_t round = 0; round < rounds; ++round) {
     for (const auto& [name, order] : kOrderKinds) {
-      for (const Data data :
-           {Data::kOne, Data::kBlend, Data::kUnweighted, Data::kScheduled, Data::kCyclic}) {
+      for (const Data data : {Data::kOne, Data::kBlend, Data::kUnweighted, Data::kScheduled,
+                              Data::kCyclic, Data::kByDifficulty}) {
         for (const Sizes sizes : {Sizes::kConstant, Sizes::kRampUp, Sizes::kSteps}) {
           for (const Lengths lengths : {Lengths::kWhole, Lengths::kTruncate, Lengths::kReshape}) {
+            // A curriculum by difficulty draws whole samples.
+            if (data == Data::kByDifficulty && lengths == Lengths::kReshape) continue;
             SCOPED_TRACE("WEFT_TEST_SEED=" + std::to_string(seed) + " round " +
                          std::to_string(round) + " --sample-order " + name + ", data " +
                          std::to_string(static_cast<int>(data)) + ", sizes " +

@@ -1,0 +1,70 @@
+#include "indexed_dataset/samples/drawn_order.h"
+
+#include <stdexcept>
+
+namespace weft {
+namespace {
+
+// splitmix64 [Steele, Lea, Flood 2014, doi:10.1145/2660193.2660195]: any seed will do, and it is the same on
+// every machine.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+  // Returns a number below `bound`, from the upper or lower 32 bits of a product. The numbers are a
+  // little more probable, by less than bound / 2^64.
+  uint64_t below(uint64_t bound) {
+    const uint64_t x = next();
+    if (bound <= UINT32_MAX) return ((x >> 32) * bound + ((x & UINT32_MAX) * bound >> 32)) >> 32;
+    return x % bound;
+  }
+
+ private:
+  uint64_t next() {
+    state_ += 0x9E3779B97F4A7C15;
+    uint64_t z = state_;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9;
+    z = (z ^ z >> 27) * 0x94D049BB133111EB;
+    return z ^ z >> 31;
+  }
+  uint64_t state_;
+};
+
+template <typename T>
+std::vector<T> draw(const std::vector<int64_t>& admitted, const std::vector<PoolStage>& stages,
+                    uint64_t seed, int64_t num_draws) {
+  Random random(seed);
+  std::vector<T> draws, bag;
+  draws.reserve(static_cast<size_t>(num_draws));
+  int64_t pool_size = 0;
+  auto stage = stages.begin();
+  const auto fill = [&](int64_t from) {
+    for (int64_t i = from; i < pool_size; ++i)
+      bag.push_back(static_cast<T>(admitted[static_cast<size_t>(i)]));
+  };
+  for (int64_t i = 0; i < num_draws; ++i) {
+    for (; stage != stages.end() && stage->first_draw <= i; ++stage) {
+      const int64_t before = std::exchange(pool_size, stage->pool_size);
+      fill(before);
+    }
+    if (bag.empty()) fill(0);
+    T& drawn = bag[random.below(bag.size())];
+    draws.push_back(drawn);
+    drawn = bag.back();
+    bag.pop_back();
+  }
+  return draws;
+}
+
+}  // namespace
+
+Draws draw_samples(const std::vector<int64_t>& admitted, const std::vector<PoolStage>& stages,
+                   uint64_t seed, int64_t num_draws) {
+  if (stages.empty() || stages.front().first_draw != 0 || stages.front().pool_size < 1)
+    throw std::logic_error("no sample can be drawn first");
+  const bool is_wide =
+      !admitted.empty() && *std::max_element(admitted.begin(), admitted.end()) > UINT32_MAX;
+  if (is_wide) return draw<int64_t>(admitted, stages, seed, num_draws);
+  return draw<uint32_t>(admitted, stages, seed, num_draws);
+}
+
+}  // namespace weft
