@@ -50,8 +50,9 @@ class AnalyzeCommand final : public Command {
         "the same for the documents of the dataset, of which samples get the mean; one file "
         "for each dataset of a blend");
     options.text("--score-name", score_name_, "the name of these scores as a metric");
-    options.integer("--score-scale", score_scale_, "scores are multiplied by this and rounded down",
-                    1, 1'000'000'000);
+    options.integer("--score-scale", score_scale_,
+                    "scores are multiplied by this and rounded to the nearest integer", 1,
+                    1'000'000'000);
     options.text("--output", output_, "folder of the metrics' files; made if it is not there");
     options.flag("--overwrite", overwrite_, "replace metrics of another analysis in that folder");
     options.integer("--threads", num_threads_, "threads (default: as many as there are cores)", 1,

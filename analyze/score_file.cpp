@@ -37,7 +37,7 @@ std::vector<int64_t> read_scores(const std::filesystem::path& path, int64_t coun
     const auto [stop, error] = std::from_chars(line.data(), line.data() + line.size(), value);
     if (error != std::errc() || stop != line.data() + line.size() || !std::isfinite(value))
       fail(fmt::format("'{}' is no number", beginning_of(line, 60)));
-    const double scaled = std::floor(value * static_cast<double>(scale));
+    const double scaled = std::nearbyint(value * static_cast<double>(scale));
     if (scale == 1 && scaled != value)
       fail(
           fmt::format("{} has a fraction, and scores become integers: give --score-scale, by which "

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <deque>
+#include <memory>
 #include <optional>
 
 #include "trainer/config/device_profile.h"
@@ -76,6 +78,55 @@ std::string schedule_table(const Config& config, const BatchSchedule& schedule) 
   return text;
 }
 
+// A pipeline stage, each of whose ranks plans the same memory.
+class PlannedStage {
+ public:
+  PlannedStage(const Config& config, Backend& backend, const TrainerOptions& options,
+               const Topology& topology, int stage) {
+    groups_.layout = layout_of(topology, 0);
+    groups_.layout.pp_rank = stage;
+    trainer_ = std::make_unique<Trainer>(backend, options, groups_);
+    snapshot_bytes_ = add_checkpoint_memory(*trainer_, groups_.layout, config, staging_, snapshot_);
+  }
+  const MemoryPlan& plan() const { return trainer_->plan(); }
+  int64_t snapshot_bytes() const { return snapshot_bytes_; }
+
+ private:
+  ProcessGroups groups_ = create_lone_process_groups();
+  std::unique_ptr<Trainer> trainer_;
+  Tensor staging_, snapshot_;
+  int64_t snapshot_bytes_ = 0;
+};
+
+std::string stage_table(const std::deque<PlannedStage>& stages, const Topology& topology) {
+  constexpr MemoryClass kShown[] = {MemoryClass::kParameters, MemoryClass::kGradients,
+                                    MemoryClass::kOptimizer, MemoryClass::kActivations,
+                                    MemoryClass::kLogits};
+  const auto mib = [](int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  std::string text =
+      fmt::format(" > each of {} ranks of a stage plans the same memory (MiB):\n    stage",
+                  topology.tp_size * topology.dp_size);
+  for (const MemoryClass shown : kShown) text += fmt::format(" {:>12}", name_of(shown));
+  text += fmt::format(" {:>12}\n", "device total");
+  for (size_t stage = 0; stage < stages.size(); ++stage) {
+    const MemoryPlan& plan = stages[stage].plan();
+    text += fmt::format("    {:5d}", stage);
+    for (const MemoryClass shown : kShown)
+      text += fmt::format(" {:12.2f}", mib(plan.class_bytes(shown)));
+    text += fmt::format(" {:12.2f}\n", mib(plan.device_bytes()));
+  }
+  return text;
+}
+
+// Stages of equal speed are idle for p - 1 of m + p - 1 micro-batches [Narayanan et al. 2021,
+// arXiv:2104.04473, section 2.2.1].
+std::string bubble_line(const BatchSchedule& schedule, const Topology& topology) {
+  const int64_t last = schedule.num_micro_batches(schedule.num_train_samples());
+  return fmt::format(
+      " > pipeline bubble: {:.1f} % of a step with {} micro-batches, the last size\n",
+      100.0 * (topology.pp_size - 1) / static_cast<double>(last + topology.pp_size - 1), last);
+}
+
 }  // namespace
 
 void dry_run(const Config& config, const std::vector<std::string>& notes, int64_t ranks_on_host,
@@ -87,20 +138,25 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, int64_
   TrainerOptions options = trainer_options(config, vocabulary.num_tokens);
   if (device.profile)
     options.planned_workspace_bytes = device.profile->workspace_bytes(options.shape);
-  ProcessGroups groups = create_lone_process_groups();
-  const Topology topology = topology_of(config);
-  groups.layout = layout_of(topology, 0);
-  Trainer trainer(*device.backend, options, groups);
-  Tensor staging, snapshot;
-  const int64_t snapshot_bytes =
-      add_checkpoint_memory(trainer, groups.layout, config, staging, snapshot);
+  const Topology topology = topology_of(config, options.shape);
+  std::deque<PlannedStage> stages;
+  for (int stage = 0; stage < topology.pp_size; ++stage)
+    stages.emplace_back(config, *device.backend, options, topology, stage);
+  const auto largest = std::max_element(stages.begin(), stages.end(),
+                                        [](const PlannedStage& a, const PlannedStage& b) {
+                                          return a.plan().device_bytes() < b.plan().device_bytes();
+                                        });
+  const MemoryPlan& plan = largest->plan();
   std::string text = start_banner(config, notes, schedule, vocabulary);
   text += fmt::format("> device: {}\n", device.description);
-  text += num_parameters_lines(trainer.shape(), topology);
-  if (config.world_size > 1) {
+  text += stage_lines(config, topology) + num_parameters_lines(options.shape, topology);
+  if (topology.pp_size > 1) {
+    text += stage_table(stages, topology) + bubble_line(schedule, topology);
+    text += fmt::format(" > stage {}, which plans the most:\n", largest - stages.begin());
+  } else if (config.world_size > 1) {
     text += fmt::format(" > each of {} ranks plans the same memory:\n", config.world_size);
   }
-  text += trainer.plan().to_string();
+  text += plan.to_string();
   const int64_t nccl_bytes = device.nccl_bytes(config, topology);
   if (nccl_bytes > 0) {
     text += fmt::format(" > NCCL: about {} MiB more on each device, {} for each of {} groups\n",
@@ -109,7 +165,7 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, int64_
 
   text += schedule_table(config, schedule);
   const DatasetTargetSizes sizes = target_sizes(config, schedule);
-  text += dataset_sizes_lines(sizes.train_samples, sizes.valid_samples, sizes.test_samples);
+  text += dataset_sizes_lines(sizes, config.full_validation);
   const std::vector<DatasetIdentity> datasets = DataWatch(dataset_prefixes(config)).identities();
   int64_t num_documents = 0, num_tokens = 0;
   for (const DatasetIdentity& dataset : datasets) {
@@ -124,19 +180,18 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, int64_
   std::fputs(text.c_str(), out);
   std::fflush(out);
   if (device.profile) {
-    check_device_memory(trainer.plan().device_bytes() + nccl_bytes, device.profile->free_bytes(),
+    check_device_memory(plan.device_bytes() + nccl_bytes, device.profile->free_bytes(),
                         device.profile->name);
   } else {
-    check_device_memory(trainer.plan().device_bytes() + nccl_bytes,
-                        device.backend->free_memory_bytes(), device.backend->description());
-    check_memory(trainer.plan(), *device.backend, index_bytes, config.num_workers);
+    check_device_memory(plan.device_bytes() + nccl_bytes, device.backend->free_memory_bytes(),
+                        device.backend->description());
+    check_memory(plan, *device.backend, index_bytes, config.num_workers);
     check_memory_of_host(ranks_on_host,
-                         ranks_on_host * host_bytes(trainer.plan(), *device.backend, index_bytes),
+                         ranks_on_host * host_bytes(plan, *device.backend, index_bytes),
                          free_host_bytes(), "this host");
     const bool is_on_host = device.backend->kind() == DeviceKind::kCpu;
-    check_snapshot_memory(snapshot_bytes,
-                          free_host_bytes() - (is_on_host ? trainer.plan().device_bytes() : 0),
-                          "this host");
+    check_snapshot_memory(largest->snapshot_bytes(),
+                          free_host_bytes() - (is_on_host ? plan.device_bytes() : 0), "this host");
   }
 }
 

@@ -1,6 +1,7 @@
 // The datasets of a run, and the loaders that make its batches.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "trainer/log/log_lines.h"
@@ -10,10 +11,15 @@ namespace weft {
 
 void TrainLoop::open_data() {
   print("> building train, validation, and test datasets ...\n");
-  print(dataset_sizes_lines(sizes_.train_samples, sizes_.valid_samples, sizes_.test_samples));
+  print(dataset_sizes_lines(sizes_, config_.full_validation));
   const DatasetOptions options = dataset_options(config_);
   blends_ = options.blends;
   datasets_ = build_training_datasets(options, sizes_);
+  if (config_.full_validation) {
+    sizes_.valid_samples = 0;
+    for (const NamedDataset& group : datasets_.valid)
+      sizes_.valid_samples = std::max(sizes_.valid_samples, group.dataset.num_samples());
+  }
   int64_t num_documents = 0, num_tokens = 0;
   for (const auto& reader : datasets_.readers) {
     num_documents += reader->num_documents();
@@ -28,6 +34,11 @@ void TrainLoop::open_data() {
   print(fmt::format(" > {}: {} documents, {} tokens; samples: train {}, validation {}, test {}\n",
                     name_of_datasets(config_), num_documents, num_tokens, samples(Split::kTrain),
                     samples(Split::kValid), samples(Split::kTest)));
+  if (unseen_) {
+    print(fmt::format(
+        " > --unsee {}: {} documents, whose tokens have no loss in training (SHA-256 {})\n",
+        config_.unsee, unseen_->num_documents(), unseen_->sha256()));
+  }
 }
 
 void TrainLoop::check_samples_suffice() const {
@@ -50,11 +61,14 @@ void TrainLoop::check_samples_suffice() const {
 }
 
 DataLoaderOptions TrainLoop::loader_options(int64_t first_sample) const {
+  const Chunk& chunk = trainer_->parameters().chunk();
   DataLoaderOptions options{.micro_batch_size = config_.micro_batch_size,
                             .dp_rank = groups_.layout.dp_rank,
                             .dp_size = groups_.layout.dp_size,
                             .first_sample = first_sample,
                             .vocab_size = vocabulary_.num_tokens,
+                            .has_samples = chunk.has_embedding || chunk.has_head ||
+                                           trainer_->shape().needs_document_bounds(),
                             .num_threads = config_.num_workers};
   options.end_of_document_id = vocabulary_.end_of_document_id();
   options.eod_mask_loss = config_.eod_mask_loss;
@@ -75,6 +89,7 @@ void TrainLoop::start_loaders() {
     options.curriculum = schedule_.curriculum();
     options.finished_iterations = iteration();
     options.consumed_tokens = position().consumed.tokens;
+    options.unseen = unseen_;
     train_loader_ = std::make_unique<DataLoader>(
         *backend_, *datasets_.train, options,
         DataLoader::BatchSizes{
@@ -82,6 +97,7 @@ void TrainLoop::start_loaders() {
             schedule_.largest_global_batch_size()});
   }
   for (const NamedDataset& group : datasets_.valid) {
+    if (config_.full_validation) break;
     // A run that resumes with a shorter --eval-interval may need more samples than are left. It
     // then starts again with the first one.
     const int64_t evaluations = schedule_.num_iterations() / config_.eval_interval -
@@ -93,8 +109,13 @@ void TrainLoop::start_loaders() {
   }
   // Evaluations take whole samples.
   for (const NamedDataset& group : datasets_.valid) {
-    valid_loaders_.push_back(std::make_unique<DataLoader>(
-        *backend_, group.dataset, loader_options(consumed_valid_samples_), of_evaluation));
+    DataLoaderOptions options = loader_options(consumed_valid_samples_);
+    if (config_.full_validation) {
+      options.first_sample = 0;
+      options.samples_per_pass = group.dataset.num_samples();
+    }
+    valid_loaders_.push_back(
+        std::make_unique<DataLoader>(*backend_, group.dataset, options, of_evaluation));
   }
   // Already here: a rank must not pin memory later, while another one waits for it.
   for (const NamedDataset& group : datasets_.test) {

@@ -1,6 +1,10 @@
 // Evaluation of a run: losses of the validation and test sets.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <deque>
+#include <numeric>
+
 #include "trainer/train_loop.h"
 
 namespace weft {
@@ -14,25 +18,45 @@ std::string set_name(const std::string& set, const NamedDataset& group) {
 
 }  // namespace
 
-// Returns the mean over eval_iters global batches, with as many results in flight as in training,
-// or nothing if a signal cut it short: between SIGTERM and SIGKILL there may be 30 seconds, in
-// which the state must be saved.
-std::optional<double> TrainLoop::mean_loss(DataLoader& loader) {
-  double sum = 0;
-  int64_t begun = 0, num_read = 0;
-  const auto read_until = [&](int64_t count) {
-    for (; num_read < count; ++num_read) {
-      sum += trainer_->result().loss;
+// Returns the mean over eval_iters global batches, or with --full-validation over all tokens of a set,
+// with as many results in flight as in training; or nothing if a signal cut it short: between SIGTERM and
+// SIGKILL there may be 30 seconds, in which the state must be saved.
+std::optional<double> TrainLoop::mean_loss(DataLoader& loader, bool full) {
+  const int64_t num_batches = full ? loader.batches_per_pass() : config_.eval_iters;
+  double sum = 0, num_loss_tokens = 0;
+  std::deque<double> weights;  // of the batches whose results are unread
+  const auto read_until = [&](size_t num_unread) {
+    while (weights.size() > num_unread) {
+      sum += trainer_->result().loss * weights.front();
+      weights.pop_front();
       loader.release();
     }
   };
-  while (begun < config_.eval_iters && !is_stop_requested()) {
-    trainer_->evaluate(loader.next());
-    read_until(++begun - static_cast<int64_t>(results_in_flight_));
+  int64_t begun = 0;
+  for (; begun < num_batches && !is_stop_requested(); ++begun) {
+    const GlobalBatch batch = loader.next();
+    trainer_->evaluate(batch);
+    // With --full-validation the loss is a sum over tokens, divided by the tokens of a whole batch.
+    const int64_t rows =
+        batch.num_micro_batches * config_.micro_batch_size * groups_.layout.dp_size;
+    weights.push_back(full ? static_cast<double>(rows * config_.seq_length) : 1.0);
+    num_loss_tokens += batch.num_loss_tokens;
+    read_until(results_in_flight_);
   }
-  read_until(begun);
-  if (begun < config_.eval_iters) return std::nullopt;
-  return sum / static_cast<double>(config_.eval_iters);
+  read_until(0);
+  if (begun < num_batches) return std::nullopt;
+  return sum / (full ? sum_over_data_ranks(num_loss_tokens) : static_cast<double>(num_batches));
+}
+
+// Ranks of one data-parallel rank read the same samples.
+double TrainLoop::sum_over_data_ranks(double own) const {
+  std::vector<double> by_rank(static_cast<size_t>(groups_.layout.dp_size));
+  for (const std::string& text :
+       ranks_.all_gather(fmt::format("{} {:.0f}", groups_.layout.dp_rank, own))) {
+    const size_t space = text.find(' ');
+    by_rank.at(std::stoul(text.substr(0, space))) = std::stod(text.substr(space));
+  }
+  return std::max(1.0, std::accumulate(by_rank.begin(), by_rank.end(), 0.0));
 }
 
 // Returns false if a signal cut it short; the position in the validation set then stays where it
@@ -40,18 +64,22 @@ std::optional<double> TrainLoop::mean_loss(DataLoader& loader) {
 bool TrainLoop::evaluate_validation(bool at_end) {
   const RunLog::Pause pause(*log_);
   for (size_t i = 0; i < valid_loaders_.size(); ++i) {
-    const std::optional<double> loss = mean_loss(*valid_loaders_[i]);
+    const std::optional<double> loss = mean_loss(*valid_loaders_[i], config_.full_validation);
     if (!loss) return false;
     log_->on_evaluation({set_name("validation", datasets_.valid[i]), *loss, iteration(),
                          consumed_samples(), at_end});
   }
-  consumed_valid_samples_ = valid_loaders_.front()->consumed_samples();
+  if (config_.full_validation) {
+    consumed_valid_samples_ += samples_per_validation();
+  } else {
+    consumed_valid_samples_ = valid_loaders_.front()->consumed_samples();
+  }
   return true;
 }
 
 bool TrainLoop::evaluate_test() {
   for (size_t i = 0; i < datasets_.test.size(); ++i) {
-    const std::optional<double> loss = mean_loss(*test_loaders_[i]);
+    const std::optional<double> loss = mean_loss(*test_loaders_[i], /*full=*/false);
     if (!loss) return false;
     log_->on_evaluation({set_name("test", datasets_.test[i]), *loss, iteration(),
                          consumed_samples(), /*at_end=*/true});
@@ -65,8 +93,14 @@ bool TrainLoop::evaluate_test() {
 bool TrainLoop::evaluation_was_cut_short() const {
   if (datasets_.valid.empty() || iteration() == 0 || iteration() % config_.eval_interval != 0)
     return false;
-  const int64_t per_evaluation = config_.eval_iters * config_.global_batch();
-  return consumed_valid_samples_ == (iteration() / config_.eval_interval - 1) * per_evaluation;
+  return consumed_valid_samples_ ==
+         (iteration() / config_.eval_interval - 1) * samples_per_validation();
+}
+
+// Returns the samples that a validation takes of the first set.
+int64_t TrainLoop::samples_per_validation() const {
+  return config_.full_validation ? datasets_.valid.front().dataset.num_samples()
+                                 : config_.eval_iters * config_.global_batch();
 }
 
 }  // namespace weft

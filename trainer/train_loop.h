@@ -67,7 +67,9 @@ class TrainLoop {
   ExitCode stop(const Control& control);
   ExitCode finish();
 
-  std::optional<double> mean_loss(DataLoader& loader);
+  std::optional<double> mean_loss(DataLoader& loader, bool full);
+  double sum_over_data_ranks(double own) const;
+  int64_t samples_per_validation() const;
   bool evaluate_validation(bool at_end);
   bool evaluate_test();
   bool evaluation_was_cut_short() const;
@@ -96,7 +98,9 @@ class TrainLoop {
   void check_samples_suffice() const;
   void write_manifest() const;
   DataLoaderOptions loader_options(int64_t first_sample) const;
-  DataIdentity data_identity() const { return {data_watch_.identities(), vocabulary_}; }
+  DataIdentity data_identity() const {
+    return {data_watch_.identities(), vocabulary_, unseen_ ? unseen_->sha256() : ""};
+  }
   static double ms_since(Clock::time_point start) {
     return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   }
@@ -112,6 +116,7 @@ class TrainLoop {
   std::deque<LockFile> locks_;  // one for each folder that this run writes to
   RunVocabulary vocabulary_;
   DataWatch data_watch_;
+  std::shared_ptr<const UnseenDocuments> unseen_;  // with --unsee
   std::unique_ptr<Backend> backend_;
   ProcessGroups groups_;
   std::unique_ptr<StepProfiler> profiler_;  // with --profile-steps

@@ -40,15 +40,15 @@ void TrainLoop::report_profile() {
   if (!is_first_rank()) return;
   std::string text = to_text(profile);
   if (ranks.size() > 1) text += to_text_of_ranks(ranks);
+  log_->print(text);
   const std::string folder = config_.run_folder();
   if (!folder.empty()) {
     const std::filesystem::path path =
         std::filesystem::path(folder) /
         fmt::format("profile_{}_{}.json", profile.first_step, profile.last_step);
     write_file_atomically(path, to_json_document(ranks));
-    text += fmt::format("  all lines of all ranks: {}\n", path.string());
+    log_->print(fmt::format("  all lines of all ranks: {}\n", path.string()));
   }
-  log_->print(text);
 }
 
 }  // namespace weft

@@ -8,6 +8,7 @@
 
 #include "trainer/checkpoint/background_save.h"
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/config/pipeline_partition.h"
 
 namespace weft {
 
@@ -53,10 +54,9 @@ std::unique_ptr<Backend> create_backend(DeviceKind kind, const Config& config, i
   return create_cuda_backend(local_rank % num_cuda_devices(), algorithm_cache(config));
 }
 
-ProcessGroups create_groups(const Config& config, HostGroup& ranks, Backend& backend,
-                            std::string& text) {
+ProcessGroups create_groups(const Topology& topology, const Config& config, HostGroup& ranks,
+                            Backend& backend, std::string& text) {
   if (ranks.size() == 1) return create_lone_process_groups();
-  const Topology topology = topology_of(config);
   std::string how = "MPI";
   ProcessGroups groups;
   if (backend.kind() == DeviceKind::kCpu) {
@@ -73,23 +73,32 @@ ProcessGroups create_groups(const Config& config, HostGroup& ranks, Backend& bac
   return groups;
 }
 
-Topology topology_of(const Config& config) {
+Topology topology_of(const Config& config, const ModelShape& shape) {
   Topology topology = topology_of(
       config.world_size, config.tensor_model_parallel_size, config.pipeline_model_parallel_size,
       config.use_tp_pp_dp_mapping ? RankOrder::kTpPpDp : RankOrder::kTpDpPp);
   topology.sequence_parallel = config.shares_sequence();
+  topology.stage_layers = layers_of_stages(config.pp_partition_method, topology.pp_size, shape);
   return topology;
 }
 
 std::string num_parameters_lines(const ModelShape& shape, const Topology& topology) {
   std::string text;
   ParallelLayout layout = layout_of(topology, 0);
-  for (; layout.tp_rank < topology.tp_size; ++layout.tp_rank) {
-    text += fmt::format(
-        " > number of parameters on (tensor, pipeline) model parallel rank ({}, 0): {}\n",
-        layout.tp_rank, ParameterTable(shape, layout).num_parameters());
+  for (layout.pp_rank = 0; layout.pp_rank < topology.pp_size; ++layout.pp_rank) {
+    for (layout.tp_rank = 0; layout.tp_rank < topology.tp_size; ++layout.tp_rank) {
+      text += fmt::format(
+          " > number of parameters on (tensor, pipeline) model parallel rank ({}, {}): {}\n",
+          layout.tp_rank, layout.pp_rank, ParameterTable(shape, layout).num_parameters());
+    }
   }
   return text;
+}
+
+std::string stage_lines(const Config& config, const Topology& topology) {
+  if (topology.pp_size == 1) return "";
+  return fmt::format("Partitioning pipeline stages with method {}\n", config.pp_partition_method) +
+         text_of_stages(topology.stage_layers);
 }
 
 void check_padding(const Config& config, const RunVocabulary& vocabulary) {
@@ -128,8 +137,15 @@ DatasetOptions dataset_options(const Config& config) {
           .cache_path = config.data_cache_path,
           .cyclic = cyclic,
           .curriculum = config.metric_curriculum(),
+          .full_validation = config.full_validation,
           .vocab_file = config.vocab_file,
           .merge_file = config.merge_file};
+}
+
+std::shared_ptr<const UnseenDocuments> read_unseen_documents(const Config& config) {
+  if (config.unsee.empty()) return nullptr;
+  return std::make_shared<const UnseenDocuments>(config.unsee, dataset_prefixes(config),
+                                                 std::filesystem::current_path());
 }
 
 std::string name_of_datasets(const Config& config) {

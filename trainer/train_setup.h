@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "indexed_dataset/blends/build_datasets.h"
+#include "indexed_dataset/run_folder/unseen_documents.h"
 #include "kernels/backend.h"
 #include "trainer/checkpoint/resume.h"
 #include "trainer/config/config.h"
@@ -33,12 +34,14 @@ std::unique_ptr<Backend> create_backend(DeviceKind kind, const Config& config, i
 
 // Creates the communicators of the run's ranks, by --distributed-backend where they are on GPUs, and
 // tells where they are in `text`. All ranks call it. Throws as the functions of process_groups.h.
-ProcessGroups create_groups(const Config& config, HostGroup& ranks, Backend& backend,
-                            std::string& text);
+ProcessGroups create_groups(const Topology& topology, const Config& config, HostGroup& ranks,
+                            Backend& backend, std::string& text);
 
-// Returns how the run's ranks are arranged.
-Topology topology_of(const Config& config);
-// Returns Megatron's line for each tensor-parallel rank: the number of its parameters.
+// Returns how the run's ranks are arranged, and its layers on pipeline stages.
+Topology topology_of(const Config& config, const ModelShape& shape);
+// Returns Megatron-DeepSpeed's lines about the pipeline stages; none where there is one stage.
+std::string stage_lines(const Config& config, const Topology& topology);
+// Returns Megatron's line for each rank of a copy of the model: the number of its parameters.
 std::string num_parameters_lines(const ModelShape& shape, const Topology& topology);
 
 // Throws std::invalid_argument where --pad-vocab-size-to is smaller than the vocabulary.
@@ -58,6 +61,9 @@ DatasetTargetSizes target_sizes(const Config& config, const BatchSchedule& sched
 
 // Returns what decides the samples of a run. Throws as resolve_data_paths().
 DatasetOptions dataset_options(const Config& config);
+
+// Reads the file of --unsee; null without one. Throws as UnseenDocuments.
+std::shared_ptr<const UnseenDocuments> read_unseen_documents(const Config& config);
 
 // Returns the prefix of the run's dataset, or "N datasets": for the log.
 std::string name_of_datasets(const Config& config);

@@ -61,6 +61,7 @@ TrainLoop::TrainLoop(const Config& config, const std::vector<std::string>& notes
       schedule_(config),
       vocabulary_(find_run_vocabulary(config)),
       data_watch_(dataset_prefixes(config)),
+      unseen_(read_unseen_documents(config)),
       lr_(lr_settings(config)) {
   check_padding(config_, vocabulary_);
   check_threads(config_);
@@ -80,7 +81,8 @@ TrainLoop::TrainLoop(const Config& config, const std::vector<std::string>& notes
   const bool is_gpu = device.kind == DeviceKind::kCuda;
   check_ranks_agree(ranks_, {{"the device", is_gpu ? backend_->description() : "a CPU"}});
   std::string where;
-  groups_ = create_groups(config_, ranks_, *backend_, where);
+  const Topology topology = topology_of(config_, model_shape(config_, vocabulary_.num_tokens));
+  groups_ = create_groups(topology, config_, ranks_, *backend_, where);
   if (profiled) groups_ = with_profile(std::move(groups_), profiled->recorder());
   print(where);
   print(fmt::format("> device: {} ({})\n", backend_->description(), device.why));
@@ -129,6 +131,7 @@ Facts TrainLoop::facts() const {
     facts.emplace_back(flag, value);
   }
   facts.emplace_back("the program's checksum", program_checksum());
+  facts.emplace_back("the file of --unsee", unseen_ ? unseen_->sha256() : "");
   facts.emplace_back("the vocabulary",
                      fmt::format("{} tokens {} {}", vocabulary_.num_tokens,
                                  vocabulary_.vocab_sha256, vocabulary_.merge_sha256));
@@ -176,6 +179,7 @@ void TrainLoop::load_or_initialize(const std::optional<CheckpointChoice>& checkp
   trainer_ = std::make_unique<Trainer>(*backend_, trainer_options(config_, vocabulary_.num_tokens),
                                        groups_);
   const ParameterTable& parameters = trainer_->parameters();
+  print(stage_lines(config_, groups_.layout));
   print(num_parameters_lines(trainer_->shape(), groups_.layout));
   print(fmt::format(" > weight decay on {} parameters, none on {}\n", parameters.num_decaying(),
                     parameters.num_parameters() - parameters.num_decaying()));
@@ -264,8 +268,9 @@ void TrainLoop::write_manifest() const {
                       .dataset_prefix = prefixes.size() == 1 ? prefixes.front() : "",
                       .blends = blends_,
                       .data = data_identity(),
+                      .unseen = unseen_.get(),
                       .padded_vocabulary_size = trainer_->shape().padded_vocab_size,
-                      .num_parameters = trainer_->parameters().num_parameters(),
+                      .num_parameters = trainer_->shape().num_parameters(),
                       .num_iterations = schedule_.num_iterations(),
                       .train_samples = schedule_.num_train_samples(),
                       .valid_samples = sizes_.valid_samples,

@@ -79,8 +79,11 @@ weft::ExitCode run(weft::ParsedArguments& parsed, weft::HostGroup& ranks,
   weft::Config& config = parsed.config;
   config.world_size = ranks.size();
   // A process alone plans for the ranks that hold one model together.
-  if (config.dry_run && ranks.size() == 1)
-    config.world_size = std::max<int64_t>(1, config.tensor_model_parallel_size);
+  if (config.dry_run && ranks.size() == 1) {
+    constexpr int64_t kMostRanks = 1 << 20;
+    config.world_size = std::clamp<int64_t>(config.tensor_model_parallel_size, 1, kMostRanks) *
+                        std::clamp<int64_t>(config.pipeline_model_parallel_size, 1, kMostRanks);
+  }
   if (config.measure_device) {
     if (print_problems(parsed.problems, ranks)) return weft::ExitCode::kUsage;
     weft::measure_devices(config, ranks, stdout);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
@@ -79,6 +80,7 @@ class SplitBuilder {
         reports_(reports) {}
 
   BlendedDataset build(const Blend& blend, int64_t num_samples) {
+    if (takes_all()) return build_all_samples(blend);
     if (split_ == Split::kTrain && !options_.blends.changes.empty())
       return build_scheduled(blend, num_samples);
     if (blend.prefixes.size() == 1 && blend.weights.empty()) {
@@ -93,6 +95,7 @@ class SplitBuilder {
     return join(blend, asked, build_all(blend, asked), sizes.weights, sizes.size);
   }
 
+  bool takes_all() const { return split_ == Split::kValid && options_.full_validation; }
   // Returns true if the split gets a share of any of its datasets.
   bool has_share(const Blend& blend) const {
     for (size_t i = 0; i < blend.prefixes.size(); ++i) {
@@ -106,21 +109,47 @@ class SplitBuilder {
   BlendedDataset build_by_size(const Blend& blend, int64_t num_samples) {
     const std::vector<std::optional<int64_t>> asked(blend.prefixes.size());
     std::vector<GptDataset> datasets = build_all(blend, asked);
-    std::vector<double> weights;
-    int64_t total = 0;
-    for (size_t i = 0; i < datasets.size(); ++i) {
-      const int64_t count = datasets[i].num_samples();
-      if (count < 1) {
-        throw std::invalid_argument(where(blend, i) + ": it gives no " +
-                                    std::string(split_name(split_)) + " sample of " +
-                                    std::to_string(options_.sequence_length) +
-                                    " tokens; leave it out, or give weights (it is then repeated)");
-      }
-      weights.push_back(static_cast<double>(count));
-      total += count;
-    }
-    return join(blend, asked, std::move(datasets), normalize_weights(weights),
+    const std::vector<int64_t> counts = counts_of(blend, datasets);
+    const int64_t total = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+    return join(blend, asked, std::move(datasets),
+                normalize_weights(std::vector<double>(counts.begin(), counts.end())),
                 std::min(num_samples, total));
+  }
+
+  // One epoch of each dataset. The blending index is kept in no file: it takes less time than the
+  // validation itself.
+  BlendedDataset build_all_samples(const Blend& blend) {
+    if (blend.prefixes.size() > 1 && !blend.weights.empty()) {
+      throw std::invalid_argument(
+          "--full-validation takes every sample of " + std::to_string(blend.prefixes.size()) +
+          " datasets once, so weights would mean nothing; name them without weights");
+    }
+    const auto start = std::chrono::steady_clock::now();
+    std::vector<GptDataset> datasets =
+        build_all(blend, std::vector<std::optional<int64_t>>(blend.prefixes.size()));
+    const std::vector<int64_t> counts = counts_of(blend, datasets);
+    if (datasets.size() == 1) return BlendedDataset(std::move(datasets.front()));
+    const auto index =
+        std::make_shared<const BlendingIndex>(build_exhaustive_blending_index(counts));
+    reports_.push_back({.split = split_,
+                        .name = "blend",
+                        .num_samples = index->view().size(),
+                        .seconds = seconds_since(start)});
+    return {std::move(datasets), {.view = index->view(), .memory = index}};
+  }
+
+  std::vector<int64_t> counts_of(const Blend& blend,
+                                 const std::vector<GptDataset>& datasets) const {
+    std::vector<int64_t> counts;
+    for (size_t i = 0; i < datasets.size(); ++i) {
+      counts.push_back(datasets[i].num_samples());
+      if (counts.back() > 0) continue;
+      throw std::invalid_argument(
+          where(blend, i) + ": it gives no " + std::string(split_name(split_)) + " sample of " +
+          std::to_string(options_.sequence_length) + " tokens; leave it out" +
+          (takes_all() ? "" : ", or give weights (it is then repeated)"));
+    }
+    return counts;
   }
 
   BlendedDataset build_scheduled(const Blend& first, int64_t num_samples) {
@@ -323,7 +352,7 @@ TrainingDatasets build_training_datasets(const DatasetOptions& options,
     for (const Blend& blend : options.blends.of(split)) {
       if (split == Split::kTest && !builder.has_share(blend)) continue;
       BlendedDataset dataset = builder.build(blend, num_samples);
-      if (options.cyclic) dataset.read_cyclically(*options.cyclic);
+      if (options.cyclic && !builder.takes_all()) dataset.read_cyclically(*options.cyclic);
       use(blend, std::move(dataset));
     }
     if (split != Split::kTest && options.blends.of(split).empty()) {

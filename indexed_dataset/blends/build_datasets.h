@@ -27,7 +27,10 @@ struct DatasetOptions {
   bool maps_caches_only = false;                    // what is not in that folder is built in memory
   std::optional<CyclicOptions> cyclic = {};         // --dataloader-type cyclic
   std::optional<MetricCurriculum> curriculum = {};  // training draws samples by difficulty
-  std::string vocab_file = {}, merge_file = {};     // stand in the names of Megatron-Core's caches
+  // Each validation set has all of its samples once, in order: one epoch of each dataset, and of several
+  // without weights an exhaustive blend.
+  bool full_validation = false;
+  std::string vocab_file = {}, merge_file = {};  // stand in the names of Megatron-Core's caches
   int num_threads = 0;  // datasets of a blend are built in parallel; 0: as many as there are cores
 };
 
@@ -62,8 +65,9 @@ struct TrainingDatasets {
 // Opens all datasets and builds each split of which samples are wanted; a test split without any
 // share is left out, as Megatron does (--split 98,2,0). Throws std::invalid_argument when samples are
 // wanted from a split that gets no sequence, and for weights that outrun a dataset: naming it, the
-// samples that it would have to give and has, and what to change. std::runtime_error when its
-// sequences hold no tokens; and as DatasetReader, build_gpt_index and open_curriculum do.
+// samples that it would have to give and has, and what to change; and for weights with full_validation.
+// std::runtime_error when its sequences hold no tokens; and as DatasetReader, build_gpt_index and
+// open_curriculum do.
 TrainingDatasets build_training_datasets(const DatasetOptions& options,
                                          const DatasetTargetSizes& sizes);
 

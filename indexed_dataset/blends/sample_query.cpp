@@ -103,6 +103,7 @@ DatasetOptions dataset_options_from(const Json& manifest) {
         .step_batch_size_schedule = find_text(arguments, "step_batch_size_schedule"),
         .directory = directory.string()};
   }
+  data.full_validation = find_value<bool>(arguments, "full_validation").value_or(false);
   data.vocab_file = find_text(arguments, "vocab_file");
   data.merge_file = find_text(arguments, "merge_file");
   return data;

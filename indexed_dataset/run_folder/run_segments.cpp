@@ -6,8 +6,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <system_error>
 #include <thread>
 
+#include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/process/parallel_for.h"
 #include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/storage/file_io.h"
@@ -38,6 +40,12 @@ RunSegment segment_from(const Json& manifest) {
       segment.datasets.push_back(dataset_identity_from_json(dataset));
     if (segment.datasets.size() != segment.order.data.blends.prefixes().size())
       throw std::runtime_error("it has not one identity for each dataset");
+  }
+  if (const auto unsee = manifest.find("unsee"); unsee != manifest.end() && !unsee->is_null()) {
+    segment.unsee = UnseeFile{.path = unsee->at("path").get<std::string>(),
+                              .copy = {},
+                              .sha256 = unsee->at("sha256").get<std::string>(),
+                              .directory = manifest.at("working_directory").get<std::string>()};
   }
   if (segment.resumed.iteration == 0) segment.resumed_valid_samples = 0;
   if (manifest.contains("resumed_valid_samples"))
@@ -80,7 +88,7 @@ bool have_equal_samples(const RunSegment& a, const RunSegment& b, Split split) {
   return x.blends.of(split) == y.blends.of(split) &&
          x.blends.has_own_paths == y.blends.has_own_paths && x.split == y.split &&
          x.order == y.order && x.sequence_length == y.sequence_length && x.seed == y.seed &&
-         x.surplus == y.surplus && x.cyclic == y.cyclic &&
+         x.surplus == y.surplus && x.cyclic == y.cyclic && x.full_validation == y.full_validation &&
          num_asked_samples(a.order, split) == num_asked_samples(b.order, split);
 }
 
@@ -115,6 +123,12 @@ bool evaluates_after(const SampleOrder& order, int64_t iteration) {
 }  // namespace
 
 std::vector<RunSegment> read_run_segments(const std::filesystem::path& run_folder) {
+  if (!std::filesystem::exists(run_folder / "run_manifest.json")) {
+    throw std::system_error(
+        std::make_error_code(std::errc::no_such_file_or_directory),
+        (run_folder / "run_manifest.json").string() +
+            ": not the folder of a training run; give what weft-train had as --save or --run-dir");
+  }
   const std::filesystem::path path = run_folder / "run_manifest.json";
   const std::string text = read_file(path);
   try {
@@ -124,6 +138,9 @@ std::vector<RunSegment> read_run_segments(const std::filesystem::path& run_folde
       for (const Json& segment : *earlier) segments.push_back(segment_from(segment));
     }
     segments.push_back(segment_from(manifest));
+    for (RunSegment& segment : segments) {
+      if (segment.unsee) segment.unsee->copy = run_folder / unsee_copy_name(segment.unsee->sha256);
+    }
     const auto begins_later = [](const RunSegment& a, const RunSegment& b) {
       return a.resumed.iteration >= b.resumed.iteration || a.resumed.samples > b.resumed.samples;
     };
@@ -138,6 +155,18 @@ std::vector<RunSegment> read_run_segments(const std::filesystem::path& run_folde
   }
 }
 
+std::shared_ptr<const UnseenDocuments> read_unseen_documents(const RunSegment& segment) {
+  if (!segment.unsee) return nullptr;
+  const auto& [path, copy, sha256, directory] = *segment.unsee;
+  const std::filesystem::path& file = std::filesystem::exists(copy) ? copy : path;
+  auto unseen = std::make_shared<const UnseenDocuments>(file, segment.order.data.blends.prefixes(),
+                                                        directory);
+  if (unseen->sha256() == sha256) return unseen;
+  throw ChecksumMismatch(fmt::format(
+      "{}: not the file of --unsee that the run has read, whose SHA-256 is {}; put that one back",
+      file.string(), sha256));
+}
+
 void check_same_datasets(const RunSegment& segment, Split split, const std::string& group) {
   const std::vector<std::string>& named =
       find_group(segment.order.data.blends, split, group).prefixes;
@@ -150,6 +179,14 @@ void check_same_datasets(const RunSegment& segment, Split split, const std::stri
   const auto num_threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   parallel_for(std::ssize(read), num_threads, [&](int64_t i) {
     const auto& [prefix, identity] = read[static_cast<size_t>(i)];
+    if (!std::filesystem::exists(prefix + ".idx")) {
+      throw std::system_error(
+          std::make_error_code(std::errc::no_such_file_or_directory),
+          fmt::format(
+              "the run read the dataset {}, which is not there; was it moved? Link both of its "
+              "files to this place: ln -s NEW.idx {}.idx, and the same for .bin",
+              prefix, prefix));
+    }
     check_same_dataset(prefix, *identity);
   });
 }
@@ -165,6 +202,24 @@ bool has_evaluation(const std::vector<RunSegment>& segments, int64_t iteration) 
   return evaluates_after((made_up ? *made_up : segment_of(segments, iteration)).order, iteration);
 }
 
+SegmentSamples samples_of_validation(const RunSegment& segment, int64_t num_before) {
+  const SampleOrder& order = segment.order;
+  if (order.data.full_validation && order.asked_samples)
+    return {&segment, 0, order.asked_samples->valid_samples};
+  if (order.data.full_validation || !segment.resumed_valid_samples || !order.global_batch_size) {
+    throw std::runtime_error(
+        "the run's folder does not tell with which validation sample it was resumed; give "
+        "--sample-range");
+  }
+  int64_t samples = 0, first = 0, last = 0;
+  if (__builtin_mul_overflow(order.eval_iters, *order.global_batch_size, &samples) ||
+      __builtin_mul_overflow(num_before, samples, &first) ||
+      __builtin_add_overflow(first, *segment.resumed_valid_samples, &first) ||
+      __builtin_add_overflow(first, samples, &last))
+    throw std::invalid_argument("the samples of an evaluation do not fit 64 bits");
+  return {&segment, first, last};
+}
+
 SegmentSamples samples_of_evaluation(const std::vector<RunSegment>& segments, int64_t iteration) {
   const RunSegment* made_up = find_made_up(segments, iteration);
   const RunSegment& segment = made_up ? *made_up : segment_of(segments, iteration);
@@ -174,18 +229,11 @@ SegmentSamples samples_of_evaluation(const std::vector<RunSegment>& segments, in
         "--iteration {}: no evaluation follows it (--eval-iters {}, --eval-interval {})", iteration,
         order.eval_iters, order.eval_interval));
   }
-  if (!segment.resumed_valid_samples || !order.global_batch_size) {
-    throw std::runtime_error(
-        "the run's folder does not tell with which validation sample it was resumed; give "
-        "--sample-range");
-  }
   const int64_t num_before = made_up ? 0
                                      : iteration / order.eval_interval -
                                            segment.resumed.iteration / order.eval_interval - 1 +
                                            (segment.makes_up_evaluation ? 1 : 0);
-  const int64_t per_evaluation = order.eval_iters * *order.global_batch_size;
-  const int64_t first = *segment.resumed_valid_samples + num_before * per_evaluation;
-  return {&segment, first, first + per_evaluation};
+  return samples_of_validation(segment, num_before);
 }
 
 int64_t end_of_samples(const RunSegment& segment, Split split) {

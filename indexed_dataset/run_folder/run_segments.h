@@ -5,16 +5,27 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "indexed_dataset/blends/sample_query.h"
+#include "indexed_dataset/run_folder/unseen_documents.h"
 #include "indexed_dataset/soundness/dataset_identity.h"
 
 namespace weft {
 
+// A file of --unsee as a manifest tells of it.
+struct UnseeFile {
+  std::filesystem::path path, copy;  // the copy lies in the run's folder
+  std::string sha256;
+  std::filesystem::path directory;  // the run's working directory
+};
+
 struct RunSegment {
   SampleOrder order;
+  std::optional<UnseeFile> unsee;
   Resumption resumed;  // where it begins
   // The sample with which its first evaluation begins, if the file tells it; that evaluation may be one
   // which was cut short where the segment begins.
@@ -36,6 +47,10 @@ void check_same_datasets(const RunSegment& segment, Split split, const std::stri
 // curriculum's samples they may still train other parts.
 bool have_equal_samples(const RunSegment& a, const RunSegment& b, Split split);
 
+// Reads the segment's file of --unsee, from the copy if that is there; null without one. Throws
+// ChecksumMismatch if it is another file than the run has read, and as UnseenDocuments.
+std::shared_ptr<const UnseenDocuments> read_unseen_documents(const RunSegment& segment);
+
 // Samples [first, last) of one segment.
 struct SegmentSamples {
   const RunSegment* segment = nullptr;
@@ -54,6 +69,10 @@ SegmentSamples samples_of_iteration(const std::vector<RunSegment>& segments, int
 // the end of the run, which comes in addition, goes on behind the last one. Throws
 // std::invalid_argument where there was none, and std::runtime_error as above.
 SegmentSamples samples_of_evaluation(const std::vector<RunSegment>& segments, int64_t iteration);
+
+// The same for the validation of a segment that comes after `num_before` others of it. With
+// --full-validation that is all samples of the largest group; the others have fewer.
+SegmentSamples samples_of_validation(const RunSegment& segment, int64_t num_before);
 
 // Returns true if an evaluation follows an iteration, by the segment that takes it. Throws
 // std::runtime_error as above.

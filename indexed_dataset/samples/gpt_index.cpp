@@ -19,7 +19,7 @@ namespace weft {
 namespace {
 
 constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
-// One shuffles and cuts the documents, the other shuffles the samples.
+// One of the two threads shuffles and cuts the documents, the other one shuffles the samples.
 constexpr int kNumThreads = 2;
 
 void check_options(const GptIndexOptions& options) {
@@ -59,8 +59,14 @@ struct DocumentParts {
 };
 DocumentParts document_parts(const EpochPlan& plan, const SequenceRange& range) {
   const auto per_epoch = static_cast<size_t>(range.end - range.begin);
+  size_t all = 0;
+  if (__builtin_mul_overflow(static_cast<size_t>(plan.num_epochs), per_epoch, &all)) {
+    throw std::runtime_error(std::to_string(plan.num_epochs) + " epochs of " +
+                             std::to_string(per_epoch) +
+                             " sequences fit no memory: ask for fewer samples");
+  }
   const size_t num_apart = plan.separate_last_epoch ? per_epoch : 0;
-  return {static_cast<size_t>(plan.num_epochs) * per_epoch - num_apart, num_apart};
+  return {all - num_apart, num_apart};
 }
 
 // Fills the memory of all epochs with the sequences in the order of the dataset. Two threads do it,

@@ -21,11 +21,13 @@ inline std::span<std::byte> huge_pages_in(void* begin, void* end) {
 }
 
 // Both are advice: where the kernel has no huge pages to give, everything is slower only. The first
-// must come before the memory is touched.
+// must come before the memory is touched. Each advice splits a mapping of the process, and it may have
+// 65,530 of them, so arrays of small datasets go without.
 template <typename T>
 void ask_for_huge_pages(T* data, size_t size) {
+  constexpr size_t kWorthIt = 64 << 20;
   const auto pages = huge_pages_in(data, data + size);
-  if (!pages.empty()) ::madvise(pages.data(), pages.size(), MADV_HUGEPAGE);
+  if (pages.size() >= kWorthIt) ::madvise(pages.data(), pages.size(), MADV_HUGEPAGE);
 }
 // Gives back the memory of what was read; it reads as zeros, or as before, from now on.
 template <typename T>

@@ -12,6 +12,18 @@
 #include "indexed_dataset/storage/file_io.h"
 
 namespace weft {
+namespace {
+
+std::string hex(const unsigned char* digest, unsigned size_bytes) {
+  std::string text;
+  for (unsigned i = 0; i < size_bytes; ++i) {
+    text += "0123456789abcdef"[digest[i] >> 4];
+    text += "0123456789abcdef"[digest[i] & 15];
+  }
+  return text;
+}
+
+}  // namespace
 
 std::string sha256_of_file(const std::filesystem::path& path) {
   const InputFile file(path);
@@ -29,12 +41,16 @@ std::string sha256_of_file(const std::filesystem::path& path) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned size_bytes = 0;
   EVP_DigestFinal_ex(context.get(), digest.data(), &size_bytes);
-  std::string text;
-  for (unsigned i = 0; i < size_bytes; ++i) {
-    text += "0123456789abcdef"[digest[i] >> 4];
-    text += "0123456789abcdef"[digest[i] & 15];
-  }
-  return text;
+  return hex(digest.data(), size_bytes);
+}
+
+std::string sha256_of(std::string_view bytes) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned size_bytes = 0;
+  if (EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size_bytes, EVP_sha256(), nullptr) !=
+      1)
+    throw std::bad_alloc();
+  return hex(digest.data(), size_bytes);
 }
 
 std::string sha256_base64(std::string_view bytes) {

@@ -6,6 +6,7 @@
 
 #include "indexed_dataset/beside/documents.h"
 #include "indexed_dataset/pair/dataset_files.h"
+#include "indexed_dataset/run_folder/source_line.h"
 #include "indexed_dataset/terminal/messages.h"
 #include "indexed_dataset/terminal/terminal_text.h"
 #include "inspect/commands/commands.h"
@@ -83,8 +84,7 @@ class InspectDocumentsCommand final : public Command {
         readings[{reading.prefix, reading.part.document_idx}].push_back(std::move(reading));
       }
     }
-    if (!options_.run.run_folder.empty())
-      last_iteration_ = last_logged_iteration(options_.run.run_folder);
+    last_iteration_ = options_.run.last_iteration();
     for (const auto& [prefix, of_dataset] : documents) {
       for (const int64_t document : of_dataset)
         options_.as_json ? print_json(prefix, document, readings[{prefix, document}])
@@ -254,8 +254,9 @@ class InspectDocumentsCommand final : public Command {
       where += fmt::format("rank {}, micro-batch {}, slot {}, ", slot->rank, slot->micro_batch,
                            slot->slot);
     const SamplePart& part = reading.part;
-    fmt::print("    {}sample {}: tokens {} to {}\n", where, reading.sample_idx, part.begin_token,
-               part.begin_token + part.num_tokens);
+    fmt::print("    {}sample {}: tokens {} to {}{}\n", where, reading.sample_idx, part.begin_token,
+               part.begin_token + part.num_tokens,
+               reading.is_unseen ? ", without loss (--unsee)" : "");
   }
 
   void print_json(const std::string& prefix, int64_t document,
@@ -276,6 +277,7 @@ class InspectDocumentsCommand final : public Command {
       entry["sequence"] = reading.part.sequence_idx;
       entry["begin_token"] = reading.part.begin_token;
       entry["num_tokens"] = reading.part.num_tokens;
+      if (reading.is_unseen) entry["unseen"] = true;
     }
     print_line(json);
   }

@@ -24,6 +24,7 @@ struct Seen {
   std::string prefix, name;  // of the input
   int64_t document_idx = 0;
   int64_t num_tokens = 0, num_tokens_there = 0;
+  int64_t num_masked_tokens = 0;  // of num_tokens
 
   double times() const {
     return num_tokens_there == 0
@@ -56,9 +57,9 @@ class InspectExposureCommand final : public Command {
   int run(const OptionSet&) override {
     const std::vector<RunSegment> segments = run_.segments();
     std::optional<int64_t> last = iteration_;
-    if (!last && !run_.run_folder.empty()) {
-      last = last_logged_iteration(run_.run_folder);
-      if (!last) {
+    if (!last) {
+      last = run_.last_iteration();
+      if (!last && !run_.run_folder.empty()) {
         throw std::runtime_error(
             run_.run_folder +
             ": there is no metrics.jsonl that tells how far the run has come; give --iteration");
@@ -99,32 +100,46 @@ class InspectExposureCommand final : public Command {
  private:
   void print_dataset(const std::string& prefix, const DatasetExposure& exposure) const {
     if (as_json_) {
-      print_line(Json{{"dataset", prefix},
-                      {"samples", exposure.num_samples},
-                      {"tokens", exposure.num_tokens},
-                      {"tokens_per_epoch", exposure.num_tokens_per_epoch},
-                      {"epochs", exposure.epochs()}});
-      return;
+      Json json = {{"dataset", prefix},
+                   {"samples", exposure.num_samples},
+                   {"tokens", exposure.num_tokens},
+                   {"tokens_per_epoch", exposure.num_tokens_per_epoch},
+                   {"epochs", exposure.epochs()}};
+      add_masked(json, exposure.num_masked_tokens);
+      return print_line(json);
     }
-    fmt::print("{}: {}, {} tokens, {:.3f} epochs of {} tokens\n", escape_for_terminal(prefix),
+    fmt::print("{}: {}, {} tokens, {:.3f} epochs of {} tokens{}\n", escape_for_terminal(prefix),
                counted(exposure.num_samples, "sample"), grouped(exposure.num_tokens),
-               exposure.epochs(), grouped(exposure.num_tokens_per_epoch));
+               exposure.epochs(), grouped(exposure.num_tokens_per_epoch),
+               masked_text(exposure.num_masked_tokens));
   }
 
-  // Calls use(document, tokens seen, tokens there) for each document that training draws from.
-  static void for_each_document(const SequenceExposure& exposure,
-                                const std::function<void(int64_t, int64_t, int64_t)>& use) {
+  static void add_masked(Json& json, int64_t num_tokens) {
+    if (num_tokens > 0) json["masked_tokens"] = num_tokens;
+  }
+  static std::string masked_text(int64_t num_tokens) {
+    return num_tokens == 0
+               ? ""
+               : fmt::format("; {} of them without loss (--unsee)", grouped(num_tokens));
+  }
+
+  // Calls use(document, what was seen of it) for each document that training draws from.
+  static void for_each_document(const std::string& prefix, const SequenceExposure& exposure,
+                                const std::function<void(const Seen&)>& use) {
     const Documents documents(*exposure.reader);
     for (int64_t document = 0; document < documents.count(); ++document) {
       const auto [first, last] = documents.sequences(document);
-      int64_t seen = 0, there = 0;
+      Seen seen{.prefix = prefix, .name = {}, .document_idx = document};
       for (const SequenceRange& drawn : exposure.drawn.ranges()) {
         for (int64_t i = std::max(first, drawn.begin); i < std::min(last, drawn.end); ++i) {
-          seen += exposure.num_tokens[static_cast<size_t>(i)];
-          there += exposure.reader->length(i);
+          const auto at = static_cast<size_t>(i);
+          seen.num_tokens += exposure.num_tokens[at];
+          seen.num_tokens_there += exposure.reader->length(i);
+          if (!exposure.num_masked_tokens.empty())
+            seen.num_masked_tokens += exposure.num_masked_tokens[at];
         }
       }
-      if (there > 0) use(document, seen, there);
+      if (seen.num_tokens_there > 0) use(seen);
     }
   }
 
@@ -139,23 +154,19 @@ class InspectExposureCommand final : public Command {
     std::vector<Seen> inputs;
     for (const std::string& name : sources->inputs())
       inputs.push_back({.prefix = prefix, .name = name});
-    for_each_document(exposure, [&](int64_t document, int64_t seen, int64_t there) {
-      Seen& input = inputs[sources->entry(document).input_idx];
-      input.num_tokens += seen;
-      input.num_tokens_there += there;
+    for_each_document(prefix, exposure, [&](const Seen& document) {
+      Seen& input = inputs[sources->entry(document.document_idx).input_idx];
+      input.num_tokens += document.num_tokens;
+      input.num_tokens_there += document.num_tokens_there;
+      input.num_masked_tokens += document.num_masked_tokens;
     });
     all.insert(all.end(), inputs.begin(), inputs.end());
   }
 
   static void add_documents(const std::string& prefix, const SequenceExposure& exposure,
                             std::vector<Seen>& all) {
-    for_each_document(exposure, [&](int64_t document, int64_t seen, int64_t there) {
-      if (seen == 0) return;
-      all.push_back({.prefix = prefix,
-                     .name = {},
-                     .document_idx = document,
-                     .num_tokens = seen,
-                     .num_tokens_there = there});
+    for_each_document(prefix, exposure, [&](const Seen& document) {
+      if (document.num_tokens > 0) all.push_back(document);
     });
   }
 
@@ -166,14 +177,15 @@ class InspectExposureCommand final : public Command {
       json["tokens"] = seen.num_tokens;
       json["tokens_per_epoch"] = seen.num_tokens_there;
       json["epochs"] = seen.times();
+      add_masked(json, seen.num_masked_tokens);
       print_line(json);
       return;
     }
     const std::string what = by_ == By::kSource ? escape_for_terminal(seen.name)
                                                 : fmt::format("document {}", seen.document_idx);
-    fmt::print("{} of {}: {} tokens, {:.3f} times {} tokens\n", what,
+    fmt::print("{} of {}: {} tokens, {:.3f} times {} tokens{}\n", what,
                escape_for_terminal(seen.prefix), grouped(seen.num_tokens), seen.times(),
-               grouped(seen.num_tokens_there));
+               grouped(seen.num_tokens_there), masked_text(seen.num_masked_tokens));
   }
 
   RunOptions run_;

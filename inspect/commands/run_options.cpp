@@ -4,9 +4,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "indexed_dataset/run_folder/checkpoint_run.h"
 #include "indexed_dataset/storage/whole_files.h"
 #include "inspect/commands/output.h"
 #include "inspect/lookup/megatron_arguments.h"
+#include "inspect/lookup/timeline.h"
 
 namespace weft {
 
@@ -14,6 +16,10 @@ void RunOptions::declare(OptionSet& options) {
   options.text("--run", run_folder,
                "a training run's folder: its run_manifest.json gives all options down to "
                "--data-parallel-size");
+  options.text(
+      "--load", checkpoint,
+      "instead of --run: a folder of checkpoints, or one of them; the run up to there, as the "
+      "run manifest beside it tells");
   const size_t num_before = options.resolved().size();
   options.text(
       "--megatron-args", megatron_arguments_,
@@ -33,7 +39,11 @@ void RunOptions::declare(OptionSet& options) {
 void RunOptions::validate(OptionSet& options, bool needs_batch) const {
   data_.validate(options);
   vocabulary.validate(options);
-  if (!megatron_arguments_.empty() && run_folder.empty()) {
+  const char* given = !run_folder.empty() ? "--run" : "--load";
+  if (!run_folder.empty() && !checkpoint.empty())
+    options.problem("--run and --load both say which run is meant: give one of them");
+  const bool has_folder = !run_folder.empty() || !checkpoint.empty();
+  if (!megatron_arguments_.empty() && !has_folder) {
     for (const std::string& name : names_) {
       const bool goes_with = name == "megatron-args" || name == "sample-order" ||
                              name == "data-cache-path" || name == "data-parallel-size";
@@ -47,20 +57,21 @@ void RunOptions::validate(OptionSet& options, bool needs_batch) const {
     }
     return;
   }
-  if (run_folder.empty()) {
-    if (data_.paths.empty()) options.problem("--data-path is required without --run");
+  if (!has_folder) {
+    if (data_.paths.empty()) options.problem("--data-path is required without --run or --load");
     order_.validate(options, needs_batch);
     return;
   }
   for (const std::string& name : names_) {
     if (options.given("--" + name))
       options.problem(
-          fmt::format("--run already says how the run was trained: leave --{} out", name));
+          fmt::format("{} already says how the run was trained: leave --{} out", given, name));
   }
 }
 
 std::vector<RunSegment> RunOptions::segments() const {
   if (!run_folder.empty()) return read_run_segments(run_folder);
+  if (!checkpoint.empty()) return read_run_of_checkpoint(checkpoint).segments;
   std::vector<RunSegment> segments(1);
   SampleOrder& order = segments[0].order;
   segments[0].resumed_valid_samples = 0;
@@ -81,6 +92,12 @@ std::vector<RunSegment> RunOptions::segments() const {
   order.data.vocab_file = vocabulary.vocab_file;
   order.data.merge_file = vocabulary.merge_file;
   return segments;
+}
+
+std::optional<int64_t> RunOptions::last_iteration() const {
+  if (!run_folder.empty()) return last_logged_iteration(run_folder);
+  if (!checkpoint.empty()) return read_run_of_checkpoint(checkpoint).iteration;
+  return std::nullopt;
 }
 
 std::shared_ptr<const Vocabulary> RunOptions::find_vocabulary_of(

@@ -17,15 +17,18 @@
 namespace weft {
 
 struct RunOptions {
-  std::string run_folder;
+  std::string run_folder, checkpoint;
   VocabularyOptions vocabulary;
 
   void declare(OptionSet& options);
   // `needs_batch`: the command does not work without --global-batch-size.
   void validate(OptionSet& options, bool needs_batch) const;
   // The parts of the run; arguments that are given by hand are a run that was never resumed. Throws as
-  // read_run_segments().
+  // read_run_segments() and read_run_of_checkpoint().
   std::vector<RunSegment> segments() const;
+  // The last iteration that was trained: of metrics.jsonl, or of the checkpoint; nothing where neither
+  // tells.
+  std::optional<int64_t> last_iteration() const;
   // The given vocabulary, else that of the run or the dataset, with a message where there is none. It is
   // loaded once: a range of iterations has many stretches.
   std::shared_ptr<const Vocabulary> find_vocabulary_of(const RunSegment& segment,

@@ -111,6 +111,10 @@ std::string SamplePrinter::piece_of(const Sample& sample) const {
   return text;
 }
 
+const char* SamplePrinter::unseen_text(const Sample& sample, const SamplePart& part) const {
+  return samples_.is_unseen(sample.sample_idx, part) ? ", without loss (--unsee)" : "";
+}
+
 void SamplePrinter::print_text(const Sample& sample) const {
   fmt::print("sample {} of {}: {} tokens from {}\n", sample.sample_idx, split_name_,
              sample.ids.size(), counted(std::ssize(sample.parts), "document"));
@@ -122,9 +126,9 @@ void SamplePrinter::print_text(const Sample& sample) const {
                escape_for_terminal(sample.reader.prefix().string()), sample.in_dataset.sample_idx);
   }
   sample.for_each_part([&](const SamplePart& part, const Ids& ids, const std::string& losses) {
-    fmt::print("  document {} (sequence {}), tokens {} to {} of {}\n", part.document_idx,
+    fmt::print("  document {} (sequence {}), tokens {} to {} of {}{}\n", part.document_idx,
                part.sequence_idx, part.begin_token, part.begin_token + part.num_tokens,
-               sample.reader.length(part.sequence_idx));
+               sample.reader.length(part.sequence_idx), unseen_text(sample, part));
     if (sample.sources)
       fmt::print("    from {}\n", escape_for_terminal(sample.sources->describe(part.document_idx)));
     if (!losses.empty()) fmt::print("    {}\n", losses);
@@ -151,6 +155,7 @@ void SamplePrinter::print_json(const Sample& sample) const {
                      {"begin_token", part.begin_token},
                      {"num_tokens", part.num_tokens}});
     add_source(parts.back(), sample.sources, part.document_idx);
+    if (samples_.is_unseen(sample.sample_idx, part)) parts.back()["unseen"] = true;
     if (sample.note) parts.back().update(sample.note->part_jsons[parts.size() - 1]);
   }
   json["ids"] = sample.ids;
@@ -165,9 +170,9 @@ void SamplePrinter::print_html(const Sample& sample) const {
   if (const std::string piece = piece_of(sample); !piece.empty()) fmt::print("<p>{}</p>\n", piece);
   if (sample.note) fmt::print("<p>{}</p>\n", escaped(sample.note->text));
   sample.for_each_part([&](const SamplePart& part, const Ids& ids, const std::string& losses) {
-    fmt::print("<h3>document {} (sequence {}), tokens {} to {} of {}</h3>\n", part.document_idx,
+    fmt::print("<h3>document {} (sequence {}), tokens {} to {} of {}{}</h3>\n", part.document_idx,
                part.sequence_idx, part.begin_token, part.begin_token + part.num_tokens,
-               sample.reader.length(part.sequence_idx));
+               sample.reader.length(part.sequence_idx), unseen_text(sample, part));
     if (sample.sources)
       fmt::print("<p>from {}</p>\n", escaped(sample.sources->describe(part.document_idx)));
     if (!losses.empty()) fmt::print("<p>{}</p>\n", escaped(losses));

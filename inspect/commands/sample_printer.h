@@ -48,6 +48,7 @@ class SamplePrinter {
  private:
   struct Sample;
   std::string piece_of(const Sample& sample) const;
+  const char* unseen_text(const Sample& sample, const SamplePart& part) const;
   void print_text(const Sample& sample) const;
   void print_json(const Sample& sample) const;
   void print_html(const Sample& sample) const;

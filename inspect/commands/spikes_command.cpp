@@ -27,6 +27,7 @@ struct SpikesOptions {
   std::string run_folder;
   VocabularyOptions vocabulary;
   SpikeOptions spikes;
+  ThreadsOption threads;
   int64_t first = 10, num_samples = 3;
   bool as_json = false;
 
@@ -40,6 +41,7 @@ struct SpikesOptions {
     options.integer("--samples", num_samples, "so many samples of each, the largest losses first",
                     1);
     vocabulary.declare(options, "the one in the run's or the dataset's manifest");
+    threads.declare(options);
     declare_format(options, as_json);
   }
   void validate(OptionSet& options) const {
@@ -107,7 +109,8 @@ class InspectSpikesCommand final : public Command {
   int run(const OptionSet&) override {
     const RunLosses run(options_.run_folder);
     RunDocuments documents(run, options_.vocabulary);
-    const std::vector<Spike> spikes = find_spikes(run.steps(), options_.spikes);
+    const std::vector<Spike> spikes =
+        find_spikes(run.steps(), options_.spikes, options_.threads.resolved());
     print_counts(std::ssize(run.steps()), std::ssize(spikes));
     ExitCode code = ExitCode::kDone;
     std::vector<Finding> findings;

@@ -88,11 +88,21 @@ std::map<std::string, DatasetExposure> exposure_of_datasets(RunSamples& samples,
       counts[0] = stretch.last - stretch.first;
       tokens[0] = taken.num_trained_tokens(stretch.first, stretch.last);
     }
+    std::vector<int64_t> masked(counts.size());
+    if (taken.unseen()) {
+      for_each_sample(stretch, num_threads, [&](int64_t sample) {
+        const auto at = static_cast<size_t>(taken.locate(sample).dataset_idx);
+        taken.for_each_new_piece(sample, [&](const SamplePart& part, int64_t count) {
+          if (taken.is_unseen(sample, part)) add(masked[at], count);
+        });
+      });
+    }
     for (int64_t i = 0; i < dataset.num_datasets(); ++i) {
       const GptDataset& part = dataset.dataset(i);
       DatasetExposure& exposure = exposures[part.reader().prefix().string()];
       exposure.num_samples += counts[static_cast<size_t>(i)];
       exposure.num_tokens += tokens[static_cast<size_t>(i)];
+      exposure.num_masked_tokens += masked[static_cast<size_t>(i)];
       DrawnSequences& sequences = drawn[part.reader().prefix().string()];
       sequences.add(range_of(part));
       exposure.num_tokens_per_epoch = 0;
@@ -120,19 +130,16 @@ std::map<std::string, SequenceExposure> exposure_of_sequences(RunSamples& sample
         exposure.num_tokens.resize(static_cast<size_t>(exposure.reader->num_sequences()));
       }
       exposure.drawn.add(range_of(part));
+      if (taken.unseen()) exposure.num_masked_tokens.resize(exposure.num_tokens.size());
     }
     for_each_sample(stretch, num_threads, [&](int64_t sample) {
       SequenceExposure& exposure =
           *of_dataset[static_cast<size_t>(taken.locate(sample).dataset_idx)];
-      const LengthCurriculum::Row row = taken.row(sample);
-      int64_t position = 0;  // of the part's first token in the sample
-      for (const SamplePart& part : taken.parts(sample)) {
-        const int64_t end = position + part.num_tokens;
-        const int64_t count = std::min(end, row.length) - std::max(position, row.num_repeated);
-        add(exposure.num_tokens.at(static_cast<size_t>(part.sequence_idx)),
-            std::max(count, int64_t{0}));
-        position = end;
-      }
+      taken.for_each_new_piece(sample, [&](const SamplePart& part, int64_t count) {
+        const auto at = static_cast<size_t>(part.sequence_idx);
+        add(exposure.num_tokens.at(at), count);
+        if (taken.is_unseen(sample, part)) add(exposure.num_masked_tokens.at(at), count);
+      });
     });
   }
   return exposures;

@@ -1,6 +1,7 @@
-// Counts what a run has seen of its training data: tokens of each dataset, of each file of the corpus, and of each
-// document. A sample counts with its inputs, sequence_length of its tokens: the last one is a label only,
-// and the first input of the next sample. With a curriculum its trained inputs count.
+// Counts what a run has seen of its training data: tokens of each dataset, of each file of the
+// corpus, and of each document. A sample counts with its inputs, sequence_length of its tokens: the
+// last one is a label only, and the first input of the next sample. With a curriculum its trained
+// inputs count.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +28,7 @@ class DrawnSequences {
 
 struct DatasetExposure {
   int64_t num_samples = 0, num_tokens = 0;
+  int64_t num_masked_tokens = 0;     // of these, those without loss (--unsee)
   int64_t num_tokens_per_epoch = 0;  // of what --split or the blend's shares give to training
 
   double epochs() const {
@@ -40,7 +42,8 @@ struct DatasetExposure {
 std::vector<Stretch> training_until(const std::vector<RunSegment>& segments,
                                     std::optional<int64_t> last_iteration);
 
-// By the prefix of the dataset. Reads a blend's index once; datasets that gave nothing stand there with 0.
+// By the prefix of the dataset. Reads a blend's index once, and with --unsee looks at every sample;
+// datasets that gave nothing stand there with 0.
 std::map<std::string, DatasetExposure> exposure_of_datasets(RunSamples& samples,
                                                             const std::vector<Stretch>& stretches,
                                                             int num_threads);
@@ -49,6 +52,7 @@ std::map<std::string, DatasetExposure> exposure_of_datasets(RunSamples& samples,
 struct SequenceExposure {
   std::shared_ptr<const DatasetReader> reader;
   std::vector<int64_t> num_tokens;
+  std::vector<int64_t> num_masked_tokens;  // of these, those without loss; empty without --unsee
   DrawnSequences drawn;
 };
 

@@ -68,11 +68,25 @@ class BatchPair {
   bool are_equal(int64_t a, int64_t b) const {
     const LengthCurriculum::Row row_a = samples_a_.row(a), row_b = samples_b_.row(b);
     if (row_a.length != row_b.length || row_a.num_repeated != row_b.num_repeated) return false;
+    if (unseen_tokens(samples_a_, a) != unseen_tokens(samples_b_, b)) return false;
     // Both runs' datasets were compared with what lies there: one prefix is one dataset.
     if (samples_a_.reader(a).prefix() == samples_b_.reader(b).prefix() &&
         samples_a_.parts(a) == samples_b_.parts(b))
       return true;
     return samples_a_.tokens(a) == samples_b_.tokens(b);
+  }
+
+  // Returns where the pieces without loss lie in a sample.
+  static std::vector<std::pair<int64_t, int64_t>> unseen_tokens(const TakenSamples& samples,
+                                                                int64_t i) {
+    std::vector<std::pair<int64_t, int64_t>> ranges;
+    if (!samples.unseen()) return ranges;
+    int64_t begin = 0;
+    for (const SamplePart& part : samples.parts(i)) {
+      if (samples.is_unseen(i, part)) ranges.emplace_back(begin, begin + part.num_tokens);
+      begin += part.num_tokens;
+    }
+    return ranges;
   }
 
   const Batch &a_, &b_;
@@ -144,6 +158,7 @@ std::vector<std::pair<std::string, std::string>> facts_of(const RunSegment& segm
                      fmt::format("{}", fmt::join(order.rampup_batch_size, " ")));
   facts.emplace_back("--step-batch-size-schedule", order.step_batch_size_schedule);
   facts.emplace_back("the curriculum", text_of(order.curriculum));
+  facts.emplace_back("--unsee, by its SHA-256", segment.unsee ? segment.unsee->sha256 : "");
   for (const std::string& prefix : data.blends.prefixes()) {
     if (const DatasetIdentity* identity = find_identity(segment, prefix))
       facts.emplace_back("the dataset " + prefix, describe(*identity));
@@ -196,8 +211,11 @@ RunDifference compare_runs(RunSamples& a, RunSamples& b, int64_t first, int64_t 
     const Batch &x = of_a[i], &y = of_b[i];
     differences[i].num_samples = x.last - x.first;
     // Equal arguments give equal samples: nothing need be looked at.
-    const bool is_same = x.first == y.first && x.last == y.last && samples[i].first->are_whole() &&
-                         samples[i].second->are_whole() &&
+    const auto is_plain = [](const TakenSamples& taken) {
+      return taken.are_whole() && !taken.unseen();
+    };
+    const bool is_same = x.first == y.first && x.last == y.last && is_plain(*samples[i].first) &&
+                         is_plain(*samples[i].second) &&
                          have_equal_samples(*x.segment, *y.segment, Split::kTrain);
     if (!is_same) differences[i] = BatchPair(x, *samples[i].first, y, *samples[i].second).compare();
   });

@@ -28,9 +28,10 @@ struct RunDifference {
   std::vector<std::string> reasons;
 };
 
-// Compares iterations [first, last], or as far as both runs' arguments go, trained or not. Two samples are equal if they hold the same
-// tokens of the same sequences, or equal tokens; and repeat as many. Keeps the first `num_kept` iterations that differ. Throws as
-// samples_of_iteration() and RunSamples.
+// Compares iterations [first, last], or as far as both runs' arguments go, trained or not. Two
+// samples are equal if they hold the same tokens of the same sequences, or equal tokens; and as many
+// of them are repeated, and the same ones unseen. Keeps the first `num_kept` iterations that differ.
+// Throws as samples_of_iteration() and RunSamples.
 RunDifference compare_runs(RunSamples& a, RunSamples& b, int64_t first, int64_t last,
                            int64_t num_kept, int num_threads);
 

@@ -56,6 +56,8 @@ void for_each_taken_piece(const TakenStretch& taken, const std::vector<Visit>& v
     use(visit->sample_idx, visit->dataset_idx, visit->part);
 }
 
+std::string sha256_of(const std::optional<UnseeFile>& unsee) { return unsee ? unsee->sha256 : ""; }
+
 void add_readings(const SharedStretches& shared, const SequencesByDataset& sequences,
                   int num_threads, std::vector<Reading>& readings) {
   int64_t first = INT64_MAX, last = 0;  // of the order
@@ -63,23 +65,25 @@ void add_readings(const SharedStretches& shared, const SequencesByDataset& seque
     first = std::min(first, samples->row(stretch->first).sample);
     last = std::max(last, samples->row(stretch->last - 1).sample + 1);
   }
+  last = std::min(last, shared.dataset->end());  // --full-validation: groups differ in size
   const std::vector<Visit> visits =
       find_visits(*shared.dataset, sequences, first, last, num_threads);
   for (const TakenStretch& taken : shared.stretches) {
     const Stretch& stretch = *taken.stretch;
     PlaceFinder places(stretch);
-    for_each_taken_piece(taken, visits, sequences,
-                         [&](int64_t sample_idx, int64_t dataset_idx, const SamplePart& part) {
-                           const DatasetReader& reader =
-                               shared.dataset->dataset(dataset_idx).reader();
-                           readings.push_back({.split = stretch.split,
-                                               .group = shared.group,
-                                               .at_end = stretch.at_end,
-                                               .place = places.place_of(sample_idx),
-                                               .sample_idx = sample_idx,
-                                               .prefix = reader.prefix().string(),
-                                               .part = part});
-                         });
+    for_each_taken_piece(
+        taken, visits, sequences,
+        [&](int64_t sample_idx, int64_t dataset_idx, const SamplePart& part) {
+          const DatasetReader& reader = shared.dataset->dataset(dataset_idx).reader();
+          readings.push_back({.split = stretch.split,
+                              .group = shared.group,
+                              .at_end = stretch.at_end,
+                              .place = places.place_of(sample_idx),
+                              .sample_idx = sample_idx,
+                              .prefix = reader.prefix().string(),
+                              .part = part,
+                              .is_unseen = taken.samples->is_unseen(sample_idx, part)});
+        });
   }
 }
 
@@ -95,10 +99,14 @@ const TakenSamples* RunSamples::find(const RunSegment& segment, Split split,
     const bool is_own = built.segment == &segment;
     if (!is_own && !have_equal_samples(*built.segment, segment, split)) continue;
     // The rows of two segments are different ones, as these begin at different iterations.
-    if (is_own || !built.samples || (built.samples->are_whole() && !rows))
+    const bool is_seen_alike =
+        split != Split::kTrain || sha256_of(built.segment->unsee) == sha256_of(segment.unsee);
+    if (is_own || !built.samples || (built.samples->are_whole() && !rows && is_seen_alike))
       return built.samples.get();
     equal = &built;
   }
+  std::shared_ptr<const UnseenDocuments> unseen;  // evaluations mask nothing
+  if (split == Split::kTrain) unseen = read_unseen_documents(segment);
   std::shared_ptr<const BlendedDataset> dataset;
   if (equal) {
     dataset = equal->samples->shared_dataset();
@@ -111,7 +119,8 @@ const TakenSamples* RunSamples::find(const RunSegment& segment, Split split,
       {.segment = &segment,
        .split = split,
        .group = group,
-       .samples = dataset ? std::make_unique<TakenSamples>(dataset, std::move(rows)) : nullptr});
+       .samples =
+           dataset ? std::make_unique<TakenSamples>(dataset, std::move(rows), unseen) : nullptr});
   return built_.back().samples.get();
 }
 

@@ -46,6 +46,7 @@ struct Reading {
   int64_t sample_idx = 0;
   std::string prefix;  // of the dataset
   SamplePart part;
+  bool is_unseen = false;  // it had no loss (--unsee)
 };
 
 // Returns every reading of these sequences in the iterations and evaluations of a split: of all its groups,

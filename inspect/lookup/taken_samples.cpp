@@ -51,6 +51,12 @@ std::vector<SamplePart> TakenSamples::parts(int64_t i) const {
   return cut(dataset_->sample_parts(taken.sample), taken.begin, taken.length + 1);
 }
 
+bool TakenSamples::is_unseen(int64_t i, const SamplePart& part) const {
+  if (!unseen_) return false;
+  const UnseenSequences* of_dataset = unseen_->find(reader(i).prefix().string());
+  return of_dataset && of_dataset->contains(part.sequence_idx);
+}
+
 std::vector<int32_t> TakenSamples::tokens(int64_t i) const {
   const LengthCurriculum::Row taken = row(i);
   std::vector<int32_t> ids(static_cast<size_t>(dataset_->sequence_length() + 1));

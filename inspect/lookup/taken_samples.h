@@ -2,6 +2,7 @@
 // samples of the order, or, with a sequence-length curriculum, the pieces of them that were trained.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -21,9 +22,10 @@ std::optional<CurriculumRows> curriculum_rows_of(const RunSegment& segment);
 // Thread-safe after construction.
 class TakenSamples {
  public:
-  // Without `rows` it takes whole samples.
-  TakenSamples(std::shared_ptr<const BlendedDataset> dataset, std::optional<CurriculumRows> rows)
-      : dataset_(std::move(dataset)), rows_(std::move(rows)) {}
+  // Without `rows` it takes whole samples; without `unseen` all of their tokens have a loss.
+  TakenSamples(std::shared_ptr<const BlendedDataset> dataset, std::optional<CurriculumRows> rows,
+               std::shared_ptr<const UnseenDocuments> unseen)
+      : dataset_(std::move(dataset)), rows_(std::move(rows)), unseen_(std::move(unseen)) {}
 
   // The order that the samples are of. With a curriculum its numbers are other ones.
   const BlendedDataset& dataset() const { return *dataset_; }
@@ -41,6 +43,22 @@ class TakenSamples {
   // BlendedDataset::sample_parts() and sample().
   std::vector<SamplePart> parts(int64_t i) const;
   std::vector<int32_t> tokens(int64_t i) const;
+  // Returns true if a piece of sample i has no loss (--unsee).
+  bool is_unseen(int64_t i, const SamplePart& part) const;
+  const UnseenDocuments* unseen() const { return unseen_.get(); }  // null without --unsee
+  // Calls use(part, count) for each piece of sample i with inputs that are trained or masked: those
+  // that a reshaping curriculum repeats are left out.
+  template <typename Use>
+  void for_each_new_piece(int64_t i, const Use& use) const {
+    const LengthCurriculum::Row taken = row(i);
+    int64_t position = 0;  // of the part's first token in the row
+    for (const SamplePart& part : parts(i)) {
+      const int64_t end = position + part.num_tokens;
+      const int64_t count = std::min(end, taken.length) - std::max(position, taken.num_repeated);
+      if (count > 0) use(part, count);
+      position = end;
+    }
+  }
   // Returns the inputs of samples [first, last) together. Those that a reshaping curriculum repeats for
   // context count once.
   int64_t num_trained_tokens(int64_t first, int64_t last) const;
@@ -50,6 +68,7 @@ class TakenSamples {
  private:
   std::shared_ptr<const BlendedDataset> dataset_;
   std::optional<CurriculumRows> rows_;
+  std::shared_ptr<const UnseenDocuments> unseen_;
 };
 
 }  // namespace weft

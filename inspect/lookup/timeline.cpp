@@ -34,31 +34,24 @@ Stretch training_of(const RunSegment& segment, const RunSegment* next) {
   return stretch;
 }
 
-int64_t samples_per_evaluation(const SampleOrder& order) {
-  if (!order.global_batch_size) throw std::runtime_error("the run tells no global_batch_size");
-  int64_t samples = 0;
-  if (__builtin_mul_overflow(order.eval_iters, *order.global_batch_size, &samples))
-    throw std::invalid_argument("the samples of an evaluation do not fit 64 bits");
-  return samples;
+// One that follows `iteration`.
+Stretch validation_of(const RunSegment& segment, int64_t num_before, int64_t iteration) {
+  const SegmentSamples samples = samples_of_validation(segment, num_before);
+  return {.segment = &segment,
+          .split = Split::kValid,
+          .first = samples.first,
+          .last = samples.last,
+          .iteration = iteration};
 }
 
 // The evaluation when training is done, which goes on behind those before it.
 Stretch last_evaluation(const RunSegment& segment, int64_t num_iterations) {
-  const SampleOrder& order = segment.order;
-  if (!segment.resumed_valid_samples)
-    throw std::runtime_error(
-        "the run's folder does not tell with which validation sample it was resumed");
-  const int64_t num_before = num_iterations / order.eval_interval -
-                             segment.resumed.iteration / order.eval_interval +
+  const int64_t interval = segment.order.eval_interval;
+  const int64_t num_before = num_iterations / interval - segment.resumed.iteration / interval +
                              (segment.makes_up_evaluation ? 1 : 0);
-  const int64_t samples = samples_per_evaluation(order);
-  const int64_t first = *segment.resumed_valid_samples + num_before * samples;
-  return {.segment = &segment,
-          .split = Split::kValid,
-          .first = first,
-          .last = first + samples,
-          .iteration = num_iterations,
-          .at_end = true};
+  Stretch stretch = validation_of(segment, num_before, num_iterations);
+  stretch.at_end = true;
+  return stretch;
 }
 
 // Segments may differ in their interval: the evaluations of each follow its own.
@@ -85,14 +78,8 @@ std::vector<Stretch> evaluations_of(const std::vector<RunSegment>& segments) {
       const bool is_made_up = !is_last && at == end && segments[i + 1].makes_up_evaluation;
       if (!is_made_up) add(at);
     }
-    if (segment.makes_up_evaluation) {
-      const int64_t first = segment.resumed_valid_samples.value_or(0);
-      stretches.push_back({.segment = &segment,
-                           .split = Split::kValid,
-                           .first = first,
-                           .last = first + samples_per_evaluation(segment.order),
-                           .iteration = segment.resumed.iteration});
-    }
+    if (segment.makes_up_evaluation)
+      stretches.push_back(validation_of(segment, 0, segment.resumed.iteration));
     if (is_last) stretches.push_back(last_evaluation(segment, end));
   }
   std::stable_sort(stretches.begin(), stretches.end(),
@@ -108,9 +95,11 @@ std::vector<Stretch> stretches_of(const std::vector<RunSegment>& segments, Split
   if (split == Split::kTest) {
     const RunSegment& last = segments.back();
     if (last.order.eval_iters == 0 || last.order.data.blends.of(split).empty()) return {};
+    if (!last.order.global_batch_size)
+      throw std::runtime_error("the run tells no global_batch_size");
     return {{.segment = &last,
              .split = split,
-             .last = samples_per_evaluation(last.order),
+             .last = num_asked_samples(last.order, split),
              .iteration = num_iterations_of(last),
              .at_end = true}};
   }

@@ -9,7 +9,7 @@
 namespace weft {
 
 RunLosses::RunLosses(const std::filesystem::path& run_folder)
-    : steps_(read_logged_steps(run_folder)), segments_(read_run_segments(run_folder)) {
+    : segments_(read_run_segments(run_folder)), steps_(read_logged_steps(run_folder)) {
   // The folder may hold steps of another run, up to the iteration with which this one began.
   std::erase_if(steps_, [&](const LoggedStep& step) {
     return step.iteration <= segments_.front().resumed.iteration;

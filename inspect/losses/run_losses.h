@@ -46,8 +46,8 @@ class RunLosses {
  private:
   const SampleLossReader& reader() const;
 
-  std::vector<LoggedStep> steps_;
   std::vector<RunSegment> segments_;
+  std::vector<LoggedStep> steps_;
   std::optional<SampleLossReader> losses_;  // if there is such a file
 };
 

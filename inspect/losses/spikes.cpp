@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <stdexcept>
+
+#include "indexed_dataset/process/parallel_for.h"
 
 namespace weft {
 namespace {
@@ -16,17 +19,32 @@ constexpr int64_t kEnoughSamplesBefore = 64;
 // Keeps NaN and infinity as they are, and makes numbers that no norm can be infinite.
 double log_of_norm(double norm) { return norm == 0 ? NAN : std::log(norm); }
 
-// The losses or norms of the steps before steps[at].
-template <typename Number>
-std::vector<double> numbers_before(const std::vector<LoggedStep>& steps, size_t at, int64_t window,
-                                   const Number& number) {
-  std::vector<double> values;
-  const auto first = at - std::min(at, static_cast<size_t>(window));
-  for (size_t i = first; i < at; ++i) {
-    const double value = number(steps[i]);
-    if (std::isfinite(value)) values.push_back(value);
-  }
+// The finite ones of the `window` numbers before numbers[at].
+std::vector<double> numbers_before(const std::vector<double>& numbers, size_t at, int64_t window) {
+  const auto end = numbers.begin() + static_cast<std::ptrdiff_t>(at);
+  std::vector<double> values(end - std::min(static_cast<std::ptrdiff_t>(at), window), end);
+  std::erase_if(values, [](double value) { return !std::isfinite(value); });
   return values;
+}
+
+// Returns a jump at steps[at]; `losses` and `norms`, as logarithms, are those of all steps.
+std::optional<Spike> find_spike(const std::vector<LoggedStep>& steps, size_t at,
+                                const std::vector<double>& losses, const std::vector<double>& norms,
+                                const SpikeOptions& options) {
+  const LoggedStep& step = steps[at];
+  const std::vector<double> losses_before = numbers_before(losses, at, options.window);
+  const std::vector<double> norms_before = numbers_before(norms, at, options.window);
+  if (std::ssize(losses_before) < kFewestBefore || std::ssize(norms_before) < kFewestBefore)
+    return std::nullopt;
+  const Usual loss = usual_after(losses_before), norm = usual_after(norms_before);
+  // The deviation of a logarithm is a ratio: 2 % at least.
+  const Usual log_norm{norm.median, std::max(norm.deviation, 0.02)};
+  const Spike spike{.step = step,
+                    .usual_loss = loss.median,
+                    .loss_z = loss.z_of(step.lm_loss),
+                    .usual_grad_norm = std::exp(norm.median),
+                    .grad_norm_z = step.grad_norm == 0 ? 0 : log_norm.z_of(norms[at])};
+  return spike.z() >= options.threshold ? std::optional(spike) : std::nullopt;
 }
 
 // NaN is worse than every number.
@@ -54,27 +72,25 @@ std::vector<double> losses_before(const std::vector<LoggedStep>& steps, size_t a
 
 double Spike::z() const { return std::max(loss_z, grad_norm_z); }
 
-std::vector<Spike> find_spikes(const std::vector<LoggedStep>& steps, const SpikeOptions& options) {
-  std::vector<Spike> spikes;
-  for (size_t at = 0; at < steps.size(); ++at) {
-    const LoggedStep& step = steps[at];
-    const std::vector<double> losses = numbers_before(
-        steps, at, options.window, [](const LoggedStep& before) { return before.lm_loss; });
-    const std::vector<double> norms =
-        numbers_before(steps, at, options.window,
-                       [](const LoggedStep& before) { return log_of_norm(before.grad_norm); });
-    if (std::ssize(losses) < kFewestBefore || std::ssize(norms) < kFewestBefore) continue;
-    const Usual loss = usual_after(losses), norm = usual_after(norms);
-    // The deviation of a logarithm is a ratio: 2 % at least.
-    const Usual log_norm{norm.median, std::max(norm.deviation, 0.02)};
-    const Spike spike{
-        .step = step,
-        .usual_loss = loss.median,
-        .loss_z = loss.z_of(step.lm_loss),
-        .usual_grad_norm = std::exp(norm.median),
-        .grad_norm_z = step.grad_norm == 0 ? 0 : log_norm.z_of(log_of_norm(step.grad_norm))};
-    if (spike.z() >= options.threshold) spikes.push_back(spike);
+std::vector<Spike> find_spikes(const std::vector<LoggedStep>& steps, const SpikeOptions& options,
+                               int num_threads) {
+  std::vector<double> losses, norms;
+  for (const LoggedStep& step : steps) {
+    losses.push_back(step.lm_loss);
+    norms.push_back(log_of_norm(step.grad_norm));
   }
+  constexpr size_t kBlock = 4096;
+  std::vector<std::vector<Spike>> found((steps.size() + kBlock - 1) / kBlock);
+  parallel_for(std::ssize(found), num_threads, [&](int64_t block) {
+    const size_t begin = static_cast<size_t>(block) * kBlock;
+    for (size_t at = begin; at < std::min(steps.size(), begin + kBlock); ++at) {
+      if (const auto spike = find_spike(steps, at, losses, norms, options))
+        found[static_cast<size_t>(block)].push_back(*spike);
+    }
+  });
+  std::vector<Spike> spikes;
+  for (const std::vector<Spike>& of_block : found)
+    spikes.insert(spikes.end(), of_block.begin(), of_block.end());
   std::stable_sort(spikes.begin(), spikes.end(),
                    [](const Spike& a, const Spike& b) { return a.z() > b.z(); });
   return spikes;
@@ -87,8 +103,10 @@ JudgedBatch judge_samples(const std::vector<LoggedStep>& steps, size_t at, int64
   const std::vector<double> before = losses_before(steps, at, losses);
   batch.has_usual = std::ssize(before) >= kFewestBefore;
   if (batch.has_usual) batch.usual = usual_of(before);
-  const std::vector<double> iterations_before =
-      numbers_before(steps, at, window, [](const LoggedStep& earlier) { return earlier.lm_loss; });
+  std::vector<double> iterations_before;
+  for (size_t i = at - std::min(at, static_cast<size_t>(window)); i < at; ++i) {
+    if (std::isfinite(steps[i].lm_loss)) iterations_before.push_back(steps[i].lm_loss);
+  }
   const double usual_loss = iterations_before.empty() ? NAN : usual_after(iterations_before).median;
   batch.usual_iteration_loss = usual_loss;
   const double jump = step.lm_loss - usual_loss;

@@ -30,7 +30,8 @@ struct Spike {
 };
 
 // Returns the steps of which a number jumps, the largest jump first.
-std::vector<Spike> find_spikes(const std::vector<LoggedStep>& steps, const SpikeOptions& options);
+std::vector<Spike> find_spikes(const std::vector<LoggedStep>& steps, const SpikeOptions& options,
+                               int num_threads = 1);
 
 // A sample of an iteration beside what is usual for samples before the iteration.
 struct JudgedSample {
@@ -58,9 +59,10 @@ struct JudgedBatch {
       samples;  // all of the iteration, the largest loss first; NaN before all
 };
 
-// Judges the samples of steps[at] by those of the kRecent steps before it: of more steps where these have
-// fewer than 64, of the last 65,536 where they have more. `window` is that of find_spikes(). Throws LossesNotKept, std::runtime_error if the file has these samples in another
-// iteration, and what SampleLossReader::read() throws.
+// Judges the samples of steps[at] by those of the kRecent steps before it: of more steps where these
+// have fewer than 64, of the last 65,536 where they have more. `window` is that of find_spikes().
+// Throws LossesNotKept, std::runtime_error if the file has these samples in another iteration, and
+// what SampleLossReader::read() throws.
 JudgedBatch judge_samples(const std::vector<LoggedStep>& steps, size_t at, int64_t window,
                           const SampleLossReader& losses);
 

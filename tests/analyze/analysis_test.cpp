@@ -179,7 +179,7 @@ TEST(ScoreFile, NamesTheLineThatIsWrong) {
     return read_scores(folder / "scores", 2, scale, "document");
   };
   EXPECT_THAT(read("3\n-5\n", 1), ElementsAre(3, -5));
-  EXPECT_THAT(read("0.25\r\n-1.5", 100), ElementsAre(25, -150));
+  EXPECT_THAT(read("0.29\r\n-1.5", 100), ElementsAre(29, -150));
   const auto refuses = [&](const std::string& text, const std::string& what) {
     EXPECT_THAT([&] { read(text, 1); }, ThrowsMessage<std::runtime_error>(HasSubstr(what)));
   };

@@ -157,5 +157,30 @@ TEST(LoggedSteps, LeaveOutEvaluationsAndALineThatIsBeingWritten) {
   EXPECT_THROW(read_logged_steps(folder / "absent"), std::system_error);
 }
 
+// Other members may be anything; those of a step are numbers, whatever stands beside them.
+TEST(LoggedSteps, RefuseLinesThatAreNone) {
+  const TemporaryFolder folder;
+  const auto read = [&](const std::string& line) {
+    write_file_atomically(folder / "metrics.jsonl", line + "\n");
+    return read_logged_steps(folder.path());
+  };
+  const std::string rest =
+      R"(,"consumed_samples":16,"global_batch_size":8,"lm_loss":-2e-1,"grad_norm":3)";
+  const auto steps = read(R"({"note":[{"lm_loss":"x","iteration":[]}],"iteration":2)" + rest +
+                          R"(,"ok":true,"by":"me"})");
+  ASSERT_EQ(steps.size(), 1U);
+  EXPECT_EQ(steps[0].iteration, 2);
+  EXPECT_EQ(steps[0].consumed_samples, 16);
+  EXPECT_EQ(steps[0].global_batch_size, 8);
+  EXPECT_EQ(steps[0].lm_loss, -0.2);
+  EXPECT_EQ(steps[0].grad_norm, 3);
+  for (const std::string iteration :
+       {"\"2\"", "2.5", "[2]", "{}", "true", "null", "18446744073709551615", "2,"})
+    EXPECT_THROW(read("{\"iteration\":" + iteration + rest + "}"), std::runtime_error) << iteration;
+  EXPECT_THROW(read("{\"step\":2" + rest + "}"), std::runtime_error);
+  for (const char* line : {"[]", "5", "\"text\"", "null", ""})
+    EXPECT_THROW(read(line), std::runtime_error) << line;
+}
+
 }  // namespace
 }  // namespace weft

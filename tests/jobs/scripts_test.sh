@@ -68,6 +68,7 @@ echo 20 >"$save/latest_checkpointed_iteration.txt"
 expect 2 'has a global batch of 16 samples, which 4 ranks cannot share' train
 expect 0 '--ntasks=4 .*--global-batch-size 16 ' train MICRO_BATCH_SIZE=4
 expect 0 '--ntasks=4 .*--global-batch-size 16 ' train MICRO_BATCH_SIZE=8 TENSOR_PARALLEL=2
+expect 0 '--tensor-model-parallel-size 1 --pipeline-model-parallel-size 2 ' train MICRO_BATCH_SIZE=8 PIPELINE_PARALLEL=2
 expect 0 '--ntasks=1 .*--global-batch-size 16 ' train RANKS_PER_NODE=1
 expect 0 '--global-batch-size 128 ' train GLOBAL_BATCH_SIZE=128
 echo passed

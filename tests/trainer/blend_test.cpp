@@ -1,6 +1,7 @@
 // Training on several datasets: the blend's samples, over restarts, and what checkpoints say of them.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "indexed_dataset/process/exit_code.h"
@@ -113,6 +114,65 @@ TEST_F(BlendRun, OwnPathsOfEachSplitNeedNoSplit) {
   EXPECT_EQ(run(blend("none", 10, {"--train-data-path", prefix_})),
             static_cast<int>(ExitCode::kUsage));
   EXPECT_THAT(output(), HasSubstr("give --valid-data-path or --eval-iters 0"));
+}
+
+struct Validation {
+  double loss = 0;
+  int64_t num_samples = 0;
+};
+
+TEST_F(BlendRun, FullValidationIsTheMeanOverEverySampleOfTheSet) {
+  // Evaluates the initial weights with batches of `batch` samples.
+  const auto validate = [&](const std::string& name, const Arguments& prefixes, int64_t batch,
+                            Arguments more) {
+    Arguments data = {"--data-path"};
+    data.insert(data.end(), prefixes.begin(), prefixes.end());
+    data.insert(data.end(), {"--split", "90,5,5"});
+    more.insert(more.end(), {"--skip-train", "--global-batch-size", std::to_string(batch),
+                             "--micro-batch-size", std::to_string(batch > 1 ? batch / 2 : 1)});
+    EXPECT_EQ(run(blend(name, 10, data, more)), 0) << output();
+    Validation result;
+    result.num_samples = manifest_of(name).at("dataset_samples").at("validation").get<int64_t>();
+    for (const nlohmann::json& line : metrics(name))
+      result.loss = line.value("validation_loss", result.loss);
+    EXPECT_GT(result.loss, 0);
+    return result;
+  };
+  const Validation one = validate("one", {prefix_}, 1, {"--full-validation"});
+  EXPECT_THAT(output(), HasSubstr("    validation: None"));
+  // Batches that do not divide the set.
+  ASSERT_NE(one.num_samples % 10, 0);
+  EXPECT_NEAR(validate("ten", {prefix_}, 10, {"--full-validation"}).loss, one.loss, 1e-5);
+  // Both datasets, each of them whole.
+  const Validation other = validate("other_alone", {other_}, 1, {"--full-validation"});
+  const Validation both = validate("both", {prefix_, other_}, 10, {"--full-validation"});
+  EXPECT_EQ(both.num_samples, one.num_samples + other.num_samples);
+  const auto weight = static_cast<double>(one.num_samples) / static_cast<double>(both.num_samples);
+  EXPECT_NEAR(both.loss, weight * one.loss + (1 - weight) * other.loss, 1e-5);
+}
+
+TEST_F(BlendRun, FullValidationTakesTheSameSamplesAfterARestart) {
+  const Arguments data = {"--data-path", prefix_, other_, "--split", "90,5,5"};
+  ASSERT_EQ(run(blend("whole", 20, data, {"--full-validation"})), 0) << output();
+  ASSERT_EQ(run(blend("parts", 20, data, {"--full-validation", "--exit-interval", "7"})), 0)
+      << output();
+  ASSERT_EQ(run(blend("parts", 20, data, {"--full-validation"})), 0) << output();
+  EXPECT_EQ(trajectory("parts"), trajectory("whole"));
+  // weft-data shows the samples of an evaluation: all of them.
+  const int64_t num_samples = manifest_of("whole").at("dataset_samples").at("validation");
+  ASSERT_EQ(wait(start_program({std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-data", "inspect",
+                                "samples", "--run", (folder_ / "whole").string(), "--split-name",
+                                "valid", "--iteration", "10", "--format", "jsonl"})),
+            0)
+      << output();
+  const std::string shown = output();
+  EXPECT_EQ(std::count(shown.begin(), shown.end(), '\n'), num_samples) << shown;
+}
+
+TEST_F(BlendRun, FullValidationRefusesWeights) {
+  Arguments all = blend("run", 10, weighted_, {"--full-validation"});
+  EXPECT_EQ(run(all), static_cast<int>(ExitCode::kUsage)) << output();
+  EXPECT_THAT(output(), HasSubstr("so weights would mean nothing"));
 }
 
 }  // namespace

@@ -62,6 +62,14 @@ class GpuRanks : public Ranks {
     ASSERT_EQ(run_ranks(2, model("sp2 again", with(sp, {"--exit-interval", "20"}))), 0) << output();
     ASSERT_EQ(run_ranks(2, model("sp2 again", with(sp, {"--async-save"}))), 0) << output();
     EXPECT_EQ(trajectory("sp2 again"), trajectory("sp2")) << "one topology, equal bits";
+    const Arguments pp2 = with(backend, {"--pipeline-model-parallel-size", "2"});
+    ASSERT_EQ(run_ranks(2, model("pp2", with(pp2, {"--check-weights-interval", "10"}))), 0)
+        << output();
+    expect_near("pp2", "one", 1e-4);
+    ASSERT_EQ(run_ranks(2, model("pp2 again", with(pp2, {"--exit-interval", "20"}))), 0)
+        << output();
+    ASSERT_EQ(run_ranks(2, model("pp2 again", pp2)), 0) << output();
+    EXPECT_EQ(trajectory("pp2 again"), trajectory("pp2")) << "one topology, equal bits";
   }
 };
 
@@ -77,6 +85,11 @@ TEST_F(GpuRanks, ThroughPinnedMemoryInBf16) {
   ASSERT_EQ(run(model("one", {"--bf16"})), 0) << output();
   ASSERT_EQ(run_ranks(4, model("tp2dp2", with({"--bf16"}, four))), 0) << output();
   expect_near("tp2dp2", "one", 1e-2);
+  ASSERT_EQ(run_ranks(4, model("tp2pp2", with(with({"--bf16"}, four),
+                                              {"--pipeline-model-parallel-size", "2"}))),
+            0)
+      << output();
+  expect_near("tp2pp2", "one", 1e-2);
 }
 
 // A profile must not change a bit, and must account for the whole step on the real streams.
@@ -219,11 +232,15 @@ TEST_F(FourNcclRanks, TrainWhatOneProcessTrainsTwiceAlike) {
   const Arguments buckets = {"--use-distributed-optimizer", "--ddp-bucket-size", "100000"};
   const Arguments tp2 = with(buckets, {"--tensor-model-parallel-size", "2"});
   ASSERT_EQ(run(model("one")), 0) << output();
-  for (const auto& [name, topology] : {std::pair<std::string, Arguments>{"dp4", {}},
-                                       {"dp4 sharded", buckets},
-                                       {"tp2dp2", tp2},
-                                       {"sp2dp2", with(tp2, {"--sequence-parallel"})},
-                                       {"tp4", {"--tensor-model-parallel-size", "4"}}}) {
+  for (const auto& [name, topology] :
+       {std::pair<std::string, Arguments>{"dp4", {}},
+        {"dp4 sharded", buckets},
+        {"tp2dp2", tp2},
+        {"sp2dp2", with(tp2, {"--sequence-parallel"})},
+        {"tp4", {"--tensor-model-parallel-size", "4"}},
+        {"tp2pp2", with(tp2, {"--pipeline-model-parallel-size", "2"})},
+        {"pp2dp2", with(buckets, {"--pipeline-model-parallel-size", "2"})},
+        {"pp4", {"--pipeline-model-parallel-size", "4", "--pp-partition-method", "0,1,1,0"}}}) {
     ASSERT_EQ(run_ranks(4, model(name, topology)), 0) << output();
     expect_near(name, "one", 1e-4);
     ASSERT_EQ(run_ranks(4, model(name + " again", topology)), 0) << output();

@@ -75,6 +75,54 @@ TEST_F(InspectRun, RefusesWhatTheFolderDoesNotTell) {
   EXPECT_THAT(output(), HasSubstr("tells of samples from 40 on"));
 }
 
+TEST_F(InspectRun, ShowsTheRunBehindACheckpoint) {
+  ASSERT_EQ(run(arguments("run", 30, {"--exit-interval", "5"})), 0) << output();
+  ASSERT_EQ(run(arguments("run", 30, {"--seed", "99", "--exit-interval", "10"})), 0) << output();
+  ASSERT_EQ(run(arguments("run", 30, {"--seed", "5", "--exit-interval", "15"})), 0) << output();
+  const std::string folder = (folder_ / "run").string(), second = folder + "/iter_0000010";
+  for (const std::string iteration : {"3", "8"}) {
+    ASSERT_EQ(inspect_run("run", {"--iteration", iteration}), 0) << output();
+    const auto expected = samples();
+    for (const std::string& load : {folder, second, second + "/"}) {
+      ASSERT_EQ(inspect({"--load", load, "--iteration", iteration}), 0) << output();
+      EXPECT_EQ(samples(), expected) << load;
+    }
+  }
+  // The checkpoint does not know that the seed changed behind it.
+  ASSERT_EQ(inspect_run("run", {"--iteration", "12"}), 0) << output();
+  const auto of_run = samples();
+  ASSERT_EQ(inspect({"--load", second, "--iteration", "12"}), 0) << output();
+  EXPECT_NE(samples(), of_run);
+  ASSERT_EQ(inspect_by("exposure", {"--load", second}), 0) << output();
+  EXPECT_EQ(samples().at(0).at("samples"), 80);
+  EXPECT_EQ(inspect({"--load", second, "--iteration", "3", "--seed", "4"}), 2);
+  EXPECT_THAT(output(), HasSubstr("--load already says how the run was trained: leave --seed out"));
+  EXPECT_EQ(inspect({"--load", second, "--run", folder, "--iteration", "3"}), 2);
+  EXPECT_THAT(output(), HasSubstr("--run and --load both say which run is meant"));
+}
+
+TEST_F(InspectRun, RefusesACheckpointThatItsRunManifestContradicts) {
+  ASSERT_EQ(run(arguments("run", 30, {"--exit-interval", "5"})), 0) << output();
+  ASSERT_EQ(run(arguments("other", 30, {"--seed", "7", "--exit-interval", "5"})), 0) << output();
+  const std::filesystem::path manifest = folder_ / "run/run_manifest.json";
+  const std::string load = (folder_ / "run").string(), kept = read_file(manifest);
+  write_file_atomically(manifest, read_file(folder_ / "other/run_manifest.json"));
+  EXPECT_EQ(inspect({"--load", load, "--iteration", "3"}), 3);
+  EXPECT_THAT(output(), HasSubstr("seed is 1234 in the checkpoint and 7 in the manifest"));
+  std::filesystem::remove(manifest);
+  EXPECT_EQ(inspect({"--load", load, "--iteration", "3"}), 3);
+  EXPECT_THAT(output(), HasSubstr("give the run's folder with --run"));
+  EXPECT_EQ(inspect({"--load", (folder_ / "absent").string(), "--iteration", "3"}), 3);
+  EXPECT_THAT(output(), HasSubstr("there is no checkpoint of weft-train"));
+  // Checkpoints may lie elsewhere than the run's folder, which their arguments name.
+  ASSERT_EQ(run(arguments("apart", 30,
+                          {"--exit-interval", "5", "--run-dir", (folder_ / "log").string()})),
+            0)
+      << output();
+  ASSERT_EQ(inspect({"--load", (folder_ / "apart").string(), "--iteration", "3"}), 0) << output();
+  EXPECT_EQ(samples().size(), 8U);
+}
+
 TEST_F(InspectRun, RefusesAnOrderThatItDoesNotKnow) {
   ASSERT_EQ(run(arguments("run", 6)), 0) << output();
   const std::filesystem::path path = folder_ / "run/run_manifest.json";

@@ -375,6 +375,115 @@ TEST_F(InspectRows, DifferWhereOneRunHasACurriculumOnly) {
               testing::HasSubstr("the curriculum: reshape fixed_linear from 4 to 16 tokens"));
 }
 
+class InspectUnseen : public InspectRows {
+ protected:
+  // Positions whose input or label is of a piece that inspect marks have no loss, nor those that are
+  // repeated.
+  static std::vector<float> mask_of(const std::vector<nlohmann::json>& shown) {
+    std::vector<float> mask;
+    for (const nlohmann::json& sample : shown) {
+      std::vector<bool> is_unseen;
+      for (const nlohmann::json& part : sample.at("parts"))
+        is_unseen.insert(is_unseen.end(), part.at("num_tokens").get<size_t>(),
+                         part.contains("unseen"));
+      const auto num_repeated = sample.value("num_repeated", size_t{0});
+      for (size_t i = 0; i + 1 < is_unseen.size(); ++i) {
+        const bool has_loss = i >= num_repeated && !is_unseen[i] && !is_unseen[i + 1];
+        mask.push_back(has_loss ? 1.0F : 0.0F);
+      }
+    }
+    return mask;
+  }
+  static std::vector<float> mask_of_passes() {
+    std::vector<float> all;
+    for (const Pass& pass : passes) {
+      if (!pass.trains) continue;
+      const std::vector<float> ones(pass.tokens.size(), 1.0F);
+      const std::vector<float>& mask = pass.mask.empty() ? ones : pass.mask;
+      all.insert(all.end(), mask.begin(), mask.end());
+    }
+    return all;
+  }
+  // The inputs of pieces that inspect marks, without those that are repeated.
+  static int64_t num_marked(const std::vector<nlohmann::json>& shown) {
+    int64_t count = 0;
+    for (const nlohmann::json& sample : shown) {
+      int64_t position = 0;
+      for (const nlohmann::json& part : sample.at("parts")) {
+        for (int64_t i = 0; i < part.at("num_tokens"); ++i, ++position) {
+          const bool is_new = position >= sample.value("num_repeated", int64_t{0}) &&
+                              position + 1 < std::ssize(sample.at("ids"));
+          if (is_new && part.contains("unseen")) ++count;
+        }
+      }
+    }
+    return count;
+  }
+  int64_t num_exposed(const Arguments& more) {
+    int64_t count = 0;
+    for (const nlohmann::json& row : answers_of("exposure", more))
+      count += row.value("masked_tokens", int64_t{0});
+    return count;
+  }
+};
+
+TEST_F(InspectUnseen, DocumentsHaveNoLossFromThatSegmentOn) {
+  const std::string file = (folder_ / "unsee").string();
+  std::string lines = "# found by inspect\n\n" + other_ + " 3\n";
+  for (int64_t i = 0; i < 60; i += 2)
+    lines += "document " + std::to_string(i) + " of other, 5 tokens in 1 piece\n";
+  for (int64_t i = 0; i < 300; i += 3)
+    lines += nlohmann::json{{"score", 3}, {"dataset", prefix_}, {"document", i}}.dump() + "\r\n";
+  passes.clear();
+  train(run_of(weighted_, "96"));
+  const auto plain = samples_of_passes(/*trains=*/true);
+  std::filesystem::rename(folder_ / "run", folder_ / "plain");
+  for (const Arguments& data : {weighted_, growing("reshape")}) {
+    write_file_atomically(file, lines);
+    passes.clear();
+    train(run_of(data, "96", {"--exit-interval", "4"}));
+    const auto num_before = std::ssize(mask_of_passes());
+    train(run_of(data, "96", {"--unsee", file}));
+    // Neither the order nor the counts change.
+    if (data == weighted_) {
+      EXPECT_EQ(samples_of_passes(/*trains=*/true), plain);
+    }
+    std::filesystem::remove(file);  // the run's folder has a copy
+    const std::vector<nlohmann::json> shown = all_shown();
+    const auto mask = mask_of_passes();
+    EXPECT_EQ(mask, mask_of(shown));
+    const auto num_masked = std::count(mask.begin() + num_before, mask.end(), 0.0F);
+    EXPECT_GT(num_masked, 100);
+    EXPECT_LT(num_masked, std::ssize(mask) - num_before - 100);
+    EXPECT_EQ(num_exposed({}), num_marked(shown));
+    EXPECT_EQ(num_exposed({"--by", "document", "--top", "1000"}), num_marked(shown));
+    if (data == weighted_) {
+      ASSERT_EQ(inspect_by("diff", {(folder_ / "plain").string(), (folder_ / "run").string()}), 0);
+      EXPECT_EQ(samples().at(0).at("iterations").at(0).at("iteration"), 5) << output();
+      EXPECT_THAT(output(), testing::HasSubstr("--unsee, by its SHA-256: none and "));
+    }
+    std::filesystem::remove_all(folder_ / "run");
+  }
+}
+
+TEST_F(InspectUnseen, AFileThatChangedIsRefusedWithoutItsCopy) {
+  const std::string file = (folder_ / "unsee").string();
+  write_file_atomically(file, other_ + " 3\n");
+  train(run_of(weighted_, "96", {"--unsee", file, "--exit-interval", "4"}));
+  ASSERT_EQ(inspect_run("run", {"--iteration", "2"}), 0) << output();
+  std::vector<std::filesystem::path> copies;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_ / "run")) {
+    if (entry.path().filename().string().starts_with("unsee-")) copies.push_back(entry.path());
+  }
+  ASSERT_EQ(copies.size(), 1U);
+  std::filesystem::remove(copies[0]);
+  ASSERT_EQ(inspect_run("run", {"--iteration", "2"}), 0) << output();
+  write_file_atomically(file, other_ + " 4\n");
+  EXPECT_EQ(inspect_run("run", {"--iteration", "2"}), static_cast<int>(ExitCode::kChecksumMismatch))
+      << output();
+  EXPECT_THAT(output(), testing::HasSubstr("not the file of --unsee that the run has read"));
+}
+
 TEST_F(InspectTokens, OfABlendThatChangesAreThoseThatWereTrained) {
   const std::string third = write_tiny_dataset(folder_ / "third", 40);
   const std::string path = (folder_ / "schedule").string();

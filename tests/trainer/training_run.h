@@ -127,7 +127,8 @@ class Training : public testing::Test {
   std::vector<std::string> trajectory(const std::string& run) const {
     std::vector<std::string> lines;
     for (nlohmann::json line : metrics(run)) {
-      for (const char* key : {"elapsed_ms", "forward_ms", "backward_ms", "optimizer_ms"})
+      for (const char* key :
+           {"elapsed_ms", "forward_ms", "backward_ms", "optimizer_ms", "exchange_ms"})
         line.erase(key);
       lines.push_back(line.dump());
     }

@@ -46,6 +46,7 @@ struct Config {
   std::optional<double> exit_duration_in_mins;
   bool exit_on_missing_checkpoint = false, skip_train = false;
   int64_t eval_iters = 100, eval_interval = 1000;
+  bool full_validation = false;  // of each set all samples, instead of eval_iters batches
   // sequences that grow
   bool curriculum_learning = false;  // says that there must be a curriculum
   CurriculumOptions curriculum;
@@ -70,8 +71,9 @@ struct Config {
   bool bf16 = false;
   std::string device = "auto";  // auto, cuda, cpu
   std::string device_profile;   // with --dry-run: the kind of GPU to plan for (device_profile.h)
-  // parallelism; pipeline sizes other than 1 are refused because they are not built
+  // parallelism
   int64_t tensor_model_parallel_size = 1, pipeline_model_parallel_size = 1;
+  std::string pp_partition_method = "uniform";  // pipeline_partition.h
   bool sequence_parallel = false;
   bool use_tp_pp_dp_mapping = false;
   bool use_distributed_optimizer = false;
@@ -96,6 +98,7 @@ struct Config {
   std::optional<int64_t> vocab_size;  // the tokenizer's; run_vocabulary.h finds it if not given
   bool eod_mask_loss = false, reset_position_ids = false, reset_attention_mask = false;
   bool dataloader_inter_document_masking = false;
+  std::string unsee;  // a file of documents without loss (run_folder/unseen_documents.h)
   int64_t num_workers = 2;
   // checkpoint
   std::string save, load;
@@ -137,9 +140,11 @@ struct Config {
   // The lengths of the sequences of all batches. Throws std::invalid_argument for a curriculum that is
   // none.
   LengthCurriculum length_curriculum() const;
-  // Positions without loss: those of --eod-mask-loss, and those that a reshaping curriculum repeats.
+  // Positions without loss: those of --eod-mask-loss and --unsee, those that a reshaping curriculum
+  // repeats, and rows that fill up the last batch of --full-validation.
   bool has_loss_mask() const {
-    return eod_mask_loss || (has_curriculum() && curriculum.mode == "reshape");
+    return eod_mask_loss || full_validation || !unsee.empty() ||
+           (has_curriculum() && curriculum.mode == "reshape");
   }
   // Returns the steps of --profile-steps, if it is given. Throws std::invalid_argument for a text that
   // is no range of steps.

@@ -64,13 +64,15 @@ std::span<const KnownFlag> flags_without_effect() {
       {"--wandb-project", 1, "metrics.jsonl and event files can be uploaded"},
       {"--wandb-exp-name", 1, "metrics.jsonl and event files can be uploaded"},
       {"--valid-num-workers", 1, "--num-workers serves all sets"},
+      {"--no-scatter-gather-tensors-in-pipeline", 0, "stages always send whole tensors"},
   };
   return kFlags;
 }
 
 std::span<const KnownFlag> flags_not_supported() {
   static constexpr std::string_view kParallel =
-      "ranks are tensor and data parallel in this version: leave the flag out";
+      "each pipeline stage is one run of layers, and there is no context parallelism: leave the flag "
+      "out";
   static constexpr std::string_view kRecompute =
       "activations are always kept: lower --micro-batch-size";
   static constexpr std::string_view kPrecision = "use --bf16, or neither for fp32";
@@ -99,8 +101,6 @@ std::span<const KnownFlag> flags_not_supported() {
       {"--use-pytorch-profiler", 0, kProfile},
       {"--context-parallel-size", 1, kParallel},
       {"--num-layers-per-virtual-pipeline-stage", 1, kParallel},
-      {"--pp-partition-method", 1, kParallel},
-      {"--no-scatter-gather-tensors-in-pipeline", 0, kParallel},
       {"--checkpoint-activations", 0, kRecompute},
       {"--checkpoint-num-layers", 1, kRecompute},
       {"--deepspeed-activation-checkpointing", 0, kRecompute},

@@ -18,7 +18,7 @@ struct ModelShape {
   bool train_padded_vocabulary = false;
   int64_t micro_batch_size = 0;
   float layernorm_epsilon = 1e-5F, attention_dropout = 0, hidden_dropout = 0;
-  // What a document is follows from the batch (data/document_bounds.h).
+  // The batch tells where documents begin and end (data/document_bounds.h).
   bool restarts_positions = false;     // positions count from the beginning of their document
   bool masks_other_documents = false;  // tokens attend to those of their own document only
   Gelu gelu = Gelu::kTanh;

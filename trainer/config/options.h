@@ -50,6 +50,8 @@ void visit_options(C& c, Visitor& v) {
     "with --load: no checkpoint is an error");
   v("eval-iters", c.eval_iters, "global batches per validation and test; 0: none");
   v("eval-interval", c.eval_interval, "steps between validations");
+  v("full-validation", c.full_validation,
+    "each validation takes every sample of its set once; --eval-iters is then for the test");
   v("skip-train", c.skip_train, "only evaluate");
 
   v.group("Sequence-length curriculum");
@@ -118,7 +120,11 @@ void visit_options(C& c, Visitor& v) {
     "with --dry-run: plan for this kind of GPU (h200) or this profile file, without a GPU");
   v("tensor-model-parallel-size", c.tensor_model_parallel_size,
     "ranks that share each layer: its heads, its feed-forward columns, the vocabulary");
-  v("pipeline-model-parallel-size", c.pipeline_model_parallel_size, "1 in this version");
+  v("pipeline-model-parallel-size", c.pipeline_model_parallel_size,
+    "pipeline stages, each of which holds some of the layers");
+  v("pp-partition-method", c.pp_partition_method,
+    "layers of the stages: uniform, type:transformer, type:transformer|embedding, parameters, cost, or "
+    "their numbers, such as 5,6,6,5");
   v("sequence-parallel", c.sequence_parallel,
     "tensor-parallel ranks also share LayerNorms, residuals and hidden dropout, by tokens");
   v("use-tp-pp-dp-mapping", c.use_tp_pp_dp_mapping,
@@ -176,6 +182,9 @@ void visit_options(C& c, Visitor& v) {
     "tokens attend to those of their own document only, which ends with the end-of-document token");
   v("dataloader-inter-document-masking", c.dataloader_inter_document_masking,
     "as both flags above, but documents are those of the dataset, whatever they end with");
+  v("unsee", c.unsee,
+    "file of documents whose tokens have no loss in training: lines PREFIX NUMBER or FILE:OFFSET, or as "
+    "weft-data inspect prints them");
   v("num-workers", c.num_workers, "data loading threads");
 
   v.group("Checkpoints");

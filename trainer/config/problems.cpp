@@ -133,6 +133,16 @@ void check_data(const Config& c, ProblemList& p) {
     if (!blends.has_own_paths) check_split(c, p);
     p.add_if(blends.of(Split::kTrain).empty() && !c.skip_train,
              "no dataset is named for training; give --train-data-path");
+    for (const Blend& blend : blends.of(Split::kValid)) {
+      p.add_if(c.full_validation && blend.prefixes.size() > 1 && !blend.weights.empty(),
+               "--full-validation takes every sample of {} datasets once, so weights would mean "
+               "nothing; name them without weights by --valid-data-path, or as a group each",
+               blend.prefixes.size());
+    }
+    p.add_if(
+        c.full_validation && c.eval_iters == 0,
+        "--full-validation with --eval-iters 0 would validate nothing; give --eval-iters 1 or more, "
+        "which is then for the test");
     p.add_if(c.eval_iters > 0 && blends.of(Split::kValid).empty(),
              "validation requested (--eval-iters {}) but no dataset is named for it; "
              "give --valid-data-path or --eval-iters 0",
@@ -203,9 +213,6 @@ void check_profile(const Config& c, ProblemList& p) {
 }
 
 void check_world(const Config& c, ProblemList& p) {
-  p.add_if(c.pipeline_model_parallel_size != 1,
-           "--pipeline-model-parallel-size {} is not supported yet: only 1",
-           c.pipeline_model_parallel_size);
   p.add_if(c.device != "auto" && c.device != "cuda" && c.device != "cpu",
            "--device {} is none of auto, cuda, cpu", c.device);
   p.add_if(c.zero_stage && *c.zero_stage != 0 && *c.zero_stage != 1,

@@ -92,6 +92,7 @@ Json to_json(const DataIdentity& data) {
   for (const DatasetIdentity& dataset : data.datasets) datasets.push_back(to_json(dataset));
   const RunVocabulary& vocabulary = data.vocabulary;
   return {{"datasets", datasets},
+          {"unsee_sha256", data.unsee_sha256},
           {"vocabulary",
            {{"size", vocabulary.num_tokens},
             {"source", vocabulary.source},
@@ -105,6 +106,7 @@ DataIdentity data_identity_from_json(const Json& json) {
   DataIdentity data;
   for (const Json& dataset : json.at("datasets"))
     data.datasets.push_back(dataset_identity_from_json(dataset));
+  data.unsee_sha256 = json.value("unsee_sha256", "");  // older versions had no --unsee
   const Json& vocabulary = json.at("vocabulary");
   vocabulary.at("size").get_to(data.vocabulary.num_tokens);
   vocabulary.at("source").get_to(data.vocabulary.source);
@@ -120,6 +122,15 @@ DataDifferences compare_data(const DataIdentity& saved, const DataIdentity& ours
   // Imported weights and checkpoints of version 0.1 know no dataset.
   if (!saved.datasets.empty()) add_blend_differences(saved.datasets, ours.datasets, differences);
   add_vocabulary_differences(saved.vocabulary, ours.vocabulary, differences);
+  if (saved.unsee_sha256 != ours.unsee_sha256) {
+    const auto text = [](const std::string& sha256) {
+      return sha256.empty() ? std::string("none") : "a file with SHA-256 " + sha256;
+    };
+    differences.allowed.push_back(fmt::format(
+        "--unsee was {} when the checkpoint was saved and is {} now: from here on other "
+        "documents have no loss",
+        text(saved.unsee_sha256), text(ours.unsee_sha256)));
+  }
   return differences;
 }
 

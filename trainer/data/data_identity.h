@@ -20,6 +20,7 @@ namespace weft {
 struct DataIdentity {
   std::vector<DatasetIdentity> datasets;
   RunVocabulary vocabulary;
+  std::string unsee_sha256 = {};  // of the file of --unsee; "" without one
 };
 
 // {"datasets": [...], "vocabulary": {...}}. from_json() throws std::runtime_error or a JSON

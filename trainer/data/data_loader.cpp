@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <span>
 #include <stdexcept>
 
 #include "indexed_dataset/process/start_thread.h"
@@ -20,9 +21,14 @@ DataLoader::DataLoader(Backend& backend, const BlendedDataset& dataset,
       next_iteration_(options.finished_iterations + 1),
       next_first_{options.first_sample, options.consumed_tokens},
       consumed_samples_(options.first_sample) {
+  slots_.resize(static_cast<size_t>(options_.num_slots));
+  if (!options_.has_samples) return;
   allocate_slots();
-  for (int64_t d = 0; d < dataset.num_datasets(); ++d)
-    dataset.dataset(d).reader().expect_random_reads();
+  for (int64_t d = 0; d < dataset.num_datasets(); ++d) {
+    const DatasetReader& reader = dataset.dataset(d).reader();
+    reader.expect_random_reads();
+    unseen_.push_back(options_.unseen ? options_.unseen->find(reader.prefix().string()) : nullptr);
+  }
   try {
     if (options_.read_ahead_batches > 0)
       threads_.push_back(start_thread([this] { run_read_ahead(); }));
@@ -44,6 +50,7 @@ void DataLoader::stop() {
   work_available_.notify_all();
   batch_begins_.notify_all();
   for (std::thread& thread : threads_) thread.join();
+  if (memory_ == nullptr) return;
   try {
     backend_.release(memory_, Memory::kPinnedHost);
   } catch (...) {
@@ -60,7 +67,6 @@ void DataLoader::allocate_slots() {
   const int64_t arrays = 2 + (has_mask() ? 1 : 0) + (has_bounds() ? 2 : 0);
   memory_ = static_cast<int32_t*>(backend_.allocate(
       options_.num_slots * arrays * elements * int64_t{sizeof(int32_t)}, Memory::kPinnedHost));
-  slots_.resize(static_cast<size_t>(options_.num_slots));
   int32_t* data = memory_;
   for (Slot& slot : slots_) {
     slot.tokens = data;
@@ -77,6 +83,11 @@ GlobalBatch DataLoader::next() {
   std::unique_lock lock(mutex_);
   if (taken_ - released_ >= options_.num_slots)
     throw std::logic_error("data loader: all batches are in use");
+  if (!options_.has_samples) {
+    begin_batch();
+    slot_of(made_).num_unfinished = 0;
+    end_batch();
+  }
   Slot& slot = slot_of(taken_);
   const auto is_ready = [&] { return taken_ < made_ && slot.num_unfinished == 0; };
   // Another thread may still fill this batch while one has met the end of the dataset behind it.
@@ -88,9 +99,19 @@ GlobalBatch DataLoader::next() {
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   const LengthCurriculum::Consumed after =
       curriculum_.after(slot.first, slot.iteration, num_rows(slot));
+  double num_loss_tokens = 0;
+  const size_t num_sums = slot.loss_mask ? static_cast<size_t>(slot.num_micro_batches) : 0;
+  for (double& sum : std::span(slot.mask_sums).first(num_sums)) {
+    num_loss_tokens += sum;
+    // A micro-batch of end-of-document tokens alone has loss 0. Dividing by 1 keeps it 0.
+    sum = options_.samples_per_pass
+              ? static_cast<double>(options_.micro_batch_size * dataset_.sequence_length())
+              : std::max(sum, 1.0);
+  }
   return {.num_micro_batches = slot.num_micro_batches,
           .seq_length = curriculum_.length(slot.iteration),
           .num_new_tokens = after.tokens - slot.first.tokens,
+          .num_loss_tokens = num_loss_tokens,
           .tokens = slot.tokens,
           .targets = slot.targets,
           .loss_mask = slot.loss_mask,
@@ -148,16 +169,16 @@ void DataLoader::run_read_ahead() {
       });
       if (stopping_ || error_) return;
     }
-    const int64_t batch_size = batch_sizes_.at(first.rows);
-    const LengthCurriculum::Consumed next = curriculum_.after(first, iteration, batch_size);
-    if (curriculum_.samples_begun(next) > dataset_.end()) return;
-    for (int64_t k = 0; k < batch_size / samples_per_micro_step(); ++k) {
+    const int64_t num_rows = batch_size(first.rows);
+    const LengthCurriculum::Consumed next = curriculum_.after(first, iteration, num_rows);
+    if (ends_before(next)) return;
+    for (int64_t k = 0; k < num_rows / samples_per_micro_step(); ++k) {
       const int64_t own =
           k * samples_per_micro_step() + options_.dp_rank * options_.micro_batch_size;
       try {
         for (int64_t b = 0; b < options_.micro_batch_size; ++b) {
-          const LengthCurriculum::Row row = curriculum_.row(first, iteration, own + b);
-          dataset_.will_need(row.sample, row.begin, row.length + 1);
+          if (const auto row = find_row(first, iteration, own + b))
+            dataset_.will_need(row->sample, row->begin, row->length + 1);
         }
       } catch (const std::exception&) {
         return;  // The thread that fills this batch will meet the same error and tell it.
@@ -165,6 +186,25 @@ void DataLoader::run_read_ahead() {
     }
     first = next;
   }
+}
+
+int64_t DataLoader::batch_size(int64_t consumed_rows) const {
+  const int64_t size = batch_sizes_.at(consumed_rows);
+  if (!options_.samples_per_pass) return size;
+  return std::min(size, rows_per_pass() - consumed_rows % rows_per_pass());
+}
+
+bool DataLoader::ends_before(LengthCurriculum::Consumed consumed) const {
+  return !options_.samples_per_pass && curriculum_.samples_begun(consumed) > dataset_.end();
+}
+
+std::optional<LengthCurriculum::Row> DataLoader::find_row(LengthCurriculum::Consumed first,
+                                                          int64_t iteration, int64_t idx) const {
+  LengthCurriculum::Row row = curriculum_.row(first, iteration, idx);
+  if (!options_.samples_per_pass) return row;
+  row.sample %= rows_per_pass();
+  if (row.sample >= *options_.samples_per_pass) return std::nullopt;
+  return row;
 }
 
 bool DataLoader::can_hand_out() const {
@@ -176,21 +216,16 @@ DataLoader::Work DataLoader::hand_out() {
   if (!batch_begun_) begin_batch();
   Slot& slot = slot_of(made_);
   const Work work{&slot, handed_out_++};
-  if (handed_out_ == slot.num_micro_batches) {
-    next_first_ = curriculum_.after(next_first_, next_iteration_, num_rows(slot));
-    ++next_iteration_;
-    batch_begun_ = false;
-    ++made_;
-  }
+  if (handed_out_ == slot.num_micro_batches) end_batch();
   work_available_.notify_all();
   return work;
 }
 
 void DataLoader::begin_batch() {
-  const int64_t batch_size = batch_sizes_.at(next_first_.rows);
-  const int64_t end =
-      curriculum_.samples_begun(curriculum_.after(next_first_, next_iteration_, batch_size));
-  if (end > dataset_.end()) {
+  const int64_t num_rows = batch_size(next_first_.rows);
+  const LengthCurriculum::Consumed next = curriculum_.after(next_first_, next_iteration_, num_rows);
+  if (ends_before(next)) {
+    const int64_t end = curriculum_.samples_begun(next);
     const int64_t first = curriculum_.samples_begun(next_first_);
     throw std::runtime_error(
         fmt::format("{}: its {} samples are used up: the next batch needs {} from sample {} on",
@@ -199,11 +234,19 @@ void DataLoader::begin_batch() {
   Slot& slot = slot_of(made_);
   slot.iteration = next_iteration_;
   slot.first = next_first_;
-  slot.num_micro_batches = batch_size / (samples_per_micro_step());
+  slot.num_micro_batches = num_rows / samples_per_micro_step();
   slot.num_unfinished = slot.num_micro_batches;
   handed_out_ = 0;
   batch_begun_ = true;
   batch_begins_.notify_all();
+}
+
+// The next batch may begin.
+void DataLoader::end_batch() {
+  next_first_ = curriculum_.after(next_first_, next_iteration_, num_rows(slot_of(made_)));
+  ++next_iteration_;
+  batch_begun_ = false;
+  ++made_;
 }
 
 void DataLoader::fill(const Work& work) {
@@ -212,27 +255,51 @@ void DataLoader::fill(const Work& work) {
   const int64_t first_row = (work.micro_batch_idx * options_.dp_size + options_.dp_rank) * B;
   double mask_sum = 0;
   for (int64_t b = 0; b < B; ++b) {
-    const LengthCurriculum::Row row = curriculum_.row(slot.first, slot.iteration, first_row + b);
-    const int64_t offset = (work.micro_batch_idx * B + b) * row.length;
-    const int32_t* inputs = slot.tokens + offset;
-    dataset_.row(row.sample, row.begin, row.length, slot.tokens + offset, slot.targets + offset);
-    check_tokens(row, inputs, slot.targets[offset + row.length - 1]);
-    if (slot.loss_mask) mask_sum += fill_mask(row, inputs, slot.loss_mask + offset);
-    if (slot.document_bounds) fill_bounds(row, inputs, slot.document_bounds + 2 * offset);
+    const auto row = find_row(slot.first, slot.iteration, first_row + b);
+    const int64_t T = curriculum_.length(slot.iteration);
+    const int64_t offset = (work.micro_batch_idx * B + b) * T;
+    int32_t* inputs = slot.tokens + offset;
+    int32_t* bounds = slot.document_bounds ? slot.document_bounds + 2 * offset : nullptr;
+    if (!row) {
+      std::fill_n(inputs, T, 0);
+      std::fill_n(slot.targets + offset, T, 0);
+      std::fill_n(slot.loss_mask + offset, T, 0.0F);
+      if (bounds) find_bounds_by_tokens(inputs, T, options_.end_of_document_id, bounds);
+      continue;
+    }
+    dataset_.row(row->sample, row->begin, T, inputs, slot.targets + offset);
+    check_tokens(*row, inputs, slot.targets[offset + T - 1]);
+    if (slot.loss_mask) mask_sum += fill_mask(*row, inputs, slot.loss_mask + offset);
+    if (bounds) fill_bounds(*row, inputs, bounds);
   }
-  // A micro-batch of end-of-document tokens alone has loss 0. Dividing by 1 keeps it 0.
-  work.slot->mask_sums[static_cast<size_t>(work.micro_batch_idx)] = std::max(mask_sum, 1.0);
+  work.slot->mask_sums[static_cast<size_t>(work.micro_batch_idx)] = mask_sum;  // 0 without a mask
 }
 
 double DataLoader::fill_mask(const LengthCurriculum::Row& row, const int32_t* inputs,
                              float* mask) const {
   const int32_t masked_id = options_.eod_mask_loss ? options_.end_of_document_id : -1;
-  double sum = 0;
-  for (int64_t t = 0; t < row.length; ++t) {
+  for (int64_t t = 0; t < row.length; ++t)
     mask[t] = t < row.num_repeated || inputs[t] == masked_id ? 0.0F : 1.0F;
-    sum += static_cast<double>(mask[t]);
-  }
+  if (options_.unseen) mask_unseen(row, mask);
+  double sum = 0;
+  for (int64_t t = 0; t < row.length; ++t) sum += static_cast<double>(mask[t]);
   return sum;
+}
+
+void DataLoader::mask_unseen(const LengthCurriculum::Row& row, float* mask) const {
+  const UnseenSequences* unseen =
+      unseen_[static_cast<size_t>(dataset_.locate(row.sample).dataset_idx)];
+  if (!unseen) return;
+  int64_t begin = -row.begin;  // of the part's tokens, counted from the row's first input
+  for (const SamplePart& part : dataset_.sample_parts(row.sample)) {
+    const int64_t end = begin + part.num_tokens;
+    if (unseen->contains(part.sequence_idx)) {
+      // The position before the first token has it as its label.
+      const int64_t first = std::clamp(begin - 1, int64_t{0}, row.length);
+      std::fill(mask + first, mask + std::clamp(end, first, row.length), 0.0F);
+    }
+    begin = end;
+  }
 }
 
 void DataLoader::fill_bounds(const LengthCurriculum::Row& row, const int32_t* inputs,

@@ -19,12 +19,14 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
 
 #include "indexed_dataset/blends/blended_dataset.h"
+#include "indexed_dataset/run_folder/unseen_documents.h"
 #include "indexed_dataset/samples/length_curriculum.h"
 #include "kernels/backend.h"
 #include "trainer/data/document_bounds.h"
@@ -44,6 +46,15 @@ struct DataLoaderOptions {
   int32_t end_of_document_id = -1;  // no token has the id -1
   bool eod_mask_loss = false;       // positions whose input is that token have no loss
   DocumentEnds document_ends = DocumentEnds::kUntold;
+  // If it is given, the samples are gone through again and again, so many each time, and no batch holds
+  // those of two passes. The last batch of a pass is smaller, and rows that fill it up to whole
+  // micro-batches have no loss. All mask_sums are B * T then: every token of a pass weighs the same.
+  std::optional<int64_t> samples_per_pass = {};
+  // Without samples a batch has sizes alone, neither tokens nor a mask: a pipeline stage between the
+  // first and the last needs no more. Then there are no threads.
+  bool has_samples = true;
+  // If it is given, positions whose input or label is a token of these documents have no loss.
+  std::shared_ptr<const UnseenDocuments> unseen = {};
   int64_t num_threads = 2;
   // Batches in memory: two in flight on the device, one ready, one in preparation.
   int64_t num_slots = 4;
@@ -78,6 +89,10 @@ class DataLoader {
   // Returns the samples (rows) up to the end of the latest batch that next() returned.
   int64_t consumed_samples() const { return consumed_samples_; }
   double waited_ms() const { return waited_ms_; }  // time spent in next() so far
+  // Returns the number of batches of a pass, where there are passes.
+  int64_t batches_per_pass() const {
+    return (rows_per_pass() + batch_sizes_.max - 1) / batch_sizes_.max;
+  }
 
  private:
   struct Slot {
@@ -102,12 +117,26 @@ class DataLoader {
   bool can_hand_out() const;  // the caller holds mutex_
   Work hand_out();
   void begin_batch();
+  void end_batch();
   void fill(const Work& work);
   // Returns the sum of the mask.
   double fill_mask(const LengthCurriculum::Row& row, const int32_t* inputs, float* mask) const;
   void fill_bounds(const LengthCurriculum::Row& row, const int32_t* inputs, int32_t* bounds) const;
-  bool has_mask() const { return options_.eod_mask_loss || curriculum_.reshapes(); }
+  void mask_unseen(const LengthCurriculum::Row& row, float* mask) const;
   bool has_bounds() const { return options_.document_ends != DocumentEnds::kUntold; }
+  // Returns row `idx` of the batch of this iteration, or nothing where the batch is filled up.
+  std::optional<LengthCurriculum::Row> find_row(LengthCurriculum::Consumed first, int64_t iteration,
+                                                int64_t idx) const;
+  int64_t batch_size(int64_t consumed_rows) const;
+  bool ends_before(LengthCurriculum::Consumed consumed) const;
+  int64_t rows_per_pass() const {
+    const int64_t unit = samples_per_micro_step();
+    return (*options_.samples_per_pass + unit - 1) / unit * unit;
+  }
+  bool has_mask() const {
+    return options_.eod_mask_loss || options_.samples_per_pass || options_.unseen ||
+           curriculum_.reshapes();
+  }
   int64_t num_rows(const Slot& slot) const {
     return slot.num_micro_batches * samples_per_micro_step();
   }
@@ -124,6 +153,7 @@ class DataLoader {
   const DataLoaderOptions options_;
   const BatchSizes batch_sizes_;
   const LengthCurriculum curriculum_;
+  std::vector<const UnseenSequences*> unseen_;  // of each dataset, null if it has none
   int32_t* memory_ = nullptr;
   std::vector<Slot> slots_;
 

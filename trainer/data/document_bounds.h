@@ -1,4 +1,4 @@
-// Where the documents of a row of a batch begin and end, for --reset-position-ids,
+// Finds where the documents of a row of a batch begin and end, for --reset-position-ids,
 // --reset-attention-mask and --dataloader-inter-document-masking.
 //
 // The bounds of a token are the positions [begin, end) of its document in the row, (T,2) int32. A
@@ -19,7 +19,7 @@
 
 namespace weft {
 
-// What ends a document in batches that tell the bounds.
+// A document ends at one of these in batches that tell the bounds.
 enum class DocumentEnds {
   kUntold,               // batches tell no bounds
   kEndOfDocumentTokens,  // the inputs' end-of-document tokens

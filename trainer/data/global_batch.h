@@ -14,6 +14,7 @@ struct GlobalBatch {
   // Tokens of all ranks together by which the run's consumed tokens grow. Those that rows of a
   // reshaping curriculum repeat do not count.
   int64_t num_new_tokens = 0;
+  double num_loss_tokens = 0;        // of this rank: the sum of its mask, or 0 without one
   const int32_t* tokens = nullptr;   // (num_micro_batches, B, T)
   const int32_t* targets = nullptr;  // (num_micro_batches, B, T)
   const float* loss_mask = nullptr;  // (num_micro_batches, B, T), or null: all ones

@@ -134,13 +134,14 @@ std::string saved_line(int64_t iteration, const std::string& folder) {
                      folder);
 }
 
-std::string dataset_sizes_lines(int64_t train, int64_t validation, int64_t test) {
+std::string dataset_sizes_lines(const DatasetTargetSizes& sizes, bool full_validation) {
   return fmt::format(
       " > datasets target sizes (minimum size):\n"
       "    train:      {}\n"
       "    validation: {}\n"
       "    test:       {}\n",
-      train, validation, test);
+      sizes.train_samples, full_validation ? "None" : std::to_string(sizes.valid_samples),
+      sizes.test_samples);
 }
 
 std::string timestamp_now() {

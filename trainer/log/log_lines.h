@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "indexed_dataset/samples/gpt_dataset.h"
 #include "trainer/config/config.h"
 
 namespace weft {
@@ -51,7 +52,8 @@ std::string memory_line(int rank, int64_t iterations, int64_t allocated_bytes,
 std::string saving_line(int64_t iteration, const std::string& folder);
 std::string scheduled_save_line(int64_t iteration, const std::string& folder);  // --async-save
 std::string saved_line(int64_t iteration, const std::string& folder);
-std::string dataset_sizes_lines(int64_t train, int64_t validation, int64_t test);
+// With `full_validation` the validation sets are not asked for a number of samples.
+std::string dataset_sizes_lines(const DatasetTargetSizes& sizes, bool full_validation);
 
 // Returns the local time: "2024-07-16 22:14:01".
 std::string timestamp_now();

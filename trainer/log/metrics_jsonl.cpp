@@ -57,6 +57,7 @@ std::string to_json_line(const StepMetrics& step) {
   json["elapsed_ms"] = step.elapsed_ms;
   json["forward_ms"] = step.forward_ms;
   json["backward_ms"] = step.backward_ms;
+  if (step.exchange_ms) json["exchange_ms"] = *step.exchange_ms;
   json["optimizer_ms"] = step.optimizer_ms;
   return json.dump() + "\n";
 }

@@ -18,6 +18,7 @@ struct StepMetrics {
   double lm_loss = 0, grad_norm = 0;
   std::optional<double> params_norm = {};
   double elapsed_ms = 0, forward_ms = 0, backward_ms = 0, optimizer_ms = 0;
+  std::optional<double> exchange_ms = {};  // of pipelines
 };
 std::string to_json_line(const StepMetrics& step);
 // `name` is "validation" or "test". An evaluation at the end of training belongs to no iteration,

@@ -75,6 +75,7 @@ void RunLog::on_step(const StepRecord& record, const StepResult& result) {
   interval_.forward_ms += result.forward_ms;
   interval_.backward_ms += result.backward_ms;
   interval_.optimizer_ms += result.optimizer_ms;
+  interval_.exchange_ms += result.exchange_ms;
 
   // First the losses of samples: whoever reads of an iteration in metrics.jsonl finds its samples.
   if (sample_losses_) {
@@ -93,6 +94,7 @@ void RunLog::on_step(const StepRecord& record, const StepResult& result) {
                         .forward_ms = result.forward_ms,
                         .backward_ms = result.backward_ms,
                         .optimizer_ms = result.optimizer_ms};
+    if (config_.pipeline_model_parallel_size > 1) metrics.exchange_ms = result.exchange_ms;
     if (config_.has_curriculum()) metrics.curriculum_seqlen = record.seq_length;
     if (config_.log_params_norm) metrics.params_norm = result.params_norm;
     metrics_->add(to_json_line(metrics));
@@ -144,7 +146,10 @@ std::vector<Timer> RunLog::timers() const {
   const Timer optimizer{"optimizer", interval_.optimizer_ms / steps};
   const Timer batch{"batch-generator", interval_.batch_wait_ms / steps};
   if (config_.log_format != LogFormat::kMegatron2024 || config_.timing_log_level >= 2) {
-    return {forward, backward, optimizer, batch};
+    std::vector<Timer> timers{forward, backward, optimizer, batch};
+    if (config_.pipeline_model_parallel_size > 1)
+      timers.insert(timers.begin() + 2, {"pipeline-exchange", interval_.exchange_ms / steps});
+    return timers;
   }
   if (config_.timing_log_level == 1)
     return {{"forward-backward", forward.ms + backward.ms}, optimizer};

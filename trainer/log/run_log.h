@@ -77,7 +77,7 @@ class RunLog {
   struct Interval {
     int64_t num_steps = 0, num_finite = 0, num_nan = 0, num_tokens = 0;  // computed ones
     double elapsed_ms = 0, flops = 0, loss = 0, batch_wait_ms = 0, forward_ms = 0, backward_ms = 0,
-           optimizer_ms = 0;
+           optimizer_ms = 0, exchange_ms = 0;
   };
 
   IterationLine iteration_line_of(const StepRecord& record, const StepResult& result,

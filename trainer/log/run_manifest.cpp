@@ -48,6 +48,12 @@ Json earlier_segments(const fs::path& run_folder, const RunManifest& manifest) {
   return kept;
 }
 
+Json json_of(const UnseenDocuments& unseen, const Config& config) {
+  return {{"path", fs::absolute(config.unsee).string()},
+          {"sha256", unseen.sha256()},
+          {"num_documents", unseen.num_documents()}};
+}
+
 }  // namespace
 
 void write_run_manifest(const std::filesystem::path& run_folder, const RunManifest& manifest) {
@@ -79,12 +85,17 @@ void write_run_manifest(const std::filesystem::path& run_folder, const RunManife
         {"test", manifest.test_samples}}},
       {"datasets", to_json(manifest.data)["datasets"]},
       {"vocabulary", vocabulary},
+      {"unsee", manifest.unseen ? json_of(*manifest.unseen, manifest.config) : Json()},
       {"num_parameters", manifest.num_parameters},
       {"num_iterations", manifest.num_iterations},
       {"arguments", Json::parse(resolved_json(manifest.config))},
       {"earlier", earlier_segments(run_folder, manifest)},
   };
   fs::create_directories(run_folder);
+  if (manifest.unseen) {
+    write_file_atomically(run_folder / unsee_copy_name(manifest.unseen->sha256()),
+                          manifest.unseen->text());
+  }
   write_file_atomically(run_folder / kFileName,
                         json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }

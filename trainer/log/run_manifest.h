@@ -12,6 +12,7 @@
 #include <string>
 
 #include "indexed_dataset/blends/data_paths.h"
+#include "indexed_dataset/run_folder/unseen_documents.h"
 #include "trainer/config/config.h"
 #include "trainer/data/data_identity.h"
 
@@ -26,6 +27,7 @@ struct RunManifest {
   // "working_directory" for relative prefixes.
   const SplitBlends& blends;
   const DataIdentity& data;
+  const UnseenDocuments* unseen = nullptr;  // with --unsee
   int64_t padded_vocabulary_size = 0, num_parameters = 0;
   int64_t num_iterations = 0;
   // The samples that the run asks of the dataset.
@@ -36,7 +38,8 @@ struct RunManifest {
   bool makes_up_evaluation = false;
 };
 
-// Creates the folder and writes the file whole or not at all. The segments of a file that is there
+// Creates the folder and writes the file whole or not at all. A file of --unsee is copied into it first, under
+// a name of its checksum: the run can be inspected when the file is gone. The segments of a file that is there
 // already are kept as far as this run goes on from them: where it loaded what that run had saved.
 // Throws std::system_error.
 void write_run_manifest(const std::filesystem::path& run_folder, const RunManifest& manifest);

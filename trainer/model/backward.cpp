@@ -4,6 +4,7 @@
 namespace weft {
 
 void Model::backward(const MicroBatch& batch, bool accumulate, GradientReducer* reducer) {
+  slot_ = static_cast<size_t>(batch.slot);
   backward_end(batch, accumulate);
   for (int64_t i = chunk_.num_layers - 1; i >= 0; --i) {
     backward_layer(i, batch, accumulate);
@@ -33,7 +34,7 @@ void Model::backward_end(const MicroBatch& batch, bool accumulate) {
   const Branch last = branch_before(chunk_.num_layers, batch, /*training=*/true);
   const bool head = chunk_.has_head;
   backend_.residual_norm_backward({.dresidual = dresidual_,
-                                   .dbranch = dbranch_target(),
+                                   .dbranch = last.output ? dbranch_target() : Tensor(),
                                    .dbranch_bias = last.dbias,
                                    .dweight = gradients_.final_ln_weight,
                                    .dbias = gradients_.final_ln_bias,
@@ -53,7 +54,7 @@ void Model::backward_end(const MicroBatch& batch, bool accumulate) {
 // Turns the gradient of this layer's output (dresidual_ along the skip connection, dbranch() of the
 // branch) into the gradient of its input.
 void Model::backward_layer(int64_t i, const MicroBatch& batch, bool accumulate) {
-  const LayerActivations& a = layers_[static_cast<size_t>(i)];
+  const LayerActivations& a = layer(i);
   const LayerParameters& w = weights_.layers[static_cast<size_t>(i)];
   const LayerParameters& dw = gradients_.layers[static_cast<size_t>(i)];
   const int64_t N = a.fc1.shape(0), D = shape_.head_size, att_columns = heads_ * D;

@@ -15,8 +15,9 @@ struct Chunk {
   bool has_embedding = true, has_head = true;
 };
 
-// Returns the chunk of a rank where every stage has one, all with equally many layers. Throws
-// std::invalid_argument where the layers do not divide.
+// Returns the chunk of a rank's pipeline stage. The first or the last stage may have no layer: then it
+// has the embedding or the head alone. Throws std::invalid_argument where the layers of the model
+// cannot be those of the stages.
 Chunk chunk_of(const ModelShape& shape, const ParallelLayout& layout);
 
 }  // namespace weft

@@ -4,13 +4,14 @@
 namespace weft {
 
 void Model::forward(const MicroBatch& batch, bool training, ParameterGatherer* gatherer) {
+  slot_ = static_cast<size_t>(batch.slot);
   // Each part waits for its own parameters while those of the next part are gathered.
   const auto wait_for_parameters = [&](int64_t arena_first, int64_t next_part) {
     const bool is_last = next_part >= chunk_.num_layers;
     const int64_t next = is_last ? 0 : arena_begins_[static_cast<size_t>(next_part)];
     if (gatherer) gatherer->wait_from(arena_first, next);
   };
-  wait_for_parameters(arena_ends_.front(), 0);
+  wait_for_parameters(arena_ends_.empty() ? 0 : arena_ends_.front(), 0);
   if (chunk_.has_embedding) {
     backend_.embedding_forward(embedded(partials_of(branch_)), batch.tokens, weights_.word,
                                first_word());
@@ -24,7 +25,7 @@ void Model::forward(const MicroBatch& batch, bool training, ParameterGatherer* g
 }
 
 void Model::forward_layer(int64_t i, const MicroBatch& batch, bool training) {
-  LayerActivations& a = layers_[static_cast<size_t>(i)];
+  LayerActivations& a = layer(i);
   const LayerParameters& w = weights_.layers[static_cast<size_t>(i)];
   const int64_t att_columns = heads_ * shape_.head_size;
 
@@ -79,7 +80,7 @@ void Model::forward_layer(int64_t i, const MicroBatch& batch, bool training) {
 void Model::forward_end(const MicroBatch& batch, bool training) {
   const Branch last = branch_before(chunk_.num_layers, batch, training);
   backend_.residual_norm_forward({.normed = final_ln_,
-                                  .residual_out = final_residual_,
+                                  .residual_out = last.output ? final_residual_ : Tensor(),
                                   .mean = final_mean_,
                                   .rstd = final_rstd_,
                                   .residual = last.residual,

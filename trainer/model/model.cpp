@@ -9,10 +9,6 @@ namespace weft {
 namespace {
 
 void check_layout(const ModelShape& shape, const ParallelLayout& layout) {
-  if (layout.pp_size != 1) {
-    throw std::invalid_argument("model: pipeline size " + std::to_string(layout.pp_size) +
-                                ": only 1 is built");
-  }
   const int64_t num_rows = shape.micro_batch_size * shape.seq_length;
   if (num_rows % layout.num_row_shares() != 0) {
     throw std::invalid_argument(
@@ -72,7 +68,7 @@ ModelParameters::ModelParameters(const ParameterTable& table, Tensor arena) {
 }
 
 Model::Model(Backend& backend, Communicator& tensor_parallel, const ModelShape& shape,
-             const ParallelLayout& layout, MemoryPlan& plan)
+             const ParallelLayout& layout, int64_t num_slots, MemoryPlan& plan)
     : backend_(backend),
       tensor_parallel_(tensor_parallel),
       shape_(shape),
@@ -83,7 +79,8 @@ Model::Model(Backend& backend, Communicator& tensor_parallel, const ModelShape& 
       vocab_rows_(shape.padded_vocab_size / layout.tp_size),
       planned_length_(shape.seq_length),
       num_rows_(rows_of(shape, layout)),
-      layers_(static_cast<size_t>(chunk_.num_layers)) {
+      slots_(static_cast<size_t>(num_slots),
+             std::vector<LayerActivations>(static_cast<size_t>(chunk_.num_layers))) {
   check_layout(shape, layout);
   check_shape(shape, backend.kind());
   plan_buffers(plan);
@@ -97,10 +94,7 @@ void Model::for_each_buffer(const Add& add) {
   const int64_t C = shape_.hidden_size, D = shape_.head_size;
   const DType x = shape_.dtype, f = DType::kFloat32;
   const auto keep = MemoryClass::kActivations, scratch = MemoryClass::kScratch;
-  for (size_t i = 0; i < layers_.size(); ++i) {
-    LayerActivations& a = layers_[i];
-    const std::string prefix =
-        "layer " + std::to_string(chunk_.first_layer + static_cast<int64_t>(i)) + " ";
+  const auto add_layer = [&](LayerActivations& a, const std::string& prefix) {
     add(keep, prefix + "residual", &a.residual, x, {R, C});
     add(keep, prefix + "ln1", &a.ln1, x, {R, C});
     add(keep, prefix + "mean1", &a.mean1, f, {R});
@@ -118,6 +112,13 @@ void Model::for_each_buffer(const Add& add) {
     add(keep, prefix + "rstd2", &a.rstd2, f, {R});
     add(keep, prefix + "fc1_pre", &a.fc1_pre, x, {N, ffn_});
     add(keep, prefix + "fc1", &a.fc1, x, {N, ffn_});
+  };
+  for (size_t slot = 0; slot < slots_.size(); ++slot) {
+    const std::string of_slot = slots_.size() > 1 ? "slot " + std::to_string(slot) + " " : "";
+    for (size_t i = 0; i < slots_[slot].size(); ++i) {
+      const int64_t number = chunk_.first_layer + static_cast<int64_t>(i);
+      add_layer(slots_[slot][i], of_slot + "layer " + std::to_string(number) + " ");
+    }
   }
   add(keep, "final residual", &final_residual_, x, {R, C});
   if (chunk_.has_head) {
@@ -132,7 +133,7 @@ void Model::for_each_buffer(const Add& add) {
   }
   add(scratch, "dresidual", &dresidual_, x, {R, C});
   add(scratch, "dnormed", &dnormed_, x, {std::max(R * C, N * heads_ * D)});
-  add(scratch, "dwide", &dwide_, x, {N, std::max(ffn_, 3 * heads_ * D)});
+  if (chunk_.num_layers > 0) add(scratch, "dwide", &dwide_, x, {N, std::max(ffn_, 3 * heads_ * D)});
   if (chunk_.has_head) {
     add(MemoryClass::kLogits, "logits", &logits_, x, {N, vocab_rows_});
     add(MemoryClass::kLogits, "losses", &losses_, f, {N});
@@ -163,6 +164,12 @@ void Model::set_sequence_length(int64_t seq_length) {
   for_each_buffer(
       [](MemoryClass, const std::string&, Tensor* tensor, DType dtype,
          std::initializer_list<int64_t> sizes) { *tensor = Tensor(tensor->data(), dtype, sizes); });
+}
+
+// A stage of the head alone normalises its input itself.
+Tensor Model::input(int64_t slot) const {
+  const std::vector<LayerActivations>& layers = slots_[static_cast<size_t>(slot)];
+  return layers.empty() ? final_residual_ : layers.front().residual;
 }
 
 WorkspaceShape Model::workspace_shape(int64_t num_parameters) const {
@@ -200,6 +207,7 @@ void Model::bind(const ParameterTable& table, Tensor parameters, Tensor gradient
                    ".self_attention.linear_qkv.bias");
     arena_ends_.push_back(parameter.arena_offset + parameter.num_elements);
   }
+  if (arena_ends_.empty()) return;
   arena_begins_.assign(arena_ends_.begin() + 1, arena_ends_.end());
   arena_begins_.push_back(0);
 }

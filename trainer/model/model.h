@@ -23,13 +23,14 @@ namespace weft {
 // B samples on the device. `iteration` and `first_sample` key dropout, so that masks do not depend
 // on the size of micro-batches or on the topology.
 struct MicroBatch {
-  Tensor tokens;     // (B,T) int32
-  Tensor targets;    // (B,T) int32
+  Tensor tokens;     // (B,T) int32; of the chunk with the embedding, else empty
+  Tensor targets;    // (B,T) int32; of the chunk with the head, else empty
   Tensor loss_mask;  // (B,T) fp32, or empty: all ones
   // (B,T,2) int32: the documents of the tokens; empty where the shape needs none
   Tensor document_bounds;
   int64_t iteration = 0;
   int64_t first_sample = 0;  // position of the first sample in the global batch
+  int64_t slot = 0;          // where its activations are kept for backward
 };
 
 // All weights of this rank, or all their gradients, as views into an arena. Shapes are those of the
@@ -65,11 +66,11 @@ struct LayerActivations {
 
 class Model {
  public:
-  // Plans the model's buffers in `plan`; the model is usable after plan.allocate() and bind(). All
-  // references must outlive the model. Throws std::invalid_argument for sizes or a layout that are not
-  // built (pipeline stages).
+  // Plans the model's buffers in `plan`, with activations of `num_slots` micro-batches; the model is
+  // usable after plan.allocate() and bind(). All references must outlive the model. Throws
+  // std::invalid_argument for sizes that do not divide.
   Model(Backend& backend, Communicator& tensor_parallel, const ModelShape& shape,
-        const ParallelLayout& layout, MemoryPlan& plan);
+        const ParallelLayout& layout, int64_t num_slots, MemoryPlan& plan);
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
@@ -82,8 +83,21 @@ class Model {
   // one whose rows ranks cannot share.
   void set_sequence_length(int64_t seq_length);
 
-  // Computes the logits of a micro-batch. Without `training` there is no dropout. `gatherer`, if it is
-  // given, is asked for the parameters of each layer before they are read.
+  const Chunk& chunk() const { return chunk_; }
+  int64_t num_slots() const { return static_cast<int64_t>(slots_.size()); }
+
+  // Pipeline stages exchange the residual stream, (R,C) x, a whole sum. input() is what the
+  // stage before sends; it must be there before forward() of the micro-batch in that slot. output() is
+  // what forward() leaves for the stage after. output_gradient() must be there before backward(), which
+  // leaves input_gradient(), in the same memory.
+  Tensor input(int64_t slot) const;
+  Tensor output() const { return final_residual_; }
+  Tensor output_gradient() const { return dresidual_; }
+  Tensor input_gradient() const { return dresidual_; }
+
+  // Computes the logits of a micro-batch, or without the head the output of the stage. Without
+  // `training` there is no dropout. `gatherer`, if it is given, is asked for the parameters of each
+  // layer before they are read.
   void forward(const MicroBatch& batch, bool training, ParameterGatherer* gatherer = nullptr);
   // (N,Vp/tp) x; after loss(gradient) they are the gradients of the logits.
   Tensor logits() const { return logits_; }
@@ -96,9 +110,9 @@ class Model {
   // batch; 0 where all are masked.
   void sample_losses(Tensor out, const MicroBatch& batch);
 
-  // Computes the gradients of all parameters, after forward(training) and loss(gradient) of the
-  // same batch. They are added to what is there where `accumulate`. `reducer`, if it is given, is
-  // told when the gradients of a layer are enqueued for good.
+  // Computes the gradients of all parameters, after forward(training) of the same batch, and
+  // loss(gradient) or with output_gradient(). They are added to what is there where `accumulate`.
+  // `reducer`, if it is given, is told when the gradients of a layer are enqueued for good.
   void backward(const MicroBatch& batch, bool accumulate, GradientReducer* reducer = nullptr);
 
   // Returns the sizes that the backend's workspace must serve for this model on this rank.
@@ -153,6 +167,8 @@ class Model {
   void start_summing_partials(Tensor own);
   void wait_for_sums();
 
+  LayerActivations& layer(int64_t i) { return slots_[slot_][static_cast<size_t>(i)]; }
+  const LayerActivations& layer(int64_t i) const { return slots_[slot_][static_cast<size_t>(i)]; }
   template <typename Add>
   void for_each_buffer(const Add& add);
   void plan_buffers(MemoryPlan& plan);
@@ -182,7 +198,8 @@ class Model {
   ModelParameters weights_, gradients_;
   // Per layer: where its sharded parameters begin and end in the arenas. The last layer comes first.
   std::vector<int64_t> arena_begins_, arena_ends_;
-  std::vector<LayerActivations> layers_;                        // of the chunk
+  std::vector<std::vector<LayerActivations>> slots_;            // by slot, of the chunk's layers
+  size_t slot_ = 0;                                             // of the present micro-batch
   Tensor final_residual_, final_ln_, final_mean_, final_rstd_;  // (R,C), (R,C), (R), (R)
   Tensor logits_, losses_, statistics_;                         // (N,Vp/tp), (N), (tp,N,3)
   Tensor branch_;  // (R,C) output of the embedding, proj or fc2; in backward its gradient

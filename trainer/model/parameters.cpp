@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <stdexcept>
 
 namespace weft {
 namespace {
+
+constexpr const char* kWordEmbedding = "embedding.word_embeddings.weight";
 
 void check_divides(const char* what, int64_t size, const char* by, int64_t divisor) {
   if (size % divisor == 0) return;
@@ -99,12 +102,29 @@ Parameter without_padding(Parameter p, int64_t num_rows) {
 }  // namespace
 
 Chunk chunk_of(const ModelShape& shape, const ParallelLayout& layout) {
-  check_divides("number of layers", shape.num_layers, "pipeline stages", layout.pp_size);
-  const int64_t num_layers = shape.num_layers / layout.pp_size;
-  return {.first_layer = layout.pp_rank * num_layers,
-          .num_layers = num_layers,
-          .has_embedding = layout.pp_rank == 0,
-          .has_head = layout.pp_rank == layout.pp_size - 1};
+  std::vector<int64_t> layers = layout.stage_layers;
+  const auto num_stages = static_cast<size_t>(layout.pp_size);
+  if (layers.empty()) {
+    check_divides("number of layers", shape.num_layers, "pipeline stages", layout.pp_size);
+    layers.assign(num_stages, shape.num_layers / layout.pp_size);
+  }
+  const auto stage = layers.begin() + layout.pp_rank;
+  if (layers.size() != num_stages ||
+      std::accumulate(layers.begin(), layers.end(), int64_t{0}) != shape.num_layers) {
+    throw std::invalid_argument("pipeline stages: the layers of " + std::to_string(layers.size()) +
+                                " stages are not the " + std::to_string(shape.num_layers) +
+                                " layers of the model on " + std::to_string(num_stages));
+  }
+  const Chunk chunk{.first_layer = std::accumulate(layers.begin(), stage, int64_t{0}),
+                    .num_layers = *stage,
+                    .has_embedding = layout.pp_rank == 0,
+                    .has_head = layout.pp_rank == layout.pp_size - 1};
+  if (chunk.num_layers < 1 &&
+      (chunk.num_layers < 0 || layout.pp_size == 1 || (!chunk.has_embedding && !chunk.has_head))) {
+    throw std::invalid_argument("pipeline stages: stage " + std::to_string(layout.pp_rank) +
+                                " has no layer; only the first and the last one may have none");
+  }
+  return chunk;
 }
 
 ParameterTable::ParameterTable(const ModelShape& shape, const ParallelLayout& layout)
@@ -129,18 +149,21 @@ ParameterTable::ParameterTable(const ModelShape& shape, const ParallelLayout& la
   }
   if (chunk_.has_embedding || chunk_.has_head) {
     parameters.push_back(without_padding(
-        matrix("embedding.word_embeddings.weight", shape.padded_vocab_size, C, 0, std, layout),
-        shape.num_words()));
+        matrix(kWordEmbedding, shape.padded_vocab_size, C, 0, std, layout), shape.num_words()));
   }
-  place(std::move(parameters));
+  place(std::move(parameters), layout);
 }
 
-void ParameterTable::place(std::vector<Parameter> parameters) {
+void ParameterTable::place(std::vector<Parameter> parameters, const ParallelLayout& layout) {
   const auto is_sharded = [](const Parameter& parameter) { return parameter.is_sharded; };
   std::stable_partition(parameters.begin(), parameters.end(), is_sharded);
   for (Parameter& parameter : parameters) {
+    const bool is_tied = layout.pp_size > 1 && parameter.name == kWordEmbedding;
+    const int64_t unit = is_tied ? layout.dp_size * kOptimizerBlock : kOptimizerBlock;
+    arena_elements_ = round_up(arena_elements_, unit);
     parameter.arena_offset = arena_elements_;
-    arena_elements_ += round_up(parameter.num_elements, kOptimizerBlock);
+    arena_elements_ += round_up(parameter.num_elements, unit);
+    if (is_tied) tied_ = {parameter.arena_offset, arena_elements_ - parameter.arena_offset};
     num_parameters_ += parameter.num_elements;
     if (parameter.decays) num_decaying_ += parameter.num_elements;
     if (parameter.is_sharded) replicated_begin_ = arena_elements_;

@@ -18,6 +18,7 @@
 #include "kernels/backend.h"
 #include "trainer/config/model_shape.h"
 #include "trainer/model/chunk.h"
+#include "trainer/parallel/gradient_reducer.h"
 #include "trainer/parallel/parallel_layout.h"
 
 namespace weft {
@@ -60,16 +61,21 @@ class ParameterTable {
   int64_t arena_elements() const { return arena_elements_; }  // with padding
   // The first element of the region of replicated parameters, which ends with the arena.
   int64_t replicated_begin() const { return replicated_begin_; }
+  // The word embedding where the first and the last stage of a pipeline both hold it; else empty. It
+  // begins and ends with whole blocks of kOptimizerBlock for every data-parallel rank, so that each
+  // has the same part of it on both stages.
+  ArenaRange tied() const { return tied_; }
   std::vector<uint8_t> decay_flags() const;  // one per kOptimizerBlock
 
   // Returns the slice of `parameter` in an arena, in the slice's shape.
   static Tensor slice(Tensor arena, const Parameter& parameter);
 
  private:
-  void place(std::vector<Parameter> parameters);
+  void place(std::vector<Parameter> parameters, const ParallelLayout& layout);
   Chunk chunk_;
   std::vector<Parameter> parameters_;
   int64_t num_parameters_ = 0, num_decaying_ = 0, arena_elements_ = 0, replicated_begin_ = 0;
+  ArenaRange tied_;
 };
 
 // Fills in the initial values of `parameter`, num_elements of them. Element e of the *global*

@@ -80,14 +80,14 @@ Dropout Model::attention_dropout(const MicroBatch& batch, int64_t layer) const {
 
 Model::Branch Model::branch_before(int64_t i, const MicroBatch& batch, bool training) const {
   Branch branch;
-  const int64_t layer = chunk_.first_layer + i - 1;
   if (i > 0) {
     const auto before = static_cast<size_t>(i - 1);
-    branch.residual = layers_[before].residual_mid;
+    branch.residual = layer(i - 1).residual_mid;
     branch.output = branch_;
     branch.bias = weights_.layers[before].fc2_bias;
     branch.dbias = gradients_.layers[before].fc2_bias;
-    if (training) branch.dropout = hidden_dropout(batch, layer, Op::kMlpBranch);
+    if (training)
+      branch.dropout = hidden_dropout(batch, chunk_.first_layer + i - 1, Op::kMlpBranch);
   } else if (chunk_.has_embedding) {
     branch.output = branch_;
     branch.bias = weights_.position;
@@ -97,7 +97,7 @@ Model::Branch Model::branch_before(int64_t i, const MicroBatch& batch, bool trai
     if (shape_.restarts_positions) branch.document_bounds = batch.document_bounds;
     if (training) branch.dropout = hidden_dropout(batch, 0, Op::kEmbedding);
   } else {
-    branch.residual = layers_[0].residual;
+    branch.residual = input(static_cast<int64_t>(slot_));
   }
   return branch;
 }
@@ -105,7 +105,7 @@ Model::Branch Model::branch_before(int64_t i, const MicroBatch& batch, bool trai
 Model::Branch Model::attention_branch(int64_t i, const MicroBatch& batch, bool training) const {
   const auto idx = static_cast<size_t>(i);
   Branch branch;
-  branch.residual = layers_[idx].residual;
+  branch.residual = layer(i).residual;
   branch.output = branch_;
   branch.bias = weights_.layers[idx].proj_bias;
   branch.dbias = gradients_.layers[idx].proj_bias;

@@ -73,9 +73,31 @@ void run(Communicator& communicator, Backend& backend, DType dtype) {
   }
 }
 
+// Each stage sends its number to the stages before and after it, as activations and gradients go.
+void run_exchange(Communicator& communicator, Backend& backend) {
+  const int size = communicator.size(), rank = communicator.rank();
+  Numbers<float> numbers(backend, DType::kFloat32, 3);  // from before, own, from after
+  numbers.fill(static_cast<float>(rank));
+  std::vector<Transfer> transfers;
+  for (const int side : {-1, 1}) {
+    const int peer = rank + side;
+    if (peer < 0 || peer >= size) continue;
+    transfers.push_back({numbers.one(1), peer, /*sends=*/true});
+    transfers.push_back({numbers.one(1 + side), peer, /*sends=*/false});
+  }
+  communicator.exchange(transfers, Stream::kCompute);
+  const std::vector<float> received = numbers.values();
+  // The last stage tells its losses in this way.
+  communicator.broadcast(numbers.one(1), size - 1, Stream::kCompute);
+  expect("broadcast", communicator, numbers.values()[1], size - 1);
+  if (rank > 0) expect("exchange", communicator, received[0], rank - 1);
+  if (rank + 1 < size) expect("exchange", communicator, received[2], rank + 1);
+}
+
 }  // namespace
 
-void run_first_operations(Communicator& communicator, Backend& backend) {
+void run_first_operations(Communicator& communicator, Backend& backend, bool exchanges) {
+  if (exchanges) run_exchange(communicator, backend);
   run<float>(communicator, backend, DType::kFloat32);
   run<BFloat16>(communicator, backend, DType::kBFloat16);
 }

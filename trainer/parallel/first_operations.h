@@ -9,8 +9,9 @@
 
 namespace weft {
 
-// All ranks of the group call it. It waits for the device. Throws DeviceLost where a result is wrong,
+// All ranks of the group call it. With `exchanges` each also sends to its neighbours, in a group of
+// pipeline stages. It waits for the device. Throws DeviceLost where a result is wrong,
 // and what the operations throw.
-void run_first_operations(Communicator& communicator, Backend& backend);
+void run_first_operations(Communicator& communicator, Backend& backend, bool exchanges);
 
 }  // namespace weft

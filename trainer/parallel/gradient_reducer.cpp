@@ -18,13 +18,17 @@ Tensor range_of(Tensor arena, const ArenaRange& range) {
 }
 
 ArenaShards::ArenaShards(int64_t arena_elements, int64_t bucket_elements, int rank, int size,
-                         bool sharded)
+                         bool sharded, ArenaRange tied)
     : rank_(rank), size_(size), sharded_(sharded && size > 1) {
   const int64_t unit = sharded_ ? size * kOptimizerBlock : kOptimizerBlock;
   padded_elements_ = round_up(arena_elements, unit);
   const int64_t bucket = size == 1 ? padded_elements_ : round_up(bucket_elements, unit);
-  for (int64_t first = 0; first < padded_elements_; first += bucket) {
-    buckets_.push_back({first, std::min(bucket, padded_elements_ - first)});
+  for (int64_t first = 0; first < padded_elements_; first = buckets_.back().end()) {
+    int64_t end = std::min(first + bucket, padded_elements_);
+    for (const int64_t cut : {tied.first, tied.end()}) {
+      if (first < cut) end = std::min(end, cut);
+    }
+    buckets_.push_back({first, end - first});
   }
 }
 
@@ -35,12 +39,14 @@ ArenaRange ArenaShards::own_part(const ArenaRange& bucket) const {
 }
 
 GradientReducer::GradientReducer(Backend& backend, const ProcessGroups& groups,
-                                 const ArenaShards& shards, ArenaRange partial)
+                                 const ArenaShards& shards, ArenaRange partial, ArenaRange tied)
     : backend_(backend),
       tensor_(*groups.tensor),
       data_(*groups.data),
+      ends_(*groups.tied),
       shards_(shards),
-      partial_(partial) {}
+      partial_(partial),
+      tied_(tied) {}
 
 void GradientReducer::bind(Tensor gradients) {
   gradients_ = gradients;
@@ -61,9 +67,21 @@ void GradientReducer::finish() {
     tensor_.all_reduce(range_of(gradients_, partial_), Reduce::kSum, Stream::kCompute);
   }
   layer(shards_.padded_elements());
-  if (data_.size() == 1) return;
-  backend_.record(reduced_, Stream::kReduction);
-  backend_.wait(Stream::kCompute, reduced_);
+  if (data_.size() > 1) {
+    backend_.record(reduced_, Stream::kReduction);
+    backend_.wait(Stream::kCompute, reduced_);
+  }
+  sum_tied();
+}
+
+// Each data-parallel rank has the same part of the embedding on both stages.
+void GradientReducer::sum_tied() {
+  if (tied_.count == 0) return;
+  for (const ArenaRange& bucket : shards_.buckets()) {
+    if (bucket.first < tied_.first || bucket.end() > tied_.end()) continue;
+    ends_.all_reduce(range_of(gradients_, shards_.own_part(bucket)), Reduce::kSum,
+                     Stream::kCompute);
+  }
 }
 
 void GradientReducer::reduce(const ArenaRange& bucket) {

@@ -11,6 +11,11 @@
 // biases and positions over its own rows, so that region is first summed over the tensor-parallel
 // ranks, once per step.
 //
+// The first and the last stage of a pipeline both hold the word embedding and have each a part of its
+// gradient. The two parts are summed when each is already the sum over its data-parallel ranks: the
+// sum of two numbers does not depend on their order, so both copies get the same bits. For that the
+// embedding has buckets of its own, cut alike on both stages.
+//
 // The data-parallel sums run on the reduction stream while backward goes on on the compute
 // stream. Replicated, every rank gets the sums of all buckets (all-reduce). Sharded (ZeRO-1), it gets those
 // of its part of each bucket (reduce-scatter), updates that part, and the parameters are gathered
@@ -35,8 +40,10 @@ struct ArenaRange {
 class ArenaShards {
  public:
   ArenaShards() = default;
-  // `bucket_elements` is rounded up to whole blocks of kOptimizerBlock for every rank.
-  ArenaShards(int64_t arena_elements, int64_t bucket_elements, int rank, int size, bool sharded);
+  // `bucket_elements` is rounded up to whole blocks of kOptimizerBlock for every rank. A bucket begins
+  // and one ends with `tied`, the word embedding that two pipeline stages share; it may be empty.
+  ArenaShards(int64_t arena_elements, int64_t bucket_elements, int rank, int size, bool sharded,
+              ArenaRange tied = {});
 
   bool is_sharded() const { return sharded_; }
   // Every arena has so many elements: the parameters' and padding that makes buckets divide.
@@ -57,9 +64,10 @@ class ArenaShards {
 
 class GradientReducer {
  public:
-  // All must outlive the reducer. `partial` are the gradients that tensor-parallel ranks sum.
+  // All must outlive the reducer. `partial` are the gradients that tensor-parallel ranks sum, `tied`
+  // those that the first and the last stage sum; both may be empty.
   GradientReducer(Backend& backend, const ProcessGroups& groups, const ArenaShards& shards,
-                  ArenaRange partial);
+                  ArenaRange partial, ArenaRange tied);
 
   // Takes the arena of gradients, fp32, padded_elements() long.
   void bind(Tensor gradients);
@@ -72,12 +80,14 @@ class GradientReducer {
 
  private:
   void reduce(const ArenaRange& bucket);
+  void sum_tied();
 
   Backend& backend_;
   Communicator& tensor_;
   Communicator& data_;
+  Communicator& ends_;  // the first and the last stage
   const ArenaShards& shards_;
-  const ArenaRange partial_;
+  const ArenaRange partial_, tied_;
   Tensor gradients_;
   EventId ready_ = 0, reduced_ = 0;  // of the latest bucket
   size_t num_reduced_ = 0;           // buckets

@@ -16,7 +16,7 @@ void throw_nccl_failure(NcclResult result, const std::string& message) {
       }
       throw DeviceLost(text);
     case NcclResult::kSystemError:
-      if (message.find("shared memory segment") != std::string::npos) {
+      if (message.find("creating shared memory segment") != std::string::npos) {
         throw LimitExceeded(text +
                             "; look at df /dev/shm: containers get 64 MiB unless told otherwise "
                             "(docker run --shm-size=8g)");

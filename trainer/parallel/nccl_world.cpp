@@ -151,8 +151,8 @@ class World final : public NcclWorld {
   World& operator=(const World&) = delete;
   ~World() override { ncclCommAbort(comm_); }
 
-  std::unique_ptr<Communicator> split(const std::vector<int>& ranks,
-                                      const std::string& name) override {
+  std::unique_ptr<Communicator> split(const std::vector<int>& ranks, const std::string& name,
+                                      bool exchanges) override {
     const bool is_alone = ranks.size() == 1;
     const auto key =
         static_cast<int>(std::find(ranks.begin(), ranks.end(), host_.rank()) - ranks.begin());
@@ -166,7 +166,7 @@ class World final : public NcclWorld {
     // NCCL connects ranks and takes its memory in the first operations: they should fail now, not
     // after the memory is planned.
     const FlightRecorder::Scope first(host_.recorder(), "the first operations of NCCL");
-    run_first_operations(*communicator, backend_);
+    run_first_operations(*communicator, backend_, exchanges);
     return communicator;
   }
 

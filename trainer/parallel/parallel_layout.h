@@ -19,6 +19,8 @@ struct Topology {
   // Each tensor-parallel rank has its rows of what all of them would hold whole: LayerNorms,
   // residuals, hidden dropout. Alone, a rank has all rows.
   bool sequence_parallel = false;
+  // The number of layers of each pipeline stage; empty: all have equally many.
+  std::vector<int64_t> stage_layers = {};
   int world_size() const { return tp_size * pp_size * dp_size; }
   int num_row_shares() const { return sequence_parallel ? tp_size : 1; }
 };

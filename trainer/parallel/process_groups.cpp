@@ -127,7 +127,7 @@ ProcessGroups create_nccl_process_groups(HostGroup& host, const Topology& topolo
   const int64_t free_bytes = backend.free_memory_bytes();
   ProcessGroups groups =
       create_groups(host, topology, [&](const std::vector<int>& ranks, GroupKind kind) {
-        return world->split(ranks, name_of(kind));
+        return world->split(ranks, name_of(kind), kind == GroupKind::kPipeline);
       });
   description = fmt::format("{}, {} MiB for {} groups of this rank", world->description(),
                             (free_bytes - backend.free_memory_bytes()) >> 20,

@@ -54,14 +54,15 @@ void fill_random(Backend& device, Tensor tensor) {
 }
 
 // Runs batches of `call` for `seconds` and returns the mean time of one in seconds, on the device's
-// clock. A batch lasts about a tenth of a second, or one call; `between` is called after each.
-template <typename Call, typename Between>
-double mean_seconds(Backend& device, double seconds, const Call& call, const Between& between) {
+// clock. A batch lasts about a tenth of a second, or one call; `during` is called while it runs.
+template <typename Call, typename During>
+double mean_seconds(Backend& device, double seconds, const Call& call, const During& during) {
   const EventId begin = device.create_timed_event(), end = device.create_timed_event();
   const auto seconds_of = [&](int64_t num_calls) {
     device.record(begin, Stream::kCompute);
     for (int64_t i = 0; i < num_calls; ++i) call();
     device.record(end, Stream::kCompute);
+    during();
     device.synchronize(end);
     return device.elapsed_ms(begin, end) / 1e3;
   };
@@ -74,7 +75,6 @@ double mean_seconds(Backend& device, double seconds, const Call& call, const Bet
   do {
     total += seconds_of(batch);
     num_calls += batch;
-    between();
   } while (seconds_since(start) < seconds);
   return total / static_cast<double>(num_calls);
 }

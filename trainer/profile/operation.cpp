@@ -162,8 +162,9 @@ Operation attention_forward_operation(const Attention& a) {
           .dimensions = "B T H D",
           .sizes = {B, T, H, D},
           .dtype = a.qkv.dtype(),
-          .flops = 2 * product({B, H, T, T, D}),
-          .bytes = bytes_of({a.out, a.lse, a.kept, a.qkv})};
+          // How much documents leave to compute is known on the device only.
+          .flops = a.document_bounds ? 0 : 2 * product({B, H, T, T, D}),
+          .bytes = bytes_of({a.out, a.lse, a.kept, a.qkv, a.document_bounds})};
 }
 
 Operation attention_backward_operation(const AttentionBackward& a) {
@@ -172,8 +173,8 @@ Operation attention_backward_operation(const AttentionBackward& a) {
           .dimensions = "B T H D",
           .sizes = {B, T, H, D},
           .dtype = a.qkv.dtype(),
-          .flops = 5 * product({B, H, T, T, D}),
-          .bytes = bytes_of({a.dqkv, a.dout, a.out, a.lse, a.kept, a.qkv})};
+          .flops = a.document_bounds ? 0 : 5 * product({B, H, T, T, D}),
+          .bytes = bytes_of({a.dqkv, a.dout, a.out, a.lse, a.kept, a.qkv, a.document_bounds})};
 }
 
 Operation cross_entropy_operation(const char* name, Tensor logits, Tensor statistics,

@@ -55,8 +55,6 @@ OperationRecorder::Scope::Scope(OperationRecorder& recorder, const Operation& op
       span_(recorder.begin_span({.operation = recorder.index_of(operation), .stream = stream_},
                                 stream_)) {}
 
-OperationRecorder::Scope::~Scope() { recorder_.end_span(span_, stream_); }
-
 void OperationRecorder::note_record(EventId event, Stream stream) {
   const auto idx = static_cast<size_t>(event);
   if (idx >= stream_of_event_.size()) stream_of_event_.resize(idx + 1, Stream::kCompute);

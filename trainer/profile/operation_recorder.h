@@ -44,13 +44,14 @@ class OperationRecorder {
   // device to get its data to the host is part of it.
   bool takes_operations() const { return is_recording_ && !is_in_operation_; }
 
-  // While a Scope lives, one operation is enqueued on `stream`. Only while takes_operations().
+  // Between the construction of a Scope and its end() one operation is enqueued on `stream`. Only while
+  // takes_operations(). An operation that throws has no end: on a lost device nothing can be recorded.
   class Scope {
    public:
     Scope(OperationRecorder& recorder, const Operation& operation, Stream stream);
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
-    ~Scope();
+    void end() { recorder_.end_span(span_, stream_); }
 
    private:
     OperationRecorder& recorder_;

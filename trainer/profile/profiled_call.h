@@ -13,8 +13,9 @@ void profiled_call(OperationRecorder& recorder, Stream stream, const Describe& d
   if (!recorder.takes_operations()) return call();
   const Operation operation = describe();
   const NvtxRange range(operation);
-  const OperationRecorder::Scope scope(recorder, operation, stream);
+  OperationRecorder::Scope scope(recorder, operation, stream);
   call();
+  scope.end();
 }
 
 }  // namespace weft

@@ -1,6 +1,7 @@
 #include "trainer/profile/step_profile.h"
 
 #include <algorithm>
+#include <map>
 
 namespace weft {
 namespace {
@@ -59,13 +60,13 @@ StepProfile profile_of(const std::vector<Operation>& operations,
   profile.num_steps = static_cast<int64_t>(steps.size());
   if (steps.empty()) return profile;
   Lines lines(operations);
-  std::vector<OperationSpan> waits;
+  std::map<Stream, std::vector<OperationSpan>> waits;  // for each stream, in the order of time
   for (const RecordedStep& step : steps) {
     double busy_until_ms = step.begin_ms;
     for (const OperationSpan& span : step.spans) {
       const bool is_wait = span.operation == OperationSpan::kWait;
       if (is_wait) {
-        waits.push_back(span);
+        waits[span.stream].push_back(span);
         profile.other_wait_ms += span.end_ms - span.begin_ms;
       }
       if (!is_wait && span.stream != Stream::kCompute) continue;
@@ -88,9 +89,12 @@ StepProfile profile_of(const std::vector<Operation>& operations,
     for (const OperationSpan& span : step.spans) {
       if (span.operation == OperationSpan::kWait || span.stream == Stream::kCompute) continue;
       ProfileLine& line = lines.add(operations[static_cast<size_t>(span.operation)], span);
-      for (const OperationSpan& wait : waits) {
-        if (wait.stream != span.stream) continue;
-        const double exposed_ms = overlap_ms(span, wait);
+      const std::vector<OperationSpan>& of_stream = waits[span.stream];
+      auto wait = std::partition_point(
+          of_stream.begin(), of_stream.end(),
+          [&](const OperationSpan& other) { return other.end_ms <= span.begin_ms; });
+      for (; wait != of_stream.end() && wait->begin_ms < span.end_ms; ++wait) {
+        const double exposed_ms = overlap_ms(span, *wait);
         line.exposed_ms += exposed_ms;
         profile.other_wait_ms -= exposed_ms;
       }

@@ -14,14 +14,19 @@ Optimizer::Optimizer(Backend& backend, const ProcessGroups& groups, const Parame
       options_(options) {
   const int64_t counted_end =
       groups.layout.tp_rank == 0 ? shards.padded_elements() : table.replicated_begin();
+  const bool has_copy = groups.layout.pp_rank > 0 && table.tied().count > 0;
   // Replicated, one call updates the whole arena.
   const std::vector<ArenaRange> whole{{0, shards.padded_elements()}};
   int64_t state_first = 0;
   for (const ArenaRange& bucket : shards.is_sharded() ? shards.buckets() : whole) {
     const ArenaRange own = shards.own_part(bucket);
     parts_.push_back({own, {state_first, own.count}});
-    const int64_t count = std::min(counted_end, own.end()) - own.first;
-    if (count > 0) counted_.push_back({{own.first, count}, {state_first, count}});
+    if (has_copy) {
+      count(parts_.back(), {0, table.tied().first});
+      count(parts_.back(), {table.tied().end(), counted_end - table.tied().end()});
+    } else {
+      count(parts_.back(), {0, counted_end});
+    }
     state_first += own.count;
   }
   const int64_t n = shards.own_elements();
@@ -34,6 +39,13 @@ Optimizer::Optimizer(Backend& backend, const ProcessGroups& groups, const Parame
   plan.add(kClass, "norm", &range_sums_, DType::kFloat32,
            {std::max<int64_t>(1, static_cast<int64_t>(counted_.size()))});
   plan.add(kClass, "norm sum", &sum_, DType::kFloat32, {1});
+}
+
+void Optimizer::count(const Part& part, ArenaRange counted) {
+  const int64_t first = std::max(part.arena.first, counted.first);
+  const int64_t num = std::min(part.arena.end(), counted.end()) - first;
+  if (num > 0)
+    counted_.push_back({{first, num}, {part.state.first + first - part.arena.first, num}});
 }
 
 void Optimizer::bind(Tensor parameters, Tensor gradients) {

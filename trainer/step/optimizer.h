@@ -63,6 +63,7 @@ class Optimizer {
   struct Part {
     ArenaRange arena, state;  // their places in the arenas and in the optimizer's state
   };
+  void count(const Part& part, ArenaRange counted);
   void sum_of_squares(Tensor out, Tensor values, bool is_state);
   void update_part(const Part& part, Tensor norm_and_clip, double learning_rate, int64_t step);
   Tensor master_of(const Part& part) const;
@@ -75,7 +76,7 @@ class Optimizer {
   OptimizerOptions options_;
   std::vector<Part> parts_;
   // The elements that this rank counts in norms. Parameters that all tensor-parallel ranks hold
-  // whole count on the first of these only.
+  // whole count on the first of these only, and the word embedding of two pipeline stages on the first.
   std::vector<Part> counted_;
   Tensor parameters_, gradients_;                  // owned by the trainer
   Tensor master_, exp_avg_, exp_avg_sq_, decays_;  // decays: uint8 per block

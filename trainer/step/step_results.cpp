@@ -65,19 +65,16 @@ void StepResults::begin(int64_t num_micro_batches, Kind kind) {
   slot.num_micro_batches = num_micro_batches;
   slot.kind = kind;
   assert(!keeps_samples() || samples_.dp_size * samples_per_rank(slot) <= samples_.most);
-  while (static_cast<int64_t>(slot.forward_done.size()) < num_micro_batches) {
-    slot.forward_done.push_back(backend_.create_timed_event());
-    slot.backward_done.push_back(backend_.create_timed_event());
-  }
+  slot.work.clear();
   backend_.record(slot.begin, Stream::kCompute);
 }
 
-void StepResults::forward_done(int64_t micro_batch_idx) {
-  backend_.record(current().forward_done[static_cast<size_t>(micro_batch_idx)], Stream::kCompute);
-}
-
-void StepResults::backward_done(int64_t micro_batch_idx) {
-  backend_.record(current().backward_done[static_cast<size_t>(micro_batch_idx)], Stream::kCompute);
+void StepResults::work_done(PipelineWork::Kind kind) {
+  Slot& slot = current();
+  if (slot.work.size() == slot.work_done.size())
+    slot.work_done.push_back(backend_.create_timed_event());
+  backend_.record(slot.work_done[slot.work.size()], Stream::kCompute);
+  slot.work.push_back(kind);
 }
 
 void StepResults::end() {
@@ -126,10 +123,20 @@ StepResult StepResults::take() {
   if (slot.kind.training) result.grad_norm = slot.host[kNorm];
   if (slot.kind.params_norm) result.params_norm = std::sqrt(slot.host[kParamsSumOfSquares]);
   EventId previous = slot.begin;
-  for (size_t i = 0; i < static_cast<size_t>(slot.num_micro_batches); ++i) {
-    result.forward_ms += backend_.elapsed_ms(previous, slot.forward_done[i]);
-    result.backward_ms += backend_.elapsed_ms(slot.forward_done[i], slot.backward_done[i]);
-    previous = slot.backward_done[i];
+  for (size_t i = 0; i < slot.work.size(); ++i) {
+    const float ms = backend_.elapsed_ms(previous, slot.work_done[i]);
+    switch (slot.work[i]) {
+      case PipelineWork::Kind::kForward:
+        result.forward_ms += ms;
+        break;
+      case PipelineWork::Kind::kBackward:
+        result.backward_ms += ms;
+        break;
+      case PipelineWork::Kind::kExchange:
+        result.exchange_ms += ms;
+        break;
+    }
+    previous = slot.work_done[i];
   }
   result.optimizer_ms = backend_.elapsed_ms(previous, slot.end);
   return result;

@@ -2,7 +2,7 @@
 // next step already runs.
 //
 //   results.begin(num_micro_batches, {.training = true});
-//   ... enqueue the step; forward_done(i), backward_done(i) after each micro-batch ...
+//   ... enqueue the step; work_done() after each forward, backward and exchange ...
 //   results.end();
 //   backend.synchronize(results.oldest_is_here());
 //   const StepResult result = results.take();
@@ -13,6 +13,7 @@
 
 #include "kernels/backend.h"
 #include "trainer/config/memory_plan.h"
+#include "trainer/parallel/pipeline_order.h"
 
 namespace weft {
 
@@ -24,7 +25,8 @@ struct StepResult {
   // tokens, 0 where all are masked. Empty after evaluate(), or if none are kept.
   std::vector<float> sample_losses = {};
   float forward_ms = 0, backward_ms = 0, optimizer_ms = 0;  // time on the device
-  double device_ms = 0;  // from the beginning of the step to its end, on the device
+  float exchange_ms = 0;  // in which this pipeline stage exchanges tensors and waits for others
+  double device_ms = 0;   // from the beginning of the step to its end, on the device
   // From the end of the step or evaluation before to the end of this one, on the device. The first
   // one has none: device_ms then.
   double since_previous_ms = 0;
@@ -64,8 +66,7 @@ class StepResults {
     bool training = false, params_norm = false;
   };
   void begin(int64_t num_micro_batches, Kind kind);
-  void forward_done(int64_t micro_batch_idx);
-  void backward_done(int64_t micro_batch_idx);
+  void work_done(PipelineWork::Kind kind);
   // The step is enqueued: its numbers are copied to the host after it.
   void end();
 
@@ -79,7 +80,8 @@ class StepResults {
   struct Slot {
     float* host = nullptr;
     EventId begin = 0, end = 0, copied = 0;
-    std::vector<EventId> forward_done, backward_done;  // per micro-batch
+    std::vector<PipelineWork::Kind> work;
+    std::vector<EventId> work_done;  // of each, and more that are kept for other steps
     int64_t num_micro_batches = 0;
     Kind kind;
   };

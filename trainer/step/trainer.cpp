@@ -1,7 +1,10 @@
 #include "trainer/step/trainer.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
+#include <span>
+#include <stdexcept>
 
 namespace weft {
 namespace {
@@ -20,10 +23,13 @@ Trainer::Trainer(Backend& backend, const TrainerOptions& options, const ProcessG
       groups_(groups),
       table_(options.shape, groups.layout),
       shards_(table_.arena_elements(), options.bucket_elements, groups.layout.dp_rank,
-              groups.layout.dp_size, options.shards_optimizer),
-      model_(backend, *groups.tensor, options.shape, groups.layout, plan_),
+              groups.layout.dp_size, options.shards_optimizer, table_.tied()),
+      model_(
+          backend, *groups.tensor, options.shape, groups.layout,
+          pipeline_slots(groups.layout.pp_rank, groups.layout.pp_size, options.most_micro_batches),
+          plan_),
       optimizer_(backend, groups, table_, shards_, options.shape.dtype, options.optimizer, plan_),
-      reducer_(backend, groups, shards_, partial_gradients(groups.layout, table_)),
+      reducer_(backend, groups, shards_, partial_gradients(groups.layout, table_), table_.tied()),
       gatherer_(backend, groups, shards_),
       results_(backend, {.most = options.num_sample_losses,
                          .micro_batch_size = options.shape.micro_batch_size,
@@ -39,19 +45,28 @@ Trainer::Trainer(Backend& backend, const TrainerOptions& options, const ProcessG
   if (workspace_bytes > 0) {
     plan_.add(MemoryClass::kWorkspace, "workspace", &workspace_, DType::kUInt8, {workspace_bytes});
   }
-  plan_.add(MemoryClass::kBatch, "tokens", &tokens_, DType::kInt32, {B, T});
-  plan_.add(MemoryClass::kBatch, "targets", &targets_, DType::kInt32, {B, T});
-  if (options.has_loss_mask) {
+  const bool has_head = model_.chunk().has_head;
+  if (model_.chunk().has_embedding) tokens_.resize(static_cast<size_t>(model_.num_slots()));
+  for (Tensor& tokens : tokens_)
+    plan_.add(MemoryClass::kBatch, "tokens", &tokens, DType::kInt32, {B, T});
+  if (has_head) plan_.add(MemoryClass::kBatch, "targets", &targets_, DType::kInt32, {B, T});
+  if (has_head && options.has_loss_mask) {
     plan_.add(MemoryClass::kBatch, "loss mask", &loss_mask_, DType::kFloat32, {B, T});
   }
   if (options.shape.needs_document_bounds()) {
-    plan_.add(MemoryClass::kBatch, "document bounds", &document_bounds_, DType::kInt32, {B, T, 2});
+    document_bounds_.resize(static_cast<size_t>(model_.num_slots()));
+    for (Tensor& bounds : document_bounds_)
+      plan_.add(MemoryClass::kBatch, "document bounds", &bounds, DType::kInt32, {B, T, 2});
   }
   results_.plan(plan_);
 }
 
+// All stages ask for the products of all of them, the head's too: the first rank's table is the run's,
+// and checkpoints hold it.
 std::string Trainer::tune() {
-  return backend_.tune(model_.workspace_shape(table_.arena_elements()));
+  WorkspaceShape shape = model_.workspace_shape(table_.arena_elements());
+  shape.Vp = options_.shape.padded_vocab_size / groups_.layout.tp_size;
+  return backend_.tune(shape);
 }
 
 void Trainer::allocate() {
@@ -131,71 +146,126 @@ void Trainer::set_sequence_length(const GlobalBatch& batch) {
   const int64_t B = options_.shape.micro_batch_size;
   const int64_t T = batch.seq_length > 0 ? batch.seq_length : options_.shape.seq_length;
   model_.set_sequence_length(T);
-  for (Tensor* tensor : {&tokens_, &targets_, &loss_mask_}) {
-    if (*tensor) *tensor = Tensor(tensor->data(), tensor->dtype(), {B, T});
-  }
-  if (document_bounds_) {
-    document_bounds_ = Tensor(document_bounds_.data(), DType::kInt32, {B, T, 2});
-  }
+  const auto shorten = [&](Tensor& tensor) {
+    if (tensor) tensor = Tensor(tensor.data(), tensor.dtype(), {B, T});
+  };
+  for (Tensor& tokens : tokens_) shorten(tokens);
+  shorten(targets_);
+  shorten(loss_mask_);
+  for (Tensor& bounds : document_bounds_) bounds = Tensor(bounds.data(), DType::kInt32, {B, T, 2});
 }
 
 void Trainer::run_micro_batches(const GlobalBatch& batch, bool training, bool timed) {
   set_sequence_length(batch);
+  const ParallelLayout& layout = groups_.layout;
   const int64_t num = batch.num_micro_batches;
-  const auto num_tokens = static_cast<double>(tokens_.num_elements());
-  const Tensor loss = results_.loss();
   const bool keeps_samples = timed && results_.keeps_samples();
-  for (int64_t i = 0; i < num; ++i) {
-    const bool accumulate = i > 0;
-    micro_batch_to_device(batch, i);
-    const MicroBatch micro_batch = micro_batch_at(batch, i);
-    const double mask_sum = batch.loss_mask ? batch.mask_sums[i] : num_tokens;
-    // Losses and gradients are summed over micro-batches and data-parallel ranks: each micro-batch
-    // has an equal share of the mean.
-    const double num_shares = static_cast<double>(num * groups_.layout.dp_size);
-    const auto scale = static_cast<float>(1.0 / (mask_sum * num_shares));
-    model_.forward(micro_batch, training, &gatherer_);
-    model_.loss(loss, micro_batch, scale, accumulate, training, scale);
-    if (keeps_samples) model_.sample_losses(results_.losses_of_micro_batch(i), micro_batch);
-    if (timed) results_.forward_done(i);
-    const bool is_last = i + 1 == num;
-    if (training && is_last) reducer_.begin();
-    if (training) model_.backward(micro_batch, accumulate, is_last ? &reducer_ : nullptr);
-    if (timed) results_.backward_done(i);
+  if (training && pipeline_slots(layout.pp_rank, layout.pp_size, num) > model_.num_slots())
+    throw std::logic_error("trainer: a batch has more micro-batches than were planned");
+  const std::vector<PipelineWork> order =
+      training ? pipeline_order(layout.pp_rank, layout.pp_size, num)
+               : pipeline_order_of_evaluation(layout.pp_rank, layout.pp_size, num);
+  for (const PipelineWork& work : order) {
+    using Kind = PipelineWork::Kind;
+    if (work.kind == Kind::kExchange) exchange(work);
+    if (work.kind == Kind::kForward) forward(batch, work.micro_batch, training, keeps_samples);
+    if (work.kind == Kind::kBackward) backward(batch, work.micro_batch);
+    if (timed) results_.work_done(work.kind);
   }
   if (training) reducer_.finish();
-  groups_.data->all_reduce(loss, Reduce::kSum, Stream::kCompute);
-  // No part of that sum, whose rounding may follow the size of the message.
+  share_losses(keeps_samples);
+  // The sums over stages wait for the stage that ends last.
+  if (timed && layout.pp_size > 1) results_.work_done(PipelineWork::Kind::kExchange);
+}
+
+void Trainer::forward(const GlobalBatch& batch, int64_t micro_batch_idx, bool training,
+                      bool keeps_samples) {
+  micro_batch_to_device(batch, micro_batch_idx);
+  const MicroBatch micro_batch = micro_batch_at(batch, micro_batch_idx);
+  model_.forward(micro_batch, training, &gatherer_);
+  if (!model_.chunk().has_head) return;
+  const double mask_sum = batch.loss_mask ? batch.mask_sums[micro_batch_idx]
+                                          : static_cast<double>(targets_.num_elements());
+  // Losses and gradients are summed over micro-batches and data-parallel ranks: each micro-batch
+  // has an equal share of the mean.
+  const auto num_shares = static_cast<double>(batch.num_micro_batches * groups_.layout.dp_size);
+  const auto scale = static_cast<float>(1.0 / (mask_sum * num_shares));
+  model_.loss(results_.loss(), micro_batch, scale, /*accumulate=*/micro_batch_idx > 0, training,
+              scale);
+  if (keeps_samples)
+    model_.sample_losses(results_.losses_of_micro_batch(micro_batch_idx), micro_batch);
+}
+
+void Trainer::backward(const GlobalBatch& batch, int64_t micro_batch_idx) {
+  const bool is_last = micro_batch_idx + 1 == batch.num_micro_batches;
+  if (is_last) reducer_.begin();
+  model_.backward(micro_batch_at(batch, micro_batch_idx), /*accumulate=*/micro_batch_idx > 0,
+                  is_last ? &reducer_ : nullptr);
+}
+
+// The ranks of a pipeline group are its stages.
+void Trainer::exchange(const PipelineWork& work) {
+  const int before = groups_.layout.pp_rank - 1, after = groups_.layout.pp_rank + 1;
+  std::array<Transfer, 4> transfers;
+  size_t count = 0;
+  const auto add = [&](Tensor tensor, int peer, bool sends) {
+    transfers[count++] = {tensor, peer, sends};
+  };
+  if (work.receives_input >= 0) add(model_.input(slot_of(work.receives_input)), before, false);
+  if (work.sends_output >= 0) add(model_.output(), after, true);
+  if (work.receives_gradient >= 0) add(model_.output_gradient(), after, false);
+  if (work.sends_gradient >= 0) add(model_.input_gradient(), before, true);
+  groups_.pipeline->exchange(std::span(transfers).first(count), Stream::kCompute);
+}
+
+// Sums the losses over data-parallel ranks and tells them to all stages.
+void Trainer::share_losses(bool keeps_samples) {
+  const ParallelLayout& layout = groups_.layout;
+  if (model_.chunk().has_head) {
+    groups_.data->all_reduce(results_.loss(), Reduce::kSum, Stream::kCompute);
+    // No part of that sum, whose rounding may follow the size of the message.
+    if (keeps_samples) {
+      groups_.data->all_gather(results_.losses_of_all_ranks(), results_.losses_of_rank(),
+                               Stream::kCompute);
+    }
+  }
+  if (layout.pp_size == 1) return;
+  groups_.pipeline->broadcast(results_.loss(), layout.pp_size - 1, Stream::kCompute);
   if (keeps_samples) {
-    groups_.data->all_gather(results_.losses_of_all_ranks(), results_.losses_of_rank(),
-                             Stream::kCompute);
+    groups_.pipeline->broadcast(results_.losses_of_all_ranks(), layout.pp_size - 1,
+                                Stream::kCompute);
   }
 }
 
 // Copies on the compute stream: half a megabyte takes microseconds, and by stream order the buffers
-// are free again.
+// are free again. Stages between the first and the last need no tokens, at most the bounds of documents.
 void Trainer::micro_batch_to_device(const GlobalBatch& batch, int64_t micro_batch_idx) {
-  const int64_t offset = micro_batch_idx * tokens_.num_elements();
-  backend_.copy(tokens_.data(), batch.tokens + offset, tokens_.num_bytes(), Stream::kCompute);
-  backend_.copy(targets_.data(), batch.targets + offset, targets_.num_bytes(), Stream::kCompute);
-  if (batch.loss_mask) {
-    assert(!loss_mask_.empty());
-    backend_.copy(loss_mask_.data(), batch.loss_mask + offset, loss_mask_.num_bytes(),
+  const auto copy = [&](Tensor to, const auto* from) {
+    backend_.copy(to.data(), from + micro_batch_idx * to.num_elements(), to.num_bytes(),
                   Stream::kCompute);
-  }
-  if (document_bounds_) {
+  };
+  const auto slot = static_cast<size_t>(slot_of(micro_batch_idx));
+  if (model_.chunk().has_embedding) copy(tokens_[slot], batch.tokens);
+  if (!document_bounds_.empty()) {
     assert(batch.document_bounds != nullptr);
-    backend_.copy(document_bounds_.data(), batch.document_bounds + 2 * offset,
-                  document_bounds_.num_bytes(), Stream::kCompute);
+    copy(document_bounds_[slot], batch.document_bounds);
   }
+  if (!model_.chunk().has_head) return;
+  copy(targets_, batch.targets);
+  if (!batch.loss_mask) return;
+  assert(!loss_mask_.empty());
+  copy(loss_mask_, batch.loss_mask);
 }
 
 MicroBatch Trainer::micro_batch_at(const GlobalBatch& batch, int64_t micro_batch_idx) const {
   MicroBatch micro_batch;
-  micro_batch.tokens = tokens_;
+  micro_batch.slot = slot_of(micro_batch_idx);
+  if (model_.chunk().has_embedding)
+    micro_batch.tokens = tokens_[static_cast<size_t>(micro_batch.slot)];
   micro_batch.targets = targets_;
   if (batch.loss_mask) micro_batch.loss_mask = loss_mask_;
-  micro_batch.document_bounds = document_bounds_;
+  if (!document_bounds_.empty())
+    micro_batch.document_bounds = document_bounds_[static_cast<size_t>(micro_batch.slot)];
   micro_batch.iteration = scalars_.iteration;
   // Megatron's order: micro-batch i is the i-th run of B * DP consecutive samples, of which rank r
   // takes the r-th B.

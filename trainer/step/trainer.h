@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,6 +37,8 @@ struct TrainerOptions {
   // Samples of the largest global batch, whose losses each step() keeps; 0: none are kept.
   int64_t num_sample_losses = 0;
   int64_t bucket_elements = 40'000'000;  // of gradients that are reduced together
+  // Micro-batches of the largest batch on a rank; a pipeline stage keeps the activations of no more.
+  int64_t most_micro_batches = std::numeric_limits<int64_t>::max();
   // The workspace of another device than the backend's, to plan for it; else the backend is asked.
   std::optional<int64_t> planned_workspace_bytes = {};
 };
@@ -104,6 +107,12 @@ class Trainer {
   void set_sequence_length(const GlobalBatch& batch);
   void micro_batch_to_device(const GlobalBatch& batch, int64_t micro_batch_idx);
   MicroBatch micro_batch_at(const GlobalBatch& batch, int64_t micro_batch_idx) const;
+  int64_t slot_of(int64_t micro_batch_idx) const { return micro_batch_idx % model_.num_slots(); }
+  void forward(const GlobalBatch& batch, int64_t micro_batch_idx, bool training,
+               bool keeps_samples);
+  void backward(const GlobalBatch& batch, int64_t micro_batch_idx);
+  void exchange(const PipelineWork& work);
+  void share_losses(bool keeps_samples);
   // With `timed` the result that has begun gets the times of its micro-batches.
   void run_micro_batches(const GlobalBatch& batch, bool training, bool timed);
 
@@ -119,7 +128,9 @@ class Trainer {
   ParameterGatherer gatherer_;
   Tensor parameters_, gradients_;  // arenas: x, fp32
   Tensor workspace_;
-  Tensor tokens_, targets_, loss_mask_, document_bounds_;  // one micro-batch
+  std::vector<Tensor> tokens_;           // by slot; of the stage with the embedding
+  std::vector<Tensor> document_bounds_;  // by slot; of every stage
+  Tensor targets_, loss_mask_;  // of the stage with the head, which has one micro-batch at a time
   StepResults results_;
   ScalarState scalars_;
   std::optional<EventId> state_is_read_until_;

@@ -13,8 +13,11 @@ TrainerOptions trainer_options(const Config& config, int64_t vocab_size) {
   options.optimizer = {config.adam_beta1, config.adam_beta2, config.adam_eps, config.weight_decay,
                        config.clip_grad};
   options.has_loss_mask = config.has_loss_mask();
+  const int64_t largest_batch = BatchSchedule(config).largest_global_batch_size();
   if (!config.no_sample_losses && !config.run_folder().empty())
-    options.num_sample_losses = BatchSchedule(config).largest_global_batch_size();
+    options.num_sample_losses = largest_batch;
+  options.most_micro_batches = std::max(largest_batch, config.global_batch()) /
+                               (config.micro_batch_size * config.data_parallel_size());
   options.shards_optimizer = config.shards_optimizer();
   // Megatron's default [megatron/core/distributed/param_and_grad_buffer.py].
   const int64_t dp_size = config.data_parallel_size();

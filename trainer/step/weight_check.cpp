@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
+#include <vector>
 
 #include "indexed_dataset/process/exit_code.h"
 #include "kernels/bfloat16.h"
@@ -18,19 +18,32 @@ constexpr int64_t kChunkElements = 4 << 20;  // of a copy to the host
 constexpr size_t kMaxNamed = 8;
 
 // Tells which ranks must hold the same bits of a tensor.
-enum Sharing { kByAll, kByDataParallel, kByTensorParallel, kNumSharings };
+enum Sharing { kByAll, kByDataParallel, kByTensorParallel, kByTiedStages, kNumSharings };
 
-std::optional<Sharing> sharing_of(const StateTensor& tensor, bool shards_optimizer) {
+// The word embedding of the first and the last pipeline stage is the same on both, whatever else
+// holds it.
+std::vector<Sharing> sharings_of(const StateTensor& tensor, const ParallelLayout& layout,
+                                 bool shards_optimizer) {
+  std::vector<Sharing> sharings;
   const bool is_sharded = shards_optimizer && tensor.name.starts_with("optimizer/");
   const bool is_split = tensor.split_dim >= 0;
-  if (is_split && is_sharded) return std::nullopt;  // no other rank holds it
-  if (is_sharded) return kByTensorParallel;
-  return is_split ? kByDataParallel : kByAll;
+  if (is_sharded) {
+    if (!is_split) sharings.push_back(kByTensorParallel);
+  } else {
+    sharings.push_back(is_split ? kByDataParallel : kByAll);
+  }
+  if (layout.pp_size > 1 && tensor.name.ends_with("/embedding.word_embeddings.weight"))
+    sharings.push_back(kByTiedStages);
+  return sharings;
 }
 
 // Returns the lowest rank that must hold the same bits.
 int first_peer(const ParallelLayout& layout, Sharing sharing) {
   ParallelLayout first = layout;
+  if (sharing == kByTiedStages) {
+    if (layout.pp_rank + 1 == layout.pp_size) first.pp_rank = 0;
+    return first.world_rank();
+  }
   if (sharing != kByDataParallel) first.tp_rank = 0;
   if (sharing != kByTensorParallel) first.dp_rank = 0;
   return first.world_rank();
@@ -67,17 +80,17 @@ struct Digests {
 };
 
 Digests digests_of(Backend& backend, const std::vector<StateTensor>& tensors,
-                   bool shards_optimizer) {
+                   const ParallelLayout& layout, bool shards_optimizer) {
   Digests digests;
   std::vector<char> buffer;
   for (const StateTensor& tensor : tensors) {
-    const auto sharing = sharing_of(tensor, shards_optimizer);
-    if (!sharing) continue;
+    const std::vector<Sharing> sharings = sharings_of(tensor, layout, shards_optimizer);
+    if (sharings.empty()) continue;  // no other rank holds it
     uint64_t sum = 0;
     for_each_chunk(backend, tensor.tensor, buffer, [&](const char* bytes, int64_t, int64_t) {
       sum = XXH3_64bits_withSeed(bytes, buffer.size(), sum);
     });
-    digests.tensors[*sharing].emplace_back(tensor.name, sum);
+    for (const Sharing sharing : sharings) digests.tensors[sharing].emplace_back(tensor.name, sum);
   }
   return digests;
 }
@@ -139,7 +152,7 @@ std::vector<DifferentRank> different_ranks(const ParallelLayout& layout,
                                            const std::vector<std::vector<uint64_t>>& totals) {
   std::vector<DifferentRank> different;
   for (int rank = 0; rank < layout.world_size(); ++rank) {
-    for (const Sharing sharing : {kByAll, kByDataParallel, kByTensorParallel}) {
+    for (const Sharing sharing : {kByAll, kByDataParallel, kByTensorParallel, kByTiedStages}) {
       const int first = first_peer(layout_of(layout, rank), sharing);
       const auto idx = static_cast<size_t>(sharing);
       const bool same =
@@ -154,7 +167,7 @@ std::vector<DifferentRank> different_ranks(const ParallelLayout& layout,
 
 void check_weights(Backend& backend, const std::vector<StateTensor>& tensors,
                    const ParallelLayout& layout, bool shards_optimizer, HostGroup& ranks) {
-  const Digests mine = digests_of(backend, tensors, shards_optimizer);
+  const Digests mine = digests_of(backend, tensors, layout, shards_optimizer);
   const std::string from_masters = difference_from_masters(backend, tensors);
   // Rank 0 sends what it gathers to all, so first only totals travel.
   const auto texts = ranks.all_gather(nlohmann::json{mine.totals(), from_masters}.dump());

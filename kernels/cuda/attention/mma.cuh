@@ -184,7 +184,7 @@ __device__ inline void load_first_keys(int (&first_keys)[kM][2], const Params& p
     }
   }
 }
-// The same of keys: the first query behind those that see them.
+// Loads for each row of keys of this lane the end of its document: no query from there on sees the key.
 template <int kM>
 __device__ inline void load_ends_of_queries(int (&ends)[kM][2], const Params& p, int b,
                                             int first_key) {

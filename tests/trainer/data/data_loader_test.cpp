@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <set>
 #include <span>
 #include <thread>
 
@@ -106,6 +108,28 @@ TEST_F(Loader, FollowsTheBatchSizeRampUp) {
   EXPECT_EQ(take(loader, 1), expected(*datasets.train, {0, 1}));
   EXPECT_EQ(take(loader, 1), expected(*datasets.train, {2, 3}));
   EXPECT_EQ(take(loader, 1), expected(*datasets.train, {4, 5, 6}));
+}
+
+// A pipeline stage between the first and the last needs the sizes of batches alone.
+TEST_F(Loader, WithoutSamplesGivesTheSizesOfTheSameBatches) {
+  const TrainingDatasets datasets = open(40);
+  const DataLoader::BatchSizes sizes{[](int64_t consumed) { return consumed < 4 ? 2 : 3; }, 3};
+  DataLoaderOptions options{.micro_batch_size = 1, .vocab_size = kTinyVocabulary};
+  DataLoader loader(*backend_, *datasets.train, options, sizes);
+  options.has_samples = false;
+  DataLoader without(*backend_, *datasets.train, options, sizes);
+  while (loader.consumed_samples() + sizes.at(loader.consumed_samples()) <= datasets.train->end()) {
+    const GlobalBatch batch = loader.next(), found = without.next();
+    EXPECT_EQ(found.num_micro_batches, batch.num_micro_batches);
+    EXPECT_EQ(found.seq_length, batch.seq_length);
+    EXPECT_EQ(found.num_new_tokens, batch.num_new_tokens);
+    EXPECT_EQ(found.tokens, nullptr);
+    EXPECT_EQ(without.consumed_samples(), loader.consumed_samples());
+    loader.release();
+    without.release();
+  }
+  EXPECT_THROW(loader.next(), std::runtime_error);
+  EXPECT_THROW(without.next(), std::runtime_error) << "the samples are used up";
 }
 
 TEST_F(Loader, MasksTheLossWhereTheInputEndsADocument) {
@@ -337,6 +361,49 @@ TEST_F(Loader, FollowsTheCurriculum) {
         }
       }
     }
+  }
+}
+
+// Seven samples, of which batches take four, shared by ranks in micro-batches of two or three.
+TEST_F(Loader, PassesTakeEverySampleOnceAndFillUpTheirLastBatch) {
+  const TrainingDatasets datasets = open(400);
+  constexpr int64_t kSamples = 7;
+  for (const auto& [micro_batch_size, dp_size, batch] :
+       {std::array<int64_t, 3>{1, 1, 4}, {2, 2, 4}, {3, 2, 6}, {1, 4, 4}, {2, 1, 8}}) {
+    std::vector<std::multiset<std::vector<int32_t>>> passes(3);
+    double num_loss_tokens = 0;
+    for (int64_t rank = 0; rank < dp_size; ++rank) {
+      DataLoader loader(*backend_, *datasets.train,
+                        {.micro_batch_size = micro_batch_size,
+                         .dp_rank = rank,
+                         .dp_size = dp_size,
+                         .vocab_size = kTinyVocabulary,
+                         .samples_per_pass = kSamples},
+                        constant(batch));
+      for (auto& pass : passes) {
+        for (int64_t i = 0; i < loader.batches_per_pass(); ++i) {
+          const GlobalBatch got = loader.next();
+          const int64_t num_rows = got.num_micro_batches * micro_batch_size;
+          for (int64_t k = 0; k < got.num_micro_batches; ++k)
+            EXPECT_EQ(got.mask_sums[k], micro_batch_size * kLength);
+          for (int64_t row = 0; row < num_rows; ++row) {
+            const float* mask = got.loss_mask + row * kLength;
+            const int32_t* tokens = got.tokens + row * kLength;
+            if (mask[0] == 1) pass.emplace(tokens, tokens + kLength);
+            EXPECT_EQ(std::count(mask, mask + kLength, mask[0]), kLength);
+          }
+          num_loss_tokens += got.num_loss_tokens;
+          loader.release();
+        }
+      }
+    }
+    EXPECT_EQ(num_loss_tokens, 3 * kSamples * kLength);
+    std::multiset<std::vector<int32_t>> samples;
+    for (int64_t i = 0; i < kSamples; ++i) {
+      const std::vector<int32_t> both = expected(*datasets.train, {i});
+      samples.emplace(both.begin(), both.begin() + kLength);
+    }
+    for (const auto& pass : passes) EXPECT_EQ(pass, samples);
   }
 }
 

@@ -113,7 +113,9 @@ TEST(LogLines, TheOthers) {
             "[Rank 0] (after 1 iterations) memory (MB) | allocated: 3.0 | max allocated: 3.0 | "
             "reserved: 4.0 | max reserved: "
             "4.0\n");
-  EXPECT_EQ(dataset_sizes_lines(146484375, 5863680, 11520),
+  EXPECT_EQ(dataset_sizes_lines(
+                {.train_samples = 146484375, .valid_samples = 5863680, .test_samples = 11520},
+                /*full_validation=*/false),
             " > datasets target sizes (minimum size):\n    train:      146484375\n    validation: "
             "5863680\n    test:       "
             "11520\n");

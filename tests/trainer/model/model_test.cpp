@@ -229,8 +229,9 @@ TEST(Model, RefusesLayoutsAndSizesThatAreNotBuilt) {
   EXPECT_THROW(planned.allocate(), std::logic_error) << "a lone process can only plan";
   groups = create_lone_process_groups();
   options = small_options();
-  groups.layout.pp_size = 2;
-  EXPECT_THROW(Trainer(*backend, options, groups), std::invalid_argument);
+  groups.layout.pp_size = static_cast<int>(options.shape.num_layers) + 1;
+  EXPECT_THROW(Trainer(*backend, options, groups), std::invalid_argument)
+      << "stages without layers";
   groups = create_lone_process_groups();
   options.shape.max_positions = 15;
   EXPECT_THROW(Trainer(*backend, options, groups), std::invalid_argument);

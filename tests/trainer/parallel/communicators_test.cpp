@@ -125,7 +125,7 @@ TEST(FirstOperations, RunOverAnyNumberOfRanks) {
   for (const int size : {2, 3, 5}) {
     run_topology({.dp_size = size}, [](ProcessGroups& groups) {
       const auto backend = create_cpu_backend(1);
-      EXPECT_NO_THROW(run_first_operations(*groups.data, *backend));
+      EXPECT_NO_THROW(run_first_operations(*groups.data, *backend, /*exchanges=*/true));
     });
   }
 }
@@ -145,7 +145,7 @@ class WrongCommunicator final : public Communicator {
     if (wrong_ == 1) std::memset(out.data(), 0, static_cast<size_t>(out.num_bytes()));
   }
   void all_gather(Tensor out, Tensor inp, Stream stream) override {
-    if (wrong_ == 3) throw std::invalid_argument("no algorithm for it");
+    if (wrong_ == 4) throw std::invalid_argument("no algorithm for it");
     inner_.all_gather(out, inp, stream);
     if (wrong_ == 2) std::memset(out.data(), 0, static_cast<size_t>(out.num_bytes()));
   }
@@ -154,6 +154,10 @@ class WrongCommunicator final : public Communicator {
   }
   void exchange(std::span<const Transfer> transfers, Stream stream) override {
     inner_.exchange(transfers, stream);
+    for (const Transfer& t : transfers) {
+      if (wrong_ == 3 && !t.sends)
+        std::memset(t.tensor.data(), -1, static_cast<size_t>(t.tensor.num_bytes()));
+    }
   }
 
  private:
@@ -164,13 +168,14 @@ class WrongCommunicator final : public Communicator {
 TEST(FirstOperations, TellWhichOneIsWrong) {
   const char* const expected[] = {"the first sum over 2 ranks gave 0 instead of 2",
                                   "the first reduce-scatter over 2 ranks gave 0",
-                                  "the first all-gather over 2 ranks gave 0 instead of 1"};
-  for (int wrong = 0; wrong < 3; ++wrong) {
+                                  "the first all-gather over 2 ranks gave 0 instead of 1",
+                                  "the first exchange over 2 ranks gave "};
+  for (int wrong = 0; wrong < 4; ++wrong) {
     run_topology({.dp_size = 2}, [&](ProcessGroups& groups) {
       const auto backend = create_cpu_backend(1);
       WrongCommunicator communicator(*groups.data, wrong);
       try {
-        run_first_operations(communicator, *backend);
+        run_first_operations(communicator, *backend, /*exchanges=*/true);
         ADD_FAILURE() << expected[wrong];
       } catch (const DeviceLost& error) {
         EXPECT_THAT(error.what(), testing::HasSubstr(expected[wrong]));
@@ -179,8 +184,9 @@ TEST(FirstOperations, TellWhichOneIsWrong) {
   }
   run_topology({.dp_size = 2}, [&](ProcessGroups& groups) {
     const auto backend = create_cpu_backend(1);
-    WrongCommunicator communicator(*groups.data, 3);
-    EXPECT_THROW(run_first_operations(communicator, *backend), std::invalid_argument);
+    WrongCommunicator communicator(*groups.data, 4);
+    EXPECT_THROW(run_first_operations(communicator, *backend, /*exchanges=*/false),
+                 std::invalid_argument);
   });
 }
 
@@ -249,6 +255,11 @@ TEST(NcclFailures, HaveTheExitCodeOfTheirCause) {
                     "Error while creating shared memory segment /dev/shm/nccl-x (size 9637888), "
                     "error: No space left on device (28)"),
             "9");
+  EXPECT_EQ(
+      code_of(NcclResult::kSystemError,
+              "Error while attaching to shared memory segment /dev/shm/nccl-x (size 9637888), "
+              "error: No such file or directory (2)"),
+      "13");
   EXPECT_EQ(code_of(NcclResult::kRemoteError, "gone"), "13");
   EXPECT_EQ(code_of(NcclResult::kInvalidUsage, "Duplicate GPU"), "2");
   EXPECT_EQ(code_of(NcclResult::kInternalError, "?"), "1");

@@ -34,7 +34,11 @@ struct Variant {
   int64_t planned_length = 0;  // sequences of the buffers, if batches have shorter ones
 
   std::string name() const {
-    return "tp" + std::to_string(topology.tp_size) + " dp" + std::to_string(topology.dp_size) +
+    std::string stages;
+    for (const int64_t layers : topology.stage_layers)
+      stages.append(" ").append(std::to_string(layers));
+    return "tp" + std::to_string(topology.tp_size) + " pp" + std::to_string(topology.pp_size) +
+           stages + " dp" + std::to_string(topology.dp_size) +
            (topology.sequence_parallel ? " sp" : "") + (shards_optimizer ? " zero1" : "") +
            (dtype == DType::kBFloat16 ? " bf16" : "") + " micro-batch " +
            std::to_string(micro_batch_size) + (masks ? " masked" : "") +
@@ -219,6 +223,33 @@ inline void expect_near(const Outcome& a, const Outcome& b, double tolerance) {
     }
   }
   EXPECT_NEAR(a.evaluation, b.evaluation, tolerance * b.evaluation);
+}
+
+// The norm over all elements of the model, each counted once.
+inline double norm_of(const GlobalTensors& tensors) {
+  double squares = 0;
+  for (const auto& [name, values] : tensors) {
+    for (const float value : values)
+      squares += static_cast<double>(value) * static_cast<double>(value);
+  }
+  return std::sqrt(squares);
+}
+
+inline void expect_same_model(const Variant& variant, const Outcome& one) {
+  SCOPED_TRACE(variant.name());
+  const Outcome many = train(variant);
+  EXPECT_EQ(many.initial, one.initial) << "initial weights are equal to the bit";
+  EXPECT_NEAR(many.first_loss, one.first_loss, 1e-5 * one.first_loss);
+  for (const auto& [name, gradient] : many.gradients) {
+    EXPECT_LE(relative_error(gradient, one.gradients.at(name)), 1e-5) << name;
+  }
+  if (!variant.shards_optimizer) {
+    const double norm = norm_of(many.gradients);
+    EXPECT_NEAR(many.steps[0].grad_norm, norm, 1e-5 * norm) << "every parameter counts once";
+  }
+  const double params_norm = norm_of(many.weights);
+  EXPECT_NEAR(many.steps.back().params_norm, params_norm, 1e-5 * params_norm);
+  expect_near(many, one, 1e-5);
 }
 
 inline void expect_equal(const Outcome& a, const Outcome& b) {

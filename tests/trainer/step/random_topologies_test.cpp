@@ -35,10 +35,25 @@ class Chooser {
   std::mt19937_64 random_;
 };
 
+// Each layer goes to any stage; only the first and the last may get none.
+void set_stages(Variant& v, Chooser& choose) {
+  const int num_stages = v.topology.pp_size;
+  if (num_stages == 1) return v.topology.stage_layers.clear();
+  std::vector<int64_t>& layers = v.topology.stage_layers;
+  layers.assign(static_cast<size_t>(num_stages), 0);
+  for (size_t stage = 1; stage + 1 < layers.size(); ++stage) layers[stage] = 1;
+  const int64_t left = v.num_layers - (num_stages - 2);
+  for (int64_t i = 0; i < left; ++i)
+    layers[static_cast<size_t>(choose.between(0, num_stages - 1))] += 1;
+}
+
 Variant any_variant(Chooser& choose) {
   Variant v;
   v.topology.tp_size = choose.of({1, 2, 4});
   v.topology.dp_size = v.topology.tp_size == 4 ? choose.of({1, 2}) : choose.of({1, 2, 4});
+  v.topology.pp_size = choose.of({1, 1, 2, 3});
+  if (v.topology.world_size() > 12) v.topology.pp_size = 1;  // threads of one machine
+  v.topology.order = choose.of({RankOrder::kTpDpPp, RankOrder::kTpPpDp});
   v.micro_batch_size = choose.of({int64_t{1}, int64_t{2}});
   v.shards_optimizer = choose.of({false, true});
   v.bucket_elements = choose.of({int64_t{1024}, int64_t{10'000}, int64_t{40'000'000}});
@@ -48,6 +63,7 @@ Variant any_variant(Chooser& choose) {
   v.vocab_size = choose.between(5, 64);
   v.train_padded_vocabulary = choose.of({false, false, true});
   v.num_layers = choose.between(1, 3);
+  set_stages(v, choose);
   v.num_heads = 4 * choose.between(1, 2);
   v.head_size = choose.of({int64_t{8}, int64_t{16}});
   v.ffn_size = 4 * choose.between(1, 40);
@@ -146,6 +162,7 @@ TEST(RandomTopologies, GoOnFromEachOthersCheckpoints) {
     Variant loaded = saved;
     const Variant other = any_variant(choose);
     loaded.topology = other.topology;
+    set_stages(loaded, choose);
     loaded.shards_optimizer = other.shards_optimizer;
     loaded.bucket_elements = other.bucket_elements;
     if (saved.micro_batch_size * saved.seq_length % loaded.topology.tp_size != 0)

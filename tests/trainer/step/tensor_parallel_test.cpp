@@ -16,33 +16,6 @@ Topology tp(int tp_size, int dp_size, bool sequence_parallel) {
 
 const std::pair<int, int> kSizes[] = {{2, 1}, {4, 1}, {2, 2}};
 
-// The norm over all elements of the model, each counted once.
-double norm_of(const GlobalTensors& tensors) {
-  double squares = 0;
-  for (const auto& [name, values] : tensors) {
-    for (const float value : values)
-      squares += static_cast<double>(value) * static_cast<double>(value);
-  }
-  return std::sqrt(squares);
-}
-
-void expect_same_model(const Variant& variant, const Outcome& one) {
-  SCOPED_TRACE(variant.name());
-  const Outcome many = train(variant);
-  EXPECT_EQ(many.initial, one.initial) << "initial weights are equal to the bit";
-  EXPECT_NEAR(many.first_loss, one.first_loss, 1e-5 * one.first_loss);
-  for (const auto& [name, gradient] : many.gradients) {
-    EXPECT_LE(relative_error(gradient, one.gradients.at(name)), 1e-5) << name;
-  }
-  if (!variant.shards_optimizer) {
-    const double norm = norm_of(many.gradients);
-    EXPECT_NEAR(many.steps[0].grad_norm, norm, 1e-5 * norm) << "every parameter counts once";
-  }
-  const double params_norm = norm_of(many.weights);
-  EXPECT_NEAR(many.steps.back().params_norm, params_norm, 1e-5 * params_norm);
-  expect_near(many, one, 1e-5);
-}
-
 TEST(TensorParallel, LossGradientsAndStepsAreThoseOfOneRank) {
   for (const int64_t micro_batch_size : {1, 2}) {
     const Outcome one = train({.micro_batch_size = micro_batch_size});

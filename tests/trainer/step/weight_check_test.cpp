@@ -121,6 +121,11 @@ std::vector<Variant> sound_variants() {
   variants.push_back(
       {.topology = topology(4, 1, true), .dtype = DType::kBFloat16, .vocab_size = 37});
   variants.push_back({.topology = topology(1, 3 + 1, false), .dtype = DType::kBFloat16});
+  for (const bool shards : {false, true}) {
+    Variant stages{.topology = topology(2, 2, shards), .shards_optimizer = shards};
+    stages.topology.pp_size = 2;
+    variants.push_back(stages);
+  }
   variants.push_back({.dtype = DType::kBFloat16});
   return variants;
 }
@@ -128,6 +133,8 @@ std::vector<Variant> sound_variants() {
 void forget(std::shared_ptr<Communicator>& group, std::function<bool(Tensor)> forgets) {
   group = std::make_unique<ForgetfulCommunicator>(std::move(group), std::move(forgets));
 }
+
+Topology stages(int pp_size, int dp_size = 1) { return {.pp_size = pp_size, .dp_size = dp_size}; }
 
 // Adds to an element of the tensor on one rank.
 Fault drift(const std::string& name, int rank, float by) {
@@ -235,6 +242,42 @@ TEST(Mutations, PartialSumsThatAreNotSummedOverTensorParallelRanksAreFound) {
                               forget(groups.tensor, [](Tensor t) { return t.rank() == 2; });
                             }}),
               HasSubstr("rank 0 (thread 0) and rank 1 (thread 1) differ: model/"));
+}
+
+// The bf16 path of BLOOM's trainer: the first stage's copy learns from the embedding alone, the last
+// one's from the head alone.
+TEST(Mutations, TiedGradientsThatAreNotSummedOverTheStagesAreFound) {
+  for (const bool shards : {false, true}) {
+    const std::string found =
+        found_in({.topology = stages(3, 2), .shards_optimizer = shards, .num_layers = 3},
+                 {.in_groups = [](ProcessGroups& groups) {
+                   forget(groups.tied, [](Tensor) { return true; });
+                 }});
+    EXPECT_THAT(found, AllOf(HasSubstr("rank 0 (thread 0) and rank 4 (thread 4) differ: "
+                                       "model/embedding.word_embeddings.weight"),
+                             HasSubstr("rank 1 (thread 1) and rank 5 (thread 5) differ: "),
+                             Not(HasSubstr("decoder.layers"))));
+  }
+}
+
+TEST(Mutations, ClippingThatIsSkippedOnTheLastStageIsFound) {
+  const std::string found =
+      found_in({.topology = stages(2)},
+               {.in_backend = [](FaultyOptimizerBackend& backend, const ParallelLayout& layout) {
+                 backend.skips_clipping = layout.pp_rank == 1;
+               }});
+  EXPECT_THAT(found, HasSubstr("rank 0 (thread 0) and rank 1 (thread 1) differ: "
+                               "model/embedding.word_embeddings.weight"));
+}
+
+TEST(Mutations, NormsThatAreNotSummedOverTheStagesAreFound) {
+  EXPECT_THAT(found_in({.topology = stages(2)}, {.in_groups =
+                                                     [](ProcessGroups& groups) {
+                                                       forget(groups.model, [](Tensor t) {
+                                                         return t.num_elements() == 1;
+                                                       });
+                                                     }}),
+              HasSubstr("differ: model/embedding.word_embeddings.weight"));
 }
 
 // Each rank then clips by its own norm.

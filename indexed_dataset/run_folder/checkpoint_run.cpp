@@ -1,0 +1,159 @@
+#include "indexed_dataset/run_folder/checkpoint_run.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+
+#include "indexed_dataset/process/parse_json.h"
+#include "indexed_dataset/storage/file_io.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+// Every argument that decides which samples an iteration takes, by its name in manifests.
+constexpr const char* kDecisive[] = {"blend_schedule",
+                                     "curriculum_difficulty",
+                                     "curriculum_difficulty_step",
+                                     "curriculum_max_difficulty",
+                                     "curriculum_max_step",
+                                     "curriculum_metrics",
+                                     "curriculum_metrics_seed",
+                                     "curriculum_min_difficulty",
+                                     "curriculum_mode",
+                                     "curriculum_root_degree",
+                                     "curriculum_schedule_type",
+                                     "curriculum_total_step",
+                                     "data_args_path",
+                                     "data_path",
+                                     "dataloader_type",
+                                     "eval_interval",
+                                     "eval_iters",
+                                     "full_validation",
+                                     "global_batch_size",
+                                     "micro_batch_size",
+                                     "mid_level_dataset_surplus",
+                                     "no_data_sharding",
+                                     "per_split_data_args_path",
+                                     "rampup_batch_size",
+                                     "sample_order",
+                                     "seed",
+                                     "seq_length",
+                                     "split",
+                                     "step_batch_size_schedule",
+                                     "test_data_path",
+                                     "test_weighted_split_paths",
+                                     "train_data_path",
+                                     "train_iters",
+                                     "train_samples",
+                                     "train_weighted_split_paths",
+                                     "unsee",
+                                     "valid_data_path",
+                                     "valid_weighted_split_paths"};
+
+// Returns the folder of the checkpoint that is meant.
+fs::path folder_of(const fs::path& load) {
+  if (fs::exists(load / "manifest.json")) return fs::absolute(load).lexically_normal();
+  const fs::path tracker = load / "latest_checkpointed_iteration.txt";
+  if (!fs::exists(tracker)) {
+    throw std::runtime_error(
+        load.string() +
+        ": there is no checkpoint of weft-train: neither latest_checkpointed_iteration.txt nor "
+        "manifest.json; give the folder that --save had, or an iter_ folder in it");
+  }
+  const std::string text = read_regular_file(tracker);
+  int64_t iteration = 0;
+  try {
+    iteration = std::stoll(text);
+  } catch (const std::exception&) {
+    throw std::runtime_error(tracker.string() + ": no iteration, but \"" + text.substr(0, 40) +
+                             "\"");
+  }
+  return fs::absolute(load / fmt::format("iter_{:07}", iteration)).lexically_normal();
+}
+
+fs::path run_folder_of(const fs::path& checkpoint, const Json& arguments) {
+  const fs::path beside =
+      checkpoint.has_filename() ? checkpoint.parent_path() : checkpoint.parent_path().parent_path();
+  if (fs::exists(beside / "run_manifest.json")) return beside;
+  const auto run_dir = arguments.find("run_dir");
+  if (run_dir != arguments.end() && run_dir->is_string()) {
+    const fs::path folder = run_dir->get<std::string>();
+    if (!folder.empty() && fs::exists(folder / "run_manifest.json")) return folder;
+  }
+  throw std::runtime_error(fmt::format(
+      "{}: no run_manifest.json lies beside the checkpoint or in the --run-dir that it names, and "
+      "without it nothing tells where this part of the run began; give the run's folder with --run",
+      checkpoint.string()));
+}
+
+// The part of the run that saved a checkpoint, as its manifest has it.
+Json raw_segment(const fs::path& run_folder, int64_t iteration) {
+  Json manifest = parse_json<Json>(read_file(run_folder / "run_manifest.json"));
+  Json found = manifest;
+  if (manifest.value("resumed_iteration", int64_t{0}) < iteration) return found;
+  for (const Json& earlier : manifest.value("earlier", Json::array())) {
+    if (earlier.value("resumed_iteration", int64_t{0}) < iteration) found = earlier;
+  }
+  return found;
+}
+
+void check_agreement(const Json& checkpoint, const Json& segment, const std::string& where) {
+  const Json &saved = checkpoint.at("arguments"), &told = segment.at("arguments");
+  const auto refuse = [&](const std::string& what, const std::string& a, const std::string& b) {
+    throw std::runtime_error(fmt::format(
+        "{}: it contradicts the run manifest: {} is {} in the checkpoint and {} in the manifest; the two "
+        "are not of one run, give the right folder with --run",
+        where, what, a, b));
+  };
+  for (const char* name : kDecisive) {
+    const auto a = saved.find(name), b = told.find(name);
+    if (a == saved.end() || b == told.end() || *a == *b) continue;  // one version lacks the option
+    refuse(name, a->dump(), b->dump());
+  }
+  const Json none = Json::object();
+  const Json& data = checkpoint.contains("data") ? checkpoint["data"] : none;
+  if (data.contains("datasets") && segment.contains("datasets") &&
+      data["datasets"] != segment["datasets"])
+    refuse("the list of datasets", data["datasets"].dump(), segment["datasets"].dump());
+}
+
+}  // namespace
+
+CheckpointRun read_run_of_checkpoint(const std::filesystem::path& load) {
+  const fs::path folder = folder_of(load), path = folder / "manifest.json";
+  CheckpointRun run;
+  try {
+    const Json manifest = parse_json<Json>(read_file(path));
+    const Json& checkpoint = manifest.at("info");
+    checkpoint.at("iteration").get_to(run.iteration);
+    if (run.iteration < 1)
+      throw std::runtime_error("no iteration stands behind it: its weights were imported");
+    run.run_folder = run_folder_of(folder, checkpoint.at("arguments"));
+    run.segments = read_run_segments(run.run_folder);
+    std::erase_if(run.segments, [&](const RunSegment& segment) {
+      return segment.resumed.iteration >= run.iteration;
+    });
+    if (run.segments.empty()) {
+      throw std::runtime_error(fmt::format("{} tells of iterations behind {} only",
+                                           (run.run_folder / "run_manifest.json").string(),
+                                           run.iteration));
+    }
+    check_agreement(checkpoint, raw_segment(run.run_folder, run.iteration), path.string());
+    const int64_t consumed = samples_of_iteration(run.segments, run.iteration).last;
+    const auto saved = checkpoint.at("consumed_train_samples").get<int64_t>();
+    if (consumed == saved) return run;
+    throw std::runtime_error(fmt::format(
+        "it was saved after {} samples, and by the run manifest iteration {} ends with {}: "
+        "the two are not of one run",
+        saved, run.iteration, consumed));
+  } catch (const Json::exception& error) {
+    throw std::runtime_error(path.string() + ": not the manifest of a checkpoint: " + error.what());
+  }
+}
+
+}  // namespace weft

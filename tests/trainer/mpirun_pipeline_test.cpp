@@ -1,0 +1,164 @@
+// Pipeline stages that mpirun starts: they train what one process trains, over a restart, and from
+// each other's checkpoints.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/trainer/mpirun_ranks.h"
+
+namespace weft {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int64_t kSamples = 464;  // some 60 steps
+
+class Stages : public Ranks {
+ protected:
+  static inline const Arguments kPp2 = {"--pipeline-model-parallel-size", "2"};
+  static inline const Arguments kPp4 = {"--pipeline-model-parallel-size", "4"};
+  static inline const Arguments kPp2Tp2 = {"--pipeline-model-parallel-size",
+                                           "2",
+                                           "--tensor-model-parallel-size",
+                                           "2",
+                                           "--sequence-parallel",
+                                           "--check-weights-interval",
+                                           "20"};
+  static inline const Arguments kPp2Dp2 = {
+      "--pipeline-model-parallel-size", "2",  "--use-distributed-optimizer",
+      "--check-weights-interval",       "20", "--use-tp-pp-dp-mapping"};
+
+  // Dropout, a mask, a batch of 4, 8 and then 12 samples, and a vocabulary whose padding differs by topology.
+  Arguments model(const std::string& run, const Arguments& more = {}) const {
+    Arguments all = arguments(run, kSamples,
+                              with({"--num-layers",
+                                    "4",
+                                    "--num-attention-heads",
+                                    "4",
+                                    "--vocab-size",
+                                    "67",
+                                    "--make-vocab-size-divisible-by",
+                                    "8",
+                                    "--eod-mask-loss",
+                                    "--rampup-batch-size",
+                                    "4",
+                                    "4",
+                                    "200",
+                                    "--global-batch-size",
+                                    "12",
+                                    "--lr",
+                                    "2e-3",
+                                    "--save-interval",
+                                    "20",
+                                    "--eval-interval",
+                                    "20"},
+                                   more));
+    for (const auto& [by_steps, by_samples] : {std::pair{"--train-iters", "--train-samples"},
+                                               {"--lr-warmup-iters", "--lr-warmup-samples"}})
+      std::replace(all.begin(), all.end(), std::string(by_steps), std::string(by_samples));
+    return all;
+  }
+  int weft_model(Arguments command) {
+    command.insert(command.begin(), std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-model");
+    return wait(start_program(command));
+  }
+  std::vector<double> validation_losses(const std::string& run) const {
+    std::vector<double> losses;
+    for (const auto& line : metrics(run)) {
+      if (line.contains("validation_loss")) losses.push_back(line.at("validation_loss"));
+    }
+    return losses;
+  }
+};
+
+TEST_F(Stages, TrainWhatOneProcessTrains) {
+  ASSERT_EQ(run(model("one")), 0) << output();
+  for (const auto& [name, num_ranks, topology] :
+       {std::tuple<std::string, int, Arguments>{"pp2", 2, kPp2},
+        {"pp4", 4, kPp4},
+        {"pp2tp2", 4, kPp2Tp2},
+        {"pp2dp2", 4, kPp2Dp2}}) {
+    ASSERT_EQ(run_ranks(num_ranks, model(name, topology)), 0) << output();
+    expect_near(name, "one");
+    const std::vector<double> found = validation_losses(name), expected = validation_losses("one");
+    ASSERT_EQ(found.size(), expected.size());
+    ASSERT_GE(found.size(), 3U);
+    for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5 * found[i]);
+    EXPECT_EQ(std::filesystem::file_size(folder_ / (name + "/sample_losses.bin")),
+              std::filesystem::file_size(folder_ / "one/sample_losses.bin"));
+    EXPECT_THAT(output(), HasSubstr("stage=0 layers="));
+    EXPECT_THAT(output(), HasSubstr("model parallel rank (0, 1): "));
+    EXPECT_THAT(output(), HasSubstr(" | pipeline-exchange: "));
+    const bool checks = topology.size() > 2;
+    EXPECT_EQ(count(output(), ">>> Weight hashes match after "), checks ? 2U : 0U) << output();
+  }
+}
+
+TEST_F(Stages, GoOnToTheBitAndFromEachOthersCheckpoints) {
+  const Arguments uneven = with(kPp2Dp2, {"--pp-partition-method", "1,3"});
+  ASSERT_EQ(run_ranks(4, model("straight", uneven)), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("stage=1 layers=3 (layers 1-3, head)"));
+  ASSERT_EQ(run_ranks(4, model("broken", with(uneven, {"--exit-interval", "40", "--async-save"}))),
+            0)
+      << output();
+  EXPECT_EQ(tracker("broken"), "40");
+  for (const char* name : {"alone", "pp4", "tp2pp2"}) {
+    std::filesystem::copy(folder_ / "broken", folder_ / name,
+                          std::filesystem::copy_options::recursive);
+  }
+  ASSERT_EQ(run_ranks(4, model("broken", uneven)), 0) << output();
+  EXPECT_EQ(trajectory("broken"), trajectory("straight")) << "one topology, equal bits";
+  EXPECT_EQ(weft_model({"diff", "--first", (folder_ / "broken").string(), "--second",
+                        (folder_ / "straight").string()}),
+            0)
+      << output();
+  const std::string exported = (folder_ / "exported").string();
+  EXPECT_EQ(weft_model({"export", "--load", (folder_ / "broken").string(), "--output", exported,
+                        "--no-tokenizer"}),
+            0)
+      << output();
+
+  ASSERT_EQ(run(model("alone")), 0) << output();
+  expect_near("alone", "straight");
+  ASSERT_EQ(run_ranks(4, model("pp4", with(kPp4, {"--pp-partition-method", "0,2,2,0"}))), 0)
+      << output();
+  expect_near("pp4", "straight");
+  ASSERT_EQ(run_ranks(4, model("tp2pp2", kPp2Tp2)), 0) << output();
+  expect_near("tp2pp2", "straight");
+}
+
+TEST_F(Stages, ThatCannotBeAreRefusedAndPlansShowThem) {
+  EXPECT_EQ(run_ranks(3, model("usage", {"--pipeline-model-parallel-size", "3"})), 2);
+  EXPECT_EQ(count(output(), "--num-layers 4 is not a multiple of --pipeline-model-parallel-size 3"),
+            1U)
+      << output();
+  EXPECT_EQ(run(model("usage", with(kPp4, {"--dry-run", "--pp-partition-method",
+                                           "type:transformer|embedding"}))),
+            0)
+      << output();
+  EXPECT_THAT(output(), HasSubstr("stage=3 layers=1 (layer 3, head)\n"));
+  EXPECT_THAT(output(), HasSubstr(" > each of 1 ranks of a stage plans the same memory (MiB):\n"
+                                  "    stage   parameters"));
+  EXPECT_THAT(output(), HasSubstr("pipeline bubble: 33.3 % of a step with 6 micro-batches"));
+  EXPECT_THAT(output(), HasSubstr("which plans the most:\nmemory plan (MiB)"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "usage"));
+}
+
+// The other stage waits for a tensor, and the record of its operations says so.
+TEST_F(Stages, ThatStandStillAreNamedAndTheExchangeToo) {
+  const pid_t mpirun =
+      start_ranks(2, model("stopped", with(kPp2, {"--train-samples", "1000000", "--save-interval",
+                                                  "1000000", "--eval-interval", "1000000",
+                                                  "--distributed-timeout-minutes", "0.03"})));
+  wait_for_iteration("stopped", 10, mpirun);
+  const std::vector<pid_t> ranks = ranks_of(mpirun);
+  ASSERT_EQ(ranks.size(), 2U);
+  kill(ranks[1], SIGSTOP);
+  EXPECT_NE(wait(mpirun), 0);
+  EXPECT_EQ(failure("stopped").at("exit_code"), 12) << output();
+  EXPECT_THAT(failure("stopped").at("reason").get<std::string>(), HasSubstr("rank 1"));
+  EXPECT_THAT(read_file(folder_ / "stopped/operations.rank_00000.txt"),
+              HasSubstr("over pipeline ranks"));
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,143 @@
+#include "trainer/config/pipeline_partition.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+#include <stdexcept>
+
+namespace weft {
+namespace {
+
+constexpr std::string_view kType = "type:";
+
+struct Weights {
+  double embedding = 0, layer = 1, head = 0;
+};
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+[[noreturn]] void throw_unknown(std::string_view method) {
+  throw std::invalid_argument(fmt::format(
+      "--pp-partition-method {} is none of uniform, type:transformer, type:transformer|embedding, "
+      "parameters, cost, or the numbers of layers of all stages, such as 5,6,6,5",
+      method));
+}
+
+Weights weights_of(std::string_view method, const ModelShape& shape) {
+  const auto C = static_cast<double>(shape.hidden_size), F = static_cast<double>(shape.ffn_size);
+  const auto A = static_cast<double>(shape.num_heads * shape.head_size);
+  const auto words = static_cast<double>(shape.padded_vocab_size) * C;
+  if (method == "parameters") {
+    return {.embedding = words + static_cast<double>(shape.max_positions) * C,
+            .layer = 4 * C * A + 3 * A + 2 * C * F + F + 6 * C,
+            .head = words + 2 * C};
+  }
+  if (method == "cost") {
+    return {.layer = 4 * C * A + 2 * static_cast<double>(shape.seq_length) * A + 2 * C * F,
+            .head = words};
+  }
+  if (!method.starts_with(kType)) throw_unknown(method);
+  bool has_layers = false, has_ends = false;
+  for (const std::string_view type : split(method.substr(kType.size()), '|')) {
+    if (type != "transformer" && type != "embedding") throw_unknown(method);
+    (type == "transformer" ? has_layers : has_ends) = true;
+  }
+  if (!has_layers) throw_unknown(method);
+  return has_ends ? Weights{1, 1, 1} : Weights{};
+}
+
+std::vector<int64_t> balanced(const Weights& weights, int64_t num_stages, int64_t num_layers) {
+  std::vector<double> loads(static_cast<size_t>(num_stages));
+  loads.front() += weights.embedding;
+  loads.back() += weights.head;
+  std::vector<int64_t> layers(loads.size());
+  for (int64_t i = 0; i < num_layers; ++i) {
+    const auto least = std::min_element(loads.rbegin(), loads.rend());
+    *least += weights.layer;
+    layers[static_cast<size_t>(loads.rend() - least - 1)] += 1;
+  }
+  return layers;
+}
+
+std::vector<int64_t> given(std::string_view numbers, int64_t num_stages, int64_t num_layers) {
+  std::vector<int64_t> layers;
+  for (const std::string_view number : split(numbers, ',')) {
+    int64_t value = -1;
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
+    if (error != std::errc() || end != number.data() + number.size() || value < 0 ||
+        value > num_layers) {
+      throw_unknown(numbers);
+    }
+    layers.push_back(value);
+  }
+  const int64_t sum = std::accumulate(layers.begin(), layers.end(), int64_t{0});
+  if (static_cast<int64_t>(layers.size()) == num_stages && sum == num_layers) return layers;
+  throw std::invalid_argument(
+      fmt::format("--pp-partition-method {}: {} layers on {} stages are not --num-layers {} on "
+                  "--pipeline-model-parallel-size {}; change one of them",
+                  numbers, sum, layers.size(), num_layers, num_stages));
+}
+
+}  // namespace
+
+std::vector<int64_t> layers_of_stages(std::string_view method, int64_t num_stages,
+                                      const ModelShape& shape) {
+  const int64_t L = shape.num_layers;
+  if (num_stages > L + 2) {
+    throw std::invalid_argument(fmt::format(
+        "--pipeline-model-parallel-size {} needs more than --num-layers {}: only the first and the "
+        "last stage may have no layer",
+        num_stages, L));
+  }
+  std::vector<int64_t> layers;
+  if (method == "uniform") {
+    if (L % num_stages != 0) {
+      throw std::invalid_argument(fmt::format(
+          "--num-layers {} is not a multiple of --pipeline-model-parallel-size {}: change one of "
+          "them, or give --pp-partition-method type:transformer, whose stages differ by a layer",
+          L, num_stages));
+    }
+    layers.assign(static_cast<size_t>(num_stages), L / num_stages);
+  } else if (!method.empty() && method.front() >= '0' && method.front() <= '9') {
+    layers = given(method, num_stages, L);
+  } else {
+    layers = balanced(weights_of(method, shape), num_stages, L);
+  }
+  for (int64_t stage = 0; stage < num_stages; ++stage) {
+    const bool is_end = stage == 0 || stage + 1 == num_stages;
+    if (layers[static_cast<size_t>(stage)] > 0 || (is_end && num_stages > 1)) continue;
+    throw std::invalid_argument(fmt::format(
+        "stage {} of --pipeline-model-parallel-size {} has none of --num-layers {}: only the first "
+        "and the last one may have no layer; give fewer stages or another --pp-partition-method",
+        stage, num_stages, L));
+  }
+  return layers;
+}
+
+std::string text_of_stages(const std::vector<int64_t>& stage_layers) {
+  std::string text;
+  int64_t first = 0;
+  for (size_t stage = 0; stage < stage_layers.size(); ++stage) {
+    const int64_t count = stage_layers[stage];
+    std::string what = stage == 0 ? "embedding" : "";
+    const auto add = [&](const std::string& part) { what += (what.empty() ? "" : ", ") + part; };
+    if (count == 1) add(fmt::format("layer {}", first));
+    if (count > 1) add(fmt::format("layers {}-{}", first, first + count - 1));
+    if (stage + 1 == stage_layers.size()) add("head");
+    text += fmt::format("stage={} layers={} ({})\n", stage, count, what);
+    first += count;
+  }
+  return text;
+}
+
+}  // namespace weft
