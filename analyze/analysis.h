@@ -31,7 +31,7 @@ struct AnalysisOptions {
   int num_threads = 1;
 };
 
-// What an analysis has done so far.
+// Tells what an analysis has done so far.
 struct AnalysisProgress {
   int64_t num_samples = 0, num_resumed = 0, num_bytes = 0;  // of tokens, this run alone
   bool is_counting = false;                                 // the pass before vocab_rarity

@@ -1,4 +1,4 @@
-// What can be measured of a sample. Every value is an integer, as DeepSpeed's curricula need; larger means
+// Measures samples. Every value is an integer, as DeepSpeed's curricula need; larger means
 // harder, rarer or longer.
 //
 //   vocab_rarity      the sum over the sample's tokens of -ln(share of the token in the training set),

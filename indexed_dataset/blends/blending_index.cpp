@@ -52,7 +52,7 @@ struct Columns {
     weights.push_back(weight);
     counts.push_back(count);
   }
-  // With groups that are never taken, to whole groups of lanes.
+  // Adds groups that are never taken, until the lanes are full.
   void fill_up() {
     while (size() % kLanes != 0) add(0, -kNever);
   }

@@ -61,7 +61,7 @@ WEFT_VECTOR_CLONES Furthest find_furthest(const double* weights, const double* c
     *reinterpret_cast<Column*>(behind + i) = value;
     largest = value > largest ? value : largest;
   }
-  // In pairs, because a chain of comparisons would be waited for.
+  // Values are compared in pairs, because each comparison of a chain would wait for the one before.
   const auto larger = [](double a, double b) { return a > b ? a : b; };
   const double most =
       larger(larger(larger(largest[0], largest[1]), larger(largest[2], largest[3])),

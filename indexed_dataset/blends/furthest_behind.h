@@ -8,9 +8,9 @@
 
 namespace weft {
 
-// So many values are computed at once.
+// The vector code computes this many values at once.
 inline constexpr size_t kLanes = 8;
-// By so much a group is behind that is never taken.
+// A group that is never taken is behind by minus infinity.
 inline constexpr double kNever = -std::numeric_limits<double>::infinity();
 
 // behind[i] = weights[i] * k - counts[i]

@@ -44,7 +44,7 @@ void for_each_trained_piece(const TakenStretch& taken, const std::vector<Visit>&
   }
 }
 
-// The same for any stretch.
+// Calls `use` for each piece of any stretch that is of one of these sequences.
 template <typename Use>
 void for_each_taken_piece(const TakenStretch& taken, const std::vector<Visit>& visits,
                           const SequencesByDataset& sequences, const Use& use) {

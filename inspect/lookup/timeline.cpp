@@ -34,7 +34,7 @@ Stretch training_of(const RunSegment& segment, const RunSegment* next) {
   return stretch;
 }
 
-// One that follows `iteration`.
+// Returns the validation that follows `iteration`.
 Stretch validation_of(const RunSegment& segment, int64_t num_before, int64_t iteration) {
   const SegmentSamples samples = samples_of_validation(segment, num_before);
   return {.segment = &segment,

@@ -70,7 +70,7 @@ TEST(DocumentBounds, AreMegatronsMasksAndPositions) {
       ASSERT_EQ(static_cast<int64_t>(t - begin), wanted.position_ids[t]);
       for (size_t key = 0; key < inputs.size(); ++key) {
         ASSERT_EQ(wanted.sees[t][key], key >= begin && key <= t);
-        // The same from the key's side: queries of its document, from itself on.
+        // A key is seen by the queries of its document, from itself on.
         ASSERT_EQ(wanted.sees[key][t], key >= t && key < end);
       }
     }

@@ -59,7 +59,7 @@ struct Step {
   }
 };
 
-// What may change when a run goes on.
+// A run may go on with other values of these.
 struct Ranks {
   int64_t micro_batch_size = 1, dp_size = 1, num_threads = 1, read_ahead = 0;
   bool caches = false;
