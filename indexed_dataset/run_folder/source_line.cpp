@@ -79,7 +79,7 @@ std::vector<int64_t> documents_at(const SourceMap& sources, const std::vector<ui
       documents.push_back(document);
   }
   if (!documents.empty()) return documents;
-  // Nothing says that a map ascends which another program wrote.
+  // A map that another program wrote may be in any order, so every entry is looked at.
   int64_t before = -1, after = -1;
   for (int64_t i = 0; i < sources.num_documents(); ++i) {
     const auto [input, offset] = place_of(sources, i);

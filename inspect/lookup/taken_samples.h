@@ -1,5 +1,5 @@
-// What a part of a run takes of a split, by the numbers that its log counts as consumed samples: the
-// samples of the order, or, with a sequence-length curriculum, the pieces of them that were trained.
+// Finds the samples that a part of a run takes of a split, by the numbers that its log counts as
+// consumed samples: those of the order, or, with a sequence-length curriculum, the trained pieces of them.
 #pragma once
 
 #include <algorithm>

@@ -108,9 +108,11 @@ TEST(DocumentBounds, OfBatchesAreThoseOfTheirInputs) {
     for (const DocumentEnds ends : {DocumentEnds::kEndOfDocumentTokens, DocumentEnds::kDataset}) {
       for (const bool masks : {false, true}) {
         SCOPED_TRACE(mode);
+        // A loader that looks at the documents of the dataset needs no token.
+        const int32_t end = ends == DocumentEnds::kDataset ? -1 : kEnd;
         DataLoaderOptions options{.micro_batch_size = 2,
                                   .vocab_size = kTinyVocabulary,
-                                  .end_of_document_id = kEnd,
+                                  .end_of_document_id = end,
                                   .eod_mask_loss = masks,
                                   .document_ends = ends};
         if (!mode.empty()) {

@@ -24,7 +24,10 @@ class SimulatedDevice final : public ForwardingBackend {
     return static_cast<EventId>(events_ms_.size()) - 1;
   }
   EventId create_timed_event() override { return create_event(); }
-  void record(EventId event, Stream stream) override { at(event) = now_ms_[stream]; }
+  void record(EventId event, Stream stream) override {
+    if (is_lost_) throw DeviceLost("the device is lost");
+    at(event) = now_ms_[stream];
+  }
   void wait(Stream stream, EventId event) override {
     now_ms_[stream] = std::max(now_ms_[stream], at(event));
   }
@@ -32,17 +35,23 @@ class SimulatedDevice final : public ForwardingBackend {
   void synchronize() override {}
   bool has_happened(EventId event) override { return at(event) <= host_ms; }
   float elapsed_ms(EventId a, EventId b) override { return static_cast<float>(at(b) - at(a)); }
-  void zero(Tensor) override { run(Stream::kCompute, next_ms); }
+  void zero(Tensor) override {
+    is_lost_ = loses_itself;
+    if (is_lost_) throw DeviceLost("the device is lost");
+    run(Stream::kCompute, next_ms);
+  }
 
   void run(Stream stream, double ms) { now_ms_[stream] += ms; }
   size_t num_events() const { return events_ms_.size(); }
-  double next_ms = 1;    // of the next operations on the compute stream
-  double host_ms = 1e9;  // events later than this have not happened
+  double next_ms = 1;         // of the next operations on the compute stream
+  double host_ms = 1e9;       // events later than this have not happened
+  bool loses_itself = false;  // in the next operation
 
  private:
   double& at(EventId event) { return events_ms_.at(static_cast<size_t>(event)); }
   std::map<Stream, double> now_ms_;
   std::vector<double> events_ms_;
+  bool is_lost_ = false;  // then nothing can be recorded
 };
 
 class SimulatedGroup : public Communicator {
@@ -238,6 +247,14 @@ TEST_F(Profile, IsReadWhenTheDeviceHasPassedTheStepAndItsEventsServeAgain) {
   }
   EXPECT_EQ(recorder.steps().size(), 6U);
   EXPECT_LE(device_->num_events(), num_events + 1) << "the beginning of the latest step is kept";
+}
+
+// A second exception, of a destructor that records the end of the operation, would abort the process.
+TEST_F(Profile, ADeviceThatIsLostInAnOperationEndsWithItsException) {
+  backend_->recorder().begin_step();
+  compute(1);
+  device_->loses_itself = true;
+  EXPECT_THROW(compute(1), DeviceLost);
 }
 
 TEST_F(Profile, WithoutAStepNothingIsRecorded) {
