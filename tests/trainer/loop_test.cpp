@@ -64,6 +64,14 @@ TEST_F(Training, KilledAtAnyMomentItEndsWithTheSameBits) {
   EXPECT_EQ(trajectory("killed"), trajectory("undisturbed")) << num_kills << " kills";
 }
 
+TEST_F(Training, NoFailingCallOfTheStartIsPassedOver) {
+  for (int i = 1; i <= 30; ++i) {
+    setenv("WEFT_IO_FAIL_AT", (std::to_string(i) + ":28").c_str(), 1);  // ENOSPC
+    EXPECT_EQ(run(arguments("fault" + std::to_string(i), 12)), 5) << i << "\n" << output();
+    unsetenv("WEFT_IO_FAIL_AT");
+  }
+}
+
 TEST_F(Training, AFailingCallEndsTheRunAndTheNextOneGoesOnExactly) {
   ASSERT_EQ(run(arguments("undisturbed", 12)), 0) << output();
   std::mt19937 random(std::random_device{}());

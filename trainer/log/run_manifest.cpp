@@ -27,8 +27,9 @@ Json earlier_segments(const fs::path& run_folder, const RunManifest& manifest) {
   Json kept = Json::array();
   const fs::path path = run_folder / kFileName;
   if (manifest.resumed_iteration == 0 || !fs::exists(path)) return kept;
+  const std::string text = read_file(path);
   try {
-    Json last = parse_json<Json>(read_file(path));
+    Json last = parse_json<Json>(text);
     const std::string& load = manifest.config.load;
     if (!is_same_folder(load, run_folder) &&
         !is_same_folder(load, last.at("arguments").at("save").get<std::string>())) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/storage/file_io.h"
@@ -62,8 +63,9 @@ std::string checksum_of(std::string_view text) {
 std::string program_checksum() {
   try {
     return checksum_of(read_file("/proc/self/exe"));
-  } catch (const std::exception&) {
-    return "unknown";
+  } catch (const std::system_error& error) {
+    if (error.code() != std::errc::permission_denied) throw;
+    return "unknown";  // a cluster may install programs that users run but cannot read
   }
 }
 
