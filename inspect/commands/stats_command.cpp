@@ -12,6 +12,7 @@
 #include "inspect/commands/sample_selection.h"
 #include "inspect/lookup/run_readings.h"
 #include "inspect/lookup/sample_walk.h"
+#include "inspect/lookup/suspects.h"
 #include "inspect/lookup/text_anomaly.h"
 #include "inspect/text/dataset_text.h"
 
@@ -19,22 +20,6 @@ namespace weft {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// A piece that was measured.
-struct MeasuredPiece {
-  SamplePart part;
-  Measures measures{};
-};
-
-// A document, by its most suspicious piece.
-struct Suspect {
-  const DatasetReader* reader = nullptr;
-  int64_t sample_idx = 0;
-  SamplePlace place;
-  MeasuredPiece worst;
-  AnomalyScale::Score score;
-  int64_t num_pieces = 0, num_tokens = 0;  // of the document in the range
-};
 
 // Lends each caller an object that no other thread uses meanwhile.
 template <typename T>
@@ -72,7 +57,10 @@ class InspectStatsCommand final : public Command {
   void declare(OptionSet& options) override {
     run_.declare(options);
     selection_.declare(options);
-    options.integer("--top", num_shown_, "how many documents are shown, most suspicious first", 1);
+    options.integer(
+        "--top", num_shown_,
+        "how many documents are shown, most suspicious first; memory grows with it, not with the range",
+        1);
     threads_.declare(options);
     declare_format(options, as_json_);
   }
@@ -92,15 +80,8 @@ class InspectStatsCommand final : public Command {
         *stretches.front().segment, datasets.front()->dataset().dataset(0).reader().prefix());
     if (!vocabulary) throw std::runtime_error("texts are rated with the dataset's vocabulary");
     const std::vector<float> bits = count_tokens(stretches, datasets);
-    std::vector<Suspect> suspects = measure(stretches, datasets, *vocabulary, bits);
-    std::sort(suspects.begin(), suspects.end(), [](const Suspect& a, const Suspect& b) {
-      return std::tuple(-a.score.value, -a.num_tokens, a.sample_idx, a.worst.part.begin_token) <
-             std::tuple(-b.score.value, -b.num_tokens, b.sample_idx, b.worst.part.begin_token);
-    });
-    print_message(fmt::format("{} of at least {} tokens in {}",
-                              counted(std::ssize(suspects), "document"), kMinRatedPieceTokens,
-                              selection_.description()));
-    suspects.resize(std::min(suspects.size(), static_cast<size_t>(num_shown_)));
+    std::vector<Suspect> suspects = find_suspects(stretches, datasets, *vocabulary, bits);
+    count_pieces(stretches, datasets, suspects);
     for (const Suspect& suspect : suspects)
       as_json_ ? print_json(suspect, *vocabulary) : print_text(suspect, *vocabulary);
     return 0;
@@ -129,17 +110,11 @@ class InspectStatsCommand final : public Command {
     return total.bits();
   }
 
-  std::vector<Suspect> measure(const std::vector<Stretch>& stretches,
-                               const std::vector<const TakenSamples*>& datasets,
-                               const Vocabulary& vocabulary, const std::vector<float>& bits) {
-    struct Found {
-      size_t stretch = 0;
-      int64_t sample_idx = 0;
-      SamplePlace place;
-      MeasuredPiece piece;
-    };
-    std::vector<Found> found;
-    std::vector<Measures> all;
+  std::vector<Suspect> find_suspects(const std::vector<Stretch>& stretches,
+                                     const std::vector<const TakenSamples*>& datasets,
+                                     const Vocabulary& vocabulary, const std::vector<float>& bits) {
+    MeasureHistograms histograms;
+    SuspectSearch search(num_shown_);
     Pool<TextMeter> pool;
     for (size_t i = 0; i < stretches.size(); ++i) {
       PlaceFinder places(stretches[i]);
@@ -150,43 +125,66 @@ class InspectStatsCommand final : public Command {
                 [&] { return std::make_unique<TextMeter>(vocabulary, bits); },
                 [&](TextMeter& meter) { return measure_sample(*datasets[i], sample, meter); });
           },
-          [&](int64_t sample, const std::vector<MeasuredPiece>& pieces) {
+          [&](int64_t sample, std::vector<MeasuredPiece> pieces) {
             const SamplePlace place = places.place_of(sample);
-            for (const MeasuredPiece& piece : pieces) {
-              found.push_back({i, sample, place, piece});
-              all.push_back(piece.measures);
+            for (MeasuredPiece& piece : pieces) {
+              piece.place = place;
+              histograms.add(piece.measures);
+              search.add(piece);
             }
           });
     }
-    const AnomalyScale scale(all);
-    std::map<std::pair<std::string, int64_t>, Suspect> by_document;
-    for (const auto& [stretch, sample_idx, place, piece] : found) {
-      const DatasetReader* reader = &datasets[stretch]->reader(sample_idx);
-      Suspect& suspect = by_document[{reader->prefix().string(), piece.part.document_idx}];
-      ++suspect.num_pieces;
-      suspect.num_tokens += piece.part.num_tokens;
-      const AnomalyScale::Score score = scale.score(piece.measures);
-      if (suspect.reader && score.value <= suspect.score.value) continue;
-      suspect.reader = reader;
-      suspect.sample_idx = sample_idx;
-      suspect.place = place;
-      suspect.worst = piece;
-      suspect.score = score;
-    }
-    std::vector<Suspect> suspects;
-    for (const auto& [document, suspect] : by_document) suspects.push_back(suspect);
-    return suspects;
+    print_message(fmt::format(
+        "{} of at least {} tokens in {}; documents with the most suspicious ones:",
+        counted(histograms.num_pieces(), "piece"), kMinRatedPieceTokens, selection_.description()));
+    return search.ranked(AnomalyScale(histograms));
   }
 
   static std::vector<MeasuredPiece> measure_sample(const TakenSamples& samples, int64_t sample_idx,
                                                    TextMeter& meter) {
     std::vector<MeasuredPiece> pieces;
+    const DatasetReader& reader = samples.reader(sample_idx);
     for_each_piece_of(samples, sample_idx,
                       [&](const SamplePart& part, std::span<const int32_t> ids) {
-                        if (part.num_tokens >= kMinRatedPieceTokens)
-                          pieces.push_back({part, meter.measure(ids)});
+                        if (part.num_tokens < kMinRatedPieceTokens) return;
+                        pieces.push_back({.reader = &reader,
+                                          .sample_idx = sample_idx,
+                                          .place = {},
+                                          .part = part,
+                                          .measures = meter.measure(ids)});
                       });
     return pieces;
+  }
+
+  // Counts the pieces of these documents in the range. It reads no tokens, so that it takes a small part of the
+  // time of measuring.
+  void count_pieces(const std::vector<Stretch>& stretches,
+                    const std::vector<const TakenSamples*>& datasets,
+                    std::vector<Suspect>& suspects) {
+    std::map<std::pair<std::string, int64_t>, Suspect*> by_document;
+    for (Suspect& suspect : suspects)
+      by_document[{suspect.worst.reader->prefix().string(), suspect.worst.part.document_idx}] =
+          &suspect;
+    for (size_t i = 0; i < stretches.size(); ++i) {
+      walk_samples(
+          stretches[i].first, stretches[i].last, threads_.resolved(),
+          [&](int64_t sample) {
+            std::vector<std::pair<Suspect*, int64_t>> found;
+            const std::string prefix = datasets[i]->reader(sample).prefix().string();
+            for (const SamplePart& part : datasets[i]->parts(sample)) {
+              const auto suspect = by_document.find({prefix, part.document_idx});
+              if (suspect != by_document.end() && part.num_tokens >= kMinRatedPieceTokens)
+                found.emplace_back(suspect->second, part.num_tokens);
+            }
+            return found;
+          },
+          [](int64_t, const auto& found) {
+            for (const auto& [suspect, num_tokens] : found) {
+              ++suspect->num_pieces;
+              suspect->num_tokens += num_tokens;
+            }
+          });
+    }
   }
 
   // The beginning of the worst piece.
@@ -195,23 +193,24 @@ class InspectStatsCommand final : public Command {
     constexpr size_t kMaxBytes = 100;
     const SamplePart& part = suspect.worst.part;
     std::vector<int32_t> ids(static_cast<size_t>(std::min(part.num_tokens, kMaxTokens)));
-    suspect.reader->copy_tokens(part.sequence_idx, part.begin_token, std::ssize(ids), ids.data());
+    suspect.worst.reader->copy_tokens(part.sequence_idx, part.begin_token, std::ssize(ids),
+                                      ids.data());
     const std::string text = decode_ids(ids, vocabulary);
     return std::string(beginning_of(text, kMaxBytes));
   }
 
   void print_text(const Suspect& suspect, const Vocabulary& vocabulary) {
     const SamplePart& part = suspect.worst.part;
-    const std::optional<SourceMap>& sources = sources_.of(*suspect.reader);
+    const std::optional<SourceMap>& sources = sources_.of(*suspect.worst.reader);
     const Measures& measures = suspect.worst.measures;
-    const std::string where = describe(suspect.place);
+    const std::string where = describe(suspect.worst.place);
     fmt::print("score {:.1f} by {}: document {} of {}, {} in {}\n", suspect.score.value,
                kMeasureNames[suspect.score.measure], part.document_idx,
-               escape_for_terminal(suspect.reader->prefix().string()),
+               escape_for_terminal(suspect.worst.reader->prefix().string()),
                counted(suspect.num_tokens, "token"), counted(suspect.num_pieces, "piece"));
     if (sources)
       fmt::print("  from {}\n", escape_for_terminal(sources->describe(part.document_idx)));
-    fmt::print("  worst in sample {}{}{}, tokens {} to {}\n", suspect.sample_idx,
+    fmt::print("  worst in sample {}{}{}, tokens {} to {}\n", suspect.worst.sample_idx,
                where.empty() ? "" : ", ", where, part.begin_token,
                part.begin_token + part.num_tokens);
     fmt::print(
@@ -226,13 +225,13 @@ class InspectStatsCommand final : public Command {
     const Measures& measures = suspect.worst.measures;
     Json json = {{"score", suspect.score.value},
                  {"measure", kMeasureNames[suspect.score.measure]},
-                 {"dataset", suspect.reader->prefix().string()},
+                 {"dataset", suspect.worst.reader->prefix().string()},
                  {"document", part.document_idx},
                  {"num_tokens", suspect.num_tokens},
                  {"num_pieces", suspect.num_pieces}};
-    add_source(json, sources_.of(*suspect.reader), part.document_idx);
-    json["sample"] = suspect.sample_idx;
-    add_place(json, suspect.place);
+    add_source(json, sources_.of(*suspect.worst.reader), part.document_idx);
+    json["sample"] = suspect.worst.sample_idx;
+    add_place(json, suspect.worst.place);
     json["begin_token"] = part.begin_token;
     json["repeated_characters"] = measures[kRepeatedCharacters];
     json["repeated_tokens"] = measures[kRepeatedTokens];

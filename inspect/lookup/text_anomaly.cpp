@@ -12,16 +12,6 @@
 namespace weft {
 namespace {
 
-// Differences below these say nothing, however alike the pieces of a range are.
-constexpr Measures kLeastDeviations = {0.01F, 0.01F, 0.02F, 0.25F};
-
-float median_of(std::vector<float>& values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 float share(int64_t part, int64_t whole) {
   return whole == 0 ? 0
                     : static_cast<float>(static_cast<double>(part) / static_cast<double>(whole));
@@ -105,28 +95,6 @@ Measures TextMeter::measure(std::span<const int32_t> ids) {
       share(runs_.num_repeated(), std::ssize(ids)),
       share(static_cast<int64_t>(compressor_->compressed_bytes(beginning)), std::ssize(beginning)),
       ids.empty() ? 0 : static_cast<float>(bits / static_cast<double>(ids.size()))};
-}
-
-AnomalyScale::AnomalyScale(const std::vector<Measures>& pieces) {
-  std::vector<float> values(pieces.size());
-  for (size_t m = 0; m < kNumMeasures; ++m) {
-    std::transform(pieces.begin(), pieces.end(), values.begin(),
-                   [m](const Measures& piece) { return piece[m]; });
-    medians_[m] = median_of(values);
-    for (float& value : values) value = std::abs(value - medians_[m]);
-    deviations_[m] = std::max(1.4826F * median_of(values), kLeastDeviations[m]);
-  }
-}
-
-AnomalyScale::Score AnomalyScale::score(const Measures& piece) const {
-  Score largest;
-  for (size_t m = 0; m < kNumMeasures; ++m) {
-    const float distance = (piece[m] - medians_[m]) / deviations_[m];
-    const bool is_one_sided = m == kRepeatedCharacters || m == kRepeatedTokens;
-    const float value = is_one_sided ? distance : std::abs(distance);
-    if (value > largest.value) largest = {.value = value, .measure = static_cast<Measure>(m)};
-  }
-  return largest;
 }
 
 }  // namespace weft

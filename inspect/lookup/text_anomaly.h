@@ -11,7 +11,7 @@
 // 1.4826 times the median distance (which is the standard deviation of a normal distribution) or of a
 // floor, where nearly all pieces are alike. Repetition counts only above the median, the others on both
 // sides: text that hardly compresses is noise, and tokens that are all common are repetition. The score
-// of a piece is its largest z-score.
+// of a piece is its largest z-score (anomaly_scale.h).
 #pragma once
 
 #include <array>
@@ -31,6 +31,10 @@ enum Measure { kRepeatedCharacters, kRepeatedTokens, kCompressedSize, kRarity, k
 constexpr std::array<const char*, kNumMeasures> kMeasureNames = {
     "repeated characters", "repeated tokens", "compressed size", "rarity"};
 using Measures = std::array<float, kNumMeasures>;
+// Returns true for measures whose small values are suspicious, too.
+constexpr bool counts_below_median(Measure measure) {
+  return measure == kCompressedSize || measure == kRarity;
+}
 
 // Shorter pieces are not rated: their measures are chance.
 constexpr int64_t kMinRatedPieceTokens = 32;
@@ -66,23 +70,6 @@ class TextMeter {
   RepeatedRuns runs_;
   std::string text_;
   uint64_t num_measured_ = 0;
-};
-
-// The z-scores of a range.
-class AnomalyScale {
- public:
-  // `pieces` are all of the range.
-  explicit AnomalyScale(const std::vector<Measures>& pieces);
-
-  struct Score {
-    float value = 0;
-    Measure measure = kRepeatedCharacters;  // the one that makes it
-  };
-  Score score(const Measures& piece) const;
-  float median(Measure measure) const { return medians_[measure]; }
-
- private:
-  Measures medians_{}, deviations_{};
 };
 
 }  // namespace weft

@@ -5,8 +5,16 @@
 
 #include <random>
 
+#include "inspect/lookup/anomaly_scale.h"
+
 namespace weft {
 namespace {
+
+AnomalyScale scale_of(const std::vector<Measures>& pieces) {
+  MeasureHistograms histograms;
+  for (const Measures& piece : pieces) histograms.add(piece);
+  return AnomalyScale(histograms);
+}
 
 std::shared_ptr<const Vocabulary> small_vocabulary() {
   const std::filesystem::path folder =
@@ -50,7 +58,7 @@ TEST_F(TextAnomaly, RunsOfOneCharacterAndNoiseStandOutAmongWords) {
   EXPECT_GT(measures[200][kRepeatedTokens], 0.99F);
   EXPECT_LT(measures[200][kCompressedSize], 0.05F);
   EXPECT_GT(measures[201][kRarity], measures[0][kRarity] + 1);
-  const AnomalyScale scale(measures);
+  const AnomalyScale scale = scale_of(measures);
   float most_of_words = 0;
   for (size_t i = 0; i < 200; ++i)
     most_of_words = std::max(most_of_words, scale.score(measures[i]).value);
@@ -68,10 +76,10 @@ TEST_F(TextAnomaly, EqualTextsHaveNoneAndIdsOutsideOfTheVocabularyAreNoTrouble) 
   TextMeter meter(*vocabulary, bits);
   const Measures measures = meter.measure(odd);
   EXPECT_EQ(measures, meter.measure(odd));
-  const AnomalyScale scale(std::vector<Measures>(5, measures));
+  const AnomalyScale scale = scale_of(std::vector<Measures>(5, measures));
   EXPECT_EQ(scale.score(measures).value, 0);
   EXPECT_EQ(meter.measure({})[kRarity], 0);
-  EXPECT_EQ(AnomalyScale({}).score(Measures{}).value, 0);
+  EXPECT_EQ(scale_of({}).score(Measures{}).value, 0);
 }
 
 }  // namespace
