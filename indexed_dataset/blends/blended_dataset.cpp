@@ -44,6 +44,11 @@ void BlendedDataset::will_need(int64_t i, int64_t begin, int64_t count) const {
   dataset(place.dataset_idx).will_need(place.sample_idx, begin, count);
 }
 
+void BlendedDataset::prefetch(int64_t i, int64_t begin, int64_t count) const {
+  const Place place = locate(i);
+  dataset(place.dataset_idx).prefetch(place.sample_idx, begin, count);
+}
+
 std::vector<SamplePart> BlendedDataset::sample_parts(int64_t i) const {
   const Place place = locate(i);
   return dataset(place.dataset_idx).sample_parts(place.sample_idx);

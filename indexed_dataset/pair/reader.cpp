@@ -130,6 +130,12 @@ IndexView parse_index(std::span<const std::byte> bytes, const std::filesystem::p
 
 int64_t document_of_sequence(const IndexView& index, int64_t sequence_idx) {
   if (index.num_bounds == 1) return sequence_idx;
+  // In most datasets each document is one sequence. Then two neighbouring numbers tell it, where the search
+  // below touches twenty places.
+  if (sequence_idx >= 0 && sequence_idx + 1 < index.num_bounds &&
+      index.bound(sequence_idx) == sequence_idx && index.bound(sequence_idx + 1) > sequence_idx) {
+    return sequence_idx;
+  }
   int64_t first = 0, count = index.num_bounds;
   while (count > 0) {
     const int64_t half = count / 2;
@@ -209,6 +215,17 @@ void DatasetReader::will_need(int64_t sequence_idx, int64_t begin, int64_t count
   const int64_t item_bytes = size_bytes(token_type());
   bin_.will_need(static_cast<size_t>(offset_bytes(sequence_idx) + begin * item_bytes),
                  static_cast<size_t>(count * item_bytes));
+}
+
+void DatasetReader::prefetch(int64_t sequence_idx, int64_t begin, int64_t count) const {
+  if (sequence_idx < 0 || sequence_idx >= num_sequences() || begin < 0 || count <= 0) return;
+  constexpr int64_t kCacheLineBytes = 64;
+  const int64_t item_bytes = size_bytes(token_type());
+  const std::span<const std::byte> bin = bin_.bytes();
+  const int64_t from = offset_bytes(sequence_idx) + begin * item_bytes;
+  const int64_t to = std::min(from + count * item_bytes, std::ssize(bin));
+  if (from < 0) return;
+  for (int64_t at = from; at < to; at += kCacheLineBytes) __builtin_prefetch(bin.data() + at);
 }
 
 std::vector<int32_t> DatasetReader::tokens(int64_t sequence_idx) const {

@@ -83,17 +83,24 @@ void GptDataset::row(int64_t i, int64_t begin, int64_t length, int32_t* inputs,
       i, begin, begin + length + 1, [&](int64_t sequence_idx, int64_t from, int64_t count) {
         const int64_t num_inputs = std::min(count, length - position);
         reader_->copy_tokens(sequence_idx, from, num_inputs, inputs + position);
-        const int64_t skipped = position == 0 ? 1 : 0;  // the row's first token is only an input
-        reader_->copy_tokens(sequence_idx, from + skipped, count - skipped,
-                             labels + position + skipped - 1);
+        if (num_inputs < count)  // the row's last token is only a label
+          reader_->copy_tokens(sequence_idx, from + num_inputs, 1, labels + length - 1);
         position += count;
       });
+  std::copy(inputs + 1, inputs + length, labels);
 }
 
 void GptDataset::will_need(int64_t i, int64_t begin, int64_t count) const {
   for_each_part(i, begin, begin + count,
                 [&](int64_t sequence_idx, int64_t from, int64_t num_tokens) {
                   reader_->will_need(sequence_idx, from, num_tokens);
+                });
+}
+
+void GptDataset::prefetch(int64_t i, int64_t begin, int64_t count) const {
+  for_each_part(i, begin, begin + count,
+                [&](int64_t sequence_idx, int64_t from, int64_t num_tokens) {
+                  reader_->prefetch(sequence_idx, from, num_tokens);
                 });
 }
 

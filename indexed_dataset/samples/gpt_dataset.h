@@ -46,11 +46,13 @@ class GptDataset {
   // for damaged files.
   void sample(int64_t i, int32_t* tokens) const;
   // Writes tokens [begin, begin + length) of sample i as inputs and [begin + 1, begin + length + 1) as
-  // labels, each straight from the file; no other token of the sample is read.
+  // labels; no other token of the sample is read.
   void row(int64_t i, int64_t begin, int64_t length, int32_t* inputs, int32_t* labels) const;
   // Asks the kernel to read tokens [begin, begin + count) of sample i from the disk; does not wait for
   // them, but for what of the indexes is not in memory yet.
   void will_need(int64_t i, int64_t begin, int64_t count) const;
+  // Brings the same into the processor's caches, where it is in memory.
+  void prefetch(int64_t i, int64_t begin, int64_t count) const;
   // The pieces of sample i in order; their tokens add up to sequence_length() + 1.
   std::vector<SamplePart> sample_parts(int64_t i) const;
 

@@ -6,10 +6,10 @@
 //                               [--documents tokens|dataset]
 //
 // A step takes one micro-batch. MB/s are 10^6 bytes of the file (2 bytes a token) that arrive in a
-// batch, once per second of processor time of all threads, once per second of the clock. --step-ms
-// rests after each step, as training does, and then the time that next() waits is what counts.
-// --cold first takes the files out of the page cache. --documents adds the bounds of documents, by
-// end-of-document tokens or by the dataset's documents. Results stand in results/.
+// batch, once per second of processor time of the threads that fill batches, once per second of the
+// clock. --step-ms rests after each step, as training does, and then the time that next() waits is
+// what counts. --cold first takes the files out of the page cache. --documents adds the bounds of
+// documents, by end-of-document tokens or by the dataset's documents. Results stand in results/.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -18,8 +18,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <ctime>
+#include <filesystem>
 #include <fstream>
+#include <map>
 #include <random>
 #include <string>
 #include <thread>
@@ -70,6 +71,17 @@ int64_t disk_bytes() {
   return 0;
 }
 
+// Returns the processor time of each thread of this process by its id, in seconds.
+std::map<int64_t, double> thread_times() {
+  std::map<int64_t, double> times;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    int64_t nanoseconds = 0;
+    std::ifstream(task.path() / "schedstat") >> nanoseconds;
+    times[std::stoll(task.path().filename())] = 1e-9 * static_cast<double>(nanoseconds);
+  }
+  return times;
+}
+
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -94,7 +106,7 @@ void read(const Reading& reading) {
     for (const char* suffix : {".bin", ".idx"}) forget(reading.prefix + suffix);
   const std::unique_ptr<Backend> backend = create_cpu_backend(1);
   const int64_t read_before = disk_bytes();
-  const std::clock_t cpu_before = std::clock();
+  const std::map<int64_t, double> threads_before = thread_times();
   const Clock::time_point start = Clock::now();
   DataLoader loader(
       *backend, *datasets.train,
@@ -119,13 +131,22 @@ void read(const Reading& reading) {
     loader.release();
   }
   const double seconds = seconds_since(start);
-  const double cpu = static_cast<double>(std::clock() - cpu_before) / CLOCKS_PER_SEC;
+  // The loader's threads are new. The first of them reads ahead, the others fill batches.
+  double reading_ahead = 0, filling = 0;
+  bool is_first = reading.read_ahead_batches > 0;
+  for (const auto& [id, time] : thread_times()) {
+    if (threads_before.contains(id)) continue;
+    (is_first ? reading_ahead : filling) += time;
+    is_first = false;
+  }
   const double mb = 2e-6 * static_cast<double>(num_samples * reading.sequence_length);
   fmt::print(
-      "{:.0f} MB of tokens: {:.0f} MB/s of processor time, {:.0f} MB/s; waited {:.1f} ms for the first "
-      "batch, {:.1f} ms for the others, {:.1f} ms at most; {:.0f} MB from disk\n",
-      mb, mb / cpu, mb / seconds, first_wait_ms, loader.waited_ms() - first_wait_ms,
-      longest_wait_ms, 1e-6 * static_cast<double>(disk_bytes() - read_before));
+      "{:.0f} MB of tokens: {:.0f} MB/s of processor time, {:.0f} MB/s, {:.2f} s to read ahead; waited "
+      "{:.1f} ms for the first batch, {:.1f} ms for the others, {:.1f} ms at most; {:.0f} MB from "
+      "disk\n",
+      mb, mb / filling, mb / seconds, reading_ahead, first_wait_ms,
+      loader.waited_ms() - first_wait_ms, longest_wait_ms,
+      1e-6 * static_cast<double>(disk_bytes() - read_before));
 }
 
 }  // namespace

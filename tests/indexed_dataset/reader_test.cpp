@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <functional>
+#include <random>
 #include <stdexcept>
 #include <system_error>
 
@@ -118,6 +119,32 @@ TEST(Reader, FindsTheDocumentOfASequenceAmongEmptyOnes) {
   EXPECT_EQ(reader.document_of_sequence(0), 1);
   EXPECT_EQ(reader.document_of_sequence(1), 3);
   EXPECT_EQ(reader.document_of_sequence(2), 4);
+}
+
+TEST(Reader, FindsTheDocumentOfASequenceInAnyDataset) {
+  const TemporaryFolder folder;
+  for (uint32_t seed = 0; seed < 30; ++seed) {
+    std::mt19937 random(seed);
+    const uint32_t most = 1 + seed % 3;  // sequences of a document
+    std::vector<int32_t> document_sequences, sequence_lengths;
+    std::vector<int64_t> expected;
+    for (int32_t document = 0; document < 40; ++document) {
+      const bool is_usual = random() % 4 != 0;
+      document_sequences.push_back(is_usual ? 1 : static_cast<int32_t>(random() % (most + 1)));
+      for (int32_t i = 0; i < document_sequences.back(); ++i) {
+        sequence_lengths.push_back(1);
+        expected.push_back(document);
+      }
+    }
+    const std::vector<uint16_t> tokens(sequence_lengths.size());
+    DatasetWriter writer(folder / "d", TokenType::kUInt16);
+    writer.append_documents(std::as_bytes(std::span(tokens)), sequence_lengths, document_sequences);
+    writer.finish();
+    const DatasetReader reader(folder / "d");
+    for (int64_t i = 0; i < std::ssize(expected); ++i)
+      EXPECT_EQ(reader.document_of_sequence(i), expected[static_cast<size_t>(i)])
+          << "seed " << seed << ", sequence " << i;
+  }
 }
 
 TEST(Reader, AcceptsFilesWithoutDocumentBounds) {

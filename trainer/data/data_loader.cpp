@@ -10,6 +10,13 @@
 #include "indexed_dataset/process/start_thread.h"
 
 namespace weft {
+namespace {
+
+// Rows lie at random places of the files, of which the processor can guess none. While a row is copied, this
+// many after it are on their way to the caches.
+constexpr int64_t kPrefetchedRows = 2;
+
+}  // namespace
 
 DataLoader::DataLoader(Backend& backend, const BlendedDataset& dataset,
                        const DataLoaderOptions& options, BatchSizes batch_sizes)
@@ -254,7 +261,14 @@ void DataLoader::fill(const Work& work) {
   const Slot& slot = *work.slot;
   const int64_t first_row = (work.micro_batch_idx * options_.dp_size + options_.dp_rank) * B;
   double mask_sum = 0;
+  const auto prefetch = [&](int64_t b) {
+    if (b >= B) return;
+    if (const auto row = find_row(slot.first, slot.iteration, first_row + b))
+      dataset_.prefetch(row->sample, row->begin, row->length + 1);
+  };
+  for (int64_t b = 0; b < kPrefetchedRows; ++b) prefetch(b);
   for (int64_t b = 0; b < B; ++b) {
+    prefetch(b + kPrefetchedRows);
     const auto row = find_row(slot.first, slot.iteration, first_row + b);
     const int64_t T = curriculum_.length(slot.iteration);
     const int64_t offset = (work.micro_batch_idx * B + b) * T;
