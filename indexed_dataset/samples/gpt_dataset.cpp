@@ -79,14 +79,14 @@ void GptDataset::sample(int64_t i, int32_t* tokens) const {
 void GptDataset::row(int64_t i, int64_t begin, int64_t length, int32_t* inputs,
                      int32_t* labels) const {
   int64_t position = 0;  // of the part's first token in the row
-  for_each_part(
-      i, begin, begin + length + 1, [&](int64_t sequence_idx, int64_t from, int64_t count) {
-        const int64_t num_inputs = std::min(count, length - position);
-        reader_->copy_tokens(sequence_idx, from, num_inputs, inputs + position);
-        if (num_inputs < count)  // the row's last token is only a label
-          reader_->copy_tokens(sequence_idx, from + num_inputs, 1, labels + length - 1);
-        position += count;
-      });
+  for_each_part(i, begin, begin + length + 1,
+                [&](int64_t sequence_idx, int64_t from, int64_t count) {
+                  const int64_t num_inputs = std::min(count, length - position);
+                  reader_->copy_tokens(sequence_idx, from, num_inputs, inputs + position);
+                  if (num_inputs < count)  // the row's last token is only a label
+                    reader_->copy_tokens(sequence_idx, from + num_inputs, 1, labels + length - 1);
+                  position += count;
+                });
   std::copy(inputs + 1, inputs + length, labels);
 }
 

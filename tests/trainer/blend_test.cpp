@@ -166,7 +166,8 @@ TEST_F(BlendRun, FullValidationTakesTheSameSamplesAfterARestart) {
             0)
       << output();
   const std::string shown = output();
-  int64_t num_shown = 0;  // without what is said to people, for example that no vocabulary was found
+  int64_t num_shown =
+      0;  // without what is said to people, for example that no vocabulary was found
   for (size_t at = 0; (at = shown.find("{\"sample\":", at)) != std::string::npos; ++at) ++num_shown;
   EXPECT_EQ(num_shown, num_samples) << shown;
 }
