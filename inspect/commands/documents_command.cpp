@@ -5,6 +5,7 @@
 #include <set>
 
 #include "indexed_dataset/beside/documents.h"
+#include "indexed_dataset/blends/blend_schedule.h"
 #include "indexed_dataset/pair/dataset_files.h"
 #include "indexed_dataset/run_folder/source_line.h"
 #include "indexed_dataset/terminal/messages.h"
@@ -28,6 +29,7 @@ struct OpenDataset {
   DatasetReader reader;
   Documents documents;
   std::optional<SourceMap> sources;
+  std::vector<std::string> spellings;  // all prefixes by which the run knows these files
 };
 
 struct Options {
@@ -81,7 +83,8 @@ class InspectDocumentsCommand final : public Command {
     for (const Split split : {Split::kTrain, Split::kValid, Split::kTest}) {
       if (options_.split && *options_.split != split) continue;
       for (Reading& reading : readings_of(samples, sequences, split)) {
-        readings[{reading.prefix, reading.part.document_idx}].push_back(std::move(reading));
+        readings[{first_spelling_.at(reading.prefix), reading.part.document_idx}].push_back(
+            std::move(reading));
       }
     }
     last_iteration_ = options_.run.last_iteration();
@@ -94,22 +97,31 @@ class InspectDocumentsCommand final : public Command {
   }
 
  private:
-  // All datasets of the run, or the one that --dataset means.
+  // All datasets of the run, or the one that --dataset means. Parts of a run, or of its blend, may spell
+  // one dataset differently, for example through a link: the first spelling stands for it.
   void open_datasets(const std::vector<RunSegment>& segments) {
+    std::map<std::string, std::vector<std::string>> spellings;  // by files
     std::vector<std::string> prefixes;
     for (const RunSegment& segment : segments) {
       for (const std::string& prefix : segment.order.data.blends.prefixes()) {
-        if (std::find(prefixes.begin(), prefixes.end(), prefix) == prefixes.end())
-          prefixes.push_back(prefix);
+        std::vector<std::string>& known = spellings[files_of_dataset(prefix)];
+        if (known.empty()) prefixes.push_back(prefix);
+        if (std::find(known.begin(), known.end(), prefix) == known.end()) known.push_back(prefix);
       }
     }
+    const auto spellings_of = [&](const std::string& prefix) -> std::vector<std::string>& {
+      return spellings.at(files_of_dataset(prefix));
+    };
     const std::string given = without_suffix(options_.dataset).string();
     if (!given.empty()) {
       std::vector<std::string> meant;
       for (const std::string& prefix : prefixes) {
-        if (prefix == given) meant = {prefix};
-        if (prefix == given) break;
-        if (prefix.ends_with("/" + given)) meant.push_back(prefix);
+        const std::vector<std::string>& names = spellings_of(prefix);
+        const bool is_exact = std::find(names.begin(), names.end(), given) != names.end();
+        if (is_exact) meant = {prefix};
+        if (is_exact) break;
+        const auto ends_so = [&](const std::string& name) { return name.ends_with("/" + given); };
+        if (std::any_of(names.begin(), names.end(), ends_so)) meant.push_back(prefix);
       }
       if (meant.size() != 1) {
         throw std::invalid_argument(fmt::format(
@@ -123,8 +135,11 @@ class InspectDocumentsCommand final : public Command {
           "--document: the run has {} datasets; say which one is meant by --dataset: {}",
           prefixes.size(), fmt::join(prefixes, ", ")));
     }
-    for (const std::string& prefix : prefixes)
-      datasets_.emplace(prefix, std::make_unique<OpenDataset>(prefix));
+    for (const std::string& prefix : prefixes) {
+      auto& dataset = datasets_[prefix] = std::make_unique<OpenDataset>(prefix);
+      dataset->spellings = spellings_of(prefix);
+      for (const std::string& spelling : dataset->spellings) first_spelling_[spelling] = prefix;
+    }
   }
 
   std::map<std::string, std::vector<int64_t>> wanted_documents(const RunSegment& segment) const {
@@ -183,8 +198,10 @@ class InspectDocumentsCommand final : public Command {
     SequencesByDataset sequences;
     for (const auto& [prefix, of_dataset] : documents) {
       for (const int64_t document : of_dataset) {
-        const auto [first, last] = datasets_.at(prefix)->documents.sequences(document);
-        for (int64_t i = first; i < last; ++i) sequences[prefix].push_back(i);
+        const OpenDataset& dataset = *datasets_.at(prefix);
+        const auto [first, last] = dataset.documents.sequences(document);
+        for (const std::string& spelling : dataset.spellings)
+          for (int64_t i = first; i < last; ++i) sequences[spelling].push_back(i);
       }
     }
     return sequences;
@@ -283,7 +300,8 @@ class InspectDocumentsCommand final : public Command {
   }
 
   Options options_;
-  std::map<std::string, std::unique_ptr<OpenDataset>> datasets_;
+  std::map<std::string, std::unique_ptr<OpenDataset>> datasets_;  // by their first spelling
+  std::map<std::string, std::string> first_spelling_;
   std::optional<int64_t> last_iteration_;
 };
 

@@ -47,7 +47,8 @@ class InspectGrepCommand final : public Command {
   int run(const OptionSet&) override {
     const std::vector<RunSegment> segments = run_.segments();
     RunSamples samples(segments);
-    for (const Stretch& stretch : selection_.select(segments)) {
+    std::vector<Stretch> selected = selection_.select(segments);
+    for (Stretch& stretch : selected) {
       const TakenSamples& taken = selection_.find_samples(samples, stretch);
       const auto vocabulary =
           run_.find_vocabulary_of(*stretch.segment, taken.dataset().dataset(0).reader().prefix());

@@ -131,8 +131,7 @@ Stretch SampleSelection::stretch_of_line(const std::vector<RunSegment>& segments
   return stretch;
 }
 
-const TakenSamples& SampleSelection::find_samples(RunSamples& samples,
-                                                  const Stretch& stretch) const {
+const TakenSamples& SampleSelection::find_samples(RunSamples& samples, Stretch& stretch) const {
   // An empty name means the only group, whatever it is called.
   const std::string& group =
       find_group(stretch.segment->order.data.blends, split.split, split.group).name;
@@ -140,6 +139,9 @@ const TakenSamples& SampleSelection::find_samples(RunSamples& samples,
   if (!taken) throw std::invalid_argument("the test split has no samples in this run");
   // The index often holds more samples, from the last epoch that it needs. No iteration takes them.
   int64_t end = end_of_samples(*stretch.segment, split.split);
+  const bool is_whole_evaluation = stretch.segment->order.data.full_validation &&
+                                   split.split == Split::kValid && sample_range_.empty();
+  if (is_whole_evaluation) stretch.last = std::min(stretch.last, taken->dataset().end());
   if (taken->are_whole()) end = std::min(end, taken->dataset().end());
   if (stretch.last <= end && taken->row(stretch.last - 1).sample < taken->dataset().end())
     return *taken;

@@ -25,9 +25,10 @@ struct SampleSelection {
   // Returns the selected samples in the order of the run. Throws as samples_of_iteration(), and
   // std::runtime_error for a line of the log that contradicts the run.
   std::vector<Stretch> select(const std::vector<RunSegment>& segments) const;
-  // The samples that a selected stretch is of. Throws as RunSamples::find(), and std::invalid_argument for
-  // samples that the run does not take.
-  const TakenSamples& find_samples(RunSamples& samples, const Stretch& stretch) const;
+  // Returns the samples that a selected stretch is of. The whole evaluation of a group by --full-validation
+  // is made to end where the group does: groups differ in size. Throws as RunSamples::find(), and
+  // std::invalid_argument for samples that the run does not take.
+  const TakenSamples& find_samples(RunSamples& samples, Stretch& stretch) const;
   // "iterations 3 to 5 of train"; for people.
   std::string description() const;
 

@@ -45,15 +45,15 @@ class InspectSamplesCommand final : public Command {
 
   int run(const OptionSet&) override {
     const std::vector<RunSegment> segments = run_.segments();
-    const std::vector<Stretch> selected = selection_.select(segments);
+    std::vector<Stretch> selected = selection_.select(segments);
     RunSamples samples(segments);
-    for (const Stretch& stretch : selected)
+    for (Stretch& stretch : selected)
       selection_.find_samples(samples, stretch);  // what the run does not take is refused first
     std::vector<ByLoss>
         by_loss;  // of each stretch; losses that are not there are refused first, too
     if (by_loss_) {
       const RunLosses losses(run_.run_folder);
-      for (const Stretch& stretch : selected)
+      for (Stretch& stretch : selected)
         by_loss.push_back(
             sorted_by_loss(losses, samples, selection_.find_samples(samples, stretch), stretch));
     }

@@ -72,9 +72,9 @@ class InspectStatsCommand final : public Command {
   int run(const OptionSet&) override {
     const std::vector<RunSegment> segments = run_.segments();
     RunSamples samples(segments);
-    const std::vector<Stretch> stretches = selection_.select(segments);
+    std::vector<Stretch> stretches = selection_.select(segments);
     std::vector<const TakenSamples*> datasets;
-    for (const Stretch& stretch : stretches)
+    for (Stretch& stretch : stretches)
       datasets.push_back(&selection_.find_samples(samples, stretch));
     const auto vocabulary = run_.find_vocabulary_of(
         *stretches.front().segment, datasets.front()->dataset().dataset(0).reader().prefix());

@@ -79,6 +79,25 @@ expect 0 ', rank ' $by_hand --document 3 --micro-batch-size 1 --data-parallel-si
 expect 0 'validation: never' $by_hand --document 3
 expect 2 '--run already says' $inspect --document 3 --data-parallel-size 3
 
+# One dataset under two spellings, twice in a blend and once in each part of a resumed run: every reading is told, whichever is asked for.
+ln -s a_text_document.bin link_text_document.bin; ln -s a_text_document.idx link_text_document.idx
+expect 0 '' $data inspect documents --data-path 0.5 a_text_document 0.5 link_text_document --split 1,0,0 --seq-length 16 --train-iters 40 \
+  --global-batch-size 6 --eval-iters 0 --document 3 --format jsonl
+grep '^{' out.log >first_name
+expect 0 '' $data inspect documents --data-path 0.5 a_text_document 0.5 link_text_document --split 1,0,0 --seq-length 16 --train-iters 40 \
+  --global-batch-size 6 --eval-iters 0 --document 3 --dataset link_text_document --format jsonl
+grep '^{' out.log | cmp - first_name || fail "the name decides what is found"
+python3 - $data <<'PYTHON' || fail "readings of one spelling only"
+import json, subprocess, sys
+forward = subprocess.run([sys.argv[1], *"inspect samples --data-path 0.5 a_text_document 0.5 link_text_document --split 1,0,0 --seq-length 16 "
+    "--train-iters 40 --global-batch-size 6 --eval-iters 0 --sample-range 0 240 --format jsonl".split()], stdout=subprocess.PIPE, check=True).stdout
+expected = [(sample["dataset"], sample["sample"], part["begin_token"]) for sample in map(json.loads, forward.splitlines())
+            for part in sample["parts"] if part["document"] == 3]
+assert {dataset.rsplit("/")[-1] for dataset, *_ in expected} == {"a_text_document", "link_text_document"}
+found = [(reading["sample"], reading["begin_token"]) for reading in json.loads(open("first_name").read())["readings"]]
+assert found == [tuple(rest) for _, *rest in expected], (found, expected)
+PYTHON
+
 # Another dataset under the name of the one that the run has read.
 make_corpus 30 >c.jsonl
 expect 0 '' "$data" preprocess --input c.jsonl --output-prefix b --append-eod --overwrite

@@ -553,5 +553,27 @@ TEST_F(InspectTokens, OfEveryGroupAreThoseThatWereEvaluated) {
   EXPECT_THAT(output(), testing::HasSubstr("no group of this name: ONE, TWO"));
 }
 
+TEST_F(InspectTokens, OfAWholeEvaluationEndWhereTheGroupDoes) {
+  passes.clear();
+  train(run_of({"--train-weighted-split-paths", "T: 1 0:0.8 " + prefix_,
+                "--valid-weighted-split-paths", "LARGE: 1 0.8:1 " + prefix_,
+                "SMALL: 1 0.8:1 " + other_, "--sample-order", "bigscience", "--full-validation"},
+               "64", {"--eval-interval", "8"}));
+  std::vector<std::vector<int32_t>> evaluated = samples_of_passes(/*trains=*/false);
+  // Rows of the last batch that no sample fills are zeros, which the dataset has in no row.
+  std::erase(evaluated, std::vector<int32_t>(kLength, 0));
+  std::vector<std::vector<int32_t>> large, small;
+  append_shown({"--split-name", "valid", "--group", "LARGE", "--iteration", "8"}, large);
+  append_shown({"--split-name", "valid", "--group", "SMALL", "--iteration", "8"}, small);
+  EXPECT_GT(large.size(), small.size());
+  ASSERT_GE(evaluated.size(), large.size() + small.size());
+  const auto end_of_large = evaluated.begin() + std::ssize(large);
+  EXPECT_EQ(std::vector(evaluated.begin(), end_of_large), large);
+  EXPECT_EQ(std::vector(end_of_large, end_of_large + std::ssize(small)), small);
+  EXPECT_EQ(inspect_run("run", {"--split-name", "valid", "--group", "SMALL", "--sample-range", "0",
+                                std::to_string(small.size() + 1)}),
+            static_cast<int>(ExitCode::kUsage));
+}
+
 }  // namespace
 }  // namespace weft
