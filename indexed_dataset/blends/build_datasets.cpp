@@ -11,6 +11,7 @@
 
 #include "indexed_dataset/blends/blend_schedule.h"
 #include "indexed_dataset/blends/index_cache.h"
+#include "indexed_dataset/blends/megatron_cache.h"
 #include "indexed_dataset/blends/numpy_sum.h"
 #include "indexed_dataset/blends/order_description.h"
 #include "indexed_dataset/process/parallel_for.h"
@@ -77,7 +78,10 @@ class SplitBuilder {
         split_(split),
         sizes_(sizes),
         blends_(blends),
-        reports_(reports) {}
+        reports_(reports) {
+    if (options.takes_megatron_caches && !options.cache_path.empty())
+      megatron_cache_.emplace(options.cache_path);
+  }
 
   BlendedDataset build(const Blend& blend, int64_t num_samples) {
     if (takes_all()) return build_all_samples(blend);
@@ -186,9 +190,12 @@ class SplitBuilder {
       for (size_t i = 0; i < asked.size(); ++i)
         descriptions.push_back(describe(blend, i, asked[i], options_.seed));
       const auto description = core_blend_description(descriptions, weights, size);
-      built = options_.maps_caches_only
-                  ? find_cached_blend(options_.cache_path, description, split_, size)
-                  : open_cached_blend(options_.cache_path, description, split_, weights, size);
+      if (megatron_cache_)
+        built = megatron_cache_->find_blend(description, split_, size, datasets.size());
+      if (!built)
+        built = options_.maps_caches_only
+                    ? find_cached_blend(options_.cache_path, description, split_, size)
+                    : open_cached_blend(options_.cache_path, description, split_, weights, size);
     }
     if (!built) built = blends_.find_or_build(weights, size);
     reports_.push_back({.split = split_,
@@ -248,6 +255,12 @@ class SplitBuilder {
   CachedIndex open_index(const IndexDescription& description, const DatasetReader& reader,
                          const GptIndexOptions& options) const {
     const std::string& folder = options_.cache_path;
+    if (options_.takes_megatron_caches) {
+      const auto found = megatron_cache_ ? megatron_cache_->find_index(description, reader, options)
+                                         : MegatronCache(default_cache_folder(description))
+                                               .find_index(description, reader, options);
+      if (found) return *found;
+    }
     if (!folder.empty() && !options_.maps_caches_only)
       return open_cached_index(folder, description, reader, options);
     if (!folder.empty()) {
@@ -313,6 +326,7 @@ class SplitBuilder {
   const DatasetTargetSizes& sizes_;
   BlendsInMemory& blends_;
   std::vector<IndexReport>& reports_;
+  std::optional<MegatronCache> megatron_cache_;  // of the folder of caches
 };
 
 // From here on training reads the draws of its curriculum.

@@ -24,7 +24,10 @@ struct DatasetOptions {
   // Indexes are mapped from files in this folder, and written there first if need be (index_cache.h);
   // "": they are built in memory.
   std::string cache_path = {};
-  bool maps_caches_only = false;                    // what is not in that folder is built in memory
+  bool maps_caches_only = false;  // what is not in that folder is built in memory
+  // Caches that Megatron itself wrote, in that folder or where it keeps them without one, are taken as they
+  // are: to look at a run that read them.
+  bool takes_megatron_caches = false;
   std::optional<CyclicOptions> cyclic = {};         // --dataloader-type cyclic
   std::optional<MetricCurriculum> curriculum = {};  // training draws samples by difficulty
   // Each validation set has all of its samples once, in order: one epoch of each dataset, and of several

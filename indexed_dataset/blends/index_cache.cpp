@@ -107,13 +107,13 @@ struct MappedIndex {
 
 std::vector<int64_t> shape(int64_t rows) { return {rows}; }
 
-// Maps the arrays of a stamp, or throws std::runtime_error where they have other shapes or types.
-HeldIndex map_index(const fs::path& folder, const CacheNames& names, const Json& stamp,
+}  // namespace
+
+HeldIndex map_index(const fs::path& folder, const CacheNames& names, const EpochPlan& plan,
                     const GptIndexOptions& options) {
   const auto mapped = std::make_shared<const MappedIndex>(
       MappedIndex{NpyArray(folder / names.document_index), NpyArray(folder / names.sample_index),
                   NpyArray(folder / names.shuffle_index)});
-  const EpochPlan plan = plan_of(stamp);
   const int64_t num_positions = plan.num_epochs * (options.range.end - options.range.begin);
   HeldIndex held{.view = {.plan = plan,
                           .document_index = mapped->document_index.values<int32_t>(),
@@ -133,10 +133,16 @@ HeldIndex map_index(const fs::path& folder, const CacheNames& names, const Json&
   if (mapped->document_index.shape() != shape(num_positions) ||
       mapped->sample_index.shape() != std::vector<int64_t>{plan.num_samples + 1, 2} ||
       mapped->shuffle_index.shape() != shape(plan.num_samples)) {
-    throw std::runtime_error("the arrays have other shapes than their stamp says");
+    throw std::runtime_error("it has " +
+                             std::to_string(mapped->document_index.values<int32_t>().size()) +
+                             " documents and " + std::to_string(mapped->shuffle_index.shape()[0]) +
+                             " samples instead of " + std::to_string(num_positions) + " and " +
+                             std::to_string(plan.num_samples));
   }
   return held;
 }
+
+namespace {
 
 std::optional<HeldIndex> find_index(const fs::path& folder, const CacheNames& names,
                                     const DatasetReader& reader, const GptIndexOptions& options) {
@@ -147,7 +153,7 @@ std::optional<HeldIndex> find_index(const fs::path& folder, const CacheNames& na
     if (!has_all(stamp, request_facts(options))) return std::nullopt;
     if (!has_all(stamp, idx_facts(reader)) && stamp.at("lengths_xxh3") != hash_lengths(reader))
       return std::nullopt;
-    HeldIndex held = map_index(folder, names, stamp, options);
+    HeldIndex held = map_index(folder, names, plan_of(stamp), options);
     // A writer removes the stamp before it replaces an array.
     if (find_stamp(folder / names.stamp) != text) return std::nullopt;
     return held;

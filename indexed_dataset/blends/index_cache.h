@@ -41,6 +41,11 @@ std::optional<CachedIndex> find_cached_index(const std::filesystem::path& folder
                                              const DatasetReader& reader,
                                              const GptIndexOptions& options);
 
+// Maps the arrays of these names, which are of this plan. Throws std::runtime_error where they have other
+// shapes, std::logic_error where they have other types.
+HeldIndex map_index(const std::filesystem::path& folder, const CacheNames& names,
+                    const EpochPlan& plan, const GptIndexOptions& options);
+
 struct CachedBlend {
   HeldBlendingIndex index;
   std::vector<int64_t> counts;  // how many samples each dataset gives

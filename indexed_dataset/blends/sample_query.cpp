@@ -1,11 +1,13 @@
 #include "indexed_dataset/blends/sample_query.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <type_traits>
 
 #include "indexed_dataset/blends/blend_json.h"
+#include "indexed_dataset/terminal/messages.h"
 
 namespace weft {
 namespace {
@@ -142,6 +144,24 @@ DatasetTargetSizes target_sizes(const SampleOrder& order, Split split) {
                               order.global_batch_size.value_or(1), order.eval_interval, eval_iters);
 }
 
+// Says whether the run's own indexes are shown, or what its arguments say.
+void tell_what_is_cached(const std::vector<IndexReport>& reports) {
+  int64_t num_indexes = 0, num_cached = 0;
+  for (const IndexReport& report : reports) {
+    if (report.name == "blend" && !report.was_cached) continue;  // few programs keep them
+    ++num_indexes;
+    num_cached += report.was_cached ? 1 : 0;
+  }
+  if (num_cached == 0) {
+    print_message("no index cache of the run was found: its indexes are built from its arguments");
+  } else if (num_cached < num_indexes) {
+    print_message(std::to_string(num_cached) + " of " + std::to_string(num_indexes) +
+                  " indexes are the run's own caches; the others are built from its arguments");
+  } else {
+    print_message("the indexes are the run's own caches");
+  }
+}
+
 int64_t& samples_of(DatasetTargetSizes& sizes, Split split) {
   return split == Split::kTrain   ? sizes.train_samples
          : split == Split::kValid ? sizes.valid_samples
@@ -236,6 +256,7 @@ std::optional<BlendedDataset> find_samples_of_group(const SampleOrder& order, Sp
   if (split != Split::kTrain) options.blends.changes.clear();
   options.blends.blends[static_cast<size_t>(split)] = {find_group(order.data.blends, split, group)};
   TrainingDatasets datasets = build_training_datasets(options, sizes);
+  if (options.takes_megatron_caches) tell_what_is_cached(datasets.reports);
   if (datasets.train) return std::move(*datasets.train);
   for (auto* groups : {&datasets.valid, &datasets.test}) {
     if (!groups->empty()) return std::move(groups->front().dataset);

@@ -45,6 +45,12 @@ GptDataset::GptDataset(std::shared_ptr<const DatasetReader> reader, SequenceRang
                                                           .seed = seed,
                                                           .order = order}))) {}
 
+void GptDataset::throw_damaged() const {
+  throw std::runtime_error(reader_->prefix().string() +
+                           ": its sample index points beyond its documents: the index cache is "
+                           "damaged, or of other data; remove it");
+}
+
 template <typename Use>
 void GptDataset::for_each_part(int64_t i, int64_t first, int64_t last, Use use) const {
   if (i < 0 || i >= num_samples()) {
@@ -53,11 +59,14 @@ void GptDataset::for_each_part(int64_t i, int64_t first, int64_t last, Use use) 
   }
   const GptIndexView& index = index_.view;
   const int64_t row_idx = index.shuffled(i);
+  if (row_idx < 0 || row_idx >= index.plan.num_samples) throw_damaged();
   const GptIndexView::Row begin = index.row(row_idx);
   const GptIndexView::Row end = index.row(row_idx + 1);  // its offset is that of the last token
-  int64_t begun = 0;                                     // tokens of the sample before this piece
+  if (begin.position < 0 || end.position >= std::ssize(index.document_index)) throw_damaged();
+  int64_t begun = 0;  // tokens of the sample before this piece
   for (int64_t position = begin.position; position <= end.position && begun < last; ++position) {
     const int64_t sequence_idx = index.document_index[static_cast<size_t>(position)];
+    if (sequence_idx < 0 || sequence_idx >= reader_->num_sequences()) throw_damaged();
     const int64_t from = position == begin.position ? begin.offset_tokens : 0;
     const int64_t to =
         position == end.position ? end.offset_tokens + 1 : reader_->length(sequence_idx);

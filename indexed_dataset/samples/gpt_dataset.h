@@ -60,6 +60,8 @@ class GptDataset {
   const DatasetReader& reader() const { return *reader_; }
 
  private:
+  // An index may come from a file.
+  [[noreturn]] void throw_damaged() const;
   // Calls use(sequence_idx, begin_token, num_tokens) for each piece of tokens [first, last) of sample i.
   template <typename Use>
   void for_each_part(int64_t i, int64_t first, int64_t last, Use use) const;

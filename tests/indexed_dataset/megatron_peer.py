@@ -44,6 +44,8 @@ def install_stand_ins():
     core.__path__ = [folder]
     module("megatron.core.utils", log_single_rank=lambda *args, **kwargs: None)
     module("megatron.core.tokenizers", MegatronTokenizerBase=object)
+    # Versions before 0.13 ask which rank builds first.
+    module("megatron.core.parallel_state", get_virtual_pipeline_model_parallel_rank=lambda: 0)
 
 
 install_stand_ins()

@@ -1,0 +1,45 @@
+// Index caches that Megatron itself wrote, for looking at runs that Weft did not train.
+//
+// Megatron never compares a cache with its data: a run has read what the cache of its arguments says, whatever
+// the data are now. So such files are mapped as they are, and nothing is built. That they have the sizes which
+// data and arguments give is checked here; single numbers that point out of bounds are found where they are
+// used (GptDataset). Indexes do not depend on the tokenizer, but Megatron-Core's names do, and each of its
+// versions describes it otherwise: files are found by what the rest of their description says.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "indexed_dataset/blends/index_cache.h"
+
+namespace weft {
+
+class MegatronCache {
+ public:
+  // Reads the descriptions in the folder; one that is not there holds nothing.
+  explicit MegatronCache(std::filesystem::path folder);
+
+  // Returns nothing where the files are not there, or have a stamp of Weft's beside them (index_cache.h).
+  // Throws std::runtime_error for files that do not fit the dataset as it is now.
+  std::optional<CachedIndex> find_index(const IndexDescription& description,
+                                        const DatasetReader& reader,
+                                        const GptIndexOptions& options) const;
+  // The same for the blending index of Megatron-Core, which is the only one that is kept in files.
+  std::optional<CachedBlend> find_blend(const nlohmann::ordered_json& description, Split split,
+                                        int64_t size, size_t num_datasets) const;
+
+ private:
+  std::optional<CacheNames> find_names(const IndexDescription& description) const;
+
+  std::filesystem::path folder_;
+  // The beginnings of names of files, by what their descriptions say without the tokenizer.
+  std::multimap<std::string, std::string> names_;
+};
+
+// Where the program keeps the caches of a dataset without --data-cache-path.
+std::filesystem::path default_cache_folder(const IndexDescription& description);
+
+}  // namespace weft

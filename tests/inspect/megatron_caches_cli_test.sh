@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# weft-data inspect --megatron-args shows what the index caches of such a run say, whatever their tokenizer is called.
+. "$WEFT_SOURCE_DIR/tests/preprocess/lib.sh" || exit
+command -v python3 >/dev/null || skip "needs python3"
+make_vocabulary
+make_corpus 60 >a.jsonl
+make_corpus 40 >b.jsonl
+for name in a b; do expect 0 '' "$data" preprocess --input $name.jsonl --output-prefix $name --append-eod; done
+
+# Megatron's files are those of weft-data without its stamps: the same bytes under the same names, but for the tokenizer, which
+# newer versions describe otherwise.
+as_megatron() {  # as_megatron DIR: removes the stamps, and in Core's descriptions names another tokenizer
+  python3 - "$1" <<'PYTHON'
+import hashlib, json, os, sys
+folder = sys.argv[1]
+for name in os.listdir(folder):
+    if name.endswith("weft.json") or name.endswith(".lock"): os.remove(os.path.join(folder, name))
+def rename(value):
+    for dataset in value.get("datasets", []): rename(dataset)
+    if "tokenizer" in value: value["tokenizer"] = {"class": "megatron.core.tokenizers.text.libraries.Other", "tokenizer_path": "/v"}
+for name in [name for name in os.listdir(folder) if name.endswith("-description.txt")]:
+    path = os.path.join(folder, name)
+    description = json.load(open(path))
+    rename(description)
+    text = json.dumps(description, indent=4)
+    open(path, "w").write(text)
+    for file in os.listdir(folder):
+        if file.startswith(name[:32]): os.rename(os.path.join(folder, file), os.path.join(folder, hashlib.md5(text.encode()).hexdigest() + file[32:]))
+PYTHON
+}
+# Turns the order of the samples in every shuffle index of a folder round.
+turn_round() {
+  python3 - "$1" <<'PYTHON'
+import os, sys
+for name in os.listdir(sys.argv[1]):
+    if not name.endswith("shuffle_index.npy") and not name.endswith("shuffle_idx.npy"): continue
+    path = os.path.join(sys.argv[1], name)
+    data = bytearray(open(path, "rb").read())
+    entries = [data[i:i + 4] for i in range(128, len(data), 4)]
+    data[128:] = b"".join(reversed(entries))
+    open(path, "wb").write(data)
+PYTHON
+}
+show() { expect 0 "$1" "$data" inspect samples --megatron-args "$2" --sample-order "$order" --sample-range 0 40 --format jsonl "${@:3}"; grep '^{' out.log; }
+
+for order in core legacy bigscience; do
+  for blend in "a_text_document" "0.3 a_text_document 0.7 b_text_document"; do
+    args="--seq-length 16 --train-samples 200 --global-batch-size 4 --eval-iters 0 --split 90,5,5 --seed 7"
+    echo "--data-path $blend $args" >plain.args
+    echo "--data-path $blend --data-cache-path cache $args" >cached.args
+    show 'no index cache of the run was found: its indexes are built from its arguments' plain.args >built
+    rm -rf cache
+    expect 0 '' "$data" index --data-path $blend --sample-order $order --data-cache-path cache ${args/--global-batch-size 4/}
+    show "the indexes are the run's own caches" cached.args >with_stamps
+    cmp built with_stamps || fail "$order: our own caches"
+    as_megatron cache
+    show "the indexes are the run's own caches" cached.args >mapped
+    cmp built mapped || fail "$order: Megatron's caches"
+    find cache -name '*weft*' | grep . && fail "the run's folder was written to"
+    # The run has read what the cache says.
+    turn_round cache
+    show "the indexes are the run's own caches" cached.args >turned
+    cmp -s built turned && fail "$order: the cache was not read"
+    # Caches of other data are refused, not used.
+    for suffix in bin idx; do mv a_text_document.$suffix kept.$suffix; cp b_text_document.$suffix a_text_document.$suffix; done
+    expect 3 'does not fit a_text_document' "$data" inspect samples --megatron-args cached.args --sample-order $order --sample-range 0 4
+    for suffix in bin idx; do mv kept.$suffix a_text_document.$suffix; done
+  done
+done
+
+# Without --data-cache-path the places where the programs keep their caches are looked at.
+order=core
+echo "--data-path a_text_document --seq-length 16 --train-samples 200 --global-batch-size 4 --eval-iters 0 --split 90,5,5 --seed 7" >plain.args
+show '' plain.args >built
+args="--data-path a_text_document --seq-length 16 --train-samples 200 --eval-iters 0 --split 90,5,5 --seed 7"
+declare -A folder=([core]=a_text_document/cache/GPTDataset_indices [legacy]=index-cache [bigscience]=.)
+for order in core legacy bigscience; do
+  mkdir -p "${folder[$order]}"
+  expect 0 '' "$data" index $args --sample-order $order --data-cache-path cache2
+  as_megatron cache2
+  mv cache2/* "${folder[$order]}"
+  show "the indexes are the run's own caches" plain.args >mapped
+  [[ $order != core ]] || cmp built mapped || fail "$order: the usual place"
+done
+
+# Numbers that point out of bounds are an error, not a crash.
+python3 - <<'PYTHON'
+import glob
+[path] = glob.glob("a_text_document/cache/GPTDataset_indices/*document_index.npy")
+data = bytearray(open(path, "rb").read())
+data[128:] = b"\xff\xff\xff\x7f" * ((len(data) - 128) // 4)
+open(path, "wb").write(data)
+PYTHON
+expect 3 'its sample index points beyond its documents' "$data" inspect samples --megatron-args plain.args --sample-order core --sample-range 0 4
+echo ok
