@@ -163,6 +163,7 @@ struct WorkspaceShape {
   int64_t num_parameters = 0;
   DType x = DType::kFloat32;
   Gelu gelu = Gelu::kTanh;
+  bool has_qkv_bias = true, has_fc1_bias = true;
 };
 
 class Backend {

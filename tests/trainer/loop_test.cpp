@@ -64,6 +64,22 @@ TEST_F(Training, KilledAtAnyMomentItEndsWithTheSameBits) {
   EXPECT_EQ(trajectory("killed"), trajectory("undisturbed")) << num_kills << " kills";
 }
 
+TEST_F(Training, AModelWithoutBiasesAndWithAHeadOfItsOwnGoesOnExactly) {
+  const Arguments shape = {"--untie-embeddings-and-output-weights", "--disable-bias-linear",
+                           "--add-qkv-bias"};
+  Arguments first_part = shape;
+  first_part.insert(first_part.end(), {"--exit-interval", "7"});
+  ASSERT_EQ(run(arguments("whole", 20, shape)), 0) << output();
+  ASSERT_EQ(run(arguments("parts", 20, first_part)), 0) << output();
+  ASSERT_EQ(run(arguments("parts", 20, shape)), 0) << output();
+  EXPECT_EQ(trajectory("parts"), trajectory("whole"));
+  EXPECT_LT(metrics("whole").at(18).at("lm_loss").get<double>(), 3.9);
+  EXPECT_EQ(run(arguments("parts", 30)), 2) << output();
+  EXPECT_THAT(output(), HasSubstr("untie_embeddings_and_output_weights is true in the checkpoint"));
+  ASSERT_EQ(run(arguments("tied", 5)), 0) << output();
+  EXPECT_EQ(run(arguments("tied", 10, shape)), 2) << output();
+}
+
 TEST_F(Training, NoFailingCallOfTheStartIsPassedOver) {
   for (int i = 1; i <= 30; ++i) {
     setenv("WEFT_IO_FAIL_AT", (std::to_string(i) + ":28").c_str(), 1);  // ENOSPC

@@ -48,6 +48,13 @@ std::map<std::string, std::string> architecture_of(const ModelShape& shape) {
       {"vocab_size", std::to_string(shape.vocab_size)},
       {"layernorm_epsilon", shortest(shape.layernorm_epsilon)},
       {"gelu", shape.gelu == Gelu::kTanh ? "tanh" : "erf"}};
+  // What GPT-2 has not is named only where it is, so that older checkpoints fit.
+  const auto add = [&](const char* name, bool is_there) {
+    if (is_there) architecture[name] = "true";
+  };
+  add("untie_embeddings_and_output_weights", shape.unties_head);
+  add("disable_bias_linear", !shape.has_biases);
+  add("add_qkv_bias", !shape.has_biases && shape.has_qkv_bias);
   // Padding is a property of a run, unless it is trained.
   if (shape.train_padded_vocabulary)
     architecture[kTrainedPadding] = std::to_string(shape.padded_vocab_size);
@@ -66,6 +73,9 @@ ModelShape shape_from(const std::map<std::string, std::string>& architecture) {
   shape.train_padded_vocabulary = architecture.contains(kTrainedPadding);
   shape.layernorm_epsilon = number<float>(architecture, "layernorm_epsilon");
   shape.gelu = field(architecture, "gelu") == "erf" ? Gelu::kErf : Gelu::kTanh;
+  shape.unties_head = architecture.contains("untie_embeddings_and_output_weights");
+  shape.has_biases = !architecture.contains("disable_bias_linear");
+  shape.has_qkv_bias = shape.has_biases || architecture.contains("add_qkv_bias");
   shape.micro_batch_size = 1;
   // No model has more, and products of such numbers do not overflow.
   constexpr int64_t kLimit = 1 << 24;
@@ -95,15 +105,19 @@ std::vector<std::string> architecture_differences(
   std::vector<std::string> differences;
   for (const auto& [name, value] : run) {
     const auto found = checkpoint.find(name);
-    const std::string stored = found == checkpoint.end() ? "nothing" : found->second;
+    const std::string stored = found == checkpoint.end() ? "not given" : found->second;
     if (stored != value)
       differences.push_back(name + " is " + stored + " in the checkpoint and " + value +
                             " in this run");
   }
-  if (checkpoint.contains(kTrainedPadding) && !run.contains(kTrainedPadding))
-    differences.push_back("the checkpoint was trained with its padded vocabulary (" +
-                          checkpoint.at(kTrainedPadding) +
-                          " words); give --train-padded-vocabulary");
+  for (const auto& [name, value] : checkpoint) {
+    if (run.contains(name)) continue;
+    differences.push_back(name == kTrainedPadding
+                              ? "the checkpoint was trained with its padded vocabulary (" + value +
+                                    " words); give --train-padded-vocabulary"
+                              : name + " is " + value +
+                                    " in the checkpoint and not given in this run");
+  }
   return differences;
 }
 

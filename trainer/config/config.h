@@ -36,6 +36,8 @@ struct Config {
   bool train_padded_vocabulary = false;
   float layernorm_epsilon = 1e-5F;
   bool no_bias_gelu_fusion = false;  // Megatron's unfused GELU is by erf, the fused one by tanh
+  bool untie_embeddings_and_output_weights = false;
+  bool disable_bias_linear = false, add_qkv_bias = false;
   float attention_dropout = 0.1F, hidden_dropout = 0.1F;
   // batch and duration
   int64_t micro_batch_size = 0;
@@ -160,6 +162,7 @@ struct Config {
   bool shares_sequence() const { return sequence_parallel && tensor_model_parallel_size > 1; }
   bool shards_optimizer() const { return use_distributed_optimizer || zero_stage.value_or(0) == 1; }
   DType dtype() const { return bf16 ? DType::kBFloat16 : DType::kFloat32; }
+  bool has_qkv_bias() const { return add_qkv_bias || !disable_bias_linear; }
   Gelu gelu() const { return no_bias_gelu_fusion ? Gelu::kErf : Gelu::kTanh; }
   // Returns the options that name datasets; resolve_data_paths() reads them.
   DataPaths data_paths() const;

@@ -6,8 +6,10 @@ namespace weft {
 
 int64_t ModelShape::num_parameters() const {
   const int64_t C = hidden_size, F = ffn_size, A = num_heads * head_size;
-  const int64_t per_layer = 4 * C * A + 3 * A + C + 2 * C * F + F + C + 4 * C;
-  return num_layers * per_layer + (padded_vocab_size + max_positions) * C + 2 * C;
+  const int64_t biases = (has_qkv_bias ? 3 * A : 0) + (has_biases ? C + F + C : 0);
+  const int64_t per_layer = 4 * C * A + 2 * C * F + biases + 4 * C;
+  const int64_t num_word_tables = unties_head ? 2 : 1;
+  return num_layers * per_layer + (num_word_tables * padded_vocab_size + max_positions) * C + 2 * C;
 }
 
 // A multiplication counts two FLOPs per token, three times: once in forward and twice in backward.
@@ -40,6 +42,9 @@ ModelShape model_shape(const Config& config, int64_t vocab_size) {
   shape.restarts_positions = config.restarts_positions();
   shape.masks_other_documents = config.masks_other_documents();
   shape.gelu = config.gelu();
+  shape.unties_head = config.untie_embeddings_and_output_weights;
+  shape.has_biases = !config.disable_bias_linear;
+  shape.has_qkv_bias = config.has_qkv_bias();
   shape.dtype = config.dtype();
   shape.init_method_std = config.init_method_std;
   shape.seed = static_cast<uint64_t>(config.seed);

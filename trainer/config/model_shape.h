@@ -22,6 +22,9 @@ struct ModelShape {
   bool restarts_positions = false;     // positions count from the beginning of their document
   bool masks_other_documents = false;  // tokens attend to those of their own document only
   Gelu gelu = Gelu::kTanh;
+  bool unties_head = false;  // the head has weights of its own, not those of the word embedding
+  bool has_biases = true;    // of proj, fc1 and fc2
+  bool has_qkv_bias = true;
   DType dtype = DType::kFloat32;
   double init_method_std = 0.02;
   uint64_t seed = 1234;
@@ -31,8 +34,8 @@ struct ModelShape {
   // Returns the number of words that the model knows; the other rows of the padded table are zero.
   int64_t num_words() const { return train_padded_vocabulary ? padded_vocab_size : vocab_size; }
 
-  // Returns the number of parameters with the padded vocabulary; the tied head is counted once. For
-  // F = 4C and H*D = C it is L(12C^2 + 13C) + Vp*C + S*C + 2C.
+  // Returns the number of parameters with the padded vocabulary; a tied head is counted once. For
+  // GPT-2 with F = 4C and H*D = C it is L(12C^2 + 13C) + Vp*C + S*C + 2C.
   int64_t num_parameters() const;
 };
 

@@ -28,6 +28,11 @@ void visit_options(C& c, Visitor& v) {
   v("layernorm-epsilon", c.layernorm_epsilon, "epsilon of every LayerNorm");
   v("no-bias-gelu-fusion", c.no_bias_gelu_fusion,
     "GELU by erf instead of tanh, as Megatron's unfused path");
+  v("untie-embeddings-and-output-weights", c.untie_embeddings_and_output_weights,
+    "the head has weights of its own, not those of the word embedding");
+  v("disable-bias-linear", c.disable_bias_linear, "no bias in the products of attention and MLP");
+  v("add-qkv-bias", c.add_qkv_bias,
+    "with --disable-bias-linear: queries, keys and values have one");
   v("attention-dropout", c.attention_dropout, "on attention probabilities");
   v("hidden-dropout", c.hidden_dropout, "on the embedding and both residual branches");
 

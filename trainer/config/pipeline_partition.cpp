@@ -39,7 +39,8 @@ Weights weights_of(std::string_view method, const ModelShape& shape) {
   const auto words = static_cast<double>(shape.padded_vocab_size) * C;
   if (method == "parameters") {
     return {.embedding = words + static_cast<double>(shape.max_positions) * C,
-            .layer = 4 * C * A + 3 * A + 2 * C * F + F + 6 * C,
+            .layer = 4 * C * A + 2 * C * F + 4 * C + (shape.has_qkv_bias ? 3 * A : 0) +
+                     (shape.has_biases ? F + 2 * C : 0),
             .head = words + 2 * C};
   }
   if (method == "cost") {

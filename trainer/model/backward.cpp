@@ -11,9 +11,10 @@ void Model::backward(const MicroBatch& batch, bool accumulate, GradientReducer* 
     if (reducer) reducer->layer(arena_ends_[static_cast<size_t>(i)]);
   }
   if (!chunk_.has_embedding) return;
-  // The head and the embedding share their weights. The head's gradient came first (and was
-  // assigned on the first micro-batch), the embedding's is added.
-  if (!chunk_.has_head && !accumulate) backend_.zero(gradients_.word);
+  // Where the head and the embedding share their weights, the head's gradient came first (and was
+  // assigned on the first micro-batch), and the embedding's is added.
+  const bool has_gradient_of_head = chunk_.has_head && !shape_.unties_head;
+  if (!has_gradient_of_head && !accumulate) backend_.zero(gradients_.word);
   backend_.embedding_backward(gradients_.word, embedded(gather_rows(dbranch())), batch.tokens,
                               first_word());
 }
@@ -24,10 +25,10 @@ void Model::backward_end(const MicroBatch& batch, bool accumulate) {
   Tensor dfinal_ln;
   if (chunk_.has_head) {
     dfinal_ln = Tensor(dnormed_.data(), shape_.dtype, {num_rows_, shape_.hidden_size});
-    backend_.linear_backward_input(partials_of(dfinal_ln), logits_, weights_.word);
+    backend_.linear_backward_input(partials_of(dfinal_ln), logits_, weights_.head);
     start_summing_partials(dfinal_ln);
     // Forward has gathered these rows last, for the logits.
-    backend_.linear_backward_weight(gradients_.word, Tensor(), logits_,
+    backend_.linear_backward_weight(gradients_.head, Tensor(), logits_,
                                     rows_gathered_last(final_ln_), accumulate);
     wait_for_sums();
   }

@@ -9,7 +9,7 @@
 namespace weft {
 
 // A run of layers. The first chunk of a model begins with the embedding; the last one ends with the
-// final LayerNorm and the head, which is tied to the word embedding.
+// final LayerNorm and the head.
 struct Chunk {
   int64_t first_layer = 0, num_layers = 0;
   bool has_embedding = true, has_head = true;

@@ -94,7 +94,7 @@ void Model::forward_end(const MicroBatch& batch, bool training) {
                                   .epsilon = shape_.layernorm_epsilon,
                                   .dropout = last.dropout});
   if (!chunk_.has_head) return;
-  backend_.linear_forward(logits_, gather_rows(final_ln_), weights_.word, Tensor());
+  backend_.linear_forward(logits_, gather_rows(final_ln_), weights_.head, Tensor());
 }
 
 void Model::loss(Tensor loss, const MicroBatch& batch, float loss_scale, bool accumulate,

@@ -43,8 +43,13 @@ ModelParameters::ModelParameters(const ParameterTable& table, Tensor arena) {
   const auto view = [&](const std::string& name) {
     return ParameterTable::slice(arena, table.find(name));
   };
+  const auto view_if_there = [&](const std::string& name) {
+    return table.try_find(name) ? view(name) : Tensor();
+  };
   const Chunk& chunk = table.chunk();
-  if (chunk.has_embedding || chunk.has_head) word = view("embedding.word_embeddings.weight");
+  word = view_if_there("embedding.word_embeddings.weight");
+  head = view_if_there("output_layer.weight");
+  if (!head) head = word;
   if (chunk.has_embedding) position = view("embedding.position_embeddings.weight");
   if (chunk.has_head) {
     final_ln_weight = view("decoder.final_layernorm.weight");
@@ -55,15 +60,15 @@ ModelParameters::ModelParameters(const ParameterTable& table, Tensor arena) {
     layers.push_back({.ln1_weight = view(prefix + "input_layernorm.weight"),
                       .ln1_bias = view(prefix + "input_layernorm.bias"),
                       .qkv_weight = view(prefix + "self_attention.linear_qkv.weight"),
-                      .qkv_bias = view(prefix + "self_attention.linear_qkv.bias"),
+                      .qkv_bias = view_if_there(prefix + "self_attention.linear_qkv.bias"),
                       .proj_weight = view(prefix + "self_attention.linear_proj.weight"),
-                      .proj_bias = view(prefix + "self_attention.linear_proj.bias"),
+                      .proj_bias = view_if_there(prefix + "self_attention.linear_proj.bias"),
                       .ln2_weight = view(prefix + "pre_mlp_layernorm.weight"),
                       .ln2_bias = view(prefix + "pre_mlp_layernorm.bias"),
                       .fc1_weight = view(prefix + "mlp.linear_fc1.weight"),
-                      .fc1_bias = view(prefix + "mlp.linear_fc1.bias"),
+                      .fc1_bias = view_if_there(prefix + "mlp.linear_fc1.bias"),
                       .fc2_weight = view(prefix + "mlp.linear_fc2.weight"),
-                      .fc2_bias = view(prefix + "mlp.linear_fc2.bias")});
+                      .fc2_bias = view_if_there(prefix + "mlp.linear_fc2.bias")});
   }
 }
 
@@ -184,6 +189,8 @@ WorkspaceShape Model::workspace_shape(int64_t num_parameters) const {
   w.num_parameters = num_parameters;
   w.x = shape_.dtype;
   w.gelu = shape_.gelu;
+  w.has_fc1_bias = shape_.has_biases;
+  w.has_qkv_bias = shape_.has_qkv_bias;
   return w;
 }
 
@@ -200,11 +207,11 @@ void Model::bind(const ParameterTable& table, Tensor parameters, Tensor gradient
   gradients_ = ModelParameters(table, gradients);
   arena_ends_.clear();
   for (int64_t i = 0; i < chunk_.num_layers; ++i) {
-    // The bias of qkv is the last parameter of a layer that tensor parallelism shards; replicated
-    // ones lie at the end of the arena (parameters.h).
+    // The product for qkv has the last parameters of a layer that tensor parallelism shards;
+    // replicated ones lie at the end of the arena (parameters.h).
     const Parameter& parameter =
         table.find("decoder.layers." + std::to_string(chunk_.first_layer + i) +
-                   ".self_attention.linear_qkv.bias");
+                   ".self_attention.linear_qkv." + (shape_.has_qkv_bias ? "bias" : "weight"));
     arena_ends_.push_back(parameter.arena_offset + parameter.num_elements);
   }
   if (arena_ends_.empty()) return;

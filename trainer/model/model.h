@@ -34,7 +34,7 @@ struct MicroBatch {
 };
 
 // All weights of this rank, or all their gradients, as views into an arena. Shapes are those of the
-// tensor-parallel rank.
+// tensor-parallel rank. Biases that the model has not are empty.
 struct LayerParameters {
   Tensor ln1_weight, ln1_bias;    // (C)
   Tensor qkv_weight, qkv_bias;    // (3*H*D/tp, C), (3*H*D/tp)
@@ -45,6 +45,7 @@ struct LayerParameters {
 };
 struct ModelParameters {
   Tensor word, position;                  // (Vp/tp, C), (S, C)
+  Tensor head;                            // (Vp/tp, C): `word` where it is tied
   std::vector<LayerParameters> layers;    // of the rank's chunk
   Tensor final_ln_weight, final_ln_bias;  // (C)
   ModelParameters() = default;

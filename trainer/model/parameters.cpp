@@ -9,6 +9,7 @@ namespace weft {
 namespace {
 
 constexpr const char* kWordEmbedding = "embedding.word_embeddings.weight";
+constexpr const char* kHead = "output_layer.weight";
 
 void check_divides(const char* what, int64_t size, const char* by, int64_t divisor) {
   if (size % divisor == 0) return;
@@ -72,15 +73,15 @@ void append_layer(std::vector<Parameter>& parameters, const ModelShape& shape,
     parameters.push_back(vector(prefix + name, size, split_dim, value, layout));
   };
   add_matrix("mlp.linear_fc2.weight", C, F, 1, branch_std);
-  add_vector("mlp.linear_fc2.bias", C, -1, 0);
+  if (shape.has_biases) add_vector("mlp.linear_fc2.bias", C, -1, 0);
   add_matrix("mlp.linear_fc1.weight", F, C, 0, std);
-  add_vector("mlp.linear_fc1.bias", F, 0, 0);
+  if (shape.has_biases) add_vector("mlp.linear_fc1.bias", F, 0, 0);
   add_vector("pre_mlp_layernorm.weight", C, -1, 1);
   add_vector("pre_mlp_layernorm.bias", C, -1, 0);
   add_matrix("self_attention.linear_proj.weight", C, A, 1, branch_std);
-  add_vector("self_attention.linear_proj.bias", C, -1, 0);
+  if (shape.has_biases) add_vector("self_attention.linear_proj.bias", C, -1, 0);
   add_matrix("self_attention.linear_qkv.weight", 3 * A, C, 0, std);
-  add_vector("self_attention.linear_qkv.bias", 3 * A, 0, 0);
+  if (shape.has_qkv_bias) add_vector("self_attention.linear_qkv.bias", 3 * A, 0, 0);
   add_vector("input_layernorm.weight", C, -1, 1);
   add_vector("input_layernorm.bias", C, -1, 0);
 }
@@ -134,32 +135,36 @@ ParameterTable::ParameterTable(const ModelShape& shape, const ParallelLayout& la
   check_divides("padded vocabulary", shape.padded_vocab_size, "tensor-parallel size",
                 layout.tp_size);
   const int64_t C = shape.hidden_size;
+  const double std = shape.init_method_std;
+  const auto word_table = [&](const char* name) {
+    return without_padding(matrix(name, shape.padded_vocab_size, C, 0, std, layout),
+                           shape.num_words());
+  };
   std::vector<Parameter> parameters;
   if (chunk_.has_head) {
+    if (shape.unties_head) parameters.push_back(word_table(kHead));
     parameters.push_back(vector("decoder.final_layernorm.weight", C, -1, 1, layout));
     parameters.push_back(vector("decoder.final_layernorm.bias", C, -1, 0, layout));
   }
   for (int64_t i = chunk_.num_layers - 1; i >= 0; --i) {
     append_layer(parameters, shape, layout, chunk_.first_layer + i);
   }
-  const double std = shape.init_method_std;
   if (chunk_.has_embedding) {
     parameters.push_back(
         matrix("embedding.position_embeddings.weight", shape.max_positions, C, -1, std, layout));
   }
-  if (chunk_.has_embedding || chunk_.has_head) {
-    parameters.push_back(without_padding(
-        matrix(kWordEmbedding, shape.padded_vocab_size, C, 0, std, layout), shape.num_words()));
-  }
-  place(std::move(parameters), layout);
+  const bool has_tied_head = chunk_.has_head && !shape.unties_head;
+  if (chunk_.has_embedding || has_tied_head) parameters.push_back(word_table(kWordEmbedding));
+  const int64_t num_owners = layout.pp_size > 1 && !shape.unties_head ? layout.dp_size : 0;
+  place(std::move(parameters), num_owners);
 }
 
-void ParameterTable::place(std::vector<Parameter> parameters, const ParallelLayout& layout) {
+void ParameterTable::place(std::vector<Parameter> parameters, int64_t num_owners_of_tied) {
   const auto is_sharded = [](const Parameter& parameter) { return parameter.is_sharded; };
   std::stable_partition(parameters.begin(), parameters.end(), is_sharded);
   for (Parameter& parameter : parameters) {
-    const bool is_tied = layout.pp_size > 1 && parameter.name == kWordEmbedding;
-    const int64_t unit = is_tied ? layout.dp_size * kOptimizerBlock : kOptimizerBlock;
+    const bool is_tied = num_owners_of_tied > 0 && parameter.name == kWordEmbedding;
+    const int64_t unit = is_tied ? num_owners_of_tied * kOptimizerBlock : kOptimizerBlock;
     arena_elements_ = round_up(arena_elements_, unit);
     parameter.arena_offset = arena_elements_;
     arena_elements_ += round_up(parameter.num_elements, unit);
@@ -171,10 +176,15 @@ void ParameterTable::place(std::vector<Parameter> parameters, const ParallelLayo
   parameters_ = std::move(parameters);
 }
 
-const Parameter& ParameterTable::find(std::string_view name) const {
+const Parameter* ParameterTable::try_find(std::string_view name) const {
   for (const Parameter& parameter : parameters_) {
-    if (parameter.name == name) return parameter;
+    if (parameter.name == name) return &parameter;
   }
+  return nullptr;
+}
+
+const Parameter& ParameterTable::find(std::string_view name) const {
+  if (const Parameter* parameter = try_find(name)) return *parameter;
   throw std::out_of_range("no parameter \"" + std::string(name) + "\" on this rank");
 }
 

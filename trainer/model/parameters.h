@@ -2,11 +2,11 @@
 //
 // Values (x), fp32 master copies, Adam's two moments and fp32 gradients are five arenas of one
 // layout: `arena_offset` is valid in each. The parameters that tensor parallelism shards lie first,
-// in the order in which backward completes their gradients (layers from last to first, word
-// embedding); those that every tensor-parallel rank holds whole (LayerNorms, the biases of proj and
-// fc2, positions) lie behind them in one region. So ranges of the arena can be reduced as buckets
-// while backward still runs, one reduction serves the replicated ones, and an optimizer shard is
-// any range of whole blocks of kOptimizerBlock elements. Padding between parameters is zero and
+// in the order in which backward completes their gradients (a head of its own, layers from last to
+// first, word embedding); those that every tensor-parallel rank holds whole (LayerNorms, the biases
+// of proj and fc2, positions) lie behind them in one region. So ranges of the arena can be reduced as
+// buckets while backward still runs, one reduction serves the replicated ones, and an optimizer shard
+// is any range of whole blocks of kOptimizerBlock elements. Padding between parameters is zero and
 // stays zero.
 #pragma once
 
@@ -49,13 +49,14 @@ struct Parameter {
 class ParameterTable {
  public:
   // Lists the parameters of one rank. The chunk with the embedding has both tables, the one with the
-  // head the final LayerNorm and its copy of the word embedding. Throws std::invalid_argument where sizes
-  // do not divide.
+  // head the final LayerNorm, and its copy of the word embedding or weights of its own. Throws
+  // std::invalid_argument where sizes do not divide.
   ParameterTable(const ModelShape& shape, const ParallelLayout& layout);
 
   const Chunk& chunk() const { return chunk_; }
   const std::vector<Parameter>& all() const { return parameters_; }
   const Parameter& find(std::string_view name) const;         // throws std::out_of_range
+  const Parameter* try_find(std::string_view name) const;     // null where the rank has none
   int64_t num_parameters() const { return num_parameters_; }  // on this rank, rows of padding too
   int64_t num_decaying() const { return num_decaying_; }      // those with weight decay
   int64_t arena_elements() const { return arena_elements_; }  // with padding
@@ -71,7 +72,8 @@ class ParameterTable {
   static Tensor slice(Tensor arena, const Parameter& parameter);
 
  private:
-  void place(std::vector<Parameter> parameters, const ParallelLayout& layout);
+  // `num_owners_of_tied` data-parallel ranks have equal parts of a tied word embedding; 0: none is.
+  void place(std::vector<Parameter> parameters, int64_t num_owners_of_tied);
   Chunk chunk_;
   std::vector<Parameter> parameters_;
   int64_t num_parameters_ = 0, num_decaying_ = 0, arena_elements_ = 0, replicated_begin_ = 0;

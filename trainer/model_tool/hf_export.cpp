@@ -41,7 +41,7 @@ std::string config_json(const ModelShape& shape, DType dtype, int32_t end_of_doc
       {"attn_pdrop", 0.1},
       {"initializer_range", 0.02},
       {"scale_attn_weights", true},
-      {"tie_word_embeddings", true},
+      {"tie_word_embeddings", !shape.unties_head},
       {"bos_token_id", end_of_document},
       {"eos_token_id", end_of_document},
       {"torch_dtype", dtype == DType::kFloat32 ? "float32" : "bfloat16"}};
@@ -70,10 +70,11 @@ std::string bytes_of(const std::vector<float>& values, DType dtype) {
 // Reads one parameter at a time, so that one tensor is in memory, not the model.
 void write_weights(const HfExport& options, const ModelShape& shape, const fs::path& path) {
   const ParameterTable table(shape, {});
-  const std::vector<HfTensor> tensors = hf_tensors(shape.num_layers);
+  const std::vector<HfTensor> tensors = hf_tensors(shape);
   std::vector<SafetensorsEntry> entries;
   for (const HfTensor& tensor : tensors) {
-    entries.push_back({"transformer." + tensor.hf_name,
+    const bool is_head = tensor.hf_name.starts_with("lm_head.");
+    entries.push_back({(is_head ? "" : "transformer.") + tensor.hf_name,
                        std::string(safetensors_dtype(options.dtype)),
                        hf_shape(tensor, table.find(tensor.parameter), shape), 0, 0});
   }
@@ -173,6 +174,9 @@ void export_hf_gpt2(const HfExport& options) {
                              std::to_string(shape.num_heads) + " heads of " +
                              std::to_string(shape.head_size));
   }
+  if (!shape.has_biases)
+    throw std::runtime_error(
+        "Hugging Face's GPT-2 has biases, and this model was trained with --disable-bias-linear");
   check_vocabulary(options, info.data.vocabulary, shape.vocab_size);
   make_room(options);
   if (!options.vocab_file.empty()) {

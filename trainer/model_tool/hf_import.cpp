@@ -51,9 +51,8 @@ ModelShape shape_of(const Json& config, const fs::path& path, int64_t divisor) {
   }
   if (!config.value("scale_attn_weights", true))
     fail("scale_attn_weights is false: this variant is not GPT-2 as Weft trains it");
-  if (!config.value("tie_word_embeddings", true))
-    fail("tie_word_embeddings is false: Weft's output layer is tied");
   ModelShape shape;
+  shape.unties_head = !config.value("tie_word_embeddings", true);
   shape.hidden_size = integer("n_embd", 0);
   shape.num_layers = integer("n_layer", 0);
   if (shape.num_layers > 1 << 16) fail("n_layer is above 65536");
@@ -167,7 +166,7 @@ void import_folder(const HfImport& options) {
   const ParameterTable table(shape, {});
   std::vector<std::vector<float>> storage;
   std::vector<StateTensor> tensors;
-  for (const HfTensor& tensor : hf_tensors(shape.num_layers)) {
+  for (const HfTensor& tensor : hf_tensors(shape)) {
     const Parameter& parameter = table.find(tensor.parameter);
     const std::vector<float> theirs =
         weights.read(tensor.hf_name, hf_shape(tensor, parameter, shape));

@@ -4,11 +4,11 @@
 
 namespace weft {
 
-std::vector<HfTensor> hf_tensors(int64_t num_layers) {
+std::vector<HfTensor> hf_tensors(const ModelShape& shape) {
   std::vector<HfTensor> tensors = {
       {"wte.weight", "embedding.word_embeddings.weight", HfLayout::kPaddedRows},
       {"wpe.weight", "embedding.position_embeddings.weight", HfLayout::kSame}};
-  for (int64_t layer = 0; layer < num_layers; ++layer) {
+  for (int64_t layer = 0; layer < shape.num_layers; ++layer) {
     const std::string hf = "h." + std::to_string(layer) + ".";
     const std::string our = "decoder.layers." + std::to_string(layer) + ".";
     tensors.insert(
@@ -30,6 +30,8 @@ std::vector<HfTensor> hf_tensors(int64_t num_layers) {
   }
   tensors.push_back({"ln_f.weight", "decoder.final_layernorm.weight", HfLayout::kSame});
   tensors.push_back({"ln_f.bias", "decoder.final_layernorm.bias", HfLayout::kSame});
+  if (shape.unties_head)
+    tensors.push_back({"lm_head.weight", "output_layer.weight", HfLayout::kPaddedRows});
   return tensors;
 }
 

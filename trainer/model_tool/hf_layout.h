@@ -25,7 +25,7 @@ struct HfTensor {
 };
 
 // Returns all tensors in the order in which transformers writes them.
-std::vector<HfTensor> hf_tensors(int64_t num_layers);
+std::vector<HfTensor> hf_tensors(const ModelShape& shape);
 
 // Returns the shape of `tensor` on Hugging Face's side.
 std::vector<int64_t> hf_shape(const HfTensor& tensor, const Parameter& parameter,

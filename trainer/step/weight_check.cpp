@@ -155,8 +155,10 @@ std::vector<DifferentRank> different_ranks(const ParallelLayout& layout,
     for (const Sharing sharing : {kByAll, kByDataParallel, kByTensorParallel, kByTiedStages}) {
       const int first = first_peer(layout_of(layout, rank), sharing);
       const auto idx = static_cast<size_t>(sharing);
-      const bool same =
-          totals[static_cast<size_t>(rank)][idx] == totals[static_cast<size_t>(first)][idx];
+      const uint64_t own = totals[static_cast<size_t>(rank)][idx];
+      // A stage whose head has weights of its own holds no copy of the word embedding.
+      if (sharing == kByTiedStages && own == 0) continue;
+      const bool same = own == totals[static_cast<size_t>(first)][idx];
       if (!same && different.size() < kMaxNamed) different.push_back({rank, first, sharing});
     }
   }

@@ -65,6 +65,16 @@ TEST(ModelGradients, MatchFiniteDifferencesWithLossMaskAndErf) {
   check_gradients(options, /*masked=*/true);
 }
 
+TEST(ModelGradients, MatchFiniteDifferencesWithAHeadOfItsOwnAndWithoutBiases) {
+  for (const bool has_qkv_bias : {false, true}) {
+    TrainerOptions options = small_options_with_dropout();
+    options.shape.unties_head = true;
+    options.shape.has_biases = false;
+    options.shape.has_qkv_bias = has_qkv_bias;
+    check_gradients(options);
+  }
+}
+
 TEST(ModelGradients, MatchFiniteDifferencesWithDocuments) {
   for (const bool restarts : {false, true}) {
     TrainerOptions options = small_options_with_dropout();

@@ -30,6 +30,7 @@ struct Variant {
   int64_t num_layers = 2, num_heads = 4, head_size = 16, ffn_size = 64, seq_length = 16;
   float clip_grad = 0.5F;  // below the norm of these gradients
   Gelu gelu = Gelu::kTanh;
+  bool unties_head = false, has_biases = true, has_qkv_bias = true;
   bool documents = false;      // positions restart, and attention stays inside documents
   int64_t planned_length = 0;  // sequences of the buffers, if batches have shorter ones
 
@@ -48,7 +49,9 @@ struct Variant {
            std::to_string(bucket_elements) + " layers " + std::to_string(num_layers) + " heads " +
            std::to_string(num_heads) + " x " + std::to_string(head_size) + " ffn " +
            std::to_string(ffn_size) + " sequence " + std::to_string(seq_length) + " clip " +
-           std::to_string(clip_grad) + (gelu == Gelu::kErf ? " erf" : "");
+           std::to_string(clip_grad) + (gelu == Gelu::kErf ? " erf" : "") +
+           (unties_head ? " untied" : "") + (has_biases ? "" : " no-biases") +
+           (has_qkv_bias ? "" : " no-qkv-bias");
   }
   TrainerOptions options() const {
     TrainerOptions options = small_options();
@@ -58,6 +61,9 @@ struct Variant {
     options.shape.ffn_size = ffn_size;
     options.shape.seq_length = seq_length;
     options.shape.gelu = gelu;
+    options.shape.unties_head = unties_head;
+    options.shape.has_biases = has_biases;
+    options.shape.has_qkv_bias = has_qkv_bias;
     options.shape.micro_batch_size = micro_batch_size;
     options.shape.dtype = dtype;
     options.shape.vocab_size = vocab_size;

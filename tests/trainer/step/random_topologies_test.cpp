@@ -70,6 +70,9 @@ Variant any_variant(Chooser& choose) {
   v.seq_length = choose.between(4, 20);
   v.clip_grad = choose.of({0.0F, 0.5F});
   v.gelu = choose.of({Gelu::kTanh, Gelu::kErf});
+  v.unties_head = choose.of({false, true});
+  v.has_biases = choose.of({true, true, false});
+  v.has_qkv_bias = v.has_biases || choose.of({false, true});
   v.topology.sequence_parallel =
       v.micro_batch_size * v.seq_length % v.topology.tp_size == 0 && choose.of({false, true, true});
   return v;
