@@ -134,6 +134,7 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, int64_
   const BatchSchedule schedule(config);
   const RunVocabulary vocabulary = find_run_vocabulary(config);
   check_padding(config, vocabulary);
+  check_document_ends(config, vocabulary);
   const PlannedDevice device(config);
   TrainerOptions options = trainer_options(config, vocabulary.num_tokens);
   if (device.profile)

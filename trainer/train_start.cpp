@@ -64,6 +64,7 @@ TrainLoop::TrainLoop(const Config& config, const std::vector<std::string>& notes
       unseen_(read_unseen_documents(config)),
       lr_(lr_settings(config)) {
   check_padding(config_, vocabulary_);
+  check_document_ends(config_, vocabulary_);
   check_threads(config_);
   lock_folders();  // first: the folder of a live run gets no failure.json of this one
   if (!config_.run_folder().empty()) ranks_.set_failure_folder(config_.run_folder());
@@ -178,11 +179,11 @@ void TrainLoop::load_or_initialize(const std::optional<CheckpointChoice>& checkp
   print("building GPT model ...\n");
   trainer_ = std::make_unique<Trainer>(*backend_, trainer_options(config_, vocabulary_.num_tokens),
                                        groups_);
-  const ParameterTable& parameters = trainer_->parameters();
   print(stage_lines(config_, groups_.layout));
   print(num_parameters_lines(trainer_->shape(), groups_.layout));
-  print(fmt::format(" > weight decay on {} parameters, none on {}\n", parameters.num_decaying(),
-                    parameters.num_parameters() - parameters.num_decaying()));
+  const ParameterTable whole(trainer_->shape(), ParallelLayout{});
+  print(fmt::format(" > weight decay on {} parameters, none on {}\n", whole.num_decaying(),
+                    whole.num_parameters() - whole.num_decaying()));
   print(fmt::format("> learning rate decay style: {}\n", name_of(lr_.settings().style)));
   std::optional<Resume> resume;
   if (checkpoint) {

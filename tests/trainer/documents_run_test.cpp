@@ -80,5 +80,27 @@ TEST_F(Documents, TwoMeaningsOfADocumentAreRefused) {
   EXPECT_THAT(output(), HasSubstr("give the one or the others"));
 }
 
+TEST_F(Documents, EndWithTheDatasetsTokenWhateverTheVocabSize) {
+  write_file_atomically(prefix_ + ".manifest.json", R"({"vocabulary":{"size":64}})");
+  const Arguments larger = {"--vocab-size", "67"};
+  ASSERT_EQ(run(arguments("tokens", 4, with(kBoth, larger))), 0) << output();
+  ASSERT_EQ(run(arguments("core", 4, with({"--dataloader-inter-document-masking"}, larger))), 0);
+  ASSERT_EQ(run(arguments("without", 4, larger)), 0) << output();
+  EXPECT_EQ(trajectory("tokens"), trajectory("core"));
+  EXPECT_NE(trajectory("tokens"), trajectory("without"));
+}
+
+TEST_F(Documents, WhoseEndIsNotFoundAreRefused) {
+  for (const char* flag : {"--reset-position-ids", "--reset-attention-mask", "--eod-mask-loss"}) {
+    for (const Arguments& more : {Arguments{}, Arguments{"--dry-run"}}) {
+      EXPECT_EQ(run(arguments("run", 4, with({flag, "--vocab-size", "67"}, more))), 2);
+      EXPECT_THAT(output(),
+                  HasSubstr(std::string(flag) + " looks for the end-of-document token 66, "
+                                                "the last one of --vocab-size, but none"));
+    }
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "run/metrics.jsonl"));
+}
+
 }  // namespace
 }  // namespace weft

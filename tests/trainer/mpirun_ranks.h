@@ -96,6 +96,20 @@ class Ranks : public Training {
     std::sort(ranks.begin(), ranks.end());
     return ranks;
   }
+  // Stops (SIGSTOP) the second of two ranks after some iterations and returns how the run ends.
+  int stop_second_of_two(const std::string& run, const Arguments& all) {
+    const pid_t mpirun =
+        start_ranks(2, with(all, {"--eval-iters", "0", "--save-interval", "1000000",
+                                  "--distributed-timeout-minutes", "0.05"}));
+    wait_for_iteration(run, 3, mpirun);
+    const std::vector<pid_t> ranks = ranks_of(mpirun);
+    EXPECT_EQ(ranks.size(), 2U);
+    if (ranks.size() == 2) kill(ranks[1], SIGSTOP);
+    const int status = wait(mpirun);
+    // The signals of mpirun may not reach a stopped process.
+    if (ranks.size() == 2) kill(ranks[1], SIGKILL);
+    return status;
+  }
   static bool is_running(pid_t process) {
     std::ifstream stat("/proc/" + std::to_string(process) + "/stat");
     std::string text;

@@ -88,19 +88,11 @@ TEST_F(Ranks, AKilledRankEndsAllWithinTenSecondsAndIsNamed) {
 }
 
 TEST_F(Ranks, AStoppedRankIsAHang) {
-  const pid_t mpirun =
-      start_ranks(2, with(arguments("stopped", 1'000'000),
-                          {"--eval-iters", "0", "--distributed-timeout-minutes", "0.05"}));
-  wait_for_iteration("stopped", 3, mpirun);
-  const std::vector<pid_t> ranks = ranks_of(mpirun);
-  ASSERT_EQ(ranks.size(), 2U);
-  kill(ranks[1], SIGSTOP);
-  EXPECT_EQ(wait(mpirun), 12) << output();
+  EXPECT_EQ(stop_second_of_two("stopped", arguments("stopped", 1'000'000)), 12) << output();
   EXPECT_THAT(output(), HasSubstr("error: rank 1 ("));
   EXPECT_THAT(output(), AnyOf(HasSubstr("was silent for 3 s"), HasSubstr("did not arrive at")));
   EXPECT_EQ(failure("stopped").at("exit_code"), 12);
   EXPECT_TRUE(std::filesystem::exists(folder_ / "stopped/operations.rank_00000.txt"));
-  kill(ranks[1], SIGKILL);  // mpirun's own signals may not reach a stopped process
 }
 
 TEST_F(Ranks, DifferencesBetweenRanksAreNamedBeforeTheFirstStep) {

@@ -85,6 +85,7 @@ TEST(RunVocabulary, ComesFromTheMostParticularSource) {
   EXPECT_EQ(find_run_vocabulary(config).end_of_document_id(), 3);
   config.vocab_size = 50257;
   EXPECT_EQ(find_run_vocabulary(config).num_tokens, 50257);
+  EXPECT_EQ(find_run_vocabulary(config).end_of_document_id(), 3) << "the dataset's, all the same";
 }
 
 TEST(RunVocabulary, AnotherFileThanTheDatasetsIsRefused) {

@@ -83,6 +83,11 @@ std::span<const KnownFlag> flags_not_supported() {
   static constexpr std::string_view kForcedIndex =
       "indexes follow from the data, --split, --seq-length and --seed, for weft-data analyze as well: "
       "leave the flag out";
+  static constexpr std::string_view kStages =
+      "give the layers of each stage to --pp-partition-method, as \"5,7,7,5\"";
+  static constexpr std::string_view kEnds =
+      "the embedding and the head count for no layer; give the layers of each stage to "
+      "--pp-partition-method, as \"5,7,7,5\"";
   static constexpr KnownFlag kFlags[] = {
       {"--fp16", 0, kPrecision},
       {"--loss-scale", 1, kPrecision},
@@ -102,6 +107,13 @@ std::span<const KnownFlag> flags_not_supported() {
       {"--use-pytorch-profiler", 0, kProfile},
       {"--context-parallel-size", 1, kParallel},
       {"--num-layers-per-virtual-pipeline-stage", 1, kParallel},
+      {"--num-virtual-stages-per-pipeline-rank", 1, kParallel},
+      {"--microbatch-group-size-per-virtual-pipeline-stage", 1, kParallel},
+      {"--decoder-first-pipeline-num-layers", 1, kStages},
+      {"--decoder-last-pipeline-num-layers", 1, kStages},
+      {"--pipeline-model-parallel-layout", 1, kStages},
+      {"--account-for-embedding-in-pipeline-split", 0, kEnds},
+      {"--account-for-loss-in-pipeline-split", 0, kEnds},
       {"--checkpoint-activations", 0, kRecompute},
       {"--checkpoint-num-layers", 1, kRecompute},
       {"--deepspeed-activation-checkpointing", 0, kRecompute},

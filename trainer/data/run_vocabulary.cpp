@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "indexed_dataset/beside/dataset_manifest.h"
+#include "indexed_dataset/pair/reader.h"
 #include "indexed_dataset/storage/sha256.h"
 #include "trainer/data/json_file.h"
 
@@ -99,6 +101,23 @@ RunVocabulary given_vocabulary(const Config& config, const RunVocabulary& manife
   return given;
 }
 
+constexpr int64_t kNumDocumentsSeen = 64;  // they stand together at the beginning of the files
+
+bool has_document_that_ends_with(const DatasetReader& reader, int32_t id) {
+  // Files without bounds hold a document in each sequence.
+  const bool has_bounds = reader.num_documents() > 0;
+  const int64_t num_documents = has_bounds ? reader.num_documents() : reader.num_sequences();
+  for (int64_t d = 0; d < std::min(num_documents, kNumDocumentsSeen); ++d) {
+    const int64_t last = has_bounds ? reader.document_bound(d + 1) - 1 : d;
+    // Empty documents have no end, and a damaged index is told by those that read samples.
+    if (last < 0 || last >= reader.num_sequences() || reader.length(last) < 1) continue;
+    int32_t token = -1;
+    reader.copy_tokens(last, reader.length(last) - 1, 1, &token);
+    if (token == id) return true;
+  }
+  return num_documents == 0;
+}
+
 }  // namespace
 
 int64_t count_vocabulary(const fs::path& vocab_file) {
@@ -140,10 +159,29 @@ RunVocabulary find_run_vocabulary(const Config& config) {
   }
   if (config.vocab_size) {
     check_is_large_enough(*config.vocab_size, vocabulary.num_tokens, vocabulary.source);
+    vocabulary.num_dataset_tokens = vocabulary.num_tokens;
     vocabulary.num_tokens = *config.vocab_size;
     vocabulary.source = "--vocab-size";
   }
   return vocabulary;
+}
+
+void check_document_ends(const Config& config, const RunVocabulary& vocabulary) {
+  const char* flag = config.eod_mask_loss          ? "--eod-mask-loss"
+                     : config.reset_position_ids   ? "--reset-position-ids"
+                     : config.reset_attention_mask ? "--reset-attention-mask"
+                                                   : nullptr;
+  if (!flag) return;
+  for (const std::string& prefix : dataset_prefixes(config)) {
+    if (has_document_that_ends_with(DatasetReader(prefix), vocabulary.end_of_document_id()))
+      continue;
+    throw std::invalid_argument(fmt::format(
+        "{} looks for the end-of-document token {}, the last one of {}, but none of the first {} "
+        "documents of {} ends with it. If the dataset's tokenizer has another number of tokens, give "
+        "its --vocab-file; if the dataset was made without --append-eod, make it with that, or give "
+        "--dataloader-inter-document-masking for the ends that its index tells",
+        flag, vocabulary.end_of_document_id(), vocabulary.source, kNumDocumentsSeen, prefix));
+  }
 }
 
 }  // namespace weft

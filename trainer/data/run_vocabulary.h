@@ -18,8 +18,14 @@ struct RunVocabulary {
   // hexadecimal digits; each is empty where it is not known.
   std::string vocab_file = {}, vocab_sha256 = {}, merge_file = {}, merge_sha256 = {};
 
-  // The end-of-document token is the last one, as in GPT-2 (50256 of 50257).
-  int32_t end_of_document_id() const { return static_cast<int32_t>(num_tokens - 1); }
+  // The tokens of the tokenizer that made the dataset, where a larger --vocab-size was given; else 0.
+  int64_t num_dataset_tokens = 0;
+
+  // The end-of-document token is the last one of the dataset's tokenizer, as in GPT-2 (50256 of
+  // 50257), whatever --vocab-size adds to that.
+  int32_t end_of_document_id() const {
+    return static_cast<int32_t>((num_dataset_tokens > 0 ? num_dataset_tokens : num_tokens) - 1);
+  }
 };
 
 // Returns the number of tokens from the first of these that there is: --vocab-size; the number of
@@ -31,6 +37,11 @@ struct RunVocabulary {
 // than the manifest says, and if the datasets of a blend were made with different vocabularies; std::runtime_error for a file that is no vocabulary, std::system_error if
 // it cannot be read.
 RunVocabulary find_run_vocabulary(const Config& config);
+
+// Throws std::invalid_argument where the run looks for the end-of-document token (--eod-mask-loss,
+// --reset-position-ids, --reset-attention-mask) and none of the first documents of a dataset ends
+// with it: the options would do nothing. Throws as DatasetReader.
+void check_document_ends(const Config& config, const RunVocabulary& vocabulary);
 
 // Returns the folder of GPT-2's files: $WEFT_GPT2_DIR if that is set, even where it does not exist
 // (a mistyped name must not mean another vocabulary), else ~/.cache/weft/gpt2.

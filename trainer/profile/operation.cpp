@@ -35,6 +35,14 @@ Operation linear(const char* name, int64_t N, int64_t O, int64_t I, DType dtype,
           .bytes = bytes};
 }
 
+// Returns the bytes of the rows of a bias that `rows` rows use: of a table of positions, those of a
+// sequence.
+double bias_bytes(Tensor bias, int64_t bias_period, Tensor rows) {
+  if (!bias) return 0;
+  const int64_t used = std::min({num_rows(bias), bias_period, num_rows(rows)});
+  return product({used, num_columns(bias), size_bytes(bias.dtype())});
+}
+
 Operation rows_operation(const char* name, Tensor rows, double bytes) {
   return {.name = name,
           .dimensions = "N C",
@@ -114,13 +122,15 @@ Operation embedding_backward_operation(Tensor dword, Tensor dout, Tensor tokens)
 
 Operation residual_norm_forward_operation(const ResidualNorm& a) {
   const Tensor rows = a.residual ? a.residual : a.branch;
-  return rows_operation("residual_norm_forward", rows,
-                        bytes_of({a.normed, a.residual_out, a.mean, a.rstd, a.residual, a.branch,
-                                  a.branch_bias, a.weight, a.bias}));
+  return rows_operation(
+      "residual_norm_forward", rows,
+      bytes_of({a.normed, a.residual_out, a.mean, a.rstd, a.residual, a.branch, a.weight, a.bias}) +
+          bias_bytes(a.branch_bias, a.bias_period, rows));
 }
 
 Operation residual_norm_backward_operation(const ResidualNormBackward& a) {
-  const double sums = bytes_of({a.dbranch_bias, a.dweight, a.dbias});
+  const double sums =
+      bytes_of({a.dweight, a.dbias}) + bias_bytes(a.dbranch_bias, a.bias_period, a.dresidual);
   return rows_operation("residual_norm_backward", a.dresidual,
                         bytes_of({a.dresidual, a.dbranch, a.dnormed, a.dresidual_in, a.residual,
                                   a.mean, a.rstd, a.weight}) +

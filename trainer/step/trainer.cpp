@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 #include <span>
 #include <stdexcept>
 
@@ -162,6 +161,10 @@ void Trainer::run_micro_batches(const GlobalBatch& batch, bool training, bool ti
   const bool keeps_samples = timed && results_.keeps_samples();
   if (training && pipeline_slots(layout.pp_rank, layout.pp_size, num) > model_.num_slots())
     throw std::logic_error("trainer: a batch has more micro-batches than were planned");
+  if (!document_bounds_.empty() && batch.document_bounds == nullptr)
+    throw std::logic_error("trainer: a batch does not tell the documents that the model needs");
+  if (model_.chunk().has_head && batch.loss_mask != nullptr && loss_mask_.empty())
+    throw std::logic_error("trainer: a batch has a loss mask, and none was planned");
   const std::vector<PipelineWork> order =
       training ? pipeline_order(layout.pp_rank, layout.pp_size, num)
                : pipeline_order_of_evaluation(layout.pp_rank, layout.pp_size, num);
@@ -246,15 +249,10 @@ void Trainer::micro_batch_to_device(const GlobalBatch& batch, int64_t micro_batc
   };
   const auto slot = static_cast<size_t>(slot_of(micro_batch_idx));
   if (model_.chunk().has_embedding) copy(tokens_[slot], batch.tokens);
-  if (!document_bounds_.empty()) {
-    assert(batch.document_bounds != nullptr);
-    copy(document_bounds_[slot], batch.document_bounds);
-  }
+  if (!document_bounds_.empty()) copy(document_bounds_[slot], batch.document_bounds);
   if (!model_.chunk().has_head) return;
   copy(targets_, batch.targets);
-  if (!batch.loss_mask) return;
-  assert(!loss_mask_.empty());
-  copy(loss_mask_, batch.loss_mask);
+  if (batch.loss_mask) copy(loss_mask_, batch.loss_mask);
 }
 
 MicroBatch Trainer::micro_batch_at(const GlobalBatch& batch, int64_t micro_batch_idx) const {

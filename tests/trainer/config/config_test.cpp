@@ -162,6 +162,17 @@ TEST(Config, MegatronFlagsThatAreNotBuiltAreRefused) {
           "--dataloader-type external is none of single, cyclic"));
 }
 
+TEST(Config, MegatronCoresPipelineFlagsNameOurs) {
+  for (const char* flag :
+       {"--decoder-first-pipeline-num-layers 1", "--decoder-last-pipeline-num-layers 1",
+        "--pipeline-model-parallel-layout Et*2|L", "--account-for-embedding-in-pipeline-split",
+        "--account-for-loss-in-pipeline-split"}) {
+    EXPECT_THAT(problems_of(kGood + flag),
+                testing::ElementsAre(HasSubstr("to --pp-partition-method")))
+        << flag;
+  }
+}
+
 TEST(Config, TheCyclicOrderHasNoBlendSchedule) {
   EXPECT_THAT(problems_of(kGood + "--dataloader-type cyclic --blend-schedule there.json"),
               Contains(HasSubstr("so --blend-schedule would mean nothing")));

@@ -69,6 +69,11 @@ TEST(Operation, ElementwiseOperationsMoveEachTensorOnce) {
   EXPECT_EQ(norm.flops, 0);
   EXPECT_EQ(norm.bytes, 4 * 2.0 * 16 * 32 + 2 * 4.0 * 16 + 3 * 2.0 * 32);
   EXPECT_EQ(residual_norm_forward_operation({.normed = rows, .branch = rows}).bytes, 4.0 * 16 * 32);
+  // The first layer adds 8 positions of a table of 64.
+  EXPECT_EQ(residual_norm_forward_operation(
+                {.normed = rows, .branch = rows, .branch_bias = bf16({64, 32}), .bias_period = 8})
+                .bytes,
+            4.0 * 16 * 32 + 2.0 * 8 * 32);
 
   ResidualNormBackward back{.dresidual = rows, .dnormed = rows, .residual = rows};
   back.dweight = back.dbias = fp32({32});
@@ -76,6 +81,10 @@ TEST(Operation, ElementwiseOperationsMoveEachTensorOnce) {
   EXPECT_EQ(residual_norm_backward_operation(back).bytes, 3 * 2.0 * 16 * 32 + 2 * 4.0 * 32);
   back.accumulate = true;
   EXPECT_EQ(residual_norm_backward_operation(back).bytes, 3 * 2.0 * 16 * 32 + 4 * 4.0 * 32);
+  back.dbranch_bias = fp32({64, 32});
+  back.bias_period = 8;
+  EXPECT_EQ(residual_norm_backward_operation(back).bytes,
+            3 * 2.0 * 16 * 32 + 4 * 4.0 * 32 + 2 * 4.0 * 8 * 32);
 
   const Tensor logits = bf16({16, 64});
   EXPECT_EQ(cross_entropy_operation("cross_entropy", logits, {}, true).bytes, 2 * 2.0 * 16 * 64);

@@ -164,6 +164,21 @@ TEST(Optimizer, WithLearningRateZeroChangesMomentsOnly) {
   }
 }
 
+TEST(Step, RefusesABatchThatTheModelWasNotPlannedFor) {
+  TrainerOptions options = small_options();
+  HostBatch batch(options.shape, 2);
+  options.shape.restarts_positions = true;
+  TrainerOnDevice with_documents(options);
+  EXPECT_THROW(with_documents->step(batch.view(), {}), std::logic_error);
+  EXPECT_THROW(with_documents->evaluate(batch.view()), std::logic_error);
+
+  options.shape.restarts_positions = false;
+  options.has_loss_mask = false;
+  TrainerOnDevice without_mask(options);
+  batch.mask_every(3);
+  EXPECT_THROW(without_mask->step(batch.view(), {}), std::logic_error);
+}
+
 TEST(Optimizer, TwoResultsMayWaitAndComeInOrder) {
   TrainerOnDevice one_by_one(options_of(DType::kFloat32)), ahead(options_of(DType::kFloat32));
   const HostBatch first(ahead->shape(), 4, 1), second(ahead->shape(), 2, 2);

@@ -73,6 +73,7 @@ Variant any_variant(Chooser& choose) {
   v.unties_head = choose.of({false, true});
   v.has_biases = choose.of({true, true, false});
   v.has_qkv_bias = v.has_biases || choose.of({false, true});
+  v.documents = choose.of({false, true});
   v.topology.sequence_parallel =
       v.micro_batch_size * v.seq_length % v.topology.tp_size == 0 && choose.of({false, true, true});
   return v;
