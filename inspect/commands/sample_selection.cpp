@@ -145,9 +145,22 @@ const TakenSamples& SampleSelection::find_samples(RunSamples& samples, Stretch& 
   if (taken->are_whole()) end = std::min(end, taken->dataset().end());
   if (stretch.last <= end && taken->row(stretch.last - 1).sample < taken->dataset().end())
     return *taken;
+  check_iteration(*stretch.segment);
   throw std::invalid_argument(
       fmt::format("samples {} to {} are asked for, but the run takes only {} from {}",
                   stretch.first, stretch.last, end, split.name()));
+}
+
+void SampleSelection::check_iteration(const RunSegment& segment) const {
+  if ((!iteration_ && iterations_.empty()) || !segment.order.global_batch_size) return;
+  const int64_t asked = iteration_ ? *iteration_ : iterations_[1],
+                last = num_iterations_of(segment);
+  if (asked <= last) return;
+  const SampleOrder& order = segment.order;
+  throw std::invalid_argument(fmt::format(
+      "iteration {} is asked for, but the run's last one is {}, by {}", asked, last,
+      order.train_iters ? fmt::format("--train-iters {}", *order.train_iters)
+                        : fmt::format("--train-samples {}", order.train_samples.value_or(0))));
 }
 
 std::string SampleSelection::description() const {

@@ -38,6 +38,9 @@ struct SampleSelection {
                             bool evaluation);
   static Stretch stretch_of_line(const std::vector<RunSegment>& segments, const LogLine& line);
 
+  // Throws std::invalid_argument for iterations behind the last one that the run's arguments ask for.
+  void check_iteration(const RunSegment& segment) const;
+
   std::vector<int64_t> sample_range_, iterations_;
   std::optional<int64_t> iteration_;
   std::string log_line_;

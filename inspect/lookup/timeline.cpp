@@ -8,7 +8,6 @@
 #include "indexed_dataset/storage/file_io.h"
 
 namespace weft {
-namespace {
 
 int64_t num_iterations_of(const RunSegment& segment) {
   if (segment.num_iterations) return *segment.num_iterations;
@@ -17,6 +16,8 @@ int64_t num_iterations_of(const RunSegment& segment) {
          batch_sizes_of(segment.order)
              .iterations_within(segment.order.train_samples.value_or(0), segment.resumed.samples);
 }
+
+namespace {
 
 // The iterations of a segment, whole batches only.
 Stretch training_of(const RunSegment& segment, const RunSegment* next) {

@@ -27,6 +27,9 @@ struct Stretch {
 // tell, and std::invalid_argument for numbers that do not fit.
 std::vector<Stretch> stretches_of(const std::vector<RunSegment>& segments, Split split);
 
+// Returns the last iteration that the arguments of a segment ask for.
+int64_t num_iterations_of(const RunSegment& segment);
+
 // Where a sample stands in its iteration or evaluation.
 struct SamplePlace {
   // Nothing if the batch size is not told, or an evaluation is not known.
