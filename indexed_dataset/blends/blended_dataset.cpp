@@ -44,6 +44,11 @@ void BlendedDataset::will_need(int64_t i, int64_t begin, int64_t count) const {
   dataset(place.dataset_idx).will_need(place.sample_idx, begin, count);
 }
 
+void BlendedDataset::prefetch_step(int64_t i, int step) const {
+  const Place place = locate(i);
+  dataset(place.dataset_idx).prefetch_step(place.sample_idx, step);
+}
+
 void BlendedDataset::prefetch(int64_t i, int64_t begin, int64_t count) const {
   const Place place = locate(i);
   dataset(place.dataset_idx).prefetch(place.sample_idx, begin, count);

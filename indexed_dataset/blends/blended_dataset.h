@@ -51,6 +51,7 @@ class BlendedDataset {
   void sample(int64_t i, int32_t* tokens) const;
   void row(int64_t i, int64_t begin, int64_t length, int32_t* inputs, int32_t* labels) const;
   void will_need(int64_t i, int64_t begin, int64_t count) const;
+  void prefetch_step(int64_t i, int step) const;
   void prefetch(int64_t i, int64_t begin, int64_t count) const;
   std::vector<SamplePart> sample_parts(int64_t i) const;
 

@@ -27,6 +27,10 @@ struct IndexView {
   const std::byte* bounds = nullptr;
 
   int32_t length(int64_t idx) const { return load_number<int32_t>(lengths + 4 * idx); }
+  void prefetch(int64_t idx) const {
+    __builtin_prefetch(lengths + 4 * idx);
+    __builtin_prefetch(offsets + 8 * idx);
+  }
   int64_t offset_bytes(int64_t idx) const { return load_number<int64_t>(offsets + 8 * idx); }
   int64_t bound(int64_t idx) const { return load_number<int64_t>(bounds + 8 * idx); }
 };

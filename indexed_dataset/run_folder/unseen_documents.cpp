@@ -56,13 +56,7 @@ class LineReader {
   // Adds the documents that a line names. Throws std::invalid_argument.
   void add(std::string_view line) {
     if (line.starts_with('{')) return add_json(std::string(line));
-    std::string_view rest = line;
-    if (drop_prefix(rest, "document ")) {
-      const size_t end = rest.find(" of ");
-      const auto number = parse_int64(std::string(rest.substr(0, end)));
-      if (number && end != std::string_view::npos)
-        return add_document(dataset_before(rest.substr(end + 4)), *number);
-    }
+    if (add_printed(line)) return;
     if (const auto source = find_source(line)) return add_line(*source);
     if (const size_t space = line.find_last_of(" \t"); space != std::string_view::npos) {
       if (const auto number = parse_int64(std::string(line.substr(space + 1))))
@@ -91,6 +85,28 @@ class LineReader {
     const auto offset = parse_int64(std::string(line.substr(colon + 1)));
     if (!offset || *offset < 0) return std::nullopt;
     return SourceLine{std::string(line.substr(0, colon)), *offset};
+  }
+
+  // "document 31 of PREFIX: ...", "score 93.8 by rarity: document 31 of PREFIX, ...", "document 31 (sequence
+  // 31), ...", "text that stands out: document 31, of PREFIX, FILE, byte N; document 40, of ...". Returns
+  // false for other lines.
+  bool add_printed(std::string_view line) {
+    constexpr std::string_view kDocument = "document ", kNext = "; document ";
+    if (line.starts_with("score ")) line.remove_prefix(std::min(line.find(": ") + 2, line.size()));
+    drop_prefix(line, "text that stands out: ");
+    if (!line.starts_with(kDocument)) return false;
+    while (drop_prefix(line, kDocument)) {
+      const size_t next = line.find(kNext);
+      std::string_view rest = line.substr(0, next);
+      const size_t digits = std::min(rest.find_first_not_of("0123456789"), rest.size());
+      const auto number = parse_int64(std::string(rest.substr(0, digits)));
+      if (!number) return false;
+      rest.remove_prefix(digits);
+      drop_prefix(rest, ",");
+      add_document(drop_prefix(rest, " of ") ? dataset_before(rest) : only_dataset(), *number);
+      line = next == std::string_view::npos ? "" : line.substr(next + 2);
+    }
+    return true;
   }
 
   void add_json(const std::string& line) {
@@ -137,6 +153,18 @@ class LineReader {
       refuse(fmt::format("the run has no dataset {}; it has {}", name, fmt::join(prefixes_, ", ")));
     refuse(fmt::format("{} may mean {} or {}: give more of it", name, prefixes_[named[0]],
                        prefixes_[named[1]]));
+  }
+
+  // Lines of a run with one dataset do not name it.
+  size_t only_dataset() const {
+    for (const std::string& other : absolute_) {
+      if (other == absolute_.front()) continue;
+      refuse(
+          fmt::format("it does not name the dataset, of which the run has several; give PREFIX "
+                      "NUMBER, with one of {}",
+                      fmt::join(prefixes_, ", ")));
+    }
+    return 0;
   }
 
   OpenDataset& open(size_t dataset_idx) {
@@ -189,7 +217,13 @@ class LineReader {
       refuse(fmt::format("{} may mean a line of {} or of {}: give PREFIX NUMBER", line.file,
                          *files.begin(), *files.rbegin()));
     }
-    if (is_found) return;
+    if (is_found && without.empty()) return;
+    if (is_found) {
+      refuse(fmt::format(
+          "a document of this line was found{}: whether these hold it, too, is not known; "
+          "give PREFIX NUMBER for each dataset that does",
+          without));
+    }
     refuse(is_input ? fmt::format("no document's line begins at byte {} of {}; {}{}",
                                   line.offset_bytes, line.file, nearest, without)
                     : fmt::format("no dataset of the run was made of {}{}", line.file, without));

@@ -106,6 +106,18 @@ void GptDataset::will_need(int64_t i, int64_t begin, int64_t count) const {
                 });
 }
 
+void GptDataset::prefetch_step(int64_t i, int step) const {
+  const GptIndexView& index = index_.view;
+  if (i < 0 || i >= num_samples()) return;
+  const int64_t row_idx = index.shuffled(i);
+  if (row_idx < 0 || row_idx >= index.plan.num_samples) return;
+  if (step == 0) return index.prefetch_row(row_idx);
+  const int64_t position = index.row(row_idx).position;
+  if (position < 0 || position >= std::ssize(index.document_index)) return;
+  const int32_t& sequence_idx = index.document_index[static_cast<size_t>(position)];
+  step == 1 ? __builtin_prefetch(&sequence_idx) : reader_->prefetch_entry(sequence_idx);
+}
+
 void GptDataset::prefetch(int64_t i, int64_t begin, int64_t count) const {
   for_each_part(i, begin, begin + count,
                 [&](int64_t sequence_idx, int64_t from, int64_t num_tokens) {

@@ -51,7 +51,12 @@ class GptDataset {
   // Asks the kernel to read tokens [begin, begin + count) of sample i from the disk; does not wait for
   // them, but for what of the indexes is not in memory yet.
   void will_need(int64_t i, int64_t begin, int64_t count) const;
-  // Brings the same into the processor's caches, where it is in memory.
+  // Brings what leads to the first token of sample i into the processor's caches: its row of the sample index
+  // (step 0), with that the entry of the document index (1), with that the entry of the .idx (2). The steps of
+  // many samples at a time wait for memory together.
+  static constexpr int kNumStepsToToken = 3;
+  void prefetch_step(int64_t i, int step) const;
+  // Brings tokens [begin, begin + count) of sample i there, where they are in memory.
   void prefetch(int64_t i, int64_t begin, int64_t count) const;
   // The pieces of sample i in order; their tokens add up to sequence_length() + 1.
   std::vector<SamplePart> sample_parts(int64_t i) const;

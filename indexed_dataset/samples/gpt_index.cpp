@@ -228,6 +228,11 @@ GptIndexView::Row GptIndexView::row(int64_t idx) const {
   return std::visit([at](const auto& rows) { return Row{rows[at], rows[at + 1]}; }, sample_index);
 }
 
+void GptIndexView::prefetch_row(int64_t idx) const {
+  std::visit([idx](const auto& rows) { __builtin_prefetch(&rows[static_cast<size_t>(2 * idx)]); },
+             sample_index);
+}
+
 int64_t GptIndexView::shuffled(int64_t idx) const {
   const auto at = static_cast<size_t>(idx);
   return std::visit([at](const auto& order) { return static_cast<int64_t>(order[at]); },

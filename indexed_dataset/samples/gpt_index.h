@@ -60,7 +60,8 @@ struct GptIndexView {
     int64_t position;  // in document_index
     int64_t offset_tokens;
   };
-  Row row(int64_t idx) const;           // of sample_index, in [0, num_samples]
+  Row row(int64_t idx) const;  // of sample_index, in [0, num_samples]
+  void prefetch_row(int64_t idx) const;
   int64_t shuffled(int64_t idx) const;  // row of the idx-th sample in the order of use
 };
 

@@ -79,6 +79,14 @@ expect 0 ', rank ' $by_hand --document 3 --micro-batch-size 1 --data-parallel-si
 expect 0 'validation: never' $by_hand --document 3
 expect 2 '--run already says' $inspect --document 3 --data-parallel-size 3
 
+# A dataset without its source map may hold the line of a document that is not to be trained: that is no silent guess.
+mv a_text_document.sources kept.sources
+echo "b.jsonl:$offset" >unsee
+expect 3 'a document of this line was found; no source map beside' "$WEFT_BIN_DIR/weft-train" --num-layers 1 --hidden-size 16 \
+  --num-attention-heads 1 --seq-length 16 --max-position-embeddings 16 --micro-batch-size 2 --global-batch-size 4 --lr 1e-3 \
+  --data-path 0.4 a_text_document 0.6 b_text_document --split 80,15,5 --train-iters 2 --eval-iters 0 --device cpu --unsee unsee
+mv kept.sources a_text_document.sources
+
 # One dataset under two spellings, twice in a blend and once in each part of a resumed run: every reading is told, whichever is asked for.
 ln -s a_text_document.bin link_text_document.bin; ln -s a_text_document.idx link_text_document.idx
 expect 0 '' $data inspect documents --data-path 0.5 a_text_document 0.5 link_text_document --split 1,0,0 --seq-length 16 --train-iters 40 \

@@ -2,6 +2,7 @@
 // masks that a step gets with what inspect shows.
 #include <gmock/gmock.h>
 
+#include "indexed_dataset/run_folder/unseen_documents.h"
 #include "tests/trainer/training_run.h"
 
 namespace weft {
@@ -37,6 +38,36 @@ TEST_F(Unsee, AnotherFileOnResumeIsAnnounced) {
   EXPECT_EQ(manifest.at("unsee").at("path"), file);
   ASSERT_EQ(run(arguments("run", 12)), 0) << output();
   EXPECT_THAT(output(), HasSubstr(" and is none now"));
+}
+
+TEST_F(Unsee, LinesThatInspectPrintsNameTheirDocuments) {
+  const std::string other = write_tiny_dataset(folder_ / "other", 40);
+  const auto unseen = [&](const std::string& line, const std::vector<std::string>& prefixes) {
+    return UnseenDocuments(write(line + "\n"), prefixes, folder_.path());
+  };
+  const auto scored = unseen(
+      "score 93.8 by rarity: document 5 of " + other + ", 20 tokens in 1 piece", {prefix_, other});
+  EXPECT_EQ(scored.num_documents(), 1);
+  EXPECT_TRUE(scored.find(other)->contains(5));
+  const auto several = unseen("text that stands out: document 7, of " + other +
+                                  ", web.jsonl, byte 3; document 8, of " + prefix_,
+                              {prefix_, other});
+  EXPECT_EQ(several.num_documents(), 2);
+  EXPECT_TRUE(several.find(other)->contains(7));
+  EXPECT_TRUE(several.find(prefix_)->contains(8));
+  // A run with one dataset does not name it.
+  const std::string part = "document 6 (sequence 6), tokens 0 to 17 of 80";
+  EXPECT_TRUE(unseen(part, {prefix_}).find(prefix_)->contains(6));
+  EXPECT_TRUE(unseen("text that stands out: document 9, web.jsonl, byte 5", {prefix_})
+                  .find(prefix_)
+                  ->contains(9));
+  try {
+    unseen(part, {prefix_, other});
+    ADD_FAILURE() << "a document of an unknown dataset was taken";
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(),
+                HasSubstr("it does not name the dataset, of which the run has several"));
+  }
 }
 
 TEST_F(Unsee, LinesThatNameNoDocumentAreRefused) {

@@ -266,6 +266,12 @@ void DataLoader::fill(const Work& work) {
     if (const auto row = find_row(slot.first, slot.iteration, first_row + b))
       dataset_.prefetch(row->sample, row->begin, row->length + 1);
   };
+  for (int step = 0; step < GptDataset::kNumStepsToToken; ++step) {
+    for (int64_t b = 0; b < B; ++b) {
+      if (const auto row = find_row(slot.first, slot.iteration, first_row + b))
+        dataset_.prefetch_step(row->sample, step);
+    }
+  }
   for (int64_t b = 0; b < kPrefetchedRows; ++b) prefetch(b);
   for (int64_t b = 0; b < B; ++b) {
     prefetch(b + kPrefetchedRows);
