@@ -125,6 +125,8 @@ std::vector<Variant> sound_variants() {
     Variant stages{.topology = topology(2, 2, shards), .shards_optimizer = shards};
     stages.topology.pp_size = 2;
     variants.push_back(stages);
+    stages.unties_head = true;
+    variants.push_back(stages);
   }
   variants.push_back({.dtype = DType::kBFloat16});
   return variants;
