@@ -134,8 +134,9 @@ Facts TrainLoop::facts() const {
   facts.emplace_back("the program's checksum", program_checksum());
   facts.emplace_back("the file of --unsee", unseen_ ? unseen_->sha256() : "");
   facts.emplace_back("the vocabulary",
-                     fmt::format("{} tokens {} {}", vocabulary_.num_tokens,
-                                 vocabulary_.vocab_sha256, vocabulary_.merge_sha256));
+                     fmt::format("{} tokens, {} ends documents {} {}", vocabulary_.num_tokens,
+                                 vocabulary_.end_of_document_id(), vocabulary_.vocab_sha256,
+                                 vocabulary_.merge_sha256));
   for (const DatasetIdentity& dataset : data_watch_.identities())
     facts.emplace_back("the dataset " + dataset.prefix, describe(dataset));
   return facts;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <mutex>
 #include <numeric>
 #include <stdexcept>
 #include <system_error>
@@ -190,8 +192,7 @@ class SplitBuilder {
       for (size_t i = 0; i < asked.size(); ++i)
         descriptions.push_back(describe(blend, i, asked[i], options_.seed));
       const auto description = core_blend_description(descriptions, weights, size);
-      if (megatron_cache_)
-        built = megatron_cache_->find_blend(description, split_, size, datasets.size());
+      if (megatron_cache_) built = megatron_cache_->find_blend(description, size, datasets.size());
       if (!built)
         built = options_.maps_caches_only
                     ? find_cached_blend(options_.cache_path, description, split_, size)
@@ -256,9 +257,9 @@ class SplitBuilder {
                          const GptIndexOptions& options) const {
     const std::string& folder = options_.cache_path;
     if (options_.takes_megatron_caches) {
-      const auto found = megatron_cache_ ? megatron_cache_->find_index(description, reader, options)
-                                         : MegatronCache(default_cache_folder(description))
-                                               .find_index(description, reader, options);
+      const auto found = megatron_cache_
+                             ? megatron_cache_->find_index(description, reader, options)
+                             : default_cache(description).find_index(description, reader, options);
       if (found) return *found;
     }
     if (!folder.empty() && !options_.maps_caches_only)
@@ -267,6 +268,13 @@ class SplitBuilder {
       if (auto found = find_cached_index(folder, description, reader, options)) return *found;
     }
     return {hold(build_gpt_index(reader.lengths(), options))};
+  }
+
+  // Thread-safe. Many datasets may share a folder, which is listed once.
+  const MegatronCache& default_cache(const IndexDescription& description) const {
+    const std::string folder = default_cache_folder(description).string();
+    const std::lock_guard lock(default_caches_mutex_);
+    return default_caches_.try_emplace(folder, folder).first->second;
   }
 
   IndexDescription describe(const Blend& blend, size_t i, std::optional<int64_t> num_samples,
@@ -326,7 +334,11 @@ class SplitBuilder {
   const DatasetTargetSizes& sizes_;
   BlendsInMemory& blends_;
   std::vector<IndexReport>& reports_;
-  std::optional<MegatronCache> megatron_cache_;  // of the folder of caches
+  // The caches in --data-cache-path, and without it those in the places where the program keeps them.
+  std::optional<MegatronCache> megatron_cache_;
+  mutable std::mutex default_caches_mutex_;
+  mutable std::map<std::string, MegatronCache>
+      default_caches_;  // by folder; elements stay in place
 };
 
 // From here on training reads the draws of its curriculum.

@@ -133,11 +133,8 @@ HeldIndex map_index(const fs::path& folder, const CacheNames& names, const Epoch
   if (mapped->document_index.shape() != shape(num_positions) ||
       mapped->sample_index.shape() != std::vector<int64_t>{plan.num_samples + 1, 2} ||
       mapped->shuffle_index.shape() != shape(plan.num_samples)) {
-    throw std::runtime_error("it has " +
-                             std::to_string(mapped->document_index.values<int32_t>().size()) +
-                             " documents and " + std::to_string(mapped->shuffle_index.shape()[0]) +
-                             " samples instead of " + std::to_string(num_positions) + " and " +
-                             std::to_string(plan.num_samples));
+    throw std::runtime_error("its arrays do not have " + std::to_string(num_positions) +
+                             " documents and " + std::to_string(plan.num_samples) + " samples");
   }
   return held;
 }

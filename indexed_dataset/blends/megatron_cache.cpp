@@ -60,11 +60,12 @@ struct MappedBlend {
 
 MegatronCache::MegatronCache(fs::path folder) : folder_(std::move(folder)) {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder_, error)) {
-    const std::string name = entry.path().filename().string();
+  for (fs::directory_iterator entry(folder_, error), none; !error && entry != none;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
     for (const std::string_view end : {kCoreEnd, kLegacyEnd}) {
       if (!name.ends_with(end)) continue;
-      const std::string text = read_file(entry.path());
+      const std::string text = read_file(entry->path());
       const std::string base = name.substr(0, name.size() - end.size());
       if (end == kLegacyEnd) {
         names_.emplace(without_epochs(text), base);
@@ -73,22 +74,40 @@ MegatronCache::MegatronCache(fs::path folder) : folder_(std::move(folder)) {
       }
     }
   }
-  if (error && error != std::errc::no_such_file_or_directory)
+  if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory)
     throw std::system_error(error, folder_.string() + ": cannot list the index caches");
+}
+
+std::optional<std::string> MegatronCache::find_base(const std::string& key,
+                                                    const std::string& stamp) const {
+  std::optional<std::string> base;
+  const auto [first, last] = names_.equal_range(key);
+  for (auto it = first; it != last; ++it) {
+    if (fs::exists(folder_ / (it->second + stamp))) continue;  // Weft's own
+    if (base && *base != it->second) {
+      throw std::runtime_error(folder_.string() + ": the index caches " + *base + "* and " +
+                               it->second +
+                               "* differ in the tokenizer only; move the one away that is not of "
+                               "this run");
+    }
+    base = it->second;
+  }
+  return base;
 }
 
 std::optional<CacheNames> MegatronCache::find_names(const IndexDescription& description) const {
   CacheNames names = cache_names(description);
   if (names.description.empty()) return names;  // plain words
   const bool is_core = names.description.ends_with(kCoreEnd);
-  const auto found =
-      names_.find(is_core ? key_of(core_description(description)) : without_epochs(names.text));
-  if (found == names_.end()) return std::nullopt;
   const std::string& own = names.description;
   const std::string own_base = own.substr(0, own.size() - (is_core ? kCoreEnd : kLegacyEnd).size());
+  const std::optional<std::string> base =
+      find_base(is_core ? key_of(core_description(description)) : without_epochs(names.text),
+                names.stamp.substr(own_base.size()));
+  if (!base) return std::nullopt;
   for (std::string* name : {&names.description, &names.document_index, &names.sample_index,
                             &names.shuffle_index, &names.stamp}) {
-    *name = found->second + name->substr(own_base.size());
+    *name = *base + name->substr(own_base.size());
   }
   return names;
 }
@@ -109,24 +128,26 @@ std::optional<CachedIndex> MegatronCache::find_index(const IndexDescription& des
   }
 }
 
-std::optional<CachedBlend> MegatronCache::find_blend(const Json& description, Split split,
-                                                     int64_t size, size_t num_datasets) const {
-  const auto found = names_.find(key_of(description));
-  if (found == names_.end()) return std::nullopt;
-  const fs::path file = folder_ / (found->second + "dataset_index.npy");
-  const BlendCacheNames own = blend_cache_names(description, split);
-  const std::string stamp = found->second + "weft.json";
-  if (!fs::exists(file) || fs::exists(folder_ / stamp)) return std::nullopt;
+std::optional<CachedBlend> MegatronCache::find_blend(const Json& description, int64_t size,
+                                                     size_t num_datasets) const {
+  const std::optional<std::string> base = find_base(key_of(description), "weft.json");
+  if (!base) return std::nullopt;
+  const fs::path file = folder_ / (*base + "dataset_index.npy");
+  if (!fs::exists(file)) return std::nullopt;
   try {
-    const auto mapped = std::make_shared<const MappedBlend>(MappedBlend{
-        NpyArray(file), NpyArray(folder_ / (found->second + "dataset_sample_index.npy"))});
+    const auto mapped = std::make_shared<const MappedBlend>(
+        MappedBlend{NpyArray(file), NpyArray(folder_ / (*base + "dataset_sample_index.npy"))});
+    const std::vector<int64_t> shape{size};
+    if (mapped->dataset_index.shape() != shape || mapped->sample_index.shape() != shape)
+      throw std::runtime_error("it does not have " + std::to_string(size) + " samples");
+    for (const int16_t dataset : mapped->dataset_index.values<int16_t>()) {
+      if (dataset < 0 || static_cast<size_t>(dataset) >= num_datasets)
+        throw std::runtime_error("it has samples of a dataset " + std::to_string(dataset));
+    }
     CachedBlend blend;
     blend.index = {.view = {.dataset_index = mapped->dataset_index.values<int16_t>(),
                             .sample_index = mapped->sample_index.values<int64_t>()},
                    .memory = mapped};
-    if (blend.index.view.size() != size)
-      throw std::runtime_error("it has " + std::to_string(blend.index.view.size()) +
-                               " samples instead of " + std::to_string(size));
     blend.counts = blend.index.view.counts(num_datasets);
     blend.was_there = true;
     return blend;

@@ -28,10 +28,13 @@ class MegatronCache {
                                         const DatasetReader& reader,
                                         const GptIndexOptions& options) const;
   // The same for the blending index of Megatron-Core, which is the only one that is kept in files.
-  std::optional<CachedBlend> find_blend(const nlohmann::ordered_json& description, Split split,
-                                        int64_t size, size_t num_datasets) const;
+  std::optional<CachedBlend> find_blend(const nlohmann::ordered_json& description, int64_t size,
+                                        size_t num_datasets) const;
 
  private:
+  // Returns the beginning of the names of the files that are described so and have no stamp. Throws
+  // std::runtime_error where several do.
+  std::optional<std::string> find_base(const std::string& key, const std::string& stamp) const;
   std::optional<CacheNames> find_names(const IndexDescription& description) const;
 
   std::filesystem::path folder_;

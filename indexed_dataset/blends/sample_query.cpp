@@ -144,7 +144,7 @@ DatasetTargetSizes target_sizes(const SampleOrder& order, Split split) {
                               order.global_batch_size.value_or(1), order.eval_interval, eval_iters);
 }
 
-// Says whether the run's own indexes are shown, or what its arguments say.
+// Says whether index caches are shown, or what the arguments say.
 void tell_what_is_cached(const std::vector<IndexReport>& reports) {
   int64_t num_indexes = 0, num_cached = 0;
   for (const IndexReport& report : reports) {
@@ -153,12 +153,12 @@ void tell_what_is_cached(const std::vector<IndexReport>& reports) {
     num_cached += report.was_cached ? 1 : 0;
   }
   if (num_cached == 0) {
-    print_message("no index cache of the run was found: its indexes are built from its arguments");
+    print_message("no index cache was found: the indexes are built from the arguments");
   } else if (num_cached < num_indexes) {
     print_message(std::to_string(num_cached) + " of " + std::to_string(num_indexes) +
-                  " indexes are the run's own caches; the others are built from its arguments");
+                  " indexes are mapped from caches; the others are built from the arguments");
   } else {
-    print_message("the indexes are the run's own caches");
+    print_message("the indexes are mapped from caches");
   }
 }
 

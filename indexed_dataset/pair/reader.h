@@ -63,9 +63,10 @@ class DatasetReader {
   // copy_tokens() would refuse.
   void expect_random_reads() const { bin_.expect_random_reads(); }
   void will_need(int64_t sequence_idx, int64_t begin, int64_t count) const;
-  // Brings the length and the offset of a sequence into the processor's caches.
+  // Brings the length and the offset of a sequence, which must be there, into the processor's caches.
   void prefetch_entry(int64_t sequence_idx) const { index_.prefetch(sequence_idx); }
-  // Brings tokens that lie in memory into the processor's caches; it ignores the same.
+  // Brings tokens that lie in memory into the processor's caches. It ignores positions that copy_tokens()
+  // would refuse.
   void prefetch(int64_t sequence_idx, int64_t begin, int64_t count) const;
   const std::filesystem::path& prefix() const { return prefix_; }
   // The files as they were opened, whatever has their names now.

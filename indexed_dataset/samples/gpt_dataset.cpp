@@ -47,8 +47,8 @@ GptDataset::GptDataset(std::shared_ptr<const DatasetReader> reader, SequenceRang
 
 void GptDataset::throw_damaged() const {
   throw std::runtime_error(reader_->prefix().string() +
-                           ": its sample index points beyond its documents: the index cache is "
-                           "damaged, or of other data; remove it");
+                           ": its sample index does not fit its documents: the index cache is "
+                           "damaged, or of other data; move it away");
 }
 
 template <typename Use>
@@ -70,11 +70,13 @@ void GptDataset::for_each_part(int64_t i, int64_t first, int64_t last, Use use) 
     const int64_t from = position == begin.position ? begin.offset_tokens : 0;
     const int64_t to =
         position == end.position ? end.offset_tokens + 1 : reader_->length(sequence_idx);
+    if (from < 0 || from > to || to > reader_->length(sequence_idx)) throw_damaged();
     const int64_t wanted_from = from + std::max<int64_t>(0, first - begun);
     const int64_t wanted_to = std::min(to, from + last - begun);
     if (wanted_from < wanted_to) use(sequence_idx, wanted_from, wanted_to - wanted_from);
     begun += to - from;
   }
+  if (begun < last) throw_damaged();
 }
 
 void GptDataset::sample(int64_t i, int32_t* tokens) const {
@@ -115,7 +117,11 @@ void GptDataset::prefetch_step(int64_t i, int step) const {
   const int64_t position = index.row(row_idx).position;
   if (position < 0 || position >= std::ssize(index.document_index)) return;
   const int32_t& sequence_idx = index.document_index[static_cast<size_t>(position)];
-  step == 1 ? __builtin_prefetch(&sequence_idx) : reader_->prefetch_entry(sequence_idx);
+  if (step == 1) {
+    __builtin_prefetch(&sequence_idx);
+  } else if (sequence_idx >= 0 && sequence_idx < reader_->num_sequences()) {
+    reader_->prefetch_entry(sequence_idx);
+  }
 }
 
 void GptDataset::prefetch(int64_t i, int64_t begin, int64_t count) const {

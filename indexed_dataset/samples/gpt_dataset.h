@@ -51,10 +51,10 @@ class GptDataset {
   // Asks the kernel to read tokens [begin, begin + count) of sample i from the disk; does not wait for
   // them, but for what of the indexes is not in memory yet.
   void will_need(int64_t i, int64_t begin, int64_t count) const;
-  // Brings what leads to the first token of sample i into the processor's caches: its row of the sample index
-  // (step 0), with that the entry of the document index (1), with that the entry of the .idx (2). The steps of
-  // many samples at a time wait for memory together.
   static constexpr int kNumStepsToToken = 3;
+  // Brings what leads to the first token of sample i into the processor's caches: its row of the sample index
+  // (step 0), then the entry of the document index (1), then that of the .idx (2). Call each step for many
+  // samples before the next step, so that their cache misses overlap. It ignores damaged indexes.
   void prefetch_step(int64_t i, int step) const;
   // Brings tokens [begin, begin + count) of sample i there, where they are in memory.
   void prefetch(int64_t i, int64_t begin, int64_t count) const;
@@ -65,7 +65,7 @@ class GptDataset {
   const DatasetReader& reader() const { return *reader_; }
 
  private:
-  // An index may come from a file.
+  // Ends what an index from a file that does not fit the dataset has begun.
   [[noreturn]] void throw_damaged() const;
   // Calls use(sequence_idx, begin_token, num_tokens) for each piece of tokens [first, last) of sample i.
   template <typename Use>

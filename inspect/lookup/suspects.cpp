@@ -39,14 +39,15 @@ void SuspectSearch::add(Extremes& extremes, float value, const MeasuredPiece& pi
 
 std::vector<Suspect> SuspectSearch::ranked(const AnomalyScale& scale) const {
   const auto is_before = [](const Suspect& a, const Suspect& b) {
-    return std::tuple(-a.score.value, a.worst.sample_idx, a.worst.part.begin_token) <
-           std::tuple(-b.score.value, b.worst.sample_idx, b.worst.part.begin_token);
+    return std::pair(-a.score.value, a.order) < std::pair(-b.score.value, b.order);
   };
   std::map<Document, Suspect> by_document;
   for (const auto& of_measure : extremes_) {
     for (const Extremes& of_side : of_measure) {
       for (const auto& [document, entry] : of_side.documents) {
-        const Suspect suspect{.worst = entry.piece, .score = scale.score(entry.piece.measures)};
+        const Suspect suspect{.worst = entry.piece,
+                              .score = scale.score(entry.piece.measures),
+                              .order = -entry.order};
         const auto [known, is_new] = by_document.try_emplace(document, suspect);
         if (!is_new && is_before(suspect, known->second)) known->second = suspect;
       }

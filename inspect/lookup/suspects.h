@@ -34,6 +34,7 @@ struct MeasuredPiece {
 struct Suspect {
   MeasuredPiece worst;
   AnomalyScale::Score score;
+  int64_t order = 0;                       // of the piece in the run
   int64_t num_pieces = 0, num_tokens = 0;  // of the document in the range; not counted here
 };
 

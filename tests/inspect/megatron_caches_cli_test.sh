@@ -48,19 +48,32 @@ for order in core legacy bigscience; do
     args="--seq-length 16 --train-samples 200 --global-batch-size 4 --eval-iters 0 --split 90,5,5 --seed 7"
     echo "--data-path $blend $args" >plain.args
     echo "--data-path $blend --data-cache-path cache $args" >cached.args
-    show 'no index cache of the run was found: its indexes are built from its arguments' plain.args >built
+    show 'no index cache was found: the indexes are built from the arguments' plain.args >built
     rm -rf cache
     expect 0 '' "$data" index --data-path $blend --sample-order $order --data-cache-path cache ${args/--global-batch-size 4/}
-    show "the indexes are the run's own caches" cached.args >with_stamps
+    show "the indexes are mapped from caches" cached.args >with_stamps
     cmp built with_stamps || fail "$order: our own caches"
     as_megatron cache
-    show "the indexes are the run's own caches" cached.args >mapped
+    show "the indexes are mapped from caches" cached.args >mapped
     cmp built mapped || fail "$order: Megatron's caches"
     find cache -name '*weft*' | grep . && fail "the run's folder was written to"
     # The run has read what the cache says.
     turn_round cache
-    show "the indexes are the run's own caches" cached.args >turned
+    show "the indexes are mapped from caches" cached.args >turned
     cmp -s built turned && fail "$order: the cache was not read"
+    # So are numbers of datasets that a blend does not have.
+    if [[ $order = core && $blend = 0.3* ]]; then
+      cp -r cache cache.whole
+      python3 - <<'PYTHON'
+import glob
+[path] = glob.glob("cache/*-dataset_index.npy")
+data = bytearray(open(path, "rb").read())
+data[128:130] = b"\xff\xff"
+open(path, "wb").write(data)
+PYTHON
+      expect 3 'it has samples of a dataset -1' "$data" inspect samples --megatron-args cached.args --sample-order $order --sample-range 0 4
+      rm -r cache; mv cache.whole cache
+    fi
     # Caches of other data are refused, not used.
     for suffix in bin idx; do mv a_text_document.$suffix kept.$suffix; cp b_text_document.$suffix a_text_document.$suffix; done
     expect 3 'does not fit a_text_document' "$data" inspect samples --megatron-args cached.args --sample-order $order --sample-range 0 4
@@ -79,9 +92,25 @@ for order in core legacy bigscience; do
   expect 0 '' "$data" index $args --sample-order $order --data-cache-path cache2
   as_megatron cache2
   mv cache2/* "${folder[$order]}"
-  show "the indexes are the run's own caches" plain.args >mapped
+  show "the indexes are mapped from caches" plain.args >mapped
   [[ $order != core ]] || cmp built mapped || fail "$order: the usual place"
 done
+
+# The same numbers of documents and tokens in another order have caches of the same sizes, and are found where samples are read.
+python3 - <<'PYTHON'
+import shutil, struct
+index = bytearray(open("a_text_document.idx", "rb").read())
+count = int.from_bytes(index[18:26], "little")
+lengths = struct.unpack_from(f"<{count}i", index, 34)
+lengths = lengths[:40][::-1] + lengths[40:]  # all of them are for training
+pointers = [2 * sum(lengths[:i]) for i in range(count)]
+shutil.copy("a_text_document.idx", "a.idx.kept")
+struct.pack_into(f"<{count}i", index, 34, *lengths)
+struct.pack_into(f"<{count}q", index, 34 + 4 * count, *pointers)
+open("a_text_document.idx", "wb").write(index)
+PYTHON
+expect 3 'its sample index does not fit its documents' "$data" inspect samples --megatron-args plain.args --sample-order core --sample-range 0 200
+mv a.idx.kept a_text_document.idx
 
 # Numbers that point out of bounds are an error, not a crash.
 python3 - <<'PYTHON'
@@ -91,5 +120,5 @@ data = bytearray(open(path, "rb").read())
 data[128:] = b"\xff\xff\xff\x7f" * ((len(data) - 128) // 4)
 open(path, "wb").write(data)
 PYTHON
-expect 3 'its sample index points beyond its documents' "$data" inspect samples --megatron-args plain.args --sample-order core --sample-range 0 4
+expect 3 'its sample index does not fit its documents' "$data" inspect samples --megatron-args plain.args --sample-order core --sample-range 0 4
 echo ok

@@ -121,7 +121,7 @@ done
 expect 0 '' "$data" inspect samples --run run --iterations 1 20 --format jsonl
 mv out.log of_run
 expect 0 '' "$data" inspect samples --megatron-args train.log --sample-order core --data-parallel-size 1 --iterations 1 20 --format jsonl
-grep -v '^no index cache of the run was found' out.log >of_banner
+grep -v '^no index cache was found' out.log >of_banner
 sed "s|$PWD/||g" of_run | cmp - of_banner || fail "the banner of a log"
 expect 0 '' "$data" inspect documents --megatron-args train.log --sample-order core --document 31 --dataset b_text_document
 expect 2 '--sample-order is required with --megatron-args' "$data" inspect samples --megatron-args train.log --iteration 1

@@ -59,7 +59,7 @@ class SuspectsTest : public testing::Test {
       piece.sample_idx = i / 2;
       piece.part = {.sequence_idx = 0,
                     .document_idx = static_cast<int64_t>(random_()) % num_documents,
-                    .begin_token = 100 * i,
+                    .begin_token = 100 * (count - i),
                     .num_tokens = 50};
       for (size_t m = 0; m < kNumMeasures; ++m) piece.measures[m] = value(static_cast<int64_t>(m));
     }
@@ -79,8 +79,8 @@ class SuspectsTest : public testing::Test {
     std::vector<Suspect> suspects;
     for (const auto& [document, suspect] : by_document) suspects.push_back(suspect);
     std::sort(suspects.begin(), suspects.end(), [](const Suspect& a, const Suspect& b) {
-      return std::pair(-a.score.value, a.worst.part.begin_token) <
-             std::pair(-b.score.value, b.worst.part.begin_token);
+      return std::pair(-a.score.value, -a.worst.part.begin_token) <
+             std::pair(-b.score.value, -b.worst.part.begin_token);
     });
     suspects.resize(std::min(suspects.size(), static_cast<size_t>(num_kept)));
     return suspects;

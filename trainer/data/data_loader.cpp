@@ -261,21 +261,23 @@ void DataLoader::fill(const Work& work) {
   const Slot& slot = *work.slot;
   const int64_t first_row = (work.micro_batch_idx * options_.dp_size + options_.dp_rank) * B;
   double mask_sum = 0;
+  std::vector<std::optional<LengthCurriculum::Row>> rows;
+  for (int64_t b = 0; b < B; ++b)
+    rows.push_back(find_row(slot.first, slot.iteration, first_row + b));
   const auto prefetch = [&](int64_t b) {
-    if (b >= B) return;
-    if (const auto row = find_row(slot.first, slot.iteration, first_row + b))
-      dataset_.prefetch(row->sample, row->begin, row->length + 1);
+    if (b >= B || !rows[static_cast<size_t>(b)]) return;
+    const LengthCurriculum::Row& row = *rows[static_cast<size_t>(b)];
+    dataset_.prefetch(row.sample, row.begin, row.length + 1);
   };
   for (int step = 0; step < GptDataset::kNumStepsToToken; ++step) {
-    for (int64_t b = 0; b < B; ++b) {
-      if (const auto row = find_row(slot.first, slot.iteration, first_row + b))
-        dataset_.prefetch_step(row->sample, step);
+    for (const auto& row : rows) {
+      if (row) dataset_.prefetch_step(row->sample, step);
     }
   }
   for (int64_t b = 0; b < kPrefetchedRows; ++b) prefetch(b);
   for (int64_t b = 0; b < B; ++b) {
     prefetch(b + kPrefetchedRows);
-    const auto row = find_row(slot.first, slot.iteration, first_row + b);
+    const auto& row = rows[static_cast<size_t>(b)];
     const int64_t T = curriculum_.length(slot.iteration);
     const int64_t offset = (work.micro_batch_idx * B + b) * T;
     int32_t* inputs = slot.tokens + offset;

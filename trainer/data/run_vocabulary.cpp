@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <vector>
 
 #include "indexed_dataset/beside/dataset_manifest.h"
 #include "indexed_dataset/pair/reader.h"
@@ -107,15 +108,17 @@ bool has_document_that_ends_with(const DatasetReader& reader, int32_t id) {
   // Files without bounds hold a document in each sequence.
   const bool has_bounds = reader.num_documents() > 0;
   const int64_t num_documents = has_bounds ? reader.num_documents() : reader.num_sequences();
+  bool has_any = false;
   for (int64_t d = 0; d < std::min(num_documents, kNumDocumentsSeen); ++d) {
     const int64_t last = has_bounds ? reader.document_bound(d + 1) - 1 : d;
     // Empty documents have no end, and a damaged index is told by those that read samples.
     if (last < 0 || last >= reader.num_sequences() || reader.length(last) < 1) continue;
+    has_any = true;
     int32_t token = -1;
     reader.copy_tokens(last, reader.length(last) - 1, 1, &token);
     if (token == id) return true;
   }
-  return num_documents == 0;
+  return !has_any;  // nothing tells that there are none
 }
 
 }  // namespace
@@ -172,16 +175,21 @@ void check_document_ends(const Config& config, const RunVocabulary& vocabulary) 
                      : config.reset_attention_mask ? "--reset-attention-mask"
                                                    : nullptr;
   if (!flag) return;
-  for (const std::string& prefix : dataset_prefixes(config)) {
-    if (has_document_that_ends_with(DatasetReader(prefix), vocabulary.end_of_document_id()))
-      continue;
-    throw std::invalid_argument(fmt::format(
-        "{} looks for the end-of-document token {}, the last one of {}, but none of the first {} "
-        "documents of {} ends with it. If the dataset's tokenizer has another number of tokens, give "
-        "its --vocab-file; if the dataset was made without --append-eod, make it with that, or give "
-        "--dataloader-inter-document-masking for the ends that its index tells",
-        flag, vocabulary.end_of_document_id(), vocabulary.source, kNumDocumentsSeen, prefix));
-  }
+  const int32_t id = vocabulary.end_of_document_id();
+  const std::vector<std::string> prefixes = dataset_prefixes(config);
+  if (std::any_of(prefixes.begin(), prefixes.end(), [id](const std::string& prefix) {
+        return has_document_that_ends_with(DatasetReader(prefix), id);
+      }))
+    return;
+  throw std::invalid_argument(fmt::format(
+      "{} looks for the end-of-document token {}, the last one of {}, but none of the first {} "
+      "documents of {} ends with it. If the dataset's tokenizer has another number of tokens, give "
+      "its --vocab-file; if the dataset was made without --append-eod, make it with that{}",
+      flag, id, vocabulary.num_dataset_tokens > 0 ? "the dataset's tokenizer" : vocabulary.source,
+      kNumDocumentsSeen, prefixes.empty() ? "the data" : prefixes.front(),
+      config.eod_mask_loss
+          ? ""
+          : ", or give --dataloader-inter-document-masking for the ends that its index tells"));
 }
 
 }  // namespace weft

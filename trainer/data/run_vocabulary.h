@@ -39,7 +39,7 @@ struct RunVocabulary {
 RunVocabulary find_run_vocabulary(const Config& config);
 
 // Throws std::invalid_argument where the run looks for the end-of-document token (--eod-mask-loss,
-// --reset-position-ids, --reset-attention-mask) and none of the first documents of a dataset ends
+// --reset-position-ids, --reset-attention-mask) and none of the first documents of any dataset ends
 // with it: the options would do nothing. Throws as DatasetReader.
 void check_document_ends(const Config& config, const RunVocabulary& vocabulary);
 

@@ -129,8 +129,8 @@ Operation residual_norm_forward_operation(const ResidualNorm& a) {
 }
 
 Operation residual_norm_backward_operation(const ResidualNormBackward& a) {
-  const double sums =
-      bytes_of({a.dweight, a.dbias}) + bias_bytes(a.dbranch_bias, a.bias_period, a.dresidual);
+  // The gradient of a table of positions is written whole.
+  const double sums = bytes_of({a.dbranch_bias, a.dweight, a.dbias});
   return rows_operation("residual_norm_backward", a.dresidual,
                         bytes_of({a.dresidual, a.dbranch, a.dnormed, a.dresidual_in, a.residual,
                                   a.mean, a.rstd, a.weight}) +

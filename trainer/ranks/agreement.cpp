@@ -64,8 +64,11 @@ std::string program_checksum() {
   try {
     return checksum_of(read_file("/proc/self/exe"));
   } catch (const std::system_error& error) {
-    if (error.code() != std::errc::permission_denied) throw;
-    return "unknown";  // a cluster may install programs that users run but cannot read
+    // A cluster may install programs that users run but cannot read, and a container may lack /proc.
+    if (error.code() != std::errc::permission_denied &&
+        error.code() != std::errc::no_such_file_or_directory)
+      throw;
+    return "unknown";
   }
 }
 

@@ -84,7 +84,7 @@ TEST(Operation, ElementwiseOperationsMoveEachTensorOnce) {
   back.dbranch_bias = fp32({64, 32});
   back.bias_period = 8;
   EXPECT_EQ(residual_norm_backward_operation(back).bytes,
-            3 * 2.0 * 16 * 32 + 4 * 4.0 * 32 + 2 * 4.0 * 8 * 32);
+            3 * 2.0 * 16 * 32 + 4 * 4.0 * 32 + 2 * 4.0 * 64 * 32);
 
   const Tensor logits = bf16({16, 64});
   EXPECT_EQ(cross_entropy_operation("cross_entropy", logits, {}, true).bytes, 2 * 2.0 * 16 * 64);
