@@ -1,10 +1,10 @@
 // Index caches that Megatron itself wrote, for looking at runs that Weft did not train.
 //
-// Megatron never compares a cache with its data: a run has read what the cache of its arguments says, whatever
-// the data are now. So such files are mapped as they are, and nothing is built. That they have the sizes which
-// data and arguments give is checked here; single numbers that point out of bounds are found where they are
-// used (GptDataset). Indexes do not depend on the tokenizer, but Megatron-Core's names do, and each of its
-// versions describes it otherwise: files are found by what the rest of their description says.
+// Megatron never compares a cache with its data: a run has read what the cache of its arguments says,
+// whatever the data are now. So such files are mapped as they are, and nothing is built. Their sizes and the
+// numbers of datasets in a blend are checked here; other numbers that do not fit the data are found where
+// they are used (GptDataset). Indexes do not depend on the tokenizer, but Megatron-Core's names do, and each
+// of its versions describes it otherwise: files are found by what the rest of their description says.
 #pragma once
 
 #include <filesystem>
@@ -27,7 +27,7 @@ class MegatronCache {
   std::optional<CachedIndex> find_index(const IndexDescription& description,
                                         const DatasetReader& reader,
                                         const GptIndexOptions& options) const;
-  // The same for the blending index of Megatron-Core, which is the only one that is kept in files.
+  // Does the same for the blending index of Megatron-Core, which is the only one that is kept in files.
   std::optional<CachedBlend> find_blend(const nlohmann::ordered_json& description, int64_t size,
                                         size_t num_datasets) const;
 
@@ -42,7 +42,7 @@ class MegatronCache {
   std::multimap<std::string, std::string> names_;
 };
 
-// Where the program keeps the caches of a dataset without --data-cache-path.
+// Returns where the program keeps the caches of a dataset without --data-cache-path.
 std::filesystem::path default_cache_folder(const IndexDescription& description);
 
 }  // namespace weft

@@ -97,7 +97,7 @@ class InspectDocumentsCommand final : public Command {
   }
 
  private:
-  // All datasets of the run, or the one that --dataset means. Parts of a run, or of its blend, may spell
+  // Opens all datasets of the run, or the one that --dataset means. Parts of a run, or of its blend, may spell
   // one dataset differently, for example through a link: the first spelling stands for it.
   void open_datasets(const std::vector<RunSegment>& segments) {
     std::map<std::string, std::vector<std::string>> spellings;  // by files

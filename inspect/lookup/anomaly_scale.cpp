@@ -10,7 +10,7 @@ namespace {
 constexpr Measures kLeastDeviations = {0.01F, 0.01F, 0.02F, 0.25F};
 
 constexpr size_t kNumBins = 1 << 18;
-// Larger values share the last bin: no median lies there.
+// Larger values are rare and share the last bin.
 constexpr Measures kLargest = {1, 1, 2, 64};
 
 }  // namespace

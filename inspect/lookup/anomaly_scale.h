@@ -36,7 +36,7 @@ class MeasureHistograms {
   int64_t num_pieces_ = 0;
 };
 
-// The z-scores of a range.
+// Gives the pieces of a range their z-scores.
 class AnomalyScale {
  public:
   // `pieces` are all of the range.

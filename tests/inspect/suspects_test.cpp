@@ -16,7 +16,7 @@ float median_of(std::vector<float> values) {
   return values.empty() ? 0 : values[values.size() / 2];
 }
 
-// Medians of all values, by sorting them.
+// Finds the medians of all values by sorting them.
 struct ExactScale {
   explicit ExactScale(const std::vector<MeasuredPiece>& pieces) {
     constexpr Measures kLeast = {0.01F, 0.01F, 0.02F, 0.25F};
@@ -66,7 +66,7 @@ class SuspectsTest : public testing::Test {
     return pieces;
   }
 
-  // Every document with its worst piece, by the same scale.
+  // Returns the documents with the largest scores on this scale, each with its worst piece.
   static std::vector<Suspect> simple_ranking(const std::vector<MeasuredPiece>& pieces,
                                              const AnomalyScale& scale, int64_t num_kept) {
     std::map<std::pair<const DatasetReader*, int64_t>, Suspect> by_document;

@@ -34,8 +34,8 @@ struct RunVocabulary {
 // the manifest's, or else those of the files.
 // Throws std::invalid_argument if there is no such source, if --vocab-size is smaller than the
 // vocabulary of the manifest or of --vocab-file, if --vocab-file or --merge-file is another file
-// than the manifest says, and if the datasets of a blend were made with different vocabularies; std::runtime_error for a file that is no vocabulary, std::system_error if
-// it cannot be read.
+// than the manifest says, and if the datasets of a blend were made with different vocabularies;
+// std::runtime_error for a file that is no vocabulary, std::system_error if it cannot be read.
 RunVocabulary find_run_vocabulary(const Config& config);
 
 // Throws std::invalid_argument where the run looks for the end-of-document token (--eod-mask-loss,

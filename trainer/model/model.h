@@ -34,7 +34,7 @@ struct MicroBatch {
 };
 
 // All weights of this rank, or all their gradients, as views into an arena. Shapes are those of the
-// tensor-parallel rank. Biases that the model has not are empty.
+// tensor-parallel rank. Biases that the model lacks are empty.
 struct LayerParameters {
   Tensor ln1_weight, ln1_bias;    // (C)
   Tensor qkv_weight, qkv_bias;    // (3*H*D/tp, C), (3*H*D/tp)
