@@ -181,21 +181,29 @@ struct MappedBlend {
   NpyArray dataset_index, sample_index;
 };
 
+}  // namespace
+
+CachedBlend map_blend(const fs::path& folder, const BlendCacheNames& names, int64_t size) {
+  const auto mapped = std::make_shared<const MappedBlend>(MappedBlend{
+      NpyArray(folder / names.dataset_index), NpyArray(folder / names.dataset_sample_index)});
+  if (mapped->dataset_index.shape() != shape(size) || mapped->sample_index.shape() != shape(size))
+    throw std::runtime_error("its arrays do not have " + std::to_string(size) + " samples");
+  return {.index = {.view = {.dataset_index = mapped->dataset_index.values<int16_t>(),
+                             .sample_index = mapped->sample_index.values<int64_t>()},
+                    .memory = mapped},
+          .counts = {},
+          .was_there = true};
+}
+
+namespace {
+
 std::optional<CachedBlend> find_blend(const fs::path& folder, const BlendCacheNames& names,
                                       int64_t size) {
   return open_or_nothing([&]() -> std::optional<CachedBlend> {
     const std::string text = find_stamp(folder / names.stamp);
     if (text.empty()) return std::nullopt;
-    const auto mapped = std::make_shared<const MappedBlend>(MappedBlend{
-        NpyArray(folder / names.dataset_index), NpyArray(folder / names.dataset_sample_index)});
-    CachedBlend blend;
+    CachedBlend blend = map_blend(folder, names, size);
     parse_json<Json>(text).at("counts").get_to(blend.counts);
-    blend.index = {.view = {.dataset_index = mapped->dataset_index.values<int16_t>(),
-                            .sample_index = mapped->sample_index.values<int64_t>()},
-                   .memory = mapped};
-    if (mapped->dataset_index.shape() != shape(size) || mapped->sample_index.shape() != shape(size))
-      return std::nullopt;
-    blend.was_there = true;
     return blend;
   });
 }

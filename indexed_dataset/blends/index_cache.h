@@ -52,6 +52,10 @@ struct CachedBlend {
   bool was_there = false;
 };
 
+// Maps the arrays of a blending index of this size; nothing is counted. Throws as map_index().
+CachedBlend map_blend(const std::filesystem::path& folder, const BlendCacheNames& names,
+                      int64_t size);
+
 // The same for the blending index of these weights and this size, which follows from them alone.
 CachedBlend open_cached_blend(const std::filesystem::path& folder,
                               const nlohmann::ordered_json& description, Split split,

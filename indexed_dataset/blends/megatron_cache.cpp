@@ -1,15 +1,14 @@
 #include "indexed_dataset/blends/megatron_cache.h"
 
-#include <algorithm>
-#include <memory>
+#include <span>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/storage/file_io.h"
-#include "indexed_dataset/storage/npy_file.h"
 
 namespace weft {
 namespace {
@@ -44,9 +43,16 @@ std::string without_epochs(std::string text) {
 
 std::string key_of(const Json& description) { return without_tokenizer(description).dump(); }
 
-struct MappedBlend {
-  NpyArray dataset_index, sample_index;
-};
+// Returns nothing for a file that is no description.
+std::optional<std::string> find_key(const std::string& text) {
+  try {
+    const Json json = parse_json<Json>(text);
+    if (json.is_object()) return key_of(json);
+  } catch (const Json::exception&) {
+  } catch (const std::runtime_error&) {  // it exceeds the limits of parse_json()
+  }
+  return std::nullopt;
+}
 
 [[noreturn]] void throw_unfit(const fs::path& file, const std::string& what,
                               const std::string& why) {
@@ -67,11 +73,8 @@ MegatronCache::MegatronCache(fs::path folder) : folder_(std::move(folder)) {
       if (!name.ends_with(end)) continue;
       const std::string text = read_file(entry->path());
       const std::string base = name.substr(0, name.size() - end.size());
-      if (end == kLegacyEnd) {
-        names_.emplace(without_epochs(text), base);
-      } else if (const Json json = Json::parse(text, nullptr, false); json.is_object()) {
-        names_.emplace(key_of(json), base);
-      }
+      if (const auto key = end == kLegacyEnd ? std::optional(without_epochs(text)) : find_key(text))
+        names_.emplace(*key, base);
     }
   }
   if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory)
@@ -135,21 +138,16 @@ std::optional<CachedBlend> MegatronCache::find_blend(const Json& description, in
   const fs::path file = folder_ / (*base + "dataset_index.npy");
   if (!fs::exists(file)) return std::nullopt;
   try {
-    const auto mapped = std::make_shared<const MappedBlend>(
-        MappedBlend{NpyArray(file), NpyArray(folder_ / (*base + "dataset_sample_index.npy"))});
-    const std::vector<int64_t> shape{size};
-    if (mapped->dataset_index.shape() != shape || mapped->sample_index.shape() != shape)
-      throw std::runtime_error("it does not have " + std::to_string(size) + " samples");
-    for (const int16_t dataset : mapped->dataset_index.values<int16_t>()) {
+    BlendCacheNames names;
+    names.dataset_index = file.filename().string();
+    names.dataset_sample_index = *base + "dataset_sample_index.npy";
+    CachedBlend blend = map_blend(folder_, names, size);
+    for (const int16_t dataset :
+         std::get<std::span<const int16_t>>(blend.index.view.dataset_index)) {
       if (dataset < 0 || static_cast<size_t>(dataset) >= num_datasets)
         throw std::runtime_error("it has samples of a dataset " + std::to_string(dataset));
     }
-    CachedBlend blend;
-    blend.index = {.view = {.dataset_index = mapped->dataset_index.values<int16_t>(),
-                            .sample_index = mapped->sample_index.values<int64_t>()},
-                   .memory = mapped};
     blend.counts = blend.index.view.counts(num_datasets);
-    blend.was_there = true;
     return blend;
   } catch (const std::system_error&) {
     throw;

@@ -262,6 +262,7 @@ void DataLoader::fill(const Work& work) {
   const int64_t first_row = (work.micro_batch_idx * options_.dp_size + options_.dp_rank) * B;
   double mask_sum = 0;
   std::vector<std::optional<LengthCurriculum::Row>> rows;
+  rows.reserve(static_cast<size_t>(B));
   for (int64_t b = 0; b < B; ++b)
     rows.push_back(find_row(slot.first, slot.iteration, first_row + b));
   const auto prefetch = [&](int64_t b) {
