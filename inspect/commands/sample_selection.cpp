@@ -74,6 +74,26 @@ Stretch SampleSelection::stretch_of(const std::vector<RunSegment>& segments, int
           .iteration = iteration};
 }
 
+void SampleSelection::check_last(const std::vector<RunSegment>& segments, int64_t iteration) const {
+  const SampleOrder& order = segments.back().order;
+  if (!order.global_batch_size) return;
+  const int64_t last = num_iterations_of(segments.back());
+  if (iteration <= last) return;
+  std::string message = fmt::format(
+      "iteration {} is asked for, but the run's last one is {}, by {}", iteration, last,
+      order.train_iters ? fmt::format("--train-iters {}", *order.train_iters)
+                        : fmt::format("--train-samples {}", order.train_samples.value_or(0)));
+  if (split.split == Split::kValid) {
+    int64_t evaluated = last;
+    while (evaluated > segments.front().resumed.iteration && !has_evaluation(segments, evaluated))
+      --evaluated;
+    message += evaluated > segments.front().resumed.iteration
+                   ? fmt::format("; the last evaluation follows iteration {}", evaluated)
+                   : "; no evaluation follows any of them";
+  }
+  throw std::invalid_argument(message);
+}
+
 std::vector<Stretch> SampleSelection::select(const std::vector<RunSegment>& segments) const {
   std::vector<Stretch> selected;
   const bool is_validation = split.split == Split::kValid;
@@ -84,8 +104,10 @@ std::vector<Stretch> SampleSelection::select(const std::vector<RunSegment>& segm
       selected.back().split = split.split;
     }
   } else if (iteration_) {
+    check_last(segments, *iteration_);
     selected = {stretch_of(segments, *iteration_, is_validation)};
   } else if (!iterations_.empty()) {
+    check_last(segments, iterations_[1]);
     for (int64_t i = iterations_[0]; i <= iterations_[1]; ++i) {
       // Segments may differ in their interval. One iteration alone is told why it has none.
       if (is_validation && iterations_[0] < iterations_[1] && !has_evaluation(segments, i))
@@ -102,6 +124,7 @@ std::vector<Stretch> SampleSelection::select(const std::vector<RunSegment>& segm
                         line.is_validation ? "validation" : "training",
                         line.is_validation ? "valid" : "train"));
       }
+      check_last(segments, line.iteration);
       selected.push_back(stretch_of_line(segments, line));
     }
   }
@@ -145,22 +168,9 @@ const TakenSamples& SampleSelection::find_samples(RunSamples& samples, Stretch& 
   if (taken->are_whole()) end = std::min(end, taken->dataset().end());
   if (stretch.last <= end && taken->row(stretch.last - 1).sample < taken->dataset().end())
     return *taken;
-  check_iteration(*stretch.segment);
   throw std::invalid_argument(
       fmt::format("samples {} to {} are asked for, but the run takes only {} from {}",
                   stretch.first, stretch.last, end, split.name()));
-}
-
-void SampleSelection::check_iteration(const RunSegment& segment) const {
-  if ((!iteration_ && iterations_.empty()) || !segment.order.global_batch_size) return;
-  const int64_t asked = iteration_ ? *iteration_ : iterations_[1],
-                last = num_iterations_of(segment);
-  if (asked <= last) return;
-  const SampleOrder& order = segment.order;
-  throw std::invalid_argument(fmt::format(
-      "iteration {} is asked for, but the run's last one is {}, by {}", asked, last,
-      order.train_iters ? fmt::format("--train-iters {}", *order.train_iters)
-                        : fmt::format("--train-samples {}", order.train_samples.value_or(0))));
 }
 
 std::string SampleSelection::description() const {

@@ -38,8 +38,9 @@ struct SampleSelection {
                             bool evaluation);
   static Stretch stretch_of_line(const std::vector<RunSegment>& segments, const LogLine& line);
 
-  // Throws std::invalid_argument for iterations behind the last one that the run's arguments ask for.
-  void check_iteration(const RunSegment& segment) const;
+  // Throws std::invalid_argument for an iteration behind the last one that the run's arguments ask for; it
+  // names that one, and the last one with an evaluation if evaluations are asked for.
+  void check_last(const std::vector<RunSegment>& segments, int64_t iteration) const;
 
   std::vector<int64_t> sample_range_, iterations_;
   std::optional<int64_t> iteration_;

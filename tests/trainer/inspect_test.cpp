@@ -123,6 +123,34 @@ TEST_F(InspectRun, RefusesACheckpointThatItsRunManifestContradicts) {
   EXPECT_EQ(samples().size(), 8U);
 }
 
+TEST_F(InspectRun, RefusesEvaluationsAndIterationsBehindTheEndOfTheRun) {
+  // Every evaluation is of all samples, so that their numbers alone refuse nothing.
+  const Arguments whole = {"--full-validation", "--eval-interval", "4", "--exit-interval", "5"};
+  ASSERT_EQ(run(arguments("run", 10, whole)), 0) << output();
+  Arguments shorter = whole;
+  shorter.insert(shorter.end(), {"--global-batch-size", "4", "--override-lr-scheduler"});
+  ASSERT_EQ(run(arguments("run", 10, shorter)), 0) << output();
+  const auto expect_refused = [&](const Arguments& selection, const std::string& message) {
+    EXPECT_EQ(inspect_run("run", selection), static_cast<int>(ExitCode::kUsage)) << output();
+    EXPECT_THAT(output(), HasSubstr(message));
+  };
+  ASSERT_EQ(inspect_run("run", {"--split-name", "valid", "--iteration", "8"}), 0) << output();
+  const auto evaluated = samples();
+  ASSERT_EQ(inspect_run("run", {"--split-name", "valid", "--iterations", "5", "10"}), 0);
+  EXPECT_EQ(samples(), evaluated);
+  const std::string last = "the run's last one is 10, by --train-iters 10";
+  for (const Arguments& selection :
+       {Arguments{"--iteration", "4000"}, Arguments{"--iterations", "1", "12"},
+        Arguments{"--log-line", " validation loss at iteration 12 | lm loss value: 7.0E+00 |"}}) {
+    Arguments of_valid = {"--split-name", "valid"};
+    of_valid.insert(of_valid.end(), selection.begin(), selection.end());
+    expect_refused(of_valid, last + "; the last evaluation follows iteration 8");
+  }
+  // The range begins in the first part of the run.
+  expect_refused({"--iterations", "2", "11"}, "iteration 11 is asked for, but " + last);
+  expect_refused({"--log-line", " iteration       11/      10 | consumed samples:  64 |"}, last);
+}
+
 TEST_F(InspectRun, RefusesAnOrderThatItDoesNotKnow) {
   ASSERT_EQ(run(arguments("run", 6)), 0) << output();
   const std::filesystem::path path = folder_ / "run/run_manifest.json";

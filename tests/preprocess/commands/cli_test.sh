@@ -195,7 +195,7 @@ set -o pipefail
 expect 2 '--run already says how the run was trained: leave --seed out' "$data" inspect samples --run run --sample-range 0 1 --seed 1234
 expect 2 "iteration 17 is asked for, but the run's last one is 16, by --train-" "$data" inspect samples --run run --iteration 17
 expect 0 '' "$data" inspect samples --run run --iteration 16
-expect 2 'do not fit 64 bits' "$data" inspect samples --run run --iteration 9223372036854775807
+expect 2 "the run's last one is 16" "$data" inspect samples --run run --iteration 9223372036854775807
 expect 2 'test' "$data" inspect samples --run run --split-name test --sample-range 0 1
 sed -i 's/^{/{"dataset_prefix": "workers_text_document", "dataset_samples": {"train": 64, "validation": 80, "test": 0}, /' run/run_manifest.json
 expect 0 '' "$data" inspect samples --run run --iteration 3 --format jsonl
