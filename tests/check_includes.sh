@@ -6,7 +6,7 @@ set -euo pipefail
 cd "${WEFT_SOURCE_DIR:-$(dirname "$0")/..}"
 map='
 tokenizer        : split merge known_words top
-indexed_dataset  : process terminal,ranks,storage pair soundness,samples curriculum blends beside run_folder
+indexed_dataset  : process terminal,ranks,storage pair soundness,samples curriculum,index_caches blends beside run_folder
 inspect          > tokenizer indexed_dataset : text lookup losses commands
 analyze          > tokenizer indexed_dataset inspect : top
 preprocess       > tokenizer indexed_dataset inspect analyze : stream compressed web documents ledger rank run,report commands

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "indexed_dataset/blends/blend.h"
-#include "indexed_dataset/blends/blending_index.h"
+#include "indexed_dataset/index_caches/blending_index.h"
 #include "indexed_dataset/samples/order_kind.h"
 
 namespace weft {

@@ -8,18 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "indexed_dataset/blends/blending_index.h"
+#include "indexed_dataset/index_caches/blending_index.h"
 #include "indexed_dataset/samples/cyclic_order.h"
 #include "indexed_dataset/samples/drawn_order.h"
 #include "indexed_dataset/samples/gpt_dataset.h"
 
 namespace weft {
-
-// A blending index and the memory or the mapped files that it lies in.
-struct HeldBlendingIndex {
-  BlendingIndexView view;
-  std::shared_ptr<const void> memory;
-};
 
 // Thread-safe after construction.
 class BlendedDataset {

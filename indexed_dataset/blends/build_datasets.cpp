@@ -12,10 +12,10 @@
 #include <utility>
 
 #include "indexed_dataset/blends/blend_schedule.h"
-#include "indexed_dataset/blends/index_cache.h"
-#include "indexed_dataset/blends/megatron_cache.h"
 #include "indexed_dataset/blends/numpy_sum.h"
 #include "indexed_dataset/blends/order_description.h"
+#include "indexed_dataset/index_caches/index_cache.h"
+#include "indexed_dataset/index_caches/megatron_cache.h"
 #include "indexed_dataset/process/parallel_for.h"
 
 namespace weft {

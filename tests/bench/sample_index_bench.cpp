@@ -18,8 +18,8 @@
 #include <random>
 #include <string>
 
-#include "indexed_dataset/blends/blending_index.h"
 #include "indexed_dataset/blends/numpy_sum.h"
+#include "indexed_dataset/index_caches/blending_index.h"
 #include "indexed_dataset/samples/gpt_index.h"
 
 namespace {

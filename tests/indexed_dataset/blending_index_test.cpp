@@ -1,5 +1,5 @@
 // Published vectors were made with the C++ extension of Megatron-Core and bigscience's fork.
-#include "indexed_dataset/blends/blending_index.h"
+#include "indexed_dataset/index_caches/blending_index.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

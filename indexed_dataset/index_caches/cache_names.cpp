@@ -1,4 +1,4 @@
-#include "indexed_dataset/blends/cache_names.h"
+#include "indexed_dataset/index_caches/cache_names.h"
 
 #include <openssl/evp.h>
 

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <variant>
 #include <vector>
@@ -34,6 +35,12 @@ struct BlendingIndexView {
     return std::visit([idx](const auto& of) { return int64_t{of[static_cast<size_t>(idx)]}; },
                       dataset_index);
   }
+};
+
+// A blending index and the memory or the mapped files that it lies in.
+struct HeldBlendingIndex {
+  BlendingIndexView view;
+  std::shared_ptr<const void> memory;
 };
 
 struct BlendingIndex {

@@ -18,8 +18,8 @@
 #include <optional>
 #include <string>
 
-#include "indexed_dataset/blends/blended_dataset.h"
-#include "indexed_dataset/blends/cache_names.h"
+#include "indexed_dataset/index_caches/blending_index.h"
+#include "indexed_dataset/index_caches/cache_names.h"
 #include "indexed_dataset/samples/gpt_dataset.h"
 
 namespace weft {

@@ -13,7 +13,7 @@
 #include <optional>
 #include <string>
 
-#include "indexed_dataset/blends/index_cache.h"
+#include "indexed_dataset/index_caches/index_cache.h"
 
 namespace weft {
 

@@ -1,4 +1,4 @@
-#include "indexed_dataset/blends/index_cache.h"
+#include "indexed_dataset/index_caches/index_cache.h"
 
 #include <sys/stat.h>
 

@@ -1,4 +1,4 @@
-#include "indexed_dataset/blends/furthest_behind.h"
+#include "indexed_dataset/index_caches/furthest_behind.h"
 
 #include "indexed_dataset/process/vector_clones.h"
 

@@ -1,4 +1,4 @@
-#include "indexed_dataset/blends/blending_index.h"
+#include "indexed_dataset/index_caches/blending_index.h"
 
 #include <algorithm>
 #include <bit>
@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "indexed_dataset/blends/furthest_behind.h"
+#include "indexed_dataset/index_caches/furthest_behind.h"
 
 namespace weft {
 namespace {

@@ -1,4 +1,4 @@
-#include "indexed_dataset/blends/megatron_cache.h"
+#include "indexed_dataset/index_caches/megatron_cache.h"
 
 #include <span>
 #include <stdexcept>
