@@ -127,6 +127,47 @@ std::string bubble_line(const BatchSchedule& schedule, const Topology& topology)
       100.0 * (topology.pp_size - 1) / static_cast<double>(last + topology.pp_size - 1), last);
 }
 
+// The plan cannot know the speed of a model that was never measured; the reader scales the days.
+std::string flops_line(const Config& config, const ModelShape& shape,
+                       const BatchSchedule& schedule) {
+  constexpr double kFlopsPerSecond = 1e14, kSecondsPerDay = 86400;
+  const auto tokens_of_step = static_cast<double>(config.global_batch() * config.seq_length);
+  const auto tokens =
+      static_cast<double>(schedule.after(schedule.num_iterations(), {}).consumed.tokens);
+  const double flops = model_flops(shape, tokens);
+  return fmt::format(
+      " > model FLOPs: {:.4g} in an iteration of the last size, {:.4g} in the {:.4g} tokens of the "
+      "run; {} devices of 100 TFLOP/s each take {:.3g} days for them\n",
+      model_flops(shape, tokens_of_step), flops, tokens, config.world_size,
+      flops / static_cast<double>(config.world_size) / kFlopsPerSecond / kSecondsPerDay);
+}
+
+// The datasets of the run and what their indexes take.
+struct PlannedData {
+  PlannedData(const Config& config, const BatchSchedule& schedule) {
+    const DatasetTargetSizes sizes = target_sizes(config, schedule);
+    text = dataset_sizes_lines(sizes, config.full_validation);
+    if (config.plans_without_data()) {
+      text += " > no dataset is named: the index of the samples is not planned\n";
+      return;
+    }
+    const std::vector<DatasetIdentity> datasets = DataWatch(dataset_prefixes(config)).identities();
+    int64_t num_documents = 0, num_tokens = 0;
+    for (const DatasetIdentity& dataset : datasets) {
+      num_documents += dataset.num_documents;
+      num_tokens += dataset.num_tokens;
+    }
+    text += fmt::format(" > {}: {} documents, {} tokens\n", name_of_datasets(config), num_documents,
+                        num_tokens);
+    index_bytes = sample_index_bytes(sizes, datasets, config.seq_length);
+    text += fmt::format(" > index of the samples: {:.2f} MiB of host memory\n",
+                        static_cast<double>(index_bytes) / (1 << 20));
+  }
+
+  std::string text;
+  int64_t index_bytes = 0;
+};
+
 }  // namespace
 
 void dry_run(const Config& config, const std::vector<std::string>& notes, int64_t ranks_on_host,
@@ -164,20 +205,9 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, int64_
                         nccl_bytes >> 20, kNcclGroupBytes >> 20, num_groups_of_several(topology));
   }
 
-  text += schedule_table(config, schedule);
-  const DatasetTargetSizes sizes = target_sizes(config, schedule);
-  text += dataset_sizes_lines(sizes, config.full_validation);
-  const std::vector<DatasetIdentity> datasets = DataWatch(dataset_prefixes(config)).identities();
-  int64_t num_documents = 0, num_tokens = 0;
-  for (const DatasetIdentity& dataset : datasets) {
-    num_documents += dataset.num_documents;
-    num_tokens += dataset.num_tokens;
-  }
-  text += fmt::format(" > {}: {} documents, {} tokens\n", name_of_datasets(config), num_documents,
-                      num_tokens);
-  const int64_t index_bytes = sample_index_bytes(sizes, datasets, config.seq_length);
-  text += fmt::format(" > index of the samples: {:.2f} MiB of host memory\n",
-                      static_cast<double>(index_bytes) / (1 << 20));
+  text += schedule_table(config, schedule) + flops_line(config, options.shape, schedule);
+  const PlannedData data(config, schedule);
+  text += data.text;
   std::fputs(text.c_str(), out);
   std::fflush(out);
   if (device.profile) {
@@ -186,9 +216,9 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, int64_
   } else {
     check_device_memory(plan.device_bytes() + nccl_bytes, device.backend->free_memory_bytes(),
                         device.backend->description());
-    check_memory(plan, *device.backend, index_bytes, config.num_workers);
+    check_memory(plan, *device.backend, data.index_bytes, config.num_workers);
     check_memory_of_host(ranks_on_host,
-                         ranks_on_host * host_bytes(plan, *device.backend, index_bytes),
+                         ranks_on_host * host_bytes(plan, *device.backend, data.index_bytes),
                          free_host_bytes(), "this host");
     const bool is_on_host = device.backend->kind() == DeviceKind::kCpu;
     check_snapshot_memory(largest->snapshot_bytes(),

@@ -55,6 +55,15 @@ int64_t num_ranks_beside(const weft::HostGroup& ranks) {
   return count;
 }
 
+// A process alone plans for the ranks of --world-size, or for those that hold one model together.
+int64_t planned_world_size(const weft::Config& config) {
+  constexpr int64_t kMostRanks = 1 << 20;
+  if (config.planned_world_size)
+    return std::clamp<int64_t>(*config.planned_world_size, 1, kMostRanks);
+  return std::clamp<int64_t>(config.tensor_model_parallel_size, 1, kMostRanks) *
+         std::clamp<int64_t>(config.pipeline_model_parallel_size, 1, kMostRanks);
+}
+
 // The exit code and the words for the exception that is under way.
 std::pair<weft::ExitCode, std::string> current_failure() {
   try {
@@ -78,12 +87,7 @@ weft::ExitCode run(weft::ParsedArguments& parsed, weft::HostGroup& ranks,
                    weft::TrainLoop::Clock::time_point process_start) {
   weft::Config& config = parsed.config;
   config.world_size = ranks.size();
-  // A process alone plans for the ranks that hold one model together.
-  if (config.dry_run && ranks.size() == 1) {
-    constexpr int64_t kMostRanks = 1 << 20;
-    config.world_size = std::clamp<int64_t>(config.tensor_model_parallel_size, 1, kMostRanks) *
-                        std::clamp<int64_t>(config.pipeline_model_parallel_size, 1, kMostRanks);
-  }
+  if (config.dry_run && ranks.size() == 1) config.world_size = planned_world_size(config);
   if (config.measure_device) {
     if (print_problems(parsed.problems, ranks)) return weft::ExitCode::kUsage;
     weft::measure_devices(config, ranks, stdout);

@@ -362,6 +362,51 @@ TEST_F(Training, DryRunPlansForAGpuThatIsNotHere) {
   EXPECT_EQ(run(arguments("run", 30, {"--device-profile", "h200"})), 2) << "it is for --dry-run";
 }
 
+TEST_F(Training, DryRunPlansForRanksAndDataThatAreNotHere) {
+  Arguments planned = {"--num-layers",
+                       "2",
+                       "--hidden-size",
+                       "64",
+                       "--num-attention-heads",
+                       "2",
+                       "--kv-channels",
+                       "64",
+                       "--seq-length",
+                       "16",
+                       "--max-position-embeddings",
+                       "16",
+                       "--micro-batch-size",
+                       "2",
+                       "--global-batch-size",
+                       "48",
+                       "--train-iters",
+                       "10",
+                       "--lr",
+                       "1e-3",
+                       "--dry-run",
+                       "--device-profile",
+                       "h100",
+                       "--tensor-model-parallel-size",
+                       "2",
+                       "--vocab-size",
+                       "100",
+                       "--eod-mask-loss",
+                       "--world-size",
+                       "12"};
+  ASSERT_EQ(run(planned), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("using world size: 12, data-parallel-size: 6, "));
+  EXPECT_THAT(output(), HasSubstr(" > no dataset is named: the index of the samples is not"));
+  EXPECT_THAT(output(), HasSubstr(" in the 7680 tokens of the run; 12 devices of 100 TFLOP/s"));
+  planned.back() = "13";
+  EXPECT_EQ(run(planned), 2);
+  EXPECT_THAT(output(), HasSubstr("the number of ranks, 13, is not a multiple of"));
+  planned.back() = "0";
+  EXPECT_EQ(run(planned), 2);
+  EXPECT_THAT(output(), HasSubstr("--world-size must be positive (got 0)"));
+  EXPECT_EQ(run(arguments("run", 30, {"--world-size", "2"})), 2);
+  EXPECT_THAT(output(), HasSubstr("--world-size 2 needs --dry-run: the ranks that train are"));
+}
+
 TEST_F(Training, WrongFlagsAreAllReportedBeforeAnythingElse) {
   EXPECT_EQ(run(arguments("run", 30, {"--fp16", "--num-layer", "3", "--global-batch-size", "7"})),
             2);

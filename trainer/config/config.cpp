@@ -52,6 +52,10 @@ DataPaths Config::data_paths() const {
           .blend_schedule = blend_schedule};
 }
 
+bool Config::plans_without_data() const {
+  return dry_run && data_paths().empty() && blend_schedule.empty();
+}
+
 int64_t Config::global_batch() const {
   if (global_batch_size) return *global_batch_size;
   if (!step_batch_size_schedule.empty()) return batch_size_plan().last();

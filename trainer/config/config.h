@@ -83,7 +83,8 @@ struct Config {
   std::optional<int64_t> check_weights_interval;
   std::string distributed_backend = "nccl";  // of ranks on GPUs
   double distributed_timeout_minutes = 10;
-  int64_t world_size = 1;  // the number of ranks; no option: the launcher decides
+  int64_t world_size = 1;                     // the number of ranks: the launcher decides
+  std::optional<int64_t> planned_world_size;  // with --dry-run: ranks that are not started
   // data
   std::vector<std::string> data_path, train_data_path, valid_data_path, test_data_path;
   std::string data_args_path, per_split_data_args_path;
@@ -166,6 +167,8 @@ struct Config {
   Gelu gelu() const { return no_bias_gelu_fusion ? Gelu::kErf : Gelu::kTanh; }
   // Returns the options that name datasets; resolve_data_paths() reads them.
   DataPaths data_paths() const;
+  // Returns whether this is a --dry-run that names no dataset.
+  bool plans_without_data() const;
   std::string run_folder() const { return run_dir.empty() ? save : run_dir; }
   // Returns pad_vocab_size_to, or the next multiple of make_vocab_size_divisible_by * tp.
   int64_t padded_vocab_size(int64_t tokenizer_vocab_size) const;

@@ -123,6 +123,8 @@ void visit_options(C& c, Visitor& v) {
   v("device", c.device, "auto, cuda or cpu");
   v("device-profile", c.device_profile,
     "with --dry-run: plan for this kind of GPU (h200) or this profile file, without a GPU");
+  v("world-size", c.planned_world_size,
+    "with --dry-run: plan for so many ranks without starting them (default: those that hold one model)");
   v("tensor-model-parallel-size", c.tensor_model_parallel_size,
     "ranks that share each layer: its heads, its feed-forward columns, the vocabulary");
   v("pipeline-model-parallel-size", c.pipeline_model_parallel_size,

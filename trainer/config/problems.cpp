@@ -127,7 +127,8 @@ void check_split(const Config& c, ProblemList& p) {
   }
 }
 
-void check_data(const Config& c, ProblemList& p) {
+// Names of datasets, and what they are for.
+void check_blends(const Config& c, ProblemList& p) {
   try {
     const SplitBlends blends = resolve_data_paths(c.data_paths());
     if (!blends.has_own_paths) check_split(c, p);
@@ -150,6 +151,10 @@ void check_data(const Config& c, ProblemList& p) {
   } catch (const std::exception& error) {
     p.add_if(true, "{}", error.what());
   }
+}
+
+void check_data(const Config& c, ProblemList& p) {
+  if (!c.plans_without_data()) check_blends(c, p);
   p.add_if(!(c.mid_level_dataset_surplus >= 0),
            "--mid-level-dataset-surplus must be at least 0 (got {})", c.mid_level_dataset_surplus);
   p.add_if(c.dataloader_type != "single" && c.dataloader_type != "cyclic",
@@ -221,6 +226,15 @@ void check_world(const Config& c, ProblemList& p) {
   p.add_if(c.zero_stage == 0 && c.use_distributed_optimizer,
            "--zero-stage 0 and --use-distributed-optimizer exclude each other");
   p.positive(c.ddp_bucket_size, "--ddp-bucket-size");
+  p.positive(c.planned_world_size, "--world-size");
+  p.add_if(c.planned_world_size && !c.dry_run,
+           "--world-size {} needs --dry-run: the ranks that train are those that mpirun or srun "
+           "starts",
+           c.planned_world_size.value_or(0));
+  p.add_if(c.planned_world_size && *c.planned_world_size != c.world_size,
+           "--world-size {} is not the number of ranks that were started, {}; start one, or leave "
+           "the option out",
+           c.planned_world_size.value_or(0), c.world_size);
   p.positive(c.check_weights_interval, "--check-weights-interval");
   p.add_if(c.distributed_backend != "nccl" && c.distributed_backend != "mpi" &&
                c.distributed_backend != "gloo",

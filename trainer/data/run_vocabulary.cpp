@@ -133,6 +133,7 @@ int64_t count_vocabulary(const fs::path& vocab_file) {
 }
 
 std::vector<std::string> dataset_prefixes(const Config& config) {
+  if (config.plans_without_data()) return {};
   return resolve_data_paths(config.data_paths()).prefixes();
 }
 
@@ -146,14 +147,17 @@ RunVocabulary find_run_vocabulary(const Config& config) {
   const std::vector<std::string> prefixes = dataset_prefixes(config);
   RunVocabulary vocabulary = vocabulary_of_datasets(prefixes);
   if (!config.vocab_file.empty()) {
-    vocabulary = given_vocabulary(config, vocabulary, prefixes.front());
+    vocabulary = given_vocabulary(config, vocabulary, prefixes.empty() ? "" : prefixes.front());
   } else if (vocabulary.num_tokens <= 0 && !config.vocab_size) {
     const fs::path path = vocabulary_folder() / "vocab.json";
     if (!fs::exists(path)) {
+      const std::string manifest =
+          prefixes.empty()
+              ? "no dataset"
+              : "no " + dataset_manifest_path(prefixes.front()).string() + " beside the dataset";
       throw std::invalid_argument(
-          "the size of the vocabulary is not known: no --vocab-size, no --vocab-file, no " +
-          dataset_manifest_path(prefixes.front()).string() + " beside the dataset, no " +
-          path.string() +
+          "the size of the vocabulary is not known: no --vocab-size, no --vocab-file, " + manifest +
+          ", no " + path.string() +
           " ($WEFT_GPT2_DIR, else ~/.cache/weft/gpt2); for GPT-2 give --vocab-size 50257");
     }
     vocabulary.num_tokens = count_vocabulary(path);
@@ -174,7 +178,7 @@ void check_document_ends(const Config& config, const RunVocabulary& vocabulary) 
                      : config.reset_position_ids   ? "--reset-position-ids"
                      : config.reset_attention_mask ? "--reset-attention-mask"
                                                    : nullptr;
-  if (!flag) return;
+  if (!flag || config.plans_without_data()) return;
   const int32_t id = vocabulary.end_of_document_id();
   const std::vector<std::string> prefixes = dataset_prefixes(config);
   if (std::any_of(prefixes.begin(), prefixes.end(), [id](const std::string& prefix) {

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Every recipe plans for its number of GPUs, fits into them, and has the size that its name says.
+set -euo pipefail
+cd "${WEFT_SOURCE_DIR:?}"
+work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
+fail() { echo "FAILED: $*" >&2; exit 1; }
+plan() { env WEFT_BIN="${WEFT_BIN_DIR:?}" DATA_PATH="$work" PLAN="$1" "${@:2}" bash jobs/2.distributed-training.sbatch >"$work/out" 2>&1; }
+num=0
+for recipe in jobs/recipes/*.env; do
+  name=$(basename "$recipe" .env)
+  gpus=$(sed -n 's/^: "${GPUS:=\([0-9]*\)}"$/\1/p' "$recipe")
+  grep -q "| \`$name\` | $gpus |" jobs/README.md || fail "jobs/README.md does not list $name with $gpus GPUs"
+  for device in a100-80gb h100; do
+    plan "$device" RECIPE="$recipe" || { cat "$work/out" >&2; fail "$name does not fit into $device"; }
+  done
+  grep -q "^using world size: $gpus," "$work/out" || fail "$name is not planned for $gpus GPUs"
+  for pattern in 'device total' 'global batch size  learning rate' 'model FLOPs: ' "$gpus devices of 100 TFLOP"; do
+    grep -q -- "$pattern" "$work/out" || fail "the plan of $name does not say: $pattern"
+  done
+  if grep -q 'PIPELINE_PARALLEL:=1}' "$recipe"; then
+    ! grep -q 'pipeline bubble' "$work/out" || fail "$name has one stage and a bubble"
+  else
+    grep -q 'pipeline bubble: [0-9.]* % of a step' "$work/out" || fail "the plan of $name says no bubble"
+  fi
+  # Ranks of a tensor-parallel group repeat LayerNorms, and both ends of a pipeline the embedding: up to 4 % more.
+  awk -v name="$name" '
+    / > number of parameters on / { sum += $NF }
+    END {
+      size = name; sub(/.*-/, "", size); unit = size ~ /m$/ ? 1e6 : 1e9; sub(/[mb]$/, "", size)
+      ratio = sum / (size * unit)
+      if (ratio < 0.95 || ratio > 1.09) { printf "%s has %.4g parameters\n", name, sum; exit 1 }
+    }' "$work/out" || fail "$name has another size"
+  num=$((num + 1))
+done
+[ "$num" -ge 14 ] || fail "only $num recipes"
+
+# The environment is stronger than the recipe, and what does not fit says so.
+plan h100 RECIPE=jobs/recipes/megatron-7.5b.env GPUS=16 EXTRA_ARGS="--log-interval 7" || { cat "$work/out" >&2; fail "16 GPUs"; }
+grep -q '^using world size: 16, data-parallel-size: 4, tensor-model-parallel size: 4' "$work/out" || fail "GPUS=16 was not heard"
+status=0; plan h100 RECIPE=jobs/recipes/megatron-18.4b.env TENSOR_PARALLEL=1 GPUS=8 || status=$?
+[ "$status" = 9 ] && grep -q 'GiB on NVIDIA H100, which has' "$work/out" || { cat "$work/out" >&2; fail "18.4 B on single GPUs: $status"; }
+status=0; plan h100 RECIPE=jobs/recipes/none.env || status=$?
+[ "$status" = 2 ] && grep -q 'no recipe jobs/recipes/none.env; give the path of one of: .*megatron-7.5b.env' "$work/out" || fail "a recipe that is not there: $status"
+status=0; plan h300 RECIPE=jobs/recipes/gpt3-126m.env || status=$?
+[ "$status" = 2 ] && grep -q 'device-profile h300 is neither a file nor one of' "$work/out" || fail "a device that is not known: $status"
+echo passed
