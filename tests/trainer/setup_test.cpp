@@ -225,6 +225,52 @@ TEST(Resume, WarnsOfWhatChangesTheOrderOfTheSamples) {
                                    HasSubstr("--global-batch-size was 8 when")));
 }
 
+TEST(Resume, WarnsOfAChangedListOfOneElement) {
+  Config config = base_config();
+  config.data_path.clear();
+  config.train_weighted_split_paths = {"train: 0.5 0:0.9 s, 0.5 0:0.9 m"};
+  config.curriculum = {.schedule_type = "fixed_discrete", .difficulty = {8, 16}, .max_step = {10}};
+  const ModelShape shape = model_shape(config, 64);
+  const CheckpointInfo info = saved_by(config, shape);
+  EXPECT_THAT(plan_resume(info, shape, config, data_of_run()).warnings, testing::IsEmpty());
+  config.train_weighted_split_paths = {"train: 0.9 0:0.9 s, 0.1 0:0.9 m"};
+  config.curriculum.max_step = {7};
+  EXPECT_THAT(plan_resume(info, shape, config, data_of_run()).warnings,
+              testing::ElementsAre(HasSubstr("--train-weighted-split-paths was"),
+                                   HasSubstr("--curriculum-max-step was [10]")));
+}
+
+TEST(Resume, WarnsOfEvaluationsThatTakeOtherSamples) {
+  Config config = base_config();
+  config.data_path.clear();
+  config.train_data_path = {"/data/p"};
+  config.valid_data_path = {"0.5", "/data/p", "0.5", "/data/q"};
+  config.test_data_path = {"/data/p"};
+  const ModelShape shape = model_shape(config, 64);
+  const CheckpointInfo info = saved_by(config, shape);
+  EXPECT_THAT(plan_resume(info, shape, config, data_of_run()).warnings, testing::IsEmpty());
+  // A dataset that lies elsewhere is the same one.
+  config.train_data_path = config.test_data_path = {"/moved/p"};
+  EXPECT_THAT(plan_resume(info, shape, config, data_of_run()).warnings, testing::IsEmpty());
+  config.valid_data_path[0] = "0.9";
+  config.eval_iters += 1;
+  config.eval_interval += 1;
+  config.full_validation = true;
+  EXPECT_THAT(
+      plan_resume(info, shape, config, data_of_run()).warnings,
+      testing::ElementsAre(HasSubstr("--valid-data-path was"), HasSubstr("--eval-iters was"),
+                           HasSubstr("--eval-interval was"), HasSubstr("--full-validation was")));
+  Config groups = base_config();
+  groups.valid_weighted_split_paths = {"v: 1 0.9:1 s"};
+  groups.test_weighted_split_paths = {"t: 1 0.9:1 s"};
+  const CheckpointInfo of_groups = saved_by(groups, shape);
+  groups.valid_weighted_split_paths = {"v: 1 0.8:1 s"};
+  groups.test_weighted_split_paths = {"t: 1 0.8:1 s"};
+  EXPECT_THAT(plan_resume(of_groups, shape, groups, data_of_run()).warnings,
+              testing::ElementsAre(HasSubstr("--valid-weighted-split-paths was"),
+                                   HasSubstr("--test-weighted-split-paths was")));
+}
+
 TEST(Resume, WarnsOfACurriculumThatBeginsOrEnds) {
   const Config plain = base_config();
   Config growing = plain;

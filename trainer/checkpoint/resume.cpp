@@ -91,6 +91,19 @@ LrConflict lr_conflict(const Config& config) {
   return LrConflict::kFail;
 }
 
+// A warning ends with one of these, which says what a changed argument does to the rest of the run.
+constexpr const char* kMovesSamples = "samples from here on may be others than without the change";
+constexpr const char* kMovesEvaluations =
+    "evaluations from here on may take other samples than without the change";
+constexpr const char* kGoesOn = "the run goes on with the new value";
+
+// A single dataset is known by its bytes (compare_data), wherever it lies.
+bool names_one_dataset(const std::string& argument, const nlohmann::json& value) {
+  const bool is_path = argument == "data_path" || argument == "train_data_path" ||
+                       argument == "valid_data_path" || argument == "test_data_path";
+  return is_path && value.is_array() && value.size() == 1;
+}
+
 // Says which arguments a run changes that it may change. The number of consumed samples tells its
 // position only while the order of samples stays; the others change what it learns.
 std::vector<std::string> argument_differences(const std::string& saved_arguments,
@@ -103,60 +116,62 @@ std::vector<std::string> argument_differences(const std::string& saved_arguments
   const auto ours = nlohmann::json::parse(resolved_json(config));
   std::vector<std::string> differences;
   struct Argument {
-    const char *name, *flag;
-    bool moves_samples;
+    const char *name, *flag, *effect;
   };
-  for (const auto& [name, flag, moves_samples] :
-       {Argument{"split", "--split", true},
-        {"data_path", "--data-path", true},
-        {"data_args_path", "--data-args-path", true},
-        {"per_split_data_args_path", "--per-split-data-args-path", true},
-        {"train_data_path", "--train-data-path", true},
-        {"train_weighted_split_paths", "--train-weighted-split-paths", true},
-        {"blend_schedule", "--blend-schedule", true},
-        {"dataloader_type", "--dataloader-type", true},
-        {"no_data_sharding", "--no-data-sharding", true},
-        {"sample_order", "--sample-order", true},
-        {"curriculum_metrics", "--curriculum-metrics", true},
-        {"curriculum_metrics_seed", "--curriculum-metrics-seed", true},
-        {"mid_level_dataset_surplus", "--mid-level-dataset-surplus", true},
-        {"seq_length", "--seq-length", true},
-        {"seed", "--seed", true},
-        {"train_iters", "--train-iters", true},
-        {"train_samples", "--train-samples", true},
-        {"global_batch_size", "--global-batch-size", false},
-        {"rampup_batch_size", "--rampup-batch-size", false},
-        {"step_batch_size_schedule", "--step-batch-size-schedule", false},
-        {"bf16", "--bf16", false},
-        {"attention_dropout", "--attention-dropout", false},
-        {"hidden_dropout", "--hidden-dropout", false},
-        {"adam_beta1", "--adam-beta1", false},
-        {"adam_beta2", "--adam-beta2", false},
-        {"adam_eps", "--adam-eps", false},
-        {"weight_decay", "--weight-decay", false},
-        {"clip_grad", "--clip-grad", false},
-        {"eod_mask_loss", "--eod-mask-loss", false},
-        {"reset_position_ids", "--reset-position-ids", false},
-        {"reset_attention_mask", "--reset-attention-mask", false},
-        {"dataloader_inter_document_masking", "--dataloader-inter-document-masking", false},
-        {"train_tokens", "--train-tokens", false},
-        {"curriculum_schedule_type", "--curriculum-schedule-type", false},
-        {"curriculum_mode", "--curriculum-mode", false},
-        {"curriculum_min_difficulty", "--curriculum-min-difficulty", false},
-        {"curriculum_max_difficulty", "--curriculum-max-difficulty", false},
-        {"curriculum_total_step", "--curriculum-total-step", false},
-        {"curriculum_difficulty_step", "--curriculum-difficulty-step", false},
-        {"curriculum_root_degree", "--curriculum-root-degree", false},
-        {"curriculum_difficulty", "--curriculum-difficulty", false},
-        {"curriculum_max_step", "--curriculum-max-step", false}}) {
+  for (const auto& [name, flag, effect] :
+       {Argument{"split", "--split", kMovesSamples},
+        {"data_path", "--data-path", kMovesSamples},
+        {"data_args_path", "--data-args-path", kMovesSamples},
+        {"per_split_data_args_path", "--per-split-data-args-path", kMovesSamples},
+        {"train_data_path", "--train-data-path", kMovesSamples},
+        {"train_weighted_split_paths", "--train-weighted-split-paths", kMovesSamples},
+        {"blend_schedule", "--blend-schedule", kMovesSamples},
+        {"dataloader_type", "--dataloader-type", kMovesSamples},
+        {"no_data_sharding", "--no-data-sharding", kMovesSamples},
+        {"sample_order", "--sample-order", kMovesSamples},
+        {"curriculum_metrics", "--curriculum-metrics", kMovesSamples},
+        {"curriculum_metrics_seed", "--curriculum-metrics-seed", kMovesSamples},
+        {"mid_level_dataset_surplus", "--mid-level-dataset-surplus", kMovesSamples},
+        {"seq_length", "--seq-length", kMovesSamples},
+        {"seed", "--seed", kMovesSamples},
+        {"train_iters", "--train-iters", kMovesSamples},
+        {"train_samples", "--train-samples", kMovesSamples},
+        {"valid_data_path", "--valid-data-path", kMovesEvaluations},
+        {"valid_weighted_split_paths", "--valid-weighted-split-paths", kMovesEvaluations},
+        {"test_data_path", "--test-data-path", kMovesEvaluations},
+        {"test_weighted_split_paths", "--test-weighted-split-paths", kMovesEvaluations},
+        {"eval_iters", "--eval-iters", kMovesEvaluations},
+        {"eval_interval", "--eval-interval", kMovesEvaluations},
+        {"full_validation", "--full-validation", kMovesEvaluations},
+        {"global_batch_size", "--global-batch-size", kGoesOn},
+        {"rampup_batch_size", "--rampup-batch-size", kGoesOn},
+        {"step_batch_size_schedule", "--step-batch-size-schedule", kGoesOn},
+        {"bf16", "--bf16", kGoesOn},
+        {"attention_dropout", "--attention-dropout", kGoesOn},
+        {"hidden_dropout", "--hidden-dropout", kGoesOn},
+        {"adam_beta1", "--adam-beta1", kGoesOn},
+        {"adam_beta2", "--adam-beta2", kGoesOn},
+        {"adam_eps", "--adam-eps", kGoesOn},
+        {"weight_decay", "--weight-decay", kGoesOn},
+        {"clip_grad", "--clip-grad", kGoesOn},
+        {"eod_mask_loss", "--eod-mask-loss", kGoesOn},
+        {"reset_position_ids", "--reset-position-ids", kGoesOn},
+        {"reset_attention_mask", "--reset-attention-mask", kGoesOn},
+        {"dataloader_inter_document_masking", "--dataloader-inter-document-masking", kGoesOn},
+        {"train_tokens", "--train-tokens", kGoesOn},
+        {"curriculum_schedule_type", "--curriculum-schedule-type", kGoesOn},
+        {"curriculum_mode", "--curriculum-mode", kGoesOn},
+        {"curriculum_min_difficulty", "--curriculum-min-difficulty", kGoesOn},
+        {"curriculum_max_difficulty", "--curriculum-max-difficulty", kGoesOn},
+        {"curriculum_total_step", "--curriculum-total-step", kGoesOn},
+        {"curriculum_difficulty_step", "--curriculum-difficulty-step", kGoesOn},
+        {"curriculum_root_degree", "--curriculum-root-degree", kGoesOn},
+        {"curriculum_difficulty", "--curriculum-difficulty", kGoesOn},
+        {"curriculum_max_step", "--curriculum-max-step", kGoesOn}}) {
     if (!saved.is_object() || !saved.contains(name) || saved[name] == ours[name]) continue;
-    // A single dataset is known by its bytes (compare_data), wherever it lies.
-    if (ours[name].is_array() && ours[name].size() == 1 && saved[name].size() == 1) continue;
-    differences.push_back(
-        fmt::format("{} was {} when the checkpoint was saved and is {} now: {}", flag,
-                    saved[name].dump(), ours[name].dump(),
-                    moves_samples ? "samples from here on may be others than without the change"
-                                  : "the run goes on with the new value"));
+    if (names_one_dataset(name, saved[name]) && names_one_dataset(name, ours[name])) continue;
+    differences.push_back(fmt::format("{} was {} when the checkpoint was saved and is {} now: {}",
+                                      flag, saved[name].dump(), ours[name].dump(), effect));
   }
   return differences;
 }
