@@ -16,7 +16,7 @@
 #include "indexed_dataset/blends/order_description.h"
 #include "indexed_dataset/blends/order_options.h"
 #include "indexed_dataset/process/stop_signal.h"
-#include "indexed_dataset/soundness/xxh3.h"
+#include "indexed_dataset/soundness/file_checksum.h"
 #include "indexed_dataset/storage/lock_file.h"
 #include "indexed_dataset/terminal/messages.h"
 #include "indexed_dataset/terminal/terminal_text.h"
@@ -26,11 +26,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
-
-std::string checksum_of(const fs::path& path) {
-  const MappedFile file(path);
-  return fmt::format("{:016x}", XXH3_64bits(file.bytes().data(), file.bytes().size()));
-}
 
 class AnalyzeCommand final : public Command {
  public:
@@ -158,7 +153,7 @@ class AnalyzeCommand final : public Command {
     AnalyzedMetric scores{.request = {.name = score_name_}, .make = {}};
     scores.request.parameters = {{"scale", score_scale_}};
     if (!sample_scores_.empty()) {
-      scores.request.parameters["sample_scores_xxh3"] = checksum_of(sample_scores_);
+      scores.request.parameters["sample_scores_xxh3"] = xxh3_of_file(sample_scores_);
       scores_.push_back(read_scores(sample_scores_, samples.num_samples(), score_scale_, "sample"));
       scores.make = [this](const auto&) { return make_sample_scores(scores_[0]); };
     } else {
@@ -180,7 +175,7 @@ class AnalyzeCommand final : public Command {
       const DatasetReader& reader = samples.dataset(d).reader();
       const int64_t num_documents =
           reader.num_documents() > 0 ? reader.num_documents() : reader.num_sequences();
-      request.parameters["document_scores_xxh3"].push_back(checksum_of(file));
+      request.parameters["document_scores_xxh3"].push_back(xxh3_of_file(file));
       scores_.push_back(read_scores(file, num_documents, score_scale_, "document"));
     }
   }

@@ -12,6 +12,7 @@
 #include "indexed_dataset/curriculum/integer_rows.h"
 #include "indexed_dataset/curriculum/metric_files.h"
 #include "indexed_dataset/samples/batch_size_plan.h"
+#include "indexed_dataset/soundness/file_checksum.h"
 #include "indexed_dataset/soundness/xxh3.h"
 #include "indexed_dataset/storage/lock_file.h"
 #include "indexed_dataset/storage/npy_file.h"
@@ -48,11 +49,6 @@ struct OpenMetric {
     return samples.row_begin(low);
   }
 };
-
-std::string checksum_of(const fs::path& path) {
-  const MappedFile file(path);
-  return fmt::format("{:016x}", XXH3_64bits(file.bytes().data(), file.bytes().size()));
-}
 
 void check_rows(const OpenMetric& metric, int64_t num_samples) {
   const std::string path = metric.samples.prefix().string();
@@ -215,9 +211,9 @@ std::string cache_name(const std::vector<OpenMetric>& metrics,
   for (const OpenMetric& metric : metrics) {
     Json one = {{"parts", metric.metric.by_percentile ? metric.metric.schedule.max_difficulty : 0}};
     for (const char* suffix : {".bin", ".idx"}) {
-      one["files"].push_back(checksum_of(metric.samples.prefix().string() + suffix));
+      one["files"].push_back(xxh3_of_file(metric.samples.prefix().string() + suffix));
       if (metric.values)
-        one["files"].push_back(checksum_of(metric.values->prefix().string() + suffix));
+        one["files"].push_back(xxh3_of_file(metric.values->prefix().string() + suffix));
     }
     for (const DifficultyStretch& stretch : metric.stretches) {
       const auto first_draw = first_draws.find(stretch.first_iteration);

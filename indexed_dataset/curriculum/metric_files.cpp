@@ -1,7 +1,5 @@
 #include "indexed_dataset/curriculum/metric_files.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -11,7 +9,7 @@
 #include "indexed_dataset/curriculum/integer_rows.h"
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/process/parse_json.h"
-#include "indexed_dataset/soundness/xxh3.h"
+#include "indexed_dataset/soundness/file_checksum.h"
 #include "indexed_dataset/storage/file_io.h"
 #include "indexed_dataset/storage/npy_file.h"
 
@@ -27,11 +25,6 @@ constexpr int kPercentileStep = 5;
 
 fs::path stamp_path(const fs::path& folder, const std::string& name) {
   return folder / name / (name + ".json");
-}
-
-std::string xxh3_of(const fs::path& path) {
-  const MappedFile file(path);
-  return fmt::format("{:016x}", XXH3_64bits(file.bytes().data(), file.bytes().size()));
 }
 
 // The samples by ascending value; those of one value by their numbers.
@@ -114,10 +107,10 @@ Json write_metric_files(const fs::path& folder, const MetricRequest& metric,
   write_integer_rows(prefix.string() + kPairs[1], rows.distinct);
   write_integer_rows(prefix.string() + kPairs[2], samples, rows.ends);
   write_integer_rows(prefix.string() + kPairs[3], samples, merged_ends(rows.ends));
-  Json files = {{name + ".npy", xxh3_of(prefix.string() + ".npy")}};
+  Json files = {{name + ".npy", xxh3_of_file(prefix.string() + ".npy")}};
   for (const char* pair : kPairs) {
     for (const char* suffix : {".bin", ".idx"})
-      files[name + pair + suffix] = xxh3_of(prefix.string() + pair + suffix);
+      files[name + pair + suffix] = xxh3_of_file(prefix.string() + pair + suffix);
   }
   Json stamp = {{"version", 1},
                 {"metric", name},
@@ -148,7 +141,7 @@ void check_index_files(const fs::path& prefix, const Json& stamp) {
   for (const char* suffix : {".bin", ".idx"}) {
     const fs::path path = prefix.string() + suffix;
     const auto stored = stamp["files"].find(path.filename().string());
-    if (stored != stamp["files"].end() && *stored == xxh3_of(path)) continue;
+    if (stored != stamp["files"].end() && *stored == xxh3_of_file(path)) continue;
     throw ChecksumMismatch(path.string() +
                            ": it is not the file that weft-data analyze wrote (its checksum is "
                            "another one): run weft-data analyze again");
