@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <atomic>
 #include <stdexcept>
+#include <utility>
 
+#include "analyze/value_file.h"
 #include "indexed_dataset/process/crash_point.h"
 #include "indexed_dataset/process/parallel_for.h"
 #include "indexed_dataset/soundness/xxh3.h"
-#include "indexed_dataset/storage/file_io.h"
-#include "indexed_dataset/storage/npy_file.h"
 
 namespace weft {
 namespace {
@@ -22,28 +22,15 @@ namespace fs = std::filesystem;
 constexpr int64_t kSamplesPerPiece = 1 << 15;
 constexpr int64_t kSamplesPerTask = 64;
 
-fs::path work_folder(const AnalysisOptions& options) {
-  nlohmann::ordered_json all = {{"order", options.order}};
-  for (const AnalyzedMetric& metric : options.metrics)
-    all["metrics"].push_back({metric.request.name, metric.request.parameters});
-  const std::string text = all.dump();
-  return options.output / fmt::format("work.{:016x}", XXH3_64bits(text.data(), text.size()));
-}
+// Ids that decide how much memory counting takes. The largest vocabularies that are known have a million
+// tokens; a larger id is of a damaged file, or of one that holds no tokens.
+constexpr uint32_t kMaxTokenId = (1 << 22) - 1;
 
-// A file that an earlier run has finished, or nothing if it is not there or has another shape.
-std::optional<std::vector<int64_t>> find_values(const fs::path& path,
-                                                const std::vector<int64_t>& shape) {
-  if (!fs::exists(path)) return std::nullopt;
-  try {
-    const NpyArray file(path);
-    if (!file.holds<int64_t>() || (!shape.empty() && file.shape() != shape)) return std::nullopt;
-    const auto values = file.values<int64_t>();
-    return std::vector<int64_t>(values.begin(), values.end());
-  } catch (const std::system_error&) {
-    throw;
-  } catch (const std::runtime_error&) {
-    return std::nullopt;
-  }
+fs::path work_folder(const AnalysisOptions& options, const MetricRequest& metric) {
+  const std::string text =
+      nlohmann::ordered_json{{"order", options.order}, {"parameters", metric.parameters}}.dump();
+  return options.output /
+         fmt::format("work.{}.{:016x}", metric.name, XXH3_64bits(text.data(), text.size()));
 }
 
 // Reads samples; each thread needs its own.
@@ -55,9 +42,7 @@ class SampleReader {
   const MeasuredSample& read(int64_t sample_idx, bool with_parts) {
     const BlendedDataset::Place place = samples_.locate(sample_idx);
     samples_.sample(sample_idx, tokens_.data());
-    if (*std::min_element(tokens_.begin(), tokens_.end()) < 0)
-      throw std::runtime_error(fmt::format("{}: sample {} holds a negative token id",
-                                           samples_.description(), sample_idx));
+    check_ids(sample_idx, place.dataset_idx);
     parts_.clear();
     if (with_parts) parts_ = samples_.sample_parts(sample_idx);
     sample_ = {.sample_idx = sample_idx,
@@ -69,36 +54,59 @@ class SampleReader {
   }
 
  private:
+  void check_ids(int64_t sample_idx, int64_t dataset_idx) const {
+    uint32_t max = 0;  // negative ids are the largest ones without their sign
+    for (const int32_t id : tokens_) max = std::max(max, static_cast<uint32_t>(id));
+    if (max <= kMaxTokenId) return;
+    throw std::runtime_error(fmt::format(
+        "{}: training sample {} holds the token id {}, and ids are from 0 to {}: the dataset is "
+        "damaged or holds no token ids (weft-data verify --vocab-size tells more)",
+        samples_.dataset(dataset_idx).reader().prefix().string(), sample_idx,
+        static_cast<int32_t>(max), kMaxTokenId));
+  }
+
   const BlendedDataset& samples_;
   std::vector<int32_t> tokens_;
   std::vector<SamplePart> parts_;
   MeasuredSample sample_;
 };
 
+// A metric whose values are taken, and where they lie meanwhile.
+struct WorkedMetric {
+  const AnalyzedMetric* metric = nullptr;
+  fs::path work;
+  std::vector<int64_t> values;
+};
+
 class Analysis {
  public:
   Analysis(const BlendedDataset& samples, const AnalysisOptions& options,
            const std::function<void(const AnalysisProgress&)>& report)
-      : samples_(samples), options_(options), report_(report), work_(work_folder(options)) {}
+      : samples_(samples), options_(options), report_(report) {}
 
   std::vector<nlohmann::ordered_json> run() {
-    fs::create_directories(work_);
     for (int64_t d = 0; d < samples_.num_datasets(); ++d)
       samples_.dataset(d).reader().expect_random_reads();
-    const bool counts = std::any_of(
-        options_.metrics.begin(), options_.metrics.end(),
-        [](const AnalyzedMetric& metric) { return metric.request.name == kVocabRarity; });
-    if (counts) rarities_ = rarity_of_tokens(count_tokens());
-    std::vector<std::vector<int64_t>> values(options_.metrics.size());
-    for (auto& one : values) one.resize(static_cast<size_t>(samples_.num_samples()));
-    measure(values);
-    std::vector<nlohmann::ordered_json> stamps;
-    for (size_t m = 0; m < values.size(); ++m) {
-      stamps.push_back(write_metric_files(options_.output, options_.metrics[m].request, values[m],
-                                          options_.order));
-      values[m] = {};
+    for (const AnalyzedMetric& metric : options_.metrics) {
+      metrics_.push_back({&metric, work_folder(options_, metric.request), {}});
+      fs::create_directories(metrics_.back().work);
     }
-    fs::remove_all(work_);
+    for (const WorkedMetric& one : metrics_) {
+      if (one.metric->request.name == kVocabRarity)
+        rarities_ = rarity_of_tokens(count_tokens(one.work / "counts"));
+    }
+    for (WorkedMetric& one : metrics_)
+      one.values.resize(static_cast<size_t>(samples_.num_samples()));
+    measure();
+    std::vector<nlohmann::ordered_json> stamps;
+    for (WorkedMetric& one : metrics_) {
+      report_(progress_);
+      const MetricRequest& request = one.metric->request;
+      stamps.push_back(write_metric_files(options_.output, request, one.values, options_.order));
+      crash_point("analyze-stamp");
+      one.values = {};
+      remove_work_of_metric(options_.output, request.name);
+    }
     return stamps;
   }
 
@@ -121,12 +129,16 @@ class Analysis {
     });
   }
 
-  std::vector<int64_t> count_tokens() {
-    const fs::path file = work_ / "counts.npy";
-    if (auto found = find_values(file, {})) return std::move(*found);
+  // The file holds how many samples were counted, and how often they hold each token.
+  std::vector<int64_t> count_tokens(const fs::path& file) {
+    std::vector<int64_t> counted = find_value_file(file).value_or(std::vector<int64_t>{0});
+    if (counted.empty()) counted = {0};
+    const int64_t resumed = counted.front();
     progress_.is_counting = true;
+    progress_.num_resumed = resumed;
     std::vector<std::vector<int64_t>> counts(static_cast<size_t>(options_.num_threads));
     for_each_piece([&](int64_t first, int64_t last) {
+      if (first < resumed) return;
       for_each_sample(
           first, last, false, [&](int64_t thread) { return &counts[static_cast<size_t>(thread)]; },
           [](const MeasuredSample& sample, std::vector<int64_t>* own) {
@@ -135,56 +147,60 @@ class Analysis {
             if (max >= own->size()) own->resize(max + 1);
             for (const int32_t id : sample.tokens) ++(*own)[static_cast<size_t>(id)];
           });
+      counted.front() = last;
+      for (std::vector<int64_t>& own : counts) {
+        counted.resize(std::max(counted.size(), own.size() + 1));
+        for (size_t id = 0; id < own.size(); ++id) counted[id + 1] += std::exchange(own[id], 0);
+      }
+      write_value_file(file, counted);
+      crash_point("analyze-count");
       note(last - first);
     });
-    std::vector<int64_t> total;
-    for (const std::vector<int64_t>& own : counts) {
-      total.resize(std::max(total.size(), own.size()));
-      for (size_t id = 0; id < own.size(); ++id) total[id] += own[id];
-    }
-    write_npy(file, std::span<const int64_t>(total));
     progress_.is_counting = false;
-    progress_.num_samples = 0;
-    return total;
+    progress_.num_samples = progress_.num_resumed = 0;
+    counted.erase(counted.begin());
+    return counted;
   }
 
-  void measure(std::vector<std::vector<int64_t>>& values) {
-    const auto num_metrics = std::ssize(values);
+  void measure() {
     int64_t piece_idx = 0;
     for_each_piece([&](int64_t first, int64_t last) {
-      const fs::path file = work_ / fmt::format("{:06}.npy", piece_idx++);
-      const int64_t count = last - first;
-      const std::vector<int64_t> shape =
-          num_metrics == 1 ? std::vector{count} : std::vector{count, num_metrics};
-      if (const auto found = find_values(file, shape)) {
-        for (size_t i = 0; i < found->size(); ++i)
-          values[i % values.size()][static_cast<size_t>(first) + i / values.size()] = (*found)[i];
-        progress_.num_resumed += count;
+      const std::string name = fmt::format("{:06}", piece_idx++);
+      std::vector<WorkedMetric*> missing;
+      for (WorkedMetric& one : metrics_) {
+        const auto found = find_value_file(one.work / name);
+        if (found && std::ssize(*found) == last - first) {
+          std::copy(found->begin(), found->end(), one.values.begin() + first);
+        } else {
+          missing.push_back(&one);
+        }
+      }
+      if (missing.empty()) {
+        progress_.num_resumed += last - first;
         return;
       }
-      std::vector<int64_t> piece(static_cast<size_t>(count * num_metrics));
-      measure_piece(first, last, piece);
-      for (size_t i = 0; i < piece.size(); ++i)
-        values[i % values.size()][static_cast<size_t>(first) + i / values.size()] = piece[i];
-      write_npy(file, std::span<const int64_t>(piece), num_metrics);
+      measure_piece(first, last, missing);
+      for (const WorkedMetric* one : missing) {
+        write_value_file(one->work / name, std::span(one->values)
+                                               .subspan(static_cast<size_t>(first),
+                                                        static_cast<size_t>(last - first)));
+      }
       crash_point("analyze-piece");
-      note(count);
+      note(last - first);
     });
   }
 
-  // `piece` has the values of a sample side by side.
-  void measure_piece(int64_t first, int64_t last, std::vector<int64_t>& piece) {
+  void measure_piece(int64_t first, int64_t last, const std::vector<WorkedMetric*>& missing) {
     for_each_sample(
         first, last, true,
         [&](int64_t) {
           std::vector<std::unique_ptr<SampleMetric>> metrics;
-          for (const AnalyzedMetric& metric : options_.metrics)
-            metrics.push_back(metric.make(rarities_));
+          for (const WorkedMetric* one : missing) metrics.push_back(one->metric->make(rarities_));
           return metrics;
         },
         [&](const MeasuredSample& sample, auto& metrics) {
           for (size_t m = 0; m < metrics.size(); ++m)
-            piece[static_cast<size_t>(sample.sample_idx - first) * metrics.size() + m] =
+            missing[m]->values[static_cast<size_t>(sample.sample_idx)] =
                 metrics[m]->measure(sample);
         });
   }
@@ -207,12 +223,19 @@ class Analysis {
   const BlendedDataset& samples_;
   const AnalysisOptions& options_;
   const std::function<void(const AnalysisProgress&)>& report_;
-  const fs::path work_;
+  std::vector<WorkedMetric> metrics_;
   std::vector<double> rarities_;
   AnalysisProgress progress_;
 };
 
 }  // namespace
+
+void remove_work_of_metric(const fs::path& output, const std::string& name) {
+  const std::string begin = "work." + name + ".";
+  for (const fs::directory_entry& entry : fs::directory_iterator(output)) {
+    if (entry.path().filename().string().starts_with(begin)) fs::remove_all(entry.path());
+  }
+}
 
 std::vector<nlohmann::ordered_json> analyze_samples(
     const BlendedDataset& samples, const AnalysisOptions& options,

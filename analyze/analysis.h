@@ -1,9 +1,10 @@
-// Takes metrics of all samples of a training set, on all cores, so that a killed run goes on: values are
-// kept in pieces of 2^15 samples under OUTPUT/work.XXXXXXXX until all are there. The name holds a checksum of
-// the order and of the metrics, so that pieces of another analysis are not taken up.
+// Takes metrics of all samples of a training set, on all cores, so that a killed run goes on: the values of
+// a metric are kept in pieces of 2^15 samples under OUTPUT/work.NAME.XXXXXXXX until its files are written. The
+// name holds a checksum of the order and of the metric's parameters, so that pieces of another analysis are
+// not taken up.
 //
-//   work.XXXXXXXX/counts.npy       how often each token occurs in all samples, for vocab_rarity
-//   work.XXXXXXXX/000017.npy       (metrics, samples) values, int64
+//   work.NAME.XXXXXXXX/000017            values of 2^15 samples (value_file.h)
+//   work.vocab_rarity.XXXXXXXX/counts    how many samples were counted, and how often they hold each token
 #pragma once
 
 #include <filesystem>
@@ -38,9 +39,13 @@ struct AnalysisProgress {
 };
 
 // Writes the folders of the metrics and returns their stamps. Calls `report` now and then, which may throw
-// to end the analysis. Throws std::runtime_error for a token id below 0, and what metrics throw.
+// to end the analysis. Throws std::runtime_error for a token id below 0 or of 2^22 and more (the counts of
+// tokens take memory up to the largest one), and what metrics throw.
 std::vector<nlohmann::ordered_json> analyze_samples(
     const BlendedDataset& samples, const AnalysisOptions& options,
     const std::function<void(const AnalysisProgress&)>& report);
+
+// Removes what killed runs have left of a metric: of one that is complete, or of other samples.
+void remove_work_of_metric(const std::filesystem::path& output, const std::string& name);
 
 }  // namespace weft

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <set>
 #include <stdexcept>
 #include <thread>
 
@@ -62,6 +63,8 @@ class AnalyzeCommand final : public Command {
     if (metrics_.empty() && !has_scores())
       options.problem("--metric is required, or --sample-scores or --document-scores");
     for (const std::string& name : metrics_) options.check([&] { make_sample_metric(name, {}); });
+    if (std::set<std::string>(metrics_.begin(), metrics_.end()).size() != metrics_.size())
+      options.problem("--metric: one of them is named twice");
     if (!sample_scores_.empty() && !document_scores_.empty())
       options.problem("--sample-scores and --document-scores: give one of them");
     if (!order_.blend_schedule.empty())
@@ -95,15 +98,12 @@ class AnalyzeCommand final : public Command {
     const LockFile lock(analysis.output / "analyze.lock");
     std::vector<AnalyzedMetric> metrics = make_metrics(samples);
     for (AnalyzedMetric& metric : metrics) {
-      try {
-        if (is_there(metric.request, samples, options)) continue;
-      } catch (const std::system_error&) {
-        throw;
-      } catch (const std::runtime_error& error) {
-        throw std::invalid_argument(std::string(error.what()) +
-                                    "; or give --overwrite to replace it, or another --output");
+      if (is_there(metric.request, samples, options)) {
+        fmt::print("{}: it was there already\n", metric.request.name);
+        remove_work_of_metric(output_, metric.request.name);
+      } else {
+        analysis.metrics.push_back(std::move(metric));
       }
-      analysis.metrics.push_back(std::move(metric));
     }
     if (analysis.metrics.empty()) return 0;
     AnalysisProgress progress;
@@ -180,17 +180,30 @@ class AnalyzeCommand final : public Command {
     }
   }
 
-  // True if the metric has been taken of these samples before. Throws if it has been of others.
+  // True if the metric has been taken of these samples before, and its files are whole. Throws if it has
+  // been of others, unless these may be replaced.
   bool is_there(const MetricRequest& metric, const BlendedDataset& samples,
                 const DatasetOptions& options) const {
-    const auto stamp = find_metric_stamp(output_, metric.name);
-    if (!stamp || overwrite_) return false;
-    const std::string folder = (fs::path(output_) / metric.name).string();
-    check_same_order((*stamp)["order"], samples, order_arguments(options), folder);
-    if (stamp->value("parameters", Json()) != metric.parameters)
-      throw std::runtime_error(folder + " was made of other scores");
-    fmt::print("{}: it was there already\n", metric.name);
-    return true;
+    std::optional<Json> stamp;
+    try {
+      stamp = find_metric_stamp(output_, metric.name);
+      if (!stamp) return false;
+      const std::string folder = (fs::path(output_) / metric.name).string();
+      check_same_order((*stamp)["order"], samples, order_arguments(options), folder);
+      if ((*stamp)["metric"] != metric.name)
+        throw std::runtime_error(folder + " has the stamp of another metric");
+      if (stamp->value("parameters", Json()) != metric.parameters)
+        throw std::runtime_error(folder + " was made of other scores");
+    } catch (const std::system_error&) {
+      throw;
+    } catch (const std::runtime_error& error) {
+      if (overwrite_) return false;
+      throw std::invalid_argument(std::string(error.what()) +
+                                  "; or give --overwrite to replace it, or another --output");
+    }
+    const std::optional<std::string> damage = find_damaged_file(output_, *stamp);
+    if (damage) print_message(fmt::format("{}: {}, so it is measured anew", metric.name, *damage));
+    return !damage;
   }
 
   void show(const AnalysisProgress& now, int64_t num_samples,

@@ -2,6 +2,7 @@
 
 #include <zstd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <new>
@@ -18,6 +19,7 @@ class VocabRarity final : public SampleMetric {
   explicit VocabRarity(const std::vector<double>& rarities) : rarities_(rarities) {}
   // Several sums go on side by side: one addition after the other would wait for each.
   int64_t measure(const MeasuredSample& sample) override {
+    check_ids(sample.tokens);
     constexpr size_t kLanes = 4;
     double sums[kLanes] = {};
     size_t i = 0;
@@ -29,37 +31,40 @@ class VocabRarity final : public SampleMetric {
   }
 
  private:
+  void check_ids(std::span<const int32_t> tokens) const {
+    int32_t max = 0;
+    for (const int32_t id : tokens) max = std::max(max, id);
+    if (static_cast<size_t>(max) < rarities_.size()) return;
+    throw std::runtime_error(
+        "token id " + std::to_string(max) +
+        " was not there when tokens were counted: was the dataset changed "
+        "meanwhile? Remove the folders work.vocab_rarity.*, and analyze again");
+  }
   double rarity(int32_t id) const { return rarities_[static_cast<size_t>(id)]; }
   const std::vector<double>& rarities_;
 };
 
-// The mean of a value of documents over the tokens of a sample, rounded down. Scores are below 2^32 and
-// samples below 2^31 tokens, so that sums fit.
+// The mean of a value of documents over the tokens of a sample, rounded down. A document may have more than
+// 2^32 tokens, so that sums need more than 64 bits.
 template <typename ValueOf>
 int64_t mean_over_tokens(const MeasuredSample& sample, const ValueOf& value_of) {
-  int64_t sum = 0;
+  __extension__ using Wide = __int128;
+  Wide sum = 0;
   int64_t num_tokens = 0;
   for (const SamplePart& part : sample.parts) {
-    sum += value_of(part.document_idx) * part.num_tokens;
+    sum += static_cast<Wide>(value_of(part.document_idx)) * part.num_tokens;
     num_tokens += part.num_tokens;
   }
   if (num_tokens == 0) return 0;
-  int64_t mean = sum / num_tokens;
-  if (sum < 0 && mean * num_tokens != sum) --mean;
-  return mean;
+  const auto mean = static_cast<int64_t>(sum / num_tokens);
+  return mean - (sum < 0 && sum % num_tokens != 0 ? 1 : 0);
 }
 
 class DocumentLength final : public SampleMetric {
  public:
   int64_t measure(const MeasuredSample& sample) override {
     return mean_over_tokens(sample, [&](int64_t document_idx) {
-      const DatasetReader& reader = *sample.reader;
-      if (reader.num_documents() == 0) return int64_t{reader.length(document_idx)};
-      int64_t num_tokens = 0;
-      for (int64_t sequence = reader.document_bound(document_idx);
-           sequence < reader.document_bound(document_idx + 1); ++sequence)
-        num_tokens += reader.length(sequence);
-      return num_tokens;
+      return num_tokens_of_document(*sample.reader, document_idx);
     });
   }
 };
@@ -138,6 +143,21 @@ std::vector<double> rarity_of_tokens(std::span<const int64_t> counts) {
   for (const int64_t count : counts)
     rarities.push_back(-std::log(static_cast<double>(std::max<int64_t>(count, 1)) / total));
   return rarities;
+}
+
+int64_t num_tokens_of_document(const DatasetReader& reader, int64_t document_idx) {
+  if (reader.num_documents() == 0) return reader.length(document_idx);
+  const int64_t first = reader.document_bound(document_idx);
+  const int64_t end = reader.document_bound(document_idx + 1);
+  if (first < 0 || first > end || end > reader.num_sequences())
+    throw std::runtime_error(reader.prefix().string() + ".idx: document " +
+                             std::to_string(document_idx) + " has the sequences from " +
+                             std::to_string(first) + " to " + std::to_string(end) +
+                             ": the index is damaged");
+  if (first == end) return 0;
+  const int64_t last_bytes = reader.length(end - 1) * size_bytes(reader.token_type());
+  return (reader.offset_bytes(end - 1) + last_bytes - reader.offset_bytes(first)) /
+         size_bytes(reader.token_type());
 }
 
 std::unique_ptr<SampleMetric> make_sample_metric(const std::string& name,

@@ -43,6 +43,10 @@ inline constexpr const char* kMetricNames[] = {kVocabRarity, "document_length", 
 // The natural logarithm of total / count for each token; a token that never occurs counts once.
 std::vector<double> rarity_of_tokens(std::span<const int64_t> counts);
 
+// The tokens of all sequences of a document. They lie one after the other, so that where the first one begins
+// and the last one ends is all that is looked at. Throws std::runtime_error for damaged document bounds.
+int64_t num_tokens_of_document(const DatasetReader& reader, int64_t document_idx);
+
 // One of kMetricNames. `rarities` must outlive the metric, and is read by vocab_rarity only.
 std::unique_ptr<SampleMetric> make_sample_metric(const std::string& name,
                                                  const std::vector<double>& rarities);

@@ -27,6 +27,15 @@ fs::path stamp_path(const fs::path& folder, const std::string& name) {
   return folder / name / (name + ".json");
 }
 
+// The names of a metric's files, which its stamp has checksums of.
+std::vector<std::string> file_names(const std::string& metric) {
+  std::vector<std::string> names = {metric + ".npy"};
+  for (const char* pair : kPairs) {
+    for (const char* suffix : {".bin", ".idx"}) names.push_back(metric + pair + suffix);
+  }
+  return names;
+}
+
 // The samples by ascending value; those of one value by their numbers.
 std::vector<int64_t> sorted_samples(std::span<const int64_t> values) {
   std::vector<int64_t> samples(values.size());
@@ -107,11 +116,8 @@ Json write_metric_files(const fs::path& folder, const MetricRequest& metric,
   write_integer_rows(prefix.string() + kPairs[1], rows.distinct);
   write_integer_rows(prefix.string() + kPairs[2], samples, rows.ends);
   write_integer_rows(prefix.string() + kPairs[3], samples, merged_ends(rows.ends));
-  Json files = {{name + ".npy", xxh3_of_file(prefix.string() + ".npy")}};
-  for (const char* pair : kPairs) {
-    for (const char* suffix : {".bin", ".idx"})
-      files[name + pair + suffix] = xxh3_of_file(prefix.string() + pair + suffix);
-  }
+  Json files = Json::object();
+  for (const std::string& file : file_names(name)) files[file] = xxh3_of_file(folder / name / file);
   Json stamp = {{"version", 1},
                 {"metric", name},
                 {"parameters", metric.parameters},
@@ -120,12 +126,28 @@ Json write_metric_files(const fs::path& folder, const MetricRequest& metric,
                 {"percentiles", percentiles_of(values, samples)},
                 {"order", order},
                 {"files", std::move(files)}};
-  write_file_atomically(stamp_file, stamp.dump(2) + "\n");
+  // The part has one name, so that the next run replaces what a killed one has left of it.
+  const fs::path part = stamp_file.string() + ".part";
+  write_synced_file(part, stamp.dump(2) + "\n");
+  commit_rename(part, stamp_file);
   return stamp;
 }
 
 std::optional<Json> find_metric_stamp(const fs::path& folder, const std::string& name) {
   return find_stamp(stamp_path(folder, name));
+}
+
+std::optional<std::string> find_damaged_file(const fs::path& folder, const Json& stamp) {
+  const std::string name = stamp["metric"];
+  for (const std::string& file : file_names(name)) {
+    const fs::path path = folder / name / file;
+    const auto stored = stamp["files"].find(file);
+    if (stored == stamp["files"].end()) return path.string() + " is not in the metric's stamp";
+    if (!fs::exists(path)) return path.string() + " is not there";
+    if (*stored != xxh3_of_file(path))
+      return path.string() + " has another checksum than when it was written";
+  }
+  return std::nullopt;
 }
 
 std::optional<Json> find_stamp_of_index(const fs::path& prefix) {

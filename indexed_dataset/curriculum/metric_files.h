@@ -42,7 +42,13 @@ nlohmann::ordered_json write_metric_files(const std::filesystem::path& folder,
 std::optional<nlohmann::ordered_json> find_metric_stamp(const std::filesystem::path& folder,
                                                         const std::string& name);
 
-// The same, for an index that is named by the prefix of its files: PREFIX_index_to_sample, say.
+// Compares the files of a metric with its stamp. Returns what is wrong with the first one that is not there
+// or has another checksum, nothing if all are whole. Reads all of them. Throws std::system_error if one
+// cannot be read.
+std::optional<std::string> find_damaged_file(const std::filesystem::path& folder,
+                                             const nlohmann::ordered_json& stamp);
+
+// The stamp of the metric whose index is named by the prefix of its files: PREFIX_index_to_sample, say.
 std::optional<nlohmann::ordered_json> find_stamp_of_index(const std::filesystem::path& prefix);
 // Throws ChecksumMismatch if a file of the index is not the one of its stamp.
 void check_index_files(const std::filesystem::path& prefix, const nlohmann::ordered_json& stamp);

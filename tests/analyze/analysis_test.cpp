@@ -5,10 +5,12 @@
 
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <random>
 #include <set>
 
 #include "analyze/score_file.h"
+#include "analyze/value_file.h"
 #include "indexed_dataset/blends/build_datasets.h"
 #include "indexed_dataset/blends/order_description.h"
 #include "indexed_dataset/curriculum/integer_rows.h"
@@ -170,6 +172,98 @@ TEST(Analysis, DocumentScoresAreMeansOverTokens) {
   const auto scored = make_document_scores(scores);
   // (-7 * 3 + 3) / 4 = -4.5
   EXPECT_EQ(scored->measure({.dataset_idx = 1, .tokens = {}, .parts = parts}), -5);
+}
+
+// A document of 2^34 tokens' score, say, times the tokens of a long sample is more than 64 bits hold.
+TEST(Analysis, MeansOfLargeValuesDoNotOverflow) {
+  const std::vector<std::vector<int64_t>> scores = {{int64_t{1} << 40, -(int64_t{1} << 40)}};
+  const std::vector<SamplePart> long_part = {{.document_idx = 0, .num_tokens = int64_t{1} << 30}};
+  const std::vector<SamplePart> negative = {{.document_idx = 1, .num_tokens = int64_t{1} << 30}};
+  const auto scored = make_document_scores(scores);
+  EXPECT_EQ(scored->measure({.tokens = {}, .parts = long_part}), int64_t{1} << 40);
+  EXPECT_EQ(scored->measure({.tokens = {}, .parts = negative}), -(int64_t{1} << 40));
+}
+
+// Documents of many sequences: their length in tokens, by summing up the sequences.
+TEST(Analysis, LengthsOfDocumentsAreTheSumsOfTheirSequences) {
+  constexpr uint32_t kSeed = 11;
+  std::cout << "seed " << kSeed << "\n";
+  std::mt19937 random(kSeed);
+  const TemporaryFolder folder;
+  std::vector<int32_t> lengths, sequences_of;
+  for (int document = 0; document < 300; ++document) {
+    const auto count = static_cast<int32_t>(document % 50 == 7 ? 1000 : random() % 4);
+    sequences_of.push_back(count);
+    for (int32_t i = 0; i < count; ++i) lengths.push_back(1 + static_cast<int32_t>(random() % 9));
+  }
+  const std::vector<uint16_t> tokens(
+      static_cast<size_t>(std::accumulate(lengths.begin(), lengths.end(), 0)), 5);
+  DatasetWriter writer(folder / "d", TokenType::kUInt16);
+  writer.append_documents(std::as_bytes(std::span(tokens)), lengths, sequences_of);
+  writer.finish();
+  const DatasetReader reader(folder / "d");
+  ASSERT_EQ(reader.num_documents(), std::ssize(sequences_of));
+  for (int64_t document = 0; document < reader.num_documents(); ++document) {
+    int64_t sum = 0;
+    for (int64_t sequence = reader.document_bound(document);
+         sequence < reader.document_bound(document + 1); ++sequence)
+      sum += reader.length(sequence);
+    EXPECT_EQ(num_tokens_of_document(reader, document), sum) << "document " << document;
+  }
+}
+
+// Ids decide how much memory counting takes, so that one of 2^31 - 1 would take 16 GiB on each thread.
+TEST(Analysis, RefusesTokenIdsThatNoVocabularyHas) {
+  const TemporaryFolder folder;
+  for (const int32_t id : {INT32_MAX, -1, 1 << 22}) {
+    write_dataset<int32_t>(folder / "a", TokenType::kInt32,
+                           {std::vector<int32_t>(40, 3), {1, 2, id, 4, 5, 6, 7, 8, 9, 10}});
+    DatasetOptions options;
+    options.blends = resolve_data_paths({.data_path = {(folder / "a").string()}});
+    options.split = "100,0,0";
+    options.sequence_length = 16;
+    const TrainingDatasets datasets = build_training_datasets(options, {.train_samples = 3});
+    EXPECT_THAT(
+        [&] {
+          analyze_samples(*datasets.train,
+                          {.output = folder / "out",
+                           .metrics = {metric("vocab_rarity")},
+                           .order = {},
+                           .num_threads = 2},
+                          [](const auto&) {});
+        },
+        ThrowsMessage<std::runtime_error>(HasSubstr("holds the token id " + std::to_string(id) +
+                                                    ", and ids are from 0 to 4194303")));
+    EXPECT_FALSE(std::filesystem::exists(folder / "out" / "vocab_rarity"));
+  }
+}
+
+// A count of an earlier run that does not know a token of this one leads nowhere else.
+TEST(Analysis, RarityRefusesATokenThatWasNotCounted) {
+  const std::vector<double> rarities = {1, 2, 3};
+  const auto rarity = make_sample_metric(kVocabRarity, rarities);
+  const std::vector<int32_t> tokens = {0, 1, 2, 3};
+  EXPECT_THAT([&] { rarity->measure({.tokens = tokens, .parts = {}}); },
+              ThrowsMessage<std::runtime_error>(HasSubstr("token id 3 was not there")));
+}
+
+TEST(ValueFile, ADamagedOneIsNone) {
+  const TemporaryFolder folder;
+  const std::vector<int64_t> values = {5, -3, 1};
+  write_value_file(folder / "v", values);
+  EXPECT_EQ(find_value_file(folder / "v"), values);
+  EXPECT_EQ(find_value_file(folder / "w"), std::nullopt);
+  const std::string bytes = read_file(folder / "v");
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    std::string flipped = bytes;
+    flipped[i] = static_cast<char>(flipped[i] ^ 4);
+    write_file_atomically(folder / "v", flipped);
+    EXPECT_EQ(find_value_file(folder / "v"), std::nullopt) << "byte " << i;
+    write_file_atomically(folder / "v", bytes.substr(0, i));
+    EXPECT_EQ(find_value_file(folder / "v"), std::nullopt) << i << " bytes";
+  }
+  write_file_atomically(folder / "v", std::string(bytes.size(), '\0'));
+  EXPECT_EQ(find_value_file(folder / "v"), std::nullopt) << "zeros, as a power cut leaves them";
 }
 
 TEST(ScoreFile, NamesTheLineThatIsWrong) {

@@ -25,6 +25,33 @@ analyze "${all[@]}" --output killed --threads 2 >killed.txt 2>killed.log || fail
 grep -q '65536 samples were there from an earlier run' killed.txt || fail "it has begun anew" killed.txt
 diff -r whole killed || fail "the files differ from those of a run that was not killed"
 
+# Killed when one metric was complete and before its pieces were removed: the other three go on from theirs.
+WEFT_CRASH_AT=analyze-stamp:1 analyze "${all[@]}" --output between >/dev/null 2>&1 && fail "the run was not killed between two metrics"
+analyze "${all[@]}" --output between >between.txt 2>between.log || fail "the same command again" between.txt between.log
+grep -q 'vocab_rarity: it was there already' between.txt || fail "the first metric was measured anew" between.txt
+grep -q "$num_samples samples were there from an earlier run" between.txt || fail "the others were measured anew" between.txt
+diff -r whole between || fail "the files differ from those of a run that was not killed between two metrics"
+# Killed while it counts tokens: two pieces are not counted again.
+num_pieces=$(((num_samples + 32767) / 32768))
+WEFT_CRASH_AT=analyze-count:2 analyze "${all[@]}" --output counted >/dev/null 2>&1 && fail "the run was not killed while it counted"
+WEFT_CRASH_AT=analyze-count:$((num_pieces - 1)) analyze "${all[@]}" --output counted >counted.txt 2>counted.log ||
+  fail "all pieces were counted again" counted.txt counted.log
+diff -r whole counted || fail "the files differ from those of a run that was not killed while it counted"
+# Other samples: what killed runs left of them is removed when the metric is complete.
+WEFT_CRASH_AT=analyze-piece:1 analyze --seed 5 --metric document_length --output left >/dev/null 2>&1 && fail "the run was not killed"
+analyze --metric document_length --output left >left.txt 2>&1 || fail "after a killed run with another seed" left.txt
+[ "$(ls left)" = document_length ] || fail "a killed run's work is still there: $(ls left)"
+
+# A file that is lost or damaged is not "there already".
+cp -r whole damaged
+rm damaged/document_length/document_length_index_to_sample.bin
+printf x | dd of=damaged/vocab_rarity/vocab_rarity.npy bs=1 seek=200 conv=notrunc 2>/dev/null
+analyze "${all[@]}" --output damaged >damaged.txt 2>damaged.log || fail "damaged files" damaged.txt damaged.log
+grep -q 'document_length: .*document_length_index_to_sample.bin is not there, so it is measured anew' damaged.log || fail "a lost file" damaged.log
+grep -q 'vocab_rarity: .*vocab_rarity.npy has another checksum .*, so it is measured anew' damaged.log || fail "a damaged file" damaged.log
+[ "$(grep -c 'it was there already' damaged.txt)" = 2 ] || fail "two metrics were whole" damaged.txt
+diff -r whole damaged || fail "damaged files were not replaced"
+
 analyze "${all[@]}" --output whole >again.txt || fail "again" again.txt
 [ "$(grep -c 'it was there already' again.txt)" = 4 ] || fail "it was done again" again.txt
 code=0; analyze --seed 5 "${all[@]}" --output whole >other.txt 2>&1 || code=$?
@@ -41,6 +68,13 @@ analyze --sample-scores ranks.txt --output scored >scored.txt 2>&1 || fail "scor
 grep -q "score: $num_samples distinct values; percentiles 0: 1, .* 100: $num_samples\$" scored.txt || fail "ranks" scored.txt
 code=0; analyze --document-scores scores.txt --output scored >error.txt 2>&1 || code=$?
 [ "$code" = 3 ] && grep -q 'scores.txt:1: 0.5 has a fraction.*--score-scale' error.txt || fail "fractions: exit $code" error.txt
+WEFT_CRASH_AT=analyze-stamp:1 analyze --seed 6 --metric document_length repeated_tokens --output whole --overwrite >/dev/null 2>&1 ||
+  [ $? = 137 ] || fail "the run that overwrites was not killed"
+analyze --seed 6 --metric document_length repeated_tokens --output whole --overwrite >other.txt 2>&1 || fail "--overwrite once more" other.txt
+grep -q 'document_length: it was there already' other.txt || fail "--overwrite has replaced metrics of the same samples" other.txt
+grep -q "$num_samples samples were there from an earlier run" other.txt || fail "--overwrite has begun anew" other.txt
+code=0; analyze --metric document_length document_length --output x >error.txt 2>&1 || code=$?
+[ "$code" = 2 ] && grep -q 'one of them is named twice' error.txt || fail "a metric named twice: exit $code" error.txt
 code=0; analyze --metric rarity --output x >error.txt 2>&1 || code=$?
 [ "$code" = 2 ] && grep -q 'rarity is none of vocab_rarity' error.txt || fail "an unknown metric: exit $code" error.txt
 echo ok
