@@ -75,6 +75,15 @@ std::map<std::string, const DatasetIdentity*> identities_of(const RunSegment& se
 
 }  // namespace
 
+DatasetNames dataset_names_of(const std::vector<RunSegment>& segments) {
+  std::vector<std::string> prefixes;
+  for (const RunSegment& segment : segments) {
+    const std::vector<std::string> of_segment = segment.order.data.blends.prefixes();
+    prefixes.insert(prefixes.end(), of_segment.begin(), of_segment.end());
+  }
+  return {prefixes, std::filesystem::current_path()};
+}
+
 bool have_equal_samples(const RunSegment& a, const RunSegment& b, Split split) {
   const auto of_b = identities_of(b, split);
   for (const auto& [prefix, identity] : identities_of(a, split)) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "indexed_dataset/blends/sample_query.h"
+#include "indexed_dataset/run_folder/dataset_names.h"
 #include "indexed_dataset/run_folder/unseen_documents.h"
 #include "indexed_dataset/soundness/dataset_identity.h"
 
@@ -42,6 +43,9 @@ struct RunSegment {
 // Throws std::runtime_error that names a dataset of this group which is not the one that the segment
 // has read. What it reads of each has a bound (dataset_identity.h).
 void check_same_datasets(const RunSegment& segment, Split split, const std::string& group);
+
+// Returns the names of all datasets that the parts of a run read.
+DatasetNames dataset_names_of(const std::vector<RunSegment>& segments);
 
 // Returns true if sample i of `split` is the same in both segments, for every i and every group. Of a
 // curriculum's samples they may still train other parts.

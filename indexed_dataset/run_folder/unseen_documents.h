@@ -1,11 +1,11 @@
 // The documents that a run reads but does not learn from, as a file names them (weft-train --unsee): their
-// tokens have no loss. Each line of the file names one, in the words of weft-data inspect:
+// tokens have no loss. The file may be what weft-data inspect prints, whole or some lines of it, as text or as JSON
+// (documents, stats, grep, samples, spikes, exposure --by document): every document that a line names is meant. Or
+// each line names one:
 //
-//   document 31 of /fsx/data/web_text_document     what follows the name, behind ':' or ',', is left out
-//   /fsx/data/web_text_document 31                 the same
-//   web.jsonl, byte 11450                          the document of the line that begins there
-//   web.jsonl:11450                                the same
-//   {"dataset": "/fsx/data/web_text_document", "document": 31}     a line of --format jsonl
+//   /fsx/data/web_text_document 31     the number counts from 0
+//   web.jsonl, byte 11450              the document of the line that begins there
+//   web.jsonl:11450                    the same
 //
 // A dataset may be named by the end of its prefix, and an input by the end of its path. Empty lines and
 // those that begin with # say nothing.
@@ -46,7 +46,7 @@ class UnseenDocuments {
   const UnseenSequences* find(const std::string& prefix) const;
   const std::string& text() const { return text_; }         // the bytes of the file
   const std::string& sha256() const { return sha256_; }     // of these bytes
-  int64_t num_documents() const { return num_documents_; }  // those named twice count twice
+  int64_t num_documents() const { return num_documents_; }  // each counts once
 
  private:
   std::string text_, sha256_;

@@ -4,9 +4,8 @@
 #include <map>
 #include <set>
 
-#include "indexed_dataset/beside/documents.h"
-#include "indexed_dataset/blends/blend_schedule.h"
 #include "indexed_dataset/pair/dataset_files.h"
+#include "indexed_dataset/run_folder/open_dataset.h"
 #include "indexed_dataset/run_folder/source_line.h"
 #include "indexed_dataset/terminal/messages.h"
 #include "indexed_dataset/terminal/terminal_text.h"
@@ -20,17 +19,6 @@ namespace weft {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// A dataset that the run names.
-struct OpenDataset {
-  explicit OpenDataset(const std::string& prefix)
-      : reader(prefix), documents(reader), sources(open_source_map_of(reader)) {}
-
-  DatasetReader reader;
-  Documents documents;
-  std::optional<SourceMap> sources;
-  std::vector<std::string> spellings;  // all prefixes by which the run knows these files
-};
 
 struct Options {
   RunOptions run;
@@ -75,7 +63,8 @@ class InspectDocumentsCommand final : public Command {
 
   int run(const OptionSet&) override {
     const std::vector<RunSegment> segments = options_.run.segments();
-    open_datasets(segments);
+    names_.emplace(dataset_names_of(segments));
+    open_datasets();
     const std::map<std::string, std::vector<int64_t>> documents = wanted_documents(segments.back());
     std::map<std::pair<std::string, int64_t>, std::vector<Reading>> readings;
     const SequencesByDataset sequences = sequences_of(documents);
@@ -83,7 +72,7 @@ class InspectDocumentsCommand final : public Command {
     for (const Split split : {Split::kTrain, Split::kValid, Split::kTest}) {
       if (options_.split && *options_.split != split) continue;
       for (Reading& reading : readings_of(samples, sequences, split)) {
-        readings[{first_spelling_.at(reading.prefix), reading.part.document_idx}].push_back(
+        readings[{names_->first_spelling(reading.prefix), reading.part.document_idx}].push_back(
             std::move(reading));
       }
     }
@@ -97,49 +86,26 @@ class InspectDocumentsCommand final : public Command {
   }
 
  private:
-  // Opens all datasets of the run, or the one that --dataset means. Parts of a run, or of its blend, may spell
-  // one dataset differently, for example through a link: the first spelling stands for it.
-  void open_datasets(const std::vector<RunSegment>& segments) {
-    std::map<std::string, std::vector<std::string>> spellings;  // by files
-    std::vector<std::string> prefixes;
-    for (const RunSegment& segment : segments) {
-      for (const std::string& prefix : segment.order.data.blends.prefixes()) {
-        std::vector<std::string>& known = spellings[files_of_dataset(prefix)];
-        if (known.empty()) prefixes.push_back(prefix);
-        if (std::find(known.begin(), known.end(), prefix) == known.end()) known.push_back(prefix);
-      }
-    }
-    const auto spellings_of = [&](const std::string& prefix) -> std::vector<std::string>& {
-      return spellings.at(files_of_dataset(prefix));
-    };
+  // Opens all datasets of the run, or the one that --dataset means.
+  void open_datasets() {
+    std::vector<std::string> prefixes = names_->prefixes();
     const std::string given = without_suffix(options_.dataset).string();
     if (!given.empty()) {
-      std::vector<std::string> meant;
-      for (const std::string& prefix : prefixes) {
-        const std::vector<std::string>& names = spellings_of(prefix);
-        const bool is_exact = std::find(names.begin(), names.end(), given) != names.end();
-        if (is_exact) meant = {prefix};
-        if (is_exact) break;
-        const auto ends_so = [&](const std::string& name) { return name.ends_with("/" + given); };
-        if (std::any_of(names.begin(), names.end(), ends_so)) meant.push_back(prefix);
-      }
+      const std::vector<int64_t> meant = names_->named(given);
       if (meant.size() != 1) {
         throw std::invalid_argument(fmt::format(
             "--dataset {}: {} of the run's {} datasets ends so; they are {}", given,
             meant.empty() ? "none" : "more than one", prefixes.size(), fmt::join(prefixes, ", ")));
       }
-      prefixes = meant;
+      prefixes = {names_->prefix(meant.front())};
     }
     if (options_.document && prefixes.size() > 1) {
       throw std::invalid_argument(fmt::format(
           "--document: the run has {} datasets; say which one is meant by --dataset: {}",
           prefixes.size(), fmt::join(prefixes, ", ")));
     }
-    for (const std::string& prefix : prefixes) {
-      auto& dataset = datasets_[prefix] = std::make_unique<OpenDataset>(prefix);
-      dataset->spellings = spellings_of(prefix);
-      for (const std::string& spelling : dataset->spellings) first_spelling_[spelling] = prefix;
-    }
+    for (const std::string& prefix : prefixes)
+      datasets_[prefix] = std::make_unique<OpenDataset>(prefix);
   }
 
   std::map<std::string, std::vector<int64_t>> wanted_documents(const RunSegment& segment) const {
@@ -200,7 +166,7 @@ class InspectDocumentsCommand final : public Command {
       for (const int64_t document : of_dataset) {
         const OpenDataset& dataset = *datasets_.at(prefix);
         const auto [first, last] = dataset.documents.sequences(document);
-        for (const std::string& spelling : dataset.spellings)
+        for (const std::string& spelling : names_->spellings(names_->idx_of(prefix)))
           for (int64_t i = first; i < last; ++i) sequences[spelling].push_back(i);
       }
     }
@@ -300,8 +266,8 @@ class InspectDocumentsCommand final : public Command {
   }
 
   Options options_;
+  std::optional<DatasetNames> names_;                             // of the run
   std::map<std::string, std::unique_ptr<OpenDataset>> datasets_;  // by their first spelling
-  std::map<std::string, std::string> first_spelling_;
   std::optional<int64_t> last_iteration_;
 };
 

@@ -119,7 +119,7 @@ class InspectGrepCommand final : public Command {
                match.part.begin_token + match.part.num_tokens, counted(match.count, "time"));
     if (sources)
       fmt::print("  from {}\n", escape_for_terminal(sources->describe(match.part.document_idx)));
-    fmt::print("  {}[{}]{}\n", escape_for_terminal(match.before), escape_for_terminal(text_),
+    fmt::print("  text: {}[{}]{}\n", escape_for_terminal(match.before), escape_for_terminal(text_),
                escape_for_terminal(match.behind));
   }
 

@@ -14,17 +14,17 @@ namespace weft {
 
 class SampleDocuments {
  public:
-  // `samples` must outlive it. `vocabulary` may be null: no text is shown then. `names_datasets`: a
-  // document alone does not say of which dataset it is.
+  // `samples` and `names`, those of the run's datasets, must outlive it. `vocabulary` may be null: no text is shown
+  // then.
   SampleDocuments(const TakenSamples& samples, std::shared_ptr<const Vocabulary> vocabulary,
-                  bool names_datasets)
-      : samples_(samples), vocabulary_(std::move(vocabulary)), names_datasets_(names_datasets) {}
+                  const DatasetNames& names)
+      : samples_(samples), vocabulary_(std::move(vocabulary)), names_(names) {}
 
   // Returns the documents of a sample, those with most tokens first, each with its source, and how the
   // first one begins; on one line, safe to print.
   std::string line_of(int64_t sample_idx);
   struct Document {
-    std::string prefix;  // of its dataset
+    std::string prefix;  // of its dataset, in the first spelling that the run has
     int64_t document_idx = 0;
     std::string text;  // "document 77, corpus.jsonl, byte 1234"
 
@@ -40,15 +40,16 @@ class SampleDocuments {
  private:
   struct Sample {
     const DatasetReader* reader = nullptr;
+    std::string prefix;
     std::vector<SamplePart> parts;  // the longest first
   };
   Sample sample(int64_t sample_idx) const;
-  std::string source_of(const DatasetReader& reader, int64_t document_idx);
+  std::string source_of(const Sample& sample, int64_t document_idx);
   std::string text_of(const Sample& sample) const;
 
   const TakenSamples& samples_;
   std::shared_ptr<const Vocabulary> vocabulary_;
-  bool names_datasets_;
+  const DatasetNames& names_;
   SourceMaps sources_;
 };
 

@@ -121,7 +121,8 @@ void SamplePrinter::print_text(const Sample& sample) const {
   if (const std::string place = describe(sample.place); !place.empty()) fmt::print("  {}\n", place);
   if (sample.note) fmt::print("  {}\n", sample.note->text);
   if (const std::string piece = piece_of(sample); !piece.empty()) fmt::print("  {}\n", piece);
-  if (samples_.dataset().is_blend() || sample.in_dataset.sample_idx != sample.sample_idx) {
+  if (has_several_datasets_ || samples_.dataset().is_blend() ||
+      sample.in_dataset.sample_idx != sample.sample_idx) {
     fmt::print("  dataset {}, its sample {}\n",
                escape_for_terminal(sample.reader.prefix().string()), sample.in_dataset.sample_idx);
   }

@@ -33,13 +33,15 @@ struct LossNote {
 
 class SamplePrinter {
  public:
-  // `samples` must outlive it. `vocabulary` may be null: the text is then left out.
+  // `samples` must outlive it. `vocabulary` may be null: the text is then left out. `has_several_datasets`: parts of
+  // the run read several, of which a document alone does not name one.
   SamplePrinter(SampleFormat format, const TakenSamples& samples, std::string split_name,
-                std::shared_ptr<const Vocabulary> vocabulary)
+                std::shared_ptr<const Vocabulary> vocabulary, bool has_several_datasets)
       : format_(format),
         samples_(samples),
         split_name_(std::move(split_name)),
-        vocabulary_(std::move(vocabulary)) {}
+        vocabulary_(std::move(vocabulary)),
+        has_several_datasets_(has_several_datasets) {}
 
   // `place` says when the run took it; `note`, if there is one, what it lost. Throws as
   // TakenSamples::tokens().
@@ -58,6 +60,7 @@ class SamplePrinter {
   SourceMaps sources_;
   std::string split_name_;
   std::shared_ptr<const Vocabulary> vocabulary_;
+  bool has_several_datasets_;
 };
 
 }  // namespace weft

@@ -45,6 +45,7 @@ class InspectSamplesCommand final : public Command {
 
   int run(const OptionSet&) override {
     const std::vector<RunSegment> segments = run_.segments();
+    has_several_datasets_ = dataset_names_of(segments).count() > 1;
     std::vector<Stretch> selected = selection_.select(segments);
     RunSamples samples(segments);
     for (Stretch& stretch : selected)
@@ -75,9 +76,9 @@ class InspectSamplesCommand final : public Command {
   };
 
   SamplePrinter printer_of(const TakenSamples& taken, const Stretch& stretch) const {
-    return {
-        format_, taken, selection_.split.name(),
-        run_.find_vocabulary_of(*stretch.segment, taken.dataset().dataset(0).reader().prefix())};
+    return {format_, taken, selection_.split.name(),
+            run_.find_vocabulary_of(*stretch.segment, taken.dataset().dataset(0).reader().prefix()),
+            has_several_datasets_};
   }
 
   ByLoss sorted_by_loss(const RunLosses& losses, RunSamples& samples, const TakenSamples& taken,
@@ -157,6 +158,7 @@ class InspectSamplesCommand final : public Command {
   SampleSelection selection_;
   SampleFormat format_ = SampleFormat::kText;
   bool by_loss_ = false;
+  bool has_several_datasets_ = false;
   ThreadsOption threads_;
 };
 

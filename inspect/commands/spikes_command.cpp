@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -59,12 +58,10 @@ std::string number_text(double value, double usual, double z) {
 class RunDocuments {
  public:
   RunDocuments(const RunLosses& run, const VocabularyOptions& vocabulary)
-      : run_(run), samples_(run.segments()), vocabulary_(vocabulary) {
-    for (const RunSegment& segment : run.segments()) {
-      const std::vector<std::string> of_segment = segment.order.data.blends.prefixes();
-      prefixes_.insert(of_segment.begin(), of_segment.end());
-    }
-  }
+      : run_(run),
+        samples_(run.segments()),
+        names_(dataset_names_of(run.segments())),
+        vocabulary_(vocabulary) {}
 
   // Throws as RunSamples::find().
   SampleDocuments& of_iteration(int64_t iteration) {
@@ -78,15 +75,15 @@ class RunDocuments {
     auto vocabulary = find_vocabulary(samples->dataset().dataset(0).reader().prefix(),
                                       is_given ? vocabulary_.vocab_file : data.vocab_file,
                                       is_given ? vocabulary_.merge_file : data.merge_file);
-    SampleDocuments documents(*samples, std::move(vocabulary), prefixes_.size() > 1);
+    SampleDocuments documents(*samples, std::move(vocabulary), names_);
     return documents_.emplace(samples, std::move(documents)).first->second;
   }
 
  private:
   const RunLosses& run_;
   RunSamples samples_;
+  DatasetNames names_;
   const VocabularyOptions& vocabulary_;
-  std::set<std::string> prefixes_;  // of all parts of the run
   std::map<const TakenSamples*, SampleDocuments> documents_;
 };
 

@@ -72,6 +72,7 @@ class InspectStatsCommand final : public Command {
   int run(const OptionSet&) override {
     const std::vector<RunSegment> segments = run_.segments();
     RunSamples samples(segments);
+    names_.emplace(dataset_names_of(segments));
     std::vector<Stretch> stretches = selection_.select(segments);
     std::vector<const TakenSamples*> datasets;
     for (Stretch& stretch : stretches)
@@ -140,14 +141,16 @@ class InspectStatsCommand final : public Command {
     return search.ranked(AnomalyScale(histograms));
   }
 
-  static std::vector<MeasuredPiece> measure_sample(const TakenSamples& samples, int64_t sample_idx,
-                                                   TextMeter& meter) {
+  std::vector<MeasuredPiece> measure_sample(const TakenSamples& samples, int64_t sample_idx,
+                                            TextMeter& meter) const {
     std::vector<MeasuredPiece> pieces;
     const DatasetReader& reader = samples.reader(sample_idx);
+    const int64_t dataset_idx = names_->idx_of(reader.prefix().string());
     for_each_piece_of(samples, sample_idx,
                       [&](const SamplePart& part, std::span<const int32_t> ids) {
                         if (part.num_tokens < kMinRatedPieceTokens) return;
                         pieces.push_back({.reader = &reader,
+                                          .dataset_idx = dataset_idx,
                                           .sample_idx = sample_idx,
                                           .place = {},
                                           .part = part,
@@ -161,18 +164,18 @@ class InspectStatsCommand final : public Command {
   void count_pieces(const std::vector<Stretch>& stretches,
                     const std::vector<const TakenSamples*>& datasets,
                     std::vector<Suspect>& suspects) {
-    std::map<std::pair<std::string, int64_t>, Suspect*> by_document;
+    std::map<std::pair<int64_t, int64_t>, Suspect*> by_document;
     for (Suspect& suspect : suspects)
-      by_document[{suspect.worst.reader->prefix().string(), suspect.worst.part.document_idx}] =
-          &suspect;
+      by_document[{suspect.worst.dataset_idx, suspect.worst.part.document_idx}] = &suspect;
     for (size_t i = 0; i < stretches.size(); ++i) {
       walk_samples(
           stretches[i].first, stretches[i].last, threads_.resolved(),
           [&](int64_t sample) {
             std::vector<std::pair<Suspect*, int64_t>> found;
-            const std::string prefix = datasets[i]->reader(sample).prefix().string();
+            const int64_t dataset_idx =
+                names_->idx_of(datasets[i]->reader(sample).prefix().string());
             for (const SamplePart& part : datasets[i]->parts(sample)) {
-              const auto suspect = by_document.find({prefix, part.document_idx});
+              const auto suspect = by_document.find({dataset_idx, part.document_idx});
               if (suspect != by_document.end() && part.num_tokens >= kMinRatedPieceTokens)
                 found.emplace_back(suspect->second, part.num_tokens);
             }
@@ -206,7 +209,7 @@ class InspectStatsCommand final : public Command {
     const std::string where = describe(suspect.worst.place);
     fmt::print("score {:.1f} by {}: document {} of {}, {} in {}\n", suspect.score.value,
                kMeasureNames[suspect.score.measure], part.document_idx,
-               escape_for_terminal(suspect.worst.reader->prefix().string()),
+               escape_for_terminal(names_->prefix(suspect.worst.dataset_idx)),
                counted(suspect.num_tokens, "token"), counted(suspect.num_pieces, "piece"));
     if (sources)
       fmt::print("  from {}\n", escape_for_terminal(sources->describe(part.document_idx)));
@@ -225,7 +228,7 @@ class InspectStatsCommand final : public Command {
     const Measures& measures = suspect.worst.measures;
     Json json = {{"score", suspect.score.value},
                  {"measure", kMeasureNames[suspect.score.measure]},
-                 {"dataset", suspect.worst.reader->prefix().string()},
+                 {"dataset", names_->prefix(suspect.worst.dataset_idx)},
                  {"document", part.document_idx},
                  {"num_tokens", suspect.num_tokens},
                  {"num_pieces", suspect.num_pieces}};
@@ -247,6 +250,7 @@ class InspectStatsCommand final : public Command {
   int64_t num_shown_ = 20;
   bool as_json_ = false;
   SourceMaps sources_;
+  std::optional<DatasetNames> names_;  // of the run
 };
 
 }  // namespace

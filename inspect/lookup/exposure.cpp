@@ -73,6 +73,7 @@ std::map<std::string, DatasetExposure> exposure_of_datasets(RunSamples& samples,
                                                             int num_threads) {
   std::map<std::string, DatasetExposure> exposures;
   std::map<std::string, DrawnSequences> drawn;
+  const DatasetNames names = dataset_names_of(samples.segments());
   for (const Stretch& stretch : stretches) {
     const TakenSamples& taken = training_samples(samples, stretch);
     const BlendedDataset& dataset = taken.dataset();
@@ -99,11 +100,12 @@ std::map<std::string, DatasetExposure> exposure_of_datasets(RunSamples& samples,
     }
     for (int64_t i = 0; i < dataset.num_datasets(); ++i) {
       const GptDataset& part = dataset.dataset(i);
-      DatasetExposure& exposure = exposures[part.reader().prefix().string()];
+      const std::string& prefix = names.first_spelling(part.reader().prefix().string());
+      DatasetExposure& exposure = exposures[prefix];
       exposure.num_samples += counts[static_cast<size_t>(i)];
       exposure.num_tokens += tokens[static_cast<size_t>(i)];
       exposure.num_masked_tokens += masked[static_cast<size_t>(i)];
-      DrawnSequences& sequences = drawn[part.reader().prefix().string()];
+      DrawnSequences& sequences = drawn[prefix];
       sequences.add(range_of(part));
       exposure.num_tokens_per_epoch = 0;
       for (const SequenceRange& range : sequences.ranges())
@@ -117,13 +119,14 @@ std::map<std::string, SequenceExposure> exposure_of_sequences(RunSamples& sample
                                                               const std::vector<Stretch>& stretches,
                                                               int num_threads) {
   std::map<std::string, SequenceExposure> exposures;
+  const DatasetNames names = dataset_names_of(samples.segments());
   for (const Stretch& stretch : stretches) {
     const TakenSamples& taken = training_samples(samples, stretch);
     const BlendedDataset& dataset = taken.dataset();
     std::vector<SequenceExposure*> of_dataset;
     for (int64_t i = 0; i < dataset.num_datasets(); ++i) {
       const GptDataset& part = dataset.dataset(i);
-      SequenceExposure& exposure = exposures[part.reader().prefix().string()];
+      SequenceExposure& exposure = exposures[names.first_spelling(part.reader().prefix().string())];
       of_dataset.push_back(&exposure);
       if (!exposure.reader) {
         exposure.reader = std::make_shared<DatasetReader>(part.reader().prefix());

@@ -42,8 +42,8 @@ struct DatasetExposure {
 std::vector<Stretch> training_until(const std::vector<RunSegment>& segments,
                                     std::optional<int64_t> last_iteration);
 
-// By the prefix of the dataset. Reads a blend's index once, and with --unsee looks at every sample;
-// datasets that gave nothing stand there with 0.
+// By the prefix of the dataset; where the run spells it in several ways, by the first one. Reads a blend's index
+// once, and with --unsee looks at every sample; datasets that gave nothing stand there with 0.
 std::map<std::string, DatasetExposure> exposure_of_datasets(RunSamples& samples,
                                                             const std::vector<Stretch>& stretches,
                                                             int num_threads);
@@ -56,7 +56,7 @@ struct SequenceExposure {
   DrawnSequences drawn;
 };
 
-// By the prefix of the dataset. Looks at every sample, on several threads.
+// By the prefix of the dataset as above. Looks at every sample, on several threads.
 std::map<std::string, SequenceExposure> exposure_of_sequences(RunSamples& samples,
                                                               const std::vector<Stretch>& stretches,
                                                               int num_threads);

@@ -16,25 +16,25 @@ void SuspectSearch::add(const MeasuredPiece& piece) {
 }
 
 void SuspectSearch::add(Extremes& extremes, float value, const MeasuredPiece& piece) const {
-  auto& [documents, worst_last] = extremes;
+  auto& [documents, by_value] = extremes;
   const bool is_full = documents.size() == num_kept_;
   // A document that is kept has a larger value than this already, or the same one earlier.
-  if (is_full && value <= std::get<0>(*worst_last.begin())) return;
-  const Document document(piece.reader->prefix().string(), piece.part.document_idx);
+  if (is_full && value <= std::get<0>(*by_value.begin())) return;
+  const Document document(piece.dataset_idx, piece.part.document_idx);
   const int64_t order = -num_added_;  // of equal values the later one goes first
   if (const auto known = documents.find(document); known != documents.end()) {
     Extremes::Entry& entry = known->second;
     if (value <= entry.value) return;
-    worst_last.erase({entry.value, entry.order, document});
+    by_value.erase({entry.value, entry.order, document});
     entry = {.value = value, .order = order, .piece = piece};
   } else {
     if (is_full) {
-      documents.erase(std::get<2>(*worst_last.begin()));
-      worst_last.erase(worst_last.begin());
+      documents.erase(std::get<2>(*by_value.begin()));
+      by_value.erase(by_value.begin());
     }
     documents[document] = {.value = value, .order = order, .piece = piece};
   }
-  worst_last.emplace(value, order, document);
+  by_value.emplace(value, order, document);
 }
 
 std::vector<Suspect> SuspectSearch::ranked(const AnomalyScale& scale) const {

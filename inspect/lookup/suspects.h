@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <map>
 #include <set>
-#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -24,6 +23,7 @@ namespace weft {
 // A piece of a document in a sample.
 struct MeasuredPiece {
   const DatasetReader* reader = nullptr;
+  int64_t dataset_idx = 0;  // equal for readers of one dataset that a blend spells in several ways
   int64_t sample_idx = 0;
   SamplePlace place;
   SamplePart part;
@@ -48,7 +48,7 @@ class SuspectSearch {
   std::vector<Suspect> ranked(const AnomalyScale& scale) const;
 
  private:
-  using Document = std::pair<std::string, int64_t>;  // prefix, number
+  using Document = std::pair<int64_t, int64_t>;  // dataset, number
 
   // The documents with the largest values of one measure, or with the smallest ones.
   struct Extremes {
@@ -58,7 +58,7 @@ class SuspectSearch {
       MeasuredPiece piece;
     };
     std::map<Document, Entry> documents;
-    std::set<std::tuple<float, int64_t, Document>> worst_last;  // the first one is the next to go
+    std::set<std::tuple<float, int64_t, Document>> by_value;  // ascending: the first one goes next
   };
   void add(Extremes& extremes, float value, const MeasuredPiece& piece) const;
 

@@ -30,8 +30,9 @@ class VisitLosses {
   OtherVisits of(int64_t sample_idx, const std::string& prefix, const SamplePart& part) const;
 
  private:
+  DatasetNames names_;
   // By dataset and sequence: the losses by sample.
-  std::map<std::pair<std::string, int64_t>, std::map<int64_t, double>> losses_;
+  std::map<std::pair<int64_t, int64_t>, std::map<int64_t, double>> losses_;
 };
 
 }  // namespace weft

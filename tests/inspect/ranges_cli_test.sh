@@ -117,6 +117,26 @@ PYTHON
   done
 done
 
+# Two spellings of one dataset are one for every command that counts or ranks documents.
+for suffix in bin idx sources manifest.json; do ln -s a_text_document.$suffix link_text_document.$suffix; done
+python3 - $data <<'PYTHON' || fail "two spellings are two datasets"
+import json, subprocess, sys
+def rows(words):
+    more = " --data-path 0.5 a_text_document 0.5 link_text_document --split 1,0,0 --seq-length 64 --train-iters 40 --global-batch-size 6 --eval-iters 0"
+    return [json.loads(line) for line in subprocess.run([sys.argv[1], "inspect", *(words + more + " --format jsonl").split()],
+            stdout=subprocess.PIPE, check=True).stdout.splitlines()]
+samples = rows("samples --sample-range 0 240")
+for command in ("stats --sample-range 0 240 --top 1000", "exposure --by document --top 1000", "exposure --by source", "exposure"):
+    found = rows(command)
+    assert {row["dataset"].rsplit("/")[-1] for row in found} == {"a_text_document"}, (command, found[:2])
+    keys = [(row.get("document"), row.get("input")) for row in found]
+    assert len(keys) == len(set(keys)), (command, keys)
+    if command.startswith("exposure"): assert sum(row["tokens"] for row in found) == 240 * 64, command
+[whole] = rows("exposure")
+[source] = rows("exposure --by source")
+assert whole["samples"] == 240 and whole["tokens_per_epoch"] == source["tokens_per_epoch"], (whole, source)
+PYTHON
+
 # The banner of the log tells the same as the run's folder.
 expect 0 '' "$data" inspect samples --run run --iterations 1 20 --format jsonl
 mv out.log of_run

@@ -55,7 +55,8 @@ class SuspectsTest : public testing::Test {
     std::vector<MeasuredPiece> pieces;
     for (int64_t i = 0; i < count; ++i) {
       MeasuredPiece& piece = pieces.emplace_back();
-      piece.reader = readers_[random_() % 2].get();
+      piece.dataset_idx = static_cast<int64_t>(random_() % 2);
+      piece.reader = readers_[static_cast<size_t>(piece.dataset_idx)].get();
       piece.sample_idx = i / 2;
       piece.part = {.sequence_idx = 0,
                     .document_idx = static_cast<int64_t>(random_()) % num_documents,
