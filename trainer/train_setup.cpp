@@ -82,6 +82,16 @@ Topology topology_of(const Config& config, const ModelShape& shape) {
   return topology;
 }
 
+int64_t num_recomputed_layers(const Config& config, const ModelShape& shape,
+                              const Topology& topology) {
+  const RecomputeOptions recompute = recompute_options(config);
+  ParallelLayout layout = layout_of(topology, 0);
+  int64_t count = 0;
+  for (layout.pp_rank = 0; layout.pp_rank < topology.pp_size; ++layout.pp_rank)
+    count += recompute.num_recomputed(chunk_of(shape, layout).num_layers);
+  return count;
+}
+
 std::string num_parameters_lines(const ModelShape& shape, const Topology& topology) {
   std::string text;
   ParallelLayout layout = layout_of(topology, 0);

@@ -39,6 +39,9 @@ ProcessGroups create_groups(const Topology& topology, const Config& config, Host
 
 // Returns how the run's ranks are arranged, and its layers on pipeline stages.
 Topology topology_of(const Config& config, const ModelShape& shape);
+// Returns the layers of all stages that backward computes again.
+int64_t num_recomputed_layers(const Config& config, const ModelShape& shape,
+                              const Topology& topology);
 // Returns Megatron-DeepSpeed's lines about the pipeline stages; none where there is one stage.
 std::string stage_lines(const Config& config, const Topology& topology);
 // Returns Megatron's line for each rank of a copy of the model: the number of its parameters.

@@ -112,6 +112,8 @@ TrainLoop::TrainLoop(const Config& config, const std::vector<std::string>& notes
                                                   .shape = trainer_->shape(),
                                                   .device = backend_->description(),
                                                   .num_iterations = schedule_.num_iterations(),
+                                                  .num_recomputed_layers = num_recomputed_layers(
+                                                      config_, trainer_->shape(), groups_.layout),
                                                   .resumed_iteration = iteration(),
                                                   .resumed_samples = consumed_samples(),
                                                   .prints_text = is_first_rank(),

@@ -80,6 +80,17 @@ TEST_F(Training, AModelWithoutBiasesAndWithAHeadOfItsOwnGoesOnExactly) {
   EXPECT_EQ(run(arguments("tied", 10, shape)), 2) << output();
 }
 
+TEST_F(Training, RecomputationMayChangeOnResumeAndChangesNoBit) {
+  ASSERT_EQ(run(arguments("whole", 15)), 0) << output();
+  ASSERT_EQ(run(arguments("parts", 15,
+                          {"--recompute-granularity", "full", "--recompute-method", "block",
+                           "--exit-interval", "7"})),
+            0)
+      << output();
+  ASSERT_EQ(run(arguments("parts", 15, {"--checkpoint-activations"})), 0) << output();
+  EXPECT_EQ(trajectory("parts"), trajectory("whole"));
+}
+
 TEST_F(Training, NoFailingCallOfTheStartIsPassedOver) {
   for (int i = 1; i <= 30; ++i) {
     setenv("WEFT_IO_FAIL_AT", (std::to_string(i) + ":28").c_str(), 1);  // ENOSPC

@@ -88,10 +88,7 @@ class Declare {
     const std::string flag = "--" + name;
     flags_.push_back(flag);
     if constexpr (std::is_same_v<T, bool>) {
-      const std::string spellings = name == "no-log-learning-rate-to-tensorboard"
-                                        ? flag + ",--no-log-learnig-rate-to-tensorboard"
-                                        : flag;
-      app_.add_flag(spellings, value, help)->group(group_);
+      app_.add_flag(spellings(flag), value, help)->group(group_);
     } else if constexpr (IsVector<T>::value) {
       app_.add_option_function<std::vector<std::string>>(
               flag, [this, flag, &value](const auto& texts) { set_all(flag, texts, value); }, help)
@@ -99,7 +96,7 @@ class Declare {
           ->expected(0, -1);
     } else {
       app_.add_option_function<std::string>(
-              flag,
+              spellings(flag),
               [this, flag, &value](const std::string& text) {
                 report(flag, text, parse(text, value));
               },
@@ -112,6 +109,13 @@ class Declare {
   }
 
  private:
+  // Returns the flag with its other name in a Megatron, if it has one.
+  static std::string spellings(const std::string& flag) {
+    if (flag == "--no-log-learning-rate-to-tensorboard")
+      return flag + ",--no-log-learnig-rate-to-tensorboard";
+    if (flag == "--recompute-num-layers") return flag + ",--checkpoint-num-layers";
+    return flag;
+  }
   void report(const std::string& flag, const std::string& text, const std::string& what) {
     if (text.empty()) {
       problems_.push_back(flag + ": needs a value");

@@ -57,6 +57,11 @@ struct Config {
   int64_t curriculum_metrics_seed = 1234;
   bool data_efficiency_curriculum_learning = false;  // says that there must be metrics
   std::string deepspeed_config;                      // a JSON file (deepspeed_config.h)
+  // activations that backward computes again (model/recompute.h)
+  std::string recompute_granularity;  // full; or empty: none
+  std::string recompute_method;       // of full: uniform or block
+  std::optional<int64_t> recompute_num_layers;
+  bool checkpoint_activations = false;  // an older name: full and uniform
   // optimizer and schedule
   double adam_beta1 = 0.9, adam_beta2 = 0.999, adam_eps = 1e-8, weight_decay = 0.01;
   float clip_grad = 1.0F;
@@ -163,6 +168,9 @@ struct Config {
   bool shares_sequence() const { return sequence_parallel && tensor_model_parallel_size > 1; }
   bool shards_optimizer() const { return use_distributed_optimizer || zero_stage.value_or(0) == 1; }
   DType dtype() const { return bf16 ? DType::kBFloat16 : DType::kFloat32; }
+  bool recomputes_layers() const {
+    return checkpoint_activations || recompute_granularity == "full";
+  }
   bool has_qkv_bias() const { return add_qkv_bias || !disable_bias_linear; }
   Gelu gelu() const { return no_bias_gelu_fusion ? Gelu::kErf : Gelu::kTanh; }
   // Returns the options that name datasets; resolve_data_paths() reads them.

@@ -29,6 +29,7 @@ std::span<const KnownFlag> flags_without_effect() {
       {"--use-cpu-initialization", 0, "initial weights never depend on the device"},
       {"--no-save-rng", 0, "random numbers are counters, there is no state to save"},
       {"--no-load-rng", 0, "random numbers are counters, there is no state to load"},
+      {"--deepspeed-activation-checkpointing", 0, "--checkpoint-activations needs no DeepSpeed"},
       {"--exit-signal-handler", 0, kAlways},
       {"--tokenizer-type", 1, "the dataset is tokenized already; the vocabulary is only counted",
        "GPT2BPETokenizer"},
@@ -74,8 +75,8 @@ std::span<const KnownFlag> flags_not_supported() {
   static constexpr std::string_view kParallel =
       "each pipeline stage is one run of layers, and there is no context parallelism: leave the flag "
       "out";
-  static constexpr std::string_view kRecompute =
-      "activations are always kept: lower --micro-batch-size";
+  static constexpr std::string_view kShared =
+      "give --sequence-parallel, with which ranks share what is kept of a layer";
   static constexpr std::string_view kPrecision = "use --bf16, or neither for fp32";
   static constexpr std::string_view kShape = "the model is GPT-2's";
   static constexpr std::string_view kProfile =
@@ -114,17 +115,11 @@ std::span<const KnownFlag> flags_not_supported() {
       {"--pipeline-model-parallel-layout", 1, kStages},
       {"--account-for-embedding-in-pipeline-split", 0, kEnds},
       {"--account-for-loss-in-pipeline-split", 0, kEnds},
-      {"--checkpoint-activations", 0, kRecompute},
-      {"--checkpoint-num-layers", 1, kRecompute},
-      {"--deepspeed-activation-checkpointing", 0, kRecompute},
-      {"--distribute-checkpointed-activations", 0, kRecompute},
-      {"--partition-activations", 0, kRecompute},
-      {"--checkpoint-in-cpu", 0, kRecompute},
-      {"--recompute-activations", 0, kRecompute},
-      {"--recompute-granularity", 1, kRecompute},
-      {"--recompute-method", 1, kRecompute},
-      {"--recompute-num-layers", 1, kRecompute},
-      {"--distribute-saved-activations", 0, kRecompute},
+      {"--distribute-checkpointed-activations", 0, kShared},
+      {"--distribute-saved-activations", 0, kShared},
+      {"--partition-activations", 0, kShared},
+      {"--checkpoint-in-cpu", 0, "what is kept stays on the device: leave the flag out"},
+      {"--recompute-activations", 0, "give --recompute-granularity full"},
       {"--embed-layernorm", 0, kShape},
       {"--apply-residual-connection-post-layernorm", 0, kShape},
       {"--openai-gelu", 0, "its formula is the default tanh GELU: leave the flag out"},

@@ -12,15 +12,27 @@ int64_t ModelShape::num_parameters() const {
   return num_layers * per_layer + (num_word_tables * padded_vocab_size + max_positions) * C + 2 * C;
 }
 
-// A multiplication counts two FLOPs per token, three times: once in forward and twice in backward.
-// The products are those with the weights of a layer, the scores and their use (2 T A), and the
-// head.
-double model_flops(const ModelShape& shape, double num_tokens) {
+namespace {
+
+// Returns the multiplications of a layer's forward per token: the products with its weights, the scores
+// and their use (2 T A).
+double multiplications_of_layer(const ModelShape& shape) {
   const auto C = static_cast<double>(shape.hidden_size), F = static_cast<double>(shape.ffn_size);
   const auto A = static_cast<double>(shape.num_heads * shape.head_size);
-  const auto T = static_cast<double>(shape.seq_length), L = static_cast<double>(shape.num_layers);
-  const double per_layer = 4 * C * A + 2 * T * A + 2 * C * F;
-  return 6 * num_tokens * (L * per_layer + static_cast<double>(shape.padded_vocab_size) * C);
+  return 4 * C * A + 2 * static_cast<double>(shape.seq_length) * A + 2 * C * F;
+}
+
+}  // namespace
+
+// A multiplication counts two FLOPs per token, three times: once in forward and twice in backward.
+double model_flops(const ModelShape& shape, double num_tokens) {
+  const auto L = static_cast<double>(shape.num_layers);
+  const auto head = static_cast<double>(shape.padded_vocab_size * shape.hidden_size);
+  return 6 * num_tokens * (L * multiplications_of_layer(shape) + head);
+}
+
+double recomputed_flops(const ModelShape& shape, double num_tokens, int64_t num_layers) {
+  return 2 * num_tokens * static_cast<double>(num_layers) * multiplications_of_layer(shape);
 }
 
 ModelShape model_shape(const Config& config, int64_t vocab_size) {

@@ -43,6 +43,9 @@ struct ModelShape {
 // counted, and neither causal masking nor that of other documents is discounted. For F = 4C and H*D = C it is
 // 72 N L C^2 (1 + T/(6C) + Vp/(12 L C)) [Megatron-LM megatron/training/training.py].
 double model_flops(const ModelShape& shape, double num_tokens);
+// Returns the FLOPs of one more forward over `num_layers` layers, which recomputation costs at most. With
+// all layers the sum of both is Megatron-DeepSpeed's count, 96 N L C^2 (1 + T/(6C) + Vp/(16 L C)).
+double recomputed_flops(const ModelShape& shape, double num_tokens, int64_t num_layers);
 
 // Returns the shape of a configuration; `vocab_size` is the tokenizer's.
 ModelShape model_shape(const Config& config, int64_t vocab_size);

@@ -256,6 +256,7 @@ std::vector<std::string> problems_of(const Config& given) {
   const size_t before = p.list.size();
   check_limits(config, p);
   if (p.list.size() == before) check_shares(config, p);  // nothing overflows
+  check_recompute(config, p);
   check_duration(config, p);
   check_optimizer(config, p);
   check_data(config, p);

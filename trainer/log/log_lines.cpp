@@ -39,7 +39,7 @@ std::string speed_fields(const IterationLine& line) {
       seconds > 0 ? static_cast<double>(line.global_batch_size) / seconds : 0;
   std::string text =
       fmt::format(" samples per second: {:.3f} | TFLOPs: {:.2f} | tokens per second: {:.0f} |",
-                  samples_per_s, line.tflops, line.tokens_per_s);
+                  samples_per_s, line.hardware_tflops, line.tokens_per_s);
   if (line.mfu) text += fmt::format(" MFU: {:.1f} |", *line.mfu);
   return text;
 }

@@ -29,6 +29,7 @@ struct IterationLine {
   int64_t num_skipped = 0, num_nan = 0;
   double tokens_per_s = 0;         // of all devices
   double tflops = 0;               // model TFLOP/s of one device; recomputation is not counted
+  double hardware_tflops = 0;      // the same with recomputation, which Megatron-DeepSpeed counts
   std::optional<double> mfu = {};  // percent of the device's peak, where the peak is known
   bool log_throughput = false;
 };

@@ -17,6 +17,7 @@ RunLog::RunLog(const Options& options, std::FILE* out)
     : config_(options.config),
       shape_(options.shape),
       num_iterations_(options.num_iterations),
+      num_recomputed_layers_(options.num_recomputed_layers),
       peak_tflops_(options.config.bf16 ? peak_tflops(options.device) : std::nullopt),
       out_(out),
       prints_text_(options.prints_text),
@@ -66,6 +67,8 @@ void RunLog::on_step(const StepRecord& record, const StepResult& result) {
   shape.seq_length = record.seq_length;
   interval_.num_tokens += num_tokens;
   interval_.flops += model_flops(shape, static_cast<double>(num_tokens));
+  interval_.recomputed_flops +=
+      recomputed_flops(shape, static_cast<double>(num_tokens), num_recomputed_layers_);
   if (std::isfinite(result.loss)) {
     interval_.num_finite += 1;
     interval_.loss += result.loss;
@@ -130,7 +133,9 @@ IterationLine RunLog::iteration_line_of(const StepRecord& record, const StepResu
   if (config_.has_curriculum()) line.curriculum_seqlen = record.seq_length;
   const double seconds = elapsed_ms * static_cast<double>(interval_.num_steps) / 1e3;
   if (seconds > 0) {
-    line.tflops = interval_.flops / seconds / 1e12 / static_cast<double>(config_.world_size);
+    const double of_device = 1e-12 / seconds / static_cast<double>(config_.world_size);
+    line.tflops = interval_.flops * of_device;
+    line.hardware_tflops = (interval_.flops + interval_.recomputed_flops) * of_device;
     line.tokens_per_s = static_cast<double>(interval_.num_tokens) / seconds;
   }
   if (peak_tflops_) line.mfu = 100.0 * line.tflops / *peak_tflops_;

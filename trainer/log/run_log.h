@@ -38,6 +38,7 @@ class RunLog {
     ModelShape shape;
     std::string device;  // Backend::description()
     int64_t num_iterations = 0;
+    int64_t num_recomputed_layers = 0;  // in backward, of the whole model
     // Points of earlier runs that lie after these are dropped.
     int64_t resumed_iteration = 0, resumed_samples = 0;
     // As in Megatron, the first rank prints text and the last one iterations, metrics and events.
@@ -76,8 +77,8 @@ class RunLog {
   // Sums over the steps since the last iteration line.
   struct Interval {
     int64_t num_steps = 0, num_finite = 0, num_nan = 0, num_tokens = 0;  // computed ones
-    double elapsed_ms = 0, flops = 0, loss = 0, batch_wait_ms = 0, forward_ms = 0, backward_ms = 0,
-           optimizer_ms = 0, exchange_ms = 0;
+    double elapsed_ms = 0, flops = 0, recomputed_flops = 0, loss = 0, batch_wait_ms = 0,
+           forward_ms = 0, backward_ms = 0, optimizer_ms = 0, exchange_ms = 0;
   };
 
   IterationLine iteration_line_of(const StepRecord& record, const StepResult& result,
@@ -90,7 +91,7 @@ class RunLog {
 
   const Config& config_;
   const ModelShape shape_;
-  const int64_t num_iterations_;
+  const int64_t num_iterations_, num_recomputed_layers_;
   const std::optional<double> peak_tflops_;
   std::FILE* out_;
   const bool prints_text_, logs_steps_;

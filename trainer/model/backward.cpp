@@ -6,7 +6,12 @@ namespace weft {
 void Model::backward(const MicroBatch& batch, bool accumulate, GradientReducer* reducer) {
   slot_ = static_cast<size_t>(batch.slot);
   backward_end(batch, accumulate);
+  int64_t begin = chunk_.num_layers;  // of the layers whose activations are there
   for (int64_t i = chunk_.num_layers - 1; i >= 0; --i) {
+    if (i < begin) {
+      begin = recompute_.group_begin(i);
+      if (recompute_.recomputes_layer(i)) recompute_layers(begin, i + 1, batch);
+    }
     backward_layer(i, batch, accumulate);
     if (reducer) reducer->layer(arena_ends_[static_cast<size_t>(i)]);
   }
@@ -35,7 +40,7 @@ void Model::backward_end(const MicroBatch& batch, bool accumulate) {
   const Branch last = branch_before(chunk_.num_layers, batch, /*training=*/true);
   const bool head = chunk_.has_head;
   backend_.residual_norm_backward({.dresidual = dresidual_,
-                                   .dbranch = last.output ? dbranch_target() : Tensor(),
+                                   .dbranch = last.output ? dbranch_ : Tensor(),
                                    .dbranch_bias = last.dbias,
                                    .dweight = gradients_.final_ln_weight,
                                    .dbias = gradients_.final_ln_bias,
@@ -55,7 +60,7 @@ void Model::backward_end(const MicroBatch& batch, bool accumulate) {
 // Turns the gradient of this layer's output (dresidual_ along the skip connection, dbranch() of the
 // branch) into the gradient of its input.
 void Model::backward_layer(int64_t i, const MicroBatch& batch, bool accumulate) {
-  const LayerActivations& a = layer(i);
+  const LayerActivations a = layer(i);
   const LayerParameters& w = weights_.layers[static_cast<size_t>(i)];
   const LayerParameters& dw = gradients_.layers[static_cast<size_t>(i)];
   const int64_t N = a.fc1.shape(0), D = shape_.head_size, att_columns = heads_ * D;
@@ -73,7 +78,7 @@ void Model::backward_layer(int64_t i, const MicroBatch& batch, bool accumulate) 
   wait_for_sums();
   const Branch attention = attention_branch(i, batch, /*training=*/true);
   backend_.residual_norm_backward({.dresidual = dresidual_,
-                                   .dbranch = dbranch_target(),
+                                   .dbranch = dbranch_,
                                    .dbranch_bias = attention.dbias,
                                    .dweight = dw.ln2_weight,
                                    .dbias = dw.ln2_bias,
@@ -110,7 +115,7 @@ void Model::backward_layer(int64_t i, const MicroBatch& batch, bool accumulate) 
   wait_for_sums();
   const Branch in = branch_before(i, batch, /*training=*/true);
   backend_.residual_norm_backward({.dresidual = dresidual_,
-                                   .dbranch = in.output ? dbranch_target() : Tensor(),
+                                   .dbranch = in.output ? dbranch_ : Tensor(),
                                    .dbranch_bias = in.dbias,
                                    .dweight = dw.ln1_weight,
                                    .dbias = dw.ln1_bias,

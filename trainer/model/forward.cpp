@@ -13,23 +13,23 @@ void Model::forward(const MicroBatch& batch, bool training, ParameterGatherer* g
   };
   wait_for_parameters(arena_ends_.empty() ? 0 : arena_ends_.front(), 0);
   if (chunk_.has_embedding) {
-    backend_.embedding_forward(embedded(partials_of(branch_)), batch.tokens, weights_.word,
+    backend_.embedding_forward(embedded(partials_of(branch_output())), batch.tokens, weights_.word,
                                first_word());
-    sum_partials(branch_);
+    sum_partials(branch_output());
   }
   for (int64_t i = 0; i < chunk_.num_layers; ++i) {
     wait_for_parameters(arena_begins_[static_cast<size_t>(i)], i + 1);
-    forward_layer(i, batch, training);
+    forward_layer(i, branch_before(i, batch, training), batch, training);
   }
   forward_end(batch, training);
 }
 
-void Model::forward_layer(int64_t i, const MicroBatch& batch, bool training) {
-  LayerActivations& a = layer(i);
+void Model::forward_layer(int64_t i, const Branch& in, const MicroBatch& batch, bool training,
+                          bool computes_branch) {
+  const LayerActivations a = layer(i);
   const LayerParameters& w = weights_.layers[static_cast<size_t>(i)];
   const int64_t att_columns = heads_ * shape_.head_size;
 
-  const Branch in = branch_before(i, batch, training);
   backend_.residual_norm_forward({.normed = a.ln1,
                                   .residual_out = in.output ? a.residual : Tensor(),
                                   .mean = a.mean1,
@@ -55,8 +55,9 @@ void Model::forward_layer(int64_t i, const MicroBatch& batch, bool training) {
        .scale = attention_scale(),
        .heads = own_heads(),
        .dropout = training ? attention_dropout(batch, chunk_.first_layer + i) : Dropout{}});
-  backend_.linear_forward(partials_of(branch_), rows(a.att, att_columns), w.proj_weight, Tensor());
-  sum_partials(branch_);
+  backend_.linear_forward(partials_of(branch_output()), rows(a.att, att_columns), w.proj_weight,
+                          Tensor());
+  sum_partials(branch_output());
 
   const Branch attention = attention_branch(i, batch, training);
   backend_.residual_norm_forward({.normed = a.ln2,
@@ -72,8 +73,23 @@ void Model::forward_layer(int64_t i, const MicroBatch& batch, bool training) {
                                   .dropout = attention.dropout});
   backend_.linear_gelu_forward(a.fc1, a.fc1_pre, gather_rows(a.ln2), w.fc1_weight, w.fc1_bias,
                                shape_.gelu);
-  backend_.linear_forward(partials_of(branch_), a.fc1, w.fc2_weight, Tensor());
-  sum_partials(branch_);
+  if (!computes_branch) return;
+  backend_.linear_forward(partials_of(branch_output()), a.fc1, w.fc2_weight, Tensor());
+  sum_partials(branch_output());
+}
+
+// The first layer normalises its input as it was stored, which gives the bits of forward, where the
+// same operation stored it. The last product of the group is not needed again.
+void Model::recompute_layers(int64_t begin, int64_t end, const MicroBatch& batch) {
+  for (int64_t i = begin; i < end; ++i) {
+    Branch in;
+    if (i == begin) {
+      in.residual = layer(i).residual;
+    } else {
+      in = branch_before(i, batch, /*training=*/true);
+    }
+    forward_layer(i, in, batch, /*training=*/true, /*computes_branch=*/i + 1 < end);
+  }
 }
 
 // Adds the last layer's branch; with the head, computes the logits.

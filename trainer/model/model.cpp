@@ -73,11 +73,13 @@ ModelParameters::ModelParameters(const ParameterTable& table, Tensor arena) {
 }
 
 Model::Model(Backend& backend, Communicator& tensor_parallel, const ModelShape& shape,
-             const ParallelLayout& layout, int64_t num_slots, MemoryPlan& plan)
+             const ParallelLayout& layout, const RecomputeOptions& recompute, int64_t num_slots,
+             MemoryPlan& plan)
     : backend_(backend),
       tensor_parallel_(tensor_parallel),
       shape_(shape),
       layout_(layout),
+      recompute_(recompute),
       chunk_(chunk_of(shape, layout)),
       heads_(shape.num_heads / layout.tp_size),
       ffn_(shape.ffn_size / layout.tp_size),
@@ -85,7 +87,8 @@ Model::Model(Backend& backend, Communicator& tensor_parallel, const ModelShape& 
       planned_length_(shape.seq_length),
       num_rows_(rows_of(shape, layout)),
       slots_(static_cast<size_t>(num_slots),
-             std::vector<LayerActivations>(static_cast<size_t>(chunk_.num_layers))) {
+             std::vector<LayerActivations>(static_cast<size_t>(chunk_.num_layers))),
+      shared_(static_cast<size_t>(recompute.largest_group(chunk_.num_layers))) {
   check_layout(shape, layout);
   check_shape(shape, backend.kind());
   plan_buffers(plan);
@@ -99,8 +102,10 @@ void Model::for_each_buffer(const Add& add) {
   const int64_t C = shape_.hidden_size, D = shape_.head_size;
   const DType x = shape_.dtype, f = DType::kFloat32;
   const auto keep = MemoryClass::kActivations, scratch = MemoryClass::kScratch;
-  const auto add_layer = [&](LayerActivations& a, const std::string& prefix) {
+  const auto add_residual = [&](LayerActivations& a, const std::string& prefix) {
     add(keep, prefix + "residual", &a.residual, x, {R, C});
+  };
+  const auto add_rest = [&](LayerActivations& a, const std::string& prefix) {
     add(keep, prefix + "ln1", &a.ln1, x, {R, C});
     add(keep, prefix + "mean1", &a.mean1, f, {R});
     add(keep, prefix + "rstd1", &a.rstd1, f, {R});
@@ -120,10 +125,18 @@ void Model::for_each_buffer(const Add& add) {
   };
   for (size_t slot = 0; slot < slots_.size(); ++slot) {
     const std::string of_slot = slots_.size() > 1 ? "slot " + std::to_string(slot) + " " : "";
-    for (size_t i = 0; i < slots_[slot].size(); ++i) {
-      const int64_t number = chunk_.first_layer + static_cast<int64_t>(i);
-      add_layer(slots_[slot][i], of_slot + "layer " + std::to_string(number) + " ");
+    for (int64_t i = 0; i < chunk_.num_layers; ++i) {
+      LayerActivations& a = slots_[slot][static_cast<size_t>(i)];
+      const std::string prefix = of_slot + "layer " + std::to_string(chunk_.first_layer + i) + " ";
+      if (recompute_.group_begin(i) == i) add_residual(a, prefix);
+      if (!recompute_.recomputes_layer(i)) add_rest(a, prefix);
     }
+  }
+  // Layers that are recomputed share these, over all slots.
+  for (size_t i = 0; i < shared_.size(); ++i) {
+    const std::string prefix = "recomputed layer " + std::to_string(i) + " of a group ";
+    if (i > 0) add_residual(shared_[i], prefix);
+    add_rest(shared_[i], prefix);
   }
   add(keep, "final residual", &final_residual_, x, {R, C});
   if (chunk_.has_head) {
@@ -131,13 +144,13 @@ void Model::for_each_buffer(const Add& add) {
     add(keep, "final mean", &final_mean_, f, {R});
     add(keep, "final rstd", &final_rstd_, f, {R});
   }
-  add(scratch, "branch", &branch_, x, {R, C});
+  if (shape_.hidden_dropout > 0) add(scratch, "dbranch", &dbranch_, x, {R, C});
   if (shares_rows()) {
     add(scratch, "all rows", &all_rows_, x, {N, C});
     add(scratch, "partial sums", &partials_, x, {N, C});
   }
   add(scratch, "dresidual", &dresidual_, x, {R, C});
-  add(scratch, "dnormed", &dnormed_, x, {std::max(R * C, N * heads_ * D)});
+  add(scratch, "branch or dnormed", &dnormed_, x, {std::max(R * C, N * heads_ * D)});
   if (chunk_.num_layers > 0) add(scratch, "dwide", &dwide_, x, {N, std::max(ffn_, 3 * heads_ * D)});
   if (chunk_.has_head) {
     add(MemoryClass::kLogits, "logits", &logits_, x, {N, vocab_rows_});
@@ -169,6 +182,14 @@ void Model::set_sequence_length(int64_t seq_length) {
   for_each_buffer(
       [](MemoryClass, const std::string&, Tensor* tensor, DType dtype,
          std::initializer_list<int64_t> sizes) { *tensor = Tensor(tensor->data(), dtype, sizes); });
+}
+
+LayerActivations Model::layer(int64_t i) const {
+  const LayerActivations& kept = slots_[slot_][static_cast<size_t>(i)];
+  if (!recompute_.recomputes_layer(i)) return kept;
+  LayerActivations a = shared_[static_cast<size_t>(i - recompute_.group_begin(i))];
+  if (kept.residual) a.residual = kept.residual;
+  return a;
 }
 
 // A stage of the head alone normalises its input itself.

@@ -13,6 +13,7 @@
 #include "trainer/config/model_shape.h"
 #include "trainer/model/chunk.h"
 #include "trainer/model/parameters.h"
+#include "trainer/model/recompute.h"
 #include "trainer/parallel/communicator.h"
 #include "trainer/parallel/gradient_reducer.h"
 #include "trainer/parallel/parallel_layout.h"
@@ -68,10 +69,12 @@ struct LayerActivations {
 class Model {
  public:
   // Plans the model's buffers in `plan`, with activations of `num_slots` micro-batches; the model is
-  // usable after plan.allocate() and bind(). All references must outlive the model. Throws
-  // std::invalid_argument for sizes that do not divide.
+  // usable after plan.allocate() and bind(). Recomputation changes memory and time, and no bit of the
+  // results. All references must outlive the model. Throws std::invalid_argument for sizes that do not
+  // divide.
   Model(Backend& backend, Communicator& tensor_parallel, const ModelShape& shape,
-        const ParallelLayout& layout, int64_t num_slots, MemoryPlan& plan);
+        const ParallelLayout& layout, const RecomputeOptions& recompute, int64_t num_slots,
+        MemoryPlan& plan);
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
@@ -141,13 +144,18 @@ class Model {
     Dropout dropout;
   };
   // Returns what layer `i` of the chunk begins with, and for i == num_layers what the chunk ends
-  // with. In backward, output's memory gets the gradient of the branch where there is dropout.
+  // with.
   Branch branch_before(int64_t i, const MicroBatch& batch, bool training) const;
   Branch attention_branch(int64_t i, const MicroBatch& batch, bool training) const;
-  // Where backward writes the gradient of a branch. It is empty without dropout: then the gradient
-  // along the skip connection is that of the branch, too, and no copy is written.
-  Tensor dbranch_target() const { return shape_.hidden_dropout > 0 ? branch_ : Tensor(); }
-  Tensor dbranch() const { return shape_.hidden_dropout > 0 ? branch_ : dresidual_; }
+  // The gradient of a branch. Without dropout it is that along the skip connection, and no copy of it
+  // is written.
+  Tensor dbranch() const { return dbranch_ ? dbranch_ : dresidual_; }
+  // (R,C): the output of the embedding, proj or fc2 until it is added to the stream. It lies in the
+  // memory of dnormed_, because a layer that is recomputed between the backwards of two others must
+  // leave dresidual_ and dbranch_ alone.
+  Tensor branch_output() const {
+    return {dnormed_.data(), shape_.dtype, {num_rows_, shape_.hidden_size}};
+  }
 
   // --- rows of the residual stream (residual_stream.cpp) ---
   bool shares_rows() const { return layout_.num_row_shares() > 1; }
@@ -168,12 +176,18 @@ class Model {
   void start_summing_partials(Tensor own);
   void wait_for_sums();
 
-  LayerActivations& layer(int64_t i) { return slots_[slot_][static_cast<size_t>(i)]; }
-  const LayerActivations& layer(int64_t i) const { return slots_[slot_][static_cast<size_t>(i)]; }
+  // Returns where the activations of layer `i` lie in the present slot. Of a recomputed layer the slot
+  // holds at most the residual; the rest is shared, and is there until the next group is computed.
+  LayerActivations layer(int64_t i) const;
   template <typename Add>
   void for_each_buffer(const Add& add);
   void plan_buffers(MemoryPlan& plan);
-  void forward_layer(int64_t i, const MicroBatch& batch, bool training);
+  // Computes layer `i`, which begins with `in`, up to its last branch or, without `computes_branch`,
+  // only what backward needs.
+  void forward_layer(int64_t i, const Branch& in, const MicroBatch& batch, bool training,
+                     bool computes_branch = true);
+  // Computes the activations of a group of layers [begin, end) again, with forward's bits.
+  void recompute_layers(int64_t begin, int64_t end, const MicroBatch& batch);
   void forward_end(const MicroBatch& batch, bool training);
   void backward_end(const MicroBatch& batch, bool accumulate);
   void backward_layer(int64_t i, const MicroBatch& batch, bool accumulate);
@@ -191,6 +205,7 @@ class Model {
   Communicator& tensor_parallel_;
   ModelShape shape_;  // with the present sequence length
   ParallelLayout layout_;
+  RecomputeOptions recompute_;
   Chunk chunk_;
   int64_t heads_, ffn_, vocab_rows_;  // H/tp, F/tp, Vp/tp
   int64_t planned_length_;            // the T of the buffers
@@ -199,16 +214,18 @@ class Model {
   ModelParameters weights_, gradients_;
   // Per layer: where its sharded parameters begin and end in the arenas. The last layer comes first.
   std::vector<int64_t> arena_begins_, arena_ends_;
-  std::vector<std::vector<LayerActivations>> slots_;            // by slot, of the chunk's layers
-  size_t slot_ = 0;                                             // of the present micro-batch
+  std::vector<std::vector<LayerActivations>> slots_;  // by slot, of the chunk's layers
+  std::vector<LayerActivations> shared_;              // of the layers of a recomputed group
+  size_t slot_ = 0;                                   // of the present micro-batch
   Tensor final_residual_, final_ln_, final_mean_, final_rstd_;  // (R,C), (R,C), (R), (R)
   Tensor logits_, losses_, statistics_;                         // (N,Vp/tp), (N), (tp,N,3)
-  Tensor branch_;  // (R,C) output of the embedding, proj or fc2; in backward its gradient
+  Tensor dbranch_;              // (R,C) gradient of a branch; empty without hidden dropout
   Tensor all_rows_, partials_;  // (N,C) gathered rows, partial sums; where ranks share the rows
   EventId computed_ = 0, rows_gathered_ = 0, summed_ = 0;
   Tensor dresidual_;  // (R,C) gradient along the skip connection
-  Tensor dnormed_;    // gradient of a LayerNorm's output (R,C), or of the attention's (N,H*D/tp)
-  Tensor dwide_;      // (N, max(F, 3*H*D)/tp) gradient of fc1's or qkv's output
+  // Gradient of a LayerNorm's output (R,C), or of the attention's (N,H*D/tp); in forward the branch.
+  Tensor dnormed_;
+  Tensor dwide_;  // (N, max(F, 3*H*D)/tp) gradient of fc1's or qkv's output
 };
 
 }  // namespace weft

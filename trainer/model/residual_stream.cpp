@@ -83,13 +83,13 @@ Model::Branch Model::branch_before(int64_t i, const MicroBatch& batch, bool trai
   if (i > 0) {
     const auto before = static_cast<size_t>(i - 1);
     branch.residual = layer(i - 1).residual_mid;
-    branch.output = branch_;
+    branch.output = branch_output();
     branch.bias = weights_.layers[before].fc2_bias;
     branch.dbias = gradients_.layers[before].fc2_bias;
     if (training)
       branch.dropout = hidden_dropout(batch, chunk_.first_layer + i - 1, Op::kMlpBranch);
   } else if (chunk_.has_embedding) {
-    branch.output = branch_;
+    branch.output = branch_output();
     branch.bias = weights_.position;
     branch.dbias = gradients_.position;
     branch.bias_period = shape_.seq_length;
@@ -106,7 +106,7 @@ Model::Branch Model::attention_branch(int64_t i, const MicroBatch& batch, bool t
   const auto idx = static_cast<size_t>(i);
   Branch branch;
   branch.residual = layer(i).residual;
-  branch.output = branch_;
+  branch.output = branch_output();
   branch.bias = weights_.layers[idx].proj_bias;
   branch.dbias = gradients_.layers[idx].proj_bias;
   if (training) {

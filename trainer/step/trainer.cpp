@@ -24,7 +24,7 @@ Trainer::Trainer(Backend& backend, const TrainerOptions& options, const ProcessG
       shards_(table_.arena_elements(), options.bucket_elements, groups.layout.dp_rank,
               groups.layout.dp_size, options.shards_optimizer, table_.tied()),
       model_(
-          backend, *groups.tensor, options.shape, groups.layout,
+          backend, *groups.tensor, options.shape, groups.layout, options.recompute,
           pipeline_slots(groups.layout.pp_rank, groups.layout.pp_size, options.most_micro_batches),
           plan_),
       optimizer_(backend, groups, table_, shards_, options.shape.dtype, options.optimizer, plan_),

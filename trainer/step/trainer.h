@@ -33,6 +33,7 @@ struct TrainerOptions {
   ModelShape shape;
   OptimizerOptions optimizer;
   bool has_loss_mask = false;     // plans memory for GlobalBatch::loss_mask
+  RecomputeOptions recompute;     // changes memory and time, and no bit of the results
   bool shards_optimizer = false;  // over data-parallel ranks (ZeRO-1), else each holds all of it
   // Samples of the largest global batch, whose losses each step() keeps; 0: none are kept.
   int64_t num_sample_losses = 0;

@@ -8,6 +8,7 @@
 #include "trainer/config/device_profile.h"
 #include "trainer/config/option_text.h"
 #include "trainer/config/problems.h"
+#include "trainer/model/recompute.h"
 
 namespace weft {
 namespace {
@@ -151,11 +152,11 @@ TEST(Config, HarmlessMegatronFlagsAreAcceptedAndSaySo) {
 
 TEST(Config, MegatronFlagsThatAreNotBuiltAreRefused) {
   EXPECT_THAT(
-      problems_of(kGood + "--fp16 --recompute-granularity full --pipeline-model-parallel-size 2 "
+      problems_of(kGood + "--fp16 --checkpoint-in-cpu --pipeline-model-parallel-size 2 "
                           "--position-embedding-type rope --dataloader-type external"),
       testing::UnorderedElementsAre(
           "--fp16 is not supported yet: use --bf16, or neither for fp32",
-          HasSubstr("--recompute-granularity is not supported yet"),
+          HasSubstr("--checkpoint-in-cpu is not supported yet"),
           "the number of ranks, 1, is not a multiple of --tensor-model-parallel-size 1 times "
           "--pipeline-model-parallel-size 2; start a multiple of 2 (mpirun -n 2 ...)",
           "--position-embedding-type rope is not supported yet: only absolute|learned_absolute is",
@@ -171,6 +172,46 @@ TEST(Config, MegatronCoresPipelineFlagsNameOurs) {
                 testing::ElementsAre(HasSubstr("to --pp-partition-method")))
         << flag;
   }
+}
+
+TEST(Config, RecomputationIsAskedForByMegatronsFlags) {
+  const std::string full = "--recompute-granularity full ";
+  using Method = RecomputeOptions::Method;
+  const auto options_of = [](const std::string& flags) {
+    const auto parsed = parse_arguments(words(kGood + flags));
+    EXPECT_THAT(parsed.problems, IsEmpty()) << flags;
+    EXPECT_THAT(problems_of(kGood + flags), IsEmpty()) << flags;
+    return recompute_options(parsed.config);
+  };
+  EXPECT_EQ(options_of("").method, Method::kNone);
+  const std::vector<std::string> uniform = {
+      full + "--recompute-method uniform", "--checkpoint-activations",
+      "--checkpoint-activations --checkpoint-num-layers 1 --deepspeed-activation-checkpointing"};
+  for (const std::string& flags : uniform) {
+    EXPECT_EQ(options_of(flags).method, Method::kUniform) << flags;
+    EXPECT_EQ(options_of(flags).num_layers, 1) << flags;
+  }
+  const RecomputeOptions block =
+      options_of(full + "--recompute-method block --recompute-num-layers 2");
+  EXPECT_EQ(block.method, Method::kBlock);
+  EXPECT_EQ(block.num_layers, 2);
+}
+
+TEST(Config, FlagsOfRecomputationThatMeanNothingTogetherAreRefused) {
+  const auto expect_problem = [](const std::string& flags, const std::string& problem) {
+    EXPECT_THAT(problems_of(kGood + flags), testing::ElementsAre(HasSubstr(problem))) << flags;
+  };
+  expect_problem("--recompute-granularity half", "half is none of");
+  expect_problem("--recompute-granularity full", "needs --recompute-method uniform or block");
+  expect_problem("--recompute-granularity full --recompute-method all", "all is none of");
+  expect_problem("--recompute-method block", "needs --recompute-granularity full");
+  expect_problem("--recompute-num-layers 2", "needs --recompute-granularity full");
+  expect_problem("--checkpoint-activations --recompute-method block", "leave one of them out");
+  expect_problem("--checkpoint-activations --recompute-num-layers 0", "must be positive");
+  expect_problem("--checkpoint-activations --recompute-num-layers 99",
+                 "99 is more than --num-layers");
+  expect_problem("--checkpoint-activations --distribute-checkpointed-activations",
+                 "give --sequence-parallel");
 }
 
 TEST(Config, TheCyclicOrderHasNoBlendSchedule) {

@@ -70,6 +70,33 @@ TEST(MemoryPlan, KeepsOnlyWhatBackwardNeeds) {
                 s.num_layers * s.micro_batch_size * s.num_heads * 4 * attention_mask_words(1024));
 }
 
+// GPT 7.5B with 4 samples of 2048 tokens: recomputation keeps a layer's input, 2 bytes of its 32 for
+// each hidden unit and token, and the rest of one group.
+TEST(MemoryPlan, RecomputedLayersKeepTheirInputs) {
+  const auto backend = create_cpu_backend();
+  const auto gib_of = [&](const RecomputeOptions& recompute) {
+    TrainerOptions options = gpt2_124m();
+    ModelShape& s = options.shape;
+    s.num_layers = 36;
+    s.hidden_size = 4096;
+    s.num_heads = 32;
+    s.head_size = 128;
+    s.ffn_size = 4 * s.hidden_size;
+    s.seq_length = s.max_positions = 2048;
+    s.micro_batch_size = 4;
+    s.hidden_dropout = s.attention_dropout = 0;
+    options.recompute = recompute;
+    const Trainer trainer(*backend, options);
+    return static_cast<double>(trainer.plan().class_bytes(MemoryClass::kActivations)) / kGiB;
+  };
+  using Method = RecomputeOptions::Method;
+  EXPECT_NEAR(gib_of({}), 36.2, 0.1);
+  EXPECT_NEAR(gib_of({Method::kUniform, 1}), 3.4, 0.1);
+  EXPECT_NEAR(gib_of({Method::kUniform, 6}), 6.5, 0.1);  // fewer inputs, but six layers at once
+  EXPECT_NEAR(gib_of({Method::kBlock, 18}), 20.3, 0.1);
+  EXPECT_NEAR(gib_of({Method::kBlock, 36}), gib_of({Method::kUniform, 1}), 1e-9);
+}
+
 // The bar is 32 GiB on the device with the CUDA context (about 0.6 GiB): 31 GiB are left for the
 // plan.
 TEST(MemoryPlan, Gpt2With64SamplesFits32GiB) {

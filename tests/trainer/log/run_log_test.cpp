@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <optional>
 #include <string>
 
@@ -33,6 +34,7 @@ class Log : public testing::Test {
     log_->on_step({.iteration = iteration,
                    .consumed_samples = 8 * iteration,
                    .global_batch_size = 8,
+                   .seq_length = 16,
                    .learning_rate = 1,
                    .next_learning_rate = 1,
                    .batch_wait_ms = 0},
@@ -60,6 +62,38 @@ TEST_F(Log, ElapsedTimeLiesBetweenTheEndsOfStepsOnTheDevice) {
   { const RunLog::Pause pause(*log_); }  // an evaluation or a save
   EXPECT_THAT(text_of(3, 2391, 60'000), HasSubstr("elapsed time per iteration (ms): 2391.0 |"));
   EXPECT_THAT(text_of(4, 2390, 2392), HasSubstr("elapsed time per iteration (ms): 2392.0 |"));
+}
+
+// Megatron-DeepSpeed's TFLOPs count what is recomputed, Megatron-LM's throughput does not.
+TEST_F(Log, ThroughputCountsRecomputationAsEachMegatronDoes) {
+  config_.log_throughput = true;
+  const auto throughput = [&](LogFormat format, int64_t num_recomputed_layers, const char* label) {
+    config_.log_format = format;
+    log_.emplace(RunLog::Options{.config = config_,
+                                 .shape = {.num_layers = 2,
+                                           .hidden_size = 1 << 14,
+                                           .num_heads = 1,
+                                           .head_size = 1 << 14,
+                                           .ffn_size = 1 << 16,
+                                           .padded_vocab_size = 0},
+                                 .device = "CPU",
+                                 .num_recomputed_layers = num_recomputed_layers},
+                 out_);
+    const std::string text = text_of(1, 1, 1);
+    const size_t begin = text.find(label);
+    return begin == std::string::npos ? 0 : std::stod(text.substr(begin + std::strlen(label)));
+  };
+  const auto deepspeed = [&](int64_t layers) {
+    return throughput(LogFormat::kMegatronDeepSpeed, layers, "TFLOPs: ");
+  };
+  const auto core = [&](int64_t layers) {
+    return throughput(LogFormat::kMegatron2024, layers, "(TFLOP/s/GPU): ");
+  };
+  ASSERT_GT(core(0), 0);
+  EXPECT_EQ(core(2), core(0));
+  EXPECT_NEAR(deepspeed(0), core(0), 0.1);
+  EXPECT_NEAR(deepspeed(1), core(0) * 7 / 6, 0.2);
+  EXPECT_NEAR(deepspeed(2), core(0) * 4 / 3, 0.2);
 }
 
 TEST_F(Log, AGradientNormThatIsNotFiniteCountsAsANanIteration) {

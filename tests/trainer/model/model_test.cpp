@@ -84,6 +84,43 @@ TEST(ModelGradients, MatchFiniteDifferencesWithDocuments) {
   }
 }
 
+TEST(ModelGradients, MatchFiniteDifferencesWithRecomputedLayers) {
+  TrainerOptions options = small_options_with_dropout();
+  options.recompute = {.method = RecomputeOptions::Method::kUniform, .num_layers = 1};
+  check_gradients(options);
+}
+
+// The tests of recomputation over many ranks are in step/recompute_test.cpp; this one runs on a GPU, too.
+TEST(Model, RecomputedLayersHaveTheBitsOfKeptOnes) {
+  using Method = RecomputeOptions::Method;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const bool has_dropout : {false, true}) {
+      TrainerOptions options = has_dropout ? small_options_with_dropout() : small_options();
+      options.shape.dtype = dtype;
+      options.shape.num_layers = 5;
+      options.shape.restarts_positions = options.shape.masks_other_documents = has_dropout;
+      TrainerOnDevice kept(options);
+      HostBatch batch(options.shape, 4);
+      batch.split_documents();
+      const double loss = kept->forward_backward(batch.view());
+      for (const RecomputeOptions& recompute :
+           {RecomputeOptions{Method::kUniform, 1}, RecomputeOptions{Method::kUniform, 2},
+            RecomputeOptions{Method::kUniform, 5}, RecomputeOptions{Method::kBlock, 2}}) {
+        options.recompute = recompute;
+        TrainerOnDevice recomputed(options);
+        EXPECT_LE(recomputed->plan().class_bytes(MemoryClass::kActivations),
+                  kept->plan().class_bytes(MemoryClass::kActivations));
+        ASSERT_EQ(recomputed->forward_backward(batch.view()), loss);
+        for (const Parameter& p : kept->parameters().all()) {
+          ASSERT_EQ(to_host(*recomputed.backend, recomputed->gradient(p)),
+                    to_host(*kept.backend, kept->gradient(p)))
+              << p.name << (has_dropout ? " with dropout" : "");
+        }
+      }
+    }
+  }
+}
+
 TEST(Model, LossAndGradientsDoNotDependOnMicroBatching) {
   TrainerOptions options = small_options_with_dropout();
   const HostBatch batch(options.shape, 8);

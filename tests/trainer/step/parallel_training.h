@@ -17,6 +17,13 @@ namespace weft {
 
 constexpr int64_t kGlobalBatch = 8, kNumSteps = 6;
 
+inline std::string name_of(const RecomputeOptions& recompute) {
+  using Method = RecomputeOptions::Method;
+  if (recompute.method == Method::kNone) return "";
+  return (recompute.method == Method::kUniform ? " uniform " : " block ") +
+         std::to_string(recompute.num_layers);
+}
+
 struct Variant {
   Topology topology = {};
   int64_t micro_batch_size = 1;
@@ -33,6 +40,7 @@ struct Variant {
   bool unties_head = false, has_biases = true, has_qkv_bias = true;
   bool documents = false;      // positions restart, and attention stays inside documents
   int64_t planned_length = 0;  // sequences of the buffers, if batches have shorter ones
+  RecomputeOptions recompute = {};
 
   std::string name() const {
     std::string stages;
@@ -51,7 +59,7 @@ struct Variant {
            std::to_string(ffn_size) + " sequence " + std::to_string(seq_length) + " clip " +
            std::to_string(clip_grad) + (gelu == Gelu::kErf ? " erf" : "") +
            (unties_head ? " untied" : "") + (has_biases ? "" : " no-biases") +
-           (has_qkv_bias ? "" : " no-qkv-bias");
+           (has_qkv_bias ? "" : " no-qkv-bias") + name_of(recompute);
   }
   TrainerOptions options() const {
     TrainerOptions options = small_options();
@@ -76,6 +84,7 @@ struct Variant {
     options.optimizer.eps = 1e-5;
     options.has_loss_mask = masks;
     options.shape.restarts_positions = options.shape.masks_other_documents = documents;
+    options.recompute = recompute;
     options.shards_optimizer = shards_optimizer;
     options.bucket_elements = bucket_elements;
     return options;

@@ -74,6 +74,10 @@ Variant any_variant(Chooser& choose) {
   v.has_biases = choose.of({true, true, false});
   v.has_qkv_bias = v.has_biases || choose.of({false, true});
   v.documents = choose.of({false, true});
+  v.recompute.method =
+      choose.of({RecomputeOptions::Method::kNone, RecomputeOptions::Method::kUniform,
+                 RecomputeOptions::Method::kBlock});
+  v.recompute.num_layers = choose.between(1, 3);
   v.topology.sequence_parallel =
       v.micro_batch_size * v.seq_length % v.topology.tp_size == 0 && choose.of({false, true, true});
   return v;
@@ -96,6 +100,7 @@ TEST(RandomTopologies, TrainTheModelOfOneRank) {
     SCOPED_TRACE(many.name());
     Variant one = many;
     one.topology = {};
+    one.recompute = {};
     const Outcome expected = train(one, 3), outcome = train(many, 3);
     EXPECT_EQ(outcome.initial, expected.initial);
     // Adam's first updates are signs, which bf16's rounding of small gradients turns around.
@@ -167,6 +172,7 @@ TEST(RandomTopologies, GoOnFromEachOthersCheckpoints) {
     const Variant other = any_variant(choose);
     loaded.topology = other.topology;
     set_stages(loaded, choose);
+    loaded.recompute = other.recompute;
     loaded.shards_optimizer = other.shards_optimizer;
     loaded.bucket_elements = other.bucket_elements;
     if (saved.micro_batch_size * saved.seq_length % loaded.topology.tp_size != 0)

@@ -1,0 +1,78 @@
+// Recomputation changes memory and time, and no bit of losses, gradients and weights.
+#include <gtest/gtest.h>
+
+#include <tuple>
+
+#include "tests/trainer/step/parallel_training.h"
+
+namespace weft {
+namespace {
+
+using Method = RecomputeOptions::Method;
+
+// Trains with everything kept, then with each option, and compares all bits.
+void expect_same_bits(Variant variant) {
+  variant.recompute = {};
+  SCOPED_TRACE(variant.name());
+  const Outcome kept = train(variant, 2);
+  for (const auto& [method, num_layers] : {std::tuple{Method::kUniform, 1},
+                                           {Method::kUniform, 2},
+                                           {Method::kUniform, 3},
+                                           {Method::kBlock, 1},
+                                           {Method::kBlock, 2}}) {
+    variant.recompute = {.method = method, .num_layers = num_layers};
+    SCOPED_TRACE(name_of(variant.recompute));
+    const Outcome recomputed = train(variant, 2);
+    EXPECT_EQ(recomputed.first_loss, kept.first_loss);
+    EXPECT_EQ(recomputed.gradients, kept.gradients);
+    EXPECT_EQ(recomputed.evaluation, kept.evaluation);
+    expect_equal(recomputed, kept);
+  }
+}
+
+TEST(Recompute, HasTheBitsOfKeepingEverything) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const float dropout : {0.0F, 0.2F})
+      expect_same_bits({.dtype = dtype, .dropout = dropout, .num_layers = 3});
+  }
+}
+
+TEST(Recompute, HasTheSameBitsOverTensorParallelRanks) {
+  for (const bool sequence_parallel : {false, true}) {
+    for (const float dropout : {0.0F, 0.2F}) {
+      expect_same_bits({.topology = {.tp_size = 2, .sequence_parallel = sequence_parallel},
+                        .dropout = dropout,
+                        .num_layers = 3});
+    }
+  }
+}
+
+// Stages keep the inputs of several micro-batches, and share what they recompute. The last stage of the
+// second pipeline has three layers, its first one none.
+TEST(Recompute, HasTheSameBitsOverPipelineStages) {
+  expect_same_bits({.topology = {.pp_size = 2, .stage_layers = {3, 2}}, .num_layers = 5});
+  expect_same_bits({.topology = {.pp_size = 3, .stage_layers = {0, 1, 3}},
+                    .dtype = DType::kBFloat16,
+                    .dropout = 0,
+                    .num_layers = 4});
+}
+
+TEST(Recompute, HasTheSameBitsWhereEverythingMeets) {
+  expect_same_bits({.topology = {.tp_size = 2,
+                                 .pp_size = 2,
+                                 .dp_size = 2,
+                                 .sequence_parallel = true,
+                                 .stage_layers = {1, 3}},
+                    .micro_batch_size = 2,
+                    .shards_optimizer = true,
+                    .bucket_elements = 4096,
+                    .dtype = DType::kBFloat16,
+                    .num_layers = 4,
+                    .gelu = Gelu::kErf,
+                    .has_biases = false,
+                    .documents = true,
+                    .planned_length = 24});
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,45 @@
+// Which activations backward computes again instead of keeping them from forward.
+// [Chen et al. 2016, arXiv:1604.06174; Megatron-LM megatron/core/transformer/transformer_block.py]
+//
+//   uniform 2   groups of two layers; of each group only the input is kept     (0 1) (2 3) (4)
+//   block 2     the first two layers, each by itself; the others are kept       (0)  (1)  2  3  4
+//
+// Layers count from the beginning of a pipeline stage, so every stage recomputes as many.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "trainer/config/config.h"
+
+namespace weft {
+
+struct RecomputeOptions {
+  enum class Method { kNone, kUniform, kBlock };
+  Method method = Method::kNone;
+  int64_t num_layers = 1;  // of a group (uniform), or those that are recomputed (block)
+
+  bool recomputes_layer(int64_t i) const {
+    return method == Method::kUniform || (method == Method::kBlock && i < num_layers);
+  }
+  // Backward recomputes the layers of a group together, from the input of the first one. A kept layer
+  // is a group of its own.
+  int64_t group_begin(int64_t i) const {
+    return method == Method::kUniform ? i / num_layers * num_layers : i;
+  }
+  // Returns the number of layers of a chunk that are recomputed.
+  int64_t num_recomputed(int64_t chunk_layers) const {
+    if (method == Method::kNone) return 0;
+    return method == Method::kUniform ? chunk_layers : std::min(num_layers, chunk_layers);
+  }
+  // Returns the layers of the largest recomputed group of a chunk.
+  int64_t largest_group(int64_t chunk_layers) const {
+    if (method == Method::kNone) return 0;
+    return std::min(method == Method::kUniform ? num_layers : 1, chunk_layers);
+  }
+};
+
+// Returns what the flags of recomputation ask for.
+RecomputeOptions recompute_options(const Config& config);
+
+}  // namespace weft
