@@ -107,7 +107,6 @@ TrainLoop::TrainLoop(const Config& config, const std::vector<std::string>& notes
             {{"model-and-optimizer-setup", ms_between(initialized, model_built)},
              {"train/valid/test-data-iterators-setup", ms_between(model_built, Clock::now())}}));
 
-  if (!config_.run_folder().empty() && is_first_rank()) write_manifest();
   log_ = std::make_unique<RunLog>(RunLog::Options{.config = config_,
                                                   .shape = trainer_->shape(),
                                                   .device = backend_->description(),
@@ -119,6 +118,8 @@ TrainLoop::TrainLoop(const Config& config, const std::vector<std::string>& notes
                                                   .prints_text = is_first_rank(),
                                                   .logs_steps = ranks_.rank() + 1 == ranks_.size()},
                                   out_);
+  // After the log has dropped the steps behind the checkpoint, which this part of the run takes anew.
+  if (!config_.run_folder().empty() && is_first_rank()) write_manifest();
 }
 
 void TrainLoop::print(const std::string& text) const {

@@ -24,12 +24,19 @@ class StepReader final : public nlohmann::json_sax<Json> {
     found_ = 0;
     depth_ = 0;
     member_ = kNone;
+    step_ = {};
     if (!Json::sax_parse(line.begin(), line.end(), this)) throw std::runtime_error(error_);
     if ((found_ & kLoss) == 0) return std::nullopt;
     if (found_ != (kIteration | kSamples | kBatch | kLoss | kNorm))
       throw std::runtime_error(
           "iteration, consumed_samples, global_batch_size or grad_norm is missing");
     return step_;
+  }
+
+  // The iteration of the last line, be it a step or an evaluation, if it tells one.
+  std::optional<int64_t> iteration() const {
+    if ((found_ & kIteration) == 0) return std::nullopt;
+    return step_.iteration;
   }
 
   bool null() override { return take_real(NAN); }
@@ -115,6 +122,17 @@ class StepReader final : public nlohmann::json_sax<Json> {
   std::string error_;
 };
 
+// A whole line of the file, bytes [begin, end), without its end.
+struct Line {
+  size_t begin = 0, end = 0;
+};
+
+// The line that holds the byte `at`, or ends with it.
+Line line_around(std::string_view text, size_t at) {
+  const size_t before = at == 0 ? std::string_view::npos : text.rfind('\n', at - 1);
+  return {.begin = before == std::string_view::npos ? 0 : before + 1, .end = text.find('\n', at)};
+}
+
 }  // namespace
 
 std::vector<LoggedStep> read_logged_steps(const std::filesystem::path& run_folder) {
@@ -146,6 +164,47 @@ std::vector<LoggedStep> read_logged_steps(const std::filesystem::path& run_folde
     }
   }
   return steps;
+}
+
+std::optional<LoggedStep> find_logged_step(const std::filesystem::path& run_folder,
+                                           int64_t iteration) {
+  const std::filesystem::path path = run_folder / "metrics.jsonl";
+  std::error_code no_file;
+  if (!std::filesystem::is_regular_file(path, no_file)) return std::nullopt;
+  const MappedFile file(path);
+  std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  text = text.substr(0, text.rfind('\n') + 1);  // the run may be writing the last line
+  StepReader reader;
+  const auto read = [&](const Line& line) {
+    try {
+      return reader.read(text.substr(line.begin, line.end - line.begin));
+    } catch (const std::exception& error) {
+      throw std::runtime_error(path.string() + ", byte " + std::to_string(line.begin) +
+                               ": not a step of a training run: " + error.what());
+    }
+  };
+  // Iterations ascend: those of lines before `first` are not above the one that is looked for, those of
+  // lines from `last` on are. A line without an iteration counts as the one before it.
+  size_t first = 0, last = text.size();
+  while (first < last) {
+    const Line middle = line_around(text, first + (last - first) / 2);
+    Line line = middle;
+    read(line);
+    while (!reader.iteration() && line.begin > first) {
+      line = line_around(text, line.begin - 1);
+      read(line);
+    }
+    if (reader.iteration().value_or(iteration) <= iteration)
+      first = middle.end + 1;
+    else
+      last = line.begin;
+  }
+  while (first > 0) {
+    const Line line = line_around(text, first - 1);
+    if (const std::optional<LoggedStep> step = read(line)) return step;
+    first = line.begin;
+  }
+  return std::nullopt;
 }
 
 }  // namespace weft

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 namespace weft {
@@ -22,5 +23,11 @@ struct LoggedStep {
 // run that goes on may be read. Throws std::system_error if there is no such file, std::runtime_error
 // that names the line for one that is no step of a run, or comes out of order.
 std::vector<LoggedStep> read_logged_steps(const std::filesystem::path& run_folder);
+
+// Returns the last step whose iteration is at most `iteration`; nothing if there is none, or no file. It
+// parses a few dozen lines of the file, however long that is. Throws std::runtime_error as above for a
+// line that it parses.
+std::optional<LoggedStep> find_logged_step(const std::filesystem::path& run_folder,
+                                           int64_t iteration);
 
 }  // namespace weft

@@ -125,6 +125,16 @@ const RunSegment* find_made_up(const std::vector<RunSegment>& segments, int64_t 
   return found == segments.rend() ? nullptr : &*found;
 }
 
+// Steps of metrics.jsonl up to the iteration with which the first segment begins are another run's.
+void check_logged_steps(const std::vector<RunSegment>& segments,
+                        const std::filesystem::path& run_folder) {
+  for (size_t i = 0; i < segments.size(); ++i) {
+    const int64_t last = i + 1 < segments.size() ? segments[i + 1].resumed.iteration : INT64_MAX;
+    const std::optional<LoggedStep> step = find_logged_step(run_folder, last);
+    if (step && step->iteration > segments[i].resumed.iteration) check_step(segments, *step);
+  }
+}
+
 bool evaluates_after(const SampleOrder& order, int64_t iteration) {
   return order.eval_iters != 0 && iteration % order.eval_interval == 0;
 }
@@ -140,9 +150,9 @@ std::vector<RunSegment> read_run_segments(const std::filesystem::path& run_folde
   }
   const std::filesystem::path path = run_folder / "run_manifest.json";
   const std::string text = read_file(path);
+  std::vector<RunSegment> segments;
   try {
     const Json manifest = parse_json<Json>(text);
-    std::vector<RunSegment> segments;
     if (const auto earlier = manifest.find("earlier"); earlier != manifest.end()) {
       for (const Json& segment : *earlier) segments.push_back(segment_from(segment));
     }
@@ -155,12 +165,32 @@ std::vector<RunSegment> read_run_segments(const std::filesystem::path& run_folde
     };
     if (std::adjacent_find(segments.begin(), segments.end(), begins_later) != segments.end())
       throw std::runtime_error("its segments are not in order");
-    return segments;
   } catch (const Json::exception& error) {
     throw std::runtime_error(path.string() +
                              ": not the manifest of a training run: " + error.what());
   } catch (const std::runtime_error& error) {
     throw std::runtime_error(path.string() + ": " + error.what());
+  }
+  check_logged_steps(segments, run_folder);
+  return segments;
+}
+
+void check_step(const std::vector<RunSegment>& segments, const LoggedStep& step) {
+  const RunSegment& segment = segment_of(segments, step.iteration);
+  if (!segment.order.global_batch_size) return;  // it does not tell what iterations take
+  const auto refuse = [&](const std::string& by_manifest) {
+    throw std::runtime_error(fmt::format(
+        "metrics.jsonl says that iteration {} took samples {} to {}, and run_manifest.json {}: the two "
+        "files are not of one run; put the run's own files back, or start it once more if it was "
+        "stopped while it was being resumed",
+        step.iteration, step.first_sample(), step.consumed_samples, by_manifest));
+  };
+  try {
+    const auto [first, last] = samples_of_iteration(segment.order, step.iteration, segment.resumed);
+    if (first == step.first_sample() && last == step.consumed_samples) return;
+    refuse(fmt::format("samples {} to {}", first, last));
+  } catch (const std::invalid_argument& error) {
+    refuse(error.what());
   }
 }
 

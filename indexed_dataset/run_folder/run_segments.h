@@ -12,6 +12,7 @@
 
 #include "indexed_dataset/blends/sample_query.h"
 #include "indexed_dataset/run_folder/dataset_names.h"
+#include "indexed_dataset/run_folder/run_metrics.h"
 #include "indexed_dataset/run_folder/unseen_documents.h"
 #include "indexed_dataset/soundness/dataset_identity.h"
 
@@ -62,8 +63,12 @@ struct SegmentSamples {
 };
 
 // Oldest first. Throws std::runtime_error that names what is missing, and std::system_error if the
-// file cannot be read.
+// file cannot be read; as check_step() for the last step of each segment in metrics.jsonl.
 std::vector<RunSegment> read_run_segments(const std::filesystem::path& run_folder);
+
+// Throws std::runtime_error if a step of metrics.jsonl took other samples than the segments say: the two
+// files are of different runs.
+void check_step(const std::vector<RunSegment>& segments, const LoggedStep& step);
 
 // Returns what an iteration took. Throws std::runtime_error where the folder does not tell: the
 // run began there from another run's checkpoint.

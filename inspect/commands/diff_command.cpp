@@ -55,13 +55,13 @@ class InspectDiffCommand final : public Command {
   int64_t last_trained_by_both() const {
     int64_t last = INT64_MAX;
     for (const std::string& run : runs_) {
-      const std::optional<int64_t> logged = last_logged_iteration(run);
+      const std::optional<LoggedStep> logged = find_logged_step(run, INT64_MAX);
       if (!logged) {
         throw std::runtime_error(
             run +
             ": there is no metrics.jsonl that tells how far the run has come; give --iterations");
       }
-      last = std::min(last, *logged);
+      last = std::min(last, logged->iteration);
     }
     return last;
   }

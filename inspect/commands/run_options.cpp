@@ -96,7 +96,10 @@ std::vector<RunSegment> RunOptions::segments() const {
 }
 
 std::optional<int64_t> RunOptions::last_iteration() const {
-  if (!run_folder.empty()) return last_logged_iteration(run_folder);
+  if (!run_folder.empty()) {
+    const std::optional<LoggedStep> last = find_logged_step(run_folder, INT64_MAX);
+    return last ? std::optional(last->iteration) : std::nullopt;
+  }
   if (!checkpoint.empty()) return read_run_of_checkpoint(checkpoint).iteration;
   return std::nullopt;
 }

@@ -1,11 +1,7 @@
 #include "inspect/lookup/timeline.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
-#include <string_view>
-
-#include "indexed_dataset/storage/file_io.h"
 
 namespace weft {
 
@@ -145,29 +141,6 @@ SamplePlace PlaceFinder::place_of(int64_t sample_idx) {
     place.slot = {.rank = at % unit / batch, .micro_batch = at / unit, .slot = at % batch};
   }
   return place;
-}
-
-std::optional<int64_t> last_logged_iteration(const std::filesystem::path& run_folder) {
-  const std::filesystem::path path = run_folder / "metrics.jsonl";
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return std::nullopt;
-  // Lines are a few hundred bytes; the last one may be torn.
-  constexpr size_t kTailBytes = 1 << 16;
-  const MappedFile file(path);
-  const auto bytes = file.bytes().last(std::min(file.bytes().size(), kTailBytes));
-  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  std::optional<int64_t> last;
-  while (!text.empty()) {
-    const size_t end = text.find('\n');
-    if (end == std::string_view::npos) break;
-    const auto line = nlohmann::json::parse(text.substr(0, end), nullptr, false);
-    text.remove_prefix(end + 1);
-    if (!line.is_object()) continue;
-    const auto iteration = line.find("iteration");
-    if (iteration != line.end() && iteration->is_number_integer())
-      last = std::max(last.value_or(0), iteration->get<int64_t>());
-  }
-  return last;
 }
 
 }  // namespace weft

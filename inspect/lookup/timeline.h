@@ -2,9 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "indexed_dataset/run_folder/run_segments.h"
@@ -57,9 +55,5 @@ class PlaceFinder {
   int64_t iteration_ = 0, begin_ = 0,
           end_ = 0;  // the iteration of the last answer, and its samples
 };
-
-// Returns the last iteration that metrics.jsonl in the run's folder tells of; nothing if there is no such
-// file or line.
-std::optional<int64_t> last_logged_iteration(const std::filesystem::path& run_folder);
 
 }  // namespace weft

@@ -33,13 +33,7 @@ std::optional<JudgedBatch> RunLosses::judge(int64_t iteration, int64_t window) c
       steps_.begin(), steps_.end(), iteration,
       [](const LoggedStep& step, int64_t number) { return step.iteration < number; });
   if (at == steps_.end() || at->iteration != iteration) return std::nullopt;
-  const SegmentSamples of_manifest = samples_of_iteration(segments_, iteration);
-  if (of_manifest.first != at->first_sample() || of_manifest.last != at->consumed_samples) {
-    throw std::runtime_error(fmt::format(
-        "metrics.jsonl says that iteration {} took samples {} to {}, and run_manifest.json samples {} "
-        "to {}: the two files are not of one run",
-        iteration, at->first_sample(), at->consumed_samples, of_manifest.first, of_manifest.last));
-  }
+  check_step(segments_, *at);
   return judge_samples(steps_, static_cast<size_t>(at - steps_.begin()), window, reader());
 }
 

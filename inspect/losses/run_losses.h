@@ -33,8 +33,7 @@ class RunLosses {
     return *samples_of_iteration(segments_, iteration).segment;
   }
   // Returns the judged samples of an iteration; nothing if metrics.jsonl does not tell of it. Throws as
-  // judge_samples() and samples_of_iteration(), and std::runtime_error where the manifest says that
-  // the iteration took other samples.
+  // judge_samples() and check_step().
   std::optional<JudgedBatch> judge(int64_t iteration, int64_t window) const;
   // Returns the samples behind a jump at this iteration of steps(): its own, or those of the one before,
   // whose update made the weights, if none of its own stands out but some of those do. Throws as judge().

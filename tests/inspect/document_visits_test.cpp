@@ -246,14 +246,5 @@ TEST(NumberSet, FindsWhatIsInIt) {
                                           std::pair<int64_t, int64_t>(4, 7)));
 }
 
-TEST(LastLoggedIteration, IsThatOfTheLastWholeLine) {
-  TemporaryFolder folder;
-  EXPECT_EQ(last_logged_iteration(folder / "absent"), std::nullopt);
-  std::ofstream(folder / "metrics.jsonl") << "{\"iteration\":1}\n{\"iteration\":2}\n{\"iter";
-  EXPECT_EQ(last_logged_iteration(folder / ""), 2);
-  std::ofstream(folder / "metrics.jsonl") << "no JSON\n[1]\n";
-  EXPECT_EQ(last_logged_iteration(folder / ""), std::nullopt);
-}
-
 }  // namespace
 }  // namespace weft

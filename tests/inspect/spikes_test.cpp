@@ -157,6 +157,51 @@ TEST(LoggedSteps, LeaveOutEvaluationsAndALineThatIsBeingWritten) {
   EXPECT_THROW(read_logged_steps(folder / "absent"), std::system_error);
 }
 
+// A search reads a few lines; it finds what reading all of them finds, between evaluations, notes and a
+// line that is being written.
+TEST(LoggedSteps, AreFoundByTheirIteration) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(find_logged_step(folder.path(), 5), std::nullopt);
+  std::mt19937_64 random(11);
+  for (int round = 0; round < 200; ++round) {
+    std::string text;
+    int64_t iteration = static_cast<int64_t>(random() % 3), consumed = 0;
+    const uint64_t num_lines = random() % 12;
+    for (uint64_t i = 0; i < num_lines; ++i) {
+      const std::string told = "{\"iteration\":" + std::to_string(iteration);
+      switch (random() % 4) {
+        case 0:
+          text += told + ",\"validation_loss\":2}\n";
+          break;
+        case 1:
+          text += "{\"note\":\"" + std::string(random() % 300, 'x') + "\"}\n";
+          break;
+        default:
+          iteration += 1 + static_cast<int64_t>(random() % 3);
+          text += "{\"iteration\":" + std::to_string(iteration) +
+                  ",\"consumed_samples\":" + std::to_string(consumed += 8) +
+                  ",\"global_batch_size\":8,\"lm_loss\":1,\"grad_norm\":1}\n";
+      }
+    }
+    if (random() % 2 == 0) text += "{\"iteration\":" + std::to_string(iteration + 1);
+    write_file_atomically(folder / "metrics.jsonl", text);
+    const std::vector<LoggedStep> steps = read_logged_steps(folder.path());
+    for (int64_t limit = -1; limit < iteration + 3; ++limit) {
+      std::optional<int64_t> expected, found;
+      for (const LoggedStep& step : steps) {
+        if (step.iteration <= limit) expected = step.iteration;
+      }
+      if (const auto step = find_logged_step(folder.path(), limit)) {
+        found = step->iteration;
+        EXPECT_EQ(step->consumed_samples % 8, 0);
+      }
+      ASSERT_EQ(found, expected) << "round " << round << ", until " << limit << "\n" << text;
+    }
+  }
+  write_file_atomically(folder / "metrics.jsonl", "no JSON\n[1]\n");
+  EXPECT_THROW(find_logged_step(folder.path(), INT64_MAX), std::runtime_error);
+}
+
 // Other members may be anything; those of a step are numbers, whatever stands beside them.
 TEST(LoggedSteps, RefuseLinesThatAreNone) {
   const TemporaryFolder folder;

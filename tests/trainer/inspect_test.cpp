@@ -123,6 +123,45 @@ TEST_F(InspectRun, RefusesACheckpointThatItsRunManifestContradicts) {
   EXPECT_EQ(samples().size(), 8U);
 }
 
+// Every command reads the manifest, and none may answer where the run's own log tells otherwise.
+TEST_F(InspectRun, RefusesAManifestThatTheMetricsContradict) {
+  ASSERT_EQ(run(arguments("run", 30, {"--exit-interval", "5"})), 0) << output();
+  const Arguments smaller = {"--global-batch-size", "4", "--override-lr-scheduler"};
+  ASSERT_EQ(run(arguments("run", 10, smaller)), 0) << output();
+  ASSERT_EQ(run(arguments("other", 10, smaller)), 0) << output();
+  const std::string folder = (folder_ / "run").string();
+  const std::filesystem::path manifest = folder_ / "run/run_manifest.json";
+  const std::vector<std::pair<std::string, Arguments>> commands = {
+      {"samples", {"--iteration", "3"}},
+      {"samples", {"--sample-range", "0", "1"}},
+      {"samples", {"--iteration", "10", "--split-name", "valid"}},
+      {"stats", {"--iterations", "1", "3"}},
+      {"grep", {"a", "--iterations", "1", "3"}},
+      {"documents", {"--document", "0"}},
+      {"exposure", {}},
+      {"spikes", {}}};
+  const std::string kept = read_file(manifest);
+  // A segment in the middle is compared, too: the last one is the run's own.
+  auto middle = nlohmann::json::parse(kept);
+  middle.at("earlier").at(0)["arguments"]["global_batch_size"] = 4;
+  for (const std::string& wrong : {read_file(folder_ / "other/run_manifest.json"), middle.dump()}) {
+    for (const auto& [name, more] : commands) {
+      Arguments all = more;
+      all.insert(all.end(), {"--run", folder});
+      write_file_atomically(manifest, kept);
+      // Two of them need a vocabulary, which this dataset does not have.
+      if (name != "stats" && name != "grep") {
+        ASSERT_EQ(inspect_by(name, all), 0) << name << output();
+      }
+      write_file_atomically(manifest, wrong);
+      EXPECT_EQ(inspect_by(name, all), static_cast<int>(ExitCode::kBadInput)) << name << output();
+      EXPECT_THAT(output(), HasSubstr("are not of one run")) << name;
+    }
+    EXPECT_EQ(inspect_by("diff", {folder, (folder_ / "other").string()}),
+              static_cast<int>(ExitCode::kBadInput));
+  }
+}
+
 TEST_F(InspectRun, RefusesEvaluationsAndIterationsBehindTheEndOfTheRun) {
   // Every evaluation is of all samples, so that their numbers alone refuse nothing.
   const Arguments whole = {"--full-validation", "--eval-interval", "4", "--exit-interval", "5"};
