@@ -126,6 +126,61 @@ TEST(BlendingIndex, EqualsTheSimpleLoopForRandomSizes) {
   }
 }
 
+// How many of the samples could be of several datasets of different weights, each of which has given at
+// least `least_count` before: the first one in the list is taken.
+int64_t count_ties(const std::vector<double>& weights, const std::vector<int32_t>& datasets,
+                   double least_count) {
+  std::vector<double> counts(weights.size());
+  int64_t num_ties = 0;
+  for (size_t k = 0; k < datasets.size(); ++k) {
+    const auto chosen = static_cast<size_t>(datasets[k]);
+    const double at = std::max(static_cast<double>(k), 1.0);
+    const double most = weights[chosen] * at - counts[chosen];
+    for (size_t d = 0; d < weights.size() && counts[chosen] >= least_count; ++d) {
+      if (weights[d] == weights[chosen] || counts[d] < least_count) continue;
+      if (weights[d] * at - counts[d] != most) continue;
+      ++num_ties;
+      break;
+    }
+    ++counts[chosen];
+  }
+  return num_ties;
+}
+
+// Weights that are multiples of 2^-10 are multiplied without rounding, so that datasets of different weights
+// are behind by exactly the same again and again, with counts up to thousands.
+TEST(BlendingIndex, TiesOfDifferentWeightsGoToTheFirstInTheListAtAnyCount) {
+  constexpr uint32_t kSeed = 20261124;
+  std::mt19937 random(kSeed);
+  int64_t num_ties = 0, num_late_ties = 0;
+  for (int trial = 0; trial < 40 && !HasFailure(); ++trial) {
+    SCOPED_TRACE("trial " + std::to_string(trial) + " of std::mt19937(" + std::to_string(kSeed) +
+                 ")");
+    std::vector<int64_t> parts;  // of 1024
+    for (int64_t rest = 1024; rest > 0; rest -= parts.back())
+      parts.push_back(std::min<int64_t>(rest, int64_t{1} << random() % (trial % 4 == 0 ? 5 : 10)));
+    std::shuffle(parts.begin(), parts.end(), random);
+    std::vector<double> weights;
+    std::vector<int64_t> sizes;
+    for (const int64_t part : parts) {
+      weights.push_back(static_cast<double>(part) / 1024);
+      sizes.push_back(part * 8);  // their shares are the same weights
+    }
+    const BlendingIndex index = build_blending_index(weights, 20'000);
+    const auto expected = simple_blend(weights, 20'000);
+    EXPECT_EQ(datasets_of(index), expected.first);
+    EXPECT_EQ(index.sample_index, expected.second);
+    const BlendingIndex all = build_exhaustive_blending_index(sizes);
+    const auto expected_all = simple_blend(weights, 8 * 1024, sizes);
+    EXPECT_EQ(datasets_of(all), expected_all.first);
+    EXPECT_EQ(all.sample_index, expected_all.second);
+    num_ties += count_ties(weights, expected.first, 2);
+    num_late_ties += count_ties(weights, expected.first, 1000);
+  }
+  EXPECT_GT(num_ties, 5'000);
+  EXPECT_GT(num_late_ties, 100);
+}
+
 TEST(BlendingIndex, HasNoLimitOfDatasets) {
   const std::vector<double> weights = normalize_weights(std::vector<double>(40000, 2.0));
   const BlendingIndex index = build_blending_index(weights, 100000);

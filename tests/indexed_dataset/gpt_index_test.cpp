@@ -302,10 +302,13 @@ TEST(CutStream, ReadsAStreamWhoseFrontIsReleased) {
   std::vector<StreamEntry> stream(kSize);
   for (size_t i = 0; i < kSize; ++i)
     stream[i] = stream_entry(static_cast<int32_t>(i), static_cast<int32_t>(i % 97));
-  const auto cut = cut_stream<int32_t>(
-      stream, {.sequence_length = 48, .extra_tokens = 1, .num_samples = kSize - 100});
+  const SampleCuts cuts{.sequence_length = 48, .extra_tokens = 1, .num_samples = kSize - 100};
+  const std::vector<int64_t> expected = simple_sample_index(stream, cuts);
+  const auto cut = cut_stream<int32_t>(stream, cuts);
+  ASSERT_EQ(cut.document_index.size(), kSize);
   for (size_t i = 0; i < kSize; ++i) ASSERT_EQ(cut.document_index[i], static_cast<int32_t>(i));
-  EXPECT_EQ(cut.sample_index.size(), 2 * (kSize - 99));
+  ASSERT_EQ(cut.sample_index.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) ASSERT_EQ(cut.sample_index[i], expected[i]) << i;
 }
 
 TEST(PlanEpochs, DoesNotOverflowOnTenTrillionTokens) {
