@@ -1,6 +1,7 @@
 #include "indexed_dataset/blends/build_datasets.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <mutex>
@@ -89,10 +90,8 @@ class SplitBuilder {
     if (takes_all()) return build_all_samples(blend);
     if (split_ == Split::kTrain && !options_.blends.changes.empty())
       return build_scheduled(blend, num_samples);
-    if (blend.prefixes.size() == 1 && blend.weights.empty()) {
-      reports_.emplace_back();
-      return BlendedDataset(build_one(blend, 0, num_samples, reports_.back()));
-    }
+    if (blend.prefixes.size() == 1 && blend.weights.empty())
+      return BlendedDataset(std::move(build_all(blend, {num_samples}).front()));
     if (blend.weights.empty()) return build_by_size(blend, num_samples);
     const BlendSizes sizes =
         blend_sizes(blend.weights, num_samples, options_.order, options_.surplus);
@@ -165,12 +164,13 @@ class SplitBuilder {
     std::vector<GptDataset> datasets = build_all(plan.datasets, plan.num_asked);
     std::vector<int64_t> counts;
     for (const GptDataset& dataset : datasets) counts.push_back(dataset.num_samples());
+    std::vector<WantedIndex> laps;
     for (const auto& [dataset_idx, lap] : split_into_laps(plan.index, counts)) {
       const auto at = static_cast<size_t>(dataset_idx);
-      if (lap > 0)
-        datasets.push_back(
-            build_one(plan.datasets, at, plan.num_asked[at], reports_.emplace_back(), lap));
+      if (lap > 0) laps.push_back({.at = at, .num_samples = plan.num_asked[at], .lap = lap});
     }
+    for (GptDataset& dataset : build_wanted(plan.datasets, laps))
+      datasets.push_back(std::move(dataset));
     reports_.push_back({.split = split_,
                         .name = "blend",
                         .num_asked = num_samples,
@@ -209,13 +209,33 @@ class SplitBuilder {
     return {std::move(datasets), std::move(built->index)};
   }
 
+  // Lap `lap` of a dataset, with its number in the blend. Each lap has an order of its own.
+  struct WantedIndex {
+    size_t at = 0;
+    std::optional<int64_t> num_samples;
+    int64_t lap = 0;
+  };
+
   std::vector<GptDataset> build_all(const Blend& blend,
                                     const std::vector<std::optional<int64_t>>& asked) {
-    std::vector<std::optional<GptDataset>> built(blend.prefixes.size());
+    std::vector<WantedIndex> wanted;
+    for (size_t i = 0; i < asked.size(); ++i) wanted.push_back({.at = i, .num_samples = asked[i]});
+    return build_wanted(blend, wanted);
+  }
+
+  std::vector<GptDataset> build_wanted(const Blend& blend, const std::vector<WantedIndex>& wanted) {
+    std::vector<std::optional<GptDataset>> built(wanted.size());
     std::vector<IndexReport> reports(built.size());
-    parallel_for(std::ssize(built), num_threads_of(options_), [&](int64_t i) {
-      const auto at = static_cast<size_t>(i);
-      built[at].emplace(build_one(blend, at, asked[at], reports[at]));
+    const int num_threads =
+        static_cast<int>(std::min(std::ssize(built), int64_t{num_threads_of(options_)}));
+    std::atomic<size_t> next{0};
+    parallel_for(num_threads, num_threads, [&](int64_t) {
+      try {
+        build_some(blend, wanted, num_threads, next, built, reports);
+      } catch (...) {
+        next = built.size();
+        throw;
+      }
     });
     reports_.insert(reports_.end(), reports.begin(), reports.end());
     std::vector<GptDataset> datasets;
@@ -224,50 +244,81 @@ class SplitBuilder {
     return datasets;
   }
 
-  // Thread-safe. Each lap has an order of its own.
-  GptDataset build_one(const Blend& blend, size_t i, std::optional<int64_t> num_samples,
-                       IndexReport& report, int64_t lap = 0) const {
-    const int64_t seed = (options_.seed + lap) & UINT32_MAX;
-    const auto& reader = readers_.at(blend.prefixes[i]);
-    const GptIndexOptions options{.range = range_with_sequences(blend, i),
-                                  .num_samples = num_samples,
+  // Calls use(description, reader, options) for an index; messages of what it throws begin with the
+  // dataset's name.
+  template <typename Use>
+  auto with_name(const Blend& blend, const WantedIndex& wanted, const Use& use) const {
+    const int64_t seed = (options_.seed + wanted.lap) & UINT32_MAX;
+    const GptIndexOptions options{.range = range_with_sequences(blend, wanted.at),
+                                  .num_samples = wanted.num_samples,
                                   .sequence_length = options_.sequence_length,
                                   .seed = seed,
                                   .order = options_.order};
-    const auto start = std::chrono::steady_clock::now();
-    CachedIndex built;
     try {
-      built = open_index(describe(blend, i, num_samples, seed), *reader, options);
+      return use(describe(blend, wanted.at, wanted.num_samples, seed), *reader_of(blend, wanted.at),
+                 options);
     } catch (const std::system_error&) {
       throw;
     } catch (const std::runtime_error& error) {
-      throw std::runtime_error(where(blend, i) + ": " + error.what());
+      throw std::runtime_error(where(blend, wanted.at) + ": " + error.what());
     }
-    report = {.split = split_,
-              .name = where(blend, i),
-              .num_asked = num_samples.value_or(-1),
-              .num_samples = built.index.view.plan.num_samples,
-              .num_epochs = built.index.view.plan.num_epochs,
-              .was_cached = built.was_there,
-              .seconds = seconds_since(start)};
-    return {reader, options_.sequence_length, std::move(built.index)};
   }
 
-  CachedIndex open_index(const IndexDescription& description, const DatasetReader& reader,
-                         const GptIndexOptions& options) const {
+  // The part of one of the threads, which takes the next index until none is left. Those that it has written
+  // to files are mapped when all of them are complete.
+  void build_some(const Blend& blend, const std::vector<WantedIndex>& wanted, int num_threads,
+                  std::atomic<size_t>& next, std::vector<std::optional<GptDataset>>& built,
+                  std::vector<IndexReport>& reports) const {
+    std::optional<IndexCacheWriter> writer;
+    if (!options_.cache_path.empty() && !options_.maps_caches_only)
+      writer.emplace(options_.cache_path, num_threads);
+    std::vector<size_t> written;
+    const auto note = [&](size_t i, CachedIndex index) {
+      const std::shared_ptr<const DatasetReader>& reader = reader_of(blend, wanted[i].at);
+      IndexReport& report = reports[i];
+      report.split = split_;
+      report.name = where(blend, wanted[i].at);
+      report.num_asked = wanted[i].num_samples.value_or(-1);
+      report.num_samples = index.index.view.plan.num_samples;
+      report.num_epochs = index.index.view.plan.num_epochs;
+      report.was_cached = index.was_there;
+      built[i].emplace(reader, options_.sequence_length, std::move(index.index));
+    };
+    for (size_t i; (i = next++) < wanted.size();) {
+      const auto start = std::chrono::steady_clock::now();
+      auto index =
+          with_name(blend, wanted[i], [&](const auto&... of) { return open_index(of..., writer); });
+      if (index) {
+        note(i, std::move(*index));
+      } else {
+        written.push_back(i);
+      }
+      reports[i].seconds = seconds_since(start);
+    }
+    if (written.empty()) return;
+    writer->finish();
+    for (const size_t i : written) {
+      note(i, with_name(blend, wanted[i],
+                        [&](const auto&... of) { return writer->map_written(of...); }));
+    }
+  }
+
+  // Returns nothing where the writer has written the index and did not finish it yet.
+  std::optional<CachedIndex> open_index(const IndexDescription& description,
+                                        const DatasetReader& reader, const GptIndexOptions& options,
+                                        std::optional<IndexCacheWriter>& writer) const {
     const std::string& folder = options_.cache_path;
     if (options_.takes_megatron_caches) {
-      const auto found = megatron_cache_
-                             ? megatron_cache_->find_index(description, reader, options)
-                             : default_cache(description).find_index(description, reader, options);
-      if (found) return *found;
+      auto found = megatron_cache_
+                       ? megatron_cache_->find_index(description, reader, options)
+                       : default_cache(description).find_index(description, reader, options);
+      if (found) return found;
     }
-    if (!folder.empty() && !options_.maps_caches_only)
-      return open_cached_index(folder, description, reader, options);
+    if (writer) return writer->find_or_write(description, reader, options);
     if (!folder.empty()) {
-      if (auto found = find_cached_index(folder, description, reader, options)) return *found;
+      if (auto found = find_cached_index(folder, description, reader, options)) return found;
     }
-    return {hold(build_gpt_index(reader.lengths(), options))};
+    return CachedIndex{hold(build_gpt_index(reader.lengths(), options))};
   }
 
   // Thread-safe. Many datasets may share a folder, which is listed once.
@@ -324,8 +375,11 @@ class SplitBuilder {
            ")";
   }
 
+  const std::shared_ptr<const DatasetReader>& reader_of(const Blend& blend, size_t i) const {
+    return readers_.at(blend.prefixes[i]);
+  }
   std::string where(const Blend& blend, size_t i) const {
-    return readers_.at(blend.prefixes[i])->prefix().string();
+    return reader_of(blend, i)->prefix().string();
   }
 
   const DatasetOptions& options_;

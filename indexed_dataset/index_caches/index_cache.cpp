@@ -2,17 +2,20 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
 
+#include "indexed_dataset/process/crash_point.h"
+#include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/soundness/xxh3.h"
 #include "indexed_dataset/storage/file_io.h"
-#include "indexed_dataset/storage/lock_file.h"
 #include "indexed_dataset/storage/npy_file.h"
+#include "indexed_dataset/storage/unsynced_files.h"
 
 namespace weft {
 namespace {
@@ -157,19 +160,6 @@ std::optional<HeldIndex> find_index(const fs::path& folder, const CacheNames& na
   });
 }
 
-void write_index(const fs::path& folder, const CacheNames& names, const GptIndex& index,
-                 Json stamp) {
-  remove_file(folder / names.stamp);
-  if (!names.description.empty()) write_file_atomically(folder / names.description, names.text);
-  write_npy(folder / names.document_index, std::span<const int32_t>(index.document_index));
-  std::visit([&](auto rows) { write_npy(folder / names.sample_index, rows, 2); },
-             index.view().sample_index);
-  std::visit([&](auto order) { write_npy(folder / names.shuffle_index, order); },
-             index.view().shuffle_index);
-  stamp.update(plan_facts(index.plan));
-  write_file_atomically(folder / names.stamp, stamp.dump() + "\n");
-}
-
 void create_folder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
@@ -181,7 +171,121 @@ struct MappedBlend {
   NpyArray dataset_index, sample_index;
 };
 
+// Writes a file that is neither synced nor renamed yet.
+fs::path write_part(const fs::path& path, const std::string& text) {
+  fs::path part = path.string() + ".part";
+  OutputFile file(part);
+  file.append(text.data(), text.size());
+  file.close();
+  return part;
+}
+
+// Locks and threads that all writers of a process have together. 256 locks are few of the 1,024 files that a
+// process may open where nobody has raised that limit.
+constexpr int kMaxLocks = 256, kMaxSyncThreads = 32;
+// More than this is written out while other writers may wait for a lock.
+constexpr int64_t kMaxUnsyncedBytes = 64 << 20;
+
 }  // namespace
+
+struct IndexCacheWriter::Written {
+  std::unique_ptr<LockFile> lock;
+  fs::path stamp;
+  std::string stamp_text;
+  std::vector<fs::path> parts;  // NAME.part of each NAME
+};
+
+IndexCacheWriter::IndexCacheWriter(fs::path folder, int num_writers)
+    : folder_(std::move(folder)),
+      max_indexes_(static_cast<size_t>(std::clamp(kMaxLocks / num_writers, 1, 64))),
+      num_sync_threads_(std::max(1, kMaxSyncThreads / num_writers)) {}
+
+IndexCacheWriter::~IndexCacheWriter() {
+  std::error_code ignored;
+  for (const Written& index : written_) {
+    for (const fs::path& part : index.parts) fs::remove(part, ignored);
+  }
+}
+
+std::unique_ptr<LockFile> IndexCacheWriter::lock(const CacheNames& names) {
+  const fs::path path = folder_ / (names.stamp + ".lock");
+  if (!written_.empty()) {
+    try {
+      return std::make_unique<LockFile>(path);
+    } catch (const LockedByAnotherRun&) {
+      finish();  // two writers that hold locks could wait for each other
+    }
+  }
+  return std::make_unique<LockFile>(path, kPatience);
+}
+
+std::optional<CachedIndex> IndexCacheWriter::find_or_write(const IndexDescription& description,
+                                                           const DatasetReader& reader,
+                                                           const GptIndexOptions& options) {
+  const CacheNames names = cache_names(description);
+  if (auto found = find_index(folder_, names, reader, options))
+    return CachedIndex{std::move(*found), true};
+  create_folder(folder_);
+  std::unique_ptr<LockFile> held = lock(names);
+  if (auto found = find_index(folder_, names, reader, options))
+    return CachedIndex{std::move(*found), true};
+  Json stamp = request_facts(options);
+  stamp.update(idx_facts(reader));  // before the lengths are read: a change meanwhile is noticed
+  stamp["lengths_xxh3"] = hash_lengths(reader);
+  const GptIndex index = build_gpt_index(reader.lengths(), options);
+  stamp.update(plan_facts(index.plan));
+  write(names, std::move(held), index, stamp);
+  if (written_.size() >= max_indexes_ || num_bytes_ >= kMaxUnsyncedBytes) finish();
+  return std::nullopt;
+}
+
+void IndexCacheWriter::write(const CacheNames& names, std::unique_ptr<LockFile> lock,
+                             const GptIndex& index, const Json& stamp) {
+  Written& written = written_.emplace_back();
+  written.lock = std::move(lock);
+  written.stamp = folder_ / names.stamp;
+  written.stamp_text = stamp.dump() + "\n";
+  remove_file(written.stamp);
+  const auto note = [&](fs::path part) {
+    num_bytes_ += static_cast<int64_t>(fs::file_size(part));
+    written.parts.push_back(std::move(part));
+  };
+  if (!names.description.empty()) note(write_part(folder_ / names.description, names.text));
+  note(write_npy_part(folder_ / names.document_index,
+                      std::span<const int32_t>(index.document_index)));
+  std::visit([&](auto rows) { note(write_npy_part(folder_ / names.sample_index, rows, 2)); },
+             index.view().sample_index);
+  std::visit([&](auto order) { note(write_npy_part(folder_ / names.shuffle_index, order)); },
+             index.view().shuffle_index);
+}
+
+void IndexCacheWriter::finish() {
+  if (written_.empty()) return;
+  std::vector<fs::path> parts;
+  for (const Written& index : written_)
+    parts.insert(parts.end(), index.parts.begin(), index.parts.end());
+  sync_files(parts, num_sync_threads_);
+  crash_point("index-parts");
+  for (const fs::path& part : parts) rename_unsynced(part, fs::path(part).replace_extension());
+  sync_folder(folder_);
+  crash_point("index-arrays");
+  for (const Written& index : written_)
+    rename_unsynced(write_part(index.stamp, index.stamp_text), index.stamp);
+  written_.clear();
+  num_bytes_ = 0;
+}
+
+CachedIndex IndexCacheWriter::map_written(const IndexDescription& description,
+                                          const DatasetReader& reader,
+                                          const GptIndexOptions& options) const {
+  auto found = find_index(folder_, cache_names(description), reader, options);
+  if (!found) {
+    throw std::runtime_error(folder_.string() + ": the index of " + reader.prefix().string() +
+                             " was written, but does not fit its dataset any more: was it replaced "
+                             "meanwhile? Run the same command again");
+  }
+  return {std::move(*found), false};
+}
 
 CachedBlend map_blend(const fs::path& folder, const BlendCacheNames& names, int64_t size) {
   const auto mapped = std::make_shared<const MappedBlend>(MappedBlend{
@@ -217,26 +321,6 @@ std::optional<CachedIndex> find_cached_index(const fs::path& folder,
   auto found = find_index(folder, cache_names(description), reader, options);
   if (!found) return std::nullopt;
   return CachedIndex{std::move(*found), true};
-}
-
-CachedIndex open_cached_index(const fs::path& folder, const IndexDescription& description,
-                              const DatasetReader& reader, const GptIndexOptions& options) {
-  const CacheNames names = cache_names(description);
-  if (auto found = find_index(folder, names, reader, options)) return {std::move(*found), true};
-  create_folder(folder);
-  const LockFile lock(folder / (names.stamp + ".lock"), kPatience);
-  if (auto found = find_index(folder, names, reader, options)) return {std::move(*found), true};
-  Json stamp = request_facts(options);
-  stamp.update(idx_facts(reader));  // before the lengths are read: a change meanwhile is noticed
-  stamp["lengths_xxh3"] = hash_lengths(reader);
-  write_index(folder, names, build_gpt_index(reader.lengths(), options), std::move(stamp));
-  auto written = find_index(folder, names, reader, options);
-  if (!written) {
-    throw std::runtime_error(folder.string() + ": the index of " + reader.prefix().string() +
-                             " was written, but does not fit its dataset any more: was it replaced "
-                             "meanwhile? Run the same command again");
-  }
-  return {std::move(*written), false};
 }
 
 std::optional<CachedBlend> find_cached_blend(const fs::path& folder, const Json& description,

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/storage/unsynced_files.h"
 
 namespace weft {
 namespace {
@@ -53,18 +54,23 @@ std::vector<int64_t> parse_shape(std::string_view text, const std::filesystem::p
 
 }  // namespace
 
-void write_npy_bytes(const std::filesystem::path& path, const std::string& type,
-                     const std::vector<int64_t>& shape, const void* data, size_t size_bytes) {
+std::filesystem::path write_npy_bytes(const std::filesystem::path& path, const std::string& type,
+                                      const std::vector<int64_t>& shape, const void* data,
+                                      size_t size_bytes) {
   const std::string header = header_text(type, shape);
   const auto header_bytes = static_cast<uint16_t>(header.size());
-  const std::filesystem::path part = path.string() + ".part";
+  std::filesystem::path part = path.string() + ".part";
   OutputFile file(part);
   file.append(kMagic.data(), kMagic.size());
   file.append(&header_bytes, sizeof header_bytes);
   file.append(header.data(), header.size());
   file.append(data, size_bytes);
-  file.sync();
   file.close();
+  return part;
+}
+
+void commit_part(const std::filesystem::path& part, const std::filesystem::path& path) {
+  sync_files({part}, 1);
   commit_rename(part, path);
 }
 

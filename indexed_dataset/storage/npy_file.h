@@ -26,18 +26,30 @@ constexpr const char* npy_type() {
   if constexpr (std::is_same_v<T, int64_t>) return "<i8";
 }
 
-// Writes `size_bytes` of data as an array of `type` and `shape`: NAME.part, synced and renamed.
-// Throws std::system_error.
-void write_npy_bytes(const std::filesystem::path& path, const std::string& type,
-                     const std::vector<int64_t>& shape, const void* data, size_t size_bytes);
+// Writes `size_bytes` of data as an array of `type` and `shape` to NAME.part, whose name it returns. The file
+// is neither synced nor renamed. Throws std::system_error.
+std::filesystem::path write_npy_bytes(const std::filesystem::path& path, const std::string& type,
+                                      const std::vector<int64_t>& shape, const void* data,
+                                      size_t size_bytes);
 
+// The same for values in rows of so many columns.
 template <typename T>
-void write_npy(const std::filesystem::path& path, std::span<const T> values,
-               int64_t num_columns = 1) {
+std::filesystem::path write_npy_part(const std::filesystem::path& path, std::span<const T> values,
+                                     int64_t num_columns = 1) {
   const auto size = static_cast<int64_t>(values.size());
   std::vector<int64_t> shape{size / num_columns};
   if (num_columns > 1) shape.push_back(num_columns);
-  write_npy_bytes(path, npy_type<T>(), shape, values.data(), values.size_bytes());
+  return write_npy_bytes(path, npy_type<T>(), shape, values.data(), values.size_bytes());
+}
+
+// Syncs NAME.part and renames it to NAME. Throws std::system_error.
+void commit_part(const std::filesystem::path& part, const std::filesystem::path& path);
+
+// Writes a whole array: NAME.part, synced and renamed. Throws std::system_error.
+template <typename T>
+void write_npy(const std::filesystem::path& path, std::span<const T> values,
+               int64_t num_columns = 1) {
+  commit_part(write_npy_part(path, values, num_columns), path);
 }
 
 // A mapped array.

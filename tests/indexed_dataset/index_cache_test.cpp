@@ -9,6 +9,7 @@
 #include <random>
 
 #include "indexed_dataset/blends/build_datasets.h"
+#include "indexed_dataset/storage/io_fault.h"
 #include "indexed_dataset/storage/npy_file.h"
 #include "tests/indexed_dataset/test_files.h"
 
@@ -152,7 +153,7 @@ class IndexCacheTest : public ::testing::Test {
     std::sort(names.begin(), names.end());
     return names;
   }
-  TemporaryFolder folder_;
+  TemporaryFolder folder_{memory_folder()};
 };
 
 TEST_F(IndexCacheTest, SecondRunMapsWhatTheFirstOneWrote) {
@@ -260,6 +261,81 @@ TEST_F(IndexCacheTest, ManyProcessesMayStartAtOnce) {
     EXPECT_EQ(status, 0);
   }
   EXPECT_THAT(was_cached(build(blend)), Each(true));
+}
+
+// More datasets than are written together, by several processes of several threads each: none waits for a lock
+// while another waits for one of its own.
+TEST_F(IndexCacheTest, ManyProcessesMayStartAtOnceWithManyDatasets) {
+  std::vector<std::string> data_path;
+  for (size_t i = 0; i < 80; ++i) {
+    // One dataset stands twice in the list.
+    const std::string name = "d" + std::to_string(i == 79 ? 3 : i);
+    data_path.insert(data_path.end(), {"1", i == 79 ? (folder_ / name.c_str()).string()
+                                                    : write(name.c_str(), 20 + i % 7)});
+  }
+  DatasetOptions blend = options(data_path);
+  std::vector<pid_t> children;
+  for (int i = 0; i < 4; ++i) {
+    children.push_back(fork());
+    if (children.back() != 0) continue;
+    blend.num_threads = i < 2 ? 1 : 3;
+    try {
+      build(blend);
+      _exit(0);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+      _exit(1);
+    }
+  }
+  for (const pid_t child : children) {
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  const TrainingDatasets mapped = build(blend);
+  EXPECT_THAT(was_cached(mapped), Each(true));
+  EXPECT_THAT(cache_files(), Each(Not(::testing::EndsWith(".part"))));
+  EXPECT_THAT(cache_files(), Each(Not(::testing::EndsWith(".lock"))));
+  blend.cache_path = "";
+  expect_same(mapped, build(blend));
+}
+
+// One call of the file system after the other fails, or is the last one of its process.
+TEST_F(IndexCacheTest, AWriterThatIsKilledOrFailsLeavesNothingThatLooksComplete) {
+  DatasetOptions blend = options({"1", write("a", 30), "3", write("b", 50)});
+  blend.num_threads = 1;
+  DatasetOptions in_memory = blend;
+  in_memory.cache_path = "";
+  const TrainingDatasets expected = build(in_memory);
+  // Its number of calls, from the same beginning.
+  const int64_t before = num_io_calls();
+  build(blend);
+  const int64_t num_calls = num_io_calls() - before;
+  ASSERT_GT(num_calls, 50);
+  for (const int error_number : {kIoFaultKills, EIO}) {
+    for (int64_t call = 1 + (error_number == EIO); call <= num_calls && !HasFailure(); call += 2) {
+      SCOPED_TRACE("call " + std::to_string(call) +
+                   (error_number == EIO ? " fails" : " is the last"));
+      std::filesystem::remove_all(folder_ / "cache");
+      const pid_t child = fork();
+      if (child == 0) {
+        set_io_fault(call, error_number);
+        try {
+          build(blend);
+          _exit(0);
+        } catch (const std::exception&) {
+          _exit(1);
+        }
+      }
+      int status = -1;
+      waitpid(child, &status, 0);
+      DatasetOptions mapping = blend;
+      mapping.maps_caches_only = true;
+      expect_same(build(mapping), expected);
+      expect_same(build(blend), expected);
+      EXPECT_THAT(cache_files(), Each(Not(::testing::EndsWith(".npy.part"))));
+    }
+  }
 }
 
 TEST_F(IndexCacheTest, AFolderThatCannotBeMadeIsNamed) {
