@@ -241,7 +241,16 @@ bool has_evaluation(const std::vector<RunSegment>& segments, int64_t iteration) 
   return evaluates_after((made_up ? *made_up : segment_of(segments, iteration)).order, iteration);
 }
 
+void check_evaluations_known(const RunSegment& segment) {
+  if (segment.unknown_evaluations.empty()) return;
+  throw std::runtime_error(
+      "with " + segment.unknown_evaluations +
+      " the samples of validation and test are not computed here, as versions of Megatron differ "
+      "in how many they take; those of training are");
+}
+
 SegmentSamples samples_of_validation(const RunSegment& segment, int64_t num_before) {
+  check_evaluations_known(segment);
   const SampleOrder& order = segment.order;
   if (order.data.full_validation && order.asked_samples)
     return {&segment, 0, order.asked_samples->valid_samples};

@@ -33,6 +33,8 @@ struct RunSegment {
   // which was cut short where the segment begins.
   std::optional<int64_t> resumed_valid_samples;
   bool makes_up_evaluation = false;
+  // Arguments of another program with which the samples of evaluations and of the test are not known; mostly none.
+  std::string unknown_evaluations;
   // The datasets that were read, in the order of SplitBlends::prefixes(); a file that holds arguments
   // only does not tell.
   std::vector<DatasetIdentity> datasets;
@@ -73,6 +75,9 @@ void check_step(const std::vector<RunSegment>& segments, const LoggedStep& step)
 // Returns what an iteration took. Throws std::runtime_error where the folder does not tell: the
 // run began there from another run's checkpoint.
 SegmentSamples samples_of_iteration(const std::vector<RunSegment>& segments, int64_t iteration);
+
+// Throws std::runtime_error if the samples of validation and test are not known.
+void check_evaluations_known(const RunSegment& segment);
 
 // Returns what the evaluation after an iteration took of each group of validation datasets; the one at
 // the end of the run, which comes in addition, goes on behind the last one. Throws

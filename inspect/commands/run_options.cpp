@@ -81,6 +81,7 @@ std::vector<RunSegment> RunOptions::segments() const {
     manifest["arguments"]["sample_order"] = name_of(data_.order);
     if (!data_.cache_path.empty()) manifest["arguments"]["data_cache_path"] = data_.cache_path;
     order = sample_order_from(manifest);
+    segments[0].unknown_evaluations = manifest.value("unknown_evaluations", "");
     order.data.takes_megatron_caches = true;
     return segments;
   }

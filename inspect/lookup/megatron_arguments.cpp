@@ -1,23 +1,24 @@
 #include "inspect/lookup/megatron_arguments.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
+#include "indexed_dataset/process/parse_json.h"
+#include "indexed_dataset/storage/whole_files.h"
 #include "indexed_dataset/terminal/option_set.h"
+#include "inspect/lookup/argument_text.h"
 
 namespace weft {
 namespace {
 
 using Json = nlohmann::ordered_json;
 using Values = std::vector<std::string>;
-// The words behind each argument, by its name with underscores; "None" is none.
-using Arguments = std::map<std::string, Values>;
 
 constexpr std::string_view kNumbers[] = {
     "seq_length", "seed",          "train_samples",     "train_iters",
@@ -33,20 +34,16 @@ constexpr std::string_view kLists[] = {
     "train_data_path",
     "valid_data_path",
     "test_data_path",
-    "train_weighted_split_paths",
-    "valid_weighted_split_paths",
-    "test_weighted_split_paths",
 };
+constexpr std::string_view kWeightedSplits[] = {"train_weighted_split_", "valid_weighted_split_",
+                                                "test_weighted_split_"};
 // With any of these a run takes samples that are not computed here.
 constexpr std::string_view kUnknown[] = {
     "mock_data",
     "fim_data",
     "sft",
-    "curriculum_learning",
-    "curriculum_learning_legacy",
     "data_efficiency_curriculum_learning",
     "decrease_batch_size_if_needed",
-    "full_validation",
     "phase_transition_iterations",
     "skip_train_iteration_range",
     "iterations_to_skip",
@@ -54,149 +51,12 @@ constexpr std::string_view kUnknown[] = {
     "packing_impl",
 };
 
+// With any of these only the samples of training are those that are computed here.
+constexpr std::string_view kUnknownEvaluations[] = {"full_validation", "multiple_validation_sets",
+                                                    "start_eval_at_iter"};
+
 [[noreturn]] void throw_bad(const std::string& what) {
   throw std::invalid_argument("--megatron-args: " + what);
-}
-
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\r");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
-}
-
-std::vector<std::string_view> lines_of(std::string_view text) {
-  std::vector<std::string_view> lines;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    lines.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return lines;
-}
-
-// A Python value as it is printed: None, True, 43, text, or ['0.4', '/data/a'].
-Values python_values(std::string_view text) {
-  if (text == "None" || text.empty()) return {};
-  if (text.front() != '[') return {std::string(text)};
-  Values values;
-  for (size_t at = 1; at < text.size() && text[at] != ']';) {
-    if (text[at] == ' ' || text[at] == ',') {
-      ++at;
-      continue;
-    }
-    const bool is_quoted = text[at] == '\'' || text[at] == '"';
-    const size_t begin = is_quoted ? at + 1 : at;
-    const size_t end = is_quoted ? text.find(text[at], begin) : text.find_first_of(",]", begin);
-    if (end == std::string_view::npos)
-      throw_bad("a list without its end: " + std::string(text.substr(0, 200)));
-    values.emplace_back(trimmed(text.substr(begin, end - begin)));
-    at = is_quoted ? end + 1 : end;
-  }
-  return values;
-}
-
-// Reads "  seed ........ 43", whatever a launcher has put before it; nothing for other lines.
-void add_banner_line(std::string_view line, Arguments& arguments) {
-  const size_t dots = line.find(" ..");
-  if (dots == std::string_view::npos) return;
-  const size_t end_of_dots = line.find_first_not_of('.', dots + 1);
-  std::string_view name = trimmed(line.substr(0, dots));
-  if (const size_t space = name.rfind(' '); space != std::string_view::npos)
-    name = name.substr(space + 1);
-  const auto is_name = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-  };
-  if (name.empty() || !std::all_of(name.begin(), name.end(), is_name)) return;
-  const std::string_view value =
-      end_of_dots == std::string_view::npos ? "" : trimmed(line.substr(end_of_dots));
-  arguments[std::string(name)] = python_values(value);
-}
-
-// The arguments of the last banner; nothing if there is none.
-std::optional<Arguments> find_banner(std::string_view text) {
-  std::optional<Arguments> arguments;
-  bool is_inside = false;
-  for (const std::string_view line : lines_of(text)) {
-    if (line.find("--- end of arguments ---") != std::string_view::npos) {
-      is_inside = false;
-    } else if (line.find("--- arguments ---") != std::string_view::npos) {
-      arguments.emplace();
-      is_inside = true;
-    } else if (is_inside) {
-      add_banner_line(line, *arguments);
-    }
-  }
-  if (is_inside) throw_bad("the banner of arguments has no end");
-  return arguments;
-}
-
-// The words of a command line, as a shell divides them.
-Values shell_words(std::string_view text) {
-  Values words;
-  std::string word;
-  bool has_word = false;
-  char quote = 0;
-  const auto end_word = [&] {
-    if (has_word) words.push_back(std::exchange(word, {}));
-    has_word = false;
-  };
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '$' && quote != '\'') {
-      throw_bad(
-          "a shell would replace " + std::string(text.substr(i, 40)) +
-          "; give the words as the program got them (the log's banner of arguments has them)");
-    }
-    if (quote != 0) {
-      if (c == quote) quote = 0;
-      if (c != quote && quote != 0) word += c;
-      continue;
-    }
-    if (c == '\\' && i + 1 < text.size()) {
-      const bool ends_line = text[i + 1] == '\n' || text.substr(i + 1, 2) == "\r\n";
-      if (!ends_line) {
-        word += text[i + 1];
-        has_word = true;
-      }
-      i += ends_line && text[i + 1] == '\r' ? 2 : 1;
-    } else if (c == '\'' || c == '"') {
-      quote = c;
-      has_word = true;
-    } else if (c == '#' && !has_word) {
-      i = std::min(text.find('\n', i), text.size()) - 1;
-    } else if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
-      end_word();
-    } else {
-      word += c;
-      has_word = true;
-    }
-  }
-  if (quote != 0) throw_bad("a quote without its end");
-  end_word();
-  return words;
-}
-
-// "--seed 43" and "--seed=43"; words before the first flag are a program and its launcher.
-Arguments arguments_of_words(const Values& words) {
-  Arguments arguments;
-  Values* values = nullptr;
-  for (const std::string& word : words) {
-    if (!word.starts_with("--") || word.size() < 3) {
-      if (values) values->push_back(word);
-      continue;
-    }
-    const size_t equals = word.find('=');
-    std::string name = word.substr(2, equals == std::string::npos ? equals : equals - 2);
-    std::replace(name.begin(), name.end(), '-', '_');
-    values = &arguments[name];
-    values->clear();
-    if (equals != std::string::npos) values->push_back(word.substr(equals + 1));
-  }
-  // A flag without a value is set.
-  for (auto& [name, of_name] : arguments) {
-    if (of_name.empty()) of_name = {"True"};
-  }
-  return arguments;
 }
 
 Json number_of(const std::string& name, const std::string& text) {
@@ -210,24 +70,130 @@ const Values* find(const Arguments& arguments, std::string_view name) {
   return found == arguments.end() || found->second.empty() ? nullptr : &found->second;
 }
 
+bool is_set(const Arguments& arguments, std::string_view name) {
+  const Values* values = find(arguments, name);
+  return values && values->front() != "False";
+}
+
 void refuse_unknown(const Arguments& arguments) {
   std::string given;
   for (const std::string_view name : kUnknown) {
-    const Values* values = find(arguments, name);
-    if (!values || values->front() == "False") continue;
-    given += (given.empty() ? "" : ", ") + std::string(name) + " " + values->front();
+    if (!is_set(arguments, name)) continue;
+    given += (given.empty() ? "" : ", ") + std::string(name) + " " + find(arguments, name)->front();
   }
   if (!given.empty())
     throw_bad("with " + given + " a run takes samples that are not computed here");
-  // DeepSpeed reads its curricula from this file, after Megatron has printed its arguments.
-  for (const std::string_view name : {"deepspeed_config", "deepscale_config"}) {
-    if (const Values* values = find(arguments, name)) {
-      throw_bad("with " + std::string(name) + " " + values->front() +
-                " a run follows that file, too, which is not read here; if it has neither "
-                "curriculum_learning nor data_efficiency, take " +
-                std::string(name) + " out of the arguments");
-    }
+}
+
+// Returns the arguments for which the samples of evaluations are not known, or nothing.
+std::string unknown_evaluations(const Arguments& arguments) {
+  std::string given;
+  const auto add = [&](std::string_view name) {
+    given += (given.empty() ? "" : ", ") + std::string(name) + " " + find(arguments, name)->front();
+  };
+  for (const std::string_view name : kUnknownEvaluations) {
+    if (is_set(arguments, name)) add(name);
   }
+  // Megatron prints the sizes of training batches here where nothing else was asked for.
+  for (const std::string name : {"global_batch_size", "micro_batch_size"}) {
+    const Values *of_evaluation = find(arguments, "eval_" + name),
+                 *of_training = find(arguments, name);
+    if (of_evaluation && (!of_training || *of_evaluation != *of_training)) add("eval_" + name);
+  }
+  return given;
+}
+
+// Returns the object if it is there and not switched off.
+const Json* find_enabled(const Json& json, const char* name) {
+  const auto found = json.find(name);
+  const bool is_enabled =
+      found != json.end() && found->is_object() && found->value("enabled", false);
+  return is_enabled ? &*found : nullptr;
+}
+
+// Adds the curriculum of sequence lengths that DeepSpeed's file asks for, if it does.
+void add_curriculum(const std::string& path, Json& arguments) {
+  const std::string where = "deepspeed_config " + path + ": ";
+  try {
+    const Json file = parse_json<Json>(read_file(path));
+    if (const Json* efficiency = find_enabled(file, "data_efficiency")) {
+      if (find_enabled(*efficiency, "data_sampling")) {
+        throw_bad(
+            where +
+            "with data_efficiency DeepSpeed's own sampler draws samples by their difficulty, in an order that is "
+            "not computed here");
+      }
+    }
+    const Json* curriculum = find_enabled(file, "curriculum_learning");
+    if (!curriculum) return;
+    if (curriculum->value("curriculum_type", "seqlen") != "seqlen")
+      throw_bad(where + "a curriculum other than seqlen is not computed here");
+    arguments["curriculum_schedule_type"] = curriculum->at("schedule_type");
+    for (const std::string name : {"min_difficulty", "max_difficulty"}) {
+      if (curriculum->contains(name)) arguments["curriculum_" + name] = (*curriculum)[name];
+    }
+    const Json schedule = curriculum->value("schedule_config", Json::object());
+    for (const auto& [name, known] : {std::pair{"total_curriculum_step", "curriculum_total_step"},
+                                      {"difficulty_step", "curriculum_difficulty_step"},
+                                      {"root_degree", "curriculum_root_degree"},
+                                      {"difficulty", "curriculum_difficulty"},
+                                      {"max_step", "curriculum_max_step"}}) {
+      if (schedule.contains(name)) arguments[known] = schedule[name];
+    }
+  } catch (const Json::exception& error) {
+    throw_bad(where + "not the file of a curriculum: " + error.what());
+  }
+}
+
+// DeepSpeed reads its curricula from a file, after Megatron has printed its arguments.
+void add_deepspeed_file(const Arguments& arguments, Json& json) {
+  for (const std::string name : {"deepspeed_config", "deepscale_config"}) {
+    const Values* values = find(arguments, name);
+    if (!values) continue;
+    const std::string& path = values->front();
+    std::error_code error;
+    if (!std::filesystem::exists(path, error)) {
+      throw_bad(
+          "with " + name + " " + path +
+          " a run follows that file, too, which is not there; put it there, or name another place of it in the "
+          "arguments; if it has neither curriculum_learning nor data_efficiency, take " +
+          name + " out of them");
+    }
+    add_curriculum(path, json);
+  }
+  for (const std::string name : {"curriculum_learning", "curriculum_learning_legacy"}) {
+    if (!is_set(arguments, name) || json.contains("curriculum_schedule_type")) continue;
+    throw_bad("with " + name + " " + find(arguments, name)->front() +
+              " a run has a curriculum of DeepSpeed, but no deepspeed_config tells which one");
+  }
+}
+
+// Returns the groups of datasets of one split, "NAME: WEIGHT BEGIN:END PREFIX, ...". The program replaces them by lists of
+// what each is made of before it prints its arguments. A file has one line of groups, each in quotes.
+Values weighted_splits(const Arguments& arguments, const std::string& begin) {
+  const Values* paths = find(arguments, begin + "paths");
+  if (!paths) {
+    const Values* file = find(arguments, begin + "paths_path");
+    return file ? shell_words(read_file(file->front())) : Values();
+  }
+  const Values *names = find(arguments, begin + "names"),
+               *weights = find(arguments, begin + "weights"),
+               *splits = find(arguments, begin + "splits");
+  if (!names) return *paths;
+  Values groups;
+  for (size_t i = 0; i < paths->size(); ++i) {
+    const auto list_of = [&](const Values* lists) {
+      return lists && i < lists->size() ? python_values((*lists)[i]) : Values();
+    };
+    const Values path = list_of(paths), weight = list_of(weights), split = list_of(splits);
+    if (names->size() != paths->size() || weight.size() != path.size() ||
+        split.size() != path.size())
+      throw_bad(begin + "paths, names, weights and splits do not fit each other");
+    std::string& group = groups.emplace_back((*names)[i] + ":");
+    for (size_t k = 0; k < path.size(); ++k)
+      group += (k == 0 ? " " : ", ") + weight[k] + " " + split[k] + " " + path[k];
+  }
+  return groups;
 }
 
 Json converted(const Arguments& arguments) {
@@ -244,6 +210,11 @@ Json converted(const Arguments& arguments) {
   for (const std::string_view name : kLists) {
     if (const Values* values = find(arguments, name)) json[std::string(name)] = *values;
   }
+  for (const std::string_view begin : kWeightedSplits) {
+    const std::string name(begin);
+    if (Values groups = weighted_splits(arguments, name); !groups.empty())
+      json[name + "paths"] = std::move(groups);
+  }
   if (const Values* values = find(arguments, "rampup_batch_size")) {
     for (const std::string& value : *values)
       json["rampup_batch_size"].push_back(number_of("rampup_batch_size", value));
@@ -256,6 +227,7 @@ Json converted(const Arguments& arguments) {
     if (!json["mid_level_dataset_surplus"].is_number())
       throw_bad("mid_level_dataset_surplus is '" + surplus->front() + "', which is no number");
   }
+  add_deepspeed_file(arguments, json);
   return json;
 }
 
@@ -282,15 +254,12 @@ void check_told(const Json& manifest) {
 }  // namespace
 
 Json parse_megatron_arguments(std::string_view text, std::optional<int64_t> data_parallel_size) {
-  std::optional<Arguments> arguments = find_banner(text);
-  if (!arguments) arguments = arguments_of_words(shell_words(text));
-  if (arguments->empty()) {
-    throw_bad(
-        "it has neither a banner of arguments (--- arguments ---) nor words such as --seed 43");
-  }
-  refuse_unknown(*arguments);
-  Json manifest = {{"arguments", converted(*arguments)}};
-  if (const Values* size = find(*arguments, "data_parallel_size"))
+  const Arguments arguments = parse_argument_text(text);
+  refuse_unknown(arguments);
+  Json manifest = {{"arguments", converted(arguments)}};
+  if (const std::string given = unknown_evaluations(arguments); !given.empty())
+    manifest["unknown_evaluations"] = given;
+  if (const Values* size = find(arguments, "data_parallel_size"))
     manifest["data_parallel_size"] = number_of("data_parallel_size", size->front());
   if (data_parallel_size) {
     if (manifest.value("data_parallel_size", *data_parallel_size) != *data_parallel_size) {

@@ -19,11 +19,12 @@
 
 namespace weft {
 
-// Returns what sample_order_from() reads: {"arguments": {...}, "data_parallel_size": N if it is told, in the
-// text or by the caller}. Where nothing is said, Megatron's defaults stand. Of several banners, which a log has of a run that was
-// started again, the last one counts. Throws std::invalid_argument for text that is neither, for words that
-// a shell would replace ($NAME), and for arguments that change which samples a run takes in a way that is
-// not known here: it names them.
+// Returns what sample_order_from() reads: {"arguments": {...}, "data_parallel_size": N if it is told, in the text or by
+// the caller}, and "unknown_evaluations", the arguments with which validation and test take samples that are not known
+// here, if there are any. Where nothing is said, Megatron's defaults stand. Of several banners, which a log has of a run
+// that was started again, the last one counts. Reads the files of deepspeed_config and of weighted splits that it names.
+// Throws std::invalid_argument for text that is neither, for words that a shell would replace ($NAME), and for arguments
+// that change which samples training takes in a way that is not known here: it names them.
 nlohmann::ordered_json parse_megatron_arguments(
     std::string_view text, std::optional<int64_t> data_parallel_size = std::nullopt);
 

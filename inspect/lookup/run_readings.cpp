@@ -92,7 +92,11 @@ void add_readings(const SharedStretches& shared, const SequencesByDataset& seque
 const TakenSamples* RunSamples::find(const RunSegment& segment, Split split,
                                      const std::string& group) {
   std::optional<CurriculumRows> rows;
-  if (split == Split::kTrain) rows = curriculum_rows_of(segment);
+  if (split == Split::kTrain) {
+    rows = curriculum_rows_of(segment);
+  } else {
+    check_evaluations_known(segment);
+  }
   const Built* equal = nullptr;  // of the same order
   for (const Built& built : built_) {
     if (built.split != split || built.group != group) continue;

@@ -4,8 +4,11 @@
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "indexed_dataset/blends/sample_query.h"
+#include "indexed_dataset/storage/file_io.h"
+#include "tests/indexed_dataset/test_files.h"
 
 namespace weft {
 namespace {
@@ -93,6 +96,129 @@ TEST(MegatronArguments, ThatSkipNothingAndNameNoFileOfDeepSpeedAreTaken) {
   expect_those_of_tr8(sample_order_from(parse_megatron_arguments(banner)));
 }
 
+// The program prints the parts of a group one by one (Megatron-DeepSpeed of bigscience, megatron/arguments.py).
+TEST(MegatronArguments, OfWeightedSplitsAreThoseOfTheCommandLine) {
+  const std::string sizes =
+      "  global_batch_size ............................... 2048\n"
+      "  seq_length ...................................... 2048\n"
+      "  split ........................................... None\n"
+      "  train_samples ................................... 220000000\n";
+  const std::string banner =
+      "------------------------ arguments ------------------------\n"
+      "  data_path ....................................... None\n" +
+      sizes +
+      "  test_weighted_split_names ....................... None\n"
+      "  train_weighted_split_names ...................... ['train']\n"
+      "  train_weighted_split_paths ...................... [['/data/ar', '/data/e,[n]']]\n"
+      "  train_weighted_split_paths_path ................. None\n"
+      "  train_weighted_split_splits ..................... [['0:0.949', '0.1:1']]\n"
+      "  train_weighted_split_weights .................... [['0.25', '0.75']]\n"
+      "  valid_weighted_split_names ...................... ['all', 'en']\n"
+      "  valid_weighted_split_paths ...................... [['/data/ar', '/data/en'], ['/data/en']]\n"
+      "  valid_weighted_split_splits ..................... [['0.95:1', '0.95:1'], ['0.95:1']]\n"
+      "  valid_weighted_split_weights .................... [['0.5', '0.5'], ['1']]\n"
+      "-------------------- end of arguments ---------------------\n";
+  const auto manifest = parse_megatron_arguments(banner);
+  const nlohmann::ordered_json& told = manifest["arguments"];
+  EXPECT_EQ(told["train_weighted_split_paths"],
+            (nlohmann::ordered_json{"train: 0.25 0:0.949 /data/ar, 0.75 0.1:1 /data/e,[n]"}));
+  EXPECT_EQ(told["valid_weighted_split_paths"],
+            (nlohmann::ordered_json{"all: 0.5 0.95:1 /data/ar, 0.5 0.95:1 /data/en",
+                                    "en: 1 0.95:1 /data/en"}));
+  EXPECT_FALSE(told.contains("test_weighted_split_paths"));
+  std::string plain = banner;
+  plain.replace(plain.find("e,[n]"), 5, "en");
+  const SplitBlends blends = sample_order_from(parse_megatron_arguments(plain)).data.blends;
+  EXPECT_THAT(blends.of(Split::kTrain).at(0).prefixes, ElementsAre("/data/ar", "/data/en"));
+  EXPECT_THAT(blends.of(Split::kTrain).at(0).weights, ElementsAre(0.25, 0.75));
+  EXPECT_EQ(blends.of(Split::kValid).at(1).name, "en");
+  std::string cut = banner;
+  cut.replace(cut.find("[['0.25', '0.75']]"), 18, "[['0.25']]");
+  EXPECT_THROW(parse_megatron_arguments(cut), std::invalid_argument);
+
+  TemporaryFolder folder;
+  const std::string file = (folder / "valid").string();
+  write_file_atomically(file,
+                        "\"all: 0.5 0.95:1 /data/ar, 0.5 0.95:1 /data/en\" \"en: 1 0.95:1 "
+                        "/data/en\"\n");
+  const auto of_words = parse_megatron_arguments(
+      "--seq-length 2048 --global-batch-size 2048 --train-samples 220000000 "
+      "--train-weighted-split-paths 'train: 0.25 0:0.949 /data/ar, 0.75 0.1:1 /data/e,[n]' "
+      "--valid-weighted-split-paths-path " +
+      file);
+  for (const char* name : {"train_weighted_split_paths", "valid_weighted_split_paths"})
+    EXPECT_EQ(of_words["arguments"][name], told[name]) << name;
+}
+
+TEST(MegatronArguments, WithWhichEvaluationsAreNotKnownSaySo) {
+  const std::string good =
+      "--seq-length 8 --train-iters 3 --global-batch-size 2 --micro-batch-size 1 --data-path a ";
+  EXPECT_FALSE(parse_megatron_arguments(good).contains("unknown_evaluations"));
+  // Sizes that Megatron has filled in itself.
+  EXPECT_FALSE(
+      parse_megatron_arguments(good + "--eval-global-batch-size 2 --eval-micro-batch-size 1")
+          .contains("unknown_evaluations"));
+  for (const auto& [words, told] : {std::pair{"--full-validation", "full_validation True"},
+                                    {"--multiple-validation-sets", "multiple_validation_sets True"},
+                                    {"--start-eval-at-iter 2", "start_eval_at_iter 2"},
+                                    {"--eval-global-batch-size 4", "eval_global_batch_size 4"},
+                                    {"--eval-micro-batch-size 2", "eval_micro_batch_size 2"}})
+    EXPECT_EQ(parse_megatron_arguments(good + words).value("unknown_evaluations", ""), told);
+}
+
+TEST(MegatronArguments, FollowTheFileOfDeepSpeed) {
+  TemporaryFolder folder;
+  const std::string file = (folder / "ds.json").string();
+  const auto order_with = [&](const std::string& json, const std::string& more = "") {
+    write_file_atomically(file, json);
+    return sample_order_from(
+        parse_megatron_arguments("--seq-length 2048 --train-iters 3 --global-batch-size 2 "
+                                 "--data-path a --deepspeed --deepspeed_config " +
+                                 file + more));
+  };
+  EXPECT_EQ(order_with(R"({"train_batch_size": 2})").curriculum.schedule_type, "");
+  EXPECT_EQ(order_with(R"({"curriculum_learning": {"enabled": false, "min_difficulty": 8}})")
+                .curriculum.schedule_type,
+            "");
+  const std::string grows =
+      R"({"curriculum_learning": {"enabled": true, "curriculum_type": "seqlen", "min_difficulty": 64,
+          "max_difficulty": 1024, "schedule_type": "fixed_root",
+          "schedule_config": {"total_curriculum_step": 36000, "difficulty_step": 8, "root_degree": 2}}})";
+  const CurriculumOptions linear = order_with(grows, " --curriculum-learning-legacy").curriculum;
+  EXPECT_EQ(linear.schedule_type, "fixed_root");
+  EXPECT_EQ(linear.mode, "truncate");
+  EXPECT_EQ(linear.min_difficulty, 64);
+  EXPECT_EQ(linear.max_difficulty, 1024);
+  EXPECT_EQ(linear.total_step, 36000);
+  EXPECT_EQ(linear.difficulty_step, 8);
+  EXPECT_EQ(linear.root_degree, 2);
+  const CurriculumOptions discrete =
+      order_with(
+          R"({"curriculum_learning": {"enabled": true, "schedule_type": "fixed_discrete",
+              "schedule_config": {"difficulty": [64, 128], "max_step": [5]}}})")
+          .curriculum;
+  EXPECT_THAT(discrete.difficulty, ElementsAre(64, 128));
+  EXPECT_THAT(discrete.max_step, ElementsAre(5));
+  const std::tuple<const char*, const char*, const char*> refused[] = {
+      {R"({"data_efficiency": {"enabled": true, "data_sampling": {"enabled": true}}})", "",
+       "DeepSpeed's own sampler draws samples by their difficulty"},
+      {R"({"curriculum_learning": {"enabled": true, "curriculum_type": "other"}})", "",
+       "a curriculum other than seqlen"},
+      {R"({"curriculum_learning": {"enabled": true}})", "", "not the file of a curriculum"},
+      {"{", "", "not the file of a curriculum"},
+      {R"({"train_batch_size": 2})", " --curriculum-learning",
+       "but no deepspeed_config tells which one"},
+  };
+  for (const auto& [json, more, message] : refused) {
+    try {
+      order_with(json, more);
+      ADD_FAILURE() << json;
+    } catch (const std::invalid_argument& error) {
+      EXPECT_THAT(error.what(), HasSubstr(message));
+    }
+  }
+}
+
 TEST(MegatronArguments, AndTheOptionMustNotContradictEachOther) {
   expect_those_of_tr8(sample_order_from(parse_megatron_arguments(kBanner, 4)));
   try {
@@ -112,10 +238,13 @@ TEST(MegatronArguments, ThatLeaveTheSamplesUnknownAreRefused) {
       {"--- arguments ---\n seed ... 4\n", "has no end"},
       {good + "--data-path $DATA", "a shell would replace $DATA"},
       {good + "--split '1,2", "quote without its end"},
-      {good + "--curriculum-learning", "with curriculum_learning True"},
+      {good + "--curriculum-learning",
+       "with curriculum_learning True a run has a curriculum of DeepSpeed, but no deepspeed_config"},
+      {good + "--data-efficiency-curriculum-learning",
+       "with data_efficiency_curriculum_learning True"},
       {good + "--iterations-to-skip 5 6", "with iterations_to_skip 5"},
       {good + "--deepspeed --deepspeed_config ds.json",
-       "with deepspeed_config ds.json a run follows that file, too, which is not read here"},
+       "with deepspeed_config ds.json a run follows that file, too, which is not there"},
       {good + "--phase-transition-iterations 5,6", "with phase_transition_iterations 5,6"},
       {good + "--dataloader-type batch", "with dataloader_type batch"},
       {good + "--dataloader-type cyclic", "data_parallel_size, which it does not both tell"},

@@ -146,6 +146,23 @@ sed "s|$PWD/||g" of_run | cmp - of_banner || fail "the banner of a log"
 expect 0 '' "$data" inspect documents --megatron-args train.log --sample-order core --document 31 --dataset b_text_document
 expect 2 '--sample-order is required with --megatron-args' "$data" inspect samples --megatron-args train.log --iteration 1
 expect 2 '--megatron-args already tells the arguments: leave --seed out' "$data" inspect samples --megatron-args train.log --sample-order core --seed 1 --iteration 1
+sed 's/^ 0:   eval_iters [.]* 0/ 0:   eval_iters ................... 1/; s/\(full_validation [.]* \)False/\1True/' train.log >full.log
+grep -q 'full_validation .* True' full.log || fail "the banner has no full_validation"
+expect 0 '' "$data" inspect samples --megatron-args full.log --sample-order core --data-parallel-size 1 --iterations 1 20 --format jsonl
+grep -v '^no index cache was found' out.log | cmp - of_banner || fail "training beside evaluations that are not known"
+expect 3 'with full_validation True the samples of validation and test are not computed here' "$data" inspect samples --megatron-args full.log \
+  --sample-order core --data-parallel-size 1 --split-name valid --sample-range 0 1
+expect 0 'validation is left out: with full_validation True' "$data" inspect documents --megatron-args full.log --sample-order core --data-parallel-size 1 --document 31 \
+  --dataset b_text_document
+# The curriculum stands in DeepSpeed's file, which the banner names.
+echo '{"curriculum_learning": {"enabled": true, "curriculum_type": "seqlen", "min_difficulty": 8, "max_difficulty": 64,' \
+  '"schedule_type": "fixed_linear", "schedule_config": {"total_curriculum_step": 15, "difficulty_step": 8}}}' >ds.json
+expect 0 '' train growing --exit-interval 20 --deepspeed_config ds.json
+mv out.log growing.log
+expect 0 '' "$data" inspect samples --run growing --iterations 1 20 --format jsonl
+sed "s|$PWD/||g" out.log >of_run
+expect 0 '' "$data" inspect samples --megatron-args growing.log --sample-order core --data-parallel-size 1 --iterations 1 20 --format jsonl
+grep -v '^no index cache was found' out.log | cmp - of_run || fail "the curriculum of DeepSpeed's file"
 echo '--seq-length 64' >words
 expect 2 'it tells neither train_samples nor train_iters' "$data" inspect samples --megatron-args words --sample-order core --iteration 1
 
