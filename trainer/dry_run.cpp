@@ -11,6 +11,7 @@
 #include "trainer/limits.h"
 #include "trainer/log/banner.h"
 #include "trainer/log/log_lines.h"
+#include "trainer/memory_advice.h"
 #include "trainer/train_loop.h"
 
 namespace weft {
@@ -210,13 +211,19 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, int64_
   text += data.text;
   std::fputs(text.c_str(), out);
   std::fflush(out);
+  const auto advice = [&](int64_t free_bytes) {
+    return memory_advice(config, free_bytes, [&](const Config& changed) {
+      return nccl_bytes + largest_device_bytes(changed, vocabulary.num_tokens, *device.backend,
+                                               options.planned_workspace_bytes);
+    });
+  };
   if (device.profile) {
     check_device_memory(plan.device_bytes() + nccl_bytes, device.profile->free_bytes(),
-                        device.profile->name);
+                        device.profile->name, advice);
   } else {
     check_device_memory(plan.device_bytes() + nccl_bytes, device.backend->free_memory_bytes(),
-                        device.backend->description());
-    check_memory(plan, *device.backend, data.index_bytes, config.num_workers);
+                        device.backend->description(), advice);
+    check_memory(plan, *device.backend, data.index_bytes, config.num_workers, advice);
     check_memory_of_host(ranks_on_host,
                          ranks_on_host * host_bytes(plan, *device.backend, data.index_bytes),
                          free_host_bytes(), "this host");

@@ -84,12 +84,13 @@ int64_t sample_index_bytes(const DatasetTargetSizes& sizes,
   return static_cast<int64_t>(std::min(9e18, 4 * sequences * epochs + per_sample * samples));
 }
 
-void check_device_memory(int64_t needed_bytes, int64_t free_bytes, const std::string& device) {
+void check_device_memory(int64_t needed_bytes, int64_t free_bytes, const std::string& device,
+                         const MemoryAdvice& advice) {
   if (needed_bytes <= free_bytes) return;
   throw LimitExceeded(
-      fmt::format("this run needs {:.2f} GiB on {}, which has {:.2f} GiB free; "
-                  "lower --micro-batch-size or the model (--dry-run shows the plan)",
-                  gib(needed_bytes), device, gib(free_bytes)));
+      fmt::format("this run needs {:.2f} GiB on {}, which has {:.2f} GiB free; {} (--dry-run shows "
+                  "the plan)",
+                  gib(needed_bytes), device, gib(free_bytes), advice(free_bytes)));
 }
 
 void check_snapshot_memory(int64_t needed_bytes, int64_t free_bytes, const std::string& host) {
@@ -101,10 +102,10 @@ void check_snapshot_memory(int64_t needed_bytes, int64_t free_bytes, const std::
 }
 
 void check_memory(const MemoryPlan& plan, const Backend& backend, int64_t index_bytes,
-                  int64_t num_workers) {
+                  int64_t num_workers, const MemoryAdvice& advice) {
   const int64_t needed = plan.device_bytes(), available = backend.free_memory_bytes();
   const int64_t pinned = plan.class_bytes(MemoryClass::kPinnedHost);
-  check_device_memory(needed, available, backend.description());
+  check_device_memory(needed, available, backend.description(), advice);
   if (backend.kind() == DeviceKind::kCpu) {
     check_host_memory(needed + pinned, index_bytes, num_workers, available);
   } else {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -23,14 +24,17 @@ int64_t free_host_bytes();
 int64_t sample_index_bytes(const DatasetTargetSizes& sizes,
                            std::span<const DatasetIdentity> datasets, int64_t seq_length);
 
-// Throws LimitExceeded, with both numbers and the options to lower, where the plan needs more memory
-// than the device has free, or the host has too little memory or address space (ulimit -v) for its
-// part.
-void check_device_memory(int64_t needed_bytes, int64_t free_bytes, const std::string& device);
+// Tells what to change so that a run fits into so many bytes of a device (memory_advice.h).
+using MemoryAdvice = std::function<std::string(int64_t free_bytes)>;
+
+// Throws LimitExceeded, with both numbers and the advice, where the plan needs more memory than the
+// device has free, or the host has too little memory or address space (ulimit -v) for its part.
+void check_device_memory(int64_t needed_bytes, int64_t free_bytes, const std::string& device,
+                         const MemoryAdvice& advice);
 // The same for the host's memory and the snapshots (--async-save) of all its ranks.
 void check_snapshot_memory(int64_t needed_bytes, int64_t free_bytes, const std::string& host);
 void check_memory(const MemoryPlan& plan, const Backend& backend, int64_t index_bytes,
-                  int64_t num_workers);
+                  int64_t num_workers, const MemoryAdvice& advice);
 
 // Returns the bytes of its host's memory that a rank needs.
 int64_t host_bytes(const MemoryPlan& plan, const Backend& backend, int64_t index_bytes);

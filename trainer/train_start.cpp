@@ -14,6 +14,7 @@
 #include "trainer/log/banner.h"
 #include "trainer/log/log_lines.h"
 #include "trainer/log/run_manifest.h"
+#include "trainer/memory_advice.h"
 #include "trainer/profile/profiling_communicator.h"
 #include "trainer/train_loop.h"
 #include "trainer/tune_ranks.h"
@@ -202,7 +203,13 @@ void TrainLoop::load_or_initialize(const std::optional<CheckpointChoice>& checkp
   plan_checkpoint_memory();
   const int64_t index_bytes =
       sample_index_bytes(sizes_, data_watch_.identities(), config_.seq_length);
-  check_memory(trainer_->plan(), *backend_, index_bytes, config_.num_workers);
+  check_memory(trainer_->plan(), *backend_, index_bytes, config_.num_workers,
+               [&](int64_t free_bytes) {
+                 const int64_t vocab_size = trainer_->shape().vocab_size;
+                 return memory_advice(config_, free_bytes, [&](const Config& changed) {
+                   return largest_device_bytes(changed, vocab_size, *backend_);
+                 });
+               });
   check_memory_of_hosts(ranks_, host_bytes(trainer_->plan(), *backend_, index_bytes),
                         free_host_bytes());
   print(tune_on_first_rank(*trainer_, *backend_, ranks_));

@@ -26,6 +26,8 @@ struct Options {
   int64_t padded_vocab_size = 50304, micro_batch_size = 64, num_micro_batches = 1;
   float dropout = 0;
   bool sample_losses = false;
+  int64_t recompute_uniform = 0, recompute_block = 0, logits_chunk = 0;
+  std::vector<std::string> recompute_modules;
   int num_steps = 20, num_warmup_steps = 5;
 
   void declare(CLI::App& app) {
@@ -43,6 +45,11 @@ struct Options {
     app.add_option("--dropout", dropout, "of attention and hidden units")->capture_default_str();
     app.add_flag("--sample-losses", sample_losses,
                  "keep the loss of each sample, as training does");
+    app.add_option("--recompute-uniform", recompute_uniform, "layers of a recomputed group");
+    app.add_option("--recompute-block", recompute_block, "layers that are recomputed one by one");
+    app.add_option("--recompute-modules", recompute_modules, "parts of every layer")
+        ->check(CLI::IsMember({"layernorm", "mlp"}));
+    app.add_option("--logits-chunk", logits_chunk, "tokens whose logits are in memory at a time");
     app.add_option("--steps", num_steps, "timed steps")->capture_default_str();
     app.add_option("--warmup-steps", num_warmup_steps)->capture_default_str();
     app.add_option("--gemm-algorithm-cache", gemm_algorithm_cache, "file; empty: none");
@@ -61,6 +68,12 @@ struct Options {
     shape.micro_batch_size = micro_batch_size;
     shape.attention_dropout = shape.hidden_dropout = dropout;
     if (sample_losses) options.num_sample_losses = num_micro_batches * micro_batch_size;
+    using Method = RecomputeOptions::Method;
+    if (recompute_uniform > 0) options.recompute = {Method::kUniform, recompute_uniform};
+    if (recompute_block > 0) options.recompute = {Method::kBlock, recompute_block};
+    for (const std::string& module : recompute_modules)
+      (module == "mlp" ? options.recompute.mlp : options.recompute.norms) = true;
+    options.logits_chunk = logits_chunk;
     shape.dtype = dtype == "bf16" ? DType::kBFloat16 : DType::kFloat32;
     return options;
   }

@@ -364,6 +364,8 @@ TEST_F(Training, DryRunPlansForAGpuThatIsNotHere) {
                              "--num-attention-heads", "96", "--kv-channels", "128"});
   EXPECT_EQ(run(large), 9) << output();
   EXPECT_THAT(output(), HasSubstr(" GiB on NVIDIA H200, which has 139.28 GiB free"));
+  EXPECT_THAT(output(),
+              HasSubstr("no option that saves memory makes it fit: lower --micro-batch-size"));
   EXPECT_THAT(output(), Not(HasSubstr("NCCL")));
   Arguments ranks = planned;
   ranks.insert(ranks.end(), {"--tensor-model-parallel-size", "2"});

@@ -58,10 +58,13 @@ struct Config {
   bool data_efficiency_curriculum_learning = false;  // says that there must be metrics
   std::string deepspeed_config;                      // a JSON file (deepspeed_config.h)
   // activations that backward computes again (model/recompute.h)
-  std::string recompute_granularity;  // full; or empty: none
+  std::string recompute_granularity;  // full, selective; or empty: none
   std::string recompute_method;       // of full: uniform or block
   std::optional<int64_t> recompute_num_layers;
-  bool checkpoint_activations = false;  // an older name: full and uniform
+  std::vector<std::string> recompute_modules;  // of selective: core_attn, layernorm, mlp
+  bool checkpoint_activations = false;         // an older name: full and uniform
+  bool recompute_activations = false;          // another name: selective
+  std::optional<int64_t> logits_chunk;
   // optimizer and schedule
   double adam_beta1 = 0.9, adam_beta2 = 0.999, adam_eps = 1e-8, weight_decay = 0.01;
   float clip_grad = 1.0F;
@@ -170,6 +173,9 @@ struct Config {
   DType dtype() const { return bf16 ? DType::kBFloat16 : DType::kFloat32; }
   bool recomputes_layers() const {
     return checkpoint_activations || recompute_granularity == "full";
+  }
+  bool recomputes_parts() const {
+    return recompute_activations || recompute_granularity == "selective";
   }
   bool has_qkv_bias() const { return add_qkv_bias || !disable_bias_linear; }
   Gelu gelu() const { return no_bias_gelu_fusion ? Gelu::kErf : Gelu::kTanh; }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <string_view>
+#include <utility>
 
 namespace weft {
 namespace {
@@ -31,6 +33,16 @@ Tensor with_data(const Tensor& t, void* data) {
 }
 
 double to_mib(int64_t num_bytes) { return static_cast<double>(num_bytes) / (1 << 20); }
+
+// Returns the name of a buffer without the number of its layer and slot: "slot 1 layer 12 qkv" is "qkv".
+std::string kind_of(const std::string& name) {
+  size_t begin = 0;
+  for (const std::string_view counted : {"slot ", "layer "}) {
+    if (name.compare(begin, counted.size(), counted) != 0) continue;
+    begin = name.find(' ', begin + counted.size()) + 1;
+  }
+  return name.substr(begin);
+}
 
 }  // namespace
 
@@ -107,26 +119,48 @@ int64_t MemoryPlan::device_bytes() const {
   return sum;
 }
 
+// Returns the kinds of buffers in the order of the plan, with their sizes where there are several. Those
+// below 1 % of the class are added up.
+std::string MemoryPlan::kinds_of(MemoryClass memory_class) const {
+  std::vector<std::pair<std::string, int64_t>> kinds;
+  for (const Buffer& buffer : buffers_) {
+    if (buffer.memory_class != memory_class) continue;
+    const std::string kind = kind_of(buffer.name);
+    const auto same = [&](const auto& other) { return other.first == kind; };
+    const auto it = std::find_if(kinds.begin(), kinds.end(), same);
+    if (it == kinds.end()) {
+      kinds.emplace_back(kind, buffer.num_bytes);
+    } else {
+      it->second += buffer.num_bytes;
+    }
+  }
+  std::string text;
+  const auto add = [&](const std::string& kind, int64_t num_bytes) {
+    char size[32] = "";
+    if (kinds.size() > 1) std::snprintf(size, sizeof size, " %.2f", to_mib(num_bytes));
+    text += (text.empty() ? "" : ", ") + kind + size;
+  };
+  int64_t small = 0;
+  for (const auto& [kind, num_bytes] : kinds) {
+    if (num_bytes * 100 < class_bytes(memory_class)) {
+      small += num_bytes;
+    } else {
+      add(kind, num_bytes);
+    }
+  }
+  if (small > 0) add("others", small);
+  return text;
+}
+
 std::string MemoryPlan::to_string() const {
   std::string text = "memory plan (MiB)\n";
   char line[256];
   for (int i = 0; i < kNumMemoryClasses; ++i) {
     const auto memory_class = static_cast<MemoryClass>(i);
     if (class_bytes_[i] == 0) continue;
-    std::string names;
-    int num_more = 0;
-    for (const Buffer& buffer : buffers_) {
-      if (buffer.memory_class != memory_class) continue;
-      if (names.size() > 60) {
-        ++num_more;
-        continue;
-      }
-      names += (names.empty() ? "" : ", ") + buffer.name;
-    }
-    if (num_more > 0) names += ", and " + std::to_string(num_more) + " more";
-    std::snprintf(line, sizeof line, "  %-12s %12.2f  %s\n", name_of(memory_class),
-                  to_mib(class_bytes_[i]), names.c_str());
-    text += line;
+    std::snprintf(line, sizeof line, "  %-12s %12.2f  ", name_of(memory_class),
+                  to_mib(class_bytes_[i]));
+    text += line + kinds_of(memory_class) + "\n";
   }
   std::snprintf(line, sizeof line, "  %-12s %12.2f\n", "device total", to_mib(device_bytes()));
   return text + line;

@@ -50,10 +50,11 @@ class MemoryPlan {
   const std::vector<Buffer>& buffers() const { return buffers_; }
   int64_t class_bytes(MemoryClass memory_class) const;
   int64_t device_bytes() const;  // all classes but pinned host memory
-  // Returns a table for people: class, MiB, and names of buffers.
+  // Returns a table for people: class, MiB, and the kinds of its buffers with theirs.
   std::string to_string() const;
 
  private:
+  std::string kinds_of(MemoryClass memory_class) const;
   void release();
   std::vector<Buffer> buffers_;
   int64_t class_bytes_[kNumMemoryClasses] = {};

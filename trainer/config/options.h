@@ -91,15 +91,22 @@ void visit_options(C& c, Visitor& v) {
   v("data-efficiency-curriculum-learning", c.data_efficiency_curriculum_learning,
     "the run has such a curriculum: by --curriculum-metrics, or in --deepspeed_config");
 
-  v.group("Recomputation of activations");
+  v.group("Memory of activations");
   v("recompute-granularity", c.recompute_granularity,
-    "full: backward computes whole layers again, from their inputs (default: all is kept)");
+    "full: backward computes whole layers again, from their inputs; selective: the parts of "
+    "--recompute-modules (default: all is kept)");
   v("recompute-method", c.recompute_method,
     "of full: uniform keeps the input of each --recompute-num-layers layers, block recomputes only so "
     "many layers of a pipeline stage, one by one");
   v("recompute-num-layers", c.recompute_num_layers, "layers of the method (default: 1)");
+  v("recompute-modules", c.recompute_modules,
+    "of selective: layernorm, mlp, core_attn (which is never kept: the default)");
   v("checkpoint-activations", c.checkpoint_activations,
     "as --recompute-granularity full --recompute-method uniform");
+  v("recompute-activations", c.recompute_activations, "as --recompute-granularity selective");
+  v("logits-chunk", c.logits_chunk,
+    "tokens whose logits are in memory at a time, for large vocabularies (default: those of a "
+    "micro-batch)");
 
   v.group("Optimizer and learning rate");
   v("adam-beta1", c.adam_beta1, "first moment's decay");

@@ -280,6 +280,11 @@ std::vector<std::string> warnings_of(const Config& config) {
   if (config.sequence_parallel && !config.shares_sequence()) {
     list.emplace_back("--sequence-parallel is off: --tensor-model-parallel-size is 1");
   }
+  if (config.recomputes_parts() && config.recompute_modules.empty()) {
+    list.emplace_back(
+        "--recompute-granularity selective recomputes nothing here: attention never keeps its "
+        "scores; give --recompute-modules layernorm, or layernorm mlp");
+  }
   if (config.save.empty()) list.emplace_back("no --save: the trained weights will be lost");
   return list;
 }

@@ -24,17 +24,30 @@ void Model::backward(const MicroBatch& batch, bool accumulate, GradientReducer* 
                               first_word());
 }
 
+Tensor Model::gradient_of_final_ln() const {
+  return {dnormed_.data(), shape_.dtype, {num_rows_, shape_.hidden_size}};
+}
+
+void Model::backward_head_input(Tokens tokens) {
+  backend_.linear_backward_input(slice(partials_of(gradient_of_final_ln()), tokens),
+                                 logits_of(tokens), weights_.head);
+}
+
+void Model::backward_head_weight(Tokens tokens, bool accumulate) {
+  backend_.linear_backward_weight(gradients_.head, Tensor(), logits_of(tokens),
+                                  slice(rows_gathered_last(final_ln_), tokens), accumulate);
+}
+
 // Turns the gradient of the logits, or that of the chunk's output in dresidual_, into that of the
 // last layer's branch and skip connection.
 void Model::backward_end(const MicroBatch& batch, bool accumulate) {
   Tensor dfinal_ln;
   if (chunk_.has_head) {
-    dfinal_ln = Tensor(dnormed_.data(), shape_.dtype, {num_rows_, shape_.hidden_size});
-    backend_.linear_backward_input(partials_of(dfinal_ln), logits_, weights_.head);
+    dfinal_ln = gradient_of_final_ln();
+    const Tokens last = last_chunk();
+    backward_head_input(last);
     start_summing_partials(dfinal_ln);
-    // Forward has gathered these rows last, for the logits.
-    backend_.linear_backward_weight(gradients_.head, Tensor(), logits_,
-                                    rows_gathered_last(final_ln_), accumulate);
+    backward_head_weight(last, accumulate || last.first > 0);
     wait_for_sums();
   }
   const Branch last = branch_before(chunk_.num_layers, batch, /*training=*/true);
@@ -66,6 +79,8 @@ void Model::backward_layer(int64_t i, const MicroBatch& batch, bool accumulate) 
   const int64_t N = a.fc1.shape(0), D = shape_.head_size, att_columns = heads_ * D;
   const Tensor dln(dnormed_.data(), shape_.dtype, {num_rows_, shape_.hidden_size});
 
+  recompute_norm(a.ln2, a.residual_mid, a.mean2, a.rstd2, w.ln2_weight, w.ln2_bias);
+  recompute_mlp(a, w);
   const Tensor dfc1(dwide_.data(), shape_.dtype, {N, ffn_});
   const Tensor dmlp = gather_rows(dbranch());
   backend_.linear_backward_weight(dw.fc2_weight, Tensor(), dmlp, a.fc1, accumulate);
@@ -91,6 +106,7 @@ void Model::backward_layer(int64_t i, const MicroBatch& batch, bool accumulate) 
                                    .dropout = attention.dropout,
                                    .accumulate = accumulate});
 
+  recompute_norm(a.ln1, a.residual, a.mean1, a.rstd1, w.ln1_weight, w.ln1_bias);
   const Tensor datt(dnormed_.data(), shape_.dtype, {a.att.shape(0), a.att.shape(1), heads_, D});
   const Tensor dqkv(dwide_.data(), shape_.dtype, {a.att.shape(0), a.att.shape(1), heads_, 3, D});
   const Tensor dproj = gather_rows(dbranch());

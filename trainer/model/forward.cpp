@@ -1,4 +1,6 @@
 // Forward of one micro-batch, and its loss.
+#include <algorithm>
+
 #include "trainer/model/model.h"
 
 namespace weft {
@@ -92,6 +94,26 @@ void Model::recompute_layers(int64_t begin, int64_t end, const MicroBatch& batch
   }
 }
 
+void Model::recompute_norm(Tensor normed, Tensor residual, Tensor mean, Tensor rstd, Tensor weight,
+                           Tensor bias) {
+  if (!recompute_.norms) return;
+  backend_.residual_norm_forward({.normed = normed,
+                                  .mean = mean,
+                                  .rstd = rstd,
+                                  .residual = residual,
+                                  .weight = weight,
+                                  .bias = bias,
+                                  .epsilon = shape_.layernorm_epsilon});
+}
+
+// The product is computed again, too: a fused GELU takes it before it is rounded to the numbers that
+// could be kept.
+void Model::recompute_mlp(const LayerActivations& a, const LayerParameters& w) {
+  if (!recompute_.mlp) return;
+  backend_.linear_gelu_forward(a.fc1, a.fc1_pre, gather_rows(a.ln2), w.fc1_weight, w.fc1_bias,
+                               shape_.gelu);
+}
+
 // Adds the last layer's branch; with the head, computes the logits.
 void Model::forward_end(const MicroBatch& batch, bool training) {
   const Branch last = branch_before(chunk_.num_layers, batch, training);
@@ -110,26 +132,65 @@ void Model::forward_end(const MicroBatch& batch, bool training) {
                                   .epsilon = shape_.layernorm_epsilon,
                                   .dropout = last.dropout});
   if (!chunk_.has_head) return;
-  backend_.linear_forward(logits_, gather_rows(final_ln_), weights_.head, Tensor());
+  gather_rows(final_ln_);
+  forward_head(chunk_at(0));
+}
+
+Model::Tokens Model::chunk_at(int64_t first) const {
+  const int64_t left = shape_.micro_batch_size * shape_.seq_length - first;
+  return {first, logits_chunk_ > 0 ? std::min(left, logits_chunk_) : left};
+}
+
+Model::Tokens Model::last_chunk() const {
+  const int64_t N = shape_.micro_batch_size * shape_.seq_length;
+  return chunk_at(logits_chunk_ > 0 ? (N - 1) / logits_chunk_ * logits_chunk_ : 0);
+}
+
+Tensor Model::slice(Tensor rows, Tokens tokens) {
+  const int64_t columns = rows.num_elements() / rows.shape(0);
+  char* data = rows.as<char>() + tokens.first * columns * size_bytes(rows.dtype());
+  return {data, rows.dtype(), {tokens.count, columns}};
+}
+
+void Model::forward_head(Tokens tokens) {
+  backend_.linear_forward(logits_of(tokens), slice(rows_gathered_last(final_ln_), tokens),
+                          weights_.head, Tensor());
 }
 
 void Model::loss(Tensor loss, const MicroBatch& batch, float loss_scale, bool accumulate,
                  bool gradient, float gradient_scale) {
-  const int64_t N = losses_.num_elements();
-  const Tensor targets(batch.targets.data(), DType::kInt32, {N});
-  const Tensor mask =
-      batch.loss_mask ? Tensor(batch.loss_mask.data(), DType::kFloat32, {N}) : Tensor();
-  if (layout_.tp_size == 1) {
-    backend_.cross_entropy(losses_, logits_, targets, mask, shape_.num_words(), gradient_scale,
-                           gradient);
-  } else {
-    const Tensor own(statistics_.as<float>() + layout_.tp_rank * N * 3, DType::kFloat32, {N, 3});
-    backend_.cross_entropy_statistics(own, logits_, targets, first_word(), shape_.num_words());
-    tensor_parallel_.all_gather(statistics_, own, Stream::kCompute);
-    backend_.cross_entropy_gradient(losses_, logits_, statistics_, targets, mask, first_word(),
-                                    shape_.num_words(), gradient_scale, gradient);
+  const int64_t last = last_chunk().first;
+  for (Tokens tokens = chunk_at(0); tokens.count > 0;
+       tokens = chunk_at(tokens.first + tokens.count)) {
+    if (tokens.first > 0) forward_head(tokens);
+    cross_entropy(tokens, batch, gradient, gradient_scale);
+    if (!gradient || tokens.first == last) continue;
+    backward_head_input(tokens);
+    backward_head_weight(tokens, accumulate || tokens.first > 0);
   }
   backend_.sum(loss, losses_, loss_scale, accumulate);
+}
+
+void Model::cross_entropy(Tokens tokens, const MicroBatch& batch, bool gradient,
+                          float gradient_scale) {
+  const int64_t n = tokens.count;
+  const Tensor losses(losses_.as<float>() + tokens.first, DType::kFloat32, {n});
+  const Tensor targets(batch.targets.as<int32_t>() + tokens.first, DType::kInt32, {n});
+  const Tensor mask = batch.loss_mask
+                          ? Tensor(batch.loss_mask.as<float>() + tokens.first, DType::kFloat32, {n})
+                          : Tensor();
+  const Tensor logits = logits_of(tokens);
+  if (layout_.tp_size == 1) {
+    backend_.cross_entropy(losses, logits, targets, mask, shape_.num_words(), gradient_scale,
+                           gradient);
+    return;
+  }
+  const Tensor all(statistics_.data(), DType::kFloat32, {layout_.tp_size, n, 3});
+  const Tensor own(statistics_.as<float>() + layout_.tp_rank * n * 3, DType::kFloat32, {n, 3});
+  backend_.cross_entropy_statistics(own, logits, targets, first_word(), shape_.num_words());
+  tensor_parallel_.all_gather(all, own, Stream::kCompute);
+  backend_.cross_entropy_gradient(losses, logits, all, targets, mask, first_word(),
+                                  shape_.num_words(), gradient_scale, gradient);
 }
 
 void Model::sample_losses(Tensor out, const MicroBatch& batch) {

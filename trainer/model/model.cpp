@@ -73,22 +73,22 @@ ModelParameters::ModelParameters(const ParameterTable& table, Tensor arena) {
 }
 
 Model::Model(Backend& backend, Communicator& tensor_parallel, const ModelShape& shape,
-             const ParallelLayout& layout, const RecomputeOptions& recompute, int64_t num_slots,
-             MemoryPlan& plan)
+             const ParallelLayout& layout, const ActivationOptions& activations, MemoryPlan& plan)
     : backend_(backend),
       tensor_parallel_(tensor_parallel),
       shape_(shape),
       layout_(layout),
-      recompute_(recompute),
+      recompute_(activations.recompute),
+      logits_chunk_(activations.logits_chunk),
       chunk_(chunk_of(shape, layout)),
       heads_(shape.num_heads / layout.tp_size),
       ffn_(shape.ffn_size / layout.tp_size),
       vocab_rows_(shape.padded_vocab_size / layout.tp_size),
       planned_length_(shape.seq_length),
       num_rows_(rows_of(shape, layout)),
-      slots_(static_cast<size_t>(num_slots),
+      slots_(static_cast<size_t>(activations.num_slots),
              std::vector<LayerActivations>(static_cast<size_t>(chunk_.num_layers))),
-      shared_(static_cast<size_t>(recompute.largest_group(chunk_.num_layers))) {
+      shared_(static_cast<size_t>(recompute_.layers_at_once(chunk_.num_layers))) {
   check_layout(shape, layout);
   check_shape(shape, backend.kind());
   plan_buffers(plan);
@@ -105,8 +105,15 @@ void Model::for_each_buffer(const Add& add) {
   const auto add_residual = [&](LayerActivations& a, const std::string& prefix) {
     add(keep, prefix + "residual", &a.residual, x, {R, C});
   };
-  const auto add_rest = [&](LayerActivations& a, const std::string& prefix) {
+  const auto add_norms = [&](LayerActivations& a, const std::string& prefix) {
     add(keep, prefix + "ln1", &a.ln1, x, {R, C});
+    add(keep, prefix + "ln2", &a.ln2, x, {R, C});
+  };
+  const auto add_mlp = [&](LayerActivations& a, const std::string& prefix) {
+    add(keep, prefix + "fc1_pre", &a.fc1_pre, x, {N, ffn_});
+    add(keep, prefix + "fc1", &a.fc1, x, {N, ffn_});
+  };
+  const auto add_rest = [&](LayerActivations& a, const std::string& prefix) {
     add(keep, prefix + "mean1", &a.mean1, f, {R});
     add(keep, prefix + "rstd1", &a.rstd1, f, {R});
     add(keep, prefix + "qkv", &a.qkv, x, {B, T, heads_, 3, D});
@@ -117,11 +124,8 @@ void Model::for_each_buffer(const Add& add) {
           {B, heads_, attention_mask_words(T)});
     }
     add(keep, prefix + "residual_mid", &a.residual_mid, x, {R, C});
-    add(keep, prefix + "ln2", &a.ln2, x, {R, C});
     add(keep, prefix + "mean2", &a.mean2, f, {R});
     add(keep, prefix + "rstd2", &a.rstd2, f, {R});
-    add(keep, prefix + "fc1_pre", &a.fc1_pre, x, {N, ffn_});
-    add(keep, prefix + "fc1", &a.fc1, x, {N, ffn_});
   };
   for (size_t slot = 0; slot < slots_.size(); ++slot) {
     const std::string of_slot = slots_.size() > 1 ? "slot " + std::to_string(slot) + " " : "";
@@ -129,14 +133,22 @@ void Model::for_each_buffer(const Add& add) {
       LayerActivations& a = slots_[slot][static_cast<size_t>(i)];
       const std::string prefix = of_slot + "layer " + std::to_string(chunk_.first_layer + i) + " ";
       if (recompute_.group_begin(i) == i) add_residual(a, prefix);
-      if (!recompute_.recomputes_layer(i)) add_rest(a, prefix);
+      if (recompute_.recomputes_layer(i)) continue;
+      add_rest(a, prefix);
+      if (!recompute_.norms) add_norms(a, prefix);
+      if (!recompute_.mlp) add_mlp(a, prefix);
     }
   }
   // Layers that are recomputed share these, over all slots.
   for (size_t i = 0; i < shared_.size(); ++i) {
-    const std::string prefix = "recomputed layer " + std::to_string(i) + " of a group ";
+    const std::string prefix = "layer " + std::to_string(i) + " recomputed ";
+    if (recompute_.norms) add(keep, "recomputed ln", &shared_[i].ln1, x, {R, C});
+    if (recompute_.mlp) add_mlp(shared_[i], "recomputed ");
+    if (recompute_.method == RecomputeOptions::Method::kNone) continue;
     if (i > 0) add_residual(shared_[i], prefix);
     add_rest(shared_[i], prefix);
+    add_norms(shared_[i], prefix);
+    add_mlp(shared_[i], prefix);
   }
   add(keep, "final residual", &final_residual_, x, {R, C});
   if (chunk_.has_head) {
@@ -153,10 +165,11 @@ void Model::for_each_buffer(const Add& add) {
   add(scratch, "branch or dnormed", &dnormed_, x, {std::max(R * C, N * heads_ * D)});
   if (chunk_.num_layers > 0) add(scratch, "dwide", &dwide_, x, {N, std::max(ffn_, 3 * heads_ * D)});
   if (chunk_.has_head) {
-    add(MemoryClass::kLogits, "logits", &logits_, x, {N, vocab_rows_});
+    const int64_t count = chunk_at(0).count;
+    add(MemoryClass::kLogits, "logits", &logits_, x, {count, vocab_rows_});
     add(MemoryClass::kLogits, "losses", &losses_, f, {N});
     if (layout_.tp_size > 1) {
-      add(MemoryClass::kLogits, "loss statistics", &statistics_, f, {layout_.tp_size, N, 3});
+      add(MemoryClass::kLogits, "loss statistics", &statistics_, f, {layout_.tp_size, count, 3});
     }
   }
 }
@@ -185,10 +198,21 @@ void Model::set_sequence_length(int64_t seq_length) {
 }
 
 LayerActivations Model::layer(int64_t i) const {
-  const LayerActivations& kept = slots_[slot_][static_cast<size_t>(i)];
-  if (!recompute_.recomputes_layer(i)) return kept;
-  LayerActivations a = shared_[static_cast<size_t>(i - recompute_.group_begin(i))];
-  if (kept.residual) a.residual = kept.residual;
+  LayerActivations a = slots_[slot_][static_cast<size_t>(i)];
+  if (shared_.empty()) return a;
+  if (recompute_.recomputes_layer(i)) {
+    const Tensor own_residual = a.residual;
+    a = shared_[static_cast<size_t>(i - recompute_.group_begin(i))];
+    if (own_residual) a.residual = own_residual;
+    return a;
+  }
+  const LayerActivations& parts = shared_.front();
+  // The output of one norm is no longer needed where that of the other one is.
+  if (recompute_.norms) a.ln1 = a.ln2 = parts.ln1;
+  if (recompute_.mlp) {
+    a.fc1_pre = parts.fc1_pre;
+    a.fc1 = parts.fc1;
+  }
   return a;
 }
 

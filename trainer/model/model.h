@@ -21,6 +21,15 @@
 
 namespace weft {
 
+// What a rank keeps for backward. This decides over memory and time, and chunks of logits over the order
+// of sums, too.
+struct ActivationOptions {
+  int64_t num_slots = 1;  // micro-batches whose activations are kept
+  RecomputeOptions recompute = {};
+  // Tokens whose logits are in memory at a time; 0: those of a micro-batch.
+  int64_t logits_chunk = 0;
+};
+
 // B samples on the device. `iteration` and `first_sample` key dropout, so that masks do not depend
 // on the size of micro-batches or on the topology.
 struct MicroBatch {
@@ -68,13 +77,10 @@ struct LayerActivations {
 
 class Model {
  public:
-  // Plans the model's buffers in `plan`, with activations of `num_slots` micro-batches; the model is
-  // usable after plan.allocate() and bind(). Recomputation changes memory and time, and no bit of the
-  // results. All references must outlive the model. Throws std::invalid_argument for sizes that do not
-  // divide.
+  // Plans the model's buffers in `plan`; the model is usable after plan.allocate() and bind(). All
+  // references must outlive the model. Throws std::invalid_argument for sizes that do not divide.
   Model(Backend& backend, Communicator& tensor_parallel, const ModelShape& shape,
-        const ParallelLayout& layout, const RecomputeOptions& recompute, int64_t num_slots,
-        MemoryPlan& plan);
+        const ParallelLayout& layout, const ActivationOptions& activations, MemoryPlan& plan);
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
@@ -99,15 +105,17 @@ class Model {
   Tensor output_gradient() const { return dresidual_; }
   Tensor input_gradient() const { return dresidual_; }
 
-  // Computes the logits of a micro-batch, or without the head the output of the stage. Without
-  // `training` there is no dropout. `gatherer`, if it is given, is asked for the parameters of each
-  // layer before they are read.
+  // Computes the logits of a micro-batch (of its first chunk), or without the head the output of the
+  // stage. Without `training` there is no dropout. `gatherer`, if it is given, is asked for the
+  // parameters of each layer before they are read.
   void forward(const MicroBatch& batch, bool training, ParameterGatherer* gatherer = nullptr);
-  // (N,Vp/tp) x; after loss(gradient) they are the gradients of the logits.
+  // (N,Vp/tp) x, or one chunk of the N tokens; after loss(gradient) they are the gradients of the logits.
   Tensor logits() const { return logits_; }
 
   // loss (1) fp32 = loss_scale * sum over tokens of loss * mask, plus `loss` where `accumulate`.
-  // With `gradient` the logits are replaced by d(gradient_scale * sum of losses)/d(logits).
+  // With `gradient` the logits are replaced by d(gradient_scale * sum of losses)/d(logits), and
+  // backward() of the same batch, with the same `accumulate`, must come next: of all chunks of logits but
+  // the last one the backward through the head is done here.
   void loss(Tensor loss, const MicroBatch& batch, float loss_scale, bool accumulate, bool gradient,
             float gradient_scale);
   // out (B) fp32 = the mean loss of each sample over its unmasked tokens, after loss() of the same
@@ -176,8 +184,9 @@ class Model {
   void start_summing_partials(Tensor own);
   void wait_for_sums();
 
-  // Returns where the activations of layer `i` lie in the present slot. Of a recomputed layer the slot
-  // holds at most the residual; the rest is shared, and is there until the next group is computed.
+  // Returns where the activations of layer `i` lie in the present slot. What is recomputed is shared,
+  // and is there until it is computed for another layer: all of a recomputed layer but the residual of
+  // its group's first one, or parts of every layer.
   LayerActivations layer(int64_t i) const;
   template <typename Add>
   void for_each_buffer(const Add& add);
@@ -186,9 +195,29 @@ class Model {
   // only what backward needs.
   void forward_layer(int64_t i, const Branch& in, const MicroBatch& batch, bool training,
                      bool computes_branch = true);
+  // Computes the outputs of layer i's norms, or of its fc1 and activation, where they are not kept.
+  void recompute_norm(Tensor normed, Tensor residual, Tensor mean, Tensor rstd, Tensor weight,
+                      Tensor bias);
+  void recompute_mlp(const LayerActivations& a, const LayerParameters& w);
   // Computes the activations of a group of layers [begin, end) again, with forward's bits.
   void recompute_layers(int64_t begin, int64_t end, const MicroBatch& batch);
   void forward_end(const MicroBatch& batch, bool training);
+  // A chunk of the N tokens, whose logits are in memory.
+  struct Tokens {
+    int64_t first = 0, count = 0;
+  };
+  Tokens chunk_at(int64_t first) const;
+  Tokens last_chunk() const;
+  // Returns the rows of these tokens in (N,...) rows.
+  static Tensor slice(Tensor rows, Tokens tokens);
+  // The logits of a chunk lie at the beginning of logits_.
+  Tensor logits_of(Tokens tokens) const { return slice(logits_, {0, tokens.count}); }
+  Tensor gradient_of_final_ln() const;  // (R,C)
+  // These read what forward_end() has gathered last.
+  void forward_head(Tokens tokens);
+  void backward_head_input(Tokens tokens);
+  void backward_head_weight(Tokens tokens, bool accumulate);
+  void cross_entropy(Tokens tokens, const MicroBatch& batch, bool gradient, float gradient_scale);
   void backward_end(const MicroBatch& batch, bool accumulate);
   void backward_layer(int64_t i, const MicroBatch& batch, bool accumulate);
   // Returns rows (N,C) as (B,T,C), and a tensor (B,T,...) as rows.
@@ -206,6 +235,7 @@ class Model {
   ModelShape shape_;  // with the present sequence length
   ParallelLayout layout_;
   RecomputeOptions recompute_;
+  int64_t logits_chunk_;
   Chunk chunk_;
   int64_t heads_, ffn_, vocab_rows_;  // H/tp, F/tp, Vp/tp
   int64_t planned_length_;            // the T of the buffers
@@ -218,8 +248,8 @@ class Model {
   std::vector<LayerActivations> shared_;              // of the layers of a recomputed group
   size_t slot_ = 0;                                   // of the present micro-batch
   Tensor final_residual_, final_ln_, final_mean_, final_rstd_;  // (R,C), (R,C), (R), (R)
-  Tensor logits_, losses_, statistics_;                         // (N,Vp/tp), (N), (tp,N,3)
-  Tensor dbranch_;              // (R,C) gradient of a branch; empty without hidden dropout
+  Tensor logits_, losses_, statistics_;  // (N,Vp/tp), (N), (tp,N,3); the first and last of a chunk
+  Tensor dbranch_;                       // (R,C) gradient of a branch; empty without hidden dropout
   Tensor all_rows_, partials_;  // (N,C) gathered rows, partial sums; where ranks share the rows
   EventId computed_ = 0, rows_gathered_ = 0, summed_ = 0;
   Tensor dresidual_;  // (R,C) gradient along the skip connection

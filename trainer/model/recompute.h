@@ -4,7 +4,9 @@
 //   uniform 2   groups of two layers; of each group only the input is kept     (0 1) (2 3) (4)
 //   block 2     the first two layers, each by itself; the others are kept       (0)  (1)  2  3  4
 //
-// Layers count from the beginning of a pipeline stage, so every stage recomputes as many.
+// Layers count from the beginning of a pipeline stage, so every stage recomputes as many. Or of every
+// layer only the parts that are cheap for their memory are recomputed: outputs of norms, then fc1's
+// output and its activation.
 #pragma once
 
 #include <algorithm>
@@ -18,6 +20,9 @@ struct RecomputeOptions {
   enum class Method { kNone, kUniform, kBlock };
   Method method = Method::kNone;
   int64_t num_layers = 1;  // of a group (uniform), or those that are recomputed (block)
+  // Parts of every layer, where no layer is recomputed as a whole.
+  bool norms = false;  // the outputs of both norms
+  bool mlp = false;    // the output of fc1 and its activation
 
   bool recomputes_layer(int64_t i) const {
     return method == Method::kUniform || (method == Method::kBlock && i < num_layers);
@@ -32,9 +37,10 @@ struct RecomputeOptions {
     if (method == Method::kNone) return 0;
     return method == Method::kUniform ? chunk_layers : std::min(num_layers, chunk_layers);
   }
-  // Returns the layers of the largest recomputed group of a chunk.
-  int64_t largest_group(int64_t chunk_layers) const {
-    if (method == Method::kNone) return 0;
+  // Returns how many layers of a chunk are computed again before their backward begins: those of the
+  // largest group, or one of which only parts are recomputed.
+  int64_t layers_at_once(int64_t chunk_layers) const {
+    if (method == Method::kNone && !norms && !mlp) return 0;
     return std::min(method == Method::kUniform ? num_layers : 1, chunk_layers);
   }
 };

@@ -23,10 +23,12 @@ Trainer::Trainer(Backend& backend, const TrainerOptions& options, const ProcessG
       table_(options.shape, groups.layout),
       shards_(table_.arena_elements(), options.bucket_elements, groups.layout.dp_rank,
               groups.layout.dp_size, options.shards_optimizer, table_.tied()),
-      model_(
-          backend, *groups.tensor, options.shape, groups.layout, options.recompute,
-          pipeline_slots(groups.layout.pp_rank, groups.layout.pp_size, options.most_micro_batches),
-          plan_),
+      model_(backend, *groups.tensor, options.shape, groups.layout,
+             {.num_slots = pipeline_slots(groups.layout.pp_rank, groups.layout.pp_size,
+                                          options.most_micro_batches),
+              .recompute = options.recompute,
+              .logits_chunk = options.logits_chunk},
+             plan_),
       optimizer_(backend, groups, table_, shards_, options.shape.dtype, options.optimizer, plan_),
       reducer_(backend, groups, shards_, partial_gradients(groups.layout, table_), table_.tied()),
       gatherer_(backend, groups, shards_),
@@ -64,8 +66,16 @@ Trainer::Trainer(Backend& backend, const TrainerOptions& options, const ProcessG
 // and checkpoints hold it.
 std::string Trainer::tune() {
   WorkspaceShape shape = model_.workspace_shape(table_.arena_elements());
-  shape.Vp = options_.shape.padded_vocab_size / groups_.layout.tp_size;
-  return backend_.tune(shape);
+  const int64_t Vp = options_.shape.padded_vocab_size / groups_.layout.tp_size;
+  const int64_t chunk = options_.logits_chunk;
+  if (chunk == 0 || chunk >= shape.B * shape.T) {
+    shape.Vp = Vp;
+    return backend_.tune(shape);
+  }
+  // The products of the head have fewer rows than the others.
+  shape.Vp = 0;
+  return backend_.tune(shape) +
+         backend_.tune({.B = 1, .T = chunk, .C = shape.C, .Vp = Vp, .x = shape.x});
 }
 
 void Trainer::allocate() {

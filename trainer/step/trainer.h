@@ -34,6 +34,7 @@ struct TrainerOptions {
   OptimizerOptions optimizer;
   bool has_loss_mask = false;     // plans memory for GlobalBatch::loss_mask
   RecomputeOptions recompute;     // changes memory and time, and no bit of the results
+  int64_t logits_chunk = 0;       // as in ActivationOptions; changes sums' order, too
   bool shards_optimizer = false;  // over data-parallel ranks (ZeRO-1), else each holds all of it
   // Samples of the largest global batch, whose losses each step() keeps; 0: none are kept.
   int64_t num_sample_losses = 0;

@@ -13,6 +13,7 @@ TrainerOptions trainer_options(const Config& config, int64_t vocab_size) {
   options.optimizer = {config.adam_beta1, config.adam_beta2, config.adam_eps, config.weight_decay,
                        config.clip_grad};
   options.recompute = recompute_options(config);
+  options.logits_chunk = config.logits_chunk.value_or(0);
   options.has_loss_mask = config.has_loss_mask();
   const int64_t largest_batch = BatchSchedule(config).largest_global_batch_size();
   if (!config.no_sample_losses && !config.run_folder().empty())

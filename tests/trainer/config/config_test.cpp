@@ -195,6 +195,19 @@ TEST(Config, RecomputationIsAskedForByMegatronsFlags) {
       options_of(full + "--recompute-method block --recompute-num-layers 2");
   EXPECT_EQ(block.method, Method::kBlock);
   EXPECT_EQ(block.num_layers, 2);
+
+  const std::string selective = "--recompute-granularity selective --recompute-modules ";
+  EXPECT_TRUE(options_of(selective + "layernorm").norms);
+  EXPECT_FALSE(options_of(selective + "layernorm").mlp);
+  const RecomputeOptions parts =
+      options_of("--recompute-activations --recompute-modules core_attn mlp layernorm");
+  EXPECT_TRUE(parts.norms && parts.mlp);
+  EXPECT_EQ(parts.method, Method::kNone);
+  // Megatron's default is the scores of attention, which are never kept.
+  const RecomputeOptions scores = options_of("--recompute-activations");
+  EXPECT_FALSE(scores.norms || scores.mlp);
+  EXPECT_THAT(warnings_of(parse_arguments(words(kGood + "--recompute-activations")).config),
+              Contains(HasSubstr("recomputes nothing here")));
 }
 
 TEST(Config, FlagsOfRecomputationThatMeanNothingTogetherAreRefused) {
@@ -202,6 +215,13 @@ TEST(Config, FlagsOfRecomputationThatMeanNothingTogetherAreRefused) {
     EXPECT_THAT(problems_of(kGood + flags), testing::ElementsAre(HasSubstr(problem))) << flags;
   };
   expect_problem("--recompute-granularity half", "half is none of");
+  expect_problem("--recompute-modules layernorm", "needs --recompute-granularity selective");
+  expect_problem("--recompute-activations --recompute-modules gelu", "give mlp");
+  expect_problem("--recompute-activations --recompute-modules half", "half is none of");
+  expect_problem("--recompute-activations --recompute-modules moe_act", "has no such part");
+  expect_problem("--recompute-activations --recompute-method uniform",
+                 "needs --recompute-granularity full");
+  expect_problem("--recompute-activations --checkpoint-activations", "cannot both be recomputed");
   expect_problem("--recompute-granularity full", "needs --recompute-method uniform or block");
   expect_problem("--recompute-granularity full --recompute-method all", "all is none of");
   expect_problem("--recompute-method block", "needs --recompute-granularity full");

@@ -5,6 +5,7 @@
 
 #include "tests/trainer/counting_backend.h"
 #include "tests/trainer/model_fixture.h"
+#include "trainer/memory_advice.h"
 
 namespace weft {
 namespace {
@@ -94,6 +95,8 @@ TEST(MemoryPlan, RecomputedLayersKeepTheirInputs) {
   EXPECT_NEAR(gib_of({Method::kUniform, 1}), 3.4, 0.1);
   EXPECT_NEAR(gib_of({Method::kUniform, 6}), 6.5, 0.1);  // fewer inputs, but six layers at once
   EXPECT_NEAR(gib_of({Method::kBlock, 18}), 20.3, 0.1);
+  EXPECT_NEAR(gib_of({.norms = true}), 31.8, 0.1);
+  EXPECT_NEAR(gib_of({.norms = true, .mlp = true}), 14.3, 0.1);
   EXPECT_NEAR(gib_of({Method::kBlock, 36}), gib_of({Method::kUniform, 1}), 1e-9);
 }
 
@@ -110,6 +113,70 @@ TEST(MemoryPlan, Gpt2With64SamplesFits32GiB) {
   EXPECT_EQ(trainer.plan().class_bytes(MemoryClass::kGradients), 4 * n);
   EXPECT_NEAR(static_cast<double>(trainer.plan().class_bytes(MemoryClass::kOptimizer)),
               static_cast<double>(12 * n), 1e6);
+}
+
+// A vocabulary of 250,880 words is larger than all of a layer.
+TEST(MemoryPlan, LogitsInChunksTakeTheMemoryOfAChunk) {
+  const auto backend = create_cpu_backend();
+  TrainerOptions options = gpt2_124m();
+  options.shape.vocab_size = options.shape.padded_vocab_size = 250'880;
+  const auto logits_bytes = [&](int64_t logits_chunk) {
+    options.logits_chunk = logits_chunk;
+    return Trainer(*backend, options).plan().class_bytes(MemoryClass::kLogits);
+  };
+  const int64_t tokens = 64 * 1024, losses = 4 * tokens;
+  EXPECT_EQ(logits_bytes(0), 2 * 250'880 * tokens + losses);
+  EXPECT_EQ(logits_bytes(1024), 2 * int64_t{250'880} * 1024 + losses);
+  EXPECT_EQ(logits_bytes(tokens + 16), logits_bytes(0));
+}
+
+class Advice : public testing::Test {
+ protected:
+  Advice() {
+    config_.num_layers = 36;
+    config_.hidden_size = 4096;
+    config_.num_attention_heads = 32;
+    config_.seq_length = 2048;
+    config_.micro_batch_size = 4;
+    config_.train_iters = 10;
+    config_.hidden_dropout = config_.attention_dropout = 0;
+    config_.bf16 = true;
+  }
+  int64_t bytes_of(const Config& config) {
+    return largest_device_bytes(config, 50257, *backend_, /*planned_workspace_bytes=*/0);
+  }
+  // Returns the advice for a device that has so many GiB less than the run needs.
+  std::string advice(double missing_gib) {
+    const int64_t needed = bytes_of(config_);
+    return memory_advice(config_, needed - static_cast<int64_t>(missing_gib * kGiB),
+                         [this](const Config& config) { return bytes_of(config); });
+  }
+
+  std::unique_ptr<Backend> backend_ = create_cpu_backend(1);
+  Config config_;
+};
+
+TEST_F(Advice, NamesTheOptionsThatCostLeastTime) {
+  const std::string parts = "--recompute-granularity selective --recompute-modules ";
+  const std::string full = "--recompute-granularity full --recompute-method uniform";
+  EXPECT_THAT(advice(0.1), testing::StartsWith("it would fit with --logits-chunk 1024 ("));
+  EXPECT_THAT(advice(2), testing::StartsWith("it would fit with " + parts + "layernorm ("));
+  EXPECT_THAT(advice(4.8), testing::StartsWith("it would fit with " + parts +
+                                               "layernorm --logits-chunk 1024 ("));
+  EXPECT_THAT(advice(4.8), testing::HasSubstr(", or with " + parts + "layernorm mlp ("));
+  EXPECT_THAT(advice(25), testing::StartsWith("it would fit with " + full + " ("));
+  EXPECT_THAT(advice(40), testing::StartsWith("no option that saves memory makes it fit"));
+  // What the run does already is no advice.
+  config_.checkpoint_activations = true;
+  config_.logits_chunk = 1024;
+  EXPECT_THAT(advice(0.1), testing::StartsWith("no option that saves memory makes it fit"));
+}
+
+TEST_F(Advice, SharesMemoryAmongTheRanksThatThereAre) {
+  config_.world_size = 4;
+  EXPECT_THAT(advice(30), testing::StartsWith("it would fit with --use-distributed-optimizer ("));
+  config_.tensor_model_parallel_size = 4;
+  EXPECT_THAT(advice(2), testing::StartsWith("it would fit with --sequence-parallel ("));
 }
 
 TEST(MemoryPlan, PrintsEveryClassAndTheTotal) {

@@ -88,6 +88,8 @@ TEST(ModelGradients, MatchFiniteDifferencesWithRecomputedLayers) {
   TrainerOptions options = small_options_with_dropout();
   options.recompute = {.method = RecomputeOptions::Method::kUniform, .num_layers = 1};
   check_gradients(options);
+  options.recompute = {.norms = true, .mlp = true};
+  check_gradients(options);
 }
 
 // The tests of recomputation over many ranks are in step/recompute_test.cpp; this one runs on a GPU, too.
@@ -105,7 +107,8 @@ TEST(Model, RecomputedLayersHaveTheBitsOfKeptOnes) {
       const double loss = kept->forward_backward(batch.view());
       for (const RecomputeOptions& recompute :
            {RecomputeOptions{Method::kUniform, 1}, RecomputeOptions{Method::kUniform, 2},
-            RecomputeOptions{Method::kUniform, 5}, RecomputeOptions{Method::kBlock, 2}}) {
+            RecomputeOptions{Method::kUniform, 5}, RecomputeOptions{Method::kBlock, 2},
+            RecomputeOptions{.norms = true}, RecomputeOptions{.norms = true, .mlp = true}}) {
         options.recompute = recompute;
         TrainerOnDevice recomputed(options);
         EXPECT_LE(recomputed->plan().class_bytes(MemoryClass::kActivations),
@@ -119,6 +122,48 @@ TEST(Model, RecomputedLayersHaveTheBitsOfKeptOnes) {
       }
     }
   }
+}
+
+// The gradient of the head's weights is a sum over chunks, and products of fewer rows may take another
+// algorithm. One chunk is the step without the option.
+TEST(Model, LogitsInChunksChangeRoundingOnly) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    TrainerOptions options = small_options_with_dropout();
+    options.shape.dtype = dtype;
+    options.shape.unties_head = true;
+    options.has_loss_mask = true;
+    TrainerOnDevice whole(options);
+    HostBatch batch(options.shape, 4);
+    batch.mask_every(3);
+    const double loss = whole->forward_backward(batch.view());
+    const int64_t logits_bytes = whole->plan().class_bytes(MemoryClass::kLogits);
+    for (const int64_t logits_chunk : {8, 12, 32, 100}) {
+      SCOPED_TRACE(logits_chunk);
+      options.logits_chunk = logits_chunk;
+      TrainerOnDevice chunks(options);
+      const bool is_whole = logits_chunk >= 32;
+      EXPECT_EQ(chunks->plan().class_bytes(MemoryClass::kLogits) < logits_bytes, !is_whole);
+      const double chunked_loss = chunks->forward_backward(batch.view());
+      EXPECT_EQ(chunks->forward_backward(batch.view()), chunked_loss) << "deterministic";
+      const double tolerance = dtype == DType::kFloat32 ? 1e-5 : 1e-2;
+      EXPECT_NEAR(chunked_loss, loss, is_whole ? 0 : tolerance * loss);
+      for (const Parameter& p : whole->parameters().all()) {
+        EXPECT_LE(relative_error(to_host(*chunks.backend, chunks->gradient(p)),
+                                 to_host(*whole.backend, whole->gradient(p))),
+                  is_whole ? 0 : tolerance)
+            << p.name;
+      }
+      whole->evaluate(batch.view());
+      chunks->evaluate(batch.view());
+      EXPECT_NEAR(chunks->result().loss, whole->result().loss, is_whole ? 0 : tolerance * loss);
+    }
+  }
+}
+
+TEST(ModelGradients, MatchFiniteDifferencesWithLogitsInChunks) {
+  TrainerOptions options = small_options_with_dropout();
+  options.logits_chunk = 8;
+  check_gradients(options);
 }
 
 TEST(Model, LossAndGradientsDoNotDependOnMicroBatching) {

@@ -19,7 +19,8 @@ constexpr int64_t kGlobalBatch = 8, kNumSteps = 6;
 
 inline std::string name_of(const RecomputeOptions& recompute) {
   using Method = RecomputeOptions::Method;
-  if (recompute.method == Method::kNone) return "";
+  if (recompute.method == Method::kNone)
+    return std::string(recompute.norms ? " norms" : "") + (recompute.mlp ? " mlp" : "");
   return (recompute.method == Method::kUniform ? " uniform " : " block ") +
          std::to_string(recompute.num_layers);
 }
@@ -41,6 +42,7 @@ struct Variant {
   bool documents = false;      // positions restart, and attention stays inside documents
   int64_t planned_length = 0;  // sequences of the buffers, if batches have shorter ones
   RecomputeOptions recompute = {};
+  int64_t logits_chunk = 0;
 
   std::string name() const {
     std::string stages;
@@ -59,7 +61,8 @@ struct Variant {
            std::to_string(ffn_size) + " sequence " + std::to_string(seq_length) + " clip " +
            std::to_string(clip_grad) + (gelu == Gelu::kErf ? " erf" : "") +
            (unties_head ? " untied" : "") + (has_biases ? "" : " no-biases") +
-           (has_qkv_bias ? "" : " no-qkv-bias") + name_of(recompute);
+           (has_qkv_bias ? "" : " no-qkv-bias") + name_of(recompute) +
+           (logits_chunk > 0 ? " logits " + std::to_string(logits_chunk) : "");
   }
   TrainerOptions options() const {
     TrainerOptions options = small_options();
@@ -85,6 +88,7 @@ struct Variant {
     options.has_loss_mask = masks;
     options.shape.restarts_positions = options.shape.masks_other_documents = documents;
     options.recompute = recompute;
+    options.logits_chunk = logits_chunk;
     options.shards_optimizer = shards_optimizer;
     options.bucket_elements = bucket_elements;
     return options;

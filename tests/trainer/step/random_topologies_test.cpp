@@ -78,6 +78,10 @@ Variant any_variant(Chooser& choose) {
       choose.of({RecomputeOptions::Method::kNone, RecomputeOptions::Method::kUniform,
                  RecomputeOptions::Method::kBlock});
   v.recompute.num_layers = choose.between(1, 3);
+  v.logits_chunk = choose.of({int64_t{0}, int64_t{1}, int64_t{7}, int64_t{64}});
+  const bool keeps_layers = v.recompute.method == RecomputeOptions::Method::kNone;
+  v.recompute.norms = choose.of({false, true}) && keeps_layers;
+  v.recompute.mlp = choose.of({false, true}) && keeps_layers;
   v.topology.sequence_parallel =
       v.micro_batch_size * v.seq_length % v.topology.tp_size == 0 && choose.of({false, true, true});
   return v;
@@ -101,6 +105,7 @@ TEST(RandomTopologies, TrainTheModelOfOneRank) {
     Variant one = many;
     one.topology = {};
     one.recompute = {};
+    one.logits_chunk = 0;
     const Outcome expected = train(one, 3), outcome = train(many, 3);
     EXPECT_EQ(outcome.initial, expected.initial);
     // Adam's first updates are signs, which bf16's rounding of small gradients turns around.
@@ -173,6 +178,7 @@ TEST(RandomTopologies, GoOnFromEachOthersCheckpoints) {
     loaded.topology = other.topology;
     set_stages(loaded, choose);
     loaded.recompute = other.recompute;
+    loaded.logits_chunk = other.logits_chunk;
     loaded.shards_optimizer = other.shards_optimizer;
     loaded.bucket_elements = other.bucket_elements;
     if (saved.micro_batch_size * saved.seq_length % loaded.topology.tp_size != 0)

@@ -1,8 +1,6 @@
 // Recomputation changes memory and time, and no bit of losses, gradients and weights.
 #include <gtest/gtest.h>
 
-#include <tuple>
-
 #include "tests/trainer/step/parallel_training.h"
 
 namespace weft {
@@ -15,12 +13,12 @@ void expect_same_bits(Variant variant) {
   variant.recompute = {};
   SCOPED_TRACE(variant.name());
   const Outcome kept = train(variant, 2);
-  for (const auto& [method, num_layers] : {std::tuple{Method::kUniform, 1},
-                                           {Method::kUniform, 2},
-                                           {Method::kUniform, 3},
-                                           {Method::kBlock, 1},
-                                           {Method::kBlock, 2}}) {
-    variant.recompute = {.method = method, .num_layers = num_layers};
+  for (const RecomputeOptions& recompute :
+       {RecomputeOptions{Method::kUniform, 1}, RecomputeOptions{Method::kUniform, 2},
+        RecomputeOptions{Method::kUniform, 3}, RecomputeOptions{Method::kBlock, 1},
+        RecomputeOptions{Method::kBlock, 2}, RecomputeOptions{.norms = true},
+        RecomputeOptions{.mlp = true}, RecomputeOptions{.norms = true, .mlp = true}}) {
+    variant.recompute = recompute;
     SCOPED_TRACE(name_of(variant.recompute));
     const Outcome recomputed = train(variant, 2);
     EXPECT_EQ(recomputed.first_loss, kept.first_loss);

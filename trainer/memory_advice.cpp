@@ -1,0 +1,118 @@
+#include "trainer/memory_advice.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "trainer/train_setup.h"
+
+namespace weft {
+
+namespace {
+
+constexpr double kGiB = 1 << 30;
+
+// A set of flags that a run could add.
+struct Change {
+  std::string flags;
+  std::function<void(Config&)> apply;
+};
+
+void recompute_parts(Config& c, std::vector<std::string> modules) {
+  c.checkpoint_activations = false;
+  c.recompute_granularity = "selective";
+  c.recompute_method.clear();
+  c.recompute_num_layers.reset();
+  c.recompute_modules = std::move(modules);
+}
+
+// Each costs more time than those before it, and needs less memory.
+std::vector<Change> ladder_of_recomputation() {
+  const std::string selective = "--recompute-granularity selective --recompute-modules ";
+  return {
+      {"", [](Config&) {}},
+      {selective + "layernorm", [](Config& c) { recompute_parts(c, {"layernorm"}); }},
+      {selective + "layernorm mlp",
+       [](Config& c) {
+         recompute_parts(c, {"layernorm", "mlp"});
+       }},
+      {"--recompute-granularity full --recompute-method uniform",
+       [](Config& c) {
+         recompute_parts(c, {});
+         c.recompute_granularity = "full";
+         c.recompute_method = "uniform";
+         c.recompute_activations = false;
+       }},
+  };
+}
+
+// These cost no time to speak of, and may be combined.
+std::vector<Change> free_changes(const Config& config) {
+  static constexpr int64_t kChunk = 1024;
+  std::vector<Change> changes;
+  const int64_t num_tokens = config.micro_batch_size * config.seq_length;
+  if (!config.logits_chunk && num_tokens > kChunk)
+    changes.push_back({"--logits-chunk 1024", [](Config& c) { c.logits_chunk = kChunk; }});
+  if (config.data_parallel_size() > 1 && !config.shards_optimizer())
+    changes.push_back(
+        {"--use-distributed-optimizer", [](Config& c) { c.use_distributed_optimizer = true; }});
+  const int64_t tp_size = config.tensor_model_parallel_size;
+  if (tp_size > 1 && !config.sequence_parallel && num_tokens % tp_size == 0)
+    changes.push_back({"--sequence-parallel", [](Config& c) { c.sequence_parallel = true; }});
+  return changes;
+}
+
+}  // namespace
+
+std::string memory_advice(const Config& config, int64_t free_bytes,
+                          const DeviceBytes& device_bytes) {
+  const int64_t present = device_bytes(config);
+  const std::vector<Change> free = free_changes(config);
+  std::vector<std::string> advice;
+  std::vector<size_t> fitting;  // sets of free changes, as bits
+  for (const Change& recompute : ladder_of_recomputation()) {
+    for (size_t set = 0; set < size_t{1} << free.size(); ++set) {
+      // Where less suffices, more is no advice.
+      const auto suffices = [set](size_t other) { return (other & set) == other; };
+      if (std::any_of(fitting.begin(), fitting.end(), suffices)) continue;
+      Config changed = config;
+      std::string flags = recompute.flags;
+      recompute.apply(changed);
+      for (size_t i = 0; i < free.size(); ++i) {
+        if ((set >> i & 1) == 0) continue;
+        free[i].apply(changed);
+        flags += (flags.empty() ? "" : " ") + free[i].flags;
+      }
+      const int64_t bytes = device_bytes(changed);
+      if (bytes >= present || bytes > free_bytes) continue;
+      fitting.push_back(set);
+      advice.push_back(fmt::format("{} ({:.2f} GiB)", flags, static_cast<double>(bytes) / kGiB));
+    }
+  }
+  if (advice.empty())
+    return "no option that saves memory makes it fit: lower --micro-batch-size or the model, or give it more "
+           "ranks";
+  constexpr size_t kMost = 3;
+  advice.resize(std::min(advice.size(), kMost));
+  return fmt::format("it would fit with {}", fmt::join(advice, ", or with "));
+}
+
+int64_t largest_device_bytes(const Config& config, int64_t vocab_size, Backend& backend,
+                             std::optional<int64_t> planned_workspace_bytes) {
+  TrainerOptions options = trainer_options(config, vocab_size);
+  options.planned_workspace_bytes = planned_workspace_bytes;
+  const Topology topology = topology_of(config, options.shape);
+  int64_t largest = 0;
+  for (int stage = 0; stage < topology.pp_size; ++stage) {
+    ProcessGroups groups = create_lone_process_groups();
+    groups.layout = layout_of(topology, 0);
+    groups.layout.pp_rank = stage;
+    largest = std::max(largest, Trainer(backend, options, groups).plan().device_bytes());
+  }
+  return largest;
+}
+
+}  // namespace weft
