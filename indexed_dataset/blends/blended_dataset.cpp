@@ -22,7 +22,17 @@ BlendedDataset::Place BlendedDataset::locate(int64_t i) const {
                             std::to_string(end()) + ")");
   }
   if (cyclic_) i = cyclic_->sample_at(i);
-  if (drawn_) i = drawn_->sample_at(i);
+  if (drawn_) {
+    const int64_t drawn = drawn_->sample_at(i);
+    if (drawn < 0 || drawn >= num_samples()) {
+      throw std::runtime_error(description() + ": draw " + std::to_string(i) +
+                               " of the curriculum is sample " + std::to_string(drawn) +
+                               ", and there are " + std::to_string(num_samples()) +
+                               ": its file *-curriculum_draws.npy in --data-cache-path is damaged; "
+                               "move it away");
+    }
+    i = drawn;
+  }
   if (!index_) return {.dataset_idx = 0, .sample_idx = i};
   return {.dataset_idx = index_->view.dataset_of(i),
           .sample_idx = index_->view.sample_index[static_cast<size_t>(i)]};

@@ -1,4 +1,6 @@
 // The JSON of a curriculum's metrics, in DeepSpeed's words.
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
@@ -36,15 +38,14 @@ class Members {
   }
   int64_t integer(const std::string& name) {
     const Json& json = need(name);
-    if (!json.is_number_integer())
-      fail("\"" + name + "\" is " + json.dump() + ", it should be an integer");
+    if (!is_usable(json))
+      fail("\"" + name + "\" is " + json.dump() + ", it should be an integer" + kBounds);
     return json.get<int64_t>();
   }
   std::vector<int64_t> integers(const std::string& name) {
     const Json& json = need(name);
-    const auto is_integer = [](const Json& value) { return value.is_number_integer(); };
-    if (!json.is_array() || !std::all_of(json.begin(), json.end(), is_integer))
-      fail("\"" + name + "\" is " + json.dump() + ", it should be a list of integers");
+    if (!json.is_array() || !std::all_of(json.begin(), json.end(), is_usable))
+      fail("\"" + name + "\" is " + json.dump() + ", it should be a list of integers" + kBounds);
     return json.get<std::vector<int64_t>>();
   }
   void report_rest() const {
@@ -54,6 +55,13 @@ class Members {
   }
 
  private:
+  // Schedules compute with doubles, as DeepSpeed does, and differences must fit 64 bits.
+  static constexpr const char* kBounds = " between -2^53 and 2^53";
+  static bool is_usable(const Json& value) {
+    constexpr double kLimit = 9007199254740992;
+    return value.is_number_integer() && std::abs(value.get<double>()) < kLimit;
+  }
+
   const Json& object_;
   const std::string where_;
   std::set<std::string> seen_;

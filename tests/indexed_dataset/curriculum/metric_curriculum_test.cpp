@@ -273,6 +273,27 @@ TEST(MetricCurriculum, RefusesIndexesOfOtherSamples) {
   refuses(6, "not one ascending value for each row");
 }
 
+// A file of draws that was damaged in the cache names no sample that is not there.
+TEST(MetricCurriculum, RefusesADrawThatIsNoSample) {
+  const TemporaryFolder folder;
+  write_dataset<uint16_t>(folder / "a", TokenType::kUInt16, random_documents(1, 40));
+  DatasetOptions options;
+  options.blends = resolve_data_paths({.data_path = {(folder / "a").string()}});
+  options.split = "100,0,0";
+  options.sequence_length = 8;
+  const TrainingDatasets datasets = build_training_datasets(options, {.train_samples = 20});
+  BlendedDataset train = *datasets.train;
+  const auto num_samples = static_cast<uint32_t>(train.num_samples());
+  const auto draws = std::make_shared<const std::vector<uint32_t>>(
+      std::vector<uint32_t>{num_samples - 1, num_samples, UINT32_MAX});
+  train.read_drawn(std::make_shared<const DrawnOrder>(std::span(*draws), draws));
+  EXPECT_EQ(train.locate(0).sample_idx, num_samples - 1);
+  for (const int64_t damaged : {1, 2}) {
+    EXPECT_THAT([&] { train.locate(damaged); },
+                ThrowsMessage<std::runtime_error>(HasSubstr("of the curriculum is sample")));
+  }
+}
+
 TEST(MetricCurriculum, SaysWhatIsWrongWithItsJson) {
   const auto refuses = [](const std::string& json, const std::string& what) {
     EXPECT_THAT([&] { parse_curriculum_metrics(json); },
@@ -304,6 +325,14 @@ TEST(MetricCurriculum, SaysWhatIsWrongWithItsJson) {
   refuses(metric("percentile",
                  schedule("fixed_discrete", "\"difficulty\": [3, 12], \"max_step\": [1]", "0")),
           "percentiles are from 1 to max_difficulty, which is 0");
+  const std::string steps = "\"total_curriculum_step\": 4, \"difficulty_step\": 1";
+  for (const std::string huge :
+       {"9007199254740992", "18446744073709551615", "-9223372036854775808"})
+    refuses(metric("value", schedule("fixed_linear", steps, huge)),
+            "\"max_difficulty\" is " + huge + ", it should be an integer between -2^53 and 2^53");
+  refuses(metric("value", schedule("fixed_discrete",
+                                   "\"difficulty\": [3, 5], \"max_step\": [9223372036854775807]")),
+          "it should be a list of integers between -2^53 and 2^53");
   refuses(metric("value", schedule("fixed_linear",
                                    "\"total_curriculum_step\": 99000000, \"difficulty_step\": 1",
                                    "50000000")),
