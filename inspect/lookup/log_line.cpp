@@ -6,7 +6,9 @@
 namespace weft {
 namespace {
 
-constexpr std::string_view kValidation = "validation loss at iteration ";
+// Megatron-LM and Megatron-DeepSpeed; GPT-NeoX.
+constexpr std::string_view kValidations[] = {"validation loss at iteration ",
+                                             "validation results at iteration "};
 
 std::string_view without_spaces(std::string_view text) {
   const size_t begin = text.find_first_not_of(' ');
@@ -36,15 +38,38 @@ std::optional<int64_t> find_field(std::string_view line, std::string_view name) 
 }
 
 std::optional<LogLine> parse_validation(std::string_view line) {
-  const size_t at = line.find(kValidation);
+  for (const std::string_view begin : kValidations) {
+    const size_t at = line.find(begin);
+    if (at == std::string_view::npos) continue;
+    std::string_view rest = line.substr(at + begin.size());
+    if (const auto iteration = take_number(rest))
+      return LogLine{.iteration = *iteration,
+                     .is_validation = true,
+                     .consumed_samples = {},
+                     .global_batch_size = {}};
+  }
+  return std::nullopt;
+}
+
+// NeMo's "Training epoch 0, iteration 8/9 | ... | global_step: 8 |", which counts both from 0, the iteration anew in
+// each epoch. Sets `is_nemo` for such lines, also where they do not tell which step it was.
+std::optional<LogLine> parse_nemo(std::string_view line, bool& is_nemo) {
+  constexpr std::string_view kBegin = "Training epoch ", kIteration = ", iteration ";
+  const size_t at = line.find(kBegin);
   if (at == std::string_view::npos) return std::nullopt;
-  line.remove_prefix(at + kValidation.size());
-  const auto iteration = take_number(line);
-  if (!iteration) return std::nullopt;
-  return LogLine{.iteration = *iteration,
-                 .is_validation = true,
-                 .consumed_samples = {},
-                 .global_batch_size = {}};
+  line.remove_prefix(at + kBegin.size());
+  const auto epoch = take_number(line);
+  if (!epoch || !line.starts_with(kIteration)) return std::nullopt;
+  line.remove_prefix(kIteration.size());
+  const auto of_epoch = take_number(line);
+  if (!of_epoch || !line.starts_with('/')) return std::nullopt;
+  is_nemo = true;
+  auto step = find_field(line, "global_step");
+  if (!step && *epoch == 0) step = of_epoch;
+  if (!step || *step == INT64_MAX) return std::nullopt;
+  return LogLine{.iteration = *step + 1,
+                 .consumed_samples = find_field(line, "consumed_samples"),
+                 .global_batch_size = find_field(line, "global_batch_size")};
 }
 
 // " iteration     200/    1000 |": other words of a log may be "iteration", too.
@@ -72,8 +97,10 @@ std::vector<LogLine> parse_log_lines(std::string_view text) {
     const size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
+    bool is_nemo = false;
     auto parsed = parse_validation(line);
-    if (!parsed) parsed = parse_iteration(line);
+    if (!parsed) parsed = parse_nemo(line, is_nemo);
+    if (!parsed && !is_nemo) parsed = parse_iteration(line);
     if (parsed && parsed->iteration > 0) lines.push_back(*parsed);
   }
   return lines;

@@ -35,6 +35,37 @@ TEST(LogLine, TellsIterationSamplesAndBatchInThreeStyles) {
   EXPECT_THAT(parse_log_lines(of_deepspeed), ElementsAre(training(11448, 4865872, 2048)));
 }
 
+// NeMo counts steps from 0, and iterations anew in each epoch. The lines are of a run of NeMo 2.
+TEST(LogLine, OfNemoCountsFromZero) {
+  const std::string first =
+      "Training epoch 0, iteration 0/9 | lr: 0.0006 | consumed_samples: 32 | global_batch_size: 32 | "
+      "global_step: 0 | reduced_train_loss: 11.02";
+  const std::string later =
+      "i.nemo 0/0 [default0]:Training epoch 1, iteration 3/9 | lr: 0.0006 | consumed_samples: 448 | "
+      "global_batch_size: 32 | global_step: 13 | reduced_train_loss: 7.113 | train_step_timing in s: 0.03146";
+  EXPECT_THAT(parse_log_lines(first + "\n" + later),
+              ElementsAre(training(1, 32, 32), training(14, 448, 32)));
+  const auto without = parse_log_lines(
+      "Training epoch 0, iteration 5/9 | lr: 0.0006 | loss: 8\n"
+      "Training epoch 2, iteration 5/9 | lr: 0.0006 | loss: 8");
+  ASSERT_EQ(without.size(), 1U);
+  EXPECT_EQ(without[0].iteration, 6);
+}
+
+TEST(LogLine, OfNeoxTellsItsIteration) {
+  const auto lines = parse_log_lines(
+      " samples/sec: 47.617 | iteration       10/  143000 | elapsed time per iteration (ms): 2689.9 | "
+      "learning rate: 1.875E-06 | approx flops per GPU: 110.3TFLOPS | lm_loss: 1.095E+01 | loss scale: "
+      "4096.0 | number of skipped iterations:   0 | number of nan iterations:   0 |\n"
+      " validation results at iteration 1000 | lm_loss value: 7.1E+00 | lm_loss_ppl value: 1.2E+03 | ");
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[0].iteration, 10);
+  EXPECT_FALSE(lines[0].is_validation);
+  EXPECT_EQ(lines[0].consumed_samples, std::nullopt);
+  EXPECT_EQ(lines[1].iteration, 1000);
+  EXPECT_TRUE(lines[1].is_validation);
+}
+
 TEST(LogLine, MayStandBehindWhatLaunchersPrint) {
   for (const char* prefix :
        {"1: ", " 17: ", "[default7]:", "[rank3]: ", "node-4: [2] ", "worker: iteration "}) {
