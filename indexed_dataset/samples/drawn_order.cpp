@@ -1,5 +1,6 @@
 #include "indexed_dataset/samples/drawn_order.h"
 
+#include <array>
 #include <stdexcept>
 
 namespace weft {
@@ -41,16 +42,29 @@ std::vector<T> draw(const std::vector<int64_t>& admitted, const std::vector<Pool
     for (int64_t i = from; i < pool_size; ++i)
       bag.push_back(static_cast<T>(admitted[static_cast<size_t>(i)]));
   };
-  for (int64_t i = 0; i < num_draws; ++i) {
+  // While nothing comes into the bag its size is known, so that several places are drawn ahead and fetched
+  // into the processor's cache: the bag of a large run is far larger.
+  constexpr int64_t kAhead = 64;
+  std::array<size_t, kAhead> places{};
+  for (int64_t i = 0; i < num_draws;) {
     for (; stage != stages.end() && stage->first_draw <= i; ++stage) {
       const int64_t before = std::exchange(pool_size, stage->pool_size);
       fill(before);
     }
     if (bag.empty()) fill(0);
-    T& drawn = bag[random.below(bag.size())];
-    draws.push_back(drawn);
-    drawn = bag.back();
-    bag.pop_back();
+    int64_t end = std::min({i + kAhead, i + std::ssize(bag), num_draws});
+    if (stage != stages.end()) end = std::min(end, stage->first_draw);
+    for (int64_t k = 0; k < end - i; ++k) {
+      places[static_cast<size_t>(k)] = random.below(bag.size() - static_cast<size_t>(k));
+      __builtin_prefetch(&bag[places[static_cast<size_t>(k)]], 1);
+    }
+    for (int64_t k = 0; k < end - i; ++k) {
+      T& drawn = bag[places[static_cast<size_t>(k)]];
+      draws.push_back(drawn);
+      drawn = bag.back();
+      bag.pop_back();
+    }
+    i = end;
   }
   return draws;
 }

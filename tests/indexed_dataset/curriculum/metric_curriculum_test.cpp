@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <random>
 #include <set>
 
@@ -271,6 +272,54 @@ TEST(MetricCurriculum, RefusesIndexesOfOtherSamples) {
   const std::vector<int64_t> descending = {1, 2, 3, 7, 5, 9};
   write_integer_rows(prefix + "_index_to_metric", descending);
   refuses(6, "not one ascending value for each row");
+}
+
+// The bag as README.md of the room describes it, one draw after the other.
+std::vector<int64_t> simple_draws(const std::vector<int64_t>& admitted,
+                                  const std::vector<PoolStage>& stages, uint64_t seed,
+                                  int64_t num_draws) {
+  std::vector<int64_t> draws, bag;
+  int64_t pool_size = 0;
+  for (int64_t i = 0; i < num_draws; ++i) {
+    for (const PoolStage& stage : stages) {
+      if (stage.first_draw != i) continue;
+      bag.insert(bag.end(), admitted.begin() + pool_size, admitted.begin() + stage.pool_size);
+      pool_size = stage.pool_size;
+    }
+    if (bag.empty()) bag.assign(admitted.begin(), admitted.begin() + pool_size);
+    seed += 0x9E3779B97F4A7C15;
+    uint64_t x = seed;
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9;
+    x = (x ^ x >> 27) * 0x94D049BB133111EB;
+    x ^= x >> 31;
+    const uint64_t size = bag.size();  // floor(x * size / 2^64), in two halves
+    const uint64_t place = ((x >> 32) * size + ((x & UINT32_MAX) * size >> 32)) >> 32;
+    draws.push_back(bag[place]);
+    bag[place] = bag.back();
+    bag.pop_back();
+  }
+  return draws;
+}
+
+TEST(DrawnOrder, EqualsTheSimpleLoopForRandomStages) {
+  constexpr uint32_t kSeed = 20261125;
+  for (uint32_t trial = 0; trial < 200 && !HasFailure(); ++trial) {
+    SCOPED_TRACE("trial " + std::to_string(trial) + " of seed " + std::to_string(kSeed));
+    Random random(kSeed + trial);
+    std::vector<int64_t> admitted(static_cast<size_t>(random(1, trial % 3 == 0 ? 20 : 2000)));
+    std::iota(admitted.begin(), admitted.end(), random(0, 9));
+    if (trial % 10 == 0) admitted.front() = int64_t{1} << 40;  // draws of 64 bits
+    const auto count = std::ssize(admitted);
+    std::vector<PoolStage> stages = {{.first_draw = 0, .pool_size = random(1, count)}};
+    for (int64_t left = random(0, 8); left > 0; --left)
+      stages.push_back({.first_draw = stages.back().first_draw + random(1, 150),
+                        .pool_size = random(stages.back().pool_size, count)});
+    const int64_t num_draws = random(0, 3000);
+    const Draws draws = draw_samples(admitted, stages, trial, num_draws);
+    const std::vector<int64_t> made = std::visit(
+        [](const auto& all) { return std::vector<int64_t>(all.begin(), all.end()); }, draws);
+    EXPECT_EQ(made, simple_draws(admitted, stages, trial, num_draws));
+  }
 }
 
 // A file of draws that was damaged in the cache names no sample that is not there.
