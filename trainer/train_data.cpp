@@ -12,8 +12,16 @@ namespace weft {
 void TrainLoop::open_data() {
   print("> building train, validation, and test datasets ...\n");
   print(dataset_sizes_lines(sizes_, config_.full_validation));
-  const DatasetOptions options = dataset_options(config_);
+  DatasetOptions options = dataset_options(config_);
   blends_ = options.blends;
+  if (cyclic_ && cyclic_ != options.cyclic) {
+    print(fmt::format(
+        " > --dataloader-type cyclic: the order stays that of --micro-batch-size {} and {} "
+        "data-parallel ranks, with which the run began\n",
+        cyclic_->micro_batch_size, cyclic_->data_parallel_size));
+    options.cyclic = cyclic_;
+  }
+  cyclic_ = options.cyclic;
   datasets_ = build_training_datasets(options, sizes_);
   if (config_.full_validation) {
     sizes_.valid_samples = 0;
@@ -44,14 +52,6 @@ void TrainLoop::open_data() {
 void TrainLoop::check_samples_suffice() const {
   const int64_t needed =
       schedule_.curriculum().samples_begun(schedule_.at_end(position()).consumed);
-  if (const CyclicOrder* order = datasets_.train->cyclic_order();
-      order != nullptr && !order->is_aligned(consumed_samples())) {
-    throw std::invalid_argument(fmt::format(
-        "the run resumes with {} consumed samples, where no micro-batch of --dataloader-type cyclic "
-        "begins: its order depends on --micro-batch-size and the data-parallel size; give those that "
-        "the run had",
-        consumed_samples()));
-  }
   if (needed <= datasets_.train->end()) return;
   throw std::invalid_argument(fmt::format(
       "the run resumes at iteration {} with {} consumed samples and would end at sample {}, "
@@ -80,6 +80,26 @@ DataLoaderOptions TrainLoop::loader_options(int64_t first_sample) const {
   return options;
 }
 
+// A run that resumes with a shorter --eval-interval, say, may need more validation samples than are left.
+// Those that it has built may be fewer than an earlier part of it has consumed, too.
+void TrainLoop::begin_validation_again_if_needed() {
+  if (config_.full_validation || consumed_valid_samples_ == 0) return;
+  const int64_t evaluations =
+      schedule_.num_iterations() / config_.eval_interval - iteration() / config_.eval_interval + 1;
+  const int64_t left = evaluations * config_.eval_iters * config_.global_batch();
+  for (const NamedDataset& group : datasets_.valid) {
+    if (consumed_valid_samples_ + left <= group.dataset.end()) continue;
+    print(fmt::format(
+        "WARNING: validation begins again with sample 0: {} samples were consumed before the checkpoint, "
+        "{} more would be needed, and {} has {}. Were --eval-iters, --eval-interval, the batch size or "
+        "the length of the run changed?\n",
+        consumed_valid_samples_, left, group.name.empty() ? "the set" : "the group " + group.name,
+        group.dataset.num_samples()));
+    consumed_valid_samples_ = 0;
+    return;
+  }
+}
+
 void TrainLoop::start_loaders() {
   const int64_t batch = config_.global_batch();
   const DataLoader::BatchSizes of_evaluation{[batch](int64_t) { return batch; }, batch};
@@ -96,17 +116,7 @@ void TrainLoop::start_loaders() {
             [this](int64_t consumed) { return schedule_.global_batch_size(consumed); },
             schedule_.largest_global_batch_size()});
   }
-  for (const NamedDataset& group : datasets_.valid) {
-    if (config_.full_validation) break;
-    // A run that resumes with a shorter --eval-interval may need more samples than are left. It
-    // then starts again with the first one.
-    const int64_t evaluations = schedule_.num_iterations() / config_.eval_interval -
-                                iteration() / config_.eval_interval + 1;
-    const int64_t needed = consumed_valid_samples_ + evaluations * config_.eval_iters * batch;
-    const CyclicOrder* order = group.dataset.cyclic_order();
-    const bool is_aligned = order == nullptr || order->is_aligned(consumed_valid_samples_);
-    if (needed > group.dataset.end() || !is_aligned) consumed_valid_samples_ = 0;
-  }
+  begin_validation_again_if_needed();
   // Evaluations take whole samples.
   for (const NamedDataset& group : datasets_.valid) {
     DataLoaderOptions options = loader_options(consumed_valid_samples_);

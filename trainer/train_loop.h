@@ -94,6 +94,7 @@ class TrainLoop {
   void plan_checkpoint_memory();
   void load_or_initialize(const std::optional<CheckpointChoice>& checkpoint);
   void load(int64_t saved_iteration, const Resume& resume);
+  void begin_validation_again_if_needed();
   void start_loaders();
   void check_samples_suffice() const;
   void write_manifest() const;
@@ -122,7 +123,8 @@ class TrainLoop {
   std::unique_ptr<StepProfiler> profiler_;  // with --profile-steps
   std::optional<DeviceCeilings> ceilings_;  // likewise, if they were measured
   DatasetTargetSizes sizes_;
-  SplitBlends blends_;  // the names of datasets_
+  SplitBlends blends_;                   // the names of datasets_
+  std::optional<CyclicOptions> cyclic_;  // with --dataloader-type cyclic (resume.h)
   TrainingDatasets datasets_;
   std::unique_ptr<Trainer> trainer_;
   Tensor staging_memory_, snapshot_memory_;  // of the trainer's plan

@@ -264,6 +264,7 @@ void TrainLoop::load(int64_t saved_iteration, const Resume& resume) {
   trainer_->set_scalar_state(resume.state.scalars);
   lr_ = resume.state.lr;
   consumed_valid_samples_ = resume.state.consumed_valid_samples;
+  cyclic_ = resume.state.cyclic;
   if (config_.load == config_.save) saved_iteration_ = iteration();
   if (!resume.load_optimizer)
     print(fmt::format(" > weights only: iteration {}, fresh optimizer\n", iteration()));
@@ -279,6 +280,7 @@ void TrainLoop::write_manifest() const {
                       .device = backend_->description(),
                       .dataset_prefix = prefixes.size() == 1 ? prefixes.front() : "",
                       .blends = blends_,
+                      .cyclic = cyclic_,
                       .data = data_identity(),
                       .unseen = unseen_.get(),
                       .padded_vocabulary_size = trainer_->shape().padded_vocab_size,

@@ -91,9 +91,13 @@ DatasetOptions dataset_options_from(const Json& manifest) {
     data.cache_path = folder_if_there((directory / cache).string());
   data.maps_caches_only = true;
   if (find_text(arguments, "dataloader_type") == "cyclic") {
-    data.cyclic = {.micro_batch_size = arguments.at("micro_batch_size").get<int64_t>(),
-                   .data_parallel_size = manifest.at("data_parallel_size").get<int64_t>(),
-                   .shards = !find_value<bool>(arguments, "no_data_sharding").value_or(false)};
+    // The order keeps the sizes that it began with; older manifests have only the run's own.
+    const auto kept = manifest.find("cyclic_order");
+    const bool has_own = kept != manifest.end() && kept->is_object();
+    data.cyclic = {
+        .micro_batch_size = (has_own ? *kept : arguments).at("micro_batch_size").get<int64_t>(),
+        .data_parallel_size = (has_own ? *kept : manifest).at("data_parallel_size").get<int64_t>(),
+        .shards = !find_value<bool>(arguments, "no_data_sharding").value_or(false)};
   }
   if (const std::string metrics = find_text(arguments, "curriculum_metrics"); !metrics.empty()) {
     data.curriculum = MetricCurriculum{

@@ -5,6 +5,9 @@
 // whole micro-batches of all ranks; the others are not used. With sharding, rank r takes its samples from
 // the r-th of dp equal ranges, all in the order of PyTorch's randperm with the epoch as its seed; without,
 // the ranks take turns in one permutation of all samples.
+//
+// A run that goes on with other micro-batches or ranks keeps the sizes that its order was begun with: position
+// c is then the same sample for every topology. Megatron cuts the order anew, and repeats and loses samples.
 #pragma once
 
 #include <algorithm>
@@ -50,9 +53,6 @@ class CyclicOrder {
       }
     }
   }
-  // True if a micro-batch may begin after so many samples; a run that is resumed with other sizes may
-  // stand elsewhere.
-  bool is_aligned(int64_t consumed) const { return consumed % active_ % unit_ == 0; }
 
  private:
   using Permutation = std::vector<int32_t>;

@@ -123,6 +123,46 @@ TEST_F(InspectRun, RefusesACheckpointThatItsRunManifestContradicts) {
   EXPECT_EQ(samples().size(), 8U);
 }
 
+TEST_F(InspectRun, TellsWhereValidationBeginsAgainWithFewerSamples) {
+  ASSERT_EQ(run(arguments("run", 40, {"--eval-interval", "2", "--exit-interval", "20"})), 0);
+  ASSERT_EQ(run(arguments("run", 40, {"--exit-interval", "30"})), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("WARNING: validation begins again with sample 0: 80 samples were "
+                                  "consumed before the checkpoint, 24 more would be needed"));
+  EXPECT_THAT(output(), HasSubstr("--eval-interval was 2 when the checkpoint was saved"));
+  ASSERT_EQ(inspect_run("run", {"--split-name", "valid", "--iteration", "30"}), 0) << output();
+  EXPECT_EQ(samples().at(0).at("sample"), 0);
+}
+
+// Of one epoch of a cyclic order every sample comes once, whatever the micro-batches are.
+TEST_F(InspectRun, ShowsACyclicRunThatWasResumedWithOtherMicroBatches) {
+  const Arguments cyclic = {"--dataloader-type", "cyclic"};
+  const auto with = [&](const Arguments& more) {
+    Arguments all = cyclic;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  ASSERT_EQ(run(arguments("whole", 15, cyclic)), 0) << output();
+  ASSERT_EQ(run(arguments("run", 15, with({"--exit-interval", "5"}))), 0) << output();
+  ASSERT_EQ(run(arguments("run", 15, with({"--exit-interval", "10", "--micro-batch-size", "4"}))),
+            0)
+      << output();
+  EXPECT_THAT(output(),
+              HasSubstr("the order stays that of --micro-batch-size 2 and 1 data-parallel"));
+  ASSERT_EQ(run(arguments("run", 15, with({"--micro-batch-size", "1"}))), 0) << output();
+  EXPECT_THAT(output(),
+              HasSubstr("the order stays that of --micro-batch-size 2 and 1 data-parallel"));
+  const auto tokens_of = [&](const std::string& name) {
+    EXPECT_EQ(inspect_run(name, {"--sample-range", "0", "120"}), 0) << output();
+    std::vector<nlohmann::json> tokens;
+    for (const nlohmann::json& sample : samples()) tokens.push_back(sample.at("parts"));
+    return tokens;
+  };
+  const auto tokens = tokens_of("run");
+  EXPECT_EQ(tokens.size(), 120U);
+  EXPECT_EQ(tokens, tokens_of("whole"));
+  expect_samples_of_metrics("run");
+}
+
 // Every command reads the manifest, and none may answer where the run's own log tells otherwise.
 TEST_F(InspectRun, RefusesAManifestThatTheMetricsContradict) {
   ASSERT_EQ(run(arguments("run", 30, {"--exit-interval", "5"})), 0) << output();

@@ -290,18 +290,28 @@ TEST(Resume, WarnsOfACurriculumThatBeginsOrEnds) {
   EXPECT_THAT(plan_resume(info, shape, plain, data_of_run()).warnings, testing::IsEmpty());
 }
 
-TEST(Resume, TheCyclicOrderNeedsTheSizesThatItIsCutInto) {
+TEST(Resume, TheCyclicOrderKeepsTheSizesThatItWasBegunWith) {
   Config config = base_config();
   config.dataloader_type = "cyclic";
   const ModelShape shape = model_shape(config, 64);
-  const CheckpointInfo info = saved_by(config, shape);
-  EXPECT_NO_THROW(plan_resume(info, shape, config, data_of_run()));
-  Config ranks = config;
-  ranks.world_size *= 2;
-  EXPECT_THROW(plan_resume(info, shape, ranks, data_of_run()), std::invalid_argument);
-  Config micro_batch = config;
-  micro_batch.micro_batch_size *= 2;
-  EXPECT_THROW(plan_resume(info, shape, micro_batch, data_of_run()), std::invalid_argument);
+  // Versions that did not keep them demanded those of the run.
+  const CheckpointInfo older = saved_by(config, shape);
+  const CyclicOptions begun{.micro_batch_size = config.micro_batch_size,
+                            .data_parallel_size = config.data_parallel_size()};
+  Config other = config;
+  other.world_size *= 2;
+  other.micro_batch_size *= 2;
+  Resume resume = plan_resume(older, shape, other, data_of_run());
+  EXPECT_EQ(resume.state.cyclic, begun);
+  EXPECT_THAT(resume.warnings, testing::IsEmpty());
+  // They stay the same over a second resume.
+  const CheckpointInfo again = checkpoint_info(resume.state, shape, other, data_of_run());
+  EXPECT_EQ(plan_resume(again, shape, other, data_of_run()).state.cyclic, begun);
+  other.finetune = true;
+  EXPECT_EQ(plan_resume(again, shape, other, data_of_run()).state.cyclic, std::nullopt);
+  EXPECT_EQ(plan_resume(saved_by(base_config(), shape), shape, config, data_of_run()).state.cyclic,
+            std::nullopt)
+      << "a run that was read in order begins the cyclic one";
 }
 
 TEST(Resume, BytesThatWereReplacedUnderTheirNameAreRefused) {

@@ -21,23 +21,24 @@ LrDecayStyle style_named(const std::string& name) {
   throw std::runtime_error("the checkpoint's learning rate decay style is not known: " + name);
 }
 
-constexpr const char* kDataParallelSize = "data_parallel_size";  // among the arguments
+// These are kept among the arguments.
+constexpr const char* kDataParallelSize = "data_parallel_size";
+constexpr const char* kCyclicOrder = "cyclic_order";
 
-// The order of --dataloader-type cyclic is cut into micro-batches and ranks. With other sizes a run
-// would go on in another order, and repeat and lose samples.
-void check_cyclic_order(const std::string& saved_arguments, const Config& config) {
+// The order of --dataloader-type cyclic is cut into micro-batches and ranks. A run that goes on with other
+// ones keeps those that its order began with, or it would repeat and lose samples.
+std::optional<CyclicOptions> cyclic_order_of(const std::string& saved_arguments,
+                                             const Config& config) {
   const auto saved = nlohmann::json::parse(saved_arguments, nullptr, /*allow_exceptions=*/false);
   if (config.dataloader_type != "cyclic" || !saved.is_object() ||
       saved.value("dataloader_type", "") != "cyclic")
-    return;
-  const int64_t micro_batch = saved.value("micro_batch_size", config.micro_batch_size);
-  const int64_t ranks = saved.value(kDataParallelSize, config.data_parallel_size());
-  if (micro_batch == config.micro_batch_size && ranks == config.data_parallel_size()) return;
-  throw std::invalid_argument(fmt::format(
-      "the order of --dataloader-type cyclic depends on --micro-batch-size and the number of "
-      "data-parallel ranks, which were {} and {} when the checkpoint was saved and are {} and {} "
-      "now: resume with the old ones, or start another run with --finetune",
-      micro_batch, ranks, config.micro_batch_size, config.data_parallel_size()));
+    return std::nullopt;
+  // Older versions demanded equal sizes of each resumed run.
+  const auto sizes = saved.contains(kCyclicOrder) ? saved[kCyclicOrder] : saved;
+  return CyclicOptions{
+      .micro_batch_size = sizes.value("micro_batch_size", config.micro_batch_size),
+      .data_parallel_size = sizes.value(kDataParallelSize, config.data_parallel_size()),
+      .shards = !config.no_data_sharding};
 }
 
 // A reshaping curriculum goes on with the next token, any other run with the next sample. Where some
@@ -198,6 +199,10 @@ CheckpointInfo checkpoint_info(const RunState& state, const ModelShape& shape, c
   info.data = data;
   auto arguments = nlohmann::ordered_json::parse(resolved_json(config));
   arguments[kDataParallelSize] = config.data_parallel_size();
+  if (state.cyclic) {
+    arguments[kCyclicOrder] = {{"micro_batch_size", state.cyclic->micro_batch_size},
+                               {kDataParallelSize, state.cyclic->data_parallel_size}};
+  }
   info.arguments_json = arguments.dump();
   return info;
 }
@@ -265,7 +270,6 @@ Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape, co
                              " does not fit the data of this run: " + data_changes.refused.front());
   }
 
-  check_cyclic_order(checkpoint.arguments_json, config);
   check_curriculum_mode(checkpoint, config);
   check_batch_sizes_of_draws(checkpoint, config);
 
@@ -283,7 +287,8 @@ Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape, co
                           .lr = LrSchedule(reconcile(ours, saved, lr_conflict(config)),
                                            {.samples = checkpoint.scalars.consumed_samples,
                                             .tokens = checkpoint.lr_tokens,
-                                            .warmup_end_tokens = checkpoint.lr_warmup_end_tokens})},
+                                            .warmup_end_tokens = checkpoint.lr_warmup_end_tokens}),
+                          .cyclic = cyclic_order_of(checkpoint.arguments_json, config)},
                 .load_optimizer = checkpoint.has_optimizer && !config.no_load_optim,
                 .warnings = std::move(data_changes.allowed)};
   for (std::string& change : argument_differences(checkpoint.arguments_json, config))

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "indexed_dataset/samples/cyclic_order.h"
 #include "trainer/checkpoint/checkpoint_info.h"
 #include "trainer/checkpoint/choose_checkpoint.h"
 #include "trainer/config/config.h"
@@ -19,6 +20,9 @@ struct RunState {
   ScalarState scalars;  // iteration and consumed samples, among others
   int64_t consumed_valid_samples = 0;
   LrSchedule lr;
+  // What the order of --dataloader-type cyclic is cut into, since the run that began it; nothing in another
+  // order.
+  std::optional<CyclicOptions> cyclic = {};
 };
 
 CheckpointInfo checkpoint_info(const RunState& state, const ModelShape& shape, const Config& config,

@@ -55,6 +55,12 @@ Json json_of(const UnseenDocuments& unseen, const Config& config) {
           {"num_documents", unseen.num_documents()}};
 }
 
+Json json_of(const std::optional<CyclicOptions>& cyclic) {
+  if (!cyclic) return {};
+  return {{"micro_batch_size", cyclic->micro_batch_size},
+          {"data_parallel_size", cyclic->data_parallel_size}};
+}
+
 }  // namespace
 
 void write_run_manifest(const std::filesystem::path& run_folder, const RunManifest& manifest) {
@@ -80,6 +86,7 @@ void write_run_manifest(const std::filesystem::path& run_folder, const RunManife
       {"working_directory", fs::current_path().string()},
       {"blends", to_json(manifest.blends)},
       {"data_parallel_size", manifest.config.data_parallel_size()},
+      {"cyclic_order", json_of(manifest.cyclic)},
       {"dataset_samples",
        {{"train", manifest.train_samples},
         {"validation", manifest.valid_samples},

@@ -9,10 +9,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "indexed_dataset/blends/data_paths.h"
 #include "indexed_dataset/run_folder/unseen_documents.h"
+#include "indexed_dataset/samples/cyclic_order.h"
 #include "trainer/config/config.h"
 #include "trainer/data/data_identity.h"
 
@@ -26,6 +28,7 @@ struct RunManifest {
   // The blends are those of the options, and of the files that they name, at the start; the manifest has
   // "working_directory" for relative prefixes.
   const SplitBlends& blends;
+  std::optional<CyclicOptions> cyclic = {};  // with --dataloader-type cyclic
   const DataIdentity& data;
   const UnseenDocuments* unseen = nullptr;  // with --unsee
   int64_t padded_vocabulary_size = 0, num_parameters = 0;

@@ -1,25 +1,32 @@
 // Everything that a run trains on follows from its configuration and its consumed samples: for every
-// combination of sample order, sampler, blend, batch sizes and lengths, a run that is killed after any
-// step and goes on with other ranks, micro-batches and threads sees what the undisturbed one sees.
+// combination of sample order, sampler, blend, batch sizes and lengths that weft-train takes, a run that is
+// killed after any step and goes on with other ranks, micro-batches and threads trains and validates on what
+// the undisturbed one does.
 // WEFT_TEST_SEED tries other sizes and steps; WEFT_TEST_ROUNDS tries more of them.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "indexed_dataset/blends/build_datasets.h"
 #include "indexed_dataset/blends/order_description.h"
 #include "indexed_dataset/curriculum/metric_files.h"
+#include "indexed_dataset/storage/file_io.h"
 #include "tests/trainer/tiny_dataset.h"
+#include "trainer/config/problems.h"
 #include "trainer/data/batch_schedule.h"
 #include "trainer/data/data_loader.h"
+#include "trainer/train_setup.h"
 
 namespace weft {
 namespace {
 
 constexpr int64_t kUnit = 12;  // batches can be divided by each number of rows that ranks share
-enum class Data { kOne, kBlend, kUnweighted, kScheduled, kCyclic, kByDifficulty };
+enum class Data { kOne, kBlend, kUnweighted, kScheduledBySamples, kScheduledByTokens };
+enum class Sampler { kSingle, kCyclic, kByDifficulty };
 enum class Sizes { kConstant, kRampUp, kSteps };
 enum class Lengths { kWhole, kTruncate, kReshape };
 
@@ -49,13 +56,21 @@ struct Row {
   bool operator==(const Row&) const = default;
 };
 
+// What a checkpoint keeps of a run's place in its samples.
+struct Place {
+  RunPosition train;
+  int64_t valid_samples = 0;
+};
+
 struct Step {
-  RunPosition after;
-  std::vector<Row> rows;  // of all ranks, in the order of samples
+  Place after;
+  std::vector<Row> rows, validated;  // of all ranks, in the order of samples
   bool operator==(const Step& other) const {
-    return after.iteration == other.after.iteration &&
-           after.consumed.rows == other.after.consumed.rows &&
-           after.consumed.tokens == other.after.consumed.tokens && rows == other.rows;
+    return after.train.iteration == other.after.train.iteration &&
+           after.train.consumed.rows == other.after.train.consumed.rows &&
+           after.train.consumed.tokens == other.after.train.consumed.tokens &&
+           after.valid_samples == other.after.valid_samples && rows == other.rows &&
+           validated == other.validated;
   }
 };
 
@@ -67,11 +82,23 @@ struct Ranks {
 
 class ResumedOrder : public testing::Test {
  protected:
-  void choose_run(OrderKind order, Data data, Sizes sizes, Lengths lengths, Chooser& choose) {
+  // Returns false for a combination that weft-train refuses.
+  bool choose_run(OrderKind order, Data data, Sampler sampler, Sizes sizes, Lengths lengths,
+                  Chooser& choose) {
     config_ = {};
-    config_.seq_length = choose.between(9, 30);
-    config_.global_batch_size = 2 * kUnit;
+    config_.num_layers = 2;
+    config_.hidden_size = 32;
+    config_.num_attention_heads = 4;
+    config_.lr = 1e-3;
+    config_.micro_batch_size = 1;
+    config_.seq_length = config_.max_position_embeddings.emplace(choose.between(9, 30));
     config_.train_samples = choose.between(150, 260);
+    config_.split = "80,20,0";
+    config_.eval_iters = 1;
+    config_.eval_interval = choose.between(2, 4);
+    config_.sample_order = order;
+    config_.seed = choose.between(0, 10000);
+    if (sizes != Sizes::kSteps) config_.global_batch_size = 2 * kUnit;
     if (sizes == Sizes::kRampUp)
       config_.rampup_batch_size = {kUnit, kUnit, choose.between(13, 150)};
     if (sizes == Sizes::kSteps) {
@@ -79,30 +106,35 @@ class ResumedOrder : public testing::Test {
           "0:12 " + std::to_string(choose.between(30, 120) * config_.seq_length) + ":36";
     }
     if (lengths != Lengths::kWhole) choose_curriculum(lengths, choose);
-    ends_documents_ = choose.of({false, true});
-    options_ = {};
-    options_.split = "100,0,0";
-    options_.order = order;
-    options_.sequence_length = config_.seq_length;
-    options_.seed = choose.between(0, 10000);
-    const auto some = [&] { return static_cast<double>(choose.between(1, 9)); };
-    Blend blend;
-    blend.prefixes = {a_};
-    if (data != Data::kOne && data != Data::kCyclic) blend.prefixes.push_back(b_);
-    const bool has_weights =
-        data == Data::kBlend || data == Data::kScheduled || data == Data::kByDifficulty;
-    if (has_weights) blend.weights = {some(), some()};
-    options_.blends.blends[0] = {blend};
-    if (data == Data::kScheduled) {
-      blend.weights = {some(), some()};
-      BlendChange change;
-      change.from_samples = choose.between(1, 100);
-      change.blend = blend;
-      options_.blends.changes = {change};
+    // Reshaped rows are known by their masks.
+    config_.eod_mask_loss = lengths != Lengths::kReshape && choose.of({false, true});
+    choose_data(data, choose);
+    if (sampler == Sampler::kCyclic) {
+      config_.dataloader_type = "cyclic";
+      config_.no_data_sharding = choose.of({false, true});
     }
-    if (data == Data::kByDifficulty) choose_difficulties(choose);
-    is_cyclic_ = data == Data::kCyclic;
-    shards_ = choose.of({false, true});
+    if (sampler == Sampler::kByDifficulty) choose_difficulties(choose);
+    return problems_of(config_).empty();
+  }
+
+  void choose_data(Data data, Chooser& choose) {
+    const auto some_blend = [&]() -> std::vector<std::string> {
+      return {std::to_string(choose.between(1, 9)), a_, std::to_string(choose.between(1, 9)), b_};
+    };
+    config_.data_path = some_blend();
+    if (data == Data::kOne) config_.data_path = {a_};
+    if (data == Data::kUnweighted) {
+      config_.data_path = {a_, b_};
+      config_.eval_interval = 5;  // each sample comes once, so there are few for validation
+    }
+    const bool by_tokens = data == Data::kScheduledByTokens;
+    if (data != Data::kScheduledBySamples && !by_tokens) return;
+    const int64_t from = choose.between(1, 100);
+    nlohmann::json change = {{"blend", some_blend()}};
+    change[by_tokens ? "from_tokens" : "from_samples"] =
+        by_tokens ? from * config_.seq_length + choose.between(0, 5) : from;
+    config_.blend_schedule = (folder_ / "schedule.json").string();
+    write_file_atomically(config_.blend_schedule, nlohmann::json::array({change}).dump());
   }
 
   void choose_curriculum(Lengths lengths, Chooser& choose) {
@@ -124,12 +156,11 @@ class ResumedOrder : public testing::Test {
 
   // Random scores, of which all are admitted at a random step.
   void choose_difficulties(Chooser& choose) {
-    const TrainingDatasets plain =
-        build_training_datasets(options_, {.train_samples = *config_.train_samples});
+    const TrainingDatasets plain = build({});
     std::vector<int64_t> scores(static_cast<size_t>(plain.train->num_samples()));
     for (int64_t& score : scores) score = choose.between(0, 30);
     write_metric_files(folder_ / "metrics", {.name = "score"}, scores,
-                       describe_order(*plain.train, order_arguments(options_)));
+                       describe_order(*plain.train, order_arguments(dataset_options(config_))));
     config_.curriculum_metrics =
         R"({"score": {"index_to_sample_path": ")" +
         (folder_ / "metrics" / "score" / "score_index_to_sample").string() +
@@ -137,7 +168,6 @@ class ResumedOrder : public testing::Test {
         R"( "schedule_type": "fixed_root", "schedule_config": {"total_curriculum_step": )" +
         std::to_string(choose.between(2, 15)) + R"(, "difficulty_step": 1, "root_degree": 2}}})";
     config_.curriculum_metrics_seed = choose.between(0, 10000);
-    options_.curriculum = config_.metric_curriculum();
   }
 
   Ranks any_ranks(Chooser& choose) {
@@ -148,61 +178,81 @@ class ResumedOrder : public testing::Test {
             .caches = choose.of({false, true})};
   }
 
-  // Takes the steps from `position` on, up to `max_steps`, as a program does that begins there.
-  std::vector<Step> run(RunPosition position, int64_t max_steps, const Ranks& ranks) {
+  Config config_of(const Ranks& ranks) const {
     Config config = config_;
     config.micro_batch_size = ranks.micro_batch_size;
     config.world_size = ranks.dp_size;
-    BatchSchedule schedule(config);
-    schedule.resume_at(position);
-    DatasetOptions options = options_;
-    if (ranks.caches) options.cache_path = (folder_ / "cache").string();
-    if (is_cyclic_) {
-      options.cyclic = {.micro_batch_size = ranks.micro_batch_size,
-                        .data_parallel_size = ranks.dp_size,
-                        .shards = shards_};
-    }
-    const TrainingDatasets datasets =
-        build_training_datasets(options, {.train_samples = schedule.num_train_samples()});
-    const int64_t num_steps = std::min(max_steps, schedule.num_iterations() - position.iteration);
+    if (ranks.caches) config.data_cache_path = (folder_ / "cache").string();
+    return config;
+  }
+  // As a program of these ranks does that goes on with the run (train_data.cpp).
+  TrainingDatasets build(const Ranks& ranks) {
+    const Config config = config_of(ranks);
+    DatasetOptions options = dataset_options(config);
+    if (cyclic_) options.cyclic = cyclic_;
+    cyclic_ = options.cyclic;
+    return build_training_datasets(options, target_sizes(config, BatchSchedule(config)));
+  }
+
+  // Takes the steps from `place` on, up to `max_steps`, as a program does that begins there.
+  std::vector<Step> run(const Place& place, int64_t max_steps, const Ranks& ranks) {
+    BatchSchedule schedule(config_of(ranks));
+    schedule.resume_at(place.train);
+    const TrainingDatasets datasets = build(ranks);
+    const int64_t num_steps =
+        std::min(max_steps, schedule.num_iterations() - place.train.iteration);
     std::vector<Step> steps(static_cast<size_t>(num_steps));
     for (int64_t rank = 0; rank < ranks.dp_size; ++rank)
-      run_rank(position, schedule, *datasets.train, ranks, rank, steps);
+      run_rank(place, schedule, datasets, ranks, rank, steps);
     return steps;
   }
 
-  void run_rank(RunPosition position, const BatchSchedule& schedule, const BlendedDataset& dataset,
+  void run_rank(Place place, const BatchSchedule& schedule, const TrainingDatasets& datasets,
                 const Ranks& ranks, int64_t rank, std::vector<Step>& steps) {
+    RunPosition& position = place.train;
     DataLoaderOptions options{.micro_batch_size = ranks.micro_batch_size,
                               .dp_rank = rank,
                               .dp_size = ranks.dp_size,
-                              .first_sample = position.consumed.rows,
-                              .curriculum = schedule.curriculum(),
-                              .finished_iterations = position.iteration,
-                              .consumed_tokens = position.consumed.tokens,
+                              .first_sample = place.valid_samples,
                               .vocab_size = kTinyVocabulary,
                               .num_threads = ranks.num_threads,
                               .read_ahead_batches = ranks.read_ahead};
     options.end_of_document_id = 63;
-    options.eod_mask_loss = ends_documents_;
-    DataLoader loader(*backend_, dataset, options,
-                      {[&](int64_t consumed) { return schedule.global_batch_size(consumed); },
-                       schedule.largest_global_batch_size()});
+    options.eod_mask_loss = config_.eod_mask_loss;
+    const int64_t valid_batch = config_.global_batch();
+    DataLoader validation(*backend_, *datasets.first(Split::kValid), options,
+                          {[=](int64_t) { return valid_batch; }, valid_batch});
+    options.first_sample = position.consumed.rows;
+    options.curriculum = schedule.curriculum();
+    options.finished_iterations = position.iteration;
+    options.consumed_tokens = position.consumed.tokens;
+    DataLoader training(*backend_, *datasets.train, options,
+                        {[&](int64_t consumed) { return schedule.global_batch_size(consumed); },
+                         schedule.largest_global_batch_size()});
     for (Step& step : steps) {
-      const GlobalBatch batch = loader.next();
-      const int64_t B = ranks.micro_batch_size, T = batch.seq_length;
-      const int64_t num_rows = batch.num_micro_batches * B * ranks.dp_size;
-      step.rows.resize(static_cast<size_t>(num_rows));
-      for (int64_t own = 0; own < batch.num_micro_batches * B; ++own) {
-        const int64_t at = (own / B * ranks.dp_size + rank) * B + own % B;
-        step.rows[static_cast<size_t>(at)] = row_of(batch, own, T);
+      position.consumed.tokens += take_batch(training, ranks, rank, step.rows);
+      position.consumed.rows += std::ssize(step.rows);
+      if (++position.iteration % config_.eval_interval == 0) {
+        take_batch(validation, ranks, rank, step.validated);
+        place.valid_samples += std::ssize(step.validated);
       }
-      ++position.iteration;
-      position.consumed.rows += num_rows;
-      position.consumed.tokens += batch.num_new_tokens;
-      step.after = position;
-      loader.release();
+      step.after = place;
     }
+  }
+
+  // Puts this rank's rows to their places among those of all ranks. Returns the tokens of all.
+  static int64_t take_batch(DataLoader& loader, const Ranks& ranks, int64_t rank,
+                            std::vector<Row>& rows) {
+    const GlobalBatch batch = loader.next();
+    const int64_t B = ranks.micro_batch_size, T = batch.seq_length;
+    rows.resize(static_cast<size_t>(batch.num_micro_batches * B * ranks.dp_size));
+    for (int64_t own = 0; own < batch.num_micro_batches * B; ++own) {
+      const int64_t at = (own / B * ranks.dp_size + rank) * B + own % B;
+      rows[static_cast<size_t>(at)] = row_of(batch, own, T);
+    }
+    const int64_t num_tokens = batch.num_new_tokens;
+    loader.release();
+    return num_tokens;
   }
 
   static Row row_of(const GlobalBatch& batch, int64_t own, int64_t T) {
@@ -216,14 +266,7 @@ class ResumedOrder : public testing::Test {
   // The tokens that are trained, one row after the other, are those of the samples in their order.
   void expect_samples_in_order(const std::vector<Step>& steps, Lengths lengths,
                                const Ranks& ranks) {
-    DatasetOptions options = options_;
-    if (is_cyclic_) {
-      options.cyclic = {.micro_batch_size = ranks.micro_batch_size,
-                        .data_parallel_size = ranks.dp_size,
-                        .shards = shards_};
-    }
-    const TrainingDatasets datasets =
-        build_training_datasets(options, {.train_samples = *config_.train_samples});
+    const TrainingDatasets datasets = build(ranks);
     const auto length = static_cast<size_t>(config_.seq_length);
     std::vector<int32_t> sample(length + 1);
     int64_t next = 0;
@@ -249,8 +292,7 @@ class ResumedOrder : public testing::Test {
               b_ = write_tiny_dataset(folder_ / "b", 45);
   std::unique_ptr<Backend> backend_ = create_cpu_backend(1);
   Config config_;
-  DatasetOptions options_;
-  bool is_cyclic_ = false, shards_ = false, ends_documents_ = false;
+  std::optional<CyclicOptions> cyclic_;  // of the run's first part
 };
 
 TEST_F(ResumedOrder, IsThatOfTheUndisturbedRunForEveryCombination) {
@@ -258,50 +300,57 @@ TEST_F(ResumedOrder, IsThatOfTheUndisturbedRunForEveryCombination) {
   const uint64_t rounds = from_environment("WEFT_TEST_ROUNDS", 1);
   std::cout << "WEFT_TEST_SEED=" << seed << " WEFT_TEST_ROUNDS=" << rounds << "\n";
   Chooser choose(seed);
+  int num_taken = 0, num_refused = 0;
+  const auto try_run = [&](OrderKind order, Data data, Sampler sampler, Sizes sizes,
+                           Lengths lengths) {
+    cyclic_.reset();
+    if (!choose_run(order, data, sampler, sizes, lengths, choose)) {
+      ++num_refused;
+      return;
+    }
+    ++num_taken;
+    cyclic_.reset();
+    Ranks ranks = any_ranks(choose);
+    const std::vector<Step> whole = run({}, INT64_MAX, ranks);
+    const int64_t num_steps = std::ssize(whole);
+    ASSERT_GT(num_steps, 3);
+    ASSERT_GT(whole.back().after.valid_samples, 0);
+    expect_samples_in_order(whole, lengths, ranks);
+    // The run is killed twice.
+    const int64_t first = choose.between(1, num_steps - 1),
+                  second = choose.between(first, num_steps);
+    std::vector<Step> parts;
+    for (const int64_t end : {first, second, num_steps}) {
+      const Place from = parts.empty() ? Place{} : parts.back().after;
+      for (Step& step : run(from, end - std::ssize(parts), ranks)) parts.push_back(std::move(step));
+      ranks = any_ranks(choose);
+    }
+    ASSERT_EQ(parts.size(), whole.size());
+    for (size_t i = 0; i < whole.size(); ++i) ASSERT_EQ(parts[i], whole[i]) << "step " << i;
+  };
   for (uint64_t round = 0; round < rounds; ++round) {
     for (const auto& [name, order] : kOrderKinds) {
-      for (const Data data : {Data::kOne, Data::kBlend, Data::kUnweighted, Data::kScheduled,
-                              Data::kCyclic, Data::kByDifficulty}) {
-        for (const Sizes sizes : {Sizes::kConstant, Sizes::kRampUp, Sizes::kSteps}) {
-          for (const Lengths lengths : {Lengths::kWhole, Lengths::kTruncate, Lengths::kReshape}) {
-            // A curriculum by difficulty draws whole samples.
-            if (data == Data::kByDifficulty && lengths == Lengths::kReshape) continue;
-            SCOPED_TRACE("WEFT_TEST_SEED=" + std::to_string(seed) + " round " +
-                         std::to_string(round) + " --sample-order " + name + ", data " +
-                         std::to_string(static_cast<int>(data)) + ", sizes " +
-                         std::to_string(static_cast<int>(sizes)) + ", lengths " +
-                         std::to_string(static_cast<int>(lengths)));
-            choose_run(order, data, sizes, lengths, choose);
-            // Reshaped rows are known by their masks.
-            if (lengths == Lengths::kReshape) ends_documents_ = false;
-            Ranks ranks = any_ranks(choose);
-            const std::vector<Step> whole = run({}, INT64_MAX, ranks);
-            const int64_t num_steps = std::ssize(whole);
-            ASSERT_GT(num_steps, 3);
-            expect_samples_in_order(whole, lengths, ranks);
-            // The run is killed twice.
-            const int64_t first = choose.between(1, num_steps - 1),
-                          second = choose.between(first, num_steps);
-            std::vector<Step> parts;
-            for (const int64_t end : {first, second, num_steps}) {
-              // The cyclic order is Megatron's, which depends on the ranks.
-              const Ranks before = ranks;
-              ranks = any_ranks(choose);
-              if (is_cyclic_) {
-                ranks.micro_batch_size = before.micro_batch_size;
-                ranks.dp_size = before.dp_size;
-              }
-              const RunPosition from = parts.empty() ? RunPosition{} : parts.back().after;
-              for (Step& step : run(from, end - std::ssize(parts), ranks))
-                parts.push_back(std::move(step));
+      for (const Data data : {Data::kOne, Data::kBlend, Data::kUnweighted,
+                              Data::kScheduledBySamples, Data::kScheduledByTokens}) {
+        for (const Sampler sampler : {Sampler::kSingle, Sampler::kCyclic, Sampler::kByDifficulty}) {
+          for (const Sizes sizes : {Sizes::kConstant, Sizes::kRampUp, Sizes::kSteps}) {
+            for (const Lengths lengths : {Lengths::kWhole, Lengths::kTruncate, Lengths::kReshape}) {
+              SCOPED_TRACE(fmt::format(
+                  "WEFT_TEST_SEED={} round {} --sample-order {}, data {}, sampler {}, sizes {}, "
+                  "lengths {}",
+                  seed, round, name, static_cast<int>(data), static_cast<int>(sampler),
+                  static_cast<int>(sizes), static_cast<int>(lengths)));
+              try_run(order, data, sampler, sizes, lengths);
+              if (HasFatalFailure()) return;
             }
-            ASSERT_EQ(parts.size(), whole.size());
-            for (size_t i = 0; i < whole.size(); ++i) ASSERT_EQ(parts[i], whole[i]) << "step " << i;
           }
         }
       }
     }
   }
+  std::cout << num_taken << " combinations, " << num_refused << " others are refused\n";
+  EXPECT_GT(num_taken, 2 * num_refused / 3);
+  EXPECT_GT(num_refused, 0);
 }
 
 }  // namespace
