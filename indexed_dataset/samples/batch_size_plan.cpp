@@ -51,16 +51,21 @@ BatchSizePlan BatchSizePlan::of_steps(const std::string& schedule, int64_t seque
   std::string words = schedule;
   std::replace(words.begin(), words.end(), ',', ' ');
   std::istringstream stream(words);
+  int64_t tokens_before = 0;
   for (std::string word; stream >> word;) {
     const size_t colon = word.find(':');
     if (colon == std::string::npos) throw_bad(schedule, word + " has no colon");
     const auto tokens = find_number(word.substr(0, colon)),
                size = find_number(word.substr(colon + 1));
     if (!tokens || !size || *size < 1) throw_bad(schedule, word + " is not TOKENS:SIZE");
+    // A suffix that was mistyped would otherwise move a size to another place without a word.
+    if (!plan.steps_.empty() && *tokens <= tokens_before) {
+      throw_bad(schedule, word + " comes after a size from " + std::to_string(tokens_before) +
+                              " tokens on, and tokens must increase");
+    }
+    tokens_before = *tokens;
     plan.steps_.push_back({*tokens / sequence_length, *size});
   }
-  std::stable_sort(plan.steps_.begin(), plan.steps_.end(),
-                   [](const Step& a, const Step& b) { return a.first_sample < b.first_sample; });
   if (plan.steps_.empty() || plan.steps_.front().first_sample != 0)
     throw_bad(schedule, "the first size must be that from 0 on");
   for (size_t i = 1; i < plan.steps_.size(); ++i) {

@@ -24,7 +24,7 @@ TEST(BatchSizePlan, StepsBeginAtTheirTokens) {
   EXPECT_EQ(plan.batch_size(750'000'000'000 / 2048 - 1), 3072);
   EXPECT_EQ(plan.batch_size(int64_t{1} << 60), 6144);
   EXPECT_FALSE(BatchSizePlan::of_steps("0:8", 16).changes());
-  EXPECT_EQ(BatchSizePlan::of_steps("1k:4,0:8", 16).largest(), 8);
+  EXPECT_EQ(BatchSizePlan::of_steps("0:8,1k:4", 16).largest(), 8);
 }
 
 TEST(BatchSizePlan, RefusesWhatIsNoSchedule) {
@@ -44,6 +44,11 @@ TEST(BatchSizePlan, RefusesWhatIsNoSchedule) {
     EXPECT_THAT(error(bad), HasSubstr("is not TOKENS:SIZE")) << bad;
   }
   EXPECT_THAT(error("0:8 32:4 40:2"), HasSubstr("two sizes begin with sample 2"));
+  // The last suffix is mistyped.
+  EXPECT_THAT(error("0:768 250B:1536 500M:3072"),
+              HasSubstr("500M:3072 comes after a size from 250000000000 tokens on"));
+  EXPECT_THAT(error("1k:4,0:8"), HasSubstr("0:8 comes after a size from 1000 tokens on"));
+  EXPECT_THAT(error("0:8 64:4 64:2"), HasSubstr("tokens must increase"));
 }
 
 // The sums against a loop over all batches.
