@@ -27,7 +27,7 @@ int64_t first_sample_of(const BlendChange& change, int64_t sequence_length);
 struct BlendPlan {
   // All datasets that the run takes samples from, each once, without weights.
   Blend datasets;
-  // How many samples are asked of each dataset's index: as many as if the first blend that names it
+  // The number of samples that are asked of each dataset's index: as many as if the first blend that names it
   // lasted to the end of the run, so that later changes of the schedule change no earlier sample.
   std::vector<std::optional<int64_t>> num_asked;
   // Each phase follows the greedy rule from its own beginning, and each dataset goes on with the

@@ -1,5 +1,5 @@
-// Which dataset of a blend gives sample k, and which of that dataset's samples it is: Megatron's
-// greedy rule (megatron/core/datasets/helpers.cpp, build_blending_indices and
+// The blending index tells which dataset of a blend gives sample k, and which of that dataset's samples it
+// is, by Megatron's greedy rule (megatron/core/datasets/helpers.cpp, build_blending_indices and
 // build_exhaustive_blending_indices).
 //
 //   Sample k comes from the dataset that is furthest behind its share: the one with the largest

@@ -51,7 +51,7 @@ WEFT_VECTOR_CLONES void flag_within_reach(const double* weights, const double* b
   }
 }
 
-// Which one is the largest cannot be foreseen, so that there is no jump that depends on it.
+// The loop has no jump that depends on the position of the largest one, as no processor could predict it.
 WEFT_VECTOR_CLONES Furthest find_furthest(const double* weights, const double* counts, size_t size,
                                           double k, double* behind) {
   Doubles largest = Doubles{} + kNever;

@@ -1,4 +1,4 @@
-// How many processes were started together, as their launcher says it in the environment:
+// The number of processes that were started together, as their launcher tells it in the environment:
 //
 //   mpirun (Open MPI)              OMPI_COMM_WORLD_SIZE
 //   srun --mpi=pmix                PMIX_RANK; SLURM_STEP_NUM_TASKS says how many
@@ -27,7 +27,7 @@ using FindVariable = std::function<std::optional<std::string>(const char* name)>
 
 // Throws std::invalid_argument, which names the variable, where a number is none.
 Launch find_launch(const FindVariable& find_variable);
-// The same from this process's environment.
+// Reads it from the environment of this process.
 Launch find_launch();
 
 }  // namespace weft

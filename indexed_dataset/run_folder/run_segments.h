@@ -50,8 +50,8 @@ void check_same_datasets(const RunSegment& segment, Split split, const std::stri
 // Returns the names of all datasets that the parts of a run read.
 DatasetNames dataset_names_of(const std::vector<RunSegment>& segments);
 
-// Returns true if sample i of `split` is the same in both segments, for every i and every group. Of a
-// curriculum's samples they may still train other parts.
+// Returns true if sample i of `split` is the same in both segments, for every i and every group. If
+// their curricula differ, they may still train other parts of these samples.
 bool have_equal_samples(const RunSegment& a, const RunSegment& b, Split split);
 
 // Reads the segment's file of --unsee, from the copy if that is there; null without one. Throws

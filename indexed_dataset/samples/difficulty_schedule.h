@@ -8,7 +8,7 @@
 
 namespace weft {
 
-// The names are those of DeepSpeed's JSON, without total_"curriculum_"step.
+// The names are those of DeepSpeed's JSON, but for total_step, which is total_curriculum_step there.
 struct CurriculumOptions {
   std::string schedule_type = {};  // fixed_linear, fixed_root or fixed_discrete; "": there is none
   std::string mode = "truncate";   // what it means for sequences: length_curriculum.h

@@ -11,8 +11,9 @@ namespace {
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}
-  // Returns a number below `bound`, from the upper or lower 32 bits of a product. The numbers are a
-  // little more probable, by less than bound / 2^64.
+  // Returns a number below `bound`: the upper half of the product of `bound` and 64 random bits, or the
+  // remainder of these bits. As 2^64 is no multiple of `bound`, some numbers are more probable than
+  // others, by less than one part in 2^64 / bound.
   uint64_t below(uint64_t bound) {
     const uint64_t x = next();
     if (bound <= UINT32_MAX) return ((x >> 32) * bound + ((x & UINT32_MAX) * bound >> 32)) >> 32;

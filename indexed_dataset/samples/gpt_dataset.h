@@ -76,7 +76,7 @@ class GptDataset {
   HeldIndex index_;
 };
 
-// How many samples a run wants from each split.
+// The numbers of samples that a run wants from each split.
 struct DatasetTargetSizes {
   int64_t train_samples = 0;
   int64_t valid_samples = 0;

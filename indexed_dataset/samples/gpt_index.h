@@ -1,4 +1,4 @@
-// Which tokens make sample number i of a split, as Megatron-Core orders them
+// The index of a split tells which tokens make its sample number i, as Megatron-Core orders them
 // (core/datasets/gpt_dataset.py and its C++ extension; the idea with numbers stands in README.md).
 //
 //   document_index  sequence ids of all epochs, shuffled: their tokens in this order are one stream
@@ -34,7 +34,7 @@ struct GptIndexOptions {
   OrderKind order = OrderKind::kCore;
 };
 
-// How often the split is read.
+// The number of times that a run reads the split.
 struct EpochPlan {
   int64_t num_tokens_per_epoch = 0;
   int64_t num_epochs = 1;

@@ -37,7 +37,7 @@ struct OrderRules {
   bool shuffles = true;
   // Rows of the sample index have 64 bits when there are 2^30 of them, wherever they point.
   bool widens_by_count = false;
-  // How many samples of each dataset a blend builds, and how many it has: blend_sizes.h.
+  // A blend has, and builds of each dataset, as many samples as older programs do: blend_sizes.h.
   bool has_old_blend_sizes = false;
 };
 

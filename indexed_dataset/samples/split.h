@@ -1,4 +1,4 @@
-// Which sequences of a dataset train, validate and test: Megatron's --split, by the rule of
+// Splits the sequences of a dataset for training, validation and test, as Megatron's --split, by the rule of
 // Megatron-Core 0.5 and later (core/datasets/blended_megatron_dataset_config.py) or that of the older
 // programs (Megatron-LM v2, data/dataset_utils.py, get_train_valid_test_split_).
 #pragma once

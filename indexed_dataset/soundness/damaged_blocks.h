@@ -1,4 +1,5 @@
-// Which blocks differ from their checksums, and whose data lies in them. Internal to this folder.
+// Finds the blocks that differ from their checksums, and the documents that lie in them. Internal to this
+// folder.
 #pragma once
 
 #include <cstdint>

@@ -32,8 +32,8 @@ class LockFile {
 
   // Returns the command that was killed when it had begun to write `file`; nothing if none says so.
   std::optional<std::string> find_writer(const std::filesystem::path& file) const;
-  // Says in the file, before they are made, that `command` writes these files beside it: whoever takes
-  // the lock after a kill knows by that whose they are. Throws std::system_error.
+  // Says in the file, before they are made, that `command` writes these files beside it: the
+  // program that takes the lock after a kill knows by that which command left them. Throws std::system_error.
   void add_files(const std::string& command, const std::vector<std::filesystem::path>& files);
   // For an owner that comes to its end and leaves them on purpose: they keep the lock no longer.
   void release_files(const std::vector<std::filesystem::path>& files) noexcept;

@@ -11,7 +11,7 @@
 
 namespace weft {
 
-// Where a run stands between two steps.
+// The position of a run between two steps.
 struct RunPosition {
   int64_t iteration = 0;                // finished steps
   LengthCurriculum::Consumed consumed;  // rows are what Megatron calls consumed samples
