@@ -69,6 +69,11 @@ std::vector<SamplePart> BlendedDataset::sample_parts(int64_t i) const {
   return dataset(place.dataset_idx).sample_parts(place.sample_idx);
 }
 
+std::vector<SamplePart> BlendedDataset::sample_parts(int64_t i, int64_t first, int64_t last) const {
+  const Place place = locate(i);
+  return dataset(place.dataset_idx).sample_parts(place.sample_idx, first, last);
+}
+
 std::string BlendedDataset::description() const {
   if (num_datasets() == 1) return datasets_[0].reader().prefix().string();
   return "the blend of " + std::to_string(num_datasets()) + " datasets";

@@ -48,6 +48,7 @@ class BlendedDataset {
   void prefetch_step(int64_t i, int step) const;
   void prefetch(int64_t i, int64_t begin, int64_t count) const;
   std::vector<SamplePart> sample_parts(int64_t i) const;
+  std::vector<SamplePart> sample_parts(int64_t i, int64_t first, int64_t last) const;
 
   int64_t num_datasets() const { return std::ssize(datasets_); }
   const GptDataset& dataset(int64_t idx) const { return datasets_[static_cast<size_t>(idx)]; }

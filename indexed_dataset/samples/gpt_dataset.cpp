@@ -132,14 +132,17 @@ void GptDataset::prefetch(int64_t i, int64_t begin, int64_t count) const {
 }
 
 std::vector<SamplePart> GptDataset::sample_parts(int64_t i) const {
+  return sample_parts(i, 0, sequence_length_ + 1);
+}
+
+std::vector<SamplePart> GptDataset::sample_parts(int64_t i, int64_t first, int64_t last) const {
   std::vector<SamplePart> parts;
-  for_each_part(i, 0, sequence_length_ + 1,
-                [&](int64_t sequence_idx, int64_t begin, int64_t count) {
-                  parts.push_back({.sequence_idx = sequence_idx,
-                                   .document_idx = reader_->document_of_sequence(sequence_idx),
-                                   .begin_token = begin,
-                                   .num_tokens = count});
-                });
+  for_each_part(i, first, last, [&](int64_t sequence_idx, int64_t begin, int64_t count) {
+    parts.push_back({.sequence_idx = sequence_idx,
+                     .document_idx = reader_->document_of_sequence(sequence_idx),
+                     .begin_token = begin,
+                     .num_tokens = count});
+  });
   return parts;
 }
 

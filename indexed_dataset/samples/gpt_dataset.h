@@ -60,6 +60,8 @@ class GptDataset {
   void prefetch(int64_t i, int64_t begin, int64_t count) const;
   // The pieces of sample i in order; their tokens add up to sequence_length() + 1.
   std::vector<SamplePart> sample_parts(int64_t i) const;
+  // The pieces of its tokens [first, last).
+  std::vector<SamplePart> sample_parts(int64_t i, int64_t first, int64_t last) const;
 
   const GptIndexView& index() const { return index_.view; }
   const DatasetReader& reader() const { return *reader_; }

@@ -1,29 +1,9 @@
 #include "inspect/lookup/taken_samples.h"
 
-#include <algorithm>
 #include <stdexcept>
 #include <string>
 
 namespace weft {
-namespace {
-
-// Keeps tokens [begin, begin + count) of a sample.
-std::vector<SamplePart> cut(const std::vector<SamplePart>& parts, int64_t begin, int64_t count) {
-  std::vector<SamplePart> kept;
-  int64_t position = 0;  // of the part's first token in the sample
-  for (SamplePart part : parts) {
-    const int64_t from = std::max(begin - position, int64_t{0});
-    const int64_t to = std::min(begin + count - position, part.num_tokens);
-    position += part.num_tokens;
-    if (from >= to) continue;
-    part.begin_token += from;
-    part.num_tokens = to - from;
-    kept.push_back(part);
-  }
-  return kept;
-}
-
-}  // namespace
 
 std::optional<CurriculumRows> curriculum_rows_of(const RunSegment& segment) {
   const CurriculumOptions& options = segment.order.curriculum;
@@ -46,9 +26,8 @@ LengthCurriculum::Row TakenSamples::row(int64_t i) const {
 }
 
 std::vector<SamplePart> TakenSamples::parts(int64_t i) const {
-  if (are_whole()) return dataset_->sample_parts(i);
   const LengthCurriculum::Row taken = row(i);
-  return cut(dataset_->sample_parts(taken.sample), taken.begin, taken.length + 1);
+  return dataset_->sample_parts(taken.sample, taken.begin, taken.begin + taken.length + 1);
 }
 
 bool TakenSamples::is_unseen(int64_t i, const SamplePart& part) const {

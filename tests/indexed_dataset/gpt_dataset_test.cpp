@@ -104,6 +104,15 @@ TEST_F(GptDatasetTest, PartsAddUpToTheSampleEverywhere) {
             << "sample " << i << " from " << begin;
         ASSERT_EQ(labels, std::vector(first + 1, first + length + 1))
             << "sample " << i << " from " << begin;
+        std::vector<int32_t> in_parts;
+        for (const SamplePart& part : dataset.sample_parts(i, begin, begin + length)) {
+          ASSERT_GT(part.num_tokens, 0);
+          for (int64_t k = 0; k < part.num_tokens; ++k) {
+            in_parts.push_back(
+                static_cast<int32_t>(100 * part.sequence_idx + part.begin_token + k));
+          }
+        }
+        ASSERT_EQ(in_parts, inputs) << "sample " << i << " from " << begin;
       }
     }
   }
