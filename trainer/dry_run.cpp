@@ -176,7 +176,7 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, int64_
   const BatchSchedule schedule(config);
   const RunVocabulary vocabulary = find_run_vocabulary(config);
   check_padding(config, vocabulary);
-  check_document_ends(config, vocabulary);
+  const std::string doubt = check_document_ends(config, vocabulary);
   const PlannedDevice device(config);
   TrainerOptions options = trainer_options(config, vocabulary.num_tokens);
   if (device.profile)
@@ -191,6 +191,7 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, int64_
                                         });
   const MemoryPlan& plan = largest->plan();
   std::string text = start_banner(config, notes, schedule, vocabulary);
+  if (!doubt.empty()) text += "WARNING: " + doubt + "\n";
   text += fmt::format("> device: {}\n", device.description);
   text += stage_lines(config, topology) + num_parameters_lines(options.shape, topology);
   if (topology.pp_size > 1) {

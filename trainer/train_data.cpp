@@ -70,7 +70,7 @@ DataLoaderOptions TrainLoop::loader_options(int64_t first_sample) const {
                             .has_samples = chunk.has_embedding || chunk.has_head ||
                                            trainer_->shape().needs_document_bounds(),
                             .num_threads = config_.num_workers};
-  options.end_of_document_id = vocabulary_.end_of_document_id();
+  options.end_of_document_id = static_cast<int32_t>(vocabulary_.end_of_document);
   options.eod_mask_loss = config_.eod_mask_loss;
   if (config_.dataloader_inter_document_masking) {
     options.document_ends = DocumentEnds::kDataset;

@@ -65,7 +65,7 @@ TrainLoop::TrainLoop(const Config& config, const std::vector<std::string>& notes
       unseen_(read_unseen_documents(config)),
       lr_(lr_settings(config)) {
   check_padding(config_, vocabulary_);
-  check_document_ends(config_, vocabulary_);
+  const std::string doubt = check_document_ends(config_, vocabulary_);
   check_threads(config_);
   lock_folders();  // first: the folder of a live run gets no failure.json of this one
   if (!config_.run_folder().empty()) ranks_.set_failure_folder(config_.run_folder());
@@ -73,6 +73,7 @@ TrainLoop::TrainLoop(const Config& config, const std::vector<std::string>& notes
   const std::optional<CheckpointChoice> checkpoint = choose_checkpoint_of_all_ranks();
   const DeviceChoice device = choose_device(config_);
   print(start_banner(config_, notes, schedule_, vocabulary_));
+  if (!doubt.empty()) print("WARNING: " + doubt + "\n");
   backend_ = create_backend(device.kind, config_, local_rank(ranks_));
   ProfilingBackend* profiled = nullptr;
   if (config_.profiled_steps()) {
@@ -137,10 +138,10 @@ Facts TrainLoop::facts() const {
   }
   facts.emplace_back("the program's checksum", program_checksum());
   facts.emplace_back("the file of --unsee", unseen_ ? unseen_->sha256() : "");
-  facts.emplace_back("the vocabulary",
-                     fmt::format("{} tokens, {} ends documents {} {}", vocabulary_.num_tokens,
-                                 vocabulary_.end_of_document_id(), vocabulary_.vocab_sha256,
-                                 vocabulary_.merge_sha256));
+  facts.emplace_back(
+      "the vocabulary",
+      fmt::format("{} tokens, {} ends documents {} {}", vocabulary_.num_tokens,
+                  vocabulary_.end_of_document, vocabulary_.vocab_sha256, vocabulary_.merge_sha256));
   for (const DatasetIdentity& dataset : data_watch_.identities())
     facts.emplace_back("the dataset " + dataset.prefix, describe(dataset));
   return facts;

@@ -35,6 +35,11 @@ DatasetVocabulary vocabulary_from(const Json& json) {
   take("merge_sha256", vocabulary.merge_sha256);
   if (json.contains("size") && json["size"].is_number_integer())
     vocabulary.size = std::clamp<int64_t>(json["size"].get<int64_t>(), 0, kMaxCount);
+  // A token that the vocabulary does not have ends no document.
+  const auto end = json.find("end_of_document");
+  if (end != json.end() && end->is_number_unsigned() &&
+      end->get<uint64_t>() < static_cast<uint64_t>(vocabulary.size))
+    vocabulary.end_of_document = end->get<int64_t>();
   return vocabulary;
 }
 
@@ -49,7 +54,9 @@ Json to_json(const DatasetVocabulary& vocabulary) {
           {"vocab_file", vocabulary.vocab_file},
           {"vocab_sha256", vocabulary.vocab_sha256},
           {"merge_file", vocabulary.merge_file},
-          {"merge_sha256", vocabulary.merge_sha256}};
+          {"merge_sha256", vocabulary.merge_sha256},
+          {"end_of_document",
+           vocabulary.end_of_document < 0 ? Json() : Json(vocabulary.end_of_document)}};
 }
 
 DatasetVocabulary read_dataset_vocabulary(const std::filesystem::path& prefix) {

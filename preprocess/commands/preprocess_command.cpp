@@ -108,10 +108,13 @@ class PreprocessCommand final : public Command {
     for (auto& [name, value] : origin.options) {
       if (name == "origin-key") value = options_.resolved_origin_key();
     }
-    origin.vocabulary = {found.vocabulary->size(),
-                         std::filesystem::absolute(found.files.vocab_file).string(),
-                         std::filesystem::absolute(found.files.merge_file).string(),
-                         found.vocab_sha256, found.merge_sha256};
+    origin.vocabulary = {
+        found.vocabulary->size(),
+        std::filesystem::absolute(found.files.vocab_file).string(),
+        std::filesystem::absolute(found.files.merge_file).string(),
+        found.vocab_sha256,
+        found.merge_sha256,
+        options_.config.rules.append_eod ? found.vocabulary->end_of_document() : -1};
     print_to_log("Time to startup: " + python_float(seconds_since(start)));
 
     ProgressPrinter progress(options_.log_interval);

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "indexed_dataset/pair/reader.h"
+#include "indexed_dataset/process/exit_code.h"
 #include "tests/trainer/training_run.h"
 
 namespace weft {
@@ -100,6 +102,45 @@ TEST_F(Documents, WhoseEndIsNotFoundAreRefused) {
     }
   }
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run/metrics.jsonl"));
+}
+
+TEST_F(Documents, WhoseEndIsNamedNeedNotEndWithTheLastToken) {
+  ASSERT_EQ(
+      run(arguments("tokens", 4, with(kBoth, {"--vocab-size", "67", "--eod-token-id", "63"}))), 0)
+      << output();
+  EXPECT_THAT(output(), HasSubstr("documents end with token 63, that of --eod-token-id"));
+  ASSERT_EQ(
+      run(arguments("core", 4, {"--dataloader-inter-document-masking", "--vocab-size", "67"})), 0);
+  EXPECT_EQ(trajectory("tokens"), trajectory("core"));
+  const auto manifest = nlohmann::json::parse(read_file(folder_ / "tokens/run_manifest.json"));
+  EXPECT_EQ(manifest.at("vocabulary").at("end_of_document"), 63);
+}
+
+TEST_F(Documents, WhoseEndChangesOnResumeAreRefusedUnlessItIsNamed) {
+  const DatasetReader reader(prefix_);
+  std::fstream bin(prefix_ + ".bin", std::ios::binary | std::ios::in | std::ios::out);
+  bin.seekp(2 * (reader.length(0) - 1));
+  bin.write("\x3e", 1);  // one document ends with token 62
+  bin.close();
+  const Arguments larger = with(kBoth, {"--vocab-size", "67"});
+  const Arguments named = with(larger, {"--eod-token-id", "62"});
+  ASSERT_EQ(run(arguments("run", 12, with(named, {"--exit-interval", "5"}))), 0) << output();
+  write_file_atomically(prefix_ + ".manifest.json", R"({"vocabulary":{"size":64}})");
+  EXPECT_EQ(run(arguments("run", 12, larger)), static_cast<int>(ExitCode::kBadInput));
+  EXPECT_THAT(output(), HasSubstr("documents ended with token 62, that of --eod-token-id, when the "
+                                  "checkpoint was saved and end with token 63, the last one of"));
+  EXPECT_EQ(run(arguments("run", 12, with(named, {"--exit-interval", "5"}))), 0) << output();
+  EXPECT_THAT(output(), testing::Not(HasSubstr("documents ended with token")));
+  EXPECT_EQ(run(arguments("run", 12, with(larger, {"--eod-token-id", "63"}))), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("63, that of --eod-token-id, now: the run goes on with the new"));
+}
+
+TEST_F(Documents, AnEndThatIsNamedForNothingIsAWarning) {
+  ASSERT_EQ(run(arguments("run", 4, {"--eod-token-id", "62", "--dry-run"})), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("WARNING: --eod-token-id 62: none of the first 64 documents of " +
+                                  prefix_ + " ends with it"));
+  ASSERT_EQ(run(arguments("run", 4, {"--eod-token-id", "63", "--dry-run"})), 0) << output();
+  EXPECT_THAT(output(), testing::Not(HasSubstr("WARNING: --eod-token-id")));
 }
 
 }  // namespace

@@ -82,10 +82,37 @@ TEST(RunVocabulary, ComesFromTheMostParticularSource) {
   EXPECT_THROW(find_run_vocabulary(config), std::system_error);
   write_file_atomically(folder / "vocab.json", R"({"a":0,"b":1,"c":2,"<|endoftext|>":3})");
   EXPECT_EQ(find_run_vocabulary(config).num_tokens, 4);
-  EXPECT_EQ(find_run_vocabulary(config).end_of_document_id(), 3);
+  EXPECT_EQ(find_run_vocabulary(config).end_of_document, 3);
   config.vocab_size = 50257;
   EXPECT_EQ(find_run_vocabulary(config).num_tokens, 50257);
-  EXPECT_EQ(find_run_vocabulary(config).end_of_document_id(), 3) << "the dataset's, all the same";
+  EXPECT_EQ(find_run_vocabulary(config).end_of_document, 3) << "the dataset's, all the same";
+}
+
+TEST(RunVocabulary, TheTokenThatEndsDocumentsNeedNotBeTheLast) {
+  const TemporaryFolder folder;
+  Config config = base_config();
+  config.data_path = {(folder / "data").string()};
+  config.vocab_file = (folder / "vocab.json").string();
+  write_file_atomically(folder / "vocab.json", R"({"<|endoftext|>":0,"a":1,"b":2,"c":3})");
+  EXPECT_EQ(find_run_vocabulary(config).end_of_document, 0);
+  write_file_atomically(folder / "data.manifest.json",
+                        R"({"vocabulary":{"size":4,"end_of_document":1}})");
+  EXPECT_EQ(find_run_vocabulary(config).end_of_document, 1) << "the dataset knows best";
+  config.vocab_file.clear();
+  EXPECT_EQ(find_run_vocabulary(config).end_of_document, 1);
+  config.eod_token_id = 2;
+  EXPECT_EQ(find_run_vocabulary(config).end_of_document, 2);
+  config.eod_token_id = 4;
+  EXPECT_THAT([&] { find_run_vocabulary(config); },
+              testing::ThrowsMessage<std::invalid_argument>(
+                  HasSubstr("the end-of-document token 4, that of --eod-token-id, is outside")));
+  config.eod_token_id.reset();
+  for (const char* unknown : {"null", "-1", "4", "\"2\"", "18446744073709551615", "1.5"}) {
+    write_file_atomically(
+        folder / "data.manifest.json",
+        R"({"vocabulary":{"size":4,"end_of_document":)" + std::string(unknown) + "}}");
+    EXPECT_EQ(find_run_vocabulary(config).end_of_document, 3) << unknown;
+  }
 }
 
 TEST(RunVocabulary, AnotherFileThanTheDatasetsIsRefused) {
@@ -353,6 +380,37 @@ TEST(Resume, AVocabularyOfOtherEntriesIsRefused) {
   config.finetune = false;
   ours.vocabulary.vocab_sha256 = ours.vocabulary.merge_sha256 = "";
   EXPECT_THAT(plan_resume(info, shape, config, ours).warnings, testing::IsEmpty());
+}
+
+TEST(Resume, AnotherEndOfDocumentsIsRefusedUnlessToldWhereTheRunLooksForIt) {
+  Config config = base_config();
+  config.eod_mask_loss = true;
+  const ModelShape shape = model_shape(config, 64);
+  CheckpointInfo info = saved_by(config, shape);
+  info.data.vocabulary.end_of_document = 66;
+  info.data.vocabulary.end_of_document_source = "the last one of --vocab-size";
+  DataIdentity ours = data_of_run();
+  ours.vocabulary.end_of_document = 63;
+  ours.vocabulary.end_of_document_source = "the last one of tiny";
+  EXPECT_THAT([&] { plan_resume(info, shape, config, ours); },
+              testing::ThrowsMessage<std::runtime_error>(testing::AllOf(
+                  HasSubstr("documents ended with token 66, the last one of --vocab-size, "
+                            "when the checkpoint was saved and end with token 63, the last "
+                            "one of tiny, now"),
+                  HasSubstr("give --eod-token-id 66 to go on as before"))));
+  config.eod_token_id = 63;
+  EXPECT_THAT(plan_resume(info, shape, config, ours).warnings,
+              testing::Contains(HasSubstr("now: the run goes on with the new value")));
+  config.eod_token_id.reset();
+  info.data.vocabulary.end_of_document = -1;  // of a version that did not save it
+  EXPECT_THAT(plan_resume(info, shape, config, ours).warnings, testing::IsEmpty());
+  info.data.vocabulary.num_tokens = 67;
+  EXPECT_THAT(plan_resume(info, shape, config, ours).warnings,
+              testing::ElementsAre(HasSubstr("It may have been 66, the last one of s, and is 63")));
+  config.eod_mask_loss = false;
+  info.data.vocabulary.end_of_document = 66;
+  EXPECT_THAT(plan_resume(info, shape, config, ours).warnings,
+              testing::ElementsAre(HasSubstr("--eod-mask-loss was true")));
 }
 
 TEST(Resume, AnotherArchitectureIsRefusedWithEveryDifference) {

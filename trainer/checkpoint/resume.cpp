@@ -262,9 +262,9 @@ Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape, co
     // The order of samples begins anew, so only the vocabulary matters.
     return {.state = {.scalars = {}, .lr = LrSchedule(ours)},
             .load_optimizer = false,
-            .warnings = compare_data({{}, checkpoint.data.vocabulary}, data).refused};
+            .warnings = compare_data({{}, checkpoint.data.vocabulary}, data, config).refused};
   }
-  DataDifferences data_changes = compare_data(checkpoint.data, data);
+  DataDifferences data_changes = compare_data(checkpoint.data, data, config);
   if (!data_changes.refused.empty()) {
     throw std::runtime_error("the checkpoint in " + config.load +
                              " does not fit the data of this run: " + data_changes.refused.front());

@@ -106,7 +106,8 @@ struct Config {
   std::string data_cache_path;  // empty: indexes are built in memory
   std::string split = "969,30,1";
   std::string vocab_file, merge_file;
-  std::optional<int64_t> vocab_size;  // the tokenizer's; run_vocabulary.h finds it if not given
+  std::optional<int64_t> vocab_size;    // the tokenizer's; run_vocabulary.h finds it if not given
+  std::optional<int64_t> eod_token_id;  // the token that ends documents; found likewise
   bool eod_mask_loss = false, reset_position_ids = false, reset_attention_mask = false;
   bool dataloader_inter_document_masking = false;
   std::string unsee;  // a file of documents without loss (run_folder/unseen_documents.h)
@@ -160,6 +161,10 @@ struct Config {
   // Returns the steps of --profile-steps, if it is given. Throws std::invalid_argument for a text that
   // is no range of steps.
   std::optional<StepRange> profiled_steps() const;
+  // Some options need the token that ends documents.
+  bool looks_for_document_ends() const {
+    return eod_mask_loss || reset_position_ids || reset_attention_mask;
+  }
   // In Megatron-Core inter-document masking restarts the positions, too.
   bool restarts_positions() const {
     return reset_position_ids || dataloader_inter_document_masking;

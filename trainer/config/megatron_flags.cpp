@@ -136,6 +136,7 @@ std::span<const KnownFlag> flags_not_supported() {
       {"--skip-train-iteration-range", -1, "no ranges can be skipped in this version"},
       {"--iterations-to-skip", -1, "no ranges can be skipped in this version"},
       {"--mock-data", 0, "give --data-path"},
+      {"--null-tokenizer-eod-id", 1, "give --eod-token-id"},
       {"--train-idx-path", 1, kForcedIndex},
       {"--train-desc-path", 1, kForcedIndex},
       {"--train-doc-idx-path", 1, kForcedIndex},

@@ -199,6 +199,9 @@ void visit_options(C& c, Visitor& v) {
   v("merge-file", c.merge_file, "GPT-2 merges.txt; kept for the run manifest");
   v("vocab-size", c.vocab_size,
     "tokenizer vocabulary (default: counted in --vocab-file, else from PREFIX.manifest.json)");
+  v("eod-token-id", c.eod_token_id,
+    "the token that ends documents (default: that of PREFIX.manifest.json, else <|endoftext|> of "
+    "--vocab-file, else the tokenizer's last)");
   v("eod-mask-loss", c.eod_mask_loss, "no loss where the input is the end-of-document token");
   v("reset-position-ids", c.reset_position_ids,
     "positions restart after each end-of-document token");

@@ -47,6 +47,8 @@ void check_shape(const Config& c, ProblemList& p) {
   p.positive(c.ffn_hidden_size, "--ffn-hidden-size");
   p.positive(c.kv_channels, "--kv-channels");
   p.positive(c.vocab_size, "--vocab-size");
+  p.add_if(c.eod_token_id.value_or(0) < 0, "--eod-token-id {} is no token id: give 0 or more",
+           c.eod_token_id.value_or(0));
   p.positive(c.pad_vocab_size_to, "--pad-vocab-size-to");
   p.positive(c.make_vocab_size_divisible_by, "--make-vocab-size-divisible-by");
   p.add_if(

@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "indexed_dataset/process/parallel_for.h"
+#include "indexed_dataset/process/parse_json.h"
 
 namespace weft {
 
@@ -85,6 +86,33 @@ void add_vocabulary_differences(const RunVocabulary& saved, const RunVocabulary&
   compare(saved.merge_sha256, saved.merge_file, ours.merge_sha256, ours.merge_file);
 }
 
+// Masks and positions follow from the token that ends documents.
+void add_end_of_document_difference(const RunVocabulary& saved, const RunVocabulary& ours,
+                                    bool is_given, DataDifferences& differences) {
+  if (saved.num_tokens <= 0 || saved.end_of_document == ours.end_of_document) return;
+  if (saved.end_of_document >= 0) {
+    const std::string change = fmt::format(
+        "documents ended with token {}, {}, when the checkpoint was saved and end with token {}, {}, now",
+        saved.end_of_document, saved.end_of_document_source, ours.end_of_document,
+        ours.end_of_document_source);
+    if (is_given) {
+      differences.allowed.push_back(change + ": the run goes on with the new value");
+    } else {
+      differences.refused.push_back(fmt::format(
+          "{}: losses or positions would be masked elsewhere; give --eod-token-id {} to go on as before, "
+          "or --eod-token-id {} to change it",
+          change, saved.end_of_document, ours.end_of_document));
+    }
+    return;
+  }
+  // Such a version took the last token of --vocab-size, or of the dataset.
+  if (is_given || saved.num_tokens - 1 == ours.end_of_document) return;
+  differences.allowed.push_back(fmt::format(
+      "the checkpoint is of a version that did not save which token ends documents. It may have been {}, "
+      "the last one of {}, and is {}, {}, now: give --eod-token-id if that is wrong",
+      saved.num_tokens - 1, saved.source, ours.end_of_document, ours.end_of_document_source));
+}
+
 }  // namespace
 
 Json to_json(const DataIdentity& data) {
@@ -99,7 +127,9 @@ Json to_json(const DataIdentity& data) {
             {"vocab_file", vocabulary.vocab_file},
             {"vocab_sha256", vocabulary.vocab_sha256},
             {"merge_file", vocabulary.merge_file},
-            {"merge_sha256", vocabulary.merge_sha256}}}};
+            {"merge_sha256", vocabulary.merge_sha256},
+            {"end_of_document", vocabulary.end_of_document},
+            {"end_of_document_source", vocabulary.end_of_document_source}}}};
 }
 
 DataIdentity data_identity_from_json(const Json& json) {
@@ -114,14 +144,22 @@ DataIdentity data_identity_from_json(const Json& json) {
   vocabulary.at("vocab_sha256").get_to(data.vocabulary.vocab_sha256);
   vocabulary.at("merge_file").get_to(data.vocabulary.merge_file);
   vocabulary.at("merge_sha256").get_to(data.vocabulary.merge_sha256);
+  // Older versions did not save it.
+  data.vocabulary.end_of_document = whole_number(vocabulary.value("end_of_document", Json(-1)));
+  data.vocabulary.end_of_document_source = vocabulary.value("end_of_document_source", "");
   return data;
 }
 
-DataDifferences compare_data(const DataIdentity& saved, const DataIdentity& ours) {
+DataDifferences compare_data(const DataIdentity& saved, const DataIdentity& ours,
+                             const Config& config) {
   DataDifferences differences;
   // Imported weights and checkpoints of version 0.1 know no dataset.
   if (!saved.datasets.empty()) add_blend_differences(saved.datasets, ours.datasets, differences);
   add_vocabulary_differences(saved.vocabulary, ours.vocabulary, differences);
+  if (config.looks_for_document_ends()) {
+    add_end_of_document_difference(saved.vocabulary, ours.vocabulary,
+                                   config.eod_token_id.has_value(), differences);
+  }
   if (saved.unsee_sha256 != ours.unsee_sha256) {
     const auto text = [](const std::string& sha256) {
       return sha256.empty() ? std::string("none") : "a file with SHA-256 " + sha256;

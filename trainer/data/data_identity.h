@@ -31,10 +31,13 @@ DataIdentity data_identity_from_json(const nlohmann::ordered_json& json);
 // The differences between the data of a checkpoint and that of the run which loads it.
 struct DataDifferences {
   // The bytes under one name were replaced, or the vocabulary is another one.
-  std::vector<std::string> refused;
+  std::vector<std::string> refused;  // or other tokens end documents, which nobody asked for
   std::vector<std::string> allowed;  // the run was told to go on with another dataset
 };
-DataDifferences compare_data(const DataIdentity& saved, const DataIdentity& ours);
+// `config` is the loading run's: the token that ends documents matters where options look for it, and a
+// change of it is allowed where --eod-token-id asks for it.
+DataDifferences compare_data(const DataIdentity& saved, const DataIdentity& ours,
+                             const Config& config);
 
 // Notices that the files of a dataset are changed while a run reads them.
 class DatasetWatch {

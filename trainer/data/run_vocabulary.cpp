@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <vector>
@@ -29,6 +30,8 @@ RunVocabulary vocabulary_of_dataset(const std::string& prefix) {
   found.merge_sha256 = vocabulary.merge_sha256;
   if (!found.vocab_sha256.empty()) found.vocab_file = vocabulary.vocab_file;
   if (!found.merge_sha256.empty()) found.merge_file = vocabulary.merge_file;
+  found.end_of_document = vocabulary.end_of_document;
+  if (found.end_of_document >= 0) found.end_of_document_source = "that of " + found.source;
   return found;
 }
 
@@ -48,6 +51,38 @@ void check_is_large_enough(int64_t given, int64_t needed, const std::string& nee
       fmt::format("--vocab-size {} is smaller than the vocabulary of {} tokens in {}: the dataset "
                   "may hold every id below {}",
                   given, needed, needed_by, needed));
+}
+
+constexpr const char* kEndOfText = "<|endoftext|>";
+
+nlohmann::json read_vocabulary_file(const fs::path& vocab_file) {
+  nlohmann::json json = read_json_file(vocab_file);
+  if (!json.is_object() || json.empty()) {
+    throw std::runtime_error(vocab_file.string() +
+                             ": not a vocabulary: expected a JSON object of token: id");
+  }
+  return json;
+}
+
+// Takes the tokens of vocab.json and, unless the dataset's manifest has named it, the one that ends documents.
+void take_tokens(RunVocabulary& vocabulary, const fs::path& vocab_file) {
+  const nlohmann::json json = read_vocabulary_file(vocab_file);
+  vocabulary.num_tokens = std::ssize(json);
+  vocabulary.source = vocab_file.string();
+  const auto end = json.find(kEndOfText);
+  if (vocabulary.end_of_document >= 0 || end == json.end() || !end->is_number_unsigned()) return;
+  vocabulary.end_of_document = static_cast<int64_t>(
+      std::min<uint64_t>(end->get<uint64_t>(), std::numeric_limits<int64_t>::max()));
+  vocabulary.end_of_document_source = fmt::format("{} of {}", kEndOfText, vocabulary.source);
+}
+
+void check_end_of_document(const RunVocabulary& vocabulary) {
+  if (vocabulary.end_of_document < vocabulary.num_tokens) return;
+  throw std::invalid_argument(fmt::format(
+      "the end-of-document token {}, {}, is outside the vocabulary of {} tokens from {}: give the right "
+      "--eod-token-id, or the dataset's own --vocab-file or --vocab-size",
+      vocabulary.end_of_document, vocabulary.end_of_document_source, vocabulary.num_tokens,
+      vocabulary.source));
 }
 
 // Sets the files of `vocabulary` to vocab.json and merges.txt of a folder or of the command line.
@@ -72,7 +107,10 @@ RunVocabulary vocabulary_of_datasets(const std::vector<std::string>& prefixes) {
     const auto differ = [](const std::string& a, const std::string& b) {
       return !a.empty() && !b.empty() && a != b;
     };
-    if (found.num_tokens != common.num_tokens || differ(found.vocab_sha256, common.vocab_sha256) ||
+    const bool ends_differ = found.end_of_document >= 0 && common.end_of_document >= 0 &&
+                             found.end_of_document != common.end_of_document;
+    if (found.num_tokens != common.num_tokens || ends_differ ||
+        differ(found.vocab_sha256, common.vocab_sha256) ||
         differ(found.merge_sha256, common.merge_sha256)) {
       throw std::invalid_argument(fmt::format(
           "{} and {} name different vocabularies ({} and {} tokens): datasets of one run must be "
@@ -87,8 +125,9 @@ RunVocabulary vocabulary_of_datasets(const std::vector<std::string>& prefixes) {
 RunVocabulary given_vocabulary(const Config& config, const RunVocabulary& manifest,
                                const std::string& dataset) {
   RunVocabulary given;
-  given.num_tokens = count_vocabulary(config.vocab_file);
-  given.source = config.vocab_file;
+  given.end_of_document = manifest.end_of_document;
+  given.end_of_document_source = manifest.end_of_document_source;
+  take_tokens(given, config.vocab_file);
   set_files(given, config.vocab_file, config.merge_file);
   check_is_the_datasets("--vocab-file", config.vocab_file, given.vocab_sha256,
                         manifest.vocab_sha256, dataset);
@@ -104,7 +143,7 @@ RunVocabulary given_vocabulary(const Config& config, const RunVocabulary& manife
 
 constexpr int64_t kNumDocumentsSeen = 64;  // they stand together at the beginning of the files
 
-bool has_document_that_ends_with(const DatasetReader& reader, int32_t id) {
+bool has_document_that_ends_with(const DatasetReader& reader, int64_t id) {
   // Files without bounds hold a document in each sequence.
   const bool has_bounds = reader.num_documents() > 0;
   const int64_t num_documents = has_bounds ? reader.num_documents() : reader.num_sequences();
@@ -124,12 +163,7 @@ bool has_document_that_ends_with(const DatasetReader& reader, int32_t id) {
 }  // namespace
 
 int64_t count_vocabulary(const fs::path& vocab_file) {
-  const nlohmann::json json = read_json_file(vocab_file);
-  if (!json.is_object() || json.empty()) {
-    throw std::runtime_error(vocab_file.string() +
-                             ": not a vocabulary: expected a JSON object of token: id");
-  }
-  return static_cast<int64_t>(json.size());
+  return std::ssize(read_vocabulary_file(vocab_file));
 }
 
 std::vector<std::string> dataset_prefixes(const Config& config) {
@@ -160,37 +194,51 @@ RunVocabulary find_run_vocabulary(const Config& config) {
           ", no " + path.string() +
           " ($WEFT_GPT2_DIR, else ~/.cache/weft/gpt2); for GPT-2 give --vocab-size 50257");
     }
-    vocabulary.num_tokens = count_vocabulary(path);
-    vocabulary.source = path.string();
+    take_tokens(vocabulary, path);
     set_files(vocabulary, path, vocabulary_folder() / "merges.txt");
   }
-  if (config.vocab_size) {
-    check_is_large_enough(*config.vocab_size, vocabulary.num_tokens, vocabulary.source);
-    vocabulary.num_dataset_tokens = vocabulary.num_tokens;
+  if (config.vocab_size && vocabulary.num_tokens <= 0) {
     vocabulary.num_tokens = *config.vocab_size;
     vocabulary.source = "--vocab-size";
   }
+  if (vocabulary.end_of_document < 0) {
+    vocabulary.end_of_document = vocabulary.num_tokens - 1;
+    vocabulary.end_of_document_source = "the last one of " + vocabulary.source;
+  }
+  if (config.vocab_size) {
+    check_is_large_enough(*config.vocab_size, vocabulary.num_tokens, vocabulary.source);
+    vocabulary.num_tokens = *config.vocab_size;
+    vocabulary.source = "--vocab-size";
+  }
+  if (config.eod_token_id) {
+    vocabulary.end_of_document = *config.eod_token_id;
+    vocabulary.end_of_document_source = "that of --eod-token-id";
+  }
+  check_end_of_document(vocabulary);
   return vocabulary;
 }
 
-void check_document_ends(const Config& config, const RunVocabulary& vocabulary) {
+std::string check_document_ends(const Config& config, const RunVocabulary& vocabulary) {
+  if (config.plans_without_data()) return "";
+  if (!config.looks_for_document_ends() && !config.eod_token_id) return "";
   const char* flag = config.eod_mask_loss          ? "--eod-mask-loss"
                      : config.reset_position_ids   ? "--reset-position-ids"
                      : config.reset_attention_mask ? "--reset-attention-mask"
                                                    : nullptr;
-  if (!flag || config.plans_without_data()) return;
-  const int32_t id = vocabulary.end_of_document_id();
+  const int64_t id = vocabulary.end_of_document;
   const std::vector<std::string> prefixes = dataset_prefixes(config);
   if (std::any_of(prefixes.begin(), prefixes.end(), [id](const std::string& prefix) {
         return has_document_that_ends_with(DatasetReader(prefix), id);
       }))
-    return;
+    return "";
+  const std::string what =
+      fmt::format("none of the first {} documents of {} ends with it", kNumDocumentsSeen,
+                  prefixes.empty() ? "the data" : prefixes.front());
+  if (flag == nullptr) return fmt::format("--eod-token-id {}: {}", id, what);
   throw std::invalid_argument(fmt::format(
-      "{} looks for the end-of-document token {}, the last one of {}, but none of the first {} "
-      "documents of {} ends with it. If the dataset's tokenizer has another number of tokens, give "
-      "its --vocab-file; if the dataset was made without --append-eod, make it with that{}",
-      flag, id, vocabulary.num_dataset_tokens > 0 ? "the dataset's tokenizer" : vocabulary.source,
-      kNumDocumentsSeen, prefixes.empty() ? "the data" : prefixes.front(),
+      "{} looks for the end-of-document token {}, {}, but {}. If they end with another token, give its "
+      "--eod-token-id; if the dataset was made without --append-eod, make it with that{}",
+      flag, id, vocabulary.end_of_document_source, what,
       config.eod_mask_loss
           ? ""
           : ", or give --dataloader-inter-document-masking for the ends that its index tells"));

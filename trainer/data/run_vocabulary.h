@@ -18,30 +18,29 @@ struct RunVocabulary {
   // hexadecimal digits; each is empty where it is not known.
   std::string vocab_file = {}, vocab_sha256 = {}, merge_file = {}, merge_sha256 = {};
 
-  // The tokens of the tokenizer that made the dataset, where a larger --vocab-size was given; else 0.
-  int64_t num_dataset_tokens = 0;
-
-  // The end-of-document token is the last one of the dataset's tokenizer, as in GPT-2 (50256 of
-  // 50257), whatever --vocab-size adds to that.
-  int32_t end_of_document_id() const {
-    return static_cast<int32_t>((num_dataset_tokens > 0 ? num_dataset_tokens : num_tokens) - 1);
-  }
+  // The token that ends documents; -1 in checkpoints of versions that did not save it. Its origin is
+  // for messages, as "the last one of --vocab-size".
+  int64_t end_of_document = -1;
+  std::string end_of_document_source = {};
 };
 
 // Returns the number of tokens from the first of these that there is: --vocab-size; the number of
 // entries of --vocab-file; "vocabulary": {"size"} of the dataset's PREFIX.manifest.json, which
 // weft-data writes; the number of entries of vocab.json in vocabulary_folder(). The checksums are
-// the manifest's, or else those of the files.
+// the manifest's, or else those of the files. The token that ends documents is that of --eod-token-id,
+// else of the manifest, else <|endoftext|> of vocab.json, else the last one of the tokenizer that made
+// the dataset, whatever --vocab-size adds to that.
 // Throws std::invalid_argument if there is no such source, if --vocab-size is smaller than the
-// vocabulary of the manifest or of --vocab-file, if --vocab-file or --merge-file is another file
+// vocabulary of the manifest or of --vocab-file, if --eod-token-id is not in the vocabulary, if --vocab-file or --merge-file is another file
 // than the manifest says, and if the datasets of a blend were made with different vocabularies;
 // std::runtime_error for a file that is no vocabulary, std::system_error if it cannot be read.
 RunVocabulary find_run_vocabulary(const Config& config);
 
 // Throws std::invalid_argument where the run looks for the end-of-document token (--eod-mask-loss,
 // --reset-position-ids, --reset-attention-mask) and none of the first documents of any dataset ends
-// with it: the options would do nothing. Throws as DatasetReader.
-void check_document_ends(const Config& config, const RunVocabulary& vocabulary);
+// with it: the options would do nothing. Where --eod-token-id is given without them, it returns that as a
+// warning, else "". Throws as DatasetReader.
+std::string check_document_ends(const Config& config, const RunVocabulary& vocabulary);
 
 // Returns the folder of GPT-2's files: $WEFT_GPT2_DIR if that is set, even where it does not exist
 // (a mistyped name must not mean another vocabulary), else ~/.cache/weft/gpt2.

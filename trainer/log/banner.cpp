@@ -58,6 +58,8 @@ std::string start_banner(const Config& config, const std::vector<std::string>& n
   const int64_t padded = config.padded_vocab_size(vocabulary.num_tokens);
   text +=
       fmt::format(" > vocabulary of {} tokens from {}\n", vocabulary.num_tokens, vocabulary.source);
+  text += fmt::format(" > documents end with token {}, {}\n", vocabulary.end_of_document,
+                      vocabulary.end_of_document_source);
   text += fmt::format(" > padded vocab (size: {}) with {} dummy tokens (new size: {})\n",
                       vocabulary.num_tokens, padded - vocabulary.num_tokens, padded);
   text += fmt::format(
