@@ -8,6 +8,7 @@
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/checkpoint_reader.h"
 #include "trainer/checkpoint/safetensors.h"
+#include "trainer/data/json_file.h"
 #include "trainer/data/run_vocabulary.h"
 #include "trainer/model_tool/hf_gpt2.h"
 #include "trainer/model_tool/hf_layout.h"
@@ -20,7 +21,7 @@ namespace {
 
 // Returns config.json [transformers, configuration_gpt2.py]. The dropout of training is no part of
 // the model, so the file has transformers' default of 0.1.
-std::string config_json(const ModelShape& shape, DType dtype, int32_t end_of_document) {
+std::string config_json(const ModelShape& shape, DType dtype, int64_t end_of_document) {
   const nlohmann::ordered_json config = {
       {"architectures", {"GPT2LMHeadModel"}},
       {"model_type", "gpt2"},
@@ -48,11 +49,20 @@ std::string config_json(const ModelShape& shape, DType dtype, int32_t end_of_doc
   return config.dump(2) + "\n";
 }
 
-std::string tokenizer_config_json(int64_t max_positions) {
+// The token of a vocab.json that has this id; "<|endoftext|>" where none has.
+std::string token_with_id(const fs::path& vocab_file, int64_t id) {
+  const nlohmann::json json = read_json_file(vocab_file);
+  for (const auto& [token, its_id] : json.items()) {
+    if (its_id == id) return token;
+  }
+  return "<|endoftext|>";
+}
+
+std::string tokenizer_config_json(int64_t max_positions, const std::string& end_of_document) {
   const nlohmann::ordered_json config = {
       {"tokenizer_class", "GPT2Tokenizer"}, {"model_max_length", max_positions},
-      {"add_prefix_space", false},          {"bos_token", "<|endoftext|>"},
-      {"eos_token", "<|endoftext|>"},       {"unk_token", "<|endoftext|>"}};
+      {"add_prefix_space", false},          {"bos_token", end_of_document},
+      {"eos_token", end_of_document},       {"unk_token", end_of_document}};
   return config.dump(2) + "\n";
 }
 
@@ -179,16 +189,21 @@ void export_hf_gpt2(const HfExport& options) {
         "Hugging Face's GPT-2 has biases, and this model was trained with --disable-bias-linear");
   check_vocabulary(options, info.data.vocabulary, shape.vocab_size);
   make_room(options);
+  // Checkpoints of versions that did not save the token were made with GPT-2's vocabulary or one like it,
+  // in which it is the last one.
+  const int64_t known = info.data.vocabulary.end_of_document;
+  const int64_t end_of_document = known >= 0 ? known : shape.vocab_size - 1;
   if (!options.vocab_file.empty()) {
     write_file_atomically(options.output / "vocab.json", read_file(options.vocab_file));
     write_file_atomically(options.output / "merges.txt", read_file(options.merge_file));
-    write_file_atomically(options.output / "tokenizer_config.json",
-                          tokenizer_config_json(shape.max_positions));
+    write_file_atomically(
+        options.output / "tokenizer_config.json",
+        tokenizer_config_json(shape.max_positions,
+                              token_with_id(options.vocab_file, end_of_document)));
   }
   write_weights(options, shape, options.output / "model.safetensors");
-  write_file_atomically(
-      options.output / "config.json",
-      config_json(shape, options.dtype, static_cast<int32_t>(shape.vocab_size - 1)));
+  write_file_atomically(options.output / "config.json",
+                        config_json(shape, options.dtype, end_of_document));
 }
 
 }  // namespace weft

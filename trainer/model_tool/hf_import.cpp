@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -97,6 +99,11 @@ class HfWeights {
     }
   }
 
+  bool has(const std::string& name) const {
+    return std::any_of(files_.begin(), files_.end(),
+                       [&](const auto& file) { return file->find(name) != nullptr; });
+  }
+
   // Returns the values of the tensor `name`, with or without the prefix, as fp32.
   std::vector<float> read(const std::string& name, const std::vector<int64_t>& shape) const {
     for (const std::string& full : {"transformer." + name, name}) {
@@ -147,9 +154,36 @@ class HfWeights {
   std::vector<std::unique_ptr<SafetensorsFile>> files_;
 };
 
+// Many folders hold the head although it is the word embedding. One that differs would be lost.
+void check_tied_head(const HfWeights& weights, const ModelShape& shape, const fs::path& config) {
+  constexpr const char* kHead = "lm_head.weight";
+  if (shape.unties_head || !weights.has(kHead)) return;
+  const std::vector<int64_t> whole = {shape.vocab_size, shape.hidden_size};
+  const std::vector<float> head = weights.read(kHead, whole),
+                           words = weights.read("wte.weight", whole);
+  size_t num_different = 0;
+  for (size_t i = 0; i < head.size(); ++i)
+    num_different += std::bit_cast<uint32_t>(head[i]) != std::bit_cast<uint32_t>(words[i]) ? 1 : 0;
+  if (num_different == 0) return;
+  throw std::runtime_error(
+      config.string() +
+      " ties the head to the word embedding (tie_word_embeddings, which is true by " +
+      "default), but " + std::to_string(num_different) + " of " + std::to_string(head.size()) +
+      " numbers of lm_head.weight differ from wte.weight: set it to false there to import the head, or " +
+      "take lm_head.weight out of the weights");
+}
+
 // The tokenizer's files are part of most folders.
-RunVocabulary vocabulary_of(const fs::path& folder, int64_t num_tokens) {
-  RunVocabulary vocabulary{.num_tokens = num_tokens, .source = folder.string()};
+RunVocabulary vocabulary_of(const fs::path& folder, const Json& config, int64_t num_tokens) {
+  RunVocabulary vocabulary;
+  vocabulary.num_tokens = num_tokens;
+  vocabulary.source = folder.string();
+  const auto end = config.find("eos_token_id");  // a number, or null
+  if (end != config.end() && end->is_number_unsigned() &&
+      end->get<uint64_t>() < static_cast<uint64_t>(num_tokens)) {
+    vocabulary.end_of_document = end->get<int64_t>();
+    vocabulary.end_of_document_source = "eos_token_id of " + (folder / "config.json").string();
+  }
   if (!fs::exists(folder / "vocab.json") || !fs::exists(folder / "merges.txt")) return vocabulary;
   vocabulary.vocab_file = fs::absolute(folder / "vocab.json").string();
   vocabulary.vocab_sha256 = sha256_of_file(folder / "vocab.json");
@@ -160,9 +194,10 @@ RunVocabulary vocabulary_of(const fs::path& folder, int64_t num_tokens) {
 
 void import_folder(const HfImport& options) {
   const fs::path config_path = options.input / "config.json";
-  const ModelShape shape =
-      shape_of(read_json_file(config_path), config_path, options.make_vocab_size_divisible_by);
+  const Json config = read_json_file(config_path);
+  const ModelShape shape = shape_of(config, config_path, options.make_vocab_size_divisible_by);
   const HfWeights weights(options.input);
+  check_tied_head(weights, shape, config_path);
   const ParameterTable table(shape, {});
   std::vector<std::vector<float>> storage;
   std::vector<StateTensor> tensors;
@@ -177,7 +212,7 @@ void import_folder(const HfImport& options) {
   }
   CheckpointInfo info;
   info.architecture = architecture_of(shape);
-  info.data.vocabulary = vocabulary_of(options.input, shape.vocab_size);
+  info.data.vocabulary = vocabulary_of(options.input, config, shape.vocab_size);
   info.lr_decay_style = "none";
   const auto cpu = create_cpu_backend();
   save_checkpoint(options.save, info, tensors, *cpu);

@@ -27,7 +27,8 @@ class HfGpt2 : public ::testing::Test {
   // Writes a folder as transformers saves it: 2 layers, 3 heads of 4, vocabulary 50, and values
   // that name their place.
   void write_hf(const std::string& prefix,
-                const nlohmann::json& overrides = nlohmann::json::object()) {
+                const nlohmann::json& overrides = nlohmann::json::object(),
+                const std::vector<float>& extra_head = {}) {
     fs::create_directories(dir_ / "hf");
     nlohmann::json config = {{"model_type", "gpt2"},
                              {"n_embd", 12},
@@ -60,6 +61,10 @@ class HfGpt2 : public ::testing::Test {
         value += 0.25F;
         data.append(reinterpret_cast<const char*>(&value), 4);
       }
+    }
+    if (!extra_head.empty()) {
+      entries.push_back({"lm_head.weight", "F32", {50, 12}, 0, 0});
+      data.append(reinterpret_cast<const char*>(extra_head.data()), 4 * extra_head.size());
     }
     const std::string header = safetensors_header(entries, {{"format", "pt"}});
     std::ofstream(dir_ / "hf/model.safetensors", std::ios::binary) << header << data;
@@ -195,6 +200,43 @@ TEST_F(HfGpt2, ConfigSaysWhatTheModelIs) {
             "BF16");
   EXPECT_EQ(read_file(dir_ / "out/merges.txt"), "#version: 0.2\n");
   EXPECT_TRUE(fs::exists(dir_ / "out/tokenizer_config.json"));
+}
+
+TEST_F(HfGpt2, TheTokenThatEndsDocumentsIsTheModelsOwn) {
+  write_hf("", {{"eos_token_id", 2}});
+  import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
+  EXPECT_EQ(read_checkpoint_info(dir_ / "ckpt", 0).data.vocabulary.end_of_document, 2);
+  write_vocabulary(50);
+  std::ofstream(dir_ / "m.txt") << "#version: 0.2\n";
+  export_hf_gpt2({.load = dir_ / "ckpt",
+                  .output = dir_ / "out",
+                  .vocab_file = dir_ / "v.json",
+                  .merge_file = dir_ / "m.txt"});
+  const auto config = nlohmann::json::parse(read_file(dir_ / "out/config.json"));
+  EXPECT_EQ(config["eos_token_id"], 2);
+  EXPECT_EQ(config["bos_token_id"], 2);
+  const auto tokenizer = nlohmann::json::parse(read_file(dir_ / "out/tokenizer_config.json"));
+  EXPECT_EQ(tokenizer["eos_token"], "2") << "the entry with that id";
+  EXPECT_EQ(tokenizer["bos_token"], "2");
+  // A folder that does not say is one of GPT-2's, whose last token it is.
+  fs::remove_all(dir_ / "ckpt");
+  write_hf("", {{"eos_token_id", nullptr}});
+  import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
+  export_hf_gpt2({.load = dir_ / "ckpt", .output = dir_ / "last"});
+  EXPECT_EQ(nlohmann::json::parse(read_file(dir_ / "last/config.json"))["eos_token_id"], 49);
+}
+
+TEST_F(HfGpt2, ATiedHeadThatDiffersIsNotDropped) {
+  std::vector<float> head;  // equal to the embedding, as write_hf() counts
+  for (int i = 1; i <= 50 * 12; ++i) head.push_back(0.25F * static_cast<float>(i));
+  write_hf("transformer.", nlohmann::json::object(), head);
+  EXPECT_EQ(import_error(), "");
+  fs::remove_all(dir_ / "ckpt");
+  head[7] += 1;
+  write_hf("transformer.", nlohmann::json::object(), head);
+  EXPECT_THAT(import_error(),
+              HasSubstr("1 of 600 numbers of lm_head.weight differ from wte.weight"));
+  EXPECT_EQ(latest_iteration(dir_ / "ckpt"), std::nullopt);
 }
 
 TEST_F(HfGpt2, ReadsShards) {
