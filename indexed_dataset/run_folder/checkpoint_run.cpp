@@ -15,7 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-// Every argument that decides which samples an iteration takes, by its name in manifests.
 constexpr const char* kDecisive[] = {"blend_schedule",
                                      "curriculum_difficulty",
                                      "curriculum_difficulty_step",
@@ -110,7 +109,7 @@ void check_agreement(const Json& checkpoint, const Json& segment, const std::str
         "are not of one run, give the right folder with --run",
         where, what, a, b));
   };
-  for (const char* name : kDecisive) {
+  for (const char* name : decisive_arguments()) {
     const auto a = saved.find(name), b = told.find(name);
     if (a == saved.end() || b == told.end() || *a == *b) continue;  // one version lacks the option
     refuse(name, a->dump(), b->dump());
@@ -123,6 +122,8 @@ void check_agreement(const Json& checkpoint, const Json& segment, const std::str
 }
 
 }  // namespace
+
+std::span<const char* const> decisive_arguments() { return kDecisive; }
 
 CheckpointRun read_run_of_checkpoint(const std::filesystem::path& load) {
   const fs::path folder = folder_of(load), path = folder / "manifest.json";

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <vector>
 
 #include "indexed_dataset/run_folder/run_segments.h"
@@ -18,6 +19,10 @@ struct CheckpointRun {
   std::vector<RunSegment> segments;  // those that began before the checkpoint
   int64_t iteration = 0;             // of the checkpoint
 };
+
+// Returns every argument that decides which samples an iteration or evaluation takes, by its name in
+// manifests. A test compares the list with what weft-train announces on resume.
+std::span<const char* const> decisive_arguments();
 
 // `load` is a folder of checkpoints, whose latest one is meant, or the folder of one of them. Throws
 // std::runtime_error for a folder that is neither, and where there is no run manifest, or one that

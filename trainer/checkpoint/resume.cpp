@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -92,11 +93,23 @@ LrConflict lr_conflict(const Config& config) {
   return LrConflict::kFail;
 }
 
-// A warning ends with one of these, which says what a changed argument does to the rest of the run.
-constexpr const char* kMovesSamples = "samples from here on may be others than without the change";
-constexpr const char* kMovesEvaluations =
-    "evaluations from here on may take other samples than without the change";
-constexpr const char* kGoesOn = "the run goes on with the new value";
+// Returns what a changed argument does to the rest of the run: the end of a warning.
+const char* words_of(ChangeEffect effect) {
+  switch (effect) {
+    case ChangeEffect::kMovesSamples:
+      return "samples from here on may be others than without the change";
+    case ChangeEffect::kMovesEvaluations:
+      return "evaluations from here on may take other samples than without the change";
+    case ChangeEffect::kGoesOn:
+      break;
+  }
+  return "the run goes on with the new value";
+}
+
+std::string flag_of(std::string argument) {
+  std::replace(argument.begin(), argument.end(), '_', '-');
+  return "--" + argument;
+}
 
 // A single dataset is known by its bytes (compare_data), wherever it lies.
 bool names_one_dataset(const std::string& argument, const nlohmann::json& value) {
@@ -116,68 +129,73 @@ std::vector<std::string> argument_differences(const std::string& saved_arguments
   }
   const auto ours = nlohmann::json::parse(resolved_json(config));
   std::vector<std::string> differences;
-  struct Argument {
-    const char *name, *flag, *effect;
-  };
-  for (const auto& [name, flag, effect] :
-       {Argument{"split", "--split", kMovesSamples},
-        {"data_path", "--data-path", kMovesSamples},
-        {"data_args_path", "--data-args-path", kMovesSamples},
-        {"per_split_data_args_path", "--per-split-data-args-path", kMovesSamples},
-        {"train_data_path", "--train-data-path", kMovesSamples},
-        {"train_weighted_split_paths", "--train-weighted-split-paths", kMovesSamples},
-        {"blend_schedule", "--blend-schedule", kMovesSamples},
-        {"dataloader_type", "--dataloader-type", kMovesSamples},
-        {"no_data_sharding", "--no-data-sharding", kMovesSamples},
-        {"sample_order", "--sample-order", kMovesSamples},
-        {"curriculum_metrics", "--curriculum-metrics", kMovesSamples},
-        {"curriculum_metrics_seed", "--curriculum-metrics-seed", kMovesSamples},
-        {"mid_level_dataset_surplus", "--mid-level-dataset-surplus", kMovesSamples},
-        {"seq_length", "--seq-length", kMovesSamples},
-        {"seed", "--seed", kMovesSamples},
-        {"train_iters", "--train-iters", kMovesSamples},
-        {"train_samples", "--train-samples", kMovesSamples},
-        {"valid_data_path", "--valid-data-path", kMovesEvaluations},
-        {"valid_weighted_split_paths", "--valid-weighted-split-paths", kMovesEvaluations},
-        {"test_data_path", "--test-data-path", kMovesEvaluations},
-        {"test_weighted_split_paths", "--test-weighted-split-paths", kMovesEvaluations},
-        {"eval_iters", "--eval-iters", kMovesEvaluations},
-        {"eval_interval", "--eval-interval", kMovesEvaluations},
-        {"full_validation", "--full-validation", kMovesEvaluations},
-        {"global_batch_size", "--global-batch-size", kGoesOn},
-        {"rampup_batch_size", "--rampup-batch-size", kGoesOn},
-        {"step_batch_size_schedule", "--step-batch-size-schedule", kGoesOn},
-        {"bf16", "--bf16", kGoesOn},
-        {"attention_dropout", "--attention-dropout", kGoesOn},
-        {"hidden_dropout", "--hidden-dropout", kGoesOn},
-        {"adam_beta1", "--adam-beta1", kGoesOn},
-        {"adam_beta2", "--adam-beta2", kGoesOn},
-        {"adam_eps", "--adam-eps", kGoesOn},
-        {"weight_decay", "--weight-decay", kGoesOn},
-        {"clip_grad", "--clip-grad", kGoesOn},
-        {"eod_mask_loss", "--eod-mask-loss", kGoesOn},
-        {"reset_position_ids", "--reset-position-ids", kGoesOn},
-        {"reset_attention_mask", "--reset-attention-mask", kGoesOn},
-        {"dataloader_inter_document_masking", "--dataloader-inter-document-masking", kGoesOn},
-        {"train_tokens", "--train-tokens", kGoesOn},
-        {"curriculum_schedule_type", "--curriculum-schedule-type", kGoesOn},
-        {"curriculum_mode", "--curriculum-mode", kGoesOn},
-        {"curriculum_min_difficulty", "--curriculum-min-difficulty", kGoesOn},
-        {"curriculum_max_difficulty", "--curriculum-max-difficulty", kGoesOn},
-        {"curriculum_total_step", "--curriculum-total-step", kGoesOn},
-        {"curriculum_difficulty_step", "--curriculum-difficulty-step", kGoesOn},
-        {"curriculum_root_degree", "--curriculum-root-degree", kGoesOn},
-        {"curriculum_difficulty", "--curriculum-difficulty", kGoesOn},
-        {"curriculum_max_step", "--curriculum-max-step", kGoesOn}}) {
+  for (const auto& [name, effect] : announced_arguments()) {
     if (!saved.is_object() || !saved.contains(name) || saved[name] == ours[name]) continue;
     if (names_one_dataset(name, saved[name]) && names_one_dataset(name, ours[name])) continue;
     differences.push_back(fmt::format("{} was {} when the checkpoint was saved and is {} now: {}",
-                                      flag, saved[name].dump(), ours[name].dump(), effect));
+                                      flag_of(name), saved[name].dump(), ours[name].dump(),
+                                      words_of(effect)));
   }
   return differences;
 }
 
 }  // namespace
+
+std::span<const AnnouncedArgument> announced_arguments() {
+  using enum ChangeEffect;
+  static constexpr AnnouncedArgument kArguments[] = {
+      {"split", kMovesSamples},
+      {"data_path", kMovesSamples},
+      {"data_args_path", kMovesSamples},
+      {"per_split_data_args_path", kMovesSamples},
+      {"train_data_path", kMovesSamples},
+      {"train_weighted_split_paths", kMovesSamples},
+      {"blend_schedule", kMovesSamples},
+      {"dataloader_type", kMovesSamples},
+      {"no_data_sharding", kMovesSamples},
+      {"sample_order", kMovesSamples},
+      {"curriculum_metrics", kMovesSamples},
+      {"curriculum_metrics_seed", kMovesSamples},
+      {"mid_level_dataset_surplus", kMovesSamples},
+      {"seq_length", kMovesSamples},
+      {"seed", kMovesSamples},
+      {"train_iters", kMovesSamples},
+      {"train_samples", kMovesSamples},
+      {"valid_data_path", kMovesEvaluations},
+      {"valid_weighted_split_paths", kMovesEvaluations},
+      {"test_data_path", kMovesEvaluations},
+      {"test_weighted_split_paths", kMovesEvaluations},
+      {"eval_iters", kMovesEvaluations},
+      {"eval_interval", kMovesEvaluations},
+      {"full_validation", kMovesEvaluations},
+      {"global_batch_size", kGoesOn},
+      {"rampup_batch_size", kGoesOn},
+      {"step_batch_size_schedule", kGoesOn},
+      {"bf16", kGoesOn},
+      {"attention_dropout", kGoesOn},
+      {"hidden_dropout", kGoesOn},
+      {"adam_beta1", kGoesOn},
+      {"adam_beta2", kGoesOn},
+      {"adam_eps", kGoesOn},
+      {"weight_decay", kGoesOn},
+      {"clip_grad", kGoesOn},
+      {"eod_mask_loss", kGoesOn},
+      {"reset_position_ids", kGoesOn},
+      {"reset_attention_mask", kGoesOn},
+      {"dataloader_inter_document_masking", kGoesOn},
+      {"train_tokens", kGoesOn},
+      {"curriculum_schedule_type", kGoesOn},
+      {"curriculum_mode", kGoesOn},
+      {"curriculum_min_difficulty", kGoesOn},
+      {"curriculum_max_difficulty", kGoesOn},
+      {"curriculum_total_step", kGoesOn},
+      {"curriculum_difficulty_step", kGoesOn},
+      {"curriculum_root_degree", kGoesOn},
+      {"curriculum_difficulty", kGoesOn},
+      {"curriculum_max_step", kGoesOn},
+  };
+  return kArguments;
+}
 
 CheckpointInfo checkpoint_info(const RunState& state, const ModelShape& shape, const Config& config,
                                const DataIdentity& data) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,15 @@ bool loads_from_its_save_folder(const Config& config);
 // would start anew, or from another folder, and overwrite
 // the checkpoints in --save, unless --overwrite asks for that. `loads` tells whether it loads one.
 void check_save_folder(const Config& config, bool loads);
+
+// An argument that a resumed run may change, and what that does, which the log then tells. An argument that
+// is not listed is compared by a check of its own, or changes no number that a run computes.
+enum class ChangeEffect { kMovesSamples, kMovesEvaluations, kGoesOn };
+struct AnnouncedArgument {
+  const char* name;  // as in manifests
+  ChangeEffect effect;
+};
+std::span<const AnnouncedArgument> announced_arguments();
 
 struct Resume {
   RunState state;
