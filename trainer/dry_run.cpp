@@ -143,11 +143,15 @@ std::string flops_line(const Config& config, const ModelShape& shape,
       flops / static_cast<double>(config.world_size) / kFlopsPerSecond / kSecondsPerDay);
 }
 
-// The datasets of the run and what their indexes take.
+// The datasets of the run, and what their indexes and loaders take.
 struct PlannedData {
   PlannedData(const Config& config, const BatchSchedule& schedule) {
     const DatasetTargetSizes sizes = target_sizes(config, schedule);
     text = dataset_sizes_lines(sizes, config.full_validation);
+    const LoaderPlan loaders = plan_loaders(config, schedule.largest_global_batch_size(), sizes);
+    text += loaders.to_string();
+    needs.slot_bytes = loaders.num_bytes();
+    needs.num_loader_threads = loaders.num_threads(config.num_workers);
     if (config.plans_without_data()) {
       text += " > no dataset is named: the index of the samples is not planned\n";
       return;
@@ -160,13 +164,13 @@ struct PlannedData {
     }
     text += fmt::format(" > {}: {} documents, {} tokens\n", name_of_datasets(config), num_documents,
                         num_tokens);
-    index_bytes = sample_index_bytes(sizes, datasets, config.seq_length);
+    needs.index_bytes = sample_index_bytes(sizes, datasets, config.seq_length);
     text += fmt::format(" > index of the samples: {:.2f} MiB of host memory\n",
-                        static_cast<double>(index_bytes) / (1 << 20));
+                        static_cast<double>(needs.index_bytes) / (1 << 20));
   }
 
   std::string text;
-  int64_t index_bytes = 0;
+  HostNeeds needs;
 };
 
 }  // namespace
@@ -224,9 +228,9 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, int64_
   } else {
     check_device_memory(plan.device_bytes() + nccl_bytes, device.backend->free_memory_bytes(),
                         device.backend->description(), advice);
-    check_memory(plan, *device.backend, data.index_bytes, config.num_workers, advice);
+    check_memory(plan, *device.backend, data.needs, advice);
     check_memory_of_host(ranks_on_host,
-                         ranks_on_host * host_bytes(plan, *device.backend, data.index_bytes),
+                         ranks_on_host * host_bytes(plan, *device.backend, data.needs),
                          free_host_bytes(), "this host");
     const bool is_on_host = device.backend->kind() == DeviceKind::kCpu;
     check_snapshot_memory(largest->snapshot_bytes(),

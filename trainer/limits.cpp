@@ -30,9 +30,6 @@ constexpr int64_t kOtherBytes = 64 * kMiB;
 
 double gib(int64_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0); }
 
-// Train, validation and test loaders may live at the same time, each with a thread that reads ahead.
-int64_t num_loader_threads(int64_t num_workers) { return 3 * (num_workers + 1); }
-
 // Returns the bytes that the process may still map, or the largest number where there is no limit.
 int64_t address_space_left() {
   rlimit limit{};
@@ -43,17 +40,22 @@ int64_t address_space_left() {
   return static_cast<int64_t>(limit.rlim_cur) - num_pages * sysconf(_SC_PAGESIZE);
 }
 
-void check_host_memory(int64_t plan_bytes, int64_t index_bytes, int64_t num_workers,
-                       int64_t free_bytes) {
-  const int64_t memory_needed = plan_bytes + index_bytes;
-  if (index_bytes > free_bytes) {
+void check_host_memory(int64_t plan_bytes, const HostNeeds& needs, int64_t free_bytes) {
+  const int64_t memory_needed = plan_bytes + needs.index_bytes + needs.slot_bytes;
+  if (needs.slot_bytes > free_bytes) {
+    throw LimitExceeded(fmt::format(
+        "the slots of the data loaders need {:.2f} GiB of host memory, which has {:.2f} GiB free; lower "
+        "--global-batch-size or --seq-length, or name fewer groups for validation and test",
+        gib(needs.slot_bytes), gib(free_bytes)));
+  }
+  if (needs.index_bytes > free_bytes) {
     throw LimitExceeded(fmt::format(
         "the index of the samples needs {:.2f} GiB of host memory, which has {:.2f} GiB "
         "free; lower --train-iters or --train-samples, or --eval-iters",
-        gib(index_bytes), gib(free_bytes)));
+        gib(needs.index_bytes), gib(free_bytes)));
   }
   const int64_t address_needed = memory_needed + omp_get_max_threads() * kBlasBufferBytes +
-                                 num_loader_threads(num_workers) * kStackBytes + kOtherBytes;
+                                 needs.num_loader_threads * kStackBytes + kOtherBytes;
   const int64_t left = address_space_left();
   if (address_needed <= left) return;
   throw LimitExceeded(
@@ -101,21 +103,21 @@ void check_snapshot_memory(int64_t needed_bytes, int64_t free_bytes, const std::
       gib(needed_bytes), host, gib(std::max<int64_t>(free_bytes, 0))));
 }
 
-void check_memory(const MemoryPlan& plan, const Backend& backend, int64_t index_bytes,
-                  int64_t num_workers, const MemoryAdvice& advice) {
+void check_memory(const MemoryPlan& plan, const Backend& backend, const HostNeeds& needs,
+                  const MemoryAdvice& advice) {
   const int64_t needed = plan.device_bytes(), available = backend.free_memory_bytes();
   const int64_t pinned = plan.class_bytes(MemoryClass::kPinnedHost);
   check_device_memory(needed, available, backend.description(), advice);
   if (backend.kind() == DeviceKind::kCpu) {
-    check_host_memory(needed + pinned, index_bytes, num_workers, available);
+    check_host_memory(needed + pinned, needs, available);
   } else {
-    check_host_memory(pinned, index_bytes, num_workers, free_host_bytes());
+    check_host_memory(pinned, needs, free_host_bytes());
   }
 }
 
-int64_t host_bytes(const MemoryPlan& plan, const Backend& backend, int64_t index_bytes) {
+int64_t host_bytes(const MemoryPlan& plan, const Backend& backend, const HostNeeds& needs) {
   const bool is_on_host = backend.kind() == DeviceKind::kCpu;
-  return plan.class_bytes(MemoryClass::kPinnedHost) + index_bytes +
+  return plan.class_bytes(MemoryClass::kPinnedHost) + needs.index_bytes + needs.slot_bytes +
          (is_on_host ? plan.device_bytes() : 0);
 }
 
@@ -144,9 +146,9 @@ void check_memory_of_hosts(HostGroup& ranks, int64_t needed_bytes, int64_t free_
   check_memory_of_host(num_ranks, needed_on_host, free_on_host, host);
 }
 
-void check_threads(const Config& config) {
+void check_threads(int64_t num_loader_threads) {
   // OpenMP's threads and those of the CPU backend are as many each.
-  const int64_t count = num_loader_threads(config.num_workers) + 2 * omp_get_max_threads();
+  const int64_t count = num_loader_threads + 2 * omp_get_max_threads();
   std::mutex mutex;
   std::condition_variable released;
   bool may_end = false;

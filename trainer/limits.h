@@ -9,7 +9,6 @@
 
 #include "indexed_dataset/samples/gpt_dataset.h"
 #include "kernels/backend.h"
-#include "trainer/config/config.h"
 #include "trainer/config/memory_plan.h"
 #include "trainer/data/data_identity.h"
 #include "trainer/ranks/host_group.h"
@@ -24,6 +23,13 @@ int64_t free_host_bytes();
 int64_t sample_index_bytes(const DatasetTargetSizes& sizes,
                            std::span<const DatasetIdentity> datasets, int64_t seq_length);
 
+// What a rank takes of its host beside the plan of its model.
+struct HostNeeds {
+  int64_t index_bytes = 0;  // sample_index_bytes()
+  int64_t slot_bytes = 0;   // of the data loaders
+  int64_t num_loader_threads = 0;
+};
+
 // Tells what to change so that a run fits into so many bytes of a device (memory_advice.h).
 using MemoryAdvice = std::function<std::string(int64_t free_bytes)>;
 
@@ -33,11 +39,11 @@ void check_device_memory(int64_t needed_bytes, int64_t free_bytes, const std::st
                          const MemoryAdvice& advice);
 // The same for the host's memory and the snapshots (--async-save) of all its ranks.
 void check_snapshot_memory(int64_t needed_bytes, int64_t free_bytes, const std::string& host);
-void check_memory(const MemoryPlan& plan, const Backend& backend, int64_t index_bytes,
-                  int64_t num_workers, const MemoryAdvice& advice);
+void check_memory(const MemoryPlan& plan, const Backend& backend, const HostNeeds& needs,
+                  const MemoryAdvice& advice);
 
 // Returns the bytes of its host's memory that a rank needs.
-int64_t host_bytes(const MemoryPlan& plan, const Backend& backend, int64_t index_bytes);
+int64_t host_bytes(const MemoryPlan& plan, const Backend& backend, const HostNeeds& needs);
 // Throws LimitExceeded where the ranks of a host need more memory together than it has free: each
 // of them alone may find enough.
 void check_memory_of_host(int64_t num_ranks, int64_t needed_bytes, int64_t free_bytes,
@@ -48,6 +54,6 @@ void check_memory_of_hosts(HostGroup& ranks, int64_t needed_bytes, int64_t free_
 
 // Starts as many threads as the run will have at a time, and ends them. Throws LimitExceeded if the
 // process may not have so many (ulimit -u): a thread that is missing later would end the process.
-void check_threads(const Config& config);
+void check_threads(int64_t num_loader_threads);
 
 }  // namespace weft

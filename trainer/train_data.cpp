@@ -23,6 +23,7 @@ void TrainLoop::open_data() {
   }
   cyclic_ = options.cyclic;
   datasets_ = build_training_datasets(options, sizes_);
+  data_watch_.check_untouched();
   if (config_.full_validation) {
     sizes_.valid_samples = 0;
     for (const NamedDataset& group : datasets_.valid)
@@ -132,6 +133,11 @@ void TrainLoop::start_loaders() {
     test_loaders_.push_back(
         std::make_unique<DataLoader>(*backend_, group.dataset, loader_options(0), of_evaluation));
   }
+  LoaderPlan taken;
+  if (train_loader_) taken.train_bytes = train_loader_->slot_bytes();
+  for (const auto& loader : valid_loaders_) taken.valid_bytes += loader->slot_bytes();
+  for (const auto& loader : test_loaders_) taken.test_bytes += loader->slot_bytes();
+  print(taken.to_string());
 }
 
 }  // namespace weft

@@ -91,6 +91,7 @@ class TrainLoop {
   std::optional<CheckpointChoice> choose_checkpoint_of_all_ranks();
   void lock_folders();
   void open_data();
+  LoaderPlan loader_plan() const;
   void plan_checkpoint_memory();
   void load_or_initialize(const std::optional<CheckpointChoice>& checkpoint);
   void load(int64_t saved_iteration, const Resume& resume);

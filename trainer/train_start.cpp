@@ -66,7 +66,7 @@ TrainLoop::TrainLoop(const Config& config, const std::vector<std::string>& notes
       lr_(lr_settings(config)) {
   check_padding(config_, vocabulary_);
   const std::string doubt = check_document_ends(config_, vocabulary_);
-  check_threads(config_);
+  check_threads(loader_plan().num_threads(config_.num_workers));
   lock_folders();  // first: the folder of a live run gets no failure.json of this one
   if (!config_.run_folder().empty()) ranks_.set_failure_folder(config_.run_folder());
   check_ranks_agree(ranks_, facts());
@@ -202,17 +202,18 @@ void TrainLoop::load_or_initialize(const std::optional<CheckpointChoice>& checkp
 
   sizes_ = target_sizes(config_, schedule_);
   plan_checkpoint_memory();
-  const int64_t index_bytes =
-      sample_index_bytes(sizes_, data_watch_.identities(), config_.seq_length);
-  check_memory(trainer_->plan(), *backend_, index_bytes, config_.num_workers,
-               [&](int64_t free_bytes) {
-                 const int64_t vocab_size = trainer_->shape().vocab_size;
-                 return memory_advice(config_, free_bytes, [&](const Config& changed) {
-                   return largest_device_bytes(changed, vocab_size, *backend_);
-                 });
-               });
-  check_memory_of_hosts(ranks_, host_bytes(trainer_->plan(), *backend_, index_bytes),
-                        free_host_bytes());
+  const LoaderPlan loaders = loader_plan();
+  const HostNeeds needs{
+      .index_bytes = sample_index_bytes(sizes_, data_watch_.identities(), config_.seq_length),
+      .slot_bytes = loaders.num_bytes(),
+      .num_loader_threads = loaders.num_threads(config_.num_workers)};
+  check_memory(trainer_->plan(), *backend_, needs, [&](int64_t free_bytes) {
+    const int64_t vocab_size = trainer_->shape().vocab_size;
+    return memory_advice(config_, free_bytes, [&](const Config& changed) {
+      return largest_device_bytes(changed, vocab_size, *backend_);
+    });
+  });
+  check_memory_of_hosts(ranks_, host_bytes(trainer_->plan(), *backend_, needs), free_host_bytes());
   print(tune_on_first_rank(*trainer_, *backend_, ranks_));
   trainer_->allocate();
   staging_ = std::make_unique<CheckpointStaging>(CheckpointStaging{*backend_, staging_memory_});
@@ -236,6 +237,11 @@ void TrainLoop::load_or_initialize(const std::optional<CheckpointChoice>& checkp
   }
   lr_consumed_samples_ = consumed_samples();
   first_iteration_ = iteration() + 1;
+}
+
+LoaderPlan TrainLoop::loader_plan() const {
+  return plan_loaders(config_, schedule_.largest_global_batch_size(),
+                      target_sizes(config_, schedule_));
 }
 
 void TrainLoop::plan_checkpoint_memory() {

@@ -106,6 +106,10 @@ uint64_t from_hex(const Json& json) {
 
 }  // namespace
 
+int64_t bin_bytes_not_compared(const DatasetIdentity& dataset) {
+  return std::max<int64_t>(0, dataset.bin_bytes - kMaxPieces * kPieceBytes);
+}
+
 bool same_bytes(const DatasetIdentity& a, const DatasetIdentity& b) {
   if (a.blocks_xxh3 && b.blocks_xxh3 && *a.blocks_xxh3 != *b.blocks_xxh3) return false;
   return a.num_documents == b.num_documents && a.num_sequences == b.num_sequences &&

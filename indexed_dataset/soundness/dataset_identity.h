@@ -23,6 +23,8 @@ struct DatasetIdentity {
   std::optional<uint64_t> blocks_xxh3 = {};
 };
 
+// Returns the bytes of the .bin that bin_xxh3 does not cover.
+int64_t bin_bytes_not_compared(const DatasetIdentity& dataset);
 // Returns whether both are of the same bytes, wherever these lie.
 bool same_bytes(const DatasetIdentity& a, const DatasetIdentity& b);
 // Returns "300 documents, 25012 tokens (.idx XXH3 ..., .bin XXH3 ...)".

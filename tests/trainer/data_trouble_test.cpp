@@ -62,6 +62,27 @@ TEST_F(Training, ADatasetThatIsReplacedUnderwayIsAWarning) {
   EXPECT_THAT(output(), HasSubstr("WARNING: " + prefix_ + ".bin was removed while this run reads"));
 }
 
+// The run has identified the dataset and has mapped the .idx for its samples when another .bin of the same size
+// takes the place of the identified one.
+TEST_F(Training, ADatasetThatIsReplacedWhileARunStartsIsRefused) {
+  std::string other = read_file(prefix_ + ".bin");
+  std::reverse(other.begin(), other.begin() + 2);
+  write_file_atomically(folder_ / "other", other);
+  const std::string go = (folder_ / "go").string();
+  Arguments command = {"/usr/bin/env", "WEFT_CRASH_AT=file_mapped:3:" + go,
+                       std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-train"};
+  for (const std::string& word : arguments("run", 30)) command.push_back(word);
+  const pid_t child = start_program(command);
+  for (int i = 0; i < 1200 && !std::filesystem::exists(go + ".waiting"); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  ASSERT_TRUE(std::filesystem::exists(go + ".waiting"));
+  std::filesystem::rename(folder_ / "other", prefix_ + ".bin");
+  write_file_atomically(go, "");
+  EXPECT_EQ(wait(child), static_cast<int>(ExitCode::kBadInput)) << output();
+  EXPECT_THAT(output(), HasSubstr(prefix_ + ".bin was replaced, removed or written to while this "
+                                            "run started"));
+}
+
 TEST_F(Training, AnIndexWhoseOffsetsAreDamagedIsBadInput) {
   constexpr int64_t kHeaderBytes = 34, kDocuments = 300;
   std::fstream idx(prefix_ + ".idx", std::ios::binary | std::ios::in | std::ios::out);

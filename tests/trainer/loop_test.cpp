@@ -355,6 +355,28 @@ TEST_F(Training, DryRunSaysEverythingAndDoesNothing) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
 }
 
+TEST_F(Training, DryRunPlansTheSlotsThatTheLoadersTake) {
+  const auto line = [this] {
+    const std::string text = output();
+    const size_t begin = text.find(" > slots of the data loaders: ");
+    return begin == std::string::npos ? "none" : text.substr(begin, text.find('\n', begin) - begin);
+  };
+  const Arguments longer = {"--seq-length", "512", "--max-position-embeddings", "512"};
+  for (Arguments more :
+       {Arguments{}, Arguments{"--eod-mask-loss"}, Arguments{"--full-validation"},
+        Arguments{"--eval-iters", "0"}, Arguments{"--dataloader-inter-document-masking"}}) {
+    more.insert(more.end(), longer.begin(), longer.end());
+    Arguments planned = more;
+    planned.push_back("--dry-run");
+    ASSERT_EQ(run(arguments("run", 4, planned)), 0) << output();
+    const std::string plan = line();
+    EXPECT_THAT(plan, testing::HasSubstr("MiB of pinned host memory (train "));
+    ASSERT_EQ(run(arguments("run", 4, more)), 0) << output();
+    EXPECT_EQ(line(), plan) << more[0];
+    std::filesystem::remove_all(folder_ / "run");
+  }
+}
+
 TEST_F(Training, DryRunPlansForAGpuThatIsNotHere) {
   const Arguments planned = {"--dry-run", "--device-profile", "h200", "--kv-channels", "64"};
   ASSERT_EQ(run(arguments("run", 30, planned)), 0) << output();

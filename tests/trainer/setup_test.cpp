@@ -4,9 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 
 #include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/run_folder/checkpoint_run.h"
 #include "indexed_dataset/storage/file_io.h"
 #include "indexed_dataset/storage/sha256.h"
 #include "kernels/cuda/algorithm_table.h"
@@ -16,6 +20,8 @@
 #include "tests/trainer/model_fixture.h"
 #include "tests/trainer/ranks/thread_ranks.h"
 #include "tests/trainer/tiny_dataset.h"
+#include "trainer/config/option_text.h"
+#include "trainer/data/loader_plan.h"
 #include "trainer/limits.h"
 #include "trainer/log/banner.h"
 #include "trainer/log/run_manifest.h"
@@ -317,6 +323,65 @@ TEST(Resume, WarnsOfACurriculumThatBeginsOrEnds) {
   EXPECT_THAT(plan_resume(info, shape, plain, data_of_run()).warnings, testing::IsEmpty());
 }
 
+// Options whose change a resumed run neither announces nor refuses by a list.
+const std::set<std::string> kNotAnnounced = {
+    // They are compared as part of the architecture (architecture_of()).
+    "num_layers", "hidden_size", "ffn_hidden_size", "num_attention_heads", "kv_channels",
+    "max_position_embeddings", "train_padded_vocabulary", "layernorm_epsilon",
+    "no_bias_gelu_fusion", "untie_embeddings_and_output_weights", "disable_bias_linear",
+    "add_qkv_bias", "vocab_size", "normalization", "swiglu", "glu_activation",
+    "position_embedding_type", "use_rotary_position_embeddings", "rotary_base", "rotary_percent",
+    "rotary_interleaved", "group_query_attention", "num_query_groups",
+    // They are compared as part of the learning-rate schedule (reconcile()).
+    "lr", "min_lr", "lr_decay_style", "lr_decay_iters", "lr_decay_samples", "lr_warmup_iters",
+    "lr_warmup_samples", "lr_warmup_fraction", "lr_decay_tokens", "lr_warmup_tokens",
+    "lr_tokens_as_deepspeed", "override_lr_scheduler", "use_checkpoint_lr_scheduler",
+    // They are compared as part of the data (compare_data()).
+    "vocab_file", "merge_file", "eod_token_id", "unsee",
+    // Their values stand in other options, too.
+    "curriculum_learning", "data_efficiency_curriculum_learning", "deepspeed_config",
+    // They have had their effect when a run begins.
+    "init_method_std", "load", "ckpt_step", "no_load_optim", "finetune", "overwrite",
+    "exit_on_missing_checkpoint",
+    // No number of a run depends on them but by rounding.
+    "micro_batch_size", "make_vocab_size_divisible_by", "pad_vocab_size_to", "device",
+    "device_profile", "tensor_model_parallel_size", "pipeline_model_parallel_size",
+    "pp_partition_method", "sequence_parallel", "use_tp_pp_dp_mapping", "use_distributed_optimizer",
+    "zero_stage", "ddp_bucket_size", "check_weights_interval", "distributed_backend",
+    "distributed_timeout_minutes", "gemm_algorithm_cache", "data_cache_path", "num_workers",
+    "world_size", "recompute_granularity", "recompute_method", "recompute_num_layers",
+    "checkpoint_activations", "recompute_modules", "recompute_activations", "logits_chunk",
+    // They say when a run ends, what it keeps and what it prints.
+    "exit_interval", "exit_duration_in_mins", "skip_train", "save", "save_interval", "async_save",
+    "keep_last", "keep_every", "no_save_optim", "log_interval", "log_format", "log_params_norm",
+    "log_throughput", "timing_log_level", "tensorboard_dir", "tensorboard_log_interval",
+    "no_log_learning_rate_to_tensorboard", "no_log_loss_scale_to_tensorboard", "run_dir",
+    "no_sample_losses", "dry_run", "profile_steps", "measure_device", "measure_device_seconds"};
+
+TEST(Resume, KnowsWhatAChangeOfEachOptionDoes) {
+  std::set<std::string> options, announced;
+  for (const auto& [name, value] : resolved_options(base_config())) options.insert(name);
+  for (const AnnouncedArgument& argument : announced_arguments()) announced.insert(argument.name);
+  for (const std::string& name : options) {
+    EXPECT_NE(announced.contains(name), kNotAnnounced.contains(name))
+        << name
+        << ": list it in announced_arguments(), or above with the reason why it need not be";
+  }
+  for (const std::string& name : announced) EXPECT_TRUE(options.contains(name)) << name;
+}
+
+TEST(Resume, AnnouncesWhatInspectTakesForDecisive) {
+  std::set<std::string> decisive(decisive_arguments().begin(), decisive_arguments().end());
+  for (const AnnouncedArgument& argument : announced_arguments()) {
+    const std::string name = argument.name;
+    const bool decides = argument.effect != ChangeEffect::kGoesOn || name.ends_with("batch_size") ||
+                         name.starts_with("curriculum_") || name == "step_batch_size_schedule";
+    EXPECT_EQ(decisive.erase(name) == 1, decides) << name;
+  }
+  // A cyclic order depends on the one, and the other is compared by its bytes.
+  EXPECT_EQ(decisive, (std::set<std::string>{"micro_batch_size", "unsee"}));
+}
+
 TEST(Resume, TheCyclicOrderKeepsTheSizesThatItWasBegunWith) {
   Config config = base_config();
   config.dataloader_type = "cyclic";
@@ -413,6 +478,33 @@ TEST(Resume, AnotherEndOfDocumentsIsRefusedUnlessToldWhereTheRunLooksForIt) {
               testing::ElementsAre(HasSubstr("--eod-mask-loss was true")));
 }
 
+TEST(DatasetWatch, TellsWhatItCannotCompare) {
+  const TemporaryFolder folder;
+  const std::string prefix = (folder / "large").string();
+  constexpr int64_t kTokens = 40 << 20;  // 80 MiB
+  {
+    DatasetWriter writer(prefix, TokenType::kUInt16);
+    const std::vector<uint16_t> tokens(kTokens);
+    const auto length = static_cast<int32_t>(kTokens);
+    writer.append_documents(std::as_bytes(std::span(tokens)), {&length, 1});
+    writer.finish();
+  }
+  DatasetWatch watch(prefix);
+  watch.check_untouched();
+  EXPECT_EQ(watch.check(), "");
+  const auto write_at = [&](int64_t offset_bytes) {
+    std::fstream bin(prefix + ".bin", std::ios::binary | std::ios::in | std::ios::out);
+    bin.seekp(offset_bytes);
+    bin.write("x", 1);
+  };
+  write_at((1 << 20) + 1000);  // between the first two of 64 pieces
+  EXPECT_THROW(watch.check_untouched(), std::runtime_error);
+  EXPECT_THAT(watch.check(), HasSubstr("whether the other 16777216 bytes are, nothing tells"));
+  EXPECT_EQ(watch.check(), "") << "it is told once";
+  write_at(0);
+  EXPECT_THROW(watch.check(), std::runtime_error);
+}
+
 TEST(Resume, AnotherArchitectureIsRefusedWithEveryDifference) {
   Config config = base_config();
   const CheckpointInfo info = saved_by(config, model_shape(config, 64));
@@ -481,12 +573,14 @@ TEST(Resume, AMissingCheckpointIsAnErrorWhereAskedFor) {
   EXPECT_EQ(checkpoint_to_load(config)->iteration, 40);
 }
 
+const MemoryAdvice kNoAdvice = [](int64_t) { return std::string(); };
+
 TEST(Memory, APlanLargerThanTheDeviceIsRefusedWithBothNumbers) {
   const auto backend = create_cpu_backend(1);
   MemoryPlan plan;
   Tensor tensor;
   plan.add(MemoryClass::kParameters, "huge", &tensor, DType::kFloat32, {int64_t{1} << 50});
-  EXPECT_THROW(check_memory(plan, *backend, 0, 2), LimitExceeded);
+  EXPECT_THROW(check_memory(plan, *backend, {}, kNoAdvice), LimitExceeded);
 }
 
 TEST(Memory, ASnapshotThatDoesNotFitIntoTheHostIsRefusedWithBothNumbers) {
@@ -597,7 +691,37 @@ TEST(Memory, TheIndexOfTheSamplesIsCountedBySamplesAndEpochs) {
   EXPECT_EQ(sample_index_bytes({.train_samples = 1000}, {&dataset, 1}, 100),
             4 * 100 * 11 + 12 * 1000);
   const auto backend = create_cpu_backend(1);
-  EXPECT_THROW(check_memory(MemoryPlan(), *backend, int64_t{1} << 50, 2), LimitExceeded);
+  EXPECT_THROW(check_memory(MemoryPlan(), *backend, {.index_bytes = int64_t{1} << 50}, kNoAdvice),
+               LimitExceeded);
+}
+
+TEST(Memory, TheSlotsOfTheLoadersAreCountedByGroup) {
+  Config config = base_config();
+  config.data_path.clear();
+  config.train_weighted_split_paths = {"t: 1 0:1 t"};
+  config.valid_weighted_split_paths = {"a: 1 0:1 p", "b: 1 0:1 q"};
+  config.micro_batch_size = 2;
+  config.global_batch_size = 16;
+  config.seq_length = 100;
+  config.world_size = 2;
+  const auto bytes = [&](int64_t rows, int64_t arrays) { return 4 * 4 * 100 * rows * arrays; };
+  const DatasetTargetSizes sizes{.train_samples = 100, .valid_samples = 10, .test_samples = 0};
+  LoaderPlan plan = plan_loaders(config, 32, sizes);
+  EXPECT_EQ(plan.train_bytes, bytes(16, 2)) << "half of the largest batch";
+  EXPECT_EQ(plan.valid_bytes, 2 * bytes(8, 2));
+  EXPECT_EQ(plan.test_bytes, 0);
+  EXPECT_EQ(plan.num_loaders, 3);
+  EXPECT_EQ(plan.num_threads(2), 9);
+  config.unsee = "f";
+  config.full_validation = true;
+  config.reset_attention_mask = true;
+  plan = plan_loaders(config, 32, sizes);
+  EXPECT_EQ(plan.train_bytes, bytes(16, 5));
+  EXPECT_EQ(plan.valid_bytes, 2 * bytes(8, 5));
+  const auto backend = create_cpu_backend(1);
+  EXPECT_THAT(
+      [&] { check_memory(MemoryPlan(), *backend, {.slot_bytes = int64_t{1} << 50}, kNoAdvice); },
+      testing::ThrowsMessage<LimitExceeded>(HasSubstr("slots of the data loaders")));
 }
 
 TEST(RunManifest, HoldsTheArgumentsThatMapIterationsToSamples) {

@@ -113,6 +113,15 @@ void add_end_of_document_difference(const RunVocabulary& saved, const RunVocabul
       saved.num_tokens - 1, saved.source, ours.end_of_document, ours.end_of_document_source));
 }
 
+bool is_same_file(const struct stat& a, const struct stat& b) {
+  return a.st_ino == b.st_ino && a.st_dev == b.st_dev;
+}
+
+bool is_unwritten(const struct stat& now, const struct stat& before) {
+  return now.st_size == before.st_size && now.st_mtim.tv_sec == before.st_mtim.tv_sec &&
+         now.st_mtim.tv_nsec == before.st_mtim.tv_nsec;
+}
+
 }  // namespace
 
 Json to_json(const DataIdentity& data) {
@@ -182,6 +191,18 @@ DatasetWatch::DatasetWatch(const fs::path& prefix)
   identity_ = identify_dataset(prefix);
 }
 
+void DatasetWatch::check_untouched() const {
+  for (const File& file : files_) {
+    struct stat now {};
+    if (::stat(file.path.c_str(), &now) == 0 && is_same_file(now, file.status) &&
+        is_unwritten(now, file.status))
+      continue;
+    throw std::runtime_error(file.path.string() +
+                             " was replaced, removed or written to while this run started; when "
+                             "the dataset is complete, run the same command again");
+  }
+}
+
 std::string DatasetWatch::check() {
   std::string warning;
   for (File& file : files_) {
@@ -189,7 +210,7 @@ std::string DatasetWatch::check() {
     const struct stat before = file.status;
     struct stat now {};
     const bool is_there = ::stat(file.path.c_str(), &now) == 0;
-    file.is_lost = !is_there || now.st_ino != before.st_ino || now.st_dev != before.st_dev;
+    file.is_lost = !is_there || !is_same_file(now, before);
     if (file.is_lost) {
       warning += fmt::format(
           "{} was {} while this run reads it; the run goes on with the old file, and can only be "
@@ -198,10 +219,7 @@ std::string DatasetWatch::check() {
       continue;
     }
     file.status = now;
-    if (now.st_size == before.st_size && now.st_mtim.tv_sec == before.st_mtim.tv_sec &&
-        now.st_mtim.tv_nsec == before.st_mtim.tv_nsec) {
-      continue;
-    }
+    if (is_unwritten(now, before)) continue;
     if (now.st_size < before.st_size) {
       // A read behind the new end would say the same (bus_error.h): which of the two comes first is
       // chance.
@@ -212,7 +230,16 @@ std::string DatasetWatch::check() {
                       file.path.string()));
     }
     const DatasetIdentity found = identify_dataset(identity_.prefix);
-    if (same_bytes(found, identity_)) continue;
+    if (same_bytes(found, identity_)) {
+      const int64_t unknown_bytes = bin_bytes_not_compared(found);
+      if (unknown_bytes > 0 && &file == &files_.back()) {
+        warning += fmt::format(
+            "{} was written to while this run reads it; the {} bytes that the run has checksums of are "
+            "what they were, and whether the other {} bytes are, nothing tells",
+            file.path.string(), found.bin_bytes - unknown_bytes, unknown_bytes);
+      }
+      continue;
+    }
     throw std::runtime_error(
         fmt::format("{} was changed while this run read it: it began with {}, and there are {} now",
                     file.path.string(), describe(identity_), describe(found)));
@@ -232,6 +259,10 @@ std::vector<DatasetIdentity> DataWatch::identities() const {
   std::vector<DatasetIdentity> identities;
   for (const auto& watch : watches_) identities.push_back(watch->identity());
   return identities;
+}
+
+void DataWatch::check_untouched() const {
+  for (const auto& watch : watches_) watch->check_untouched();
 }
 
 std::vector<std::string> DataWatch::check() {

@@ -45,9 +45,13 @@ class DatasetWatch {
   // Identifies the dataset. Throws as identify_dataset(), std::system_error if a file is not there.
   explicit DatasetWatch(const std::filesystem::path& prefix);
   const DatasetIdentity& identity() const { return identity_; }
+  // Throws std::runtime_error if a file is another one, or was written to, since the dataset was identified.
+  // A run calls it when it has opened the files: those that it reads are then the identified ones.
+  void check_untouched() const;
   // Throws std::runtime_error if the files were written to and their bytes differ, and
   // std::system_error if one was made shorter. Returns a warning, once, if other files took their
-  // place: the run still reads the old ones.
+  // place: the run still reads the old ones; and if a .bin was written to that is too large to be compared
+  // as a whole.
   std::string check();
 
  private:
@@ -66,6 +70,7 @@ class DataWatch {
   // Identifies the datasets, several at a time.
   explicit DataWatch(const std::vector<std::string>& prefixes);
   std::vector<DatasetIdentity> identities() const;
+  void check_untouched() const;
   // As DatasetWatch::check(), for all of them; the warnings are lines.
   std::vector<std::string> check();
 

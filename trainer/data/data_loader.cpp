@@ -65,15 +65,20 @@ void DataLoader::stop() {
   }
 }
 
+LoaderSlots DataLoader::slots() const {
+  const int64_t max_micro_batches = batch_sizes_.max / samples_per_micro_step();
+  return {.num_rows = max_micro_batches * options_.micro_batch_size,
+          .sequence_length = dataset_.sequence_length(),
+          .has_mask = has_mask(),
+          .has_bounds = has_bounds(),
+          .num_slots = options_.num_slots};
+}
+
 void DataLoader::allocate_slots() {
-  const int64_t max_micro_batches = batch_sizes_.max / (samples_per_micro_step());
-  const int64_t elements =
-      max_micro_batches * options_.micro_batch_size * dataset_.sequence_length();
-  // The arrays are tokens, targets and perhaps the mask and the bounds, which are two of them; an
-  // element has 4 bytes.
-  const int64_t arrays = 2 + (has_mask() ? 1 : 0) + (has_bounds() ? 2 : 0);
-  memory_ = static_cast<int32_t*>(backend_.allocate(
-      options_.num_slots * arrays * elements * int64_t{sizeof(int32_t)}, Memory::kPinnedHost));
+  const LoaderSlots sizes = slots();
+  const int64_t elements = sizes.num_elements(), arrays = sizes.num_arrays();
+  const int64_t max_micro_batches = sizes.num_rows / options_.micro_batch_size;
+  memory_ = static_cast<int32_t*>(backend_.allocate(sizes.num_bytes(), Memory::kPinnedHost));
   int32_t* data = memory_;
   for (Slot& slot : slots_) {
     slot.tokens = data;

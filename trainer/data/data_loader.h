@@ -31,6 +31,7 @@
 #include "kernels/backend.h"
 #include "trainer/data/document_bounds.h"
 #include "trainer/data/global_batch.h"
+#include "trainer/data/loader_plan.h"
 
 namespace weft {
 
@@ -89,6 +90,8 @@ class DataLoader {
   // Returns the samples (rows) up to the end of the latest batch that next() returned.
   int64_t consumed_samples() const { return consumed_samples_; }
   double waited_ms() const { return waited_ms_; }  // time spent in next() so far
+  // Returns the bytes of pinned memory that its slots take.
+  int64_t slot_bytes() const { return options_.has_samples ? slots().num_bytes() : 0; }
   // Returns the number of batches of a pass, where there are passes.
   int64_t batches_per_pass() const {
     return (rows_per_pass() + batch_sizes_.max - 1) / batch_sizes_.max;
@@ -110,6 +113,7 @@ class DataLoader {
     int64_t micro_batch_idx = 0;
   };
 
+  LoaderSlots slots() const;
   void allocate_slots();
   void stop();  // joins the threads and frees the slots
   void run_worker();

@@ -16,6 +16,7 @@
 
 #include "indexed_dataset/blends/build_datasets.h"
 #include "indexed_dataset/pair/writer.h"
+#include "tests/trainer/counting_backend.h"
 #include "tests/trainer/tiny_dataset.h"
 
 namespace weft {
@@ -75,6 +76,25 @@ TEST_F(Loader, GivesSamplesInOrderWhateverTheThreads) {
       ASSERT_EQ(loader.consumed_samples(), first + 6);
     }
   }
+}
+
+TEST_F(Loader, TakesThePlannedMemoryForItsSlots) {
+  const TrainingDatasets datasets = open(100);
+  auto counting = std::make_unique<CountingBackend>(create_cpu_backend(1));
+  DataLoaderOptions options{.micro_batch_size = 2, .dp_size = 2, .vocab_size = kTinyVocabulary};
+  const auto taken = [&] {
+    counting->pinned_bytes = 0;
+    const DataLoader loader(*counting, *datasets.train, options, constant(12));
+    EXPECT_EQ(loader.slot_bytes(), counting->pinned_bytes);
+    return counting->pinned_bytes;
+  };
+  EXPECT_EQ(taken(), 4 * 2 * 6 * kLength * 4);
+  options.eod_mask_loss = true;
+  EXPECT_EQ(taken(), 4 * 3 * 6 * kLength * 4);
+  options.document_ends = DocumentEnds::kDataset;
+  EXPECT_EQ(taken(), 4 * 5 * 6 * kLength * 4);
+  options.has_samples = false;
+  EXPECT_EQ(taken(), 0);
 }
 
 TEST_F(Loader, ResumesAtTheConsumedSamples) {
