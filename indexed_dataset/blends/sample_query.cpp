@@ -202,6 +202,11 @@ SampleOrder sample_order_from(const Json& manifest) {
   check_positive(order.micro_batch_size, "micro_batch_size");
   check_positive(order.data_parallel_size, "data_parallel_size");
   if (order.eval_iters != 0) check_positive(order.eval_interval, "eval_interval");
+  check_positive(order.data.sequence_length, "seq_length");
+  if (order.data.cyclic) {
+    check_positive(order.data.cyclic->micro_batch_size, "the cyclic order's micro_batch_size");
+    check_positive(order.data.cyclic->data_parallel_size, "the cyclic order's data_parallel_size");
+  }
   order.curriculum = curriculum_from(arguments);
   return order;
 }

@@ -165,6 +165,26 @@ TEST(HostileJson, NestingEndsNoStack) {
   EXPECT_NO_THROW(parse_json<nlohmann::ordered_json>(nested_json(30)));
 }
 
+// Sizes by which one divides.
+TEST(HostileJson, ARunManifestWithSizesOfZeroIsRefused) {
+  const TemporaryFolder folder(memory_folder());
+  const auto read = [&](const char* seq_length, const char* batch, const char* ranks) {
+    write_file_atomically(
+        folder.path() / "run_manifest.json",
+        std::string(R"({"data_parallel_size":1,"cyclic_order":{"micro_batch_size":)") + batch +
+            R"(,"data_parallel_size":)" + ranks +
+            R"(},"arguments":{"data_path":["a"],"split":"90,5,5","seed":1,"train_samples":200,)"
+            R"("global_batch_size":8,"micro_batch_size":2,"eval_iters":1,"eval_interval":10,)"
+            R"("dataloader_type":"cyclic","step_batch_size_schedule":"0:4 1K:8","seq_length":)" +
+            seq_length + "}}");
+    return read_run_segments(folder.path());
+  };
+  EXPECT_EQ(read("16", "2", "1").size(), 1U);
+  EXPECT_THROW(read("0", "2", "1"), std::runtime_error);
+  EXPECT_THROW(read("16", "0", "1"), std::runtime_error);
+  EXPECT_THROW(read("16", "2", "0"), std::runtime_error);
+}
+
 TEST(HostileJson, CountsThatCannotBeCountedInBytesAreNone) {
   const TemporaryFolder folder(memory_folder());
   const fs::path prefix = folder.path() / "d";
