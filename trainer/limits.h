@@ -23,7 +23,7 @@ int64_t free_host_bytes();
 int64_t sample_index_bytes(const DatasetTargetSizes& sizes,
                            std::span<const DatasetIdentity> datasets, int64_t seq_length);
 
-// What a rank takes of its host beside the plan of its model.
+// A rank's share of its host's memory, beside the plan of its model.
 struct HostNeeds {
   int64_t index_bytes = 0;  // sample_index_bytes()
   int64_t slot_bytes = 0;   // of the data loaders

@@ -32,7 +32,7 @@ std::filesystem::path write_npy_bytes(const std::filesystem::path& path, const s
                                       const std::vector<int64_t>& shape, const void* data,
                                       size_t size_bytes);
 
-// The same for values in rows of so many columns.
+// Writes rows of `num_columns` values.
 template <typename T>
 std::filesystem::path write_npy_part(const std::filesystem::path& path, std::span<const T> values,
                                      int64_t num_columns = 1) {

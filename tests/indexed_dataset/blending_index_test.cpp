@@ -126,8 +126,8 @@ TEST(BlendingIndex, EqualsTheSimpleLoopForRandomSizes) {
   }
 }
 
-// How many of the samples could be of several datasets of different weights, each of which has given at
-// least `least_count` before: the first one in the list is taken.
+// Returns the number of samples that could be of several datasets of different weights, each of which
+// has given at least `least_count` before; the first one in the list is taken.
 int64_t count_ties(const std::vector<double>& weights, const std::vector<int32_t>& datasets,
                    double least_count) {
   std::vector<double> counts(weights.size());

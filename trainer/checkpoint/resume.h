@@ -21,8 +21,8 @@ struct RunState {
   ScalarState scalars;  // iteration and consumed samples, among others
   int64_t consumed_valid_samples = 0;
   LrSchedule lr;
-  // What the order of --dataloader-type cyclic is cut into, since the run that began it; nothing in another
-  // order.
+  // The sizes by which the order of --dataloader-type cyclic was cut in the run that began it; empty for
+  // another order.
   std::optional<CyclicOptions> cyclic = {};
 };
 

@@ -21,8 +21,8 @@
 
 namespace weft {
 
-// What a rank keeps for backward. This decides over memory and time, and chunks of logits over the order
-// of sums, too.
+// The activations that a rank keeps for backward. They decide over memory and time, and chunks of logits
+// over the order of sums, too.
 struct ActivationOptions {
   int64_t num_slots = 1;  // micro-batches whose activations are kept
   RecomputeOptions recompute = {};

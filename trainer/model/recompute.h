@@ -1,4 +1,4 @@
-// Which activations backward computes again instead of keeping them from forward.
+// The activations that backward computes again instead of keeping them from forward.
 // [Chen et al. 2016, arXiv:1604.06174; Megatron-LM megatron/core/transformer/transformer_block.py]
 //
 //   uniform 2   groups of two layers; of each group only the input is kept     (0 1) (2 3) (4)

@@ -56,7 +56,7 @@ struct Row {
   bool operator==(const Row&) const = default;
 };
 
-// What a checkpoint keeps of a run's place in its samples.
+// A run's place in its samples, as a checkpoint keeps it.
 struct Place {
   RunPosition train;
   int64_t valid_samples = 0;
