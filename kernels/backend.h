@@ -61,9 +61,16 @@ struct DeviceOutOfMemory : std::runtime_error {
 
 enum class Gelu { kTanh, kErf };
 
+// Gated linear units: act(gate) * up, where act(x) is x sigmoid(x), x Phi(x) (GELU by erf), max(x, 0)
+// or x. [Shazeer 2020, arXiv:2002.05202]
+enum class Glu { kNone, kSwiglu, kGeglu, kReglu, kLiglu };
+
 // The arguments of the residual stream's one operation:
 //   residual_out = residual + dropout(branch + branch_bias)
 //   normed       = LayerNorm(residual_out) = (residual_out - mean) * rstd * weight + bias
+// Without `bias` it is RMSNorm, which takes no mean: residual_out * rstd * weight, where rstd is
+// 1 / sqrt(mean of the squares + epsilon), and `mean` is empty. [Zhang & Sennrich 2019,
+// arXiv:1910.07467]
 // Without `residual` the sum begins with the branch (the embedding). Without `branch` residual_out
 // is empty and `residual` itself is normalised. Without `weight` there is the sum alone, and normed,
 // mean, rstd and bias are empty (the end of a pipeline stage). Under tensor parallelism the branch
@@ -84,13 +91,13 @@ struct ResidualNorm {
   Dropout dropout = {};
 };
 
-// The arguments of its backward pass. With g, the gradient of dnormed through the LayerNorm:
+// The arguments of its backward pass. With g, the gradient of dnormed through the norm:
 //   dresidual    = g + dresidual_in     gradient of residual_out
 //   dbranch      = dropout'(dresidual)  empty where there is no branch, or p == 0: then dresidual is
 //                                       the branch's gradient
 //   dbranch_bias = sums of the stored rows of the branch's gradient; empty where there is no bias
-// Without `weight` (the sum alone) g is 0, and dnormed, residual, mean, rstd, dweight and dbias are
-// empty. dresidual may be the memory of dresidual_in.
+// For an RMSNorm mean and dbias are empty. Without `weight` (the sum alone) g is 0, and dnormed,
+// residual, mean, rstd, dweight and dbias are empty. dresidual may be the memory of dresidual_in.
 struct ResidualNormBackward {
   Tensor dresidual = {}, dbranch = {};  // (N,C) x, assigned
   Tensor dbranch_bias = {};             // as branch_bias, fp32
@@ -141,6 +148,18 @@ struct AttentionBackward {
   float dropout_p = 0.0F;  // forward's; the bits are in `kept`
 };
 
+// Rotary positions, in place: of each query and key, P pairs of elements (a, b) become
+//   (a cos - b sin, b cos + a sin)
+// with cosine and sine of position and pair, or with the opposite angle where `inverse` (backward).
+// The pairs are elements i and P + i, or 2i and 2i + 1 where `interleaved`; elements from 2P on stay.
+// [Su et al. 2021, arXiv:2104.09864]
+struct Rotary {
+  Tensor qkv = {};     // (B,T,G,R+2,D) x: of each group R queries, a key and a value
+  Tensor angles = {};  // (S,2,P) fp32: cosines and sines of the positions 0 ... S-1; S >= T
+  Tensor document_bounds = {};  // as in Attention; if it is given, positions count from its begin
+  bool interleaved = false, inverse = false;
+};
+
 // The arguments of AdamW over one flat range [Loshchilov & Hutter 2019]. All tensors have n
 // elements; n is a multiple of kOptimizerBlock.
 struct AdamW {
@@ -160,10 +179,15 @@ constexpr int64_t kOptimizerBlock = 1024;
 // The sizes that the workspace must serve and tune() prepares for; a size that does not occur is 0.
 struct WorkspaceShape {
   int64_t B = 0, T = 0, C = 0, H = 0, D = 0, F = 0, Vp = 0;
+  int64_t G = 0;  // groups of queries; 0 where every query has its own key and value
   int64_t num_parameters = 0;
   DType x = DType::kFloat32;
   Gelu gelu = Gelu::kTanh;
   bool has_qkv_bias = true, has_fc1_bias = true;
+  bool has_glu = false;
+
+  int64_t qkv_size() const { return (H + 2 * (G > 0 ? G : H)) * D; }
+  int64_t fc1_size() const { return (has_glu ? 2 : 1) * F; }
 };
 
 class Backend {
@@ -246,7 +270,21 @@ class Backend {
   virtual void linear_backward_weight(Tensor dweight, Tensor dbias, Tensor dout, Tensor inp,
                                       bool accumulate) = 0;
 
+  // --- gated linear units ---
+  // out = act(gate) * up. The columns of pre (N,2F) are [gate, up]; out (N,F) x.
+  virtual void glu_forward(Tensor out, Tensor pre, Glu glu) = 0;
+  // dpre (N,2F) = the gradients of gate and up. dout (N,F), pre (N,2F) x.
+  virtual void glu_backward(Tensor dpre, Tensor dout, Tensor pre, Glu glu) = 0;
+
   // --- attention ---
+  virtual void rotate(const Rotary& args) = 0;
+  // Queries in groups of R that share a key and a value [Ainslie et al. 2023, arXiv:2305.13245]:
+  // expanded (B,T,G*R,3,D) = each query of grouped (B,T,G,R+2,D) x with the key and value of its
+  // group, in the layout of Attention.
+  virtual void expand_groups(Tensor expanded, Tensor grouped) = 0;
+  // Backward: grouped = the gradients in `expanded`, where those of keys and values are summed over
+  // the queries of the group, in order.
+  virtual void sum_groups(Tensor grouped, Tensor expanded) = 0;
   virtual void attention_forward(const Attention& args) = 0;
   virtual void attention_backward(const AttentionBackward& args) = 0;
 

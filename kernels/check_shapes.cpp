@@ -229,10 +229,14 @@ void check_residual_norm_forward(const ResidualNorm& args) {
   }
   if (args.weight) {
     check.rows("normed", args.normed, x, N, C);
-    check.elements("mean", args.mean, DType::kFloat32, N);
     check.elements("rstd", args.rstd, DType::kFloat32, N);
     check.tensor("weight", args.weight, x, {C});
-    check.tensor("bias", args.bias, x, {C});
+    if (args.bias) {
+      check.elements("mean", args.mean, DType::kFloat32, N);
+      check.tensor("bias", args.bias, x, {C});
+    } else {
+      check_absent(check, "bias", {{"mean", &args.mean}});
+    }
   } else {
     check.require(has_branch, "neither a branch nor a weight is given: nothing to do");
     check_absent(check, "weight",
@@ -264,10 +268,14 @@ void check_residual_norm_backward(const ResidualNormBackward& args) {
     check.tensor("weight", args.weight, x, {C});
     check.rows("dnormed", args.dnormed, x, N, C);
     check.rows("residual", args.residual, x, N, C);
-    check.elements("mean", args.mean, DType::kFloat32, N);
     check.elements("rstd", args.rstd, DType::kFloat32, N);
     check.tensor("dweight", args.dweight, DType::kFloat32, {C});
-    check.tensor("dbias", args.dbias, DType::kFloat32, {C});
+    if (args.mean) {
+      check.elements("mean", args.mean, DType::kFloat32, N);
+      check.tensor("dbias", args.dbias, DType::kFloat32, {C});
+    } else {
+      check_absent(check, "mean", {{"dbias", &args.dbias}});
+    }
   } else {
     check.rows("dresidual_in", args.dresidual_in, x, N, C);
     check_absent(check, "weight",
@@ -314,6 +322,47 @@ void check_linear_backward_weight(const Tensor& dweight, const Tensor& dbias, co
   check.rows("inp", inp, dout.dtype(), N, num_columns(inp));
   check.tensor("dweight", dweight, DType::kFloat32, {O, num_columns(inp)});
   if (dbias) check.tensor("dbias", dbias, DType::kFloat32, {O});
+}
+
+void check_glu_forward(const Tensor& out, const Tensor& pre) {
+  const Checker check("glu_forward");
+  check.model_type("out", out);
+  check.rank("out", out, 2, "(N,F)");
+  check.rows("pre", pre, out.dtype(), num_rows(out), 2 * num_columns(out));
+}
+
+void check_glu_backward(const Tensor& dpre, const Tensor& dout, const Tensor& pre) {
+  const Checker check("glu_backward");
+  check.model_type("dout", dout);
+  check.rank("dout", dout, 2, "(N,F)");
+  check.rows("pre", pre, dout.dtype(), num_rows(dout), 2 * num_columns(dout));
+  check.rows("dpre", dpre, dout.dtype(), num_rows(dout), 2 * num_columns(dout));
+}
+
+void check_rotate(const Rotary& args) {
+  const Checker check("rotate");
+  const Tensor &qkv = args.qkv, &angles = args.angles;
+  check.model_type("qkv", qkv);
+  check.require(qkv.rank() == 5 && qkv.shape(3) >= 3,
+                "qkv is " + text_of(qkv) + ", should be (B,T,G,R+2,D)");
+  const int64_t B = qkv.shape(0), T = qkv.shape(1), D = qkv.shape(4);
+  check.require(angles.rank() == 3, "angles is " + text_of(angles) + ", should be (S,2,P)");
+  check.tensor("angles", angles, DType::kFloat32, {angles.shape(0), 2, angles.shape(2)});
+  check.require(angles.shape(0) >= T && 2 * angles.shape(2) <= D,
+                "angles is " + text_of(angles) + ", but qkv is " + text_of(qkv) +
+                    ": should have a row for each position, and no more pairs than a head");
+  if (args.document_bounds)
+    check.tensor("document_bounds", args.document_bounds, DType::kInt32, {B, T, 2});
+}
+
+void check_groups(const char* operation, const Tensor& expanded, const Tensor& grouped) {
+  const Checker check(operation);
+  check.model_type("grouped", grouped);
+  check.require(grouped.rank() == 5 && grouped.shape(3) >= 3,
+                "grouped is " + text_of(grouped) + ", should be (B,T,G,R+2,D)");
+  const int64_t num_heads = grouped.shape(2) * (grouped.shape(3) - 2);
+  check.tensor("expanded", expanded, grouped.dtype(),
+               {grouped.shape(0), grouped.shape(1), num_heads, 3, grouped.shape(4)});
 }
 
 void check_attention_forward(const Attention& args) {

@@ -36,6 +36,10 @@ void check_linear_gelu_backward_input(const Tensor& dpre, const Tensor& dout, co
                                       const Tensor& pre);
 void check_linear_backward_weight(const Tensor& dweight, const Tensor& dbias, const Tensor& dout,
                                   const Tensor& inp);
+void check_glu_forward(const Tensor& out, const Tensor& pre);
+void check_glu_backward(const Tensor& dpre, const Tensor& dout, const Tensor& pre);
+void check_groups(const char* operation, const Tensor& expanded, const Tensor& grouped);
+void check_rotate(const Rotary& args);
 void check_attention_forward(const Attention& args);
 void check_attention_backward(const AttentionBackward& args);
 void check_cross_entropy(const Tensor& losses, const Tensor& logits, const Tensor& targets,

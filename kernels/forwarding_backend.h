@@ -74,6 +74,17 @@ class ForwardingBackend : public Backend {
                               bool accumulate) override {
     inner_->linear_backward_weight(dweight, dbias, dout, inp, accumulate);
   }
+  void glu_forward(Tensor out, Tensor pre, Glu glu) override { inner_->glu_forward(out, pre, glu); }
+  void glu_backward(Tensor dpre, Tensor dout, Tensor pre, Glu glu) override {
+    inner_->glu_backward(dpre, dout, pre, glu);
+  }
+  void rotate(const Rotary& args) override { inner_->rotate(args); }
+  void expand_groups(Tensor expanded, Tensor grouped) override {
+    inner_->expand_groups(expanded, grouped);
+  }
+  void sum_groups(Tensor grouped, Tensor expanded) override {
+    inner_->sum_groups(grouped, expanded);
+  }
   void attention_forward(const Attention& args) override { inner_->attention_forward(args); }
   void attention_backward(const AttentionBackward& args) override {
     inner_->attention_backward(args);

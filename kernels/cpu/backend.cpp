@@ -59,7 +59,7 @@ class CpuBackend final : public Backend {
     const int64_t floats =
         std::max({linear_scratch_floats(), embedding_scratch_floats(shape.C),
                   residual_norm_scratch_floats(shape.C), cross_entropy_scratch_floats(shape.Vp),
-                  attention_scratch_floats(shape.T, shape.D)});
+                  qkv_scratch_floats(shape.D), attention_scratch_floats(shape.T, shape.D)});
     return (floats + 15) / 16 * 16 * static_cast<int64_t>(sizeof(float)) * context_.num_threads();
   }
   void set_workspace(void* data, int64_t num_bytes) override {
@@ -114,6 +114,27 @@ class CpuBackend final : public Backend {
     cpu::linear_backward_weight(context_, dweight, dbias, dout, inp, accumulate);
   }
 
+  void glu_forward(Tensor out, Tensor pre, Glu glu) override {
+    check_glu_forward(out, pre);
+    cpu::glu_forward(context_, out, pre, glu);
+  }
+  void glu_backward(Tensor dpre, Tensor dout, Tensor pre, Glu glu) override {
+    check_glu_backward(dpre, dout, pre);
+    cpu::glu_backward(context_, dpre, dout, pre, glu);
+  }
+
+  void rotate(const Rotary& args) override {
+    check_rotate(args);
+    cpu::rotate(context_, args);
+  }
+  void expand_groups(Tensor expanded, Tensor grouped) override {
+    check_groups("expand_groups", expanded, grouped);
+    cpu::expand_groups(context_, expanded, grouped);
+  }
+  void sum_groups(Tensor grouped, Tensor expanded) override {
+    check_groups("sum_groups", expanded, grouped);
+    cpu::sum_groups(context_, grouped, expanded);
+  }
   void attention_forward(const Attention& args) override {
     check_attention_forward(args);
     cpu::attention_forward(context_, args);

@@ -1,7 +1,8 @@
-// Linear layers with their bias and GELU, and the backward of each.
+// Linear layers with their bias, GELU and gated linear units, and the backward of each.
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/check_shapes.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/operations.h"
 #include "kernels/cpu/rows.h"
@@ -12,6 +13,9 @@ namespace weft::cpu {
 namespace {
 
 constexpr int64_t kColumnBlock = 64;  // columns per task of the bias gradient
+constexpr int64_t kGluGrain = 16;     // rows per task of a gated linear unit
+constexpr int64_t kGluBlock = 256;    // columns that it computes at a time
+static_assert(6 * kGluBlock <= kGemmScratchFloats);
 
 WEFT_VECTOR_CLONES void add_to_sums(double* sums, const float* values, int64_t n) {
 #pragma omp simd
@@ -59,6 +63,30 @@ void gelu_backward_row(float* gradient, const float* pre, int64_t n, Gelu gelu) 
     const float density = 0.39894228040143268F * std::exp(-0.5F * pre[i] * pre[i]);
     gradient[i] *= normal_cdf(pre[i]) + pre[i] * density;
   }
+}
+
+WEFT_VECTOR_CLONES void silu_row(float* values, float* slopes, const float* pre, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const float s = sigmoid(pre[i]);
+    values[i] = pre[i] * s;
+    slopes[i] = s + values[i] * (1.0F - s);
+  }
+}
+
+// values[i] = act(pre[i]) and slopes[i] = act'(pre[i]).
+void activation_row(float* values, float* slopes, const float* pre, int64_t n, Glu glu) {
+  if (glu == Glu::kSwiglu) return silu_row(values, slopes, pre, n);
+  for (int64_t i = 0; i < n; ++i) {
+    const float x = pre[i];
+    const float slope = glu == Glu::kLiglu || (glu == Glu::kReglu && x > 0.0F) ? 1.0F : 0.0F;
+    values[i] = x * slope;
+    slopes[i] = slope;
+  }
+  if (glu != Glu::kGeglu) return;
+  gelu_row(values, pre, n, Gelu::kErf);
+  std::fill_n(slopes, n, 1.0F);
+  gelu_backward_row(slopes, pre, n, Gelu::kErf);
 }
 
 // fp32 results are computed in place, bf16 ones in scratch, from where they are rounded tile by
@@ -132,6 +160,45 @@ void linear_backward_weight(const Context& context, Tensor dweight, Tensor dbias
   multiply(context, dweight, {dout, O, true}, {inp, I, false}, O, I, N, accumulate,
            [](const Tile&) {});
   if (dbias) column_sums(context, dbias, dout, accumulate);
+}
+
+// Calls block(row, column, width, buffer) for pieces of up to kGluBlock columns of (N,F).
+template <typename Block>
+void for_each_glu_block(const Context& context, const Tensor& rows, const Block& block) {
+  const int64_t F = num_columns(rows);
+  context.need_scratch("glu", linear_scratch_floats());
+  context.for_each_range(num_rows(rows), kGluGrain, [&](int64_t begin, int64_t end, int thread) {
+    for (int64_t row = begin; row < end; ++row) {
+      for (int64_t column = 0; column < F; column += kGluBlock)
+        block(row, column, std::min(kGluBlock, F - column), context.scratch(thread));
+    }
+  });
+}
+
+void glu_forward(const Context& context, Tensor out, Tensor pre, Glu glu) {
+  const int64_t F = num_columns(out);
+  for_each_glu_block(context, out, [&](int64_t row, int64_t column, int64_t n, float* buffer) {
+    float *values = buffer, *slopes = values + kGluBlock, *gate = slopes + kGluBlock;
+    const int64_t first = row * 2 * F + column;
+    activation_row(values, slopes, read_row(pre, first, n, gate), n, glu);
+    multiply_row(values, read_row(pre, first + F, n, gate), n);
+    store_row(out, row * F + column, n, values);
+  });
+}
+
+void glu_backward(const Context& context, Tensor dpre, Tensor dout, Tensor pre, Glu glu) {
+  const int64_t F = num_columns(dout);
+  for_each_glu_block(context, dout, [&](int64_t row, int64_t column, int64_t n, float* buffer) {
+    float *values = buffer, *slopes = values + kGluBlock, *up = slopes + kGluBlock;
+    const int64_t gate_at = row * 2 * F + column, up_at = gate_at + F;
+    activation_row(values, slopes, read_row(pre, gate_at, n, up), n, glu);
+    multiply_row(slopes, read_row(pre, up_at, n, up), n);
+    const float* gradient = read_row(dout, row * F + column, n, up);
+    multiply_row(values, gradient, n);
+    multiply_row(slopes, gradient, n);
+    store_row(dpre, gate_at, n, slopes);
+    store_row(dpre, up_at, n, values);
+  });
 }
 
 }  // namespace weft::cpu

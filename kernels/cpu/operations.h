@@ -37,6 +37,15 @@ void linear_backward_input(const Context& context, Tensor dinp, Tensor dout, Ten
 void linear_backward_weight(const Context& context, Tensor dweight, Tensor dbias, Tensor dout,
                             Tensor inp, bool accumulate);
 
+// These need linear_scratch_floats() or less.
+void glu_forward(const Context& context, Tensor out, Tensor pre, Glu glu);
+void glu_backward(const Context& context, Tensor dpre, Tensor dout, Tensor pre, Glu glu);
+
+int64_t qkv_scratch_floats(int64_t D);
+void rotate(const Context& context, const Rotary& args);
+void expand_groups(const Context& context, Tensor expanded, Tensor grouped);
+void sum_groups(const Context& context, Tensor grouped, Tensor expanded);
+
 int64_t attention_scratch_floats(int64_t T, int64_t D);
 void attention_forward(const Context& context, const Attention& args);
 void attention_backward(const Context& context, const AttentionBackward& args);

@@ -1,5 +1,7 @@
-// The residual stream: a branch's bias, its dropout, the sum, and the LayerNorm after it; and the
-// backward of all. [Ba et al. 2016, arXiv:1607.06450]
+// The residual stream: a branch's bias, its dropout, the sum, and the LayerNorm or RMSNorm after it;
+// and the backward of all. [Ba et al. 2016, arXiv:1607.06450]
+//
+// An RMSNorm is a LayerNorm whose mean is 0, and through which therefore no gradient passes.
 #include <algorithm>
 
 #include "kernels/check_shapes.h"
@@ -35,10 +37,18 @@ WEFT_VECTOR_CLONES void normalise(float* out, const float* inp, float mean, floa
   for (int64_t i = 0; i < n; ++i) out[i] = (inp[i] - mean) * rstd * weight[i] + bias[i];
 }
 
+WEFT_VECTOR_CLONES void normalise_by_rms(float* out, const float* inp, float rstd,
+                                         const float* weight, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) out[i] = inp[i] * rstd * weight[i];
+}
+
 // With w = weight * dnormed and y = (inp - mean) * rstd:
 //   dinp = rstd * (w - mean(w) - y * mean(w * y))
+// where mean(w) is 0 unless the norm subtracts its mean.
 WEFT_VECTOR_CLONES void normalise_backward(float* dinp, const float* dnormed, const float* inp,
-                                           float mean, float rstd, const float* weight, int64_t n) {
+                                           float mean, float rstd, const float* weight,
+                                           bool subtracts_mean, int64_t n) {
   float sum_w = 0, sum_wy = 0;
 #pragma omp simd reduction(+ : sum_w, sum_wy)
   for (int64_t i = 0; i < n; ++i) {
@@ -46,7 +56,8 @@ WEFT_VECTOR_CLONES void normalise_backward(float* dinp, const float* dnormed, co
     sum_w += w;
     sum_wy += w * (inp[i] - mean) * rstd;
   }
-  const float mean_w = sum_w / static_cast<float>(n), mean_wy = sum_wy / static_cast<float>(n);
+  const float mean_w = subtracts_mean ? sum_w / static_cast<float>(n) : 0.0F;
+  const float mean_wy = sum_wy / static_cast<float>(n);
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
     const float w = weight[i] * dnormed[i];
@@ -64,6 +75,11 @@ WEFT_VECTOR_CLONES void add_parameter_gradient(double* dweight, double* dbias, c
   }
 }
 
+// Returns the mean of row n that forward has kept: 0 for an RMSNorm.
+float mean_of_row(const ResidualNormBackward& args, int64_t n) {
+  return args.mean ? args.mean.as<float>()[n] : 0.0F;
+}
+
 // One task owns a block of columns and walks all rows in order.
 void parameter_gradients(const Context& context, const ResidualNormBackward& args) {
   const int64_t C = args.dweight.num_elements(), N = args.residual.num_elements() / C;
@@ -74,12 +90,13 @@ void parameter_gradients(const Context& context, const ResidualNormBackward& arg
     for (int64_t n = 0; n < N; ++n) {
       add_parameter_gradient(dw, db, read_row(args.dnormed, n * C + begin, width, buffer),
                              read_row(args.residual, n * C + begin, width, buffer + kColumnBlock),
-                             args.mean.as<float>()[n], args.rstd.as<float>()[n], width);
+                             mean_of_row(args, n), args.rstd.as<float>()[n], width);
     }
     for (int64_t i = 0; i < width; ++i) {
       float& dweight_i = args.dweight.as<float>()[begin + i];
-      float& dbias_i = args.dbias.as<float>()[begin + i];
       dweight_i = static_cast<float>(dw[i]) + (args.accumulate ? dweight_i : 0.0F);
+      if (!args.dbias) continue;
+      float& dbias_i = args.dbias.as<float>()[begin + i];
       dbias_i = static_cast<float>(db[i]) + (args.accumulate ? dbias_i : 0.0F);
     }
   });
@@ -154,13 +171,17 @@ void residual_norm_forward(const Context& context, const ResidualNorm& args) {
       // Normalises the sum as it was stored, because backward will read that one.
       const float* inp =
           read_row(args.branch ? args.residual_out : args.residual, n * C, C, sum_buffer);
-      const float m = mean_of(inp, C);
+      const float m = args.bias ? mean_of(inp, C) : 0.0F;
       const float r = 1.0F / std::sqrt(variance_of(inp, m, C) + args.epsilon);
-      args.mean.as<float>()[n] = m;
       args.rstd.as<float>()[n] = r;
       float* out = row_target(args.normed, n * C, buffer + 3 * C);
-      normalise(out, inp, m, r, read_row(args.weight, 0, C, buffer),
-                read_row(args.bias, 0, C, buffer + C), C);
+      const float* weight = read_row(args.weight, 0, C, buffer);
+      if (args.bias) {
+        args.mean.as<float>()[n] = m;
+        normalise(out, inp, m, r, weight, read_row(args.bias, 0, C, buffer + C), C);
+      } else {
+        normalise_by_rms(out, inp, r, weight, C);
+      }
       store_row(args.normed, n * C, C, out);
     }
   });
@@ -177,9 +198,9 @@ void residual_norm_backward(const Context& context, const ResidualNormBackward& 
       float* gradient = buffer + 3 * C;
       if (args.weight) {
         normalise_backward(gradient, read_row(args.dnormed, n * C, C, buffer + C),
-                           read_row(args.residual, n * C, C, buffer + 2 * C),
-                           args.mean.as<float>()[n], args.rstd.as<float>()[n],
-                           read_row(args.weight, 0, C, buffer), C);
+                           read_row(args.residual, n * C, C, buffer + 2 * C), mean_of_row(args, n),
+                           args.rstd.as<float>()[n], read_row(args.weight, 0, C, buffer),
+                           !args.mean.empty(), C);
         if (args.dresidual_in) {
           add_rows(gradient, gradient, read_row(args.dresidual_in, n * C, C, buffer + C), C);
         }

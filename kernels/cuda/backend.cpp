@@ -187,7 +187,7 @@ int64_t CudaBackend::workspace_bytes(const WorkspaceShape& shape) const {
   if (N > 0 && shape.C > 0) {
     need(residual_norm_backward_scratch_bytes(N, shape.C, shape.x));
     need(embedding_backward_scratch_bytes(N, shape.C));
-    for (const int64_t O : {shape.C, 3 * shape.H * shape.D, shape.F, shape.Vp})
+    for (const int64_t O : {shape.C, shape.qkv_size(), shape.fc1_size(), shape.Vp})
       if (O > 0) need(column_sums_scratch_bytes(N, O));
   }
   if (N > 0 && shape.H > 0 && shape.D > 0)

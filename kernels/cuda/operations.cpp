@@ -71,6 +71,49 @@ void CudaBackend::residual_norm_backward(const ResidualNormBackward& args) {
   cuda::residual_norm_backward(compute_, args, scratch(kName, scratch_bytes));
 }
 
+void CudaBackend::glu_forward(Tensor out, Tensor pre, Glu glu) {
+  constexpr const char* kName = "glu_forward";
+  check_glu_forward(out, pre);
+  require_multiple_of_8(kName, "the feed-forward size of a rank", num_columns(out));
+  require_aligned(kName, {out, pre});
+  cuda::glu_forward(compute_, out.data(), pre.data(), out.dtype(), num_rows(out), num_columns(out),
+                    glu);
+}
+
+void CudaBackend::glu_backward(Tensor dpre, Tensor dout, Tensor pre, Glu glu) {
+  constexpr const char* kName = "glu_backward";
+  check_glu_backward(dpre, dout, pre);
+  require_multiple_of_8(kName, "the feed-forward size of a rank", num_columns(dout));
+  require_aligned(kName, {dpre, dout, pre});
+  cuda::glu_backward(compute_, dpre.data(), dout.data(), pre.data(), dout.dtype(), num_rows(dout),
+                     num_columns(dout), glu);
+}
+
+void CudaBackend::rotate(const Rotary& args) {
+  constexpr const char* kName = "rotate";
+  check_rotate(args);
+  require_multiple_of_8(kName, "the head size", num_columns(args.qkv));
+  require_multiple_of_8(kName, "the number of rotated pairs", num_columns(args.angles));
+  require_aligned(kName, {args.qkv, args.angles});
+  cuda::rotate(compute_, args);
+}
+
+void CudaBackend::expand_groups(Tensor expanded, Tensor grouped) {
+  constexpr const char* kName = "expand_groups";
+  check_groups(kName, expanded, grouped);
+  require_multiple_of_8(kName, "the head size", num_columns(grouped));
+  require_aligned(kName, {expanded, grouped});
+  cuda::expand_groups(compute_, expanded, grouped);
+}
+
+void CudaBackend::sum_groups(Tensor grouped, Tensor expanded) {
+  constexpr const char* kName = "sum_groups";
+  check_groups(kName, expanded, grouped);
+  require_multiple_of_8(kName, "the head size", num_columns(grouped));
+  require_aligned(kName, {grouped, expanded});
+  cuda::sum_groups(compute_, grouped, expanded);
+}
+
 void CudaBackend::attention_forward(const Attention& args) {
   check_attention_forward(args);
   require_aligned("attention_forward", {args.out, args.kept, args.qkv, args.document_bounds});

@@ -27,11 +27,12 @@ std::vector<Layer> layers_of(const WorkspaceShape& shape) {
   const auto add = [&layers](const Layer& layer) {
     if (layer.I > 0 && layer.O > 0) layers.push_back(layer);
   };
-  add({C, 3 * A, shape.has_qkv_bias, false, false});   // qkv
-  add({A, C, false, false, false});                    // proj
-  add({C, shape.F, shape.has_fc1_bias, true, false});  // fc1
-  add({shape.F, C, false, false, true});               // fc2
-  add({C, shape.Vp, false, false, false});             // head
+  add({C, shape.qkv_size(), shape.has_qkv_bias, false, false});  // qkv
+  add({A, C, false, false, false});                              // proj
+  const bool has_gelu = !shape.has_glu;
+  add({C, shape.fc1_size(), shape.has_fc1_bias, has_gelu, false});  // fc1
+  add({shape.F, C, false, false, has_gelu});                        // fc2
+  add({C, shape.Vp, false, false, false});                          // head
   return layers;
 }
 

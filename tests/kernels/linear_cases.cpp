@@ -143,6 +143,43 @@ OpCase backward_weight(DType x, Shape s, bool with_bias, bool accumulate) {
           }};
 }
 
+std::string glu_name(const char* operation, DType x, const Shape& s, Glu glu) {
+  const char* names[] = {"", "swiglu", "geglu", "reglu", "liglu"};
+  return std::string(operation) + "_" + type_name(x) + "_N" + std::to_string(s.N) + "_F" +
+         std::to_string(s.O) + "_" + names[static_cast<int>(glu)];
+}
+
+OpCase glu_forward(DType x, Shape s, Glu glu) {
+  return {glu_name("glu_forward", x, s, glu),
+          [=](Backend& backend) -> Outputs {
+            Arrays arrays(backend, workspace(x, s));
+            const Tensor out = arrays.make(x, {s.N, s.O});
+            const Values pre = random_values(s.N * 2 * s.O, 8, x, 3.0);
+            backend.glu_forward(out, arrays.make(x, {s.N, 2 * s.O}, pre), glu);
+            return {arrays.output("out", out)};
+          },
+          [=]() -> Outputs {
+            return {{"out", reference::glu(random_values(s.N * 2 * s.O, 8, x, 3.0), s.O, glu)}};
+          }};
+}
+
+OpCase glu_backward(DType x, Shape s, Glu glu) {
+  return {glu_name("glu_backward", x, s, glu),
+          [=](Backend& backend) -> Outputs {
+            Arrays arrays(backend, workspace(x, s));
+            const Tensor dpre = arrays.make(x, {s.N, 2 * s.O});
+            const Values pre = random_values(s.N * 2 * s.O, 8, x, 3.0);
+            backend.glu_backward(dpre, arrays.make(x, {s.N, s.O}, Inputs(x, s).dout),
+                                 arrays.make(x, {s.N, 2 * s.O}, pre), glu);
+            return {arrays.output("dpre", dpre)};
+          },
+          [=]() -> Outputs {
+            const auto f = [&](const Values& pre) { return reference::glu(pre, s.O, glu); };
+            return {{"dpre", reference::gradient(f, random_values(s.N * 2 * s.O, 8, x, 3.0),
+                                                 Inputs(x, s).dout)}};
+          }};
+}
+
 }  // namespace
 
 void add_linear_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
@@ -161,7 +198,17 @@ void add_linear_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
     cases.push_back(backward_weight(x, s, true, false));
     cases.push_back(backward_weight(x, s, false, true));
   }
+  const std::vector<Shape> glu_shapes = sizes == Sizes::kSmall
+                                            ? std::vector<Shape>{{3, 1, 8}, {5, 1, 24}}
+                                            : std::vector<Shape>{{37, 1, 96}, {257, 1, 1032}};
+  for (const Shape& s : glu_shapes) {
+    for (const Glu glu : {Glu::kSwiglu, Glu::kGeglu, Glu::kReglu, Glu::kLiglu}) {
+      cases.push_back(glu_forward(x, s, glu));
+      cases.push_back(glu_backward(x, s, glu));
+    }
+  }
   if (sizes == Sizes::kDevice) return;
+  cases.push_back(glu_forward(x, {2, 1, 600}, Glu::kSwiglu));  // wider than a task's piece
   // These are deeper and wider than one panel and one tile of the CPU's products.
   cases.push_back(forward(x, {70, 1100, 530}, true));
 }

@@ -189,6 +189,7 @@ std::vector<OpCase> all_cases(Sizes sizes) {
     add_linear_cases(cases, x, sizes);
     add_residual_norm_cases(cases, x, sizes);
     add_embedding_cases(cases, x, sizes);
+    add_qkv_cases(cases, x, sizes);
     add_attention_cases(cases, x, sizes);
     add_loss_cases(cases, x, sizes);
     add_optimizer_cases(cases, x, sizes);

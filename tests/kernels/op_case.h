@@ -47,6 +47,7 @@ enum class Sizes { kSmall, kDevice };
 void add_linear_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
 void add_residual_norm_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
 void add_embedding_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
+void add_qkv_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
 void add_attention_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
 void add_loss_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
 void add_optimizer_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);

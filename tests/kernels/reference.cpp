@@ -1,5 +1,6 @@
 #include "tests/kernels/reference.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/philox.h"
@@ -83,6 +84,21 @@ Values gelu(Values x, Gelu kind) {
   return x;
 }
 
+Values glu(const Values& pre, int64_t F, Glu kind) {
+  Values out;
+  for (size_t row = 0; row < pre.size(); row += index(2 * F)) {
+    for (size_t i = row; i < row + index(F); ++i) {
+      const double x = pre[i], up = pre[i + index(F)];
+      const double value = kind == Glu::kSwiglu  ? x / (1 + std::exp(-x))
+                           : kind == Glu::kGeglu ? gelu({x}, Gelu::kErf)[0]
+                           : kind == Glu::kReglu ? std::max(x, 0.0)
+                                                 : x;
+      out.push_back(value * up);
+    }
+  }
+  return out;
+}
+
 Normalised layernorm(const Values& inp, const Values& weight, const Values& bias, double epsilon) {
   const size_t C = weight.size(), N = inp.size() / C;
   Normalised result{Values(inp.size()), Values(N), Values(N)};
@@ -98,6 +114,19 @@ Normalised layernorm(const Values& inp, const Values& weight, const Values& bias
     }
     result.mean[n] = mean;
     result.rstd[n] = rstd;
+  }
+  return result;
+}
+
+Normalised rms_norm(const Values& inp, const Values& weight, double epsilon) {
+  const size_t C = weight.size(), N = inp.size() / C;
+  Normalised result{Values(inp.size()), {}, Values(N)};
+  for (size_t n = 0; n < N; ++n) {
+    double squares = 0;
+    for (size_t c = 0; c < C; ++c) squares += inp[n * C + c] * inp[n * C + c];
+    result.rstd[n] = 1 / std::sqrt(squares / static_cast<double>(C) + epsilon);
+    for (size_t c = 0; c < C; ++c)
+      result.normed[n * C + c] = inp[n * C + c] * result.rstd[n] * weight[c];
   }
   return result;
 }

@@ -16,6 +16,7 @@ struct Parts {
   bool residual = true, branch = true, bias = false, norm = true;
   int64_t period = 1;  // of the bias; above 1 it has three rows more than that
   float p = 0;
+  bool rms = false;          // the norm is an RMSNorm
   bool in_place = false;     // residual_out is residual; backward: dresidual is dresidual_in
   bool accumulate = true;    // backward only
   Documents documents = {};  // with a period, which is then the length of a sample
@@ -27,8 +28,9 @@ std::string name_of(const char* operation, DType x, const Shape& s, const Parts&
   return std::string(operation) + "_" + type_name(x) + "_N" + std::to_string(s.N) + "_C" +
          std::to_string(s.C) + (o.residual ? "_residual" : "") + (o.branch ? "_branch" : "") +
          (o.bias ? "_bias" : "") + (o.period > 1 ? "_period" + std::to_string(o.period) : "") +
-         o.documents.name() + (o.norm ? "_norm" : "") + (o.p > 0 ? "_dropout" : "") +
-         (o.in_place ? "_in_place" : "") + (o.accumulate ? "" : "_assign");
+         o.documents.name() + (o.norm ? o.rms ? "_rms_norm" : "_norm" : "") +
+         (o.p > 0 ? "_dropout" : "") + (o.in_place ? "_in_place" : "") +
+         (o.accumulate ? "" : "_assign");
 }
 
 WorkspaceShape workspace(DType x, const Shape& s) { return {.B = 1, .T = s.N, .C = s.C, .x = x}; }
@@ -52,7 +54,12 @@ struct Inputs {
         dweight(random_values(s.C, 7, DType::kFloat32)),
         dbias(random_values(s.C, 8, DType::kFloat32)),
         dbranch_bias(random_values(o.bias_rows() * s.C, 10, DType::kFloat32)),
-        normalised(reference::layernorm(residual, weight, bias, kEpsilon)) {}
+        normalised(norm_of(residual, weight, bias, o)) {}
+  static reference::Normalised norm_of(const Values& inp, const Values& weight, const Values& bias,
+                                       const Parts& o) {
+    return o.rms ? reference::rms_norm(inp, weight, kEpsilon)
+                 : reference::layernorm(inp, weight, bias, kEpsilon);
+  }
 };
 
 // The rows are some of those of whole samples.
@@ -99,10 +106,12 @@ Outputs run_forward(Backend& backend, DType x, const Shape& s, const Parts& o) {
   }
   if (o.norm) {
     args.normed = arrays.make(x, {s.N, s.C});
-    args.mean = arrays.make(DType::kFloat32, {s.N});
     args.rstd = arrays.make(DType::kFloat32, {s.N});
     args.weight = arrays.make(x, {s.C}, in.weight);
-    args.bias = arrays.make(x, {s.C}, in.bias);
+    if (!o.rms) {
+      args.mean = arrays.make(DType::kFloat32, {s.N});
+      args.bias = arrays.make(x, {s.C}, in.bias);
+    }
   }
   backend.residual_norm_forward(args);
   Outputs outputs;
@@ -110,7 +119,7 @@ Outputs run_forward(Backend& backend, DType x, const Shape& s, const Parts& o) {
   if (o.norm) {
     outputs.push_back(arrays.output("normed", args.normed));
     // A bf16 sum that is nearly a tie may be stored either way, and its statistics follow.
-    outputs.push_back({"mean", arrays.read(args.mean), x});
+    if (!o.rms) outputs.push_back({"mean", arrays.read(args.mean), x});
     outputs.push_back({"rstd", arrays.read(args.rstd), x});
   }
   return outputs;
@@ -139,9 +148,9 @@ Outputs expected_forward(DType x, const Shape& s, const Parts& o) {
     outputs.push_back({"residual_out", sum});
   }
   if (o.norm) {
-    const auto result = reference::layernorm(sum, in.weight, in.bias, kEpsilon);
+    const auto result = Inputs::norm_of(sum, in.weight, in.bias, o);
     outputs.push_back({"normed", result.normed});
-    outputs.push_back({"mean", result.mean});
+    if (!o.rms) outputs.push_back({"mean", result.mean});
     outputs.push_back({"rstd", result.rstd});
   }
   return outputs;
@@ -162,10 +171,12 @@ Outputs run_backward(Backend& backend, DType x, const Shape& s, const Parts& o) 
   args.document_bounds = bounds_tensor(arrays, s, o);
   if (o.norm) {
     args.dweight = arrays.make(DType::kFloat32, {s.C}, in.dweight);
-    args.dbias = arrays.make(DType::kFloat32, {s.C}, in.dbias);
+    if (!o.rms) {
+      args.dbias = arrays.make(DType::kFloat32, {s.C}, in.dbias);
+      args.mean = arrays.make(DType::kFloat32, {s.N}, in.normalised.mean);
+    }
     args.dnormed = arrays.make(x, {s.N, s.C}, in.dnormed);
     args.residual = arrays.make(x, {s.N, s.C}, in.residual);
-    args.mean = arrays.make(DType::kFloat32, {s.N}, in.normalised.mean);
     args.rstd = arrays.make(DType::kFloat32, {s.N}, in.normalised.rstd);
     args.weight = arrays.make(x, {s.C}, in.weight);
   }
@@ -176,21 +187,21 @@ Outputs run_backward(Backend& backend, DType x, const Shape& s, const Parts& o) 
   if (o.bias) outputs.push_back({"dbranch_bias", arrays.read(args.dbranch_bias), x});
   if (o.norm) {
     outputs.push_back(arrays.output("dweight", args.dweight));
-    outputs.push_back(arrays.output("dbias", args.dbias));
+    if (!o.rms) outputs.push_back(arrays.output("dbias", args.dbias));
   }
   return outputs;
 }
 
 // Returns the gradients of the norm's input, weight and bias.
-reference::Normalised gradients_of_norm(const Inputs& in) {
+reference::Normalised gradients_of_norm(const Inputs& in, const Parts& o) {
   const auto of_inp = [&](const Values& v) {
-    return reference::layernorm(v, in.weight, in.bias, kEpsilon).normed;
+    return Inputs::norm_of(v, in.weight, in.bias, o).normed;
   };
   const auto of_weight = [&](const Values& v) {
-    return reference::layernorm(in.residual, v, in.bias, kEpsilon).normed;
+    return Inputs::norm_of(in.residual, v, in.bias, o).normed;
   };
   const auto of_bias = [&](const Values& v) {
-    return reference::layernorm(in.residual, in.weight, v, kEpsilon).normed;
+    return Inputs::norm_of(in.residual, in.weight, v, o).normed;
   };
   return {reference::gradient(of_inp, in.residual, in.dnormed),
           reference::gradient(of_weight, in.weight, in.dnormed),
@@ -212,7 +223,7 @@ Outputs expected_backward(DType x, const Shape& s, const Parts& o) {
   const Inputs in(x, s, o);
   Values dresidual(static_cast<size_t>(s.N * s.C), 0.0), dweight, dbias;
   if (o.norm) {
-    const reference::Normalised gradients = gradients_of_norm(in);
+    const reference::Normalised gradients = gradients_of_norm(in, o);
     dresidual = gradients.normed;
     dweight = o.accumulate ? reference::add(gradients.mean, in.dweight) : gradients.mean;
     dbias = o.accumulate ? reference::add(gradients.rstd, in.dbias) : gradients.rstd;
@@ -227,7 +238,7 @@ Outputs expected_backward(DType x, const Shape& s, const Parts& o) {
   }
   if (o.norm) {
     outputs.push_back({"dweight", dweight});
-    outputs.push_back({"dbias", dbias});
+    if (!o.rms) outputs.push_back({"dbias", dbias});
   }
   return outputs;
 }
@@ -265,6 +276,8 @@ void add_residual_norm_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
                Parts{.bias = true, .norm = false, .p = p, .in_place = true},  // a stage's end
                Parts{.norm = false, .p = p},                                  //
                Parts{.p = p, .accumulate = false},                            // no bias
+               Parts{.p = p, .rms = true},                                    // LLaMA's layers
+               Parts{.bias = true, .p = p, .rms = true, .in_place = true, .accumulate = false},
            }) {
         cases.push_back(forward(x, s, o));
         cases.push_back(backward(x, s, o));
@@ -274,6 +287,8 @@ void add_residual_norm_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
     cases.push_back(forward(x, s, {.branch = false}));
     cases.push_back(backward(x, s, {.branch = false, .in_place = true}));
     cases.push_back(backward(x, s, {.residual = false, .branch = false}));
+    cases.push_back(forward(x, s, {.branch = false, .rms = true}));
+    cases.push_back(backward(x, s, {.residual = false, .branch = false, .rms = true}));
     cases.push_back(backward(
         x, s, {.residual = false, .bias = true, .period = 7, .p = 0.1F, .accumulate = false}));
     // Many rows of one position.

@@ -23,6 +23,17 @@ void gelu_forward(cudaStream_t stream, void* out, const void* pre, DType x, int6
 // dpre *= gelu'(pre), in place.
 void gelu_backward(cudaStream_t stream, void* dpre, const void* pre, DType x, int64_t n, Gelu gelu);
 
+// --- glu.cu; F is a multiple of 8 ---
+void glu_forward(cudaStream_t stream, void* out, const void* pre, DType x, int64_t N, int64_t F,
+                 Glu glu);
+void glu_backward(cudaStream_t stream, void* dpre, const void* dout, const void* pre, DType x,
+                  int64_t N, int64_t F, Glu glu);
+
+// --- qkv.cu; D and the number of rotated pairs are multiples of 8 ---
+void rotate(cudaStream_t stream, const Rotary& args);
+void expand_groups(cudaStream_t stream, Tensor expanded, Tensor grouped);
+void sum_groups(cudaStream_t stream, Tensor grouped, Tensor expanded);
+
 // --- reduce.cu ---
 // Up to three rows of sums that lie side by side in the partial sums.
 struct SumTargets {

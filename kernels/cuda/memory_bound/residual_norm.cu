@@ -1,4 +1,4 @@
-// The residual stream: a branch's bias, its dropout, the sum, and the LayerNorm after it.
+// The residual stream: a branch's bias, its dropout, the sum, and the LayerNorm or RMSNorm after it.
 //
 // Forward reads its inputs once and writes its outputs once: the row stays in registers, in its
 // storage type, between the mean, the variance around that mean, and the result. A row of up to 256
@@ -77,7 +77,8 @@ __device__ inline void add_branch(Vec<T> (&x)[kVecs], const ForwardArgs& args, i
   }
 }
 
-template <typename T, int kVecs, bool kWarpPerRow, bool kBranch>
+// kRms: the norm takes no mean and has no bias.
+template <typename T, int kVecs, bool kWarpPerRow, bool kBranch, bool kRms>
 __global__ void residual_norm_forward_kernel(ForwardArgs args) {
   constexpr int kSize = Vec<T>::kSize;
   const int lane = kWarpPerRow ? threadIdx.x % 32 : threadIdx.x;
@@ -102,18 +103,20 @@ __global__ void residual_norm_forward_kernel(ForwardArgs args) {
     if (args.weight == nullptr) return;
   }
 
-  float total[1] = {};
+  float total[1] = {}, mean = 0.0F;
+  if constexpr (!kRms) {
 #pragma unroll
-  for (int i = 0; i < kVecs; ++i) {
-    if (lane + i * group >= num_vecs) continue;
-    float values[kSize];
-    unpack(x[i], values);
+    for (int i = 0; i < kVecs; ++i) {
+      if (lane + i * group >= num_vecs) continue;
+      float values[kSize];
+      unpack(x[i], values);
 #pragma unroll
-    for (int j = 0; j < kSize; ++j) total[0] += values[j];
+      for (int j = 0; j < kSize; ++j) total[0] += values[j];
+    }
+    row_sum<kWarpPerRow>(total);
+    mean = total[0] / args.C;
+    total[0] = 0.0F;
   }
-  row_sum<kWarpPerRow>(total);
-  const float mean = total[0] / args.C;
-  total[0] = 0.0F;
 #pragma unroll
   for (int i = 0; i < kVecs; ++i) {
     if (lane + i * group >= num_vecs) continue;
@@ -125,35 +128,43 @@ __global__ void residual_norm_forward_kernel(ForwardArgs args) {
   row_sum<kWarpPerRow>(total);
   const float rstd = 1.0F / sqrtf(total[0] / args.C + args.epsilon);
   if (lane == 0) {
-    args.mean[row] = mean;
+    if constexpr (!kRms) args.mean[row] = mean;
     args.rstd[row] = rstd;
   }
 #pragma unroll
   for (int i = 0; i < kVecs; ++i) {
     const int vec = lane + i * group;
     if (vec >= num_vecs) continue;
-    float values[kSize], weight[kSize], bias[kSize];
+    float values[kSize], weight[kSize], bias[kSize] = {};
     unpack(x[i], values);
     unpack(load_vec(static_cast<const T*>(args.weight) + vec * kSize), weight);
-    unpack(load_vec(static_cast<const T*>(args.bias) + vec * kSize), bias);
+    if constexpr (!kRms) unpack(load_vec(static_cast<const T*>(args.bias) + vec * kSize), bias);
 #pragma unroll
     for (int j = 0; j < kSize; ++j) values[j] = (values[j] - mean) * rstd * weight[j] + bias[j];
     store_vec(static_cast<T*>(args.normed) + first + vec * kSize, pack(values));
   }
 }
 
-template <typename T, int kVecs, bool kWarpPerRow>
-void launch_forward(cudaStream_t stream, const ForwardArgs& args) {
+template <typename T, int kVecs, bool kWarpPerRow, bool kRms>
+void launch_norm(cudaStream_t stream, const ForwardArgs& args) {
   const int num_vecs = static_cast<int>(args.C / Vec<T>::kSize);
   const int threads = kWarpPerRow ? kWarpRowThreads
                                   : static_cast<int>(ceil_div(ceil_div(num_vecs, kVecs), 32) * 32);
   const unsigned blocks = grid_size(kWarpPerRow ? ceil_div(args.N, threads / 32) : args.N);
   if (args.branch != nullptr) {
-    residual_norm_forward_kernel<T, kVecs, kWarpPerRow, true><<<blocks, threads, 0, stream>>>(args);
+    residual_norm_forward_kernel<T, kVecs, kWarpPerRow, true, kRms>
+        <<<blocks, threads, 0, stream>>>(args);
   } else {
-    residual_norm_forward_kernel<T, kVecs, kWarpPerRow, false>
+    residual_norm_forward_kernel<T, kVecs, kWarpPerRow, false, kRms>
         <<<blocks, threads, 0, stream>>>(args);
   }
+}
+
+template <typename T, int kVecs, bool kWarpPerRow>
+void launch_forward(cudaStream_t stream, const ForwardArgs& args) {
+  const bool is_rms = args.weight != nullptr && args.bias == nullptr;
+  if (is_rms) return launch_norm<T, kVecs, kWarpPerRow, true>(stream, args);
+  launch_norm<T, kVecs, kWarpPerRow, false>(stream, args);
 }
 
 template <typename T>
@@ -165,7 +176,7 @@ void choose_forward(cudaStream_t stream, const ForwardArgs& args) {
   if (num_vecs <= 256) return launch_forward<T, 8, true>(stream, args);
   if (num_vecs <= 2048) return launch_forward<T, 2, false>(stream, args);
   if (num_vecs <= 8192) return launch_forward<T, 8, false>(stream, args);
-  throw std::invalid_argument("LayerNorm on CUDA: a row of " + std::to_string(args.C) +
+  throw std::invalid_argument("the norm on CUDA: a row of " + std::to_string(args.C) +
                               " elements is longer than 128 KiB");
 }
 

@@ -15,8 +15,8 @@ namespace {
 // fill the registers, so too few threads fit to hide the memory's latency otherwise. With a third
 // sum half as many warps fit, which fetch further ahead. Long rows need none (0) and come straight
 // from memory.
-constexpr int num_stages(bool warp_per_row, int max_threads, bool branch_bias) {
-  return max_threads > 256 ? 0 : warp_per_row && !branch_bias ? 2 : 4;
+constexpr int num_stages(bool warp_per_row, int max_threads, int num_sums) {
+  return max_threads > 256 ? 0 : warp_per_row && num_sums < 3 ? 2 : 4;
 }
 // Where a block has too little shared memory for them: GPUs of 99 KiB instead of 160 or more.
 constexpr int kFewStages = 2;
@@ -48,15 +48,14 @@ void choose_backward(int64_t num_vecs, Function function) {
   } else if (num_vecs <= 8192) {
     call(integral_constant<int, 8>{}, Block{}, integral_constant<int, 1024>{});
   } else {
-    throw std::invalid_argument("LayerNorm on CUDA: a row is longer than 128 KiB");
+    throw std::invalid_argument("the norm on CUDA: a row is longer than 128 KiB");
   }
 }
 
-BackwardPlan plan_backward(int64_t N, int64_t num_vecs, int vecs, bool warp_per_row,
-                           bool branch_bias) {
+BackwardPlan plan_backward(int64_t N, int64_t num_vecs, int vecs, bool warp_per_row, int num_sums) {
   const int num_sms = num_multiprocessors();
   if (warp_per_row) {
-    const int blocks = blocks_per_sm(true, kWarpRowThreads, branch_bias) * num_sms;
+    const int blocks = blocks_per_sm(true, kWarpRowThreads, num_sums) * num_sms;
     return {kWarpRowThreads, static_cast<int>(std::min<int64_t>(ceil_div(N, 8), blocks))};
   }
   const int threads = static_cast<int>(ceil_div(ceil_div(num_vecs, vecs), 32) * 32);
@@ -64,18 +63,19 @@ BackwardPlan plan_backward(int64_t N, int64_t num_vecs, int vecs, bool warp_per_
   return {threads, static_cast<int>(std::min<int64_t>(N, blocks))};
 }
 
-// Launches the backward kernel, which leaves (blocks, 2 or 3, C) sums in the scratch, and returns
+// Launches the backward kernel, which leaves (blocks, kSums, C) sums in the scratch, and returns
 // the number of blocks.
-template <typename T, bool kBranchBias>
+template <typename T, bool kRms, bool kBranchBias>
 int launch_backward(cudaStream_t stream, const BackwardArgs& args) {
+  constexpr int kSums = num_sums(kRms, kBranchBias);
   const int64_t num_vecs = args.C / Vec<T>::kSize;
   int blocks = 0;
   choose_backward(num_vecs, [&](auto vecs, auto warp_per_row, auto max_threads) {
-    const BackwardPlan plan = plan_backward(args.N, num_vecs, vecs(), warp_per_row(), kBranchBias);
+    const BackwardPlan plan = plan_backward(args.N, num_vecs, vecs(), warp_per_row(), kSums);
     blocks = plan.blocks;
     const auto launch_if_it_fits = [&](auto stages) {
       const auto kernel = residual_norm_backward_kernel<T, vecs(), warp_per_row(), max_threads(),
-                                                        kBranchBias, stages()>;
+                                                        kRms, kBranchBias, stages()>;
       const int ring_bytes = stages() * 3 * vecs() * plan.threads * 16;
       const void* function = reinterpret_cast<const void*>(kernel);
       if (stages() > kFewStages && !fits_shared_memory(function, ring_bytes)) return false;
@@ -83,7 +83,7 @@ int launch_backward(cudaStream_t stream, const BackwardArgs& args) {
       kernel<<<plan.blocks, plan.threads, static_cast<size_t>(ring_bytes), stream>>>(args);
       return true;
     };
-    constexpr int kStages = num_stages(warp_per_row(), max_threads(), kBranchBias);
+    constexpr int kStages = num_stages(warp_per_row(), max_threads(), kSums);
     const bool launched = launch_if_it_fits(std::integral_constant<int, kStages>{});
     if constexpr (kStages > kFewStages) {
       if (!launched) launch_if_it_fits(std::integral_constant<int, kFewStages>{});
@@ -110,16 +110,24 @@ void backward_of_norm(cudaStream_t stream, const ResidualNormBackward& args, boo
                                  N,
                                  C,
                                  make_mask(args.dropout)};
+  const bool is_rms = args.mean.empty();
   int blocks = 0;
   dispatch(args.dresidual.dtype(), [&](auto type) {
     using T = decltype(type);
-    blocks = sums_branch ? launch_backward<T, true>(stream, device_args)
-                         : launch_backward<T, false>(stream, device_args);
+    if (is_rms) {
+      blocks = sums_branch ? launch_backward<T, true, true>(stream, device_args)
+                           : launch_backward<T, true, false>(stream, device_args);
+    } else {
+      blocks = sums_branch ? launch_backward<T, false, true>(stream, device_args)
+                           : launch_backward<T, false, false>(stream, device_args);
+    }
   });
-  sum_partials(stream,
-               {args.dweight.as<float>(), args.dbias.as<float>(),
-                sums_branch ? args.dbranch_bias.as<float>() : nullptr},
-               partials, blocks, (sums_branch ? 3 : 2) * C, C, args.accumulate);
+  float* dbranch_bias = sums_branch ? args.dbranch_bias.as<float>() : nullptr;
+  const SumTargets targets =
+      is_rms ? SumTargets{args.dweight.as<float>(), dbranch_bias}
+             : SumTargets{args.dweight.as<float>(), args.dbias.as<float>(), dbranch_bias};
+  sum_partials(stream, targets, partials, blocks, num_sums(is_rms, sums_branch) * C, C,
+               args.accumulate);
 }
 
 }  // namespace
@@ -128,8 +136,10 @@ int64_t residual_norm_backward_scratch_bytes(int64_t N, int64_t C, DType x) {
   int64_t sum_rows = 0;
   const int64_t num_vecs = C * size_bytes(x) / 16;
   choose_backward(num_vecs, [&](auto vecs, auto warp_per_row, auto) {
-    sum_rows = std::max(2 * plan_backward(N, num_vecs, vecs(), warp_per_row(), false).blocks,
-                        3 * plan_backward(N, num_vecs, vecs(), warp_per_row(), true).blocks);
+    for (const int sums : {1, 2, 3}) {
+      const BackwardPlan plan = plan_backward(N, num_vecs, vecs(), warp_per_row(), sums);
+      sum_rows = std::max<int64_t>(sum_rows, sums * plan.blocks);
+    }
   });
   return std::max(sum_rows * C * static_cast<int64_t>(sizeof(float)),
                   column_sums_scratch_bytes(N, C));

@@ -7,7 +7,7 @@ namespace weft::cuda {
 
 struct BackwardArgs {
   void *dresidual, *dbranch;
-  float* partials;  // (grid, 2 or 3, C): dweight, dbias and dbranch_bias of each block
+  float* partials;  // (grid, kSums, C): dweight, dbias and dbranch_bias of each block
   const void *dnormed, *dresidual_in, *inp;
   const float *mean, *rstd;
   const void* weight;
@@ -17,25 +17,31 @@ struct BackwardArgs {
 
 // Sums over the threads of a row. `turn` alternates between two places, so that one barrier a row
 // suffices: no thread writes where others still read.
-template <bool kWarpPerRow>
-__device__ inline void row_sums(float (&values)[2], int turn) {
-  values[0] = warp_sum(values[0]);
-  values[1] = warp_sum(values[1]);
+template <bool kWarpPerRow, int kCount>
+__device__ inline void row_sums(float (&values)[kCount], int turn) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) values[i] = warp_sum(values[i]);
   if constexpr (kWarpPerRow) return;
-  __shared__ float shared[2][2][32];
+  __shared__ float shared[2][kCount][32];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, num_warps = blockDim.x / 32;
   if (lane == 0) {
-    shared[turn][0][warp] = values[0];
-    shared[turn][1][warp] = values[1];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) shared[turn][i][warp] = values[i];
   }
   __syncthreads();
-  values[0] = warp_sum(lane < num_warps ? shared[turn][0][lane] : 0.0F);
-  values[1] = warp_sum(lane < num_warps ? shared[turn][1][lane] : 0.0F);
+#pragma unroll
+  for (int i = 0; i < kCount; ++i)
+    values[i] = warp_sum(lane < num_warps ? shared[turn][i][lane] : 0.0F);
 }
 
-// Blocks of a warp per row that share a multiprocessor: their registers hold two or three sums.
-WEFT_HOST_DEVICE constexpr int blocks_per_sm(bool warp_per_row, int max_threads, bool branch_bias) {
-  return max_threads > 256 || (warp_per_row && branch_bias) ? 1 : 2;
+// Sums over rows: dweight, dbias unless the norm is an RMSNorm, and dbranch_bias.
+WEFT_HOST_DEVICE constexpr int num_sums(bool rms, bool branch_bias) {
+  return (rms ? 1 : 2) + (branch_bias ? 1 : 0);
+}
+
+// Blocks of a warp per row that share a multiprocessor: their registers hold one to three sums.
+WEFT_HOST_DEVICE constexpr int blocks_per_sm(bool warp_per_row, int max_threads, int num_sums) {
+  return max_threads > 256 || (warp_per_row && num_sums == 3) ? 1 : 2;
 }
 
 // A thread's vectors of dnormed, inp and dresidual_in. Each thread fetches the ones that it reads,
@@ -90,10 +96,13 @@ class RowInputs {
 
 // With y = dnormed * weight and n = (inp - mean) * rstd:
 //   gradient = rstd * (y - mean(y) - n * mean(y * n))
+// Of an RMSNorm (kRms) mean and mean(y) are 0.
 // kStages rows are fetched ahead into shared memory, the current one included; with 0 they come
 // straight from memory.
-template <typename T, int kVecs, bool kWarpPerRow, int kMaxThreads, bool kBranchBias, int kStages>
-__global__ void __launch_bounds__(kMaxThreads, blocks_per_sm(kWarpPerRow, kMaxThreads, kBranchBias))
+template <typename T, int kVecs, bool kWarpPerRow, int kMaxThreads, bool kRms, bool kBranchBias,
+          int kStages>
+__global__ void __launch_bounds__(kMaxThreads, blocks_per_sm(kWarpPerRow, kMaxThreads,
+                                                             num_sums(kRms, kBranchBias)))
     residual_norm_backward_kernel(const __grid_constant__ BackwardArgs args) {
   constexpr int kSize = Vec<T>::kSize;
   const int lane = kWarpPerRow ? threadIdx.x % 32 : threadIdx.x;
@@ -110,7 +119,7 @@ __global__ void __launch_bounds__(kMaxThreads, blocks_per_sm(kWarpPerRow, kMaxTh
     const int vec = lane + i * group;
     if (vec < num_vecs) weights[i] = load_vec(static_cast<const T*>(args.weight) + vec * kSize);
   }
-  constexpr int kSums = kBranchBias ? 3 : 2;
+  constexpr int kSums = num_sums(kRms, kBranchBias);
   float column_sums[kSums][kVecs][kSize] = {};  // dweight, dbias, dbranch_bias
   constexpr int kAhead = kStages > 0 ? kStages - 1 : 0;
   RowInputs<T, kVecs, kStages> inputs(args, lane, group);
@@ -120,9 +129,9 @@ __global__ void __launch_bounds__(kMaxThreads, blocks_per_sm(kWarpPerRow, kMaxTh
   for (int turn = 0; row < args.N; row += stride, turn ^= 1) {
     // The new row goes into the slot of the row before this one.
     inputs.fetch(row + kAhead * stride, stage == 0 ? kAhead : stage - 1);
-    const float mean = args.mean[row], rstd = args.rstd[row];
+    const float mean = kRms ? 0.0F : args.mean[row], rstd = args.rstd[row];
     inputs.wait();
-    float sums[2] = {};  // sums of y and of y * n
+    float sums[kRms ? 1 : 2] = {};  // sums of y * n and of y
 #pragma unroll
     for (int i = 0; i < kVecs; ++i) {
       if (lane + i * group >= num_vecs) continue;
@@ -134,13 +143,17 @@ __global__ void __launch_bounds__(kMaxThreads, blocks_per_sm(kWarpPerRow, kMaxTh
       for (int j = 0; j < kSize; ++j) {
         const float n = (x[j] - mean) * rstd, y = gradient[j] * weight[j];
         column_sums[0][i][j] += gradient[j] * n;
-        column_sums[1][i][j] += gradient[j];
-        sums[0] += y;
-        sums[1] += y * n;
+        sums[0] += y * n;
+        if constexpr (!kRms) {
+          column_sums[1][i][j] += gradient[j];
+          sums[1] += y;
+        }
       }
     }
     row_sums<kWarpPerRow>(sums, turn);
-    const float mean_y = sums[0] * inv_C, mean_yn = sums[1] * inv_C;
+    const float mean_yn = sums[0] * inv_C;
+    float mean_y = 0.0F;
+    if constexpr (!kRms) mean_y = sums[1] * inv_C;
 #pragma unroll
     for (int i = 0; i < kVecs; ++i) {
       const int vec = lane + i * group;
@@ -166,7 +179,7 @@ __global__ void __launch_bounds__(kMaxThreads, blocks_per_sm(kWarpPerRow, kMaxTh
       if constexpr (kBranchBias) {
         unpack(stored, gradient);
 #pragma unroll
-        for (int j = 0; j < kSize; ++j) column_sums[2][i][j] += gradient[j];
+        for (int j = 0; j < kSize; ++j) column_sums[kSums - 1][i][j] += gradient[j];
       }
     }
     stage = stage == kAhead ? 0 : stage + 1;

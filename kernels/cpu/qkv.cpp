@@ -1,0 +1,95 @@
+// What becomes of queries, keys and values before attention: rotary positions, and keys and values
+// that a group of queries shares; and the backward of both.
+#include <algorithm>
+
+#include "kernels/cpu/operations.h"
+#include "kernels/cpu/rows.h"
+
+namespace weft::cpu {
+
+namespace {
+
+constexpr int64_t kGrain = 16;  // rows per task
+
+// Turns the pairs of one query or key. The elements of pair i are `stride` apart.
+void turn(float* head, const float* cosines, const float* sines, float sign, int64_t num_pairs,
+          bool interleaved) {
+  const int64_t step = interleaved ? 2 : 1, stride = interleaved ? 1 : num_pairs;
+  for (int64_t i = 0; i < num_pairs; ++i) {
+    float &a = head[i * step], &b = head[i * step + stride];
+    const float cosine = cosines[i], sine = sign * sines[i], old_a = a;
+    a = old_a * cosine - b * sine;
+    b = b * cosine + old_a * sine;
+  }
+}
+
+// Copies n elements between tensors of one type.
+void copy_elements(const Tensor& out, int64_t to, const Tensor& inp, int64_t from, int64_t n) {
+  const int64_t size = size_bytes(out.dtype());
+  std::copy_n(inp.as<const char>() + from * size, n * size, out.as<char>() + to * size);
+}
+
+}  // namespace
+
+int64_t qkv_scratch_floats(int64_t D) { return 4 * D; }
+
+void rotate(const Context& context, const Rotary& args) {
+  const Tensor& qkv = args.qkv;
+  const int64_t T = qkv.shape(1), G = qkv.shape(2), parts = qkv.shape(3), D = qkv.shape(4);
+  const int64_t num_pairs = args.angles.shape(2);
+  context.need_scratch("rotate", qkv_scratch_floats(D));
+  context.for_each_range(qkv.shape(0) * T, kGrain, [&](int64_t begin, int64_t end, int thread) {
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t document =
+          args.document_bounds ? args.document_bounds.as<int32_t>()[2 * row] : 0;
+      const float* cosines = args.angles.as<float>() + (row % T - document) * 2 * num_pairs;
+      for (int64_t i = 0; i < G * parts; ++i) {
+        if (i % parts == parts - 1) continue;  // the value
+        const int64_t first = (row * G * parts + i) * D;
+        float* buffer = context.scratch(thread);
+        // fp32 rows are turned in their own memory.
+        read_row(qkv, first, D, buffer);
+        float* head = row_target(qkv, first, buffer);
+        turn(head, cosines, cosines + num_pairs, args.inverse ? -1.0F : 1.0F, num_pairs,
+             args.interleaved);
+        store_row(qkv, first, D, head);
+      }
+    }
+  });
+}
+
+void expand_groups(const Context& context, Tensor expanded, Tensor grouped) {
+  const int64_t parts = grouped.shape(3), D = grouped.shape(4), queries = parts - 2;
+  const int64_t num_groups = grouped.num_elements() / (parts * D);
+  context.for_each_range(num_groups, kGrain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t group = begin; group < end; ++group) {
+      const int64_t from = group * parts * D;
+      for (int64_t query = 0; query < queries; ++query) {
+        const int64_t to = (group * queries + query) * 3 * D;
+        copy_elements(expanded, to, grouped, from + query * D, D);
+        copy_elements(expanded, to + D, grouped, from + queries * D, 2 * D);
+      }
+    }
+  });
+}
+
+void sum_groups(const Context& context, Tensor grouped, Tensor expanded) {
+  const int64_t parts = grouped.shape(3), D = grouped.shape(4), queries = parts - 2;
+  const int64_t num_groups = grouped.num_elements() / (parts * D);
+  context.need_scratch("sum_groups", qkv_scratch_floats(D));
+  context.for_each_range(num_groups, kGrain, [&](int64_t begin, int64_t end, int thread) {
+    float *sums = context.scratch(thread), *buffer = sums + 2 * D;
+    for (int64_t group = begin; group < end; ++group) {
+      const int64_t to = group * parts * D;
+      std::fill_n(sums, 2 * D, 0.0F);
+      for (int64_t query = 0; query < queries; ++query) {
+        const int64_t from = (group * queries + query) * 3 * D;
+        copy_elements(grouped, to + query * D, expanded, from, D);
+        add_rows(sums, sums, read_row(expanded, from + D, 2 * D, buffer), 2 * D);
+      }
+      store_row(grouped, to + queries * D, 2 * D, sums);
+    }
+  });
+}
+
+}  // namespace weft::cpu

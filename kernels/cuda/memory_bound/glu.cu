@@ -1,0 +1,109 @@
+// Gated linear units. A thread computes 16 bytes of the output and reads those of gate and up, which
+// lie F columns apart in a row of (N,2F).
+#include "kernels/cuda/memory_bound/device.cuh"
+#include "kernels/cuda/memory_bound/gelu.cuh"
+#include "kernels/cuda/memory_bound/kernels.h"
+
+namespace weft::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+template <Glu kGlu>
+__device__ inline float activation(float x) {
+  if constexpr (kGlu == Glu::kSwiglu) return x / (1.0F + expf(-x));
+  if constexpr (kGlu == Glu::kGeglu) return gelu_value(x, Gelu::kErf);
+  if constexpr (kGlu == Glu::kReglu) return fmaxf(x, 0.0F);
+  return x;
+}
+
+template <Glu kGlu>
+__device__ inline float activation_slope(float x) {
+  if constexpr (kGlu == Glu::kSwiglu) {
+    const float sigmoid = 1.0F / (1.0F + expf(-x));
+    return sigmoid + x * sigmoid * (1.0F - sigmoid);
+  }
+  if constexpr (kGlu == Glu::kGeglu) return gelu_derivative(x, Gelu::kErf);
+  if constexpr (kGlu == Glu::kReglu) return x > 0.0F ? 1.0F : 0.0F;
+  return 1.0F;
+}
+
+template <typename T, Glu kGlu>
+__global__ void glu_forward_kernel(T* out, const T* pre, int64_t n, int64_t F) {
+  constexpr int kSize = Vec<T>::kSize;
+  const int64_t first = (blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x) * kSize;
+  if (first >= n) return;
+  const T* gate_data = pre + first + first / F * F;
+  float gate[kSize], up[kSize];
+  unpack(load_vec(gate_data), gate);
+  unpack(load_vec(gate_data + F), up);
+#pragma unroll
+  for (int i = 0; i < kSize; ++i) up[i] *= activation<kGlu>(gate[i]);
+  store_vec(out + first, pack(up));
+}
+
+template <typename T, Glu kGlu>
+__global__ void glu_backward_kernel(T* dpre, const T* dout, const T* pre, int64_t n, int64_t F) {
+  constexpr int kSize = Vec<T>::kSize;
+  const int64_t first = (blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x) * kSize;
+  if (first >= n) return;
+  const int64_t gate_at = first + first / F * F;
+  float gate[kSize], up[kSize], gradient[kSize];
+  unpack(load_vec(pre + gate_at), gate);
+  unpack(load_vec(pre + gate_at + F), up);
+  unpack(load_vec(dout + first), gradient);
+#pragma unroll
+  for (int i = 0; i < kSize; ++i) {
+    const float value = activation<kGlu>(gate[i]);
+    gate[i] = gradient[i] * up[i] * activation_slope<kGlu>(gate[i]);
+    up[i] = gradient[i] * value;
+  }
+  store_vec(dpre + gate_at, pack(gate));
+  store_vec(dpre + gate_at + F, pack(up));
+}
+
+// Calls function(T{}, std::integral_constant<Glu, ...>{}).
+template <typename Function>
+void dispatch_glu(DType x, Glu glu, Function function) {
+  dispatch(x, [&](auto type) {
+    switch (glu) {
+      case Glu::kSwiglu:
+        return function(type, std::integral_constant<Glu, Glu::kSwiglu>{});
+      case Glu::kGeglu:
+        return function(type, std::integral_constant<Glu, Glu::kGeglu>{});
+      case Glu::kReglu:
+        return function(type, std::integral_constant<Glu, Glu::kReglu>{});
+      case Glu::kLiglu:
+        return function(type, std::integral_constant<Glu, Glu::kLiglu>{});
+      case Glu::kNone:
+        break;
+    }
+    throw std::invalid_argument("a gated linear unit without an activation");
+  });
+}
+
+}  // namespace
+
+void glu_forward(cudaStream_t stream, void* out, const void* pre, DType x, int64_t N, int64_t F,
+                 Glu glu) {
+  dispatch_glu(x, glu, [&](auto type, auto kind) {
+    using T = decltype(type);
+    const unsigned blocks = grid_size(ceil_div(N * F, kThreads * Vec<T>::kSize));
+    glu_forward_kernel<T, kind()><<<blocks, kThreads, 0, stream>>>(
+        static_cast<T*>(out), static_cast<const T*>(pre), N * F, F);
+  });
+  CUDA_CHECK(cudaGetLastError());
+}
+
+void glu_backward(cudaStream_t stream, void* dpre, const void* dout, const void* pre, DType x,
+                  int64_t N, int64_t F, Glu glu) {
+  dispatch_glu(x, glu, [&](auto type, auto kind) {
+    using T = decltype(type);
+    const unsigned blocks = grid_size(ceil_div(N * F, kThreads * Vec<T>::kSize));
+    glu_backward_kernel<T, kind()><<<blocks, kThreads, 0, stream>>>(
+        static_cast<T*>(dpre), static_cast<const T*>(dout), static_cast<const T*>(pre), N * F, F);
+  });
+  CUDA_CHECK(cudaGetLastError());
+}
+
+}  // namespace weft::cuda

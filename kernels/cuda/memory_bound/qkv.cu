@@ -1,0 +1,154 @@
+// What becomes of queries, keys and values before attention: rotary positions, and keys and values
+// that a group of queries shares; and the backward of both. A thread has 16 bytes of an output, or of
+// both elements of its pairs.
+#include "kernels/cuda/memory_bound/device.cuh"
+#include "kernels/cuda/memory_bound/kernels.h"
+
+namespace weft::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+struct RotaryArgs {
+  void* qkv;
+  const float* angles;  // (S,2,P)
+  const int32_t* document_bounds;
+  int64_t num_rows, T, G, parts, D, num_pairs;
+  float sign;  // of the sines: -1 turns back
+};
+
+// Neighbouring threads have neighbouring vectors of a head's rotated elements: of the first P, and
+// with them of the second P, or with kInterleaved of all 2P.
+template <typename T, bool kInterleaved>
+__global__ void rotate_kernel(RotaryArgs args) {
+  constexpr int kSize = Vec<T>::kSize;
+  const int64_t vecs_per_head = (kInterleaved ? 2 : 1) * args.num_pairs / kSize;
+  const int64_t turned = args.parts - 1;  // queries and the key of a group
+  int64_t index = blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x;
+  if (index >= args.num_rows * args.G * turned * vecs_per_head) return;
+  const int64_t vec = index % vecs_per_head;
+  index /= vecs_per_head;
+  const int64_t part = index % turned;
+  index /= turned;
+  const int64_t row = index / args.G;
+  const int64_t begin = args.document_bounds == nullptr ? 0 : args.document_bounds[2 * row];
+  const float* cosines = args.angles + (row % args.T - begin) * 2 * args.num_pairs;
+  const float* sines = cosines + args.num_pairs;
+  T* head = static_cast<T*>(args.qkv) + (index * args.parts + part) * args.D + vec * kSize;
+  if constexpr (kInterleaved) {
+    float values[kSize];
+    unpack(load_vec(head), values);
+#pragma unroll
+    for (int i = 0; i < kSize; i += 2) {
+      const int64_t pair = (vec * kSize + i) / 2;
+      const float cosine = cosines[pair], sine = args.sign * sines[pair], a = values[i];
+      values[i] = a * cosine - values[i + 1] * sine;
+      values[i + 1] = values[i + 1] * cosine + a * sine;
+    }
+    store_vec(head, pack(values));
+  } else {
+    float a[kSize], b[kSize];
+    unpack(load_vec(head), a);
+    unpack(load_vec(head + args.num_pairs), b);
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) {
+      const float cosine = cosines[vec * kSize + i], sine = args.sign * sines[vec * kSize + i];
+      const float old_a = a[i];
+      a[i] = old_a * cosine - b[i] * sine;
+      b[i] = b[i] * cosine + old_a * sine;
+    }
+    store_vec(head, pack(a));
+    store_vec(head + args.num_pairs, pack(b));
+  }
+}
+
+template <typename T>
+__global__ void expand_groups_kernel(T* expanded, const T* grouped, int64_t num_vecs,
+                                     int64_t vecs_per_head, int64_t queries) {
+  constexpr int kSize = Vec<T>::kSize;
+  const int64_t index = blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x;
+  if (index >= num_vecs) return;
+  const int64_t vec = index % vecs_per_head, part = index / vecs_per_head % 3;
+  const int64_t head = index / (3 * vecs_per_head), group = head / queries;
+  const int64_t source = part == 0 ? head - group * queries : queries + part - 1;
+  const int64_t from = ((group * (queries + 2) + source) * vecs_per_head + vec) * kSize;
+  store_vec(expanded + index * kSize, load_vec(grouped + from));
+}
+
+template <typename T>
+__global__ void sum_groups_kernel(T* grouped, const T* expanded, int64_t num_vecs,
+                                  int64_t vecs_per_head, int64_t queries) {
+  constexpr int kSize = Vec<T>::kSize;
+  const int64_t index = blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x;
+  if (index >= num_vecs) return;
+  const int64_t vec = index % vecs_per_head, source = index / vecs_per_head % (queries + 2);
+  const int64_t group = index / ((queries + 2) * vecs_per_head);
+  const auto gradient = [&](int64_t query, int64_t part) {
+    return expanded + (((group * queries + query) * 3 + part) * vecs_per_head + vec) * kSize;
+  };
+  if (source < queries) {
+    store_vec(grouped + index * kSize, load_vec(gradient(source, 0)));
+    return;
+  }
+  float total[kSize] = {};
+  for (int64_t query = 0; query < queries; ++query) {
+    float values[kSize];
+    unpack(load_vec(gradient(query, source - queries + 1)), values);
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) total[i] += values[i];
+  }
+  store_vec(grouped + index * kSize, pack(total));
+}
+
+}  // namespace
+
+void rotate(cudaStream_t stream, const Rotary& args) {
+  const Tensor& qkv = args.qkv;
+  const RotaryArgs on_device{qkv.data(),
+                             args.angles.as<const float>(),
+                             args.document_bounds.as<const int32_t>(),
+                             qkv.shape(0) * qkv.shape(1),
+                             qkv.shape(1),
+                             qkv.shape(2),
+                             qkv.shape(3),
+                             qkv.shape(4),
+                             args.angles.shape(2),
+                             args.inverse ? -1.0F : 1.0F};
+  dispatch(qkv.dtype(), [&](auto type) {
+    using T = decltype(type);
+    const int64_t elements = (args.interleaved ? 2 : 1) * on_device.num_pairs;
+    const int64_t num_vecs =
+        on_device.num_rows * on_device.G * (on_device.parts - 1) * elements / Vec<T>::kSize;
+    const unsigned blocks = grid_size(ceil_div(num_vecs, kThreads));
+    if (args.interleaved) {
+      rotate_kernel<T, true><<<blocks, kThreads, 0, stream>>>(on_device);
+    } else {
+      rotate_kernel<T, false><<<blocks, kThreads, 0, stream>>>(on_device);
+    }
+  });
+  CUDA_CHECK(cudaGetLastError());
+}
+
+void expand_groups(cudaStream_t stream, Tensor expanded, Tensor grouped) {
+  dispatch(grouped.dtype(), [&](auto type) {
+    using T = decltype(type);
+    const int64_t num_vecs = expanded.num_elements() / Vec<T>::kSize;
+    expand_groups_kernel<T><<<grid_size(ceil_div(num_vecs, kThreads)), kThreads, 0, stream>>>(
+        expanded.as<T>(), grouped.as<const T>(), num_vecs, grouped.shape(4) / Vec<T>::kSize,
+        grouped.shape(3) - 2);
+  });
+  CUDA_CHECK(cudaGetLastError());
+}
+
+void sum_groups(cudaStream_t stream, Tensor grouped, Tensor expanded) {
+  dispatch(grouped.dtype(), [&](auto type) {
+    using T = decltype(type);
+    const int64_t num_vecs = grouped.num_elements() / Vec<T>::kSize;
+    sum_groups_kernel<T><<<grid_size(ceil_div(num_vecs, kThreads)), kThreads, 0, stream>>>(
+        grouped.as<T>(), expanded.as<const T>(), num_vecs, grouped.shape(4) / Vec<T>::kSize,
+        grouped.shape(3) - 2);
+  });
+  CUDA_CHECK(cudaGetLastError());
+}
+
+}  // namespace weft::cuda
