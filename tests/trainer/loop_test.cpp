@@ -91,6 +91,39 @@ TEST_F(Training, RecomputationMayChangeOnResumeAndChangesNoBit) {
   EXPECT_EQ(trajectory("parts"), trajectory("whole"));
 }
 
+TEST_F(Training, AModelOfLlamasShapeGoesOnExactly) {
+  const Arguments shape = {"--normalization",
+                           "RMSNorm",
+                           "--norm-epsilon",
+                           "1e-6",
+                           "--swiglu",
+                           "--ffn-hidden-size",
+                           "48",
+                           "--position-embedding-type",
+                           "rope",
+                           "--group-query-attention",
+                           "--num-query-groups",
+                           "1",
+                           "--disable-bias-linear",
+                           "--untie-embeddings-and-output-weights"};
+  Arguments first_part = shape;
+  first_part.insert(first_part.end(), {"--exit-interval", "7"});
+  ASSERT_EQ(run(arguments("whole", 20, shape)), 0) << output();
+  ASSERT_EQ(run(arguments("parts", 20, first_part)), 0) << output();
+  ASSERT_EQ(run(arguments("parts", 20, shape)), 0) << output();
+  EXPECT_EQ(trajectory("parts"), trajectory("whole"));
+  EXPECT_LT(metrics("whole").at(18).at("lm_loss").get<double>(), 3.9);
+  EXPECT_EQ(run(arguments("parts", 30)), 2) << output();
+  EXPECT_THAT(output(), HasSubstr("normalization is RMSNorm in the checkpoint and not given"));
+  EXPECT_THAT(output(), HasSubstr("glu_activation is swiglu in the checkpoint and not given"));
+  EXPECT_THAT(output(), HasSubstr("position_embedding_type is rope in the checkpoint and not"));
+  EXPECT_THAT(output(), HasSubstr("num_query_groups is 1 in the checkpoint and not given"));
+  EXPECT_THAT(output(), HasSubstr("layernorm_epsilon is 1e-06 in the checkpoint and 1e-05 in"));
+  ASSERT_EQ(run(arguments("gpt", 5)), 0) << output();
+  EXPECT_EQ(run(arguments("gpt", 10, shape)), 2) << output();
+  EXPECT_THAT(output(), HasSubstr("normalization is not given in the checkpoint and RMSNorm in"));
+}
+
 TEST_F(Training, NoFailingCallOfTheStartIsPassedOver) {
   for (int i = 1; i <= 30; ++i) {
     setenv("WEFT_IO_FAIL_AT", (std::to_string(i) + ":28").c_str(), 1);  // ENOSPC

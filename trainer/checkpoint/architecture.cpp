@@ -10,6 +10,31 @@ namespace {
 
 // The padded size where the padding is trained (--train-padded-vocabulary), else absent.
 const std::string kTrainedPadding = "padded_vocab_size";
+// Absent where positions are learned.
+const std::string kPositions = "position_embedding_type";
+
+const char* name_of(Glu glu) {
+  switch (glu) {
+    case Glu::kNone:
+      break;
+    case Glu::kSwiglu:
+      return "swiglu";
+    case Glu::kGeglu:
+      return "geglu";
+    case Glu::kReglu:
+      return "reglu";
+    case Glu::kLiglu:
+      return "liglu";
+  }
+  return "";
+}
+
+Glu glu_of(const std::string& name) {
+  for (const Glu glu : {Glu::kSwiglu, Glu::kGeglu, Glu::kReglu, Glu::kLiglu}) {
+    if (name == name_of(glu)) return glu;
+  }
+  throw std::runtime_error("the checkpoint's glu_activation is unknown: " + name);
+}
 
 const std::string& field(const std::map<std::string, std::string>& architecture,
                          const std::string& name) {
@@ -30,7 +55,8 @@ T number(const std::map<std::string, std::string>& architecture, const std::stri
   return value;
 }
 
-std::string shortest(float value) {
+template <typename Real>
+std::string shortest(Real value) {
   char text[32];
   return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
@@ -52,6 +78,16 @@ std::map<std::string, std::string> architecture_of(const ModelShape& shape) {
   const auto add = [&](const char* name, bool is_there) {
     if (is_there) architecture[name] = "true";
   };
+  if (shape.uses_rms_norm) architecture["normalization"] = "RMSNorm";
+  if (shape.glu != Glu::kNone) architecture["glu_activation"] = name_of(shape.glu);
+  if (!shape.has_position_table) architecture[kPositions] = shape.rotary_size > 0 ? "rope" : "none";
+  if (shape.rotary_size > 0) {
+    architecture["rotary_size"] = std::to_string(shape.rotary_size);
+    architecture["rotary_base"] = shortest(shape.rotary_base);
+  }
+  add("rotary_interleaved", shape.rotary_interleaved);
+  if (shape.num_query_groups > 0)
+    architecture["num_query_groups"] = std::to_string(shape.num_query_groups);
   add("untie_embeddings_and_output_weights", shape.unties_head);
   add("disable_bias_linear", !shape.has_biases);
   add("add_qkv_bias", !shape.has_biases && shape.has_qkv_bias);
@@ -73,6 +109,17 @@ ModelShape shape_from(const std::map<std::string, std::string>& architecture) {
   shape.train_padded_vocabulary = architecture.contains(kTrainedPadding);
   shape.layernorm_epsilon = number<float>(architecture, "layernorm_epsilon");
   shape.gelu = field(architecture, "gelu") == "erf" ? Gelu::kErf : Gelu::kTanh;
+  shape.uses_rms_norm = architecture.contains("normalization");
+  if (architecture.contains("glu_activation"))
+    shape.glu = glu_of(field(architecture, "glu_activation"));
+  shape.has_position_table = !architecture.contains(kPositions);
+  if (architecture.contains("rotary_size")) {
+    shape.rotary_size = number<int64_t>(architecture, "rotary_size");
+    shape.rotary_base = number<double>(architecture, "rotary_base");
+    shape.rotary_interleaved = architecture.contains("rotary_interleaved");
+  }
+  if (architecture.contains("num_query_groups"))
+    shape.num_query_groups = number<int64_t>(architecture, "num_query_groups");
   shape.unties_head = architecture.contains("untie_embeddings_and_output_weights");
   shape.has_biases = !architecture.contains("disable_bias_linear");
   shape.has_qkv_bias = shape.has_biases || architecture.contains("add_qkv_bias");
@@ -96,6 +143,12 @@ ModelShape shape_from(const std::map<std::string, std::string>& architecture) {
     throw std::runtime_error("the checkpoint's padded_vocab_size is out of range");
   if (!(shape.layernorm_epsilon > 0))
     throw std::runtime_error("the checkpoint's layernorm_epsilon is not positive");
+  if (shape.rotary_size < 0 || shape.rotary_size > shape.head_size || shape.rotary_size % 2 != 0 ||
+      !(shape.rotary_base > 1)) {
+    throw std::runtime_error("the checkpoint's rotary_size or rotary_base is out of range");
+  }
+  if (shape.num_query_groups < 0 || shape.num_heads % shape.num_groups() != 0)
+    throw std::runtime_error("the checkpoint's num_query_groups is out of range");
   return shape;
 }
 
@@ -104,6 +157,8 @@ std::vector<std::string> architecture_differences(
     const std::map<std::string, std::string>& run) {
   std::vector<std::string> differences;
   for (const auto& [name, value] : run) {
+    // Without a table of positions sequences of any length may follow.
+    if (name == "max_position_embeddings" && run.contains(kPositions)) continue;
     const auto found = checkpoint.find(name);
     const std::string stored = found == checkpoint.end() ? "not given" : found->second;
     if (stored != value)

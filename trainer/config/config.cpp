@@ -23,6 +23,14 @@ const char* name_of(LogFormat format) {
   return "?";
 }
 
+Glu Config::glu() const {
+  if (swiglu || glu_activation == "swiglu") return Glu::kSwiglu;
+  if (glu_activation == "geglu") return Glu::kGeglu;
+  if (glu_activation == "reglu") return Glu::kReglu;
+  if (glu_activation == "liglu") return Glu::kLiglu;
+  return Glu::kNone;
+}
+
 void Config::fill_defaults() {
   ffn_hidden_size = ffn_size();
   kv_channels = head_size();

@@ -34,7 +34,16 @@ struct Config {
   int64_t make_vocab_size_divisible_by = 128;
   std::optional<int64_t> pad_vocab_size_to;
   bool train_padded_vocabulary = false;
+  std::string normalization = "LayerNorm";  // or RMSNorm
   float layernorm_epsilon = 1e-5F;
+  bool swiglu = false;
+  std::string glu_activation;  // Megatron-DeepSpeed's word: swiglu, geglu, reglu or liglu
+  std::string position_embedding_type = "learned_absolute";  // or absolute, rope, rotary, none
+  bool use_rotary_position_embeddings = false;
+  double rotary_base = 10000, rotary_percent = 1;
+  bool rotary_interleaved = false;
+  bool group_query_attention = false;
+  int64_t num_query_groups = 1;
   bool no_bias_gelu_fusion = false;  // Megatron's unfused GELU is by erf, the fused one by tanh
   bool untie_embeddings_and_output_weights = false;
   bool disable_bias_linear = false, add_qkv_bias = false;
@@ -139,7 +148,24 @@ struct Config {
 
   // The values of options with their defaults resolved.
   int64_t head_size() const { return kv_channels.value_or(hidden_size / num_attention_heads); }
-  int64_t ffn_size() const { return ffn_hidden_size.value_or(4 * hidden_size); }
+  // Under --swiglu Megatron takes two thirds of 4 * hidden_size, down to a multiple of 64, so that
+  // three matrices have the parameters of two.
+  int64_t default_ffn_size() const { return swiglu ? hidden_size / 24 * 64 : 4 * hidden_size; }
+  int64_t ffn_size() const { return ffn_hidden_size.value_or(default_ffn_size()); }
+  Glu glu() const;
+  bool has_rotary_positions() const {
+    return use_rotary_position_embeddings || position_embedding_type == "rope" ||
+           position_embedding_type == "rotary";
+  }
+  bool has_position_table() const {
+    return !has_rotary_positions() && position_embedding_type != "none";
+  }
+  // The elements of a head that rotary positions turn; 0: there are none.
+  int64_t rotary_size() const {
+    return has_rotary_positions()
+               ? static_cast<int64_t>(rotary_percent * static_cast<double>(head_size()))
+               : 0;
+  }
   int64_t positions() const { return max_position_embeddings.value_or(seq_length); }
   int64_t data_parallel_size() const;  // at least 1
   // The global batch size of evaluations and of the end of the run.
@@ -182,6 +208,7 @@ struct Config {
   bool recomputes_parts() const {
     return recompute_activations || recompute_granularity == "selective";
   }
+  bool uses_rms_norm() const { return normalization == "RMSNorm"; }
   bool has_qkv_bias() const { return add_qkv_bias || !disable_bias_linear; }
   Gelu gelu() const { return no_bias_gelu_fusion ? Gelu::kErf : Gelu::kTanh; }
   // Returns the options that name datasets; resolve_data_paths() reads them.

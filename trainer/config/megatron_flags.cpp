@@ -18,6 +18,8 @@ std::span<const KnownFlag> flags_without_effect() {
       {"--no-bias-dropout-fusion", 0, kFused},
       {"--no-gradient-accumulation-fusion", 0, kFused},
       {"--no-persist-layer-norm", 0, kFused},
+      {"--no-rope-fusion", 0, kFused},
+      {"--no-bias-swiglu-fusion", 0, kFused},
       {"--abort-on-unmet-fused-kernel-constraints", 0, kFused},
       {"--attention-softmax-in-fp32", 0, kFp32},
       {"--accumulate-allreduce-grads-in-fp32", 0, kFp32},
@@ -45,8 +47,6 @@ std::span<const KnownFlag> flags_without_effect() {
       {"--deepspeed", 0, "only the file of --deepspeed_config matters"},
       {"--local_rank", 1, "MPI numbers the ranks"},
       {"--local-rank", 1, "MPI numbers the ranks"},
-      {"--position-embedding-type", 1, "learned absolute positions", "absolute|learned_absolute"},
-      {"--normalization", 1, "always LayerNorm here", "LayerNorm"},
       {"--optimizer", 1, "adam", "adam"},
       {"--sync-tp-duplicated-parameters", 0, "tensor-parallel copies cannot drift here"},
       {"--overlap-grad-reduce", 0, "gradients are always reduced in buckets while backward runs"},
@@ -78,7 +78,8 @@ std::span<const KnownFlag> flags_not_supported() {
   static constexpr std::string_view kShared =
       "give --sequence-parallel, with which ranks share what is kept of a layer";
   static constexpr std::string_view kPrecision = "use --bf16, or neither for fp32";
-  static constexpr std::string_view kShape = "the model is GPT-2's";
+  static constexpr std::string_view kShape = "the model is GPT-2's or LLaMA's";
+  static constexpr std::string_view kRotary = "rotary positions are not scaled: leave the flag out";
   static constexpr std::string_view kProfile =
       "give --profile-steps FIRST:LAST, which profiles every rank";
   static constexpr std::string_view kForcedIndex =
@@ -123,12 +124,9 @@ std::span<const KnownFlag> flags_not_supported() {
       {"--apply-residual-connection-post-layernorm", 0, kShape},
       {"--openai-gelu", 0, "its formula is the default tanh GELU: leave the flag out"},
       {"--onnx-safe", 0, "use --no-bias-gelu-fusion for the erf GELU"},
-      {"--glu-activation", 1, kShape},
-      {"--swiglu", 0, kShape},
-      {"--group-query-attention", 0, kShape},
-      {"--num-query-groups", 1, kShape},
-      {"--use-rotary-position-embeddings", 0, kShape},
-      {"--no-position-embedding", 0, kShape},
+      {"--no-position-embedding", 0, "give --position-embedding-type none"},
+      {"--rotary-seq-len-interpolation-factor", 1, kRotary},
+      {"--use-rope-scaling", 0, kRotary},
       {"--init-method-xavier-uniform", 0, "use --init-method-std"},
       {"--sgd-momentum", 1, "the optimizer is adam"},
       {"--use-bnb-optimizer", 0, "the optimizer is adam"},

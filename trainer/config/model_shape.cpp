@@ -4,35 +4,37 @@
 
 namespace weft {
 
-int64_t ModelShape::num_parameters() const {
+int64_t ModelShape::num_layer_parameters() const {
   const int64_t C = hidden_size, F = ffn_size, A = num_heads * head_size;
-  const int64_t biases = (has_qkv_bias ? 3 * A : 0) + (has_biases ? C + F + C : 0);
-  const int64_t per_layer = 4 * C * A + 2 * C * F + biases + 4 * C;
+  const int64_t biases = (has_qkv_bias ? qkv_size() : 0) + (has_biases ? C + fc1_size() + C : 0);
+  return C * (qkv_size() + A + fc1_size() + F) + biases + 2 * num_norm_parameters();
+}
+
+int64_t ModelShape::num_parameters() const {
   const int64_t num_word_tables = unties_head ? 2 : 1;
-  return num_layers * per_layer + (num_word_tables * padded_vocab_size + max_positions) * C + 2 * C;
+  const int64_t num_rows =
+      num_word_tables * padded_vocab_size + (has_position_table ? max_positions : 0);
+  return num_layers * num_layer_parameters() + num_rows * hidden_size + num_norm_parameters();
 }
 
-namespace {
-
-// Returns the multiplications of a layer's forward per token: the products with its weights, the scores
-// and their use (2 T A).
-double multiplications_of_layer(const ModelShape& shape) {
-  const auto C = static_cast<double>(shape.hidden_size), F = static_cast<double>(shape.ffn_size);
+// The products are those with the weights of a layer, and the scores and their use (2 T A).
+double layer_multiplications(const ModelShape& shape) {
   const auto A = static_cast<double>(shape.num_heads * shape.head_size);
-  return 4 * C * A + 2 * static_cast<double>(shape.seq_length) * A + 2 * C * F;
+  const auto outputs = static_cast<double>(shape.qkv_size() + shape.fc1_size() + shape.ffn_size);
+  return static_cast<double>(shape.hidden_size) * (outputs + A) +
+         2 * static_cast<double>(shape.seq_length) * A;
 }
-
-}  // namespace
 
 // A multiplication counts two FLOPs per token, three times: once in forward and twice in backward.
+// The products are those of the layers and of the head.
 double model_flops(const ModelShape& shape, double num_tokens) {
   const auto L = static_cast<double>(shape.num_layers);
   const auto head = static_cast<double>(shape.padded_vocab_size * shape.hidden_size);
-  return 6 * num_tokens * (L * multiplications_of_layer(shape) + head);
+  return 6 * num_tokens * (L * layer_multiplications(shape) + head);
 }
 
 double recomputed_flops(const ModelShape& shape, double num_tokens, int64_t num_layers) {
-  return 2 * num_tokens * static_cast<double>(num_layers) * multiplications_of_layer(shape);
+  return 2 * num_tokens * static_cast<double>(num_layers) * layer_multiplications(shape);
 }
 
 ModelShape model_shape(const Config& config, int64_t vocab_size) {
@@ -53,7 +55,14 @@ ModelShape model_shape(const Config& config, int64_t vocab_size) {
   shape.hidden_dropout = config.hidden_dropout;
   shape.restarts_positions = config.restarts_positions();
   shape.masks_other_documents = config.masks_other_documents();
+  shape.num_query_groups = config.group_query_attention ? config.num_query_groups : 0;
   shape.gelu = config.gelu();
+  shape.glu = config.glu();
+  shape.has_position_table = config.has_position_table();
+  shape.rotary_size = config.rotary_size();
+  shape.rotary_base = config.rotary_base;
+  shape.rotary_interleaved = config.rotary_interleaved;
+  shape.uses_rms_norm = config.uses_rms_norm();
   shape.unties_head = config.untie_embeddings_and_output_weights;
   shape.has_biases = !config.disable_bias_linear;
   shape.has_qkv_bias = config.has_qkv_bias();

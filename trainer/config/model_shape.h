@@ -12,6 +12,7 @@ struct Config;
 
 struct ModelShape {
   int64_t num_layers = 0, hidden_size = 0, num_heads = 0, head_size = 0, ffn_size = 0;
+  int64_t num_query_groups = 0;  // each has one key and one value; 0: as many as heads
   int64_t seq_length = 0, max_positions = 0;
   int64_t vocab_size = 0, padded_vocab_size = 0;
   // Megatron's behaviour: the padding takes part in the softmax, is trained and is stored.
@@ -22,6 +23,12 @@ struct ModelShape {
   bool restarts_positions = false;     // positions count from the beginning of their document
   bool masks_other_documents = false;  // tokens attend to those of their own document only
   Gelu gelu = Gelu::kTanh;
+  Glu glu = Glu::kNone;            // in place of GELU: fc1 then makes gate and up, 2F numbers
+  bool has_position_table = true;  // learned positions
+  int64_t rotary_size = 0;         // elements of a head that rotary positions turn; 0: none
+  double rotary_base = 10000;
+  bool rotary_interleaved = false;  // pairs of neighbours instead of halves
+  bool uses_rms_norm = false;       // instead of LayerNorm: no biases of norms, and no means
   bool unties_head = false;  // the head has weights of its own, not those of the word embedding
   bool has_biases = true;    // of proj, fc1 and fc2
   bool has_qkv_bias = true;
@@ -34,10 +41,21 @@ struct ModelShape {
   // Returns the number of words that the model knows; the other rows of the padded table are zero.
   int64_t num_words() const { return train_padded_vocabulary ? padded_vocab_size : vocab_size; }
 
+  int64_t num_groups() const { return num_query_groups > 0 ? num_query_groups : num_heads; }
+  // The numbers that the products for queries, keys and values, and fc1, make of a token.
+  int64_t qkv_size() const { return (num_heads + 2 * num_groups()) * head_size; }
+  int64_t fc1_size() const { return (glu == Glu::kNone ? 1 : 2) * ffn_size; }
+
+  // Returns the number of parameters of a layer, and of a norm.
+  int64_t num_layer_parameters() const;
+  int64_t num_norm_parameters() const { return (uses_rms_norm ? 1 : 2) * hidden_size; }
   // Returns the number of parameters with the padded vocabulary; a tied head is counted once. For
   // GPT-2 with F = 4C and H*D = C it is L(12C^2 + 13C) + Vp*C + S*C + 2C.
   int64_t num_parameters() const;
 };
+
+// Returns the multiplications of a layer's forward for one token.
+double layer_multiplications(const ModelShape& shape);
 
 // Returns the FLOPs of forward and backward over `num_tokens` tokens (N). Recomputation is not
 // counted, and neither causal masking nor that of other documents is discounted. For F = 4C and H*D = C it is

@@ -14,18 +14,33 @@ void visit_options(C& c, Visitor& v) {
   v("num-layers", c.num_layers, "transformer blocks");
   v("hidden-size", c.hidden_size, "width of the residual stream");
   v("ffn-hidden-size", c.ffn_hidden_size,
-    "width of the feed-forward layer (default: 4 * hidden-size)");
+    "width of the feed-forward layer (default: 4 * hidden-size; with --swiglu two thirds of it)");
   v("num-attention-heads", c.num_attention_heads, "attention heads");
   v("kv-channels", c.kv_channels, "head size (default: hidden-size / num-attention-heads)");
   v("seq-length", c.seq_length, "tokens per sample");
   v("max-position-embeddings", c.max_position_embeddings,
-    "rows of the position table, >= seq-length");
+    "rows of the position table, >= seq-length; not needed with rope or none");
   v("make-vocab-size-divisible-by", c.make_vocab_size_divisible_by,
     "the vocabulary is padded to a multiple of this");
   v("pad-vocab-size-to", c.pad_vocab_size_to, "exact padded vocabulary size");
   v("train-padded-vocabulary", c.train_padded_vocabulary,
     "as Megatron: the padding is part of the softmax, trained and stored");
-  v("layernorm-epsilon", c.layernorm_epsilon, "epsilon of every LayerNorm");
+  v("normalization", c.normalization, "LayerNorm or RMSNorm");
+  v("layernorm-epsilon", c.layernorm_epsilon, "epsilon of every norm");
+  v("swiglu", c.swiglu, "gated feed-forward layer: silu(gate) * up in place of GELU");
+  v("glu-activation", c.glu_activation,
+    "the same by another activation, and with the default width: swiglu, geglu, reglu or liglu");
+  v("position-embedding-type", c.position_embedding_type,
+    "learned_absolute (absolute), rope (rotary) or none");
+  v("use-rotary-position-embeddings", c.use_rotary_position_embeddings,
+    "as --position-embedding-type rope");
+  v("rotary-base", c.rotary_base, "base of the rotary frequencies");
+  v("rotary-percent", c.rotary_percent, "share of a head that rotary positions turn");
+  v("rotary-interleaved", c.rotary_interleaved,
+    "rotary positions turn pairs of neighbours, not of the two halves");
+  v("group-query-attention", c.group_query_attention,
+    "heads share keys and values in --num-query-groups groups");
+  v("num-query-groups", c.num_query_groups, "with --group-query-attention: the number of groups");
   v("no-bias-gelu-fusion", c.no_bias_gelu_fusion,
     "GELU by erf instead of tanh, as Megatron's unfused path");
   v("untie-embeddings-and-output-weights", c.untie_embeddings_and_output_weights,

@@ -34,19 +34,16 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 }
 
 Weights weights_of(std::string_view method, const ModelShape& shape) {
-  const auto C = static_cast<double>(shape.hidden_size), F = static_cast<double>(shape.ffn_size);
-  const auto A = static_cast<double>(shape.num_heads * shape.head_size);
+  const auto C = static_cast<double>(shape.hidden_size);
   const auto words = static_cast<double>(shape.padded_vocab_size) * C;
   if (method == "parameters") {
-    return {.embedding = words + static_cast<double>(shape.max_positions) * C,
-            .layer = 4 * C * A + 2 * C * F + 4 * C + (shape.has_qkv_bias ? 3 * A : 0) +
-                     (shape.has_biases ? F + 2 * C : 0),
-            .head = words + 2 * C};
+    const double positions =
+        shape.has_position_table ? static_cast<double>(shape.max_positions) : 0;
+    return {.embedding = words + positions * C,
+            .layer = static_cast<double>(shape.num_layer_parameters()),
+            .head = words + static_cast<double>(shape.num_norm_parameters())};
   }
-  if (method == "cost") {
-    return {.layer = 4 * C * A + 2 * static_cast<double>(shape.seq_length) * A + 2 * C * F,
-            .head = words};
-  }
+  if (method == "cost") return {.layer = layer_multiplications(shape), .head = words};
   if (!method.starts_with(kType)) throw_unknown(method);
   bool has_layers = false, has_ends = false;
   for (const std::string_view type : split(method.substr(kType.size()), '|')) {

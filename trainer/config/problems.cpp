@@ -269,9 +269,11 @@ std::vector<std::string> problems_of(const Config& given) {
 
 std::vector<std::string> warnings_of(const Config& config) {
   std::vector<std::string> list;
-  if (config.ffn_hidden_size && *config.ffn_hidden_size != 4 * config.hidden_size) {
-    list.push_back(fmt::format("--ffn-hidden-size {} is not 4 * --hidden-size ({})",
-                               *config.ffn_hidden_size, 4 * config.hidden_size));
+  const int64_t usual = config.default_ffn_size();
+  if (config.ffn_hidden_size && *config.ffn_hidden_size != usual) {
+    list.push_back(fmt::format("--ffn-hidden-size {} is not {} ({})", *config.ffn_hidden_size,
+                               config.swiglu ? "the default of --swiglu" : "4 * --hidden-size",
+                               usual));
   }
   if (config.eval_iters > 0 && !shares_of_split(config.split)[2]) {
     list.push_back(

@@ -8,6 +8,43 @@
 
 namespace weft {
 
+namespace {
+
+// Gated linear units, rotary positions and groups of queries.
+void check_llamas_options(const Config& c, ProblemList& p) {
+  p.add_if(c.swiglu && !c.glu_activation.empty(),
+           "--swiglu and --glu-activation {} exclude each other", c.glu_activation);
+  p.add_if(!c.glu_activation.empty() && c.glu() == Glu::kNone,
+           "--glu-activation {} is none of swiglu, geglu, reglu, liglu", c.glu_activation);
+  p.add_if(c.hidden_size > 0 && c.ffn_size() == 0,
+           "--swiglu makes the feed-forward size of --hidden-size {} 0; give --ffn-hidden-size",
+           c.hidden_size);
+  const std::string& type = c.position_embedding_type;
+  p.add_if(type != "learned_absolute" && type != "absolute" && type != "none" && type != "rope" &&
+               type != "rotary",
+           "--position-embedding-type {} is none of learned_absolute, absolute, rope, rotary, none",
+           type);
+  p.add_if(!(c.rotary_base > 1), "--rotary-base must be above 1 (got {})", c.rotary_base);
+  const bool is_share = c.rotary_percent > 0 && c.rotary_percent <= 1;
+  p.add_if(!is_share, "--rotary-percent must be in (0, 1] (got {})", c.rotary_percent);
+  if (is_share && c.has_rotary_positions() && c.num_attention_heads > 0 && c.head_size() > 0) {
+    p.add_if(c.rotary_size() < 2 || c.rotary_size() % 2 != 0,
+             "rotary positions turn pairs, and {} elements of a head of {} make none "
+             "(--rotary-percent {}); change --kv-channels or --rotary-percent",
+             c.rotary_size(), c.head_size(), c.rotary_percent);
+  }
+  p.add_if(c.num_query_groups != 1 && !c.group_query_attention,
+           "--num-query-groups {} needs --group-query-attention", c.num_query_groups);
+  p.add_if(c.num_query_groups < 1, "--num-query-groups must be positive (got {})",
+           c.num_query_groups);
+  p.add_if(c.num_query_groups > 0 && c.num_attention_heads % c.num_query_groups != 0,
+           "--num-attention-heads {} is not a multiple of --num-query-groups {}: every group has "
+           "equally many heads; change one of them",
+           c.num_attention_heads, c.num_query_groups);
+}
+
+}  // namespace
+
 // These limits are far above anything that can be trained. Below them no size, count or offset
 // overflows.
 void check_limits(const Config& c, ProblemList& p) {
@@ -16,6 +53,7 @@ void check_limits(const Config& c, ProblemList& p) {
   p.at_most(c.num_layers, 1 << 16, "--num-layers");
   p.at_most(c.hidden_size, kWidth, "--hidden-size");
   p.at_most(c.num_attention_heads, kWidth, "--num-attention-heads");
+  p.at_most(c.num_query_groups, kWidth, "--num-query-groups");
   p.at_most(c.kv_channels.value_or(0), kWidth, "--kv-channels");
   p.at_most(c.ffn_hidden_size.value_or(0), kWidth, "--ffn-hidden-size");
   p.at_most(c.seq_length, kCount, "--seq-length");
@@ -31,7 +69,7 @@ void check_limits(const Config& c, ProblemList& p) {
                A = wide(c.num_attention_heads) * wide(c.head_size()), V = wide(kCount),
                N = wide(c.micro_batch_size) * wide(c.seq_length);
   const double bytes =
-      18 * (L * (4 * A + 2 * F + 9) * C + 2 * V * C) + 4 * N * (L * (5 * C + 4 * A + 2 * F) + V);
+      18 * (L * (4 * A + 3 * F + 9) * C + 2 * V * C) + 4 * N * (L * (5 * C + 4 * A + 3 * F) + V);
   p.add_if(
       bytes > 9e18,
       "the model or its micro-batch is too large to be counted in bytes; "
@@ -56,9 +94,10 @@ void check_shape(const Config& c, ProblemList& p) {
       "--hidden-size {} is not a multiple of --num-attention-heads {}; "
       "choose sizes that divide, or give --kv-channels",
       c.hidden_size, c.num_attention_heads);
-  p.add_if(!c.max_position_embeddings,
+  p.add_if(!c.max_position_embeddings && c.has_position_table(),
            "--max-position-embeddings is required (usually --seq-length, {})", c.seq_length);
-  p.add_if(c.max_position_embeddings && *c.max_position_embeddings < c.seq_length,
+  p.add_if(c.max_position_embeddings && c.has_position_table() &&
+               *c.max_position_embeddings < c.seq_length,
            "--max-position-embeddings {} is smaller than --seq-length {}",
            c.max_position_embeddings.value_or(0), c.seq_length);
   p.add_if(c.seq_length == 1 && c.positions() > 1,
@@ -72,6 +111,9 @@ void check_shape(const Config& c, ProblemList& p) {
   p.add_if(c.pad_vocab_size_to && c.vocab_size && *c.pad_vocab_size_to < *c.vocab_size,
            "--pad-vocab-size-to {} is smaller than --vocab-size {}",
            c.pad_vocab_size_to.value_or(0), c.vocab_size.value_or(0));
+  check_llamas_options(c, p);
+  p.add_if(c.normalization != "LayerNorm" && c.normalization != "RMSNorm",
+           "--normalization {} is none of LayerNorm, RMSNorm", c.normalization);
   p.add_if(!(c.layernorm_epsilon > 0), "--layernorm-epsilon must be positive (got {})",
            c.layernorm_epsilon);
   p.add_if(!(c.init_method_std > 0), "--init-method-std must be positive (got {})",
@@ -108,11 +150,17 @@ void check_shares(const Config& c, ProblemList& p) {
            "--num-attention-heads {} is not a multiple of --tensor-model-parallel-size {}: every "
            "rank has equally many heads; change one of them",
            c.num_attention_heads, tp);
+  p.add_if(c.group_query_attention && c.num_query_groups % tp != 0,
+           "--num-query-groups {} is not a multiple of --tensor-model-parallel-size {}: every rank "
+           "has equally many groups; change one of them",
+           c.num_query_groups, tp);
   p.add_if(
       c.ffn_size() % tp != 0,
       "{} {} is not a multiple of --tensor-model-parallel-size {}: every rank has equally many "
       "columns of the feed-forward layer; change one of them",
-      c.ffn_hidden_size ? "--ffn-hidden-size" : "the feed-forward size 4 * --hidden-size",
+      c.ffn_hidden_size ? "--ffn-hidden-size"
+      : c.swiglu        ? "the feed-forward size of --swiglu"
+                        : "the feed-forward size 4 * --hidden-size",
       c.ffn_size(), tp);
   p.add_if(
       c.pad_vocab_size_to.value_or(0) % tp != 0,

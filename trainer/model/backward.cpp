@@ -81,10 +81,15 @@ void Model::backward_layer(int64_t i, const MicroBatch& batch, bool accumulate) 
 
   recompute_norm(a.ln2, a.residual_mid, a.mean2, a.rstd2, w.ln2_weight, w.ln2_bias);
   recompute_mlp(a, w);
-  const Tensor dfc1(dwide_.data(), shape_.dtype, {N, ffn_});
+  const Tensor dfc1(dwide_.data(), shape_.dtype, {N, fc1_size_});
   const Tensor dmlp = gather_rows(dbranch());
   backend_.linear_backward_weight(dw.fc2_weight, Tensor(), dmlp, a.fc1, accumulate);
-  backend_.linear_gelu_backward_input(dfc1, dmlp, w.fc2_weight, a.fc1_pre, shape_.gelu);
+  if (shape_.glu == Glu::kNone) {
+    backend_.linear_gelu_backward_input(dfc1, dmlp, w.fc2_weight, a.fc1_pre, shape_.gelu);
+  } else {
+    backend_.linear_backward_input(dglu_, dmlp, w.fc2_weight);
+    backend_.glu_backward(dfc1, dglu_, a.fc1_pre, shape_.glu);
+  }
   start_gathering_rows(a.ln2);
   backend_.linear_backward_input(partials_of(dln), dfc1, w.fc1_weight);
   start_summing_partials(dln);
@@ -108,22 +113,26 @@ void Model::backward_layer(int64_t i, const MicroBatch& batch, bool accumulate) 
 
   recompute_norm(a.ln1, a.residual, a.mean1, a.rstd1, w.ln1_weight, w.ln1_bias);
   const Tensor datt(dnormed_.data(), shape_.dtype, {a.att.shape(0), a.att.shape(1), heads_, D});
-  const Tensor dqkv(dwide_.data(), shape_.dtype, {a.att.shape(0), a.att.shape(1), heads_, 3, D});
+  const Tensor dqkv(dwide_.data(), shape_.dtype,
+                    {a.att.shape(0), a.att.shape(1), groups_, heads_ / groups_ + 2, D});
   const Tensor dproj = gather_rows(dbranch());
   backend_.linear_backward_weight(dw.proj_weight, Tensor(), dproj, rows(a.att, att_columns),
                                   accumulate);
   backend_.linear_backward_input(rows(datt, att_columns), dproj, w.proj_weight);
   start_gathering_rows(a.ln1);
-  backend_.attention_backward({.dqkv = dqkv,
+  const bool shares_keys = groups_ < heads_;
+  backend_.attention_backward({.dqkv = shares_keys ? dexpanded_ : dqkv,
                                .dout = datt,
                                .out = a.att,
                                .lse = a.lse,
                                .kept = a.kept,
-                               .qkv = a.qkv,
+                               .qkv = expanded(a.qkv),
                                .document_bounds = attention_documents(batch),
                                .scale = attention_scale(),
                                .dropout_p = shape_.attention_dropout});
-  const Tensor dqkv_rows = rows(dqkv, 3 * att_columns);
+  if (shares_keys) backend_.sum_groups(dqkv, dexpanded_);
+  rotate(dqkv, batch, /*inverse=*/true);
+  const Tensor dqkv_rows = rows(dqkv, qkv_size_);
   backend_.linear_backward_input(partials_of(dln), dqkv_rows, w.qkv_weight);
   start_summing_partials(dln);
   backend_.linear_backward_weight(dw.qkv_weight, dw.qkv_bias, dqkv_rows, gathered_rows(a.ln1),

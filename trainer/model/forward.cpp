@@ -46,13 +46,13 @@ void Model::forward_layer(int64_t i, const Branch& in, const MicroBatch& batch, 
                                   .bias = w.ln1_bias,
                                   .epsilon = shape_.layernorm_epsilon,
                                   .dropout = in.dropout});
-  backend_.linear_forward(rows(a.qkv, 3 * att_columns), gather_rows(a.ln1), w.qkv_weight,
-                          w.qkv_bias);
+  backend_.linear_forward(rows(a.qkv, qkv_size_), gather_rows(a.ln1), w.qkv_weight, w.qkv_bias);
+  rotate(a.qkv, batch, /*inverse=*/false);
   backend_.attention_forward(
       {.out = a.att,
        .lse = a.lse,
        .kept = a.kept,
-       .qkv = a.qkv,
+       .qkv = expanded(a.qkv),
        .document_bounds = attention_documents(batch),
        .scale = attention_scale(),
        .heads = own_heads(),
@@ -73,11 +73,20 @@ void Model::forward_layer(int64_t i, const Branch& in, const MicroBatch& batch, 
                                   .bias = w.ln2_bias,
                                   .epsilon = shape_.layernorm_epsilon,
                                   .dropout = attention.dropout});
-  backend_.linear_gelu_forward(a.fc1, a.fc1_pre, gather_rows(a.ln2), w.fc1_weight, w.fc1_bias,
-                               shape_.gelu);
+  compute_fc1(a, w);
   if (!computes_branch) return;
   backend_.linear_forward(partials_of(branch_output()), a.fc1, w.fc2_weight, Tensor());
   sum_partials(branch_output());
+}
+
+void Model::compute_fc1(const LayerActivations& a, const LayerParameters& w) {
+  const Tensor ln2 = gather_rows(a.ln2);
+  if (shape_.glu == Glu::kNone) {
+    backend_.linear_gelu_forward(a.fc1, a.fc1_pre, ln2, w.fc1_weight, w.fc1_bias, shape_.gelu);
+  } else {
+    backend_.linear_forward(a.fc1_pre, ln2, w.fc1_weight, w.fc1_bias);
+    backend_.glu_forward(a.fc1, a.fc1_pre, shape_.glu);
+  }
 }
 
 // The first layer normalises its input as it was stored, which gives the bits of forward, where the
@@ -109,9 +118,7 @@ void Model::recompute_norm(Tensor normed, Tensor residual, Tensor mean, Tensor r
 // The product is computed again, too: a fused GELU takes it before it is rounded to the numbers that
 // could be kept.
 void Model::recompute_mlp(const LayerActivations& a, const LayerParameters& w) {
-  if (!recompute_.mlp) return;
-  backend_.linear_gelu_forward(a.fc1, a.fc1_pre, gather_rows(a.ln2), w.fc1_weight, w.fc1_bias,
-                               shape_.gelu);
+  if (recompute_.mlp) compute_fc1(a, w);
 }
 
 // Adds the last layer's branch; with the head, computes the logits.

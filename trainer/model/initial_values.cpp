@@ -116,16 +116,25 @@ void initial_values(const Parameter& parameter, uint64_t seed, float* values) {
     std::fill_n(values, parameter.num_elements, parameter.init_value);
     return;
   }
-  // A row of the slice is a contiguous run of the global tensor, whichever dimension is sharded.
+  // A row of the slice is a contiguous run of the global tensor, whichever dimension is sharded. The
+  // slice's runs of `run` elements lie `stride` elements apart.
   const int64_t cols = parameter.shape[1], rows = parameter.num_own / cols;
-  const int64_t global_cols = parameter.global_shape[1];
-  const int64_t first_row = parameter.split_dim == 0 ? parameter.begin : 0;
-  const int64_t first_col = parameter.split_dim == 1 ? parameter.begin : 0;
+  int64_t run = parameter.num_own, stride = 0, first = 0;
+  if (parameter.split_dim >= 0) {
+    const auto split = static_cast<size_t>(parameter.split_dim);
+    int64_t inner = 1;
+    for (size_t dim = split + 1; dim < parameter.global_shape.size(); ++dim)
+      inner *= parameter.global_shape[dim];
+    run = (parameter.end - parameter.begin) * inner;
+    stride = parameter.global_shape[split] * inner;
+    first = parameter.begin * inner;
+  }
   const uint64_t stream = kInitialWeights | hash_of(parameter.name);
 #pragma omp parallel for schedule(static)
   for (int64_t row = 0; row < rows; ++row) {
-    normal_run(seed, stream, parameter.init_std, (first_row + row) * global_cols + first_col, cols,
-               values + row * cols);
+    const int64_t in_slice = row * cols;
+    normal_run(seed, stream, parameter.init_std, first + in_slice / run * stride + in_slice % run,
+               cols, values + in_slice);
   }
   std::fill(values + parameter.num_own, values + parameter.num_elements, 0.0F);
 }

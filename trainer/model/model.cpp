@@ -19,7 +19,7 @@ void check_layout(const ModelShape& shape, const ParallelLayout& layout) {
 }
 
 void check_shape(const ModelShape& shape, DeviceKind device) {
-  if (shape.seq_length > shape.max_positions) {
+  if (shape.has_position_table && shape.seq_length > shape.max_positions) {
     throw std::invalid_argument("model: sequence length " + std::to_string(shape.seq_length) +
                                 " exceeds the position table (" +
                                 std::to_string(shape.max_positions) + ")");
@@ -29,6 +29,11 @@ void check_shape(const ModelShape& shape, DeviceKind device) {
     throw std::invalid_argument("model: head size " + std::to_string(D) +
                                 " on CUDA: attention is built for 64, 96 and 128; "
                                 "choose the number of heads accordingly, or --device cpu");
+  }
+  if (device == DeviceKind::kCuda && shape.rotary_size % 16 != 0) {
+    throw std::invalid_argument("model: rotary positions of " + std::to_string(shape.rotary_size) +
+                                " elements of a head on CUDA: kernels turn multiples of 16; change "
+                                "--rotary-percent, or --device cpu");
   }
 }
 
@@ -50,21 +55,21 @@ ModelParameters::ModelParameters(const ParameterTable& table, Tensor arena) {
   word = view_if_there("embedding.word_embeddings.weight");
   head = view_if_there("output_layer.weight");
   if (!head) head = word;
-  if (chunk.has_embedding) position = view("embedding.position_embeddings.weight");
+  position = view_if_there("embedding.position_embeddings.weight");
   if (chunk.has_head) {
     final_ln_weight = view("decoder.final_layernorm.weight");
-    final_ln_bias = view("decoder.final_layernorm.bias");
+    final_ln_bias = view_if_there("decoder.final_layernorm.bias");
   }
   for (int64_t i = 0; i < chunk.num_layers; ++i) {
     const std::string prefix = "decoder.layers." + std::to_string(chunk.first_layer + i) + ".";
     layers.push_back({.ln1_weight = view(prefix + "input_layernorm.weight"),
-                      .ln1_bias = view(prefix + "input_layernorm.bias"),
+                      .ln1_bias = view_if_there(prefix + "input_layernorm.bias"),
                       .qkv_weight = view(prefix + "self_attention.linear_qkv.weight"),
                       .qkv_bias = view_if_there(prefix + "self_attention.linear_qkv.bias"),
                       .proj_weight = view(prefix + "self_attention.linear_proj.weight"),
                       .proj_bias = view_if_there(prefix + "self_attention.linear_proj.bias"),
                       .ln2_weight = view(prefix + "pre_mlp_layernorm.weight"),
-                      .ln2_bias = view(prefix + "pre_mlp_layernorm.bias"),
+                      .ln2_bias = view_if_there(prefix + "pre_mlp_layernorm.bias"),
                       .fc1_weight = view(prefix + "mlp.linear_fc1.weight"),
                       .fc1_bias = view_if_there(prefix + "mlp.linear_fc1.bias"),
                       .fc2_weight = view(prefix + "mlp.linear_fc2.weight"),
@@ -82,8 +87,11 @@ Model::Model(Backend& backend, Communicator& tensor_parallel, const ModelShape& 
       logits_chunk_(activations.logits_chunk),
       chunk_(chunk_of(shape, layout)),
       heads_(shape.num_heads / layout.tp_size),
+      groups_(shape.num_groups() / layout.tp_size),
       ffn_(shape.ffn_size / layout.tp_size),
       vocab_rows_(shape.padded_vocab_size / layout.tp_size),
+      qkv_size_(shape.qkv_size() / layout.tp_size),
+      fc1_size_(shape.fc1_size() / layout.tp_size),
       planned_length_(shape.seq_length),
       num_rows_(rows_of(shape, layout)),
       slots_(static_cast<size_t>(activations.num_slots),
@@ -102,6 +110,11 @@ void Model::for_each_buffer(const Add& add) {
   const int64_t C = shape_.hidden_size, D = shape_.head_size;
   const DType x = shape_.dtype, f = DType::kFloat32;
   const auto keep = MemoryClass::kActivations, scratch = MemoryClass::kScratch;
+  const auto add_statistics = [&](const std::string& mean, Tensor* mean_tensor,
+                                  const std::string& rstd, Tensor* rstd_tensor) {
+    if (!shape_.uses_rms_norm) add(keep, mean, mean_tensor, f, {R});
+    add(keep, rstd, rstd_tensor, f, {R});
+  };
   const auto add_residual = [&](LayerActivations& a, const std::string& prefix) {
     add(keep, prefix + "residual", &a.residual, x, {R, C});
   };
@@ -110,13 +123,12 @@ void Model::for_each_buffer(const Add& add) {
     add(keep, prefix + "ln2", &a.ln2, x, {R, C});
   };
   const auto add_mlp = [&](LayerActivations& a, const std::string& prefix) {
-    add(keep, prefix + "fc1_pre", &a.fc1_pre, x, {N, ffn_});
+    add(keep, prefix + "fc1_pre", &a.fc1_pre, x, {N, fc1_size_});
     add(keep, prefix + "fc1", &a.fc1, x, {N, ffn_});
   };
   const auto add_rest = [&](LayerActivations& a, const std::string& prefix) {
-    add(keep, prefix + "mean1", &a.mean1, f, {R});
-    add(keep, prefix + "rstd1", &a.rstd1, f, {R});
-    add(keep, prefix + "qkv", &a.qkv, x, {B, T, heads_, 3, D});
+    add_statistics(prefix + "mean1", &a.mean1, prefix + "rstd1", &a.rstd1);
+    add(keep, prefix + "qkv", &a.qkv, x, {B, T, groups_, heads_ / groups_ + 2, D});
     add(keep, prefix + "att", &a.att, x, {B, T, heads_, D});
     add(keep, prefix + "lse", &a.lse, f, {B, heads_, T});
     if (shape_.attention_dropout > 0) {
@@ -124,8 +136,7 @@ void Model::for_each_buffer(const Add& add) {
           {B, heads_, attention_mask_words(T)});
     }
     add(keep, prefix + "residual_mid", &a.residual_mid, x, {R, C});
-    add(keep, prefix + "mean2", &a.mean2, f, {R});
-    add(keep, prefix + "rstd2", &a.rstd2, f, {R});
+    add_statistics(prefix + "mean2", &a.mean2, prefix + "rstd2", &a.rstd2);
   };
   for (size_t slot = 0; slot < slots_.size(); ++slot) {
     const std::string of_slot = slots_.size() > 1 ? "slot " + std::to_string(slot) + " " : "";
@@ -153,8 +164,7 @@ void Model::for_each_buffer(const Add& add) {
   add(keep, "final residual", &final_residual_, x, {R, C});
   if (chunk_.has_head) {
     add(keep, "final ln", &final_ln_, x, {R, C});
-    add(keep, "final mean", &final_mean_, f, {R});
-    add(keep, "final rstd", &final_rstd_, f, {R});
+    add_statistics("final mean", &final_mean_, "final rstd", &final_rstd_);
   }
   if (shape_.hidden_dropout > 0) add(scratch, "dbranch", &dbranch_, x, {R, C});
   if (shares_rows()) {
@@ -163,7 +173,16 @@ void Model::for_each_buffer(const Add& add) {
   }
   add(scratch, "dresidual", &dresidual_, x, {R, C});
   add(scratch, "branch or dnormed", &dnormed_, x, {std::max(R * C, N * heads_ * D)});
-  if (chunk_.num_layers > 0) add(scratch, "dwide", &dwide_, x, {N, std::max(ffn_, 3 * heads_ * D)});
+  if (chunk_.num_layers > 0) {
+    add(scratch, "dwide", &dwide_, x, {N, std::max(fc1_size_, qkv_size_)});
+    if (shape_.glu != Glu::kNone) add(scratch, "dglu", &dglu_, x, {N, ffn_});
+    if (groups_ < heads_) {
+      add(scratch, "expanded qkv", &expanded_, x, {B, T, heads_, 3, D});
+      add(scratch, "expanded dqkv", &dexpanded_, x, {B, T, heads_, 3, D});
+    }
+    if (shape_.rotary_size > 0)
+      add(scratch, "rotary angles", &angles_, f, {planned_length_, 2, shape_.rotary_size / 2});
+  }
   if (chunk_.has_head) {
     const int64_t count = chunk_at(0).count;
     add(MemoryClass::kLogits, "logits", &logits_, x, {count, vocab_rows_});
@@ -228,12 +247,14 @@ WorkspaceShape Model::workspace_shape(int64_t num_parameters) const {
   w.T = planned_length_;
   w.C = shape_.hidden_size;
   w.H = heads_;
+  w.G = groups_;
   w.D = shape_.head_size;
   w.F = ffn_;
   w.Vp = chunk_.has_head ? vocab_rows_ : 0;
   w.num_parameters = num_parameters;
   w.x = shape_.dtype;
   w.gelu = shape_.gelu;
+  w.has_glu = shape_.glu != Glu::kNone;
   w.has_fc1_bias = shape_.has_biases;
   w.has_qkv_bias = shape_.has_qkv_bias;
   return w;
@@ -250,6 +271,7 @@ void Model::bind(const ParameterTable& table, Tensor parameters, Tensor gradient
   summed_ = backend_.create_event();
   weights_ = ModelParameters(table, parameters);
   gradients_ = ModelParameters(table, gradients);
+  fill_angles();
   arena_ends_.clear();
   for (int64_t i = 0; i < chunk_.num_layers; ++i) {
     // The product for qkv has the last parameters of a layer that tensor parallelism shards;

@@ -44,17 +44,17 @@ struct MicroBatch {
 };
 
 // All weights of this rank, or all their gradients, as views into an arena. Shapes are those of the
-// tensor-parallel rank. Biases that the model lacks are empty.
+// tensor-parallel rank. Biases that the model lacks are empty: those of norms in an RMSNorm, too.
 struct LayerParameters {
   Tensor ln1_weight, ln1_bias;    // (C)
-  Tensor qkv_weight, qkv_bias;    // (3*H*D/tp, C), (3*H*D/tp)
+  Tensor qkv_weight, qkv_bias;    // ((H+2G)*D/tp, C), ((H+2G)*D/tp)
   Tensor proj_weight, proj_bias;  // (C, H*D/tp), (C)
   Tensor ln2_weight, ln2_bias;    // (C)
-  Tensor fc1_weight, fc1_bias;    // (F/tp, C), (F/tp)
+  Tensor fc1_weight, fc1_bias;    // (F/tp, C), (F/tp); of a gated linear unit 2F/tp rows
   Tensor fc2_weight, fc2_bias;    // (C, F/tp), (C)
 };
 struct ModelParameters {
-  Tensor word, position;                  // (Vp/tp, C), (S, C)
+  Tensor word, position;                  // (Vp/tp, C), (S, C); no positions: empty
   Tensor head;                            // (Vp/tp, C): `word` where it is tied
   std::vector<LayerParameters> layers;    // of the rank's chunk
   Tensor final_ln_weight, final_ln_bias;  // (C)
@@ -67,12 +67,12 @@ struct ModelParameters {
 // the residual stream: N, or N/tp with sequence parallelism.
 struct LayerActivations {
   Tensor residual;           // (R,C)     input of LN1 and of the skip connection
-  Tensor ln1, mean1, rstd1;  // (R,C), (R), (R)
-  Tensor qkv, att, lse;      // (B,T,H/tp,3,D), (B,T,H/tp,D), (B,H/tp,T)
+  Tensor ln1, mean1, rstd1;  // (R,C), (R), (R); an RMSNorm has no mean
+  Tensor qkv, att, lse;      // (B,T,G/tp,R+2,D) with G*R == H, (B,T,H/tp,D), (B,H/tp,T)
   Tensor kept;               // (B,H/tp,words) dropout's bits in attention; empty without dropout
   Tensor residual_mid;       // (R,C)     input of LN2
   Tensor ln2, mean2, rstd2;  // (R,C), (R), (R)
-  Tensor fc1_pre, fc1;       // (N,F/tp)  before and after GELU
+  Tensor fc1_pre, fc1;       // (N,F/tp)  before and after GELU; before a GLU (N,2F/tp)
 };
 
 class Model {
@@ -138,6 +138,13 @@ class Model {
   Tensor attention_documents(const MicroBatch& batch) const {
     return shape_.masks_other_documents ? batch.document_bounds : Tensor();
   }
+  // --- from the product for qkv to attention, and back (attention_input.cpp) ---
+  // Turns queries and keys by their positions, or back.
+  void rotate(Tensor qkv, const MicroBatch& batch, bool inverse);
+  // Returns qkv as attention reads it, each query with its key and value: itself, or where queries
+  // share them expanded_, which the next call overwrites.
+  Tensor expanded(Tensor qkv);
+  void fill_angles();  // of rotary positions
   Heads own_heads() const { return {layout_.tp_rank * heads_, shape_.num_heads}; }
   float attention_scale() const { return 1.0F / std::sqrt(static_cast<float>(shape_.head_size)); }
   int64_t first_word() const { return layout_.tp_rank * vocab_rows_; }
@@ -199,6 +206,8 @@ class Model {
   void recompute_norm(Tensor normed, Tensor residual, Tensor mean, Tensor rstd, Tensor weight,
                       Tensor bias);
   void recompute_mlp(const LayerActivations& a, const LayerParameters& w);
+  // Computes fc1's output and its activation from ln2.
+  void compute_fc1(const LayerActivations& a, const LayerParameters& w);
   // Computes the activations of a group of layers [begin, end) again, with forward's bits.
   void recompute_layers(int64_t begin, int64_t end, const MicroBatch& batch);
   void forward_end(const MicroBatch& batch, bool training);
@@ -237,9 +246,10 @@ class Model {
   RecomputeOptions recompute_;
   int64_t logits_chunk_;
   Chunk chunk_;
-  int64_t heads_, ffn_, vocab_rows_;  // H/tp, F/tp, Vp/tp
-  int64_t planned_length_;            // the T of the buffers
-  int64_t num_rows_;                  // R
+  int64_t heads_, groups_, ffn_, vocab_rows_;  // H/tp, G/tp, F/tp, Vp/tp
+  int64_t qkv_size_, fc1_size_;                // (H+2G)*D/tp, F/tp or 2F/tp
+  int64_t planned_length_;                     // the T of the buffers
+  int64_t num_rows_;                           // R
 
   ModelParameters weights_, gradients_;
   // Per layer: where its sharded parameters begin and end in the arenas. The last layer comes first.
@@ -255,7 +265,10 @@ class Model {
   Tensor dresidual_;  // (R,C) gradient along the skip connection
   // Gradient of a LayerNorm's output (R,C), or of the attention's (N,H*D/tp); in forward the branch.
   Tensor dnormed_;
-  Tensor dwide_;  // (N, max(F, 3*H*D)/tp) gradient of fc1's or qkv's output
+  Tensor dwide_;                 // (N, max(qkv_size_, fc1_size_)) gradient of fc1's or qkv's output
+  Tensor dglu_;                  // (N,F/tp) gradient of a gated linear unit's output
+  Tensor angles_;                // (T,2,P) fp32 of rotary positions, for the T of the buffers
+  Tensor expanded_, dexpanded_;  // (B,T,H/tp,3,D) where queries share keys and values
 };
 
 }  // namespace weft

@@ -22,13 +22,13 @@ int64_t round_up(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-// Makes a (rows, cols) matrix or, with cols == 0, a vector. It is sharded along split_dim, or
-// replicated where that is -1.
-Parameter make(std::string name, int64_t rows, int64_t cols, int split_dim,
-               const ParallelLayout& layout) {
+using Sizes = std::vector<int64_t>;
+
+// Makes a parameter that is sharded along split_dim, or replicated where that is -1.
+Parameter make(std::string name, Sizes global_shape, int split_dim, const ParallelLayout& layout) {
   Parameter p;
   p.name = std::move(name);
-  p.global_shape = cols == 0 ? std::vector<int64_t>{rows} : std::vector<int64_t>{rows, cols};
+  p.global_shape = std::move(global_shape);
   p.shape = p.global_shape;
   p.split_dim = layout.tp_size == 1 ? -1 : split_dim;
   if (p.split_dim >= 0) {
@@ -37,23 +37,27 @@ Parameter make(std::string name, int64_t rows, int64_t cols, int split_dim,
     p.begin = p.shape[dim] * layout.tp_rank;
     p.end = p.begin + p.shape[dim];
   }
-  p.num_elements = p.num_own = cols == 0 ? p.shape[0] : p.shape[0] * p.shape[1];
+  p.num_elements = p.num_own =
+      std::accumulate(p.shape.begin(), p.shape.end(), int64_t{1}, std::multiplies<>());
   p.is_sharded = split_dim >= 0;
-  p.decays = cols != 0;
   return p;
 }
 
-Parameter matrix(std::string name, int64_t rows, int64_t cols, int split_dim, double init_std,
+Parameter matrix(std::string name, Sizes global_shape, int split_dim, double init_std,
                  const ParallelLayout& layout) {
-  Parameter p = make(std::move(name), rows, cols, split_dim, layout);
+  Parameter p = make(std::move(name), std::move(global_shape), split_dim, layout);
   p.init_std = init_std;
+  p.decays = true;
+  const int64_t cols = p.shape.back();
+  p.shape = {p.num_elements / cols, cols};
   return p;
 }
 
-Parameter vector(std::string name, int64_t size, int split_dim, float value,
+Parameter vector(std::string name, Sizes global_shape, int split_dim, float value,
                  const ParallelLayout& layout) {
-  Parameter p = make(std::move(name), size, 0, split_dim, layout);
+  Parameter p = make(std::move(name), std::move(global_shape), split_dim, layout);
   p.init_value = value;
+  p.shape = {p.num_elements};
   return p;
 }
 
@@ -65,25 +69,28 @@ void append_layer(std::vector<Parameter>& parameters, const ModelShape& shape,
   // The variances of the 2L residual branches add up; with this factor they make as much as one
   // [Radford et al. 2019, section 2.3].
   const double branch_std = std / std::sqrt(2.0 * static_cast<double>(shape.num_layers));
-  const auto add_matrix = [&](const char* name, int64_t rows, int64_t cols, int split_dim,
-                              double init_std) {
-    parameters.push_back(matrix(prefix + name, rows, cols, split_dim, init_std, layout));
+  const auto add_matrix = [&](const char* name, Sizes sizes, int split_dim, double init_std) {
+    parameters.push_back(matrix(prefix + name, std::move(sizes), split_dim, init_std, layout));
   };
-  const auto add_vector = [&](const char* name, int64_t size, int split_dim, float value) {
-    parameters.push_back(vector(prefix + name, size, split_dim, value, layout));
+  const auto add_vector = [&](const char* name, Sizes sizes, int split_dim, float value) {
+    parameters.push_back(vector(prefix + name, std::move(sizes), split_dim, value, layout));
   };
-  add_matrix("mlp.linear_fc2.weight", C, F, 1, branch_std);
-  if (shape.has_biases) add_vector("mlp.linear_fc2.bias", C, -1, 0);
-  add_matrix("mlp.linear_fc1.weight", F, C, 0, std);
-  if (shape.has_biases) add_vector("mlp.linear_fc1.bias", F, 0, 0);
-  add_vector("pre_mlp_layernorm.weight", C, -1, 1);
-  add_vector("pre_mlp_layernorm.bias", C, -1, 0);
-  add_matrix("self_attention.linear_proj.weight", C, A, 1, branch_std);
-  if (shape.has_biases) add_vector("self_attention.linear_proj.bias", C, -1, 0);
-  add_matrix("self_attention.linear_qkv.weight", 3 * A, C, 0, std);
-  if (shape.has_qkv_bias) add_vector("self_attention.linear_qkv.bias", 3 * A, 0, 0);
-  add_vector("input_layernorm.weight", C, -1, 1);
-  add_vector("input_layernorm.bias", C, -1, 0);
+  // Ranks share gate and up of a gated linear unit alike: each gets F/tp rows of both.
+  const bool is_gated = shape.glu != Glu::kNone;
+  add_matrix("mlp.linear_fc2.weight", {C, F}, 1, branch_std);
+  if (shape.has_biases) add_vector("mlp.linear_fc2.bias", {C}, -1, 0);
+  add_matrix("mlp.linear_fc1.weight", is_gated ? Sizes{2, F, C} : Sizes{F, C}, is_gated ? 1 : 0,
+             std);
+  if (shape.has_biases)
+    add_vector("mlp.linear_fc1.bias", is_gated ? Sizes{2, F} : Sizes{F}, is_gated ? 1 : 0, 0);
+  add_vector("pre_mlp_layernorm.weight", {C}, -1, 1);
+  if (!shape.uses_rms_norm) add_vector("pre_mlp_layernorm.bias", {C}, -1, 0);
+  add_matrix("self_attention.linear_proj.weight", {C, A}, 1, branch_std);
+  if (shape.has_biases) add_vector("self_attention.linear_proj.bias", {C}, -1, 0);
+  add_matrix("self_attention.linear_qkv.weight", {shape.qkv_size(), C}, 0, std);
+  if (shape.has_qkv_bias) add_vector("self_attention.linear_qkv.bias", {shape.qkv_size()}, 0, 0);
+  add_vector("input_layernorm.weight", {C}, -1, 1);
+  if (!shape.uses_rms_norm) add_vector("input_layernorm.bias", {C}, -1, 0);
 }
 
 // Marks the rows from `num_rows` on as padding.
@@ -131,27 +138,31 @@ Chunk chunk_of(const ModelShape& shape, const ParallelLayout& layout) {
 ParameterTable::ParameterTable(const ModelShape& shape, const ParallelLayout& layout)
     : chunk_(chunk_of(shape, layout)) {
   check_divides("number of heads", shape.num_heads, "tensor-parallel size", layout.tp_size);
+  check_divides("number of heads", shape.num_heads, "query groups", shape.num_groups());
+  check_divides("number of query groups", shape.num_groups(), "tensor-parallel size",
+                layout.tp_size);
   check_divides("feed-forward size", shape.ffn_size, "tensor-parallel size", layout.tp_size);
   check_divides("padded vocabulary", shape.padded_vocab_size, "tensor-parallel size",
                 layout.tp_size);
   const int64_t C = shape.hidden_size;
   const double std = shape.init_method_std;
   const auto word_table = [&](const char* name) {
-    return without_padding(matrix(name, shape.padded_vocab_size, C, 0, std, layout),
+    return without_padding(matrix(name, {shape.padded_vocab_size, C}, 0, std, layout),
                            shape.num_words());
   };
   std::vector<Parameter> parameters;
   if (chunk_.has_head) {
     if (shape.unties_head) parameters.push_back(word_table(kHead));
-    parameters.push_back(vector("decoder.final_layernorm.weight", C, -1, 1, layout));
-    parameters.push_back(vector("decoder.final_layernorm.bias", C, -1, 0, layout));
+    parameters.push_back(vector("decoder.final_layernorm.weight", {C}, -1, 1, layout));
+    if (!shape.uses_rms_norm)
+      parameters.push_back(vector("decoder.final_layernorm.bias", {C}, -1, 0, layout));
   }
   for (int64_t i = chunk_.num_layers - 1; i >= 0; --i) {
     append_layer(parameters, shape, layout, chunk_.first_layer + i);
   }
-  if (chunk_.has_embedding) {
+  if (chunk_.has_embedding && shape.has_position_table) {
     parameters.push_back(
-        matrix("embedding.position_embeddings.weight", shape.max_positions, C, -1, std, layout));
+        matrix("embedding.position_embeddings.weight", {shape.max_positions, C}, -1, std, layout));
   }
   const bool has_tied_head = chunk_.has_head && !shape.unties_head;
   if (chunk_.has_embedding || has_tied_head) parameters.push_back(word_table(kWordEmbedding));

@@ -3,7 +3,7 @@
 // Values (x), fp32 master copies, Adam's two moments and fp32 gradients are five arenas of one
 // layout: `arena_offset` is valid in each. The parameters that tensor parallelism shards lie first,
 // in the order in which backward completes their gradients (a head of its own, layers from last to
-// first, word embedding); those that every tensor-parallel rank holds whole (LayerNorms, the biases
+// first, word embedding); those that every tensor-parallel rank holds whole (norms, the biases
 // of proj and fc2, positions) lie behind them in one region. So ranges of the arena can be reduced as
 // buckets while backward still runs, one reduction serves the replicated ones, and an optimizer shard
 // is any range of whole blocks of kOptimizerBlock elements. Padding between parameters is zero and
@@ -26,7 +26,8 @@ namespace weft {
 // One parameter of this rank, which is a slice of a global tensor. Names are Megatron-Core's
 // ("embedding.word_embeddings.weight", "decoder.layers.0.self_attention.linear_qkv.weight", ...),
 // with global layer numbers. Weights are stored [out, in]; the rows of linear_qkv are ordered per
-// head: [query, key, value] times D.
+// head: [query, key, value] times D; with groups of queries, per group: [queries, key, value] times D.
+// Of a gated linear unit linear_fc1 is (2,F,C), gate and up.
 //
 // The word embedding has more rows in memory than the vocabulary has words, so that products are
 // fast and ranks get equal shares. Those rows are no part of the model: they are zero, get no
@@ -36,20 +37,20 @@ struct Parameter {
   std::vector<int64_t> global_shape;  // of the model, without padding
   int split_dim = -1;                 // the dimension that is sharded over tp; -1 means replicated
   int64_t begin = 0, end = 0;         // this rank's range of split_dim, without padding
-  std::vector<int64_t> shape;         // the slice's shape in memory, with padding
-  int64_t arena_offset = 0;  // first element in the flat arenas, a multiple of kOptimizerBlock
-  int64_t num_elements = 0;  // in memory
-  int64_t num_own = 0;       // of the model: the first num_own elements, the rest is padding
-  bool is_sharded = false;   // tensor parallelism of any size shards it
-  bool decays = false;       // weight decay applies: to matrices and embeddings, never to vectors
-  double init_std = 0;       // 0 means the constant init_value
+  std::vector<int64_t> shape;  // the slice in memory, with padding: (rows, columns) or (elements)
+  int64_t arena_offset = 0;    // first element in the flat arenas, a multiple of kOptimizerBlock
+  int64_t num_elements = 0;    // in memory
+  int64_t num_own = 0;         // of the model: the first num_own elements, the rest is padding
+  bool is_sharded = false;     // tensor parallelism of any size shards it
+  bool decays = false;         // weight decay applies: to matrices and embeddings, never to vectors
+  double init_std = 0;         // 0 means the constant init_value
   float init_value = 0;
 };
 
 class ParameterTable {
  public:
   // Lists the parameters of one rank. The chunk with the embedding has both tables, the one with the
-  // head the final LayerNorm, and its copy of the word embedding or weights of its own. Throws
+  // head the final norm, and its copy of the word embedding or weights of its own. Throws
   // std::invalid_argument where sizes do not divide.
   ParameterTable(const ModelShape& shape, const ParallelLayout& layout);
 

@@ -90,11 +90,13 @@ Model::Branch Model::branch_before(int64_t i, const MicroBatch& batch, bool trai
       branch.dropout = hidden_dropout(batch, chunk_.first_layer + i - 1, Op::kMlpBranch);
   } else if (chunk_.has_embedding) {
     branch.output = branch_output();
-    branch.bias = weights_.position;
-    branch.dbias = gradients_.position;
-    branch.bias_period = shape_.seq_length;
-    branch.first_row = first_row();
-    if (shape_.restarts_positions) branch.document_bounds = batch.document_bounds;
+    if (shape_.has_position_table) {
+      branch.bias = weights_.position;
+      branch.dbias = gradients_.position;
+      branch.bias_period = shape_.seq_length;
+      branch.first_row = first_row();
+      if (shape_.restarts_positions) branch.document_bounds = batch.document_bounds;
+    }
     if (training) branch.dropout = hidden_dropout(batch, 0, Op::kEmbedding);
   } else {
     branch.residual = input(static_cast<int64_t>(slot_));

@@ -166,6 +166,37 @@ Operation linear_backward_weight_operation(Tensor dweight, Tensor dbias, Tensor 
                 bytes_of({dout, inp}) + (accumulate ? 2 : 1) * bytes_of({dweight, dbias}));
 }
 
+Operation glu_operation(const char* name, Tensor narrow, Tensor wide, Tensor also_wide) {
+  return {.name = name,
+          .dimensions = "N F",
+          .sizes = {num_rows(narrow), num_columns(narrow)},
+          .dtype = narrow.dtype(),
+          .bytes = bytes_of({narrow, wide, also_wide})};
+}
+
+// The turned elements of queries and keys are read and written; of the angles those of a sequence
+// are read.
+Operation rotate_operation(const Rotary& a) {
+  const int64_t T = a.qkv.shape(1), parts = a.qkv.shape(3), turned = 2 * a.angles.shape(2);
+  const int64_t num_heads = a.qkv.shape(0) * T * a.qkv.shape(2) * (parts - 1);
+  return {.name = "rotate",
+          .dimensions = "heads elements",
+          .sizes = {num_heads, turned},
+          .dtype = a.qkv.dtype(),
+          .bytes = 2 * product({num_heads, turned, size_bytes(a.qkv.dtype())}) +
+                   product({T, turned, size_bytes(DType::kFloat32)}) +
+                   bytes_of({a.document_bounds})};
+}
+
+Operation groups_operation(const char* name, Tensor grouped, Tensor expanded) {
+  return {.name = name,
+          .dimensions = "N G R D",
+          .sizes = {grouped.shape(0) * grouped.shape(1), grouped.shape(2), grouped.shape(3) - 2,
+                    grouped.shape(4)},
+          .dtype = grouped.dtype(),
+          .bytes = bytes_of({grouped, expanded})};
+}
+
 Operation attention_forward_operation(const Attention& a) {
   const int64_t B = a.qkv.shape(0), T = a.qkv.shape(1), H = a.qkv.shape(2), D = a.qkv.shape(4);
   return {.name = "attention_forward",

@@ -49,6 +49,10 @@ Operation linear_backward_input_operation(Tensor dinp, Tensor dout, Tensor weigh
 Operation linear_gelu_backward_input_operation(Tensor dpre, Tensor dout, Tensor weight, Tensor pre);
 Operation linear_backward_weight_operation(Tensor dweight, Tensor dbias, Tensor dout, Tensor inp,
                                            bool accumulate);
+// `name` tells forward and backward apart.
+Operation glu_operation(const char* name, Tensor narrow, Tensor wide, Tensor also_wide);
+Operation rotate_operation(const Rotary& args);
+Operation groups_operation(const char* name, Tensor grouped, Tensor expanded);
 Operation attention_forward_operation(const Attention& args);
 Operation attention_backward_operation(const AttentionBackward& args);
 // `name` tells the three operations of the loss apart; `statistics` is empty for cross_entropy.

@@ -100,6 +100,38 @@ void ProfilingBackend::linear_backward_weight(Tensor dweight, Tensor dbias, Tens
       [&] { inner().linear_backward_weight(dweight, dbias, dout, inp, accumulate); });
 }
 
+void ProfilingBackend::glu_forward(Tensor out, Tensor pre, Glu glu) {
+  profiled_call(
+      recorder_, Stream::kCompute, [&] { return glu_operation("glu_forward", out, pre, {}); },
+      [&] { inner().glu_forward(out, pre, glu); });
+}
+
+void ProfilingBackend::glu_backward(Tensor dpre, Tensor dout, Tensor pre, Glu glu) {
+  profiled_call(
+      recorder_, Stream::kCompute, [&] { return glu_operation("glu_backward", dout, dpre, pre); },
+      [&] { inner().glu_backward(dpre, dout, pre, glu); });
+}
+
+void ProfilingBackend::rotate(const Rotary& args) {
+  profiled_call(
+      recorder_, Stream::kCompute, [&] { return rotate_operation(args); },
+      [&] { inner().rotate(args); });
+}
+
+void ProfilingBackend::expand_groups(Tensor expanded, Tensor grouped) {
+  profiled_call(
+      recorder_, Stream::kCompute,
+      [&] { return groups_operation("expand_groups", grouped, expanded); },
+      [&] { inner().expand_groups(expanded, grouped); });
+}
+
+void ProfilingBackend::sum_groups(Tensor grouped, Tensor expanded) {
+  profiled_call(
+      recorder_, Stream::kCompute,
+      [&] { return groups_operation("sum_groups", grouped, expanded); },
+      [&] { inner().sum_groups(grouped, expanded); });
+}
+
 void ProfilingBackend::attention_forward(const Attention& args) {
   profiled_call(
       recorder_, Stream::kCompute, [&] { return attention_forward_operation(args); },

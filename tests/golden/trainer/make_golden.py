@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Makes gpt.golden: a small GPT's logits, loss, gradients and 20 AdamW steps, by PyTorch on the CPU in fp32.
+"""Makes gpt.golden and llama.golden: a small model's logits, loss, gradients and 20 AdamW steps, by PyTorch on the CPU in fp32.
 
-    python3 tests/golden/trainer/make_golden.py tests/golden/trainer/gpt.golden      # needs torch and numpy
+    python3 tests/golden/trainer/make_golden.py gpt tests/golden/trainer/gpt.golden      # needs torch and numpy
+    python3 tests/golden/trainer/make_golden.py llama tests/golden/trainer/llama.golden
 
-The model is written out in plain PyTorch, in Megatron's parameter names and layouts (weights [out, in], QKV rows per head
-[query, key, value]). Weights and tokens are not stored: both sides draw them from the generator below. H * D differs from C on
+The models are written out in plain PyTorch, in Megatron's parameter names and layouts (weights [out, in], QKV rows per head
+[query, key, value], or per group [queries, key, value]; fc1 of a gated linear unit [gate, up]). Weights and tokens are not stored: both sides draw them from the generator below. H * D differs from C on
 purpose, so that no size can stand in for another; D = 64 so that the GPU's attention runs the same file.
 """
 import platform
@@ -14,8 +15,16 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-SHAPE = dict(num_layers=2, hidden_size=32, num_heads=2, head_size=64, ffn_size=64, seq_length=32, vocab_size=128,
-             micro_batch_size=2, num_micro_batches=2, num_steps=20)
+SHAPES = dict(
+    gpt=dict(num_layers=2, hidden_size=32, num_heads=2, head_size=64, ffn_size=64, seq_length=32, vocab_size=128,
+             micro_batch_size=2, num_micro_batches=2, num_steps=20),
+    llama=dict(num_layers=2, hidden_size=16, num_heads=4, head_size=64, ffn_size=40, seq_length=16, vocab_size=64,
+               micro_batch_size=2, num_micro_batches=2, num_steps=20,
+               uses_rms_norm=1, unties_head=1, has_biases=0, is_swiglu=1, rotary_base=10000, num_query_groups=2))
+NAME = sys.argv[1]
+SHAPE = SHAPES[NAME]
+RMS_NORM, UNTIED, BIASES = SHAPE.get('uses_rms_norm', 0), SHAPE.get('unties_head', 0), SHAPE.get('has_biases', 1)
+SWIGLU, ROTARY_BASE, GROUPS = SHAPE.get('is_swiglu', 0), SHAPE.get('rotary_base', 0), SHAPE.get('num_query_groups', SHAPE['num_heads'])
 OPTIMIZER = dict(lr=1e-3, beta1=0.9, beta2=0.95, eps=1e-8, weight_decay=0.1, clip_grad=0.5)
 L, C, H, D, FF, T, V = (SHAPE[k] for k in (
     'num_layers', 'hidden_size', 'num_heads', 'head_size', 'ffn_size', 'seq_length', 'vocab_size'))
@@ -49,35 +58,71 @@ def tokens(step):
 
 
 def parameters():
-    p = {'embedding.word_embeddings.weight': (V, C), 'embedding.position_embeddings.weight': (T, C)}
+    p = {'embedding.word_embeddings.weight': (V, C)}
+    if not ROTARY_BASE:
+        p['embedding.position_embeddings.weight'] = (T, C)
+    qkv, fc1 = (H + 2 * GROUPS) * D, (2 if SWIGLU else 1) * FF
     for i in range(L):
         n = f'decoder.layers.{i}.'
         p |= {n + 'input_layernorm.weight': (C,), n + 'input_layernorm.bias': (C,),
-              n + 'self_attention.linear_qkv.weight': (3 * H * D, C), n + 'self_attention.linear_qkv.bias': (3 * H * D,),
+              n + 'self_attention.linear_qkv.weight': (qkv, C), n + 'self_attention.linear_qkv.bias': (qkv,),
               n + 'self_attention.linear_proj.weight': (C, H * D), n + 'self_attention.linear_proj.bias': (C,),
               n + 'pre_mlp_layernorm.weight': (C,), n + 'pre_mlp_layernorm.bias': (C,),
-              n + 'mlp.linear_fc1.weight': (FF, C), n + 'mlp.linear_fc1.bias': (FF,),
+              n + 'mlp.linear_fc1.weight': (fc1, C), n + 'mlp.linear_fc1.bias': (fc1,),
               n + 'mlp.linear_fc2.weight': (C, FF), n + 'mlp.linear_fc2.bias': (C,)}
     p |= {'decoder.final_layernorm.weight': (C,), 'decoder.final_layernorm.bias': (C,)}
+    if UNTIED:
+        p['output_layer.weight'] = (V, C)
+    p = {name: shape for name, shape in p.items()
+         if not (name.endswith('layernorm.bias') and RMS_NORM) and not ('linear' in name and name.endswith('.bias') and not BIASES)}
     return {name: torch.nn.Parameter(torch.tensor(weight(name, *shape))) for name, shape in p.items()}
 
 
+def norm(x, weights, name):
+    """LayerNorm or RMSNorm, whose weights and biases are `name`.weight and `name`.bias."""
+    if RMS_NORM:
+        return F.rms_norm(x, (C,), weights[name + '.weight'], 1e-5)
+    return F.layer_norm(x, (C,), weights[name + '.weight'], weights[name + '.bias'], 1e-5)
+
+
+def linear(x, weights, name):
+    return F.linear(x, weights[name + '.weight'], weights.get(name + '.bias'))
+
+
+def rotate(x):
+    """Turns the pairs (i, D/2 + i) of (..., T, D) by position * base^(-2i/D) (Su et al. 2021, arXiv:2104.09864)."""
+    if not ROTARY_BASE:
+        return x
+    angles = torch.arange(T)[:, None] * (float(ROTARY_BASE) ** (-torch.arange(0, D, 2) / D))
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat((a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()), dim=-1)
+
+
+def activation(y):
+    if not SWIGLU:
+        return F.gelu(y, approximate='tanh')
+    gate, up = y.chunk(2, dim=-1)
+    return F.silu(gate) * up
+
+
 def logits_of(p, ids):
-    x = p['embedding.word_embeddings.weight'][ids] + p['embedding.position_embeddings.weight']
+    x = p['embedding.word_embeddings.weight'][ids]
+    if not ROTARY_BASE:
+        x = x + p['embedding.position_embeddings.weight']
     causal = torch.tril(torch.ones(T, T, dtype=torch.bool))
     for i in range(L):
         w = {k.removeprefix(f'decoder.layers.{i}.'): v for k, v in p.items() if k.startswith(f'decoder.layers.{i}.')}
-        y = F.layer_norm(x, (C,), w['input_layernorm.weight'], w['input_layernorm.bias'], 1e-5)
-        qkv = F.linear(y, w['self_attention.linear_qkv.weight'], w['self_attention.linear_qkv.bias'])
-        q, k, v = qkv.view(-1, T, H, 3, D).permute(3, 0, 2, 1, 4)
+        qkv = linear(norm(x, w, 'input_layernorm'), w, 'self_attention.linear_qkv')
+        groups = qkv.view(-1, T, GROUPS, H // GROUPS + 2, D).permute(0, 2, 3, 1, 4)  # (B, G, R + 2, T, D)
+        q, k, v = groups[:, :, :-2], groups[:, :, -2:-1].expand(-1, -1, H // GROUPS, -1, -1), groups[:, :, -1:]
+        q, k, v = (rotate(q).flatten(1, 2), rotate(k).flatten(1, 2), v.expand_as(k).flatten(1, 2))
         scores = (q @ k.transpose(-1, -2) / D**0.5).masked_fill(~causal, float('-inf'))
         att = (scores.softmax(-1) @ v).transpose(1, 2).reshape(-1, T, H * D)
-        x = x + F.linear(att, w['self_attention.linear_proj.weight'], w['self_attention.linear_proj.bias'])
-        y = F.layer_norm(x, (C,), w['pre_mlp_layernorm.weight'], w['pre_mlp_layernorm.bias'], 1e-5)
-        y = F.gelu(F.linear(y, w['mlp.linear_fc1.weight'], w['mlp.linear_fc1.bias']), approximate='tanh')
-        x = x + F.linear(y, w['mlp.linear_fc2.weight'], w['mlp.linear_fc2.bias'])
-    x = F.layer_norm(x, (C,), p['decoder.final_layernorm.weight'], p['decoder.final_layernorm.bias'], 1e-5)
-    return x @ p['embedding.word_embeddings.weight'].T
+        x = x + linear(att, w, 'self_attention.linear_proj')
+        y = linear(norm(x, w, 'pre_mlp_layernorm'), w, 'mlp.linear_fc1')
+        x = x + linear(activation(y), w, 'mlp.linear_fc2')
+    head = p['output_layer.weight' if UNTIED else 'embedding.word_embeddings.weight']
+    return norm(x, p, 'decoder.final_layernorm') @ head.T
 
 
 def loss_of(p, batch):
@@ -113,10 +158,11 @@ def main(path):
     for name in ('embedding.word_embeddings.weight', 'embedding.position_embeddings.weight',
                  'decoder.layers.0.input_layernorm.weight', 'decoder.layers.0.mlp.linear_fc1.bias',
                  'decoder.layers.1.self_attention.linear_proj.weight', 'decoder.layers.1.mlp.linear_fc2.weight',
-                 'decoder.final_layernorm.bias'):
-        out['final/' + name] = p[name]
+                 'decoder.final_layernorm.bias', 'output_layer.weight'):
+        if name in p:
+            out['final/' + name] = p[name]
 
-    header = ['# weft golden values of a small GPT; little-endian fp32 after the line "end"',
+    header = [f'# weft golden values of a small {NAME.upper()}; little-endian fp32 after the line "end"',
               f'# made by tests/golden/trainer/make_golden.py with PyTorch {torch.__version__}, NumPy {np.__version__}, '
               f'Python {platform.python_version()}, CPU, {torch.get_num_threads()} threads']
     header += [f'value {k} {v}' for k, v in (SHAPE | OPTIMIZER).items()]
@@ -130,4 +176,4 @@ def main(path):
 
 if __name__ == '__main__':
     torch.manual_seed(0)
-    main(sys.argv[1])
+    main(sys.argv[2])

@@ -153,13 +153,13 @@ TEST(Config, HarmlessMegatronFlagsAreAcceptedAndSaySo) {
 TEST(Config, MegatronFlagsThatAreNotBuiltAreRefused) {
   EXPECT_THAT(
       problems_of(kGood + "--fp16 --checkpoint-in-cpu --pipeline-model-parallel-size 2 "
-                          "--position-embedding-type rope --dataloader-type external"),
+                          "--position-embedding-type alibi --dataloader-type external"),
       testing::UnorderedElementsAre(
           "--fp16 is not supported yet: use --bf16, or neither for fp32",
           HasSubstr("--checkpoint-in-cpu is not supported yet"),
           "the number of ranks, 1, is not a multiple of --tensor-model-parallel-size 1 times "
           "--pipeline-model-parallel-size 2; start a multiple of 2 (mpirun -n 2 ...)",
-          "--position-embedding-type rope is not supported yet: only absolute|learned_absolute is",
+          "--position-embedding-type alibi is none of learned_absolute, absolute, rope, rotary, none",
           "--dataloader-type external is none of single, cyclic"));
 }
 
@@ -278,6 +278,19 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"--pad-vocab-size-to 128 --vocab-size 200",
              "--pad-vocab-size-to 128 is smaller than --vocab-size 200"},
         Case{"--layernorm-epsilon 0", "--layernorm-epsilon must be positive"},
+        Case{"--swiglu --glu-activation geglu",
+             "--swiglu and --glu-activation geglu exclude each other"},
+        Case{"--glu-activation gelu", "--glu-activation gelu is none of swiglu, geglu"},
+        Case{"--use-rotary-position-embeddings --rotary-percent 0.01",
+             "rotary positions turn pairs, and 0 elements of a head"},
+        Case{"--rotary-percent 2", "--rotary-percent must be in (0, 1] (got 2)"},
+        Case{"--rotary-base 0", "--rotary-base must be above 1 (got 0)"},
+        Case{"--num-query-groups 2", "--num-query-groups 2 needs --group-query-attention"},
+        Case{"--group-query-attention --num-query-groups 3",
+             "is not a multiple of --num-query-groups 3"},
+        Case{"--norm-epsilon 0", "--layernorm-epsilon must be positive"},
+        Case{"--normalization BatchNorm",
+             "--normalization BatchNorm is none of LayerNorm, RMSNorm"},
         Case{"--init-method-std 0", "--init-method-std must be positive"},
         Case{"--attention-dropout 1", "--attention-dropout must be in [0, 1) (got 1)"},
         Case{"--hidden-dropout -0.1", "--hidden-dropout must be in [0, 1)"},
@@ -424,6 +437,28 @@ TEST(Config, AStaleFeedForwardSizeIsWarnedOf) {
   const auto parsed = parse_arguments(words(kGood + "--ffn-hidden-size 20480"));
   EXPECT_THAT(warnings_of(parsed.config),
               Contains("--ffn-hidden-size 20480 is not 4 * --hidden-size (128)"));
+}
+
+TEST(Config, SwigluTakesMegatronsFeedForwardSize) {
+  Config config;
+  config.swiglu = true;
+  for (const auto& [hidden_size, ffn_size] :
+       {std::pair{768, 2048}, {4096, 10880}, {5120, 13632}, {1000, 2624}}) {
+    config.hidden_size = hidden_size;
+    EXPECT_EQ(config.ffn_size(), ffn_size);
+  }
+  EXPECT_THAT(problems_of(kGood + "--swiglu --hidden-size 16 --num-attention-heads 2"),
+              ElementsAre(HasSubstr("--swiglu makes the feed-forward size of --hidden-size 16 0")));
+}
+
+TEST(Config, RotaryPositionsNeedNoTable) {
+  std::string without_table = kGood;
+  const std::string table = "--max-position-embeddings 16 ";
+  without_table.erase(without_table.find(table), table.size());
+  EXPECT_THAT(problems_of(without_table),
+              ElementsAre(HasSubstr("--max-position-embeddings is required")));
+  for (const std::string type : {"rope", "rotary", "none"})
+    EXPECT_THAT(problems_of(without_table + "--position-embedding-type " + type), IsEmpty());
 }
 
 TEST(Config, VocabularyIsPaddedAsMegatronDoes) {

@@ -34,6 +34,13 @@ TEST(MemoryPlan, EqualsWhatIsAllocated) {
     TrainerOptions options = small_options();
     options.shape.dtype = dtype;
     options.has_loss_mask = true;
+    if (dtype == DType::kBFloat16) {
+      options.shape.glu = Glu::kSwiglu;
+      options.shape.num_query_groups = 1;
+      options.shape.has_position_table = false;
+      options.shape.rotary_size = options.shape.head_size;
+      options.shape.uses_rms_norm = true;
+    }
     CountingBackend backend(create_cpu_backend());
     Trainer trainer(backend, options);
     EXPECT_EQ(backend.num_allocations, 0) << "planning allocates nothing";

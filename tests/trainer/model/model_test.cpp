@@ -75,6 +75,38 @@ TEST(ModelGradients, MatchFiniteDifferencesWithAHeadOfItsOwnAndWithoutBiases) {
   }
 }
 
+TEST(ModelGradients, MatchFiniteDifferencesWithRmsNorm) {
+  TrainerOptions options = small_options_with_dropout();
+  options.shape.uses_rms_norm = true;
+  check_gradients(options);
+}
+
+// ReLU's corner shows in steps that are large enough for fp32 losses; the operation's own test has it.
+TEST(ModelGradients, MatchFiniteDifferencesWithGatedLinearUnits) {
+  for (const Glu glu : {Glu::kSwiglu, Glu::kGeglu, Glu::kLiglu}) {
+    TrainerOptions options = small_options_with_dropout();
+    SCOPED_TRACE(static_cast<int>(glu));
+    options.shape.glu = glu;
+    check_gradients(options);
+  }
+}
+
+TEST(ModelGradients, MatchFiniteDifferencesWithRotaryPositionsAndGroupsOfQueries) {
+  for (const bool has_groups : {false, true}) {
+    TrainerOptions options = small_options_with_dropout();
+    options.shape.has_position_table = false;
+    options.shape.rotary_size = kTestHeadSize / 2;
+    options.shape.rotary_interleaved = has_groups;
+    options.shape.restarts_positions = has_groups;
+    if (has_groups) {
+      options.shape.num_heads = 4;
+      options.shape.num_query_groups = 2;
+      options.shape.init_method_std = 0.2;
+    }
+    check_gradients(options);
+  }
+}
+
 TEST(ModelGradients, MatchFiniteDifferencesWithDocuments) {
   for (const bool restarts : {false, true}) {
     TrainerOptions options = small_options_with_dropout();

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "trainer/checkpoint/tensor_piece.h"
+
 namespace weft {
 namespace {
 
@@ -65,6 +67,36 @@ TEST(Parameters, Gpt2Sizes) {
   EXPECT_EQ(gpt(24, 1024, 16, 1024, 50257).num_parameters(), 354823168);
   EXPECT_EQ(gpt(36, 1280, 20, 1024, 50257).num_parameters(), 774030080);
   EXPECT_EQ(gpt(48, 1600, 25, 1024, 50257).num_parameters(), 1557611200);
+}
+
+TEST(Parameters, AnRmsNormHasWeightsAlone) {
+  ModelShape shape = gpt(2, 64, 4, 24, 100);
+  const int64_t with_layernorm = shape.num_parameters();
+  shape.uses_rms_norm = true;
+  EXPECT_EQ(shape.num_parameters(), with_layernorm - 5 * 64);
+  EXPECT_EQ(ParameterTable(shape, {}).num_parameters(), shape.num_parameters());
+}
+
+// LLaMA-2 7B and LLaMA-3 8B have 6,738,415,616 and 8,030,261,248 parameters.
+TEST(Parameters, SizesOfLlama) {
+  ModelShape shape = gpt(32, 4096, 32, 4096, 32000);
+  shape.uses_rms_norm = shape.unties_head = true;
+  shape.has_biases = shape.has_qkv_bias = shape.has_position_table = false;
+  shape.rotary_size = 128;
+  shape.glu = Glu::kSwiglu;
+  shape.ffn_size = 11008;
+  EXPECT_EQ(shape.num_parameters(), 6738415616);
+  shape.ffn_size = 14336;
+  shape.num_query_groups = 8;
+  shape.vocab_size = shape.padded_vocab_size = 128256;
+  EXPECT_EQ(shape.num_parameters(), 8030261248);
+  shape.num_layers = 1;
+  EXPECT_EQ(ParameterTable(shape, {}).num_parameters(), shape.num_parameters());
+  const ParameterTable half(shape, layout_of(2, 1));
+  EXPECT_EQ(half.find("decoder.layers.0.mlp.linear_fc1.weight").shape,
+            (std::vector<int64_t>{14336, 4096}));
+  EXPECT_EQ(half.find("decoder.layers.0.self_attention.linear_qkv.weight").shape,
+            (std::vector<int64_t>{6144 / 2, 4096}));
 }
 
 TEST(Parameters, ModelFlopsAreMegatronsFormula) {
@@ -153,24 +185,30 @@ std::vector<float> values_of(const Parameter& parameter, uint64_t seed = 1234) {
 }
 
 TEST(InitialValues, DoNotDependOnTensorParallelism) {
-  const ModelShape shape = gpt(2, 48, 4, 24, 104);
-  const ParameterTable whole(shape, {});
-  for (int tp_rank = 0; tp_rank < 4; ++tp_rank) {
-    const ParameterTable shard(shape, layout_of(4, 1, tp_rank));
-    for (const Parameter& part : shard.all()) {
-      const std::vector<float> expected = values_of(whole.find(part.name));
-      const std::vector<float> values = values_of(part);
-      const int64_t cols = part.shape.size() > 1 ? part.shape[1] : 1;
-      const int64_t global_cols = part.shape.size() > 1 ? part.global_shape[1] : 1;
-      const int64_t first_row = part.split_dim == 0 ? part.begin : 0;
-      const int64_t first_col = part.split_dim == 1 ? part.begin : 0;
-      for (int64_t row = 0; row < part.shape[0]; ++row) {
-        for (int64_t col = 0; col < cols; ++col) {
-          ASSERT_EQ(
-              values[static_cast<size_t>(row * cols + col)],
-              expected[static_cast<size_t>((first_row + row) * global_cols + first_col + col)])
-              << part.name << " row " << row << " column " << col << " of rank " << tp_rank;
-        }
+  ModelShape shape = gpt(2, 48, 4, 24, 104);
+  for (const Glu glu : {Glu::kNone, Glu::kSwiglu}) {
+    shape.glu = glu;
+    const ParameterTable whole(shape, {});
+    for (int tp_rank = 0; tp_rank < 4; ++tp_rank) {
+      const ParameterTable shard(shape, layout_of(4, 1, tp_rank));
+      for (const Parameter& part : shard.all()) {
+        const std::vector<float> expected = values_of(whole.find(part.name));
+        const std::vector<float> values = values_of(part);
+        const TensorPiece slice{part.name, part.global_shape, part.split_dim, part.begin, part.end,
+                                0,         part.num_own};
+        const TensorPiece all{.name = part.name,
+                              .global_shape = part.global_shape,
+                              .count = static_cast<int64_t>(expected.size())};
+        int64_t num_compared = 0;
+        for_each_common_run(slice, all, [&](int64_t at, int64_t global, int64_t count) {
+          for (int64_t i = 0; i < count; ++i) {
+            ASSERT_EQ(values[static_cast<size_t>(at + i)],
+                      expected[static_cast<size_t>(global + i)])
+                << part.name << " element " << at + i << " of rank " << tp_rank;
+          }
+          num_compared += count;
+        });
+        EXPECT_EQ(num_compared, part.num_own) << part.name;
       }
     }
   }

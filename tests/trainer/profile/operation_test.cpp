@@ -97,6 +97,22 @@ TEST(Operation, ElementwiseOperationsMoveEachTensorOnce) {
             2.0 * 16 * 32 + 64 + 2 * 4.0 * 10 * 32);
 }
 
+TEST(Operation, WhatLlamasLayersAddMovesEachTensorOnce) {
+  const Tensor wide = bf16({16, 64}), narrow = bf16({16, 32});
+  const Operation glu = glu_operation("glu_forward", narrow, wide, {});
+  EXPECT_EQ(to_string(glu), "glu_forward N=16 F=32 bf16");
+  EXPECT_EQ(glu.bytes, 3 * 2.0 * 16 * 32);
+  EXPECT_EQ(glu_operation("glu_backward", narrow, wide, wide).bytes, 5 * 2.0 * 16 * 32);
+  // 2 samples of 8 tokens, 3 groups of 2 queries, a key and a value of 16; half of a head turns.
+  const Tensor grouped = bf16({2, 8, 3, 4, 16}), expanded = bf16({2, 8, 6, 3, 16});
+  const Operation rotate = rotate_operation({.qkv = grouped, .angles = fp32({32, 2, 4})});
+  EXPECT_EQ(to_string(rotate), "rotate heads=144 elements=8 bf16");
+  EXPECT_EQ(rotate.bytes, 2 * 2.0 * 144 * 8 + 4.0 * 8 * 8);
+  const Operation groups = groups_operation("sum_groups", grouped, expanded);
+  EXPECT_EQ(to_string(groups), "sum_groups N=16 G=3 R=2 D=16 bf16");
+  EXPECT_EQ(groups.bytes, 2.0 * 16 * (12 + 18) * 16);
+}
+
 TEST(Operation, AdamWMovesThirtyBytesOfABf16ParameterAndTwentyEightOfAnFp32One) {
   char master[1], param[1];
   const int64_t n = 2048;

@@ -38,6 +38,10 @@ struct Variant {
   int64_t num_layers = 2, num_heads = 4, head_size = 16, ffn_size = 64, seq_length = 16;
   float clip_grad = 0.5F;  // below the norm of these gradients
   Gelu gelu = Gelu::kTanh;
+  Glu glu = Glu::kNone;
+  bool has_rotary_positions = false;  // in place of the table
+  int64_t num_query_groups = 0;
+  bool uses_rms_norm = false;
   bool unties_head = false, has_biases = true, has_qkv_bias = true;
   bool documents = false;      // positions restart, and attention stays inside documents
   int64_t planned_length = 0;  // sequences of the buffers, if batches have shorter ones
@@ -60,9 +64,12 @@ struct Variant {
            std::to_string(num_heads) + " x " + std::to_string(head_size) + " ffn " +
            std::to_string(ffn_size) + " sequence " + std::to_string(seq_length) + " clip " +
            std::to_string(clip_grad) + (gelu == Gelu::kErf ? " erf" : "") +
-           (unties_head ? " untied" : "") + (has_biases ? "" : " no-biases") +
-           (has_qkv_bias ? "" : " no-qkv-bias") + name_of(recompute) +
-           (logits_chunk > 0 ? " logits " + std::to_string(logits_chunk) : "");
+           (glu == Glu::kNone ? "" : " GLU " + std::to_string(static_cast<int>(glu))) +
+           (has_rotary_positions ? " rotary" : "") +
+           (num_query_groups > 0 ? " groups " + std::to_string(num_query_groups) : "") +
+           (uses_rms_norm ? " RMSNorm" : "") + (unties_head ? " untied" : "") +
+           (has_biases ? "" : " no-biases") + (has_qkv_bias ? "" : " no-qkv-bias") +
+           name_of(recompute) + (logits_chunk > 0 ? " logits " + std::to_string(logits_chunk) : "");
   }
   TrainerOptions options() const {
     TrainerOptions options = small_options();
@@ -72,6 +79,11 @@ struct Variant {
     options.shape.ffn_size = ffn_size;
     options.shape.seq_length = seq_length;
     options.shape.gelu = gelu;
+    options.shape.glu = glu;
+    options.shape.has_position_table = !has_rotary_positions;
+    options.shape.rotary_size = has_rotary_positions ? head_size : 0;
+    options.shape.num_query_groups = num_query_groups;
+    options.shape.uses_rms_norm = uses_rms_norm;
     options.shape.unties_head = unties_head;
     options.shape.has_biases = has_biases;
     options.shape.has_qkv_bias = has_qkv_bias;

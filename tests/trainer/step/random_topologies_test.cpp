@@ -70,6 +70,10 @@ Variant any_variant(Chooser& choose) {
   v.seq_length = choose.between(4, 20);
   v.clip_grad = choose.of({0.0F, 0.5F});
   v.gelu = choose.of({Gelu::kTanh, Gelu::kErf});
+  v.glu = choose.of({Glu::kNone, Glu::kNone, Glu::kSwiglu, Glu::kGeglu});
+  v.has_rotary_positions = choose.of({false, true});
+  v.num_query_groups = choose.of({int64_t{0}, int64_t{4}});
+  v.uses_rms_norm = choose.of({false, true});
   v.unties_head = choose.of({false, true});
   v.has_biases = choose.of({true, true, false});
   v.has_qkv_bias = v.has_biases || choose.of({false, true});

@@ -64,6 +64,34 @@ TEST(TensorParallel, DocumentsAreThoseOfOneRank) {
   }
 }
 
+Variant llama(const Topology& topology) {
+  return {.topology = topology,
+          .micro_batch_size = 2,
+          .num_heads = 8,
+          .head_size = 8,
+          .ffn_size = 40,
+          .glu = Glu::kSwiglu,
+          .has_rotary_positions = true,
+          .num_query_groups = 4,
+          .uses_rms_norm = true,
+          .unties_head = true,
+          .has_biases = false,
+          .has_qkv_bias = false,
+          .documents = true};
+}
+
+TEST(TensorParallel, LlamasShapeIsThatOfOneRank) {
+  const Outcome one = train(llama({}));
+  EXPECT_LT(one.steps.back().loss, one.steps.front().loss);
+  for (const bool sp : {false, true}) {
+    expect_same_model(llama(tp(4, 1, sp)), one);
+    expect_same_model(llama({.tp_size = 2, .pp_size = 2, .sequence_parallel = sp}), one);
+  }
+  Variant sharded = llama(tp(2, 2, true));
+  sharded.shards_optimizer = true;
+  expect_same_model(sharded, one);
+}
+
 TEST(TensorParallel, ShardedOptimizersAndBucketsChangeRoundingOnly) {
   const Outcome one = train({});
   for (const bool sp : {false, true}) {
