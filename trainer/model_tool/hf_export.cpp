@@ -1,3 +1,5 @@
+#include <charconv>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -19,9 +21,45 @@ namespace fs = std::filesystem;
 
 namespace {
 
+// Returns the shortest decimal number that is `value` in fp32: 1e-05, not 9.999999747378752e-06.
+double as_written(float value) {
+  char text[32];
+  *std::to_chars(text, text + sizeof text - 1, value).ptr = '\0';
+  return std::strtod(text, nullptr);
+}
+
+const char* type_name(DType dtype) { return dtype == DType::kFloat32 ? "float32" : "bfloat16"; }
+
+// Returns config.json [transformers, configuration_llama.py], with rope_theta where all versions of
+// transformers find it.
+std::string llama_config_json(const ModelShape& shape, DType dtype, int64_t end_of_document) {
+  const nlohmann::ordered_json config = {{"architectures", {"LlamaForCausalLM"}},
+                                         {"model_type", "llama"},
+                                         {"hidden_act", "silu"},
+                                         {"vocab_size", shape.vocab_size},
+                                         {"max_position_embeddings", shape.max_positions},
+                                         {"hidden_size", shape.hidden_size},
+                                         {"intermediate_size", shape.ffn_size},
+                                         {"num_hidden_layers", shape.num_layers},
+                                         {"num_attention_heads", shape.num_heads},
+                                         {"num_key_value_heads", shape.num_groups()},
+                                         {"head_dim", shape.head_size},
+                                         {"rms_norm_eps", as_written(shape.layernorm_epsilon)},
+                                         {"rope_theta", shape.rotary_base},
+                                         {"attention_bias", false},
+                                         {"mlp_bias", false},
+                                         {"initializer_range", 0.02},
+                                         {"tie_word_embeddings", !shape.unties_head},
+                                         {"bos_token_id", end_of_document},
+                                         {"eos_token_id", end_of_document},
+                                         {"torch_dtype", type_name(dtype)}};
+  return config.dump(2) + "\n";
+}
+
 // Returns config.json [transformers, configuration_gpt2.py]. The dropout of training is no part of
 // the model, so the file has transformers' default of 0.1.
 std::string config_json(const ModelShape& shape, DType dtype, int64_t end_of_document) {
+  if (is_llama(shape)) return llama_config_json(shape, dtype, end_of_document);
   const nlohmann::ordered_json config = {
       {"architectures", {"GPT2LMHeadModel"}},
       {"model_type", "gpt2"},
@@ -33,10 +71,7 @@ std::string config_json(const ModelShape& shape, DType dtype, int64_t end_of_doc
       {"n_layer", shape.num_layers},
       {"n_head", shape.num_heads},
       {"n_inner", shape.ffn_size},
-      {"layer_norm_epsilon",
-       static_cast<double>(shape.layernorm_epsilon) == static_cast<double>(1e-5F)
-           ? 1e-5
-           : static_cast<double>(shape.layernorm_epsilon)},
+      {"layer_norm_epsilon", as_written(shape.layernorm_epsilon)},
       {"resid_pdrop", 0.1},
       {"embd_pdrop", 0.1},
       {"attn_pdrop", 0.1},
@@ -45,7 +80,7 @@ std::string config_json(const ModelShape& shape, DType dtype, int64_t end_of_doc
       {"tie_word_embeddings", !shape.unties_head},
       {"bos_token_id", end_of_document},
       {"eos_token_id", end_of_document},
-      {"torch_dtype", dtype == DType::kFloat32 ? "float32" : "bfloat16"}};
+      {"torch_dtype", type_name(dtype)}};
   return config.dump(2) + "\n";
 }
 
@@ -84,7 +119,7 @@ void write_weights(const HfExport& options, const ModelShape& shape, const fs::p
   std::vector<SafetensorsEntry> entries;
   for (const HfTensor& tensor : tensors) {
     const bool is_head = tensor.hf_name.starts_with("lm_head.");
-    entries.push_back({(is_head ? "" : "transformer.") + tensor.hf_name,
+    entries.push_back({(is_head ? "" : hf_prefix(shape)) + tensor.hf_name,
                        std::string(safetensors_dtype(options.dtype)),
                        hf_shape(tensor, table.find(tensor.parameter), shape), 0, 0});
   }
@@ -178,15 +213,7 @@ std::pair<fs::path, fs::path> find_tokenizer_files(const CheckpointInfo& checkpo
 void export_hf_gpt2(const HfExport& options) {
   const CheckpointInfo info = read_checkpoint_info(options.load, options.iteration);
   const ModelShape shape = shape_from(info.architecture);
-  if (shape.num_heads * shape.head_size != shape.hidden_size) {
-    throw std::runtime_error("Hugging Face's GPT-2 has no head size of its own: hidden size " +
-                             std::to_string(shape.hidden_size) + " is not " +
-                             std::to_string(shape.num_heads) + " heads of " +
-                             std::to_string(shape.head_size));
-  }
-  if (!shape.has_biases)
-    throw std::runtime_error(
-        "Hugging Face's GPT-2 has biases, and this model was trained with --disable-bias-linear");
+  is_llama(shape);  // throws for a model that no format of theirs holds, before anything is written
   check_vocabulary(options, info.data.vocabulary, shape.vocab_size);
   make_room(options);
   // Checkpoints of versions that did not save the token were made with GPT-2's vocabulary or one like it,

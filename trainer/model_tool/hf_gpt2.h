@@ -1,9 +1,10 @@
-// Hugging Face GPT-2 folders: config.json, model.safetensors, tokenizer files.
-// [transformers, models/gpt2/modeling_gpt2.py]
+// Hugging Face folders of GPT-2 and LLaMA: config.json, model.safetensors, tokenizer files.
+// [transformers, models/gpt2/modeling_gpt2.py, models/llama/modeling_llama.py]
 //
-// Their linear layers (Conv1D) store [in, out], and the columns of qkv are all queries, then all
-// keys, then all values. Ours store [out, in] as Megatron does, and the rows of qkv are ordered per
-// head [query, key, value]. Their embeddings have no padding rows.
+// GPT-2's linear layers (Conv1D) store [in, out], and the columns of qkv are all queries, then all
+// keys, then all values. LLaMA's store [out, in], with matrices of their own for queries, keys, values,
+// gate and up. Ours store [out, in] as Megatron does, and the rows of qkv are ordered per head or group
+// [queries, key, value]. Their embeddings have no padding rows.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,7 @@ struct HfExport {
   DType dtype = DType::kFloat32;
 };
 // Writes the folder; every file is complete or absent. Throws std::runtime_error for a checkpoint
-// that is damaged or no GPT-2, std::invalid_argument for a folder that holds files already and for
+// that is damaged or neither's, std::invalid_argument for a folder that holds files already and for
 // a tokenizer that is not the one of the model's data, std::system_error where files cannot be read
 // or written.
 void export_hf_gpt2(const HfExport& options);
@@ -46,7 +47,7 @@ struct HfImport {
   std::filesystem::path save;   // checkpoint folder; iteration 0 is written, weights alone
   int64_t make_vocab_size_divisible_by = 128;  // padding rows are zero
 };
-// Reads names with and without the prefix "transformer." and F32, BF16 and F16 weights, and stores
+// Reads names with and without the prefix "transformer." or "model." and F32, BF16 and F16 weights, and stores
 // fp32. Throws std::runtime_error, which names the field of config.json or the tensor that does not
 // fit.
 void import_hf_gpt2(const HfImport& options);

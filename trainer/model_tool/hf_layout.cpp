@@ -1,10 +1,70 @@
 #include "trainer/model_tool/hf_layout.h"
 
-#include <algorithm>
+#include <stdexcept>
+#include <utility>
 
 namespace weft {
 
+bool is_llama(const ModelShape& shape) {
+  const bool has_llamas_part = shape.uses_rms_norm || shape.glu != Glu::kNone ||
+                               !shape.has_position_table || shape.num_query_groups > 0;
+  std::string in_the_way;
+  const auto check = [&](bool fits, const char* what) {
+    if (!fits) in_the_way += (in_the_way.empty() ? "" : ", ") + std::string(what);
+  };
+  if (!has_llamas_part) {
+    check(shape.has_biases, "no biases (--disable-bias-linear)");
+    check(shape.num_heads * shape.head_size == shape.hidden_size, "a head size of its own");
+  } else {
+    check(!shape.has_qkv_bias, "biases (no --disable-bias-linear, or --add-qkv-bias)");
+    check(shape.uses_rms_norm, "LayerNorms (no --normalization RMSNorm)");
+    check(shape.glu == Glu::kSwiglu, "no --swiglu");
+    check(shape.rotary_size == shape.head_size && !shape.rotary_interleaved,
+          "no --position-embedding-type rope of whole heads and halves");
+  }
+  if (in_the_way.empty()) return has_llamas_part;
+  throw std::runtime_error(std::string("Hugging Face's ") + (has_llamas_part ? "LLaMA" : "GPT-2") +
+                           " cannot hold this model, which has " + in_the_way);
+}
+
+std::string hf_prefix(const ModelShape& shape) {
+  return is_llama(shape) ? "model." : "transformer.";
+}
+
+namespace {
+
+std::vector<HfTensor> llama_tensors(const ModelShape& shape) {
+  std::vector<HfTensor> tensors = {
+      {"embed_tokens.weight", "embedding.word_embeddings.weight", HfLayout::kPaddedRows}};
+  for (int64_t layer = 0; layer < shape.num_layers; ++layer) {
+    const std::string hf = "layers." + std::to_string(layer) + ".";
+    const std::string our = "decoder.layers." + std::to_string(layer) + ".";
+    const std::string qkv = our + "self_attention.linear_qkv.weight";
+    const std::string fc1 = our + "mlp.linear_fc1.weight";
+    tensors.insert(
+        tensors.end(),
+        {{hf + "input_layernorm.weight", our + "input_layernorm.weight", HfLayout::kSame},
+         {hf + "mlp.down_proj.weight", our + "mlp.linear_fc2.weight", HfLayout::kSame},
+         {hf + "mlp.gate_proj.weight", fc1, HfLayout::kGate},
+         {hf + "mlp.up_proj.weight", fc1, HfLayout::kUp},
+         {hf + "post_attention_layernorm.weight", our + "pre_mlp_layernorm.weight",
+          HfLayout::kSame},
+         {hf + "self_attn.k_proj.weight", qkv, HfLayout::kKeys},
+         {hf + "self_attn.o_proj.weight", our + "self_attention.linear_proj.weight",
+          HfLayout::kSame},
+         {hf + "self_attn.q_proj.weight", qkv, HfLayout::kQueries},
+         {hf + "self_attn.v_proj.weight", qkv, HfLayout::kValues}});
+  }
+  tensors.push_back({"norm.weight", "decoder.final_layernorm.weight", HfLayout::kSame});
+  if (shape.unties_head)
+    tensors.push_back({"lm_head.weight", "output_layer.weight", HfLayout::kPaddedRows});
+  return tensors;
+}
+
+}  // namespace
+
 std::vector<HfTensor> hf_tensors(const ModelShape& shape) {
+  if (is_llama(shape)) return llama_tensors(shape);
   std::vector<HfTensor> tensors = {
       {"wte.weight", "embedding.word_embeddings.weight", HfLayout::kPaddedRows},
       {"wpe.weight", "embedding.position_embeddings.weight", HfLayout::kSame}};
@@ -41,6 +101,11 @@ std::vector<int64_t> hf_shape(const HfTensor& tensor, const Parameter& parameter
   if (tensor.layout == HfLayout::kTransposed || tensor.layout == HfLayout::kQkvTransposed)
     std::swap(out[0], out[1]);
   if (tensor.layout == HfLayout::kPaddedRows) out[0] = shape.vocab_size;
+  const int64_t C = shape.hidden_size, D = shape.head_size;
+  if (tensor.layout == HfLayout::kQueries) out = {shape.num_heads * D, C};
+  if (tensor.layout == HfLayout::kKeys || tensor.layout == HfLayout::kValues)
+    out = {shape.num_groups() * D, C};
+  if (tensor.layout == HfLayout::kGate || tensor.layout == HfLayout::kUp) out = {shape.ffn_size, C};
   return out;
 }
 
@@ -51,6 +116,18 @@ int64_t qkv_row(int64_t column, const ModelShape& shape) {
   const int64_t D = shape.head_size, H = shape.num_heads;
   const int64_t s = column / (H * D), head = column / D % H, d = column % D;
   return (head * 3 + s) * D + d;
+}
+
+// Returns our row of the fused qkv for their row of q_proj, k_proj or v_proj: ours lie group by group,
+// [queries, key, value].
+int64_t grouped_row(HfLayout layout, int64_t row, const ModelShape& shape) {
+  const int64_t D = shape.head_size, queries = shape.num_heads / shape.num_groups();
+  const int64_t head = row / D;
+  const int64_t group = layout == HfLayout::kQueries ? head / queries : head;
+  const int64_t part = layout == HfLayout::kQueries ? head % queries
+                       : layout == HfLayout::kKeys  ? queries
+                                                    : queries + 1;
+  return (group * (queries + 2) + part) * D + row % D;
 }
 
 // Calls move(their index, our index) for every element that both sides have.
@@ -76,6 +153,17 @@ void for_each_element(const HfTensor& tensor, const Parameter& parameter, const 
         case HfLayout::kQkvVector:
           move(their, qkv_row(row, shape));
           break;
+        case HfLayout::kQueries:
+        case HfLayout::kKeys:
+        case HfLayout::kValues:
+          move(their, grouped_row(tensor.layout, row, shape) * cols + col);
+          break;
+        case HfLayout::kGate:
+          move(their, their);
+          break;
+        case HfLayout::kUp:
+          move(their, rows * cols + their);
+          break;
       }
     }
   }
@@ -91,7 +179,6 @@ void to_hf(float* theirs, const float* ours, const HfTensor& tensor, const Param
 
 void from_hf(float* ours, const float* theirs, const HfTensor& tensor, const Parameter& parameter,
              const ModelShape& shape) {
-  std::fill_n(ours, parameter.num_elements, 0.0F);
   for_each_element(tensor, parameter, shape,
                    [&](int64_t their, int64_t our) { ours[our] = theirs[their]; });
 }

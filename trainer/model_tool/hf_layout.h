@@ -1,4 +1,5 @@
-// The mapping between the tensors of a Hugging Face GPT-2 and our parameters, element by element.
+// The mapping between the tensors of Hugging Face's GPT-2 or LLaMA and our parameters, element by
+// element.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +17,25 @@ enum class HfLayout {
   kTransposed,     // Conv1D [in, out] <-> [out, in]
   kQkvTransposed,  // the same; columns (s, head, d) <-> rows (head, s, d), s = query, key, value
   kQkvVector,      // the bias that belongs to kQkvTransposed
+  // LLaMA: rows of a matrix of ours, which several tensors of theirs make up.
+  kQueries,
+  kKeys,
+  kValues,
+  kGate,
+  kUp,
 };
 
 struct HfTensor {
-  std::string hf_name;  // without the prefix "transformer."
+  std::string hf_name;  // without the prefix
   std::string parameter;
   HfLayout layout;
 };
+
+// Returns whether the shape is that of LLaMA, else of GPT-2. Throws std::runtime_error, with what is
+// in the way, for a shape that is neither's.
+bool is_llama(const ModelShape& shape);
+// Returns "model." for LLaMA, "transformer." for GPT-2: before the names of all tensors but the head.
+std::string hf_prefix(const ModelShape& shape);
 
 // Returns all tensors in the order in which transformers writes them.
 std::vector<HfTensor> hf_tensors(const ModelShape& shape);
@@ -33,7 +46,7 @@ std::vector<int64_t> hf_shape(const HfTensor& tensor, const Parameter& parameter
 
 // These copy the fp32 elements of a tensor from one side to the other. `ours` has
 // parameter.num_elements elements, `theirs` as many as hf_shape() gives. to_hf drops our padding
-// rows, from_hf fills them with zeros.
+// rows, from_hf leaves them as they are.
 void to_hf(float* theirs, const float* ours, const HfTensor& tensor, const Parameter& parameter,
            const ModelShape& shape);
 void from_hf(float* ours, const float* theirs, const HfTensor& tensor, const Parameter& parameter,

@@ -38,7 +38,8 @@ struct CheckpointOption {
 
 class ExportCommand final : public Command {
  public:
-  ExportCommand() : Command("export", "write a Hugging Face GPT-2 folder from a checkpoint") {}
+  ExportCommand()
+      : Command("export", "write a Hugging Face folder of GPT-2 or LLaMA from a checkpoint") {}
 
   void declare(OptionSet& options) override {
     options.text("--load", load_.folder, "checkpoint folder (weft-train's --save)");
@@ -91,10 +92,11 @@ class ExportCommand final : public Command {
 
 class ImportCommand final : public Command {
  public:
-  ImportCommand() : Command("import", "make a checkpoint from a Hugging Face GPT-2 folder") {}
+  ImportCommand()
+      : Command("import", "make a checkpoint from a Hugging Face folder of GPT-2 or LLaMA") {}
 
   void declare(OptionSet& options) override {
-    options.text("--input", input_, "Hugging Face GPT-2 folder: config.json, model.safetensors");
+    options.text("--input", input_, "Hugging Face folder: config.json, model.safetensors");
     options.text("--save", save_,
                  "checkpoint folder to write iteration 0 to; weft-train --load starts from it");
     options.integer("--make-vocab-size-divisible-by", make_vocab_size_divisible_by_,

@@ -321,9 +321,9 @@ TEST_F(HfGpt2, NothingIsReplacedWithoutBeingAsked) {
   EXPECT_FALSE(fs::exists(dir_ / "out/tokenizer.json")) << "it would be another model's";
 }
 
-TEST_F(HfGpt2, RefusesWhatIsNotGpt2) {
-  write_hf("", {{"model_type", "llama"}});
-  EXPECT_THAT(import_error(), HasSubstr("model_type is llama"));
+TEST_F(HfGpt2, RefusesWhatIsNeitherGpt2NorLlama) {
+  write_hf("", {{"model_type", "bloom"}});
+  EXPECT_THAT(import_error(), HasSubstr("model_type is bloom, only gpt2 and llama"));
   write_hf("", {{"n_head", 5}});
   EXPECT_THAT(import_error(), HasSubstr("n_embd is not a multiple of n_head"));
   write_hf("", {{"n_layer", 3}});

@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+"""Makes llama-hf/: a small LLaMA as transformers saves it, and the logits that it gives, on the CPU in fp32.
+
+    python3 tests/golden/trainer/make_hf_llama.py tests/golden/trainer/llama-hf      # needs torch and transformers
+    python3 tests/golden/trainer/make_hf_llama.py --check FOLDER                      # one that weft-model export wrote
+
+logits.f32 has (2, 12, 60) little-endian fp32 numbers, for the tokens (7 i i + 3 i) % 60 with i = 0 ... 23. Weights are wider than
+those of training, so that attention and gates are far from uniform.
+"""
+import sys
+
+import torch
+import transformers
+
+TOKENS = torch.tensor([(7 * i * i + 3 * i) % 60 for i in range(24)]).view(2, 12)
+
+
+def logits_of(model):
+    with torch.no_grad():
+        return model.eval()(TOKENS).logits.float()
+
+
+def main(folder):
+    torch.manual_seed(1234)
+    config = transformers.LlamaConfig(
+        vocab_size=60, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+        max_position_embeddings=64, rms_norm_eps=1e-5, rope_theta=500000.0, tie_word_embeddings=False, initializer_range=0.2)
+    model = transformers.LlamaForCausalLM(config)
+    for name, p in model.named_parameters():
+        if name.endswith('norm.weight'):
+            p.data.uniform_(0.5, 1.5)
+    model.save_pretrained(folder)
+    logits_of(model).numpy().astype('<f4').tofile(folder + '/logits.f32')
+    print('transformers', transformers.__version__, 'torch', torch.__version__, 'rms of logits', logits_of(model).square().mean().sqrt().item())
+
+
+def check(folder):
+    golden = torch.from_file(sys.path[0] + '/llama-hf/logits.f32', size=2 * 12 * 60).view(2, 12, 60)
+    print('largest difference of logits', (logits_of(transformers.AutoModelForCausalLM.from_pretrained(folder)) - golden).abs().max().item())
+
+
+if __name__ == '__main__':
+    check(sys.argv[2]) if sys.argv[1] == '--check' else main(sys.argv[1])
