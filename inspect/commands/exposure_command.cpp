@@ -65,6 +65,11 @@ class InspectExposureCommand final : public Command {
             ": there is no metrics.jsonl that tells how far the run has come; give --iteration");
       }
     }
+    if (iteration_) {
+      const std::string message = words_for_no_iteration(segments, *iteration_);
+      if (!message.empty()) throw std::invalid_argument(message);
+      print_if_to_come(*iteration_, run_.last_iteration());
+    }
     const std::vector<Stretch> stretches = training_until(segments, last);
     if (stretches.empty()) throw std::runtime_error("the run's folder tells of no such iteration");
     if (segments.front().resumed.iteration > 0) {

@@ -48,6 +48,7 @@ class InspectGrepCommand final : public Command {
     const std::vector<RunSegment> segments = run_.segments();
     RunSamples samples(segments);
     std::vector<Stretch> selected = selection_.select(segments);
+    SampleSelection::tell_what_is_to_come(selected, run_.last_iteration());
     for (Stretch& stretch : selected) {
       const TakenSamples& taken = selection_.find_samples(samples, stretch);
       const auto vocabulary =

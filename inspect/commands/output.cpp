@@ -24,6 +24,14 @@ std::shared_ptr<const Vocabulary> find_vocabulary(const std::filesystem::path& p
   return vocabulary;
 }
 
+bool print_if_to_come(int64_t iteration, std::optional<int64_t> last_trained) {
+  if (!last_trained || iteration <= *last_trained) return false;
+  print_message(
+      fmt::format("trained until iteration {}: later ones are what the run takes if it goes on",
+                  *last_trained));
+  return true;
+}
+
 void add_source(nlohmann::ordered_json& json, const std::optional<SourceMap>& sources,
                 int64_t document_idx) {
   if (!sources) return;

@@ -6,6 +6,8 @@
 #include <iostream>
 #include <iterator>
 
+#include "inspect/commands/output.h"
+
 namespace weft {
 namespace {
 
@@ -75,16 +77,10 @@ Stretch SampleSelection::stretch_of(const std::vector<RunSegment>& segments, int
 }
 
 void SampleSelection::check_last(const std::vector<RunSegment>& segments, int64_t iteration) const {
-  const SampleOrder& order = segments.back().order;
-  if (!order.global_batch_size) return;
-  const int64_t last = num_iterations_of(segments.back());
-  if (iteration <= last) return;
-  std::string message = fmt::format(
-      "iteration {} is asked for, but the run's last one is {}, by {}", iteration, last,
-      order.train_iters ? fmt::format("--train-iters {}", *order.train_iters)
-                        : fmt::format("--train-samples {}", order.train_samples.value_or(0)));
+  std::string message = words_for_no_iteration(segments, iteration);
+  if (message.empty()) return;
   if (split.split == Split::kValid) {
-    int64_t evaluated = last;
+    int64_t evaluated = num_iterations_of(segments.back());
     while (evaluated > segments.front().resumed.iteration && !has_evaluation(segments, evaluated))
       --evaluated;
     message += evaluated > segments.front().resumed.iteration
@@ -171,6 +167,14 @@ const TakenSamples& SampleSelection::find_samples(RunSamples& samples, Stretch& 
   throw std::invalid_argument(
       fmt::format("samples {} to {} are asked for, but the run takes only {} from {}",
                   stretch.first, stretch.last, end, split.name()));
+}
+
+void SampleSelection::tell_what_is_to_come(const std::vector<Stretch>& selected,
+                                           std::optional<int64_t> last_trained) {
+  for (const Stretch& stretch : selected) {
+    const auto last = PlaceFinder(stretch).place_of(stretch.last - 1).iteration;
+    if (last && print_if_to_come(*last, last_trained)) return;
+  }
 }
 
 std::string SampleSelection::description() const {

@@ -29,6 +29,9 @@ struct SampleSelection {
   // is made to end where the group does: groups differ in size. Throws as RunSamples::find(), and
   // std::invalid_argument for samples that the run does not take.
   const TakenSamples& find_samples(RunSamples& samples, Stretch& stretch) const;
+  // Tells people if some of these samples were not taken yet: the run has come to iteration `last_trained` so far.
+  static void tell_what_is_to_come(const std::vector<Stretch>& selected,
+                                   std::optional<int64_t> last_trained);
   // "iterations 3 to 5 of train"; for people.
   std::string description() const;
 

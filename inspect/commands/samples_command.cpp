@@ -47,6 +47,7 @@ class InspectSamplesCommand final : public Command {
     const std::vector<RunSegment> segments = run_.segments();
     has_several_datasets_ = dataset_names_of(segments).count() > 1;
     std::vector<Stretch> selected = selection_.select(segments);
+    SampleSelection::tell_what_is_to_come(selected, run_.last_iteration());
     RunSamples samples(segments);
     for (Stretch& stretch : selected)
       selection_.find_samples(samples, stretch);  // what the run does not take is refused first

@@ -74,6 +74,7 @@ class InspectStatsCommand final : public Command {
     RunSamples samples(segments);
     names_.emplace(dataset_names_of(segments));
     std::vector<Stretch> stretches = selection_.select(segments);
+    SampleSelection::tell_what_is_to_come(stretches, run_.last_iteration());
     std::vector<const TakenSamples*> datasets;
     for (Stretch& stretch : stretches)
       datasets.push_back(&selection_.find_samples(samples, stretch));

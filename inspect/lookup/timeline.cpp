@@ -1,5 +1,7 @@
 #include "inspect/lookup/timeline.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <stdexcept>
 
@@ -11,6 +13,17 @@ int64_t num_iterations_of(const RunSegment& segment) {
   return segment.resumed.iteration +
          batch_sizes_of(segment.order)
              .iterations_within(segment.order.train_samples.value_or(0), segment.resumed.samples);
+}
+
+std::string words_for_no_iteration(const std::vector<RunSegment>& segments, int64_t iteration) {
+  const SampleOrder& order = segments.back().order;
+  if (!order.global_batch_size) return "";
+  const int64_t last = num_iterations_of(segments.back());
+  if (iteration <= last) return "";
+  return fmt::format(
+      "iteration {} is asked for, but the run's last one is {}, by {}", iteration, last,
+      order.train_iters ? fmt::format("--train-iters {}", *order.train_iters)
+                        : fmt::format("--train-samples {}", order.train_samples.value_or(0)));
 }
 
 namespace {

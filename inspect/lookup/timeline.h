@@ -28,6 +28,10 @@ std::vector<Stretch> stretches_of(const std::vector<RunSegment>& segments, Split
 // Returns the last iteration that the arguments of a segment ask for.
 int64_t num_iterations_of(const RunSegment& segment);
 
+// Returns words that refuse an iteration behind the last one of a run, and nothing for others and for runs that do not
+// tell their batch size.
+std::string words_for_no_iteration(const std::vector<RunSegment>& segments, int64_t iteration);
+
 // Where a sample stands in its iteration or evaluation.
 struct SamplePlace {
   // Nothing if the batch size is not told, or an evaluation is not known.

@@ -228,6 +228,29 @@ TEST_F(InspectRun, RefusesEvaluationsAndIterationsBehindTheEndOfTheRun) {
   // The range begins in the first part of the run.
   expect_refused({"--iterations", "2", "11"}, "iteration 11 is asked for, but " + last);
   expect_refused({"--log-line", " iteration       11/      10 | consumed samples:  64 |"}, last);
+  const std::string folder = (folder_ / "run").string();
+  EXPECT_EQ(inspect_by("exposure", {"--run", folder, "--iteration", "11"}),
+            static_cast<int>(ExitCode::kUsage));
+  EXPECT_THAT(output(), HasSubstr(last));
+}
+
+TEST_F(InspectRun, SaysWhichIterationsAreStillToCome) {
+  ASSERT_EQ(run(arguments("run", 10, {"--exit-interval", "5"})), 0) << output();
+  const std::string told = "trained until iteration 5: later ones are what the run takes";
+  for (const Arguments& selection :
+       {Arguments{"--iterations", "5", "6"}, Arguments{"--sample-range", "30", "41"},
+        Arguments{"--split-name", "valid", "--iteration", "10"}}) {
+    ASSERT_EQ(inspect_run("run", selection), 0) << output();
+    EXPECT_THAT(output(), HasSubstr(told));
+  }
+  const std::string folder = (folder_ / "run").string();
+  ASSERT_EQ(inspect_by("exposure", {"--run", folder, "--iteration", "6"}), 0) << output();
+  EXPECT_THAT(output(), HasSubstr(told));
+  for (const Arguments& selection :
+       {Arguments{"--iterations", "1", "5"}, Arguments{"--sample-range", "30", "40"}}) {
+    ASSERT_EQ(inspect_run("run", selection), 0) << output();
+    EXPECT_THAT(output(), testing::Not(HasSubstr("trained until")));
+  }
 }
 
 TEST_F(InspectRun, RefusesAnOrderThatItDoesNotKnow) {
