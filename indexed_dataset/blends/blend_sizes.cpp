@@ -4,6 +4,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "indexed_dataset/blends/numpy_sum.h"
 
@@ -19,6 +20,14 @@ int64_t rounded_up(double value) {
   return static_cast<int64_t>(std::ceil(value));
 }
 
+std::vector<double> divided_by_plain_sum(std::span<const double> weights) {
+  double sum = 0;
+  for (const double weight : weights) sum += weight;
+  std::vector<double> shares;
+  for (const double weight : weights) shares.push_back(weight / sum);
+  return shares;
+}
+
 }  // namespace
 
 BlendSizes blend_sizes(std::span<const double> weights, int64_t num_samples, OrderKind order,
@@ -26,24 +35,20 @@ BlendSizes blend_sizes(std::span<const double> weights, int64_t num_samples, Ord
   if (!(surplus >= 0 && std::isfinite(surplus)))
     throw std::invalid_argument("--mid-level-dataset-surplus must be 0 or more");
   const auto wanted = static_cast<double>(num_samples);
+  const OrderRules rules = rules_of(order);
   BlendSizes sizes;
-  if (rules_of(order).has_old_blend_sizes) {
-    double sum = 0;
-    for (const double weight : weights) sum += weight;
-    for (const double weight : weights) {
-      sizes.weights.push_back(weight / sum);
-      sizes.num_to_build.push_back(rounded_up(wanted * (weight / sum) * kOldSurplus));
-    }
-    sizes.size = num_samples;
-  } else {
-    sizes.weights = normalize_weights(weights);
-    for (const double weight : sizes.weights) {
-      const int64_t target = rounded_up(wanted * weight);
-      sizes.num_to_build.push_back(rounded_up(static_cast<double>(target) * (1 + surplus)));
-      if (__builtin_add_overflow(sizes.size, target, &sizes.size))
-        throw std::invalid_argument("a blend's number of samples does not fit 64 bits");
-    }
+  sizes.weights = rules.precedes_core ? divided_by_plain_sum(weights) : normalize_weights(weights);
+  for (const double weight : sizes.weights) {
+    const int64_t target = rounded_up(wanted * weight);
+    const int64_t to_build = rules.has_old_blend_sizes
+                                 ? rounded_up(wanted * weight * kOldSurplus)
+                                 : rounded_up(static_cast<double>(target) * (1 + surplus));
+    sizes.num_to_build.push_back(to_build);
+    if (__builtin_add_overflow(sizes.size, rules.has_old_blend_sizes ? to_build : target,
+                               &sizes.size))
+      throw std::invalid_argument("a blend's number of samples does not fit 64 bits");
   }
+  if (rules.precedes_core) sizes.size = num_samples;
   // All programs normalize once more where the index is built: the last bits can change.
   sizes.weights = normalize_weights(sizes.weights);
   return sizes;

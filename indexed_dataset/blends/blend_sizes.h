@@ -24,11 +24,13 @@ struct BlendSizes {
 //
 //   core, sequential  size = sum of ceil(num_samples * w); ceil(ceil(num_samples * w) * (1 + surplus))
 //                     are built [Megatron-Core 0.13, core/datasets/blended_megatron_dataset_builder.py]
+//   core-0.10         size = sum of what is built, which is ceil(num_samples * w * 1.005) each
+//                     [the same file in Megatron-Core 0.10]
 //   the older ones    ceil(num_samples * w * 1.005) are built [Megatron-LM v2, data/dataset_utils.py]
 //
 // The older programs give their blend the sum of these numbers, or of all samples that the datasets
-// have. No run takes more than num_samples of them, so here `size` ends there: the blending index
-// begins with the same entries.
+// have. Read in order no more than num_samples of them are taken, so here `size` ends there: the
+// blending index begins with the same entries.
 BlendSizes blend_sizes(std::span<const double> weights, int64_t num_samples, OrderKind order,
                        double surplus = kDefaultSurplus);
 

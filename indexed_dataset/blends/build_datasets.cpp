@@ -139,6 +139,7 @@ class SplitBuilder {
     reports_.push_back({.split = split_,
                         .name = "blend",
                         .num_samples = index->view().size(),
+                        .is_kept = false,
                         .seconds = seconds_since(start)});
     return {std::move(datasets), {.view = index->view(), .memory = index}};
   }
@@ -175,6 +176,7 @@ class SplitBuilder {
                         .name = "blend",
                         .num_asked = num_samples,
                         .num_samples = num_samples,
+                        .is_kept = false,
                         .seconds = seconds_since(start)});
     const auto index = std::make_shared<const BlendingIndex>(std::move(plan.index));
     return {std::move(datasets), {.view = index->view(), .memory = index}};
@@ -186,8 +188,11 @@ class SplitBuilder {
                       int64_t size) {
     const auto start = std::chrono::steady_clock::now();
     std::optional<CachedBlend> built;
-    if (!options_.cache_path.empty() && options_.order == OrderKind::kCore &&
-        datasets.size() <= kMaxMegatronDatasets) {
+    const bool is_kept =
+        !options_.cache_path.empty() &&
+        (options_.order == OrderKind::kCore || options_.order == OrderKind::kCore010) &&
+        datasets.size() <= kMaxMegatronDatasets;
+    if (is_kept) {
       std::vector<IndexDescription> descriptions;
       for (size_t i = 0; i < asked.size(); ++i)
         descriptions.push_back(describe(blend, i, asked[i], options_.seed));
@@ -203,6 +208,7 @@ class SplitBuilder {
                         .name = "blend",
                         .num_asked = size,
                         .num_samples = size,
+                        .is_kept = is_kept,
                         .was_cached = built->was_there,
                         .seconds = seconds_since(start)});
     check_not_outrun(split_, options_.order, options_.surplus, built->counts, datasets);
@@ -286,8 +292,9 @@ class SplitBuilder {
     };
     for (size_t i; (i = next++) < wanted.size();) {
       const auto start = std::chrono::steady_clock::now();
-      auto index =
-          with_name(blend, wanted[i], [&](const auto&... of) { return open_index(of..., writer); });
+      auto index = with_name(blend, wanted[i], [&](const auto&... of) {
+        return open_index(of..., writer, reports[i].other_caches);
+      });
       if (index) {
         note(i, std::move(*index));
       } else {
@@ -306,13 +313,13 @@ class SplitBuilder {
   // Returns nothing where the writer has written the index and did not finish it yet.
   std::optional<CachedIndex> open_index(const IndexDescription& description,
                                         const DatasetReader& reader, const GptIndexOptions& options,
-                                        std::optional<IndexCacheWriter>& writer) const {
+                                        std::optional<IndexCacheWriter>& writer,
+                                        std::vector<std::string>& other_caches) const {
     const std::string& folder = options_.cache_path;
     if (options_.takes_megatron_caches) {
-      auto found = megatron_cache_
-                       ? megatron_cache_->find_index(description, reader, options)
-                       : default_cache(description).find_index(description, reader, options);
-      if (found) return found;
+      const MegatronCache& cache = megatron_cache_ ? *megatron_cache_ : default_cache(description);
+      if (auto found = cache.find_index(description, reader, options)) return found;
+      other_caches = cache.find_other_sizes(description);
     }
     if (writer) return writer->find_or_write(description, reader, options);
     if (!folder.empty()) {

@@ -43,7 +43,10 @@ struct IndexReport {
   std::string name;        // the prefix of the dataset, or "blend"
   int64_t num_asked = -1;  // samples; -1: one epoch
   int64_t num_samples = 0, num_epochs = 0;
+  bool is_kept = true;  // the program keeps this index in a cache
   bool was_cached = false;
+  // For other numbers of samples Megatron's caches have this index: MegatronCache::find_other_sizes().
+  std::vector<std::string> other_caches = {};
   double seconds = 0;
 };
 

@@ -148,21 +148,39 @@ DatasetTargetSizes target_sizes(const SampleOrder& order, Split split) {
                               order.global_batch_size.value_or(1), order.eval_interval, eval_iters);
 }
 
-// Says whether index caches are shown, or what the arguments say.
+// A run of Megatron has left the caches of all its indexes. Where some are there, and another is only for
+// another number of samples or not at all, the arguments or the order are not those of the run.
+[[noreturn]] void throw_missing_cache(const IndexReport& missing) {
+  std::string others;
+  for (const std::string& size : missing.other_caches)
+    others += (others.empty() ? "" : ", ") + (size == "None" ? "one epoch" : size);
+  throw std::runtime_error(
+      "there are index caches of Megatron, but none of " + missing.name + " for " +
+      (missing.num_asked < 0 ? "one epoch" : std::to_string(missing.num_asked) + " samples") +
+      (others.empty() ? "" : ", only for " + others) +
+      ": these arguments and this --sample-order are not those of a run that left the caches (blends of "
+      "Megatron-Core have other sizes from 0.11 on, core, than before it, core-0.10). If the run left "
+      "none, move the caches of other runs away, and the indexes are built from the arguments");
+}
+
+// Says whether index caches are shown, or what the arguments say. Throws std::runtime_error where both would
+// be mixed.
 void tell_what_is_cached(const std::vector<IndexReport>& reports) {
-  int64_t num_indexes = 0, num_cached = 0;
+  const IndexReport* missing = nullptr;
+  bool are_some_there = false;
   for (const IndexReport& report : reports) {
-    if (report.name == "blend" && !report.was_cached) continue;  // few programs keep them
-    ++num_indexes;
-    num_cached += report.was_cached ? 1 : 0;
+    if (!report.is_kept) continue;
+    are_some_there = are_some_there || report.was_cached || !report.other_caches.empty();
+    const bool tells_more =
+        missing && missing->other_caches.empty() && !report.other_caches.empty();
+    if (!report.was_cached && (!missing || tells_more)) missing = &report;
   }
-  if (num_cached == 0) {
-    print_message("no index cache was found: the indexes are built from the arguments");
-  } else if (num_cached < num_indexes) {
-    print_message(std::to_string(num_cached) + " of " + std::to_string(num_indexes) +
-                  " indexes are mapped from caches; the others are built from the arguments");
-  } else {
+  if (!missing) {
     print_message("the indexes are mapped from caches");
+  } else if (are_some_there) {
+    throw_missing_cache(*missing);
+  } else {
+    print_message("no index cache was found: the indexes are built from the arguments");
   }
 }
 

@@ -61,8 +61,8 @@ int64_t num_asked_samples(const SampleOrder& order, Split split);
 const Blend& find_group(const SplitBlends& blends, Split split, const std::string& name);
 
 // Builds only the datasets of this group, as the training run does. Returns nothing for a test split
-// that gets no share. Throws as build_training_datasets() does; std::invalid_argument for the training
-// set of a run with a sequence-length curriculum, which trained parts of samples.
+// that gets no share. Throws as build_training_datasets() does, and std::runtime_error where index
+// caches of Megatron are there for other numbers of samples, or for some of the datasets only.
 std::optional<BlendedDataset> find_samples_of_group(const SampleOrder& order, Split split,
                                                     const std::string& group);
 // The same; throws std::invalid_argument if the split has no samples.

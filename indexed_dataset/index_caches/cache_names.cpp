@@ -133,11 +133,15 @@ Json core_blend_description(const std::vector<IndexDescription>& datasets,
                             const std::vector<double>& weights, int64_t size) {
   Json all = Json::array();
   for (const IndexDescription& dataset : datasets) all.push_back(core_description(dataset));
-  return {{"class", "BlendedDataset"},
-          {"datasets", std::move(all)},
-          {"split", short_split_name(datasets.front().split)},
-          {"weights", weights},
-          {"size", size}};
+  Json description = {{"class", "BlendedDataset"},
+                      {"datasets", std::move(all)},
+                      {"split", short_split_name(datasets.front().split)},
+                      {"weights", weights},
+                      {"size", size}};
+  // Versions 0.9 and 0.10 write this option of theirs.
+  if (datasets.front().order == OrderKind::kCore010)
+    description["renormalize_blend_weights"] = false;
+  return description;
 }
 
 std::string python_json(const Json& value) {
@@ -160,7 +164,7 @@ std::string md5_hex(const std::string& text) {
 }
 
 CacheNames cache_names(const IndexDescription& index) {
-  return rules_of(index.order).has_old_blend_sizes ? old_names(index) : core_names(index);
+  return rules_of(index.order).precedes_core ? old_names(index) : core_names(index);
 }
 
 BlendCacheNames blend_cache_names(const Json& description, Split split) {

@@ -45,11 +45,13 @@ std::string hash_lengths(const DatasetReader& reader) {
 
 // Returns the request that an index was built for; the data is described apart.
 Json request_facts(const GptIndexOptions& options) {
+  // They differ in blends only: the index of one dataset is the same, and so is its name.
+  const OrderKind order = options.order == OrderKind::kCore010 ? OrderKind::kCore : options.order;
   return {{"version", 1},
           {"first", options.range.begin},
           {"end", options.range.end},
           {"asked", options.num_samples ? Json(*options.num_samples) : Json()},
-          {"order", name_of(options.order)},
+          {"order", name_of(order)},
           {"seed", options.seed},
           {"sequence_length", options.sequence_length}};
 }

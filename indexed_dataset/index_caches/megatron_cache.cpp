@@ -1,5 +1,6 @@
 #include "indexed_dataset/index_caches/megatron_cache.h"
 
+#include <algorithm>
 #include <span>
 #include <stdexcept>
 #include <system_error>
@@ -16,9 +17,11 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kCoreEnd = "description.txt", kLegacyEnd = ".dsc";
+constexpr std::string_view kCoreEnd = "description.txt", kLegacyEnd = ".dsc",
+                           kPlainEnd = "_doc_idx.npy";
 
-// Keeps of a description what core_description() has, without the tokenizer.
+// Keeps of a description what core_description() has, without the tokenizer. The split of a blend stands
+// in those of its datasets, too, and versions 0.5 and 0.6 write it only there.
 Json without_tokenizer(const Json& description) {
   static const std::vector<std::string> kKept = {
       "class",           "dataset_path", "num_samples",  "index_split", "random_seed",
@@ -30,6 +33,7 @@ Json without_tokenizer(const Json& description) {
   if (description.contains("datasets")) {
     for (const Json& dataset : description["datasets"])
       kept["datasets"].push_back(without_tokenizer(dataset));
+    kept.erase("split");
   }
   return kept;
 }
@@ -41,13 +45,38 @@ std::string without_epochs(std::string text) {
   return text;
 }
 
-std::string key_of(const Json& description) { return without_tokenizer(description).dump(); }
+// Everything that a description says but the tokenizer; the same without the number of samples; this number.
+struct Keys {
+  std::string whole, without_size, num_samples;
+};
+
+Keys keys_of(const Json& description) {
+  Json kept = without_tokenizer(description);
+  Keys keys{.whole = kept.dump(), .without_size = {}, .num_samples = {}};
+  if (const auto size = kept.find("num_samples"); size != kept.end())
+    keys.num_samples = size->is_null() ? "None" : size->dump();
+  kept.erase("num_samples");
+  keys.without_size = kept.dump();
+  return keys;
+}
+
+// Takes the text between `begin` and `end` out.
+Keys split_keys(const std::string& text, std::string_view begin, std::string_view end) {
+  const size_t found = text.find(begin);
+  if (found == std::string::npos) return {text, text, {}};
+  const size_t first = found + begin.size(), last = std::min(text.find(end, first), text.size());
+  return {text, text.substr(0, first) + text.substr(last), text.substr(first, last - first)};
+}
+Keys keys_of_lines(const std::string& text) {
+  return split_keys(without_epochs(text), "Number of samples ", "\n");
+}
+Keys keys_of_name(const std::string& name) { return split_keys(name, "_indexmap_", "ns_"); }
 
 // Returns nothing for a file that is no description.
-std::optional<std::string> find_key(const std::string& text) {
+std::optional<Keys> find_keys(const std::string& text) {
   try {
     const Json json = parse_json<Json>(text);
-    if (json.is_object()) return key_of(json);
+    if (json.is_object()) return keys_of(json);
   } catch (const Json::exception&) {
   } catch (const std::runtime_error&) {  // it exceeds the limits of parse_json()
   }
@@ -69,12 +98,15 @@ MegatronCache::MegatronCache(fs::path folder) : folder_(std::move(folder)) {
   for (fs::directory_iterator entry(folder_, error), none; !error && entry != none;
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    for (const std::string_view end : {kCoreEnd, kLegacyEnd}) {
+    for (const std::string_view end : {kCoreEnd, kLegacyEnd, kPlainEnd}) {
       if (!name.ends_with(end)) continue;
-      const std::string text = read_file(entry->path());
       const std::string base = name.substr(0, name.size() - end.size());
-      if (const auto key = end == kLegacyEnd ? std::optional(without_epochs(text)) : find_key(text))
-        names_.emplace(*key, base);
+      const auto keys = end == kPlainEnd    ? std::optional(keys_of_name(name))
+                        : end == kLegacyEnd ? std::optional(keys_of_lines(read_file(entry->path())))
+                                            : find_keys(read_file(entry->path()));
+      if (!keys) continue;
+      names_.emplace(keys->whole, base);
+      sizes_.emplace(keys->without_size, OfSize{keys->num_samples, base});
     }
   }
   if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory)
@@ -105,7 +137,7 @@ std::optional<CacheNames> MegatronCache::find_names(const IndexDescription& desc
   const std::string& own = names.description;
   const std::string own_base = own.substr(0, own.size() - (is_core ? kCoreEnd : kLegacyEnd).size());
   const std::optional<std::string> base =
-      find_base(is_core ? key_of(core_description(description)) : without_epochs(names.text),
+      find_base(is_core ? keys_of(core_description(description)).whole : without_epochs(names.text),
                 names.stamp.substr(own_base.size()));
   if (!base) return std::nullopt;
   for (std::string* name : {&names.description, &names.document_index, &names.sample_index,
@@ -113,6 +145,24 @@ std::optional<CacheNames> MegatronCache::find_names(const IndexDescription& desc
     *name = *base + name->substr(own_base.size());
   }
   return names;
+}
+
+std::vector<std::string> MegatronCache::find_other_sizes(
+    const IndexDescription& description) const {
+  const CacheNames names = cache_names(description);
+  const bool is_core = names.description.ends_with(kCoreEnd);
+  const Keys keys = names.description.empty() ? keys_of_name(names.document_index)
+                    : is_core                 ? keys_of(core_description(description))
+                                              : keys_of_lines(names.text);
+  std::vector<std::string> others;
+  const auto [first, last] = sizes_.equal_range(keys.without_size);
+  for (auto it = first; it != last; ++it) {
+    const OfSize& found = it->second;
+    const std::string stamp = found.base + (is_core ? "weft.json" : "_weft.json");
+    if (found.num_samples == keys.num_samples || fs::exists(folder_ / stamp)) continue;
+    others.push_back(found.num_samples);
+  }
+  return others;
 }
 
 std::optional<CachedIndex> MegatronCache::find_index(const IndexDescription& description,
@@ -133,7 +183,7 @@ std::optional<CachedIndex> MegatronCache::find_index(const IndexDescription& des
 
 std::optional<CachedBlend> MegatronCache::find_blend(const Json& description, int64_t size,
                                                      size_t num_datasets) const {
-  const std::optional<std::string> base = find_base(key_of(description), "weft.json");
+  const std::optional<std::string> base = find_base(keys_of(description).whole, "weft.json");
   if (!base) return std::nullopt;
   const fs::path file = folder_ / (*base + "dataset_index.npy");
   if (!fs::exists(file)) return std::nullopt;

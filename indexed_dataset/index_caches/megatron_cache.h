@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "indexed_dataset/index_caches/index_cache.h"
 
@@ -27,7 +28,10 @@ class MegatronCache {
   std::optional<CachedIndex> find_index(const IndexDescription& description,
                                         const DatasetReader& reader,
                                         const GptIndexOptions& options) const;
-  // Does the same for the blending index of Megatron-Core, which is the only one that is kept in files.
+  // Returns the numbers of samples ("None" for one epoch) of caches whose descriptions differ from this one
+  // in that number alone, and which have no stamp.
+  std::vector<std::string> find_other_sizes(const IndexDescription& description) const;
+  // Does the same as find_index() for the blending index of Megatron-Core, which is the only one that is kept in files.
   std::optional<CachedBlend> find_blend(const nlohmann::ordered_json& description, int64_t size,
                                         size_t num_datasets) const;
 
@@ -40,6 +44,11 @@ class MegatronCache {
   std::filesystem::path folder_;
   // The beginnings of names of files, by what their descriptions say without the tokenizer.
   std::multimap<std::string, std::string> names_;
+  // The same by what they say without the number of samples, too; and that number.
+  struct OfSize {
+    std::string num_samples, base;
+  };
+  std::multimap<std::string, OfSize> sizes_;
 };
 
 // Returns where the program keeps the caches of a dataset without --data-cache-path.

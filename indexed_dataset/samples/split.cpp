@@ -124,7 +124,7 @@ SequenceRange range_of_share(double begin, double end, int64_t num_sequences) {
 
 std::array<std::optional<SequenceRange>, 3> split_ranges(std::string_view split,
                                                          int64_t num_sequences, OrderKind order) {
-  if (rules_of(order).rounds_shares) return ranges_of_rounded_shares(split, num_sequences);
+  if (rules_of(order).precedes_core) return ranges_of_rounded_shares(split, num_sequences);
   const SplitShares shares = split_shares(split);
   std::array<std::optional<SequenceRange>, kNumSplits> ranges;
   for (size_t i = 0; i < kNumSplits; ++i) {

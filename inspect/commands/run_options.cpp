@@ -53,7 +53,7 @@ void RunOptions::validate(OptionSet& options, bool needs_batch) const {
     if (!options.given("--sample-order")) {
       options.problem(
           "--sample-order is required with --megatron-args, which do not tell which program it was: "
-          "core, legacy, bigscience or neox");
+          "core, core-0.10, legacy, bigscience or neox");
     }
     return;
   }

@@ -49,6 +49,7 @@ constexpr std::string_view kUnknown[] = {
     "iterations_to_skip",
     "hybrid_context_parallel",
     "packing_impl",
+    "renormalize_blend_weights",
 };
 
 // With any of these only the samples of training are those that are computed here.

@@ -2,12 +2,12 @@
 
     python megatron_blend_peer.py OUT_DIR [--cases N] [--seed S] [--datasets N]
 
-Needs numpy and megatron-core, as megatron_peer.py, whose stand-ins for PyTorch it uses. OUT_DIR gets dK.bin and dK.idx;
-blends.txt has one split of one blend a line: which split (0 train, 1 valid, 2 test), --split, samples asked for of all
-three, sequence length, seed, surplus, the number of values of --data-path and these values; then the results: samples of
-the blend, MD5 of dataset index and of dataset sample index, and of the tokens (i32) of the first 2000 samples. A blend that
-Megatron refuses because it outruns a dataset has "refused" for the split. caches.txt has MD5 and name of each
-file of Megatron's index caches.
+Needs numpy and megatron-core (0.7 or later), as megatron_peer.py, whose stand-ins for PyTorch it uses. OUT_DIR gets dK.bin
+and dK.idx; the other names begin with the --sample-order of this version, core or core-0.10. core.blends.txt has one split
+of one blend a line: which split (0 train, 1 valid, 2 test), --split, samples asked for of all three, sequence length, seed,
+surplus, the number of values of --data-path and these values; then the results: samples of the blend, MD5 of dataset
+index and of dataset sample index, and of the tokens (i32) of the first 2000 samples. A blend that Megatron refuses because
+it outruns a dataset has "refused" for the split. core.caches.txt has MD5 and name of each file of Megatron's index caches.
 """
 import argparse
 import hashlib
@@ -21,8 +21,9 @@ from megatron_peer import (  # noqa: E402
     BlendedMegatronDatasetBuilder,
     DType,
     GPTDataset,
-    GPTDatasetConfig,
     IndexedDatasetBuilder,
+    ORDER,
+    make_config,
     md5,
     numpy,
 )
@@ -94,7 +95,7 @@ def main():
         sizes = [rng.randrange(1, 400) for _ in range(3)]
         length, seed = rng.choice((rng.randrange(2, 40), 300)), rng.choice((1234, 42, rng.randrange(2**32)))
         surplus = rng.choice((0.005, 0.5))
-        config = GPTDatasetConfig(
+        config = make_config(
             random_seed=seed,
             sequence_length=length,
             blend=get_blend_from_list(values),
@@ -106,6 +107,7 @@ def main():
             eod_mask_loss=False,
             mid_level_dataset_surplus=surplus,
         )
+        surplus = getattr(config, "mid_level_dataset_surplus", 0.005)  # the only value of older versions
         head = [split, *sizes, length, seed, surplus, len(values)] + values
         try:
             built = BlendedMegatronDatasetBuilder(GPTDataset, sizes, lambda: True, config).build()
@@ -116,9 +118,9 @@ def main():
         for which, dataset in enumerate(built):
             if dataset is not None:
                 lines.append([which, *head, *results_of(dataset)])
-    with open("blends.txt", "w") as file:
+    with open(f"{ORDER}.blends.txt", "w") as file:
         file.write("".join(" ".join(map(str, line)) + "\n" for line in lines))
-    with open("caches.txt", "w") as file:
+    with open(f"{ORDER}.caches.txt", "w") as file:
         for name in sorted(os.listdir("cache")):
             with open(os.path.join("cache", name), "rb") as content:
                 file.write(f"{hashlib.md5(content.read()).hexdigest()} {name}\n")

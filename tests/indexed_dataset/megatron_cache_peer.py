@@ -7,14 +7,14 @@ Needs what megatron_peer.py needs. A line is a sample: its token ids with spaces
 import sys
 
 import megatron_peer
-from megatron_peer import BlendedMegatronDatasetBuilder, GPTDataset, GPTDatasetConfig
+from megatron_peer import BlendedMegatronDatasetBuilder, GPTDataset, make_config
 
 
 def main():
     cache, num_samples, split, sequence_length, seed, *blend = sys.argv[1:]
     weights = [float(word) for word in blend[::2]] if len(blend) > 1 else None
     prefixes = blend[1::2] if weights else blend
-    config = GPTDatasetConfig(
+    config = make_config(
         random_seed=int(seed),
         sequence_length=int(sequence_length),
         blend=(prefixes, weights),

@@ -10,8 +10,10 @@ import all of PyTorch (tokenizers, utils) are replaced by the one name each that
 OUT_DIR gets NAME.txt (documents, one a line), NAME.bin and NAME.idx for each dataset, datasets.txt and samples.txt.
 """
 import argparse
+import dataclasses
 import hashlib
 import importlib.util
+import inspect
 import os
 import random
 import shutil
@@ -49,6 +51,7 @@ def install_stand_ins():
 
 
 install_stand_ins()
+from megatron.core.datasets import blended_megatron_dataset_builder as builder_module  # noqa: E402
 from megatron.core.datasets.blended_megatron_dataset_builder import BlendedMegatronDatasetBuilder  # noqa: E402
 from megatron.core.datasets.blended_megatron_dataset_config import (  # noqa: E402
     convert_split_vector_to_split_matrix,
@@ -56,6 +59,16 @@ from megatron.core.datasets.blended_megatron_dataset_config import (  # noqa: E4
 )
 from megatron.core.datasets.gpt_dataset import GPTDataset, GPTDatasetConfig  # noqa: E402
 from megatron.core.datasets.indexed_dataset import DType, IndexedDatasetBuilder  # noqa: E402
+
+
+# The --sample-order of this version: from 0.11 on sizes of blends are computed in two steps.
+ORDER = "core" if len(inspect.signature(builder_module._get_size_per_split_per_dataset).parameters) > 2 else "core-0.10"
+
+
+def make_config(**options):
+    """Options that this version does not have keep their only value."""
+    known = {field.name for field in dataclasses.fields(GPTDatasetConfig)}
+    return GPTDatasetConfig(**{name: value for name, value in options.items() if name in known})
 
 
 class Tokenizer:
@@ -92,7 +105,7 @@ def splits_with_tokens(split, num_sequences):
 
 
 def sample_lines(prefix, split, sizes, sequence_length, seed, extra, drop_last):
-    config = GPTDatasetConfig(
+    config = make_config(
         random_seed=seed,
         sequence_length=sequence_length,
         blend=([prefix], None),

@@ -43,7 +43,7 @@ PYTHON
 }
 show() { expect 0 "$1" "$data" inspect samples --megatron-args "$2" --sample-order "$order" --sample-range 0 40 --format jsonl "${@:3}"; grep '^{' out.log; }
 
-for order in core legacy bigscience; do
+for order in core core-0.10 legacy bigscience; do
   for blend in "a_text_document" "0.3 a_text_document 0.7 b_text_document"; do
     args="--seq-length 16 --train-samples 200 --global-batch-size 4 --eval-iters 0 --split 90,5,5 --seed 7"
     echo "--data-path $blend $args" >plain.args
@@ -80,6 +80,20 @@ PYTHON
     for suffix in bin idx; do mv kept.$suffix a_text_document.$suffix; done
   done
 done
+
+# Of a blend that Megatron-Core 0.10 has read nothing is shown in the order of later versions, although the caches of one of its datasets
+# would fit: 31 samples of a and 72 of b against 32 and 72.
+blend="0.3 a_text_document 0.7 b_text_document"
+args="--seq-length 16 --train-samples 101 --eval-iters 0 --split 90,5,5 --seed 7"
+echo "--data-path $blend --data-cache-path cache10 $args --global-batch-size 4" >mixed.args
+expect 0 '' "$data" index --data-path $blend --sample-order core-0.10 --data-cache-path cache10 $args
+as_megatron cache10
+order=core-0.10 show "the indexes are mapped from caches" mixed.args >/dev/null
+expect 3 'none of a_text_document for 32 samples, only for 31' "$data" inspect samples --megatron-args mixed.args --sample-order core --sample-range 0 4
+# The same without any index that would fit.
+echo "--data-path a_text_document --data-cache-path cache10 $args --global-batch-size 4" >single.args
+expect 3 'none of a_text_document for 101 samples, only for 31' "$data" inspect samples --megatron-args single.args --sample-order core --sample-range 0 4
+rm -r cache10
 
 # Without --data-cache-path the places where the programs keep their caches are looked at.
 order=core

@@ -201,7 +201,7 @@ void visit_options(C& c, Visitor& v) {
     "JSON file: from which sample or token on training has another blend");
   v("split", c.split, "shares of train, validation and test");
   v("sample-order", c.sample_order,
-    "the program whose order is built: core, legacy, bigscience, neox; or sequential");
+    "the program whose order is built: core, core-0.10, legacy, bigscience, neox; or sequential");
   v("dataloader-type", c.dataloader_type,
     "single: samples in order; cyclic: again and again, shuffled each epoch");
   v("no-data-sharding", c.no_data_sharding,

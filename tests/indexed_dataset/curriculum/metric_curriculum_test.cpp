@@ -130,7 +130,7 @@ TEST(MetricCurriculum, RandomRunsDrawWhatTheDefinitionAllowsAndResumeAnywhere) {
     const std::vector<std::vector<std::string>> blends = {{a}, {"0.3", a, "0.7", b}, {a, b}};
     options.blends = resolve_data_paths({.data_path = blends[static_cast<size_t>(random(0, 2))]});
     options.split = "100,0,0";
-    options.order = kOrderKinds[random(0, 4)].second;
+    options.order = kOrderKinds[random(0, std::ssize(kOrderKinds) - 1)].second;
     options.sequence_length = 8;
     const int64_t num_draws = random(20, 400);
     const TrainingDatasets plain = build_training_datasets(options, {.train_samples = num_draws});
