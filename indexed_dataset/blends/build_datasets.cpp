@@ -402,6 +402,19 @@ class SplitBuilder {
       default_caches_;  // by folder; elements stay in place
 };
 
+// The cyclic sampler shuffles all samples that a blend has, and before Megatron-Core its size was
+// num_samples in no program (blend_sizes.h).
+void check_cyclic(const BlendedDataset& dataset, const DatasetOptions& options) {
+  if (!dataset.is_blend() || !rules_of(options.order).precedes_core) return;
+  throw std::invalid_argument(
+      std::string(
+          "--dataloader-type cyclic takes the samples of a blend in an order that depends on its "
+          "size, which differs between the programs of --sample-order ") +
+      name_of(options.order) +
+      ": sums of all samples of its datasets, or of what was asked for; give a single dataset, "
+      "--dataloader-type single, or --sample-order core or core-0.10");
+}
+
 // From here on training reads the draws of its curriculum.
 void draw_by_difficulty(const DatasetOptions& options, int64_t num_draws,
                         TrainingDatasets& datasets) {
@@ -439,7 +452,10 @@ TrainingDatasets build_training_datasets(const DatasetOptions& options,
     for (const Blend& blend : options.blends.of(split)) {
       if (split == Split::kTest && !builder.has_share(blend)) continue;
       BlendedDataset dataset = builder.build(blend, num_samples);
-      if (options.cyclic && !builder.takes_all()) dataset.read_cyclically(*options.cyclic);
+      if (options.cyclic && !builder.takes_all()) {
+        check_cyclic(dataset, options);
+        dataset.read_cyclically(*options.cyclic);
+      }
       use(blend, std::move(dataset));
     }
     if (split != Split::kTest && options.blends.of(split).empty()) {

@@ -95,6 +95,8 @@ class RandomRun {
       change.blend.weights = {0.25, 0.75};
       data.blends.changes = {change};
     } else if (chance(3)) {
+      // Blends of older programs are not read so.
+      if (rules_of(data.order).precedes_core) data.order = OrderKind::kCore010;
       data.cyclic = {.micro_batch_size = *order.micro_batch_size,
                      .data_parallel_size = *order.data_parallel_size,
                      .shards = chance(2)};

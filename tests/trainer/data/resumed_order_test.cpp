@@ -110,6 +110,8 @@ class ResumedOrder : public testing::Test {
     config_.eod_mask_loss = lengths != Lengths::kReshape && choose.of({false, true});
     choose_data(data, choose);
     if (sampler == Sampler::kCyclic) {
+      // Refused where the blend is built, as its size differs between the programs of one order.
+      if (data != Data::kOne && rules_of(order).precedes_core) return false;
       config_.dataloader_type = "cyclic";
       config_.no_data_sharding = choose.of({false, true});
     }
@@ -349,7 +351,7 @@ TEST_F(ResumedOrder, IsThatOfTheUndisturbedRunForEveryCombination) {
     }
   }
   std::cout << num_taken << " combinations, " << num_refused << " others are refused\n";
-  EXPECT_GT(num_taken, 2 * num_refused / 3);
+  EXPECT_GT(num_taken, num_refused / 2);
   EXPECT_GT(num_refused, 0);
 }
 
