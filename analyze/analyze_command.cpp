@@ -85,9 +85,7 @@ class AnalyzeCommand final : public Command {
     const auto start = std::chrono::steady_clock::now();
     const DatasetOptions options = dataset_options();
     const SampleOrder& order = order_.order;
-    TrainingDatasets datasets = build_training_datasets(
-        options, dataset_target_sizes(order.train_samples, order.train_iters.value_or(0),
-                                      order.global_batch_size.value_or(1), order.eval_interval, 0));
+    TrainingDatasets datasets = build_training_datasets(options, target_sizes_of(order, 0));
     const BlendedDataset& samples = *datasets.train;
     AnalysisOptions analysis{.output = output_,
                              .metrics = {},

@@ -1,6 +1,26 @@
 #include "indexed_dataset/blends/order_options.h"
 
 namespace weft {
+namespace {
+
+// The same that weft-train refuses.
+void check_ramp(const SampleOrder& order, OptionSet& options) {
+  const std::vector<int64_t>& ramp = order.rampup_batch_size;
+  if (ramp.empty()) return;
+  if (!order.step_batch_size_schedule.empty())
+    options.problem("--step-batch-size-schedule and --rampup-batch-size exclude each other");
+  if (!order.train_samples || !order.global_batch_size)
+    options.problem("--rampup-batch-size needs --train-samples and --global-batch-size");
+  const int64_t full = order.global_batch_size.value_or(INT64_MAX);
+  if (ramp[0] < 1 || ramp[0] >= full || ramp[1] < 1 || (full - ramp[0]) % ramp[1] != 0 ||
+      ramp[2] < 0) {
+    options.problem(
+        "--rampup-batch-size START INCREMENT SAMPLES: from START to --global-batch-size there must be a "
+        "whole number of increments");
+  }
+}
+
+}  // namespace
 
 void OrderOptions::declare(OptionSet& options) {
   options.text("--blend-schedule", blend_schedule,
@@ -16,11 +36,24 @@ void OrderOptions::declare(OptionSet& options) {
                   "batches of each validation and test, as for training");
   options.integer("--eval-interval", order.eval_interval, "as for training", 1);
   options.integer("--global-batch-size", order.global_batch_size, "as for training", 1);
+  options.integers("--rampup-batch-size", order.rampup_batch_size, 3,
+                   "START INCREMENT SAMPLES, as for training");
+  options.text("--step-batch-size-schedule", order.step_batch_size_schedule,
+               "TOKENS:SIZE TOKENS:SIZE ..., as for training");
 }
 
 SplitBlends OrderOptions::resolve(DataPaths paths) const {
   paths.blend_schedule = blend_schedule;
   return resolve_data_paths(paths);
+}
+
+SampleOrder OrderOptions::resolved() const {
+  SampleOrder resolved = order;
+  resolved.data.sequence_length = *seq_length;
+  if (!order.step_batch_size_schedule.empty())
+    resolved.global_batch_size =
+        BatchSizePlan::of_steps(order.step_batch_size_schedule, *seq_length).last();
+  return resolved;
 }
 
 void OrderOptions::validate(OptionSet& options, bool needs_batch) const {
@@ -30,7 +63,10 @@ void OrderOptions::validate(OptionSet& options, bool needs_batch) const {
         "give either --train-samples or --train-iters, as for training: the sample order depends "
         "on it");
   }
-  if ((needs_batch || order.train_iters) && !order.global_batch_size) {
+  check_ramp(order, options);
+  if (seq_length) options.check([this] { resolved(); });
+  if ((needs_batch || order.train_iters) && !order.global_batch_size &&
+      order.step_batch_size_schedule.empty()) {
     options.problem(
         "--global-batch-size is needed with --iteration, --train-iters, and for valid and test");
   }

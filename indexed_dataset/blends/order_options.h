@@ -17,6 +17,8 @@ struct OrderOptions {
   void declare(OptionSet& options);
   // The datasets that `paths` and --blend-schedule name.
   SplitBlends resolve(DataPaths paths) const;
+  // The order with its sequence length and full batch.
+  SampleOrder resolved() const;
   // Notes what is missing. `needs_batch`: the command does not work without the batch size.
   void validate(OptionSet& options, bool needs_batch) const;
 };

@@ -143,9 +143,7 @@ void check_positive(const std::optional<int64_t>& value, const char* name) {
 DatasetTargetSizes target_sizes(const SampleOrder& order, Split split) {
   if (order.asked_samples) return *order.asked_samples;
   // The train split does not depend on the batch size unless iterations are counted.
-  const int64_t eval_iters = split == Split::kTrain ? 0 : order.eval_iters;
-  return dataset_target_sizes(order.train_samples, order.train_iters.value_or(0),
-                              order.global_batch_size.value_or(1), order.eval_interval, eval_iters);
+  return target_sizes_of(order, split == Split::kTrain ? 0 : order.eval_iters);
 }
 
 // A run of Megatron has left the caches of all its indexes. Where some are there, and another is only for
@@ -214,6 +212,9 @@ SampleOrder sample_order_from(const Json& manifest) {
   order.rampup_batch_size = find_value<std::vector<int64_t>>(arguments, "rampup_batch_size")
                                 .value_or(order.rampup_batch_size);
   order.step_batch_size_schedule = find_text(arguments, "step_batch_size_schedule");
+  if (!order.step_batch_size_schedule.empty())
+    order.global_batch_size =
+        BatchSizePlan::of_steps(order.step_batch_size_schedule, order.data.sequence_length).last();
   order.micro_batch_size = find_value<int64_t>(arguments, "micro_batch_size");
   order.data_parallel_size = find_value<int64_t>(manifest, "data_parallel_size");
   check_positive(order.global_batch_size, "global_batch_size");
@@ -231,9 +232,22 @@ SampleOrder sample_order_from(const Json& manifest) {
 
 BatchSizePlan batch_sizes_of(const SampleOrder& order) {
   if (!order.global_batch_size) throw std::runtime_error("the run tells no global_batch_size");
-  const std::string& steps = order.step_batch_size_schedule;
-  return steps.empty() ? BatchSizePlan(*order.global_batch_size, order.rampup_batch_size)
-                       : BatchSizePlan::of_steps(steps, order.data.sequence_length);
+  return BatchSizePlan::of_options(order.step_batch_size_schedule, *order.global_batch_size,
+                                   order.rampup_batch_size, order.data.sequence_length);
+}
+
+DatasetTargetSizes target_sizes_of(const SampleOrder& order, int64_t eval_iters) {
+  DatasetTargetSizes sizes =
+      dataset_target_sizes(order.train_samples, order.train_iters.value_or(0),
+                           order.global_batch_size.value_or(1), order.eval_interval, eval_iters);
+  if (!order.train_samples || eval_iters == 0) return sizes;
+  // Smaller batches make more iterations, and so more evaluations.
+  sizes.train_iters = batch_sizes_of(order).iterations_within(*order.train_samples);
+  sizes.valid_samples =
+      dataset_target_sizes(std::nullopt, sizes.train_iters, *order.global_batch_size,
+                           order.eval_interval, eval_iters)
+          .valid_samples;
+  return sizes;
 }
 
 std::pair<int64_t, int64_t> samples_of_iteration(const SampleOrder& order, int64_t iteration,

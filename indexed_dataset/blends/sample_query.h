@@ -47,6 +47,11 @@ struct Resumption {
 // Returns the batch sizes of the run. Throws std::runtime_error if it tells no global_batch_size.
 BatchSizePlan batch_sizes_of(const SampleOrder& order);
 
+// Returns how many samples the run asks for: Megatron's rule (dataset_target_sizes()) with batch sizes that
+// change if they do. Throws as that one does, and std::runtime_error without a global_batch_size where
+// evaluations need it.
+DatasetTargetSizes target_sizes_of(const SampleOrder& order, int64_t eval_iters);
+
 // Returns the samples [first, last) that iteration `iteration` (from resumed.iteration + 1) takes,
 // with batch sizes that change if they do (Megatron-LM core/num_microbatches_calculator.py). Needs
 // global_batch_size. Throws std::invalid_argument where they do not fit 64 bits.

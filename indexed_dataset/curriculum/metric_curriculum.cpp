@@ -92,10 +92,9 @@ OpenMetric open_metric(const CurriculumMetric& metric, const std::string& direct
 class FirstDraws {
  public:
   explicit FirstDraws(const MetricCurriculum& curriculum, int64_t sequence_length)
-      : plan_(curriculum.step_batch_size_schedule.empty()
-                  ? BatchSizePlan(curriculum.global_batch_size, curriculum.rampup_batch_size)
-                  : BatchSizePlan::of_steps(curriculum.step_batch_size_schedule, sequence_length)) {
-  }
+      : plan_(BatchSizePlan::of_options(curriculum.step_batch_size_schedule,
+                                        curriculum.global_batch_size, curriculum.rampup_batch_size,
+                                        sequence_length)) {}
   // Iterations are asked for in ascending order.
   std::optional<int64_t> of(int64_t iteration) {
     const auto next = plan_.consumed_after(iteration - iteration_, consumed_);

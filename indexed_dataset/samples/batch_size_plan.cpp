@@ -78,6 +78,13 @@ BatchSizePlan BatchSizePlan::of_steps(const std::string& schedule, int64_t seque
   return plan;
 }
 
+BatchSizePlan BatchSizePlan::of_options(const std::string& step_schedule, int64_t full,
+                                        const std::vector<int64_t>& rampup,
+                                        int64_t sequence_length) {
+  return step_schedule.empty() ? BatchSizePlan(full, rampup)
+                               : of_steps(step_schedule, sequence_length);
+}
+
 int64_t BatchSizePlan::largest() const {
   int64_t largest = 0;
   for (const Step& step : steps_) largest = std::max(largest, step.batch_size);

@@ -21,6 +21,10 @@ class BatchSizePlan {
   // 10^12). Throws std::invalid_argument in words of the option.
   static BatchSizePlan of_steps(const std::string& schedule, int64_t sequence_length);
 
+  // As both options say together: the step schedule, and without one ("") the ramp-up to `full`.
+  static BatchSizePlan of_options(const std::string& step_schedule, int64_t full,
+                                  const std::vector<int64_t>& rampup, int64_t sequence_length);
+
   // True if not all batches have one size.
   bool changes() const { return increment_ > 0 || steps_.size() > 1; }
   // Returns the size of the batch that starts after `consumed` samples.

@@ -85,10 +85,9 @@ std::vector<RunSegment> RunOptions::segments() const {
     order.data.takes_megatron_caches = true;
     return segments;
   }
-  order = order_.order;
+  order = order_.resolved();
   order.data.blends = order_.resolve(data_.paths);
   order.data.order = data_.order;
-  order.data.sequence_length = *order_.seq_length;
   order.data.surplus = data_.surplus_value();
   order.data.cache_path = data_.cache_path;
   order.data.vocab_file = vocabulary.vocab_file;

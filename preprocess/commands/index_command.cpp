@@ -39,20 +39,17 @@ class IndexCommand final : public Command {
 
   int run(const OptionSet&) override {
     const auto start = std::chrono::steady_clock::now();
-    const SampleOrder& order = order_.order;
+    const SampleOrder order = order_.resolved();
     DatasetOptions options = order.data;
     options.blends = order_.resolve(data_.paths);
     options.order = data_.order;
-    options.sequence_length = *order_.seq_length;
     options.surplus = data_.surplus_value();
     options.cache_path = data_.cache_path;
     options.vocab_file = vocab_file_;
     options.merge_file = merge_file_;
     options.num_threads = num_threads_.value_or(0);
-    const TrainingDatasets datasets = build_training_datasets(
-        options, dataset_target_sizes(order.train_samples, order.train_iters.value_or(0),
-                                      order.global_batch_size.value_or(1), order.eval_interval,
-                                      order.eval_iters));
+    const TrainingDatasets datasets =
+        build_training_datasets(options, target_sizes_of(order, order.eval_iters));
     int64_t num_tokens = 0;
     for (const auto& reader : datasets.readers) num_tokens += reader->num_tokens();
     for (const IndexReport& report : datasets.reports) print(report);

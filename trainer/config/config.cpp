@@ -71,9 +71,9 @@ int64_t Config::global_batch() const {
 }
 
 BatchSizePlan Config::batch_size_plan() const {
-  if (!step_batch_size_schedule.empty())
-    return BatchSizePlan::of_steps(step_batch_size_schedule, seq_length);
-  return BatchSizePlan(global_batch(), rampup_batch_size);
+  const bool has_steps = !step_batch_size_schedule.empty();  // its last size is the global batch
+  return BatchSizePlan::of_options(step_batch_size_schedule, has_steps ? 0 : global_batch(),
+                                   rampup_batch_size, seq_length);
 }
 
 std::optional<MetricCurriculum> Config::metric_curriculum() const {
