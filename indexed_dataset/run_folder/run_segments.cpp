@@ -252,6 +252,13 @@ void check_evaluations_known(const RunSegment& segment) {
 SegmentSamples samples_of_validation(const RunSegment& segment, int64_t num_before) {
   check_evaluations_known(segment);
   const SampleOrder& order = segment.order;
+  // Those programs evaluate with the batch size of the iteration before, later ones with the full one.
+  if (order.data.takes_megatron_caches && rules_of(order.data.order).precedes_core &&
+      batch_sizes_of(order).changes()) {
+    throw std::runtime_error(
+        "Megatron before Core evaluated with the batch size of the moment, which changes in this run: "
+        "the samples of an evaluation are not computed; give --sample-range");
+  }
   if (order.data.full_validation && order.asked_samples)
     return {&segment, 0, order.asked_samples->valid_samples};
   if (order.data.full_validation || !segment.resumed_valid_samples || !order.global_batch_size) {

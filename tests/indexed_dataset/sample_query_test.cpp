@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "indexed_dataset/run_folder/run_segments.h"
+
 namespace weft {
 namespace {
 
@@ -32,6 +34,49 @@ TEST(SampleOrder, IterationsFollowTheRampUp) {
     EXPECT_EQ(samples_of_iteration(order, static_cast<int64_t>(i) + 1), expected[i]) << i;
   }
   EXPECT_EQ(samples_of_iteration(order, 1000005).first, 176 + int64_t{64} * 1000000);
+}
+
+// weft-train and Megatron ask for 72 validation samples: evaluations follow iterations, and there are more of
+// these while batches are small.
+TEST(SampleOrder, ChangingBatchesAskForMoreValidationSamples) {
+  SampleOrder order;
+  order.global_batch_size = 8;
+  order.train_samples = 400;
+  order.eval_iters = 1;
+  order.eval_interval = 10;
+  EXPECT_EQ(target_sizes_of(order, 1).valid_samples, 48);
+  order.rampup_batch_size = {2, 2, 200};
+  EXPECT_EQ(target_sizes_of(order, 1).valid_samples, 72);
+  EXPECT_EQ(num_asked_samples(order, Split::kValid), 72);
+  EXPECT_EQ(target_sizes_of(order, 1).test_samples, 8);
+  EXPECT_EQ(target_sizes_of(order, 1).train_samples, 400);
+  order.rampup_batch_size = {};
+  order.data.sequence_length = 16;
+  order.step_batch_size_schedule = "0:2 3200:8";  // 100 iterations of 2 samples, 25 of 8
+  EXPECT_EQ(target_sizes_of(order, 1).valid_samples, 104);
+}
+
+// Before Megatron-Core an evaluation had the batch size of the iteration before it.
+TEST(SampleOrder, EvaluationsOfOldProgramsAreNotComputedWhereBatchesChange) {
+  RunSegment segment;
+  segment.resumed_valid_samples = 0;
+  SampleOrder& order = segment.order;
+  order.global_batch_size = 8;
+  order.train_samples = 400;
+  order.eval_iters = 1;
+  order.data.takes_megatron_caches = true;
+  for (const auto& [name, kind] : kOrderKinds) {
+    SCOPED_TRACE(name);
+    order.data.order = kind;
+    order.rampup_batch_size = {};
+    EXPECT_EQ(samples_of_validation(segment, 1).first, 8);
+    order.rampup_batch_size = {2, 2, 200};
+    if (rules_of(kind).precedes_core) {
+      EXPECT_THROW(samples_of_validation(segment, 1), std::runtime_error);
+    } else {
+      EXPECT_EQ(samples_of_validation(segment, 1).first, 8);
+    }
+  }
 }
 
 }  // namespace
