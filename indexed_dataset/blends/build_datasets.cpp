@@ -87,6 +87,13 @@ class SplitBuilder {
   }
 
   BlendedDataset build(const Blend& blend, int64_t num_samples) {
+    // GPT-NeoX blends a single dataset of a split, too, so that it builds more samples of it.
+    if (options_.order == OrderKind::kNeox && options_.blends.has_own_paths &&
+        blend.weights.empty() && blend.prefixes.size() == 1) {
+      Blend weighted = blend;
+      weighted.weights = {1.0};
+      return build(weighted, num_samples);
+    }
     if (takes_all()) return build_all_samples(blend);
     if (split_ == Split::kTrain && !options_.blends.changes.empty())
       return build_scheduled(blend, num_samples);
@@ -348,6 +355,8 @@ class SplitBuilder {
         .split_string = {},
         .tokenizer = tokenizer_description(options_.vocab_file, options_.merge_file)};
     if (!options_.blends.has_own_paths) description.split_string = options_.split;
+    if (!blend.shares.empty()) description.share = blend.shares[i];
+    if (blend.prefixes.size() > 1 || !blend.weights.empty()) description.place_in_blend = i;
     return description;
   }
 

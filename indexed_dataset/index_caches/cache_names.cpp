@@ -64,7 +64,15 @@ Json split_matrix(const std::string& split) {
 Json nullable(const auto& value) { return value ? Json(*value) : Json(); }
 
 std::string name_of_split(const IndexDescription& index) {
-  return index.group.empty() ? std::string(short_split_name(index.split)) : index.group;
+  const std::string name =
+      index.group.empty() ? std::string(short_split_name(index.split)) : index.group;
+  if (index.order != OrderKind::kNeox || !index.place_in_blend) return name;
+  return name + "_" + std::to_string(*index.place_in_blend);
+}
+
+// No program that names its caches so reads parts: the names of these are ours.
+bool is_part(const IndexDescription& index) {
+  return index.share && *index.share != std::pair(0.0, 1.0);
 }
 
 CacheNames core_names(const IndexDescription& index) {
@@ -86,7 +94,10 @@ std::string legacy_text(const IndexDescription& index) {
          name_of_split(index) + "\nNumber of samples " +
          (index.num_samples ? std::to_string(*index.num_samples) : "None") + "\nSequence length " +
          std::to_string(index.sequence_length) + "\nRandom seed " + std::to_string(index.seed) +
-         "\nSplit " + index.split_string.value_or("None") + "\n";
+         "\nSplit " + index.split_string.value_or("None") + "\n" +
+         (is_part(index) ? "Share " + python_float(index.share->first) + " " +
+                               python_float(index.share->second) + "\n"
+                         : "");
 }
 
 CacheNames old_names(const IndexDescription& index) {
@@ -118,15 +129,18 @@ Json tokenizer_description(const std::string& vocab_file, const std::string& mer
 }
 
 Json core_description(const IndexDescription& index) {
-  return {{"class", index.order == OrderKind::kSequential ? "SequentialGPTDataset" : "GPTDataset"},
-          {"dataset_path", index.dataset_path},
-          {"num_samples", nullable(index.num_samples)},
-          {"index_split", short_split_name(index.split)},
-          {"random_seed", index.seed},
-          {"sequence_length", index.sequence_length},
-          {"split", nullable(index.split_string)},
-          {"split_matrix", index.split_string ? split_matrix(*index.split_string) : Json()},
-          {"tokenizer", index.tokenizer}};
+  Json description = {
+      {"class", index.order == OrderKind::kSequential ? "SequentialGPTDataset" : "GPTDataset"},
+      {"dataset_path", index.dataset_path},
+      {"num_samples", nullable(index.num_samples)},
+      {"index_split", short_split_name(index.split)},
+      {"random_seed", index.seed},
+      {"sequence_length", index.sequence_length},
+      {"split", nullable(index.split_string)},
+      {"split_matrix", index.split_string ? split_matrix(*index.split_string) : Json()},
+      {"tokenizer", index.tokenizer}};
+  if (is_part(index)) description["share"] = {index.share->first, index.share->second};
+  return description;
 }
 
 Json core_blend_description(const std::vector<IndexDescription>& datasets,

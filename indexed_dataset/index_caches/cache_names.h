@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "indexed_dataset/samples/order_kind.h"
@@ -26,6 +27,10 @@ struct IndexDescription {
   std::optional<std::string> split_string;  // none where each split has datasets of its own
   // Megatron-Core writes this of the tokenizer. It is null where the vocabulary is not known.
   nlohmann::ordered_json tokenizer;
+  // The part of the dataset where an option names one (--train-weighted-split-paths); all of it is as none.
+  std::optional<std::pair<double, double>> share = {};
+  // GPT-NeoX numbers the datasets of a blend.
+  std::optional<size_t> place_in_blend = {};
 };
 
 // {"class": "_GPT2BPETokenizer", "tokenizer_path": [VOCAB, MERGES]}, as Megatron-Core writes up to

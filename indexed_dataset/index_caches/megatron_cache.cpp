@@ -24,8 +24,8 @@ constexpr std::string_view kCoreEnd = "description.txt", kLegacyEnd = ".dsc",
 // in those of its datasets, too, and versions 0.5 and 0.6 write it only there.
 Json without_tokenizer(const Json& description) {
   static const std::vector<std::string> kKept = {
-      "class",           "dataset_path", "num_samples",  "index_split", "random_seed",
-      "sequence_length", "split",        "split_matrix", "weights",     "size"};
+      "class", "dataset_path", "num_samples", "index_split", "random_seed", "sequence_length",
+      "split", "split_matrix", "weights",     "size",        "share"};
   Json kept;
   for (const std::string& key : kKept) {
     if (description.contains(key)) kept[key] = description[key];

@@ -185,6 +185,42 @@ TEST_F(BuildDatasetsTest, EachGroupHasItsRangeOfSequences) {
       HasSubstr("nothing was thrown"));
 }
 
+// The cyclic sampler shuffles all that a blend has.
+TEST_F(BuildDatasetsTest, CyclicBlendsHaveTheSizeOfTheirProgramOrAreRefused) {
+  DatasetOptions options{
+      .blends = resolve_data_paths({.data_path = {"1", make("a", 100), "1", make("b", 90)}}),
+      .split = "100,0,0",
+      .sequence_length = 9,
+      .cyclic = CyclicOptions{}};
+  for (const auto& [name, order] : kOrderKinds) {
+    SCOPED_TRACE(name);
+    options.order = order;
+    if (rules_of(order).precedes_core) {
+      EXPECT_THAT(error_of([&] { build_training_datasets(options, {.train_samples = 100}); }),
+                  HasSubstr("--dataloader-type cyclic takes the samples of a blend"));
+    } else {
+      EXPECT_EQ(build_training_datasets(options, {.train_samples = 100}).train->num_samples(),
+                order == OrderKind::kCore010 ? 102 : 100);
+    }
+  }
+  options.blends.blends[0][0].weights.clear();
+  options.blends.blends[0][0].prefixes.resize(1);
+  options.order = OrderKind::kLegacy;
+  EXPECT_NO_THROW(build_training_datasets(options, {.train_samples = 100}));
+}
+
+// [gpt-neox megatron/data/data_utils.py, build_train_valid_test_data_iterators]
+TEST_F(BuildDatasetsTest, NeoxBlendsASingleDatasetOfASplit) {
+  for (const OrderKind order : {OrderKind::kCore, OrderKind::kNeox}) {
+    const TrainingDatasets datasets = build_training_datasets(
+        {.blends = resolve_data_paths({.train_data_path = {make("a", 100)}}),
+         .order = order,
+         .sequence_length = 9},
+        {.train_samples = 1000});
+    EXPECT_EQ(datasets.reports[0].num_asked, order == OrderKind::kNeox ? 1005 : 1000);
+  }
+}
+
 TEST_F(BuildDatasetsTest, ADatasetWithoutSequencesOfItsSplitIsNamed) {
   const DatasetOptions options{
       .blends = resolve_data_paths({.data_path = {"1", make("a", 100), "1", make("tiny", 2)}}),

@@ -115,6 +115,41 @@ TEST(CacheNames, OldProgramsHaveTheirOwn) {
       "100\nSequence length 2048\nRandom seed 43\nSplit 949,50,1\n");
 }
 
+// [gpt-neox megatron/data/data_utils.py, build_weighted_datasets]
+TEST(CacheNames, NeoxNumbersTheDatasetsOfABlend) {
+  const IndexDescription index{.order = OrderKind::kNeox,
+                               .dataset_path = "/data/d",
+                               .num_samples = 100,
+                               .group = {},
+                               .sequence_length = 16,
+                               .split_string = {},
+                               .tokenizer = {},
+                               .place_in_blend = 1};
+  EXPECT_EQ(cache_names(index).sample_index,
+            "d_train_1_indexmap_100ns_16sl_1234s_packedpi_ac_sample_idx.npy");
+}
+
+TEST(CacheNames, PartsOfADatasetHaveNamesOfTheirOwn) {
+  for (const OrderKind order :
+       {OrderKind::kCore, OrderKind::kCore010, OrderKind::kLegacy, OrderKind::kSequential}) {
+    IndexDescription index{.order = order,
+                           .dataset_path = "/data/d",
+                           .num_samples = 100,
+                           .group = {},
+                           .sequence_length = 16,
+                           .split_string = {},
+                           .tokenizer = {}};
+    const std::string whole = cache_names(index).sample_index;
+    index.share = {0.0, 1.0};
+    EXPECT_EQ(cache_names(index).sample_index, whole);
+    index.share = {0.0, 0.5};
+    const std::string first = cache_names(index).sample_index;
+    index.share = {0.5, 1.0};
+    EXPECT_NE(cache_names(index).sample_index, first);
+    EXPECT_NE(first, whole);
+  }
+}
+
 class IndexCacheTest : public ::testing::Test {
  protected:
   std::string write(const char* name, size_t num_documents, size_t length = 10) {
