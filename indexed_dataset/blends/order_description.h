@@ -5,7 +5,8 @@
 //    "datasets": [{"identity": {...}, "epochs": ..., "samples": ...,
 //                  "samples_before_last_epoch": ... or null, "weight": ... or null, "share": [0, 1] or null}]}
 //
-// The order is a pure function of these values, so that equal ones mean equal samples.
+// The order is a pure function of these values, so that equal ones mean equal samples, but where
+// --blend-schedule changes the blend: a curriculum by difficulty has none.
 #pragma once
 
 #include <cstdint>

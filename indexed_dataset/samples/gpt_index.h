@@ -27,7 +27,8 @@ struct GptIndexOptions {
   std::optional<int64_t> num_samples = std::nullopt;
   int64_t sequence_length = 0;  // L
   int64_t seed = 1234;          // 0 .. 2^32-1
-  // Samples have L+1 tokens and overlap by one, so that L inputs have L labels. Without it, L.
+  // No option sets these two: they are those of Megatron-Core's GPTDatasetConfig, whose defaults its GPT training
+  // always has. Samples have L+1 tokens and overlap by one, so that L inputs have L labels. Without it, L.
   bool add_extra_token = true;
   // Megatron can keep the last incomplete sequence of the validation split.
   bool drop_last_partial_sequence = true;

@@ -188,6 +188,14 @@ TEST(BlendingIndex, HasNoLimitOfDatasets) {
   EXPECT_EQ(datasets[39999], 39999);
   EXPECT_EQ(datasets[40000], 0);
   EXPECT_EQ(index.sample_index[99999], 2);
+
+  std::vector<double> distinct(40000);
+  std::iota(distinct.begin(), distinct.end(), 1.0);
+  distinct = normalize_weights(distinct);
+  const BlendingIndex of_distinct = build_blending_index(distinct, 2000);
+  const auto expected = simple_blend(distinct, 2000);
+  EXPECT_EQ(datasets_of(of_distinct), expected.first);
+  EXPECT_EQ(of_distinct.sample_index, expected.second);
 }
 
 // Made with NumPy 2.4.6: the sum of 1/1, 1/2, ... 1/n.
