@@ -201,7 +201,8 @@ std::optional<LoggedStep> find_logged_step(const std::filesystem::path& run_fold
   }
   while (first > 0) {
     const Line line = line_around(text, first - 1);
-    if (const std::optional<LoggedStep> step = read(line)) return step;
+    // Evaluations that are out of order may have misled the search.
+    if (const auto step = read(line); step && step->iteration <= iteration) return step;
     first = line.begin;
   }
   return std::nullopt;

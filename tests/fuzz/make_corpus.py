@@ -159,3 +159,60 @@ write("messages", "request_full", b"q" + numbers(2, 3) + totals + numbers(1, 3) 
 write("messages", "answer", b"a" + numbers(0, 0, 0, 1, 0))
 write("messages", "answer_full", b"a" + numbers(1, 0, 0, 0, 100) + progress + numbers(2, 3, 0, 0, 4, 5, 6, 1, 1, 2, 3, 4, 0, 0, 0, 4, 0, 1, 0, 0, 0, 0, 10, 30, 1, 20) + numbers(1, 8, 1, 1, 2, 3, 4, 5) + numbers(0, 1) + failure)
 write("messages", "end", b"e" + failure)
+
+# run_files: what a run reads and has read
+def array(descr, shape, data):
+    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    header += b" " * (-(len(header) + 11) % 64) + b"\n"
+    return b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + data
+
+
+rows = index(1, [2, 0, 3], [0], 1)
+for name, idx, values in [("u8", rows, bytes(range(5))), ("i32", index(4, [1, 2], [0], 4), struct.pack("<3i", 1, -2, 3)),
+                          ("short", rows, b"\1"), ("float", index(6, [1], [0], 8), bytes(8)), ("cut", rows[:50], b"")]:
+    write("run_files", f"rows_{name}", b"r" + struct.pack("<H", len(idx)) + idx + values)
+write("run_files", "array", b"n" + array("<i4", "(3,)", struct.pack("<3i", 1, 2, 3)))
+write("run_files", "array_two", b"n" + array("<i8", "(1, 2)", bytes(16)))
+write("run_files", "array_huge", b"n" + array("<i2", "(4611686018427387904, 4)", bytes(8)))
+
+
+def step(iteration, consumed, batch=8):
+    return json.dumps({"iteration": iteration, "consumed_samples": consumed, "global_batch_size": batch, "lm_loss": 2.5, "grad_norm": None})
+
+
+log = "\n".join([step(1, 8), step(2, 16), '{"iteration": 2, "validation_loss": 3}', '{"note": []}', step(4, 24), '{"iter'])
+write("run_files", "metrics", b"l" + log.encode())
+write("run_files", "metrics_twice", b"l" + (step(1, 8) + "\n" + step(1, 8) + "\n").encode())
+run_arguments = {"data_path": ["0.3", "a", "0.7", "b"], "split": "90,5,5", "seq_length": 16, "seed": 1, "train_iters": 30, "train_samples": None,
+                 "global_batch_size": 8, "micro_batch_size": 2, "eval_iters": 1, "eval_interval": 10, "dataloader_type": "single"}
+identity = {"prefix": "/data/a", "num_documents": 3, "num_sequences": 3, "num_tokens": 100, "bin_bytes": 200, "idx_xxh3": "1", "bin_xxh3": "2"}
+manifest = {"resumed_iteration": 2, "resumed_samples": 16, "resumed_tokens": 256, "resumed_valid_samples": 0, "data_parallel_size": 2,
+            "num_iterations": 30, "working_directory": "/", "arguments": {**run_arguments, "dataloader_type": "cyclic", "global_batch_size": 4},
+            "cyclic_order": {"micro_batch_size": 2, "data_parallel_size": 1},
+            "earlier": [{"data_parallel_size": 1, "arguments": run_arguments}]}
+for name, value in [("cyclic", manifest), ("first", manifest["earlier"][0]), ("datasets", {**manifest, "datasets": [identity]}),
+                    ("rampup", {"arguments": {**run_arguments, "rampup_batch_size": [2, 2, 20], "train_samples": 200, "train_iters": None}}),
+                    ("steps", {"arguments": {**run_arguments, "step_batch_size_schedule": "0:4 1K:8", "train_samples": 200, "train_iters": None}}),
+                    ("curriculum", {"arguments": {**run_arguments, "curriculum_schedule_type": "fixed_linear", "curriculum_mode": "reshape",
+                                                  "curriculum_min_difficulty": 8, "curriculum_total_step": 5}}),
+                    ("samples", {"arguments": run_arguments, "dataset_samples": {"train": 240, "validation": 32, "test": 8}})]:
+    write("run_files", f"manifest_{name}", b"m" + json.dumps(value).encode() + b"\0" + (step(1, 8) + "\n" + step(2, 16) + "\n").encode())
+write("run_files", "losses", b"oWEFTLOSS" + struct.pack("<q", 5) + bytes(24))
+write("run_files", "losses_raw", b"oWEFTLOSS" + struct.pack("<qIfI", 0, 1, 2.5, 77))
+for i, line in enumerate(["document 3 of data: 20 tokens", "data 4", "# none\n\ndata 0\ndata 0", '{"dataset": "data", "document": 2}', "data 99",
+                          "sample 3 of train: 17 tokens from 1 document\n  document 1 (sequence 1), tokens 0 to 17 of 99", "web.jsonl:10"]):
+    write("run_files", f"unsee_{i}", b"u" + line.encode() + b"\n")
+write("run_files", "schedule", b"b" + json.dumps([{"from_samples": 10, "blend": "0.4 a 0.6 c"}, {"from_samples": 20, "blend": [0.1, "a", 0.9, "b"]}]).encode())
+write("run_files", "schedule_tokens", b"b" + json.dumps([{"from_tokens": 4000000000, "blend": "1 a"}]).encode())
+metric = {"index_to_sample_path": "/m/s_index_to_sample", "index_to_metric_path": "/m/s_index_to_metric", "difficulty_type": "value", "min_difficulty": 1,
+          "max_difficulty": 20, "schedule_type": "fixed_root", "schedule_config": {"total_curriculum_step": 9, "difficulty_step": 1, "root_degree": 2}}
+discrete = {**metric, "difficulty_type": "percentile", "schedule_type": "fixed_discrete", "schedule_config": {"difficulty": [1, 50, 100], "max_step": [5, 10]}}
+write("run_files", "curriculum", b"c" + json.dumps({"score": metric}).encode())
+write("run_files", "curriculum_discrete", b"c" + json.dumps({"a": discrete, "b": metric}).encode())
+deepspeed = {"train_batch_size": 64, "train_micro_batch_size_per_gpu": 2, "gradient_clipping": 1.0, "bf16": {"enabled": True}, "zero_optimization": {"stage": 1},
+             "curriculum_learning": {"enabled": True, "curriculum_type": "seqlen", "min_difficulty": 8, "max_difficulty": 64,
+                                     "schedule_type": "fixed_linear", "schedule_config": {"total_curriculum_step": 9, "difficulty_step": 8}}}
+efficiency = {"data_efficiency": {"enabled": True, "seed": 5, "data_sampling": {"enabled": True, "curriculum_learning": {
+    "enabled": True, "data_cluster_path": "/c", "curriculum_metrics": {"score": metric}}}}}
+write("run_files", "deepspeed", b"d" + json.dumps(deepspeed).encode())
+write("run_files", "deepspeed_efficiency", b"d" + json.dumps(efficiency).encode())

@@ -198,6 +198,12 @@ TEST(LoggedSteps, AreFoundByTheirIteration) {
       ASSERT_EQ(found, expected) << "round " << round << ", until " << limit << "\n" << text;
     }
   }
+  // Evaluations are not checked for their order.
+  write_file_atomically(
+      folder / "metrics.jsonl",
+      R"({"iteration":5,"consumed_samples":8,"global_batch_size":8,"lm_loss":1,"grad_norm":1})"
+      "\n{\"iteration\":1,\"validation_loss\":2}\n");
+  EXPECT_EQ(find_logged_step(folder.path(), 4), std::nullopt);
   write_file_atomically(folder / "metrics.jsonl", "no JSON\n[1]\n");
   EXPECT_THROW(find_logged_step(folder.path(), INT64_MAX), std::runtime_error);
 }
