@@ -212,9 +212,6 @@ SampleOrder sample_order_from(const Json& manifest) {
   order.rampup_batch_size = find_value<std::vector<int64_t>>(arguments, "rampup_batch_size")
                                 .value_or(order.rampup_batch_size);
   order.step_batch_size_schedule = find_text(arguments, "step_batch_size_schedule");
-  if (!order.step_batch_size_schedule.empty())
-    order.global_batch_size =
-        BatchSizePlan::of_steps(order.step_batch_size_schedule, order.data.sequence_length).last();
   order.micro_batch_size = find_value<int64_t>(arguments, "micro_batch_size");
   order.data_parallel_size = find_value<int64_t>(manifest, "data_parallel_size");
   check_positive(order.global_batch_size, "global_batch_size");
@@ -226,6 +223,9 @@ SampleOrder sample_order_from(const Json& manifest) {
     check_positive(order.data.cyclic->micro_batch_size, "the cyclic order's micro_batch_size");
     check_positive(order.data.cyclic->data_parallel_size, "the cyclic order's data_parallel_size");
   }
+  if (!order.step_batch_size_schedule.empty())
+    order.global_batch_size =
+        BatchSizePlan::of_steps(order.step_batch_size_schedule, order.data.sequence_length).last();
   order.curriculum = curriculum_from(arguments);
   return order;
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "indexed_dataset/run_folder/run_segments.h"
 
 namespace weft {
@@ -54,6 +56,19 @@ TEST(SampleOrder, ChangingBatchesAskForMoreValidationSamples) {
   order.data.sequence_length = 16;
   order.step_batch_size_schedule = "0:2 3200:8";  // 100 iterations of 2 samples, 25 of 8
   EXPECT_EQ(target_sizes_of(order, 1).valid_samples, 104);
+}
+
+// A manifest may hold anything.
+TEST(SampleOrder, AStepScheduleIsNotDividedByALengthOfZero) {
+  const nlohmann::ordered_json manifest = {{"arguments",
+                                            {{"data_path", "a"},
+                                             {"split", "100,0,0"},
+                                             {"seq_length", 0},
+                                             {"seed", 1},
+                                             {"eval_iters", 0},
+                                             {"eval_interval", 1},
+                                             {"step_batch_size_schedule", "0:2 3200:8"}}}};
+  EXPECT_THROW(sample_order_from(manifest), std::runtime_error);
 }
 
 // Before Megatron-Core an evaluation had the batch size of the iteration before it.
