@@ -1,46 +1,28 @@
 #include "indexed_dataset/blends/build_datasets.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <map>
-#include <mutex>
 #include <numeric>
 #include <stdexcept>
-#include <system_error>
-#include <thread>
-#include <unordered_map>
 #include <utility>
 
 #include "indexed_dataset/blends/blend_schedule.h"
 #include "indexed_dataset/blends/numpy_sum.h"
 #include "indexed_dataset/blends/order_description.h"
-#include "indexed_dataset/index_caches/index_cache.h"
-#include "indexed_dataset/index_caches/megatron_cache.h"
+#include "indexed_dataset/blends/split_datasets.h"
 #include "indexed_dataset/process/parallel_for.h"
 
 namespace weft {
 namespace {
 
-using Readers = std::unordered_map<std::string, std::shared_ptr<const DatasetReader>>;
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-int num_threads_of(const DatasetOptions& options) {
-  if (options.num_threads > 0) return options.num_threads;
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
-
-Readers open_readers(const DatasetOptions& options, TrainingDatasets& datasets) {
+DatasetReaders open_readers(const DatasetOptions& options, TrainingDatasets& datasets) {
   const std::vector<std::string> prefixes = options.blends.prefixes();
   datasets.readers.resize(prefixes.size());
-  parallel_for(std::ssize(prefixes), num_threads_of(options), [&](int64_t i) {
+  parallel_for(std::ssize(prefixes), num_build_threads(options), [&](int64_t i) {
     const auto at = static_cast<size_t>(i);
     datasets.readers[at] = std::make_shared<DatasetReader>(prefixes[at]);
   });
-  Readers readers;
+  DatasetReaders readers;
   for (size_t i = 0; i < prefixes.size(); ++i) readers[prefixes[i]] = datasets.readers[i];
   return readers;
 }
@@ -73,18 +55,14 @@ class BlendsInMemory {
 // Builds the blends of one split.
 class SplitBuilder {
  public:
-  SplitBuilder(const DatasetOptions& options, const Readers& readers, Split split,
+  SplitBuilder(const DatasetOptions& options, const DatasetReaders& readers, Split split,
                const DatasetTargetSizes& sizes, BlendsInMemory& blends,
                std::vector<IndexReport>& reports)
       : options_(options),
-        readers_(readers),
         split_(split),
-        sizes_(sizes),
+        datasets_(options, readers, split, sizes, reports),
         blends_(blends),
-        reports_(reports) {
-    if (options.takes_megatron_caches && !options.cache_path.empty())
-      megatron_cache_.emplace(options.cache_path);
-  }
+        reports_(reports) {}
 
   BlendedDataset build(const Blend& blend, int64_t num_samples) {
     // GPT-NeoX blends a single dataset of a split, too, so that it builds more samples of it.
@@ -98,20 +76,20 @@ class SplitBuilder {
     if (split_ == Split::kTrain && !options_.blends.changes.empty())
       return build_scheduled(blend, num_samples);
     if (blend.prefixes.size() == 1 && blend.weights.empty())
-      return BlendedDataset(std::move(build_all(blend, {num_samples}).front()));
+      return BlendedDataset(std::move(datasets_.build(blend, {num_samples}).front()));
     if (blend.weights.empty()) return build_by_size(blend, num_samples);
     const BlendSizes sizes =
         blend_sizes(blend.weights, num_samples, options_.order, options_.surplus);
     const std::vector<std::optional<int64_t>> asked(sizes.num_to_build.begin(),
                                                     sizes.num_to_build.end());
-    return join(blend, asked, build_all(blend, asked), sizes.weights, sizes.size);
+    return join(blend, asked, datasets_.build(blend, asked), sizes.weights, sizes.size);
   }
 
   bool takes_all() const { return split_ == Split::kValid && options_.full_validation; }
   // Returns true if the split gets a share of any of its datasets.
   bool has_share(const Blend& blend) const {
     for (size_t i = 0; i < blend.prefixes.size(); ++i) {
-      if (range_of(blend, i)) return true;
+      if (datasets_.range_of(blend, i)) return true;
     }
     return false;
   }
@@ -120,7 +98,7 @@ class SplitBuilder {
   // Without weights each dataset gives one epoch, in shares of the samples that this makes.
   BlendedDataset build_by_size(const Blend& blend, int64_t num_samples) {
     const std::vector<std::optional<int64_t>> asked(blend.prefixes.size());
-    std::vector<GptDataset> datasets = build_all(blend, asked);
+    std::vector<GptDataset> datasets = datasets_.build(blend, asked);
     const std::vector<int64_t> counts = counts_of(blend, datasets);
     const int64_t total = std::accumulate(counts.begin(), counts.end(), int64_t{0});
     return join(blend, asked, std::move(datasets),
@@ -138,7 +116,7 @@ class SplitBuilder {
     }
     const auto start = std::chrono::steady_clock::now();
     std::vector<GptDataset> datasets =
-        build_all(blend, std::vector<std::optional<int64_t>>(blend.prefixes.size()));
+        datasets_.build(blend, std::vector<std::optional<int64_t>>(blend.prefixes.size()));
     const std::vector<int64_t> counts = counts_of(blend, datasets);
     if (datasets.size() == 1) return BlendedDataset(std::move(datasets.front()));
     const auto index =
@@ -158,8 +136,8 @@ class SplitBuilder {
       counts.push_back(datasets[i].num_samples());
       if (counts.back() > 0) continue;
       throw std::invalid_argument(
-          where(blend, i) + ": it gives no " + std::string(split_name(split_)) + " sample of " +
-          std::to_string(options_.sequence_length) + " tokens; leave it out" +
+          datasets_.where(blend, i) + ": it gives no " + std::string(split_name(split_)) +
+          " sample of " + std::to_string(options_.sequence_length) + " tokens; leave it out" +
           (takes_all() ? "" : ", or give weights (it is then repeated)"));
     }
     return counts;
@@ -169,7 +147,7 @@ class SplitBuilder {
     const auto start = std::chrono::steady_clock::now();
     BlendPlan plan = plan_blends(first, options_.blends.changes, num_samples,
                                  options_.sequence_length, options_.order, options_.surplus);
-    std::vector<GptDataset> datasets = build_all(plan.datasets, plan.num_asked);
+    std::vector<GptDataset> datasets = datasets_.build(plan.datasets, plan.num_asked);
     std::vector<int64_t> counts;
     for (const GptDataset& dataset : datasets) counts.push_back(dataset.num_samples());
     std::vector<WantedIndex> laps;
@@ -177,7 +155,7 @@ class SplitBuilder {
       const auto at = static_cast<size_t>(dataset_idx);
       if (lap > 0) laps.push_back({.at = at, .num_samples = plan.num_asked[at], .lap = lap});
     }
-    for (GptDataset& dataset : build_wanted(plan.datasets, laps))
+    for (GptDataset& dataset : datasets_.build_laps(plan.datasets, laps))
       datasets.push_back(std::move(dataset));
     reports_.push_back({.split = split_,
                         .name = "blend",
@@ -202,9 +180,10 @@ class SplitBuilder {
     if (is_kept) {
       std::vector<IndexDescription> descriptions;
       for (size_t i = 0; i < asked.size(); ++i)
-        descriptions.push_back(describe(blend, i, asked[i], options_.seed));
+        descriptions.push_back(datasets_.describe(blend, i, asked[i], options_.seed));
       const auto description = core_blend_description(descriptions, weights, size);
-      if (megatron_cache_) built = megatron_cache_->find_blend(description, size, datasets.size());
+      if (const MegatronCache* cache = datasets_.megatron_cache())
+        built = cache->find_blend(description, size, datasets.size());
       if (!built)
         built = options_.maps_caches_only
                     ? find_cached_blend(options_.cache_path, description, split_, size)
@@ -222,193 +201,11 @@ class SplitBuilder {
     return {std::move(datasets), std::move(built->index)};
   }
 
-  // Lap `lap` of a dataset, with its number in the blend. Each lap has an order of its own.
-  struct WantedIndex {
-    size_t at = 0;
-    std::optional<int64_t> num_samples;
-    int64_t lap = 0;
-  };
-
-  std::vector<GptDataset> build_all(const Blend& blend,
-                                    const std::vector<std::optional<int64_t>>& asked) {
-    std::vector<WantedIndex> wanted;
-    for (size_t i = 0; i < asked.size(); ++i) wanted.push_back({.at = i, .num_samples = asked[i]});
-    return build_wanted(blend, wanted);
-  }
-
-  std::vector<GptDataset> build_wanted(const Blend& blend, const std::vector<WantedIndex>& wanted) {
-    std::vector<std::optional<GptDataset>> built(wanted.size());
-    std::vector<IndexReport> reports(built.size());
-    const int num_threads =
-        static_cast<int>(std::min(std::ssize(built), int64_t{num_threads_of(options_)}));
-    std::atomic<size_t> next{0};
-    parallel_for(num_threads, num_threads, [&](int64_t) {
-      try {
-        build_some(blend, wanted, num_threads, next, built, reports);
-      } catch (...) {
-        next = built.size();
-        throw;
-      }
-    });
-    reports_.insert(reports_.end(), reports.begin(), reports.end());
-    std::vector<GptDataset> datasets;
-    datasets.reserve(built.size());
-    for (auto& dataset : built) datasets.push_back(std::move(*dataset));
-    return datasets;
-  }
-
-  // Calls use(description, reader, options) for an index; messages of what it throws begin with the
-  // dataset's name.
-  template <typename Use>
-  auto with_name(const Blend& blend, const WantedIndex& wanted, const Use& use) const {
-    const int64_t seed = (options_.seed + wanted.lap) & UINT32_MAX;
-    const GptIndexOptions options{.range = range_with_sequences(blend, wanted.at),
-                                  .num_samples = wanted.num_samples,
-                                  .sequence_length = options_.sequence_length,
-                                  .seed = seed,
-                                  .order = options_.order};
-    try {
-      return use(describe(blend, wanted.at, wanted.num_samples, seed), *reader_of(blend, wanted.at),
-                 options);
-    } catch (const std::system_error&) {
-      throw;
-    } catch (const std::runtime_error& error) {
-      throw std::runtime_error(where(blend, wanted.at) + ": " + error.what());
-    }
-  }
-
-  // The part of one of the threads, which takes the next index until none is left. Those that it has written
-  // to files are mapped when all of them are complete.
-  void build_some(const Blend& blend, const std::vector<WantedIndex>& wanted, int num_threads,
-                  std::atomic<size_t>& next, std::vector<std::optional<GptDataset>>& built,
-                  std::vector<IndexReport>& reports) const {
-    std::optional<IndexCacheWriter> writer;
-    if (!options_.cache_path.empty() && !options_.maps_caches_only)
-      writer.emplace(options_.cache_path, num_threads);
-    std::vector<size_t> written;
-    const auto note = [&](size_t i, CachedIndex index) {
-      const std::shared_ptr<const DatasetReader>& reader = reader_of(blend, wanted[i].at);
-      IndexReport& report = reports[i];
-      report.split = split_;
-      report.name = where(blend, wanted[i].at);
-      report.num_asked = wanted[i].num_samples.value_or(-1);
-      report.num_samples = index.index.view.plan.num_samples;
-      report.num_epochs = index.index.view.plan.num_epochs;
-      report.was_cached = index.was_there;
-      built[i].emplace(reader, options_.sequence_length, std::move(index.index));
-    };
-    for (size_t i; (i = next++) < wanted.size();) {
-      const auto start = std::chrono::steady_clock::now();
-      auto index = with_name(blend, wanted[i], [&](const auto&... of) {
-        return open_index(of..., writer, reports[i].other_caches);
-      });
-      if (index) {
-        note(i, std::move(*index));
-      } else {
-        written.push_back(i);
-      }
-      reports[i].seconds = seconds_since(start);
-    }
-    if (written.empty()) return;
-    writer->finish();
-    for (const size_t i : written) {
-      note(i, with_name(blend, wanted[i],
-                        [&](const auto&... of) { return writer->map_written(of...); }));
-    }
-  }
-
-  // Returns nothing where the writer has written the index and did not finish it yet.
-  std::optional<CachedIndex> open_index(const IndexDescription& description,
-                                        const DatasetReader& reader, const GptIndexOptions& options,
-                                        std::optional<IndexCacheWriter>& writer,
-                                        std::vector<std::string>& other_caches) const {
-    const std::string& folder = options_.cache_path;
-    if (options_.takes_megatron_caches) {
-      const MegatronCache& cache = megatron_cache_ ? *megatron_cache_ : default_cache(description);
-      if (auto found = cache.find_index(description, reader, options)) return found;
-      other_caches = cache.find_other_sizes(description);
-    }
-    if (writer) return writer->find_or_write(description, reader, options);
-    if (!folder.empty()) {
-      if (auto found = find_cached_index(folder, description, reader, options)) return found;
-    }
-    return CachedIndex{hold(build_gpt_index(reader.lengths(), options))};
-  }
-
-  // Thread-safe. Many datasets may share a folder, which is listed once.
-  const MegatronCache& default_cache(const IndexDescription& description) const {
-    const std::string folder = default_cache_folder(description).string();
-    const std::lock_guard lock(default_caches_mutex_);
-    return default_caches_.try_emplace(folder, folder).first->second;
-  }
-
-  IndexDescription describe(const Blend& blend, size_t i, std::optional<int64_t> num_samples,
-                            int64_t seed) const {
-    IndexDescription description{
-        .order = options_.order,
-        .dataset_path = blend.prefixes[i],
-        .num_samples = num_samples,
-        .split = split_,
-        .group = blend.name,
-        .seed = seed,
-        .sequence_length = options_.sequence_length,
-        .split_string = {},
-        .tokenizer = tokenizer_description(options_.vocab_file, options_.merge_file)};
-    if (!options_.blends.has_own_paths) description.split_string = options_.split;
-    if (!blend.shares.empty()) description.share = blend.shares[i];
-    if (blend.prefixes.size() > 1 || !blend.weights.empty()) description.place_in_blend = i;
-    return description;
-  }
-
-  std::optional<SequenceRange> range_of(const Blend& blend, size_t i) const {
-    const int64_t num_sequences = readers_.at(blend.prefixes[i])->num_sequences();
-    if (!blend.shares.empty()) {
-      const auto [begin, end] = blend.shares[i];
-      return range_of_share(begin, end, num_sequences);
-    }
-    return split_ranges(options_.split, num_sequences, options_.order)[static_cast<size_t>(split_)];
-  }
-
-  // The range of a split from which samples are wanted.
-  SequenceRange range_with_sequences(const Blend& blend, size_t i) const {
-    const std::optional<SequenceRange> range = range_of(blend, i);
-    if (range && range->begin < range->end) return *range;
-    const DatasetReader& reader = *readers_.at(blend.prefixes[i]);
-    const std::string share =
-        range ? "too little of the " + std::to_string(reader.num_sequences()) + " documents in " +
-                    reader.prefix().string() + " for even one"
-              : "0 %";
-    throw std::invalid_argument(
-        request() + " but " +
-        (options_.blends.has_own_paths ? "its data path" : "--split " + options_.split) +
-        " gives it " + share + (split_ == Split::kTrain ? "" : "; change --split or --eval-iters"));
-  }
-
-  std::string request() const {
-    return std::string(split_name(split_)) + " requested (" +
-           (split_ == Split::kTrain ? std::to_string(sizes_.train_samples) + " samples"
-                                    : "--eval-iters " + std::to_string(sizes_.eval_iters)) +
-           ")";
-  }
-
-  const std::shared_ptr<const DatasetReader>& reader_of(const Blend& blend, size_t i) const {
-    return readers_.at(blend.prefixes[i]);
-  }
-  std::string where(const Blend& blend, size_t i) const {
-    return reader_of(blend, i)->prefix().string();
-  }
-
   const DatasetOptions& options_;
-  const Readers& readers_;
   const Split split_;
-  const DatasetTargetSizes& sizes_;
+  SplitDatasets datasets_;
   BlendsInMemory& blends_;
   std::vector<IndexReport>& reports_;
-  // The caches in --data-cache-path, and without it those in the places where the program keeps them.
-  std::optional<MegatronCache> megatron_cache_;
-  mutable std::mutex default_caches_mutex_;
-  mutable std::map<std::string, MegatronCache>
-      default_caches_;  // by folder; elements stay in place
 };
 
 // The cyclic sampler shuffles all samples that a blend has, and before Megatron-Core its size was
@@ -453,7 +250,7 @@ const BlendedDataset* TrainingDatasets::first(Split split) const {
 TrainingDatasets build_training_datasets(const DatasetOptions& options,
                                          const DatasetTargetSizes& sizes) {
   TrainingDatasets datasets;
-  const Readers readers = open_readers(options, datasets);
+  const DatasetReaders readers = open_readers(options, datasets);
   BlendsInMemory blends;
   const auto build = [&](Split split, int64_t num_samples, auto use) {
     if (num_samples == 0) return;

@@ -44,7 +44,7 @@ void check_duration(const Config& config, ProblemList& problems);
 void check_curriculum(Config& config, ProblemList& problems);
 // The same for samples by difficulty (curriculum_problems.cpp).
 void check_metric_curriculum(Config& config, ProblemList& problems);
-// Flags of recomputation that mean nothing together (recompute_problems.cpp).
+// Flags of recomputation that mean nothing together (shape_problems.cpp).
 void check_recompute(const Config& config, ProblemList& problems);
 // Sizes that no product of could be counted in 64 bits (shape_problems.cpp).
 void check_limits(const Config& config, ProblemList& problems);
