@@ -1,7 +1,5 @@
 #include "indexed_dataset/index_caches/index_cache.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -26,15 +24,9 @@ using Json = nlohmann::ordered_json;
 // Building takes a minute at most; a process that waits longer names the process that holds the lock.
 constexpr std::chrono::minutes kPatience{10};
 
-// Size and time of the .idx that a reader has mapped.
+// Size and time of the .idx that a reader has mapped, whatever has its name now: the index is of these bytes.
 Json idx_facts(const DatasetReader& reader) {
-  const std::string path = reader.prefix().string() + ".idx";
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0)
-    throw std::system_error(errno, std::generic_category(), "'" + path + "'");
-  return {
-      {"idx_bytes", status.st_size},
-      {"idx_mtime_ns", int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec}};
+  return {{"idx_bytes", reader.idx_bytes().size()}, {"idx_mtime_ns", reader.idx_modified_ns()}};
 }
 
 std::string hash_lengths(const DatasetReader& reader) {
@@ -232,7 +224,7 @@ std::optional<CachedIndex> IndexCacheWriter::find_or_write(const IndexDescriptio
   if (auto found = find_index(folder_, names, reader, options))
     return CachedIndex{std::move(*found), true};
   Json stamp = request_facts(options);
-  stamp.update(idx_facts(reader));  // before the lengths are read: a change meanwhile is noticed
+  stamp.update(idx_facts(reader));
   stamp["lengths_xxh3"] = hash_lengths(reader);
   const GptIndex index = build_gpt_index(reader.lengths(), options);
   stamp.update(plan_facts(index.plan));
@@ -282,9 +274,10 @@ CachedIndex IndexCacheWriter::map_written(const IndexDescription& description,
                                           const GptIndexOptions& options) const {
   auto found = find_index(folder_, cache_names(description), reader, options);
   if (!found) {
-    throw std::runtime_error(folder_.string() + ": the index of " + reader.prefix().string() +
-                             " was written, but does not fit its dataset any more: was it replaced "
-                             "meanwhile? Run the same command again");
+    throw std::runtime_error(
+        folder_.string() + ": the index of " + reader.prefix().string() +
+        " was written, and another run has put one of other data in its place: "
+        "was the dataset replaced meanwhile? Run the same command again");
   }
   return {std::move(*found), false};
 }

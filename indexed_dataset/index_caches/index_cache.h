@@ -54,8 +54,8 @@ class IndexCacheWriter {
                                            const GptIndexOptions& options);
   // Completes what was written. Throws std::system_error.
   void finish();
-  // Maps an index that was written and finished. Throws std::runtime_error if its dataset was replaced
-  // meanwhile.
+  // Maps an index that was written and finished. Throws std::runtime_error if another process has put one of
+  // other data in its place meanwhile.
   CachedIndex map_written(const IndexDescription& description, const DatasetReader& reader,
                           const GptIndexOptions& options) const;
 

@@ -72,6 +72,7 @@ class DatasetReader {
   // The files as they were opened, whatever has their names now.
   std::span<const std::byte> bin_bytes() const { return bin_.bytes(); }
   std::span<const std::byte> idx_bytes() const { return idx_.bytes(); }
+  int64_t idx_modified_ns() const { return idx_.modified_ns(); }
 
  private:
   std::filesystem::path prefix_;

@@ -111,7 +111,11 @@ std::string read_regular_file(const std::filesystem::path& path, Links links) {
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
   const FdGuard guard{open_regular_file(path, 0)};
-  size_bytes_ = static_cast<size_t>(size_of(guard.fd, path));
+  struct stat status {};
+  if (is_made_to_fail() || ::fstat(guard.fd, &status) != 0)
+    throw_errno("cannot stat " + quoted(path));
+  size_bytes_ = static_cast<size_t>(status.st_size);
+  modified_ns_ = int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
   if (size_bytes_ == 0) return;
   void* map = is_made_to_fail() ? MAP_FAILED
                                 : ::mmap(nullptr, size_bytes_, PROT_READ, MAP_SHARED, guard.fd, 0);
@@ -140,11 +144,13 @@ void MappedFile::will_need(size_t begin, size_t count) const {
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),
-      size_bytes_(std::exchange(other.size_bytes_, 0)) {}
+      size_bytes_(std::exchange(other.size_bytes_, 0)),
+      modified_ns_(other.modified_ns_) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_bytes_, other.size_bytes_);
+  std::swap(modified_ns_, other.modified_ns_);
   return *this;
 }
 

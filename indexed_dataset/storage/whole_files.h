@@ -37,6 +37,8 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
   std::span<const std::byte> bytes() const { return {data_, size_bytes_}; }
+  // The time of the file's last change when it was mapped, in nanoseconds since 1970.
+  int64_t modified_ns() const { return modified_ns_; }
   // From now on the kernel reads no more than what is touched or asked for: readers that jump
   // would wait for, and fill the page cache with, what it reads around each page otherwise.
   void expect_random_reads() const;
@@ -46,6 +48,7 @@ class MappedFile {
  private:
   const std::byte* data_ = nullptr;
   size_t size_bytes_ = 0;
+  int64_t modified_ns_ = 0;
 };
 
 }  // namespace weft

@@ -50,6 +50,12 @@ constexpr std::string_view kUnknown[] = {
     "hybrid_context_parallel",
     "packing_impl",
     "renormalize_blend_weights",
+    "train_data_exact_num_epochs",
+    "train_idx_path",
+    "train_desc_path",
+    "train_doc_idx_path",
+    "train_sample_idx_path",
+    "train_shuffle_idx_path",
 };
 
 // With any of these only the samples of training are those that are computed here.

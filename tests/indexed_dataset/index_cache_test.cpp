@@ -9,6 +9,7 @@
 #include <random>
 
 #include "indexed_dataset/blends/build_datasets.h"
+#include "indexed_dataset/blends/split_datasets.h"
 #include "indexed_dataset/storage/io_fault.h"
 #include "indexed_dataset/storage/npy_file.h"
 #include "tests/indexed_dataset/test_files.h"
@@ -226,6 +227,24 @@ TEST_F(IndexCacheTest, DataThatWereReplacedAreIndexedAnew) {
   expect_same(again, build(in_memory));
 }
 
+TEST_F(IndexCacheTest, DataThatAreReplacedWhileTheirIndexIsBuiltAreIndexedAnew) {
+  const std::string prefix = write("a", 100);
+  const DatasetOptions one = options({prefix});
+  const DatasetReaders readers = {{prefix, std::make_shared<const DatasetReader>(prefix)}};
+  const auto old_time = std::filesystem::last_write_time(prefix + ".idx");
+  write("a", 100, 11);
+  std::filesystem::last_write_time(prefix + ".idx", old_time + std::chrono::seconds(1));
+  const DatasetTargetSizes sizes{.train_samples = 300, .valid_samples = 20};
+  std::vector<IndexReport> reports;
+  SplitDatasets(one, readers, Split::kTrain, sizes, reports)
+      .build(one.blends.of(Split::kTrain).front(), {300});
+  const TrainingDatasets again = build(one);
+  EXPECT_THAT(was_cached(again), Each(false));
+  DatasetOptions in_memory = one;
+  in_memory.cache_path = "";
+  expect_same(again, build(in_memory));
+}
+
 TEST_F(IndexCacheTest, DataThatWereOnlyCopiedAreNot) {
   const std::string prefix = write("a", 100);
   const DatasetOptions one = options({prefix});
@@ -335,7 +354,7 @@ TEST_F(IndexCacheTest, ManyProcessesMayStartAtOnceWithManyDatasets) {
   expect_same(mapped, build(blend));
 }
 
-// One call of the file system after the other fails, or is the last one of its process.
+// Every second call of the file system fails, and each of the others is the last one of its process.
 TEST_F(IndexCacheTest, AWriterThatIsKilledOrFailsLeavesNothingThatLooksComplete) {
   DatasetOptions blend = options({"1", write("a", 30), "3", write("b", 50)});
   blend.num_threads = 1;

@@ -282,9 +282,18 @@ TEST(Resume, WarnsOfEvaluationsThatTakeOtherSamples) {
   const ModelShape shape = model_shape(config, 64);
   const CheckpointInfo info = saved_by(config, shape);
   EXPECT_THAT(plan_resume(info, shape, config, data_of_run()).warnings, testing::IsEmpty());
-  // A dataset that lies elsewhere is the same one.
-  config.train_data_path = config.test_data_path = {"/moved/p"};
-  EXPECT_THAT(plan_resume(info, shape, config, data_of_run()).warnings, testing::IsEmpty());
+  // The only dataset of a run may lie elsewhere. Of several, one may have taken the place of another.
+  Config swapped = config;
+  swapped.train_data_path = {"/data/q"};
+  swapped.test_data_path = {"/data/q"};
+  EXPECT_THAT(plan_resume(info, shape, swapped, data_of_run()).warnings,
+              testing::UnorderedElementsAre(HasSubstr("--train-data-path was"),
+                                            HasSubstr("--test-data-path was")));
+  Config alone = base_config();
+  alone.data_path = {"/data/p"};
+  const CheckpointInfo of_one = saved_by(alone, shape);
+  alone.data_path = {"/moved/p"};
+  EXPECT_THAT(plan_resume(of_one, shape, alone, data_of_run()).warnings, testing::IsEmpty());
   config.valid_data_path[0] = "0.9";
   config.eval_iters += 1;
   config.eval_interval += 1;

@@ -111,11 +111,10 @@ std::string flag_of(std::string argument) {
   return "--" + argument;
 }
 
-// A single dataset is known by its bytes (compare_data), wherever it lies.
+// The only dataset of a run is known by its bytes (compare_data), wherever it lies. Of several, the bytes do
+// not tell which of them is for training.
 bool names_one_dataset(const std::string& argument, const nlohmann::json& value) {
-  const bool is_path = argument == "data_path" || argument == "train_data_path" ||
-                       argument == "valid_data_path" || argument == "test_data_path";
-  return is_path && value.is_array() && value.size() == 1;
+  return argument == "data_path" && value.is_array() && value.size() == 1;
 }
 
 // Says which arguments a run changes that it may change. The number of consumed samples tells its
