@@ -7,7 +7,8 @@ and dK.idx; the other names begin with the --sample-order of this version, core 
 of one blend a line: which split (0 train, 1 valid, 2 test), --split, samples asked for of all three, sequence length, seed,
 surplus, the number of values of --data-path and these values; then the results: samples of the blend, MD5 of dataset
 index and of dataset sample index, and of the tokens (i32) of the first 2000 samples. A blend that Megatron refuses because
-it outruns a dataset has "refused" for the split. core.caches.txt has MD5 and name of each file of Megatron's index caches.
+it outruns a dataset has "refused" for the split. core.caches.txt has MD5 and name of each file of Megatron's index caches,
+without those that a refused blend leaves.
 """
 import argparse
 import hashlib
@@ -87,6 +88,7 @@ def main():
     prefixes = [f"d{k}" for k in range(args.datasets)]
     for prefix in prefixes:
         write_dataset(prefix, rng, rng.randrange(20, 60))
+    os.mkdir("cache")
     lines = []
     while len(lines) < args.cases:
         values = random_values(rng, prefixes)
@@ -100,7 +102,7 @@ def main():
             sequence_length=length,
             blend=get_blend_from_list(values),
             split=split,
-            path_to_cache="cache",
+            path_to_cache="cache-of-blend",  # no part of the names
             tokenizer=Gpt2Tokenizer(),
             reset_position_ids=False,
             reset_attention_mask=False,
@@ -114,7 +116,11 @@ def main():
         except (IndexError, AssertionError) as error:
             if isinstance(error, IndexError):
                 lines.append(["refused", *head])
+            shutil.rmtree("cache-of-blend", ignore_errors=True)
             continue
+        for name in os.listdir("cache-of-blend"):
+            os.replace(os.path.join("cache-of-blend", name), os.path.join("cache", name))
+        os.rmdir("cache-of-blend")
         for which, dataset in enumerate(built):
             if dataset is not None:
                 lines.append([which, *head, *results_of(dataset)])
