@@ -17,11 +17,17 @@ LOG_INTERVAL=50 sbatch --wait --output="$work/pre.out" "$source_dir/jobs/1.data-
 grep -qE "^0: Processed 50 documents \([0-9.]+ docs/s, [0-9.]+ MB/s\)\.$" "$work/pre.out" || fail "no progress in job 1's log"
 "$bin/weft-data" verify "$DATA_PATH/my-gpt2_text_document" >/dev/null || fail "the dataset is not sound"
 
-echo "2. training, stopped by hand in the middle, submitted again"
-export NUM_LAYERS=2 HIDDEN_SIZE=64 NUM_ATTENTION_HEADS=2 SEQ_LENGTH=64 MICRO_BATCH_SIZE=2 GLOBAL_BATCH_SIZE=4 \
-  EVAL_INTERVAL=20 EVAL_ITERS=1 SPLIT=90,10,0 DEVICE=cpu LR=1e-3 MIN_LR=1e-4 \
+echo "2. training by a recipe; by the environment, stopped by hand in the middle, submitted again"
+export EVAL_INTERVAL=20 EVAL_ITERS=1 SPLIT=90,10,0 DEVICE=cpu \
   VOCAB_FILE=$DATA_PATH/vocab.json MERGE_FILE=$DATA_PATH/merges.txt TRAIN_ITERS=40 SAVE_INTERVAL=10
-SAVE_DIR=$work/straight sbatch --wait --output="$work/straight.out" "$source_dir/jobs/2.distributed-training.sbatch" || fail "job 2 failed"
+shape=(NUM_LAYERS=2 HIDDEN_SIZE=64 NUM_ATTENTION_HEADS=2 SEQ_LENGTH=64 MICRO_BATCH_SIZE=2 GLOBAL_BATCH_SIZE=4 LR=1e-3 MIN_LR=1e-4)
+for setting in "${shape[@]}" RECIPE_ARGS=--use-distributed-optimizer; do
+  echo ": \"\${${setting%%=*}:=${setting#*=}}\""
+done >"$work/tiny.env"
+(cd "$work" && RECIPE=tiny.env SAVE_DIR=$work/straight sbatch --wait --output="$work/straight.out" \
+  "$source_dir/jobs/2.distributed-training.sbatch") || fail "job 2 failed"
+jq -e '.arguments.use_distributed_optimizer' "$work/straight/run_manifest.json" >/dev/null || fail "the recipe's RECIPE_ARGS were not heard"
+export "${shape[@]}"
 [ "$(cat "$work/straight/latest_checkpointed_iteration.txt")" = 40 ] || fail "job 2 did not save iteration 40"
 grep -qE '^0: +iteration +40/ +40 \|' "$work/straight.out" || fail "no iteration line in job 2's log"
 
