@@ -336,7 +336,7 @@ TEST(Resume, WarnsOfACurriculumThatBeginsOrEnds) {
 const std::set<std::string> kNotAnnounced = {
     // They are compared as part of the architecture (architecture_of()).
     "num_layers", "hidden_size", "ffn_hidden_size", "num_attention_heads", "kv_channels",
-    "max_position_embeddings", "train_padded_vocabulary", "layernorm_epsilon",
+    "max_position_embeddings", "train_padded_vocabulary", "layernorm_epsilon", "embed_layernorm",
     "no_bias_gelu_fusion", "untie_embeddings_and_output_weights", "disable_bias_linear",
     "add_qkv_bias", "vocab_size", "normalization", "swiglu", "glu_activation",
     "position_embedding_type", "use_rotary_position_embeddings", "rotary_base", "rotary_percent",

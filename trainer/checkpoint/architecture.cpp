@@ -86,6 +86,7 @@ std::map<std::string, std::string> architecture_of(const ModelShape& shape) {
     architecture["rotary_base"] = shortest(shape.rotary_base);
   }
   add("rotary_interleaved", shape.rotary_interleaved);
+  add("embed_layernorm", shape.has_embedding_norm);
   if (shape.num_query_groups > 0)
     architecture["num_query_groups"] = std::to_string(shape.num_query_groups);
   add("untie_embeddings_and_output_weights", shape.unties_head);
@@ -112,6 +113,7 @@ ModelShape shape_from(const std::map<std::string, std::string>& architecture) {
   shape.uses_rms_norm = architecture.contains("normalization");
   if (architecture.contains("glu_activation"))
     shape.glu = glu_of(field(architecture, "glu_activation"));
+  shape.has_embedding_norm = architecture.contains("embed_layernorm");
   shape.has_position_table = !architecture.contains(kPositions);
   if (architecture.contains("rotary_size")) {
     shape.rotary_size = number<int64_t>(architecture, "rotary_size");

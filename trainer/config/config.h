@@ -36,6 +36,7 @@ struct Config {
   bool train_padded_vocabulary = false;
   std::string normalization = "LayerNorm";  // or RMSNorm
   float layernorm_epsilon = 1e-5F;
+  bool embed_layernorm = false;
   bool swiglu = false;
   std::string glu_activation;  // Megatron-DeepSpeed's word: swiglu, geglu, reglu or liglu
   std::string position_embedding_type = "learned_absolute";  // or absolute, rope, rotary, none

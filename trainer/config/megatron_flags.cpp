@@ -120,7 +120,6 @@ std::span<const KnownFlag> flags_not_supported() {
       {"--distribute-saved-activations", 0, kShared},
       {"--partition-activations", 0, kShared},
       {"--checkpoint-in-cpu", 0, "what is kept stays on the device: leave the flag out"},
-      {"--embed-layernorm", 0, kShape},
       {"--apply-residual-connection-post-layernorm", 0, kShape},
       {"--openai-gelu", 0, "its formula is the default tanh GELU: leave the flag out"},
       {"--onnx-safe", 0, "use --no-bias-gelu-fusion for the erf GELU"},

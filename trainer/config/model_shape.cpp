@@ -14,7 +14,9 @@ int64_t ModelShape::num_parameters() const {
   const int64_t num_word_tables = unties_head ? 2 : 1;
   const int64_t num_rows =
       num_word_tables * padded_vocab_size + (has_position_table ? max_positions : 0);
-  return num_layers * num_layer_parameters() + num_rows * hidden_size + num_norm_parameters();
+  const int64_t embedding_norm = has_embedding_norm ? 2 * hidden_size : 0;
+  return num_layers * num_layer_parameters() + num_rows * hidden_size + embedding_norm +
+         num_norm_parameters();
 }
 
 // The products are those with the weights of a layer, and the scores and their use (2 T A).
@@ -58,6 +60,7 @@ ModelShape model_shape(const Config& config, int64_t vocab_size) {
   shape.num_query_groups = config.group_query_attention ? config.num_query_groups : 0;
   shape.gelu = config.gelu();
   shape.glu = config.glu();
+  shape.has_embedding_norm = config.embed_layernorm;
   shape.has_position_table = config.has_position_table();
   shape.rotary_size = config.rotary_size();
   shape.rotary_base = config.rotary_base;

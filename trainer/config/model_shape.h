@@ -23,9 +23,10 @@ struct ModelShape {
   bool restarts_positions = false;     // positions count from the beginning of their document
   bool masks_other_documents = false;  // tokens attend to those of their own document only
   Gelu gelu = Gelu::kTanh;
-  Glu glu = Glu::kNone;            // in place of GELU: fc1 then makes gate and up, 2F numbers
-  bool has_position_table = true;  // learned positions
-  int64_t rotary_size = 0;         // elements of a head that rotary positions turn; 0: none
+  Glu glu = Glu::kNone;             // in place of GELU: fc1 then makes gate and up, 2F numbers
+  bool has_embedding_norm = false;  // a LayerNorm of the word embedding
+  bool has_position_table = true;   // learned positions
+  int64_t rotary_size = 0;          // elements of a head that rotary positions turn; 0: none
   double rotary_base = 10000;
   bool rotary_interleaved = false;  // pairs of neighbours instead of halves
   bool uses_rms_norm = false;       // instead of LayerNorm: no biases of norms, and no means

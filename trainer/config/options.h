@@ -27,6 +27,8 @@ void visit_options(C& c, Visitor& v) {
     "as Megatron: the padding is part of the softmax, trained and stored");
   v("normalization", c.normalization, "LayerNorm or RMSNorm");
   v("layernorm-epsilon", c.layernorm_epsilon, "epsilon of every norm");
+  v("embed-layernorm", c.embed_layernorm,
+    "a LayerNorm of the word embedding, before positions are added, as BLOOM has");
   v("swiglu", c.swiglu, "gated feed-forward layer: silu(gate) * up in place of GELU");
   v("glu-activation", c.glu_activation,
     "the same by another activation, and with the default width: swiglu, geglu, reglu or liglu");

@@ -39,7 +39,8 @@ Weights weights_of(std::string_view method, const ModelShape& shape) {
   if (method == "parameters") {
     const double positions =
         shape.has_position_table ? static_cast<double>(shape.max_positions) : 0;
-    return {.embedding = words + positions * C,
+    const double norm = shape.has_embedding_norm ? 2 : 0;
+    return {.embedding = words + (positions + norm) * C,
             .layer = static_cast<double>(shape.num_layer_parameters()),
             .head = words + static_cast<double>(shape.num_norm_parameters())};
   }

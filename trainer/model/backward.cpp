@@ -15,12 +15,29 @@ void Model::backward(const MicroBatch& batch, bool accumulate, GradientReducer* 
     backward_layer(i, batch, accumulate);
     if (reducer) reducer->layer(arena_ends_[static_cast<size_t>(i)]);
   }
-  if (!chunk_.has_embedding) return;
+  if (chunk_.has_embedding) backward_embedding(batch, accumulate);
+}
+
+void Model::backward_embedding(const MicroBatch& batch, bool accumulate) {
+  Tensor dwords = dbranch();
+  if (shape_.has_embedding_norm) {
+    const EmbeddingActivations& a = embeddings_[slot_];
+    dwords = branch_output();
+    backend_.residual_norm_backward({.dresidual = dwords,
+                                     .dweight = gradients_.embedding_ln_weight,
+                                     .dbias = gradients_.embedding_ln_bias,
+                                     .dnormed = dbranch(),
+                                     .residual = a.words,
+                                     .mean = a.mean,
+                                     .rstd = a.rstd,
+                                     .weight = weights_.embedding_ln_weight,
+                                     .accumulate = accumulate});
+  }
   // Where the head and the embedding share their weights, the head's gradient came first (and was
   // assigned on the first micro-batch), and the embedding's is added.
   const bool has_gradient_of_head = chunk_.has_head && !shape_.unties_head;
   if (!has_gradient_of_head && !accumulate) backend_.zero(gradients_.word);
-  backend_.embedding_backward(gradients_.word, embedded(gather_rows(dbranch())), batch.tokens,
+  backend_.embedding_backward(gradients_.word, embedded(gather_rows(dwords)), batch.tokens,
                               first_word());
 }
 

@@ -14,16 +14,28 @@ void Model::forward(const MicroBatch& batch, bool training, ParameterGatherer* g
     if (gatherer) gatherer->wait_from(arena_first, next);
   };
   wait_for_parameters(arena_ends_.empty() ? 0 : arena_ends_.front(), 0);
-  if (chunk_.has_embedding) {
-    backend_.embedding_forward(embedded(partials_of(branch_output())), batch.tokens, weights_.word,
-                               first_word());
-    sum_partials(branch_output());
-  }
+  if (chunk_.has_embedding) forward_embedding(batch);
   for (int64_t i = 0; i < chunk_.num_layers; ++i) {
     wait_for_parameters(arena_begins_[static_cast<size_t>(i)], i + 1);
     forward_layer(i, branch_before(i, batch, training), batch, training);
   }
   forward_end(batch, training);
+}
+
+void Model::forward_embedding(const MicroBatch& batch) {
+  const EmbeddingActivations& a = embeddings_[slot_];
+  const Tensor words = shape_.has_embedding_norm ? a.words : branch_output();
+  backend_.embedding_forward(embedded(partials_of(words)), batch.tokens, weights_.word,
+                             first_word());
+  sum_partials(words);
+  if (!shape_.has_embedding_norm) return;
+  backend_.residual_norm_forward({.normed = branch_output(),
+                                  .mean = a.mean,
+                                  .rstd = a.rstd,
+                                  .residual = words,
+                                  .weight = weights_.embedding_ln_weight,
+                                  .bias = weights_.embedding_ln_bias,
+                                  .epsilon = shape_.layernorm_epsilon});
 }
 
 void Model::forward_layer(int64_t i, const Branch& in, const MicroBatch& batch, bool training,

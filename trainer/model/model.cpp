@@ -55,6 +55,8 @@ ModelParameters::ModelParameters(const ParameterTable& table, Tensor arena) {
   word = view_if_there("embedding.word_embeddings.weight");
   head = view_if_there("output_layer.weight");
   if (!head) head = word;
+  embedding_ln_weight = view_if_there("embedding.word_embeddings_layernorm.weight");
+  embedding_ln_bias = view_if_there("embedding.word_embeddings_layernorm.bias");
   position = view_if_there("embedding.position_embeddings.weight");
   if (chunk.has_head) {
     final_ln_weight = view("decoder.final_layernorm.weight");
@@ -96,6 +98,7 @@ Model::Model(Backend& backend, Communicator& tensor_parallel, const ModelShape& 
       num_rows_(rows_of(shape, layout)),
       slots_(static_cast<size_t>(activations.num_slots),
              std::vector<LayerActivations>(static_cast<size_t>(chunk_.num_layers))),
+      embeddings_(slots_.size()),
       shared_(static_cast<size_t>(recompute_.layers_at_once(chunk_.num_layers))) {
   check_layout(shape, layout);
   check_shape(shape, backend.kind());
@@ -140,6 +143,12 @@ void Model::for_each_buffer(const Add& add) {
   };
   for (size_t slot = 0; slot < slots_.size(); ++slot) {
     const std::string of_slot = slots_.size() > 1 ? "slot " + std::to_string(slot) + " " : "";
+    if (chunk_.has_embedding && shape_.has_embedding_norm) {
+      EmbeddingActivations& a = embeddings_[slot];
+      add(keep, of_slot + "embedding", &a.words, x, {R, C});
+      add(keep, of_slot + "embedding mean", &a.mean, f, {R});
+      add(keep, of_slot + "embedding rstd", &a.rstd, f, {R});
+    }
     for (int64_t i = 0; i < chunk_.num_layers; ++i) {
       LayerActivations& a = slots_[slot][static_cast<size_t>(i)];
       const std::string prefix = of_slot + "layer " + std::to_string(chunk_.first_layer + i) + " ";

@@ -54,10 +54,11 @@ struct LayerParameters {
   Tensor fc2_weight, fc2_bias;    // (C, F/tp), (C)
 };
 struct ModelParameters {
-  Tensor word, position;                  // (Vp/tp, C), (S, C); no positions: empty
-  Tensor head;                            // (Vp/tp, C): `word` where it is tied
-  std::vector<LayerParameters> layers;    // of the rank's chunk
-  Tensor final_ln_weight, final_ln_bias;  // (C)
+  Tensor word, position;                          // (Vp/tp, C), (S, C); no positions: empty
+  Tensor embedding_ln_weight, embedding_ln_bias;  // (C); empty where words are not normalised
+  Tensor head;                                    // (Vp/tp, C): `word` where it is tied
+  std::vector<LayerParameters> layers;            // of the rank's chunk
+  Tensor final_ln_weight, final_ln_bias;          // (C)
   ModelParameters() = default;
   ModelParameters(const ParameterTable& table, Tensor arena);
 };
@@ -73,6 +74,11 @@ struct LayerActivations {
   Tensor residual_mid;       // (R,C)     input of LN2
   Tensor ln2, mean2, rstd2;  // (R,C), (R), (R)
   Tensor fc1_pre, fc1;       // (N,F/tp)  before and after GELU; before a GLU (N,2F/tp)
+};
+
+// What backward needs of a LayerNorm of the word embedding.
+struct EmbeddingActivations {
+  Tensor words, mean, rstd;  // (R,C), (R), (R)
 };
 
 class Model {
@@ -172,6 +178,11 @@ class Model {
     return {dnormed_.data(), shape_.dtype, {num_rows_, shape_.hidden_size}};
   }
 
+  // Writes the word embedding, and its LayerNorm if there is one, to branch_output(); and back, from
+  // the gradient of that branch. Backward leaves branch_output() undefined.
+  void forward_embedding(const MicroBatch& batch);
+  void backward_embedding(const MicroBatch& batch, bool accumulate);
+
   // --- rows of the residual stream (residual_stream.cpp) ---
   bool shares_rows() const { return layout_.num_row_shares() > 1; }
   int64_t first_row() const { return shares_rows() ? layout_.tp_rank * num_rows_ : 0; }
@@ -255,6 +266,7 @@ class Model {
   // Per layer: where its sharded parameters begin and end in the arenas. The last layer comes first.
   std::vector<int64_t> arena_begins_, arena_ends_;
   std::vector<std::vector<LayerActivations>> slots_;  // by slot, of the chunk's layers
+  std::vector<EmbeddingActivations> embeddings_;      // by slot
   std::vector<LayerActivations> shared_;              // of the layers of a recomputed group
   size_t slot_ = 0;                                   // of the present micro-batch
   Tensor final_residual_, final_ln_, final_mean_, final_rstd_;  // (R,C), (R,C), (R), (R)

@@ -10,6 +10,7 @@ namespace {
 
 constexpr const char* kWordEmbedding = "embedding.word_embeddings.weight";
 constexpr const char* kHead = "output_layer.weight";
+const std::string kEmbeddingNorm = "embedding.word_embeddings_layernorm";
 
 void check_divides(const char* what, int64_t size, const char* by, int64_t divisor) {
   if (size % divisor == 0) return;
@@ -159,6 +160,10 @@ ParameterTable::ParameterTable(const ModelShape& shape, const ParallelLayout& la
   }
   for (int64_t i = chunk_.num_layers - 1; i >= 0; --i) {
     append_layer(parameters, shape, layout, chunk_.first_layer + i);
+  }
+  if (chunk_.has_embedding && shape.has_embedding_norm) {
+    parameters.push_back(vector(kEmbeddingNorm + ".weight", {C}, -1, 1, layout));
+    parameters.push_back(vector(kEmbeddingNorm + ".bias", {C}, -1, 0, layout));
   }
   if (chunk_.has_embedding && shape.has_position_table) {
     parameters.push_back(

@@ -49,8 +49,8 @@ struct Parameter {
 
 class ParameterTable {
  public:
-  // Lists the parameters of one rank. The chunk with the embedding has both tables, the one with the
-  // head the final norm, and its copy of the word embedding or weights of its own. Throws
+  // Lists the parameters of one rank. The chunk with the embedding has both tables and the LayerNorm
+  // of the words, the one with the head the final norm, and its copy of the word embedding or weights of its own. Throws
   // std::invalid_argument where sizes do not divide.
   ParameterTable(const ModelShape& shape, const ParallelLayout& layout);
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Makes gpt.golden and llama.golden: a small model's logits, loss, gradients and 20 AdamW steps, by PyTorch on the CPU in fp32.
+"""Makes gpt.golden, llama.golden and tr8.golden (bigscience's 104B): a small model's logits, loss, gradients and 20 AdamW steps, by PyTorch on the CPU in fp32.
 
     python3 tests/golden/trainer/make_golden.py gpt tests/golden/trainer/gpt.golden      # needs torch and numpy
     python3 tests/golden/trainer/make_golden.py llama tests/golden/trainer/llama.golden
+    python3 tests/golden/trainer/make_golden.py tr8 tests/golden/trainer/tr8.golden
 
 The models are written out in plain PyTorch, in Megatron's parameter names and layouts (weights [out, in], QKV rows per head
 [query, key, value], or per group [queries, key, value]; fc1 of a gated linear unit [gate, up]). Weights and tokens are not stored: both sides draw them from the generator below. H * D differs from C on
@@ -20,11 +21,14 @@ SHAPES = dict(
              micro_batch_size=2, num_micro_batches=2, num_steps=20),
     llama=dict(num_layers=2, hidden_size=16, num_heads=4, head_size=64, ffn_size=40, seq_length=16, vocab_size=64,
                micro_batch_size=2, num_micro_batches=2, num_steps=20,
-               uses_rms_norm=1, unties_head=1, has_biases=0, is_swiglu=1, rotary_base=10000, num_query_groups=2))
+               uses_rms_norm=1, unties_head=1, has_biases=0, is_swiglu=1, rotary_base=10000, num_query_groups=2),
+    tr8=dict(num_layers=2, hidden_size=16, num_heads=2, head_size=64, ffn_size=24, seq_length=12, vocab_size=48,
+             micro_batch_size=2, num_micro_batches=2, num_steps=20, has_embedding_norm=1))
 NAME = sys.argv[1]
 SHAPE = SHAPES[NAME]
 RMS_NORM, UNTIED, BIASES = SHAPE.get('uses_rms_norm', 0), SHAPE.get('unties_head', 0), SHAPE.get('has_biases', 1)
 SWIGLU, ROTARY_BASE, GROUPS = SHAPE.get('is_swiglu', 0), SHAPE.get('rotary_base', 0), SHAPE.get('num_query_groups', SHAPE['num_heads'])
+EMBEDDING_NORM = SHAPE.get('has_embedding_norm', 0)
 OPTIMIZER = dict(lr=1e-3, beta1=0.9, beta2=0.95, eps=1e-8, weight_decay=0.1, clip_grad=0.5)
 L, C, H, D, FF, T, V = (SHAPE[k] for k in (
     'num_layers', 'hidden_size', 'num_heads', 'head_size', 'ffn_size', 'seq_length', 'vocab_size'))
@@ -59,6 +63,8 @@ def tokens(step):
 
 def parameters():
     p = {'embedding.word_embeddings.weight': (V, C)}
+    if EMBEDDING_NORM:
+        p |= {'embedding.word_embeddings_layernorm.weight': (C,), 'embedding.word_embeddings_layernorm.bias': (C,)}
     if not ROTARY_BASE:
         p['embedding.position_embeddings.weight'] = (T, C)
     qkv, fc1 = (H + 2 * GROUPS) * D, (2 if SWIGLU else 1) * FF
@@ -107,6 +113,8 @@ def activation(y):
 
 def logits_of(p, ids):
     x = p['embedding.word_embeddings.weight'][ids]
+    if EMBEDDING_NORM:
+        x = norm(x, p, 'embedding.word_embeddings_layernorm')
     if not ROTARY_BASE:
         x = x + p['embedding.position_embeddings.weight']
     causal = torch.tril(torch.ones(T, T, dtype=torch.bool))
@@ -156,6 +164,7 @@ def main(path):
         losses.append(loss)
     out['step losses'], out['step norms'] = torch.stack(losses), torch.stack(norms)
     for name in ('embedding.word_embeddings.weight', 'embedding.position_embeddings.weight',
+                 'embedding.word_embeddings_layernorm.weight', 'embedding.word_embeddings_layernorm.bias',
                  'decoder.layers.0.input_layernorm.weight', 'decoder.layers.0.mlp.linear_fc1.bias',
                  'decoder.layers.1.self_attention.linear_proj.weight', 'decoder.layers.1.mlp.linear_fc2.weight',
                  'decoder.final_layernorm.bias', 'output_layer.weight'):

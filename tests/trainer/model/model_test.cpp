@@ -81,6 +81,14 @@ TEST(ModelGradients, MatchFiniteDifferencesWithRmsNorm) {
   check_gradients(options);
 }
 
+TEST(ModelGradients, MatchFiniteDifferencesWithALayerNormOfTheEmbedding) {
+  for (const bool has_dropout : {false, true}) {
+    TrainerOptions options = has_dropout ? small_options_with_dropout() : small_options();
+    options.shape.has_embedding_norm = true;
+    check_gradients(options);
+  }
+}
+
 // ReLU's corner shows in steps that are large enough for fp32 losses; the operation's own test has it.
 TEST(ModelGradients, MatchFiniteDifferencesWithGatedLinearUnits) {
   for (const Glu glu : {Glu::kSwiglu, Glu::kGeglu, Glu::kLiglu}) {

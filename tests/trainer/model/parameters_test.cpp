@@ -77,6 +77,25 @@ TEST(Parameters, AnRmsNormHasWeightsAlone) {
   EXPECT_EQ(ParameterTable(shape, {}).num_parameters(), shape.num_parameters());
 }
 
+// The LayerNorm of the embedding is whole on each tensor-parallel rank of the first stage, and nowhere
+// else.
+TEST(Parameters, ALayerNormOfTheEmbeddingIsOnTheFirstStage) {
+  ModelShape shape = gpt(2, 64, 4, 24, 128);
+  const int64_t without = shape.num_parameters(),
+                decaying = ParameterTable(shape, {}).num_decaying();
+  shape.has_embedding_norm = true;
+  EXPECT_EQ(shape.num_parameters(), without + 2 * 64);
+  EXPECT_EQ(ParameterTable(shape, {}).num_parameters(), shape.num_parameters());
+  EXPECT_EQ(ParameterTable(shape, {}).num_decaying(), decaying);
+  for (const char* name :
+       {"embedding.word_embeddings_layernorm.weight", "embedding.word_embeddings_layernorm.bias"}) {
+    const ParameterTable first(shape, layout_of(4, 2, 3, 0));
+    EXPECT_EQ(first.find(name).num_own, 64);
+    EXPECT_GE(first.find(name).arena_offset, first.replicated_begin());
+    EXPECT_EQ(ParameterTable(shape, layout_of(4, 2, 3, 1)).try_find(name), nullptr);
+  }
+}
+
 // LLaMA-2 7B and LLaMA-3 8B have 6,738,415,616 and 8,030,261,248 parameters.
 TEST(Parameters, SizesOfLlama) {
   ModelShape shape = gpt(32, 4096, 32, 4096, 32000);

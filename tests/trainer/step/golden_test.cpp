@@ -1,4 +1,4 @@
-// Compares small models of GPT's and LLaMA's shape with PyTorch's values
+// Compares small models of GPT's, LLaMA's and bigscience's shapes with PyTorch's values
 // (tests/golden/trainer/make_golden.py): logits, loss, every gradient, and 20 steps of AdamW with
 // clipping and weight decay.
 #include <gtest/gtest.h>
@@ -110,6 +110,7 @@ class GoldenModel : public testing::TestWithParam<std::string> {
     shape.vocab_size = shape.padded_vocab_size = golden_.integer("vocab_size");
     shape.micro_batch_size = golden_.integer("micro_batch_size");
     if (golden_.has("is_swiglu", false)) shape.glu = Glu::kSwiglu;
+    shape.has_embedding_norm = golden_.has("has_embedding_norm", false);
     if (golden_.has("rotary_base", false)) {
       shape.has_position_table = false;
       shape.rotary_size = shape.head_size;
@@ -193,7 +194,7 @@ TEST_P(GoldenModel, TwentyStepsOfAdamW) {
   RecordProperty("worst_relative_error_times_1e9", static_cast<int>(worst_ * 1e9));
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, GoldenModel, testing::Values("gpt", "llama"),
+INSTANTIATE_TEST_SUITE_P(Of, GoldenModel, testing::Values("gpt", "llama", "tr8"),
                          [](const auto& test) { return test.param; });
 
 }  // namespace

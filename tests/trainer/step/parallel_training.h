@@ -39,6 +39,7 @@ struct Variant {
   float clip_grad = 0.5F;  // below the norm of these gradients
   Gelu gelu = Gelu::kTanh;
   Glu glu = Glu::kNone;
+  bool has_embedding_norm = false;
   bool has_rotary_positions = false;  // in place of the table
   int64_t num_query_groups = 0;
   bool uses_rms_norm = false;
@@ -65,7 +66,7 @@ struct Variant {
            std::to_string(ffn_size) + " sequence " + std::to_string(seq_length) + " clip " +
            std::to_string(clip_grad) + (gelu == Gelu::kErf ? " erf" : "") +
            (glu == Glu::kNone ? "" : " GLU " + std::to_string(static_cast<int>(glu))) +
-           (has_rotary_positions ? " rotary" : "") +
+           (has_embedding_norm ? " embedding-norm" : "") + (has_rotary_positions ? " rotary" : "") +
            (num_query_groups > 0 ? " groups " + std::to_string(num_query_groups) : "") +
            (uses_rms_norm ? " RMSNorm" : "") + (unties_head ? " untied" : "") +
            (has_biases ? "" : " no-biases") + (has_qkv_bias ? "" : " no-qkv-bias") +
@@ -80,6 +81,7 @@ struct Variant {
     options.shape.seq_length = seq_length;
     options.shape.gelu = gelu;
     options.shape.glu = glu;
+    options.shape.has_embedding_norm = has_embedding_norm;
     options.shape.has_position_table = !has_rotary_positions;
     options.shape.rotary_size = has_rotary_positions ? head_size : 0;
     options.shape.num_query_groups = num_query_groups;

@@ -71,6 +71,7 @@ Variant any_variant(Chooser& choose) {
   v.clip_grad = choose.of({0.0F, 0.5F});
   v.gelu = choose.of({Gelu::kTanh, Gelu::kErf});
   v.glu = choose.of({Glu::kNone, Glu::kNone, Glu::kSwiglu, Glu::kGeglu});
+  v.has_embedding_norm = choose.of({false, true});
   v.has_rotary_positions = choose.of({false, true});
   v.num_query_groups = choose.of({int64_t{0}, int64_t{4}});
   v.uses_rms_norm = choose.of({false, true});

@@ -67,6 +67,7 @@ TEST(Recompute, HasTheSameBitsWhereEverythingMeets) {
                     .dtype = DType::kBFloat16,
                     .num_layers = 4,
                     .gelu = Gelu::kErf,
+                    .has_embedding_norm = true,
                     .has_biases = false,
                     .documents = true,
                     .planned_length = 24});

@@ -92,6 +92,22 @@ TEST(TensorParallel, LlamasShapeIsThatOfOneRank) {
   expect_same_model(sharded, one);
 }
 
+TEST(TensorParallel, ALayerNormOfTheEmbeddingIsThatOfOneRank) {
+  for (const float dropout : {0.0F, 0.1F}) {
+    const Variant lone{
+        .micro_batch_size = 2, .dropout = dropout, .has_embedding_norm = true, .documents = true};
+    const Outcome one = train(lone);
+    for (const bool sp : {false, true}) {
+      Variant many = lone;
+      many.topology = tp(2, 2, sp);
+      expect_same_model(many, one);
+      many.shards_optimizer = true;
+      many.topology = {.tp_size = 2, .pp_size = 2, .sequence_parallel = sp, .stage_layers = {0, 2}};
+      expect_same_model(many, one);
+    }
+  }
+}
+
 TEST(TensorParallel, ShardedOptimizersAndBucketsChangeRoundingOnly) {
   const Outcome one = train({});
   for (const bool sp : {false, true}) {
