@@ -65,6 +65,39 @@ std::vector<Change> free_changes(const Config& config) {
   return changes;
 }
 
+// Returns arrangements of more tensor-parallel ranks and stages with which the run would fit together
+// with every option that saves memory, those on the fewest ranks first.
+std::string advice_of_ranks(const Config& config, int64_t free_bytes,
+                            const DeviceBytes& device_bytes) {
+  Config changed = config;
+  ladder_of_recomputation().back().apply(changed);
+  for (const Change& change : free_changes(config)) change.apply(changed);
+  const int64_t present = config.tensor_model_parallel_size * config.pipeline_model_parallel_size;
+  for (int64_t shares = 2; shares <= 1024; shares *= 2) {
+    if (shares <= present) continue;
+    // Ranks of a tensor-parallel group are those of a host, as a rule, so pipelines grow beyond 8.
+    for (int64_t tp_size = std::min<int64_t>(8, shares); tp_size >= 1; tp_size /= 2) {
+      const int64_t pp_size = shares / tp_size;
+      if (config.num_layers % pp_size != 0 || config.num_attention_heads % tp_size != 0 ||
+          config.ffn_size() % tp_size != 0 ||
+          (config.group_query_attention && config.num_query_groups % tp_size != 0))
+        continue;
+      changed.tensor_model_parallel_size = tp_size;
+      changed.pipeline_model_parallel_size = pp_size;
+      changed.sequence_parallel = config.micro_batch_size * config.seq_length % tp_size == 0;
+      changed.world_size = std::max(shares, config.world_size / shares * shares);
+      const int64_t bytes = device_bytes(changed);
+      if (bytes > free_bytes) continue;
+      return fmt::format(
+          "with full recomputation{} it would fit with --tensor-model-parallel-size {} "
+          "--pipeline-model-parallel-size {} on {} ranks ({:.2f} GiB)",
+          changed.shares_sequence() ? ", --sequence-parallel" : "", tp_size, pp_size,
+          changed.world_size, static_cast<double>(bytes) / kGiB);
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string memory_advice(const Config& config, int64_t free_bytes,
@@ -92,9 +125,13 @@ std::string memory_advice(const Config& config, int64_t free_bytes,
       advice.push_back(fmt::format("{} ({:.2f} GiB)", flags, static_cast<double>(bytes) / kGiB));
     }
   }
-  if (advice.empty())
-    return "no option that saves memory makes it fit: lower --micro-batch-size or the model, or give it more "
-           "ranks";
+  if (advice.empty()) {
+    const std::string ranks = advice_of_ranks(config, free_bytes, device_bytes);
+    const std::string smaller =
+        config.micro_batch_size > 1 ? "lower --micro-batch-size or the model" : "lower the model";
+    return fmt::format("no option that saves memory makes it fit: {}{}", smaller,
+                       ranks.empty() ? "" : ", or share it among more ranks: " + ranks);
+  }
   constexpr size_t kMost = 3;
   advice.resize(std::min(advice.size(), kMost));
   return fmt::format("it would fit with {}", fmt::join(advice, ", or with "));

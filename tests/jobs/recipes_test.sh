@@ -32,7 +32,8 @@ for recipe in jobs/recipes/*.env; do
     }' "$work/out" || fail "$name has another size"
   num=$((num + 1))
 done
-[ "$num" -ge 14 ] || fail "only $num recipes"
+[ "$num" -ge 15 ] || fail "only $num recipes"
+plan v100-32gb RECIPE=jobs/recipes/bigscience-7.5b.env || { cat "$work/out" >&2; fail "bigscience-7.5b does not fit into 32 GB"; }
 
 # The environment is stronger than the recipe, and what does not fit says so.
 plan h100 RECIPE=jobs/recipes/megatron-7.5b.env GPUS=16 EXTRA_ARGS="--log-interval 7" || { cat "$work/out" >&2; fail "16 GPUs"; }

@@ -421,6 +421,7 @@ TEST_F(Training, DryRunPlansForAGpuThatIsNotHere) {
   EXPECT_THAT(output(), HasSubstr(" GiB on NVIDIA H200, which has 139.28 GiB free"));
   EXPECT_THAT(output(),
               HasSubstr("no option that saves memory makes it fit: lower --micro-batch-size"));
+  EXPECT_THAT(output(), HasSubstr("or share it among more ranks: with full recomputation"));
   EXPECT_THAT(output(), Not(HasSubstr("NCCL")));
   Arguments ranks = planned;
   ranks.insert(ranks.end(), {"--tensor-model-parallel-size", "2"});

@@ -7,6 +7,8 @@ namespace weft {
 std::span<const KnownFlag> flags_without_effect() {
   static constexpr std::string_view kFused = "there is one path here, and it is fused";
   static constexpr std::string_view kFp32 = "always so here";
+  static constexpr std::string_view kScaledInit =
+      "proj and fc2 always begin smaller, by sqrt(2 * num-layers)";
   static constexpr std::string_view kAlways = "always on here";
   static constexpr KnownFlag kFlags[] = {
       {"--use-mcore-models", 0, "there is one model here"},
@@ -27,7 +29,8 @@ std::span<const KnownFlag> flags_without_effect() {
        "attention scores are fp32, scaling them changes nothing"},
       {"--apply-query-key-layer-scaling", 0,
        "attention scores are fp32, scaling them changes nothing"},
-      {"--use-scaled-init-method", 0, "proj and fc2 always begin smaller, by sqrt(2 * num-layers)"},
+      {"--use-scaled-init-method", 0, kScaledInit},
+      {"--use-scaled-init", 0, kScaledInit},
       {"--use-cpu-initialization", 0, "initial weights never depend on the device"},
       {"--no-save-rng", 0, "random numbers are counters, there is no state to save"},
       {"--no-load-rng", 0, "random numbers are counters, there is no state to load"},
@@ -66,6 +69,13 @@ std::span<const KnownFlag> flags_without_effect() {
       {"--wandb-project", 1, "metrics.jsonl and event files can be uploaded"},
       {"--wandb-exp-name", 1, "metrics.jsonl and event files can be uploaded"},
       {"--valid-num-workers", 1, "--num-workers serves all sets"},
+      {"--context-parallel-size", 1, "a rank has whole sequences", "1"},
+      {"--expert-model-parallel-size", 1, "there are no experts", "1"},
+      {"--no-create-attention-mask-in-dataloader", 0, "attention masks are never made"},
+      {"--manual-gc", 0, "there is no garbage collector"},
+      {"--manual-gc-interval", 1, "there is no garbage collector"},
+      {"--no-align-grad-reduce", 0, "each bucket is reduced when all of its gradients are there"},
+      {"--no-align-param-gather", 0, "each bucket is gathered when its weights are updated"},
       {"--no-scatter-gather-tensors-in-pipeline", 0, "stages always send whole tensors"},
   };
   return kFlags;
@@ -87,6 +97,8 @@ std::span<const KnownFlag> flags_not_supported() {
       "leave the flag out";
   static constexpr std::string_view kStages =
       "give the layers of each stage to --pp-partition-method, as \"5,7,7,5\"";
+  static constexpr std::string_view kEmptyEnd =
+      "give the first stage no layer by --pp-partition-method, as in \"0,8,8,8\"";
   static constexpr std::string_view kEnds =
       "the embedding and the head count for no layer; give the layers of each stage to "
       "--pp-partition-method, as \"5,7,7,5\"";
@@ -107,7 +119,6 @@ std::span<const KnownFlag> flags_not_supported() {
       {"--profile-step-end", 1, kProfile},
       {"--profile-ranks", -1, kProfile},
       {"--use-pytorch-profiler", 0, kProfile},
-      {"--context-parallel-size", 1, kParallel},
       {"--num-layers-per-virtual-pipeline-stage", 1, kParallel},
       {"--num-virtual-stages-per-pipeline-rank", 1, kParallel},
       {"--microbatch-group-size-per-virtual-pipeline-stage", 1, kParallel},
@@ -120,6 +131,17 @@ std::span<const KnownFlag> flags_not_supported() {
       {"--distribute-saved-activations", 0, kShared},
       {"--partition-activations", 0, kShared},
       {"--checkpoint-in-cpu", 0, "what is kept stays on the device: leave the flag out"},
+      {"--geglu", 0, "give --glu-activation geglu"},
+      {"--init-method-xavier", 0, "use --init-method-std"},
+      {"--optimizer-cpu-offload", 0,
+       "the optimizer's state stays on the devices; --use-distributed-optimizer shares it among "
+       "them"},
+      {"--standalone-embedding-stage", 0, kEmptyEnd},
+      {"--virtual-pipeline-model-parallel-size", 1, kParallel},
+      {"--overlap-p2p-communication", 0,
+       "stages exchange tensors between micro-batches: leave it out"},
+      {"--tp-comm-overlap", 0,
+       "sums over tensor-parallel ranks are not cut into parts: leave it out"},
       {"--apply-residual-connection-post-layernorm", 0, kShape},
       {"--openai-gelu", 0, "its formula is the default tanh GELU: leave the flag out"},
       {"--onnx-safe", 0, "use --no-bias-gelu-fusion for the erf GELU"},

@@ -34,7 +34,7 @@ class ProblemList {
 // Sizes that make no model (shape_problems.cpp).
 void check_shape(const Config& config, ProblemList& problems);
 // Sizes that do not divide over the ranks (shape_problems.cpp).
-void check_shares(const Config& config, ProblemList& problems);
+void check_shares(const Config& config, bool has_shape, ProblemList& problems);
 // A text of --step-batch-size-schedule that is none is reported and cleared (batch_problems.cpp).
 void check_step_schedule(Config& config, ProblemList& problems);
 // Batch sizes and the run's length (batch_problems.cpp).

@@ -252,10 +252,12 @@ std::vector<std::string> problems_of(const Config& given) {
   check_step_schedule(config, p);
   check_curriculum(config, p);
   check_metric_curriculum(config, p);
+  const size_t before_shape = p.list.size();
   check_shape(config, p);
   const size_t before = p.list.size();
+  const bool has_shape = before == before_shape;
   check_limits(config, p);
-  if (p.list.size() == before) check_shares(config, p);  // nothing overflows
+  if (p.list.size() == before) check_shares(config, has_shape, p);  // nothing overflows
   check_recompute(config, p);
   check_duration(config, p);
   check_optimizer(config, p);

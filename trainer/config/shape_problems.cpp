@@ -125,7 +125,7 @@ void check_shape(const Config& c, ProblemList& p) {
            c.hidden_dropout);
 }
 
-void check_shares(const Config& c, ProblemList& p) {
+void check_shares(const Config& c, bool has_shape, ProblemList& p) {
   constexpr int64_t kMaxRanks = 1 << 20;
   const int64_t tp = c.tensor_model_parallel_size, pp = c.pipeline_model_parallel_size;
   p.required(tp, "--tensor-model-parallel-size");
@@ -137,7 +137,7 @@ void check_shares(const Config& c, ProblemList& p) {
            "the number of ranks, {}, is not a multiple of --tensor-model-parallel-size {} times "
            "--pipeline-model-parallel-size {}; start a multiple of {} (mpirun -n {} ...)",
            c.world_size, tp, pp, tp * pp, tp * pp);
-  if (c.world_size % (tp * pp) == 0 && c.num_layers > 0) {
+  if (c.world_size % (tp * pp) == 0 && has_shape) {
     try {
       // The size of the vocabulary, which may not be known yet, changes no stage that is refused.
       layers_of_stages(c.pp_partition_method, pp, model_shape(c, c.vocab_size.value_or(1)));
@@ -186,6 +186,10 @@ void check_recompute(const Config& c, ProblemList& p) {
   p.add_if(!c.recompute_modules.empty() && !is_selective,
            "--recompute-modules needs --recompute-granularity selective");
   for (const std::string& module : c.recompute_modules) {
+    const bool is_list = module.find(',') != std::string::npos;
+    p.add_if(is_list, "--recompute-modules {}: separate the parts by blanks, as in layernorm mlp",
+             module);
+    if (is_list) continue;
     const bool is_elsewhere = module == "moe" || module == "moe_act" ||
                               module == "shared_experts" || module == "mla_up_proj";
     p.add_if(is_elsewhere, "--recompute-modules {}: the model has no such part; leave it out",

@@ -258,6 +258,26 @@ TEST(Config, AllProblemsAreReportedAtOnce) {
           "--save ckpt needs --save-interval"));
 }
 
+// What the pipeline's stages share follows from the shape, which must be there first.
+TEST(Config, AMissingPartOfTheShapeIsNamed) {
+  const std::vector<std::string> kShape = {"--num-layers 2", "--hidden-size 32",
+                                           "--num-attention-heads 4", "--seq-length 16"};
+  for (size_t missing = 0; missing < kShape.size(); ++missing) {
+    for (const char* rest : {"", " 0"}) {
+      std::string arguments =
+          "--max-position-embeddings 16 --micro-batch-size 2 --train-iters 10 "
+          "--lr 1e-4 --data-path x ";
+      const std::string flag = kShape[missing].substr(0, kShape[missing].find(' '));
+      for (size_t i = 0; i < kShape.size(); ++i) {
+        if (i != missing) arguments += kShape[i] + " ";
+      }
+      if (*rest != 0) arguments += flag + rest;
+      EXPECT_THAT(problems_of(arguments),
+                  Contains(HasSubstr(flag + " is required and must be positive")));
+    }
+  }
+}
+
 struct Case {
   const char* arguments;
   const char* problem;
@@ -277,6 +297,9 @@ INSTANTIATE_TEST_SUITE_P(
              "--pad-vocab-size-to 50300 is not a multiple of --make-vocab-size-divisible-by 128"},
         Case{"--pad-vocab-size-to 128 --vocab-size 200",
              "--pad-vocab-size-to 128 is smaller than --vocab-size 200"},
+        Case{"--make-vocab-size-divisible-by 0", "--make-vocab-size-divisible-by must be positive"},
+        Case{"--recompute-granularity selective --recompute-modules layernorm,mlp",
+             "--recompute-modules layernorm,mlp: separate the parts by blanks"},
         Case{"--layernorm-epsilon 0", "--layernorm-epsilon must be positive"},
         Case{"--swiglu --glu-activation geglu",
              "--swiglu and --glu-activation geglu exclude each other"},

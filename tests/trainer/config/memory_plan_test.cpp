@@ -173,6 +173,14 @@ TEST_F(Advice, NamesTheOptionsThatCostLeastTime) {
   EXPECT_THAT(advice(4.8), testing::HasSubstr(", or with " + parts + "layernorm mlp ("));
   EXPECT_THAT(advice(25), testing::StartsWith("it would fit with " + full + " ("));
   EXPECT_THAT(advice(40), testing::StartsWith("no option that saves memory makes it fit"));
+  EXPECT_THAT(advice(60),
+              testing::HasSubstr("lower --micro-batch-size or the model, or share it among more "
+                                 "ranks: with full recomputation, --sequence-parallel it would fit "
+                                 "with --tensor-model-parallel-size"));
+  // A micro-batch of one sample cannot be smaller.
+  config_.micro_batch_size = 1;
+  EXPECT_THAT(advice(60), testing::HasSubstr("makes it fit: lower the model, or share it"));
+  config_.micro_batch_size = 4;
   // What the run does already is no advice.
   config_.checkpoint_activations = true;
   config_.logits_chunk = 1024;
