@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # weft-train on a real Slurm of four virtual nodes, by the job script that users submit (srun --mpi=pmix), as data-parallel ranks on CPUs:
 # a job that finishes; a signal before the time limit, upon which the job requeues itself; a node that dies, after which the job goes on on
-# other nodes. The numbers of every run are those of the straight one, to the bit.
+# other nodes; eight ranks of a recipe, as tensor, pipeline and data parallel pairs, of which a node dies. The numbers of every run are those of
+# the straight one, to the bit.
 . "$(dirname "$0")/test-lib.sh" || exit
-start_slurm 4
+start_slurm 5
 
 # The corpus: this repository's own text, and a vocabulary learned from it.
 export DATA_PATH=$work/data WEFT_HOME=$source_dir WEFT_BIN=$bin
@@ -16,8 +17,8 @@ find "$source_dir/jobs" "$source_dir/trainer" -type f \( -name '*.h' -o -name '*
 export NUM_LAYERS=2 HIDDEN_SIZE=64 NUM_ATTENTION_HEADS=2 SEQ_LENGTH=64 MICRO_BATCH_SIZE=2 GLOBAL_BATCH_SIZE=12 \
   EVAL_INTERVAL=100 EVAL_ITERS=1 SPLIT=90,10,0 DEVICE=cpu LR=1e-3 MIN_LR=1e-4 SAVE_INTERVAL=50 TRAIN_ITERS=300 OMP_NUM_THREADS=1 \
   VOCAB_FILE=$DATA_PATH/vocab.json MERGE_FILE=$DATA_PATH/merges.txt EXTRA_ARGS="--distributed-timeout-minutes 0.25"
-submit() { # NAME: the job script on three nodes; prints the job's number
-  SAVE_DIR=$work/$1 sbatch --parsable --nodes=3 --output="$work/$1.out" "$source_dir/jobs/2.distributed-training.sbatch"
+submit() { # NAME [NODES]: the job script on three nodes, or as many; prints the job's number
+  SAVE_DIR=$work/$1 sbatch --parsable --nodes="${2:-3}" --output="$work/$1.out" "$source_dir/jobs/2.distributed-training.sbatch"
 }
 state_is() { scontrol show job "$1" | grep -q "JobState=$2"; } # JOB STATE
 ended() { state_is "$1" COMPLETED || state_is "$1" FAILED; }
@@ -26,7 +27,7 @@ wait_for_end() { # JOB
   state_is "$1" COMPLETED || fail "job $1 failed"
 }
 numbers() { jq -r 'select(.lm_loss != null) | "\(.iteration) \(.lm_loss) \(.grad_norm)"' "$work/$1/metrics.jsonl"; }
-expect_straight() { diff <(numbers straight) <(numbers "$1") >"$work/$1.diff" || { head -5 "$work/$1.diff" >&2; fail "$1 differs from the straight run"; }; }
+expect_straight() { diff <(numbers "${2:-straight}") <(numbers "$1") >"$work/$1.diff" || { head -5 "$work/$1.diff" >&2; fail "$1 differs from the straight run"; }; }
 iteration_is_reached() { [ "$(numbers "$1" | tail -n 1 | cut -d' ' -f1)" -ge "$2" ]; } # NAME ITERATION
 
 echo "1. three nodes, a rank on each"
@@ -46,13 +47,17 @@ wait_for_end "$job"
 grep -q 'restart 1' "$work/signalled.out" || fail "the job was not requeued"
 expect_straight signalled
 
+kill_last_node() { # NAME JOB: waits for iteration 60, kills a node, sets `dead`, and waits for the end of the job
+  wait_for "iteration 60" iteration_is_reached "$1" 60
+  dead=$(scontrol show hostnames "$(scontrol show job "$2" | sed -n 's/^ *NodeList=//p')" | tail -n 1)
+  "$here/local-slurm-node.sh" kill "$dead"
+  wait_for "the second start" grep -q 'restart 1' "$work/$1.out"
+  wait_for_end "$2"
+}
+
 echo "3. a node dies: its rank is named, the job goes on on other nodes"
 job=$(submit lost)
-wait_for "iteration 60" iteration_is_reached lost 60
-dead=$(scontrol show hostnames "$(scontrol show job "$job" | sed -n 's/^ *NodeList=//p')" | tail -n 1)
-"$here/local-slurm-node.sh" kill "$dead"
-wait_for "the second start" grep -q 'restart 1' "$work/lost.out"
-wait_for_end "$job"
+kill_last_node lost "$job"
 grep -qE "error: rank 2 \($dead, process [0-9]+\)" "$work/lost.out" || grep -qi "node failure" "$work/lost.out" || fail "the dead node's rank is not named"
 expect_straight lost
 
@@ -61,4 +66,20 @@ status=0
 SRUN_MPI=none SAVE_DIR=$work/none sbatch --wait --nodes=2 --output="$work/none.out" "$source_dir/jobs/2.distributed-training.sbatch" || status=$?
 [ "$status" = 2 ] || fail "srun without MPI ended with $status, not 2"
 grep -q 'start the ranks with srun --mpi=pmix' "$work/none.out" || fail "no hint how to start"
+"$here/local-slurm-node.sh" start "$dead"
+
+echo "5. eight ranks, two on each of four nodes, as 2 x 2 x 2, by a recipe; a node dies"
+for setting in NUM_LAYERS=4 TENSOR_PARALLEL=2 PIPELINE_PARALLEL=2 MICRO_BATCH_SIZE=1 GLOBAL_BATCH_SIZE=16 TRAIN_ITERS=120 \
+  "RECIPE_ARGS=--use-distributed-optimizer --sequence-parallel --recompute-granularity full --recompute-method uniform"; do
+  echo ": \"\${${setting%%=*}:=${setting#*=}}\""
+  unset "${setting%%=*}"
+done >"$work/2x2x2.env"
+export RECIPE=$work/2x2x2.env RANKS_PER_NODE=2
+EXTRA_ARGS+=" --check-weights-interval 50"
+job=$(submit straight-2x2x2 4)
+wait_for_end "$job"
+grep -q '^0: using world size: 8, data-parallel-size: 2, tensor-model-parallel size: 2' "$work/straight-2x2x2.out" || fail "not 2 x 2 x 2"
+job=$(submit lost-2x2x2 4)
+kill_last_node lost-2x2x2 "$job"
+expect_straight lost-2x2x2 straight-2x2x2
 echo "passed"
