@@ -12,8 +12,7 @@ namespace weft {
 void TrainLoop::open_data() {
   print("> building train, validation, and test datasets ...\n");
   print(dataset_sizes_lines(sizes_, config_.full_validation));
-  DatasetOptions options = dataset_options(config_);
-  blends_ = options.blends;
+  DatasetOptions options = dataset_options(config_, blends_);
   if (cyclic_ && cyclic_ != options.cyclic) {
     print(fmt::format(
         " > --dataloader-type cyclic: the order stays that of --micro-batch-size {} and {} "

@@ -101,7 +101,7 @@ class TrainLoop {
   void write_manifest() const;
   DataLoaderOptions loader_options(int64_t first_sample) const;
   DataIdentity data_identity() const {
-    return {data_watch_.identities(), vocabulary_, unseen_ ? unseen_->sha256() : ""};
+    return {data_watch_.identities(), vocabulary_, unseen_ ? unseen_->sha256() : "", blends_};
   }
   static double ms_since(Clock::time_point start) {
     return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
@@ -117,14 +117,14 @@ class TrainLoop {
   BatchSchedule schedule_;
   std::deque<LockFile> locks_;  // one for each folder that this run writes to
   RunVocabulary vocabulary_;
-  DataWatch data_watch_;
+  const SplitBlends blends_;  // read once: the files that name datasets may be changed meanwhile
+  DataWatch data_watch_;      // of their prefixes
   std::shared_ptr<const UnseenDocuments> unseen_;  // with --unsee
   std::unique_ptr<Backend> backend_;
   ProcessGroups groups_;
   std::unique_ptr<StepProfiler> profiler_;  // with --profile-steps
   std::optional<DeviceCeilings> ceilings_;  // likewise, if they were measured
   DatasetTargetSizes sizes_;
-  SplitBlends blends_;                   // the names of datasets_
   std::optional<CyclicOptions> cyclic_;  // with --dataloader-type cyclic (resume.h)
   TrainingDatasets datasets_;
   std::unique_ptr<Trainer> trainer_;

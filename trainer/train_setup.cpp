@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
+#include <utility>
 
 #include "trainer/checkpoint/background_save.h"
 #include "trainer/checkpoint/checkpoint.h"
@@ -131,14 +132,14 @@ DatasetTargetSizes target_sizes(const Config& config, const BatchSchedule& sched
   return sizes;
 }
 
-DatasetOptions dataset_options(const Config& config) {
+DatasetOptions dataset_options(const Config& config, SplitBlends blends) {
   std::optional<CyclicOptions> cyclic;
   if (config.dataloader_type == "cyclic") {
     cyclic = {.micro_batch_size = config.micro_batch_size,
               .data_parallel_size = config.data_parallel_size(),
               .shards = !config.no_data_sharding};
   }
-  return {.blends = resolve_data_paths(config.data_paths()),
+  return {.blends = std::move(blends),
           .split = config.split,
           .order = config.sample_order,
           .sequence_length = config.seq_length,

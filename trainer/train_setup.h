@@ -62,8 +62,8 @@ RunPosition position_of(const ScalarState& scalars);
 // ramp-up.
 DatasetTargetSizes target_sizes(const Config& config, const BatchSchedule& schedule);
 
-// Returns what decides the samples of a run. Throws as resolve_data_paths().
-DatasetOptions dataset_options(const Config& config);
+// Returns what decides the samples of a run that reads these blends.
+DatasetOptions dataset_options(const Config& config, SplitBlends blends);
 
 // Reads the file of --unsee; null without one. Throws as UnseenDocuments.
 std::shared_ptr<const UnseenDocuments> read_unseen_documents(const Config& config);

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
 #include <system_error>
 
+#include "indexed_dataset/blends/blend_json.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/config/option_text.h"
 #include "trainer/limits.h"
@@ -61,7 +63,8 @@ TrainLoop::TrainLoop(const Config& config, const std::vector<std::string>& notes
       out_(out),
       schedule_(config),
       vocabulary_(find_run_vocabulary(config)),
-      data_watch_(dataset_prefixes(config)),
+      blends_(resolve_data_paths(config.data_paths())),
+      data_watch_(blends_.prefixes()),
       unseen_(read_unseen_documents(config)),
       lr_(lr_settings(config)) {
   check_padding(config_, vocabulary_);
@@ -142,6 +145,9 @@ Facts TrainLoop::facts() const {
       "the vocabulary",
       fmt::format("{} tokens, {} ends documents {} {}", vocabulary_.num_tokens,
                   vocabulary_.end_of_document, vocabulary_.vocab_sha256, vocabulary_.merge_sha256));
+  facts.emplace_back(
+      "the blends of the datasets",
+      to_json(blends_).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   for (const DatasetIdentity& dataset : data_watch_.identities())
     facts.emplace_back("the dataset " + dataset.prefix, describe(dataset));
   return facts;
@@ -281,12 +287,11 @@ void TrainLoop::load(int64_t saved_iteration, const Resume& resume) {
 }
 
 void TrainLoop::write_manifest() const {
-  const std::vector<std::string> prefixes = dataset_prefixes(config_);
+  const std::vector<std::string> prefixes = blends_.prefixes();
   write_run_manifest(config_.run_folder(),
                      {.config = config_,
                       .device = backend_->description(),
                       .dataset_prefix = prefixes.size() == 1 ? prefixes.front() : "",
-                      .blends = blends_,
                       .cyclic = cyclic_,
                       .data = data_identity(),
                       .unseen = unseen_.get(),

@@ -119,6 +119,9 @@ void check_agreement(const Json& checkpoint, const Json& segment, const std::str
   if (data.contains("datasets") && segment.contains("datasets") &&
       data["datasets"] != segment["datasets"])
     refuse("the list of datasets", data["datasets"].dump(), segment["datasets"].dump());
+  // Older versions kept no blends in checkpoints.
+  if (data.contains("blends") && segment.contains("blends") && data["blends"] != segment["blends"])
+    refuse("the blend of its datasets", data["blends"].dump(), segment["blends"].dump());
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <sstream>
+#include <tuple>
 
 #include "indexed_dataset/process/exit_code.h"
 #include "tests/trainer/training_run.h"
@@ -81,11 +83,94 @@ TEST_F(BlendRun, CheckpointsKnowEveryDataset) {
   Arguments other_weights = weighted_;
   other_weights[1] = "0.5";
   ASSERT_EQ(run(blend("run", 20, other_weights, {"--exit-interval", "10"})), 0) << output();
-  EXPECT_THAT(output(), HasSubstr("--data-path was"));
+  EXPECT_THAT(output(), HasSubstr("--data-path: training dataset 1 was 0.25 " + prefix_ +
+                                  " when the checkpoint was saved and is 0.5 " + prefix_));
 
   write_tiny_dataset(folder_ / "other", 81);
   EXPECT_EQ(run(blend("run", 20, weighted_)), static_cast<int>(ExitCode::kBadInput)) << output();
   EXPECT_THAT(output(), HasSubstr("the dataset " + other_ + " was replaced or changed"));
+}
+
+TEST_F(BlendRun, AChangedFileOfListsIsToldAndEachPartOfTheRunIsShownAsItWas) {
+  const std::string list = (folder_ / "list.txt").string();
+  const Arguments data = {"--data-args-path", list, "--split", "90,5,5"};
+  write_file_atomically(list, "0.25 " + prefix_ + " 0.75 " + other_);
+  ASSERT_EQ(run(blend("run", 20, data, {"--exit-interval", "5"})), 0) << output();
+  write_file_atomically(list, "0.9 " + prefix_ + "\n0.75 " + other_);
+  ASSERT_EQ(run(blend("run", 20, data, {"--exit-interval", "10"})), 0) << output();
+  EXPECT_THAT(output(),
+              HasSubstr("WARNING: --data-args-path " + list + ": training dataset 1 was 0.25 " +
+                        prefix_ + " when the checkpoint was saved and is 0.9 " + prefix_ +
+                        " now: samples from here on may be others than without the change"));
+  // Iterations of the first part took its blend, those of the second one the other.
+  write_file_atomically(list, "1 " + other_);
+  const auto inspect = [&](const Arguments& of_run, const Arguments& which) {
+    Arguments all = {std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-data", "inspect", "samples",
+                     "--format", "jsonl"};
+    all.insert(all.end(), of_run.begin(), of_run.end());
+    all.insert(all.end(), which.begin(), which.end());
+    EXPECT_EQ(wait(start_program(all)), 0) << output();
+    std::vector<std::string> shown;
+    std::istringstream in(output());
+    for (std::string line; std::getline(in, line);) {
+      nlohmann::json sample = nlohmann::json::parse(line, nullptr, false);
+      if (sample.is_object())
+        shown.push_back(sample.at("dataset").dump() + sample.at("parts").dump());
+    }
+    return shown;
+  };
+  const std::string folder = (folder_ / "run").string();
+  for (const auto& [iteration, weight, first, last] :
+       {std::tuple{"5", "0.25", "32", "40"}, {"6", "0.9", "40", "48"}}) {
+    const auto expected =
+        inspect({"--data-path", weight, prefix_, "0.75", other_, "--split", "90,5,5",
+                 "--seq-length", "16", "--train-iters", "20", "--global-batch-size", "8"},
+                {"--sample-range", first, last});
+    ASSERT_THAT(expected, SizeIs(8));
+    EXPECT_EQ(inspect({"--run", folder}, {"--iteration", iteration}), expected);
+    EXPECT_EQ(inspect({"--load", folder}, {"--iteration", iteration}), expected);
+  }
+  // A manifest of another blend than the checkpoint's is refused.
+  nlohmann::ordered_json manifest =
+      nlohmann::ordered_json::parse(read_file(folder_ / "run/run_manifest.json"));
+  manifest.at("blends").at("train").at(0).at("weights").at(0) = 0.5;
+  write_file_atomically(folder_ / "run/run_manifest.json", manifest.dump());
+  EXPECT_EQ(wait(start_program({std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-data", "inspect",
+                                "samples", "--load", folder, "--iteration", "6"})),
+            static_cast<int>(ExitCode::kBadInput));
+  EXPECT_THAT(output(), HasSubstr("the blend of its datasets is"));
+}
+
+TEST_F(BlendRun, AScheduleMayBeChangedBehindTheSamplesThatWereTaken) {
+  const std::string file = (folder_ / "schedule.json").string();
+  Arguments data = weighted_;
+  data.insert(data.end(), {"--blend-schedule", file});
+  const auto entry = [&](int64_t from, const std::string& weight) {
+    return nlohmann::json{{"from_samples", from}, {"blend", {weight, prefix_, "0.5", other_}}};
+  };
+  const auto write = [&](const nlohmann::json& entries) {
+    write_file_atomically(file, entries.dump());
+  };
+  const nlohmann::json taken = entry(20, "1.5");
+  const auto changed = nlohmann::json::array({taken, entry(56, "0.1"), entry(100, "9")});
+  write(changed);
+  ASSERT_EQ(run(blend("whole", 20, data)), 0) << output();
+  write(nlohmann::json::array({taken, entry(60, "3")}));
+  ASSERT_EQ(run(blend("parts", 20, data, {"--exit-interval", "7"})), 0) << output();
+  write(changed);
+  ASSERT_EQ(run(blend("parts", 20, data)), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("WARNING: --blend-schedule " + file +
+                                  ": entry 2 was from sample 60 on 3 " + prefix_));
+  EXPECT_THAT(output(), HasSubstr("it loses and repeats none, and samples from 56 on"));
+  EXPECT_EQ(trajectory("parts"), trajectory("whole"));
+
+  // An entry that was followed already stays.
+  write(nlohmann::json::array({entry(20, "1.4")}));
+  EXPECT_EQ(run(blend("parts", 30, data, {"--override-lr-scheduler"})),
+            static_cast<int>(ExitCode::kUsage));
+  EXPECT_THAT(output(), HasSubstr("of entry 1, from sample 20 on, dataset 1 was 1.5 " + prefix_));
+  EXPECT_THAT(output(),
+              HasSubstr("some would come twice and others not at all; give the schedule"));
 }
 
 TEST_F(BlendRun, EachValidationGroupIsEvaluated) {

@@ -20,6 +20,7 @@
 #include "tests/trainer/model_fixture.h"
 #include "tests/trainer/ranks/thread_ranks.h"
 #include "tests/trainer/tiny_dataset.h"
+#include "trainer/checkpoint/argument_changes.h"
 #include "trainer/config/option_text.h"
 #include "trainer/data/loader_plan.h"
 #include "trainer/limits.h"
@@ -740,7 +741,6 @@ TEST(RunManifest, HoldsTheArgumentsThatMapIterationsToSamples) {
   write_run_manifest(folder / "run", {.config = config,
                                       .device = "CPU",
                                       .dataset_prefix = "/data/p",
-                                      .blends = {},
                                       .data = data_of_run(),
                                       .padded_vocabulary_size = 128,
                                       .num_parameters = 5,

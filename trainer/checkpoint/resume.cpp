@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "trainer/checkpoint/architecture.h"
+#include "trainer/checkpoint/argument_changes.h"
+#include "trainer/checkpoint/blend_changes.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/config/option_text.h"
 
@@ -42,159 +43,13 @@ std::optional<CyclicOptions> cyclic_order_of(const std::string& saved_arguments,
       .shards = !config.no_data_sharding};
 }
 
-// A reshaping curriculum goes on with the next token, any other run with the next sample. Where some
-// sequences were shorter, the one does not tell the other.
-void check_curriculum_mode(const CheckpointInfo& checkpoint, const Config& config) {
-  const auto saved =
-      nlohmann::json::parse(checkpoint.arguments_json, nullptr, /*allow_exceptions=*/false);
-  if (!saved.is_object() || !saved.contains("curriculum_mode")) return;
-  const auto text = [&](const char* name) {
-    return saved.contains(name) && saved[name].is_string() ? saved[name].get<std::string>() : "";
-  };
-  const bool reshaped =
-      !text("curriculum_schedule_type").empty() && text("curriculum_mode") == "reshape";
-  const int64_t samples = checkpoint.scalars.consumed_samples;
-  if (reshaped == config.length_curriculum().reshapes() ||
-      checkpoint.scalars.consumed_tokens == samples * config.seq_length)
-    return;
-  throw std::invalid_argument(fmt::format(
-      "the checkpoint was saved {} --curriculum-mode reshape, after {} samples of {} tokens in all, and "
-      "this run is {} it: it would repeat or lose tokens; resume with the mode that the run had, or "
-      "start another run with --finetune",
-      reshaped ? "with" : "without", samples, checkpoint.scalars.consumed_tokens,
-      reshaped ? "without" : "with"));
-}
-
-// The steps of a curriculum by difficulty begin with draws that follow from the sizes of all batches. With
-// other sizes it would repeat or leave out samples.
-void check_batch_sizes_of_draws(const CheckpointInfo& checkpoint, const Config& config) {
-  const auto saved =
-      nlohmann::json::parse(checkpoint.arguments_json, nullptr, /*allow_exceptions=*/false);
-  if (config.curriculum_metrics.empty() || !saved.is_object() ||
-      !saved.contains("curriculum_metrics") || !saved["curriculum_metrics"].is_string())
-    return;
-  const auto ours = nlohmann::json::parse(resolved_json(config));
-  for (const auto& [name, flag] :
-       {std::pair("global_batch_size", "--global-batch-size"),
-        std::pair("rampup_batch_size", "--rampup-batch-size"),
-        std::pair("step_batch_size_schedule", "--step-batch-size-schedule")}) {
-    if (!saved.contains(name) || saved[name] == ours[name]) continue;
-    throw std::invalid_argument(fmt::format(
-        "{} was {} when the checkpoint was saved and is {} now: the iterations of --curriculum-metrics "
-        "would begin with other samples, and some would come twice or not at all; resume with the old "
-        "batch sizes, or start another run with --finetune",
-        flag, saved[name].dump(), ours[name].dump()));
-  }
-}
-
 LrConflict lr_conflict(const Config& config) {
   if (config.override_lr_scheduler) return LrConflict::kCommandLineWins;
   if (config.use_checkpoint_lr_scheduler) return LrConflict::kCheckpointWins;
   return LrConflict::kFail;
 }
 
-// Returns what a changed argument does to the rest of the run: the end of a warning.
-const char* words_of(ChangeEffect effect) {
-  switch (effect) {
-    case ChangeEffect::kMovesSamples:
-      return "samples from here on may be others than without the change";
-    case ChangeEffect::kMovesEvaluations:
-      return "evaluations from here on may take other samples than without the change";
-    case ChangeEffect::kGoesOn:
-      break;
-  }
-  return "the run goes on with the new value";
-}
-
-std::string flag_of(std::string argument) {
-  std::replace(argument.begin(), argument.end(), '_', '-');
-  return "--" + argument;
-}
-
-// The only dataset of a run is known by its bytes (compare_data), wherever it lies. Of several, the bytes do
-// not tell which of them is for training.
-bool names_one_dataset(const std::string& argument, const nlohmann::json& value) {
-  return argument == "data_path" && value.is_array() && value.size() == 1;
-}
-
-// Says which arguments a run changes that it may change. The number of consumed samples tells its
-// position only while the order of samples stays; the others change what it learns.
-std::vector<std::string> argument_differences(const std::string& saved_arguments,
-                                              const Config& config) {
-  auto saved = nlohmann::json::parse(saved_arguments, nullptr, /*allow_exceptions=*/false);
-  // Versions without the option had no curriculum.
-  for (const char* name : {"curriculum_schedule_type", "curriculum_metrics"}) {
-    if (saved.is_object() && !saved.contains(name)) saved[name] = nullptr;
-  }
-  const auto ours = nlohmann::json::parse(resolved_json(config));
-  std::vector<std::string> differences;
-  for (const auto& [name, effect] : announced_arguments()) {
-    if (!saved.is_object() || !saved.contains(name) || saved[name] == ours[name]) continue;
-    if (names_one_dataset(name, saved[name]) && names_one_dataset(name, ours[name])) continue;
-    differences.push_back(fmt::format("{} was {} when the checkpoint was saved and is {} now: {}",
-                                      flag_of(name), saved[name].dump(), ours[name].dump(),
-                                      words_of(effect)));
-  }
-  return differences;
-}
-
 }  // namespace
-
-std::span<const AnnouncedArgument> announced_arguments() {
-  using enum ChangeEffect;
-  static constexpr AnnouncedArgument kArguments[] = {
-      {"split", kMovesSamples},
-      {"data_path", kMovesSamples},
-      {"data_args_path", kMovesSamples},
-      {"per_split_data_args_path", kMovesSamples},
-      {"train_data_path", kMovesSamples},
-      {"train_weighted_split_paths", kMovesSamples},
-      {"blend_schedule", kMovesSamples},
-      {"dataloader_type", kMovesSamples},
-      {"no_data_sharding", kMovesSamples},
-      {"sample_order", kMovesSamples},
-      {"curriculum_metrics", kMovesSamples},
-      {"curriculum_metrics_seed", kMovesSamples},
-      {"mid_level_dataset_surplus", kMovesSamples},
-      {"seq_length", kMovesSamples},
-      {"seed", kMovesSamples},
-      {"train_iters", kMovesSamples},
-      {"train_samples", kMovesSamples},
-      {"valid_data_path", kMovesEvaluations},
-      {"valid_weighted_split_paths", kMovesEvaluations},
-      {"test_data_path", kMovesEvaluations},
-      {"test_weighted_split_paths", kMovesEvaluations},
-      {"eval_iters", kMovesEvaluations},
-      {"eval_interval", kMovesEvaluations},
-      {"full_validation", kMovesEvaluations},
-      {"global_batch_size", kGoesOn},
-      {"rampup_batch_size", kGoesOn},
-      {"step_batch_size_schedule", kGoesOn},
-      {"bf16", kGoesOn},
-      {"attention_dropout", kGoesOn},
-      {"hidden_dropout", kGoesOn},
-      {"adam_beta1", kGoesOn},
-      {"adam_beta2", kGoesOn},
-      {"adam_eps", kGoesOn},
-      {"weight_decay", kGoesOn},
-      {"clip_grad", kGoesOn},
-      {"eod_mask_loss", kGoesOn},
-      {"reset_position_ids", kGoesOn},
-      {"reset_attention_mask", kGoesOn},
-      {"dataloader_inter_document_masking", kGoesOn},
-      {"train_tokens", kGoesOn},
-      {"curriculum_schedule_type", kGoesOn},
-      {"curriculum_mode", kGoesOn},
-      {"curriculum_min_difficulty", kGoesOn},
-      {"curriculum_max_difficulty", kGoesOn},
-      {"curriculum_total_step", kGoesOn},
-      {"curriculum_difficulty_step", kGoesOn},
-      {"curriculum_root_degree", kGoesOn},
-      {"curriculum_difficulty", kGoesOn},
-      {"curriculum_max_step", kGoesOn},
-  };
-  return kArguments;
-}
 
 CheckpointInfo checkpoint_info(const RunState& state, const ModelShape& shape, const Config& config,
                                const DataIdentity& data) {
@@ -287,8 +142,11 @@ Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape, co
                              " does not fit the data of this run: " + data_changes.refused.front());
   }
 
-  check_curriculum_mode(checkpoint, config);
-  check_batch_sizes_of_draws(checkpoint, config);
+  check_place_is_known(checkpoint, config);
+  const int64_t num_behind = config.length_curriculum().samples_begun(
+      {checkpoint.scalars.consumed_samples, checkpoint.scalars.consumed_tokens});
+  const DataDifferences blend_changes = compare_blends(checkpoint.data, data, num_behind, config);
+  if (!blend_changes.refused.empty()) throw std::invalid_argument(blend_changes.refused.front());
 
   const LrSettings saved{.max_lr = checkpoint.max_lr,
                          .min_lr = checkpoint.min_lr,
@@ -308,8 +166,8 @@ Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape, co
                           .cyclic = cyclic_order_of(checkpoint.arguments_json, config)},
                 .load_optimizer = checkpoint.has_optimizer && !config.no_load_optim,
                 .warnings = std::move(data_changes.allowed)};
-  for (std::string& change : argument_differences(checkpoint.arguments_json, config))
-    resume.warnings.push_back(std::move(change));
+  for (const auto& changes : {blend_changes.allowed, argument_differences(checkpoint, config)})
+    resume.warnings.insert(resume.warnings.end(), changes.begin(), changes.end());
   if (!resume.load_optimizer) resume.state.scalars.adam_step = 0;
   return resume;
 }

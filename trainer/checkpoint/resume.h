@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -42,15 +41,6 @@ bool loads_from_its_save_folder(const Config& config);
 // the checkpoints in --save, unless --overwrite asks for that. `loads` tells whether it loads one.
 void check_save_folder(const Config& config, bool loads);
 
-// An argument that a resumed run may change, and what that does, which the log then tells. An argument that
-// is not listed is compared by a check of its own, or changes no number that a run computes.
-enum class ChangeEffect { kMovesSamples, kMovesEvaluations, kGoesOn };
-struct AnnouncedArgument {
-  const char* name;  // as in manifests
-  ChangeEffect effect;
-};
-std::span<const AnnouncedArgument> announced_arguments();
-
 struct Resume {
   RunState state;
   bool load_optimizer = true;
@@ -61,7 +51,8 @@ struct Resume {
 // Checks that a checkpoint fits this run and says where the run goes on. With --finetune, and from
 // imported weights, it starts at iteration 0. From weights saved with --no-save-optim, or with
 // --no-load-optim, it goes on with a fresh optimizer. Throws std::invalid_argument, which names
-// every difference of the architecture, and where the learning-rate schedules differ (reconcile());
+// every difference of the architecture, where the learning-rate schedules differ (reconcile()), and where
+// samples would come twice or not at all (check_place_is_known(), compare_blends());
 // std::runtime_error where the bytes of the dataset were changed under its name, or its vocabulary
 // is another one.
 Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape, const Config& config,

@@ -10,6 +10,7 @@
 #include <thread>
 #include <unordered_map>
 
+#include "indexed_dataset/blends/blend_json.h"
 #include "indexed_dataset/process/parallel_for.h"
 #include "indexed_dataset/process/parse_json.h"
 
@@ -128,17 +129,19 @@ Json to_json(const DataIdentity& data) {
   Json datasets = Json::array();
   for (const DatasetIdentity& dataset : data.datasets) datasets.push_back(to_json(dataset));
   const RunVocabulary& vocabulary = data.vocabulary;
-  return {{"datasets", datasets},
-          {"unsee_sha256", data.unsee_sha256},
-          {"vocabulary",
-           {{"size", vocabulary.num_tokens},
-            {"source", vocabulary.source},
-            {"vocab_file", vocabulary.vocab_file},
-            {"vocab_sha256", vocabulary.vocab_sha256},
-            {"merge_file", vocabulary.merge_file},
-            {"merge_sha256", vocabulary.merge_sha256},
-            {"end_of_document", vocabulary.end_of_document},
-            {"end_of_document_source", vocabulary.end_of_document_source}}}};
+  Json json = {{"datasets", datasets},
+               {"unsee_sha256", data.unsee_sha256},
+               {"vocabulary",
+                {{"size", vocabulary.num_tokens},
+                 {"source", vocabulary.source},
+                 {"vocab_file", vocabulary.vocab_file},
+                 {"vocab_sha256", vocabulary.vocab_sha256},
+                 {"merge_file", vocabulary.merge_file},
+                 {"merge_sha256", vocabulary.merge_sha256},
+                 {"end_of_document", vocabulary.end_of_document},
+                 {"end_of_document_source", vocabulary.end_of_document_source}}}};
+  if (data.has_blends()) json["blends"] = to_json(data.blends);
+  return json;
 }
 
 DataIdentity data_identity_from_json(const Json& json) {
@@ -146,6 +149,7 @@ DataIdentity data_identity_from_json(const Json& json) {
   for (const Json& dataset : json.at("datasets"))
     data.datasets.push_back(dataset_identity_from_json(dataset));
   data.unsee_sha256 = json.value("unsee_sha256", "");  // older versions had no --unsee
+  if (json.contains("blends")) data.blends = split_blends_from_json(json["blends"]);
   const Json& vocabulary = json.at("vocabulary");
   vocabulary.at("size").get_to(data.vocabulary.num_tokens);
   vocabulary.at("source").get_to(data.vocabulary.source);

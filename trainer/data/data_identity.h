@@ -1,6 +1,7 @@
 // Ties a run to the bytes that it reads. Checkpoints and run manifests hold the identity of the
-// dataset and of its vocabulary, so that a dataset which was replaced under the same name, or a
-// vocabulary of equal size with other entries, is noticed.
+// datasets and of their vocabulary, so that a dataset which was replaced under the same name, or a
+// vocabulary of equal size with other entries, is noticed; and the blends of the datasets, so that a
+// file which names them is not needed again.
 #pragma once
 
 #include <sys/stat.h>
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "indexed_dataset/blends/data_paths.h"
 #include "indexed_dataset/soundness/dataset_identity.h"
 #include "trainer/data/run_vocabulary.h"
 
@@ -21,9 +23,14 @@ struct DataIdentity {
   std::vector<DatasetIdentity> datasets;
   RunVocabulary vocabulary;
   std::string unsee_sha256 = {};  // of the file of --unsee; "" without one
+  // What the options named when the run began, and the files that they name; without any dataset in
+  // imported weights and in checkpoints of older versions.
+  SplitBlends blends = {};
+
+  bool has_blends() const { return !blends.prefixes().empty(); }
 };
 
-// {"datasets": [...], "vocabulary": {...}}. from_json() throws std::runtime_error or a JSON
+// {"datasets": [...], "vocabulary": {...}, "blends": {...}}. from_json() throws std::runtime_error or a JSON
 // exception for anything else.
 nlohmann::ordered_json to_json(const DataIdentity& data);
 DataIdentity data_identity_from_json(const nlohmann::ordered_json& json);

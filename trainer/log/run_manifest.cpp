@@ -84,7 +84,7 @@ void write_run_manifest(const std::filesystem::path& run_folder, const RunManife
                              ? Json()
                              : Json(fs::absolute(manifest.dataset_prefix).string())},
       {"working_directory", fs::current_path().string()},
-      {"blends", to_json(manifest.blends)},
+      {"blends", to_json(manifest.data.blends)},
       {"data_parallel_size", manifest.config.data_parallel_size()},
       {"cyclic_order", json_of(manifest.cyclic)},
       {"dataset_samples",

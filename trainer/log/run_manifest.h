@@ -12,7 +12,6 @@
 #include <optional>
 #include <string>
 
-#include "indexed_dataset/blends/data_paths.h"
 #include "indexed_dataset/run_folder/unseen_documents.h"
 #include "indexed_dataset/samples/cyclic_order.h"
 #include "trainer/config/config.h"
@@ -25,10 +24,8 @@ struct RunManifest {
   std::string device;
   // Written as an absolute path: a run is inspected from anywhere. Empty where there are several.
   std::string dataset_prefix;
-  // The blends are those of the options, and of the files that they name, at the start; the manifest has
-  // "working_directory" for relative prefixes.
-  const SplitBlends& blends;
   std::optional<CyclicOptions> cyclic = {};  // with --dataloader-type cyclic
+  // The manifest has "working_directory" for relative prefixes of the blends.
   const DataIdentity& data;
   const UnseenDocuments* unseen = nullptr;  // with --unsee
   int64_t padded_vocabulary_size = 0, num_parameters = 0;

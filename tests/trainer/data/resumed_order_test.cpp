@@ -161,8 +161,10 @@ class ResumedOrder : public testing::Test {
     const TrainingDatasets plain = build({});
     std::vector<int64_t> scores(static_cast<size_t>(plain.train->num_samples()));
     for (int64_t& score : scores) score = choose.between(0, 30);
-    write_metric_files(folder_ / "metrics", {.name = "score"}, scores,
-                       describe_order(*plain.train, order_arguments(dataset_options(config_))));
+    write_metric_files(
+        folder_ / "metrics", {.name = "score"}, scores,
+        describe_order(*plain.train, order_arguments(dataset_options(
+                                         config_, resolve_data_paths(config_.data_paths())))));
     config_.curriculum_metrics =
         R"({"score": {"index_to_sample_path": ")" +
         (folder_ / "metrics" / "score" / "score_index_to_sample").string() +
@@ -190,7 +192,7 @@ class ResumedOrder : public testing::Test {
   // As a program of these ranks does that goes on with the run (train_data.cpp).
   TrainingDatasets build(const Ranks& ranks) {
     const Config config = config_of(ranks);
-    DatasetOptions options = dataset_options(config);
+    DatasetOptions options = dataset_options(config, resolve_data_paths(config.data_paths()));
     if (cyclic_) options.cyclic = cyclic_;
     cyclic_ = options.cyclic;
     return build_training_datasets(options, target_sizes(config, BatchSchedule(config)));

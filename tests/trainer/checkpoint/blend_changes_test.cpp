@@ -1,0 +1,190 @@
+// Tells what a resumed run changes in the blends of its checkpoint.
+#include "trainer/checkpoint/blend_changes.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "indexed_dataset/storage/file_io.h"
+#include "tests/temporary_folder.h"
+
+namespace weft {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr int64_t kBehind = 100;  // samples that were begun before the checkpoint
+
+class BlendChanges : public testing::Test {
+ protected:
+  Config config_with(const std::vector<std::string>& data_path, const std::string& schedule = "") {
+    Config config;
+    config.seq_length = 10;
+    config.data_path = data_path;
+    if (schedule.empty()) return config;
+    config.blend_schedule = (folder_ / "schedule.json").string();
+    write_file_atomically(config.blend_schedule, schedule);
+    return config;
+  }
+  // As a run of these options reads it, and as its checkpoint keeps it. The last letter of a prefix stands
+  // for the bytes.
+  static DataIdentity data_of(const Config& config) {
+    DataIdentity data;
+    data.blends = resolve_data_paths(config.data_paths());
+    for (const std::string& prefix : data.blends.prefixes())
+      data.datasets.push_back({.prefix = prefix, .bin_xxh3 = static_cast<uint64_t>(prefix.back())});
+    return data_identity_from_json(
+        nlohmann::ordered_json::parse(to_json(data).dump()));  // through a manifest
+  }
+  DataDifferences changes(const DataIdentity& saved, const Config& config) {
+    return compare_blends(saved, data_of(config), kBehind, config);
+  }
+  // Changes between two runs that only these files tell apart.
+  DataDifferences schedule_changes(const std::string& saved, const std::string& ours) {
+    const std::vector<std::string> data = {"0.5", "/d/a", "0.5", "/d/b"};
+    const DataIdentity before = data_of(config_with(data, saved));
+    return changes(before, config_with(data, ours));
+  }
+  static std::string entry(const std::string& from, const std::string& blend) {
+    return fmt::format(R"({{{}, "blend": "{}"}})", from, blend);
+  }
+  static std::string list(const std::string& entries) { return fmt::format("[{}]", entries); }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(BlendChanges, AListIsReadNotItsName) {
+  Config config = config_with({});
+  config.data_args_path = (folder_ / "list.txt").string();
+  write_file_atomically(config.data_args_path, "0.3 /d/a 0.5 /d/b 0.2 /d/c");
+  const DataIdentity saved = data_of(config);
+  EXPECT_THAT(changes(saved, config).allowed, IsEmpty());
+  // The same blend, named in another way; and spelled otherwise, from another folder.
+  EXPECT_THAT(changes(saved, config_with({"0.3", "/d/a", "0.5", "/d/b", "0.2", "/d/c"})).allowed,
+              IsEmpty());
+  EXPECT_THAT(
+      changes(saved, config_with({"0.30", "/moved/a", "0.5", "/moved/b", "0.2", "/d/c"})).allowed,
+      IsEmpty());
+  write_file_atomically(config.data_args_path, "0.3 /d/a 0.4 /d/b 0.2 /d/c");
+  EXPECT_THAT(
+      changes(saved, config).allowed,
+      ElementsAre("--data-args-path " + config.data_args_path +
+                  ": training dataset 2 was 0.5 /d/b when the checkpoint was saved and is 0.4 /d/b "
+                  "now: samples from here on may be others than without the change"));
+  write_file_atomically(config.data_args_path, "0.3 /d/a 0.2 /d/c");
+  EXPECT_THAT(changes(saved, config).allowed,
+              ElementsAre(HasSubstr("training dataset 2 was 0.5 /d/b when the checkpoint was saved "
+                                    "and is 0.2 /d/c now (2 datasets differ)")));
+  EXPECT_THAT(changes(saved, config).refused, IsEmpty());
+  // Bytes tell swapped datasets apart.
+  EXPECT_THAT(changes(saved, config_with({"0.3", "/d/b", "0.5", "/d/a", "0.2", "/d/c"})).allowed,
+              SizeIs(1));
+}
+
+TEST_F(BlendChanges, EachSplitOfAFileIsCompared) {
+  Config config = config_with({});
+  config.per_split_data_args_path = (folder_ / "splits.json").string();
+  const auto write = [&](const std::string& train, const std::string& valid,
+                         const std::string& test) {
+    write_file_atomically(
+        config.per_split_data_args_path,
+        nlohmann::json{{"train", train}, {"valid", valid}, {"test", test}}.dump());
+  };
+  write("0.3 /d/a 0.7 /d/b", "/d/c", "/d/e");
+  const DataIdentity saved = data_of(config);
+  EXPECT_THAT(changes(saved, config).allowed, IsEmpty());
+  write("0.3 /d/a 0.7 /d/b", "1 /d/c 2 /d/b", "/d/f");
+  const std::string option = "--per-split-data-args-path " + config.per_split_data_args_path;
+  EXPECT_THAT(
+      changes(saved, config).allowed,
+      ElementsAre(AllOf(HasSubstr(option + ": validation dataset 1 was 0:1 /d/c when"),
+                        HasSubstr("is 1 0:1 /d/c now (2 datasets differ): evaluations from here")),
+                  AllOf(HasSubstr(option + ": test dataset 1 was 0:1 /d/e when"),
+                        HasSubstr("evaluations from here on may take other samples"))));
+  write("0.3 /d/a 0.6 /d/b", "/d/c", "/d/e");
+  EXPECT_THAT(changes(saved, config).allowed,
+              ElementsAre(AllOf(HasSubstr(option + ": training dataset 2 was 0.7 0:1 /d/b"),
+                                HasSubstr("samples from here on may be others"))));
+}
+
+TEST_F(BlendChanges, SharesAndNamesOfGroupsAreCompared) {
+  Config config = config_with({});
+  config.train_weighted_split_paths = {"t: 1 0:0.9 /d/a"};
+  config.valid_weighted_split_paths = {"v: 1 0.9:1 /d/a", "w: 1 0.9:1 /d/b"};
+  const DataIdentity saved = data_of(config);
+  EXPECT_THAT(changes(saved, config).allowed, IsEmpty());
+  config.train_weighted_split_paths = {"t: 1 0:0.8 /d/a"};
+  config.valid_weighted_split_paths = {"v: 1 0.9:1 /d/a", "x: 1 0.9:1 /d/b"};
+  EXPECT_THAT(
+      changes(saved, config).allowed,
+      ElementsAre(HasSubstr("--train-weighted-split-paths: training dataset 1 was t: 0:0.9 /d/a"),
+                  HasSubstr("--valid-weighted-split-paths: validation dataset 2 was w: 0.9:1")));
+}
+
+TEST_F(BlendChanges, AScheduleIsRefusedInFrontOfTheSamplesAndToldBehindThem) {
+  const std::string first = entry(R"("from_samples": 60)", "1 /d/a 2 /d/b"),
+                    second = entry(R"("from_samples": 100)", "1 /d/a 3 /d/c");
+  EXPECT_THAT(schedule_changes(list(first), list(first)).allowed, IsEmpty());
+  EXPECT_THAT(schedule_changes(list(first), list(first)).refused, IsEmpty());
+  // Sample 100 is the first one that was not begun.
+  const DataDifferences added = schedule_changes(list(first), list(first + "," + second));
+  EXPECT_THAT(added.refused, IsEmpty());
+  EXPECT_THAT(added.allowed,
+              ElementsAre(AllOf(HasSubstr("schedule.json: entry 2 was none when the checkpoint was "
+                                          "saved and is from sample 100 on 1 /d/a 3 /d/c now"),
+                                HasSubstr("samples from 100 on follow the new schedule"))));
+  EXPECT_THAT(schedule_changes("[]", list(second)).allowed, SizeIs(1));
+  EXPECT_THAT(schedule_changes(list(second), "").allowed, SizeIs(1)) << "the option was left out";
+  const auto refused = [&](const std::string& saved, const std::string& ours) {
+    const DataDifferences changes = schedule_changes(saved, ours);
+    EXPECT_THAT(changes.allowed, IsEmpty());
+    return changes.refused.empty() ? "" : changes.refused.front();
+  };
+  EXPECT_THAT(refused(list(first), ""),
+              AllOf(HasSubstr("--blend-schedule: entry 1 was from sample 60 on 1 /d/a 2 /d/b when "
+                              "the checkpoint was saved and is none now, and the run has begun 100 "
+                              "samples: some would come twice and others not at all"),
+                    HasSubstr("in which entries from sample 100 on may differ"),
+                    HasSubstr("or start another run with --finetune")));
+  EXPECT_THAT(refused("", list(first)), HasSubstr("entry 1 was none when"));
+  EXPECT_THAT(refused(list(first), list(entry(R"("from_samples": 61)", "1 /d/a 2 /d/b"))),
+              HasSubstr("entry 1 was from sample 60 on 1 /d/a 2 /d/b when"));
+  EXPECT_THAT(refused(list(first), list(entry(R"("from_samples": 60)", "1 /d/a 2.5 /d/b"))),
+              HasSubstr("of entry 1, from sample 60 on, dataset 2 was 2 /d/b when the checkpoint "
+                        "was saved and is 2.5 /d/b now"));
+  // An entry that begins in front of the samples now did not before.
+  EXPECT_THAT(refused(list(second), list(entry(R"("from_samples": 99)", "1 /d/a 3 /d/c"))),
+              HasSubstr("entry 1 was from sample 100 on"));
+}
+
+TEST_F(BlendChanges, TokensOfAScheduleMeanSamples) {
+  const auto from = [](const std::string& start) { return list(entry(start, "1 /d/a 2 /d/b")); };
+  // 10 tokens a sample: token 591 is in sample 60, as is 600.
+  EXPECT_THAT(
+      schedule_changes(from(R"("from_tokens": 591)"), from(R"("from_samples": 60)")).refused,
+      IsEmpty());
+  EXPECT_THAT(
+      schedule_changes(from(R"("from_tokens": 591)"), from(R"("from_tokens": 601)")).refused,
+      SizeIs(1));
+  EXPECT_THAT(
+      schedule_changes(from(R"("from_tokens": 991)"), from(R"("from_tokens": 2000)")).allowed,
+      ElementsAre(HasSubstr("from token 2000 on")));
+}
+
+TEST_F(BlendChanges, ACheckpointOfAnOlderVersionKnowsNoFiles) {
+  Config config = config_with({"0.5", "/d/a", "0.5", "/d/b"});
+  EXPECT_THAT(changes({}, config).allowed, IsEmpty());
+  config = config_with(config.data_path, "[]");
+  EXPECT_THAT(
+      changes({}, config).allowed,
+      ElementsAre(HasSubstr("schedule.json: the checkpoint is of a version that did not save")));
+}
+
+}  // namespace
+}  // namespace weft

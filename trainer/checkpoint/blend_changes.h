@@ -1,0 +1,20 @@
+// Compares the blends of a checkpoint with those of the run that goes on from it. A file such as that of
+// --data-args-path may have kept its name while its content was changed, so the blends themselves are
+// compared, and their datasets by their bytes, wherever these lie.
+#pragma once
+
+#include "trainer/config/config.h"
+#include "trainer/data/data_identity.h"
+
+namespace weft {
+
+// `config` is that of the run that goes on, and `num_behind` the number of training samples that were begun
+// before the checkpoint. `allowed` are changed blends of training and of evaluations, and changes of
+// --blend-schedule behind those samples, which move no sample in front of them. `refused` is a schedule that
+// was changed in front of them, where some samples would come twice and others not at all. Both are empty if
+// `saved` is of a version that kept no blends, but for a warning that the files of this run could not be
+// compared.
+DataDifferences compare_blends(const DataIdentity& saved, const DataIdentity& ours,
+                               int64_t num_behind, const Config& config);
+
+}  // namespace weft
