@@ -9,6 +9,32 @@
 
 namespace weft {
 
+namespace {
+
+// Each sample of a blend without weights comes once, so it may have fewer than a run takes. Megatron-Core ends
+// such a run when they are used up [core/datasets/blended_megatron_dataset_builder.py: the smaller one of what is
+// asked and what there is].
+void check_blend_suffices(Split split, const std::vector<Blend>& groups,
+                          const BlendedDataset* dataset, int64_t needed,
+                          const std::string& advice) {
+  if (!dataset || needed <= dataset->end() || groups.size() != 1) return;
+  const Blend& blend = groups.front();
+  if (!blend.weights.empty() || blend.prefixes.size() < 2) return;
+  constexpr size_t kMostNamed = 8;
+  std::string of_each;
+  for (size_t i = 0; i < blend.prefixes.size() && i < kMostNamed; ++i) {
+    of_each += fmt::format("{}{} has {}", i == 0 ? "" : ", ", blend.prefixes[i],
+                           dataset->dataset(static_cast<int64_t>(i)).num_samples());
+  }
+  throw std::invalid_argument(fmt::format(
+      "{} needs {} samples, and its {} datasets without weights have {} together, each of which comes "
+      "once: {}{}; give {}, or weights (WEIGHT PREFIX WEIGHT PREFIX ...), with which datasets are repeated",
+      split_name(split), needed, blend.prefixes.size(), dataset->end(), of_each,
+      blend.prefixes.size() > kMostNamed ? ", ..." : "", advice));
+}
+
+}  // namespace
+
 void TrainLoop::open_data() {
   print("> building train, validation, and test datasets ...\n");
   print(dataset_sizes_lines(sizes_, config_.full_validation));
@@ -53,6 +79,8 @@ void TrainLoop::check_samples_suffice() const {
   const int64_t needed =
       schedule_.curriculum().samples_begun(schedule_.at_end(position()).consumed);
   if (needed <= datasets_.train->end()) return;
+  check_blend_suffices(Split::kTrain, blends_.of(Split::kTrain), datasets_.first(Split::kTrain),
+                       needed, "fewer --train-samples or --train-iters");
   throw std::invalid_argument(fmt::format(
       "the run resumes at iteration {} with {} consumed samples and would end at sample {}, "
       "but its training set has {}: "
@@ -80,13 +108,32 @@ DataLoaderOptions TrainLoop::loader_options(int64_t first_sample) const {
   return options;
 }
 
+int64_t TrainLoop::validation_samples_to_come() const {
+  const auto evaluations_until = [&](int64_t step) { return step / config_.eval_interval; };
+  const int64_t in_training = config_.skip_train ? 0
+                                                 : evaluations_until(schedule_.num_iterations()) -
+                                                       evaluations_until(iteration());
+  return (in_training + 1) * config_.eval_iters * config_.global_batch();
+}
+
+void TrainLoop::check_evaluations_suffice() const {
+  if (!config_.full_validation) {
+    check_blend_suffices(
+        Split::kValid, blends_.of(Split::kValid), datasets_.first(Split::kValid),
+        consumed_valid_samples_ + validation_samples_to_come(),
+        "a larger share of the data for it, a smaller --eval-iters, a larger --eval-interval, or "
+        "--full-validation");
+  }
+  check_blend_suffices(Split::kTest, blends_.of(Split::kTest), datasets_.first(Split::kTest),
+                       sizes_.test_samples,
+                       "a larger share of the data for it, a smaller --eval-iters");
+}
+
 // A run that resumes with a shorter --eval-interval, say, may need more validation samples than are left.
 // Those that it has built may be fewer than an earlier part of it has consumed, too.
 void TrainLoop::begin_validation_again_if_needed() {
   if (config_.full_validation || consumed_valid_samples_ == 0) return;
-  const int64_t evaluations =
-      schedule_.num_iterations() / config_.eval_interval - iteration() / config_.eval_interval + 1;
-  const int64_t left = evaluations * config_.eval_iters * config_.global_batch();
+  const int64_t left = validation_samples_to_come();
   for (const NamedDataset& group : datasets_.valid) {
     if (consumed_valid_samples_ + left <= group.dataset.end()) continue;
     print(fmt::format(
@@ -117,6 +164,7 @@ void TrainLoop::start_loaders() {
             schedule_.largest_global_batch_size()});
   }
   begin_validation_again_if_needed();
+  check_evaluations_suffice();
   // Evaluations take whole samples.
   for (const NamedDataset& group : datasets_.valid) {
     DataLoaderOptions options = loader_options(consumed_valid_samples_);

@@ -95,7 +95,9 @@ class TrainLoop {
   void plan_checkpoint_memory();
   void load_or_initialize(const std::optional<CheckpointChoice>& checkpoint);
   void load(int64_t saved_iteration, const Resume& resume);
+  int64_t validation_samples_to_come() const;
   void begin_validation_again_if_needed();
+  void check_evaluations_suffice() const;
   void start_loaders();
   void check_samples_suffice() const;
   void write_manifest() const;

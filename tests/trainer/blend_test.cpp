@@ -257,6 +257,30 @@ TEST_F(BlendRun, FullValidationTakesTheSameSamplesAfterARestart) {
   EXPECT_EQ(num_shown, num_samples) << shown;
 }
 
+// They would end in the middle of the run: without weights each sample comes once.
+TEST_F(BlendRun, DatasetsWithoutWeightsThatHaveTooFewSamplesAreRefusedAtTheStart) {
+  const auto refusal = [&](const Arguments& more) {
+    EXPECT_EQ(run(blend("run", 20, {"--data-path", prefix_, other_, "--split", "96,2,2"}, more)),
+              static_cast<int>(ExitCode::kUsage))
+        << output();
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "run/metrics.jsonl"));
+    return output();
+  };
+  // Three evaluations of 100 batches; and one test of as many.
+  const std::string validation = refusal({"--eval-iters", "100"});
+  EXPECT_THAT(validation, HasSubstr("validation needs 2400 samples, and its 2 datasets without "
+                                    "weights have "));
+  EXPECT_THAT(validation, HasSubstr("each of which comes once: " + prefix_ + " has "));
+  EXPECT_THAT(validation, HasSubstr("or weights (WEIGHT PREFIX WEIGHT PREFIX ...)"));
+  EXPECT_THAT(refusal({"--eval-iters", "100", "--full-validation"}),
+              HasSubstr("test needs 800 samples"));
+  EXPECT_THAT(refusal({"--train-iters", "2000"}), HasSubstr("training needs 16000 samples, and"));
+  ASSERT_EQ(run(blend("run", 20, {"--data-path", "1", prefix_, "1", other_, "--split", "96,2,2"},
+                      {"--eval-iters", "100", "--exit-interval", "1"})),
+            0)
+      << output();
+}
+
 TEST_F(BlendRun, FullValidationRefusesWeights) {
   Arguments all = blend("run", 10, weighted_, {"--full-validation"});
   EXPECT_EQ(run(all), static_cast<int>(ExitCode::kUsage)) << output();
