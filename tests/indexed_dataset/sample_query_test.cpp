@@ -1,5 +1,6 @@
 #include "indexed_dataset/blends/sample_query.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -56,6 +57,48 @@ TEST(SampleOrder, ChangingBatchesAskForMoreValidationSamples) {
   order.data.sequence_length = 16;
   order.step_batch_size_schedule = "0:2 3200:8";  // 100 iterations of 2 samples, 25 of 8
   EXPECT_EQ(target_sizes_of(order, 1).valid_samples, 104);
+}
+
+// The numbers are those of update_train_iters() of Megatron, before and after it left a ramp where training
+// ends: 54 and 55 iterations for 150 samples, 59 both times for 180, 62 and 61 for 200, 63 both times for 210.
+TEST(SampleOrder, ValidationOfMegatronIsKnownWhereItsVersionsAgree) {
+  SampleOrder order;
+  order.data.takes_megatron_caches = true;
+  order.global_batch_size = 8;
+  order.rampup_batch_size = {2, 2, 200};
+  order.eval_iters = 1;
+  const auto refusal = [&] {
+    try {
+      num_asked_samples(order, Split::kValid);
+    } catch (const std::runtime_error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  for (const auto& [train_samples, newer, older] :
+       {std::tuple{150, 54, 55}, {180, 59, 59}, {200, 62, 61}, {210, 63, 63}, {400, 86, 86}}) {
+    SCOPED_TRACE(train_samples);
+    order.train_samples = train_samples;
+    for (const int64_t interval : {1, 2, 5, 31, 55, 60, 62, 100}) {
+      SCOPED_TRACE(interval);
+      order.eval_interval = interval;
+      const int64_t of_newer = (newer / interval + 1) * 8, of_older = (older / interval + 1) * 8;
+      order.data.order = OrderKind::kCore;
+      if (of_newer == of_older) {
+        EXPECT_EQ(num_asked_samples(order, Split::kValid), of_newer);
+      } else {
+        EXPECT_THAT(
+            refusal(),
+            testing::AllOf(
+                testing::HasSubstr("with rampup_batch_size 2 2 200 and train_samples"),
+                testing::HasSubstr(std::to_string(of_newer) + " or " + std::to_string(of_older))));
+      }
+      order.data.order = OrderKind::kBigscience;
+      EXPECT_EQ(num_asked_samples(order, Split::kValid), of_older);
+      EXPECT_EQ(num_asked_samples(order, Split::kTest), 8);
+      EXPECT_EQ(num_asked_samples(order, Split::kTrain), train_samples);
+    }
+  }
 }
 
 // A manifest may hold anything.
