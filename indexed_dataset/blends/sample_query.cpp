@@ -52,6 +52,13 @@ SplitBlends blends_from(const Json& manifest) {
   if (const auto found = manifest.find("blends"); found != manifest.end())
     return split_blends_from_json(*found);
   DataPaths paths = data_paths_from(manifest.at("arguments"));
+  for (const std::string& file :
+       {paths.data_args_path, paths.per_split_data_args_path, paths.blend_schedule}) {
+    if (file.empty() || !manifest.contains("program")) continue;
+    throw std::runtime_error(
+        "an older version wrote it, and it does not tell what " + file +
+        " said when the run began; give the arguments by hand (--data-path ...)");
+  }
   if (const auto prefix = find_value<std::string>(manifest, "dataset_prefix");
       prefix && paths.data_path.size() == 1) {
     paths.data_path = {*prefix};

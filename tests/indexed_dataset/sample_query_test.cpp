@@ -114,6 +114,23 @@ TEST(SampleOrder, AStepScheduleIsNotDividedByALengthOfZero) {
   EXPECT_THROW(sample_order_from(manifest), std::runtime_error);
 }
 
+// The file may say something else by now. One with arguments alone, of a run of Megatron, is taken at its word.
+TEST(SampleOrder, AFileThatAManifestDoesNotTellIsNotReadInItsPlace) {
+  nlohmann::ordered_json manifest = {{"program", "weft-train"},
+                                     {"arguments",
+                                      {{"data_args_path", "/nowhere/list"},
+                                       {"split", "100,0,0"},
+                                       {"seq_length", 16},
+                                       {"seed", 1},
+                                       {"eval_iters", 0},
+                                       {"eval_interval", 1}}}};
+  EXPECT_THAT([&] { sample_order_from(manifest); },
+              testing::ThrowsMessage<std::runtime_error>(testing::HasSubstr(
+                  "it does not tell what /nowhere/list said when the run began")));
+  manifest.erase("program");
+  EXPECT_THROW(sample_order_from(manifest), std::system_error);
+}
+
 // Before Megatron-Core an evaluation had the batch size of the iteration before it.
 TEST(SampleOrder, EvaluationsOfOldProgramsAreNotComputedWhereBatchesChange) {
   RunSegment segment;
