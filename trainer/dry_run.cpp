@@ -119,13 +119,17 @@ std::string stage_table(const std::deque<PlannedStage>& stages, const Topology& 
   return text;
 }
 
-// Stages of equal speed are idle for p - 1 of m + p - 1 micro-batches [Narayanan et al. 2021,
-// arXiv:2104.04473, section 2.2.1].
+// Stages of equal speed are idle for p - 1 of v m + p - 1 works, each of a micro-batch in one of their v
+// chunks [Narayanan et al. 2021, arXiv:2104.04473, section 2.2].
 std::string bubble_line(const BatchSchedule& schedule, const Topology& topology) {
   const int64_t last = schedule.num_micro_batches(schedule.num_train_samples());
-  return fmt::format(
-      " > pipeline bubble: {:.1f} % of a step with {} micro-batches, the last size\n",
-      100.0 * (topology.pp_size - 1) / static_cast<double>(last + topology.pp_size - 1), last);
+  const int64_t works = topology.num_chunks * last + topology.pp_size - 1;
+  std::string text =
+      fmt::format(" > pipeline bubble: {:.1f} % of a step with {} micro-batches, the last size",
+                  100.0 * (topology.pp_size - 1) / static_cast<double>(works), last);
+  if (topology.num_chunks > 1)
+    text += fmt::format(", and {} virtual stages on each rank", topology.num_chunks);
+  return text + "\n";
 }
 
 // The plan cannot know the speed of a model that was never measured; the reader scales the days.

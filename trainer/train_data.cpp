@@ -89,13 +89,13 @@ void TrainLoop::check_samples_suffice() const {
 }
 
 DataLoaderOptions TrainLoop::loader_options(int64_t first_sample) const {
-  const Chunk& chunk = trainer_->parameters().chunk();
+  const ParameterTable& parameters = trainer_->parameters();
   DataLoaderOptions options{.micro_batch_size = config_.micro_batch_size,
                             .dp_rank = groups_.layout.dp_rank,
                             .dp_size = groups_.layout.dp_size,
                             .first_sample = first_sample,
                             .vocab_size = vocabulary_.num_tokens,
-                            .has_samples = chunk.has_embedding || chunk.has_head ||
+                            .has_samples = parameters.has_embedding() || parameters.has_head() ||
                                            trainer_->shape().needs_document_bounds(),
                             .num_threads = config_.num_workers};
   options.end_of_document_id = static_cast<int32_t>(vocabulary_.end_of_document);

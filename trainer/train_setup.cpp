@@ -79,7 +79,9 @@ Topology topology_of(const Config& config, const ModelShape& shape) {
       config.world_size, config.tensor_model_parallel_size, config.pipeline_model_parallel_size,
       config.use_tp_pp_dp_mapping ? RankOrder::kTpPpDp : RankOrder::kTpDpPp);
   topology.sequence_parallel = config.shares_sequence();
-  topology.stage_layers = layers_of_stages(config.pp_partition_method, topology.pp_size, shape);
+  topology.num_chunks = config.num_virtual_stages();
+  topology.stage_layers =
+      layers_of_stages(config.pp_partition_method, topology.pp_size, shape, topology.num_chunks);
   return topology;
 }
 
@@ -89,7 +91,8 @@ int64_t num_recomputed_layers(const Config& config, const ModelShape& shape,
   ParallelLayout layout = layout_of(topology, 0);
   int64_t count = 0;
   for (layout.pp_rank = 0; layout.pp_rank < topology.pp_size; ++layout.pp_rank)
-    count += recompute.num_recomputed(chunk_of(shape, layout).num_layers);
+    for (const Chunk& chunk : chunks_of(shape, layout))
+      count += recompute.num_recomputed(chunk.num_layers);
   return count;
 }
 
@@ -109,7 +112,7 @@ std::string num_parameters_lines(const ModelShape& shape, const Topology& topolo
 std::string stage_lines(const Config& config, const Topology& topology) {
   if (topology.pp_size == 1) return "";
   return fmt::format("Partitioning pipeline stages with method {}\n", config.pp_partition_method) +
-         text_of_stages(topology.stage_layers);
+         text_of_stages(topology.stage_layers, topology.pp_size);
 }
 
 void check_padding(const Config& config, const RunVocabulary& vocabulary) {

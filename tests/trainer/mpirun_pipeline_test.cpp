@@ -23,6 +23,8 @@ class Stages : public Ranks {
                                            "--sequence-parallel",
                                            "--check-weights-interval",
                                            "20"};
+  static inline const Arguments kPp2Tp2V2 =
+      with(kPp2Tp2, {"--num-layers-per-virtual-pipeline-stage", "1"});
   static inline const Arguments kPp2Dp2 = {
       "--pipeline-model-parallel-size", "2",  "--use-distributed-optimizer",
       "--check-weights-interval",       "20", "--use-tp-pp-dp-mapping"};
@@ -81,7 +83,7 @@ TEST_F(Stages, TrainWhatOneProcessTrains) {
   for (const auto& [name, num_ranks, topology] :
        {std::tuple<std::string, int, Arguments>{"pp2", 2, kPp2},
         {"pp4", 4, kPp4},
-        {"pp2tp2", 4, kPp2Tp2},
+        {"pp2tp2v2", 4, kPp2Tp2V2},
         {"pp2dp2", 4, kPp2Dp2}}) {
     ASSERT_EQ(run_ranks(num_ranks, model(name, topology)), 0) << output();
     expect_near(name, "one");
@@ -132,6 +134,31 @@ TEST_F(Stages, GoOnToTheBitAndFromEachOthersCheckpoints) {
   expect_near("tp2pp2", "straight");
 }
 
+// One sample in each micro-batch: four data-parallel ranks then sum the same losses.
+TEST_F(Stages, InterleavedGoOnToTheBitAndFromAndToOtherTopologies) {
+  const auto single = [&](const std::string& run, const Arguments& more) {
+    Arguments all = model(run, more);
+    *(std::find(all.begin(), all.end(), "--micro-batch-size") + 1) = std::string("1");
+    return all;
+  };
+  const Arguments interleaved = with(kPp2Tp2V2, {"--use-distributed-optimizer"});
+  const Arguments stops = {"--exit-interval", "40"};
+  ASSERT_EQ(run_ranks(4, single("straight", interleaved)), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("stage=2 layers=1 (layer 2) on pipeline rank 0\n"));
+  ASSERT_EQ(run_ranks(4, single("broken", with(interleaved, stops))), 0) << output();
+  ASSERT_EQ(run_ranks(4, single("plain", with(kPp4, stops))), 0) << output();
+  for (const char* name : {"dp4", "pp4"}) {
+    std::filesystem::copy(folder_ / "broken", folder_ / name,
+                          std::filesystem::copy_options::recursive);
+  }
+  ASSERT_EQ(run_ranks(4, single("broken", interleaved)), 0) << output();
+  EXPECT_EQ(trajectory("broken"), trajectory("straight")) << "one topology, equal bits";
+  ASSERT_EQ(run_ranks(4, single("dp4", {})), 0) << output();
+  ASSERT_EQ(run_ranks(4, single("pp4", kPp4)), 0) << output();
+  ASSERT_EQ(run_ranks(4, single("plain", interleaved)), 0) << output();
+  for (const char* name : {"dp4", "pp4", "plain"}) expect_near(name, "straight");
+}
+
 TEST_F(Stages, ThatCannotBeAreRefusedAndPlansShowThem) {
   EXPECT_EQ(run_ranks(3, model("usage", {"--pipeline-model-parallel-size", "3"})), 2);
   EXPECT_EQ(count(output(), "--num-layers 4 is not a multiple of --pipeline-model-parallel-size 3"),
@@ -146,6 +173,13 @@ TEST_F(Stages, ThatCannotBeAreRefusedAndPlansShowThem) {
                                   "    stage   parameters"));
   EXPECT_THAT(output(), HasSubstr("pipeline bubble: 33.3 % of a step with 6 micro-batches"));
   EXPECT_THAT(output(), HasSubstr("which plans the most:\nmemory plan (MiB)"));
+  EXPECT_EQ(
+      run(model("usage", with(kPp2, {"--dry-run", "--num-virtual-stages-per-pipeline-rank", "2"}))),
+      0)
+      << output();
+  EXPECT_THAT(output(), HasSubstr("stage=3 layers=1 (layer 3, head) on pipeline rank 1\n"));
+  EXPECT_THAT(output(), HasSubstr("pipeline bubble: 7.7 % of a step with 6 micro-batches, the last "
+                                  "size, and 2 virtual stages on each rank\n"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "usage"));
 }
 

@@ -356,8 +356,10 @@ const std::set<std::string> kNotAnnounced = {
     // No number of a run depends on them but by rounding.
     "micro_batch_size", "make_vocab_size_divisible_by", "pad_vocab_size_to", "device",
     "device_profile", "tensor_model_parallel_size", "pipeline_model_parallel_size",
-    "pp_partition_method", "sequence_parallel", "use_tp_pp_dp_mapping", "use_distributed_optimizer",
-    "zero_stage", "ddp_bucket_size", "check_weights_interval", "distributed_backend",
+    "pp_partition_method", "num_layers_per_virtual_pipeline_stage",
+    "num_virtual_stages_per_pipeline_rank", "microbatch_group_size_per_virtual_pipeline_stage",
+    "sequence_parallel", "use_tp_pp_dp_mapping", "use_distributed_optimizer", "zero_stage",
+    "ddp_bucket_size", "check_weights_interval", "distributed_backend",
     "distributed_timeout_minutes", "gemm_algorithm_cache", "data_cache_path", "num_workers",
     "world_size", "recompute_granularity", "recompute_method", "recompute_num_layers",
     "checkpoint_activations", "recompute_modules", "recompute_activations", "logits_chunk",

@@ -112,6 +112,13 @@ int64_t Config::data_parallel_size() const {
   return model_parallel_size < 1 ? 1 : std::max<int64_t>(1, world_size / model_parallel_size);
 }
 
+int64_t Config::num_virtual_stages() const {
+  if (num_virtual_stages_per_pipeline_rank) return *num_virtual_stages_per_pipeline_rank;
+  const int64_t layers_of_rank = num_layers / std::max<int64_t>(1, pipeline_model_parallel_size);
+  const int64_t layers = num_layers_per_virtual_pipeline_stage.value_or(layers_of_rank);
+  return layers > 0 ? std::max<int64_t>(1, layers_of_rank / layers) : 1;
+}
+
 int64_t Config::padded_vocab_size(int64_t tokenizer_vocab_size) const {
   if (pad_vocab_size_to) return *pad_vocab_size_to;
   const int64_t multiple = make_vocab_size_divisible_by * tensor_model_parallel_size;

@@ -94,6 +94,9 @@ struct Config {
   // parallelism
   int64_t tensor_model_parallel_size = 1, pipeline_model_parallel_size = 1;
   std::string pp_partition_method = "uniform";  // pipeline_partition.h
+  // Interleaved stages; at most one of the first two is given.
+  std::optional<int64_t> num_layers_per_virtual_pipeline_stage,
+      num_virtual_stages_per_pipeline_rank, microbatch_group_size_per_virtual_pipeline_stage;
   bool sequence_parallel = false;
   bool use_tp_pp_dp_mapping = false;
   bool use_distributed_optimizer = false;
@@ -169,6 +172,9 @@ struct Config {
   }
   int64_t positions() const { return max_position_embeddings.value_or(seq_length); }
   int64_t data_parallel_size() const;  // at least 1
+  // Returns how many virtual stages, chunks of the layers, each pipeline rank holds; 1 unless stages
+  // are interleaved.
+  int64_t num_virtual_stages() const;
   // The global batch size of evaluations and of the end of the run.
   int64_t global_batch() const;
   // The sizes of all batches. Throws std::invalid_argument for a step schedule that is none.

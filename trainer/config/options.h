@@ -164,8 +164,15 @@ void visit_options(C& c, Visitor& v) {
   v("pipeline-model-parallel-size", c.pipeline_model_parallel_size,
     "pipeline stages, each of which holds some of the layers");
   v("pp-partition-method", c.pp_partition_method,
-    "layers of the stages: uniform, type:transformer, type:transformer|embedding, parameters, cost, or "
+    "layers of the stages, virtual ones too: uniform, type:transformer, type:transformer|embedding, parameters, cost, or "
     "their numbers, such as 5,6,6,5");
+  v("num-layers-per-virtual-pipeline-stage", c.num_layers_per_virtual_pipeline_stage,
+    "interleave: each pipeline rank holds several runs of so many layers, its virtual stages");
+  v("num-virtual-stages-per-pipeline-rank", c.num_virtual_stages_per_pipeline_rank,
+    "the same by the number of virtual stages; --pp-partition-method shares out the layers to all");
+  v("microbatch-group-size-per-virtual-pipeline-stage",
+    c.microbatch_group_size_per_virtual_pipeline_stage,
+    "micro-batches that pass a virtual stage together (default: pipeline-model-parallel-size)");
   v("sequence-parallel", c.sequence_parallel,
     "tensor-parallel ranks also share LayerNorms, residuals and hidden dropout, by tokens");
   v("use-tp-pp-dp-mapping", c.use_tp_pp_dp_mapping,

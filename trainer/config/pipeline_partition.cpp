@@ -68,7 +68,15 @@ std::vector<int64_t> balanced(const Weights& weights, int64_t num_stages, int64_
   return layers;
 }
 
-std::vector<int64_t> given(std::string_view numbers, int64_t num_stages, int64_t num_layers) {
+// The flags that tell the number of stages.
+std::string name_of_stages(int64_t num_ranks, int64_t num_virtual_stages) {
+  const std::string ranks = fmt::format("--pipeline-model-parallel-size {}", num_ranks);
+  if (num_virtual_stages == 1) return ranks;
+  return fmt::format("{} times {} virtual stages", ranks, num_virtual_stages);
+}
+
+std::vector<int64_t> given(std::string_view numbers, int64_t num_stages, int64_t num_layers,
+                           const std::string& stages) {
   std::vector<int64_t> layers;
   for (const std::string_view number : split(numbers, ',')) {
     int64_t value = -1;
@@ -82,21 +90,21 @@ std::vector<int64_t> given(std::string_view numbers, int64_t num_stages, int64_t
   const int64_t sum = std::accumulate(layers.begin(), layers.end(), int64_t{0});
   if (static_cast<int64_t>(layers.size()) == num_stages && sum == num_layers) return layers;
   throw std::invalid_argument(
-      fmt::format("--pp-partition-method {}: {} layers on {} stages are not --num-layers {} on "
-                  "--pipeline-model-parallel-size {}; change one of them",
-                  numbers, sum, layers.size(), num_layers, num_stages));
+      fmt::format("--pp-partition-method {}: {} layers on {} stages are not --num-layers {} on {}; "
+                  "change one of them",
+                  numbers, sum, layers.size(), num_layers, stages));
 }
 
 }  // namespace
 
-std::vector<int64_t> layers_of_stages(std::string_view method, int64_t num_stages,
-                                      const ModelShape& shape) {
-  const int64_t L = shape.num_layers;
+std::vector<int64_t> layers_of_stages(std::string_view method, int64_t num_ranks,
+                                      const ModelShape& shape, int64_t num_virtual_stages) {
+  const int64_t L = shape.num_layers, num_stages = num_ranks * num_virtual_stages;
+  const std::string stages = name_of_stages(num_ranks, num_virtual_stages);
   if (num_stages > L + 2) {
     throw std::invalid_argument(fmt::format(
-        "--pipeline-model-parallel-size {} needs more than --num-layers {}: only the first and the "
-        "last stage may have no layer",
-        num_stages, L));
+        "{} needs more than --num-layers {}: only the first and the last stage may have no layer",
+        stages, L));
   }
   std::vector<int64_t> layers;
   if (method == "uniform") {
@@ -107,14 +115,14 @@ std::vector<int64_t> layers_of_stages(std::string_view method, int64_t num_stage
           L, num_stages, L));
     }
     if (L % num_stages != 0) {
-      throw std::invalid_argument(fmt::format(
-          "--num-layers {} is not a multiple of --pipeline-model-parallel-size {}: change one of "
-          "them, or give --pp-partition-method type:transformer, whose stages differ by a layer",
-          L, num_stages));
+      throw std::invalid_argument(
+          fmt::format("--num-layers {} is not a multiple of {}: change one of them, or give "
+                      "--pp-partition-method type:transformer, whose stages differ by a layer",
+                      L, stages));
     }
     layers.assign(static_cast<size_t>(num_stages), L / num_stages);
   } else if (!method.empty() && method.front() >= '0' && method.front() <= '9') {
-    layers = given(method, num_stages, L);
+    layers = given(method, num_stages, L, stages);
   } else {
     layers = balanced(weights_of(method, shape), num_stages, L);
   }
@@ -122,16 +130,17 @@ std::vector<int64_t> layers_of_stages(std::string_view method, int64_t num_stage
     const bool is_end = stage == 0 || stage + 1 == num_stages;
     if (layers[static_cast<size_t>(stage)] > 0 || (is_end && num_stages > 1)) continue;
     throw std::invalid_argument(fmt::format(
-        "stage {} of --pipeline-model-parallel-size {} has none of --num-layers {}: only the first "
-        "and the last one may have no layer; give fewer stages or another --pp-partition-method",
-        stage, num_stages, L));
+        "stage {} of {} has none of --num-layers {}: only the first and the last one may have no "
+        "layer; give fewer stages or another --pp-partition-method",
+        stage, stages, L));
   }
   return layers;
 }
 
-std::string text_of_stages(const std::vector<int64_t>& stage_layers) {
+std::string text_of_stages(const std::vector<int64_t>& stage_layers, int64_t num_ranks) {
   std::string text;
   int64_t first = 0;
+  const auto ranks = static_cast<size_t>(num_ranks);
   for (size_t stage = 0; stage < stage_layers.size(); ++stage) {
     const int64_t count = stage_layers[stage];
     std::string what = stage == 0 ? "embedding" : "";
@@ -139,7 +148,9 @@ std::string text_of_stages(const std::vector<int64_t>& stage_layers) {
     if (count == 1) add(fmt::format("layer {}", first));
     if (count > 1) add(fmt::format("layers {}-{}", first, first + count - 1));
     if (stage + 1 == stage_layers.size()) add("head");
-    text += fmt::format("stage={} layers={} ({})\n", stage, count, what);
+    const std::string rank =
+        stage_layers.size() > ranks ? fmt::format(" on pipeline rank {}", stage % ranks) : "";
+    text += fmt::format("stage={} layers={} ({}){}\n", stage, count, what, rank);
     first += count;
   }
   return text;

@@ -13,6 +13,8 @@
 
 namespace weft {
 
+constexpr int64_t kMostRanks = 1 << 20;  // in each direction of parallelism
+
 class ProblemList {
  public:
   template <typename... Args>
@@ -34,7 +36,9 @@ class ProblemList {
 // Sizes that make no model (shape_problems.cpp).
 void check_shape(const Config& config, ProblemList& problems);
 // Sizes that do not divide over the ranks (shape_problems.cpp).
-void check_shares(const Config& config, bool has_shape, ProblemList& problems);
+void check_shares(const Config& config, ProblemList& problems);
+// Layers and micro-batches that pipeline stages cannot share out (pipeline_problems.cpp).
+void check_pipeline(const Config& config, bool has_shape, ProblemList& problems);
 // A text of --step-batch-size-schedule that is none is reported and cleared (batch_problems.cpp).
 void check_step_schedule(Config& config, ProblemList& problems);
 // Batch sizes and the run's length (batch_problems.cpp).

@@ -257,7 +257,10 @@ std::vector<std::string> problems_of(const Config& given) {
   const size_t before = p.list.size();
   const bool has_shape = before == before_shape;
   check_limits(config, p);
-  if (p.list.size() == before) check_shares(config, has_shape, p);  // nothing overflows
+  if (p.list.size() == before) {  // nothing overflows
+    check_shares(config, p);
+    check_pipeline(config, has_shape, p);
+  }
   check_recompute(config, p);
   check_duration(config, p);
   check_optimizer(config, p);

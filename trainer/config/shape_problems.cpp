@@ -1,9 +1,6 @@
 // The checks of the sizes of the model and of its shares, and of what backward recomputes.
 #include <limits>
-#include <stdexcept>
 
-#include "trainer/config/model_shape.h"
-#include "trainer/config/pipeline_partition.h"
 #include "trainer/config/problem_list.h"
 
 namespace weft {
@@ -125,26 +122,17 @@ void check_shape(const Config& c, ProblemList& p) {
            c.hidden_dropout);
 }
 
-void check_shares(const Config& c, bool has_shape, ProblemList& p) {
-  constexpr int64_t kMaxRanks = 1 << 20;
+void check_shares(const Config& c, ProblemList& p) {
   const int64_t tp = c.tensor_model_parallel_size, pp = c.pipeline_model_parallel_size;
   p.required(tp, "--tensor-model-parallel-size");
   p.required(pp, "--pipeline-model-parallel-size");
-  p.at_most(tp, kMaxRanks, "--tensor-model-parallel-size");
-  p.at_most(pp, kMaxRanks, "--pipeline-model-parallel-size");
-  if (tp < 1 || pp < 1 || tp > kMaxRanks || pp > kMaxRanks) return;
+  p.at_most(tp, kMostRanks, "--tensor-model-parallel-size");
+  p.at_most(pp, kMostRanks, "--pipeline-model-parallel-size");
+  if (tp < 1 || pp < 1 || tp > kMostRanks || pp > kMostRanks) return;
   p.add_if(c.world_size % (tp * pp) != 0,
            "the number of ranks, {}, is not a multiple of --tensor-model-parallel-size {} times "
            "--pipeline-model-parallel-size {}; start a multiple of {} (mpirun -n {} ...)",
            c.world_size, tp, pp, tp * pp, tp * pp);
-  if (c.world_size % (tp * pp) == 0 && has_shape) {
-    try {
-      // The size of the vocabulary, which may not be known yet, changes no stage that is refused.
-      layers_of_stages(c.pp_partition_method, pp, model_shape(c, c.vocab_size.value_or(1)));
-    } catch (const std::invalid_argument& error) {
-      p.add_if(true, "{}", error.what());
-    }
-  }
   if (tp == 1) return;
   p.add_if(c.num_attention_heads % tp != 0,
            "--num-attention-heads {} is not a multiple of --tensor-model-parallel-size {}: every "

@@ -4,18 +4,18 @@
 namespace weft {
 
 void Model::backward(const MicroBatch& batch, bool accumulate, GradientReducer* reducer) {
-  slot_ = static_cast<size_t>(batch.slot);
+  select(batch);
   backward_end(batch, accumulate);
-  int64_t begin = chunk_.num_layers;  // of the layers whose activations are there
-  for (int64_t i = chunk_.num_layers - 1; i >= 0; --i) {
+  int64_t begin = chunk().num_layers;  // of the layers whose activations are there
+  for (int64_t i = chunk().num_layers - 1; i >= 0; --i) {
     if (i < begin) {
       begin = recompute_.group_begin(i);
       if (recompute_.recomputes_layer(i)) recompute_layers(begin, i + 1, batch);
     }
     backward_layer(i, batch, accumulate);
-    if (reducer) reducer->layer(arena_ends_[static_cast<size_t>(i)]);
+    if (reducer) reducer->layer(part().arena_ends[static_cast<size_t>(i)]);
   }
-  if (chunk_.has_embedding) backward_embedding(batch, accumulate);
+  if (chunk().has_embedding) backward_embedding(batch, accumulate);
 }
 
 void Model::backward_embedding(const MicroBatch& batch, bool accumulate) {
@@ -24,20 +24,20 @@ void Model::backward_embedding(const MicroBatch& batch, bool accumulate) {
     const EmbeddingActivations& a = embeddings_[slot_];
     dwords = branch_output();
     backend_.residual_norm_backward({.dresidual = dwords,
-                                     .dweight = gradients_.embedding_ln_weight,
-                                     .dbias = gradients_.embedding_ln_bias,
+                                     .dweight = gradients().embedding_ln_weight,
+                                     .dbias = gradients().embedding_ln_bias,
                                      .dnormed = dbranch(),
                                      .residual = a.words,
                                      .mean = a.mean,
                                      .rstd = a.rstd,
-                                     .weight = weights_.embedding_ln_weight,
+                                     .weight = weights().embedding_ln_weight,
                                      .accumulate = accumulate});
   }
   // Where the head and the embedding share their weights, the head's gradient came first (and was
   // assigned on the first micro-batch), and the embedding's is added.
-  const bool has_gradient_of_head = chunk_.has_head && !shape_.unties_head;
-  if (!has_gradient_of_head && !accumulate) backend_.zero(gradients_.word);
-  backend_.embedding_backward(gradients_.word, embedded(gather_rows(dwords)), batch.tokens,
+  const bool has_gradient_of_head = chunk().has_head && !shape_.unties_head;
+  if (!has_gradient_of_head && !accumulate) backend_.zero(gradients().word);
+  backend_.embedding_backward(gradients().word, embedded(gather_rows(dwords)), batch.tokens,
                               first_word());
 }
 
@@ -47,19 +47,19 @@ Tensor Model::gradient_of_final_ln() const {
 
 void Model::backward_head_input(Tokens tokens) {
   backend_.linear_backward_input(slice(partials_of(gradient_of_final_ln()), tokens),
-                                 logits_of(tokens), weights_.head);
+                                 logits_of(tokens), weights().head);
 }
 
 void Model::backward_head_weight(Tokens tokens, bool accumulate) {
-  backend_.linear_backward_weight(gradients_.head, Tensor(), logits_of(tokens),
+  backend_.linear_backward_weight(gradients().head, Tensor(), logits_of(tokens),
                                   slice(rows_gathered_last(final_ln_), tokens), accumulate);
 }
 
-// Turns the gradient of the logits, or that of the chunk's output in dresidual_, into that of the
-// last layer's branch and skip connection.
+// Turns the gradient of the logits, or that of the chunk's output, into that of the last layer's branch
+// and skip connection.
 void Model::backward_end(const MicroBatch& batch, bool accumulate) {
   Tensor dfinal_ln;
-  if (chunk_.has_head) {
+  if (chunk().has_head) {
     dfinal_ln = gradient_of_final_ln();
     const Tokens last = last_chunk();
     backward_head_input(last);
@@ -67,32 +67,34 @@ void Model::backward_end(const MicroBatch& batch, bool accumulate) {
     backward_head_weight(last, accumulate || last.first > 0);
     wait_for_sums();
   }
-  const Branch last = branch_before(chunk_.num_layers, batch, /*training=*/true);
-  const bool head = chunk_.has_head;
-  backend_.residual_norm_backward({.dresidual = dresidual_,
-                                   .dbranch = last.output ? dbranch_ : Tensor(),
-                                   .dbranch_bias = last.dbias,
-                                   .dweight = gradients_.final_ln_weight,
-                                   .dbias = gradients_.final_ln_bias,
-                                   .dnormed = dfinal_ln,
-                                   .dresidual_in = head ? Tensor() : dresidual_,
-                                   .residual = head ? final_residual_ : Tensor(),
-                                   .mean = final_mean_,
-                                   .rstd = final_rstd_,
-                                   .weight = weights_.final_ln_weight,
-                                   .bias_period = last.bias_period,
-                                   .first_row = last.first_row,
-                                   .document_bounds = last.document_bounds,
-                                   .dropout = last.dropout,
-                                   .accumulate = accumulate});
+  const Branch last = branch_before(chunk().num_layers, batch, /*training=*/true);
+  const bool head = chunk().has_head;
+  const Tensor normalised = last.output ? final_residual_ : last.residual;
+  backend_.residual_norm_backward(
+      {.dresidual = dresidual_,
+       .dbranch = last.output ? dbranch_ : Tensor(),
+       .dbranch_bias = last.dbias,
+       .dweight = gradients().final_ln_weight,
+       .dbias = gradients().final_ln_bias,
+       .dnormed = dfinal_ln,
+       .dresidual_in = head ? Tensor() : output_gradient(batch.gradient_slot),
+       .residual = head ? normalised : Tensor(),
+       .mean = head ? final_mean_ : Tensor(),
+       .rstd = head ? final_rstd_ : Tensor(),
+       .weight = weights().final_ln_weight,
+       .bias_period = last.bias_period,
+       .first_row = last.first_row,
+       .document_bounds = last.document_bounds,
+       .dropout = last.dropout,
+       .accumulate = accumulate});
 }
 
 // Turns the gradient of this layer's output (dresidual_ along the skip connection, dbranch() of the
 // branch) into the gradient of its input.
 void Model::backward_layer(int64_t i, const MicroBatch& batch, bool accumulate) {
   const LayerActivations a = layer(i);
-  const LayerParameters& w = weights_.layers[static_cast<size_t>(i)];
-  const LayerParameters& dw = gradients_.layers[static_cast<size_t>(i)];
+  const LayerParameters& w = weights().layers[static_cast<size_t>(i)];
+  const LayerParameters& dw = gradients().layers[static_cast<size_t>(i)];
   const int64_t N = a.fc1.shape(0), D = shape_.head_size, att_columns = heads_ * D;
   const Tensor dln(dnormed_.data(), shape_.dtype, {num_rows_, shape_.hidden_size});
 

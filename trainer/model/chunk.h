@@ -1,7 +1,8 @@
-// The part of a model that one rank's pipeline stage computes.
+// The parts of a model that one rank's pipeline stage computes.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "trainer/config/model_shape.h"
 #include "trainer/parallel/parallel_layout.h"
@@ -15,9 +16,10 @@ struct Chunk {
   bool has_embedding = true, has_head = true;
 };
 
-// Returns the chunk of a rank's pipeline stage. The first or the last stage may have no layer: then it
-// has the embedding or the head alone. Throws std::invalid_argument where the layers of the model
-// cannot be those of the stages.
-Chunk chunk_of(const ModelShape& shape, const ParallelLayout& layout);
+// Returns the chunks of a rank's pipeline stage, in the order of the model: one, or interleaved
+// several. The first or the last chunk of the model may have no layer: then it has the embedding or
+// the head alone. Throws std::invalid_argument where the layers of the model cannot be those of the
+// stages.
+std::vector<Chunk> chunks_of(const ModelShape& shape, const ParallelLayout& layout);
 
 }  // namespace weft

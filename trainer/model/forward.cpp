@@ -6,17 +6,16 @@
 namespace weft {
 
 void Model::forward(const MicroBatch& batch, bool training, ParameterGatherer* gatherer) {
-  slot_ = static_cast<size_t>(batch.slot);
-  // Each part waits for its own parameters while those of the next part are gathered.
-  const auto wait_for_parameters = [&](int64_t arena_first, int64_t next_part) {
-    const bool is_last = next_part >= chunk_.num_layers;
-    const int64_t next = is_last ? 0 : arena_begins_[static_cast<size_t>(next_part)];
-    if (gatherer) gatherer->wait_from(arena_first, next);
+  select(batch);
+  // Each layer waits for its own parameters while those of the next one are gathered.
+  const std::vector<int64_t>&begins = part().arena_begins, &ends = part().arena_ends;
+  const auto wait_for_parameters = [&](int64_t arena_first, int64_t next_layer) {
+    if (gatherer) gatherer->wait_from(arena_first, begins[static_cast<size_t>(next_layer)]);
   };
-  wait_for_parameters(arena_ends_.empty() ? 0 : arena_ends_.front(), 0);
-  if (chunk_.has_embedding) forward_embedding(batch);
-  for (int64_t i = 0; i < chunk_.num_layers; ++i) {
-    wait_for_parameters(arena_begins_[static_cast<size_t>(i)], i + 1);
+  wait_for_parameters(ends.empty() ? begins.front() : ends.front(), 0);
+  if (chunk().has_embedding) forward_embedding(batch);
+  for (int64_t i = 0; i < chunk().num_layers; ++i) {
+    wait_for_parameters(begins[static_cast<size_t>(i)], i + 1);
     forward_layer(i, branch_before(i, batch, training), batch, training);
   }
   forward_end(batch, training);
@@ -25,7 +24,7 @@ void Model::forward(const MicroBatch& batch, bool training, ParameterGatherer* g
 void Model::forward_embedding(const MicroBatch& batch) {
   const EmbeddingActivations& a = embeddings_[slot_];
   const Tensor words = shape_.has_embedding_norm ? a.words : branch_output();
-  backend_.embedding_forward(embedded(partials_of(words)), batch.tokens, weights_.word,
+  backend_.embedding_forward(embedded(partials_of(words)), batch.tokens, weights().word,
                              first_word());
   sum_partials(words);
   if (!shape_.has_embedding_norm) return;
@@ -33,15 +32,15 @@ void Model::forward_embedding(const MicroBatch& batch) {
                                   .mean = a.mean,
                                   .rstd = a.rstd,
                                   .residual = words,
-                                  .weight = weights_.embedding_ln_weight,
-                                  .bias = weights_.embedding_ln_bias,
+                                  .weight = weights().embedding_ln_weight,
+                                  .bias = weights().embedding_ln_bias,
                                   .epsilon = shape_.layernorm_epsilon});
 }
 
 void Model::forward_layer(int64_t i, const Branch& in, const MicroBatch& batch, bool training,
                           bool computes_branch) {
   const LayerActivations a = layer(i);
-  const LayerParameters& w = weights_.layers[static_cast<size_t>(i)];
+  const LayerParameters& w = weights().layers[static_cast<size_t>(i)];
   const int64_t att_columns = heads_ * shape_.head_size;
 
   backend_.residual_norm_forward({.normed = a.ln1,
@@ -68,7 +67,7 @@ void Model::forward_layer(int64_t i, const Branch& in, const MicroBatch& batch, 
        .document_bounds = attention_documents(batch),
        .scale = attention_scale(),
        .heads = own_heads(),
-       .dropout = training ? attention_dropout(batch, chunk_.first_layer + i) : Dropout{}});
+       .dropout = training ? attention_dropout(batch, chunk().first_layer + i) : Dropout{}});
   backend_.linear_forward(partials_of(branch_output()), rows(a.att, att_columns), w.proj_weight,
                           Tensor());
   sum_partials(branch_output());
@@ -135,22 +134,23 @@ void Model::recompute_mlp(const LayerActivations& a, const LayerParameters& w) {
 
 // Adds the last layer's branch; with the head, computes the logits.
 void Model::forward_end(const MicroBatch& batch, bool training) {
-  const Branch last = branch_before(chunk_.num_layers, batch, training);
-  backend_.residual_norm_forward({.normed = final_ln_,
+  const Branch last = branch_before(chunk().num_layers, batch, training);
+  const bool head = chunk().has_head;
+  backend_.residual_norm_forward({.normed = head ? final_ln_ : Tensor(),
                                   .residual_out = last.output ? final_residual_ : Tensor(),
-                                  .mean = final_mean_,
-                                  .rstd = final_rstd_,
+                                  .mean = head ? final_mean_ : Tensor(),
+                                  .rstd = head ? final_rstd_ : Tensor(),
                                   .residual = last.residual,
                                   .branch = last.output,
                                   .branch_bias = last.bias,
                                   .bias_period = last.bias_period,
                                   .first_row = last.first_row,
                                   .document_bounds = last.document_bounds,
-                                  .weight = weights_.final_ln_weight,
-                                  .bias = weights_.final_ln_bias,
+                                  .weight = weights().final_ln_weight,
+                                  .bias = weights().final_ln_bias,
                                   .epsilon = shape_.layernorm_epsilon,
                                   .dropout = last.dropout});
-  if (!chunk_.has_head) return;
+  if (!head) return;
   gather_rows(final_ln_);
   forward_head(chunk_at(0));
 }
@@ -173,7 +173,7 @@ Tensor Model::slice(Tensor rows, Tokens tokens) {
 
 void Model::forward_head(Tokens tokens) {
   backend_.linear_forward(logits_of(tokens), slice(rows_gathered_last(final_ln_), tokens),
-                          weights_.head, Tensor());
+                          weights().head, Tensor());
 }
 
 void Model::loss(Tensor loss, const MicroBatch& batch, float loss_scale, bool accumulate,

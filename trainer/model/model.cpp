@@ -42,16 +42,21 @@ int64_t rows_of(const ModelShape& shape, const ParallelLayout& layout) {
   return shape.micro_batch_size * shape.seq_length / layout.num_row_shares();
 }
 
+int64_t longest_of(const std::vector<Chunk>& chunks) {
+  int64_t num_layers = 0;
+  for (const Chunk& chunk : chunks) num_layers = std::max(num_layers, chunk.num_layers);
+  return num_layers;
+}
+
 }  // namespace
 
-ModelParameters::ModelParameters(const ParameterTable& table, Tensor arena) {
+ModelParameters::ModelParameters(const ParameterTable& table, const Chunk& chunk, Tensor arena) {
   const auto view = [&](const std::string& name) {
     return ParameterTable::slice(arena, table.find(name));
   };
   const auto view_if_there = [&](const std::string& name) {
     return table.try_find(name) ? view(name) : Tensor();
   };
-  const Chunk& chunk = table.chunk();
   word = view_if_there("embedding.word_embeddings.weight");
   head = view_if_there("output_layer.weight");
   if (!head) head = word;
@@ -87,7 +92,6 @@ Model::Model(Backend& backend, Communicator& tensor_parallel, const ModelShape& 
       layout_(layout),
       recompute_(activations.recompute),
       logits_chunk_(activations.logits_chunk),
-      chunk_(chunk_of(shape, layout)),
       heads_(shape.num_heads / layout.tp_size),
       groups_(shape.num_groups() / layout.tp_size),
       ffn_(shape.ffn_size / layout.tp_size),
@@ -96,10 +100,14 @@ Model::Model(Backend& backend, Communicator& tensor_parallel, const ModelShape& 
       fc1_size_(shape.fc1_size() / layout.tp_size),
       planned_length_(shape.seq_length),
       num_rows_(rows_of(shape, layout)),
-      slots_(static_cast<size_t>(activations.num_slots),
-             std::vector<LayerActivations>(static_cast<size_t>(chunk_.num_layers))),
+      slots_(static_cast<size_t>(activations.num_slots)),
       embeddings_(slots_.size()),
-      shared_(static_cast<size_t>(recompute_.layers_at_once(chunk_.num_layers))) {
+      output_gradients_(static_cast<size_t>(activations.num_gradient_slots)) {
+  const std::vector<Chunk> chunks = chunks_of(shape, layout);
+  for (const Chunk& chunk : chunks) parts_.push_back({chunk});
+  const int64_t longest = longest_of(chunks);
+  for (auto& layers : slots_) layers.resize(static_cast<size_t>(longest));
+  shared_.resize(static_cast<size_t>(recompute_.layers_at_once(longest)));
   check_layout(shape, layout);
   check_shape(shape, backend.kind());
   plan_buffers(plan);
@@ -112,6 +120,7 @@ void Model::for_each_buffer(const Add& add) {
   const int64_t B = shape_.micro_batch_size, T = shape_.seq_length, N = B * T, R = num_rows_;
   const int64_t C = shape_.hidden_size, D = shape_.head_size;
   const DType x = shape_.dtype, f = DType::kFloat32;
+  const auto num_layers = static_cast<int64_t>(slots_.front().size());
   const auto keep = MemoryClass::kActivations, scratch = MemoryClass::kScratch;
   const auto add_statistics = [&](const std::string& mean, Tensor* mean_tensor,
                                   const std::string& rstd, Tensor* rstd_tensor) {
@@ -143,15 +152,17 @@ void Model::for_each_buffer(const Add& add) {
   };
   for (size_t slot = 0; slot < slots_.size(); ++slot) {
     const std::string of_slot = slots_.size() > 1 ? "slot " + std::to_string(slot) + " " : "";
-    if (chunk_.has_embedding && shape_.has_embedding_norm) {
+    if (has_embedding() && shape_.has_embedding_norm) {
       EmbeddingActivations& a = embeddings_[slot];
       add(keep, of_slot + "embedding", &a.words, x, {R, C});
       add(keep, of_slot + "embedding mean", &a.mean, f, {R});
       add(keep, of_slot + "embedding rstd", &a.rstd, f, {R});
     }
-    for (int64_t i = 0; i < chunk_.num_layers; ++i) {
+    // The layers of several chunks take turns in a slot.
+    const int64_t first_layer = parts_.size() == 1 ? chunk().first_layer : 0;
+    for (int64_t i = 0; i < num_layers; ++i) {
       LayerActivations& a = slots_[slot][static_cast<size_t>(i)];
-      const std::string prefix = of_slot + "layer " + std::to_string(chunk_.first_layer + i) + " ";
+      const std::string prefix = of_slot + "layer " + std::to_string(first_layer + i) + " ";
       if (recompute_.group_begin(i) == i) add_residual(a, prefix);
       if (recompute_.recomputes_layer(i)) continue;
       add_rest(a, prefix);
@@ -171,7 +182,7 @@ void Model::for_each_buffer(const Add& add) {
     add_mlp(shared_[i], prefix);
   }
   add(keep, "final residual", &final_residual_, x, {R, C});
-  if (chunk_.has_head) {
+  if (has_head()) {
     add(keep, "final ln", &final_ln_, x, {R, C});
     add_statistics("final mean", &final_mean_, "final rstd", &final_rstd_);
   }
@@ -182,7 +193,8 @@ void Model::for_each_buffer(const Add& add) {
   }
   add(scratch, "dresidual", &dresidual_, x, {R, C});
   add(scratch, "branch or dnormed", &dnormed_, x, {std::max(R * C, N * heads_ * D)});
-  if (chunk_.num_layers > 0) {
+  for (Tensor& gradient : output_gradients_) add(scratch, "output gradient", &gradient, x, {R, C});
+  if (num_layers > 0) {
     add(scratch, "dwide", &dwide_, x, {N, std::max(fc1_size_, qkv_size_)});
     if (shape_.glu != Glu::kNone) add(scratch, "dglu", &dglu_, x, {N, ffn_});
     if (groups_ < heads_) {
@@ -192,7 +204,7 @@ void Model::for_each_buffer(const Add& add) {
     if (shape_.rotary_size > 0)
       add(scratch, "rotary angles", &angles_, f, {planned_length_, 2, shape_.rotary_size / 2});
   }
-  if (chunk_.has_head) {
+  if (has_head()) {
     const int64_t count = chunk_at(0).count;
     add(MemoryClass::kLogits, "logits", &logits_, x, {count, vocab_rows_});
     add(MemoryClass::kLogits, "losses", &losses_, f, {N});
@@ -244,7 +256,7 @@ LayerActivations Model::layer(int64_t i) const {
   return a;
 }
 
-// A stage of the head alone normalises its input itself.
+// A chunk of the head alone normalises its input itself.
 Tensor Model::input(int64_t slot) const {
   const std::vector<LayerActivations>& layers = slots_[static_cast<size_t>(slot)];
   return layers.empty() ? final_residual_ : layers.front().residual;
@@ -259,7 +271,7 @@ WorkspaceShape Model::workspace_shape(int64_t num_parameters) const {
   w.G = groups_;
   w.D = shape_.head_size;
   w.F = ffn_;
-  w.Vp = chunk_.has_head ? vocab_rows_ : 0;
+  w.Vp = has_head() ? vocab_rows_ : 0;
   w.num_parameters = num_parameters;
   w.x = shape_.dtype;
   w.gelu = shape_.gelu;
@@ -278,21 +290,30 @@ void Model::bind(const ParameterTable& table, Tensor parameters, Tensor gradient
   computed_ = backend_.create_event();
   rows_gathered_ = backend_.create_event();
   summed_ = backend_.create_event();
-  weights_ = ModelParameters(table, parameters);
-  gradients_ = ModelParameters(table, gradients);
   fill_angles();
-  arena_ends_.clear();
-  for (int64_t i = 0; i < chunk_.num_layers; ++i) {
-    // The product for qkv has the last parameters of a layer that tensor parallelism shards;
-    // replicated ones lie at the end of the arena (parameters.h).
-    const Parameter& parameter =
-        table.find("decoder.layers." + std::to_string(chunk_.first_layer + i) +
-                   ".self_attention.linear_qkv." + (shape_.has_qkv_bias ? "bias" : "weight"));
-    arena_ends_.push_back(parameter.arena_offset + parameter.num_elements);
+  for (Part& part : parts_) {
+    part.weights = ModelParameters(table, part.chunk, parameters);
+    part.gradients = ModelParameters(table, part.chunk, gradients);
+    for (int64_t i = 0; i < part.chunk.num_layers; ++i) {
+      // The product for qkv has the last parameters of a layer that tensor parallelism shards;
+      // replicated ones lie at the end of the arena (parameters.h).
+      const Parameter& parameter =
+          table.find("decoder.layers." + std::to_string(part.chunk.first_layer + i) +
+                     ".self_attention.linear_qkv." + (shape_.has_qkv_bias ? "bias" : "weight"));
+      part.arena_ends.push_back(parameter.arena_offset + parameter.num_elements);
+    }
   }
-  if (arena_ends_.empty()) return;
-  arena_begins_.assign(arena_ends_.begin() + 1, arena_ends_.end());
-  arena_begins_.push_back(0);
+  // The last layer comes first in the arenas: a layer begins where the one after it ends, which may be
+  // that of the next chunk.
+  int64_t end_of_next = 0, begin_of_next = 0;
+  for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) {
+    part->arena_begins = {end_of_next, begin_of_next};
+    if (part->arena_ends.empty()) continue;
+    part->arena_begins.insert(part->arena_begins.begin(), part->arena_ends.begin() + 1,
+                              part->arena_ends.end());
+    end_of_next = part->arena_ends.front();
+    begin_of_next = part->arena_begins.front();
+  }
 }
 
 }  // namespace weft

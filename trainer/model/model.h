@@ -1,5 +1,5 @@
-// A rank's chunk of the GPT model as Megatron builds it: explicit forward and backward over one
-// micro-batch, written for any sharded size. [Radford et al. 2019; Brown et al. 2020; Megatron-LM
+// A rank's chunks of the GPT model as Megatron builds it: explicit forward and backward of a chunk over
+// one micro-batch, written for any sharded size. [Radford et al. 2019; Brown et al. 2020; Megatron-LM
 // megatron/core/models/gpt]
 #pragma once
 
@@ -24,7 +24,10 @@ namespace weft {
 // The activations that a rank keeps for backward. They decide over memory and time, and chunks of logits
 // over the order of sums, too.
 struct ActivationOptions {
-  int64_t num_slots = 1;  // micro-batches whose activations are kept
+  int64_t num_slots = 1;  // micro-batches whose activations of a chunk are kept
+  // Places of gradients of outputs, which arrive while others leave; 0: each arrives after the gradient
+  // of the input before has left, in the same memory.
+  int64_t num_gradient_slots = 0;
   RecomputeOptions recompute = {};
   // Tokens whose logits are in memory at a time; 0: those of a micro-batch.
   int64_t logits_chunk = 0;
@@ -39,11 +42,13 @@ struct MicroBatch {
   // (B,T,2) int32: the documents of the tokens; empty where the shape needs none
   Tensor document_bounds;
   int64_t iteration = 0;
-  int64_t first_sample = 0;  // position of the first sample in the global batch
-  int64_t slot = 0;          // where its activations are kept for backward
+  int64_t first_sample = 0;   // position of the first sample in the global batch
+  int64_t chunk = 0;          // of the rank, which computes it
+  int64_t slot = 0;           // where its activations are kept for backward
+  int64_t gradient_slot = 0;  // where the gradient of the chunk's output is
 };
 
-// All weights of this rank, or all their gradients, as views into an arena. Shapes are those of the
+// All weights of a chunk, or all their gradients, as views into an arena. Shapes are those of the
 // tensor-parallel rank. Biases that the model lacks are empty: those of norms in an RMSNorm, too.
 struct LayerParameters {
   Tensor ln1_weight, ln1_bias;    // (C)
@@ -57,10 +62,10 @@ struct ModelParameters {
   Tensor word, position;                          // (Vp/tp, C), (S, C); no positions: empty
   Tensor embedding_ln_weight, embedding_ln_bias;  // (C); empty where words are not normalised
   Tensor head;                                    // (Vp/tp, C): `word` where it is tied
-  std::vector<LayerParameters> layers;            // of the rank's chunk
-  Tensor final_ln_weight, final_ln_bias;          // (C)
+  std::vector<LayerParameters> layers;
+  Tensor final_ln_weight, final_ln_bias;  // (C)
   ModelParameters() = default;
-  ModelParameters(const ParameterTable& table, Tensor arena);
+  ModelParameters(const ParameterTable& table, const Chunk& chunk, Tensor arena);
 };
 
 // The tensors of one layer that backward needs: 32*C bytes per token in bf16 (for F = 4C), without
@@ -99,20 +104,25 @@ class Model {
   // one whose rows ranks cannot share.
   void set_sequence_length(int64_t seq_length);
 
-  const Chunk& chunk() const { return chunk_; }
+  const Chunk& chunk(int64_t idx) const { return parts_[static_cast<size_t>(idx)].chunk; }
+  bool has_embedding() const { return parts_.front().chunk.has_embedding; }
+  bool has_head() const { return parts_.back().chunk.has_head; }
   int64_t num_slots() const { return static_cast<int64_t>(slots_.size()); }
 
   // Pipeline stages exchange the residual stream, (R,C) x, a whole sum. input() is what the
   // stage before sends; it must be there before forward() of the micro-batch in that slot. output() is
   // what forward() leaves for the stage after. output_gradient() must be there before backward(), which
-  // leaves input_gradient(), in the same memory.
+  // leaves input_gradient(), without gradient slots in the same memory.
   Tensor input(int64_t slot) const;
   Tensor output() const { return final_residual_; }
-  Tensor output_gradient() const { return dresidual_; }
+  Tensor output_gradient(int64_t gradient_slot) const {
+    return output_gradients_.empty() ? dresidual_
+                                     : output_gradients_[static_cast<size_t>(gradient_slot)];
+  }
   Tensor input_gradient() const { return dresidual_; }
 
-  // Computes the logits of a micro-batch (of its first chunk), or without the head the output of the
-  // stage. Without `training` there is no dropout. `gatherer`, if it is given, is asked for the
+  // Computes the logits of a micro-batch (of the first tokens), or without the head the output of the
+  // chunk. Without `training` there is no dropout. `gatherer`, if it is given, is asked for the
   // parameters of each layer before they are read.
   void forward(const MicroBatch& batch, bool training, ParameterGatherer* gatherer = nullptr);
   // (N,Vp/tp) x, or one chunk of the N tokens; after loss(gradient) they are the gradients of the logits.
@@ -128,7 +138,7 @@ class Model {
   // batch; 0 where all are masked.
   void sample_losses(Tensor out, const MicroBatch& batch);
 
-  // Computes the gradients of all parameters, after forward(training) of the same batch, and
+  // Computes the gradients of the chunk's parameters, after forward(training) of the same batch, and
   // loss(gradient) or with output_gradient(). They are added to what is there where `accumulate`.
   // `reducer`, if it is given, is told when the gradients of a layer are enqueued for good.
   void backward(const MicroBatch& batch, bool accumulate, GradientReducer* reducer = nullptr);
@@ -137,6 +147,23 @@ class Model {
   WorkspaceShape workspace_shape(int64_t num_parameters) const;
 
  private:
+  // A chunk with its views into the arenas, and where the sharded parameters of its layers begin and
+  // end there. There is one more beginning, of the layer that the rank computes next; 0: the arena's.
+  struct Part {
+    Chunk chunk;
+    ModelParameters weights = {}, gradients = {};
+    std::vector<int64_t> arena_begins = {}, arena_ends = {};
+  };
+  // They belong to the present micro-batch.
+  const Part& part() const { return parts_[part_]; }
+  const Chunk& chunk() const { return part().chunk; }
+  const ModelParameters& weights() const { return part().weights; }
+  const ModelParameters& gradients() const { return part().gradients; }
+  void select(const MicroBatch& batch) {
+    part_ = static_cast<size_t>(batch.chunk);
+    slot_ = static_cast<size_t>(batch.slot);
+  }
+
   enum class Op : uint64_t { kEmbedding = 0, kAttention = 1, kAttentionBranch = 2, kMlpBranch = 3 };
   Dropout hidden_dropout(const MicroBatch& batch, int64_t layer, Op op) const;
   Dropout attention_dropout(const MicroBatch& batch, int64_t layer) const;
@@ -256,16 +283,14 @@ class Model {
   ParallelLayout layout_;
   RecomputeOptions recompute_;
   int64_t logits_chunk_;
-  Chunk chunk_;
+  std::vector<Part> parts_;
+  size_t part_ = 0;
   int64_t heads_, groups_, ffn_, vocab_rows_;  // H/tp, G/tp, F/tp, Vp/tp
   int64_t qkv_size_, fc1_size_;                // (H+2G)*D/tp, F/tp or 2F/tp
   int64_t planned_length_;                     // the T of the buffers
   int64_t num_rows_;                           // R
 
-  ModelParameters weights_, gradients_;
-  // Per layer: where its sharded parameters begin and end in the arenas. The last layer comes first.
-  std::vector<int64_t> arena_begins_, arena_ends_;
-  std::vector<std::vector<LayerActivations>> slots_;  // by slot, of the chunk's layers
+  std::vector<std::vector<LayerActivations>> slots_;  // by slot, of the layers of the longest chunk
   std::vector<EmbeddingActivations> embeddings_;      // by slot
   std::vector<LayerActivations> shared_;              // of the layers of a recomputed group
   size_t slot_ = 0;                                   // of the present micro-batch
@@ -274,7 +299,8 @@ class Model {
   Tensor dbranch_;                       // (R,C) gradient of a branch; empty without hidden dropout
   Tensor all_rows_, partials_;  // (N,C) gathered rows, partial sums; where ranks share the rows
   EventId computed_ = 0, rows_gathered_ = 0, summed_ = 0;
-  Tensor dresidual_;  // (R,C) gradient along the skip connection
+  Tensor dresidual_;                      // (R,C) gradient along the skip connection
+  std::vector<Tensor> output_gradients_;  // (R,C), by gradient slot
   // Gradient of a LayerNorm's output (R,C), or of the attention's (N,H*D/tp); in forward the branch.
   Tensor dnormed_;
   Tensor dwide_;                 // (N, max(qkv_size_, fc1_size_)) gradient of fc1's or qkv's output

@@ -110,34 +110,43 @@ Parameter without_padding(Parameter p, int64_t num_rows) {
 
 }  // namespace
 
-Chunk chunk_of(const ModelShape& shape, const ParallelLayout& layout) {
+std::vector<Chunk> chunks_of(const ModelShape& shape, const ParallelLayout& layout) {
   std::vector<int64_t> layers = layout.stage_layers;
-  const auto num_stages = static_cast<size_t>(layout.pp_size);
-  if (layers.empty()) {
-    check_divides("number of layers", shape.num_layers, "pipeline stages", layout.pp_size);
-    layers.assign(num_stages, shape.num_layers / layout.pp_size);
+  const auto num_stages = static_cast<size_t>(layout.num_stages());
+  if (layout.num_chunks < 1 || (layout.num_chunks > 1 && layout.pp_size == 1)) {
+    throw std::invalid_argument("pipeline stages: " + std::to_string(layout.num_chunks) +
+                                " chunks on each of " + std::to_string(layout.pp_size) +
+                                "; interleaved stages need two ranks at least");
   }
-  const auto stage = layers.begin() + layout.pp_rank;
+  if (layers.empty()) {
+    check_divides("number of layers", shape.num_layers, "pipeline stages", layout.num_stages());
+    layers.assign(num_stages, shape.num_layers / layout.num_stages());
+  }
   if (layers.size() != num_stages ||
       std::accumulate(layers.begin(), layers.end(), int64_t{0}) != shape.num_layers) {
     throw std::invalid_argument("pipeline stages: the layers of " + std::to_string(layers.size()) +
                                 " stages are not the " + std::to_string(shape.num_layers) +
                                 " layers of the model on " + std::to_string(num_stages));
   }
-  const Chunk chunk{.first_layer = std::accumulate(layers.begin(), stage, int64_t{0}),
-                    .num_layers = *stage,
-                    .has_embedding = layout.pp_rank == 0,
-                    .has_head = layout.pp_rank == layout.pp_size - 1};
-  if (chunk.num_layers < 1 &&
-      (chunk.num_layers < 0 || layout.pp_size == 1 || (!chunk.has_embedding && !chunk.has_head))) {
-    throw std::invalid_argument("pipeline stages: stage " + std::to_string(layout.pp_rank) +
-                                " has no layer; only the first and the last one may have none");
+  std::vector<Chunk> chunks;
+  for (int64_t stage = layout.pp_rank; stage < layout.num_stages(); stage += layout.pp_size) {
+    const auto at = layers.begin() + stage;
+    const Chunk chunk{.first_layer = std::accumulate(layers.begin(), at, int64_t{0}),
+                      .num_layers = *at,
+                      .has_embedding = stage == 0,
+                      .has_head = stage + 1 == layout.num_stages()};
+    if (chunk.num_layers < 1 && (chunk.num_layers < 0 || layout.pp_size == 1 ||
+                                 (!chunk.has_embedding && !chunk.has_head))) {
+      throw std::invalid_argument("pipeline stages: stage " + std::to_string(stage) +
+                                  " has no layer; only the first and the last one may have none");
+    }
+    chunks.push_back(chunk);
   }
-  return chunk;
+  return chunks;
 }
 
 ParameterTable::ParameterTable(const ModelShape& shape, const ParallelLayout& layout)
-    : chunk_(chunk_of(shape, layout)) {
+    : chunks_(chunks_of(shape, layout)) {
   check_divides("number of heads", shape.num_heads, "tensor-parallel size", layout.tp_size);
   check_divides("number of heads", shape.num_heads, "query groups", shape.num_groups());
   check_divides("number of query groups", shape.num_groups(), "tensor-parallel size",
@@ -152,25 +161,26 @@ ParameterTable::ParameterTable(const ModelShape& shape, const ParallelLayout& la
                            shape.num_words());
   };
   std::vector<Parameter> parameters;
-  if (chunk_.has_head) {
+  if (has_head()) {
     if (shape.unties_head) parameters.push_back(word_table(kHead));
     parameters.push_back(vector("decoder.final_layernorm.weight", {C}, -1, 1, layout));
     if (!shape.uses_rms_norm)
       parameters.push_back(vector("decoder.final_layernorm.bias", {C}, -1, 0, layout));
   }
-  for (int64_t i = chunk_.num_layers - 1; i >= 0; --i) {
-    append_layer(parameters, shape, layout, chunk_.first_layer + i);
+  for (auto chunk = chunks_.rbegin(); chunk != chunks_.rend(); ++chunk) {
+    for (int64_t i = chunk->num_layers - 1; i >= 0; --i)
+      append_layer(parameters, shape, layout, chunk->first_layer + i);
   }
-  if (chunk_.has_embedding && shape.has_embedding_norm) {
+  if (has_embedding() && shape.has_embedding_norm) {
     parameters.push_back(vector(kEmbeddingNorm + ".weight", {C}, -1, 1, layout));
     parameters.push_back(vector(kEmbeddingNorm + ".bias", {C}, -1, 0, layout));
   }
-  if (chunk_.has_embedding && shape.has_position_table) {
+  if (has_embedding() && shape.has_position_table) {
     parameters.push_back(
         matrix("embedding.position_embeddings.weight", {shape.max_positions, C}, -1, std, layout));
   }
-  const bool has_tied_head = chunk_.has_head && !shape.unties_head;
-  if (chunk_.has_embedding || has_tied_head) parameters.push_back(word_table(kWordEmbedding));
+  const bool has_tied_head = has_head() && !shape.unties_head;
+  if (has_embedding() || has_tied_head) parameters.push_back(word_table(kWordEmbedding));
   const int64_t num_owners = layout.pp_size > 1 && !shape.unties_head ? layout.dp_size : 0;
   place(std::move(parameters), num_owners);
 }

@@ -54,7 +54,9 @@ class ParameterTable {
   // std::invalid_argument where sizes do not divide.
   ParameterTable(const ModelShape& shape, const ParallelLayout& layout);
 
-  const Chunk& chunk() const { return chunk_; }
+  const std::vector<Chunk>& chunks() const { return chunks_; }  // in the order of the model
+  bool has_embedding() const { return chunks_.front().has_embedding; }
+  bool has_head() const { return chunks_.back().has_head; }
   const std::vector<Parameter>& all() const { return parameters_; }
   const Parameter& find(std::string_view name) const;         // throws std::out_of_range
   const Parameter* try_find(std::string_view name) const;     // null where the rank has none
@@ -75,7 +77,7 @@ class ParameterTable {
  private:
   // `num_owners_of_tied` data-parallel ranks have equal parts of a tied word embedding; 0: none is.
   void place(std::vector<Parameter> parameters, int64_t num_owners_of_tied);
-  Chunk chunk_;
+  std::vector<Chunk> chunks_;
   std::vector<Parameter> parameters_;
   int64_t num_parameters_ = 0, num_decaying_ = 0, arena_elements_ = 0, replicated_begin_ = 0;
   ArenaRange tied_;

@@ -84,15 +84,15 @@ Model::Branch Model::branch_before(int64_t i, const MicroBatch& batch, bool trai
     const auto before = static_cast<size_t>(i - 1);
     branch.residual = layer(i - 1).residual_mid;
     branch.output = branch_output();
-    branch.bias = weights_.layers[before].fc2_bias;
-    branch.dbias = gradients_.layers[before].fc2_bias;
+    branch.bias = weights().layers[before].fc2_bias;
+    branch.dbias = gradients().layers[before].fc2_bias;
     if (training)
-      branch.dropout = hidden_dropout(batch, chunk_.first_layer + i - 1, Op::kMlpBranch);
-  } else if (chunk_.has_embedding) {
+      branch.dropout = hidden_dropout(batch, chunk().first_layer + i - 1, Op::kMlpBranch);
+  } else if (chunk().has_embedding) {
     branch.output = branch_output();
     if (shape_.has_position_table) {
-      branch.bias = weights_.position;
-      branch.dbias = gradients_.position;
+      branch.bias = weights().position;
+      branch.dbias = gradients().position;
       branch.bias_period = shape_.seq_length;
       branch.first_row = first_row();
       if (shape_.restarts_positions) branch.document_bounds = batch.document_bounds;
@@ -109,10 +109,10 @@ Model::Branch Model::attention_branch(int64_t i, const MicroBatch& batch, bool t
   Branch branch;
   branch.residual = layer(i).residual;
   branch.output = branch_output();
-  branch.bias = weights_.layers[idx].proj_bias;
-  branch.dbias = gradients_.layers[idx].proj_bias;
+  branch.bias = weights().layers[idx].proj_bias;
+  branch.dbias = gradients().layers[idx].proj_bias;
   if (training) {
-    branch.dropout = hidden_dropout(batch, chunk_.first_layer + i, Op::kAttentionBranch);
+    branch.dropout = hidden_dropout(batch, chunk().first_layer + i, Op::kAttentionBranch);
   }
   return branch;
 }

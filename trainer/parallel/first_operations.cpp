@@ -73,25 +73,24 @@ void run(Communicator& communicator, Backend& backend, DType dtype) {
   }
 }
 
-// Each stage sends its number to the stages before and after it, as activations and gradients go.
+// Each stage sends its number to the stages before and after it, as activations and gradients go;
+// interleaved ones go from the last stage to the first, too.
 void run_exchange(Communicator& communicator, Backend& backend) {
   const int size = communicator.size(), rank = communicator.rank();
+  const int before = (rank + size - 1) % size, after = (rank + 1) % size;
   Numbers<float> numbers(backend, DType::kFloat32, 3);  // from before, own, from after
   numbers.fill(static_cast<float>(rank));
-  std::vector<Transfer> transfers;
-  for (const int side : {-1, 1}) {
-    const int peer = rank + side;
-    if (peer < 0 || peer >= size) continue;
-    transfers.push_back({numbers.one(1), peer, /*sends=*/true});
-    transfers.push_back({numbers.one(1 + side), peer, /*sends=*/false});
-  }
+  const Transfer transfers[] = {{numbers.one(1), before, /*sends=*/true},
+                                {numbers.one(0), before, /*sends=*/false},
+                                {numbers.one(1), after, /*sends=*/true},
+                                {numbers.one(2), after, /*sends=*/false}};
   communicator.exchange(transfers, Stream::kCompute);
   const std::vector<float> received = numbers.values();
   // The last stage tells its losses in this way.
   communicator.broadcast(numbers.one(1), size - 1, Stream::kCompute);
   expect("broadcast", communicator, numbers.values()[1], size - 1);
-  if (rank > 0) expect("exchange", communicator, received[0], rank - 1);
-  if (rank + 1 < size) expect("exchange", communicator, received[2], rank + 1);
+  expect("exchange", communicator, received[0], before);
+  expect("exchange", communicator, received[2], after);
 }
 
 }  // namespace

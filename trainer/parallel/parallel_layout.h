@@ -19,8 +19,12 @@ struct Topology {
   // Each tensor-parallel rank has its rows of what all of them would hold whole: LayerNorms,
   // residuals, hidden dropout. Alone, a rank has all rows.
   bool sequence_parallel = false;
-  // The number of layers of each pipeline stage; empty: all have equally many.
+  // Interleaved, each pipeline stage holds several chunks of the layers: of the num_stages() stages of
+  // the model, one after the other, those whose number leaves pp_rank when it is divided by pp_size.
+  int64_t num_chunks = 1;
+  // The number of layers of each of the num_stages(); empty: all have equally many.
   std::vector<int64_t> stage_layers = {};
+  int64_t num_stages() const { return pp_size * num_chunks; }
   int world_size() const { return tp_size * pp_size * dp_size; }
   int num_row_shares() const { return sequence_parallel ? tp_size : 1; }
 };

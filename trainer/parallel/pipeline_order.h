@@ -8,6 +8,15 @@
 // and a backward in turn, and ends with the backwards that are left. So stage r keeps the activations
 // of at most p - r micro-batches. [Narayanan et al. 2019, PipeDream-Flush in arXiv:2006.09503;
 // Megatron-LM megatron/core/pipeline_parallel/schedules.py]
+//
+// Interleaved, each stage has v chunks of the model's layers, and a micro-batch passes all stages v
+// times. Micro-batches go in groups of p or more: a group passes chunk 0, then chunk 1, and so on.
+//
+//   stage 0   F0 F1 f0 f1 F2 b0 F3 b1 f2 B0 f3 B1 b2 b3 B2 B3     2 stages, 4 micro-batches;
+//   stage 1   F0 F1 f0 b0 f1 b1 F2 B0 F3 B1 f2 b2 f3 b3 B2 B3     2 chunks: F B first, f b second
+//
+// A stage is idle for p - 1 chunks' work instead of p - 1 stages', and keeps the activations of more
+// chunks. [Narayanan et al. 2021, arXiv:2104.04473, section 2.2.2]
 #pragma once
 
 #include <cstdint>
@@ -15,26 +24,51 @@
 
 namespace weft {
 
+// The stages of a run and how they share the model.
+struct PipelineShape {
+  int num_stages = 1;      // p
+  int64_t num_chunks = 1;  // v
+  // Interleaved: the micro-batches that pass a chunk together, N; at least p.
+  int64_t group_size = 1;
+};
+
+// A micro-batch in one of the chunks of a stage, and where its tensors lie.
+struct PipelineItem {
+  int64_t micro_batch = -1;   // -1: there is none
+  int64_t chunk = 0;          // of this stage
+  int64_t slot = 0;           // of its activations, from its input's arrival to the end of backward
+  int64_t gradient_slot = 0;  // of its output's gradient, from its arrival to the end of backward
+  bool is_there() const { return micro_batch >= 0; }
+};
+
 struct PipelineWork {
   enum class Kind { kForward, kBackward, kExchange };
   Kind kind = Kind::kForward;
-  int64_t micro_batch = -1;  // forward and backward: the one that they work on
-  // exchange: the micro-batches whose tensors move, all at once; -1 where none does. The input comes
-  // from the stage before and its gradient goes there; the output goes to the stage after and its
-  // gradient comes from there.
-  int64_t receives_input = -1, sends_output = -1, receives_gradient = -1, sends_gradient = -1;
+  PipelineItem item = {};  // forward and backward: the one that they work on
+  // exchange: the items whose tensors move, all at once. The input comes from the stage before and
+  // its gradient goes there; the output goes to the stage after and its gradient comes from there.
+  // The stages are a ring: a chunk of the first one begins where a chunk of the last one ends.
+  PipelineItem receives_input = {}, sends_output = {}, receives_gradient = {}, sends_gradient = {};
 };
 
 // Returns the work of a global batch. Each exchange may block until the other side comes to it: the
-// orders of all stages fit together. Alone, a stage exchanges nothing.
-std::vector<PipelineWork> pipeline_order(int stage, int num_stages, int64_t num_micro_batches);
+// orders of all stages fit together. Alone, a stage exchanges nothing. Interleaved, a last group of
+// fewer micro-batches than stages makes them wait.
+std::vector<PipelineWork> pipeline_order(int stage, const PipelineShape& shape,
+                                         int64_t num_micro_batches);
 
-// Returns the same of an evaluation, which has no backward.
-std::vector<PipelineWork> pipeline_order_of_evaluation(int stage, int num_stages,
+// Returns the same of an evaluation, which has no backward: a slot is free after forward.
+std::vector<PipelineWork> pipeline_order_of_evaluation(int stage, const PipelineShape& shape,
                                                        int64_t num_micro_batches);
 
-// Returns the number of micro-batches whose activations a stage keeps at once: min(m, p - r). The
-// activations of micro-batch i may lie in the place of those of i - pipeline_slots().
-int64_t pipeline_slots(int stage, int num_stages, int64_t num_micro_batches);
+// Returns the number of slots that the orders of so many micro-batches or fewer use at most. With one
+// chunk it is min(m, p - r). Interleaved, it is in units of a chunk; with groups of p it is
+// (v - 1) p + 2 (p - r) - 1 for many micro-batches: 1 + (p - 1) / (p v) times a whole stage for
+// each of p micro-batches on the first stage.
+int64_t pipeline_slots(int stage, const PipelineShape& shape, int64_t num_micro_batches);
+
+// The same for gradient slots. With one chunk there are none: the gradient of an output arrives when
+// that of the input before has left, in the same memory.
+int64_t pipeline_gradient_slots(int stage, const PipelineShape& shape);
 
 }  // namespace weft

@@ -14,18 +14,25 @@ ArenaRange partial_gradients(const ParallelLayout& layout, const ParameterTable&
   return {table.replicated_begin(), table.arena_elements() - table.replicated_begin()};
 }
 
+PipelineShape pipeline_shape(const TrainerOptions& options, const ParallelLayout& layout) {
+  const int64_t group = options.micro_batch_group_size;
+  return {layout.pp_size, layout.num_chunks, group > 0 ? group : layout.pp_size};
+}
+
 }  // namespace
 
 Trainer::Trainer(Backend& backend, const TrainerOptions& options, const ProcessGroups& groups)
     : backend_(backend),
       options_(options),
       groups_(groups),
+      pipeline_(pipeline_shape(options, groups.layout)),
       table_(options.shape, groups.layout),
       shards_(table_.arena_elements(), options.bucket_elements, groups.layout.dp_rank,
               groups.layout.dp_size, options.shards_optimizer, table_.tied()),
       model_(backend, *groups.tensor, options.shape, groups.layout,
-             {.num_slots = pipeline_slots(groups.layout.pp_rank, groups.layout.pp_size,
-                                          options.most_micro_batches),
+             {.num_slots =
+                  pipeline_slots(groups.layout.pp_rank, pipeline_, options.most_micro_batches),
+              .num_gradient_slots = pipeline_gradient_slots(groups.layout.pp_rank, pipeline_),
               .recompute = options.recompute,
               .logits_chunk = options.logits_chunk},
              plan_),
@@ -46,8 +53,8 @@ Trainer::Trainer(Backend& backend, const TrainerOptions& options, const ProcessG
   if (workspace_bytes > 0) {
     plan_.add(MemoryClass::kWorkspace, "workspace", &workspace_, DType::kUInt8, {workspace_bytes});
   }
-  const bool has_head = model_.chunk().has_head;
-  if (model_.chunk().has_embedding) tokens_.resize(static_cast<size_t>(model_.num_slots()));
+  const bool has_head = model_.has_head();
+  if (model_.has_embedding()) tokens_.resize(static_cast<size_t>(model_.num_slots()));
   for (Tensor& tokens : tokens_)
     plan_.add(MemoryClass::kBatch, "tokens", &tokens, DType::kInt32, {B, T});
   if (has_head) plan_.add(MemoryClass::kBatch, "targets", &targets_, DType::kInt32, {B, T});
@@ -169,20 +176,20 @@ void Trainer::run_micro_batches(const GlobalBatch& batch, bool training, bool ti
   const ParallelLayout& layout = groups_.layout;
   const int64_t num = batch.num_micro_batches;
   const bool keeps_samples = timed && results_.keeps_samples();
-  if (training && pipeline_slots(layout.pp_rank, layout.pp_size, num) > model_.num_slots())
+  if (training && pipeline_slots(layout.pp_rank, pipeline_, num) > model_.num_slots())
     throw std::logic_error("trainer: a batch has more micro-batches than were planned");
   if (!document_bounds_.empty() && batch.document_bounds == nullptr)
     throw std::logic_error("trainer: a batch does not tell the documents that the model needs");
-  if (model_.chunk().has_head && batch.loss_mask != nullptr && loss_mask_.empty())
+  if (model_.has_head() && batch.loss_mask != nullptr && loss_mask_.empty())
     throw std::logic_error("trainer: a batch has a loss mask, and none was planned");
   const std::vector<PipelineWork> order =
-      training ? pipeline_order(layout.pp_rank, layout.pp_size, num)
-               : pipeline_order_of_evaluation(layout.pp_rank, layout.pp_size, num);
+      training ? pipeline_order(layout.pp_rank, pipeline_, num)
+               : pipeline_order_of_evaluation(layout.pp_rank, pipeline_, num);
   for (const PipelineWork& work : order) {
     using Kind = PipelineWork::Kind;
     if (work.kind == Kind::kExchange) exchange(work);
-    if (work.kind == Kind::kForward) forward(batch, work.micro_batch, training, keeps_samples);
-    if (work.kind == Kind::kBackward) backward(batch, work.micro_batch);
+    if (work.kind == Kind::kForward) forward(batch, work.item, training, keeps_samples);
+    if (work.kind == Kind::kBackward) backward(batch, work.item);
     if (timed) results_.work_done(work.kind);
   }
   if (training) reducer_.finish();
@@ -191,12 +198,13 @@ void Trainer::run_micro_batches(const GlobalBatch& batch, bool training, bool ti
   if (timed && layout.pp_size > 1) results_.work_done(PipelineWork::Kind::kExchange);
 }
 
-void Trainer::forward(const GlobalBatch& batch, int64_t micro_batch_idx, bool training,
+void Trainer::forward(const GlobalBatch& batch, const PipelineItem& item, bool training,
                       bool keeps_samples) {
-  micro_batch_to_device(batch, micro_batch_idx);
-  const MicroBatch micro_batch = micro_batch_at(batch, micro_batch_idx);
+  micro_batch_to_device(batch, item);
+  const MicroBatch micro_batch = micro_batch_at(batch, item);
   model_.forward(micro_batch, training, &gatherer_);
-  if (!model_.chunk().has_head) return;
+  if (!model_.chunk(item.chunk).has_head) return;
+  const int64_t micro_batch_idx = item.micro_batch;
   const double mask_sum = batch.loss_mask ? batch.mask_sums[micro_batch_idx]
                                           : static_cast<double>(targets_.num_elements());
   // Losses and gradients are summed over micro-batches and data-parallel ranks: each micro-batch
@@ -209,32 +217,36 @@ void Trainer::forward(const GlobalBatch& batch, int64_t micro_batch_idx, bool tr
     model_.sample_losses(results_.losses_of_micro_batch(micro_batch_idx), micro_batch);
 }
 
-void Trainer::backward(const GlobalBatch& batch, int64_t micro_batch_idx) {
-  const bool is_last = micro_batch_idx + 1 == batch.num_micro_batches;
-  if (is_last) reducer_.begin();
-  model_.backward(micro_batch_at(batch, micro_batch_idx), /*accumulate=*/micro_batch_idx > 0,
+// The last micro-batch leaves the chunks of a rank in the order of the arena, the last chunk first.
+void Trainer::backward(const GlobalBatch& batch, const PipelineItem& item) {
+  const bool is_last = item.micro_batch + 1 == batch.num_micro_batches;
+  if (is_last && item.chunk + 1 == pipeline_.num_chunks) reducer_.begin();
+  model_.backward(micro_batch_at(batch, item), /*accumulate=*/item.micro_batch > 0,
                   is_last ? &reducer_ : nullptr);
 }
 
-// The ranks of a pipeline group are its stages.
+// The ranks of a pipeline group are its stages. Interleaved, they are a ring. Two stages may then send
+// each other two tensors at once, which a communicator matches by their order: activations come first.
 void Trainer::exchange(const PipelineWork& work) {
-  const int before = groups_.layout.pp_rank - 1, after = groups_.layout.pp_rank + 1;
+  const int p = pipeline_.num_stages, rank = groups_.layout.pp_rank;
+  const int before = (rank + p - 1) % p, after = (rank + 1) % p;
   std::array<Transfer, 4> transfers;
   size_t count = 0;
   const auto add = [&](Tensor tensor, int peer, bool sends) {
     transfers[count++] = {tensor, peer, sends};
   };
-  if (work.receives_input >= 0) add(model_.input(slot_of(work.receives_input)), before, false);
-  if (work.sends_output >= 0) add(model_.output(), after, true);
-  if (work.receives_gradient >= 0) add(model_.output_gradient(), after, false);
-  if (work.sends_gradient >= 0) add(model_.input_gradient(), before, true);
+  const PipelineItem &input = work.receives_input, &gradient = work.receives_gradient;
+  if (input.is_there()) add(model_.input(input.slot), before, false);
+  if (work.sends_output.is_there()) add(model_.output(), after, true);
+  if (gradient.is_there()) add(model_.output_gradient(gradient.gradient_slot), after, false);
+  if (work.sends_gradient.is_there()) add(model_.input_gradient(), before, true);
   groups_.pipeline->exchange(std::span(transfers).first(count), Stream::kCompute);
 }
 
 // Sums the losses over data-parallel ranks and tells them to all stages.
 void Trainer::share_losses(bool keeps_samples) {
   const ParallelLayout& layout = groups_.layout;
-  if (model_.chunk().has_head) {
+  if (model_.has_head()) {
     groups_.data->all_reduce(results_.loss(), Reduce::kSum, Stream::kCompute);
     // No part of that sum, whose rounding may follow the size of the message.
     if (keeps_samples) {
@@ -252,23 +264,26 @@ void Trainer::share_losses(bool keeps_samples) {
 
 // Copies on the compute stream: half a megabyte takes microseconds, and by stream order the buffers
 // are free again. Stages between the first and the last need no tokens, at most the bounds of documents.
-void Trainer::micro_batch_to_device(const GlobalBatch& batch, int64_t micro_batch_idx) {
+void Trainer::micro_batch_to_device(const GlobalBatch& batch, const PipelineItem& item) {
   const auto copy = [&](Tensor to, const auto* from) {
-    backend_.copy(to.data(), from + micro_batch_idx * to.num_elements(), to.num_bytes(),
+    backend_.copy(to.data(), from + item.micro_batch * to.num_elements(), to.num_bytes(),
                   Stream::kCompute);
   };
-  const auto slot = static_cast<size_t>(slot_of(micro_batch_idx));
-  if (model_.chunk().has_embedding) copy(tokens_[slot], batch.tokens);
+  const auto slot = static_cast<size_t>(item.slot);
+  const Chunk& chunk = model_.chunk(item.chunk);
+  if (chunk.has_embedding) copy(tokens_[slot], batch.tokens);
   if (!document_bounds_.empty()) copy(document_bounds_[slot], batch.document_bounds);
-  if (!model_.chunk().has_head) return;
+  if (!chunk.has_head) return;
   copy(targets_, batch.targets);
   if (batch.loss_mask) copy(loss_mask_, batch.loss_mask);
 }
 
-MicroBatch Trainer::micro_batch_at(const GlobalBatch& batch, int64_t micro_batch_idx) const {
+MicroBatch Trainer::micro_batch_at(const GlobalBatch& batch, const PipelineItem& item) const {
   MicroBatch micro_batch;
-  micro_batch.slot = slot_of(micro_batch_idx);
-  if (model_.chunk().has_embedding)
+  micro_batch.chunk = item.chunk;
+  micro_batch.slot = item.slot;
+  micro_batch.gradient_slot = item.gradient_slot;
+  if (model_.chunk(item.chunk).has_embedding)
     micro_batch.tokens = tokens_[static_cast<size_t>(micro_batch.slot)];
   micro_batch.targets = targets_;
   if (batch.loss_mask) micro_batch.loss_mask = loss_mask_;
@@ -279,7 +294,7 @@ MicroBatch Trainer::micro_batch_at(const GlobalBatch& batch, int64_t micro_batch
   // takes the r-th B.
   const ParallelLayout& layout = groups_.layout;
   micro_batch.first_sample =
-      (micro_batch_idx * layout.dp_size + layout.dp_rank) * options_.shape.micro_batch_size;
+      (item.micro_batch * layout.dp_size + layout.dp_rank) * options_.shape.micro_batch_size;
   return micro_batch;
 }
 

@@ -22,6 +22,7 @@
 #include "trainer/model/parameters.h"
 #include "trainer/parallel/gradient_reducer.h"
 #include "trainer/parallel/parameter_gatherer.h"
+#include "trainer/parallel/pipeline_order.h"
 #include "trainer/parallel/process_groups.h"
 #include "trainer/step/optimizer.h"
 #include "trainer/step/step_results.h"
@@ -39,6 +40,8 @@ struct TrainerOptions {
   // Samples of the largest global batch, whose losses each step() keeps; 0: none are kept.
   int64_t num_sample_losses = 0;
   int64_t bucket_elements = 40'000'000;  // of gradients that are reduced together
+  // Of interleaved pipeline stages: the micro-batches that pass a chunk together; 0: as many as stages.
+  int64_t micro_batch_group_size = 0;
   // Micro-batches of the largest batch on a rank; a pipeline stage keeps the activations of no more.
   int64_t most_micro_batches = std::numeric_limits<int64_t>::max();
   // The workspace of another device than the backend's, to plan for it; else the backend is asked.
@@ -107,12 +110,11 @@ class Trainer {
 
  private:
   void set_sequence_length(const GlobalBatch& batch);
-  void micro_batch_to_device(const GlobalBatch& batch, int64_t micro_batch_idx);
-  MicroBatch micro_batch_at(const GlobalBatch& batch, int64_t micro_batch_idx) const;
-  int64_t slot_of(int64_t micro_batch_idx) const { return micro_batch_idx % model_.num_slots(); }
-  void forward(const GlobalBatch& batch, int64_t micro_batch_idx, bool training,
+  void micro_batch_to_device(const GlobalBatch& batch, const PipelineItem& item);
+  MicroBatch micro_batch_at(const GlobalBatch& batch, const PipelineItem& item) const;
+  void forward(const GlobalBatch& batch, const PipelineItem& item, bool training,
                bool keeps_samples);
-  void backward(const GlobalBatch& batch, int64_t micro_batch_idx);
+  void backward(const GlobalBatch& batch, const PipelineItem& item);
   void exchange(const PipelineWork& work);
   void share_losses(bool keeps_samples);
   // With `timed` the result that has begun gets the times of its micro-batches.
@@ -121,6 +123,7 @@ class Trainer {
   Backend& backend_;
   TrainerOptions options_;
   const ProcessGroups& groups_;
+  const PipelineShape pipeline_;
   ParameterTable table_;
   ArenaShards shards_;
   MemoryPlan plan_;

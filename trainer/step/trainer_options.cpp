@@ -20,6 +20,8 @@ TrainerOptions trainer_options(const Config& config, int64_t vocab_size) {
     options.num_sample_losses = largest_batch;
   options.most_micro_batches = std::max(largest_batch, config.global_batch()) /
                                (config.micro_batch_size * config.data_parallel_size());
+  options.micro_batch_group_size =
+      config.microbatch_group_size_per_virtual_pipeline_stage.value_or(0);
   options.shards_optimizer = config.shards_optimizer();
   // Megatron's default [megatron/core/distributed/param_and_grad_buffer.py].
   const int64_t dp_size = config.data_parallel_size();

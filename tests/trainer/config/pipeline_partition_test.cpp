@@ -78,7 +78,7 @@ TEST(PipelinePartition, HasTheSmallestMaximum) {
 TEST(PipelinePartition, TakesGivenNumbers) {
   EXPECT_EQ(layers_of_stages("0,3,1,0", 4, gpt(4)), (Layers{0, 3, 1, 0}));
   EXPECT_EQ(layers_of_stages("uniform", 4, gpt(8)), (Layers{2, 2, 2, 2}));
-  EXPECT_EQ(text_of_stages({0, 3, 1, 0}),
+  EXPECT_EQ(text_of_stages({0, 3, 1, 0}, 4),
             "stage=0 layers=0 (embedding)\nstage=1 layers=3 (layers 0-2)\n"
             "stage=2 layers=1 (layer 3)\nstage=3 layers=0 (head)\n");
 }

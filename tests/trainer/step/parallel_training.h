@@ -48,12 +48,16 @@ struct Variant {
   int64_t planned_length = 0;  // sequences of the buffers, if batches have shorter ones
   RecomputeOptions recompute = {};
   int64_t logits_chunk = 0;
+  int64_t micro_batch_group_size = 0;  // of interleaved stages
 
   std::string name() const {
     std::string stages;
     for (const int64_t layers : topology.stage_layers)
       stages.append(" ").append(std::to_string(layers));
     return "tp" + std::to_string(topology.tp_size) + " pp" + std::to_string(topology.pp_size) +
+           (topology.num_chunks > 1 ? " chunks" + std::to_string(topology.num_chunks) : "") +
+           (micro_batch_group_size > 0 ? " groups of " + std::to_string(micro_batch_group_size)
+                                       : "") +
            stages + " dp" + std::to_string(topology.dp_size) +
            (topology.sequence_parallel ? " sp" : "") + (shards_optimizer ? " zero1" : "") +
            (dtype == DType::kBFloat16 ? " bf16" : "") + " micro-batch " +
@@ -103,6 +107,7 @@ struct Variant {
     options.shape.restarts_positions = options.shape.masks_other_documents = documents;
     options.recompute = recompute;
     options.logits_chunk = logits_chunk;
+    options.micro_batch_group_size = micro_batch_group_size;
     options.shards_optimizer = shards_optimizer;
     options.bucket_elements = bucket_elements;
     return options;

@@ -52,7 +52,7 @@ TEST(Pipeline, StagesThatAreNotTheModelsLayersAreRefused) {
        {stages({1, 1}), stages({3}), stages({1, 0, 2}), stages({4, -1}), pp(2)}) {
     const auto all_chunks = [&] {
       for (int rank = 0; rank < topology.world_size(); ++rank)
-        chunk_of(shape, layout_of(topology, rank));
+        chunks_of(shape, layout_of(topology, rank));
     };
     if (topology.stage_layers.size() == 1) {
       EXPECT_NO_THROW(all_chunks());

@@ -35,10 +35,15 @@ class Chooser {
   std::mt19937_64 random_;
 };
 
-// Each layer goes to any stage; only the first and the last may get none.
+// Each layer goes to any stage; only the first and the last may get none. Stages are interleaved where
+// the others get one layer at least.
 void set_stages(Variant& v, Chooser& choose) {
-  const int num_stages = v.topology.pp_size;
-  if (num_stages == 1) return v.topology.stage_layers.clear();
+  v.topology.num_chunks = 1;
+  if (v.topology.pp_size == 1) return v.topology.stage_layers.clear();
+  v.topology.num_chunks = choose.of({1, 2, 2});
+  v.micro_batch_group_size = choose.of({0, v.topology.pp_size, v.topology.pp_size + 1});
+  if (v.topology.num_stages() - 2 > v.num_layers) v.topology.num_chunks = 1;
+  const auto num_stages = static_cast<int>(v.topology.num_stages());
   std::vector<int64_t>& layers = v.topology.stage_layers;
   layers.assign(static_cast<size_t>(num_stages), 0);
   for (size_t stage = 1; stage + 1 < layers.size(); ++stage) layers[stage] = 1;
@@ -62,7 +67,7 @@ Variant any_variant(Chooser& choose) {
   v.dropout = choose.of({0.0F, 0.1F, 0.3F});
   v.vocab_size = choose.between(5, 64);
   v.train_padded_vocabulary = choose.of({false, false, true});
-  v.num_layers = choose.between(1, 3);
+  v.num_layers = choose.between(1, 4);
   set_stages(v, choose);
   v.num_heads = 4 * choose.between(1, 2);
   v.head_size = choose.of({int64_t{8}, int64_t{16}});
