@@ -13,12 +13,23 @@ namespace weft {
 struct Blend {
   std::string name;  // of a bigscience group, else empty
   std::vector<std::string> prefixes;
+  // The prefixes as the run was given them, which the names of its index caches tell, where `prefixes` are
+  // the places of the same files as seen from another working directory; else empty.
+  std::vector<std::string> spellings = {};
   std::vector<double> weights;  // one for each prefix, as given; empty if none were
   // The share [first, second) of each dataset's sequences that belongs to the split; empty: what
   // --split says.
   std::vector<std::pair<double, double>> shares;
 
-  bool operator==(const Blend&) const = default;
+  // Returns the prefix of dataset `i` as the run was given it.
+  const std::string& spelling(size_t i) const {
+    return spellings.empty() ? prefixes[i] : spellings[i];
+  }
+  // Blends are equal if they take the same samples, however their files were spelled.
+  bool operator==(const Blend& other) const {
+    return name == other.name && prefixes == other.prefixes && weights == other.weights &&
+           shares == other.shares;
+  }
 };
 
 // Another blend of training from a sample or a token of the run on; one of the two is given.

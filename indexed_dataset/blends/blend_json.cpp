@@ -74,6 +74,7 @@ SplitBlends split_blends_from_json(const Json& json) {
 
 void resolve_prefixes(SplitBlends& blends, const std::filesystem::path& working_directory) {
   const auto resolve = [&](Blend& blend) {
+    blend.spellings = blend.prefixes;
     for (std::string& prefix : blend.prefixes) prefix = (working_directory / prefix).string();
   };
   for (auto& of_split : blends.blends) {

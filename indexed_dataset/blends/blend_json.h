@@ -18,7 +18,7 @@ nlohmann::ordered_json to_json(const SplitBlends& blends);
 // Throws a JSON exception or std::runtime_error for anything that to_json() does not make.
 SplitBlends split_blends_from_json(const nlohmann::ordered_json& json);
 
-// Makes relative prefixes absolute.
+// Makes relative prefixes absolute, and keeps their spellings.
 void resolve_prefixes(SplitBlends& blends, const std::filesystem::path& working_directory);
 
 }  // namespace weft

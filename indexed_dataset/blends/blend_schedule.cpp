@@ -147,6 +147,7 @@ BlendPlan plan_blends(const Blend& first, const std::vector<BlendChange>& change
       datasets.push_back(at->second);
       if (!is_new) continue;
       plan.datasets.prefixes.push_back(at->first);
+      plan.datasets.spellings.push_back(phase.blend.spelling(i));
       if (!first.shares.empty()) plan.datasets.shares.push_back(phase.blend.shares.at(i));
       // A dataset that is not blended is asked for no surplus.
       plan.num_asked.push_back(is_alone ? num_samples : rest.num_to_build[i]);

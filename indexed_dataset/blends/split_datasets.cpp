@@ -120,7 +120,7 @@ std::optional<CachedIndex> SplitDatasets::open_index(const IndexDescription& des
                                                      std::vector<std::string>& other_caches) const {
   const std::string& folder = options_.cache_path;
   if (options_.takes_megatron_caches) {
-    const MegatronCache& cache = megatron_cache_ ? *megatron_cache_ : default_cache(description);
+    const MegatronCache& cache = megatron_cache_ ? *megatron_cache_ : default_cache(reader.prefix());
     if (auto found = cache.find_index(description, reader, options)) return found;
     other_caches = cache.find_other_sizes(description);
   }
@@ -131,8 +131,8 @@ std::optional<CachedIndex> SplitDatasets::open_index(const IndexDescription& des
   return CachedIndex{hold(build_gpt_index(reader.lengths(), options))};
 }
 
-const MegatronCache& SplitDatasets::default_cache(const IndexDescription& description) const {
-  const std::string folder = default_cache_folder(description).string();
+const MegatronCache& SplitDatasets::default_cache(const std::filesystem::path& prefix) const {
+  const std::string folder = default_cache_folder(options_.order, prefix).string();
   const std::lock_guard lock(default_caches_mutex_);
   return default_caches_.try_emplace(folder, folder).first->second;
 }
@@ -141,7 +141,7 @@ IndexDescription SplitDatasets::describe(const Blend& blend, size_t i,
                                          std::optional<int64_t> num_samples, int64_t seed) const {
   IndexDescription description{
       .order = options_.order,
-      .dataset_path = blend.prefixes[i],
+      .dataset_path = blend.spelling(i),
       .num_samples = num_samples,
       .split = split_,
       .group = blend.name,

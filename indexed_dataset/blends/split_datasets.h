@@ -72,7 +72,7 @@ class SplitDatasets {
                                         std::optional<IndexCacheWriter>& writer,
                                         std::vector<std::string>& other_caches) const;
   // Thread-safe. Many datasets may share a folder, which is listed once.
-  const MegatronCache& default_cache(const IndexDescription& description) const;
+  const MegatronCache& default_cache(const std::filesystem::path& prefix) const;
   // Returns the range of a split from which samples are wanted.
   SequenceRange range_with_sequences(const Blend& blend, size_t i) const;
   std::string request() const;

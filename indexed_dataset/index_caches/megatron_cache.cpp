@@ -206,12 +206,9 @@ std::optional<CachedBlend> MegatronCache::find_blend(const Json& description, in
   }
 }
 
-fs::path default_cache_folder(const IndexDescription& description) {
-  const fs::path prefix = description.dataset_path;
-  const OrderRules rules = rules_of(description.order);
-  if (!rules.has_old_blend_sizes) return prefix / "cache" / "GPTDataset_indices";
-  return description.order == OrderKind::kLegacy ? prefix.parent_path() / "index-cache"
-                                                 : prefix.parent_path();
+fs::path default_cache_folder(OrderKind order, const fs::path& prefix) {
+  if (!rules_of(order).has_old_blend_sizes) return prefix / "cache" / "GPTDataset_indices";
+  return order == OrderKind::kLegacy ? prefix.parent_path() / "index-cache" : prefix.parent_path();
 }
 
 }  // namespace weft

@@ -51,7 +51,7 @@ class MegatronCache {
   std::multimap<std::string, OfSize> sizes_;
 };
 
-// Returns where the program keeps the caches of a dataset without --data-cache-path.
-std::filesystem::path default_cache_folder(const IndexDescription& description);
+// Returns where a program of this order keeps the caches of a dataset without --data-cache-path.
+std::filesystem::path default_cache_folder(OrderKind order, const std::filesystem::path& prefix);
 
 }  // namespace weft

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "indexed_dataset/run_folder/run_segments.h"
 #include "kernels/forwarding_backend.h"
 #include "tests/trainer/inspect_run.h"
 #include "trainer/config/command_line.h"
@@ -188,6 +189,28 @@ TEST_F(InspectTokens, OfCachedIndexesAreThoseThatWereTrained) {
   Arguments data = weighted_;
   data.insert(data.end(), {"--data-cache-path", (folder_ / "cache").string()});
   train_in_two_segments(data);
+}
+
+// The names of caches tell the prefixes as the run was given them.
+TEST_F(InspectTokens, OfRelativePrefixesAreFoundInTheirCachesFromAnywhere) {
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_.path());
+  Arguments data = weighted_;
+  data[2] = std::filesystem::relative(prefix_).string();
+  data[4] = "./" + std::filesystem::relative(other_).string();
+  data.insert(data.end(), {"--data-cache-path", "cache"});
+  train_in_two_segments(data);
+  std::filesystem::current_path("/");
+  expect_shown_is_trained();
+  for (const RunSegment& segment : read_run_segments(folder_ / "run")) {
+    const SampleOrder& order = segment.order;
+    EXPECT_EQ(order.data.cache_path, (folder_ / "cache").string());
+    const TrainingDatasets datasets = build_training_datasets(order.data, *order.asked_samples);
+    ASSERT_GT(datasets.reports.size(), 6U);
+    for (const IndexReport& report : datasets.reports)
+      EXPECT_TRUE(report.was_cached) << split_name(report.split) << " " << report.name;
+  }
+  std::filesystem::current_path(before);
 }
 
 TEST_F(InspectTokens, OfBatchesWhoseSizeStepsAreThoseThatWereTrained) {
