@@ -196,6 +196,7 @@ class SplitBuilder {
                         .num_samples = size,
                         .is_kept = is_kept,
                         .was_cached = built->was_there,
+                        .is_from_megatron = built->is_from_megatron,
                         .seconds = seconds_since(start)});
     check_not_outrun(split_, options_.order, options_.surplus, built->counts, datasets);
     return {std::move(datasets), std::move(built->index)};

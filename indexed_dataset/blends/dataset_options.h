@@ -33,6 +33,8 @@ struct DatasetOptions {
   // without weights an exhaustive blend.
   bool full_validation = false;
   std::string vocab_file = {}, merge_file = {};  // stand in the names of Megatron-Core's caches
+  // JSON, takes their place in these names: the tokenizer as a version of Megatron-Core describes it.
+  std::string tokenizer_text = {};
   int num_threads = 0;  // datasets of a blend are built in parallel; 0: as many as there are cores
 };
 
@@ -44,6 +46,7 @@ struct IndexReport {
   int64_t num_samples = 0, num_epochs = 0;
   bool is_kept = true;  // the program keeps this index in a cache
   bool was_cached = false;
+  bool is_from_megatron = false;  // of those that were cached: Weft has not written it
   // For other numbers of samples Megatron's caches have this index: MegatronCache::find_other_sizes().
   std::vector<std::string> other_caches = {};
   double seconds = 0;

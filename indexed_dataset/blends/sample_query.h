@@ -1,9 +1,8 @@
 // Finds the samples of a training run by the options that decide the sample order, which are given
-// by hand or read from the run's manifest (run_segments.h).
+// by hand or read from the run's manifest (manifest_order.h).
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -32,11 +31,6 @@ struct SampleOrder {
   // the values above.
   std::optional<DatasetTargetSizes> asked_samples;
 };
-
-// The order of "arguments" in a run manifest, or of a file that has them alone. Paths are absolute if
-// the file tells the run's working directory. Caches of indexes are mapped if their folder is there,
-// and never written. Throws a JSON exception or std::runtime_error for what is missing.
-SampleOrder sample_order_from(const nlohmann::ordered_json& manifest);
 
 // A run that was resumed counts iterations, samples and tokens from there on.
 struct Resumption {

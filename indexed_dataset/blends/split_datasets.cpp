@@ -91,6 +91,7 @@ void SplitDatasets::build_some(const Blend& blend, const std::vector<WantedIndex
     report.num_samples = index.index.view.plan.num_samples;
     report.num_epochs = index.index.view.plan.num_epochs;
     report.was_cached = index.was_there;
+    report.is_from_megatron = index.is_from_megatron;
     built[i].emplace(reader, options_.sequence_length, std::move(index.index));
   };
   for (size_t i; (i = next++) < wanted.size();) {
@@ -120,7 +121,8 @@ std::optional<CachedIndex> SplitDatasets::open_index(const IndexDescription& des
                                                      std::vector<std::string>& other_caches) const {
   const std::string& folder = options_.cache_path;
   if (options_.takes_megatron_caches) {
-    const MegatronCache& cache = megatron_cache_ ? *megatron_cache_ : default_cache(reader.prefix());
+    const MegatronCache& cache =
+        megatron_cache_ ? *megatron_cache_ : default_cache(reader.prefix());
     if (auto found = cache.find_index(description, reader, options)) return found;
     other_caches = cache.find_other_sizes(description);
   }
@@ -148,7 +150,9 @@ IndexDescription SplitDatasets::describe(const Blend& blend, size_t i,
       .seed = seed,
       .sequence_length = options_.sequence_length,
       .split_string = {},
-      .tokenizer = tokenizer_description(options_.vocab_file, options_.merge_file)};
+      .tokenizer = options_.tokenizer_text.empty()
+                       ? tokenizer_description(options_.vocab_file, options_.merge_file)
+                       : nlohmann::ordered_json::parse(options_.tokenizer_text)};
   if (!options_.blends.has_own_paths) description.split_string = options_.split;
   if (!blend.shares.empty()) description.share = blend.shares[i];
   if (blend.prefixes.size() > 1 || !blend.weights.empty()) description.place_in_blend = i;

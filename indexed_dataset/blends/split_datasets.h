@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "indexed_dataset/blends/dataset_options.h"
-#include "indexed_dataset/index_caches/index_cache.h"
+#include "indexed_dataset/index_caches/index_cache_writer.h"
 #include "indexed_dataset/index_caches/megatron_cache.h"
 
 namespace weft {

@@ -173,7 +173,9 @@ std::optional<CachedIndex> MegatronCache::find_index(const IndexDescription& des
   if (fs::exists(folder_ / names->stamp)) return std::nullopt;
   const EpochPlan plan = plan_epochs(sum_tokens(reader.lengths(), options.range), options);
   try {
-    return CachedIndex{map_index(folder_, *names, plan, options), true};
+    return CachedIndex{.index = map_index(folder_, *names, plan, options),
+                       .was_there = true,
+                       .is_from_megatron = true};
   } catch (const std::system_error&) {
     throw;
   } catch (const std::exception& error) {
@@ -198,6 +200,7 @@ std::optional<CachedBlend> MegatronCache::find_blend(const Json& description, in
         throw std::runtime_error("it has samples of a dataset " + std::to_string(dataset));
     }
     blend.counts = blend.index.view.counts(num_datasets);
+    blend.is_from_megatron = true;
     return blend;
   } catch (const std::system_error&) {
     throw;

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "indexed_dataset/index_caches/blend_cache.h"
 #include "indexed_dataset/index_caches/index_cache.h"
 
 namespace weft {

@@ -1,5 +1,3 @@
-#include "indexed_dataset/index_caches/index_cache.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -10,6 +8,7 @@
 
 #include "indexed_dataset/blends/build_datasets.h"
 #include "indexed_dataset/blends/split_datasets.h"
+#include "indexed_dataset/index_caches/index_cache_writer.h"
 #include "indexed_dataset/storage/io_fault.h"
 #include "indexed_dataset/storage/npy_file.h"
 #include "tests/indexed_dataset/test_files.h"
@@ -386,6 +385,11 @@ TEST_F(IndexCacheTest, AWriterThatIsKilledOrFailsLeavesNothingThatLooksComplete)
       DatasetOptions mapping = blend;
       mapping.maps_caches_only = true;
       expect_same(build(mapping), expected);
+      // What such a writer leaves is not taken for Megatron's.
+      mapping.takes_megatron_caches = true;
+      const TrainingDatasets looked_at = build(mapping);
+      expect_same(looked_at, expected);
+      for (const IndexReport& report : looked_at.reports) EXPECT_FALSE(report.is_from_megatron);
       expect_same(build(blend), expected);
       EXPECT_THAT(cache_files(), Each(Not(::testing::EndsWith(".npy.part"))));
     }

@@ -207,7 +207,7 @@ TEST_P(LockByName, OneOfAKilledProcessOfThisHostIsTakenOver) {
 // Its process may live: only a person can tell.
 TEST_P(LockByName, OneOfAnotherHostStays) {
   write("process 1 on another." + own_host() + "\n");
-  EXPECT_THAT(refusal(), HasSubstr("if it has ended, remove the file"));
+  EXPECT_THAT(refusal(), HasSubstr("if it has ended, remove the file, and the other .lock files"));
   EXPECT_TRUE(std::filesystem::exists(path_));
 }
 

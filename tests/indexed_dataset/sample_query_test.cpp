@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "indexed_dataset/blends/manifest_order.h"
 #include "indexed_dataset/run_folder/run_segments.h"
 
 namespace weft {

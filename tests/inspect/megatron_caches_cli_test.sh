@@ -53,6 +53,14 @@ for order in core core-0.10 legacy bigscience; do
     expect 0 '' "$data" index --data-path $blend --sample-order $order --data-cache-path cache ${args/--global-batch-size 4/}
     show "the indexes are mapped from caches" cached.args >with_stamps
     cmp built with_stamps || fail "$order: our own caches"
+    # Where only some of our own are there, the others are built from the same arguments.
+    if [[ $order = core && $blend = 0.3* ]]; then
+      cp -r cache cache.whole
+      rm $(grep -l '"dataset_path": "b_text' cache/*-GPTDataset-*-description.txt | sed 's/description.txt$/*/') cache/*BlendedDataset*
+      show "some indexes are mapped from caches that weft-data has built" cached.args >some
+      cmp built some || fail "some of our own caches"
+      rm -r cache; mv cache.whole cache
+    fi
     as_megatron cache
     show "the indexes are mapped from caches" cached.args >mapped
     cmp built mapped || fail "$order: Megatron's caches"

@@ -1,0 +1,83 @@
+#include "indexed_dataset/index_caches/blend_cache.h"
+
+#include <stdexcept>
+#include <utility>
+
+#include "indexed_dataset/index_caches/cache_files.h"
+#include "indexed_dataset/process/parse_json.h"
+#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/storage/lock_file.h"
+#include "indexed_dataset/storage/npy_file.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+struct MappedBlend {
+  NpyArray dataset_index, sample_index;
+};
+
+}  // namespace
+
+CachedBlend map_blend(const fs::path& folder, const BlendCacheNames& names, int64_t size) {
+  const auto mapped = std::make_shared<const MappedBlend>(MappedBlend{
+      NpyArray(folder / names.dataset_index), NpyArray(folder / names.dataset_sample_index)});
+  const std::vector<int64_t> shape{size};
+  if (mapped->dataset_index.shape() != shape || mapped->sample_index.shape() != shape)
+    throw std::runtime_error("its arrays do not have " + std::to_string(size) + " samples");
+  return {.index = {.view = {.dataset_index = mapped->dataset_index.values<int16_t>(),
+                             .sample_index = mapped->sample_index.values<int64_t>()},
+                    .memory = mapped},
+          .counts = {},
+          .was_there = true};
+}
+
+namespace {
+
+std::optional<CachedBlend> find_blend(const fs::path& folder, const BlendCacheNames& names,
+                                      int64_t size) {
+  return open_or_nothing([&]() -> std::optional<CachedBlend> {
+    const std::string text = find_stamp(folder / names.stamp);
+    if (text.empty()) return std::nullopt;
+    CachedBlend blend = map_blend(folder, names, size);
+    parse_json<Json>(text).at("counts").get_to(blend.counts);
+    return blend;
+  });
+}
+
+}  // namespace
+
+std::optional<CachedBlend> find_cached_blend(const fs::path& folder, const Json& description,
+                                             Split split, int64_t size) {
+  return find_blend(folder, blend_cache_names(description, split), size);
+}
+
+CachedBlend open_cached_blend(const fs::path& folder, const Json& description, Split split,
+                              const std::vector<double>& weights, int64_t size) {
+  const BlendCacheNames names = blend_cache_names(description, split);
+  if (auto found = find_blend(folder, names, size)) return std::move(*found);
+  create_cache_folder(folder);
+  const LockFile lock(folder / (names.stamp + ".lock"), kCacheLockPatience);
+  if (auto found = find_blend(folder, names, size)) return std::move(*found);
+  std::vector<int64_t> counts;
+  {
+    const BlendingIndex index = build_blending_index(weights, size);
+    write_file_atomically(folder / names.stamp, kBegunStamp);
+    write_file_atomically(folder / names.description, names.text);
+    std::visit([&](auto of) { write_npy(folder / names.dataset_index, of); },
+               index.view().dataset_index);
+    write_npy(folder / names.dataset_sample_index, index.view().sample_index);
+    counts = index.counts;
+  }
+  write_file_atomically(folder / names.stamp,
+                        Json{{"version", 1}, {"counts", counts}}.dump() + "\n");
+  auto written = find_blend(folder, names, size);
+  if (!written)
+    throw std::runtime_error(folder.string() + ": the blend that was just written is not there");
+  written->was_there = false;
+  return std::move(*written);
+}
+
+}  // namespace weft

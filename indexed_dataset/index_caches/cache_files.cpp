@@ -1,0 +1,23 @@
+#include "indexed_dataset/index_caches/cache_files.h"
+
+#include "indexed_dataset/storage/whole_files.h"
+
+namespace weft {
+
+std::string find_stamp(const std::filesystem::path& path) {
+  try {
+    return read_file(path);
+  } catch (const std::system_error& error) {
+    if (error.code() == std::errc::no_such_file_or_directory) return "";
+    throw;
+  }
+}
+
+void create_cache_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error)
+    throw std::system_error(error, "--data-cache-path " + folder.string() + ": cannot create it");
+}
+
+}  // namespace weft
