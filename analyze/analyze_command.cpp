@@ -103,7 +103,10 @@ class AnalyzeCommand final : public Command {
         analysis.metrics.push_back(std::move(metric));
       }
     }
-    if (analysis.metrics.empty()) return 0;
+    if (analysis.metrics.empty()) {
+      remove_work_of_other_orders(output_, analysis.order);
+      return 0;
+    }
     AnalysisProgress progress;
     const std::vector<Json> stamps =
         analyze_samples(samples, analysis, [&](const AnalysisProgress& now) {
@@ -112,6 +115,7 @@ class AnalyzeCommand final : public Command {
           if (stop_signal() != 0) throw StoppedBySignal(stop_signal());
         });
     line_.clear();
+    remove_work_of_other_orders(output_, analysis.order);
     for (const Json& stamp : stamps) print(stamp);
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -136,6 +140,7 @@ class AnalyzeCommand final : public Command {
     options.sequence_length = *order_.seq_length;
     options.surplus = data_.surplus_value();
     options.cache_path = data_.cache_path;
+    options.tokenizer_text = data_.tokenizer_text();
     return options;
   }
 

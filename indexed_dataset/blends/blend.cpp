@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "indexed_dataset/pair/dataset_files.h"
+#include "indexed_dataset/terminal/text_pieces.h"
 
 namespace weft {
 namespace {
@@ -14,14 +15,7 @@ namespace {
   throw std::invalid_argument(option + ": " + what);
 }
 
-std::string trimmed(const std::string& text) {
-  constexpr const char* kSpaces = " \t\r\n";
-  const size_t begin = text.find_first_not_of(kSpaces);
-  if (begin == std::string::npos) return "";
-  return text.substr(begin, text.find_last_not_of(kSpaces) - begin + 1);
-}
-
-std::optional<double> find_number(const std::string& text) {
+std::optional<double> find_number(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
@@ -39,9 +33,9 @@ double parse_weight(const std::string& text, const std::string& prefix, const st
 }
 
 std::string prefix_of(const std::string& text, const std::string& option) {
-  const std::string prefix = trimmed(text);
+  const std::string_view prefix = trimmed(text);
   if (prefix.empty()) throw_bad(option, "an empty name stands where a PREFIX is expected");
-  return without_suffix(prefix).string();
+  return without_suffix(std::string(prefix)).string();
 }
 
 std::vector<std::string> pieces_of(const std::string& text, char separator) {
@@ -99,7 +93,7 @@ Blend parse_weighted_split(const std::string& value, const std::string& option) 
   for (const std::string& piece : pieces_of(value.substr(colon + 1), ',')) {
     const std::vector<std::string> words = words_of(piece);
     if (words.size() != 3) {
-      const std::string text = trimmed(piece);
+      const std::string text(trimmed(piece));
       throw_bad(option, "'" + text + "' has not three words" + kForm);
     }
     const std::vector<std::string> bounds = pieces_of(words[1], ':');

@@ -3,7 +3,11 @@
 #include <charconv>
 #include <cmath>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
+
+#include "indexed_dataset/process/parse_json.h"
+#include "indexed_dataset/storage/whole_files.h"
 
 namespace weft {
 
@@ -23,15 +27,41 @@ void DataOptions::declare(OptionSet& options) {
                 "the same for validation, one for each group");
   options.texts("--test-weighted-split-paths", paths.test_weighted_split_paths,
                 "the same for the test");
+  options.text("--train-weighted-split-paths-path", paths.train_weighted_split_paths_path,
+               "a file with the values of --train-weighted-split-paths, each in double quotes");
+  options.text("--valid-weighted-split-paths-path", paths.valid_weighted_split_paths_path,
+               "the same for validation");
+  options.text("--test-weighted-split-paths-path", paths.test_weighted_split_paths_path,
+               "the same for the test");
   options.choice("--sample-order", order, {std::begin(kOrderKinds), std::end(kOrderKinds)},
                  "the program whose order is built, or sequential: nothing is shuffled");
   options.text("--mid-level-dataset-surplus", surplus,
                "share of samples that are built of each dataset of a blend beyond its weight");
   options.text("--data-cache-path", cache_path, "folder of index caches");
+  options.text(
+      "--dataset-description", dataset_description,
+      "a ...-description.txt that Megatron-Core has left for any dataset: index caches get the names "
+      "that go with its tokenizer, so that Megatron-Core finds them (0.15 and later)");
 }
 
 void DataOptions::validate(OptionSet& options) const {
   options.check([this] { surplus_value(); });
+}
+
+std::string DataOptions::tokenizer_text() const {
+  if (dataset_description.empty()) return "";
+  using Json = nlohmann::ordered_json;
+  try {
+    Json description = parse_json<Json>(read_file(dataset_description));
+    // That of a blend tells the tokenizer of each of its datasets.
+    if (description.contains("datasets")) description = Json(description["datasets"].at(0));
+    if (!description.at("tokenizer").is_null()) return description["tokenizer"].dump();
+  } catch (const Json::exception&) {
+  }
+  throw std::invalid_argument(
+      "--dataset-description " + dataset_description +
+      ": it is no description of a dataset with a tokenizer; give a "
+      "...-GPTDataset-train-description.txt of Megatron-Core's --data-cache-path");
 }
 
 double DataOptions::surplus_value() const {

@@ -39,6 +39,29 @@ std::array<std::vector<std::string>, 3> read_lists_of_splits(const std::string& 
   return lists;
 }
 
+// The values of one split's option, or those in the file of the option that has -path behind its name.
+struct WeightedSplit {
+  const char* option;
+  const std::vector<std::string>& values;
+  const std::string& path;
+  bool empty() const { return values.empty() && path.empty(); }
+};
+
+std::array<WeightedSplit, 3> weighted_splits_of(const DataPaths& p) {
+  return {{{"--train-weighted-split-paths", p.train_weighted_split_paths,
+            p.train_weighted_split_paths_path},
+           {"--valid-weighted-split-paths", p.valid_weighted_split_paths,
+            p.valid_weighted_split_paths_path},
+           {"--test-weighted-split-paths", p.test_weighted_split_paths,
+            p.test_weighted_split_paths_path}}};
+}
+
+bool has_weighted_splits(const DataPaths& paths) {
+  const auto splits = weighted_splits_of(paths);
+  return std::any_of(splits.begin(), splits.end(),
+                     [](const WeightedSplit& split) { return !split.empty(); });
+}
+
 // The ways to name datasets exclude each other.
 void check_one_way(const DataPaths& p) {
   const std::pair<const char*, bool> ways[] = {
@@ -47,9 +70,7 @@ void check_one_way(const DataPaths& p) {
       {"--per-split-data-args-path", !p.per_split_data_args_path.empty()},
       {"--train/valid/test-data-path",
        !p.train_data_path.empty() || !p.valid_data_path.empty() || !p.test_data_path.empty()},
-      {"--train/valid/test-weighted-split-paths", !p.train_weighted_split_paths.empty() ||
-                                                      !p.valid_weighted_split_paths.empty() ||
-                                                      !p.test_weighted_split_paths.empty()},
+      {"--train/valid/test-weighted-split-paths", has_weighted_splits(p)},
   };
   std::string given;
   int count = 0;
@@ -60,9 +81,32 @@ void check_one_way(const DataPaths& p) {
     throw std::invalid_argument(given + " exclude each other: give the datasets in one way");
 }
 
-std::vector<Blend> parse_groups(const std::vector<std::string>& values, const std::string& option) {
+// Reads "GROUP" "GROUP" ..., as bigscience's program does.
+std::vector<std::string> read_groups(const std::string& path, const std::string& option) {
+  const std::string text = read_file(path);
+  std::vector<std::string> groups;
+  for (size_t at = 0; (at = text.find_first_not_of(" \t\r\n", at)) != std::string::npos;) {
+    const size_t end = text[at] == '"' ? text.find('"', at + 1) : std::string::npos;
+    if (end == std::string::npos)
+      throw_bad(
+          option,
+          "each group of datasets must be in double quotes: \"NAME: WEIGHT BEGIN:END PREFIX, ...\"");
+    groups.push_back(text.substr(at + 1, end - at - 1));
+    at = end + 1;
+  }
+  if (groups.empty()) throw_bad(option, "names no group of datasets");
+  return groups;
+}
+
+std::vector<Blend> parse_groups(const WeightedSplit& split) {
+  const bool is_file = !split.path.empty();
+  const std::string option =
+      is_file ? split.option + std::string("-path ") + split.path : split.option;
+  if (is_file && !split.values.empty())
+    throw_bad(option, std::string(split.option) + " already names the groups: give one of them");
   std::vector<Blend> groups;
-  for (const std::string& value : values) groups.push_back(parse_weighted_split(value, option));
+  for (const std::string& value : is_file ? read_groups(split.path, option) : split.values)
+    groups.push_back(parse_weighted_split(value, option));
   return groups;
 }
 
@@ -79,13 +123,11 @@ SplitBlends resolve_blends(const DataPaths& paths) {
     return result;
   }
   result.has_own_paths = true;
-  if (!paths.train_weighted_split_paths.empty() || !paths.valid_weighted_split_paths.empty() ||
-      !paths.test_weighted_split_paths.empty()) {
-    if (paths.train_weighted_split_paths.size() > 1)
+  if (has_weighted_splits(paths)) {
+    const auto splits = weighted_splits_of(paths);
+    for (size_t i = 0; i < splits.size(); ++i) result.blends[i] = parse_groups(splits[i]);
+    if (result.of(Split::kTrain).size() > 1)
       throw_bad("--train-weighted-split-paths", "training has one group of datasets only");
-    result.blends = {parse_groups(paths.train_weighted_split_paths, "--train-weighted-split-paths"),
-                     parse_groups(paths.valid_weighted_split_paths, "--valid-weighted-split-paths"),
-                     parse_groups(paths.test_weighted_split_paths, "--test-weighted-split-paths")};
     return result;
   }
   std::array<std::vector<std::string>, 3> lists = {paths.train_data_path, paths.valid_data_path,
@@ -170,8 +212,7 @@ void fit_to_blends(SplitBlends& all) {
 bool DataPaths::empty() const {
   return data_path.empty() && train_data_path.empty() && valid_data_path.empty() &&
          test_data_path.empty() && data_args_path.empty() && per_split_data_args_path.empty() &&
-         train_weighted_split_paths.empty() && valid_weighted_split_paths.empty() &&
-         test_weighted_split_paths.empty();
+         !has_weighted_splits(*this);
 }
 
 std::vector<std::string> SplitBlends::prefixes() const {

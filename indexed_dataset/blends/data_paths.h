@@ -23,6 +23,9 @@ struct DataPaths {
   // "NAME: WEIGHT BEGIN:END PREFIX, WEIGHT BEGIN:END PREFIX"; several for validation and test.
   std::vector<std::string> train_weighted_split_paths = {}, valid_weighted_split_paths = {},
                            test_weighted_split_paths = {};
+  // Files of such groups: each of them in double quotes, with spaces or ends of lines between them.
+  std::string train_weighted_split_paths_path = {}, valid_weighted_split_paths_path = {},
+              test_weighted_split_paths_path = {};
   std::string blend_schedule = {};  // JSON: how the training blend changes (blend_schedule.h)
 
   bool empty() const;

@@ -55,7 +55,9 @@ SplitBlends blends_from(const Json& manifest) {
     return split_blends_from_json(*found);
   DataPaths paths = data_paths_from(manifest.at("arguments"));
   for (const std::string& file :
-       {paths.data_args_path, paths.per_split_data_args_path, paths.blend_schedule}) {
+       {paths.data_args_path, paths.per_split_data_args_path, paths.blend_schedule,
+        paths.train_weighted_split_paths_path, paths.valid_weighted_split_paths_path,
+        paths.test_weighted_split_paths_path}) {
     if (file.empty() || !manifest.contains("program")) continue;
     throw std::runtime_error(
         "an older version wrote it, and it does not tell what " + file +

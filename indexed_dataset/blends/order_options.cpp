@@ -3,7 +3,7 @@
 namespace weft {
 namespace {
 
-// The same that weft-train refuses.
+// Refuses the ramp-ups that weft-train refuses.
 void check_ramp(const SampleOrder& order, OptionSet& options) {
   const std::vector<int64_t>& ramp = order.rampup_batch_size;
   if (ramp.empty()) return;
@@ -11,7 +11,8 @@ void check_ramp(const SampleOrder& order, OptionSet& options) {
     options.problem("--step-batch-size-schedule and --rampup-batch-size exclude each other");
   if (!order.train_samples || !order.global_batch_size)
     options.problem("--rampup-batch-size needs --train-samples and --global-batch-size");
-  const int64_t full = order.global_batch_size.value_or(INT64_MAX);
+  if (!order.global_batch_size) return;
+  const int64_t full = *order.global_batch_size;
   if (ramp[0] < 1 || ramp[0] >= full || ramp[1] < 1 || (full - ramp[0]) % ramp[1] != 0 ||
       ramp[2] < 0) {
     options.problem(

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "indexed_dataset/process/parse_json.h"
+#include "indexed_dataset/run_folder/read_segments.h"
 #include "indexed_dataset/storage/file_io.h"
 
 namespace weft {
@@ -46,13 +47,16 @@ constexpr const char* kDecisive[] = {"blend_schedule",
                                      "step_batch_size_schedule",
                                      "test_data_path",
                                      "test_weighted_split_paths",
+                                     "test_weighted_split_paths_path",
                                      "train_data_path",
                                      "train_iters",
                                      "train_samples",
                                      "train_weighted_split_paths",
+                                     "train_weighted_split_paths_path",
                                      "unsee",
                                      "valid_data_path",
-                                     "valid_weighted_split_paths"};
+                                     "valid_weighted_split_paths",
+                                     "valid_weighted_split_paths_path"};
 
 // Returns the folder of the checkpoint that is meant.
 fs::path folder_of(const fs::path& load) {

@@ -45,6 +45,7 @@ class IndexCommand final : public Command {
     options.order = data_.order;
     options.surplus = data_.surplus_value();
     options.cache_path = data_.cache_path;
+    options.tokenizer_text = data_.tokenizer_text();
     options.vocab_file = vocab_file_;
     options.merge_file = merge_file_;
     options.num_threads = num_threads_.value_or(0);

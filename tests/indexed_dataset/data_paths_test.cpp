@@ -43,6 +43,45 @@ TEST(DataPaths, ListsAreReadAsMegatronReadsThem) {
   EXPECT_THAT(parse_blend({"2024"}, "").prefixes, ElementsAre("2024"));
 }
 
+TEST(DataPaths, GroupsAreReadFromFilesAsBigscienceDoes) {
+  TemporaryFolder folder;
+  const auto file = [&](const char* name, const std::string& text) {
+    write_file_atomically(folder / name, text);
+    return (folder / name).string();
+  };
+  const SplitBlends blends = resolve_data_paths(
+      {.train_weighted_split_paths_path = file("train", "\"TRAIN: 1 0:0.9 a, 2 0.0:1 /x/b\"\n"),
+       .valid_weighted_split_paths_path =
+           file("valid", "\"ONE: 0.1 0.9:0.95 a\" \"TWO: 1 0:1 c, 1 0.5:1 d\"\n")});
+  const SplitBlends of_words = resolve_data_paths(
+      {.train_weighted_split_paths = {"TRAIN: 1 0:0.9 a, 2 0.0:1 /x/b"},
+       .valid_weighted_split_paths = {"ONE: 0.1 0.9:0.95 a", "TWO: 1 0:1 c, 1 0.5:1 d"}});
+  EXPECT_EQ(blends.blends, of_words.blends);
+  EXPECT_TRUE(blends.has_own_paths);
+  const auto error_of_file = [&](const std::string& text) {
+    return error_of(
+        [&] { resolve_data_paths({.valid_weighted_split_paths_path = file("wrong", text)}); });
+  };
+  EXPECT_THAT(error_of_file("ONE: 1 0:1 a\n"),
+              AllOf(HasSubstr("--valid-weighted-split-paths-path "), HasSubstr("wrong: each group"),
+                    HasSubstr("in double quotes")));
+  EXPECT_THAT(error_of_file("\"ONE: 1 0:1 a"), HasSubstr("in double quotes"));
+  EXPECT_THAT(error_of_file(" \n"), HasSubstr("names no group"));
+  EXPECT_THAT(error_of_file("\"ONE: 1 0:2 a\""), HasSubstr("'0:2' is no range"));
+  EXPECT_THAT(
+      error_of([&] {
+        resolve_data_paths({.train_weighted_split_paths = {"T: 1 0:1 a"},
+                            .train_weighted_split_paths_path = (folder / "train").string()});
+      }),
+      HasSubstr("--train-weighted-split-paths already names the groups"));
+  EXPECT_THAT(
+      error_of([&] {
+        resolve_data_paths(
+            {.data_path = {"a"}, .train_weighted_split_paths_path = (folder / "train").string()});
+      }),
+      HasSubstr("exclude each other"));
+}
+
 TEST(DataPaths, ListsThatAreNoneAreErrors) {
   EXPECT_THAT(error_of_list({"1", "a", "2"}),
               HasSubstr("'1' is a number: a weight or a PREFIX is"));

@@ -57,6 +57,9 @@ DataPaths Config::data_paths() const {
           .train_weighted_split_paths = train_weighted_split_paths,
           .valid_weighted_split_paths = valid_weighted_split_paths,
           .test_weighted_split_paths = test_weighted_split_paths,
+          .train_weighted_split_paths_path = train_weighted_split_paths_path,
+          .valid_weighted_split_paths_path = valid_weighted_split_paths_path,
+          .test_weighted_split_paths_path = test_weighted_split_paths_path,
           .blend_schedule = blend_schedule};
 }
 

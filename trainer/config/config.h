@@ -111,6 +111,8 @@ struct Config {
   std::string data_args_path, per_split_data_args_path;
   std::vector<std::string> train_weighted_split_paths, valid_weighted_split_paths,
       test_weighted_split_paths;
+  std::string train_weighted_split_paths_path, valid_weighted_split_paths_path,
+      test_weighted_split_paths_path;
   std::string blend_schedule;              // a file that changes the training blend during the run
   std::string dataloader_type = "single";  // or cyclic
   bool no_data_sharding = false;

@@ -206,6 +206,11 @@ void visit_options(C& c, Visitor& v) {
   v("valid-weighted-split-paths", c.valid_weighted_split_paths,
     "the same for validation; each of several is evaluated by itself");
   v("test-weighted-split-paths", c.test_weighted_split_paths, "the same for the test");
+  v("train-weighted-split-paths-path", c.train_weighted_split_paths_path,
+    "a file with the values of --train-weighted-split-paths, each in double quotes");
+  v("valid-weighted-split-paths-path", c.valid_weighted_split_paths_path,
+    "the same for validation");
+  v("test-weighted-split-paths-path", c.test_weighted_split_paths_path, "the same for the test");
   v("blend-schedule", c.blend_schedule,
     "JSON file: from which sample or token on training has another blend");
   v("split", c.split, "shares of train, validation and test");
