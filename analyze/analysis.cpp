@@ -26,11 +26,22 @@ constexpr int64_t kSamplesPerTask = 64;
 // tokens; a larger id is of a damaged file, or of one that holds no tokens.
 constexpr uint32_t kMaxTokenId = (1 << 22) - 1;
 
+std::string checksum_of(const nlohmann::ordered_json& json) {
+  const std::string text = json.dump();
+  return fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
+}
+
 fs::path work_folder(const AnalysisOptions& options, const MetricRequest& metric) {
-  const std::string text =
-      nlohmann::ordered_json{{"order", options.order}, {"parameters", metric.parameters}}.dump();
-  return options.output /
-         fmt::format("work.{}.{:016x}", metric.name, XXH3_64bits(text.data(), text.size()));
+  return options.output / fmt::format("work.{}.{}{}", metric.name, checksum_of(options.order),
+                                      checksum_of(metric.parameters));
+}
+
+// Returns true for the names that work_folder() makes, and for those of versions whose checksum was one of both.
+bool is_work_folder(const std::string& name) {
+  const size_t end = name.rfind('.');
+  const std::string checksum = name.substr(end == std::string::npos ? name.size() : end + 1);
+  return name.starts_with("work.") && end > 5 && (checksum.size() == 16 || checksum.size() == 32) &&
+         checksum.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
 // Reads samples; each thread needs its own.
@@ -234,6 +245,15 @@ void remove_work_of_metric(const fs::path& output, const std::string& name) {
   const std::string begin = "work." + name + ".";
   for (const fs::directory_entry& entry : fs::directory_iterator(output)) {
     if (entry.path().filename().string().starts_with(begin)) fs::remove_all(entry.path());
+  }
+}
+
+void remove_work_of_other_orders(const fs::path& output, const nlohmann::ordered_json& order) {
+  const std::string own = checksum_of(order);
+  for (const fs::directory_entry& entry : fs::directory_iterator(output)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_own = name.size() > 32 && name.substr(name.size() - 32, 16) == own;
+    if (is_work_folder(name) && !is_own) fs::remove_all(entry.path());
   }
 }
 

@@ -1,6 +1,6 @@
 // Takes metrics of all samples of a training set, on all cores, so that a killed run goes on: the values of
 // a metric are kept in pieces of 2^15 samples under OUTPUT/work.NAME.XXXXXXXX until its files are written. The
-// name holds a checksum of the order and of the metric's parameters, so that pieces of another analysis are
+// name holds checksums of the order and of the metric's parameters, so that pieces of another analysis are
 // not taken up.
 //
 //   work.NAME.XXXXXXXX/000017            values of 2^15 samples (value_file.h)
@@ -47,5 +47,11 @@ std::vector<nlohmann::ordered_json> analyze_samples(
 
 // Removes what killed runs have left of a metric: of one that is complete, or of other samples.
 void remove_work_of_metric(const std::filesystem::path& output, const std::string& name);
+
+// Removes what killed runs have left of any metric of other samples, or of another order of them. The caller
+// holds the lock of the folder, so that no other run works there, and has completed metrics of `order`: a run
+// that was started with a wrong option by mistake must not cost the work of another one.
+void remove_work_of_other_orders(const std::filesystem::path& output,
+                                 const nlohmann::ordered_json& order);
 
 }  // namespace weft

@@ -41,6 +41,12 @@ diff -r whole counted || fail "the files differ from those of a run that was not
 WEFT_CRASH_AT=analyze-piece:1 analyze --seed 5 --metric document_length --output left >/dev/null 2>&1 && fail "the run was not killed"
 analyze --metric document_length --output left >left.txt 2>&1 || fail "after a killed run with another seed" left.txt
 [ "$(ls left)" = document_length ] || fail "a killed run's work is still there: $(ls left)"
+# That of other metrics, too; but not what can still go on, and not when a run with another seed is killed as well.
+WEFT_CRASH_AT=analyze-piece:1 analyze --metric repeated_tokens --output left >/dev/null 2>&1 && fail "the run was not killed"
+WEFT_CRASH_AT=analyze-piece:1 analyze --seed 5 --metric compressed_size --output left >/dev/null 2>&1 && fail "the run was not killed"
+[ "$(ls left | grep -c '^work')" = 2 ] || fail "a run that was killed removed another one's work: $(ls left)"
+analyze --metric document_length --output left >left.txt 2>&1 || fail "what was there already" left.txt
+[ "$(ls left | sed 's/[0-9a-f]*$//' | tr '\n' ' ')" = "document_length work.repeated_tokens. " ] || fail "the work of another seed is still there: $(ls left)"
 
 # A file that is lost or damaged is not "there already".
 cp -r whole damaged
