@@ -37,7 +37,8 @@ constexpr std::string_view kLists[] = {
 };
 constexpr std::string_view kWeightedSplits[] = {"train_weighted_split_", "valid_weighted_split_",
                                                 "test_weighted_split_"};
-// With any of these a run takes samples that are not computed here.
+// With any of these a run takes samples that are not computed here. Others that look like it change none:
+// repeated_dataloader begins anew behind the last sample, which no run reaches, and sample_rate is of images.
 constexpr std::string_view kUnknown[] = {
     "mock_data",
     "fim_data",
@@ -49,6 +50,11 @@ constexpr std::string_view kUnknown[] = {
     "iterations_to_skip",
     "hybrid_context_parallel",
     "packing_impl",
+    "sequence_packing_scheduler",
+    "use_varlen_dataset",
+    "perform_rl_step",
+    "logits_load_inputs",
+    "retro_add_retriever",
     "renormalize_blend_weights",
     "train_data_exact_num_epochs",
     "train_idx_path",
@@ -176,13 +182,10 @@ void add_deepspeed_file(const Arguments& arguments, Json& json) {
 }
 
 // Returns the groups of datasets of one split, "NAME: WEIGHT BEGIN:END PREFIX, ...". The program replaces them by lists of
-// what each is made of before it prints its arguments. A file has one line of groups, each in quotes.
+// what each is made of before it prints its arguments.
 Values weighted_splits(const Arguments& arguments, const std::string& begin) {
   const Values* paths = find(arguments, begin + "paths");
-  if (!paths) {
-    const Values* file = find(arguments, begin + "paths_path");
-    return file ? shell_words(read_file(file->front())) : Values();
-  }
+  if (!paths) return {};
   const Values *names = find(arguments, begin + "names"),
                *weights = find(arguments, begin + "weights"),
                *splits = find(arguments, begin + "splits");
@@ -203,7 +206,21 @@ Values weighted_splits(const Arguments& arguments, const std::string& begin) {
   return groups;
 }
 
+// Megatron-DeepSpeed puts this folder before each word of data_path before it prints them.
+void check_download_path(const Arguments& arguments) {
+  const Values *folder = find(arguments, "aml_data_download_path"),
+               *paths = find(arguments, "data_path");
+  if (!folder || !paths) return;
+  for (const std::string& path : *paths) {
+    if (path.starts_with(folder->front() + "/")) continue;
+    throw_bad("with aml_data_download_path " + folder->front() +
+              " the program looks for data_path in that folder: write whole paths there, and take "
+              "aml_data_download_path out of the arguments");
+  }
+}
+
 Json converted(const Arguments& arguments) {
+  check_download_path(arguments);
   // Megatron's defaults.
   Json json = {
       {"split", "969, 30, 1"}, {"seed", 1234}, {"eval_iters", 100}, {"eval_interval", 1000}};
@@ -219,8 +236,11 @@ Json converted(const Arguments& arguments) {
   }
   for (const std::string_view begin : kWeightedSplits) {
     const std::string name(begin);
-    if (Values groups = weighted_splits(arguments, name); !groups.empty())
+    if (Values groups = weighted_splits(arguments, name); !groups.empty()) {
       json[name + "paths"] = std::move(groups);
+    } else if (const Values* file = find(arguments, name + "paths_path")) {
+      json[name + "paths_path"] = file->front();
+    }
   }
   if (const Values* values = find(arguments, "rampup_batch_size")) {
     for (const std::string& value : *values)

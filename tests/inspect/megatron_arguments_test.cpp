@@ -3,10 +3,11 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
-#include "indexed_dataset/blends/sample_query.h"
+#include "indexed_dataset/blends/manifest_order.h"
 #include "indexed_dataset/storage/file_io.h"
 #include "tests/indexed_dataset/test_files.h"
 
@@ -146,8 +147,65 @@ TEST(MegatronArguments, OfWeightedSplitsAreThoseOfTheCommandLine) {
       "--train-weighted-split-paths 'train: 0.25 0:0.949 /data/ar, 0.75 0.1:1 /data/e,[n]' "
       "--valid-weighted-split-paths-path " +
       file);
-  for (const char* name : {"train_weighted_split_paths", "valid_weighted_split_paths"})
-    EXPECT_EQ(of_words["arguments"][name], told[name]) << name;
+  EXPECT_EQ(of_words["arguments"]["train_weighted_split_paths"],
+            told["train_weighted_split_paths"]);
+  EXPECT_EQ(of_words["arguments"]["valid_weighted_split_paths_path"], file);
+  auto plain_words = of_words;
+  plain_words["arguments"]["train_weighted_split_paths"] = {"train: 1 0:0.949 /data/ar"};
+  EXPECT_EQ(sample_order_from(plain_words).data.blends.of(Split::kValid), blends.of(Split::kValid));
+}
+
+// Megatron-DeepSpeed, megatron/arguments.py; Megatron-LM, megatron/training.
+TEST(MegatronArguments, ThatChangeNoSampleAreTaken) {
+  const std::string good =
+      "--seq-length 8 --train-iters 3 --global-batch-size 2 --data-path /in/a ";
+  const auto plain = parse_megatron_arguments(good);
+  for (const std::string harmless :
+       {"--repeated-dataloader", "--return-data-index", "--sample-rate 1.0", "--mmap-warmup",
+        "--num-workers 4", "--data-impl mmap", "--no-mmap-bin-files",
+        "--allow-ambiguous-pad-tokens", "--aml-data-download-path /in",
+        "--train-data-exact-num-epochs None", "--skip-train"})
+    EXPECT_EQ(parse_megatron_arguments(good + harmless), plain) << harmless;
+}
+
+TEST(MegatronArguments, ThatChangeSamplesInAnUnknownWayAreRefusedByName) {
+  const std::string good = "--seq-length 8 --train-iters 3 --global-batch-size 2 --data-path a ";
+  const std::string names[] = {"train-data-exact-num-epochs",
+                               "train-idx-path",
+                               "train-desc-path",
+                               "train-doc-idx-path",
+                               "train-sample-idx-path",
+                               "train-shuffle-idx-path",
+                               "sequence-packing-scheduler",
+                               "use-varlen-dataset",
+                               "perform-rl-step",
+                               "logits-load-inputs",
+                               "retro-add-retriever",
+                               "mock-data",
+                               "fim-data",
+                               "sft"};
+  for (const std::string& name : names) {
+    std::string underscored = name;
+    std::replace(underscored.begin(), underscored.end(), '-', '_');
+    const std::string banner =
+        "--- arguments ---\n  seq_length ... 8\n  train_iters ... 3\n  global_batch_size ... 2\n"
+        "  data_path ... a\n  " +
+        underscored + " ... 2\n--- end of arguments ---\n";
+    for (const std::string& text : {good + "--" + name + " 2", banner}) {
+      try {
+        parse_megatron_arguments(text);
+        ADD_FAILURE() << text;
+      } catch (const std::invalid_argument& error) {
+        EXPECT_THAT(error.what(), HasSubstr("with " + underscored + " 2")) << text;
+      }
+    }
+  }
+  try {
+    parse_megatron_arguments(good + "--aml-data-download-path /in");
+    ADD_FAILURE() << "the folder of downloads is not looked at";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_THAT(error.what(), HasSubstr("looks for data_path in that folder"));
+  }
 }
 
 TEST(MegatronArguments, WithWhichEvaluationsAreNotKnownSaySo) {
