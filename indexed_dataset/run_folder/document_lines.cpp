@@ -9,6 +9,7 @@
 #include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/terminal/option_set.h"
 #include "indexed_dataset/terminal/terminal_text.h"
+#include "indexed_dataset/terminal/text_pieces.h"
 
 namespace weft {
 namespace {
@@ -17,31 +18,11 @@ using Json = nlohmann::json;
 
 [[noreturn]] void refuse(const std::string& why) { throw std::invalid_argument(why); }
 
-std::string_view trimmed(std::string_view text) {
-  constexpr const char* kSpace = " \t\r";
-  const size_t begin = text.find_first_not_of(kSpace);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
-}
-
-bool drop_prefix(std::string_view& text, std::string_view prefix) {
-  if (!text.starts_with(prefix)) return false;
-  text.remove_prefix(prefix.size());
-  return true;
-}
-
 // Leaves what stands behind the first `mark`, or nothing.
 bool drop_until(std::string_view& text, std::string_view mark) {
   const size_t at = text.find(mark);
   text.remove_prefix(at == std::string_view::npos ? text.size() : at + mark.size());
   return at != std::string_view::npos;
-}
-
-std::optional<int64_t> take_number(std::string_view& text) {
-  const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
-  const auto number = parse_int64(std::string(text.substr(0, digits)));
-  if (number) text.remove_prefix(digits);
-  return number;
 }
 
 // Returns true for the lines that inspect prints around those which name documents.

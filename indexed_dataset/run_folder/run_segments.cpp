@@ -4,57 +4,14 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
 
-#include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/process/parallel_for.h"
-#include "indexed_dataset/process/parse_json.h"
-#include "indexed_dataset/storage/file_io.h"
 
 namespace weft {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-RunSegment segment_from(const Json& manifest) {
-  RunSegment segment;
-  segment.order = sample_order_from(manifest);
-  segment.resumed.iteration = manifest.value("resumed_iteration", int64_t{0});
-  if (segment.resumed.iteration > 0) {
-    if (!manifest.contains("resumed_samples")) {
-      throw std::runtime_error(fmt::format(
-          "an older version wrote it when the run was resumed at iteration {}, and it does not "
-          "tell with which sample; give the arguments by hand (--data-path ...)",
-          segment.resumed.iteration));
-    }
-    segment.resumed.samples = manifest["resumed_samples"].get<int64_t>();
-    segment.resumed.tokens = std::nullopt;
-    if (manifest.contains("resumed_tokens"))
-      segment.resumed.tokens = manifest["resumed_tokens"].get<int64_t>();
-  }
-  if (const auto datasets = manifest.find("datasets"); datasets != manifest.end()) {
-    for (const Json& dataset : *datasets)
-      segment.datasets.push_back(dataset_identity_from_json(dataset));
-    if (segment.datasets.size() != segment.order.data.blends.prefixes().size())
-      throw std::runtime_error("it has not one identity for each dataset");
-  }
-  if (const auto unsee = manifest.find("unsee"); unsee != manifest.end() && !unsee->is_null()) {
-    segment.unsee = UnseeFile{.path = unsee->at("path").get<std::string>(),
-                              .copy = {},
-                              .sha256 = unsee->at("sha256").get<std::string>(),
-                              .directory = manifest.at("working_directory").get<std::string>()};
-  }
-  if (segment.resumed.iteration == 0) segment.resumed_valid_samples = 0;
-  if (manifest.contains("resumed_valid_samples"))
-    segment.resumed_valid_samples = manifest["resumed_valid_samples"].get<int64_t>();
-  segment.makes_up_evaluation = manifest.value("makes_up_evaluation", false);
-  if (manifest.contains("num_iterations"))
-    segment.num_iterations = manifest["num_iterations"].get<int64_t>();
-  return segment;
-}
 
 // Returns the identity of each dataset of a split by its prefix.
 std::map<std::string, const DatasetIdentity*> identities_of(const RunSegment& segment,
@@ -125,55 +82,11 @@ const RunSegment* find_made_up(const std::vector<RunSegment>& segments, int64_t 
   return found == segments.rend() ? nullptr : &*found;
 }
 
-// Steps of metrics.jsonl up to the iteration with which the first segment begins are another run's.
-void check_logged_steps(const std::vector<RunSegment>& segments,
-                        const std::filesystem::path& run_folder) {
-  for (size_t i = 0; i < segments.size(); ++i) {
-    const int64_t last = i + 1 < segments.size() ? segments[i + 1].resumed.iteration : INT64_MAX;
-    const std::optional<LoggedStep> step = find_logged_step(run_folder, last);
-    if (step && step->iteration > segments[i].resumed.iteration) check_step(segments, *step);
-  }
-}
-
 bool evaluates_after(const SampleOrder& order, int64_t iteration) {
   return order.eval_iters != 0 && iteration % order.eval_interval == 0;
 }
 
 }  // namespace
-
-std::vector<RunSegment> read_run_segments(const std::filesystem::path& run_folder) {
-  if (!std::filesystem::exists(run_folder / "run_manifest.json")) {
-    throw std::system_error(
-        std::make_error_code(std::errc::no_such_file_or_directory),
-        (run_folder / "run_manifest.json").string() +
-            ": not the folder of a training run; give what weft-train had as --save or --run-dir");
-  }
-  const std::filesystem::path path = run_folder / "run_manifest.json";
-  const std::string text = read_file(path);
-  std::vector<RunSegment> segments;
-  try {
-    const Json manifest = parse_json<Json>(text);
-    if (const auto earlier = manifest.find("earlier"); earlier != manifest.end()) {
-      for (const Json& segment : *earlier) segments.push_back(segment_from(segment));
-    }
-    segments.push_back(segment_from(manifest));
-    for (RunSegment& segment : segments) {
-      if (segment.unsee) segment.unsee->copy = run_folder / unsee_copy_name(segment.unsee->sha256);
-    }
-    const auto begins_later = [](const RunSegment& a, const RunSegment& b) {
-      return a.resumed.iteration >= b.resumed.iteration || a.resumed.samples > b.resumed.samples;
-    };
-    if (std::adjacent_find(segments.begin(), segments.end(), begins_later) != segments.end())
-      throw std::runtime_error("its segments are not in order");
-  } catch (const Json::exception& error) {
-    throw std::runtime_error(path.string() +
-                             ": not the manifest of a training run: " + error.what());
-  } catch (const std::runtime_error& error) {
-    throw std::runtime_error(path.string() + ": " + error.what());
-  }
-  check_logged_steps(segments, run_folder);
-  return segments;
-}
 
 void check_step(const std::vector<RunSegment>& segments, const LoggedStep& step) {
   const RunSegment& segment = segment_of(segments, step.iteration);
@@ -192,18 +105,6 @@ void check_step(const std::vector<RunSegment>& segments, const LoggedStep& step)
   } catch (const std::invalid_argument& error) {
     refuse(error.what());
   }
-}
-
-std::shared_ptr<const UnseenDocuments> read_unseen_documents(const RunSegment& segment) {
-  if (!segment.unsee) return nullptr;
-  const auto& [path, copy, sha256, directory] = *segment.unsee;
-  const std::filesystem::path& file = std::filesystem::exists(copy) ? copy : path;
-  auto unseen = std::make_shared<const UnseenDocuments>(file, segment.order.data.blends.prefixes(),
-                                                        directory);
-  if (unseen->sha256() == sha256) return unseen;
-  throw ChecksumMismatch(fmt::format(
-      "{}: not the file of --unsee that the run has read, whose SHA-256 is {}; put that one back",
-      file.string(), sha256));
 }
 
 void check_same_datasets(const RunSegment& segment, Split split, const std::string& group) {

@@ -1,11 +1,9 @@
-// A training run as its folder tells it: DIR/run_manifest.json, which weft-train writes (trainer/log/
-// run_manifest.h). Each time the program goes on with a run, its arguments may change, and with
+// The parts of a training run. Each time the program goes on with a run, its arguments may change, and with
 // them the samples that an iteration takes: every such segment of the run has an order of its own.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,7 +11,6 @@
 #include "indexed_dataset/blends/sample_query.h"
 #include "indexed_dataset/run_folder/dataset_names.h"
 #include "indexed_dataset/run_folder/run_metrics.h"
-#include "indexed_dataset/run_folder/unseen_documents.h"
 #include "indexed_dataset/soundness/dataset_identity.h"
 
 namespace weft {
@@ -54,19 +51,11 @@ DatasetNames dataset_names_of(const std::vector<RunSegment>& segments);
 // their curricula differ, they may still train other parts of these samples.
 bool have_equal_samples(const RunSegment& a, const RunSegment& b, Split split);
 
-// Reads the segment's file of --unsee, from the copy if that is there; null without one. Throws
-// ChecksumMismatch if it is another file than the run has read, and as UnseenDocuments.
-std::shared_ptr<const UnseenDocuments> read_unseen_documents(const RunSegment& segment);
-
 // Samples [first, last) of one segment.
 struct SegmentSamples {
   const RunSegment* segment = nullptr;
   int64_t first = 0, last = 0;
 };
-
-// Oldest first. Throws std::runtime_error that names what is missing, and std::system_error if the
-// file cannot be read; as check_step() for the last step of each segment in metrics.jsonl.
-std::vector<RunSegment> read_run_segments(const std::filesystem::path& run_folder);
 
 // Throws std::runtime_error if a step of metrics.jsonl took other samples than the segments say: the two
 // files are of different runs.

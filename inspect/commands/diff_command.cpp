@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "indexed_dataset/beside/prefix_options.h"
+#include "indexed_dataset/run_folder/read_segments.h"
 #include "indexed_dataset/terminal/terminal_text.h"
 #include "inspect/commands/commands.h"
 #include "inspect/commands/output.h"
@@ -43,6 +44,10 @@ class InspectDiffCommand final : public Command {
                                   second = read_run_segments(runs_[1]);
     RunSamples a(first), b(second);
     const bool has_range = !iterations_.empty();
+    if (has_range) {
+      check_last(runs_[0], first);
+      check_last(runs_[1], second);
+    }
     const RunDifference difference = compare_runs(
         a, b, has_range ? iterations_[0] : 1, has_range ? iterations_[1] : last_trained_by_both(),
         num_shown_, threads_.resolved());
@@ -51,6 +56,12 @@ class InspectDiffCommand final : public Command {
   }
 
  private:
+  void check_last(const std::string& run, const std::vector<RunSegment>& segments) const {
+    const std::string message = words_for_no_iteration(segments, iterations_[1]);
+    if (!message.empty())
+      throw std::invalid_argument(fmt::format("--iterations: {}: {}", run, message));
+  }
+
   // Later iterations follow from the arguments, too, but are only planned.
   int64_t last_trained_by_both() const {
     int64_t last = INT64_MAX;

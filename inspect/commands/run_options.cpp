@@ -4,7 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "indexed_dataset/blends/manifest_order.h"
 #include "indexed_dataset/run_folder/checkpoint_run.h"
+#include "indexed_dataset/run_folder/read_segments.h"
 #include "indexed_dataset/storage/whole_files.h"
 #include "inspect/commands/output.h"
 #include "inspect/lookup/megatron_arguments.h"
@@ -90,6 +92,7 @@ std::vector<RunSegment> RunOptions::segments() const {
   order.data.order = data_.order;
   order.data.surplus = data_.surplus_value();
   order.data.cache_path = data_.cache_path;
+  order.data.tokenizer_text = data_.tokenizer_text();
   order.data.vocab_file = vocabulary.vocab_file;
   order.data.merge_file = vocabulary.merge_file;
   return segments;

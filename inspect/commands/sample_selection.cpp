@@ -16,7 +16,7 @@ Stretch training_stretch(const SegmentSamples& samples) {
   return {.segment = samples.segment, .first = samples.first, .last = samples.last};
 }
 
-// By iteration. `given` is a text, or "-" for standard input.
+// Returns the lines by their iterations. `given` is a text, or "-" for standard input.
 std::vector<LogLine> read_log_lines(const std::string& given) {
   const std::string text = given == "-" ? std::string(std::istreambuf_iterator<char>(std::cin),
                                                       std::istreambuf_iterator<char>())

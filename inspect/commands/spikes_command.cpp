@@ -151,12 +151,12 @@ class InspectSpikesCommand final : public Command {
     return finding;
   }
 
-  // The samples that are shown: those that stand out, or the worst ones where none does.
+  // Returns the samples that stand out. The documents of others are not named, as --unsee would mask all that are.
   std::vector<JudgedSample> shown_of(const Suspects& suspects) const {
     std::vector<JudgedSample> shown;
+    if (!suspects.stand_out) return shown;
     for (const JudgedSample& sample : suspects.batch.samples) {
-      if (std::ssize(shown) == options_.num_samples) break;
-      if (suspects.stand_out && sample.z < kStandsOut) break;
+      if (std::ssize(shown) == options_.num_samples || sample.z < kStandsOut) break;
       shown.push_back(sample);
     }
     return shown;
@@ -228,7 +228,10 @@ class InspectSpikesCommand final : public Command {
     }
     const Suspects& suspects = *finding.suspects;
     if (!suspects.stand_out) {
-      fmt::print("  no sample stands out, nor in the iteration before; the largest losses:\n");
+      fmt::print(
+          "  no sample stands out, nor in the iteration before (weft-data inspect samples --iteration {} "
+          "--sort loss shows the largest losses)\n",
+          suspects.iteration);
     } else if (suspects.iteration != finding.spike.step.iteration) {
       fmt::print(
           "  none of its samples stands out, but these of iteration {}, whose update came "

@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "indexed_dataset/terminal/text_pieces.h"
+
 namespace weft {
 namespace {
 
@@ -12,12 +14,6 @@ using Values = std::vector<std::string>;
 
 [[noreturn]] void throw_bad(const std::string& what) {
   throw std::invalid_argument("--megatron-args: " + what);
-}
-
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\r");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
 }
 
 std::vector<std::string_view> lines_of(std::string_view text) {

@@ -1,7 +1,8 @@
 #include "inspect/lookup/log_line.h"
 
-#include <charconv>
 #include <string>
+
+#include "indexed_dataset/terminal/text_pieces.h"
 
 namespace weft {
 namespace {
@@ -15,15 +16,10 @@ std::string_view without_spaces(std::string_view text) {
   return begin == std::string_view::npos ? std::string_view() : text.substr(begin);
 }
 
-// Reads a number at the beginning of `text` and takes it away. Nothing if there is none, or one that does
-// not fit 64 bits.
-std::optional<int64_t> take_number(std::string_view& text) {
+// Takes a number behind spaces.
+std::optional<int64_t> take_aligned_number(std::string_view& text) {
   text = without_spaces(text);
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || text.front() == '-') return std::nullopt;
-  text.remove_prefix(static_cast<size_t>(end - text.data()));
-  return number;
+  return take_number(text);
 }
 
 // The number behind "| NAME:".
@@ -31,7 +27,7 @@ std::optional<int64_t> find_field(std::string_view line, std::string_view name) 
   const size_t at = line.find("| " + std::string(name) + ":");
   if (at == std::string_view::npos) return std::nullopt;
   line.remove_prefix(at + name.size() + 3);
-  const auto number = take_number(line);
+  const auto number = take_aligned_number(line);
   // "1.5E+00" is no count.
   if (!line.empty() && (line.front() == '.' || line.front() == 'E')) return std::nullopt;
   return number;
@@ -42,7 +38,7 @@ std::optional<LogLine> parse_validation(std::string_view line) {
     const size_t at = line.find(begin);
     if (at == std::string_view::npos) continue;
     std::string_view rest = line.substr(at + begin.size());
-    if (const auto iteration = take_number(rest))
+    if (const auto iteration = take_aligned_number(rest))
       return LogLine{.iteration = *iteration,
                      .is_validation = true,
                      .consumed_samples = {},
@@ -58,10 +54,10 @@ std::optional<LogLine> parse_nemo(std::string_view line, bool& is_nemo) {
   const size_t at = line.find(kBegin);
   if (at == std::string_view::npos) return std::nullopt;
   line.remove_prefix(at + kBegin.size());
-  const auto epoch = take_number(line);
+  const auto epoch = take_aligned_number(line);
   if (!epoch || !line.starts_with(kIteration)) return std::nullopt;
   line.remove_prefix(kIteration.size());
-  const auto of_epoch = take_number(line);
+  const auto of_epoch = take_aligned_number(line);
   if (!of_epoch || !line.starts_with('/')) return std::nullopt;
   is_nemo = true;
   auto step = find_field(line, "global_step");
@@ -78,10 +74,10 @@ std::optional<LogLine> parse_iteration(std::string_view line) {
   for (size_t at = line.find(kWord); at != std::string_view::npos; at = line.find(kWord, at + 1)) {
     if (at > 0 && line[at - 1] != ' ') continue;
     std::string_view rest = line.substr(at + kWord.size());
-    const auto iteration = take_number(rest);
+    const auto iteration = take_aligned_number(rest);
     if (!iteration || rest.empty() || rest.front() != '/') continue;
     rest.remove_prefix(1);
-    if (!take_number(rest) || !without_spaces(rest).starts_with('|')) continue;
+    if (!take_aligned_number(rest) || !without_spaces(rest).starts_with('|')) continue;
     return LogLine{.iteration = *iteration,
                    .consumed_samples = find_field(rest, "consumed samples"),
                    .global_batch_size = find_field(rest, "global batch size")};

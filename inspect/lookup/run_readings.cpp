@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "indexed_dataset/run_folder/read_segments.h"
+
 namespace weft {
 namespace {
 

@@ -11,6 +11,7 @@
 
 #include "indexed_dataset/blends/blended_dataset.h"
 #include "indexed_dataset/run_folder/run_segments.h"
+#include "indexed_dataset/run_folder/unseen_documents.h"
 #include "indexed_dataset/samples/curriculum_rows.h"
 
 namespace weft {

@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "indexed_dataset/run_folder/read_segments.h"
+
 namespace weft {
 
 RunLosses::RunLosses(const std::filesystem::path& run_folder)

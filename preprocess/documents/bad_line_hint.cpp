@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "indexed_dataset/terminal/terminal_text.h"
+#include "indexed_dataset/terminal/text_pieces.h"
 #include "preprocess/documents/exact_json_line.h"
 #include "preprocess/documents/json_scanner.h"
 
@@ -70,12 +71,6 @@ std::string file_kind(std::string_view text) {
     return fmt::format("this is {}: {}", kind.what, kind.how);
   }
   return "";
-}
-
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin == text.npos) return "";
-  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
 }
 
 std::string shown_key(std::string_view key) {

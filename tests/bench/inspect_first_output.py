@@ -7,6 +7,7 @@ built first, and each command runs once before it is measured, so that its files
 the process to the first bytes on its standard output, the least of R runs, beside the processor time of the whole command.
 """
 import argparse
+import json
 import os
 import resource
 import subprocess
@@ -26,6 +27,22 @@ def run(command):
     return seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+def measure(weft_data, name, options, num_runs):
+    command = [weft_data, "inspect", name.split()[0], *options]
+    run(command)
+    times = [run(command) for _ in range(num_runs)]
+    print(f"{name}: {min(t[0] for t in times):.2f} s to the first output, {min(t[1] for t in times):.2f} s of processor time")
+
+
+def write_manifest(train_samples):
+    """A run's manifest as weft-train writes it from here, of the same arguments."""
+    arguments = {"data_path": ["data_text_document"], "split": "98,2,0", "seq_length": 2048, "seed": 1234, "data_cache_path": "cache"}
+    arguments |= {"train_samples": train_samples, "eval_iters": 0, "eval_interval": 1000, "global_batch_size": 512}
+    os.makedirs("run", exist_ok=True)
+    with open("run/run_manifest.json", "w") as file:
+        json.dump({"arguments": arguments, "working_directory": os.getcwd()}, file)
+
+
 def main():
     parser = argparse.ArgumentParser()
     for name in ("weft_data", "folder", "vocab", "merges"):
@@ -36,6 +53,7 @@ def main():
     parser.add_argument("--runs", type=int, default=5)
     args = parser.parse_args()
     weft_data, vocab, merges = map(os.path.abspath, (args.weft_data, args.vocab, args.merges))
+    args.folder = os.path.abspath(args.folder)
     os.makedirs(args.folder, exist_ok=True)
     os.chdir(args.folder)
     write_dataset("data_text_document", args.documents, args.mean_tokens)
@@ -44,15 +62,17 @@ def main():
     print(f"index: {run([weft_data, 'index', *order])[1]:.1f} s of processor time")
     by_hand = [*order, "--global-batch-size", "512", "--vocab-file", vocab, "--merge-file", merges]
     middle = str(args.train_samples // 1024)  # an iteration
+    write_manifest(args.train_samples)
+    by_run = ["--run", os.path.abspath("run"), "--vocab-file", vocab, "--merge-file", merges]
+    os.chdir("/")
+    measure(weft_data, "samples --run, from another directory", [*by_run, "--iteration", middle], args.runs)
+    os.chdir(args.folder)
     for name, selection in (
         ("samples", ["--iteration", middle]),
         ("documents", ["--document", str(args.documents // 2)]),
         ("stats", ["--iterations", middle, str(int(middle) + 1)]),
     ):
-        command = [weft_data, "inspect", name, *by_hand, *selection]
-        run(command)
-        times = [run(command) for _ in range(args.runs)]
-        print(f"{name}: {min(t[0] for t in times):.2f} s to the first output, {min(t[1] for t in times):.2f} s of processor time")
+        measure(weft_data, name, [*by_hand, *selection], args.runs)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@
 #include "indexed_dataset/beside/source_map.h"
 #include "indexed_dataset/blends/sample_query.h"
 #include "indexed_dataset/process/parse_json.h"
-#include "indexed_dataset/run_folder/run_segments.h"
+#include "indexed_dataset/run_folder/read_segments.h"
 #include "indexed_dataset/soundness/rebuild_index.h"
 #include "indexed_dataset/storage/file_io.h"
 #include "preprocess/ledger/journal.h"

@@ -163,8 +163,7 @@ TEST(MegatronArguments, ThatChangeNoSampleAreTaken) {
   for (const std::string harmless :
        {"--repeated-dataloader", "--return-data-index", "--sample-rate 1.0", "--mmap-warmup",
         "--num-workers 4", "--data-impl mmap", "--no-mmap-bin-files",
-        "--allow-ambiguous-pad-tokens", "--aml-data-download-path /in",
-        "--train-data-exact-num-epochs None", "--skip-train"})
+        "--allow-ambiguous-pad-tokens", "--aml-data-download-path /in", "--skip-train"})
     EXPECT_EQ(parse_megatron_arguments(good + harmless), plain) << harmless;
 }
 

@@ -52,6 +52,9 @@ assert len(expected) > 10
 assert expected == [(f["iteration"], f["sample"], f["document"], f["begin_token"], f["matches"]) for f in found], (expected[:3], found[:3])
 PYTHON
 expect 0 'found 0 times in 0 document pieces of iterations 1 to 30 of train' "$data" inspect grep 'no such text' --run run --iterations 1 30
+expect 2 'rampup-batch-size needs --train-samples and --global-batch-size' "$data" inspect grep x --data-path a_text_document --seq-length 8 \
+  --train-samples 100 --rampup-batch-size 2 2 8 --sample-range 0 1
+grep -q 'whole number of increments' out.log && { cat out.log; fail "increments up to a batch size that was not given"; }
 expect 2 'give the text' "$data" inspect grep --run run --iteration 1
 
 # stats: the planted document stands on top of a range that holds it.
@@ -191,6 +194,7 @@ assert difference["iterations"][0]["first"] == [different[0][0]["sample"], diffe
 assert difference["different_iterations"] == len({x["iteration"] for x, _ in different})
 PYTHON
 expect 0 '"different_samples":0' "$data" inspect diff run run --format jsonl
+expect 2 'iterations: run: iteration 41 is asked for, but the' "$data" inspect diff run same --iterations 1 41
 expect 2 'give two folders' "$data" inspect diff run
 expect 4 'run_manifest.json' "$data" inspect diff run absent
 echo ok

@@ -83,6 +83,17 @@ done
 spikes --run checkpoints --format jsonl 2>/dev/null >answer.jsonl
 grep -qE "^\{\"iteration\":$iteration,.*\"samples\":\[\{\"sample\":[0-9]+,\"loss\":.*\"document\":(217|431)," answer.jsonl || fail "no JSON of the first jump" answer.jsonl
 
+# Where no sample stands out no document is named, so that --unsee masks none.
+mkdir plain && cp checkpoints/run_manifest.json checkpoints/sample_losses.bin plain/
+sed -E '/"iteration":50,/s/"grad_norm":[^,}]*/"grad_norm":1e6/' checkpoints/metrics.jsonl >plain/metrics.jsonl
+spikes --run plain >plain.txt 2>/dev/null || fail "a jump of the gradient norm alone" plain.txt
+grep -A 1 '^iteration 50:' plain.txt | tail -n 1 | grep -q 'no sample stands out.*--iteration 50 ' || fail "a sample of iteration 50 stands out" plain.txt
+sed -n '/^iteration 50:/,/^iteration/p' plain.txt | grep document && fail "a document that does not stand out is named" plain.txt
+spikes --run plain --format jsonl 2>/dev/null | grep '"iteration":50,' | grep -q '"samples":\[\]' || fail "samples that do not stand out"
+sed -n '/^iteration 50:/,$p' plain.txt | sed '/^iteration [^5]/,$d' >nothing.txt
+train masked --exit-interval 1 --unsee nothing.txt
+tr -d ' \n' <masked/run_manifest.json | grep -q '"unsee":{[^}]*"num_documents":0[,}]' || fail "--unsee masks something" masked/run_manifest.json
+
 # While the run goes on: the last line is being written, and the last samples are not there yet.
 cp -r checkpoints live
 lines=$(wc -l <live/metrics.jsonl)

@@ -1,0 +1,22 @@
+// Reads a training run as its folder tells it: DIR/run_manifest.json, which weft-train writes (trainer/log/
+// run_manifest.h), and the files that it names.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "indexed_dataset/run_folder/run_segments.h"
+#include "indexed_dataset/run_folder/unseen_documents.h"
+
+namespace weft {
+
+// Returns the run's segments, the oldest first. Throws std::runtime_error that names what is missing, and std::system_error if the
+// file cannot be read; as check_step() for the last step of each segment in metrics.jsonl.
+std::vector<RunSegment> read_run_segments(const std::filesystem::path& run_folder);
+
+// Reads the segment's file of --unsee, from the copy if that is there; null without one. Throws
+// ChecksumMismatch if it is another file than the run has read, and as UnseenDocuments.
+std::shared_ptr<const UnseenDocuments> read_unseen_documents(const RunSegment& segment);
+
+}  // namespace weft
