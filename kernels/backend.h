@@ -4,10 +4,11 @@
 // V vocabulary, Vp padded vocabulary. H, F, V and Vp are those of this tensor-parallel rank; "/tp"
 // is written where it matters. All tensors are contiguous.
 //
-// "x" stands for the model's type, kFloat32 or kBFloat16. Activations, their gradients and the
-// parameters that the GEMMs read have this type. Parameter gradients are always fp32 and are added
-// to what is there (+=) unless the call says `accumulate = false`; activation gradients are
-// assigned. Sums are fp32 or better and have a fixed order, so equal calls give equal bits.
+// "x" stands for the model's type: kFloat32, kBFloat16, or on the CPU kFloat16. Activations, their
+// gradients and the parameters that the GEMMs read have this type. Parameter gradients are always
+// fp32 and are added to what is there (+=) unless the call says `accumulate = false`; activation
+// gradients are assigned. Sums are fp32 or better and have a fixed order, so equal calls give equal
+// bits.
 //
 // Every operation is enqueued on the compute stream and returns at once (the CPU executes it in
 // place). No operation allocates or waits for the device; tune() does, once, at start. Wrong
@@ -210,7 +211,7 @@ class Backend {
   // otherwise `src` may be reused on return.
   virtual void copy(void* dst, const void* src, int64_t num_bytes, Stream stream) = 0;
   virtual void zero(Tensor tensor) = 0;
-  virtual void cast(Tensor dst, Tensor src) = 0;  // fp32 <-> bf16, same number of elements
+  virtual void cast(Tensor dst, Tensor src) = 0;  // fp32 <-> x, same number of elements
   virtual EventId create_event() = 0;
   // A timed event may be given to elapsed_ms(); each record of it also writes the device's clock.
   virtual EventId create_timed_event() = 0;

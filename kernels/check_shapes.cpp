@@ -12,6 +12,8 @@ const char* name_of(DType dtype) {
       return "fp32";
     case DType::kBFloat16:
       return "bf16";
+    case DType::kFloat16:
+      return "fp16";
     case DType::kInt32:
       return "int32";
     case DType::kUInt8:
@@ -52,8 +54,8 @@ class Checker {
   // Checks that the tensor is there and has the model's type.
   void model_type(const char* name, const Tensor& tensor) const {
     present(name, tensor);
-    require(tensor.dtype() == DType::kFloat32 || tensor.dtype() == DType::kBFloat16,
-            std::string(name) + " is " + text_of(tensor) + "; the model's type is fp32 or bf16");
+    require(is_model_type(tensor.dtype()), std::string(name) + " is " + text_of(tensor) +
+                                               "; the model's type is fp32, bf16 or fp16");
   }
 
   // Checks for exactly this type and shape.
@@ -185,6 +187,9 @@ void check_cast(const Tensor& dst, const Tensor& src) {
   const Checker check("cast");
   check.model_type("src", src);
   check.model_type("dst", dst);
+  check.require(src.dtype() == dst.dtype() || src.dtype() == DType::kFloat32 ||
+                    dst.dtype() == DType::kFloat32,
+                "dst is " + text_of(dst) + " and src is " + text_of(src) + "; one must be fp32");
   check.elements("dst", dst, dst.dtype(), src.num_elements());
 }
 

@@ -19,7 +19,7 @@ inline int64_t num_columns(const Tensor& tensor) {
   return tensor.rank() == 0 ? 0 : tensor.shape(tensor.rank() - 1);
 }
 
-// Returns "fp32", "bf16", "int32" or "uint8".
+// Returns "fp32", "bf16", "fp16", "int32" or "uint8".
 const char* name_of(DType dtype);
 
 void check_cast(const Tensor& dst, const Tensor& src);

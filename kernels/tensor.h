@@ -9,7 +9,7 @@
 namespace weft {
 
 // Storage types. Arithmetic is always fp32 (sums of squares: fp64 on the CPU).
-enum class DType : uint8_t { kFloat32, kBFloat16, kInt32, kUInt8 };
+enum class DType : uint8_t { kFloat32, kBFloat16, kFloat16, kInt32, kUInt8 };
 
 constexpr int64_t size_bytes(DType dtype) {
   switch (dtype) {
@@ -17,11 +17,17 @@ constexpr int64_t size_bytes(DType dtype) {
     case DType::kInt32:
       return 4;
     case DType::kBFloat16:
+    case DType::kFloat16:
       return 2;
     case DType::kUInt8:
       return 1;
   }
   return 0;
+}
+
+// Tells whether activations and weights may have this type.
+constexpr bool is_model_type(DType dtype) {
+  return dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16;
 }
 
 // A tensor is contiguous, row-major and has at most 5 dimensions. Copying it copies the view. A

@@ -24,8 +24,7 @@ Panel panel_of(const Factor& factor, int64_t row, int64_t num_rows, int64_t colu
     return {factor.tensor.as<float>() + row * stride + column, stride};
   }
   for (int64_t r = 0; r < num_rows; ++r) {
-    widen(buffer + r * num_columns, factor.tensor.as<BFloat16>() + (row + r) * stride + column,
-          num_columns);
+    widen_row(buffer + r * num_columns, factor.tensor, (row + r) * stride + column, num_columns);
   }
   return {buffer, num_columns};
 }
@@ -46,8 +45,7 @@ TileGrid::TileGrid(int64_t M, int64_t N) {
 
 void multiply_tile(const Tile& tile, const Factor& a, const Factor& b, int64_t K, bool accumulate,
                    float* panels) {
-  const bool converts =
-      a.tensor.dtype() == DType::kBFloat16 || b.tensor.dtype() == DType::kBFloat16;
+  const bool converts = a.tensor.dtype() != DType::kFloat32 || b.tensor.dtype() != DType::kFloat32;
   const int64_t depth = converts ? kPanelDepth : K;
   for (int64_t k = 0; k < K; k += depth) {
     const int64_t num_k = std::min(depth, K - k);

@@ -89,7 +89,7 @@ void activation_row(float* values, float* slopes, const float* pre, int64_t n, G
   gelu_backward_row(slopes, pre, n, Gelu::kErf);
 }
 
-// fp32 results are computed in place, bf16 ones in scratch, from where they are rounded tile by
+// fp32 results are computed in place, others in scratch, from where they are rounded tile by
 // tile.
 Tensor in_place(const Tensor& out) { return out.dtype() == DType::kFloat32 ? out : Tensor(); }
 

@@ -2,14 +2,16 @@
 
 #include <cstring>
 
+#include "kernels/bfloat16.h"
 #include "kernels/cpu/operations.h"
 #include "kernels/cpu/simd.h"
+#include "kernels/float16.h"
 
 namespace weft::cpu {
 
 namespace {
+
 constexpr int64_t kGrain = 1 << 16;  // elements or bytes per task
-}  // namespace
 
 WEFT_VECTOR_CLONES void widen(float* out, const BFloat16* inp, int64_t n) {
 #pragma omp simd
@@ -29,9 +31,29 @@ WEFT_VECTOR_CLONES void narrow(BFloat16* out, const float* inp, int64_t n) {
   }
 }
 
+WEFT_VECTOR_CLONES void widen(float* out, const Float16* inp, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) out[i] = static_cast<float>(inp[i]);
+}
+
+WEFT_VECTOR_CLONES void narrow(Float16* out, const float* inp, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) out[i].bits = Float16(inp[i]).bits;
+}
+
+}  // namespace
+
+void widen_row(float* out, const Tensor& tensor, int64_t first, int64_t n) {
+  if (tensor.dtype() == DType::kBFloat16) {
+    widen(out, tensor.as<BFloat16>() + first, n);
+  } else {
+    widen(out, tensor.as<Float16>() + first, n);
+  }
+}
+
 const float* read_row(const Tensor& tensor, int64_t first, int64_t n, float* buffer) {
   if (tensor.dtype() == DType::kFloat32) return tensor.as<float>() + first;
-  widen(buffer, tensor.as<BFloat16>() + first, n);
+  widen_row(buffer, tensor, first, n);
   return buffer;
 }
 
@@ -42,6 +64,8 @@ float* row_target(const Tensor& tensor, int64_t first, float* buffer) {
 void store_row(const Tensor& tensor, int64_t first, int64_t n, const float* values) {
   if (tensor.dtype() == DType::kBFloat16) {
     narrow(tensor.as<BFloat16>() + first, values, n);
+  } else if (tensor.dtype() == DType::kFloat16) {
+    narrow(tensor.as<Float16>() + first, values, n);
   } else if (values != tensor.as<float>() + first) {
     std::memcpy(tensor.as<float>() + first, values, static_cast<size_t>(n) * sizeof(float));
   }
@@ -79,9 +103,9 @@ void cast(const Context& context, Tensor dst, Tensor src) {
       std::memcpy(dst.as<unsigned char>() + begin * size, src.as<unsigned char>() + begin * size,
                   static_cast<size_t>(n * size));
     } else if (src.dtype() == DType::kFloat32) {
-      narrow(dst.as<BFloat16>() + begin, src.as<float>() + begin, n);
+      store_row(dst, begin, n, src.as<float>() + begin);
     } else {
-      widen(dst.as<float>() + begin, src.as<BFloat16>() + begin, n);
+      widen_row(dst.as<float>() + begin, src, begin, n);
     }
   });
 }

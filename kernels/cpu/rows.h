@@ -1,16 +1,15 @@
-// Reads and stores rows of fp32 or bf16 tensors as fp32, because operations compute on floats only.
+// Reads and stores rows of fp32, bf16 or fp16 tensors as fp32, because operations compute on floats
+// only.
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/bfloat16.h"
 #include "kernels/tensor.h"
 
 namespace weft::cpu {
 
-void widen(float* out, const BFloat16* inp, int64_t n);
-void narrow(BFloat16* out, const float* inp, int64_t n);
-
+// Converts n elements of a bf16 or fp16 tensor from `first` on.
+void widen_row(float* out, const Tensor& tensor, int64_t first, int64_t n);
 // Returns n elements from `first` on: the tensor's own memory when it is fp32, else `buffer` with
 // the converted elements.
 const float* read_row(const Tensor& tensor, int64_t first, int64_t n, float* buffer);

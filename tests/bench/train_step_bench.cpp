@@ -32,8 +32,8 @@ struct Options {
 
   void declare(CLI::App& app) {
     app.add_option("--device", device, "cuda or cpu")->capture_default_str();
-    app.add_option("--dtype", dtype, "bf16 or fp32")
-        ->check(CLI::IsMember({"bf16", "fp32"}))
+    app.add_option("--dtype", dtype, "bf16, fp32, or on a CPU fp16")
+        ->check(CLI::IsMember({"bf16", "fp16", "fp32"}))
         ->capture_default_str();
     app.add_option("--num-layers", num_layers)->capture_default_str();
     app.add_option("--hidden-size", hidden_size)->capture_default_str();
@@ -74,7 +74,9 @@ struct Options {
     for (const std::string& module : recompute_modules)
       (module == "mlp" ? options.recompute.mlp : options.recompute.norms) = true;
     options.logits_chunk = logits_chunk;
-    shape.dtype = dtype == "bf16" ? DType::kBFloat16 : DType::kFloat32;
+    shape.dtype = dtype == "bf16"   ? DType::kBFloat16
+                  : dtype == "fp16" ? DType::kFloat16
+                                    : DType::kFloat32;
     return options;
   }
 };

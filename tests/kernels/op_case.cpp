@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "kernels/bfloat16.h"
+#include "kernels/check_shapes.h"
+#include "kernels/float16.h"
 #include "kernels/philox.h"
 
 namespace weft::test {
@@ -14,8 +16,9 @@ constexpr uint64_t kSeed = 1234;
 
 double store_and_load(double value, DType dtype) {
   const auto single = static_cast<float>(value);
-  return dtype == DType::kBFloat16 ? static_cast<double>(static_cast<float>(BFloat16(single)))
-                                   : static_cast<double>(single);
+  if (dtype == DType::kBFloat16) return static_cast<double>(static_cast<float>(BFloat16(single)));
+  if (dtype == DType::kFloat16) return static_cast<double>(static_cast<float>(Float16(single)));
+  return static_cast<double>(single);
 }
 
 std::vector<unsigned char> encode(DType dtype, const Values& values) {
@@ -27,6 +30,9 @@ std::vector<unsigned char> encode(DType dtype, const Values& values) {
         break;
       case DType::kBFloat16:
         reinterpret_cast<BFloat16*>(bytes.data())[i] = BFloat16(static_cast<float>(values[i]));
+        break;
+      case DType::kFloat16:
+        reinterpret_cast<Float16*>(bytes.data())[i] = Float16(static_cast<float>(values[i]));
         break;
       case DType::kInt32:
         reinterpret_cast<int32_t*>(bytes.data())[i] = static_cast<int32_t>(values[i]);
@@ -45,6 +51,8 @@ double decode(DType dtype, const unsigned char* bytes, size_t i) {
       return static_cast<double>(reinterpret_cast<const float*>(bytes)[i]);
     case DType::kBFloat16:
       return static_cast<double>(static_cast<float>(reinterpret_cast<const BFloat16*>(bytes)[i]));
+    case DType::kFloat16:
+      return static_cast<double>(static_cast<float>(reinterpret_cast<const Float16*>(bytes)[i]));
     case DType::kInt32:
       return reinterpret_cast<const int32_t*>(bytes)[i];
     case DType::kUInt8:
@@ -181,11 +189,12 @@ Values document_bounds(const Documents& documents, int64_t B, int64_t T) {
   return bounds;
 }
 
-std::string type_name(DType dtype) { return dtype == DType::kBFloat16 ? "bf16" : "fp32"; }
+std::string type_name(DType dtype) { return weft::name_of(dtype); }
 
 std::vector<OpCase> all_cases(Sizes sizes) {
   std::vector<OpCase> cases;
-  for (const DType x : {DType::kFloat32, DType::kBFloat16}) {
+  for (const DType x : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    if (x == DType::kFloat16 && sizes == Sizes::kDevice) continue;  // the CPU alone has it
     add_linear_cases(cases, x, sizes);
     add_residual_norm_cases(cases, x, sizes);
     add_embedding_cases(cases, x, sizes);
@@ -201,8 +210,9 @@ std::vector<OpCase> all_cases(Sizes sizes) {
 // terms with an error of 2^-24 each. In bf16 half a unit in the last place is 2^-9, and a second
 // rounding (of an intermediate that the interface keeps in bf16) may add as much again. Where small
 // differences of large numbers follow (attention's backward subtracts dout * out, where out is
-// bf16), errors are a few times 2^-9 of typical values.
+// bf16), errors are a few times 2^-9 of typical values. The same with 2^-12 for fp16.
 Tolerance reference_tolerance(DType dtype) {
+  if (dtype == DType::kFloat16) return {1.0 / 1024, 2.5e-3, 1.25e-3};
   return dtype == DType::kBFloat16 ? Tolerance{1.0 / 128, 2e-2, 1e-2} : Tolerance{1e-5, 1e-5, 1e-5};
 }
 

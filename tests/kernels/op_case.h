@@ -52,7 +52,7 @@ void add_attention_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
 void add_loss_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
 void add_optimizer_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
 
-// Returns all cases above for fp32 and bf16.
+// Returns all cases above for fp32, bf16 and, unless they are for a device, fp16.
 std::vector<OpCase> all_cases(Sizes sizes);
 
 // The memory of one backend for one run of a case.
@@ -92,7 +92,7 @@ struct Documents {
 // Returns (B,T,2): begin and end of each token's document. It is empty where there are none.
 Values document_bounds(const Documents& documents, int64_t B, int64_t T);
 
-// Returns "bf16" or "fp32".
+// Returns "fp32", "bf16" or "fp16".
 std::string type_name(DType dtype);
 
 // The difference that is allowed between a and b, given the root mean square of b.

@@ -134,7 +134,8 @@ void add_optimizer_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
   for (const int64_t n : {2, 1001, 70000}) cases.push_back(zero(x, n));
   for (const int64_t n : {1, 1001, 70000}) {
     cases.push_back(cast(x, DType::kFloat32, n));
-    cases.push_back(cast(x, DType::kBFloat16, n));
+    cases.push_back(cast(x, x == kSingle ? DType::kBFloat16 : x, n));
+    if (x == DType::kFloat16) cases.push_back(cast(kSingle, x, n));
   }
   if (x != kSingle) return;
   for (const int64_t n : {1, 1024, 300000}) cases.push_back(sum_of_squares(n));

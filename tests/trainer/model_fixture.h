@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/bfloat16.h"
+#include "kernels/elements.h"
 #include "kernels/philox.h"
 #include "trainer/data/document_bounds.h"
 #include "trainer/step/trainer.h"
@@ -125,13 +125,7 @@ inline std::vector<float> to_host(Backend& backend, Tensor tensor) {
   backend.synchronize();
   std::vector<float> values(static_cast<size_t>(tensor.num_elements()));
   for (size_t i = 0; i < values.size(); ++i) {
-    if (tensor.dtype() == DType::kFloat32) {
-      std::memcpy(&values[i], &bytes[i * 4], 4);
-    } else {
-      BFloat16 value;
-      std::memcpy(&value.bits, &bytes[i * 2], 2);
-      values[i] = static_cast<float>(value);
-    }
+    values[i] = load_element(bytes.data(), tensor.dtype(), static_cast<int64_t>(i));
   }
   return values;
 }

@@ -81,7 +81,7 @@ CheckpointInfo read_checkpoint_info(const std::filesystem::path& dir, int64_t it
 // each stored piece that it reads. Stored tensors that `tensors` does not name are skipped. A tensor
 // that the checkpoint lacks, or that has another shape there, is a std::runtime_error that names
 // both. "model/X" of another type is taken from "optimizer/master/X" or converted, so that weights
-// load into fp32 and bf16 runs.
+// load into fp32, bf16 and fp16 runs.
 void load_checkpoint(const std::filesystem::path& dir, int64_t iteration,
                      const std::vector<StateTensor>& tensors, CheckpointStaging& staging,
                      HostGroup& ranks);

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/soundness/xxh3.h"
-#include "kernels/bfloat16.h"
+#include "kernels/elements.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
 
 namespace weft {
@@ -30,26 +31,21 @@ bool shapes_fit(const TensorPiece& stored, const TensorPiece& want) {
   return shape == want.global_shape;
 }
 
-// Copies `count` elements of type `from_type` ("F32" or "BF16") and makes them `type`.
-void copy_elements(char* to, DType type, const std::byte* from, std::string_view from_type,
-                   int64_t count) {
-  if (from_type == safetensors_dtype(type)) {
+// Returns the type of the elements of a stored piece, if a model can have it.
+std::optional<DType> stored_type(const StoredPiece& stored) {
+  for (const DType type : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    if (stored.dtype == safetensors_dtype(type)) return type;
+  }
+  return std::nullopt;
+}
+
+// Copies `count` elements of type `from_type` and makes them `type`.
+void copy_elements(char* to, DType type, const std::byte* from, DType from_type, int64_t count) {
+  if (from_type == type) {
     std::memcpy(to, from, static_cast<size_t>(count * size_bytes(type)));
     return;
   }
-  for (int64_t i = 0; i < count; ++i) {
-    if (type == DType::kFloat32) {
-      BFloat16 value;
-      std::memcpy(&value, from + 2 * i, 2);
-      const auto wide = static_cast<float>(value);
-      std::memcpy(to + 4 * i, &wide, 4);
-    } else {
-      float value;
-      std::memcpy(&value, from + 4 * i, 4);
-      const BFloat16 narrow(value);
-      std::memcpy(to + 2 * i, &narrow, 2);
-    }
-  }
+  for (int64_t i = 0; i < count; ++i) store_element(to, type, i, load_element(from, from_type, i));
 }
 
 // "model/X" may come from its fp32 master and the other way round.
@@ -99,13 +95,13 @@ std::span<const std::byte> CheckpointReader::bytes_of(const StoredPiece& stored)
   const fs::path path = folder_ / stored.file;
   const SafetensorsFile& file = files_.try_emplace(stored.file, path).first->second;
   const SafetensorsEntry* entry = file.find(stored.key);
-  const int64_t element_bytes = stored.dtype == "F32" ? 4 : 2;
-  if (stored.dtype != "F32" && stored.dtype != "BF16") {
+  const std::optional<DType> type = stored_type(stored);
+  if (!type) {
     throw std::runtime_error(path.string() + ": tensor " + stored.piece.name + " has type " +
                              stored.dtype);
   }
   if (entry == nullptr || entry->dtype != stored.dtype ||
-      entry->end - entry->begin != stored.piece.count * element_bytes) {
+      entry->end - entry->begin != stored.piece.count * size_bytes(*type)) {
     throw ChecksumMismatch(path.string() + ": tensor " + stored.piece.name +
                            " is not what the manifest says it is");
   }
@@ -137,10 +133,11 @@ void CheckpointReader::read_pieces(const std::vector<size_t>& pieces, const Tens
                                shape_text(stored.piece.global_shape) + ", this run needs " +
                                shape_text(want.global_shape));
     }
-    const int64_t from_bytes = stored.dtype == "F32" ? 4 : 2, to_bytes = size_bytes(type);
     for_each_common_run(stored.piece, want, [&](int64_t have_at, int64_t want_at, int64_t count) {
-      copy_elements(to + want_at * to_bytes, type, bytes_of(stored).data() + have_at * from_bytes,
-                    stored.dtype, count);
+      const std::byte* from = bytes_of(stored).data();
+      const DType from_type = *stored_type(stored);  // bytes_of() has checked it
+      copy_elements(to + want_at * size_bytes(type), type, from + have_at * size_bytes(from_type),
+                    from_type, count);
       found.emplace_back(want_at, count);
     });
   }

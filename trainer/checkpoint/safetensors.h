@@ -23,7 +23,7 @@ struct SafetensorsEntry {
   int64_t begin = 0, end = 0;  // bytes, from the end of the header
 };
 
-// Returns the format's name of a type: "F32", "BF16", "I32" or "U8".
+// Returns the format's name of a type: "F32", "BF16", "F16", "I32" or "U8".
 std::string_view safetensors_dtype(DType dtype);
 
 // Places `entries` back to back in their order (it fills begin and end) and returns the header with

@@ -13,7 +13,7 @@ namespace weft {
 enum class MemoryClass {
   kParameters,   // x, as the GEMMs read them
   kGradients,    // fp32
-  kOptimizer,    // fp32 master copies (bf16 models) and Adam's moments
+  kOptimizer,    // fp32 master copies (bf16 and fp16 models) and Adam's moments
   kActivations,  // kept from forward for backward
   kScratch,      // used within one layer's forward or backward
   kLogits,       // logits, then their gradients

@@ -5,7 +5,7 @@
 
 #include "indexed_dataset/storage/file_io.h"
 #include "indexed_dataset/storage/sha256.h"
-#include "kernels/bfloat16.h"
+#include "kernels/elements.h"
 #include "trainer/checkpoint/architecture.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/checkpoint_reader.h"
@@ -28,7 +28,10 @@ double as_written(float value) {
   return std::strtod(text, nullptr);
 }
 
-const char* type_name(DType dtype) { return dtype == DType::kFloat32 ? "float32" : "bfloat16"; }
+const char* type_name(DType dtype) {
+  if (dtype == DType::kFloat16) return "float16";
+  return dtype == DType::kFloat32 ? "float32" : "bfloat16";
+}
 
 // Returns config.json [transformers, configuration_llama.py], with rope_theta where all versions of
 // transformers find it.
@@ -102,13 +105,9 @@ std::string tokenizer_config_json(int64_t max_positions, const std::string& end_
 }
 
 std::string bytes_of(const std::vector<float>& values, DType dtype) {
-  if (dtype == DType::kFloat32)
-    return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
-  std::string out(values.size() * 2, '\0');
-  for (size_t i = 0; i < values.size(); ++i) {
-    const BFloat16 narrow(values[i]);
-    std::copy_n(reinterpret_cast<const char*>(&narrow), 2, out.data() + 2 * i);
-  }
+  std::string out(values.size() * static_cast<size_t>(size_bytes(dtype)), '\0');
+  for (size_t i = 0; i < values.size(); ++i)
+    store_element(out.data(), dtype, static_cast<int64_t>(i), values[i]);
   return out;
 }
 

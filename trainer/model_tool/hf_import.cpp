@@ -11,6 +11,7 @@
 #include "indexed_dataset/storage/file_io.h"
 #include "indexed_dataset/storage/sha256.h"
 #include "kernels/bfloat16.h"
+#include "kernels/float16.h"
 #include "trainer/checkpoint/architecture.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/safetensors.h"
@@ -175,14 +176,6 @@ class HfWeights {
   }
 
  private:
-  static float half_to_float(uint16_t half) {
-    const int exponent = (half >> 10) & 31, mantissa = half & 1023;
-    const float sign = (half & 0x8000) != 0 ? -1.0F : 1.0F;
-    if (exponent == 31) return mantissa != 0 ? std::nanf("") : sign * INFINITY;
-    if (exponent == 0) return sign * std::ldexp(static_cast<float>(mantissa), -24);
-    return sign * std::ldexp(static_cast<float>(mantissa + 1024), exponent - 25);
-  }
-
   static std::vector<float> widen(std::span<const std::byte> bytes, const SafetensorsEntry& entry,
                                   const SafetensorsFile& file) {
     const size_t element = entry.dtype == "F32" ? 4 : 2;
@@ -198,9 +191,8 @@ class HfWeights {
     for (size_t i = 0; i < values.size(); ++i) {
       uint16_t bits;
       std::memcpy(&bits, bytes.data() + 2 * i, 2);
-      BFloat16 brain;
-      brain.bits = bits;
-      values[i] = entry.dtype == "BF16" ? static_cast<float>(brain) : half_to_float(bits);
+      values[i] = entry.dtype == "BF16" ? static_cast<float>(std::bit_cast<BFloat16>(bits))
+                                        : static_cast<float>(std::bit_cast<Float16>(bits));
     }
     return values;
   }

@@ -47,7 +47,9 @@ class ExportCommand final : public Command {
                  "folder to write: config.json, model.safetensors, tokenizer files");
     options.integer("--ckpt-step", load_.step, "iteration to export; default: the latest");
     options.choice("--dtype", dtype_,
-                   {{"float32", DType::kFloat32}, {"bfloat16", DType::kBFloat16}},
+                   {{"float32", DType::kFloat32},
+                    {"bfloat16", DType::kBFloat16},
+                    {"float16", DType::kFloat16}},
                    "type of the weights");
     options.text("--vocab-file", vocab_file_,
                  "vocab.json; default: the one that the model's data was made with");

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "kernels/bfloat16.h"
+#include "kernels/float16.h"
 
 namespace weft {
 namespace {
@@ -112,8 +113,10 @@ class HostCommunicator final : public Communicator {
       combine<float>(reinterpret_cast<float*>(out), by_rank, own.count, reduce);
     } else if (inp.dtype() == DType::kBFloat16) {
       combine<BFloat16>(reinterpret_cast<BFloat16*>(out), by_rank, own.count, reduce);
+    } else if (inp.dtype() == DType::kFloat16) {
+      combine<Float16>(reinterpret_cast<Float16*>(out), by_rank, own.count, reduce);
     } else {
-      throw std::invalid_argument("communicator: only fp32 and bf16 are summed");
+      throw std::invalid_argument("communicator: only fp32, bf16 and fp16 are summed");
     }
   }
 

@@ -88,8 +88,9 @@ std::string ceilings_id(const Backend& device) {
 
 double ceiling_ms(const Operation& operation, const DeviceCeilings& ceilings) {
   if (operation.is_collective()) return 0;
+  // GPUs multiply both types of two bytes at the same rate.
   const double tflops =
-      operation.dtype == DType::kBFloat16 ? ceilings.bf16_tflops : ceilings.fp32_tflops;
+      size_bytes(operation.dtype) == 2 ? ceilings.bf16_tflops : ceilings.fp32_tflops;
   return std::max({operation.flops / (tflops * 1e9),
                    operation.bytes / (ceilings.memory_gb_per_s() * 1e6), ceilings.launch_us / 1e3});
 }

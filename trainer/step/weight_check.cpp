@@ -4,12 +4,14 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "indexed_dataset/process/exit_code.h"
-#include "kernels/bfloat16.h"
+#include "kernels/elements.h"
+#include "trainer/parallel/gradient_reducer.h"
 
 namespace weft {
 namespace {
@@ -109,16 +111,18 @@ std::string difference_from_masters(Backend& backend, const std::vector<StateTen
     const std::string name = master.name.substr(kMaster.size());
     const Tensor weight = weights.at(name);
     for_each_chunk(backend, master.tensor, masters, [&](const char*, int64_t first, int64_t count) {
-      const Tensor part(weight.as<BFloat16>() + master.first + first, DType::kBFloat16, {count});
+      const Tensor part = range_of(weight, {master.first + first, count});
       values.resize(static_cast<size_t>(part.num_bytes()));
       backend.copy(values.data(), part.data(), part.num_bytes(), Stream::kCompute);
       backend.synchronize();
-      const auto* have = reinterpret_cast<const BFloat16*>(values.data());
       const auto* want = reinterpret_cast<const float*>(masters.data());
       for (int64_t i = 0; i < count && difference.empty(); ++i) {
-        if (have[i].bits == BFloat16(want[i]).bits) continue;
+        char rounded[sizeof(float)];  // of any type
+        store_element(rounded, weight.dtype(), 0, want[i]);
+        if (std::memcmp(&values[static_cast<size_t>(2 * i)], rounded, 2) == 0) continue;
         difference = fmt::format("{} is not its fp32 master: element {} is {}, its master {}", name,
-                                 master.first + first + i, static_cast<float>(have[i]), want[i]);
+                                 master.first + first + i,
+                                 load_element(values.data(), weight.dtype(), i), want[i]);
       }
     });
     if (!difference.empty()) break;

@@ -1,5 +1,5 @@
 // Checks that ranks which hold the same elements hold the same bits: replicas over data-parallel
-// ranks, parameters that every tensor-parallel rank has whole, and bf16 weights against their fp32
+// ranks, parameters that every tensor-parallel rank has whole, and bf16 or fp16 weights against their fp32
 // masters. Drift is silent otherwise, and loss shows it thousands of steps later.
 // [BigScience found tensor-parallel drift in all checkpoints of its 104B model, long after the fact]
 #pragma once

@@ -13,9 +13,10 @@
 
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/storage/file_io.h"
-#include "kernels/bfloat16.h"
+#include "kernels/elements.h"
 #include "tests/indexed_dataset/nested_json.h"
 #include "trainer/checkpoint/choose_checkpoint.h"
+#include "trainer/checkpoint/safetensors.h"
 #include "trainer/model_tool/compare_checkpoints.h"
 
 #define XXH_INLINE_ALL
@@ -152,6 +153,33 @@ TEST_F(Checkpoint, WeightsLoadIntoRunsOfTheOtherPrecision) {
   EXPECT_EQ(bf16.master, expected.master);
   EXPECT_EQ(bf16.model[7].bits, BFloat16(expected.master[7]).bits);
   EXPECT_FALSE(read_checkpoint_info(dir_, 1).has_optimizer);
+}
+
+// A run that goes on in another precision takes the masters, and imported or published weights have
+// none: each type comes from each.
+TEST_F(Checkpoint, EachTypeOfWeightsComesFromEachOther) {
+  constexpr int64_t kCount = 301;
+  const auto weights_in = [&](std::vector<char>& bytes, DType dtype) {
+    bytes.resize(static_cast<size_t>(kCount * size_bytes(dtype)));
+    return std::vector<StateTensor>{
+        {"model/w", {kCount}, -1, 0, 0, Tensor(bytes.data(), dtype, {kCount})}};
+  };
+  const auto all_types = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
+  for (const DType from : all_types) {
+    std::vector<char> saved;
+    const std::vector<StateTensor> tensors = weights_in(saved, from);
+    for (int64_t i = 0; i < kCount; ++i)
+      store_element(saved.data(), from, i, 0.001F * static_cast<float>(i * i - 1000));
+    fs::remove_all(dir_);
+    save_checkpoint(dir_, info_at(1), tensors, *backend_);
+    for (const DType to : all_types) {
+      std::vector<char> loaded, expected(static_cast<size_t>(kCount * size_bytes(to)));
+      load_checkpoint(dir_, 1, weights_in(loaded, to), *backend_);
+      for (int64_t i = 0; i < kCount; ++i)
+        store_element(expected.data(), to, i, load_element(saved.data(), from, i));
+      EXPECT_EQ(loaded, expected) << safetensors_dtype(from) << " to " << safetensors_dtype(to);
+    }
+  }
 }
 
 TEST_F(Checkpoint, NamesWhatDoesNotFit) {

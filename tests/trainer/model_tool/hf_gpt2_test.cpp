@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "indexed_dataset/storage/file_io.h"
+#include "kernels/elements.h"
 #include "tests/indexed_dataset/nested_json.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/safetensors.h"
@@ -200,6 +201,35 @@ TEST_F(HfGpt2, ConfigSaysWhatTheModelIs) {
             "BF16");
   EXPECT_EQ(read_file(dir_ / "out/merges.txt"), "#version: 0.2\n");
   EXPECT_TRUE(fs::exists(dir_ / "out/tokenizer_config.json"));
+}
+
+TEST_F(HfGpt2, Float16WeightsAreTheRoundedOnesAndComeBack) {
+  write_hf("");
+  import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
+  write_vocabulary(50);
+  std::ofstream(dir_ / "m.txt") << "#version: 0.2\n";
+  const auto export_as = [&](const char* name, DType dtype) {
+    export_hf_gpt2({.load = dir_ / "ckpt",
+                    .output = dir_ / name,
+                    .vocab_file = dir_ / "v.json",
+                    .merge_file = dir_ / "m.txt",
+                    .dtype = dtype});
+    return SafetensorsFile(dir_ / name / "model.safetensors");
+  };
+  const SafetensorsFile whole = export_as("whole", DType::kFloat32);
+  const SafetensorsFile half = export_as("half", DType::kFloat16);
+  EXPECT_EQ(nlohmann::json::parse(read_file(dir_ / "half/config.json"))["torch_dtype"], "float16");
+  const SafetensorsEntry* entry = half.find("transformer.wpe.weight");
+  ASSERT_NE(entry, nullptr);
+  EXPECT_EQ(entry->dtype, "F16");
+  const auto halves = half.bytes(*entry);
+  const auto floats = whole.bytes(*whole.find("transformer.wpe.weight"));
+  for (int64_t i = 0; i < static_cast<int64_t>(halves.size() / 2); ++i) {
+    const float rounded =
+        static_cast<float>(Float16(load_element(floats.data(), DType::kFloat32, i)));
+    ASSERT_EQ(load_element(halves.data(), DType::kFloat16, i), rounded) << i;
+  }
+  import_hf_gpt2({dir_ / "half", dir_ / "again", 128});
 }
 
 TEST_F(HfGpt2, TheTokenThatEndsDocumentsIsTheModelsOwn) {

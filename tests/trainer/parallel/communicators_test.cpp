@@ -7,6 +7,7 @@
 
 #include "indexed_dataset/process/exit_code.h"
 #include "kernels/bfloat16.h"
+#include "kernels/float16.h"
 #include "kernels/forwarding_backend.h"
 #include "kernels/philox.h"
 #include "tests/trainer/ranks/thread_ranks.h"
@@ -66,25 +67,31 @@ TEST_P(Sums, AreMadeInTheOrderOfRanks) {
   }
 }
 
-TEST_P(Sums, OfBf16AreRoundedOnce) {
-  const int size = GetParam();
+// All ranks add up numbers of two bytes.
+template <typename T>
+void expect_sums_rounded_once(int size, DType dtype) {
   constexpr size_t kCount = 33;
   std::vector<float> expected(kCount, 0);
   for (int rank = 0; rank < size; ++rank) {
     const std::vector<float> values = values_of(rank, kCount, 5);
-    for (size_t i = 0; i < kCount; ++i) expected[i] += static_cast<float>(BFloat16(values[i]));
+    for (size_t i = 0; i < kCount; ++i) expected[i] += static_cast<float>(T(values[i]));
   }
   run_topology({size, 1, 1}, [&](ProcessGroups& groups) {
-    std::vector<BFloat16> values;
+    std::vector<T> values;
     for (const float value : values_of(groups.tensor->rank(), kCount, 5)) {
       values.emplace_back(value);
     }
-    groups.tensor->all_reduce(Tensor(values.data(), DType::kBFloat16, {int64_t{kCount}}),
-                              Reduce::kSum, Stream::kCompute);
+    groups.tensor->all_reduce(Tensor(values.data(), dtype, {int64_t{kCount}}), Reduce::kSum,
+                              Stream::kCompute);
     for (size_t i = 0; i < kCount; ++i) {
-      EXPECT_EQ(static_cast<float>(values[i]), static_cast<float>(BFloat16(expected[i])));
+      EXPECT_EQ(static_cast<float>(values[i]), static_cast<float>(T(expected[i])));
     }
   });
+}
+
+TEST_P(Sums, OfBf16AndFp16AreRoundedOnce) {
+  expect_sums_rounded_once<BFloat16>(GetParam(), DType::kBFloat16);
+  expect_sums_rounded_once<Float16>(GetParam(), DType::kFloat16);
 }
 
 TEST(Communicators, OfOneRankDoNotMixTheirMessages) {
