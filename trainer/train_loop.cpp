@@ -47,9 +47,10 @@ ExitCode TrainLoop::train() {
     const GlobalBatch batch = train_loader_->next();
     ranks_.recorder().set_iteration(iteration() + 1);
     if (profiler_) profiler_->begin_step(iteration() + 1);
-    trainer_->step(batch, {.learning_rate = lr_.current(), .params_norm = config_.log_params_norm});
+    const bool has_updated = trainer_->step(
+        batch, {.learning_rate = lr_.current(), .params_norm = config_.log_params_norm});
     if (profiler_) profiler_->end_step();
-    record_step(batch, train_loader_->waited_ms() - waited_ms);
+    record_step(batch, has_updated, train_loader_->waited_ms() - waited_ms);
     // Those of the step before, while this one runs.
     read_results(ends_profile() ? 0 : results_in_flight_);
     if (ends_profile()) report_profile();
@@ -66,14 +67,14 @@ ExitCode TrainLoop::train() {
   return ExitCode::kDone;
 }
 
-// Counts the step that was just enqueued. The learning rate moves after the step: Megatron logs the
-// next one.
-void TrainLoop::record_step(const GlobalBatch& batch, double batch_wait_ms) {
+// Counts the step that was just enqueued. The learning rate moves after the step, if that updates the
+// weights: Megatron logs the next one.
+void TrainLoop::record_step(const GlobalBatch& batch, bool has_updated, double batch_wait_ms) {
   const int64_t batch_size = consumed_samples() - lr_consumed_samples_;
   lr_consumed_samples_ = consumed_samples();
   const double learning_rate = lr_.current();
   const int64_t tokens = position().consumed.tokens;
-  lr_.advance(batch_size, tokens - batch.num_new_tokens, tokens);
+  if (has_updated) lr_.advance(batch_size, tokens - batch.num_new_tokens, tokens);
   unread_.push_back({.iteration = iteration(),
                      .consumed_samples = consumed_samples(),
                      .consumed_tokens = tokens,
@@ -101,17 +102,34 @@ void TrainLoop::read_results(size_t max_in_flight) {
       log_->print(
           memory_line(0, record.iteration, trainer_->plan().device_bytes(), reserved_bytes()));
     }
-    if (std::isfinite(result.loss) && std::isfinite(result.grad_norm)) continue;
-    finish_background_save();  // all ranks see the same numbers
-    throw NotFinite(fmt::format(
-        "iteration {} (samples {} to {} of the training set): lm loss {}, grad norm {}; "
-        "training stops and no checkpoint is written, {}; "
-        "look at the samples with `weft-data inspect samples`, or resume with a lower --lr",
-        record.iteration, record.consumed_samples - record.global_batch_size,
-        record.consumed_samples - 1, result.loss, result.grad_norm,
-        saved_iteration_ >= 0 ? fmt::format("the last one is of iteration {}", saved_iteration_)
-                              : "and there is none yet"));
+    if (result.outcome.bad_steps_in_row > 0) tolerate_or_stop(record, result);
   }
+}
+
+// Ends the run after a loss or gradient norm that is not finite, or goes on, because --skip-bad-steps has
+// left out the update. All ranks see the same numbers.
+void TrainLoop::tolerate_or_stop(const StepRecord& record, const StepResult& result) {
+  const int64_t in_row = result.outcome.bad_steps_in_row;
+  std::string text =
+      fmt::format("iteration {} (samples {} to {} of the training set): lm loss {}, grad norm {}",
+                  record.iteration, record.consumed_samples - record.global_batch_size,
+                  record.consumed_samples - 1, result.loss, result.grad_norm);
+  if (config_.fp16) text += fmt::format(" with loss scale {}", result.outcome.loss_scale);
+  if (in_row <= config_.skip_bad_steps) {
+    log_->print(fmt::format(
+        "WARNING: {}; the weights stay as they are ({} in a row, --skip-bad-steps {})\n", text,
+        in_row, config_.skip_bad_steps));
+    return;
+  }
+  finish_background_save();
+  if (in_row > 1) text += fmt::format(", {} such steps in a row", in_row);
+  throw NotFinite(fmt::format(
+      "{}; training stops and no checkpoint is written, {}; "
+      "look at the samples with `weft-data inspect samples`, or resume with a lower --lr{}",
+      text,
+      saved_iteration_ >= 0 ? fmt::format("the last one is of iteration {}", saved_iteration_)
+                            : "and there is none yet",
+      config_.skip_bad_steps > 0 ? "" : ", or with --skip-bad-steps"));
 }
 
 // On a GPU this includes its context and libraries. The host's memory is shared with other

@@ -25,7 +25,8 @@
 
 namespace weft {
 
-// A loss or gradient norm was NaN or infinite (exit code 11). No checkpoint was written since.
+// A loss or gradient norm was NaN or infinite (exit code 11), more often in a row than --skip-bad-steps
+// tolerates. No checkpoint was written since.
 struct NotFinite : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -59,8 +60,9 @@ class TrainLoop {
  private:
   ExitCode train_and_finish();
   ExitCode train();
-  void record_step(const GlobalBatch& batch, double batch_wait_ms);
+  void record_step(const GlobalBatch& batch, bool has_updated, double batch_wait_ms);
   void read_results(size_t max_in_flight);
+  void tolerate_or_stop(const StepRecord& record, const StepResult& result);
   int64_t reserved_bytes() const;
   Control decide_control();
   bool is_stop_requested();

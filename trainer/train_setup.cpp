@@ -10,6 +10,7 @@
 #include "trainer/checkpoint/background_save.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/config/pipeline_partition.h"
+#include "trainer/config/problems.h"
 
 namespace weft {
 
@@ -31,7 +32,10 @@ void check_head_size(const Config& config) {
 
 DeviceChoice choose_device(const Config& config) {
   DeviceChoice choice = choose_device(config.device);
-  if (choice.kind == DeviceKind::kCuda) check_head_size(config);
+  if (choice.kind == DeviceKind::kCuda) {
+    check_head_size(config);
+    if (config.fp16) throw std::invalid_argument(choice.why + ": " + kFp16OnGpu);
+  }
   return choice;
 }
 

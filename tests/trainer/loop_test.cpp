@@ -477,10 +477,11 @@ TEST_F(Training, DryRunPlansForRanksAndDataThatAreNotHere) {
 }
 
 TEST_F(Training, WrongFlagsAreAllReportedBeforeAnythingElse) {
-  EXPECT_EQ(run(arguments("run", 30, {"--fp16", "--num-layer", "3", "--global-batch-size", "7"})),
-            2);
+  EXPECT_EQ(
+      run(arguments("run", 30, {"--mock-data", "--num-layer", "3", "--global-batch-size", "7"})),
+      2);
   const std::string log = output();
-  EXPECT_THAT(log, HasSubstr("error: --fp16 is not supported yet"));
+  EXPECT_THAT(log, HasSubstr("error: --mock-data is not supported yet"));
   EXPECT_THAT(log, HasSubstr("error: unknown flag --num-layer: did you mean --num-layers?"));
   EXPECT_THAT(log,
               HasSubstr("error: --global-batch-size 7 is not a multiple of --micro-batch-size 2"));

@@ -364,11 +364,12 @@ const std::set<std::string> kNotAnnounced = {
     "world_size", "recompute_granularity", "recompute_method", "recompute_num_layers",
     "checkpoint_activations", "recompute_modules", "recompute_activations", "logits_chunk",
     // They say when a run ends, what it keeps and what it prints.
-    "exit_interval", "exit_duration_in_mins", "skip_train", "save", "save_interval", "async_save",
-    "keep_last", "keep_every", "no_save_optim", "log_interval", "log_format", "log_params_norm",
-    "log_throughput", "timing_log_level", "tensorboard_dir", "tensorboard_log_interval",
-    "no_log_learning_rate_to_tensorboard", "no_log_loss_scale_to_tensorboard", "run_dir",
-    "no_sample_losses", "dry_run", "profile_steps", "measure_device", "measure_device_seconds"};
+    "skip_bad_steps", "exit_interval", "exit_duration_in_mins", "skip_train", "save",
+    "save_interval", "async_save", "keep_last", "keep_every", "no_save_optim", "log_interval",
+    "log_format", "log_params_norm", "log_throughput", "timing_log_level", "tensorboard_dir",
+    "tensorboard_log_interval", "no_log_learning_rate_to_tensorboard",
+    "no_log_loss_scale_to_tensorboard", "run_dir", "no_sample_losses", "dry_run", "profile_steps",
+    "measure_device", "measure_device_seconds"};
 
 TEST(Resume, KnowsWhatAChangeOfEachOptionDoes) {
   std::set<std::string> options, announced;
@@ -386,8 +387,10 @@ TEST(Resume, AnnouncesWhatInspectTakesForDecisive) {
   std::set<std::string> decisive(decisive_arguments().begin(), decisive_arguments().end());
   for (const AnnouncedArgument& argument : announced_arguments()) {
     const std::string name = argument.name;
-    const bool decides = argument.effect != ChangeEffect::kGoesOn || name.ends_with("batch_size") ||
-                         name.starts_with("curriculum_") || name == "step_batch_size_schedule";
+    const bool decides = argument.effect == ChangeEffect::kMovesSamples ||
+                         argument.effect == ChangeEffect::kMovesEvaluations ||
+                         name.ends_with("batch_size") || name.starts_with("curriculum_") ||
+                         name == "step_batch_size_schedule";
     EXPECT_EQ(decisive.erase(name) == 1, decides) << name;
   }
   // A cyclic order depends on the one, and the other is compared by its bytes.

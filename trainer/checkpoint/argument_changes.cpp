@@ -104,6 +104,12 @@ std::span<const AnnouncedArgument> announced_arguments() {
       {"rampup_batch_size", kGoesOn},
       {"step_batch_size_schedule", kGoesOn},
       {"bf16", kGoesOn},
+      {"fp16", kGoesOn},
+      {"loss_scale", kGoesOn},
+      {"initial_loss_scale", kBegins},
+      {"min_loss_scale", kGoesOn},
+      {"loss_scale_window", kGoesOn},
+      {"hysteresis", kGoesOn},
       {"attention_dropout", kGoesOn},
       {"hidden_dropout", kGoesOn},
       {"adam_beta1", kGoesOn},
@@ -135,6 +141,8 @@ const char* words_of(ChangeEffect effect) {
       return "samples from here on may be others than without the change";
     case ChangeEffect::kMovesEvaluations:
       return "evaluations from here on may take other samples than without the change";
+    case ChangeEffect::kBegins:
+      return "it counts at the beginning of a run, and the checkpoint has the loss scale of a later step";
     case ChangeEffect::kGoesOn:
       break;
   }
@@ -154,6 +162,7 @@ std::vector<std::string> argument_differences(const CheckpointInfo& checkpoint,
   for (const auto& [name, effect, is_of_blends] : announced_arguments()) {
     if (is_of_blends && checkpoint.data.has_blends()) continue;
     if (!saved.is_object() || !saved.contains(name) || saved[name] == ours[name]) continue;
+    if (effect == ChangeEffect::kBegins && !checkpoint.scalars.loss_scale) continue;
     if (names_one_dataset(name, saved[name]) && names_one_dataset(name, ours[name])) continue;
     differences.push_back(fmt::format("{} was {} when the checkpoint was saved and is {} now: {}",
                                       flag_of(name), saved[name].dump(), ours[name].dump(),

@@ -22,8 +22,9 @@ struct CheckpointInfo {
   std::string lr_decay_style;
   std::optional<int64_t> lr_decay_tokens, lr_warmup_tokens;
   bool lr_tokens_as_deepspeed = false;
-  // LrPosition's; checkpoints of version 0.1 have no tokens, and those are then scalars'.
-  int64_t lr_tokens = 0, lr_warmup_end_tokens = 0;
+  // LrPosition's; checkpoints of version 0.1 have neither samples nor tokens, and those are then
+  // scalars': no step was skipped.
+  int64_t lr_samples = 0, lr_tokens = 0, lr_warmup_end_tokens = 0;
   // Names and values that must be equal in the run that loads it: "num_layers" -> "12", ...
   std::map<std::string, std::string> architecture;
   // The bytes that the run was trained on. Empty in imported weights and in checkpoints of version

@@ -58,11 +58,29 @@ std::optional<int64_t> find_number(const Json& object, const char* name) {
   return whole_number(*found);
 }
 
+// With Megatron's names for the state of a gradient scaler.
+Json to_json(const std::optional<LossScaleState>& state) {
+  if (!state) return {};
+  return {{"scale", state->scale},
+          {"growth_tracker", state->growth_tracker},
+          {"hysteresis_tracker", state->hysteresis_tracker}};
+}
+
+std::optional<LossScaleState> loss_scale_from_json(const Json& json) {
+  if (json.is_null()) return std::nullopt;
+  return LossScaleState{.scale = json.at("scale").get<double>(),
+                        .growth_tracker = whole_number(json.at("growth_tracker")),
+                        .hysteresis_tracker = whole_number(json.at("hysteresis_tracker"))};
+}
+
 Json info_to_json(const CheckpointInfo& info) {
   return {{"iteration", info.scalars.iteration},
           {"consumed_train_samples", info.scalars.consumed_samples},
           {"consumed_train_tokens", info.scalars.consumed_tokens},
           {"adam_step", info.scalars.adam_step},
+          {"skipped_iterations", info.scalars.skipped_steps},
+          {"bad_steps_in_row", info.scalars.bad_steps_in_row},
+          {"grad_scaler", to_json(info.scalars.loss_scale)},
           {"consumed_valid_samples", info.consumed_valid_samples},
           {"lr_scheduler",
            {{"max_lr", info.max_lr},
@@ -73,6 +91,7 @@ Json info_to_json(const CheckpointInfo& info) {
             {"decay_tokens", number_or_null(info.lr_decay_tokens)},
             {"warmup_tokens", number_or_null(info.lr_warmup_tokens)},
             {"tokens_as_deepspeed", info.lr_tokens_as_deepspeed},
+            {"num_samples", info.lr_samples},
             {"num_tokens", info.lr_tokens},
             {"warmup_end_tokens", info.lr_warmup_end_tokens}}},
           {"architecture", info.architecture},
@@ -102,6 +121,15 @@ void check_numbers(const CheckpointInfo& info) {
   check(is_count(info.consumed_valid_samples), "consumed_valid_samples is out of range");
   check(info.scalars.adam_step >= 0 && info.scalars.adam_step <= info.scalars.iteration,
         "adam_step is out of range");
+  for (const int64_t steps : {info.scalars.skipped_steps, info.scalars.bad_steps_in_row})
+    check(steps >= 0 && steps <= info.scalars.iteration,
+          "a number of skipped steps is out of range");
+  check(is_count(info.lr_samples), "num_samples of the learning rate is out of range");
+  if (const auto& state = info.scalars.loss_scale) {
+    check(state->scale > 0 && state->scale <= 0x1p127 && is_count(state->growth_tracker) &&
+              is_count(std::abs(state->hysteresis_tracker)),
+          "the state of the loss scale is out of range");
+  }
   check(is_rate(info.max_lr) && is_rate(info.min_lr), "a learning rate is out of range");
   check(is_rate(info.lr_warmup_samples) && is_count(info.lr_decay_samples),
         "the length of the learning-rate schedule is out of range");
@@ -124,6 +152,10 @@ CheckpointInfo info_from_json(const Json& json) {
   info.scalars.iteration = whole_number(json.at("iteration"));
   info.scalars.consumed_samples = whole_number(json.at("consumed_train_samples"));
   info.scalars.adam_step = whole_number(json.at("adam_step"));
+  info.scalars.skipped_steps = find_number(json, "skipped_iterations").value_or(0);
+  info.scalars.bad_steps_in_row = find_number(json, "bad_steps_in_row").value_or(0);
+  if (json.contains("grad_scaler"))
+    info.scalars.loss_scale = loss_scale_from_json(json["grad_scaler"]);
   info.consumed_valid_samples = whole_number(json.at("consumed_valid_samples"));
   const Json& schedule = json.at("lr_scheduler");
   schedule.at("max_lr").get_to(info.max_lr);
@@ -131,6 +163,7 @@ CheckpointInfo info_from_json(const Json& json) {
   schedule.at("warmup_samples").get_to(info.lr_warmup_samples);
   info.lr_decay_samples = whole_number(schedule.at("decay_samples"));
   schedule.at("decay_style").get_to(info.lr_decay_style);
+  info.lr_samples = find_number(schedule, "num_samples").value_or(info.scalars.consumed_samples);
   info.lr_decay_tokens = find_number(schedule, "decay_tokens");
   info.lr_warmup_tokens = find_number(schedule, "warmup_tokens");
   info.lr_tokens_as_deepspeed = schedule.value("tokens_as_deepspeed", false);

@@ -65,6 +65,7 @@ CheckpointInfo checkpoint_info(const RunState& state, const ModelShape& shape, c
   info.lr_decay_tokens = lr.decay_tokens;
   info.lr_warmup_tokens = lr.warmup_tokens;
   info.lr_tokens_as_deepspeed = lr.counts_as_deepspeed;
+  info.lr_samples = state.lr.position().samples;
   info.lr_tokens = state.lr.position().tokens;
   info.lr_warmup_end_tokens = state.lr.position().warmup_end_tokens;
   info.architecture = architecture_of(shape);
@@ -156,11 +157,10 @@ Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape, co
                          .decay_tokens = checkpoint.lr_decay_tokens,
                          .warmup_tokens = checkpoint.lr_warmup_tokens,
                          .counts_as_deepspeed = checkpoint.lr_tokens_as_deepspeed};
-  // Every step that was not skipped advanced the schedule by its samples, and none is skipped here.
   Resume resume{.state = {.scalars = checkpoint.scalars,
                           .consumed_valid_samples = checkpoint.consumed_valid_samples,
                           .lr = LrSchedule(reconcile(ours, saved, lr_conflict(config)),
-                                           {.samples = checkpoint.scalars.consumed_samples,
+                                           {.samples = checkpoint.lr_samples,
                                             .tokens = checkpoint.lr_tokens,
                                             .warmup_end_tokens = checkpoint.lr_warmup_end_tokens}),
                           .cyclic = cyclic_order_of(checkpoint.arguments_json, config)},
@@ -168,7 +168,10 @@ Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape, co
                 .warnings = std::move(data_changes.allowed)};
   for (const auto& changes : {blend_changes.allowed, argument_differences(checkpoint, config)})
     resume.warnings.insert(resume.warnings.end(), changes.begin(), changes.end());
-  if (!resume.load_optimizer) resume.state.scalars.adam_step = 0;
+  if (!resume.load_optimizer) {
+    resume.state.scalars.adam_step = 0;
+    resume.state.scalars.loss_scale.reset();  // it belongs to the optimizer, as in Megatron
+  }
   return resume;
 }
 

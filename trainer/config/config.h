@@ -88,7 +88,12 @@ struct Config {
   double init_method_std = 0.02;
   int64_t seed = 1234;
   // precision and device
-  bool bf16 = false;
+  bool bf16 = false, fp16 = false;
+  // The factor of an fp16 run's loss (step/loss_scale.h): constant, or if that is not given, dynamic.
+  std::optional<double> loss_scale;
+  double initial_loss_scale = 4294967296.0, min_loss_scale = 1.0;
+  int64_t loss_scale_window = 1000, hysteresis = 2;
+  int64_t skip_bad_steps = 0;   // in a row, whose loss or gradient norm is not finite
   std::string device = "auto";  // auto, cuda, cpu
   std::string device_profile;   // with --dry-run: the kind of GPU to plan for (device_profile.h)
   // parallelism
@@ -210,7 +215,10 @@ struct Config {
   // Without tensor parallelism Megatron turns the flag off.
   bool shares_sequence() const { return sequence_parallel && tensor_model_parallel_size > 1; }
   bool shards_optimizer() const { return use_distributed_optimizer || zero_stage.value_or(0) == 1; }
-  DType dtype() const { return bf16 ? DType::kBFloat16 : DType::kFloat32; }
+  DType dtype() const {
+    if (fp16) return DType::kFloat16;
+    return bf16 ? DType::kBFloat16 : DType::kFloat32;
+  }
   bool recomputes_layers() const {
     return checkpoint_activations || recompute_granularity == "full";
   }

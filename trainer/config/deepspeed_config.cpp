@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -32,11 +33,7 @@ class Reader {
       take(*bf16, "enabled", "--bf16", config_.bf16);
       note_rest(*bf16, "bf16.");
     }
-    if (const Json* fp16 = find_object(file, "fp16")) {
-      bool enabled = false;
-      take(*fp16, "enabled", "", enabled);
-      if (enabled) problem("fp16 is enabled: enable bf16 instead, or neither for fp32");
-    }
+    if (const Json* fp16 = find_object(file, "fp16")) read_fp16(*fp16);
     if (const Json* zero = find_object(file, "zero_optimization")) {
       take(*zero, "stage", "--zero-stage", config_.zero_stage);
       note_rest(*zero, "zero_optimization.");
@@ -68,6 +65,7 @@ class Reader {
 
   static bool fits(const Json& json, const int64_t*) { return json.is_number_integer(); }
   static bool fits(const Json& json, const float*) { return json.is_number(); }
+  static bool fits(const Json& json, const double*) { return json.is_number(); }
   static bool fits(const Json& json, const bool*) { return json.is_boolean(); }
   static bool fits(const Json& json, const std::string*) { return json.is_string(); }
   static bool fits(const Json& json, const std::vector<int64_t>*) {
@@ -99,6 +97,33 @@ class Reader {
             std::optional<T>& option) {
     T value = option.value_or(T{});
     if (take(object, name, flag, value)) option = value;
+  }
+
+  // A loss_scale of 0 asks for a dynamic factor, which begins with a power of two.
+  // [DeepSpeed runtime/config.py, runtime/constants.py]
+  void read_fp16(const Json& json) {
+    take(json, "enabled", "--fp16", config_.fp16);
+    if (!config_.fp16) return;
+    double scale = config_.loss_scale.value_or(0);
+    if (take(json, "loss_scale", "--loss-scale", scale)) {
+      config_.loss_scale.reset();
+      if (scale != 0) config_.loss_scale = scale;
+    }
+    int64_t power = 32;
+    if (take(json, "initial_scale_power", "", power)) {
+      double initial = config_.initial_loss_scale;
+      if (take(Json{{"initial_scale_power", std::ldexp(1.0, static_cast<int>(power))}},
+               "initial_scale_power", "--initial-loss-scale", initial))
+        config_.initial_loss_scale = initial;
+    }
+    take(json, "loss_scale_window", "--loss-scale-window", config_.loss_scale_window);
+    take(json, "hysteresis", "--hysteresis", config_.hysteresis);
+    take(json, "min_loss_scale", "--min-loss-scale", config_.min_loss_scale);
+    bool consecutive = false;
+    take(json, "consecutive_hysteresis", "", consecutive);
+    if (consecutive)
+      problem("fp16.consecutive_hysteresis is not built: overflows count up to the next doubling");
+    note_rest(json, "fp16.");
   }
 
   void read_curriculum(const Json& json) {

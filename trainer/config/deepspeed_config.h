@@ -1,5 +1,5 @@
 // Reads DeepSpeed's JSON file (--deepspeed_config) into the options of a run: train_batch_size,
-// train_micro_batch_size_per_gpu, gradient_clipping, bf16, zero_optimization.stage,
+// train_micro_batch_size_per_gpu, gradient_clipping, bf16, fp16, zero_optimization.stage,
 // curriculum_learning, and of data_efficiency the sampling by difficulty.
 // [DeepSpeed runtime/config.py, docs/_pages/config-json.md]
 #pragma once

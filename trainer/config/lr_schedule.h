@@ -27,7 +27,7 @@ struct LrSettings {
 // How far a schedule is.
 struct LrPosition {
   int64_t samples = 0;            // of the successful steps
-  int64_t tokens = 0;             // of these steps
+  int64_t tokens = 0;             // of the run when the last of these steps was done
   int64_t warmup_end_tokens = 0;  // the tokens when the warm-up in samples was over; 0 before
 };
 

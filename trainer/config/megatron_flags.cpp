@@ -25,6 +25,8 @@ std::span<const KnownFlag> flags_without_effect() {
       {"--abort-on-unmet-fused-kernel-constraints", 0, kFused},
       {"--attention-softmax-in-fp32", 0, kFp32},
       {"--accumulate-allreduce-grads-in-fp32", 0, kFp32},
+      {"--fp16-lm-cross-entropy", 0,
+       "logits keep the type of the weights, and the loss is computed of them in fp32 without a copy"},
       {"--no-query-key-layer-scaling", 0,
        "attention scores are fp32, scaling them changes nothing"},
       {"--apply-query-key-layer-scaling", 0,
@@ -87,7 +89,7 @@ std::span<const KnownFlag> flags_not_supported() {
       "out";
   static constexpr std::string_view kShared =
       "give --sequence-parallel, with which ranks share what is kept of a layer";
-  static constexpr std::string_view kPrecision = "use --bf16, or neither for fp32";
+  static constexpr std::string_view kPrecision = "use --bf16 or --fp16, or neither for fp32";
   static constexpr std::string_view kShape = "the model is GPT-2's or LLaMA's";
   static constexpr std::string_view kRotary = "rotary positions are not scaled: leave the flag out";
   static constexpr std::string_view kProfile =
@@ -103,14 +105,10 @@ std::span<const KnownFlag> flags_not_supported() {
       "the embedding and the head count for no layer; give the layers of each stage to "
       "--pp-partition-method, as \"5,7,7,5\"";
   static constexpr KnownFlag kFlags[] = {
-      {"--fp16", 0, kPrecision},
-      {"--loss-scale", 1, kPrecision},
-      {"--initial-loss-scale", 1, kPrecision},
-      {"--min-loss-scale", 1, kPrecision},
-      {"--loss-scale-window", 1, kPrecision},
-      {"--hysteresis", 1, kPrecision},
-      {"--fp16-lm-cross-entropy", 0, kPrecision},
-      {"--fp32-residual-connection", 0, kPrecision},
+      {"--fp32-residual-connection", 0,
+       "the residual stream has the type of the weights: leave the flag out, or --bf16 and --fp16"},
+      {"--no-check-for-nan-in-loss-and-grad", 0,
+       "weights that have become NaN stay NaN; give --skip-bad-steps N, which leaves out such updates"},
       {"--fp8-format", 1, kPrecision},
       {"--check-weight-hash-across-dp-replicas-interval", 1,
        "give --check-weights-interval, which compares more"},

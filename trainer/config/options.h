@@ -97,8 +97,8 @@ void visit_options(C& c, Visitor& v) {
   v("curriculum-max-step", c.curriculum.max_step,
     "of fixed_discrete: the last step of each length but the last");
   v("deepspeed_config", c.deepspeed_config,
-    "DeepSpeed's JSON file: batch sizes, gradient clipping, bf16, ZeRO stage, curriculum_learning and "
-    "data_efficiency are read from it");
+    "DeepSpeed's JSON file: batch sizes, gradient clipping, bf16, fp16, ZeRO stage, curriculum_learning "
+    "and data_efficiency are read from it");
 
   v.group("Curriculum by difficulty");
   v("curriculum-metrics", c.curriculum_metrics,
@@ -154,6 +154,18 @@ void visit_options(C& c, Visitor& v) {
   v.group("Precision, device, parallelism");
   v("bf16", c.bf16,
     "bfloat16 weights and activations, fp32 master weights and gradients (default: fp32)");
+  v("fp16", c.fp16,
+    "the same with float16, whose loss is scaled so that small gradients do not vanish; on CPUs only");
+  v("loss-scale", c.loss_scale, "of fp16: a constant factor of the loss (default: a dynamic one)");
+  v("initial-loss-scale", c.initial_loss_scale, "the first dynamic factor");
+  v("min-loss-scale", c.min_loss_scale, "the smallest dynamic factor");
+  v("loss-scale-window", c.loss_scale_window,
+    "steps in a row without an overflow, after which the dynamic factor doubles");
+  v("hysteresis", c.hysteresis,
+    "overflows after which it halves, and again with each one until it has doubled");
+  v("skip-bad-steps", c.skip_bad_steps,
+    "leave out the updates of so many steps in a row whose loss or gradient norm is not finite, before "
+    "the run ends with code 11 (default: it ends with the first)");
   v("device", c.device, "auto, cuda or cpu");
   v("device-profile", c.device_profile,
     "with --dry-run: plan for this kind of GPU (h200) or this profile file, without a GPU");

@@ -217,6 +217,24 @@ void check_profile(const Config& c, ProblemList& p) {
   }
 }
 
+void check_precision(const Config& c, ProblemList& p) {
+  p.add_if(c.fp16 && c.bf16, "--fp16 and --bf16 exclude each other");
+  p.add_if(c.fp16 && (c.device == "cuda" || !c.device_profile.empty()), "{}", kFp16OnGpu);
+  const auto is_scale = [](double value) { return value > 0 && value <= 0x1p127; };
+  p.add_if(c.loss_scale && !is_scale(*c.loss_scale),
+           "--loss-scale must be positive and at most 2^127 (got {})", c.loss_scale.value_or(0));
+  p.add_if(!is_scale(c.initial_loss_scale),
+           "--initial-loss-scale must be positive and at most 2^127 (got {})",
+           c.initial_loss_scale);
+  p.add_if(!(c.min_loss_scale > 0) || c.min_loss_scale > c.initial_loss_scale,
+           "--min-loss-scale {} must be positive and at most --initial-loss-scale {}",
+           c.min_loss_scale, c.initial_loss_scale);
+  p.add_if(c.loss_scale_window < 1, "--loss-scale-window must be at least 1 (got {})",
+           c.loss_scale_window);
+  p.add_if(c.hysteresis < 1, "--hysteresis must be at least 1 (got {})", c.hysteresis);
+  p.add_if(c.skip_bad_steps < 0, "--skip-bad-steps must be at least 0 (got {})", c.skip_bad_steps);
+}
+
 void check_world(const Config& c, ProblemList& p) {
   p.add_if(c.device != "auto" && c.device != "cuda" && c.device != "cpu",
            "--device {} is none of auto, cuda, cpu", c.device);
@@ -268,6 +286,7 @@ std::vector<std::string> problems_of(const Config& given) {
   check_checkpoints(config, p);
   check_logs(config, p);
   check_profile(config, p);
+  check_precision(config, p);
   check_world(config, p);
   return p.list;
 }
@@ -291,6 +310,14 @@ std::vector<std::string> warnings_of(const Config& config) {
     list.emplace_back(
         "--recompute-granularity selective recomputes nothing here: attention never keeps its "
         "scores; give --recompute-modules layernorm, or layernorm mlp");
+  }
+  if (config.loss_scale && !config.fp16) {
+    list.push_back(fmt::format("--loss-scale {} has no effect without --fp16", *config.loss_scale));
+  } else if (config.loss_scale && *config.loss_scale < 16) {
+    list.push_back(fmt::format(
+        "--loss-scale {} is the factor itself, not a power of two: small gradients will vanish; leave it "
+        "out for a dynamic factor",
+        *config.loss_scale));
   }
   if (config.save.empty()) list.emplace_back("no --save: the trained weights will be lost");
   return list;

@@ -50,7 +50,9 @@ std::string start_banner(const Config& config, const std::vector<std::string>& n
       config.world_size, config.data_parallel_size(), config.tensor_model_parallel_size,
       config.pipeline_model_parallel_size);
   if (config.bf16) text += "accumulate and all-reduce gradients in fp32 for bfloat16 data type.\n";
-  text += fmt::format("using {} for parameters ...\n", config.bf16 ? "bfloat16" : "float32");
+  text += fmt::format("using {} for parameters ...\n", config.fp16   ? "float16"
+                                                       : config.bf16 ? "bfloat16"
+                                                                     : "float32");
   text += arguments_banner(resolved_options(config));
   for (const std::string& warning : warnings_of(config)) text += "WARNING: " + warning + "\n";
   for (const std::string& note : notes) text += " > " + note + "\n";

@@ -21,7 +21,7 @@ std::string dots_after(std::string_view name) {
 std::string loss_fields(const IterationLine& line) {
   std::string text;
   if (line.loss && !(*line.loss <= 0)) text += fmt::format(" lm loss: {:.6E} |", *line.loss);
-  text += " loss scale: 1.0 |";
+  text += fmt::format(" loss scale: {:.1f} |", line.loss_scale);
   if (line.grad_norm) text += fmt::format(" grad norm: {:.3f} |", *line.grad_norm);
   if (line.params_norm) text += fmt::format(" params norm: {:.3f} |", *line.params_norm);
   return text;

@@ -23,7 +23,9 @@ struct IterationLine {
   double elapsed_ms = 0;     // per iteration, mean over the log interval
   double learning_rate = 0;  // that of the next iteration
   int64_t global_batch_size = 0;
-  std::optional<double> loss = {};  // mean over the finite losses of the log interval, if any
+  // Mean over the steps of the log interval that were not skipped and whose loss is finite, if any.
+  std::optional<double> loss = {};
+  double loss_scale = 1;  // that of the next iteration
   std::optional<double> grad_norm = {}, params_norm = {};
   std::optional<int64_t> curriculum_seqlen = {};  // the length of sequences, where it may change
   int64_t num_skipped = 0, num_nan = 0;

@@ -54,6 +54,8 @@ std::string to_json_line(const StepMetrics& step) {
                {"grad_norm", finite_or_null(step.grad_norm)}};
   if (step.curriculum_seqlen) json["curriculum_seqlen"] = *step.curriculum_seqlen;
   if (step.params_norm) json["params_norm"] = finite_or_null(*step.params_norm);
+  if (step.loss_scale) json["loss_scale"] = *step.loss_scale;
+  if (step.skipped) json["skipped"] = *step.skipped;
   json["elapsed_ms"] = step.elapsed_ms;
   json["forward_ms"] = step.forward_ms;
   json["backward_ms"] = step.backward_ms;

@@ -17,6 +17,8 @@ struct StepMetrics {
   std::optional<int64_t> curriculum_seqlen = {};  // the length of sequences, where it may change
   double lm_loss = 0, grad_norm = 0;
   std::optional<double> params_norm = {};
+  std::optional<double> loss_scale = {};  // of the next step; of fp16
+  std::optional<bool> skipped = {};       // whether the update was left out, where it may be
   double elapsed_ms = 0, forward_ms = 0, backward_ms = 0, optimizer_ms = 0;
   std::optional<double> exchange_ms = {};  // of pipelines
 };

@@ -18,7 +18,8 @@ RunLog::RunLog(const Options& options, std::FILE* out)
       shape_(options.shape),
       num_iterations_(options.num_iterations),
       num_recomputed_layers_(options.num_recomputed_layers),
-      peak_tflops_(options.config.bf16 ? peak_tflops(options.device) : std::nullopt),
+      peak_tflops_(options.config.dtype() != DType::kFloat32 ? peak_tflops(options.device)
+                                                             : std::nullopt),
       out_(out),
       prints_text_(options.prints_text),
       logs_steps_(options.logs_steps) {
@@ -69,11 +70,7 @@ void RunLog::on_step(const StepRecord& record, const StepResult& result) {
   interval_.flops += model_flops(shape, static_cast<double>(num_tokens));
   interval_.recomputed_flops +=
       recomputed_flops(shape, static_cast<double>(num_tokens), num_recomputed_layers_);
-  if (std::isfinite(result.loss)) {
-    interval_.num_finite += 1;
-    interval_.loss += result.loss;
-  }
-  if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) interval_.num_nan += 1;
+  count(result);
   interval_.batch_wait_ms += record.batch_wait_ms;
   interval_.forward_ms += result.forward_ms;
   interval_.backward_ms += result.backward_ms;
@@ -100,11 +97,23 @@ void RunLog::on_step(const StepRecord& record, const StepResult& result) {
     if (config_.pipeline_model_parallel_size > 1) metrics.exchange_ms = result.exchange_ms;
     if (config_.has_curriculum()) metrics.curriculum_seqlen = record.seq_length;
     if (config_.log_params_norm) metrics.params_norm = result.params_norm;
+    if (config_.fp16) metrics.loss_scale = result.outcome.loss_scale;
+    if (config_.fp16 || config_.skip_bad_steps > 0) metrics.skipped = result.outcome.skipped;
     metrics_->add(to_json_line(metrics));
   }
   if (events_ && record.iteration % config_.tensorboard_log_interval == 0)
     write_events(record, result, elapsed_ms);
   if (record.iteration % config_.log_interval == 0) log_interval(record, result);
+}
+
+// An overflow of scaled gradients is no NaN, as in Megatron: the loss tells.
+void RunLog::count(const StepResult& result) {
+  const bool has_loss = std::isfinite(result.loss), skipped = result.outcome.skipped;
+  if (skipped) interval_.num_skipped += 1;
+  if (!has_loss || (!skipped && !std::isfinite(result.grad_norm))) interval_.num_nan += 1;
+  if (skipped || !has_loss) return;
+  interval_.num_advanced += 1;
+  interval_.loss += result.loss;
 }
 
 void RunLog::log_interval(const StepRecord& record, const StepResult& result) {
@@ -124,11 +133,13 @@ IterationLine RunLog::iteration_line_of(const StepRecord& record, const StepResu
                      .elapsed_ms = elapsed_ms,
                      .learning_rate = record.next_learning_rate,
                      .global_batch_size = record.global_batch_size,
-                     .grad_norm = result.grad_norm,
+                     .loss_scale = result.outcome.loss_scale,
+                     .num_skipped = interval_.num_skipped,
                      .num_nan = interval_.num_nan,
                      .log_throughput = config_.log_throughput};
-  if (interval_.num_finite > 0)
-    line.loss = interval_.loss / static_cast<double>(interval_.num_finite);
+  if (!result.outcome.skipped) line.grad_norm = result.grad_norm;
+  if (interval_.num_advanced > 0)
+    line.loss = interval_.loss / static_cast<double>(interval_.num_advanced);
   if (config_.log_params_norm) line.params_norm = result.params_norm;
   if (config_.has_curriculum()) line.curriculum_seqlen = record.seq_length;
   const double seconds = elapsed_ms * static_cast<double>(interval_.num_steps) / 1e3;
@@ -171,8 +182,8 @@ void RunLog::write_events(const StepRecord& record, const StepResult& result, do
   add("batch-size", static_cast<double>(record.global_batch_size));
   if (config_.has_curriculum()) add("curriculum_seqlen", static_cast<double>(record.seq_length));
   add("lm loss", result.loss);
-  if (!config_.no_log_loss_scale_to_tensorboard) add("loss-scale", 1.0);
-  add("grad-norm", result.grad_norm);
+  if (!config_.no_log_loss_scale_to_tensorboard) add("loss-scale", result.outcome.loss_scale);
+  if (!result.outcome.skipped) add("grad-norm", result.grad_norm);
   if (config_.log_params_norm) add("params-norm", result.params_norm);
   add("iteration-time", elapsed_ms / 1e3);
   by_step.push_back({"world-size", static_cast<float>(config_.world_size)});

@@ -76,7 +76,8 @@ class RunLog {
  private:
   // Sums over the steps since the last iteration line.
   struct Interval {
-    int64_t num_steps = 0, num_finite = 0, num_nan = 0, num_tokens = 0;  // computed ones
+    int64_t num_steps = 0, num_advanced = 0, num_skipped = 0, num_nan = 0;
+    int64_t num_tokens = 0;  // computed ones
     double elapsed_ms = 0, flops = 0, recomputed_flops = 0, loss = 0, batch_wait_ms = 0,
            forward_ms = 0, backward_ms = 0, optimizer_ms = 0, exchange_ms = 0;
   };
@@ -86,6 +87,7 @@ class RunLog {
   std::vector<Timer> timers() const;
   void print_line(const std::string& text);
   void open_sample_losses(int64_t resumed_samples);
+  void count(const StepResult& result);
   void log_interval(const StepRecord& record, const StepResult& result);
   void write_events(const StepRecord& record, const StepResult& result, double elapsed_ms);
 

@@ -62,22 +62,27 @@ Tensor Optimizer::master_of(const Part& part) const {
   return has_master() ? range_of(master_, part.state) : range_of(parameters_, part.arena);
 }
 
-// Sums over the elements that this rank counts, then over the ranks that hold others.
-void Optimizer::sum_of_squares(Tensor out, Tensor values, bool is_state) {
+// Sums over the elements that this rank counts, then over the ranks that hold others. The result is that of
+// the values divided by `divisor`.
+void Optimizer::sum_of_squares(Tensor out, Tensor values, bool is_state, double divisor) {
   for (size_t i = 0; i < counted_.size(); ++i) {
     const Tensor sum = range_of(range_sums_, {static_cast<int64_t>(i), 1});
     backend_.sum_of_squares(sum,
                             range_of(values, is_state ? counted_[i].state : counted_[i].arena));
   }
   if (counted_.empty()) backend_.zero(range_sums_);
-  backend_.sum(out, range_sums_, 1, /*accumulate=*/false);
+  backend_.sum(out, range_sums_, static_cast<float>(1.0 / (divisor * divisor)),
+               /*accumulate=*/false);
   if (shards_.is_sharded()) groups_.data->all_reduce(out, Reduce::kSum, Stream::kCompute);
   if (groups_.model->size() > 1) groups_.model->all_reduce(out, Reduce::kSum, Stream::kCompute);
 }
 
-void Optimizer::gradient_norm(Tensor norm_and_clip) {
-  sum_of_squares(sum_, gradients_, /*is_state=*/false);
+void Optimizer::gradient_norm(Tensor norm_and_clip, double loss_scale) {
+  sum_of_squares(sum_, gradients_, /*is_state=*/false, loss_scale);
   backend_.clip_coefficient(norm_and_clip, sum_, options_.clip_grad);
+  if (loss_scale == 1) return;
+  const Tensor clip = range_of(norm_and_clip, {1, 1});
+  backend_.sum(clip, clip, static_cast<float>(1.0 / loss_scale), /*accumulate=*/false);
 }
 
 void Optimizer::update(Tensor norm_and_clip, double learning_rate, int64_t step,

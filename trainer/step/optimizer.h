@@ -34,8 +34,9 @@ class Optimizer {
   void bind(Tensor parameters, Tensor gradients);
 
   // norm_and_clip (2) fp32, on the device, gets the norm over all ranks' gradients and the factor
-  // that clips it.
-  void gradient_norm(Tensor norm_and_clip);
+  // that clips it. Gradients that the loss's factor has multiplied are divided by it: in the norm, and
+  // in the factor that update() multiplies them with. A gradient that is not finite makes the norm so.
+  void gradient_norm(Tensor norm_and_clip, double loss_scale = 1);
   // Enqueues update number `step`, 1 for the first, of the rank's own elements, bucket by bucket, and
   // hands each bucket to the gatherer. It does not wait.
   void update(Tensor norm_and_clip, double learning_rate, int64_t step,
@@ -64,7 +65,7 @@ class Optimizer {
     ArenaRange arena, state;  // their places in the arenas and in the optimizer's state
   };
   void count(const Part& part, ArenaRange counted);
-  void sum_of_squares(Tensor out, Tensor values, bool is_state);
+  void sum_of_squares(Tensor out, Tensor values, bool is_state, double divisor = 1);
   void update_part(const Part& part, Tensor norm_and_clip, double learning_rate, int64_t step);
   Tensor master_of(const Part& part) const;
 

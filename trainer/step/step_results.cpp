@@ -12,6 +12,7 @@ namespace {
 // follow them.
 constexpr int64_t kNorm = 0, kClip = 1, kLoss = 2, kParamsSumOfSquares = 3, kNumNumbers = 4;
 static_assert(kClip == kNorm + 1, "clip_coefficient writes the pair");
+static_assert(kLoss == kClip + 1, "norm_clip_and_loss() is one range");
 
 Tensor element(Tensor tensor, int64_t idx, int64_t count = 1) {
   return Tensor(tensor.as<float>() + idx, DType::kFloat32, {count});
@@ -39,6 +40,7 @@ void StepResults::bind() {
 
 Tensor StepResults::loss() const { return element(device_, kLoss); }
 Tensor StepResults::norm_and_clip() const { return element(device_, kNorm, 2); }
+Tensor StepResults::norm_clip_and_loss() const { return element(device_, kNorm, 3); }
 Tensor StepResults::params_sum_of_squares() const { return element(device_, kParamsSumOfSquares); }
 
 Tensor StepResults::losses_of_micro_batch(int64_t micro_batch_idx) const {
@@ -77,8 +79,9 @@ void StepResults::work_done(PipelineWork::Kind kind) {
   slot.work.push_back(kind);
 }
 
-void StepResults::end() {
-  const Slot& slot = current();
+void StepResults::end(const StepOutcome& outcome) {
+  Slot& slot = current();
+  slot.outcome = outcome;
   backend_.record(slot.end, Stream::kCompute);
   const int64_t num_samples = keeps_samples() ? losses_of_all_ranks().num_elements() : 0;
   backend_.copy(slot.host, device_.data(),
@@ -119,6 +122,7 @@ StepResult StepResults::take() {
     result.since_previous_ms = backend_.elapsed_ms(previous_end, slot.end);
   }
   result.loss = slot.host[kLoss];
+  result.outcome = slot.outcome;
   result.sample_losses = sample_losses_of(slot);
   if (slot.kind.training) result.grad_norm = slot.host[kNorm];
   if (slot.kind.params_norm) result.params_norm = std::sqrt(slot.host[kParamsSumOfSquares]);

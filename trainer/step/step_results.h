@@ -17,10 +17,18 @@
 
 namespace weft {
 
+// What became of a step, for the log.
+struct StepOutcome {
+  bool skipped = false;          // the update was left out: weights and optimizer are as before
+  double loss_scale = 1;         // the factor of the next step's loss
+  int64_t bad_steps_in_row = 0;  // steps up to this one whose numbers end a run, unless tolerated
+};
+
 struct StepResult {
   double loss = 0;         // mean over all ranks' micro-batches of sum(loss * mask) / sum(mask)
-  double grad_norm = 0;    // before clipping; 0 after evaluate()
+  double grad_norm = 0;    // before clipping, without the loss's factor; 0 after evaluate()
   double params_norm = 0;  // after the update; 0 unless StepOptions asks for it
+  StepOutcome outcome = {};
   // The loss of each sample of the global batch, in the order of samples: the mean over its unmasked
   // tokens, 0 where all are masked. Empty after evaluate(), or if none are kept.
   std::vector<float> sample_losses = {};
@@ -53,6 +61,7 @@ class StepResults {
   // pair (2).
   Tensor loss() const;
   Tensor norm_and_clip() const;
+  Tensor norm_clip_and_loss() const;  // (3): both
   Tensor params_sum_of_squares() const;
   // The same for the losses of the current step's samples, fp32: of a micro-batch of this rank (B), of
   // all of this rank, and of all ranks, rank by rank. Only where keeps_samples().
@@ -68,7 +77,7 @@ class StepResults {
   void begin(int64_t num_micro_batches, Kind kind);
   void work_done(PipelineWork::Kind kind);
   // The step is enqueued: its numbers are copied to the host after it.
-  void end();
+  void end(const StepOutcome& outcome = {});
 
   // Returns the event after which take() may be called. Throws std::logic_error where none is unread.
   EventId oldest_is_here() const;
@@ -84,6 +93,7 @@ class StepResults {
     std::vector<EventId> work_done;  // of each, and more that are kept for other steps
     int64_t num_micro_batches = 0;
     Kind kind;
+    StepOutcome outcome;
   };
   Slot& slot_of(int64_t result) { return slots_[static_cast<size_t>(result % kInFlight)]; }
   const Slot& slot_of(int64_t result) const {

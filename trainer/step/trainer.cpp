@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <span>
 #include <stdexcept>
 
@@ -114,7 +115,7 @@ void Trainer::initialize_parameters() {
   }
   backend_.zero(optimizer_.exp_avg());
   backend_.zero(optimizer_.exp_avg_sq());
-  scalars_ = {};
+  set_scalar_state({});
   parameters_loaded();
 }
 
@@ -125,22 +126,50 @@ void Trainer::parameters_loaded() {
 
 // --- steps ---
 
-void Trainer::step(const GlobalBatch& batch, const StepOptions& options) {
+bool Trainer::step(const GlobalBatch& batch, const StepOptions& options) {
   results_.begin(batch.num_micro_batches, {.training = true, .params_norm = options.params_norm});
   run_micro_batches(batch, /*training=*/true, /*timed=*/true);
   const Tensor norm_and_clip = results_.norm_and_clip();
-  optimizer_.gradient_norm(norm_and_clip);
+  optimizer_.gradient_norm(norm_and_clip, loss_scale());
+  const StepOutcome outcome = may_skip_steps() ? judge() : StepOutcome{};
   if (state_is_read_until_) backend_.wait(Stream::kCompute, *state_is_read_until_);
   state_is_read_until_.reset();
-  optimizer_.update(norm_and_clip, options.learning_rate, ++scalars_.adam_step, gatherer_);
+  if (!outcome.skipped)
+    optimizer_.update(norm_and_clip, options.learning_rate, ++scalars_.adam_step, gatherer_);
   if (options.params_norm) {
     optimizer_.parameters_sum_of_squares(results_.params_sum_of_squares());
   }
-  results_.end();
+  results_.end(outcome);
   scalars_.iteration += 1;
   scalars_.consumed_tokens += batch.num_new_tokens;
   scalars_.consumed_samples +=
       batch.num_micro_batches * options_.shape.micro_batch_size * groups_.layout.dp_size;
+  return !outcome.skipped;
+}
+
+// Waits for the norm and the loss, which all ranks have alike, decides whether the step may update the
+// weights, and moves the loss's factor. An overflow that lowers it is no bad step: the next one may be
+// good. [Megatron-LM megatron/core/optimizer/optimizer.py, MixedPrecisionOptimizer.prepare_grads]
+StepOutcome Trainer::judge() {
+  backend_.record(settled_, Stream::kCompute);
+  groups_.wait_for(backend_, settled_);
+  std::array<float, 3> norm_clip_and_loss{};
+  backend_.copy(norm_clip_and_loss.data(), results_.norm_clip_and_loss().data(),
+                sizeof norm_clip_and_loss, Stream::kCompute);
+  backend_.synchronize();
+  const bool overflows = !std::isfinite(norm_clip_and_loss[0]);
+  const bool has_loss = std::isfinite(norm_clip_and_loss[2]);
+  bool is_bad = overflows || !has_loss;
+  StepOutcome outcome{.skipped = is_bad};
+  if (scalars_.loss_scale) {
+    is_bad = overflows ? is_exhausted(*options_.loss_scale, *scalars_.loss_scale) : !has_loss;
+    scalars_.loss_scale = loss_scale_after(*options_.loss_scale, *scalars_.loss_scale, overflows);
+  }
+  scalars_.skipped_steps += outcome.skipped ? 1 : 0;
+  scalars_.bad_steps_in_row = is_bad ? scalars_.bad_steps_in_row + 1 : 0;
+  outcome.loss_scale = loss_scale();
+  outcome.bad_steps_in_row = scalars_.bad_steps_in_row;
+  return outcome;
 }
 
 void Trainer::evaluate(const GlobalBatch& batch) {
@@ -212,7 +241,7 @@ void Trainer::forward(const GlobalBatch& batch, const PipelineItem& item, bool t
   const auto num_shares = static_cast<double>(batch.num_micro_batches * groups_.layout.dp_size);
   const auto scale = static_cast<float>(1.0 / (mask_sum * num_shares));
   model_.loss(results_.loss(), micro_batch, scale, /*accumulate=*/micro_batch_idx > 0, training,
-              scale);
+              static_cast<float>(scale * loss_scale()));
   if (keeps_samples)
     model_.sample_losses(results_.losses_of_micro_batch(micro_batch_idx), micro_batch);
 }
@@ -306,10 +335,30 @@ void Trainer::finish_gathering() {
 
 StepResult Trainer::result() {
   groups_.wait_for(backend_, results_.oldest_is_here());
-  return results_.take();
+  StepResult result = results_.take();
+  const bool is_finite = std::isfinite(result.loss) && std::isfinite(result.grad_norm);
+  if (!is_finite && !may_skip_steps()) result.outcome.bad_steps_in_row = 1;
+  return result;
 }
 
 // --- state ---
+
+void Trainer::set_scalar_state(const ScalarState& scalars) {
+  scalars_ = scalars;
+  const bool is_dynamic = options_.loss_scale && !options_.loss_scale->constant;
+  if (!may_skip_steps()) scalars_.bad_steps_in_row = 0;
+  if (!is_dynamic) {
+    scalars_.loss_scale.reset();
+  } else if (!scalars_.loss_scale) {
+    scalars_.loss_scale = initial_loss_scale(*options_.loss_scale);
+  }
+}
+
+double Trainer::loss_scale() const {
+  if (!options_.loss_scale) return 1;
+  return options_.loss_scale->constant ? *options_.loss_scale->constant
+                                       : scalars_.loss_scale->scale;
+}
 
 Tensor Trainer::gradient(const Parameter& parameter) const {
   return ParameterTable::slice(gradients_, parameter);

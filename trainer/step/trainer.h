@@ -24,6 +24,7 @@
 #include "trainer/parallel/parameter_gatherer.h"
 #include "trainer/parallel/pipeline_order.h"
 #include "trainer/parallel/process_groups.h"
+#include "trainer/step/loss_scale.h"
 #include "trainer/step/optimizer.h"
 #include "trainer/step/step_results.h"
 #include "trainer/step/training_state.h"
@@ -33,9 +34,11 @@ namespace weft {
 struct TrainerOptions {
   ModelShape shape;
   OptimizerOptions optimizer;
-  bool has_loss_mask = false;     // plans memory for GlobalBatch::loss_mask
-  RecomputeOptions recompute;     // changes memory and time, and no bit of the results
-  int64_t logits_chunk = 0;       // as in ActivationOptions; changes sums' order, too
+  bool has_loss_mask = false;                  // plans memory for GlobalBatch::loss_mask
+  RecomputeOptions recompute;                  // changes memory and time, and no bit of the results
+  int64_t logits_chunk = 0;                    // as in ActivationOptions; changes sums' order, too
+  std::optional<LossScaleOptions> loss_scale;  // of fp16 models, whose gradients would vanish
+  bool skips_bad_steps = false;   // those whose loss or gradient norm is not finite update nothing
   bool shards_optimizer = false;  // over data-parallel ranks (ZeRO-1), else each holds all of it
   // Samples of the largest global batch, whose losses each step() keeps; 0: none are kept.
   int64_t num_sample_losses = 0;
@@ -77,8 +80,9 @@ class Trainer {
   void initialize_parameters();
 
   // Enqueues forward and backward of all micro-batches and the update, counts the iteration and its
-  // samples, and returns. At most kResultsInFlight steps may have unread results.
-  void step(const GlobalBatch& batch, const StepOptions& options);
+  // samples, and returns whether the update is among them: all ranks skip it where the gradients of one
+  // are not finite, if the options say so. At most kResultsInFlight steps may have unread results.
+  bool step(const GlobalBatch& batch, const StepOptions& options);
   // Enqueues forward only, without dropout and gradients. The counters stay as they are.
   void evaluate(const GlobalBatch& batch);
   // Waits for the oldest unread step() or evaluate() and returns its result.
@@ -86,7 +90,8 @@ class Trainer {
   static constexpr int kResultsInFlight = StepResults::kInFlight;
 
   // Computes the gradients of a global batch without an update, waits, and returns its loss (for
-  // tests and diagnosis). Dropout is that of the next step. With a sharded optimizer only the
+  // tests and diagnosis). Dropout is that of the next step; the gradients are those of the loss times
+  // its factor. With a sharded optimizer only the
   // elements that this rank updates are sums over all ranks.
   double forward_backward(const GlobalBatch& batch);
   Tensor gradient(const Parameter& parameter) const;  // fp32, device, in the slice's shape
@@ -98,7 +103,9 @@ class Trainer {
   // sharded. What is enqueued on the compute stream from now on may read them.
   std::vector<StateTensor> state_tensors(bool optimizer);
   const ScalarState& scalar_state() const { return scalars_; }
-  void set_scalar_state(const ScalarState& scalars) { scalars_ = scalars; }
+  // The loss's dynamic factor begins anew where `scalars` have none.
+  void set_scalar_state(const ScalarState& scalars);
+  double loss_scale() const;  // the factor of the next step's loss; 1 where there is none
   // Waits until the parameters that other ranks have updated are here, where a rank that does not
   // come is noticed.
   void finish_gathering();
@@ -117,6 +124,9 @@ class Trainer {
   void backward(const GlobalBatch& batch, const PipelineItem& item);
   void exchange(const PipelineWork& work);
   void share_losses(bool keeps_samples);
+  // Each step waits for its numbers before the update.
+  bool may_skip_steps() const { return options_.loss_scale || options_.skips_bad_steps; }
+  StepOutcome judge();
   // With `timed` the result that has begun gets the times of its micro-batches.
   void run_micro_batches(const GlobalBatch& batch, bool training, bool timed);
 

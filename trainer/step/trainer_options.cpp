@@ -13,6 +13,14 @@ TrainerOptions trainer_options(const Config& config, int64_t vocab_size) {
   options.optimizer = {config.adam_beta1, config.adam_beta2, config.adam_eps, config.weight_decay,
                        config.clip_grad};
   options.recompute = recompute_options(config);
+  if (config.fp16) {
+    options.loss_scale = {.constant = config.loss_scale,
+                          .initial = config.initial_loss_scale,
+                          .min = config.min_loss_scale,
+                          .window = config.loss_scale_window,
+                          .hysteresis = config.hysteresis};
+  }
+  options.skips_bad_steps = config.skip_bad_steps > 0;
   options.logits_chunk = config.logits_chunk.value_or(0);
   options.has_loss_mask = config.has_loss_mask();
   const int64_t largest_batch = BatchSchedule(config).largest_global_batch_size();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,7 @@ namespace weft {
 // order the piece is [first, first + tensor.num_elements()). With a sharded optimizer a data-parallel
 // rank holds pieces; else a piece is the whole slice. Padding is no part of it.
 struct StateTensor {
-  // "model/NAME" (x); "optimizer/master/NAME" (fp32, bf16 models only); "optimizer/exp_avg/NAME"
+  // "model/NAME" (x); "optimizer/master/NAME" (fp32, of bf16 and fp16 models); "optimizer/exp_avg/NAME"
   // and "optimizer/exp_avg_sq/NAME" (fp32).
   std::string name;
   std::vector<int64_t> global_shape;
@@ -25,12 +26,23 @@ struct StateTensor {
   int64_t first = 0;
 };
 
-// The counters beside the tensors. Learning rate, data position and dropout follow from them.
+// The dynamic factor of fp16 training's loss (loss_scale.h), with Megatron's names for what it counts.
+struct LossScaleState {
+  double scale = 0;
+  int64_t growth_tracker = 0;  // steps without an overflow, since the last one or the last growth
+  int64_t hysteresis_tracker = 0;  // overflows until the factor falls; negative where it has fallen
+  friend bool operator==(const LossScaleState&, const LossScaleState&) = default;
+};
+
+// The counters beside the tensors. Data position and dropout follow from them.
 struct ScalarState {
-  int64_t iteration = 0;         // finished steps; it keys dropout of the next one
+  int64_t iteration = 0;  // finished steps, skipped ones too; it keys dropout of the next one
   int64_t consumed_samples = 0;  // all data-parallel ranks together
   int64_t adam_step = 0;         // finished updates, for the bias correction
   int64_t consumed_tokens = 0;   // all data-parallel ranks together
+  int64_t skipped_steps = 0;     // of the finished ones: their update was left out
+  int64_t bad_steps_in_row = 0;  // the last ones, which --skip-bad-steps has tolerated
+  std::optional<LossScaleState> loss_scale = {};  // where it is dynamic
 };
 
 }  // namespace weft

@@ -152,15 +152,49 @@ TEST(Config, HarmlessMegatronFlagsAreAcceptedAndSaySo) {
 
 TEST(Config, MegatronFlagsThatAreNotBuiltAreRefused) {
   EXPECT_THAT(
-      problems_of(kGood + "--fp16 --checkpoint-in-cpu --pipeline-model-parallel-size 2 "
-                          "--position-embedding-type alibi --dataloader-type external"),
+      problems_of(kGood +
+                  "--fp8-format hybrid --checkpoint-in-cpu --pipeline-model-parallel-size 2 "
+                  "--position-embedding-type alibi --dataloader-type external"),
       testing::UnorderedElementsAre(
-          "--fp16 is not supported yet: use --bf16, or neither for fp32",
+          "--fp8-format is not supported yet: use --bf16 or --fp16, or neither for fp32",
           HasSubstr("--checkpoint-in-cpu is not supported yet"),
           "the number of ranks, 1, is not a multiple of --tensor-model-parallel-size 1 times "
           "--pipeline-model-parallel-size 2; start a multiple of 2 (mpirun -n 2 ...)",
           "--position-embedding-type alibi is none of learned_absolute, absolute, rope, rotary, none",
           "--dataloader-type external is none of single, cyclic"));
+}
+
+TEST(Config, Fp16AndItsLossScaleAreChecked) {
+  const ParsedArguments parsed = parse_arguments(
+      words(kGood + "--fp16 --initial-loss-scale 65536 --min-loss-scale 2 --loss-scale-window 500 "
+                    "--hysteresis 3 --fp16-lm-cross-entropy --apply-query-key-layer-scaling"));
+  EXPECT_THAT(parsed.problems, IsEmpty());
+  EXPECT_EQ(parsed.config.dtype(), DType::kFloat16);
+  EXPECT_EQ(parsed.config.initial_loss_scale, 65536);
+  EXPECT_EQ(parsed.config.hysteresis, 3);
+  EXPECT_EQ(parsed.notes.size(), 2U);
+  for (const auto& [flags, problem] : {
+           std::pair{"--fp16 --bf16", "--fp16 and --bf16 exclude each other"},
+           {"--fp16 --device cuda", "--fp16 trains on CPUs only: the kernels for GPUs"},
+           {"--fp16 --dry-run --device-profile h200", "have no float16; give --bf16"},
+           {"--fp16 --loss-scale 0", "--loss-scale must be positive and at most 2^127 (got 0)"},
+           {"--fp16 --initial-loss-scale inf", "--initial-loss-scale must be positive"},
+           {"--fp16 --min-loss-scale 8 --initial-loss-scale 4",
+            "--min-loss-scale 8 must be positive and at most --initial-loss-scale 4"},
+           {"--fp16 --loss-scale-window 0", "--loss-scale-window must be at least 1 (got 0)"},
+           {"--fp16 --hysteresis 0", "--hysteresis must be at least 1 (got 0)"},
+           {"--skip-bad-steps -1", "--skip-bad-steps must be at least 0 (got -1)"},
+           {"--bf16 --fp32-residual-connection", "the residual stream has the type of the weights"},
+           {"--no-check-for-nan-in-loss-and-grad", "give --skip-bad-steps N"},
+       }) {
+    EXPECT_THAT(problems_of(kGood + flags), Contains(HasSubstr(problem))) << flags;
+  }
+  const auto warnings = [](const std::string& flags) {
+    return warnings_of(parse_arguments(words(kGood + flags)).config);
+  };
+  EXPECT_THAT(warnings("--fp16 --loss-scale 12"), Contains(HasSubstr("is the factor itself")));
+  EXPECT_THAT(warnings("--bf16 --loss-scale 4096"),
+              Contains("--loss-scale 4096 has no effect without --fp16"));
 }
 
 TEST(Config, MegatronCoresPipelineFlagsNameOurs) {

@@ -136,6 +136,36 @@ TEST_F(CurriculumConfig, DeepSpeedsFileSetsOptions) {
                           "\"wall_clock_breakdown\" of --deepspeed_config has no effect here"));
 }
 
+TEST_F(CurriculumConfig, DeepSpeedsFileSetsTheLossScale) {
+  const auto config_of = [&](const std::string& fp16, const std::string& flags = "") {
+    const ParsedArguments parsed = parse_file(R"({"fp16": )" + fp16 + "}", flags);
+    EXPECT_THAT(parsed.problems, IsEmpty()) << fp16;
+    return parsed.config;
+  };
+  const Config dynamic = config_of(R"({"enabled": true, "loss_scale": 0, "loss_scale_window": 500,
+    "hysteresis": 3, "min_loss_scale": 2, "initial_scale_power": 12})");
+  EXPECT_TRUE(dynamic.fp16);
+  EXPECT_FALSE(dynamic.loss_scale);
+  EXPECT_EQ(dynamic.initial_loss_scale, 4096);
+  EXPECT_EQ(dynamic.min_loss_scale, 2);
+  EXPECT_EQ(dynamic.loss_scale_window, 500);
+  EXPECT_EQ(dynamic.hysteresis, 3);
+  EXPECT_EQ(config_of(R"({"enabled": true, "loss_scale": 128.0})").loss_scale, 128);
+  EXPECT_EQ(config_of(R"({"enabled": true, "auto_cast": false})").initial_loss_scale, 4294967296);
+  EXPECT_FALSE(config_of(R"({"enabled": false, "loss_scale": 128})").fp16);
+  // In BigScience's scripts DeepSpeed's 0 rules, and Megatron's 12 is without effect.
+  EXPECT_THAT(
+      parse_file(R"({"fp16": {"enabled": true, "loss_scale": 0}})", "--fp16 --loss-scale 12")
+          .problems,
+      ElementsAre(
+          HasSubstr("\"loss_scale\" is 0 and --loss-scale is 12.0: leave one of them out")));
+  EXPECT_THAT(parse_file(R"({"fp16": {"enabled": true, "initial_scale_power": 12}})",
+                         "--initial-loss-scale 65536")
+                  .problems,
+              ElementsAre(HasSubstr(
+                  "\"initial_scale_power\" is 4096.0 and --initial-loss-scale is 65536.0")));
+}
+
 TEST_F(CurriculumConfig, DeepSpeedsFileAndTheCommandLineMustAgree) {
   EXPECT_THAT(
       parse_file(R"({"train_micro_batch_size_per_gpu": 4, "gradient_clipping": 1.0})",
@@ -149,7 +179,11 @@ TEST_F(CurriculumConfig, DeepSpeedsFileAndTheCommandLineMustAgree) {
 
 TEST_F(CurriculumConfig, WhatDeepSpeedsFileMayNotSayIsNamed) {
   for (const auto& [json, message] :
-       {std::pair<std::string, std::string>{R"({"fp16": {"enabled": true}})", "fp16 is enabled"},
+       {std::pair<std::string, std::string>{
+            R"({"fp16": {"enabled": true, "consecutive_hysteresis": true}})",
+            "fp16.consecutive_hysteresis is not built"},
+        {R"({"fp16": {"enabled": true, "initial_scale_power": 200}})",
+         "--initial-loss-scale must be positive and at most 2^127"},
         {R"({"optimizer": {"type": "Adam"}})", "\"optimizer\" is not supported"},
         {R"({"train_batch_size": "16"})", "\"train_batch_size\" is \"16\", which is no value"},
         {R"({"curriculum_learning": 1})", "\"curriculum_learning\" is 1, it should be an object"},

@@ -20,13 +20,15 @@ IterationLine a_line() {
           .tokens_per_s = 47080};
 }
 
-// This is a line of a Megatron-LM log on Slurm (which was fp16, with a loss scale of 2^32).
+// This is a line of a Megatron-LM log on Slurm, of training in fp16.
 TEST(LogLines, IterationAsMegatron2021) {
-  EXPECT_EQ(iteration_line(LogFormat::kMegatron2021, a_line(), ""),
+  IterationLine line = a_line();
+  line.loss_scale = 4294967296.0;
+  EXPECT_EQ(iteration_line(LogFormat::kMegatron2021, line, ""),
             " iteration       25/73242187 | consumed samples:           50 | elapsed time per "
             "iteration (ms): 87.0 | learning "
-            "rate: 1.638E-08 | global batch size:     2 | lm loss: 1.086954E+01 | loss scale: 1.0 "
-            "| grad norm: 0.500 | number "
+            "rate: 1.638E-08 | global batch size:     2 | lm loss: 1.086954E+01 | loss scale: "
+            "4294967296.0 | grad norm: 0.500 | number "
             "of skipped iterations:   0 | number of nan iterations:   0 |\n");
 }
 

@@ -96,6 +96,37 @@ TEST_F(Log, ThroughputCountsRecomputationAsEachMegatronDoes) {
   EXPECT_NEAR(deepspeed(2), core(0) * 4 / 3, 0.2);
 }
 
+// As in Megatron: the loss is the mean over the other steps, and there is no norm where the last step was
+// skipped. A loss that is not finite makes a skipped step one of NaN.
+TEST_F(Log, SkippedStepsAreCountedAndNoPartOfTheLoss) {
+  config_.log_interval = 3;
+  const auto step = [&](int64_t iteration, double loss, double norm, bool skipped) {
+    StepResult result;
+    result.loss = loss;
+    result.grad_norm = norm;
+    result.outcome = {.skipped = skipped, .loss_scale = 4294967296.0};
+    log_->on_step({.iteration = iteration, .global_batch_size = 1}, result);
+  };
+  const auto lines = [&] {
+    std::rewind(out_);
+    std::string text(4096, '\0');
+    text.resize(std::fread(text.data(), 1, text.size(), out_));
+    std::fseek(out_, 0, SEEK_END);
+    return text;
+  };
+  step(1, 2, 1.5, false);
+  step(2, 100, INFINITY, true);
+  step(3, 4, 2.5, false);
+  EXPECT_THAT(lines(), HasSubstr("| lm loss: 3.000000E+00 | loss scale: 4294967296.0 | grad norm: "
+                                 "2.500 | number of skipped iterations:   1 | number of nan "
+                                 "iterations:   0 |"));
+  step(4, std::nan(""), std::nan(""), true);
+  step(5, 100, INFINITY, true);
+  step(6, 100, INFINITY, true);
+  EXPECT_THAT(lines(), HasSubstr("| loss scale: 4294967296.0 | number of skipped iterations:   3 | "
+                                 "number of nan iterations:   1 |"));
+}
+
 TEST_F(Log, AGradientNormThatIsNotFiniteCountsAsANanIteration) {
   EXPECT_THAT(text_of(1, 1, 1, std::nan("")), HasSubstr("number of nan iterations:   1 |"));
   EXPECT_THAT(text_of(2, 1, 1), HasSubstr("number of nan iterations:   0 |"));

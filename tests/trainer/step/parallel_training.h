@@ -49,6 +49,8 @@ struct Variant {
   RecomputeOptions recompute = {};
   int64_t logits_chunk = 0;
   int64_t micro_batch_group_size = 0;  // of interleaved stages
+  std::optional<LossScaleOptions> loss_scale = {};
+  bool skips_bad_steps = false;
 
   std::string name() const {
     std::string stages;
@@ -60,8 +62,10 @@ struct Variant {
                                        : "") +
            stages + " dp" + std::to_string(topology.dp_size) +
            (topology.sequence_parallel ? " sp" : "") + (shards_optimizer ? " zero1" : "") +
-           (dtype == DType::kBFloat16 ? " bf16" : "") + " micro-batch " +
-           std::to_string(micro_batch_size) + (masks ? " masked" : "") +
+           (dtype == DType::kBFloat16  ? " bf16"
+            : dtype == DType::kFloat16 ? " fp16"
+                                       : "") +
+           " micro-batch " + std::to_string(micro_batch_size) + (masks ? " masked" : "") +
            (documents ? " documents" : "") + " dropout " + std::to_string(dropout) +
            " vocabulary " + std::to_string(vocab_size) +
            (train_padded_vocabulary ? " padded" : "") + " bucket " +
@@ -108,6 +112,8 @@ struct Variant {
     options.recompute = recompute;
     options.logits_chunk = logits_chunk;
     options.micro_batch_group_size = micro_batch_group_size;
+    options.loss_scale = loss_scale;
+    options.skips_bad_steps = skips_bad_steps;
     options.shards_optimizer = shards_optimizer;
     options.bucket_elements = bucket_elements;
     return options;
@@ -235,7 +241,11 @@ inline Outcome train(const Variant& variant, int64_t num_steps = kNumSteps) {
     EXPECT_EQ(other.first_loss, outcomes[0].first_loss);
     for (size_t i = 0; i < other.steps.size(); ++i) {
       EXPECT_EQ(other.steps[i].loss, outcomes[0].steps[i].loss);
-      EXPECT_EQ(other.steps[i].grad_norm, outcomes[0].steps[i].grad_norm);
+      EXPECT_EQ(other.steps[i].outcome.skipped, outcomes[0].steps[i].outcome.skipped);
+      EXPECT_EQ(other.steps[i].outcome.loss_scale, outcomes[0].steps[i].outcome.loss_scale);
+      if (!other.steps[i].outcome.skipped) {  // else it may be NaN
+        EXPECT_EQ(other.steps[i].grad_norm, outcomes[0].steps[i].grad_norm);
+      }
       EXPECT_EQ(other.steps[i].params_norm, outcomes[0].steps[i].params_norm);
       EXPECT_EQ(other.steps[i].sample_losses, outcomes[0].steps[i].sample_losses);
     }

@@ -129,6 +129,7 @@ std::vector<Variant> sound_variants() {
     variants.push_back(stages);
   }
   variants.push_back({.dtype = DType::kBFloat16});
+  variants.push_back({.topology = topology(2, 2, true), .dtype = DType::kFloat16});
   return variants;
 }
 
