@@ -120,12 +120,17 @@ std::string stage_table(const std::deque<PlannedStage>& stages, const Topology& 
 }
 
 // Stages of equal speed are idle for p - 1 of v m + p - 1 works, each of a micro-batch in one of their v
-// chunks [Narayanan et al. 2021, arXiv:2104.04473, section 2.2].
-std::string bubble_line(const BatchSchedule& schedule, const Topology& topology) {
+// chunks [Narayanan et al. 2021, arXiv:2104.04473, section 2.2]; for more where a last group is smaller.
+std::string bubble_line(const Config& config, const BatchSchedule& schedule,
+                        const Topology& topology) {
   const int64_t last = schedule.num_micro_batches(schedule.num_train_samples());
   const int64_t works = topology.num_chunks * last + topology.pp_size - 1;
+  const int64_t group =
+      config.microbatch_group_size_per_virtual_pipeline_stage.value_or(topology.pp_size);
+  const bool is_uneven = topology.num_chunks > 1 && last % group != 0;
   std::string text =
-      fmt::format(" > pipeline bubble: {:.1f} % of a step with {} micro-batches, the last size",
+      fmt::format(" > pipeline bubble: {}{:.1f} % of a step with {} micro-batches, the last size",
+                  is_uneven ? "at least " : "",
                   100.0 * (topology.pp_size - 1) / static_cast<double>(works), last);
   if (topology.num_chunks > 1)
     text += fmt::format(", and {} virtual stages on each rank", topology.num_chunks);
@@ -203,7 +208,7 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, int64_
   text += fmt::format("> device: {}\n", device.description);
   text += stage_lines(config, topology) + num_parameters_lines(options.shape, topology);
   if (topology.pp_size > 1) {
-    text += stage_table(stages, topology) + bubble_line(schedule, topology);
+    text += stage_table(stages, topology) + bubble_line(config, schedule, topology);
     text += fmt::format(" > stage {}, which plans the most:\n", largest - stages.begin());
   } else if (config.world_size > 1) {
     text += fmt::format(" > each of {} ranks plans the same memory:\n", config.world_size);

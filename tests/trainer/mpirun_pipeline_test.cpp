@@ -180,6 +180,13 @@ TEST_F(Stages, ThatCannotBeAreRefusedAndPlansShowThem) {
   EXPECT_THAT(output(), HasSubstr("stage=3 layers=1 (layer 3, head) on pipeline rank 1\n"));
   EXPECT_THAT(output(), HasSubstr("pipeline bubble: 7.7 % of a step with 6 micro-batches, the last "
                                   "size, and 2 virtual stages on each rank\n"));
+  const Arguments groups = {"--dry-run", "--num-virtual-stages-per-pipeline-rank", "2",
+                            "--microbatch-group-size-per-virtual-pipeline-stage", "4"};
+  Arguments uneven = model("usage", with(kPp2, groups));
+  *(std::find(uneven.begin(), uneven.end(), "--rampup-batch-size") + 1) = std::string("8");
+  EXPECT_EQ(run(uneven), 0) << output();
+  EXPECT_THAT(output(),
+              HasSubstr("pipeline bubble: at least 7.7 % of a step with 6 micro-batches"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "usage"));
 }
 

@@ -78,15 +78,13 @@ std::span<const KnownFlag> flags_without_effect() {
       {"--manual-gc-interval", 1, "there is no garbage collector"},
       {"--no-align-grad-reduce", 0, "each bucket is reduced when all of its gradients are there"},
       {"--no-align-param-gather", 0, "each bucket is gathered when its weights are updated"},
+      {"--no-overlap-p2p-communication", 0, "stages never compute while they exchange"},
       {"--no-scatter-gather-tensors-in-pipeline", 0, "stages always send whole tensors"},
   };
   return kFlags;
 }
 
 std::span<const KnownFlag> flags_not_supported() {
-  static constexpr std::string_view kParallel =
-      "each pipeline stage is one run of layers, and there is no context parallelism: leave the flag "
-      "out";
   static constexpr std::string_view kShared =
       "give --sequence-parallel, with which ranks share what is kept of a layer";
   static constexpr std::string_view kPrecision = "use --bf16 or --fp16, or neither for fp32";
@@ -132,7 +130,7 @@ std::span<const KnownFlag> flags_not_supported() {
        "the optimizer's state stays on the devices; --use-distributed-optimizer shares it among "
        "them"},
       {"--standalone-embedding-stage", 0, kEmptyEnd},
-      {"--virtual-pipeline-model-parallel-size", 1, kParallel},
+      {"--virtual-pipeline-model-parallel-size", 1, "give --num-virtual-stages-per-pipeline-rank"},
       {"--overlap-p2p-communication", 0,
        "stages exchange tensors between micro-batches: leave it out"},
       {"--tp-comm-overlap", 0,

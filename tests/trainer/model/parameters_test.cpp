@@ -46,6 +46,23 @@ TEST(Parameters, PipelineStagesHoldWhatMegatronCounts) {
   EXPECT_EQ(ParameterTable(shape, layout_of(4, 16, 0, 15)).num_parameters(), 909385728);
 }
 
+// Backward ends with the last chunk first: a bucket of the arena may hold layers of two chunks.
+TEST(Parameters, ChunksOfARankLieInTheOrderOfBackward) {
+  ParallelLayout layout = layout_of(1, 2, 0, 1);
+  layout.num_chunks = 2;
+  const ParameterTable table(gpt(8, 64, 4, 16, 128), layout);
+  int64_t last = -1;
+  for (const char* layer : {"7", "6", "3", "2"}) {
+    const Parameter& p =
+        table.find(std::string("decoder.layers.") + layer + ".mlp.linear_fc1.weight");
+    EXPECT_GT(p.arena_offset, last);
+    last = p.arena_offset;
+  }
+  EXPECT_GT(table.find("embedding.word_embeddings.weight").arena_offset, last);
+  EXPECT_EQ(table.try_find("decoder.layers.0.mlp.linear_fc1.weight"), nullptr);
+  EXPECT_EQ(table.try_find("embedding.position_embeddings.weight"), nullptr);
+}
+
 // Table 1 of Narayanan et al. 2021 (arXiv:2104.04473), in billions with three decimals.
 TEST(Parameters, PublishedModelSizes) {
   const struct {
