@@ -121,8 +121,10 @@ struct Heads {
 
 // Causal self-attention, never materialising the scores [Dao 2023, arXiv:2307.08691]:
 //   out = dropout(softmax(scale * q k^T + causal mask)) * v, per sample and head.
-// With document_bounds a query sees the keys of its own document alone, up to itself.
-// CUDA takes D = 64, 96 and 128. Dropout's elements are the bits of `kept` (kernels/dropout.h), and
+// With document_bounds a query sees the keys of its own document alone, up to itself. With slopes
+// (ALiBi) its scores sink with the distance: scale * q k^T + slope * (key - query), per head; the
+// distance is that of the tokens in their sample. [Press et al. 2022, arXiv:2108.12409]
+// CUDA takes D = 64, 96 and 128, and no slopes. Dropout's elements are the bits of `kept` (kernels/dropout.h), and
 // bit 0 of sample b and head h is element
 //   first_element + (b * total + first + h) * 32 * attention_mask_words(T);
 // first_element is a multiple of 128.
@@ -136,6 +138,7 @@ struct Attention {
   // sample. The document of token t is [begin, end), and begin <= t < end; the documents of a sample
   // follow each other without gaps.
   Tensor document_bounds = {};
+  Tensor slopes = {};  // (H) fp32, or empty: those of this rank's heads
   float scale = 1.0F;
   Heads heads = {};
   Dropout dropout = {};
@@ -144,7 +147,7 @@ struct AttentionBackward {
   Tensor dqkv = {};                                // (B,T,H,3,D) x, written
   Tensor dout = {};                                // (B,T,H,D) x
   Tensor out = {}, lse = {}, kept = {}, qkv = {};  // forward's
-  Tensor document_bounds = {};                     // forward's
+  Tensor document_bounds = {}, slopes = {};        // forward's
   float scale = 1.0F;
   float dropout_p = 0.0F;  // forward's; the bits are in `kept`
 };

@@ -167,7 +167,8 @@ void check_input_gradient(const Checker& check, const char* dinp_name, const Ten
 }
 
 void check_attention(const Checker& check, const Tensor& out, const Tensor& lse, const Tensor& kept,
-                     const Tensor& qkv, const Tensor& document_bounds, float dropout_p) {
+                     const Tensor& qkv, const Tensor& document_bounds, const Tensor& slopes,
+                     float dropout_p) {
   check.model_type("qkv", qkv);
   check.require(qkv.rank() == 5 && qkv.shape(3) == 3,
                 "qkv is " + text_of(qkv) + ", should be (B,T,H,3,D)");
@@ -175,6 +176,7 @@ void check_attention(const Checker& check, const Tensor& out, const Tensor& lse,
   check.tensor("out", out, qkv.dtype(), {B, T, H, D});
   check.tensor("lse", lse, DType::kFloat32, {B, H, T});
   if (document_bounds) check.tensor("document_bounds", document_bounds, DType::kInt32, {B, T, 2});
+  if (slopes) check.tensor("slopes", slopes, DType::kFloat32, {H});
   check.dropout({.p = dropout_p});
   if (dropout_p > 0.0F) {
     check.tensor("kept", kept, DType::kInt32, {B, H, attention_mask_words(T)});
@@ -372,7 +374,7 @@ void check_groups(const char* operation, const Tensor& expanded, const Tensor& g
 
 void check_attention_forward(const Attention& args) {
   const Checker check("attention_forward");
-  check_attention(check, args.out, args.lse, args.kept, args.qkv, args.document_bounds,
+  check_attention(check, args.out, args.lse, args.kept, args.qkv, args.document_bounds, args.slopes,
                   args.dropout.p);
   const Heads& heads = args.heads;
   const int64_t H = args.qkv.shape(2);
@@ -387,7 +389,7 @@ void check_attention_forward(const Attention& args) {
 
 void check_attention_backward(const AttentionBackward& args) {
   const Checker check("attention_backward");
-  check_attention(check, args.out, args.lse, args.kept, args.qkv, args.document_bounds,
+  check_attention(check, args.out, args.lse, args.kept, args.qkv, args.document_bounds, args.slopes,
                   args.dropout_p);
   const Tensor& qkv = args.qkv;
   const int64_t B = qkv.shape(0), T = qkv.shape(1), H = qkv.shape(2), D = qkv.shape(4);

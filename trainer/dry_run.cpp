@@ -27,7 +27,7 @@ struct PlannedDevice {
       description = fmt::format("{} ({})", backend->description(), choice.why);
       return;
     }
-    check_head_size(config);
+    check_gpu_attention(config);
     profile = find_device_profile(config.device_profile);
     backend = create_cpu_backend(1);  // it only answers for the sizes of buffers
     description =

@@ -20,7 +20,12 @@ std::string algorithm_cache(const Config& config) {
   return home == nullptr ? "" : std::filesystem::path(home) / ".cache/weft/gemm-algorithms";
 }
 
-void check_head_size(const Config& config) {
+void check_gpu_attention(const Config& config) {
+  if (config.has_alibi()) {
+    throw std::invalid_argument(
+        "--position-embedding-type alibi: attention on the GPU has no ALiBi yet, that on the CPU "
+        "has; give --device cpu, or learned_absolute, rope or none for a model that trains on GPUs");
+  }
   const int64_t head_size = config.head_size();
   if (head_size != 64 && head_size != 96 && head_size != 128) {
     throw std::invalid_argument(fmt::format(
@@ -33,7 +38,7 @@ void check_head_size(const Config& config) {
 DeviceChoice choose_device(const Config& config) {
   DeviceChoice choice = choose_device(config.device);
   if (choice.kind == DeviceKind::kCuda) {
-    check_head_size(config);
+    check_gpu_attention(config);
     if (config.fp16) throw std::invalid_argument(choice.why + ": " + kFp16OnGpu);
   }
   return choice;

@@ -20,13 +20,14 @@ struct DeviceChoice {
   DeviceKind kind = DeviceKind::kCpu;
   std::string why;
 };
-// Resolves --device. Throws std::invalid_argument as check_head_size(), for --fp16 on a GPU, and for
+// Resolves --device. Throws std::invalid_argument as check_gpu_attention(), for --fp16 on a GPU, and for
 // --device cuda without a usable GPU.
 DeviceChoice choose_device(const Config& config);
-// The same without the check of the head size, for any model. `device` is the value of --device.
+// The same without the check of attention, for any model. `device` is the value of --device.
 DeviceChoice choose_device(const std::string& device);
-// Throws std::invalid_argument for a head size that the GPU's attention kernels do not have.
-void check_head_size(const Config& config);
+// Throws std::invalid_argument for a head size or for ALiBi, which the GPU's attention kernels do not
+// have.
+void check_gpu_attention(const Config& config);
 // Returns the file of --gemm-algorithm-cache; empty where there is neither the option nor a $HOME.
 std::string algorithm_cache(const Config& config);
 // Ranks of one host take its GPUs in turn.

@@ -35,6 +35,12 @@ WEFT_VECTOR_CLONES void scale_row(float* values, float factor, int64_t n) {
   for (int64_t i = 0; i < n; ++i) values[i] *= factor;
 }
 
+// Adds slope * (key - query) to the scores of a query; the last of its n keys is at distance 0.
+WEFT_VECTOR_CLONES void add_distances(float* scores, float slope, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) scores[i] += slope * static_cast<float>(i + 1 - n);
+}
+
 WEFT_VECTOR_CLONES float dot(const float* a, const float* b, int64_t n) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -72,6 +78,7 @@ struct Head {
   int64_t qkv_row(int64_t t, int64_t part) const { return (((b * T + t) * H + h) * 3 + part) * D; }
   int64_t out_row(int64_t t) const { return ((b * T + t) * H + h) * D; }
   int64_t lse_row() const { return (b * H + h) * T; }
+  float slope(const Tensor& slopes) const { return slopes.as<float>()[h]; }
   uint32_t* kept_words(const Tensor& kept) const {
     return kept.as<uint32_t>() + (b * H + h) * attention_mask_words(T);
   }
@@ -173,6 +180,7 @@ void head_forward(const Panels& panels, const Head& head, const Attention& args)
       const VisibleKeys visible(head, args.document_bounds, first + r, keys.first);
       float* row = panels.probabilities + r * keys.count;
       float* seen = row + visible.begin;
+      if (args.slopes) add_distances(seen, head.slope(args.slopes), visible.count());
       const float max = max_of_row(seen, visible.count());
       const float sum = exp_row(seen, max, visible.count());
       lse.as<float>()[head.lse_row() + first + r] = max + std::log(sum);
@@ -202,6 +210,7 @@ void block_backward(const Panels& panels, const Head& head, int64_t first, int64
     float* row = panels.probabilities + r * keys.count;
     float* drow = panels.dprobabilities + r * keys.count;
     float *p = row + visible.begin, *dp = drow + visible.begin;
+    if (args.slopes) add_distances(p, head.slope(args.slopes), visible.count());
     exp_row(p, args.lse.as<float>()[head.lse_row() + first + r], visible.count());
     // delta is the sum over keys of P * dP, which equals that over D of dout * out.
     const float delta = dot(panels.dout + (first + r) * D,

@@ -12,6 +12,7 @@ struct Shape {
   int64_t B, T, H, D;
   Heads heads = {};
   Documents documents = {};
+  bool has_slopes = false;
 };
 
 std::string shape_name(const char* operation, DType x, const Shape& s, float p) {
@@ -20,7 +21,7 @@ std::string shape_name(const char* operation, DType x, const Shape& s, float p) 
          (s.heads.total > 0
               ? "_from" + std::to_string(s.heads.first) + "of" + std::to_string(s.heads.total)
               : "") +
-         s.documents.name() + (p > 0 ? "_dropout" : "");
+         s.documents.name() + (s.has_slopes ? "_slopes" : "") + (p > 0 ? "_dropout" : "");
 }
 
 WorkspaceShape workspace(DType x, const Shape& s) {
@@ -33,6 +34,14 @@ Dropout dropout_of(float p) {
   return {.p = p, .seed = 3, .stream = 1, .first_element = 1ULL << 36};
 }
 
+// One is 0, and one is so steep that a query hardly sees more than itself.
+Values slopes_of(const Shape& s) {
+  Values slopes;
+  for (int64_t h = 0; s.has_slopes && h < s.H; ++h)
+    slopes.push_back(static_cast<double>((h + s.heads.first) % 3) * 0.75);
+  return slopes;
+}
+
 struct Inputs {
   Values qkv, dout;
   // Queries and keys are so large that the softmax is far from uniform.
@@ -42,7 +51,7 @@ struct Inputs {
 };
 
 struct Buffers {
-  Tensor qkv, out, lse, kept, document_bounds;
+  Tensor qkv, out, lse, kept, document_bounds, slopes;
   Buffers(Arrays& arrays, DType x, const Shape& s, const Inputs& in)
       : qkv(arrays.make(x, {s.B, s.T, s.H, 3, s.D}, in.qkv)),
         out(arrays.make(x, {s.B, s.T, s.H, s.D})),
@@ -50,6 +59,7 @@ struct Buffers {
         kept(arrays.make(DType::kInt32, {s.B, s.H, attention_mask_words(s.T)})) {
     const Values bounds = test::document_bounds(s.documents, s.B, s.T);
     if (!bounds.empty()) document_bounds = arrays.make(DType::kInt32, {s.B, s.T, 2}, bounds);
+    if (s.has_slopes) slopes = arrays.make(DType::kFloat32, {s.H}, slopes_of(s));
   }
 };
 
@@ -93,6 +103,7 @@ void run_forward(Backend& backend, const Shape& s, const Buffers& buffers, float
                              .kept = buffers.kept,
                              .qkv = buffers.qkv,
                              .document_bounds = buffers.document_bounds,
+                             .slopes = buffers.slopes,
                              .scale = scale_of(s),
                              .heads = s.heads,
                              .dropout = dropout_of(p)});
@@ -100,7 +111,7 @@ void run_forward(Backend& backend, const Shape& s, const Buffers& buffers, float
 
 reference::AttentionResult definition(const Values& qkv, const Shape& s, float p) {
   return reference::attention(qkv, s.B, s.T, s.H, s.D, static_cast<double>(scale_of(s)), s.heads,
-                              dropout_of(p), document_bounds(s.documents, s.B, s.T));
+                              dropout_of(p), document_bounds(s.documents, s.B, s.T), slopes_of(s));
 }
 
 OpCase forward(DType x, Shape s, float p) {
@@ -139,6 +150,7 @@ OpCase backward(DType x, Shape s, float p) {
                                         .kept = buffers.kept,
                                         .qkv = buffers.qkv,
                                         .document_bounds = buffers.document_bounds,
+                                        .slopes = buffers.slopes,
                                         .scale = scale_of(s),
                                         .dropout_p = p});
             return {arrays.output("dqkv", dqkv)};
@@ -187,6 +199,12 @@ void add_attention_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
                                {2, 77, 2, 96},  {1, 300, 1, 96},  {1, 128, 2, 128},
                                {2, 33, 3, 128}, {1, 321, 1, 128}, {2, 130, 2, 64, {2, 6}}};
   for (const Shape& s : shapes_with_documents(sizes)) shapes.push_back(s);
+  if (sizes == Sizes::kSmall) {
+    constexpr bool kRandom = true, kSlopes = true;
+    shapes.insert(shapes.end(), {{2, 7, 3, 8, {}, {}, kSlopes},
+                                 {1, 67, 2, 4, {1, 4}, {}, kSlopes},
+                                 {1, 67, 2, 4, {}, {30, kRandom}, kSlopes}});
+  }
   for (const Shape& s : shapes) {
     for (const float p : {0.0F, 0.1F}) {
       cases.push_back(forward(x, s, p));

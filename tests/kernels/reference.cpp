@@ -133,7 +133,7 @@ Normalised rms_norm(const Values& inp, const Values& weight, double epsilon) {
 
 AttentionResult attention(const Values& qkv, int64_t B, int64_t T, int64_t H, int64_t D,
                           double scale, const Heads& heads, const Dropout& dropout,
-                          const Values& document_bounds) {
+                          const Values& document_bounds, const Values& slopes) {
   AttentionResult result{Values(index(B * T * H * D)), Values(index(B * H * T))};
   const int64_t total = heads.total > 0 ? heads.total : H;
   const int64_t tiles = (T + 63) / 64, head_elements = tiles * (tiles + 1) / 2 * 64 * 64;
@@ -153,7 +153,8 @@ AttentionResult attention(const Values& qkv, int64_t B, int64_t T, int64_t H, in
         for (int64_t key = first_key; key <= query; ++key) {
           double score = 0;
           for (int64_t d = 0; d < D; ++d) score += at(b, query, h, 0, d) * at(b, key, h, 1, d);
-          weights[index(key)] = std::exp(scale * score);
+          const double slope = slopes.empty() ? 0 : slopes[index(h)];
+          weights[index(key)] = std::exp(scale * score + slope * static_cast<double>(key - query));
           sum += weights[index(key)];
         }
         const int64_t row = (b * H + h) * T + query;

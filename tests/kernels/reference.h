@@ -32,7 +32,7 @@ struct AttentionResult {
 };
 AttentionResult attention(const Values& qkv, int64_t B, int64_t T, int64_t H, int64_t D,
                           double scale, const Heads& heads, const Dropout& dropout,
-                          const Values& document_bounds = {});
+                          const Values& document_bounds = {}, const Values& slopes = {});
 
 // Returns (B*T, C).
 Values embedding(const Values& tokens, const Values& word, int64_t C, int64_t first_word);

@@ -124,6 +124,19 @@ TEST_F(Training, AModelOfLlamasShapeGoesOnExactly) {
   EXPECT_THAT(output(), HasSubstr("normalization is not given in the checkpoint and RMSNorm in"));
 }
 
+TEST_F(Training, AModelOfBloomsShapeGoesOnExactly) {
+  const Arguments shape = {"--embed-layernorm", "--position-embedding-type", "alibi"};
+  Arguments first_part = shape;
+  first_part.insert(first_part.end(), {"--exit-interval", "7"});
+  ASSERT_EQ(run(arguments("whole", 20, shape)), 0) << output();
+  ASSERT_EQ(run(arguments("parts", 20, first_part)), 0) << output();
+  ASSERT_EQ(run(arguments("parts", 20, shape)), 0) << output();
+  EXPECT_EQ(trajectory("parts"), trajectory("whole"));
+  EXPECT_EQ(run(arguments("parts", 30)), 2) << output();
+  EXPECT_THAT(output(), HasSubstr("embed_layernorm is true in the checkpoint and not given"));
+  EXPECT_THAT(output(), HasSubstr("position_embedding_type is alibi in the checkpoint and not"));
+}
+
 TEST_F(Training, NoFailingCallOfTheStartIsPassedOver) {
   for (int i = 1; i <= 30; ++i) {
     setenv("WEFT_IO_FAIL_AT", (std::to_string(i) + ":28").c_str(), 1);  // ENOSPC
@@ -429,6 +442,10 @@ TEST_F(Training, DryRunPlansForAGpuThatIsNotHere) {
   EXPECT_THAT(output(),
               HasSubstr(" > NCCL: about 672 MiB more on each device, 672 for each of 1 groups"));
   EXPECT_EQ(run(arguments("run", 30, {"--device-profile", "h200"})), 2) << "it is for --dry-run";
+  Arguments alibi = planned;
+  alibi.insert(alibi.end(), {"--position-embedding-type", "alibi"});
+  EXPECT_EQ(run(arguments("run", 30, alibi)), 2) << output();
+  EXPECT_THAT(output(), HasSubstr("attention on the GPU has no ALiBi yet, that on the CPU has"));
 }
 
 TEST_F(Training, DryRunPlansForRanksAndDataThatAreNotHere) {

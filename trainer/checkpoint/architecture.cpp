@@ -80,7 +80,9 @@ std::map<std::string, std::string> architecture_of(const ModelShape& shape) {
   };
   if (shape.uses_rms_norm) architecture["normalization"] = "RMSNorm";
   if (shape.glu != Glu::kNone) architecture["glu_activation"] = name_of(shape.glu);
-  if (!shape.has_position_table) architecture[kPositions] = shape.rotary_size > 0 ? "rope" : "none";
+  if (!shape.has_position_table) {
+    architecture[kPositions] = shape.has_alibi ? "alibi" : shape.rotary_size > 0 ? "rope" : "none";
+  }
   if (shape.rotary_size > 0) {
     architecture["rotary_size"] = std::to_string(shape.rotary_size);
     architecture["rotary_base"] = shortest(shape.rotary_base);
@@ -115,6 +117,7 @@ ModelShape shape_from(const std::map<std::string, std::string>& architecture) {
     shape.glu = glu_of(field(architecture, "glu_activation"));
   shape.has_embedding_norm = architecture.contains("embed_layernorm");
   shape.has_position_table = !architecture.contains(kPositions);
+  shape.has_alibi = !shape.has_position_table && field(architecture, kPositions) == "alibi";
   if (architecture.contains("rotary_size")) {
     shape.rotary_size = number<int64_t>(architecture, "rotary_size");
     shape.rotary_base = number<double>(architecture, "rotary_base");

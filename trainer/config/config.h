@@ -39,7 +39,8 @@ struct Config {
   bool embed_layernorm = false;
   bool swiglu = false;
   std::string glu_activation;  // Megatron-DeepSpeed's word: swiglu, geglu, reglu or liglu
-  std::string position_embedding_type = "learned_absolute";  // or absolute, rope, rotary, none
+  // learned_absolute (absolute), rope (rotary), alibi or none
+  std::string position_embedding_type = "learned_absolute";
   bool use_rotary_position_embeddings = false;
   double rotary_base = 10000, rotary_percent = 1;
   bool rotary_interleaved = false;
@@ -168,8 +169,9 @@ struct Config {
     return use_rotary_position_embeddings || position_embedding_type == "rope" ||
            position_embedding_type == "rotary";
   }
+  bool has_alibi() const { return !has_rotary_positions() && position_embedding_type == "alibi"; }
   bool has_position_table() const {
-    return !has_rotary_positions() && position_embedding_type != "none";
+    return !has_rotary_positions() && !has_alibi() && position_embedding_type != "none";
   }
   // The elements of a head that rotary positions turn; 0: there are none.
   int64_t rotary_size() const {

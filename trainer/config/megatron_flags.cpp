@@ -88,7 +88,8 @@ std::span<const KnownFlag> flags_not_supported() {
   static constexpr std::string_view kShared =
       "give --sequence-parallel, with which ranks share what is kept of a layer";
   static constexpr std::string_view kPrecision = "use --bf16 or --fp16, or neither for fp32";
-  static constexpr std::string_view kShape = "the model is GPT-2's or LLaMA's";
+  static constexpr std::string_view kShape =
+      "residuals are those before the norm: leave the flag out";
   static constexpr std::string_view kRotary = "rotary positions are not scaled: leave the flag out";
   static constexpr std::string_view kProfile =
       "give --profile-steps FIRST:LAST, which profiles every rank";

@@ -62,6 +62,7 @@ ModelShape model_shape(const Config& config, int64_t vocab_size) {
   shape.glu = config.glu();
   shape.has_embedding_norm = config.embed_layernorm;
   shape.has_position_table = config.has_position_table();
+  shape.has_alibi = config.has_alibi();
   shape.rotary_size = config.rotary_size();
   shape.rotary_base = config.rotary_base;
   shape.rotary_interleaved = config.rotary_interleaved;

@@ -26,6 +26,7 @@ struct ModelShape {
   Glu glu = Glu::kNone;             // in place of GELU: fc1 then makes gate and up, 2F numbers
   bool has_embedding_norm = false;  // a LayerNorm of the word embedding
   bool has_position_table = true;   // learned positions
+  bool has_alibi = false;           // scores sink with the distance (ALiBi)
   int64_t rotary_size = 0;          // elements of a head that rotary positions turn; 0: none
   double rotary_base = 10000;
   bool rotary_interleaved = false;  // pairs of neighbours instead of halves

@@ -19,7 +19,7 @@ void visit_options(C& c, Visitor& v) {
   v("kv-channels", c.kv_channels, "head size (default: hidden-size / num-attention-heads)");
   v("seq-length", c.seq_length, "tokens per sample");
   v("max-position-embeddings", c.max_position_embeddings,
-    "rows of the position table, >= seq-length; not needed with rope or none");
+    "rows of the position table, >= seq-length; not needed with rope, alibi or none");
   v("make-vocab-size-divisible-by", c.make_vocab_size_divisible_by,
     "the vocabulary is padded to a multiple of this");
   v("pad-vocab-size-to", c.pad_vocab_size_to, "exact padded vocabulary size");
@@ -33,7 +33,7 @@ void visit_options(C& c, Visitor& v) {
   v("glu-activation", c.glu_activation,
     "the same by another activation, and with the default width: swiglu, geglu, reglu or liglu");
   v("position-embedding-type", c.position_embedding_type,
-    "learned_absolute (absolute), rope (rotary) or none");
+    "learned_absolute (absolute), rope (rotary), alibi or none");
   v("use-rotary-position-embeddings", c.use_rotary_position_embeddings,
     "as --position-embedding-type rope");
   v("rotary-base", c.rotary_base, "base of the rotary frequencies");

@@ -17,10 +17,15 @@ void check_llamas_options(const Config& c, ProblemList& p) {
            "--swiglu makes the feed-forward size of --hidden-size {} 0; give --ffn-hidden-size",
            c.hidden_size);
   const std::string& type = c.position_embedding_type;
-  p.add_if(type != "learned_absolute" && type != "absolute" && type != "none" && type != "rope" &&
-               type != "rotary",
-           "--position-embedding-type {} is none of learned_absolute, absolute, rope, rotary, none",
-           type);
+  p.add_if(
+      type != "learned_absolute" && type != "absolute" && type != "none" && type != "rope" &&
+          type != "rotary" && type != "alibi",
+      "--position-embedding-type {} is none of learned_absolute, absolute, rope, rotary, alibi, "
+      "none",
+      type);
+  p.add_if(
+      c.use_rotary_position_embeddings && type == "alibi",
+      "--use-rotary-position-embeddings and --position-embedding-type alibi exclude each other");
   p.add_if(!(c.rotary_base > 1), "--rotary-base must be above 1 (got {})", c.rotary_base);
   const bool is_share = c.rotary_percent > 0 && c.rotary_percent <= 1;
   p.add_if(!is_share, "--rotary-percent must be in (0, 1] (got {})", c.rotary_percent);

@@ -1,7 +1,8 @@
 // What becomes of queries, keys and values between their product and attention: rotary positions,
-// and groups of queries that share a key and a value.
+// and groups of queries that share a key and a value; and the slopes of ALiBi.
 #include <cmath>
 
+#include "trainer/model/alibi.h"
 #include "trainer/model/model.h"
 
 namespace weft {
@@ -23,6 +24,13 @@ void Model::fill_angles() {
     }
   }
   backend_.copy(angles_.data(), values.data(), angles_.num_bytes(), Stream::kCompute);
+}
+
+void Model::fill_slopes() {
+  if (slopes_.empty()) return;
+  const std::vector<float> slopes = alibi_slopes(shape_.num_heads);
+  backend_.copy(slopes_.data(), slopes.data() + own_heads().first, slopes_.num_bytes(),
+                Stream::kCompute);
 }
 
 void Model::rotate(Tensor qkv, const MicroBatch& batch, bool inverse) {

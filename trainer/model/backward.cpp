@@ -147,6 +147,7 @@ void Model::backward_layer(int64_t i, const MicroBatch& batch, bool accumulate) 
                                .kept = a.kept,
                                .qkv = expanded(a.qkv),
                                .document_bounds = attention_documents(batch),
+                               .slopes = slopes_,
                                .scale = attention_scale(),
                                .dropout_p = shape_.attention_dropout});
   if (shares_keys) backend_.sum_groups(dqkv, dexpanded_);

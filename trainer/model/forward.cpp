@@ -65,6 +65,7 @@ void Model::forward_layer(int64_t i, const Branch& in, const MicroBatch& batch, 
        .kept = a.kept,
        .qkv = expanded(a.qkv),
        .document_bounds = attention_documents(batch),
+       .slopes = slopes_,
        .scale = attention_scale(),
        .heads = own_heads(),
        .dropout = training ? attention_dropout(batch, chunk().first_layer + i) : Dropout{}});

@@ -30,6 +30,10 @@ void check_shape(const ModelShape& shape, DeviceKind device) {
                                 " on CUDA: attention is built for 64, 96 and 128; "
                                 "choose the number of heads accordingly, or --device cpu");
   }
+  if (device == DeviceKind::kCuda && shape.has_alibi) {
+    throw std::invalid_argument(
+        "model: ALiBi on CUDA: attention is not built for it; --device cpu has it");
+  }
   if (device == DeviceKind::kCuda && shape.rotary_size % 16 != 0) {
     throw std::invalid_argument("model: rotary positions of " + std::to_string(shape.rotary_size) +
                                 " elements of a head on CUDA: kernels turn multiples of 16; change "
@@ -201,6 +205,7 @@ void Model::for_each_buffer(const Add& add) {
       add(scratch, "expanded qkv", &expanded_, x, {B, T, heads_, 3, D});
       add(scratch, "expanded dqkv", &dexpanded_, x, {B, T, heads_, 3, D});
     }
+    if (shape_.has_alibi) add(scratch, "ALiBi slopes", &slopes_, f, {heads_});
     if (shape_.rotary_size > 0)
       add(scratch, "rotary angles", &angles_, f, {planned_length_, 2, shape_.rotary_size / 2});
   }
@@ -291,6 +296,7 @@ void Model::bind(const ParameterTable& table, Tensor parameters, Tensor gradient
   rows_gathered_ = backend_.create_event();
   summed_ = backend_.create_event();
   fill_angles();
+  fill_slopes();
   for (Part& part : parts_) {
     part.weights = ModelParameters(table, part.chunk, parameters);
     part.gradients = ModelParameters(table, part.chunk, gradients);

@@ -178,6 +178,7 @@ class Model {
   // share them expanded_, which the next call overwrites.
   Tensor expanded(Tensor qkv);
   void fill_angles();  // of rotary positions
+  void fill_slopes();  // of ALiBi, those of this rank's heads
   Heads own_heads() const { return {layout_.tp_rank * heads_, shape_.num_heads}; }
   float attention_scale() const { return 1.0F / std::sqrt(static_cast<float>(shape_.head_size)); }
   int64_t first_word() const { return layout_.tp_rank * vocab_rows_; }
@@ -306,6 +307,7 @@ class Model {
   Tensor dwide_;                 // (N, max(qkv_size_, fc1_size_)) gradient of fc1's or qkv's output
   Tensor dglu_;                  // (N,F/tp) gradient of a gated linear unit's output
   Tensor angles_;                // (T,2,P) fp32 of rotary positions, for the T of the buffers
+  Tensor slopes_;                // (H/tp) fp32 of ALiBi
   Tensor expanded_, dexpanded_;  // (B,T,H/tp,3,D) where queries share keys and values
 };
 

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Makes gpt.golden, llama.golden and tr8.golden (bigscience's 104B): a small model's logits, loss, gradients and 20 AdamW steps, by PyTorch on the CPU in fp32.
+"""Makes gpt.golden, llama.golden, bloom.golden and tr8.golden (bigscience's 104B): a small model's logits, loss, gradients and 20 AdamW steps, by PyTorch on the CPU in fp32.
 
     python3 tests/golden/trainer/make_golden.py gpt tests/golden/trainer/gpt.golden      # needs torch and numpy
     python3 tests/golden/trainer/make_golden.py llama tests/golden/trainer/llama.golden
+    python3 tests/golden/trainer/make_golden.py bloom tests/golden/trainer/bloom.golden
     python3 tests/golden/trainer/make_golden.py tr8 tests/golden/trainer/tr8.golden
 
 The models are written out in plain PyTorch, in Megatron's parameter names and layouts (weights [out, in], QKV rows per head
 [query, key, value], or per group [queries, key, value]; fc1 of a gated linear unit [gate, up]). Weights and tokens are not stored: both sides draw them from the generator below. H * D differs from C on
 purpose, so that no size can stand in for another; D = 64 so that the GPU's attention runs the same file.
 """
+import math
 import platform
 import sys
 
@@ -22,6 +24,8 @@ SHAPES = dict(
     llama=dict(num_layers=2, hidden_size=16, num_heads=4, head_size=64, ffn_size=40, seq_length=16, vocab_size=64,
                micro_batch_size=2, num_micro_batches=2, num_steps=20,
                uses_rms_norm=1, unties_head=1, has_biases=0, is_swiglu=1, rotary_base=10000, num_query_groups=2),
+    bloom=dict(num_layers=2, hidden_size=16, num_heads=3, head_size=64, ffn_size=24, seq_length=12, vocab_size=48,
+               micro_batch_size=2, num_micro_batches=2, num_steps=20, has_embedding_norm=1, has_alibi=1),
     tr8=dict(num_layers=2, hidden_size=16, num_heads=2, head_size=64, ffn_size=24, seq_length=12, vocab_size=48,
              micro_batch_size=2, num_micro_batches=2, num_steps=20, has_embedding_norm=1))
 NAME = sys.argv[1]
@@ -29,6 +33,7 @@ SHAPE = SHAPES[NAME]
 RMS_NORM, UNTIED, BIASES = SHAPE.get('uses_rms_norm', 0), SHAPE.get('unties_head', 0), SHAPE.get('has_biases', 1)
 SWIGLU, ROTARY_BASE, GROUPS = SHAPE.get('is_swiglu', 0), SHAPE.get('rotary_base', 0), SHAPE.get('num_query_groups', SHAPE['num_heads'])
 EMBEDDING_NORM = SHAPE.get('has_embedding_norm', 0)
+ALIBI = SHAPE.get('has_alibi', 0)
 OPTIMIZER = dict(lr=1e-3, beta1=0.9, beta2=0.95, eps=1e-8, weight_decay=0.1, clip_grad=0.5)
 L, C, H, D, FF, T, V = (SHAPE[k] for k in (
     'num_layers', 'hidden_size', 'num_heads', 'head_size', 'ffn_size', 'seq_length', 'vocab_size'))
@@ -65,7 +70,7 @@ def parameters():
     p = {'embedding.word_embeddings.weight': (V, C)}
     if EMBEDDING_NORM:
         p |= {'embedding.word_embeddings_layernorm.weight': (C,), 'embedding.word_embeddings_layernorm.bias': (C,)}
-    if not ROTARY_BASE:
+    if not ROTARY_BASE and not ALIBI:
         p['embedding.position_embeddings.weight'] = (T, C)
     qkv, fc1 = (H + 2 * GROUPS) * D, (2 if SWIGLU else 1) * FF
     for i in range(L):
@@ -104,6 +109,21 @@ def rotate(x):
     return torch.cat((a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()), dim=-1)
 
 
+def alibi_slopes(n):
+    """As in the authors' code (Press et al. 2022, arXiv:2108.12409)."""
+    below = 2**int(math.log2(n))
+    slopes = [2 ** (-8 * (i + 1) / below) for i in range(below)]
+    return slopes if below == n else slopes + alibi_slopes(2 * below)[0::2][:n - below]
+
+
+def distances():
+    """What ALiBi adds to the scores (H, T, T)."""
+    if not ALIBI:
+        return 0
+    positions = torch.arange(T)
+    return torch.tensor(alibi_slopes(H))[:, None, None] * (positions[None, :] - positions[:, None])
+
+
 def activation(y):
     if not SWIGLU:
         return F.gelu(y, approximate='tanh')
@@ -115,7 +135,7 @@ def logits_of(p, ids):
     x = p['embedding.word_embeddings.weight'][ids]
     if EMBEDDING_NORM:
         x = norm(x, p, 'embedding.word_embeddings_layernorm')
-    if not ROTARY_BASE:
+    if not ROTARY_BASE and not ALIBI:
         x = x + p['embedding.position_embeddings.weight']
     causal = torch.tril(torch.ones(T, T, dtype=torch.bool))
     for i in range(L):
@@ -124,7 +144,7 @@ def logits_of(p, ids):
         groups = qkv.view(-1, T, GROUPS, H // GROUPS + 2, D).permute(0, 2, 3, 1, 4)  # (B, G, R + 2, T, D)
         q, k, v = groups[:, :, :-2], groups[:, :, -2:-1].expand(-1, -1, H // GROUPS, -1, -1), groups[:, :, -1:]
         q, k, v = (rotate(q).flatten(1, 2), rotate(k).flatten(1, 2), v.expand_as(k).flatten(1, 2))
-        scores = (q @ k.transpose(-1, -2) / D**0.5).masked_fill(~causal, float('-inf'))
+        scores = (q @ k.transpose(-1, -2) / D**0.5 + distances()).masked_fill(~causal, float('-inf'))
         att = (scores.softmax(-1) @ v).transpose(1, 2).reshape(-1, T, H * D)
         x = x + linear(att, w, 'self_attention.linear_proj')
         y = linear(norm(x, w, 'pre_mlp_layernorm'), w, 'mlp.linear_fc1')

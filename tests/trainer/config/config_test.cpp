@@ -154,13 +154,13 @@ TEST(Config, MegatronFlagsThatAreNotBuiltAreRefused) {
   EXPECT_THAT(
       problems_of(kGood +
                   "--fp8-format hybrid --checkpoint-in-cpu --pipeline-model-parallel-size 2 "
-                  "--position-embedding-type alibi --dataloader-type external"),
+                  "--position-embedding-type t5 --dataloader-type external"),
       testing::UnorderedElementsAre(
           "--fp8-format is not supported yet: use --bf16 or --fp16, or neither for fp32",
           HasSubstr("--checkpoint-in-cpu is not supported yet"),
           "the number of ranks, 1, is not a multiple of --tensor-model-parallel-size 1 times "
           "--pipeline-model-parallel-size 2; start a multiple of 2 (mpirun -n 2 ...)",
-          "--position-embedding-type alibi is none of learned_absolute, absolute, rope, rotary, none",
+          "--position-embedding-type t5 is none of learned_absolute, absolute, rope, rotary, alibi, none",
           "--dataloader-type external is none of single, cyclic"));
 }
 
@@ -568,14 +568,17 @@ TEST(Config, SwigluTakesMegatronsFeedForwardSize) {
               ElementsAre(HasSubstr("--swiglu makes the feed-forward size of --hidden-size 16 0")));
 }
 
-TEST(Config, RotaryPositionsNeedNoTable) {
+TEST(Config, PositionsThatAreNotLearnedNeedNoTable) {
   std::string without_table = kGood;
   const std::string table = "--max-position-embeddings 16 ";
   without_table.erase(without_table.find(table), table.size());
   EXPECT_THAT(problems_of(without_table),
               ElementsAre(HasSubstr("--max-position-embeddings is required")));
-  for (const std::string type : {"rope", "rotary", "none"})
+  for (const std::string type : {"rope", "rotary", "alibi", "none"})
     EXPECT_THAT(problems_of(without_table + "--position-embedding-type " + type), IsEmpty());
+  EXPECT_THAT(problems_of(without_table +
+                          "--position-embedding-type alibi --use-rotary-position-embeddings"),
+              ElementsAre(HasSubstr("exclude each other")));
 }
 
 TEST(Config, VocabularyIsPaddedAsMegatronDoes) {

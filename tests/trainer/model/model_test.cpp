@@ -89,6 +89,19 @@ TEST(ModelGradients, MatchFiniteDifferencesWithALayerNormOfTheEmbedding) {
   }
 }
 
+#ifndef WEFT_TEST_CUDA  // attention on CUDA has no ALiBi
+TEST(ModelGradients, MatchFiniteDifferencesWithAlibi) {
+  for (const bool has_documents : {false, true}) {
+    TrainerOptions options = small_options_with_dropout();
+    options.shape.has_position_table = false;
+    options.shape.has_alibi = true;
+    options.shape.masks_other_documents = has_documents;
+    options.shape.init_method_std = 0.2;
+    check_gradients(options);
+  }
+}
+#endif
+
 // ReLU's corner shows in steps that are large enough for fp32 losses; the operation's own test has it.
 TEST(ModelGradients, MatchFiniteDifferencesWithGatedLinearUnits) {
   for (const Glu glu : {Glu::kSwiglu, Glu::kGeglu, Glu::kLiglu}) {

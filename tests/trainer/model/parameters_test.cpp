@@ -113,6 +113,14 @@ TEST(Parameters, ALayerNormOfTheEmbeddingIsOnTheFirstStage) {
   }
 }
 
+// The model card of huggingface.co/bigscience/bloom counts them.
+TEST(Parameters, SizeOfBloom) {
+  ModelShape shape = gpt(70, 14336, 112, 2048, 250880);
+  shape.has_position_table = false;
+  shape.has_alibi = shape.has_embedding_norm = true;
+  EXPECT_EQ(shape.num_parameters(), 176247271424);
+}
+
 // LLaMA-2 7B and LLaMA-3 8B have 6,738,415,616 and 8,030,261,248 parameters.
 TEST(Parameters, SizesOfLlama) {
   ModelShape shape = gpt(32, 4096, 32, 4096, 32000);

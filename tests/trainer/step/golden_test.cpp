@@ -111,6 +111,10 @@ class GoldenModel : public testing::TestWithParam<std::string> {
     shape.micro_batch_size = golden_.integer("micro_batch_size");
     if (golden_.has("is_swiglu", false)) shape.glu = Glu::kSwiglu;
     shape.has_embedding_norm = golden_.has("has_embedding_norm", false);
+    if (golden_.has("has_alibi", false)) {
+      shape.has_position_table = false;
+      shape.has_alibi = true;
+    }
     if (golden_.has("rotary_base", false)) {
       shape.has_position_table = false;
       shape.rotary_size = shape.head_size;
@@ -194,8 +198,13 @@ TEST_P(GoldenModel, TwentyStepsOfAdamW) {
   RecordProperty("worst_relative_error_times_1e9", static_cast<int>(worst_ * 1e9));
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, GoldenModel, testing::Values("gpt", "llama", "tr8"),
-                         [](const auto& test) { return test.param; });
+// Attention on CUDA has no ALiBi.
+#ifdef WEFT_TEST_CUDA
+const auto kModels = testing::Values("gpt", "llama", "tr8");
+#else
+const auto kModels = testing::Values("gpt", "llama", "tr8", "bloom");
+#endif
+INSTANTIATE_TEST_SUITE_P(Of, GoldenModel, kModels, [](const auto& test) { return test.param; });
 
 }  // namespace
 }  // namespace weft

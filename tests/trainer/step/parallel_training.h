@@ -40,7 +40,7 @@ struct Variant {
   Gelu gelu = Gelu::kTanh;
   Glu glu = Glu::kNone;
   bool has_embedding_norm = false;
-  bool has_rotary_positions = false;  // in place of the table
+  bool has_rotary_positions = false, has_alibi = false;  // in place of the table
   int64_t num_query_groups = 0;
   bool uses_rms_norm = false;
   bool unties_head = false, has_biases = true, has_qkv_bias = true;
@@ -75,6 +75,7 @@ struct Variant {
            std::to_string(clip_grad) + (gelu == Gelu::kErf ? " erf" : "") +
            (glu == Glu::kNone ? "" : " GLU " + std::to_string(static_cast<int>(glu))) +
            (has_embedding_norm ? " embedding-norm" : "") + (has_rotary_positions ? " rotary" : "") +
+           (has_alibi ? " ALiBi" : "") +
            (num_query_groups > 0 ? " groups " + std::to_string(num_query_groups) : "") +
            (uses_rms_norm ? " RMSNorm" : "") + (unties_head ? " untied" : "") +
            (has_biases ? "" : " no-biases") + (has_qkv_bias ? "" : " no-qkv-bias") +
@@ -90,7 +91,8 @@ struct Variant {
     options.shape.gelu = gelu;
     options.shape.glu = glu;
     options.shape.has_embedding_norm = has_embedding_norm;
-    options.shape.has_position_table = !has_rotary_positions;
+    options.shape.has_position_table = !has_rotary_positions && !has_alibi;
+    options.shape.has_alibi = has_alibi;
     options.shape.rotary_size = has_rotary_positions ? head_size : 0;
     options.shape.num_query_groups = num_query_groups;
     options.shape.uses_rms_norm = uses_rms_norm;

@@ -78,6 +78,7 @@ Variant any_variant(Chooser& choose) {
   v.glu = choose.of({Glu::kNone, Glu::kNone, Glu::kSwiglu, Glu::kGeglu});
   v.has_embedding_norm = choose.of({false, true});
   v.has_rotary_positions = choose.of({false, true});
+  v.has_alibi = choose.of({false, true}) && !v.has_rotary_positions;
   v.num_query_groups = choose.of({int64_t{0}, int64_t{4}});
   v.uses_rms_norm = choose.of({false, true});
   v.unties_head = choose.of({false, true});

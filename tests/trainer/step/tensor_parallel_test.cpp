@@ -108,6 +108,28 @@ TEST(TensorParallel, ALayerNormOfTheEmbeddingIsThatOfOneRank) {
   }
 }
 
+// Twelve heads: ranks have slopes of both series, by their heads' numbers in the whole model.
+Variant bloom(const Topology& topology) {
+  return {.topology = topology,
+          .micro_batch_size = 2,
+          .num_heads = 12,
+          .head_size = 8,
+          .has_embedding_norm = true,
+          .has_alibi = true};
+}
+
+TEST(TensorParallel, BloomsShapeIsThatOfOneRank) {
+  const Outcome one = train(bloom({}));
+  EXPECT_LT(one.steps.back().loss, one.steps.front().loss);
+  for (const bool sp : {false, true}) {
+    expect_same_model(bloom(tp(4, 1, sp)), one);
+    expect_same_model(bloom({.tp_size = 2, .pp_size = 2, .sequence_parallel = sp}), one);
+  }
+  Variant sharded = bloom(tp(2, 2, true));
+  sharded.shards_optimizer = true;
+  expect_same_model(sharded, one);
+}
+
 TEST(TensorParallel, ShardedOptimizersAndBucketsChangeRoundingOnly) {
   const Outcome one = train({});
   for (const bool sp : {false, true}) {
