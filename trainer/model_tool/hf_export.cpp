@@ -1,5 +1,3 @@
-#include <charconv>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -12,6 +10,7 @@
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/data/json_file.h"
 #include "trainer/data/run_vocabulary.h"
+#include "trainer/model_tool/hf_config.h"
 #include "trainer/model_tool/hf_gpt2.h"
 #include "trainer/model_tool/hf_layout.h"
 
@@ -20,72 +19,6 @@ namespace weft {
 namespace fs = std::filesystem;
 
 namespace {
-
-// Returns the shortest decimal number that is `value` in fp32: 1e-05, not 9.999999747378752e-06.
-double as_written(float value) {
-  char text[32];
-  *std::to_chars(text, text + sizeof text - 1, value).ptr = '\0';
-  return std::strtod(text, nullptr);
-}
-
-const char* type_name(DType dtype) {
-  if (dtype == DType::kFloat16) return "float16";
-  return dtype == DType::kFloat32 ? "float32" : "bfloat16";
-}
-
-// Returns config.json [transformers, configuration_llama.py], with rope_theta where all versions of
-// transformers find it.
-std::string llama_config_json(const ModelShape& shape, DType dtype, int64_t end_of_document) {
-  const nlohmann::ordered_json config = {{"architectures", {"LlamaForCausalLM"}},
-                                         {"model_type", "llama"},
-                                         {"hidden_act", "silu"},
-                                         {"vocab_size", shape.vocab_size},
-                                         {"max_position_embeddings", shape.max_positions},
-                                         {"hidden_size", shape.hidden_size},
-                                         {"intermediate_size", shape.ffn_size},
-                                         {"num_hidden_layers", shape.num_layers},
-                                         {"num_attention_heads", shape.num_heads},
-                                         {"num_key_value_heads", shape.num_groups()},
-                                         {"head_dim", shape.head_size},
-                                         {"rms_norm_eps", as_written(shape.layernorm_epsilon)},
-                                         {"rope_theta", shape.rotary_base},
-                                         {"attention_bias", false},
-                                         {"mlp_bias", false},
-                                         {"initializer_range", 0.02},
-                                         {"tie_word_embeddings", !shape.unties_head},
-                                         {"bos_token_id", end_of_document},
-                                         {"eos_token_id", end_of_document},
-                                         {"torch_dtype", type_name(dtype)}};
-  return config.dump(2) + "\n";
-}
-
-// Returns config.json [transformers, configuration_gpt2.py]. The dropout of training is no part of
-// the model, so the file has transformers' default of 0.1.
-std::string config_json(const ModelShape& shape, DType dtype, int64_t end_of_document) {
-  if (is_llama(shape)) return llama_config_json(shape, dtype, end_of_document);
-  const nlohmann::ordered_json config = {
-      {"architectures", {"GPT2LMHeadModel"}},
-      {"model_type", "gpt2"},
-      {"activation_function", shape.gelu == Gelu::kTanh ? "gelu_new" : "gelu"},
-      {"vocab_size", shape.vocab_size},
-      {"n_positions", shape.max_positions},
-      {"n_ctx", shape.max_positions},
-      {"n_embd", shape.hidden_size},
-      {"n_layer", shape.num_layers},
-      {"n_head", shape.num_heads},
-      {"n_inner", shape.ffn_size},
-      {"layer_norm_epsilon", as_written(shape.layernorm_epsilon)},
-      {"resid_pdrop", 0.1},
-      {"embd_pdrop", 0.1},
-      {"attn_pdrop", 0.1},
-      {"initializer_range", 0.02},
-      {"scale_attn_weights", true},
-      {"tie_word_embeddings", !shape.unties_head},
-      {"bos_token_id", end_of_document},
-      {"eos_token_id", end_of_document},
-      {"torch_dtype", type_name(dtype)}};
-  return config.dump(2) + "\n";
-}
 
 // The token of a vocab.json that has this id; "<|endoftext|>" where none has.
 std::string token_with_id(const fs::path& vocab_file, int64_t id) {
@@ -212,7 +145,7 @@ std::pair<fs::path, fs::path> find_tokenizer_files(const CheckpointInfo& checkpo
 void export_hf_gpt2(const HfExport& options) {
   const CheckpointInfo info = read_checkpoint_info(options.load, options.iteration);
   const ModelShape shape = shape_from(info.architecture);
-  is_llama(shape);  // throws for a model that no format of theirs holds, before anything is written
+  hf_model(shape);  // throws for a model that no format of theirs holds, before anything is written
   check_vocabulary(options, info.data.vocabulary, shape.vocab_size);
   make_room(options);
   // Checkpoints of versions that did not save the token were made with GPT-2's vocabulary or one like it,
@@ -229,7 +162,7 @@ void export_hf_gpt2(const HfExport& options) {
   }
   write_weights(options, shape, options.output / "model.safetensors");
   write_file_atomically(options.output / "config.json",
-                        config_json(shape, options.dtype, end_of_document));
+                        hf_config_json(shape, options.dtype, end_of_document));
 }
 
 }  // namespace weft

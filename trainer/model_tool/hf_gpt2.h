@@ -1,10 +1,11 @@
-// Hugging Face folders of GPT-2 and LLaMA: config.json, model.safetensors, tokenizer files.
-// [transformers, models/gpt2/modeling_gpt2.py, models/llama/modeling_llama.py]
+// Hugging Face folders of GPT-2, LLaMA and BLOOM: config.json, model.safetensors, tokenizer files.
+// [transformers, models/gpt2/modeling_gpt2.py, models/llama/modeling_llama.py,
+// models/bloom/modeling_bloom.py]
 //
 // GPT-2's linear layers (Conv1D) store [in, out], and the columns of qkv are all queries, then all
 // keys, then all values. LLaMA's store [out, in], with matrices of their own for queries, keys, values,
 // gate and up. Ours store [out, in] as Megatron does, and the rows of qkv are ordered per head or group
-// [queries, key, value]. Their embeddings have no padding rows.
+// [queries, key, value]; BLOOM's, which Megatron trained, do, too. Their embeddings have no padding rows.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,7 @@ struct HfExport {
   DType dtype = DType::kFloat32;
 };
 // Writes the folder; every file is complete or absent. Throws std::runtime_error for a checkpoint
-// that is damaged or neither's, std::invalid_argument for a folder that holds files already and for
+// that is damaged or none's, std::invalid_argument for a folder that holds files already and for
 // a tokenizer that is not the one of the model's data, std::system_error where files cannot be read
 // or written.
 void export_hf_gpt2(const HfExport& options);

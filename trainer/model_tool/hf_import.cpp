@@ -16,6 +16,7 @@
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/data/json_file.h"
+#include "trainer/model_tool/hf_config.h"
 #include "trainer/model_tool/hf_gpt2.h"
 #include "trainer/model_tool/hf_layout.h"
 
@@ -26,112 +27,6 @@ namespace fs = std::filesystem;
 namespace {
 
 using Json = nlohmann::json;
-
-// Reads what no other part of config.json contradicts: the frequencies of rotary positions, unscaled.
-// Newer versions of transformers write them as an object.
-template <typename Fail>
-double rotary_base_of(const Json& config, const Fail& fail) {
-  for (const char* name : {"rope_scaling", "rope_parameters"}) {
-    const auto found = config.find(name);
-    if (found == config.end() || found->is_null()) continue;
-    const std::string type = found->value("rope_type", found->value("type", "default"));
-    if (type != "default") fail(std::string(name) + " of type " + type + " is not built");
-    if (found->contains("rope_theta")) return found->at("rope_theta").get<double>();
-  }
-  return config.value("rope_theta", 10000.0);
-}
-
-// [transformers, models/llama/configuration_llama.py]
-template <typename Fail, typename Integer>
-ModelShape shape_of_llama(const Json& config, const Fail& fail, const Integer& integer,
-                          int64_t divisor) {
-  for (const char* unsupported : {"attention_bias", "mlp_bias"}) {
-    if (config.value(unsupported, false))
-      fail(std::string(unsupported) + " is true: LLaMA's biases are not built");
-  }
-  const std::string activation = config.value("hidden_act", "silu");
-  if (activation != "silu") fail("hidden_act " + activation + " is not built");
-  ModelShape shape;
-  shape.unties_head = !config.value("tie_word_embeddings", false);
-  shape.uses_rms_norm = true;
-  shape.has_biases = shape.has_qkv_bias = shape.has_position_table = false;
-  shape.glu = Glu::kSwiglu;
-  shape.hidden_size = integer("hidden_size", 0);
-  shape.num_layers = integer("num_hidden_layers", 0);
-  if (shape.num_layers > 1 << 16) fail("num_hidden_layers is above 65536");
-  shape.num_heads = integer("num_attention_heads", 0);
-  const int64_t groups = integer("num_key_value_heads", shape.num_heads);
-  if (shape.num_heads % groups != 0)
-    fail("num_attention_heads is not a multiple of num_key_value_heads");
-  if (groups != shape.num_heads) shape.num_query_groups = groups;
-  if (!config.contains("head_dim") && shape.hidden_size % shape.num_heads != 0)
-    fail("hidden_size is not a multiple of num_attention_heads");
-  shape.head_size = integer("head_dim", std::max<int64_t>(1, shape.hidden_size / shape.num_heads));
-  if (shape.head_size % 2 != 0) fail("head_dim is odd, and rotary positions turn pairs");
-  shape.rotary_size = shape.head_size;
-  shape.rotary_base = rotary_base_of(config, fail);
-  if (!(shape.rotary_base > 1)) fail("rope_theta is not above 1");
-  shape.ffn_size = integer("intermediate_size", 0);
-  shape.max_positions = shape.seq_length = integer("max_position_embeddings", 2048);
-  shape.vocab_size = integer("vocab_size", 0);
-  shape.padded_vocab_size = (shape.vocab_size + divisor - 1) / divisor * divisor;
-  shape.layernorm_epsilon = config.value("rms_norm_eps", 1e-6F);
-  if (!(shape.layernorm_epsilon > 0)) fail("rms_norm_eps is not positive");
-  return shape;
-}
-
-ModelShape shape_of(const Json& config, const fs::path& path, int64_t divisor) {
-  const auto fail = [&](const std::string& why) {
-    throw std::runtime_error(path.string() + ": " + why);
-  };
-  const auto integer = [&](const char* name, int64_t fallback) {
-    const auto found = config.find(name);
-    if (found == config.end() || found->is_null()) {
-      if (fallback <= 0) fail(std::string("has no field ") + name);
-      return fallback;
-    }
-    // No model has more, and products of such numbers do not overflow.
-    constexpr int64_t kLimit = 1 << 24;
-    if (!found->is_number_integer() || found->get<int64_t>() <= 0 ||
-        found->get<int64_t>() > kLimit) {
-      fail(std::string(name) + " is no integer from 1 to " + std::to_string(kLimit));
-    }
-    return found->get<int64_t>();
-  };
-  const std::string type = config.value("model_type", "not given");
-  if (type == "llama") return shape_of_llama(config, fail, integer, divisor);
-  if (type != "gpt2") fail("model_type is " + type + ", only gpt2 and llama can be imported");
-  for (const char* unsupported :
-       {"scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "add_cross_attention"}) {
-    if (config.value(unsupported, false))
-      fail(std::string(unsupported) + " is true: this variant is not GPT-2 as Weft trains it");
-  }
-  if (!config.value("scale_attn_weights", true))
-    fail("scale_attn_weights is false: this variant is not GPT-2 as Weft trains it");
-  ModelShape shape;
-  shape.unties_head = !config.value("tie_word_embeddings", true);
-  shape.hidden_size = integer("n_embd", 0);
-  shape.num_layers = integer("n_layer", 0);
-  if (shape.num_layers > 1 << 16) fail("n_layer is above 65536");
-  shape.num_heads = integer("n_head", 0);
-  if (shape.hidden_size % shape.num_heads != 0) fail("n_embd is not a multiple of n_head");
-  shape.head_size = shape.hidden_size / shape.num_heads;
-  shape.ffn_size = integer("n_inner", 4 * shape.hidden_size);
-  shape.max_positions = shape.seq_length = integer("n_positions", 0);
-  shape.vocab_size = integer("vocab_size", 0);
-  shape.padded_vocab_size = (shape.vocab_size + divisor - 1) / divisor * divisor;
-  shape.layernorm_epsilon = config.value("layer_norm_epsilon", 1e-5F);
-  if (!(shape.layernorm_epsilon > 0)) fail("layer_norm_epsilon is not positive");
-  const std::string activation = config.value("activation_function", "gelu_new");
-  if (activation == "gelu_new" || activation == "gelu_fast" || activation == "gelu_pytorch_tanh") {
-    shape.gelu = Gelu::kTanh;
-  } else if (activation == "gelu") {
-    shape.gelu = Gelu::kErf;
-  } else {
-    fail("activation_function " + activation + " is not built");
-  }
-  return shape;
-}
 
 // The weights of a folder, which are one file or shards with an index.
 class HfWeights {
@@ -244,7 +139,8 @@ RunVocabulary vocabulary_of(const fs::path& folder, const Json& config, int64_t 
 void import_folder(const HfImport& options) {
   const fs::path config_path = options.input / "config.json";
   const Json config = read_json_file(config_path);
-  const ModelShape shape = shape_of(config, config_path, options.make_vocab_size_divisible_by);
+  const ModelShape shape =
+      shape_from_hf_config(config, config_path, options.make_vocab_size_divisible_by);
   const HfWeights weights(options.input, hf_prefix(shape));
   check_tied_head(weights, shape, config_path);
   const ParameterTable table(shape, {});

@@ -5,30 +5,49 @@
 
 namespace weft {
 
-bool is_llama(const ModelShape& shape) {
+HfModel hf_model(const ModelShape& shape) {
+  const bool has_blooms_part = shape.has_alibi || shape.has_embedding_norm;
   const bool has_llamas_part = shape.uses_rms_norm || shape.glu != Glu::kNone ||
-                               !shape.has_position_table || shape.num_query_groups > 0;
+                               shape.num_query_groups > 0 ||
+                               (!shape.has_position_table && !shape.has_alibi);
   std::string in_the_way;
   const auto check = [&](bool fits, const char* what) {
     if (!fits) in_the_way += (in_the_way.empty() ? "" : ", ") + std::string(what);
   };
-  if (!has_llamas_part) {
+  const auto finish = [&](HfModel model, const char* name) {
+    if (in_the_way.empty()) return model;
+    throw std::runtime_error(std::string("Hugging Face's ") + name +
+                             " cannot hold this model, which has " + in_the_way);
+  };
+  const bool has_own_head_size = shape.num_heads * shape.head_size != shape.hidden_size;
+  if (has_blooms_part) {
+    check(shape.has_alibi, "no --position-embedding-type alibi");
+    check(shape.has_embedding_norm, "no --embed-layernorm");
+    check(!shape.uses_rms_norm, "--normalization RMSNorm");
+    check(shape.glu == Glu::kNone, "a gated linear unit");
+    check(shape.gelu == Gelu::kTanh, "GELU by erf (--no-bias-gelu-fusion)");
+    check(shape.num_query_groups == 0, "--group-query-attention");
     check(shape.has_biases, "no biases (--disable-bias-linear)");
-    check(shape.num_heads * shape.head_size == shape.hidden_size, "a head size of its own");
-  } else {
+    check(!has_own_head_size, "a head size of its own");
+    check(shape.ffn_size == 4 * shape.hidden_size,
+          "a feed-forward size that is not 4 * hidden size");
+    return finish(HfModel::kBloom, "BLOOM");
+  }
+  if (has_llamas_part) {
     check(!shape.has_qkv_bias, "biases (no --disable-bias-linear, or --add-qkv-bias)");
     check(shape.uses_rms_norm, "LayerNorms (no --normalization RMSNorm)");
     check(shape.glu == Glu::kSwiglu, "no --swiglu");
     check(shape.rotary_size == shape.head_size && !shape.rotary_interleaved,
           "no --position-embedding-type rope of whole heads and halves");
+    return finish(HfModel::kLlama, "LLaMA");
   }
-  if (in_the_way.empty()) return has_llamas_part;
-  throw std::runtime_error(std::string("Hugging Face's ") + (has_llamas_part ? "LLaMA" : "GPT-2") +
-                           " cannot hold this model, which has " + in_the_way);
+  check(shape.has_biases, "no biases (--disable-bias-linear)");
+  check(!has_own_head_size, "a head size of its own");
+  return finish(HfModel::kGpt2, "GPT-2");
 }
 
 std::string hf_prefix(const ModelShape& shape) {
-  return is_llama(shape) ? "model." : "transformer.";
+  return hf_model(shape) == HfModel::kLlama ? "model." : "transformer.";
 }
 
 namespace {
@@ -56,15 +75,10 @@ std::vector<HfTensor> llama_tensors(const ModelShape& shape) {
          {hf + "self_attn.v_proj.weight", qkv, HfLayout::kValues}});
   }
   tensors.push_back({"norm.weight", "decoder.final_layernorm.weight", HfLayout::kSame});
-  if (shape.unties_head)
-    tensors.push_back({"lm_head.weight", "output_layer.weight", HfLayout::kPaddedRows});
   return tensors;
 }
 
-}  // namespace
-
-std::vector<HfTensor> hf_tensors(const ModelShape& shape) {
-  if (is_llama(shape)) return llama_tensors(shape);
+std::vector<HfTensor> gpt2_tensors(const ModelShape& shape) {
   std::vector<HfTensor> tensors = {
       {"wte.weight", "embedding.word_embeddings.weight", HfLayout::kPaddedRows},
       {"wpe.weight", "embedding.position_embeddings.weight", HfLayout::kSame}};
@@ -90,6 +104,53 @@ std::vector<HfTensor> hf_tensors(const ModelShape& shape) {
   }
   tensors.push_back({"ln_f.weight", "decoder.final_layernorm.weight", HfLayout::kSame});
   tensors.push_back({"ln_f.bias", "decoder.final_layernorm.bias", HfLayout::kSame});
+  return tensors;
+}
+
+// The rows of its query_key_value are ordered as ours, per head.
+std::vector<HfTensor> bloom_tensors(const ModelShape& shape) {
+  const std::string norm = "word_embeddings_layernorm";
+  std::vector<HfTensor> tensors = {
+      {"word_embeddings.weight", "embedding.word_embeddings.weight", HfLayout::kPaddedRows},
+      {norm + ".weight", "embedding." + norm + ".weight", HfLayout::kSame},
+      {norm + ".bias", "embedding." + norm + ".bias", HfLayout::kSame}};
+  constexpr std::pair<const char*, const char*> kParts[] = {
+      {"input_layernorm", "input_layernorm"},
+      {"self_attention.query_key_value", "self_attention.linear_qkv"},
+      {"self_attention.dense", "self_attention.linear_proj"},
+      {"post_attention_layernorm", "pre_mlp_layernorm"},
+      {"mlp.dense_h_to_4h", "mlp.linear_fc1"},
+      {"mlp.dense_4h_to_h", "mlp.linear_fc2"}};
+  for (int64_t layer = 0; layer < shape.num_layers; ++layer) {
+    for (const auto& [their, our] : kParts) {
+      for (const char* kind : {".weight", ".bias"}) {
+        const std::string number = std::to_string(layer) + ".";
+        tensors.push_back({"h." + number + their + kind, "decoder.layers." + number + our + kind,
+                           HfLayout::kSame});
+      }
+    }
+  }
+  tensors.push_back({"ln_f.weight", "decoder.final_layernorm.weight", HfLayout::kSame});
+  tensors.push_back({"ln_f.bias", "decoder.final_layernorm.bias", HfLayout::kSame});
+  return tensors;
+}
+
+std::vector<HfTensor> tensors_without_head(const ModelShape& shape) {
+  switch (hf_model(shape)) {
+    case HfModel::kLlama:
+      return llama_tensors(shape);
+    case HfModel::kBloom:
+      return bloom_tensors(shape);
+    case HfModel::kGpt2:
+      break;
+  }
+  return gpt2_tensors(shape);
+}
+
+}  // namespace
+
+std::vector<HfTensor> hf_tensors(const ModelShape& shape) {
+  std::vector<HfTensor> tensors = tensors_without_head(shape);
   if (shape.unties_head)
     tensors.push_back({"lm_head.weight", "output_layer.weight", HfLayout::kPaddedRows});
   return tensors;

@@ -1,4 +1,4 @@
-// The mapping between the tensors of Hugging Face's GPT-2 or LLaMA and our parameters, element by
+// The mapping between the tensors of Hugging Face's GPT-2, LLaMA or BLOOM and our parameters, element by
 // element.
 #pragma once
 
@@ -12,7 +12,7 @@
 namespace weft {
 
 enum class HfLayout {
-  kSame,           // vectors, position embeddings
+  kSame,           // vectors, position embeddings, BLOOM's matrices
   kPaddedRows,     // word embeddings: ours have padding rows at the end
   kTransposed,     // Conv1D [in, out] <-> [out, in]
   kQkvTransposed,  // the same; columns (s, head, d) <-> rows (head, s, d), s = query, key, value
@@ -31,10 +31,12 @@ struct HfTensor {
   HfLayout layout;
 };
 
-// Returns whether the shape is that of LLaMA, else of GPT-2. Throws std::runtime_error, with what is
-// in the way, for a shape that is neither's.
-bool is_llama(const ModelShape& shape);
-// Returns "model." for LLaMA, "transformer." for GPT-2: before the names of all tensors but the head.
+enum class HfModel { kGpt2, kLlama, kBloom };
+
+// Returns the model of theirs that has this shape. Throws std::runtime_error, with what is in the way,
+// for a shape that none has.
+HfModel hf_model(const ModelShape& shape);
+// Returns "model." for LLaMA, else "transformer.": before the names of all tensors but the head.
 std::string hf_prefix(const ModelShape& shape);
 
 // Returns all tensors in the order in which transformers writes them.

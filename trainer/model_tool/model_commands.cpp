@@ -39,7 +39,8 @@ struct CheckpointOption {
 class ExportCommand final : public Command {
  public:
   ExportCommand()
-      : Command("export", "write a Hugging Face folder of GPT-2 or LLaMA from a checkpoint") {}
+      : Command("export",
+                "write a Hugging Face folder of GPT-2, LLaMA or BLOOM from a checkpoint") {}
 
   void declare(OptionSet& options) override {
     options.text("--load", load_.folder, "checkpoint folder (weft-train's --save)");
@@ -95,7 +96,8 @@ class ExportCommand final : public Command {
 class ImportCommand final : public Command {
  public:
   ImportCommand()
-      : Command("import", "make a checkpoint from a Hugging Face folder of GPT-2 or LLaMA") {}
+      : Command("import", "make a checkpoint from a Hugging Face folder of GPT-2, LLaMA or BLOOM") {
+  }
 
   void declare(OptionSet& options) override {
     options.text("--input", input_, "Hugging Face folder: config.json, model.safetensors");

@@ -351,9 +351,9 @@ TEST_F(HfGpt2, NothingIsReplacedWithoutBeingAsked) {
   EXPECT_FALSE(fs::exists(dir_ / "out/tokenizer.json")) << "it would be another model's";
 }
 
-TEST_F(HfGpt2, RefusesWhatIsNeitherGpt2NorLlama) {
-  write_hf("", {{"model_type", "bloom"}});
-  EXPECT_THAT(import_error(), HasSubstr("model_type is bloom, only gpt2 and llama"));
+TEST_F(HfGpt2, RefusesModelsThatAreNotBuilt) {
+  write_hf("", {{"model_type", "t5"}});
+  EXPECT_THAT(import_error(), HasSubstr("model_type is t5, only gpt2, llama and bloom"));
   write_hf("", {{"n_head", 5}});
   EXPECT_THAT(import_error(), HasSubstr("n_embd is not a multiple of n_head"));
   write_hf("", {{"n_layer", 3}});

@@ -1,0 +1,262 @@
+#include "trainer/model_tool/hf_config.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "trainer/model_tool/hf_layout.h"
+
+namespace weft {
+
+namespace {
+
+using Json = nlohmann::json;
+
+// The fields of a config.json.
+struct HfConfig {
+  const Json& json;
+  const std::filesystem::path& path;
+
+  [[noreturn]] void fail(const std::string& why) const {
+    throw std::runtime_error(path.string() + ": " + why);
+  }
+  void refuse_if_true(const char* name, const char* why) const {
+    if (json.value(name, false)) fail(std::string(name) + " is true: " + why);
+  }
+  bool has(const char* name) const {
+    const auto found = json.find(name);
+    return found != json.end() && !found->is_null();
+  }
+  // Returns a size; without a fallback the field must be there.
+  int64_t integer(const char* name, int64_t fallback = 0) const {
+    if (!has(name)) {
+      if (fallback <= 0) fail(std::string("has no field ") + name);
+      return fallback;
+    }
+    const Json& value = json.at(name);
+    // No model has more, and products of such numbers do not overflow.
+    constexpr int64_t kLimit = 1 << 24;
+    if (!value.is_number_integer() || value.get<int64_t>() <= 0 || value.get<int64_t>() > kLimit)
+      fail(std::string(name) + " is no integer from 1 to " + std::to_string(kLimit));
+    return value.get<int64_t>();
+  }
+  int64_t num_layers(const char* name) const {
+    const int64_t layers = integer(name);
+    if (layers > 1 << 16) fail(std::string(name) + " is above 65536");
+    return layers;
+  }
+  float epsilon(const char* name, float fallback) const {
+    const float value = json.value(name, fallback);
+    if (!(value > 0)) fail(std::string(name) + " is not positive");
+    return value;
+  }
+};
+
+// Reads what no other part of config.json contradicts: the frequencies of rotary positions, unscaled.
+// Newer versions of transformers write them as an object.
+double rotary_base_of(const HfConfig& config) {
+  for (const char* name : {"rope_scaling", "rope_parameters"}) {
+    if (!config.has(name)) continue;
+    const Json& rope = config.json.at(name);
+    const std::string type = rope.value("rope_type", rope.value("type", "default"));
+    if (type != "default") config.fail(std::string(name) + " of type " + type + " is not built");
+    if (rope.contains("rope_theta")) return rope.at("rope_theta").get<double>();
+  }
+  return config.json.value("rope_theta", 10000.0);
+}
+
+ModelShape shape_of_llama(const HfConfig& config) {
+  for (const char* unsupported : {"attention_bias", "mlp_bias"})
+    config.refuse_if_true(unsupported, "LLaMA's biases are not built");
+  const std::string activation = config.json.value("hidden_act", "silu");
+  if (activation != "silu") config.fail("hidden_act " + activation + " is not built");
+  ModelShape shape;
+  shape.unties_head = !config.json.value("tie_word_embeddings", false);
+  shape.uses_rms_norm = true;
+  shape.has_biases = shape.has_qkv_bias = shape.has_position_table = false;
+  shape.glu = Glu::kSwiglu;
+  shape.hidden_size = config.integer("hidden_size");
+  shape.num_layers = config.num_layers("num_hidden_layers");
+  shape.num_heads = config.integer("num_attention_heads");
+  const int64_t groups = config.integer("num_key_value_heads", shape.num_heads);
+  if (shape.num_heads % groups != 0)
+    config.fail("num_attention_heads is not a multiple of num_key_value_heads");
+  if (groups != shape.num_heads) shape.num_query_groups = groups;
+  if (!config.json.contains("head_dim") && shape.hidden_size % shape.num_heads != 0)
+    config.fail("hidden_size is not a multiple of num_attention_heads");
+  shape.head_size =
+      config.integer("head_dim", std::max<int64_t>(1, shape.hidden_size / shape.num_heads));
+  if (shape.head_size % 2 != 0) config.fail("head_dim is odd, and rotary positions turn pairs");
+  shape.rotary_size = shape.head_size;
+  shape.rotary_base = rotary_base_of(config);
+  if (!(shape.rotary_base > 1)) config.fail("rope_theta is not above 1");
+  shape.ffn_size = config.integer("intermediate_size");
+  shape.max_positions = config.integer("max_position_embeddings", 2048);
+  shape.layernorm_epsilon = config.epsilon("rms_norm_eps", 1e-6F);
+  return shape;
+}
+
+// Its first versions had other names for three sizes. pretraining_tp only matters with slow_but_exact.
+ModelShape shape_of_bloom(const HfConfig& config) {
+  config.refuse_if_true("apply_residual_connection_post_layernorm",
+                        "residuals after the LayerNorm are not built");
+  config.refuse_if_true("slow_but_exact",
+                        "sums in the order of pretraining_tp ranks are not built; false gives the "
+                        "same model but for rounding");
+  const auto either = [&](const char* name, const char* older) {
+    return config.has(name) ? name : older;
+  };
+  const char* width = either("hidden_size", "n_embed");
+  const char* heads = either("n_head", "num_attention_heads");
+  ModelShape shape;
+  shape.unties_head = !config.json.value("tie_word_embeddings", true);
+  shape.has_embedding_norm = shape.has_alibi = true;
+  shape.has_position_table = false;
+  shape.hidden_size = config.integer(width);
+  shape.num_layers = config.num_layers(either("n_layer", "num_hidden_layers"));
+  shape.num_heads = config.integer(heads);
+  if (shape.hidden_size % shape.num_heads != 0)
+    config.fail(std::string(width) + " is not a multiple of " + heads);
+  shape.head_size = shape.hidden_size / shape.num_heads;
+  shape.ffn_size = 4 * shape.hidden_size;
+  if (config.integer("n_inner", shape.ffn_size) != shape.ffn_size)
+    config.fail("n_inner is not four times " + std::string(width) + ", which BLOOM always has");
+  shape.max_positions = config.integer("seq_length", 2048);
+  shape.layernorm_epsilon = config.epsilon("layer_norm_epsilon", 1e-5F);
+  return shape;
+}
+
+ModelShape shape_of_gpt2(const HfConfig& config) {
+  for (const char* unsupported :
+       {"scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "add_cross_attention"})
+    config.refuse_if_true(unsupported, "this variant is not GPT-2 as Weft trains it");
+  if (!config.json.value("scale_attn_weights", true))
+    config.fail("scale_attn_weights is false: this variant is not GPT-2 as Weft trains it");
+  ModelShape shape;
+  shape.unties_head = !config.json.value("tie_word_embeddings", true);
+  shape.hidden_size = config.integer("n_embd");
+  shape.num_layers = config.num_layers("n_layer");
+  shape.num_heads = config.integer("n_head");
+  if (shape.hidden_size % shape.num_heads != 0) config.fail("n_embd is not a multiple of n_head");
+  shape.head_size = shape.hidden_size / shape.num_heads;
+  shape.ffn_size = config.integer("n_inner", 4 * shape.hidden_size);
+  shape.max_positions = config.integer("n_positions");
+  shape.layernorm_epsilon = config.epsilon("layer_norm_epsilon", 1e-5F);
+  const std::string activation = config.json.value("activation_function", "gelu_new");
+  if (activation == "gelu") {
+    shape.gelu = Gelu::kErf;
+  } else if (activation != "gelu_new" && activation != "gelu_fast" &&
+             activation != "gelu_pytorch_tanh") {
+    config.fail("activation_function " + activation + " is not built");
+  }
+  return shape;
+}
+
+// Returns the shortest decimal number that is `value` in fp32: 1e-05, not 9.999999747378752e-06.
+double as_written(float value) {
+  char text[32];
+  *std::to_chars(text, text + sizeof text - 1, value).ptr = '\0';
+  return std::strtod(text, nullptr);
+}
+
+const char* type_name(DType dtype) {
+  if (dtype == DType::kFloat16) return "float16";
+  return dtype == DType::kFloat32 ? "float32" : "bfloat16";
+}
+
+using Fields = nlohmann::ordered_json;
+
+// rope_theta stands where all versions of transformers find it.
+Fields llama_fields(const ModelShape& shape) {
+  return {{"architectures", {"LlamaForCausalLM"}},
+          {"model_type", "llama"},
+          {"hidden_act", "silu"},
+          {"vocab_size", shape.vocab_size},
+          {"max_position_embeddings", shape.max_positions},
+          {"hidden_size", shape.hidden_size},
+          {"intermediate_size", shape.ffn_size},
+          {"num_hidden_layers", shape.num_layers},
+          {"num_attention_heads", shape.num_heads},
+          {"num_key_value_heads", shape.num_groups()},
+          {"head_dim", shape.head_size},
+          {"rms_norm_eps", as_written(shape.layernorm_epsilon)},
+          {"rope_theta", shape.rotary_base},
+          {"attention_bias", false},
+          {"mlp_bias", false}};
+}
+
+Fields bloom_fields(const ModelShape& shape) {
+  return {{"architectures", {"BloomForCausalLM"}},
+          {"model_type", "bloom"},
+          {"vocab_size", shape.vocab_size},
+          {"hidden_size", shape.hidden_size},
+          {"n_layer", shape.num_layers},
+          {"n_head", shape.num_heads},
+          {"seq_length", shape.max_positions},
+          {"layer_norm_epsilon", as_written(shape.layernorm_epsilon)},
+          {"apply_residual_connection_post_layernorm", false},
+          {"pretraining_tp", 1},
+          {"slow_but_exact", false}};
+}
+
+Fields gpt2_fields(const ModelShape& shape) {
+  return {{"architectures", {"GPT2LMHeadModel"}},
+          {"model_type", "gpt2"},
+          {"activation_function", shape.gelu == Gelu::kTanh ? "gelu_new" : "gelu"},
+          {"vocab_size", shape.vocab_size},
+          {"n_positions", shape.max_positions},
+          {"n_ctx", shape.max_positions},
+          {"n_embd", shape.hidden_size},
+          {"n_layer", shape.num_layers},
+          {"n_head", shape.num_heads},
+          {"n_inner", shape.ffn_size},
+          {"layer_norm_epsilon", as_written(shape.layernorm_epsilon)},
+          {"resid_pdrop", 0.1},
+          {"embd_pdrop", 0.1},
+          {"attn_pdrop", 0.1},
+          {"scale_attn_weights", true}};
+}
+
+Fields fields_of(const ModelShape& shape) {
+  switch (hf_model(shape)) {
+    case HfModel::kLlama:
+      return llama_fields(shape);
+    case HfModel::kBloom:
+      return bloom_fields(shape);
+    case HfModel::kGpt2:
+      break;
+  }
+  return gpt2_fields(shape);
+}
+
+}  // namespace
+
+ModelShape shape_from_hf_config(const Json& json, const std::filesystem::path& path,
+                                int64_t vocabulary_divisor) {
+  const HfConfig config{json, path};
+  const std::string type = json.value("model_type", "not given");
+  if (type != "gpt2" && type != "llama" && type != "bloom")
+    config.fail("model_type is " + type + ", only gpt2, llama and bloom can be imported");
+  ModelShape shape = type == "llama"   ? shape_of_llama(config)
+                     : type == "bloom" ? shape_of_bloom(config)
+                                       : shape_of_gpt2(config);
+  shape.seq_length = shape.max_positions;
+  shape.vocab_size = config.integer("vocab_size");
+  shape.padded_vocab_size =
+      (shape.vocab_size + vocabulary_divisor - 1) / vocabulary_divisor * vocabulary_divisor;
+  return shape;
+}
+
+std::string hf_config_json(const ModelShape& shape, DType dtype, int64_t end_of_document) {
+  Fields config = fields_of(shape);
+  config["initializer_range"] = 0.02;
+  config["tie_word_embeddings"] = !shape.unties_head;
+  config["bos_token_id"] = end_of_document;
+  config["eos_token_id"] = end_of_document;
+  config["torch_dtype"] = type_name(dtype);
+  return config.dump(2) + "\n";
+}
+
+}  // namespace weft
