@@ -1,0 +1,119 @@
+// Where a run goes on from a checkpoint, and which checkpoints do not fit it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/temporary_folder.h"
+#include "tests/trainer/small_run.h"
+
+namespace weft {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Resume, GoesOnWhereTheCheckpointEnded) {
+  const Config config = base_config();
+  const ModelShape shape = model_shape(config, 64);
+  const Resume resume = plan_resume(saved_by(config, shape), shape, config, data_of_run());
+  EXPECT_TRUE(resume.load_optimizer);
+  EXPECT_EQ(resume.state.scalars.iteration, 3);
+  EXPECT_EQ(resume.state.scalars.adam_step, 3);
+  EXPECT_EQ(resume.state.consumed_valid_samples, 16);
+  EXPECT_EQ(resume.state.lr.position().samples, 24);
+}
+
+TEST(Resume, TheCyclicOrderKeepsTheSizesThatItWasBegunWith) {
+  Config config = base_config();
+  config.dataloader_type = "cyclic";
+  const ModelShape shape = model_shape(config, 64);
+  // Versions that did not keep them demanded those of the run.
+  const CheckpointInfo older = saved_by(config, shape);
+  const CyclicOptions begun{.micro_batch_size = config.micro_batch_size,
+                            .data_parallel_size = config.data_parallel_size()};
+  Config other = config;
+  other.world_size *= 2;
+  other.micro_batch_size *= 2;
+  Resume resume = plan_resume(older, shape, other, data_of_run());
+  EXPECT_EQ(resume.state.cyclic, begun);
+  EXPECT_THAT(resume.warnings, testing::IsEmpty());
+  // They stay the same over a second resume.
+  const CheckpointInfo again = checkpoint_info(resume.state, shape, other, data_of_run());
+  EXPECT_EQ(plan_resume(again, shape, other, data_of_run()).state.cyclic, begun);
+  other.finetune = true;
+  EXPECT_EQ(plan_resume(again, shape, other, data_of_run()).state.cyclic, std::nullopt);
+  EXPECT_EQ(plan_resume(saved_by(base_config(), shape), shape, config, data_of_run()).state.cyclic,
+            std::nullopt)
+      << "a run that was read in order begins the cyclic one";
+}
+
+TEST(Resume, AnotherArchitectureIsRefusedWithEveryDifference) {
+  Config config = base_config();
+  const CheckpointInfo info = saved_by(config, model_shape(config, 64));
+  config.num_layers = 3;
+  config.hidden_size = 64;
+  try {
+    plan_resume(info, model_shape(config, 64), config, data_of_run());
+    FAIL() << "no exception";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_THAT(error.what(), testing::AllOf(HasSubstr("num_layers"), HasSubstr("hidden_size")));
+  }
+}
+
+TEST(Resume, AnotherScheduleIsRefusedUnlessTold) {
+  Config config = base_config();
+  const ModelShape shape = model_shape(config, 64);
+  const CheckpointInfo info = saved_by(config, shape);
+  config.lr = 2e-3;
+  EXPECT_THROW(plan_resume(info, shape, config, data_of_run()), std::invalid_argument);
+  config.override_lr_scheduler = true;
+  EXPECT_EQ(plan_resume(info, shape, config, data_of_run()).state.lr.settings().max_lr, 2e-3);
+  config.override_lr_scheduler = false;
+  config.use_checkpoint_lr_scheduler = true;
+  EXPECT_EQ(plan_resume(info, shape, config, data_of_run()).state.lr.settings().max_lr, 1e-3);
+}
+
+TEST(Resume, FinetuningAndImportedWeightsStartAtIterationZero) {
+  Config config = base_config();
+  const ModelShape shape = model_shape(config, 64);
+  const CheckpointInfo info = saved_by(config, shape);
+  config.finetune = true;
+  EXPECT_EQ(plan_resume(info, shape, config, data_of_run()).state.scalars.iteration, 0);
+  EXPECT_FALSE(plan_resume(info, shape, config, data_of_run()).load_optimizer);
+  config.finetune = false;
+  CheckpointInfo imported;
+  imported.architecture = info.architecture;
+  imported.has_optimizer = false;
+  EXPECT_EQ(plan_resume(imported, shape, config, data_of_run()).state.scalars.iteration, 0);
+  EXPECT_FALSE(plan_resume(imported, shape, config, data_of_run()).load_optimizer);
+}
+
+TEST(Resume, WithoutTheOptimizerItsStepsStartAfresh) {
+  Config config = base_config();
+  const ModelShape shape = model_shape(config, 64);
+  config.no_load_optim = true;
+  const Resume resume = plan_resume(saved_by(config, shape), shape, config, data_of_run());
+  EXPECT_FALSE(resume.load_optimizer);
+  EXPECT_EQ(resume.state.scalars.iteration, 3);
+  EXPECT_EQ(resume.state.scalars.adam_step, 0);
+  config.no_load_optim = false;
+  CheckpointInfo weights = saved_by(config, shape);
+  weights.has_optimizer = false;  // --no-save-optim
+  EXPECT_FALSE(plan_resume(weights, shape, config, data_of_run()).load_optimizer);
+  EXPECT_EQ(plan_resume(weights, shape, config, data_of_run()).state.scalars.iteration, 3);
+}
+
+TEST(Resume, AMissingCheckpointIsAnErrorWhereAskedFor) {
+  const TemporaryFolder folder;
+  Config config = base_config();
+  EXPECT_FALSE(checkpoint_to_load(config));
+  config.load = (folder / "none").string();
+  EXPECT_FALSE(checkpoint_to_load(config));
+  config.exit_on_missing_checkpoint = true;
+  EXPECT_THROW(checkpoint_to_load(config), std::runtime_error);
+  config.ckpt_step = 40;
+  EXPECT_EQ(checkpoint_to_load(config)->iteration, 40);
+}
+
+}  // namespace
+}  // namespace weft

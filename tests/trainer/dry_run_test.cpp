@@ -1,0 +1,115 @@
+// weft-train --dry-run plans a run and does nothing.
+#include <gmock/gmock.h>
+
+#include "tests/trainer/training_run.h"
+
+namespace weft {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+TEST_F(Training, DryRunSaysEverythingAndDoesNothing) {
+  ASSERT_EQ(run(arguments("run", 30, {"--dry-run"})), 0) << output();
+  for (const char* text :
+       {"memory plan", "number of parameters on", "learning rate", "    train:      240",
+        "    validation: 32", "    test:       8", "300 documents"}) {
+    EXPECT_THAT(output(), HasSubstr(text));
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
+}
+
+TEST_F(Training, DryRunPlansTheSlotsThatTheLoadersTake) {
+  const auto line = [this] {
+    const std::string text = output();
+    const size_t begin = text.find(" > slots of the data loaders: ");
+    return begin == std::string::npos ? "none" : text.substr(begin, text.find('\n', begin) - begin);
+  };
+  const Arguments longer = {"--seq-length", "512", "--max-position-embeddings", "512"};
+  for (Arguments more :
+       {Arguments{}, Arguments{"--eod-mask-loss"}, Arguments{"--full-validation"},
+        Arguments{"--eval-iters", "0"}, Arguments{"--dataloader-inter-document-masking"}}) {
+    more.insert(more.end(), longer.begin(), longer.end());
+    Arguments planned = more;
+    planned.push_back("--dry-run");
+    ASSERT_EQ(run(arguments("run", 4, planned)), 0) << output();
+    const std::string plan = line();
+    EXPECT_THAT(plan, testing::HasSubstr("MiB of pinned host memory (train "));
+    ASSERT_EQ(run(arguments("run", 4, more)), 0) << output();
+    EXPECT_EQ(line(), plan) << more[0];
+    std::filesystem::remove_all(folder_ / "run");
+  }
+}
+
+TEST_F(Training, DryRunPlansForAGpuThatIsNotHere) {
+  const Arguments planned = {"--dry-run", "--device-profile", "h200", "--kv-channels", "64"};
+  ASSERT_EQ(run(arguments("run", 30, planned)), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("> device: NVIDIA H200 (139.81 GiB; --device-profile h200)"));
+  Arguments large = arguments("run", 30, planned);
+  large.insert(large.end(), {"--num-layers", "96", "--hidden-size", "12288",
+                             "--num-attention-heads", "96", "--kv-channels", "128"});
+  EXPECT_EQ(run(large), 9) << output();
+  EXPECT_THAT(output(), HasSubstr(" GiB on NVIDIA H200, which has 139.28 GiB free"));
+  EXPECT_THAT(output(),
+              HasSubstr("no option that saves memory makes it fit: lower --micro-batch-size"));
+  EXPECT_THAT(output(), HasSubstr("or share it among more ranks: with full recomputation"));
+  EXPECT_THAT(output(), Not(HasSubstr("NCCL")));
+  Arguments ranks = planned;
+  ranks.insert(ranks.end(), {"--tensor-model-parallel-size", "2"});
+  ASSERT_EQ(run(arguments("run", 30, ranks)), 0) << output();
+  EXPECT_THAT(output(),
+              HasSubstr(" > NCCL: about 672 MiB more on each device, 672 for each of 1 groups"));
+  EXPECT_EQ(run(arguments("run", 30, {"--device-profile", "h200"})), 2) << "it is for --dry-run";
+  Arguments alibi = planned;
+  alibi.insert(alibi.end(), {"--position-embedding-type", "alibi"});
+  EXPECT_EQ(run(arguments("run", 30, alibi)), 2) << output();
+  EXPECT_THAT(output(), HasSubstr("attention on the GPU has no ALiBi yet, that on the CPU has"));
+}
+
+TEST_F(Training, DryRunPlansForRanksAndDataThatAreNotHere) {
+  Arguments planned = {"--num-layers",
+                       "2",
+                       "--hidden-size",
+                       "64",
+                       "--num-attention-heads",
+                       "2",
+                       "--kv-channels",
+                       "64",
+                       "--seq-length",
+                       "16",
+                       "--max-position-embeddings",
+                       "16",
+                       "--micro-batch-size",
+                       "2",
+                       "--global-batch-size",
+                       "48",
+                       "--train-iters",
+                       "10",
+                       "--lr",
+                       "1e-3",
+                       "--dry-run",
+                       "--device-profile",
+                       "h100",
+                       "--tensor-model-parallel-size",
+                       "2",
+                       "--vocab-size",
+                       "100",
+                       "--eod-mask-loss",
+                       "--world-size",
+                       "12"};
+  ASSERT_EQ(run(planned), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("using world size: 12, data-parallel-size: 6, "));
+  EXPECT_THAT(output(), HasSubstr(" > no dataset is named: the index of the samples is not"));
+  EXPECT_THAT(output(), HasSubstr(" in the 7680 tokens of the run; 12 devices of 100 TFLOP/s"));
+  planned.back() = "13";
+  EXPECT_EQ(run(planned), 2);
+  EXPECT_THAT(output(), HasSubstr("the number of ranks, 13, is not a multiple of"));
+  planned.back() = "0";
+  EXPECT_EQ(run(planned), 2);
+  EXPECT_THAT(output(), HasSubstr("--world-size must be positive (got 0)"));
+  EXPECT_EQ(run(arguments("run", 30, {"--world-size", "2"})), 2);
+  EXPECT_THAT(output(), HasSubstr("--world-size 2 needs --dry-run: the ranks that train are"));
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,125 @@
+// A run that is stopped, by a signal, a limit, a failing call or its own numbers, leaves what it can go on from.
+#include <gmock/gmock.h>
+
+#include <csignal>
+#include <random>
+#include <tuple>
+
+#include "indexed_dataset/storage/file_io.h"
+#include "tests/trainer/training_run.h"
+
+namespace weft {
+namespace {
+
+using testing::HasSubstr;
+
+TEST_F(Training, NoFailingCallOfTheStartIsPassedOver) {
+  for (int i = 1; i <= 30; ++i) {
+    setenv("WEFT_IO_FAIL_AT", (std::to_string(i) + ":28").c_str(), 1);  // ENOSPC
+    EXPECT_EQ(run(arguments("fault" + std::to_string(i), 12)), 5) << i << "\n" << output();
+    unsetenv("WEFT_IO_FAIL_AT");
+  }
+}
+
+TEST_F(Training, AFailingCallEndsTheRunAndTheNextOneGoesOnExactly) {
+  ASSERT_EQ(run(arguments("undisturbed", 12)), 0) << output();
+  std::mt19937 random(std::random_device{}());
+  for (int i = 0; i < 6; ++i) {
+    const std::string name = "fault" + std::to_string(i);
+    const std::string fault = std::to_string(1 + random() % 150) + ":28";  // ENOSPC
+    setenv("WEFT_IO_FAIL_AT", fault.c_str(), 1);
+    const int code = run(arguments(name, 12));
+    unsetenv("WEFT_IO_FAIL_AT");
+    ASSERT_EQ(code, 5) << fault << "\n" << output();
+    EXPECT_THAT(output(), HasSubstr("error: ")) << fault;
+    ASSERT_EQ(run(arguments(name, 12)), 0) << fault << "\n" << output();
+    EXPECT_EQ(trajectory(name), trajectory("undisturbed")) << fault;
+  }
+}
+
+TEST_F(Training, FinishesItsStepAndSavesOnSignals) {
+  ASSERT_EQ(run(arguments("undisturbed")), 0) << output();
+  for (const int signal_number : {SIGTERM, SIGUSR1, SIGINT, SIGHUP}) {
+    const std::string name = "signal" + std::to_string(signal_number);
+    const pid_t child = start(arguments(name));
+    wait_for_iteration(name, 3, child);
+    kill(child, signal_number);
+    ASSERT_EQ(wait(child), 10) << output();
+    EXPECT_THAT(output(), HasSubstr("[exiting program after receiving SIG"));
+    const int64_t last = metrics(name).back().at("iteration");
+    EXPECT_EQ(tracker(name), std::to_string(last));
+    ASSERT_EQ(run(arguments(name)), 0) << output();
+    EXPECT_EQ(trajectory(name), trajectory("undisturbed"));
+  }
+}
+
+TEST_F(Training, ASignalThatComesAgainMuchLaterEndsARunThatHangs) {
+  setenv("WEFT_CRASH_AT", ("file_mapped:1:" + (folder_ / "go").string()).c_str(), 1);
+  const pid_t child = start(arguments("run"));
+  unsetenv("WEFT_CRASH_AT");
+  while (!std::filesystem::exists(folder_ / "go.waiting")) usleep(1000);
+  kill(child, SIGTERM);
+  usleep(300'000);
+  kill(child, SIGTERM);  // launchers deliver a signal twice
+  sleep(6);
+  ASSERT_EQ(waitpid(child, nullptr, WNOHANG), 0) << "it ended by a signal that came at once again";
+  kill(child, SIGTERM);
+  EXPECT_EQ(wait(child), 128 + SIGTERM) << output();
+}
+
+TEST_F(Training, LimitsOfTheProcessAreExitNine) {
+  for (const auto& [kib, flags, message] :
+       // 64 threads that multiply want 128 MiB each for OpenBLAS.
+       {std::tuple{"6000000", Arguments{}, "of address space"},
+        {"4000000", Arguments{"--num-workers", "1000"}, "cannot start another thread"}}) {
+    std::string command = "ulimit -v " + std::string(kib) + "; OMP_NUM_THREADS=64 exec " +
+                          std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-train";
+    for (const std::string& argument : arguments("run", 30, flags)) command += " " + argument;
+    command += " > " + (folder_ / "out").string() + " 2>&1";
+    EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 9) << output();
+    EXPECT_THAT(output(), HasSubstr(message));
+  }
+}
+
+TEST_F(Training, ASignalInAnEvaluationIsMadeUpForOnResume) {
+  // Evaluations of 100 batches follow every step, so the signal arrives during one of them.
+  const auto slow = [&](const std::string& run) {
+    return arguments(run, 6,
+                     {"--eval-iters", "100", "--eval-interval", "1", "--split", "40,30,30"});
+  };
+  ASSERT_EQ(run(slow("undisturbed")), 0) << output();
+  const pid_t child = start(slow("stopped"));
+  wait_for_iteration("stopped", 3, child);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  kill(child, SIGTERM);
+  ASSERT_EQ(wait(child), 10) << output();
+  ASSERT_EQ(run(slow("stopped")), 0) << output();
+  EXPECT_EQ(trajectory("stopped"), trajectory("undisturbed"));
+}
+
+TEST_F(Training, ExitDurationSavesAndIsNoError) {
+  ASSERT_EQ(run(arguments("run", 100000, {"--exit-duration-in-mins", "0.01", "--eval-iters", "0"})),
+            0)
+      << output();
+  EXPECT_THAT(output(), HasSubstr("[exiting program after 0.0"));
+  EXPECT_EQ(tracker("run"), std::to_string(metrics("run").back().at("iteration").get<int64_t>()));
+}
+
+TEST_F(Training, ExitIntervalCountsAbsoluteIterationsAndIsNoError) {
+  ASSERT_EQ(run(arguments("run", 30, {"--exit-interval", "7"})), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("[exiting program at iteration 7] datetime: "));
+  EXPECT_EQ(tracker("run"), "7");
+  ASSERT_EQ(run(arguments("run", 30, {"--exit-interval", "7"})), 0) << output();
+  EXPECT_EQ(tracker("run"), "14");
+}
+
+TEST_F(Training, NumbersThatAreNotFiniteStopTheRunAndLeaveTheCheckpoint) {
+  ASSERT_EQ(run(arguments("run", 30, {"--exit-interval", "5"})), 0) << output();
+  EXPECT_EQ(run(arguments("run", 30, {"--lr", "1e30", "--override-lr-scheduler"})), 11) << output();
+  EXPECT_THAT(output(), HasSubstr("error: iteration "));
+  EXPECT_THAT(output(), HasSubstr("the last one is of iteration 5"));
+  EXPECT_EQ(tracker("run"), "5");
+}
+
+}  // namespace
+}  // namespace weft
