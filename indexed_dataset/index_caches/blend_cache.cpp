@@ -15,6 +15,11 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
+Json hash_arrays(const BlendingIndexView& index) {
+  const auto hash = [](auto values) { return xxh3_text(std::as_bytes(values)); };
+  return {std::visit(hash, index.dataset_index), hash(index.sample_index)};
+}
+
 struct MappedBlend {
   NpyArray dataset_index, sample_index;
 };
@@ -42,7 +47,10 @@ std::optional<CachedBlend> find_blend(const fs::path& folder, const BlendCacheNa
     const std::string text = find_stamp(folder / names.stamp);
     if (text.empty()) return std::nullopt;
     CachedBlend blend = map_blend(folder, names, size);
-    parse_json<Json>(text).at("counts").get_to(blend.counts);
+    const Json stamp = parse_json<Json>(text);
+    stamp.at("counts").get_to(blend.counts);
+    if (stamp.contains("arrays_xxh3") && stamp["arrays_xxh3"] != hash_arrays(blend.index.view))
+      return std::nullopt;
     return blend;
   });
 }
@@ -61,7 +69,7 @@ CachedBlend open_cached_blend(const fs::path& folder, const Json& description, S
   create_cache_folder(folder);
   const LockFile lock(folder / (names.stamp + ".lock"), kCacheLockPatience);
   if (auto found = find_blend(folder, names, size)) return std::move(*found);
-  std::vector<int64_t> counts;
+  Json stamp;
   {
     const BlendingIndex index = build_blending_index(weights, size);
     write_file_atomically(folder / names.stamp, kBegunStamp);
@@ -69,10 +77,9 @@ CachedBlend open_cached_blend(const fs::path& folder, const Json& description, S
     std::visit([&](auto of) { write_npy(folder / names.dataset_index, of); },
                index.view().dataset_index);
     write_npy(folder / names.dataset_sample_index, index.view().sample_index);
-    counts = index.counts;
+    stamp = {{"version", 1}, {"counts", index.counts}, {"arrays_xxh3", hash_arrays(index.view())}};
   }
-  write_file_atomically(folder / names.stamp,
-                        Json{{"version", 1}, {"counts", counts}}.dump() + "\n");
+  write_file_atomically(folder / names.stamp, stamp.dump() + "\n");
   auto written = find_blend(folder, names, size);
   if (!written)
     throw std::runtime_error(folder.string() + ": the blend that was just written is not there");

@@ -1,5 +1,6 @@
 #include "indexed_dataset/index_caches/cache_files.h"
 
+#include "indexed_dataset/soundness/xxh3.h"
 #include "indexed_dataset/storage/whole_files.h"
 
 namespace weft {
@@ -11,6 +12,10 @@ std::string find_stamp(const std::filesystem::path& path) {
     if (error.code() == std::errc::no_such_file_or_directory) return "";
     throw;
   }
+}
+
+std::string xxh3_text(std::span<const std::byte> bytes) {
+  return std::to_string(XXH3_64bits(bytes.data(), bytes.size()));
 }
 
 void create_cache_folder(const std::filesystem::path& folder) {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -18,6 +20,9 @@ inline constexpr const char* kBegunStamp = "{\"begun\": true}\n";
 
 // Returns the text of a stamp, or "" where there is none. Throws std::system_error if it cannot be read.
 std::string find_stamp(const std::filesystem::path& path);
+
+// Returns the XXH3 of these bytes as a stamp tells it.
+std::string xxh3_text(std::span<const std::byte> bytes);
 
 // Throws std::system_error in words of --data-cache-path.
 void create_cache_folder(const std::filesystem::path& folder);

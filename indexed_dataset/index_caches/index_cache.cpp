@@ -6,7 +6,6 @@
 
 #include "indexed_dataset/index_caches/cache_files.h"
 #include "indexed_dataset/process/parse_json.h"
-#include "indexed_dataset/soundness/xxh3.h"
 #include "indexed_dataset/storage/npy_file.h"
 
 namespace weft {
@@ -22,8 +21,8 @@ Json idx_facts(const DatasetReader& reader) {
 
 std::string hash_lengths(const DatasetReader& reader) {
   const SequenceLengths lengths = reader.lengths();
-  return std::to_string(
-      XXH3_64bits(lengths.address(0), static_cast<size_t>(lengths.size()) * sizeof(int32_t)));
+  return xxh3_text({reinterpret_cast<const std::byte*>(lengths.address(0)),
+                    static_cast<size_t>(lengths.size()) * sizeof(int32_t)});
 }
 
 // Returns the request that an index was built for; the data is described apart.
@@ -65,6 +64,12 @@ EpochPlan plan_of(const Json& stamp) {
   return plan;
 }
 
+Json hash_arrays(const GptIndexView& index) {
+  const auto hash = [](auto values) { return xxh3_text(std::as_bytes(values)); };
+  return {hash(index.document_index), std::visit(hash, index.sample_index),
+          std::visit(hash, index.shuffle_index)};
+}
+
 struct MappedIndex {
   NpyArray document_index, sample_index, shuffle_index;
 };
@@ -104,11 +109,12 @@ HeldIndex map_index(const fs::path& folder, const CacheNames& names, const Epoch
 }
 
 std::string index_stamp(const DatasetReader& reader, const GptIndexOptions& options,
-                        const EpochPlan& plan) {
+                        const GptIndexView& index) {
   Json stamp = request_facts(options);
   stamp.update(idx_facts(reader));
   stamp["lengths_xxh3"] = hash_lengths(reader);
-  stamp.update(plan_facts(plan));
+  stamp.update(plan_facts(index.plan));
+  stamp["arrays_xxh3"] = hash_arrays(index);
   return stamp.dump() + "\n";
 }
 
@@ -125,6 +131,8 @@ std::optional<CachedIndex> find_cached_index(const fs::path& folder,
     if (!has_all(stamp, idx_facts(reader)) && stamp.at("lengths_xxh3") != hash_lengths(reader))
       return std::nullopt;
     HeldIndex held = map_index(folder, names, plan_of(stamp), options);
+    if (stamp.contains("arrays_xxh3") && stamp["arrays_xxh3"] != hash_arrays(held.view))
+      return std::nullopt;
     // A writer replaces the stamp before it replaces an array.
     if (find_stamp(folder / names.stamp) != text) return std::nullopt;
     return CachedIndex{.index = std::move(held), .was_there = true};

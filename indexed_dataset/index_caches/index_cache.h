@@ -4,11 +4,13 @@
 //
 //   {"version": 1, "idx_bytes": ..., "idx_mtime_ns": ..., "lengths_xxh3": "...", "first": ...,
 //    "end": ..., "order": "core", "seed": ..., "sequence_length": ..., "tokens_per_epoch": ...,
-//    "epochs": ..., "samples": ..., "samples_before_last_epoch": ... or null}
+//    "epochs": ..., "samples": ..., "samples_before_last_epoch": ... or null,
+//    "arrays_xxh3": ["...", "...", "..."]}
 //
 // An index follows from the lengths of the sequences and these numbers alone. Files are used if
 // their stamp says that they were built from the same; the lengths are hashed again only if size or
-// time of the .idx changed. Files without a stamp (Megatron's own) are replaced: nothing in them tells
+// time of the .idx changed. The arrays are hashed when they are mapped, so that a damaged one counts as absent (stamps
+// of older versions have no hashes of them, and are believed). Files without a stamp (Megatron's own) are replaced: nothing in them tells
 // from which data they were built.
 //
 // Writers of one index wait for each other (LockFile), and the second one finds the files of the first.
@@ -42,7 +44,7 @@ std::optional<CachedIndex> find_cached_index(const std::filesystem::path& folder
 
 // Returns the stamp of an index that was built of these.
 std::string index_stamp(const DatasetReader& reader, const GptIndexOptions& options,
-                        const EpochPlan& plan);
+                        const GptIndexView& index);
 
 // Maps the arrays of these names, which are of this plan. Throws std::runtime_error where they have other
 // shapes, std::logic_error where they have other types.

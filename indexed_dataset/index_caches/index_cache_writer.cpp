@@ -73,7 +73,7 @@ std::optional<CachedIndex> IndexCacheWriter::find_or_write(const IndexDescriptio
   std::unique_ptr<LockFile> held = lock(names);
   if (auto found = find_cached_index(folder_, description, reader, options)) return found;
   const GptIndex index = build_gpt_index(reader.lengths(), options);
-  write(names, std::move(held), index, index_stamp(reader, options, index.plan));
+  write(names, std::move(held), index, index_stamp(reader, options, index.view()));
   if (written_.size() >= max_indexes_ || num_bytes_ >= kMaxUnsyncedBytes) finish();
   return std::nullopt;
 }
@@ -84,17 +84,23 @@ void IndexCacheWriter::write(const CacheNames& names, std::unique_ptr<LockFile> 
   written.lock = std::move(lock);
   written.stamp = folder_ / names.stamp;
   written.stamp_text = std::move(stamp);
-  const auto note = [&](fs::path part) {
+  // A part is noted before it is written: where the disk is full, what there is of it is removed, too.
+  const auto write = [&](const std::string& name, const auto& write_to) {
+    const fs::path& part = written.parts.emplace_back(folder_ / (name + ".part"));
+    write_to(folder_ / name);
     num_bytes_ += static_cast<int64_t>(fs::file_size(part));
-    written.parts.push_back(std::move(part));
   };
-  if (!names.description.empty()) note(write_part(folder_ / names.description, names.text));
-  note(write_npy_part(folder_ / names.document_index,
-                      std::span<const int32_t>(index.document_index)));
-  std::visit([&](auto rows) { note(write_npy_part(folder_ / names.sample_index, rows, 2)); },
-             index.view().sample_index);
-  std::visit([&](auto order) { note(write_npy_part(folder_ / names.shuffle_index, order)); },
-             index.view().shuffle_index);
+  if (!names.description.empty())
+    write(names.description, [&](const fs::path& path) { write_part(path, names.text); });
+  write(names.document_index, [&](const fs::path& path) {
+    write_npy_part(path, std::span<const int32_t>(index.document_index));
+  });
+  write(names.sample_index, [&](const fs::path& path) {
+    std::visit([&](auto rows) { write_npy_part(path, rows, 2); }, index.view().sample_index);
+  });
+  write(names.shuffle_index, [&](const fs::path& path) {
+    std::visit([&](auto order) { write_npy_part(path, order); }, index.view().shuffle_index);
+  });
 }
 
 void IndexCacheWriter::finish() {

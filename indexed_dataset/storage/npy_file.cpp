@@ -74,6 +74,11 @@ void commit_part(const std::filesystem::path& part, const std::filesystem::path&
   commit_rename(part, path);
 }
 
+void remove_part(const std::filesystem::path& path) noexcept {
+  std::error_code ignored;
+  std::filesystem::remove(path.string() + ".part", ignored);
+}
+
 NpyArray::NpyArray(const std::filesystem::path& path) : file_(path) {
   const std::span<const std::byte> bytes = file_.bytes();
   const std::string_view all(reinterpret_cast<const char*>(bytes.data()), bytes.size());

@@ -45,11 +45,19 @@ std::filesystem::path write_npy_part(const std::filesystem::path& path, std::spa
 // Syncs NAME.part and renames it to NAME. Throws std::system_error.
 void commit_part(const std::filesystem::path& part, const std::filesystem::path& path);
 
-// Writes a whole array: NAME.part, synced and renamed. Throws std::system_error.
+// Removes NAME.part if it is there.
+void remove_part(const std::filesystem::path& path) noexcept;
+
+// Writes a whole array: NAME.part, synced and renamed. Throws std::system_error, and leaves no part then.
 template <typename T>
 void write_npy(const std::filesystem::path& path, std::span<const T> values,
                int64_t num_columns = 1) {
-  commit_part(write_npy_part(path, values, num_columns), path);
+  try {
+    commit_part(write_npy_part(path, values, num_columns), path);
+  } catch (...) {
+    remove_part(path);
+    throw;
+  }
 }
 
 // A mapped array.
