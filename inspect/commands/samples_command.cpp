@@ -95,7 +95,7 @@ class InspectSamplesCommand final : public Command {
     for (const auto& [sample, place] : places) sample_idxs.push_back(sample);
     std::vector<JudgedBatch> batches;
     for (const int64_t iteration : iterations) {
-      std::optional<JudgedBatch> batch = losses.judge(iteration, SpikeOptions{}.window);
+      std::optional<JudgedBatch> batch = losses.judge(iteration, SpikeOptions{});
       if (!batch) {
         throw std::invalid_argument(fmt::format(
             "the run has no losses of iteration {}: metrics.jsonl does not tell of it", iteration));

@@ -139,7 +139,7 @@ class InspectSpikesCommand final : public Command {
                      ExitCode& code) const {
     Finding finding{.spike = spike, .suspects = {}, .unknown = {}};
     try {
-      finding.suspects = run.suspects_of(spike.step.iteration, options_.spikes.window);
+      finding.suspects = run.suspects_of(spike.step.iteration, options_.spikes);
       documents.of_iteration(finding.suspects->iteration);
     } catch (const LossesNotKept& error) {
       finding.unknown = error.what();

@@ -30,21 +30,21 @@ std::vector<std::optional<SampleLoss>> RunLosses::read(int64_t first, int64_t la
   return reader().read(first, last);
 }
 
-std::optional<JudgedBatch> RunLosses::judge(int64_t iteration, int64_t window) const {
+std::optional<JudgedBatch> RunLosses::judge(int64_t iteration, const SpikeOptions& options) const {
   const auto at = std::lower_bound(
       steps_.begin(), steps_.end(), iteration,
       [](const LoggedStep& step, int64_t number) { return step.iteration < number; });
   if (at == steps_.end() || at->iteration != iteration) return std::nullopt;
   check_step(segments_, *at);
-  return judge_samples(steps_, static_cast<size_t>(at - steps_.begin()), window, reader());
+  return judge_samples(steps_, static_cast<size_t>(at - steps_.begin()), options, reader());
 }
 
-Suspects RunLosses::suspects_of(int64_t iteration, int64_t window) const {
+Suspects RunLosses::suspects_of(int64_t iteration, const SpikeOptions& options) const {
   // A loss that is NaN is worse than every number.
   const auto stand_out = [](const JudgedBatch& batch) {
     return batch.has_usual && !(batch.samples.front().z < kStandsOut);
   };
-  std::optional<JudgedBatch> batch = judge(iteration, window);
+  std::optional<JudgedBatch> batch = judge(iteration, options);
   if (!batch) {
     throw std::invalid_argument(
         fmt::format("metrics.jsonl does not tell of iteration {}", iteration));
@@ -52,7 +52,7 @@ Suspects RunLosses::suspects_of(int64_t iteration, int64_t window) const {
   Suspects own{.iteration = iteration, .batch = std::move(*batch)};
   own.stand_out = stand_out(own.batch);
   if (own.stand_out || iteration == segments_.front().resumed.iteration + 1) return own;
-  if (auto before = judge(iteration - 1, window); before && stand_out(*before))
+  if (auto before = judge(iteration - 1, options); before && stand_out(*before))
     return {.iteration = iteration - 1, .batch = std::move(*before), .stand_out = true};
   return own;
 }

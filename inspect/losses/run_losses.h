@@ -34,10 +34,10 @@ class RunLosses {
   }
   // Returns the judged samples of an iteration; nothing if metrics.jsonl does not tell of it. Throws as
   // judge_samples() and check_step().
-  std::optional<JudgedBatch> judge(int64_t iteration, int64_t window) const;
+  std::optional<JudgedBatch> judge(int64_t iteration, const SpikeOptions& options) const;
   // Returns the samples behind a jump at this iteration of steps(): its own, or those of the one before,
   // whose update made the weights, if none of its own stands out but some of those do. Throws as judge().
-  Suspects suspects_of(int64_t iteration, int64_t window) const;
+  Suspects suspects_of(int64_t iteration, const SpikeOptions& options) const;
   // Returns the losses of samples [first, last), as SampleLossReader::read(). Throws LossesNotKept if
   // the run kept none.
   std::vector<std::optional<SampleLoss>> read(int64_t first, int64_t last) const;

@@ -96,20 +96,24 @@ std::vector<Spike> find_spikes(const std::vector<LoggedStep>& steps, const Spike
   return spikes;
 }
 
-JudgedBatch judge_samples(const std::vector<LoggedStep>& steps, size_t at, int64_t window,
-                          const SampleLossReader& losses) {
+JudgedBatch judge_samples(const std::vector<LoggedStep>& steps, size_t at,
+                          const SpikeOptions& options, const SampleLossReader& losses) {
   const LoggedStep& step = steps[at];
   JudgedBatch batch;
   const std::vector<double> before = losses_before(steps, at, losses);
   batch.has_usual = std::ssize(before) >= kFewestBefore;
   if (batch.has_usual) batch.usual = usual_of(before);
   std::vector<double> iterations_before;
-  for (size_t i = at - std::min(at, static_cast<size_t>(window)); i < at; ++i) {
+  for (size_t i = at - std::min(at, static_cast<size_t>(options.window)); i < at; ++i) {
     if (std::isfinite(steps[i].lm_loss)) iterations_before.push_back(steps[i].lm_loss);
   }
-  const double usual_loss = iterations_before.empty() ? NAN : usual_after(iterations_before).median;
-  batch.usual_iteration_loss = usual_loss;
-  const double jump = step.lm_loss - usual_loss;
+  const Usual usual_iteration =
+      iterations_before.empty() ? Usual{.median = NAN} : usual_after(iterations_before);
+  batch.usual_iteration_loss = usual_iteration.median;
+  const double jump = step.lm_loss - usual_iteration.median;
+  // Shares of a jump that is none would be of noise: only the gradient norm jumps then.
+  const bool loss_jumps =
+      std::isfinite(jump) && usual_iteration.z_of(step.lm_loss) >= options.threshold;
   int64_t sample_idx = step.first_sample();
   for (const std::optional<SampleLoss>& sample :
        losses.read(step.first_sample(), step.consumed_samples)) {
@@ -128,9 +132,9 @@ JudgedBatch judge_samples(const std::vector<LoggedStep>& steps, size_t at, int64
     JudgedSample judged{.sample = sample_idx++, .loss = static_cast<double>(sample->loss)};
     if (batch.has_usual) {
       judged.z = batch.usual.z_of(judged.loss);
-      if (jump > 0 && std::isfinite(judged.loss)) {
-        judged.share =
-            (judged.loss - usual_loss) / (jump * static_cast<double>(step.global_batch_size));
+      if (loss_jumps && std::isfinite(judged.loss)) {
+        judged.share = (judged.loss - usual_iteration.median) /
+                       (jump * static_cast<double>(step.global_batch_size));
       }
     }
     batch.samples.push_back(judged);

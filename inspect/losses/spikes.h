@@ -37,8 +37,8 @@ std::vector<Spike> find_spikes(const std::vector<LoggedStep>& steps, const Spike
 struct JudgedSample {
   int64_t sample = 0;
   double loss = 0, z = 0;
-  // Its part of the iteration's jump above the usual loss of iterations, if there is such a jump: the
-  // parts of all samples sum to 1. An estimate where tokens are masked.
+  // Its part of the iteration's jump above the usual loss of iterations, if the loss jumps (SpikeOptions::threshold):
+  // the parts of all samples sum to 1. It is an estimate where tokens are masked.
   std::optional<double> share = {};
 };
 
@@ -60,10 +60,10 @@ struct JudgedBatch {
 };
 
 // Judges the samples of steps[at] by those of the kRecent steps before it: of more steps where these
-// have fewer than 64, of the last 65,536 where they have more. `window` is that of find_spikes().
+// have fewer than 64, of the last 65,536 where they have more. `options` are those of find_spikes().
 // Throws LossesNotKept, std::runtime_error if the file has these samples in another iteration, and
 // what SampleLossReader::read() throws.
-JudgedBatch judge_samples(const std::vector<LoggedStep>& steps, size_t at, int64_t window,
-                          const SampleLossReader& losses);
+JudgedBatch judge_samples(const std::vector<LoggedStep>& steps, size_t at,
+                          const SpikeOptions& options, const SampleLossReader& losses);
 
 }  // namespace weft

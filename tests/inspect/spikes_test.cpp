@@ -74,7 +74,7 @@ class Spikes : public testing::Test {
     return iterations;
   }
   JudgedBatch judge(int64_t iteration) const {
-    return judge_samples(steps_, static_cast<size_t>(iteration - 1), 100,
+    return judge_samples(steps_, static_cast<size_t>(iteration - 1), SpikeOptions{},
                          SampleLossReader(folder_ / kSampleLossesName));
   }
 
@@ -115,6 +115,9 @@ TEST_F(Spikes, NameTheSamplesThatCarryThem) {
   for (const JudgedSample& sample : batch.samples) shares += sample.share.value();
   EXPECT_NEAR(shares, 1, 1e-6);
   EXPECT_NEAR(*batch.samples[0].share, 13.0 / 18, 0.1);
+  // Where the gradient norm alone jumps there is no jump of the loss to have a share of.
+  steps_[79].grad_norm = 30;
+  for (const JudgedSample& sample : judge(80).samples) EXPECT_EQ(sample.share, std::nullopt);
 }
 
 TEST_F(Spikes, ASampleWhoseLossIsNoNumberIsTheWorst) {
