@@ -224,11 +224,11 @@ class InspectDocumentsCommand final : public Command {
   }
 
   static void print_reading(const Reading& reading) {
-    const auto& [iteration, slot] = reading.place;
+    const auto& [iteration, slot, at_end] = reading.place;
     std::string where;
     if (reading.split != Split::kTrain) {
       where = fmt::format("evaluation {} iteration {}, ",
-                          reading.at_end ? "at the end of training, after" : "after", *iteration);
+                          at_end ? "at the end of training, after" : "after", *iteration);
       if (!reading.group.empty()) where += "group " + escape_for_terminal(reading.group) + ", ";
     } else if (iteration) {
       where = fmt::format("iteration {}, ", *iteration);
@@ -254,7 +254,6 @@ class InspectDocumentsCommand final : public Command {
       Json& entry = list.emplace_back(Json{{"split", short_split_name(reading.split)}});
       if (!reading.group.empty()) entry["group"] = reading.group;
       add_place(entry, reading.place);
-      if (reading.at_end) entry["at_end"] = true;
       if (last_iteration_) entry["is_logged"] = !is_to_come(reading);
       entry["sample"] = reading.sample_idx;
       entry["sequence"] = reading.part.sequence_idx;

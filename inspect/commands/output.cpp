@@ -43,7 +43,9 @@ void add_source(nlohmann::ordered_json& json, const std::optional<SourceMap>& so
 
 std::string describe(const SamplePlace& place) {
   std::string text;
-  if (place.iteration) text = fmt::format("iteration {}", *place.iteration);
+  if (place.iteration)
+    text = fmt::format("{}iteration {}", place.at_end ? "at the end of training, after " : "",
+                       *place.iteration);
   if (place.slot)
     text += fmt::format(", rank {}, micro-batch {}, slot {}", place.slot->rank,
                         place.slot->micro_batch, place.slot->slot);
@@ -52,10 +54,12 @@ std::string describe(const SamplePlace& place) {
 
 void add_place(nlohmann::ordered_json& json, const SamplePlace& place) {
   if (place.iteration) json["iteration"] = *place.iteration;
-  if (!place.slot) return;
-  json["rank"] = place.slot->rank;
-  json["micro_batch"] = place.slot->micro_batch;
-  json["slot"] = place.slot->slot;
+  if (place.slot) {
+    json["rank"] = place.slot->rank;
+    json["micro_batch"] = place.slot->micro_batch;
+    json["slot"] = place.slot->slot;
+  }
+  if (place.at_end) json["at_end"] = true;
 }
 
 const std::optional<SourceMap>& SourceMaps::of(const DatasetReader& reader) {

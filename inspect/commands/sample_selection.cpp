@@ -65,15 +65,22 @@ void SampleSelection::validate(OptionSet& options) const {
     options.problem("the test follows the last iteration: give --sample-range, from 0");
 }
 
-Stretch SampleSelection::stretch_of(const std::vector<RunSegment>& segments, int64_t iteration,
-                                    bool evaluation) {
-  if (!evaluation) return training_stretch(samples_of_iteration(segments, iteration));
-  const SegmentSamples samples = samples_of_evaluation(segments, iteration);
-  return {.segment = samples.segment,
-          .split = Split::kValid,
-          .first = samples.first,
-          .last = samples.last,
-          .iteration = iteration};
+std::vector<Stretch> SampleSelection::stretches_of(const std::vector<RunSegment>& segments,
+                                                   int64_t iteration, bool evaluation) {
+  if (!evaluation) return {training_stretch(samples_of_iteration(segments, iteration))};
+  std::vector<Stretch> evaluations;
+  const bool is_last = iteration == num_iterations_of(segments.back());
+  const std::optional<Stretch> at_end = is_last ? find_last_evaluation(segments) : std::nullopt;
+  if (!at_end || has_evaluation(segments, iteration)) {
+    const SegmentSamples samples = samples_of_evaluation(segments, iteration);
+    evaluations.push_back({.segment = samples.segment,
+                           .split = Split::kValid,
+                           .first = samples.first,
+                           .last = samples.last,
+                           .iteration = iteration});
+  }
+  if (at_end) evaluations.push_back(*at_end);
+  return evaluations;
 }
 
 void SampleSelection::check_last(const std::vector<RunSegment>& segments, int64_t iteration) const {
@@ -81,7 +88,8 @@ void SampleSelection::check_last(const std::vector<RunSegment>& segments, int64_
   if (message.empty()) return;
   if (split.split == Split::kValid) {
     int64_t evaluated = num_iterations_of(segments.back());
-    while (evaluated > segments.front().resumed.iteration && !has_evaluation(segments, evaluated))
+    while (!find_last_evaluation(segments) && evaluated > segments.front().resumed.iteration &&
+           !has_evaluation(segments, evaluated))
       --evaluated;
     message += evaluated > segments.front().resumed.iteration
                    ? fmt::format("; the last evaluation follows iteration {}", evaluated)
@@ -101,14 +109,16 @@ std::vector<Stretch> SampleSelection::select(const std::vector<RunSegment>& segm
     }
   } else if (iteration_) {
     check_last(segments, *iteration_);
-    selected = {stretch_of(segments, *iteration_, is_validation)};
+    selected = stretches_of(segments, *iteration_, is_validation);
   } else if (!iterations_.empty()) {
     check_last(segments, iterations_[1]);
     for (int64_t i = iterations_[0]; i <= iterations_[1]; ++i) {
       // Segments may differ in their interval. One iteration alone is told why it has none.
-      if (is_validation && iterations_[0] < iterations_[1] && !has_evaluation(segments, i))
+      if (is_validation && iterations_[0] < iterations_[1] && !has_evaluation(segments, i) &&
+          !(i == num_iterations_of(segments.back()) && find_last_evaluation(segments)))
         continue;
-      selected.push_back(stretch_of(segments, i, is_validation));
+      for (const Stretch& stretch : stretches_of(segments, i, is_validation))
+        selected.push_back(stretch);
     }
     if (selected.empty())
       throw std::invalid_argument("--iterations: no validation follows any of them");
@@ -134,7 +144,7 @@ Stretch SampleSelection::stretch_of_line(const std::vector<RunSegment>& segments
   if (!is_validation && !segments.back().order.global_batch_size && consumed && batch &&
       *consumed >= *batch)
     return {.segment = &segments.back(), .first = *consumed - *batch, .last = *consumed};
-  const Stretch stretch = stretch_of(segments, iteration, is_validation);
+  const Stretch stretch = stretches_of(segments, iteration, is_validation).front();
   if (consumed && *consumed != stretch.last) {
     throw std::runtime_error(
         fmt::format("--log-line: iteration {} ended with {} consumed samples by the line, and with "
@@ -161,6 +171,9 @@ const TakenSamples& SampleSelection::find_samples(RunSamples& samples, Stretch& 
   const bool is_whole_evaluation = stretch.segment->order.data.full_validation &&
                                    split.split == Split::kValid && sample_range_.empty();
   if (is_whole_evaluation) stretch.last = std::min(stretch.last, taken->dataset().end());
+  // Evaluations go on where those before a resumption ended, also where their later number asks for fewer samples:
+  // they take what the dataset has.
+  if (split.split == Split::kValid && sample_range_.empty()) end = taken->dataset().end();
   if (taken->are_whole()) end = std::min(end, taken->dataset().end());
   if (stretch.last <= end && taken->row(stretch.last - 1).sample < taken->dataset().end())
     return *taken;

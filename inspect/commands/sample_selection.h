@@ -36,9 +36,10 @@ struct SampleSelection {
   std::string description() const;
 
  private:
-  // The samples of an iteration, or of the evaluation after it.
-  static Stretch stretch_of(const std::vector<RunSegment>& segments, int64_t iteration,
-                            bool evaluation);
+  // Returns the samples of an iteration, or those of the evaluations after it: behind the last iteration the one when
+  // training is done comes in addition. Throws std::invalid_argument where none follows.
+  static std::vector<Stretch> stretches_of(const std::vector<RunSegment>& segments,
+                                           int64_t iteration, bool evaluation);
   static Stretch stretch_of_line(const std::vector<RunSegment>& segments, const LogLine& line);
 
   // Throws std::invalid_argument for an iteration behind the last one that the run's arguments ask for; it

@@ -79,7 +79,6 @@ void add_readings(const SharedStretches& shared, const SequencesByDataset& seque
           const DatasetReader& reader = shared.dataset->dataset(dataset_idx).reader();
           readings.push_back({.split = stretch.split,
                               .group = shared.group,
-                              .at_end = stretch.at_end,
                               .place = places.place_of(sample_idx),
                               .sample_idx = sample_idx,
                               .prefix = reader.prefix().string(),

@@ -40,8 +40,7 @@ class RunSamples {
 
 struct Reading {
   Split split = Split::kTrain;
-  std::string group;    // of validation or test
-  bool at_end = false;  // by the evaluation when training is done
+  std::string group;  // of validation or test
   SamplePlace place;
   int64_t sample_idx = 0;
   std::string prefix;  // of the dataset

@@ -99,6 +99,13 @@ std::vector<Stretch> evaluations_of(const std::vector<RunSegment>& segments) {
 
 }  // namespace
 
+std::optional<Stretch> find_last_evaluation(const std::vector<RunSegment>& segments) {
+  const RunSegment& last = segments.back();
+  if (last.order.eval_iters == 0 || last.order.data.blends.of(Split::kValid).empty())
+    return std::nullopt;
+  return last_evaluation(last, num_iterations_of(last));
+}
+
 std::vector<Stretch> stretches_of(const std::vector<RunSegment>& segments, Split split) {
   if (split == Split::kValid) return evaluations_of(segments);
   std::vector<Stretch> stretches;
@@ -139,6 +146,7 @@ PlaceFinder::PlaceFinder(const Stretch& stretch) : stretch_(stretch) {
 
 SamplePlace PlaceFinder::place_of(int64_t sample_idx) {
   SamplePlace place;
+  place.at_end = stretch_.at_end;
   if (!is_known_) return place;
   if (plan_ && sample_idx >= end_) {
     const int64_t num_between = plan_->iterations_within(sample_idx, end_);

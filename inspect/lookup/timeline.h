@@ -25,6 +25,10 @@ struct Stretch {
 // tell, and std::invalid_argument for numbers that do not fit.
 std::vector<Stretch> stretches_of(const std::vector<RunSegment>& segments, Split split);
 
+// Returns the evaluation when training is done, which takes what follows those in between; nothing without one.
+// Throws as stretches_of().
+std::optional<Stretch> find_last_evaluation(const std::vector<RunSegment>& segments);
+
 // Returns the last iteration that the arguments of a segment ask for.
 int64_t num_iterations_of(const RunSegment& segment);
 
@@ -43,6 +47,7 @@ struct SamplePlace {
     bool operator==(const Slot&) const = default;
   };
   std::optional<Slot> slot;
+  bool at_end = false;  // the evaluation is the one when training is done
   bool operator==(const SamplePlace&) const = default;
 };
 

@@ -181,7 +181,7 @@ class DocumentVisits : public testing::Test {
       for (const Reading& reading :
            find_readings(samples, {{prefix, sequences}}, split, std::nullopt, num_threads)) {
         EXPECT_EQ(reading.prefix, prefix);
-        if (reading.at_end) continue;
+        if (reading.place.at_end) continue;
         all.push_back({reading.prefix, reading.part.sequence_idx, reading.part.begin_token,
                        reading.part.num_tokens, reading.split, reading.sample_idx,
                        reading.place.iteration.value(), reading.place.slot.value()});

@@ -216,14 +216,22 @@ TEST_F(InspectRun, RefusesEvaluationsAndIterationsBehindTheEndOfTheRun) {
   ASSERT_EQ(inspect_run("run", {"--split-name", "valid", "--iteration", "8"}), 0) << output();
   const auto evaluated = samples();
   ASSERT_EQ(inspect_run("run", {"--split-name", "valid", "--iterations", "5", "10"}), 0);
-  EXPECT_EQ(samples(), evaluated);
+  // The evaluation when training is done is of all samples, too, and says so.
+  auto both = samples();
+  ASSERT_EQ(both.size(), 2 * evaluated.size());
+  for (size_t i = 0; i < evaluated.size(); ++i) {
+    EXPECT_EQ(both[i], evaluated[i]);
+    EXPECT_EQ(both[evaluated.size() + i].value("at_end", false), true);
+    EXPECT_EQ(both[evaluated.size() + i].at("iteration"), 10);
+    EXPECT_EQ(both[evaluated.size() + i].at("ids"), evaluated[i].at("ids"));
+  }
   const std::string last = "the run's last one is 10, by --train-iters 10";
   for (const Arguments& selection :
        {Arguments{"--iteration", "4000"}, Arguments{"--iterations", "1", "12"},
         Arguments{"--log-line", " validation loss at iteration 12 | lm loss value: 7.0E+00 |"}}) {
     Arguments of_valid = {"--split-name", "valid"};
     of_valid.insert(of_valid.end(), selection.begin(), selection.end());
-    expect_refused(of_valid, last + "; the last evaluation follows iteration 8");
+    expect_refused(of_valid, last + "; the last evaluation follows iteration 10");
   }
   // The range begins in the first part of the run.
   expect_refused({"--iterations", "2", "11"}, "iteration 11 is asked for, but " + last);

@@ -116,10 +116,27 @@ TEST_F(InspectTokens, OfEvaluationsAreThoseThatWereEvaluatedAlsoAfterAResumption
   train(run_of(weighted_, "96", {"--eval-interval", "3", "--exit-interval", "7"}));
   train(run_of(weighted_, "96", {"--eval-interval", "2", "--eval-iters", "2"}));
   std::vector<std::vector<int32_t>> shown;
+  // Behind iteration 12 come the evaluation of its own and the one when training is done, and then the test.
   for (const std::string iteration : {"3", "6", "8", "10", "12"})
     append_shown({"--split-name", "valid", "--iteration", iteration}, shown);
+  EXPECT_EQ(samples().back().value("at_end", false), true);
   auto evaluated = samples_of_passes(/*trains=*/false);
-  ASSERT_GT(evaluated.size(), shown.size());  // the ends of the run come behind
+  ASSERT_GT(evaluated.size(), shown.size());
+  evaluated.resize(shown.size());
+  EXPECT_EQ(shown, evaluated);
+}
+
+TEST_F(InspectTokens,
+       OfEvaluationsThatAskForFewerSamplesAfterAResumptionAreThoseThatWereEvaluated) {
+  passes.clear();
+  train(run_of(weighted_, "96",
+               {"--eval-interval", "3", "--eval-iters", "4", "--exit-interval", "7"}));
+  train(run_of(weighted_, "96", {"--eval-interval", "3"}));
+  std::vector<std::vector<int32_t>> shown;
+  for (const std::string iteration : {"3", "6", "9", "12"})
+    append_shown({"--split-name", "valid", "--iteration", iteration}, shown);
+  auto evaluated = samples_of_passes(/*trains=*/false);
+  ASSERT_GT(evaluated.size(), shown.size());
   evaluated.resize(shown.size());
   EXPECT_EQ(shown, evaluated);
 }
@@ -175,7 +192,7 @@ TEST_F(InspectTokens, OfEveryGroupAreThoseThatWereEvaluated) {
   append_shown({"--split-name", "test", "--sample-range", "0", "8"}, shown);
   EXPECT_EQ(shown, samples_of_passes(/*trains=*/false));
   std::vector<std::vector<int32_t>> by_iteration;
-  for (const std::string iteration : {"8", "16"}) {
+  for (const std::string iteration : {"8", "16", "20"}) {
     for (const std::string group : {"ONE", "TWO"}) {
       append_shown({"--split-name", "valid", "--group", group, "--iteration", iteration},
                    by_iteration);
@@ -209,7 +226,13 @@ TEST_F(InspectTokens, OfAWholeEvaluationEndWhereTheGroupDoes) {
   append_shown({"--split-name", "valid", "--group", "LARGE", "--iteration", "8"}, large);
   append_shown({"--split-name", "valid", "--group", "SMALL", "--iteration", "8"}, small);
   EXPECT_GT(large.size(), small.size());
-  ASSERT_GE(evaluated.size(), large.size() + small.size());
+  EXPECT_EQ(evaluated.size(), large.size() + small.size());
+  // The evaluation when training is done shows the same once more, in turn with the other group.
+  for (auto* of_group : {&large, &small}) {
+    const auto middle = of_group->begin() + std::ssize(*of_group) / 2;
+    EXPECT_EQ(std::vector(of_group->begin(), middle), std::vector(middle, of_group->end()));
+    of_group->erase(middle, of_group->end());
+  }
   const auto end_of_large = evaluated.begin() + std::ssize(large);
   EXPECT_EQ(std::vector(evaluated.begin(), end_of_large), large);
   EXPECT_EQ(std::vector(end_of_large, end_of_large + std::ssize(small)), small);
