@@ -34,8 +34,17 @@ BlendedDataset::Place BlendedDataset::locate(int64_t i) const {
     i = drawn;
   }
   if (!index_) return {.dataset_idx = 0, .sample_idx = i};
-  return {.dataset_idx = index_->view.dataset_of(i),
-          .sample_idx = index_->view.sample_index[static_cast<size_t>(i)]};
+  const Place place = {.dataset_idx = index_->view.dataset_of(i),
+                       .sample_idx = index_->view.sample_index[static_cast<size_t>(i)]};
+  if (place.dataset_idx < 0 || place.dataset_idx >= num_datasets() || place.sample_idx < 0 ||
+      place.sample_idx >= dataset(place.dataset_idx).num_samples()) {
+    throw std::runtime_error(
+        description() + ": sample " + std::to_string(i) + " is sample " +
+        std::to_string(place.sample_idx) + " of dataset " + std::to_string(place.dataset_idx) +
+        ", which is not there: a file *-dataset_index.npy or *-dataset_sample_index.npy in the "
+        "index cache is damaged; move it away");
+  }
+  return place;
 }
 
 void BlendedDataset::sample(int64_t i, int32_t* tokens) const {

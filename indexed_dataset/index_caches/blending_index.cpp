@@ -225,7 +225,15 @@ BlendingIndexView BlendingIndexView::first(int64_t size) const {
 std::vector<int64_t> BlendingIndexView::counts(size_t num_datasets) const {
   std::vector<int64_t> counts(num_datasets);
   const auto count = [&](const auto& of) {
-    for (const auto dataset : of) ++counts[static_cast<size_t>(dataset)];
+    for (const auto dataset : of) {
+      if (dataset < 0 || static_cast<size_t>(dataset) >= num_datasets) {
+        throw std::runtime_error("a sample of dataset " + std::to_string(dataset) +
+                                 " in a blend of " + std::to_string(num_datasets) +
+                                 ": its file *-dataset_index.npy in the index cache is damaged; "
+                                 "move it away");
+      }
+      ++counts[static_cast<size_t>(dataset)];
+    }
   };
   std::visit(count, dataset_index);
   return counts;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,17 +18,25 @@ namespace weft {
 // Thread-safe.
 class SequenceLengths {
  public:
-  SequenceLengths(const std::byte* data, int64_t count) : data_(data), count_(count) {}
+  explicit SequenceLengths(const IndexView& index)
+      : data_(index.lengths), count_(index.num_sequences), index_(&index) {}
   explicit SequenceLengths(const std::vector<int32_t>& lengths)
-      : SequenceLengths(reinterpret_cast<const std::byte*>(lengths.data()),
-                        static_cast<int64_t>(lengths.size())) {}
+      : data_(reinterpret_cast<const std::byte*>(lengths.data())), count_(std::ssize(lengths)) {}
   int64_t size() const { return count_; }
   int32_t operator[](int64_t idx) const { return load_number<int32_t>(data_ + 4 * idx); }
   const std::byte* address(int64_t idx) const { return data_ + 4 * idx; }  // for prefetching
+  // The tokens of sequences [begin, end), begin < end, by the two offsets at the range's ends: the sum of
+  // their lengths in an .idx that is sound. None for an array, which has no offsets.
+  std::optional<int64_t> num_tokens_by_offsets(int64_t begin, int64_t end) const {
+    if (index_ == nullptr) return std::nullopt;
+    const int64_t bytes = index_->offset_bytes(end - 1) - index_->offset_bytes(begin);
+    return bytes / size_bytes(index_->type) + index_->length(end - 1);
+  }
 
  private:
   const std::byte* data_;
   int64_t count_;
+  const IndexView* index_ = nullptr;
 };
 
 // Thread-safe after construction. The files stay mapped while it lives; they must not be truncated
@@ -46,7 +55,7 @@ class DatasetReader {
   int64_t num_documents() const { return index_.num_bounds - 1; }
   int64_t num_tokens() const;
   int32_t length(int64_t sequence_idx) const { return index_.length(sequence_idx); }  // tokens
-  SequenceLengths lengths() const { return {index_.lengths, index_.num_sequences}; }
+  SequenceLengths lengths() const { return SequenceLengths(index_); }
   int64_t offset_bytes(int64_t sequence_idx) const {  // in .bin
     return index_.offset_bytes(sequence_idx);
   }

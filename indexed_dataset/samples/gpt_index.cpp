@@ -136,6 +136,14 @@ int64_t sum_tokens(const SequenceLengths& lengths, const SequenceRange& range) {
                                std::to_string(lengths[i]) + "): the .idx is damaged");
     }
   }
+  if (range.begin >= range.end) return sum;
+  const int64_t by_offsets = lengths.num_tokens_by_offsets(range.begin, range.end).value_or(sum);
+  if (by_offsets != sum) {
+    throw std::runtime_error(
+        "sequences [" + std::to_string(range.begin) + ", " + std::to_string(range.end) + ") have " +
+        std::to_string(sum) + " tokens by their lengths and " + std::to_string(by_offsets) +
+        " by their offsets: the .idx is damaged (weft-data verify tells where)");
+  }
   return sum;
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <fstream>
 #include <functional>
 #include <numeric>
 #include <stdexcept>
@@ -71,6 +72,44 @@ TEST_F(GptDatasetTest, SampleIsMadeOfItsParts) {
   EXPECT_THAT(tokens, ElementsAre(500, 501, 300, 700, 701));
   EXPECT_THAT(dataset.sample_parts(1),
               ElementsAre(SamplePart{5, 7, 0, 2}, SamplePart{3, 5, 0, 1}, SamplePart{7, 9, 0, 2}));
+}
+
+TEST_F(GptDatasetTest, LengthsThatContradictTheOffsetsAreRefused) {
+  {
+    std::fstream idx(prefix().string() + ".idx", std::ios::in | std::ios::out | std::ios::binary);
+    idx.seekp(34 + 4 * 3);  // the length of sequence 3
+    const int32_t length = 1 << 30;
+    idx.write(reinterpret_cast<const char*>(&length), sizeof length);
+  }
+  const auto damaged = std::make_shared<DatasetReader>(prefix());
+  EXPECT_THAT(error_of([&] {
+                GptDataset(damaged, {0, 8}, 12, 4, 1234);
+              }),
+              HasSubstr("sequences [0, 8) have 1073741866 tokens by their lengths and 43 by their "
+                        "offsets: the .idx is damaged"));
+  EXPECT_EQ(GptDataset(damaged, {4, 8}, 3, 4, 1234).num_samples(), 6) << "where it is sound";
+}
+
+// A cache is mapped without reading it, so damage shows when a sample is asked for.
+TEST_F(GptDatasetTest, ABlendWhoseIndexIsDamagedNamesIt) {
+  const auto blend_of = [this](int16_t dataset_idx, int64_t sample_idx) {
+    auto index = std::make_shared<BlendingIndex>();
+    index->dataset_index = std::vector<int16_t>{0, dataset_idx};
+    index->sample_index = {0, sample_idx};
+    std::vector<GptDataset> datasets;
+    for (int i = 0; i < 2; ++i) datasets.emplace_back(reader_, SequenceRange{0, 8}, 12, 4, 1234);
+    const BlendingIndexView view = index->view();
+    return BlendedDataset(std::move(datasets), {.view = view, .memory = std::move(index)});
+  };
+  EXPECT_EQ(blend_of(1, 20).locate(1).dataset_idx, 1);
+  for (const auto& [dataset_idx, sample_idx] :
+       std::vector<std::pair<int16_t, int64_t>>{{2, 0}, {-1, 0}, {1, 21}, {1, -1}}) {
+    const BlendedDataset blend = blend_of(dataset_idx, sample_idx);
+    EXPECT_THAT(error_of([&] { blend.locate(1); }),
+                HasSubstr("in the index cache is damaged; move it away"));
+  }
+  EXPECT_THAT(error_of([&] { blend_of(2, 0).blending_index()->counts(2); }),
+              HasSubstr("the index cache is damaged"));
 }
 
 TEST_F(GptDatasetTest, NextSampleInTheStreamStartsWithTheLastToken) {

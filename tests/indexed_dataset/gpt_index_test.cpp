@@ -348,7 +348,9 @@ TEST(GptIndex, RefusesNegativeLengthsAndRangesThatAreNotThere) {
 
 TEST(GptIndex, RefusesSequencesThatTheDocumentIndexCannotNumber) {
   const int64_t count = int64_t{1} << 31;
-  const SequenceLengths lengths(nullptr, count);  // they are refused before they are read
+  IndexView index;
+  index.num_sequences = count;
+  const SequenceLengths lengths(index);  // they are refused before they are read
   EXPECT_THROW(build_gpt_index(lengths, {.range = {0, count}, .sequence_length = 4}),
                std::runtime_error);
 }
