@@ -72,6 +72,13 @@ std::string advice_of_ranks(const Config& config, int64_t free_bytes,
   Config changed = config;
   ladder_of_recomputation().back().apply(changed);
   for (const Change& change : free_changes(config)) change.apply(changed);
+  // Those were chosen for other stages.
+  const bool has_own_stages =
+      config.num_virtual_stages() > 1 || config.pp_partition_method != "uniform";
+  changed.num_layers_per_virtual_pipeline_stage.reset();
+  changed.num_virtual_stages_per_pipeline_rank.reset();
+  changed.microbatch_group_size_per_virtual_pipeline_stage.reset();
+  changed.pp_partition_method = "uniform";
   const int64_t present = config.tensor_model_parallel_size * config.pipeline_model_parallel_size;
   for (int64_t shares = 2; shares <= 1024; shares *= 2) {
     if (shares <= present) continue;
@@ -89,9 +96,10 @@ std::string advice_of_ranks(const Config& config, int64_t free_bytes,
       const int64_t bytes = device_bytes(changed);
       if (bytes > free_bytes) continue;
       return fmt::format(
-          "with full recomputation{} it would fit with --tensor-model-parallel-size {} "
+          "with full recomputation{}{} it would fit with --tensor-model-parallel-size {} "
           "--pipeline-model-parallel-size {} on {} ranks ({:.2f} GiB)",
-          changed.shares_sequence() ? ", --sequence-parallel" : "", tp_size, pp_size,
+          changed.shares_sequence() ? ", --sequence-parallel" : "",
+          has_own_stages ? ", and equal stages that are not interleaved," : "", tp_size, pp_size,
           changed.world_size, static_cast<double>(bytes) / kGiB);
     }
   }

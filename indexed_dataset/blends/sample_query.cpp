@@ -7,10 +7,54 @@
 namespace weft {
 namespace {
 
+// Returns the iterations that Megatron counts before it builds its datasets: those of the ramp-up, and then
+// whole batches [Megatron-LM megatron/training/training.py, update_train_iters]. Newer versions leave the ramp
+// where training ends; older ones count it to its end and subtract what is too much in batches of full size.
+int64_t iterations_counted_by_megatron(const SampleOrder& order, bool stops_in_ramp) {
+  const int64_t num_samples = *order.train_samples, full = *order.global_batch_size,
+                end_of_ramp = order.rampup_batch_size.at(2);
+  const BatchSizePlan plan = batch_sizes_of(order);
+  int64_t iterations = 0, consumed = 0;
+  while (consumed <= end_of_ramp && (!stops_in_ramp || consumed <= num_samples)) {
+    consumed += plan.batch_size(consumed);
+    ++iterations;
+  }
+  if (consumed <= num_samples) return iterations + (num_samples - consumed) / full;
+  return stops_in_ramp ? iterations : iterations - (consumed - num_samples + full - 1) / full;
+}
+
+// Returns the validation samples of a run of Megatron with a ramp-up. Throws std::runtime_error where its
+// versions ask for different numbers.
+int64_t validation_samples_of_megatron(const SampleOrder& order) {
+  const auto samples = [&](bool stops_in_ramp) {
+    return dataset_target_sizes(std::nullopt, iterations_counted_by_megatron(order, stops_in_ramp),
+                                *order.global_batch_size, order.eval_interval, order.eval_iters)
+        .valid_samples;
+  };
+  const int64_t older = samples(false);
+  if (rules_of(order.data.order).precedes_core) return older;
+  const int64_t newer = samples(true);
+  if (older == newer) return newer;
+  const auto text = [](int64_t number) { return std::to_string(number); };
+  throw std::runtime_error(
+      "with rampup_batch_size " + text(order.rampup_batch_size[0]) + " " +
+      text(order.rampup_batch_size[1]) + " " + text(order.rampup_batch_size[2]) +
+      " and train_samples " + text(*order.train_samples) +
+      " training ends before the ramp does, and versions of Megatron then ask for different numbers of "
+      "validation samples, " +
+      text(newer) + " or " + text(older) +
+      ", so that the validation set is not known; the samples of training are");
+}
+
 DatasetTargetSizes target_sizes(const SampleOrder& order, Split split) {
   if (order.asked_samples) return *order.asked_samples;
   // The train split does not depend on the batch size unless iterations are counted.
-  return target_sizes_of(order, split == Split::kTrain ? 0 : order.eval_iters);
+  DatasetTargetSizes sizes = target_sizes_of(order, split == Split::kTrain ? 0 : order.eval_iters);
+  const bool has_ramp = order.rampup_batch_size.size() == 3 && batch_sizes_of(order).changes();
+  if (order.data.takes_megatron_caches && split == Split::kValid && has_ramp &&
+      order.step_batch_size_schedule.empty() && order.train_samples && order.eval_iters > 0)
+    sizes.valid_samples = validation_samples_of_megatron(order);
+  return sizes;
 }
 
 // A run of Megatron has left the caches of all its indexes. Where some are there, and another is only for

@@ -110,9 +110,9 @@ std::vector<int64_t> layers_of_stages(std::string_view method, int64_t num_ranks
   if (method == "uniform") {
     if (num_stages > L) {
       throw std::invalid_argument(fmt::format(
-          "--num-layers {} cannot be shared by --pipeline-model-parallel-size {}: give at most {} "
-          "stages, or --pp-partition-method 0,... with a first or last stage that has no layer",
-          L, num_stages, L));
+          "--num-layers {} cannot be shared by {}: give at most {} stages, or --pp-partition-method "
+          "0,... with a first or last stage that has no layer",
+          L, stages, L));
     }
     if (L % num_stages != 0) {
       throw std::invalid_argument(

@@ -1,4 +1,4 @@
-// The checks of what pipeline stages share out: the layers, and interleaved the micro-batches.
+// Checks what pipeline stages share out: the layers, and micro-batches where stages are interleaved.
 #include <algorithm>
 #include <stdexcept>
 
@@ -10,7 +10,7 @@ namespace weft {
 
 namespace {
 
-// Flags that do not tell how many layers are in a virtual stage.
+// Refuses flags from which the layers of a virtual stage do not follow.
 // [Megatron-LM megatron/training/arguments.py, validate_args]
 void check_virtual_stages(const Config& c, ProblemList& p) {
   const auto &layers = c.num_layers_per_virtual_pipeline_stage,
@@ -65,7 +65,7 @@ void check_groups(const Config& c, int64_t batch_size, ProblemList& p) {
            group, m, batch_size, last, pp, advice);
 }
 
-// A ramp's numbers of micro-batches come back to the same rest after so many increments as a group has
+// A ramp's numbers of micro-batches come back to the same remainder after so many increments as a group has
 // micro-batches.
 std::vector<int64_t> batch_sizes(const Config& c) {
   if (!c.step_batch_size_schedule.empty()) return c.batch_size_plan().sizes();

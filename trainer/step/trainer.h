@@ -43,7 +43,8 @@ struct TrainerOptions {
   // Samples of the largest global batch, whose losses each step() keeps; 0: none are kept.
   int64_t num_sample_losses = 0;
   int64_t bucket_elements = 40'000'000;  // of gradients that are reduced together
-  // Of interleaved pipeline stages: the micro-batches that pass a chunk together; 0: as many as stages.
+  // With interleaved stages so many micro-batches pass a chunk together; 0 takes as many as there are
+  // pipeline ranks.
   int64_t micro_batch_group_size = 0;
   // Micro-batches of the largest batch on a rank; a pipeline stage keeps the activations of no more.
   int64_t most_micro_batches = std::numeric_limits<int64_t>::max();

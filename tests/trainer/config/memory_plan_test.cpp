@@ -181,6 +181,18 @@ TEST_F(Advice, NamesTheOptionsThatCostLeastTime) {
   config_.micro_batch_size = 1;
   EXPECT_THAT(advice(60), testing::HasSubstr("makes it fit: lower the model, or share it"));
   config_.micro_batch_size = 4;
+  // Stages that were arranged for another number of ranks are left out of the advice.
+  config_.pipeline_model_parallel_size = 2;
+  config_.num_virtual_stages_per_pipeline_rank = 2;
+  config_.world_size = 2;
+  EXPECT_THAT(advice(30),
+              testing::HasSubstr("and equal stages that are not interleaved, it would"));
+  config_.num_virtual_stages_per_pipeline_rank.reset();
+  config_.pp_partition_method = "20,16";
+  EXPECT_THAT(advice(30),
+              testing::HasSubstr("and equal stages that are not interleaved, it would"));
+  config_.pp_partition_method = "uniform";
+  config_.pipeline_model_parallel_size = config_.world_size = 1;
   // What the run does already is no advice.
   config_.checkpoint_activations = true;
   config_.logits_chunk = 1024;
