@@ -36,7 +36,8 @@ fs::path work_folder(const AnalysisOptions& options, const MetricRequest& metric
                                       checksum_of(metric.parameters));
 }
 
-// Returns true for the names that work_folder() makes, and for those of versions whose checksum was one of both.
+// Returns true for the names that work_folder() makes. Earlier versions made one checksum of order and parameters
+// together, with 16 digits.
 bool is_work_folder(const std::string& name) {
   const size_t end = name.rfind('.');
   const std::string checksum = name.substr(end == std::string::npos ? name.size() : end + 1);
@@ -248,13 +249,18 @@ void remove_work_of_metric(const fs::path& output, const std::string& name) {
   }
 }
 
-void remove_work_of_other_orders(const fs::path& output, const nlohmann::ordered_json& order) {
+int64_t remove_work_of_other_orders(const fs::path& output, const nlohmann::ordered_json& order) {
+  int64_t num_removed = 0;
   const std::string own = checksum_of(order);
   for (const fs::directory_entry& entry : fs::directory_iterator(output)) {
     const std::string name = entry.path().filename().string();
     const bool is_own = name.size() > 32 && name.substr(name.size() - 32, 16) == own;
-    if (is_work_folder(name) && !is_own) fs::remove_all(entry.path());
+    if (entry.is_directory() && is_work_folder(name) && !is_own) {
+      fs::remove_all(entry.path());
+      num_removed += 1;
+    }
   }
+  return num_removed;
 }
 
 std::vector<nlohmann::ordered_json> analyze_samples(

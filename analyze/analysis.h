@@ -50,8 +50,9 @@ void remove_work_of_metric(const std::filesystem::path& output, const std::strin
 
 // Removes what killed runs have left of any metric of other samples, or of another order of them. The caller
 // holds the lock of the folder, so that no other run works there, and has completed metrics of `order`: a run
-// that was started with a wrong option by mistake must not cost the work of another one.
-void remove_work_of_other_orders(const std::filesystem::path& output,
-                                 const nlohmann::ordered_json& order);
+// that was started with a wrong option by mistake and stopped costs no work of another one. Returns the number
+// of folders that were removed.
+int64_t remove_work_of_other_orders(const std::filesystem::path& output,
+                                    const nlohmann::ordered_json& order);
 
 }  // namespace weft

@@ -103,10 +103,7 @@ class AnalyzeCommand final : public Command {
         analysis.metrics.push_back(std::move(metric));
       }
     }
-    if (analysis.metrics.empty()) {
-      remove_work_of_other_orders(output_, analysis.order);
-      return 0;
-    }
+    if (analysis.metrics.empty()) return 0;
     AnalysisProgress progress;
     const std::vector<Json> stamps =
         analyze_samples(samples, analysis, [&](const AnalysisProgress& now) {
@@ -115,8 +112,11 @@ class AnalyzeCommand final : public Command {
           if (stop_signal() != 0) throw StoppedBySignal(stop_signal());
         });
     line_.clear();
-    remove_work_of_other_orders(output_, analysis.order);
     for (const Json& stamp : stamps) print(stamp);
+    if (const int64_t num = remove_work_of_other_orders(output_, analysis.order); num > 0) {
+      fmt::print("removed what {} of other samples or orders had left\n",
+                 counted(num, "unfinished measurement"));
+    }
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     fmt::print(

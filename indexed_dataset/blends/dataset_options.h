@@ -49,6 +49,7 @@ struct IndexReport {
   bool is_from_megatron = false;  // of those that were cached: Weft has not written it
   // For other numbers of samples Megatron's caches have this index: MegatronCache::find_other_sizes().
   std::vector<std::string> other_caches = {};
+  std::vector<std::string> other_caches_of_weft = {};  // the same of Weft's
   double seconds = 0;
 };
 

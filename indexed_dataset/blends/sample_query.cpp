@@ -61,10 +61,12 @@ DatasetTargetSizes target_sizes(const SampleOrder& order, Split split) {
 // another number of samples or not at all, the arguments or the order are not those of the run.
 [[noreturn]] void throw_missing_cache(const IndexReport& missing) {
   std::string others;
-  for (const std::string& size : missing.other_caches)
-    others += (others.empty() ? "" : ", ") + (size == "None" ? "one epoch" : size);
+  for (const auto* sizes : {&missing.other_caches, &missing.other_caches_of_weft}) {
+    for (const std::string& size : *sizes)
+      others += (others.empty() ? "" : ", ") + (size == "None" ? "one epoch" : size);
+  }
   throw std::runtime_error(
-      "there are index caches of Megatron, but none of " + missing.name + " for " +
+      "there are index caches, but none of " + missing.name + " for " +
       (missing.num_asked < 0 ? "one epoch" : std::to_string(missing.num_asked) + " samples") +
       (others.empty() ? "" : ", only for " + others) +
       ": these arguments and this --sample-order are not those of a run that left the caches (blends of "
@@ -73,27 +75,32 @@ DatasetTargetSizes target_sizes(const SampleOrder& order, Split split) {
 }
 
 // Says whether index caches are shown, or what the arguments say. Throws std::runtime_error where both would
-// be mixed. Caches of Weft's own are built from the arguments, too: they say nothing of another run.
+// be mixed. Caches of Weft's own are built from the arguments, too: that they lack a dataset says nothing, but
+// where they have it for another number of samples only, it was built by other arguments than the rest.
 void tell_what_is_cached(const std::vector<IndexReport>& reports) {
-  const IndexReport* missing = nullptr;
-  bool are_some_there = false;
+  const IndexReport *missing = nullptr, *of_other_size = nullptr;
+  bool has_megatrons = false;
   size_t num_cached = 0;
   for (const IndexReport& report : reports) {
     if (!report.is_kept) continue;
     num_cached += report.was_cached ? 1 : 0;
-    are_some_there = are_some_there || report.is_from_megatron || !report.other_caches.empty();
-    const bool tells_more =
-        missing && missing->other_caches.empty() && !report.other_caches.empty();
-    if (!report.was_cached && (!missing || tells_more)) missing = &report;
+    has_megatrons = has_megatrons || report.is_from_megatron || !report.other_caches.empty();
+    if (report.was_cached) continue;
+    if (!missing) missing = &report;
+    const bool has_others = !report.other_caches.empty() || !report.other_caches_of_weft.empty();
+    if (!of_other_size && has_others) of_other_size = &report;
   }
   if (!missing) {
     print_message("the indexes are mapped from caches");
-  } else if (are_some_there) {
-    throw_missing_cache(*missing);
+  } else if (has_megatrons || (num_cached > 0 && of_other_size)) {
+    throw_missing_cache(of_other_size ? *of_other_size : *missing);
   } else if (num_cached > 0) {
     print_message(
         "some indexes are mapped from caches that weft-data has built, and the others are built from the "
         "arguments");
+  } else if (of_other_size) {
+    print_message("the indexes are built from the arguments: caches that weft-data has built of " +
+                  of_other_size->name + " are for other numbers of samples");
   } else {
     print_message("no index cache was found: the indexes are built from the arguments");
   }

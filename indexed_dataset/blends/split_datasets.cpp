@@ -96,9 +96,8 @@ void SplitDatasets::build_some(const Blend& blend, const std::vector<WantedIndex
   };
   for (size_t i; (i = next++) < wanted.size();) {
     const auto start = std::chrono::steady_clock::now();
-    auto index = with_name(blend, wanted[i], [&](const auto&... of) {
-      return open_index(of..., writer, reports[i].other_caches);
-    });
+    auto index = with_name(
+        blend, wanted[i], [&](const auto&... of) { return open_index(of..., writer, reports[i]); });
     if (index) {
       note(i, std::move(*index));
     } else {
@@ -118,13 +117,14 @@ std::optional<CachedIndex> SplitDatasets::open_index(const IndexDescription& des
                                                      const DatasetReader& reader,
                                                      const GptIndexOptions& options,
                                                      std::optional<IndexCacheWriter>& writer,
-                                                     std::vector<std::string>& other_caches) const {
+                                                     IndexReport& report) const {
   const std::string& folder = options_.cache_path;
   if (options_.takes_megatron_caches) {
     const MegatronCache& cache =
         megatron_cache_ ? *megatron_cache_ : default_cache(reader.prefix());
     if (auto found = cache.find_index(description, reader, options)) return found;
-    other_caches = cache.find_other_sizes(description);
+    report.other_caches = cache.find_other_sizes(description, /*of_weft=*/false);
+    report.other_caches_of_weft = cache.find_other_sizes(description, /*of_weft=*/true);
   }
   if (writer) return writer->find_or_write(description, reader, options);
   if (!folder.empty()) {

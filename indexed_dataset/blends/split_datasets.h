@@ -70,7 +70,7 @@ class SplitDatasets {
   std::optional<CachedIndex> open_index(const IndexDescription& description,
                                         const DatasetReader& reader, const GptIndexOptions& options,
                                         std::optional<IndexCacheWriter>& writer,
-                                        std::vector<std::string>& other_caches) const;
+                                        IndexReport& report) const;
   // Thread-safe. Many datasets may share a folder, which is listed once.
   const MegatronCache& default_cache(const std::filesystem::path& prefix) const;
   // Returns the range of a split from which samples are wanted.

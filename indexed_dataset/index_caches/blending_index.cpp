@@ -227,10 +227,7 @@ std::vector<int64_t> BlendingIndexView::counts(size_t num_datasets) const {
   const auto count = [&](const auto& of) {
     for (const auto dataset : of) {
       if (dataset < 0 || static_cast<size_t>(dataset) >= num_datasets) {
-        throw std::runtime_error("a sample of dataset " + std::to_string(dataset) +
-                                 " in a blend of " + std::to_string(num_datasets) +
-                                 ": its file *-dataset_index.npy in the index cache is damaged; "
-                                 "move it away");
+        throw std::runtime_error("it has samples of a dataset " + std::to_string(dataset));
       }
       ++counts[static_cast<size_t>(dataset)];
     }

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "indexed_dataset/index_caches/cache_files.h"
 #include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/storage/file_io.h"
 
@@ -147,8 +148,8 @@ std::optional<CacheNames> MegatronCache::find_names(const IndexDescription& desc
   return names;
 }
 
-std::vector<std::string> MegatronCache::find_other_sizes(
-    const IndexDescription& description) const {
+std::vector<std::string> MegatronCache::find_other_sizes(const IndexDescription& description,
+                                                         bool of_weft) const {
   const CacheNames names = cache_names(description);
   const bool is_core = names.description.ends_with(kCoreEnd);
   const Keys keys = names.description.empty() ? keys_of_name(names.document_index)
@@ -158,8 +159,10 @@ std::vector<std::string> MegatronCache::find_other_sizes(
   const auto [first, last] = sizes_.equal_range(keys.without_size);
   for (auto it = first; it != last; ++it) {
     const OfSize& found = it->second;
-    const std::string stamp = found.base + (is_core ? "weft.json" : "_weft.json");
-    if (found.num_samples == keys.num_samples || fs::exists(folder_ / stamp)) continue;
+    if (found.num_samples == keys.num_samples) continue;
+    const fs::path path = folder_ / (found.base + (is_core ? "weft.json" : "_weft.json"));
+    const std::string stamp = find_stamp(path);
+    if (of_weft == stamp.empty() || stamp == kBegunStamp) continue;
     others.push_back(found.num_samples);
   }
   return others;
@@ -173,9 +176,12 @@ std::optional<CachedIndex> MegatronCache::find_index(const IndexDescription& des
   if (fs::exists(folder_ / names->stamp)) return std::nullopt;
   const EpochPlan plan = plan_epochs(sum_tokens(reader.lengths(), options.range), options);
   try {
-    return CachedIndex{.index = map_index(folder_, *names, plan, options),
-                       .was_there = true,
-                       .is_from_megatron = true};
+    CachedIndex found{.index = map_index(folder_, *names, plan, options),
+                      .was_there = true,
+                      .is_from_megatron = true};
+    // A writer of Weft's may have begun to replace the arrays while they were mapped.
+    if (fs::exists(folder_ / names->stamp)) return std::nullopt;
+    return found;
   } catch (const std::system_error&) {
     throw;
   } catch (const std::exception& error) {
@@ -194,13 +200,9 @@ std::optional<CachedBlend> MegatronCache::find_blend(const Json& description, in
     names.dataset_index = file.filename().string();
     names.dataset_sample_index = *base + "dataset_sample_index.npy";
     CachedBlend blend = map_blend(folder_, names, size);
-    for (const int16_t dataset :
-         std::get<std::span<const int16_t>>(blend.index.view.dataset_index)) {
-      if (dataset < 0 || static_cast<size_t>(dataset) >= num_datasets)
-        throw std::runtime_error("it has samples of a dataset " + std::to_string(dataset));
-    }
     blend.counts = blend.index.view.counts(num_datasets);
     blend.is_from_megatron = true;
+    if (fs::exists(folder_ / (*base + "weft.json"))) return std::nullopt;
     return blend;
   } catch (const std::system_error&) {
     throw;

@@ -30,8 +30,9 @@ class MegatronCache {
                                         const DatasetReader& reader,
                                         const GptIndexOptions& options) const;
   // Returns the numbers of samples ("None" for one epoch) of caches whose descriptions differ from this one
-  // in that number alone, and which have no stamp.
-  std::vector<std::string> find_other_sizes(const IndexDescription& description) const;
+  // in that number alone: of those that have no stamp, or with `of_weft` of those that Weft has completed.
+  std::vector<std::string> find_other_sizes(const IndexDescription& description,
+                                            bool of_weft) const;
   // Does the same as find_index() for the blending index of Megatron-Core, which is the only one that is kept in files.
   std::optional<CachedBlend> find_blend(const nlohmann::ordered_json& description, int64_t size,
                                         size_t num_datasets) const;

@@ -46,7 +46,10 @@ WEFT_CRASH_AT=analyze-piece:1 analyze --metric repeated_tokens --output left >/d
 WEFT_CRASH_AT=analyze-piece:1 analyze --seed 5 --metric compressed_size --output left >/dev/null 2>&1 && fail "the run was not killed"
 [ "$(ls left | grep -c '^work')" = 2 ] || fail "a run that was killed removed another one's work: $(ls left)"
 analyze --metric document_length --output left >left.txt 2>&1 || fail "what was there already" left.txt
-[ "$(ls left | sed 's/[0-9a-f]*$//' | tr '\n' ' ')" = "document_length work.repeated_tokens. " ] || fail "the work of another seed is still there: $(ls left)"
+[ "$(ls left | grep -c '^work')" = 2 ] || fail "a run that measured nothing removed another one's work: $(ls left)"
+analyze --metric vocab_rarity --output left >left.txt 2>&1 || fail "another metric" left.txt
+grep -q 'removed what 1 unfinished measurement of other samples or orders had left' left.txt || fail "what was removed is not told" left.txt
+[ "$(ls left | sed 's/\(work[^ ]*\.\)[0-9a-f]*$/\1/' | tr '\n' ' ')" = "document_length vocab_rarity work.repeated_tokens. " ] || fail "the work of another seed is still there: $(ls left)"
 
 # A file that is lost or damaged is not "there already".
 cp -r whole damaged

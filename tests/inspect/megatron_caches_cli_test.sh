@@ -98,6 +98,15 @@ expect 0 '' "$data" index --data-path $blend --sample-order core-0.10 --data-cac
 as_megatron cache10
 order=core-0.10 show "the indexes are mapped from caches" mixed.args >/dev/null
 expect 3 'none of a_text_document for 32 samples, only for 31' "$data" inspect samples --megatron-args mixed.args --sample-order core --sample-range 0 4
+# Nor of a blend whose caches weft-data has built for another order: 7641 samples take of a other numbers in the two.
+big="--seq-length 16 --train-samples 7641 --eval-iters 0 --split 100,0,0 --seed 7"
+echo "--data-path $blend --data-cache-path ours $big --global-batch-size 4" >big.args
+expect 0 '' "$data" index --data-path $blend --sample-order core-0.10 --data-cache-path ours $big
+order=core-0.10 show "the indexes are mapped from caches" big.args >/dev/null
+expect 3 'there are index caches, but none of a_text_document for 2305 samples, only for 2304' "$data" inspect samples --megatron-args big.args --sample-order core --sample-range 0 4
+echo "--data-path a_text_document --data-cache-path ours --seq-length 16 --train-samples 41 --eval-iters 0 --split 100,0,0 --seed 7 --global-batch-size 4" >other.args
+order=core show "are for other numbers of samples" other.args >/dev/null
+rm -r ours
 # The same without any index that would fit.
 echo "--data-path a_text_document --data-cache-path cache10 $args --global-batch-size 4" >single.args
 expect 3 'none of a_text_document for 101 samples, only for 31' "$data" inspect samples --megatron-args single.args --sample-order core --sample-range 0 4

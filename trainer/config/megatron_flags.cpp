@@ -45,7 +45,7 @@ std::span<const KnownFlag> flags_without_effect() {
       {"--dataloader-fast-cache-load", 0,
        "each process maps the index caches that are there by itself, and none waits for rank 0"},
       {"--dataloader-defer-npy-index-mmap", 0,
-       "mapping an index reads nothing of it until a sample is asked for"},
+       "an index is mapped by each process itself, and read once, so that damage is noticed"},
       {"--per-dataset-sequences-path", 1,
        "a dataset is opened in constant time, whatever it holds: nothing need be counted before"},
       {"--DDP-impl", 1, "gradients are reduced in buckets", "local|torch"},
