@@ -113,7 +113,8 @@ int64_t TrainLoop::validation_samples_to_come() const {
   const int64_t in_training = config_.skip_train ? 0
                                                  : evaluations_until(schedule_.num_iterations()) -
                                                        evaluations_until(iteration());
-  return (in_training + 1) * config_.eval_iters * config_.global_batch();
+  const int64_t made_up = makes_up_evaluation_ ? 1 : 0;
+  return (made_up + in_training + 1) * config_.eval_iters * config_.global_batch();
 }
 
 void TrainLoop::check_evaluations_suffice() const {
@@ -163,6 +164,8 @@ void TrainLoop::start_loaders() {
             [this](int64_t consumed) { return schedule_.global_batch_size(consumed); },
             schedule_.largest_global_batch_size()});
   }
+  // This is decided first: a set that begins again says no longer which evaluations were made.
+  makes_up_evaluation_ = !config_.skip_train && evaluation_was_cut_short();
   begin_validation_again_if_needed();
   check_evaluations_suffice();
   // Evaluations take whole samples.

@@ -39,7 +39,7 @@ ExitCode TrainLoop::train_and_finish() {
 
 ExitCode TrainLoop::train() {
   log_->training_starts();
-  if (evaluation_was_cut_short() && !evaluate_validation(/*at_end=*/false)) {
+  if (makes_up_evaluation_ && !evaluate_validation(/*at_end=*/false)) {
     return stop(decide_control());  // once more; the checkpoint is still valid
   }
   while (iteration() < schedule_.num_iterations()) {

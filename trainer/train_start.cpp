@@ -305,7 +305,7 @@ void TrainLoop::write_manifest() const {
                       .resumed_samples = consumed_samples(),
                       .resumed_tokens = position().consumed.tokens,
                       .resumed_valid_samples = consumed_valid_samples_,
-                      .makes_up_evaluation = evaluation_was_cut_short()});
+                      .makes_up_evaluation = makes_up_evaluation_});
 }
 
 }  // namespace weft

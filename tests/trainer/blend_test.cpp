@@ -281,6 +281,25 @@ TEST_F(BlendRun, DatasetsWithoutWeightsThatHaveTooFewSamplesAreRefusedAtTheStart
       << output();
 }
 
+// The checkpoint of iteration 10 is that of its evaluation, too, which must not be made once more.
+TEST_F(BlendRun, ValidationWithoutWeightsThatBeginsAgainLastsToTheEnd) {
+  const Arguments data = {"--data-path", prefix_, other_, "--split", "98,1,1"};
+  ASSERT_EQ(run(blend("run", 10, data)), 0) << output();
+  ASSERT_EQ(run(blend("run", 20, data, {"--override-lr-scheduler"})), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("WARNING: validation begins again with sample 0: 8 samples were "
+                                  "consumed before the checkpoint, 16 more would be needed"));
+  EXPECT_EQ(manifest_of("run").at("makes_up_evaluation"), false);
+}
+
+// The evaluation of iteration 10, where the run resumes, is missing, so this run makes three of them.
+TEST_F(BlendRun, AnEvaluationThatIsMadeUpCountsAmongTheSamplesThatValidationNeeds) {
+  const Arguments data = {"--data-path", prefix_, other_, "--split", "98,1,1"};
+  ASSERT_EQ(run(blend("run", 20, data, {"--eval-interval", "20", "--exit-interval", "10"})), 0)
+      << output();
+  EXPECT_EQ(run(blend("run", 20, data)), static_cast<int>(ExitCode::kUsage)) << output();
+  EXPECT_THAT(output(), HasSubstr("validation needs 24 samples, and its 2 datasets without"));
+}
+
 TEST_F(BlendRun, FullValidationRefusesWeights) {
   Arguments all = blend("run", 10, weighted_, {"--full-validation"});
   EXPECT_EQ(run(all), static_cast<int>(ExitCode::kUsage)) << output();
