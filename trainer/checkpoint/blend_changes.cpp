@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <tuple>
 #include <unordered_map>
 
 #include "indexed_dataset/blends/blend_schedule.h"
@@ -169,12 +171,22 @@ void compare_schedules(const DataIdentity& saved, const DataIdentity& ours,
       change, num_behind, num_behind));
 }
 
-void warn_of_unknown_files(const Config& config, DataDifferences& differences) {
-  for (const auto& [flag, file] :
-       {std::pair("--data-args-path", config.data_args_path),
-        std::pair("--per-split-data-args-path", config.per_split_data_args_path),
-        std::pair("--blend-schedule", config.blend_schedule)}) {
-    if (file.empty()) continue;
+// Returns whether arguments of a checkpoint say that its run was given no such file. A version that did not
+// have the option had none.
+bool had_no_file(const nlohmann::json& arguments, const char* name) {
+  if (!arguments.is_object() || arguments.empty()) return false;
+  return !arguments.contains(name) || arguments.at(name).is_null();
+}
+
+// A file that only one of the two runs has is a change of arguments, which is told as such.
+void warn_of_unknown_files(const nlohmann::json& arguments, const Config& config,
+                           DataDifferences& differences) {
+  for (const auto& [flag, name, file] :
+       {std::tuple("--data-args-path", "data_args_path", config.data_args_path),
+        std::tuple("--per-split-data-args-path", "per_split_data_args_path",
+                   config.per_split_data_args_path),
+        std::tuple("--blend-schedule", "blend_schedule", config.blend_schedule)}) {
+    if (file.empty() || had_no_file(arguments, name)) continue;
     differences.allowed.push_back(fmt::format(
         "{} {}: the checkpoint is of a version that did not save what this file said, so a "
         "change of it would go unnoticed; see that it is the file with which the run began",
@@ -184,14 +196,19 @@ void warn_of_unknown_files(const Config& config, DataDifferences& differences) {
 
 }  // namespace
 
-DataDifferences compare_blends(const DataIdentity& saved, const DataIdentity& ours,
-                               int64_t num_behind, const Config& config) {
+DataDifferences compare_blends(const DataIdentity& saved, const std::string& saved_arguments,
+                               const DataIdentity& ours, int64_t num_behind, const Config& config) {
   DataDifferences differences;
+  const Comparison comparison(saved, ours);
   if (!saved.has_blends()) {
-    warn_of_unknown_files(config, differences);
+    const auto arguments =
+        nlohmann::json::parse(saved_arguments, nullptr, /*allow_exceptions=*/false);
+    warn_of_unknown_files(arguments, config, differences);
+    // Then there was no schedule, and `saved` has none.
+    if (had_no_file(arguments, "blend_schedule"))
+      compare_schedules(saved, ours, comparison, num_behind, config, differences);
     return differences;
   }
-  const Comparison comparison(saved, ours);
   const bool have_own_paths = saved.blends.has_own_paths || ours.blends.has_own_paths;
   for (const auto& [split, effect] : {std::pair(Split::kTrain, ChangeEffect::kMovesSamples),
                                       std::pair(Split::kValid, ChangeEffect::kMovesEvaluations),

@@ -43,7 +43,7 @@ class BlendChanges : public testing::Test {
         nlohmann::ordered_json::parse(to_json(data).dump()));  // through a manifest
   }
   DataDifferences changes(const DataIdentity& saved, const Config& config) {
-    return compare_blends(saved, data_of(config), kBehind, config);
+    return compare_blends(saved, saved_arguments_, data_of(config), kBehind, config);
   }
   // Changes between two runs that only these files tell apart.
   DataDifferences schedule_changes(const std::string& saved, const std::string& ours) {
@@ -57,6 +57,7 @@ class BlendChanges : public testing::Test {
   static std::string list(const std::string& entries) { return fmt::format("[{}]", entries); }
 
   TemporaryFolder folder_;
+  std::string saved_arguments_ = "{}";  // of the checkpoint
 };
 
 TEST_F(BlendChanges, AListIsReadNotItsName) {
@@ -184,6 +185,28 @@ TEST_F(BlendChanges, ACheckpointOfAnOlderVersionKnowsNoFiles) {
   EXPECT_THAT(
       changes({}, config).allowed,
       ElementsAre(HasSubstr("schedule.json: the checkpoint is of a version that did not save")));
+}
+
+TEST_F(BlendChanges, ACheckpointWithoutBlendsTellsThatItHadNoSchedule) {
+  const auto with = [&](int64_t from) {
+    return config_with({"0.5", "/d/a", "0.5", "/d/b"},
+                       list(entry(fmt::format(R"("from_samples": {})", from), "1 /d/a 2 /d/b")));
+  };
+  for (const char* arguments : {R"({"blend_schedule": null})", R"({"seq_length": 10})"}) {
+    saved_arguments_ = arguments;
+    EXPECT_THAT(changes({}, with(99)).allowed, IsEmpty()) << arguments;
+    EXPECT_THAT(changes({}, with(99)).refused,
+                ElementsAre(HasSubstr("entry 1 was none when the checkpoint was saved")))
+        << arguments;
+    EXPECT_THAT(changes({}, with(100)).refused, IsEmpty()) << arguments;
+    EXPECT_THAT(changes({}, with(100)).allowed,
+                ElementsAre(HasSubstr("samples from 100 on follow the new schedule")))
+        << arguments;
+  }
+  // The content of a file that it names is not known.
+  saved_arguments_ = R"({"blend_schedule": "schedule.json"})";
+  EXPECT_THAT(changes({}, with(99)).refused, IsEmpty());
+  EXPECT_THAT(changes({}, with(99)).allowed, ElementsAre(HasSubstr("did not save what this file")));
 }
 
 }  // namespace
