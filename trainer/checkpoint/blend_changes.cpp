@@ -72,6 +72,13 @@ class Comparison {
     return count == 1 ? first : fmt::format("{} ({} datasets differ)", first, count);
   }
 
+  // Equal bytes, or an equal name where the bytes are not known.
+  bool is_same_dataset(const std::string& saved, const std::string& ours) const {
+    const auto a = saved_.find(saved), b = ours_.find(ours);
+    if (a == saved_.end() || b == ours_.end()) return saved == ours;
+    return same_bytes(*a->second, *b->second);
+  }
+
  private:
   using Identities = std::unordered_map<std::string, const DatasetIdentity*>;
 
@@ -82,13 +89,41 @@ class Comparison {
       identities[prefixes[i]] = &data.datasets[i];
     return identities;
   }
-  bool is_same_dataset(const std::string& saved, const std::string& ours) const {
-    const auto a = saved_.find(saved), b = ours_.find(ours);
-    if (a == saved_.end() || b == ours_.end()) return saved == ours;
-    return same_bytes(*a->second, *b->second);
-  }
 
   const Identities saved_, ours_;
+};
+
+// Pairs the names of datasets then and now. A plan of blends goes on with a dataset by its name, so a copy
+// under a second name begins with its own sample 0, although its bytes are the same.
+class NamePairs {
+ public:
+  // Pairs the names of one blend, and returns the first contradiction to those that were paired before.
+  std::optional<std::string> add(const std::vector<Entry>& saved, const std::vector<Entry>& ours,
+                                 const Comparison& comparison) {
+    std::optional<std::string> first;
+    for (size_t i = 0; i < std::min(saved.size(), ours.size()); ++i) {
+      const std::string &a = saved[i].prefix, &b = ours[i].prefix;
+      if (!comparison.is_same_dataset(a, b)) continue;
+      const std::string& now = ours_of_.try_emplace(a, b).first->second;
+      const std::string& then = saved_of_.try_emplace(b, a).first->second;
+      if (first) continue;
+      if (now != b) {
+        first = fmt::format(
+            "the schedule names {}, and --data-path or an earlier entry names {} with the same "
+            "bytes, which was one dataset when the checkpoint was saved: name one of them in both",
+            b, now);
+      } else if (then != a) {
+        first = fmt::format(
+            "{} stands for {} and {}, which were two datasets with the same bytes when the "
+            "checkpoint was saved: name both of them again",
+            b, then, a);
+      }
+    }
+    return first;
+  }
+
+ private:
+  std::unordered_map<std::string, std::string> ours_of_, saved_of_;
 };
 
 // Returns the option that names the datasets of a split.
@@ -122,9 +157,10 @@ struct ScheduleDifference {
   int64_t first_sample = 0;  // that has, or had, another blend
 };
 
+// `pairs` are those of the blends with which the runs begin.
 std::optional<ScheduleDifference> first_difference(const std::vector<BlendChange>& saved,
                                                    const std::vector<BlendChange>& ours,
-                                                   const Comparison& comparison,
+                                                   const Comparison& comparison, NamePairs pairs,
                                                    int64_t sequence_length) {
   for (size_t i = 0; i < std::max(saved.size(), ours.size()); ++i) {
     const std::string entry = fmt::format("entry {} ", i + 1);
@@ -140,7 +176,9 @@ std::optional<ScheduleDifference> first_difference(const std::vector<BlendChange
       return ScheduleDifference{entry + was_and_is(describe(a), describe(b)),
                                 std::min(begin(a), begin(b))};
     }
-    if (auto inside = comparison.difference(entries_of(a.blend), entries_of(b.blend))) {
+    auto inside = comparison.difference(entries_of(a.blend), entries_of(b.blend));
+    if (!inside) inside = pairs.add(entries_of(a.blend), entries_of(b.blend), comparison);
+    if (inside) {
       return ScheduleDifference{
           fmt::format("of entry {}, from {} on, {}", i + 1, start_of(b), *inside), begin(b)};
     }
@@ -151,8 +189,11 @@ std::optional<ScheduleDifference> first_difference(const std::vector<BlendChange
 void compare_schedules(const DataIdentity& saved, const DataIdentity& ours,
                        const Comparison& comparison, int64_t num_behind, const Config& config,
                        DataDifferences& differences) {
-  const auto found =
-      first_difference(saved.blends.changes, ours.blends.changes, comparison, config.seq_length);
+  NamePairs pairs;
+  pairs.add(entries_of(saved.blends.of(Split::kTrain)), entries_of(ours.blends.of(Split::kTrain)),
+            comparison);
+  const auto found = first_difference(saved.blends.changes, ours.blends.changes, comparison, pairs,
+                                      config.seq_length);
   if (!found) return;
   const std::string change = "--blend-schedule" +
                              (config.blend_schedule.empty() ? "" : " " + config.blend_schedule) +

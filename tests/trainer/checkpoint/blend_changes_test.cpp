@@ -178,6 +178,31 @@ TEST_F(BlendChanges, TokensOfAScheduleMeanSamples) {
       ElementsAre(HasSubstr("from token 2000 on")));
 }
 
+// An entry goes on with a dataset only under the name that it had before.
+TEST_F(BlendChanges, ACopyUnderASecondNameIsNoLongerTheDatasetOfTheSchedule) {
+  const std::vector<std::string> data = {"0.5", "/d/a", "0.5", "/d/b"},
+                                 moved = {"0.5", "/m/a", "0.5", "/m/b"};
+  const auto from = [](int64_t sample, const std::string& blend) {
+    return list(entry(fmt::format(R"("from_samples": {})", sample), blend));
+  };
+  const DataIdentity early = data_of(config_with(data, from(60, "1 /d/a 2 /d/b")));
+  const DataIdentity late = data_of(config_with(data, from(100, "1 /d/a 2 /d/b")));
+  const DataIdentity two = data_of(config_with(moved, from(60, "1 /d/a 2 /d/b")));
+  const DataDifferences half = changes(early, config_with(moved, from(60, "1 /d/a 2 /d/b")));
+  EXPECT_THAT(half.refused,
+              ElementsAre(AllOf(HasSubstr("the schedule names /d/a, and --data-path or an earlier "
+                                          "entry names /m/a with the same bytes"),
+                                HasSubstr("name one of them in both"))));
+  EXPECT_THAT(changes(late, config_with(moved, from(100, "1 /d/a 2 /d/b"))).refused, IsEmpty());
+  EXPECT_THAT(changes(late, config_with(moved, from(100, "1 /d/a 2 /d/b"))).allowed, SizeIs(1));
+  EXPECT_THAT(changes(two, config_with(data, from(60, "1 /d/a 2 /d/b"))).refused,
+              ElementsAre(HasSubstr("/d/a stands for /m/a and /d/a, which were two datasets")));
+  // Moved as a whole.
+  const DataDifferences whole = changes(early, config_with(moved, from(60, "1 /m/a 2 /m/b")));
+  EXPECT_THAT(whole.refused, IsEmpty());
+  EXPECT_THAT(whole.allowed, IsEmpty());
+}
+
 TEST_F(BlendChanges, ACheckpointOfAnOlderVersionKnowsNoFiles) {
   Config config = config_with({"0.5", "/d/a", "0.5", "/d/b"});
   EXPECT_THAT(changes({}, config).allowed, IsEmpty());
