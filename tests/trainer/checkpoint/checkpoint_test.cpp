@@ -261,6 +261,43 @@ void forge(const fs::path& path, const std::string& from, const std::string& to)
   std::ofstream(path, std::ios::binary) << json.dump(1);
 }
 
+TEST_F(Checkpoint, KeepsTheLossScaleAndWhatWasSkipped) {
+  CheckpointInfo info = info_at(9);
+  info.scalars.skipped_steps = 4;
+  info.scalars.bad_steps_in_row = 2;
+  info.scalars.loss_scale = {.scale = 0x1p-20, .growth_tracker = 7, .hysteresis_tracker = -3};
+  info.lr_samples = 40;
+  State state(1);
+  save_checkpoint(dir_, info, state.tensors(), *backend_);
+  const CheckpointInfo read = read_checkpoint_info(dir_, 9);
+  EXPECT_EQ(read.scalars.skipped_steps, 4);
+  EXPECT_EQ(read.scalars.bad_steps_in_row, 2);
+  EXPECT_EQ(read.scalars.loss_scale, info.scalars.loss_scale);
+  EXPECT_EQ(read.lr_samples, 40);
+  const fs::path path = dir_ / "iter_0000009/manifest.json";
+  const std::string sound = read_file(path);
+  for (const auto& [from, to] : {std::pair{"\"scale\": 9.5367431640625e-07", "\"scale\": 0.0"},
+                                 {"\"growth_tracker\": 7", "\"growth_tracker\": -1"},
+                                 {"\"skipped_iterations\": 4", "\"skipped_iterations\": 10"}}) {
+    forge(path, from, to);
+    EXPECT_THROW(read_checkpoint_info(dir_, 9), std::runtime_error) << to;
+    std::ofstream(path, std::ios::binary) << sound;
+  }
+}
+
+// In the versions before them no step was skipped.
+TEST_F(Checkpoint, WithoutALossScaleIsReadAsItWasMeant) {
+  save(5, 3.0F);
+  const fs::path path = dir_ / "iter_0000005/manifest.json";
+  for (const char* name : {"skipped_iterations", "bad_steps_in_row", "grad_scaler", "num_samples"})
+    forge(path, fmt::format("\"{}\"", name), "\"of_no_version\"");
+  const CheckpointInfo info = read_checkpoint_info(dir_, 5);
+  EXPECT_EQ(info.scalars.consumed_samples, 40);
+  EXPECT_EQ(info.lr_samples, 40);
+  EXPECT_EQ(info.scalars.skipped_steps, 0);
+  EXPECT_FALSE(info.scalars.loss_scale);
+}
+
 TEST_F(Checkpoint, AForgedManifestIsNotBelieved) {
   const fs::path path = dir_ / "iter_0000005/manifest.json";
   for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
