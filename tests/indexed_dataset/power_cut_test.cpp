@@ -34,6 +34,8 @@ void note_sync(int fd) {
 
 }  // namespace
 
+// The linker's --wrap gives the names.
+// NOLINTBEGIN(readability-identifier-naming)
 extern "C" {
 int __real_fdatasync(int fd);
 int __real_fsync(int fd);
@@ -51,6 +53,7 @@ int __wrap_rename(const char* from, const char* to) noexcept {
   return __real_rename(from, to);
 }
 }
+// NOLINTEND(readability-identifier-naming)
 
 namespace weft {
 namespace {
