@@ -102,7 +102,7 @@ class TrainLoop {
   void check_evaluations_suffice() const;
   void start_loaders();
   void check_samples_suffice() const;
-  void write_manifest();
+  void write_manifest() const;
   DataLoaderOptions loader_options(int64_t first_sample) const;
   DataIdentity data_identity() const {
     return {data_watch_.identities(), vocabulary_, unseen_ ? unseen_->sha256() : "", blends_};
@@ -130,8 +130,6 @@ class TrainLoop {
   std::optional<DeviceCeilings> ceilings_;  // likewise, if they were measured
   DatasetTargetSizes sizes_;
   std::optional<CyclicOptions> cyclic_;  // with --dataloader-type cyclic (resume.h)
-  std::vector<std::string>
-      run_segments_;  // of the checkpoint, and once it is written of this run (resume.h)
   TrainingDatasets datasets_;
   std::unique_ptr<Trainer> trainer_;
   Tensor staging_memory_, snapshot_memory_;  // of the trainer's plan

@@ -11,7 +11,6 @@
 
 #include "indexed_dataset/blends/blend_json.h"
 #include "trainer/checkpoint/checkpoint.h"
-#include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/config/option_text.h"
 #include "trainer/limits.h"
 #include "trainer/log/banner.h"
@@ -279,7 +278,6 @@ void TrainLoop::load(int64_t saved_iteration, const Resume& resume) {
   lr_ = resume.state.lr;
   consumed_valid_samples_ = resume.state.consumed_valid_samples;
   cyclic_ = resume.state.cyclic;
-  run_segments_ = resume.state.run_segments;
   if (config_.load == config_.save) saved_iteration_ = iteration();
   if (!resume.load_optimizer)
     print(fmt::format(" > weights only: iteration {}, fresh optimizer\n", iteration()));
@@ -288,30 +286,26 @@ void TrainLoop::load(int64_t saved_iteration, const Resume& resume) {
         print_timers({{"load-checkpoint", ms_between(start, Clock::now())}}));
 }
 
-void TrainLoop::write_manifest() {
+void TrainLoop::write_manifest() const {
   const std::vector<std::string> prefixes = blends_.prefixes();
-  const std::vector<int64_t> stored =
-      config_.save.empty() ? std::vector<int64_t>() : stored_iterations(config_.save);
-  run_segments_ = write_run_manifest(
-      config_.run_folder(), {.segments = run_segments_,
-                             .newest_checkpoint = stored.empty() ? 0 : stored.front(),
-                             .config = config_,
-                             .device = backend_->description(),
-                             .dataset_prefix = prefixes.size() == 1 ? prefixes.front() : "",
-                             .cyclic = cyclic_,
-                             .data = data_identity(),
-                             .unseen = unseen_.get(),
-                             .padded_vocabulary_size = trainer_->shape().padded_vocab_size,
-                             .num_parameters = trainer_->shape().num_parameters(),
-                             .num_iterations = schedule_.num_iterations(),
-                             .train_samples = schedule_.num_train_samples(),
-                             .valid_samples = sizes_.valid_samples,
-                             .test_samples = sizes_.test_samples,
-                             .resumed_iteration = iteration(),
-                             .resumed_samples = consumed_samples(),
-                             .resumed_tokens = position().consumed.tokens,
-                             .resumed_valid_samples = consumed_valid_samples_,
-                             .makes_up_evaluation = makes_up_evaluation_});
+  write_run_manifest(config_.run_folder(),
+                     {.config = config_,
+                      .device = backend_->description(),
+                      .dataset_prefix = prefixes.size() == 1 ? prefixes.front() : "",
+                      .cyclic = cyclic_,
+                      .data = data_identity(),
+                      .unseen = unseen_.get(),
+                      .padded_vocabulary_size = trainer_->shape().padded_vocab_size,
+                      .num_parameters = trainer_->shape().num_parameters(),
+                      .num_iterations = schedule_.num_iterations(),
+                      .train_samples = schedule_.num_train_samples(),
+                      .valid_samples = sizes_.valid_samples,
+                      .test_samples = sizes_.test_samples,
+                      .resumed_iteration = iteration(),
+                      .resumed_samples = consumed_samples(),
+                      .resumed_tokens = position().consumed.tokens,
+                      .resumed_valid_samples = consumed_valid_samples_,
+                      .makes_up_evaluation = makes_up_evaluation_});
 }
 
 }  // namespace weft

@@ -59,32 +59,6 @@ TEST_F(InspectRun, ShowsEachPartOfARunInItsOwnOrder) {
   EXPECT_THAT(output(), HasSubstr("does not tell which evaluation took samples 0 to 1 of valid"));
 }
 
-// A run goes back to an older checkpoint with another seed, and later returns to a checkpoint of the first branch.
-TEST_F(InspectRun, KnowsTheBranchOfARunThatWentBackAndReturned) {
-  const auto shown = [this](const std::string& run, const char* iteration) {
-    EXPECT_EQ(inspect_run(run, {"--iteration", iteration}), 0) << output();
-    return samples();
-  };
-  const Arguments seed = {"--seed", "99"};
-  const auto go_on = [&](const std::string& from, const std::string& to, const Arguments& more) {
-    Arguments all = {"--ckpt-step", from, "--exit-interval", to};
-    all.insert(all.end(), more.begin(), more.end());
-    ASSERT_EQ(run(arguments("run", 20, all)), 0) << output();
-  };
-  ASSERT_EQ(run(arguments("whole", 20, {"--exit-interval", "12"})), 0) << output();
-  ASSERT_EQ(run(arguments("run", 20, {"--exit-interval", "10"})), 0) << output();
-  go_on("5", "7", seed);
-  const auto of_branch = shown("run", "6");
-  EXPECT_EQ(shown("run", "4"), shown("whole", "4"));
-  EXPECT_NE(of_branch, shown("whole", "6"));
-  go_on("10", "12", {});
-  for (const char* iteration : {"4", "6", "8", "11"})
-    EXPECT_EQ(shown("run", iteration), shown("whole", iteration)) << iteration;
-  go_on("7", "9", seed);
-  EXPECT_EQ(shown("run", "6"), of_branch);
-  EXPECT_EQ(shown("run", "4"), shown("whole", "4"));
-}
-
 TEST_F(InspectRun, RefusesWhatTheFolderDoesNotTell) {
   ASSERT_EQ(run(arguments("first", 30, {"--exit-interval", "5"})), 0) << output();
   Arguments second = arguments("second", 30, {"--exit-interval", "10"});

@@ -26,7 +26,6 @@ LrDecayStyle style_named(const std::string& name) {
 // These are kept among the arguments.
 constexpr const char* kDataParallelSize = "data_parallel_size";
 constexpr const char* kCyclicOrder = "cyclic_order";
-constexpr const char* kRunSegments = "run_segments";
 
 // The order of --dataloader-type cyclic is cut into micro-batches and ranks. A run that goes on with other
 // ones keeps those that its order began with, or it would repeat and lose samples.
@@ -42,15 +41,6 @@ std::optional<CyclicOptions> cyclic_order_of(const std::string& saved_arguments,
       .micro_batch_size = sizes.value("micro_batch_size", config.micro_batch_size),
       .data_parallel_size = sizes.value(kDataParallelSize, config.data_parallel_size()),
       .shards = !config.no_data_sharding};
-}
-
-std::vector<std::string> run_segments_of(const std::string& saved_arguments) {
-  const auto saved = nlohmann::json::parse(saved_arguments, nullptr, /*allow_exceptions=*/false);
-  std::vector<std::string> segments;
-  if (!saved.is_object() || !saved.contains(kRunSegments)) return segments;
-  for (const auto& segment : saved[kRunSegments])
-    if (segment.is_string()) segments.push_back(segment.get<std::string>());
-  return segments;
 }
 
 LrConflict lr_conflict(const Config& config) {
@@ -86,7 +76,6 @@ CheckpointInfo checkpoint_info(const RunState& state, const ModelShape& shape, c
     arguments[kCyclicOrder] = {{"micro_batch_size", state.cyclic->micro_batch_size},
                                {kDataParallelSize, state.cyclic->data_parallel_size}};
   }
-  if (!state.run_segments.empty()) arguments[kRunSegments] = state.run_segments;
   info.arguments_json = arguments.dump();
   return info;
 }
@@ -175,8 +164,7 @@ Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape, co
                                            {.samples = checkpoint.lr_samples,
                                             .tokens = checkpoint.lr_tokens,
                                             .warmup_end_tokens = checkpoint.lr_warmup_end_tokens}),
-                          .cyclic = cyclic_order_of(checkpoint.arguments_json, config),
-                          .run_segments = run_segments_of(checkpoint.arguments_json)},
+                          .cyclic = cyclic_order_of(checkpoint.arguments_json, config)},
                 .load_optimizer = checkpoint.has_optimizer && !config.no_load_optim,
                 .warnings = std::move(data_changes.allowed)};
   for (const auto& changes : {blend_changes.allowed, argument_differences(checkpoint, config)})

@@ -23,9 +23,6 @@ struct RunState {
   // The sizes by which the order of --dataloader-type cyclic was cut in the run that began it; empty for
   // another order.
   std::optional<CyclicOptions> cyclic = {};
-  // Checksums of the parts of the run up to here, as write_run_manifest() returns them. Empty in older
-  // checkpoints and without a run folder.
-  std::vector<std::string> run_segments = {};
 };
 
 CheckpointInfo checkpoint_info(const RunState& state, const ModelShape& shape, const Config& config,
