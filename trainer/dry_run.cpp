@@ -227,8 +227,9 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, int64_
   std::fflush(out);
   const auto advice = [&](int64_t free_bytes) {
     return memory_advice(config, free_bytes, [&](const Config& changed) {
-      return nccl_bytes + largest_device_bytes(changed, vocabulary.num_tokens, *device.backend,
-                                               options.planned_workspace_bytes);
+      return device.nccl_bytes(changed, topology_of(changed, options.shape)) +
+             largest_device_bytes(changed, vocabulary.num_tokens, *device.backend,
+                                  options.planned_workspace_bytes);
     });
   };
   if (device.profile) {

@@ -1,4 +1,4 @@
-// What the caches of indexes and of blends have in common: the folder, the lock of a writer, and the stamp (index_cache.h).
+// The caches of indexes and of blends share this: the folder, the lock of a writer, and the stamp (index_cache.h).
 #pragma once
 
 #include <chrono>

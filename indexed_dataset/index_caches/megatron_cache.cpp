@@ -148,6 +148,16 @@ std::optional<CacheNames> MegatronCache::find_names(const IndexDescription& desc
   return names;
 }
 
+namespace {
+
+// Returns whether a stamp is there that a writer has not only begun with. A power cut may leave an empty one.
+bool is_complete(const fs::path& stamp) {
+  const Json json = Json::parse(find_stamp(stamp), nullptr, /*allow_exceptions=*/false);
+  return json.is_object() && !json.contains("begun");
+}
+
+}  // namespace
+
 std::vector<std::string> MegatronCache::find_other_sizes(const IndexDescription& description,
                                                          bool of_weft) const {
   const CacheNames names = cache_names(description);
@@ -161,8 +171,7 @@ std::vector<std::string> MegatronCache::find_other_sizes(const IndexDescription&
     const OfSize& found = it->second;
     if (found.num_samples == keys.num_samples) continue;
     const fs::path path = folder_ / (found.base + (is_core ? "weft.json" : "_weft.json"));
-    const std::string stamp = find_stamp(path);
-    if (of_weft == stamp.empty() || stamp == kBegunStamp) continue;
+    if (of_weft ? !is_complete(path) : fs::exists(path)) continue;
     others.push_back(found.num_samples);
   }
   return others;

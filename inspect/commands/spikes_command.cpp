@@ -229,9 +229,9 @@ class InspectSpikesCommand final : public Command {
     const Suspects& suspects = *finding.suspects;
     if (!suspects.stand_out) {
       fmt::print(
-          "  no sample stands out, nor in the iteration before (weft-data inspect samples --iteration {} "
-          "--sort loss shows the largest losses)\n",
-          suspects.iteration);
+          "  no sample stands out, nor in the iteration before (weft-data inspect samples --run {} "
+          "--iteration {} --sort loss shows the largest losses)\n",
+          escape_for_terminal(options_.run_folder), suspects.iteration);
     } else if (suspects.iteration != finding.spike.step.iteration) {
       fmt::print(
           "  none of its samples stands out, but these of iteration {}, whose update came "

@@ -236,11 +236,10 @@ Json converted(const Arguments& arguments) {
   }
   for (const std::string_view begin : kWeightedSplits) {
     const std::string name(begin);
-    if (Values groups = weighted_splits(arguments, name); !groups.empty()) {
+    if (Values groups = weighted_splits(arguments, name); !groups.empty())
       json[name + "paths"] = std::move(groups);
-    } else if (const Values* file = find(arguments, name + "paths_path")) {
+    if (const Values* file = find(arguments, name + "paths_path"))
       json[name + "paths_path"] = file->front();
-    }
   }
   if (const Values* values = find(arguments, "rampup_batch_size")) {
     for (const std::string& value : *values)

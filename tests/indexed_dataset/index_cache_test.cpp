@@ -398,7 +398,7 @@ TEST_F(IndexCacheTest, AWriterThatIsKilledOrFailsLeavesNothingThatLooksComplete)
       DatasetOptions mapping = blend;
       mapping.maps_caches_only = true;
       expect_same(build(mapping), expected);
-      // What such a writer leaves is not taken for Megatron's.
+      // The files of such a writer are not taken for Megatron's.
       mapping.takes_megatron_caches = true;
       const TrainingDatasets looked_at = build(mapping);
       expect_same(looked_at, expected);

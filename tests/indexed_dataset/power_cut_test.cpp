@@ -60,7 +60,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What the disk holds of a file that was written, and of a name that was given, without a sync behind it.
+// The disk may hold different parts of files that were written, and of names that were given, without a sync
+// behind them. Each value is one such state.
 enum class Unsynced { kIsLost, kStampsSurvive, kEarlierNamesAreLost };
 
 class PowerCut : public testing::Test {

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "indexed_dataset/blends/blend_schedule.h"
+#include "indexed_dataset/terminal/terminal_text.h"
 #include "trainer/checkpoint/argument_changes.h"
 
 namespace weft {
@@ -132,11 +133,17 @@ std::string option_of(Split split, const DataPaths& paths) {
   if (!paths.data_args_path.empty()) return "--data-args-path " + paths.data_args_path;
   if (!paths.per_split_data_args_path.empty())
     return "--per-split-data-args-path " + paths.per_split_data_args_path;
-  const bool are_weighted = !paths.train_weighted_split_paths.empty() ||
-                            !paths.valid_weighted_split_paths.empty() ||
-                            !paths.test_weighted_split_paths.empty();
+  const auto is_given = [](const auto&... options) { return (!options.empty() || ...); };
+  const bool are_in_files =
+      is_given(paths.train_weighted_split_paths_path, paths.valid_weighted_split_paths_path,
+               paths.test_weighted_split_paths_path);
+  const bool are_weighted =
+      is_given(paths.train_weighted_split_paths, paths.valid_weighted_split_paths,
+               paths.test_weighted_split_paths);
   return fmt::format("--{}-{}", short_split_name(split),
-                     are_weighted ? "weighted-split-paths" : "data-path");
+                     are_in_files   ? "weighted-split-paths-path"
+                     : are_weighted ? "weighted-split-paths"
+                                    : "data-path");
 }
 
 std::string start_of(const BlendChange& change) {
@@ -147,8 +154,11 @@ std::string start_of(const BlendChange& change) {
 std::string describe(const BlendChange& change) {
   std::string text = "from " + start_of(change) + " on";
   for (const Entry& entry : entries_of(change.blend)) text += " " + entry.text;
-  constexpr size_t kMostCharacters = 200;
-  return text.size() <= kMostCharacters ? text : text.substr(0, kMostCharacters) + " ...";
+  constexpr size_t kMostBytes = 200;
+  if (text.size() <= kMostBytes) return text;
+  text.resize(kMostBytes);
+  text.resize(num_valid_utf8_bytes(text));  // no character is cut
+  return text + " ...";
 }
 
 // A difference of two schedules: the first one, as later ones begin later.

@@ -23,7 +23,7 @@ struct DataIdentity {
   std::vector<DatasetIdentity> datasets;
   RunVocabulary vocabulary;
   std::string unsee_sha256 = {};  // of the file of --unsee; "" without one
-  // What the options named when the run began, and the files that they name; without any dataset in
+  // The datasets that the options, and the files which they name, named when the run began. There is none in
   // imported weights and in checkpoints of older versions.
   SplitBlends blends = {};
 

@@ -66,7 +66,8 @@ Json json_of(const std::optional<CyclicOptions>& cyclic) {
 void write_run_manifest(const std::filesystem::path& run_folder, const RunManifest& manifest) {
   char host[256] = "localhost";
   gethostname(host, sizeof host - 1);
-  Json vocabulary = to_json(manifest.data)["vocabulary"];
+  const Json data = to_json(manifest.data);
+  Json vocabulary = data["vocabulary"];
   vocabulary["padded_size"] = manifest.padded_vocabulary_size;
   const Json json = {
       {"program", "weft-train"},
@@ -91,7 +92,7 @@ void write_run_manifest(const std::filesystem::path& run_folder, const RunManife
        {{"train", manifest.train_samples},
         {"validation", manifest.valid_samples},
         {"test", manifest.test_samples}}},
-      {"datasets", to_json(manifest.data)["datasets"]},
+      {"datasets", data["datasets"]},
       {"vocabulary", vocabulary},
       {"unsee", manifest.unseen ? json_of(*manifest.unseen, manifest.config) : Json()},
       {"num_parameters", manifest.num_parameters},

@@ -1,4 +1,4 @@
-// What the options mean, and how a configuration is written down.
+// Tests what the options mean, and how a configuration is written down.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -170,7 +170,7 @@ TEST(Config, RecomputationIsAskedForByMegatronsFlags) {
               Contains(HasSubstr("recomputes nothing here")));
 }
 
-// What the pipeline's stages share follows from the shape, which must be there first.
+// The shape must be there before the layers are shared among stages: a missing part was divided by.
 TEST(Config, AMissingPartOfTheShapeIsNamed) {
   const std::vector<std::string> kShape = {"--num-layers 2", "--hidden-size 32",
                                            "--num-attention-heads 4", "--seq-length 16"};

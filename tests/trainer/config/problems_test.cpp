@@ -1,4 +1,4 @@
-// What is wrong with a configuration is told before anything is done, all of it at once.
+// Tests that all problems of a configuration are told at once, before anything is done.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

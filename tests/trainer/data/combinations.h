@@ -59,7 +59,7 @@ inline constexpr Refusal kRefusedBlend = {
                             c.order == OrderKind::kNeox;
       return c.sampler == Sampler::kCyclic && c.data != Data::kOne && is_older;
     }};
-// Of 6 orders, 5 ways to name data, 3 samplers, 3 kinds of batch sizes and 3 of lengths.
+// There are 6 orders, 5 ways to name data, 3 samplers, 3 kinds of batch sizes and 3 of lengths.
 inline constexpr int kNumCombinations = 810, kNumTaken = 336;
 
 }  // namespace weft
