@@ -30,6 +30,10 @@ std::vector<double> divided_by_plain_sum(std::span<const double> weights) {
 
 }  // namespace
 
+std::vector<double> shares_of_weights(std::span<const double> weights, OrderKind order) {
+  return rules_of(order).precedes_core ? divided_by_plain_sum(weights) : normalize_weights(weights);
+}
+
 BlendSizes blend_sizes(std::span<const double> weights, int64_t num_samples, OrderKind order,
                        double surplus) {
   if (!(surplus >= 0 && std::isfinite(surplus)))
@@ -37,7 +41,7 @@ BlendSizes blend_sizes(std::span<const double> weights, int64_t num_samples, Ord
   const auto wanted = static_cast<double>(num_samples);
   const OrderRules rules = rules_of(order);
   BlendSizes sizes;
-  sizes.weights = rules.precedes_core ? divided_by_plain_sum(weights) : normalize_weights(weights);
+  sizes.weights = shares_of_weights(weights, order);
   for (const double weight : sizes.weights) {
     const int64_t target = rounded_up(wanted * weight);
     const int64_t to_build = rules.has_old_blend_sizes

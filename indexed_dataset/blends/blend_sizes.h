@@ -20,6 +20,10 @@ struct BlendSizes {
   int64_t size = 0;                   // of the blend
 };
 
+// Each weight divided by the sum of all, as the programs of this order divide them before they use them.
+// Weights with equal shares make equal blends.
+std::vector<double> shares_of_weights(std::span<const double> weights, OrderKind order);
+
 // For `num_samples` > 0 and weights as they were given.
 //
 //   core, sequential  size = sum of ceil(num_samples * w); ceil(ceil(num_samples * w) * (1 + surplus))

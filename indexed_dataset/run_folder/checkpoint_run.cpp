@@ -9,6 +9,7 @@
 #include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/run_folder/read_segments.h"
 #include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/terminal/terminal_text.h"
 
 namespace weft {
 namespace {
@@ -105,27 +106,49 @@ Json raw_segment(const fs::path& run_folder, int64_t iteration) {
   return found;
 }
 
+std::string shortened(const Json& value) {
+  constexpr size_t kMostBytes = 200;
+  const std::string text = value.dump();
+  return text.size() <= kMostBytes ? text : std::string(beginning_of(text, kMostBytes)) + " ...";
+}
+
+// Returns the first place where two values differ, as "/train/0/weights/3", and what stands there: a whole
+// blend of many datasets would tell nobody where.
+struct JsonDifference {
+  std::string place, a, b;
+};
+JsonDifference first_difference(const Json& a, const Json& b) {
+  const Json steps = Json::diff(a, b);
+  const std::string place = steps.empty() ? "" : steps[0].at("path").get<std::string>();
+  const auto at_place = [&](const Json& json) {
+    const Json::json_pointer pointer(place);
+    return json.contains(pointer) ? shortened(json.at(pointer)) : std::string("nothing");
+  };
+  return {place, at_place(a), at_place(b)};
+}
+
 void check_agreement(const Json& checkpoint, const Json& segment, const std::string& where) {
   const Json &saved = checkpoint.at("arguments"), &told = segment.at("arguments");
-  const auto refuse = [&](const std::string& what, const std::string& a, const std::string& b) {
+  const auto refuse = [&](const std::string& what, const Json& a, const Json& b) {
+    const JsonDifference first = first_difference(a, b);
     throw std::runtime_error(fmt::format(
-        "{}: it contradicts the run manifest: {} is {} in the checkpoint and {} in the manifest; the two "
+        "{}: it contradicts the run manifest: {}{} is {} in the checkpoint and {} in the manifest; the two "
         "are not of one run, give the right folder with --run",
-        where, what, a, b));
+        where, what, first.place.empty() ? "" : " at " + first.place, first.a, first.b));
   };
   for (const char* name : decisive_arguments()) {
     const auto a = saved.find(name), b = told.find(name);
     if (a == saved.end() || b == told.end() || *a == *b) continue;  // one version lacks the option
-    refuse(name, a->dump(), b->dump());
+    refuse(name, *a, *b);
   }
   const Json none = Json::object();
   const Json& data = checkpoint.contains("data") ? checkpoint["data"] : none;
   if (data.contains("datasets") && segment.contains("datasets") &&
       data["datasets"] != segment["datasets"])
-    refuse("the list of datasets", data["datasets"].dump(), segment["datasets"].dump());
+    refuse("the list of datasets", data["datasets"], segment["datasets"]);
   // Older versions kept no blends in checkpoints.
   if (data.contains("blends") && segment.contains("blends") && data["blends"] != segment["blends"])
-    refuse("the blend of its datasets", data["blends"].dump(), segment["blends"].dump());
+    refuse("the blend of its datasets", data["blends"], segment["blends"]);
 }
 
 }  // namespace

@@ -138,7 +138,8 @@ TEST_F(BlendRun, AChangedFileOfListsIsToldAndEachPartOfTheRunIsShownAsItWas) {
   EXPECT_EQ(wait(start_program({std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-data", "inspect",
                                 "samples", "--load", folder, "--iteration", "6"})),
             static_cast<int>(ExitCode::kBadInput));
-  EXPECT_THAT(output(), HasSubstr("the blend of its datasets is"));
+  EXPECT_THAT(output(), HasSubstr("the blend of its datasets at /train/0/weights/0 is 0.9 in the "
+                                  "checkpoint and 0.5 in the manifest"));
 }
 
 TEST_F(BlendRun, AScheduleMayBeChangedBehindTheSamplesThatWereTaken) {

@@ -109,6 +109,15 @@ TEST_F(InspectRun, RefusesACheckpointThatItsRunManifestContradicts) {
   write_file_atomically(manifest, read_file(folder_ / "other/run_manifest.json"));
   EXPECT_EQ(inspect({"--load", load, "--iteration", "3"}), 3);
   EXPECT_THAT(output(), HasSubstr("seed is 1234 in the checkpoint and 7 in the manifest"));
+  // Of a list of datasets only the first difference is told.
+  auto changed = nlohmann::json::parse(kept);
+  const int64_t tokens = changed.at("datasets").at(0).at("tokens");
+  changed["datasets"][0]["tokens"] = tokens + 1;
+  write_file_atomically(manifest, changed.dump());
+  EXPECT_EQ(inspect({"--load", load, "--iteration", "3"}), 3);
+  EXPECT_THAT(output(), HasSubstr("the list of datasets at /0/tokens is " + std::to_string(tokens) +
+                                  " in the checkpoint and " + std::to_string(tokens + 1) +
+                                  " in the manifest"));
   std::filesystem::remove(manifest);
   EXPECT_EQ(inspect({"--load", load, "--iteration", "3"}), 3);
   EXPECT_THAT(output(), HasSubstr("give the run's folder with --run"));

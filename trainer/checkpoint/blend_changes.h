@@ -8,13 +8,15 @@
 
 namespace weft {
 
-// `config` is that of the run that goes on, and `num_behind` the number of training samples that were begun
+// `config` is that of the run that goes on, and `num_begun` the number of training samples that were begun
 // before the checkpoint. `allowed` are changed blends of training and of evaluations, and changes of
-// --blend-schedule behind those samples, which move no sample in front of them. `refused` is a schedule that
-// was changed in front of them, where some samples would come twice and others not at all.
-// If `saved` is of a version that kept no blends, there is a warning for each file that could not be compared,
-// and `saved_arguments`, a JSON object of the checkpoint's arguments, says whether it had a schedule at all.
+// --blend-schedule after those samples, which move none of them. `refused` is a schedule that was changed
+// before their end, where some samples would come twice and others not at all: also one whose "from_tokens"
+// means another sample since --seq-length changed.
+// `saved_arguments` is a JSON object of the checkpoint's arguments. If `saved` is of a version that kept no
+// blends, they say whether it had a schedule at all, and there is a warning for each file that could not be
+// compared.
 DataDifferences compare_blends(const DataIdentity& saved, const std::string& saved_arguments,
-                               const DataIdentity& ours, int64_t num_behind, const Config& config);
+                               const DataIdentity& ours, int64_t num_begun, const Config& config);
 
 }  // namespace weft

@@ -144,10 +144,10 @@ Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape, co
   }
 
   check_place_is_known(checkpoint, config);
-  const int64_t num_behind = config.length_curriculum().samples_begun(
+  const int64_t num_begun = config.length_curriculum().samples_begun(
       {checkpoint.scalars.consumed_samples, checkpoint.scalars.consumed_tokens});
   const DataDifferences blend_changes =
-      compare_blends(checkpoint.data, checkpoint.arguments_json, data, num_behind, config);
+      compare_blends(checkpoint.data, checkpoint.arguments_json, data, num_begun, config);
   if (!blend_changes.refused.empty()) throw std::invalid_argument(blend_changes.refused.front());
 
   const LrSettings saved{.max_lr = checkpoint.max_lr,

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "indexed_dataset/blends/blend_json.h"
 #include "indexed_dataset/process/parallel_for.h"
@@ -38,16 +39,36 @@ void add_dataset_differences(const DatasetIdentity& saved, const DatasetIdentity
                   saved.prefix, describe(saved), ours.prefix, describe(ours)));
 }
 
-// Datasets of one name are compared with each other, the others in their order.
-void add_blend_differences(const std::vector<DatasetIdentity>& saved,
-                           const std::vector<DatasetIdentity>& ours, DataDifferences& differences) {
+// Returns the datasets that --blend-schedule alone names.
+std::unordered_set<std::string> scheduled_datasets(const SplitBlends& blends) {
+  std::unordered_set<std::string> scheduled;
+  for (const BlendChange& change : blends.changes)
+    scheduled.insert(change.blend.prefixes.begin(), change.blend.prefixes.end());
+  for (const auto& groups : blends.blends) {
+    for (const Blend& blend : groups) {
+      for (const std::string& prefix : blend.prefixes) scheduled.erase(prefix);
+    }
+  }
+  return scheduled;
+}
+
+// Datasets of one name are compared with each other, the others in their order. A dataset that only a schedule
+// names, and only one of the two, begins or ends with a sample that compare_blends() tells.
+void add_blend_differences(const DataIdentity& saved_data, const DataIdentity& our_data,
+                           DataDifferences& differences) {
+  const std::vector<DatasetIdentity>&saved = saved_data.datasets, &ours = our_data.datasets;
+  std::unordered_set<std::string> saved_scheduled, our_scheduled;
+  if (saved_data.has_blends()) {
+    saved_scheduled = scheduled_datasets(saved_data.blends);
+    our_scheduled = scheduled_datasets(our_data.blends);
+  }
   std::unordered_map<std::string, const DatasetIdentity*> ours_by_prefix;
   for (const DatasetIdentity& dataset : ours) ours_by_prefix[dataset.prefix] = &dataset;
   std::vector<const DatasetIdentity*> gone;
   for (const DatasetIdentity& dataset : saved) {
     const auto found = ours_by_prefix.find(dataset.prefix);
     if (found == ours_by_prefix.end()) {
-      gone.push_back(&dataset);
+      if (!saved_scheduled.contains(dataset.prefix)) gone.push_back(&dataset);
     } else if (found->second != nullptr) {
       add_dataset_differences(dataset, *found->second, differences);
       found->second = nullptr;  // compared
@@ -55,7 +76,8 @@ void add_blend_differences(const std::vector<DatasetIdentity>& saved,
   }
   std::vector<const DatasetIdentity*> added;
   for (const DatasetIdentity& dataset : ours) {
-    if (ours_by_prefix[dataset.prefix] != nullptr) added.push_back(&dataset);
+    if (ours_by_prefix[dataset.prefix] != nullptr && !our_scheduled.contains(dataset.prefix))
+      added.push_back(&dataset);
   }
   const size_t num_pairs = std::min(gone.size(), added.size());
   for (size_t i = 0; i < num_pairs; ++i) add_dataset_differences(*gone[i], *added[i], differences);
@@ -167,7 +189,7 @@ DataDifferences compare_data(const DataIdentity& saved, const DataIdentity& ours
                              const Config& config) {
   DataDifferences differences;
   // Imported weights and checkpoints of version 0.1 know no dataset.
-  if (!saved.datasets.empty()) add_blend_differences(saved.datasets, ours.datasets, differences);
+  if (!saved.datasets.empty()) add_blend_differences(saved, ours, differences);
   add_vocabulary_differences(saved.vocabulary, ours.vocabulary, differences);
   if (config.looks_for_document_ends()) {
     add_end_of_document_difference(saved.vocabulary, ours.vocabulary,

@@ -19,7 +19,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-constexpr int64_t kBehind = 100;  // samples that were begun before the checkpoint
+constexpr int64_t kBegun = 100;  // samples that were begun before the checkpoint
 
 class BlendChanges : public testing::Test {
  protected:
@@ -43,7 +43,7 @@ class BlendChanges : public testing::Test {
         nlohmann::ordered_json::parse(to_json(data).dump()));  // through a manifest
   }
   DataDifferences changes(const DataIdentity& saved, const Config& config) {
-    return compare_blends(saved, saved_arguments_, data_of(config), kBehind, config);
+    return compare_blends(saved, saved_arguments_, data_of(config), kBegun, config);
   }
   // Changes between two runs that only these files tell apart.
   DataDifferences schedule_changes(const std::string& saved, const std::string& ours) {
@@ -75,9 +75,12 @@ TEST_F(BlendChanges, AListIsReadNotItsName) {
   write_file_atomically(config.data_args_path, "0.3 /d/a 0.4 /d/b 0.2 /d/c");
   EXPECT_THAT(
       changes(saved, config).allowed,
-      ElementsAre("--data-args-path " + config.data_args_path +
-                  ": training dataset 2 was 0.5 /d/b when the checkpoint was saved and is 0.4 /d/b "
-                  "now: samples from here on may be others than without the change"));
+      ElementsAre(
+          "--data-args-path " + config.data_args_path +
+          ": training dataset 2 was 0.5 /d/b when the checkpoint was saved and is 0.4 /d/b "
+          "now: samples from here on may be others than without the change; to change it from a "
+          "sample on, without losing or repeating any, keep the old blend and name the new one in "
+          "--blend-schedule"));
   write_file_atomically(config.data_args_path, "0.3 /d/a 0.2 /d/c");
   EXPECT_THAT(changes(saved, config).allowed,
               ElementsAre(HasSubstr("training dataset 2 was 0.5 /d/b when the checkpoint was saved "
@@ -128,7 +131,7 @@ TEST_F(BlendChanges, SharesAndNamesOfGroupsAreCompared) {
                   HasSubstr("--valid-weighted-split-paths: validation dataset 2 was w: 0.9:1")));
 }
 
-TEST_F(BlendChanges, AScheduleIsRefusedInFrontOfTheSamplesAndToldBehindThem) {
+TEST_F(BlendChanges, AScheduleIsRefusedBeforeTheEndOfTheSamplesAndToldAfterIt) {
   const std::string first = entry(R"("from_samples": 60)", "1 /d/a 2 /d/b"),
                     second = entry(R"("from_samples": 100)", "1 /d/a 3 /d/c");
   EXPECT_THAT(schedule_changes(list(first), list(first)).allowed, IsEmpty());
@@ -159,7 +162,7 @@ TEST_F(BlendChanges, AScheduleIsRefusedInFrontOfTheSamplesAndToldBehindThem) {
   EXPECT_THAT(refused(list(first), list(entry(R"("from_samples": 60)", "1 /d/a 2.5 /d/b"))),
               HasSubstr("of entry 1, from sample 60 on, dataset 2 was 2 /d/b when the checkpoint "
                         "was saved and is 2.5 /d/b now"));
-  // An entry that begins in front of the samples now did not before.
+  // An entry that begins before the last of the samples now did not then.
   EXPECT_THAT(refused(list(second), list(entry(R"("from_samples": 99)", "1 /d/a 3 /d/c"))),
               HasSubstr("entry 1 was from sample 100 on"));
 }
@@ -176,6 +179,61 @@ TEST_F(BlendChanges, TokensOfAScheduleMeanSamples) {
   EXPECT_THAT(
       schedule_changes(from(R"("from_tokens": 991)"), from(R"("from_tokens": 2000)")).allowed,
       ElementsAre(HasSubstr("from token 2000 on")));
+}
+
+TEST_F(BlendChanges, TokensMeanOtherSamplesOfAnotherLength) {
+  const std::vector<std::string> data = {"0.5", "/d/a", "0.5", "/d/b"};
+  const auto with = [&](const std::string& start, int64_t length) {
+    Config config = config_with(data, list(entry(start, "1 /d/a 2 /d/b")));
+    config.seq_length = length;
+    return config;
+  };
+  saved_arguments_ = R"({"seq_length": 10})";
+  const auto between = [&](const std::string& saved, const std::string& ours, int64_t length) {
+    const DataIdentity before = data_of(with(saved, 10));
+    return changes(before, with(ours, length));
+  };
+  const std::string early = R"("from_tokens": 591)", late = R"("from_tokens": 4001)";
+  EXPECT_THAT(
+      between(early, early, 20).refused,
+      ElementsAre(AllOf(HasSubstr("entry 1 was from token 591 (sample 60 with --seq-length 10) on"),
+                        HasSubstr("is from token 591 (sample 30 with --seq-length 20) on"),
+                        HasSubstr(R"(give "from_samples": 60 in place of its token)"))));
+  EXPECT_THAT(between(early, R"("from_samples": 60)", 20).refused, IsEmpty());
+  EXPECT_THAT(between(early, R"("from_samples": 60)", 20).allowed, IsEmpty());
+  EXPECT_THAT(between(early, R"("from_tokens": 1191)", 20).refused, IsEmpty()) << "sample 60 again";
+  const DataDifferences later = between(late, late, 20);
+  EXPECT_THAT(later.refused, IsEmpty());
+  EXPECT_THAT(later.allowed, ElementsAre(HasSubstr("samples from 201 on follow the new schedule")));
+  EXPECT_THAT(between(early, early, 10).refused, IsEmpty());
+}
+
+TEST_F(BlendChanges, WeightsThatAreTheSameSharesAreEqual) {
+  const auto from = [](const std::string& blend) {
+    return list(entry(R"("from_samples": 60)", blend));
+  };
+  const auto refused = [&](const std::string& saved, const std::string& ours) {
+    return schedule_changes(from(saved), from(ours)).refused;
+  };
+  EXPECT_THAT(refused("1 /d/a 2 /d/b", "0.5 /d/a 1 /d/b"), IsEmpty());
+  EXPECT_THAT(schedule_changes(from("1 /d/a 2 /d/b"), from("0.5 /d/a 1 /d/b")).allowed, IsEmpty());
+  EXPECT_THAT(refused("1 /d/a 2 /d/b", "0.5 /d/a 1.1 /d/b"), SizeIs(1));
+  // 0.1 / (0.1 + 0.3) is not 1 / 4 to the last bit, which decides samples.
+  EXPECT_THAT(refused("1 /d/a 3 /d/b", "0.1 /d/a 0.3 /d/b"), SizeIs(1));
+  const DataIdentity saved = data_of(config_with({"3", "/d/a", "5", "/d/b"}));
+  EXPECT_THAT(changes(saved, config_with({"6", "/d/a", "10", "/d/b"})).allowed, IsEmpty());
+  EXPECT_THAT(changes(saved, config_with({"6", "/d/a", "11", "/d/b"})).allowed, SizeIs(1));
+}
+
+TEST_F(BlendChanges, AnotherOrderOfTheDatasetsIsToldAsSuch) {
+  const DataIdentity saved = data_of(config_with({"0.3", "/d/a", "0.5", "/d/b", "0.2", "/d/c"}));
+  EXPECT_THAT(
+      changes(saved, config_with({"0.3", "/d/a", "0.2", "/d/c", "0.5", "/d/b"})).allowed,
+      ElementsAre(HasSubstr("dataset 2 was 0.5 /d/b when the checkpoint was saved and is 0.2 "
+                            "/d/c now (2 datasets differ, in their order alone, which "
+                            "decides samples, too)")));
+  EXPECT_THAT(changes(saved, config_with({"0.3", "/d/a", "0.5", "/d/c", "0.2", "/d/b"})).allowed,
+              ElementsAre(HasSubstr("(2 datasets differ): samples")));
 }
 
 // An entry goes on with a dataset only under the name that it had before.

@@ -40,6 +40,22 @@ TEST(Resume, BytesThatWereReplacedUnderTheirNameAreRefused) {
       << "a copy of the same bytes";
 }
 
+// The schedule tells from which sample on its datasets are read.
+TEST(Resume, ADatasetThatOnlyAScheduleNamesChangesNoSampleFromHereOn) {
+  const Config config = base_config();
+  DataIdentity saved = data_of_run();
+  saved.blends.blends.fill({parse_blend({"1", "/data/p"}, "")});
+  DataIdentity ours = saved;
+  ours.blends.changes = {
+      {.from_samples = 50, .from_tokens = {}, .blend = parse_blend({"1", "/data/q"}, "")}};
+  ours.datasets.push_back({.prefix = "/data/q", .num_documents = 1, .bin_xxh3 = 5});
+  EXPECT_THAT(compare_data(saved, ours, config).allowed, testing::IsEmpty());
+  EXPECT_THAT(compare_data(ours, saved, config).allowed, testing::IsEmpty());
+  ours.blends.blends[0][0].prefixes.push_back("/data/q");
+  EXPECT_THAT(compare_data(saved, ours, config).allowed,
+              testing::ElementsAre(HasSubstr("/data/q was not read before the checkpoint")));
+}
+
 TEST(Resume, AVocabularyOfOtherEntriesIsRefused) {
   Config config = base_config();
   const ModelShape shape = model_shape(config, 64);
