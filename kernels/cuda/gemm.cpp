@@ -4,16 +4,16 @@
 #include <stdexcept>
 #include <utility>
 
+#include "kernels/check_shapes.h"
 #include "kernels/cuda/memory_bound/check.h"
 
 namespace weft::cuda {
 namespace {
 
 cudaDataType_t cuda_type(DType dtype) {
+  if (dtype == DType::kFloat16) return CUDA_R_16F;
   return dtype == DType::kBFloat16 ? CUDA_R_16BF : CUDA_R_32F;
 }
-
-const char* name_of(DType dtype) { return dtype == DType::kBFloat16 ? "bf16" : "fp32"; }
 
 const char* name_of(Epilogue epilogue) {
   switch (epilogue) {

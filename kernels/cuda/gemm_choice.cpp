@@ -96,8 +96,8 @@ std::vector<cublasLtMatmulAlgo_t> Gemm::candidates(const Plan& plan) const {
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kWorkspaceBytes));
   // This leaves out two ways of split-K: the one in place, which adds the parts by atomics in the
-  // order of their arrival, and the one that keeps the parts in bf16 where that is the output's
-  // type.
+  // order of their arrival, and the one that keeps the parts in the output's type, which may
+  // have 16 bits.
   prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   for (const auto attribute :

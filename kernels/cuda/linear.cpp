@@ -52,7 +52,7 @@ GemmProblem weight_gradient_problem(const Tensor& dout, const Tensor& inp, bool 
 
 // cuBLASLt's GELU has the tanh form, and its approximation of tanh is too coarse for fp32 models.
 bool has_gelu_epilogue(const Tensor& out, Gelu gelu) {
-  return gelu == Gelu::kTanh && out.dtype() == DType::kBFloat16 && num_columns(out) % 8 == 0;
+  return gelu == Gelu::kTanh && size_bytes(out.dtype()) == 2 && num_columns(out) % 8 == 0;
 }
 
 }  // namespace
@@ -133,7 +133,7 @@ void CudaBackend::linear_backward_weight(Tensor dweight, Tensor dbias, Tensor do
   const auto add_up = [&] {  // like column_sums below, but repeatable
     cuda::column_sums(compute_, memory, dout.data(), dout.dtype(), N, O, false, memory);
   };
-  if (dout.dtype() == DType::kBFloat16 && gemm_->fused_is_faster(fused, plain, operands, add_up)) {
+  if (size_bytes(dout.dtype()) == 2 && gemm_->fused_is_faster(fused, plain, operands, add_up)) {
     if (!accumulate) operands.bias = dbias.data();
     gemm_->run(fused, operands);
     if (accumulate) sum_partials(compute_, {dbias.as<float>()}, memory, 1, O, O, true);

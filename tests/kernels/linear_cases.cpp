@@ -143,6 +143,32 @@ OpCase backward_weight(DType x, Shape s, bool with_bias, bool accumulate) {
           }};
 }
 
+// Sums of products are fp32; only where they are stored in fp16 they may become infinite.
+OpCase product_that_overflows(Shape s) {
+  const DType x = DType::kFloat16;
+  const auto weight_of = [=] {  // rows of 300, of -300, and of both
+    Values weight;
+    for (int64_t o = 0; o < s.O; ++o) {
+      for (int64_t i = 0; i < s.I; ++i)
+        weight.push_back((o % 3 == 1 || (o % 3 == 2 && i % 2 == 1)) ? -300 : 300);
+    }
+    return weight;
+  };
+  const Values inp(static_cast<size_t>(s.N * s.I), 40.0);
+  return {shape_name("linear_forward", x, s) + "_overflows",
+          [=](Backend& backend) -> Outputs {
+            Arrays arrays(backend, workspace(x, s));
+            const Tensor out = arrays.make(x, {s.N, s.O});
+            backend.linear_forward(out, arrays.make(x, {s.N, s.I}, inp),
+                                   arrays.make(x, {s.O, s.I}, weight_of()), {});
+            return {with_huge_for_infinite(arrays.output("out", out))};
+          },
+          [=]() -> Outputs {
+            return {with_huge_for_infinite(
+                {"out", rounded(reference::linear(inp, weight_of(), {}, s.I, s.O), x)})};
+          }};
+}
+
 std::string glu_name(const char* operation, DType x, const Shape& s, Glu glu) {
   const char* names[] = {"", "swiglu", "geglu", "reglu", "liglu"};
   return std::string(operation) + "_" + type_name(x) + "_N" + std::to_string(s.N) + "_F" +
@@ -207,6 +233,7 @@ void add_linear_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
       cases.push_back(glu_backward(x, s, glu));
     }
   }
+  if (x == DType::kFloat16) cases.push_back(product_that_overflows({5, 16, 24}));
   if (sizes == Sizes::kDevice) return;
   cases.push_back(glu_forward(x, {2, 1, 600}, Glu::kSwiglu));  // wider than a task's piece
   // These are deeper and wider than one panel and one tile of the CPU's products.

@@ -57,6 +57,38 @@ OpCase cross_entropy(DType x, Shape s, bool with_mask, bool with_gradient) {
       }};
 }
 
+// A loss scale that is too large must make gradients infinite, for which the step is skipped. Words are likely
+// or very unlikely, so that no gradient is near the largest number of fp16.
+OpCase cross_entropy_that_overflows(Shape s) {
+  constexpr float kLossScale = 4294967296.0F;
+  const DType x = DType::kFloat16;
+  const auto logits_of = [=] {
+    Values logits = random_ids(s.N * s.Vp, 6, 2);
+    for (double& value : logits) value = value == 0 ? -6 : 6;
+    return logits;
+  };
+  return {shape_name(x, s) + "_overflows",
+          [=](Backend& backend) -> Outputs {
+            Arrays arrays(backend, {.B = 1, .T = s.N, .Vp = s.Vp, .x = x});
+            const Tensor losses = arrays.make(DType::kFloat32, {s.N});
+            const Tensor logits = arrays.make(x, {s.N, s.Vp}, logits_of());
+            const Tensor targets = arrays.make(DType::kInt32, {s.N}, random_ids(s.N, 2, s.V));
+            backend.cross_entropy(losses, logits, targets, {}, s.V, kLossScale, true);
+            return {arrays.output("losses", losses),
+                    with_huge_for_infinite(arrays.output("logits", logits))};
+          },
+          [=]() -> Outputs {
+            const Values targets = random_ids(s.N, 2, s.V);
+            const auto f = [&](const Values& logits) {
+              return reference::cross_entropy(logits, targets, s.Vp, s.V);
+            };
+            const Values scales(static_cast<size_t>(s.N), static_cast<double>(kLossScale));
+            const Values gradients = reference::gradient(f, logits_of(), scales);
+            return {{"losses", f(logits_of())},
+                    with_huge_for_infinite({"logits", rounded(gradients, x)})};
+          }};
+}
+
 // The loss over a vocabulary that `num_ranks` ranks share, each with its columns. The ranks run one
 // after the other, and their statistics are joined as an all-gather would join them.
 OpCase sharded_cross_entropy(DType x, Shape s, int64_t num_ranks, bool with_mask) {
@@ -155,6 +187,22 @@ OpCase sum(int64_t n, bool accumulate) {
           }};
 }
 
+// A single number need not begin at a multiple of 16 bytes: the loss scale divides a clip coefficient in
+// its place.
+OpCase sum_in_place() {
+  return {"sum_in_place_of_the_second",
+          [=](Backend& backend) -> Outputs {
+            Arrays arrays(backend, {.B = 1, .T = 1});
+            const Tensor two = arrays.make(DType::kFloat32, {2}, {3.0, 5.0});
+            const Tensor second(two.as<float>() + 1, DType::kFloat32, {1});
+            backend.sum(second, second, 0.5F, false);
+            return {arrays.output("two", two)};
+          },
+          [=]() -> Outputs {
+            return {{"two", {3.0, 2.5}}};
+          }};
+}
+
 }  // namespace
 
 void add_loss_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
@@ -178,6 +226,9 @@ void add_loss_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
     cases.push_back(sharded_cross_entropy(x, s, 4, false));
     cases.push_back(sharded_cross_entropy(x, s, 4, true));
   }
+  if (x == DType::kFloat16)
+    cases.push_back(cross_entropy_that_overflows(sizes == Sizes::kSmall ? Shape{6, 32, 27}
+                                                                        : Shape{37, 1032, 1000}));
   if (x != DType::kFloat32) return;
   for (const auto& [B, T] : {std::pair<int64_t, int64_t>{1, 1}, {3, 37}, {5, 1000}, {64, 2048}}) {
     cases.push_back(sample_losses(B, T, false));
@@ -187,6 +238,7 @@ void add_loss_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
     cases.push_back(sum(n, false));
     cases.push_back(sum(n, true));
   }
+  cases.push_back(sum_in_place());
 }
 
 }  // namespace weft::test

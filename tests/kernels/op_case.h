@@ -23,7 +23,7 @@ struct Output {
 };
 using Outputs = std::vector<Output>;
 
-// Results of two devices that round to bf16 differ by the last rounding only, or by products of
+// Results of two devices that round to 16 bits differ by the last rounding only, or by products of
 // rounded probabilities (attention), or by differences of such products (its backward).
 enum class Accuracy { kRounded, kAttention, kAttentionBackward };
 
@@ -52,7 +52,7 @@ void add_attention_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
 void add_loss_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
 void add_optimizer_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
 
-// Returns all cases above for fp32, bf16 and, unless they are for a device, fp16.
+// Returns all cases above for fp32, bf16 and fp16.
 std::vector<OpCase> all_cases(Sizes sizes);
 
 // The memory of one backend for one run of a case.
@@ -82,6 +82,8 @@ Values random_values(int64_t n, uint64_t stream, DType dtype, double scale = 1.0
 // Returns n integers in [0, bound).
 Values random_ids(int64_t n, uint64_t stream, int64_t bound);
 Values rounded(Values values, DType dtype);
+// Puts 10^30 with its sign for what is infinite, so that differences() can compare it.
+Output with_huge_for_infinite(Output output);
 
 // The lengths of the documents that samples of a case consist of.
 struct Documents {

@@ -39,6 +39,23 @@ OpCase cast(DType to, DType from, int64_t n) {
           }};
 }
 
+// fp16 rounds what is below 2^-24 to it or to 0, and from 65,520 on to infinity.
+OpCase cast_to_fp16_at_its_limits() {
+  const Values from = {65504, 65519,   65520, -65520, 1e30, -1e30,  0x1p-14,
+                       3e-6,  0x1p-24, 4e-8,  2e-8,   0,    -5e-30, 1.0009765625};
+  return {"cast_to_fp16_at_its_limits",
+          [=](Backend& backend) -> Outputs {
+            Arrays arrays(backend, {});
+            const auto n = static_cast<int64_t>(from.size());
+            const Tensor dst = arrays.make(DType::kFloat16, {n});
+            backend.cast(dst, arrays.make(kSingle, {n}, from));
+            return {with_huge_for_infinite(arrays.output("dst", dst))};
+          },
+          [=]() -> Outputs {
+            return {with_huge_for_infinite({"dst", rounded(from, DType::kFloat16)})};
+          }};
+}
+
 OpCase sum_of_squares(int64_t n) {
   return {"sum_of_squares_n" + std::to_string(n),
           [=](Backend& backend) -> Outputs {
@@ -137,6 +154,7 @@ void add_optimizer_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
     cases.push_back(cast(x, x == kSingle ? DType::kBFloat16 : x, n));
     if (x == DType::kFloat16) cases.push_back(cast(kSingle, x, n));
   }
+  if (x == DType::kFloat16) cases.push_back(cast_to_fp16_at_its_limits());
   if (x != kSingle) return;
   for (const int64_t n : {1, 1024, 300000}) cases.push_back(sum_of_squares(n));
   if (sizes == Sizes::kDevice) cases.push_back(sum_of_squares(5000000));

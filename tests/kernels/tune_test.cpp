@@ -31,10 +31,11 @@ class TuneTest : public testing::Test {
 };
 
 // Runs the products of fc1 and fc2 in both directions.
-Outputs run_products(Backend& backend) {
-  Arrays arrays(backend, kShape);
+Outputs run_products(Backend& backend, DType x = kShape.x) {
+  WorkspaceShape shape = kShape;
+  shape.x = x;
+  Arrays arrays(backend, shape);
   const int64_t N = kShape.B * kShape.T, C = kShape.C, F = kShape.F;
-  const DType x = kShape.x;
   const Tensor inp = arrays.make(x, {N, C}, random_values(N * C, 1, x));
   const Tensor weight = arrays.make(x, {F, C}, random_values(F * C, 2, x, 0.1));
   const Tensor bias = arrays.make(x, {F}, random_values(F, 3, x));
@@ -93,6 +94,26 @@ TEST_F(TuneTest, AnotherProcessFindsTheFilesChoices) {
     EXPECT_THAT(timed, testing::HasSubstr(line + "\n"));
   }
   EXPECT_GT(num_lines, 10);
+}
+
+TEST_F(TuneTest, Fp16HasItsOwnChoices) {
+  const auto tuned = create_cuda_backend(0, folder_ / "algorithms");
+  EXPECT_EQ(tuned->tune(kShape), "");
+  EXPECT_THAT(tuned->algorithms(), testing::Not(testing::HasSubstr("fp16")));
+  WorkspaceShape shape = kShape;
+  shape.x = DType::kFloat16;
+  EXPECT_EQ(tuned->tune(shape), "");
+  const std::string text = tuned->algorithms();
+  EXPECT_THAT(text, testing::HasSubstr("types=fp16:fp16,epilogue=gelu_aux_bias"));
+  EXPECT_THAT(text, testing::HasSubstr("types=fp16:fp32,"));
+  EXPECT_THAT(text, testing::HasSubstr("types=bf16:bf16,"));
+  const Outputs wanted = run_products(*tuned, DType::kFloat16);
+  EXPECT_EQ(tuned->algorithms(), text) << "a step brings nothing new";
+  const auto untuned = create_cuda_backend(0, "");
+  const auto tolerance = [](DType) {
+    return device_tolerance(DType::kFloat16, Accuracy::kAttention);
+  };
+  EXPECT_EQ(differences(run_products(*untuned, DType::kFloat16), wanted, tolerance), "");
 }
 
 TEST_F(TuneTest, AFileThatCannotBeWrittenIsANote) {

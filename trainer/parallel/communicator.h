@@ -26,8 +26,8 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual int rank() const = 0;  // in the group
   virtual int size() const = 0;
-  // Reductions take fp32 and bf16, in host memory fp16, too; the others take every type. Host memory
-  // sums bf16 and fp16 in fp32 and rounds once, NCCL rounds after every rank.
+  // Reductions take fp32, bf16 and fp16; the others take every type. Host memory sums bf16 and fp16 in
+  // fp32 and rounds once, NCCL rounds after every rank.
   virtual void all_reduce(Tensor inout, Reduce reduce, Stream stream) = 0;
   // inp = size() times out, in rank order. `out` may be this rank's part of `inp`.
   virtual void reduce_scatter(Tensor out, Tensor inp, Stream stream) = 0;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/bfloat16.h"
+#include "kernels/float16.h"
 
 namespace weft {
 namespace {
@@ -99,6 +100,7 @@ void run_first_operations(Communicator& communicator, Backend& backend, bool exc
   if (exchanges) run_exchange(communicator, backend);
   run<float>(communicator, backend, DType::kFloat32);
   run<BFloat16>(communicator, backend, DType::kBFloat16);
+  run<Float16>(communicator, backend, DType::kFloat16);
 }
 
 }  // namespace weft

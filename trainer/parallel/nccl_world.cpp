@@ -33,7 +33,8 @@ void check(ncclResult_t result, const std::string& operation, ncclComm_t comm = 
 ncclDataType_t summed_type(Tensor tensor) {
   if (tensor.dtype() == DType::kFloat32) return ncclFloat;
   if (tensor.dtype() == DType::kBFloat16) return ncclBfloat16;
-  throw std::invalid_argument("communicator: only fp32 and bf16 are summed");
+  if (tensor.dtype() == DType::kFloat16) return ncclHalf;
+  throw std::invalid_argument("communicator: only fp32, bf16 and fp16 are summed");
 }
 
 class NcclCommunicator final : public Communicator {

@@ -73,6 +73,7 @@ Params checked_params(const Tensor& qkv, const Tensor& document_bounds, const He
   require(D == 64 || D == 96 || D == 128, "head size " + std::to_string(D) +
                                               " is not supported on the GPU; choose hidden size "
                                               "and heads for a head size of 64, 96 or 128");
+  require(qkv.dtype() != DType::kFloat16, "there are no fp16 kernels on the GPU; use bf16");
   require(scale > 0, "the scale must be positive");
   // Grids are one-dimensional, and block indices have 32 bits.
   require(B * H * ((T + 31) / 32) <= std::numeric_limits<int32_t>::max() && T <= (1 << 24),

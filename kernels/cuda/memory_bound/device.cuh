@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 #include <cmath>
 #include <stdexcept>
+#include <type_traits>
 
 #include "kernels/backend.h"
 #include "kernels/cuda/memory_bound/check.h"
@@ -14,9 +16,10 @@
 namespace weft::cuda {
 
 using bf16 = __nv_bfloat16;
+using fp16 = __half;
 
-// Memory is read and written in pieces of 16 bytes (4 floats or 8 bfloat16); arithmetic is in
-// float.
+// Memory is read and written in pieces of 16 bytes (4 floats, or 8 numbers of a 16-bit type);
+// arithmetic is in float.
 template <typename T>
 struct alignas(16) Vec {
   static constexpr int kSize = 16 / sizeof(T);
@@ -68,17 +71,38 @@ __device__ inline void unpack(const Vec<bf16>& vec, float (&out)[8]) {
   }
 }
 
-__device__ inline Vec<float> pack(const float (&values)[4]) {
-  return {{values[0], values[1], values[2], values[3]}};
+__device__ inline void unpack(const Vec<fp16>& vec, float (&out)[8]) {
+  const auto* pairs = reinterpret_cast<const __half2*>(&vec);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float2 pair = __half22float2(pairs[i]);
+    out[2 * i] = pair.x;
+    out[2 * i + 1] = pair.y;
+  }
 }
 
-__device__ inline Vec<bf16> pack(const float (&values)[8]) {
-  Vec<bf16> vec;
-  auto* pairs = reinterpret_cast<__nv_bfloat162*>(&vec);
+// Rounds two neighbours to the nearest numbers of a 16-bit type. What is too large for fp16 becomes
+// infinite, and never the largest number: an overflow of gradients has to be found.
+template <typename T>
+__device__ inline auto round_pair(float first, float second) {
+  if constexpr (std::is_same_v<T, bf16>) {
+    return __floats2bfloat162_rn(first, second);
+  } else {
+    return __floats2half2_rn(first, second);
+  }
+}
+
+template <typename T>
+__device__ inline Vec<T> pack(const float (&values)[Vec<T>::kSize]) {
+  if constexpr (sizeof(T) == 4) {
+    return {{values[0], values[1], values[2], values[3]}};
+  } else {
+    Vec<T> vec;
+    auto* pairs = reinterpret_cast<decltype(round_pair<T>(0.0F, 0.0F))*>(&vec);
 #pragma unroll
-  for (int i = 0; i < 4; ++i)
-    pairs[i] = __float22bfloat162_rn(make_float2(values[2 * i], values[2 * i + 1]));
-  return vec;
+    for (int i = 0; i < 4; ++i) pairs[i] = round_pair<T>(values[2 * i], values[2 * i + 1]);
+    return vec;
+  }
 }
 
 __device__ inline float warp_sum(float value) {
@@ -164,8 +188,10 @@ void dispatch(DType x, Function function) {
     function(float{});
   } else if (x == DType::kBFloat16) {
     function(bf16{});
+  } else if (x == DType::kFloat16) {
+    function(fp16{});
   } else {
-    throw std::invalid_argument("the model's type must be float32 or bfloat16");
+    throw std::invalid_argument("the model's type must be float32, bfloat16 or float16");
   }
 }
 

@@ -8,11 +8,8 @@ namespace {
 
 constexpr int kThreads = 256;
 
-__device__ inline void convert(float* dst, const bf16* src) { *dst = __bfloat162float(*src); }
-__device__ inline void convert(bf16* dst, const float* src) { *dst = __float2bfloat16(*src); }
-
-// A thread converts 8 elements, 16 bytes of bf16 and 32 of fp32. The last thread converts the rest
-// one by one.
+// A thread converts 8 elements, 16 bytes of a 16-bit type and 32 of fp32. The last thread converts
+// the rest one by one.
 template <typename Dst, typename Src>
 __global__ void cast_kernel(Dst* dst, const Src* src, int64_t n) {
   const int64_t first = (blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x) * 8;
@@ -26,10 +23,10 @@ __global__ void cast_kernel(Dst* dst, const Src* src, int64_t n) {
     const Source source = *reinterpret_cast<const Source*>(src + first);
     Target target;
 #pragma unroll
-    for (int i = 0; i < 8; ++i) convert(&target.v[i], &source.v[i]);
+    for (int i = 0; i < 8; ++i) target.v[i] = static_cast<Dst>(source.v[i]);
     *reinterpret_cast<Target*>(dst + first) = target;
   } else {
-    for (int64_t i = first; i < n; ++i) convert(dst + i, src + i);
+    for (int64_t i = first; i < n; ++i) dst[i] = static_cast<Dst>(src[i]);
   }
 }
 
@@ -45,7 +42,7 @@ __global__ void gelu_kernel(T* out, const T* pre, int64_t n, Gelu gelu) {
   for (int i = 0; i < kSize; ++i)
     values[i] =
         kBackward ? gradients[i] * gelu_derivative(values[i], gelu) : gelu_value(values[i], gelu);
-  store_vec(out + first, pack(values));
+  store_vec(out + first, pack<T>(values));
 }
 
 template <bool kBackward>
@@ -85,15 +82,21 @@ void fill_random(cudaStream_t stream, void* data, DType type, int64_t n) {
 void cast(cudaStream_t stream, void* dst, DType dst_type, const void* src, DType src_type,
           int64_t n) {
   const unsigned blocks = grid_size(ceil_div(n, kThreads * 8));
-  if (dst_type == DType::kBFloat16 && src_type == DType::kFloat32) {
-    cast_kernel<<<blocks, kThreads, 0, stream>>>(static_cast<bf16*>(dst),
-                                                 static_cast<const float*>(src), n);
-  } else if (dst_type == DType::kFloat32 && src_type == DType::kBFloat16) {
-    cast_kernel<<<blocks, kThreads, 0, stream>>>(static_cast<float*>(dst),
-                                                 static_cast<const bf16*>(src), n);
-  } else {
-    throw std::invalid_argument("cast: only between float32 and bfloat16");
-  }
+  const bool narrows = src_type == DType::kFloat32;
+  if (!narrows && dst_type != DType::kFloat32)
+    throw std::invalid_argument("cast: only between float32 and a 16-bit type");
+  dispatch(narrows ? dst_type : src_type, [&](auto type) {
+    using T = decltype(type);
+    if constexpr (sizeof(T) == 2) {
+      if (narrows) {
+        cast_kernel<<<blocks, kThreads, 0, stream>>>(static_cast<T*>(dst),
+                                                     static_cast<const float*>(src), n);
+      } else {
+        cast_kernel<<<blocks, kThreads, 0, stream>>>(static_cast<float*>(dst),
+                                                     static_cast<const T*>(src), n);
+      }
+    }
+  });
   CUDA_CHECK(cudaGetLastError());
 }
 

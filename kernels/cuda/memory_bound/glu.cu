@@ -39,7 +39,7 @@ __global__ void glu_forward_kernel(T* out, const T* pre, int64_t n, int64_t F) {
   unpack(load_vec(gate_data + F), up);
 #pragma unroll
   for (int i = 0; i < kSize; ++i) up[i] *= activation<kGlu>(gate[i]);
-  store_vec(out + first, pack(up));
+  store_vec(out + first, pack<T>(up));
 }
 
 template <typename T, Glu kGlu>
@@ -58,8 +58,8 @@ __global__ void glu_backward_kernel(T* dpre, const T* dout, const T* pre, int64_
     gate[i] = gradient[i] * up[i] * activation_slope<kGlu>(gate[i]);
     up[i] = gradient[i] * value;
   }
-  store_vec(dpre + gate_at, pack(gate));
-  store_vec(dpre + gate_at + F, pack(up));
+  store_vec(dpre + gate_at, pack<T>(gate));
+  store_vec(dpre + gate_at + F, pack<T>(up));
 }
 
 // Calls function(T{}, std::integral_constant<Glu, ...>{}).

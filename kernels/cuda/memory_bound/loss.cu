@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kLossThreads, 1) cross_entropy_kernel(LossArgs
       unpack(load(row, turn, vec), values);
 #pragma unroll
       for (int j = 0; j < kSize; ++j) values[j] = exponential<T>(values[j], sum.maximum) * factor;
-      store_vec(logits + row * args.Vp + vec * kSize, pack(values));
+      store_vec(logits + row * args.Vp + vec * kSize, pack<T>(values));
     }
     // Overwrites the target's gradient, which this thread has just stored.
     if (owns_target) {

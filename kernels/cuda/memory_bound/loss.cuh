@@ -8,8 +8,8 @@ namespace weft::cuda {
 
 constexpr int kLossThreads = 1024;
 
-// Returns exp(x - maximum). bf16 models use the special-function unit, in two instructions. Its
-// error of about 2^-22 is nothing beside bf16's rounding; __expf needs four more instructions to
+// Returns exp(x - maximum). Models of 16 bits use the special-function unit, in two instructions.
+// Its error of about 2^-22 is nothing beside their rounding; __expf needs four more instructions to
 // get denormal results right.
 template <typename T>
 __device__ inline float exponential(float x, float maximum) {
@@ -24,11 +24,12 @@ __device__ inline float largest_of(const Vec<float>& vec) {
   return fmaxf(fmaxf(vec.v[0], vec.v[1]), fmaxf(vec.v[2], vec.v[3]));
 }
 
-__device__ inline float largest_of(const Vec<bf16>& vec) {
-  const auto* pairs = reinterpret_cast<const __nv_bfloat162*>(&vec);
-  const float2 pair =
-      __bfloat1622float2(__hmax2(__hmax2(pairs[0], pairs[1]), __hmax2(pairs[2], pairs[3])));
-  return fmaxf(pair.x, pair.y);
+template <typename T>
+__device__ inline float largest_of(const Vec<T>& vec) {
+  using Pair = decltype(round_pair<T>(0.0F, 0.0F));
+  const auto* pairs = reinterpret_cast<const Pair*>(&vec);
+  const Pair pair = __hmax2(__hmax2(pairs[0], pairs[1]), __hmax2(pairs[2], pairs[3]));
+  return fmaxf(static_cast<float>(pair.x), static_cast<float>(pair.y));
 }
 
 // Puts minus infinity into the columns that do not take part.

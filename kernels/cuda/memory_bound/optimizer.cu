@@ -20,7 +20,7 @@ struct AdamWStep {
 };
 
 // Each thread updates 4 elements, and each block of the grid one kOptimizerBlock, so that its decay
-// flag is uniform. An element costs 16 bytes read and 12 written, and 2 more for a bf16 parameter:
+// flag is uniform. An element costs 16 bytes read and 12 written, and 2 more for a 16-bit parameter:
 // memory is the only limit here.
 template <typename T>
 __global__ void adamw_kernel(T* param, float* master, float* m, float* v, const float* grad,
@@ -41,17 +41,16 @@ __global__ void adamw_kernel(T* param, float* master, float* m, float* v, const 
     const float denominator = sqrtf(v_new[j]) * step.inv_sqrt_correct + step.eps;
     w[j] = w[j] * keep - step.step_size * m_new[j] / denominator;
   }
-  store_vec(m + i, pack(m_new));
-  store_vec(v + i, pack(v_new));
-  store_vec(master + i, pack(w));
+  store_vec(m + i, pack<float>(m_new));
+  store_vec(v + i, pack<float>(v_new));
+  store_vec(master + i, pack<float>(w));
   if constexpr (sizeof(T) == 2) {
-    struct alignas(8) Half4 {
-      __nv_bfloat162 v[2];
+    struct alignas(8) Pairs {
+      decltype(round_pair<T>(0.0F, 0.0F)) v[2];
     };
-    *reinterpret_cast<Half4*>(param + i) = {
-        {__floats2bfloat162_rn(w[0], w[1]), __floats2bfloat162_rn(w[2], w[3])}};
+    *reinterpret_cast<Pairs*>(param + i) = {{round_pair<T>(w[0], w[1]), round_pair<T>(w[2], w[3])}};
   } else if (param != master) {
-    store_vec(param + i, pack(w));
+    store_vec(param + i, pack<float>(w));
   }
 }
 

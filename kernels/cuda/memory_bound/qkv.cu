@@ -45,7 +45,7 @@ __global__ void rotate_kernel(RotaryArgs args) {
       values[i] = a * cosine - values[i + 1] * sine;
       values[i + 1] = values[i + 1] * cosine + a * sine;
     }
-    store_vec(head, pack(values));
+    store_vec(head, pack<T>(values));
   } else {
     float a[kSize], b[kSize];
     unpack(load_vec(head), a);
@@ -57,8 +57,8 @@ __global__ void rotate_kernel(RotaryArgs args) {
       a[i] = old_a * cosine - b[i] * sine;
       b[i] = b[i] * cosine + old_a * sine;
     }
-    store_vec(head, pack(a));
-    store_vec(head + args.num_pairs, pack(b));
+    store_vec(head, pack<T>(a));
+    store_vec(head + args.num_pairs, pack<T>(b));
   }
 }
 
@@ -97,7 +97,7 @@ __global__ void sum_groups_kernel(T* grouped, const T* expanded, int64_t num_vec
 #pragma unroll
     for (int i = 0; i < kSize; ++i) total[i] += values[i];
   }
-  store_vec(grouped + index * kSize, pack(total));
+  store_vec(grouped + index * kSize, pack<T>(total));
 }
 
 }  // namespace

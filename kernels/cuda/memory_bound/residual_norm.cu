@@ -72,7 +72,7 @@ __device__ inline void add_branch(Vec<T> (&x)[kVecs], const ForwardArgs& args, i
     if (args.mask.threshold != 0) apply_mask(args.mask, first + vec * kSize, added);
 #pragma unroll
     for (int j = 0; j < kSize; ++j) sum[j] += added[j];
-    x[i] = pack(sum);
+    x[i] = pack<T>(sum);
     store_vec(static_cast<T*>(args.residual_out) + first + vec * kSize, x[i]);
   }
 }
@@ -141,7 +141,7 @@ __global__ void residual_norm_forward_kernel(ForwardArgs args) {
     if constexpr (!kRms) unpack(load_vec(static_cast<const T*>(args.bias) + vec * kSize), bias);
 #pragma unroll
     for (int j = 0; j < kSize; ++j) values[j] = (values[j] - mean) * rstd * weight[j] + bias[j];
-    store_vec(static_cast<T*>(args.normed) + first + vec * kSize, pack(values));
+    store_vec(static_cast<T*>(args.normed) + first + vec * kSize, pack<T>(values));
   }
 }
 

@@ -169,11 +169,11 @@ __global__ void __launch_bounds__(kMaxThreads, blocks_per_sm(kWarpPerRow, kMaxTh
         gradient[j] = rstd * (gradient[j] * weight[j] - mean_y - n * mean_yn) + added[j];
       }
       const int64_t offset = row * args.C + vec * kSize;
-      Vec<T> stored = pack(gradient);
+      Vec<T> stored = pack<T>(gradient);
       store_vec(static_cast<T*>(args.dresidual) + offset, stored);
       if (args.dbranch != nullptr) {
         if (args.mask.threshold != 0) apply_mask(args.mask, offset, gradient);
-        stored = pack(gradient);
+        stored = pack<T>(gradient);
         store_vec(static_cast<T*>(args.dbranch) + offset, stored);
       }
       if constexpr (kBranchBias) {

@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kLossThreads)
         if (vec * kSize + j == own_target) values[j] -= scale;
       }
     }
-    store_vec(logits + vec * kSize, pack(values));
+    store_vec(logits + vec * kSize, pack<T>(values));
   }
 }
 
