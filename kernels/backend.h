@@ -124,8 +124,8 @@ struct Heads {
 // With document_bounds a query sees the keys of its own document alone, up to itself. With slopes
 // (ALiBi) its scores sink with the distance: scale * q k^T + slope * (key - query), per head; the
 // distance is that of the tokens in their sample. [Press et al. 2022, arXiv:2108.12409]
-// CUDA takes D = 64, 96 and 128, and no slopes. Dropout's elements are the bits of `kept` (kernels/dropout.h), and
-// bit 0 of sample b and head h is element
+// CUDA takes D = 64, 96 and 128. Dropout's elements are the bits of `kept` (kernels/dropout.h), and bit 0 of
+// sample b and head h is element
 //   first_element + (b * total + first + h) * 32 * attention_mask_words(T);
 // first_element is a multiple of 128.
 struct Attention {

@@ -21,11 +21,6 @@ std::string algorithm_cache(const Config& config) {
 }
 
 void check_gpu_attention(const Config& config) {
-  if (config.has_alibi()) {
-    throw std::invalid_argument(
-        "--position-embedding-type alibi: attention on the GPU has no ALiBi yet, that on the CPU "
-        "has; give --device cpu, or learned_absolute, rope or none for a model that trains on GPUs");
-  }
   const int64_t head_size = config.head_size();
   if (head_size != 64 && head_size != 96 && head_size != 128) {
     throw std::invalid_argument(fmt::format(

@@ -25,8 +25,7 @@ struct DeviceChoice {
 DeviceChoice choose_device(const Config& config);
 // The same without the check of attention, for any model. `device` is the value of --device.
 DeviceChoice choose_device(const std::string& device);
-// Throws std::invalid_argument for a head size or for ALiBi, which the GPU's attention kernels do not
-// have.
+// Throws std::invalid_argument for a head size that the GPU's attention kernels do not have.
 void check_gpu_attention(const Config& config);
 // Returns the file of --gemm-algorithm-cache; empty where there is neither the option nor a $HOME.
 std::string algorithm_cache(const Config& config);

@@ -19,13 +19,6 @@ void require_multiple_of_8(const char* operation, const char* what, int64_t size
                                 std::to_string(size) + "; on CUDA it must be a multiple of 8");
 }
 
-// A kernel that left them out would train another model.
-void refuse_slopes(const char* operation, const Tensor& slopes) {
-  if (slopes)
-    throw std::invalid_argument(std::string(operation) +
-                                ": slopes are given (ALiBi), which attention on CUDA has not");
-}
-
 }  // namespace
 
 void CudaBackend::cast(Tensor dst, Tensor src) {
@@ -123,7 +116,6 @@ void CudaBackend::sum_groups(Tensor grouped, Tensor expanded) {
 
 void CudaBackend::attention_forward(const Attention& args) {
   check_attention_forward(args);
-  refuse_slopes("attention_forward", args.slopes);
   require_aligned("attention_forward", {args.out, args.kept, args.qkv, args.document_bounds});
   cuda::attention_forward(compute_, args);
 }
@@ -131,7 +123,6 @@ void CudaBackend::attention_forward(const Attention& args) {
 void CudaBackend::attention_backward(const AttentionBackward& args) {
   constexpr const char* kName = "attention_backward";
   check_attention_backward(args);
-  refuse_slopes(kName, args.slopes);
   require_aligned(kName,
                   {args.dqkv, args.dout, args.out, args.kept, args.qkv, args.document_bounds});
   const int64_t B = args.qkv.shape(0), T = args.qkv.shape(1), H = args.qkv.shape(2);

@@ -33,6 +33,12 @@ struct Case {
   float dropout;
   uint64_t first_element = 0;
   int document_length = 0;  // documents of this length fill each row; 0: rows know no documents
+  bool has_slopes = false;  // ALiBi's
+
+  // The first head's slope is 1/2, the last one's 1/256.
+  double slope(int h) const {
+    return has_slopes ? std::exp2(-1 - 7.0 * h / std::max(1, H - 1)) : 0;
+  }
 };
 
 void check(cudaError_t error, const char* what) {
@@ -97,7 +103,7 @@ struct Operands {
   size_t num_tokens, out_elements;
   Dropout dropout;
   float scale;
-  Buffer qkv, out, dout, dqkv, lse, kept, workspace, bounds;
+  Buffer qkv, out, dout, dqkv, lse, kept, workspace, bounds, slopes;
 
   explicit Operands(const Case& test)
       : c(test),
@@ -113,8 +119,12 @@ struct Operands {
         lse(num_tokens * 4),
         kept(static_cast<size_t>(c.B * c.H * attention_mask_words(c.T)) * 4),
         workspace(static_cast<size_t>(attention_workspace_bytes(c.B, c.T, c.H))),
-        bounds(static_cast<size_t>(c.B * c.T) * 2 * sizeof(int32_t)) {
+        bounds(static_cast<size_t>(c.B * c.T) * 2 * sizeof(int32_t)),
+        slopes(static_cast<size_t>(c.H) * 4) {
     fill_bounds();
+    std::vector<float> slope_values;
+    for (int h = 0; h < c.H; ++h) slope_values.push_back(static_cast<float>(c.slope(h)));
+    slopes.fill(slope_values, DType::kFloat32);
     // A million random values, repeated at a length that no tensor size divides, keep large cases
     // quick to set up.
     std::mt19937_64 random(static_cast<uint64_t>(c.T * 1000 + c.D));
@@ -146,6 +156,9 @@ struct Operands {
   Tensor bounds_tensor() const {
     return c.document_length == 0 ? Tensor() : Tensor(bounds.data(), DType::kInt32, {c.B, c.T, 2});
   }
+  Tensor slopes_tensor() const {
+    return c.has_slopes ? Tensor(slopes.data(), DType::kFloat32, {c.H}) : Tensor();
+  }
   size_t element_bytes() const { return static_cast<size_t>(size_bytes(c.x)); }
   Tensor qkv_tensor(const Buffer& buffer) const {
     return Tensor(buffer.data(), c.x, {c.B, c.T, c.H, 3, c.D});
@@ -163,6 +176,7 @@ struct Operands {
                                 .kept = kept_tensor(),
                                 .qkv = qkv_tensor(qkv),
                                 .document_bounds = bounds_tensor(),
+                                .slopes = slopes_tensor(),
                                 .scale = scale,
                                 .dropout = dropout});
   }
@@ -175,6 +189,7 @@ struct Operands {
                         .kept = kept_tensor(),
                         .qkv = qkv_tensor(qkv),
                         .document_bounds = bounds_tensor(),
+                        .slopes = slopes_tensor(),
                         .scale = scale,
                         .dropout_p = c.dropout},
                        workspace.data());
@@ -229,7 +244,7 @@ Reference reference(const Operands& a) {
               32 * static_cast<uint64_t>(word) + static_cast<uint64_t>(attention_mask_bit(i, j));
           const bool dropped = mask_number(a.dropout, element) < threshold;
           f[jj] = dropped ? 0 : static_cast<double>(dropout_scale(c.dropout));
-          p[jj] = s * static_cast<double>(a.scale);
+          p[jj] = s * static_cast<double>(a.scale) + c.slope(h) * (j - i);
           dp[jj] = d * f[jj];
           max = std::max(max, p[jj]);
         }
@@ -314,11 +329,12 @@ bool check_case(const Case& c) {
             first_dqkv == a.dqkv.bytes();
   }
   std::printf(
-      "%s %s B %d T %4d H %d D %3d dropout %.2f+%llu  out %.1e lse %.1e dq %.1e dk %.1e dv "
+      "%s %s B %d T %4d H %d D %3d%s dropout %.2f+%llu  out %.1e lse %.1e dq %.1e dk %.1e dv "
       "%.1e%s\n",
       good && equal ? "ok  " : "FAIL", c.x == DType::kFloat32 ? "fp32" : "bf16", c.B, c.T, c.H, c.D,
-      static_cast<double>(c.dropout), static_cast<unsigned long long>(c.first_element), errors[0],
-      errors[1], errors[2], errors[3], errors[4], equal ? "" : "  repeats differ");
+      c.has_slopes ? " ALiBi" : "", static_cast<double>(c.dropout),
+      static_cast<unsigned long long>(c.first_element), errors[0], errors[1], errors[2], errors[3],
+      errors[4], equal ? "" : "  repeats differ");
   return good && equal;
 }
 
@@ -349,10 +365,11 @@ void time_case(const Case& c) {
   const double backward = median_ms([&] { a.backward(); });
   const double tflop = 1e-12 * c.B * c.H * c.D * static_cast<double>(c.T) * c.T;
   std::printf(
-      "%s B %2d T %4d H %2d D %3d dropout %.1f documents %4d  forward %7.3f ms %6.1f TF/s  backward "
+      "%s B %2d T %4d H %2d D %3d%s dropout %.1f documents %4d  forward %7.3f ms %6.1f TF/s  backward "
       "%7.3f ms %6.1f TF/s\n",
-      c.x == DType::kFloat32 ? "fp32" : "bf16", c.B, c.T, c.H, c.D, static_cast<double>(c.dropout),
-      c.document_length, forward, 2e3 * tflop / forward, backward, 5e3 * tflop / backward);
+      c.x == DType::kFloat32 ? "fp32" : "bf16", c.B, c.T, c.H, c.D, c.has_slopes ? " ALiBi" : "",
+      static_cast<double>(c.dropout), c.document_length, forward, 2e3 * tflop / forward, backward,
+      5e3 * tflop / backward);
 }
 
 bool check_all() {
@@ -365,6 +382,8 @@ bool check_all() {
         good = check_case({x, 1, T, 3, D, 0.1F}) && good;
         good = check_case({x, 2, T, 1, D, 0.5F, (1ULL << 33) + 128}) && good;
       }
+      for (const int T : {2, 65, 384, 515})
+        good = check_case({x, 1, T, 3, D, 0.1F, 0, 0, /*has_slopes=*/true}) && good;
     }
   }
   return good;
@@ -373,17 +392,33 @@ bool check_all() {
 void time_cases(int only) {
   int idx = 0;
   constexpr DType kBf16 = DType::kBFloat16;
-  for (const Case& c :
-       {Case{kBf16, 64, 1024, 12, 64, 0}, Case{kBf16, 16, 1024, 25, 64, 0},
-        Case{kBf16, 8, 2048, 24, 96, 0}, Case{kBf16, 4, 2048, 32, 128, 0},
-        Case{kBf16, 1, 8192, 32, 128, 0}, Case{kBf16, 64, 1024, 12, 64, 0.1F},
-        Case{kBf16, 8, 2048, 24, 96, 0.1F}, Case{DType::kFloat32, 8, 1024, 12, 64, 0},
-        Case{kBf16, 64, 1024, 12, 64, 0.5F}, Case{kBf16, 4, 2048, 32, 128, 0.1F},
-        Case{kBf16, 64, 1024, 12, 64, 0, 0, 1024}, Case{kBf16, 64, 1024, 12, 64, 0, 0, 300},
-        Case{kBf16, 64, 1024, 12, 64, 0, 0, 128}, Case{kBf16, 64, 1024, 12, 64, 0.1F, 0, 300},
-        Case{kBf16, 8, 2048, 24, 96, 0, 0, 500}, Case{kBf16, 4, 2048, 32, 128, 0, 0, 2048},
-        Case{kBf16, 4, 2048, 32, 128, 0, 0, 500}, Case{kBf16, 1, 8192, 32, 128, 0, 0, 8192},
-        Case{kBf16, 1, 8192, 32, 128, 0, 0, 1000}}) {
+  for (const Case& c : {Case{kBf16, 64, 1024, 12, 64, 0},
+                        Case{kBf16, 16, 1024, 25, 64, 0},
+                        Case{kBf16, 8, 2048, 24, 96, 0},
+                        Case{kBf16, 4, 2048, 32, 128, 0},
+                        Case{kBf16, 1, 8192, 32, 128, 0},
+                        Case{kBf16, 64, 1024, 12, 64, 0.1F},
+                        Case{kBf16, 8, 2048, 24, 96, 0.1F},
+                        Case{DType::kFloat32, 8, 1024, 12, 64, 0},
+                        Case{kBf16, 64, 1024, 12, 64, 0.5F},
+                        Case{kBf16, 4, 2048, 32, 128, 0.1F},
+                        Case{kBf16, 64, 1024, 12, 64, 0, 0, 1024},
+                        Case{kBf16, 64, 1024, 12, 64, 0, 0, 300},
+                        Case{kBf16, 64, 1024, 12, 64, 0, 0, 128},
+                        Case{kBf16, 64, 1024, 12, 64, 0.1F, 0, 300},
+                        Case{kBf16, 8, 2048, 24, 96, 0, 0, 500},
+                        Case{kBf16, 4, 2048, 32, 128, 0, 0, 2048},
+                        Case{kBf16, 4, 2048, 32, 128, 0, 0, 500},
+                        Case{kBf16, 1, 8192, 32, 128, 0, 0, 8192},
+                        Case{kBf16, 1, 8192, 32, 128, 0, 0, 1000},
+                        Case{kBf16, 8, 2048, 16, 64, 0},
+                        Case{kBf16, 8, 2048, 16, 64, 0, 0, 0, true},
+                        Case{kBf16, 8, 2048, 16, 64, 0.1F},
+                        Case{kBf16, 8, 2048, 16, 64, 0.1F, 0, 0, true},
+                        Case{kBf16, 8, 2048, 16, 128, 0},
+                        Case{kBf16, 8, 2048, 16, 128, 0, 0, 0, true},
+                        Case{kBf16, 8, 2048, 16, 128, 0.1F},
+                        Case{kBf16, 8, 2048, 16, 128, 0.1F, 0, 0, true}}) {
     if (only < 0 || only == idx) time_case(c);
     ++idx;
   }

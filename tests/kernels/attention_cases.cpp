@@ -34,12 +34,13 @@ Dropout dropout_of(float p) {
   return {.p = p, .seed = 3, .stream = 1, .first_element = 1ULL << 36};
 }
 
-// One is 0. Steeper ones make gradients of keys so small that the rounding of `out`, which backward subtracts,
-// is no longer small beside them.
+// One is 0, and one is so flat that thousands of tokens count. Steeper ones make gradients of keys so small that
+// the rounding of `out`, which backward subtracts, is no longer small beside them.
 Values slopes_of(const Shape& s) {
+  constexpr double kSlopes[] = {1.0 / 256, 0.25, 0, 0.5};
   Values slopes;
   for (int64_t h = 0; s.has_slopes && h < s.H; ++h)
-    slopes.push_back(static_cast<double>((h + s.heads.first) % 3) * 0.25);
+    slopes.push_back(kSlopes[(h + s.heads.first) % 4]);
   return slopes;
 }
 
@@ -164,6 +165,24 @@ OpCase backward(DType x, Shape s, float p) {
           Accuracy::kAttentionBackward};
 }
 
+// Lengths on and beside the edges of the kernels' tiles, and one at whose end a token is thousands away.
+std::vector<Shape> shapes_with_slopes(Sizes sizes) {
+  constexpr bool kRandom = true, kSlopes = true;
+  if (sizes == Sizes::kSmall) {
+    return {{2, 7, 3, 8, {}, {}, kSlopes},
+            {1, 67, 2, 4, {1, 4}, {}, kSlopes},
+            {1, 67, 2, 4, {}, {30, kRandom}, kSlopes}};
+  }
+  std::vector<Shape> shapes;
+  for (const int64_t D : {64, 96, 128}) {
+    shapes.insert(shapes.end(), {{2, 65, 3, D, {}, {}, kSlopes},
+                                 {1, 384, 2, D, {3, 5}, {}, kSlopes},
+                                 {2, 321, 2, D, {}, {90, kRandom}, kSlopes}});
+  }
+  shapes.push_back({1, 2111, 2, 64, {}, {}, kSlopes});
+  return shapes;
+}
+
 // Documents of one token, many short ones, some that are longer than the tiles of the kernels, with
 // ends on the tiles' edges and between them, and a single one.
 std::vector<Shape> shapes_with_documents(Sizes sizes) {
@@ -200,12 +219,7 @@ void add_attention_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
                                {2, 77, 2, 96},  {1, 300, 1, 96},  {1, 128, 2, 128},
                                {2, 33, 3, 128}, {1, 321, 1, 128}, {2, 130, 2, 64, {2, 6}}};
   for (const Shape& s : shapes_with_documents(sizes)) shapes.push_back(s);
-  if (sizes == Sizes::kSmall) {
-    constexpr bool kRandom = true, kSlopes = true;
-    shapes.insert(shapes.end(), {{2, 7, 3, 8, {}, {}, kSlopes},
-                                 {1, 67, 2, 4, {1, 4}, {}, kSlopes},
-                                 {1, 67, 2, 4, {}, {30, kRandom}, kSlopes}});
-  }
+  for (const Shape& s : shapes_with_slopes(sizes)) shapes.push_back(s);
   for (const Shape& s : shapes) {
     for (const float p : {0.0F, 0.1F}) {
       cases.push_back(forward(x, s, p));

@@ -62,8 +62,11 @@ TEST_F(Training, DryRunPlansForAGpuThatIsNotHere) {
   EXPECT_EQ(run(arguments("run", 30, {"--device-profile", "h200"})), 2) << "it is for --dry-run";
   Arguments alibi = planned;
   alibi.insert(alibi.end(), {"--position-embedding-type", "alibi"});
-  EXPECT_EQ(run(arguments("run", 30, alibi)), 2) << output();
-  EXPECT_THAT(output(), HasSubstr("attention on the GPU has no ALiBi yet, that on the CPU has"));
+  EXPECT_EQ(run(arguments("run", 30, alibi)), 0) << output();
+  Arguments odd = planned;
+  odd.insert(odd.end(), {"--kv-channels", "72"});
+  EXPECT_EQ(run(arguments("run", 30, odd)), 2) << output();
+  EXPECT_THAT(output(), HasSubstr("attention on the GPU takes 64, 96 or 128; change the heads"));
 }
 
 TEST_F(Training, DryRunPlansForRanksAndDataThatAreNotHere) {

@@ -30,10 +30,6 @@ void check_shape(const ModelShape& shape, DeviceKind device) {
                                 " on CUDA: attention is built for 64, 96 and 128; "
                                 "choose the number of heads accordingly, or --device cpu");
   }
-  if (device == DeviceKind::kCuda && shape.has_alibi) {
-    throw std::invalid_argument(
-        "model: ALiBi on CUDA: attention is not built for it; --device cpu has it");
-  }
   if (device == DeviceKind::kCuda && shape.rotary_size % 16 != 0) {
     throw std::invalid_argument("model: rotary positions of " + std::to_string(shape.rotary_size) +
                                 " elements of a head on CUDA: kernels turn multiples of 16; change "

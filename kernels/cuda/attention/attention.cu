@@ -67,8 +67,8 @@ void require(bool condition, const std::string& what) {
   if (!condition) throw std::invalid_argument("attention: " + what);
 }
 
-Params checked_params(const Tensor& qkv, const Tensor& document_bounds, const Heads& heads,
-                      float scale, const Dropout& dropout) {
+Params checked_params(const Tensor& qkv, const Tensor& document_bounds, const Tensor& slopes,
+                      const Heads& heads, float scale, const Dropout& dropout) {
   const int64_t B = qkv.shape(0), T = qkv.shape(1), H = qkv.shape(2), D = qkv.shape(4);
   require(D == 64 || D == 96 || D == 128, "head size " + std::to_string(D) +
                                               " is not supported on the GPU; choose hidden size "
@@ -91,6 +91,7 @@ Params checked_params(const Tensor& qkv, const Tensor& document_bounds, const He
   params.dropout = dropout_args(dropout);
   params.heads_per_group = heads_per_group(T, D, B, H);
   params.document_bounds = document_bounds.as<const int2>();
+  params.slopes = slopes.as<const float>();
   return params;
 }
 
@@ -129,8 +130,8 @@ int64_t attention_workspace_bytes(int64_t B, int64_t T, int64_t H) {
 }
 
 void attention_forward(cudaStream_t stream, const Attention& args) {
-  attention::Params params = attention::checked_params(args.qkv, args.document_bounds, args.heads,
-                                                       args.scale, args.dropout);
+  attention::Params params = attention::checked_params(args.qkv, args.document_bounds, args.slopes,
+                                                       args.heads, args.scale, args.dropout);
   params.out = args.out.data();
   params.lse = args.lse.as<float>();
   params.kept = args.kept.as<uint32_t>();
@@ -149,8 +150,9 @@ void attention_forward(cudaStream_t stream, const Attention& args) {
 }
 
 void attention_backward(cudaStream_t stream, const AttentionBackward& args, void* workspace) {
-  attention::Params params = attention::checked_params(args.qkv, args.document_bounds, Heads{},
-                                                       args.scale, Dropout{.p = args.dropout_p});
+  attention::Params params =
+      attention::checked_params(args.qkv, args.document_bounds, args.slopes, Heads{}, args.scale,
+                                Dropout{.p = args.dropout_p});
   params.kept = args.kept.as<uint32_t>();
   params.dqkv = args.dqkv.data();
   params.dout = args.dout.data();

@@ -58,7 +58,7 @@ struct HeadView {
   }
 };
 
-template <class Shape, bool kDropout, bool kDocuments>
+template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     attention_backward_query_kernel(const Params p) {
   constexpr int D = Shape::D, kM = Shape::kM, kN = Shape::kStep / 8;
@@ -94,6 +94,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const int warp_row = (threadIdx.x / 32) * Shape::kWarpRows;
   const int warp_query = first_query + warp_row;
   const float scale_log2 = p.scale * kLog2E;
+  const float slope = slope_of<kAlibi>(p, place.bh % p.H, 1 / kLog2E);
   float lse2[kM][2], delta[kM][2];
 #pragma unroll
   for (int m = 0; m < kM; ++m) {
@@ -144,7 +145,10 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
         for (int i = 0; i < 4; ++i) {
           const int query = warp_query + m * 16 + i / 2 * 8 + (lane >> 2);
           const int key = first_key + n * 8 + (lane & 3) * 2 + i % 2;
-          float probability = fast_exp2(s[m][n][i] * scale_log2 - lse2[m][i / 2]);
+          const float row_lse2 =
+              add_distance<kAlibi>(lse2[m][i / 2], slope, query - first_key - (lane & 3) * 2);
+          float probability = fast_exp2(
+              add_distance<kAlibi>(s[m][n][i] * scale_log2 - row_lse2, slope, n * 8 + i % 2));
           if (masked && key > query) probability = 0;
           if constexpr (kDocuments) {
             if (other_documents && key < first_keys[m][i / 2]) probability = 0;
@@ -166,7 +170,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
                     head.token_stride, p.T - first_query);
 }
 
-template <class Shape, bool kDropout, bool kDocuments>
+template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     attention_backward_key_kernel(const Params p) {
   constexpr int D = Shape::D, kM = Shape::kM, kN = Shape::kStep / 8;
@@ -210,6 +214,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const int warp_row = (threadIdx.x / 32) * Shape::kWarpRows;
   const int warp_key = first_key + warp_row;
   const float scale_log2 = p.scale * kLog2E;
+  const float slope = slope_of<kAlibi>(p, place.bh % p.H, 1 / kLog2E);
   int ends[kM][2];
   [[maybe_unused]] int warp_end = 0, warp_first_end = 0;  // of the documents of the warp's rows
   if constexpr (kDocuments) {
@@ -257,8 +262,10 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
         for (int i = 0; i < 4; ++i) {
           const int key = warp_key + m * 16 + i / 2 * 8 + (lane >> 2);
           const int query = first_query + column + i % 2;
-          float probability =
-              fast_exp2(s[m][n][i] * scale_log2 - (i % 2 == 0 ? row_lse2.x : row_lse2.y));
+          const float column_lse2 =
+              add_distance<kAlibi>(i % 2 == 0 ? row_lse2.x : row_lse2.y, slope, n * 8 + i % 2);
+          float probability = fast_exp2(add_distance<kAlibi>(
+              s[m][n][i] * scale_log2 - column_lse2, slope, key - first_query - (lane & 3) * 2));
           if (masked && key > query) probability = 0;
           if constexpr (kDocuments) {
             if (other_documents && query >= ends[m][i / 2]) probability = 0;
@@ -298,14 +305,14 @@ void launch_backward_part(cudaStream_t stream, const Params& p, void (*kernel)(P
   check_launch(name);
 }
 
-template <class QueryShape, class KeyShape, bool kDropout, bool kDocuments>
+template <class QueryShape, class KeyShape, bool kDropout, bool kDocuments, bool kAlibi>
 void launch_backward(cudaStream_t stream, const Params& p) {
   backward_rows(stream, p, DType::kBFloat16, QueryShape::D);
-  launch_backward_part<KeyShape>(stream, p,
-                                 attention_backward_key_kernel<KeyShape, kDropout, kDocuments>,
-                                 "attention_backward_key_kernel");
+  launch_backward_part<KeyShape>(
+      stream, p, attention_backward_key_kernel<KeyShape, kDropout, kDocuments, kAlibi>,
+      "attention_backward_key_kernel");
   launch_backward_part<QueryShape>(
-      stream, p, attention_backward_query_kernel<QueryShape, kDropout, kDocuments>,
+      stream, p, attention_backward_query_kernel<QueryShape, kDropout, kDocuments, kAlibi>,
       "attention_backward_query_kernel");
 }
 

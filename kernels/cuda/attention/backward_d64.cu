@@ -6,14 +6,15 @@
 namespace weft::cuda::attention {
 namespace {
 
-template <bool kDropout, bool kDocuments>
+template <bool kDropout, bool kDocuments, bool kAlibi>
 void run(cudaStream_t stream, const Params& params) {
   using HopperQuery = HopperShape<64, 2, 64, 3, 2>;
   using HopperKey = HopperShape<64, 1, 64, 3, 3>;
   using QueryShape = BackwardShape<64, 2, 4, 32, 2>;
   using KeyShape = BackwardShape<64, 2, 4, 32, 2>;
-  if (!launch_backward_hopper<HopperQuery, HopperKey, kDropout, kDocuments>(stream, params)) {
-    launch_backward<QueryShape, KeyShape, kDropout, kDocuments>(stream, params);
+  if (!launch_backward_hopper<HopperQuery, HopperKey, kDropout, kDocuments, kAlibi>(stream,
+                                                                                    params)) {
+    launch_backward<QueryShape, KeyShape, kDropout, kDocuments, kAlibi>(stream, params);
   }
 }
 
@@ -21,8 +22,9 @@ void run(cudaStream_t stream, const Params& params) {
 
 template <>
 void backward_bf16<64>(cudaStream_t stream, const Params& params, bool dropout) {
-  choose_kernel(params, dropout,
-                [&](auto drops, auto documents) { run<drops(), documents()>(stream, params); });
+  choose_kernel(params, dropout, [&](auto drops, auto documents, auto alibi) {
+    run<drops(), documents(), alibi()>(stream, params);
+  });
 }
 
 }  // namespace weft::cuda::attention

@@ -28,18 +28,30 @@ struct ForwardShape {
 
 // Masks and exponentiates one tile of scores. The older sums must be multiplied by `correction`.
 // With documents rows see no key before first_keys, where `other_documents` says that there are any
-// in this tile.
-template <bool kDocuments, int kM, int kN>
+// in this tile. `slope` is ALiBi's in units of the scores.
+template <bool kDocuments, bool kAlibi, int kM, int kN>
 __device__ inline void softmax_step(float (&s)[kM][kN][4], float (&row_max)[kM][2],
                                     float (&row_sum)[kM][2], float (&correction)[kM][2],
                                     float scale_log2, bool masked, int first_query, int first_key,
                                     [[maybe_unused]] const int (&first_keys)[kM][2],
-                                    [[maybe_unused]] bool other_documents) {
+                                    [[maybe_unused]] bool other_documents,
+                                    [[maybe_unused]] float slope) {
   const int lane = threadIdx.x & 31;
 #pragma unroll
   for (int m = 0; m < kM; ++m) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
+      // Scores lack ALiBi's term of this lane's first column; the row's maximum has it.
+      [[maybe_unused]] float first_term = 0;
+      if constexpr (kAlibi) {
+        const int query = first_query + m * 16 + half * 8 + (lane >> 2);
+        first_term = add_distance<kAlibi>(0.0F, slope, first_key + (lane & 3) * 2 - query);
+#pragma unroll
+        for (int n = 0; n < kN; ++n) {
+          s[m][n][2 * half] = add_distance<kAlibi>(s[m][n][2 * half], slope, n * 8);
+          s[m][n][2 * half + 1] = add_distance<kAlibi>(s[m][n][2 * half + 1], slope, n * 8 + 1);
+        }
+      }
       if (masked) {
         const int last_key = first_query + m * 16 + half * 8 + (lane >> 2) - first_key;
 #pragma unroll
@@ -60,11 +72,12 @@ __device__ inline void softmax_step(float (&s)[kM][kN][4], float (&row_max)[kM][
           }
         }
       }
-      float max = row_max[m][half];
+      float max = kAlibi ? -INFINITY : row_max[m][half];
 #pragma unroll
       for (int n = 0; n < kN; ++n) {
         max = fmaxf(max, fmaxf(s[m][n][2 * half], s[m][n][2 * half + 1]));
       }
+      if constexpr (kAlibi) max = fmaxf(row_max[m][half], max + first_term);
       max = fmaxf(max, __shfl_xor_sync(0xFFFFFFFFu, max, 1));
       max = fmaxf(max, __shfl_xor_sync(0xFFFFFFFFu, max, 2));
       // A row whose document begins in a later tile has no maximum yet. Any finite number keeps its
@@ -72,7 +85,7 @@ __device__ inline void softmax_step(float (&s)[kM][kN][4], float (&row_max)[kM][
       const float shift = kDocuments && max == -INFINITY ? 0.0F : max;
       correction[m][half] = fast_exp2((row_max[m][half] - shift) * scale_log2);
       row_max[m][half] = max;
-      const float offset = shift * scale_log2;
+      const float offset = (kAlibi ? shift - first_term : shift) * scale_log2;
       float sum = row_sum[m][half] * correction[m][half];
 #pragma unroll
       for (int n = 0; n < kN; ++n) {
@@ -86,7 +99,7 @@ __device__ inline void softmax_step(float (&s)[kM][kN][4], float (&row_max)[kM][
   }
 }
 
-template <class Shape, bool kDropout, bool kDocuments>
+template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     attention_forward_kernel(const Params p) {
   constexpr int D = Shape::D, kM = Shape::kM, kN = Shape::kKeys / 8;
@@ -126,6 +139,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const int warp_row = (threadIdx.x / 32) * Shape::kWarpRows;
   const int warp_query = first_query + warp_row;
   const float scale_log2 = p.scale * kLog2E;
+  const float slope = slope_of<kAlibi>(p, h, p.scale);
   float acc[kM][D / 8][4] = {};
   float row_max[kM][2], row_sum[kM][2];
 #pragma unroll
@@ -152,9 +166,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     float s[kM][kN][4] = {};
     multiply_rows<D, kM, kN>(s, q_tile, warp_row, k_tile(j));
     float correction[kM][2];
-    softmax_step<kDocuments>(s, row_max, row_sum, correction, scale_log2,
-                             first_key + Shape::kKeys > warp_query + 1, warp_query, first_key,
-                             first_keys, first_key < warp_last_begin);
+    softmax_step<kDocuments, kAlibi>(s, row_max, row_sum, correction, scale_log2,
+                                     first_key + Shape::kKeys > warp_query + 1, warp_query,
+                                     first_key, first_keys, first_key < warp_last_begin, slope);
     if constexpr (kDropout) {
 #pragma unroll
       for (int m = 0; m < kM; ++m) {
@@ -200,9 +214,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   store_rows<D, kM>(acc, inverse, q_tile, warp_row, out, out_stride, p.T - first_query);
 }
 
-template <class Shape, bool kDropout, bool kDocuments>
+template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
 void launch_forward(cudaStream_t stream, const Params& p) {
-  const auto kernel = attention_forward_kernel<Shape, kDropout, kDocuments>;
+  const auto kernel = attention_forward_kernel<Shape, kDropout, kDocuments, kAlibi>;
   allow_shared_memory(reinterpret_cast<const void*>(kernel), Shape::kSharedBytes,
                       "attention_forward_kernel");
   const int num_tiles = (p.T + Shape::kQueries - 1) / Shape::kQueries;

@@ -4,12 +4,12 @@
 namespace weft::cuda::attention {
 namespace {
 
-template <bool kDropout, bool kDocuments>
+template <bool kDropout, bool kDocuments, bool kAlibi>
 void run(cudaStream_t stream, const Params& params) {
   using Hopper = HopperShape<96, 2, 64, 3, 2>;
   using Shape = ForwardShape<96, 2, 4, 64, 2>;
-  if (!launch_forward_hopper<Hopper, kDropout, kDocuments>(stream, params)) {
-    launch_forward<Shape, kDropout, kDocuments>(stream, params);
+  if (!launch_forward_hopper<Hopper, kDropout, kDocuments, kAlibi>(stream, params)) {
+    launch_forward<Shape, kDropout, kDocuments, kAlibi>(stream, params);
   }
 }
 
@@ -17,8 +17,9 @@ void run(cudaStream_t stream, const Params& params) {
 
 template <>
 void forward_bf16<96>(cudaStream_t stream, const Params& params, bool dropout) {
-  choose_kernel(params, dropout,
-                [&](auto drops, auto documents) { run<drops(), documents()>(stream, params); });
+  choose_kernel(params, dropout, [&](auto drops, auto documents, auto alibi) {
+    run<drops(), documents(), alibi()>(stream, params);
+  });
 }
 
 }  // namespace weft::cuda::attention

@@ -82,6 +82,11 @@ struct HeadPlace {
     qkv = bh / p.H * p.T * token_stride + bh % p.H * 3 * D;
     out = bh / p.H * p.T * out_stride + bh % p.H * D;
   }
+
+  template <bool kAlibi>
+  __device__ float slope(const Params& p) const {
+    return slope_of<kAlibi>(p, static_cast<int>(bh % p.H), 1.0F);
+  }
 };
 
 // Loads the first key that each of a warp's rows from `first_query` on sees.
@@ -106,7 +111,7 @@ __device__ inline float keep(const Params& p, const HeadPlace& head, int query, 
   return (word >> attention_mask_bit(query, key) & 1) != 0 ? p.dropout.keep_scale : 0.0F;
 }
 
-template <int D, bool kDropout, bool kDocuments>
+template <int D, bool kDropout, bool kDocuments, bool kAlibi>
 __global__ void __launch_bounds__(kThreads) attention_forward_fp32_kernel(const Params p) {
   __shared__ Rows<D> q_rows;
   extern __shared__ float dynamic[];
@@ -118,6 +123,7 @@ __global__ void __launch_bounds__(kThreads) attention_forward_fp32_kernel(const 
   const int row = threadIdx.x / 32 * kRows;
   load_rows<D>(q_rows, q + first_query * head.token_stride, head.token_stride, p.T - first_query);
 
+  const float slope = head.slope<kAlibi>(p);
   float acc[kRows][D / 32] = {}, max[kRows], sum[kRows] = {};
   for (int r = 0; r < kRows; ++r) max[r] = -INFINITY;
   int first_keys[kRows];
@@ -134,7 +140,8 @@ __global__ void __launch_bounds__(kThreads) attention_forward_fp32_kernel(const 
     for (int r = 0; r < kRows; ++r) {
       const int query = first_query + row + r;
       const bool visible = key0 + lane <= query && (!kDocuments || key0 + lane >= first_keys[r]);
-      const float score = visible ? s[r] * p.scale : -INFINITY;
+      const float score =
+          visible ? add_distance<kAlibi>(s[r] * p.scale, slope, key0 + lane - query) : -INFINITY;
       float new_max = fmaxf(max[r], score);
       for (int i = 16; i > 0; i /= 2)
         new_max = fmaxf(new_max, __shfl_xor_sync(0xFFFFFFFFu, new_max, i));
@@ -160,13 +167,13 @@ __global__ void __launch_bounds__(kThreads) attention_forward_fp32_kernel(const 
   }
 }
 
-// Returns exp(scale * s - lse), directly from lse instead of lse2. Padding rows have lse2 = +inf
-// and give 0.
-__device__ inline float probability(const Params& p, float s, float lse2) {
-  return expf(s * p.scale - lse2 * 0.6931471805599453F);
+// Returns exp(score - lse), directly from lse instead of lse2. Padding rows have lse2 = +inf and give
+// 0.
+__device__ inline float probability(float score, float lse2) {
+  return expf(score - lse2 * 0.6931471805599453F);
 }
 
-template <int D, bool kDropout, bool kDocuments>
+template <int D, bool kDropout, bool kDocuments, bool kAlibi>
 __global__ void __launch_bounds__(kThreads) attention_backward_query_fp32_kernel(const Params p) {
   extern __shared__ float dynamic[];
   auto* tiles = reinterpret_cast<Rows<D>*>(dynamic);
@@ -182,6 +189,7 @@ __global__ void __launch_bounds__(kThreads) attention_backward_query_fp32_kernel
   const float* lse2 = p.lse2 + head.bh * padded_length(p.T) + first_query + row;
   const float* delta = p.delta + head.bh * padded_length(p.T) + first_query + row;
 
+  const float slope = head.slope<kAlibi>(p);
   float dq[kRows][D / 32] = {};
   int first_keys[kRows];
   load_first_keys<kDocuments>(first_keys, p, head.b, first_query + row);
@@ -199,7 +207,8 @@ __global__ void __launch_bounds__(kThreads) attention_backward_query_fp32_kernel
       const int query = first_query + row + r;
       if constexpr (kDropout) dp[r] *= keep(p, head, query, key0 + lane);
       const bool visible = key0 + lane <= query && (!kDocuments || key0 + lane >= first_keys[r]);
-      const float weight = visible ? probability(p, s[r], lse2[r]) : 0.0F;
+      const float score = add_distance<kAlibi>(s[r] * p.scale, slope, key0 + lane - query);
+      const float weight = visible ? probability(score, lse2[r]) : 0.0F;
       s[r] = weight * (dp[r] - delta[r]);
     }
     add_weighted_rows<D>(dq, s, k_rows);
@@ -211,7 +220,7 @@ __global__ void __launch_bounds__(kThreads) attention_backward_query_fp32_kernel
   }
 }
 
-template <int D, bool kDropout, bool kDocuments>
+template <int D, bool kDropout, bool kDocuments, bool kAlibi>
 __global__ void __launch_bounds__(kThreads) attention_backward_key_fp32_kernel(const Params p) {
   extern __shared__ float dynamic[];
   auto* tiles = reinterpret_cast<Rows<D>*>(dynamic);
@@ -225,6 +234,7 @@ __global__ void __launch_bounds__(kThreads) attention_backward_key_fp32_kernel(c
   load_rows<D>(k_rows, k, head.token_stride, p.T - first_key);
   load_rows<D>(v_rows, k + D, head.token_stride, p.T - first_key);
 
+  const float slope = head.slope<kAlibi>(p);
   float dk[kRows][D / 32] = {}, dv[kRows][D / 32] = {};
   int ends[kRows];  // of the queries that see each key
 #pragma unroll
@@ -246,7 +256,8 @@ __global__ void __launch_bounds__(kThreads) attention_backward_key_fp32_kernel(c
     for (int r = 0; r < kRows; ++r) {
       const int key = first_key + row + r;
       const bool visible = key <= query && (!kDocuments || query < ends[r]);
-      const float weight = visible ? probability(p, s[r], lse2) : 0.0F;
+      const float score = add_distance<kAlibi>(s[r] * p.scale, slope, key - query);
+      const float weight = visible ? probability(score, lse2) : 0.0F;
       s[r] = weight;
       if constexpr (kDropout) {
         const float factor = keep(p, head, query, key);
@@ -279,18 +290,18 @@ void launch(cudaStream_t stream, const Params& p, void (*kernel)(Params), int nu
 
 template <int D>
 void backward(cudaStream_t stream, const Params& p, bool dropout) {
-  choose_kernel(p, dropout, [&](auto drops, auto documents) {
-    launch<D>(stream, p, attention_backward_query_fp32_kernel<D, drops(), documents()>, 4,
+  choose_kernel(p, dropout, [&](auto drops, auto documents, auto alibi) {
+    launch<D>(stream, p, attention_backward_query_fp32_kernel<D, drops(), documents(), alibi()>, 4,
               "attention_backward_query_fp32_kernel");
-    launch<D>(stream, p, attention_backward_key_fp32_kernel<D, drops(), documents()>, 4,
+    launch<D>(stream, p, attention_backward_key_fp32_kernel<D, drops(), documents(), alibi()>, 4,
               "attention_backward_key_fp32_kernel");
   });
 }
 
 template <int D>
 void forward(cudaStream_t stream, const Params& p, bool dropout) {
-  choose_kernel(p, dropout, [&](auto drops, auto documents) {
-    launch<D>(stream, p, attention_forward_fp32_kernel<D, drops(), documents()>, 2,
+  choose_kernel(p, dropout, [&](auto drops, auto documents, auto alibi) {
+    launch<D>(stream, p, attention_forward_fp32_kernel<D, drops(), documents(), alibi()>, 2,
               "attention_forward_fp32_kernel");
   });
 }

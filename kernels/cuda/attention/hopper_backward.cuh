@@ -39,7 +39,7 @@ __device__ inline void row_values(float& lse2, float& delta, const Params& p, in
   }
 }
 
-template <class Shape, bool kDropout, bool kDocuments>
+template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     attention_backward_query_hopper_kernel(const Params p,
                                            const __grid_constant__ CUtensorMap qkv_map,
@@ -95,6 +95,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const int warp_row = threadIdx.x / 32 % 4 * 16;
   const int group_query = first_query + 64 * group;
   const float scale_log2 = p.scale * kLog2E;
+  const float slope = slope_of<kAlibi>(p, h, 1 / kLog2E);
   float lse2[2], delta[2];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -126,11 +127,15 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     start_rows_product<D, kStep>(dp[0], dout_tile, v_tile(step));
     wgmma_wait<1>();
     pin(s[0]);
+    const int lane_query = group_query + warp_row + (lane >> 2) - (lane & 3) * 2;
+    const float row_lse2[2] = {add_distance<kAlibi>(lse2[0], slope, lane_query - first_key),
+                               add_distance<kAlibi>(lse2[1], slope, lane_query + 8 - first_key)};
 #pragma unroll
     for (int n = 0; n < kN; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        s[0][n][i] = fast_exp2(s[0][n][i] * scale_log2 - lse2[i / 2]);
+        s[0][n][i] = fast_exp2(
+            add_distance<kAlibi>(s[0][n][i] * scale_log2 - row_lse2[i / 2], slope, n * 8 + i % 2));
       }
     }
     if (masked) {
@@ -185,7 +190,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
 #endif
 }
 
-template <class Shape, bool kDropout, bool kDocuments>
+template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     attention_backward_key_hopper_kernel(const Params p,
                                          const __grid_constant__ CUtensorMap qkv_map,
@@ -252,6 +257,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const int warp_row = threadIdx.x / 32 % 4 * 16;
   const int group_key = first_key + 64 * group;
   const float scale_log2 = p.scale * kLog2E;
+  const float slope = slope_of<kAlibi>(p, h, 1 / kLog2E);
   int ends[1][2];
   [[maybe_unused]] int warp_first_end = 0;  // of the document of the warp's first key
   if constexpr (kDocuments) {
@@ -289,13 +295,16 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     wgmma_wait<1>();
     pin(s[0]);
     const uint32_t column_rows = rows(step) + (lane & 3) * 8;
+    const int lane_distance = group_key + warp_row + (lane >> 2) - first_query - (lane & 3) * 2;
 #pragma unroll
     for (int n = 0; n < kN; ++n) {
       float lse2[2];
       load_pair(lse2, column_rows + n * 32);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        s[0][n][i] = fast_exp2(s[0][n][i] * scale_log2 - lse2[i % 2]);
+        const float column_lse2 = add_distance<kAlibi>(lse2[i % 2], slope, n * 8 + i % 2);
+        s[0][n][i] = fast_exp2(add_distance<kAlibi>(s[0][n][i] * scale_log2 - column_lse2, slope,
+                                                    lane_distance + i / 2 * 8));
       }
     }
     if (masked) {
@@ -383,11 +392,12 @@ void launch_hopper_part(cudaStream_t stream, const Params& p,
 }
 
 // Launches nothing and returns false where the kernels cannot run.
-template <class QueryShape, class KeyShape, bool kDropout, bool kDocuments>
+template <class QueryShape, class KeyShape, bool kDropout, bool kDocuments, bool kAlibi>
 bool launch_backward_hopper(cudaStream_t stream, const Params& p) {
   const auto query_kernel =
-      attention_backward_query_hopper_kernel<QueryShape, kDropout, kDocuments>;
-  const auto key_kernel = attention_backward_key_hopper_kernel<KeyShape, kDropout, kDocuments>;
+      attention_backward_query_hopper_kernel<QueryShape, kDropout, kDocuments, kAlibi>;
+  const auto key_kernel =
+      attention_backward_key_hopper_kernel<KeyShape, kDropout, kDocuments, kAlibi>;
   static const bool usable = runs_on_hopper(reinterpret_cast<const void*>(query_kernel));
   if (!usable) return false;
   const CUtensorMap qkv_map = tensor_map(p.qkv, QueryShape::D, 3 * p.H, p.T, p.B);

@@ -12,7 +12,7 @@
 
 namespace weft::cuda::attention {
 
-template <class Shape, bool kDropout, bool kDocuments>
+template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     attention_forward_hopper_kernel(const Params p, const __grid_constant__ CUtensorMap qkv_map) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -64,6 +64,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const int warp_row = threadIdx.x / 32 % 4 * 16;
   const int group_query = first_query + 64 * group;
   const float scale_log2 = p.scale * kLog2E;
+  const float slope = slope_of<kAlibi>(p, h, p.scale);
   int first_keys[1][2];
   [[maybe_unused]] int warp_last_begin = 0;  // of the document of the warp's last query
   if constexpr (kDocuments) {
@@ -86,9 +87,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     wgmma_wait<kFirst ? 0 : 1>();
     pin(s[0]);
     float correction[1][2];
-    softmax_step<kDocuments>(s, row_max, row_sum, correction, scale_log2,
-                             first_key + kStep > group_query, group_query + warp_row, first_key,
-                             first_keys, first_key < warp_last_begin);
+    softmax_step<kDocuments, kAlibi>(s, row_max, row_sum, correction, scale_log2,
+                                     first_key + kStep > group_query, group_query + warp_row,
+                                     first_key, first_keys, first_key < warp_last_begin, slope);
     if constexpr (kDropout)
       drop_rows<kN>(s[0], load_word(mask(step, group) + threadIdx.x % 128 * 4));
     if constexpr (!kFirst) {
@@ -146,9 +147,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
 }
 
 // Launches nothing and returns false where the kernel cannot run.
-template <class Shape, bool kDropout, bool kDocuments>
+template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
 bool launch_forward_hopper(cudaStream_t stream, const Params& p) {
-  const auto kernel = attention_forward_hopper_kernel<Shape, kDropout, kDocuments>;
+  const auto kernel = attention_forward_hopper_kernel<Shape, kDropout, kDocuments, kAlibi>;
   const void* function = reinterpret_cast<const void*>(kernel);
   static const bool usable = runs_on_hopper(function);
   if (!usable) return false;

@@ -52,24 +52,28 @@ struct Params {
   DropoutArgs dropout;
   int heads_per_group = 1;                // see block_order
   const int2* document_bounds = nullptr;  // (B,T): begin and end of each token's document, or null
+  const float* slopes = nullptr;          // (H) of ALiBi, or null
 };
 
-// Calls function(kDropout, kDocuments) with the std::bool_constants of the kernels to run. Kernels
-// that know no documents have no instruction for them.
+// Calls function(std::true_type{}) or function(std::false_type{}).
+template <typename Function>
+void choose(bool value, Function function) {
+  if (value) {
+    function(std::true_type{});
+  } else {
+    function(std::false_type{});
+  }
+}
+
+// Calls function(kDropout, kDocuments, kAlibi) with the std::bool_constants of the kernels to run.
+// Kernels without one of them have no instruction for it.
 template <typename Function>
 void choose_kernel(const Params& p, bool dropout, Function function) {
-  const auto choose_documents = [&](auto drops) {
-    if (p.document_bounds != nullptr) {
-      function(drops, std::true_type{});
-    } else {
-      function(drops, std::false_type{});
-    }
-  };
-  if (dropout) {
-    choose_documents(std::true_type{});
-  } else {
-    choose_documents(std::false_type{});
-  }
+  choose(dropout, [&](auto drops) {
+    choose(p.document_bounds != nullptr, [&](auto documents) {
+      choose(p.slopes != nullptr, [&](auto alibi) { function(drops, documents, alibi); });
+    });
+  });
 }
 
 // Returns the number of heads whose keys and values (or queries and gradients) fit in L2 together
@@ -110,6 +114,23 @@ __device__ inline int first_key_of(const Params& p, int b, int query) {
 }
 __device__ inline int end_of_queries_of(const Params& p, int b, int key) {
   return p.document_bounds[static_cast<int64_t>(b) * p.T + min(key, p.T - 1)].y;
+}
+
+// --- ALiBi ---
+//
+// The kernels add slope * (key - query) in two terms: that of a row and its first column in a tile, once
+// a tile, and that of a column inside the tile, one instruction for a score. Distances are exact integers.
+// Sums round to 24 bits; terms so large that this matters belong to keys whose probability is 0.
+
+// Returns the head's slope, of scores in multiples of `unit`; 0 without ALiBi.
+template <bool kAlibi>
+__device__ inline float slope_of(const Params& p, int h, float unit) {
+  return kAlibi ? p.slopes[h] / unit : 0.0F;
+}
+// Returns score + slope * distance; without ALiBi the score.
+template <bool kAlibi>
+__device__ inline float add_distance(float score, float slope, int distance) {
+  return kAlibi ? fmaf(slope, static_cast<float>(distance), score) : score;
 }
 
 // There is one function per head size and direction, each in its own .cu: they compile slowly.

@@ -89,7 +89,6 @@ TEST(ModelGradients, MatchFiniteDifferencesWithALayerNormOfTheEmbedding) {
   }
 }
 
-#ifndef WEFT_TEST_CUDA  // attention on CUDA has no ALiBi
 TEST(ModelGradients, MatchFiniteDifferencesWithAlibi) {
   for (const bool has_documents : {false, true}) {
     TrainerOptions options = small_options_with_dropout();
@@ -100,7 +99,6 @@ TEST(ModelGradients, MatchFiniteDifferencesWithAlibi) {
     check_gradients(options);
   }
 }
-#endif
 
 // ReLU's corner shows in steps that are large enough for fp32 losses; the operation's own test has it.
 TEST(ModelGradients, MatchFiniteDifferencesWithGatedLinearUnits) {
