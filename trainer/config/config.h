@@ -100,7 +100,8 @@ struct Config {
   // parallelism
   int64_t tensor_model_parallel_size = 1, pipeline_model_parallel_size = 1;
   std::string pp_partition_method = "uniform";  // pipeline_partition.h
-  // Interleaved stages; at most one of the first two is given.
+  // Each of the first two makes interleaved stages, and at most one of them is given. The third is the
+  // number of micro-batches that pass a virtual stage together.
   std::optional<int64_t> num_layers_per_virtual_pipeline_stage,
       num_virtual_stages_per_pipeline_rank, microbatch_group_size_per_virtual_pipeline_stage;
   bool sequence_parallel = false;

@@ -1,5 +1,6 @@
 // Checks what pipeline stages share out: the layers, and micro-batches where stages are interleaved.
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 
 #include "trainer/config/model_shape.h"
@@ -37,7 +38,20 @@ void check_virtual_stages(const Config& c, ProblemList& p) {
            c.num_layers, pp, c.num_layers / pp, layers.value_or(0));
 }
 
-// Megatron's rules for the groups of a batch of `m` micro-batches.
+// Returns the best size of groups for `m` micro-batches, if there is any. Groups that divide m have the
+// smallest bubble, and groups of 2 * pp or more keep so many activations that a smaller last group, of
+// pp micro-batches at least, is preferred to them.
+std::optional<int64_t> better_group(int64_t pp, int64_t m) {
+  for (int64_t group = pp; group <= m && group < 2 * pp; ++group) {
+    if (m % group == 0) return group;
+  }
+  for (int64_t group = pp; group <= m; ++group) {
+    if (m % group == 0 || m % group >= pp) return group;
+  }
+  return std::nullopt;
+}
+
+// Megatron's rules for the groups of micro-batches of a batch of `batch_size` samples.
 // [Megatron-LM megatron/core/pipeline_parallel/schedules.py]
 void check_groups(const Config& c, int64_t batch_size, ProblemList& p) {
   constexpr const char* kFlag = "--microbatch-group-size-per-virtual-pipeline-stage";
@@ -54,9 +68,7 @@ void check_groups(const Config& c, int64_t batch_size, ProblemList& p) {
   }
   if (last == 0 || last >= pp) return;
   std::string advice;
-  for (int64_t other = pp; other <= m && advice.empty(); ++other) {
-    if (m % other == 0 || m % other >= pp) advice = fmt::format("{} {}, or ", kFlag, other);
-  }
+  if (const auto better = better_group(pp, m)) advice = fmt::format("{} {}, or ", kFlag, *better);
   p.add_if(true,
            "the interleaved schedule takes micro-batches in groups of {}, and the last of the {} "
            "of a batch of {} samples would be a group of {}, fewer than "

@@ -21,7 +21,7 @@ void Model::backward(const MicroBatch& batch, bool accumulate, GradientReducer* 
 void Model::backward_embedding(const MicroBatch& batch, bool accumulate) {
   Tensor dwords = dbranch();
   if (shape_.has_embedding_norm) {
-    const EmbeddingActivations& a = embeddings_[slot_];
+    const EmbeddingActivations& a = embeddings_[embedding_slot_];
     dwords = branch_output();
     backend_.residual_norm_backward({.dresidual = dwords,
                                      .dweight = gradients().embedding_ln_weight,

@@ -22,7 +22,7 @@ void Model::forward(const MicroBatch& batch, bool training, ParameterGatherer* g
 }
 
 void Model::forward_embedding(const MicroBatch& batch) {
-  const EmbeddingActivations& a = embeddings_[slot_];
+  const EmbeddingActivations& a = embeddings_[embedding_slot_];
   const Tensor words = shape_.has_embedding_norm ? a.words : branch_output();
   backend_.embedding_forward(embedded(partials_of(words)), batch.tokens, weights().word,
                              first_word());

@@ -101,10 +101,11 @@ Model::Model(Backend& backend, Communicator& tensor_parallel, const ModelShape& 
       planned_length_(shape.seq_length),
       num_rows_(rows_of(shape, layout)),
       slots_(static_cast<size_t>(activations.num_slots)),
-      embeddings_(slots_.size()),
       output_gradients_(static_cast<size_t>(activations.num_gradient_slots)) {
   const std::vector<Chunk> chunks = chunks_of(shape, layout);
   for (const Chunk& chunk : chunks) parts_.push_back({chunk});
+  if (has_embedding() && shape.has_embedding_norm)
+    embeddings_.resize(static_cast<size_t>(activations.num_embedding_slots));
   const int64_t longest = longest_of(chunks);
   for (auto& layers : slots_) layers.resize(static_cast<size_t>(longest));
   shared_.resize(static_cast<size_t>(recompute_.layers_at_once(longest)));
@@ -150,14 +151,18 @@ void Model::for_each_buffer(const Add& add) {
     add(keep, prefix + "residual_mid", &a.residual_mid, x, {R, C});
     add_statistics(prefix + "mean2", &a.mean2, prefix + "rstd2", &a.rstd2);
   };
+  const auto name_of_slot = [](size_t slot, size_t num_slots) {
+    return num_slots > 1 ? "slot " + std::to_string(slot) + " " : "";
+  };
+  for (size_t slot = 0; slot < embeddings_.size(); ++slot) {
+    const std::string of_slot = name_of_slot(slot, embeddings_.size());
+    EmbeddingActivations& a = embeddings_[slot];
+    add(keep, of_slot + "embedding", &a.words, x, {R, C});
+    add(keep, of_slot + "embedding mean", &a.mean, f, {R});
+    add(keep, of_slot + "embedding rstd", &a.rstd, f, {R});
+  }
   for (size_t slot = 0; slot < slots_.size(); ++slot) {
-    const std::string of_slot = slots_.size() > 1 ? "slot " + std::to_string(slot) + " " : "";
-    if (has_embedding() && shape_.has_embedding_norm) {
-      EmbeddingActivations& a = embeddings_[slot];
-      add(keep, of_slot + "embedding", &a.words, x, {R, C});
-      add(keep, of_slot + "embedding mean", &a.mean, f, {R});
-      add(keep, of_slot + "embedding rstd", &a.rstd, f, {R});
-    }
+    const std::string of_slot = name_of_slot(slot, slots_.size());
     // The layers of several chunks take turns in a slot.
     const int64_t first_layer = parts_.size() == 1 ? chunk().first_layer : 0;
     for (int64_t i = 0; i < num_layers; ++i) {

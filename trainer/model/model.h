@@ -25,8 +25,10 @@ namespace weft {
 // over the order of sums, too.
 struct ActivationOptions {
   int64_t num_slots = 1;  // micro-batches whose activations of a chunk are kept
-  // Places of gradients of outputs, which arrive while others leave; 0: each arrives after the gradient
-  // of the input before has left, in the same memory.
+  // Micro-batches whose embedding is kept, on the stage that has it.
+  int64_t num_embedding_slots = 1;
+  // Buffers for the gradients of outputs that arrive from the next stage. With 0, the gradient of an
+  // output arrives in the buffer of the gradient of the input, which has been sent by then.
   int64_t num_gradient_slots = 0;
   RecomputeOptions recompute = {};
   // Tokens whose logits are in memory at a time; 0: those of a micro-batch.
@@ -42,10 +44,11 @@ struct MicroBatch {
   // (B,T,2) int32: the documents of the tokens; empty where the shape needs none
   Tensor document_bounds;
   int64_t iteration = 0;
-  int64_t first_sample = 0;   // position of the first sample in the global batch
-  int64_t chunk = 0;          // of the rank, which computes it
-  int64_t slot = 0;           // where its activations are kept for backward
-  int64_t gradient_slot = 0;  // where the gradient of the chunk's output is
+  int64_t first_sample = 0;    // position of the first sample in the global batch
+  int64_t chunk = 0;           // of the rank, which computes it
+  int64_t slot = 0;            // where its activations are kept for backward
+  int64_t gradient_slot = 0;   // where the gradient of the chunk's output is
+  int64_t embedding_slot = 0;  // where the embedding is kept for backward, of the chunk that has it
 };
 
 // All weights of a chunk, or all their gradients, as views into an arena. Shapes are those of the
@@ -147,14 +150,15 @@ class Model {
   WorkspaceShape workspace_shape(int64_t num_parameters) const;
 
  private:
-  // A chunk with its views into the arenas, and where the sharded parameters of its layers begin and
-  // end there. There is one more beginning, of the layer that the rank computes next; 0: the arena's.
+  // A chunk with its views into the arenas. `arena_begins` and `arena_ends` say where the sharded
+  // parameters of each of its layers begin and end there. `arena_begins` has one entry more: the
+  // beginning of the first layer of the rank's next chunk, or 0, the arena's, after the last chunk.
   struct Part {
     Chunk chunk;
     ModelParameters weights = {}, gradients = {};
     std::vector<int64_t> arena_begins = {}, arena_ends = {};
   };
-  // They belong to the present micro-batch.
+  // These are of the chunk that the present micro-batch passes.
   const Part& part() const { return parts_[part_]; }
   const Chunk& chunk() const { return part().chunk; }
   const ModelParameters& weights() const { return part().weights; }
@@ -162,6 +166,7 @@ class Model {
   void select(const MicroBatch& batch) {
     part_ = static_cast<size_t>(batch.chunk);
     slot_ = static_cast<size_t>(batch.slot);
+    embedding_slot_ = static_cast<size_t>(batch.embedding_slot);
   }
 
   enum class Op : uint64_t { kEmbedding = 0, kAttention = 1, kAttentionBranch = 2, kMlpBranch = 3 };
@@ -292,9 +297,9 @@ class Model {
   int64_t num_rows_;                           // R
 
   std::vector<std::vector<LayerActivations>> slots_;  // by slot, of the layers of the longest chunk
-  std::vector<EmbeddingActivations> embeddings_;      // by slot
+  std::vector<EmbeddingActivations> embeddings_;      // by embedding slot
   std::vector<LayerActivations> shared_;              // of the layers of a recomputed group
-  size_t slot_ = 0;                                   // of the present micro-batch
+  size_t slot_ = 0, embedding_slot_ = 0;              // of the present micro-batch
   Tensor final_residual_, final_ln_, final_mean_, final_rstd_;  // (R,C), (R,C), (R), (R)
   Tensor logits_, losses_, statistics_;  // (N,Vp/tp), (N), (tp,N,3); the first and last of a chunk
   Tensor dbranch_;                       // (R,C) gradient of a branch; empty without hidden dropout

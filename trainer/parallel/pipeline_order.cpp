@@ -29,16 +29,19 @@ class Order {
  public:
   Order(int stage, const PipelineShape& shape, bool trains)
       : is_first_(stage == 0),
-        is_last_(stage + 1 == shape.num_stages),
+        is_last_(stage + 1 == shape.pp_size),
         last_chunk_(shape.num_chunks - 1),
         trains_(trains) {
-    assert(stage >= 0 && stage < shape.num_stages);
+    assert(stage >= 0 && stage < shape.pp_size);
   }
   void forward(PipelineItem item) {
     if (!item.is_there()) return;
     take(slots_, slot_of_, item.slot, item);
+    if (has_embedding(item)) take(embedding_slots_, embedding_slot_of_, item.embedding_slot, item);
     list_.push_back({.kind = PipelineWork::Kind::kForward, .item = item});
-    if (!trains_) release(slots_, slot_of_, item);
+    if (trains_) return;
+    release(slots_, slot_of_, item);
+    if (has_embedding(item)) release(embedding_slots_, embedding_slot_of_, item);
   }
   void backward(PipelineItem item) {
     if (!item.is_there()) return;
@@ -46,6 +49,8 @@ class Order {
     // The gradient of the model's output comes from no other stage.
     if (gradient_slot_of_.contains({item.chunk, item.micro_batch}))
       item.gradient_slot = release(gradient_slots_, gradient_slot_of_, item);
+    if (has_embedding(item))
+      item.embedding_slot = release(embedding_slots_, embedding_slot_of_, item);
     list_.push_back({.kind = PipelineWork::Kind::kBackward, .item = item});
   }
   void exchange(PipelineWork work) {
@@ -66,6 +71,7 @@ class Order {
  private:
   using Places = std::map<std::pair<int64_t, int64_t>, int64_t>;  // by chunk and micro-batch
 
+  bool has_embedding(const PipelineItem& item) const { return is_first_ && item.chunk == 0; }
   // The model begins or ends with that chunk: nothing lies beyond.
   static void keep_unless(int64_t chunk, std::initializer_list<PipelineItem*> items) {
     for (PipelineItem* item : items) {
@@ -87,8 +93,8 @@ class Order {
   const bool is_first_, is_last_;
   const int64_t last_chunk_;
   const bool trains_;
-  Slots slots_, gradient_slots_;
-  Places slot_of_, gradient_slot_of_;
+  Slots slots_, gradient_slots_, embedding_slots_;
+  Places slot_of_, gradient_slot_of_, embedding_slot_of_;
   std::vector<PipelineWork> list_;
 };
 
@@ -143,7 +149,7 @@ std::vector<Group> groups_of(const PipelineShape& shape, int64_t m) {
   std::vector<Group> groups;
   for (int64_t first = 0; first < m; first += shape.group_size) {
     const int64_t count = std::min(shape.group_size, m - first);
-    groups.push_back({first, count, std::max<int64_t>(count, shape.num_stages)});
+    groups.push_back({first, count, std::max<int64_t>(count, shape.pp_size)});
   }
   return groups;
 }
@@ -179,7 +185,7 @@ std::vector<Step> steps_of_last_stage(const PipelineShape& shape, int64_t m, boo
 void append_chunks(Order& order, int stage, const PipelineShape& shape, int64_t m, bool trains) {
   const std::vector<Step> steps = steps_of_last_stage(shape, m, trains);
   const auto num_steps = static_cast<int64_t>(steps.size());
-  const int last = shape.num_stages - 1, ahead = last - stage;
+  const int last = shape.pp_size - 1, ahead = last - stage;
   const auto step_of_last = [&](int64_t s) {
     return s >= 0 && s < num_steps ? steps[static_cast<size_t>(s)] : Step{};
   };
@@ -218,7 +224,7 @@ std::vector<PipelineWork> pipeline_order(int stage, const PipelineShape& shape,
   if (shape.num_chunks > 1) {
     append_chunks(order, stage, shape, m, /*trains=*/true);
   } else {
-    append_one_chunk(order, std::min<int64_t>(shape.num_stages - stage - 1, m), m);
+    append_one_chunk(order, std::min<int64_t>(shape.pp_size - stage - 1, m), m);
   }
   return order.take();
 }
@@ -239,7 +245,7 @@ std::vector<PipelineWork> pipeline_order_of_evaluation(int stage, const Pipeline
 }
 
 int64_t pipeline_slots(int stage, const PipelineShape& shape, int64_t num_micro_batches) {
-  const int64_t p = shape.num_stages, m = num_micro_batches;
+  const int64_t p = shape.pp_size, m = num_micro_batches;
   if (shape.num_chunks == 1) return std::min<int64_t>(p - stage, m);
   const int64_t waiting = stage == 0 ? shape.group_size - p : 0;  // inputs that came early
   const int64_t in_flight =
@@ -247,9 +253,19 @@ int64_t pipeline_slots(int stage, const PipelineShape& shape, int64_t num_micro_
   return m > in_flight / shape.num_chunks ? in_flight : shape.num_chunks * m;
 }
 
+// The first stage is p - 1 forwards ahead of the last one, and as many backwards behind it. With two
+// chunks the backwards of a group in the first chunk begin beside the forwards of the next group.
+int64_t pipeline_embedding_slots(int stage, const PipelineShape& shape, int64_t num_micro_batches) {
+  if (stage > 0) return 0;
+  const int64_t p = shape.pp_size, m = num_micro_batches, group = shape.group_size;
+  if (shape.num_chunks == 1) return std::min<int64_t>(p, m);
+  const int64_t of_next = shape.num_chunks == 2 ? std::min(group, 2 * p - 1) : group;
+  return std::min(m, group + of_next);
+}
+
 int64_t pipeline_gradient_slots(int stage, const PipelineShape& shape) {
   if (shape.num_chunks == 1) return 0;
-  return stage + 1 == shape.num_stages ? shape.group_size - shape.num_stages + 1 : 1;
+  return stage + 1 == shape.pp_size ? shape.group_size - shape.pp_size + 1 : 1;
 }
 
 }  // namespace weft

@@ -33,6 +33,8 @@ Trainer::Trainer(Backend& backend, const TrainerOptions& options, const ProcessG
       model_(backend, *groups.tensor, options.shape, groups.layout,
              {.num_slots =
                   pipeline_slots(groups.layout.pp_rank, pipeline_, options.most_micro_batches),
+              .num_embedding_slots = pipeline_embedding_slots(groups.layout.pp_rank, pipeline_,
+                                                              options.most_micro_batches),
               .num_gradient_slots = pipeline_gradient_slots(groups.layout.pp_rank, pipeline_),
               .recompute = options.recompute,
               .logits_chunk = options.logits_chunk},
@@ -55,7 +57,8 @@ Trainer::Trainer(Backend& backend, const TrainerOptions& options, const ProcessG
     plan_.add(MemoryClass::kWorkspace, "workspace", &workspace_, DType::kUInt8, {workspace_bytes});
   }
   const bool has_head = model_.has_head();
-  if (model_.has_embedding()) tokens_.resize(static_cast<size_t>(model_.num_slots()));
+  tokens_.resize(static_cast<size_t>(
+      pipeline_embedding_slots(groups.layout.pp_rank, pipeline_, options.most_micro_batches)));
   for (Tensor& tokens : tokens_)
     plan_.add(MemoryClass::kBatch, "tokens", &tokens, DType::kInt32, {B, T});
   if (has_head) plan_.add(MemoryClass::kBatch, "targets", &targets_, DType::kInt32, {B, T});
@@ -257,7 +260,7 @@ void Trainer::backward(const GlobalBatch& batch, const PipelineItem& item) {
 // The ranks of a pipeline group are its stages. Interleaved, they are a ring. Two stages may then send
 // each other two tensors at once, which a communicator matches by their order: activations come first.
 void Trainer::exchange(const PipelineWork& work) {
-  const int p = pipeline_.num_stages, rank = groups_.layout.pp_rank;
+  const int p = pipeline_.pp_size, rank = groups_.layout.pp_rank;
   const int before = (rank + p - 1) % p, after = (rank + 1) % p;
   std::array<Transfer, 4> transfers;
   size_t count = 0;
@@ -300,7 +303,7 @@ void Trainer::micro_batch_to_device(const GlobalBatch& batch, const PipelineItem
   };
   const auto slot = static_cast<size_t>(item.slot);
   const Chunk& chunk = model_.chunk(item.chunk);
-  if (chunk.has_embedding) copy(tokens_[slot], batch.tokens);
+  if (chunk.has_embedding) copy(tokens_[static_cast<size_t>(item.embedding_slot)], batch.tokens);
   if (!document_bounds_.empty()) copy(document_bounds_[slot], batch.document_bounds);
   if (!chunk.has_head) return;
   copy(targets_, batch.targets);
@@ -312,8 +315,9 @@ MicroBatch Trainer::micro_batch_at(const GlobalBatch& batch, const PipelineItem&
   micro_batch.chunk = item.chunk;
   micro_batch.slot = item.slot;
   micro_batch.gradient_slot = item.gradient_slot;
+  micro_batch.embedding_slot = item.embedding_slot;
   if (model_.chunk(item.chunk).has_embedding)
-    micro_batch.tokens = tokens_[static_cast<size_t>(micro_batch.slot)];
+    micro_batch.tokens = tokens_[static_cast<size_t>(micro_batch.embedding_slot)];
   micro_batch.targets = targets_;
   if (batch.loss_mask) micro_batch.loss_mask = loss_mask_;
   if (!document_bounds_.empty())

@@ -144,7 +144,7 @@ class Trainer {
   ParameterGatherer gatherer_;
   Tensor parameters_, gradients_;  // arenas: x, fp32
   Tensor workspace_;
-  std::vector<Tensor> tokens_;           // by slot; of the stage with the embedding
+  std::vector<Tensor> tokens_;           // by embedding slot; of the stage with the embedding
   std::vector<Tensor> document_bounds_;  // by slot; of every stage
   Tensor targets_, loss_mask_;  // of the stage with the head, which has one micro-batch at a time
   StepResults results_;

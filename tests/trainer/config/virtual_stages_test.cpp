@@ -68,6 +68,8 @@ TEST(Config, VirtualStagesThatCannotBeSayWhatWouldWork) {
          "the last of the 10 of a batch of 20 samples would be a group of 2, fewer than "
          "--pipeline-model-parallel-size 4, which introduces dependency bubbles; give "
          "--microbatch-group-size-per-virtual-pipeline-stage 5, or another batch size"},
+        {"--pipeline-model-parallel-size 4 --global-batch-size 28 " + stages + "3",
+         "give --microbatch-group-size-per-virtual-pipeline-stage 7, or another batch size"},
         {two + stages + "2 --global-batch-size 24 --rampup-batch-size 16 4 100",
          "the last of the 5 of a batch of 20 samples would be a group of 1"}}) {
     EXPECT_THAT(problems_of_interleaved(flags), Contains(HasSubstr(expected))) << flags;

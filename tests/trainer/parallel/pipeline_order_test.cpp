@@ -27,7 +27,7 @@ struct Message {
 std::vector<Message> messages_of(const PipelineWork& work, int stage, const PipelineShape& shape) {
   std::vector<Message> messages;
   messages.reserve(4);
-  const int p = shape.num_stages, before = (stage + p - 1) % p, after = (stage + 1) % p;
+  const int p = shape.pp_size, before = (stage + p - 1) % p, after = (stage + 1) % p;
   const auto add = [&](const PipelineItem& item, int peer, bool sends, bool is_gradient) {
     if (!item.is_there()) return;
     const int64_t here = item.chunk * p + stage;
@@ -115,7 +115,7 @@ class Simulation {
 std::vector<Order> orders_of(const PipelineShape& shape, int64_t num_micro_batches,
                              bool trains = true) {
   std::vector<Order> orders;
-  for (int stage = 0; stage < shape.num_stages; ++stage) {
+  for (int stage = 0; stage < shape.pp_size; ++stage) {
     orders.push_back(trains ? pipeline_order(stage, shape, num_micro_batches)
                             : pipeline_order_of_evaluation(stage, shape, num_micro_batches));
   }
@@ -144,7 +144,7 @@ void for_each_pipeline(const Body& body) {
   for (int p = 1; p <= 8; ++p) {
     for (int64_t m = 1; m <= 24; ++m) {
       SCOPED_TRACE(std::to_string(p) + " stages, " + std::to_string(m) + " micro-batches");
-      body(PipelineShape{.num_stages = p}, m);
+      body(PipelineShape{.pp_size = p}, m);
     }
   }
 }
@@ -167,13 +167,13 @@ void for_each_interleaved_pipeline(const Body& body) {
 
 template <typename Body>
 void for_each_stage(const PipelineShape& shape, const Body& body) {
-  for (int stage = 0; stage < shape.num_stages; ++stage) body(stage);
+  for (int stage = 0; stage < shape.pp_size; ++stage) body(stage);
 }
 
 // (m + p - 1) forwards and backwards one after the other: the bubble is p - 1 of each.
 TEST(PipelineOrder, StagesNeverWaitForEverAndAreIdleForTheBubble) {
   for_each_pipeline([](const PipelineShape& shape, int64_t m) {
-    const int64_t p = shape.num_stages;
+    const int64_t p = shape.pp_size;
     EXPECT_EQ(simulated_time(shape, m), (m + p - 1) * 3);
     EXPECT_EQ(simulated_time(shape, m, /*trains=*/false), m + p - 1);
   });
@@ -183,7 +183,7 @@ TEST(PipelineOrder, StagesNeverWaitForEverAndAreIdleForTheBubble) {
 // uneven; stages wait for those of the others.
 TEST(PipelineOrder, InterleavedStagesNeverWaitForEverAndTheBubbleIsSmaller) {
   for_each_interleaved_pipeline([](const PipelineShape& shape, int64_t m) {
-    const int64_t p = shape.num_stages, works = m * shape.num_chunks;
+    const int64_t p = shape.pp_size, works = m * shape.num_chunks;
     const int64_t time = simulated_time(shape, m), last_group = m % shape.group_size;
     ASSERT_GE(time, (works + p - 1) * 3);
     if (last_group == 0) {
@@ -229,7 +229,7 @@ void expect_every_work_once(const Order& order, const PipelineShape& shape, int6
   for (const auto& counts : {num_forward, num_backward}) {
     for (const int64_t count : counts) EXPECT_EQ(count, m);
   }
-  EXPECT_EQ(num_exchanges == 0, shape.num_stages == 1);
+  EXPECT_EQ(num_exchanges == 0, shape.pp_size == 1);
 }
 
 TEST(PipelineOrder, EveryWorkIsDoneOnceAndBackwardAfterForward) {
@@ -250,21 +250,32 @@ class Places {
       : stage_(stage),
         shape_(shape),
         num_slots_(pipeline_slots(stage, shape, num_micro_batches)),
+        num_embedding_slots_(pipeline_embedding_slots(stage, shape, num_micro_batches)),
         num_gradient_slots_(pipeline_gradient_slots(stage, shape)) {}
 
   void run(const PipelineWork& work, bool trains) {
     const PipelineItem& item = work.item;
     switch (work.kind) {
       case Kind::kForward:
-        if (begins_model(item)) put(slots_, num_slots_, item.slot, item);
+        if (begins_model(item)) {
+          put(slots_, num_slots_, item.slot, item);
+          put(embeddings_, num_embedding_slots_, item.embedding_slot, item);
+        }
         EXPECT_EQ(slots_[item.slot], id_of(item));
-        if (!trains) slots_.erase(item.slot);
+        if (!trains) {
+          slots_.erase(item.slot);
+          embeddings_.erase(item.embedding_slot);
+        }
         EXPECT_EQ(output_, Id()) << "not sent yet";
         if (!ends_model(item)) output_ = id_of(item);
         break;
       case Kind::kBackward:
         EXPECT_EQ(slots_[item.slot], id_of(item));
         slots_.erase(item.slot);
+        if (begins_model(item)) {
+          EXPECT_EQ(embeddings_[item.embedding_slot], id_of(item));
+          embeddings_.erase(item.embedding_slot);
+        }
         if (!ends_model(item)) {
           EXPECT_EQ(gradients_[item.gradient_slot], id_of(item));
           gradients_.erase(item.gradient_slot);
@@ -276,8 +287,10 @@ class Places {
         exchange(work);
     }
   }
+  size_t num_embeddings() const { return embeddings_.size(); }
   bool are_empty() const {
-    return slots_.empty() && gradients_.empty() && output_ == Id() && input_gradient_ == Id();
+    return slots_.empty() && embeddings_.empty() && gradients_.empty() && output_ == Id() &&
+           input_gradient_ == Id();
   }
 
  private:
@@ -285,7 +298,7 @@ class Places {
   static Id id_of(const PipelineItem& item) { return {item.chunk, item.micro_batch + 1}; }
   bool begins_model(const PipelineItem& item) const { return stage_ == 0 && item.chunk == 0; }
   bool ends_model(const PipelineItem& item) const {
-    return stage_ + 1 == shape_.num_stages && item.chunk + 1 == shape_.num_chunks;
+    return stage_ + 1 == shape_.pp_size && item.chunk + 1 == shape_.num_chunks;
   }
   static void put(std::map<int64_t, Id>& slots, int64_t num, int64_t slot,
                   const PipelineItem& item) {
@@ -314,8 +327,8 @@ class Places {
 
   const int stage_;
   const PipelineShape shape_;
-  const int64_t num_slots_, num_gradient_slots_;
-  std::map<int64_t, Id> slots_, gradients_;
+  const int64_t num_slots_, num_embedding_slots_, num_gradient_slots_;
+  std::map<int64_t, Id> slots_, embeddings_, gradients_;
   Id output_, input_gradient_;
 };
 
@@ -338,7 +351,7 @@ TEST(PipelineOrder, NoTensorIsLostAndSlotsSuffice) {
 // The logits and their gradients lie in one place.
 TEST(PipelineOrder, BackwardFollowsForwardInTheLastChunkOfTheLastStage) {
   for_each_interleaved_pipeline([](const PipelineShape& shape, int64_t m) {
-    const Order order = pipeline_order(shape.num_stages - 1, shape, m);
+    const Order order = pipeline_order(shape.pp_size - 1, shape, m);
     for (size_t i = 0; i < order.size(); ++i) {
       const PipelineItem& item = order[i].item;
       if (order[i].kind != Kind::kForward || item.chunk + 1 < shape.num_chunks) continue;
@@ -352,7 +365,7 @@ TEST(PipelineOrder, BackwardFollowsForwardInTheLastChunkOfTheLastStage) {
 // forward_backward_pipelining_without_interleaving() in Megatron-LM: num_warmup_microbatches is
 // min(p - r - 1, m).
 TEST(PipelineOrder, IsMegatrons) {
-  const PipelineShape four{.num_stages = 4};
+  const PipelineShape four{.pp_size = 4};
   EXPECT_EQ(text_of(pipeline_order(0, four, 6)), "F0 F1 F2 F3 B0 F4 B1 F5 B2 B3 B4 B5");
   EXPECT_EQ(text_of(pipeline_order(1, four, 6)), "F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 B4 B5");
   EXPECT_EQ(text_of(pipeline_order(3, four, 6)), "F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5");
@@ -376,7 +389,7 @@ TEST(PipelineOrder, InterleavedIsMegatrons) {
     };
     for_each_stage(shape, [&](int stage) {
       const int64_t num_first = std::min(
-          works, 2 * (shape.num_stages - stage - 1) + (shape.num_chunks - 1) * shape.group_size);
+          works, 2 * (shape.pp_size - stage - 1) + (shape.num_chunks - 1) * shape.group_size);
       int64_t num_forward = 0, num_backward = 0;
       for (const PipelineWork& work : pipeline_order(stage, shape, m)) {
         const auto id = std::pair(work.item.chunk, work.item.micro_batch);
@@ -393,10 +406,26 @@ TEST(PipelineOrder, InterleavedIsMegatrons) {
 }
 
 TEST(PipelineOrder, InterleavedForTwoStagesIsThatOfTheHeader) {
-  const PipelineShape two{.num_stages = 2, .num_chunks = 2, .group_size = 2};
+  const PipelineShape two{.pp_size = 2, .num_chunks = 2, .group_size = 2};
   EXPECT_EQ(text_of(pipeline_order(0, two, 4)), "F0 F1 f0 f1 F2 b0 F3 b1 f2 B0 f3 B1 b2 b3 B2 B3");
   EXPECT_EQ(text_of(pipeline_order(1, two, 4)), "F0 F1 f0 b0 f1 b1 F2 B0 F3 B1 f2 b2 f3 b3 B2 B3");
   EXPECT_EQ(text_of(pipeline_order_of_evaluation(1, two, 4)), "F0 F1 f0 f1 F2 F3 f2 f3");
+}
+
+// More of them would be memory that no micro-batch uses.
+TEST(PipelineOrder, FullBatchesUseAllEmbeddingSlots) {
+  const auto check = [](const PipelineShape& shape, int64_t m) {
+    if (m % shape.group_size != 0) return;
+    Places places(0, shape, m);
+    size_t most = 0;
+    for (const PipelineWork& work : pipeline_order(0, shape, m)) {
+      places.run(work, /*trains=*/true);
+      most = std::max(most, places.num_embeddings());
+    }
+    EXPECT_EQ(most, pipeline_embedding_slots(0, shape, m));
+  };
+  for_each_pipeline(check);
+  for_each_interleaved_pipeline(check);
 }
 
 // In units of a chunk, of which a stage of one chunk keeps p v.

@@ -45,14 +45,14 @@ void expect_bits_of(const Topology& other, Variant variant) {
   }
 }
 
-// As many ranks, with a stage each.
+// The reference has as many ranks, with a stage each.
 void expect_bits_of_one_chunk(const Variant& variant) {
   Topology plain = variant.topology;
   plain.num_chunks = 1;
   expect_bits_of(plain, variant);
 }
 
-// A rank for each stage. In bf16 a gradient is rounded where it leaves a stage, so those must be equal.
+// The reference has a rank for each stage. In bf16 a gradient is rounded where it leaves a stage, so those must be equal.
 void expect_bits_of_a_rank_for_each_stage(const Variant& variant) {
   Topology plain = variant.topology;
   plain.pp_size = static_cast<int>(plain.num_stages());
@@ -113,6 +113,19 @@ TEST(Interleaved, KnowsTheDocumentsOfItsMicroBatches) {
   expect_bits_of_one_chunk({.topology = interleaved(2, 2), .num_layers = 4, .documents = true});
 }
 
+// The embedding's activations and tokens have slots of their own, fewer than those of chunks.
+TEST(Interleaved, KeepsTheNormalisedEmbeddingsOfItsMicroBatches) {
+  for (const Topology& topology : {interleaved(2, 2), interleaved(2, 4), interleaved(3, 3)}) {
+    for (const int64_t group : {0, 5}) {
+      expect_bits_of_one_chunk(
+          {.topology = topology,
+           .num_layers = static_cast<int64_t>(topology.pp_size) * topology.num_chunks,
+           .has_embedding_norm = true,
+           .micro_batch_group_size = group});
+    }
+  }
+}
+
 TEST(Interleaved, ClipsAsOneRank) {
   const Outcome one = train({.num_layers = 4});
   EXPECT_GT(one.steps.front().grad_norm, 0.5) << "gradients are clipped";
@@ -165,6 +178,31 @@ TEST(Interleaved, StagesPlanTheMemoryOfWhatIsInFlight) {
     EXPECT_EQ(activations(1, v, 100), rest + (4 * v + 1) * of_a_chunk);
     EXPECT_EQ(activations(0, v, 4), rest + 4 * v * of_a_chunk);
   }
+}
+
+// At 12 ranks with 6 virtual stages each, 83 chunks are in flight on the first rank, and 24 of them are
+// first ones.
+TEST(Interleaved, EmbeddingsTakeTheMemoryOfTwoGroups) {
+  const auto backend = create_cpu_backend(1);
+  const auto bytes_of = [&](int64_t num_chunks, int stage, const std::string& buffer) {
+    ProcessGroups groups = create_lone_process_groups();
+    groups.layout = layout_of(interleaved(12, num_chunks), stage);
+    const Variant variant{.num_layers = 72, .has_embedding_norm = true};
+    const Trainer trainer(*backend, variant.options(), groups);
+    int64_t num_bytes = 0;
+    for (const MemoryPlan::Buffer& planned : trainer.plan().buffers()) {
+      if (planned.name.ends_with(buffer)) num_bytes += planned.num_bytes;
+    }
+    return num_bytes;
+  };
+  const ModelShape shape = Variant{}.options().shape;
+  const int64_t tokens = int64_t{4} * shape.micro_batch_size * shape.seq_length;
+  const int64_t words = tokens * shape.hidden_size;
+  EXPECT_EQ(bytes_of(1, 0, "embedding"), 12 * words);
+  EXPECT_EQ(bytes_of(6, 0, "embedding"), 24 * words);
+  EXPECT_EQ(bytes_of(6, 0, "tokens"), 24 * tokens);
+  EXPECT_EQ(bytes_of(6, 0, "residual_mid"), 83 * words) << "a layer for each chunk in flight";
+  EXPECT_EQ(bytes_of(6, 1, "embedding") + bytes_of(6, 1, "tokens"), 0);
 }
 
 }  // namespace
