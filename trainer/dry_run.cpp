@@ -79,6 +79,8 @@ std::string schedule_table(const Config& config, const BatchSchedule& schedule) 
   return text;
 }
 
+double mib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
 // A pipeline stage, each of whose ranks plans the same memory.
 class PlannedStage {
  public:
@@ -103,7 +105,6 @@ std::string stage_table(const std::deque<PlannedStage>& stages, const Topology& 
   constexpr MemoryClass kShown[] = {MemoryClass::kParameters, MemoryClass::kGradients,
                                     MemoryClass::kOptimizer, MemoryClass::kActivations,
                                     MemoryClass::kLogits};
-  const auto mib = [](int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
   std::string text =
       fmt::format(" > each of {} ranks of a stage plans the same memory (MiB):\n    stage",
                   topology.tp_size * topology.dp_size);
@@ -134,6 +135,22 @@ std::string bubble_line(const Config& config, const BatchSchedule& schedule,
                   100.0 * (topology.pp_size - 1) / static_cast<double>(works), last);
   if (topology.num_chunks > 1)
     text += fmt::format(", and {} virtual stages on each rank", topology.num_chunks);
+  return text + "\n";
+}
+
+// The links between nodes are slower than those inside one, so what travels between stages is planned.
+std::string exchange_line(const Config& config, const ModelShape& shape, const Topology& topology) {
+  const int64_t elements = shape.micro_batch_size * shape.seq_length * shape.hidden_size;
+  const bool is_shared =
+      topology.sequence_parallel || !config.no_scatter_gather_tensors_in_pipeline;
+  const int64_t num_parts = is_shared && elements % topology.tp_size == 0 ? topology.tp_size : 1;
+  std::string text = fmt::format(
+      " > each rank sends {:.2f} MiB of a micro-batch to the next stage, and receives as much back",
+      mib(elements / num_parts * size_bytes(shape.dtype)));
+  if (num_parts > 1)
+    text += fmt::format(
+        ": one of {} parts, which {}", num_parts,
+        topology.sequence_parallel ? "stay shared by rows" : "tensor-parallel ranks gather");
   return text + "\n";
 }
 
@@ -208,7 +225,8 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, int64_
   text += fmt::format("> device: {}\n", device.description);
   text += stage_lines(config, topology) + num_parameters_lines(options.shape, topology);
   if (topology.pp_size > 1) {
-    text += stage_table(stages, topology) + bubble_line(config, schedule, topology);
+    text += stage_table(stages, topology) + bubble_line(config, schedule, topology) +
+            exchange_line(config, options.shape, topology);
     text += fmt::format(" > stage {}, which plans the most:\n", largest - stages.begin());
   } else if (config.world_size > 1) {
     text += fmt::format(" > each of {} ranks plans the same memory:\n", config.world_size);

@@ -173,6 +173,12 @@ TEST_F(Stages, ThatCannotBeAreRefusedAndPlansShowThem) {
                                   "    stage   parameters"));
   EXPECT_THAT(output(), HasSubstr("pipeline bubble: 33.3 % of a step with 6 micro-batches"));
   EXPECT_THAT(output(), HasSubstr("which plans the most:\nmemory plan (MiB)"));
+  const Arguments shared = with(kPp2, {"--dry-run", "--tensor-model-parallel-size", "2"});
+  EXPECT_EQ(run(model("usage", shared)), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("MiB of a micro-batch to the next stage, and receives as much "
+                                  "back: one of 2 parts, which tensor-parallel ranks gather\n"));
+  EXPECT_EQ(run(model("usage", with(shared, {"--no-scatter-gather-tensors-in-pipeline"}))), 0);
+  EXPECT_THAT(output(), HasSubstr("and receives as much back\n"));
   EXPECT_EQ(
       run(model("usage", with(kPp2, {"--dry-run", "--num-virtual-stages-per-pipeline-rank", "2"}))),
       0)

@@ -105,6 +105,7 @@ struct Config {
   std::optional<int64_t> num_layers_per_virtual_pipeline_stage,
       num_virtual_stages_per_pipeline_rank, microbatch_group_size_per_virtual_pipeline_stage;
   bool sequence_parallel = false;
+  bool no_scatter_gather_tensors_in_pipeline = false;
   bool use_tp_pp_dp_mapping = false;
   bool use_distributed_optimizer = false;
   std::optional<int64_t> zero_stage, ddp_bucket_size;

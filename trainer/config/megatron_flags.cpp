@@ -79,7 +79,6 @@ std::span<const KnownFlag> flags_without_effect() {
       {"--no-align-grad-reduce", 0, "each bucket is reduced when all of its gradients are there"},
       {"--no-align-param-gather", 0, "each bucket is gathered when its weights are updated"},
       {"--no-overlap-p2p-communication", 0, "stages never compute while they exchange"},
-      {"--no-scatter-gather-tensors-in-pipeline", 0, "stages always send whole tensors"},
   };
   return kFlags;
 }

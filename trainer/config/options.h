@@ -187,6 +187,8 @@ void visit_options(C& c, Visitor& v) {
     "micro-batches that pass a virtual stage together (default: pipeline-model-parallel-size)");
   v("sequence-parallel", c.sequence_parallel,
     "tensor-parallel ranks also share LayerNorms, residuals and hidden dropout, by tokens");
+  v("no-scatter-gather-tensors-in-pipeline", c.no_scatter_gather_tensors_in_pipeline,
+    "each tensor-parallel rank sends the next stage whole tensors (default: a part, which the stage gathers)");
   v("use-tp-pp-dp-mapping", c.use_tp_pp_dp_mapping,
     "number ranks in the order tensor, pipeline, data (default: tensor, data, pipeline)");
   v("use-distributed-optimizer", c.use_distributed_optimizer,

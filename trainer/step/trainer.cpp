@@ -257,15 +257,30 @@ void Trainer::backward(const GlobalBatch& batch, const PipelineItem& item) {
                   is_last ? &reducer_ : nullptr);
 }
 
+// With sequence parallelism the ranks of a stage hold different rows, else all hold the same numbers.
+// [Narayanan et al. 2021, arXiv:2104.04473, section 4.1: scatter/gather]
+Tensor Trainer::exchanged_part(Tensor whole) const {
+  const int64_t tp_size = groups_.layout.num_row_shares() > 1 ? 1 : groups_.layout.tp_size;
+  if (!options_.scatters_between_stages || tp_size == 1 || whole.num_elements() % tp_size != 0)
+    return whole;
+  const int64_t count = whole.num_elements() / tp_size;
+  return range_of(whole, {groups_.layout.tp_rank * count, count});
+}
+
 // The ranks of a pipeline group are its stages. Interleaved, they are a ring. Two stages may then send
 // each other two tensors at once, which a communicator matches by their order: activations come first.
+// The tensor-parallel ranks of a stage exchange at the same place of their order, so all gather what has
+// arrived in the same order.
 void Trainer::exchange(const PipelineWork& work) {
   const int p = pipeline_.pp_size, rank = groups_.layout.pp_rank;
   const int before = (rank + p - 1) % p, after = (rank + 1) % p;
   std::array<Transfer, 4> transfers;
   size_t count = 0;
+  std::array<Tensor, 2> received;
+  size_t num_received = 0;
   const auto add = [&](Tensor tensor, int peer, bool sends) {
-    transfers[count++] = {tensor, peer, sends};
+    transfers[count++] = {exchanged_part(tensor), peer, sends};
+    if (!sends) received[num_received++] = tensor;
   };
   const PipelineItem &input = work.receives_input, &gradient = work.receives_gradient;
   if (input.is_there()) add(model_.input(input.slot), before, false);
@@ -273,6 +288,11 @@ void Trainer::exchange(const PipelineWork& work) {
   if (gradient.is_there()) add(model_.output_gradient(gradient.gradient_slot), after, false);
   if (work.sends_gradient.is_there()) add(model_.input_gradient(), before, true);
   groups_.pipeline->exchange(std::span(transfers).first(count), Stream::kCompute);
+  for (const Tensor& whole : std::span(received).first(num_received)) {
+    const Tensor part = exchanged_part(whole);
+    if (part.num_elements() == whole.num_elements()) continue;
+    groups_.tensor->all_gather(whole, part, Stream::kCompute);
+  }
 }
 
 // Sums the losses over data-parallel ranks and tells them to all stages.

@@ -46,6 +46,9 @@ struct TrainerOptions {
   // With interleaved stages so many micro-batches pass a chunk together; 0 takes as many as there are
   // pipeline ranks.
   int64_t micro_batch_group_size = 0;
+  // Of a tensor that all tensor-parallel ranks of a stage hold, each sends its part to the next stage,
+  // which gathers the parts; else each sends all of it. No bit depends on that.
+  bool scatters_between_stages = true;
   // Micro-batches of the largest batch on a rank; a pipeline stage keeps the activations of no more.
   int64_t most_micro_batches = std::numeric_limits<int64_t>::max();
   // The workspace of another device than the backend's, to plan for it; else the backend is asked.
@@ -124,6 +127,9 @@ class Trainer {
                bool keeps_samples);
   void backward(const GlobalBatch& batch, const PipelineItem& item);
   void exchange(const PipelineWork& work);
+  // Returns what this rank sends or receives of a tensor that stages exchange: the tensor itself, or its
+  // part of it.
+  Tensor exchanged_part(Tensor whole) const;
   void share_losses(bool keeps_samples);
   // Each step waits for its numbers before the update.
   bool may_skip_steps() const { return options_.loss_scale || options_.skips_bad_steps; }

@@ -30,6 +30,7 @@ TrainerOptions trainer_options(const Config& config, int64_t vocab_size) {
                                (config.micro_batch_size * config.data_parallel_size());
   options.micro_batch_group_size =
       config.microbatch_group_size_per_virtual_pipeline_stage.value_or(0);
+  options.scatters_between_stages = !config.no_scatter_gather_tensors_in_pipeline;
   options.shards_optimizer = config.shards_optimizer();
   // Megatron's default [megatron/core/distributed/param_and_grad_buffer.py].
   const int64_t dp_size = config.data_parallel_size();

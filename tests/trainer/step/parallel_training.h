@@ -49,6 +49,7 @@ struct Variant {
   RecomputeOptions recompute = {};
   int64_t logits_chunk = 0;
   int64_t micro_batch_group_size = 0;  // of interleaved stages
+  bool scatters_between_stages = true;
   std::optional<LossScaleOptions> loss_scale = {};
   bool skips_bad_steps = false;
 
@@ -61,7 +62,9 @@ struct Variant {
            (micro_batch_group_size > 0 ? " groups of " + std::to_string(micro_batch_group_size)
                                        : "") +
            stages + " dp" + std::to_string(topology.dp_size) +
-           (topology.sequence_parallel ? " sp" : "") + (shards_optimizer ? " zero1" : "") +
+           (topology.sequence_parallel ? " sp" : "") +
+           (scatters_between_stages ? "" : " whole-exchanges") +
+           (shards_optimizer ? " zero1" : "") +
            (dtype == DType::kBFloat16  ? " bf16"
             : dtype == DType::kFloat16 ? " fp16"
                                        : "") +
@@ -114,6 +117,7 @@ struct Variant {
     options.recompute = recompute;
     options.logits_chunk = logits_chunk;
     options.micro_batch_group_size = micro_batch_group_size;
+    options.scatters_between_stages = scatters_between_stages;
     options.loss_scale = loss_scale;
     options.skips_bad_steps = skips_bad_steps;
     options.shards_optimizer = shards_optimizer;

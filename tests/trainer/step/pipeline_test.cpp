@@ -122,6 +122,26 @@ TEST(Pipeline, ShortSequencesInLongBuffersHaveTheSameBits) {
   expect_equal(train(variant), fitting);
 }
 
+TEST(Pipeline, PartsThatStagesGatherAreTheWholeToTheBit) {
+  Topology chunks = pp(2, 2, 2);
+  chunks.num_chunks = 2;
+  for (const Topology& topology : {pp(2, 2), pp(3, 4), chunks}) {
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+      Variant variant{.topology = topology,
+                      .dtype = dtype,
+                      .num_layers = topology.num_stages(),
+                      .has_embedding_norm = true};
+      const Outcome parts = train(variant);
+      variant.scatters_between_stages = false;
+      const Outcome whole = train(variant);
+      expect_equal(parts, whole);
+      EXPECT_EQ(parts.first_loss, whole.first_loss);
+      EXPECT_EQ(parts.gradients, whole.gradients);
+      EXPECT_EQ(parts.evaluation, whole.evaluation);
+    }
+  }
+}
+
 TEST(Pipeline, ASecondRunHasTheSameBits) {
   const Variant variant{.topology = pp(2, 1, 3 + 1),
                         .shards_optimizer = true,

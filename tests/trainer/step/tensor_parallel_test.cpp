@@ -200,6 +200,7 @@ class RecordingCommunicator final : public Communicator {
     inner_->broadcast(inout, root, stream);
   }
   void exchange(std::span<const Transfer> transfers, Stream stream) override {
+    for (const Transfer& t : transfers) note(t.sends ? "send" : "receive", t.tensor);
     inner_->exchange(transfers, stream);
   }
 
@@ -220,6 +221,7 @@ std::vector<std::vector<std::string>> operations_of(const Variant& variant) {
     std::vector<std::string>& log = logs[static_cast<size_t>(groups.layout.world_rank())];
     groups.tensor = std::make_shared<RecordingCommunicator>(groups.tensor, "tensor", log);
     groups.data = std::make_shared<RecordingCommunicator>(groups.data, "data", log);
+    groups.pipeline = std::make_shared<RecordingCommunicator>(groups.pipeline, "pipeline", log);
     const TrainerOptions options = variant.options();
     TrainerOnDevice model(options, create_cpu_backend(1), groups);
     log.clear();
@@ -259,6 +261,38 @@ TEST(TensorParallel, ParametersAreGatheredOneLayerAheadInOneOrderOnAllRanks) {
     EXPECT_GT(num_gathers, 10);
     EXPECT_GE(num_between, 2 * 3) << "after the embedding and all layers but the last two";
   }
+}
+
+// A stage gathers what it has received.
+TEST(TensorParallel, EachRankSendsItsPartToTheNextStage) {
+  Variant variant{.topology = tp(2, 1, false)};
+  variant.topology.pp_size = 2;
+  const ModelShape shape = variant.options().shape;
+  const int64_t whole = shape.micro_batch_size * shape.seq_length * shape.hidden_size;
+  const std::string gather = "tensor all-gather " + std::to_string(whole);
+  for (const bool scatters : {false, true}) {
+    variant.scatters_between_stages = scatters;
+    const std::string size = std::to_string(scatters ? whole / 2 : whole);
+    for (const auto& log : operations_of(variant)) {
+      int64_t num_received = 0, num_gathered = 0;
+      for (const std::string& line : log) {
+        num_gathered += line == gather ? 1 : 0;
+        if (!line.starts_with("pipeline send") && !line.starts_with("pipeline receive")) continue;
+        num_received += line.starts_with("pipeline receive") ? 1 : 0;
+        EXPECT_TRUE(line.ends_with(" " + size)) << line;
+      }
+      EXPECT_GE(num_received, 2 * kGlobalBatch);
+      EXPECT_EQ(num_gathered, scatters ? num_received : 0);
+    }
+  }
+}
+
+TEST(SequenceParallel, StagesExchangeRowsOnlyAndGatherNone) {
+  Variant variant{.topology = tp(2, 1, true)};
+  variant.topology.pp_size = 2;
+  const auto parts = operations_of(variant);
+  variant.scatters_between_stages = false;
+  EXPECT_EQ(operations_of(variant), parts);
 }
 
 // The rows before the logits are gathered once for forward and backward.
