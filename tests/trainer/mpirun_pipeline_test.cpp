@@ -134,6 +134,25 @@ TEST_F(Stages, GoOnToTheBitAndFromEachOthersCheckpoints) {
   expect_near("tp2pp2", "straight");
 }
 
+// Two tensor-parallel ranks in each of two stages of two replicas, with and without shared rows.
+TEST_F(Stages, TwoByTwoByTwoTrainInBf16AndFp16) {
+  for (const Arguments& precision : {Arguments{"--bf16"}, Arguments{"--fp16"}}) {
+    const std::string name = precision[0].substr(2);
+    const Arguments eight =
+        with(precision, {"--pipeline-model-parallel-size", "2", "--tensor-model-parallel-size", "2",
+                         "--use-distributed-optimizer", "--check-weights-interval", "20"});
+    ASSERT_EQ(run(model(name, precision)), 0) << output();
+    ASSERT_EQ(run_ranks(8, model(name + "8", eight)), 0) << output();
+    EXPECT_EQ(count(output(), ">>> Weight hashes match after "), 2U) << output();
+    expect_near(name + "8", name, 1e-2);
+    ASSERT_EQ(run_ranks(8, model(name + "rows", with(eight, {"--sequence-parallel"}))), 0);
+    expect_near(name + "rows", name, 1e-2);
+    ASSERT_EQ(run_ranks(8, model(name + "broken", with(eight, {"--exit-interval", "40"}))), 0);
+    ASSERT_EQ(run_ranks(8, model(name + "broken", eight)), 0) << output();
+    EXPECT_EQ(trajectory(name + "broken"), trajectory(name + "8")) << "one topology, equal bits";
+  }
+}
+
 // One sample in each micro-batch: four data-parallel ranks then sum the same losses.
 TEST_F(Stages, InterleavedGoOnToTheBitAndFromAndToOtherTopologies) {
   const auto single = [&](const std::string& run, const Arguments& more) {

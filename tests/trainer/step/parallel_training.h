@@ -177,11 +177,13 @@ using GlobalTensors = std::map<std::string, std::vector<float>>;
 class GlobalTensorsOfRanks {
  public:
   void add(const Parameter& p, const std::vector<float>& values) {
-    const TensorPiece slice{p.name, p.global_shape, p.split_dim, p.begin, p.end, 0, p.num_own};
-    TensorPiece whole{p.name, p.global_shape, -1, 0, 0, 0, 0};
+    add(TensorPiece{p.name, p.global_shape, p.split_dim, p.begin, p.end, 0, p.num_own}, values);
+  }
+  void add(const TensorPiece& slice, const std::vector<float>& values) {
+    TensorPiece whole{slice.name, slice.global_shape, -1, 0, 0, 0, 0};
     whole.count = slice_elements(whole);
     const std::lock_guard lock(mutex_);
-    std::vector<float>& global = tensors_[p.name];
+    std::vector<float>& global = tensors_[slice.name];
     global.resize(static_cast<size_t>(whole.count), NAN);
     for_each_common_run(slice, whole, [&](int64_t from, int64_t to, int64_t count) {
       for (int64_t i = 0; i < count; ++i) {

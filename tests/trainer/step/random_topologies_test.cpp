@@ -9,8 +9,7 @@
 #include <iostream>
 #include <random>
 
-#include "tests/trainer/step/parallel_training.h"
-#include "trainer/checkpoint/checkpoint.h"
+#include "tests/trainer/step/saved_training.h"
 
 namespace weft {
 namespace {
@@ -40,7 +39,7 @@ class Chooser {
 void set_stages(Variant& v, Chooser& choose) {
   v.topology.num_chunks = 1;
   if (v.topology.pp_size == 1) return v.topology.stage_layers.clear();
-  v.topology.num_chunks = choose.of({1, 2, 2});
+  v.topology.num_chunks = choose.of({1, 2, 2, 3});
   v.micro_batch_group_size = choose.of({0, v.topology.pp_size, v.topology.pp_size + 1});
   if (v.topology.num_stages() - 2 > v.num_layers) v.topology.num_chunks = 1;
   const auto num_stages = static_cast<int>(v.topology.num_stages());
@@ -62,12 +61,13 @@ Variant any_variant(Chooser& choose) {
   v.micro_batch_size = choose.of({int64_t{1}, int64_t{2}});
   v.shards_optimizer = choose.of({false, true});
   v.bucket_elements = choose.of({int64_t{1024}, int64_t{10'000}, int64_t{40'000'000}});
-  v.dtype = choose.of({DType::kFloat32, DType::kFloat32, DType::kBFloat16});
+  v.dtype = choose.of({DType::kFloat32, DType::kFloat32, DType::kBFloat16, DType::kFloat16});
+  if (v.dtype == DType::kFloat16) v.loss_scale = LossScaleOptions{.constant = 256};
   v.masks = choose.of({false, true});
   v.dropout = choose.of({0.0F, 0.1F, 0.3F});
   v.vocab_size = choose.between(5, 64);
   v.train_padded_vocabulary = choose.of({false, false, true});
-  v.num_layers = choose.between(1, 4);
+  v.num_layers = choose.between(1, 7);
   set_stages(v, choose);
   v.num_heads = 4 * choose.between(1, 2);
   v.head_size = choose.of({int64_t{8}, int64_t{16}});
@@ -85,6 +85,7 @@ Variant any_variant(Chooser& choose) {
   v.has_biases = choose.of({true, true, false});
   v.has_qkv_bias = v.has_biases || choose.of({false, true});
   v.documents = choose.of({false, true});
+  v.scatters_between_stages = choose.of({true, true, false});
   v.recompute.method =
       choose.of({RecomputeOptions::Method::kNone, RecomputeOptions::Method::kUniform,
                  RecomputeOptions::Method::kBlock});
@@ -110,7 +111,7 @@ void for_each_round(uint64_t default_rounds, const std::function<void(Chooser&)>
 }
 
 TEST(RandomTopologies, TrainTheModelOfOneRank) {
-  for_each_round(8, [](Chooser& choose) {
+  for_each_round(12, [](Chooser& choose) {
     const Variant many = any_variant(choose);
     SCOPED_TRACE(many.name());
     Variant one = many;
@@ -148,21 +149,10 @@ std::vector<double> losses_after(const std::filesystem::path& dir, const Variant
       return model->result();
     };
     if (loads) {
-      load_checkpoint(dir, kSaved, model->state_tensors(true), *model.backend);
-      model->parameters_loaded();
-      model->set_scalar_state(read_checkpoint_info(dir, kSaved).scalars);
+      load_training(dir, kSaved, model);
     } else {
       for (int64_t i = 0; i < kSaved; ++i) step();
-      std::vector<char> memory(static_cast<size_t>(staging_bytes(model->state_tensors(true))));
-      CheckpointStaging staging{*model.backend, Tensor(memory.data(), DType::kUInt8,
-                                                       {static_cast<int64_t>(memory.size())})};
-      CheckpointInfo info;
-      info.scalars = model->scalar_state();
-      info.lr_decay_style = "cosine";
-      save_checkpoint(
-          dir, info,
-          written_by(groups.layout, variant.shards_optimizer, model->state_tensors(true)), staging,
-          *groups.host);
+      save_training(dir, variant, model, groups);
     }
     for (int64_t i = 0; i < kSaved; ++i) {
       const StepResult result = step();
@@ -178,7 +168,7 @@ TEST(RandomTopologies, GoOnFromEachOthersCheckpoints) {
   std::string name = (std::filesystem::temp_directory_path() / "weft-random-XXXXXX").string();
   const std::filesystem::path root = mkdtemp(name.data());
   int number = 0;
-  for_each_round(6, [&](Chooser& choose) {
+  for_each_round(8, [&](Chooser& choose) {
     const std::filesystem::path dir = root / std::to_string(number++);
     const Variant saved = any_variant(choose);
     const std::vector<double> expected = losses_after(dir, saved, /*loads=*/false);
@@ -190,6 +180,7 @@ TEST(RandomTopologies, GoOnFromEachOthersCheckpoints) {
     set_stages(loaded, choose);
     loaded.recompute = other.recompute;
     loaded.logits_chunk = other.logits_chunk;
+    loaded.scatters_between_stages = other.scatters_between_stages;
     loaded.shards_optimizer = other.shards_optimizer;
     loaded.bucket_elements = other.bucket_elements;
     if (saved.micro_batch_size * saved.seq_length % loaded.topology.tp_size != 0)

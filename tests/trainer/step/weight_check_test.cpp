@@ -250,17 +250,39 @@ TEST(Mutations, PartialSumsThatAreNotSummedOverTensorParallelRanksAreFound) {
 // The bf16 path of BLOOM's trainer: the first stage's copy learns from the embedding alone, the last
 // one's from the head alone.
 TEST(Mutations, TiedGradientsThatAreNotSummedOverTheStagesAreFound) {
-  for (const bool shards : {false, true}) {
-    const std::string found =
-        found_in({.topology = stages(3, 2), .shards_optimizer = shards, .num_layers = 3},
-                 {.in_groups = [](ProcessGroups& groups) {
-                   forget(groups.tied, [](Tensor) { return true; });
-                 }});
+  for (const auto& [dtype, shards] : {std::pair{DType::kFloat32, false},
+                                      {DType::kFloat32, true},
+                                      {DType::kBFloat16, false},
+                                      {DType::kBFloat16, true},
+                                      {DType::kFloat16, true}}) {
+    const std::string found = found_in(
+        {.topology = stages(3, 2), .shards_optimizer = shards, .dtype = dtype, .num_layers = 3},
+        {.in_groups = [](ProcessGroups& groups) {
+          forget(groups.tied, [](Tensor) { return true; });
+        }});
     EXPECT_THAT(found, AllOf(HasSubstr("rank 0 (thread 0) and rank 4 (thread 4) differ: "
                                        "model/embedding.word_embeddings.weight"),
                              HasSubstr("rank 1 (thread 1) and rank 5 (thread 5) differ: "),
                              Not(HasSubstr("decoder.layers"))));
   }
+}
+
+TEST(Mutations, ATiedWeightThatDiffersOnTheLastStageIsFound) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    EXPECT_THAT(found_in({.topology = stages(2), .dtype = dtype},
+                         drift("model/embedding.word_embeddings.weight", 1, 0.5F)),
+                HasSubstr("rank 0 (thread 0) and rank 1 (thread 1) differ: "
+                          "model/embedding.word_embeddings.weight"));
+  }
+}
+
+TEST(Mutations, ANormOfTheEmbeddingThatDiffersOnOneRankIsFound) {
+  EXPECT_THAT(found_in({.topology = {.tp_size = 2, .pp_size = 2},
+                        .dtype = DType::kBFloat16,
+                        .has_embedding_norm = true},
+                       drift("model/embedding.word_embeddings_layernorm.weight", 1, 0.5F)),
+              HasSubstr("rank 0 (thread 0) and rank 1 (thread 1) differ: "
+                        "model/embedding.word_embeddings_layernorm.weight"));
 }
 
 TEST(Mutations, ClippingThatIsSkippedOnTheLastStageIsFound) {
