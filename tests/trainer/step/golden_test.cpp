@@ -110,6 +110,8 @@ class GoldenModel : public testing::TestWithParam<std::string> {
     shape.vocab_size = shape.padded_vocab_size = golden_.integer("vocab_size");
     shape.micro_batch_size = golden_.integer("micro_batch_size");
     if (golden_.has("is_swiglu", false)) shape.glu = Glu::kSwiglu;
+    if (golden_.has("is_geglu", false)) shape.glu = Glu::kGeglu;
+    if (golden_.has("has_exact_gelu", false)) shape.gelu = Gelu::kErf;
     shape.has_embedding_norm = golden_.has("has_embedding_norm", false);
     if (golden_.has("has_alibi", false)) {
       shape.has_position_table = false;
@@ -117,7 +119,8 @@ class GoldenModel : public testing::TestWithParam<std::string> {
     }
     if (golden_.has("rotary_base", false)) {
       shape.has_position_table = false;
-      shape.rotary_size = shape.head_size;
+      shape.rotary_size =
+          golden_.has("rotary_size", false) ? golden_.integer("rotary_size") : shape.head_size;
       shape.rotary_base = golden_.value.at("rotary_base");
     }
     if (golden_.has("num_query_groups", false))
@@ -198,7 +201,8 @@ TEST_P(GoldenModel, TwentyStepsOfAdamW) {
   RecordProperty("worst_relative_error_times_1e9", static_cast<int>(worst_ * 1e9));
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, GoldenModel, testing::Values("gpt", "llama", "tr8", "bloom"),
+INSTANTIATE_TEST_SUITE_P(Of, GoldenModel,
+                         testing::Values("gpt", "llama", "tr8", "bloom", "geglu", "erf"),
                          [](const auto& test) { return test.param; });
 
 }  // namespace
