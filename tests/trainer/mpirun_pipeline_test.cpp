@@ -215,6 +215,36 @@ TEST_F(Stages, ThatCannotBeAreRefusedAndPlansShowThem) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "usage"));
 }
 
+// Returns the bytes of files ending in `suffix` that the process has mapped and touched.
+int64_t touched_bytes(pid_t process, const std::string& suffix) {
+  std::ifstream smaps("/proc/" + std::to_string(process) + "/smaps");
+  bool is_of_file = false;
+  int64_t kib = 0;
+  for (std::string line; std::getline(smaps, line);) {
+    if (line.find('-') < line.find(' ')) is_of_file = line.ends_with(suffix);
+    if (is_of_file && line.starts_with("Rss:")) kib += std::stoll(line.substr(4));
+  }
+  return kib << 10;
+}
+
+// All ranks know the lengths of documents, from which the samples follow.
+TEST_F(Stages, BetweenTheFirstAndTheLastReadNoTokens) {
+  const pid_t mpirun =
+      start_ranks(3, model("long", {"--pipeline-model-parallel-size", "3", "--pp-partition-method",
+                                    "1,2,1", "--train-samples", "1000000"}));
+  wait_for_iteration("long", 10, mpirun);
+  const std::vector<pid_t> ranks = ranks_of(mpirun);
+  EXPECT_EQ(ranks.size(), 3U);
+  std::vector<bool> touched;
+  for (const pid_t rank : ranks) {
+    touched.push_back(touched_bytes(rank, ".bin") > 0);
+    EXPECT_GT(touched_bytes(rank, "weft-train"), 0) << "the process was there";
+  }
+  EXPECT_EQ(touched, (std::vector<bool>{true, false, true}));
+  kill(mpirun, SIGTERM);
+  wait(mpirun);
+}
+
 TEST_F(Stages, ThatStandStillAreNamedAndWhatOthersWaitFor) {
   EXPECT_EQ(
       stop_second_of_two("stopped", model("stopped", with(kPp2, {"--train-samples", "1000000"}))),
