@@ -113,7 +113,7 @@ std::vector<BlendChange> read_blend_schedule(const std::string& path, const Blen
   check_distinct(first, option);
   std::vector<BlendChange> changes;
   try {
-    const Json json = parse_json<Json>(read_file(path));
+    const Json json = parse_json<Json>(read_regular_file(path));
     if (!json.is_array()) throw_bad(option, "not a JSON list");
     for (const Json& change : json) changes.push_back(parse_change(change, option));
   } catch (const Json::exception& error) {

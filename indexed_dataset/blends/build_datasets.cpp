@@ -173,6 +173,7 @@ class SplitBuilder {
                       int64_t size) {
     const auto start = std::chrono::steady_clock::now();
     std::optional<CachedBlend> built;
+    std::string begun_stamp;
     const bool is_kept =
         !options_.cache_path.empty() &&
         (options_.order == OrderKind::kCore || options_.order == OrderKind::kCore010) &&
@@ -182,8 +183,11 @@ class SplitBuilder {
       for (size_t i = 0; i < asked.size(); ++i)
         descriptions.push_back(datasets_.describe(blend, i, asked[i], options_.seed));
       const auto description = core_blend_description(descriptions, weights, size);
-      if (const MegatronCache* cache = datasets_.megatron_cache())
+      if (const MegatronCache* cache = datasets_.megatron_cache()) {
         built = cache->find_blend(description, size, datasets.size());
+        if (const auto stamp = cache->find_begun(description, split_))
+          begun_stamp = stamp->string();
+      }
       if (!built)
         built = options_.maps_caches_only
                     ? find_cached_blend(options_.cache_path, description, split_, size)
@@ -197,6 +201,7 @@ class SplitBuilder {
                         .is_kept = is_kept,
                         .was_cached = built->was_there,
                         .is_from_megatron = built->is_from_megatron,
+                        .begun_stamp = begun_stamp,
                         .seconds = seconds_since(start)});
     check_not_outrun(split_, options_.order, options_.surplus, built->counts, datasets);
     return {std::move(datasets), std::move(built->index)};

@@ -46,22 +46,62 @@ void DataOptions::declare(OptionSet& options) {
 
 void DataOptions::validate(OptionSet& options) const {
   options.check([this] { surplus_value(); });
+  if (!dataset_description.empty() && rules_of(order).precedes_core) {
+    options.problem(
+        "--dataset-description is of Megatron-Core: names of index caches of --sample-order " +
+        std::string(name_of(order)) + " do not tell the tokenizer, leave it out");
+  }
 }
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// The library would round an integer beyond 64 bits, and the name that follows from it would never be found.
+class WholeIntegers final : public DocumentLimits<Json> {
+ public:
+  bool number_float(double, const std::string& text) override {
+    if (text.find_first_of(".eE") == std::string::npos)
+      throw std::runtime_error("the integer " + text + " in it does not fit 64 bits");
+    return true;
+  }
+};
+
+// Returns the tokenizer of a description. Throws std::runtime_error or a JSON exception for a text that is none.
+Json tokenizer_of(const std::string& text) {
+  WholeIntegers check;
+  Json::sax_parse(text, &check);
+  Json description = Json::parse(text);
+  // That of a blend tells the tokenizer of each of its datasets.
+  if (description.is_object() && description.contains("datasets"))
+    description = Json(description["datasets"].at(0));
+  for (const char* key : {"class", "dataset_path", "index_split", "sequence_length"}) {
+    if (!description.is_object() || !description.contains(key))
+      throw std::runtime_error("it has no \"" + std::string(key) + "\"");
+  }
+  const auto tokenizer = description.find("tokenizer");
+  if (tokenizer == description.end() || !tokenizer->is_object() || tokenizer->empty())
+    throw std::runtime_error("it has no object \"tokenizer\"");
+  return *tokenizer;
+}
+
+}  // namespace
 
 std::string DataOptions::tokenizer_text() const {
   if (dataset_description.empty()) return "";
-  using Json = nlohmann::ordered_json;
+  std::string problem;
+  const std::string text = read_regular_file(dataset_description);
   try {
-    Json description = parse_json<Json>(read_file(dataset_description));
-    // That of a blend tells the tokenizer of each of its datasets.
-    if (description.contains("datasets")) description = Json(description["datasets"].at(0));
-    if (!description.at("tokenizer").is_null()) return description["tokenizer"].dump();
-  } catch (const Json::exception&) {
+    return tokenizer_of(text).dump();
+  } catch (const Json::exception& error) {
+    problem = error.what();
+  } catch (const std::runtime_error& error) {
+    problem = error.what();
   }
   throw std::invalid_argument(
       "--dataset-description " + dataset_description +
-      ": it is no description of a dataset with a tokenizer; give a "
-      "...-GPTDataset-train-description.txt of Megatron-Core's --data-cache-path");
+      ": it is no description of a dataset with a tokenizer (" + problem +
+      "); give a ...-GPTDataset-train-description.txt of Megatron-Core's --data-cache-path");
 }
 
 double DataOptions::surplus_value() const {

@@ -24,7 +24,7 @@ std::array<std::vector<std::string>, 3> read_lists_of_splits(const std::string& 
   const std::string option = "--per-split-data-args-path " + path;
   std::array<std::vector<std::string>, 3> lists;
   try {
-    const Json json = parse_json<Json>(read_file(path));
+    const Json json = parse_json<Json>(read_regular_file(path));
     for (const Split split : {Split::kTrain, Split::kValid, Split::kTest}) {
       const auto found = json.find(short_split_name(split));
       if (found == json.end() || found->is_null()) continue;
@@ -81,31 +81,45 @@ void check_one_way(const DataPaths& p) {
     throw std::invalid_argument(given + " exclude each other: give the datasets in one way");
 }
 
+// A group of datasets, and the option that gave it, for messages.
+struct GivenGroup {
+  std::string option, value;
+};
+
 // Reads "GROUP" "GROUP" ..., as bigscience's program does.
-std::vector<std::string> read_groups(const std::string& path, const std::string& option) {
-  const std::string text = read_file(path);
-  std::vector<std::string> groups;
+std::vector<GivenGroup> read_groups(const std::string& path, const std::string& file_option) {
+  const std::string text = read_regular_file(path);
+  std::vector<GivenGroup> groups;
   for (size_t at = 0; (at = text.find_first_not_of(" \t\r\n", at)) != std::string::npos;) {
+    const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<int64_t>(at), '\n');
+    const std::string option = file_option + ", line " + std::to_string(line);
     const size_t end = text[at] == '"' ? text.find('"', at + 1) : std::string::npos;
     if (end == std::string::npos)
       throw_bad(
           option,
           "each group of datasets must be in double quotes: \"NAME: WEIGHT BEGIN:END PREFIX, ...\"");
-    groups.push_back(text.substr(at + 1, end - at - 1));
+    groups.push_back({option, text.substr(at + 1, end - at - 1)});
     at = end + 1;
   }
-  if (groups.empty()) throw_bad(option, "names no group of datasets");
+  if (groups.empty()) throw_bad(file_option, "names no group of datasets");
   return groups;
 }
 
-std::vector<Blend> parse_groups(const WeightedSplit& split) {
-  const bool is_file = !split.path.empty();
-  const std::string option =
-      is_file ? split.option + std::string("-path ") + split.path : split.option;
-  if (is_file && !split.values.empty())
+std::vector<GivenGroup> given_groups(const WeightedSplit& split) {
+  if (split.path.empty()) {
+    std::vector<GivenGroup> groups;
+    for (const std::string& value : split.values) groups.push_back({split.option, value});
+    return groups;
+  }
+  const std::string option = split.option + std::string("-path ") + split.path;
+  if (!split.values.empty())
     throw_bad(option, std::string(split.option) + " already names the groups: give one of them");
+  return read_groups(split.path, option);
+}
+
+std::vector<Blend> parse_groups(const WeightedSplit& split) {
   std::vector<Blend> groups;
-  for (const std::string& value : is_file ? read_groups(split.path, option) : split.values)
+  for (const auto& [option, value] : given_groups(split))
     groups.push_back(parse_weighted_split(value, option));
   return groups;
 }
@@ -117,7 +131,8 @@ SplitBlends resolve_blends(const DataPaths& paths) {
     const bool is_file = paths.data_path.empty();
     const std::string option =
         is_file ? "--data-args-path " + paths.data_args_path : std::string("--data-path");
-    const auto values = is_file ? words_of(read_file(paths.data_args_path)) : paths.data_path;
+    const auto values =
+        is_file ? words_of(read_regular_file(paths.data_args_path)) : paths.data_path;
     if (values.empty()) throw_bad(option, "names no dataset");
     result.blends.fill({parse_blend(values, option)});
     return result;
@@ -213,6 +228,11 @@ bool DataPaths::empty() const {
   return data_path.empty() && train_data_path.empty() && valid_data_path.empty() &&
          test_data_path.empty() && data_args_path.empty() && per_split_data_args_path.empty() &&
          !has_weighted_splits(*this);
+}
+
+const std::vector<Blend>& SplitBlends::of(Split split) const {
+  if (!unknown_because.empty()) throw std::runtime_error(unknown_because);
+  return blends[static_cast<size_t>(split)];
 }
 
 std::vector<std::string> SplitBlends::prefixes() const {

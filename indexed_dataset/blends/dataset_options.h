@@ -15,7 +15,7 @@ namespace weft {
 
 struct DatasetOptions {
   SplitBlends blends;
-  std::string split = "969,30,1";
+  std::string split = "969, 30, 1";  // Megatron's default, with its spaces: names of caches tell it
   OrderKind order = OrderKind::kCore;
   int64_t sequence_length = 0;
   int64_t seed = 1234;
@@ -50,6 +50,9 @@ struct IndexReport {
   // For other numbers of samples Megatron's caches have this index: MegatronCache::find_other_sizes().
   std::vector<std::string> other_caches = {};
   std::vector<std::string> other_caches_of_weft = {};  // the same of Weft's
+  // The stamp that a killed writer of Weft's has left beside this index: MegatronCache::find_begun().
+  std::string begun_stamp = {};
+  std::string unread_caches = {};  // MegatronCache::unread()
   double seconds = 0;
 };
 

@@ -49,7 +49,8 @@ DataPaths data_paths_from(const Json& arguments) {
       .blend_schedule = find_text(arguments, "blend_schedule")};
 }
 
-// Manifests of older versions and files of arguments alone have no "blends".
+// Manifests of older versions and files of arguments alone have no "blends". What a file said when an older
+// version read it is not known: other parts of the run may still tell theirs.
 SplitBlends blends_from(const Json& manifest) {
   if (const auto found = manifest.find("blends"); found != manifest.end())
     return split_blends_from_json(*found);
@@ -59,9 +60,11 @@ SplitBlends blends_from(const Json& manifest) {
         paths.train_weighted_split_paths_path, paths.valid_weighted_split_paths_path,
         paths.test_weighted_split_paths_path}) {
     if (file.empty() || !manifest.contains("program")) continue;
-    throw std::runtime_error(
-        "an older version wrote it, and it does not tell what " + file +
-        " said when the run began; give the arguments by hand (--data-path ...)");
+    SplitBlends unknown;
+    unknown.unknown_because =
+        "run_manifest.json: an older version wrote this part of it, and it does not tell what " +
+        file + " said when the run began; give the arguments by hand (--data-path ...)";
+    return unknown;
   }
   if (const auto prefix = find_value<std::string>(manifest, "dataset_prefix");
       prefix && paths.data_path.size() == 1) {

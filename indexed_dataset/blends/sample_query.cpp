@@ -74,11 +74,24 @@ DatasetTargetSizes target_sizes(const SampleOrder& order, Split split) {
       "none, move the caches of other runs away, and the indexes are built from the arguments");
 }
 
+std::string begun_text(const IndexReport& begun) {
+  return "weft-data was killed while it wrote the index cache of " + begun.name +
+         ": files of Megatron that had these names may be half replaced, and none of them is read (" +
+         begun.begun_stamp + ")";
+}
+
+[[noreturn]] void throw_half_replaced(const IndexReport& begun) {
+  throw std::runtime_error(
+      begun_text(begun) +
+      "; if the data are those that the run has read, complete it: run weft-data index with the run's "
+      "arguments again; else put the run's own files back, and remove this stamp");
+}
+
 // Says whether index caches are shown, or what the arguments say. Throws std::runtime_error where both would
 // be mixed. Caches of Weft's own are built from the arguments, too: that they lack a dataset says nothing, but
 // where they have it for another number of samples only, it was built by other arguments than the rest.
 void tell_what_is_cached(const std::vector<IndexReport>& reports) {
-  const IndexReport *missing = nullptr, *of_other_size = nullptr;
+  const IndexReport *missing = nullptr, *of_other_size = nullptr, *begun = nullptr;
   bool has_megatrons = false;
   size_t num_cached = 0;
   for (const IndexReport& report : reports) {
@@ -87,12 +100,19 @@ void tell_what_is_cached(const std::vector<IndexReport>& reports) {
     has_megatrons = has_megatrons || report.is_from_megatron || !report.other_caches.empty();
     if (report.was_cached) continue;
     if (!missing) missing = &report;
+    if (!begun && !report.begun_stamp.empty()) begun = &report;
     const bool has_others = !report.other_caches.empty() || !report.other_caches_of_weft.empty();
     if (!of_other_size && has_others) of_other_size = &report;
   }
   if (!missing) {
     print_message("the indexes are mapped from caches");
-  } else if (has_megatrons || (num_cached > 0 && of_other_size)) {
+    return;
+  }
+  if (!missing->unread_caches.empty())
+    print_message("index caches that cannot be read are left out: " + missing->unread_caches);
+  if (begun && has_megatrons) throw_half_replaced(*begun);
+  if (begun) print_message(begun_text(*begun));
+  if (has_megatrons || (num_cached > 0 && of_other_size)) {
     throw_missing_cache(of_other_size ? *of_other_size : *missing);
   } else if (num_cached > 0) {
     print_message(

@@ -125,6 +125,8 @@ std::optional<CachedIndex> SplitDatasets::open_index(const IndexDescription& des
     if (auto found = cache.find_index(description, reader, options)) return found;
     report.other_caches = cache.find_other_sizes(description, /*of_weft=*/false);
     report.other_caches_of_weft = cache.find_other_sizes(description, /*of_weft=*/true);
+    if (const auto stamp = cache.find_begun(description)) report.begun_stamp = stamp->string();
+    report.unread_caches = cache.unread();
   }
   if (writer) return writer->find_or_write(description, reader, options);
   if (!folder.empty()) {

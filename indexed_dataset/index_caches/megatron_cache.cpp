@@ -84,6 +84,25 @@ std::optional<Keys> find_keys(const std::string& text) {
   return std::nullopt;
 }
 
+// Returns true where the entries are those of 0 to n - 1 in some order, but for damage that leaves their number,
+// sum and sum of squares as they were. A table of those that were seen would take 20 times as long.
+template <typename T>
+bool looks_like_permutation(std::span<const T> values) {
+  const auto count = static_cast<uint64_t>(values.size());
+  uint64_t sum = 0, squares = 0, largest = 0;
+  for (const T value : values) {
+    const auto entry = static_cast<uint64_t>(value);
+    sum += entry;
+    squares += entry * entry;
+    largest = std::max(largest, entry);
+  }
+  // Unsigned sums wrap around at 2^64, and so do these.
+  __extension__ using Wide = unsigned __int128;
+  const Wide n = count;
+  return count == 0 || (largest < count && sum == static_cast<uint64_t>(n * (n - 1) / 2) &&
+                        squares == static_cast<uint64_t>(n * (n - 1) * (2 * n - 1) / 6));
+}
+
 [[noreturn]] void throw_unfit(const fs::path& file, const std::string& what,
                               const std::string& why) {
   throw std::runtime_error(
@@ -102,9 +121,14 @@ MegatronCache::MegatronCache(fs::path folder) : folder_(std::move(folder)) {
     for (const std::string_view end : {kCoreEnd, kLegacyEnd, kPlainEnd}) {
       if (!name.ends_with(end)) continue;
       const std::string base = name.substr(0, name.size() - end.size());
-      const auto keys = end == kPlainEnd    ? std::optional(keys_of_name(name))
-                        : end == kLegacyEnd ? std::optional(keys_of_lines(read_file(entry->path())))
-                                            : find_keys(read_file(entry->path()));
+      std::optional<Keys> keys;
+      try {
+        keys = end == kPlainEnd    ? std::optional(keys_of_name(name))
+               : end == kLegacyEnd ? std::optional(keys_of_lines(read_regular_file(entry->path())))
+                                   : find_keys(read_regular_file(entry->path()));
+      } catch (const std::system_error& unreadable) {
+        if (num_unread_++ == 0) first_unread_ = unreadable.what();
+      }
       if (!keys) continue;
       names_.emplace(keys->whole, base);
       sizes_.emplace(keys->without_size, OfSize{keys->num_samples, base});
@@ -112,6 +136,13 @@ MegatronCache::MegatronCache(fs::path folder) : folder_(std::move(folder)) {
   }
   if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory)
     throw std::system_error(error, folder_.string() + ": cannot list the index caches");
+}
+
+std::string MegatronCache::unread() const {
+  if (num_unread_ == 0) return "";
+  return first_unread_ + (num_unread_ == 1 ? ""
+                                           : ", and " + std::to_string(num_unread_ - 1) +
+                                                 " other descriptions cannot be read, either");
 }
 
 std::optional<std::string> MegatronCache::find_base(const std::string& key,
@@ -152,11 +183,47 @@ namespace {
 
 // Returns whether a stamp is there that a writer has not only begun with. A power cut may leave an empty one.
 bool is_complete(const fs::path& stamp) {
-  const Json json = Json::parse(find_stamp(stamp), nullptr, /*allow_exceptions=*/false);
-  return json.is_object() && !json.contains("begun");
+  try {
+    const Json json = Json::parse(find_stamp(stamp), nullptr, /*allow_exceptions=*/false);
+    return json.is_object() && !json.contains("begun");
+  } catch (const std::system_error&) {  // it cannot be read
+    return false;
+  }
+}
+
+// Returns the end of a stamp's name that takes the place of `end` in the name of the description.
+std::string stamp_end_of(const CacheNames& names, std::string_view end) {
+  return names.stamp.substr(names.description.size() - end.size());
 }
 
 }  // namespace
+
+std::optional<fs::path> MegatronCache::find_begun(const std::string& key,
+                                                  const std::string& stamp_end,
+                                                  const std::string& own_stamp) const {
+  std::vector<fs::path> stamps = {folder_ / own_stamp};
+  const auto [first, last] = names_.equal_range(key);
+  for (auto it = first; it != last; ++it) stamps.push_back(folder_ / (it->second + stamp_end));
+  const auto is_begun = [](const fs::path& stamp) {
+    return fs::exists(stamp) && !is_complete(stamp);
+  };
+  const auto begun = std::find_if(stamps.begin(), stamps.end(), is_begun);
+  return begun == stamps.end() ? std::nullopt : std::optional(*begun);
+}
+
+std::optional<fs::path> MegatronCache::find_begun(const IndexDescription& description) const {
+  const CacheNames names = cache_names(description);
+  if (names.description.empty()) return find_begun("", "", names.stamp);
+  if (names.description.ends_with(kCoreEnd)) {
+    return find_begun(keys_of(core_description(description)).whole, stamp_end_of(names, kCoreEnd),
+                      names.stamp);
+  }
+  return find_begun(without_epochs(names.text), stamp_end_of(names, kLegacyEnd), names.stamp);
+}
+
+std::optional<fs::path> MegatronCache::find_begun(const Json& blend, Split split) const {
+  return find_begun(keys_of(blend).whole, "weft.json", blend_cache_names(blend, split).stamp);
+}
 
 std::vector<std::string> MegatronCache::find_other_sizes(const IndexDescription& description,
                                                          bool of_weft) const {
@@ -188,6 +255,11 @@ std::optional<CachedIndex> MegatronCache::find_index(const IndexDescription& des
     CachedIndex found{.index = map_index(folder_, *names, plan, options),
                       .was_there = true,
                       .is_from_megatron = true};
+    if (!std::visit([](auto values) { return looks_like_permutation(values); },
+                    found.index.view.shuffle_index)) {
+      throw std::runtime_error("its shuffle index, " + names->shuffle_index +
+                               ", has a sample twice and another one never");
+    }
     // A writer of Weft's may have begun to replace the arrays while they were mapped.
     if (fs::exists(folder_ / names->stamp)) return std::nullopt;
     return found;

@@ -33,7 +33,9 @@ RunSegment segment_from(const Json& manifest) {
     if (manifest.contains("resumed_tokens"))
       segment.resumed.tokens = manifest["resumed_tokens"].get<int64_t>();
   }
-  if (const auto datasets = manifest.find("datasets"); datasets != manifest.end()) {
+  // Datasets are told in the order of the blends.
+  const bool knows_blends = segment.order.data.blends.unknown_because.empty();
+  if (const auto datasets = manifest.find("datasets"); knows_blends && datasets != manifest.end()) {
     for (const Json& dataset : *datasets)
       segment.datasets.push_back(dataset_identity_from_json(dataset));
     if (segment.datasets.size() != segment.order.data.blends.prefixes().size())

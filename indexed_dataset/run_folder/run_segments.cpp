@@ -42,6 +42,9 @@ DatasetNames dataset_names_of(const std::vector<RunSegment>& segments) {
 }
 
 bool have_equal_samples(const RunSegment& a, const RunSegment& b, Split split) {
+  for (const RunSegment* segment : {&a, &b}) {
+    if (!segment->order.data.blends.unknown_because.empty()) return false;
+  }
   const auto of_b = identities_of(b, split);
   for (const auto& [prefix, identity] : identities_of(a, split)) {
     const auto found = of_b.find(prefix);
@@ -52,9 +55,10 @@ bool have_equal_samples(const RunSegment& a, const RunSegment& b, Split split) {
       (x.blends.changes != y.blends.changes || x.curriculum != y.curriculum))
     return false;
   return x.blends.of(split) == y.blends.of(split) &&
-         x.blends.has_own_paths == y.blends.has_own_paths && x.split == y.split &&
-         x.order == y.order && x.sequence_length == y.sequence_length && x.seed == y.seed &&
-         x.surplus == y.surplus && x.cyclic == y.cyclic && x.full_validation == y.full_validation &&
+         x.blends.has_own_paths == y.blends.has_own_paths &&
+         (x.blends.has_own_paths || is_same_split(x.split, y.split)) && x.order == y.order &&
+         x.sequence_length == y.sequence_length && x.seed == y.seed && x.surplus == y.surplus &&
+         x.cyclic == y.cyclic && x.full_validation == y.full_validation &&
          num_asked_samples(a.order, split) == num_asked_samples(b.order, split);
 }
 

@@ -102,6 +102,10 @@ std::string_view short_split_name(Split split) {
   return kNames[static_cast<size_t>(split)];
 }
 
+bool is_same_split(std::string_view a, std::string_view b) {
+  return a == b || parse_weights(a) == parse_weights(b);
+}
+
 SplitShares split_shares(std::string_view split) {
   const std::vector<double> weights = parse_weights(split);
   const double sum = sum_of_weights(split, weights);

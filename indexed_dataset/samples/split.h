@@ -33,6 +33,9 @@ std::string_view short_split_name(Split split);
 using SplitShares = std::array<std::optional<std::pair<double, double>>, 3>;
 SplitShares split_shares(std::string_view split);
 
+// Returns true for two spellings of the same weights: "969,30,1" and "969, 30, 1". Throws as split_ranges().
+bool is_same_split(std::string_view a, std::string_view b);
+
 // Ranges of train, valid and test, in this order, for weights such as "949,50,1" (one to three
 // numbers, separated by commas, slashes, colons or spaces; missing ones are 0). A weight of 0 gives
 // no range; a small weight of a small dataset can give an empty one. Throws std::invalid_argument,

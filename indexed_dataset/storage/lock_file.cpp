@@ -217,8 +217,8 @@ void LockFile::throw_locked() const {
       has_flock_
           ? "wait for it, stop it, or choose another name"
           : "wait for it, stop it, or choose another name; if it has ended, remove the file, "
-            "and the other .lock files that it may have left in the folder: this file system has no flock (Lustre has it when mounted with -o flock), so a "
-            "lock outlives a killed process";
+            "and the other .lock files that it may have left in the folder: this file system has no flock "
+            "(Lustre has it when mounted with -o flock), so a lock outlives a killed process";
   throw LockedByAnotherRun("'" + path_.string() +
                            "' is locked: " + (owner.empty() ? "another run" : owner) +
                            " is writing this output; " + hint);

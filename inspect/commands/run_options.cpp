@@ -92,6 +92,7 @@ std::vector<RunSegment> RunOptions::segments() const {
   order.data.order = data_.order;
   order.data.surplus = data_.surplus_value();
   order.data.cache_path = data_.cache_path;
+  order.data.maps_caches_only = true;  // a look writes nothing: the folder may be another user's
   order.data.tokenizer_text = data_.tokenizer_text();
   order.data.vocab_file = vocabulary.vocab_file;
   order.data.merge_file = vocabulary.merge_file;

@@ -177,11 +177,21 @@ Arguments arguments_of_words(const Values& words) {
   return arguments;
 }
 
+// Megatron-DeepSpeed puts this folder before each word of data_path, and prints them so.
+void add_download_path(Arguments& arguments) {
+  const auto folder = arguments.find("aml_data_download_path"), paths = arguments.find("data_path");
+  if (folder == arguments.end() || paths == arguments.end()) return;
+  for (std::string& path : paths->second) path.insert(0, folder->second.front() + "/");
+}
+
 }  // namespace
 
 Arguments parse_argument_text(std::string_view text) {
   std::optional<Arguments> arguments = find_banner(text);
-  if (!arguments) arguments = arguments_of_words(shell_words(text));
+  if (!arguments) {
+    arguments = arguments_of_words(shell_words(text));
+    add_download_path(*arguments);
+  }
   if (arguments->empty()) {
     throw_bad(
         "it has neither a banner of arguments (--- arguments ---) nor words such as --seed 43");

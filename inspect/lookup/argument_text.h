@@ -12,7 +12,8 @@ namespace weft {
 // The words behind each argument, by its name with underscores; "None" is none. A list within a list is one word.
 using Arguments = std::map<std::string, std::vector<std::string>>;
 
-// Throws std::invalid_argument in words of --megatron-args.
+// The values are those with which the program works: the words of data_path have the folder of
+// aml_data_download_path before them. Throws std::invalid_argument in words of --megatron-args.
 Arguments parse_argument_text(std::string_view text);
 
 // Returns the words of a command line, as a shell divides them. Throws as above for what a shell would replace.

@@ -7,7 +7,7 @@
 namespace weft {
 namespace {
 
-// Megatron-LM and Megatron-DeepSpeed; GPT-NeoX.
+// Megatron-LM and Megatron-DeepSpeed print the first, GPT-NeoX the second.
 constexpr std::string_view kValidations[] = {"validation loss at iteration ",
                                              "validation results at iteration "};
 
@@ -16,13 +16,13 @@ std::string_view without_spaces(std::string_view text) {
   return begin == std::string_view::npos ? std::string_view() : text.substr(begin);
 }
 
-// Takes a number behind spaces.
+// Takes a number that may have spaces before it.
 std::optional<int64_t> take_aligned_number(std::string_view& text) {
   text = without_spaces(text);
   return take_number(text);
 }
 
-// The number behind "| NAME:".
+// Returns the number after "| NAME:".
 std::optional<int64_t> find_field(std::string_view line, std::string_view name) {
   const size_t at = line.find("| " + std::string(name) + ":");
   if (at == std::string_view::npos) return std::nullopt;
@@ -47,8 +47,8 @@ std::optional<LogLine> parse_validation(std::string_view line) {
   return std::nullopt;
 }
 
-// NeMo's "Training epoch 0, iteration 8/9 | ... | global_step: 8 |", which counts both from 0, the iteration anew in
-// each epoch. Sets `is_nemo` for such lines, also where they do not tell which step it was.
+// Reads NeMo's "Training epoch 0, iteration 8/9 | ... | global_step: 8 |". NeMo counts both from 0, the iteration
+// anew in each epoch. Sets `is_nemo` for such lines, also where they do not tell which step it was.
 std::optional<LogLine> parse_nemo(std::string_view line, bool& is_nemo) {
   constexpr std::string_view kBegin = "Training epoch ", kIteration = ", iteration ";
   const size_t at = line.find(kBegin);
@@ -68,7 +68,7 @@ std::optional<LogLine> parse_nemo(std::string_view line, bool& is_nemo) {
                  .global_batch_size = find_field(line, "global_batch_size")};
 }
 
-// " iteration     200/    1000 |": other words of a log may be "iteration", too.
+// Reads " iteration     200/    1000 |"; other words of a log may be "iteration", too.
 std::optional<LogLine> parse_iteration(std::string_view line) {
   constexpr std::string_view kWord = "iteration ";
   for (size_t at = line.find(kWord); at != std::string_view::npos; at = line.find(kWord, at + 1)) {

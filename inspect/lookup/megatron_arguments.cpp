@@ -206,7 +206,7 @@ Values weighted_splits(const Arguments& arguments, const std::string& begin) {
   return groups;
 }
 
-// Megatron-DeepSpeed puts this folder before each word of data_path before it prints them.
+// In a banner the folder already stands before each word of data_path (argument_text.cpp).
 void check_download_path(const Arguments& arguments) {
   const Values *folder = find(arguments, "aml_data_download_path"),
                *paths = find(arguments, "data_path");

@@ -28,7 +28,7 @@ std::string words_for_no_iteration(const std::vector<RunSegment>& segments, int6
 
 namespace {
 
-// The iterations of a segment, whole batches only.
+// Returns the iterations of a segment, whole batches only.
 Stretch training_of(const RunSegment& segment, const RunSegment* next) {
   Stretch stretch{.segment = &segment, .first = segment.resumed.samples};
   if (next) {
@@ -54,7 +54,7 @@ Stretch validation_of(const RunSegment& segment, int64_t num_before, int64_t ite
           .iteration = iteration};
 }
 
-// The evaluation when training is done, which goes on behind those before it.
+// Returns the evaluation when training is done, which goes on after those before it.
 Stretch last_evaluation(const RunSegment& segment, int64_t num_iterations) {
   const int64_t interval = segment.order.eval_interval;
   const int64_t num_before = num_iterations / interval - segment.resumed.iteration / interval +

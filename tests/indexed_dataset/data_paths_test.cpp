@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <functional>
 #include <stdexcept>
@@ -63,11 +64,19 @@ TEST(DataPaths, GroupsAreReadFromFilesAsBigscienceDoes) {
         [&] { resolve_data_paths({.valid_weighted_split_paths_path = file("wrong", text)}); });
   };
   EXPECT_THAT(error_of_file("ONE: 1 0:1 a\n"),
-              AllOf(HasSubstr("--valid-weighted-split-paths-path "), HasSubstr("wrong: each group"),
-                    HasSubstr("in double quotes")));
+              AllOf(HasSubstr("--valid-weighted-split-paths-path "),
+                    HasSubstr("wrong, line 1: each group"), HasSubstr("in double quotes")));
   EXPECT_THAT(error_of_file("\"ONE: 1 0:1 a"), HasSubstr("in double quotes"));
   EXPECT_THAT(error_of_file(" \n"), HasSubstr("names no group"));
-  EXPECT_THAT(error_of_file("\"ONE: 1 0:2 a\""), HasSubstr("'0:2' is no range"));
+  EXPECT_THAT(error_of_file("\"ONE: 1 0:1 a\"\n\n\"TWO: 1 0:2 a\""),
+              HasSubstr("wrong, line 3: '0:2' is no range"));
+  EXPECT_THAT(error_of_file("\"ONE: 1 0:1 a\"\nTWO"), HasSubstr("wrong, line 2: each group"));
+  // Ends of lines of another system, also within a group.
+  EXPECT_EQ(resolve_data_paths(
+                {.valid_weighted_split_paths_path = file(
+                     "crlf", "\"ONE: 0.1 0.9:0.95 a\"\r\n\"TWO: 1 0:1 c,\r\n 1 0.5:1 d\"\r\n")})
+                .of(Split::kValid),
+            blends.of(Split::kValid));
   EXPECT_THAT(
       error_of([&] {
         resolve_data_paths({.train_weighted_split_paths = {"T: 1 0:1 a"},
@@ -80,6 +89,19 @@ TEST(DataPaths, GroupsAreReadFromFilesAsBigscienceDoes) {
             {.data_path = {"a"}, .train_weighted_split_paths_path = (folder / "train").string()});
       }),
       HasSubstr("exclude each other"));
+}
+
+// A pipe that nobody writes to would be waited for.
+TEST(DataPaths, FilesOfListsMustBeRegularFiles) {
+  TemporaryFolder folder;
+  const std::string pipe = (folder / "pipe").string();
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const DataPaths& paths : {DataPaths{.data_args_path = pipe},
+                                 {.per_split_data_args_path = pipe},
+                                 {.train_weighted_split_paths_path = pipe},
+                                 {.data_path = {"a"}, .blend_schedule = pipe}})
+    EXPECT_THAT(error_of([&] { resolve_data_paths(paths); }),
+                HasSubstr("pipe', which is no regular file"));
 }
 
 TEST(DataPaths, ListsThatAreNoneAreErrors) {

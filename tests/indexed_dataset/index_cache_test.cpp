@@ -364,8 +364,13 @@ TEST_F(IndexCacheTest, ManyProcessesMayStartAtOnceWithManyDatasets) {
 
 // Every second call of the file system fails, and each of the others is the last one of its process.
 TEST_F(IndexCacheTest, AWriterThatIsKilledOrFailsLeavesNothingThatLooksComplete) {
-  DatasetOptions blend = options({"1", write("a", 30), "3", write("b", 50)});
+  DatasetOptions blend = options({"1", write("a", 31), "3", write("b", 49)});
   blend.num_threads = 1;
+  // Complete caches of other data under the same names, which some of the writers replace.
+  build(blend);
+  std::filesystem::rename(folder_ / "cache", folder_ / "older");
+  write("a", 30);
+  write("b", 50);
   DatasetOptions in_memory = blend;
   in_memory.cache_path = "";
   const TrainingDatasets expected = build(in_memory);
@@ -374,11 +379,17 @@ TEST_F(IndexCacheTest, AWriterThatIsKilledOrFailsLeavesNothingThatLooksComplete)
   build(blend);
   const int64_t num_calls = num_io_calls() - before;
   ASSERT_GT(num_calls, 50);
-  for (const int error_number : {kIoFaultKills, EIO}) {
+  for (const auto& [error_number, replaces] :
+       {std::pair(kIoFaultKills, false), {kIoFaultKills, true}, {EIO, false}}) {
     for (int64_t call = 1 + (error_number == EIO); call <= num_calls && !HasFailure(); call += 2) {
       SCOPED_TRACE("call " + std::to_string(call) +
-                   (error_number == EIO ? " fails" : " is the last"));
+                   (error_number == EIO ? " fails" : " is the last") +
+                   (replaces ? ", of those that replace older files" : ""));
       std::filesystem::remove_all(folder_ / "cache");
+      if (replaces) {
+        std::filesystem::copy(folder_ / "older", folder_ / "cache",
+                              std::filesystem::copy_options::recursive);
+      }
       const pid_t child = fork();
       if (child == 0) {
         set_io_fault(call, error_number);

@@ -69,5 +69,11 @@ TEST(Split, RefusesWhatIsNoSplitAndSaysWhy) {
   }
 }
 
+TEST(Split, IsTheSameInOtherWords) {
+  EXPECT_TRUE(is_same_split("969,30,1", "969, 30, 1"));
+  EXPECT_TRUE(is_same_split("98/2", "98,2,0"));
+  EXPECT_FALSE(is_same_split("98,2,0", "49,1,0"));
+}
+
 }  // namespace
 }  // namespace weft

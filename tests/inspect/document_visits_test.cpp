@@ -162,6 +162,10 @@ class DocumentVisits : public testing::Test {
       }
       EXPECT_EQ(num_seen, samples.last - samples.first);
     };
+    // A run builds its validation at the start, also where no iteration is followed by one.
+    for (const RunSegment& segment : run.segments()) {
+      if (segment.order.eval_iters > 0) build_group(segment.order, Split::kValid, "");
+    }
     for (int64_t iteration = 1; iteration <= run.num_iterations(); ++iteration) {
       const SegmentSamples samples = samples_of_iteration(run.segments(), iteration);
       add(samples, Split::kTrain, iteration);

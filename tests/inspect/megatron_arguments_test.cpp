@@ -163,13 +163,21 @@ TEST(MegatronArguments, ThatChangeNoSampleAreTaken) {
   for (const std::string harmless :
        {"--repeated-dataloader", "--return-data-index", "--sample-rate 1.0", "--mmap-warmup",
         "--num-workers 4", "--data-impl mmap", "--no-mmap-bin-files",
-        "--allow-ambiguous-pad-tokens", "--aml-data-download-path /in", "--skip-train"})
+        "--allow-ambiguous-pad-tokens", "--skip-train"})
     EXPECT_EQ(parse_megatron_arguments(good + harmless), plain) << harmless;
 }
 
 TEST(MegatronArguments, ThatChangeSamplesInAnUnknownWayAreRefusedByName) {
   const std::string good = "--seq-length 8 --train-iters 3 --global-batch-size 2 --data-path a ";
-  const std::string names[] = {"train-data-exact-num-epochs",
+  const std::string names[] = {"data-efficiency-curriculum-learning",
+                               "decrease-batch-size-if-needed",
+                               "phase-transition-iterations",
+                               "skip-train-iteration-range",
+                               "iterations-to-skip",
+                               "hybrid-context-parallel",
+                               "packing-impl",
+                               "renormalize-blend-weights",
+                               "train-data-exact-num-epochs",
                                "train-idx-path",
                                "train-desc-path",
                                "train-doc-idx-path",
@@ -199,12 +207,33 @@ TEST(MegatronArguments, ThatChangeSamplesInAnUnknownWayAreRefusedByName) {
       }
     }
   }
-  try {
-    parse_megatron_arguments(good + "--aml-data-download-path /in");
-    ADD_FAILURE() << "the folder of downloads is not looked at";
-  } catch (const std::invalid_argument& error) {
-    EXPECT_THAT(error.what(), HasSubstr("looks for data_path in that folder"));
-  }
+}
+
+// The program puts the folder before the words of its command line, and prints them so.
+TEST(MegatronArguments, HaveTheFolderOfDownloadsBeforeTheirPaths) {
+  const auto of_words = parse_megatron_arguments(
+      "--seq-length 8 --train-iters 3 --global-batch-size 2 --data-path a b/c "
+      "--aml-data-download-path /in");
+  EXPECT_EQ(of_words["arguments"]["data_path"], (nlohmann::ordered_json{"/in/a", "/in/b/c"}));
+  const auto banner = [](const std::string& path) {
+    return "--- arguments ---\n  seq_length ... 8\n  train_iters ... 3\n  global_batch_size ... 2\n"
+           "  aml_data_download_path ... /in\n  data_path ... ['" +
+           path + "']\n--- end of arguments ---\n";
+  };
+  EXPECT_EQ(parse_megatron_arguments(banner("/in/a"))["arguments"]["data_path"],
+            (nlohmann::ordered_json{"/in/a"}));
+  EXPECT_THAT([&] { parse_megatron_arguments(banner("a")); },
+              testing::ThrowsMessage<std::invalid_argument>(
+                  HasSubstr("looks for data_path in that folder")));
+}
+
+TEST(MegatronArguments, MustNotNameGroupsTwice) {
+  const auto manifest = parse_megatron_arguments(
+      "--seq-length 8 --train-iters 3 --global-batch-size 2 "
+      "--train-weighted-split-paths 'T: 1 0:1 a' --train-weighted-split-paths-path groups.txt");
+  EXPECT_THAT([&] { sample_order_from(manifest); },
+              testing::ThrowsMessage<std::invalid_argument>(
+                  HasSubstr("--train-weighted-split-paths already names the groups")));
 }
 
 TEST(MegatronArguments, WithWhichEvaluationsAreNotKnownSaySo) {

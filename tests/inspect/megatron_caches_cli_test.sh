@@ -115,6 +115,79 @@ echo "--data-path a_text_document --data-cache-path cache10 $args --global-batch
 expect 3 'none of a_text_document for 101 samples, only for 31' "$data" inspect samples --megatron-args single.args --sample-order core --sample-range 0 4
 rm -r cache10
 
+# A weft-data that was killed while it replaced one of Megatron's files is named, and what it has left is not shown. Descriptions and
+# stamps that cannot be read are of other runs: they are left out, and told only where an index is missing.
+order=core
+echo "--data-path $blend --data-cache-path begun $args --global-batch-size 4" >begun.args
+expect 0 '' "$data" index --data-path $blend --data-cache-path begun $args
+as_megatron begun
+mkdir begun/other-description.txt begun/other.dsc
+mkfifo begun/pipe-description.txt
+timeout 60 "$data" inspect samples --megatron-args begun.args --sample-order core --sample-range 0 4 >out.log 2>&1 || { cat out.log; fail "other descriptions"; }
+grep -q 'the indexes are mapped from caches' out.log && ! grep -q 'cannot be read' out.log || { cat out.log; fail "caches beside other descriptions"; }
+description=$(grep -l '"dataset_path": "b_text' begun/*-GPTDataset-train-description.txt)
+echo '{"begun": true}' >"${description%description.txt}weft.json"
+expect 3 'weft-data was killed while it wrote the index cache of b_text_document: files of Megatron that had these names may be half replaced' \
+  "$data" inspect samples --megatron-args begun.args --sample-order core --sample-range 0 4
+grep -q 'index caches that cannot be read are left out: .*, and 2 other descriptions' out.log || { cat out.log; fail "descriptions that cannot be read"; }
+grep -q 'run weft-data index with the run.s arguments again; else put the run.s own files back' out.log || { cat out.log; fail "advice"; }
+rm -r begun
+
+# A shuffle index of Megatron's that has a sample twice is refused.
+expect 0 '' "$data" index --data-path $blend --data-cache-path begun $args
+as_megatron begun
+python3 - <<'PYTHON'
+import glob
+path = sorted(glob.glob("begun/*train-shuffle_index.npy"))[0]
+data = bytearray(open(path, "rb").read())
+data[128:132] = data[132:136]
+open(path, "wb").write(data)
+PYTHON
+expect 3 'shuffle_index.npy, has a sample twice and another one never' "$data" inspect samples --megatron-args begun.args --sample-order core --sample-range 0 4
+rm -r begun
+
+# Descriptions of Megatron's name its tokenizer: files built with one have the names of Megatron's.
+expect 0 '' "$data" index --data-path $blend --data-cache-path theirs $args
+as_megatron theirs
+cp "$(ls theirs/*-GPTDataset-train-description.txt | head -n 1)" description.txt
+described() { "$data" index --data-path $blend --data-cache-path ours $args --dataset-description "$@"; }
+expect 0 '' described description.txt
+diff <(ls theirs) <(ls ours | grep -v weft) || fail "names by --dataset-description"
+expect 0 '' described "$(ls theirs/*-BlendedDataset-train-description.txt)"
+rm -r theirs ours
+refused() {
+  printf '%s' "$2" >wrong.txt
+  expect 2 'wrong.txt: it is no description of a dataset with a tokenizer' described wrong.txt
+  grep -q "$1" out.log || { cat out.log; fail "'$1' is not told"; }
+}
+refused 'it has no .class' '[]'
+refused 'it has no .class' '{"tokenizer": {"class": "x"}}'
+whole='"class": "GPTDataset", "dataset_path": "a", "index_split": "train", "sequence_length": 16'
+refused 'it has no object .tokenizer' "{$whole}"
+refused 'it has no object .tokenizer' "{$whole, \"tokenizer\": \"x\"}"
+refused 'the integer 18446744073709551616 in it does not fit 64 bits' "{$whole, \"tokenizer\": {\"n\": 18446744073709551616}}"
+refused 'nested too deeply' "$(printf '[%.0s' $(seq 100))"
+refused 'parse error' '{'
+mkfifo pipe
+expect 4 "pipe', which is no regular file" timeout --signal=KILL 20 "$data" index --data-path $blend --data-cache-path ours $args --dataset-description pipe
+rm pipe
+expect 2 'of --sample-order legacy do not tell the tokenizer, leave it out' described description.txt --sample-order legacy
+[ ! -e ours ] || fail "an index was built with a wrong description"
+
+# Without --split the caches have the names that follow from Megatron's default.
+expect 0 '' "$data" index --data-path a_text_document --data-cache-path default --seq-length 16 --train-samples 50
+grep -q '"split": "969, 30, 1"' default/*-GPTDataset-train-description.txt || fail "the default of --split"
+[ "$(md5sum <"$(ls default/*description.txt)" | cut -c1-32)" = "$(ls default | grep description | cut -c1-32)" ] || fail "the name of the default"
+# A look by hand maps what is there and writes nothing: the folder may be another user's.
+by_hand=(inspect samples --data-path a_text_document --seq-length 16 --global-batch-size 4 --sample-range 0 4)
+ls -l --time-style=full-iso default >before
+expect 0 '' "$data" "${by_hand[@]}" --train-samples 60 --data-cache-path default
+expect 0 '' "$data" "${by_hand[@]}" --train-samples 50 --data-cache-path default
+ls -l --time-style=full-iso default | diff before - || fail "a look wrote to the folder of caches"
+expect 0 '' "$data" "${by_hand[@]}" --train-samples 50 --data-cache-path absent
+[ ! -e absent ] || fail "a look made a folder of caches"
+rm -r default
+
 # Without --data-cache-path the places where the programs keep their caches are looked at.
 order=core
 echo "--data-path a_text_document --seq-length 16 --train-samples 200 --global-batch-size 4 --eval-iters 0 --split 90,5,5 --seed 7" >plain.args

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "indexed_dataset/samples/split.h"
 #include "trainer/config/option_text.h"
 
 namespace weft {
@@ -66,6 +67,13 @@ std::string flag_of(std::string argument) {
 // not tell which of them is for training.
 bool names_one_dataset(const std::string& argument, const nlohmann::json& value) {
   return argument == "data_path" && value.is_array() && value.size() == 1;
+}
+
+// Versions before wrote the default of --split without spaces.
+bool is_same_split_in_other_words(const std::string& argument, const nlohmann::json& saved,
+                                  const nlohmann::json& ours) {
+  return argument == "split" && saved.is_string() && ours.is_string() &&
+         is_same_split(saved.get<std::string>(), ours.get<std::string>());
 }
 
 }  // namespace
@@ -163,6 +171,7 @@ std::vector<std::string> argument_differences(const CheckpointInfo& checkpoint,
     if (is_of_blends && checkpoint.data.has_blends()) continue;
     if (!saved.is_object() || !saved.contains(name) || saved[name] == ours[name]) continue;
     if (effect == ChangeEffect::kBegins && !checkpoint.scalars.loss_scale) continue;
+    if (is_same_split_in_other_words(name, saved[name], ours[name])) continue;
     if (names_one_dataset(name, saved[name]) && names_one_dataset(name, ours[name])) continue;
     differences.push_back(fmt::format("{} was {} when the checkpoint was saved and is {} now: {}",
                                       flag_of(name), saved[name].dump(), ours[name].dump(),

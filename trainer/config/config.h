@@ -127,7 +127,7 @@ struct Config {
   OrderKind sample_order = OrderKind::kCore;
   double mid_level_dataset_surplus = kDefaultSurplus;
   std::string data_cache_path;  // empty: indexes are built in memory
-  std::string split = "969,30,1";
+  std::string split = "969, 30, 1";
   std::string vocab_file, merge_file;
   std::optional<int64_t> vocab_size;    // the tokenizer's; run_vocabulary.h finds it if not given
   std::optional<int64_t> eod_token_id;  // the token that ends documents; found likewise

@@ -46,6 +46,19 @@ TEST(Resume, WarnsOfAChangedListOfOneElement) {
                                    HasSubstr("--curriculum-max-step was [10]")));
 }
 
+// Older versions wrote the default without spaces.
+TEST(Resume, ASplitInOtherWordsIsNoChange) {
+  Config config = base_config();
+  config.split = "969,30,1";
+  const ModelShape shape = model_shape(config, 64);
+  const CheckpointInfo info = saved_by(config, shape);
+  config.split = "969, 30, 1";
+  EXPECT_THAT(plan_resume(info, shape, config, data_of_run()).warnings, testing::IsEmpty());
+  config.split = "969, 31, 1";
+  EXPECT_THAT(plan_resume(info, shape, config, data_of_run()).warnings,
+              testing::ElementsAre(testing::HasSubstr("--split was")));
+}
+
 TEST(Resume, WarnsOfEvaluationsThatTakeOtherSamples) {
   Config config = base_config();
   config.data_path.clear();
