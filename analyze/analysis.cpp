@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 constexpr int64_t kSamplesPerPiece = 1 << 15;
 constexpr int64_t kSamplesPerTask = 64;
 
-// Ids that decide how much memory counting takes. The largest vocabularies that are known have a million
+// The largest id decides how much memory counting takes. The largest vocabularies that are known have a million
 // tokens; a larger id is of a damaged file, or of one that holds no tokens.
 constexpr uint32_t kMaxTokenId = (1 << 22) - 1;
 
@@ -83,7 +83,7 @@ class SampleReader {
   MeasuredSample sample_;
 };
 
-// A metric whose values are taken, and where they lie meanwhile.
+// This is a metric whose values are taken, with the folder where they lie meanwhile.
 struct WorkedMetric {
   const AnalyzedMetric* metric = nullptr;
   fs::path work;

@@ -183,7 +183,7 @@ class AnalyzeCommand final : public Command {
     }
   }
 
-  // True if the metric has been taken of these samples before, and its files are whole. Throws if it has
+  // Returns true if the metric has been taken of these samples before, and its files are whole. Throws if it has
   // been of others, unless these may be replaced.
   bool is_there(const MetricRequest& metric, const BlendedDataset& samples,
                 const DatasetOptions& options) const {

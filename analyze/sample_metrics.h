@@ -40,18 +40,18 @@ inline constexpr const char* kVocabRarity = "vocab_rarity";
 inline constexpr const char* kMetricNames[] = {kVocabRarity, "document_length", "repeated_tokens",
                                                "compressed_size"};
 
-// The natural logarithm of total / count for each token; a token that never occurs counts once.
+// Returns the natural logarithm of total / count for each token; a token that never occurs counts once.
 std::vector<double> rarity_of_tokens(std::span<const int64_t> counts);
 
-// The tokens of all sequences of a document. They lie one after the other, so that where the first one begins
+// Returns the tokens of all sequences of a document. They lie one after the other, so that where the first one begins
 // and the last one ends is all that is looked at. Throws std::runtime_error for damaged document bounds.
 int64_t num_tokens_of_document(const DatasetReader& reader, int64_t document_idx);
 
-// One of kMetricNames. `rarities` must outlive the metric, and is read by vocab_rarity only.
+// Makes one of kMetricNames. `rarities` must outlive the metric, and is read by vocab_rarity only.
 std::unique_ptr<SampleMetric> make_sample_metric(const std::string& name,
                                                  const std::vector<double>& rarities);
 
-// The values of a user, by the number of the sample; or by dataset and document, of which a sample has the
+// Takes the values of a user, by the number of the sample; or by dataset and document, of which a sample has the
 // mean over its tokens, rounded down. `scores` must outlive the metric.
 std::unique_ptr<SampleMetric> make_sample_scores(std::span<const int64_t> scores);
 std::unique_ptr<SampleMetric> make_document_scores(const std::vector<std::vector<int64_t>>& scores);

@@ -1,4 +1,4 @@
-// A user's scores: a text file with one number on each line.
+// Reads a user's scores: a text file with one number on each line.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Files of integers that hold what a killed analysis has measured so far.
+// Writes and reads files of integers that hold what a killed analysis has measured so far.
 //
 //   file := value:i64[] checksum:u64      XXH3 of all values
 //

@@ -76,7 +76,7 @@ DatasetTargetSizes target_sizes(const SampleOrder& order, Split split) {
 
 std::string begun_text(const IndexReport& begun) {
   return "weft-data was killed while it wrote the index cache of " + begun.name +
-         ": files of Megatron that had these names may be half replaced, and none of them is read (" +
+         ", or is still at it: files of Megatron that had these names may be half replaced, and none of them is read (" +
          begun.begun_stamp + ")";
 }
 

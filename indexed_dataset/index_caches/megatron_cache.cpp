@@ -85,7 +85,7 @@ std::optional<Keys> find_keys(const std::string& text) {
 }
 
 // Returns true where the entries are those of 0 to n - 1 in some order, but for damage that leaves their number,
-// sum and sum of squares as they were. A table of those that were seen would take 20 times as long.
+// sum and sum of squares as they were. A table of those that were seen takes 14 times as long.
 template <typename T>
 bool looks_like_permutation(std::span<const T> values) {
   const auto count = static_cast<uint64_t>(values.size());

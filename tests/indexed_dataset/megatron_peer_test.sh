@@ -62,6 +62,14 @@ for version in ${WEFT_PEER_VERSIONS:-0.7.0 0.10.0 0.12.0 0.16.1}; do
     rm -rf "${out:?}/$seed" "$out/blends-$seed"
   done
 
+  # Without --split the files have the names that follow from the default of Megatron's programs.
+  rm -rf cache cache2
+  peer megatron_cache_peer.py cache 2991 "969, 30, 1" 16 7 a_text_document >/dev/null
+  "$weft" index --data-path a_text_document --data-cache-path cache2 --seq-length 16 --train-samples 2991 --seed 7 --sample-order $order \
+    --dataset-description "$(ls cache/*-GPTDataset-train-description.txt)" >/dev/null
+  diff <(ls cache | grep train) <(ls cache2 | grep -v weft)
+  rm -rf cache cache2
+
   # weft-data inspect --megatron-args reads the caches that Megatron-Core leaves, and shows the samples that it gives.
   for blend in a_text_document "0.3 a_text_document 0.7 b_text_document"; do
     rm -rf cache
