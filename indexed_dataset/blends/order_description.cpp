@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "indexed_dataset/samples/split.h"
 #include "indexed_dataset/soundness/dataset_identity.h"
 
 namespace weft {
@@ -35,6 +36,13 @@ Json describe_arguments(const BlendedDataset& samples, const OrderArguments& arg
   return json;
 }
 
+// Older versions wrote the default of --split without spaces.
+bool is_same_value(const std::string& name, const Json& a, const Json& b) {
+  if (a == b) return true;
+  return name == "split" && a.is_string() && b.is_string() &&
+         is_same_split(a.get<std::string>(), b.get<std::string>());
+}
+
 [[noreturn]] void fail(const std::string& of_what, const std::string& difference) {
   throw std::runtime_error(
       of_what + " was made of other samples, or of another order of them: " + difference +
@@ -59,7 +67,7 @@ void check_same_order(const Json& described, const BlendedDataset& samples,
     for (const auto& [name, value] : our_values.items()) {
       if (name == "datasets") continue;
       const auto found = theirs.find(name);
-      if (found == theirs.end() || *found != value)
+      if (found == theirs.end() || !is_same_value(name, *found, value))
         fail(of_what, where + name + " was " +
                           (found == theirs.end() ? "not told" : found->dump()) + " and is " +
                           value.dump());
