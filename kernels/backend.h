@@ -4,7 +4,7 @@
 // V vocabulary, Vp padded vocabulary. H, F, V and Vp are those of this tensor-parallel rank; "/tp"
 // is written where it matters. All tensors are contiguous.
 //
-// "x" stands for the model's type: kFloat32, kBFloat16, or on the CPU kFloat16. Activations, their
+// "x" stands for the model's type: kFloat32, kBFloat16 or kFloat16. Activations, their
 // gradients and the parameters that the GEMMs read have this type. Parameter gradients are always
 // fp32 and are added to what is there (+=) unless the call says `accumulate = false`; activation
 // gradients are assigned. Sums are fp32 or better and have a fixed order, so equal calls give equal

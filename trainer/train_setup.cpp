@@ -10,7 +10,6 @@
 #include "trainer/checkpoint/background_save.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/config/pipeline_partition.h"
-#include "trainer/config/problems.h"
 
 namespace weft {
 
@@ -32,10 +31,7 @@ void check_gpu_attention(const Config& config) {
 
 DeviceChoice choose_device(const Config& config) {
   DeviceChoice choice = choose_device(config.device);
-  if (choice.kind == DeviceKind::kCuda) {
-    check_gpu_attention(config);
-    if (config.fp16) throw std::invalid_argument(choice.why + ": " + kFp16OnGpu);
-  }
+  if (choice.kind == DeviceKind::kCuda) check_gpu_attention(config);
   return choice;
 }
 

@@ -20,8 +20,8 @@ struct DeviceChoice {
   DeviceKind kind = DeviceKind::kCpu;
   std::string why;
 };
-// Resolves --device. Throws std::invalid_argument as check_gpu_attention(), for --fp16 on a GPU, and for
-// --device cuda without a usable GPU.
+// Resolves --device. Throws std::invalid_argument as check_gpu_attention(), and for --device cuda without
+// a usable GPU.
 DeviceChoice choose_device(const Config& config);
 // The same without the check of attention, for any model. `device` is the value of --device.
 DeviceChoice choose_device(const std::string& device);

@@ -2,7 +2,8 @@
 // its speed (default: both).
 //
 // Also builds without CMake: nvcc -std=c++20 -O3 -I. -gencode arch=compute_90a,code=sm_90a
-// tests/bench/attention_bench.cu kernels/cuda/attention/*.cu -o weft_attention_bench
+// tests/bench/attention_bench.cu kernels/cuda/attention/*.cu kernels/cuda/attention/instances/*.cu
+// -o weft_attention_bench
 //
 // TF/s counts the causal half: forward 2*B*T^2*H*D, backward 5*B*T^2*H*D operations (two and five
 // products of T^2*D/2 multiply-adds), as FlashAttention's benchmarks do, also where rows consist of

@@ -204,8 +204,7 @@ std::vector<OpCase> all_cases(Sizes sizes) {
     add_residual_norm_cases(cases, x, sizes);
     add_embedding_cases(cases, x, sizes);
     add_qkv_cases(cases, x, sizes);
-    // Attention in fp16 is the CPU's alone.
-    if (x != DType::kFloat16 || sizes == Sizes::kSmall) add_attention_cases(cases, x, sizes);
+    add_attention_cases(cases, x, sizes);
     add_loss_cases(cases, x, sizes);
     add_optimizer_cases(cases, x, sizes);
   }

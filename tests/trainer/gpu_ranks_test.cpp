@@ -92,6 +92,30 @@ TEST_F(GpuRanks, ThroughPinnedMemoryInBf16) {
   expect_near("tp2pp2", "one", 1e-2);
 }
 
+// The loss scale falls from 2^32 and grows every third step, until gradients overflow again.
+TEST_F(GpuRanks, InFp16SkipTheStepsThatCpusSkip) {
+  const Arguments fp16 = {"--fp16", "--loss-scale-window", "3"};
+  ASSERT_EQ(run(model("one", fp16)), 0) << output();
+  ASSERT_EQ(run(model("cpu", with(fp16, {"--device", "cpu"}))), 0) << output();
+  expect_near("cpu", "one", 1e-2);
+  std::vector<std::vector<double>> scales;
+  for (const char* name : {"one", "cpu"}) {
+    scales.emplace_back();
+    for (const nlohmann::json& line : metrics(name))
+      if (line.contains("lm_loss")) scales.back().push_back(line.at("loss_scale"));
+  }
+  EXPECT_EQ(scales[0], scales[1]);
+  EXPECT_LT(scales[0][8], scales[0].front()) << "it falls";
+  for (int part = 0; part < 3; ++part)
+    ASSERT_EQ(run(model("parts", with(fp16, {"--exit-interval", "10"}))), 0) << output();
+  EXPECT_EQ(trajectory("parts"), trajectory("one"));
+  const Arguments four = {"--distributed-backend",        "mpi",
+                          "--tensor-model-parallel-size", "2",
+                          "--sequence-parallel",          "--use-distributed-optimizer"};
+  ASSERT_EQ(run_ranks(4, model("tp2dp2", with(fp16, four))), 0) << output();
+  expect_near("tp2dp2", "one", 1e-2);
+}
+
 // A profile must not change a bit, and must account for the whole step on the real streams.
 TEST_F(GpuRanks, AProfileOfOneGpuTellsTheWholeStepBesideItsCeilings) {
   const Arguments measure = {

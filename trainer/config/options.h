@@ -155,7 +155,7 @@ void visit_options(C& c, Visitor& v) {
   v("bf16", c.bf16,
     "bfloat16 weights and activations, fp32 master weights and gradients (default: fp32)");
   v("fp16", c.fp16,
-    "the same with float16, whose loss is scaled so that small gradients do not vanish; on CPUs only");
+    "the same with float16, whose loss is scaled so that small gradients do not vanish");
   v("loss-scale", c.loss_scale, "of fp16: a constant factor of the loss (default: a dynamic one)");
   v("initial-loss-scale", c.initial_loss_scale, "the first dynamic factor");
   v("min-loss-scale", c.min_loss_scale, "the smallest dynamic factor");

@@ -219,7 +219,6 @@ void check_profile(const Config& c, ProblemList& p) {
 
 void check_precision(const Config& c, ProblemList& p) {
   p.add_if(c.fp16 && c.bf16, "--fp16 and --bf16 exclude each other");
-  p.add_if(c.fp16 && (c.device == "cuda" || !c.device_profile.empty()), "{}", kFp16OnGpu);
   const auto is_scale = [](double value) { return value > 0 && value <= 0x1p127; };
   p.add_if(c.loss_scale && !is_scale(*c.loss_scale),
            "--loss-scale must be positive and at most 2^127 (got {})", c.loss_scale.value_or(0));

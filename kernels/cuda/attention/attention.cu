@@ -39,10 +39,10 @@ __global__ void attention_backward_rows_fp32_kernel(const Params p, int D) {
   }
 }
 
-// The same for bf16, with a row spread over 8 lanes of 16 bytes each, D / 64 times: this kernel is
+// The same for 16 bits, with a row spread over 8 lanes of 16 bytes each, D / 64 times: this kernel is
 // bound by memory.
-template <int D>
-__global__ void attention_backward_rows_bf16_kernel(const Params p) {
+template <typename Element, int D>
+__global__ void attention_backward_rows_kernel(const Params p) {
   const int64_t padded = padded_length(p.T);
   const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 8;
   const int lane = threadIdx.x & 7;
@@ -50,17 +50,30 @@ __global__ void attention_backward_rows_bf16_kernel(const Params p) {
   const bool valid = bh < static_cast<int64_t>(p.B) * p.H && t < p.T;
   const int64_t b = bh / p.H, h = bh % p.H;
   const int64_t offset = valid ? ((b * p.T + t) * p.H + h) * D : 0;
-  const __nv_bfloat16* out = static_cast<const __nv_bfloat16*>(p.out_in) + offset;
-  const __nv_bfloat16* dout = static_cast<const __nv_bfloat16*>(p.dout) + offset;
+  const Element* out = static_cast<const Element*>(p.out_in) + offset;
+  const Element* dout = static_cast<const Element*>(p.dout) + offset;
   float sum = 0;
   for (int d = lane * 8; d < D; d += 64) {
-    sum += dot(*reinterpret_cast<const uint4*>(out + d), *reinterpret_cast<const uint4*>(dout + d));
+    sum += dot<Element>(*reinterpret_cast<const uint4*>(out + d),
+                        *reinterpret_cast<const uint4*>(dout + d));
   }
   for (int step = 4; step > 0; step /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, step);
   if (lane == 0 && bh < static_cast<int64_t>(p.B) * p.H) {
     p.lse2[row] = valid ? p.lse[bh * p.T + t] * kLog2E : INFINITY;
     p.delta[row] = valid ? sum : 0;
   }
+}
+
+// Calls function(Element{}, std::integral_constant<int, D>{}) for a 16-bit type.
+template <typename Function>
+void choose_type_and_size(DType x, int64_t D, Function function) {
+  const auto choose_size = [&](auto element) {
+    if (D == 64) return function(element, std::integral_constant<int, 64>{});
+    if (D == 96) return function(element, std::integral_constant<int, 96>{});
+    function(element, std::integral_constant<int, 128>{});
+  };
+  if (x == DType::kFloat16) return choose_size(__half{});
+  choose_size(__nv_bfloat16{});
 }
 
 void require(bool condition, const std::string& what) {
@@ -73,12 +86,11 @@ Params checked_params(const Tensor& qkv, const Tensor& document_bounds, const Te
   require(D == 64 || D == 96 || D == 128, "head size " + std::to_string(D) +
                                               " is not supported on the GPU; choose hidden size "
                                               "and heads for a head size of 64, 96 or 128");
-  require(qkv.dtype() != DType::kFloat16, "there are no fp16 kernels on the GPU; use bf16");
   require(scale > 0, "the scale must be positive");
   // Grids are one-dimensional, and block indices have 32 bits.
   require(B * H * ((T + 31) / 32) <= std::numeric_limits<int32_t>::max() && T <= (1 << 24),
           "B * H * T is too large; use a smaller micro-batch");
-  require(qkv.dtype() == DType::kBFloat16 || B * H <= 65535,
+  require(qkv.dtype() != DType::kFloat32 || B * H <= 65535,
           "B * H is beyond 65535; use a smaller micro-batch");
   Params params;
   params.qkv = qkv.data();
@@ -115,10 +127,10 @@ void backward_rows(cudaStream_t stream, const Params& params, DType x, int64_t D
     attention_backward_rows_fp32_kernel<<<static_cast<unsigned>((num_rows + 7) / 8), 256, 0,
                                           stream>>>(params, static_cast<int>(D));
   } else {
-    const auto kernel = D == 64   ? attention_backward_rows_bf16_kernel<64>
-                        : D == 96 ? attention_backward_rows_bf16_kernel<96>
-                                  : attention_backward_rows_bf16_kernel<128>;
-    kernel<<<static_cast<unsigned>((num_rows + 31) / 32), 256, 0, stream>>>(params);
+    choose_type_and_size(x, D, [&](auto element, auto size) {
+      attention_backward_rows_kernel<decltype(element), size()>
+          <<<static_cast<unsigned>((num_rows + 31) / 32), 256, 0, stream>>>(params);
+    });
   }
   check_launch("attention_backward_rows_kernel");
 }
@@ -140,12 +152,10 @@ void attention_forward(cudaStream_t stream, const Attention& args) {
   const int64_t D = args.qkv.shape(4);
   if (args.qkv.dtype() == DType::kFloat32) {
     attention::forward_fp32(stream, params, D, drop);
-  } else if (D == 64) {
-    attention::forward_bf16<64>(stream, params, drop);
-  } else if (D == 96) {
-    attention::forward_bf16<96>(stream, params, drop);
   } else {
-    attention::forward_bf16<128>(stream, params, drop);
+    attention::choose_type_and_size(args.qkv.dtype(), D, [&](auto element, auto size) {
+      attention::forward_16bit<decltype(element), size()>(stream, params, drop);
+    });
   }
 }
 
@@ -166,12 +176,10 @@ void attention_backward(cudaStream_t stream, const AttentionBackward& args, void
   if (args.qkv.dtype() == DType::kFloat32) {
     attention::backward_rows(stream, params, args.qkv.dtype(), D);
     attention::backward_fp32(stream, params, D, drop);
-  } else if (D == 64) {
-    attention::backward_bf16<64>(stream, params, drop);
-  } else if (D == 96) {
-    attention::backward_bf16<96>(stream, params, drop);
   } else {
-    attention::backward_bf16<128>(stream, params, drop);
+    attention::choose_type_and_size(args.qkv.dtype(), D, [&](auto element, auto size) {
+      attention::backward_16bit<decltype(element), size()>(stream, params, drop);
+    });
   }
 }
 

@@ -3,7 +3,7 @@
 // The arguments are those of kernels/backend.h, all 16-byte aligned. D is 64, 96 or 128; anything
 // else throws std::invalid_argument.
 //
-// bf16 runs on the tensor cores with fp32 sums and softmax; fp32 is plain fp32 arithmetic, meant
+// bf16 and fp16 run on the tensor cores with fp32 sums and softmax; fp32 is plain fp32 arithmetic, meant
 // for exactness, not speed. Everything is enqueued on `stream`. Equal calls give equal bits: no sum
 // depends on the order in which blocks run. Failed launches throw DeviceLost.
 #pragma once

@@ -16,8 +16,10 @@
 namespace weft::cuda::attention {
 
 // A block keeps kOwned rows; the rows of the other side stream through it, kStep at a time.
-template <int kHeadSize, int kMTiles, int kNumWarps, int kStepRows, int kMinBlocks>
+template <typename ElementType, int kHeadSize, int kMTiles, int kNumWarps, int kStepRows,
+          int kMinBlocks>
 struct BackwardShape {
+  using Element = ElementType;
   static constexpr int D = kHeadSize;
   static constexpr int kM = kMTiles;
   static constexpr int kWarpRows = 16 * kM;
@@ -38,11 +40,11 @@ __device__ inline float score_gradient(float dp, const DropoutArgs& dropout, flo
 }
 
 // The place of a (batch, head) in the tensors.
-template <int D>
+template <typename Element, int D>
 struct HeadView {
   int64_t token_stride, out_stride;
-  const __nv_bfloat16 *q, *dout;
-  __nv_bfloat16* dq;
+  const Element *q, *dout;
+  Element* dq;
   const float *lse2, *delta;
 
   __device__ HeadView(const Params& p, int bh) {
@@ -50,9 +52,9 @@ struct HeadView {
     token_stride = static_cast<int64_t>(3) * p.H * D;
     out_stride = static_cast<int64_t>(p.H) * D;
     const int64_t offset = b * p.T * token_stride + h * 3 * D;
-    q = static_cast<const __nv_bfloat16*>(p.qkv) + offset;
-    dq = static_cast<__nv_bfloat16*>(p.dqkv) + offset;
-    dout = static_cast<const __nv_bfloat16*>(p.dout) + b * p.T * out_stride + h * D;
+    q = static_cast<const Element*>(p.qkv) + offset;
+    dq = static_cast<Element*>(p.dqkv) + offset;
+    dout = static_cast<const Element*>(p.dout) + b * p.T * out_stride + h * D;
     lse2 = p.lse2 + bh * padded_length(p.T);
     delta = p.delta + bh * padded_length(p.T);
   }
@@ -61,6 +63,7 @@ struct HeadView {
 template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     attention_backward_query_kernel(const Params p) {
+  using Element = typename Shape::Element;
   constexpr int D = Shape::D, kM = Shape::kM, kN = Shape::kStep / 8;
   constexpr int kStepBytes = Shape::kStep * Tile<D>::kRowBytes;
   extern __shared__ __align__(128) uint8_t shared[];
@@ -72,11 +75,10 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
 
   const int num_tiles = (p.T + Shape::kOwned - 1) / Shape::kOwned;
   const BlockPlace place = block_order(p, num_tiles);
-  const HeadView<D> head(p, place.bh);
+  const HeadView<Element, D> head(p, place.bh);
   const int first_query = (num_tiles - 1 - place.tile) * Shape::kOwned;
   const auto load_keys = [&](int j) {
-    const __nv_bfloat16* k =
-        head.q + D + static_cast<int64_t>(j) * Shape::kStep * head.token_stride;
+    const Element* k = head.q + D + static_cast<int64_t>(j) * Shape::kStep * head.token_stride;
     const int num_valid = p.T - j * Shape::kStep;
     k_tile(j).template load<Shape::kStep, Shape::kThreads>(k, head.token_stride, num_valid);
     v_tile(j).template load<Shape::kStep, Shape::kThreads>(k + D, head.token_stride, num_valid);
@@ -124,9 +126,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     if (first_key >= warp_query + Shape::kWarpRows) continue;  // the causal mask hides all of it
     if (kDocuments && first_key + Shape::kStep <= warp_begin) continue;  // other documents
     float s[kM][kN][4] = {};
-    multiply_rows<D, kM, kN>(s, q_tile, warp_row, k_tile(j));
+    multiply_rows<Element, D, kM, kN>(s, q_tile, warp_row, k_tile(j));
     float dp[kM][kN][4] = {};
-    multiply_rows<D, kM, kN>(dp, dout_tile, warp_row, v_tile(j));
+    multiply_rows<Element, D, kM, kN>(dp, dout_tile, warp_row, v_tile(j));
     const bool masked = first_key + Shape::kStep > warp_query + 1;
     [[maybe_unused]] const bool other_documents = first_key < warp_last_begin;
     if constexpr (kDropout) {
@@ -159,8 +161,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
       }
     }
     uint32_t ds[kM][kN / 2][4];
-    round_to_operand<kM, kN>(ds, s);
-    multiply_columns<D, kM, kN / 2>(dq, ds, k_tile(j));
+    round_to_operand<Element, kM, kN>(ds, s);
+    multiply_columns<Element, D, kM, kN / 2>(dq, ds, k_tile(j));
   }
 
   float row_scale[kM][2];
@@ -173,6 +175,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
 template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     attention_backward_key_kernel(const Params p) {
+  using Element = typename Shape::Element;
   constexpr int D = Shape::D, kM = Shape::kM, kN = Shape::kStep / 8;
   constexpr int kStepBytes = Shape::kStep * Tile<D>::kRowBytes;
   extern __shared__ __align__(128) uint8_t shared[];
@@ -185,7 +188,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
 
   const int num_tiles = (p.T + Shape::kOwned - 1) / Shape::kOwned;
   const BlockPlace place = block_order(p, num_tiles);
-  const HeadView<D> head(p, place.bh);
+  const HeadView<Element, D> head(p, place.bh);
   const int first_key = place.tile * Shape::kOwned;
   const auto load_queries = [&](int j) {
     const int query = j * Shape::kStep, num_valid = p.T - query;
@@ -204,7 +207,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const int end_of_queries =
       kDocuments ? end_of_queries_of(p, b, first_key + Shape::kOwned - 1) : p.T;
   const int num_steps = (end_of_queries + Shape::kStep - 1) / Shape::kStep;
-  const __nv_bfloat16* k = head.q + D + first_key * head.token_stride;
+  const Element* k = head.q + D + first_key * head.token_stride;
   k_tile.template load<Shape::kOwned, Shape::kThreads>(k, head.token_stride, p.T - first_key);
   v_tile.template load<Shape::kOwned, Shape::kThreads>(k + D, head.token_stride, p.T - first_key);
   load_queries(first_step);
@@ -237,9 +240,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     const float* delta = lse2 + Shape::kStep;
 
     float s[kM][kN][4] = {};
-    multiply_rows<D, kM, kN>(s, k_tile, warp_row, q_tile(j));
+    multiply_rows<Element, D, kM, kN>(s, k_tile, warp_row, q_tile(j));
     float dp[kM][kN][4] = {};
-    multiply_rows<D, kM, kN>(dp, v_tile, warp_row, dout_tile(j));
+    multiply_rows<Element, D, kM, kN>(dp, v_tile, warp_row, dout_tile(j));
     [[maybe_unused]] uint32_t kept_rows[kN / 2];
     if constexpr (kDropout) {
 #pragma unroll
@@ -278,10 +281,10 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
       if constexpr (kDropout) drop_columns<kN>(s[m], kept);
     }
     uint32_t operand[kM][kN / 2][4];
-    round_to_operand<kM, kN>(operand, s);
-    multiply_columns<D, kM, kN / 2>(dv, operand, dout_tile(j));
-    round_to_operand<kM, kN>(operand, dp);
-    multiply_columns<D, kM, kN / 2>(dk, operand, q_tile(j));
+    round_to_operand<Element, kM, kN>(operand, s);
+    multiply_columns<Element, D, kM, kN / 2>(dv, operand, dout_tile(j));
+    round_to_operand<Element, kM, kN>(operand, dp);
+    multiply_columns<Element, D, kM, kN / 2>(dk, operand, q_tile(j));
   }
 
   float row_scale[kM][2], keep_scale[kM][2];
@@ -290,7 +293,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     row_scale[m][0] = row_scale[m][1] = p.scale;
     keep_scale[m][0] = keep_scale[m][1] = p.dropout.keep_scale;
   }
-  __nv_bfloat16* dk_out = head.dq + D + first_key * head.token_stride;
+  Element* dk_out = head.dq + D + first_key * head.token_stride;
   store_rows<D, kM>(dk, row_scale, k_tile, warp_row, dk_out, head.token_stride, p.T - first_key);
   store_rows<D, kM>(dv, keep_scale, v_tile, warp_row, dk_out + D, head.token_stride,
                     p.T - first_key);
@@ -307,7 +310,8 @@ void launch_backward_part(cudaStream_t stream, const Params& p, void (*kernel)(P
 
 template <class QueryShape, class KeyShape, bool kDropout, bool kDocuments, bool kAlibi>
 void launch_backward(cudaStream_t stream, const Params& p) {
-  backward_rows(stream, p, DType::kBFloat16, QueryShape::D);
+  constexpr bool kFp16 = kIsFp16<typename QueryShape::Element>;
+  backward_rows(stream, p, kFp16 ? DType::kFloat16 : DType::kBFloat16, QueryShape::D);
   launch_backward_part<KeyShape>(
       stream, p, attention_backward_key_kernel<KeyShape, kDropout, kDocuments, kAlibi>,
       "attention_backward_key_kernel");

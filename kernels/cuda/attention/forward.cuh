@@ -12,8 +12,10 @@
 
 namespace weft::cuda::attention {
 
-template <int kHeadSize, int kMTiles, int kNumWarps, int kTileKeys, int kMinBlocks>
+template <typename ElementType, int kHeadSize, int kMTiles, int kNumWarps, int kTileKeys,
+          int kMinBlocks>
 struct ForwardShape {
+  using Element = ElementType;
   static constexpr int D = kHeadSize;
   static constexpr int kM = kMTiles;  // 16-row tiles per warp
   static constexpr int kWarpRows = 16 * kM;
@@ -102,6 +104,7 @@ __device__ inline void softmax_step(float (&s)[kM][kN][4], float (&row_max)[kM][
 template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     attention_forward_kernel(const Params p) {
+  using Element = typename Shape::Element;
   constexpr int D = Shape::D, kM = Shape::kM, kN = Shape::kKeys / 8;
   extern __shared__ __align__(128) uint8_t shared[];
   const Tile<D> q_tile{shared_address(shared)};
@@ -118,11 +121,10 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const int b = place.bh / p.H, h = place.bh % p.H;
   const int first_query = (num_tiles - 1 - place.tile) * Shape::kQueries;
   const int64_t token_stride = static_cast<int64_t>(3) * p.H * D;
-  const __nv_bfloat16* q = static_cast<const __nv_bfloat16*>(p.qkv) +
-                           static_cast<int64_t>(b) * p.T * token_stride +
-                           static_cast<int64_t>(h) * 3 * D;
+  const Element* q = static_cast<const Element*>(p.qkv) +
+                     static_cast<int64_t>(b) * p.T * token_stride + static_cast<int64_t>(h) * 3 * D;
   const auto load_keys = [&](int j) {
-    const __nv_bfloat16* k = q + D + static_cast<int64_t>(j) * Shape::kKeys * token_stride;
+    const Element* k = q + D + static_cast<int64_t>(j) * Shape::kKeys * token_stride;
     const int num_valid = p.T - j * Shape::kKeys;
     k_tile(j).template load<Shape::kKeys, Shape::kThreads>(k, token_stride, num_valid);
     v_tile(j).template load<Shape::kKeys, Shape::kThreads>(k + D, token_stride, num_valid);
@@ -164,7 +166,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     if (first_key >= warp_query + Shape::kWarpRows) continue;  // the causal mask hides all of it
     if (kDocuments && first_key + Shape::kKeys <= warp_begin) continue;  // other documents
     float s[kM][kN][4] = {};
-    multiply_rows<D, kM, kN>(s, q_tile, warp_row, k_tile(j));
+    multiply_rows<Element, D, kM, kN>(s, q_tile, warp_row, k_tile(j));
     float correction[kM][2];
     softmax_step<kDocuments, kAlibi>(s, row_max, row_sum, correction, scale_log2,
                                      first_key + Shape::kKeys > warp_query + 1, warp_query,
@@ -186,8 +188,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
       }
     }
     uint32_t probabilities[kM][kN / 2][4];
-    round_to_operand<kM, kN>(probabilities, s);
-    multiply_columns<D, kM, kN / 2>(acc, probabilities, v_tile(j));
+    round_to_operand<Element, kM, kN>(probabilities, s);
+    multiply_columns<Element, D, kM, kN / 2>(acc, probabilities, v_tile(j));
   }
 
   const int lane = threadIdx.x & 31;
@@ -208,9 +210,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     }
   }
   const int64_t out_stride = static_cast<int64_t>(p.H) * D;
-  __nv_bfloat16* out = static_cast<__nv_bfloat16*>(p.out) +
-                       (static_cast<int64_t>(b) * p.T + first_query) * out_stride +
-                       static_cast<int64_t>(h) * D;
+  Element* out = static_cast<Element*>(p.out) +
+                 (static_cast<int64_t>(b) * p.T + first_query) * out_stride +
+                 static_cast<int64_t>(h) * D;
   store_rows<D, kM>(acc, inverse, q_tile, warp_row, out, out_stride, p.T - first_query);
 }
 

@@ -14,7 +14,7 @@ namespace weft::cuda::attention {
 
 // Computes lse2 and delta of one query with the four lanes of its row, and stores them for the key
 // kernel, which runs later.
-template <int D>
+template <typename Element, int D>
 __device__ inline void row_values(float& lse2, float& delta, const Params& p, int bh, int query) {
   const int part = threadIdx.x & 3;
   const bool valid = query < p.T;
@@ -23,11 +23,11 @@ __device__ inline void row_values(float& lse2, float& delta, const Params& p, in
     const int64_t token = static_cast<int64_t>(bh / p.H) * p.T + query;
     const int64_t offset = (token * p.H + bh % p.H) * D;
     const uint4* out =
-        reinterpret_cast<const uint4*>(static_cast<const __nv_bfloat16*>(p.out_in) + offset);
+        reinterpret_cast<const uint4*>(static_cast<const Element*>(p.out_in) + offset);
     const uint4* dout =
-        reinterpret_cast<const uint4*>(static_cast<const __nv_bfloat16*>(p.dout) + offset);
+        reinterpret_cast<const uint4*>(static_cast<const Element*>(p.dout) + offset);
 #pragma unroll
-    for (int i = 0; i < D / 32; ++i) delta += dot(out[4 * i + part], dout[4 * i + part]);
+    for (int i = 0; i < D / 32; ++i) delta += dot<Element>(out[4 * i + part], dout[4 * i + part]);
   }
   delta += __shfl_xor_sync(0xFFFFFFFFu, delta, 1);
   delta += __shfl_xor_sync(0xFFFFFFFFu, delta, 2);
@@ -45,6 +45,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
                                            const __grid_constant__ CUtensorMap qkv_map,
                                            const __grid_constant__ CUtensorMap dout_map) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  using Element = typename Shape::Element;
   constexpr int D = Shape::D, kStep = Shape::kStep, kN = kStep / 8;
   using StepTile = PanelTile<D, kStep>;
   using Stages = Ring<Shape::kGroups, Shape::kStages>;
@@ -99,8 +100,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   float lse2[2], delta[2];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    row_values<D>(lse2[half], delta[half], p, place.bh,
-                  group_query + warp_row + half * 8 + (lane >> 2));
+    row_values<Element, D>(lse2[half], delta[half], p, place.bh,
+                           group_query + warp_row + half * 8 + (lane >> 2));
   }
   int first_keys[1][2];
   [[maybe_unused]] int warp_last_begin = 0;  // of the document of the warp's last query
@@ -123,8 +124,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     float s[1][kN][4], dp[1][kN][4];
     ring.wait(step);
     wgmma_fence();
-    start_rows_product<D, kStep>(s[0], q_tile, k_tile(step));
-    start_rows_product<D, kStep>(dp[0], dout_tile, v_tile(step));
+    start_rows_product<Element, D, kStep>(s[0], q_tile, k_tile(step));
+    start_rows_product<Element, D, kStep>(dp[0], dout_tile, v_tile(step));
     wgmma_wait<1>();
     pin(s[0]);
     const int lane_query = group_query + warp_row + (lane >> 2) - (lane & 3) * 2;
@@ -172,9 +173,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
         s[0][n][i] *= score_gradient<kDropout>(dp[0][n][i], p.dropout, delta[i / 2]);
     }
     uint32_t ds[1][kN / 2][4];
-    round_to_operand<1, kN>(ds, s);
+    round_to_operand<Element, 1, kN>(ds, s);
     wgmma_fence();
-    start_columns_product<D, kStep>(dq[0], ds[0], k_tile(step));
+    start_columns_product<Element, D, kStep>(dq[0], ds[0], k_tile(step));
     ring.refill(step, num_steps, load_keys);
     wgmma_wait<0>();
     pin(dq[0]);
@@ -183,7 +184,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   ring.pass(num_active, num_steps, num_steps, load_keys);
   // After this barrier no thread reads the group's own tiles; the results take their place.
   sync_warpgroup();
-  const HeadView<D> head(p, place.bh);
+  const HeadView<Element, D> head(p, place.bh);
   const float row_scale[1][2] = {{p.scale, p.scale}};
   store_rows<D, 1>(dq, row_scale, Tile<D>{q_tile.base}, warp_row,
                    head.dq + group_query * head.token_stride, head.token_stride, p.T - group_query);
@@ -196,6 +197,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
                                          const __grid_constant__ CUtensorMap qkv_map,
                                          const __grid_constant__ CUtensorMap dout_map) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  using Element = typename Shape::Element;
   constexpr int D = Shape::D, kStep = Shape::kStep, kN = kStep / 8;
   using StepTile = PanelTile<D, kStep>;
   using Stages = Ring<Shape::kGroups, Shape::kStages>;
@@ -222,7 +224,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
 
   const int num_tiles = (p.T + Shape::kOwned - 1) / Shape::kOwned;
   const BlockPlace place = block_order(p, num_tiles);
-  const HeadView<D> head(p, place.bh);
+  const HeadView<Element, D> head(p, place.bh);
   const int b = place.bh / p.H, h = place.bh % p.H;
   const int first_key = place.tile * Shape::kOwned;
   const int skipped = first_key / kStep;
@@ -280,8 +282,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     float s[1][kN][4], dp[1][kN][4];
     ring.wait(step);
     wgmma_fence();
-    start_rows_product<D, kStep>(s[0], k_tile, q_tile(step));
-    start_rows_product<D, kStep>(dp[0], v_tile, dout_tile(step));
+    start_rows_product<Element, D, kStep>(s[0], k_tile, q_tile(step));
+    start_rows_product<Element, D, kStep>(dp[0], v_tile, dout_tile(step));
     // The bits are read twice: registers are scarce in between.
     const auto read_kept = [&] {
       uint32_t words[kStep / 16];
@@ -339,12 +341,12 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
         for (int i = 0; i < 4; ++i) kept_s[0][n][i] = s[0][n][i];
       }
       drop_columns<kN>(kept_s[0], kept);
-      round_to_operand<1, kN>(probabilities, kept_s);
+      round_to_operand<Element, 1, kN>(probabilities, kept_s);
     } else {
-      round_to_operand<1, kN>(probabilities, s);
+      round_to_operand<Element, 1, kN>(probabilities, s);
     }
     wgmma_fence();
-    start_columns_product<D, kStep>(dv[0], probabilities[0], dout_tile(step));
+    start_columns_product<Element, D, kStep>(dv[0], probabilities[0], dout_tile(step));
     wgmma_wait<1>();  // dp is complete, dv is not
     pin(dp[0]);
     if constexpr (kDropout) drop_columns<kN>(dp[0], read_kept());
@@ -358,9 +360,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
       }
     }
     uint32_t ds[1][kN / 2][4];
-    round_to_operand<1, kN>(ds, s);
+    round_to_operand<Element, 1, kN>(ds, s);
     wgmma_fence();
-    start_columns_product<D, kStep>(dk[0], ds[0], q_tile(step));
+    start_columns_product<Element, D, kStep>(dk[0], ds[0], q_tile(step));
     ring.refill(step, num_steps, load_queries);
     wgmma_wait<0>();
     pin(dk[0]);
@@ -372,7 +374,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   sync_warpgroup();
   const float row_scale[1][2] = {{p.scale, p.scale}};
   const float keep_scale[1][2] = {{p.dropout.keep_scale, p.dropout.keep_scale}};
-  __nv_bfloat16* dk_out = head.dq + D + group_key * head.token_stride;
+  Element* dk_out = head.dq + D + group_key * head.token_stride;
   store_rows<D, 1>(dk, row_scale, Tile<D>{k_tile.base}, warp_row, dk_out, head.token_stride,
                    p.T - group_key);
   store_rows<D, 1>(dv, keep_scale, Tile<D>{v_tile.base}, warp_row, dk_out + D, head.token_stride,
@@ -407,6 +409,57 @@ bool launch_backward_hopper(cudaStream_t stream, const Params& p) {
   launch_hopper_part<KeyShape, kDropout>(stream, p, key_kernel, qkv_map, dout_map,
                                          "attention_backward_key_hopper_kernel");
   return true;
+}
+
+// The kernels' shapes for each head size. Those of mma.sync that fit in 99 KiB run where a block has no more.
+template <typename Element, int D>
+struct BackwardShapes;
+template <typename Element>
+struct BackwardShapes<Element, 64> {
+  using HopperQuery = HopperShape<Element, 64, 2, 64, 3, 2>;
+  using HopperKey = HopperShape<Element, 64, 1, 64, 3, 3>;
+  using Query = BackwardShape<Element, 64, 2, 4, 32, 2>;
+  using Key = Query;
+  using SmallQuery = Query;
+  using SmallKey = Key;
+};
+template <typename Element>
+struct BackwardShapes<Element, 96> {
+  using HopperQuery = HopperShape<Element, 96, 3, 64, 3, 1>;
+  using HopperKey = HopperShape<Element, 96, 1, 64, 3, 2>;
+  using Query = BackwardShape<Element, 96, 2, 4, 32, 2>;
+  using Key = BackwardShape<Element, 96, 1, 8, 64, 1>;
+  using SmallQuery = Query;
+  using SmallKey = Key;
+};
+template <typename Element>
+struct BackwardShapes<Element, 128> {
+  using HopperQuery = HopperShape<Element, 128, 3, 64, 3, 1>;
+  using HopperKey = HopperShape<Element, 128, 2, 64, 4, 1>;
+  using Query = BackwardShape<Element, 128, 1, 8, 64, 1>;
+  using Key = Query;
+  using SmallQuery = BackwardShape<Element, 128, 1, 8, 32, 1>;
+  using SmallKey = SmallQuery;
+};
+
+template <typename Element, int D>
+void backward_16bit(cudaStream_t stream, const Params& params, bool dropout) {
+  using Shapes = BackwardShapes<Element, D>;
+  using Key = typename Shapes::Key;
+  choose_kernel(params, dropout, [&](auto drops, auto documents, auto alibi) {
+    if (launch_backward_hopper<typename Shapes::HopperQuery, typename Shapes::HopperKey, drops(),
+                               documents(), alibi()>(stream, params)) {
+      return;
+    }
+    const void* kernel = reinterpret_cast<const void*>(
+        attention_backward_key_kernel<Key, drops(), documents(), alibi()>);
+    if (fits_shared_memory(kernel, Key::kSharedBytes)) {
+      launch_backward<typename Shapes::Query, Key, drops(), documents(), alibi()>(stream, params);
+    } else {
+      launch_backward<typename Shapes::SmallQuery, typename Shapes::SmallKey, drops(), documents(),
+                      alibi()>(stream, params);
+    }
+  });
 }
 
 }  // namespace weft::cuda::attention

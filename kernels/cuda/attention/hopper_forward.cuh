@@ -16,6 +16,7 @@ template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     attention_forward_hopper_kernel(const Params p, const __grid_constant__ CUtensorMap qkv_map) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  using Element = typename Shape::Element;
   constexpr int D = Shape::D, kStep = Shape::kStep, kN = kStep / 8;
   using StepTile = PanelTile<D, kStep>;
   using Stages = Ring<Shape::kGroups, Shape::kStages>;
@@ -81,9 +82,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     float s[1][kN][4];
     ring.wait(step);
     wgmma_fence();
-    start_rows_product<D, kStep>(s[0], q_tile, k_tile(step));
+    start_rows_product<Element, D, kStep>(s[0], q_tile, k_tile(step));
     if constexpr (!kFirst)
-      start_columns_product<D, kStep>(acc[0], probabilities[0], v_tile(step - 1));
+      start_columns_product<Element, D, kStep>(acc[0], probabilities[0], v_tile(step - 1));
     wgmma_wait<kFirst ? 0 : 1>();
     pin(s[0]);
     float correction[1][2];
@@ -102,7 +103,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
         for (int i = 0; i < 4; ++i) acc[0][n][i] *= correction[0][i / 2];
       }
     }
-    round_to_operand<1, kN>(probabilities, s);
+    round_to_operand<Element, 1, kN>(probabilities, s);
     ring.refill(step, num_steps, load_keys);
   };
 
@@ -116,7 +117,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   iterate(std::true_type{}, first_active);
   for (int step = first_active + 1; step < num_active; ++step) iterate(std::false_type{}, step);
   wgmma_fence();
-  start_columns_product<D, kStep>(acc[0], probabilities[0], v_tile(num_active - 1));
+  start_columns_product<Element, D, kStep>(acc[0], probabilities[0], v_tile(num_active - 1));
   wgmma_wait<0>();
   pin(acc[0]);
   ring.release(num_active - 1);
@@ -138,9 +139,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     }
   }
   const int64_t out_stride = static_cast<int64_t>(p.H) * D;
-  __nv_bfloat16* out = static_cast<__nv_bfloat16*>(p.out) +
-                       (static_cast<int64_t>(b) * p.T + group_query) * out_stride +
-                       static_cast<int64_t>(h) * D;
+  Element* out = static_cast<Element*>(p.out) +
+                 (static_cast<int64_t>(b) * p.T + group_query) * out_stride +
+                 static_cast<int64_t>(h) * D;
   store_rows<D, 1>(acc, inverse, Tile<D>{q_tile.base}, warp_row, out, out_stride,
                    p.T - group_query);
 #endif
@@ -160,6 +161,36 @@ bool launch_forward_hopper(cudaStream_t stream, const Params& p) {
       p, tensor_map(p.qkv, Shape::D, 3 * p.H, p.T, p.B));
   check_launch("attention_forward_hopper_kernel");
   return true;
+}
+
+// The kernels' shapes for each head size.
+template <typename Element, int D>
+struct ForwardShapes;
+template <typename Element>
+struct ForwardShapes<Element, 64> {
+  using Hopper = HopperShape<Element, 64, 2, 64, 4, 2>;
+  using MmaSync = ForwardShape<Element, 64, 2, 4, 64, 2>;
+};
+template <typename Element>
+struct ForwardShapes<Element, 96> {
+  using Hopper = HopperShape<Element, 96, 2, 64, 3, 2>;
+  using MmaSync = ForwardShape<Element, 96, 2, 4, 64, 2>;
+};
+template <typename Element>
+struct ForwardShapes<Element, 128> {
+  using Hopper = HopperShape<Element, 128, 3, 64, 4, 1>;
+  using MmaSync = ForwardShape<Element, 128, 2, 4, 32, 2>;
+};
+
+template <typename Element, int D>
+void forward_16bit(cudaStream_t stream, const Params& params, bool dropout) {
+  using Shapes = ForwardShapes<Element, D>;
+  choose_kernel(params, dropout, [&](auto drops, auto documents, auto alibi) {
+    if (!launch_forward_hopper<typename Shapes::Hopper, drops(), documents(), alibi()>(stream,
+                                                                                       params)) {
+      launch_forward<typename Shapes::MmaSync, drops(), documents(), alibi()>(stream, params);
+    }
+  });
 }
 
 }  // namespace weft::cuda::attention

@@ -1,11 +1,13 @@
 // Warp-level building blocks of attention on the tensor cores of sm_80 and later: asynchronous
-// copies of tiles into swizzled shared memory, ldmatrix, mma.sync m16n8k16 (bf16 in, fp32 out).
+// copies of tiles into swizzled shared memory, ldmatrix, mma.sync m16n8k16 (bf16 or fp16 in, fp32 out).
 // Fragment layouts: PTX ISA, section "Matrix Fragments for mma.m16n8k16".
 #pragma once
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/cuda/attention/dropout.cuh"
 #include "kernels/cuda/attention/params.h"
@@ -41,20 +43,43 @@ __device__ inline void load_matrices_transposed(uint32_t (&r)[4], uint32_t addre
                : "memory");
 }
 
+// Element is __nv_bfloat16 or __half. Tiles and their copies move 16 bits of either.
+template <typename Element>
+constexpr bool kIsFp16 = std::is_same_v<Element, __half>;
+
 // c (16x8) += a (16x16) * b (16x8)
+template <typename Element>
 __device__ inline void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%0,%1,%2,%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  if constexpr (kIsFp16<Element>) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+        "{%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  } else {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+        "{%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  }
 }
 
+// Rounds two neighbours. What is too large for fp16 becomes infinite: probabilities never are, and gradients
+// that are mean a loss scale that is too large, for which the step is skipped.
+template <typename Element>
 __device__ inline uint32_t pack(float low, float high) {
   uint32_t packed;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  if constexpr (kIsFp16<Element>) {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  } else {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  }
   return packed;
 }
+
+__device__ inline float2 widen(__nv_bfloat162 pair) { return __bfloat1622float2(pair); }
+__device__ inline float2 widen(__half2 pair) { return __half22float2(pair); }
 
 // The instruction is volatile, so that the compiler does not move it across the waits for the
 // asynchronous products that it overlaps with.
@@ -65,19 +90,21 @@ __device__ inline float fast_exp2(float x) {
 }
 
 // Returns the scalar product of eight pairs.
+template <typename Element>
 __device__ inline float dot(const uint4& x, const uint4& y) {
-  const auto* a = reinterpret_cast<const __nv_bfloat162*>(&x);
-  const auto* b = reinterpret_cast<const __nv_bfloat162*>(&y);
+  using Pair = std::conditional_t<kIsFp16<Element>, __half2, __nv_bfloat162>;
+  const auto* a = reinterpret_cast<const Pair*>(&x);
+  const auto* b = reinterpret_cast<const Pair*>(&y);
   float sum = 0;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const float2 u = __bfloat1622float2(a[i]), v = __bfloat1622float2(b[i]);
+    const float2 u = widen(a[i]), v = widen(b[i]);
     sum += u.x * v.x + u.y * v.y;
   }
   return sum;
 }
 
-// A tile in shared memory with rows of D bf16. The 16-byte chunks of a row are permuted by an XOR
+// A tile in shared memory with rows of D numbers. The 16-byte chunks of a row are permuted by an XOR
 // with bits of the row, so that the eight rows that one ldmatrix step reads lie in different banks.
 // (At D = 96 two rows already span 8 chunks modulo 8.)
 template <int D>
@@ -96,9 +123,9 @@ struct Tile {
 
   // Starts copying rows [0, kRows) of `src`; rows from `num_valid` on become zero. All kThreads
   // threads must call it.
-  template <int kRows, int kThreads>
-  __device__ void load(const __nv_bfloat16* src, int64_t row_stride, int num_valid) const {
-    static_assert(kRows * kChunks % kThreads == 0);
+  template <int kRows, int kThreads, typename Element>
+  __device__ void load(const Element* src, int64_t row_stride, int num_valid) const {
+    static_assert(kRows * kChunks % kThreads == 0 && sizeof(Element) == 2);
 #pragma unroll
     for (int i = 0; i < kRows * kChunks / kThreads; ++i) {
       const int idx = i * kThreads + static_cast<int>(threadIdx.x);
@@ -111,7 +138,7 @@ struct Tile {
 
 // acc += A * B^T, where A is rows [a_row, a_row + 16 * kM) of tile a and B is rows [0, 8 * kN) of
 // tile b. The sum runs over D.
-template <int D, int kM, int kN>
+template <typename Element, int D, int kM, int kN>
 __device__ inline void multiply_rows(float (&acc)[kM][kN][4], Tile<D> a, int a_row, Tile<D> b) {
   const int lane = threadIdx.x & 31;
 #pragma unroll
@@ -128,8 +155,8 @@ __device__ inline void multiply_rows(float (&acc)[kM][kN][4], Tile<D> a, int a_r
                     b.at(n * 8 + (lane & 7) + ((lane >> 4) << 3), 2 * k + ((lane >> 3) & 1)));
 #pragma unroll
       for (int m = 0; m < kM; ++m) {
-        mma(acc[m][n], a_frag[m], b_frag[0], b_frag[1]);
-        mma(acc[m][n + 1], a_frag[m], b_frag[2], b_frag[3]);
+        mma<Element>(acc[m][n], a_frag[m], b_frag[0], b_frag[1]);
+        mma<Element>(acc[m][n + 1], a_frag[m], b_frag[2], b_frag[3]);
       }
     }
   }
@@ -137,7 +164,7 @@ __device__ inline void multiply_rows(float (&acc)[kM][kN][4], Tile<D> a, int a_r
 
 // acc += A * B, where A (16 * kM, 16 * kK) is in registers and B is rows [0, 16 * kK) of tile b.
 // The sum runs over those rows.
-template <int D, int kM, int kK>
+template <typename Element, int D, int kM, int kK>
 __device__ inline void multiply_columns(float (&acc)[kM][D / 8][4], const uint32_t (&a)[kM][kK][4],
                                         Tile<D> b) {
   const int lane = threadIdx.x & 31;
@@ -149,24 +176,24 @@ __device__ inline void multiply_columns(float (&acc)[kM][D / 8][4], const uint32
       load_matrices_transposed(b_frag, b.at(k * 16 + (lane & 15), n + (lane >> 4)));
 #pragma unroll
       for (int m = 0; m < kM; ++m) {
-        mma(acc[m][n], a[m][k], b_frag[0], b_frag[1]);
-        mma(acc[m][n + 1], a[m][k], b_frag[2], b_frag[3]);
+        mma<Element>(acc[m][n], a[m][k], b_frag[0], b_frag[1]);
+        mma<Element>(acc[m][n + 1], a[m][k], b_frag[2], b_frag[3]);
       }
     }
   }
 }
 
-// Rounds accumulators (16 * kM, 8 * kN) to bf16, as the left operand of the next product.
-template <int kM, int kN>
+// Rounds accumulators (16 * kM, 8 * kN), as the left operand of the next product.
+template <typename Element, int kM, int kN>
 __device__ inline void round_to_operand(uint32_t (&a)[kM][kN / 2][4], const float (&c)[kM][kN][4]) {
 #pragma unroll
   for (int m = 0; m < kM; ++m) {
 #pragma unroll
     for (int k = 0; k < kN / 2; ++k) {
-      a[m][k][0] = pack(c[m][2 * k][0], c[m][2 * k][1]);
-      a[m][k][1] = pack(c[m][2 * k][2], c[m][2 * k][3]);
-      a[m][k][2] = pack(c[m][2 * k + 1][0], c[m][2 * k + 1][1]);
-      a[m][k][3] = pack(c[m][2 * k + 1][2], c[m][2 * k + 1][3]);
+      a[m][k][0] = pack<Element>(c[m][2 * k][0], c[m][2 * k][1]);
+      a[m][k][1] = pack<Element>(c[m][2 * k][2], c[m][2 * k][3]);
+      a[m][k][2] = pack<Element>(c[m][2 * k + 1][0], c[m][2 * k + 1][1]);
+      a[m][k][3] = pack<Element>(c[m][2 * k + 1][2], c[m][2 * k + 1][3]);
     }
   }
 }
@@ -198,12 +225,12 @@ __device__ inline void load_ends_of_queries(int (&ends)[kM][2], const Params& p,
   }
 }
 
-// Writes a warp's accumulators (16 * kM rows from `row` on) to global memory as bf16, through the
+// Writes a warp's accumulators (16 * kM rows from `row` on) to global memory, through the
 // warp's own rows of `tile`, so that whole rows leave in 16-byte pieces. No other warp may use
 // those rows meanwhile; `dst` is the tile's row 0.
-template <int D, int kM>
+template <int D, int kM, typename Element>
 __device__ inline void store_rows(const float (&acc)[kM][D / 8][4], const float (&row_scale)[kM][2],
-                                  Tile<D> tile, int row, __nv_bfloat16* dst, int64_t row_stride,
+                                  Tile<D> tile, int row, Element* dst, int64_t row_stride,
                                   int num_valid) {
   const int lane = threadIdx.x & 31;
   __syncwarp();
@@ -214,7 +241,7 @@ __device__ inline void store_rows(const float (&acc)[kM][D / 8][4], const float 
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const float s = row_scale[m][half];
-        const uint32_t value = pack(acc[m][n][2 * half] * s, acc[m][n][2 * half + 1] * s);
+        const uint32_t value = pack<Element>(acc[m][n][2 * half] * s, acc[m][n][2 * half + 1] * s);
         const int r = row + m * 16 + half * 8 + (lane >> 2);
         asm volatile("st.shared.b32 [%0], %1;" ::"r"(tile.at(r, n) + (lane & 3) * 4), "r"(value)
                      : "memory");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -133,11 +134,12 @@ __device__ inline float add_distance(float score, float slope, int distance) {
   return kAlibi ? fmaf(slope, static_cast<float>(distance), score) : score;
 }
 
-// There is one function per head size and direction, each in its own .cu: they compile slowly.
-template <int D>
-void forward_bf16(cudaStream_t stream, const Params& params, bool dropout);
-template <int D>
-void backward_bf16(cudaStream_t stream, const Params& params, bool dropout);
+// Element is __nv_bfloat16 or __half. There is one function per type, head size and direction, each in its
+// own file of instances/: they compile slowly.
+template <typename Element, int D>
+void forward_16bit(cudaStream_t stream, const Params& params, bool dropout);
+template <typename Element, int D>
+void backward_16bit(cudaStream_t stream, const Params& params, bool dropout);
 
 // The fp32 kernels take any of the head sizes.
 void forward_fp32(cudaStream_t stream, const Params& params, int64_t D, bool dropout);
@@ -146,7 +148,7 @@ void backward_fp32(cudaStream_t stream, const Params& params, int64_t D, bool dr
 // Draws dropout's bits into `kept`. Forward begins with it.
 void draw_kept(cudaStream_t stream, const Params& params);
 
-// Fills lse2 and delta; x is kBFloat16 or kFloat32.
+// Fills lse2 and delta.
 void backward_rows(cudaStream_t stream, const Params& params, DType x, int64_t D);
 
 // Checks the launch of the kernel of that name (memory_bound/check.h).

@@ -15,7 +15,7 @@ namespace weft::cuda::attention {
 
 // --- host side (wgmma.cu) ---
 
-// Returns a tensor map of a (B, T, num_rows, D) bf16 tensor, with boxes of 64 tokens of one row and
+// Returns a tensor map of a (B, T, num_rows, D) tensor of 16-bit numbers, with boxes of 64 tokens of one row and
 // one panel. Throws DeviceLost.
 CUtensorMap tensor_map(const void* data, int D, int num_rows, int T, int B);
 
@@ -157,35 +157,37 @@ __device__ inline void pin(float (&acc)[kN][4]) {
 #define WEFT_SUMS128 "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}"
 #define WEFT_TILES128(d) WEFT_TILES4(d, 0), WEFT_TILES4(d, 4), WEFT_TILES4(d, 8), WEFT_TILES4(d, 12)
 
+// `type` is bf16 or f16; %a and %b are the operands' descriptors, %p is whether to add to the sums.
+#define WEFT_MULTIPLY_ROWS(type, n, sums, tiles, a_idx, b_idx, p_idx) \
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %" p_idx ", 0; wgmma.mma_async.sync.aligned.m64n" n "k16.f32." type "." type " " sums \
+               ", %" a_idx ", %" b_idx ", p, 1, 1, 0, 0; }" : tiles : "l"(a), "l"(b), "r"(accumulate))
+#define WEFT_MULTIPLY_COLUMNS(type, n, sums, tiles, a_idxs, b_idx) \
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n" n "k16.f32." type "." type " " sums \
+               ", {" a_idxs "}, %" b_idx ", p, 1, 1, 1; }" : tiles : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
+
 // d (64, 8 * kN) = or += a (64, 16) * b (8 * kN, 16)^T, both in shared memory with the summed dimension contiguous.
-template <int kN>
+template <typename Element, int kN>
 __device__ inline void wgmma_rows(float (&d)[kN][4], uint64_t a, uint64_t b, int accumulate) {
-  if constexpr (kN == 8) {
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 " WEFT_SUMS64
-                 ", %32, %33, p, 1, 1, 0, 0; }" : WEFT_TILES64(d) : "l"(a), "l"(b), "r"(accumulate));
-  } else if constexpr (kN == 12) {
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %50, 0; wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16 " WEFT_SUMS96
-                 ", %48, %49, p, 1, 1, 0, 0; }" : WEFT_TILES96(d) : "l"(a), "l"(b), "r"(accumulate));
-  } else if constexpr (kN == 16) {
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %66, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " WEFT_SUMS128
-                 ", %64, %65, p, 1, 1, 0, 0; }" : WEFT_TILES128(d) : "l"(a), "l"(b), "r"(accumulate));
-  }
+  if constexpr (kN == 8 && kIsFp16<Element>) WEFT_MULTIPLY_ROWS("f16", "64", WEFT_SUMS64, WEFT_TILES64(d), "32", "33", "34");
+  if constexpr (kN == 8 && !kIsFp16<Element>) WEFT_MULTIPLY_ROWS("bf16", "64", WEFT_SUMS64, WEFT_TILES64(d), "32", "33", "34");
+  if constexpr (kN == 12 && kIsFp16<Element>) WEFT_MULTIPLY_ROWS("f16", "96", WEFT_SUMS96, WEFT_TILES96(d), "48", "49", "50");
+  if constexpr (kN == 12 && !kIsFp16<Element>) WEFT_MULTIPLY_ROWS("bf16", "96", WEFT_SUMS96, WEFT_TILES96(d), "48", "49", "50");
+  if constexpr (kN == 16 && kIsFp16<Element>) WEFT_MULTIPLY_ROWS("f16", "128", WEFT_SUMS128, WEFT_TILES128(d), "64", "65", "66");
+  if constexpr (kN == 16 && !kIsFp16<Element>) WEFT_MULTIPLY_ROWS("bf16", "128", WEFT_SUMS128, WEFT_TILES128(d), "64", "65", "66");
 }
 
 // d (64, 8 * kN) += a (64, 16) * b (16, 8 * kN): a in registers as mma.sync holds it, b in shared memory, rows contiguous.
-template <int kN>
+template <typename Element, int kN>
 __device__ inline void wgmma_columns(float (&d)[kN][4], const uint32_t (&a)[4], uint64_t b) {
-  if constexpr (kN == 8) {
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 " WEFT_SUMS64
-                 ", {%32,%33,%34,%35}, %36, p, 1, 1, 1; }" : WEFT_TILES64(d) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-  } else if constexpr (kN == 12) {
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16 " WEFT_SUMS96
-                 ", {%48,%49,%50,%51}, %52, p, 1, 1, 1; }" : WEFT_TILES96(d) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-  } else if constexpr (kN == 16) {
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " WEFT_SUMS128
-                 ", {%64,%65,%66,%67}, %68, p, 1, 1, 1; }" : WEFT_TILES128(d) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-  }
+  if constexpr (kN == 8 && kIsFp16<Element>) WEFT_MULTIPLY_COLUMNS("f16", "64", WEFT_SUMS64, WEFT_TILES64(d), "%32,%33,%34,%35", "36");
+  if constexpr (kN == 8 && !kIsFp16<Element>) WEFT_MULTIPLY_COLUMNS("bf16", "64", WEFT_SUMS64, WEFT_TILES64(d), "%32,%33,%34,%35", "36");
+  if constexpr (kN == 12 && kIsFp16<Element>) WEFT_MULTIPLY_COLUMNS("f16", "96", WEFT_SUMS96, WEFT_TILES96(d), "%48,%49,%50,%51", "52");
+  if constexpr (kN == 12 && !kIsFp16<Element>) WEFT_MULTIPLY_COLUMNS("bf16", "96", WEFT_SUMS96, WEFT_TILES96(d), "%48,%49,%50,%51", "52");
+  if constexpr (kN == 16 && kIsFp16<Element>) WEFT_MULTIPLY_COLUMNS("f16", "128", WEFT_SUMS128, WEFT_TILES128(d), "%64,%65,%66,%67", "68");
+  if constexpr (kN == 16 && !kIsFp16<Element>) WEFT_MULTIPLY_COLUMNS("bf16", "128", WEFT_SUMS128, WEFT_TILES128(d), "%64,%65,%66,%67", "68");
 }
+#undef WEFT_MULTIPLY_ROWS
+#undef WEFT_MULTIPLY_COLUMNS
 #undef WEFT_TILE
 #undef WEFT_TILES4
 #undef WEFT_SUMS64
@@ -197,21 +199,22 @@ __device__ inline void wgmma_columns(float (&d)[kN][4], const uint32_t (&a)[4], 
 // clang-format on
 
 // acc = A * B^T over D columns. This starts one group of operations, for which the caller waits.
-template <int D, int kRows>
+template <typename Element, int D, int kRows>
 __device__ inline void start_rows_product(float (&acc)[kRows / 8][4], PanelTile<D, 64> a,
                                           PanelTile<D, kRows> b) {
 #pragma unroll
-  for (int k = 0; k < D / 16; ++k) wgmma_rows(acc, a.rows_operand(k), b.rows_operand(k), k > 0);
+  for (int k = 0; k < D / 16; ++k)
+    wgmma_rows<Element>(acc, a.rows_operand(k), b.rows_operand(k), k > 0);
   wgmma_commit();
 }
 
 // acc += A * B over kRows rows, with A in registers.
-template <int D, int kRows>
+template <typename Element, int D, int kRows>
 __device__ inline void start_columns_product(float (&acc)[D / 8][4],
                                              const uint32_t (&a)[kRows / 16][4],
                                              PanelTile<D, kRows> b) {
 #pragma unroll
-  for (int k = 0; k < kRows / 16; ++k) wgmma_columns(acc, a[k], b.columns_operand(k));
+  for (int k = 0; k < kRows / 16; ++k) wgmma_columns<Element>(acc, a[k], b.columns_operand(k));
   wgmma_commit();
 }
 
@@ -295,8 +298,10 @@ __device__ inline uint32_t aligned_shared(const void* shared) {
 
 // kGroups warpgroups own 64 rows each; tiles of kStepRows rows of the other side stream through
 // kStages stages.
-template <int kHeadSize, int kNumGroups, int kStepRows, int kNumStages, int kMinBlocks>
+template <typename ElementType, int kHeadSize, int kNumGroups, int kStepRows, int kNumStages,
+          int kMinBlocks>
 struct HopperShape {
+  using Element = ElementType;
   static constexpr int D = kHeadSize;
   static constexpr int kGroups = kNumGroups;
   static constexpr int kThreads = 128 * kGroups;

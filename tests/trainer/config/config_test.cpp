@@ -99,10 +99,10 @@ TEST(Config, Fp16AndItsLossScaleAreChecked) {
   EXPECT_EQ(parsed.config.initial_loss_scale, 65536);
   EXPECT_EQ(parsed.config.hysteresis, 3);
   EXPECT_EQ(parsed.notes.size(), 2U);
+  for (const char* flags : {"--fp16 --device cuda", "--fp16 --dry-run --device-profile h200"})
+    EXPECT_THAT(parse_arguments(words(kGood + flags)).problems, IsEmpty()) << flags;
   for (const auto& [flags, problem] : {
            std::pair{"--fp16 --bf16", "--fp16 and --bf16 exclude each other"},
-           {"--fp16 --device cuda", "--fp16 trains on CPUs only: the kernels for GPUs"},
-           {"--fp16 --dry-run --device-profile h200", "have no float16; give --bf16"},
            {"--fp16 --loss-scale 0", "--loss-scale must be positive and at most 2^127 (got 0)"},
            {"--fp16 --initial-loss-scale inf", "--initial-loss-scale must be positive"},
            {"--fp16 --min-loss-scale 8 --initial-loss-scale 4",

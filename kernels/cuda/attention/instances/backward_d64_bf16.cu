@@ -1,0 +1,9 @@
+// Attention backward for head size 64 in bf16.
+#include "kernels/cuda/attention/hopper_backward.cuh"
+
+namespace weft::cuda::attention {
+
+template void backward_16bit<__nv_bfloat16, 64>(cudaStream_t stream, const Params& params,
+                                                bool dropout);
+
+}  // namespace weft::cuda::attention

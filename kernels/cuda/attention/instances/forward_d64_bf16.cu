@@ -1,0 +1,9 @@
+// Attention forward for head size 64 in bf16.
+#include "kernels/cuda/attention/hopper_forward.cuh"
+
+namespace weft::cuda::attention {
+
+template void forward_16bit<__nv_bfloat16, 64>(cudaStream_t stream, const Params& params,
+                                               bool dropout);
+
+}  // namespace weft::cuda::attention

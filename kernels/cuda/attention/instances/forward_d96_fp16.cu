@@ -1,0 +1,8 @@
+// Attention forward for head size 96 in fp16.
+#include "kernels/cuda/attention/hopper_forward.cuh"
+
+namespace weft::cuda::attention {
+
+template void forward_16bit<__half, 96>(cudaStream_t stream, const Params& params, bool dropout);
+
+}  // namespace weft::cuda::attention
