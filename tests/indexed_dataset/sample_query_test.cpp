@@ -125,7 +125,7 @@ TEST(SampleOrder, AFileThatAManifestDoesNotTellIsNotReadInItsPlace) {
                                        {"seed", 1},
                                        {"eval_iters", 0},
                                        {"eval_interval", 1}}}};
-  EXPECT_THAT([&] { sample_order_from(manifest); },
+  EXPECT_THAT([&] { sample_order_from(manifest).data.blends.of(Split::kTrain); },
               testing::ThrowsMessage<std::runtime_error>(testing::HasSubstr(
                   "it does not tell what /nowhere/list said when the run began")));
   manifest.erase("program");
