@@ -119,13 +119,19 @@ struct Heads {
   int64_t first = 0, total = 0;
 };
 
+// The head sizes that attention on CUDA takes: multiples of 8 up to the largest.
+constexpr int64_t kMaxCudaHeadSize = 160;
+constexpr bool cuda_takes_head_size(int64_t D) {
+  return D > 0 && D % 8 == 0 && D <= kMaxCudaHeadSize;
+}
+
 // Causal self-attention, never materialising the scores [Dao 2023, arXiv:2307.08691]:
 //   out = dropout(softmax(scale * q k^T + causal mask)) * v, per sample and head.
 // With document_bounds a query sees the keys of its own document alone, up to itself. With slopes
 // (ALiBi) its scores sink with the distance: scale * q k^T + slope * (key - query), per head; the
 // distance is that of the tokens in their sample. [Press et al. 2022, arXiv:2108.12409]
-// CUDA takes D = 64, 96 and 128. Dropout's elements are the bits of `kept` (kernels/dropout.h), and bit 0 of
-// sample b and head h is element
+// CUDA takes the D of cuda_takes_head_size(). Dropout's elements are the bits of `kept`
+// (kernels/dropout.h), and bit 0 of sample b and head h is element
 //   first_element + (b * total + first + h) * 32 * attention_mask_words(T);
 // first_element is a multiple of 128.
 struct Attention {

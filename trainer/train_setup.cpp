@@ -21,11 +21,11 @@ std::string algorithm_cache(const Config& config) {
 
 void check_gpu_attention(const Config& config) {
   const int64_t head_size = config.head_size();
-  if (head_size != 64 && head_size != 96 && head_size != 128) {
+  if (!cuda_takes_head_size(head_size)) {
     throw std::invalid_argument(fmt::format(
         "head size {} (--hidden-size {} / --num-attention-heads {}, or --kv-channels): "
-        "attention on the GPU takes 64, 96 or 128; change the heads, or give --device cpu",
-        head_size, config.hidden_size, config.num_attention_heads));
+        "attention on the GPU takes multiples of 8 up to {}; change the heads, or give --device cpu",
+        head_size, config.hidden_size, config.num_attention_heads, kMaxCudaHeadSize));
   }
 }
 

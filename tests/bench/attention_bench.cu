@@ -376,7 +376,7 @@ void time_case(const Case& c) {
 bool check_all() {
   bool good = true;
   for (const DType x : {DType::kBFloat16, DType::kFloat32}) {
-    for (const int D : {64, 96, 128}) {
+    for (const int D : {64, 80, 96, 128, 160}) {
       for (const int T : {1, 2, 31, 64, 65, 127, 128, 200, 257, 384, 515})
         good = check_case({x, 2, T, 3, D, 0}) && good;
       for (const int T : {3, 63, 64, 130, 256, 301}) {
@@ -419,7 +419,13 @@ void time_cases(int only) {
                         Case{kBf16, 8, 2048, 16, 128, 0},
                         Case{kBf16, 8, 2048, 16, 128, 0, 0, 0, true},
                         Case{kBf16, 8, 2048, 16, 128, 0.1F},
-                        Case{kBf16, 8, 2048, 16, 128, 0.1F, 0, 0, true}}) {
+                        Case{kBf16, 8, 2048, 16, 128, 0.1F, 0, 0, true},
+                        Case{kBf16, 8, 2048, 16, 80, 0},
+                        Case{kBf16, 8, 2048, 16, 80, 0.1F},
+                        Case{kBf16, 8, 2048, 16, 96, 0},
+                        Case{kBf16, 8, 2048, 16, 96, 0.1F},
+                        Case{kBf16, 8, 2048, 16, 160, 0},
+                        Case{kBf16, 8, 2048, 16, 160, 0.1F}}) {
     if (only < 0 || only == idx) time_case(c);
     ++idx;
   }

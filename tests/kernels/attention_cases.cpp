@@ -206,6 +206,22 @@ std::vector<Shape> shapes_with_documents(Sizes sizes) {
   return shapes;
 }
 
+// Heads that fill no tile of the kernels (kernels/cuda/attention/params.h): the smallest, those on either side of
+// the tile of 96 columns, and the largest; with all that attention has.
+std::vector<Shape> shapes_of_other_heads() {
+  constexpr bool kRandom = true, kSlopes = true;
+  std::vector<Shape> shapes;
+  for (const int64_t D : {8, 40, 72, 80, 88, 104, 112, 136, 160}) shapes.push_back({2, 65, 3, D});
+  for (const int64_t D : {80, 160}) {
+    shapes.insert(shapes.end(), {{1, 1, 1, D},
+                                 {1, 513, 2, D},
+                                 {2, 321, 2, D, {}, {90, kRandom}},
+                                 {1, 384, 2, D, {3, 5}, {}, kSlopes},
+                                 {2, 200, 2, D, {}, {50, kRandom}, kSlopes}});
+  }
+  return shapes;
+}
+
 }  // namespace
 
 void add_attention_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
@@ -220,6 +236,8 @@ void add_attention_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
                                {2, 33, 3, 128}, {1, 321, 1, 128}, {2, 130, 2, 64, {2, 6}}};
   for (const Shape& s : shapes_with_documents(sizes)) shapes.push_back(s);
   for (const Shape& s : shapes_with_slopes(sizes)) shapes.push_back(s);
+  if (sizes == Sizes::kDevice)
+    for (const Shape& s : shapes_of_other_heads()) shapes.push_back(s);
   for (const Shape& s : shapes) {
     for (const float p : {0.0F, 0.1F}) {
       cases.push_back(forward(x, s, p));

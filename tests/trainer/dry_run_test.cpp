@@ -64,9 +64,10 @@ TEST_F(Training, DryRunPlansForAGpuThatIsNotHere) {
   alibi.insert(alibi.end(), {"--position-embedding-type", "alibi"});
   EXPECT_EQ(run(arguments("run", 30, alibi)), 0) << output();
   Arguments odd = planned;
-  odd.insert(odd.end(), {"--kv-channels", "72"});
+  odd.insert(odd.end(), {"--kv-channels", "145"});
   EXPECT_EQ(run(arguments("run", 30, odd)), 2) << output();
-  EXPECT_THAT(output(), HasSubstr("attention on the GPU takes 64, 96 or 128; change the heads"));
+  EXPECT_THAT(output(),
+              HasSubstr("attention on the GPU takes multiples of 8 up to 160; change the heads"));
 }
 
 TEST_F(Training, DryRunPlansForRanksAndDataThatAreNotHere) {

@@ -25,9 +25,11 @@ void check_shape(const ModelShape& shape, DeviceKind device) {
                                 std::to_string(shape.max_positions) + ")");
   }
   const int64_t D = shape.head_size;
-  if (device == DeviceKind::kCuda && D != 64 && D != 96 && D != 128) {
+  if (device == DeviceKind::kCuda && !cuda_takes_head_size(D)) {
     throw std::invalid_argument("model: head size " + std::to_string(D) +
-                                " on CUDA: attention is built for 64, 96 and 128; "
+                                " on CUDA: attention takes multiples of 8 up to " +
+                                std::to_string(kMaxCudaHeadSize) +
+                                "; "
                                 "choose the number of heads accordingly, or --device cpu");
   }
   if (device == DeviceKind::kCuda && shape.rotary_size % 16 != 0) {

@@ -13,7 +13,7 @@ namespace attention {
 namespace {
 
 // Computes lse2 and delta with one warp per row; rows from T on get the padding's values.
-__global__ void attention_backward_rows_fp32_kernel(const Params p, int D) {
+__global__ void attention_backward_rows_fp32_kernel(const Params p) {
   const int64_t padded = padded_length(p.T);
   const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
   if (row >= padded * p.B * p.H) return;
@@ -27,11 +27,11 @@ __global__ void attention_backward_rows_fp32_kernel(const Params p, int D) {
     return;
   }
   const int64_t b = bh / p.H, h = bh % p.H;
-  const int64_t offset = ((b * p.T + t) * p.H + h) * D;
+  const int64_t offset = ((b * p.T + t) * p.H + h) * p.head_size;
   const float* out = static_cast<const float*>(p.out_in) + offset;
   const float* dout = static_cast<const float*>(p.dout) + offset;
   float sum = 0;
-  for (int d = lane; d < D; d += 32) sum += out[d] * dout[d];
+  for (int d = lane; d < p.head_size; d += 32) sum += out[d] * dout[d];
   for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, step);
   if (lane == 0) {
     p.lse2[row] = p.lse[bh * p.T + t] * kLog2E;
@@ -39,9 +39,8 @@ __global__ void attention_backward_rows_fp32_kernel(const Params p, int D) {
   }
 }
 
-// The same for 16 bits, with a row spread over 8 lanes of 16 bytes each, D / 64 times: this kernel is
-// bound by memory.
-template <typename Element, int D>
+// The same for 16 bits, with a row spread over 8 lanes of 16 bytes each: this kernel is bound by memory.
+template <typename Element>
 __global__ void attention_backward_rows_kernel(const Params p) {
   const int64_t padded = padded_length(p.T);
   const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 8;
@@ -49,11 +48,11 @@ __global__ void attention_backward_rows_kernel(const Params p) {
   const int64_t bh = row / padded, t = row % padded;
   const bool valid = bh < static_cast<int64_t>(p.B) * p.H && t < p.T;
   const int64_t b = bh / p.H, h = bh % p.H;
-  const int64_t offset = valid ? ((b * p.T + t) * p.H + h) * D : 0;
+  const int64_t offset = valid ? ((b * p.T + t) * p.H + h) * p.head_size : 0;
   const Element* out = static_cast<const Element*>(p.out_in) + offset;
   const Element* dout = static_cast<const Element*>(p.dout) + offset;
   float sum = 0;
-  for (int d = lane * 8; d < D; d += 64) {
+  for (int d = lane * 8; d < p.head_size; d += 64) {
     sum += dot<Element>(*reinterpret_cast<const uint4*>(out + d),
                         *reinterpret_cast<const uint4*>(dout + d));
   }
@@ -64,16 +63,11 @@ __global__ void attention_backward_rows_kernel(const Params p) {
   }
 }
 
-// Calls function(Element{}, std::integral_constant<int, D>{}) for a 16-bit type.
+// Calls function(Element{}) for a 16-bit type.
 template <typename Function>
-void choose_type_and_size(DType x, int64_t D, Function function) {
-  const auto choose_size = [&](auto element) {
-    if (D == 64) return function(element, std::integral_constant<int, 64>{});
-    if (D == 96) return function(element, std::integral_constant<int, 96>{});
-    function(element, std::integral_constant<int, 128>{});
-  };
-  if (x == DType::kFloat16) return choose_size(__half{});
-  choose_size(__nv_bfloat16{});
+void choose_element(DType x, Function function) {
+  if (x == DType::kFloat16) return function(__half{});
+  function(__nv_bfloat16{});
 }
 
 void require(bool condition, const std::string& what) {
@@ -83,9 +77,11 @@ void require(bool condition, const std::string& what) {
 Params checked_params(const Tensor& qkv, const Tensor& document_bounds, const Tensor& slopes,
                       const Heads& heads, float scale, const Dropout& dropout) {
   const int64_t B = qkv.shape(0), T = qkv.shape(1), H = qkv.shape(2), D = qkv.shape(4);
-  require(D == 64 || D == 96 || D == 128, "head size " + std::to_string(D) +
-                                              " is not supported on the GPU; choose hidden size "
-                                              "and heads for a head size of 64, 96 or 128");
+  require(cuda_takes_head_size(D),
+          "head size " + std::to_string(D) +
+              " is not supported on the GPU; choose hidden size and heads for a "
+              "multiple of 8 up to " +
+              std::to_string(kMaxCudaHeadSize));
   require(scale > 0, "the scale must be positive");
   // Grids are one-dimensional, and block indices have 32 bits.
   require(B * H * ((T + 31) / 32) <= std::numeric_limits<int32_t>::max() && T <= (1 << 24),
@@ -97,6 +93,7 @@ Params checked_params(const Tensor& qkv, const Tensor& document_bounds, const Te
   params.B = static_cast<int>(B);
   params.T = static_cast<int>(T);
   params.H = static_cast<int>(H);
+  params.head_size = static_cast<int>(D);
   params.first_head = static_cast<int>(heads.first);
   params.total_heads = static_cast<int>(heads.total > 0 ? heads.total : H);
   params.scale = scale;
@@ -121,14 +118,14 @@ void allow_shared_memory(const void* kernel, int num_bytes, const char* name) {
   cuda::allow_shared_memory(kernel, num_bytes, name);
 }
 
-void backward_rows(cudaStream_t stream, const Params& params, DType x, int64_t D) {
+void backward_rows(cudaStream_t stream, const Params& params, DType x) {
   const int64_t num_rows = padded_length(params.T) * params.B * params.H;
   if (x == DType::kFloat32) {
     attention_backward_rows_fp32_kernel<<<static_cast<unsigned>((num_rows + 7) / 8), 256, 0,
-                                          stream>>>(params, static_cast<int>(D));
+                                          stream>>>(params);
   } else {
-    choose_type_and_size(x, D, [&](auto element, auto size) {
-      attention_backward_rows_kernel<decltype(element), size()>
+    choose_element(x, [&](auto element) {
+      attention_backward_rows_kernel<decltype(element)>
           <<<static_cast<unsigned>((num_rows + 31) / 32), 256, 0, stream>>>(params);
     });
   }
@@ -149,12 +146,13 @@ void attention_forward(cudaStream_t stream, const Attention& args) {
   params.kept = args.kept.as<uint32_t>();
   const bool drop = args.dropout.p > 0;
   if (drop) attention::draw_kept(stream, params);
-  const int64_t D = args.qkv.shape(4);
   if (args.qkv.dtype() == DType::kFloat32) {
-    attention::forward_fp32(stream, params, D, drop);
+    attention::forward_fp32(stream, params, drop);
   } else {
-    attention::choose_type_and_size(args.qkv.dtype(), D, [&](auto element, auto size) {
-      attention::forward_16bit<decltype(element), size()>(stream, params, drop);
+    attention::choose_element(args.qkv.dtype(), [&](auto element) {
+      attention::choose_tile(params.head_size, [&](auto columns, auto padded) {
+        attention::forward_16bit<decltype(element), columns(), padded()>(stream, params, drop);
+      });
     });
   }
 }
@@ -172,13 +170,14 @@ void attention_backward(cudaStream_t stream, const AttentionBackward& args, void
   params.delta =
       params.lse2 + static_cast<int64_t>(params.B) * params.H * attention::padded_length(params.T);
   const bool drop = args.dropout_p > 0;
-  const int64_t D = args.qkv.shape(4);
   if (args.qkv.dtype() == DType::kFloat32) {
-    attention::backward_rows(stream, params, args.qkv.dtype(), D);
-    attention::backward_fp32(stream, params, D, drop);
+    attention::backward_rows(stream, params, args.qkv.dtype());
+    attention::backward_fp32(stream, params, drop);
   } else {
-    attention::choose_type_and_size(args.qkv.dtype(), D, [&](auto element, auto size) {
-      attention::backward_16bit<decltype(element), size()>(stream, params, drop);
+    attention::choose_element(args.qkv.dtype(), [&](auto element) {
+      attention::choose_tile(params.head_size, [&](auto columns, auto padded) {
+        attention::backward_16bit<decltype(element), columns(), padded()>(stream, params, drop);
+      });
     });
   }
 }

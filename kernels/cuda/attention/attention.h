@@ -1,7 +1,7 @@
 // Causal self-attention on the GPU, never materialising the scores [Dao 2023, arXiv:2307.08691].
 //
-// The arguments are those of kernels/backend.h, all 16-byte aligned. D is 64, 96 or 128; anything
-// else throws std::invalid_argument.
+// The arguments are those of kernels/backend.h, all 16-byte aligned. A D that is no multiple of 8 up
+// to 160 throws std::invalid_argument; 64, 96 and 128 are fastest.
 //
 // bf16 and fp16 run on the tensor cores with fp32 sums and softmax; fp32 is plain fp32 arithmetic, meant
 // for exactness, not speed. Everything is enqueued on `stream`. Equal calls give equal bits: no sum

@@ -21,6 +21,7 @@ template <typename ElementType, int kHeadSize, int kMTiles, int kNumWarps, int k
 struct BackwardShape {
   using Element = ElementType;
   static constexpr int D = kHeadSize;
+  static constexpr bool kPadded = false;
   static constexpr int kM = kMTiles;
   static constexpr int kWarpRows = 16 * kM;
   static constexpr int kThreads = 32 * kNumWarps;
@@ -40,21 +41,24 @@ __device__ inline float score_gradient(float dp, const DropoutArgs& dropout, flo
 }
 
 // The place of a (batch, head) in the tensors.
-template <typename Element, int D>
+template <class Shape>
 struct HeadView {
+  using Element = typename Shape::Element;
+  int size;  // of the head
   int64_t token_stride, out_stride;
   const Element *q, *dout;
   Element* dq;
   const float *lse2, *delta;
 
   __device__ HeadView(const Params& p, int bh) {
+    size = head_size_of<Shape>(p);
     const int64_t b = bh / p.H, h = bh % p.H;
-    token_stride = static_cast<int64_t>(3) * p.H * D;
-    out_stride = static_cast<int64_t>(p.H) * D;
-    const int64_t offset = b * p.T * token_stride + h * 3 * D;
+    token_stride = static_cast<int64_t>(3) * p.H * size;
+    out_stride = static_cast<int64_t>(p.H) * size;
+    const int64_t offset = b * p.T * token_stride + h * 3 * size;
     q = static_cast<const Element*>(p.qkv) + offset;
     dq = static_cast<Element*>(p.dqkv) + offset;
-    dout = static_cast<const Element*>(p.dout) + b * p.T * out_stride + h * D;
+    dout = static_cast<const Element*>(p.dout) + b * p.T * out_stride + h * size;
     lse2 = p.lse2 + bh * padded_length(p.T);
     delta = p.delta + bh * padded_length(p.T);
   }
@@ -75,18 +79,21 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
 
   const int num_tiles = (p.T + Shape::kOwned - 1) / Shape::kOwned;
   const BlockPlace place = block_order(p, num_tiles);
-  const HeadView<Element, D> head(p, place.bh);
+  const HeadView<Shape> head(p, place.bh);
   const int first_query = (num_tiles - 1 - place.tile) * Shape::kOwned;
   const auto load_keys = [&](int j) {
-    const Element* k = head.q + D + static_cast<int64_t>(j) * Shape::kStep * head.token_stride;
+    const Element* k =
+        head.q + head.size + static_cast<int64_t>(j) * Shape::kStep * head.token_stride;
     const int num_valid = p.T - j * Shape::kStep;
-    k_tile(j).template load<Shape::kStep, Shape::kThreads>(k, head.token_stride, num_valid);
-    v_tile(j).template load<Shape::kStep, Shape::kThreads>(k + D, head.token_stride, num_valid);
+    k_tile(j).template load<Shape::kStep, Shape::kThreads, Shape::kPadded>(k, head.token_stride,
+                                                                           num_valid, head.size);
+    v_tile(j).template load<Shape::kStep, Shape::kThreads, Shape::kPadded>(
+        k + head.size, head.token_stride, num_valid, head.size);
   };
-  q_tile.template load<Shape::kOwned, Shape::kThreads>(head.q + first_query * head.token_stride,
-                                                       head.token_stride, p.T - first_query);
-  dout_tile.template load<Shape::kOwned, Shape::kThreads>(head.dout + first_query * head.out_stride,
-                                                          head.out_stride, p.T - first_query);
+  q_tile.template load<Shape::kOwned, Shape::kThreads, Shape::kPadded>(
+      head.q + first_query * head.token_stride, head.token_stride, p.T - first_query, head.size);
+  dout_tile.template load<Shape::kOwned, Shape::kThreads, Shape::kPadded>(
+      head.dout + first_query * head.out_stride, head.out_stride, p.T - first_query, head.size);
   const int b = place.bh / p.H;
   const int first_step = kDocuments ? first_key_of(p, b, first_query) / Shape::kStep : 0;
   load_keys(first_step);
@@ -168,8 +175,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   float row_scale[kM][2];
 #pragma unroll
   for (int m = 0; m < kM; ++m) row_scale[m][0] = row_scale[m][1] = p.scale;
-  store_rows<D, kM>(dq, row_scale, q_tile, warp_row, head.dq + first_query * head.token_stride,
-                    head.token_stride, p.T - first_query);
+  store_rows<Shape::kPadded, D, kM>(dq, row_scale, q_tile, warp_row,
+                                    head.dq + first_query * head.token_stride, head.token_stride,
+                                    p.T - first_query, head.size);
 }
 
 template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
@@ -188,14 +196,14 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
 
   const int num_tiles = (p.T + Shape::kOwned - 1) / Shape::kOwned;
   const BlockPlace place = block_order(p, num_tiles);
-  const HeadView<Element, D> head(p, place.bh);
+  const HeadView<Shape> head(p, place.bh);
   const int first_key = place.tile * Shape::kOwned;
   const auto load_queries = [&](int j) {
     const int query = j * Shape::kStep, num_valid = p.T - query;
-    q_tile(j).template load<Shape::kStep, Shape::kThreads>(head.q + query * head.token_stride,
-                                                           head.token_stride, num_valid);
-    dout_tile(j).template load<Shape::kStep, Shape::kThreads>(head.dout + query * head.out_stride,
-                                                              head.out_stride, num_valid);
+    q_tile(j).template load<Shape::kStep, Shape::kThreads, Shape::kPadded>(
+        head.q + query * head.token_stride, head.token_stride, num_valid, head.size);
+    dout_tile(j).template load<Shape::kStep, Shape::kThreads, Shape::kPadded>(
+        head.dout + query * head.out_stride, head.out_stride, num_valid, head.size);
     const int i = static_cast<int>(threadIdx.x) * 4;
     if (i < 2 * Shape::kStep) {
       const float* src = i < Shape::kStep ? head.lse2 + i : head.delta + (i - Shape::kStep);
@@ -207,9 +215,11 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const int end_of_queries =
       kDocuments ? end_of_queries_of(p, b, first_key + Shape::kOwned - 1) : p.T;
   const int num_steps = (end_of_queries + Shape::kStep - 1) / Shape::kStep;
-  const Element* k = head.q + D + first_key * head.token_stride;
-  k_tile.template load<Shape::kOwned, Shape::kThreads>(k, head.token_stride, p.T - first_key);
-  v_tile.template load<Shape::kOwned, Shape::kThreads>(k + D, head.token_stride, p.T - first_key);
+  const Element* k = head.q + head.size + first_key * head.token_stride;
+  k_tile.template load<Shape::kOwned, Shape::kThreads, Shape::kPadded>(k, head.token_stride,
+                                                                       p.T - first_key, head.size);
+  v_tile.template load<Shape::kOwned, Shape::kThreads, Shape::kPadded>(
+      k + head.size, head.token_stride, p.T - first_key, head.size);
   load_queries(first_step);
   commit_copies();
 
@@ -293,10 +303,11 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     row_scale[m][0] = row_scale[m][1] = p.scale;
     keep_scale[m][0] = keep_scale[m][1] = p.dropout.keep_scale;
   }
-  Element* dk_out = head.dq + D + first_key * head.token_stride;
-  store_rows<D, kM>(dk, row_scale, k_tile, warp_row, dk_out, head.token_stride, p.T - first_key);
-  store_rows<D, kM>(dv, keep_scale, v_tile, warp_row, dk_out + D, head.token_stride,
-                    p.T - first_key);
+  Element* dk_out = head.dq + head.size + first_key * head.token_stride;
+  store_rows<Shape::kPadded, D, kM>(dk, row_scale, k_tile, warp_row, dk_out, head.token_stride,
+                                    p.T - first_key, head.size);
+  store_rows<Shape::kPadded, D, kM>(dv, keep_scale, v_tile, warp_row, dk_out + head.size,
+                                    head.token_stride, p.T - first_key, head.size);
 }
 
 template <class Shape>
@@ -311,7 +322,7 @@ void launch_backward_part(cudaStream_t stream, const Params& p, void (*kernel)(P
 template <class QueryShape, class KeyShape, bool kDropout, bool kDocuments, bool kAlibi>
 void launch_backward(cudaStream_t stream, const Params& p) {
   constexpr bool kFp16 = kIsFp16<typename QueryShape::Element>;
-  backward_rows(stream, p, kFp16 ? DType::kFloat16 : DType::kBFloat16, QueryShape::D);
+  backward_rows(stream, p, kFp16 ? DType::kFloat16 : DType::kBFloat16);
   launch_backward_part<KeyShape>(
       stream, p, attention_backward_key_kernel<KeyShape, kDropout, kDocuments, kAlibi>,
       "attention_backward_key_kernel");

@@ -17,6 +17,7 @@ template <typename ElementType, int kHeadSize, int kMTiles, int kNumWarps, int k
 struct ForwardShape {
   using Element = ElementType;
   static constexpr int D = kHeadSize;
+  static constexpr bool kPadded = false;
   static constexpr int kM = kMTiles;  // 16-row tiles per warp
   static constexpr int kWarpRows = 16 * kM;
   static constexpr int kThreads = 32 * kNumWarps;
@@ -120,21 +121,25 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const BlockPlace place = block_order(p, num_tiles);
   const int b = place.bh / p.H, h = place.bh % p.H;
   const int first_query = (num_tiles - 1 - place.tile) * Shape::kQueries;
-  const int64_t token_stride = static_cast<int64_t>(3) * p.H * D;
+  const int head_size = head_size_of<Shape>(p);
+  const int64_t token_stride = static_cast<int64_t>(3) * p.H * head_size;
   const Element* q = static_cast<const Element*>(p.qkv) +
-                     static_cast<int64_t>(b) * p.T * token_stride + static_cast<int64_t>(h) * 3 * D;
+                     static_cast<int64_t>(b) * p.T * token_stride +
+                     static_cast<int64_t>(h) * 3 * head_size;
   const auto load_keys = [&](int j) {
-    const Element* k = q + D + static_cast<int64_t>(j) * Shape::kKeys * token_stride;
+    const Element* k = q + head_size + static_cast<int64_t>(j) * Shape::kKeys * token_stride;
     const int num_valid = p.T - j * Shape::kKeys;
-    k_tile(j).template load<Shape::kKeys, Shape::kThreads>(k, token_stride, num_valid);
-    v_tile(j).template load<Shape::kKeys, Shape::kThreads>(k + D, token_stride, num_valid);
+    k_tile(j).template load<Shape::kKeys, Shape::kThreads, Shape::kPadded>(k, token_stride,
+                                                                           num_valid, head_size);
+    v_tile(j).template load<Shape::kKeys, Shape::kThreads, Shape::kPadded>(
+        k + head_size, token_stride, num_valid, head_size);
   };
 
   const int last_query = min(first_query + Shape::kQueries, p.T) - 1;
   const int num_steps = last_query / Shape::kKeys + 1;
   const int first_step = kDocuments ? first_key_of(p, b, first_query) / Shape::kKeys : 0;
-  q_tile.template load<Shape::kQueries, Shape::kThreads>(q + first_query * token_stride,
-                                                         token_stride, p.T - first_query);
+  q_tile.template load<Shape::kQueries, Shape::kThreads, Shape::kPadded>(
+      q + first_query * token_stride, token_stride, p.T - first_query, head_size);
   load_keys(first_step);
   commit_copies();
 
@@ -209,11 +214,12 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
       }
     }
   }
-  const int64_t out_stride = static_cast<int64_t>(p.H) * D;
+  const int64_t out_stride = static_cast<int64_t>(p.H) * head_size;
   Element* out = static_cast<Element*>(p.out) +
                  (static_cast<int64_t>(b) * p.T + first_query) * out_stride +
-                 static_cast<int64_t>(h) * D;
-  store_rows<D, kM>(acc, inverse, q_tile, warp_row, out, out_stride, p.T - first_query);
+                 static_cast<int64_t>(h) * head_size;
+  store_rows<Shape::kPadded, D, kM>(acc, inverse, q_tile, warp_row, out, out_stride,
+                                    p.T - first_query, head_size);
 }
 
 template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>

@@ -18,13 +18,23 @@ constexpr int kThreads = 32 * kWarps;
 template <int D>
 using Rows = float[32][D + 4];
 
+// Tiles of this size serve all heads that fill none of the others; the rest of a row is zero.
+constexpr int kPaddedColumns = kMaxCudaHeadSize;
 template <int D>
-__device__ void load_rows(Rows<D>& tile, const float* src, int64_t row_stride, int num_valid) {
+__device__ bool is_column(int d, int head_size) {
+  return D != kPaddedColumns || d < head_size;
+}
+
+template <int D>
+__device__ void load_rows(Rows<D>& tile, const float* src, int64_t row_stride, int num_valid,
+                          int head_size) {
   for (int i = threadIdx.x; i < 32 * (D / 4); i += kThreads) {
     const int row = i / (D / 4), d = i % (D / 4) * 4;
     const float4 zero = {0, 0, 0, 0};
     *reinterpret_cast<float4*>(&tile[row][d]) =
-        row < num_valid ? *reinterpret_cast<const float4*>(src + row * row_stride + d) : zero;
+        row < num_valid && is_column<D>(d, head_size)
+            ? *reinterpret_cast<const float4*>(src + row * row_stride + d)
+            : zero;
   }
 }
 
@@ -65,22 +75,28 @@ __device__ void add_weighted_rows(float (&acc)[kRows][D / 32], const float (&wei
 }
 
 template <int D>
-__device__ void store_row(float* dst, const float (&acc)[D / 32], float factor) {
+__device__ void store_row(float* dst, const float (&acc)[D / 32], float factor, int head_size) {
 #pragma unroll
-  for (int c = 0; c < D / 32; ++c) dst[32 * c + (threadIdx.x & 31)] = acc[c] * factor;
+  for (int c = 0; c < D / 32; ++c) {
+    const int d = 32 * c + (threadIdx.x & 31);
+    if (is_column<D>(d, head_size)) dst[d] = acc[c] * factor;
+  }
 }
 
+template <int D>
 struct HeadPlace {
   int64_t token_stride, out_stride, qkv, out, element,
-      bh;  // strides, and offsets of the head's token 0
-  int b;
+      bh;       // strides, and offsets of the head's token 0
+  int b, size;  // of the batch, of the head
 
-  __device__ HeadPlace(const Params& p, int D)
-      : bh(blockIdx.y), b(static_cast<int>(blockIdx.y) / p.H) {
-    token_stride = static_cast<int64_t>(3) * p.H * D;
-    out_stride = static_cast<int64_t>(p.H) * D;
-    qkv = bh / p.H * p.T * token_stride + bh % p.H * 3 * D;
-    out = bh / p.H * p.T * out_stride + bh % p.H * D;
+  __device__ HeadPlace(const Params& p)
+      : bh(blockIdx.y),
+        b(static_cast<int>(blockIdx.y) / p.H),
+        size(D == kPaddedColumns ? p.head_size : D) {
+    token_stride = static_cast<int64_t>(3) * p.H * size;
+    out_stride = static_cast<int64_t>(p.H) * size;
+    qkv = bh / p.H * p.T * token_stride + bh % p.H * 3 * size;
+    out = bh / p.H * p.T * out_stride + bh % p.H * size;
   }
 
   template <bool kAlibi>
@@ -104,7 +120,7 @@ __device__ int first_tile(const Params& p, int b, int first_query) {
 }
 
 // Returns keep_scale where the probability is kept, else 0.
-__device__ inline float keep(const Params& p, const HeadPlace& head, int query, int key) {
+__device__ inline float keep(const Params& p, const auto& head, int query, int key) {
   if (query >= p.T || key > query) return 0.0F;
   const uint32_t word =
       p.kept[head.bh * attention_mask_words(p.T) + attention_mask_word(query, key)];
@@ -117,13 +133,14 @@ __global__ void __launch_bounds__(kThreads) attention_forward_fp32_kernel(const 
   extern __shared__ float dynamic[];
   auto& k_rows = *reinterpret_cast<Rows<D>*>(dynamic);
   auto& v_rows = *reinterpret_cast<Rows<D>*>(dynamic + sizeof(Rows<D>) / 4);
-  const HeadPlace head(p, D);
+  const HeadPlace<D> head(p);
   const float* q = static_cast<const float*>(p.qkv) + head.qkv;
   const int first_query = blockIdx.x * kOwned, lane = threadIdx.x & 31;
   const int row = threadIdx.x / 32 * kRows;
-  load_rows<D>(q_rows, q + first_query * head.token_stride, head.token_stride, p.T - first_query);
+  load_rows<D>(q_rows, q + first_query * head.token_stride, head.token_stride, p.T - first_query,
+               head.size);
 
-  const float slope = head.slope<kAlibi>(p);
+  const float slope = head.template slope<kAlibi>(p);
   float acc[kRows][D / 32] = {}, max[kRows], sum[kRows] = {};
   for (int r = 0; r < kRows; ++r) max[r] = -INFINITY;
   int first_keys[kRows];
@@ -131,8 +148,10 @@ __global__ void __launch_bounds__(kThreads) attention_forward_fp32_kernel(const 
   for (int key0 = first_tile<kDocuments>(p, head.b, first_query);
        key0 < min(first_query + kOwned, p.T); key0 += 32) {
     __syncthreads();
-    load_rows<D>(k_rows, q + D + key0 * head.token_stride, head.token_stride, p.T - key0);
-    load_rows<D>(v_rows, q + 2 * D + key0 * head.token_stride, head.token_stride, p.T - key0);
+    load_rows<D>(k_rows, q + head.size + key0 * head.token_stride, head.token_stride, p.T - key0,
+                 head.size);
+    load_rows<D>(v_rows, q + 2 * head.size + key0 * head.token_stride, head.token_stride,
+                 p.T - key0, head.size);
     __syncthreads();
     float s[kRows];
     dot_rows<D>(s, q_rows, row, k_rows);
@@ -162,7 +181,7 @@ __global__ void __launch_bounds__(kThreads) attention_forward_fp32_kernel(const 
     for (int i = 16; i > 0; i /= 2) sum[r] += __shfl_xor_sync(0xFFFFFFFFu, sum[r], i);
     if (query >= p.T) continue;
     store_row<D>(static_cast<float*>(p.out) + head.out + query * head.out_stride, acc[r],
-                 1.0F / sum[r]);
+                 1.0F / sum[r], head.size);
     if (lane == 0) p.lse[head.bh * p.T + query] = max[r] + logf(sum[r]);
   }
 }
@@ -178,26 +197,29 @@ __global__ void __launch_bounds__(kThreads) attention_backward_query_fp32_kernel
   extern __shared__ float dynamic[];
   auto* tiles = reinterpret_cast<Rows<D>*>(dynamic);
   Rows<D>&q_rows = tiles[0], &dout_rows = tiles[1], &k_rows = tiles[2], &v_rows = tiles[3];
-  const HeadPlace head(p, D);
+  const HeadPlace<D> head(p);
   const float* q = static_cast<const float*>(p.qkv) + head.qkv;
   const int first_query = blockIdx.x * kOwned, lane = threadIdx.x & 31;
   const int row = threadIdx.x / 32 * kRows;
-  load_rows<D>(q_rows, q + first_query * head.token_stride, head.token_stride, p.T - first_query);
+  load_rows<D>(q_rows, q + first_query * head.token_stride, head.token_stride, p.T - first_query,
+               head.size);
   load_rows<D>(dout_rows,
                static_cast<const float*>(p.dout) + head.out + first_query * head.out_stride,
-               head.out_stride, p.T - first_query);
+               head.out_stride, p.T - first_query, head.size);
   const float* lse2 = p.lse2 + head.bh * padded_length(p.T) + first_query + row;
   const float* delta = p.delta + head.bh * padded_length(p.T) + first_query + row;
 
-  const float slope = head.slope<kAlibi>(p);
+  const float slope = head.template slope<kAlibi>(p);
   float dq[kRows][D / 32] = {};
   int first_keys[kRows];
   load_first_keys<kDocuments>(first_keys, p, head.b, first_query + row);
   for (int key0 = first_tile<kDocuments>(p, head.b, first_query);
        key0 < min(first_query + kOwned, p.T); key0 += 32) {
     __syncthreads();
-    load_rows<D>(k_rows, q + D + key0 * head.token_stride, head.token_stride, p.T - key0);
-    load_rows<D>(v_rows, q + 2 * D + key0 * head.token_stride, head.token_stride, p.T - key0);
+    load_rows<D>(k_rows, q + head.size + key0 * head.token_stride, head.token_stride, p.T - key0,
+                 head.size);
+    load_rows<D>(v_rows, q + 2 * head.size + key0 * head.token_stride, head.token_stride,
+                 p.T - key0, head.size);
     __syncthreads();
     float s[kRows], dp[kRows];
     dot_rows<D>(s, q_rows, row, k_rows);
@@ -216,7 +238,7 @@ __global__ void __launch_bounds__(kThreads) attention_backward_query_fp32_kernel
   float* out = static_cast<float*>(p.dqkv) + head.qkv;
   for (int r = 0; r < kRows; ++r) {
     const int query = first_query + row + r;
-    if (query < p.T) store_row<D>(out + query * head.token_stride, dq[r], p.scale);
+    if (query < p.T) store_row<D>(out + query * head.token_stride, dq[r], p.scale, head.size);
   }
 }
 
@@ -225,16 +247,16 @@ __global__ void __launch_bounds__(kThreads) attention_backward_key_fp32_kernel(c
   extern __shared__ float dynamic[];
   auto* tiles = reinterpret_cast<Rows<D>*>(dynamic);
   Rows<D>&k_rows = tiles[0], &v_rows = tiles[1], &q_rows = tiles[2], &dout_rows = tiles[3];
-  const HeadPlace head(p, D);
+  const HeadPlace<D> head(p);
   const float* q = static_cast<const float*>(p.qkv) + head.qkv;
   const float* dout = static_cast<const float*>(p.dout) + head.out;
   const int first_key = blockIdx.x * kOwned, lane = threadIdx.x & 31;
   const int row = threadIdx.x / 32 * kRows;
-  const float* k = q + D + first_key * head.token_stride;
-  load_rows<D>(k_rows, k, head.token_stride, p.T - first_key);
-  load_rows<D>(v_rows, k + D, head.token_stride, p.T - first_key);
+  const float* k = q + head.size + first_key * head.token_stride;
+  load_rows<D>(k_rows, k, head.token_stride, p.T - first_key, head.size);
+  load_rows<D>(v_rows, k + head.size, head.token_stride, p.T - first_key, head.size);
 
-  const float slope = head.slope<kAlibi>(p);
+  const float slope = head.template slope<kAlibi>(p);
   float dk[kRows][D / 32] = {}, dv[kRows][D / 32] = {};
   int ends[kRows];  // of the queries that see each key
 #pragma unroll
@@ -243,8 +265,10 @@ __global__ void __launch_bounds__(kThreads) attention_backward_key_fp32_kernel(c
   const int end = kDocuments ? end_of_queries_of(p, head.b, first_key + kOwned - 1) : p.T;
   for (int query0 = first_key; query0 < end; query0 += 32) {
     __syncthreads();
-    load_rows<D>(q_rows, q + query0 * head.token_stride, head.token_stride, p.T - query0);
-    load_rows<D>(dout_rows, dout + query0 * head.out_stride, head.out_stride, p.T - query0);
+    load_rows<D>(q_rows, q + query0 * head.token_stride, head.token_stride, p.T - query0,
+                 head.size);
+    load_rows<D>(dout_rows, dout + query0 * head.out_stride, head.out_stride, p.T - query0,
+                 head.size);
     __syncthreads();
     const int query = query0 + lane;
     const float lse2 = p.lse2[head.bh * padded_length(p.T) + query];
@@ -269,12 +293,12 @@ __global__ void __launch_bounds__(kThreads) attention_backward_key_fp32_kernel(c
     add_weighted_rows<D>(dv, s, dout_rows);
     add_weighted_rows<D>(dk, dp, q_rows);
   }
-  float* out = static_cast<float*>(p.dqkv) + head.qkv + D;
+  float* out = static_cast<float*>(p.dqkv) + head.qkv + head.size;
   for (int r = 0; r < kRows; ++r) {
     const int key = first_key + row + r;
     if (key >= p.T) continue;
-    store_row<D>(out + key * head.token_stride, dk[r], p.scale);
-    store_row<D>(out + D + key * head.token_stride, dv[r], 1.0F);
+    store_row<D>(out + key * head.token_stride, dk[r], p.scale, head.size);
+    store_row<D>(out + head.size + key * head.token_stride, dv[r], 1.0F, head.size);
   }
 }
 
@@ -308,14 +332,16 @@ void forward(cudaStream_t stream, const Params& p, bool dropout) {
 
 }  // namespace
 
-void forward_fp32(cudaStream_t stream, const Params& params, int64_t D, bool dropout) {
-  const auto run = D == 64 ? forward<64> : D == 96 ? forward<96> : forward<128>;
-  run(stream, params, dropout);
+void forward_fp32(cudaStream_t stream, const Params& params, bool dropout) {
+  choose_tile(params.head_size, [&](auto columns, auto padded) {
+    forward<padded() ? kPaddedColumns : columns()>(stream, params, dropout);
+  });
 }
 
-void backward_fp32(cudaStream_t stream, const Params& params, int64_t D, bool dropout) {
-  const auto run = D == 64 ? backward<64> : D == 96 ? backward<96> : backward<128>;
-  run(stream, params, dropout);
+void backward_fp32(cudaStream_t stream, const Params& params, bool dropout) {
+  choose_tile(params.head_size, [&](auto columns, auto padded) {
+    backward<padded() ? kPaddedColumns : columns()>(stream, params, dropout);
+  });
 }
 
 }  // namespace weft::cuda::attention

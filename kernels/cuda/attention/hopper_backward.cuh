@@ -14,20 +14,23 @@ namespace weft::cuda::attention {
 
 // Computes lse2 and delta of one query with the four lanes of its row, and stores them for the key
 // kernel, which runs later.
-template <typename Element, int D>
+template <class Shape>
 __device__ inline void row_values(float& lse2, float& delta, const Params& p, int bh, int query) {
-  const int part = threadIdx.x & 3;
+  using Element = typename Shape::Element;
+  const int part = threadIdx.x & 3, head_size = head_size_of<Shape>(p);
   const bool valid = query < p.T;
   delta = 0;
   if (valid) {
     const int64_t token = static_cast<int64_t>(bh / p.H) * p.T + query;
-    const int64_t offset = (token * p.H + bh % p.H) * D;
+    const int64_t offset = (token * p.H + bh % p.H) * head_size;
     const uint4* out =
         reinterpret_cast<const uint4*>(static_cast<const Element*>(p.out_in) + offset);
     const uint4* dout =
         reinterpret_cast<const uint4*>(static_cast<const Element*>(p.dout) + offset);
 #pragma unroll
-    for (int i = 0; i < D / 32; ++i) delta += dot<Element>(out[4 * i + part], dout[4 * i + part]);
+    for (int i = part; i < Shape::D / 8; i += 4) {
+      if (!Shape::kPadded || i * 8 < head_size) delta += dot<Element>(out[i], dout[i]);
+    }
   }
   delta += __shfl_xor_sync(0xFFFFFFFFu, delta, 1);
   delta += __shfl_xor_sync(0xFFFFFFFFu, delta, 2);
@@ -100,8 +103,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   float lse2[2], delta[2];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    row_values<Element, D>(lse2[half], delta[half], p, place.bh,
-                           group_query + warp_row + half * 8 + (lane >> 2));
+    row_values<Shape>(lse2[half], delta[half], p, place.bh,
+                      group_query + warp_row + half * 8 + (lane >> 2));
   }
   int first_keys[1][2];
   [[maybe_unused]] int warp_last_begin = 0;  // of the document of the warp's last query
@@ -184,10 +187,11 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   ring.pass(num_active, num_steps, num_steps, load_keys);
   // After this barrier no thread reads the group's own tiles; the results take their place.
   sync_warpgroup();
-  const HeadView<Element, D> head(p, place.bh);
+  const HeadView<Shape> head(p, place.bh);
   const float row_scale[1][2] = {{p.scale, p.scale}};
-  store_rows<D, 1>(dq, row_scale, Tile<D>{q_tile.base}, warp_row,
-                   head.dq + group_query * head.token_stride, head.token_stride, p.T - group_query);
+  store_rows<Shape::kPadded, D, 1>(dq, row_scale, Tile<D>{q_tile.base}, warp_row,
+                                   head.dq + group_query * head.token_stride, head.token_stride,
+                                   p.T - group_query, head.size);
 #endif
 }
 
@@ -224,7 +228,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
 
   const int num_tiles = (p.T + Shape::kOwned - 1) / Shape::kOwned;
   const BlockPlace place = block_order(p, num_tiles);
-  const HeadView<Element, D> head(p, place.bh);
+  const HeadView<Shape> head(p, place.bh);
   const int b = place.bh / p.H, h = place.bh % p.H;
   const int first_key = place.tile * Shape::kOwned;
   const int skipped = first_key / kStep;
@@ -374,11 +378,12 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   sync_warpgroup();
   const float row_scale[1][2] = {{p.scale, p.scale}};
   const float keep_scale[1][2] = {{p.dropout.keep_scale, p.dropout.keep_scale}};
-  Element* dk_out = head.dq + D + group_key * head.token_stride;
-  store_rows<D, 1>(dk, row_scale, Tile<D>{k_tile.base}, warp_row, dk_out, head.token_stride,
-                   p.T - group_key);
-  store_rows<D, 1>(dv, keep_scale, Tile<D>{v_tile.base}, warp_row, dk_out + D, head.token_stride,
-                   p.T - group_key);
+  Element* dk_out = head.dq + head.size + group_key * head.token_stride;
+  store_rows<Shape::kPadded, D, 1>(dk, row_scale, Tile<D>{k_tile.base}, warp_row, dk_out,
+                                   head.token_stride, p.T - group_key, head.size);
+  store_rows<Shape::kPadded, D, 1>(dv, keep_scale, Tile<D>{v_tile.base}, warp_row,
+                                   dk_out + head.size, head.token_stride, p.T - group_key,
+                                   head.size);
 #endif
 }
 
@@ -402,8 +407,9 @@ bool launch_backward_hopper(cudaStream_t stream, const Params& p) {
       attention_backward_key_hopper_kernel<KeyShape, kDropout, kDocuments, kAlibi>;
   static const bool usable = runs_on_hopper(reinterpret_cast<const void*>(query_kernel));
   if (!usable) return false;
-  const CUtensorMap qkv_map = tensor_map(p.qkv, QueryShape::D, 3 * p.H, p.T, p.B);
-  const CUtensorMap dout_map = tensor_map(p.dout, QueryShape::D, p.H, p.T, p.B);
+  const int head_size = head_size_of<QueryShape>(p);
+  const CUtensorMap qkv_map = tensor_map(p.qkv, QueryShape::D, head_size, 3 * p.H, p.T, p.B);
+  const CUtensorMap dout_map = tensor_map(p.dout, QueryShape::D, head_size, p.H, p.T, p.B);
   launch_hopper_part<QueryShape, kDropout>(stream, p, query_kernel, qkv_map, dout_map,
                                            "attention_backward_query_hopper_kernel");
   launch_hopper_part<KeyShape, kDropout>(stream, p, key_kernel, qkv_map, dout_map,
@@ -411,7 +417,7 @@ bool launch_backward_hopper(cudaStream_t stream, const Params& p) {
   return true;
 }
 
-// The kernels' shapes for each head size. Those of mma.sync that fit in 99 KiB run where a block has no more.
+// The kernels' shapes for each tile. Those of mma.sync that fit in 99 KiB run where a block has no more.
 template <typename Element, int D>
 struct BackwardShapes;
 template <typename Element>
@@ -441,23 +447,36 @@ struct BackwardShapes<Element, 128> {
   using SmallQuery = BackwardShape<Element, 128, 1, 8, 32, 1>;
   using SmallKey = SmallQuery;
 };
+template <typename Element>
+struct BackwardShapes<Element, 160> {
+  using HopperQuery = HopperShape<Element, 160, 2, 64, 3, 1>;
+  using HopperKey = HopperShape<Element, 160, 2, 64, 3, 1>;
+  using Query = BackwardShape<Element, 160, 1, 4, 32, 2>;
+  using Key = Query;
+  using SmallQuery = Query;
+  using SmallKey = Query;
+};
 
-template <typename Element, int D>
+template <typename Element, int D, bool kPadded>
 void backward_16bit(cudaStream_t stream, const Params& params, bool dropout) {
   using Shapes = BackwardShapes<Element, D>;
-  using Key = typename Shapes::Key;
+  using HopperQuery = PaddedIf<typename Shapes::HopperQuery, kPadded>;
+  using HopperKey = PaddedIf<typename Shapes::HopperKey, kPadded>;
+  using Query = PaddedIf<typename Shapes::Query, kPadded>;
+  using Key = PaddedIf<typename Shapes::Key, kPadded>;
+  using SmallQuery = PaddedIf<typename Shapes::SmallQuery, kPadded>;
+  using SmallKey = PaddedIf<typename Shapes::SmallKey, kPadded>;
   choose_kernel(params, dropout, [&](auto drops, auto documents, auto alibi) {
-    if (launch_backward_hopper<typename Shapes::HopperQuery, typename Shapes::HopperKey, drops(),
-                               documents(), alibi()>(stream, params)) {
+    if (launch_backward_hopper<HopperQuery, HopperKey, drops(), documents(), alibi()>(stream,
+                                                                                      params)) {
       return;
     }
     const void* kernel = reinterpret_cast<const void*>(
         attention_backward_key_kernel<Key, drops(), documents(), alibi()>);
     if (fits_shared_memory(kernel, Key::kSharedBytes)) {
-      launch_backward<typename Shapes::Query, Key, drops(), documents(), alibi()>(stream, params);
+      launch_backward<Query, Key, drops(), documents(), alibi()>(stream, params);
     } else {
-      launch_backward<typename Shapes::SmallQuery, typename Shapes::SmallKey, drops(), documents(),
-                      alibi()>(stream, params);
+      launch_backward<SmallQuery, SmallKey, drops(), documents(), alibi()>(stream, params);
     }
   });
 }

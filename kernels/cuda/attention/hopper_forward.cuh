@@ -138,12 +138,13 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
           row_max[0][half] * p.scale + __logf(sum);
     }
   }
-  const int64_t out_stride = static_cast<int64_t>(p.H) * D;
+  const int head_size = head_size_of<Shape>(p);
+  const int64_t out_stride = static_cast<int64_t>(p.H) * head_size;
   Element* out = static_cast<Element*>(p.out) +
                  (static_cast<int64_t>(b) * p.T + group_query) * out_stride +
-                 static_cast<int64_t>(h) * D;
-  store_rows<D, 1>(acc, inverse, Tile<D>{q_tile.base}, warp_row, out, out_stride,
-                   p.T - group_query);
+                 static_cast<int64_t>(h) * head_size;
+  store_rows<Shape::kPadded, D, 1>(acc, inverse, Tile<D>{q_tile.base}, warp_row, out, out_stride,
+                                   p.T - group_query, head_size);
 #endif
 }
 
@@ -158,12 +159,12 @@ bool launch_forward_hopper(cudaStream_t stream, const Params& p) {
   allow_shared_memory(function, kSharedBytes, "attention_forward_hopper_kernel");
   const int num_tiles = (p.T + Shape::kOwned - 1) / Shape::kOwned;
   kernel<<<num_tiles * p.B * p.H, Shape::kThreads, kSharedBytes, stream>>>(
-      p, tensor_map(p.qkv, Shape::D, 3 * p.H, p.T, p.B));
+      p, tensor_map(p.qkv, Shape::D, head_size_of<Shape>(p), 3 * p.H, p.T, p.B));
   check_launch("attention_forward_hopper_kernel");
   return true;
 }
 
-// The kernels' shapes for each head size.
+// The kernels' shapes for each tile.
 template <typename Element, int D>
 struct ForwardShapes;
 template <typename Element>
@@ -181,15 +182,20 @@ struct ForwardShapes<Element, 128> {
   using Hopper = HopperShape<Element, 128, 3, 64, 4, 1>;
   using MmaSync = ForwardShape<Element, 128, 2, 4, 32, 2>;
 };
+template <typename Element>
+struct ForwardShapes<Element, 160> {
+  using Hopper = HopperShape<Element, 160, 2, 64, 4, 1>;
+  using MmaSync = ForwardShape<Element, 160, 1, 4, 32, 2>;
+};
 
-template <typename Element, int D>
+template <typename Element, int D, bool kPadded>
 void forward_16bit(cudaStream_t stream, const Params& params, bool dropout) {
   using Shapes = ForwardShapes<Element, D>;
   choose_kernel(params, dropout, [&](auto drops, auto documents, auto alibi) {
-    if (!launch_forward_hopper<typename Shapes::Hopper, drops(), documents(), alibi()>(stream,
-                                                                                       params)) {
-      launch_forward<typename Shapes::MmaSync, drops(), documents(), alibi()>(stream, params);
-    }
+    using Hopper = PaddedIf<typename Shapes::Hopper, kPadded>;
+    using MmaSync = PaddedIf<typename Shapes::MmaSync, kPadded>;
+    if (!launch_forward_hopper<Hopper, drops(), documents(), alibi()>(stream, params))
+      launch_forward<MmaSync, drops(), documents(), alibi()>(stream, params);
   });
 }
 

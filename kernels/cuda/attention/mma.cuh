@@ -106,7 +106,7 @@ __device__ inline float dot(const uint4& x, const uint4& y) {
 
 // A tile in shared memory with rows of D numbers. The 16-byte chunks of a row are permuted by an XOR
 // with bits of the row, so that the eight rows that one ldmatrix step reads lie in different banks.
-// (At D = 96 two rows already span 8 chunks modulo 8.)
+// (At D = 96 and 160 two rows already span 8 chunks modulo 8.)
 template <int D>
 struct Tile {
   static constexpr int kRowBytes = D * 2;
@@ -115,22 +115,22 @@ struct Tile {
   uint32_t base;
 
   __device__ static int swizzle(int row, int chunk) {
-    return D == 96 ? chunk ^ ((row >> 1) & 3) : chunk ^ (row & 7);
+    return D % 64 == 32 ? chunk ^ ((row >> 1) & 3) : chunk ^ (row & 7);
   }
   __device__ uint32_t at(int row, int chunk) const {
     return base + row * kRowBytes + swizzle(row, chunk) * 16;
   }
 
-  // Starts copying rows [0, kRows) of `src`; rows from `num_valid` on become zero. All kThreads
-  // threads must call it.
-  template <int kRows, int kThreads, typename Element>
-  __device__ void load(const Element* src, int64_t row_stride, int num_valid) const {
+  // Starts copying rows [0, kRows) of `src`; rows from `num_valid` on, and of a padded tile the columns
+  // from `head_size` on, become zero. All kThreads threads must call it.
+  template <int kRows, int kThreads, bool kPadded, typename Element>
+  __device__ void load(const Element* src, int64_t row_stride, int num_valid, int head_size) const {
     static_assert(kRows * kChunks % kThreads == 0 && sizeof(Element) == 2);
 #pragma unroll
     for (int i = 0; i < kRows * kChunks / kThreads; ++i) {
       const int idx = i * kThreads + static_cast<int>(threadIdx.x);
       const int row = idx / kChunks, chunk = idx % kChunks;
-      const bool valid = row < num_valid;
+      const bool valid = row < num_valid && (!kPadded || chunk * 8 < head_size);
       copy_async(at(row, chunk), src + (valid ? row * row_stride + chunk * 8 : 0), valid);
     }
   }
@@ -228,10 +228,10 @@ __device__ inline void load_ends_of_queries(int (&ends)[kM][2], const Params& p,
 // Writes a warp's accumulators (16 * kM rows from `row` on) to global memory, through the
 // warp's own rows of `tile`, so that whole rows leave in 16-byte pieces. No other warp may use
 // those rows meanwhile; `dst` is the tile's row 0.
-template <int D, int kM, typename Element>
+template <bool kPadded, int D, int kM, typename Element>
 __device__ inline void store_rows(const float (&acc)[kM][D / 8][4], const float (&row_scale)[kM][2],
                                   Tile<D> tile, int row, Element* dst, int64_t row_stride,
-                                  int num_valid) {
+                                  int num_valid, int head_size) {
   const int lane = threadIdx.x & 31;
   __syncwarp();
 #pragma unroll
@@ -259,7 +259,8 @@ __device__ inline void store_rows(const float (&acc)[kM][D / 8][4], const float 
                  : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
                  : "r"(tile.at(r, chunk))
                  : "memory");
-    if (r < num_valid) *reinterpret_cast<uint4*>(dst + r * row_stride + chunk * 8) = value;
+    const bool valid = r < num_valid && (!kPadded || chunk * 8 < head_size);
+    if (valid) *reinterpret_cast<uint4*>(dst + r * row_stride + chunk * 8) = value;
   }
 }
 

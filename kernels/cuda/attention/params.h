@@ -54,6 +54,7 @@ struct Params {
   int heads_per_group = 1;                // see block_order
   const int2* document_bounds = nullptr;  // (B,T): begin and end of each token's document, or null
   const float* slopes = nullptr;          // (H) of ALiBi, or null
+  int head_size = 0;                      // D of the tensors
 };
 
 // Calls function(std::true_type{}) or function(std::false_type{}).
@@ -134,22 +135,52 @@ __device__ inline float add_distance(float score, float slope, int distance) {
   return kAlibi ? fmaf(slope, static_cast<float>(distance), score) : score;
 }
 
-// Element is __nv_bfloat16 or __half. There is one function per type, head size and direction, each in its
-// own file of instances/: they compile slowly.
-template <typename Element, int D>
+// --- head sizes ---
+//
+// Kernels are compiled for tiles of Shape::D columns. A padded tile has more columns than the head:
+// copies fill the rest with zeros, which add nothing to any product, and stores leave it out.
+
+template <class Shape>
+struct Padded : Shape {
+  static constexpr bool kPadded = true;
+};
+template <class Shape, bool kPadded>
+using PaddedIf = std::conditional_t<kPadded, Padded<Shape>, Shape>;
+
+// Returns the number of values of a head. Where they fill the tile, it is a constant.
+template <class Shape>
+WEFT_HOST_DEVICE int head_size_of(const Params& p) {
+  return Shape::kPadded ? p.head_size : Shape::D;
+}
+
+// Calls function(std::integral_constant<int, D>{}, kPadded) with the tile of a head size.
+template <typename Function>
+void choose_tile(int64_t head_size, Function function) {
+  constexpr std::integral_constant<int, 96> k96;
+  constexpr std::integral_constant<int, 160> k160;
+  if (head_size == 64) return function(std::integral_constant<int, 64>{}, std::false_type{});
+  if (head_size == 96) return function(k96, std::false_type{});
+  if (head_size == 128) return function(std::integral_constant<int, 128>{}, std::false_type{});
+  if (head_size < 96) return function(k96, std::true_type{});
+  function(k160, std::true_type{});
+}
+
+// Element is __nv_bfloat16 or __half. There is one function per type, tile and direction, each in its own file of
+// instances/: they compile slowly.
+template <typename Element, int D, bool kPadded = false>
 void forward_16bit(cudaStream_t stream, const Params& params, bool dropout);
-template <typename Element, int D>
+template <typename Element, int D, bool kPadded = false>
 void backward_16bit(cudaStream_t stream, const Params& params, bool dropout);
 
 // The fp32 kernels take any of the head sizes.
-void forward_fp32(cudaStream_t stream, const Params& params, int64_t D, bool dropout);
-void backward_fp32(cudaStream_t stream, const Params& params, int64_t D, bool dropout);
+void forward_fp32(cudaStream_t stream, const Params& params, bool dropout);
+void backward_fp32(cudaStream_t stream, const Params& params, bool dropout);
 
 // Draws dropout's bits into `kept`. Forward begins with it.
 void draw_kept(cudaStream_t stream, const Params& params);
 
 // Fills lse2 and delta.
-void backward_rows(cudaStream_t stream, const Params& params, DType x, int64_t D);
+void backward_rows(cudaStream_t stream, const Params& params, DType x);
 
 // Checks the launch of the kernel of that name (memory_bound/check.h).
 void check_launch(const char* kernel);

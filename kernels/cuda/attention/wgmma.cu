@@ -27,13 +27,14 @@ PFN_cuTensorMapEncodeTiled_v12000 encode_tiled() {
 
 }  // namespace
 
-CUtensorMap tensor_map(const void* data, int D, int num_rows, int T, int B) {
+CUtensorMap tensor_map(const void* data, int D, int head_size, int num_rows, int T, int B) {
   static const PFN_cuTensorMapEncodeTiled_v12000 encode = encode_tiled();
   const bool wide = D % 64 == 0;
-  const cuuint64_t row_bytes = static_cast<cuuint64_t>(D) * 2;
+  const cuuint64_t row_bytes = static_cast<cuuint64_t>(head_size) * 2;
   const cuuint64_t token_bytes = row_bytes * static_cast<cuuint64_t>(num_rows);
-  const cuuint64_t sizes[4] = {static_cast<cuuint64_t>(D), static_cast<cuuint64_t>(num_rows),
-                               static_cast<cuuint64_t>(T), static_cast<cuuint64_t>(B)};
+  const cuuint64_t sizes[4] = {static_cast<cuuint64_t>(head_size),
+                               static_cast<cuuint64_t>(num_rows), static_cast<cuuint64_t>(T),
+                               static_cast<cuuint64_t>(B)};
   const cuuint64_t strides[3] = {row_bytes, token_bytes, token_bytes * static_cast<cuuint64_t>(T)};
   const cuuint32_t box[4] = {wide ? 64U : 32U, 1, kBoxRows, 1};
   const cuuint32_t element_strides[4] = {1, 1, 1, 1};
@@ -47,7 +48,7 @@ CUtensorMap tensor_map(const void* data, int D, int num_rows, int T, int B) {
     throw DeviceLost(
         "cuTensorMapEncodeTiled failed with " + std::to_string(static_cast<int>(result)) +
         " for a tensor of " + std::to_string(B) + " x " + std::to_string(T) + " x " +
-        std::to_string(num_rows) + " x " + std::to_string(D) + "; is it 16-byte aligned?");
+        std::to_string(num_rows) + " x " + std::to_string(head_size) + "; is it 16-byte aligned?");
   }
   return map;
 }

@@ -15,9 +15,10 @@ namespace weft::cuda::attention {
 
 // --- host side (wgmma.cu) ---
 
-// Returns a tensor map of a (B, T, num_rows, D) tensor of 16-bit numbers, with boxes of 64 tokens of one row and
-// one panel. Throws DeviceLost.
-CUtensorMap tensor_map(const void* data, int D, int num_rows, int T, int B);
+// Returns a tensor map of a (B, T, num_rows, head_size) tensor of 16-bit numbers, with boxes of 64 tokens
+// of one row and one panel of a tile of D columns. Columns beyond the head are copied as zeros. Throws
+// DeviceLost.
+CUtensorMap tensor_map(const void* data, int D, int head_size, int num_rows, int T, int B);
 
 // Returns whether the current device runs sm_90a code and `kernel` was compiled for it. (The kernel
 // has static shared memory in that code only.) WEFT_ATTENTION=mma_sync says no, which lets tests run
@@ -156,6 +157,8 @@ __device__ inline void pin(float (&acc)[kN][4]) {
 #define WEFT_TILES96(d) WEFT_TILES4(d, 0), WEFT_TILES4(d, 4), WEFT_TILES4(d, 8)
 #define WEFT_SUMS128 "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}"
 #define WEFT_TILES128(d) WEFT_TILES4(d, 0), WEFT_TILES4(d, 4), WEFT_TILES4(d, 8), WEFT_TILES4(d, 12)
+#define WEFT_SUMS160 "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79}"
+#define WEFT_TILES160(d) WEFT_TILES128(d), WEFT_TILES4(d, 16)
 
 // `type` is bf16 or f16; %a and %b are the operands' descriptors, %p is whether to add to the sums.
 #define WEFT_MULTIPLY_ROWS(type, n, sums, tiles, a_idx, b_idx, p_idx) \
@@ -185,6 +188,8 @@ __device__ inline void wgmma_columns(float (&d)[kN][4], const uint32_t (&a)[4], 
   if constexpr (kN == 12 && !kIsFp16<Element>) WEFT_MULTIPLY_COLUMNS("bf16", "96", WEFT_SUMS96, WEFT_TILES96(d), "%48,%49,%50,%51", "52");
   if constexpr (kN == 16 && kIsFp16<Element>) WEFT_MULTIPLY_COLUMNS("f16", "128", WEFT_SUMS128, WEFT_TILES128(d), "%64,%65,%66,%67", "68");
   if constexpr (kN == 16 && !kIsFp16<Element>) WEFT_MULTIPLY_COLUMNS("bf16", "128", WEFT_SUMS128, WEFT_TILES128(d), "%64,%65,%66,%67", "68");
+  if constexpr (kN == 20 && kIsFp16<Element>) WEFT_MULTIPLY_COLUMNS("f16", "160", WEFT_SUMS160, WEFT_TILES160(d), "%80,%81,%82,%83", "84");
+  if constexpr (kN == 20 && !kIsFp16<Element>) WEFT_MULTIPLY_COLUMNS("bf16", "160", WEFT_SUMS160, WEFT_TILES160(d), "%80,%81,%82,%83", "84");
 }
 #undef WEFT_MULTIPLY_ROWS
 #undef WEFT_MULTIPLY_COLUMNS
@@ -193,9 +198,11 @@ __device__ inline void wgmma_columns(float (&d)[kN][4], const uint32_t (&a)[4], 
 #undef WEFT_SUMS64
 #undef WEFT_SUMS96
 #undef WEFT_SUMS128
+#undef WEFT_SUMS160
 #undef WEFT_TILES64
 #undef WEFT_TILES96
 #undef WEFT_TILES128
+#undef WEFT_TILES160
 // clang-format on
 
 // acc = A * B^T over D columns. This starts one group of operations, for which the caller waits.
@@ -303,6 +310,7 @@ template <typename ElementType, int kHeadSize, int kNumGroups, int kStepRows, in
 struct HopperShape {
   using Element = ElementType;
   static constexpr int D = kHeadSize;
+  static constexpr bool kPadded = false;
   static constexpr int kGroups = kNumGroups;
   static constexpr int kThreads = 128 * kGroups;
   static constexpr int kOwned = 64 * kGroups;

@@ -1,0 +1,12 @@
+// Attention backward in tiles of 160 columns for heads above 96 that fill no tile.
+#include "kernels/cuda/attention/hopper_backward.cuh"
+
+namespace weft::cuda::attention {
+
+template void backward_16bit<__nv_bfloat16, 160, /*kPadded=*/true>(cudaStream_t stream,
+                                                                   const Params& params,
+                                                                   bool dropout);
+template void backward_16bit<__half, 160, /*kPadded=*/true>(cudaStream_t stream,
+                                                            const Params& params, bool dropout);
+
+}  // namespace weft::cuda::attention

@@ -1,0 +1,12 @@
+// Attention forward in tiles of 96 columns for heads below 96 that fill no tile.
+#include "kernels/cuda/attention/hopper_forward.cuh"
+
+namespace weft::cuda::attention {
+
+template void forward_16bit<__nv_bfloat16, 96, /*kPadded=*/true>(cudaStream_t stream,
+                                                                 const Params& params,
+                                                                 bool dropout);
+template void forward_16bit<__half, 96, /*kPadded=*/true>(cudaStream_t stream, const Params& params,
+                                                          bool dropout);
+
+}  // namespace weft::cuda::attention
