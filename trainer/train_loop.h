@@ -18,6 +18,7 @@
 #include "trainer/data/data_identity.h"
 #include "trainer/data/data_loader.h"
 #include "trainer/log/run_log.h"
+#include "trainer/log/run_manifest.h"
 #include "trainer/parallel/process_groups.h"
 #include "trainer/profile/step_profiler.h"
 #include "trainer/ranks/agreement.h"
@@ -102,7 +103,8 @@ class TrainLoop {
   void check_evaluations_suffice() const;
   void start_loaders();
   void check_samples_suffice() const;
-  void write_manifest() const;
+  LogEnd find_log_end();
+  void write_manifest();
   DataLoaderOptions loader_options(int64_t first_sample) const;
   DataIdentity data_identity() const {
     return {data_watch_.identities(), vocabulary_, unseen_ ? unseen_->sha256() : "", blends_};
@@ -130,6 +132,8 @@ class TrainLoop {
   std::optional<DeviceCeilings> ceilings_;  // likewise, if they were measured
   DatasetTargetSizes sizes_;
   std::optional<CyclicOptions> cyclic_;  // with --dataloader-type cyclic (resume.h)
+  std::string
+      run_segments_json_;  // of the loaded checkpoint, then with this one; on the first rank
   TrainingDatasets datasets_;
   std::unique_ptr<Trainer> trainer_;
   Tensor staging_memory_, snapshot_memory_;  // of the trainer's plan

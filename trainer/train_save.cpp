@@ -38,7 +38,8 @@ void TrainLoop::save() {
   const RunState state{.scalars = trainer_->scalar_state(),
                        .consumed_valid_samples = consumed_valid_samples_,
                        .lr = lr_,
-                       .cyclic = cyclic_};
+                       .cyclic = cyclic_,
+                       .run_segments_json = run_segments_json_};
   CheckpointInfo info = checkpoint_info(state, trainer_->shape(), config_, data_identity());
   info.gemm_algorithms = backend_->algorithms();
   if (background_save_) {

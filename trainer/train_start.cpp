@@ -15,7 +15,6 @@
 #include "trainer/limits.h"
 #include "trainer/log/banner.h"
 #include "trainer/log/log_lines.h"
-#include "trainer/log/run_manifest.h"
 #include "trainer/memory_advice.h"
 #include "trainer/profile/profiling_communicator.h"
 #include "trainer/train_loop.h"
@@ -112,14 +111,15 @@ TrainLoop::TrainLoop(const Config& config, const std::vector<std::string>& notes
             {{"model-and-optimizer-setup", ms_between(initialized, model_built)},
              {"train/valid/test-data-iterators-setup", ms_between(model_built, Clock::now())}}));
 
+  const LogEnd log_end = find_log_end();
   log_ = std::make_unique<RunLog>(RunLog::Options{.config = config_,
                                                   .shape = trainer_->shape(),
                                                   .device = backend_->description(),
                                                   .num_iterations = schedule_.num_iterations(),
                                                   .num_recomputed_layers = num_recomputed_layers(
                                                       config_, trainer_->shape(), groups_.layout),
-                                                  .resumed_iteration = iteration(),
-                                                  .resumed_samples = consumed_samples(),
+                                                  .resumed_iteration = log_end.iteration,
+                                                  .resumed_samples = log_end.consumed_samples,
                                                   .prints_text = is_first_rank(),
                                                   .logs_steps = ranks_.rank() + 1 == ranks_.size()},
                                   out_);
@@ -278,6 +278,7 @@ void TrainLoop::load(int64_t saved_iteration, const Resume& resume) {
   lr_ = resume.state.lr;
   consumed_valid_samples_ = resume.state.consumed_valid_samples;
   cyclic_ = resume.state.cyclic;
+  run_segments_json_ = resume.state.run_segments_json;
   if (config_.load == config_.save) saved_iteration_ = iteration();
   if (!resume.load_optimizer)
     print(fmt::format(" > weights only: iteration {}, fresh optimizer\n", iteration()));
@@ -286,26 +287,47 @@ void TrainLoop::load(int64_t saved_iteration, const Resume& resume) {
         print_timers({{"load-checkpoint", ms_between(start, Clock::now())}}));
 }
 
-void TrainLoop::write_manifest() const {
+// The last rank keeps the logs, and the first one writes the manifest that tells of which way of the run they are.
+LogEnd TrainLoop::find_log_end() {
+  LogEnd end{iteration(), consumed_samples()};
+  if (config_.run_folder().empty()) return end;
+  int64_t numbers[2] = {};
+  if (is_first_rank()) {
+    end = find_shared_log_end(config_.run_folder(), run_segments_json_, end);
+    numbers[0] = end.iteration, numbers[1] = end.consumed_samples;
+  }
+  ranks_.max(numbers);
+  end = {numbers[0], numbers[1]};
+  if (end.iteration < iteration()) {
+    print(fmt::format(
+        "WARNING: {}: the logs there are of a run that went another way from iteration {} on, so they do not have "
+        "iterations {} to {} of this checkpoint; what they have of the other way is dropped\n",
+        config_.run_folder(), end.iteration, end.iteration + 1, iteration()));
+  }
+  return end;
+}
+
+void TrainLoop::write_manifest() {
   const std::vector<std::string> prefixes = blends_.prefixes();
-  write_run_manifest(config_.run_folder(),
-                     {.config = config_,
-                      .device = backend_->description(),
-                      .dataset_prefix = prefixes.size() == 1 ? prefixes.front() : "",
-                      .cyclic = cyclic_,
-                      .data = data_identity(),
-                      .unseen = unseen_.get(),
-                      .padded_vocabulary_size = trainer_->shape().padded_vocab_size,
-                      .num_parameters = trainer_->shape().num_parameters(),
-                      .num_iterations = schedule_.num_iterations(),
-                      .train_samples = schedule_.num_train_samples(),
-                      .valid_samples = sizes_.valid_samples,
-                      .test_samples = sizes_.test_samples,
-                      .resumed_iteration = iteration(),
-                      .resumed_samples = consumed_samples(),
-                      .resumed_tokens = position().consumed.tokens,
-                      .resumed_valid_samples = consumed_valid_samples_,
-                      .makes_up_evaluation = makes_up_evaluation_});
+  run_segments_json_ = write_run_manifest(
+      config_.run_folder(), {.segments_json = run_segments_json_,
+                             .config = config_,
+                             .device = backend_->description(),
+                             .dataset_prefix = prefixes.size() == 1 ? prefixes.front() : "",
+                             .cyclic = cyclic_,
+                             .data = data_identity(),
+                             .unseen = unseen_.get(),
+                             .padded_vocabulary_size = trainer_->shape().padded_vocab_size,
+                             .num_parameters = trainer_->shape().num_parameters(),
+                             .num_iterations = schedule_.num_iterations(),
+                             .train_samples = schedule_.num_train_samples(),
+                             .valid_samples = sizes_.valid_samples,
+                             .test_samples = sizes_.test_samples,
+                             .resumed_iteration = iteration(),
+                             .resumed_samples = consumed_samples(),
+                             .resumed_tokens = position().consumed.tokens,
+                             .resumed_valid_samples = consumed_valid_samples_,
+                             .makes_up_evaluation = makes_up_evaluation_});
 }
 
 }  // namespace weft

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
 #include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/run_folder/read_segments.h"
+#include "indexed_dataset/run_folder/segment_list.h"
 #include "indexed_dataset/storage/file_io.h"
 #include "indexed_dataset/terminal/terminal_text.h"
 
@@ -80,30 +82,38 @@ fs::path folder_of(const fs::path& load) {
   return fs::absolute(load / fmt::format("iter_{:07}", iteration)).lexically_normal();
 }
 
-fs::path run_folder_of(const fs::path& checkpoint, const Json& arguments) {
+// Returns the folder with the run manifest and the copies of files of --unsee, if it is there.
+std::optional<fs::path> find_run_folder(const fs::path& checkpoint, const Json& arguments) {
   const fs::path beside =
       checkpoint.has_filename() ? checkpoint.parent_path() : checkpoint.parent_path().parent_path();
   if (fs::exists(beside / "run_manifest.json")) return beside;
   const auto run_dir = arguments.find("run_dir");
-  if (run_dir != arguments.end() && run_dir->is_string()) {
-    const fs::path folder = run_dir->get<std::string>();
-    if (!folder.empty() && fs::exists(folder / "run_manifest.json")) return folder;
-  }
-  throw std::runtime_error(fmt::format(
-      "{}: no run_manifest.json lies beside the checkpoint or in the --run-dir that it names, and "
-      "without it nothing tells where this part of the run began; give the run's folder with --run",
-      checkpoint.string()));
+  if (run_dir == arguments.end() || !run_dir->is_string()) return std::nullopt;
+  const fs::path folder = run_dir->get<std::string>();
+  if (folder.empty() || !fs::exists(folder / "run_manifest.json")) return std::nullopt;
+  return folder;
 }
 
-// The part of the run that saved a checkpoint, as its manifest has it.
-Json raw_segment(const fs::path& run_folder, int64_t iteration) {
-  Json manifest = parse_json<Json>(read_file(run_folder / "run_manifest.json"));
-  Json found = manifest;
-  if (manifest.value("resumed_iteration", int64_t{0}) < iteration) return found;
-  for (const Json& earlier : manifest.value("earlier", Json::array())) {
-    if (earlier.value("resumed_iteration", int64_t{0}) < iteration) found = earlier;
+// Returns the segments that began before a checkpoint of an older version. The last step of each in
+// metrics.jsonl is compared, too.
+std::vector<Json> segments_in(const std::optional<fs::path>& run_folder, const fs::path& checkpoint,
+                              int64_t iteration) {
+  if (!run_folder) {
+    throw std::runtime_error(fmt::format(
+        "{}: no run_manifest.json lies beside the checkpoint or in the --run-dir that it names, and "
+        "without it nothing tells where this part of the run began; give the run's folder with --run",
+        checkpoint.string()));
   }
-  return found;
+  read_run_segments(*run_folder);
+  const fs::path path = *run_folder / "run_manifest.json";
+  std::vector<Json> segments = segments_of_manifest(parse_json<Json>(read_file(path)));
+  std::erase_if(segments, [&](const Json& segment) {
+    return segment.value("resumed_iteration", int64_t{0}) >= iteration;
+  });
+  if (segments.empty())
+    throw std::runtime_error(
+        fmt::format("{} tells of iterations behind {} only", path.string(), iteration));
+  return segments;
 }
 
 std::string shortened(const Json& value) {
@@ -164,17 +174,15 @@ CheckpointRun read_run_of_checkpoint(const std::filesystem::path& load) {
     checkpoint.at("iteration").get_to(run.iteration);
     if (run.iteration < 1)
       throw std::runtime_error("no iteration stands behind it: its weights were imported");
-    run.run_folder = run_folder_of(folder, checkpoint.at("arguments"));
-    run.segments = read_run_segments(run.run_folder);
-    std::erase_if(run.segments, [&](const RunSegment& segment) {
-      return segment.resumed.iteration >= run.iteration;
-    });
-    if (run.segments.empty()) {
-      throw std::runtime_error(fmt::format("{} tells of iterations behind {} only",
-                                           (run.run_folder / "run_manifest.json").string(),
-                                           run.iteration));
-    }
-    check_agreement(checkpoint, raw_segment(run.run_folder, run.iteration), path.string());
+    const std::optional<fs::path> run_folder = find_run_folder(folder, checkpoint.at("arguments"));
+    const auto own = checkpoint.find("run_segments");
+    const std::vector<Json> segments = own != checkpoint.end()
+                                           ? segments_of_list(*own)
+                                           : segments_in(run_folder, folder, run.iteration);
+    if (segments.empty())
+      throw std::runtime_error(path.string() + ": it lists no segment of its run");
+    run.segments = segments_from(segments, run_folder.value_or(folder));
+    check_agreement(checkpoint, segments.back(), path.string());
     const int64_t consumed = samples_of_iteration(run.segments, run.iteration).last;
     const auto saved = checkpoint.at("consumed_train_samples").get<int64_t>();
     if (consumed == saved) return run;

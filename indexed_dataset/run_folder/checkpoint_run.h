@@ -1,8 +1,9 @@
 // The run behind a checkpoint of weft-train, up to the iteration that it holds.
 //
-// A checkpoint's manifest.json has the arguments of the part of the run that saved it. Where that part
-// began, and what came before, stands in run_manifest.json: beside the checkpoints, or in the --run-dir of
-// the arguments. Both must tell the same.
+// A checkpoint's manifest.json lists the segments that led to it, so that a run which goes back and takes another
+// way contradicts none of its older checkpoints. Those of older versions have the arguments of the part of the
+// run that saved them only. Where that part began, and what came before, then stands in run_manifest.json: beside
+// the checkpoints, or in the --run-dir of the arguments. Both must tell the same.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,6 @@
 namespace weft {
 
 struct CheckpointRun {
-  std::filesystem::path run_folder;
   std::vector<RunSegment> segments;  // those that began before the checkpoint
   int64_t iteration = 0;             // of the checkpoint
 };
@@ -25,9 +25,9 @@ struct CheckpointRun {
 std::span<const char* const> decisive_arguments();
 
 // `load` is a folder of checkpoints, whose latest one is meant, or the folder of one of them. Throws
-// std::runtime_error for a folder that is neither, and where there is no run manifest, or one that
-// contradicts the checkpoint: in an argument that decides samples, in its datasets or in its consumed
-// samples; and as read_run_segments().
+// std::runtime_error for a folder that is neither, where nothing lists the segments, and where these contradict
+// the checkpoint: in an argument that decides samples, in its datasets or in its consumed samples; and as
+// read_run_segments().
 CheckpointRun read_run_of_checkpoint(const std::filesystem::path& load);
 
 }  // namespace weft

@@ -10,6 +10,7 @@
 #include "indexed_dataset/blends/manifest_order.h"
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/process/parse_json.h"
+#include "indexed_dataset/run_folder/segment_list.h"
 #include "indexed_dataset/storage/file_io.h"
 
 namespace weft {
@@ -68,6 +69,21 @@ void check_logged_steps(const std::vector<RunSegment>& segments,
 
 }  // namespace
 
+std::vector<RunSegment> segments_from(const std::vector<Json>& list,
+                                      const std::filesystem::path& run_folder) {
+  std::vector<RunSegment> segments;
+  for (const Json& segment : list) segments.push_back(segment_from(segment));
+  for (RunSegment& segment : segments) {
+    if (segment.unsee) segment.unsee->copy = run_folder / unsee_copy_name(segment.unsee->sha256);
+  }
+  const auto begins_later = [](const RunSegment& a, const RunSegment& b) {
+    return a.resumed.iteration >= b.resumed.iteration || a.resumed.samples > b.resumed.samples;
+  };
+  if (std::adjacent_find(segments.begin(), segments.end(), begins_later) != segments.end())
+    throw std::runtime_error("its segments are not in order");
+  return segments;
+}
+
 std::vector<RunSegment> read_run_segments(const std::filesystem::path& run_folder) {
   if (!std::filesystem::exists(run_folder / "run_manifest.json")) {
     throw std::system_error(
@@ -79,19 +95,7 @@ std::vector<RunSegment> read_run_segments(const std::filesystem::path& run_folde
   const std::string text = read_file(path);
   std::vector<RunSegment> segments;
   try {
-    const Json manifest = parse_json<Json>(text);
-    if (const auto earlier = manifest.find("earlier"); earlier != manifest.end()) {
-      for (const Json& segment : *earlier) segments.push_back(segment_from(segment));
-    }
-    segments.push_back(segment_from(manifest));
-    for (RunSegment& segment : segments) {
-      if (segment.unsee) segment.unsee->copy = run_folder / unsee_copy_name(segment.unsee->sha256);
-    }
-    const auto begins_later = [](const RunSegment& a, const RunSegment& b) {
-      return a.resumed.iteration >= b.resumed.iteration || a.resumed.samples > b.resumed.samples;
-    };
-    if (std::adjacent_find(segments.begin(), segments.end(), begins_later) != segments.end())
-      throw std::runtime_error("its segments are not in order");
+    segments = segments_from(segments_of_manifest(parse_json<Json>(text)), run_folder);
   } catch (const Json::exception& error) {
     throw std::runtime_error(path.string() +
                              ": not the manifest of a training run: " + error.what());

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 #include "indexed_dataset/run_folder/run_segments.h"
@@ -14,6 +15,11 @@ namespace weft {
 // Returns the run's segments, the oldest first. Throws std::runtime_error that names what is missing, and std::system_error if the
 // file cannot be read; as check_step() for the last step of each segment in metrics.jsonl.
 std::vector<RunSegment> read_run_segments(const std::filesystem::path& run_folder);
+
+// Returns the segments that a file lists, whole ones, the oldest first. Copies of files of --unsee lie in `run_folder`.
+// Throws std::runtime_error for what cannot be segments of one run, and JSON exceptions.
+std::vector<RunSegment> segments_from(const std::vector<nlohmann::ordered_json>& list,
+                                      const std::filesystem::path& run_folder);
 
 // Reads the segment's file of --unsee, from the copy if that is there; null without one. Throws
 // ChecksumMismatch if it is another file than the run has read, and as UnseenDocuments.

@@ -130,7 +130,8 @@ TEST_F(BlendRun, AChangedFileOfListsIsToldAndEachPartOfTheRunIsShownAsItWas) {
     EXPECT_EQ(inspect({"--run", folder}, {"--iteration", iteration}), expected);
     EXPECT_EQ(inspect({"--load", folder}, {"--iteration", iteration}), expected);
   }
-  // A manifest of another blend than the checkpoint's is refused.
+  // A manifest of another blend than the checkpoint's is refused, where that lists no segments of its own.
+  forget_segments("run", 10);
   nlohmann::ordered_json manifest =
       nlohmann::ordered_json::parse(read_file(folder_ / "run/run_manifest.json"));
   manifest.at("blends").at("train").at(0).at("weights").at(0) = 0.5;

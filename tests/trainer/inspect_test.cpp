@@ -59,6 +59,90 @@ TEST_F(InspectRun, ShowsEachPartOfARunInItsOwnOrder) {
   EXPECT_THAT(output(), HasSubstr("does not tell which evaluation took samples 0 to 1 of valid"));
 }
 
+// A run goes back to an older checkpoint with another seed and batch size, and later returns to a checkpoint of the
+// way that it had left.
+TEST_F(InspectRun, KnowsTheWayOfARunThatWentBackAndReturned) {
+  const auto shown = [this](const Arguments& of_run, const std::string& iteration) {
+    Arguments all = of_run;
+    all.insert(all.end(), {"--iteration", iteration});
+    EXPECT_EQ(inspect(all), 0) << output();
+    return samples();
+  };
+  const std::string folder = (folder_ / "run").string();
+  const Arguments of_run = {"--run", folder}, of_whole = {"--run", (folder_ / "whole").string()},
+                  other = {"--seed", "99", "--global-batch-size", "4", "--override-lr-scheduler"};
+  const auto go_on = [&](const std::string& from, const std::string& to, const Arguments& more) {
+    Arguments all = {"--ckpt-step", from, "--exit-interval", to};
+    all.insert(all.end(), more.begin(), more.end());
+    ASSERT_EQ(run(arguments("run", 20, all)), 0) << output();
+  };
+  const auto logged = [this] {
+    std::vector<int64_t> iterations;
+    for (const nlohmann::json& line : metrics("run")) {
+      if (line.contains("lm_loss")) iterations.push_back(line.at("iteration"));
+    }
+    return iterations;
+  };
+  ASSERT_EQ(run(arguments("whole", 20, {"--exit-interval", "12"})), 0) << output();
+  ASSERT_EQ(run(arguments("run", 20, {"--exit-interval", "10"})), 0) << output();
+  go_on("5", "7", other);
+  EXPECT_THAT(output(), HasSubstr("holds checkpoints up to iteration 10: this run goes another way "
+                                  "from iteration 5 on"));
+  const auto of_other = shown(of_run, "6");
+  EXPECT_EQ(of_other.size(), 4U);
+  EXPECT_EQ(shown(of_run, "4"), shown(of_whole, "4"));
+  // The checkpoint of the way that was left knows its own.
+  const std::string left = folder + "/iter_0000010";
+  EXPECT_EQ(shown({"--load", left}, "6"), shown(of_whole, "6"));
+
+  go_on("10", "12", {});
+  EXPECT_THAT(output(), HasSubstr("they do not have iterations 6 to 10 of this checkpoint"));
+  for (const char* iteration : {"4", "6", "8", "11"})
+    EXPECT_EQ(shown(of_run, iteration), shown(of_whole, iteration)) << iteration;
+  EXPECT_THAT(logged(), testing::ElementsAre(1, 2, 3, 4, 5, 11, 12));
+  ASSERT_EQ(inspect_run("run", {"--iteration", "11", "--sort", "loss"}), 0) << output();
+  EXPECT_EQ(inspect_run("run", {"--iteration", "6", "--sort", "loss"}), 2);
+  EXPECT_THAT(output(), HasSubstr("no losses of iteration 6: metrics.jsonl does not tell of it"));
+
+  go_on("7", "9", other);
+  EXPECT_EQ(shown(of_run, "6"), of_other);
+  EXPECT_EQ(shown(of_run, "4"), shown(of_whole, "4"));
+  EXPECT_THAT(logged(), testing::ElementsAre(1, 2, 3, 4, 5, 8, 9));
+}
+
+TEST_F(InspectRun, KnowsThePartsOfARunThatGoesOnFromACheckpointOfAnOlderVersion) {
+  ASSERT_EQ(run(arguments("whole", 20, {"--exit-interval", "5"})), 0) << output();
+  ASSERT_EQ(run(arguments("run", 20, {"--exit-interval", "5"})), 0) << output();
+  forget_segments("run", 5);
+  ASSERT_EQ(run(arguments("run", 20, {"--exit-interval", "10", "--seed", "7"})), 0) << output();
+  ASSERT_EQ(run(arguments("run", 20, {"--exit-interval", "15", "--seed", "8"})), 0) << output();
+  ASSERT_EQ(inspect_run("whole", {"--iteration", "5"}), 0) << output();
+  const auto expected = samples();
+  const std::string last = (folder_ / "run").string();
+  for (const Arguments& of_run : {Arguments{"--run", last}, Arguments{"--load", last}}) {
+    Arguments all = of_run;
+    all.insert(all.end(), {"--iteration", "5"});
+    ASSERT_EQ(inspect(all), 0) << output();
+    EXPECT_EQ(samples(), expected);
+  }
+  expect_samples_of_metrics("run");
+}
+
+// A run that goes on in a folder of its own has the past of the checkpoint that it loaded.
+TEST_F(InspectRun, KnowsThePastThatARunHasInAnotherFolder) {
+  ASSERT_EQ(run(arguments("first", 30, {"--exit-interval", "5"})), 0) << output();
+  Arguments second = arguments("second", 30, {"--exit-interval", "10", "--seed", "7"});
+  *(std::find(second.begin(), second.end(), "--load") + 1) = (folder_ / "first").string();
+  ASSERT_EQ(run(second), 0) << output();
+  ASSERT_EQ(inspect_run("first", {"--iteration", "5"}), 0) << output();
+  const auto expected = samples();
+  ASSERT_EQ(inspect_run("second", {"--iteration", "5"}), 0) << output();
+  EXPECT_EQ(samples(), expected);
+  const auto manifest = nlohmann::json::parse(read_file(folder_ / "second/run_manifest.json"));
+  EXPECT_EQ(manifest.at("earlier").size(), 1U);
+  EXPECT_EQ(manifest.at("resumed_iteration"), 5);
+}
+
 TEST_F(InspectRun, RefusesWhatTheFolderDoesNotTell) {
   ASSERT_EQ(run(arguments("first", 30, {"--exit-interval", "5"})), 0) << output();
   Arguments second = arguments("second", 30, {"--exit-interval", "10"});
@@ -66,6 +150,11 @@ TEST_F(InspectRun, RefusesWhatTheFolderDoesNotTell) {
     if (second[i] == "--load") second[i + 1] = (folder_ / "first").string();
   }
   ASSERT_EQ(run(second), 0) << output();
+  // A manifest of older versions tells of the run in this folder only.
+  const std::filesystem::path path = folder_ / "second/run_manifest.json";
+  nlohmann::json manifest = nlohmann::json::parse(read_file(path));
+  manifest["earlier"] = nlohmann::json::array();
+  write_file_atomically(path, manifest.dump());
   EXPECT_EQ(inspect_run("second", {"--iteration", "6"}), 0) << output();
   EXPECT_EQ(samples().at(0).at("sample"), 40);
   EXPECT_EQ(inspect_run("second", {"--iteration", "5"}), static_cast<int>(ExitCode::kBadInput));
@@ -101,8 +190,9 @@ TEST_F(InspectRun, ShowsTheRunBehindACheckpoint) {
   EXPECT_THAT(output(), HasSubstr("--run and --load both say which run is meant"));
 }
 
-TEST_F(InspectRun, RefusesACheckpointThatItsRunManifestContradicts) {
+TEST_F(InspectRun, RefusesAnOlderCheckpointThatItsRunManifestContradicts) {
   ASSERT_EQ(run(arguments("run", 30, {"--exit-interval", "5"})), 0) << output();
+  forget_segments("run", 5);
   ASSERT_EQ(run(arguments("other", 30, {"--seed", "7", "--exit-interval", "5"})), 0) << output();
   const std::filesystem::path manifest = folder_ / "run/run_manifest.json";
   const std::string load = (folder_ / "run").string(), kept = read_file(manifest);

@@ -74,30 +74,32 @@ std::optional<LossScaleState> loss_scale_from_json(const Json& json) {
 }
 
 Json info_to_json(const CheckpointInfo& info) {
-  return {{"iteration", info.scalars.iteration},
-          {"consumed_train_samples", info.scalars.consumed_samples},
-          {"consumed_train_tokens", info.scalars.consumed_tokens},
-          {"adam_step", info.scalars.adam_step},
-          {"skipped_iterations", info.scalars.skipped_steps},
-          {"bad_steps_in_row", info.scalars.bad_steps_in_row},
-          {"grad_scaler", to_json(info.scalars.loss_scale)},
-          {"consumed_valid_samples", info.consumed_valid_samples},
-          {"lr_scheduler",
-           {{"max_lr", info.max_lr},
-            {"min_lr", info.min_lr},
-            {"warmup_samples", info.lr_warmup_samples},
-            {"decay_samples", info.lr_decay_samples},
-            {"decay_style", info.lr_decay_style},
-            {"decay_tokens", number_or_null(info.lr_decay_tokens)},
-            {"warmup_tokens", number_or_null(info.lr_warmup_tokens)},
-            {"tokens_as_deepspeed", info.lr_tokens_as_deepspeed},
-            {"num_samples", info.lr_samples},
-            {"num_tokens", info.lr_tokens},
-            {"warmup_end_tokens", info.lr_warmup_end_tokens}}},
-          {"architecture", info.architecture},
-          {"data", to_json(info.data)},
-          {"gemm_algorithms", info.gemm_algorithms},
-          {"arguments", Json::parse(info.arguments_json)}};
+  Json json = {{"iteration", info.scalars.iteration},
+               {"consumed_train_samples", info.scalars.consumed_samples},
+               {"consumed_train_tokens", info.scalars.consumed_tokens},
+               {"adam_step", info.scalars.adam_step},
+               {"skipped_iterations", info.scalars.skipped_steps},
+               {"bad_steps_in_row", info.scalars.bad_steps_in_row},
+               {"grad_scaler", to_json(info.scalars.loss_scale)},
+               {"consumed_valid_samples", info.consumed_valid_samples},
+               {"lr_scheduler",
+                {{"max_lr", info.max_lr},
+                 {"min_lr", info.min_lr},
+                 {"warmup_samples", info.lr_warmup_samples},
+                 {"decay_samples", info.lr_decay_samples},
+                 {"decay_style", info.lr_decay_style},
+                 {"decay_tokens", number_or_null(info.lr_decay_tokens)},
+                 {"warmup_tokens", number_or_null(info.lr_warmup_tokens)},
+                 {"tokens_as_deepspeed", info.lr_tokens_as_deepspeed},
+                 {"num_samples", info.lr_samples},
+                 {"num_tokens", info.lr_tokens},
+                 {"warmup_end_tokens", info.lr_warmup_end_tokens}}},
+               {"architecture", info.architecture},
+               {"data", to_json(info.data)},
+               {"gemm_algorithms", info.gemm_algorithms},
+               {"arguments", Json::parse(info.arguments_json)}};
+  if (!info.run_segments_json.empty()) json["run_segments"] = Json::parse(info.run_segments_json);
+  return json;
 }
 
 void check(bool sound, const std::string& what) {
@@ -171,6 +173,7 @@ CheckpointInfo info_from_json(const Json& json) {
   if (json.contains("data")) info.data = data_identity_from_json(json["data"]);
   info.gemm_algorithms = json.value("gemm_algorithms", "");
   info.arguments_json = json.at("arguments").dump();
+  if (json.contains("run_segments")) info.run_segments_json = json["run_segments"].dump();
   read_tokens(json, info);
   check_numbers(info);
   return info;

@@ -77,17 +77,28 @@ CheckpointInfo checkpoint_info(const RunState& state, const ModelShape& shape, c
                                {kDataParallelSize, state.cyclic->data_parallel_size}};
   }
   info.arguments_json = arguments.dump();
+  info.run_segments_json = state.run_segments_json;
   return info;
 }
 
 std::optional<CheckpointChoice> checkpoint_to_load(const Config& config) {
   if (config.load.empty()) return std::nullopt;
-  if (config.ckpt_step) return CheckpointChoice{*config.ckpt_step};
-  const std::optional<CheckpointChoice> choice = choose_checkpoint(config.load);
+  std::optional<CheckpointChoice> choice =
+      config.ckpt_step ? CheckpointChoice{*config.ckpt_step} : choose_checkpoint(config.load);
   if (!choice && config.exit_on_missing_checkpoint) {
     throw std::runtime_error(config.load +
                              ": no latest_checkpointed_iteration.txt, so there is no "
                              "checkpoint to load (--exit-on-missing-checkpoint)");
+  }
+  if (choice && choice->warnings.empty() && !config.finetune &&
+      loads_from_its_save_folder(config)) {
+    const std::vector<int64_t> stored = stored_iterations(config.save);
+    if (!stored.empty() && stored.front() > choice->iteration) {
+      choice->warnings.push_back(fmt::format(
+          "{} holds checkpoints up to iteration {}: this run goes another way from iteration {} on, and replaces "
+          "them one by one when it gets to them",
+          config.save, stored.front(), choice->iteration));
+    }
   }
   return choice;
 }
@@ -164,7 +175,8 @@ Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape, co
                                            {.samples = checkpoint.lr_samples,
                                             .tokens = checkpoint.lr_tokens,
                                             .warmup_end_tokens = checkpoint.lr_warmup_end_tokens}),
-                          .cyclic = cyclic_order_of(checkpoint.arguments_json, config)},
+                          .cyclic = cyclic_order_of(checkpoint.arguments_json, config),
+                          .run_segments_json = checkpoint.run_segments_json},
                 .load_optimizer = checkpoint.has_optimizer && !config.no_load_optim,
                 .warnings = std::move(data_changes.allowed)};
   for (const auto& changes : {blend_changes.allowed, argument_differences(checkpoint, config)})

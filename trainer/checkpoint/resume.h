@@ -23,6 +23,8 @@ struct RunState {
   // The sizes by which the order of --dataloader-type cyclic was cut in the run that began it; empty for
   // another order.
   std::optional<CyclicOptions> cyclic = {};
+  // The segments up to here (checkpoint_info.h).
+  std::string run_segments_json = {};
 };
 
 CheckpointInfo checkpoint_info(const RunState& state, const ModelShape& shape, const Config& config,

@@ -2,10 +2,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
 
 #include "indexed_dataset/blends/blend_json.h"
 #include "indexed_dataset/process/parse_json.h"
+#include "indexed_dataset/run_folder/segment_list.h"
 #include "indexed_dataset/storage/file_io.h"
 #include "trainer/config/option_text.h"
 #include "trainer/log/log_lines.h"
@@ -22,31 +26,38 @@ bool is_same_folder(const fs::path& a, const fs::path& b) {
   return !a.empty() && !b.empty() && fs::weakly_canonical(a) == fs::weakly_canonical(b);
 }
 
-// Returns the segments in the folder's manifest that ended where this run begins.
-Json earlier_segments(const fs::path& run_folder, const RunManifest& manifest) {
-  Json kept = Json::array();
+// Returns the segments that a checkpoint of an older version does not list: those in the folder's manifest that
+// ended where this run begins. Iterations do not tell the ways of a run that went back apart.
+std::vector<Json> segments_in(const fs::path& run_folder, const RunManifest& manifest) {
   const fs::path path = run_folder / kFileName;
-  if (manifest.resumed_iteration == 0 || !fs::exists(path)) return kept;
+  if (!fs::exists(path)) return {};
   const std::string text = read_file(path);
   try {
-    Json last = parse_json<Json>(text);
+    std::vector<Json> segments = segments_of_manifest(parse_json<Json>(text));
     const std::string& load = manifest.config.load;
-    if (!is_same_folder(load, run_folder) &&
-        !is_same_folder(load, last.at("arguments").at("save").get<std::string>())) {
-      return kept;
-    }
-    Json segments = last.value("earlier", Json::array());
-    last.erase("earlier");
-    segments.push_back(std::move(last));
-    for (Json& segment : segments) {
-      if (segment.at("resumed_iteration").get<int64_t>() < manifest.resumed_iteration)
-        kept.push_back(std::move(segment));
-    }
+    if (is_same_folder(load, run_folder) ||
+        is_same_folder(load, segments.back().at("arguments").at("save").get<std::string>()))
+      return segments;
   } catch (const std::exception&) {
     // A damaged manifest tells nothing. Whoever asks for those iterations is told so.
-    return Json::array();
   }
-  return kept;
+  return {};
+}
+
+std::vector<Json> earlier_segments(const fs::path& run_folder, const RunManifest& manifest) {
+  if (manifest.resumed_iteration == 0) return {};
+  std::vector<Json> segments = manifest.segments_json.empty()
+                                   ? segments_in(run_folder, manifest)
+                                   : segments_of_list(parse_json<Json>(manifest.segments_json));
+  std::erase_if(segments, [&](const Json& segment) {
+    return segment.at("resumed_iteration").get<int64_t>() >= manifest.resumed_iteration;
+  });
+  return segments;
+}
+
+// Returns the JSON as it will be read again, where bytes that are no UTF-8 are replaced.
+Json with_utf8(const Json& json) {
+  return Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 Json json_of(const UnseenDocuments& unseen, const Config& config) {
@@ -63,13 +74,14 @@ Json json_of(const std::optional<CyclicOptions>& cyclic) {
 
 }  // namespace
 
-void write_run_manifest(const std::filesystem::path& run_folder, const RunManifest& manifest) {
+std::string write_run_manifest(const std::filesystem::path& run_folder,
+                               const RunManifest& manifest) {
   char host[256] = "localhost";
   gethostname(host, sizeof host - 1);
   const Json data = to_json(manifest.data);
   Json vocabulary = data["vocabulary"];
   vocabulary["padded_size"] = manifest.padded_vocabulary_size;
-  const Json json = {
+  Json json = with_utf8({
       {"program", "weft-train"},
       {"version", WEFT_VERSION},
       {"compiler", __VERSION__},
@@ -98,15 +110,41 @@ void write_run_manifest(const std::filesystem::path& run_folder, const RunManife
       {"num_parameters", manifest.num_parameters},
       {"num_iterations", manifest.num_iterations},
       {"arguments", Json::parse(resolved_json(manifest.config))},
-      {"earlier", earlier_segments(run_folder, manifest)},
-  };
+  });
+  std::vector<Json> segments = earlier_segments(run_folder, manifest);
+  Json earlier = list_segments(segments);
+  segments.push_back(json);
+  json["earlier"] = std::move(earlier);
   fs::create_directories(run_folder);
   if (manifest.unseen) {
     write_file_atomically(run_folder / unsee_copy_name(manifest.unseen->sha256()),
                           manifest.unseen->text());
   }
-  write_file_atomically(run_folder / kFileName,
-                        json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  write_file_atomically(run_folder / kFileName, json.dump(2) + "\n");
+  return list_segments(segments).dump();
+}
+
+LogEnd find_shared_log_end(const std::filesystem::path& run_folder,
+                           const std::string& segments_json, const LogEnd& resumed) {
+  const fs::path path = run_folder / kFileName;
+  if (segments_json.empty() || !fs::exists(path)) return resumed;
+  const std::string text = read_file(path);
+  LogEnd shared = resumed;
+  try {
+    const std::vector<Json> own = segments_of_list(parse_json<Json>(segments_json)),
+                            logged = segments_of_manifest(parse_json<Json>(text));
+    const auto [own_end, logged_end] = std::ranges::mismatch(own, logged);
+    const auto ends_before = [&](const Json& segment) {
+      const auto iteration = segment.at("resumed_iteration").get<int64_t>();
+      if (iteration < shared.iteration)
+        shared = {iteration, segment.value("resumed_samples", int64_t{0})};
+    };
+    if (own_end != own.end()) ends_before(*own_end);
+    if (logged_end != logged.end()) ends_before(*logged_end);
+  } catch (const std::exception&) {
+    return resumed;  // a damaged manifest tells nothing
+  }
+  return shared;
 }
 
 }  // namespace weft

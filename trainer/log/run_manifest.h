@@ -2,9 +2,12 @@
 // map iterations to text.
 //
 // A run that was resumed has several segments, whose arguments may differ. The file describes the
-// last one, and "earlier" in it is the list of those before, oldest first. A segment holds the
+// last one, and "earlier" in it lists those before (run_folder/segment_list.h). A segment holds the
 // iterations from its resumed_iteration + 1 to the next one's resumed_iteration; its first sample
 // is number resumed_samples of the training set.
+//
+// Each checkpoint keeps the segments that led to it. A run that goes back to an older checkpoint, or comes back to one
+// of a way that it has left, therefore has the segments of its own way, whatever the folder's manifest tells.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +23,8 @@
 namespace weft {
 
 struct RunManifest {
-  const Config& config;  // with defaults filled in; becomes "arguments"
+  std::string segments_json = {};  // of the checkpoint from which it goes on, if that has them
+  const Config& config;            // with defaults filled in; becomes "arguments"
   std::string device;
   // Written as an absolute path: a run is inspected from anywhere. Empty where there are several.
   std::string dataset_prefix;
@@ -39,9 +43,21 @@ struct RunManifest {
 };
 
 // Creates the folder and writes the file whole or not at all. A file of --unsee is copied into it first, under
-// a name of its checksum: the run can be inspected when the file is gone. The segments of a file that is there
-// already are kept as far as this run goes on from them: where it loaded what that run had saved.
+// a name of its checksum: the run can be inspected when the file is gone. Where the checkpoint is of an older version
+// and has no segments, those of a file that is there already are kept as far as this run goes on from them: where it
+// loaded what that run had saved. Returns the list of all segments, this one the last, for checkpoints.
 // Throws std::system_error.
-void write_run_manifest(const std::filesystem::path& run_folder, const RunManifest& manifest);
+std::string write_run_manifest(const std::filesystem::path& run_folder,
+                               const RunManifest& manifest);
+
+// The last step that logs have.
+struct LogEnd {
+  int64_t iteration = 0, consumed_samples = 0;
+};
+
+// Returns how far the logs in the folder are those of a run that goes on at `resumed`, after the segments in
+// `segments_json`. A run that has gone another way since has logged its own steps from there on.
+LogEnd find_shared_log_end(const std::filesystem::path& run_folder,
+                           const std::string& segments_json, const LogEnd& resumed);
 
 }  // namespace weft

@@ -1,0 +1,28 @@
+// The list of a run's segments in files: run_manifest.json has those before the last one under "earlier", and
+// the manifest of a checkpoint has all that led to it under "run_segments". The oldest comes first.
+//
+// Most of a segment is what it was before the run was resumed, and a thousand datasets take 400 KB. An object
+// or array that equals that of the segment before is therefore written as the string "unchanged":
+//
+//   [{"resumed_iteration": 0,   "arguments": {...},    "blends": {...}},
+//    {"resumed_iteration": 300, "arguments": {...},    "blends": "unchanged"},
+//    {"resumed_iteration": 700, "arguments": "unchanged", "blends": "unchanged"}]
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+namespace weft {
+
+// Returns the list as files have it.
+nlohmann::ordered_json list_segments(const std::vector<nlohmann::ordered_json>& segments);
+
+// Returns the segments of such a list, whole. Throws std::runtime_error for what is no list of objects, and
+// for what is "unchanged" without anything before it.
+std::vector<nlohmann::ordered_json> segments_of_list(const nlohmann::ordered_json& list);
+
+// Returns all segments of run_manifest.json, the last one without the list of those before. Throws as above, and
+// JSON exceptions.
+std::vector<nlohmann::ordered_json> segments_of_manifest(nlohmann::ordered_json manifest);
+
+}  // namespace weft
