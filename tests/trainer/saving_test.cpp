@@ -29,7 +29,7 @@ class Saving : public Ranks {
     }
     return files;
   }
-  // All manifests of a run, without the run's own arguments.
+  // All manifests of a run, without arguments and times of the run itself.
   std::map<std::string, std::string> manifests(const std::string& run) const {
     std::map<std::string, std::string> manifests;
     for (const auto& entry : fs::recursive_directory_iterator(folder_ / run)) {
@@ -37,6 +37,7 @@ class Saving : public Ranks {
       auto json = nlohmann::json::parse(read_file(entry.path()));
       json.erase("checksum");
       json["info"].erase("arguments");
+      json["info"].erase("run_segments");
       manifests[fs::relative(entry.path(), folder_ / run).string()] = json.dump();
     }
     return manifests;
