@@ -103,6 +103,7 @@ class TrainLoop {
   void check_evaluations_suffice() const;
   void start_loaders();
   void check_samples_suffice() const;
+  void find_older_segments(int64_t saved_iteration);
   LogEnd find_log_end();
   void write_manifest();
   DataLoaderOptions loader_options(int64_t first_sample) const;
@@ -132,8 +133,8 @@ class TrainLoop {
   std::optional<DeviceCeilings> ceilings_;  // likewise, if they were measured
   DatasetTargetSizes sizes_;
   std::optional<CyclicOptions> cyclic_;  // with --dataloader-type cyclic (resume.h)
-  std::string
-      run_segments_json_;  // of the loaded checkpoint, then with this one; on the first rank
+  // The segments of the loaded checkpoint, and from write_manifest() on this one, too. On the first rank.
+  std::string run_segments_json_;
   TrainingDatasets datasets_;
   std::unique_ptr<Trainer> trainer_;
   Tensor staging_memory_, snapshot_memory_;  // of the trainer's plan

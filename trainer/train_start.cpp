@@ -10,7 +10,9 @@
 #include <system_error>
 
 #include "indexed_dataset/blends/blend_json.h"
+#include "indexed_dataset/run_folder/checkpoint_run.h"
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/config/option_text.h"
 #include "trainer/limits.h"
 #include "trainer/log/banner.h"
@@ -123,7 +125,8 @@ TrainLoop::TrainLoop(const Config& config, const std::vector<std::string>& notes
                                                   .prints_text = is_first_rank(),
                                                   .logs_steps = ranks_.rank() + 1 == ranks_.size()},
                                   out_);
-  // After the log has dropped the steps behind the checkpoint, which this part of the run takes anew.
+  // The last rank drops steps of other ways first: the manifest must not vouch for them if that fails.
+  if (!config_.run_folder().empty()) ranks_.all_gather("");
   if (!config_.run_folder().empty() && is_first_rank()) write_manifest();
 }
 
@@ -279,6 +282,8 @@ void TrainLoop::load(int64_t saved_iteration, const Resume& resume) {
   consumed_valid_samples_ = resume.state.consumed_valid_samples;
   cyclic_ = resume.state.cyclic;
   run_segments_json_ = resume.state.run_segments_json;
+  if (run_segments_json_.empty() && iteration() > 0 && is_first_rank())
+    find_older_segments(saved_iteration);
   if (config_.load == config_.save) saved_iteration_ = iteration();
   if (!resume.load_optimizer)
     print(fmt::format(" > weights only: iteration {}, fresh optimizer\n", iteration()));
@@ -287,22 +292,43 @@ void TrainLoop::load(int64_t saved_iteration, const Resume& resume) {
         print_timers({{"load-checkpoint", ms_between(start, Clock::now())}}));
 }
 
-// The last rank keeps the logs, and the first one writes the manifest that tells of which way of the run they are.
-LogEnd TrainLoop::find_log_end() {
-  LogEnd end{iteration(), consumed_samples()};
-  if (config_.run_folder().empty()) return end;
-  int64_t numbers[2] = {};
-  if (is_first_rank()) {
-    end = find_shared_log_end(config_.run_folder(), run_segments_json_, end);
-    numbers[0] = end.iteration, numbers[1] = end.consumed_samples;
-  }
-  ranks_.max(numbers);
-  end = {numbers[0], numbers[1]};
-  if (end.iteration < iteration()) {
+// Checkpoints of older versions do not list the segments that led to them.
+void TrainLoop::find_older_segments(int64_t saved_iteration) {
+  try {
+    run_segments_json_ =
+        list_segments_before(checkpoint_folder(config_.load, saved_iteration)).dump();
+  } catch (const std::runtime_error& error) {
     print(fmt::format(
-        "WARNING: {}: the logs there are of a run that went another way from iteration {} on, so they do not have "
-        "iterations {} to {} of this checkpoint; what they have of the other way is dropped\n",
-        config_.run_folder(), end.iteration, end.iteration + 1, iteration()));
+        "WARNING: nothing tells what iterations up to {} have read, and weft-data inspect will refuse them: {}\n",
+        iteration(), error.what()));
+  }
+}
+
+// The last rank cuts the logs. The first one reads the manifest, which it will write anew, and tells it where.
+LogEnd TrainLoop::find_log_end() {
+  const LogEnd resumed{iteration(), consumed_samples()};
+  const std::string folder = config_.run_folder();
+  if (folder.empty() || resumed.iteration == 0) return resumed;
+  int64_t of_first[2] = {0, 0};  // the greatest that a rank gives is the first one's
+  if (is_first_rank()) {
+    std::optional<LogEnd> shared = find_shared_log_end(folder, run_segments_json_, resumed);
+    if (!shared) {
+      for (const std::string& name : set_logs_aside(folder, resumed.iteration))
+        print(fmt::format(
+            "WARNING: {}: no run manifest tells whether the log there is of this run; it is kept as {}\n",
+            folder, name));
+      shared = resumed;
+    }
+    of_first[0] = shared->iteration;
+    of_first[1] = shared->consumed_samples;
+  }
+  ranks_.max(of_first);
+  const LogEnd end{of_first[0], of_first[1]};
+  if (end.iteration < resumed.iteration) {
+    print(fmt::format(
+        "WARNING: {}: after iteration {} the logs there are of another run, or of another way that this one took. "
+        "Their later steps are dropped, and iterations {} to {} of this checkpoint are not in them\n",
+        folder, end.iteration, end.iteration + 1, resumed.iteration));
   }
   return end;
 }
@@ -310,8 +336,7 @@ LogEnd TrainLoop::find_log_end() {
 void TrainLoop::write_manifest() {
   const std::vector<std::string> prefixes = blends_.prefixes();
   run_segments_json_ = write_run_manifest(
-      config_.run_folder(), {.segments_json = run_segments_json_,
-                             .config = config_,
+      config_.run_folder(), {.config = config_,
                              .device = backend_->description(),
                              .dataset_prefix = prefixes.size() == 1 ? prefixes.front() : "",
                              .cyclic = cyclic_,
@@ -326,6 +351,7 @@ void TrainLoop::write_manifest() {
                              .resumed_iteration = iteration(),
                              .resumed_samples = consumed_samples(),
                              .resumed_tokens = position().consumed.tokens,
+                             .segments_json = run_segments_json_,
                              .resumed_valid_samples = consumed_valid_samples_,
                              .makes_up_evaluation = makes_up_evaluation_});
 }

@@ -94,17 +94,16 @@ std::optional<fs::path> find_run_folder(const fs::path& checkpoint, const Json& 
   return folder;
 }
 
-// Returns the segments that began before a checkpoint of an older version. The last step of each in
-// metrics.jsonl is compared, too.
-std::vector<Json> segments_in(const std::optional<fs::path>& run_folder, const fs::path& checkpoint,
-                              int64_t iteration) {
+// Returns the segments that began before a checkpoint of an older version.
+std::vector<Json> segments_of_run_manifest(const std::optional<fs::path>& run_folder,
+                                           const fs::path& checkpoint, int64_t iteration) {
   if (!run_folder) {
     throw std::runtime_error(fmt::format(
         "{}: no run_manifest.json lies beside the checkpoint or in the --run-dir that it names, and "
         "without it nothing tells where this part of the run began; give the run's folder with --run",
         checkpoint.string()));
   }
-  read_run_segments(*run_folder);
+  read_run_segments(*run_folder);  // refuses a manifest that metrics.jsonl contradicts
   const fs::path path = *run_folder / "run_manifest.json";
   std::vector<Json> segments = segments_of_manifest(parse_json<Json>(read_file(path)));
   std::erase_if(segments, [&](const Json& segment) {
@@ -161,13 +160,15 @@ void check_agreement(const Json& checkpoint, const Json& segment, const std::str
     refuse("the blend of its datasets", data["blends"], segment["blends"]);
 }
 
-}  // namespace
-
-std::span<const char* const> decisive_arguments() { return kDecisive; }
-
-CheckpointRun read_run_of_checkpoint(const std::filesystem::path& load) {
-  const fs::path folder = folder_of(load), path = folder / "manifest.json";
+struct ListedRun {
   CheckpointRun run;
+  std::vector<Json> segments;
+};
+
+ListedRun read_listed_run(const fs::path& load) {
+  const fs::path folder = folder_of(load), path = folder / "manifest.json";
+  ListedRun listed;
+  auto& [run, segments] = listed;
   try {
     const Json manifest = parse_json<Json>(read_file(path));
     const Json& checkpoint = manifest.at("info");
@@ -176,23 +177,35 @@ CheckpointRun read_run_of_checkpoint(const std::filesystem::path& load) {
       throw std::runtime_error("no iteration stands behind it: its weights were imported");
     const std::optional<fs::path> run_folder = find_run_folder(folder, checkpoint.at("arguments"));
     const auto own = checkpoint.find("run_segments");
-    const std::vector<Json> segments = own != checkpoint.end()
-                                           ? segments_of_list(*own)
-                                           : segments_in(run_folder, folder, run.iteration);
+    segments = own != checkpoint.end()
+                   ? segments_of_list(*own)
+                   : segments_of_run_manifest(run_folder, folder, run.iteration);
     if (segments.empty())
       throw std::runtime_error(path.string() + ": it lists no segment of its run");
     run.segments = segments_from(segments, run_folder.value_or(folder));
     check_agreement(checkpoint, segments.back(), path.string());
     const int64_t consumed = samples_of_iteration(run.segments, run.iteration).last;
     const auto saved = checkpoint.at("consumed_train_samples").get<int64_t>();
-    if (consumed == saved) return run;
+    if (consumed == saved) return listed;
     throw std::runtime_error(fmt::format(
-        "it was saved after {} samples, and by the run manifest iteration {} ends with {}: "
+        "{}: it was saved after {} samples, and by the segments of its run iteration {} ends with {}: "
         "the two are not of one run",
-        saved, run.iteration, consumed));
+        path.string(), saved, run.iteration, consumed));
   } catch (const Json::exception& error) {
     throw std::runtime_error(path.string() + ": not the manifest of a checkpoint: " + error.what());
   }
+}
+
+}  // namespace
+
+std::span<const char* const> decisive_arguments() { return kDecisive; }
+
+CheckpointRun read_run_of_checkpoint(const std::filesystem::path& load) {
+  return read_listed_run(load).run;
+}
+
+Json list_segments_before(const std::filesystem::path& load) {
+  return list_segments(read_listed_run(load).segments);
 }
 
 }  // namespace weft

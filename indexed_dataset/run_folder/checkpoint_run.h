@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <vector>
 
@@ -29,5 +30,7 @@ std::span<const char* const> decisive_arguments();
 // the checkpoint: in an argument that decides samples, in its datasets or in its consumed samples; and as
 // read_run_segments().
 CheckpointRun read_run_of_checkpoint(const std::filesystem::path& load);
+// The same as files list them (segment_list.h).
+nlohmann::ordered_json list_segments_before(const std::filesystem::path& load);
 
 }  // namespace weft

@@ -72,9 +72,14 @@ void check_logged_steps(const std::vector<RunSegment>& segments,
 std::vector<RunSegment> segments_from(const std::vector<Json>& list,
                                       const std::filesystem::path& run_folder) {
   std::vector<RunSegment> segments;
-  for (const Json& segment : list) segments.push_back(segment_from(segment));
-  for (RunSegment& segment : segments) {
-    if (segment.unsee) segment.unsee->copy = run_folder / unsee_copy_name(segment.unsee->sha256);
+  for (const Json& json : list) {
+    RunSegment& segment = segments.emplace_back(segment_from(json));
+    if (!segment.unsee) continue;
+    const std::string name = unsee_copy_name(segment.unsee->sha256);
+    segment.unsee->copy = run_folder / name;
+    // The run may have gone on in another folder since.
+    if (!std::filesystem::exists(segment.unsee->copy) && json.contains("run_folder"))
+      segment.unsee->copy = std::filesystem::path(json["run_folder"].get<std::string>()) / name;
   }
   const auto begins_later = [](const RunSegment& a, const RunSegment& b) {
     return a.resumed.iteration >= b.resumed.iteration || a.resumed.samples > b.resumed.samples;

@@ -36,11 +36,10 @@ std::vector<Json> segments_of_list(const Json& list) {
     if (!listed.is_object()) throw std::runtime_error("one of its segments is no object");
     Json segment = listed;
     for (auto& [name, value] : segment.items()) {
-      if (value != kUnchanged) continue;
-      if (segments.empty() || !segments.back().contains(name) ||
-          !segments.back()[name].is_structured())
-        throw std::runtime_error("the " + name + " of a segment are unchanged from nothing");
-      value = segments.back()[name];
+      if (value != kUnchanged || segments.empty()) continue;
+      const auto before = segments.back().find(name);
+      // A text of that name, such as a host's, is itself.
+      if (before != segments.back().end() && before->is_structured()) value = *before;
     }
     segments.push_back(std::move(segment));
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "indexed_dataset/blends/manifest_order.h"
@@ -18,10 +19,8 @@ void RunOptions::declare(OptionSet& options) {
   options.text("--run", run_folder,
                "a training run's folder: its run_manifest.json gives all options down to "
                "--data-parallel-size");
-  options.text(
-      "--load", checkpoint,
-      "instead of --run: a folder of checkpoints, or one of them; the run up to there, as the "
-      "run manifest beside it tells");
+  options.text("--load", checkpoint,
+               "instead of --run: a folder of checkpoints, or one of them; the run up to there");
   const size_t num_before = options.resolved().size();
   options.text(
       "--megatron-args", megatron_arguments_,
@@ -102,7 +101,9 @@ std::vector<RunSegment> RunOptions::segments() const {
 std::optional<int64_t> RunOptions::last_iteration() const {
   if (!run_folder.empty()) {
     const std::optional<LoggedStep> last = find_logged_step(run_folder, INT64_MAX);
-    return last ? std::optional(last->iteration) : std::nullopt;
+    if (!last) return std::nullopt;
+    // A run that returned to a checkpoint of a way that it had left has not logged all iterations before.
+    return std::max(last->iteration, segments().back().resumed.iteration);
   }
   if (!checkpoint.empty()) return read_run_of_checkpoint(checkpoint).iteration;
   return std::nullopt;

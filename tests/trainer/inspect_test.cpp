@@ -96,7 +96,7 @@ TEST_F(InspectRun, KnowsTheWayOfARunThatWentBackAndReturned) {
   EXPECT_EQ(shown({"--load", left}, "6"), shown(of_whole, "6"));
 
   go_on("10", "12", {});
-  EXPECT_THAT(output(), HasSubstr("they do not have iterations 6 to 10 of this checkpoint"));
+  EXPECT_THAT(output(), HasSubstr("iterations 6 to 10 of this checkpoint are not in them"));
   for (const char* iteration : {"4", "6", "8", "11"})
     EXPECT_EQ(shown(of_run, iteration), shown(of_whole, iteration)) << iteration;
   EXPECT_THAT(logged(), testing::ElementsAre(1, 2, 3, 4, 5, 11, 12));
@@ -126,6 +126,52 @@ TEST_F(InspectRun, KnowsThePartsOfARunThatGoesOnFromACheckpointOfAnOlderVersion)
     EXPECT_EQ(samples(), expected);
   }
   expect_samples_of_metrics("run");
+}
+
+// Iterations do not tell which way an older checkpoint is of.
+TEST_F(InspectRun, RefusesThePastOfAnOlderCheckpointThatTheManifestDoesNotTell) {
+  ASSERT_EQ(run(arguments("run", 20, {"--exit-interval", "10"})), 0) << output();
+  forget_segments("run", 5);
+  forget_segments("run", 10);
+  const Arguments other = {"--ckpt-step", "5", "--exit-interval", "7", "--seed", "99"};
+  ASSERT_EQ(run(arguments("run", 20, other)), 0) << output();
+  ASSERT_EQ(run(arguments("run", 20, {"--ckpt-step", "10", "--exit-interval", "12"})), 0);
+  EXPECT_THAT(output(), HasSubstr("nothing tells what iterations up to 10 have read"));
+  EXPECT_THAT(output(), HasSubstr("it is kept as metrics.jsonl.before_0000010"));
+  EXPECT_EQ(inspect_run("run", {"--iteration", "6"}), static_cast<int>(ExitCode::kBadInput));
+  EXPECT_THAT(output(), HasSubstr("tells of iterations from 11 on"));
+  EXPECT_EQ(inspect_run("run", {"--iteration", "11", "--sort", "loss"}), 0) << output();
+}
+
+// Without the manifest nothing tells whether the logs are those of the way that the checkpoint is of.
+TEST_F(InspectRun, ShowsNoLossesOfAnotherWayWhereTheManifestIsLost) {
+  for (const bool is_damaged : {false, true}) {
+    const std::string name = is_damaged ? "damaged" : "lost";
+    ASSERT_EQ(run(arguments(name, 20, {"--exit-interval", "10"})), 0) << output();
+    const Arguments other = {"--ckpt-step", "5", "--exit-interval", "7", "--seed", "99"};
+    ASSERT_EQ(run(arguments(name, 20, other)), 0) << output();
+    const std::filesystem::path manifest = folder_ / name / "run_manifest.json";
+    std::filesystem::remove(manifest);
+    if (is_damaged) write_file_atomically(manifest, "{");
+    ASSERT_EQ(run(arguments(name, 20, {"--ckpt-step", "10", "--exit-interval", "12"})), 0);
+    EXPECT_THAT(output(), HasSubstr("sample_losses.bin.before_0000010"));
+    EXPECT_EQ(inspect_run(name, {"--iteration", "6"}), 0) << output();
+    EXPECT_EQ(inspect_run(name, {"--iteration", "6", "--sort", "loss"}), 2) << output();
+    EXPECT_EQ(metrics(name).front().at("iteration"), 11);
+    EXPECT_TRUE(std::filesystem::exists(folder_ / name / "metrics.jsonl.before_0000010"));
+  }
+}
+
+TEST_F(InspectRun, FindsTheUnseenDocumentsOfAPastInAnotherFolder) {
+  const std::string file = (folder_ / "unsee").string();
+  write_file_atomically(file, prefix_ + " 5\n");
+  ASSERT_EQ(run(arguments("first", 20, {"--exit-interval", "5", "--unsee", file})), 0) << output();
+  Arguments second = arguments("second", 20, {"--exit-interval", "10"});
+  *(std::find(second.begin(), second.end(), "--load") + 1) = (folder_ / "first").string();
+  ASSERT_EQ(run(second), 0) << output();
+  std::filesystem::remove(file);
+  EXPECT_EQ(inspect_run("second", {"--iteration", "3"}), 0) << output();
+  EXPECT_EQ(inspect_run("second", {"--iteration", "9", "--sort", "loss"}), 0) << output();
 }
 
 // A run that goes on in a folder of its own has the past of the checkpoint that it loaded.

@@ -95,8 +95,8 @@ std::optional<CheckpointChoice> checkpoint_to_load(const Config& config) {
     const std::vector<int64_t> stored = stored_iterations(config.save);
     if (!stored.empty() && stored.front() > choice->iteration) {
       choice->warnings.push_back(fmt::format(
-          "{} holds checkpoints up to iteration {}: this run goes another way from iteration {} on, and replaces "
-          "them one by one when it gets to them",
+          "{} holds checkpoints up to iteration {}: this run goes another way from iteration {} on. It drops the log "
+          "of later steps, and replaces checkpoints of the same iterations",
           config.save, stored.front(), choice->iteration));
     }
   }

@@ -8,6 +8,8 @@
 
 namespace weft {
 
+inline constexpr const char* kMetricsName = "metrics.jsonl";
+
 // The numbers of one step. The keys of the JSON object are these names, which stay as they are. A
 // loss or norm that is not finite becomes null.
 struct StepMetrics {

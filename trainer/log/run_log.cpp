@@ -26,7 +26,7 @@ RunLog::RunLog(const Options& options, std::FILE* out)
   const std::string folder = config_.run_folder();
   if (!folder.empty() && logs_steps_) {
     std::filesystem::create_directories(folder);
-    metrics_ = std::make_unique<MetricsFile>(std::filesystem::path(folder) / "metrics.jsonl",
+    metrics_ = std::make_unique<MetricsFile>(std::filesystem::path(folder) / kMetricsName,
                                              options.resumed_iteration);
     open_sample_losses(options.resumed_samples);
   }

@@ -1,5 +1,6 @@
 #include "trainer/log/run_manifest.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,10 +10,12 @@
 
 #include "indexed_dataset/blends/blend_json.h"
 #include "indexed_dataset/process/parse_json.h"
+#include "indexed_dataset/run_folder/sample_losses.h"
 #include "indexed_dataset/run_folder/segment_list.h"
 #include "indexed_dataset/storage/file_io.h"
 #include "trainer/config/option_text.h"
 #include "trainer/log/log_lines.h"
+#include "trainer/log/metrics_jsonl.h"
 
 namespace weft {
 namespace {
@@ -22,33 +25,9 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kFileName = "run_manifest.json";
 
-bool is_same_folder(const fs::path& a, const fs::path& b) {
-  return !a.empty() && !b.empty() && fs::weakly_canonical(a) == fs::weakly_canonical(b);
-}
-
-// Returns the segments that a checkpoint of an older version does not list: those in the folder's manifest that
-// ended where this run begins. Iterations do not tell the ways of a run that went back apart.
-std::vector<Json> segments_in(const fs::path& run_folder, const RunManifest& manifest) {
-  const fs::path path = run_folder / kFileName;
-  if (!fs::exists(path)) return {};
-  const std::string text = read_file(path);
-  try {
-    std::vector<Json> segments = segments_of_manifest(parse_json<Json>(text));
-    const std::string& load = manifest.config.load;
-    if (is_same_folder(load, run_folder) ||
-        is_same_folder(load, segments.back().at("arguments").at("save").get<std::string>()))
-      return segments;
-  } catch (const std::exception&) {
-    // A damaged manifest tells nothing. Whoever asks for those iterations is told so.
-  }
-  return {};
-}
-
-std::vector<Json> earlier_segments(const fs::path& run_folder, const RunManifest& manifest) {
-  if (manifest.resumed_iteration == 0) return {};
-  std::vector<Json> segments = manifest.segments_json.empty()
-                                   ? segments_in(run_folder, manifest)
-                                   : segments_of_list(parse_json<Json>(manifest.segments_json));
+std::vector<Json> earlier_segments(const RunManifest& manifest) {
+  if (manifest.segments_json.empty()) return {};
+  std::vector<Json> segments = segments_of_list(parse_json<Json>(manifest.segments_json));
   std::erase_if(segments, [&](const Json& segment) {
     return segment.at("resumed_iteration").get<int64_t>() >= manifest.resumed_iteration;
   });
@@ -97,6 +76,7 @@ std::string write_run_manifest(const std::filesystem::path& run_folder,
                              ? Json()
                              : Json(fs::absolute(manifest.dataset_prefix).string())},
       {"working_directory", fs::current_path().string()},
+      {"run_folder", fs::absolute(run_folder).string()},
       {"blends", to_json(manifest.data.blends)},
       {"data_parallel_size", manifest.config.data_parallel_size()},
       {"cyclic_order", json_of(manifest.cyclic)},
@@ -111,7 +91,7 @@ std::string write_run_manifest(const std::filesystem::path& run_folder,
       {"num_iterations", manifest.num_iterations},
       {"arguments", Json::parse(resolved_json(manifest.config))},
   });
-  std::vector<Json> segments = earlier_segments(run_folder, manifest);
+  std::vector<Json> segments = earlier_segments(manifest);
   Json earlier = list_segments(segments);
   segments.push_back(json);
   json["earlier"] = std::move(earlier);
@@ -124,10 +104,10 @@ std::string write_run_manifest(const std::filesystem::path& run_folder,
   return list_segments(segments).dump();
 }
 
-LogEnd find_shared_log_end(const std::filesystem::path& run_folder,
-                           const std::string& segments_json, const LogEnd& resumed) {
+std::optional<LogEnd> find_shared_log_end(const std::filesystem::path& run_folder,
+                                          const std::string& segments_json, const LogEnd& resumed) {
   const fs::path path = run_folder / kFileName;
-  if (segments_json.empty() || !fs::exists(path)) return resumed;
+  if (segments_json.empty() || !fs::exists(path)) return std::nullopt;
   const std::string text = read_file(path);
   LogEnd shared = resumed;
   try {
@@ -142,9 +122,20 @@ LogEnd find_shared_log_end(const std::filesystem::path& run_folder,
     if (own_end != own.end()) ends_before(*own_end);
     if (logged_end != logged.end()) ends_before(*logged_end);
   } catch (const std::exception&) {
-    return resumed;  // a damaged manifest tells nothing
+    return std::nullopt;  // a damaged manifest tells nothing
   }
   return shared;
+}
+
+std::vector<std::string> set_logs_aside(const std::filesystem::path& run_folder,
+                                        int64_t resumed_iteration) {
+  std::vector<std::string> names;
+  for (const std::string name : {kMetricsName, kSampleLossesName}) {
+    if (!fs::exists(run_folder / name)) continue;
+    names.push_back(fmt::format("{}.before_{:07}", name, resumed_iteration));
+    fs::rename(run_folder / name, run_folder / names.back());
+  }
+  return names;
 }
 
 }  // namespace weft

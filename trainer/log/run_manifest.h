@@ -6,14 +6,16 @@
 // iterations from its resumed_iteration + 1 to the next one's resumed_iteration; its first sample
 // is number resumed_samples of the training set.
 //
-// Each checkpoint keeps the segments that led to it. A run that goes back to an older checkpoint, or comes back to one
-// of a way that it has left, therefore has the segments of its own way, whatever the folder's manifest tells.
+// Each checkpoint keeps the segments that led to it. A run that goes back to an older checkpoint begins another
+// way: its iterations from there on are not those of the way that it leaves. It may return to a checkpoint of that
+// way later, and has the segments of that one then, whatever the folder's manifest tells.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "indexed_dataset/run_folder/unseen_documents.h"
 #include "indexed_dataset/samples/cyclic_order.h"
@@ -23,8 +25,7 @@
 namespace weft {
 
 struct RunManifest {
-  std::string segments_json = {};  // of the checkpoint from which it goes on, if that has them
-  const Config& config;            // with defaults filled in; becomes "arguments"
+  const Config& config;  // with defaults filled in; becomes "arguments"
   std::string device;
   // Written as an absolute path: a run is inspected from anywhere. Empty where there are several.
   std::string dataset_prefix;
@@ -37,16 +38,15 @@ struct RunManifest {
   // The samples that the run asks of the dataset.
   int64_t train_samples = 0, valid_samples = 0, test_samples = 0;
   int64_t resumed_iteration = 0, resumed_samples = 0, resumed_tokens = 0;
+  std::string segments_json = {};  // those that led there; empty where nothing tells them
   // Where the first evaluation begins; it may be one that was cut short at resumed_iteration.
   int64_t resumed_valid_samples = 0;
   bool makes_up_evaluation = false;
 };
 
 // Creates the folder and writes the file whole or not at all. A file of --unsee is copied into it first, under
-// a name of its checksum: the run can be inspected when the file is gone. Where the checkpoint is of an older version
-// and has no segments, those of a file that is there already are kept as far as this run goes on from them: where it
-// loaded what that run had saved. Returns the list of all segments, this one the last, for checkpoints.
-// Throws std::system_error.
+// a name of its checksum: the run can be inspected when the file is gone. Returns the list of all segments, this
+// one the last, for checkpoints. Throws std::system_error.
 std::string write_run_manifest(const std::filesystem::path& run_folder,
                                const RunManifest& manifest);
 
@@ -56,8 +56,14 @@ struct LogEnd {
 };
 
 // Returns how far the logs in the folder are those of a run that goes on at `resumed`, after the segments in
-// `segments_json`. A run that has gone another way since has logged its own steps from there on.
-LogEnd find_shared_log_end(const std::filesystem::path& run_folder,
-                           const std::string& segments_json, const LogEnd& resumed);
+// `segments_json`. A run that has taken another way since has logged its own steps from there on. Returns nothing
+// where no manifest tells whose the logs are.
+std::optional<LogEnd> find_shared_log_end(const std::filesystem::path& run_folder,
+                                          const std::string& segments_json, const LogEnd& resumed);
+
+// Renames metrics.jsonl and sample_losses.bin, of which nothing tells whose they are, and returns their new names.
+// Throws std::system_error.
+std::vector<std::string> set_logs_aside(const std::filesystem::path& run_folder,
+                                        int64_t resumed_iteration);
 
 }  // namespace weft
