@@ -268,9 +268,6 @@ class Backend {
   // --- linear layers; weight (O,I) as Megatron stores it ---
   // out = inp * weight^T + bias. out (N,O), inp (N,I) x; bias (O) x or empty.
   virtual void linear_forward(Tensor out, Tensor inp, Tensor weight, Tensor bias) = 0;
-  // pre = inp * weight^T + bias; out = gelu(pre). The caller keeps pre for backward.
-  virtual void linear_gelu_forward(Tensor out, Tensor pre, Tensor inp, Tensor weight, Tensor bias,
-                                   Gelu gelu) = 0;
   // dinp = dout * weight. dinp (N,I), dout (N,O) x.
   virtual void linear_backward_input(Tensor dinp, Tensor dout, Tensor weight) = 0;
   // dpre = (dout * weight) * gelu'(pre): the backward of fc2 into fc1's output. dpre, pre (N,I) x.
@@ -280,7 +277,9 @@ class Backend {
   virtual void linear_backward_weight(Tensor dweight, Tensor dbias, Tensor dout, Tensor inp,
                                       bool accumulate) = 0;
 
-  // --- gated linear units ---
+  // --- activations: functions of what is stored, so backward can compute them again to the bit ---
+  // out = gelu(pre). out, pre (N,F) x.
+  virtual void gelu_forward(Tensor out, Tensor pre, Gelu gelu) = 0;
   // out = act(gate) * up. The columns of pre (N,2F) are [gate, up]; out (N,F) x.
   virtual void glu_forward(Tensor out, Tensor pre, Glu glu) = 0;
   // dpre (N,2F) = the gradients of gate and up. dout (N,F), pre (N,2F) x.

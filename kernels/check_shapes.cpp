@@ -301,13 +301,6 @@ void check_linear_forward(const Tensor& out, const Tensor& inp, const Tensor& we
   check_linear(Checker("linear_forward"), out, inp, weight, bias);
 }
 
-void check_linear_gelu_forward(const Tensor& out, const Tensor& pre, const Tensor& inp,
-                               const Tensor& weight, const Tensor& bias) {
-  const Checker check("linear_gelu_forward");
-  check_linear(check, out, inp, weight, bias);
-  check.rows("pre", pre, weight.dtype(), num_rows(out), weight.shape(0));
-}
-
 void check_linear_backward_input(const Tensor& dinp, const Tensor& dout, const Tensor& weight) {
   check_input_gradient(Checker("linear_backward_input"), "dinp", dinp, dout, weight);
 }
@@ -329,6 +322,13 @@ void check_linear_backward_weight(const Tensor& dweight, const Tensor& dbias, co
   check.rows("inp", inp, dout.dtype(), N, num_columns(inp));
   check.tensor("dweight", dweight, DType::kFloat32, {O, num_columns(inp)});
   if (dbias) check.tensor("dbias", dbias, DType::kFloat32, {O});
+}
+
+void check_gelu_forward(const Tensor& out, const Tensor& pre) {
+  const Checker check("gelu_forward");
+  check.model_type("out", out);
+  check.rank("out", out, 2, "(N,F)");
+  check.rows("pre", pre, out.dtype(), num_rows(out), num_columns(out));
 }
 
 void check_glu_forward(const Tensor& out, const Tensor& pre) {

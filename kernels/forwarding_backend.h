@@ -59,10 +59,6 @@ class ForwardingBackend : public Backend {
   void linear_forward(Tensor out, Tensor inp, Tensor weight, Tensor bias) override {
     inner_->linear_forward(out, inp, weight, bias);
   }
-  void linear_gelu_forward(Tensor out, Tensor pre, Tensor inp, Tensor weight, Tensor bias,
-                           Gelu gelu) override {
-    inner_->linear_gelu_forward(out, pre, inp, weight, bias, gelu);
-  }
   void linear_backward_input(Tensor dinp, Tensor dout, Tensor weight) override {
     inner_->linear_backward_input(dinp, dout, weight);
   }
@@ -73,6 +69,9 @@ class ForwardingBackend : public Backend {
   void linear_backward_weight(Tensor dweight, Tensor dbias, Tensor dout, Tensor inp,
                               bool accumulate) override {
     inner_->linear_backward_weight(dweight, dbias, dout, inp, accumulate);
+  }
+  void gelu_forward(Tensor out, Tensor pre, Gelu gelu) override {
+    inner_->gelu_forward(out, pre, gelu);
   }
   void glu_forward(Tensor out, Tensor pre, Glu glu) override { inner_->glu_forward(out, pre, glu); }
   void glu_backward(Tensor dpre, Tensor dout, Tensor pre, Glu glu) override {

@@ -35,6 +35,10 @@ std::vector<Change> ladder_of_recomputation() {
   return {
       {"", [](Config&) {}},
       {selective + "layernorm", [](Config& c) { recompute_parts(c, {"layernorm"}); }},
+      {selective + "layernorm activation",
+       [](Config& c) {
+         recompute_parts(c, {"layernorm", "activation"});
+       }},
       {selective + "layernorm mlp",
        [](Config& c) {
          recompute_parts(c, {"layernorm", "mlp"});

@@ -92,12 +92,7 @@ class CpuBackend final : public Backend {
 
   void linear_forward(Tensor out, Tensor inp, Tensor weight, Tensor bias) override {
     check_linear_forward(out, inp, weight, bias);
-    cpu::linear_forward(context_, out, {}, inp, weight, bias, Gelu::kTanh);
-  }
-  void linear_gelu_forward(Tensor out, Tensor pre, Tensor inp, Tensor weight, Tensor bias,
-                           Gelu gelu) override {
-    check_linear_gelu_forward(out, pre, inp, weight, bias);
-    cpu::linear_forward(context_, out, pre, inp, weight, bias, gelu);
+    cpu::linear_forward(context_, out, inp, weight, bias);
   }
   void linear_backward_input(Tensor dinp, Tensor dout, Tensor weight) override {
     check_linear_backward_input(dinp, dout, weight);
@@ -114,6 +109,10 @@ class CpuBackend final : public Backend {
     cpu::linear_backward_weight(context_, dweight, dbias, dout, inp, accumulate);
   }
 
+  void gelu_forward(Tensor out, Tensor pre, Gelu gelu) override {
+    check_gelu_forward(out, pre);
+    cpu::gelu_forward(context_, out, pre, gelu);
+  }
   void glu_forward(Tensor out, Tensor pre, Glu glu) override {
     check_glu_forward(out, pre);
     cpu::glu_forward(context_, out, pre, glu);

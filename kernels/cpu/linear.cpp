@@ -13,7 +13,7 @@ namespace weft::cpu {
 namespace {
 
 constexpr int64_t kColumnBlock = 64;  // columns per task of the bias gradient
-constexpr int64_t kGluGrain = 16;     // rows per task of a gated linear unit
+constexpr int64_t kGluGrain = 16;     // rows per task of an activation
 constexpr int64_t kGluBlock = 256;    // columns that it computes at a time
 static_assert(6 * kGluBlock <= kGemmScratchFloats);
 
@@ -112,12 +112,10 @@ void column_sums(const Context& context, Tensor out, Tensor inp, bool accumulate
   });
 }
 
-void linear_forward(const Context& context, Tensor out, Tensor pre, Tensor inp, Tensor weight,
-                    Tensor bias, Gelu gelu) {
+void linear_forward(const Context& context, Tensor out, Tensor inp, Tensor weight, Tensor bias) {
   const int64_t O = weight.shape(0), I = weight.shape(1), N = inp.num_elements() / I;
   context.need_scratch("linear_forward", linear_scratch_floats());
-  const Tensor product = pre ? pre : out;
-  multiply(context, in_place(product), {inp, I, false}, {weight, I, true}, N, O, I, false,
+  multiply(context, in_place(out), {inp, I, false}, {weight, I, true}, N, O, I, false,
            [&](const Tile& tile) {
              const int64_t width = tile.num_columns;
              const float* b = bias ? read_row(bias, tile.column, width, tile.buffer) : nullptr;
@@ -125,12 +123,7 @@ void linear_forward(const Context& context, Tensor out, Tensor pre, Tensor inp, 
                float* row = tile.values + r * tile.stride;
                const int64_t first = (tile.row + r) * O + tile.column;
                if (b != nullptr) add_rows(row, row, b, width);
-               store_row(product, first, width, row);
-               if (pre) {
-                 float* activated = row_target(out, first, tile.buffer + kMaxTileColumns);
-                 gelu_row(activated, row, width, gelu);
-                 store_row(out, first, width, activated);
-               }
+               store_row(out, first, width, row);
              }
            });
 }
@@ -172,6 +165,16 @@ void for_each_glu_block(const Context& context, const Tensor& rows, const Block&
       for (int64_t column = 0; column < F; column += kGluBlock)
         block(row, column, std::min(kGluBlock, F - column), context.scratch(thread));
     }
+  });
+}
+
+void gelu_forward(const Context& context, Tensor out, Tensor pre, Gelu gelu) {
+  const int64_t F = num_columns(out);
+  for_each_glu_block(context, out, [&](int64_t row, int64_t column, int64_t n, float* buffer) {
+    const int64_t first = row * F + column;
+    float* values = row_target(out, first, buffer);
+    gelu_row(values, read_row(pre, first, n, buffer + kGluBlock), n, gelu);
+    store_row(out, first, n, values);
   });
 }
 

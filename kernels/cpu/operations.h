@@ -28,9 +28,7 @@ void residual_norm_backward(const Context& context, const ResidualNormBackward& 
 void column_sums(const Context& context, Tensor out, Tensor inp, bool accumulate);
 
 int64_t linear_scratch_floats();
-// With an empty `pre` there is no GELU.
-void linear_forward(const Context& context, Tensor out, Tensor pre, Tensor inp, Tensor weight,
-                    Tensor bias, Gelu gelu);
+void linear_forward(const Context& context, Tensor out, Tensor inp, Tensor weight, Tensor bias);
 // With an empty `pre` there is no GELU.
 void linear_backward_input(const Context& context, Tensor dinp, Tensor dout, Tensor weight,
                            Tensor pre, Gelu gelu);
@@ -38,6 +36,7 @@ void linear_backward_weight(const Context& context, Tensor dweight, Tensor dbias
                             Tensor inp, bool accumulate);
 
 // These need linear_scratch_floats() or less.
+void gelu_forward(const Context& context, Tensor out, Tensor pre, Gelu gelu);
 void glu_forward(const Context& context, Tensor out, Tensor pre, Glu glu);
 void glu_backward(const Context& context, Tensor dpre, Tensor dout, Tensor pre, Glu glu);
 

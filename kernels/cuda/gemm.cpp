@@ -21,8 +21,6 @@ const char* name_of(Epilogue epilogue) {
       return "none";
     case Epilogue::kBias:
       return "bias";
-    case Epilogue::kGeluAuxBias:
-      return "gelu_aux_bias";
     case Epilogue::kDGelu:
       return "dgelu";
     case Epilogue::kBiasGradient:
@@ -37,8 +35,6 @@ cublasLtEpilogue_t cublas_epilogue(Epilogue epilogue) {
       return CUBLASLT_EPILOGUE_DEFAULT;
     case Epilogue::kBias:
       return CUBLASLT_EPILOGUE_BIAS;
-    case Epilogue::kGeluAuxBias:
-      return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
     case Epilogue::kDGelu:
       return CUBLASLT_EPILOGUE_DGELU;
     case Epilogue::kBiasGradient:
@@ -138,7 +134,7 @@ std::unique_ptr<Gemm::Plan> Gemm::make_plan(const GemmProblem& problem) const {
         problem.epilogue == Epilogue::kBiasGradient ? DType::kFloat32 : problem.output;
     set(plan->description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, cuda_type(bias));
   }
-  if (problem.epilogue == Epilogue::kGeluAuxBias || problem.epilogue == Epilogue::kDGelu) {
+  if (problem.epilogue == Epilogue::kDGelu) {
     set(plan->description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, problem.m);
     set(plan->description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, cuda_type(problem.output));
   }
@@ -159,7 +155,7 @@ cublasStatus_t Gemm::try_launch(Plan& plan, const cublasLtMatmulAlgo_t& algorith
   const Epilogue epilogue = plan.epilogue;
   if (epilogue != Epilogue::kNone && epilogue != Epilogue::kDGelu)
     set(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
-  if (epilogue == Epilogue::kGeluAuxBias || epilogue == Epilogue::kDGelu)
+  if (epilogue == Epilogue::kDGelu)
     set(plan.description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.aux);
   const float alpha = 1.0F;
   return cublasLtMatmul(handle_, plan.description, &alpha, operands.a, plan.a, operands.b, plan.b,

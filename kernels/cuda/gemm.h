@@ -26,7 +26,6 @@ namespace weft::cuda {
 enum class Epilogue : uint8_t {
   kNone,
   kBias,          // D += bias (m), of the output's type
-  kGeluAuxBias,   // aux = D + bias; D = gelu_tanh(aux)
   kDGelu,         // D *= gelu_tanh'(aux)
   kBiasGradient,  // bias (n), fp32 = sums of B's columns over k
 };
@@ -47,7 +46,7 @@ struct GemmOperands {
   const void* a = nullptr;
   const void* b = nullptr;
   void* bias = nullptr;  // written by kBiasGradient only
-  void* aux = nullptr;   // (m,n), written by kGeluAuxBias only
+  void* aux = nullptr;   // (m,n)
 };
 
 class Gemm {

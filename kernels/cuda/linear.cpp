@@ -3,7 +3,7 @@
 //   forward   out  (O,N) = weight (I,O)^T * inp  (I,N)
 //   dgrad     dinp (I,N) = weight (I,O)   * dout (O,N)
 //   wgrad  dweight (I,O) = inp    (I,N)   * dout (O,N)^T
-// Epilogues compute bias, GELU, its derivative and the bias gradient where the product with them is
+// Epilogues compute bias, GELU's derivative and the bias gradient where the product with them is
 // faster than with a kernel after it.
 #include <stdexcept>
 
@@ -63,25 +63,6 @@ void CudaBackend::linear_forward(Tensor out, Tensor inp, Tensor weight, Tensor b
   const Epilogue epilogue = bias ? Epilogue::kBias : Epilogue::kNone;
   gemm_->run(forward_problem(out, inp, epilogue),
              {out.data(), weight.data(), inp.data(), bias.data(), nullptr});
-}
-
-void CudaBackend::linear_gelu_forward(Tensor out, Tensor pre, Tensor inp, Tensor weight,
-                                      Tensor bias, Gelu gelu) {
-  check_linear_gelu_forward(out, pre, inp, weight, bias);
-  require_aligned("linear_gelu_forward", {out, pre, inp, weight, bias});
-  const GemmProblem fused = forward_problem(out, inp, Epilogue::kGeluAuxBias);
-  const GemmProblem plain = forward_problem(pre, inp, bias ? Epilogue::kBias : Epilogue::kNone);
-  const GemmOperands operands{out.data(), weight.data(), inp.data(), bias.data(), pre.data()};
-  const auto apply_gelu = [&] {
-    cuda::gelu_forward(compute_, out.data(), pre.data(), out.dtype(), out.num_elements(), gelu);
-  };
-  if (bias && has_gelu_epilogue(out, gelu) &&
-      gemm_->fused_is_faster(fused, plain, operands, apply_gelu)) {
-    gemm_->run(fused, operands);
-    return;
-  }
-  gemm_->run(plain, {pre.data(), weight.data(), inp.data(), bias.data(), nullptr});
-  apply_gelu();
 }
 
 void CudaBackend::linear_backward_input(Tensor dinp, Tensor dout, Tensor weight) {

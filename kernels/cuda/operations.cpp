@@ -71,6 +71,14 @@ void CudaBackend::residual_norm_backward(const ResidualNormBackward& args) {
   cuda::residual_norm_backward(compute_, args, scratch(kName, scratch_bytes));
 }
 
+void CudaBackend::gelu_forward(Tensor out, Tensor pre, Gelu gelu) {
+  constexpr const char* kName = "gelu_forward";
+  check_gelu_forward(out, pre);
+  require_multiple_of_8(kName, "the feed-forward size of a rank", num_columns(out));
+  require_aligned(kName, {out, pre});
+  cuda::gelu_forward(compute_, out.data(), pre.data(), out.dtype(), out.num_elements(), gelu);
+}
+
 void CudaBackend::glu_forward(Tensor out, Tensor pre, Glu glu) {
   constexpr const char* kName = "glu_forward";
   check_glu_forward(out, pre);

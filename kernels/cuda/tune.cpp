@@ -15,9 +15,8 @@ namespace {
 // One linear layer of the model, (N,I) -> (N,O).
 struct Layer {
   int64_t I, O;
-  bool bias;      // forward adds it in the product, and backward sums its gradient
-  bool gelu_out;  // forward applies GELU to the outputs
-  bool gelu_in;   // backward applies GELU's derivative to the gradient of the inputs
+  bool bias;     // forward adds it in the product, and backward sums its gradient
+  bool gelu_in;  // backward applies GELU's derivative to the gradient of the inputs
 };
 
 // The biases of proj and fc2 are added in the residual stream.
@@ -27,12 +26,11 @@ std::vector<Layer> layers_of(const WorkspaceShape& shape) {
   const auto add = [&layers](const Layer& layer) {
     if (layer.I > 0 && layer.O > 0) layers.push_back(layer);
   };
-  add({C, shape.qkv_size(), shape.has_qkv_bias, false, false});  // qkv
-  add({A, C, false, false, false});                              // proj
-  const bool has_gelu = !shape.has_glu;
-  add({C, shape.fc1_size(), shape.has_fc1_bias, has_gelu, false});  // fc1
-  add({shape.F, C, false, false, has_gelu});                        // fc2
-  add({C, shape.Vp, false, false, false});                          // head
+  add({C, shape.qkv_size(), shape.has_qkv_bias, false});  // qkv
+  add({A, C, false, false});                              // proj
+  add({C, shape.fc1_size(), shape.has_fc1_bias, false});  // fc1
+  add({shape.F, C, false, !shape.has_glu});               // fc2
+  add({C, shape.Vp, false, false});                       // head
   return layers;
 }
 
@@ -76,7 +74,6 @@ class Operands {
   static int64_t largest_gelu(const std::vector<Layer>& layers) {
     int64_t result = 0;
     for (const Layer& layer : layers) {
-      if (layer.gelu_out) result = std::max(result, layer.O);
       if (layer.gelu_in) result = std::max(result, layer.I);
     }
     return result;
@@ -102,12 +99,7 @@ void CudaBackend::time_products(const WorkspaceShape& shape) {
   for (const Layer& layer : layers) {
     const Tensor inp = operands.inp(layer), out = operands.out(layer);
     const Tensor weight = operands.weight(layer);
-    if (layer.gelu_out) {
-      linear_gelu_forward(out, operands.pre(layer.O), inp, weight, operands.bias(layer),
-                          shape.gelu);
-    } else {
-      linear_forward(out, inp, weight, operands.bias(layer));
-    }
+    linear_forward(out, inp, weight, operands.bias(layer));
     if (layer.gelu_in) {
       linear_gelu_backward_input(inp, out, weight, operands.pre(layer.I), shape.gelu);
     } else {

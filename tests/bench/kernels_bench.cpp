@@ -207,7 +207,7 @@ struct Buffers {
 };
 
 void add_linear(std::vector<Row>& rows, Backend& backend, const Buffers& b, const std::string& name,
-                int64_t I, int64_t O, bool gelu_out, bool gelu_in, bool has_bias = true) {
+                int64_t I, int64_t O, bool gelu_in, bool has_bias = true) {
   const int64_t N = b.N, calls = name == "head" ? 1 : b.o.L;
   const double flops =
       2.0 * static_cast<double>(N) * static_cast<double>(I) * static_cast<double>(O);
@@ -222,19 +222,11 @@ void add_linear(std::vector<Row>& rows, Backend& backend, const Buffers& b, cons
   const Tensor bias = !has_bias ? Tensor() : Buffers::view(b.bias, {O});
   const Tensor dweight = head ? b.dword : Buffers::view(b.dweight, {O, I});
   const Tensor dbias = !has_bias ? Tensor() : Buffers::view(b.dbias, {O});
-  if (gelu_out) {
-    // pre needs its own (N,O): the logits' memory serves.
-    const Tensor kept = Buffers::view(b.logits, {N, O});
-    rows.push_back({name + " forward +bias+gelu", calls, flops,
-                    inp_bytes + 2 * out_bytes + weights * x, [=, &backend] {
-                      backend.linear_gelu_forward(out, kept, inp, weight, bias, Gelu::kTanh);
-                    }});
-  } else {
-    rows.push_back({name + (has_bias ? " forward +bias" : " forward"), calls, flops,
-                    inp_bytes + out_bytes + weights * x,
-                    [=, &backend] { backend.linear_forward(out, inp, weight, bias); }});
-  }
+  rows.push_back({name + (has_bias ? " forward +bias" : " forward"), calls, flops,
+                  inp_bytes + out_bytes + weights * x,
+                  [=, &backend] { backend.linear_forward(out, inp, weight, bias); }});
   if (gelu_in) {
+    // GELU's input needs its own (N,I): the logits' memory serves.
     const Tensor kept = Buffers::view(b.logits, {N, I});
     rows.push_back({name + " backward input +gelu", calls, flops,
                     2 * inp_bytes + out_bytes + weights * x, [=, &backend] {
@@ -297,10 +289,12 @@ std::vector<Row> rows_of(Backend& backend, const Buffers& b) {
                                          .weight = w,
                                          .dropout = dropout});
        }});
-  add_linear(rows, backend, b, "qkv", o.C, 3 * o.C, false, false);
-  add_linear(rows, backend, b, "proj", o.C, o.C, false, false, /*bias=*/false);
-  add_linear(rows, backend, b, "fc1", o.C, b.F, true, false);
-  add_linear(rows, backend, b, "fc2", b.F, o.C, false, true, /*bias=*/false);
+  add_linear(rows, backend, b, "qkv", o.C, 3 * o.C, false);
+  add_linear(rows, backend, b, "proj", o.C, o.C, false, /*bias=*/false);
+  add_linear(rows, backend, b, "fc1", o.C, b.F, false);
+  rows.push_back({"gelu forward", o.L, 0, 2.0 * static_cast<double>(b.N * b.F) * x,
+                  [=, &backend] { backend.gelu_forward(b.wide2, b.wide1, Gelu::kTanh); }});
+  add_linear(rows, backend, b, "fc2", b.F, o.C, true, /*bias=*/false);
   rows.push_back({"attention forward", o.L, att_flops, 4 * act, [=, &backend] {
                     backend.attention_forward({.out = b.att,
                                                .lse = b.lse,
@@ -319,7 +313,7 @@ std::vector<Row> rows_of(Backend& backend, const Buffers& b) {
                                                 .scale = scale,
                                                 .dropout_p = dropout.p});
                   }});
-  add_linear(rows, backend, b, "head", o.C, o.Vp, false, false, /*bias=*/false);
+  add_linear(rows, backend, b, "head", o.C, o.Vp, false, /*bias=*/false);
   rows.push_back({"cross_entropy", 1, 0, 2 * logit_bytes, [=, &backend] {
                     backend.cross_entropy(b.losses, b.logits, b.tokens, {}, o.Vp, 1e-4F, true);
                   }});

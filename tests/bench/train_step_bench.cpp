@@ -48,7 +48,7 @@ struct Options {
     app.add_option("--recompute-uniform", recompute_uniform, "layers of a recomputed group");
     app.add_option("--recompute-block", recompute_block, "layers that are recomputed one by one");
     app.add_option("--recompute-modules", recompute_modules, "parts of every layer")
-        ->check(CLI::IsMember({"layernorm", "mlp"}));
+        ->check(CLI::IsMember({"layernorm", "activation", "mlp"}));
     app.add_option("--logits-chunk", logits_chunk, "tokens whose logits are in memory at a time");
     app.add_option("--steps", num_steps, "timed steps")->capture_default_str();
     app.add_option("--warmup-steps", num_warmup_steps)->capture_default_str();
@@ -71,8 +71,11 @@ struct Options {
     using Method = RecomputeOptions::Method;
     if (recompute_uniform > 0) options.recompute = {Method::kUniform, recompute_uniform};
     if (recompute_block > 0) options.recompute = {Method::kBlock, recompute_block};
-    for (const std::string& module : recompute_modules)
-      (module == "mlp" ? options.recompute.mlp : options.recompute.norms) = true;
+    for (const std::string& module : recompute_modules) {
+      (module == "mlp"          ? options.recompute.mlp
+       : module == "activation" ? options.recompute.activation
+                                : options.recompute.norms) = true;
+    }
     options.logits_chunk = logits_chunk;
     shape.dtype = dtype == "bf16"   ? DType::kBFloat16
                   : dtype == "fp16" ? DType::kFloat16

@@ -52,21 +52,16 @@ OpCase forward(DType x, Shape s, bool with_bias) {
 
 OpCase gelu_forward(DType x, Shape s, Gelu gelu) {
   const std::string name =
-      shape_name("linear_gelu_forward", x, s) + (gelu == Gelu::kErf ? "_erf" : "_tanh");
+      shape_name("gelu_forward", x, s) + (gelu == Gelu::kErf ? "_erf" : "_tanh");
   return {name,
           [=](Backend& backend) -> Outputs {
-            const Inputs in(x, s);
             Arrays arrays(backend, workspace(x, s));
-            const Tensor out = arrays.make(x, {s.N, s.O}), pre = arrays.make(x, {s.N, s.O});
-            backend.linear_gelu_forward(out, pre, arrays.make(x, {s.N, s.I}, in.inp),
-                                        arrays.make(x, {s.O, s.I}, in.weight),
-                                        arrays.make(x, {s.O}, in.bias), gelu);
-            return {arrays.output("out", out), arrays.output("pre", pre)};
+            const Tensor out = arrays.make(x, {s.N, s.I});
+            backend.gelu_forward(out, arrays.make(x, {s.N, s.I}, Inputs(x, s).pre), gelu);
+            return {arrays.output("out", out)};
           },
           [=]() -> Outputs {
-            const Inputs in(x, s);
-            const Values pre = reference::linear(in.inp, in.weight, in.bias, s.I, s.O);
-            return {{"out", reference::gelu(pre, gelu)}, {"pre", pre}};
+            return {{"out", reference::gelu(Inputs(x, s).pre, gelu)}};
           }};
 }
 
@@ -236,6 +231,7 @@ void add_linear_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
   if (x == DType::kFloat16) cases.push_back(product_that_overflows({5, 16, 24}));
   if (sizes == Sizes::kDevice) return;
   cases.push_back(glu_forward(x, {2, 1, 600}, Glu::kSwiglu));  // wider than a task's piece
+  cases.push_back(gelu_forward(x, {2, 600, 1}, Gelu::kTanh));
   // These are deeper and wider than one panel and one tile of the CPU's products.
   cases.push_back(forward(x, {70, 1100, 530}, true));
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -40,7 +41,8 @@ Outputs run_products(Backend& backend, DType x = kShape.x) {
   const Tensor weight = arrays.make(x, {F, C}, random_values(F * C, 2, x, 0.1));
   const Tensor bias = arrays.make(x, {F}, random_values(F, 3, x));
   const Tensor pre = arrays.make(x, {N, F}), out = arrays.make(x, {N, F});
-  backend.linear_gelu_forward(out, pre, inp, weight, bias, Gelu::kTanh);
+  backend.linear_forward(pre, inp, weight, bias);
+  backend.gelu_forward(out, pre, Gelu::kTanh);
   const Tensor weight2 = arrays.make(x, {C, F}, random_values(F * C, 4, x, 0.1));
   const Tensor out2 = arrays.make(x, {N, C}), dpre = arrays.make(x, {N, F});
   backend.linear_forward(out2, out, weight2, {});
@@ -56,11 +58,7 @@ Outputs run_products(Backend& backend, DType x = kShape.x) {
 TEST_F(TuneTest, TextOfTheTableRepeatsTheBits) {
   const auto tuned = create_cuda_backend(0, folder_ / "algorithms");
   EXPECT_EQ(tuned->algorithms(), "");
-  const int64_t free_before = tuned->free_memory_bytes();
   EXPECT_EQ(tuned->tune(kShape), "");
-  EXPECT_NEAR(static_cast<double>(tuned->free_memory_bytes()), static_cast<double>(free_before),
-              64e6)
-      << "what tuning took is released (but what cuBLASLt keeps)";
   const std::string text = tuned->algorithms();
   EXPECT_THAT(text, testing::StartsWith("weft-gemm-algorithms 1\n"));
   EXPECT_THAT(text, testing::HasSubstr(",fused "));
@@ -74,11 +72,25 @@ TEST_F(TuneTest, TextOfTheTableRepeatsTheBits) {
     EXPECT_EQ(got[i].values, wanted[i].values) << wanted[i].name;
   }
   const auto untuned = create_cuda_backend(0, "");
-  // GELU's epilogue is an approximation, and what follows from it differs.
+  // The epilogue of GELU's derivative is an approximation, and what follows from it differs.
   const auto tolerance = [](DType) {
     return device_tolerance(DType::kBFloat16, Accuracy::kAttention);
   };
   EXPECT_EQ(differences(run_products(*untuned), wanted, tolerance), "");
+}
+
+// The device's free memory is that of all processes: another one that takes or releases some meanwhile
+// is not there each time, as memory that tuning keeps would be.
+TEST_F(TuneTest, ReleasesTheMemoryThatItTakes) {
+  int64_t kept_bytes = 0;
+  for (int turn = 0; turn < 10; ++turn) {
+    const auto backend = create_cuda_backend(0, folder_ / ("algorithms" + std::to_string(turn)));
+    const int64_t free_before = backend->free_memory_bytes();
+    EXPECT_EQ(backend->tune(kShape), "");
+    kept_bytes = free_before - backend->free_memory_bytes();
+    if (std::abs(kept_bytes) < 64'000'000) return;  // cuBLASLt keeps a little
+  }
+  ADD_FAILURE() << "tuning keeps " << kept_bytes << " bytes";
 }
 
 // The first process has also timed the products that lost against their fused form.
@@ -104,7 +116,7 @@ TEST_F(TuneTest, Fp16HasItsOwnChoices) {
   shape.x = DType::kFloat16;
   EXPECT_EQ(tuned->tune(shape), "");
   const std::string text = tuned->algorithms();
-  EXPECT_THAT(text, testing::HasSubstr("types=fp16:fp16,epilogue=gelu_aux_bias"));
+  EXPECT_THAT(text, testing::HasSubstr("types=fp16:fp16,epilogue=dgelu"));
   EXPECT_THAT(text, testing::HasSubstr("types=fp16:fp32,"));
   EXPECT_THAT(text, testing::HasSubstr("types=bf16:bf16,"));
   const Outputs wanted = run_products(*tuned, DType::kFloat16);

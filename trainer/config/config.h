@@ -72,9 +72,10 @@ struct Config {
   std::string recompute_granularity;  // full, selective; or empty: none
   std::string recompute_method;       // of full: uniform or block
   std::optional<int64_t> recompute_num_layers;
-  std::vector<std::string> recompute_modules;  // of selective: core_attn, layernorm, mlp
-  bool checkpoint_activations = false;         // an older name: full and uniform
-  bool recompute_activations = false;          // another name: selective
+  std::vector<std::string>
+      recompute_modules;                // of selective: core_attn, layernorm, activation, mlp
+  bool checkpoint_activations = false;  // an older name: full and uniform
+  bool recompute_activations = false;   // another name: selective
   std::optional<int64_t> logits_chunk;
   // optimizer and schedule
   double adam_beta1 = 0.9, adam_beta2 = 0.999, adam_eps = 1e-8, weight_decay = 0.01;

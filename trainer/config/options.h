@@ -117,7 +117,8 @@ void visit_options(C& c, Visitor& v) {
     "many layers of a pipeline stage, one by one");
   v("recompute-num-layers", c.recompute_num_layers, "layers of the method (default: 1)");
   v("recompute-modules", c.recompute_modules,
-    "of selective: layernorm, mlp, core_attn (which is never kept: the default)");
+    "of selective: layernorm, activation, mlp (a product more), core_attn (which is never kept: the "
+    "default)");
   v("checkpoint-activations", c.checkpoint_activations,
     "as --recompute-granularity full --recompute-method uniform");
   v("recompute-activations", c.recompute_activations, "as --recompute-granularity selective");

@@ -308,7 +308,7 @@ std::vector<std::string> warnings_of(const Config& config) {
   if (config.recomputes_parts() && config.recompute_modules.empty()) {
     list.emplace_back(
         "--recompute-granularity selective recomputes nothing here: attention never keeps its "
-        "scores; give --recompute-modules layernorm, or layernorm mlp");
+        "scores; give --recompute-modules layernorm activation");
   }
   if (config.loss_scale && !config.fp16) {
     list.push_back(fmt::format("--loss-scale {} has no effect without --fp16", *config.loss_scale));

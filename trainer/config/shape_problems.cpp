@@ -185,14 +185,13 @@ void check_recompute(const Config& c, ProblemList& p) {
     if (is_list) continue;
     const bool is_elsewhere = module == "moe" || module == "moe_act" ||
                               module == "shared_experts" || module == "mla_up_proj";
-    p.add_if(is_elsewhere, "--recompute-modules {}: the model has no such part; leave it out",
-             module);
-    p.add_if(module == "gelu",
-             "--recompute-modules gelu: what is kept does not tell GELU's output to the bit; give "
-             "mlp, which computes the product before it again, too");
-    p.add_if(!is_elsewhere && module != "gelu" && module != "core_attn" && module != "layernorm" &&
-                 module != "mlp",
-             "--recompute-modules {} is none of core_attn, layernorm, mlp", module);
+    p.add_if(is_elsewhere, "--recompute-modules {}: the model has no such part; leave it out{}",
+             module, module == "moe_act" ? ", or give activation" : "");
+    const bool is_gelu = module == "gelu" || module == "swiglu" || module == "act";
+    p.add_if(is_gelu, "--recompute-modules {}: the part is called activation here", module);
+    p.add_if(!is_elsewhere && !is_gelu && module != "core_attn" && module != "layernorm" &&
+                 module != "activation" && module != "mlp",
+             "--recompute-modules {} is none of core_attn, layernorm, activation, mlp", module);
   }
   p.add_if(!method.empty() && method != "uniform" && method != "block",
            "--recompute-method {} is none of uniform, block", method);

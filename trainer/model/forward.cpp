@@ -86,17 +86,20 @@ void Model::forward_layer(int64_t i, const Branch& in, const MicroBatch& batch, 
                                   .epsilon = shape_.layernorm_epsilon,
                                   .dropout = attention.dropout});
   compute_fc1(a, w);
+  activate(a);
   if (!computes_branch) return;
   backend_.linear_forward(partials_of(branch_output()), a.fc1, w.fc2_weight, Tensor());
   sum_partials(branch_output());
 }
 
 void Model::compute_fc1(const LayerActivations& a, const LayerParameters& w) {
-  const Tensor ln2 = gather_rows(a.ln2);
+  backend_.linear_forward(a.fc1_pre, gather_rows(a.ln2), w.fc1_weight, w.fc1_bias);
+}
+
+void Model::activate(const LayerActivations& a) {
   if (shape_.glu == Glu::kNone) {
-    backend_.linear_gelu_forward(a.fc1, a.fc1_pre, ln2, w.fc1_weight, w.fc1_bias, shape_.gelu);
+    backend_.gelu_forward(a.fc1, a.fc1_pre, shape_.gelu);
   } else {
-    backend_.linear_forward(a.fc1_pre, ln2, w.fc1_weight, w.fc1_bias);
     backend_.glu_forward(a.fc1, a.fc1_pre, shape_.glu);
   }
 }
@@ -127,10 +130,9 @@ void Model::recompute_norm(Tensor normed, Tensor residual, Tensor mean, Tensor r
                                   .epsilon = shape_.layernorm_epsilon});
 }
 
-// The product is computed again, too: a fused GELU takes it before it is rounded to the numbers that
-// could be kept.
 void Model::recompute_mlp(const LayerActivations& a, const LayerParameters& w) {
   if (recompute_.mlp) compute_fc1(a, w);
+  if (recompute_.recomputes_activation()) activate(a);
 }
 
 // Adds the last layer's branch; with the head, computes the logits.

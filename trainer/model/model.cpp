@@ -137,8 +137,10 @@ void Model::for_each_buffer(const Add& add) {
     add(keep, prefix + "ln1", &a.ln1, x, {R, C});
     add(keep, prefix + "ln2", &a.ln2, x, {R, C});
   };
-  const auto add_mlp = [&](LayerActivations& a, const std::string& prefix) {
+  const auto add_fc1_pre = [&](LayerActivations& a, const std::string& prefix) {
     add(keep, prefix + "fc1_pre", &a.fc1_pre, x, {N, fc1_size_});
+  };
+  const auto add_fc1 = [&](LayerActivations& a, const std::string& prefix) {
     add(keep, prefix + "fc1", &a.fc1, x, {N, ffn_});
   };
   const auto add_rest = [&](LayerActivations& a, const std::string& prefix) {
@@ -174,19 +176,22 @@ void Model::for_each_buffer(const Add& add) {
       if (recompute_.recomputes_layer(i)) continue;
       add_rest(a, prefix);
       if (!recompute_.norms) add_norms(a, prefix);
-      if (!recompute_.mlp) add_mlp(a, prefix);
+      if (!recompute_.mlp) add_fc1_pre(a, prefix);
+      if (!recompute_.recomputes_activation()) add_fc1(a, prefix);
     }
   }
   // Layers that are recomputed share these, over all slots.
   for (size_t i = 0; i < shared_.size(); ++i) {
     const std::string prefix = "layer " + std::to_string(i) + " recomputed ";
     if (recompute_.norms) add(keep, "recomputed ln", &shared_[i].ln1, x, {R, C});
-    if (recompute_.mlp) add_mlp(shared_[i], "recomputed ");
+    if (recompute_.mlp) add_fc1_pre(shared_[i], "recomputed ");
+    if (recompute_.recomputes_activation()) add_fc1(shared_[i], "recomputed ");
     if (recompute_.method == RecomputeOptions::Method::kNone) continue;
     if (i > 0) add_residual(shared_[i], prefix);
     add_rest(shared_[i], prefix);
     add_norms(shared_[i], prefix);
-    add_mlp(shared_[i], prefix);
+    add_fc1_pre(shared_[i], prefix);
+    add_fc1(shared_[i], prefix);
   }
   add(keep, "final residual", &final_residual_, x, {R, C});
   if (has_head()) {
@@ -257,10 +262,8 @@ LayerActivations Model::layer(int64_t i) const {
   const LayerActivations& parts = shared_.front();
   // The output of one norm is no longer needed where that of the other one is.
   if (recompute_.norms) a.ln1 = a.ln2 = parts.ln1;
-  if (recompute_.mlp) {
-    a.fc1_pre = parts.fc1_pre;
-    a.fc1 = parts.fc1;
-  }
+  if (recompute_.mlp) a.fc1_pre = parts.fc1_pre;
+  if (recompute_.recomputes_activation()) a.fc1 = parts.fc1;
   return a;
 }
 

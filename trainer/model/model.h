@@ -246,12 +246,13 @@ class Model {
   // only what backward needs.
   void forward_layer(int64_t i, const Branch& in, const MicroBatch& batch, bool training,
                      bool computes_branch = true);
-  // Computes the outputs of layer i's norms, or of its fc1 and activation, where they are not kept.
+  // Computes the outputs of a layer's norms, or of its fc1 and activation, where they are not kept.
   void recompute_norm(Tensor normed, Tensor residual, Tensor mean, Tensor rstd, Tensor weight,
                       Tensor bias);
   void recompute_mlp(const LayerActivations& a, const LayerParameters& w);
-  // Computes fc1's output and its activation from ln2.
+  // Computes fc1_pre from ln2, and fc1 from fc1_pre.
   void compute_fc1(const LayerActivations& a, const LayerParameters& w);
+  void activate(const LayerActivations& a);
   // Computes the activations of a group of layers [begin, end) again, with forward's bits.
   void recompute_layers(int64_t begin, int64_t end, const MicroBatch& batch);
   void forward_end(const MicroBatch& batch, bool training);

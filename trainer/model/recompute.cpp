@@ -10,7 +10,7 @@ RecomputeOptions recompute_options(const Config& config) {
       return std::find(config.recompute_modules.begin(), config.recompute_modules.end(), module) !=
              config.recompute_modules.end();
     };
-    return {.norms = has("layernorm"), .mlp = has("mlp")};
+    return {.norms = has("layernorm"), .activation = has("activation"), .mlp = has("mlp")};
   }
   if (!config.recomputes_layers()) return {};
   using Method = RecomputeOptions::Method;

@@ -5,8 +5,8 @@
 //   block 2     the first two layers, each by itself; the others are kept       (0)  (1)  2  3  4
 //
 // Layers count from the beginning of a pipeline stage, so every stage recomputes as many. Or of every
-// layer only the parts that are cheap for their memory are recomputed: outputs of norms, then fc1's
-// output and its activation.
+// layer only the parts that are cheap for their memory are recomputed: outputs of norms and of the
+// activation, then that of fc1, which is a product.
 #pragma once
 
 #include <algorithm>
@@ -21,9 +21,11 @@ struct RecomputeOptions {
   Method method = Method::kNone;
   int64_t num_layers = 1;  // of a group (uniform), or those that are recomputed (block)
   // Parts of every layer, where no layer is recomputed as a whole.
-  bool norms = false;  // the outputs of both norms
-  bool mlp = false;    // the output of fc1 and its activation
+  bool norms = false;       // the outputs of both norms
+  bool activation = false;  // the output of GELU or of a gated linear unit
+  bool mlp = false;         // the output of fc1 and its activation
 
+  bool recomputes_activation() const { return activation || mlp; }
   bool recomputes_layer(int64_t i) const {
     return method == Method::kUniform || (method == Method::kBlock && i < num_layers);
   }
@@ -40,7 +42,7 @@ struct RecomputeOptions {
   // Returns how many layers of a chunk are computed again before their backward begins: those of the
   // largest group, or one of which only parts are recomputed.
   int64_t layers_at_once(int64_t chunk_layers) const {
-    if (method == Method::kNone && !norms && !mlp) return 0;
+    if (method == Method::kNone && !norms && !recomputes_activation()) return 0;
     return std::min(method == Method::kUniform ? num_layers : 1, chunk_layers);
   }
 };

@@ -142,12 +142,6 @@ Operation linear_forward_operation(Tensor out, Tensor inp, Tensor weight, Tensor
                 bytes_of({out, inp, weight, bias}));
 }
 
-Operation linear_gelu_forward_operation(Tensor out, Tensor pre, Tensor inp, Tensor weight,
-                                        Tensor bias) {
-  return linear("linear_gelu_forward", num_rows(inp), weight.shape(0), weight.shape(1),
-                weight.dtype(), bytes_of({out, pre, inp, weight, bias}));
-}
-
 Operation linear_backward_input_operation(Tensor dinp, Tensor dout, Tensor weight) {
   return linear("linear_backward_input", num_rows(dout), weight.shape(0), weight.shape(1),
                 weight.dtype(), bytes_of({dinp, dout, weight}));
@@ -166,7 +160,7 @@ Operation linear_backward_weight_operation(Tensor dweight, Tensor dbias, Tensor 
                 bytes_of({dout, inp}) + (accumulate ? 2 : 1) * bytes_of({dweight, dbias}));
 }
 
-Operation glu_operation(const char* name, Tensor narrow, Tensor wide, Tensor also_wide) {
+Operation activation_operation(const char* name, Tensor narrow, Tensor wide, Tensor also_wide) {
   return {.name = name,
           .dimensions = "N F",
           .sizes = {num_rows(narrow), num_columns(narrow)},

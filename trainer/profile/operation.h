@@ -43,14 +43,12 @@ Operation embedding_backward_operation(Tensor dword, Tensor dout, Tensor tokens)
 Operation residual_norm_forward_operation(const ResidualNorm& args);
 Operation residual_norm_backward_operation(const ResidualNormBackward& args);
 Operation linear_forward_operation(Tensor out, Tensor inp, Tensor weight, Tensor bias);
-Operation linear_gelu_forward_operation(Tensor out, Tensor pre, Tensor inp, Tensor weight,
-                                        Tensor bias);
 Operation linear_backward_input_operation(Tensor dinp, Tensor dout, Tensor weight);
 Operation linear_gelu_backward_input_operation(Tensor dpre, Tensor dout, Tensor weight, Tensor pre);
 Operation linear_backward_weight_operation(Tensor dweight, Tensor dbias, Tensor dout, Tensor inp,
                                            bool accumulate);
 // `name` tells forward and backward apart.
-Operation glu_operation(const char* name, Tensor narrow, Tensor wide, Tensor also_wide);
+Operation activation_operation(const char* name, Tensor narrow, Tensor wide, Tensor also_wide);
 Operation rotate_operation(const Rotary& args);
 Operation groups_operation(const char* name, Tensor grouped, Tensor expanded);
 Operation attention_forward_operation(const Attention& args);

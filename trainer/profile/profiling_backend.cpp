@@ -69,14 +69,6 @@ void ProfilingBackend::linear_forward(Tensor out, Tensor inp, Tensor weight, Ten
       [&] { inner().linear_forward(out, inp, weight, bias); });
 }
 
-void ProfilingBackend::linear_gelu_forward(Tensor out, Tensor pre, Tensor inp, Tensor weight,
-                                           Tensor bias, Gelu gelu) {
-  profiled_call(
-      recorder_, Stream::kCompute,
-      [&] { return linear_gelu_forward_operation(out, pre, inp, weight, bias); },
-      [&] { inner().linear_gelu_forward(out, pre, inp, weight, bias, gelu); });
-}
-
 void ProfilingBackend::linear_backward_input(Tensor dinp, Tensor dout, Tensor weight) {
   profiled_call(
       recorder_, Stream::kCompute,
@@ -100,15 +92,24 @@ void ProfilingBackend::linear_backward_weight(Tensor dweight, Tensor dbias, Tens
       [&] { inner().linear_backward_weight(dweight, dbias, dout, inp, accumulate); });
 }
 
+void ProfilingBackend::gelu_forward(Tensor out, Tensor pre, Gelu gelu) {
+  profiled_call(
+      recorder_, Stream::kCompute,
+      [&] { return activation_operation("gelu_forward", out, pre, {}); },
+      [&] { inner().gelu_forward(out, pre, gelu); });
+}
+
 void ProfilingBackend::glu_forward(Tensor out, Tensor pre, Glu glu) {
   profiled_call(
-      recorder_, Stream::kCompute, [&] { return glu_operation("glu_forward", out, pre, {}); },
+      recorder_, Stream::kCompute,
+      [&] { return activation_operation("glu_forward", out, pre, {}); },
       [&] { inner().glu_forward(out, pre, glu); });
 }
 
 void ProfilingBackend::glu_backward(Tensor dpre, Tensor dout, Tensor pre, Glu glu) {
   profiled_call(
-      recorder_, Stream::kCompute, [&] { return glu_operation("glu_backward", dout, dpre, pre); },
+      recorder_, Stream::kCompute,
+      [&] { return activation_operation("glu_backward", dout, dpre, pre); },
       [&] { inner().glu_backward(dpre, dout, pre, glu); });
 }
 

@@ -40,8 +40,8 @@ __global__ void gelu_kernel(T* out, const T* pre, int64_t n, Gelu gelu) {
   if (kBackward) unpack(load_vec(out + first), gradients);
 #pragma unroll
   for (int i = 0; i < kSize; ++i)
-    values[i] =
-        kBackward ? gradients[i] * gelu_derivative(values[i], gelu) : gelu_value(values[i], gelu);
+    values[i] = kBackward ? gradients[i] * gelu_derivative<T>(values[i], gelu)
+                          : gelu_value<T>(values[i], gelu);
   store_vec(out + first, pack<T>(values));
 }
 

@@ -9,21 +9,21 @@ namespace {
 
 constexpr int kThreads = 256;
 
-template <Glu kGlu>
+template <typename T, Glu kGlu>
 __device__ inline float activation(float x) {
-  if constexpr (kGlu == Glu::kSwiglu) return x / (1.0F + expf(-x));
-  if constexpr (kGlu == Glu::kGeglu) return gelu_value(x, Gelu::kErf);
+  if constexpr (kGlu == Glu::kSwiglu) return times_sigmoid<T>(x, x);
+  if constexpr (kGlu == Glu::kGeglu) return gelu_value<T>(x, Gelu::kErf);
   if constexpr (kGlu == Glu::kReglu) return fmaxf(x, 0.0F);
   return x;
 }
 
-template <Glu kGlu>
+template <typename T, Glu kGlu>
 __device__ inline float activation_slope(float x) {
   if constexpr (kGlu == Glu::kSwiglu) {
-    const float sigmoid = 1.0F / (1.0F + expf(-x));
+    const float sigmoid = times_sigmoid<T>(1.0F, x);
     return sigmoid + x * sigmoid * (1.0F - sigmoid);
   }
-  if constexpr (kGlu == Glu::kGeglu) return gelu_derivative(x, Gelu::kErf);
+  if constexpr (kGlu == Glu::kGeglu) return gelu_derivative<T>(x, Gelu::kErf);
   if constexpr (kGlu == Glu::kReglu) return x > 0.0F ? 1.0F : 0.0F;
   return 1.0F;
 }
@@ -38,7 +38,7 @@ __global__ void glu_forward_kernel(T* out, const T* pre, int64_t n, int64_t F) {
   unpack(load_vec(gate_data), gate);
   unpack(load_vec(gate_data + F), up);
 #pragma unroll
-  for (int i = 0; i < kSize; ++i) up[i] *= activation<kGlu>(gate[i]);
+  for (int i = 0; i < kSize; ++i) up[i] *= activation<T, kGlu>(gate[i]);
   store_vec(out + first, pack<T>(up));
 }
 
@@ -54,8 +54,8 @@ __global__ void glu_backward_kernel(T* dpre, const T* dout, const T* pre, int64_
   unpack(load_vec(dout + first), gradient);
 #pragma unroll
   for (int i = 0; i < kSize; ++i) {
-    const float value = activation<kGlu>(gate[i]);
-    gate[i] = gradient[i] * up[i] * activation_slope<kGlu>(gate[i]);
+    const float value = activation<T, kGlu>(gate[i]);
+    gate[i] = gradient[i] * up[i] * activation_slope<T, kGlu>(gate[i]);
     up[i] = gradient[i] * value;
   }
   store_vec(dpre + gate_at, pack<T>(gate));

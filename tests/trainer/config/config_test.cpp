@@ -158,7 +158,10 @@ TEST(Config, RecomputationIsAskedForByMegatronsFlags) {
 
   const std::string selective = "--recompute-granularity selective --recompute-modules ";
   EXPECT_TRUE(options_of(selective + "layernorm").norms);
-  EXPECT_FALSE(options_of(selective + "layernorm").mlp);
+  EXPECT_FALSE(options_of(selective + "layernorm").recomputes_activation());
+  const RecomputeOptions cheap = options_of(selective + "layernorm activation");
+  EXPECT_TRUE(cheap.norms && cheap.activation);
+  EXPECT_FALSE(cheap.mlp);
   const RecomputeOptions parts =
       options_of("--recompute-activations --recompute-modules core_attn mlp layernorm");
   EXPECT_TRUE(parts.norms && parts.mlp);

@@ -103,6 +103,8 @@ TEST(MemoryPlan, RecomputedLayersKeepTheirInputs) {
   EXPECT_NEAR(gib_of({Method::kUniform, 6}), 6.5, 0.1);  // fewer inputs, but six layers at once
   EXPECT_NEAR(gib_of({Method::kBlock, 18}), 20.3, 0.1);
   EXPECT_NEAR(gib_of({.norms = true}), 31.8, 0.1);
+  EXPECT_NEAR(gib_of({.activation = true}), 27.5, 0.1);
+  EXPECT_NEAR(gib_of({.norms = true, .activation = true}), 23.0, 0.1);
   EXPECT_NEAR(gib_of({.norms = true, .mlp = true}), 14.3, 0.1);
   EXPECT_NEAR(gib_of({Method::kBlock, 36}), gib_of({Method::kUniform, 1}), 1e-9);
 }
@@ -170,7 +172,8 @@ TEST_F(Advice, NamesTheOptionsThatCostLeastTime) {
   EXPECT_THAT(advice(2), testing::StartsWith("it would fit with " + parts + "layernorm ("));
   EXPECT_THAT(advice(4.8), testing::StartsWith("it would fit with " + parts +
                                                "layernorm --logits-chunk 1024 ("));
-  EXPECT_THAT(advice(4.8), testing::HasSubstr(", or with " + parts + "layernorm mlp ("));
+  EXPECT_THAT(advice(4.8), testing::HasSubstr(", or with " + parts + "layernorm activation ("));
+  EXPECT_THAT(advice(18), testing::StartsWith("it would fit with " + parts + "layernorm mlp ("));
   EXPECT_THAT(advice(25), testing::StartsWith("it would fit with " + full + " ("));
   EXPECT_THAT(advice(40), testing::StartsWith("no option that saves memory makes it fit"));
   EXPECT_THAT(advice(60),

@@ -40,7 +40,7 @@ TEST(Config, FlagsOfRecomputationThatMeanNothingTogetherAreRefused) {
   };
   expect_problem("--recompute-granularity half", "half is none of");
   expect_problem("--recompute-modules layernorm", "needs --recompute-granularity selective");
-  expect_problem("--recompute-activations --recompute-modules gelu", "give mlp");
+  expect_problem("--recompute-activations --recompute-modules gelu", "is called activation here");
   expect_problem("--recompute-activations --recompute-modules half", "half is none of");
   expect_problem("--recompute-activations --recompute-modules moe_act", "has no such part");
   expect_problem("--recompute-activations --recompute-method uniform",

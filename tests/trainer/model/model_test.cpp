@@ -159,7 +159,8 @@ TEST(Model, RecomputedLayersHaveTheBitsOfKeptOnes) {
       for (const RecomputeOptions& recompute :
            {RecomputeOptions{Method::kUniform, 1}, RecomputeOptions{Method::kUniform, 2},
             RecomputeOptions{Method::kUniform, 5}, RecomputeOptions{Method::kBlock, 2},
-            RecomputeOptions{.norms = true}, RecomputeOptions{.norms = true, .mlp = true}}) {
+            RecomputeOptions{.norms = true}, RecomputeOptions{.activation = true},
+            RecomputeOptions{.norms = true, .mlp = true}}) {
         options.recompute = recompute;
         TrainerOnDevice recomputed(options);
         EXPECT_LE(recomputed->plan().class_bytes(MemoryClass::kActivations),

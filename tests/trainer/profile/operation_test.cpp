@@ -19,9 +19,9 @@ TEST(Operation, LinearLayersHaveTheFlopsOfTheirProductInEveryDirection) {
   EXPECT_EQ(forward.flops, flops);
   EXPECT_EQ(forward.bytes, moved + 2 * 5) << "the bias, too";
   EXPECT_EQ(linear_forward_operation(out, inp, weight, {}).bytes, moved);
-  const Operation gelu = linear_gelu_forward_operation(out, out, inp, weight, {});
-  EXPECT_EQ(gelu.flops, flops);
-  EXPECT_EQ(gelu.bytes, moved + 2 * 16 * 5) << "the values before GELU are kept";
+  const Operation gelu = activation_operation("gelu_forward", out, out, {});
+  EXPECT_EQ(to_string(gelu), "gelu_forward N=16 F=5 bf16");
+  EXPECT_EQ(gelu.bytes, 2 * 2 * 16 * 5) << "one read, one write";
   const Operation dinp = linear_backward_input_operation(inp, out, weight);
   EXPECT_EQ(to_string(dinp), "linear_backward_input N=16 O=5 I=3 bf16");
   EXPECT_EQ(dinp.flops, flops);
@@ -99,10 +99,10 @@ TEST(Operation, ElementwiseOperationsMoveEachTensorOnce) {
 
 TEST(Operation, WhatLlamasLayersAddMovesEachTensorOnce) {
   const Tensor wide = bf16({16, 64}), narrow = bf16({16, 32});
-  const Operation glu = glu_operation("glu_forward", narrow, wide, {});
+  const Operation glu = activation_operation("glu_forward", narrow, wide, {});
   EXPECT_EQ(to_string(glu), "glu_forward N=16 F=32 bf16");
   EXPECT_EQ(glu.bytes, 3 * 2.0 * 16 * 32);
-  EXPECT_EQ(glu_operation("glu_backward", narrow, wide, wide).bytes, 5 * 2.0 * 16 * 32);
+  EXPECT_EQ(activation_operation("glu_backward", narrow, wide, wide).bytes, 5 * 2.0 * 16 * 32);
   // 2 samples of 8 tokens, 3 groups of 2 queries, a key and a value of 16; half of a head turns.
   const Tensor grouped = bf16({2, 8, 3, 4, 16}), expanded = bf16({2, 8, 6, 3, 16});
   const Operation rotate = rotate_operation({.qkv = grouped, .angles = fp32({32, 2, 4})});

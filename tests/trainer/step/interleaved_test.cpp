@@ -103,6 +103,7 @@ TEST(Interleaved, RecomputesTheLayersOfEachChunk) {
   for (const RecomputeOptions& recompute :
        {RecomputeOptions{.method = Method::kUniform, .num_layers = 2},
         RecomputeOptions{.method = Method::kBlock, .num_layers = 1},
+        RecomputeOptions{.norms = true, .activation = true},
         RecomputeOptions{.norms = true, .mlp = true}}) {
     expect_bits_of_one_chunk(
         {.topology = interleaved(2, 2), .num_layers = 8, .recompute = recompute});

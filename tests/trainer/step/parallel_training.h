@@ -20,7 +20,8 @@ constexpr int64_t kGlobalBatch = 8, kNumSteps = 6;
 inline std::string name_of(const RecomputeOptions& recompute) {
   using Method = RecomputeOptions::Method;
   if (recompute.method == Method::kNone)
-    return std::string(recompute.norms ? " norms" : "") + (recompute.mlp ? " mlp" : "");
+    return std::string(recompute.norms ? " norms" : "") +
+           (recompute.activation ? " activation" : "") + (recompute.mlp ? " mlp" : "");
   return (recompute.method == Method::kUniform ? " uniform " : " block ") +
          std::to_string(recompute.num_layers);
 }

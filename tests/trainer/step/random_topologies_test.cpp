@@ -93,6 +93,7 @@ Variant any_variant(Chooser& choose) {
   v.logits_chunk = choose.of({int64_t{0}, int64_t{1}, int64_t{7}, int64_t{64}});
   const bool keeps_layers = v.recompute.method == RecomputeOptions::Method::kNone;
   v.recompute.norms = choose.of({false, true}) && keeps_layers;
+  v.recompute.activation = choose.of({false, true}) && keeps_layers;
   v.recompute.mlp = choose.of({false, true}) && keeps_layers;
   v.topology.sequence_parallel =
       v.micro_batch_size * v.seq_length % v.topology.tp_size == 0 && choose.of({false, true, true});

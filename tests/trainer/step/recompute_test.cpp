@@ -17,6 +17,7 @@ void expect_same_bits(Variant variant) {
        {RecomputeOptions{Method::kUniform, 1}, RecomputeOptions{Method::kUniform, 2},
         RecomputeOptions{Method::kUniform, 3}, RecomputeOptions{Method::kBlock, 1},
         RecomputeOptions{Method::kBlock, 2}, RecomputeOptions{.norms = true},
+        RecomputeOptions{.activation = true}, RecomputeOptions{.norms = true, .activation = true},
         RecomputeOptions{.mlp = true}, RecomputeOptions{.norms = true, .mlp = true}}) {
     variant.recompute = recompute;
     SCOPED_TRACE(name_of(variant.recompute));
@@ -33,6 +34,11 @@ TEST(Recompute, HasTheBitsOfKeepingEverything) {
     for (const float dropout : {0.0F, 0.2F})
       expect_same_bits({.dtype = dtype, .dropout = dropout, .num_layers = 3});
   }
+}
+
+TEST(Recompute, HasTheBitsOfKeepingEverythingInFp16AndWithGatedUnits) {
+  expect_same_bits({.dtype = DType::kFloat16, .num_layers = 3});
+  expect_same_bits({.dtype = DType::kBFloat16, .num_layers = 3, .glu = Glu::kSwiglu});
 }
 
 TEST(Recompute, HasTheSameBitsOverTensorParallelRanks) {
