@@ -4,7 +4,12 @@
 // WEFT_ATTENTION=mma_sync.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "tests/kernels/op_case.h"
 #include "tests/needs_gpu.h"
@@ -40,6 +45,47 @@ TEST_P(BackendParity, CudaRepeatsItsBits) {
   ASSERT_EQ(first.size(), second.size());
   for (size_t i = 0; i < first.size(); ++i) {
     EXPECT_EQ(first[i].values, second[i].values) << first[i].name;
+  }
+}
+
+// The softmax's maximum ignores what is not a number, and padding is minus infinity: neither may hide it. A
+// thread sees 8 logits of a 16-bit type at a time, or 4 of fp32.
+TEST(CudaLoss, NotANumberAmongTheLogitsReachesTheLoss) {
+  const auto backend = create_cuda_backend(0, "");
+  constexpr int64_t kWords = 28, kColumns = 32;  // the last vector is padding in part
+  const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
+  const auto row_with = [&](int64_t begin, int64_t end, double others) {
+    Values row(kColumns, others);
+    row[20] = 1;  // the target
+    std::fill(row.begin() + begin, row.begin() + end, nan);
+    return row;
+  };
+  const std::vector<std::pair<const char*, Values>> rows = {
+      {"one of a vector", row_with(3, 4, 1)},
+      {"the first vector", row_with(0, 8, 1)},
+      {"a vector in the middle", row_with(8, 16, 1)},
+      {"the words beside padding", row_with(24, 28, 1)},
+      {"all words", row_with(0, kColumns, 0)},
+      {"one beside minus infinity", row_with(9, 10, -inf)},
+  };
+  for (const DType x : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    Arrays arrays(*backend, {.T = 1, .Vp = kColumns, .x = x});
+    const Tensor targets = arrays.make(DType::kInt32, {1}, {20});
+    const Tensor losses = arrays.make(DType::kFloat32, {1});
+    for (const auto& [name, row] : rows) {
+      for (const bool gradient : {false, true}) {
+        backend->cross_entropy(losses, arrays.make(x, {1, kColumns}, row), targets, {}, kWords,
+                               1.0F, gradient);
+        EXPECT_TRUE(std::isnan(arrays.read(losses)[0])) << type_name(x) << ", " << name;
+      }
+      const Tensor logits = arrays.make(x, {1, kColumns}, row);
+      const Tensor statistics = arrays.make(DType::kFloat32, {1, 1, 3});
+      const Tensor own(statistics.data(), DType::kFloat32, {1, 3});
+      backend->cross_entropy_statistics(own, logits, targets, 0, kWords);
+      backend->cross_entropy_gradient(losses, logits, statistics, targets, {}, 0, kWords, 1.0F,
+                                      true);
+      EXPECT_TRUE(std::isnan(arrays.read(losses)[0])) << type_name(x) << ", sharded, " << name;
+    }
   }
 }
 

@@ -20,16 +20,24 @@ __device__ inline float exponential(float x, float maximum) {
   return result;
 }
 
+// Returns the larger one, or NaN where one of them is NaN (fmaxf returns the other one).
+__device__ inline float larger_or_nan(float a, float b) {
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+
+// Returns the largest element, or NaN where any is NaN.
 __device__ inline float largest_of(const Vec<float>& vec) {
-  return fmaxf(fmaxf(vec.v[0], vec.v[1]), fmaxf(vec.v[2], vec.v[3]));
+  return larger_or_nan(larger_or_nan(vec.v[0], vec.v[1]), larger_or_nan(vec.v[2], vec.v[3]));
 }
 
 template <typename T>
 __device__ inline float largest_of(const Vec<T>& vec) {
   using Pair = decltype(round_pair<T>(0.0F, 0.0F));
   const auto* pairs = reinterpret_cast<const Pair*>(&vec);
-  const Pair pair = __hmax2(__hmax2(pairs[0], pairs[1]), __hmax2(pairs[2], pairs[3]));
-  return fmaxf(static_cast<float>(pair.x), static_cast<float>(pair.y));
+  const Pair pair = __hmax2_nan(__hmax2_nan(pairs[0], pairs[1]), __hmax2_nan(pairs[2], pairs[3]));
+  return static_cast<float>(__hmax_nan(pair.x, pair.y));
 }
 
 // Puts minus infinity into the columns that do not take part.
@@ -52,7 +60,7 @@ struct LogSum {
       total *= exponential<T>(maximum, largest);
       maximum = largest;
     }
-    if (maximum == -INFINITY) return;  // a vector of left-out columns only
+    if (largest == -INFINITY) return;  // a vector of left-out columns only
     float values[Vec<T>::kSize];
     unpack(vec, values);
 #pragma unroll
@@ -62,7 +70,8 @@ struct LogSum {
   // Combines the values of all lanes; every lane gets the result.
   __device__ void join_warp() {
     const float largest = warp_max(maximum);
-    total = warp_sum(maximum == -INFINITY ? 0.0F : total * exponential<T>(maximum, largest));
+    // A lane without a maximum has a total of 0, or NaN, which must reach the loss.
+    total = warp_sum(maximum == -INFINITY ? total : total * exponential<T>(maximum, largest));
     maximum = largest;
   }
 
