@@ -105,6 +105,7 @@ class TrainLoop {
   void check_samples_suffice() const;
   void find_older_segments(int64_t saved_iteration);
   LogEnd find_log_end();
+  void warn_of_lost_steps(const std::string& folder, const LogEnd& end);
   void write_manifest();
   DataLoaderOptions loader_options(int64_t first_sample) const;
   DataIdentity data_identity() const {

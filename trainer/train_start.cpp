@@ -11,6 +11,7 @@
 
 #include "indexed_dataset/blends/blend_json.h"
 #include "indexed_dataset/run_folder/checkpoint_run.h"
+#include "indexed_dataset/run_folder/run_metrics.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/config/option_text.h"
@@ -304,6 +305,19 @@ void TrainLoop::find_older_segments(int64_t saved_iteration) {
   }
 }
 
+// A run that was killed after it had cut the logs has steps in none of them.
+void TrainLoop::warn_of_lost_steps(const std::string& folder, const LogEnd& end) {
+  try {
+    const std::optional<LoggedStep> step = find_logged_step(folder, end.iteration);
+    const int64_t last = step ? step->iteration : 0;
+    if (last == end.iteration) return;
+    print(fmt::format("WARNING: {}: metrics.jsonl lacks the iterations {} to {} of this run\n",
+                      folder, last + 1, end.iteration));
+  } catch (const std::runtime_error&) {
+    // Whatever cannot be read is told when the log is opened.
+  }
+}
+
 // The last rank cuts the logs. The first one reads the manifest, which it will write anew, and tells it where.
 LogEnd TrainLoop::find_log_end() {
   const LogEnd resumed{iteration(), consumed_samples()};
@@ -315,9 +329,11 @@ LogEnd TrainLoop::find_log_end() {
     if (!shared) {
       for (const std::string& name : set_logs_aside(folder, resumed.iteration))
         print(fmt::format(
-            "WARNING: {}: no run manifest tells whether the log there is of this run; it is kept as {}\n",
+            "WARNING: {}: the log there is of another run, or no run manifest tells whose it is; it is kept as {}\n",
             folder, name));
       shared = resumed;
+    } else {
+      warn_of_lost_steps(folder, *shared);
     }
     of_first[0] = shared->iteration;
     of_first[1] = shared->consumed_samples;
@@ -326,7 +342,7 @@ LogEnd TrainLoop::find_log_end() {
   const LogEnd end{of_first[0], of_first[1]};
   if (end.iteration < resumed.iteration) {
     print(fmt::format(
-        "WARNING: {}: after iteration {} the logs there are of another run, or of another way that this one took. "
+        "WARNING: {}: after iteration {} the logs there are of another way that this run took. "
         "Their later steps are dropped, and iterations {} to {} of this checkpoint are not in them\n",
         folder, end.iteration, end.iteration + 1, resumed.iteration));
   }

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "indexed_dataset/process/parse_json.h"
+#include "indexed_dataset/run_folder/manifest_checksum.h"
 #include "indexed_dataset/run_folder/read_segments.h"
 #include "indexed_dataset/run_folder/segment_list.h"
 #include "indexed_dataset/storage/file_io.h"
@@ -170,7 +171,8 @@ ListedRun read_listed_run(const fs::path& load) {
   ListedRun listed;
   auto& [run, segments] = listed;
   try {
-    const Json manifest = parse_json<Json>(read_file(path));
+    Json manifest = parse_json<Json>(read_file(path));
+    take_checksum(manifest, path);
     const Json& checkpoint = manifest.at("info");
     checkpoint.at("iteration").get_to(run.iteration);
     if (run.iteration < 1)

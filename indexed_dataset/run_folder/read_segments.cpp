@@ -69,6 +69,14 @@ void check_logged_steps(const std::vector<RunSegment>& segments,
 
 }  // namespace
 
+// A run that returned to a checkpoint of a way that it had left has not logged all iterations before.
+std::optional<int64_t> find_last_trained(const std::filesystem::path& run_folder,
+                                         const std::vector<RunSegment>& segments) {
+  const std::optional<LoggedStep> last = find_logged_step(run_folder, INT64_MAX);
+  if (!last) return std::nullopt;
+  return std::max(last->iteration, segments.back().resumed.iteration);
+}
+
 std::vector<RunSegment> segments_from(const std::vector<Json>& list,
                                       const std::filesystem::path& run_folder) {
   std::vector<RunSegment> segments;

@@ -49,7 +49,9 @@ class InspectDiffCommand final : public Command {
       check_last(runs_[1], second);
     }
     const RunDifference difference = compare_runs(
-        a, b, has_range ? iterations_[0] : 1, has_range ? iterations_[1] : last_trained_by_both(),
+        a, b, has_range ? iterations_[0] : 1,
+        has_range ? iterations_[1]
+                  : std::min(last_trained(runs_[0], first), last_trained(runs_[1], second)),
         num_shown_, threads_.resolved());
     as_json_ ? print_json(difference) : print_text(difference);
     return 0;
@@ -63,18 +65,11 @@ class InspectDiffCommand final : public Command {
   }
 
   // Later iterations follow from the arguments, too, but are only planned.
-  int64_t last_trained_by_both() const {
-    int64_t last = INT64_MAX;
-    for (const std::string& run : runs_) {
-      const std::optional<LoggedStep> logged = find_logged_step(run, INT64_MAX);
-      if (!logged) {
-        throw std::runtime_error(
-            run +
-            ": there is no metrics.jsonl that tells how far the run has come; give --iterations");
-      }
-      last = std::min(last, logged->iteration);
-    }
-    return last;
+  static int64_t last_trained(const std::string& run, const std::vector<RunSegment>& segments) {
+    const std::optional<int64_t> last = find_last_trained(run, segments);
+    if (last) return *last;
+    throw std::runtime_error(
+        run + ": there is no metrics.jsonl that tells how far the run has come; give --iterations");
   }
 
   static std::string text_of(const std::optional<int64_t>& sample) {

@@ -99,12 +99,7 @@ std::vector<RunSegment> RunOptions::segments() const {
 }
 
 std::optional<int64_t> RunOptions::last_iteration() const {
-  if (!run_folder.empty()) {
-    const std::optional<LoggedStep> last = find_logged_step(run_folder, INT64_MAX);
-    if (!last) return std::nullopt;
-    // A run that returned to a checkpoint of a way that it had left has not logged all iterations before.
-    return std::max(last->iteration, segments().back().resumed.iteration);
-  }
+  if (!run_folder.empty()) return find_last_trained(run_folder, segments());
   if (!checkpoint.empty()) return read_run_of_checkpoint(checkpoint).iteration;
   return std::nullopt;
 }

@@ -197,6 +197,11 @@ for name, value in [("cyclic", manifest), ("first", manifest["earlier"][0]), ("d
                                                   "curriculum_min_difficulty": 8, "curriculum_total_step": 5}}),
                     ("samples", {"arguments": run_arguments, "dataset_samples": {"train": 240, "validation": 32, "test": 8}})]:
     write("run_files", f"manifest_{name}", b"m" + json.dumps(value).encode() + b"\0" + (step(1, 8) + "\n" + step(2, 16) + "\n").encode())
+later = {**manifest, "cyclic_order": None, "arguments": {**run_arguments, "global_batch_size": 4}, "blends": "unchanged"}
+later.pop("earlier")
+listed = [{"data_parallel_size": 1, "arguments": run_arguments, "blends": {}}, later]
+write("run_files", "checkpoint", b"p" + json.dumps({"info": {"iteration": 4, "consumed_train_samples": 24, "arguments": later["arguments"],
+                                                           "run_segments": listed}}).encode())
 write("run_files", "losses", b"oWEFTLOSS" + struct.pack("<q", 5) + bytes(24))
 write("run_files", "losses_raw", b"oWEFTLOSS" + struct.pack("<qIfI", 0, 1, 2.5, 77))
 for i, line in enumerate(["document 3 of data: 20 tokens", "data 4", "# none\n\ndata 0\ndata 0", '{"dataset": "data", "document": 2}', "data 99",

@@ -1,7 +1,7 @@
 // Files that say what a run reads and has read, of any content: refused in words, or read consistently. The
 // first byte says which: `r` rows of integers (two bytes with the size of the .idx, then the .idx and the
 // .bin), `n` an array of NumPy, `m` run_manifest.json and behind a NUL metrics.jsonl, `l` metrics.jsonl
-// alone, `o` losses of samples, `u` a file of --unsee, `b` a blend schedule, `c` metrics of a curriculum,
+// alone, `p` the manifest of a checkpoint, whose checksum fits, `o` losses of samples, `u` a file of --unsee, `b` a blend schedule, `c` metrics of a curriculum,
 // `d` DeepSpeed's configuration.
 #include <algorithm>
 #include <cmath>
@@ -14,6 +14,8 @@
 #include "indexed_dataset/blends/blend_schedule.h"
 #include "indexed_dataset/curriculum/integer_rows.h"
 #include "indexed_dataset/curriculum/metric_curriculum.h"
+#include "indexed_dataset/run_folder/checkpoint_run.h"
+#include "indexed_dataset/run_folder/manifest_checksum.h"
 #include "indexed_dataset/run_folder/read_segments.h"
 #include "indexed_dataset/run_folder/run_metrics.h"
 #include "indexed_dataset/run_folder/sample_losses.h"
@@ -100,6 +102,21 @@ void read_manifest(const std::string& content) {
     end_of_samples(segments.back(), split);
 }
 
+void read_checkpoint(const std::string& content) {
+  std::filesystem::remove(folder() / "run_manifest.json");
+  nlohmann::ordered_json json = nlohmann::ordered_json::parse(content, nullptr, false);
+  if (json.is_object()) {
+    json.erase("checksum");
+    add_checksum(json);
+    write("manifest.json", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  } else {
+    write("manifest.json", content);
+  }
+  const CheckpointRun run = read_run_of_checkpoint(folder());
+  FUZZ_CHECK(run.iteration > 0 && !run.segments.empty());
+  FUZZ_CHECK(samples_of_iteration(run.segments, run.iteration).last >= 0);
+}
+
 void read_losses(const std::string& content) {
   const SampleLossReader losses(write("sample_losses.bin", content));
   const int64_t first = losses.first_sample(), end = losses.end_sample();
@@ -146,6 +163,8 @@ void read_one(char kind, const std::string& content) {
       return read_manifest(content);
     case 'l':
       return read_metrics(content);
+    case 'p':
+      return read_checkpoint(content);
     case 'o':
       return read_losses(content);
     case 'u':

@@ -162,6 +162,61 @@ TEST_F(InspectRun, ShowsNoLossesOfAnotherWayWhereTheManifestIsLost) {
   }
 }
 
+// Such a run may be killed before its next checkpoint any number of times.
+TEST_F(InspectRun, KeepsTheLogsThatItSetAsideWhenItIsRestartedAgain) {
+  ASSERT_EQ(run(arguments("run", 20, {"--exit-interval", "10"})), 0) << output();
+  forget_segments("run", 10);
+  const std::string aside = (folder_ / "run" / "metrics.jsonl.before_0000010").string();
+  std::filesystem::remove(folder_ / "run" / "run_manifest.json");
+  ASSERT_EQ(run(arguments("run", 20, {"--exit-interval", "12", "--save-interval", "100"})), 0);
+  const std::string kept = read_file(aside);
+  ASSERT_EQ(std::ranges::count(kept, '\n'), 11);  // with an evaluation
+
+  // The second restart knows the logs of the first one.
+  ASSERT_EQ(run(arguments("run", 20, {"--ckpt-step", "10", "--exit-interval", "13"})), 0);
+  EXPECT_EQ(read_file(aside), kept);
+  EXPECT_FALSE(std::filesystem::exists(aside + ".2"));
+  EXPECT_EQ(metrics("run").front().at("iteration"), 11);
+
+  std::filesystem::remove(folder_ / "run" / "run_manifest.json");
+  ASSERT_EQ(run(arguments("run", 20, {"--ckpt-step", "10", "--exit-interval", "13"})), 0);
+  EXPECT_THAT(output(), HasSubstr("it is kept as metrics.jsonl.before_0000010.2"));
+  EXPECT_EQ(read_file(aside), kept);
+}
+
+TEST_F(InspectRun, KeepsTheLogsOfAnotherRunInItsFolder) {
+  ASSERT_EQ(run(arguments("other", 20, {"--exit-interval", "10"})), 0) << output();
+  ASSERT_EQ(run(arguments("run", 20, {"--exit-interval", "5"})), 0) << output();
+  const std::string logged = read_file(folder_ / "other" / "metrics.jsonl");
+  ASSERT_EQ(run(arguments("run", 20,
+                          {"--exit-interval", "8", "--run-dir", (folder_ / "other").string()})),
+            0)
+      << output();
+  EXPECT_THAT(output(), HasSubstr("the log there is of another run"));
+  EXPECT_EQ(read_file(folder_ / "other" / "metrics.jsonl.before_0000005"), logged);
+  EXPECT_EQ(metrics("other").front().at("iteration"), 6);
+}
+
+TEST_F(InspectRun, WarnsOfStepsThatNoLogHas) {
+  ASSERT_EQ(run(arguments("run", 20, {"--exit-interval", "10"})), 0) << output();
+  const std::filesystem::path log = folder_ / "run" / "metrics.jsonl";
+  const std::string logged = read_file(log);
+  write_file_atomically(log, logged.substr(0, logged.find("\"iteration\":6") - 1));
+  ASSERT_EQ(run(arguments("run", 20, {"--exit-interval", "12"})), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("metrics.jsonl lacks the iterations 6 to 10 of this run"));
+}
+
+TEST_F(InspectRun, RefusesAChangedManifestOfACheckpoint) {
+  ASSERT_EQ(run(arguments("run", 20, {"--exit-interval", "5"})), 0) << output();
+  const std::filesystem::path checkpoint = folder_ / "run" / "iter_0000005";
+  std::string manifest = read_file(checkpoint / "manifest.json");
+  manifest.replace(manifest.rfind("\"seed\": 1234"), 12, "\"seed\": 1235");
+  write_file_atomically(checkpoint / "manifest.json", manifest);
+  EXPECT_EQ(inspect({"--load", checkpoint.string(), "--iteration", "3"}),
+            static_cast<int>(ExitCode::kChecksumMismatch));
+  EXPECT_THAT(output(), HasSubstr("the manifest was changed since it was written"));
+}
+
 TEST_F(InspectRun, FindsTheUnseenDocumentsOfAPastInAnotherFolder) {
   const std::string file = (folder_ / "unsee").string();
   write_file_atomically(file, prefix_ + " 5\n");

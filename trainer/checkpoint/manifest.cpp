@@ -10,7 +10,7 @@
 
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/process/parse_json.h"
-#include "indexed_dataset/soundness/xxh3.h"
+#include "indexed_dataset/run_folder/manifest_checksum.h"
 #include "indexed_dataset/storage/file_io.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/checkpoint/safetensors.h"
@@ -41,11 +41,6 @@ uint64_t from_hex(const std::string& text) {
 // JSON cannot hold a path that is not UTF-8; such bytes are replaced.
 std::string dump(const Json& json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
-}
-
-std::string checksum_of(const Json& json) {
-  const std::string text = dump(json, -1);
-  return hex(XXH3_64bits(text.data(), text.size()));
 }
 
 Json number_or_null(const std::optional<int64_t>& number) {
@@ -249,7 +244,7 @@ std::string to_json(const Manifest& manifest) {
   Json json = {{"format", kFormat},
                {"info", info_to_json(manifest.info)},
                {"pieces", to_json(manifest.pieces)}};
-  json["checksum"] = checksum_of(json);
+  add_checksum(json);
   return dump(json, 1) + "\n";
 }
 
@@ -261,13 +256,7 @@ Manifest read_manifest(const fs::path& path) {
     const bool is_format_1 = json.at("format") == kFormat1;
     if (json["format"] != kFormat && !is_format_1)
       throw std::runtime_error("its format is " + json.at("format").dump() + ", not " + kFormat);
-    const std::string stored = json.at("checksum").get<std::string>();
-    json.erase("checksum");
-    if (checksum_of(json) != stored) {
-      throw ChecksumMismatch(
-          path.string() + ": the manifest was changed since it was written (checksum " + stored +
-          " expected, " + checksum_of(json) + " found); load another iteration with --ckpt-step");
-    }
+    take_checksum(json, path);
     manifest.info = info_from_json(json.at("info"));
     for (const Json& piece : json.at(is_format_1 ? "tensors" : "pieces"))
       manifest.pieces.push_back(piece_from_json(piece));

@@ -25,13 +25,27 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kFileName = "run_manifest.json";
 
+LogEnd begin_of(const Json& segment) {
+  return {segment.value("resumed_iteration", int64_t{0}),
+          segment.value("resumed_samples", int64_t{0})};
+}
+
 std::vector<Json> earlier_segments(const RunManifest& manifest) {
   if (manifest.segments_json.empty()) return {};
   std::vector<Json> segments = segments_of_list(parse_json<Json>(manifest.segments_json));
   std::erase_if(segments, [&](const Json& segment) {
-    return segment.at("resumed_iteration").get<int64_t>() >= manifest.resumed_iteration;
+    return begin_of(segment).iteration >= manifest.resumed_iteration;
   });
   return segments;
+}
+
+// Returns `name`, or name.2, name.3 and so on where that is taken.
+std::string free_name(const fs::path& folder, const std::string& name) {
+  if (!fs::exists(folder / name)) return name;
+  for (int count = 2;; ++count) {
+    std::string numbered = fmt::format("{}.{}", name, count);
+    if (!fs::exists(folder / numbered)) return numbered;
+  }
 }
 
 // Returns the JSON as it will be read again, where bytes that are no UTF-8 are replaced.
@@ -107,17 +121,22 @@ std::string write_run_manifest(const std::filesystem::path& run_folder,
 std::optional<LogEnd> find_shared_log_end(const std::filesystem::path& run_folder,
                                           const std::string& segments_json, const LogEnd& resumed) {
   const fs::path path = run_folder / kFileName;
-  if (segments_json.empty() || !fs::exists(path)) return std::nullopt;
+  if (!fs::exists(path)) return std::nullopt;
   const std::string text = read_file(path);
   LogEnd shared = resumed;
   try {
-    const std::vector<Json> own = segments_of_list(parse_json<Json>(segments_json)),
-                            logged = segments_of_manifest(parse_json<Json>(text));
+    const std::vector<Json> logged = segments_of_manifest(parse_json<Json>(text));
+    if (segments_json.empty()) {
+      // A run whose past is not known has begun its logs here before.
+      if (begin_of(logged.front()) == resumed) return resumed;
+      return std::nullopt;
+    }
+    const std::vector<Json> own = segments_of_list(parse_json<Json>(segments_json));
     const auto [own_end, logged_end] = std::ranges::mismatch(own, logged);
+    if (own_end == own.begin()) return std::nullopt;  // the logs are another run's
     const auto ends_before = [&](const Json& segment) {
-      const auto iteration = segment.at("resumed_iteration").get<int64_t>();
-      if (iteration < shared.iteration)
-        shared = {iteration, segment.value("resumed_samples", int64_t{0})};
+      const LogEnd begin = begin_of(segment);
+      if (begin.iteration < shared.iteration) shared = begin;
     };
     if (own_end != own.end()) ends_before(*own_end);
     if (logged_end != logged.end()) ends_before(*logged_end);
@@ -132,7 +151,7 @@ std::vector<std::string> set_logs_aside(const std::filesystem::path& run_folder,
   std::vector<std::string> names;
   for (const std::string name : {kMetricsName, kSampleLossesName}) {
     if (!fs::exists(run_folder / name)) continue;
-    names.push_back(fmt::format("{}.before_{:07}", name, resumed_iteration));
+    names.push_back(free_name(run_folder, fmt::format("{}.before_{:07}", name, resumed_iteration)));
     fs::rename(run_folder / name, run_folder / names.back());
   }
   return names;

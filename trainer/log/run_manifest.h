@@ -53,15 +53,18 @@ std::string write_run_manifest(const std::filesystem::path& run_folder,
 // The last step that logs have.
 struct LogEnd {
   int64_t iteration = 0, consumed_samples = 0;
+
+  bool operator==(const LogEnd&) const = default;
 };
 
 // Returns how far the logs in the folder are those of a run that goes on at `resumed`, after the segments in
 // `segments_json`. A run that has taken another way since has logged its own steps from there on. Returns nothing
-// where no manifest tells whose the logs are.
+// where the logs are another run's, or no manifest tells whose they are.
 std::optional<LogEnd> find_shared_log_end(const std::filesystem::path& run_folder,
                                           const std::string& segments_json, const LogEnd& resumed);
 
-// Renames metrics.jsonl and sample_losses.bin, of which nothing tells whose they are, and returns their new names.
+// Renames metrics.jsonl and sample_losses.bin, which are another run's or may be, and returns their new names. These
+// are free ones: no earlier log is replaced.
 // Throws std::system_error.
 std::vector<std::string> set_logs_aside(const std::filesystem::path& run_folder,
                                         int64_t resumed_iteration);
