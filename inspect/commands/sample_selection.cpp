@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "inspect/commands/output.h"
+#include "inspect/lookup/log_line_check.h"
 
 namespace weft {
 namespace {
@@ -139,24 +140,16 @@ std::vector<Stretch> SampleSelection::select(const std::vector<RunSegment>& segm
 
 Stretch SampleSelection::stretch_of_line(const std::vector<RunSegment>& segments,
                                          const LogLine& line) {
-  const auto& [iteration, is_validation, consumed, batch] = line;
   // Without a batch size the line alone tells the samples.
-  if (!is_validation && !segments.back().order.global_batch_size && consumed && batch &&
-      *consumed >= *batch)
-    return {.segment = &segments.back(), .first = *consumed - *batch, .last = *consumed};
-  const Stretch stretch = stretches_of(segments, iteration, is_validation).front();
-  if (consumed && *consumed != stretch.last) {
-    throw std::runtime_error(
-        fmt::format("--log-line: iteration {} ended with {} consumed samples by the line, and with "
-                    "{} by the run's arguments: they are not those of this log",
-                    iteration, *consumed, stretch.last));
-  }
-  if (batch && *batch != stretch.last - stretch.first) {
-    throw std::runtime_error(
-        fmt::format("--log-line: iteration {} took {} samples by the line, and {} by the run's "
-                    "arguments: they are not those of this log",
-                    iteration, *batch, stretch.last - stretch.first));
-  }
+  const bool tells_samples = line.consumed_samples && line.global_batch_size &&
+                             *line.consumed_samples >= *line.global_batch_size;
+  const Stretch stretch =
+      !line.is_validation && !segments.back().order.global_batch_size && tells_samples
+          ? Stretch{.segment = &segments.back(),
+                    .first = *line.consumed_samples - *line.global_batch_size,
+                    .last = *line.consumed_samples}
+          : stretches_of(segments, line.iteration, line.is_validation).front();
+  if (!line.is_validation) check_log_line(line, stretch);
   return stretch;
 }
 

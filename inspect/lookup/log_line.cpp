@@ -42,7 +42,9 @@ std::optional<LogLine> parse_validation(std::string_view line) {
       return LogLine{.iteration = *iteration,
                      .is_validation = true,
                      .consumed_samples = {},
-                     .global_batch_size = {}};
+                     .global_batch_size = {},
+                     .consumed_tokens = {},
+                     .num_iterations = {}};
   }
   return std::nullopt;
 }
@@ -65,7 +67,9 @@ std::optional<LogLine> parse_nemo(std::string_view line, bool& is_nemo) {
   if (!step || *step == INT64_MAX) return std::nullopt;
   return LogLine{.iteration = *step + 1,
                  .consumed_samples = find_field(line, "consumed_samples"),
-                 .global_batch_size = find_field(line, "global_batch_size")};
+                 .global_batch_size = find_field(line, "global_batch_size"),
+                 .consumed_tokens = {},
+                 .num_iterations = {}};
 }
 
 // Reads " iteration     200/    1000 |"; other words of a log may be "iteration", too.
@@ -77,10 +81,13 @@ std::optional<LogLine> parse_iteration(std::string_view line) {
     const auto iteration = take_aligned_number(rest);
     if (!iteration || rest.empty() || rest.front() != '/') continue;
     rest.remove_prefix(1);
-    if (!take_aligned_number(rest) || !without_spaces(rest).starts_with('|')) continue;
+    const auto num_iterations = take_aligned_number(rest);
+    if (!num_iterations || !without_spaces(rest).starts_with('|')) continue;
     return LogLine{.iteration = *iteration,
                    .consumed_samples = find_field(rest, "consumed samples"),
-                   .global_batch_size = find_field(rest, "global batch size")};
+                   .global_batch_size = find_field(rest, "global batch size"),
+                   .consumed_tokens = find_field(rest, "consumed tokens"),
+                   .num_iterations = num_iterations};
   }
   return std::nullopt;
 }

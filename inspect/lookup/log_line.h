@@ -21,6 +21,11 @@ struct LogLine {
   bool is_validation = false;
   std::optional<int64_t> consumed_samples;   // after the iteration
   std::optional<int64_t> global_batch_size;  // of the iteration
+  std::optional<int64_t>
+      consumed_tokens;  // after the iteration; only Megatron-DeepSpeed prints them
+  // The iterations that the run was to have. NeMo's number stays unknown: it is that of the run or of an epoch, and
+  // counted from 0 or from 1, by its version (nemo/lightning/pytorch/callbacks/progress_printer.py).
+  std::optional<int64_t> num_iterations;
 
   bool operator==(const LogLine&) const = default;
 };

@@ -11,7 +11,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   FUZZ_CHECK(std::ssize(lines) <= std::count(text.begin(), text.end(), '\n') + 1);
   for (const weft::LogLine& line : lines) {
     FUZZ_CHECK(line.iteration > 0);
-    for (const auto& count : {line.consumed_samples, line.global_batch_size})
+    for (const auto& count :
+         {line.consumed_samples, line.global_batch_size, line.consumed_tokens, line.num_iterations})
       FUZZ_CHECK(!count || *count >= 0);
   }
   return 0;

@@ -9,11 +9,14 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-LogLine training(int64_t iteration, int64_t consumed, int64_t batch) {
+LogLine training(int64_t iteration, int64_t consumed, int64_t batch,
+                 std::optional<int64_t> num_iterations = {}, std::optional<int64_t> tokens = {}) {
   return {.iteration = iteration,
           .is_validation = false,
           .consumed_samples = consumed,
-          .global_batch_size = batch};
+          .global_batch_size = batch,
+          .consumed_tokens = tokens,
+          .num_iterations = num_iterations};
 }
 
 TEST(LogLine, TellsIterationSamplesAndBatchInThreeStyles) {
@@ -22,20 +25,22 @@ TEST(LogLine, TellsIterationSamplesAndBatchInThreeStyles) {
       "(ms): 430.0 | learning rate: 1.342E-04 | global batch size:     4 | lm loss: 7.399415E+00 | "
       "loss scale: 16384.0 | grad norm: 2.918 | number of skipped iterations:   0 | number of nan "
       "iterations:   0 |";
-  EXPECT_THAT(parse_log_lines(of_2021), ElementsAre(training(200, 800, 4)));
+  EXPECT_THAT(parse_log_lines(of_2021), ElementsAre(training(200, 800, 4, 1000)));
   const std::string of_2024 =
       " [2024-07-16 22:14:01] iteration       26/73242187 | consumed samples:           52 | elapsed "
       "time per iteration (ms): 86.5 | throughput per GPU (TFLOP/s/GPU): 1.5 | learning rate: "
       "1.704000E-08 | global batch size:     2 | lm loss: 1.086217E+01 |";
-  EXPECT_THAT(parse_log_lines(of_2024), ElementsAre(training(26, 52, 2)));
+  EXPECT_THAT(parse_log_lines(of_2024), ElementsAre(training(26, 52, 2, 73242187)));
   const std::string of_deepspeed =
       " iteration    11448/  115311 | consumed samples:      4865872 | consumed tokens:   9965305856 "
       "| elapsed time per iteration (s): 106.43 | learning rate: 6.000E-05 | global batch size:  2048 "
       "| lm loss: 2.3E+00 | grad norm: 0.152 | samples per second: 19.24 | TFLOPs: 131.77 |";
-  EXPECT_THAT(parse_log_lines(of_deepspeed), ElementsAre(training(11448, 4865872, 2048)));
+  EXPECT_THAT(parse_log_lines(of_deepspeed),
+              ElementsAre(training(11448, 4865872, 2048, 115311, 9965305856)));
 }
 
-// NeMo counts steps from 0, and iterations anew in each epoch. The lines are of a run of NeMo 2.
+// NeMo counts steps from 0, and iterations anew in each epoch, so its "/9" is no number of iterations of the run. The
+// lines are of a run of NeMo 2.
 TEST(LogLine, OfNemoCountsFromZero) {
   const std::string first =
       "Training epoch 0, iteration 0/9 | lr: 0.0006 | consumed_samples: 32 | global_batch_size: 32 | "
@@ -71,14 +76,18 @@ TEST(LogLine, MayStandBehindWhatLaunchersPrint) {
        {"1: ", " 17: ", "[default7]:", "[rank3]: ", "node-4: [2] ", "worker: iteration "}) {
     EXPECT_THAT(parse_log_lines(std::string(prefix) +
                                 " iteration 3/ 10 | consumed samples: 24 | global batch size: 8 |"),
-                ElementsAre(training(3, 24, 8)))
+                ElementsAre(training(3, 24, 8, 10)))
         << prefix;
   }
 }
 
 TEST(LogLine, OfAValidationTellsItsIteration) {
-  const LogLine expected{
-      .iteration = 1000, .is_validation = true, .consumed_samples = {}, .global_batch_size = {}};
+  const LogLine expected{.iteration = 1000,
+                         .is_validation = true,
+                         .consumed_samples = {},
+                         .global_batch_size = {},
+                         .consumed_tokens = {},
+                         .num_iterations = {}};
   EXPECT_THAT(parse_log_lines("0:  validation loss at iteration 1000 | lm loss value: 7.1E+00 | lm "
                               "loss PPL: 1.2E+03 | "),
               ElementsAre(expected));

@@ -24,8 +24,15 @@ $by_hand --log-line - --format jsonl <<<"$lines" | cmp range - || fail "lines of
 without="$data inspect samples --data-path a_text_document --split 90,10,0 --seq-length 64 --train-samples 240 --eval-iters 0"
 expect 0 '' $without --log-line "$(line 4 24)" --format jsonl
 sed 's/"iteration":4,//' range | sed -n '7,12p' | cmp - out.log || fail "a line without the run's batch size"
-expect 3 'iteration 3 ended with 24 consumed samples by the line, and with 18 by the run' $by_hand --log-line "$(line 3 24)"
+expect 3 'iteration 3 ended with 24 consumed samples by the line, and 18 by the run' $by_hand --log-line "$(line 3 24)"
 expect 3 'took 6 samples by the line, and 8 by' ${by_hand/size 6/size 8} --log-line "$(line 3 24)"
+# The order of samples follows from the number of iterations and from the length, too.
+expect 3 'iteration 3 is one of 40 iterations by the line, and 400 by' ${by_hand/iters 40/iters 400} --log-line "$(line 3 18)"
+expect 3 'the run has 40 iterations by the line, and 400 by --train-samples 2400 and' ${without/240/2400} --log-line "$(line 4 24)"
+deepspeed() { line "$1" "$2" | sed "s/ | elapsed/ | consumed tokens: $(printf %12d "$3")&/"; }
+expect 0 '' $by_hand --log-line "$(deepspeed 3 18 1152)" --format jsonl
+expect 3 'iteration 3 ended with 1152 consumed tokens by the line, and 576 by' ${by_hand/length 64/length 32} --log-line "$(deepspeed 3 18 1152)"
+expect 3 'ended with 1536 consumed tokens by the line, and 768 by' ${without/length 64/length 32} --log-line "$(deepspeed 4 24 1536)"
 expect 2 "it has neither 'iteration N/ M |' nor" $by_hand --log-line 'lm loss: 7.4E+00'
 expect 0 '' $by_hand --split-name valid --iteration 20 --format jsonl
 mv out.log valid

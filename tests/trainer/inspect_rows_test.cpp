@@ -1,7 +1,9 @@
 // weft-data inspect on runs that train rows of samples (a curriculum) or mask documents: what it shows is what was trained.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <map>
+#include <sstream>
 
 #include "tests/trainer/inspect_tokens.h"
 
@@ -123,6 +125,35 @@ TEST_F(InspectRows, AreCountedAndFoundByDocument) {
     }
     // Each of these has a loss in the run's folder.
     EXPECT_EQ(answers_of("samples", {"--iteration", "5", "--sort", "loss"}).size(), 6U) << output();
+    std::filesystem::remove_all(folder_ / "run");
+  }
+}
+
+// Megatron-DeepSpeed's lines tell the tokens, which a curriculum counts by itself.
+TEST_F(InspectRows, AreThoseOfThePastedLinesOfTheirLog) {
+  for (const std::string mode : {"truncate", "reshape"}) {
+    SCOPED_TRACE(mode);
+    std::string lines;
+    const auto train_and_keep_lines = [&](const Arguments& more) {
+      Arguments all = more;
+      all.insert(all.end(), {"--log-format", "megatron-ds"});
+      ASSERT_EQ(run(run_of(growing(mode), "96", all)), 0) << output();
+      std::istringstream log(output());
+      for (std::string line; std::getline(log, line);)
+        if (line.find("| consumed tokens:") != std::string::npos) lines += line + "\n";
+    };
+    train_and_keep_lines({"--rampup-batch-size", "4", "2", "24", "--exit-interval", "8"});
+    train_and_keep_lines({"--global-batch-size", "6", "--override-lr-scheduler"});
+    const std::vector<nlohmann::json> shown = all_shown();
+    ASSERT_EQ(inspect_run("run", {"--log-line", lines}), 0) << output();
+    EXPECT_EQ(samples(), shown);
+    const std::string tokens =
+        fmt::format("consumed tokens: {:12d}", last_step().at("consumed_tokens").get<int64_t>());
+    const size_t at = lines.find(tokens);
+    ASSERT_NE(at, std::string::npos) << lines;
+    EXPECT_EQ(inspect_run("run", {"--log-line", lines.replace(at + 17, 12, "          16")}),
+              static_cast<int>(ExitCode::kBadInput));
+    EXPECT_THAT(output(), testing::HasSubstr("ended with 16 consumed tokens by the line, and "));
     std::filesystem::remove_all(folder_ / "run");
   }
 }
