@@ -1,28 +1,10 @@
 #include "indexed_dataset/blends/order_options.h"
 
+#include <string>
+
+#include "indexed_dataset/samples/batch_size_problems.h"
+
 namespace weft {
-namespace {
-
-// Refuses the ramp-ups that weft-train refuses.
-void check_ramp(const SampleOrder& order, OptionSet& options) {
-  const std::vector<int64_t>& ramp = order.rampup_batch_size;
-  if (ramp.empty()) return;
-  if (!order.step_batch_size_schedule.empty())
-    options.problem("--step-batch-size-schedule and --rampup-batch-size exclude each other");
-  if (!order.train_samples || !order.global_batch_size)
-    options.problem("--rampup-batch-size needs --train-samples and --global-batch-size");
-  if (!order.global_batch_size) return;
-  const int64_t full = *order.global_batch_size;
-  if (ramp[0] < 1 || ramp[0] >= full || ramp[1] < 1 || (full - ramp[0]) % ramp[1] != 0 ||
-      ramp[2] < 0) {
-    options.problem(
-        "--rampup-batch-size START INCREMENT SAMPLES: from START to --global-batch-size there must be a "
-        "whole number of increments");
-  }
-}
-
-}  // namespace
-
 void OrderOptions::declare(OptionSet& options) {
   options.text("--blend-schedule", blend_schedule,
                "JSON file: from which sample or token on training has another blend");
@@ -64,13 +46,27 @@ void OrderOptions::validate(OptionSet& options, bool needs_batch) const {
         "give either --train-samples or --train-iters, as for training: the sample order depends "
         "on it");
   }
-  check_ramp(order, options);
-  if (seq_length) options.check([this] { resolved(); });
+  if (!order.rampup_batch_size.empty() && !order.global_batch_size)
+    options.problem("--rampup-batch-size needs --global-batch-size");
+  if (seq_length) options.check([&] { check_batch_sizes(options); });
   if ((needs_batch || order.train_iters) && !order.global_batch_size &&
       order.step_batch_size_schedule.empty()) {
     options.problem(
         "--global-batch-size is needed with --iteration, --train-iters, and for valid and test");
   }
+}
+
+// Refuses the sizes that weft-train refuses. Throws for a schedule that is none.
+void OrderOptions::check_batch_sizes(OptionSet& options) const {
+  for (const std::string& problem :
+       batch_size_problems({.global_batch_size = order.global_batch_size,
+       .rampup_batch_size = order.rampup_batch_size,
+       .step_batch_size_schedule = order.step_batch_size_schedule,
+       .sequence_length = *seq_length,
+       .has_train_samples = order.train_samples.has_value(),
+       .micro_batch_size = order.micro_batch_size,
+       .data_parallel_size = order.data_parallel_size}))
+    options.problem(problem);
 }
 
 }  // namespace weft

@@ -19,8 +19,11 @@ struct OrderOptions {
   SplitBlends resolve(DataPaths paths) const;
   // The order with its sequence length and full batch.
   SampleOrder resolved() const;
-  // Notes what is missing. `needs_batch`: the command does not work without the batch size.
+  // Notes what is missing, and batch sizes that no run has. `needs_batch`: the command does not work without the batch size.
   void validate(OptionSet& options, bool needs_batch) const;
+
+ private:
+  void check_batch_sizes(OptionSet& options) const;
 };
 
 }  // namespace weft

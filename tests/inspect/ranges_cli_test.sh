@@ -52,7 +52,7 @@ assert len(expected) > 10
 assert expected == [(f["iteration"], f["sample"], f["document"], f["begin_token"], f["matches"]) for f in found], (expected[:3], found[:3])
 PYTHON
 expect 0 'found 0 times in 0 document pieces of iterations 1 to 30 of train' "$data" inspect grep 'no such text' --run run --iterations 1 30
-expect 2 'rampup-batch-size needs --train-samples and --global-batch-size' "$data" inspect grep x --data-path a_text_document --seq-length 8 \
+expect 2 'rampup-batch-size needs --global-batch-size' "$data" inspect grep x --data-path a_text_document --seq-length 8 \
   --train-samples 100 --rampup-batch-size 2 2 8 --sample-range 0 1
 grep -q 'whole number of increments' out.log && { cat out.log; fail "increments up to a batch size that was not given"; }
 expect 2 'give the text' "$data" inspect grep --run run --iteration 1

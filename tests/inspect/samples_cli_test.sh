@@ -54,4 +54,10 @@ grep -qF "default-src 'none'" out.log || fail "the content security policy"
 grep -qE '^<p>from a.jsonl, byte [0-9]+</p>$' out.log || fail "the source"
 # Places need the sizes that decide them.
 expect 0 'iteration 2, rank 2, micro-batch 0, slot 1' $by_hand --sample-range 6 12 --micro-batch-size 2 --data-parallel-size 3
+# No run has batches that its ranks cannot share: the check is that of weft-train.
+expect 2 '--global-batch-size 6 is not a multiple of --micro-batch-size 2 times data-parallel size 2' $by_hand --sample-range 6 12 --micro-batch-size 2 --data-parallel-size 2
+ramped="$data inspect samples --data-path a_text_document --split 90,10,0 --seq-length 64 --train-samples 240 --eval-iters 0 --global-batch-size 8 --sample-range 0 4"
+expect 2 'reaches a batch of 2 in step 1, not a multiple of --micro-batch-size 2 times data-parallel size 2' $ramped --rampup-batch-size 2 3 100 --micro-batch-size 2 --data-parallel-size 2
+expect 0 '' $ramped --rampup-batch-size 2 3 100
+expect 2 'step-batch-size-schedule has a batch of 6, not a multiple of' ${ramped/--global-batch-size 8/} --step-batch-size-schedule '0:6 1K:8' --micro-batch-size 2 --data-parallel-size 2
 echo ok
