@@ -174,15 +174,20 @@ struct Rotary {
 // elements; n is a multiple of kOptimizerBlock.
 struct AdamW {
   Tensor param;   // (n) x: the weights that the GEMMs read; written. fp32 models: same as `master`
-  Tensor master;  // (n) fp32
-  Tensor m, v;    // (n) fp32
-  Tensor grad;    // (n) fp32
-  Tensor decays;  // (n / kOptimizerBlock) uint8: 1 where weight decay applies
-  Tensor clip;    // (2) fp32, from clip_coefficient: gradients are multiplied by element 1
+  Tensor master;  // (n) fp32; empty for bf16 models
+  Tensor remainder;  // bf16 models: what param lacks of its masters, uint8 (split_master.h)
+  Tensor m, v;       // (n) fp32; or both bf16, which are rounded at random (moment_rounding.h)
+  Tensor grad;       // (n) fp32
+  Tensor decays;     // (n / kOptimizerBlock) uint8: 1 where weight decay applies
+  Tensor clip;       // (2) fp32, from clip_coefficient: gradients are multiplied by element 1
   // These are fp64, as in PyTorch, because 1 - 0.999F is off by 1e-5. Terms like 1 - beta are
   // formed in fp64 and then used as fp32.
   double lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   int64_t step = 1;  // 1 for the first update (bias correction)
+  // For moments in bf16: the seed of the random numbers, and (n / kOptimizerBlock) int32, the number of
+  // each block in the whole model.
+  uint64_t seed = 0;
+  Tensor block_numbers;
 };
 constexpr int64_t kOptimizerBlock = 1024;
 
@@ -330,6 +335,11 @@ class Backend {
   // min(1, max_norm / (norm + 1e-6)), or 1 where max_norm == 0.
   virtual void clip_coefficient(Tensor clip, Tensor sum_of_squares, float max_norm) = 0;
   virtual void adamw(const AdamW& args) = 0;
+  // param = master, rounded to bf16; remainder = what it lacks of it (split_master.h).
+  // param (n) bf16, remainder uint8, master (n) fp32; n is a multiple of kOptimizerBlock.
+  virtual void split_masters(Tensor param, Tensor remainder, Tensor master) = 0;
+  // The inverse.
+  virtual void join_masters(Tensor master, Tensor param, Tensor remainder) = 0;
 };
 
 // Creates the CPU backend: plain loops over threads, and OpenBLAS. num_threads == 0 means

@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "kernels/split_master.h"
+
 namespace weft {
 
 const char* name_of(DType dtype) {
@@ -79,6 +81,13 @@ class Checker {
   void elements(const char* name, const Tensor& tensor, DType dtype, int64_t n) const {
     present(name, tensor);
     if (tensor.dtype() != dtype || tensor.num_elements() != n) mismatch(name, tensor, dtype, {n});
+  }
+
+  void whole_blocks(const char* name, const Tensor& tensor) const {
+    require(tensor.num_elements() % kOptimizerBlock == 0,
+            std::string(name) + " is " + text_of(tensor) +
+                "; the number of elements should be a multiple of " +
+                std::to_string(kOptimizerBlock));
   }
 
   void rank(const char* name, const Tensor& tensor, int low, const char* wanted) const {
@@ -469,17 +478,32 @@ void check_adamw(const AdamW& args) {
   const Checker check("adamw");
   check.model_type("param", args.param);
   const int64_t n = args.param.num_elements();
-  check.require(n % kOptimizerBlock == 0, "param is " + text_of(args.param) +
-                                              "; the number of elements should be a multiple of " +
-                                              std::to_string(kOptimizerBlock));
-  check.elements("master", args.master, DType::kFloat32, n);
-  check.elements("m", args.m, DType::kFloat32, n);
-  check.elements("v", args.v, DType::kFloat32, n);
+  check.whole_blocks("param", args.param);
+  if (args.param.dtype() == DType::kBFloat16) {
+    check.elements("remainder", args.remainder, DType::kUInt8, remainder_bytes(n));
+  } else {
+    check.elements("master", args.master, DType::kFloat32, n);
+  }
+  const bool is_rounded = args.m.dtype() == DType::kBFloat16;
+  check.elements("m", args.m, is_rounded ? DType::kBFloat16 : DType::kFloat32, n);
+  check.elements("v", args.v, args.m.dtype(), n);
+  if (is_rounded)
+    check.elements("block_numbers", args.block_numbers, DType::kInt32, n / kOptimizerBlock);
   check.elements("grad", args.grad, DType::kFloat32, n);
   check.elements("decays", args.decays, DType::kUInt8, n / kOptimizerBlock);
   check.elements("clip", args.clip, DType::kFloat32, 2);
   check.require(args.step >= 1,
                 "step is " + std::to_string(args.step) + "; the first update is step 1");
+}
+
+void check_masters(const char* operation, const Tensor& param, const Tensor& remainder,
+                   const Tensor& master) {
+  const Checker check(operation);
+  const int64_t n = param.num_elements();
+  check.elements("param", param, DType::kBFloat16, n);
+  check.whole_blocks("param", param);
+  check.elements("remainder", remainder, DType::kUInt8, remainder_bytes(n));
+  check.elements("master", master, DType::kFloat32, n);
 }
 
 }  // namespace weft

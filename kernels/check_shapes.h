@@ -54,5 +54,7 @@ void check_cross_entropy_gradient(const Tensor& losses, const Tensor& logits,
 void check_sum(const char* operation, const Tensor& out, const Tensor& inp);
 void check_clip_coefficient(const Tensor& clip, const Tensor& sum_of_squares);
 void check_adamw(const AdamW& args);
+void check_masters(const char* operation, const Tensor& param, const Tensor& remainder,
+                   const Tensor& master);
 
 }  // namespace weft

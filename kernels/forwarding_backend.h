@@ -113,6 +113,12 @@ class ForwardingBackend : public Backend {
     inner_->clip_coefficient(clip, squares, max_norm);
   }
   void adamw(const AdamW& args) override { inner_->adamw(args); }
+  void split_masters(Tensor param, Tensor remainder, Tensor master) override {
+    inner_->split_masters(param, remainder, master);
+  }
+  void join_masters(Tensor master, Tensor param, Tensor remainder) override {
+    inner_->join_masters(master, param, remainder);
+  }
 
  protected:
   Backend& inner() { return *inner_; }

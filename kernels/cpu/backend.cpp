@@ -191,6 +191,14 @@ class CpuBackend final : public Backend {
     check_adamw(args);
     cpu::adamw(context_, args);
   }
+  void split_masters(Tensor param, Tensor remainder, Tensor master) override {
+    check_masters("split_masters", param, remainder, master);
+    cpu::split_masters(context_, param, remainder, master);
+  }
+  void join_masters(Tensor master, Tensor param, Tensor remainder) override {
+    check_masters("join_masters", param, remainder, master);
+    cpu::join_masters(context_, master, param, remainder);
+  }
 
  private:
   Context context_;

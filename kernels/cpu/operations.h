@@ -66,5 +66,7 @@ double sum(const Context& context, const float* inp, int64_t n);
 double sum_of_squares(const Context& context, const float* inp, int64_t n);
 
 void adamw(const Context& context, const AdamW& args);
+void split_masters(const Context& context, Tensor param, Tensor remainder, Tensor master);
+void join_masters(const Context& context, Tensor master, Tensor param, Tensor remainder);
 
 }  // namespace weft::cpu

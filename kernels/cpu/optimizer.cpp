@@ -1,11 +1,16 @@
 // Sums over flat ranges, and AdamW.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
+#include <cstring>
 
+#include "kernels/bfloat16.h"
 #include "kernels/cpu/operations.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/simd.h"
+#include "kernels/moment_rounding.h"
+#include "kernels/split_master.h"
 
 namespace weft::cpu {
 
@@ -59,6 +64,58 @@ WEFT_VECTOR_CLONES void adamw_block(float* master, float* m, float* v, const flo
   }
 }
 
+// Rounds a block of the first moment (which = 0) or of the second (1) to bf16.
+WEFT_VECTOR_CLONES void round_moments(BFloat16* out, const float* inp, uint64_t seed, int64_t step,
+                                      int32_t block_number, int which) {
+  for (int group = 0; group < kOptimizerBlock / 4; ++group) {
+    const PhiloxBlock numbers = moment_random_numbers(seed, step, block_number, group);
+    for (int j = 0; j < 4; ++j) {
+      const int i = 4 * group + j;
+      out[i].bits = round_at_random(std::bit_cast<uint32_t>(inp[i]),
+                                    numbers.word[j] >> (16 * which) & 0xffffU);
+    }
+  }
+}
+
+// Adds the low halves to a block of weights. Ties are rare, so a second pass takes them one by one.
+WEFT_VECTOR_CLONES void join_block(float* master, const BFloat16* param, const uint8_t* remainder) {
+  const auto* low_halves = reinterpret_cast<const uint16_t*>(remainder);
+#pragma omp simd
+  for (int64_t i = 0; i < kOptimizerBlock; ++i)
+    master[i] = std::bit_cast<float>(joined_master(param[i].bits, low_halves[i], false));
+  for (int64_t i = 0; i < kOptimizerBlock; ++i) {
+    const uint8_t ties = remainder[kTieBitsOffset + i / 8];
+    if (ties == 0) {
+      i += 7;
+    } else if ((ties >> (i % 8) & 1) != 0) {
+      master[i] = std::bit_cast<float>(joined_master(param[i].bits, low_halves[i], true));
+    }
+  }
+}
+
+WEFT_VECTOR_CLONES void keep_remainder(uint8_t* remainder, const float* master) {
+  auto* low_halves = reinterpret_cast<uint16_t*>(remainder);
+  uint32_t any_tie = 0;
+#pragma omp simd reduction(| : any_tie)
+  for (int64_t i = 0; i < kOptimizerBlock; ++i) {
+    const uint32_t bits = std::bit_cast<uint32_t>(master[i]);
+    low_halves[i] = static_cast<uint16_t>(bits);
+    any_tie |= is_tie_upwards(bits) ? 1U : 0U;
+  }
+  uint8_t* ties = remainder + kTieBitsOffset;
+  std::memset(ties, 0, kOptimizerBlock / 8);
+  if (any_tie == 0) return;
+  for (int64_t i = 0; i < kOptimizerBlock; ++i) {
+    if (is_tie_upwards(std::bit_cast<uint32_t>(master[i])))
+      ties[i / 8] = static_cast<uint8_t>(ties[i / 8] | 1U << (i % 8));
+  }
+}
+
+void split_block(Tensor param, Tensor remainder, int64_t first, const float* master) {
+  store_row(param, first, kOptimizerBlock, master);
+  keep_remainder(remainder.as<uint8_t>() + remainder_bytes(first), master);
+}
+
 Update update_of(const AdamW& args) {
   const double step = static_cast<double>(args.step);
   Update update{};
@@ -73,6 +130,16 @@ Update update_of(const AdamW& args) {
   return update;
 }
 
+// Calls task(first element) for every block of kOptimizerBlock elements.
+template <typename Task>
+void for_each_block(const Context& context, int64_t num_elements, const Task& task) {
+  constexpr int64_t kBlocksPerTask = 16;
+  context.for_each_range(num_elements, kBlocksPerTask * kOptimizerBlock,
+                         [&](int64_t begin, int64_t end, int) {
+                           for (int64_t i = begin; i < end; i += kOptimizerBlock) task(i);
+                         });
+}
+
 }  // namespace
 
 double sum(const Context& context, const float* inp, int64_t n) {
@@ -84,17 +151,46 @@ double sum_of_squares(const Context& context, const float* inp, int64_t n) {
 }
 
 void adamw(const Context& context, const AdamW& args) {
-  constexpr int64_t kBlocksPerTask = 16;
   const Update update = update_of(args);
-  const int64_t n = args.param.num_elements();
-  context.for_each_range(n, kBlocksPerTask * kOptimizerBlock, [&](int64_t begin, int64_t end, int) {
-    for (int64_t i = begin; i < end; i += kOptimizerBlock) {
-      const bool decays = args.decays.as<uint8_t>()[i / kOptimizerBlock] != 0;
-      adamw_block(args.master.as<float>() + i, args.m.as<float>() + i, args.v.as<float>() + i,
-                  args.grad.as<float>() + i, update, decays ? update.decay_factor : 1.0F,
-                  kOptimizerBlock);
-      store_row(args.param, i, kOptimizerBlock, args.master.as<float>() + i);
+  const bool is_split = args.param.dtype() == DType::kBFloat16;
+  const bool rounds_moments = args.m.dtype() == DType::kBFloat16;
+  for_each_block(context, args.param.num_elements(), [&](int64_t i) {
+    std::array<float, kOptimizerBlock> master_buffer, m_buffer, v_buffer;
+    float* master = is_split ? master_buffer.data() : args.master.as<float>() + i;
+    if (is_split)
+      join_block(master, args.param.as<BFloat16>() + i,
+                 args.remainder.as<uint8_t>() + remainder_bytes(i));
+    float* m = row_target(args.m, i, m_buffer.data());
+    float* v = row_target(args.v, i, v_buffer.data());
+    if (rounds_moments) {
+      widen_row(m, args.m, i, kOptimizerBlock);
+      widen_row(v, args.v, i, kOptimizerBlock);
     }
+    const bool decays = args.decays.as<uint8_t>()[i / kOptimizerBlock] != 0;
+    adamw_block(master, m, v, args.grad.as<float>() + i, update,
+                decays ? update.decay_factor : 1.0F, kOptimizerBlock);
+    if (rounds_moments) {
+      const int32_t number = args.block_numbers.as<int32_t>()[i / kOptimizerBlock];
+      round_moments(args.m.as<BFloat16>() + i, m, args.seed, args.step, number, 0);
+      round_moments(args.v.as<BFloat16>() + i, v, args.seed, args.step, number, 1);
+    }
+    if (is_split) {
+      split_block(args.param, args.remainder, i, master);
+    } else {
+      store_row(args.param, i, kOptimizerBlock, master);
+    }
+  });
+}
+
+void split_masters(const Context& context, Tensor param, Tensor remainder, Tensor master) {
+  for_each_block(context, param.num_elements(),
+                 [&](int64_t i) { split_block(param, remainder, i, master.as<float>() + i); });
+}
+
+void join_masters(const Context& context, Tensor master, Tensor param, Tensor remainder) {
+  for_each_block(context, param.num_elements(), [&](int64_t i) {
+    join_block(master.as<float>() + i, param.as<BFloat16>() + i,
+               remainder.as<uint8_t>() + remainder_bytes(i));
   });
 }
 

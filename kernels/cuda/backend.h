@@ -84,6 +84,8 @@ class CudaBackend final : public Backend {
   void sum_of_squares(Tensor out, Tensor inp) override;
   void clip_coefficient(Tensor clip, Tensor sum_of_squares, float max_norm) override;
   void adamw(const AdamW& args) override;
+  void split_masters(Tensor param, Tensor remainder, Tensor master) override;
+  void join_masters(Tensor master, Tensor param, Tensor remainder) override;
 
  private:
   cudaStream_t stream_of(Stream stream) const {

@@ -201,8 +201,20 @@ void CudaBackend::clip_coefficient(Tensor clip, Tensor sum_of_squares, float max
 
 void CudaBackend::adamw(const AdamW& args) {
   check_adamw(args);
-  require_aligned("adamw", {args.param, args.master, args.m, args.v, args.grad});
+  require_aligned("adamw", {args.param, args.master, args.remainder, args.m, args.v, args.grad});
   cuda::adamw(compute_, args);
+}
+
+void CudaBackend::split_masters(Tensor param, Tensor remainder, Tensor master) {
+  check_masters("split_masters", param, remainder, master);
+  require_aligned("split_masters", {param, remainder, master});
+  cuda::split_masters(compute_, param, remainder, master);
+}
+
+void CudaBackend::join_masters(Tensor master, Tensor param, Tensor remainder) {
+  check_masters("join_masters", param, remainder, master);
+  require_aligned("join_masters", {param, remainder, master});
+  cuda::join_masters(compute_, master, param, remainder);
 }
 
 }  // namespace weft::cuda

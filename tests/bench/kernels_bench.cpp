@@ -20,6 +20,7 @@
 #include "kernels/backend.h"
 #include "kernels/bfloat16.h"
 #include "kernels/philox.h"
+#include "kernels/split_master.h"
 
 namespace weft {
 namespace {
@@ -193,9 +194,14 @@ struct Buffers {
     if (o.dropout > 0) kept = arrays.make(DType::kInt32, {o.B, o.H, attention_mask_words(o.T)});
     lse = arrays.make(f32, {o.B, o.H, o.T}), losses = arrays.make(f32, {N});
     one = arrays.make(f32, {1}), two = arrays.make(f32, {2});
-    adamw.master = arrays.make(f32, {num_parameters});
+    if (o.x == DType::kBFloat16) {
+      adamw.remainder = arrays.make(DType::kUInt8, {remainder_bytes(num_parameters)});
+    } else {
+      adamw.master = arrays.make(f32, {num_parameters});
+    }
     adamw.param = o.x == f32 ? adamw.master : arrays.make(o.x, {num_parameters});
     adamw.m = arrays.make(f32, {num_parameters}), adamw.v = arrays.make(f32, {num_parameters});
+    adamw.block_numbers = arrays.make(DType::kInt32, {num_parameters / kOptimizerBlock});
     adamw.grad = arrays.make(f32, {num_parameters}), adamw.clip = two;
     adamw.decays = arrays.make(DType::kUInt8, {num_parameters / kOptimizerBlock});
     adamw.lr = 1e-9;
@@ -329,8 +335,13 @@ std::vector<Row> rows_of(Backend& backend, const Buffers& b) {
                   [=, &backend] { backend.sum_of_squares(b.one, b.adamw.grad); }});
   rows.push_back({"clip_coefficient", 1, 0, 8,
                   [=, &backend] { backend.clip_coefficient(b.two, b.one, 1.0F); }});
-  rows.push_back({"adamw", 1, 0, n * (28 + (o.x == DType::kBFloat16 ? 2 : 0)),
-                  [=, &backend] { backend.adamw(b.adamw); }});
+  const double step_bytes = o.x == DType::kFloat32 ? 28 : o.x == DType::kFloat16 ? 30 : 28.25;
+  rows.push_back({"adamw", 1, 0, n * step_bytes, [=, &backend] { backend.adamw(b.adamw); }});
+  AdamW rounded = b.adamw;
+  rounded.m = Tensor(rounded.m.data(), DType::kBFloat16, {b.num_parameters});
+  rounded.v = Tensor(rounded.v.data(), DType::kBFloat16, {b.num_parameters});
+  rows.push_back({"adamw, bf16 moments", 0, 0, n * (step_bytes - 8),
+                  [=, &backend] { backend.adamw(rounded); }});
   return rows;
 }
 

@@ -125,6 +125,7 @@ std::span<const AnnouncedArgument> announced_arguments() {
       {"adam_eps", kGoesOn},
       {"weight_decay", kGoesOn},
       {"clip_grad", kGoesOn},
+      {"bf16_optimizer_state", kConvertsMoments},
       {"eod_mask_loss", kGoesOn},
       {"reset_position_ids", kGoesOn},
       {"reset_attention_mask", kGoesOn},
@@ -151,6 +152,9 @@ const char* words_of(ChangeEffect effect) {
       return "evaluations from here on may take other samples than without the change";
     case ChangeEffect::kBegins:
       return "it counts at the beginning of a run, and the checkpoint has the loss scale of a later step";
+    case ChangeEffect::kConvertsMoments:
+      return "Adam's moments are converted, to bf16 by rounding to the nearest, and the run goes on "
+             "otherwise than with the old value";
     case ChangeEffect::kGoesOn:
       break;
   }
@@ -161,10 +165,12 @@ std::vector<std::string> argument_differences(const CheckpointInfo& checkpoint,
                                               const Config& config) {
   auto saved =
       nlohmann::json::parse(checkpoint.arguments_json, nullptr, /*allow_exceptions=*/false);
-  // Versions without the option had no curriculum.
+  // Versions without the option had no curriculum, or fp32 moments.
   for (const char* name : {"curriculum_schedule_type", "curriculum_metrics"}) {
     if (saved.is_object() && !saved.contains(name)) saved[name] = nullptr;
   }
+  if (saved.is_object() && !saved.contains("bf16_optimizer_state"))
+    saved["bf16_optimizer_state"] = false;
   const auto ours = nlohmann::json::parse(resolved_json(config));
   std::vector<std::string> differences;
   for (const auto& [name, effect, is_of_blends] : announced_arguments()) {

@@ -44,6 +44,8 @@ void Config::fill_defaults() {
     if (!lr_warmup_fraction) lr_warmup_samples = lr_warmup_samples.value_or(0);
   }
   if (has_curriculum() && curriculum.max_difficulty == 0) curriculum.max_difficulty = seq_length;
+  bf16_optimizer_state = has_bf16_moments();
+  exp_avg_dtype = exp_avg_sq_dtype = bf16_optimizer_state ? "bf16" : "fp32";
   run_dir = run_folder();
 }
 

@@ -80,6 +80,8 @@ struct Config {
   // optimizer and schedule
   double adam_beta1 = 0.9, adam_beta2 = 0.999, adam_eps = 1e-8, weight_decay = 0.01;
   float clip_grad = 1.0F;
+  bool bf16_optimizer_state = false;
+  std::string exp_avg_dtype = "fp32", exp_avg_sq_dtype = "fp32";  // Megatron's way to ask for it
   double lr = 0, min_lr = 0;
   LrDecayStyle lr_decay_style = LrDecayStyle::kLinear;
   std::optional<int64_t> lr_decay_iters, lr_decay_samples, lr_warmup_iters, lr_warmup_samples;
@@ -220,6 +222,9 @@ struct Config {
   // Without tensor parallelism Megatron turns the flag off.
   bool shares_sequence() const { return sequence_parallel && tensor_model_parallel_size > 1; }
   bool shards_optimizer() const { return use_distributed_optimizer || zero_stage.value_or(0) == 1; }
+  bool has_bf16_moments() const {
+    return bf16_optimizer_state || (exp_avg_dtype == "bf16" && exp_avg_sq_dtype == "bf16");
+  }
   DType dtype() const {
     if (fp16) return DType::kFloat16;
     return bf16 ? DType::kBFloat16 : DType::kFloat32;

@@ -53,6 +53,11 @@ std::span<const KnownFlag> flags_without_effect() {
       {"--local_rank", 1, "MPI numbers the ranks"},
       {"--local-rank", 1, "MPI numbers the ranks"},
       {"--optimizer", 1, "adam", "adam"},
+      {"--use-precision-aware-optimizer", 0,
+       "bf16 weights always have 16 bits of their fp32 masters beside them, and --exp-avg-dtype counts "
+       "without it"},
+      {"--main-params-dtype", 1, kFp32, "fp32"},
+      {"--main-grads-dtype", 1, kFp32, "fp32"},
       {"--sync-tp-duplicated-parameters", 0, "tensor-parallel copies cannot drift here"},
       {"--overlap-grad-reduce", 0, "gradients are always reduced in buckets while backward runs"},
       {"--overlap-param-gather", 0, "parameters are always gathered while the next forward begins"},

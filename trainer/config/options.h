@@ -132,6 +132,11 @@ void visit_options(C& c, Visitor& v) {
   v("adam-eps", c.adam_eps, "added to the root of the second moment");
   v("weight-decay", c.weight_decay, "decoupled, on matrices only");
   v("clip-grad", c.clip_grad, "limit of the global gradient norm; 0: none");
+  v("bf16-optimizer-state", c.bf16_optimizer_state,
+    "Adam's moments in bfloat16, rounded at random: 4 bytes a parameter less, and other results");
+  v("exp-avg-dtype", c.exp_avg_dtype,
+    "as in Megatron: fp32 or bf16; with bf16 for both moments as --bf16-optimizer-state");
+  v("exp-avg-sq-dtype", c.exp_avg_sq_dtype, "the same of the second moment");
   v("lr", c.lr, "peak learning rate");
   v("min-lr", c.min_lr, "the schedule ends here");
   v("lr-decay-style", c.lr_decay_style, "constant, linear, cosine or inverse-square-root");

@@ -231,6 +231,15 @@ void check_precision(const Config& c, ProblemList& p) {
   p.add_if(c.loss_scale_window < 1, "--loss-scale-window must be at least 1 (got {})",
            c.loss_scale_window);
   p.add_if(c.hysteresis < 1, "--hysteresis must be at least 1 (got {})", c.hysteresis);
+  for (const auto& [flag, dtype] : {std::pair{"--exp-avg-dtype", &c.exp_avg_dtype},
+                                    std::pair{"--exp-avg-sq-dtype", &c.exp_avg_sq_dtype}})
+    p.add_if(*dtype != "fp32" && *dtype != "bf16", "{} {} is not supported: only fp32 and bf16 are",
+             flag, *dtype);
+  p.add_if(
+      c.exp_avg_dtype != c.exp_avg_sq_dtype && !c.bf16_optimizer_state,
+      "--exp-avg-dtype {} and --exp-avg-sq-dtype {} differ: both moments have one type here; give "
+      "bf16 for both, or neither option",
+      c.exp_avg_dtype, c.exp_avg_sq_dtype);
   p.add_if(c.skip_bad_steps < 0, "--skip-bad-steps must be at least 0 (got {})", c.skip_bad_steps);
 }
 

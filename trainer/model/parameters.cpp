@@ -226,6 +226,21 @@ std::vector<uint8_t> ParameterTable::decay_flags() const {
   return flags;
 }
 
+std::vector<int32_t> global_block_numbers(const ParameterTable& table, const ModelShape& shape,
+                                          const ParallelLayout& layout) {
+  const ParameterTable whole(shape, ParallelLayout{});
+  std::vector<int32_t> numbers(static_cast<size_t>(table.arena_elements() / kOptimizerBlock), 0);
+  for (const Parameter& parameter : table.all()) {
+    const int64_t count = round_up(parameter.num_elements, kOptimizerBlock) / kOptimizerBlock;
+    const int64_t slice = parameter.is_sharded ? layout.tp_rank : 0;
+    const int64_t first = whole.find(parameter.name).arena_offset / kOptimizerBlock + slice * count;
+    std::iota(numbers.begin() + parameter.arena_offset / kOptimizerBlock,
+              numbers.begin() + parameter.arena_offset / kOptimizerBlock + count,
+              static_cast<int32_t>(first));
+  }
+  return numbers;
+}
+
 Tensor ParameterTable::slice(Tensor arena, const Parameter& parameter) {
   void* data = arena.as<char>() + parameter.arena_offset * size_bytes(arena.dtype());
   if (parameter.shape.size() == 1) return Tensor(data, arena.dtype(), {parameter.shape[0]});

@@ -1,7 +1,7 @@
 // The parameters of a rank, their names and their places in the flat arenas.
 //
-// Values (x), fp32 master copies, Adam's two moments and fp32 gradients are five arenas of one
-// layout: `arena_offset` is valid in each. The parameters that tensor parallelism shards lie first,
+// Values (x), fp32 masters or what values lack of them, Adam's two moments and fp32 gradients are five
+// arenas of one layout: `arena_offset` is valid in each. The parameters that tensor parallelism shards lie first,
 // in the order in which backward completes their gradients (a head of its own, layers from last to
 // first, word embedding); those that every tensor-parallel rank holds whole (norms, the biases
 // of proj and fc2, positions) lie behind them in one region. So ranges of the arena can be reduced as
@@ -82,6 +82,12 @@ class ParameterTable {
   int64_t num_parameters_ = 0, num_decaying_ = 0, arena_elements_ = 0, replicated_begin_ = 0;
   ArenaRange tied_;
 };
+
+// Returns the number of each block of kOptimizerBlock elements of a rank's arena: that of the block where
+// one rank holds the whole model, and for a slice of a tensor one that follows from it. So ranks that hold
+// the same elements have the same numbers.
+std::vector<int32_t> global_block_numbers(const ParameterTable& table, const ModelShape& shape,
+                                          const ParallelLayout& layout);
 
 // Fills in the initial values of `parameter`, num_elements of them. Element e of the *global*
 // tensor is a function of (seed, name, e) alone, in arithmetic that every IEEE machine does alike,

@@ -232,10 +232,19 @@ Operation clip_coefficient_operation() {
 // Master, moments and the weights of fp32 models are read and written; the weights of others are
 // written alone.
 Operation adamw_operation(const AdamW& a) {
-  const bool has_master = a.master.data() != a.param.data();
+  const bool is_own_master = a.master.data() == a.param.data();
+  // Of what fp16 weights are, only their masters are read.
+  const bool reads_param = a.remainder || is_own_master;
+  const Tensor master = is_own_master ? Tensor{} : a.master;
   return flat_operation("adamw", a.param.num_elements(), a.param.dtype(),
-                        2 * bytes_of({a.master, a.m, a.v}) + bytes_of({a.grad, a.decays}) +
-                            (has_master ? bytes_of({a.param}) : 0));
+                        2 * bytes_of({master, a.remainder, a.m, a.v}) +
+                            (reads_param ? 2 : 1) * bytes_of({a.param}) +
+                            bytes_of({a.grad, a.decays, a.block_numbers}));
+}
+
+Operation masters_operation(const char* name, Tensor param, Tensor remainder, Tensor master) {
+  return flat_operation(name, param.num_elements(), param.dtype(),
+                        bytes_of({param, remainder, master}));
 }
 
 Operation all_reduce_operation(const char* group, Tensor inout, int num_ranks) {

@@ -60,6 +60,8 @@ Operation cross_entropy_operation(const char* name, Tensor logits, Tensor statis
 Operation sum_operation(const char* name, Tensor inp);
 Operation clip_coefficient_operation();
 Operation adamw_operation(const AdamW& args);
+// Masters are split into parameters and what these lack of them, or joined.
+Operation masters_operation(const char* name, Tensor param, Tensor remainder, Tensor master);
 
 // --- These describe collectives over `num_ranks` ranks of `group`. ---
 Operation all_reduce_operation(const char* group, Tensor inout, int num_ranks);

@@ -213,4 +213,18 @@ void ProfilingBackend::adamw(const AdamW& args) {
       [&] { inner().adamw(args); });
 }
 
+void ProfilingBackend::split_masters(Tensor param, Tensor remainder, Tensor master) {
+  profiled_call(
+      recorder_, Stream::kCompute,
+      [&] { return masters_operation("split_masters", param, remainder, master); },
+      [&] { inner().split_masters(param, remainder, master); });
+}
+
+void ProfilingBackend::join_masters(Tensor master, Tensor param, Tensor remainder) {
+  profiled_call(
+      recorder_, Stream::kCompute,
+      [&] { return masters_operation("join_masters", param, remainder, master); },
+      [&] { inner().join_masters(master, param, remainder); });
+}
+
 }  // namespace weft

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/split_master.h"
+
 namespace weft {
 Optimizer::Optimizer(Backend& backend, const ProcessGroups& groups, const ParameterTable& table,
                      const ArenaShards& shards, DType dtype, const OptimizerOptions& options,
@@ -31,11 +33,18 @@ Optimizer::Optimizer(Backend& backend, const ProcessGroups& groups, const Parame
   }
   const int64_t n = shards.own_elements();
   const auto kClass = MemoryClass::kOptimizer;
-  if (has_master()) plan.add(kClass, "master", &master_, DType::kFloat32, {n});
-  plan.add(kClass, "exp_avg", &exp_avg_, DType::kFloat32, {n});
-  plan.add(kClass, "exp_avg_sq", &exp_avg_sq_, DType::kFloat32, {n});
-  plan.add(kClass, "decay flags", &decays_, DType::kUInt8,
-           {shards.padded_elements() / kOptimizerBlock});
+  if (is_split()) {
+    plan.add(kClass, "master's remainder", &remainder_, DType::kUInt8, {remainder_bytes(n)});
+  } else if (has_masters()) {
+    plan.add(kClass, "master", &master_, DType::kFloat32, {n});
+  }
+  const DType moment = options.has_bf16_moments ? DType::kBFloat16 : DType::kFloat32;
+  plan.add(kClass, "exp_avg", &exp_avg_, moment, {n});
+  plan.add(kClass, "exp_avg_sq", &exp_avg_sq_, moment, {n});
+  const int64_t num_blocks = shards.padded_elements() / kOptimizerBlock;
+  plan.add(kClass, "decay flags", &decays_, DType::kUInt8, {num_blocks});
+  if (options.has_bf16_moments)
+    plan.add(kClass, "block numbers", &block_numbers_, DType::kInt32, {num_blocks});
   plan.add(kClass, "norm", &range_sums_, DType::kFloat32,
            {std::max<int64_t>(1, static_cast<int64_t>(counted_.size()))});
   plan.add(kClass, "norm sum", &sum_, DType::kFloat32, {1});
@@ -48,18 +57,33 @@ void Optimizer::count(const Part& part, ArenaRange counted) {
     counted_.push_back({{first, num}, {part.state.first + first - part.arena.first, num}});
 }
 
-void Optimizer::bind(Tensor parameters, Tensor gradients) {
+void Optimizer::bind(Tensor parameters, Tensor gradients,
+                     const std::vector<int32_t>& block_numbers) {
   parameters_ = parameters;
   gradients_ = gradients;
-  if (!has_master()) master_ = parameters;
-  std::vector<uint8_t> flags = table_.decay_flags();
-  flags.resize(static_cast<size_t>(decays_.num_elements()), 0);
-  backend_.copy(decays_.data(), flags.data(), decays_.num_bytes(), Stream::kCompute);
+  const auto upload = [&](Tensor to, auto values) {
+    values.resize(static_cast<size_t>(to.num_elements()), 0);
+    backend_.copy(to.data(), values.data(), to.num_bytes(), Stream::kCompute);
+  };
+  upload(decays_, table_.decay_flags());
+  if (options_.has_bf16_moments) upload(block_numbers_, block_numbers);
 }
 
-// fp32 models keep their masters in the arena of parameters.
-Tensor Optimizer::master_of(const Part& part) const {
-  return has_master() ? range_of(master_, part.state) : range_of(parameters_, part.arena);
+Tensor Optimizer::remainder_of(const Part& part) const {
+  return range_of(remainder_,
+                  {remainder_bytes(part.state.first), remainder_bytes(part.state.count)});
+}
+
+Tensor Optimizer::master_of(const Piece& piece) const {
+  if (dtype_ == DType::kFloat16) return range_of(master_, piece.state);
+  return range_of(is_split() ? gradients_ : parameters_, piece.arena);
+}
+
+void Optimizer::join_masters() {
+  if (!is_split() || parameters_.empty()) return;
+  for (const Part& part : parts_)
+    backend_.join_masters(range_of(gradients_, part.arena), range_of(parameters_, part.arena),
+                          remainder_of(part));
 }
 
 // Sums over the elements that this rank counts, then over the ranks that hold others. The result is that of
@@ -94,10 +118,15 @@ void Optimizer::update(Tensor norm_and_clip, double learning_rate, int64_t step,
 }
 
 void Optimizer::parameters_from_masters(ParameterGatherer& gatherer) {
-  if (!has_master()) return;
+  if (!has_masters()) return;
   for (size_t bucket = parts_.size(); bucket-- > 0;) {
     const Part& part = parts_[bucket];
-    backend_.cast(range_of(parameters_, part.arena), range_of(master_, part.state));
+    const Tensor own = range_of(parameters_, part.arena);
+    if (is_split()) {
+      backend_.split_masters(own, remainder_of(part), range_of(gradients_, part.arena));
+    } else {
+      backend_.cast(own, range_of(master_, part.state));
+    }
     gatherer.gather(bucket);
   }
 }
@@ -106,12 +135,18 @@ void Optimizer::update_part(const Part& part, Tensor norm_and_clip, double learn
                             int64_t step) {
   AdamW args;
   args.param = range_of(parameters_, part.arena);
-  args.master = master_of(part);
+  if (is_split()) {
+    args.remainder = remainder_of(part);
+  } else {
+    args.master = has_masters() ? range_of(master_, part.state) : args.param;
+  }
   args.m = range_of(exp_avg_, part.state);
   args.v = range_of(exp_avg_sq_, part.state);
   args.grad = range_of(gradients_, part.arena);
-  args.decays =
-      range_of(decays_, {part.arena.first / kOptimizerBlock, part.arena.count / kOptimizerBlock});
+  const ArenaRange blocks{part.arena.first / kOptimizerBlock, part.arena.count / kOptimizerBlock};
+  args.decays = range_of(decays_, blocks);
+  if (options_.has_bf16_moments) args.block_numbers = range_of(block_numbers_, blocks);
+  args.seed = options_.seed;
   args.clip = norm_and_clip;
   args.lr = learning_rate;
   args.beta1 = options_.beta1;
@@ -137,7 +172,9 @@ std::vector<Optimizer::Piece> Optimizer::pieces_of(const Parameter& parameter,
 }
 
 void Optimizer::parameters_sum_of_squares(Tensor out) {
-  sum_of_squares(out, master_, /*is_state=*/has_master());
+  join_masters();
+  const Tensor masters = is_split() ? gradients_ : has_masters() ? master_ : parameters_;
+  sum_of_squares(out, masters, /*is_state=*/dtype_ == DType::kFloat16);
 }
 
 }  // namespace weft

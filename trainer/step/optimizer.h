@@ -1,5 +1,10 @@
 // AdamW over the flat arenas, or over this data-parallel rank's part of them. The gradient norm and
 // the clip factor stay on the device.
+//
+// The fp32 masters are the parameters themselves (fp32 models), an arena of their own (fp16), or weights
+// and what these lack of them (bf16, kernels/split_master.h). Where something else than an update reads or
+// writes the last, they stand whole in the arena of gradients, which no one needs from the update of a step
+// to the next backward.
 // [Loshchilov & Hutter 2019, arXiv:1711.05101; Megatron-LM megatron/core/optimizer]
 #pragma once
 
@@ -18,20 +23,22 @@ namespace weft {
 struct OptimizerOptions {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01;
   float clip_grad = 1.0F;  // limit of the global L2 norm; 0 clips nothing but reports the norm
+  bool has_bf16_moments = false;  // rounded at random (kernels/moment_rounding.h), else fp32
+  uint64_t seed = 0;              // of that rounding
 };
 
 class Optimizer {
  public:
-  // Plans the optimizer's state, of the rank's own elements. For fp32 models the master copies are
-  // the parameters themselves. All references must outlive the optimizer.
+  // Plans the optimizer's state, of the rank's own elements. All references must outlive the optimizer.
   Optimizer(Backend& backend, const ProcessGroups& groups, const ParameterTable& table,
             const ArenaShards& shards, DType dtype, const OptimizerOptions& options,
             MemoryPlan& plan);
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  // Takes the arenas and uploads the decay flags. Call it after plan.allocate().
-  void bind(Tensor parameters, Tensor gradients);
+  // Takes the arenas and uploads the decay flags, and for moments in bf16 the numbers of the arena's
+  // blocks. Call it after plan.allocate().
+  void bind(Tensor parameters, Tensor gradients, const std::vector<int32_t>& block_numbers);
 
   // norm_and_clip (2) fp32, on the device, gets the norm over all ranks' gradients and the factor
   // that clips it. Gradients that the loss's factor has multiplied are divided by it: in the norm, and
@@ -41,9 +48,11 @@ class Optimizer {
   // hands each bucket to the gatherer. It does not wait.
   void update(Tensor norm_and_clip, double learning_rate, int64_t step,
               ParameterGatherer& gatherer);
-  // Derives the rank's own parameters from their masters, after these were loaded; as update().
+  // Enqueues what lets master_of() be read: masters that are split are joined in the arena of gradients.
+  void join_masters();
+  // Derives the rank's own parameters from master_of(), where they were written; as update().
   void parameters_from_masters(ParameterGatherer& gatherer);
-  // sum_of_squares (1) fp32, on the device, gets the sum over all parameters in fp32.
+  // sum_of_squares (1) fp32, on the device, gets the sum over all parameters in fp32. It joins masters.
   void parameters_sum_of_squares(Tensor sum_of_squares);
 
   // A run of a parameter's elements that this rank updates: `first` counts in the parameter, the
@@ -53,11 +62,14 @@ class Optimizer {
     ArenaRange arena, state;
   };
   std::vector<Piece> pieces_of(const Parameter& parameter, int64_t num_elements) const;
-  // fp32, own_elements() of `shards` long; master() of an fp32 model is the arena of parameters.
-  Tensor master() const { return master_; }
+  // The place of a piece's fp32 masters; that of split ones holds them between join_masters() or writes to
+  // it, and the next backward.
+  Tensor master_of(const Piece& piece) const;
+  // fp32 or bf16, own_elements() of `shards` long.
   Tensor exp_avg() const { return exp_avg_; }
   Tensor exp_avg_sq() const { return exp_avg_sq_; }
-  bool has_master() const { return dtype_ != DType::kFloat32; }
+  // Masters are something else than the parameters.
+  bool has_masters() const { return dtype_ != DType::kFloat32; }
 
  private:
   // The elements that this rank updates, of one bucket.
@@ -67,7 +79,8 @@ class Optimizer {
   void count(const Part& part, ArenaRange counted);
   void sum_of_squares(Tensor out, Tensor values, bool is_state, double divisor = 1);
   void update_part(const Part& part, Tensor norm_and_clip, double learning_rate, int64_t step);
-  Tensor master_of(const Part& part) const;
+  bool is_split() const { return dtype_ == DType::kBFloat16; }
+  Tensor remainder_of(const Part& part) const;
 
   Backend& backend_;
   const ProcessGroups& groups_;
@@ -79,9 +92,11 @@ class Optimizer {
   // The elements that this rank counts in norms. Parameters that all tensor-parallel ranks hold
   // whole count on the first of these only, and the word embedding of two pipeline stages on the first.
   std::vector<Part> counted_;
-  Tensor parameters_, gradients_;                  // owned by the trainer
-  Tensor master_, exp_avg_, exp_avg_sq_, decays_;  // decays: uint8 per block
-  Tensor range_sums_, sum_;                        // (ranges), (1)
+  Tensor parameters_, gradients_;  // owned by the trainer
+  Tensor master_, remainder_;      // of fp16 and of bf16 models
+  Tensor exp_avg_, exp_avg_sq_;
+  Tensor decays_, block_numbers_;  // uint8 and int32 per block of the arena
+  Tensor range_sums_, sum_;        // (ranges), (1)
 };
 
 }  // namespace weft

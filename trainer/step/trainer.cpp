@@ -93,7 +93,8 @@ void Trainer::allocate() {
   plan_.allocate(backend_);
   if (!workspace_.empty()) backend_.set_workspace(workspace_.data(), workspace_.num_bytes());
   model_.bind(table_, parameters_, gradients_);
-  optimizer_.bind(parameters_, gradients_);
+  optimizer_.bind(parameters_, gradients_,
+                  global_block_numbers(table_, options_.shape, groups_.layout));
   reducer_.bind(gradients_);
   gatherer_.bind(parameters_);
   results_.bind();
@@ -105,13 +106,13 @@ void Trainer::initialize_parameters() {
   for (const Parameter& parameter : table_.all()) {
     values.resize(static_cast<size_t>(parameter.num_elements));
     initial_values(parameter, options_.shape.seed, values.data());
-    if (!optimizer_.has_master()) {
+    if (!optimizer_.has_masters()) {
       const Tensor weight = ParameterTable::slice(parameters_, parameter);
       backend_.copy(weight.data(), values.data(), weight.num_bytes(), Stream::kCompute);
       continue;
     }
     for (const Optimizer::Piece& piece : optimizer_.pieces_of(parameter, parameter.num_elements)) {
-      const Tensor master = range_of(optimizer_.master(), piece.state);
+      const Tensor master = optimizer_.master_of(piece);
       backend_.copy(master.data(), values.data() + piece.first, master.num_bytes(),
                     Stream::kCompute);
     }
@@ -135,8 +136,6 @@ bool Trainer::step(const GlobalBatch& batch, const StepOptions& options) {
   const Tensor norm_and_clip = results_.norm_and_clip();
   optimizer_.gradient_norm(norm_and_clip, loss_scale());
   const StepOutcome outcome = may_skip_steps() ? judge() : StepOutcome{};
-  if (state_is_read_until_) backend_.wait(Stream::kCompute, *state_is_read_until_);
-  state_is_read_until_.reset();
   if (!outcome.skipped)
     optimizer_.update(norm_and_clip, options.learning_rate, ++scalars_.adam_step, gatherer_);
   if (options.params_norm) {
@@ -251,6 +250,8 @@ void Trainer::forward(const GlobalBatch& batch, const PipelineItem& item, bool t
 
 // The last micro-batch leaves the chunks of a rank in the order of the arena, the last chunk first.
 void Trainer::backward(const GlobalBatch& batch, const PipelineItem& item) {
+  if (state_is_read_until_) backend_.wait(Stream::kCompute, *state_is_read_until_);
+  state_is_read_until_.reset();
   const bool is_last = item.micro_batch + 1 == batch.num_micro_batches;
   if (is_last && item.chunk + 1 == pipeline_.num_chunks) reducer_.begin();
   model_.backward(micro_batch_at(batch, item), /*accumulate=*/item.micro_batch > 0,
@@ -395,24 +396,29 @@ Tensor Trainer::weight(const Parameter& parameter) {
 
 std::vector<StateTensor> Trainer::state_tensors(bool optimizer) {
   gatherer_.wait_for_all();
+  optimizer_.join_masters();
   std::vector<StateTensor> tensors;
   for (const Parameter& p : table_.all()) {
     if (p.num_own == 0) continue;  // the words of a rank may all be padding
     tensors.push_back({"model/" + p.name, p.global_shape, p.split_dim, p.begin, p.end,
                        range_of(parameters_, {p.arena_offset, p.num_own})});
   }
-  const auto add = [&](const std::string& prefix, Tensor state) {
+  const auto add = [&](const std::string& prefix, const auto& place_of) {
     for (const Parameter& p : table_.all()) {
       for (const Optimizer::Piece& piece : optimizer_.pieces_of(p, p.num_own)) {
         tensors.push_back({prefix + p.name, p.global_shape, p.split_dim, p.begin, p.end,
-                           range_of(state, piece.state), piece.first});
+                           place_of(piece), piece.first});
       }
     }
   };
-  if (optimizer_.has_master()) add("optimizer/master/", optimizer_.master());
+  using Piece = Optimizer::Piece;
+  if (optimizer_.has_masters())
+    add("optimizer/master/", [&](const Piece& piece) { return optimizer_.master_of(piece); });
   if (!optimizer) return tensors;
-  add("optimizer/exp_avg/", optimizer_.exp_avg());
-  add("optimizer/exp_avg_sq/", optimizer_.exp_avg_sq());
+  add("optimizer/exp_avg/",
+      [&](const Piece& piece) { return range_of(optimizer_.exp_avg(), piece.state); });
+  add("optimizer/exp_avg_sq/",
+      [&](const Piece& piece) { return range_of(optimizer_.exp_avg_sq(), piece.state); });
   return tensors;
 }
 

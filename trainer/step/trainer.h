@@ -104,7 +104,8 @@ class Trainer {
   // --- checkpoints ---
   // Returns all tensors of this rank; without `optimizer` only the weights and their fp32 masters.
   // All data-parallel ranks hold the same weights, and the same optimizer state unless it is
-  // sharded. What is enqueued on the compute stream from now on may read them.
+  // sharded. What is enqueued on the compute stream from now on may read them. The masters of bf16
+  // weights are there until the next backward, or norm of the parameters.
   std::vector<StateTensor> state_tensors(bool optimizer);
   const ScalarState& scalar_state() const { return scalars_; }
   // The loss's dynamic factor begins anew where `scalars` have none.
@@ -113,10 +114,10 @@ class Trainer {
   // Waits until the parameters that other ranks have updated are here, where a rank that does not
   // come is noticed.
   void finish_gathering();
-  // The next update waits on the device for `event`: until then something else reads the state.
-  void hold_update_for(EventId event) { state_is_read_until_ = event; }
+  // The next backward waits on the device for `event`: until then something else reads state_tensors().
+  void hold_backward_for(EventId event) { state_is_read_until_ = event; }
   // Derives x from the fp32 masters, on all ranks together. Call it after copying into
-  // state_tensors().
+  // state_tensors(), before the next backward.
   void parameters_loaded();
 
  private:

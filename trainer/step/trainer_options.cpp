@@ -10,8 +10,9 @@ namespace weft {
 TrainerOptions trainer_options(const Config& config, int64_t vocab_size) {
   TrainerOptions options;
   options.shape = model_shape(config, vocab_size);
-  options.optimizer = {config.adam_beta1, config.adam_beta2, config.adam_eps, config.weight_decay,
-                       config.clip_grad};
+  options.optimizer = {config.adam_beta1,   config.adam_beta2, config.adam_eps,
+                       config.weight_decay, config.clip_grad,  config.has_bf16_moments(),
+                       options.shape.seed};
   options.recompute = recompute_options(config);
   if (config.fp16) {
     options.loss_scale = {.constant = config.loss_scale,

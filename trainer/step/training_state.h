@@ -17,7 +17,7 @@ namespace weft {
 // rank holds pieces; else a piece is the whole slice. Padding is no part of it.
 struct StateTensor {
   // "model/NAME" (x); "optimizer/master/NAME" (fp32, of bf16 and fp16 models); "optimizer/exp_avg/NAME"
-  // and "optimizer/exp_avg_sq/NAME" (fp32).
+  // and "optimizer/exp_avg_sq/NAME" (fp32, or bf16 with --bf16-optimizer-state).
   std::string name;
   std::vector<int64_t> global_shape;
   int split_dim = -1;

@@ -102,5 +102,7 @@ void sample_losses(cudaStream_t stream, float* out, const float* losses, const f
 void clip_coefficient(cudaStream_t stream, float* clip, const float* sum_of_squares,
                       float max_norm);
 void adamw(cudaStream_t stream, const AdamW& args);
+void split_masters(cudaStream_t stream, Tensor param, Tensor remainder, Tensor master);
+void join_masters(cudaStream_t stream, Tensor master, Tensor param, Tensor remainder);
 
 }  // namespace weft::cuda

@@ -1,6 +1,8 @@
 // Gradient clipping and AdamW. AdamW is one launch over the flat parameters of a rank.
 #include "kernels/cuda/memory_bound/device.cuh"
 #include "kernels/cuda/memory_bound/kernels.h"
+#include "kernels/moment_rounding.h"
+#include "kernels/split_master.h"
 
 namespace weft::cuda {
 namespace {
@@ -17,22 +19,116 @@ struct AdamWStep {
   float step_size;         // lr / (1 - beta1^step)
   float inv_sqrt_correct;  // 1 / sqrt(1 - beta2^step)
   float keep;              // 1 - lr * weight_decay
+  // of the random numbers for moments in bf16
+  uint64_t seed;
+  int64_t number;
+};
+
+// --- four neighbours in memory, and as floats ---
+
+__device__ void load_four(const float* from, float (&values)[4]) { unpack(load_vec(from), values); }
+
+__device__ void load_four(const bf16* from, float (&values)[4]) {
+  const uint2 words = *reinterpret_cast<const uint2*>(from);
+  values[0] = __uint_as_float(words.x << 16);
+  values[1] = __uint_as_float(words.x & 0xffff0000u);
+  values[2] = __uint_as_float(words.y << 16);
+  values[3] = __uint_as_float(words.y & 0xffff0000u);
+}
+
+// Rounds to the nearest.
+template <typename T>
+__device__ void store_four(T* to, const float (&values)[4]) {
+  if constexpr (sizeof(T) == 2) {
+    struct alignas(8) Pairs {
+      decltype(round_pair<T>(0.0F, 0.0F)) v[2];
+    };
+    *reinterpret_cast<Pairs*>(to) = {
+        {round_pair<T>(values[0], values[1]), round_pair<T>(values[2], values[3])}};
+  } else {
+    store_vec(to, pack<float>(values));
+  }
+}
+
+// The four moments, first or second, of the thread's elements. Those in bf16 take the random numbers.
+__device__ void store_moments(float* to, const float (&values)[4], const uint32_t (&)[4]) {
+  store_four(to, values);
+}
+
+__device__ void store_moments(bf16* to, const float (&values)[4], const uint32_t (&random)[4]) {
+  uint32_t bits[4];
+#pragma unroll
+  for (int j = 0; j < 4; ++j) bits[j] = round_at_random(__float_as_uint(values[j]), random[j]);
+  *reinterpret_cast<uint2*>(to) = make_uint2(bits[0] | bits[1] << 16, bits[2] | bits[3] << 16);
+}
+
+// --- masters of bf16 weights (split_master.h): `remainder` is that of the block, `thread` has elements
+// 4 * thread to 4 * thread + 3 of it ---
+
+__device__ void load_masters(const bf16* param, const uint8_t* remainder, int thread,
+                             float (&masters)[4]) {
+  const uint2 weights = reinterpret_cast<const uint2*>(param)[thread];
+  const uint2 lows = reinterpret_cast<const uint2*>(remainder)[thread];
+  const uint32_t ties = remainder[kTieBitsOffset + thread / 2] >> (thread % 2 * 4);
+  const uint32_t weight[4] = {weights.x & 0xffffu, weights.x >> 16, weights.y & 0xffffu,
+                              weights.y >> 16};
+  const uint32_t low[4] = {lows.x & 0xffffu, lows.x >> 16, lows.y & 0xffffu, lows.y >> 16};
+#pragma unroll
+  for (int j = 0; j < 4; ++j)
+    masters[j] = __uint_as_float(joined_master(weight[j], low[j], (ties >> j & 1) != 0));
+}
+
+// All threads of the warp must call: two neighbours share a byte of tie bits.
+__device__ void store_masters(bf16* param, uint8_t* remainder, int thread,
+                              const float (&masters)[4]) {
+  store_four(param + 4 * thread, masters);
+  uint32_t bits[4], ties = 0;
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    bits[j] = __float_as_uint(masters[j]);
+    ties |= is_tie_upwards(bits[j]) ? 1u << j : 0u;
+  }
+  reinterpret_cast<uint2*>(remainder)[thread] =
+      make_uint2((bits[0] & 0xffffu) | bits[1] << 16, (bits[2] & 0xffffu) | bits[3] << 16);
+  const uint32_t of_next = __shfl_down_sync(0xffffffffu, ties, 1);
+  if (thread % 2 == 0)
+    remainder[kTieBitsOffset + thread / 2] = static_cast<uint8_t>(ties | of_next << 4);
+}
+
+// M is the type of the moments.
+template <typename T, typename M>
+struct AdamWArrays {
+  T* param;
+  float* master;       // of fp32 and fp16 weights
+  uint8_t* remainder;  // of bf16 weights
+  M *m, *v;
+  const float* grad;
+  const uint8_t* decays;
+  const float* clip;
+  const int32_t* block_numbers;  // of moments in bf16
 };
 
 // Each thread updates 4 elements, and each block of the grid one kOptimizerBlock, so that its decay
-// flag is uniform. An element costs 16 bytes read and 12 written, and 2 more for a 16-bit parameter:
-// memory is the only limit here.
-template <typename T>
-__global__ void adamw_kernel(T* param, float* master, float* m, float* v, const float* grad,
-                             const uint8_t* decays, const float* clip, AdamWStep step) {
-  const int64_t i = blockIdx.x * kOptimizerBlock + threadIdx.x * 4;
-  const float coefficient = clip[1];
-  const float keep = decays[blockIdx.x] != 0 ? step.keep : 1.0F;
+// flag is uniform. Memory is the only limit here. An element costs, read and written:
+//   fp32 28 bytes, fp16 30, bf16 28.25; with moments in bf16 8 bytes less
+template <typename T, typename M>
+__global__ void adamw_kernel(AdamWArrays<T, M> arrays, AdamWStep step) {
+  constexpr bool kIsSplit = std::is_same_v<T, bf16>;
+  const int thread = static_cast<int>(threadIdx.x);
+  const int64_t first = blockIdx.x * kOptimizerBlock, i = first + thread * 4;
+  const float coefficient = arrays.clip[1];
+  const float keep = arrays.decays[blockIdx.x] != 0 ? step.keep : 1.0F;
+  uint8_t* remainder = nullptr;
   float w[4], m_new[4], v_new[4], g[4];
-  unpack(load_vec(grad + i), g);
-  unpack(load_vec(m + i), m_new);
-  unpack(load_vec(v + i), v_new);
-  unpack(load_vec(master + i), w);
+  load_four(arrays.grad + i, g);
+  load_four(arrays.m + i, m_new);
+  load_four(arrays.v + i, v_new);
+  if constexpr (kIsSplit) {
+    remainder = arrays.remainder + blockIdx.x * kRemainderBlockBytes;
+    load_masters(arrays.param + first, remainder, thread, w);
+  } else {
+    load_four(arrays.master + i, w);
+  }
 #pragma unroll
   for (int j = 0; j < 4; ++j) {
     const float gradient = g[j] * coefficient;
@@ -41,17 +137,58 @@ __global__ void adamw_kernel(T* param, float* master, float* m, float* v, const 
     const float denominator = sqrtf(v_new[j]) * step.inv_sqrt_correct + step.eps;
     w[j] = w[j] * keep - step.step_size * m_new[j] / denominator;
   }
-  store_vec(m + i, pack<float>(m_new));
-  store_vec(v + i, pack<float>(v_new));
-  store_vec(master + i, pack<float>(w));
-  if constexpr (sizeof(T) == 2) {
-    struct alignas(8) Pairs {
-      decltype(round_pair<T>(0.0F, 0.0F)) v[2];
-    };
-    *reinterpret_cast<Pairs*>(param + i) = {{round_pair<T>(w[0], w[1]), round_pair<T>(w[2], w[3])}};
-  } else if (param != master) {
-    store_vec(param + i, pack<float>(w));
+  uint32_t random_m[4] = {}, random_v[4] = {};
+  if constexpr (std::is_same_v<M, bf16>) {
+    const PhiloxBlock numbers =
+        moment_random_numbers(step.seed, step.number, arrays.block_numbers[blockIdx.x], thread);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      random_m[j] = numbers.word[j] & 0xffffu;
+      random_v[j] = numbers.word[j] >> 16;
+    }
   }
+  store_moments(arrays.m + i, m_new, random_m);
+  store_moments(arrays.v + i, v_new, random_v);
+  if constexpr (kIsSplit) {
+    store_masters(arrays.param + first, remainder, thread, w);
+  } else {
+    store_four(arrays.master + i, w);
+    // fp32 weights are their own masters.
+    if constexpr (!std::is_same_v<T, float>) store_four(arrays.param + i, w);
+  }
+}
+
+__global__ void split_masters_kernel(bf16* param, uint8_t* remainder, const float* master) {
+  const int64_t first = blockIdx.x * kOptimizerBlock;
+  const int thread = static_cast<int>(threadIdx.x);
+  float w[4];
+  load_four(master + first + 4 * thread, w);
+  store_masters(param + first, remainder + blockIdx.x * kRemainderBlockBytes, thread, w);
+}
+
+__global__ void join_masters_kernel(float* master, const bf16* param, const uint8_t* remainder) {
+  const int64_t first = blockIdx.x * kOptimizerBlock;
+  const int thread = static_cast<int>(threadIdx.x);
+  float w[4];
+  load_masters(param + first, remainder + blockIdx.x * kRemainderBlockBytes, thread, w);
+  store_four(master + first + 4 * thread, w);
+}
+
+constexpr unsigned kThreads = kOptimizerBlock / 4;
+
+template <typename T, typename M>
+void launch_adamw(cudaStream_t stream, const AdamW& args, const AdamWStep& step) {
+  const AdamWArrays<T, M> arrays{.param = args.param.as<T>(),
+                                 .master = args.master.as<float>(),
+                                 .remainder = args.remainder.as<uint8_t>(),
+                                 .m = args.m.as<M>(),
+                                 .v = args.v.as<M>(),
+                                 .grad = args.grad.as<const float>(),
+                                 .decays = args.decays.as<const uint8_t>(),
+                                 .clip = args.clip.as<const float>(),
+                                 .block_numbers = args.block_numbers.as<const int32_t>()};
+  const unsigned blocks = grid_size(args.param.num_elements() / kOptimizerBlock);
+  adamw_kernel<<<blocks, kThreads, 0, stream>>>(arrays, step);
 }
 
 }  // namespace
@@ -74,14 +211,30 @@ void adamw(cudaStream_t stream, const AdamW& args) {
   step.step_size = static_cast<float>(args.lr / correction1);
   step.inv_sqrt_correct = static_cast<float>(1.0 / std::sqrt(correction2));
   step.keep = static_cast<float>(1.0 - static_cast<double>(args.lr) * args.weight_decay);
+  step.seed = args.seed;
+  step.number = args.step;
   dispatch(args.param.dtype(), [&](auto type) {
     using T = decltype(type);
-    const unsigned blocks = grid_size(args.master.num_elements() / kOptimizerBlock);
-    adamw_kernel<<<blocks, kOptimizerBlock / 4, 0, stream>>>(
-        args.param.as<T>(), args.master.as<float>(), args.m.as<float>(), args.v.as<float>(),
-        args.grad.as<const float>(), args.decays.as<const uint8_t>(), args.clip.as<const float>(),
-        step);
+    if (args.m.dtype() == DType::kBFloat16) {
+      launch_adamw<T, bf16>(stream, args, step);
+    } else {
+      launch_adamw<T, float>(stream, args, step);
+    }
   });
+  CUDA_CHECK(cudaGetLastError());
+}
+
+void split_masters(cudaStream_t stream, Tensor param, Tensor remainder, Tensor master) {
+  const unsigned blocks = grid_size(param.num_elements() / kOptimizerBlock);
+  split_masters_kernel<<<blocks, kThreads, 0, stream>>>(param.as<bf16>(), remainder.as<uint8_t>(),
+                                                        master.as<const float>());
+  CUDA_CHECK(cudaGetLastError());
+}
+
+void join_masters(cudaStream_t stream, Tensor master, Tensor param, Tensor remainder) {
+  const unsigned blocks = grid_size(param.num_elements() / kOptimizerBlock);
+  join_masters_kernel<<<blocks, kThreads, 0, stream>>>(master.as<float>(), param.as<const bf16>(),
+                                                       remainder.as<const uint8_t>());
   CUDA_CHECK(cudaGetLastError());
 }
 

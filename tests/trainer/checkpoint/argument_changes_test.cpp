@@ -118,6 +118,26 @@ TEST(Resume, WarnsOfACurriculumThatBeginsOrEnds) {
   EXPECT_THAT(plan_resume(info, shape, plain, data_of_run()).warnings, testing::IsEmpty());
 }
 
+TEST(Resume, WarnsOfMomentsThatAreConverted) {
+  const Config fp32 = base_config();
+  Config bf16 = fp32;
+  bf16.bf16_optimizer_state = true;
+  const ModelShape shape = model_shape(fp32, 64);
+  CheckpointInfo info = saved_by(fp32, shape);
+  const auto converts = testing::ElementsAre(
+      HasSubstr("--bf16-optimizer-state was false when the checkpoint was saved and is true now: "
+                "Adam's moments are converted"));
+  EXPECT_THAT(plan_resume(info, shape, bf16, data_of_run()).warnings, converts);
+  EXPECT_THAT(plan_resume(saved_by(bf16, shape), shape, fp32, data_of_run()).warnings,
+              testing::ElementsAre(HasSubstr("--bf16-optimizer-state was true")));
+  // A checkpoint of a version that had fp32 moments only.
+  auto arguments = nlohmann::json::parse(info.arguments_json);
+  arguments.erase("bf16_optimizer_state");
+  info.arguments_json = arguments.dump();
+  EXPECT_THAT(plan_resume(info, shape, bf16, data_of_run()).warnings, converts);
+  EXPECT_THAT(plan_resume(info, shape, fp32, data_of_run()).warnings, testing::IsEmpty());
+}
+
 // Options whose change a resumed run neither announces nor refuses by a list.
 const std::set<std::string> kNotAnnounced = {
     // They are compared as part of the architecture (architecture_of()).
@@ -135,6 +155,7 @@ const std::set<std::string> kNotAnnounced = {
     "vocab_file", "merge_file", "eod_token_id", "unsee",
     // Their values stand in other options, too.
     "curriculum_learning", "data_efficiency_curriculum_learning", "deepspeed_config",
+    "exp_avg_dtype", "exp_avg_sq_dtype",
     // They have had their effect when a run begins.
     "init_method_std", "load", "ckpt_step", "no_load_optim", "finetune", "overwrite",
     "exit_on_missing_checkpoint",

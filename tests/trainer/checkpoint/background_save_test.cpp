@@ -97,13 +97,13 @@ TEST_F(Background, FilesAreThoseOfASaveInTheStepThoughTrainingGoesOn) {
       trainer.result();
     };
     step();
-    const std::vector<StateTensor> tensors = trainer.state_tensors(/*optimizer=*/true);
+    std::vector<StateTensor> tensors = trainer.state_tensors(/*optimizer=*/true);
     save_checkpoint(dir_ / "in_step", info_at(1), tensors, backend);
 
     Snapshot snapshot(tensors);
     const auto alone = create_lone_host_group();
     BackgroundSave save(backend, *alone, {dir_ / "background", {}, {}}, snapshot.tensor());
-    trainer.hold_update_for(save.begin(info_at(1), tensors));
+    trainer.hold_backward_for(save.begin(info_at(1), tensors));
     EXPECT_TRUE(save.is_busy()) << "the copies have not happened";
     EXPECT_FALSE(fs::exists(checkpoint_folder(dir_ / "background", 1)));
     step();
@@ -114,7 +114,8 @@ TEST_F(Background, FilesAreThoseOfASaveInTheStepThoughTrainingGoesOn) {
       EXPECT_EQ(file(dir_ / "background", name), file(dir_ / "in_step", name)) << name;
     EXPECT_EQ(latest_iteration(dir_ / "background"), 1);
 
-    trainer.hold_update_for(save.begin(info_at(3), tensors));
+    tensors = trainer.state_tensors(/*optimizer=*/true);
+    trainer.hold_backward_for(save.begin(info_at(3), tensors));
     save.finish();
     save_checkpoint(dir_ / "in_step", info_at(3), tensors, backend);
     EXPECT_EQ(read_file(checkpoint_folder(dir_ / "background", 3) / "manifest.json"),

@@ -114,16 +114,20 @@ TEST(Operation, WhatLlamasLayersAddMovesEachTensorOnce) {
 }
 
 TEST(Operation, AdamWMovesThirtyBytesOfABf16ParameterAndTwentyEightOfAnFp32One) {
-  char master[1], param[1];
+  char master[1], param[1], remainder[1];
   const int64_t n = 2048;
   AdamW args;
   args.master = Tensor(master, DType::kFloat32, {n});
   args.m = args.v = args.grad = fp32({n});
-  args.param = Tensor(param, DType::kBFloat16, {n});
+  args.param = Tensor(param, DType::kFloat16, {n});
   EXPECT_EQ(adamw_operation(args).bytes, 30.0 * n);
   args.param = args.master;
   EXPECT_EQ(adamw_operation(args).bytes, 28.0 * n);
   EXPECT_EQ(to_string(adamw_operation(args)), "adamw n=2048 fp32");
+  args.master = {};
+  args.remainder = Tensor(remainder, DType::kUInt8, {n * 17 / 8});
+  args.param = Tensor(param, DType::kBFloat16, {n});
+  EXPECT_EQ(adamw_operation(args).bytes, 28.25 * n);
 }
 
 TEST(Operation, CollectivesCountWhatCrossesALinkOfARing) {

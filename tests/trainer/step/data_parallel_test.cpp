@@ -55,6 +55,19 @@ TEST(DataParallel, Bf16TrainsTheModelOfOneRank) {
   }
 }
 
+// Without clipping nothing depends on how the norm's sum is cut, so random numbers that followed the place
+// in a shard would be seen.
+TEST(DataParallel, MomentsInBf16AreRoundedAlikeInShards) {
+  Variant variant{.topology = dp(4), .dtype = DType::kBFloat16, .clip_grad = 0};
+  variant.has_bf16_moments = true;
+  const Outcome replicated = train(variant);
+  for (const int64_t bucket : {int64_t{4096}, int64_t{40'000'000}}) {
+    variant.bucket_elements = bucket;
+    variant.shards_optimizer = true;
+    EXPECT_EQ(train(variant).weights, replicated.weights) << bucket;
+  }
+}
+
 // Each rank holds its share of the optimizer's state; together they hold every element once.
 TEST(DataParallel, PiecesOfTheShardedStateCoverItOnce) {
   constexpr int kRanks = 4;

@@ -8,9 +8,19 @@
 namespace weft {
 namespace {
 
-TrainerOptions options_of(DType dtype) {
+struct Precision {
+  const char* name;
+  DType dtype;
+  bool has_bf16_moments = false;
+};
+constexpr Precision kFp32{"fp32", DType::kFloat32}, kBf16{"bf16", DType::kBFloat16},
+    kBf16Moments{"bf16_and_its_moments", DType::kBFloat16, true};
+
+TrainerOptions options_of(const Precision& precision) {
   TrainerOptions options = small_options();
-  options.shape.dtype = dtype;
+  options.shape.dtype = precision.dtype;
+  options.optimizer.has_bf16_moments = precision.has_bf16_moments;
+  options.optimizer.seed = options.shape.seed;
   options.shape.hidden_dropout = options.shape.attention_dropout = 0.1F;
   return options;
 }
@@ -33,11 +43,9 @@ void expect_equal_bits(const std::vector<StepResult>& a, const std::vector<StepR
   }
 }
 
-class Steps : public testing::TestWithParam<DType> {};
-INSTANTIATE_TEST_SUITE_P(, Steps, testing::Values(DType::kFloat32, DType::kBFloat16),
-                         [](const auto& test) {
-                           return test.param == DType::kFloat32 ? "fp32" : "bf16";
-                         });
+class Steps : public testing::TestWithParam<Precision> {};
+INSTANTIATE_TEST_SUITE_P(, Steps, testing::Values(kFp32, kBf16, kBf16Moments),
+                         [](const auto& test) { return std::string(test.param.name); });
 
 TEST_P(Steps, RepeatToTheLastBit) {
   std::vector<StepResult> a, b;
@@ -83,7 +91,7 @@ TEST_P(Steps, ContinueToTheLastBitFromCopiedState) {
   for (size_t i = 0; i < from.size(); ++i) {
     ASSERT_EQ(from[i].name, to[i].name);
     // bf16 values are derived from the masters: a checkpoint's own are not needed for training.
-    if (GetParam() == DType::kBFloat16 && from[i].name.rfind("model/", 0) == 0) continue;
+    if (GetParam().dtype == DType::kBFloat16 && from[i].name.rfind("model/", 0) == 0) continue;
     copy.backend->copy(to[i].tensor.data(), from[i].tensor.data(), from[i].tensor.num_bytes(),
                        Stream::kCompute);
   }
@@ -124,7 +132,7 @@ TEST_P(Steps, KeepValuesEqualToTheirMasters) {
   double squares = 0;
   for (const Parameter& p : model->parameters().all()) {
     const std::vector<float>& values = state.at("model/" + p.name);
-    const bool has_master = GetParam() == DType::kBFloat16;
+    const bool has_master = GetParam().dtype == DType::kBFloat16;
     ASSERT_EQ(state.count("optimizer/master/" + p.name), has_master ? 1U : 0U);
     const std::vector<float>& master = has_master ? state.at("optimizer/master/" + p.name) : values;
     for (size_t i = 0; i < values.size(); ++i) {
@@ -136,7 +144,7 @@ TEST_P(Steps, KeepValuesEqualToTheirMasters) {
 }
 
 TEST(Optimizer, ReportsTheNormOfAllGradients) {
-  TrainerOnDevice model(options_of(DType::kFloat32));
+  TrainerOnDevice model(options_of(kFp32));
   const HostBatch batch(model->shape(), 4);
   model->forward_backward(batch.view());
   double squares = 0;
@@ -150,7 +158,7 @@ TEST(Optimizer, ReportsTheNormOfAllGradients) {
 }
 
 TEST(Optimizer, WithLearningRateZeroChangesMomentsOnly) {
-  TrainerOnDevice model(options_of(DType::kBFloat16));
+  TrainerOnDevice model(options_of(kBf16));
   std::map<std::string, std::vector<float>> before;
   for (const StateTensor& t : model->state_tensors(true)) {
     before[t.name] = to_host(*model.backend, t.tensor);
@@ -180,7 +188,7 @@ TEST(Step, RefusesABatchThatTheModelWasNotPlannedFor) {
 }
 
 TEST(Optimizer, TwoResultsMayWaitAndComeInOrder) {
-  TrainerOnDevice one_by_one(options_of(DType::kFloat32)), ahead(options_of(DType::kFloat32));
+  TrainerOnDevice one_by_one(options_of(kFp32)), ahead(options_of(kFp32));
   const HostBatch first(ahead->shape(), 4, 1), second(ahead->shape(), 2, 2);
   one_by_one->step(first.view(), {.learning_rate = 1e-3});
   const StepResult a = one_by_one->result();

@@ -53,6 +53,7 @@ struct Variant {
   bool scatters_between_stages = true;
   std::optional<LossScaleOptions> loss_scale = {};
   bool skips_bad_steps = false;
+  bool has_bf16_moments = false;
 
   std::string name() const {
     std::string stages;
@@ -83,7 +84,8 @@ struct Variant {
            (num_query_groups > 0 ? " groups " + std::to_string(num_query_groups) : "") +
            (uses_rms_norm ? " RMSNorm" : "") + (unties_head ? " untied" : "") +
            (has_biases ? "" : " no-biases") + (has_qkv_bias ? "" : " no-qkv-bias") +
-           name_of(recompute) + (logits_chunk > 0 ? " logits " + std::to_string(logits_chunk) : "");
+           (has_bf16_moments ? " bf16-moments" : "") + name_of(recompute) +
+           (logits_chunk > 0 ? " logits " + std::to_string(logits_chunk) : "");
   }
   TrainerOptions options() const {
     TrainerOptions options = small_options();
@@ -109,6 +111,8 @@ struct Variant {
     options.shape.train_padded_vocabulary = train_padded_vocabulary;
     options.shape.hidden_dropout = options.shape.attention_dropout = dropout;
     options.optimizer.clip_grad = clip_grad;
+    options.optimizer.has_bf16_moments = has_bf16_moments;
+    options.optimizer.seed = options.shape.seed;
     options.num_sample_losses = kGlobalBatch;
     // Some gradients are rounding alone (a key's bias changes no softmax). With a smaller epsilon
     // Adam makes whole updates of them, by their signs.

@@ -86,6 +86,7 @@ TEST_P(Restart, OnAnotherTopologyHasEveryTensorToTheBit) {
   Variant saved;
   saved.topology.tp_size = saved.topology.pp_size = 2;
   saved.dtype = GetParam();
+  saved.has_bf16_moments = GetParam() == DType::kBFloat16;
   saved.dropout = 0;
   saved.num_layers = 4;
   saved.has_embedding_norm = true;
