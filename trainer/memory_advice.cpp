@@ -110,6 +110,29 @@ std::string advice_of_ranks(const Config& config, int64_t free_bytes,
   return "";
 }
 
+// Returns the first set of options with which the run would fit together with --optimizer-offload, which
+// costs more time than all recomputation.
+std::vector<std::string> advice_of_offload(const Config& config, int64_t free_bytes,
+                                           const DeviceBytes& device_bytes) {
+  if (config.optimizer_offload || config.device == "cpu") return {};
+  for (const Change& recompute : ladder_of_recomputation()) {
+    Config changed = config;
+    std::string flags;
+    const auto add = [&](const Change& change) {
+      change.apply(changed);
+      if (!change.flags.empty()) flags += change.flags + " ";
+    };
+    add(recompute);
+    for (const Change& change : free_changes(config)) add(change);
+    changed.optimizer_offload = true;
+    const int64_t bytes = device_bytes(changed);
+    if (bytes <= free_bytes)
+      return {fmt::format("{}--optimizer-offload ({:.2f} GiB)", flags,
+                          static_cast<double>(bytes) / kGiB)};
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string memory_advice(const Config& config, int64_t free_bytes,
@@ -137,6 +160,7 @@ std::string memory_advice(const Config& config, int64_t free_bytes,
       advice.push_back(fmt::format("{} ({:.2f} GiB)", flags, static_cast<double>(bytes) / kGiB));
     }
   }
+  if (advice.empty()) advice = advice_of_offload(config, free_bytes, device_bytes);
   if (advice.empty()) {
     const std::string ranks = advice_of_ranks(config, free_bytes, device_bytes);
     const std::string smaller =

@@ -113,6 +113,7 @@ class Declare {
   static std::string spellings(const std::string& flag) {
     if (flag == "--no-log-learning-rate-to-tensorboard")
       return flag + ",--no-log-learnig-rate-to-tensorboard";
+    if (flag == "--optimizer-offload") return flag + ",--optimizer-cpu-offload";
     if (flag == "--layernorm-epsilon") return flag + ",--norm-epsilon";
     if (flag == "--recompute-num-layers") return flag + ",--checkpoint-num-layers";
     return flag;

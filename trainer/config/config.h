@@ -80,7 +80,7 @@ struct Config {
   // optimizer and schedule
   double adam_beta1 = 0.9, adam_beta2 = 0.999, adam_eps = 1e-8, weight_decay = 0.01;
   float clip_grad = 1.0F;
-  bool bf16_optimizer_state = false;
+  bool bf16_optimizer_state = false, optimizer_offload = false;
   std::string exp_avg_dtype = "fp32", exp_avg_sq_dtype = "fp32";  // Megatron's way to ask for it
   double lr = 0, min_lr = 0;
   LrDecayStyle lr_decay_style = LrDecayStyle::kLinear;

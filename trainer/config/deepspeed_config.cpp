@@ -36,6 +36,7 @@ class Reader {
     if (const Json* fp16 = find_object(file, "fp16")) read_fp16(*fp16);
     if (const Json* zero = find_object(file, "zero_optimization")) {
       take(*zero, "stage", "--zero-stage", config_.zero_stage);
+      if (const Json* offload = find_object(*zero, "offload_optimizer")) read_offload(*offload);
       note_rest(*zero, "zero_optimization.");
     }
     if (const Json* curriculum = find_object(file, "curriculum_learning"))
@@ -97,6 +98,15 @@ class Reader {
             std::optional<T>& option) {
     T value = option.value_or(T{});
     if (take(object, name, flag, value)) option = value;
+  }
+
+  void read_offload(const Json& json) {
+    std::string device = "none";
+    take(json, "device", "", device);
+    if (device != "cpu" && device != "none")
+      problem("offload_optimizer.device " + device + " is not built: only cpu and none are");
+    config_.optimizer_offload = config_.optimizer_offload || device == "cpu";
+    note_rest(json, "zero_optimization.offload_optimizer.");
   }
 
   // A loss_scale of 0 asks for a dynamic factor, which begins with a power of two.

@@ -56,6 +56,9 @@ std::span<const KnownFlag> flags_without_effect() {
       {"--use-precision-aware-optimizer", 0,
        "bf16 weights always have 16 bits of their fp32 masters beside them, and --exp-avg-dtype counts "
        "without it"},
+      {"--optimizer-offload-fraction", 1, "--optimizer-offload moves the whole state", "1.0|1"},
+      {"--use-torch-optimizer-for-cpu-offload", 0, "the device makes every update"},
+      {"--overlap-cpu-optimizer-d2h-h2d", 0, kAlways},
       {"--main-params-dtype", 1, kFp32, "fp32"},
       {"--main-grads-dtype", 1, kFp32, "fp32"},
       {"--sync-tp-duplicated-parameters", 0, "tensor-parallel copies cannot drift here"},
@@ -131,9 +134,6 @@ std::span<const KnownFlag> flags_not_supported() {
       {"--checkpoint-in-cpu", 0, "what is kept stays on the device: leave the flag out"},
       {"--geglu", 0, "give --glu-activation geglu"},
       {"--init-method-xavier", 0, "use --init-method-std"},
-      {"--optimizer-cpu-offload", 0,
-       "the optimizer's state stays on the devices; --use-distributed-optimizer shares it among "
-       "them"},
       {"--standalone-embedding-stage", 0, kEmptyEnd},
       {"--virtual-pipeline-model-parallel-size", 1, "give --num-virtual-stages-per-pipeline-rank"},
       {"--overlap-p2p-communication", 0,

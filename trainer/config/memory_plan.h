@@ -13,13 +13,13 @@ namespace weft {
 enum class MemoryClass {
   kParameters,   // x, as the GEMMs read them
   kGradients,    // fp32
-  kOptimizer,    // fp32 master copies (bf16 and fp16 models) and Adam's moments
+  kOptimizer,    // fp32 masters of fp16 weights, what bf16 weights lack of theirs, Adam's moments
   kActivations,  // kept from forward for backward
   kScratch,      // used within one layer's forward or backward
   kLogits,       // logits, then their gradients
   kWorkspace,    // scratch of the backend's operations
   kBatch,        // tokens, targets, masks, results
-  kPinnedHost,   // the results' copy that the host reads
+  kPinnedHost,   // the results' copy that the host reads; the optimizer's state that is offloaded
 };
 constexpr int kNumMemoryClasses = 9;
 const char* name_of(MemoryClass memory_class);

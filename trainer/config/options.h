@@ -134,6 +134,9 @@ void visit_options(C& c, Visitor& v) {
   v("clip-grad", c.clip_grad, "limit of the global gradient norm; 0: none");
   v("bf16-optimizer-state", c.bf16_optimizer_state,
     "Adam's moments in bfloat16, rounded at random: 4 bytes a parameter less, and other results");
+  v("optimizer-offload", c.optimizer_offload,
+    "Adam's moments and the masters lie in the host's memory, and the update reads and writes them there: "
+    "slower, and the same bits");
   v("exp-avg-dtype", c.exp_avg_dtype,
     "as in Megatron: fp32 or bf16; with bf16 for both moments as --bf16-optimizer-state");
   v("exp-avg-sq-dtype", c.exp_avg_sq_dtype, "the same of the second moment");

@@ -33,14 +33,15 @@ Optimizer::Optimizer(Backend& backend, const ProcessGroups& groups, const Parame
   }
   const int64_t n = shards.own_elements();
   const auto kClass = MemoryClass::kOptimizer;
+  const auto state = options.offloads_state ? MemoryClass::kPinnedHost : kClass;
   if (is_split()) {
-    plan.add(kClass, "master's remainder", &remainder_, DType::kUInt8, {remainder_bytes(n)});
+    plan.add(state, "master's remainder", &remainder_, DType::kUInt8, {remainder_bytes(n)});
   } else if (has_masters()) {
-    plan.add(kClass, "master", &master_, DType::kFloat32, {n});
+    plan.add(state, "master", &master_, DType::kFloat32, {n});
   }
   const DType moment = options.has_bf16_moments ? DType::kBFloat16 : DType::kFloat32;
-  plan.add(kClass, "exp_avg", &exp_avg_, moment, {n});
-  plan.add(kClass, "exp_avg_sq", &exp_avg_sq_, moment, {n});
+  plan.add(state, "exp_avg", &exp_avg_, moment, {n});
+  plan.add(state, "exp_avg_sq", &exp_avg_sq_, moment, {n});
   const int64_t num_blocks = shards.padded_elements() / kOptimizerBlock;
   plan.add(kClass, "decay flags", &decays_, DType::kUInt8, {num_blocks});
   if (options.has_bf16_moments)

@@ -25,6 +25,9 @@ struct OptimizerOptions {
   float clip_grad = 1.0F;  // limit of the global L2 norm; 0 clips nothing but reports the norm
   bool has_bf16_moments = false;  // rounded at random (kernels/moment_rounding.h), else fp32
   uint64_t seed = 0;              // of that rounding
+  // Masters and moments lie in pinned host memory, where the update reads and writes them over the bus.
+  // It is the same update, so the bits do not depend on it.
+  bool offloads_state = false;
 };
 
 class Optimizer {
@@ -65,7 +68,7 @@ class Optimizer {
   // The place of a piece's fp32 masters; that of split ones holds them between join_masters() or writes to
   // it, and the next backward.
   Tensor master_of(const Piece& piece) const;
-  // fp32 or bf16, own_elements() of `shards` long.
+  // fp32 or bf16, own_elements() of `shards` long, on the device or in pinned host memory.
   Tensor exp_avg() const { return exp_avg_; }
   Tensor exp_avg_sq() const { return exp_avg_sq_; }
   // Masters are something else than the parameters.

@@ -10,9 +10,14 @@ namespace weft {
 TrainerOptions trainer_options(const Config& config, int64_t vocab_size) {
   TrainerOptions options;
   options.shape = model_shape(config, vocab_size);
-  options.optimizer = {config.adam_beta1,   config.adam_beta2, config.adam_eps,
-                       config.weight_decay, config.clip_grad,  config.has_bf16_moments(),
-                       options.shape.seed};
+  options.optimizer = {.beta1 = config.adam_beta1,
+                       .beta2 = config.adam_beta2,
+                       .eps = config.adam_eps,
+                       .weight_decay = config.weight_decay,
+                       .clip_grad = config.clip_grad,
+                       .has_bf16_moments = config.has_bf16_moments(),
+                       .seed = options.shape.seed,
+                       .offloads_state = config.optimizer_offload};
   options.recompute = recompute_options(config);
   if (config.fp16) {
     options.loss_scale = {.constant = config.loss_scale,

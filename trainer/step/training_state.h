@@ -22,7 +22,7 @@ struct StateTensor {
   std::vector<int64_t> global_shape;
   int split_dim = -1;
   int64_t begin = 0, end = 0;
-  Tensor tensor;  // device memory, flat
+  Tensor tensor;  // device memory, or pinned host memory (--optimizer-offload); flat
   int64_t first = 0;
 };
 

@@ -169,7 +169,7 @@ const std::set<std::string> kNotAnnounced = {
     "distributed_backend", "distributed_timeout_minutes", "gemm_algorithm_cache", "data_cache_path",
     "num_workers", "world_size", "recompute_granularity", "recompute_method",
     "recompute_num_layers", "checkpoint_activations", "recompute_modules", "recompute_activations",
-    "logits_chunk",
+    "logits_chunk", "optimizer_offload",
     // They say when a run ends, what it keeps and what it prints.
     "skip_bad_steps", "exit_interval", "exit_duration_in_mins", "skip_train", "save",
     "save_interval", "async_save", "keep_last", "keep_every", "no_save_optim", "log_interval",

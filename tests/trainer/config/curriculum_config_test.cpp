@@ -113,7 +113,7 @@ TEST_F(CurriculumConfig, ChangesOfTheBlendCountWhatTheModeKeeps) {
 TEST_F(CurriculumConfig, DeepSpeedsFileSetsOptions) {
   const ParsedArguments parsed = parse_file(R"({
     "train_batch_size": 16, "train_micro_batch_size_per_gpu": 2, "gradient_clipping": 0.5,
-    "bf16": {"enabled": true}, "fp16": {"enabled": false}, "zero_optimization": {"stage": 1},
+    "bf16": {"enabled": true}, "fp16": {"enabled": false}, "zero_optimization": {"stage": 1, "offload_optimizer": {"device": "cpu"}},
     "steps_per_print": 2000, "wall_clock_breakdown": false,
     "curriculum_learning": {"enabled": true, "curriculum_type": "seqlen", "min_difficulty": 4,
       "max_difficulty": 16, "schedule_type": "fixed_root",
@@ -123,6 +123,7 @@ TEST_F(CurriculumConfig, DeepSpeedsFileSetsOptions) {
   EXPECT_EQ(parsed.config.clip_grad, 0.5F);
   EXPECT_TRUE(parsed.config.bf16);
   EXPECT_EQ(parsed.config.zero_stage, 1);
+  EXPECT_TRUE(parsed.config.optimizer_offload);
   const CurriculumOptions& curriculum = parsed.config.curriculum;
   EXPECT_EQ(curriculum.schedule_type, "fixed_root");
   EXPECT_EQ(curriculum.min_difficulty, 4);

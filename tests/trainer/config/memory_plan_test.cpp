@@ -180,7 +180,12 @@ TEST_F(Advice, NamesTheOptionsThatCostLeastTime) {
   EXPECT_THAT(advice(4.8), testing::HasSubstr(", or with " + parts + "layernorm activation ("));
   EXPECT_THAT(advice(18), testing::StartsWith("it would fit with " + parts + "layernorm mlp ("));
   EXPECT_THAT(advice(25), testing::StartsWith("it would fit with " + full + " ("));
+  EXPECT_THAT(advice(40),
+              testing::AllOf(testing::StartsWith("it would fit with --logits-chunk 1024 "),
+                             testing::HasSubstr(" --optimizer-offload (")));
+  config_.device = "cpu";
   EXPECT_THAT(advice(40), testing::StartsWith("no option that saves memory makes it fit"));
+  config_.device = "auto";
   EXPECT_THAT(advice(60),
               testing::HasSubstr("lower --micro-batch-size or the model, or share it among more "
                                  "ranks: with full recomputation, --sequence-parallel it would fit "

@@ -43,6 +43,15 @@ void expect_equal_bits(const std::vector<StepResult>& a, const std::vector<StepR
   }
 }
 
+void expect_equal_state(TrainerOnDevice& a, TrainerOnDevice& b) {
+  const std::vector<StateTensor> state = a->state_tensors(true), other = b->state_tensors(true);
+  ASSERT_EQ(state.size(), other.size());
+  for (size_t i = 0; i < state.size(); ++i) {
+    EXPECT_EQ(to_host(*a.backend, state[i].tensor), to_host(*b.backend, other[i].tensor))
+        << state[i].name;
+  }
+}
+
 class Steps : public testing::TestWithParam<Precision> {};
 INSTANTIATE_TEST_SUITE_P(, Steps, testing::Values(kFp32, kBf16, kBf16Moments),
                          [](const auto& test) { return std::string(test.param.name); });
@@ -53,13 +62,28 @@ TEST_P(Steps, RepeatToTheLastBit) {
   run_steps(first, 0, 5, &a);
   run_steps(second, 0, 5, &b);
   expect_equal_bits(a, b);
-  const std::vector<StateTensor> state = first->state_tensors(true);
-  const std::vector<StateTensor> other = second->state_tensors(true);
-  ASSERT_EQ(state.size(), other.size());
-  for (size_t i = 0; i < state.size(); ++i) {
-    EXPECT_EQ(to_host(*first.backend, state[i].tensor), to_host(*second.backend, other[i].tensor))
-        << state[i].name;
-  }
+  expect_equal_state(first, second);
+}
+
+TEST_P(Steps, HaveTheSameBitsWithTheOptimizersStateOnTheHost) {
+  TrainerOptions options = options_of(GetParam());
+  TrainerOnDevice on_device(options);
+  options.optimizer.offloads_state = true;
+  TrainerOnDevice on_host(options);
+  const auto bytes = [](TrainerOnDevice& model, MemoryClass memory_class) {
+    return model->plan().class_bytes(memory_class);
+  };
+  const int64_t moved =
+      bytes(on_host, MemoryClass::kPinnedHost) - bytes(on_device, MemoryClass::kPinnedHost);
+  const int64_t moment_bytes = GetParam().has_bf16_moments ? 4 : 8;
+  EXPECT_GE(moved, moment_bytes * on_host->parameters().arena_elements());
+  EXPECT_EQ(bytes(on_host, MemoryClass::kOptimizer),
+            bytes(on_device, MemoryClass::kOptimizer) - moved);
+  std::vector<StepResult> a, b;
+  run_steps(on_device, 0, 4, &a);
+  run_steps(on_host, 0, 4, &b);
+  expect_equal_bits(a, b);
+  expect_equal_state(on_device, on_host);
 }
 
 TEST_P(Steps, AreTimedBetweenTheirEndsOnTheDevice) {
