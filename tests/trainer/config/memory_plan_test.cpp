@@ -209,6 +209,8 @@ TEST_F(Advice, NamesTheOptionsThatCostLeastTime) {
   // What the run does already is no advice.
   config_.checkpoint_activations = true;
   config_.logits_chunk = 1024;
+  EXPECT_THAT(advice(0.1), testing::StartsWith("it would fit with --optimizer-offload ("));
+  config_.optimizer_offload = true;
   EXPECT_THAT(advice(0.1), testing::StartsWith("no option that saves memory makes it fit"));
 }
 
