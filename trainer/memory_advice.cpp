@@ -112,9 +112,9 @@ std::string advice_of_ranks(const Config& config, int64_t free_bytes,
 
 // Returns the first set of options with which the run would fit together with --optimizer-offload, which
 // costs more time than all recomputation.
-std::vector<std::string> advice_of_offload(const Config& config, int64_t free_bytes,
-                                           const DeviceBytes& device_bytes) {
-  if (config.optimizer_offload || config.device == "cpu") return {};
+std::string advice_of_offload(const Config& config, int64_t free_bytes,
+                              const DeviceBytes& device_bytes) {
+  if (config.optimizer_offload || config.device == "cpu") return "";
   for (const Change& recompute : ladder_of_recomputation()) {
     Config changed = config;
     std::string flags;
@@ -127,10 +127,10 @@ std::vector<std::string> advice_of_offload(const Config& config, int64_t free_by
     changed.optimizer_offload = true;
     const int64_t bytes = device_bytes(changed);
     if (bytes <= free_bytes)
-      return {fmt::format("{}--optimizer-offload ({:.2f} GiB)", flags,
-                          static_cast<double>(bytes) / kGiB)};
+      return fmt::format("{}--optimizer-offload ({:.2f} GiB)", flags,
+                         static_cast<double>(bytes) / kGiB);
   }
-  return {};
+  return "";
 }
 
 }  // namespace
@@ -160,13 +160,14 @@ std::string memory_advice(const Config& config, int64_t free_bytes,
       advice.push_back(fmt::format("{} ({:.2f} GiB)", flags, static_cast<double>(bytes) / kGiB));
     }
   }
-  if (advice.empty()) advice = advice_of_offload(config, free_bytes, device_bytes);
   if (advice.empty()) {
     const std::string ranks = advice_of_ranks(config, free_bytes, device_bytes);
+    const std::string or_ranks = ranks.empty() ? "" : ", or share it among more ranks: " + ranks;
+    const std::string offload = advice_of_offload(config, free_bytes, device_bytes);
+    if (!offload.empty()) return fmt::format("it would fit with {}{}", offload, or_ranks);
     const std::string smaller =
         config.micro_batch_size > 1 ? "lower --micro-batch-size or the model" : "lower the model";
-    return fmt::format("no option that saves memory makes it fit: {}{}", smaller,
-                       ranks.empty() ? "" : ", or share it among more ranks: " + ranks);
+    return fmt::format("no option that saves memory makes it fit: {}{}", smaller, or_ranks);
   }
   constexpr size_t kMost = 3;
   advice.resize(std::min(advice.size(), kMost));

@@ -13,7 +13,7 @@ to the rows.
   state        16-bit: 2 P weights + 2 P gradients + (12 + 4) P/dp, where 4 P/dp are the fp32 gradients of a shard
                [DeepSpeed runtime/zero/stage_1_and_2.py]
                bf16: 2 P + 2 P + 4 P fp32 gradients, which are not sharded, + 12 P/dp [runtime/bf16_optimizer.py]
-               Weft: 2 P + 4 P + 12 P/dp. P is the number of parameters of a rank.
+               Weft: 2 P + 4 P + 10.125 P/dp. P is the number of parameters of a rank.
   exchanges    each micro-batch in flight holds its stage's output as well, and there are an input and a gradient
                more to receive into [runtime/pipe/engine.py, schedule.py: num_pipe_buffers]
   scores       a layer that is computed again holds 5 bytes for each pair of tokens and head, softmax and dropout
@@ -78,7 +78,7 @@ def plan(weft_train, row):
 def mib_of_megatron_deepspeed(row, stage, parameters, planned):
     tp, pp, dp, mbs, seq, hidden, heads, vocab = (
         int(row[name]) for name in ("tp", "pp", "dp", "mbs", "seq", "hidden", "heads", "vocab"))
-    state = 2 * parameters if row["type"] == "bf16" else -2 * parameters + 4 * parameters / dp
+    state = 2 * parameters + 1.875 * parameters / dp if row["type"] == "bf16" else -2 * parameters + 5.875 * parameters / dp
     stream = 2 * mbs * seq * hidden  # bytes of one input
     exchanges = (pp - stage + 2) * stream if pp > 1 else 0
     scores = 5 * mbs * seq * seq * heads / tp
