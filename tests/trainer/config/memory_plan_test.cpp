@@ -183,9 +183,8 @@ TEST_F(Advice, NamesTheOptionsThatCostLeastTime) {
   EXPECT_THAT(advice(40),
               testing::AllOf(testing::StartsWith("it would fit with --logits-chunk 1024 "),
                              testing::HasSubstr(" --optimizer-offload (")));
-  config_.device = "cpu";
+  config_.device = "cpu";  // which has no other memory to offload to
   EXPECT_THAT(advice(40), testing::StartsWith("no option that saves memory makes it fit"));
-  config_.device = "auto";
   EXPECT_THAT(advice(60),
               testing::HasSubstr("lower --micro-batch-size or the model, or share it among more "
                                  "ranks: with full recomputation, --sequence-parallel it would fit "
@@ -209,6 +208,7 @@ TEST_F(Advice, NamesTheOptionsThatCostLeastTime) {
   // What the run does already is no advice.
   config_.checkpoint_activations = true;
   config_.logits_chunk = 1024;
+  config_.device = "auto";
   EXPECT_THAT(advice(0.1), testing::StartsWith("it would fit with --optimizer-offload ("));
   config_.optimizer_offload = true;
   EXPECT_THAT(advice(0.1), testing::StartsWith("no option that saves memory makes it fit"));
