@@ -23,17 +23,18 @@ using Json = nlohmann::ordered_json;
 struct Options {
   RunOptions run;
   ThreadsOption threads;
-  std::string dataset, source, text;
+  std::string dataset, source, pattern;
   std::optional<int64_t> document;
   std::optional<Split> split;
-  bool as_json = false;
+  bool is_fixed = false, as_json = false;
 
   void declare(OptionSet& options) {
     run.declare(options);
     options.integer("--document", document, "the document, counted from 0, empty ones included");
     options.text("--source", source,
                  "FILE:OFFSET: the document of the line that begins at this byte of an input");
-    options.text("--grep", text, "all documents that hold this text, byte for byte");
+    options.text("--grep", pattern, "all documents that hold a match of this regular expression");
+    options.flag("--fixed-strings", is_fixed, "the text of --grep is meant byte for byte");
     options.text("--dataset", dataset, "which of the run's datasets: its prefix, or the end of it");
     options.choice("--split-name", split,
                    {{"all", std::nullopt},
@@ -47,8 +48,10 @@ struct Options {
 
   void validate(OptionSet& options) const {
     run.validate(options, split && *split != Split::kTrain);
-    if (document.has_value() + !source.empty() + !text.empty() != 1)
-      options.problem("give one of --document N, --source FILE:OFFSET and --grep TEXT");
+    if (document.has_value() + !source.empty() + !pattern.empty() != 1)
+      options.problem("give one of --document N, --source FILE:OFFSET and --grep PATTERN");
+    if (!pattern.empty()) options.check([this] { TextPattern(pattern, is_fixed); });
+    if (is_fixed && pattern.empty()) options.problem("--fixed-strings goes with --grep");
     if (!source.empty()) options.check([this] { parse_source_line(source); });
   }
 };
@@ -121,17 +124,18 @@ class InspectDocumentsCommand final : public Command {
     } else if (!options_.source.empty()) {
       return documents_of_line(parse_source_line(options_.source));
     } else {
+      const TextPattern pattern(options_.pattern, options_.is_fixed);
       for (const auto& [prefix, dataset] : datasets_) {
         const auto vocabulary = options_.run.find_vocabulary_of(segment, prefix);
         if (!vocabulary)
           throw std::runtime_error(prefix + ": --grep needs the dataset's vocabulary");
-        documents[prefix] = documents_with(dataset->reader, *vocabulary, options_.text,
-                                           options_.threads.resolved());
+        documents[prefix] =
+            documents_with(dataset->reader, *vocabulary, pattern, options_.threads.resolved());
       }
       size_t count = 0;
       for (const auto& [prefix, found] : documents) count += found.size();
-      print_message(
-          fmt::format("{} with this text", counted(static_cast<int64_t>(count), "document")));
+      print_message(fmt::format("{} with this {}", counted(static_cast<int64_t>(count), "document"),
+                                options_.is_fixed ? "text" : "pattern"));
     }
     return documents;
   }

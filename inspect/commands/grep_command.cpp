@@ -1,4 +1,4 @@
-// weft-data inspect grep finds a text in what some iterations of a run took.
+// weft-data inspect grep finds a pattern in what some iterations of a run took.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -11,41 +11,50 @@
 #include "inspect/lookup/run_readings.h"
 #include "inspect/lookup/sample_walk.h"
 #include "inspect/text/dataset_text.h"
+#include "inspect/text/text_pattern.h"
 
 namespace weft {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A piece of a document that holds the text.
+// A piece of a document that holds the pattern.
 struct Match {
   SamplePart part;
   int64_t count = 0;
-  std::string before, behind;  // what stands around the first one
+  std::string before, text, behind;  // the first one, and what stands around it
 };
 
 constexpr size_t kContextBytes = 40;
+constexpr size_t kShownBytes = 400;  // of a match: it may be a line of any length
 
 class InspectGrepCommand final : public Command {
  public:
   InspectGrepCommand()
-      : Command("inspect grep", "find a text in what some iterations of a training run took") {}
+      : Command("inspect grep", "find a pattern in what some iterations of a training run took") {}
 
   void declare(OptionSet& options) override {
-    options.text("TEXT", text_, "the text, byte for byte: no regular expression");
+    options.text(
+        "PATTERN", pattern_text_,
+        "a regular expression (RE2's syntax), within the piece of a document that a sample holds");
+    options.flag("--fixed-strings", is_fixed_, "the pattern is a text, byte for byte");
     run_.declare(options);
     selection_.declare(options);
     threads_.declare(options);
     declare_format(options, as_json_);
   }
   void validate(OptionSet& options) const override {
-    if (text_.empty()) options.problem("give the text to look for");
+    if (pattern_text_.empty())
+      options.problem("give the pattern to look for");
+    else
+      options.check([this] { TextPattern(pattern_text_, is_fixed_); });
     run_.validate(options, selection_.needs_batch());
     selection_.validate(options);
   }
 
   int run(const OptionSet&) override {
     const std::vector<RunSegment> segments = run_.segments();
+    const TextPattern pattern(pattern_text_, is_fixed_);
     RunSamples samples(segments);
     std::vector<Stretch> selected = selection_.select(segments);
     SampleSelection::tell_what_is_to_come(selected, run_.last_iteration());
@@ -58,7 +67,7 @@ class InspectGrepCommand final : public Command {
       PlaceFinder places(stretch);
       walk_samples(
           stretch.first, stretch.last, threads_.resolved(),
-          [&](int64_t sample) { return matches_in(taken, sample, *vocabulary); },
+          [&](int64_t sample) { return matches_in(taken, sample, *vocabulary, pattern); },
           [&](int64_t sample, const std::vector<Match>& matches) {
             if (matches.empty()) return;
             const SamplePlace place = places.place_of(sample);
@@ -73,22 +82,21 @@ class InspectGrepCommand final : public Command {
 
  private:
   std::vector<Match> matches_in(const TakenSamples& taken, int64_t sample_idx,
-                                const Vocabulary& vocabulary) const {
+                                const Vocabulary& vocabulary, const TextPattern& pattern) const {
     std::vector<Match> matches;
     std::string decoded;
     for_each_piece_of(taken, sample_idx, [&](const SamplePart& part, std::span<const int32_t> ids) {
       decoded.clear();
       append_decoded(decoded, ids, vocabulary);
-      const size_t at = decoded.find(text_);
-      if (at == std::string::npos) return;
+      const auto first = pattern.find(decoded);
+      if (!first) return;
       Match& match = matches.emplace_back();
       match.part = part;
-      const size_t begin = at - std::min(at, kContextBytes);
-      match.before = decoded.substr(begin, at - begin);
-      match.behind = decoded.substr(at + text_.size(), kContextBytes);
-      for (size_t next = at; next != std::string::npos;
-           next = decoded.find(text_, next + text_.size()))
-        ++match.count;
+      const size_t begin = first->begin - std::min(first->begin, kContextBytes);
+      match.before = decoded.substr(begin, first->begin - begin);
+      match.text = decoded.substr(first->begin, std::min(first->end - first->begin, kShownBytes));
+      match.behind = decoded.substr(first->end, kContextBytes);
+      match.count = pattern.count(decoded);
     });
     return matches;
   }
@@ -109,6 +117,7 @@ class InspectGrepCommand final : public Command {
       add_source(json, sources, match.part.document_idx);
       json["matches"] = match.count;
       json["before"] = match.before;
+      json["match"] = match.text;
       json["behind"] = match.behind;
       print_line(json);
       return;
@@ -120,15 +129,15 @@ class InspectGrepCommand final : public Command {
                match.part.begin_token + match.part.num_tokens, counted(match.count, "time"));
     if (sources)
       fmt::print("  from {}\n", escape_for_terminal(sources->describe(match.part.document_idx)));
-    fmt::print("  text: {}[{}]{}\n", escape_for_terminal(match.before), escape_for_terminal(text_),
-               escape_for_terminal(match.behind));
+    fmt::print("  text: {}[{}]{}\n", escape_for_terminal(match.before),
+               escape_for_terminal(match.text), escape_for_terminal(match.behind));
   }
 
-  std::string text_;
+  std::string pattern_text_;
   RunOptions run_;
   SampleSelection selection_;
   ThreadsOption threads_;
-  bool as_json_ = false;
+  bool is_fixed_ = false, as_json_ = false;
   SourceMaps sources_;
   int64_t num_matches_ = 0, num_pieces_ = 0;
 };

@@ -1,6 +1,7 @@
 #include "inspect/lookup/find_documents.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "indexed_dataset/beside/documents.h"
 #include "indexed_dataset/process/parallel_for.h"
@@ -9,9 +10,10 @@
 namespace weft {
 
 std::vector<int64_t> documents_with(const DatasetReader& reader, const Vocabulary& vocabulary,
-                                    std::string_view text, int num_threads) {
+                                    const TextPattern& pattern, int num_threads) {
   constexpr int64_t kBlock = 64;
   const Documents documents(reader);
+  const std::optional<size_t> fixed_size = pattern.fixed_size();
   const int64_t count = documents.count(), num_blocks = (count + kBlock - 1) / kBlock;
   std::vector<std::vector<int64_t>> found(static_cast<size_t>(num_blocks));
   parallel_for(num_blocks, num_threads, [&](int64_t block) {
@@ -22,11 +24,16 @@ std::vector<int64_t> documents_with(const DatasetReader& reader, const Vocabular
       piece_text.clear();
       documents.for_each_piece(i, ids, INT64_MAX, [&](std::span<const int32_t> piece) {
         if (has_text) return;
+        if (!fixed_size) {
+          append_decoded(piece_text, piece, vocabulary);
+          return;
+        }
         // The end of a piece may be the beginning of the text that is looked for.
-        piece_text.erase(0, piece_text.size() - std::min(piece_text.size(), text.size() - 1));
+        piece_text.erase(0, piece_text.size() - std::min(piece_text.size(), *fixed_size - 1));
         append_decoded(piece_text, piece, vocabulary);
-        has_text = piece_text.find(text) != std::string::npos;
+        has_text = pattern.is_in(piece_text);
       });
+      if (!fixed_size) has_text = pattern.is_in(piece_text);
       if (has_text) found[static_cast<size_t>(block)].push_back(i);
     }
   });

@@ -2,17 +2,17 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "indexed_dataset/pair/reader.h"
+#include "inspect/text/text_pattern.h"
 #include "tokenizer/vocabulary.h"
 
 namespace weft {
 
-// Returns the documents whose text holds `text`, byte for byte, ascending. Reads all tokens, on several
-// threads.
+// Returns the documents whose text holds a match, ascending. Reads all tokens, on several threads. With a regular expression
+// each thread keeps the text of a whole document, as a match may be as long.
 std::vector<int64_t> documents_with(const DatasetReader& reader, const Vocabulary& vocabulary,
-                                    std::string_view text, int num_threads);
+                                    const TextPattern& pattern, int num_threads);
 
 }  // namespace weft

@@ -51,6 +51,12 @@ PYTHON
 offset=$(head -n 20 b.jsonl | wc -c)
 expect 0 '' $inspect --grep '\\\\\\\\' --format jsonl
 grep '^{' out.log >by_text
+for pattern in '\\{8,}' '\\\\\\\\ --fixed-strings'; do
+  expect 0 '' $inspect --grep $pattern --format jsonl
+  grep '^{' out.log | cmp - by_text || fail "--grep $pattern finds other documents"
+done
+expect 2 'is no regular expression: missing ]: [a-z' $inspect --grep '[a-z'
+expect 2 '--fixed-strings goes with --grep' $inspect --document 20 --dataset b_text_document --fixed-strings
 expect 0 '' $inspect --source b.jsonl:$offset --format jsonl
 grep '^{' out.log >by_line
 expect 0 '' $inspect --document 20 --dataset b_text_document --format jsonl
@@ -68,7 +74,7 @@ expect 3 "no document's line begins at byte $((offset + 1)) of it; document 20 b
   $inspect --source b.jsonl:$((offset + 1))
 expect 3 'no dataset of the run was made of it' $inspect --source c.jsonl:0
 expect 2 'give FILE:OFFSET' $inspect --source b.jsonl
-expect 2 'give one of --document N, --source FILE:OFFSET and --grep TEXT' $inspect --document 1 --grep x
+expect 2 'give one of --document N, --source FILE:OFFSET and --grep PATTERN' $inspect --document 1 --grep x
 expect 2 'none of the run'"'"'s 2 datasets ends so' $inspect --document 1 --dataset c
 
 # By hand, without a run: ranks follow from the sizes that are told.

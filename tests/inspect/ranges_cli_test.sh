@@ -52,10 +52,17 @@ assert len(expected) > 10
 assert expected == [(f["iteration"], f["sample"], f["document"], f["begin_token"], f["matches"]) for f in found], (expected[:3], found[:3])
 PYTHON
 expect 0 'found 0 times in 0 document pieces of iterations 1 to 30 of train' "$data" inspect grep 'no such text' --run run --iterations 1 30
+# A regular expression finds a text across its tokens, whatever the case; a dot of a fixed text is a dot.
+expect 0 '' "$data" inspect grep '(?i)D[o]G\w' --run run --iterations 5 25 --format jsonl
+grep '^{' out.log | cmp - found || fail "an expression finds other pieces than its only text"
+expect 0 '' "$data" inspect grep '^d[o]cument [0-9]+: ' --run run --iterations 5 25
+grep -q '  text: .*\[document [0-9]*: \]' out.log || { cat out.log; fail "an expression of several tokens"; }
+expect 0 'found 0 times' "$data" inspect grep --fixed-strings 'd.gs' --run run --iterations 5 25
+expect 2 'is no regular expression: missing ): d(gs' "$data" inspect grep 'd(gs' --run run --iterations 5 25
 expect 2 'rampup-batch-size needs --global-batch-size' "$data" inspect grep x --data-path a_text_document --seq-length 8 \
   --train-samples 100 --rampup-batch-size 2 2 8 --sample-range 0 1
 grep -q 'whole number of increments' out.log && { cat out.log; fail "increments up to a batch size that was not given"; }
-expect 2 'give the text' "$data" inspect grep --run run --iteration 1
+expect 2 'give the pattern' "$data" inspect grep --run run --iteration 1
 
 # stats: the planted document stands on top of a range that holds it.
 iteration=$("$data" inspect documents --run run --document 31 --dataset b_text_document --format jsonl | python3 -c \
