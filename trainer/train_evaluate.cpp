@@ -3,8 +3,13 @@
 
 #include <algorithm>
 #include <deque>
+#include <nlohmann/json.hpp>
 #include <numeric>
+#include <stdexcept>
 
+#include "indexed_dataset/process/parse_json.h"
+#include "indexed_dataset/run_folder/read_segments.h"
+#include "indexed_dataset/run_folder/segment_list.h"
 #include "trainer/train_loop.h"
 
 namespace weft {
@@ -91,10 +96,29 @@ bool TrainLoop::evaluate_test() {
 // was due. That evaluation is made up for, so that later ones use the samples that an undisturbed
 // run uses.
 bool TrainLoop::evaluation_was_cut_short() const {
-  if (datasets_.valid.empty() || iteration() == 0 || iteration() % config_.eval_interval != 0)
-    return false;
-  return consumed_valid_samples_ ==
-         (iteration() / config_.eval_interval - 1) * samples_per_validation();
+  if (datasets_.valid.empty() || iteration() == 0) return false;
+  int64_t was_cut_short =
+      0;  // as the first rank says, which knows the segments of older checkpoints, too
+  if (is_first_rank() && find_due_evaluation() == consumed_valid_samples_) was_cut_short = 1;
+  ranks_.max({&was_cut_short, 1});
+  return was_cut_short != 0;
+}
+
+// Returns the first sample of the evaluation that is due after the checkpoint's iteration, by the arguments of the
+// run that has saved it: an earlier part may have begun the validation set again.
+std::optional<int64_t> TrainLoop::find_due_evaluation() const {
+  try {
+    const auto segments =
+        segments_from(segments_of_list(parse_json<nlohmann::ordered_json>(run_segments_json_)),
+                      config_.run_folder());
+    return samples_of_evaluation(segments, iteration()).first;
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;  // none is due
+  } catch (const std::exception&) {
+    // Nothing tells what the run was; it may always have been as it is now.
+    if (iteration() % config_.eval_interval != 0) return std::nullopt;
+    return (iteration() / config_.eval_interval - 1) * samples_per_validation();
+  }
 }
 
 // Returns the samples that a validation takes of the first set.

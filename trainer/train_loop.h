@@ -76,6 +76,7 @@ class TrainLoop {
   bool evaluate_validation(bool at_end);
   bool evaluate_test();
   bool evaluation_was_cut_short() const;
+  std::optional<int64_t> find_due_evaluation() const;
   void save();
   void check_weights();
   std::vector<StateTensor> saved_tensors() const;

@@ -333,6 +333,22 @@ TEST_F(InspectRun, TellsWhereValidationBeginsAgainWithFewerSamples) {
   EXPECT_EQ(samples().at(0).at("sample"), 0);
 }
 
+// After an evaluation of a set that has begun again as many samples are consumed as before one that was cut short in
+// a run whose set has not.
+TEST_F(InspectRun, MakesUpForNoEvaluationThatWasMadeOfASetThatBeganAgain) {
+  ASSERT_EQ(run(arguments("run", 40, {"--eval-interval", "1", "--exit-interval", "10"})), 0);
+  ASSERT_EQ(run(arguments("run", 40, {"--exit-interval", "20"})), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("WARNING: validation begins again with sample 0"));
+  ASSERT_EQ(run(arguments("run", 40, {"--exit-interval", "30"})), 0) << output();
+  int num_evaluations = 0;
+  for (const nlohmann::json& line : metrics("run")) {
+    if (line.contains("validation_loss") && line.at("iteration") == 20) ++num_evaluations;
+  }
+  EXPECT_EQ(num_evaluations, 1);
+  ASSERT_EQ(inspect_run("run", {"--split-name", "valid", "--iteration", "30"}), 0) << output();
+  EXPECT_EQ(samples().at(0).at("sample"), 8);
+}
+
 // Of one epoch of a cyclic order every sample comes once, whatever the micro-batches are.
 TEST_F(InspectRun, ShowsACyclicRunThatWasResumedWithOtherMicroBatches) {
   const Arguments cyclic = {"--dataloader-type", "cyclic"};

@@ -9,12 +9,13 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "indexed_dataset/soundness/xxh3.h"
+#include "indexed_dataset/run_folder/manifest_checksum.h"
 #include "indexed_dataset/storage/file_io.h"
 #include "tests/trainer/tiny_dataset.h"
 
@@ -141,20 +142,23 @@ class Training : public testing::Test {
     const std::string text = read_file(folder_ / (run + "/latest_checkpointed_iteration.txt"));
     return text.substr(0, text.find('\n'));
   }
-  // Makes the checkpoint one of an older version, which does not list the segments of its run.
-  void forget_segments(const std::string& run, int64_t iteration) const {
+  // Changes what a checkpoint tells of itself.
+  void edit_checkpoint(const std::string& run, int64_t iteration,
+                       const std::function<void(nlohmann::ordered_json& info)>& edit) const {
     char name[32];
     std::snprintf(name, sizeof name, "iter_%07d", static_cast<int>(iteration));
     const std::filesystem::path path = folder_ / run / name / "manifest.json";
     auto manifest = nlohmann::ordered_json::parse(read_file(path));
-    ASSERT_EQ(manifest.at("info").erase("run_segments"), 1U);
-    manifest.erase("checksum");
-    const std::string text = manifest.dump();
-    char checksum[17];
-    std::snprintf(checksum, sizeof checksum, "%016llx",
-                  static_cast<unsigned long long>(XXH3_64bits(text.data(), text.size())));
-    manifest["checksum"] = checksum;
+    take_checksum(manifest, path);
+    edit(manifest.at("info"));
+    add_checksum(manifest);
     write_file_atomically(path, manifest.dump());
+  }
+  // Makes the checkpoint one of an older version, which does not list the segments of its run.
+  void forget_segments(const std::string& run, int64_t iteration) const {
+    edit_checkpoint(run, iteration, [](nlohmann::ordered_json& info) {
+      EXPECT_EQ(info.erase("run_segments"), 1U);
+    });
   }
   // Waits until the run has logged `iteration`, or has ended.
   void wait_for_iteration(const std::string& run, int64_t iteration, pid_t child) const {
