@@ -2,8 +2,9 @@
 // that the mean is exact. To the nearest, the second moment would stand still, because one step changes it
 // by 1 - beta2, less than half of bf16's spacing. [Gupta et al. 2015, arXiv:1502.02551]
 //
-// The random numbers are a function of the seed, the step and the element's place in the whole model, so
-// that they depend on no topology and a resumed run draws the same. Four neighbours share a block of
+// The random numbers are a function of the seed, the step and the element's place in the slices of a
+// tensor-parallel rank, so that ranks which hold the same elements draw the same, and so does a resumed run.
+// Another tensor-parallel size draws others. Four neighbours share a block of
 // Philox4x32-7; the low half of word i is for the first moment of element i, the high half for its second.
 #pragma once
 

@@ -126,7 +126,8 @@ void check_memory_of_host(int64_t num_ranks, int64_t needed_bytes, int64_t free_
   if (needed_bytes <= free_bytes) return;
   throw LimitExceeded(fmt::format(
       "the {} ranks on {} need {:.2f} GiB of its memory together, and {:.2f} GiB are free; lower "
-      "--micro-batch-size or the model, leave out --optimizer-offload, or start fewer ranks on a host",
+      "--micro-batch-size or the model, leave out --optimizer-offload if it is given, or start fewer ranks "
+      "on a host",
       num_ranks, host, gib(needed_bytes), gib(free_bytes)));
 }
 

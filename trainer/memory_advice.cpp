@@ -114,7 +114,7 @@ std::string advice_of_ranks(const Config& config, int64_t free_bytes,
 // costs more time than all recomputation.
 std::string advice_of_offload(const Config& config, int64_t free_bytes,
                               const DeviceBytes& device_bytes) {
-  if (config.optimizer_offload || config.device == "cpu") return "";
+  if (config.optimizer_offload) return "";
   for (const Change& recompute : ladder_of_recomputation()) {
     Config changed = config;
     std::string flags;
@@ -178,6 +178,8 @@ int64_t largest_device_bytes(const Config& config, int64_t vocab_size, Backend& 
                              std::optional<int64_t> planned_workspace_bytes) {
   TrainerOptions options = trainer_options(config, vocab_size);
   options.planned_workspace_bytes = planned_workspace_bytes;
+  if (backend.kind() == DeviceKind::kCpu && !planned_workspace_bytes)
+    options.optimizer.offloads_state = false;  // there is one memory alone
   const Topology topology = topology_of(config, options.shape);
   int64_t largest = 0;
   for (int stage = 0; stage < topology.pp_size; ++stage) {

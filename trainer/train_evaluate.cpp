@@ -97,8 +97,8 @@ bool TrainLoop::evaluate_test() {
 // run uses.
 bool TrainLoop::evaluation_was_cut_short() const {
   if (datasets_.valid.empty() || iteration() == 0) return false;
-  int64_t was_cut_short =
-      0;  // as the first rank says, which knows the segments of older checkpoints, too
+  // The first rank decides: it knows the segments of older checkpoints, too.
+  int64_t was_cut_short = 0;
   if (is_first_rank() && find_due_evaluation() == consumed_valid_samples_) was_cut_short = 1;
   ranks_.max({&was_cut_short, 1});
   return was_cut_short != 0;
@@ -107,18 +107,23 @@ bool TrainLoop::evaluation_was_cut_short() const {
 // Returns the first sample of the evaluation that is due after the checkpoint's iteration, by the arguments of the
 // run that has saved it: an earlier part may have begun the validation set again.
 std::optional<int64_t> TrainLoop::find_due_evaluation() const {
+  // With --full-validation segments do not tell how often the set was consumed before.
+  if (config_.full_validation) return last_of_equal_evaluations();
   try {
     const auto segments =
         segments_from(segments_of_list(parse_json<nlohmann::ordered_json>(run_segments_json_)),
                       config_.run_folder());
+    if (!has_evaluation(segments, iteration())) return std::nullopt;
     return samples_of_evaluation(segments, iteration()).first;
-  } catch (const std::invalid_argument&) {
-    return std::nullopt;  // none is due
   } catch (const std::exception&) {
-    // Nothing tells what the run was; it may always have been as it is now.
-    if (iteration() % config_.eval_interval != 0) return std::nullopt;
-    return (iteration() / config_.eval_interval - 1) * samples_per_validation();
+    return last_of_equal_evaluations();  // nothing tells what the run was
   }
+}
+
+// Returns the same of a run that has always been as it is now.
+std::optional<int64_t> TrainLoop::last_of_equal_evaluations() const {
+  if (iteration() % config_.eval_interval != 0) return std::nullopt;
+  return (iteration() / config_.eval_interval - 1) * samples_per_validation();
 }
 
 // Returns the samples that a validation takes of the first set.

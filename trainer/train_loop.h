@@ -77,6 +77,7 @@ class TrainLoop {
   bool evaluate_test();
   bool evaluation_was_cut_short() const;
   std::optional<int64_t> find_due_evaluation() const;
+  std::optional<int64_t> last_of_equal_evaluations() const;
   void save();
   void check_weights();
   std::vector<StateTensor> saved_tensors() const;

@@ -43,7 +43,7 @@ void TrainLoop::save() {
   CheckpointInfo info = checkpoint_info(state, trainer_->shape(), config_, data_identity());
   info.gemm_algorithms = backend_->algorithms();
   if (background_save_) {
-    trainer_->hold_backward_for(background_save_->begin(info, saved_tensors()));
+    trainer_->hold_gradients_for(background_save_->begin(info, saved_tensors()));
     log_->print(scheduled_save_line(iteration(), config_.save));
   } else {
     save_checkpoint(config_.save, info, saved_tensors(), *staging_, ranks_);

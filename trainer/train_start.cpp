@@ -87,6 +87,8 @@ TrainLoop::TrainLoop(const Config& config, const std::vector<std::string>& notes
     backend_ = std::move(wrapper);
   }
   const bool is_gpu = device.kind == DeviceKind::kCuda;
+  if (config_.optimizer_offload && !is_gpu)
+    print("WARNING: --optimizer-offload has no effect: a CPU has the host's memory alone\n");
   check_ranks_agree(ranks_, {{"the device", is_gpu ? backend_->description() : "a CPU"}});
   std::string where;
   const Topology topology = topology_of(config_, model_shape(config_, vocabulary_.num_tokens));
@@ -193,8 +195,9 @@ void TrainLoop::lock_folders() {
 
 void TrainLoop::load_or_initialize(const std::optional<CheckpointChoice>& checkpoint) {
   print("building GPT model ...\n");
-  trainer_ = std::make_unique<Trainer>(*backend_, trainer_options(config_, vocabulary_.num_tokens),
-                                       groups_);
+  TrainerOptions options = trainer_options(config_, vocabulary_.num_tokens);
+  if (backend_->kind() == DeviceKind::kCpu) options.optimizer.offloads_state = false;
+  trainer_ = std::make_unique<Trainer>(*backend_, options, groups_);
   print(stage_lines(config_, groups_.layout));
   print(num_parameters_lines(trainer_->shape(), groups_.layout));
   const ParameterTable whole(trainer_->shape(), ParallelLayout{});
@@ -309,8 +312,8 @@ void TrainLoop::find_older_segments(int64_t saved_iteration) {
 void TrainLoop::warn_of_lost_steps(const std::string& folder, const LogEnd& end) {
   try {
     const std::optional<LoggedStep> step = find_logged_step(folder, end.iteration);
-    const int64_t last = step ? step->iteration : 0;
-    if (last == end.iteration) return;
+    const int64_t last = std::max(step ? step->iteration : 0, first_iteration_of_logs(folder));
+    if (last >= end.iteration) return;
     print(fmt::format("WARNING: {}: metrics.jsonl lacks the iterations {} to {} of this run\n",
                       folder, last + 1, end.iteration));
   } catch (const std::runtime_error&) {

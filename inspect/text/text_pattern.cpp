@@ -22,6 +22,7 @@ TextPattern::TextPattern(const std::string& pattern, bool is_fixed) {
                                 "; --fixed-strings looks for it byte for byte");
   }
   expression_ = std::make_unique<const re2::RE2>("(?m)" + pattern, options);
+  if (!expression_->ok()) throw std::invalid_argument("'" + pattern + "': " + expression_->error());
 }
 
 TextPattern::TextPattern(TextPattern&&) noexcept = default;

@@ -328,6 +328,22 @@ TEST_F(BlendRun, AnEvaluationThatIsMadeUpCountsAmongTheSamplesThatValidationNeed
   EXPECT_THAT(output(), HasSubstr("validation needs 24 samples, and its 2 datasets without"));
 }
 
+// A whole validation begins with the same sample each time.
+TEST_F(BlendRun, AWholeValidationThatIsMissingIsMadeUpFor) {
+  const Arguments data = {"--data-path", prefix_, "--split", "98,1,1"};
+  const auto whole = [&](const char* last) {
+    return blend("run", 30, data, {"--full-validation", "--exit-interval", last});
+  };
+  ASSERT_EQ(run(whole("20")), 0) << output();
+  EXPECT_EQ(manifest_of("run").at("makes_up_evaluation"), false);
+  edit_checkpoint("run", 20, [](auto& info) {
+    info["consumed_valid_samples"] = info["consumed_valid_samples"].template get<int64_t>() / 2;
+  });
+  ASSERT_EQ(run(whole("30")), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("validation loss at iteration 20"));
+  EXPECT_EQ(manifest_of("run").at("makes_up_evaluation"), true);
+}
+
 TEST_F(BlendRun, FullValidationRefusesWeights) {
   Arguments all = blend("run", 10, weighted_, {"--full-validation"});
   EXPECT_EQ(run(all), static_cast<int>(ExitCode::kUsage)) << output();

@@ -206,6 +206,19 @@ TEST_F(InspectRun, WarnsOfStepsThatNoLogHas) {
   EXPECT_THAT(output(), HasSubstr("metrics.jsonl lacks the iterations 6 to 10 of this run"));
 }
 
+// A run that came from another folder has never logged there what it had trained before.
+TEST_F(InspectRun, MissesNoStepsThatAnotherFolderHas) {
+  ASSERT_EQ(run(arguments("first", 20, {"--exit-interval", "5"})), 0) << output();
+  Arguments second = arguments("second", 20, {"--exit-interval", "7", "--save-interval", "100"});
+  *(std::find(second.begin(), second.end(), "--load") + 1) = (folder_ / "first").string();
+  ASSERT_EQ(run(second), 0) << output();
+  std::filesystem::remove_all(folder_ / "second" / "iter_0000007");
+  std::filesystem::remove(folder_ / "second" / "latest_checkpointed_iteration.txt");
+  std::filesystem::remove(folder_ / "second" / "metrics.jsonl");
+  ASSERT_EQ(run(second), 0) << output();
+  EXPECT_THAT(output(), testing::Not(HasSubstr("metrics.jsonl lacks")));
+}
+
 TEST_F(InspectRun, RefusesAChangedManifestOfACheckpoint) {
   ASSERT_EQ(run(arguments("run", 20, {"--exit-interval", "5"})), 0) << output();
   const std::filesystem::path checkpoint = folder_ / "run" / "iter_0000005";

@@ -54,7 +54,7 @@ std::span<const KnownFlag> flags_without_effect() {
       {"--local-rank", 1, "MPI numbers the ranks"},
       {"--optimizer", 1, "adam", "adam"},
       {"--use-precision-aware-optimizer", 0,
-       "bf16 weights always have 16 bits of their fp32 masters beside them, and --exp-avg-dtype counts "
+       "bf16 weights always have 17 bits of their fp32 masters beside them, and --exp-avg-dtype counts "
        "without it"},
       {"--optimizer-offload-fraction", 1, "--optimizer-offload moves the whole state", "1.0|1"},
       {"--use-torch-optimizer-for-cpu-offload", 0, "the device makes every update"},

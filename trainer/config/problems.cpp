@@ -327,9 +327,6 @@ std::vector<std::string> warnings_of(const Config& config) {
         "out for a dynamic factor",
         *config.loss_scale));
   }
-  if (config.optimizer_offload && config.device == "cpu")
-    list.emplace_back(
-        "--optimizer-offload has no effect: --device cpu has the host's memory alone");
   if (config.save.empty()) list.emplace_back("no --save: the trained weights will be lost");
   return list;
 }

@@ -146,6 +146,20 @@ std::optional<LogEnd> find_shared_log_end(const std::filesystem::path& run_folde
   return shared;
 }
 
+int64_t first_iteration_of_logs(const std::filesystem::path& run_folder) {
+  const std::string own = fs::absolute(run_folder).string();
+  try {
+    for (const Json& segment :
+         segments_of_manifest(parse_json<Json>(read_file(run_folder / kFileName)))) {
+      // Older versions did not tell the folder.
+      if (segment.value("run_folder", own) == own) return begin_of(segment).iteration;
+    }
+  } catch (const Json::exception& error) {
+    throw std::runtime_error((run_folder / kFileName).string() + ": " + error.what());
+  }
+  return INT64_MAX;  // the folder was moved
+}
+
 std::vector<std::string> set_logs_aside(const std::filesystem::path& run_folder,
                                         int64_t resumed_iteration) {
   std::vector<std::string> names;

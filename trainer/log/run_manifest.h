@@ -63,6 +63,10 @@ struct LogEnd {
 std::optional<LogEnd> find_shared_log_end(const std::filesystem::path& run_folder,
                                           const std::string& segments_json, const LogEnd& resumed);
 
+// Returns the iteration behind which the run has logged into the folder: it may have come there from another one's
+// checkpoint. Throws std::runtime_error for a damaged manifest.
+int64_t first_iteration_of_logs(const std::filesystem::path& run_folder);
+
 // Renames metrics.jsonl and sample_losses.bin, which are another run's or may be, and returns their new names. These
 // are free ones: no earlier log is replaced.
 // Throws std::system_error.

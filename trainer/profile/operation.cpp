@@ -233,7 +233,7 @@ Operation clip_coefficient_operation() {
 // written alone.
 Operation adamw_operation(const AdamW& a) {
   const bool is_own_master = a.master.data() == a.param.data();
-  // Of what fp16 weights are, only their masters are read.
+  // The update reads the masters of fp16 weights, and not the weights.
   const bool reads_param = a.remainder || is_own_master;
   const Tensor master = is_own_master ? Tensor{} : a.master;
   return flat_operation("adamw", a.param.num_elements(), a.param.dtype(),

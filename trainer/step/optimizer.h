@@ -4,7 +4,7 @@
 // The fp32 masters are the parameters themselves (fp32 models), an arena of their own (fp16), or weights
 // and what these lack of them (bf16, kernels/split_master.h). Where something else than an update reads or
 // writes the last, they stand whole in the arena of gradients, which no one needs from the update of a step
-// to the next backward.
+// to the first gradient of the next one.
 // [Loshchilov & Hutter 2019, arXiv:1711.05101; Megatron-LM megatron/core/optimizer]
 #pragma once
 
@@ -66,7 +66,7 @@ class Optimizer {
   };
   std::vector<Piece> pieces_of(const Parameter& parameter, int64_t num_elements) const;
   // The place of a piece's fp32 masters; that of split ones holds them between join_masters() or writes to
-  // it, and the next backward.
+  // it, and the first gradient of the next step.
   Tensor master_of(const Piece& piece) const;
   // fp32 or bf16, own_elements() of `shards` long, on the device or in pinned host memory.
   Tensor exp_avg() const { return exp_avg_; }

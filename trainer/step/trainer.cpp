@@ -242,16 +242,22 @@ void Trainer::forward(const GlobalBatch& batch, const PipelineItem& item, bool t
   // has an equal share of the mean.
   const auto num_shares = static_cast<double>(batch.num_micro_batches * groups_.layout.dp_size);
   const auto scale = static_cast<float>(1.0 / (mask_sum * num_shares));
+  // Logits in chunks add to the gradient of the head's weights here already.
+  if (training && options_.logits_chunk > 0) wait_for_readers_of_state();
   model_.loss(results_.loss(), micro_batch, scale, /*accumulate=*/micro_batch_idx > 0, training,
               static_cast<float>(scale * loss_scale()));
   if (keeps_samples)
     model_.sample_losses(results_.losses_of_micro_batch(micro_batch_idx), micro_batch);
 }
 
-// The last micro-batch leaves the chunks of a rank in the order of the arena, the last chunk first.
-void Trainer::backward(const GlobalBatch& batch, const PipelineItem& item) {
+void Trainer::wait_for_readers_of_state() {
   if (state_is_read_until_) backend_.wait(Stream::kCompute, *state_is_read_until_);
   state_is_read_until_.reset();
+}
+
+// The last micro-batch leaves the chunks of a rank in the order of the arena, the last chunk first.
+void Trainer::backward(const GlobalBatch& batch, const PipelineItem& item) {
+  wait_for_readers_of_state();
   const bool is_last = item.micro_batch + 1 == batch.num_micro_batches;
   if (is_last && item.chunk + 1 == pipeline_.num_chunks) reducer_.begin();
   model_.backward(micro_batch_at(batch, item), /*accumulate=*/item.micro_batch > 0,

@@ -105,7 +105,7 @@ class Trainer {
   // Returns all tensors of this rank; without `optimizer` only the weights and their fp32 masters.
   // All data-parallel ranks hold the same weights, and the same optimizer state unless it is
   // sharded. What is enqueued on the compute stream from now on may read them. The masters of bf16
-  // weights are there until the next backward, or norm of the parameters.
+  // weights are there until the next step writes gradients, or the norm of the parameters is asked for.
   std::vector<StateTensor> state_tensors(bool optimizer);
   const ScalarState& scalar_state() const { return scalars_; }
   // The loss's dynamic factor begins anew where `scalars` have none.
@@ -114,10 +114,10 @@ class Trainer {
   // Waits until the parameters that other ranks have updated are here, where a rank that does not
   // come is noticed.
   void finish_gathering();
-  // The next backward waits on the device for `event`: until then something else reads state_tensors().
-  void hold_backward_for(EventId event) { state_is_read_until_ = event; }
+  // What writes gradients next waits on the device for `event`: until then something else reads state_tensors().
+  void hold_gradients_for(EventId event) { state_is_read_until_ = event; }
   // Derives x from the fp32 masters, on all ranks together. Call it after copying into
-  // state_tensors(), before the next backward.
+  // state_tensors(), before the next step.
   void parameters_loaded();
 
  private:
@@ -127,6 +127,7 @@ class Trainer {
   void forward(const GlobalBatch& batch, const PipelineItem& item, bool training,
                bool keeps_samples);
   void backward(const GlobalBatch& batch, const PipelineItem& item);
+  void wait_for_readers_of_state();
   void exchange(const PipelineWork& work);
   // Returns what this rank sends or receives of a tensor that stages exchange: the tensor itself, or its
   // part of it.
