@@ -1,4 +1,4 @@
-// What people look for in texts: a regular expression, or a text byte for byte.
+// A pattern is looked for in texts: a regular expression, or a text byte for byte.
 #pragma once
 
 #include <cstddef>

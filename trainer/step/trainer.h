@@ -114,7 +114,8 @@ class Trainer {
   // Waits until the parameters that other ranks have updated are here, where a rank that does not
   // come is noticed.
   void finish_gathering();
-  // What writes gradients next waits on the device for `event`: until then something else reads state_tensors().
+  // The next step waits on the device for `event` before it writes gradients: until then something else reads
+  // state_tensors().
   void hold_gradients_for(EventId event) { state_is_read_until_ = event; }
   // Derives x from the fp32 masters, on all ranks together. Call it after copying into
   // state_tensors(), before the next step.
