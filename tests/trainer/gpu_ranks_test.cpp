@@ -92,6 +92,27 @@ TEST_F(GpuRanks, ThroughPinnedMemoryInBf16) {
   expect_near("tp2pp2", "one", 1e-2);
 }
 
+// A background save copies the optimizer's state from pinned memory to pinned memory, while the GPU goes on with the
+// next step.
+TEST_F(GpuRanks, SaveStateOnTheHostInTheBackgroundWithTheSameBits) {
+  for (const Arguments& precision :
+       {Arguments{"--bf16"}, {"--bf16", "--bf16-optimizer-state"}, {"--fp16"}}) {
+    const std::string kind = precision.back();
+    const Arguments two =
+        with(precision, {"--distributed-backend", "mpi", "--use-distributed-optimizer"});
+    const Arguments offloaded = with(two, {"--optimizer-offload", "--async-save"});
+    ASSERT_EQ(run_ranks(2, model("step" + kind, two)), 0) << output();
+    ASSERT_EQ(run_ranks(2, model("parts" + kind, with(offloaded, {"--exit-interval", "20"}))), 0)
+        << output();
+    ASSERT_EQ(run_ranks(2, model("parts" + kind, offloaded)), 0) << output();
+    EXPECT_EQ(trajectory("parts" + kind), trajectory("step" + kind));
+    for (const char* file :
+         {"iter_0000030/state_00000.safetensors", "iter_0000030/state_00001.safetensors"})
+      EXPECT_EQ(read_file(folder_ / ("parts" + kind) / file),
+                read_file(folder_ / ("step" + kind) / file));
+  }
+}
+
 // The loss scale falls from 2^32 and grows every third step, until gradients overflow again.
 TEST_F(GpuRanks, InFp16SkipTheStepsThatCpusSkip) {
   const Arguments fp16 = {"--fp16", "--loss-scale-window", "3"};

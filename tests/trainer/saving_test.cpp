@@ -271,5 +271,33 @@ TEST_F(SavingRanks, RanksFinetuneAndLoadWithoutTheOptimizer) {
   }
 }
 
+// The checkpoint's moments have the type that its run kept them in, whichever that of the run before was.
+TEST_F(SavingRanks, RanksConvertAdamsMomentsWhereTheirTypeChanges) {
+  const Arguments sharded = {"--bf16", "--use-distributed-optimizer", "--async-save"};
+  const auto go_on_to = [&](const std::string& last, const Arguments& more) {
+    const Arguments all = with(sharded, {"--exit-interval", last});
+    EXPECT_EQ(run_ranks(2, arguments("run", 30, with(all, more))), 0) << output();
+  };
+  const auto type_of_moments = [this](int64_t iteration) {
+    const std::string file = "iter_000000" + std::to_string(iteration) + "/state_00000.safetensors";
+    const std::string bytes = read_file(folder_ / "run" / file);
+    const size_t moment = bytes.find("\"optimizer/exp_avg_sq/"),
+                 type = bytes.find("\"dtype\":\"", moment) + 9;
+    return bytes.substr(type, bytes.find('"', type) - type);
+  };
+  const auto converts = HasSubstr("Adam's moments are converted, to bf16 by rounding");
+  go_on_to("3", {"--save-interval", "3"});
+  EXPECT_EQ(type_of_moments(3), "F32");
+  go_on_to("6", {"--save-interval", "3", "--bf16-optimizer-state"});
+  EXPECT_THAT(output(), converts);
+  EXPECT_EQ(type_of_moments(6), "BF16");
+  go_on_to("9", {"--save-interval", "3"});
+  EXPECT_THAT(output(), converts);
+  EXPECT_EQ(type_of_moments(9), "F32");
+  ASSERT_EQ(run_ranks(2, arguments("undisturbed", 30, with(sharded, {"--exit-interval", "9"}))), 0)
+      << output();
+  expect_near("run", "undisturbed", 1e-2);
+}
+
 }  // namespace
 }  // namespace weft

@@ -84,17 +84,31 @@ struct Snapshot {
 };
 
 TEST_F(Background, FilesAreThoseOfASaveInTheStepThoughTrainingGoesOn) {
-  // Logits in chunks give the head's weights a gradient in forward already.
-  for (const auto& [dtype, logits_chunk] : {std::pair{DType::kFloat32, 0},
-                                            {DType::kFloat32, 16},
-                                            {DType::kBFloat16, 0},
-                                            {DType::kBFloat16, 16}}) {
-    SCOPED_TRACE(testing::Message() << name_of(dtype) << ", logits in chunks of " << logits_chunk);
+  struct Run {
+    DType dtype;
+    int64_t logits_chunk = 0;
+    bool offloads_state = false, has_bf16_moments = false;
+  };
+  // Logits in chunks give the head's weights a gradient in forward already. State that is offloaded lies in memory of
+  // the host, as its snapshot does.
+  for (const Run& run : {Run{DType::kFloat32},
+                         {DType::kFloat32, 16},
+                         {DType::kBFloat16},
+                         {DType::kBFloat16, 16},
+                         {.dtype = DType::kBFloat16, .offloads_state = true},
+                         {DType::kBFloat16, 16, true, true},
+                         {.dtype = DType::kFloat16, .offloads_state = true}}) {
+    SCOPED_TRACE(testing::Message() << name_of(run.dtype) << ", logits in chunks of "
+                                    << run.logits_chunk << ", offloads " << run.offloads_state
+                                    << ", bf16 moments " << run.has_bf16_moments);
     fs::remove_all(dir_);
     LateCopies backend;
     TrainerOptions options = small_options();
-    options.shape.dtype = dtype;
-    options.logits_chunk = logits_chunk;
+    options.shape.dtype = run.dtype;
+    options.logits_chunk = run.logits_chunk;
+    options.optimizer.offloads_state = run.offloads_state;
+    options.optimizer.has_bf16_moments = run.has_bf16_moments;
+    if (run.dtype == DType::kFloat16) options.loss_scale = LossScaleOptions{.initial = 1024};
     Trainer trainer(backend, options);
     trainer.allocate();
     trainer.initialize_parameters();

@@ -114,6 +114,43 @@ TEST_P(Restart, OnAnotherTopologyHasEveryTensorToTheBit) {
   }
 }
 
+// A run may begin or cease to keep Adam's moments in bf16. Those of fp32 are rounded to the nearest; what was trained
+// otherwise is the checkpoint's to the bit.
+TEST(RestartWithMomentsOfAnotherType, ConvertsThemOnAnotherTopology) {
+  const fs::path dir =
+      fs::temp_directory_path() / ("weft-restart-moments-" + std::to_string(::getpid()));
+  for (const bool begins : {true, false}) {
+    Variant saved;
+    saved.topology.tp_size = saved.topology.pp_size = 2;
+    saved.dtype = DType::kBFloat16;
+    saved.has_bf16_moments = !begins;
+    saved.dropout = 0;
+    const Continuation expected = go_on(dir, saved, /*loads=*/false);
+    for (const Topology& topology : {saved.topology, Topology{.dp_size = 4}}) {
+      Variant loaded = saved;
+      loaded.topology = topology;
+      loaded.has_bf16_moments = begins;
+      loaded.shards_optimizer = topology.dp_size > 1;
+      SCOPED_TRACE(loaded.name());
+      const Continuation found = go_on(dir, loaded, /*loads=*/true);
+      ASSERT_EQ(found.state.size(), expected.state.size());
+      int64_t num_rounded = 0;
+      for (const auto& [name, values] : expected.state) {
+        std::vector<float> converted = values;
+        if (begins && name.starts_with("optimizer/exp_avg")) {
+          for (float& value : converted) value = static_cast<float>(BFloat16(value));
+        }
+        num_rounded += converted == values ? 0 : 1;
+        EXPECT_EQ(found.state.at(name), converted) << name;
+      }
+      EXPECT_EQ(num_rounded > 0, begins);
+      for (size_t i = 0; i < expected.steps.size(); ++i)
+        EXPECT_NEAR(found.steps[i].loss, expected.steps[i].loss, 1e-2 * expected.steps[i].loss);
+    }
+    fs::remove_all(dir);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(In, Restart, testing::Values(DType::kFloat32, DType::kBFloat16),
                          [](const auto& test) {
                            return test.param == DType::kFloat32 ? "fp32" : "bf16";
