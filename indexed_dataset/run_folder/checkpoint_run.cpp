@@ -106,7 +106,7 @@ std::vector<Json> segments_of_run_manifest(const std::optional<fs::path>& run_fo
   }
   read_run_segments(*run_folder);  // refuses a manifest that metrics.jsonl contradicts
   const fs::path path = *run_folder / "run_manifest.json";
-  std::vector<Json> segments = segments_of_manifest(parse_json<Json>(read_file(path)));
+  std::vector<Json> segments = read_manifest_segments(path);
   std::erase_if(segments, [&](const Json& segment) {
     return segment.value("resumed_iteration", int64_t{0}) >= iteration;
   });

@@ -23,15 +23,14 @@ std::string checksum_of(const Json& members) {
 
 void add_checksum(Json& manifest) { manifest["checksum"] = checksum_of(manifest); }
 
-void take_checksum(Json& manifest, const std::filesystem::path& path) {
+void take_checksum(Json& manifest, const std::filesystem::path& path, std::string_view hint) {
   const std::string stored = manifest.at("checksum").get<std::string>();
   manifest.erase("checksum");
   const std::string found = checksum_of(manifest);
   if (found == stored) return;
   throw ChecksumMismatch(fmt::format(
-      "{}: the manifest was changed since it was written (checksum {} expected, {} found); take another "
-      "checkpoint (--ckpt-step of weft-train)",
-      path.string(), stored, found));
+      "{}: the manifest was changed since it was written (checksum {} expected, {} found); {}",
+      path.string(), stored, found, hint));
 }
 
 }  // namespace weft

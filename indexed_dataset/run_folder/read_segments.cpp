@@ -9,9 +9,7 @@
 
 #include "indexed_dataset/blends/manifest_order.h"
 #include "indexed_dataset/process/exit_code.h"
-#include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/run_folder/segment_list.h"
-#include "indexed_dataset/storage/file_io.h"
 
 namespace weft {
 namespace {
@@ -105,10 +103,11 @@ std::vector<RunSegment> read_run_segments(const std::filesystem::path& run_folde
             ": not the folder of a training run; give what weft-train had as --save or --run-dir");
   }
   const std::filesystem::path path = run_folder / "run_manifest.json";
-  const std::string text = read_file(path);
   std::vector<RunSegment> segments;
   try {
-    segments = segments_from(segments_of_manifest(parse_json<Json>(text)), run_folder);
+    segments = segments_from(read_manifest_segments(path), run_folder);
+  } catch (const ChecksumMismatch&) {
+    throw;
   } catch (const Json::exception& error) {
     throw std::runtime_error(path.string() +
                              ": not the manifest of a training run: " + error.what());

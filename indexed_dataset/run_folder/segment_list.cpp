@@ -4,6 +4,10 @@
 #include <stdexcept>
 #include <utility>
 
+#include "indexed_dataset/process/parse_json.h"
+#include "indexed_dataset/run_folder/manifest_checksum.h"
+#include "indexed_dataset/storage/file_io.h"
+
 namespace weft {
 namespace {
 
@@ -46,7 +50,14 @@ std::vector<Json> segments_of_list(const Json& list) {
   return segments;
 }
 
-std::vector<Json> segments_of_manifest(Json manifest) {
+std::vector<Json> read_manifest_segments(const std::filesystem::path& path) {
+  Json manifest = parse_json<Json>(read_file(path));
+  if (manifest.contains("checksum")) {
+    take_checksum(
+        manifest, path,
+        "put back the file that the run wrote, or name one of its checkpoints, which tells "
+        "what led to it: --load in place of --run");
+  }
   std::vector<Json> segments = segments_of_list(manifest.value("earlier", Json::array()));
   manifest.erase("earlier");
   segments.push_back(std::move(manifest));

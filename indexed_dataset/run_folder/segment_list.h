@@ -10,6 +10,7 @@
 //    {"resumed_iteration": 700, "arguments": "unchanged", "blends": "unchanged"}]
 #pragma once
 
+#include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
@@ -21,8 +22,9 @@ nlohmann::ordered_json list_segments(const std::vector<nlohmann::ordered_json>& 
 // Returns the segments of such a list, whole. Throws std::runtime_error for what is no list of objects.
 std::vector<nlohmann::ordered_json> segments_of_list(const nlohmann::ordered_json& list);
 
-// Returns all segments of run_manifest.json, the last one without the list of those before. Throws as above, and
-// JSON exceptions.
-std::vector<nlohmann::ordered_json> segments_of_manifest(nlohmann::ordered_json manifest);
+// Returns all segments of run_manifest.json, which `path` names, the last one without the list of those before.
+// Manifests of older versions have no checksum. Throws ChecksumMismatch for one that was changed since it was written,
+// as above for what is no list, JSON exceptions, and std::system_error.
+std::vector<nlohmann::ordered_json> read_manifest_segments(const std::filesystem::path& path);
 
 }  // namespace weft

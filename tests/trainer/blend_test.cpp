@@ -132,10 +132,9 @@ TEST_F(BlendRun, AChangedFileOfListsIsToldAndEachPartOfTheRunIsShownAsItWas) {
   }
   // A manifest of another blend than the checkpoint's is refused, where that lists no segments of its own.
   forget_segments("run", 10);
-  nlohmann::ordered_json manifest =
-      nlohmann::ordered_json::parse(read_file(folder_ / "run/run_manifest.json"));
-  manifest.at("blends").at("train").at(0).at("weights").at(0) = 0.5;
-  write_file_atomically(folder_ / "run/run_manifest.json", manifest.dump());
+  edit_run_manifest("run", [](nlohmann::ordered_json& manifest) {
+    manifest.at("blends").at("train").at(0).at("weights").at(0) = 0.5;
+  });
   EXPECT_EQ(wait(start_program({std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-data", "inspect",
                                 "samples", "--load", folder, "--iteration", "6"})),
             static_cast<int>(ExitCode::kBadInput));
@@ -151,10 +150,9 @@ TEST_F(BlendRun, APartOfARunThatDoesNotTellItsBlendHidesNoOther) {
   ASSERT_EQ(run(blend("run", 20, data, {"--exit-interval", "5"})), 0) << output();
   write_file_atomically(list, "0.9 " + prefix_ + " 0.75 " + other_);
   ASSERT_EQ(run(blend("run", 20, data, {"--exit-interval", "10"})), 0) << output();
-  const std::filesystem::path path = folder_ / "run/run_manifest.json";
-  nlohmann::ordered_json manifest = nlohmann::ordered_json::parse(read_file(path));
-  ASSERT_EQ(manifest.at("earlier").at(0).erase("blends"), 1U);
-  write_file_atomically(path, manifest.dump());
+  edit_run_manifest("run", [](nlohmann::ordered_json& manifest) {
+    EXPECT_EQ(manifest.at("earlier").at(0).erase("blends"), 1U);
+  });
   const auto inspect = [&](const std::string& iteration) {
     return wait(
         start_program({std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-data", "inspect",

@@ -185,10 +185,9 @@ TEST_F(Curriculum, InspectKnowsWhereARunWasResumedWithIt) {
 TEST_F(Curriculum, InspectRefusesAResumedPartWhoseFirstTokenIsNotKnown) {
   ASSERT_EQ(run(arguments("run", 12, growing("reshape", {"--exit-interval", "6"}))), 0) << output();
   ASSERT_EQ(run(arguments("run", 12, growing("reshape"))), 0) << output();
-  const std::filesystem::path path = folder_ / "run/run_manifest.json";
-  nlohmann::json manifest = nlohmann::json::parse(read_file(path));
-  ASSERT_EQ(manifest.erase("resumed_tokens"), 1U);
-  write_file_atomically(path, manifest.dump());
+  edit_run_manifest("run", [](nlohmann::ordered_json& manifest) {
+    EXPECT_EQ(manifest.erase("resumed_tokens"), 1U);
+  });
   EXPECT_EQ(inspect_run("run", {"--iteration", "6"}), 0) << output();
   EXPECT_EQ(inspect_run("run", {"--iteration", "7"}), 3) << output();
   EXPECT_THAT(output(), HasSubstr("resumed at iteration 6: it does not tell with which token"));

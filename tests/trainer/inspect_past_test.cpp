@@ -235,6 +235,39 @@ TEST_F(InspectRun, KnowsThePastThatARunHasInAnotherFolder) {
   EXPECT_EQ(manifest.at("resumed_iteration"), 5);
 }
 
+TEST_F(InspectRun, RefusesAChangedManifestOfACheckpoint) {
+  ASSERT_EQ(run(arguments("run", 20, {"--exit-interval", "5"})), 0) << output();
+  const std::filesystem::path checkpoint = folder_ / "run" / "iter_0000005";
+  std::string manifest = read_file(checkpoint / "manifest.json");
+  manifest.replace(manifest.rfind("\"seed\": 1234"), 12, "\"seed\": 1235");
+  write_file_atomically(checkpoint / "manifest.json", manifest);
+  EXPECT_EQ(inspect({"--load", checkpoint.string(), "--iteration", "3"}),
+            static_cast<int>(ExitCode::kChecksumMismatch));
+  EXPECT_THAT(output(), HasSubstr("the manifest was changed since it was written"));
+}
+
+// Nothing else would contradict another seed.
+TEST_F(InspectRun, RefusesAChangedManifestOfARun) {
+  ASSERT_EQ(run(arguments("run", 20, {"--exit-interval", "5"})), 0) << output();
+  ASSERT_EQ(inspect_run("run", {"--iteration", "3"}), 0) << output();
+  const auto expected = samples();
+  const std::filesystem::path path = folder_ / "run" / "run_manifest.json";
+  std::string manifest = read_file(path);
+  manifest.replace(manifest.rfind("\"seed\": 1234"), 12, "\"seed\": 1235");
+  write_file_atomically(path, manifest);
+  EXPECT_EQ(inspect_run("run", {"--iteration", "3"}),
+            static_cast<int>(ExitCode::kChecksumMismatch));
+  EXPECT_THAT(output(), HasSubstr(path.string() +
+                                  ": the manifest was changed since it was written (checksum "));
+  // The checkpoint tells what the manifest told, and the run goes on from it.
+  EXPECT_EQ(inspect({"--load", (folder_ / "run").string(), "--iteration", "3"}), 0) << output();
+  EXPECT_EQ(samples(), expected);
+  ASSERT_EQ(run(arguments("run", 20, {"--exit-interval", "10"})), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("it is kept as metrics.jsonl.before_0000005"));
+  EXPECT_EQ(inspect_run("run", {"--iteration", "3"}), 0) << output();
+  EXPECT_EQ(samples(), expected);
+}
+
 TEST_F(InspectRun, RefusesWhatTheFolderDoesNotTell) {
   ASSERT_EQ(run(arguments("first", 30, {"--exit-interval", "5"})), 0) << output();
   Arguments second = arguments("second", 30, {"--exit-interval", "10"});
@@ -242,9 +275,10 @@ TEST_F(InspectRun, RefusesWhatTheFolderDoesNotTell) {
     if (second[i] == "--load") second[i + 1] = (folder_ / "first").string();
   }
   ASSERT_EQ(run(second), 0) << output();
-  // A manifest of older versions tells of the run in this folder only.
+  // A manifest of older versions tells of the run in this folder only, and has no checksum.
   const std::filesystem::path path = folder_ / "second/run_manifest.json";
-  nlohmann::json manifest = nlohmann::json::parse(read_file(path));
+  auto manifest = nlohmann::ordered_json::parse(read_file(path));
+  take_checksum(manifest, path);
   manifest["earlier"] = nlohmann::json::array();
   write_file_atomically(path, manifest.dump());
   EXPECT_EQ(inspect_run("second", {"--iteration", "6"}), 0) << output();

@@ -154,6 +154,16 @@ class Training : public testing::Test {
     add_checksum(manifest);
     write_file_atomically(path, manifest.dump());
   }
+  // Changes what a run's folder tells of it, as if weft-train had written it so.
+  void edit_run_manifest(const std::string& run,
+                         const std::function<void(nlohmann::ordered_json& manifest)>& edit) const {
+    const std::filesystem::path path = folder_ / run / "run_manifest.json";
+    auto manifest = nlohmann::ordered_json::parse(read_file(path));
+    take_checksum(manifest, path);
+    edit(manifest);
+    add_checksum(manifest);
+    write_file_atomically(path, manifest.dump());
+  }
   // Makes the checkpoint one of an older version, which does not list the segments of its run.
   void forget_segments(const std::string& run, int64_t iteration) const {
     edit_checkpoint(run, iteration, [](nlohmann::ordered_json& info) {

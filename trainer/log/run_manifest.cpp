@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "indexed_dataset/blends/blend_json.h"
 #include "indexed_dataset/process/parse_json.h"
+#include "indexed_dataset/run_folder/manifest_checksum.h"
 #include "indexed_dataset/run_folder/sample_losses.h"
 #include "indexed_dataset/run_folder/segment_list.h"
 #include "indexed_dataset/storage/file_io.h"
@@ -109,6 +111,7 @@ std::string write_run_manifest(const std::filesystem::path& run_folder,
   Json earlier = list_segments(segments);
   segments.push_back(json);
   json["earlier"] = std::move(earlier);
+  add_checksum(json);
   fs::create_directories(run_folder);
   if (manifest.unseen) {
     write_file_atomically(run_folder / unsee_copy_name(manifest.unseen->sha256()),
@@ -122,10 +125,9 @@ std::optional<LogEnd> find_shared_log_end(const std::filesystem::path& run_folde
                                           const std::string& segments_json, const LogEnd& resumed) {
   const fs::path path = run_folder / kFileName;
   if (!fs::exists(path)) return std::nullopt;
-  const std::string text = read_file(path);
   LogEnd shared = resumed;
   try {
-    const std::vector<Json> logged = segments_of_manifest(parse_json<Json>(text));
+    const std::vector<Json> logged = read_manifest_segments(path);
     if (segments_json.empty()) {
       // A run whose past is not known has begun its logs here before.
       if (begin_of(logged.front()) == resumed) return resumed;
@@ -140,6 +142,8 @@ std::optional<LogEnd> find_shared_log_end(const std::filesystem::path& run_folde
     };
     if (own_end != own.end()) ends_before(*own_end);
     if (logged_end != logged.end()) ends_before(*logged_end);
+  } catch (const std::system_error&) {
+    throw;  // it may be sound, and cannot be read
   } catch (const std::exception&) {
     return std::nullopt;  // a damaged manifest tells nothing
   }
@@ -149,8 +153,7 @@ std::optional<LogEnd> find_shared_log_end(const std::filesystem::path& run_folde
 int64_t first_iteration_of_logs(const std::filesystem::path& run_folder) {
   const std::string own = fs::absolute(run_folder).string();
   try {
-    for (const Json& segment :
-         segments_of_manifest(parse_json<Json>(read_file(run_folder / kFileName)))) {
+    for (const Json& segment : read_manifest_segments(run_folder / kFileName)) {
       // Older versions did not tell the folder.
       if (segment.value("run_folder", own) == own) return begin_of(segment).iteration;
     }
