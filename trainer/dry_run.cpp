@@ -42,6 +42,13 @@ struct PlannedDevice {
     return num_groups_of_several(topology) * kNcclGroupBytes;
   }
 
+  // Returns the host's memory that a rank may take; none where a profile does not tell.
+  std::optional<int64_t> share_of_host(int64_t ranks_on_host) const {
+    if (!profile) return free_host_bytes() / ranks_on_host;
+    if (profile->host_memory_bytes == 0) return std::nullopt;
+    return profile->host_memory_bytes;
+  }
+
   std::optional<DeviceProfile> profile;
   std::unique_ptr<Backend> backend;
   std::string description;
@@ -246,16 +253,30 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, int64_
   text += data.text;
   std::fputs(text.c_str(), out);
   std::fflush(out);
+  const std::optional<int64_t> share = device.share_of_host(ranks_on_host);
   const auto advice = [&](int64_t free_bytes) {
-    return memory_advice(config, free_bytes, [&](const Config& changed) {
-      return device.nccl_bytes(changed, topology_of(changed, options.shape)) +
-             largest_device_bytes(changed, vocabulary.num_tokens, *device.backend,
-                                  options.planned_workspace_bytes);
+    const int64_t of_host =
+        share ? *share - data.needs.index_bytes - data.needs.slot_bytes : INT64_MAX;
+    return memory_advice(config, {free_bytes, of_host}, [&](const Config& changed) {
+      RankBytes bytes = largest_rank_bytes(changed, vocabulary.num_tokens, *device.backend,
+                                           options.planned_workspace_bytes);
+      bytes.device += device.nccl_bytes(changed, topology_of(changed, options.shape));
+      return bytes;
     });
   };
   if (device.profile) {
     check_device_memory(plan.device_bytes() + nccl_bytes, device.profile->free_bytes(),
                         device.profile->name, advice);
+    const auto most =
+        std::max_element(stages.begin(), stages.end(), [](const auto& a, const auto& b) {
+          return a.plan().class_bytes(MemoryClass::kPinnedHost) <
+                 b.plan().class_bytes(MemoryClass::kPinnedHost);
+        });
+    if (share) {
+      check_host_share(most->plan().class_bytes(MemoryClass::kPinnedHost) + data.needs.index_bytes +
+                           data.needs.slot_bytes,
+                       *share, config.device_profile);
+    }
   } else {
     check_device_memory(plan.device_bytes() + nccl_bytes, device.backend->free_memory_bytes(),
                         device.backend->description(), advice);

@@ -121,6 +121,22 @@ int64_t host_bytes(const MemoryPlan& plan, const Backend& backend, const HostNee
          (is_on_host ? plan.device_bytes() : 0);
 }
 
+int64_t num_ranks_on_host(const HostGroup& ranks) {
+  int64_t count = 0;
+  for (int rank = 0; rank < ranks.size(); ++rank)
+    count += ranks.host_of(rank) == ranks.host_of(ranks.rank()) ? 1 : 0;
+  return count;
+}
+
+void check_host_share(int64_t needed_bytes, int64_t share_bytes, const std::string& profile) {
+  if (needed_bytes <= share_bytes) return;
+  throw LimitExceeded(fmt::format(
+      "each rank needs {:.2f} GiB of its host's memory, and host_memory_mib of --device-profile {} says "
+      "{:.2f} GiB; lower --micro-batch-size or the model, or leave out --optimizer-offload or "
+      "--async-save if they are given",
+      gib(needed_bytes), profile, gib(share_bytes)));
+}
+
 void check_memory_of_host(int64_t num_ranks, int64_t needed_bytes, int64_t free_bytes,
                           const std::string& host) {
   if (needed_bytes <= free_bytes) return;

@@ -44,10 +44,14 @@ void check_memory(const MemoryPlan& plan, const Backend& backend, const HostNeed
 
 // Returns the bytes of its host's memory that a rank needs.
 int64_t host_bytes(const MemoryPlan& plan, const Backend& backend, const HostNeeds& needs);
+// Returns how many ranks the host of this one has.
+int64_t num_ranks_on_host(const HostGroup& ranks);
 // Throws LimitExceeded where the ranks of a host need more memory together than it has free: each
 // of them alone may find enough.
 void check_memory_of_host(int64_t num_ranks, int64_t needed_bytes, int64_t free_bytes,
                           const std::string& host);
+// The same for one rank where a device profile tells its share of the host's memory.
+void check_host_share(int64_t needed_bytes, int64_t share_bytes, const std::string& profile);
 // The same for the host of every rank. All ranks call it, with what they need and see free, before
 // one of them takes its memory.
 void check_memory_of_hosts(HostGroup& ranks, int64_t needed_bytes, int64_t free_bytes);

@@ -13,7 +13,7 @@ namespace weft {
 
 namespace {
 
-constexpr double kGiB = 1 << 30;
+double gib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
 // A set of flags that a run could add.
 struct Change {
@@ -71,8 +71,8 @@ std::vector<Change> free_changes(const Config& config) {
 
 // Returns arrangements of more tensor-parallel ranks and stages with which the run would fit together
 // with every option that saves memory, those on the fewest ranks first.
-std::string advice_of_ranks(const Config& config, int64_t free_bytes,
-                            const DeviceBytes& device_bytes) {
+std::string advice_of_ranks(const Config& config, const RankBytes& free,
+                            const PlanRank& plan_rank) {
   Config changed = config;
   ladder_of_recomputation().back().apply(changed);
   for (const Change& change : free_changes(config)) change.apply(changed);
@@ -97,24 +97,29 @@ std::string advice_of_ranks(const Config& config, int64_t free_bytes,
       changed.pipeline_model_parallel_size = pp_size;
       changed.sequence_parallel = config.micro_batch_size * config.seq_length % tp_size == 0;
       changed.world_size = std::max(shares, config.world_size / shares * shares);
-      const int64_t bytes = device_bytes(changed);
-      if (bytes > free_bytes) continue;
+      const int64_t bytes = plan_rank(changed).device;
+      if (bytes > free.device) continue;
       return fmt::format(
           "with full recomputation{}{} it would fit with --tensor-model-parallel-size {} "
           "--pipeline-model-parallel-size {} on {} ranks ({:.2f} GiB)",
           changed.shares_sequence() ? ", --sequence-parallel" : "",
           has_own_stages ? ", and equal stages that are not interleaved," : "", tp_size, pp_size,
-          changed.world_size, static_cast<double>(bytes) / kGiB);
+          changed.world_size, gib(bytes));
     }
   }
   return "";
 }
 
+struct OffloadAdvice {
+  std::string flags;     // with which the run would fit; empty where there are none
+  std::string obstacle;  // a sentence on the host, where its memory is too small for them
+};
+
 // Returns the first set of options with which the run would fit together with --optimizer-offload, which
 // costs more time than all recomputation.
-std::string advice_of_offload(const Config& config, int64_t free_bytes,
-                              const DeviceBytes& device_bytes) {
-  if (config.optimizer_offload) return "";
+OffloadAdvice advice_of_offload(const Config& config, const RankBytes& free,
+                                const PlanRank& plan_rank) {
+  if (config.optimizer_offload) return {};
   for (const Change& recompute : ladder_of_recomputation()) {
     Config changed = config;
     std::string flags;
@@ -125,19 +130,28 @@ std::string advice_of_offload(const Config& config, int64_t free_bytes,
     add(recompute);
     for (const Change& change : free_changes(config)) add(change);
     changed.optimizer_offload = true;
-    const int64_t bytes = device_bytes(changed);
-    if (bytes <= free_bytes)
-      return fmt::format("{}--optimizer-offload ({:.2f} GiB)", flags,
-                         static_cast<double>(bytes) / kGiB);
+    const RankBytes bytes = plan_rank(changed);
+    if (bytes.device > free.device) continue;
+    if (bytes.host > free.host) {
+      return {.flags = {},
+              .obstacle = fmt::format(
+                  "; --optimizer-offload would take {:.2f} GiB of the host's memory for each rank, "
+                  "and {:.2f} GiB are free",
+                  gib(bytes.host), gib(std::max<int64_t>(free.host, 0)))};
+    }
+    return {.flags = fmt::format("{}--optimizer-offload ({:.2f} GiB, and {:.2f} GiB of the host's "
+                                 "memory for each rank)",
+                                 flags, gib(bytes.device), gib(bytes.host)),
+            .obstacle = {}};
   }
-  return "";
+  return {};
 }
 
 }  // namespace
 
-std::string memory_advice(const Config& config, int64_t free_bytes,
-                          const DeviceBytes& device_bytes) {
-  const int64_t present = device_bytes(config);
+std::string memory_advice(const Config& config, const RankBytes& free_bytes,
+                          const PlanRank& plan_rank) {
+  const int64_t present = plan_rank(config).device;
   const std::vector<Change> free = free_changes(config);
   std::vector<std::string> advice;
   std::vector<size_t> fitting;  // sets of free changes, as bits
@@ -154,39 +168,46 @@ std::string memory_advice(const Config& config, int64_t free_bytes,
         free[i].apply(changed);
         flags += (flags.empty() ? "" : " ") + free[i].flags;
       }
-      const int64_t bytes = device_bytes(changed);
-      if (bytes >= present || bytes > free_bytes) continue;
+      const int64_t bytes = plan_rank(changed).device;
+      if (bytes >= present || bytes > free_bytes.device) continue;
       fitting.push_back(set);
-      advice.push_back(fmt::format("{} ({:.2f} GiB)", flags, static_cast<double>(bytes) / kGiB));
+      advice.push_back(fmt::format("{} ({:.2f} GiB)", flags, gib(bytes)));
     }
   }
   if (advice.empty()) {
-    const std::string ranks = advice_of_ranks(config, free_bytes, device_bytes);
+    const std::string ranks = advice_of_ranks(config, free_bytes, plan_rank);
     const std::string or_ranks = ranks.empty() ? "" : ", or share it among more ranks: " + ranks;
-    const std::string offload = advice_of_offload(config, free_bytes, device_bytes);
-    if (!offload.empty()) return fmt::format("it would fit with {}{}", offload, or_ranks);
+    const OffloadAdvice offload = advice_of_offload(config, free_bytes, plan_rank);
+    if (!offload.flags.empty())
+      return fmt::format("it would fit with {}{}", offload.flags, or_ranks);
     const std::string smaller =
         config.micro_batch_size > 1 ? "lower --micro-batch-size or the model" : "lower the model";
-    return fmt::format("no option that saves memory makes it fit: {}{}", smaller, or_ranks);
+    return fmt::format("no option that saves memory makes it fit: {}{}{}", smaller, or_ranks,
+                       offload.obstacle);
   }
   constexpr size_t kMost = 3;
   advice.resize(std::min(advice.size(), kMost));
   return fmt::format("it would fit with {}", fmt::join(advice, ", or with "));
 }
 
-int64_t largest_device_bytes(const Config& config, int64_t vocab_size, Backend& backend,
+RankBytes largest_rank_bytes(const Config& config, int64_t vocab_size, Backend& backend,
                              std::optional<int64_t> planned_workspace_bytes) {
   TrainerOptions options = trainer_options(config, vocab_size);
   options.planned_workspace_bytes = planned_workspace_bytes;
   if (backend.kind() == DeviceKind::kCpu && !planned_workspace_bytes)
     options.optimizer.offloads_state = false;  // there is one memory alone
   const Topology topology = topology_of(config, options.shape);
-  int64_t largest = 0;
+  RankBytes largest;
   for (int stage = 0; stage < topology.pp_size; ++stage) {
     ProcessGroups groups = create_lone_process_groups();
     groups.layout = layout_of(topology, 0);
     groups.layout.pp_rank = stage;
-    largest = std::max(largest, Trainer(backend, options, groups).plan().device_bytes());
+    Trainer trainer(backend, options, groups);
+    Tensor staging, snapshot;
+    add_checkpoint_memory(trainer, groups.layout, config, staging, snapshot);
+    const MemoryPlan& plan = trainer.plan();
+    largest.device = std::max(largest.device, plan.device_bytes());
+    largest.host = std::max(largest.host, plan.class_bytes(MemoryClass::kPinnedHost));
   }
   return largest;
 }

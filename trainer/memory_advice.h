@@ -11,17 +11,24 @@
 
 namespace weft {
 
-// Returns the bytes that a rank of such a run needs of its device.
-using DeviceBytes = std::function<int64_t(const Config& config)>;
+// Memory of a rank.
+struct RankBytes {
+  int64_t device = 0;
+  int64_t host =
+      0;  // pinned memory of the plan; not the index of the samples nor the loaders' slots
+};
 
-// Returns what a run may add to need at most `free_bytes` on each device, the options that cost least
-// time first, or what is left to lower where none suffices. `device_bytes` plans each of them.
-std::string memory_advice(const Config& config, int64_t free_bytes,
-                          const DeviceBytes& device_bytes);
+// Returns the bytes that a rank of such a run needs.
+using PlanRank = std::function<RankBytes(const Config& config)>;
 
-// Returns the device memory of the rank that plans the most. `planned_workspace_bytes` is that of
-// another device than the backend's (TrainerOptions).
-int64_t largest_device_bytes(const Config& config, int64_t vocab_size, Backend& backend,
+// Returns what a run may add to need at most `free` for each rank, the options that cost least time first, or
+// what is left to lower where none suffices. `plan_rank` plans each of them. Where nothing is known of the host,
+// free.host is the largest number.
+std::string memory_advice(const Config& config, const RankBytes& free, const PlanRank& plan_rank);
+
+// Returns the memory of the ranks that plan the most. `planned_workspace_bytes` is that of another device
+// than the backend's (TrainerOptions).
+RankBytes largest_rank_bytes(const Config& config, int64_t vocab_size, Backend& backend,
                              std::optional<int64_t> planned_workspace_bytes = {});
 
 }  // namespace weft

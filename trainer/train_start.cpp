@@ -222,8 +222,10 @@ void TrainLoop::load_or_initialize(const std::optional<CheckpointChoice>& checkp
       .num_loader_threads = loaders.num_threads(config_.num_workers)};
   check_memory(trainer_->plan(), *backend_, needs, [&](int64_t free_bytes) {
     const int64_t vocab_size = trainer_->shape().vocab_size;
-    return memory_advice(config_, free_bytes, [&](const Config& changed) {
-      return largest_device_bytes(changed, vocab_size, *backend_);
+    const int64_t of_host =
+        free_host_bytes() / num_ranks_on_host(ranks_) - needs.index_bytes - needs.slot_bytes;
+    return memory_advice(config_, {free_bytes, of_host}, [&](const Config& changed) {
+      return largest_rank_bytes(changed, vocab_size, *backend_);
     });
   });
   check_memory_of_hosts(ranks_, host_bytes(trainer_->plan(), *backend_, needs), free_host_bytes());

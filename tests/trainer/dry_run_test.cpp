@@ -70,6 +70,27 @@ TEST_F(Training, DryRunPlansForAGpuThatIsNotHere) {
               HasSubstr("attention on the GPU takes multiples of 8 up to 160; change the heads"));
 }
 
+// A file of one's own may tell how much memory of the host each GPU has.
+TEST_F(Training, DryRunPlansTheHostOfAGpuThatIsNotHere) {
+  const auto planned = [this](int64_t device_mib, int64_t host_mib, const Arguments& more) {
+    const std::string profile = (folder_ / "profile").string();
+    std::ofstream(profile) << "name X\nmemory_mib " << device_mib << "\nhost_memory_mib "
+                           << host_mib << "\n";
+    Arguments all = arguments("run", 30,
+                              {"--dry-run", "--device-profile", profile, "--kv-channels", "64",
+                               "--hidden-size", "1024", "--num-layers", "24"});
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all);
+  };
+  EXPECT_EQ(planned(3000, 4000, {}), 9) << output();
+  EXPECT_THAT(output(), HasSubstr("--optimizer-offload ("));
+  EXPECT_EQ(planned(3000, 4000, {"--optimizer-offload"}), 0) << output();
+  EXPECT_EQ(planned(3000, 1000, {}), 9) << output();
+  EXPECT_THAT(output(), HasSubstr("; --optimizer-offload would take 1.6"));
+  EXPECT_EQ(planned(3000, 1000, {"--optimizer-offload"}), 9) << output();
+  EXPECT_THAT(output(), HasSubstr("GiB of its host's memory, and host_memory_mib of"));
+}
+
 TEST_F(Training, DryRunPlansForRanksAndDataThatAreNotHere) {
   Arguments planned = {"--num-layers",
                        "2",

@@ -49,7 +49,8 @@ DeviceProfile find_device_profile(const std::string& name_or_path) {
   DeviceProfile profile;
   std::map<std::string, int64_t*> numbers = {{"memory_mib", &profile.memory_bytes},
                                              {"context_mib", &profile.context_bytes},
-                                             {"workspace_mib", &profile.gemm_workspace_bytes}};
+                                             {"workspace_mib", &profile.gemm_workspace_bytes},
+                                             {"host_memory_mib", &profile.host_memory_bytes}};
   std::istringstream lines(text_of(name_or_path));
   for (std::string line; std::getline(lines, line);) {
     if (line.empty() || line.starts_with('#')) continue;

@@ -14,6 +14,8 @@ struct DeviceProfile {
   int64_t memory_bytes = 0;   // all of the device's
   int64_t context_bytes = 0;  // those that the CUDA context and libraries take of it
   int64_t gemm_workspace_bytes = 0;
+  int64_t host_memory_bytes =
+      0;  // the share of its host's memory that each device may take; 0: not known
 
   int64_t free_bytes() const { return memory_bytes - context_bytes; }
   // Returns an upper bound of the workspace that the CUDA backend asks for.
@@ -21,8 +23,9 @@ struct DeviceProfile {
 };
 
 // Returns the profile of that name ("h200"), or the one in a file of that path. A file has lines
-// "KEY VALUE" and comments that begin with '#'. Throws std::invalid_argument, which lists the known
-// names, if there is none, or if the file lacks a key or has an unknown one.
+// "KEY VALUE" and comments that begin with '#'; host_memory_mib may be missing, hosts of one kind of GPU differ.
+// Throws std::invalid_argument, which lists the known names, if there is none, or if the file lacks a key or has an
+// unknown one.
 DeviceProfile find_device_profile(const std::string& name_or_path);
 
 }  // namespace weft

@@ -29,6 +29,9 @@ TEST(DeviceProfile, IsKnownByNameOrReadFromAFile) {
   };
   EXPECT_EQ(error_of("# mine\nname X\nmemory_mib 1000\n"), "");
   EXPECT_EQ(find_device_profile(path).memory_bytes, 1000 << 20);
+  EXPECT_EQ(find_device_profile(path).host_memory_bytes, 0) << "it is not known";
+  EXPECT_EQ(error_of("name X\nmemory_mib 1000\nhost_memory_mib 500\n"), "");
+  EXPECT_EQ(find_device_profile(path).host_memory_bytes, 500 << 20);
   EXPECT_THAT(error_of("name X\n"), HasSubstr("memory_mib is missing"));
   EXPECT_THAT(error_of("name X\nmemory_mib 1e3\n"), HasSubstr("memory_mib is no number of MiB"));
   EXPECT_THAT(error_of("name X\nmemory 3\n"), HasSubstr("unknown line \"memory 3\""));

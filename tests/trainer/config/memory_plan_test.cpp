@@ -156,19 +156,21 @@ class Advice : public testing::Test {
     config_.hidden_dropout = config_.attention_dropout = 0;
     config_.bf16 = true;
   }
-  int64_t bytes_of(const Config& config) {
-    return largest_device_bytes(config, 50257, *backend_,
-                                plans_gpu_ ? std::optional<int64_t>(0) : std::nullopt);
+  RankBytes bytes_of(const Config& config) {
+    return largest_rank_bytes(config, 50257, *backend_,
+                              plans_gpu_ ? std::optional<int64_t>(0) : std::nullopt);
   }
   // Returns the advice for a device that has so many GiB less than the run needs.
   std::string advice(double missing_gib) {
-    const int64_t needed = bytes_of(config_);
-    return memory_advice(config_, needed - static_cast<int64_t>(missing_gib * kGiB),
+    const int64_t needed = bytes_of(config_).device;
+    return memory_advice(config_,
+                         {needed - static_cast<int64_t>(missing_gib * kGiB), free_host_bytes_},
                          [this](const Config& config) { return bytes_of(config); });
   }
 
   std::unique_ptr<Backend> backend_ = create_cpu_backend(1);
   bool plans_gpu_ = true;
+  int64_t free_host_bytes_ = INT64_MAX;
   Config config_;
 };
 
@@ -214,6 +216,28 @@ TEST_F(Advice, NamesTheOptionsThatCostLeastTime) {
   EXPECT_THAT(advice(0.1), testing::StartsWith("it would fit with --optimizer-offload ("));
   config_.optimizer_offload = true;
   EXPECT_THAT(advice(0.1), testing::StartsWith("no option that saves memory makes it fit"));
+}
+
+// GPT 7.5B has 10.125 bytes of state for each parameter.
+TEST_F(Advice, OffloadsToAHostThatHasTheMemory) {
+  Config offloaded = config_;
+  offloaded.optimizer_offload = true;
+  const int64_t needed = bytes_of(offloaded).host;
+  EXPECT_NEAR(static_cast<double>(needed - bytes_of(config_).host) / kGiB, 70.4, 0.1);
+  offloaded.async_save = true;
+  EXPECT_GT(bytes_of(offloaded).host, needed + 70 * kGiB) << "its snapshot lies there, too";
+  free_host_bytes_ = needed;
+  EXPECT_THAT(advice(40),
+              testing::ContainsRegex("--optimizer-offload \\([0-9.]+ GiB, and [0-9.]+ GiB of the "
+                                     "host's memory for each rank\\)"));
+  free_host_bytes_ = needed - 1;
+  EXPECT_THAT(
+      advice(40),
+      testing::AllOf(testing::StartsWith("no option that saves memory makes it fit: lower "
+                                         "--micro-batch-size or the model, or share it"),
+                     testing::ContainsRegex("; --optimizer-offload would take [0-9.]+ GiB of "
+                                            "the host's memory for each rank, and [0-9.]+ "
+                                            "GiB are free")));
 }
 
 TEST_F(Advice, SharesMemoryAmongTheRanksThatThereAre) {
