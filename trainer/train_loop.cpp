@@ -125,10 +125,14 @@ void TrainLoop::tolerate_or_stop(const StepRecord& record, const StepResult& res
   if (in_row > 1) text += fmt::format(", {} such steps in a row", in_row);
   throw NotFinite(fmt::format(
       "{}; training stops and no checkpoint is written, {}; "
-      "look at the samples with `weft-data inspect samples`, or resume with a lower --lr{}",
+      "look at the samples with `weft-data inspect samples`, or resume with a lower {}{}",
       text,
       saved_iteration_ >= 0 ? fmt::format("the last one is of iteration {}", saved_iteration_)
                             : "and there is none yet",
+      // The factor may be what makes the gradients of a finite loss overflow, and it cannot fall.
+      result.outcome.loss_scale <= 1 || !std::isfinite(result.loss) ? "--lr"
+      : config_.loss_scale                                          ? "--loss-scale"
+                                                                    : "--min-loss-scale",
       config_.skip_bad_steps > 0 ? "" : ", or with --skip-bad-steps"));
 }
 

@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
   commands.push_back(weft::make_import_command());
   commands.push_back(weft::make_diff_command());
   return weft::run_program(
-      argc, argv, "Exports checkpoints to Hugging Face GPT-2 folders, imports and compares them.",
+      argc, argv,
+      "Exports checkpoints to Hugging Face folders of GPT-2, LLaMA and BLOOM, imports and compares them.",
       "weft-model " WEFT_VERSION, commands);
 }

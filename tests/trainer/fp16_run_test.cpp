@@ -110,6 +110,13 @@ TEST_F(Training, GoesOnInAnotherTypeAndTellsChangesOfTheLossScale) {
   }
 }
 
+// A lower learning rate would change nothing.
+TEST_F(Training, InFp16AConstantFactorThatIsTooLargeIsNamed) {
+  EXPECT_EQ(run(arguments("run", 30, {"--fp16", "--loss-scale", "1e30"})), 11) << output();
+  EXPECT_THAT(output(), HasSubstr("grad norm nan with loss scale 1e+30; training stops"));
+  EXPECT_THAT(output(), HasSubstr("or resume with a lower --loss-scale, or with --skip-bad-steps"));
+}
+
 TEST_F(Training, SkipsBadStepsSoManyInARowAndThenEnds) {
   ASSERT_EQ(run(arguments("run", 30, {"--exit-interval", "5"})), 0) << output();
   const Arguments diverging = {

@@ -112,7 +112,7 @@ std::span<const KnownFlag> flags_not_supported() {
       "--pp-partition-method, as \"5,7,7,5\"";
   static constexpr KnownFlag kFlags[] = {
       {"--fp32-residual-connection", 0,
-       "the residual stream has the type of the weights: leave the flag out, or --bf16 and --fp16"},
+       "the residual stream has the type of the weights, fp32 without --bf16 and --fp16: leave the flag out"},
       {"--no-check-for-nan-in-loss-and-grad", 0,
        "weights that have become NaN stay NaN; give --skip-bad-steps N, which leaves out such updates"},
       {"--fp8-format", 1, kPrecision},

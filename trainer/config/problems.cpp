@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <stdexcept>
 
@@ -270,6 +271,19 @@ void check_world(const Config& c, ProblemList& p) {
            c.distributed_timeout_minutes);
 }
 
+std::vector<std::string> flags_of_dynamic_loss_scale(const Config& c) {
+  const Config usual;
+  std::vector<std::string> flags;
+  const auto add = [&](const char* flag, auto value, auto usual_value) {
+    if (value != usual_value) flags.push_back(fmt::format("{} {}", flag, value));
+  };
+  add("--initial-loss-scale", c.initial_loss_scale, usual.initial_loss_scale);
+  add("--min-loss-scale", c.min_loss_scale, usual.min_loss_scale);
+  add("--loss-scale-window", c.loss_scale_window, usual.loss_scale_window);
+  add("--hysteresis", c.hysteresis, usual.hysteresis);
+  return flags;
+}
+
 }  // namespace
 
 std::vector<std::string> problems_of(const Config& given) {
@@ -314,7 +328,9 @@ std::vector<std::string> warnings_of(const Config& config) {
   if (config.sequence_parallel && !config.shares_sequence()) {
     list.emplace_back("--sequence-parallel is off: --tensor-model-parallel-size is 1");
   }
-  if (config.recomputes_parts() && config.recompute_modules.empty()) {
+  const auto& modules = config.recompute_modules;
+  if (config.recomputes_parts() &&
+      std::ranges::count(modules, "core_attn") == std::ssize(modules)) {
     list.emplace_back(
         "--recompute-granularity selective recomputes nothing here: attention never keeps its "
         "scores; give --recompute-modules layernorm activation");
@@ -326,6 +342,13 @@ std::vector<std::string> warnings_of(const Config& config) {
         "--loss-scale {} is the factor itself, not a power of two: small gradients will vanish; leave it "
         "out for a dynamic factor",
         *config.loss_scale));
+  }
+  for (const std::string& flag : flags_of_dynamic_loss_scale(config)) {
+    if (!config.fp16) {
+      list.push_back(flag + " has no effect without --fp16");
+    } else if (config.loss_scale) {
+      list.push_back(flag + " has no effect: --loss-scale is constant");
+    }
   }
   if (config.save.empty()) list.emplace_back("no --save: the trained weights will be lost");
   return list;

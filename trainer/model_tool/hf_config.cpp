@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -22,12 +23,24 @@ struct HfConfig {
   [[noreturn]] void fail(const std::string& why) const {
     throw std::runtime_error(path.string() + ": " + why);
   }
-  void refuse_if_true(const char* name, const char* why) const {
-    if (json.value(name, false)) fail(std::string(name) + " is true: " + why);
-  }
   bool has(const char* name) const {
     const auto found = json.find(name);
     return found != json.end() && !found->is_null();
+  }
+  bool flag(const char* name, bool fallback) const {
+    const auto found = json.find(name);
+    if (found == json.end()) return fallback;
+    if (!found->is_boolean()) fail(std::string(name) + " is neither true nor false");
+    return found->get<bool>();
+  }
+  void refuse_if_true(const char* name, const char* why) const {
+    if (has(name) && flag(name, false)) fail(std::string(name) + " is true: " + why);
+  }
+  std::string text(const char* name, const char* fallback) const {
+    const auto found = json.find(name);
+    if (found == json.end()) return fallback;
+    if (!found->is_string()) fail(std::string(name) + " is no text");
+    return found->get<std::string>();
   }
   // Returns a size; without a fallback the field must be there.
   int64_t integer(const char* name, int64_t fallback = 0) const {
@@ -48,11 +61,19 @@ struct HfConfig {
     return layers;
   }
   float epsilon(const char* name, float fallback) const {
-    const float value = json.value(name, fallback);
-    if (!(value > 0)) fail(std::string(name) + " is not positive");
+    const auto found = json.find(name);
+    if (found == json.end()) return fallback;
+    const float value = found->is_number() ? found->get<float>() : 0.0F;
+    if (!(value > 0) || !std::isfinite(value)) fail(std::string(name) + " is no positive number");
     return value;
   }
 };
+
+void refuse_part_of_heads(const HfConfig& config, const Json& fields) {
+  constexpr const char* kName = "partial_rotary_factor";
+  if (fields.contains(kName) && fields.at(kName) != 1.0)
+    config.fail(std::string(kName) + " is not 1: LLaMA's whole heads have rotary positions");
+}
 
 // Reads what no other part of config.json contradicts: the frequencies of rotary positions, unscaled.
 // Newer versions of transformers write them as an object.
@@ -62,6 +83,7 @@ double rotary_base_of(const HfConfig& config) {
     const Json& rope = config.json.at(name);
     const std::string type = rope.value("rope_type", rope.value("type", "default"));
     if (type != "default") config.fail(std::string(name) + " of type " + type + " is not built");
+    refuse_part_of_heads(config, rope);
     if (rope.contains("rope_theta")) return rope.at("rope_theta").get<double>();
   }
   return config.json.value("rope_theta", 10000.0);
@@ -70,10 +92,11 @@ double rotary_base_of(const HfConfig& config) {
 ModelShape shape_of_llama(const HfConfig& config) {
   for (const char* unsupported : {"attention_bias", "mlp_bias"})
     config.refuse_if_true(unsupported, "LLaMA's biases are not built");
-  const std::string activation = config.json.value("hidden_act", "silu");
+  refuse_part_of_heads(config, config.json);
+  const std::string activation = config.text("hidden_act", "silu");
   if (activation != "silu") config.fail("hidden_act " + activation + " is not built");
   ModelShape shape;
-  shape.unties_head = !config.json.value("tie_word_embeddings", false);
+  shape.unties_head = !config.flag("tie_word_embeddings", false);
   shape.uses_rms_norm = true;
   shape.has_biases = shape.has_qkv_bias = shape.has_position_table = false;
   shape.glu = Glu::kSwiglu;
@@ -111,7 +134,7 @@ ModelShape shape_of_bloom(const HfConfig& config) {
   const char* width = either("hidden_size", "n_embed");
   const char* heads = either("n_head", "num_attention_heads");
   ModelShape shape;
-  shape.unties_head = !config.json.value("tie_word_embeddings", true);
+  shape.unties_head = !config.flag("tie_word_embeddings", true);
   shape.has_embedding_norm = shape.has_alibi = true;
   shape.has_position_table = false;
   shape.hidden_size = config.integer(width);
@@ -132,10 +155,10 @@ ModelShape shape_of_gpt2(const HfConfig& config) {
   for (const char* unsupported :
        {"scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "add_cross_attention"})
     config.refuse_if_true(unsupported, "this variant is not GPT-2 as Weft trains it");
-  if (!config.json.value("scale_attn_weights", true))
+  if (!config.flag("scale_attn_weights", true))
     config.fail("scale_attn_weights is false: this variant is not GPT-2 as Weft trains it");
   ModelShape shape;
-  shape.unties_head = !config.json.value("tie_word_embeddings", true);
+  shape.unties_head = !config.flag("tie_word_embeddings", true);
   shape.hidden_size = config.integer("n_embd");
   shape.num_layers = config.num_layers("n_layer");
   shape.num_heads = config.integer("n_head");
@@ -144,7 +167,7 @@ ModelShape shape_of_gpt2(const HfConfig& config) {
   shape.ffn_size = config.integer("n_inner", 4 * shape.hidden_size);
   shape.max_positions = config.integer("n_positions");
   shape.layernorm_epsilon = config.epsilon("layer_norm_epsilon", 1e-5F);
-  const std::string activation = config.json.value("activation_function", "gelu_new");
+  const std::string activation = config.text("activation_function", "gelu_new");
   if (activation == "gelu") {
     shape.gelu = Gelu::kErf;
   } else if (activation != "gelu_new" && activation != "gelu_fast" &&
@@ -236,7 +259,8 @@ Fields fields_of(const ModelShape& shape) {
 ModelShape shape_from_hf_config(const Json& json, const std::filesystem::path& path,
                                 int64_t vocabulary_divisor) {
   const HfConfig config{json, path};
-  const std::string type = json.value("model_type", "not given");
+  if (!json.is_object()) config.fail("it holds no JSON object");
+  const std::string type = config.text("model_type", "not given");
   if (type != "gpt2" && type != "llama" && type != "bloom")
     config.fail("model_type is " + type + ", only gpt2, llama and bloom can be imported");
   ModelShape shape = type == "llama"   ? shape_of_llama(config)

@@ -50,7 +50,7 @@ struct HfImport {
 };
 // Reads names with and without the prefix "transformer." or "model." and F32, BF16 and F16 weights, and stores
 // fp32. Throws std::runtime_error, which names the field of config.json or the tensor that does not
-// fit.
+// fit; a tensor that the model of config.json does not have is none that fits.
 void import_hf_gpt2(const HfImport& options);
 
 }  // namespace weft

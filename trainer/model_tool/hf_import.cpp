@@ -50,6 +50,23 @@ class HfWeights {
     }
   }
 
+  // Throws for a tensor that is none of `names`, with or without the prefix. Such a folder holds another model than
+  // its config.json describes, and would be read as a part of it. Older versions of transformers stored constants, too.
+  void refuse_others_than(const std::set<std::string>& names) const {
+    for (const auto& file : files_) {
+      for (const SafetensorsEntry& entry : file->entries()) {
+        const std::string& full = entry.name;
+        const bool is_constant = full.ends_with(".attn.bias") ||
+                                 full.ends_with(".attn.masked_bias") ||
+                                 full.ends_with(".rotary_emb.inv_freq");
+        const std::string name = full.starts_with(prefix_) ? full.substr(prefix_.size()) : full;
+        if (is_constant || names.contains(name)) continue;
+        throw std::runtime_error(file->path().string() + ": tensor " + full +
+                                 " is no part of the model that config.json describes");
+      }
+    }
+  }
+
   bool has(const std::string& name) const {
     return std::any_of(files_.begin(), files_.end(),
                        [&](const auto& file) { return file->find(name) != nullptr; });
@@ -97,9 +114,10 @@ class HfWeights {
   std::vector<std::unique_ptr<SafetensorsFile>> files_;
 };
 
+constexpr const char* kHead = "lm_head.weight";
+
 // Many folders hold the head although it is the word embedding. One that differs would be lost.
 void check_tied_head(const HfWeights& weights, const ModelShape& shape, const fs::path& config) {
-  constexpr const char* kHead = "lm_head.weight";
   if (shape.unties_head || !weights.has(kHead)) return;
   const std::string word_embedding = hf_tensors(shape).front().hf_name;
   const std::vector<int64_t> whole = {shape.vocab_size, shape.hidden_size};
@@ -143,6 +161,9 @@ void import_folder(const HfImport& options) {
       shape_from_hf_config(config, config_path, options.make_vocab_size_divisible_by);
   const HfWeights weights(options.input, hf_prefix(shape));
   check_tied_head(weights, shape, config_path);
+  std::set<std::string> names = {kHead};
+  for (const HfTensor& tensor : hf_tensors(shape)) names.insert(tensor.hf_name);
+  weights.refuse_others_than(names);
   const ParameterTable table(shape, {});
   std::map<std::string, std::vector<float>> storage;  // by parameter, with zeros as padding
   std::vector<StateTensor> tensors;

@@ -121,6 +121,14 @@ TEST(Config, Fp16AndItsLossScaleAreChecked) {
   EXPECT_THAT(warnings("--fp16 --loss-scale 12"), Contains(HasSubstr("is the factor itself")));
   EXPECT_THAT(warnings("--bf16 --loss-scale 4096"),
               Contains("--loss-scale 4096 has no effect without --fp16"));
+  EXPECT_THAT(warnings("--bf16 --hysteresis 3"),
+              Contains("--hysteresis 3 has no effect without --fp16"));
+  EXPECT_THAT(warnings("--initial-loss-scale 1024"),
+              Contains("--initial-loss-scale 1024 has no effect without --fp16"));
+  EXPECT_THAT(warnings("--fp16 --loss-scale 4096 --loss-scale-window 5"),
+              Contains("--loss-scale-window 5 has no effect: --loss-scale is constant"));
+  EXPECT_THAT(warnings("--fp16 --min-loss-scale 2 --hysteresis 3"),
+              Not(Contains(HasSubstr("has no effect"))));
 }
 
 TEST(Config, MegatronCoresPipelineFlagsNameOurs) {
@@ -169,8 +177,11 @@ TEST(Config, RecomputationIsAskedForByMegatronsFlags) {
   // Megatron's default is the scores of attention, which are never kept.
   const RecomputeOptions scores = options_of("--recompute-activations");
   EXPECT_FALSE(scores.norms || scores.mlp);
-  EXPECT_THAT(warnings_of(parse_arguments(words(kGood + "--recompute-activations")).config),
-              Contains(HasSubstr("recomputes nothing here")));
+  for (const char* flags :
+       {"--recompute-activations", "--recompute-activations --recompute-modules core_attn"}) {
+    EXPECT_THAT(warnings_of(parse_arguments(words(kGood + flags)).config),
+                Contains(HasSubstr("recomputes nothing here")));
+  }
 }
 
 // The shape must be there before the layers are shared among stages: a missing part was divided by.

@@ -43,7 +43,7 @@ TEST_F(HfBloom, NamesWhatIsNotBuilt) {
   EXPECT_THAT(import_error({{"n_head", 5}}), HasSubstr("hidden_size is not a multiple of n_head"));
   EXPECT_THAT(import_error({{"n_layer", 3}}), HasSubstr("has no tensor h.2."));
   EXPECT_THAT(import_error({{"layer_norm_epsilon", 0}}),
-              HasSubstr("layer_norm_epsilon is not positive"));
+              HasSubstr("layer_norm_epsilon is no positive number"));
 }
 
 TEST_F(HfBloom, AModelOfNoFormatSaysWhatIsInTheWay) {

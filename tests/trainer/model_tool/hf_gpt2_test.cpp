@@ -29,7 +29,8 @@ class HfGpt2 : public ::testing::Test {
   // that name their place.
   void write_hf(const std::string& prefix,
                 const nlohmann::json& overrides = nlohmann::json::object(),
-                const std::vector<float>& extra_head = {}) {
+                const std::vector<float>& extra_head = {},
+                const std::string& extra_name = "lm_head.weight") {
     fs::create_directories(dir_ / "hf");
     nlohmann::json config = {{"model_type", "gpt2"},
                              {"n_embd", 12},
@@ -64,7 +65,7 @@ class HfGpt2 : public ::testing::Test {
       }
     }
     if (!extra_head.empty()) {
-      entries.push_back({"lm_head.weight", "F32", {50, 12}, 0, 0});
+      entries.push_back({extra_name, "F32", {50, 12}, 0, 0});
       data.append(reinterpret_cast<const char*>(extra_head.data()), 4 * extra_head.size());
     }
     const std::string header = safetensors_header(entries, {{"format", "pt"}});
@@ -269,6 +270,20 @@ TEST_F(HfGpt2, ATiedHeadThatDiffersIsNotDropped) {
   EXPECT_EQ(latest_iteration(dir_ / "ckpt"), std::nullopt);
 }
 
+// A part of another model would be imported otherwise, and nothing would tell.
+TEST_F(HfGpt2, WeightsThatTheModelDoesNotHaveAreRefused) {
+  const std::string no_part = " is no part of the model that config.json describes";
+  write_hf("transformer.", {{"n_layer", 1}});
+  EXPECT_THAT(import_error(), HasSubstr("tensor transformer.h.1.ln_1.weight" + no_part));
+  const std::vector<float> extra(50 * 12, 1.0F);
+  write_hf("", nlohmann::json::object(), extra, "h.0.attn.q_norm.weight");
+  EXPECT_THAT(import_error(), HasSubstr("tensor h.0.attn.q_norm.weight" + no_part));
+  EXPECT_EQ(latest_iteration(dir_ / "ckpt"), std::nullopt);
+  // Older versions of transformers stored attention's mask.
+  write_hf("", nlohmann::json::object(), extra, "h.0.attn.bias");
+  EXPECT_EQ(import_error(), "");
+}
+
 TEST_F(HfGpt2, ReadsShards) {
   write_hf("");
   import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
@@ -289,7 +304,13 @@ TEST_F(HfGpt2, JsonOfAnotherKindIsBadInput) {
     EXPECT_THROW(import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128}), std::runtime_error) << text;
   }
   write_hf("", {{"layer_norm_epsilon", -1}});
-  EXPECT_THAT(import_error(), HasSubstr("layer_norm_epsilon"));
+  EXPECT_THAT(import_error(), HasSubstr("layer_norm_epsilon is no positive number"));
+  write_hf("", {{"layer_norm_epsilon", 1e300}});
+  EXPECT_THAT(import_error(), HasSubstr("layer_norm_epsilon is no positive number"));
+  write_hf("", {{"scale_attn_weights", 1}});
+  EXPECT_THAT(import_error(), HasSubstr("scale_attn_weights is neither true nor false"));
+  write_hf("", {{"activation_function", nullptr}});
+  EXPECT_THAT(import_error(), HasSubstr("activation_function is no text"));
   for (const char* text : {deep.c_str(), "[1]", "{}", R"({"weight_map": {"wte.weight": 3}})"}) {
     write_hf("");
     split_into_shards();

@@ -34,6 +34,11 @@ TEST_F(HfLlama, NamesWhatIsNotBuilt) {
               HasSubstr("num_attention_heads is not a multiple of num_key_value_heads"));
   EXPECT_THAT(import_error({{"intermediate_size", 47}}), HasSubstr("another shape than"));
   EXPECT_THAT(import_error({{"num_hidden_layers", 3}}), HasSubstr("has no tensor layers.2."));
+  EXPECT_THAT(import_error({{"num_hidden_layers", 1}}),
+              HasSubstr("tensor model.layers.1.input_layernorm.weight is no part of the model"));
+  EXPECT_THAT(import_error({{"partial_rotary_factor", 0.5}}),
+              HasSubstr("partial_rotary_factor is not 1"));
+  EXPECT_EQ(import_error({{"partial_rotary_factor", 1.0}}), "");
   EXPECT_EQ(import_error({{"rope_scaling", nullptr}}), "");
 }
 
