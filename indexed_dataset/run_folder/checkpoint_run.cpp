@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
@@ -61,6 +62,30 @@ constexpr const char* kDecisive[] = {"blend_schedule",
                                      "valid_data_path",
                                      "valid_weighted_split_paths",
                                      "valid_weighted_split_paths_path"};
+
+// These change no sample, but what is trained of it. They tell apart two ways of a run whose checkpoint does not list
+// its segments.
+constexpr const char* kTrained[] = {"adam_beta1",
+                                    "adam_beta2",
+                                    "adam_eps",
+                                    "attention_dropout",
+                                    "bf16",
+                                    "bf16_optimizer_state",
+                                    "clip_grad",
+                                    "fp16",
+                                    "hidden_dropout",
+                                    "loss_scale",
+                                    "lr",
+                                    "lr_decay_iters",
+                                    "lr_decay_samples",
+                                    "lr_decay_style",
+                                    "lr_decay_tokens",
+                                    "lr_warmup_fraction",
+                                    "lr_warmup_iters",
+                                    "lr_warmup_samples",
+                                    "lr_warmup_tokens",
+                                    "min_lr",
+                                    "weight_decay"};
 
 // Returns the folder of the checkpoint that is meant.
 fs::path folder_of(const fs::path& load) {
@@ -137,7 +162,9 @@ JsonDifference first_difference(const Json& a, const Json& b) {
   return {place, at_place(a), at_place(b)};
 }
 
-void check_agreement(const Json& checkpoint, const Json& segment, const std::string& where) {
+void check_agreement(const Json& checkpoint, const Json& segment,
+                     std::initializer_list<std::span<const char* const>> lists_of_arguments,
+                     const std::string& where) {
   const Json &saved = checkpoint.at("arguments"), &told = segment.at("arguments");
   const auto refuse = [&](const std::string& what, const Json& a, const Json& b) {
     const JsonDifference first = first_difference(a, b);
@@ -146,10 +173,13 @@ void check_agreement(const Json& checkpoint, const Json& segment, const std::str
         "are not of one run, give the right folder with --run",
         where, what, first.place.empty() ? "" : " at " + first.place, first.a, first.b));
   };
-  for (const char* name : decisive_arguments()) {
-    const auto a = saved.find(name), b = told.find(name);
-    if (a == saved.end() || b == told.end() || *a == *b) continue;  // one version lacks the option
-    refuse(name, *a, *b);
+  for (const std::span<const char* const> names : lists_of_arguments) {
+    for (const char* name : names) {
+      const auto a = saved.find(name), b = told.find(name);
+      if (a == saved.end() || b == told.end() || *a == *b)
+        continue;  // one version lacks the option
+      refuse(name, *a, *b);
+    }
   }
   const Json none = Json::object();
   const Json& data = checkpoint.contains("data") ? checkpoint["data"] : none;
@@ -185,7 +215,10 @@ ListedRun read_listed_run(const fs::path& load) {
     if (segments.empty())
       throw std::runtime_error(path.string() + ": it lists no segment of its run");
     run.segments = segments_from(segments, run_folder.value_or(folder));
-    check_agreement(checkpoint, segments.back(), path.string());
+    const bool is_older = own == checkpoint.end();
+    check_agreement(checkpoint, segments.back(),
+                    {kDecisive, is_older ? std::span(kTrained) : std::span<const char* const>()},
+                    path.string());
     const int64_t consumed = samples_of_iteration(run.segments, run.iteration).last;
     const auto saved = checkpoint.at("consumed_train_samples").get<int64_t>();
     if (consumed == saved) return listed;

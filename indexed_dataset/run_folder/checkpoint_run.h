@@ -27,7 +27,8 @@ std::span<const char* const> decisive_arguments();
 
 // `load` is a folder of checkpoints, whose latest one is meant, or the folder of one of them. Throws
 // std::runtime_error for a folder that is neither, where nothing lists the segments, and where these contradict
-// the checkpoint: in an argument that decides samples, in its datasets or in its consumed samples;
+// the checkpoint: in an argument that decides samples (of an older checkpoint also in one that decides what is
+// trained of them), in its datasets or in its consumed samples;
 // ChecksumMismatch where the checkpoint's manifest was changed; and as read_run_segments().
 CheckpointRun read_run_of_checkpoint(const std::filesystem::path& load);
 // The same as files list them (segment_list.h).

@@ -25,6 +25,17 @@ TEST_F(InspectRun, AgreesWithTheMetricsOfARunThatWasResumedWithAnotherBatchSize)
   for (int64_t i = 0; i < 8; ++i) EXPECT_EQ(samples()[static_cast<size_t>(i)].at("sample"), 36 + i);
 }
 
+TEST_F(InspectRun, RefusesAChangedManifestOfACheckpoint) {
+  ASSERT_EQ(run(arguments("run", 20, {"--exit-interval", "5"})), 0) << output();
+  const std::filesystem::path checkpoint = folder_ / "run" / "iter_0000005";
+  std::string manifest = read_file(checkpoint / "manifest.json");
+  manifest.replace(manifest.rfind("\"seed\": 1234"), 12, "\"seed\": 1235");
+  write_file_atomically(checkpoint / "manifest.json", manifest);
+  EXPECT_EQ(inspect({"--load", checkpoint.string(), "--iteration", "3"}),
+            static_cast<int>(ExitCode::kChecksumMismatch));
+  EXPECT_THAT(output(), HasSubstr("the manifest was changed since it was written"));
+}
+
 TEST_F(InspectRun, ShowsTheRunBehindACheckpoint) {
   ASSERT_EQ(run(arguments("run", 30, {"--exit-interval", "5"})), 0) << output();
   ASSERT_EQ(run(arguments("run", 30, {"--seed", "99", "--exit-interval", "10"})), 0) << output();
