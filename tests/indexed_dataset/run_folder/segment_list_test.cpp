@@ -4,7 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
+
+#include "tests/temporary_folder.h"
 
 namespace weft {
 namespace {
@@ -31,10 +35,13 @@ TEST(SegmentList, WritesWhatIsUnchangedOnceAndReadsItBack) {
   EXPECT_EQ(segments_of_list(Json::parse(list.dump())), segments);
 }
 
+// As versions wrote it that knew no checksum.
 TEST(SegmentList, OfAManifestHasTheLastSegmentToo) {
-  const Json manifest = Json::parse(
-      R"({"resumed_iteration": 5, "blends": {"a": 1}, "earlier": [{"resumed_iteration": 0}]})");
-  const std::vector<Json> segments = segments_of_manifest(manifest);
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder / "run_manifest.json";
+  std::ofstream(path)
+      << R"({"resumed_iteration": 5, "blends": {"a": 1}, "earlier": [{"resumed_iteration": 0}]})";
+  const std::vector<Json> segments = read_manifest_segments(path);
   ASSERT_EQ(segments.size(), 2U);
   EXPECT_EQ(segments[0].dump(), R"({"resumed_iteration":0})");
   EXPECT_EQ(segments[1].dump(), R"({"resumed_iteration":5,"blends":{"a":1}})");
