@@ -85,6 +85,15 @@ std::optional<CheckpointChoice> checkpoint_to_load(const Config& config) {
   if (config.load.empty()) return std::nullopt;
   std::optional<CheckpointChoice> choice =
       config.ckpt_step ? CheckpointChoice{*config.ckpt_step} : choose_checkpoint(config.load);
+  // Such a folder would be taken for one where checkpoints are still to come, and its weights for random ones.
+  const std::filesystem::path hf_weights = std::filesystem::path(config.load) / "model.safetensors";
+  if (!choice && (std::filesystem::exists(hf_weights) ||
+                  std::filesystem::exists(hf_weights.string() + ".index.json"))) {
+    throw std::invalid_argument(fmt::format(
+        "--load {} is a Hugging Face folder: make a checkpoint of it first with weft-model import "
+        "--input {} --save START, and give --load START",
+        config.load, config.load));
+  }
   if (!choice && config.exit_on_missing_checkpoint) {
     throw std::runtime_error(config.load +
                              ": no latest_checkpointed_iteration.txt, so there is no "

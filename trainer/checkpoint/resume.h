@@ -31,8 +31,8 @@ CheckpointInfo checkpoint_info(const RunState& state, const ModelShape& shape, c
                                const DataIdentity& data);
 
 // Returns the checkpoint to load: that of --ckpt-step, else choose_checkpoint() of --load. Where
-// there is none, it returns nothing, or throws std::runtime_error with
-// --exit-on-missing-checkpoint. Throws what choose_checkpoint() throws.
+// there is none, it returns nothing, or throws std::runtime_error with --exit-on-missing-checkpoint, and
+// std::invalid_argument for a Hugging Face folder. Throws what choose_checkpoint() throws.
 std::optional<CheckpointChoice> checkpoint_to_load(const Config& config);
 
 // Returns whether both options name one folder, however they spell it.

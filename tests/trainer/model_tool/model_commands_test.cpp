@@ -2,6 +2,8 @@
 // command lines with mistakes.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "indexed_dataset/process/exit_code.h"
 #include "tests/trainer/training_run.h"
 
@@ -33,6 +35,12 @@ TEST_F(ModelCommands, ExportImportAndDiffLeadBackToTheSameWeights) {
   EXPECT_THAT(output(), HasSubstr("start from it with weft-train --load " + path("imported")));
   EXPECT_EQ(model({"import", "--input", path("hf"), "--save", path("imported")}), ExitCode::kUsage);
   EXPECT_THAT(output(), HasSubstr(" already holds checkpoints; import into another folder"));
+
+  // Another program's weights must not be passed over.
+  Arguments from_folder = arguments("fresh", 10);
+  *(std::find(from_folder.begin(), from_folder.end(), "--load") + 1) = path("hf");
+  EXPECT_EQ(run(from_folder), static_cast<int>(ExitCode::kUsage)) << output();
+  EXPECT_THAT(output(), HasSubstr("--load " + path("hf") + " is a Hugging Face folder: make a"));
 
   EXPECT_EQ(
       model({"export", "--load", path("imported"), "--output", path("again"), "--no-tokenizer"}),
