@@ -191,7 +191,7 @@ int64_t CudaBackend::workspace_bytes(const WorkspaceShape& shape) const {
       if (O > 0) need(column_sums_scratch_bytes(N, O));
   }
   if (N > 0 && shape.H > 0 && shape.D > 0)
-    need(attention_workspace_bytes(shape.B, shape.T, shape.H));
+    need(attention_workspace_bytes(shape.B, shape.T, shape.H, shape.D));
   return Gemm::kWorkspaceBytes + (scratch + 255) / 256 * 256;
 }
 

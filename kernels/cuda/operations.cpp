@@ -133,8 +133,9 @@ void CudaBackend::attention_backward(const AttentionBackward& args) {
   check_attention_backward(args);
   require_aligned(kName,
                   {args.dqkv, args.dout, args.out, args.kept, args.qkv, args.document_bounds});
-  const int64_t B = args.qkv.shape(0), T = args.qkv.shape(1), H = args.qkv.shape(2);
-  cuda::attention_backward(compute_, args, scratch(kName, attention_workspace_bytes(B, T, H)));
+  const int64_t B = args.qkv.shape(0), T = args.qkv.shape(1), H = args.qkv.shape(2),
+                D = args.qkv.shape(4);
+  cuda::attention_backward(compute_, args, scratch(kName, attention_workspace_bytes(B, T, H, D)));
 }
 
 void CudaBackend::cross_entropy(Tensor losses, Tensor logits, Tensor targets, Tensor loss_mask,

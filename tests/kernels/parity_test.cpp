@@ -89,6 +89,67 @@ TEST(CudaLoss, NotANumberAmongTheLogitsReachesTheLoss) {
   }
 }
 
+// In such a batch each block of the GPU's takes several tiles of keys one after the other, and heads share the memory
+// of their sums, which no batch that the CPU computes quickly does. The gradients of a row do not depend on the others.
+TEST(CudaAttention, GradientsOfALargeBatchAreThoseOfEachRowAlone) {
+  const auto backend = create_cuda_backend(0, "");
+  struct Shape {
+    int64_t B, T, H, D;
+  };
+  for (const Shape& s : {Shape{12, 1000, 12, 64}, {3, 2000, 16, 96}, {3, 2000, 16, 128}}) {
+    for (const float p : {0.0F, 0.1F}) {
+      constexpr DType kX = DType::kBFloat16;
+      const float scale = 1.0F / std::sqrt(static_cast<float>(s.D));
+      Arrays arrays(*backend, {.B = s.B, .T = s.T, .C = s.H * s.D, .H = s.H, .D = s.D, .x = kX});
+      // A length that no size divides is repeated, which is quick and gives rows that differ.
+      const Values some = random_values(1000003, 1, kX, 2.0);
+      const auto repeated = [&](int64_t n, size_t first) {
+        Values values(static_cast<size_t>(n));
+        for (size_t i = 0; i < values.size(); ++i) values[i] = some[(first + i) % some.size()];
+        return values;
+      };
+      const int64_t row = s.T * s.H * s.D, words = s.H * attention_mask_words(s.T);
+      const Tensor qkv = arrays.make(kX, {s.B, s.T, s.H, 3, s.D}, repeated(3 * s.B * row, 0));
+      const Tensor dout = arrays.make(kX, {s.B, s.T, s.H, s.D}, repeated(s.B * row, 5000));
+      const Tensor out = arrays.make(kX, {s.B, s.T, s.H, s.D});
+      const Tensor lse = arrays.make(DType::kFloat32, {s.B, s.H, s.T});
+      const Tensor kept = arrays.make(DType::kInt32, {s.B, s.H, attention_mask_words(s.T)});
+      backend->attention_forward({.out = out,
+                                  .lse = lse,
+                                  .kept = kept,
+                                  .qkv = qkv,
+                                  .scale = scale,
+                                  .dropout = {.p = p, .seed = 3, .stream = 1}});
+      // The gradients of `count` rows from row `b` on.
+      const auto backward = [&](const Tensor& dqkv, int64_t b, int64_t count) {
+        const auto at = [](const Tensor& t, int64_t bytes) {
+          return static_cast<void*>(static_cast<char*>(t.data()) + bytes);
+        };
+        backend->attention_backward(
+            {.dqkv = Tensor(at(dqkv, b * row * 6), kX, {count, s.T, s.H, 3, s.D}),
+             .dout = Tensor(at(dout, b * row * 2), kX, {count, s.T, s.H, s.D}),
+             .out = Tensor(at(out, b * row * 2), kX, {count, s.T, s.H, s.D}),
+             .lse = Tensor(at(lse, b * s.H * s.T * 4), DType::kFloat32, {count, s.H, s.T}),
+             .kept = Tensor(at(kept, b * words * 4), DType::kInt32,
+                            {count, s.H, attention_mask_words(s.T)}),
+             .qkv = Tensor(at(qkv, b * row * 6), kX, {count, s.T, s.H, 3, s.D}),
+             .scale = scale,
+             .dropout_p = p});
+      };
+      const Tensor together = arrays.make(kX, {s.B, s.T, s.H, 3, s.D});
+      const Tensor alone = arrays.make(kX, {s.B, s.T, s.H, 3, s.D});
+      backward(together, 0, s.B);
+      for (int64_t b = 0; b < s.B; ++b) backward(alone, b, 1);
+      const Values first = arrays.read(together);
+      EXPECT_TRUE(first == arrays.read(alone)) << "D " << s.D << ", dropout " << p;
+      EXPECT_GT(std::count_if(first.begin(), first.end(), [](double x) { return x != 0; }),
+                s.B * row);
+      for (int repeat = 0; repeat < 3; ++repeat) backward(together, 0, s.B);
+      EXPECT_TRUE(first == arrays.read(together)) << "repeated, D " << s.D << ", dropout " << p;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, BackendParity, testing::ValuesIn(all_cases(Sizes::kDevice)), name_of);
 
 }  // namespace

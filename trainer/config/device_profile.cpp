@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <map>
@@ -36,10 +37,20 @@ std::string text_of(const std::string& name_or_path) {
 }  // namespace
 
 int64_t DeviceProfile::workspace_bytes(const ModelShape& shape) const {
-  // Attention keeps two numbers per head and token, the embedding's backward sorts the tokens and
-  // sums pieces of 32 rows (kernels/cuda, *_scratch_bytes).
+  // Attention keeps two numbers per head and token; where heads are of up to 128, its backward sums the queries' gradients
+  // of some heads in fp32 (kernels/cuda/attention/turns.cuh). The embedding's backward sorts the tokens and sums pieces of
+  // 32 rows (kernels/cuda, *_scratch_bytes). Operations take the same workspace one after the other.
   const int64_t tokens = shape.micro_batch_size * shape.seq_length;
-  return gemm_workspace_bytes + tokens * (8 * shape.num_heads + shape.hidden_size / 4 + 64);
+  const int64_t num_tiles = (shape.seq_length + 127) / 128;
+  const int64_t sums_of_head = num_tiles * 128 * shape.head_size * 4;
+  const int64_t num_sums = shape.head_size > 128
+                               ? 0
+                               : std::min(shape.micro_batch_size * shape.num_heads,
+                                          std::max((16 << 20) / std::max<int64_t>(sums_of_head, 1),
+                                                   320 / num_tiles + 2));
+  const int64_t attention = tokens * 8 * shape.num_heads + num_sums * sums_of_head;
+  const int64_t embedding = tokens * (shape.hidden_size / 4 + 64);
+  return gemm_workspace_bytes + std::max(attention, embedding);
 }
 
 DeviceProfile find_device_profile(const std::string& name_or_path) {

@@ -5,7 +5,9 @@
 
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention/mma.cuh"
+#include "kernels/cuda/attention/turns.cuh"
 #include "kernels/cuda/memory_bound/check.h"
+#include "kernels/cuda/memory_bound/device.cuh"
 #include "kernels/cuda/memory_bound/shared_memory.h"
 
 namespace weft::cuda {
@@ -39,12 +41,14 @@ __global__ void attention_backward_rows_fp32_kernel(const Params p) {
   }
 }
 
-// The same for 16 bits, with a row spread over 8 lanes of 16 bytes each: this kernel is bound by memory.
+// The same for 16 bits, with a row spread over 8 lanes of 16 bytes each: this kernel is bound by memory. It also sets
+// the counters of turns.cuh to 0.
 template <typename Element>
 __global__ void attention_backward_rows_kernel(const Params p) {
   const int64_t padded = padded_length(p.T);
   const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 8;
   const int lane = threadIdx.x & 7;
+  if (row * 8 + lane < p.num_turns) p.turns[row * 8 + lane] = 0;
   const int64_t bh = row / padded, t = row % padded;
   const bool valid = bh < static_cast<int64_t>(p.B) * p.H && t < p.T;
   const int64_t b = bh / p.H, h = bh % p.H;
@@ -104,6 +108,18 @@ Params checked_params(const Tensor& qkv, const Tensor& document_bounds, const Te
   return params;
 }
 
+// Returns the bytes of lse2 and delta.
+int64_t row_values_bytes(int64_t B, int64_t T, int64_t H) {
+  return 2 * B * H * padded_length(T) * static_cast<int64_t>(sizeof(float));
+}
+
+// Only tiles of up to 128 columns have a kernel whose blocks add to dQ in turns (hopper_backward.cuh).
+TurnLayout turn_layout(int64_t B, int64_t T, int64_t H, int64_t head_size) {
+  int64_t columns = 0;
+  choose_tile(head_size, [&](auto tile_columns, auto) { columns = tile_columns(); });
+  return {B, T, columns <= 128 ? H : 0, columns};
+}
+
 }  // namespace
 
 void check_launch(const char* kernel) {
@@ -113,6 +129,8 @@ void check_launch(const char* kernel) {
 bool fits_shared_memory(const void* kernel, int num_bytes) {
   return cuda::fits_shared_memory(kernel, num_bytes);
 }
+
+int multiprocessors() { return num_multiprocessors(); }
 
 void allow_shared_memory(const void* kernel, int num_bytes, const char* name) {
   cuda::allow_shared_memory(kernel, num_bytes, name);
@@ -134,8 +152,9 @@ void backward_rows(cudaStream_t stream, const Params& params, DType x) {
 
 }  // namespace attention
 
-int64_t attention_workspace_bytes(int64_t B, int64_t T, int64_t H) {
-  return 2 * B * H * attention::padded_length(T) * static_cast<int64_t>(sizeof(float));
+int64_t attention_workspace_bytes(int64_t B, int64_t T, int64_t H, int64_t D) {
+  const attention::TurnLayout turns = attention::turn_layout(B, T, H, D);
+  return attention::row_values_bytes(B, T, H) + turns.counter_bytes + turns.sum_bytes;
 }
 
 void attention_forward(cudaStream_t stream, const Attention& args) {
@@ -169,6 +188,14 @@ void attention_backward(cudaStream_t stream, const AttentionBackward& args, void
   params.lse2 = static_cast<float*>(workspace);
   params.delta =
       params.lse2 + static_cast<int64_t>(params.B) * params.H * attention::padded_length(params.T);
+  const attention::TurnLayout turns =
+      attention::turn_layout(params.B, params.T, params.H, params.head_size);
+  uint8_t* counters =
+      static_cast<uint8_t*>(workspace) + attention::row_values_bytes(params.B, params.T, params.H);
+  params.turns = reinterpret_cast<int*>(counters);
+  params.num_turns = static_cast<int>(turns.num_counters);
+  params.dq_sums = reinterpret_cast<float*>(counters + turns.counter_bytes);
+  params.num_slots = turns.num_slots;
   const bool drop = args.dropout_p > 0;
   if (args.qkv.dtype() == DType::kFloat32) {
     attention::backward_rows(stream, params, args.qkv.dtype());

@@ -1,6 +1,8 @@
-// Attention backward on Hopper: the two kernels of backward.cuh with TMA copies and wgmma.
+// Attention backward on Hopper: the choice of its kernels. Tiles of up to 128 columns take the kernel of
+// fused_backward.cuh with five products.
 //
-// The query kernel runs first. It also forms delta and the scaled lse, which the key kernel reads.
+// Tiles of 160 columns take the two kernels of this file, those of backward.cuh with TMA copies and wgmma: their sums
+// leave no registers for dQ. The query kernel runs first. It also forms delta and the scaled lse, which the key kernel reads.
 // All probabilities and score gradients stay in registers: scores are computed with the owned side
 // as rows, which makes them the left operand of the product that sums over the streamed side. A
 // warpgroup queues the two score products of a step behind the previous step's sums; its
@@ -8,6 +10,7 @@
 #pragma once
 
 #include "kernels/cuda/attention/backward.cuh"
+#include "kernels/cuda/attention/fused_backward.cuh"
 #include "kernels/cuda/attention/wgmma.cuh"
 
 namespace weft::cuda::attention {
@@ -422,8 +425,7 @@ template <typename Element, int D>
 struct BackwardShapes;
 template <typename Element>
 struct BackwardShapes<Element, 64> {
-  using HopperQuery = HopperShape<Element, 64, 2, 64, 3, 2>;
-  using HopperKey = HopperShape<Element, 64, 1, 64, 3, 3>;
+  using Fused = FusedShape<Element, 64, 2, 2, 2, 2>;
   using Query = BackwardShape<Element, 64, 2, 4, 32, 2>;
   using Key = Query;
   using SmallQuery = Query;
@@ -431,8 +433,7 @@ struct BackwardShapes<Element, 64> {
 };
 template <typename Element>
 struct BackwardShapes<Element, 96> {
-  using HopperQuery = HopperShape<Element, 96, 3, 64, 3, 1>;
-  using HopperKey = HopperShape<Element, 96, 1, 64, 3, 2>;
+  using Fused = FusedShape<Element, 96, 1, 2, 2, 1>;
   using Query = BackwardShape<Element, 96, 2, 4, 32, 2>;
   using Key = BackwardShape<Element, 96, 1, 8, 64, 1>;
   using SmallQuery = Query;
@@ -440,8 +441,7 @@ struct BackwardShapes<Element, 96> {
 };
 template <typename Element>
 struct BackwardShapes<Element, 128> {
-  using HopperQuery = HopperShape<Element, 128, 3, 64, 3, 1>;
-  using HopperKey = HopperShape<Element, 128, 2, 64, 4, 1>;
+  using Fused = FusedShape<Element, 128, 1, 2, 1, 1>;
   using Query = BackwardShape<Element, 128, 1, 8, 64, 1>;
   using Key = Query;
   using SmallQuery = BackwardShape<Element, 128, 1, 8, 32, 1>;
@@ -460,16 +460,21 @@ struct BackwardShapes<Element, 160> {
 template <typename Element, int D, bool kPadded>
 void backward_16bit(cudaStream_t stream, const Params& params, bool dropout) {
   using Shapes = BackwardShapes<Element, D>;
-  using HopperQuery = PaddedIf<typename Shapes::HopperQuery, kPadded>;
-  using HopperKey = PaddedIf<typename Shapes::HopperKey, kPadded>;
   using Query = PaddedIf<typename Shapes::Query, kPadded>;
   using Key = PaddedIf<typename Shapes::Key, kPadded>;
   using SmallQuery = PaddedIf<typename Shapes::SmallQuery, kPadded>;
   using SmallKey = PaddedIf<typename Shapes::SmallKey, kPadded>;
   choose_kernel(params, dropout, [&](auto drops, auto documents, auto alibi) {
-    if (launch_backward_hopper<HopperQuery, HopperKey, drops(), documents(), alibi()>(stream,
-                                                                                      params)) {
-      return;
+    if constexpr (D <= 128) {
+      using Fused = PaddedIf<typename Shapes::Fused, kPadded>;
+      if (launch_fused_backward<Fused, drops(), documents(), alibi()>(stream, params)) return;
+    } else {
+      using HopperQuery = PaddedIf<typename Shapes::HopperQuery, kPadded>;
+      using HopperKey = PaddedIf<typename Shapes::HopperKey, kPadded>;
+      if (launch_backward_hopper<HopperQuery, HopperKey, drops(), documents(), alibi()>(stream,
+                                                                                        params)) {
+        return;
+      }
     }
     const void* kernel = reinterpret_cast<const void*>(
         attention_backward_key_kernel<Key, drops(), documents(), alibi()>);

@@ -55,6 +55,10 @@ struct Params {
   const int2* document_bounds = nullptr;  // (B,T): begin and end of each token's document, or null
   const float* slopes = nullptr;          // (H) of ALiBi, or null
   int head_size = 0;                      // D of the tensors
+  // Sums of dQ and whose turn it is to add (turns.cuh), backward on Hopper only.
+  float* dq_sums = nullptr;  // (num_slots, blocks, 64 * D)
+  int* turns = nullptr;      // the ticket and (num_slots, blocks)
+  int num_slots = 0, num_turns = 0;
 };
 
 // Calls function(std::true_type{}) or function(std::false_type{}).
@@ -187,5 +191,7 @@ void check_launch(const char* kernel);
 // As in memory_bound/check.h.
 void allow_shared_memory(const void* kernel, int num_bytes, const char* name);
 bool fits_shared_memory(const void* kernel, int num_bytes);
+// As num_multiprocessors() in memory_bound/device.cuh.
+int multiprocessors();
 
 }  // namespace weft::cuda::attention

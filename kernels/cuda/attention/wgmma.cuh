@@ -161,9 +161,9 @@ __device__ inline void pin(float (&acc)[kN][4]) {
 #define WEFT_TILES160(d) WEFT_TILES128(d), WEFT_TILES4(d, 16)
 
 // `type` is bf16 or f16; %a and %b are the operands' descriptors, %p is whether to add to the sums.
-#define WEFT_MULTIPLY_ROWS(type, n, sums, tiles, a_idx, b_idx, p_idx) \
+#define WEFT_MULTIPLY_SHARED(type, n, sums, tiles, a_idx, b_idx, p_idx, transposed) \
   asm volatile("{ .reg .pred p; setp.ne.b32 p, %" p_idx ", 0; wgmma.mma_async.sync.aligned.m64n" n "k16.f32." type "." type " " sums \
-               ", %" a_idx ", %" b_idx ", p, 1, 1, 0, 0; }" : tiles : "l"(a), "l"(b), "r"(accumulate))
+               ", %" a_idx ", %" b_idx ", p, 1, 1, " transposed "; }" : tiles : "l"(a), "l"(b), "r"(accumulate))
 #define WEFT_MULTIPLY_COLUMNS(type, n, sums, tiles, a_idxs, b_idx) \
   asm volatile("{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n" n "k16.f32." type "." type " " sums \
                ", {" a_idxs "}, %" b_idx ", p, 1, 1, 1; }" : tiles : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
@@ -171,12 +171,23 @@ __device__ inline void pin(float (&acc)[kN][4]) {
 // d (64, 8 * kN) = or += a (64, 16) * b (8 * kN, 16)^T, both in shared memory with the summed dimension contiguous.
 template <typename Element, int kN>
 __device__ inline void wgmma_rows(float (&d)[kN][4], uint64_t a, uint64_t b, int accumulate) {
-  if constexpr (kN == 8 && kIsFp16<Element>) WEFT_MULTIPLY_ROWS("f16", "64", WEFT_SUMS64, WEFT_TILES64(d), "32", "33", "34");
-  if constexpr (kN == 8 && !kIsFp16<Element>) WEFT_MULTIPLY_ROWS("bf16", "64", WEFT_SUMS64, WEFT_TILES64(d), "32", "33", "34");
-  if constexpr (kN == 12 && kIsFp16<Element>) WEFT_MULTIPLY_ROWS("f16", "96", WEFT_SUMS96, WEFT_TILES96(d), "48", "49", "50");
-  if constexpr (kN == 12 && !kIsFp16<Element>) WEFT_MULTIPLY_ROWS("bf16", "96", WEFT_SUMS96, WEFT_TILES96(d), "48", "49", "50");
-  if constexpr (kN == 16 && kIsFp16<Element>) WEFT_MULTIPLY_ROWS("f16", "128", WEFT_SUMS128, WEFT_TILES128(d), "64", "65", "66");
-  if constexpr (kN == 16 && !kIsFp16<Element>) WEFT_MULTIPLY_ROWS("bf16", "128", WEFT_SUMS128, WEFT_TILES128(d), "64", "65", "66");
+  if constexpr (kN == 8 && kIsFp16<Element>) WEFT_MULTIPLY_SHARED("f16", "64", WEFT_SUMS64, WEFT_TILES64(d), "32", "33", "34", "0, 0");
+  if constexpr (kN == 8 && !kIsFp16<Element>) WEFT_MULTIPLY_SHARED("bf16", "64", WEFT_SUMS64, WEFT_TILES64(d), "32", "33", "34", "0, 0");
+  if constexpr (kN == 12 && kIsFp16<Element>) WEFT_MULTIPLY_SHARED("f16", "96", WEFT_SUMS96, WEFT_TILES96(d), "48", "49", "50", "0, 0");
+  if constexpr (kN == 12 && !kIsFp16<Element>) WEFT_MULTIPLY_SHARED("bf16", "96", WEFT_SUMS96, WEFT_TILES96(d), "48", "49", "50", "0, 0");
+  if constexpr (kN == 16 && kIsFp16<Element>) WEFT_MULTIPLY_SHARED("f16", "128", WEFT_SUMS128, WEFT_TILES128(d), "64", "65", "66", "0, 0");
+  if constexpr (kN == 16 && !kIsFp16<Element>) WEFT_MULTIPLY_SHARED("bf16", "128", WEFT_SUMS128, WEFT_TILES128(d), "64", "65", "66", "0, 0");
+}
+
+// d (64, 8 * kN) = or += a (16, 64)^T * b (16, 8 * kN), both in shared memory with rows contiguous.
+template <typename Element, int kN>
+__device__ inline void wgmma_transposed(float (&d)[kN][4], uint64_t a, uint64_t b, int accumulate) {
+  if constexpr (kN == 8 && kIsFp16<Element>) WEFT_MULTIPLY_SHARED("f16", "64", WEFT_SUMS64, WEFT_TILES64(d), "32", "33", "34", "1, 1");
+  if constexpr (kN == 8 && !kIsFp16<Element>) WEFT_MULTIPLY_SHARED("bf16", "64", WEFT_SUMS64, WEFT_TILES64(d), "32", "33", "34", "1, 1");
+  if constexpr (kN == 12 && kIsFp16<Element>) WEFT_MULTIPLY_SHARED("f16", "96", WEFT_SUMS96, WEFT_TILES96(d), "48", "49", "50", "1, 1");
+  if constexpr (kN == 12 && !kIsFp16<Element>) WEFT_MULTIPLY_SHARED("bf16", "96", WEFT_SUMS96, WEFT_TILES96(d), "48", "49", "50", "1, 1");
+  if constexpr (kN == 16 && kIsFp16<Element>) WEFT_MULTIPLY_SHARED("f16", "128", WEFT_SUMS128, WEFT_TILES128(d), "64", "65", "66", "1, 1");
+  if constexpr (kN == 16 && !kIsFp16<Element>) WEFT_MULTIPLY_SHARED("bf16", "128", WEFT_SUMS128, WEFT_TILES128(d), "64", "65", "66", "1, 1");
 }
 
 // d (64, 8 * kN) += a (64, 16) * b (16, 8 * kN): a in registers as mma.sync holds it, b in shared memory, rows contiguous.
@@ -191,7 +202,7 @@ __device__ inline void wgmma_columns(float (&d)[kN][4], const uint32_t (&a)[4], 
   if constexpr (kN == 20 && kIsFp16<Element>) WEFT_MULTIPLY_COLUMNS("f16", "160", WEFT_SUMS160, WEFT_TILES160(d), "%80,%81,%82,%83", "84");
   if constexpr (kN == 20 && !kIsFp16<Element>) WEFT_MULTIPLY_COLUMNS("bf16", "160", WEFT_SUMS160, WEFT_TILES160(d), "%80,%81,%82,%83", "84");
 }
-#undef WEFT_MULTIPLY_ROWS
+#undef WEFT_MULTIPLY_SHARED
 #undef WEFT_MULTIPLY_COLUMNS
 #undef WEFT_TILE
 #undef WEFT_TILES4
@@ -222,6 +233,17 @@ __device__ inline void start_columns_product(float (&acc)[D / 8][4],
                                              PanelTile<D, kRows> b) {
 #pragma unroll
   for (int k = 0; k < kRows / 16; ++k) wgmma_columns<Element>(acc, a[k], b.columns_operand(k));
+  wgmma_commit();
+}
+
+// acc = or += A^T * B over 64 rows.
+template <typename Element, int D>
+__device__ inline void start_transposed_product(float (&acc)[D / 8][4], PanelTile<64, 64> a,
+                                                PanelTile<D, 64> b, bool accumulate) {
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    wgmma_transposed<Element>(acc, a.columns_operand(k), b.columns_operand(k), accumulate || k > 0);
+  }
   wgmma_commit();
 }
 

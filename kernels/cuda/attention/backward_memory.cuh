@@ -1,0 +1,160 @@
+// Shared memory of backward on Hopper: the tiles that its warps hand to each other, and the barriers
+// with which they do it.
+//
+//   loading warp -> own tiles (K, V), stages (Q, dO, lse2, delta, dropout's bits) -> warpgroups
+//   warpgroups -> scores' gradients -> warpgroups -> sums of dQ -> adding warps -> memory
+#pragma once
+
+#include "kernels/cuda/attention/turns.cuh"
+#include "kernels/cuda/attention/wgmma.cuh"
+
+namespace weft::cuda::attention {
+
+// Two warpgroups own 64 keys each. A step has kBlocks blocks of 64 queries. The own tiles lie kOwn times
+// in memory, so that those of the next item can arrive early; likewise kScores and the gradients of the
+// scores of one block.
+template <typename ElementType, int kHeadSize, int kNumBlocks, int kNumStages, int kNumOwn,
+          int kNumScores>
+struct FusedShape {
+  using Element = ElementType;
+  static constexpr int D = kHeadSize;
+  static constexpr bool kPadded = false;
+  static constexpr int kGroups = 2;
+  static constexpr int kThreads = 128 * (kGroups + 1);
+  static constexpr int kBlocks = kNumBlocks;
+  static constexpr int kStep = 64 * kBlocks;
+  static constexpr int kStages = kNumStages, kOwn = kNumOwn, kScores = kNumScores;
+  static constexpr int kTileBytes = 64 * D * 2;
+  static constexpr int kScoreBytes = kGroups * 64 * 64 * 2;
+  static constexpr int kSumBytes = 64 * D * 4;
+  static constexpr int kMaskBytes = kBlocks * kGroups * kMaskTileBytes;
+  static constexpr int shared_bytes(bool dropout) {
+    return kSharedAlignment + kOwn * kGroups * 2 * kTileBytes + kScores * kScoreBytes +
+           kGroups * kSumBytes +
+           kStages * (kBlocks * 2 * kTileBytes + 2 * kStep * 4 + (dropout ? kMaskBytes : 0));
+  }
+  static_assert(kTurnKeys == 64 * kGroups && kMaskTile == 64);
+};
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+// The barriers of `kCount` buffers that are filled and emptied in turns. Uses are counted from 0.
+template <int kCount>
+struct Buffers {
+  uint32_t barriers;  // full[kCount], empty[kCount]
+
+  __device__ static int index(int use) { return static_cast<uint32_t>(use) % kCount; }
+  __device__ static uint32_t phase(int use) { return static_cast<uint32_t>(use) / kCount & 1; }
+  __device__ uint32_t full(int use) const { return barriers + 8 * index(use); }
+  __device__ uint32_t empty(int use) const { return full(use) + 8 * kCount; }
+  __device__ void init(int num_full_arrivals, int num_empty_arrivals) const {
+    for (int i = 0; i < kCount; ++i) {
+      init_barrier(full(i), num_full_arrivals);
+      init_barrier(empty(i), num_empty_arrivals);
+    }
+  }
+  __device__ void wait_full(int use) const { wait_barrier(full(use), phase(use)); }
+  // Returns at once for the first use of a buffer.
+  __device__ void wait_empty(int use) const { wait_barrier(empty(use), phase(use) ^ 1); }
+};
+
+template <class Shape, bool kDropout>
+struct BackwardMemory {
+  static constexpr int D = Shape::D;
+  static constexpr int kNumBarriers = 2 * Shape::kOwn + 2 * Shape::kStages + 3 * Shape::kGroups;
+
+  uint32_t base, barriers;
+  int* items;  // of the own tiles; -1 behind the last one
+
+  // --- the own tiles of item number `i` of this block ---
+  __device__ Buffers<Shape::kOwn> own() const { return {barriers}; }
+  __device__ int& item(int i) const { return items[Buffers<Shape::kOwn>::index(i)]; }
+  __device__ PanelTile<D, 64> k_tile(int i, int group) const {
+    const int tile = (Buffers<Shape::kOwn>::index(i) * Shape::kGroups + group) * 2;
+    return {base + tile * Shape::kTileBytes};
+  }
+  __device__ PanelTile<D, 64> v_tile(int i, int group) const {
+    return {k_tile(i, group).base + Shape::kTileBytes};
+  }
+
+  // --- a step's queries ---
+  __device__ Buffers<Shape::kStages> stages() const { return {barriers + 16 * Shape::kOwn}; }
+  __device__ PanelTile<D, 64> q_tile(int step, int block) const {
+    const int tile = (Buffers<Shape::kStages>::index(step) * Shape::kBlocks + block) * 2;
+    return {stage_base() + tile * Shape::kTileBytes};
+  }
+  __device__ PanelTile<D, 64> dout_tile(int step, int block) const {
+    return {q_tile(step, block).base + Shape::kTileBytes};
+  }
+  __device__ uint32_t rows(int step) const {  // lse2 of the step's queries, then delta
+    return rows_base() + Buffers<Shape::kStages>::index(step) * 2 * Shape::kStep * 4;
+  }
+  __device__ uint32_t mask(int step, int block, int group) const {
+    const int tile =
+        (Buffers<Shape::kStages>::index(step) * Shape::kBlocks + block) * Shape::kGroups;
+    return rows_base() + Shape::kStages * 2 * Shape::kStep * 4 + (tile + group) * kMaskTileBytes;
+  }
+
+  // --- the gradients of the scores of block number `count`: a group's 64 keys as rows, 64 queries as columns ---
+  __device__ PanelTile<64, 64> score_tile(int count, int group) const {
+    const int tile = static_cast<uint32_t>(count) % Shape::kScores * Shape::kGroups + group;
+    return {base + Shape::kOwn * Shape::kGroups * 2 * Shape::kTileBytes + tile * (64 * 64 * 2)};
+  }
+
+  // --- a group's sums of dQ, as its threads hold them: four of thread t after four of thread t - 1 ---
+  __device__ uint32_t sums(int group) const {
+    return score_tile(0, 0).base + Shape::kScores * Shape::kScoreBytes + group * Shape::kSumBytes;
+  }
+  __device__ Buffers<1> sums_barriers(int group) const {
+    return {barriers + 16 * (Shape::kOwn + Shape::kStages + group)};
+  }
+  __device__ uint32_t read_back(int group) const {
+    return barriers + 16 * (Shape::kOwn + Shape::kStages + Shape::kGroups) + 8 * group;
+  }
+
+  __device__ uint32_t stage_base() const { return sums(0) + Shape::kGroups * Shape::kSumBytes; }
+  __device__ uint32_t rows_base() const {
+    return stage_base() + Shape::kStages * Shape::kBlocks * 2 * Shape::kTileBytes;
+  }
+
+  // One thread initialises the barriers. Every warp of the warpgroups and both adding warps read the item.
+  __device__ void init_barriers() const {
+    constexpr int kWarps = 4 * Shape::kGroups;
+    own().init(1, kWarps + Shape::kGroups);
+    stages().init(1, kWarps);
+    for (int group = 0; group < Shape::kGroups; ++group) {
+      sums_barriers(group).init(4, 1);
+      init_barrier(read_back(group), 1);
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  }
+};
+
+// Makes this thread's writes to shared memory visible to copies and products that others start after a barrier.
+__device__ inline void fence_shared_async() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+// Barriers of the two warpgroups.
+__device__ inline void arrive_at(int id) {
+  asm volatile("bar.arrive %0, 256;" ::"r"(id) : "memory");
+}
+__device__ inline void sync_at(int id) { asm volatile("bar.sync %0, 256;" ::"r"(id) : "memory"); }
+
+// The steps of an item: those of the queries that see any of its keys.
+template <class Shape, bool kDocuments>
+struct Steps {
+  int begin, end;
+
+  __device__ Steps(const Params& p, Item item) {
+    const int last_key = (item.tile + 1) * kTurnKeys - 1;
+    const int end_of_queries =
+        kDocuments ? uniform(end_of_queries_of(p, item.bh / p.H, last_key)) : p.T;
+    begin = item.tile * kTurnKeys / Shape::kStep;
+    end = (end_of_queries + Shape::kStep - 1) / Shape::kStep;
+  }
+};
+
+#endif  // sm_90a
+
+}  // namespace weft::cuda::attention

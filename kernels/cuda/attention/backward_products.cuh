@@ -1,0 +1,286 @@
+// The part of backward on Hopper that multiplies: two warpgroups with 64 keys each.
+//
+// Scores are computed with keys as rows. So P^T and dS^T are the left operands of dV = P^T dO and
+// dK = dS^T Q without leaving registers. dQ = dS K needs the gradients of both groups' scores with queries as rows:
+// they go through shared memory, and the groups take turns in forming dQ of a block of 64 queries.
+//
+// All score products of a step are queued at its begin. With two blocks a step, the elementwise work
+// of the second one runs while the first one's sums are formed.
+#pragma once
+
+#include "kernels/cuda/attention/backward.cuh"
+#include "kernels/cuda/attention/backward_memory.cuh"
+
+namespace weft::cuda::attention {
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+// The numbers of the barriers between the groups, by the group that forms dQ of the block. (0 is that of
+// __syncthreads, 1 and 2 are those of sync_warpgroup.)
+constexpr int kScoresFull = 3, kScoresEmpty = 5;
+
+// Writes a warp's 16 rows of a left operand with 64 columns.
+__device__ inline void store_operand(Tile<64> tile, int row, const uint32_t (&a)[4][4]) {
+  const int lane = threadIdx.x & 31;
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(
+                     tile.at(row + (lane & 15), 2 * k + (lane >> 4))),
+                 "r"(a[k][0]), "r"(a[k][1]), "r"(a[k][2]), "r"(a[k][3])
+                 : "memory");
+  }
+}
+
+// A group's view of one tile of scores: 64 keys by 64 queries.
+template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
+struct ScoreTile {
+  static constexpr int kN = 8;
+  const Params& p;
+  int warp_key, first_query;
+  uint32_t mask;  // dropout's bits
+  float slope;
+  const int (&ends)[1][2];  // of the documents of this lane's keys
+  bool other_documents;
+
+  // Loads lse2 or delta of this lane's queries, which is best done before a wait.
+  __device__ static void load_rows(float (&values)[kN][2], uint32_t rows) {
+#pragma unroll
+    for (int n = 0; n < kN; ++n) load_pair(values[n], rows + (threadIdx.x & 3) * 8 + n * 32);
+  }
+
+  // Replaces scores with probabilities.
+  __device__ void to_probabilities(float (&s)[kN][4], const float (&lse2)[kN][2]) const {
+    const int lane = threadIdx.x & 31;
+    const float scale_log2 = p.scale * kLog2E;
+    const int lane_distance = warp_key + (lane >> 2) - first_query - (lane & 3) * 2;
+#pragma unroll
+    for (int n = 0; n < kN; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float column_lse2 = add_distance<kAlibi>(lse2[n][i % 2], slope, n * 8 + i % 2);
+        s[n][i] = fast_exp2(add_distance<kAlibi>(s[n][i] * scale_log2 - column_lse2, slope,
+                                                 lane_distance + i / 2 * 8));
+      }
+    }
+    if (first_query < warp_key + 15) {  // the causal mask hides some
+#pragma unroll
+      for (int n = 0; n < kN; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          if (lane_distance + i / 2 * 8 > n * 8 + i % 2) s[n][i] = 0;
+        }
+      }
+    }
+    if constexpr (kDocuments) {
+      if (other_documents) {
+#pragma unroll
+        for (int n = 0; n < kN; ++n) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            const int query = first_query + n * 8 + (lane & 3) * 2 + i % 2;
+            if (query >= ends[0][i / 2]) s[n][i] = 0;
+          }
+        }
+      }
+    }
+  }
+
+  __device__ uint32_t read_kept() const {
+    uint32_t words[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      words[i] = load_word(mask + (i * kMaskRowsWords + (threadIdx.x & 31)) * 4);
+    return columns_word(words, warp_key % 64);
+  }
+  __device__ void drop_probabilities(float (&s)[kN][4]) const {
+    if constexpr (kDropout) drop_columns<kN>(s, read_kept());
+  }
+
+  // Replaces probabilities with the gradients of the scores.
+  __device__ void to_gradients(float (&s)[kN][4], float (&dp)[kN][4],
+                               const float (&delta)[kN][2]) const {
+    if constexpr (kDropout) drop_columns<kN>(dp, read_kept());
+#pragma unroll
+    for (int n = 0; n < kN; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        s[n][i] *= score_gradient<kDropout>(dp[n][i], p.dropout, delta[n][i % 2]);
+    }
+  }
+};
+
+template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
+__device__ inline void multiply_tiles(const Params& p,
+                                      const BackwardMemory<Shape, kDropout>& memory, int group) {
+  using Element = typename Shape::Element;
+  constexpr int D = Shape::D, kBlocks = Shape::kBlocks, kN = 8;
+  // Groups of products that may run while the oldest one is waited for: two of scores for each block of the step, of
+  // which those of finished blocks are replaced by two of sums.
+  constexpr int kPending = 2 * kBlocks - 1;
+  constexpr int kColumns = D > 96 ? 64 : D;  // of dQ that are formed at once
+  constexpr bool kEarlyDelta =
+      D + 64 * kBlocks <= 160;  // sums of dK, dV, scores and dP leave registers for it
+  const int lane = threadIdx.x & 31, warp_row = threadIdx.x / 32 % 4 * 16;
+  int count = 0, num_sums = 0, step = 0;  // blocks, blocks whose dQ this group has formed, steps
+  for (int i = 0;; ++i) {
+    memory.own().wait_full(i);
+    const int ticket = uniform(memory.item(i));
+    if (ticket < 0) return;
+    const Item item = item_of(p, ticket);
+    const int b = item.bh / p.H;
+    const Steps<Shape, kDocuments> steps(p, item);
+    const PanelTile<D, 64> k_tile = memory.k_tile(i, group), v_tile = memory.v_tile(i, group);
+    const int group_key = item.tile * kTurnKeys + 64 * group;
+    const float slope = slope_of<kAlibi>(p, item.bh % p.H, 1 / kLog2E);
+    int ends[1][2] = {};
+    [[maybe_unused]] int warp_first_end = 0, group_end = 0;  // of documents
+    if constexpr (kDocuments) {
+      load_ends_of_queries(ends, p, b, group_key + warp_row);
+      warp_first_end = uniform(end_of_queries_of(p, b, group_key + warp_row));
+      group_end = uniform(end_of_queries_of(p, b, group_key + 63));
+    }
+    float dk[1][D / 8][4] = {}, dv[1][D / 8][4] = {};
+    for (int query = steps.begin * Shape::kStep; query < steps.end * Shape::kStep;
+         query += Shape::kStep, ++step) {
+      const auto tile_of = [&](int block) {
+        const int first_query = query + 64 * block;
+        return ScoreTile<Shape, kDropout, kDocuments, kAlibi>{
+            p,
+            group_key + warp_row,
+            first_query,
+            kDropout ? memory.mask(step, block, group) : 0,
+            slope,
+            ends,
+            kDocuments && first_query + 64 > warp_first_end};
+      };
+      // The other group may still read the gradients that were where those of block `number` go.
+      const auto wait_for_scores = [&](int number) {
+        const int reader = (number + Shape::kScores) % 2;
+        if (number >= Shape::kScores && reader != group) sync_at(kScoresEmpty + reader);
+      };
+      // Hands the gradients to the group that forms dQ of block `number`; it waits for them later.
+      const auto pass_scores = [&](int number) {
+        fence_shared_async();
+        if (number % 2 != group) arrive_at(kScoresFull + number % 2);
+      };
+      memory.stages().wait_full(step);
+      // No query of the step sees a key of the group.
+      const bool idle = query + Shape::kStep <= group_key || (kDocuments && query >= group_end);
+      if (idle) {
+        const uint32_t zeros[4][4] = {};
+#pragma unroll
+        for (int block = 0; block < kBlocks; ++block) {
+          wait_for_scores(count + block);
+          store_operand(Tile<64>{memory.score_tile(count + block, group).base}, warp_row, zeros);
+          pass_scores(count + block);
+        }
+      } else {
+        float s[kBlocks][kN][4], dp[kBlocks][kN][4];
+        uint32_t probabilities[kBlocks][1][kN / 2][4], ds[kBlocks][1][kN / 2][4];
+        wgmma_fence();
+#pragma unroll
+        for (int block = 0; block < kBlocks; ++block) {
+          start_rows_product<Element, D, 64>(s[block], k_tile, memory.q_tile(step, block));
+          start_rows_product<Element, D, 64>(dp[block], v_tile, memory.dout_tile(step, block));
+        }
+#pragma unroll
+        for (int block = 0; block < kBlocks; ++block) {
+          const auto tile = tile_of(block);
+          const uint32_t rows = memory.rows(step) + block * 256;
+          float lse2[kN][2], delta[kN][2];
+          tile.load_rows(lse2, rows);
+          wgmma_wait<kPending>();
+          pin(s[block]);
+          tile.to_probabilities(s[block], lse2);
+          float kept[1][kN][4];
+#pragma unroll
+          for (int n = 0; n < kN; ++n) {
+#pragma unroll
+            for (int j = 0; j < 4; ++j) kept[0][n][j] = s[block][n][j];
+          }
+          tile.drop_probabilities(kept[0]);
+          round_to_operand<Element, 1, kN>(probabilities[block], kept);
+          wgmma_fence();
+          start_columns_product<Element, D, 64>(dv[0], probabilities[block][0],
+                                                memory.dout_tile(step, block));
+          if constexpr (kEarlyDelta) tile.load_rows(delta, rows + Shape::kStep * 4);
+          wgmma_wait<kPending>();
+          pin(dp[block]);
+          if constexpr (!kEarlyDelta) tile.load_rows(delta, rows + Shape::kStep * 4);
+          float gradients[1][kN][4];
+          tile.to_gradients(s[block], dp[block], delta);
+#pragma unroll
+          for (int n = 0; n < kN; ++n) {
+#pragma unroll
+            for (int j = 0; j < 4; ++j) gradients[0][n][j] = s[block][n][j];
+          }
+          round_to_operand<Element, 1, kN>(ds[block], gradients);
+          wgmma_fence();
+          start_columns_product<Element, D, 64>(dk[0], ds[block][0], memory.q_tile(step, block));
+          wait_for_scores(count + block);
+          store_operand(Tile<64>{memory.score_tile(count + block, group).base}, warp_row,
+                        ds[block][0]);
+          pass_scores(count + block);
+        }
+      }
+      // Forms dQ of the block whose turn it is, of both groups' keys.
+      const int own_block = kBlocks == 2 ? group : 0;
+      const bool forms_dq = kBlocks == 2 || count % 2 == group;
+      if (forms_dq) {
+        sync_at(kScoresFull + group);
+        // Registers hold the sums of kColumns columns.
+#pragma unroll
+        for (int part = 0; part < D / kColumns; ++part) {
+          float dq[kColumns / 8][4];
+          wgmma_fence();
+#pragma unroll
+          for (int of_group = 0; of_group < Shape::kGroups; ++of_group) {
+            const PanelTile<kColumns, 64> keys{memory.k_tile(i, of_group).base +
+                                               part * PanelTile<kColumns, 64>::kBytes};
+            start_transposed_product<Element, kColumns>(
+                dq, memory.score_tile(count + own_block, of_group), keys, of_group > 0);
+          }
+          wgmma_wait<0>();
+          pin(dq);
+          if (part == D / kColumns - 1) arrive_at(kScoresEmpty + group);
+          if (part == 0) memory.sums_barriers(group).wait_empty(num_sums);
+#pragma unroll
+          for (int n = 0; n < kColumns / 8; ++n) {
+            const int place = (part * kColumns / 8 + n) * 128 + threadIdx.x % 128;
+            asm volatile(
+                "st.shared.v4.f32 [%0], {%1,%2,%3,%4};" ::"r"(memory.sums(group) + place * 16),
+                "f"(dq[n][0]), "f"(dq[n][1]), "f"(dq[n][2]), "f"(dq[n][3])
+                : "memory");
+          }
+        }
+        fence_shared_async();
+        __syncwarp();
+        if (lane == 0) arrive(memory.sums_barriers(group).full(num_sums));
+        ++num_sums;
+      }
+      wgmma_wait<0>();
+      pin(dk[0]);
+      pin(dv[0]);
+      if (lane == 0) arrive(memory.stages().empty(step));
+      count += kBlocks;
+    }
+    // After this barrier no thread reads the group's values; the results take their place.
+    sync_warpgroup();
+    const HeadView<Shape> head(p, item.bh);
+    const float row_scale[1][2] = {{p.scale, p.scale}};
+    const float keep_scale[1][2] = {{p.dropout.keep_scale, p.dropout.keep_scale}};
+    Element* dk_out = head.dq + head.size + group_key * head.token_stride;
+    const Tile<D> results{v_tile.base};
+    store_rows<Shape::kPadded, D, 1>(dv, keep_scale, results, warp_row, dk_out + head.size,
+                                     head.token_stride, p.T - group_key, head.size);
+    store_rows<Shape::kPadded, D, 1>(dk, row_scale, results, warp_row, dk_out, head.token_stride,
+                                     p.T - group_key, head.size);
+    fence_shared_async();
+    __syncwarp();
+    if (lane == 0) arrive(memory.own().empty(i));
+  }
+}
+
+#endif  // sm_90a
+
+}  // namespace weft::cuda::attention

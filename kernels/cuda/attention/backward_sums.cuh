@@ -1,0 +1,138 @@
+// The part of backward on Hopper that adds an item's dQ to those of other items: one warp for each
+// warpgroup brings the sums of its blocks to memory when their turn has come (turns.cuh), while the
+// warpgroup goes on. The last item's turn reads the finished sums back and writes dQ.
+#pragma once
+
+#include "kernels/cuda/attention/backward.cuh"
+#include "kernels/cuda/attention/backward_memory.cuh"
+
+namespace weft::cuda::attention {
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+__device__ inline void store_bytes(void* dst, uint32_t src, int num_bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(dst), "r"(src),
+               "r"(num_bytes)
+               : "memory");
+}
+__device__ inline void add_floats(float* dst, uint32_t src, int num_bytes) {
+  asm volatile(
+      "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(dst),
+      "r"(src), "r"(num_bytes)
+      : "memory");
+}
+__device__ inline void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+// Waits until this thread's stores and additions have read shared memory.
+__device__ inline void wait_reads() {
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+// Waits until they are in memory.
+__device__ inline void wait_stores() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+
+// Writes dQ of 64 queries from the sums as a warpgroup's threads held them. A lane takes 8 columns of
+// two rows at a time; two lanes share the 32 bytes that memory moves at once.
+template <class Shape>
+__device__ inline void write_query_gradients(const Params& p, int bh, int first_query,
+                                             uint32_t sums) {
+  using Element = typename Shape::Element;
+  const HeadView<Shape> head(p, bh);
+  const int lane = threadIdx.x & 31;
+#pragma unroll 1
+  for (int i = lane; i < 32 * (Shape::D / 8); i += 32) {
+    const int n = i / 64 * 2 + (i & 1), quad = i / 2 % 32;
+    float v[4][4];
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
+                   : "=f"(v[k][0]), "=f"(v[k][1]), "=f"(v[k][2]), "=f"(v[k][3])
+                   : "r"(sums + (n * 128 + quad * 4 + k) * 16)
+                   : "memory");
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int query = first_query + quad / 8 * 16 + half * 8 + quad % 8;
+      uint32_t packed[4];
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        packed[k] = pack<Element>(v[k][2 * half] * p.scale, v[k][2 * half + 1] * p.scale);
+      }
+      const bool valid = query < p.T && (!Shape::kPadded || n * 8 < head.size);
+      if (valid) {
+        *reinterpret_cast<uint4*>(head.dq + query * head.token_stride + n * 8) =
+            make_uint4(packed[0], packed[1], packed[2], packed[3]);
+      }
+    }
+  }
+}
+
+template <class Shape, bool kDropout, bool kDocuments>
+__device__ inline void add_query_gradients(const Params& p,
+                                           const BackwardMemory<Shape, kDropout>& memory,
+                                           int group) {
+  constexpr int kFloats = kTurnQueries * Shape::D;
+  const int num_blocks = (p.T + kTurnKeys - 1) / kTurnKeys * (kTurnKeys / kTurnQueries);
+  const uint32_t sums = memory.sums(group);
+  const Buffers<1> barriers = memory.sums_barriers(group);
+  const bool leader = (threadIdx.x & 31) == 0;
+  int count = 0, num_own = 0, num_read_back = 0;  // of blocks
+  for (int i = 0;; ++i) {
+    memory.own().wait_full(i);
+    const int ticket = memory.item(i);
+    __syncwarp();
+    if (leader) arrive(memory.own().empty(i));
+    if (ticket < 0) return;
+    const Item item = item_of(p, ticket);
+    const Steps<Shape, kDocuments> steps(p, item);
+    for (int block = steps.begin * Shape::kBlocks; block < steps.end * Shape::kBlocks; ++block) {
+      if (count++ % Shape::kGroups != group) continue;
+      const int first_query = block * kTurnQueries;
+      const Turn turn(p, item, block);
+      const int step_query = block / Shape::kBlocks * Shape::kStep;
+      const int first_tile =
+          kDocuments ? uniform(first_key_of(p, item.bh / p.H, step_query)) / kTurnKeys : 0;
+      const bool is_last = item.tile == first_tile, is_only = is_last && turn.is_first();
+      float* of_slot =
+          p.dq_sums + (static_cast<int64_t>(item.bh % p.num_slots) * num_blocks + block) * kFloats;
+      // Lanes do not meet again by themselves after the leader's wait. All must have seen that the sums are
+      // there before the leader lets the next ones in: a lane that is two phases late would wait for ever.
+      if (leader) turn.wait();
+      __syncwarp();
+      barriers.wait_full(num_own);
+      __syncwarp();
+      if (leader && !is_only) {
+        if (turn.is_first()) {
+          store_bytes(of_slot, sums, Shape::kSumBytes);
+        } else {
+          add_floats(of_slot, sums, Shape::kSumBytes);
+        }
+        commit_stores();
+      }
+      if (is_last) {
+        if (!is_only) {
+          if (leader) {
+            wait_stores();
+            expect_bytes(memory.read_back(group), Shape::kSumBytes);
+            load_bytes(sums, of_slot, Shape::kSumBytes, memory.read_back(group));
+          }
+          wait_barrier(memory.read_back(group), num_read_back++ & 1);
+        }
+        __syncwarp();
+        write_query_gradients<Shape>(p, item.bh, first_query, sums);
+        fence_shared_async();
+        __syncwarp();
+        if (leader) arrive(barriers.empty(num_own));
+      } else if (leader) {
+        wait_reads();
+        arrive(barriers.empty(num_own));
+        wait_stores();
+      }
+      if (leader) turn.pass(is_last);
+      __syncwarp();
+      ++num_own;
+    }
+  }
+}
+
+#endif  // sm_90a
+
+}  // namespace weft::cuda::attention
