@@ -100,7 +100,8 @@ void check_vocabulary(const HfExport& options, const RunVocabulary& known, int64
 }
 
 // The files that an export writes, and those by which transformers would read another tokenizer.
-constexpr const char* kExportedFiles[] = {"config.json", "model.safetensors"};
+constexpr const char* kWeights = "model.safetensors";
+constexpr const char* kExportedFiles[] = {"config.json", kWeights};
 constexpr const char* kTokenizerFiles[] = {"vocab.json",        "merges.txt",
                                            "tokenizer.json",    "tokenizer_config.json",
                                            "added_tokens.json", "special_tokens_map.json"};
@@ -114,6 +115,32 @@ void make_room(const HfExport& options) {
   fs::create_directories(options.output);
   for (const char* name : kExportedFiles) remove_file(options.output / name);
   for (const char* name : kTokenizerFiles) remove_file(options.output / name);
+}
+
+// Half an export would keep a full disk full, and the folder from being written once there is room.
+void remove_export(const fs::path& folder) noexcept {
+  std::error_code ignored;
+  for (const char* name : kExportedFiles) fs::remove(folder / name, ignored);
+  for (const char* name : kTokenizerFiles) fs::remove(folder / name, ignored);
+  fs::remove(folder / (std::string(kWeights) + ".part"), ignored);
+  fs::remove(folder, ignored);  // if it is empty
+}
+
+void write_export(const HfExport& options, const ModelShape& shape, int64_t known) {
+  // Checkpoints of versions that did not save the token were made with GPT-2's vocabulary or one like it,
+  // in which it is the last one.
+  const int64_t end_of_document = known >= 0 ? known : shape.vocab_size - 1;
+  if (!options.vocab_file.empty()) {
+    write_file_atomically(options.output / "vocab.json", read_file(options.vocab_file));
+    write_file_atomically(options.output / "merges.txt", read_file(options.merge_file));
+    write_file_atomically(
+        options.output / "tokenizer_config.json",
+        tokenizer_config_json(shape.max_positions,
+                              token_with_id(options.vocab_file, end_of_document)));
+  }
+  write_weights(options, shape, options.output / kWeights);
+  write_file_atomically(options.output / "config.json",
+                        hf_config_json(shape, options.dtype, end_of_document));
 }
 
 bool has_checksum(const fs::path& file, const std::string& sha256) {
@@ -148,21 +175,12 @@ void export_hf_gpt2(const HfExport& options) {
   hf_model(shape);  // throws for a model that no format of theirs holds, before anything is written
   check_vocabulary(options, info.data.vocabulary, shape.vocab_size);
   make_room(options);
-  // Checkpoints of versions that did not save the token were made with GPT-2's vocabulary or one like it,
-  // in which it is the last one.
-  const int64_t known = info.data.vocabulary.end_of_document;
-  const int64_t end_of_document = known >= 0 ? known : shape.vocab_size - 1;
-  if (!options.vocab_file.empty()) {
-    write_file_atomically(options.output / "vocab.json", read_file(options.vocab_file));
-    write_file_atomically(options.output / "merges.txt", read_file(options.merge_file));
-    write_file_atomically(
-        options.output / "tokenizer_config.json",
-        tokenizer_config_json(shape.max_positions,
-                              token_with_id(options.vocab_file, end_of_document)));
+  try {
+    write_export(options, shape, info.data.vocabulary.end_of_document);
+  } catch (...) {
+    remove_export(options.output);
+    throw;
   }
-  write_weights(options, shape, options.output / "model.safetensors");
-  write_file_atomically(options.output / "config.json",
-                        hf_config_json(shape, options.dtype, end_of_document));
 }
 
 }  // namespace weft

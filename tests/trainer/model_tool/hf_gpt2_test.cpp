@@ -372,6 +372,29 @@ TEST_F(HfGpt2, NothingIsReplacedWithoutBeingAsked) {
   EXPECT_FALSE(fs::exists(dir_ / "out/tokenizer.json")) << "it would be another model's";
 }
 
+// Each I/O call fails in turn. The same command works once there is room.
+TEST_F(HfGpt2, AnExportThatFailsLeavesNothing) {
+  write_hf("");
+  ASSERT_EQ(import_error(), "");
+  bool finished = false;
+  int num_failures = 0;
+  for (int64_t n = 1; !finished && n < 100; ++n) {
+    set_io_fault(n, ENOSPC);
+    try {
+      export_hf_gpt2({.load = dir_ / "ckpt", .output = dir_ / "out"});
+      finished = true;
+    } catch (const std::system_error& error) {
+      ++num_failures;
+      const bool has_files = fs::exists(dir_ / "out") && !fs::is_empty(dir_ / "out");
+      EXPECT_FALSE(has_files) << error.what();
+    }
+    set_io_fault(0, 0);
+  }
+  EXPECT_TRUE(finished);
+  EXPECT_GT(num_failures, 3);
+  EXPECT_TRUE(fs::exists(dir_ / "out/config.json"));
+}
+
 TEST_F(HfGpt2, RefusesModelsThatAreNotBuilt) {
   write_hf("", {{"model_type", "t5"}});
   EXPECT_THAT(import_error(), HasSubstr("model_type is t5, only gpt2, llama and bloom"));
