@@ -22,6 +22,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -170,6 +171,53 @@ struct Rotary {
   bool interleaved = false, inverse = false;
 };
 
+// Turns numbers into fp8: value * scale, rounded to the nearest number of the format, where
+//   value = inp,  gelu(pre) without `inp`,  or inp * gelu'(pre) with both.
+// What is too large becomes the format's largest number. An infinite value becomes NaN, so that it
+// is found in what follows. Products read an operand by rows of the dimension that they sum over, so
+// forward needs other copies than backward. [Micikevicius et al. 2022, arXiv:2209.05433]
+struct Quantize {
+  Tensor rows = {}, transposed = {};  // (N,C), (C,N) fp8 of one format, written; one may be empty
+  Tensor value = {};                  // (N,C) x, or empty; written; may be inp's memory
+  Tensor column_sums = {};            // (C) fp32, or empty: sums of value over rows
+  bool accumulate = true;             // of column_sums
+  // (2) fp32: 1 / scale, which products multiply with, and the scale. On CUDA it is 16-byte aligned.
+  Tensor scaling = {};
+  // The scale is derived from the largest |value| (fp8_scale), and `scaling` is written. Else it is read.
+  bool derives_scale = false;
+  Tensor amax = {};           // (1) fp32, or empty: becomes the maximum of itself and all |value|
+  Tensor inp = {}, pre = {};  // (N,C) x
+  Gelu gelu = Gelu::kTanh;
+};
+
+// out (M,N) = a (M,K) * b (N,K)^T, times both inverse scales, plus bias. This is all products of a
+// linear layer: forward takes inp and weight, the gradient of inp dout and the transposed weight, that
+// of the weight the transposed dout and the transposed inp.
+struct Fp8Product {
+  Tensor out = {};                        // (M,N) x, or fp32 where it may accumulate
+  Tensor a = {}, b = {};                  // fp8, at most one of them e5m2
+  Tensor a_scaling = {}, b_scaling = {};  // (2) fp32, Quantize's
+  Tensor bias = {};                       // (N) x, or empty
+  bool accumulate = false;
+  // A GPU may add up products in fewer digits than fp32 has.
+  bool sums_fast = false;
+};
+
+// Delayed scaling: derives each tensor's next scale from its last amaxes. A row of `states` is {1 / scale,
+// scale, history of amaxes}, perhaps with padding; amaxes[i] is written to place `slot` of the history and becomes 0. The
+// scale follows (fp8_scale) from that amax or, with `uses_maximum`, from the largest in the history,
+// and stays where that is 0. An amax that is not finite counts as 0.
+// [TransformerEngine, DelayedScaling recipe]
+struct Fp8ScalingUpdate {
+  Tensor states = {};  // (n,R) fp32, R >= 2 + history_len
+  int64_t history_len = 1;
+  Tensor amaxes = {};  // (n) fp32
+  DType format = DType::kFloat8E4M3;
+  int64_t slot = 0;
+  int64_t margin = 0;
+  bool uses_maximum = false;
+};
+
 // The arguments of AdamW over one flat range [Loshchilov & Hutter 2019]. All tensors have n
 // elements; n is a multiple of kOptimizerBlock.
 struct AdamW {
@@ -200,6 +248,9 @@ struct WorkspaceShape {
   Gelu gelu = Gelu::kTanh;
   bool has_qkv_bias = true, has_fc1_bias = true;
   bool has_glu = false;
+  // The products of the layers are fp8's; gradients have this format.
+  std::optional<DType> fp8_gradients = {};
+  bool has_fp8_weight_gradients = true;  // else gradients of weights are products in x
 
   int64_t qkv_size() const { return (H + 2 * (G > 0 ? G : H)) * D; }
   int64_t fc1_size() const { return (has_glu ? 2 : 1) * F; }
@@ -281,6 +332,11 @@ class Backend {
   // dweight (O,I) fp32 += dout^T * inp; dbias (O) fp32 += column sums of dout, unless it is empty.
   virtual void linear_backward_weight(Tensor dweight, Tensor dbias, Tensor dout, Tensor inp,
                                       bool accumulate) = 0;
+
+  // --- linear layers in fp8; on CUDA sizes are multiples of 16 ---
+  virtual void quantize(const Quantize& args) = 0;
+  virtual void fp8_product(const Fp8Product& args) = 0;
+  virtual void update_fp8_scaling(const Fp8ScalingUpdate& args) = 0;
 
   // --- activations: functions of what is stored, so backward can compute them again to the bit ---
   // out = gelu(pre). out, pre (N,F) x.

@@ -20,6 +20,10 @@ const char* name_of(DType dtype) {
       return "int32";
     case DType::kUInt8:
       return "uint8";
+    case DType::kFloat8E4M3:
+      return "e4m3";
+    case DType::kFloat8E5M2:
+      return "e5m2";
   }
   return "?";
 }
@@ -331,6 +335,57 @@ void check_linear_backward_weight(const Tensor& dweight, const Tensor& dbias, co
   check.rows("inp", inp, dout.dtype(), N, num_columns(inp));
   check.tensor("dweight", dweight, DType::kFloat32, {O, num_columns(inp)});
   if (dbias) check.tensor("dbias", dbias, DType::kFloat32, {O});
+}
+
+void check_quantize(const Quantize& args) {
+  const Checker check("quantize");
+  const Tensor& like = args.inp ? args.inp : args.pre;
+  check.model_type(args.inp ? "inp" : "pre", like);
+  check.rank("inp", like, 2, "(N,C)");
+  const int64_t N = num_rows(like), C = num_columns(like);
+  if (args.pre) check.rows("pre", args.pre, like.dtype(), N, C);
+  if (args.value) check.rows("value", args.value, like.dtype(), N, C);
+  check.require(args.rows || args.transposed, "neither rows nor transposed are asked for");
+  const DType format = (args.rows ? args.rows : args.transposed).dtype();
+  check.require(is_float8(format), std::string("fp8 is ") + name_of(format));
+  if (args.rows) check.tensor("rows", args.rows, format, {N, C});
+  if (args.transposed) check.tensor("transposed", args.transposed, format, {C, N});
+  check.tensor("scaling", args.scaling, DType::kFloat32, {2});
+  if (args.amax) check.tensor("amax", args.amax, DType::kFloat32, {1});
+  if (args.column_sums) check.tensor("column_sums", args.column_sums, DType::kFloat32, {C});
+}
+
+void check_fp8_product(const Fp8Product& args) {
+  const Checker check("fp8_product");
+  check.require(args.a.rank() == 2 && is_float8(args.a.dtype()),
+                "a is " + text_of(args.a) + ", should be fp8 (M,K)");
+  check.require(args.b.rank() == 2 && is_float8(args.b.dtype()),
+                "b is " + text_of(args.b) + ", should be fp8 (N,K)");
+  check.require(args.a.dtype() == DType::kFloat8E4M3 || args.b.dtype() == DType::kFloat8E4M3,
+                "a and b are e5m2; there is no such product");
+  const int64_t M = args.a.shape(0), N = args.b.shape(0), K = args.a.shape(1);
+  check.tensor("b", args.b, args.b.dtype(), {N, K});
+  check.model_type("out", args.out);
+  check.rows("out", args.out, args.out.dtype(), M, N);
+  check.require(!args.accumulate || args.out.dtype() == DType::kFloat32,
+                "out is " + text_of(args.out) + "; only fp32 accumulates");
+  if (args.bias) check.tensor("bias", args.bias, args.out.dtype(), {N});
+  check.tensor("a_scaling", args.a_scaling, DType::kFloat32, {2});
+  check.tensor("b_scaling", args.b_scaling, DType::kFloat32, {2});
+}
+
+void check_update_fp8_scaling(const Fp8ScalingUpdate& args) {
+  const Checker check("update_fp8_scaling");
+  const int64_t length = args.history_len;
+  check.require(args.states.rank() == 2 && length > 0 && args.states.shape(1) >= 2 + length,
+                "states is " + text_of(args.states) + ", should be (n,R) with R >= 2 + " +
+                    std::to_string(length));
+  const int64_t n = args.states.shape(0);
+  check.tensor("states", args.states, DType::kFloat32, {n, args.states.shape(1)});
+  check.tensor("amaxes", args.amaxes, DType::kFloat32, {n});
+  check.require(is_float8(args.format), std::string("the format is ") + name_of(args.format));
+  check.require(args.slot >= 0 && args.slot < length,
+                "slot " + std::to_string(args.slot) + " of a history of " + std::to_string(length));
 }
 
 void check_gelu_forward(const Tensor& out, const Tensor& pre) {

@@ -19,7 +19,7 @@ inline int64_t num_columns(const Tensor& tensor) {
   return tensor.rank() == 0 ? 0 : tensor.shape(tensor.rank() - 1);
 }
 
-// Returns "fp32", "bf16", "fp16", "int32" or "uint8".
+// Returns "fp32", "bf16", "fp16", "int32", "uint8", "e4m3" or "e5m2".
 const char* name_of(DType dtype);
 
 void check_cast(const Tensor& dst, const Tensor& src);
@@ -34,6 +34,9 @@ void check_linear_gelu_backward_input(const Tensor& dpre, const Tensor& dout, co
                                       const Tensor& pre);
 void check_linear_backward_weight(const Tensor& dweight, const Tensor& dbias, const Tensor& dout,
                                   const Tensor& inp);
+void check_quantize(const Quantize& args);
+void check_fp8_product(const Fp8Product& args);
+void check_update_fp8_scaling(const Fp8ScalingUpdate& args);
 void check_gelu_forward(const Tensor& out, const Tensor& pre);
 void check_glu_forward(const Tensor& out, const Tensor& pre);
 void check_glu_backward(const Tensor& dpre, const Tensor& dout, const Tensor& pre);

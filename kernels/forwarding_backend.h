@@ -70,6 +70,11 @@ class ForwardingBackend : public Backend {
                               bool accumulate) override {
     inner_->linear_backward_weight(dweight, dbias, dout, inp, accumulate);
   }
+  void quantize(const Quantize& args) override { inner_->quantize(args); }
+  void fp8_product(const Fp8Product& args) override { inner_->fp8_product(args); }
+  void update_fp8_scaling(const Fp8ScalingUpdate& args) override {
+    inner_->update_fp8_scaling(args);
+  }
   void gelu_forward(Tensor out, Tensor pre, Gelu gelu) override {
     inner_->gelu_forward(out, pre, gelu);
   }

@@ -8,8 +8,17 @@
 
 namespace weft {
 
-// Storage types. Arithmetic is always fp32 (sums of squares: fp64 on the CPU).
-enum class DType : uint8_t { kFloat32, kBFloat16, kFloat16, kInt32, kUInt8 };
+// Storage types. Arithmetic is always fp32 (sums of squares: fp64 on the CPU). The two of 8 bits are
+// those of kernels/float8.h.
+enum class DType : uint8_t {
+  kFloat32,
+  kBFloat16,
+  kFloat16,
+  kInt32,
+  kUInt8,
+  kFloat8E4M3,
+  kFloat8E5M2
+};
 
 constexpr int64_t size_bytes(DType dtype) {
   switch (dtype) {
@@ -20,6 +29,8 @@ constexpr int64_t size_bytes(DType dtype) {
     case DType::kFloat16:
       return 2;
     case DType::kUInt8:
+    case DType::kFloat8E4M3:
+    case DType::kFloat8E5M2:
       return 1;
   }
   return 0;
@@ -28,6 +39,10 @@ constexpr int64_t size_bytes(DType dtype) {
 // Tells whether activations and weights may have this type.
 constexpr bool is_model_type(DType dtype) {
   return dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16;
+}
+
+constexpr bool is_float8(DType dtype) {
+  return dtype == DType::kFloat8E4M3 || dtype == DType::kFloat8E5M2;
 }
 
 // A tensor is contiguous, row-major and has at most 5 dimensions. Copying it copies the view. A

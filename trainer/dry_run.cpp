@@ -29,6 +29,11 @@ struct PlannedDevice {
     }
     check_gpu_attention(config);
     profile = find_device_profile(config.device_profile);
+    if (config.has_fp8() && !profile->has_fp8)
+      throw std::invalid_argument(fmt::format(
+          "fp8 products: {} has none; compute capability 8.9 is needed (Ada, Hopper); leave "
+          "--fp8-format out",
+          profile->name));
     backend = create_cpu_backend(1);  // it only answers for the sizes of buffers
     description =
         fmt::format("{} ({:.2f} GiB; --device-profile {})", profile->name,

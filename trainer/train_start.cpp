@@ -280,10 +280,11 @@ void TrainLoop::load(int64_t saved_iteration, const Resume& resume) {
   print(
       fmt::format(" loading checkpoint from {} at iteration {}\n", config_.load, saved_iteration));
   for (const std::string& warning : resume.warnings) print("WARNING: " + warning + "\n");
-  load_checkpoint(config_.load, saved_iteration, trainer_->state_tensors(resume.load_optimizer),
+  // The counters come first: they tell whether there are scales of fp8 to load.
+  trainer_->set_scalar_state(resume.state.scalars);
+  load_checkpoint(config_.load, saved_iteration, trainer_->tensors_to_load(resume.load_optimizer),
                   *staging_, ranks_);
   trainer_->parameters_loaded();
-  trainer_->set_scalar_state(resume.state.scalars);
   lr_ = resume.state.lr;
   consumed_valid_samples_ = resume.state.consumed_valid_samples;
   cyclic_ = resume.state.cyclic;

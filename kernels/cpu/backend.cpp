@@ -109,6 +109,19 @@ class CpuBackend final : public Backend {
     cpu::linear_backward_weight(context_, dweight, dbias, dout, inp, accumulate);
   }
 
+  void quantize(const Quantize& args) override {
+    check_quantize(args);
+    cpu::quantize(context_, args);
+  }
+  void fp8_product(const Fp8Product& args) override {
+    check_fp8_product(args);
+    cpu::fp8_product(context_, args);
+  }
+  void update_fp8_scaling(const Fp8ScalingUpdate& args) override {
+    check_update_fp8_scaling(args);
+    cpu::update_fp8_scaling(args);
+  }
+
   void gelu_forward(Tensor out, Tensor pre, Gelu gelu) override {
     check_gelu_forward(out, pre);
     cpu::gelu_forward(context_, out, pre, gelu);

@@ -36,6 +36,11 @@ void linear_backward_weight(const Context& context, Tensor dweight, Tensor dbias
                             Tensor inp, bool accumulate);
 
 // These need linear_scratch_floats() or less.
+void quantize(const Context& context, const Quantize& args);
+void fp8_product(const Context& context, const Fp8Product& args);
+void update_fp8_scaling(const Fp8ScalingUpdate& args);
+
+// These need linear_scratch_floats() or less.
 void gelu_forward(const Context& context, Tensor out, Tensor pre, Gelu gelu);
 void glu_forward(const Context& context, Tensor out, Tensor pre, Glu glu);
 void glu_backward(const Context& context, Tensor dpre, Tensor dout, Tensor pre, Glu glu);

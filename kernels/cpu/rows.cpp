@@ -6,12 +6,22 @@
 #include "kernels/cpu/operations.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/float16.h"
+#include "kernels/float8.h"
 
 namespace weft::cpu {
 
 namespace {
 
 constexpr int64_t kGrain = 1 << 16;  // elements or bytes per task
+
+// The numbers of an fp8 format by their bits.
+struct Float8Table {
+  explicit Float8Table(DType dtype) {
+    for (size_t bits = 0; bits < values.size(); ++bits)
+      values[bits] = from_float8(static_cast<uint8_t>(bits), dtype);
+  }
+  std::array<float, 256> values = {};
+};
 
 WEFT_VECTOR_CLONES void widen(float* out, const BFloat16* inp, int64_t n) {
 #pragma omp simd
@@ -41,10 +51,18 @@ WEFT_VECTOR_CLONES void narrow(Float16* out, const float* inp, int64_t n) {
   for (int64_t i = 0; i < n; ++i) out[i].bits = Float16(inp[i]).bits;
 }
 
+void widen(float* out, const uint8_t* inp, int64_t n, DType dtype) {
+  static const Float8Table e4m3(DType::kFloat8E4M3), e5m2(DType::kFloat8E5M2);
+  const Float8Table& table = dtype == DType::kFloat8E4M3 ? e4m3 : e5m2;
+  for (int64_t i = 0; i < n; ++i) out[i] = table.values[inp[i]];
+}
+
 }  // namespace
 
 void widen_row(float* out, const Tensor& tensor, int64_t first, int64_t n) {
-  if (tensor.dtype() == DType::kBFloat16) {
+  if (is_float8(tensor.dtype())) {
+    widen(out, tensor.as<uint8_t>() + first, n, tensor.dtype());
+  } else if (tensor.dtype() == DType::kBFloat16) {
     widen(out, tensor.as<BFloat16>() + first, n);
   } else {
     widen(out, tensor.as<Float16>() + first, n);

@@ -8,7 +8,7 @@
 
 namespace weft::cpu {
 
-// Converts n elements of a bf16 or fp16 tensor from `first` on.
+// Converts n elements of a bf16, fp16 or fp8 tensor from `first` on.
 void widen_row(float* out, const Tensor& tensor, int64_t first, int64_t n);
 // Returns n elements from `first` on: the tensor's own memory when it is fp32, else `buffer` with
 // the converted elements.

@@ -15,6 +15,7 @@ namespace {
 
 // bf16 tensor cores and asynchronous copies begin with Ampere.
 constexpr int kMinimumMajor = 8;
+constexpr int kMinimumOfFp8 = 89;  // compute capability 8.9
 
 cudaDeviceProp properties_of(int device_idx) {
   std::string why;
@@ -189,6 +190,14 @@ int64_t CudaBackend::workspace_bytes(const WorkspaceShape& shape) const {
     need(embedding_backward_scratch_bytes(N, shape.C));
     for (const int64_t O : {shape.C, shape.qkv_size(), shape.fc1_size(), shape.Vp})
       if (O > 0) need(column_sums_scratch_bytes(N, O));
+  }
+  if (shape.fp8_gradients) {
+    if (properties_.major * 10 + properties_.minor < kMinimumOfFp8)
+      throw std::invalid_argument(
+          "fp8 products: " + description() +
+          " has none; compute capability 8.9 is needed (Ada, Hopper); leave "
+          "--fp8-format out");
+    for (const int64_t O : {shape.qkv_size(), shape.fc1_size()}) need(quantize_scratch_bytes(N, O));
   }
   if (N > 0 && shape.H > 0 && shape.D > 0)
     need(attention_workspace_bytes(shape.B, shape.T, shape.H, shape.D));

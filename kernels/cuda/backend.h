@@ -65,6 +65,9 @@ class CudaBackend final : public Backend {
   void linear_backward_weight(Tensor dweight, Tensor dbias, Tensor dout, Tensor inp,
                               bool accumulate) override;
   void gelu_forward(Tensor out, Tensor pre, Gelu gelu) override;
+  void quantize(const Quantize& args) override;
+  void fp8_product(const Fp8Product& args) override;
+  void update_fp8_scaling(const Fp8ScalingUpdate& args) override;
   void glu_forward(Tensor out, Tensor pre, Glu glu) override;
   void glu_backward(Tensor dpre, Tensor dout, Tensor pre, Glu glu) override;
   void rotate(const Rotary& args) override;

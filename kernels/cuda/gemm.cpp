@@ -11,6 +11,8 @@ namespace weft::cuda {
 namespace {
 
 cudaDataType_t cuda_type(DType dtype) {
+  if (dtype == DType::kFloat8E4M3) return CUDA_R_8F_E4M3;
+  if (dtype == DType::kFloat8E5M2) return CUDA_R_8F_E5M2;
   if (dtype == DType::kFloat16) return CUDA_R_16F;
   return dtype == DType::kBFloat16 ? CUDA_R_16BF : CUDA_R_32F;
 }
@@ -46,9 +48,10 @@ cublasLtEpilogue_t cublas_epilogue(Epilogue epilogue) {
 std::string text_of(const GemmProblem& problem) {
   return "m=" + std::to_string(problem.m) + ",n=" + std::to_string(problem.n) +
          ",k=" + std::to_string(problem.k) + ",op=" + (problem.transpose_a ? "t" : "n") +
-         (problem.transpose_b ? "t" : "n") + ",types=" + name_of(problem.inputs) + ":" +
-         name_of(problem.output) + ",epilogue=" + name_of(problem.epilogue) +
-         ",beta=" + (problem.accumulate ? "1" : "0");
+         (problem.transpose_b ? "t" : "n") + ",types=" + name_of(problem.inputs) +
+         (problem.b_input ? std::string("*") + name_of(*problem.b_input) : "") + ":" +
+         name_of(problem.output) + (problem.sums_fast ? ",sums=fast" : "") +
+         ",epilogue=" + name_of(problem.epilogue) + ",beta=" + (problem.accumulate ? "1" : "0");
 }
 
 template <typename T>
@@ -77,7 +80,9 @@ size_t Gemm::Hash::operator()(const GemmProblem& problem) const {
   mix(problem.k);
   mix((problem.transpose_a ? 1 : 0) + (problem.transpose_b ? 2 : 0) + (problem.accumulate ? 4 : 0) +
       8 * static_cast<int>(problem.epilogue) + 64 * static_cast<int>(problem.inputs) +
-      512 * static_cast<int>(problem.output));
+      512 * static_cast<int>(problem.output) +
+      4096 * static_cast<int>(problem.b_input.value_or(problem.inputs)) +
+      (problem.sums_fast ? 32768 : 0));
   return hash;
 }
 
@@ -123,6 +128,7 @@ std::unique_ptr<Gemm::Plan> Gemm::make_plan(const GemmProblem& problem) const {
   auto plan = std::make_unique<Plan>();
   plan->beta = problem.accumulate ? 1.0F : 0.0F;
   plan->epilogue = problem.epilogue;
+  plan->has_scales = is_float8(problem.inputs);
   // fp32 inputs have full fp32 products (no TF32), and all sums are fp32.
   CUBLAS_CHECK(cublasLtMatmulDescCreate(&plan->description, CUBLAS_COMPUTE_32F, CUDA_R_32F));
   const auto op = [](bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; };
@@ -138,6 +144,7 @@ std::unique_ptr<Gemm::Plan> Gemm::make_plan(const GemmProblem& problem) const {
     set(plan->description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, problem.m);
     set(plan->description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, cuda_type(problem.output));
   }
+  if (problem.sums_fast) set(plan->description, CUBLASLT_MATMUL_DESC_FAST_ACCUM, int8_t{1});
   const auto layout = [](cublasLtMatrixLayout_t* matrix, DType type, int64_t rows,
                          int64_t columns) {
     CUBLAS_CHECK(cublasLtMatrixLayoutCreate(matrix, cuda_type(type), static_cast<uint64_t>(rows),
@@ -145,9 +152,16 @@ std::unique_ptr<Gemm::Plan> Gemm::make_plan(const GemmProblem& problem) const {
   };
   const bool ta = problem.transpose_a, tb = problem.transpose_b;
   layout(&plan->a, problem.inputs, ta ? problem.k : problem.m, ta ? problem.m : problem.k);
-  layout(&plan->b, problem.inputs, tb ? problem.n : problem.k, tb ? problem.k : problem.n);
+  layout(&plan->b, problem.b_input.value_or(problem.inputs), tb ? problem.n : problem.k,
+         tb ? problem.k : problem.n);
   layout(&plan->d, problem.output, problem.m, problem.n);
   return plan;
+}
+
+void Gemm::set_scales(Plan& plan, const GemmOperands& operands) {
+  if (!plan.has_scales) return;
+  set(plan.description, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, operands.a_scale);
+  set(plan.description, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, operands.b_scale);
 }
 
 cublasStatus_t Gemm::try_launch(Plan& plan, const cublasLtMatmulAlgo_t& algorithm,
@@ -157,6 +171,7 @@ cublasStatus_t Gemm::try_launch(Plan& plan, const cublasLtMatmulAlgo_t& algorith
     set(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
   if (epilogue == Epilogue::kDGelu)
     set(plan.description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.aux);
+  set_scales(plan, operands);
   const float alpha = 1.0F;
   return cublasLtMatmul(handle_, plan.description, &alpha, operands.a, plan.a, operands.b, plan.b,
                         &plan.beta, operands.d, plan.d, operands.d, plan.d, &algorithm, workspace_,

@@ -31,11 +31,14 @@ enum class Epilogue : uint8_t {
 };
 
 // D (m,n) = op(A) (m,k) * op(B) (k,n), column-major as in BLAS and without padding. With
-// `accumulate`, which needs an fp32 D, the product is added to D.
+// `accumulate`, which needs an fp32 D, the product is added to D. A product of fp8 operands is
+// multiplied with their scales, which are numbers on the device.
 struct GemmProblem {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
   DType inputs = DType::kFloat32, output = DType::kFloat32;
+  std::optional<DType> b_input = {};  // the type of B where it is not `inputs`; fp8 only
+  bool sums_fast = false;             // fp8: adds up in fewer digits than fp32 has
   Epilogue epilogue = Epilogue::kNone;
   bool accumulate = false;
   bool operator==(const GemmProblem&) const = default;
@@ -45,8 +48,9 @@ struct GemmOperands {
   void* d = nullptr;
   const void* a = nullptr;
   const void* b = nullptr;
-  void* bias = nullptr;  // written by kBiasGradient only
-  void* aux = nullptr;   // (m,n)
+  void* bias = nullptr;                                // written by kBiasGradient only
+  void* aux = nullptr;                                 // (m,n)
+  const float *a_scale = nullptr, *b_scale = nullptr;  // of fp8 operands
 };
 
 class Gemm {
@@ -90,6 +94,7 @@ class Gemm {
     cublasLtMatmulAlgo_t algorithm = {};
     bool found = false;  // cuBLASLt has an algorithm for the problem
     float beta = 0.0F;
+    bool has_scales = false;
     Epilogue epilogue = Epilogue::kNone;
 
     Plan() = default;
@@ -107,6 +112,7 @@ class Gemm {
   void choose_algorithm(Plan& plan, const GemmProblem& problem, const GemmOperands& operands);
   cublasLtMatmulAlgo_t fastest(Plan& plan, const std::vector<cublasLtMatmulAlgo_t>& algorithms,
                                const GemmProblem& problem, const GemmOperands& operands);
+  static void set_scales(Plan& plan, const GemmOperands& operands);
   cublasStatus_t try_launch(Plan& plan, const cublasLtMatmulAlgo_t& algorithm,
                             const GemmOperands& operands);
   void launch(Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const GemmOperands& operands);

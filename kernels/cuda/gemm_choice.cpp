@@ -123,6 +123,7 @@ std::vector<cublasLtMatmulAlgo_t> Gemm::candidates(const Plan& plan) const {
 void Gemm::choose_algorithm(Plan& plan, const GemmProblem& problem, const GemmOperands& operands) {
   const std::string key = key_of(problem);
   std::optional<std::string> text = find_choice(key);
+  set_scales(plan, operands);  // the heuristic looks at them
   if (!text) {
     const std::vector<cublasLtMatmulAlgo_t> algorithms = candidates(plan);
     plan.found = !algorithms.empty();

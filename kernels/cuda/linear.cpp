@@ -125,4 +125,29 @@ void CudaBackend::linear_backward_weight(Tensor dweight, Tensor dbias, Tensor do
                     memory);
 }
 
+// In BLAS's terms out^T (N,M) = b (K,N)^T * a (K,M): the one form of an fp8 product before Blackwell.
+void CudaBackend::fp8_product(const Fp8Product& args) {
+  check_fp8_product(args);
+  // cuBLASLt 13.1 has no algorithm for a scale that is not aligned, and does not say so.
+  require_aligned("fp8_product",
+                  {args.out, args.a, args.b, args.bias, args.a_scaling, args.b_scaling});
+  GemmProblem problem;
+  problem.m = args.b.shape(0);
+  problem.n = args.a.shape(0);
+  problem.k = args.a.shape(1);
+  problem.transpose_a = true;
+  problem.inputs = args.b.dtype();
+  if (args.a.dtype() != args.b.dtype()) problem.b_input = args.a.dtype();
+  problem.output = args.out.dtype();
+  problem.epilogue = args.bias ? Epilogue::kBias : Epilogue::kNone;
+  problem.accumulate = args.accumulate;
+  problem.sums_fast = args.sums_fast;
+  gemm_->run(problem, {.d = args.out.data(),
+                       .a = args.b.data(),
+                       .b = args.a.data(),
+                       .bias = args.bias.data(),
+                       .a_scale = args.b_scaling.as<const float>(),
+                       .b_scale = args.a_scaling.as<const float>()});
+}
+
 }  // namespace weft::cuda

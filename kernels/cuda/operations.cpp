@@ -19,6 +19,13 @@ void require_multiple_of_8(const char* operation, const char* what, int64_t size
                                 std::to_string(size) + "; on CUDA it must be a multiple of 8");
 }
 
+// Tiles of fp8 are written in pieces of 16 bytes.
+void require_multiple_of_16(const char* operation, const char* what, int64_t size) {
+  if (size % 16 != 0)
+    throw std::invalid_argument(std::string(operation) + ": " + what + " is " +
+                                std::to_string(size) + "; on CUDA it must be a multiple of 16");
+}
+
 }  // namespace
 
 void CudaBackend::cast(Tensor dst, Tensor src) {
@@ -77,6 +84,23 @@ void CudaBackend::gelu_forward(Tensor out, Tensor pre, Gelu gelu) {
   require_multiple_of_8(kName, "the feed-forward size of a rank", num_columns(out));
   require_aligned(kName, {out, pre});
   cuda::gelu_forward(compute_, out.data(), pre.data(), out.dtype(), out.num_elements(), gelu);
+}
+
+void CudaBackend::quantize(const Quantize& args) {
+  constexpr const char* kName = "quantize";
+  check_quantize(args);
+  const Tensor& like = args.inp ? args.inp : args.pre;
+  const int64_t N = num_rows(like), C = num_columns(like);
+  require_multiple_of_16(kName, "the number of rows", N);
+  require_multiple_of_16(kName, "the number of columns", C);
+  require_aligned(kName, {args.rows, args.transposed, args.value, args.inp, args.pre});
+  cuda::quantize(compute_, args,
+                 scratch(kName, quantize_scratch_bytes(N, args.column_sums ? C : 0)));
+}
+
+void CudaBackend::update_fp8_scaling(const Fp8ScalingUpdate& args) {
+  check_update_fp8_scaling(args);
+  cuda::update_fp8_scaling(compute_, args);
 }
 
 void CudaBackend::glu_forward(Tensor out, Tensor pre, Glu glu) {

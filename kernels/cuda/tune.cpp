@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "kernels/check_shapes.h"
 #include "kernels/cuda/backend.h"
 #include "kernels/cuda/memory_bound/check.h"
 #include "kernels/cuda/memory_bound/kernels.h"
@@ -32,6 +33,45 @@ std::vector<Layer> layers_of(const WorkspaceShape& shape) {
   add({shape.F, C, false, !shape.has_glu});               // fc2
   add({C, shape.Vp, false, false});                       // head
   return layers;
+}
+
+// Times the products of one layer in fp8. Its operands are random numbers, rounded.
+void time_fp8_products(CudaBackend& backend, const Layer& layer, const WorkspaceShape& shape,
+                       Tensor out, Tensor inp, Tensor weight, Tensor bias, Tensor dweight) {
+  const DType e4m3 = DType::kFloat8E4M3, gradients = *shape.fp8_gradients;
+  const int64_t N = num_rows(inp), O = layer.O, I = layer.I;
+  const TemporaryMemory fp8_inp(N * I), fp8_dout(N * O), fp8_weight(O * I), scaling_memory(256);
+  const Tensor scaling(scaling_memory.data(), DType::kFloat32, {2});
+  const auto view = [](const TemporaryMemory& memory, DType dtype, int64_t rows, int64_t columns) {
+    return Tensor(memory.data(), dtype, {rows, columns});
+  };
+  const auto fill = [&](Tensor rows, Tensor from) {
+    backend.quantize({.rows = rows, .scaling = scaling, .derives_scale = true, .inp = from});
+  };
+  fill(view(fp8_inp, e4m3, N, I), inp);
+  fill(view(fp8_dout, gradients, N, O), out);
+  fill(view(fp8_weight, e4m3, O, I), weight);
+  backend.fp8_product({.out = out,
+                       .a = view(fp8_inp, e4m3, N, I),
+                       .b = view(fp8_weight, e4m3, O, I),
+                       .a_scaling = scaling,
+                       .b_scaling = scaling,
+                       .bias = bias,
+                       .sums_fast = true});
+  backend.fp8_product({.out = inp,
+                       .a = view(fp8_dout, gradients, N, O),
+                       .b = view(fp8_weight, e4m3, I, O),
+                       .a_scaling = scaling,
+                       .b_scaling = scaling});
+  if (!shape.has_fp8_weight_gradients) return;
+  for (const bool accumulate : {false, true}) {
+    backend.fp8_product({.out = dweight,
+                         .a = view(fp8_dout, gradients, O, N),
+                         .b = view(fp8_inp, e4m3, I, N),
+                         .a_scaling = scaling,
+                         .b_scaling = scaling,
+                         .accumulate = accumulate});
+  }
 }
 
 // Random operands that serve every layer, one after the other.
@@ -99,6 +139,13 @@ void CudaBackend::time_products(const WorkspaceShape& shape) {
   for (const Layer& layer : layers) {
     const Tensor inp = operands.inp(layer), out = operands.out(layer);
     const Tensor weight = operands.weight(layer);
+    const bool is_head = shape.Vp > 0 && &layer == &layers.back();
+    if (shape.fp8_gradients && !is_head) {
+      time_fp8_products(*this, layer, shape, out, inp, weight, operands.bias(layer),
+                        operands.dweight(layer));
+      CUDA_CHECK(cudaStreamSynchronize(compute_));
+      if (shape.has_fp8_weight_gradients) continue;
+    }
     linear_forward(out, inp, weight, operands.bias(layer));
     if (layer.gelu_in) {
       linear_gelu_backward_input(inp, out, weight, operands.pre(layer.I), shape.gelu);

@@ -6,6 +6,7 @@
 #include "kernels/bfloat16.h"
 #include "kernels/check_shapes.h"
 #include "kernels/float16.h"
+#include "kernels/float8.h"
 #include "kernels/philox.h"
 
 namespace weft::test {
@@ -18,6 +19,7 @@ double store_and_load(double value, DType dtype) {
   const auto single = static_cast<float>(value);
   if (dtype == DType::kBFloat16) return static_cast<double>(static_cast<float>(BFloat16(single)));
   if (dtype == DType::kFloat16) return static_cast<double>(static_cast<float>(Float16(single)));
+  if (is_float8(dtype)) return static_cast<double>(from_float8(to_float8(single, dtype), dtype));
   return static_cast<double>(single);
 }
 
@@ -40,6 +42,10 @@ std::vector<unsigned char> encode(DType dtype, const Values& values) {
       case DType::kUInt8:
         bytes[i] = static_cast<unsigned char>(values[i]);
         break;
+      case DType::kFloat8E4M3:
+      case DType::kFloat8E5M2:
+        bytes[i] = to_float8(static_cast<float>(values[i]), dtype);
+        break;
     }
   }
   return bytes;
@@ -57,6 +63,9 @@ double decode(DType dtype, const unsigned char* bytes, size_t i) {
       return reinterpret_cast<const int32_t*>(bytes)[i];
     case DType::kUInt8:
       return bytes[i];
+    case DType::kFloat8E4M3:
+    case DType::kFloat8E5M2:
+      return static_cast<double>(from_float8(bytes[i], dtype));
   }
   return 0;
 }
@@ -208,6 +217,7 @@ std::vector<OpCase> all_cases(Sizes sizes) {
     add_loss_cases(cases, x, sizes);
     add_optimizer_cases(cases, x, sizes);
   }
+  add_fp8_cases(cases, sizes);
   return cases;
 }
 
@@ -216,7 +226,11 @@ std::vector<OpCase> all_cases(Sizes sizes) {
 // rounding (of an intermediate that the interface keeps in bf16) may add as much again. Where small
 // differences of large numbers follow (attention's backward subtracts dout * out, where out is
 // bf16), errors are a few times 2^-9 of typical values. The same with 2^-12 for fp16.
+// A number of e4m3 is up to 2^-4 of itself from what was rounded, and one of e5m2 2^-3; a scale that is off by a
+// bit may round it the other way. Small ones have a fixed step.
 Tolerance reference_tolerance(DType dtype) {
+  if (dtype == DType::kFloat8E4M3) return {1.0 / 15, 1e-4, 4e-2};
+  if (dtype == DType::kFloat8E5M2) return {1.0 / 7, 1e-4, 8e-2};
   if (dtype == DType::kFloat16) return {1.0 / 1024, 2.5e-3, 1.25e-3};
   return dtype == DType::kBFloat16 ? Tolerance{1.0 / 128, 2e-2, 1e-2} : Tolerance{1e-5, 1e-5, 1e-5};
 }
@@ -227,11 +241,18 @@ Tolerance reference_tolerance(DType dtype) {
 // and its backward the gradients of scores as well: each of the two devices may be 1 % of the norm
 // from fp64 then (weft_attention_bench check), so 1.5 % from the other, and the largest of 10^5
 // differences is 5 to 6 times the typical one. fp16 has three more binary digits.
+// GELU by another exponential may round a few numbers to the neighbour in fp8, 2^-3 or 2^-2 apart.
+// Hopper's matrix units align the products of 32 pairs of fp8 to the largest and keep about 13 digits of them
+// (DeepSeek-V3, arXiv:2412.19437, section 3.5.2): on an H100 the worst of 10^6 sums was 7e-4 of the typical one off.
 Tolerance device_tolerance(DType dtype, Accuracy accuracy) {
+  if (dtype == DType::kFloat8E4M3) return {1.0 / 7, 1e-4, 2e-3};
+  if (dtype == DType::kFloat8E5M2) return {1.0 / 3, 1e-4, 4e-3};
+  if (dtype == DType::kFloat32 && accuracy == Accuracy::kFp8Sums) return {1e-3, 1.5e-3, 1e-3};
   if (dtype == DType::kFloat32) return {1e-4, 1e-4, 1e-4};
   const double digits = dtype == DType::kFloat16 ? 1.0 / 8 : 1.0;
   switch (accuracy) {
     case Accuracy::kRounded:
+    case Accuracy::kFp8Sums:
       return {digits / 128, digits * 1e-2, digits * 4e-3};
     case Accuracy::kAttention:
       return {digits / 64, digits * 3e-2, digits * 7e-3};

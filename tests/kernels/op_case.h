@@ -24,8 +24,9 @@ struct Output {
 using Outputs = std::vector<Output>;
 
 // Results of two devices that round to 16 bits differ by the last rounding only, or by products of
-// rounded probabilities (attention), or by differences of such products (its backward).
-enum class Accuracy { kRounded, kAttention, kAttentionBackward };
+// rounded probabilities (attention), or by differences of such products (its backward). Hopper adds up
+// fp8 products in fewer digits than fp32 has.
+enum class Accuracy { kRounded, kAttention, kAttentionBackward, kFp8Sums };
 
 struct OpCase {
   std::string name;  // letters, digits and _
@@ -52,7 +53,9 @@ void add_attention_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
 void add_loss_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
 void add_optimizer_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
 
-// Returns all cases above for fp32, bf16 and fp16.
+void add_fp8_cases(std::vector<OpCase>& cases, Sizes sizes);  // of bf16 models
+
+// Returns all cases above for fp32, bf16 and fp16, where they have these types.
 std::vector<OpCase> all_cases(Sizes sizes);
 
 // The memory of one backend for one run of a case.

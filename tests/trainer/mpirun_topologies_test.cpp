@@ -66,6 +66,30 @@ TEST_F(Topologies, InBf16Too) {
   EXPECT_EQ(trajectory("broken"), trajectory("tp2dp2")) << "one topology, equal bits";
 }
 
+// Ranks that share a tensor share its scale, which comes from the largest number that any of them has seen.
+TEST_F(Topologies, InFp8Too) {
+  const Arguments fp8 = {"--bf16", "--fp8-format", "hybrid", "--fp8-amax-history-len", "3"};
+  const Arguments stages = {"--pipeline-model-parallel-size", "2", "--tensor-model-parallel-size",
+                            "2"};
+  ASSERT_EQ(run(model("one", 40, fp8)), 0) << output();
+  ASSERT_EQ(run_ranks(4, model("straight", 40, with(kTp2Shared, fp8))), 0) << output();
+  expect_near("straight", "one", 3e-2);
+  ASSERT_EQ(
+      run_ranks(4, model("broken", 40, with(with(kTp2Shared, fp8), {"--exit-interval", "20"}))), 0)
+      << output();
+  for (const char* name : {"alone", "stages"}) copy("broken", name);
+  ASSERT_EQ(run_ranks(4, model("broken", 40, with(kTp2Shared, fp8))), 0) << output();
+  EXPECT_EQ(trajectory("broken"), trajectory("straight")) << "one topology, equal bits";
+  EXPECT_EQ(weft_model({"diff", "--first", (folder_ / "broken").string(), "--second",
+                        (folder_ / "straight").string()}),
+            0)
+      << output();
+  ASSERT_EQ(run(model("alone", 40, fp8)), 0) << output();
+  expect_near("alone", "straight", 3e-2);
+  ASSERT_EQ(run_ranks(4, model("stages", 40, with(stages, fp8))), 0) << output();
+  expect_near("stages", "straight", 3e-2);
+}
+
 TEST_F(Topologies, GoOnToTheBitAndFromEachOthersCheckpoints) {
   ASSERT_EQ(run_ranks(4, model("straight", 40, kTp2Shared)), 0) << output();
   ASSERT_EQ(run_ranks(4, model("broken", 40, with(kTp2Shared, {"--exit-interval", "20"}))), 0)

@@ -68,6 +68,17 @@ std::optional<LossScaleState> loss_scale_from_json(const Json& json) {
                         .hysteresis_tracker = whole_number(json.at("hysteresis_tracker"))};
 }
 
+Json to_json(const std::optional<Fp8ScalingState>& state) {
+  if (!state) return {};
+  return {{"steps", state->steps}, {"amax_history_len", state->amax_history_len}};
+}
+
+std::optional<Fp8ScalingState> fp8_scaling_from_json(const Json& json) {
+  if (json.is_null()) return std::nullopt;
+  return Fp8ScalingState{.steps = whole_number(json.at("steps")),
+                         .amax_history_len = whole_number(json.at("amax_history_len"))};
+}
+
 Json info_to_json(const CheckpointInfo& info) {
   Json json = {{"iteration", info.scalars.iteration},
                {"consumed_train_samples", info.scalars.consumed_samples},
@@ -76,6 +87,7 @@ Json info_to_json(const CheckpointInfo& info) {
                {"skipped_iterations", info.scalars.skipped_steps},
                {"bad_steps_in_row", info.scalars.bad_steps_in_row},
                {"grad_scaler", to_json(info.scalars.loss_scale)},
+               {"fp8_scaling", to_json(info.scalars.fp8_scaling)},
                {"consumed_valid_samples", info.consumed_valid_samples},
                {"lr_scheduler",
                 {{"max_lr", info.max_lr},
@@ -127,6 +139,11 @@ void check_numbers(const CheckpointInfo& info) {
               is_count(std::abs(state->hysteresis_tracker)),
           "the state of the loss scale is out of range");
   }
+  if (const auto& state = info.scalars.fp8_scaling) {
+    check(state->steps >= 0 && state->steps <= info.scalars.iteration &&
+              is_count(state->amax_history_len),
+          "the state of the fp8 scales is out of range");
+  }
   check(is_rate(info.max_lr) && is_rate(info.min_lr), "a learning rate is out of range");
   check(is_rate(info.lr_warmup_samples) && is_count(info.lr_decay_samples),
         "the length of the learning-rate schedule is out of range");
@@ -153,6 +170,8 @@ CheckpointInfo info_from_json(const Json& json) {
   info.scalars.bad_steps_in_row = find_number(json, "bad_steps_in_row").value_or(0);
   if (json.contains("grad_scaler"))
     info.scalars.loss_scale = loss_scale_from_json(json["grad_scaler"]);
+  if (json.contains("fp8_scaling"))
+    info.scalars.fp8_scaling = fp8_scaling_from_json(json["fp8_scaling"]);
   info.consumed_valid_samples = whole_number(json.at("consumed_valid_samples"));
   const Json& schedule = json.at("lr_scheduler");
   schedule.at("max_lr").get_to(info.max_lr);

@@ -193,6 +193,7 @@ Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape, co
   if (!resume.load_optimizer) {
     resume.state.scalars.adam_step = 0;
     resume.state.scalars.loss_scale.reset();  // it belongs to the optimizer, as in Megatron
+    resume.state.scalars.fp8_scaling.reset();
   }
   return resume;
 }

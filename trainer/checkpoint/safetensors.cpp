@@ -95,6 +95,10 @@ std::string_view safetensors_dtype(DType dtype) {
       return "I32";
     case DType::kUInt8:
       return "U8";
+    case DType::kFloat8E4M3:
+      return "F8_E4M3";
+    case DType::kFloat8E5M2:
+      return "F8_E5M2";
   }
   throw std::invalid_argument("safetensors: no name for this type");
 }

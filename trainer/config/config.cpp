@@ -31,6 +31,17 @@ Glu Config::glu() const {
   return Glu::kNone;
 }
 
+std::optional<Fp8Options> Config::fp8() const {
+  if (!has_fp8()) return std::nullopt;
+  const bool is_hybrid = fp8_hybrid || fp8_format == "hybrid";
+  return Fp8Options{.gradients = is_hybrid ? DType::kFloat8E5M2 : DType::kFloat8E4M3,
+                    .is_delayed = fp8_recipe == "delayed",
+                    .margin = fp8_margin,
+                    .amax_history_len = fp8_amax_history_len,
+                    .uses_maximum = fp8_amax_compute_algo == "max",
+                    .has_weight_gradients = !no_fp8_wgrad};
+}
+
 void Config::fill_defaults() {
   ffn_hidden_size = ffn_size();
   kv_channels = head_size();

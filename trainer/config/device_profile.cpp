@@ -50,7 +50,10 @@ int64_t DeviceProfile::workspace_bytes(const ModelShape& shape) const {
                                                    320 / num_tiles + 2));
   const int64_t attention = tokens * 8 * shape.num_heads + num_sums * sums_of_head;
   const int64_t embedding = tokens * (shape.hidden_size / 4 + 64);
-  return gemm_workspace_bytes + std::max(attention, embedding);
+  // Quantizing sums columns over 64 rows at a time.
+  const int64_t quantizing =
+      shape.fp8 ? tokens * std::max(shape.qkv_size(), shape.fc1_size()) / 16 : 0;
+  return gemm_workspace_bytes + std::max({attention, embedding, quantizing});
 }
 
 DeviceProfile find_device_profile(const std::string& name_or_path) {
@@ -70,6 +73,11 @@ DeviceProfile find_device_profile(const std::string& name_or_path) {
     const std::string value = blank == std::string::npos ? "" : line.substr(blank + 1);
     if (key == "name") {
       profile.name = value;
+      continue;
+    }
+    if (key == "fp8") {
+      if (value != "yes" && value != "no") fail("fp8 is neither yes nor no");
+      profile.has_fp8 = value == "yes";
       continue;
     }
     const auto found = numbers.find(key);

@@ -15,7 +15,8 @@ struct DeviceProfile {
   int64_t context_bytes = 0;  // those that the CUDA context and libraries take of it
   int64_t gemm_workspace_bytes = 0;
   int64_t host_memory_bytes =
-      0;  // the share of its host's memory that each device may take; 0: not known
+      0;                // the share of its host's memory that each device may take; 0: not known
+  bool has_fp8 = true;  // products of fp8, from compute capability 8.9 on
 
   int64_t free_bytes() const { return memory_bytes - context_bytes; }
   // Returns an upper bound of the workspace that the CUDA backend asks for.

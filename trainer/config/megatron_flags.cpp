@@ -27,6 +27,7 @@ std::span<const KnownFlag> flags_without_effect() {
       {"--accumulate-allreduce-grads-in-fp32", 0, kFp32},
       {"--fp16-lm-cross-entropy", 0,
        "logits keep the type of the weights, and the loss is computed of them in fp32 without a copy"},
+      {"--fp8-interval", 1, "scales follow every step"},
       {"--no-query-key-layer-scaling", 0,
        "attention scores are fp32, scaling them changes nothing"},
       {"--apply-query-key-layer-scaling", 0,
@@ -94,7 +95,8 @@ std::span<const KnownFlag> flags_without_effect() {
 std::span<const KnownFlag> flags_not_supported() {
   static constexpr std::string_view kShared =
       "give --sequence-parallel, with which ranks share what is kept of a layer";
-  static constexpr std::string_view kPrecision = "use --bf16 or --fp16, or neither for fp32";
+  static constexpr std::string_view kAllLayers =
+      "all layers have fp8 products, or none: leave the flag out";
   static constexpr std::string_view kShape =
       "residuals are those before the norm: leave the flag out";
   static constexpr std::string_view kRotary = "rotary positions are not scaled: leave the flag out";
@@ -115,7 +117,12 @@ std::span<const KnownFlag> flags_not_supported() {
        "the residual stream has the type of the weights, fp32 without --bf16 and --fp16: leave the flag out"},
       {"--no-check-for-nan-in-loss-and-grad", 0,
        "weights that have become NaN stay NaN; give --skip-bad-steps N, which leaves out such updates"},
-      {"--fp8-format", 1, kPrecision},
+      {"--fp8-param-gather", 0, "ranks gather bf16 weights: leave the flag out"},
+      {"--tp-only-amax-red", 0,
+       "all ranks that share a tensor share its scale, also with copies of the model: leave the flag out"},
+      {"--first-last-layers-bf16", 0, kAllLayers},
+      {"--num-layers-at-start-in-bf16", 1, kAllLayers},
+      {"--num-layers-at-end-in-bf16", 1, kAllLayers},
       {"--check-weight-hash-across-dp-replicas-interval", 1,
        "give --check-weights-interval, which compares more"},
       {"--profile", 0, kProfile},

@@ -57,6 +57,7 @@ ModelShape model_shape(const Config& config, int64_t vocab_size) {
   shape.hidden_dropout = config.hidden_dropout;
   shape.restarts_positions = config.restarts_positions();
   shape.masks_other_documents = config.masks_other_documents();
+  shape.fp8 = config.fp8();
   shape.num_query_groups = config.group_query_attention ? config.num_query_groups : 0;
   shape.gelu = config.gelu();
   shape.glu = config.glu();

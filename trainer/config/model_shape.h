@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "kernels/backend.h"
+#include "trainer/config/fp8_options.h"
 
 namespace weft {
 
@@ -35,6 +37,7 @@ struct ModelShape {
   bool has_biases = true;    // of proj, fc1 and fc2
   bool has_qkv_bias = true;
   DType dtype = DType::kFloat32;
+  std::optional<Fp8Options> fp8 = {};  // the products of layers are fp8's
   double init_method_std = 0.02;
   uint64_t seed = 1234;
 

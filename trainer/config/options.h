@@ -172,6 +172,19 @@ void visit_options(C& c, Visitor& v) {
     "steps in a row without an overflow, after which the dynamic factor doubles");
   v("hysteresis", c.hysteresis,
     "overflows after which it halves, and again with each one until it has doubled");
+  v("fp8-format", c.fp8_format,
+    "products of the layers in fp8, with --bf16: hybrid (gradients e5m2, all else e4m3) or e4m3");
+  v("fp8-hybrid", c.fp8_hybrid, "an older spelling of --fp8-format hybrid");
+  v("fp8-e4m3", c.fp8_e4m3, "an older spelling of --fp8-format e4m3");
+  v("fp8-recipe", c.fp8_recipe,
+    "the scale of an fp8 tensor: delayed, from the steps before; or tensorwise, from the tensor itself");
+  v("fp8-margin", c.fp8_margin,
+    "delayed: scales leave room for numbers that are 2^margin times as large as those before");
+  v("fp8-amax-history-len", c.fp8_amax_history_len,
+    "delayed: steps whose largest numbers are kept for each tensor");
+  v("fp8-amax-compute-algo", c.fp8_amax_compute_algo,
+    "delayed: the scale follows from the most_recent of them, or from the max");
+  v("no-fp8-wgrad", c.no_fp8_wgrad, "gradients of weights by bf16 products");
   v("skip-bad-steps", c.skip_bad_steps,
     "leave out the updates of so many steps in a row whose loss or gradient norm is not finite, before "
     "the run ends with code 11 (default: it ends with the first)");

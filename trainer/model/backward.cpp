@@ -95,25 +95,36 @@ void Model::backward_layer(int64_t i, const MicroBatch& batch, bool accumulate) 
   const LayerActivations a = layer(i);
   const LayerParameters& w = weights().layers[static_cast<size_t>(i)];
   const LayerParameters& dw = gradients().layers[static_cast<size_t>(i)];
-  const int64_t N = a.fc1.shape(0), D = shape_.head_size, att_columns = heads_ * D;
+  const int64_t N = a.fc1_pre.shape(0), D = shape_.head_size, att_columns = heads_ * D;
   const Tensor dln(dnormed_.data(), shape_.dtype, {num_rows_, shape_.hidden_size});
 
+  const LayerLinears::Place qkv = place(i, LayerLinears::kQkv, /*training=*/true),
+                            proj = place(i, LayerLinears::kProj, /*training=*/true),
+                            fc1 = place(i, LayerLinears::kFc1, /*training=*/true),
+                            fc2 = place(i, LayerLinears::kFc2, /*training=*/true);
+
   recompute_norm(a.ln2, a.residual_mid, a.mean2, a.rstd2, w.ln2_weight, w.ln2_bias);
-  recompute_mlp(a, w);
+  recompute_mlp(i);
   const Tensor dfc1(dwide_.data(), shape_.dtype, {N, fc1_size_});
   const Tensor dmlp = gather_rows(dbranch());
-  backend_.linear_backward_weight(dw.fc2_weight, Tensor(), dmlp, a.fc1, accumulate);
+  linears_.begin_backward(fc2, {.dout = dmlp});
+  linears_.backward_weight(fc2, dw.fc2_weight, Tensor(), dmlp, mlp_input(a), accumulate);
   if (shape_.glu == Glu::kNone) {
-    backend_.linear_gelu_backward_input(dfc1, dmlp, w.fc2_weight, a.fc1_pre, shape_.gelu);
+    linears_.gelu_backward_input(fc2, dfc1, dmlp, w.fc2_weight, a.fc1_pre, shape_.gelu);
   } else {
-    backend_.linear_backward_input(dglu_, dmlp, w.fc2_weight);
+    linears_.backward_input(fc2, dglu_, dmlp, w.fc2_weight);
     backend_.glu_backward(dfc1, dglu_, a.fc1_pre, shape_.glu);
   }
   start_gathering_rows(a.ln2);
-  backend_.linear_backward_input(partials_of(dln), dfc1, w.fc1_weight);
+  linears_.begin_backward(fc1, {.dout = dfc1,
+                                .pre = shape_.glu == Glu::kNone ? a.fc1_pre : Tensor(),
+                                .gelu = shape_.gelu,
+                                .dbias = dw.fc1_bias,
+                                .accumulate = accumulate});
+  linears_.backward_input(fc1, partials_of(dln), dfc1, w.fc1_weight);
   start_summing_partials(dln);
-  backend_.linear_backward_weight(dw.fc1_weight, dw.fc1_bias, dfc1, gathered_rows(a.ln2),
-                                  accumulate);
+  linears_.backward_weight(fc1, dw.fc1_weight, dw.fc1_bias, dfc1, {.rows = gathered_rows(a.ln2)},
+                           accumulate);
   wait_for_sums();
   const Branch attention = attention_branch(i, batch, /*training=*/true);
   backend_.residual_norm_backward({.dresidual = dresidual_,
@@ -135,9 +146,10 @@ void Model::backward_layer(int64_t i, const MicroBatch& batch, bool accumulate) 
   const Tensor dqkv(dwide_.data(), shape_.dtype,
                     {a.att.shape(0), a.att.shape(1), groups_, heads_ / groups_ + 2, D});
   const Tensor dproj = gather_rows(dbranch());
-  backend_.linear_backward_weight(dw.proj_weight, Tensor(), dproj, rows(a.att, att_columns),
-                                  accumulate);
-  backend_.linear_backward_input(rows(datt, att_columns), dproj, w.proj_weight);
+  linears_.begin_backward(proj, {.dout = dproj});
+  linears_.backward_weight(proj, dw.proj_weight, Tensor(), dproj,
+                           {.rows = rows(a.att, att_columns)}, accumulate);
+  linears_.backward_input(proj, rows(datt, att_columns), dproj, w.proj_weight);
   start_gathering_rows(a.ln1);
   const bool shares_keys = groups_ < heads_;
   backend_.attention_backward({.dqkv = shares_keys ? dexpanded_ : dqkv,
@@ -153,10 +165,11 @@ void Model::backward_layer(int64_t i, const MicroBatch& batch, bool accumulate) 
   if (shares_keys) backend_.sum_groups(dqkv, dexpanded_);
   rotate(dqkv, batch, /*inverse=*/true);
   const Tensor dqkv_rows = rows(dqkv, qkv_size_);
-  backend_.linear_backward_input(partials_of(dln), dqkv_rows, w.qkv_weight);
+  linears_.begin_backward(qkv, {.dout = dqkv_rows, .dbias = dw.qkv_bias, .accumulate = accumulate});
+  linears_.backward_input(qkv, partials_of(dln), dqkv_rows, w.qkv_weight);
   start_summing_partials(dln);
-  backend_.linear_backward_weight(dw.qkv_weight, dw.qkv_bias, dqkv_rows, gathered_rows(a.ln1),
-                                  accumulate);
+  linears_.backward_weight(qkv, dw.qkv_weight, dw.qkv_bias, dqkv_rows,
+                           {.rows = gathered_rows(a.ln1)}, accumulate);
   wait_for_sums();
   const Branch in = branch_before(i, batch, /*training=*/true);
   backend_.residual_norm_backward({.dresidual = dresidual_,

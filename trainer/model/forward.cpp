@@ -57,7 +57,8 @@ void Model::forward_layer(int64_t i, const Branch& in, const MicroBatch& batch, 
                                   .bias = w.ln1_bias,
                                   .epsilon = shape_.layernorm_epsilon,
                                   .dropout = in.dropout});
-  backend_.linear_forward(rows(a.qkv, qkv_size_), gather_rows(a.ln1), w.qkv_weight, w.qkv_bias);
+  linears_.forward(place(i, LayerLinears::kQkv, training), rows(a.qkv, qkv_size_),
+                   {.rows = gather_rows(a.ln1)}, w.qkv_weight, w.qkv_bias);
   rotate(a.qkv, batch, /*inverse=*/false);
   backend_.attention_forward(
       {.out = a.att,
@@ -69,8 +70,8 @@ void Model::forward_layer(int64_t i, const Branch& in, const MicroBatch& batch, 
        .scale = attention_scale(),
        .heads = own_heads(),
        .dropout = training ? attention_dropout(batch, chunk().first_layer + i) : Dropout{}});
-  backend_.linear_forward(partials_of(branch_output()), rows(a.att, att_columns), w.proj_weight,
-                          Tensor());
+  linears_.forward(place(i, LayerLinears::kProj, training), partials_of(branch_output()),
+                   {.rows = rows(a.att, att_columns)}, w.proj_weight, Tensor());
   sum_partials(branch_output());
 
   const Branch attention = attention_branch(i, batch, training);
@@ -85,18 +86,24 @@ void Model::forward_layer(int64_t i, const Branch& in, const MicroBatch& batch, 
                                   .bias = w.ln2_bias,
                                   .epsilon = shape_.layernorm_epsilon,
                                   .dropout = attention.dropout});
-  compute_fc1(a, w);
+  compute_fc1(i, training);
   activate(a);
   if (!computes_branch) return;
-  backend_.linear_forward(partials_of(branch_output()), a.fc1, w.fc2_weight, Tensor());
+  linears_.forward(place(i, LayerLinears::kFc2, training), partials_of(branch_output()),
+                   mlp_input(a), w.fc2_weight, Tensor());
   sum_partials(branch_output());
 }
 
-void Model::compute_fc1(const LayerActivations& a, const LayerParameters& w) {
-  backend_.linear_forward(a.fc1_pre, gather_rows(a.ln2), w.fc1_weight, w.fc1_bias);
+void Model::compute_fc1(int64_t i, bool training) {
+  const LayerActivations a = layer(i);
+  const LayerParameters& w = weights().layers[static_cast<size_t>(i)];
+  linears_.forward(place(i, LayerLinears::kFc1, training), a.fc1_pre, {.rows = gather_rows(a.ln2)},
+                   w.fc1_weight, w.fc1_bias);
 }
 
+// Without a place for it GELU's output is made where products read it.
 void Model::activate(const LayerActivations& a) {
+  if (!a.fc1) return;
   if (shape_.glu == Glu::kNone) {
     backend_.gelu_forward(a.fc1, a.fc1_pre, shape_.gelu);
   } else {
@@ -130,9 +137,9 @@ void Model::recompute_norm(Tensor normed, Tensor residual, Tensor mean, Tensor r
                                   .epsilon = shape_.layernorm_epsilon});
 }
 
-void Model::recompute_mlp(const LayerActivations& a, const LayerParameters& w) {
-  if (recompute_.mlp) compute_fc1(a, w);
-  if (recompute_.recomputes_activation()) activate(a);
+void Model::recompute_mlp(int64_t i) {
+  if (recompute_.mlp) compute_fc1(i, /*training=*/true);
+  if (recompute_.recomputes_activation()) activate(layer(i));
 }
 
 // Adds the last layer's branch; with the head, computes the logits.

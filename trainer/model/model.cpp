@@ -44,6 +44,15 @@ int64_t rows_of(const ModelShape& shape, const ParallelLayout& layout) {
   return shape.micro_batch_size * shape.seq_length / layout.num_row_shares();
 }
 
+LayerLinears::Sizes linear_sizes(const ModelShape& shape, const ParallelLayout& layout) {
+  LayerLinears::Sizes sizes{.num_rows = shape.micro_batch_size * shape.seq_length};
+  for (const Chunk& chunk : chunks_of(shape, layout)) sizes.num_layers += chunk.num_layers;
+  const int64_t C = shape.hidden_size, A = shape.num_heads * shape.head_size / layout.tp_size;
+  sizes.inputs = {C, A, C, shape.ffn_size / layout.tp_size};
+  sizes.outputs = {shape.qkv_size() / layout.tp_size, C, shape.fc1_size() / layout.tp_size, C};
+  return sizes;
+}
+
 int64_t longest_of(const std::vector<Chunk>& chunks) {
   int64_t num_layers = 0;
   for (const Chunk& chunk : chunks) num_layers = std::max(num_layers, chunk.num_layers);
@@ -102,10 +111,15 @@ Model::Model(Backend& backend, Communicator& tensor_parallel, const ModelShape& 
       fc1_size_(shape.fc1_size() / layout.tp_size),
       planned_length_(shape.seq_length),
       num_rows_(rows_of(shape, layout)),
+      linears_(backend, shape.fp8, linear_sizes(shape, layout), plan),
       slots_(static_cast<size_t>(activations.num_slots)),
       output_gradients_(static_cast<size_t>(activations.num_gradient_slots)) {
   const std::vector<Chunk> chunks = chunks_of(shape, layout);
-  for (const Chunk& chunk : chunks) parts_.push_back({chunk});
+  int64_t layers_before = 0;
+  for (const Chunk& chunk : chunks) {
+    parts_.push_back({chunk, layers_before});
+    layers_before += chunk.num_layers;
+  }
   if (has_embedding() && shape.has_embedding_norm)
     embeddings_.resize(static_cast<size_t>(activations.num_embedding_slots));
   const int64_t longest = longest_of(chunks);
@@ -141,7 +155,8 @@ void Model::for_each_buffer(const Add& add) {
     add(keep, prefix + "fc1_pre", &a.fc1_pre, x, {N, fc1_size_});
   };
   const auto add_fc1 = [&](LayerActivations& a, const std::string& prefix) {
-    add(keep, prefix + "fc1", &a.fc1, x, {N, ffn_});
+    if (linears_.keeps_gelu() || shape_.glu != Glu::kNone)
+      add(keep, prefix + "fc1", &a.fc1, x, {N, ffn_});
   };
   const auto add_rest = [&](LayerActivations& a, const std::string& prefix) {
     add_statistics(prefix + "mean1", &a.mean1, prefix + "rstd1", &a.rstd1);
@@ -173,6 +188,8 @@ void Model::for_each_buffer(const Add& add) {
       LayerActivations& a = slots_[slot][static_cast<size_t>(i)];
       const std::string prefix = of_slot + "layer " + std::to_string(first_layer + i) + " ";
       if (recompute_.group_begin(i) == i) add_residual(a, prefix);
+      // Kept of every layer: the input of a last product that is not computed again has its scale here.
+      if (linears_.is_fp8()) add(keep, prefix + "fp8 scales", &a.fp8_scaling, f, {4, 4});
       if (recompute_.recomputes_layer(i)) continue;
       add_rest(a, prefix);
       if (!recompute_.norms) add_norms(a, prefix);
@@ -254,9 +271,10 @@ LayerActivations Model::layer(int64_t i) const {
   LayerActivations a = slots_[slot_][static_cast<size_t>(i)];
   if (shared_.empty()) return a;
   if (recompute_.recomputes_layer(i)) {
-    const Tensor own_residual = a.residual;
+    const Tensor own_residual = a.residual, own_scaling = a.fp8_scaling;
     a = shared_[static_cast<size_t>(i - recompute_.group_begin(i))];
     if (own_residual) a.residual = own_residual;
+    a.fp8_scaling = own_scaling;
     return a;
   }
   const LayerActivations& parts = shared_.front();
@@ -289,6 +307,10 @@ WorkspaceShape Model::workspace_shape(int64_t num_parameters) const {
   w.has_glu = shape_.glu != Glu::kNone;
   w.has_fc1_bias = shape_.has_biases;
   w.has_qkv_bias = shape_.has_qkv_bias;
+  if (shape_.fp8) {
+    w.fp8_gradients = shape_.fp8->gradients;
+    w.has_fp8_weight_gradients = shape_.fp8->has_weight_gradients;
+  }
   return w;
 }
 

@@ -12,6 +12,7 @@
 #include "trainer/config/memory_plan.h"
 #include "trainer/config/model_shape.h"
 #include "trainer/model/chunk.h"
+#include "trainer/model/layer_linears.h"
 #include "trainer/model/parameters.h"
 #include "trainer/model/recompute.h"
 #include "trainer/parallel/communicator.h"
@@ -81,7 +82,9 @@ struct LayerActivations {
   Tensor kept;               // (B,H/tp,words) dropout's bits in attention; empty without dropout
   Tensor residual_mid;       // (R,C)     input of LN2
   Tensor ln2, mean2, rstd2;  // (R,C), (R), (R)
-  Tensor fc1_pre, fc1;       // (N,F/tp)  before and after GELU; before a GLU (N,2F/tp)
+  // (N,F/tp)  before and after GELU; before a GLU (N,2F/tp). With fp8 GELU's output may be left out.
+  Tensor fc1_pre, fc1;
+  Tensor fp8_scaling;  // (4,4) fp32: scales of the linear layers' inputs; empty without fp8
 };
 
 // What backward needs of a LayerNorm of the word embedding.
@@ -106,6 +109,9 @@ class Model {
   // std::invalid_argument for one that is longer than the shape's, or shorter than two tokens, and for
   // one whose rows ranks cannot share.
   void set_sequence_length(int64_t seq_length);
+
+  // The products of the layers, whose fp8 copies of weights follow the weights only when told so.
+  LayerLinears& linears() { return linears_; }
 
   const Chunk& chunk(int64_t idx) const { return parts_[static_cast<size_t>(idx)].chunk; }
   bool has_embedding() const { return parts_.front().chunk.has_embedding; }
@@ -155,6 +161,7 @@ class Model {
   // beginning of the first layer of the rank's next chunk, or 0, the arena's, after the last chunk.
   struct Part {
     Chunk chunk;
+    int64_t layers_before = 0;  // of the rank's chunks before this one
     ModelParameters weights = {}, gradients = {};
     std::vector<int64_t> arena_begins = {}, arena_ends = {};
   };
@@ -242,6 +249,14 @@ class Model {
   template <typename Add>
   void for_each_buffer(const Add& add);
   void plan_buffers(MemoryPlan& plan);
+  LayerLinears::Place place(int64_t i, LayerLinears::Name name, bool training) const {
+    return {part().layers_before + i, name, training, layer(i).fp8_scaling};
+  }
+  // Returns the input of fc2.
+  LayerLinears::Input mlp_input(const LayerActivations& a) const {
+    if (a.fc1) return {.rows = a.fc1};
+    return {.pre = a.fc1_pre, .gelu = shape_.gelu};
+  }
   // Computes layer `i`, which begins with `in`, up to its last branch or, without `computes_branch`,
   // only what backward needs.
   void forward_layer(int64_t i, const Branch& in, const MicroBatch& batch, bool training,
@@ -249,9 +264,9 @@ class Model {
   // Computes the outputs of a layer's norms, or of its fc1 and activation, where they are not kept.
   void recompute_norm(Tensor normed, Tensor residual, Tensor mean, Tensor rstd, Tensor weight,
                       Tensor bias);
-  void recompute_mlp(const LayerActivations& a, const LayerParameters& w);
+  void recompute_mlp(int64_t i);
   // Computes fc1_pre from ln2, and fc1 from fc1_pre.
-  void compute_fc1(const LayerActivations& a, const LayerParameters& w);
+  void compute_fc1(int64_t i, bool training);
   void activate(const LayerActivations& a);
   // Computes the activations of a group of layers [begin, end) again, with forward's bits.
   void recompute_layers(int64_t begin, int64_t end, const MicroBatch& batch);
@@ -296,6 +311,7 @@ class Model {
   int64_t qkv_size_, fc1_size_;                // (H+2G)*D/tp, F/tp or 2F/tp
   int64_t planned_length_;                     // the T of the buffers
   int64_t num_rows_;                           // R
+  LayerLinears linears_;
 
   std::vector<std::vector<LayerActivations>> slots_;  // by slot, of the layers of the longest chunk
   std::vector<EmbeddingActivations> embeddings_;      // by embedding slot

@@ -160,6 +160,29 @@ Operation linear_backward_weight_operation(Tensor dweight, Tensor dbias, Tensor 
                 bytes_of({dout, inp}) + (accumulate ? 2 : 1) * bytes_of({dweight, dbias}));
 }
 
+// A scale that is derived costs a pass of its own over what is read.
+Operation quantize_operation(const Quantize& a) {
+  const Tensor& like = a.inp ? a.inp : a.pre;
+  const Tensor& fp8 = a.rows ? a.rows : a.transposed;
+  const double num_reads = a.derives_scale ? 2 : 1;
+  return {.name = "quantize",
+          .dimensions = "N C",
+          .sizes = {num_rows(like), num_columns(like)},
+          .dtype = fp8.dtype(),
+          .bytes = num_reads * bytes_of({a.inp, a.pre}) +
+                   bytes_of({a.rows, a.transposed, a.value, a.column_sums})};
+}
+
+Operation fp8_product_operation(const Fp8Product& a) {
+  const int64_t M = a.a.shape(0), N = a.b.shape(0), K = a.a.shape(1);
+  return {.name = "fp8_product",
+          .dimensions = "M N K",
+          .sizes = {M, N, K},
+          .dtype = a.a.dtype(),
+          .flops = 2 * product({M, N, K}),
+          .bytes = (a.accumulate ? 2 : 1) * bytes_of({a.out}) + bytes_of({a.a, a.b, a.bias})};
+}
+
 Operation activation_operation(const char* name, Tensor narrow, Tensor wide, Tensor also_wide) {
   return {.name = name,
           .dimensions = "N F",

@@ -47,6 +47,8 @@ Operation linear_backward_input_operation(Tensor dinp, Tensor dout, Tensor weigh
 Operation linear_gelu_backward_input_operation(Tensor dpre, Tensor dout, Tensor weight, Tensor pre);
 Operation linear_backward_weight_operation(Tensor dweight, Tensor dbias, Tensor dout, Tensor inp,
                                            bool accumulate);
+Operation quantize_operation(const Quantize& args);
+Operation fp8_product_operation(const Fp8Product& args);
 // `name` tells forward and backward apart.
 Operation activation_operation(const char* name, Tensor narrow, Tensor wide, Tensor also_wide);
 Operation rotate_operation(const Rotary& args);

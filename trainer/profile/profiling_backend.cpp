@@ -99,6 +99,18 @@ void ProfilingBackend::gelu_forward(Tensor out, Tensor pre, Gelu gelu) {
       [&] { inner().gelu_forward(out, pre, gelu); });
 }
 
+void ProfilingBackend::quantize(const Quantize& args) {
+  profiled_call(
+      recorder_, Stream::kCompute, [&] { return quantize_operation(args); },
+      [&] { inner().quantize(args); });
+}
+
+void ProfilingBackend::fp8_product(const Fp8Product& args) {
+  profiled_call(
+      recorder_, Stream::kCompute, [&] { return fp8_product_operation(args); },
+      [&] { inner().fp8_product(args); });
+}
+
 void ProfilingBackend::glu_forward(Tensor out, Tensor pre, Glu glu) {
   profiled_call(
       recorder_, Stream::kCompute,

@@ -34,6 +34,8 @@ class ProfilingBackend final : public ForwardingBackend {
   void linear_backward_weight(Tensor dweight, Tensor dbias, Tensor dout, Tensor inp,
                               bool accumulate) override;
   void gelu_forward(Tensor out, Tensor pre, Gelu gelu) override;
+  void quantize(const Quantize& args) override;
+  void fp8_product(const Fp8Product& args) override;
   void glu_forward(Tensor out, Tensor pre, Glu glu) override;
   void glu_backward(Tensor dpre, Tensor dout, Tensor pre, Glu glu) override;
   void rotate(const Rotary& args) override;

@@ -124,6 +124,7 @@ void Trainer::initialize_parameters() {
 }
 
 void Trainer::parameters_loaded() {
+  model_.linears().weights_changed();
   optimizer_.parameters_from_masters(gatherer_);
   finish_gathering();
 }
@@ -138,6 +139,8 @@ bool Trainer::step(const GlobalBatch& batch, const StepOptions& options) {
   const StepOutcome outcome = may_skip_steps() ? judge() : StepOutcome{};
   if (!outcome.skipped)
     optimizer_.update(norm_and_clip, options.learning_rate, ++scalars_.adam_step, gatherer_);
+  model_.linears().end_step(*groups_.tensor, *groups_.data);
+  if (scalars_.fp8_scaling) scalars_.fp8_scaling->steps = model_.linears().num_steps();
   if (options.params_norm) {
     optimizer_.parameters_sum_of_squares(results_.params_sum_of_squares());
   }
@@ -383,6 +386,19 @@ void Trainer::set_scalar_state(const ScalarState& scalars) {
   } else if (!scalars_.loss_scale) {
     scalars_.loss_scale = initial_loss_scale(*options_.loss_scale);
   }
+  set_fp8_scaling_state();
+}
+
+// Histories of another length are of no use: they begin anew.
+void Trainer::set_fp8_scaling_state() {
+  const std::optional<Fp8Options>& fp8 = options_.shape.fp8;
+  if (!fp8 || !fp8->is_delayed) {
+    scalars_.fp8_scaling.reset();
+    return;
+  }
+  if (!scalars_.fp8_scaling || scalars_.fp8_scaling->amax_history_len != fp8->amax_history_len)
+    scalars_.fp8_scaling = Fp8ScalingState{.amax_history_len = fp8->amax_history_len};
+  model_.linears().set_num_steps(scalars_.fp8_scaling->steps);
 }
 
 double Trainer::loss_scale() const {
@@ -398,6 +414,36 @@ Tensor Trainer::gradient(const Parameter& parameter) const {
 Tensor Trainer::weight(const Parameter& parameter) {
   gatherer_.wait_for_all();
   return ParameterTable::slice(parameters_, parameter);
+}
+
+std::vector<StateTensor> Trainer::tensors_to_load(bool optimizer) {
+  std::vector<StateTensor> tensors = state_tensors(optimizer);
+  if (!scalars_.fp8_scaling || scalars_.fp8_scaling->steps == 0) {
+    std::erase_if(tensors, [](const StateTensor& t) { return t.name.starts_with("fp8/"); });
+  }
+  return tensors;
+}
+
+void Trainer::add_fp8_scaling(std::vector<StateTensor>& tensors) {
+  if (!options_.shape.fp8 || !options_.shape.fp8->is_delayed) return;
+  int64_t layer = 0;
+  for (int64_t idx = 0; idx < pipeline_.num_chunks; ++idx) {
+    const Chunk& chunk = model_.chunk(idx);
+    for (int64_t i = 0; i < chunk.num_layers; ++i) {
+      const std::string prefix = "fp8/decoder.layers." + std::to_string(chunk.first_layer + i);
+      const LayerLinears::State state = model_.linears().state_of(layer++);
+      const auto add = [&](const char* name, Tensor rows) {
+        tensors.push_back({prefix + name,
+                           {rows.shape(0), rows.shape(1)},
+                           -1,
+                           0,
+                           0,
+                           range_of(rows, {0, rows.num_elements()})});
+      };
+      add(".forward", state.forward);
+      add(".gradients", state.gradients);
+    }
+  }
 }
 
 std::vector<StateTensor> Trainer::state_tensors(bool optimizer) {
@@ -421,6 +467,7 @@ std::vector<StateTensor> Trainer::state_tensors(bool optimizer) {
   if (optimizer_.has_masters())
     add("optimizer/master/", [&](const Piece& piece) { return optimizer_.master_of(piece); });
   if (!optimizer) return tensors;
+  add_fp8_scaling(tensors);
   add("optimizer/exp_avg/",
       [&](const Piece& piece) { return range_of(optimizer_.exp_avg(), piece.state); });
   add("optimizer/exp_avg_sq/",

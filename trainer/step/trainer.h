@@ -107,6 +107,9 @@ class Trainer {
   // sharded. What is enqueued on the compute stream from now on may read them. The masters of bf16
   // weights are there until the next step writes gradients, or the norm of the parameters is asked for.
   std::vector<StateTensor> state_tensors(bool optimizer);
+  // The same without what a checkpoint with the present scalar state lacks: scales of fp8 before there
+  // is a step, which then begin anew.
+  std::vector<StateTensor> tensors_to_load(bool optimizer);
   const ScalarState& scalar_state() const { return scalars_; }
   // The loss's dynamic factor begins anew where `scalars` have none.
   void set_scalar_state(const ScalarState& scalars);
@@ -134,6 +137,8 @@ class Trainer {
   // part of it.
   Tensor exchanged_part(Tensor whole) const;
   void share_losses(bool keeps_samples);
+  void set_fp8_scaling_state();
+  void add_fp8_scaling(std::vector<StateTensor>& tensors);
   // Each step waits for its numbers before the update.
   bool may_skip_steps() const { return options_.loss_scale || options_.skips_bad_steps; }
   StepOutcome judge();

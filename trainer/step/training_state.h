@@ -17,7 +17,9 @@ namespace weft {
 // rank holds pieces; else a piece is the whole slice. Padding is no part of it.
 struct StateTensor {
   // "model/NAME" (x); "optimizer/master/NAME" (fp32, of bf16 and fp16 models); "optimizer/exp_avg/NAME"
-  // and "optimizer/exp_avg_sq/NAME" (fp32, or bf16 with --bf16-optimizer-state).
+  // and "optimizer/exp_avg_sq/NAME" (fp32, or bf16 with --bf16-optimizer-state);
+  // "fp8/decoder.layers.N.forward" and ".gradients" (fp32), the states of delayed scaling
+  // (model/layer_linears.h).
   std::string name;
   std::vector<int64_t> global_shape;
   int split_dim = -1;
@@ -34,6 +36,12 @@ struct LossScaleState {
   friend bool operator==(const LossScaleState&, const LossScaleState&) = default;
 };
 
+// The steps that the histories of delayed fp8 scaling have seen; the last of each is the tensors' "fp8/".
+struct Fp8ScalingState {
+  int64_t steps = 0, amax_history_len = 1;
+  friend bool operator==(const Fp8ScalingState&, const Fp8ScalingState&) = default;
+};
+
 // The counters beside the tensors. Data position and dropout follow from them.
 struct ScalarState {
   int64_t iteration = 0;  // finished steps, skipped ones too; it keys dropout of the next one
@@ -42,7 +50,8 @@ struct ScalarState {
   int64_t consumed_tokens = 0;   // all data-parallel ranks together
   int64_t skipped_steps = 0;     // of the finished ones: their update was left out
   int64_t bad_steps_in_row = 0;  // the last ones, which --skip-bad-steps has tolerated
-  std::optional<LossScaleState> loss_scale = {};  // where it is dynamic
+  std::optional<LossScaleState> loss_scale = {};    // where it is dynamic
+  std::optional<Fp8ScalingState> fp8_scaling = {};  // where it is delayed
 };
 
 }  // namespace weft

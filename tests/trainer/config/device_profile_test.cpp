@@ -32,6 +32,10 @@ TEST(DeviceProfile, IsKnownByNameOrReadFromAFile) {
   EXPECT_EQ(find_device_profile(path).host_memory_bytes, 0) << "it is not known";
   EXPECT_EQ(error_of("name X\nmemory_mib 1000\nhost_memory_mib 500\n"), "");
   EXPECT_EQ(find_device_profile(path).host_memory_bytes, 500 << 20);
+  EXPECT_TRUE(find_device_profile(path).has_fp8);
+  EXPECT_EQ(error_of("name X\nmemory_mib 1000\nfp8 no\n"), "");
+  EXPECT_FALSE(find_device_profile(path).has_fp8);
+  EXPECT_THAT(error_of("name X\nfp8 1\n"), HasSubstr("fp8 is neither yes nor no"));
   EXPECT_THAT(error_of("name X\n"), HasSubstr("memory_mib is missing"));
   EXPECT_THAT(error_of("name X\nmemory_mib 1e3\n"), HasSubstr("memory_mib is no number of MiB"));
   EXPECT_THAT(error_of("name X\nmemory 3\n"), HasSubstr("unknown line \"memory 3\""));

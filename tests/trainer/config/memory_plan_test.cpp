@@ -78,6 +78,27 @@ TEST(MemoryPlan, KeepsOnlyWhatBackwardNeeds) {
                 s.num_layers * s.micro_batch_size * s.num_heads * 4 * attention_mask_words(1024));
 }
 
+// GELU's output is not kept, and a layer has 64 bytes for the scales of its inputs; of a weight in fp8
+// there are two copies, by rows and transposed.
+TEST(MemoryPlan, Fp8KeepsLessOfALayerAndCopiesOfItsWeights) {
+  const auto backend = create_cpu_backend();
+  TrainerOptions options = gpt2_124m();
+  const Trainer bf16(*backend, options);
+  options.shape.fp8 = Fp8Options{.amax_history_len = 16};
+  const Trainer fp8(*backend, options);
+  const ModelShape& s = options.shape;
+  const int64_t tokens = s.micro_batch_size * s.seq_length, C = s.hidden_size, L = s.num_layers;
+  const auto more = [&](MemoryClass c) {
+    return fp8.plan().class_bytes(c) - bf16.plan().class_bytes(c);
+  };
+  EXPECT_EQ(more(MemoryClass::kActivations), L * (256 - tokens * 8 * C))
+      << "a buffer is 256 bytes at least";
+  EXPECT_EQ(more(MemoryClass::kParameters), L * (2 * 12 * C * C + 4 * 16));
+  EXPECT_EQ(more(MemoryClass::kOptimizer), L * (8 + 4) * 20 * 4 + 768) << "histories, and amaxes";
+  EXPECT_EQ(more(MemoryClass::kScratch), 3 * tokens * 4 * C + 256)
+      << "rows, and both operands transposed";
+}
+
 // GPT 7.5B with 4 samples of 2048 tokens: recomputation keeps a layer's input, 2 bytes of its 32 for
 // each hidden unit and token, and the rest of one group.
 TEST(MemoryPlan, RecomputedLayersKeepTheirInputs) {

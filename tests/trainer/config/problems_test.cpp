@@ -34,6 +34,24 @@ TEST(Config, FewerSamplesThanABatchAreAProblem) {
   EXPECT_THAT(problems_of(line), Contains(HasSubstr("less than one batch of 8")));
 }
 
+TEST(Config, WhatFp8ProductsDoNotTakeIsRefusedByName) {
+  const auto expect_problem = [](const std::string& flags, const std::string& problem) {
+    EXPECT_THAT(problems_of(kGood + flags), Contains(HasSubstr(problem))) << flags;
+  };
+  const std::string fp8 = "--bf16 --fp8-format hybrid ";
+  EXPECT_THAT(problems_of(kGood + fp8), IsEmpty());
+  expect_problem("--fp8-format hybrid", "needs --bf16");
+  expect_problem("--fp16 --fp8-hybrid", "needs --bf16");
+  expect_problem("--bf16 --fp8-format e5m2", "--fp8-format e5m2 is none of hybrid, e4m3");
+  expect_problem(fp8 + "--fp8-e4m3", "exclude each other");
+  expect_problem(fp8 + "--fp8-recipe mxfp8", "--fp8-recipe mxfp8 is none of delayed, tensorwise");
+  expect_problem(fp8 + "--fp8-amax-compute-algo mean", "is none of most_recent, max");
+  expect_problem(fp8 + "--fp8-amax-history-len 0", "--fp8-amax-history-len must be from 1");
+  expect_problem(fp8 + "--fp8-margin -1", "--fp8-margin must be from 0 to 32");
+  expect_problem(fp8 + "--ffn-hidden-size 72", "--ffn-hidden-size are 72");
+  expect_problem("--no-fp8-wgrad", "--no-fp8-wgrad needs --fp8-format");
+}
+
 TEST(Config, FlagsOfRecomputationThatMeanNothingTogetherAreRefused) {
   const auto expect_problem = [](const std::string& flags, const std::string& problem) {
     EXPECT_THAT(problems_of(kGood + flags), testing::ElementsAre(HasSubstr(problem))) << flags;

@@ -1,0 +1,18 @@
+// GELU and its derivative on fp32 rows. [Hendrycks & Gimpel 2016, arXiv:1606.08415]
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/backend.h"
+#include "kernels/cpu/simd.h"
+
+namespace weft::cpu {
+
+inline float sigmoid(float x) { return 1.0F / (1.0F + fast_exp(-x)); }
+
+// out[i] = gelu(pre[i]); out may be pre.
+void gelu_row(float* out, const float* pre, int64_t n, Gelu gelu);
+// gradient[i] *= gelu'(pre[i])
+void gelu_backward_row(float* gradient, const float* pre, int64_t n, Gelu gelu);
+
+}  // namespace weft::cpu

@@ -1,0 +1,222 @@
+// Quantizing, products of fp8 operands and delayed scales.
+#include <cmath>
+
+#include "kernels/float8.h"
+#include "tests/kernels/op_case.h"
+#include "tests/kernels/reference.h"
+
+namespace weft::test {
+
+namespace {
+
+struct Shape {
+  int64_t N, C;
+};
+
+enum class Kind { kPlain, kGelu, kGeluGradient };
+
+std::string name_of(const char* operation, DType format, const Shape& s, Kind kind) {
+  const char* kinds[] = {"", "_gelu", "_gelu_gradient"};
+  return std::string(operation) + "_" + type_name(format) + "_N" + std::to_string(s.N) + "_C" +
+         std::to_string(s.C) + kinds[static_cast<int>(kind)];
+}
+
+Values inputs(const Shape& s) { return random_values(s.N * s.C, 50, DType::kBFloat16, 3.0); }
+Values pres(const Shape& s) { return random_values(s.N * s.C, 51, DType::kBFloat16, 3.0); }
+
+// The numbers before they are rounded.
+Values values_of(const Shape& s, Kind kind) {
+  if (kind == Kind::kPlain) return inputs(s);
+  if (kind == Kind::kGelu) return reference::gelu(pres(s), Gelu::kTanh);
+  return reference::gradient([](const Values& pre) { return reference::gelu(pre, Gelu::kTanh); },
+                             pres(s), inputs(s));
+}
+
+double largest_of(const Values& values) {
+  double largest = 0;
+  for (const double value : values) largest = std::max(largest, std::abs(value));
+  return largest;
+}
+
+Values transposed(const Values& rows, const Shape& s) {
+  Values result(rows.size());
+  for (int64_t n = 0; n < s.N; ++n) {
+    for (int64_t c = 0; c < s.C; ++c)
+      result[static_cast<size_t>(c * s.N + n)] = rows[static_cast<size_t>(n * s.C + c)];
+  }
+  return result;
+}
+
+// What is in fp8 is compared as the number times the inverse scale.
+Output unscaled(Output output, double inverse) {
+  for (double& value : output.values) value *= inverse;
+  return output;
+}
+
+OpCase quantize(DType format, Shape s, Kind kind) {
+  return {name_of("quantize", format, s, kind),
+          [=](Backend& backend) -> Outputs {
+            const DType x = DType::kBFloat16, f = DType::kFloat32;
+            Arrays arrays(backend,
+                          {.B = 1, .T = s.N, .C = s.C, .F = s.C, .x = x, .fp8_gradients = format});
+            const Tensor rows = arrays.make(format, {s.N, s.C});
+            const Tensor columns = arrays.make(format, {s.C, s.N});
+            const Tensor scaling = arrays.make(f, {2}), amax = arrays.make(f, {1}, {0.5});
+            const Tensor sums = arrays.make(f, {s.C}, Values(static_cast<size_t>(s.C), 1.0));
+            const Tensor value = arrays.make(x, {s.N, s.C});
+            backend.quantize(
+                {.rows = rows,
+                 .transposed = columns,
+                 .value = value,
+                 .column_sums = sums,
+                 .scaling = scaling,
+                 .derives_scale = true,
+                 .amax = amax,
+                 .inp = kind == Kind::kGelu ? Tensor() : arrays.make(x, {s.N, s.C}, inputs(s)),
+                 .pre = kind == Kind::kPlain ? Tensor() : arrays.make(x, {s.N, s.C}, pres(s))});
+            const double inverse = arrays.read(scaling)[0];
+            return {unscaled(arrays.output("rows", rows), inverse),
+                    unscaled(arrays.output("transposed", columns), inverse),
+                    arrays.output("value", value),
+                    arrays.output("sums", sums),
+                    arrays.output("scaling", scaling),
+                    arrays.output("amax", amax)};
+          },
+          [=]() -> Outputs {
+            const Values values = values_of(s, kind);
+            const double amax = largest_of(values);
+            const double scale = static_cast<double>(fp8_scale(static_cast<float>(amax), format));
+            Values sums(static_cast<size_t>(s.C), 1.0);
+            for (size_t i = 0; i < values.size(); ++i) sums[i % sums.size()] += values[i];
+            return {{"rows", values}, {"transposed", transposed(values, s)}, {"value", values},
+                    {"sums", sums},   {"scaling", {1 / scale, scale}},       {"amax", {amax}}};
+          },
+          Accuracy::kRounded};
+}
+
+// With a scale that is too large, numbers become the format's largest; NaN and infinity become NaN.
+OpCase quantize_beyond(DType format) {
+  const Shape s{16, 16};
+  const auto numbers = [=] {
+    Values values(static_cast<size_t>(s.N * s.C), 0.25);
+    values[0] = 1e30;
+    values[1] = -1e30;
+    values[2] = INFINITY;
+    values[3] = NAN;
+    return values;
+  };
+  return {name_of("quantize_beyond", format, s, Kind::kPlain),
+          [=](Backend& backend) -> Outputs {
+            const DType x = DType::kBFloat16;
+            Arrays arrays(backend, {.B = 1, .T = s.N, .C = s.C, .x = x});
+            const Tensor rows = arrays.make(format, {s.N, s.C});
+            backend.quantize({.rows = rows,
+                              .scaling = arrays.make(DType::kFloat32, {2}, {0.25, 4.0}),
+                              .inp = arrays.make(x, {s.N, s.C}, numbers())});
+            Output output = arrays.output("rows", rows);
+            for (double& value : output.values)
+              if (std::isnan(value)) value = -12345;
+            return {output};
+          },
+          [=]() -> Outputs {
+            Values values(static_cast<size_t>(s.N * s.C), 1.0);
+            values[0] = static_cast<double>(float8_format(format).largest);
+            values[1] = -values[0];
+            values[2] = values[3] = -12345;
+            return {{"rows", values}};
+          }};
+}
+
+struct ProductShape {
+  int64_t M, N, K;
+};
+
+OpCase product(DType a_format, DType b_format, DType out_type, ProductShape s, bool with_bias,
+               bool accumulate) {
+  const auto a_values = [=] { return random_values(s.M * s.K, 52, a_format, 2.0); };
+  const auto b_values = [=] { return random_values(s.N * s.K, 53, b_format, 2.0); };
+  const auto bias_values = [=] { return random_values(s.N, 54, out_type); };
+  const auto out_values = [=] { return random_values(s.M * s.N, 55, out_type); };
+  const std::string name =
+      std::string("fp8_product_") + type_name(a_format) + "_" + type_name(b_format) + "_" +
+      type_name(out_type) + "_M" + std::to_string(s.M) + "_N" + std::to_string(s.N) + "_K" +
+      std::to_string(s.K) + (with_bias ? "_bias" : "") + (accumulate ? "_accumulate" : "");
+  return {name,
+          [=](Backend& backend) -> Outputs {
+            const DType f = DType::kFloat32;
+            Arrays arrays(backend, {.B = 1, .T = s.M, .C = s.K, .F = s.N, .x = DType::kBFloat16});
+            const Tensor out = arrays.make(out_type, {s.M, s.N}, out_values());
+            backend.fp8_product(
+                {.out = out,
+                 .a = arrays.make(a_format, {s.M, s.K}, a_values()),
+                 .b = arrays.make(b_format, {s.N, s.K}, b_values()),
+                 .a_scaling = arrays.make(f, {2}, {0.5, 2.0}),
+                 .b_scaling = arrays.make(f, {2}, {2.0, 0.5}),
+                 .bias = with_bias ? arrays.make(out_type, {s.N}, bias_values()) : Tensor(),
+                 .accumulate = accumulate});
+            return {arrays.output("out", out)};
+          },
+          [=]() -> Outputs {
+            Values out = reference::linear(a_values(), b_values(),
+                                           with_bias ? bias_values() : Values(), s.K, s.N);
+            if (accumulate) out = reference::add(out, out_values());
+            return {{"out", out}};
+          },
+          Accuracy::kFp8Sums};
+}
+
+// Two tensors: one with an amax, one whose amax is not finite.
+OpCase update_scaling(bool uses_maximum) {
+  return {std::string("update_fp8_scaling") + (uses_maximum ? "_maximum" : "_most_recent"),
+          [=](Backend& backend) -> Outputs {
+            Arrays arrays(backend, {});
+            const DType f = DType::kFloat32;
+            const Tensor states = arrays.make(
+                f, {2, 6}, {1 / 7.0, 7.0, 1.0, 2.0, 3.0, 5.0, 1 / 9.0, 9.0, 0.0, 0.0, 0.0, 5.0});
+            const Tensor amaxes = arrays.make(f, {2}, {2.5, INFINITY});
+            backend.update_fp8_scaling({.states = states,
+                                        .history_len = 3,
+                                        .amaxes = amaxes,
+                                        .format = DType::kFloat8E5M2,
+                                        .slot = 1,
+                                        .margin = 1,
+                                        .uses_maximum = uses_maximum});
+            return {arrays.output("states", states), arrays.output("amaxes", amaxes)};
+          },
+          [=]() -> Outputs {
+            const double scale = 57344.0 / 2 / (uses_maximum ? 3.0 : 2.5);
+            return {{"states",
+                     {1 / scale, scale, 1.0, 2.5, 3.0, 5.0, 1 / 9.0, 9.0, 0.0, 0.0, 0.0, 5.0}},
+                    {"amaxes", {0.0, 0.0}}};
+          }};
+}
+
+}  // namespace
+
+void add_fp8_cases(std::vector<OpCase>& cases, Sizes sizes) {
+  const DType e4m3 = DType::kFloat8E4M3, e5m2 = DType::kFloat8E5M2;
+  const std::vector<Shape> shapes = sizes == Sizes::kSmall
+                                        ? std::vector<Shape>{{16, 32}, {80, 16}}
+                                        : std::vector<Shape>{{64, 128}, {208, 400}, {1024, 784}};
+  for (const Shape& s : shapes) {
+    for (const DType format : {e4m3, e5m2}) {
+      for (const Kind kind : {Kind::kPlain, Kind::kGelu, Kind::kGeluGradient})
+        cases.push_back(quantize(format, s, kind));
+    }
+  }
+  cases.push_back(quantize_beyond(e4m3));
+  cases.push_back(quantize_beyond(e5m2));
+  const std::vector<ProductShape> products =
+      sizes == Sizes::kSmall ? std::vector<ProductShape>{{16, 16, 32}, {48, 32, 16}}
+                             : std::vector<ProductShape>{{64, 128, 256}, {1024, 768, 784}};
+  for (const ProductShape& s : products) {
+    cases.push_back(product(e4m3, e4m3, DType::kBFloat16, s, true, false));
+    cases.push_back(product(e5m2, e4m3, DType::kBFloat16, s, false, false));
+    cases.push_back(product(e5m2, e4m3, DType::kFloat32, s, false, true));
+    cases.push_back(product(e4m3, e4m3, DType::kFloat32, s, false, true));
+  }
+  cases.push_back(update_scaling(false));
+  cases.push_back(update_scaling(true));
+}
+
+}  // namespace weft::test

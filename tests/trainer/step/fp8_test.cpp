@@ -1,0 +1,176 @@
+// Training whose layers have fp8 products: it stays near bf16, repeats its bits, goes on from a state to the bit
+// and is cut among ranks.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <mutex>
+
+#include "tests/trainer/step/saved_training.h"
+
+namespace weft {
+namespace {
+
+constexpr uint64_t kSteps = 12;
+
+// Fp8 products need multiples of 16 in all directions.
+TrainerOptions bf16_options() {
+  TrainerOptions options = small_options();
+  options.shape.dtype = DType::kBFloat16;
+  options.shape.num_heads = 4;
+  options.shape.head_size = 8;
+  options.shape.hidden_dropout = options.shape.attention_dropout = 0.1F;
+  return options;
+}
+
+struct Recipe {
+  const char* name;
+  Fp8Options options;
+};
+void PrintTo(const Recipe& recipe, std::ostream* out) {  // NOLINT(readability-identifier-naming)
+  *out << recipe.name;
+}
+
+TrainerOptions fp8_options(const Fp8Options& fp8) {
+  TrainerOptions options = bf16_options();
+  options.shape.fp8 = fp8;
+  return options;
+}
+
+// Steps [first, end) of a run.
+std::vector<StepResult> run_steps(TrainerOnDevice& model, uint64_t first, uint64_t end) {
+  std::vector<StepResult> results;
+  for (uint64_t step = first; step < end; ++step) {
+    const HostBatch batch(model->shape(), 4, step % 4);
+    model->step(batch.view(), {.learning_rate = 3e-3});
+    results.push_back(model->result());
+  }
+  return results;
+}
+
+std::vector<std::vector<float>> state_of(TrainerOnDevice& model) {
+  std::vector<std::vector<float>> values;
+  for (const StateTensor& tensor : model->state_tensors(/*optimizer=*/true))
+    values.push_back(to_host(*model.backend, tensor.tensor));
+  return values;
+}
+
+class Fp8Recipes : public testing::TestWithParam<Recipe> {};
+
+TEST_P(Fp8Recipes, TrainNearBf16) {
+  TrainerOnDevice fp8(fp8_options(GetParam().options)), bf16(bf16_options());
+  const std::vector<StepResult> got = run_steps(fp8, 0, kSteps),
+                                wanted = run_steps(bf16, 0, kSteps);
+  bool differs = false;
+  for (size_t i = 0; i < got.size(); ++i) {
+    EXPECT_NEAR(got[i].loss, wanted[i].loss, 2e-2 * wanted[i].loss) << "step " << i;
+    EXPECT_NEAR(got[i].grad_norm, wanted[i].grad_norm, 0.15 * wanted[i].grad_norm) << "step " << i;
+    differs = differs || got[i].loss != wanted[i].loss;
+  }
+  EXPECT_TRUE(differs) << "the products are not those of bf16";
+  EXPECT_LT(got.back().loss, 0.98 * got.front().loss) << "it learns";
+}
+
+TEST_P(Fp8Recipes, RepeatTheirBitsAlsoFromAStateInTheMiddle) {
+  const TrainerOptions options = fp8_options(GetParam().options);
+  TrainerOnDevice whole(options);
+  const std::vector<StepResult> expected = run_steps(whole, 0, kSteps);
+  for (const uint64_t stop : {uint64_t{0}, uint64_t{1}, uint64_t{7}}) {
+    TrainerOnDevice first(options), second(options);
+    run_steps(first, 0, stop);
+    second->set_scalar_state(first->scalar_state());
+    const std::vector<StateTensor> from = first->tensors_to_load(true);
+    const std::vector<StateTensor> to = second->tensors_to_load(true);
+    ASSERT_EQ(from.size(), to.size());
+    for (size_t i = 0; i < from.size(); ++i)
+      to_device(*second.backend, to[i].tensor, to_host(*first.backend, from[i].tensor));
+    second->parameters_loaded();
+    const std::vector<StepResult> got = run_steps(second, stop, kSteps);
+    for (size_t i = 0; i < got.size(); ++i)
+      EXPECT_EQ(got[i].loss, expected[stop + i].loss) << stop << " + " << i;
+    EXPECT_TRUE(state_of(second) == state_of(whole)) << stop;
+  }
+}
+
+// An evaluation between steps counts nothing.
+TEST_P(Fp8Recipes, EvaluationsChangeNothing) {
+  const TrainerOptions options = fp8_options(GetParam().options);
+  TrainerOnDevice plain(options), evaluated(options);
+  for (uint64_t step = 0; step < 3; ++step) {
+    const HostBatch other(options.shape, 4, 77 + step);
+    evaluated->evaluate(other.view());
+    evaluated->result();
+    EXPECT_EQ(run_steps(evaluated, step, step + 1).front().loss,
+              run_steps(plain, step, step + 1).front().loss);
+  }
+  EXPECT_TRUE(state_of(evaluated) == state_of(plain));
+}
+
+TEST_P(Fp8Recipes, RecomputationKeepsTheBits) {
+  TrainerOptions options = fp8_options(GetParam().options);
+  TrainerOnDevice kept(options);
+  run_steps(kept, 0, 3);
+  for (const RecomputeOptions& recompute :
+       {RecomputeOptions{.method = RecomputeOptions::Method::kUniform},
+        RecomputeOptions{.norms = true, .mlp = true}}) {
+    options.recompute = recompute;
+    TrainerOnDevice again(options);
+    run_steps(again, 0, 3);
+    EXPECT_TRUE(state_of(again) == state_of(kept));
+  }
+}
+
+TEST_P(Fp8Recipes, AGradientThatIsNotFiniteIsFound) {
+  TrainerOptions options = fp8_options(GetParam().options);
+  options.skips_bad_steps = true;
+  TrainerOnDevice model(options);
+  run_steps(model, 0, 2);
+  const std::vector<StateTensor> tensors = model->state_tensors(true);
+  for (const StateTensor& t : tensors) {
+    if (t.name != "optimizer/master/decoder.layers.0.mlp.linear_fc1.bias") continue;
+    std::vector<float> values = to_host(*model.backend, t.tensor);
+    values[3] = INFINITY;
+    to_device(*model.backend, t.tensor, values);
+  }
+  model->parameters_loaded();
+  EXPECT_TRUE(run_steps(model, 2, 3).front().outcome.skipped);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Fp8Recipes,
+    testing::Values(
+        Recipe{"delayed", {}}, Recipe{"tensorwise", {.is_delayed = false}},
+        Recipe{"e4m3", {.gradients = DType::kFloat8E4M3, .is_delayed = false}},
+        Recipe{"delayed_max", {.margin = 1, .amax_history_len = 3, .uses_maximum = true}},
+        Recipe{"bf16_weight_gradients", {.is_delayed = false, .has_weight_gradients = false}}),
+    [](const testing::TestParamInfo<Recipe>& test) { return std::string(test.param.name); });
+
+#ifndef WEFT_TEST_CUDA
+// Ranks that share a layer take the scales of all of it, so what they have together is what one has.
+TEST(Fp8OverRanks, TensorParallelRanksShareTheHistories) {
+  for (const bool shares_rows : {false, true}) {
+    std::mutex mutex;
+    std::vector<std::vector<float>> histories;
+    std::vector<StepResult> steps;
+    const Topology topology{.tp_size = 2, .sequence_parallel = shares_rows};
+    run_topology(topology, [&](ProcessGroups& groups) {
+      TrainerOnDevice model(fp8_options({}), create_cpu_backend(1), groups);
+      const std::vector<StepResult> own = run_steps(model, 0, 4);
+      const std::lock_guard lock(mutex);
+      for (const StateTensor& t : model->state_tensors(true)) {
+        if (t.name.starts_with("fp8/")) histories.push_back(to_host(*model.backend, t.tensor));
+      }
+      steps = own;
+    });
+    ASSERT_EQ(histories.size(), 8U);
+    for (size_t i = 0; i < 4; ++i) EXPECT_EQ(histories[i], histories[i + 4]);
+    TrainerOnDevice alone(fp8_options({}), create_cpu_backend(1));
+    const std::vector<StepResult> wanted = run_steps(alone, 0, 4);
+    for (size_t i = 0; i < 4; ++i)
+      EXPECT_NEAR(steps[i].loss, wanted[i].loss, 5e-3 * wanted[i].loss);
+  }
+}
+#endif
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,214 @@
+#include "trainer/model/layer_linears.h"
+
+#include <algorithm>
+
+#include "kernels/check_shapes.h"
+
+namespace weft {
+namespace {
+
+constexpr const char* kNames[] = {"qkv", "proj", "fc1", "fc2"};
+// A row of scales is a multiple of 16 bytes long, because products take them aligned.
+constexpr int64_t kAligned = 4;
+constexpr DType kE4M3 = DType::kFloat8E4M3;
+
+Tensor view(Tensor memory, DType dtype, int64_t rows, int64_t columns) {
+  return {memory.data(), dtype, {rows, columns}};
+}
+
+// Returns n numbers of row `row`.
+Tensor head_of_row(Tensor table, int64_t row, int64_t n) {
+  return {table.as<float>() + row * table.shape(1), DType::kFloat32, {n}};
+}
+
+}  // namespace
+
+LayerLinears::LayerLinears(Backend& backend, const std::optional<Fp8Options>& fp8,
+                           const Sizes& sizes, MemoryPlan& plan)
+    : backend_(backend), fp8_(fp8), sizes_(sizes) {
+  if (!fp8_ || sizes.num_layers == 0) return;
+  weights_.resize(static_cast<size_t>(sizes.num_layers * kNum));
+  int64_t widest = 0;
+  for (int64_t layer = 0; layer < sizes.num_layers; ++layer) {
+    for (size_t name = 0; name < kNum; ++name) {
+      Weight& weight = weights_[static_cast<size_t>(layer) * kNum + name];
+      const int64_t O = sizes.outputs[name], I = sizes.inputs[name];
+      const std::string of_layer = "layer " + std::to_string(layer) + " " + kNames[name] + " fp8";
+      plan.add(MemoryClass::kParameters, of_layer, &weight.rows, kE4M3, {O, I});
+      plan.add(MemoryClass::kParameters, of_layer + " transposed", &weight.transposed, kE4M3,
+               {I, O});
+      widest = std::max({widest, O, I});
+    }
+  }
+  const DType f = DType::kFloat32;
+  const int64_t L = sizes.num_layers;
+  plan.add(MemoryClass::kParameters, "fp8 scales", &weight_scalings_, f, {L * kNum, kAligned});
+  plan.add(MemoryClass::kScratch, "fp8 gradient scale", &gradient_scaling_, f, {2});
+  if (fp8_->is_delayed) {
+    const int64_t length = (2 + fp8_->amax_history_len + kAligned - 1) / kAligned * kAligned;
+    plan.add(MemoryClass::kOptimizer, "fp8 scales", &forward_states_, f, {2 * kNum * L, length});
+    plan.add(MemoryClass::kOptimizer, "fp8 scales", &gradient_states_, f, {kNum * L, length});
+    plan.add(MemoryClass::kOptimizer, "fp8 amaxes", &amaxes_, f, {3 * kNum * L});
+  }
+  const int64_t num_bytes = sizes.num_rows * widest;
+  plan.add(MemoryClass::kScratch, "fp8 rows", &rows_, DType::kUInt8, {num_bytes});
+  plan.add(MemoryClass::kScratch, "fp8 dout transposed", &gradient_transposed_, DType::kUInt8,
+           {num_bytes});
+  plan.add(MemoryClass::kScratch, "fp8 inp transposed", &input_transposed_, DType::kUInt8,
+           {num_bytes});
+}
+
+int64_t LayerLinears::row_of(Kind kind, const Place& place) const {
+  if (kind == Kind::kGradient) return place.layer * kNum + place.name;
+  return place.layer * 2 * kNum + (kind == Kind::kWeight ? kNum : 0) + place.name;
+}
+
+Tensor LayerLinears::scaling_of(Kind kind, const Place& place, Tensor own) const {
+  if (!has_history()) return own;
+  return head_of_row(kind == Kind::kGradient ? gradient_states_ : forward_states_,
+                     row_of(kind, place), 2);
+}
+
+// Weights count in evaluations, too: they are not quantized again in the step after it.
+Tensor LayerLinears::amax_of(Kind kind, const Place& place) const {
+  if (!fp8_->is_delayed || (!place.is_training && kind != Kind::kWeight)) return {};
+  const int64_t first = kind == Kind::kGradient ? forward_states_.shape(0) : 0;
+  return {amaxes_.as<float>() + first + row_of(kind, place), DType::kFloat32, {1}};
+}
+
+Tensor LayerLinears::input_scaling(const Place& place) const {
+  return scaling_of(Kind::kInput, place, head_of_row(place.input_scaling, place.name, 2));
+}
+
+const LayerLinears::Weight& LayerLinears::quantized(const Place& place, Tensor weight) {
+  const int64_t idx = place.layer * kNum + place.name;
+  Weight& copy = weights_[static_cast<size_t>(idx)];
+  if (!copy.is_stale) return copy;
+  copy.is_stale = false;
+  copy.scaling = scaling_of(Kind::kWeight, place, head_of_row(weight_scalings_, idx, 2));
+  backend_.quantize({.rows = copy.rows,
+                     .transposed = copy.transposed,
+                     .scaling = copy.scaling,
+                     .derives_scale = !has_history(),
+                     .amax = amax_of(Kind::kWeight, place),
+                     .inp = weight});
+  return copy;
+}
+
+void LayerLinears::forward(const Place& place, Tensor out, const Input& input, Tensor weight,
+                           Tensor bias) {
+  if (!fp8_) return backend_.linear_forward(out, input.rows, weight, bias);
+  const Weight& fp8_weight = quantized(place, weight);
+  const Tensor inp = view(rows_, kE4M3, num_rows(out), weight.shape(1));
+  const Tensor scaling = input_scaling(place);
+  backend_.quantize({.rows = inp,
+                     .scaling = scaling,
+                     .derives_scale = !has_history(),
+                     .amax = amax_of(Kind::kInput, place),
+                     .inp = input.rows,
+                     .pre = input.pre,
+                     .gelu = input.gelu});
+  backend_.fp8_product({.out = out,
+                        .a = inp,
+                        .b = fp8_weight.rows,
+                        .a_scaling = scaling,
+                        .b_scaling = fp8_weight.scaling,
+                        .bias = bias,
+                        .sums_fast = true});
+}
+
+void LayerLinears::begin_backward(const Place& place, const Gradient& gradient) {
+  if (!fp8_) return;
+  const int64_t N = num_rows(gradient.dout), O = num_columns(gradient.dout);
+  const bool transposes = fp8_->has_weight_gradients;
+  backend_.quantize(
+      {.rows = view(rows_, fp8_->gradients, N, O),
+       .transposed = transposes ? view(gradient_transposed_, fp8_->gradients, O, N) : Tensor(),
+       .value = gradient.pre && !transposes ? gradient.dout : Tensor(),
+       .column_sums = transposes ? gradient.dbias : Tensor(),
+       .accumulate = gradient.accumulate,
+       .scaling = scaling_of(Kind::kGradient, place, gradient_scaling_),
+       .derives_scale = !has_history(),
+       .amax = amax_of(Kind::kGradient, place),
+       .inp = gradient.dout,
+       .pre = gradient.pre,
+       .gelu = gradient.gelu});
+}
+
+void LayerLinears::backward_input(const Place& place, Tensor dinp, Tensor dout, Tensor weight) {
+  if (!fp8_) return backend_.linear_backward_input(dinp, dout, weight);
+  const Weight& fp8_weight = quantized(place, weight);
+  backend_.fp8_product({.out = dinp,
+                        .a = view(rows_, fp8_->gradients, num_rows(dout), num_columns(dout)),
+                        .b = fp8_weight.transposed,
+                        .a_scaling = scaling_of(Kind::kGradient, place, gradient_scaling_),
+                        .b_scaling = fp8_weight.scaling});
+}
+
+void LayerLinears::gelu_backward_input(const Place& place, Tensor dpre, Tensor dout, Tensor weight,
+                                       Tensor pre, Gelu gelu) {
+  if (fp8_) return backward_input(place, dpre, dout, weight);
+  backend_.linear_gelu_backward_input(dpre, dout, weight, pre, gelu);
+}
+
+void LayerLinears::backward_weight(const Place& place, Tensor dweight, Tensor dbias, Tensor dout,
+                                   const Input& input, bool accumulate) {
+  if (!fp8_ || !fp8_->has_weight_gradients)
+    return backend_.linear_backward_weight(dweight, dbias, dout, input.rows, accumulate);
+  const int64_t N = num_rows(dout), O = dweight.shape(0), I = dweight.shape(1);
+  const Tensor inp = view(input_transposed_, kE4M3, I, N), scaling = input_scaling(place);
+  backend_.quantize({.transposed = inp,
+                     .scaling = scaling,
+                     .inp = input.rows,
+                     .pre = input.pre,
+                     .gelu = input.gelu});
+  backend_.fp8_product({.out = dweight,
+                        .a = view(gradient_transposed_, fp8_->gradients, O, N),
+                        .b = inp,
+                        .a_scaling = scaling_of(Kind::kGradient, place, gradient_scaling_),
+                        .b_scaling = scaling,
+                        .accumulate = accumulate});
+}
+
+void LayerLinears::weights_changed() {
+  for (Weight& weight : weights_) weight.is_stale = true;
+}
+
+// The scales of weights change with the others, also where a bad step has left the weights as they were.
+void LayerLinears::end_step(Communicator& tensor_parallel, Communicator& data_parallel) {
+  weights_changed();
+  if (!fp8_ || !fp8_->is_delayed) return;
+  const int64_t slot = num_steps_++ % fp8_->amax_history_len;
+  if (weights_.empty()) return;
+  for (Communicator* group : {&tensor_parallel, &data_parallel})
+    group->all_reduce(amaxes_, Reduce::kMax, Stream::kCompute);
+  const int64_t num_forward = forward_states_.shape(0), num_gradients = gradient_states_.shape(0);
+  Fp8ScalingUpdate update{.states = forward_states_,
+                          .history_len = fp8_->amax_history_len,
+                          .amaxes = {amaxes_.data(), DType::kFloat32, {num_forward}},
+                          .format = kE4M3,
+                          .slot = slot,
+                          .margin = fp8_->margin,
+                          .uses_maximum = fp8_->uses_maximum};
+  backend_.update_fp8_scaling(update);
+  update.states = gradient_states_;
+  update.amaxes = {amaxes_.as<float>() + num_forward, DType::kFloat32, {num_gradients}};
+  update.format = fp8_->gradients;
+  backend_.update_fp8_scaling(update);
+}
+
+LayerLinears::State LayerLinears::state_of(int64_t layer) const {
+  if (!fp8_ || !fp8_->is_delayed) return {};
+  const int64_t length = forward_states_.shape(1);
+  const auto rows = [&](Tensor states, int64_t count) -> Tensor {
+    return {states.as<float>() + layer * count * length, DType::kFloat32, {count, length}};
+  };
+  return {rows(forward_states_, 2 * kNum), rows(gradient_states_, kNum)};
+}
+
+void LayerLinears::set_num_steps(int64_t num_steps) {
+  num_steps_ = num_steps;
+  weights_changed();
+}
+
+}  // namespace weft

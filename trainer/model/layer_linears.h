@@ -1,0 +1,132 @@
+// The linear layers of the transformer layers: products in the model's type, or in fp8.
+//
+// In fp8 each operand is rounded where a product reads it, with a scale for the whole tensor:
+//
+//            operands                                    products
+//   forward  inp by rows, weight by rows                 out = inp * weight^T
+//   backward dout by rows, weight transposed             dinp = dout * weight
+//            dout transposed, inp transposed             dweight = dout^T * inp
+//
+// Weights are quantized once after each update, inputs in forward (by rows) and again in backward
+// (transposed), gradients once in backward. GELU and its derivative are part of quantizing: fc2's input
+// is made of fc1's output, and fc1's gradient of that of fc2's input.
+//
+// Delayed scaling takes a tensor's scale from the steps before. They are the same on all ranks that
+// share the tensor, and are the state that a checkpoint holds. Before there is a step, and with
+// tensorwise scaling, the scale is that of the tensor itself.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "trainer/config/fp8_options.h"
+#include "trainer/config/memory_plan.h"
+#include "trainer/parallel/communicator.h"
+
+namespace weft {
+
+class LayerLinears {
+ public:
+  enum Name { kQkv, kProj, kFc1, kFc2 };
+  static constexpr int64_t kNum = 4;
+
+  // The sizes of a rank's products: N rows, and by name the columns of inputs and outputs.
+  struct Sizes {
+    int64_t num_layers = 0;  // of all chunks
+    int64_t num_rows = 0;
+    std::array<int64_t, kNum> inputs = {}, outputs = {};
+  };
+  // One linear layer in one micro-batch.
+  struct Place {
+    int64_t layer = 0;  // counts the layers of all chunks
+    Name name = kQkv;
+    bool is_training = true;
+    // (4,4) fp32: {1 / scale, scale, padding} of the layer's inputs, from forward to backward of the micro-batch
+    Tensor input_scaling = {};
+  };
+  // An input (N,I) x; or in fp8 GELU of `pre`.
+  struct Input {
+    Tensor rows = {}, pre = {};
+    Gelu gelu = Gelu::kTanh;
+  };
+
+  // Plans the copies of the weights and scratch in `plan` where there are options. All references must
+  // outlive this.
+  LayerLinears(Backend& backend, const std::optional<Fp8Options>& fp8, const Sizes& sizes,
+               MemoryPlan& plan);
+  LayerLinears(const LayerLinears&) = delete;
+  LayerLinears& operator=(const LayerLinears&) = delete;
+
+  bool is_fp8() const { return fp8_.has_value(); }
+  // Returns whether fc2's input, GELU of fc1's output, is kept; else it is made where it is read.
+  bool keeps_gelu() const { return !is_fp8() || !fp8_->has_weight_gradients; }
+
+  void forward(const Place& place, Tensor out, const Input& input, Tensor weight, Tensor bias);
+
+  // Must precede the two products of a linear layer's backward: quantizes the gradient of its output.
+  // With `pre` (of fc1) dout is the gradient of GELU's output. In fp8 this sums up dbias.
+  struct Gradient {
+    Tensor dout = {}, pre = {};
+    Gelu gelu = Gelu::kTanh;
+    Tensor dbias = {};
+    bool accumulate = true;
+  };
+  void begin_backward(const Place& place, const Gradient& gradient);
+  void backward_input(const Place& place, Tensor dinp, Tensor dout, Tensor weight);
+  // Of fc2: dpre = the gradient of fc1's output, or in fp8 that of GELU's.
+  void gelu_backward_input(const Place& place, Tensor dpre, Tensor dout, Tensor weight, Tensor pre,
+                           Gelu gelu);
+  void backward_weight(const Place& place, Tensor dweight, Tensor dbias, Tensor dout,
+                       const Input& input, bool accumulate);
+
+  // Weights are quantized anew at their next use.
+  void weights_changed();
+  // Ends a training step: derives the next scales from its largest numbers, over all ranks of the
+  // groups.
+  void end_step(Communicator& tensor_parallel, Communicator& data_parallel);
+
+  // The state of delayed scaling: for each layer of the rank {1 / scale, scale, history, padding} of its
+  // four inputs and four weights, and of its four gradients. Empty with other scaling.
+  struct State {
+    Tensor forward, gradients;  // (8,R), (4,R) fp32, R the next multiple of 4 from 2 + H on
+  };
+  State state_of(int64_t layer) const;
+  int64_t num_steps() const { return num_steps_; }  // that the histories have seen
+  void set_num_steps(int64_t num_steps);
+
+ private:
+  // A weight in fp8: (O,I), (I,O).
+  struct Weight {
+    Tensor rows, transposed, scaling;
+    bool is_stale = true;
+  };
+  enum class Kind { kInput, kWeight, kGradient };
+
+  // Returns whether scales come from the steps before.
+  bool has_history() const { return fp8_->is_delayed && num_steps_ > 0; }
+  // Returns the row of the states, or of the amaxes, of a tensor.
+  int64_t row_of(Kind kind, const Place& place) const;
+  // Returns the scale of a tensor: of the steps before, or `own`, which the tensor itself decides.
+  Tensor scaling_of(Kind kind, const Place& place, Tensor own) const;
+  Tensor amax_of(Kind kind, const Place& place) const;  // empty where no step counts it
+  Tensor input_scaling(const Place& place) const;
+  const Weight& quantized(const Place& place, Tensor weight);
+
+  Backend& backend_;
+  std::optional<Fp8Options> fp8_;
+  Sizes sizes_;
+  int64_t num_steps_ = 0;
+  std::vector<Weight> weights_;              // by layer and name
+  Tensor weight_scalings_;                   // (4 * layers,4) fp32: {1 / scale, scale, padding}
+  Tensor gradient_scaling_;                  // (2) fp32
+  Tensor forward_states_, gradient_states_;  // (8 * layers,R), (4 * layers,R) fp32
+  Tensor amaxes_;  // (12 * layers) fp32: those of the forward states come first
+  Tensor rows_;    // scratch: inp or dout by rows
+  Tensor gradient_transposed_, input_transposed_;  // scratch
+};
+
+}  // namespace weft
