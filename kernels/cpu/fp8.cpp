@@ -128,7 +128,11 @@ void update_fp8_scaling(const Fp8ScalingUpdate& args) {
     amax = 0.0F;
     const float chosen =
         args.uses_maximum ? *std::max_element(history, history + length) : history[args.slot];
-    if (chosen == 0.0F) continue;
+    if (chosen == 0.0F) {
+      if (state[1] == 0.0F)
+        state[0] = state[1] = 1.0F;  // the state is new: no product may become 0
+      continue;
+    }
     state[1] = fp8_scale(chosen, args.format, args.margin);
     state[0] = 1.0F / state[1];
   }

@@ -13,7 +13,7 @@ fail() { echo "FAILED: $1" >&2; shift; for file in "$@"; do echo "--- $file" >&2
 # The random numbers are Lehmer's: each awk has others of its own, and where the two documents come depends on all lengths.
 awk 'function random(n) { state = state * 16807 % 2147483647; return state % n }
 BEGIN {
-  state = 23
+  state = 18
   split("the a one every some", det); split("old quiet green heavy bright small", adj)
   split("river stone garden window letter morning engine teacher city market song winter road house child", noun)
   split("finds sees keeps carries follows remembers crosses opens builds leaves", verb)

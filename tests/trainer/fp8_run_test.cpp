@@ -59,7 +59,9 @@ TEST_F(Fp8Training, GoesOnInBf16AndBackAndSaysSo) {
   ASSERT_EQ(run_until("30", with(kFp8, kHistory)), 0) << output();
   EXPECT_THAT(output(), HasSubstr("--fp8-format was"));
   ASSERT_EQ(run_until("34", with(kFp8, {"--fp8-amax-history-len", "2"})), 0) << output();
-  EXPECT_THAT(output(), HasSubstr("--fp8-amax-history-len was 4 when the checkpoint was saved"));
+  EXPECT_THAT(output(),
+              HasSubstr("--fp8-amax-history-len was 4 when the checkpoint was saved and is 2 "
+                        "now: the histories of all fp8 scales begin anew"));
   ASSERT_EQ(run_until("37", with(kFp8, {"--fp8-recipe", "tensorwise"})), 0) << output();
   EXPECT_THAT(output(), HasSubstr("--fp8-recipe was \"delayed\" when the checkpoint was saved"));
   ASSERT_EQ(run(arguments("run", 40, kFp8)), 0) << output();

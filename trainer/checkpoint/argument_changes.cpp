@@ -118,7 +118,7 @@ std::span<const AnnouncedArgument> announced_arguments() {
       {"fp8_e4m3", kGoesOn},
       {"fp8_recipe", kGoesOn},
       {"fp8_margin", kGoesOn},
-      {"fp8_amax_history_len", kGoesOn},
+      {"fp8_amax_history_len", kBeginsHistories},
       {"fp8_amax_compute_algo", kGoesOn},
       {"no_fp8_wgrad", kGoesOn},
       {"loss_scale", kGoesOn},
@@ -160,6 +160,8 @@ const char* words_of(ChangeEffect effect) {
       return "evaluations from here on may take other samples than without the change";
     case ChangeEffect::kBegins:
       return "it counts at the beginning of a run, and the checkpoint has the loss scale of a later step";
+    case ChangeEffect::kBeginsHistories:
+      return "the histories of all fp8 scales begin anew";
     case ChangeEffect::kConvertsMoments:
       return "Adam's moments are converted, to bf16 by rounding to the nearest, and the run goes on "
              "otherwise than with the old value";
@@ -173,12 +175,14 @@ std::vector<std::string> argument_differences(const CheckpointInfo& checkpoint,
                                               const Config& config) {
   auto saved =
       nlohmann::json::parse(checkpoint.arguments_json, nullptr, /*allow_exceptions=*/false);
-  // Versions without the option had no curriculum, or fp32 moments.
+  // Versions without the option had no curriculum, fp32 moments and no fp8.
   for (const char* name : {"curriculum_schedule_type", "curriculum_metrics"}) {
     if (saved.is_object() && !saved.contains(name)) saved[name] = nullptr;
   }
-  if (saved.is_object() && !saved.contains("bf16_optimizer_state"))
-    saved["bf16_optimizer_state"] = false;
+  for (const char* name : {"bf16_optimizer_state", "fp8_hybrid", "fp8_e4m3"}) {
+    if (saved.is_object() && !saved.contains(name)) saved[name] = false;
+  }
+  if (saved.is_object() && !saved.contains("fp8_format")) saved["fp8_format"] = "";
   const auto ours = nlohmann::json::parse(resolved_json(config));
   std::vector<std::string> differences;
   for (const auto& [name, effect, is_of_blends] : announced_arguments()) {

@@ -12,7 +12,14 @@ namespace weft {
 
 // An argument that a resumed run may change, and what that does, which the log then tells. An argument that
 // is not listed is compared by a check of its own, or changes no number that a run computes.
-enum class ChangeEffect { kMovesSamples, kMovesEvaluations, kGoesOn, kBegins, kConvertsMoments };
+enum class ChangeEffect {
+  kMovesSamples,
+  kMovesEvaluations,
+  kGoesOn,
+  kBegins,
+  kBeginsHistories,
+  kConvertsMoments
+};
 struct AnnouncedArgument {
   const char* name;  // as in manifests
   ChangeEffect effect;

@@ -70,13 +70,16 @@ std::optional<LossScaleState> loss_scale_from_json(const Json& json) {
 
 Json to_json(const std::optional<Fp8ScalingState>& state) {
   if (!state) return {};
-  return {{"steps", state->steps}, {"amax_history_len", state->amax_history_len}};
+  return {{"steps", state->steps},
+          {"amax_history_len", state->amax_history_len},
+          {"is_hybrid", state->is_hybrid}};
 }
 
 std::optional<Fp8ScalingState> fp8_scaling_from_json(const Json& json) {
   if (json.is_null()) return std::nullopt;
   return Fp8ScalingState{.steps = whole_number(json.at("steps")),
-                         .amax_history_len = whole_number(json.at("amax_history_len"))};
+                         .amax_history_len = whole_number(json.at("amax_history_len")),
+                         .is_hybrid = json.at("is_hybrid").get<bool>()};
 }
 
 Json info_to_json(const CheckpointInfo& info) {

@@ -42,8 +42,11 @@ int64_t DeviceProfile::workspace_bytes(const ModelShape& shape) const {
   // 32 rows (kernels/cuda, *_scratch_bytes). Operations take the same workspace one after the other.
   const int64_t tokens = shape.micro_batch_size * shape.seq_length;
   const int64_t num_tiles = (shape.seq_length + 127) / 128;
-  const int64_t sums_of_head = num_tiles * 128 * shape.head_size * 4;
-  const int64_t num_sums = shape.head_size > 128
+  // Its tiles have 64, 96 or 128 columns; larger heads, and those between 96 and 128, have no such sums.
+  const int64_t D = shape.head_size;
+  const int64_t columns = D == 64 || D == 128 ? D : D <= 96 ? 96 : 0;
+  const int64_t sums_of_head = num_tiles * 128 * columns * 4;
+  const int64_t num_sums = columns == 0
                                ? 0
                                : std::min(shape.micro_batch_size * shape.num_heads,
                                           std::max((16 << 20) / std::max<int64_t>(sums_of_head, 1),
@@ -52,7 +55,7 @@ int64_t DeviceProfile::workspace_bytes(const ModelShape& shape) const {
   const int64_t embedding = tokens * (shape.hidden_size / 4 + 64);
   // Quantizing sums columns over 64 rows at a time.
   const int64_t quantizing =
-      shape.fp8 ? tokens * std::max(shape.qkv_size(), shape.fc1_size()) / 16 : 0;
+      shape.fp8 ? (tokens + 63) / 64 * 4 * std::max(shape.qkv_size(), shape.fc1_size()) + 256 : 0;
   return gemm_workspace_bytes + std::max({attention, embedding, quantizing});
 }
 

@@ -39,6 +39,10 @@ void check_shape(const Config& config, ProblemList& problems);
 void check_shares(const Config& config, ProblemList& problems);
 // Layers and micro-batches that pipeline stages cannot share out (pipeline_problems.cpp).
 void check_pipeline(const Config& config, bool has_shape, ProblemList& problems);
+// Flags and sizes that fp8 products cannot have (fp8_problems.cpp).
+void check_fp8(const Config& config, bool has_shape, ProblemList& problems);
+// Adds a warning for each flag of fp8 scales that has no effect (fp8_problems.cpp).
+void warn_of_fp8_flags(const Config& config, std::vector<std::string>& warnings);
 // A text of --step-batch-size-schedule that is none is reported and cleared (batch_problems.cpp).
 void check_step_schedule(Config& config, ProblemList& problems);
 // Batch sizes and the run's length (batch_problems.cpp).

@@ -10,7 +10,6 @@
 
 #include "indexed_dataset/samples/split.h"
 #include "trainer/config/lr_schedule.h"
-#include "trainer/config/model_shape.h"
 #include "trainer/config/problem_list.h"
 
 namespace weft {
@@ -245,49 +244,6 @@ void check_precision(const Config& c, ProblemList& p) {
   p.add_if(c.skip_bad_steps < 0, "--skip-bad-steps must be at least 0 (got {})", c.skip_bad_steps);
 }
 
-// All sizes that products sum over, of which there is one in each direction.
-void check_fp8_sizes(const Config& c, ProblemList& p) {
-  const int64_t tp = c.tensor_model_parallel_size;
-  const ModelShape shape = model_shape(c, /*vocab_size=*/1);
-  const auto check = [&](const char* what, int64_t size) {
-    p.add_if(size % kFp8SizeMultiple != 0,
-             "--fp8-format: {} are {}; fp8 products need a multiple of {}", what, size,
-             kFp8SizeMultiple);
-  };
-  check("--micro-batch-size times --seq-length", c.micro_batch_size * c.seq_length);
-  check("the columns of --hidden-size", shape.hidden_size);
-  check("the columns of a rank's attention", shape.num_heads * shape.head_size / tp);
-  check("the columns of a rank's queries, keys and values", shape.qkv_size() / tp);
-  check("the columns of a rank's --ffn-hidden-size", shape.ffn_size / tp);
-}
-
-void check_fp8(const Config& c, bool has_shape, ProblemList& p) {
-  if (!c.has_fp8()) {
-    p.add_if(c.no_fp8_wgrad, "--no-fp8-wgrad needs --fp8-format");
-    return;
-  }
-  const int num_formats =
-      (c.fp8_format.empty() ? 0 : 1) + (c.fp8_e4m3 ? 1 : 0) + (c.fp8_hybrid ? 1 : 0);
-  p.add_if(num_formats > 1, "--fp8-format, --fp8-hybrid and --fp8-e4m3 exclude each other");
-  p.add_if(!c.fp8_format.empty() && c.fp8_format != "hybrid" && c.fp8_format != "e4m3",
-           "--fp8-format {} is none of hybrid, e4m3", c.fp8_format);
-  p.add_if(!c.bf16, "--fp8-format needs --bf16, in which everything but the products is");
-  p.add_if(c.fp8_recipe != "delayed" && c.fp8_recipe != "tensorwise",
-           "--fp8-recipe {} is none of delayed, tensorwise", c.fp8_recipe);
-  p.add_if(c.fp8_amax_compute_algo != "most_recent" && c.fp8_amax_compute_algo != "max",
-           "--fp8-amax-compute-algo {} is none of most_recent, max", c.fp8_amax_compute_algo);
-  p.add_if(c.fp8_margin < 0 || c.fp8_margin > 32, "--fp8-margin must be from 0 to 32 (got {})",
-           c.fp8_margin);
-  p.add_if(c.fp8_amax_history_len < 1 || c.fp8_amax_history_len > 65536,
-           "--fp8-amax-history-len must be from 1 to 65536 (got {})", c.fp8_amax_history_len);
-  p.add_if(
-      c.has_curriculum(),
-      "--fp8-format with sequences that grow is not built: products need whole multiples of {} "
-      "tokens",
-      kFp8SizeMultiple);
-  if (has_shape) check_fp8_sizes(c, p);
-}
-
 void check_world(const Config& c, ProblemList& p) {
   p.add_if(c.device != "auto" && c.device != "cuda" && c.device != "cpu",
            "--device {} is none of auto, cuda, cpu", c.device);
@@ -395,6 +351,7 @@ std::vector<std::string> warnings_of(const Config& config) {
       list.push_back(flag + " has no effect: --loss-scale is constant");
     }
   }
+  warn_of_fp8_flags(config, list);
   if (config.save.empty()) list.emplace_back("no --save: the trained weights will be lost");
   return list;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/check_shapes.h"
+#include "trainer/parallel/gradient_reducer.h"
 
 namespace weft {
 namespace {
@@ -28,7 +29,7 @@ LayerLinears::LayerLinears(Backend& backend, const std::optional<Fp8Options>& fp
     : backend_(backend), fp8_(fp8), sizes_(sizes) {
   if (!fp8_ || sizes.num_layers == 0) return;
   weights_.resize(static_cast<size_t>(sizes.num_layers * kNum));
-  int64_t widest = 0;
+  int64_t widest_input = 0, widest_output = 0;
   for (int64_t layer = 0; layer < sizes.num_layers; ++layer) {
     for (size_t name = 0; name < kNum; ++name) {
       Weight& weight = weights_[static_cast<size_t>(layer) * kNum + name];
@@ -37,7 +38,8 @@ LayerLinears::LayerLinears(Backend& backend, const std::optional<Fp8Options>& fp
       plan.add(MemoryClass::kParameters, of_layer, &weight.rows, kE4M3, {O, I});
       plan.add(MemoryClass::kParameters, of_layer + " transposed", &weight.transposed, kE4M3,
                {I, O});
-      widest = std::max({widest, O, I});
+      widest_input = std::max(widest_input, I);
+      widest_output = std::max(widest_output, O);
     }
   }
   const DType f = DType::kFloat32;
@@ -50,12 +52,13 @@ LayerLinears::LayerLinears(Backend& backend, const std::optional<Fp8Options>& fp
     plan.add(MemoryClass::kOptimizer, "fp8 scales", &gradient_states_, f, {kNum * L, length});
     plan.add(MemoryClass::kOptimizer, "fp8 amaxes", &amaxes_, f, {3 * kNum * L});
   }
-  const int64_t num_bytes = sizes.num_rows * widest;
-  plan.add(MemoryClass::kScratch, "fp8 rows", &rows_, DType::kUInt8, {num_bytes});
-  plan.add(MemoryClass::kScratch, "fp8 dout transposed", &gradient_transposed_, DType::kUInt8,
-           {num_bytes});
-  plan.add(MemoryClass::kScratch, "fp8 inp transposed", &input_transposed_, DType::kUInt8,
-           {num_bytes});
+  const auto scratch = [&](const char* name, Tensor* tensor, int64_t columns) {
+    plan.add(MemoryClass::kScratch, name, tensor, DType::kUInt8, {sizes.num_rows * columns});
+  };
+  scratch("fp8 rows", &rows_, std::max(widest_input, widest_output));
+  if (!fp8_->has_weight_gradients) return;
+  scratch("fp8 dout transposed", &gradient_transposed_, widest_output);
+  scratch("fp8 inp transposed", &input_transposed_, widest_input);
 }
 
 int64_t LayerLinears::row_of(Kind kind, const Place& place) const {
@@ -69,7 +72,7 @@ Tensor LayerLinears::scaling_of(Kind kind, const Place& place, Tensor own) const
                      row_of(kind, place), 2);
 }
 
-// Weights count in evaluations, too: they are not quantized again in the step after it.
+// A weight counts in an evaluation, too, because the step after the evaluation takes the copy that was made there.
 Tensor LayerLinears::amax_of(Kind kind, const Place& place) const {
   if (!fp8_->is_delayed || (!place.is_training && kind != Kind::kWeight)) return {};
   const int64_t first = kind == Kind::kGradient ? forward_states_.shape(0) : 0;
@@ -201,13 +204,15 @@ LayerLinears::State LayerLinears::state_of(int64_t layer) const {
   if (!fp8_ || !fp8_->is_delayed) return {};
   const int64_t length = forward_states_.shape(1);
   const auto rows = [&](Tensor states, int64_t count) -> Tensor {
-    return {states.as<float>() + layer * count * length, DType::kFloat32, {count, length}};
+    const Tensor range = range_of(states, {layer * count * length, count * length});
+    return {range.data(), DType::kFloat32, {count, length}};
   };
   return {rows(forward_states_, 2 * kNum), rows(gradient_states_, kNum)};
 }
 
 void LayerLinears::set_num_steps(int64_t num_steps) {
   num_steps_ = num_steps;
+  if (amaxes_.data() != nullptr) backend_.zero(amaxes_);  // those of an evaluation before
   weights_changed();
 }
 

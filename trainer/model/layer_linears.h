@@ -13,7 +13,8 @@
 //
 // Delayed scaling takes a tensor's scale from the steps before. They are the same on all ranks that
 // share the tensor, and are the state that a checkpoint holds. Before there is a step, and with
-// tensorwise scaling, the scale is that of the tensor itself.
+// tensorwise scaling, the scale is that of the tensor itself: of what this rank has of it, in this
+// micro-batch.
 #pragma once
 
 #include <array>

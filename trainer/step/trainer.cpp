@@ -137,10 +137,12 @@ bool Trainer::step(const GlobalBatch& batch, const StepOptions& options) {
   const Tensor norm_and_clip = results_.norm_and_clip();
   optimizer_.gradient_norm(norm_and_clip, loss_scale());
   const StepOutcome outcome = may_skip_steps() ? judge() : StepOutcome{};
-  if (!outcome.skipped)
-    optimizer_.update(norm_and_clip, options.learning_rate, ++scalars_.adam_step, gatherer_);
+  // This comes before the update, whose gathers of weights run on beside the next forward: a reduction behind them in
+  // their communicator would wait for all of them.
   model_.linears().end_step(*groups_.tensor, *groups_.data);
   if (scalars_.fp8_scaling) scalars_.fp8_scaling->steps = model_.linears().num_steps();
+  if (!outcome.skipped)
+    optimizer_.update(norm_and_clip, options.learning_rate, ++scalars_.adam_step, gatherer_);
   if (options.params_norm) {
     optimizer_.parameters_sum_of_squares(results_.params_sum_of_squares());
   }
@@ -389,15 +391,19 @@ void Trainer::set_scalar_state(const ScalarState& scalars) {
   set_fp8_scaling_state();
 }
 
-// Histories of another length are of no use: they begin anew.
+// Histories of another length are of no use, nor are scales for another format: they begin anew.
 void Trainer::set_fp8_scaling_state() {
   const std::optional<Fp8Options>& fp8 = options_.shape.fp8;
   if (!fp8 || !fp8->is_delayed) {
     scalars_.fp8_scaling.reset();
     return;
   }
-  if (!scalars_.fp8_scaling || scalars_.fp8_scaling->amax_history_len != fp8->amax_history_len)
-    scalars_.fp8_scaling = Fp8ScalingState{.amax_history_len = fp8->amax_history_len};
+  const Fp8ScalingState anew{.amax_history_len = fp8->amax_history_len,
+                             .is_hybrid = fp8->gradients == DType::kFloat8E5M2};
+  const auto& saved = scalars_.fp8_scaling;
+  if (!saved || saved->amax_history_len != anew.amax_history_len ||
+      saved->is_hybrid != anew.is_hybrid)
+    scalars_.fp8_scaling = anew;
   model_.linears().set_num_steps(scalars_.fp8_scaling->steps);
 }
 

@@ -36,9 +36,11 @@ struct LossScaleState {
   friend bool operator==(const LossScaleState&, const LossScaleState&) = default;
 };
 
-// The steps that the histories of delayed fp8 scaling have seen; the last of each is the tensors' "fp8/".
+// What the histories of delayed fp8 scaling are (they themselves are the checkpoint's tensors "fp8/..."): how many steps
+// they have seen, their length, and whether gradients are e5m2 (hybrid) or e4m3, for which their scales were made.
 struct Fp8ScalingState {
   int64_t steps = 0, amax_history_len = 1;
+  bool is_hybrid = true;
   friend bool operator==(const Fp8ScalingState&, const Fp8ScalingState&) = default;
 };
 

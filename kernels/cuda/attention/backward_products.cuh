@@ -154,6 +154,7 @@ __device__ inline void multiply_tiles(const Params& p,
             kDocuments && first_query + 64 > warp_first_end};
       };
       // The other group may still read the gradients that were where those of block `number` go.
+      // This group itself does not: it has waited for all products of its warps.
       const auto wait_for_scores = [&](int number) {
         const int reader = (number + Shape::kScores) % 2;
         if (number >= Shape::kScores && reader != group) sync_at(kScoresEmpty + reader);

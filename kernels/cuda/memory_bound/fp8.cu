@@ -237,7 +237,10 @@ __global__ void update_scaling_kernel(float* states, float* amaxes, int64_t n, i
   if (lane != 0) return;
   history[slot] = amax;
   amaxes[i] = 0.0F;
-  if (chosen == 0.0F) return;
+  if (chosen == 0.0F) {
+    if (state[1] == 0.0F) state[0] = state[1] = 1.0F;  // the state is new: no product may become 0
+    return;
+  }
   state[1] = scale_of(chosen, largest);
   state[0] = 1.0F / state[1];
 }

@@ -130,6 +130,15 @@ TEST(Config, Fp16AndItsLossScaleAreChecked) {
               Contains("--loss-scale-window 5 has no effect: --loss-scale is constant"));
   EXPECT_THAT(warnings("--fp16 --min-loss-scale 2 --hysteresis 3"),
               Not(Contains(HasSubstr("has no effect"))));
+  EXPECT_THAT(warnings("--bf16 --fp8-recipe tensorwise"),
+              Contains("--fp8-recipe tensorwise has no effect without --fp8-format"));
+  EXPECT_THAT(warnings("--bf16 --fp8-margin 1"),
+              Contains("--fp8-margin 1 has no effect without --fp8-format"));
+  const std::string tensorwise = "--bf16 --fp8-format hybrid --fp8-recipe tensorwise ";
+  EXPECT_THAT(warnings(tensorwise + "--fp8-amax-history-len 4"),
+              Contains("--fp8-amax-history-len 4 has no effect: --fp8-recipe is tensorwise"));
+  EXPECT_THAT(warnings("--bf16 --fp8-format hybrid --fp8-amax-compute-algo max"),
+              Not(Contains(HasSubstr("has no effect"))));
 }
 
 TEST(Config, MegatronCoresPipelineFlagsNameOurs) {

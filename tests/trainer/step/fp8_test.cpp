@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <mutex>
+#include <utility>
 
 #include "tests/trainer/step/saved_training.h"
 
@@ -120,20 +121,51 @@ TEST_P(Fp8Recipes, RecomputationKeepsTheBits) {
   }
 }
 
+// Replaces an element of a bias of the first layer, and returns what was there.
+float replace_bias(TrainerOnDevice& model, float value) {
+  float before = 0;
+  for (const StateTensor& t : model->state_tensors(true)) {
+    if (t.name != "optimizer/master/decoder.layers.0.mlp.linear_fc1.bias") continue;
+    std::vector<float> values = to_host(*model.backend, t.tensor);
+    before = std::exchange(values[3], value);
+    to_device(*model.backend, t.tensor, values);
+  }
+  model->parameters_loaded();
+  return before;
+}
+
 TEST_P(Fp8Recipes, AGradientThatIsNotFiniteIsFound) {
   TrainerOptions options = fp8_options(GetParam().options);
   options.skips_bad_steps = true;
   TrainerOnDevice model(options);
   run_steps(model, 0, 2);
-  const std::vector<StateTensor> tensors = model->state_tensors(true);
-  for (const StateTensor& t : tensors) {
-    if (t.name != "optimizer/master/decoder.layers.0.mlp.linear_fc1.bias") continue;
-    std::vector<float> values = to_host(*model.backend, t.tensor);
-    values[3] = INFINITY;
-    to_device(*model.backend, t.tensor, values);
-  }
-  model->parameters_loaded();
+  replace_bias(model, INFINITY);
   EXPECT_TRUE(run_steps(model, 2, 3).front().outcome.skipped);
+}
+
+// No scale is known after a first step without a finite number: the next steps must not multiply by 0.
+TEST_P(Fp8Recipes, AFirstStepThatIsBadDoesNotStopTheNextOnes) {
+  TrainerOptions options = fp8_options(GetParam().options), plain = bf16_options();
+  options.skips_bad_steps = plain.skips_bad_steps = true;
+  TrainerOnDevice fp8(options), bf16(plain);
+  for (TrainerOnDevice* model : {&fp8, &bf16}) {
+    const float bias = replace_bias(*model, INFINITY);
+    EXPECT_TRUE(run_steps(*model, 0, 1).front().outcome.skipped);
+    replace_bias(*model, bias);
+  }
+  const std::vector<StepResult> got = run_steps(fp8, 1, 4), wanted = run_steps(bf16, 1, 4);
+  for (size_t i = 0; i < got.size(); ++i)
+    EXPECT_NEAR(got[i].grad_norm, wanted[i].grad_norm, 0.2 * wanted[i].grad_norm) << "step " << i;
+}
+
+// The scales of gradients were made for e5m2, which reaches 128 times as far.
+TEST(Fp8Format, AnotherOneBeginsTheHistoriesAnew) {
+  TrainerOnDevice hybrid(fp8_options({})), e4m3(fp8_options({.gradients = DType::kFloat8E4M3}));
+  run_steps(hybrid, 0, 2);
+  ASSERT_EQ(hybrid->scalar_state().fp8_scaling->steps, 2);
+  e4m3->set_scalar_state(hybrid->scalar_state());
+  EXPECT_EQ(e4m3->scalar_state().fp8_scaling->steps, 0);
+  for (const StateTensor& t : e4m3->tensors_to_load(true)) EXPECT_FALSE(t.name.starts_with("fp8/"));
 }
 
 INSTANTIATE_TEST_SUITE_P(
