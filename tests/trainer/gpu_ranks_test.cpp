@@ -293,5 +293,69 @@ TEST_F(FourNcclRanks, TrainWhatOneProcessTrainsTwiceAlike) {
   }
 }
 
+// With tensor parallelism stages exchange a share of each tensor, unless its rows are shared anyway.
+TEST_F(FourNcclRanks, WithInterleavedStagesTrainWhatOneProcessTrains) {
+  const Arguments deep = {"--num-layers", "8", "--global-batch-size", "16"};
+  const Arguments virtual_stages = {"--num-layers-per-virtual-pipeline-stage", "1"};
+  const Arguments pp2 = with(virtual_stages, {"--pipeline-model-parallel-size", "2"});
+  const Arguments tp2pp2 = with(pp2, {"--tensor-model-parallel-size", "2"});
+  ASSERT_EQ(run(model("one", deep)), 0) << output();
+  for (const auto& [name, topology] :
+       {std::pair<std::string, Arguments>{
+            "pp4", with(virtual_stages, {"--pipeline-model-parallel-size", "4"})},
+        {"tp2pp2", tp2pp2},
+        {"whole tensors", with(tp2pp2, {"--no-scatter-gather-tensors-in-pipeline"})},
+        {"sp2pp2", with(tp2pp2, {"--sequence-parallel"})},
+        {"pp2dp2", with(pp2, {"--use-distributed-optimizer", "--ddp-bucket-size", "100000"})}}) {
+    ASSERT_EQ(run_ranks(4, model(name, with(deep, topology))), 0) << output();
+    expect_near(name, "one", 1e-4);
+  }
+  EXPECT_EQ(trajectory("whole tensors"), trajectory("tp2pp2"));
+  ASSERT_EQ(run_ranks(4, model("again", with(with(deep, tp2pp2), {"--exit-interval", "20"}))), 0)
+      << output();
+  ASSERT_EQ(run_ranks(4, model("again", with(deep, tp2pp2))), 0) << output();
+  EXPECT_EQ(trajectory("again"), trajectory("tp2pp2")) << "one topology, equal bits";
+}
+
+// An overflow on one rank is a skipped step of all.
+TEST_F(FourNcclRanks, InFp16SkipTheStepsThatOneProcessSkips) {
+  const Arguments fp16 = {"--fp16", "--loss-scale-window", "3"};
+  const Arguments pp2 = with(fp16, {"--pipeline-model-parallel-size", "2"});
+  const Arguments tp2pp2 = with(pp2, {"--tensor-model-parallel-size", "2", "--sequence-parallel"});
+  ASSERT_EQ(run(model("one", fp16)), 0) << output();
+  const auto scales = [&](const std::string& name) {
+    std::vector<double> all;
+    for (const nlohmann::json& line : metrics(name))
+      if (line.contains("lm_loss")) all.push_back(line.at("loss_scale"));
+    return all;
+  };
+  EXPECT_LT(scales("one")[8], scales("one").front()) << "it falls";
+  for (const auto& [name, topology] : {std::pair<std::string, Arguments>{"tp2pp2", tp2pp2},
+                                       {"pp2dp2", with(pp2, {"--use-distributed-optimizer"})}}) {
+    ASSERT_EQ(run_ranks(4, model(name, topology)), 0) << output();
+    expect_near(name, "one", 1e-2);
+    EXPECT_EQ(scales(name), scales("one")) << name;
+  }
+  for (int part = 0; part < 3; ++part)
+    ASSERT_EQ(run_ranks(4, model("parts", with(tp2pp2, {"--exit-interval", "10"}))), 0) << output();
+  EXPECT_EQ(trajectory("parts"), trajectory("tp2pp2"));
+}
+
+TEST_F(FourNcclRanks, GoOnFromTheCheckpointsOfOtherTopologies) {
+  const Arguments layers = {"--num-layers", "4"};
+  const Arguments pp2 = with(layers, {"--pipeline-model-parallel-size", "2"});
+  const Arguments tp2pp2 = with(pp2, {"--tensor-model-parallel-size", "2"});
+  ASSERT_EQ(run(model("one", layers)), 0) << output();
+  for (const auto& [name, topology] :
+       {std::pair<std::string, Arguments>{"dp4", with(layers, {"--use-distributed-optimizer"})},
+        {"pp4", with(layers, {"--pipeline-model-parallel-size", "4"})},
+        {"interleaved", with(pp2, {"--num-layers-per-virtual-pipeline-stage", "1",
+                                   "--use-distributed-optimizer"})}}) {
+    ASSERT_EQ(run_ranks(4, model(name, with(tp2pp2, {"--exit-interval", "20"}))), 0) << output();
+    ASSERT_EQ(run_ranks(4, model(name, topology)), 0) << output();
+    expect_near(name, "one", 1e-4);
+  }
+}
+
 }  // namespace
 }  // namespace weft
