@@ -22,12 +22,11 @@ namespace {
 struct PlannedDevice {
   explicit PlannedDevice(const Config& config) {
     if (config.device_profile.empty()) {
-      const DeviceChoice choice = choose_device(config);
+      const DeviceChoice choice = choose_device(config.device);
       backend = create_backend(choice.kind, config, 0);
       description = fmt::format("{} ({})", backend->description(), choice.why);
       return;
     }
-    check_gpu_attention(config);
     profile = find_device_profile(config.device_profile);
     if (config.has_fp8() && !profile->has_fp8)
       throw std::invalid_argument(fmt::format(
@@ -40,10 +39,11 @@ struct PlannedDevice {
                     static_cast<double>(profile->memory_bytes) / (1 << 30), config.device_profile);
   }
 
+  bool is_gpu() const { return profile || backend->kind() == DeviceKind::kCuda; }
+
   // Returns the memory that NCCL takes beside the plan.
   int64_t nccl_bytes(const Config& config, const Topology& topology) const {
-    const bool is_gpu = profile || backend->kind() == DeviceKind::kCuda;
-    if (!is_gpu || config.distributed_backend != "nccl") return 0;
+    if (!is_gpu() || config.distributed_backend != "nccl") return 0;
     return num_groups_of_several(topology) * kNcclGroupBytes;
   }
 
@@ -238,6 +238,7 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, int64_
   std::string text = start_banner(config, notes, schedule, vocabulary);
   if (!doubt.empty()) text += "WARNING: " + doubt + "\n";
   text += fmt::format("> device: {}\n", device.description);
+  if (device.is_gpu()) text += slow_attention_line(options.shape, topology);
   text += stage_lines(config, topology) + num_parameters_lines(options.shape, topology);
   if (topology.pp_size > 1) {
     text += stage_table(stages, topology) + bubble_line(config, schedule, topology) +

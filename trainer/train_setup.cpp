@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "kernels/unfused_attention.h"
 #include "trainer/checkpoint/background_save.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/config/pipeline_partition.h"
@@ -17,22 +18,6 @@ std::string algorithm_cache(const Config& config) {
   if (!config.gemm_algorithm_cache.empty()) return config.gemm_algorithm_cache;
   const char* home = std::getenv("HOME");
   return home == nullptr ? "" : std::filesystem::path(home) / ".cache/weft/gemm-algorithms";
-}
-
-void check_gpu_attention(const Config& config) {
-  const int64_t head_size = config.head_size();
-  if (!cuda_takes_head_size(head_size)) {
-    throw std::invalid_argument(fmt::format(
-        "head size {} (--hidden-size {} / --num-attention-heads {}, or --kv-channels): "
-        "attention on the GPU takes multiples of 8 up to {}; change the heads, or give --device cpu",
-        head_size, config.hidden_size, config.num_attention_heads, kMaxCudaHeadSize));
-  }
-}
-
-DeviceChoice choose_device(const Config& config) {
-  DeviceChoice choice = choose_device(config.device);
-  if (choice.kind == DeviceKind::kCuda) check_gpu_attention(config);
-  return choice;
 }
 
 DeviceChoice choose_device(const std::string& device) {
@@ -48,6 +33,17 @@ DeviceChoice choose_device(const std::string& device) {
   return {DeviceKind::kCuda, device == "auto"
                                  ? fmt::format("{} GPU(s) found, one for each rank", num_devices)
                                  : "--device cuda"};
+}
+
+std::string slow_attention_line(const ModelShape& shape, const Topology& topology) {
+  if (cuda_takes_head_size(shape.head_size)) return "";
+  const UnfusedScratch scratch = unfused_scratch(
+      shape.seq_length, shape.num_heads / topology.tp_size, shape.head_size, shape.dtype);
+  return fmt::format(
+      "> attention: there are no flash kernels for heads of {}, but for multiples of 8 up to {}: the scores of {} "
+      "queries and {} heads at a time are kept in {:.2f} MiB of workspace, which is slower\n",
+      shape.head_size, kMaxCudaHeadSize, scratch.num_queries, scratch.num_heads,
+      static_cast<double>(scratch.num_bytes) / (1 << 20));
 }
 
 std::unique_ptr<Backend> create_backend(DeviceKind kind, const Config& config, int local_rank) {

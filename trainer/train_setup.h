@@ -20,13 +20,10 @@ struct DeviceChoice {
   DeviceKind kind = DeviceKind::kCpu;
   std::string why;
 };
-// Resolves --device. Throws std::invalid_argument as check_gpu_attention(), and for --device cuda without
-// a usable GPU.
-DeviceChoice choose_device(const Config& config);
-// The same without the check of attention, for any model. `device` is the value of --device.
+// Resolves the value of --device. Throws std::invalid_argument for --device cuda without a usable GPU.
 DeviceChoice choose_device(const std::string& device);
-// Throws std::invalid_argument for a head size that the GPU's attention kernels do not have.
-void check_gpu_attention(const Config& config);
+// Returns a line that tells that a GPU has no flash attention for the model's heads; "" where it has.
+std::string slow_attention_line(const ModelShape& shape, const Topology& topology);
 // Returns the file of --gemm-algorithm-cache; empty where there is neither the option nor a $HOME.
 std::string algorithm_cache(const Config& config);
 // Ranks of one host take its GPUs in turn.

@@ -76,7 +76,7 @@ TrainLoop::TrainLoop(const Config& config, const std::vector<std::string>& notes
   if (!config_.run_folder().empty()) ranks_.set_failure_folder(config_.run_folder());
   check_ranks_agree(ranks_, facts());
   const std::optional<CheckpointChoice> checkpoint = choose_checkpoint_of_all_ranks();
-  const DeviceChoice device = choose_device(config_);
+  const DeviceChoice device = choose_device(config_.device);
   print(start_banner(config_, notes, schedule_, vocabulary_));
   if (!doubt.empty()) print("WARNING: " + doubt + "\n");
   backend_ = create_backend(device.kind, config_, local_rank(ranks_));
@@ -91,11 +91,13 @@ TrainLoop::TrainLoop(const Config& config, const std::vector<std::string>& notes
     print("WARNING: --optimizer-offload has no effect: a CPU has the host's memory alone\n");
   check_ranks_agree(ranks_, {{"the device", is_gpu ? backend_->description() : "a CPU"}});
   std::string where;
-  const Topology topology = topology_of(config_, model_shape(config_, vocabulary_.num_tokens));
+  const ModelShape shape = model_shape(config_, vocabulary_.num_tokens);
+  const Topology topology = topology_of(config_, shape);
   groups_ = create_groups(topology, config_, ranks_, *backend_, where);
   if (profiled) groups_ = with_profile(std::move(groups_), profiled->recorder());
   print(where);
   print(fmt::format("> device: {} ({})\n", backend_->description(), device.why));
+  if (is_gpu) print(slow_attention_line(shape, topology));
   // The CPU executes in place, so there is nothing to overlap, and a result that waits is a log
   // line that is late.
   results_in_flight_ = is_gpu ? 1 : 0;

@@ -8,6 +8,7 @@
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/memory_bound/check.h"
 #include "kernels/cuda/memory_bound/kernels.h"
+#include "kernels/unfused_attention.h"
 
 namespace weft {
 namespace cuda {
@@ -199,8 +200,11 @@ int64_t CudaBackend::workspace_bytes(const WorkspaceShape& shape) const {
           "--fp8-format out");
     for (const int64_t O : {shape.qkv_size(), shape.fc1_size()}) need(quantize_scratch_bytes(N, O));
   }
-  if (N > 0 && shape.H > 0 && shape.D > 0)
-    need(attention_workspace_bytes(shape.B, shape.T, shape.H, shape.D));
+  if (N > 0 && shape.H > 0 && shape.D > 0) {
+    need(cuda_takes_head_size(shape.D)
+             ? attention_workspace_bytes(shape.B, shape.T, shape.H, shape.D)
+             : unfused_scratch(shape.T, shape.H, shape.D, shape.x).num_bytes);
+  }
   return Gemm::kWorkspaceBytes + (scratch + 255) / 256 * 256;
 }
 

@@ -45,13 +45,24 @@ cublasLtEpilogue_t cublas_epilogue(Epilogue epilogue) {
   return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
+// Returns ",batch=20,a=8704/456,b=..." with the distances of columns and of products.
+std::string text_of(const GemmBatch& batch) {
+  if (batch.count == 0) return "";
+  const auto matrix = [](const char* name, int64_t ld, int64_t stride) {
+    return std::string(name) + std::to_string(ld) + "/" + std::to_string(stride);
+  };
+  return ",batch=" + std::to_string(batch.count) + matrix(",a=", batch.lda, batch.stride_a) +
+         matrix(",b=", batch.ldb, batch.stride_b) + matrix(",d=", batch.ldd, batch.stride_d);
+}
+
 std::string text_of(const GemmProblem& problem) {
   return "m=" + std::to_string(problem.m) + ",n=" + std::to_string(problem.n) +
          ",k=" + std::to_string(problem.k) + ",op=" + (problem.transpose_a ? "t" : "n") +
          (problem.transpose_b ? "t" : "n") + ",types=" + name_of(problem.inputs) +
          (problem.b_input ? std::string("*") + name_of(*problem.b_input) : "") + ":" +
          name_of(problem.output) + (problem.sums_fast ? ",sums=fast" : "") +
-         ",epilogue=" + name_of(problem.epilogue) + ",beta=" + (problem.accumulate ? "1" : "0");
+         ",epilogue=" + name_of(problem.epilogue) + ",beta=" + (problem.accumulate ? "1" : "0") +
+         text_of(problem.batch);
 }
 
 template <typename T>
@@ -83,6 +94,12 @@ size_t Gemm::Hash::operator()(const GemmProblem& problem) const {
       512 * static_cast<int>(problem.output) +
       4096 * static_cast<int>(problem.b_input.value_or(problem.inputs)) +
       (problem.sums_fast ? 32768 : 0));
+  const GemmBatch& batch = problem.batch;
+  if (batch.count > 0) {
+    for (const int64_t value : {batch.count, batch.lda, batch.stride_a, batch.ldb, batch.stride_b,
+                                batch.ldd, batch.stride_d})
+      mix(value);
+  }
   return hash;
 }
 
@@ -145,16 +162,25 @@ std::unique_ptr<Gemm::Plan> Gemm::make_plan(const GemmProblem& problem) const {
     set(plan->description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, cuda_type(problem.output));
   }
   if (problem.sums_fast) set(plan->description, CUBLASLT_MATMUL_DESC_FAST_ACCUM, int8_t{1});
-  const auto layout = [](cublasLtMatrixLayout_t* matrix, DType type, int64_t rows,
-                         int64_t columns) {
+  const GemmBatch& batch = problem.batch;
+  const auto layout = [&batch](cublasLtMatrixLayout_t* matrix, DType type, int64_t rows,
+                               int64_t columns, int64_t ld, int64_t stride) {
     CUBLAS_CHECK(cublasLtMatrixLayoutCreate(matrix, cuda_type(type), static_cast<uint64_t>(rows),
-                                            static_cast<uint64_t>(columns), rows));
+                                            static_cast<uint64_t>(columns),
+                                            batch.count > 0 ? ld : rows));
+    if (batch.count == 0) return;
+    const auto count = static_cast<int32_t>(batch.count);
+    CUBLAS_CHECK(cublasLtMatrixLayoutSetAttribute(*matrix, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
+                                                  &count, sizeof count));
+    CUBLAS_CHECK(cublasLtMatrixLayoutSetAttribute(
+        *matrix, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride));
   };
   const bool ta = problem.transpose_a, tb = problem.transpose_b;
-  layout(&plan->a, problem.inputs, ta ? problem.k : problem.m, ta ? problem.m : problem.k);
+  layout(&plan->a, problem.inputs, ta ? problem.k : problem.m, ta ? problem.m : problem.k,
+         batch.lda, batch.stride_a);
   layout(&plan->b, problem.b_input.value_or(problem.inputs), tb ? problem.n : problem.k,
-         tb ? problem.k : problem.n);
-  layout(&plan->d, problem.output, problem.m, problem.n);
+         tb ? problem.k : problem.n, batch.ldb, batch.stride_b);
+  layout(&plan->d, problem.output, problem.m, problem.n, batch.ldd, batch.stride_d);
   return plan;
 }
 

@@ -5,8 +5,6 @@
 //   wgrad  dweight (I,O) = inp    (I,N)   * dout (O,N)^T
 // Epilogues compute bias, GELU's derivative and the bias gradient where the product with them is
 // faster than with a kernel after it.
-#include <stdexcept>
-
 #include "kernels/check_shapes.h"
 #include "kernels/cuda/backend.h"
 #include "kernels/cuda/memory_bound/check.h"
@@ -103,9 +101,6 @@ void CudaBackend::linear_backward_weight(Tensor dweight, Tensor dbias, Tensor do
     gemm_->run(plain, operands);
     return;
   }
-  if (O % 8 != 0)
-    throw std::invalid_argument(std::string(kName) + ": " + std::to_string(O) +
-                                " outputs with a bias; on CUDA a multiple of 8 is needed");
   // The epilogue assigns. Where sums accumulate it writes to scratch, which is then added as one
   // row.
   auto* memory = static_cast<float*>(scratch(kName, column_sums_scratch_bytes(N, O)));

@@ -8,6 +8,8 @@
 #include "kernels/cuda/backend.h"
 #include "kernels/cuda/memory_bound/check.h"
 #include "kernels/cuda/memory_bound/kernels.h"
+#include "kernels/cuda/unfused_attention.h"
+#include "kernels/unfused_attention.h"
 
 namespace weft::cuda {
 namespace {
@@ -124,8 +126,6 @@ void CudaBackend::glu_backward(Tensor dpre, Tensor dout, Tensor pre, Glu glu) {
 void CudaBackend::rotate(const Rotary& args) {
   constexpr const char* kName = "rotate";
   check_rotate(args);
-  require_multiple_of_8(kName, "the head size", num_columns(args.qkv));
-  require_multiple_of_8(kName, "the number of rotated pairs", num_columns(args.angles));
   require_aligned(kName, {args.qkv, args.angles});
   cuda::rotate(compute_, args);
 }
@@ -133,7 +133,6 @@ void CudaBackend::rotate(const Rotary& args) {
 void CudaBackend::expand_groups(Tensor expanded, Tensor grouped) {
   constexpr const char* kName = "expand_groups";
   check_groups(kName, expanded, grouped);
-  require_multiple_of_8(kName, "the head size", num_columns(grouped));
   require_aligned(kName, {expanded, grouped});
   cuda::expand_groups(compute_, expanded, grouped);
 }
@@ -141,15 +140,18 @@ void CudaBackend::expand_groups(Tensor expanded, Tensor grouped) {
 void CudaBackend::sum_groups(Tensor grouped, Tensor expanded) {
   constexpr const char* kName = "sum_groups";
   check_groups(kName, expanded, grouped);
-  require_multiple_of_8(kName, "the head size", num_columns(grouped));
   require_aligned(kName, {grouped, expanded});
   cuda::sum_groups(compute_, grouped, expanded);
 }
 
 void CudaBackend::attention_forward(const Attention& args) {
+  constexpr const char* kName = "attention_forward";
   check_attention_forward(args);
-  require_aligned("attention_forward", {args.out, args.kept, args.qkv, args.document_bounds});
-  cuda::attention_forward(compute_, args);
+  require_aligned(kName, {args.out, args.kept, args.qkv, args.document_bounds});
+  const int64_t T = args.qkv.shape(1), H = args.qkv.shape(2), D = args.qkv.shape(4);
+  if (cuda_takes_head_size(D)) return cuda::attention_forward(compute_, args);
+  unfused_attention_forward(compute_, *gemm_, args,
+                            scratch(kName, unfused_scratch(T, H, D, args.qkv.dtype()).num_bytes));
 }
 
 void CudaBackend::attention_backward(const AttentionBackward& args) {
@@ -159,7 +161,12 @@ void CudaBackend::attention_backward(const AttentionBackward& args) {
                   {args.dqkv, args.dout, args.out, args.kept, args.qkv, args.document_bounds});
   const int64_t B = args.qkv.shape(0), T = args.qkv.shape(1), H = args.qkv.shape(2),
                 D = args.qkv.shape(4);
-  cuda::attention_backward(compute_, args, scratch(kName, attention_workspace_bytes(B, T, H, D)));
+  if (cuda_takes_head_size(D)) {
+    void* memory = scratch(kName, attention_workspace_bytes(B, T, H, D));
+    return cuda::attention_backward(compute_, args, memory);
+  }
+  unfused_attention_backward(compute_, *gemm_, args,
+                             scratch(kName, unfused_scratch(T, H, D, args.qkv.dtype()).num_bytes));
 }
 
 void CudaBackend::cross_entropy(Tensor losses, Tensor logits, Tensor targets, Tensor loss_mask,

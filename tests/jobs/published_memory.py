@@ -39,14 +39,6 @@ MIB = 1 << 20
 CONTEXT_MIB = 1573
 
 
-def heads_of(hidden, tp):
-    """Returns a number of heads that GPUs have attention for: the plan does not depend on it."""
-    for size in range(160, 0, -8):
-        if hidden % size == 0 and hidden // size % tp == 0:
-            return hidden // size
-    raise ValueError(f"no head size for {hidden} over {tp} ranks")
-
-
 def plan(weft_train, row):
     """Returns (parameters, device MiB) of each pipeline stage."""
     tp, pp, dp = (int(row[name]) for name in ("tp", "pp", "dp"))
@@ -54,7 +46,7 @@ def plan(weft_train, row):
     command = [
         weft_train, "--dry-run", "--device-profile", "h200", "--world-size", tp * pp * dp,
         "--num-layers", row["layers"], "--hidden-size", row["hidden"],
-        "--num-attention-heads", heads_of(int(row["hidden"]), tp), "--seq-length", row["seq"],
+        "--num-attention-heads", row["heads"], "--seq-length", row["seq"],
         "--max-position-embeddings", row["seq"], "--micro-batch-size", row["mbs"], "--global-batch-size", batch,
         "--train-iters", 1, "--lr", 1e-4, "--vocab-size", row["vocab"], "--tensor-model-parallel-size", tp,
         "--pipeline-model-parallel-size", pp, "--bf16", "--use-distributed-optimizer", "--checkpoint-activations",

@@ -32,8 +32,19 @@ for recipe in jobs/recipes/*.env; do
     }' "$work/out" || fail "$name has another size"
   num=$((num + 1))
 done
-[ "$num" -ge 21 ] || fail "only $num recipes"
-plan v100-32gb RECIPE=jobs/recipes/bigscience-7.5b.env || { cat "$work/out" >&2; fail "bigscience-7.5b does not fit into 32 GB"; }
+[ "$num" -ge 22 ] || fail "only $num recipes"
+
+# Models of V100s fit into 32 GB. Heads that have no flash attention are told, and their scores are in the plan.
+for size in 7.5b 30b:224 76b:320 104b:145 104b:512; do
+  name=bigscience-${size%:*} head=${size#*:} shape=()
+  if [ "$head" = 512 ]; then shape=(NUM_LAYERS=32 HIDDEN_SIZE=16384 NUM_ATTENTION_HEADS=32); fi
+  plan v100-32gb RECIPE="jobs/recipes/$name.env" "${shape[@]}" || { cat "$work/out" >&2; fail "$name does not fit into 32 GB"; }
+  if [ "$head" = "$size" ]; then
+    ! grep -q 'no flash kernels' "$work/out" || fail "$name has flash attention"
+  else
+    grep -q "^> attention: there are no flash kernels for heads of $head, " "$work/out" || fail "$name does not tell its attention"
+  fi
+done
 
 # The environment is stronger than the recipe, and what does not fit says so.
 plan h100 RECIPE=jobs/recipes/megatron-7.5b.env GPUS=16 EXTRA_ARGS="--log-interval 7" || { cat "$work/out" >&2; fail "16 GPUs"; }

@@ -222,6 +222,23 @@ std::vector<Shape> shapes_of_other_heads() {
   return shapes;
 }
 
+// Heads that the GPU's flash kernels do not take (kernels/unfused_attention.h): rows that are no multiples of 16
+// bytes and those that are, one block of queries and several, and more heads than fit into memory together.
+std::vector<Shape> shapes_of_unfused_heads() {
+  constexpr bool kRandom = true, kSlopes = true;
+  std::vector<Shape> shapes;
+  for (const int64_t D : {1, 5, 20, 145, 168, 224, 320, 512}) shapes.push_back({2, 65, 3, D});
+  for (const int64_t D : {20, 145, 224}) {
+    shapes.insert(shapes.end(), {{1, 1, 1, D},
+                                 {2, 513, 2, D},
+                                 {2, 321, 2, D, {}, {90, kRandom}},
+                                 {1, 384, 2, D, {3, 5}, {}, kSlopes},
+                                 {2, 1100, 2, D, {2, 6}, {600, kRandom}, kSlopes}});
+  }
+  shapes.insert(shapes.end(), {{1, 1100, 29, 20}, {1, 1025, 3, 320, {}, {1}}});
+  return shapes;
+}
+
 }  // namespace
 
 void add_attention_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
@@ -236,8 +253,10 @@ void add_attention_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
                                {2, 33, 3, 128}, {1, 321, 1, 128}, {2, 130, 2, 64, {2, 6}}};
   for (const Shape& s : shapes_with_documents(sizes)) shapes.push_back(s);
   for (const Shape& s : shapes_with_slopes(sizes)) shapes.push_back(s);
-  if (sizes == Sizes::kDevice)
+  if (sizes == Sizes::kDevice) {
     for (const Shape& s : shapes_of_other_heads()) shapes.push_back(s);
+    for (const Shape& s : shapes_of_unfused_heads()) shapes.push_back(s);
+  }
   for (const Shape& s : shapes) {
     for (const float p : {0.0F, 0.1F}) {
       cases.push_back(forward(x, s, p));

@@ -229,7 +229,18 @@ void add_linear_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
     }
   }
   if (x == DType::kFloat16) cases.push_back(product_that_overflows({5, 16, 24}));
-  if (sizes == Sizes::kDevice) return;
+  if (sizes == Sizes::kDevice) {
+    // The columns of heads that are no multiples of 8: of queries, keys and values, and of attention's output.
+    for (const Shape& s : {Shape{65, 200, 435}, {256, 145, 264}, {130, 145, 435}}) {
+      for (const bool with_bias : {false, true}) {
+        cases.push_back(forward(x, s, with_bias));
+        cases.push_back(backward_weight(x, s, with_bias, true));
+        cases.push_back(backward_weight(x, s, with_bias, false));
+      }
+      cases.push_back(backward_input(x, s));
+    }
+    return;
+  }
   cases.push_back(glu_forward(x, {2, 1, 600}, Glu::kSwiglu));  // wider than a task's piece
   cases.push_back(gelu_forward(x, {2, 600, 1}, Gelu::kTanh));
   // These are deeper and wider than one panel and one tile of the CPU's products.

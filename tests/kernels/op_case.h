@@ -42,7 +42,7 @@ std::string name_of(const testing::TestParamInfo<OpCase>& test);
 void PrintTo(const OpCase& op_case, std::ostream* out);  // NOLINT(readability-identifier-naming)
 
 // kSmall: finite differences end in milliseconds. kDevice: shapes that cross the tiles of GPU
-// kernels, within what the CUDA backend takes (C, F, Vp multiples of 8; D of up to 160).
+// kernels, within what the CUDA backend takes (C, F, Vp multiples of 8).
 enum class Sizes { kSmall, kDevice };
 
 void add_linear_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);

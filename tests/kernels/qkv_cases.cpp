@@ -137,8 +137,10 @@ OpCase sum(DType x, Shape s) {
 
 void add_qkv_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
   const std::vector<Shape> shapes =
-      sizes == Sizes::kSmall ? std::vector<Shape>{{2, 5, 1, 1, 8}, {1, 7, 2, 3, 16}}
-                             : std::vector<Shape>{{2, 37, 3, 1, 64}, {1, 130, 2, 4, 128}};
+      sizes == Sizes::kSmall
+          ? std::vector<Shape>{{2, 5, 1, 1, 8}, {1, 7, 2, 3, 16}}
+          : std::vector<Shape>{
+                {2, 37, 3, 1, 64}, {1, 130, 2, 4, 128}, {2, 37, 3, 2, 145}, {1, 130, 2, 4, 20}};
   for (const Shape& s : shapes) {
     for (const int64_t num_pairs : {s.D / 2, sizes == Sizes::kSmall ? int64_t{3} : s.D / 4}) {
       for (const bool interleaved : {false, true}) {

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "indexed_dataset/storage/file_io.h"
+#include "kernels/unfused_attention.h"
 
 namespace weft {
 
@@ -38,8 +39,9 @@ std::string text_of(const std::string& name_or_path) {
 
 int64_t DeviceProfile::workspace_bytes(const ModelShape& shape) const {
   // Attention keeps two numbers per head and token; where heads are of up to 128, its backward sums the queries' gradients
-  // of some heads in fp32 (kernels/cuda/attention/turns.cuh). The embedding's backward sorts the tokens and sums pieces of
-  // 32 rows (kernels/cuda, *_scratch_bytes). Operations take the same workspace one after the other.
+  // of some heads in fp32 (kernels/cuda/attention/turns.cuh). Without flash kernels it keeps scores of some heads, here of as
+  // many as one rank with all heads would. The embedding's backward sorts the tokens and sums pieces of 32 rows
+  // (kernels/cuda, *_scratch_bytes). Operations take the same workspace one after the other.
   const int64_t tokens = shape.micro_batch_size * shape.seq_length;
   const int64_t num_tiles = (shape.seq_length + 127) / 128;
   // Its tiles have 64, 96 or 128 columns; larger heads, and those between 96 and 128, have no such sums.
@@ -51,7 +53,10 @@ int64_t DeviceProfile::workspace_bytes(const ModelShape& shape) const {
                                : std::min(shape.micro_batch_size * shape.num_heads,
                                           std::max((16 << 20) / std::max<int64_t>(sums_of_head, 1),
                                                    320 / num_tiles + 2));
-  const int64_t attention = tokens * 8 * shape.num_heads + num_sums * sums_of_head;
+  const int64_t attention =
+      cuda_takes_head_size(D)
+          ? tokens * 8 * shape.num_heads + num_sums * sums_of_head
+          : unfused_scratch(shape.seq_length, shape.num_heads, D, shape.dtype).num_bytes;
   const int64_t embedding = tokens * (shape.hidden_size / 4 + 64);
   // Quantizing sums columns over 64 rows at a time.
   const int64_t quantizing =

@@ -18,24 +18,11 @@ void check_layout(const ModelShape& shape, const ParallelLayout& layout) {
   }
 }
 
-void check_shape(const ModelShape& shape, DeviceKind device) {
+void check_shape(const ModelShape& shape) {
   if (shape.has_position_table && shape.seq_length > shape.max_positions) {
     throw std::invalid_argument("model: sequence length " + std::to_string(shape.seq_length) +
                                 " exceeds the position table (" +
                                 std::to_string(shape.max_positions) + ")");
-  }
-  const int64_t D = shape.head_size;
-  if (device == DeviceKind::kCuda && !cuda_takes_head_size(D)) {
-    throw std::invalid_argument("model: head size " + std::to_string(D) +
-                                " on CUDA: attention takes multiples of 8 up to " +
-                                std::to_string(kMaxCudaHeadSize) +
-                                "; "
-                                "choose the number of heads accordingly, or --device cpu");
-  }
-  if (device == DeviceKind::kCuda && shape.rotary_size % 16 != 0) {
-    throw std::invalid_argument("model: rotary positions of " + std::to_string(shape.rotary_size) +
-                                " elements of a head on CUDA: kernels turn multiples of 16; change "
-                                "--rotary-percent, or --device cpu");
   }
 }
 
@@ -126,7 +113,7 @@ Model::Model(Backend& backend, Communicator& tensor_parallel, const ModelShape& 
   for (auto& layers : slots_) layers.resize(static_cast<size_t>(longest));
   shared_.resize(static_cast<size_t>(recompute_.layers_at_once(longest)));
   check_layout(shape, layout);
-  check_shape(shape, backend.kind());
+  check_shape(shape);
   plan_buffers(plan);
 }
 

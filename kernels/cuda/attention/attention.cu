@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "kernels/cuda/attention/arguments.h"
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention/mma.cuh"
 #include "kernels/cuda/attention/turns.cuh"
@@ -81,30 +82,11 @@ void require(bool condition, const std::string& what) {
 Params checked_params(const Tensor& qkv, const Tensor& document_bounds, const Tensor& slopes,
                       const Heads& heads, float scale, const Dropout& dropout) {
   const int64_t B = qkv.shape(0), T = qkv.shape(1), H = qkv.shape(2), D = qkv.shape(4);
-  require(cuda_takes_head_size(D),
-          "head size " + std::to_string(D) +
-              " is not supported on the GPU; choose hidden size and heads for a "
-              "multiple of 8 up to " +
-              std::to_string(kMaxCudaHeadSize));
-  require(scale > 0, "the scale must be positive");
-  // Grids are one-dimensional, and block indices have 32 bits.
-  require(B * H * ((T + 31) / 32) <= std::numeric_limits<int32_t>::max() && T <= (1 << 24),
-          "B * H * T is too large; use a smaller micro-batch");
+  require(cuda_takes_head_size(D), "head size " + std::to_string(D) + " has no flash kernels");
   require(qkv.dtype() != DType::kFloat32 || B * H <= 65535,
           "B * H is beyond 65535; use a smaller micro-batch");
-  Params params;
-  params.qkv = qkv.data();
-  params.B = static_cast<int>(B);
-  params.T = static_cast<int>(T);
-  params.H = static_cast<int>(H);
-  params.head_size = static_cast<int>(D);
-  params.first_head = static_cast<int>(heads.first);
-  params.total_heads = static_cast<int>(heads.total > 0 ? heads.total : H);
-  params.scale = scale;
-  params.dropout = dropout_args(dropout);
+  Params params = common_params(qkv, document_bounds, slopes, heads, scale, dropout);
   params.heads_per_group = heads_per_group(T, D, B, H);
-  params.document_bounds = document_bounds.as<const int2>();
-  params.slopes = slopes.as<const float>();
   return params;
 }
 
@@ -121,6 +103,28 @@ TurnLayout turn_layout(int64_t B, int64_t T, int64_t H, int64_t head_size) {
 }
 
 }  // namespace
+
+Params common_params(const Tensor& qkv, const Tensor& document_bounds, const Tensor& slopes,
+                     const Heads& heads, float scale, const Dropout& dropout) {
+  const int64_t B = qkv.shape(0), T = qkv.shape(1), H = qkv.shape(2);
+  require(scale > 0, "the scale must be positive");
+  // Grids are one-dimensional, and block indices have 32 bits.
+  require(B * H * ((T + 31) / 32) <= std::numeric_limits<int32_t>::max() && T <= (1 << 24),
+          "B * H * T is too large; use a smaller micro-batch");
+  Params params;
+  params.qkv = qkv.data();
+  params.B = static_cast<int>(B);
+  params.T = static_cast<int>(T);
+  params.H = static_cast<int>(H);
+  params.head_size = static_cast<int>(qkv.shape(4));
+  params.first_head = static_cast<int>(heads.first);
+  params.total_heads = static_cast<int>(heads.total > 0 ? heads.total : H);
+  params.scale = scale;
+  params.dropout = dropout_args(dropout);
+  params.document_bounds = document_bounds.as<const int2>();
+  params.slopes = slopes.as<const float>();
+  return params;
+}
 
 void check_launch(const char* kernel) {
   check_cuda(cudaGetLastError(), kernel, __FILE__, __LINE__);

@@ -2,7 +2,7 @@
 // returns.
 //
 // Pointers are device pointers, 16-byte aligned; `x` is the type of every `void*`. Shapes are as in
-// kernels/backend.h; C, O and Vp are multiples of 8 (the backend checks that). `scratch` holds at
+// kernels/backend.h; C and Vp are multiples of 8 (the backend checks that). `scratch` holds at
 // least the bytes that the *_scratch_bytes function beside it returns. The order of every sum
 // depends on the shape and the GPU model only, never on timing: there are no floating-point
 // atomics.
@@ -29,7 +29,7 @@ void glu_forward(cudaStream_t stream, void* out, const void* pre, DType x, int64
 void glu_backward(cudaStream_t stream, void* dpre, const void* dout, const void* pre, DType x,
                   int64_t N, int64_t F, Glu glu);
 
-// --- qkv.cu; D and the number of rotated pairs are multiples of 8 ---
+// --- qkv.cu; heads of multiples of 16 bytes are faster ---
 void rotate(cudaStream_t stream, const Rotary& args);
 void expand_groups(cudaStream_t stream, Tensor expanded, Tensor grouped);
 void sum_groups(cudaStream_t stream, Tensor grouped, Tensor expanded);

@@ -1,8 +1,9 @@
 // What becomes of queries, keys and values before attention: rotary positions, and keys and values
 // that a group of queries shares; and the backward of both. A thread has 16 bytes of an output, or of
-// both elements of its pairs.
+// both elements of its pairs; where heads are no multiples of 16 bytes, it has one element or pair.
 #include "kernels/cuda/memory_bound/device.cuh"
 #include "kernels/cuda/memory_bound/kernels.h"
+#include "kernels/cuda/memory_bound/pieces.cuh"
 
 namespace weft::cuda {
 namespace {
@@ -62,42 +63,63 @@ __global__ void rotate_kernel(RotaryArgs args) {
   }
 }
 
+// The same for any sizes: a thread has a pair.
 template <typename T>
-__global__ void expand_groups_kernel(T* expanded, const T* grouped, int64_t num_vecs,
-                                     int64_t vecs_per_head, int64_t queries) {
-  constexpr int kSize = Vec<T>::kSize;
-  const int64_t index = blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x;
-  if (index >= num_vecs) return;
-  const int64_t vec = index % vecs_per_head, part = index / vecs_per_head % 3;
-  const int64_t head = index / (3 * vecs_per_head), group = head / queries;
-  const int64_t source = part == 0 ? head - group * queries : queries + part - 1;
-  const int64_t from = ((group * (queries + 2) + source) * vecs_per_head + vec) * kSize;
-  store_vec(expanded + index * kSize, load_vec(grouped + from));
+__global__ void rotate_pairs_kernel(RotaryArgs args, bool interleaved) {
+  const int64_t turned = args.parts - 1;
+  int64_t index = blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x;
+  if (index >= args.num_rows * args.G * turned * args.num_pairs) return;
+  const int64_t pair = index % args.num_pairs;
+  index /= args.num_pairs;
+  const int64_t part = index % turned;
+  index /= turned;
+  const int64_t row = index / args.G;
+  const int64_t begin = args.document_bounds == nullptr ? 0 : args.document_bounds[2 * row];
+  const float* angles = args.angles + (row % args.T - begin) * 2 * args.num_pairs + pair;
+  const float cosine = angles[0], sine = args.sign * angles[args.num_pairs];
+  T* head = static_cast<T*>(args.qkv) + (index * args.parts + part) * args.D;
+  T& first = head[interleaved ? 2 * pair : pair];
+  T& second = head[interleaved ? 2 * pair + 1 : args.num_pairs + pair];
+  const auto a = static_cast<float>(first), b = static_cast<float>(second);
+  first = T(a * cosine - b * sine);
+  second = T(b * cosine + a * sine);
 }
 
-template <typename T>
-__global__ void sum_groups_kernel(T* grouped, const T* expanded, int64_t num_vecs,
-                                  int64_t vecs_per_head, int64_t queries) {
-  constexpr int kSize = Vec<T>::kSize;
+// A head is `pieces_per_head` pieces.
+template <typename T, int kSize>
+__global__ void expand_groups_kernel(T* expanded, const T* grouped, int64_t num_pieces,
+                                     int64_t pieces_per_head, int64_t queries) {
   const int64_t index = blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x;
-  if (index >= num_vecs) return;
-  const int64_t vec = index % vecs_per_head, source = index / vecs_per_head % (queries + 2);
-  const int64_t group = index / ((queries + 2) * vecs_per_head);
+  if (index >= num_pieces) return;
+  const int64_t piece = index % pieces_per_head, part = index / pieces_per_head % 3;
+  const int64_t head = index / (3 * pieces_per_head), group = head / queries;
+  const int64_t source = part == 0 ? head - group * queries : queries + part - 1;
+  const int64_t from = ((group * (queries + 2) + source) * pieces_per_head + piece) * kSize;
+  copy_piece<kSize>(expanded + index * kSize, grouped + from);
+}
+
+template <typename T, int kSize>
+__global__ void sum_groups_kernel(T* grouped, const T* expanded, int64_t num_pieces,
+                                  int64_t pieces_per_head, int64_t queries) {
+  const int64_t index = blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x;
+  if (index >= num_pieces) return;
+  const int64_t piece = index % pieces_per_head, source = index / pieces_per_head % (queries + 2);
+  const int64_t group = index / ((queries + 2) * pieces_per_head);
   const auto gradient = [&](int64_t query, int64_t part) {
-    return expanded + (((group * queries + query) * 3 + part) * vecs_per_head + vec) * kSize;
+    return expanded + (((group * queries + query) * 3 + part) * pieces_per_head + piece) * kSize;
   };
   if (source < queries) {
-    store_vec(grouped + index * kSize, load_vec(gradient(source, 0)));
+    copy_piece<kSize>(grouped + index * kSize, gradient(source, 0));
     return;
   }
   float total[kSize] = {};
   for (int64_t query = 0; query < queries; ++query) {
     float values[kSize];
-    unpack(load_vec(gradient(query, source - queries + 1)), values);
+    load_piece(gradient(query, source - queries + 1), values);
 #pragma unroll
     for (int i = 0; i < kSize; ++i) total[i] += values[i];
   }
-  store_vec(grouped + index * kSize, pack<T>(total));
+  store_piece(grouped + index * kSize, total);
 }
 
 }  // namespace
@@ -116,10 +138,14 @@ void rotate(cudaStream_t stream, const Rotary& args) {
                              args.inverse ? -1.0F : 1.0F};
   dispatch(qkv.dtype(), [&](auto type) {
     using T = decltype(type);
+    const int64_t num_heads = on_device.num_rows * on_device.G * (on_device.parts - 1);
+    if (on_device.D % Vec<T>::kSize != 0 || on_device.num_pairs % Vec<T>::kSize != 0) {
+      const unsigned blocks = grid_size(ceil_div(num_heads * on_device.num_pairs, kThreads));
+      rotate_pairs_kernel<T><<<blocks, kThreads, 0, stream>>>(on_device, args.interleaved);
+      return;
+    }
     const int64_t elements = (args.interleaved ? 2 : 1) * on_device.num_pairs;
-    const int64_t num_vecs =
-        on_device.num_rows * on_device.G * (on_device.parts - 1) * elements / Vec<T>::kSize;
-    const unsigned blocks = grid_size(ceil_div(num_vecs, kThreads));
+    const unsigned blocks = grid_size(ceil_div(num_heads * elements / Vec<T>::kSize, kThreads));
     if (args.interleaved) {
       rotate_kernel<T, true><<<blocks, kThreads, 0, stream>>>(on_device);
     } else {
@@ -132,10 +158,13 @@ void rotate(cudaStream_t stream, const Rotary& args) {
 void expand_groups(cudaStream_t stream, Tensor expanded, Tensor grouped) {
   dispatch(grouped.dtype(), [&](auto type) {
     using T = decltype(type);
-    const int64_t num_vecs = expanded.num_elements() / Vec<T>::kSize;
-    expand_groups_kernel<T><<<grid_size(ceil_div(num_vecs, kThreads)), kThreads, 0, stream>>>(
-        expanded.as<T>(), grouped.as<const T>(), num_vecs, grouped.shape(4) / Vec<T>::kSize,
-        grouped.shape(3) - 2);
+    choose_piece<T>(grouped.shape(4), [&](auto size) {
+      const int64_t num_pieces = expanded.num_elements() / size();
+      const unsigned blocks = grid_size(ceil_div(num_pieces, kThreads));
+      expand_groups_kernel<T, size()>
+          <<<blocks, kThreads, 0, stream>>>(expanded.as<T>(), grouped.as<const T>(), num_pieces,
+                                            grouped.shape(4) / size(), grouped.shape(3) - 2);
+    });
   });
   CUDA_CHECK(cudaGetLastError());
 }
@@ -143,10 +172,13 @@ void expand_groups(cudaStream_t stream, Tensor expanded, Tensor grouped) {
 void sum_groups(cudaStream_t stream, Tensor grouped, Tensor expanded) {
   dispatch(grouped.dtype(), [&](auto type) {
     using T = decltype(type);
-    const int64_t num_vecs = grouped.num_elements() / Vec<T>::kSize;
-    sum_groups_kernel<T><<<grid_size(ceil_div(num_vecs, kThreads)), kThreads, 0, stream>>>(
-        grouped.as<T>(), expanded.as<const T>(), num_vecs, grouped.shape(4) / Vec<T>::kSize,
-        grouped.shape(3) - 2);
+    choose_piece<T>(grouped.shape(4), [&](auto size) {
+      const int64_t num_pieces = grouped.num_elements() / size();
+      const unsigned blocks = grid_size(ceil_div(num_pieces, kThreads));
+      sum_groups_kernel<T, size()>
+          <<<blocks, kThreads, 0, stream>>>(grouped.as<T>(), expanded.as<const T>(), num_pieces,
+                                            grouped.shape(4) / size(), grouped.shape(3) - 2);
+    });
   });
   CUDA_CHECK(cudaGetLastError());
 }

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/memory_bound/device.cuh"
 #include "kernels/cuda/memory_bound/kernels.h"
+#include "kernels/cuda/memory_bound/pieces.cuh"
 
 namespace weft::cuda {
 namespace {
@@ -32,12 +33,11 @@ __global__ void __launch_bounds__(1024)
     out[target] = accumulate ? out[target] + total : total;
 }
 
-// A block has 32 x 8 threads. A thread adds one vector of columns over every eighth row of the
+// A block has 32 x 8 threads. A thread adds one piece of columns over every eighth row of the
 // block's chunk of rows.
-template <typename T>
+template <typename T, int kSize>
 __global__ void column_sums_kernel(float* partials, const T* inp, int64_t N, int64_t O,
                                    int64_t rows_per_chunk) {
-  constexpr int kSize = Vec<T>::kSize;
   __shared__ float shared[8][32][kSize + 1];
   const int64_t column = (blockIdx.x * 32LL + threadIdx.x) * kSize;
   const int64_t end = min(N, (blockIdx.y + 1) * rows_per_chunk);
@@ -46,7 +46,7 @@ __global__ void column_sums_kernel(float* partials, const T* inp, int64_t N, int
 #pragma unroll 8
     for (int64_t row = blockIdx.y * rows_per_chunk + threadIdx.y; row < end; row += 8) {
       float values[kSize];
-      unpack(load_vec(inp + row * O + column), values);
+      load_piece(inp + row * O + column, values);
 #pragma unroll
       for (int i = 0; i < kSize; ++i) total[i] += values[i];
     }
@@ -131,9 +131,11 @@ void column_sums(cudaStream_t stream, float* out, const void* inp, DType x, int6
   const int64_t chunks = num_chunks(N, O);
   dispatch(x, [&](auto type) {
     using T = decltype(type);
-    const dim3 grid(grid_size(ceil_div(O, 32 * Vec<T>::kSize)), static_cast<unsigned>(chunks));
-    column_sums_kernel<<<grid, dim3(32, 8), 0, stream>>>(partials, static_cast<const T*>(inp), N, O,
-                                                         ceil_div(N, chunks));
+    choose_piece<T>(O, [&](auto size) {
+      const dim3 grid(grid_size(ceil_div(O, 32 * size())), static_cast<unsigned>(chunks));
+      column_sums_kernel<T, size()><<<grid, dim3(32, 8), 0, stream>>>(
+          partials, static_cast<const T*>(inp), N, O, ceil_div(N, chunks));
+    });
   });
   sum_partials(stream, {out}, partials, chunks, O, O, accumulate);
 }

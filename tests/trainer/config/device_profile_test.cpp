@@ -56,5 +56,27 @@ TEST(DeviceProfile, PlansTheWorkspaceOfAGpuClosely) {
   EXPECT_LT(mib, 100);
 }
 
+// For heads without flash attention scores are in memory: of all heads if they fit, and never of more than 128 MiB,
+// unless a single head needs it.
+TEST(DeviceProfile, PlansTheScoresOfHeadsThatHaveNoFlashAttention) {
+  const DeviceProfile h200 = find_device_profile("h200");
+  const auto mib_of = [&](int64_t seq_length, int64_t num_heads) {
+    ModelShape shape;
+    shape.micro_batch_size = 1;
+    shape.seq_length = seq_length;
+    shape.num_heads = num_heads;
+    shape.head_size = 145;
+    shape.hidden_size = 64;
+    shape.dtype = DType::kBFloat16;
+    return static_cast<double>(h200.workspace_bytes(shape) - h200.gemm_workspace_bytes) / (1 << 20);
+  };
+  // Scores and their gradients of 512 queries, three sums and four copies of 152 columns.
+  const double of_head = 2048 * (2 * 512 * 4 + 152 * (3 * 4 + 4 * 2)) / 1048576.0;
+  EXPECT_NEAR(mib_of(2048, 2), 2 * of_head, 0.01);
+  EXPECT_NEAR(mib_of(2048, 20), 128, 0.01);
+  EXPECT_NEAR(mib_of(32768, 20), 16 * of_head, 0.01);
+  EXPECT_GE(mib_of(32760, 20), 128) << "a shorter sequence fits into the memory of a longer one";
+}
+
 }  // namespace
 }  // namespace weft

@@ -126,6 +126,20 @@ TEST(ModelGradients, MatchFiniteDifferencesWithRotaryPositionsAndGroupsOfQueries
   }
 }
 
+// Rows of all heads then begin at any number of bytes.
+TEST(ModelGradients, MatchFiniteDifferencesWithHeadsOfAnySize) {
+  TrainerOptions options = small_options_with_dropout();
+  options.shape.head_size = 5;
+  options.shape.masks_other_documents = true;
+  check_gradients(options);
+  options.shape.head_size = 13;
+  options.shape.has_position_table = false;
+  options.shape.rotary_size = 10;
+  options.shape.num_heads = 4;
+  options.shape.num_query_groups = 2;
+  check_gradients(options);
+}
+
 TEST(ModelGradients, MatchFiniteDifferencesWithDocuments) {
   for (const bool restarts : {false, true}) {
     TrainerOptions options = small_options_with_dropout();
