@@ -221,12 +221,13 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, int64_
   const std::string doubt = check_document_ends(config, vocabulary);
   const PlannedDevice device(config);
   TrainerOptions options = trainer_options(config, vocabulary.num_tokens);
+  const Topology topology = topology_of(config, options.shape);
   if (device.profile) {
-    options.planned_workspace_bytes = device.profile->workspace_bytes(options.shape);
+    options.planned_workspace_bytes =
+        device.profile->workspace_bytes(options.shape, topology.tp_size);
   } else if (device.backend->kind() == DeviceKind::kCpu) {
     options.optimizer.offloads_state = false;
   }
-  const Topology topology = topology_of(config, options.shape);
   std::deque<PlannedStage> stages;
   for (int stage = 0; stage < topology.pp_size; ++stage)
     stages.emplace_back(config, *device.backend, options, topology, stage);

@@ -37,11 +37,12 @@ std::string text_of(const std::string& name_or_path) {
 
 }  // namespace
 
-int64_t DeviceProfile::workspace_bytes(const ModelShape& shape) const {
+int64_t DeviceProfile::workspace_bytes(const ModelShape& shape, int64_t tp_size) const {
   // Attention keeps two numbers per head and token; where heads are of up to 128, its backward sums the queries' gradients
-  // of some heads in fp32 (kernels/cuda/attention/turns.cuh). Without flash kernels it keeps scores of some heads, here of as
-  // many as one rank with all heads would. The embedding's backward sorts the tokens and sums pieces of 32 rows
-  // (kernels/cuda, *_scratch_bytes). Operations take the same workspace one after the other.
+  // of some heads in fp32 (kernels/cuda/attention/turns.cuh). Without flash kernels it keeps scores of some heads. The
+  // embedding's backward sorts the tokens and sums pieces of 32 rows (kernels/cuda, *_scratch_bytes). Operations take the
+  // same workspace one after the other.
+  const int64_t H = shape.num_heads / tp_size;
   const int64_t tokens = shape.micro_batch_size * shape.seq_length;
   const int64_t num_tiles = (shape.seq_length + 127) / 128;
   // Its tiles have 64, 96 or 128 columns; larger heads, and those between 96 and 128, have no such sums.
@@ -50,13 +51,12 @@ int64_t DeviceProfile::workspace_bytes(const ModelShape& shape) const {
   const int64_t sums_of_head = num_tiles * 128 * columns * 4;
   const int64_t num_sums = columns == 0
                                ? 0
-                               : std::min(shape.micro_batch_size * shape.num_heads,
+                               : std::min(shape.micro_batch_size * H,
                                           std::max((16 << 20) / std::max<int64_t>(sums_of_head, 1),
                                                    320 / num_tiles + 2));
-  const int64_t attention =
-      cuda_takes_head_size(D)
-          ? tokens * 8 * shape.num_heads + num_sums * sums_of_head
-          : unfused_scratch(shape.seq_length, shape.num_heads, D, shape.dtype).num_bytes;
+  const int64_t attention = cuda_takes_head_size(D)
+                                ? tokens * 8 * H + num_sums * sums_of_head
+                                : unfused_scratch(shape.seq_length, H, D, shape.dtype).num_bytes;
   const int64_t embedding = tokens * (shape.hidden_size / 4 + 64);
   // Quantizing sums columns over 64 rows at a time.
   const int64_t quantizing =

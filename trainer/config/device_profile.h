@@ -19,8 +19,8 @@ struct DeviceProfile {
   bool has_fp8 = true;  // products of fp8, from compute capability 8.9 on
 
   int64_t free_bytes() const { return memory_bytes - context_bytes; }
-  // Returns an upper bound of the workspace that the CUDA backend asks for.
-  int64_t workspace_bytes(const ModelShape& shape) const;
+  // Returns an upper bound of the workspace that the CUDA backend asks for on each of `tp_size` ranks of a layer.
+  int64_t workspace_bytes(const ModelShape& shape, int64_t tp_size = 1) const;
 };
 
 // Returns the profile of that name ("h200"), or the one in a file of that path. A file has lines
