@@ -120,19 +120,20 @@ struct Heads {
   int64_t first = 0, total = 0;
 };
 
-// The head sizes that attention on CUDA takes: multiples of 8 up to the largest.
-constexpr int64_t kMaxCudaHeadSize = 160;
-constexpr bool cuda_takes_head_size(int64_t D) {
-  return D > 0 && D % 8 == 0 && D <= kMaxCudaHeadSize;
+// The head sizes of flash attention on CUDA: multiples of 8 up to the largest. For others attention keeps
+// scores of some queries and heads in memory there (kernels/unfused_attention.h), which is slower.
+constexpr int64_t kMaxFlashHeadSize = 160;
+constexpr bool has_flash_attention(int64_t D) {
+  return D > 0 && D % 8 == 0 && D <= kMaxFlashHeadSize;
 }
 
-// Causal self-attention, never materialising the scores [Dao 2023, arXiv:2307.08691]:
+// Causal self-attention, never materialising the scores of a sequence [Dao 2023, arXiv:2307.08691]:
 //   out = dropout(softmax(scale * q k^T + causal mask)) * v, per sample and head.
 // With document_bounds a query sees the keys of its own document alone, up to itself. With slopes
 // (ALiBi) its scores sink with the distance: scale * q k^T + slope * (key - query), per head; the
 // distance is that of the tokens in their sample. [Press et al. 2022, arXiv:2108.12409]
-// CUDA takes the D of cuda_takes_head_size(). Dropout's elements are the bits of `kept`
-// (kernels/dropout.h), and bit 0 of sample b and head h is element
+// Dropout's elements are the bits of `kept` (kernels/dropout.h), and bit 0 of sample b and head h is
+// element
 //   first_element + (b * total + first + h) * 32 * attention_mask_words(T);
 // first_element is a multiple of 128.
 struct Attention {

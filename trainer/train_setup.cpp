@@ -36,13 +36,13 @@ DeviceChoice choose_device(const std::string& device) {
 }
 
 std::string slow_attention_line(const ModelShape& shape, const Topology& topology) {
-  if (cuda_takes_head_size(shape.head_size)) return "";
+  if (has_flash_attention(shape.head_size)) return "";
   const UnfusedScratch scratch = unfused_scratch(
       shape.seq_length, shape.num_heads / topology.tp_size, shape.head_size, shape.dtype);
   return fmt::format(
       "> attention: there are no flash kernels for heads of {}, but for multiples of 8 up to {}: the scores of {} "
       "queries and {} heads at a time are kept in {:.2f} MiB of workspace, which is slower\n",
-      shape.head_size, kMaxCudaHeadSize, scratch.num_queries, scratch.num_heads,
+      shape.head_size, kMaxFlashHeadSize, scratch.num_queries, scratch.num_heads,
       static_cast<double>(scratch.num_bytes) / (1 << 20));
 }
 

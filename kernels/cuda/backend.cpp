@@ -201,7 +201,7 @@ int64_t CudaBackend::workspace_bytes(const WorkspaceShape& shape) const {
     for (const int64_t O : {shape.qkv_size(), shape.fc1_size()}) need(quantize_scratch_bytes(N, O));
   }
   if (N > 0 && shape.H > 0 && shape.D > 0) {
-    need(cuda_takes_head_size(shape.D)
+    need(has_flash_attention(shape.D)
              ? attention_workspace_bytes(shape.B, shape.T, shape.H, shape.D)
              : unfused_scratch(shape.T, shape.H, shape.D, shape.x).num_bytes);
   }

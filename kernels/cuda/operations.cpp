@@ -149,7 +149,7 @@ void CudaBackend::attention_forward(const Attention& args) {
   check_attention_forward(args);
   require_aligned(kName, {args.out, args.kept, args.qkv, args.document_bounds});
   const int64_t T = args.qkv.shape(1), H = args.qkv.shape(2), D = args.qkv.shape(4);
-  if (cuda_takes_head_size(D)) return cuda::attention_forward(compute_, args);
+  if (has_flash_attention(D)) return cuda::attention_forward(compute_, args);
   unfused_attention_forward(compute_, *gemm_, args,
                             scratch(kName, unfused_scratch(T, H, D, args.qkv.dtype()).num_bytes));
 }
@@ -161,7 +161,7 @@ void CudaBackend::attention_backward(const AttentionBackward& args) {
                   {args.dqkv, args.dout, args.out, args.kept, args.qkv, args.document_bounds});
   const int64_t B = args.qkv.shape(0), T = args.qkv.shape(1), H = args.qkv.shape(2),
                 D = args.qkv.shape(4);
-  if (cuda_takes_head_size(D)) {
+  if (has_flash_attention(D)) {
     void* memory = scratch(kName, attention_workspace_bytes(B, T, H, D));
     return cuda::attention_backward(compute_, args, memory);
   }

@@ -54,7 +54,7 @@ int64_t DeviceProfile::workspace_bytes(const ModelShape& shape, int64_t tp_size)
                                : std::min(shape.micro_batch_size * H,
                                           std::max((16 << 20) / std::max<int64_t>(sums_of_head, 1),
                                                    320 / num_tiles + 2));
-  const int64_t attention = cuda_takes_head_size(D)
+  const int64_t attention = has_flash_attention(D)
                                 ? tokens * 8 * H + num_sums * sums_of_head
                                 : unfused_scratch(shape.seq_length, H, D, shape.dtype).num_bytes;
   const int64_t embedding = tokens * (shape.hidden_size / 4 + 64);

@@ -82,7 +82,7 @@ void require(bool condition, const std::string& what) {
 Params checked_params(const Tensor& qkv, const Tensor& document_bounds, const Tensor& slopes,
                       const Heads& heads, float scale, const Dropout& dropout) {
   const int64_t B = qkv.shape(0), T = qkv.shape(1), H = qkv.shape(2), D = qkv.shape(4);
-  require(cuda_takes_head_size(D), "head size " + std::to_string(D) + " has no flash kernels");
+  require(has_flash_attention(D), "head size " + std::to_string(D) + " has no flash kernels");
   require(qkv.dtype() != DType::kFloat32 || B * H <= 65535,
           "B * H is beyond 65535; use a smaller micro-batch");
   Params params = common_params(qkv, document_bounds, slopes, heads, scale, dropout);

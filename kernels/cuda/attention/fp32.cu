@@ -19,7 +19,7 @@ template <int D>
 using Rows = float[32][D + 4];
 
 // Tiles of this size serve all heads that fill none of the others; the rest of a row is zero.
-constexpr int kPaddedColumns = kMaxCudaHeadSize;
+constexpr int kPaddedColumns = kMaxFlashHeadSize;
 template <int D>
 __device__ bool is_column(int d, int head_size) {
   return D != kPaddedColumns || d < head_size;
