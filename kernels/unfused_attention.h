@@ -24,18 +24,16 @@ constexpr int64_t unfused_columns(int64_t size) {
   return (size + kUnfusedMultiple - 1) / kUnfusedMultiple * kUnfusedMultiple;
 }
 
-// All sizes are numbers of elements, except num_bytes. Rows of scores have num_keys columns; rows of heads have
-// `columns`.
+// Rows of scores have num_keys columns, rows of heads `columns`.
 struct UnfusedScratch {
   int64_t num_queries = 0, num_heads = 0;  // of a block, the largest
   int64_t num_keys = 0, columns = 0;
   bool packs_heads = false;  // products read copies of queries, keys and values with padded rows
-  int64_t scores_bytes = 0;  // of a head: scores, and the same for their gradients
-  int64_t sums_bytes =
-      0;  // of a head: three times (T,columns) fp32, gradients or outputs before rounding
-  int64_t packed_bytes =
-      0;  // of a head: four times (T,columns) x: query, key, value, gradient of output
-  int64_t num_bytes = 0;  // of all; it does not shrink where T or H grow
+  // Each of these is the memory of one head. Scores have their gradients beside them, in as much again.
+  int64_t scores_bytes = 0;
+  int64_t sums_bytes = 0;    // three times (T,columns) fp32: gradients, or outputs before rounding
+  int64_t packed_bytes = 0;  // four times (T,columns) x: query, key, value, gradient of the output
+  int64_t num_bytes = 0;     // of all; it does not shrink where T or H grow
 };
 
 inline UnfusedScratch unfused_scratch(int64_t T, int64_t H, int64_t D, DType x) {
