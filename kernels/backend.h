@@ -5,7 +5,8 @@
 // is written where it matters. All tensors are contiguous.
 //
 // "x" stands for the model's type: kFloat32, kBFloat16 or kFloat16. Activations, their
-// gradients and the parameters that the GEMMs read have this type. Parameter gradients are always
+// gradients and the parameters that the GEMMs read have this type. "r" stands for that of the residual
+// stream: x, or kFloat32 beside an x of 16 bits. Parameter gradients are always
 // fp32 and are added to what is there (+=) unless the call says `accumulate = false`; activation
 // gradients are assigned. Sums are fp32 or better and have a fixed order, so equal calls give equal
 // bits.
@@ -78,9 +79,11 @@ enum class Glu { kNone, kSwiglu, kGeglu, kReglu, kLiglu };
 // mean, rstd and bias are empty (the end of a pipeline stage). Under tensor parallelism the branch
 // is already summed over ranks, so that its bias counts once. [Ba et al. 2016, arXiv:1607.06450]
 struct ResidualNorm {
-  Tensor normed = {}, residual_out = {};  // (N,C) x, written; residual_out may be residual's memory
-  Tensor mean = {}, rstd = {};            // (N) fp32, written
-  Tensor residual = {}, branch = {};      // (N,C) x
+  Tensor normed = {};           // (N,C) x, written
+  Tensor residual_out = {};     // (N,C) r, written; it may be residual's memory
+  Tensor mean = {}, rstd = {};  // (N) fp32, written
+  Tensor residual = {};         // (N,C) r
+  Tensor branch = {};           // (N,C) x
   // (C) x; or (S,C) x with S >= bias_period, of which row n gets (first_row + n) % bias_period: the
   // position embedding.
   Tensor branch_bias = {};
@@ -95,20 +98,21 @@ struct ResidualNorm {
 
 // The arguments of its backward pass. With g, the gradient of dnormed through the norm:
 //   dresidual    = g + dresidual_in     gradient of residual_out
-//   dbranch      = dropout'(dresidual)  empty where there is no branch, or p == 0: then dresidual is
-//                                       the branch's gradient
+//   dbranch      = dropout'(dresidual)  empty where there is no branch; it may be where p == 0 and
+//                                       r is x, and dresidual is the branch's gradient then
 //   dbranch_bias = sums of the stored rows of the branch's gradient; empty where there is no bias
 // For an RMSNorm mean and dbias are empty. Without `weight` (the sum alone) g is 0, and dnormed,
 // residual, mean, rstd, dweight and dbias are empty. dresidual may be the memory of dresidual_in.
 struct ResidualNormBackward {
-  Tensor dresidual = {}, dbranch = {};  // (N,C) x, assigned
-  Tensor dbranch_bias = {};             // as branch_bias, fp32
-  Tensor dweight = {}, dbias = {};      // (C) fp32
-  Tensor dnormed = {};                  // (N,C) x
-  Tensor dresidual_in = {};             // (N,C) x; may be empty where there is a weight
-  Tensor residual = {};                 // (N,C) x: what was normalised, forward's residual_out
-  Tensor mean = {}, rstd = {};          // (N) fp32
-  Tensor weight = {};                   // (C) x
+  Tensor dresidual = {};            // (N,C) r, assigned
+  Tensor dbranch = {};              // (N,C) x, assigned
+  Tensor dbranch_bias = {};         // as branch_bias, fp32
+  Tensor dweight = {}, dbias = {};  // (C) fp32
+  Tensor dnormed = {};              // (N,C) x
+  Tensor dresidual_in = {};         // (N,C) r; may be empty where there is a weight
+  Tensor residual = {};             // (N,C) r: what was normalised, forward's residual_out
+  Tensor mean = {}, rstd = {};      // (N) fp32
+  Tensor weight = {};               // (C) x
   int64_t bias_period = 1, first_row = 0;
   Tensor document_bounds = {};  // forward's
   Dropout dropout = {};
@@ -246,6 +250,7 @@ struct WorkspaceShape {
   int64_t G = 0;  // groups of queries; 0 where every query has its own key and value
   int64_t num_parameters = 0;
   DType x = DType::kFloat32;
+  DType r = x;
   Gelu gelu = Gelu::kTanh;
   bool has_qkv_bias = true, has_fc1_bias = true;
   bool has_glu = false;

@@ -119,6 +119,11 @@ class Checker {
   const char* operation_;
 };
 
+// Returns the type that the residual stream may have: that of `tensor` if it is fp32, else the model's.
+DType stream_type(const Tensor& tensor, DType x) {
+  return tensor.dtype() == DType::kFloat32 ? DType::kFloat32 : x;
+}
+
 // Checks the bias of a branch: (C), or (S,C) with a row for each of the period.
 void check_branch_bias(const Checker& check, const char* name, const Tensor& bias, DType dtype,
                        int64_t C, int64_t period, int64_t first_row) {
@@ -231,11 +236,12 @@ void check_residual_norm_forward(const ResidualNorm& args) {
   const Tensor& rows = has_branch ? args.branch : args.residual;
   check.model_type(name, rows);
   check.rank(name, rows, 2, "(N,C)");
-  const DType x = rows.dtype();
+  const DType x = !has_branch && args.weight ? args.weight.dtype() : rows.dtype();
+  const DType r = stream_type(has_branch ? args.residual_out : args.residual, x);
   const int64_t N = num_rows(rows), C = num_columns(rows);
+  if (args.residual) check.rows("residual", args.residual, r, N, C);
   if (has_branch) {
-    if (args.residual) check.rows("residual", args.residual, x, N, C);
-    check.rows("residual_out", args.residual_out, x, N, C);
+    check.rows("residual_out", args.residual_out, r, N, C);
     check_branch_bias(check, "branch_bias", args.branch_bias, x, C, args.bias_period,
                       args.first_row);
     check_positions(check, args.document_bounds, args.branch_bias, N, args.bias_period,
@@ -248,6 +254,7 @@ void check_residual_norm_forward(const ResidualNorm& args) {
     check.require(args.dropout.p == 0.0F, "dropout is given, but there is no branch");
   }
   if (args.weight) {
+    check.model_type("weight", args.weight);
     check.rows("normed", args.normed, x, N, C);
     check.elements("rstd", args.rstd, DType::kFloat32, N);
     check.tensor("weight", args.weight, x, {C});
@@ -272,10 +279,18 @@ void check_residual_norm_backward(const ResidualNormBackward& args) {
   const Checker check("residual_norm_backward");
   check.model_type("dresidual", args.dresidual);
   check.rank("dresidual", args.dresidual, 2, "(N,C)");
-  const DType x = args.dresidual.dtype();
+  const Tensor& of_model = args.weight ? args.weight : args.dbranch;
+  if (of_model) check.model_type(args.weight ? "weight" : "dbranch", of_model);
+  const DType x = (of_model ? of_model : args.dresidual).dtype();
+  const DType r = stream_type(args.dresidual, x);
   const int64_t N = num_rows(args.dresidual), C = num_columns(args.dresidual);
-  if (args.dresidual_in) check.rows("dresidual_in", args.dresidual_in, x, N, C);
+  check.rows("dresidual", args.dresidual, r, N, C);
+  if (args.dresidual_in) check.rows("dresidual_in", args.dresidual_in, r, N, C);
   if (args.dbranch) check.rows("dbranch", args.dbranch, x, N, C);
+  check.require(
+      args.dbranch || args.dbranch_bias.empty() || r == x,
+      "dbranch_bias is given, but dbranch, whose rows it sums, is empty; leave it out where "
+      "the residual stream has the model's type only");
   check.require(args.dbranch.empty() || args.dbranch.data() != args.dresidual.data(),
                 "dbranch and dresidual are the same memory; leave dbranch empty where p == 0");
   check.require(args.dropout.p == 0.0F || args.dbranch,
@@ -287,7 +302,7 @@ void check_residual_norm_backward(const ResidualNormBackward& args) {
   if (args.weight) {
     check.tensor("weight", args.weight, x, {C});
     check.rows("dnormed", args.dnormed, x, N, C);
-    check.rows("residual", args.residual, x, N, C);
+    check.rows("residual", args.residual, r, N, C);
     check.elements("rstd", args.rstd, DType::kFloat32, N);
     check.tensor("dweight", args.dweight, DType::kFloat32, {C});
     if (args.mean) {
@@ -297,7 +312,7 @@ void check_residual_norm_backward(const ResidualNormBackward& args) {
       check_absent(check, "mean", {{"dbias", &args.dbias}});
     }
   } else {
-    check.rows("dresidual_in", args.dresidual_in, x, N, C);
+    check.rows("dresidual_in", args.dresidual_in, r, N, C);
     check_absent(check, "weight",
                  {{"dnormed", &args.dnormed},
                   {"residual", &args.residual},

@@ -158,7 +158,7 @@ std::string exchange_line(const Config& config, const ModelShape& shape, const T
   const int64_t num_parts = is_shared && elements % topology.tp_size == 0 ? topology.tp_size : 1;
   std::string text = fmt::format(
       " > each rank sends {:.2f} MiB of a micro-batch to the next stage, and receives as much back",
-      mib(elements / num_parts * size_bytes(shape.dtype)));
+      mib(elements / num_parts * size_bytes(shape.residual_dtype())));
   if (num_parts > 1)
     text += fmt::format(
         ": one of {} parts, which {}", num_parts,

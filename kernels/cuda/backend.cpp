@@ -187,7 +187,9 @@ int64_t CudaBackend::workspace_bytes(const WorkspaceShape& shape) const {
   int64_t scratch = kSumScratchBytes;
   const auto need = [&scratch](int64_t num_bytes) { scratch = std::max(scratch, num_bytes); };
   if (N > 0 && shape.C > 0) {
-    need(residual_norm_backward_scratch_bytes(N, shape.C, shape.x));
+    // The norm of the embedding is in x whatever the stream is.
+    for (const DType type : {shape.x, shape.r})
+      need(residual_norm_backward_scratch_bytes(N, shape.C, type));
     need(embedding_backward_scratch_bytes(N, shape.C));
     for (const int64_t O : {shape.C, shape.qkv_size(), shape.fc1_size(), shape.Vp})
       if (O > 0) need(column_sums_scratch_bytes(N, O));

@@ -20,6 +20,8 @@ struct Parts {
   bool in_place = false;     // residual_out is residual; backward: dresidual is dresidual_in
   bool accumulate = true;    // backward only
   Documents documents = {};  // with a period, which is then the length of a sample
+  bool fp32_stream = false;  // the residual stream is fp32 whatever x is
+  DType stream(DType x) const { return fp32_stream ? DType::kFloat32 : x; }
   int64_t first_row() const { return period > 1 ? 4 : 0; }
   int64_t bias_rows() const { return period > 1 ? period + 3 : 1; }
 };
@@ -30,10 +32,12 @@ std::string name_of(const char* operation, DType x, const Shape& s, const Parts&
          (o.bias ? "_bias" : "") + (o.period > 1 ? "_period" + std::to_string(o.period) : "") +
          o.documents.name() + (o.norm ? o.rms ? "_rms_norm" : "_norm" : "") +
          (o.p > 0 ? "_dropout" : "") + (o.in_place ? "_in_place" : "") +
-         (o.accumulate ? "" : "_assign");
+         (o.accumulate ? "" : "_assign") + (o.fp32_stream ? "_fp32_stream" : "");
 }
 
-WorkspaceShape workspace(DType x, const Shape& s) { return {.B = 1, .T = s.N, .C = s.C, .x = x}; }
+WorkspaceShape workspace(DType x, const Shape& s, const Parts& o) {
+  return {.B = 1, .T = s.N, .C = s.C, .x = x, .r = o.stream(x)};
+}
 
 Dropout dropout_of(float p) {
   return {.p = p, .seed = 77, .stream = (5ULL << 40) + 3, .first_element = (1ULL << 33) + 6};
@@ -44,13 +48,13 @@ struct Inputs {
       dbranch_bias;
   reference::Normalised normalised;  // residual, normalised
   Inputs(DType x, const Shape& s, const Parts& o)
-      : residual(random_values(s.N * s.C, 1, x, 2.0)),
+      : residual(random_values(s.N * s.C, 1, o.stream(x), 2.0)),
         branch(random_values(s.N * s.C, 2, x)),
         branch_bias(random_values(o.bias_rows() * s.C, 9, x)),
         weight(random_values(s.C, 3, x)),
         bias(random_values(s.C, 4, x)),
         dnormed(random_values(s.N * s.C, 5, x)),
-        dresidual_in(random_values(s.N * s.C, 6, x)),
+        dresidual_in(random_values(s.N * s.C, 6, o.stream(x))),
         dweight(random_values(s.C, 7, DType::kFloat32)),
         dbias(random_values(s.C, 8, DType::kFloat32)),
         dbranch_bias(random_values(o.bias_rows() * s.C, 10, DType::kFloat32)),
@@ -91,18 +95,19 @@ Tensor bias_tensor(Arrays& arrays, DType dtype, const Shape& s, const Parts& o,
 
 Outputs run_forward(Backend& backend, DType x, const Shape& s, const Parts& o) {
   const Inputs in(x, s, o);
-  Arrays arrays(backend, workspace(x, s));
+  const DType r = o.stream(x);
+  Arrays arrays(backend, workspace(x, s, o));
   ResidualNorm args;
   args.epsilon = kEpsilon;
   args.dropout = dropout_of(o.p);
   args.bias_period = o.period;
   args.first_row = o.first_row();
-  if (o.residual) args.residual = arrays.make(x, {s.N, s.C}, in.residual);
+  if (o.residual) args.residual = arrays.make(r, {s.N, s.C}, in.residual);
   if (o.branch) {
     args.branch = arrays.make(x, {s.N, s.C}, in.branch);
     args.branch_bias = bias_tensor(arrays, x, s, o, in.branch_bias);
     args.document_bounds = bounds_tensor(arrays, s, o);
-    args.residual_out = o.in_place ? args.residual : arrays.make(x, {s.N, s.C});
+    args.residual_out = o.in_place ? args.residual : arrays.make(r, {s.N, s.C});
   }
   if (o.norm) {
     args.normed = arrays.make(x, {s.N, s.C});
@@ -119,8 +124,8 @@ Outputs run_forward(Backend& backend, DType x, const Shape& s, const Parts& o) {
   if (o.norm) {
     outputs.push_back(arrays.output("normed", args.normed));
     // A bf16 sum that is nearly a tie may be stored either way, and its statistics follow.
-    if (!o.rms) outputs.push_back({"mean", arrays.read(args.mean), x});
-    outputs.push_back({"rstd", arrays.read(args.rstd), x});
+    if (!o.rms) outputs.push_back({"mean", arrays.read(args.mean), r});
+    outputs.push_back({"rstd", arrays.read(args.rstd), r});
   }
   return outputs;
 }
@@ -144,7 +149,7 @@ Outputs expected_forward(DType x, const Shape& s, const Parts& o) {
   if (o.branch) {
     const Values mask = reference::dropout_multipliers(dropout_of(o.p), s.N * s.C);
     // The sum is normalised as it was stored.
-    sum = rounded(reference::add(sum, reference::multiply(with_bias(in, s, o), mask)), x);
+    sum = rounded(reference::add(sum, reference::multiply(with_bias(in, s, o), mask)), o.stream(x));
     outputs.push_back({"residual_out", sum});
   }
   if (o.norm) {
@@ -156,17 +161,20 @@ Outputs expected_forward(DType x, const Shape& s, const Parts& o) {
   return outputs;
 }
 
+bool stores_dbranch(DType x, const Parts& o) { return o.branch && (o.p > 0 || o.stream(x) != x); }
+
 Outputs run_backward(Backend& backend, DType x, const Shape& s, const Parts& o) {
   const Inputs in(x, s, o);
-  Arrays arrays(backend, workspace(x, s));
+  const DType r = o.stream(x);
+  Arrays arrays(backend, workspace(x, s, o));
   ResidualNormBackward args;
   args.dropout = dropout_of(o.p);
   args.accumulate = o.accumulate;
   args.bias_period = o.period;
   args.first_row = o.first_row();
-  if (o.residual) args.dresidual_in = arrays.make(x, {s.N, s.C}, in.dresidual_in);
-  args.dresidual = o.in_place ? args.dresidual_in : arrays.make(x, {s.N, s.C});
-  if (o.branch && o.p > 0) args.dbranch = arrays.make(x, {s.N, s.C});
+  if (o.residual) args.dresidual_in = arrays.make(r, {s.N, s.C}, in.dresidual_in);
+  args.dresidual = o.in_place ? args.dresidual_in : arrays.make(r, {s.N, s.C});
+  if (stores_dbranch(x, o)) args.dbranch = arrays.make(x, {s.N, s.C});
   args.dbranch_bias = bias_tensor(arrays, DType::kFloat32, s, o, in.dbranch_bias);
   args.document_bounds = bounds_tensor(arrays, s, o);
   if (o.norm) {
@@ -176,7 +184,7 @@ Outputs run_backward(Backend& backend, DType x, const Shape& s, const Parts& o) 
       args.mean = arrays.make(DType::kFloat32, {s.N}, in.normalised.mean);
     }
     args.dnormed = arrays.make(x, {s.N, s.C}, in.dnormed);
-    args.residual = arrays.make(x, {s.N, s.C}, in.residual);
+    args.residual = arrays.make(r, {s.N, s.C}, in.residual);
     args.rstd = arrays.make(DType::kFloat32, {s.N}, in.normalised.rstd);
     args.weight = arrays.make(x, {s.C}, in.weight);
   }
@@ -232,7 +240,7 @@ Outputs expected_backward(DType x, const Shape& s, const Parts& o) {
   const Values dbranch =
       reference::multiply(dresidual, reference::dropout_multipliers(dropout_of(o.p), s.N * s.C));
   Outputs outputs{{"dresidual", dresidual}};
-  if (o.branch && o.p > 0) outputs.push_back({"dbranch", dbranch});
+  if (stores_dbranch(x, o)) outputs.push_back({"dbranch", dbranch});
   if (o.bias) {
     outputs.push_back({"dbranch_bias", sums_for_bias(rounded(dbranch, x), s, o, in.dbranch_bias)});
   }
@@ -255,9 +263,11 @@ OpCase backward(DType x, Shape s, Parts o) {
           [=] { return expected_backward(x, s, o); }};
 }
 
-}  // namespace
-
-void add_residual_norm_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
+void add_cases(std::vector<OpCase>& cases, DType x, Sizes sizes, bool fp32_stream) {
+  const auto add = [&](OpCase (*direction)(DType, Shape, Parts), const Shape& s, Parts o) {
+    o.fp32_stream = fp32_stream;
+    cases.push_back(direction(x, s, o));
+  };
   const std::vector<Shape> shapes =
       sizes == Sizes::kSmall ? std::vector<Shape>{{4, 8}, {5, 24}, {19, 72}}
                              : std::vector<Shape>{{3, 64},    {37, 96},   {257, 768}, {130, 1032},
@@ -279,26 +289,33 @@ void add_residual_norm_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
                Parts{.p = p, .rms = true},                                    // LLaMA's layers
                Parts{.bias = true, .p = p, .rms = true, .in_place = true, .accumulate = false},
            }) {
-        cases.push_back(forward(x, s, o));
-        cases.push_back(backward(x, s, o));
+        add(forward, s, o);
+        add(backward, s, o);
       }
     }
     // A later stage begins with a whole sum.
-    cases.push_back(forward(x, s, {.branch = false}));
-    cases.push_back(backward(x, s, {.branch = false, .in_place = true}));
-    cases.push_back(backward(x, s, {.residual = false, .branch = false}));
-    cases.push_back(forward(x, s, {.branch = false, .rms = true}));
-    cases.push_back(backward(x, s, {.residual = false, .branch = false, .rms = true}));
-    cases.push_back(backward(
-        x, s, {.residual = false, .bias = true, .period = 7, .p = 0.1F, .accumulate = false}));
+    add(forward, s, {.branch = false});
+    add(backward, s, {.branch = false, .in_place = true});
+    add(backward, s, {.residual = false, .branch = false});
+    add(forward, s, {.branch = false, .rms = true});
+    add(backward, s, {.residual = false, .branch = false, .rms = true});
+    add(backward, s,
+        {.residual = false, .bias = true, .period = 7, .p = 0.1F, .accumulate = false});
     // Many rows of one position.
-    cases.push_back(backward(x, s,
-                             {.residual = false,
-                              .bias = true,
-                              .period = 130,
-                              .accumulate = false,
-                              .documents = {.length = 2}}));
+    add(backward, s,
+        {.residual = false,
+         .bias = true,
+         .period = 130,
+         .accumulate = false,
+         .documents = {.length = 2}});
   }
+}
+
+}  // namespace
+
+void add_residual_norm_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
+  add_cases(cases, x, sizes, /*fp32_stream=*/false);
+  if (x != DType::kFloat32) add_cases(cases, x, sizes, /*fp32_stream=*/true);
 }
 
 }  // namespace weft::test

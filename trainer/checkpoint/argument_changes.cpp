@@ -113,6 +113,7 @@ std::span<const AnnouncedArgument> announced_arguments() {
       {"step_batch_size_schedule", kGoesOn},
       {"bf16", kGoesOn},
       {"fp16", kGoesOn},
+      {"fp32_residual_connection", kGoesOn},
       {"fp8_format", kGoesOn},
       {"fp8_hybrid", kGoesOn},
       {"fp8_e4m3", kGoesOn},
@@ -175,11 +176,12 @@ std::vector<std::string> argument_differences(const CheckpointInfo& checkpoint,
                                               const Config& config) {
   auto saved =
       nlohmann::json::parse(checkpoint.arguments_json, nullptr, /*allow_exceptions=*/false);
-  // Versions without the option had no curriculum, fp32 moments and no fp8.
+  // Versions without the option had no curriculum, fp32 moments, no fp8 and a stream of the model's type.
   for (const char* name : {"curriculum_schedule_type", "curriculum_metrics"}) {
     if (saved.is_object() && !saved.contains(name)) saved[name] = nullptr;
   }
-  for (const char* name : {"bf16_optimizer_state", "fp8_hybrid", "fp8_e4m3"}) {
+  for (const char* name :
+       {"bf16_optimizer_state", "fp32_residual_connection", "fp8_hybrid", "fp8_e4m3"}) {
     if (saved.is_object() && !saved.contains(name)) saved[name] = false;
   }
   if (saved.is_object() && !saved.contains("fp8_format")) saved["fp8_format"] = "";

@@ -94,6 +94,7 @@ struct Config {
   int64_t seed = 1234;
   // precision and device
   bool bf16 = false, fp16 = false;
+  bool fp32_residual_connection = false;  // with either of them the residual stream stays fp32
   // The factor of an fp16 run's loss (step/loss_scale.h): constant, or if that is not given, dynamic.
   std::optional<double> loss_scale;
   double initial_loss_scale = 4294967296.0, min_loss_scale = 1.0;

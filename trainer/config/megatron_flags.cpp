@@ -113,8 +113,6 @@ std::span<const KnownFlag> flags_not_supported() {
       "the embedding and the head count for no layer; give the layers of each stage to "
       "--pp-partition-method, as \"5,7,7,5\"";
   static constexpr KnownFlag kFlags[] = {
-      {"--fp32-residual-connection", 0,
-       "the residual stream has the type of the weights, fp32 without --bf16 and --fp16: leave the flag out"},
       {"--no-check-for-nan-in-loss-and-grad", 0,
        "weights that have become NaN stay NaN; give --skip-bad-steps N, which leaves out such updates"},
       {"--fp8-param-gather", 0, "ranks gather bf16 weights: leave the flag out"},

@@ -72,6 +72,7 @@ ModelShape model_shape(const Config& config, int64_t vocab_size) {
   shape.has_biases = !config.disable_bias_linear;
   shape.has_qkv_bias = config.has_qkv_bias();
   shape.dtype = config.dtype();
+  shape.has_fp32_residual = config.fp32_residual_connection;
   shape.init_method_std = config.init_method_std;
   shape.seed = static_cast<uint64_t>(config.seed);
   return shape;

@@ -37,9 +37,13 @@ struct ModelShape {
   bool has_biases = true;    // of proj, fc1 and fc2
   bool has_qkv_bias = true;
   DType dtype = DType::kFloat32;
+  bool has_fp32_residual = false;      // the residual stream is fp32 whatever `dtype` is
   std::optional<Fp8Options> fp8 = {};  // the products of layers are fp8's
   double init_method_std = 0.02;
   uint64_t seed = 1234;
+
+  // Returns the type of the residual stream and of the gradients along it.
+  DType residual_dtype() const { return has_fp32_residual ? DType::kFloat32 : dtype; }
 
   bool needs_document_bounds() const { return restarts_positions || masks_other_documents; }
 

@@ -165,6 +165,8 @@ void visit_options(C& c, Visitor& v) {
     "bfloat16 weights and activations, fp32 master weights and gradients (default: fp32)");
   v("fp16", c.fp16,
     "the same with float16, whose loss is scaled so that small gradients do not vanish");
+  v("fp32-residual-connection", c.fp32_residual_connection,
+    "with --bf16 or --fp16: the residual stream, and the gradients along it, stay fp32");
   v("loss-scale", c.loss_scale, "of fp16: a constant factor of the loss (default: a dynamic one)");
   v("initial-loss-scale", c.initial_loss_scale, "the first dynamic factor");
   v("min-loss-scale", c.min_loss_scale, "the smallest dynamic factor");

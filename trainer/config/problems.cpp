@@ -220,6 +220,9 @@ void check_profile(const Config& c, ProblemList& p) {
 
 void check_precision(const Config& c, ProblemList& p) {
   p.add_if(c.fp16 && c.bf16, "--fp16 and --bf16 exclude each other");
+  p.add_if(c.fp32_residual_connection && !c.bf16 && !c.fp16,
+           "--fp32-residual-connection needs --bf16 or --fp16: in fp32 the residual stream is fp32 "
+           "anyway, leave the flag out");
   const auto is_scale = [](double value) { return value > 0 && value <= 0x1p127; };
   p.add_if(c.loss_scale && !is_scale(*c.loss_scale),
            "--loss-scale must be positive and at most 2^127 (got {})", c.loss_scale.value_or(0));

@@ -123,7 +123,7 @@ template <typename Add>
 void Model::for_each_buffer(const Add& add) {
   const int64_t B = shape_.micro_batch_size, T = shape_.seq_length, N = B * T, R = num_rows_;
   const int64_t C = shape_.hidden_size, D = shape_.head_size;
-  const DType x = shape_.dtype, f = DType::kFloat32;
+  const DType x = shape_.dtype, r = shape_.residual_dtype(), f = DType::kFloat32;
   const auto num_layers = static_cast<int64_t>(slots_.front().size());
   const auto keep = MemoryClass::kActivations, scratch = MemoryClass::kScratch;
   const auto add_statistics = [&](const std::string& mean, Tensor* mean_tensor,
@@ -132,7 +132,7 @@ void Model::for_each_buffer(const Add& add) {
     add(keep, rstd, rstd_tensor, f, {R});
   };
   const auto add_residual = [&](LayerActivations& a, const std::string& prefix) {
-    add(keep, prefix + "residual", &a.residual, x, {R, C});
+    add(keep, prefix + "residual", &a.residual, r, {R, C});
   };
   const auto add_norms = [&](LayerActivations& a, const std::string& prefix) {
     add(keep, prefix + "ln1", &a.ln1, x, {R, C});
@@ -154,7 +154,7 @@ void Model::for_each_buffer(const Add& add) {
       add(keep, prefix + "dropout bits", &a.kept, DType::kInt32,
           {B, heads_, attention_mask_words(T)});
     }
-    add(keep, prefix + "residual_mid", &a.residual_mid, x, {R, C});
+    add(keep, prefix + "residual_mid", &a.residual_mid, r, {R, C});
     add_statistics(prefix + "mean2", &a.mean2, prefix + "rstd2", &a.rstd2);
   };
   const auto name_of_slot = [](size_t slot, size_t num_slots) {
@@ -197,19 +197,19 @@ void Model::for_each_buffer(const Add& add) {
     add_fc1_pre(shared_[i], prefix);
     add_fc1(shared_[i], prefix);
   }
-  add(keep, "final residual", &final_residual_, x, {R, C});
+  add(keep, "final residual", &final_residual_, r, {R, C});
   if (has_head()) {
     add(keep, "final ln", &final_ln_, x, {R, C});
     add_statistics("final mean", &final_mean_, "final rstd", &final_rstd_);
   }
-  if (shape_.hidden_dropout > 0) add(scratch, "dbranch", &dbranch_, x, {R, C});
+  if (shape_.hidden_dropout > 0 || r != x) add(scratch, "dbranch", &dbranch_, x, {R, C});
   if (shares_rows()) {
     add(scratch, "all rows", &all_rows_, x, {N, C});
     add(scratch, "partial sums", &partials_, x, {N, C});
   }
-  add(scratch, "dresidual", &dresidual_, x, {R, C});
+  add(scratch, "dresidual", &dresidual_, r, {R, C});
   add(scratch, "branch or dnormed", &dnormed_, x, {std::max(R * C, N * heads_ * D)});
-  for (Tensor& gradient : output_gradients_) add(scratch, "output gradient", &gradient, x, {R, C});
+  for (Tensor& gradient : output_gradients_) add(scratch, "output gradient", &gradient, r, {R, C});
   if (num_layers > 0) {
     add(scratch, "dwide", &dwide_, x, {N, std::max(fc1_size_, qkv_size_)});
     if (shape_.glu != Glu::kNone) add(scratch, "dglu", &dglu_, x, {N, ffn_});
@@ -290,6 +290,7 @@ WorkspaceShape Model::workspace_shape(int64_t num_parameters) const {
   w.Vp = has_head() ? vocab_rows_ : 0;
   w.num_parameters = num_parameters;
   w.x = shape_.dtype;
+  w.r = shape_.residual_dtype();
   w.gelu = shape_.gelu;
   w.has_glu = shape_.glu != Glu::kNone;
   w.has_fc1_bias = shape_.has_biases;

@@ -72,15 +72,16 @@ struct ModelParameters {
   ModelParameters(const ParameterTable& table, const Chunk& chunk, Tensor arena);
 };
 
-// The tensors of one layer that backward needs: 32*C bytes per token in bf16 (for F = 4C), without
-// the statistics. The outputs of the branches are not kept. R is the number of this rank's rows of
-// the residual stream: N, or N/tp with sequence parallelism.
+// The tensors of one layer that backward needs: 32*C bytes per token in bf16 (for F = 4C), 36*C with an
+// fp32 residual stream, without the statistics. The outputs of the branches are not kept. R is the number
+// of this rank's rows of the residual stream: N, or N/tp with sequence parallelism. The stream, and the
+// gradients along it, have the type r: x, or fp32 (ModelShape::residual_dtype).
 struct LayerActivations {
-  Tensor residual;           // (R,C)     input of LN1 and of the skip connection
+  Tensor residual;           // (R,C) r   input of LN1 and of the skip connection
   Tensor ln1, mean1, rstd1;  // (R,C), (R), (R); an RMSNorm has no mean
   Tensor qkv, att, lse;      // (B,T,G/tp,R+2,D) with G*R == H, (B,T,H/tp,D), (B,H/tp,T)
   Tensor kept;               // (B,H/tp,words) dropout's bits in attention; empty without dropout
-  Tensor residual_mid;       // (R,C)     input of LN2
+  Tensor residual_mid;       // (R,C) r   input of LN2
   Tensor ln2, mean2, rstd2;  // (R,C), (R), (R)
   // (N,F/tp)  before and after GELU; before a GLU (N,2F/tp). With fp8 GELU's output may be left out.
   Tensor fc1_pre, fc1;
@@ -118,7 +119,7 @@ class Model {
   bool has_head() const { return parts_.back().chunk.has_head; }
   int64_t num_slots() const { return static_cast<int64_t>(slots_.size()); }
 
-  // Pipeline stages exchange the residual stream, (R,C) x, a whole sum. input() is what the
+  // Pipeline stages exchange the residual stream, (R,C) r, a whole sum. input() is what the
   // stage before sends; it must be there before forward() of the micro-batch in that slot. output() is
   // what forward() leaves for the stage after. output_gradient() must be there before backward(), which
   // leaves input_gradient(), without gradient slots in the same memory.
@@ -197,7 +198,7 @@ class Model {
   // A residual branch that is computed but not yet added to the stream: the operation that adds it
   // also applies the LayerNorm of what comes next.
   struct Branch {
-    Tensor residual;     // (R,C), or empty: the embedding begins the stream
+    Tensor residual;     // (R,C) r, or empty: the embedding begins the stream
     Tensor output;       // (R,C), without bias; or empty: a later stage begins with a whole sum
     Tensor bias, dbias;  // (C), or the table of positions (S,C)
     int64_t bias_period = 1, first_row = 0;
@@ -208,8 +209,8 @@ class Model {
   // with.
   Branch branch_before(int64_t i, const MicroBatch& batch, bool training) const;
   Branch attention_branch(int64_t i, const MicroBatch& batch, bool training) const;
-  // The gradient of a branch. Without dropout it is that along the skip connection, and no copy of it
-  // is written.
+  // The gradient of a branch, in x. Without dropout it is that along the skip connection, and no copy of
+  // it is written unless the types differ.
   Tensor dbranch() const { return dbranch_ ? dbranch_ : dresidual_; }
   // (R,C): the output of the embedding, proj or fc2 until it is added to the stream. It lies in the
   // memory of dnormed_, because a layer that is recomputed between the backwards of two others must
@@ -319,11 +320,12 @@ class Model {
   size_t slot_ = 0, embedding_slot_ = 0;              // of the present micro-batch
   Tensor final_residual_, final_ln_, final_mean_, final_rstd_;  // (R,C), (R,C), (R), (R)
   Tensor logits_, losses_, statistics_;  // (N,Vp/tp), (N), (tp,N,3); the first and last of a chunk
-  Tensor dbranch_;                       // (R,C) gradient of a branch; empty without hidden dropout
+  // (R,C) gradient of a branch; empty without hidden dropout in a stream of the model's type
+  Tensor dbranch_;
   Tensor all_rows_, partials_;  // (N,C) gathered rows, partial sums; where ranks share the rows
   EventId computed_ = 0, rows_gathered_ = 0, summed_ = 0;
-  Tensor dresidual_;                      // (R,C) gradient along the skip connection
-  std::vector<Tensor> output_gradients_;  // (R,C), by gradient slot
+  Tensor dresidual_;                      // (R,C) r gradient along the skip connection
+  std::vector<Tensor> output_gradients_;  // (R,C) r, by gradient slot
   // Gradient of a LayerNorm's output (R,C), or of the attention's (N,H*D/tp); in forward the branch.
   Tensor dnormed_;
   Tensor dwide_;                 // (N, max(qkv_size_, fc1_size_)) gradient of fc1's or qkv's output

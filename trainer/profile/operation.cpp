@@ -121,7 +121,7 @@ Operation embedding_backward_operation(Tensor dword, Tensor dout, Tensor tokens)
 }
 
 Operation residual_norm_forward_operation(const ResidualNorm& a) {
-  const Tensor rows = a.residual ? a.residual : a.branch;
+  const Tensor rows = a.residual ? a.residual : a.residual_out ? a.residual_out : a.branch;
   return rows_operation(
       "residual_norm_forward", rows,
       bytes_of({a.normed, a.residual_out, a.mean, a.rstd, a.residual, a.branch, a.weight, a.bias}) +

@@ -1,8 +1,9 @@
 // The host functions of the .cu files, one per operation. Each enqueues its kernels on `stream` and
 // returns.
 //
-// Pointers are device pointers, 16-byte aligned; `x` is the type of every `void*`. Shapes are as in
-// kernels/backend.h; C and Vp are multiples of 8 (the backend checks that). `scratch` holds at
+// Pointers are device pointers, 16-byte aligned; `x` is the type of every `void*`, `r` that of the
+// residual stream. Shapes are as in kernels/backend.h; C and Vp are multiples of 8 (the backend checks
+// that). `scratch` holds at
 // least the bytes that the *_scratch_bytes function beside it returns. The order of every sum
 // depends on the shape and the GPU model only, never on timing: there are no floating-point
 // atomics.
@@ -59,7 +60,7 @@ void sum_of_squares(cudaStream_t stream, float* out, const float* inp, int64_t n
 
 // --- residual_norm.cu ---
 void residual_norm_forward(cudaStream_t stream, const ResidualNorm& args);
-int64_t residual_norm_backward_scratch_bytes(int64_t N, int64_t C, DType x);
+int64_t residual_norm_backward_scratch_bytes(int64_t N, int64_t C, DType r);
 // With document_bounds the scratch must also suffice for embedding_backward.
 void residual_norm_backward(cudaStream_t stream, const ResidualNormBackward& args, void* scratch);
 

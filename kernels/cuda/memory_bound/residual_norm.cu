@@ -2,7 +2,7 @@
 //
 // Forward reads its inputs once and writes its outputs once: the row stays in registers, in its
 // storage type, between the mean, the variance around that mean, and the result. A row of up to 256
-// 16-byte vectors belongs to a warp.
+// 16-byte vectors of the stream belongs to a warp.
 #include "kernels/check_shapes.h"
 #include "kernels/cuda/memory_bound/kernels.h"
 #include "kernels/cuda/memory_bound/residual_norm.cuh"
@@ -41,20 +41,20 @@ __device__ inline int64_t bias_row(const ForwardArgs& args, int64_t row) {
 
 // Adds the branch to x, the residual's vectors of a row (zeros where there is none), and stores the
 // sum.
-template <typename T, int kVecs>
-__device__ inline void add_branch(Vec<T> (&x)[kVecs], const ForwardArgs& args, int64_t row,
+template <typename R, typename X, int kVecs>
+__device__ inline void add_branch(Vec<R> (&x)[kVecs], const ForwardArgs& args, int64_t row,
                                   int lane, int group) {
-  constexpr int kSize = Vec<T>::kSize;
+  constexpr int kSize = Vec<R>::kSize;
   const int num_vecs = static_cast<int>(args.C / kSize);
   const int64_t first = row * args.C;
-  Vec<T> branch[kVecs];
+  VecBeside<R, X> branch[kVecs];
 #pragma unroll
   for (int i = 0; i < kVecs; ++i) {
     const int vec = lane + i * group;
     if (vec < num_vecs)
-      branch[i] = load_vec(static_cast<const T*>(args.branch) + first + vec * kSize);
+      branch[i] = load_beside<R>(static_cast<const X*>(args.branch) + first + vec * kSize);
   }
-  const T* bias = static_cast<const T*>(args.branch_bias);
+  const X* bias = static_cast<const X*>(args.branch_bias);
   if (bias != nullptr && args.bias_period > 1) bias += bias_row(args, row) * args.C;
 #pragma unroll
   for (int i = 0; i < kVecs; ++i) {
@@ -65,22 +65,22 @@ __device__ inline void add_branch(Vec<T> (&x)[kVecs], const ForwardArgs& args, i
     unpack(branch[i], added);
     if (bias != nullptr) {
       float values[kSize];
-      unpack(load_vec(bias + vec * kSize), values);
+      unpack(load_beside<R>(bias + vec * kSize), values);
 #pragma unroll
       for (int j = 0; j < kSize; ++j) added[j] += values[j];
     }
     if (args.mask.threshold != 0) apply_mask(args.mask, first + vec * kSize, added);
 #pragma unroll
     for (int j = 0; j < kSize; ++j) sum[j] += added[j];
-    x[i] = pack<T>(sum);
-    store_vec(static_cast<T*>(args.residual_out) + first + vec * kSize, x[i]);
+    x[i] = pack<R>(sum);
+    store_vec(static_cast<R*>(args.residual_out) + first + vec * kSize, x[i]);
   }
 }
 
 // kRms: the norm takes no mean and has no bias.
-template <typename T, int kVecs, bool kWarpPerRow, bool kBranch, bool kRms>
+template <typename R, typename X, int kVecs, bool kWarpPerRow, bool kBranch, bool kRms>
 __global__ void residual_norm_forward_kernel(ForwardArgs args) {
-  constexpr int kSize = Vec<T>::kSize;
+  constexpr int kSize = Vec<R>::kSize;
   const int lane = kWarpPerRow ? threadIdx.x % 32 : threadIdx.x;
   const int group = kWarpPerRow ? 32 : blockDim.x;
   const int64_t row =
@@ -89,17 +89,17 @@ __global__ void residual_norm_forward_kernel(ForwardArgs args) {
   const int num_vecs = static_cast<int>(args.C / kSize);
   const int64_t first = row * args.C;
 
-  Vec<T> x[kVecs] = {};
+  Vec<R> x[kVecs] = {};
   if (args.residual != nullptr) {
 #pragma unroll
     for (int i = 0; i < kVecs; ++i) {
       const int vec = lane + i * group;
       if (vec < num_vecs)
-        x[i] = load_vec(static_cast<const T*>(args.residual) + first + vec * kSize);
+        x[i] = load_vec(static_cast<const R*>(args.residual) + first + vec * kSize);
     }
   }
   if constexpr (kBranch) {
-    add_branch<T, kVecs>(x, args, row, lane, group);
+    add_branch<R, X, kVecs>(x, args, row, lane, group);
     if (args.weight == nullptr) return;
   }
 
@@ -137,45 +137,46 @@ __global__ void residual_norm_forward_kernel(ForwardArgs args) {
     if (vec >= num_vecs) continue;
     float values[kSize], weight[kSize], bias[kSize] = {};
     unpack(x[i], values);
-    unpack(load_vec(static_cast<const T*>(args.weight) + vec * kSize), weight);
-    if constexpr (!kRms) unpack(load_vec(static_cast<const T*>(args.bias) + vec * kSize), bias);
+    unpack(load_beside<R>(static_cast<const X*>(args.weight) + vec * kSize), weight);
+    if constexpr (!kRms)
+      unpack(load_beside<R>(static_cast<const X*>(args.bias) + vec * kSize), bias);
 #pragma unroll
     for (int j = 0; j < kSize; ++j) values[j] = (values[j] - mean) * rstd * weight[j] + bias[j];
-    store_vec(static_cast<T*>(args.normed) + first + vec * kSize, pack<T>(values));
+    store_vec(static_cast<X*>(args.normed) + first + vec * kSize, pack_beside<R, X>(values));
   }
 }
 
-template <typename T, int kVecs, bool kWarpPerRow, bool kRms>
+template <typename R, typename X, int kVecs, bool kWarpPerRow, bool kRms>
 void launch_norm(cudaStream_t stream, const ForwardArgs& args) {
-  const int num_vecs = static_cast<int>(args.C / Vec<T>::kSize);
+  const int num_vecs = static_cast<int>(args.C / Vec<R>::kSize);
   const int threads = kWarpPerRow ? kWarpRowThreads
                                   : static_cast<int>(ceil_div(ceil_div(num_vecs, kVecs), 32) * 32);
   const unsigned blocks = grid_size(kWarpPerRow ? ceil_div(args.N, threads / 32) : args.N);
   if (args.branch != nullptr) {
-    residual_norm_forward_kernel<T, kVecs, kWarpPerRow, true, kRms>
+    residual_norm_forward_kernel<R, X, kVecs, kWarpPerRow, true, kRms>
         <<<blocks, threads, 0, stream>>>(args);
   } else {
-    residual_norm_forward_kernel<T, kVecs, kWarpPerRow, false, kRms>
+    residual_norm_forward_kernel<R, X, kVecs, kWarpPerRow, false, kRms>
         <<<blocks, threads, 0, stream>>>(args);
   }
 }
 
-template <typename T, int kVecs, bool kWarpPerRow>
+template <typename R, typename X, int kVecs, bool kWarpPerRow>
 void launch_forward(cudaStream_t stream, const ForwardArgs& args) {
   const bool is_rms = args.weight != nullptr && args.bias == nullptr;
-  if (is_rms) return launch_norm<T, kVecs, kWarpPerRow, true>(stream, args);
-  launch_norm<T, kVecs, kWarpPerRow, false>(stream, args);
+  if (is_rms) return launch_norm<R, X, kVecs, kWarpPerRow, true>(stream, args);
+  launch_norm<R, X, kVecs, kWarpPerRow, false>(stream, args);
 }
 
-template <typename T>
+template <typename R, typename X>
 void choose_forward(cudaStream_t stream, const ForwardArgs& args) {
-  const int64_t num_vecs = args.C / Vec<T>::kSize;
-  if (num_vecs <= 64) return launch_forward<T, 2, true>(stream, args);
-  if (num_vecs <= 96) return launch_forward<T, 3, true>(stream, args);
-  if (num_vecs <= 128) return launch_forward<T, 4, true>(stream, args);
-  if (num_vecs <= 256) return launch_forward<T, 8, true>(stream, args);
-  if (num_vecs <= 2048) return launch_forward<T, 2, false>(stream, args);
-  if (num_vecs <= 8192) return launch_forward<T, 8, false>(stream, args);
+  const int64_t num_vecs = args.C / Vec<R>::kSize;
+  if (num_vecs <= 64) return launch_forward<R, X, 2, true>(stream, args);
+  if (num_vecs <= 96) return launch_forward<R, X, 3, true>(stream, args);
+  if (num_vecs <= 128) return launch_forward<R, X, 4, true>(stream, args);
+  if (num_vecs <= 256) return launch_forward<R, X, 8, true>(stream, args);
+  if (num_vecs <= 2048) return launch_forward<R, X, 2, false>(stream, args);
+  if (num_vecs <= 8192) return launch_forward<R, X, 8, false>(stream, args);
   throw std::invalid_argument("the norm on CUDA: a row of " + std::to_string(args.C) +
                               " elements is longer than 128 KiB");
 }
@@ -184,8 +185,11 @@ void choose_forward(cudaStream_t stream, const ForwardArgs& args) {
 
 void residual_norm_forward(cudaStream_t stream, const ResidualNorm& args) {
   const ForwardArgs on_device = device_args(args);
-  const DType x = args.branch ? args.branch.dtype() : args.residual.dtype();
-  dispatch(x, [&](auto type) { choose_forward<decltype(type)>(stream, on_device); });
+  const DType r = (args.branch ? args.residual_out : args.residual).dtype();
+  const DType x = (args.branch ? args.branch : args.weight).dtype();
+  dispatch_stream(r, x, [&](auto of_stream, auto of_model) {
+    choose_forward<decltype(of_stream), decltype(of_model)>(stream, on_device);
+  });
   CUDA_CHECK(cudaGetLastError());
 }
 

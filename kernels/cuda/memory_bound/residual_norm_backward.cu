@@ -1,6 +1,7 @@
 // Backward of the residual norm. It reads its inputs once, as forward does, and also sums dweight,
 // dbias and the gradient of the branch's bias over the rows of a block in registers; a second
-// kernel adds the blocks' sums in order. A row of up to 96 16-byte vectors belongs to a warp.
+// kernel adds the blocks' sums in order. A row of up to 96 16-byte vectors of the stream belongs to a
+// warp.
 #include <algorithm>
 
 #include "kernels/check_shapes.h"
@@ -65,16 +66,16 @@ BackwardPlan plan_backward(int64_t N, int64_t num_vecs, int vecs, bool warp_per_
 
 // Launches the backward kernel, which leaves (blocks, kSums, C) sums in the scratch, and returns
 // the number of blocks.
-template <typename T, bool kRms, bool kBranchBias>
+template <typename R, typename X, bool kRms, bool kBranchBias>
 int launch_backward(cudaStream_t stream, const BackwardArgs& args) {
   constexpr int kSums = num_sums(kRms, kBranchBias);
-  const int64_t num_vecs = args.C / Vec<T>::kSize;
+  const int64_t num_vecs = args.C / Vec<R>::kSize;
   int blocks = 0;
   choose_backward(num_vecs, [&](auto vecs, auto warp_per_row, auto max_threads) {
     const BackwardPlan plan = plan_backward(args.N, num_vecs, vecs(), warp_per_row(), kSums);
     blocks = plan.blocks;
     const auto launch_if_it_fits = [&](auto stages) {
-      const auto kernel = residual_norm_backward_kernel<T, vecs(), warp_per_row(), max_threads(),
+      const auto kernel = residual_norm_backward_kernel<R, X, vecs(), warp_per_row(), max_threads(),
                                                         kRms, kBranchBias, stages()>;
       const int ring_bytes = stages() * 3 * vecs() * plan.threads * 16;
       const void* function = reinterpret_cast<const void*>(kernel);
@@ -112,14 +113,15 @@ void backward_of_norm(cudaStream_t stream, const ResidualNormBackward& args, boo
                                  make_mask(args.dropout)};
   const bool is_rms = args.mean.empty();
   int blocks = 0;
-  dispatch(args.dresidual.dtype(), [&](auto type) {
-    using T = decltype(type);
+  dispatch_stream(args.dresidual.dtype(), args.weight.dtype(), [&](auto of_stream, auto of_model) {
+    using R = decltype(of_stream);
+    using X = decltype(of_model);
     if (is_rms) {
-      blocks = sums_branch ? launch_backward<T, true, true>(stream, device_args)
-                           : launch_backward<T, true, false>(stream, device_args);
+      blocks = sums_branch ? launch_backward<R, X, true, true>(stream, device_args)
+                           : launch_backward<R, X, true, false>(stream, device_args);
     } else {
-      blocks = sums_branch ? launch_backward<T, false, true>(stream, device_args)
-                           : launch_backward<T, false, false>(stream, device_args);
+      blocks = sums_branch ? launch_backward<R, X, false, true>(stream, device_args)
+                           : launch_backward<R, X, false, false>(stream, device_args);
     }
   });
   float* dbranch_bias = sums_branch ? args.dbranch_bias.as<float>() : nullptr;
@@ -132,9 +134,9 @@ void backward_of_norm(cudaStream_t stream, const ResidualNormBackward& args, boo
 
 }  // namespace
 
-int64_t residual_norm_backward_scratch_bytes(int64_t N, int64_t C, DType x) {
+int64_t residual_norm_backward_scratch_bytes(int64_t N, int64_t C, DType r) {
   int64_t sum_rows = 0;
-  const int64_t num_vecs = C * size_bytes(x) / 16;
+  const int64_t num_vecs = C * size_bytes(r) / 16;
   choose_backward(num_vecs, [&](auto vecs, auto warp_per_row, auto) {
     for (const int sums : {1, 2, 3}) {
       const BackwardPlan plan = plan_backward(N, num_vecs, vecs(), warp_per_row(), sums);

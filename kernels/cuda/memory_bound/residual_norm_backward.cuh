@@ -45,12 +45,12 @@ WEFT_HOST_DEVICE constexpr int blocks_per_sm(bool warp_per_row, int max_threads,
 }
 
 // A thread's vectors of dnormed, inp and dresidual_in. Each thread fetches the ones that it reads,
-// so no barrier is needed.
-template <typename T, int kVecs, int kStages>
+// so no barrier is needed. Each has a place of 16 bytes.
+template <typename R, typename X, int kVecs, int kStages>
 class RowInputs {
  public:
   __device__ RowInputs(const BackwardArgs& args, int lane, int group)
-      : args_(args), lane_(lane), group_(group), num_vecs_(args.C / Vec<T>::kSize) {}
+      : args_(args), lane_(lane), group_(group), num_vecs_(args.C / Vec<R>::kSize) {}
 
   __device__ void fetch(int64_t row, int stage) {
     if constexpr (kStages > 0) {
@@ -59,11 +59,13 @@ class RowInputs {
         for (int i = 0; i < kVecs; ++i) {
           const int vec = lane_ + i * group_;
           if (vec >= num_vecs_) continue;
-          const int64_t offset = row * args_.C + vec * Vec<T>::kSize;
-          async_load_vec(slot(stage, 0, i), static_cast<const T*>(args_.dnormed) + offset);
-          async_load_vec(slot(stage, 1, i), static_cast<const T*>(args_.inp) + offset);
+          const int64_t offset = row * args_.C + vec * Vec<R>::kSize;
+          async_load_vec(slot<VecBeside<R, X>>(stage, 0, i),
+                         static_cast<const X*>(args_.dnormed) + offset);
+          async_load_vec(slot<Vec<R>>(stage, 1, i), static_cast<const R*>(args_.inp) + offset);
           if (args_.dresidual_in != nullptr)
-            async_load_vec(slot(stage, 2, i), static_cast<const T*>(args_.dresidual_in) + offset);
+            async_load_vec(slot<Vec<R>>(stage, 2, i),
+                           static_cast<const R*>(args_.dresidual_in) + offset);
         }
       }
       async_commit();
@@ -73,21 +75,28 @@ class RowInputs {
   __device__ void wait() {
     if constexpr (kStages > 0) async_wait<kStages - 1>();
   }
-  __device__ Vec<T> dnormed(int64_t row, int stage, int i) { return get(row, stage, 0, i); }
-  __device__ Vec<T> inp(int64_t row, int stage, int i) { return get(row, stage, 1, i); }
-  __device__ Vec<T> dresidual_in(int64_t row, int stage, int i) { return get(row, stage, 2, i); }
+  __device__ VecBeside<R, X> dnormed(int64_t row, int stage, int i) {
+    if constexpr (kStages > 0) return *slot<VecBeside<R, X>>(stage, 0, i);
+    return load_beside<R>(static_cast<const X*>(args_.dnormed) + offset(row, i));
+  }
+  __device__ Vec<R> inp(int64_t row, int stage, int i) {
+    if constexpr (kStages > 0) return *slot<Vec<R>>(stage, 1, i);
+    return load_vec(static_cast<const R*>(args_.inp) + offset(row, i));
+  }
+  __device__ Vec<R> dresidual_in(int64_t row, int stage, int i) {
+    if constexpr (kStages > 0) return *slot<Vec<R>>(stage, 2, i);
+    return load_vec(static_cast<const R*>(args_.dresidual_in) + offset(row, i));
+  }
 
  private:
-  __device__ static Vec<T>* slot(int stage, int tensor, int i) {
+  template <typename V>
+  __device__ static V* slot(int stage, int tensor, int i) {
     extern __shared__ uint4 ring[];
-    return reinterpret_cast<Vec<T>*>(ring) + ((stage * 3 + tensor) * kVecs + i) * blockDim.x +
-           threadIdx.x;
+    return reinterpret_cast<V*>(ring + ((stage * 3 + tensor) * kVecs + i) * blockDim.x +
+                                threadIdx.x);
   }
-  __device__ Vec<T> get(int64_t row, int stage, int tensor, int i) {
-    if constexpr (kStages > 0) return *slot(stage, tensor, i);
-    const void* data = tensor == 0 ? args_.dnormed : tensor == 1 ? args_.inp : args_.dresidual_in;
-    return load_vec(static_cast<const T*>(data) + row * args_.C +
-                    (lane_ + i * group_) * Vec<T>::kSize);
+  __device__ int64_t offset(int64_t row, int i) const {
+    return row * args_.C + (lane_ + i * group_) * Vec<R>::kSize;
   }
 
   const BackwardArgs& args_;
@@ -99,12 +108,12 @@ class RowInputs {
 // Of an RMSNorm (kRms) mean and mean(y) are 0.
 // kStages rows are fetched ahead into shared memory, the current one included; with 0 they come
 // straight from memory.
-template <typename T, int kVecs, bool kWarpPerRow, int kMaxThreads, bool kRms, bool kBranchBias,
-          int kStages>
+template <typename R, typename X, int kVecs, bool kWarpPerRow, int kMaxThreads, bool kRms,
+          bool kBranchBias, int kStages>
 __global__ void __launch_bounds__(kMaxThreads, blocks_per_sm(kWarpPerRow, kMaxThreads,
                                                              num_sums(kRms, kBranchBias)))
     residual_norm_backward_kernel(const __grid_constant__ BackwardArgs args) {
-  constexpr int kSize = Vec<T>::kSize;
+  constexpr int kSize = Vec<R>::kSize;
   const int lane = kWarpPerRow ? threadIdx.x % 32 : threadIdx.x;
   const int group = kWarpPerRow ? 32 : blockDim.x;
   const int rows_per_block = kWarpPerRow ? blockDim.x / 32 : 1;
@@ -113,16 +122,17 @@ __global__ void __launch_bounds__(kMaxThreads, blocks_per_sm(kWarpPerRow, kMaxTh
   const int64_t stride = static_cast<int64_t>(gridDim.x) * rows_per_block;
   const float inv_C = 1.0F / args.C;
 
-  Vec<T> weights[kVecs];
+  VecBeside<R, X> weights[kVecs];
 #pragma unroll
   for (int i = 0; i < kVecs; ++i) {
     const int vec = lane + i * group;
-    if (vec < num_vecs) weights[i] = load_vec(static_cast<const T*>(args.weight) + vec * kSize);
+    if (vec < num_vecs)
+      weights[i] = load_beside<R>(static_cast<const X*>(args.weight) + vec * kSize);
   }
   constexpr int kSums = num_sums(kRms, kBranchBias);
   float column_sums[kSums][kVecs][kSize] = {};  // dweight, dbias, dbranch_bias
   constexpr int kAhead = kStages > 0 ? kStages - 1 : 0;
-  RowInputs<T, kVecs, kStages> inputs(args, lane, group);
+  RowInputs<R, X, kVecs, kStages> inputs(args, lane, group);
   int64_t row = static_cast<int64_t>(blockIdx.x) * rows_per_block + row_in_block;
   for (int i = 0; i < kAhead; ++i) inputs.fetch(row + i * stride, i);
   int stage = 0;
@@ -169,15 +179,16 @@ __global__ void __launch_bounds__(kMaxThreads, blocks_per_sm(kWarpPerRow, kMaxTh
         gradient[j] = rstd * (gradient[j] * weight[j] - mean_y - n * mean_yn) + added[j];
       }
       const int64_t offset = row * args.C + vec * kSize;
-      Vec<T> stored = pack<T>(gradient);
-      store_vec(static_cast<T*>(args.dresidual) + offset, stored);
+      store_vec(static_cast<R*>(args.dresidual) + offset, pack<R>(gradient));
+      // Without dbranch the stream has the model's type, and dresidual is the gradient of the branch.
+      VecBeside<R, X> of_branch = pack_beside<R, X>(gradient);
       if (args.dbranch != nullptr) {
         if (args.mask.threshold != 0) apply_mask(args.mask, offset, gradient);
-        stored = pack<T>(gradient);
-        store_vec(static_cast<T*>(args.dbranch) + offset, stored);
+        of_branch = pack_beside<R, X>(gradient);
+        store_vec(static_cast<X*>(args.dbranch) + offset, of_branch);
       }
       if constexpr (kBranchBias) {
-        unpack(stored, gradient);
+        unpack(of_branch, gradient);
 #pragma unroll
         for (int j = 0; j < kSize; ++j) column_sums[kSums - 1][i][j] += gradient[j];
       }

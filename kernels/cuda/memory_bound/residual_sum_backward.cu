@@ -7,16 +7,16 @@ namespace weft::cuda {
 namespace {
 
 // The backward of the sum alone: dbranch = dropout'(dresidual_in), one vector per thread.
-template <typename T>
-__global__ void dropout_backward_kernel(T* dbranch, const T* dresidual_in, int64_t num_vecs,
+template <typename R, typename X>
+__global__ void dropout_backward_kernel(X* dbranch, const R* dresidual_in, int64_t num_vecs,
                                         DropoutMask mask) {
-  constexpr int kSize = Vec<T>::kSize;
+  constexpr int kSize = Vec<R>::kSize;
   const int64_t first = (blockIdx.x * static_cast<int64_t>(blockDim.x) + threadIdx.x) * kSize;
   if (first >= num_vecs * kSize) return;
   float values[kSize];
   unpack(load_vec(dresidual_in + first), values);
   if (mask.threshold != 0) apply_mask(mask, first, values);
-  store_vec(dbranch + first, pack<T>(values));
+  store_vec(dbranch + first, pack_beside<R, X>(values));
 }
 
 // Adds row n of dbranch (N,C) to row (first_row + n) % period of dbias (S,C). One thread per vector
@@ -59,11 +59,12 @@ void residual_sum_backward(cudaStream_t stream, const ResidualNormBackward& args
                                stream));
   }
   if (!args.dbranch) return;
-  dispatch(dresidual.dtype(), [&](auto type) {
-    using T = decltype(type);
-    const int64_t num_vecs = dresidual.num_elements() / Vec<T>::kSize;
-    dropout_backward_kernel<T><<<grid_size(ceil_div(num_vecs, 256)), 256, 0, stream>>>(
-        args.dbranch.as<T>(), args.dresidual_in.as<const T>(), num_vecs, make_mask(args.dropout));
+  dispatch_stream(dresidual.dtype(), args.dbranch.dtype(), [&](auto of_stream, auto of_model) {
+    using R = decltype(of_stream);
+    using X = decltype(of_model);
+    const int64_t num_vecs = dresidual.num_elements() / Vec<R>::kSize;
+    dropout_backward_kernel<R, X><<<grid_size(ceil_div(num_vecs, 256)), 256, 0, stream>>>(
+        args.dbranch.as<X>(), args.dresidual_in.as<const R>(), num_vecs, make_mask(args.dropout));
   });
   CUDA_CHECK(cudaGetLastError());
 }

@@ -111,7 +111,7 @@ TEST(Config, Fp16AndItsLossScaleAreChecked) {
            {"--fp16 --loss-scale-window 0", "--loss-scale-window must be at least 1 (got 0)"},
            {"--fp16 --hysteresis 0", "--hysteresis must be at least 1 (got 0)"},
            {"--skip-bad-steps -1", "--skip-bad-steps must be at least 0 (got -1)"},
-           {"--bf16 --fp32-residual-connection", "the residual stream has the type of the weights"},
+           {"--fp32-residual-connection", "--fp32-residual-connection needs --bf16 or --fp16"},
            {"--no-check-for-nan-in-loss-and-grad", "give --skip-bad-steps N"},
        }) {
     EXPECT_THAT(problems_of(kGood + flags), Contains(HasSubstr(problem))) << flags;

@@ -32,6 +32,7 @@ struct Variant {
   bool shards_optimizer = false;
   int64_t bucket_elements = 40'000'000;
   DType dtype = DType::kFloat32;
+  bool has_fp32_residual = false;
   bool masks = true;
   float dropout = 0.1F;
   int64_t vocab_size = 50;
@@ -70,6 +71,7 @@ struct Variant {
            (dtype == DType::kBFloat16  ? " bf16"
             : dtype == DType::kFloat16 ? " fp16"
                                        : "") +
+           (has_fp32_residual ? " fp32-residual" : "") +
            " micro-batch " + std::to_string(micro_batch_size) + (masks ? " masked" : "") +
            (documents ? " documents" : "") + " dropout " + std::to_string(dropout) +
            " vocabulary " + std::to_string(vocab_size) +
@@ -107,6 +109,7 @@ struct Variant {
     options.shape.has_qkv_bias = has_qkv_bias;
     options.shape.micro_batch_size = micro_batch_size;
     options.shape.dtype = dtype;
+    options.shape.has_fp32_residual = has_fp32_residual;
     options.shape.vocab_size = vocab_size;
     options.shape.train_padded_vocabulary = train_padded_vocabulary;
     options.shape.hidden_dropout = options.shape.attention_dropout = dropout;

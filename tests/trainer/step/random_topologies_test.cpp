@@ -62,6 +62,7 @@ Variant any_variant(Chooser& choose) {
   v.shards_optimizer = choose.of({false, true});
   v.bucket_elements = choose.of({int64_t{1024}, int64_t{10'000}, int64_t{40'000'000}});
   v.dtype = choose.of({DType::kFloat32, DType::kFloat32, DType::kBFloat16, DType::kFloat16});
+  v.has_fp32_residual = choose.of({false, true}) && v.dtype != DType::kFloat32;
   if (v.dtype == DType::kFloat16) v.loss_scale = LossScaleOptions{.constant = 256};
   v.masks = choose.of({false, true});
   v.dropout = choose.of({0.0F, 0.1F, 0.3F});
