@@ -39,6 +39,7 @@ OPTIONS = {
     "bf16-state": "--bf16-optimizer-state",
     "fp8": "--fp8-format hybrid",
     "fp16": "--initial-loss-scale 65536",
+    "fp32-residual": "--fp32-residual-connection",
     "sp": "--sequence-parallel",
     "sharded": "--use-distributed-optimizer",
     "cost": "--pp-partition-method cost",

@@ -31,6 +31,8 @@ struct Options {
   int num_threads = 0;
   float dropout = 0;
   DType x = DType::kFloat32;
+  bool fp32_residual = false;
+  DType r() const { return fp32_residual ? DType::kFloat32 : x; }
   double seconds = 0.3;  // per operation
 };
 
@@ -88,6 +90,8 @@ Options parse(int argc, char** argv) {
       o.seconds = std::stod(value);
     else if (flag == "--dtype")
       o.x = value == "bf16" ? DType::kBFloat16 : DType::kFloat32;
+    else if (flag == "--residual-dtype")
+      o.fp32_residual = value == "fp32";
     else
       throw std::invalid_argument("unknown flag " + flag);
   }
@@ -169,8 +173,8 @@ float time_ms(Backend& backend, const std::function<void()>& call, double second
 struct Buffers {
   Options o;
   int64_t N, D, F, num_parameters;
-  Tensor tokens, word, position, dword, dposition, x1, x2, x3, x4, wide1, wide2, qkv, dqkv, att,
-      datt;
+  Tensor tokens, word, position, dword, dposition, x1, x2, x3, residual, dresidual, wide1, wide2,
+      qkv, dqkv, att, datt;
   Tensor logits, weight, bias, dweight, dbias, mean, rstd, lse, kept, losses, one, two;
   AdamW adamw;
 
@@ -183,7 +187,8 @@ struct Buffers {
     word = arrays.make(o.x, {o.Vp, o.C}), position = arrays.make(o.x, {o.T, o.C});
     dword = arrays.make(f32, {o.Vp, o.C}), dposition = arrays.make(f32, {o.T, o.C});
     x1 = arrays.make(o.x, {o.B, o.T, o.C}), x2 = arrays.make(o.x, {N, o.C});
-    x3 = arrays.make(o.x, {N, o.C}), x4 = arrays.make(o.x, {N, o.C});
+    x3 = arrays.make(o.x, {N, o.C}), residual = arrays.make(o.r(), {N, o.C});
+    dresidual = arrays.make(o.r(), {N, o.C});
     wide1 = arrays.make(o.x, {N, F}), wide2 = arrays.make(o.x, {N, F});
     qkv = arrays.make(o.x, {o.B, o.T, o.H, 3, D}), dqkv = arrays.make(o.x, {o.B, o.T, o.H, 3, D});
     att = arrays.make(o.x, {o.B, o.T, o.H, D}), datt = arrays.make(o.x, {o.B, o.T, o.H, D});
@@ -267,34 +272,35 @@ std::vector<Row> rows_of(Backend& backend, const Buffers& b) {
   rows.push_back({"embedding backward", 1, 0, act + 8.0 * static_cast<double>(b.N * o.C),
                   [=, &backend] { backend.embedding_backward(b.dword, b.x1, b.tokens, 0); }});
   const Tensor x1 = Buffers::view(b.x1, {b.N, o.C}), x2 = Buffers::view(b.x2, {b.N, o.C});
-  const Tensor x3 = Buffers::view(b.x3, {b.N, o.C}), x4 = Buffers::view(b.x4, {b.N, o.C});
-  rows.push_back({"residual+norm forward", 2 * o.L, 0, 4 * act, [=, &backend] {
+  const double stream = static_cast<double>(b.residual.num_bytes());
+  const bool has_dbranch = o.dropout > 0 || o.r() != o.x;
+  rows.push_back({"residual+norm forward", 2 * o.L, 0, 2 * (act + stream), [=, &backend] {
                     backend.residual_norm_forward({.normed = x2,
-                                                   .residual_out = x3,
+                                                   .residual_out = b.residual,
                                                    .mean = b.mean,
                                                    .rstd = b.rstd,
-                                                   .residual = x3,
-                                                   .branch = x4,
+                                                   .residual = b.residual,
+                                                   .branch = b.x3,
                                                    .branch_bias = w,
                                                    .weight = w,
                                                    .bias = w,
                                                    .dropout = dropout});
                   }});
-  rows.push_back(
-      {"residual+norm backward", 2 * o.L + 1, 0, (o.dropout > 0 ? 5 : 4) * act, [=, &backend] {
-         backend.residual_norm_backward({.dresidual = x2,
-                                         .dbranch = o.dropout > 0 ? x4 : Tensor(),
-                                         .dbranch_bias = dbranch_bias,
-                                         .dweight = dw,
-                                         .dbias = db,
-                                         .dnormed = x1,
-                                         .dresidual_in = x2,
-                                         .residual = x3,
-                                         .mean = b.mean,
-                                         .rstd = b.rstd,
-                                         .weight = w,
-                                         .dropout = dropout});
-       }});
+  rows.push_back({"residual+norm backward", 2 * o.L + 1, 0,
+                  (has_dbranch ? 2 : 1) * act + 3 * stream, [=, &backend] {
+                    backend.residual_norm_backward({.dresidual = b.dresidual,
+                                                    .dbranch = has_dbranch ? x2 : Tensor(),
+                                                    .dbranch_bias = dbranch_bias,
+                                                    .dweight = dw,
+                                                    .dbias = db,
+                                                    .dnormed = x1,
+                                                    .dresidual_in = b.dresidual,
+                                                    .residual = b.residual,
+                                                    .mean = b.mean,
+                                                    .rstd = b.rstd,
+                                                    .weight = w,
+                                                    .dropout = dropout});
+                  }});
   add_linear(rows, backend, b, "qkv", o.C, 3 * o.C, false);
   add_linear(rows, backend, b, "proj", o.C, o.C, false, /*bias=*/false);
   add_linear(rows, backend, b, "fc1", o.C, b.F, false);
@@ -359,7 +365,8 @@ void run(const Options& o) {
                              .F = buffers.F,
                              .Vp = o.Vp,
                              .num_parameters = buffers.num_parameters,
-                             .x = o.x};
+                             .x = o.x,
+                             .r = o.r()};
   std::fputs(backend->tune(shape).c_str(), stdout);
   const int64_t workspace_bytes = backend->workspace_bytes(shape);
   backend->set_workspace(backend->allocate(workspace_bytes, Memory::kDevice), workspace_bytes);

@@ -114,6 +114,37 @@ TEST(CpuBackend, WrongArgumentsNameOperationTensorAndWhatItShouldBe) {
             "residual_norm_forward: normed is given, but there is no weight");
 }
 
+TEST(CpuBackend, RefusesAResidualStreamThatIsNeitherOfTheModelsTypeNorFp32) {
+  const auto backend = create_cpu_backend(1);
+  Arrays arrays(*backend, {});
+  const Tensor single = arrays.make(kSingle, {4, 8}), half = arrays.make(kHalf, {4, 8});
+  const Tensor sums = arrays.make(kSingle, {8});
+  EXPECT_EQ(
+      message_of([&] { backend->residual_norm_forward({.residual_out = half, .branch = single}); }),
+      "residual_norm_forward: residual_out is bf16 (4,8), should be fp32 (4,8)");
+  EXPECT_EQ(
+      message_of([&] {
+        backend->residual_norm_forward({.residual_out = single, .residual = half, .branch = half});
+      }),
+      "residual_norm_forward: residual is bf16 (4,8), should be fp32 (4,8)");
+  EXPECT_EQ(message_of([&] {
+              backend->residual_norm_backward(
+                  {.dresidual = half, .dbranch = single, .dresidual_in = half});
+            }),
+            "residual_norm_backward: dresidual is bf16 (4,8), should be fp32 (4,8)");
+  EXPECT_THAT(
+      message_of([&] {
+        backend->residual_norm_backward({.dresidual = single,
+                                         .dbranch_bias = sums,
+                                         .dweight = sums,
+                                         .dnormed = half,
+                                         .residual = single,
+                                         .rstd = arrays.make(kSingle, {4}),
+                                         .weight = arrays.make(kHalf, {8})});
+      }),
+      testing::HasSubstr("dbranch_bias is given, but dbranch, whose rows it sums, is empty"));
+}
+
 TEST(CpuBackend, RefusesTargetsOutsideTheVocabulary) {
   const auto backend = create_cpu_backend(1);
   Arrays arrays(*backend, {.T = 2, .Vp = 8});

@@ -1,5 +1,6 @@
 // Runs of weft-train in fp16, and runs that skip steps: killed and restarted while the loss scale falls and
-// while it grows, resumed in other types, and ended where skipping does not help.
+// while it grows, resumed in other types, and ended where skipping does not help. Runs of 16 bits with an fp32
+// residual stream.
 #include <gmock/gmock.h>
 
 #include <csignal>
@@ -108,6 +109,38 @@ TEST_F(Training, GoesOnInAnotherTypeAndTellsChangesOfTheLossScale) {
       EXPECT_LT(line.at("lm_loss").get<double>(), 4.3);
     }
   }
+}
+
+TEST_F(Training, WithAnFp32ResidualStreamGoesOnExactlyAndTellsWhereItBegins) {
+  const Arguments dropout = {"--hidden-dropout", "0.1"};
+  for (const char* type : {"--bf16", "--fp16"}) {
+    const std::string whole = std::string("whole") + type, parts = std::string("parts") + type;
+    const Arguments wide = Arguments{type, "--fp32-residual-connection"} + dropout;
+    ASSERT_EQ(run(arguments(whole, 20, wide)), 0) << output();
+    ASSERT_EQ(run(arguments(parts, 20, wide + Arguments{"--exit-interval", "7"})), 0) << output();
+    ASSERT_EQ(run(arguments(parts, 20, wide)), 0) << output();
+    EXPECT_THAT(output(), Not(HasSubstr("when the checkpoint was saved")));
+    EXPECT_EQ(trajectory(parts), trajectory(whole));
+  }
+  const Arguments narrow = Arguments{"--bf16"} + dropout;
+  ASSERT_EQ(run(arguments("narrow", 20, narrow + Arguments{"--exit-interval", "10"})), 0)
+      << output();
+  ASSERT_EQ(run(arguments("narrow", 20, narrow + Arguments{"--fp32-residual-connection"})), 0)
+      << output();
+  EXPECT_THAT(output(), HasSubstr("--fp32-residual-connection was false when the checkpoint was "
+                                  "saved and is true now"));
+  EXPECT_NE(trajectory("narrow"), trajectory("whole--bf16"));
+}
+
+// What stages exchange is planned with its type.
+TEST_F(Training, AnFp32ResidualStreamIsTwiceAsLargeBetweenStages) {
+  Arguments planned = {"--dry-run", "--pipeline-model-parallel-size", "2", "--bf16"};
+  const Arguments large = {"--hidden-size", "512", "--num-attention-heads", "8"};
+  ASSERT_EQ(run(arguments("plan", 30, planned + large)), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("sends 0.03 MiB of a micro-batch to the next stage"));
+  planned.push_back("--fp32-residual-connection");
+  ASSERT_EQ(run(arguments("plan", 30, planned + large)), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("sends 0.06 MiB of a micro-batch to the next stage"));
 }
 
 // A lower learning rate would change nothing.

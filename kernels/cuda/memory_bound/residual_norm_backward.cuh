@@ -60,12 +60,11 @@ class RowInputs {
           const int vec = lane_ + i * group_;
           if (vec >= num_vecs_) continue;
           const int64_t offset = row * args_.C + vec * Vec<R>::kSize;
-          async_load_vec(slot<VecBeside<R, X>>(stage, 0, i),
+          async_load_vec(beside<X>(slot(stage, 0, i)),
                          static_cast<const X*>(args_.dnormed) + offset);
-          async_load_vec(slot<Vec<R>>(stage, 1, i), static_cast<const R*>(args_.inp) + offset);
+          async_load_vec(slot(stage, 1, i), static_cast<const R*>(args_.inp) + offset);
           if (args_.dresidual_in != nullptr)
-            async_load_vec(slot<Vec<R>>(stage, 2, i),
-                           static_cast<const R*>(args_.dresidual_in) + offset);
+            async_load_vec(slot(stage, 2, i), static_cast<const R*>(args_.dresidual_in) + offset);
         }
       }
       async_commit();
@@ -76,27 +75,28 @@ class RowInputs {
     if constexpr (kStages > 0) async_wait<kStages - 1>();
   }
   __device__ VecBeside<R, X> dnormed(int64_t row, int stage, int i) {
-    if constexpr (kStages > 0) return *slot<VecBeside<R, X>>(stage, 0, i);
-    return load_beside<R>(static_cast<const X*>(args_.dnormed) + offset(row, i));
+    return get<X>(row, stage, 0, i);
   }
-  __device__ Vec<R> inp(int64_t row, int stage, int i) {
-    if constexpr (kStages > 0) return *slot<Vec<R>>(stage, 1, i);
-    return load_vec(static_cast<const R*>(args_.inp) + offset(row, i));
-  }
-  __device__ Vec<R> dresidual_in(int64_t row, int stage, int i) {
-    if constexpr (kStages > 0) return *slot<Vec<R>>(stage, 2, i);
-    return load_vec(static_cast<const R*>(args_.dresidual_in) + offset(row, i));
-  }
+  __device__ Vec<R> inp(int64_t row, int stage, int i) { return get<R>(row, stage, 1, i); }
+  __device__ Vec<R> dresidual_in(int64_t row, int stage, int i) { return get<R>(row, stage, 2, i); }
 
  private:
-  template <typename V>
-  __device__ static V* slot(int stage, int tensor, int i) {
+  __device__ static Vec<R>* slot(int stage, int tensor, int i) {
     extern __shared__ uint4 ring[];
-    return reinterpret_cast<V*>(ring + ((stage * 3 + tensor) * kVecs + i) * blockDim.x +
-                                threadIdx.x);
+    return reinterpret_cast<Vec<R>*>(ring) + ((stage * 3 + tensor) * kVecs + i) * blockDim.x +
+           threadIdx.x;
   }
-  __device__ int64_t offset(int64_t row, int i) const {
-    return row * args_.C + (lane_ + i * group_) * Vec<R>::kSize;
+  // Returns the place of a vector of T in that of a vector of R.
+  template <typename T>
+  __device__ static VecBeside<R, T>* beside(Vec<R>* place) {
+    return reinterpret_cast<VecBeside<R, T>*>(place);
+  }
+  template <typename T>
+  __device__ VecBeside<R, T> get(int64_t row, int stage, int tensor, int i) {
+    if constexpr (kStages > 0) return *beside<T>(slot(stage, tensor, i));
+    const void* data = tensor == 0 ? args_.dnormed : tensor == 1 ? args_.inp : args_.dresidual_in;
+    return load_beside<R>(static_cast<const T*>(data) + row * args_.C +
+                          (lane_ + i * group_) * Vec<R>::kSize);
   }
 
   const BackwardArgs& args_;
@@ -179,9 +179,11 @@ __global__ void __launch_bounds__(kMaxThreads, blocks_per_sm(kWarpPerRow, kMaxTh
         gradient[j] = rstd * (gradient[j] * weight[j] - mean_y - n * mean_yn) + added[j];
       }
       const int64_t offset = row * args.C + vec * kSize;
-      store_vec(static_cast<R*>(args.dresidual) + offset, pack<R>(gradient));
-      // Without dbranch the stream has the model's type, and dresidual is the gradient of the branch.
-      VecBeside<R, X> of_branch = pack_beside<R, X>(gradient);
+      const Vec<R> along_stream = pack<R>(gradient);
+      store_vec(static_cast<R*>(args.dresidual) + offset, along_stream);
+      VecBeside<R, X> of_branch = {};
+      // Without dbranch they are the same.
+      if constexpr (std::is_same_v<R, X>) of_branch = along_stream;
       if (args.dbranch != nullptr) {
         if (args.mask.threshold != 0) apply_mask(args.mask, offset, gradient);
         of_branch = pack_beside<R, X>(gradient);

@@ -118,6 +118,27 @@ TEST(Resume, WarnsOfACurriculumThatBeginsOrEnds) {
   EXPECT_THAT(plan_resume(info, shape, plain, data_of_run()).warnings, testing::IsEmpty());
 }
 
+TEST(Resume, WarnsOfAResidualStreamOfAnotherType) {
+  Config narrow = base_config();
+  narrow.bf16 = true;
+  Config wide = narrow;
+  wide.fp32_residual_connection = true;
+  const ModelShape shape = model_shape(narrow, 64);
+  CheckpointInfo info = saved_by(narrow, shape);
+  const auto becomes_fp32 = testing::ElementsAre(HasSubstr(
+      "--fp32-residual-connection was false when the checkpoint was saved and is true now: "
+      "the run goes on with the new value"));
+  EXPECT_THAT(plan_resume(info, shape, wide, data_of_run()).warnings, becomes_fp32);
+  EXPECT_THAT(plan_resume(saved_by(wide, shape), shape, narrow, data_of_run()).warnings,
+              testing::ElementsAre(HasSubstr("--fp32-residual-connection was true")));
+  // A checkpoint of a version that had no such stream.
+  auto arguments = nlohmann::json::parse(info.arguments_json);
+  arguments.erase("fp32_residual_connection");
+  info.arguments_json = arguments.dump();
+  EXPECT_THAT(plan_resume(info, shape, wide, data_of_run()).warnings, becomes_fp32);
+  EXPECT_THAT(plan_resume(info, shape, narrow, data_of_run()).warnings, testing::IsEmpty());
+}
+
 TEST(Resume, WarnsOfMomentsThatAreConverted) {
   const Config fp32 = base_config();
   Config bf16 = fp32;

@@ -30,9 +30,11 @@ TrainerOptions gpt2_124m() {
 }
 
 TEST(MemoryPlan, EqualsWhatIsAllocated) {
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (const auto& [dtype, has_fp32_residual] :
+       {std::pair{DType::kFloat32, false}, {DType::kBFloat16, false}, {DType::kBFloat16, true}}) {
     TrainerOptions options = small_options();
     options.shape.dtype = dtype;
+    options.shape.has_fp32_residual = has_fp32_residual;
     options.has_loss_mask = true;
     if (dtype == DType::kBFloat16) {
       options.shape.glu = Glu::kSwiglu;
@@ -76,6 +78,28 @@ TEST(MemoryPlan, KeepsOnlyWhatBackwardNeeds) {
   EXPECT_EQ(trainer.plan().class_bytes(MemoryClass::kActivations),
             tokens * (s.num_layers * (32 * s.hidden_size + statistics) + 4 * s.hidden_size + 8) +
                 s.num_layers * s.micro_batch_size * s.num_heads * 4 * attention_mask_words(1024));
+}
+
+// Both residuals of a layer, the final one and the gradient along the stream have 4 bytes instead of 2. The
+// gradient of a branch is another type's, so it has a place without dropout, too.
+TEST(MemoryPlan, AnFp32ResidualStreamTakesTwiceItsBytes) {
+  const auto backend = create_cpu_backend();
+  for (const bool has_dropout : {false, true}) {
+    TrainerOptions options = gpt2_124m();
+    if (!has_dropout) options.shape.hidden_dropout = 0;
+    const Trainer narrow(*backend, options);
+    options.shape.has_fp32_residual = true;
+    const Trainer wide(*backend, options);
+    const ModelShape& s = options.shape;
+    const int64_t of_rows = s.micro_batch_size * s.seq_length * s.hidden_size * 2;
+    const auto more = [&](MemoryClass c) {
+      return wide.plan().class_bytes(c) - narrow.plan().class_bytes(c);
+    };
+    EXPECT_EQ(more(MemoryClass::kActivations), (2 * s.num_layers + 1) * of_rows);
+    EXPECT_EQ(more(MemoryClass::kScratch), (has_dropout ? 1 : 2) * of_rows);
+    EXPECT_EQ(more(MemoryClass::kLogits), 0);
+    EXPECT_EQ(more(MemoryClass::kParameters), 0);
+  }
 }
 
 // GELU's output is not kept, and a layer has 64 bytes for the scales of its inputs; of a weight in fp8

@@ -75,6 +75,22 @@ TEST(Operation, ElementwiseOperationsMoveEachTensorOnce) {
                 .bytes,
             4.0 * 16 * 32 + 2.0 * 8 * 32);
 
+  // An fp32 stream beside branches and norms of bf16.
+  const Tensor wide = fp32({16, 32});
+  const Operation beside = residual_norm_forward_operation(
+      {.normed = rows, .residual_out = wide, .residual = wide, .branch = rows});
+  EXPECT_EQ(to_string(beside), "residual_norm_forward N=16 C=32 fp32");
+  EXPECT_EQ(beside.bytes, 2 * 6.0 * 16 * 32);
+  EXPECT_EQ(to_string(residual_norm_forward_operation({.residual_out = wide, .branch = rows})),
+            to_string(beside));
+  EXPECT_EQ(residual_norm_backward_operation({.dresidual = wide,
+                                              .dbranch = rows,
+                                              .dnormed = rows,
+                                              .dresidual_in = wide,
+                                              .residual = wide})
+                .bytes,
+            (3 * 4.0 + 2 * 2.0) * 16 * 32);
+
   ResidualNormBackward back{.dresidual = rows, .dnormed = rows, .residual = rows};
   back.dweight = back.dbias = fp32({32});
   back.accumulate = false;

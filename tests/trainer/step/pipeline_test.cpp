@@ -126,9 +126,11 @@ TEST(Pipeline, PartsThatStagesGatherAreTheWholeToTheBit) {
   Topology chunks = pp(2, 2, 2);
   chunks.num_chunks = 2;
   for (const Topology& topology : {pp(2, 2), pp(3, 4), chunks}) {
-    for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const auto& [dtype, has_fp32_residual] :
+         {std::pair{DType::kFloat32, false}, {DType::kBFloat16, false}, {DType::kBFloat16, true}}) {
       Variant variant{.topology = topology,
                       .dtype = dtype,
+                      .has_fp32_residual = has_fp32_residual,
                       .num_layers = topology.num_stages(),
                       .has_embedding_norm = true};
       const Outcome parts = train(variant);

@@ -41,6 +41,26 @@ TEST(Recompute, HasTheBitsOfKeepingEverythingInFp16AndWithGatedUnits) {
   expect_same_bits({.dtype = DType::kBFloat16, .num_layers = 3, .glu = Glu::kSwiglu});
 }
 
+TEST(Recompute, HasTheBitsOfKeepingEverythingWithAnFp32ResidualStream) {
+  for (const float dropout : {0.0F, 0.2F}) {
+    expect_same_bits({.dtype = DType::kBFloat16,
+                      .has_fp32_residual = true,
+                      .dropout = dropout,
+                      .num_layers = 3});
+  }
+  expect_same_bits({.topology = {.tp_size = 2,
+                                 .pp_size = 2,
+                                 .dp_size = 2,
+                                 .sequence_parallel = true,
+                                 .stage_layers = {1, 3}},
+                    .dtype = DType::kFloat16,
+                    .has_fp32_residual = true,
+                    .num_layers = 4,
+                    .has_embedding_norm = true,
+                    .uses_rms_norm = true,
+                    .loss_scale = LossScaleOptions{.constant = 256}});
+}
+
 TEST(Recompute, HasTheSameBitsOverTensorParallelRanks) {
   for (const bool sequence_parallel : {false, true}) {
     for (const float dropout : {0.0F, 0.2F}) {
