@@ -20,10 +20,12 @@ void PrintTo(const Shape& shape, std::ostream* out) {  // NOLINT(readability-ide
 // Every layer's sums are rounded where the stream has 16 bits, so there are many.
 TrainerOptions deep_options(const Shape& shape, DType dtype, bool has_fp32_residual) {
   TrainerOptions options = small_options();
-  options.shape.num_layers = 12;
+  options.shape.num_layers = 24;
   options.shape.dtype = dtype;
   options.shape.has_fp32_residual = has_fp32_residual;
   options.shape.hidden_dropout = options.shape.attention_dropout = 0.1F;
+  // With a smaller one Adam makes whole updates of gradients that are rounding alone, by their signs.
+  options.optimizer.eps = 1e-5;
   if (dtype == DType::kFloat16) options.loss_scale = LossScaleOptions{.constant = 256};
   shape.change(options.shape);
   return options;
@@ -41,31 +43,54 @@ std::vector<float> all_gradients(TrainerOnDevice& model) {
   return all;
 }
 
+// The fp32 masters of the weights, or the weights themselves where they are fp32.
+std::vector<float> all_weights(TrainerOnDevice& model) {
+  const std::string prefix =
+      model->shape().dtype == DType::kFloat32 ? "model/" : "optimizer/master/";
+  std::vector<float> all;
+  for (const StateTensor& t : model->state_tensors(/*optimizer=*/false)) {
+    if (!t.name.starts_with(prefix)) continue;
+    for (const float value : to_host(*model.backend, t.tensor)) all.push_back(value);
+  }
+  return all;
+}
+
 std::vector<float> losses_of(TrainerOnDevice& model) {
   std::vector<float> losses;
   for (uint64_t step = 0; step < kSteps; ++step) {
     const HostBatch batch(model->shape(), 4, step % 4);
-    model->step(batch.view(), {.learning_rate = 1e-3});
+    model->step(batch.view(), {.learning_rate = 3e-4});
     losses.push_back(static_cast<float>(model->result().loss));
   }
   return losses;
 }
 
+struct Numbers {
+  std::vector<float> gradients = {}, losses = {}, weights = {};
+};
+
 class Fp32Residual : public testing::TestWithParam<Shape> {};
 
-// Other decisions of dropout would be differences, too.
+// Other decisions of dropout would be differences, too. Here the errors with the stream are 0.38 to 0.65 times those
+// without it in the gradients of the first batch, 0.42 to 0.74 in the last weights and 0.56 to 0.78 in the losses.
 TEST_P(Fp32Residual, ComesCloserToTheFp32Model) {
-  TrainerOnDevice exact(deep_options(GetParam(), DType::kFloat32, false));
-  const std::vector<float> gradients = all_gradients(exact), losses = losses_of(exact);
+  const auto run = [](DType dtype, bool has_fp32_residual) {
+    TrainerOnDevice model(deep_options(GetParam(), dtype, has_fp32_residual));
+    Numbers numbers{.gradients = all_gradients(model)};
+    numbers.losses = losses_of(model);
+    numbers.weights = all_weights(model);
+    return numbers;
+  };
+  const Numbers exact = run(DType::kFloat32, false);
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
-    TrainerOnDevice rounded(deep_options(GetParam(), dtype, false));
-    TrainerOnDevice wide(deep_options(GetParam(), dtype, true));
-    const double of_rounded = relative_error(all_gradients(rounded), gradients);
-    const double of_wide = relative_error(all_gradients(wide), gradients);
-    std::printf("gradients %g %g\n", of_rounded, of_wide);
-    const double l_rounded = relative_error(losses_of(rounded), losses);
-    const double l_wide = relative_error(losses_of(wide), losses);
-    std::printf("losses %g %g\n", l_rounded, l_wide);
+    SCOPED_TRACE(dtype == DType::kBFloat16 ? "bf16" : "fp16");
+    const Numbers rounded = run(dtype, false), wide = run(dtype, true);
+    EXPECT_LT(relative_error(wide.gradients, exact.gradients),
+              0.8 * relative_error(rounded.gradients, exact.gradients));
+    EXPECT_LT(relative_error(wide.weights, exact.weights),
+              0.9 * relative_error(rounded.weights, exact.weights));
+    EXPECT_LT(relative_error(wide.losses, exact.losses),
+              relative_error(rounded.losses, exact.losses));
   }
 }
 

@@ -71,8 +71,8 @@ struct Variant {
            (dtype == DType::kBFloat16  ? " bf16"
             : dtype == DType::kFloat16 ? " fp16"
                                        : "") +
-           (has_fp32_residual ? " fp32-residual" : "") +
-           " micro-batch " + std::to_string(micro_batch_size) + (masks ? " masked" : "") +
+           (has_fp32_residual ? " fp32-residual" : "") + " micro-batch " +
+           std::to_string(micro_batch_size) + (masks ? " masked" : "") +
            (documents ? " documents" : "") + " dropout " + std::to_string(dropout) +
            " vocabulary " + std::to_string(vocab_size) +
            (train_padded_vocabulary ? " padded" : "") + " bucket " +
